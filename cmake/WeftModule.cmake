@@ -1,0 +1,91 @@
+# weft_module(NAME DEPS modules... LIBS targets... PROTOS files...)
+#   src/NAME/*.cc except *_test.cc and main.cc -> library weft_NAME
+#   src/NAME/*_test.cc                         -> program NAME_test, run by CTest
+# weft_program, weft_fuzz_targets (tests/fuzz/*.cc), weft_benchmarks (bench/*.cc).
+
+find_package(GTest REQUIRED)
+set_property(GLOBAL PROPERTY WEFT_MODULES "")
+
+function(weft_module name)
+  cmake_parse_arguments(ARG "" "" "DEPS;LIBS;PROTOS" ${ARGN})
+  set(directory ${CMAKE_SOURCE_DIR}/src/${name})
+  file(GLOB sources CONFIGURE_DEPENDS ${directory}/*.cc ${directory}/*/*.cc)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+
+  set(generated)
+  foreach(proto ${ARG_PROTOS})
+    get_filename_component(stem ${proto} NAME_WE)
+    set(out ${CMAKE_BINARY_DIR}/gen/${name}/${stem}.pb)
+    add_custom_command(
+      OUTPUT ${out}.cc ${out}.h
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/gen
+      COMMAND protobuf::protoc --proto_path=${CMAKE_SOURCE_DIR}/src
+              --cpp_out=${CMAKE_BINARY_DIR}/gen ${directory}/${proto}
+      DEPENDS ${directory}/${proto})
+    set_source_files_properties(${out}.cc PROPERTIES COMPILE_OPTIONS "-w")
+    list(APPEND generated ${out}.cc)
+  endforeach()
+
+  set(scope PUBLIC)
+  if(sources OR generated)
+    add_library(weft_${name} STATIC ${sources} ${generated})
+  else()
+    add_library(weft_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(weft_${name} ${scope} ${CMAKE_SOURCE_DIR}/src)
+  if(ARG_PROTOS)
+    target_include_directories(weft_${name} SYSTEM ${scope} ${CMAKE_BINARY_DIR}/gen)
+    target_link_libraries(weft_${name} ${scope} protobuf::libprotobuf)
+  endif()
+  list(TRANSFORM ARG_DEPS PREPEND weft_)
+  target_link_libraries(weft_${name} ${scope} ${ARG_DEPS} ${ARG_LIBS})
+  set_property(GLOBAL APPEND PROPERTY WEFT_MODULES weft_${name})
+
+  if(tests AND NOT WEFT_FUZZ)
+    add_executable(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE weft_${name} GTest::gtest GTest::gmock
+                          GTest::gtest_main)
+    target_compile_definitions(${name}_test PRIVATE WEFT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    add_test(NAME ${name} COMMAND ${name}_test)
+  endif()
+endfunction()
+
+function(weft_program name)
+  cmake_parse_arguments(ARG "" "MAIN;MODULE" "" ${ARGN})
+  if(WEFT_FUZZ OR NOT EXISTS ${CMAKE_SOURCE_DIR}/${ARG_MAIN})
+    return()
+  endif()
+  add_executable(${name} ${ARG_MAIN})
+  target_link_libraries(${name} PRIVATE weft_${ARG_MODULE})
+endfunction()
+
+function(weft_fuzz_targets)
+  if(NOT WEFT_FUZZ)
+    return()
+  endif()
+  get_property(modules GLOBAL PROPERTY WEFT_MODULES)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz/*_fuzz.cc)
+  foreach(source ${sources})
+    get_filename_component(stem ${source} NAME_WE)
+    add_executable(${stem} ${source})
+    target_link_libraries(${stem} PRIVATE ${modules})
+    target_link_options(${stem} PRIVATE -fsanitize=fuzzer)
+  endforeach()
+endfunction()
+
+function(weft_benchmarks)
+  find_package(benchmark QUIET)
+  if(WEFT_FUZZ OR NOT benchmark_FOUND)
+    return()
+  endif()
+  get_property(modules GLOBAL PROPERTY WEFT_MODULES)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/*_bench.cc)
+  foreach(source ${sources})
+    get_filename_component(stem ${source} NAME_WE)
+    add_executable(${stem} EXCLUDE_FROM_ALL ${source})
+    target_link_libraries(${stem} PRIVATE ${modules} benchmark::benchmark)
+  endforeach()
+endfunction()

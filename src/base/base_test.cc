@@ -1,0 +1,84 @@
+// Oracles: published vectors (SHA-256 of FIPS 180-2, Philox from Random123's kat_vectors).
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/bytes.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "base/result.h"
+#include "base/sha256.h"
+
+namespace weft {
+namespace {
+
+Result<int> Half(int n) {
+  if (n % 2 != 0) return Error(ErrorCode::kInvalidArgument, std::to_string(n) + " is odd.");
+  return n / 2;
+}
+Result<int> Quarter(int n) {
+  ASSIGN_OR_RETURN(const int half, Half(n));
+  return Half(half).Context("While halving a half");
+}
+
+TEST(Result, PropagatesErrorsWithContext) {
+  EXPECT_EQ(*Quarter(8), 2);
+  EXPECT_EQ(Quarter(6).error().ToString(), "3 is odd.\n  While halving a half");
+  EXPECT_EQ(Quarter(7).error().ToString(), "7 is odd.");
+}
+
+TEST(Sha256, MatchesFipsVector) {
+  EXPECT_EQ(ToHex(Sha256(AsBytes("abc"))),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  Sha256Stream stream;
+  stream.Update(AsBytes("a"));
+  stream.Update(AsBytes("bc"));
+  EXPECT_EQ(stream.Finish(), Sha256(AsBytes("abc")));
+}
+
+TEST(Random, PhiloxMatchesKnownAnswers) {
+  EXPECT_EQ(Philox4x32({0, 0, 0, 0}, {0, 0}),
+            (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  constexpr uint32_t kOnes = 0xffffffff;
+  EXPECT_EQ(Philox4x32({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}),
+            (std::array<uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+}
+
+TEST(Bytes, ParsesByteCounts) {
+  EXPECT_EQ(ParseByteCount("4GiB"), 4ull << 30);
+  EXPECT_EQ(ParseByteCount("1.5 GB"), 1500000000u);
+  EXPECT_EQ(ParseByteCount("77"), 77u);
+  for (const char* bad : {"", "GiB", "-1", "4 GiBs", "nan", "1e40GB"}) {
+    EXPECT_FALSE(ParseByteCount(bad).has_value()) << bad;
+  }
+  EXPECT_EQ(HumanBytes(1536000), "1.5 MB");
+  EXPECT_EQ(HumanBytes(12), "12 B");
+}
+
+TEST(Bytes, HexRoundTrips) {
+  EXPECT_EQ(FromHex("00fF"), (std::vector<uint8_t>{0, 255}));
+  EXPECT_FALSE(FromHex("0").has_value());
+  EXPECT_FALSE(FromHex("0g").has_value());
+}
+
+TEST(File, MissingFileNamesThePath) {
+  const auto missing = ReadTextFile("/nonexistent/weft");
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().code(), ErrorCode::kNotFound);
+  EXPECT_NE(missing.error().message().find("/nonexistent/weft"), std::string::npos);
+}
+
+TEST(File, WritesAtomicallyAndMaps) {
+  const auto path = std::filesystem::temp_directory_path() / ("weft-" + SecureRandomHex(8));
+  ASSERT_TRUE(WriteFileAtomically(path, AsBytes("one")).ok());
+  ASSERT_TRUE(WriteFileAtomically(path, AsBytes("two!")).ok());
+  EXPECT_EQ(*ReadTextFile(path), "two!");
+  EXPECT_FALSE(ReadTextFile(path, 3).ok());
+  const auto mapped = MappedFile::Open(path);
+  ASSERT_TRUE(mapped.ok());
+  EXPECT_EQ(AsText((*mapped)->bytes()), "two!");
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,40 @@
+// Files: read whole, map read-only, write atomically. Errors name the path and the operating system's reason.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace weft {
+
+Result<std::string> ReadTextFile(const std::filesystem::path& path,
+                                 uint64_t byte_limit = 256ull << 20);
+
+// Writes beside `path` and renames over it: a reader sees the old file or the new one, never half.
+Status WriteFileAtomically(const std::filesystem::path& path, ByteSpan bytes);
+
+// A read-only mapping of a whole file. Moves; unmapped when destroyed. Slices taken with `AsSlice` keep it alive.
+class MappedFile {
+ public:
+  static Result<std::shared_ptr<const MappedFile>> Open(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  ByteSpan bytes() const { return {data_, byte_count_}; }
+  const std::string& path() const { return path_; }
+
+ private:
+  MappedFile() = default;
+  std::string path_;
+  const uint8_t* data_ = nullptr;
+  size_t byte_count_ = 0;
+};
+
+inline Slice AsSlice(const std::shared_ptr<const MappedFile>& file) {
+  return Slice(file, file->bytes());
+}
+
+}  // namespace weft
