@@ -1,0 +1,81 @@
+// Oracle for halves: the compiler's own _Float16 conversions, on every bit pattern and on rounding cases.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "base/random.h"
+#include "tensor/blocks.h"
+#include "tensor/half.h"
+
+namespace weft {
+namespace {
+
+TEST(Half, WidensEveryPatternAsTheCompilerDoes) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    const auto half = static_cast<uint16_t>(bits);
+    const float expected = static_cast<float>(std::bit_cast<_Float16>(half));
+    if (std::isnan(expected)) {
+      EXPECT_TRUE(std::isnan(F16ToF32(half)));
+    } else {
+      ASSERT_EQ(std::bit_cast<uint32_t>(F16ToF32(half)), std::bit_cast<uint32_t>(expected)) << bits;
+    }
+  }
+}
+
+TEST(Half, NarrowsAsTheCompilerDoes) {
+  SeededRandom random(7);
+  for (int i = 0; i < 2000000; ++i) {
+    const float value = std::bit_cast<float>(static_cast<uint32_t>(random.Next()));
+    if (std::isnan(value)) continue;
+    ASSERT_EQ(F32ToF16(value), std::bit_cast<uint16_t>(static_cast<_Float16>(value))) << value;
+  }
+  for (const float value : {65519.9f, 65520.0f, 0x1p-24f, 0x1p-25f, 0x1.8p-25f, -0.0f, 0x1.ffcp-15f}) {
+    EXPECT_EQ(F32ToF16(value), std::bit_cast<uint16_t>(static_cast<_Float16>(value))) << value;
+  }
+}
+
+TEST(Half, BF16RoundsToNearestEven) {
+  EXPECT_EQ(F32ToBF16(1.0f), 0x3f80);
+  EXPECT_EQ(F32ToBF16(std::bit_cast<float>(0x3f808000u)), 0x3f80);  // tie, even stays
+  EXPECT_EQ(F32ToBF16(std::bit_cast<float>(0x3f818000u)), 0x3f82);  // tie, odd goes up
+  EXPECT_TRUE(std::isnan(BF16ToF32(F32ToBF16(NAN))));
+}
+
+class BlockFormats : public testing::TestWithParam<DType> {};
+
+TEST_P(BlockFormats, ErrorStaysWithinHalfAStep) {
+  const DType format = GetParam();
+  SeededRandom random(3);
+  for (const size_t columns : {1u, 31u, 32u, 33u, 172u, 256u}) {
+    std::vector<float> row(columns);
+    for (float& x : row) x = static_cast<float>(random.Uniform() * 2 - 1);
+    const auto blocks = static_cast<size_t>(BlockCount(static_cast<int64_t>(columns)));
+    std::vector<uint8_t> data(blocks * static_cast<size_t>(BlockDataBytes(format)));
+    std::vector<uint16_t> scales(blocks);
+    QuantizeRow(format, row, data, scales);
+    std::vector<float> back(columns);
+    DequantizeRow(format, data, scales, {}, back);
+    for (size_t i = 0; i < columns; ++i) {
+      const float step = std::fabs(F16ToF32(scales[i / 32]));
+      // q4 clips the side away from its extreme, by at most one and a half steps.
+      EXPECT_LE(std::fabs(back[i] - row[i]), step * (format == DType::kQ8 ? 0.52f : 1.6f)) << i;
+    }
+  }
+}
+
+TEST_P(BlockFormats, ZerosStayZero) {
+  std::vector<float> row(64, 0.0f);
+  std::vector<uint8_t> data(2 * static_cast<size_t>(BlockDataBytes(GetParam())));
+  std::vector<uint16_t> scales(2);
+  QuantizeRow(GetParam(), row, data, scales);
+  std::vector<float> back(64, 1.0f);
+  DequantizeRow(GetParam(), data, scales, {}, back);
+  for (const float x : back) EXPECT_EQ(x, 0.0f);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BlockFormats, testing::Values(DType::kQ8, DType::kQ4),
+                         [](const auto& test) { return std::string(DTypeName(test.param)); });
+
+}  // namespace
+}  // namespace weft
