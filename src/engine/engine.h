@@ -1,0 +1,126 @@
+// StageEngine: runs the programs of a contiguous range of layers over ragged batches of rows. The same verbs exist in
+// TypeScript (web/packages/engine); there they are asynchronous, here a worker calls them on its compute thread and
+// they block. Not thread-safe: one caller at a time.
+//
+// Sessions. A run of rows names (session, generation, first_position). An unknown session must begin at position 0.
+// In the known generation the run must begin exactly at the session's length. A higher generation truncates the
+// session to first_position, which must not lie beyond its length, and then appends. Anything else is refused with
+// kInvalidArgument and changes nothing: wrong KV must be impossible, not unlikely.
+//
+// Batch invariance: the bits of a row's result depend on its session's rows alone, never on its neighbours in the batch
+// nor on how a prompt was cut into steps.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "engine/weight_source.h"
+#include "program/ir.h"
+
+namespace weft::engine {
+
+struct LayerRange {
+  uint32_t first = 0;
+  uint32_t end = 0;  // one past the last
+};
+
+// What the rows of a run give back. The values are the wire's (wire/data_frame.h).
+enum class OutputKind : uint8_t {
+  kNone = 0,
+  kHidden = 1,      // every row: the residual stream after the last layer of the stage
+  kArgmax = 2,      // last row of the run: best token, its logit, margin to the second
+  kCandidates = 3,  // last row of the run: the k best tokens by raw logit, and logsumexp over the vocabulary
+  kLogits = 4,      // every row: all logits (only for evaluation)
+};
+
+struct Output {
+  OutputKind kind = OutputKind::kNone;
+  uint16_t candidate_count = 0;  // 1..256, kCandidates only
+};
+
+// `count` consecutive tokens of one session.
+struct Run {
+  uint32_t session = 0;
+  uint32_t generation = 0;
+  uint32_t first_position = 0;
+  uint32_t count = 0;
+  Output output;
+};
+
+struct StepInput {
+  LayerRange layers;                    // a range that is loaded
+  std::span<const Run> runs;            // each session at most once
+  std::span<const int32_t> token_ids;   // [rows] when layers.first == 0, else empty
+  std::span<const float> hidden;        // [rows, hidden_columns] when layers.first > 0, else empty
+};
+
+struct Candidate {
+  int32_t token_id = 0;
+  float logit = 0;
+};
+
+// One entry for each run whose output is kArgmax (two candidates: best and runner-up) or kCandidates
+// (candidate_count, by falling logit, equal logits by rising id).
+struct Selection {
+  std::vector<Candidate> candidates;
+  float logsumexp = 0;  // of the raw logits over the whole vocabulary
+};
+
+struct StepOutput {
+  std::vector<float> hidden;           // rows of all kHidden runs in order, [rows, hidden_columns]
+  std::vector<Selection> selections;   // in order of the runs that ask for one
+  std::vector<float> logits;           // rows of all kLogits runs in order, [rows, vocabulary]
+};
+
+struct MemoryUse {
+  uint64_t weight_bytes = 0;   // as held, after repacking
+  uint64_t kv_bytes = 0;
+  uint64_t scratch_bytes = 0;
+};
+
+class StageEngine {
+ public:
+  virtual ~StageEngine() = default;
+
+  // Loads the layers of `programs` that are not yet loaded; keeps those that are, with their KV. The programs' parts
+  // are read through `source`. On error nothing new stays loaded.
+  virtual Status Load(std::span<const program::Program> programs, WeightSource& source) = 0;
+  // Frees the layers in `range` that are loaded, and their KV.
+  virtual void Unload(LayerRange range) = 0;
+  virtual bool IsLoaded(LayerRange range) const = 0;
+
+  virtual Result<StepOutput> Step(const StepInput& input) = 0;
+
+  // Forgets positions >= `position`. A session that does not exist is an error.
+  virtual Status Truncate(uint32_t session, uint32_t generation, uint32_t position) = 0;
+  // `to` begins as a copy of `from`'s first `position_count` positions, generation 0.
+  virtual Status Fork(uint32_t from, uint32_t to, uint32_t position_count) = 0;
+  virtual void Release(uint32_t session) = 0;
+  virtual void ReleaseAll() = 0;
+  // Positions held for the session in the layers of `range`; 0 when unknown.
+  virtual uint32_t SessionLength(uint32_t session, LayerRange range) const = 0;
+
+  // Canonical KV of one layer: f16 [k|v][position][kv_head][head_columns], positions [first, first + count).
+  virtual Result<std::vector<uint8_t>> ExportKv(uint32_t session, uint32_t layer, uint32_t first,
+                                                uint32_t count) = 0;
+  virtual Status ImportKv(uint32_t session, uint32_t generation, uint32_t layer, uint32_t first,
+                          uint32_t count, ByteSpan kv) = 0;
+
+  virtual MemoryUse memory() const = 0;
+};
+
+struct NativeEngineOptions {
+  uint32_t thread_count = 1;
+  // true: only the scalar reference kernels (the oracle), whatever the processor can do.
+  bool reference_kernels = false;
+  // Refuse steps and loads that would take weights + KV + scratch beyond this; 0: no limit.
+  uint64_t memory_limit_bytes = 0;
+};
+
+std::unique_ptr<StageEngine> MakeNativeEngine(const NativeEngineOptions& options);
+
+}  // namespace weft::engine

@@ -1,0 +1,38 @@
+// BlobStore: a folder of content-addressed blobs, read by mapping, written atomically, verified before use.
+// One store may be shared by threads; two processes may share a folder.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "base/bytes.h"
+#include "base/file.h"
+#include "package/digest.h"
+#include "package/manifest.h"
+
+namespace weft::package {
+
+class BlobStore {
+ public:
+  // `folder` holds files named by 64 hex digits; created when missing.
+  static Result<std::unique_ptr<BlobStore>> Open(const std::filesystem::path& folder);
+  virtual ~BlobStore() = default;
+
+  virtual bool Contains(const Digest& digest) const = 0;
+  // The whole blob, mapped. With `info` every chunk is verified the first time this store hands the blob out; a
+  // mismatch is kInvalidData naming the chunk, and the file is renamed away so that it is downloaded again.
+  virtual Result<Slice> Get(const Digest& digest, const BlobInfo* info) = 0;
+  // Writes a blob whose bytes must hash to `digest`.
+  virtual Status Put(const Digest& digest, ByteSpan bytes) = 0;
+
+  // Piecewise, resumable writing of a download: verified chunks are appended to "<digest>.partial".
+  // ResumeOffset: how many bytes of whole, verified chunks are there already.
+  virtual Result<uint64_t> ResumeOffset(const Digest& digest, const BlobInfo& info) = 0;
+  // Appends chunk `index` after verifying it; the last chunk completes the blob (atomic rename).
+  virtual Status AppendChunk(const Digest& digest, const BlobInfo& info, uint64_t index,
+                             ByteSpan chunk) = 0;
+};
+
+}  // namespace weft::package

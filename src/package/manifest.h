@@ -1,0 +1,64 @@
+// weft.json: what a model package holds. The package is a folder:
+//   weft.json                this manifest; its own SHA-256 is the package's digest
+//   model.onnx               the graph, weights as external data named by blob digest
+//   blobs/<sha256>           weights and programs, content-addressed, immutable
+//   tokenizer.json, tokenizer_config.json, generation_config.json, config.json as they came
+//
+// Layers: 0 = embedding, 1..n = transformer layers, n + 1 = output head.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "package/digest.h"
+#include "tensor/dtype.h"
+
+namespace weft::package {
+
+// A manifest with another format is refused with both numbers.
+inline constexpr uint32_t kPackageFormat = 1;
+inline constexpr uint64_t kChunkBytes = 1 << 20;
+
+// The length of a blob and the SHA-256 of each of its 1 MiB chunks (the last may be shorter), so that ranges and
+// interrupted downloads are verified chunk by chunk.
+struct BlobInfo {
+  uint64_t byte_count = 0;
+  std::vector<Sha256Digest> chunks;
+};
+
+struct LayerInfo {
+  uint32_t index = 0;
+  std::string kind;                     // "embedding", "transformer" or "head"
+  Digest program;                       // blob with the encoded program (program/codec.h); zero if `lowered` is false
+  std::vector<Digest> blobs;            // every weight blob that the layer's program or ONNX part reads
+  uint64_t weight_bytes = 0;            // bytes of the tensors the layer reads (a shared blob counts where it is read)
+  uint64_t read_bytes_per_token = 0;    // weights read for one token (an embedding reads a row, MoE its active experts)
+  uint64_t kv_bytes_per_position = 0;   // f16 keys and values; 0 without attention
+};
+
+struct Manifest {
+  uint32_t format = kPackageFormat;
+  std::string name;
+  std::string architecture;             // "qwen3", "llama", ...
+  std::string quantisation;             // "f32", "f16", "q8", "q4"
+  DType boundary_dtype = DType::kF16;   // of the residual stream on the wire: f16 or bf16
+  uint32_t hidden_columns = 0;
+  uint32_t vocabulary = 0;
+  uint32_t context_length = 0;          // positions the model was made for
+  bool lowered = true;                  // false: no programs, only onnxruntime-web workers can serve it
+  std::vector<LayerInfo> layers;
+  std::map<Digest, BlobInfo> blobs;
+  std::map<std::string, Digest> files;  // "model.onnx", "tokenizer.json", ...: SHA-256 of each
+};
+
+std::string ToJson(const Manifest& manifest);
+// Validates everything: ranges, layer order, digests that are not in `blobs`, chunk counts that do not fit lengths.
+Result<Manifest> ParseManifest(ByteSpan json);
+
+// Bytes of distinct blobs that the layers [first, end) need, programs included.
+uint64_t DownloadBytes(const Manifest& manifest, uint32_t first, uint32_t end);
+
+}  // namespace weft::package

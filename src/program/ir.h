@@ -1,0 +1,182 @@
+// The program of one layer: a flat list of LLM-level operations over named f32 buffers and weights. Operations run in
+// order; a buffer may be written again. Engines interpret it; the planner never sees it.
+//
+// Shapes: every buffer is [rows, columns] f32, rows = tokens of a ragged batch. Weights of a MatMul are [N, K]
+// (out = in * W^T + bias), as checkpoints store them. Layer 0 has Embed, which reads token ids; the last layer ends
+// with logits [rows, vocabulary] in its output buffer; selection (argmax, candidates, ...) is what each row asks of the
+// engine (engine/engine.h), not part of a program.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/sha256.h"
+#include "tensor/dtype.h"
+
+namespace weft::program {
+
+// Version of program.proto and of the meanings below; a package with another one is refused with both numbers.
+inline constexpr uint32_t kProgramVersion = 1;
+
+using BufferId = uint32_t;
+using WeightId = uint32_t;
+
+// Bytes [offset, offset + byte_count) of the blob with this digest.
+struct Part {
+  Sha256Digest digest{};
+  uint64_t offset = 0;
+  uint64_t byte_count = 0;
+};
+
+// A tensor of the model. Its data is the concatenation of its parts (a stacked expert tensor has one or more parts an
+// expert). Arrays of block formats: tensor/dtype.h.
+struct Weight {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<uint64_t> shape;  // [columns], [rows, columns] or [experts, rows, columns]
+  std::vector<Part> data;
+  std::vector<Part> scale;  // block formats only
+  std::vector<Part> zero;   // q4 with zero points only
+};
+
+struct Buffer {
+  std::string name;
+  uint32_t columns = 0;
+};
+
+// Columns [first_column, first_column + columns) of a buffer.
+struct View {
+  BufferId buffer = 0;
+  uint32_t first_column = 0;
+  uint32_t columns = 0;
+};
+
+// Rows [first_row, first_row + rows) of a 2-D weight: packed q/k/v and gate/up are views of one weight.
+struct WeightView {
+  WeightId weight = 0;
+  uint32_t first_row = 0;
+  uint32_t rows = 0;
+};
+
+enum class Activation : uint32_t {
+  kSilu = 0,      // silu(gate) * up
+  kGeluTanh = 1,  // gelu(gate), tanh form, * up
+  kGelu = 2,      // gelu(gate), erf form, * up
+  kSwigluOai = 3, // gpt-oss: gate <= 7, |up| <= 7, gate * sigmoid(1.702 gate) * (up + 1)
+};
+
+enum class RouteKind : uint32_t {
+  kSoftmaxTopK = 0,            // softmax over all experts, then the top k weights as they are
+  kSoftmaxTopKNormalized = 1,  // the same, weights divided by their sum (equal to softmax over the top k logits)
+};
+
+// x * cos + rotate(x) * sin on the first 2 * len(inv_freq) columns of each head, angle = position * inv_freq.
+struct Rope {
+  WeightId inv_freq = 0;     // f32 [rotary_columns / 2]
+  float scale = 1;           // multiplies cos and sin (yarn's attention factor)
+  bool interleaved = false;  // pairs (2i, 2i + 1) instead of (i, i + half)
+};
+
+struct Embed {
+  WeightId weight = 0;  // [vocabulary, columns]
+  View out;
+  float scale = 1;
+};
+// out = in / sqrt(mean(in^2) + epsilon) * weight. A "1 + weight" form is folded into the weight by the converter.
+struct RmsNorm {
+  View in, out;
+  WeightId weight = 0;
+  float epsilon = 0;
+};
+struct LayerNorm {
+  View in, out;
+  WeightId weight = 0;
+  std::optional<WeightId> bias;
+  float epsilon = 0;
+};
+struct MatMul {
+  View in, out;
+  WeightView weight;
+  std::optional<WeightId> bias;  // [out.columns]
+};
+struct Add {
+  View a, b, out;
+};
+struct Scale {
+  View in, out;
+  float factor = 1;
+};
+// out = cap * tanh(in / cap)
+struct Softcap {
+  View in, out;
+  float cap = 0;
+};
+// Per head of `in` [rows, heads * head_columns]: RMS norm when norm_weight is set, then rotation when rope is set.
+struct QkNormRope {
+  View in, out;
+  uint32_t heads = 0;
+  uint32_t head_columns = 0;
+  std::optional<WeightId> norm_weight;  // [head_columns]
+  float epsilon = 0;
+  std::optional<Rope> rope;
+};
+// Appends k and v to the session's KV of this layer, in place, then causal grouped-query attention over
+// positions (row position - window, row position]. At most one Attention in a program.
+struct Attention {
+  View q, k, v, out;
+  uint32_t heads = 0;
+  uint32_t kv_heads = 0;
+  uint32_t head_columns = 0;
+  float scale = 0;
+  uint32_t window = 0;             // 0: the whole past
+  float softcap = 0;               // 0: none
+  std::optional<WeightId> sinks;   // [heads]: an extra logit a head that takes part in the softmax only
+};
+struct GatedActivation {
+  View gate, up, out;
+  Activation kind = Activation::kSilu;
+};
+struct MoeRoute {
+  View logits;  // [rows, experts]
+  View out;     // [rows, 2 * top_k]: expert indices as f32, then their weights; ties go to the lower index
+  uint32_t experts = 0;
+  uint32_t top_k = 0;
+  RouteKind kind = RouteKind::kSoftmaxTopK;
+};
+// out = sum over the row's experts of weight * (down_e * activation(gate_e * in, up_e * in))
+struct MoeExperts {
+  View in, route, out;
+  uint32_t experts = 0;
+  uint32_t top_k = 0;
+  Activation kind = Activation::kSilu;
+  WeightId gate_up = 0;  // [experts, 2 * width, columns]: gate rows, then up rows
+  WeightId down = 0;     // [experts, columns, width]
+  std::optional<WeightId> gate_up_bias;
+  std::optional<WeightId> down_bias;
+};
+// The engine stops here, gives out `out`, and goes on when it is handed `in`.
+struct Exchange {
+  View out, in;
+  uint32_t id = 0;
+};
+
+using Op = std::variant<Embed, RmsNorm, LayerNorm, MatMul, Add, Scale, Softcap, QkNormRope, Attention,
+                        GatedActivation, MoeRoute, MoeExperts, Exchange>;
+
+struct Program {
+  uint32_t layer_index = 0;
+  std::vector<Buffer> buffers;
+  std::vector<Weight> weights;
+  std::vector<Op> ops;
+  std::optional<BufferId> input;  // receives the residual stream; none for the embedding
+  BufferId output = 0;            // the residual stream, or the logits of the output head
+};
+
+// The Attention of a layer that has one, else nullptr.
+const Attention* FindAttention(const Program& program);
+
+}  // namespace weft::program
