@@ -79,7 +79,12 @@ struct FinishRequest {
   uint32_t generated_tokens = 0;
 };
 // Run planner::FindPlan on these inputs on another thread and answer with PlanFound.
-struct StartPlanning { WorkId work = 0; planner::PlanInput input; };
+struct StartPlanning {
+  WorkId work = 0;
+  std::vector<planner::LayerCost> layers;
+  std::vector<planner::WorkerMetrics> workers;
+  planner::PlanContext context;
+};
 // Snapshot() has changed; the host may publish it (it decides how often).
 struct SwarmChanged {};
 
