@@ -1,4 +1,5 @@
-// Digest: the SHA-256 name of a blob. Paths and URLs of blobs are only ever made from a parsed Digest.
+// Digest: the SHA-256 name of a blob. Paths and URLs of blobs are only ever made from a parsed
+// Digest.
 #pragma once
 
 #include <compare>

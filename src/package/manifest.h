@@ -22,8 +22,8 @@ namespace weft::package {
 inline constexpr uint32_t kPackageFormat = 1;
 inline constexpr uint64_t kChunkBytes = 1 << 20;
 
-// The length of a blob and the SHA-256 of each of its 1 MiB chunks (the last may be shorter), so that ranges and
-// interrupted downloads are verified chunk by chunk.
+// The length of a blob and the SHA-256 of each of its 1 MiB chunks (the last may be shorter), so
+// that ranges and interrupted downloads are verified chunk by chunk.
 struct BlobInfo {
   uint64_t byte_count = 0;
   std::vector<Sha256Digest> chunks;
@@ -31,31 +31,44 @@ struct BlobInfo {
 
 struct LayerInfo {
   uint32_t index = 0;
-  std::string kind;                     // "embedding", "transformer" or "head"
-  Digest program;                       // blob with the encoded program (program/codec.h); zero if `lowered` is false
-  std::vector<Digest> blobs;            // every weight blob that the layer's program or ONNX part reads
-  uint64_t weight_bytes = 0;            // bytes of the tensors the layer reads (a shared blob counts where it is read)
-  uint64_t read_bytes_per_token = 0;    // weights read for one token (an embedding reads a row, MoE its active experts)
-  uint64_t kv_bytes_per_position = 0;   // f16 keys and values; 0 without attention
+  std::string kind;  // "embedding", "transformer" or "head"
+  Digest program;    // blob with the encoded program (program/codec.h); zero if `lowered` is false
+  std::vector<Digest> blobs;  // every weight blob that the layer's program or ONNX part reads
+  // Bytes of the tensors the layer reads (a tensor that two layers read counts in both).
+  uint64_t weight_bytes = 0;
+  // Bytes of weights read for one token: an embedding reads one row, a mixture its active experts.
+  uint64_t read_bytes_per_token = 0;
+  uint64_t kv_bytes_per_position = 0;  // f16 keys and values; 0 without attention
 };
 
 struct Manifest {
   uint32_t format = kPackageFormat;
   std::string name;
-  std::string architecture;             // "qwen3", "llama", ...
-  std::string quantisation;             // "f32", "f16", "q8", "q4"
-  DType boundary_dtype = DType::kF16;   // of the residual stream on the wire: f16 or bf16
+  std::string architecture;            // "qwen3", "llama", ...
+  std::string quantisation;            // "f32", "f16", "q8", "q4"
+  DType boundary_dtype = DType::kF16;  // of the residual stream on the wire: f16 or bf16
   uint32_t hidden_columns = 0;
   uint32_t vocabulary = 0;
-  uint32_t context_length = 0;          // positions the model was made for
-  bool lowered = true;                  // false: no programs, only onnxruntime-web workers can serve it
+  uint32_t context_length = 0;  // positions the model was made for
+  bool lowered = true;          // false: no programs, only onnxruntime-web workers can serve it
   std::vector<LayerInfo> layers;
   std::map<Digest, BlobInfo> blobs;
   std::map<std::string, Digest> files;  // "model.onnx", "tokenizer.json", ...: SHA-256 of each
 };
 
+// True for the names that `files` may hold: no separators, no leading dot, not weft.json itself.
+bool IsPackageFileName(std::string_view name);
+
+// Chunks of a blob of `byte_count` bytes.
+uint64_t ChunkCount(uint64_t byte_count);
+// The length and chunk hashes of bytes in memory.
+BlobInfo MakeBlobInfo(ByteSpan bytes);
+
+// The keys of the JSON object are the names of the fields above; digests are hexadecimal, `program`
+// is absent when `lowered` is false. Equal manifests give equal bytes.
 std::string ToJson(const Manifest& manifest);
-// Validates everything: ranges, layer order, digests that are not in `blobs`, chunk counts that do not fit lengths.
+// Validates everything: ranges, layer order, digests that are not in `blobs`, chunk counts that do
+// not fit lengths.
 Result<Manifest> ParseManifest(ByteSpan json);
 
 // Bytes of distinct blobs that the layers [first, end) need, programs included.

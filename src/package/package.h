@@ -17,7 +17,8 @@ struct Package {
   std::string manifest_json;  // as it stands on disk
   std::shared_ptr<BlobStore> blobs;
 
-  // Reads and validates weft.json and that every blob file is there with its length (bytes are verified on use).
+  // Reads and validates weft.json and that every blob file is there with its length (bytes are
+  // verified on use).
   static Result<Package> Open(const std::filesystem::path& folder);
   // A file named in manifest.files, verified against its digest.
   Result<std::string> ReadFile(const std::string& name) const;

@@ -1,0 +1,328 @@
+// The package format: weft.json, blobs on disk, and what happens when either was tampered with.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <thread>
+
+#include "base/random.h"
+#include "package/package.h"
+
+namespace weft::package {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_(fs::temp_directory_path() / ("weft-test-" + SecureRandomHex(8))) {
+    fs::create_directories(path_);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::vector<uint8_t> RandomBytes(uint64_t seed, size_t byte_count) {
+  SeededRandom random(seed);
+  std::vector<uint8_t> bytes(byte_count);
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.Next());
+  return bytes;
+}
+
+void FlipBit(const fs::path& path, size_t offset) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(offset));
+  const int byte = file.get();
+  file.seekp(static_cast<std::streamoff>(offset));
+  file.put(static_cast<char>(byte ^ 0x10));
+}
+
+// Three layers, a program blob and weight blobs; the second weight blob spans three chunks.
+struct Sample {
+  std::vector<std::vector<uint8_t>> blobs;
+  Manifest manifest;
+
+  Sample() {
+    blobs = {RandomBytes(1, 100), RandomBytes(2, 5000), RandomBytes(3, 2 * kChunkBytes + 77)};
+    manifest.name = "sample \"x\"";
+    manifest.architecture = "qwen3";
+    manifest.quantisation = "f32";
+    manifest.hidden_columns = 64;
+    manifest.vocabulary = 512;
+    manifest.context_length = 512;
+    for (const auto& blob : blobs) manifest.blobs[Digest::Of(blob)] = MakeBlobInfo(blob);
+    for (uint32_t index = 0; index < 3; ++index) {
+      LayerInfo layer;
+      layer.index = index;
+      layer.kind = index == 0 ? "embedding" : index == 1 ? "transformer" : "head";
+      layer.program = Digest::Of(blobs[0]);
+      layer.blobs = {Digest::Of(blobs[index == 1 ? 2 : 1])};
+      layer.weight_bytes = 1000 + index;
+      layer.read_bytes_per_token = 10;
+      layer.kv_bytes_per_position = index == 1 ? 256 : 0;
+      manifest.layers.push_back(layer);
+    }
+    manifest.files["config.json"] = Digest::Of(AsBytes("{}"));
+  }
+
+  void WriteTo(const fs::path& folder) const {
+    fs::create_directories(folder / "blobs");
+    for (const auto& blob : blobs) {
+      ASSERT_TRUE(WriteFileAtomically(folder / "blobs" / Digest::Of(blob).ToHex(), blob).ok());
+    }
+    ASSERT_TRUE(WriteFileAtomically(folder / "config.json", AsBytes("{}")).ok());
+    ASSERT_TRUE(WriteFileAtomically(folder / "weft.json", AsBytes(ToJson(manifest))).ok());
+  }
+};
+
+std::string Replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+TEST(Digest, ParsesOnlyDigests) {
+  const Digest digest = Digest::Of(AsBytes("abc"));
+  EXPECT_EQ(*Digest::Parse(digest.ToHex()), digest);
+  for (const std::string& bad :
+       {std::string("../../etc/passwd"), std::string(), std::string(63, 'a'), std::string(65, 'a'),
+        std::string(64, 'A'), std::string(64, 'g'), "../" + std::string(61, 'a'),
+        std::string(63, 'a') + std::string(1, '\0')}) {
+    EXPECT_EQ(Digest::Parse(bad).error().code(), ErrorCode::kInvalidArgument) << bad;
+  }
+}
+
+TEST(Manifest, RoundTrips) {
+  const Sample sample;
+  const std::string text = ToJson(sample.manifest);
+  const auto parsed = ParseManifest(AsBytes(text));
+  ASSERT_TRUE(parsed.ok()) << parsed.error().ToString();
+  EXPECT_EQ(ToJson(*parsed), text);
+  EXPECT_EQ(parsed->name, "sample \"x\"");
+  EXPECT_EQ(parsed->layers[1].kv_bytes_per_position, 256u);
+  EXPECT_EQ(parsed->blobs.at(Digest::Of(sample.blobs[2])).chunks.size(), 3u);
+  EXPECT_EQ(DownloadBytes(*parsed, 0, 3), 100u + 5000u + 2 * kChunkBytes + 77);
+  EXPECT_EQ(DownloadBytes(*parsed, 2, 3), 5100u);
+  EXPECT_EQ(DownloadBytes(*parsed, 3, 3), 0u);
+}
+
+TEST(Manifest, WithoutProgramsRoundTrips) {
+  Sample sample;
+  sample.manifest.lowered = false;
+  for (LayerInfo& layer : sample.manifest.layers) layer.program = Digest();
+  const auto parsed = ParseManifest(AsBytes(ToJson(sample.manifest)));
+  ASSERT_TRUE(parsed.ok()) << parsed.error().ToString();
+  EXPECT_FALSE(parsed->lowered);
+  EXPECT_EQ(DownloadBytes(*parsed, 2, 3), 5000u);
+}
+
+TEST(Manifest, RefusesAnotherFormatWithBothNumbers) {
+  const std::string text = ToJson(Sample().manifest);
+  const auto newer = ParseManifest(AsBytes(Replaced(text, "\"format\": 1", "\"format\": 7")));
+  EXPECT_EQ(newer.error().code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(newer.error().message(), HasSubstr("has format 7; this weft reads format 1"));
+  EXPECT_THAT(newer.error().message(), HasSubstr("Update weft"));
+  const auto older = ParseManifest(AsBytes(Replaced(text, "\"format\": 1", "\"format\": 0")));
+  EXPECT_THAT(older.error().message(), HasSubstr("weft convert"));
+}
+
+TEST(Manifest, NamesEveryMisuse) {
+  const Sample sample;
+  const std::string text = ToJson(sample.manifest);
+  const std::string program = Digest::Of(sample.blobs[0]).ToHex();
+  const struct {
+    std::string from, to, message;
+  } cases[] = {
+      {"\"hidden_columns\": 64", "\"hidden_columns\": -64", "'hidden_columns' of it is -64"},
+      {"\"hidden_columns\": 64", "\"hidden_columns\": 64.5", "'hidden_columns' of it is 6.45E1"},
+      {"\"hidden_columns\": 64", "\"hidden_columns\": \"64\"", "'hidden_columns' of it is \"64\""},
+      {"\"hidden_columns\": 64", "\"hidden_columns\": 1e300", "expected a whole number"},
+      {"\"vocabulary\": 512", "\"vocabulary\": 0", "'vocabulary' of it is 0"},
+      {"\"vocabulary\": 512,", "", "has no 'vocabulary'"},
+      {"\"boundary_dtype\": \"f16\"", "\"boundary_dtype\": \"q4\"", "'boundary_dtype' is 'q4'"},
+      {"\"lowered\": true", "\"lowered\": 1", "neither true nor false"},
+      {"\"name\": \"sample", "\"name\": \"\\u0000", "'name' must be"},
+      {"\"index\":1", "\"index\":2", "entry 1 says index 2"},
+      {"\"kind\":\"head\"", "\"kind\":\"transformer\"", "'kind' of layer 2 must be 'head'"},
+      {"\"program\":\"" + program + "\"", "\"program\":\"../../secret\"", "is not a digest"},
+      {"\"program\":\"" + program + "\"", "\"program\":\"" + std::string(64, '0') + "\"",
+       "which 'blobs' does not list"},
+      {"\"config.json\": ", "\"../config.json\": ", "'files' names '../config.json'"},
+      {"\"config.json\": ", "\"weft.json\": ", "is not weft.json"},
+      {"\"byte_count\":5000", "\"byte_count\":50000000", "1 chunk hashes; expected 48"},
+      {"\"byte_count\":5000", "\"byte_count\":0", "'byte_count' of blob"},
+      {"\"weight_bytes\":1000", "\"weight_bytes\":18446744073709551615", "'weight_bytes'"},
+      {"\n}\n", "", "it is not JSON"},
+  };
+  for (const auto& c : cases) {
+    const auto parsed = ParseManifest(AsBytes(Replaced(text, c.from, c.to)));
+    ASSERT_FALSE(parsed.ok()) << c.to;
+    EXPECT_THAT(parsed.error().ToString(), HasSubstr(c.message));
+  }
+  EXPECT_FALSE(ParseManifest(AsBytes(std::string(100000, '['))).ok());
+  EXPECT_FALSE(ParseManifest(AsBytes("")).ok());
+  EXPECT_FALSE(ParseManifest(AsBytes("[]")).ok());
+}
+
+TEST(Package, OpensAndReads) {
+  const TemporaryFolder folder;
+  const Sample sample;
+  sample.WriteTo(folder.path());
+  const auto package = Package::Open(folder.path());
+  ASSERT_TRUE(package.ok()) << package.error().ToString();
+  EXPECT_EQ(package->digest, Digest::Of(AsBytes(ToJson(sample.manifest))));
+  EXPECT_EQ(*package->ReadFile("config.json"), "{}");
+  EXPECT_EQ(package->ReadFile("../config.json").error().code(), ErrorCode::kNotFound);
+  for (const auto& [digest, info] : package->manifest.blobs) {
+    const auto bytes = package->blobs->Get(digest, &info);
+    ASSERT_TRUE(bytes.ok());
+    EXPECT_EQ(Digest::Of(bytes->bytes()), digest);
+  }
+}
+
+TEST(Package, NamesWhatIsMissingOrChanged) {
+  const Sample sample;
+  const Digest big = Digest::Of(sample.blobs[2]);
+  {
+    const TemporaryFolder folder;
+    EXPECT_THAT(Package::Open(folder.path()).error().message(), HasSubstr("has no weft.json"));
+    sample.WriteTo(folder.path());
+    fs::remove(folder.path() / "blobs" / big.ToHex());
+    const auto package = Package::Open(folder.path());
+    EXPECT_EQ(package.error().code(), ErrorCode::kNotFound);
+    EXPECT_THAT(package.error().message(), HasSubstr(big.ToHex()));
+  }
+  {
+    const TemporaryFolder folder;
+    sample.WriteTo(folder.path());
+    fs::resize_file(folder.path() / "blobs" / big.ToHex(), 1000);
+    const auto package = Package::Open(folder.path());
+    EXPECT_EQ(package.error().code(), ErrorCode::kInvalidData);
+    EXPECT_THAT(package.error().message(), HasSubstr("has 1000 bytes; its manifest says 2097229"));
+  }
+  {
+    const TemporaryFolder folder;
+    sample.WriteTo(folder.path());
+    ASSERT_TRUE(WriteFileAtomically(folder.path() / "config.json", AsBytes("{ }")).ok());
+    const auto package = Package::Open(folder.path());
+    ASSERT_TRUE(package.ok());
+    EXPECT_THAT(package->ReadFile("config.json").error().message(), HasSubstr("was changed"));
+    fs::remove(folder.path() / "config.json");
+    EXPECT_THAT(Package::Open(folder.path()).error().message(),
+                HasSubstr("lacks the file 'config.json'"));
+  }
+}
+
+TEST(BlobStore, NamesTheChunkOfAFlippedBitAndMovesTheFileAway) {
+  const TemporaryFolder folder;
+  const Sample sample;
+  sample.WriteTo(folder.path());
+  const Digest big = Digest::Of(sample.blobs[2]);
+  const fs::path path = folder.path() / "blobs" / big.ToHex();
+  FlipBit(path, kChunkBytes + 5);
+  const auto package = Package::Open(folder.path());
+  ASSERT_TRUE(package.ok());
+  const auto bytes = package->blobs->Get(big, &package->manifest.blobs.at(big));
+  ASSERT_FALSE(bytes.ok());
+  EXPECT_EQ(bytes.error().code(), ErrorCode::kInvalidData);
+  EXPECT_THAT(bytes.error().message(), HasSubstr("Chunk 1 of blob " + big.ToHex()));
+  EXPECT_FALSE(package->blobs->Contains(big));
+  EXPECT_TRUE(fs::exists(path.string() + ".corrupt"));
+  EXPECT_EQ(package->blobs->Get(big, nullptr).error().code(), ErrorCode::kNotFound);
+}
+
+TEST(BlobStore, PutVerifies) {
+  const TemporaryFolder folder;
+  auto store = BlobStore::Open(folder.path() / "blobs").value();
+  const auto bytes = RandomBytes(4, 1000);
+  EXPECT_EQ(store->Put(Digest::Of(AsBytes("x")), bytes).error().code(), ErrorCode::kInvalidData);
+  ASSERT_TRUE(store->Put(Digest::Of(bytes), bytes).ok());
+  ASSERT_TRUE(store->Put(Digest::Of(bytes), bytes).ok());
+  EXPECT_EQ(store->Get(Digest::Of(bytes), nullptr)->byte_count(), 1000u);
+  FlipBit(folder.path() / "blobs" / Digest::Of(bytes).ToHex(), 10);
+  auto fresh = BlobStore::Open(folder.path() / "blobs").value();
+  EXPECT_THAT(fresh->Get(Digest::Of(bytes), nullptr).error().message(),
+              HasSubstr("do not match its name"));
+}
+
+TEST(BlobStore, ResumesADownload) {
+  const TemporaryFolder folder;
+  const auto bytes = RandomBytes(5, 3 * kChunkBytes + 10);
+  const Digest digest = Digest::Of(bytes);
+  const BlobInfo info = MakeBlobInfo(bytes);
+  const auto chunk = [&](uint64_t index) {
+    return ByteSpan(bytes).subspan(
+        index * kChunkBytes, std::min<size_t>(kChunkBytes, bytes.size() - index * kChunkBytes));
+  };
+  const fs::path partial = folder.path() / (digest.ToHex() + ".partial");
+  auto store = BlobStore::Open(folder.path()).value();
+  EXPECT_EQ(*store->ResumeOffset(digest, info), 0u);
+  EXPECT_THAT(store->AppendChunk(digest, info, 1, chunk(1)).error().message(),
+              HasSubstr("only 0 bytes of it are there"));
+  EXPECT_EQ(store->AppendChunk(digest, info, 0, chunk(1)).error().code(), ErrorCode::kInvalidData);
+  EXPECT_EQ(store->AppendChunk(digest, info, 4, chunk(1)).error().code(),
+            ErrorCode::kInvalidArgument);
+  ASSERT_TRUE(store->AppendChunk(digest, info, 0, chunk(0)).ok());
+  ASSERT_TRUE(store->AppendChunk(digest, info, 1, chunk(1)).ok());
+
+  // A torn chunk at the end is dropped; so is everything from a chunk whose bytes changed.
+  fs::resize_file(partial, 2 * kChunkBytes + 1234);
+  EXPECT_EQ(*store->ResumeOffset(digest, info), 2 * kChunkBytes);
+  EXPECT_EQ(fs::file_size(partial), 2 * kChunkBytes);
+  FlipBit(partial, kChunkBytes + 3);
+  EXPECT_EQ(*store->ResumeOffset(digest, info), kChunkBytes);
+
+  for (uint64_t index = 1; index < 4; ++index) {
+    EXPECT_FALSE(store->Contains(digest));
+    ASSERT_TRUE(store->AppendChunk(digest, info, index, chunk(index)).ok()) << index;
+  }
+  EXPECT_TRUE(store->Contains(digest));
+  EXPECT_FALSE(fs::exists(partial));
+  EXPECT_EQ(*store->ResumeOffset(digest, info), bytes.size());
+  const auto held = store->Get(digest, &info);
+  ASSERT_TRUE(held.ok());
+  EXPECT_EQ(Digest::Of(held->bytes()), digest);
+}
+
+TEST(BlobStore, RefusesChunkHashesOfAnotherBlob) {
+  const TemporaryFolder folder;
+  const auto bytes = RandomBytes(6, 500);
+  const Digest other = Digest::Of(AsBytes("something else"));
+  auto store = BlobStore::Open(folder.path()).value();
+  const auto status = store->AppendChunk(other, MakeBlobInfo(bytes), 0, bytes);
+  EXPECT_THAT(status.error().message(), HasSubstr("were thrown away"));
+  EXPECT_FALSE(store->Contains(other));
+  EXPECT_EQ(*store->ResumeOffset(other, MakeBlobInfo(bytes)), 0u);
+}
+
+TEST(BlobStore, ThreadsShareIt) {
+  const TemporaryFolder folder;
+  const auto bytes = RandomBytes(7, 2 * kChunkBytes);
+  const Digest digest = Digest::Of(bytes);
+  const BlobInfo info = MakeBlobInfo(bytes);
+  auto store = BlobStore::Open(folder.path()).value();
+  std::vector<std::thread> threads;
+  std::atomic<int> good = 0;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (uint64_t index = 0; index < 2; ++index) {
+        const auto chunk = ByteSpan(bytes).subspan(index * kChunkBytes, kChunkBytes);
+        if (!store->AppendChunk(digest, info, index, chunk).ok()) return;
+      }
+      const auto held = store->Get(digest, &info);
+      if (held.ok() && held->byte_count() == bytes.size()) ++good;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good, 4);
+}
+
+}  // namespace
+}  // namespace weft::package
