@@ -1,0 +1,143 @@
+#include "onnx/external_files.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "onnx/validate.h"
+
+namespace weft::onnx {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  int Release() {
+    const int fd = fd_;
+    fd_ = -1;
+    return fd;
+  }
+
+ private:
+  int fd_;
+};
+
+Error Denied(const std::string& location, std::string_view why) {
+  return Error(ErrorCode::kPermissionDenied,
+               "The external data file " + Quoted(location) + " " + std::string(why) + ".");
+}
+
+// The part of the check that needs no file system, so that sentences are exact and old kernels are
+// covered.
+Status CheckSpelling(const std::string& location) {
+  if (location.empty()) return Error(ErrorCode::kInvalidData, "An external location is empty.");
+  if (location.size() > 1024) return Denied(location, "has a name longer than 1024 bytes");
+  if (location.find('\0') != std::string::npos) return Denied(location, "has a zero byte in it");
+  if (location.front() == '/') {
+    return Denied(location, "is an absolute path; it must lie in the model's folder");
+  }
+  std::string_view rest = location;
+  while (!rest.empty()) {
+    const size_t slash = rest.find('/');
+    if (rest.substr(0, slash) == "..") {
+      return Denied(location, "has '..' in it; it must lie in the model's folder");
+    }
+    rest = slash == std::string_view::npos ? std::string_view() : rest.substr(slash + 1);
+  }
+  return OkStatus();
+}
+
+// For kernels without openat2: one component after the other, no symbolic links at all.
+int OpenWithoutLinks(int folder_fd, const std::string& location) {
+  Descriptor current(dup(folder_fd));
+  size_t begin = 0;
+  while (true) {
+    const size_t slash = location.find('/', begin);
+    const std::string part = location.substr(begin, slash - begin);
+    const bool last = slash == std::string::npos;
+    const int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (last ? 0 : O_DIRECTORY);
+    if (part.empty() && !last) {
+      begin = slash + 1;
+      continue;
+    }
+    Descriptor next(openat(current.get(), part.c_str(), flags));
+    if (next.get() < 0 || last) return next.Release();
+    close(current.Release());
+    return OpenWithoutLinks(next.get(), location.substr(slash + 1));
+  }
+}
+
+int OpenBeneath(int folder_fd, const std::string& location) {
+  open_how how = {};
+  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // never wait for a named pipe
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+  const auto fd = syscall(SYS_openat2, folder_fd, location.c_str(), &how, sizeof(how));
+  if (fd < 0 && errno == ENOSYS) return OpenWithoutLinks(folder_fd, location);
+  return static_cast<int>(fd);
+}
+
+Error OpenError(const std::string& location, int number) {
+  if (number == EXDEV || number == ELOOP) {
+    return Denied(location,
+                  "leads out of the model's folder through a link; copy the file into the folder");
+  }
+  const ErrorCode code = number == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
+  return Error(code, "Cannot open the external data file " + Quoted(location) + ": " +
+                         std::strerror(number) + ".");
+}
+
+}  // namespace
+
+ExternalFiles::ExternalFiles(std::filesystem::path folder, bool allow_hard_links)
+    : folder_(std::move(folder)), allow_hard_links_(allow_hard_links) {}
+
+ExternalFiles::~ExternalFiles() {
+  if (folder_fd_ >= 0) close(folder_fd_);
+}
+
+Result<Slice> ExternalFiles::Open(const std::string& location) {
+  if (const auto it = open_.find(location); it != open_.end()) return it->second;
+  ASSIGN_OR_RETURN(Slice slice, Map(location));
+  open_.emplace(location, slice);
+  return slice;
+}
+
+Result<Slice> ExternalFiles::Map(const std::string& location) {
+  TRY(CheckSpelling(location));
+  if (folder_fd_ < 0) {
+    const std::filesystem::path folder = folder_.empty() ? "." : folder_;
+    folder_fd_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder_fd_ < 0) return OpenError(folder.string(), errno);
+  }
+  const Descriptor fd(OpenBeneath(folder_fd_, location));
+  if (fd.get() < 0) return OpenError(location, errno);
+  struct stat info = {};
+  if (fstat(fd.get(), &info) != 0) return OpenError(location, errno);
+  if (!S_ISREG(info.st_mode)) return Denied(location, "is not a regular file");
+  if (info.st_nlink > 1 && !allow_hard_links_) {
+    return Denied(location, "has " + std::to_string(info.st_nlink) +
+                                " hard links and may be a file from elsewhere; copy it");
+  }
+  const auto byte_count = static_cast<size_t>(info.st_size);
+  if (byte_count == 0) return Slice();
+  void* data = mmap(nullptr, byte_count, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (data == MAP_FAILED) return OpenError(location, errno);
+  std::shared_ptr<const void> owner(
+      data, [byte_count](const void* mapped) { munmap(const_cast<void*>(mapped), byte_count); });
+  return Slice(std::move(owner), {static_cast<const uint8_t*>(data), byte_count});
+}
+
+}  // namespace weft::onnx

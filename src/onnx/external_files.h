@@ -1,0 +1,37 @@
+// Opens the external data files of a model, only below the model's own folder: the kernel refuses
+// "..", absolute paths and symbolic links that lead out (openat2 RESOLVE_BENEATH); a file with
+// further hard links is refused too, since it may be a file of someone else's under a second name.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace weft::onnx {
+
+class ExternalFiles {
+ public:
+  // `folder` is the folder that the model file lies in.
+  ExternalFiles(std::filesystem::path folder, bool allow_hard_links);
+  ~ExternalFiles();
+  ExternalFiles(const ExternalFiles&) = delete;
+  ExternalFiles& operator=(const ExternalFiles&) = delete;
+
+  // The file mapped read-only; each file once. Errors: kPermissionDenied when `location` leaves the
+  // folder, kNotFound, kIo, kInvalidData.
+  Result<Slice> Open(const std::string& location);
+
+ private:
+  Result<Slice> Map(const std::string& location);
+
+  std::filesystem::path folder_;
+  bool allow_hard_links_;
+  int folder_fd_ = -1;
+  std::map<std::string, Slice> open_;
+};
+
+}  // namespace weft::onnx
