@@ -1,0 +1,65 @@
+// The module table: who may include whom. design.md and ARCHITECTURE.md print the same table for
+// people; CMakeLists.txt must agree with it (rules/modules.mjs checks that).
+
+// C++: folder under src/ -> modules that it may include.
+export const kCxxModules = {
+  base: [],
+  tensor: ["base"],
+  wire: ["base", "tensor"],
+  package: ["base", "tensor"],
+  onnx: ["base", "tensor"],
+  program: ["base", "tensor", "onnx"],
+  text: ["base"],
+  convert: ["base", "tensor", "onnx", "program", "package", "text"],
+  planner: ["base"],
+  kernels: ["base", "tensor"],
+  engine: ["base", "tensor", "program", "kernels", "package"],
+  swarm: ["base", "tensor", "wire", "planner", "text"],
+  worker: ["base", "tensor", "wire", "engine", "program", "package"],
+  net: ["base", "wire"],
+  hub: ["base", "net", "package"],
+  api: ["base", "swarm", "text"],
+  sim: ["base", "swarm", "planner", "wire"],
+  apps: ["*"],
+};
+
+// Of some modules only a part is open to some includers: "from>to" -> allowed header names.
+export const kPartialIncludes = {
+  "swarm>text": /^text\/sampl\w*\.h$/,
+};
+
+// What a module's tests may include beyond the table, each because the test needs it to build its
+// input. Keep this list short: a test that needs much more belongs in tests/.
+export const kCxxTestExtras = {
+  worker: ["convert", "net"],
+  engine: ["convert", "text"],
+  api: ["net"],
+};
+
+// Third-party headers that stay behind one module's interface.
+export const kConfinedHeaders = [
+  { pattern: /^boost\/(asio|beast)\b/, modules: ["net"], instead: "use the interface of src/net" },
+  { pattern: /^google\/protobuf\b/, modules: ["wire", "onnx", "program"],
+    instead: "use the generated classes through that module's own functions" },
+  { pattern: /^openssl\//, modules: ["base", "net"], instead: "use base/sha256.h or random.h" },
+  { pattern: /^spdlog\//, modules: ["base"], instead: "use base/log.h" },
+  { pattern: /^hwy\//, modules: ["kernels"], instead: "put vector code into src/kernels" },
+  { pattern: /^pcre2\.h$|^utf8proc\.h$/, modules: ["text"], instead: "use src/text" },
+  { pattern: /^qrencode\.h$|^CLI\//, modules: ["apps"], instead: "keep it in src/apps" },
+  {
+    pattern: /^(thread|mutex|condition_variable|future|fstream|filesystem)$/,
+    except: ["base", "tensor", "wire", "package", "onnx", "program", "text", "convert", "kernels",
+      "engine", "worker", "net", "hub", "api", "apps"],
+    instead: "swarm, planner and sim have no threads and no files: make it an action",
+  },
+];
+
+// TypeScript: folder under web/packages (or "app") -> packages of ours that it may import.
+export const kWebPackages = {
+  wire: [],
+  engine: [],
+  "engine-ort": ["engine"],
+  worker: ["wire", "engine", "engine-ort"],
+  ui: [],
+  app: ["*"],
+};
