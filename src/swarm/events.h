@@ -78,13 +78,16 @@ struct FinishRequest {
   uint32_t cached_prompt_tokens = 0;    // of them taken from a kept session
   uint32_t generated_tokens = 0;
 };
-// Run planner::FindPlan on these inputs on another thread and answer with PlanFound.
+// Call RunPlanning on another thread and answer with PlanFound{work, its outcome}.
 struct StartPlanning {
   WorkId work = 0;
   std::vector<planner::LayerCost> layers;
   std::vector<planner::WorkerMetrics> workers;
   planner::PlanContext context;
+  std::optional<planner::Plan> standby_of;  // set: planner::FindStandby for this plan
 };
+// Pure and thread-safe.
+planner::PlanOutcome RunPlanning(const StartPlanning& job);
 // Snapshot() has changed; the host may publish it (it decides how often).
 struct SwarmChanged {};
 

@@ -21,6 +21,9 @@
 // (u32 id, f32 logit, f32 margin to the second); candidates 8 + 8k bytes (u32 k, f32 logsumexp, then k of
 // (u32 id, f32 logit)); logits count * vocabulary f32. Hidden runs do not share a frame with other kinds except none.
 //
+// Queue and compute time are 0 in a step; a step's runs name each session once. Candidate count - 1 is 0 unless the
+// output is candidates.
+//
 // A receiver checks a frame against exactly what it expects (ExpectedFrame) and refuses anything else.
 #pragma once
 
@@ -100,8 +103,31 @@ struct CandidateResult {
   float logit = 0;
 };
 struct CandidatesResult {
-  std::vector<CandidateResult> candidates;
+  std::vector<CandidateResult> candidates;  // by falling logit
   float logsumexp = 0;
 };
+
+// Payloads of one run's result.
+void AppendArgmax(const ArgmaxResult& result, std::vector<uint8_t>& out);
+void AppendCandidates(const CandidatesResult& result, std::vector<uint8_t>& out);
+// Errors: wrong length or count, an id outside the vocabulary, a value that is not finite, a negative margin,
+// candidates that are not by falling logit.
+Result<ArgmaxResult> DecodeArgmax(ByteSpan payload, uint32_t vocabulary);
+Result<CandidatesResult> DecodeCandidates(ByteSpan payload, uint32_t candidate_count,
+                                          uint32_t vocabulary);
+
+// The result that answers a step which was sent.
+struct ExpectedFrame {
+  FrameType type = FrameType::kResult;
+  uint32_t sequence = 0;
+  uint32_t epoch = 0;
+  uint16_t stage = 0;
+  std::span<const Run> runs;
+  uint32_t columns = 0;         // of hidden rows; 0: none expected
+  DType dtype = DType::kF16;    // of hidden rows; not compared in a result without them
+  uint32_t vocabulary = 0;      // columns of kLogits
+};
+// OK, or an error that names the first field that differs, its value and what was expected.
+Status CheckFrame(const Frame& frame, const ExpectedFrame& expected);
 
 }  // namespace weft::wire
