@@ -11,8 +11,9 @@ namespace weft::program {
 
 std::vector<uint8_t> Encode(const Program& program);
 
-// Decodes and validates: version, every id and view in range, shapes of weights fit the operations that use them,
-// parts add up to what dtype and shape need, at most one Attention, no empty program. The error names the operation.
+// Decodes and validates: version, every id and view in range, shapes of weights fit the operations
+// that use them, parts add up to what dtype and shape need, at most one Attention, no empty
+// program. The error names the operation.
 Result<Program> Decode(ByteSpan bytes);
 
 // The checks of Decode on a program made in memory.

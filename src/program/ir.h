@@ -1,16 +1,23 @@
-// The program of one layer: a flat list of LLM-level operations over named f32 buffers and weights. Operations run in
-// order; a buffer may be written again. Engines interpret it; the planner never sees it.
+// The program of one layer: a flat list of LLM-level operations over named f32 buffers and weights.
+// Operations run in order; a buffer may be written again. Engines interpret it; the planner never
+// sees it.
 //
-// Shapes: every buffer is [rows, columns] f32, rows = tokens of a ragged batch. Weights of a MatMul are [N, K]
-// (out = in * W^T + bias), as checkpoints store them. Layer 0 has Embed, which reads token ids; the last layer ends
-// with logits [rows, vocabulary] in its output buffer; selection (argmax, candidates, ...) is what each row asks of the
-// engine (engine/engine.h), not part of a program.
+// Shapes: every buffer is [rows, columns] f32, rows = tokens of a ragged batch. Weights of a MatMul
+// are [N, K] (out = in * W^T + bias), as checkpoints store them. Layer 0 has Embed, which reads
+// token ids; the last layer ends with logits [rows, vocabulary] in its output buffer; selection
+// (argmax, candidates, ...) is what each row asks of the engine (engine/engine.h), not part of a
+// program.
+//
+// Aliasing: Add, Scale, Softcap, RmsNorm, LayerNorm, QkNormRope and GatedActivation may write
+// exactly the view that they read (in place); every other overlap of an operation's output with its
+// inputs is refused by the codec, as is reading columns that nothing wrote before.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -19,7 +26,8 @@
 
 namespace weft::program {
 
-// Version of program.proto and of the meanings below; a package with another one is refused with both numbers.
+// Version of program.proto and of the meanings below; a package with another one is refused with
+// both numbers.
 inline constexpr uint32_t kProgramVersion = 1;
 
 using BufferId = uint32_t;
@@ -32,8 +40,8 @@ struct Part {
   uint64_t byte_count = 0;
 };
 
-// A tensor of the model. Its data is the concatenation of its parts (a stacked expert tensor has one or more parts an
-// expert). Arrays of block formats: tensor/dtype.h.
+// A tensor of the model. Its data is the concatenation of its parts (a stacked expert tensor has
+// one or more parts an expert). Arrays of block formats: tensor/dtype.h.
 struct Weight {
   std::string name;
   DType dtype = DType::kF32;
@@ -55,7 +63,8 @@ struct View {
   uint32_t columns = 0;
 };
 
-// Rows [first_row, first_row + rows) of a 2-D weight: packed q/k/v and gate/up are views of one weight.
+// Rows [first_row, first_row + rows) of a 2-D weight: packed q/k/v and gate/up are views of one
+// weight.
 struct WeightView {
   WeightId weight = 0;
   uint32_t first_row = 0;
@@ -63,18 +72,21 @@ struct WeightView {
 };
 
 enum class Activation : uint32_t {
-  kSilu = 0,      // silu(gate) * up
-  kGeluTanh = 1,  // gelu(gate), tanh form, * up
-  kGelu = 2,      // gelu(gate), erf form, * up
-  kSwigluOai = 3, // gpt-oss: gate <= 7, |up| <= 7, gate * sigmoid(1.702 gate) * (up + 1)
+  kSilu = 0,       // silu(gate) * up
+  kGeluTanh = 1,   // gelu(gate), tanh form, * up
+  kGelu = 2,       // gelu(gate), erf form, * up
+  kSwigluOai = 3,  // gpt-oss: gate <= 7, |up| <= 7, gate * sigmoid(1.702 gate) * (up + 1)
 };
 
 enum class RouteKind : uint32_t {
-  kSoftmaxTopK = 0,            // softmax over all experts, then the top k weights as they are
-  kSoftmaxTopKNormalized = 1,  // the same, weights divided by their sum (equal to softmax over the top k logits)
+  // Softmax over all experts, then the top k weights as they are.
+  kSoftmaxTopK = 0,
+  // The same, weights divided by their sum (equal to softmax over the top k logits).
+  kSoftmaxTopKNormalized = 1,
 };
 
-// x * cos + rotate(x) * sin on the first 2 * len(inv_freq) columns of each head, angle = position * inv_freq.
+// x * cos + rotate(x) * sin on the first 2 * len(inv_freq) columns of each head, angle = position *
+// inv_freq.
 struct Rope {
   WeightId inv_freq = 0;     // f32 [rotary_columns / 2]
   float scale = 1;           // multiplies cos and sin (yarn's attention factor)
@@ -86,7 +98,8 @@ struct Embed {
   View out;
   float scale = 1;
 };
-// out = in / sqrt(mean(in^2) + epsilon) * weight. A "1 + weight" form is folded into the weight by the converter.
+// out = in / sqrt(mean(in^2) + epsilon) * weight. A "1 + weight" form is folded into the weight by
+// the converter.
 struct RmsNorm {
   View in, out;
   WeightId weight = 0;
@@ -115,7 +128,8 @@ struct Softcap {
   View in, out;
   float cap = 0;
 };
-// Per head of `in` [rows, heads * head_columns]: RMS norm when norm_weight is set, then rotation when rope is set.
+// Per head of `in` [rows, heads * head_columns]: RMS norm when norm_weight is set, then rotation
+// when rope is set.
 struct QkNormRope {
   View in, out;
   uint32_t heads = 0;
@@ -124,17 +138,18 @@ struct QkNormRope {
   float epsilon = 0;
   std::optional<Rope> rope;
 };
-// Appends k and v to the session's KV of this layer, in place, then causal grouped-query attention over
-// positions (row position - window, row position]. At most one Attention in a program.
+// Appends k and v to the session's KV of this layer, in place, then causal grouped-query attention
+// over positions (row position - window, row position]. At most one Attention in a program.
 struct Attention {
   View q, k, v, out;
   uint32_t heads = 0;
   uint32_t kv_heads = 0;
   uint32_t head_columns = 0;
   float scale = 0;
-  uint32_t window = 0;             // 0: the whole past
-  float softcap = 0;               // 0: none
-  std::optional<WeightId> sinks;   // [heads]: an extra logit a head that takes part in the softmax only
+  uint32_t window = 0;  // 0: the whole past
+  float softcap = 0;    // 0: none
+  // [heads]: an extra logit a head that takes part in the softmax only.
+  std::optional<WeightId> sinks;
 };
 struct GatedActivation {
   View gate, up, out;
@@ -142,7 +157,8 @@ struct GatedActivation {
 };
 struct MoeRoute {
   View logits;  // [rows, experts]
-  View out;     // [rows, 2 * top_k]: expert indices as f32, then their weights; ties go to the lower index
+  // [rows, 2 * top_k]: expert indices as f32, then their weights; ties go to the lower index.
+  View out;
   uint32_t experts = 0;
   uint32_t top_k = 0;
   RouteKind kind = RouteKind::kSoftmaxTopK;
@@ -164,8 +180,8 @@ struct Exchange {
   uint32_t id = 0;
 };
 
-using Op = std::variant<Embed, RmsNorm, LayerNorm, MatMul, Add, Scale, Softcap, QkNormRope, Attention,
-                        GatedActivation, MoeRoute, MoeExperts, Exchange>;
+using Op = std::variant<Embed, RmsNorm, LayerNorm, MatMul, Add, Scale, Softcap, QkNormRope,
+                        Attention, GatedActivation, MoeRoute, MoeExperts, Exchange>;
 
 struct Program {
   uint32_t layer_index = 0;
@@ -178,5 +194,8 @@ struct Program {
 
 // The Attention of a layer that has one, else nullptr.
 const Attention* FindAttention(const Program& program);
+
+// "MatMul", "Attention", ...: for messages.
+std::string_view OpName(const Op& op);
 
 }  // namespace weft::program

@@ -1,0 +1,39 @@
+#include "program/ir.h"
+
+namespace weft::program {
+namespace {
+
+template <typename... Visitors>
+struct Overloaded : Visitors... {
+  using Visitors::operator()...;
+};
+
+}  // namespace
+
+const Attention* FindAttention(const Program& program) {
+  for (const Op& op : program.ops) {
+    if (const auto* attention = std::get_if<Attention>(&op)) return attention;
+  }
+  return nullptr;
+}
+
+std::string_view OpName(const Op& op) {
+  return std::visit(Overloaded{
+                        [](const Embed&) { return "Embed"; },
+                        [](const RmsNorm&) { return "RmsNorm"; },
+                        [](const LayerNorm&) { return "LayerNorm"; },
+                        [](const MatMul&) { return "MatMul"; },
+                        [](const Add&) { return "Add"; },
+                        [](const Scale&) { return "Scale"; },
+                        [](const Softcap&) { return "Softcap"; },
+                        [](const QkNormRope&) { return "QkNormRope"; },
+                        [](const Attention&) { return "Attention"; },
+                        [](const GatedActivation&) { return "GatedActivation"; },
+                        [](const MoeRoute&) { return "MoeRoute"; },
+                        [](const MoeExperts&) { return "MoeExperts"; },
+                        [](const Exchange&) { return "Exchange"; },
+                    },
+                    op);
+}
+
+}  // namespace weft::program
