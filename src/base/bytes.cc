@@ -62,9 +62,16 @@ std::optional<uint64_t> ParseByteCount(std::string_view text) {
   std::string_view unit(rest, static_cast<size_t>(text.data() + text.size() - rest));
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
   static constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"", 1},         {"B", 1},           {"KB", 1e3},        {"MB", 1e6},
-      {"GB", 1e9},     {"TB", 1e12},       {"KiB", 1024.0},    {"MiB", 1048576.0},
-      {"GiB", 1024.0 * 1048576.0},         {"TiB", 1048576.0 * 1048576.0},
+      {"", 1},
+      {"B", 1},
+      {"KB", 1e3},
+      {"MB", 1e6},
+      {"GB", 1e9},
+      {"TB", 1e12},
+      {"KiB", 1024.0},
+      {"MiB", 1048576.0},
+      {"GiB", 1024.0 * 1048576.0},
+      {"TiB", 1048576.0 * 1048576.0},
   };
   for (const auto& [name, factor] : kUnits) {
     if (unit != name) continue;

@@ -1,5 +1,5 @@
-// Spans of raw bytes, little-endian loads and stores, overflow-checked size arithmetic, and a reference-counted
-// immutable slice of bytes. The wire, the package and every parser share these.
+// Spans of raw bytes, little-endian loads and stores, overflow-checked size arithmetic, and a
+// reference-counted immutable slice of bytes. The wire, the package and every parser share these.
 #pragma once
 
 #include <concepts>
@@ -60,8 +60,8 @@ std::optional<T> CheckedMul(T a, T b) {
   return product;
 }
 
-// An immutable run of bytes that shares ownership of what holds it: a frame's payload travels from the socket
-// to another socket without a copy. Cheap to copy; threads may share it.
+// An immutable run of bytes that shares ownership of what holds it: a frame's payload travels from
+// the socket to another socket without a copy. Cheap to copy; threads may share it.
 class Slice {
  public:
   Slice() = default;

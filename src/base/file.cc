@@ -53,9 +53,8 @@ Result<std::string> ReadTextFile(const std::filesystem::path& path, uint64_t byt
   ASSIGN_OR_RETURN(const uint64_t byte_count, RegularFileBytes(fd.get(), path.string()));
   if (byte_count > byte_limit) {
     return Error(ErrorCode::kInvalidData, "'" + path.string() + "' has " +
-                                              std::to_string(byte_count) +
-                                              " bytes; at most " + std::to_string(byte_limit) +
-                                              " are read.");
+                                              std::to_string(byte_count) + " bytes; at most " +
+                                              std::to_string(byte_limit) + " are read.");
   }
   std::string text(byte_count, '\0');
   size_t done = 0;

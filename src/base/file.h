@@ -1,4 +1,5 @@
-// Files: read whole, map read-only, write atomically. Errors name the path and the operating system's reason.
+// Files: read whole, map read-only, write atomically. Errors name the path and the operating
+// system's reason.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +16,8 @@ Result<std::string> ReadTextFile(const std::filesystem::path& path,
 // Writes beside `path` and renames over it: a reader sees the old file or the new one, never half.
 Status WriteFileAtomically(const std::filesystem::path& path, ByteSpan bytes);
 
-// A read-only mapping of a whole file. Moves; unmapped when destroyed. Slices taken with `AsSlice` keep it alive.
+// A read-only mapping of a whole file. Moves; unmapped when destroyed. Slices taken with `AsSlice`
+// keep it alive.
 class MappedFile {
  public:
   static Result<std::shared_ptr<const MappedFile>> Open(const std::filesystem::path& path);

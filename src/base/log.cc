@@ -11,8 +11,8 @@ bool SetLogLevel(std::string_view level) {
     return true;
   }();
   static_cast<void>(to_stderr);
-  for (const auto known : {spdlog::level::err, spdlog::level::warn, spdlog::level::info,
-                           spdlog::level::debug}) {
+  for (const auto known :
+       {spdlog::level::err, spdlog::level::warn, spdlog::level::info, spdlog::level::debug}) {
     const std::string_view name = known == spdlog::level::err    ? "error"
                                   : known == spdlog::level::warn ? "warn"
                                   : known == spdlog::level::info ? "info"

@@ -1,4 +1,5 @@
-// Structured lines on stderr (spdlog underneath). Never prompt or answer text: ids, counts and times only.
+// Structured lines on stderr (spdlog underneath). Never prompt or answer text: ids, counts and
+// times only.
 //   LogInfo("worker {} joined, offers {}", name, HumanBytes(offer));
 #pragma once
 

@@ -23,9 +23,9 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<u
 }
 
 float CounterUniform(uint64_t seed, uint64_t position, uint32_t draw) {
-  const auto words = Philox4x32(
-      {static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), draw, 0},
-      {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  const auto words =
+      Philox4x32({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), draw, 0},
+                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   return static_cast<float>(words[0] >> 8) * 0x1p-24f;
 }
 
@@ -52,6 +52,8 @@ uint64_t SeededRandom::Below(uint64_t bound) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(Next()) * bound) >> 64);
 }
 
-double SeededRandom::Uniform() { return static_cast<double>(Next() >> 11) * 0x1p-53; }
+double SeededRandom::Uniform() {
+  return static_cast<double>(Next() >> 11) * 0x1p-53;
+}
 
 }  // namespace weft

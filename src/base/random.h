@@ -1,5 +1,6 @@
 // Randomness of two kinds.
-// CounterRandom: f(seed, position, draw), the same in C++, TypeScript and WGSL (32-bit arithmetic only), so that a
+// CounterRandom: f(seed, position, draw), the same in C++, TypeScript and WGSL (32-bit arithmetic
+// only), so that a
 //   sampled token does not depend on which device draws it or how often a step is replayed.
 // SecureRandomBytes: from the operating system, for tokens, keys and session ids.
 #pragma once
@@ -11,8 +12,9 @@
 
 namespace weft {
 
-// Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): a keyed bijection of a
-// 128-bit counter. Here key = seed, counter = (position low, position high, draw, 0).
+// Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): a keyed
+// bijection of a 128-bit counter. Here key = seed, counter = (position low, position high, draw,
+// 0).
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
 // A float in [0, 1) with 24 bits: word / 2^32 truncated to 24 bits.
@@ -22,7 +24,8 @@ void SecureRandomBytes(MutableByteSpan out);
 // `byte_count` random bytes as lower-case hex.
 std::string SecureRandomHex(size_t byte_count);
 
-// A small seeded generator for simulation and search (not for security): xoshiro-like splitmix64 stream.
+// A small seeded generator for simulation and search (not for security): xoshiro-like splitmix64
+// stream.
 class SeededRandom {
  public:
   explicit SeededRandom(uint64_t seed) : state_(seed) {}

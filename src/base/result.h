@@ -1,11 +1,12 @@
-// Result<T>: a value or an Error, for everything that can fail because of input, files, peers or the network.
-// Our own bugs are not Results: they hit CHECK (check.h). No exception crosses a module.
+// Result<T>: a value or an Error, for everything that can fail because of input, files, peers or
+// the network. Our own bugs are not Results: they hit CHECK (check.h). No exception crosses a
+// module.
 //
 //   Result<Config> ParseConfig(ByteSpan json);
 //   ASSIGN_OR_RETURN(const Config config, ParseConfig(bytes).Context("While reading " + path));
 //
-// An Error is one of about ten canonical codes, one full sentence that names the value, the limit and what
-// was expected, and a chain of "While ..." context, innermost first.
+// An Error is one of about ten canonical codes, one full sentence that names the value, the limit
+// and what was expected, and a chain of "While ..." context, innermost first.
 #pragma once
 
 #include <string>
@@ -19,17 +20,17 @@
 namespace weft {
 
 enum class ErrorCode {
-  kInvalidArgument,     // the caller or the user asked for something that makes no sense
-  kInvalidData,         // a file or a peer sent bytes that break their format
-  kUnsupported,         // well-formed, but outside what weft does
+  kInvalidArgument,  // the caller or the user asked for something that makes no sense
+  kInvalidData,      // a file or a peer sent bytes that break their format
+  kUnsupported,      // well-formed, but outside what weft does
   kNotFound,
   kAlreadyExists,
-  kOutOfMemory,         // an offer, a limit or the machine cannot hold it
-  kUnavailable,         // try again later: a peer is gone, no plan
+  kOutOfMemory,  // an offer, a limit or the machine cannot hold it
+  kUnavailable,  // try again later: a peer is gone, no plan
   kTimeout,
   kCancelled,
   kPermissionDenied,
-  kIo,                  // the operating system refused
+  kIo,  // the operating system refused
 };
 
 // Stable lower-case name such as "invalid_data", for JSON and logs.
@@ -59,7 +60,8 @@ class [[nodiscard]] Result {
  public:
   using value_type = T;
 
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
 
   bool ok() const { return state_.index() == 0; }
@@ -100,8 +102,8 @@ class [[nodiscard]] Result {
 
  private:
   void CheckOk() const {
-    CHECK(ok(), "value() called on a Result that holds an error: " +
-                    std::get<1>(state_).ToString());
+    CHECK(ok(),
+          "value() called on a Result that holds an error: " + std::get<1>(state_).ToString());
   }
   std::variant<T, Error> state_;
 };
@@ -109,15 +111,17 @@ class [[nodiscard]] Result {
 // Result<void>: OkStatus() or an Error.
 struct Ok {};
 using Status = Result<Ok>;
-inline Status OkStatus() { return Ok{}; }
+inline Status OkStatus() {
+  return Ok{};
+}
 
 #define WEFT_CONCAT_INNER(a, b) a##b
 #define WEFT_CONCAT(a, b) WEFT_CONCAT_INNER(a, b)
 
 // TRY(status_or_result): returns the error from the enclosing function, drops the value.
-#define TRY(expression)                                              \
-  do {                                                               \
-    auto weft_try_result = (expression);                             \
+#define TRY(expression)                                                   \
+  do {                                                                    \
+    auto weft_try_result = (expression);                                  \
     if (!weft_try_result.ok()) return std::move(weft_try_result).error(); \
   } while (false)
 

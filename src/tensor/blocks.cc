@@ -43,7 +43,8 @@ StoredScale BestQ4Scale(std::span<const float> block) {
   // -8 has no positive twin: with scale = extreme / -8 the largest value is exact.
   StoredScale best = RoundScale(extreme / -8);
   float best_error = SquaredError(block, best);
-  for (const float levels : {-8.5f, -8.25f, -7.75f, -7.5f, -7.25f, -7.0f, -6.75f, -6.5f, -6.25f, 7.0f, 7.5f}) {
+  for (const float levels :
+       {-8.5f, -8.25f, -7.75f, -7.5f, -7.25f, -7.0f, -6.75f, -6.5f, -6.25f, 7.0f, 7.5f}) {
     const StoredScale candidate = RoundScale(extreme / levels);
     const float error = SquaredError(block, candidate);
     if (error < best_error) {
@@ -86,8 +87,7 @@ void QuantizeRow(DType format, std::span<const float> values, MutableByteSpan da
   CHECK(data.size() == blocks * block_bytes && scales.size() == blocks);
   for (size_t b = 0; b < blocks; ++b) {
     const size_t first = b * kBlockValues;
-    const auto block =
-        values.subspan(first, std::min<size_t>(kBlockValues, values.size() - first));
+    const auto block = values.subspan(first, std::min<size_t>(kBlockValues, values.size() - first));
     if (format == DType::kQ4) {
       QuantizeBlockQ4(block, &data[b * block_bytes], &scales[b]);
     } else {
@@ -126,7 +126,8 @@ void ToF32(DType from, const uint8_t* data, std::span<float> out) {
     case DType::kBF16:
       for (size_t i = 0; i < out.size(); ++i) out[i] = BF16ToF32(LoadLe<uint16_t>(data + 2 * i));
       return;
-    default: CHECK(false, "ToF32 takes plain float dtypes only");
+    default:
+      CHECK(false, "ToF32 takes plain float dtypes only");
   }
 }
 
@@ -141,7 +142,8 @@ void FromF32(std::span<const float> values, DType to, uint8_t* out) {
     case DType::kBF16:
       for (size_t i = 0; i < values.size(); ++i) StoreLe(out + 2 * i, F32ToBF16(values[i]));
       return;
-    default: CHECK(false, "FromF32 gives plain float dtypes only");
+    default:
+      CHECK(false, "FromF32 gives plain float dtypes only");
   }
 }
 

@@ -9,10 +9,10 @@
 
 namespace weft {
 
-// Quantises one row of `values` to `data` (BlockCount * BlockDataBytes bytes) and `scales` (BlockCount f16).
-// q8: symmetric, scale = max|x| / 127. q4: symmetric around 8; the scale of each block is the one of a few
-// candidates around the signed maximum / -8 that gives the least squared error.
-// REQUIRES: IsBlockFormat(format), matching sizes, finite values.
+// Quantises one row of `values` to `data` (BlockCount * BlockDataBytes bytes) and `scales`
+// (BlockCount f16). q8: symmetric, scale = max|x| / 127. q4: symmetric around 8; the scale of each
+// block is the one of a few candidates around the signed maximum / -8 that gives the least squared
+// error. REQUIRES: IsBlockFormat(format), matching sizes, finite values.
 void QuantizeRow(DType format, std::span<const float> values, MutableByteSpan data,
                  std::span<uint16_t> scales);
 

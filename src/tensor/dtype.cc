@@ -40,15 +40,20 @@ std::optional<DType> DTypeFromName(std::string_view wanted) {
 int64_t ElementBytes(DType dtype) {
   switch (dtype) {
     case DType::kF32:
-    case DType::kI32: return 4;
+    case DType::kI32:
+      return 4;
     case DType::kF16:
-    case DType::kBF16: return 2;
-    case DType::kI64: return 8;
+    case DType::kBF16:
+      return 2;
+    case DType::kI64:
+      return 8;
     case DType::kU8:
     case DType::kI8:
-    case DType::kBool: return 1;
+    case DType::kBool:
+      return 1;
     case DType::kQ8:
-    case DType::kQ4: break;
+    case DType::kQ4:
+      break;
   }
   CHECK(false, "block formats have no element size");
   return 0;

@@ -1,4 +1,5 @@
-// Oracle for halves: the compiler's own _Float16 conversions, on every bit pattern and on rounding cases.
+// Oracle for halves: the compiler's own _Float16 conversions, on every bit pattern and on rounding
+// cases.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -30,7 +31,8 @@ TEST(Half, NarrowsAsTheCompilerDoes) {
     if (std::isnan(value)) continue;
     ASSERT_EQ(F32ToF16(value), std::bit_cast<uint16_t>(static_cast<_Float16>(value))) << value;
   }
-  for (const float value : {65519.9f, 65520.0f, 0x1p-24f, 0x1p-25f, 0x1.8p-25f, -0.0f, 0x1.ffcp-15f}) {
+  for (const float value :
+       {65519.9f, 65520.0f, 0x1p-24f, 0x1p-25f, 0x1.8p-25f, -0.0f, 0x1.ffcp-15f}) {
     EXPECT_EQ(F32ToF16(value), std::bit_cast<uint16_t>(static_cast<_Float16>(value))) << value;
   }
 }

@@ -1,0 +1,86 @@
+#include "net/address.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <boost/url/parse.hpp>
+#include <boost/url/url_view.hpp>
+#include <charconv>
+
+namespace weft::net {
+namespace {
+
+bool IsPrivate(const std::string& address) {
+  return address.starts_with("192.168.") || address.starts_with("10.") ||
+         (address.starts_with("172.") && address.size() > 6 && address[6] == '.' &&
+          address.substr(4, 2) >= "16" && address.substr(4, 2) <= "31");
+}
+
+Error BadUrl(std::string_view text, const std::string& why) {
+  return Error(ErrorCode::kInvalidArgument,
+               "'" + std::string(text) + "' is not an address weft can use: " + why +
+                   ". Expected something like http://127.0.0.1:8080 or wss://host:8443.");
+}
+
+}  // namespace
+
+std::vector<std::string> LanAddresses() {
+  std::vector<std::string> addresses;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return addresses;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
+    if ((entry->ifa_flags & IFF_UP) == 0 || (entry->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    char text[INET_ADDRSTRLEN] = {};
+    const void* raw = entry->ifa_addr;
+    const auto* address = static_cast<const sockaddr_in*>(raw);
+    if (inet_ntop(AF_INET, &address->sin_addr, text, sizeof(text)) != nullptr) {
+      addresses.emplace_back(text);
+    }
+  }
+  freeifaddrs(list);
+  std::stable_partition(addresses.begin(), addresses.end(), IsPrivate);
+  return addresses;
+}
+
+bool IsLoopbackAddress(std::string_view address) {
+  return address.starts_with("127.") || address == "::1" || address.starts_with("::ffff:127.");
+}
+
+std::string Url::Authority() const {
+  const bool is_v6 = host.find(':') != std::string::npos;
+  return (is_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+Result<Url> ParseUrl(std::string_view text) {
+  std::string with_scheme(text);
+  if (text.find("://") == std::string_view::npos) with_scheme = "http://" + with_scheme;
+  const auto parsed = boost::urls::parse_uri(with_scheme);
+  if (!parsed) return BadUrl(text, parsed.error().message());
+  Url url;
+  const std::string scheme(parsed->scheme());
+  if (scheme == "https" || scheme == "wss") {
+    url.tls = true;
+  } else if (scheme != "http" && scheme != "ws") {
+    return BadUrl(text, "the scheme '" + scheme + "' is unknown");
+  }
+  url.host = std::string(parsed->host_address());
+  if (url.host.empty()) return BadUrl(text, "it names no host");
+  url.port = url.tls ? 443 : 80;
+  if (parsed->has_port()) {
+    const std::string digits(parsed->port());
+    unsigned port = 0;  // 0 also when the number does not fit
+    std::from_chars(digits.data(), digits.data() + digits.size(), port);
+    if (port == 0 || port > 65535) return BadUrl(text, "the port must be 1 to 65535");
+    url.port = static_cast<uint16_t>(port);
+  }
+  url.path = std::string(parsed->encoded_path());
+  if (url.path.empty()) url.path = "/";
+  url.fragment = parsed->fragment();
+  return url;
+}
+
+}  // namespace weft::net

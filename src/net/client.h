@@ -1,0 +1,62 @@
+// The client side for native workers, `weft run` and tests: blocking HTTP with ranges, and a
+// WebSocket on a loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "net/address.h"
+#include "net/http.h"
+#include "net/loop.h"
+
+namespace weft::net {
+
+struct ClientTls {
+  // How to trust a server: the system's certificates, or exactly one certificate by its SHA-256
+  // (self-signed swarms), or nothing (`insecure`).
+  std::string pinned_fingerprint;
+  bool insecure = false;
+};
+
+struct HttpCall {
+  std::string method = "GET";
+  std::string path = "/";  // with query
+  Headers headers;
+  std::string body;
+  Duration timeout = Seconds(30);  // without any byte moving
+};
+
+struct HttpReply {
+  int status = 0;
+  Headers headers;   // names in lower case
+  std::string body;  // empty when `on_data` was given
+};
+
+// A connection that is kept open between calls and reopened when needed. One thread at a time.
+class HttpClient {
+ public:
+  HttpClient(Url server, ClientTls tls);
+  ~HttpClient();
+  HttpClient(HttpClient&&) noexcept;
+
+  // `on_data`, when given, receives the body of a 2xx reply piece by piece and stops the transfer
+  // (kCancelled) by returning false. Errors: kUnavailable when the server cannot be reached,
+  // kTimeout, kIo.
+  Result<HttpReply> Call(const HttpCall& call,
+                         const std::function<bool(ByteSpan)>& on_data = nullptr);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Connects `url`'s path as a WebSocket. Callbacks run on the loop; exactly one of `on_open` or
+// `on_closed` comes first.
+void ConnectWebSocket(EventLoop& loop, const Url& url, const ClientTls& tls, Headers headers,
+                      std::function<WebSocketCallbacks(std::shared_ptr<WebSocket>)> on_open,
+                      std::function<void(Error)> on_failed);
+
+}  // namespace weft::net

@@ -1,0 +1,74 @@
+// HTTP/1.1 as the rest of weft sees it: a request as a value, and a Responder to answer it once or
+// as a stream. Everything here happens on the event loop's thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace weft::net {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+struct HttpRequest {
+  std::string method;  // "GET", "POST", ...
+  std::string path;    // decoded and normalised path without query, begins with '/'
+  std::string query;   // after '?', raw
+  Headers headers;     // names in lower case
+  std::string body;
+  std::string remote_address;  // "192.168.1.7"
+  bool remote_is_loopback = false;
+  bool over_tls = false;
+
+  // The first header of that lower-case name; "" when absent.
+  std::string_view Header(std::string_view lower_case_name) const;
+  // The value of `name` in the query, percent-decoded; "" when absent.
+  std::string QueryValue(std::string_view name) const;
+};
+
+struct HttpResponse {
+  int status = 200;
+  Headers headers;          // Content-Length is added
+  std::vector<Slice> body;  // sent in order without copying
+};
+
+HttpResponse TextResponse(int status, std::string_view content_type, std::string text);
+
+// Answers one request. Exactly one of Send, or StartStream .. End, is called; dropping the
+// Responder without an answer sends 500. All calls after the client has gone are ignored.
+class Responder {
+ public:
+  virtual ~Responder() = default;
+  virtual void Send(HttpResponse response) = 0;
+  // A chunked response. The client may go away at any time: OnClosed tells.
+  virtual void StartStream(int status, Headers headers) = 0;
+  virtual void Write(std::string chunk) = 0;
+  virtual void End() = 0;
+  // Called once when the client goes away before the answer is complete.
+  virtual void OnClosed(std::function<void()> callback) = 0;
+};
+
+// One WebSocket, either end. Binary messages only.
+class WebSocket {
+ public:
+  virtual ~WebSocket() = default;
+  // Queues one message made of these pieces. Beyond the write queue's limit the connection is
+  // closed.
+  virtual void Send(std::vector<Slice> pieces) = 0;
+  // Sends what is queued, then a close frame with `reason` (cut to 120 bytes).
+  virtual void Close(std::string reason) = 0;
+  virtual std::string remote_address() const = 0;
+};
+
+struct WebSocketCallbacks {
+  std::function<void(Slice message)> on_message;
+  // Once; the WebSocket is not used afterwards.
+  std::function<void(std::string reason)> on_closed;
+};
+
+}  // namespace weft::net

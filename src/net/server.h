@@ -1,0 +1,55 @@
+// Server: HTTP/1.1 and WebSocket on one port, plain or TLS, on an event loop. Knows nothing of what
+// it serves. Limits are refused before allocation (SECURITY.md 3).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "net/http.h"
+#include "net/loop.h"
+#include "net/tls.h"
+
+namespace weft::net {
+
+struct ServerLimits {
+  size_t header_bytes = 8 * 1024;
+  size_t body_bytes = 1024 * 1024;
+  size_t websocket_message_bytes = 64 * 1024 * 1024;  // the core expects exact sizes below this
+  size_t write_queue_bytes = 256 * 1024 * 1024;
+  size_t connections = 1024;
+  size_t connections_per_address = 64;  // loopback is not counted
+  Duration handshake = Seconds(5);      // TLS and the request header
+  Duration idle = Seconds(30);          // between requests of a connection
+};
+
+struct ServerOptions {
+  std::string address = "127.0.0.1";
+  uint16_t port = 0;                // 0: any free port
+  std::shared_ptr<TlsContext> tls;  // null: plain
+  ServerLimits limits;
+};
+
+class ServerHandler {
+ public:
+  virtual ~ServerHandler() = default;
+  virtual void OnRequest(HttpRequest request, std::shared_ptr<Responder> responder) = 0;
+  // A WebSocket handshake: true accepts it; false means that `refusal` was filled in and is sent.
+  virtual bool OnHandshake(const HttpRequest& request, HttpResponse* refusal) = 0;
+  // After the handshake. The callbacks are called until on_closed.
+  virtual WebSocketCallbacks OnWebSocket(const HttpRequest& request,
+                                         std::shared_ptr<WebSocket> socket) = 0;
+};
+
+class Server {
+ public:
+  // Binds and listens; the error of a port in use says so. `handler` outlives the server.
+  static Result<std::unique_ptr<Server>> Listen(EventLoop& loop, const ServerOptions& options,
+                                                ServerHandler* handler);
+  virtual ~Server() = default;
+  virtual uint16_t port() const = 0;
+};
+
+}  // namespace weft::net

@@ -1,0 +1,180 @@
+#include "net/tls.h"
+
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+#include <sys/stat.h>
+
+#include <ctime>
+
+#include "base/file.h"
+#include "base/random.h"
+#include "base/sha256.h"
+#include "net/address.h"
+#include "net/tls_context.h"
+
+namespace weft::net {
+namespace {
+
+constexpr long kValidSeconds = 365L * 24 * 3600;
+constexpr long kRenewSeconds = 30L * 24 * 3600;
+
+struct OpenSslFree {
+  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+  void operator()(X509* certificate) const { X509_free(certificate); }
+  void operator()(BIO* bio) const { BIO_free_all(bio); }
+  void operator()(X509_EXTENSION* extension) const { X509_EXTENSION_free(extension); }
+};
+template <typename T>
+using Owned = std::unique_ptr<T, OpenSslFree>;
+
+std::string OpenSslReason() {
+  char text[256] = "unknown reason";
+  const unsigned long code = ERR_get_error();
+  if (code != 0) ERR_error_string_n(code, text, sizeof(text));
+  ERR_clear_error();
+  return text;
+}
+
+std::string BioText(BIO* bio) {
+  char* data = nullptr;
+  const long count = BIO_get_mem_data(bio, &data);
+  return std::string(data, static_cast<size_t>(count));
+}
+
+std::string Fingerprint(X509* certificate) {
+  unsigned char* der = nullptr;
+  const int count = i2d_X509(certificate, &der);
+  CHECK(count > 0);
+  const std::string hex = ToHex(Sha256(ByteSpan(der, static_cast<size_t>(count))));
+  OPENSSL_free(der);
+  return hex;
+}
+
+// "DNS:name,IP:1.2.3.4" for the subjectAltName extension.
+std::string AlternativeNames(const std::vector<std::string>& hosts) {
+  std::string names;
+  for (const std::string& host : hosts) {
+    const bool is_address = host.find(':') != std::string::npos ||
+                            host.find_first_not_of("0123456789.") == std::string::npos;
+    if (!names.empty()) names += ",";
+    names += (is_address ? "IP:" : "DNS:") + host;
+  }
+  return names;
+}
+
+struct PemPair {
+  std::string certificate;
+  std::string key;
+};
+
+Result<PemPair> MakeCertificate(const std::vector<std::string>& hosts) {
+  const Owned<EVP_PKEY> key(EVP_EC_gen("P-256"));
+  const Owned<X509> certificate(X509_new());
+  CHECK(key && certificate);
+  X509_set_version(certificate.get(), 2);  // v3
+  const std::string serial_hex = SecureRandomHex(8);
+  ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate.get()),
+                          std::stoull(serial_hex, nullptr, 16) >> 1);
+  X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -3600);
+  X509_gmtime_adj(X509_getm_notAfter(certificate.get()), kValidSeconds);
+  X509_set_pubkey(certificate.get(), key.get());
+  X509_NAME* name = X509_get_subject_name(certificate.get());
+  const unsigned char common_name[] = "weft swarm";
+  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, common_name, -1, -1, 0);
+  X509_set_issuer_name(certificate.get(), name);
+  X509V3_CTX context;
+  X509V3_set_ctx_nodb(&context);
+  X509V3_set_ctx(&context, certificate.get(), certificate.get(), nullptr, nullptr, 0);
+  const std::pair<int, std::string> extensions[] = {
+      {NID_subject_alt_name, AlternativeNames(hosts)},
+      {NID_basic_constraints, "critical,CA:FALSE"},
+      {NID_ext_key_usage, "serverAuth"},
+  };
+  for (const auto& [nid, value] : extensions) {
+    const Owned<X509_EXTENSION> extension(
+        X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str()));
+    if (!extension) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "Cannot make a certificate for '" + value + "': " + OpenSslReason() + ".");
+    }
+    X509_add_ext(certificate.get(), extension.get(), -1);
+  }
+  CHECK(X509_sign(certificate.get(), key.get(), EVP_sha256()) > 0);
+  const Owned<BIO> certificate_bio(BIO_new(BIO_s_mem()));
+  const Owned<BIO> key_bio(BIO_new(BIO_s_mem()));
+  CHECK(PEM_write_bio_X509(certificate_bio.get(), certificate.get()) == 1);
+  CHECK(PEM_write_bio_PrivateKey(key_bio.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) ==
+        1);
+  return PemPair{BioText(certificate_bio.get()), BioText(key_bio.get())};
+}
+
+// True when the PEM certificate names all hosts and is valid for a while.
+bool StillGood(const std::string& pem, const std::vector<std::string>& hosts) {
+  const Owned<BIO> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  const Owned<X509> certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  ERR_clear_error();
+  if (!certificate) return false;
+  time_t renew_at = std::time(nullptr) + kRenewSeconds;
+  if (X509_cmp_time(X509_get0_notAfter(certificate.get()), &renew_at) < 0) return false;
+  for (const std::string& host : hosts) {
+    if (X509_check_ip_asc(certificate.get(), host.c_str(), 0) != 1 &&
+        X509_check_host(certificate.get(), host.c_str(), host.size(), 0, nullptr) != 1) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<TlsContext>> LoadTls(const std::filesystem::path& certificate_file,
+                                            const std::filesystem::path& key_file) {
+  auto context = std::make_shared<TlsContext>();
+  boost::system::error_code error;
+  context->ssl.use_certificate_chain_file(certificate_file.string(), error);
+  if (error) {
+    return Error(
+        ErrorCode::kInvalidArgument,
+        "Cannot use the certificate '" + certificate_file.string() + "': " + error.message() + ".");
+  }
+  context->ssl.use_private_key_file(key_file.string(), boost::asio::ssl::context::pem, error);
+  if (error) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "Cannot use the private key '" + key_file.string() + "' with the certificate '" +
+                     certificate_file.string() + "': " + error.message() + ".");
+  }
+  SSL_CTX_set_min_proto_version(context->ssl.native_handle(), TLS1_2_VERSION);
+  context->fingerprint = Fingerprint(SSL_CTX_get0_certificate(context->ssl.native_handle()));
+  return context;
+}
+
+Result<std::shared_ptr<TlsContext>> SelfSignedTls(const std::filesystem::path& folder,
+                                                  const std::vector<std::string>& hosts) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return Error(ErrorCode::kIo,
+                 "Cannot create '" + folder.string() + "': " + error.message() + ".");
+  }
+  const auto certificate_file = folder / "tls-certificate.pem";
+  const auto key_file = folder / "tls-key.pem";
+  const auto kept = ReadTextFile(certificate_file, 64 * 1024);
+  if (!kept.ok() || !StillGood(*kept, hosts) || !std::filesystem::exists(key_file)) {
+    ASSIGN_OR_RETURN(const PemPair made, MakeCertificate(hosts));
+    const mode_t old_mask = umask(0077);
+    const Status key_written = WriteFileAtomically(key_file, AsBytes(made.key));
+    umask(old_mask);
+    TRY(key_written);
+    TRY(WriteFileAtomically(certificate_file, AsBytes(made.certificate)));
+  }
+  return LoadTls(certificate_file, key_file);
+}
+
+std::string CertificateFingerprint(const TlsContext& context) {
+  return context.fingerprint;
+}
+
+}  // namespace weft::net
