@@ -1,5 +1,5 @@
-// Core: the orchestrator as a deterministic, single-threaded state machine: Handle(event, now) -> actions.
-// ARCHITECTURE.md tells the life of a request; docs/protocol.md the messages.
+// Core: the orchestrator as a deterministic, single-threaded state machine: Handle(event, now) ->
+// actions. ARCHITECTURE.md tells the life of a request; docs/protocol.md the messages.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
-// What the core is told (Event) and what it wants done (Action). The core has no sockets, threads, clock, files or random
-// source: a host (apps/serve in production, sim/ in simulation, apps/local in process) feeds events with the time and
-// carries out actions in order.
+// What the core is told (Event) and what it wants done (Action). The core has no sockets, threads,
+// clock, files or random source: a host (apps/serve in production, sim/ in simulation, apps/local
+// in process) feeds events with the time and carries out actions in order.
 #pragma once
 
 #include <cstdint>
@@ -26,43 +26,74 @@ using WorkId = uint64_t;     // a planning job
 // A generation, already rendered and tokenised.
 struct Request {
   RequestId id = 0;
-  std::vector<int32_t> prompt_ids;       // at least one
-  uint32_t max_tokens = 0;               // tokens to generate, at least 1
-  text::SamplingParams sampling;         // temperature 0: greedy
-  std::vector<int32_t> stop_ids;         // end-of-sequence ids: end the request, are not emitted
-  uint32_t top_logprobs = 0;             // candidates to report with each token, 0..20
+  std::vector<int32_t> prompt_ids;  // at least one
+  uint32_t max_tokens = 0;          // tokens to generate, at least 1
+  text::SamplingParams sampling;    // temperature 0: greedy
+  std::vector<int32_t> stop_ids;    // end-of-sequence ids: end the request, are not emitted
+  uint32_t top_logprobs = 0;        // candidates to report with each token, 0..20
   bool want_logprobs = false;
-  bool want_logits = false;              // evaluation only: every prompt row's logits come with EmitLogits
+  bool want_logits = false;  // evaluation only: every prompt row's logits come with EmitLogits
 };
 
 // ---- events ----
-struct WorkerConnected { WorkerId worker = 0; std::string address; };
-struct WorkerControl { WorkerId worker = 0; wire::pb::WorkerMessage message; };
-struct WorkerData { WorkerId worker = 0; Slice frame; };
-struct WorkerLost { WorkerId worker = 0; std::string reason; };
-struct RequestSubmitted { Request request; };
-struct RequestCancelled { RequestId request = 0; };
-struct PlanFound { WorkId work = 0; planner::PlanOutcome outcome; };
+struct WorkerConnected {
+  WorkerId worker = 0;
+  std::string address;
+};
+struct WorkerControl {
+  WorkerId worker = 0;
+  wire::pb::WorkerMessage message;
+};
+struct WorkerData {
+  WorkerId worker = 0;
+  Slice frame;
+};
+struct WorkerLost {
+  WorkerId worker = 0;
+  std::string reason;
+};
+struct RequestSubmitted {
+  Request request;
+};
+struct RequestCancelled {
+  RequestId request = 0;
+};
+struct PlanFound {
+  WorkId work = 0;
+  planner::PlanOutcome outcome;
+};
 struct TimerFired {};  // Core::next_timer() has come
 
 using Event = std::variant<WorkerConnected, WorkerControl, WorkerData, WorkerLost, RequestSubmitted,
                            RequestCancelled, PlanFound, TimerFired>;
 
 // ---- actions ----
-struct SendControl { WorkerId worker = 0; wire::pb::ServerMessage message; };
+struct SendControl {
+  WorkerId worker = 0;
+  wire::pb::ServerMessage message;
+};
 // One WebSocket message made of these pieces in order; payload slices are shared, not copied.
-struct SendData { WorkerId worker = 0; std::vector<Slice> pieces; };
-struct CloseWorker { WorkerId worker = 0; std::string reason; };
+struct SendData {
+  WorkerId worker = 0;
+  std::vector<Slice> pieces;
+};
+struct CloseWorker {
+  WorkerId worker = 0;
+  std::string reason;
+};
 
-struct TokenLogprob { int32_t token_id = 0; float logprob = 0; };
+struct TokenLogprob {
+  int32_t token_id = 0;
+  float logprob = 0;
+};
 struct EmitToken {
   RequestId request = 0;
   int32_t token_id = 0;
-  float logprob = 0;                    // when asked for
-  float margin = 0;                     // best minus second logit of the step, greedy requests
-  std::vector<TokenLogprob> top;        // when asked for
+  float logprob = 0;              // when asked for
+  float margin = 0;               // best minus second logit of the step, greedy requests
+  std::vector<TokenLogprob> top;  // when asked for
 };
-struct EmitLogits {                     // [rows, vocabulary] f32 for prompt positions first_position...
+struct EmitLogits {  // [rows, vocabulary] f32 for prompt positions first_position...
   RequestId request = 0;
   uint32_t first_position = 0;
   uint32_t rows = 0;
@@ -73,9 +104,9 @@ enum class FinishReason { kStop, kLength, kCancelled, kError };
 struct FinishRequest {
   RequestId request = 0;
   FinishReason reason = FinishReason::kStop;
-  std::optional<Error> error;           // kError only
+  std::optional<Error> error;  // kError only
   uint32_t prompt_tokens = 0;
-  uint32_t cached_prompt_tokens = 0;    // of them taken from a kept session
+  uint32_t cached_prompt_tokens = 0;  // of them taken from a kept session
   uint32_t generated_tokens = 0;
 };
 // Call RunPlanning on another thread and answer with PlanFound{work, its outcome}.
@@ -91,7 +122,7 @@ planner::PlanOutcome RunPlanning(const StartPlanning& job);
 // Snapshot() has changed; the host may publish it (it decides how often).
 struct SwarmChanged {};
 
-using Action = std::variant<SendControl, SendData, CloseWorker, EmitToken, EmitLogits, FinishRequest,
-                            StartPlanning, SwarmChanged>;
+using Action = std::variant<SendControl, SendData, CloseWorker, EmitToken, EmitLogits,
+                            FinishRequest, StartPlanning, SwarmChanged>;
 
 }  // namespace weft::swarm

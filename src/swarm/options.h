@@ -13,8 +13,8 @@ namespace weft::swarm {
 
 struct ModelLayer {
   uint64_t weight_bytes = 0;
-  uint64_t download_bytes = 0;          // blobs, program included
-  uint64_t read_bytes_per_token = 0;    // C_i at position 0
+  uint64_t download_bytes = 0;        // blobs, program included
+  uint64_t read_bytes_per_token = 0;  // C_i at position 0
   uint64_t kv_bytes_per_position = 0;
   // `tied_bytes` of weight_bytes are the same blobs as in the earlier layer `tied_to` (-1: none).
   int tied_to = -1;
@@ -24,45 +24,46 @@ struct ModelLayer {
 struct ModelInfo {
   std::string name;
   Sha256Digest package_digest{};
-  std::vector<ModelLayer> layers;       // n + 2
+  std::vector<ModelLayer> layers;  // n + 2
   uint32_t hidden_columns = 0;
   uint32_t vocabulary = 0;
   DType boundary_dtype = DType::kF16;
-  bool lowered = true;                  // false: only workers that run ONNX stages can serve it
-  uint32_t program_version = 1;         // program::kProgramVersion and package::kPackageFormat, which
-  uint32_t package_format = 1;          // this module may not include
+  bool lowered = true;           // false: only workers that run ONNX stages can serve it
+  uint32_t program_version = 1;  // program::kProgramVersion and package::kPackageFormat, which
+  uint32_t package_format = 1;   // this module may not include
 };
 
 // Every timeout of the orchestrator, in one place.
 struct Timeouts {
   Duration ping_interval = Seconds(2);
-  Duration silence_limit = Seconds(10);         // no byte received: the worker is lost
-  Duration silence_limit_busy = Seconds(30);    // same while it loads layers or runs its first steps
-  Duration step_deadline_min = Seconds(2);      // deadline = max(this, factor x predicted)
+  Duration silence_limit = Seconds(10);       // no byte received: the worker is lost
+  Duration silence_limit_busy = Seconds(30);  // same while it loads layers or runs its first steps
+  Duration step_deadline_min = Seconds(2);    // deadline = max(this, factor x predicted)
   double step_deadline_factor = 5;
-  Duration step_deadline_first = Seconds(30);   // instead of min until a worker has answered once in an epoch
-  Duration connect_limit = Seconds(5);          // socket open to Connect (excluding the download probe)
-  Duration prepare_min = Seconds(20);           // prepare limit = max(this, factor x bytes / bandwidth)
+  Duration step_deadline_first =
+      Seconds(30);  // instead of min until a worker has answered once in an epoch
+  Duration connect_limit = Seconds(5);  // socket open to Connect (excluding the download probe)
+  Duration prepare_min = Seconds(20);   // prepare limit = max(this, factor x bytes / bandwidth)
   double prepare_factor = 3;
   Duration measure_limit = Seconds(30);
   Duration commit_limit = Seconds(10);
   Duration replan_interval = Seconds(15);
-  Duration join_debounce = Milliseconds(150);   // devices that join together are planned together
-  Duration aside_first = Seconds(15);           // a worker that failed is left out so long, doubling,
-  Duration aside_max = Seconds(600);            // up to this
+  Duration join_debounce = Milliseconds(150);  // devices that join together are planned together
+  Duration aside_first = Seconds(15);  // a worker that failed is left out so long, doubling,
+  Duration aside_max = Seconds(600);   // up to this
 };
 
 struct CoreOptions {
   ModelInfo model;
-  uint32_t context_length = 4096;               // positions a session may hold
-  uint32_t session_count = 4;                   // sessions held at once
-  uint32_t queue_limit = 64;                    // requests waiting beyond that are refused
-  uint32_t prefill_chunk_rows = 128;            // upper bound of rows in one prefill frame
-  uint32_t candidate_count = 64;                // asked of the last stage when sampling
-  std::string join_token_sha256_hex;            // empty: no token needed
-  uint64_t probe_bytes = 8 << 20;               // length of GET /probe that a joining worker times
-  uint32_t worker_limit = 256;                  // connections beyond that are refused
-  uint32_t failure_limit = 3;                   // failures in a row before a worker is put aside
+  uint32_t context_length = 4096;     // positions a session may hold
+  uint32_t session_count = 4;         // sessions held at once
+  uint32_t queue_limit = 64;          // requests waiting beyond that are refused
+  uint32_t prefill_chunk_rows = 128;  // upper bound of rows in one prefill frame
+  uint32_t candidate_count = 64;      // asked of the last stage when sampling
+  std::string join_token_sha256_hex;  // empty: no token needed
+  uint64_t probe_bytes = 8 << 20;     // length of GET /probe that a joining worker times
+  uint32_t worker_limit = 256;        // connections beyond that are refused
+  uint32_t failure_limit = 3;         // failures in a row before a worker is put aside
   Timeouts timeouts;
 };
 

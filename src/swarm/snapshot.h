@@ -18,14 +18,14 @@ struct WorkerSnapshot {
   std::string name, kind, engine, device;
   WorkerState state = WorkerState::kConnecting;
   uint64_t memory_bytes = 0;
-  uint64_t used_bytes = 0;              // planned or reported, for the layers it runs
-  int first_layer = -1, end_layer = -1; // of the active plan; -1: none
+  uint64_t used_bytes = 0;               // planned or reported, for the layers it runs
+  int first_layer = -1, end_layer = -1;  // of the active plan; -1: none
   std::vector<uint32_t> cached_layers;
   uint64_t downloaded_bytes = 0, download_total_bytes = 0;
   double latency_ms = 0;
   double download_bytes_per_s = 0;
-  double us_per_token = 0;              // measured compute time of its stage, median of recent steps
-  double speed_bytes_per_us = 0;        // CS_w
+  double us_per_token = 0;        // measured compute time of its stage, median of recent steps
+  double speed_bytes_per_us = 0;  // CS_w
   bool computing = false;
   uint64_t tokens_computed = 0;
 };
@@ -38,17 +38,17 @@ struct StageSnapshot {
 
 struct Snapshot {
   SwarmState state = SwarmState::kDown;
-  std::string message;                  // a sentence for people: what is going on and what to do
-  uint64_t missing_memory_bytes = 0;    // > 0: no plan because of memory
+  std::string message;                // a sentence for people: what is going on and what to do
+  uint64_t missing_memory_bytes = 0;  // > 0: no plan because of memory
   std::vector<WorkerSnapshot> workers;
   uint32_t epoch = 0;
-  std::vector<StageSnapshot> stages;    // the active plan
+  std::vector<StageSnapshot> stages;  // the active plan
   double predicted_us_per_token = 0, measured_us_per_token = 0;
-  std::vector<bool> covered_layers;     // layers that some worker holds or could hold
+  std::vector<bool> covered_layers;  // layers that some worker holds or could hold
   uint32_t active_requests = 0, queued_requests = 0;
   uint64_t completed_requests = 0, failed_requests = 0, generated_tokens = 0;
   uint64_t boundary_bytes_sent = 0, boundary_bytes_received = 0;  // data frames since start
-  double tokens_per_second = 0;         // over the last few seconds
+  double tokens_per_second = 0;                                   // over the last few seconds
 };
 
 }  // namespace weft::swarm

@@ -1,30 +1,27 @@
-// Data frames: what a stage computes on and gives back. Little-endian, no copy, no protobuf around payloads.
+// Data frames: what a stage computes on and gives back. Little-endian, no copy, no protobuf around
+// payloads.
 //
 //   header, 40 bytes                      run descriptors, 16 bytes each       payload
-//   0  u32 magic "WEFT"                   0  u32 session                       Step:   token ids i32 [rows], or
-//   4  u16 protocol version               4  u32 generation                            residual rows [rows, columns]
-//   6  u8  type                           8  u32 first position                Result: for each run in order what
-//   7  u8  flags (0)                      12 u16 count (rows)                          its output asks (below)
-//   8  u32 bytes after the header         14 u8  output kind
-//   12 u32 sequence                       15 u8  candidate count - 1
-//   16 u32 epoch
-//   20 u16 stage
-//   22 u16 runs
-//   24 u32 rows (sum of counts)
-//   28 u32 columns (1 for token ids; 0 in a result without hidden rows)
-//   32 u8  dtype (i32, f16, bf16 or f32)
-//   33 u8  reserved (0)
-//   34 u16 time in the worker's queue, units of 100 us, saturating (results)
-//   36 u32 compute time in us (results)
+//   0  u32 magic "WEFT"                   0  u32 session                       Step:   token ids
+//   i32 [rows], or 4  u16 protocol version               4  u32 generation residual rows [rows,
+//   columns] 6  u8  type                           8  u32 first position                Result: for
+//   each run in order what 7  u8  flags (0)                      12 u16 count (rows) its output
+//   asks (below) 8  u32 bytes after the header         14 u8  output kind 12 u32 sequence 15 u8
+//   candidate count - 1 16 u32 epoch 20 u16 stage 22 u16 runs 24 u32 rows (sum of counts) 28 u32
+//   columns (1 for token ids; 0 in a result without hidden rows) 32 u8  dtype (i32, f16, bf16 or
+//   f32) 33 u8  reserved (0) 34 u16 time in the worker's queue, units of 100 us, saturating
+//   (results) 36 u32 compute time in us (results)
 //
-// Payload of a result, run after run: none 0 bytes; hidden count * columns elements; argmax 12 bytes
-// (u32 id, f32 logit, f32 margin to the second); candidates 8 + 8k bytes (u32 k, f32 logsumexp, then k of
-// (u32 id, f32 logit)); logits count * vocabulary f32. Hidden runs do not share a frame with other kinds except none.
+// Payload of a result, run after run: none 0 bytes; hidden count * columns elements; argmax 12
+// bytes (u32 id, f32 logit, f32 margin to the second); candidates 8 + 8k bytes (u32 k, f32
+// logsumexp, then k of (u32 id, f32 logit)); logits count * vocabulary f32. Hidden runs do not
+// share a frame with other kinds except none.
 //
-// Queue and compute time are 0 in a step; a step's runs name each session once. Candidate count - 1 is 0 unless the
-// output is candidates.
+// Queue and compute time are 0 in a step; a step's runs name each session once. Candidate count - 1
+// is 0 unless the output is candidates.
 //
-// A receiver checks a frame against exactly what it expects (ExpectedFrame) and refuses anything else.
+// A receiver checks a frame against exactly what it expects (ExpectedFrame) and refuses anything
+// else.
 #pragma once
 
 #include <cstdint>
@@ -53,12 +50,12 @@ enum class OutputKind : uint8_t {
 };
 
 struct Run {
-  uint32_t session = 0;         // never reused in a connection
-  uint32_t generation = 0;      // raised by every truncate or reset
+  uint32_t session = 0;     // never reused in a connection
+  uint32_t generation = 0;  // raised by every truncate or reset
   uint32_t first_position = 0;
-  uint16_t count = 0;           // 1..65535 rows
+  uint16_t count = 0;  // 1..65535 rows
   OutputKind output = OutputKind::kNone;
-  uint16_t candidate_count = 0; // 1..256 for kCandidates, else 0
+  uint16_t candidate_count = 0;  // 1..256 for kCandidates, else 0
   bool operator==(const Run&) const = default;
 };
 
@@ -70,14 +67,14 @@ struct FrameHeader {
   uint32_t rows = 0;
   uint32_t columns = 0;
   DType dtype = DType::kF16;
-  uint32_t queue_us = 0;        // rounded down to 100 us on the wire, at most 6.5 s
+  uint32_t queue_us = 0;  // rounded down to 100 us on the wire, at most 6.5 s
   uint32_t compute_us = 0;
 };
 
 struct Frame {
   FrameHeader header;
   std::vector<Run> runs;
-  Slice payload;                // shares the received message
+  Slice payload;  // shares the received message
 };
 
 // Header and descriptors as bytes; the payload follows them on the wire without having been copied.
@@ -85,8 +82,9 @@ struct Frame {
 std::vector<uint8_t> EncodeFrameHead(const FrameHeader& header, std::span<const Run> runs,
                                      size_t payload_bytes);
 
-// Parses and validates structure: magic, version, type, flags, lengths that add up exactly, counts that sum to rows,
-// known kinds and dtypes. The error names the field, its value and what was expected.
+// Parses and validates structure: magic, version, type, flags, lengths that add up exactly, counts
+// that sum to rows, known kinds and dtypes. The error names the field, its value and what was
+// expected.
 Result<Frame> DecodeFrame(Slice message);
 
 // Bytes that a result's payload must have for these runs.
@@ -110,8 +108,8 @@ struct CandidatesResult {
 // Payloads of one run's result.
 void AppendArgmax(const ArgmaxResult& result, std::vector<uint8_t>& out);
 void AppendCandidates(const CandidatesResult& result, std::vector<uint8_t>& out);
-// Errors: wrong length or count, an id outside the vocabulary, a value that is not finite, a negative margin,
-// candidates that are not by falling logit.
+// Errors: wrong length or count, an id outside the vocabulary, a value that is not finite, a
+// negative margin, candidates that are not by falling logit.
 Result<ArgmaxResult> DecodeArgmax(ByteSpan payload, uint32_t vocabulary);
 Result<CandidatesResult> DecodeCandidates(ByteSpan payload, uint32_t candidate_count,
                                           uint32_t vocabulary);
@@ -123,9 +121,9 @@ struct ExpectedFrame {
   uint32_t epoch = 0;
   uint16_t stage = 0;
   std::span<const Run> runs;
-  uint32_t columns = 0;         // of hidden rows; 0: none expected
-  DType dtype = DType::kF16;    // of hidden rows; not compared in a result without them
-  uint32_t vocabulary = 0;      // columns of kLogits
+  uint32_t columns = 0;       // of hidden rows; 0: none expected
+  DType dtype = DType::kF16;  // of hidden rows; not compared in a result without them
+  uint32_t vocabulary = 0;    // columns of kLogits
 };
 // OK, or an error that names the first field that differs, its value and what was expected.
 Status CheckFrame(const Frame& frame, const ExpectedFrame& expected);

@@ -1,4 +1,5 @@
-// Versions that both ends of a connection compare; a mismatch is answered with both numbers and what to do.
+// Versions that both ends of a connection compare; a mismatch is answered with both numbers and
+// what to do.
 #pragma once
 
 #include <cstdint>

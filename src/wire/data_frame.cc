@@ -1,0 +1,370 @@
+#include "wire/data_frame.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace weft::wire {
+namespace {
+
+constexpr size_t kArgmaxBytes = 12;
+constexpr size_t kCandidateBytes = 8;
+constexpr uint32_t kQueueUnitUs = 100;
+
+Error Malformed(std::string message) {
+  return Error(ErrorCode::kInvalidData, std::move(message));
+}
+
+// The parts joined into one sentence.
+template <typename... Parts>
+std::string Text(const Parts&... parts) {
+  std::string out;
+  const auto append = [&out](const auto& part) {
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>) {
+      out += std::to_string(part);
+    } else {
+      out += part;
+    }
+  };
+  (append(parts), ...);
+  return out;
+}
+
+bool IsElementDType(uint8_t dtype) {
+  return dtype == static_cast<uint8_t>(DType::kF32) || dtype == static_cast<uint8_t>(DType::kF16) ||
+         dtype == static_cast<uint8_t>(DType::kBF16) || dtype == static_cast<uint8_t>(DType::kI32);
+}
+
+Result<FrameHeader> DecodeHeader(const uint8_t* at) {
+  const uint32_t magic = LoadLe<uint32_t>(at);
+  if (magic != kFrameMagic)
+    return Malformed(Text("The frame begins with the number ", magic, ", expected ", kFrameMagic,
+                          " (\"WEFT\")."));
+  const uint16_t version = LoadLe<uint16_t>(at + 4);
+  if (version != kProtocolVersion)
+    return Malformed(
+        Text("The frame has protocol version ", version, ", expected ", kProtocolVersion, "."));
+  if (at[6] != static_cast<uint8_t>(FrameType::kStep) &&
+      at[6] != static_cast<uint8_t>(FrameType::kResult))
+    return Malformed(Text("The frame has type ", int{at[6]}, ", expected 1 (step) or 2 (result)."));
+  if (at[7] != 0) return Malformed(Text("The frame has flags ", int{at[7]}, ", expected 0."));
+  if (!IsElementDType(at[32]))
+    return Malformed(Text("The frame has element type ", int{at[32]},
+                          ", expected 0 (f32), 1 (f16), 2 (bf16) or 3 (i32)."));
+  if (at[33] != 0)
+    return Malformed(Text("The frame's reserved byte is ", int{at[33]}, ", expected 0."));
+  FrameHeader header;
+  header.type = static_cast<FrameType>(at[6]);
+  header.sequence = LoadLe<uint32_t>(at + 12);
+  header.epoch = LoadLe<uint32_t>(at + 16);
+  header.stage = LoadLe<uint16_t>(at + 20);
+  header.rows = LoadLe<uint32_t>(at + 24);
+  header.columns = LoadLe<uint32_t>(at + 28);
+  header.dtype = static_cast<DType>(at[32]);
+  header.queue_us = uint32_t{LoadLe<uint16_t>(at + 34)} * kQueueUnitUs;
+  header.compute_us = LoadLe<uint32_t>(at + 36);
+  if (header.type == FrameType::kStep && (header.queue_us != 0 || header.compute_us != 0))
+    return Malformed(Text("The step carries times (queue ", header.queue_us, " us, compute ",
+                          header.compute_us, " us), expected 0."));
+  return header;
+}
+
+Result<Run> DecodeRun(const uint8_t* at, size_t index) {
+  Run run;
+  run.session = LoadLe<uint32_t>(at);
+  run.generation = LoadLe<uint32_t>(at + 4);
+  run.first_position = LoadLe<uint32_t>(at + 8);
+  run.count = LoadLe<uint16_t>(at + 12);
+  if (run.count == 0) return Malformed(Text("Run ", index, " has 0 rows, expected 1 to 65535."));
+  if (!CheckedAdd<uint32_t>(run.first_position, run.count))
+    return Malformed(Text("Run ", index, " begins at position ", run.first_position, " and has ",
+                          run.count, " rows, which passes the last position 4294967295."));
+  if (at[14] > static_cast<uint8_t>(OutputKind::kLogits))
+    return Malformed(
+        Text("Run ", index, " asks for output kind ", int{at[14]}, ", expected 0 to 4."));
+  run.output = static_cast<OutputKind>(at[14]);
+  if (run.output == OutputKind::kCandidates) {
+    run.candidate_count = static_cast<uint16_t>(at[15] + 1);
+  } else if (at[15] != 0) {
+    return Malformed(Text("Run ", index, " has candidate byte ", int{at[15]},
+                          " though its output is not candidates, expected 0."));
+  }
+  return run;
+}
+
+Status CheckSessionsDistinct(std::span<const Run> runs) {
+  if (runs.size() < 2) return OkStatus();
+  std::vector<uint32_t> sessions;
+  sessions.reserve(runs.size());
+  for (const Run& run : runs) sessions.push_back(run.session);
+  std::sort(sessions.begin(), sessions.end());
+  const auto twice = std::adjacent_find(sessions.begin(), sessions.end());
+  if (twice == sessions.end()) return OkStatus();
+  return Malformed(
+      Text("Session ", *twice, " is named by two runs of a frame, expected one each."));
+}
+
+Status CheckStepPayload(const FrameHeader& header, uint64_t payload_bytes) {
+  if (header.columns == 0) return Malformed("The step has 0 columns, expected at least 1.");
+  if (header.dtype == DType::kI32 && header.columns != 1)
+    return Malformed(Text("The step has ", header.columns, " columns of token ids, expected 1."));
+  const uint64_t row_bytes =
+      uint64_t{header.columns} * static_cast<uint64_t>(ElementBytes(header.dtype));
+  const auto expected = CheckedMul<uint64_t>(row_bytes, header.rows);
+  if (!expected || *expected != payload_bytes)
+    return Malformed(Text("The step's payload has ", payload_bytes, " bytes, expected ",
+                          header.rows, " rows of ", row_bytes, " bytes."));
+  return OkStatus();
+}
+
+Status CheckResultPayload(const FrameHeader& header, std::span<const Run> runs,
+                          uint64_t payload_bytes) {
+  bool hidden = false, selected = false;
+  uint64_t logit_rows = 0;
+  for (const Run& run : runs) {
+    if (run.output == OutputKind::kHidden)
+      hidden = true;
+    else if (run.output != OutputKind::kNone)
+      selected = true;
+    if (run.output == OutputKind::kLogits) logit_rows += run.count;
+  }
+  if (hidden && selected)
+    return Malformed("The result mixes hidden rows with other outputs in one frame.");
+  if (hidden != (header.columns != 0))
+    return Malformed(Text("The result has ", header.columns, " columns, expected ",
+                          hidden ? "at least 1 because it holds hidden rows."
+                                 : "0 because it holds no hidden rows."));
+  if (hidden && header.dtype == DType::kI32)
+    return Malformed("The result's hidden rows have element type i32, expected f16, bf16 or f32.");
+  // Without the vocabulary only the part in front of the logits is known; CheckFrame knows the
+  // rest.
+  const uint64_t known = ResultPayloadBytes(runs, header.columns, header.dtype, 0);
+  if (logit_rows == 0 ? payload_bytes != known
+                      : payload_bytes < known || (payload_bytes - known) % (logit_rows * 4) != 0)
+    return Malformed(Text("The result's payload has ", payload_bytes, " bytes, expected ", known,
+                          logit_rows == 0 ? "." : " and whole rows of logits."));
+  return OkStatus();
+}
+
+Status CheckFinite(float value, std::string_view what) {
+  if (std::isfinite(value)) return OkStatus();
+  return Malformed(Text("The ", what, " of a result is ", value, ", expected a finite number."));
+}
+
+Status CheckTokenId(uint32_t token_id, uint32_t vocabulary) {
+  if (token_id < vocabulary) return OkStatus();
+  return Malformed(
+      Text("A result names token ", token_id, ", expected less than ", vocabulary, "."));
+}
+
+std::string RunText(const Run& run) {
+  return Text("session ", run.session, " generation ", run.generation, " position ",
+              run.first_position, " rows ", run.count, " output ", static_cast<int>(run.output),
+              " candidates ", run.candidate_count);
+}
+
+template <typename T>
+Status CheckField(std::string_view name, T actual, T expected) {
+  if (actual == expected) return OkStatus();
+  return Malformed(Text("The frame's ", name, " is ", actual, ", expected ", expected, "."));
+}
+
+}  // namespace
+
+std::vector<uint8_t> EncodeFrameHead(const FrameHeader& header, std::span<const Run> runs,
+                                     size_t payload_bytes) {
+  CHECK(!runs.empty() && runs.size() <= 65535);
+  const size_t after_header = runs.size() * kRunBytes + payload_bytes;
+  CHECK(after_header <= UINT32_MAX);
+  std::vector<uint8_t> head(kHeaderBytes + runs.size() * kRunBytes);
+  uint8_t* at = head.data();
+  StoreLe<uint32_t>(at, kFrameMagic);
+  StoreLe<uint16_t>(at + 4, static_cast<uint16_t>(kProtocolVersion));
+  at[6] = static_cast<uint8_t>(header.type);
+  StoreLe<uint32_t>(at + 8, static_cast<uint32_t>(after_header));
+  StoreLe<uint32_t>(at + 12, header.sequence);
+  StoreLe<uint32_t>(at + 16, header.epoch);
+  StoreLe<uint16_t>(at + 20, header.stage);
+  StoreLe<uint16_t>(at + 22, static_cast<uint16_t>(runs.size()));
+  StoreLe<uint32_t>(at + 24, header.rows);
+  StoreLe<uint32_t>(at + 28, header.columns);
+  at[32] = static_cast<uint8_t>(header.dtype);
+  StoreLe<uint16_t>(at + 34,
+                    static_cast<uint16_t>(std::min(header.queue_us / kQueueUnitUs, 65535u)));
+  StoreLe<uint32_t>(at + 36, header.compute_us);
+  at += kHeaderBytes;
+  uint64_t rows = 0;
+  for (const Run& run : runs) {
+    const bool candidates = run.output == OutputKind::kCandidates;
+    CHECK(run.count >= 1);
+    CHECK(candidates ? run.candidate_count >= 1 && run.candidate_count <= 256
+                     : run.candidate_count == 0);
+    StoreLe<uint32_t>(at, run.session);
+    StoreLe<uint32_t>(at + 4, run.generation);
+    StoreLe<uint32_t>(at + 8, run.first_position);
+    StoreLe<uint16_t>(at + 12, run.count);
+    at[14] = static_cast<uint8_t>(run.output);
+    at[15] = static_cast<uint8_t>(candidates ? run.candidate_count - 1 : 0);
+    at += kRunBytes;
+    rows += run.count;
+  }
+  CHECK(rows == header.rows);
+  return head;
+}
+
+Result<Frame> DecodeFrame(Slice message) {
+  const ByteSpan bytes = message.bytes();
+  if (bytes.size() < kHeaderBytes)
+    return Malformed(
+        Text("The frame has ", bytes.size(), " bytes, expected at least ", kHeaderBytes, "."));
+  Frame frame;
+  ASSIGN_OR_RETURN(frame.header, DecodeHeader(bytes.data()));
+  const uint32_t after_header = LoadLe<uint32_t>(bytes.data() + 8);
+  if (after_header != bytes.size() - kHeaderBytes)
+    return Malformed(Text("The frame announces ", after_header,
+                          " bytes after its header, expected ", bytes.size() - kHeaderBytes,
+                          " as the message holds."));
+  const size_t run_count = LoadLe<uint16_t>(bytes.data() + 22);
+  if (run_count == 0 || run_count * kRunBytes > after_header)
+    return Malformed(Text("The frame has ", run_count, " runs, expected 1 to ",
+                          after_header / kRunBytes, " that fit in it."));
+  frame.runs.reserve(run_count);
+  uint64_t rows = 0;
+  for (size_t i = 0; i < run_count; ++i) {
+    ASSIGN_OR_RETURN(const Run run, DecodeRun(bytes.data() + kHeaderBytes + i * kRunBytes, i));
+    rows += run.count;
+    frame.runs.push_back(run);
+  }
+  if (rows != frame.header.rows)
+    return Malformed(
+        Text("The frame has ", frame.header.rows, " rows, expected ", rows, " as its runs count."));
+  TRY(CheckSessionsDistinct(frame.runs));
+  const size_t payload_offset = kHeaderBytes + run_count * kRunBytes;
+  const size_t payload_bytes = bytes.size() - payload_offset;
+  if (frame.header.type == FrameType::kStep) {
+    TRY(CheckStepPayload(frame.header, payload_bytes));
+  } else {
+    TRY(CheckResultPayload(frame.header, frame.runs, payload_bytes));
+  }
+  frame.payload = message.Sub(payload_offset, payload_bytes);
+  return frame;
+}
+
+uint64_t ResultPayloadBytes(std::span<const Run> runs, uint32_t columns, DType dtype,
+                            uint32_t vocabulary) {
+  // One run stays below 2^50; the sum of 65535 of them saturates instead of wrapping.
+  uint64_t total = 0;
+  const auto add = [&total](uint64_t bytes) {
+    total = CheckedAdd<uint64_t>(total, bytes).value_or(UINT64_MAX);
+  };
+  for (const Run& run : runs) {
+    switch (run.output) {
+      case OutputKind::kNone:
+        break;
+      case OutputKind::kHidden:
+        add(uint64_t{run.count} * columns * static_cast<uint64_t>(ElementBytes(dtype)));
+        break;
+      case OutputKind::kArgmax:
+        add(kArgmaxBytes);
+        break;
+      case OutputKind::kCandidates:
+        add(8 + kCandidateBytes * run.candidate_count);
+        break;
+      case OutputKind::kLogits:
+        add(uint64_t{run.count} * vocabulary * sizeof(float));
+        break;
+    }
+  }
+  return total;
+}
+
+void AppendArgmax(const ArgmaxResult& result, std::vector<uint8_t>& out) {
+  const size_t at = out.size();
+  out.resize(at + kArgmaxBytes);
+  StoreLe<uint32_t>(&out[at], static_cast<uint32_t>(result.token_id));
+  StoreLe<float>(&out[at + 4], result.logit);
+  StoreLe<float>(&out[at + 8], result.margin);
+}
+
+void AppendCandidates(const CandidatesResult& result, std::vector<uint8_t>& out) {
+  size_t at = out.size();
+  out.resize(at + 8 + kCandidateBytes * result.candidates.size());
+  StoreLe<uint32_t>(&out[at], static_cast<uint32_t>(result.candidates.size()));
+  StoreLe<float>(&out[at + 4], result.logsumexp);
+  at += 8;
+  for (const CandidateResult& candidate : result.candidates) {
+    StoreLe<uint32_t>(&out[at], static_cast<uint32_t>(candidate.token_id));
+    StoreLe<float>(&out[at + 4], candidate.logit);
+    at += kCandidateBytes;
+  }
+}
+
+Result<ArgmaxResult> DecodeArgmax(ByteSpan payload, uint32_t vocabulary) {
+  if (payload.size() != kArgmaxBytes)
+    return Malformed(
+        Text("An argmax result has ", payload.size(), " bytes, expected ", kArgmaxBytes, "."));
+  const uint32_t token_id = LoadLe<uint32_t>(payload.data());
+  TRY(CheckTokenId(token_id, vocabulary));
+  ArgmaxResult result;
+  result.token_id = static_cast<int32_t>(token_id);
+  result.logit = LoadLe<float>(payload.data() + 4);
+  result.margin = LoadLe<float>(payload.data() + 8);
+  TRY(CheckFinite(result.logit, "logit"));
+  TRY(CheckFinite(result.margin, "margin"));
+  if (result.margin < 0)
+    return Malformed(Text("The margin of a result is ", result.margin, ", expected at least 0."));
+  return result;
+}
+
+Result<CandidatesResult> DecodeCandidates(ByteSpan payload, uint32_t candidate_count,
+                                          uint32_t vocabulary) {
+  const uint64_t expected_bytes = 8 + kCandidateBytes * uint64_t{candidate_count};
+  if (payload.size() != expected_bytes)
+    return Malformed(Text("A result with candidates has ", payload.size(), " bytes, expected ",
+                          expected_bytes, "."));
+  const uint32_t count = LoadLe<uint32_t>(payload.data());
+  if (count != candidate_count)
+    return Malformed(Text("A result has ", count, " candidates, expected ", candidate_count, "."));
+  CandidatesResult result;
+  result.logsumexp = LoadLe<float>(payload.data() + 4);
+  TRY(CheckFinite(result.logsumexp, "logsumexp"));
+  result.candidates.reserve(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint8_t* at = payload.data() + 8 + kCandidateBytes * i;
+    const uint32_t token_id = LoadLe<uint32_t>(at);
+    const float logit = LoadLe<float>(at + 4);
+    TRY(CheckTokenId(token_id, vocabulary));
+    TRY(CheckFinite(logit, "logit"));
+    if (i > 0 && logit > result.candidates.back().logit)
+      return Malformed(Text("Candidate ", i, " has logit ", logit, ", expected at most ",
+                            result.candidates.back().logit, " as the one before it."));
+    result.candidates.push_back({static_cast<int32_t>(token_id), logit});
+  }
+  return result;
+}
+
+Status CheckFrame(const Frame& frame, const ExpectedFrame& expected) {
+  const FrameHeader& header = frame.header;
+  TRY(CheckField("type", static_cast<int>(header.type), static_cast<int>(expected.type)));
+  TRY(CheckField("sequence", header.sequence, expected.sequence));
+  TRY(CheckField("epoch", header.epoch, expected.epoch));
+  TRY(CheckField("stage", header.stage, expected.stage));
+  TRY(CheckField("number of runs", frame.runs.size(), expected.runs.size()));
+  for (size_t i = 0; i < frame.runs.size(); ++i) {
+    if (frame.runs[i] == expected.runs[i]) continue;
+    return Malformed(Text("Run ", i, " of the frame is ", RunText(frame.runs[i]), ", expected ",
+                          RunText(expected.runs[i]), "."));
+  }
+  TRY(CheckField("number of columns", header.columns, expected.columns));
+  if (expected.columns != 0 && header.dtype != expected.dtype)
+    return Malformed(Text("The frame's element type is ", DTypeName(header.dtype), ", expected ",
+                          DTypeName(expected.dtype), "."));
+  const uint64_t payload_bytes =
+      ResultPayloadBytes(expected.runs, expected.columns, expected.dtype, expected.vocabulary);
+  if (header.type == FrameType::kResult)
+    TRY(CheckField("payload length", uint64_t{frame.payload.byte_count()}, payload_bytes));
+  return OkStatus();
+}
+
+}  // namespace weft::wire
