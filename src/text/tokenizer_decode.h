@@ -48,6 +48,9 @@ class DecoderChain {
   // `continues`, text went before: nothing is stripped at the start.
   std::vector<std::unique_ptr<DecodeStage>> MakeStages(std::string* out, bool continues) const;
 
+  // What one token of the model's alphabet stands for, which may be half a character.
+  std::string TokenBytes(std::string_view token) const;
+
  private:
   enum class Kind { kJoinSpaces, kByteLevel, kByteFallback, kFuse, kStrip, kReplace, kMetaspace };
   struct Step {
