@@ -1,0 +1,308 @@
+#include "planner/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace weft::planner {
+namespace {
+
+// Bounds far outside anything real, so that no sum or quotient of accepted numbers overflows.
+constexpr double kSmallest = 1e-9;
+constexpr double kLargest = 1e24;
+bool IsPositive(double value) {
+  return value >= kSmallest && value <= kLargest;
+}
+bool IsNonNegative(double value) {
+  return value >= 0 && value <= kLargest;
+}
+
+uint64_t ToBytes(double bytes) {
+  return bytes >= 0x1p64 ? UINT64_MAX : static_cast<uint64_t>(bytes);
+}
+
+std::string Number(double value) {
+  std::string text = std::to_string(value);
+  if (text.find('.') != std::string::npos) {
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+  }
+  return text;
+}
+
+// rho(t) of 5.2.2: 1 right after a redistribution, 1/2 at t_mid, then towards 0.
+// Written with exp of the positive argument: 1 - 1/(1 + e^-z) = 1/(1 + e^z) loses no digits for
+// large t.
+double InitImportance(Duration since_redistribution, const CostConstants& constants) {
+  const double z = static_cast<double>(since_redistribution.us - constants.t_mid.us) /
+                   static_cast<double>(constants.t_sharp.us);
+  return 1 / (1 + std::exp(z));
+}
+
+}  // namespace
+
+std::string LayersProblem(const std::vector<LayerCost>& layers) {
+  if (layers.empty()) return "The model has no layers.";
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const LayerCost& layer = layers[i];
+    const std::string name = "Layer " + std::to_string(i);
+    if (!IsNonNegative(layer.compute_cost)) {
+      return name + " has compute cost " + Number(layer.compute_cost) +
+             "; expected a finite number >= 0.";
+    }
+    if (layer.tied_to < 0) continue;
+    const size_t other = static_cast<size_t>(layer.tied_to);
+    if (other >= i) {
+      return name + " is tied to layer " + std::to_string(other) + "; expected an earlier layer.";
+    }
+    if (layer.tied_bytes > layer.weight_bytes || layer.tied_bytes > layers[other].weight_bytes) {
+      return name + " shares " + std::to_string(layer.tied_bytes) + " bytes with layer " +
+             std::to_string(other) + ", more than one of them has.";
+    }
+  }
+  return {};
+}
+
+std::string ConstantsProblem(const CostConstants& constants) {
+  const auto is_share = [](double value) { return value >= 0 && value <= 1; };
+  if (!is_share(constants.alpha)) {
+    return "The planner's alpha is " + Number(constants.alpha) + "; expected 0 to 1.";
+  }
+  if (!is_share(constants.gamma) || !is_share(constants.gamma_block)) {
+    return "The planner's gamma and gamma_block are " + Number(constants.gamma) + " and " +
+           Number(constants.gamma_block) + "; expected 0 to 1.";
+  }
+  if (!IsNonNegative(constants.sigma_us) || !IsNonNegative(constants.delta_us) ||
+      !IsNonNegative(constants.lambda)) {
+    return "The planner's sigma, delta and lambda are " + Number(constants.sigma_us) + ", " +
+           Number(constants.delta_us) + " and " + Number(constants.lambda) +
+           "; expected finite numbers >= 0.";
+  }
+  if (constants.t_sharp.us <= 0) return "The planner's t_sharp must be longer than 0.";
+  return {};
+}
+
+std::string WorkerProblem(const WorkerMetrics& worker) {
+  const auto bad = [](const char* what, double value, const char* expected) {
+    return std::string("its ") + what + " is " + Number(value) + "; expected " + expected;
+  };
+  const char* const positive = "a finite number > 0";
+  const char* const non_negative = "a finite number >= 0";
+  if (!IsPositive(worker.compute_speed)) {
+    return bad("compute speed", worker.compute_speed, positive);
+  }
+  if (!IsPositive(worker.bandwidth_down)) {
+    return bad("download bandwidth", worker.bandwidth_down, positive);
+  }
+  if (!IsPositive(worker.bandwidth_up)) {
+    return bad("upload bandwidth", worker.bandwidth_up, positive);
+  }
+  if (!IsPositive(worker.weight_factor)) {
+    return bad("weight factor", worker.weight_factor, positive);
+  }
+  if (!IsNonNegative(worker.latency_us)) return bad("latency", worker.latency_us, non_negative);
+  if (!IsNonNegative(std::fabs(worker.session_overhead_us))) {
+    return bad("session overhead", worker.session_overhead_us, "a finite number");
+  }
+  if (worker.session_init_us && !IsNonNegative(*worker.session_init_us)) {
+    return bad("session start time", *worker.session_init_us, non_negative);
+  }
+  return {};
+}
+
+uint64_t StageMemoryBytes(const std::vector<LayerCost>& layers, double weight_factor,
+                          int first_layer, int end_layer) {
+  CHECK(0 <= first_layer && first_layer <= end_layer &&
+        static_cast<size_t>(end_layer) <= layers.size());
+  double weights = 0, kv = 0, scratch = 0;
+  for (size_t i = static_cast<size_t>(first_layer); i < static_cast<size_t>(end_layer); ++i) {
+    weights += static_cast<double>(layers[i].weight_bytes);
+    if (layers[i].tied_to >= first_layer) weights -= static_cast<double>(layers[i].tied_bytes);
+    kv += static_cast<double>(layers[i].kv_bytes);
+    scratch = std::max(scratch, static_cast<double>(layers[i].scratch_bytes));
+  }
+  return ToBytes(std::ceil(weight_factor * weights) + kv + scratch);
+}
+
+CostModel::CostModel(const std::vector<LayerCost>& layers,
+                     const std::vector<WorkerMetrics>& workers, const PlanContext& context,
+                     const StandbyRules& standby)
+    : layer_count_(static_cast<int>(layers.size())),
+      alpha_(context.constants.alpha),
+      delta_us_(context.constants.delta_us),
+      init_exponent_(context.up ? context.constants.gamma : context.constants.gamma_block),
+      init_scale_(context.up ? InitImportance(context.since_redistribution, context.constants)
+                             : 1.0),
+      layers_(layers) {
+  const size_t n = layers.size();
+  compute_prefix_.assign(n + 1, 0);
+  weight_prefix_.assign(n + 1, 0);
+  kv_prefix_.assign(n + 1, 0);
+  scratch_max_.assign(n * n, 0);
+  for (size_t i = 0; i < n; ++i) {
+    compute_prefix_[i + 1] = compute_prefix_[i] + layers[i].compute_cost;
+    weight_prefix_[i + 1] = weight_prefix_[i] + static_cast<double>(layers[i].weight_bytes);
+    kv_prefix_[i + 1] = kv_prefix_[i] + static_cast<double>(layers[i].kv_bytes);
+    if (layers[i].tied_to >= 0 && layers[i].tied_bytes > 0) {
+      tied_layers_.push_back(static_cast<int>(i));
+    }
+    double largest = 0;
+    for (size_t end = i; end < n; ++end) {
+      largest = std::max(largest, static_cast<double>(layers[end].scratch_bytes));
+      scratch_max_[i * n + end] = largest;
+    }
+  }
+
+  for (const WorkerMetrics& metrics : workers) {
+    Worker worker;
+    worker.usable = WorkerProblem(metrics).empty();
+    worker.memory_bytes = static_cast<double>(metrics.memory_bytes);
+    worker.weight_factor = metrics.weight_factor;
+    worker.overhead_us = std::max(0.0, metrics.session_overhead_us);
+    worker.compute_speed = metrics.compute_speed;
+    worker.bandwidth_down = metrics.bandwidth_down;
+    worker.bandwidth_up = metrics.bandwidth_up;
+    worker.latency_us = metrics.latency_us;
+    worker.session_init_us = metrics.session_init_us.value_or(context.constants.sigma_us);
+    const auto is_cached = [&](size_t layer) {
+      return layer < metrics.cached_layers.size() && metrics.cached_layers[layer];
+    };
+    worker.missing_weight_prefix.assign(n + 1, 0);
+    for (size_t i = 0; i < n; ++i) {
+      worker.missing_weight_prefix[i + 1] =
+          worker.missing_weight_prefix[i] +
+          (is_cached(i) ? 0 : static_cast<double>(layers[i].weight_bytes));
+    }
+    for (const int layer : tied_layers_) {
+      const size_t other = static_cast<size_t>(layers[Index(layer)].tied_to);
+      worker.tied_free.push_back(!is_cached(Index(layer)) && is_cached(other));
+      worker.tied_in_stage.push_back(!is_cached(Index(layer)) && !is_cached(other));
+    }
+    workers_.push_back(std::move(worker));
+  }
+
+  if (standby.current == nullptr) return;
+  for (const StageAssignment& stage : standby.current->stages) {
+    CHECK(stage.worker >= 0 && stage.worker < worker_count(), "stage of an unknown worker");
+    Worker& worker = workers_[Index(stage.worker)];
+    if (standby.strict) worker.usable = false;
+    worker.init_factor = context.constants.lambda;
+    worker.blocked_first = stage.first_layer;
+    worker.blocked_end = stage.end_layer;
+    // The stage stays resident while the standby is prepared.
+    worker.memory_bytes -= MemoryBytes(worker, stage.first_layer, stage.end_layer);
+  }
+}
+
+double CostModel::MemoryBytes(const Worker& worker, int first, int end) const {
+  if (first >= end) return 0;
+  double weights = weight_prefix_[Index(end)] - weight_prefix_[Index(first)];
+  for (const int layer : tied_layers_) {
+    const LayerCost& cost = layers_[Index(layer)];
+    if (cost.tied_to >= first && layer < end) weights -= static_cast<double>(cost.tied_bytes);
+  }
+  return std::ceil(worker.weight_factor * weights) + kv_prefix_[Index(end)] -
+         kv_prefix_[Index(first)] +
+         scratch_max_[Index(first) * Index(layer_count_) + Index(end) - 1];
+}
+
+double CostModel::DownloadBytes(const Worker& worker, int first, int end) const {
+  double bytes =
+      worker.missing_weight_prefix[Index(end)] - worker.missing_weight_prefix[Index(first)];
+  for (size_t i = 0; i < tied_layers_.size(); ++i) {
+    const int layer = tied_layers_[i];
+    if (layer < first || layer >= end) continue;
+    const LayerCost& cost = layers_[Index(layer)];
+    const bool saved = worker.tied_free[i] || (worker.tied_in_stage[i] && cost.tied_to >= first);
+    if (saved) bytes -= static_cast<double>(cost.tied_bytes);
+  }
+  return bytes;
+}
+
+double CostModel::InitCost(double init_us) const {
+  return std::pow(init_us, init_exponent_) * init_scale_;
+}
+
+bool CostModel::Allowed(int worker_index, int first, int end) const {
+  const Worker& worker = workers_[Index(worker_index)];
+  if (!worker.usable) return false;
+  if (first < worker.blocked_end && worker.blocked_first < end) return false;
+  return MemoryBytes(worker, first, end) <= worker.memory_bytes;
+}
+
+StageAssignment CostModel::Stage(int /*previous*/, int worker_index, int first, int end) const {
+  const Worker& worker = workers_[Index(worker_index)];
+  StageAssignment stage;
+  stage.worker = worker_index;
+  stage.first_layer = first;
+  stage.end_layer = end;
+  stage.overhead_us = worker.overhead_us + delta_us_;
+  stage.compute_us =
+      (compute_prefix_[Index(end)] - compute_prefix_[Index(first)]) / worker.compute_speed;
+  stage.transfer_us =
+      worker.latency_us +
+      static_cast<double>(layers_[Index(first)].input_bytes) / worker.bandwidth_down +
+      static_cast<double>(layers_[Index(end) - 1].output_bytes) / worker.bandwidth_up;
+  stage.exec_us = stage.overhead_us + stage.compute_us + stage.transfer_us;
+  const double download = DownloadBytes(worker, first, end);
+  stage.init_us = worker.session_init_us + download / worker.bandwidth_down;
+  stage.init_cost = worker.init_factor * InitCost(stage.init_us);
+  stage.memory_bytes = ToBytes(MemoryBytes(worker, first, end));
+  stage.download_bytes = ToBytes(download);
+  return stage;
+}
+
+StageTable::StageTable(const CostModel& model, const std::vector<int>& workers)
+    : layer_count(model.layer_count()),
+      worker_count(static_cast<int>(workers.size())),
+      alpha(model.alpha()) {
+  const size_t stride = static_cast<size_t>(layer_count) + 1;
+  const size_t m = static_cast<size_t>(worker_count);
+  exec.assign(m * stride * stride, kInfinity);
+  init.assign(m * stride * stride, kInfinity);
+  sum.assign(m * stride * stride, kInfinity);
+  reach.assign(m * stride, 0);
+  for (int worker = 0; worker < worker_count; ++worker) {
+    for (int first = 0; first <= layer_count; ++first) {
+      int end = first;
+      double largest_init = 0;
+      const int model_worker = workers[static_cast<size_t>(worker)];
+      while (end < layer_count && model.Allowed(model_worker, first, end + 1)) {
+        ++end;
+        const StageAssignment stage = model.Stage(kNoWorker, model_worker, first, end);
+        const size_t at = At(worker, first, end);
+        // Bytes are exact integers in a double, so that init cannot fall; the max only guards pow's
+        // last bit.
+        largest_init = std::max(largest_init, stage.init_cost);
+        exec[at] = stage.exec_us;
+        init[at] = largest_init;
+        sum[at] = stage.exec_us + (1 - alpha) * largest_init;
+      }
+      reach[static_cast<size_t>(worker) * stride + static_cast<size_t>(first)] = end;
+    }
+  }
+}
+
+double TotalCost(const StageTable& table, const std::vector<StageChoice>& stages) {
+  double exec = 0, init_sum = 0, init_max = 0;
+  for (const StageChoice& stage : stages) {
+    const size_t at = table.At(stage.worker, stage.first, stage.end);
+    exec += table.exec[at];
+    init_sum += table.init[at];
+    init_max = std::max(init_max, table.init[at]);
+  }
+  return exec + table.alpha * init_max + (1 - table.alpha) * init_sum;
+}
+
+std::vector<double> DistinctCaps(const StageTable& table) {
+  std::vector<double> caps;
+  for (const double init : table.init) {
+    if (init < kInfinity) caps.push_back(init);
+  }
+  std::sort(caps.begin(), caps.end());
+  caps.erase(std::unique(caps.begin(), caps.end()), caps.end());
+  return caps;
+}
+
+}  // namespace weft::planner

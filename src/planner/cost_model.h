@@ -1,0 +1,125 @@
+// The cost model of dynamic-graph-partitioning 5.2 and 5.2.5 as prefix sums (costs of one stage in
+// O(1)), and its table over all stages, which is what the searches read. Not a search.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "planner/planner.h"
+
+namespace weft::planner {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr int kNoWorker = -1;
+
+// A sentence about what is wrong with the layers or the constants, or empty.
+std::string LayersProblem(const std::vector<LayerCost>& layers);
+std::string ConstantsProblem(const CostConstants& constants);
+// Why a worker cannot be planned with at all, or empty.
+std::string WorkerProblem(const WorkerMetrics& worker);
+
+// What the current plan forbids or makes dearer when a standby is searched (5.2.5).
+struct StandbyRules {
+  const Plan* current = nullptr;
+  bool strict = false;
+};
+
+// REQUIRES: LayersProblem and ConstantsProblem are empty. Keeps references to nothing.
+class CostModel {
+ public:
+  CostModel(const std::vector<LayerCost>& layers, const std::vector<WorkerMetrics>& workers,
+            const PlanContext& context, const StandbyRules& standby = {});
+
+  int layer_count() const { return layer_count_; }
+  int worker_count() const { return static_cast<int>(workers_.size()); }
+  double alpha() const { return alpha_; }
+  bool Usable(int worker) const { return workers_[Index(worker)].usable; }
+
+  // True: [first, end) may run on `worker`. Shortening an allowed range at either end keeps it
+  // allowed; the exact search rests on that.
+  bool Allowed(int worker, int first, int end) const;
+
+  // The costs of `worker` running [first, end) after `previous` (kNoWorker: the first stage).
+  // In today's star every frame passes the server, so `previous` changes nothing; with direct links
+  // the transfer of the stage's input will depend on it. REQUIRES: the worker is usable, first <
+  // end.
+  StageAssignment Stage(int previous, int worker, int first, int end) const;
+
+ private:
+  struct Worker {
+    bool usable = false;
+    double memory_bytes = 0;  // what is left for a new stage
+    double weight_factor = 1;
+    double overhead_us = 0, compute_speed = 1, bandwidth_down = 1, bandwidth_up = 1;
+    double latency_us = 0, session_init_us = 0;
+    double init_factor = 1;                     // lambda on workers of the current plan
+    int blocked_first = 0, blocked_end = 0;     // layers that it runs now
+    std::vector<double> missing_weight_prefix;  // [layers + 1] bytes not cached
+    // Tied pairs whose second download is saved: only within one stage, or always (the first is
+    // cached).
+    std::vector<bool> tied_free, tied_in_stage;
+  };
+  static size_t Index(int i) { return static_cast<size_t>(i); }
+  double MemoryBytes(const Worker& worker, int first, int end) const;
+  double DownloadBytes(const Worker& worker, int first, int end) const;
+  double InitCost(double init_us) const;
+
+  int layer_count_;
+  double alpha_;
+  double delta_us_;
+  double init_exponent_, init_scale_;
+  std::vector<LayerCost> layers_;
+  std::vector<int> tied_layers_;                                    // layers with tied_to >= 0
+  std::vector<double> compute_prefix_, weight_prefix_, kv_prefix_;  // [layers + 1]
+  std::vector<double> scratch_max_;                                 // [first][end - 1]
+  std::vector<Worker> workers_;
+};
+
+// All stages of some workers as flat arrays, [worker][first][end] with extents (m, n + 1, n + 1).
+struct StageTable {
+  // Row k is the model's worker `workers[k]`.
+  StageTable(const CostModel& model, const std::vector<int>& workers);
+
+  size_t At(int worker, int first, int end) const {
+    const size_t stride = static_cast<size_t>(layer_count) + 1;
+    return (static_cast<size_t>(worker) * stride + static_cast<size_t>(first)) * stride +
+           static_cast<size_t>(end);
+  }
+  // Furthest end of an allowed stage that starts at `first`; `first` itself where none is allowed.
+  int Reach(int worker, int first) const {
+    return reach[static_cast<size_t>(worker) * (static_cast<size_t>(layer_count) + 1) +
+                 static_cast<size_t>(first)];
+  }
+
+  int layer_count;
+  int worker_count;
+  double alpha;
+  std::vector<double> exec;  // C_exec; only entries first < end <= Reach are meaningful
+  std::vector<double> init;  // C_init; never falls as `end` grows
+  std::vector<double>
+      sum;  // exec + (1 - alpha) * init: the part of C_total that adds up over stages
+  std::vector<int> reach;  // [worker][first]
+};
+
+// One stage of a search result.
+struct StageChoice {
+  int worker;
+  int first;
+  int end;
+};
+
+// The result of a search over a StageTable.
+struct Assignment {
+  std::vector<StageChoice> stages;  // in layer order
+  double total_cost = kInfinity;    // C_total
+};
+
+// The distinct C_init values of all stages, ascending.
+std::vector<double> DistinctCaps(const StageTable& table);
+
+// C_total of these stages, straight from the definition.
+double TotalCost(const StageTable& table, const std::vector<StageChoice>& stages);
+
+}  // namespace weft::planner

@@ -1,0 +1,60 @@
+// Which layers sets of workers can hold at all, costs aside. Everything rests on one property of
+// the cost model: a stage that is allowed stays allowed when it is shortened at either end.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/random.h"
+#include "planner/cost_model.h"
+
+namespace weft::planner {
+
+// Allowed stages under a limit on C_init.
+class Reachability {
+ public:
+  // Only stages whose init is at most `init_cap`.
+  explicit Reachability(const StageTable& table, double init_cap = kInfinity);
+
+  int layer_count() const { return layer_count_; }
+  int worker_count() const { return worker_count_; }
+  // Furthest end of a stage that starts at `first`; `first` where none is allowed.
+  int Furthest(int worker, int first) const { return furthest_[At(worker, first)]; }
+  // Lowest start of a stage that ends at `end`; `end` where none is allowed.
+  int Lowest(int worker, int end) const { return lowest_[At(worker, end)]; }
+
+ private:
+  size_t At(int worker, int layer) const {
+    return static_cast<size_t>(worker) * (static_cast<size_t>(layer_count_) + 1) +
+           static_cast<size_t>(layer);
+  }
+  int layer_count_;
+  int worker_count_;
+  std::vector<int> furthest_, lowest_;  // [worker][layer]
+};
+
+// For every set of workers (bit w = worker w) the largest q such that they can hold [0, q). O(2^m
+// m). REQUIRES: at most 24 workers.
+std::vector<int> PrefixCover(const Reachability& reachability);
+// For every set of workers the smallest q such that they can hold [q, n).
+std::vector<int> SuffixCover(const Reachability& reachability);
+
+void Shuffle(std::vector<int>& order, SeededRandom& random);
+// A fixed number of orders of all workers, for searches that cannot try all: by how much a worker
+// can hold, both ways, and shuffled ones; up to 16 workers also one that covers the deepest prefix
+// any order can. Always the same for the same table.
+std::vector<std::vector<int>> SampleOrders(const StageTable& table);
+
+// What the workers can do where they cannot hold all layers.
+struct Shortfall {
+  int covered_layers = 0;  // the deepest prefix [0, covered_layers) that they can hold
+  int gap_first = 0;       // with one more device that holds [gap_first, gap_end), all layers fit,
+  int gap_end = 0;         // and no other gap needs less memory
+  uint64_t gap_bytes = 0;
+};
+// Exact up to 16 workers; beyond, over a fixed number of orders. `weight_factor`: of the extra
+// device.
+Shortfall FindShortfall(const StageTable& table, const std::vector<LayerCost>& layers,
+                        double weight_factor);
+
+}  // namespace weft::planner

@@ -1,0 +1,28 @@
+// The optimal assignment by dynamic programming over worker subsets.
+//
+// C_total = sum(exec + (1 - alpha) init) + alpha * max(init). The sum is minimised by
+//   best[S][i] = min over w in S, x < i of best[S \ w][x] + sum(w, x, i),
+// where S is the set of workers used for layers [0, i): orders disappear, because a star topology
+// makes a stage's cost independent of its neighbours (with direct links the state would also need
+// the last worker). The max is handled by cap_search.h. Exactness: there and in docs/planner.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "planner/cost_model.h"
+
+namespace weft::planner {
+
+// What a search did, for tests and benchmarks.
+struct ExactSearchStats {
+  int passes = 0;            // dynamic programs run, one per cap tried
+  uint64_t transitions = 0;  // (set, start, worker, end) looked at in all passes
+};
+
+// nullopt: no assignment covers all layers. `total_cost` of the result is within a relative 1e-12
+// of the optimum. Time O(passes * 2^m m n^2), memory O(2^m n). REQUIRES: at most 16 workers, at
+// least one layer.
+std::optional<Assignment> FindExact(const StageTable& table, ExactSearchStats* stats = nullptr);
+
+}  // namespace weft::planner

@@ -1,0 +1,168 @@
+#include "planner/explain.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+
+namespace weft::planner {
+namespace {
+
+std::string Format(const char* format, ...) __attribute__((format(printf, 1, 2)));
+std::string Format(const char* format, ...) {
+  char buffer[256];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(buffer, sizeof(buffer), format, arguments);
+  va_end(arguments);
+  return buffer;
+}
+
+std::string WorkerName(const std::vector<WorkerMetrics>& workers, int worker) {
+  const std::string& name = workers[static_cast<size_t>(worker)].name;
+  return name.empty() ? "worker " + std::to_string(worker) : name;
+}
+
+void AppendStages(const Plan& plan, const std::vector<LayerCost>& layers,
+                  const std::vector<WorkerMetrics>& workers, std::string& text) {
+  size_t width = 6;
+  for (const StageAssignment& stage : plan.stages) {
+    width = std::max(width, WorkerName(workers, stage.worker).size());
+  }
+  width = std::min<size_t>(width, 40);
+  const int name_width = static_cast<int>(width);
+  text += Format("  stage  %-*s  layers    overhead_us  compute_us  transfer_us     total_us  ",
+                 name_width, "worker") +
+          "memory              to download\n";
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const StageAssignment& stage = plan.stages[i];
+    const WorkerMetrics& worker = workers[static_cast<size_t>(stage.worker)];
+    const std::string range =
+        std::to_string(stage.first_layer) + "-" + std::to_string(stage.end_layer - 1);
+    const std::string memory = FormatBytes(static_cast<double>(stage.memory_bytes)) + " of " +
+                               FormatBytes(static_cast<double>(worker.memory_bytes));
+    text += Format("  %5zu  %-*.40s  %-8s  %11.0f  %10.0f  %11.0f  %11.0f  ", i + 1, name_width,
+                   WorkerName(workers, stage.worker).c_str(), range.c_str(), stage.overhead_us,
+                   stage.compute_us, stage.transfer_us, stage.exec_us) +
+            Format("%-18s  %s\n", memory.c_str(),
+                   FormatBytes(static_cast<double>(stage.download_bytes)).c_str());
+  }
+  const int last = static_cast<int>(layers.size()) - 1;
+  text += Format("  Layer 0 is the embedding, layer %d the output head.\n", last);
+}
+
+}  // namespace
+
+std::string FormatBytes(double bytes) {
+  if (bytes >= 1e9) return Format("%.1f GB", bytes / 1e9);
+  if (bytes >= 1e6) return Format("%.1f MB", bytes / 1e6);
+  if (bytes >= 1e3) return Format("%.1f kB", bytes / 1e3);
+  return Format("%.0f B", bytes);
+}
+
+std::string FormatMicroseconds(double us) {
+  if (us >= 1e6) return Format("%.1f s", us / 1e6);
+  if (us >= 1e3) return Format("%.1f ms", us / 1e3);
+  return Format("%.0f us", us);
+}
+
+std::string FormatLayers(int first, int end) {
+  if (end - first == 1) return "layer " + std::to_string(first);
+  return "layers " + std::to_string(first) + "-" + std::to_string(end - 1);
+}
+
+std::string WhyLeftOut(const StageTable& table, const std::vector<StageChoice>& chosen, int row) {
+  const auto exec = [&](const StageChoice& stage, int first, int end) {
+    return first < end ? table.exec[table.At(stage.worker, first, end)] : 0;
+  };
+  std::vector<size_t> stage_of;           // [layer]
+  std::vector<double> exec_prefix = {0};  // [stage + 1]
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    stage_of.resize(static_cast<size_t>(chosen[i].end), i);
+    exec_prefix.push_back(exec_prefix[i] + exec(chosen[i], chosen[i].first, chosen[i].end));
+  }
+  double best_change = kInfinity;
+  StageChoice best{row, 0, 0};
+  for (int first = 0; first < table.layer_count; ++first) {
+    for (int end = first + 1; end <= table.Reach(row, first); ++end) {
+      const size_t a = stage_of[static_cast<size_t>(first)];
+      const size_t b = stage_of[static_cast<size_t>(end) - 1];
+      // Not out of the middle of a stage: its worker would be used twice.
+      if (a == b && chosen[a].first < first && chosen[a].end > end) continue;
+      const double change =
+          table.exec[table.At(row, first, end)] - (exec_prefix[b + 1] - exec_prefix[a]) +
+          exec(chosen[a], chosen[a].first, first) + exec(chosen[b], end, chosen[b].end);
+      if (change < best_change) {
+        best_change = change;
+        best = {row, first, end};
+      }
+    }
+  }
+  if (best.end == 0) return "no range of layers beside the other stages fits its memory";
+  const std::string layers = FormatLayers(best.first, best.end);
+  if (best_change >= 0) {
+    return "it would slow the swarm: with " + layers +
+           ", its best use in this plan, a token takes " + FormatMicroseconds(best_change) +
+           " longer";
+  }
+  return "with " + layers + " it would save " + FormatMicroseconds(-best_change) +
+         " per token, but loading them is not worth that now";
+}
+
+std::vector<std::string> PlanNotes(const CostModel& model,
+                                   const std::vector<WorkerMetrics>& workers, const Plan& plan,
+                                   SearchStrategy strategy, int candidate_count) {
+  std::vector<std::string> notes;
+  if (strategy == SearchStrategy::kExact) {
+    notes.push_back(
+        Format("Exact search over %d worker%s: no other choice, order or cut has a lower "
+               "cost (time per token plus what loading is worth now).",
+               candidate_count, candidate_count == 1 ? "" : "s"));
+  } else {
+    notes.push_back(Format("Search by %s over orders of %d workers: good, not proven best.",
+                           std::string(SearchStrategyName(strategy)).c_str(), candidate_count));
+  }
+  for (const StageAssignment& stage : plan.stages) {
+    const bool at_end = stage.end_layer == model.layer_count() ||
+                        !model.Allowed(stage.worker, stage.first_layer, stage.end_layer + 1);
+    const bool at_start = stage.first_layer == 0 ||
+                          !model.Allowed(stage.worker, stage.first_layer - 1, stage.end_layer);
+    const bool holds_all = stage.first_layer == 0 && stage.end_layer == model.layer_count();
+    if (at_end && at_start && !holds_all) {
+      notes.push_back(WorkerName(workers, stage.worker) + " is full: one more layer does not fit.");
+    }
+  }
+  if (plan.stages.size() == 1 && candidate_count > 1) {
+    notes.push_back("One device holds all layers; splitting them would cost more than it gains.");
+  }
+  return notes;
+}
+
+std::string ExplainPlan(const std::vector<LayerCost>& layers,
+                        const std::vector<WorkerMetrics>& workers, const PlanOutcome& outcome) {
+  std::string text;
+  if (outcome.plan) {
+    const Plan& plan = *outcome.plan;
+    text += Format("Plan: %zu stage%s for %zu layers.\n", plan.stages.size(),
+                   plan.stages.size() == 1 ? "" : "s", layers.size());
+    AppendStages(plan, layers, workers, text);
+    text += Format("Predicted time per token: %s (%.1f tokens/s).\n",
+                   FormatMicroseconds(plan.exec_us).c_str(),
+                   plan.exec_us > 0 ? 1e6 / plan.exec_us : 0.0);
+    text += "Ready after " + FormatMicroseconds(plan.init_us) + " of loading.\n";
+  } else {
+    text += "No plan. " + outcome.problem + "\n";
+    if (outcome.partial) {
+      text += "What fits so far:\n";
+      AppendStages(*outcome.partial, layers, workers, text);
+    }
+  }
+  if (!outcome.notes.empty()) text += "Why:\n";
+  for (const std::string& note : outcome.notes) text += "  - " + note + "\n";
+  if (!outcome.left_out.empty()) text += "Without layers:\n";
+  for (const LeftOutWorker& left_out : outcome.left_out) {
+    text += "  - " + WorkerName(workers, left_out.worker) + ": " + left_out.reason + ".\n";
+  }
+  return text;
+}
+
+}  // namespace weft::planner

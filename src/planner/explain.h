@@ -1,0 +1,25 @@
+// The planner's words for people: numbers with units, and the reasons behind a plan.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/cost_model.h"
+
+namespace weft::planner {
+
+std::string FormatBytes(double bytes);         // "1.2 GB", "512.0 MB"; decimal units
+std::string FormatMicroseconds(double us);     // "850 us", "12.3 ms", "4.2 s"
+std::string FormatLayers(int first, int end);  // [3, 8) -> "layers 3-7", [3, 4) -> "layer 3"
+
+// Why a worker of `table` has no stage in `chosen`: what the best stage for it, cut out of its
+// neighbours, would change. `row`: its row in the table.
+std::string WhyLeftOut(const StageTable& table, const std::vector<StageChoice>& chosen, int row);
+
+// "at the limit of its memory" notes and the like for a plan.
+std::vector<std::string> PlanNotes(const CostModel& model,
+                                   const std::vector<WorkerMetrics>& workers, const Plan& plan,
+                                   SearchStrategy strategy, int candidate_count);
+
+}  // namespace weft::planner

@@ -1,0 +1,54 @@
+// Searches over worker orders for swarms too big for the exact search (dynamic-graph-partitioning
+// 5.4 and 5.5): the thesis' dynamic program prices one order, annealing or random sampling picks
+// orders. Seeded and bounded by counts: one input, one result. Results respect every limit of the
+// table but are not optimal in general.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "planner/cost_model.h"
+#include "planner/coverage.h"
+
+namespace weft::planner {
+
+// Prices one order after another; workers may be skipped. O(n^2 m) time each, O(n m) memory.
+class OrderPricer {
+ public:
+  // Only stages that `reachability` allows, the max term weighted with `alpha`. Keeps both
+  // references.
+  OrderPricer(const StageTable& table, const Reachability& reachability, double alpha);
+
+  // C_total of the assignment that the DP of 5.4 finds along `order`. As in the thesis, a state
+  // keeps only its cheapest (sum, max) pair, so this is an upper bound of the order's optimum.
+  // Where the order cannot hold all layers: a number beyond every real cost that grows with the
+  // uncovered layers. `order`: distinct workers of the table.
+  double Price(const std::vector<int>& order);
+  static bool IsComplete(double price);
+
+  // The stages behind the last Price. REQUIRES: IsComplete of that price.
+  std::vector<StageChoice> Stages() const;
+
+ private:
+  const StageTable& table_;
+  const Reachability& reachability_;
+  const double alpha_;
+  std::vector<double> sum_, max_;  // [layers covered]
+  std::vector<int> from_;          // [position][end]: start of the stage, or -1: position skipped
+  std::vector<int> order_;
+};
+
+// The optimum along one fixed order, max term included (cap_search.h). nullopt: it cannot hold all
+// layers.
+std::optional<Assignment> FindAlongOrder(const StageTable& table, const std::vector<int>& order);
+
+// 5.5.3, with restarts from the best order so far. nullopt: no order that holds all layers was
+// found.
+std::optional<Assignment> FindAnnealed(const StageTable& table, const SearchOptions& options);
+
+// 5.5.4 with a budget of options.random_work instead of 100 ms: the first half of the budget
+// shuffles, the second half improves the best order by neighbourhood steps.
+std::optional<Assignment> FindRandom(const StageTable& table, const SearchOptions& options);
+
+}  // namespace weft::planner

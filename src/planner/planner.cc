@@ -1,0 +1,282 @@
+#include "planner/planner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "planner/cost_model.h"
+#include "planner/coverage.h"
+#include "planner/exact_search.h"
+#include "planner/explain.h"
+#include "planner/order_search.h"
+
+namespace weft::planner {
+namespace {
+
+constexpr int kMaxLayers = 1000;
+// n^2 m up to which all workers are looked at: bounds the stage table at about 100 MB.
+constexpr double kMaxProblem = 4e6;
+// n^2 m up to which orders are annealed (5.5.3).
+constexpr double kMaxAnnealedProblem = 5e4;
+// 2^m m n^2 up to which the exact search runs: 14 workers with 64 layers, 16 with 32.
+constexpr double kMaxExactWork = 1.2e9;
+
+double ProblemSize(int layer_count, int worker_count) {
+  return static_cast<double>(layer_count) * layer_count * worker_count;
+}
+
+bool IsExact(int layer_count, int worker_count, const SearchOptions& options) {
+  return worker_count <= std::min(options.exact_worker_limit, 16) &&
+         std::ldexp(ProblemSize(layer_count, worker_count), worker_count) <= kMaxExactWork;
+}
+
+struct SearchResult {
+  std::optional<Assignment> assignment;  // worker = row of the table
+  SearchStrategy strategy = SearchStrategy::kNone;
+};
+
+SearchResult Search(const StageTable& table, const SearchOptions& options) {
+  if (table.worker_count == 0) return {};
+  if (IsExact(table.layer_count, table.worker_count, options)) {
+    return {FindExact(table), SearchStrategy::kExact};
+  }
+  if (ProblemSize(table.layer_count, table.worker_count) < kMaxAnnealedProblem) {
+    return {FindAnnealed(table, options), SearchStrategy::kAnnealing};
+  }
+  return {FindRandom(table, options), SearchStrategy::kRandom};
+}
+
+Plan MakePlan(const CostModel& model, const std::vector<StageAssignment>& stages) {
+  Plan plan;
+  double init_sum = 0, init_max = 0;
+  int previous = kNoWorker;
+  for (const StageAssignment& range : stages) {
+    const StageAssignment stage =
+        model.Stage(previous, range.worker, range.first_layer, range.end_layer);
+    plan.exec_us += stage.exec_us;
+    plan.init_us = std::max(plan.init_us, stage.init_us);
+    init_sum += stage.init_cost;
+    init_max = std::max(init_max, stage.init_cost);
+    previous = stage.worker;
+    plan.stages.push_back(stage);
+  }
+  plan.total_cost = plan.exec_us + model.alpha() * init_max + (1 - model.alpha()) * init_sum;
+  return plan;
+}
+
+Plan MakePlan(const CostModel& model, const std::vector<int>& row_workers,
+              const Assignment& assignment) {
+  std::vector<StageAssignment> stages;
+  for (const StageChoice& choice : assignment.stages) {
+    StageAssignment stage;
+    stage.worker = row_workers[static_cast<size_t>(choice.worker)];
+    stage.first_layer = choice.first;
+    stage.end_layer = choice.end;
+    stages.push_back(stage);
+  }
+  return MakePlan(model, stages);
+}
+
+// The most layers that `worker` can run in one stage, and its time per layer then.
+struct Capability {
+  int worker = 0;
+  int layers = 0;
+  double us_per_layer = kInfinity;
+};
+
+Capability Measure(const CostModel& model, int worker) {
+  Capability best{worker, 0, kInfinity};
+  // Shortening keeps a stage allowed, so a window that only grows or slides finds the longest one.
+  int first = 0;
+  for (int end = 1; end <= model.layer_count(); ++end) {
+    if (!model.Allowed(worker, first, end)) {
+      ++first;
+      continue;
+    }
+    best.layers = end - first;
+    best.us_per_layer = model.Stage(kNoWorker, worker, first, end).exec_us / best.layers;
+  }
+  return best;
+}
+
+// The workers to search over: all that can hold some layer, or the most capable of them where the
+// problem would grow too big. Says why about the others.
+std::vector<int> Candidates(const CostModel& model, const std::vector<WorkerMetrics>& workers,
+                            std::vector<LeftOutWorker>& left_out) {
+  std::vector<Capability> able;
+  for (int worker = 0; worker < model.worker_count(); ++worker) {
+    const WorkerMetrics& metrics = workers[static_cast<size_t>(worker)];
+    const std::string problem = WorkerProblem(metrics);
+    if (!problem.empty()) {
+      left_out.push_back({worker, problem});
+      continue;
+    }
+    const Capability capability = Measure(model, worker);
+    if (capability.layers == 0) {
+      left_out.push_back({worker, "the " + FormatBytes(static_cast<double>(metrics.memory_bytes)) +
+                                      " that it offers cannot hold any layer"});
+      continue;
+    }
+    able.push_back(capability);
+  }
+  const double limit = std::max(1.0, kMaxProblem / ProblemSize(model.layer_count(), 1));
+  if (static_cast<double>(able.size()) > limit) {
+    std::stable_sort(able.begin(), able.end(), [](const Capability& a, const Capability& b) {
+      return a.us_per_layer < b.us_per_layer;
+    });
+    for (size_t i = static_cast<size_t>(limit); i < able.size(); ++i) {
+      left_out.push_back({able[i].worker, "the planner looks at the " +
+                                              std::to_string(static_cast<int>(limit)) +
+                                              " fastest workers only"});
+    }
+    able.resize(static_cast<size_t>(limit));
+  }
+  std::vector<int> candidates;
+  for (const Capability& capability : able) candidates.push_back(capability.worker);
+  std::sort(candidates.begin(), candidates.end());
+  return candidates;
+}
+
+std::string ProblemSentence(const PlanOutcome& outcome, size_t worker_count, size_t candidate_count,
+                            int covered, int layer_count) {
+  const std::string missing = FormatBytes(static_cast<double>(outcome.missing_memory_bytes));
+  if (worker_count == 0)
+    return "No worker is connected; the model needs " + missing + " of memory.";
+  if (candidate_count == 0) {
+    return "None of the workers can run a layer; the model needs " + missing +
+           " of memory on another device.";
+  }
+  const std::string held =
+      covered == 0 ? std::string("not even layer 0")
+                   : FormatLayers(0, covered) + " of 0-" + std::to_string(layer_count - 1);
+  return "The model needs " + missing + " more memory: the workers can hold " + held + ".";
+}
+
+// Fills in what can be said and done without a full plan.
+void ExplainShortfall(const StageTable& table, const std::vector<int>& candidates,
+                      const std::vector<LayerCost>& layers,
+                      const std::vector<WorkerMetrics>& workers, const PlanContext& context,
+                      PlanOutcome& outcome) {
+  double weight_factor = candidates.empty() ? 1 : 0;
+  for (const int worker : candidates) {
+    weight_factor = std::max(weight_factor, workers[static_cast<size_t>(worker)].weight_factor);
+  }
+  const Shortfall shortfall = FindShortfall(table, layers, weight_factor);
+  outcome.missing_memory_bytes = shortfall.gap_bytes;
+  const int covered = shortfall.covered_layers;
+  outcome.problem = ProblemSentence(outcome, workers.size(), candidates.size(), covered,
+                                    static_cast<int>(layers.size()));
+  if (covered == 0) return;
+  const CostModel model({layers.begin(), layers.begin() + covered}, workers, context);
+  const StageTable partial_table(model, candidates);
+  const SearchResult result = Search(partial_table, context.search);
+  outcome.strategy = result.strategy;
+  if (result.assignment) outcome.partial = MakePlan(model, candidates, *result.assignment);
+}
+
+}  // namespace
+
+std::string_view SearchStrategyName(SearchStrategy strategy) {
+  switch (strategy) {
+    case SearchStrategy::kNone:
+      return "none";
+    case SearchStrategy::kExact:
+      return "exact";
+    case SearchStrategy::kAnnealing:
+      return "annealing";
+    case SearchStrategy::kRandom:
+      return "random";
+  }
+  return "unknown";
+}
+
+PlanOutcome FindPlan(const std::vector<LayerCost>& layers,
+                     const std::vector<WorkerMetrics>& workers, const PlanContext& context) {
+  PlanOutcome outcome;
+  outcome.problem = LayersProblem(layers);
+  if (outcome.problem.empty() && layers.size() > kMaxLayers) {
+    outcome.problem = "The model has " + std::to_string(layers.size()) +
+                      " layers; the planner takes at most " + std::to_string(kMaxLayers) + ".";
+  }
+  if (outcome.problem.empty()) outcome.problem = ConstantsProblem(context.constants);
+  if (!outcome.problem.empty()) return outcome;
+
+  const auto by_worker = [](const LeftOutWorker& a, const LeftOutWorker& b) {
+    return a.worker < b.worker;
+  };
+  const CostModel model(layers, workers, context);
+  const std::vector<int> candidates = Candidates(model, workers, outcome.left_out);
+  const StageTable table(model, candidates);
+  const SearchResult result = Search(table, context.search);
+  if (!result.assignment) {
+    std::sort(outcome.left_out.begin(), outcome.left_out.end(), by_worker);
+    ExplainShortfall(table, candidates, layers, workers, context, outcome);
+    return outcome;
+  }
+  outcome.strategy = result.strategy;
+  outcome.plan = MakePlan(model, candidates, *result.assignment);
+  outcome.notes = PlanNotes(model, workers, *outcome.plan, result.strategy, table.worker_count);
+  std::vector<bool> used(candidates.size(), false);
+  for (const StageChoice& stage : result.assignment->stages) {
+    used[static_cast<size_t>(stage.worker)] = true;
+  }
+  for (size_t row = 0; row < candidates.size(); ++row) {
+    if (used[row]) continue;
+    outcome.left_out.push_back(
+        {candidates[row], WhyLeftOut(table, result.assignment->stages, static_cast<int>(row))});
+  }
+  std::sort(outcome.left_out.begin(), outcome.left_out.end(), by_worker);
+  return outcome;
+}
+
+std::optional<Plan> EvaluatePlan(const std::vector<LayerCost>& layers,
+                                 const std::vector<WorkerMetrics>& workers,
+                                 const PlanContext& context,
+                                 const std::vector<StageAssignment>& stages) {
+  if (!LayersProblem(layers).empty() || !ConstantsProblem(context.constants).empty() ||
+      layers.size() > kMaxLayers || stages.empty()) {
+    return std::nullopt;
+  }
+  const CostModel model(layers, workers, context);
+  std::vector<bool> used(workers.size(), false);
+  int covered = 0;
+  for (const StageAssignment& stage : stages) {
+    if (stage.worker < 0 || stage.worker >= model.worker_count()) return std::nullopt;
+    if (stage.first_layer != covered || stage.end_layer <= covered ||
+        stage.end_layer > model.layer_count()) {
+      return std::nullopt;
+    }
+    if (used[static_cast<size_t>(stage.worker)] ||
+        !model.Allowed(stage.worker, stage.first_layer, stage.end_layer)) {
+      return std::nullopt;
+    }
+    used[static_cast<size_t>(stage.worker)] = true;
+    covered = stage.end_layer;
+  }
+  return MakePlan(model, stages);
+}
+
+bool AcceptPlan(const Plan& candidate, double current_exec_us, const PlanContext& context) {
+  return candidate.total_cost < context.constants.tau * current_exec_us;
+}
+
+StandbyOutcome FindStandby(const std::vector<LayerCost>& layers,
+                           const std::vector<WorkerMetrics>& workers, const PlanContext& context,
+                           const Plan& current) {
+  if (!LayersProblem(layers).empty() || !ConstantsProblem(context.constants).empty() ||
+      layers.size() > kMaxLayers) {
+    return {};
+  }
+  for (const StandbyMode mode : {StandbyMode::kStrict, StandbyMode::kRedundancy}) {
+    const CostModel model(layers, workers, context, {&current, mode == StandbyMode::kStrict});
+    std::vector<LeftOutWorker> left_out;
+    const std::vector<int> candidates = Candidates(model, workers, left_out);
+    const SearchResult result = Search(StageTable(model, candidates), context.search);
+    if (result.assignment) {
+      return {MakePlan(model, candidates, *result.assignment), mode, result.strategy};
+    }
+  }
+  return {};
+}
+
+}  // namespace weft::planner

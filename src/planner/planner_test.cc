@@ -1,0 +1,479 @@
+// FindPlan, EvaluatePlan, AcceptPlan and FindStandby against the oracle of planner_testing.h and
+// the rules of dynamic-graph-partitioning 5.1-5.3.
+#include "planner/planner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "planner/planner_testing.h"
+
+namespace weft::planner {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::Instance;
+using testing::Oracle;
+using testing::RandomInstance;
+
+constexpr double kNone = std::numeric_limits<double>::infinity();
+
+PlanOutcome Find(const Instance& instance) {
+  return FindPlan(instance.layers, instance.workers, instance.context);
+}
+
+// The constraints of 5.1.3, checked with the oracle's own memory formula.
+void ExpectValid(const Instance& instance, const Plan& plan, int layer_count) {
+  const Oracle oracle(instance);
+  std::set<int> used;
+  int covered = 0;
+  for (const StageAssignment& stage : plan.stages) {
+    EXPECT_EQ(stage.first_layer, covered);
+    EXPECT_LT(stage.first_layer, stage.end_layer);
+    covered = stage.end_layer;
+    EXPECT_TRUE(used.insert(stage.worker).second) << "worker " << stage.worker << " twice";
+    const uint64_t offer = instance.workers[static_cast<size_t>(stage.worker)].memory_bytes;
+    EXPECT_LE(oracle.Memory(stage.worker, stage.first_layer, stage.end_layer),
+              static_cast<double>(offer));
+    EXPECT_LE(stage.memory_bytes, offer);
+  }
+  EXPECT_EQ(covered, layer_count);
+}
+
+// C_total of a plan's stages by the oracle.
+double OracleCost(const Instance& instance, const Oracle& oracle, const Plan& plan) {
+  double exec = 0, init_sum = 0, init_max = 0;
+  for (const StageAssignment& stage : plan.stages) {
+    exec += oracle.Exec(stage.worker, stage.first_layer, stage.end_layer);
+    const double init = oracle.Init(stage.worker, stage.first_layer, stage.end_layer);
+    init_sum += init;
+    init_max = std::max(init_max, init);
+  }
+  const double alpha = instance.context.constants.alpha;
+  return exec + alpha * init_max + (1 - alpha) * init_sum;
+}
+
+void ExpectClose(double actual, double expected) {
+  EXPECT_NEAR(actual, expected, 1e-9 * expected);
+}
+
+TEST(FindPlanTest, EqualsBruteForceOverAllOrdersAndCuts) {
+  int complete = 0, incomplete = 0;
+  for (uint64_t seed = 0; seed < 4000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const int worker_count = 1 + static_cast<int>(seed % 5);
+    const int layer_count = 1 + static_cast<int>(seed / 5 % 8);
+    const double slack[] = {0.9, 1.3, 2, 5};
+    const Instance instance = RandomInstance(seed, worker_count, layer_count, slack[seed / 40 % 4]);
+    const Oracle oracle(instance);
+    const double best = oracle.Best();
+    const PlanOutcome outcome = Find(instance);
+    ASSERT_EQ(outcome.plan.has_value(), best < kNone);
+    if (outcome.plan) {
+      ++complete;
+      ExpectValid(instance, *outcome.plan, layer_count);
+      ExpectClose(outcome.plan->total_cost, best);
+      ExpectClose(outcome.plan->total_cost, OracleCost(instance, oracle, *outcome.plan));
+      EXPECT_EQ(outcome.missing_memory_bytes, 0u);
+      EXPECT_EQ(outcome.problem, "");
+      EXPECT_EQ(outcome.strategy, SearchStrategy::kExact);
+      EXPECT_EQ(outcome.plan->stages.size() + outcome.left_out.size(), instance.workers.size());
+    } else {
+      ++incomplete;
+      EXPECT_THAT(outcome.problem, HasSubstr("memory"));
+      const int depth = oracle.DeepestPrefix();
+      ASSERT_EQ(outcome.partial.has_value(), depth > 0);
+      if (outcome.partial) {
+        ExpectValid(instance, *outcome.partial, depth);
+        ExpectClose(outcome.partial->total_cost, oracle.Best(depth));
+      }
+    }
+    if (HasFailure()) return;
+  }
+  // The instances must exercise both sides.
+  EXPECT_GT(complete, 1000);
+  EXPECT_GT(incomplete, 500);
+}
+
+TEST(FindPlanTest, EqualsBruteForceOnSevenWorkers) {
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    const Instance instance = RandomInstance(seed + 90'000, 7, 9, 1.5 + 0.2 * double(seed % 4));
+    const double best = Oracle(instance).Best();
+    const PlanOutcome outcome = Find(instance);
+    ASSERT_EQ(outcome.plan.has_value(), best < kNone);
+    if (outcome.plan) ExpectClose(outcome.plan->total_cost, best);
+  }
+}
+
+TEST(FindPlanTest, MissingMemoryIsExactlyWhatOneMoreDeviceNeeds) {
+  int checked = 0;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Instance instance = RandomInstance(seed + 5000, 1 + static_cast<int>(seed % 4), 6, 0.8);
+    const PlanOutcome outcome = Find(instance);
+    if (outcome.plan) continue;
+    ++checked;
+    ASSERT_GT(outcome.missing_memory_bytes, 0u);
+    WorkerMetrics extra;
+    extra.weight_factor = 0;
+    bool any_able = false;
+    for (size_t w = 0; w < instance.workers.size(); ++w) {
+      bool able = false;
+      for (int i = 0; i < 6; ++i) able |= Oracle(instance).Allowed(static_cast<int>(w), i, i + 1);
+      any_able |= able;
+      if (able) {
+        extra.weight_factor = std::max(extra.weight_factor, instance.workers[w].weight_factor);
+      }
+    }
+    if (!any_able) extra.weight_factor = 1;
+    instance.workers.push_back(extra);
+    instance.workers.back().memory_bytes = outcome.missing_memory_bytes;
+    EXPECT_LT(Oracle(instance).Best(), kNone);
+    instance.workers.back().memory_bytes = outcome.missing_memory_bytes - 1;
+    EXPECT_EQ(Oracle(instance).Best(), kNone);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(checked, 200);
+}
+
+// 5.3.1: layers of 16 GB and 1 GB fit workers of 8 GB and 16 GB in one of the two orders only.
+TEST(FindPlanTest, SolvesThePapersOrderingCounterexample) {
+  Instance instance;
+  instance.layers.resize(2);
+  instance.layers[0].weight_bytes = 16'000'000'000;
+  instance.layers[1].weight_bytes = 1'000'000'000;
+  instance.workers.resize(2);
+  instance.workers[0].memory_bytes = 8'000'000'000;
+  instance.workers[1].memory_bytes = 16'000'000'000;
+  for (const int exact_limit : {14, 0}) {
+    instance.context.search.exact_worker_limit = exact_limit;
+    const PlanOutcome outcome = Find(instance);
+    ASSERT_TRUE(outcome.plan);
+    ASSERT_EQ(outcome.plan->stages.size(), 2u);
+    EXPECT_EQ(outcome.plan->stages[0].worker, 1);
+    EXPECT_EQ(outcome.plan->stages[1].worker, 0);
+  }
+}
+
+// A model of 4 equal layers; workers that differ only in what a test changes.
+Instance SimpleInstance(int worker_count) {
+  Instance instance;
+  instance.layers.resize(4);
+  for (LayerCost& layer : instance.layers) {
+    layer.weight_bytes = 100'000'000;
+    layer.compute_cost = 1e8;
+    layer.input_bytes = layer.output_bytes = 2000;
+  }
+  instance.workers.resize(static_cast<size_t>(worker_count));
+  for (WorkerMetrics& worker : instance.workers) {
+    worker.memory_bytes = 1'000'000'000;
+    worker.compute_speed = 10'000;
+    worker.bandwidth_down = worker.bandwidth_up = 10;
+    worker.latency_us = 1000;
+    worker.session_overhead_us = 300;
+  }
+  return instance;
+}
+
+TEST(FindPlanTest, PredictsByTheFormulas) {
+  Instance instance = SimpleInstance(1);
+  instance.workers[0].cached_layers = {false, true, false, false};
+  const PlanOutcome outcome = Find(instance);
+  ASSERT_TRUE(outcome.plan);
+  ASSERT_EQ(outcome.plan->stages.size(), 1u);
+  const StageAssignment& stage = outcome.plan->stages[0];
+  EXPECT_DOUBLE_EQ(stage.overhead_us, 300 + 500);
+  EXPECT_DOUBLE_EQ(stage.compute_us, 4e8 / 1e4);
+  EXPECT_DOUBLE_EQ(stage.transfer_us, 1000 + 200 + 200);
+  EXPECT_DOUBLE_EQ(stage.exec_us, 800 + 40'000 + 1400);
+  EXPECT_DOUBLE_EQ(stage.init_us, 1e6 + 3e8 / 10);
+  EXPECT_DOUBLE_EQ(stage.init_cost, std::pow(31e6, 0.9));
+  EXPECT_EQ(stage.download_bytes, 300'000'000u);
+  EXPECT_EQ(stage.memory_bytes, 400'000'000u);
+  EXPECT_DOUBLE_EQ(outcome.plan->total_cost, 42'200 + std::pow(31e6, 0.9));
+  EXPECT_DOUBLE_EQ(outcome.plan->exec_us, 42'200);
+}
+
+TEST(FindPlanTest, GivesNoLayersToAWorkerThatWouldSlowTheSwarm) {
+  Instance instance = SimpleInstance(2);
+  instance.workers[1].latency_us = 50'000;
+  for (WorkerMetrics& worker : instance.workers) worker.cached_layers.assign(4, true);
+  const PlanOutcome outcome = Find(instance);
+  ASSERT_TRUE(outcome.plan);
+  ASSERT_EQ(outcome.plan->stages.size(), 1u);
+  EXPECT_EQ(outcome.plan->stages[0].worker, 0);
+  ASSERT_EQ(outcome.left_out.size(), 1u);
+  EXPECT_EQ(outcome.left_out[0].worker, 1);
+  EXPECT_THAT(outcome.left_out[0].reason, HasSubstr("slow the swarm"));
+}
+
+TEST(FindPlanTest, InitCostDecidesAtFirstAndFadesWithTime) {
+  // Worker 0 has everything cached; worker 1 computes twice as fast but would download for 40 s.
+  Instance instance = SimpleInstance(2);
+  instance.workers[0].cached_layers.assign(4, true);
+  instance.workers[1].compute_speed *= 2;
+  instance.context.up = true;
+  instance.context.since_redistribution = Seconds(0);
+  EXPECT_EQ(Find(instance).plan->stages[0].worker, 0);
+  EXPECT_THAT(Find(instance).left_out[0].reason, HasSubstr("not worth that now"));
+  instance.context.since_redistribution = Seconds(600);
+  EXPECT_EQ(Find(instance).plan->stages[0].worker, 1);
+}
+
+TEST(FindPlanTest, TiedWeightsCountOnceWithinAStage) {
+  Instance instance = SimpleInstance(1);
+  instance.layers[3].tied_to = 0;
+  instance.layers[3].tied_bytes = 100'000'000;
+  instance.workers[0].memory_bytes = 300'000'000;
+  PlanOutcome outcome = Find(instance);
+  ASSERT_TRUE(outcome.plan);
+  EXPECT_EQ(outcome.plan->stages[0].memory_bytes, 300'000'000u);
+  EXPECT_EQ(outcome.plan->stages[0].download_bytes, 300'000'000u);
+  instance.layers[3].tied_to = -1;
+  outcome = Find(instance);
+  EXPECT_FALSE(outcome.plan);
+  EXPECT_EQ(outcome.missing_memory_bytes, 100'000'000u);
+}
+
+TEST(FindPlanTest, SaysHowMuchMemoryIsMissing) {
+  Instance instance = SimpleInstance(2);
+  instance.workers[0].memory_bytes = 199'999'999;
+  instance.workers[1].memory_bytes = 100'000'000;
+  const PlanOutcome outcome = Find(instance);
+  EXPECT_FALSE(outcome.plan);
+  EXPECT_EQ(outcome.missing_memory_bytes, 200'000'000u);
+  EXPECT_EQ(outcome.problem,
+            "The model needs 200.0 MB more memory: the workers can hold layers 0-1 of 0-3.");
+  ASSERT_TRUE(outcome.partial);
+  EXPECT_EQ(outcome.partial->stages.back().end_layer, 2);
+}
+
+TEST(FindPlanTest, NoWorkersIsAClearProblem) {
+  Instance instance = SimpleInstance(0);
+  const PlanOutcome outcome = Find(instance);
+  EXPECT_FALSE(outcome.plan);
+  EXPECT_FALSE(outcome.partial);
+  EXPECT_EQ(outcome.missing_memory_bytes, 400'000'000u);
+  EXPECT_EQ(outcome.problem, "No worker is connected; the model needs 400.0 MB of memory.");
+}
+
+TEST(FindPlanTest, SenselessMetricsExcludeTheWorkerAndSayWhy) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<std::pair<std::function<void(WorkerMetrics&)>, std::string>> faults = {
+      {[&](WorkerMetrics& w) { w.compute_speed = nan; }, "compute speed is nan"},
+      {[&](WorkerMetrics& w) { w.compute_speed = 0; }, "compute speed is 0"},
+      {[&](WorkerMetrics& w) { w.compute_speed = kNone; }, "compute speed is inf"},
+      {[&](WorkerMetrics& w) { w.bandwidth_down = -1; }, "download bandwidth is -1"},
+      {[&](WorkerMetrics& w) { w.bandwidth_up = nan; }, "upload bandwidth is nan"},
+      {[&](WorkerMetrics& w) { w.latency_us = nan; }, "latency is nan"},
+      {[&](WorkerMetrics& w) { w.session_overhead_us = kNone; }, "session overhead is inf"},
+      {[&](WorkerMetrics& w) { w.weight_factor = -kNone; }, "weight factor is -inf"},
+      {[&](WorkerMetrics& w) { w.session_init_us = nan; }, "session start time is nan"},
+      {[&](WorkerMetrics& w) { w.memory_bytes = 0; }, "0 B that it offers"},
+  };
+  for (const auto& [spoil, reason] : faults) {
+    SCOPED_TRACE(reason);
+    Instance instance = SimpleInstance(2);
+    instance.workers[0].compute_speed = 100'000;
+    spoil(instance.workers[0]);
+    PlanOutcome outcome = Find(instance);
+    ASSERT_TRUE(outcome.plan);
+    EXPECT_EQ(outcome.plan->stages[0].worker, 1);
+    ASSERT_EQ(outcome.left_out.size(), 1u);
+    EXPECT_THAT(outcome.left_out[0].reason, HasSubstr(reason));
+    instance.workers.pop_back();
+    outcome = Find(instance);
+    EXPECT_FALSE(outcome.plan);
+    EXPECT_EQ(outcome.missing_memory_bytes, 400'000'000u);
+    EXPECT_THAT(outcome.problem, HasSubstr("None of the workers can run a layer"));
+    ASSERT_EQ(outcome.left_out.size(), 1u);
+  }
+}
+
+TEST(FindPlanTest, ExtremeButFiniteNumbersNeitherCrashNorOverflow) {
+  Instance instance = SimpleInstance(2);
+  for (LayerCost& layer : instance.layers) {
+    layer.weight_bytes = layer.kv_bytes = layer.scratch_bytes = UINT64_MAX;
+    layer.input_bytes = layer.output_bytes = UINT64_MAX;
+    layer.compute_cost = 1e24;
+  }
+  instance.workers[0].memory_bytes = UINT64_MAX;
+  instance.workers[1].compute_speed = 1e-9;
+  instance.workers[1].bandwidth_down = instance.workers[1].bandwidth_up = 1e-9;
+  instance.workers[1].latency_us = 1e24;
+  PlanOutcome outcome = Find(instance);
+  EXPECT_FALSE(outcome.plan);
+  EXPECT_EQ(outcome.missing_memory_bytes, UINT64_MAX);
+  for (LayerCost& layer : instance.layers) layer.weight_bytes = 1, layer.kv_bytes = 0;
+  for (LayerCost& layer : instance.layers) layer.scratch_bytes = 0;
+  instance.workers[0].memory_bytes = 2;
+  instance.workers[1].memory_bytes = 2;
+  outcome = Find(instance);
+  ASSERT_TRUE(outcome.plan);
+  EXPECT_TRUE(std::isfinite(outcome.plan->total_cost));
+}
+
+TEST(FindPlanTest, SenselessLayersAndConstantsAreProblems) {
+  const auto problem_of = [](const std::function<void(Instance&)>& spoil) {
+    Instance instance = SimpleInstance(2);
+    spoil(instance);
+    const PlanOutcome outcome = Find(instance);
+    EXPECT_FALSE(outcome.plan);
+    EXPECT_FALSE(FindStandby(instance.layers, instance.workers, instance.context, {}).plan);
+    EXPECT_FALSE(EvaluatePlan(instance.layers, instance.workers, instance.context,
+                              {{.worker = 0, .first_layer = 0, .end_layer = 4}}));
+    return outcome.problem;
+  };
+  EXPECT_EQ(problem_of([](Instance& i) { i.layers.clear(); }), "The model has no layers.");
+  EXPECT_THAT(problem_of([](Instance& i) { i.layers[2].compute_cost = -1; }),
+              HasSubstr("Layer 2 has compute cost -1"));
+  EXPECT_THAT(problem_of([](Instance& i) { i.layers[1].tied_to = 1; }),
+              HasSubstr("expected an earlier layer"));
+  EXPECT_THAT(problem_of([](Instance& i) {
+                i.layers[3].tied_to = 0;
+                i.layers[3].tied_bytes = 100'000'001;
+              }),
+              HasSubstr("more than one of them has"));
+  EXPECT_THAT(problem_of([](Instance& i) { i.layers.resize(1001); }), HasSubstr("1001 layers"));
+  EXPECT_THAT(problem_of([](Instance& i) { i.context.constants.alpha = 1.5; }),
+              HasSubstr("alpha is 1.5"));
+  EXPECT_THAT(problem_of([](Instance& i) { i.context.constants.gamma = std::nan(""); }),
+              HasSubstr("gamma"));
+  EXPECT_THAT(problem_of([](Instance& i) { i.context.constants.t_sharp = {}; }),
+              HasSubstr("t_sharp"));
+}
+
+TEST(FindPlanTest, IsDeterministicAndIndifferentToTheOrderOfWorkers) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Instance instance = RandomInstance(seed + 777, 6, 20, 2);
+    const PlanOutcome first = Find(instance), second = Find(instance);
+    ASSERT_EQ(ExplainPlan(instance.layers, instance.workers, first),
+              ExplainPlan(instance.layers, instance.workers, second));
+    std::reverse(instance.workers.begin(), instance.workers.end());
+    const PlanOutcome reversed = Find(instance);
+    ASSERT_EQ(first.plan.has_value(), reversed.plan.has_value());
+    if (first.plan) ExpectClose(reversed.plan->total_cost, first.plan->total_cost);
+  }
+}
+
+TEST(EvaluatePlanTest, AgreesWithFindPlanAndFollowsNewMeasurements) {
+  Instance instance = RandomInstance(3, 4, 8, 2);
+  const PlanOutcome outcome = Find(instance);
+  ASSERT_TRUE(outcome.plan);
+  auto evaluated =
+      EvaluatePlan(instance.layers, instance.workers, instance.context, outcome.plan->stages);
+  ASSERT_TRUE(evaluated);
+  EXPECT_EQ(evaluated->total_cost, outcome.plan->total_cost);
+  const StageAssignment& stage = outcome.plan->stages[0];
+  instance.workers[static_cast<size_t>(stage.worker)].compute_speed /= 2;
+  evaluated =
+      EvaluatePlan(instance.layers, instance.workers, instance.context, outcome.plan->stages);
+  ExpectClose(evaluated->exec_us, outcome.plan->exec_us + stage.compute_us);
+}
+
+TEST(EvaluatePlanTest, RefusesStagesThatBreakAConstraint) {
+  Instance instance = SimpleInstance(2);
+  instance.workers[1].memory_bytes = 100'000'000;
+  const auto evaluate = [&](std::vector<StageAssignment> stages) {
+    return EvaluatePlan(instance.layers, instance.workers, instance.context, stages);
+  };
+  EXPECT_TRUE(evaluate({{0, 0, 3}, {1, 3, 4}}));
+  EXPECT_FALSE(evaluate({}));
+  EXPECT_FALSE(evaluate({{0, 0, 2}, {1, 2, 4}})) << "memory";
+  EXPECT_FALSE(evaluate({{0, 0, 2}, {0, 2, 4}})) << "worker twice";
+  EXPECT_FALSE(evaluate({{0, 0, 2}, {1, 3, 4}})) << "gap";
+  EXPECT_FALSE(evaluate({{0, 1, 4}})) << "does not start at 0";
+  EXPECT_FALSE(evaluate({{0, 0, 5}})) << "beyond the last layer";
+  EXPECT_FALSE(evaluate({{2, 0, 4}})) << "unknown worker";
+  EXPECT_FALSE(evaluate({{-1, 0, 4}})) << "unknown worker";
+  instance.workers[0].compute_speed = 0;
+  EXPECT_FALSE(evaluate({{0, 0, 4}})) << "unusable worker";
+}
+
+TEST(AcceptPlanTest, NeedsToBeFivePercentBetterThanTheCurrentExecution) {
+  Plan candidate;
+  candidate.total_cost = 94.9;
+  EXPECT_TRUE(AcceptPlan(candidate, 100, {}));
+  candidate.total_cost = 95;
+  EXPECT_FALSE(AcceptPlan(candidate, 100, {}));
+  EXPECT_TRUE(AcceptPlan(candidate, kNone, {}));
+  PlanContext eager;
+  eager.constants.tau = 1;
+  EXPECT_TRUE(AcceptPlan(candidate, 100, eager));
+}
+
+TEST(AcceptPlanTest, NeverReplacesAPlanByItself) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    Instance instance = RandomInstance(seed, 4, 8, 2);
+    instance.context.up = true;
+    instance.context.since_redistribution = Seconds(10'000);
+    const PlanOutcome outcome = Find(instance);
+    if (!outcome.plan) continue;
+    EXPECT_FALSE(AcceptPlan(*outcome.plan, outcome.plan->exec_us, instance.context));
+  }
+}
+
+TEST(FindStandbyTest, EqualsBruteForceUnderTheRulesOf525) {
+  int strict = 0, redundancy = 0, none = 0;
+  for (uint64_t seed = 0; seed < 1500; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const int worker_count = 2 + static_cast<int>(seed % 4);
+    const Instance instance =
+        RandomInstance(seed + 50'000, worker_count, 3 + static_cast<int>(seed % 5), 3);
+    const PlanOutcome current = Find(instance);
+    if (!current.plan) continue;
+    const StandbyOutcome standby =
+        FindStandby(instance.layers, instance.workers, instance.context, *current.plan);
+    const Oracle strict_oracle(instance, &*current.plan, true);
+    const Oracle redundancy_oracle(instance, &*current.plan, false);
+    const double strict_best = strict_oracle.Best();
+    const double redundancy_best = redundancy_oracle.Best();
+    if (strict_best < kNone) {
+      ++strict;
+      ASSERT_EQ(standby.mode, StandbyMode::kStrict);
+      ExpectClose(standby.plan->total_cost, strict_best);
+    } else if (redundancy_best < kNone) {
+      ++redundancy;
+      ASSERT_EQ(standby.mode, StandbyMode::kRedundancy);
+      ExpectClose(standby.plan->total_cost, redundancy_best);
+    } else {
+      ++none;
+      ASSERT_EQ(standby.mode, StandbyMode::kNone);
+      ASSERT_FALSE(standby.plan);
+      continue;
+    }
+    // With the current stages, every worker stays within its offer and no layer is held twice.
+    for (const StageAssignment& stage : standby.plan->stages) {
+      EXPECT_TRUE(redundancy_oracle.Allowed(stage.worker, stage.first_layer, stage.end_layer));
+    }
+    EXPECT_EQ(standby.plan->stages.back().end_layer, static_cast<int>(instance.layers.size()));
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(strict, 100);
+  EXPECT_GT(redundancy, 50);
+  EXPECT_GT(none, 100);
+}
+
+TEST(FindStandbyTest, TwoWorkersHoldEachOthersLayers) {
+  Instance instance = SimpleInstance(2);
+  Plan current;
+  current.stages = {{0, 0, 2}, {1, 2, 4}};
+  const StandbyOutcome standby =
+      FindStandby(instance.layers, instance.workers, instance.context, current);
+  ASSERT_TRUE(standby.plan);
+  EXPECT_EQ(standby.mode, StandbyMode::kRedundancy);
+  ASSERT_EQ(standby.plan->stages.size(), 2u);
+  EXPECT_EQ(standby.plan->stages[0].worker, 1);
+  EXPECT_EQ(standby.plan->stages[1].worker, 0);
+  // lambda: ten times the penalty, the same time.
+  EXPECT_DOUBLE_EQ(standby.plan->stages[0].init_us, 21e6);
+  EXPECT_DOUBLE_EQ(standby.plan->stages[0].init_cost, 10 * std::pow(21e6, 0.9));
+  instance.workers[0].memory_bytes = 399'999'999;  // its own 200 MB stay
+  EXPECT_FALSE(FindStandby(instance.layers, instance.workers, instance.context, current).plan);
+}
+
+}  // namespace
+}  // namespace weft::planner

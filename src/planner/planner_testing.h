@@ -1,0 +1,185 @@
+// For the planner's tests: random swarms, and an oracle that shares no code with the planner - the
+// formulas of dynamic-graph-partitioning 5.2 written out once more, and every permutation of every
+// subset of the workers with every cut.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "base/random.h"
+#include "planner/planner.h"
+
+namespace weft::planner::testing {
+
+struct Instance {
+  std::vector<LayerCost> layers;
+  std::vector<WorkerMetrics> workers;
+  PlanContext context;
+};
+
+// `slack`: the workers' memory together as a multiple of what the model needs, before it is divided
+// unevenly.
+inline Instance RandomInstance(uint64_t seed, int worker_count, int layer_count, double slack) {
+  SeededRandom random(seed * 2654435761u + 17);
+  const auto between = [&](double low, double high) {
+    return low + (high - low) * random.Uniform();
+  };
+  Instance instance;
+  double needed = 0;
+  for (int i = 0; i < layer_count; ++i) {
+    const bool outer = i == 0 || i == layer_count - 1;
+    LayerCost layer;
+    layer.weight_bytes = static_cast<uint64_t>(outer ? between(5e7, 2e8) : between(4e7, 6e7));
+    layer.compute_cost = i == 0 ? 1e4 : static_cast<double>(layer.weight_bytes);
+    layer.kv_bytes = outer ? 0 : 16'000'000;
+    layer.scratch_bytes = random.Below(8'000'000);
+    layer.input_bytes = i == 0 ? 4 : 2048;
+    layer.output_bytes = i == layer_count - 1 ? 8 : 2048;
+    needed += 1.2 * static_cast<double>(layer.weight_bytes + layer.kv_bytes);
+    instance.layers.push_back(layer);
+  }
+  if (layer_count >= 2 && random.Below(3) == 0) {
+    LayerCost& head = instance.layers.back();
+    head.tied_to = 0;
+    head.tied_bytes = std::min(head.weight_bytes, instance.layers[0].weight_bytes) / 2;
+  }
+  for (int w = 0; w < worker_count; ++w) {
+    WorkerMetrics worker;
+    worker.memory_bytes = static_cast<uint64_t>(needed * slack / worker_count * between(0.2, 1.8));
+    worker.weight_factor = between(1, 1.5);
+    worker.session_overhead_us = between(-200, 4000);
+    worker.compute_speed = between(3e3, 5e4);
+    worker.bandwidth_down = between(0.5, 60);
+    worker.bandwidth_up = between(0.3, 20);
+    worker.latency_us = between(200, 40'000);
+    if (random.Below(4) == 0) worker.session_init_us = between(0, 5e5);
+    if (random.Below(2) == 0) {
+      for (int i = 0; i < layer_count; ++i) worker.cached_layers.push_back(random.Below(3) == 0);
+    }
+    if (random.Below(5) == 0 && w > 0) worker = instance.workers.back();  // twins
+    if (random.Below(25) == 0) worker.memory_bytes = 0;
+    instance.workers.push_back(worker);
+  }
+  PlanContext& context = instance.context;
+  context.up = random.Below(2) == 0;
+  context.since_redistribution = Seconds(static_cast<int64_t>(random.Below(200)));
+  const double alphas[] = {0.8, 0.8, 0, 1, random.Uniform()};
+  context.constants.alpha = alphas[random.Below(5)];
+  return instance;
+}
+
+// The formulas, term by term.
+class Oracle {
+ public:
+  Oracle(const Instance& instance, const Plan* current = nullptr, bool strict = false)
+      : instance_(instance), current_(current), strict_(strict) {}
+
+  double Memory(int w, int first, int end) const {
+    double weights = 0, kv = 0, scratch = 0;
+    for (int i = first; i < end; ++i) {
+      const LayerCost& layer = Layer(i);
+      weights += static_cast<double>(layer.weight_bytes);
+      if (layer.tied_to >= first) weights -= static_cast<double>(layer.tied_bytes);
+      kv += static_cast<double>(layer.kv_bytes);
+      scratch = std::max(scratch, static_cast<double>(layer.scratch_bytes));
+    }
+    return std::ceil(Worker(w).weight_factor * weights) + kv + scratch;
+  }
+  bool Allowed(int w, int first, int end) const {
+    double free = static_cast<double>(Worker(w).memory_bytes);
+    if (const StageAssignment* stage = CurrentStage(w)) {
+      if (strict_) return false;
+      if (first < stage->end_layer && stage->first_layer < end) return false;
+      free -= Memory(w, stage->first_layer, stage->end_layer);
+    }
+    return Memory(w, first, end) <= free;
+  }
+  double Exec(int w, int first, int end) const {
+    const WorkerMetrics& worker = Worker(w);
+    double ops = 0;
+    for (int i = first; i < end; ++i) ops += Layer(i).compute_cost;
+    return std::max(0.0, worker.session_overhead_us) + ops / worker.compute_speed +
+           instance_.context.constants.delta_us + worker.latency_us +
+           static_cast<double>(Layer(first).input_bytes) / worker.bandwidth_down +
+           static_cast<double>(Layer(end - 1).output_bytes) / worker.bandwidth_up;
+  }
+  double Init(int w, int first, int end) const {
+    const WorkerMetrics& worker = Worker(w);
+    const CostConstants& constants = instance_.context.constants;
+    double bytes = 0;
+    for (int i = first; i < end; ++i) {
+      if (Cached(w, i)) continue;
+      bytes += static_cast<double>(Layer(i).weight_bytes);
+      const int tied = Layer(i).tied_to;
+      if (tied >= 0 && (Cached(w, tied) || tied >= first)) {
+        bytes -= static_cast<double>(Layer(i).tied_bytes);
+      }
+    }
+    const double us =
+        worker.session_init_us.value_or(constants.sigma_us) + bytes / worker.bandwidth_down;
+    const double t = instance_.context.since_redistribution.seconds();
+    const double rho =
+        1 - 1 / (1 + std::exp(-(t - constants.t_mid.seconds()) / constants.t_sharp.seconds()));
+    const double cost = instance_.context.up ? std::pow(us, constants.gamma) * rho
+                                             : std::pow(us, constants.gamma_block);
+    return CurrentStage(w) != nullptr ? constants.lambda * cost : cost;
+  }
+
+  // The least C_total over all assignments of exactly [0, layer_count); infinity if there is none.
+  double Best(int layer_count) const {
+    double best = std::numeric_limits<double>::infinity();
+    std::vector<bool> used(instance_.workers.size(), false);
+    const double alpha = instance_.context.constants.alpha;
+    const std::function<void(int, double, double, double)> extend =
+        [&](int covered, double exec, double init_sum, double init_max) {
+          if (covered == layer_count) {
+            best = std::min(best, exec + alpha * init_max + (1 - alpha) * init_sum);
+            return;
+          }
+          for (size_t i = 0; i < used.size(); ++i) {
+            const int w = static_cast<int>(i);
+            if (used[i]) continue;
+            used[i] = true;
+            for (int end = covered + 1; end <= layer_count; ++end) {
+              if (!Allowed(w, covered, end)) break;
+              const double init = Init(w, covered, end);
+              extend(end, exec + Exec(w, covered, end), init_sum + init, std::max(init_max, init));
+            }
+            used[i] = false;
+          }
+        };
+    extend(0, 0, 0, 0);
+    return best;
+  }
+  double Best() const { return Best(static_cast<int>(instance_.layers.size())); }
+
+  // The deepest prefix that any assignment covers.
+  int DeepestPrefix() const {
+    int covered = static_cast<int>(instance_.layers.size());
+    while (covered > 0 && Best(covered) == std::numeric_limits<double>::infinity()) --covered;
+    return covered;
+  }
+
+ private:
+  const LayerCost& Layer(int i) const { return instance_.layers[static_cast<size_t>(i)]; }
+  const WorkerMetrics& Worker(int w) const { return instance_.workers[static_cast<size_t>(w)]; }
+  bool Cached(int w, int i) const {
+    const std::vector<bool>& cached = Worker(w).cached_layers;
+    return static_cast<size_t>(i) < cached.size() && cached[static_cast<size_t>(i)];
+  }
+  const StageAssignment* CurrentStage(int w) const {
+    if (current_ == nullptr) return nullptr;
+    for (const StageAssignment& stage : current_->stages) {
+      if (stage.worker == w) return &stage;
+    }
+    return nullptr;
+  }
+
+  const Instance& instance_;
+  const Plan* current_;
+  bool strict_;
+};
+
+}  // namespace weft::planner::testing
