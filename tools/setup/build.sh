@@ -1,0 +1,123 @@
+# Builds weft, the page and the embedded model's package; starts weft.
+# Each of the three has a stamp, so that nothing is asked of CMake or npm when nothing changed.
+# shellcheck shell=bash
+
+native_sources=(src cmake bench CMakeLists.txt CMakePresets.json)
+web_sources=(
+  web/app web/packages web/package.json web/package-lock.json web/tsconfig.base.json
+  web/tsconfig.json src/wire/control.proto src/program/program.proto
+)
+
+# configure PRESET [clean]
+configure() {
+  local preset=$1 folder="build/$1"
+  if [ ! -e "$folder/build.ninja" ] || [ CMakePresets.json -nt "$folder/build.ninja" ]; then
+    cmake --preset "$preset" > "$folder.configure.log" 2>&1 || {
+      cat "$folder.configure.log" >&2
+      fail "cmake --preset $preset failed"
+    }
+  fi
+}
+
+# build_preset PRESET [TARGET...]
+build_preset() {
+  local preset=$1
+  shift
+  mkdir -p build
+  configure "$preset"
+  ninja -C "build/$preset" "$@"
+}
+
+generate_web() { (cd web && node app/build/gen_proto.mjs); }
+
+# Release build of everything, tests included.
+build_native() {
+  begin_stamp native
+  build_preset release
+  end_stamp native
+}
+
+build_web() {
+  begin_stamp web
+  generate_web
+  (cd web && npm run --silent build)
+  end_stamp web
+}
+
+# The program alone, without the tests: what `./dev run` waits for.
+weft_up_to_date() {
+  ready_native
+  if [ -x "$weft" ] && ! is_stale native "${native_sources[@]}"; then return 0; fi
+  if [ -x "$weft" ] && ! is_stale program "${native_sources[@]}"; then return 0; fi
+  say "Building weft (the first time takes some minutes)"
+  begin_stamp program
+  build_preset release weft
+  end_stamp program
+}
+
+web_up_to_date() {
+  if [ -e web/dist/index.html ] && ! is_stale web "${web_sources[@]}"; then return 0; fi
+  ready_web
+  say "Building the page"
+  build_web
+}
+
+# The embedded model as a package, written again when its source or the converter changed.
+model_up_to_date() {
+  local source=models/weft-tiny package=packages/weft-tiny
+  if [ -e "$package/weft.json" ] && ! is_stale model "$source"; then return 0; fi
+  [ -e "$source/config.json" ] || fail "$source is missing from this clone"
+  say "Preparing the embedded model"
+  begin_stamp model
+  rm -rf "$package"
+  mkdir -p packages
+  "$weft" convert "$source" "$package"
+  end_stamp model
+}
+
+command_build() {
+  local preset=${1:-release}
+  [ $# -gt 0 ] && shift
+  ready_native
+  if [ "$preset" = fuzz ]; then ready_clang; fi
+  if [ "$preset" = release ] && [ $# -eq 0 ]; then
+    build_native
+    ready_web
+    build_web
+  else
+    build_preset "$preset" "$@"
+  fi
+}
+
+command_run() {
+  weft_up_to_date
+  web_up_to_date
+  model_up_to_date
+  exec "$weft" serve packages/weft-tiny "$@"
+}
+
+command_bench() {
+  ready_native
+  local name=${1:-}
+  if [ -z "$name" ]; then
+    say "Benchmarks (./dev bench NAME [arguments]):"
+    find bench -name '*_bench.cc' -printf '  %f\n' | sed 's/_bench\.cc$//' | sort
+    return 0
+  fi
+  shift
+  [ -e "bench/${name}_bench.cc" ] || fail "there is no bench/${name}_bench.cc"
+  build_preset release "${name}_bench" >&2
+  "build/release/${name}_bench" "$@"
+}
+
+command_onnx_check() {
+  [ $# -ge 1 ] || fail "usage: ./dev onnx-check DIR"
+  weft_up_to_date >&2
+  ready_tools >&2
+  node tools/onnx_check/check.mjs --weft "$weft" "$@"
+}
+
+command_sim() {
+  weft_up_to_date >&2
+  "$weft" sim "$@"
+}

@@ -1,0 +1,81 @@
+# Installs what is missing: Debian packages with apt-get, npm packages from the lock files.
+# A second run finds everything present and costs a few tens of milliseconds.
+# shellcheck shell=bash
+
+native_packages=(
+  build-essential cmake ninja-build pkg-config ccache lld git
+  libboost1.81-dev libboost-json1.81-dev libboost-url1.81-dev libprotobuf-dev protobuf-compiler
+  libssl-dev libpcre2-dev libutf8proc-dev libhwy-dev libcli11-dev libspdlog-dev
+  prometheus-cpp-dev libqrencode-dev zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev
+)
+clang_packages=(clang-14 libclang-rt-14-dev clang-tidy clang-format)
+browser_packages=(chromium)
+
+# apt_ready PACKAGE...: installs those that dpkg does not list as installed.
+apt_ready() {
+  command -v dpkg-query > /dev/null ||
+    fail "this script knows Debian 12's packages only; install the equivalents of: $*"
+  local installed missing=() name
+  installed=$(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' "$@" 2> /dev/null || true)
+  for name in "$@"; do
+    grep -qx "ii *$name" <<< "$installed" || missing+=("$name")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo > /dev/null ||
+      fail "missing packages, and neither root nor sudo here. As root: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  say "Installing with apt-get: ${missing[*]}"
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
+}
+
+node_ready() {
+  local version
+  version=$(node --version 2> /dev/null || echo v0)
+  if printf '%s\n' "v20.19" "$version" | sort -V -C && command -v npm > /dev/null; then return 0; fi
+  fail "weft's pages need Node.js 20.19 or newer with npm; found ${version/v0/none}.
+Debian 12's own nodejs is older. Install Node 20 or 22 from https://nodejs.org (or NodeSource's
+Debian packages), so that \`node --version\` and \`npm --version\` work, and start this again."
+}
+
+# npm_ready FOLDER: installs exactly its package-lock.json, again only when that file changed.
+npm_ready() {
+  local folder=$1 stamp="$1/node_modules/.weft-lock" lock
+  lock=$(sha256sum "$folder/package-lock.json" | cut -d' ' -f1)
+  [ "$(cat "$stamp" 2> /dev/null || true)" = "$lock" ] && return 0
+  node_ready
+  say "Installing npm packages of $folder/"
+  # onnxruntime-node's own download is a CUDA library that nothing here uses.
+  (cd "$folder" && ONNXRUNTIME_NODE_INSTALL=skip npm ci --no-audit --no-fund --loglevel=error)
+  printf '%s\n' "$lock" > "$stamp"
+}
+
+ready_native() { apt_ready "${native_packages[@]}"; }
+ready_clang() { apt_ready "${native_packages[@]}" "${clang_packages[@]}"; }
+ready_tools() { npm_ready tools; }
+
+ready_web() {
+  apt_ready protobuf-compiler
+  npm_ready web
+}
+
+# Tests in tests/ use the web workspace's packages (playwright-core, openai).
+ready_browser() {
+  apt_ready "${browser_packages[@]}"
+  ready_web
+  [ -e tests/node_modules ] || ln -s ../web/node_modules tests/node_modules
+}
+
+command_setup() {
+  apt_ready "${native_packages[@]}" "${clang_packages[@]}" "${browser_packages[@]}"
+  ready_browser
+  local lock
+  for lock in tools/package-lock.json tools/*/package-lock.json; do
+    [ -e "$lock" ] && npm_ready "$(dirname "$lock")"
+  done
+  return 0
+}

@@ -1,0 +1,148 @@
+# Runs steps, each in a process of its own with a log, and adds up what they counted.
+# shellcheck shell=bash
+
+# NAME|what it needs built before|what it does
+all_steps='
+tidy||the repository itself: module table, sizes, banned calls
+format||clang-format of all C++ and .proto files
+tools||unit tests of the tools
+types||tsc over pages, workers and tests
+eslint||lint rules of the web workspace
+web-unit||unit tests of the web packages
+web-build||the page, as weft serves it
+build||weft and its tests, optimised, assertions on
+clang-tidy||clang-tidy of changed files
+unit|build|unit tests of all C++ modules
+model|build|the embedded model as a package
+conformance|build model|cases of tests/conformance
+sim|build|200 simulated swarms with faults
+fuzz-build||fuzz targets with clang, address and undefined-behaviour sanitizers
+fuzz|fuzz-build|a few seconds of every fuzz target
+e2e|build web-build model|browser tabs and native workers together
+clang-tidy-all|build|deep: clang-tidy of every file
+sim-long|build|deep: 5,000 simulated swarms
+fuzz-long|fuzz-build|deep: a minute of every fuzz target
+asan-ubsan||deep: unit tests under address and undefined-behaviour sanitizers
+tsan||deep: unit tests under the thread sanitizer
+'
+deep_steps="clang-tidy-all sim-long fuzz-long asan-ubsan tsan"
+check_steps="tidy format tools types eslint clang-tidy"
+
+step_model() { model_up_to_date; }
+
+step_names() { cut -d'|' -f1 <<< "$all_steps" | sed '/^$/d'; }
+needs_of() { grep "^$1|" <<< "$all_steps" | cut -d'|' -f2; }
+
+# run_step NAME: prints one line when it ends, and on failure the tail of its log.
+run_step() {
+  local name=$1 status=0 begin=$SECONDS log="$logs/$1.log" counts="$logs/$1.json" word
+  rm -f "$counts"
+  WEFT_COUNTS="$counts" "$root/dev" __step "$name" > "$log" 2>&1 < /dev/null || status=$?
+  word=$(node tools/setup/counts.mjs step "$counts" "$status")
+  printf '%-16s %s, %d s\n' "$name" "$word" $((SECONDS - begin))
+  if [ "$status" -eq 77 ]; then
+    sed 's/^/    /' <(tail -n 1 "$log")
+  elif [ "$status" -ne 0 ]; then
+    sed 's/^/    /' <(tail -n "${WEFT_LOG_LINES:-60}" "$log")
+    printf '    (whole log: %s)\n' "${log#"$root"/}"
+  fi
+  return 0
+}
+
+# run_lane STEP...: one after another.
+run_lane() {
+  local name
+  for name in "$@"; do run_step "$name"; done
+}
+
+# The order is for two cores: what compiles on one side, what waits or is single-threaded on the
+# other. Compilation beside running tests is niced, so that no test sees a starved machine.
+run_everything() {
+  run_lane tidy format tools types eslint web-unit web-build &
+  run_lane build
+  wait
+  nice -n 15 "$root/dev" __lane fuzz-build clang-tidy &
+  run_lane model unit conformance sim
+  wait
+  run_lane fuzz e2e
+}
+
+# run_steps everything|check|deep|STEP...: exits with 1 when a step failed.
+run_steps() {
+  mkdir -p "$logs"
+  node_ready
+  rm -f "$logs"/*.json
+  local begin=$SECONDS
+  local steps=("$@")
+  case "$1" in
+    check) read -ra steps <<< "$check_steps" ;;
+    everything | deep) mapfile -t steps < <(step_names) ;;
+  esac
+  prepare_for "${steps[@]}"
+  case "$1" in
+    everything) run_everything ;;
+    deep)
+      run_everything
+      run_lane $deep_steps
+      ;;
+    *) run_lane "${steps[@]}" ;;
+  esac
+  printf 'took %d min %d s\n' $(((SECONDS - begin) / 60)) $(((SECONDS - begin) % 60))
+  node tools/setup/counts.mjs total "$logs"
+}
+
+# Installs what the steps need, before any of them runs beside another.
+prepare_for() {
+  local name
+  for name in "$@"; do
+    case "$name" in
+      types | eslint | web-*) ready_web ;;
+      tools | conformance)
+        ready_web
+        ready_tools
+        ;;
+      format) apt_ready clang-format ;;
+      build | unit | model | sim*) ready_native ;;
+      fuzz* | clang-tidy* | asan-ubsan | tsan) ready_clang ;;
+      e2e) ready_browser ;;
+    esac
+  done
+}
+
+# Steps in the order of the list, each after what it needs.
+with_needs() {
+  local wanted=" " name
+  for name in "$@"; do
+    step_names | grep -qx -- "$name" || fail "no step '$name': see ./dev test --list"
+    wanted+="$(needs_of "$name") $name "
+  done
+  for name in $(step_names); do
+    [[ $wanted == *" $name "* ]] && printf '%s\n' "$name"
+  done
+  return 0
+}
+
+command_test() {
+  local only="" deep=no
+  while [ $# -gt 0 ]; do
+    case "$1" in
+      --list)
+        sed '/^$/d' <<< "$all_steps" | awk -F'|' '{ printf "%-16s %s\n", $1, $3 }'
+        return 0
+        ;;
+      --only) [ $# -ge 2 ] || fail "--only wants steps"; only=${2//,/ }; shift ;;
+      --deep) deep=yes ;;
+      *) fail "usage: ./dev test [--list] [--only STEP[,STEP]] [--deep]" ;;
+    esac
+    shift
+  done
+  if [ -n "$only" ]; then
+    local steps
+    steps=$(with_needs $only)
+    run_steps $steps
+  elif [ "$deep" = yes ]; then
+    run_steps deep
+  else
+    run_steps everything
+  fi
+}

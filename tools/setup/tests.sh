@@ -1,0 +1,157 @@
+# The steps of `./dev test` that run something. A step that counts its own cases writes
+# {"passed": n, "failed": n, "skipped": n} to $WEFT_COUNTS; any other step counts as one. A step
+# that has nothing to run yet says why and exits with 77, which counts as one skip.
+# shellcheck shell=bash
+
+not_there() {
+  echo "skipped: $*"
+  exit 77
+}
+
+count() { node tools/setup/counts.mjs "$@" > "${WEFT_COUNTS:-/dev/null}"; }
+
+step_build() { build_native; }
+step_web_build() { build_web; }
+
+# Programs of all modules, at most $jobs at a time; every one writes GoogleTest's JSON.
+run_ctest() {
+  local preset=$1 status=0 results="$logs/gtest-$1"
+  shift
+  rm -rf "$results"
+  mkdir -p "$results"
+  GTEST_OUTPUT="json:$results/" ctest --test-dir "build/$preset" -j "$jobs" --timeout 600 \
+    --output-on-failure --output-junit "$results/ctest.xml" "$@" || status=$?
+  count gtest "$results"
+  return "$status"
+}
+
+step_unit() { run_ctest release; }
+
+# node_tests FILE...: files that use node:test count their tests, any other file counts as one.
+node_tests() {
+  local status=0 results="${WEFT_COUNTS:-build/node-tests}.tap"
+  node --test --test-concurrency=1 --test-reporter=tap --test-reporter-destination="$results" \
+    --test-reporter=spec --test-reporter-destination=stdout "$@" || status=$?
+  count tap "$results"
+  return "$status"
+}
+
+step_tools() {
+  local files
+  mapfile -t files < <(find tools -name node_modules -prune -o -name '*.test.mjs' -print | sort)
+  node_tests "${files[@]}"
+}
+
+step_web_unit() {
+  local status=0 results="$logs/vitest.json"
+  generate_web
+  # Dawn in Node finds the software adapter that Debian's Chromium brings, where that is installed.
+  (cd web && VK_ICD_FILENAMES="${VK_ICD_FILENAMES:-/usr/lib/chromium/vk_swiftshader_icd.json}" \
+    npx --no-install vitest run --reporter=default --reporter=json --outputFile.json="$results") ||
+    status=$?
+  count vitest "$results"
+  return "$status"
+}
+
+step_conformance() {
+  local files
+  mapfile -t files < <(find tests/conformance -maxdepth 1 -name '*.mjs' | sort)
+  [ ${#files[@]} -gt 0 ] || not_there "tests/conformance holds no *.mjs yet"
+  WEFT="$weft" node_tests "${files[@]}"
+}
+
+sim_seeds() {
+  "$weft" sim --help > /dev/null 2>&1 || not_there "weft has no sim command yet"
+  "$weft" sim --seeds "$1"
+}
+
+step_sim() { sim_seeds "${WEFT_SIM_SEEDS:-200}"; }
+step_sim_long() { sim_seeds "${WEFT_SIM_SEEDS:-5000}"; }
+
+fuzz_targets() { find tests/fuzz -maxdepth 1 -name '*_fuzz.cc' -printf '%f\n' | sed 's/\.cc$//' | sort; }
+
+step_fuzz_build() {
+  local targets
+  mapfile -t targets < <(fuzz_targets)
+  [ ${#targets[@]} -gt 0 ] || not_there "tests/fuzz holds no *_fuzz.cc yet"
+  # One target that does not compile shall not hide the others.
+  build_preset fuzz -k 0 "${targets[@]}"
+}
+
+# fuzz_one TARGET SECONDS: what it finds goes to build/fuzz-found, new inputs to build/fuzz-corpus.
+fuzz_one() {
+  local target=$1 seconds=$2 log="$logs/fuzz-$1.log" seeds=() folder
+  [ -x "build/fuzz/$target" ] || { echo "FAIL $target: not built"; return 1; }
+  mkdir -p "build/fuzz-corpus/$target" build/fuzz-found "$logs"
+  for folder in "tests/fuzz/corpus/$target" "tests/fuzz/corpus/${target%_fuzz}"; do
+    [ -d "$folder" ] && seeds+=("$folder")
+  done
+  "build/fuzz/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    -artifact_prefix="build/fuzz-found/$target-" "build/fuzz-corpus/$target" "${seeds[@]}" \
+    > "$log" 2>&1 && { echo "ok   $target: $(grep -c '' < "$log") lines"; return 0; }
+  tail -n 40 "$log"
+  echo "FAIL $target: the input is in build/fuzz-found"
+  return 1
+}
+
+fuzz_all() {
+  local seconds=$1 targets target failed=0
+  mapfile -t targets < <(fuzz_targets)
+  [ ${#targets[@]} -gt 0 ] || not_there "tests/fuzz holds no *_fuzz.cc yet"
+  local pids=()
+  for target in "${targets[@]}"; do
+    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
+    fuzz_one "$target" "$seconds" &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || failed=$((failed + 1)); done
+  printf '{"passed": %d, "failed": %d, "skipped": 0}\n' $((${#targets[@]} - failed)) "$failed" \
+    > "${WEFT_COUNTS:-/dev/null}"
+  [ "$failed" -eq 0 ]
+}
+
+step_fuzz() { fuzz_all "${WEFT_FUZZ_SECONDS:-5}"; }
+step_fuzz_long() { fuzz_all "${WEFT_FUZZ_SECONDS:-60}"; }
+
+step_e2e() {
+  local files
+  mapfile -t files < <(find tests/e2e -maxdepth 1 -name '*.mjs' 2> /dev/null | sort)
+  [ ${#files[@]} -gt 0 ] || not_there "tests/e2e holds no *.mjs yet"
+  WEFT="$weft" node_tests "${files[@]}"
+}
+
+step_asan_ubsan() {
+  build_preset asan-ubsan
+  run_ctest asan-ubsan
+}
+
+step_tsan() {
+  build_preset tsan
+  run_ctest tsan
+}
+
+command_fuzz() {
+  ready_clang
+  local target=${1:-} seconds=${2:-60}
+  if [ -z "$target" ]; then
+    say "Fuzz targets (./dev fuzz TARGET [SECONDS]):"
+    fuzz_targets
+    return 0
+  fi
+  [ -e "tests/fuzz/$target.cc" ] || target="${target}_fuzz"
+  [ -e "tests/fuzz/$target.cc" ] || fail "there is no tests/fuzz/$target.cc"
+  build_preset fuzz "$target"
+  fuzz_one "$target" "$seconds"
+}
+
+command_e2e() {
+  weft_up_to_date
+  web_up_to_date
+  model_up_to_date
+  ready_browser
+  if [ $# -eq 0 ]; then
+    step_e2e
+  else
+    WEFT="$weft" node_tests "$@"
+  fi
+}
