@@ -14,8 +14,9 @@ command_fmt() {
 # .cc files that differ from where this work began: the merge base with main on a branch, the last
 # commit's parent on main itself; what is not committed yet counts too.
 changed_cxx_files() {
-  local base
-  base=$(git merge-base HEAD origin/main 2> /dev/null || git merge-base HEAD main 2> /dev/null || true)
+  local base=""
+  base=$(git merge-base HEAD origin/main 2> /dev/null) ||
+    base=$(git merge-base HEAD main 2> /dev/null) || true
   if [ -z "$base" ] || [ "$base" = "$(git rev-parse HEAD)" ]; then
     base=$(git rev-parse --verify -q HEAD~1 || git rev-parse HEAD)
   fi
@@ -56,7 +57,7 @@ step_format() {
   bad=$(cxx_files | xargs -r -P "$jobs" -n 20 clang-format --dry-run -Werror 2>&1 |
     grep -oE '^[^ :]+\.(h|cc|proto):' | sort -u || true)
   [ -z "$bad" ] && return 0
-  printf '%s not formatted: run ./dev fmt\n' $bad
+  sed 's/$/ not formatted: run .\/dev fmt/' <<< "$bad"
   return 1
 }
 

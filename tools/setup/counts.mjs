@@ -3,7 +3,7 @@
 //   vitest FILE     vitest's JSON report              -> counts
 //   tap FILE        node --test's TAP report          -> counts
 //   step FILE STATUS   completes FILE from the step's exit status, prints a phrase for people
-//   total FOLDER    sum of all steps; last line "N passed, N failed, N skipped"; status 1 on failure
+//   total FOLDER    sum of all steps, last line "N passed, N failed, N skipped"; 1 on failure
 import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -57,7 +57,7 @@ export function countVitest(report) {
   for (const file of report.testResults ?? []) {
     if (file.status === "failed" && file.assertionResults.length === 0) counts.failed += 1;
     for (const test of file.assertionResults) {
-      if (test.status === "pending" || test.status === "skipped") counts.skippedNames.push(test.fullName);
+      if (["pending", "skipped"].includes(test.status)) counts.skippedNames.push(test.fullName);
     }
   }
   return counts;
@@ -69,7 +69,9 @@ export function countTap(text) {
   counts.passed = number("pass");
   counts.failed = number("fail") + number("cancelled");
   counts.skipped = number("skipped") + number("to" + "do");
-  for (const [, name] of text.matchAll(/^\s*ok \d+ - (.*?) # SKIP/gm)) counts.skippedNames.push(name);
+  for (const [, name] of text.matchAll(/^\s*ok \d+ - (.*?) # SKIP/gm)) {
+    counts.skippedNames.push(name);
+  }
   return counts;
 }
 

@@ -24,7 +24,7 @@ apt_ready() {
   local as_root=()
   if [ "$(id -u)" -ne 0 ]; then
     command -v sudo > /dev/null ||
-      fail "missing packages, and neither root nor sudo here. As root: apt-get install ${missing[*]}"
+      fail "packages are missing and sudo is too. As root: apt-get install ${missing[*]}"
     as_root=(sudo)
   fi
   say "Installing with apt-get: ${missing[*]}"

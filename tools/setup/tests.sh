@@ -68,7 +68,9 @@ sim_seeds() {
 step_sim() { sim_seeds "${WEFT_SIM_SEEDS:-200}"; }
 step_sim_long() { sim_seeds "${WEFT_SIM_SEEDS:-5000}"; }
 
-fuzz_targets() { find tests/fuzz -maxdepth 1 -name '*_fuzz.cc' -printf '%f\n' | sed 's/\.cc$//' | sort; }
+fuzz_targets() {
+  find tests/fuzz -maxdepth 1 -name '*_fuzz.cc' -printf '%f\n' | sed 's/\.cc$//' | sort
+}
 
 step_fuzz_build() {
   local targets
@@ -86,9 +88,9 @@ fuzz_one() {
   for folder in "tests/fuzz/corpus/$target" "tests/fuzz/corpus/${target%_fuzz}"; do
     [ -d "$folder" ] && seeds+=("$folder")
   done
-  "build/fuzz/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+  "build/fuzz/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
     -artifact_prefix="build/fuzz-found/$target-" "build/fuzz-corpus/$target" "${seeds[@]}" \
-    > "$log" 2>&1 && { echo "ok   $target: $(grep -c '' < "$log") lines"; return 0; }
+    > "$log" 2>&1 && { echo "ok   $target: $(grep '^Done' "$log")"; return 0; }
   tail -n 40 "$log"
   echo "FAIL $target: the input is in build/fuzz-found"
   return 1

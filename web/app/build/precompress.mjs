@@ -5,7 +5,7 @@ import { extname, join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 
 const kCompressible = new Set([".html", ".js", ".mjs", ".css", ".svg", ".json", ".wasm", ".map"]);
-// Quality 11 takes half a minute on onnxruntime's 20 MB of wasm; 9 is 4% larger and ten times faster.
+// Quality 11 takes half a minute on onnxruntime's wasm; 9 is a little larger and ten times faster.
 const kLargeFileBytes = 1 << 20;
 
 function* filesUnder(folder) {
@@ -42,4 +42,6 @@ for (const path of [...filesUnder(dist)]) {
   brotliBytes += compressed.length;
 }
 const mib = (count) => (count / (1 << 20)).toFixed(2);
-console.log(`precompressed ${fileCount} files: ${mib(rawBytes)} MiB -> ${mib(brotliBytes)} MiB (br)`);
+console.log(
+  `precompressed ${fileCount} files: ${mib(rawBytes)} MiB -> ${mib(brotliBytes)} MiB (br)`,
+);
