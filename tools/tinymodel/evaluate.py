@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Held-out accuracy of a model folder per task, by greedy decoding; and sample conversations.
+
+Writes metrics.json ({task: {"cases", "correct", "accuracy"}}), failures.txt and samples.md into --out.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+
+from chat_format import TEMPLATE, render
+from corpus import tasks
+from decode import Decoder
+from samples import CONVERSATIONS
+
+NEW_TOKENS = {"stories on request": 330, "two-digit *": 110}
+DEFAULT_NEW_TOKENS = 64
+
+
+def holds(reply: str, word: str) -> bool:
+    """The word stands in the reply as a whole word."""
+    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", reply, re.IGNORECASE) is not None
+
+
+def is_right(case: dict, reply: str) -> bool:
+    if "number" in case:
+        numbers = re.findall(r"-?\d+", reply)
+        in_digits = bool(numbers) and int(numbers[-1]) == case["number"]
+        said = reply.lower().rstrip(".")
+        return in_digits or (not numbers and (said == case["words"] or said.endswith(" is " + case["words"])))
+    if not all(holds(reply, w) for w in case.get("want", [])):
+        return False
+    if any(holds(reply, w) for w in case.get("avoid", [])):
+        return False
+    if "any" in case and not any(w in reply for w in case["any"]):
+        return False
+    low, high = case.get("words", (0, 10 ** 6))
+    return low <= len(reply.split()) <= high
+
+
+def check_template() -> None:
+    """The Jinja template and render() must agree."""
+    import jinja2
+
+    template = jinja2.Environment(trim_blocks=True, lstrip_blocks=True).from_string(TEMPLATE)
+    for messages in ([["user", " Hi "]], [["system", "Be kind."], ["user", "a"], ["assistant", "b\n\nc"], ["user", "d"]]):
+        named = [{"role": r, "content": c} for r, c in messages]
+        for prompt in (False, True):
+            assert template.render(messages=named, add_generation_prompt=prompt) == render(messages, prompt)
+
+
+def evaluate(decoder: Decoder, scale: float):
+    metrics, failures = {}, []
+    for name, cases in tasks.build(scale=scale).items():
+        prompts = [c.get("raw") or c["messages"] for c in cases]
+        raw = "raw" in cases[0]
+        limit = 8 if raw else NEW_TOKENS.get(name, DEFAULT_NEW_TOKENS)
+        correct = 0
+        for case, reply in zip(cases, decoder.replies(prompts, limit)):
+            right = is_right(case, reply)
+            correct += right
+            if not right and sum(f.startswith(name) for f in failures) < 12:
+                asked = case.get("raw") or " / ".join(m[1] for m in case["messages"])
+                wanted = case.get("number", case.get("want") or case.get("any"))
+                failures.append(f"{name}: {asked!r} -> {reply!r}, wanted {wanted}")
+        metrics[name] = {"cases": len(cases), "correct": correct, "accuracy": correct / len(cases)}
+    return metrics, failures
+
+
+def sample_conversations(decoder: Decoder) -> str:
+    """The scripted users of samples.py, answered turn by turn."""
+    chats = [[list(m) for m in script[:1] if m[0] == "system"] for script in CONVERSATIONS]
+    users = [[content for role, content in script if role == "user"] for script in CONVERSATIONS]
+    for turn in range(max(len(u) for u in users)):
+        active = [i for i in range(len(chats)) if turn < len(users[i])]
+        for i in active:
+            chats[i].append(["user", users[i][turn]])
+        for i, reply in zip(active, decoder.replies([chats[i] for i in active], 330)):
+            chats[i].append(["assistant", reply])
+    return "\n\n---\n\n".join("\n\n".join(f"**{role}**: {content}" for role, content in chat) for chat in chats)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", required=True, type=pathlib.Path)
+    parser.add_argument("--out", required=True, type=pathlib.Path)
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the cases, for a quick look")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    check_template()
+    decoder = Decoder(args.model)
+    metrics, failures = evaluate(decoder, args.scale)
+    samples = sample_conversations(decoder)
+    (args.out / "metrics.json").write_text(json.dumps(metrics, indent=1))
+    (args.out / "failures.txt").write_text("\n".join(failures) + "\n")
+    (args.out / "samples.md").write_text(samples + "\n")
+    for name, m in metrics.items():
+        print(f"{name:26s} {m['correct']:5d} / {m['cases']:<5d} {100 * m['accuracy']:6.1f}%")
+
+
+if __name__ == "__main__":
+    main()
