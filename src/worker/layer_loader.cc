@@ -1,0 +1,81 @@
+#include "worker/layer_loader.h"
+
+#include "program/codec.h"
+
+namespace weft::worker {
+
+std::vector<package::Digest> LayerLoader::Blobs(uint32_t layer) const {
+  std::vector<package::Digest> blobs = manifest_.layers[layer].blobs;
+  if (manifest_.lowered) blobs.push_back(manifest_.layers[layer].program);
+  return blobs;
+}
+
+bool LayerLoader::IsDownloaded(uint32_t layer) const {
+  for (const package::Digest& blob : Blobs(layer)) {
+    if (!source_->Has(blob)) return false;
+  }
+  return true;
+}
+
+std::vector<uint32_t> LayerLoader::DownloadedLayers() const {
+  std::vector<uint32_t> layers;
+  for (uint32_t layer = 0; layer < manifest_.layers.size(); ++layer) {
+    if (IsDownloaded(layer)) layers.push_back(layer);
+  }
+  return layers;
+}
+
+uint64_t LayerLoader::MissingBytes(uint32_t layer) const {
+  uint64_t byte_count = 0;
+  for (const package::Digest& blob : Blobs(layer)) {
+    if (!source_->Has(blob)) byte_count += manifest_.blobs.at(blob).byte_count;
+  }
+  return byte_count;
+}
+
+Status LayerLoader::Download(uint32_t layer, const std::function<void(uint64_t)>& on_progress,
+                             const std::atomic<bool>& cancel) {
+  for (const package::Digest& blob : Blobs(layer)) {
+    if (cancel) return Error(ErrorCode::kCancelled, "The download was cancelled.");
+    TRY(source_->Fetch(blob, manifest_.blobs.at(blob), on_progress, cancel)
+            .Context("While downloading layer " + std::to_string(layer)));
+  }
+  return OkStatus();
+}
+
+Result<std::vector<program::Program>> LayerLoader::Programs(uint32_t first, uint32_t end) {
+  std::vector<program::Program> programs;
+  for (uint32_t layer = first; layer < end; ++layer) {
+    const package::Digest& digest = manifest_.layers[layer].program;
+    ASSIGN_OR_RETURN(const Slice bytes, source_->Read(digest, manifest_.blobs.at(digest)));
+    ASSIGN_OR_RETURN(program::Program program,
+                     program::Decode(bytes.bytes())
+                         .Context("While reading the program of layer " + std::to_string(layer)));
+    if (program.layer_index != layer) {
+      return Error(ErrorCode::kInvalidData, "The program of layer " + std::to_string(layer) +
+                                                " says that it is layer " +
+                                                std::to_string(program.layer_index) + ".");
+    }
+    programs.push_back(std::move(program));
+  }
+  return programs;
+}
+
+Result<Slice> LayerLoader::Read(const program::Part& part) {
+  const package::Digest digest(part.digest);
+  const auto info = manifest_.blobs.find(digest);
+  if (info == manifest_.blobs.end()) {
+    return Error(ErrorCode::kInvalidData,
+                 "A program refers to blob " + digest.ToHex() + ", which is not in the manifest.");
+  }
+  ASSIGN_OR_RETURN(const Slice blob, source_->Read(digest, info->second));
+  if (part.offset > blob.byte_count() || part.byte_count > blob.byte_count() - part.offset) {
+    return Error(ErrorCode::kInvalidData,
+                 "A program reads bytes " + std::to_string(part.offset) + " to " +
+                     std::to_string(part.offset + part.byte_count) + " of blob " + digest.ToHex() +
+                     ", which has " + std::to_string(blob.byte_count()) + ".");
+  }
+  return blob.Sub(part.offset, part.byte_count);
+}
+
+}  // namespace weft::worker

@@ -1,0 +1,42 @@
+// LayerLoader: the layers of a package on this device: which are downloaded, fetching those that
+// are not, decoding their programs and giving the engine their weights. Fetch calls belong to the
+// download thread, the rest to the compute thread.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engine/weight_source.h"
+#include "package/manifest.h"
+#include "program/ir.h"
+#include "worker/package_source.h"
+
+namespace weft::worker {
+
+class LayerLoader : public engine::WeightSource {
+ public:
+  LayerLoader(package::Manifest manifest, std::shared_ptr<PackageSource> source)
+      : manifest_(std::move(manifest)), source_(std::move(source)) {}
+
+  const package::Manifest& manifest() const { return manifest_; }
+  bool IsDownloaded(uint32_t layer) const;
+  std::vector<uint32_t> DownloadedLayers() const;
+  // Bytes of blobs of this layer that are not on the device.
+  uint64_t MissingBytes(uint32_t layer) const;
+  Status Download(uint32_t layer, const std::function<void(uint64_t)>& on_progress,
+                  const std::atomic<bool>& cancel);
+
+  // Decoded programs of [first, end). REQUIRES: downloaded, end <= layer count.
+  Result<std::vector<program::Program>> Programs(uint32_t first, uint32_t end);
+  Result<Slice> Read(const program::Part& part) override;
+
+ private:
+  std::vector<package::Digest> Blobs(uint32_t layer) const;
+
+  const package::Manifest manifest_;
+  const std::shared_ptr<PackageSource> source_;
+};
+
+}  // namespace weft::worker

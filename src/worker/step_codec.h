@@ -1,0 +1,40 @@
+// Between data frames and engine steps: what arrives as f16, bf16, f32 or token ids becomes a
+// StepInput; what the engine gives back becomes a result frame.
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "package/manifest.h"
+#include "wire/data_frame.h"
+
+namespace weft::worker {
+
+// A decoded step; the spans of `input` point into the other members, so it is filled in place and
+// not moved.
+struct DecodedStep {
+  std::vector<engine::Run> runs;
+  std::vector<int32_t> token_ids;
+  std::vector<float> hidden;
+  engine::StepInput input;
+};
+
+// Checks that the payload is what layers [first, end) of this model take (token ids within the
+// vocabulary for the first stage, rows of the boundary dtype otherwise; selections only from the
+// last) and fills `step`.
+Status DecodeStep(const wire::Frame& frame, const package::Manifest& manifest,
+                  engine::LayerRange layers, DecodedStep* step);
+
+struct StepTimes {
+  uint32_t queue_us = 0;
+  uint32_t compute_us = 0;
+};
+
+// The answer to `frame`: one WebSocket message in pieces. kInvalidData when a residual value does
+// not fit the boundary dtype (names the layer and how many values are not finite).
+Result<std::vector<Slice>> EncodeResult(const wire::Frame& frame, const package::Manifest& manifest,
+                                        engine::LayerRange layers, const engine::StepOutput& output,
+                                        const StepTimes& times);
+
+}  // namespace weft::worker
