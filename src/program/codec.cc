@@ -5,10 +5,6 @@
 
 #include <algorithm>
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <algorithm>
-
 #include "program/program.pb.h"
 
 namespace weft::program {

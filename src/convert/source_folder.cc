@@ -1,0 +1,45 @@
+#include "convert/source_folder.h"
+
+#include <algorithm>
+
+#include "convert/json_reader.h"
+
+namespace weft::convert {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsBeneath(const fs::path& path, const fs::path& folder) {
+  const fs::path relative = path.lexically_relative(folder);
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+}  // namespace
+
+Result<fs::path> SourceFile(const fs::path& folder, const std::string& name) {
+  if (name.empty() || name.size() > 255 || name == "." || name == ".." ||
+      name.find_first_of(std::string("/\\\0", 3)) != std::string::npos) {
+    return Error(ErrorCode::kPermissionDenied, "'" + Printable(name) + "' in '" + folder.string() +
+                                                   "' is not the plain name of a file.");
+  }
+  std::error_code failure;
+  const fs::path home = fs::canonical(folder, failure);
+  if (failure) {
+    return Error(ErrorCode::kNotFound,
+                 "There is no folder '" + folder.string() + "' (" + failure.message() + ").");
+  }
+  const fs::path target = fs::canonical(home / name, failure);
+  if (failure) {
+    return Error(ErrorCode::kNotFound,
+                 "'" + folder.string() + "' has no file '" + Printable(name) + "'.");
+  }
+  const bool in_cache = home.parent_path().filename() == "snapshots" &&
+                        IsBeneath(target, home.parent_path().parent_path() / "blobs");
+  if (!IsBeneath(target, home) && !in_cache) {
+    return Error(ErrorCode::kPermissionDenied, "'" + Printable(name) + "' in '" + folder.string() +
+                                                   "' is a link that leads out of the folder.");
+  }
+  return target;
+}
+
+}  // namespace weft::convert
