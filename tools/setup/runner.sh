@@ -43,7 +43,9 @@ run_step() {
   if [ "$status" -eq 77 ]; then
     sed 's/^/    /' <(tail -n 1 "$log")
   elif [ "$status" -ne 0 ]; then
-    sed 's/^/    /' <(tail -n "${WEFT_LOG_LINES:-60}" "$log")
+    # A compiler's error may stand far above the end.
+    sed 's/^/    /' <(grep -E -m 10 '(error|Error):|^FAILED' "$log" || true)
+    sed 's/^/    /' <(tail -n "${WEFT_LOG_LINES:-40}" "$log")
     printf '    (whole log: %s)\n' "${log#"$root"/}"
   fi
   return 0
