@@ -17,9 +17,22 @@ std::string Format(const char* format, ...) {
   return buffer;
 }
 
+constexpr size_t kMaxNameBytes = 40;
+
+// Names come from strangers and go to terminals: no control characters, and short.
 std::string WorkerName(const std::vector<WorkerMetrics>& workers, int worker) {
-  const std::string& name = workers[static_cast<size_t>(worker)].name;
-  return name.empty() ? "worker " + std::to_string(worker) : name;
+  std::string name = workers[static_cast<size_t>(worker)].name;
+  if (name.empty()) return "worker " + std::to_string(worker);
+  if (name.size() > kMaxNameBytes) {
+    size_t end = kMaxNameBytes;
+    // Not inside a UTF-8 sequence: its further bytes are 10xxxxxx.
+    while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0) == 0x80) --end;
+    name.resize(end);
+  }
+  for (char& c : name) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return name;
 }
 
 void AppendStages(const Plan& plan, const std::vector<LayerCost>& layers,
@@ -28,7 +41,6 @@ void AppendStages(const Plan& plan, const std::vector<LayerCost>& layers,
   for (const StageAssignment& stage : plan.stages) {
     width = std::max(width, WorkerName(workers, stage.worker).size());
   }
-  width = std::min<size_t>(width, 40);
   const int name_width = static_cast<int>(width);
   text += Format("  stage  %-*s  layers    overhead_us  compute_us  transfer_us     total_us  ",
                  name_width, "worker") +
@@ -40,7 +52,7 @@ void AppendStages(const Plan& plan, const std::vector<LayerCost>& layers,
         std::to_string(stage.first_layer) + "-" + std::to_string(stage.end_layer - 1);
     const std::string memory = FormatBytes(static_cast<double>(stage.memory_bytes)) + " of " +
                                FormatBytes(static_cast<double>(worker.memory_bytes));
-    text += Format("  %5zu  %-*.40s  %-8s  %11.0f  %10.0f  %11.0f  %11.0f  ", i + 1, name_width,
+    text += Format("  %5zu  %-*s  %-8s  %11.0f  %10.0f  %11.0f  %11.0f  ", i + 1, name_width,
                    WorkerName(workers, stage.worker).c_str(), range.c_str(), stage.overhead_us,
                    stage.compute_us, stage.transfer_us, stage.exec_us) +
             Format("%-18s  %s\n", memory.c_str(),
