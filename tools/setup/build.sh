@@ -3,6 +3,7 @@
 # shellcheck shell=bash
 
 native_sources=(src cmake bench CMakeLists.txt CMakePresets.json)
+converter_sources=(src/convert src/onnx src/package src/program src/tensor)
 web_sources=(
   web/app web/packages web/package.json web/package-lock.json web/tsconfig.base.json
   web/tsconfig.json src/wire/control.proto src/program/program.proto
@@ -38,6 +39,8 @@ build_native() {
 }
 
 build_web() {
+  # Made before the stamp: a new folder makes its parent look edited.
+  mkdir -p web/packages/wire/gen web/packages/engine/gen
   begin_stamp web
   generate_web
   (cd web && npm run --silent build)
@@ -65,7 +68,9 @@ web_up_to_date() {
 # The embedded model as a package, written again when its source or the converter changed.
 model_up_to_date() {
   local source=models/weft-tiny package=packages/weft-tiny
-  if [ -e "$package/weft.json" ] && ! is_stale model "$source"; then return 0; fi
+  if [ -e "$package/weft.json" ] && ! is_stale model "$source" "${converter_sources[@]}"; then
+    return 0
+  fi
   [ -e "$source/config.json" ] || fail "$source is missing from this clone"
   say "Preparing the embedded model"
   begin_stamp model

@@ -127,6 +127,8 @@ function total(folder) {
 function main([command, path, status]) {
   const print = (counts) => console.log(JSON.stringify(counts));
   if (command === "gtest") print(countGtest(path));
+  // No report means that the runner did not start: the step's status says so.
+  else if (!existsSync(path) && command !== "step") print(none());
   else if (command === "vitest") print(countVitest(readJson(path)));
   else if (command === "tap") print(countTap(readFileSync(path, "utf8")));
   else if (command === "step") console.log(step(path, Number(status)));

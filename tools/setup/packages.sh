@@ -61,13 +61,13 @@ ready_tools() { npm_ready tools; }
 ready_web() {
   apt_ready protobuf-compiler
   npm_ready web
+  # Tests in tests/ use the web workspace's packages (playwright-core, openai).
+  [ -e tests/node_modules ] || ln -sfn ../web/node_modules tests/node_modules
 }
 
-# Tests in tests/ use the web workspace's packages (playwright-core, openai).
 ready_browser() {
   apt_ready "${browser_packages[@]}"
   ready_web
-  [ -e tests/node_modules ] || ln -s ../web/node_modules tests/node_modules
 }
 
 command_setup() {

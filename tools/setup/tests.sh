@@ -44,6 +44,7 @@ step_tools() {
 
 step_web_unit() {
   local status=0 results="$logs/vitest.json"
+  rm -f "$results"
   generate_web
   # Dawn in Node finds the software adapter that Debian's Chromium brings, where that is installed.
   (cd web && VK_ICD_FILENAMES="${VK_ICD_FILENAMES:-/usr/lib/chromium/vk_swiftshader_icd.json}" \
