@@ -1,0 +1,99 @@
+#include "onnx/decoder_io.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "onnx/validate.h"
+
+namespace weft::onnx {
+namespace {
+
+bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// The first run of digits in a name: the layer of "past_key_values.7.key", "past_7", "cache_k_7".
+std::optional<int> FirstNumber(std::string_view name) {
+  const size_t begin = name.find_first_of("0123456789");
+  if (begin == std::string_view::npos) return std::nullopt;
+  int number = 0;
+  for (size_t i = begin; i < name.size() && name[i] >= '0' && name[i] <= '9'; ++i) {
+    number = number * 10 + (name[i] - '0');
+    if (number > 1'000'000) return std::nullopt;
+  }
+  return number;
+}
+
+bool LooksLikeState(const ValueInfo& value, bool is_input) {
+  if (!FirstNumber(value.name)) return false;
+  const bool integers = value.type == ElementType::kInt64 || value.type == ElementType::kInt32 ||
+                        value.type == ElementType::kBool;
+  if (integers) return false;
+  for (const std::string_view word : {"cache", "state", "conv", "recurrent"}) {
+    if (Contains(value.name, word)) return true;
+  }
+  if (is_input) return Contains(value.name, "past");
+  return Contains(value.name, "present") || Contains(value.name, "past") ||
+         Contains(value.name, "updated");
+}
+
+Error NotADecoder(std::string sentence) {
+  return Error(ErrorCode::kUnsupported, std::move(sentence));
+}
+
+}  // namespace
+
+int DecoderIo::StateLayer(std::string_view name) const {
+  for (size_t layer = 0; layer < states.size(); ++layer) {
+    const LayerState& state = states[layer];
+    if (std::find(state.inputs.begin(), state.inputs.end(), name) != state.inputs.end() ||
+        std::find(state.outputs.begin(), state.outputs.end(), name) != state.outputs.end()) {
+      return static_cast<int>(layer);
+    }
+  }
+  return -1;
+}
+
+Result<DecoderIo> FindDecoderIo(const Graph& graph) {
+  DecoderIo io;
+  std::map<int, LayerState> states;
+  for (const ValueInfo& input : graph.inputs) {
+    if (LooksLikeState(input, true)) {
+      states[*FirstNumber(input.name)].inputs.push_back(input.name);
+    }
+  }
+  for (const ValueInfo& output : graph.outputs) {
+    if (LooksLikeState(output, false)) {
+      states[*FirstNumber(output.name)].outputs.push_back(output.name);
+    } else if (io.logits.empty() || output.name == "logits") {
+      io.logits = output.name;
+    }
+  }
+  for (const std::string_view name : {"inputs_embeds", "input_ids"}) {
+    if (graph.FindInput(name) != nullptr) io.tokens = name;
+  }
+  if (io.tokens.empty()) {
+    return NotADecoder("The graph has neither an input 'input_ids' nor 'inputs_embeds'.");
+  }
+  if (io.logits.empty()) return NotADecoder("The graph has no output besides its caches.");
+  if (states.empty()) {
+    return NotADecoder(
+        "The graph has no key-value cache inputs such as 'past_key_values.0.key'; export the "
+        "decoder with its cache.");
+  }
+  for (auto& [number, state] : states) {
+    if (number != static_cast<int>(io.states.size())) {
+      return NotADecoder("The caches are numbered up to " + std::to_string(number) +
+                         ", but there is none for layer " + std::to_string(io.states.size()) + ".");
+    }
+    if (state.inputs.empty() || state.outputs.empty()) {
+      return NotADecoder("The cache of layer " + std::to_string(number) +
+                         " is not both an input and an output of the graph.");
+    }
+    io.states.push_back(std::move(state));
+  }
+  return io;
+}
+
+}  // namespace weft::onnx

@@ -1,0 +1,34 @@
+// Which graph inputs and outputs of a decoder play which part. Layers are counted here, from the
+// caches that go in and come out, because node and weight names cannot be trusted (builders name
+// the final norm "layers.<n>", torch.export names nothing).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "onnx/graph.h"
+
+namespace weft::onnx {
+
+// The state of one transformer layer: usually past_key_values.<i>.key and .value in,
+// present.<i>.key and .value out.
+struct LayerState {
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+};
+
+struct DecoderIo {
+  std::string tokens;  // input_ids, or inputs_embeds for a graph without an embedding
+  std::string logits;
+  std::vector<LayerState> states;  // one per transformer layer
+
+  // The layer (0-based) whose state input or output `name` is; -1 when it is none.
+  int StateLayer(std::string_view name) const;
+};
+
+// Errors: kUnsupported when the graph has no tokens, no logits, no caches, or caches whose numbers
+// leave gaps.
+Result<DecoderIo> FindDecoderIo(const Graph& graph);
+
+}  // namespace weft::onnx

@@ -1,0 +1,17 @@
+// Just enough inference of types and of last dimensions to declare the residual stream at a cut
+// (graphs seldom describe their inner values).
+#pragma once
+
+#include <string_view>
+
+#include "onnx/graph.h"
+
+namespace weft::onnx {
+
+// The element type of a value; kUndefined when the rules here do not tell.
+ElementType InferType(const Graph& graph, const GraphIndex& index, std::string_view value);
+
+// The last dimension of a value with at least one dimension; -1 when unknown.
+int64_t InferLastDim(const Graph& graph, const GraphIndex& index, std::string_view value);
+
+}  // namespace weft::onnx

@@ -1,0 +1,283 @@
+#include "onnx/layers.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "onnx/infer.h"
+#include "onnx/simplify.h"
+#include "onnx/skip_norm.h"
+#include "onnx/validate.h"
+#include "onnx/value_flow.h"
+
+namespace weft::onnx {
+namespace {
+
+Error Unsupported(std::string sentence) {
+  return Error(ErrorCode::kUnsupported, std::move(sentence));
+}
+
+Graph WithoutSkipNorms(const Graph& graph) {
+  Graph plain;
+  plain.inputs = graph.inputs;
+  plain.outputs = graph.outputs;
+  plain.initializers = graph.initializers;
+  for (const Node& node : graph.nodes) {
+    if (IsSkipNorm(node)) {
+      AppendUnfused(node, plain.nodes);
+    } else {
+      plain.nodes.push_back(node);
+    }
+  }
+  return plain;
+}
+
+// Finds boundaries in a graph that has no fused skip norms.
+class BoundaryFinder {
+ public:
+  BoundaryFinder(const Graph& graph, const DecoderIo& io) : graph_(graph), io_(io), flow_(graph) {}
+
+  // Values from which the residual stream may start: what embedding tables give, most plausible
+  // first.
+  std::vector<int> Sources() const;
+  // The boundaries' values for one source: before transformer layer 1, 2, ... and before the head.
+  Result<std::vector<int>> Find(int source);
+  std::string_view Name(int value) const { return flow_.Name(value); }
+
+ private:
+  const Node* ProducerNode(int value) const {
+    const int node = flow_.Producer(value);
+    return node < 0 ? nullptr : &graph_.nodes[static_cast<size_t>(node)];
+  }
+  bool ComesFromTokens(std::string_view name, int steps) const;
+  Result<std::vector<int>> EntryPositions() const;
+  bool IsResidualJoin(size_t position) const;
+  size_t SkipCastsBack(size_t position, size_t floor) const;
+  bool IsScaledByConstant(size_t position) const;
+  int PositionOnChain(int value) const;
+
+  const Graph& graph_;
+  const DecoderIo& io_;
+  ValueFlow flow_;
+  std::vector<int> dominators_;
+  std::vector<bool> hot_;   // depends on the source
+  std::vector<int> chain_;  // from the source to the logits
+};
+
+// True when `name` is the tokens input, up to casts and reshapes.
+bool BoundaryFinder::ComesFromTokens(std::string_view name, int steps) const {
+  if (name == io_.tokens) return true;
+  const int id = flow_.Id(name);
+  const Node* node = id == ValueFlow::kNone ? nullptr : ProducerNode(id);
+  if (node == nullptr || steps > 16) return false;
+  for (const std::string_view op : {"Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze",
+                                    "Flatten", "Clip", "Max", "Min", "Where"}) {
+    if (!node->Is(op)) continue;
+    for (const std::string& input : node->inputs) {
+      if (!input.empty() && ComesFromTokens(input, steps + 1)) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<int> BoundaryFinder::Sources() const {
+  std::vector<int> sources;
+  for (const Node& node : graph_.nodes) {
+    const bool looks_up = node.Is("Gather") || node.IsMicrosoft("GatherBlockQuantized");
+    if (looks_up && ComesFromTokens(node.Input(1), 0)) sources.push_back(flow_.Id(node.Output(0)));
+  }
+  if (const int tokens = flow_.Id(io_.tokens); tokens != ValueFlow::kNone) {
+    sources.push_back(tokens);
+  }
+  return sources;
+}
+
+int BoundaryFinder::PositionOnChain(int value) const {
+  while (value != ValueFlow::kNone) {
+    const auto it = std::find(chain_.begin(), chain_.end(), value);
+    if (it != chain_.end()) return static_cast<int>(it - chain_.begin());
+    value = dominators_[static_cast<size_t>(value)];
+  }
+  return -1;
+}
+
+// For each transformer layer, the last position of the chain that all its caches depend on.
+Result<std::vector<int>> BoundaryFinder::EntryPositions() const {
+  std::vector<int> entries;
+  for (size_t layer = 0; layer < io_.states.size(); ++layer) {
+    int entry = -1;
+    for (const std::string& output : io_.states[layer].outputs) {
+      const int value = flow_.Id(output);
+      const int position = value == ValueFlow::kNone ? -1 : PositionOnChain(value);
+      if (position < 0) {
+        return Unsupported("The cache " + Quoted(output) + " does not depend on the embedding " +
+                           Quoted(Name(chain_.front())) + ".");
+      }
+      entry = entry < 0 ? position : std::min(entry, position);
+    }
+    if (!entries.empty() && entry <= entries.back()) {
+      return Unsupported("No single value carries everything from layer " +
+                         std::to_string(layer - 1) + " to layer " + std::to_string(layer) +
+                         ": between " + Quoted(io_.states[layer - 1].outputs[0]) + " and " +
+                         Quoted(io_.states[layer].outputs[0]) + " several tensors cross.");
+    }
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+// The add that ends a block: both operands come from the stream, and one of them is the stream
+// itself, carried past the block through nothing but adds, casts and scalings.
+bool BoundaryFinder::IsResidualJoin(size_t position) const {
+  const Node* join = ProducerNode(chain_[position]);
+  if (join == nullptr || (!join->Is("Add") && !join->Is("Sum"))) return false;
+  const int before = dominators_[static_cast<size_t>(chain_[position])];
+  std::vector<int> open;
+  int hot_operands = 0;
+  for (const std::string& input : join->inputs) {
+    const int id = flow_.Id(input);
+    if (id == ValueFlow::kNone || !hot_[static_cast<size_t>(id)]) continue;
+    ++hot_operands;
+    open.push_back(id);
+  }
+  if (hot_operands < 2) return false;
+  for (int steps = 0; !open.empty() && steps < 64; ++steps) {
+    const int value = open.back();
+    open.pop_back();
+    if (value == before) return true;
+    const Node* node = ProducerNode(value);
+    const bool carries =
+        node != nullptr && (node->Is("Add") || node->Is("Sum") || node->Is("Cast") ||
+                            node->Is("Identity") || node->Is("Dropout") || node->Is("Mul"));
+    if (!carries) continue;
+    std::vector<int> operands;
+    for (const std::string& input : node->inputs) {
+      const int id = flow_.Id(input);
+      if (id != ValueFlow::kNone && hot_[static_cast<size_t>(id)]) operands.push_back(id);
+    }
+    if (node->Is("Mul") && operands.size() != 1) continue;
+    open.insert(open.end(), operands.begin(), operands.end());
+  }
+  return false;
+}
+
+// Casts at the end of a stretch belong to what follows (a norm in float32): the narrow tensor is
+// the stream.
+size_t BoundaryFinder::SkipCastsBack(size_t position, size_t floor) const {
+  while (position > floor) {
+    const Node* node = ProducerNode(chain_[position]);
+    if (node == nullptr || (!node->Is("Cast") && !node->Is("Identity"))) break;
+    --position;
+  }
+  return position;
+}
+
+bool BoundaryFinder::IsScaledByConstant(size_t position) const {
+  const Node* node = ProducerNode(chain_[position]);
+  if (node == nullptr || !node->Is("Mul")) return false;
+  for (const std::string& input : node->inputs) {
+    const Tensor* scale = graph_.FindInitializer(input);
+    if (scale != nullptr && scale->element_count() == 1) return true;
+  }
+  return false;
+}
+
+Result<std::vector<int>> BoundaryFinder::Find(int source) {
+  dominators_ = flow_.ImmediateDominators(source);
+  hot_ = flow_.ReachableFrom({source});
+  chain_.clear();
+  const int logits = flow_.Id(io_.logits);
+  if (logits == ValueFlow::kNone || !hot_[static_cast<size_t>(logits)]) {
+    return Unsupported("The output " + Quoted(io_.logits) + " does not depend on " +
+                       Quoted(Name(source)) + ".");
+  }
+  for (int v = logits; v != ValueFlow::kNone; v = dominators_[static_cast<size_t>(v)]) {
+    chain_.push_back(v);
+  }
+  std::reverse(chain_.begin(), chain_.end());
+  ASSIGN_OR_RETURN(const std::vector<int> entries, EntryPositions());
+  std::vector<int> boundaries;
+  int previous = -1;
+  for (const int entry : entries) {
+    const size_t position =
+        SkipCastsBack(static_cast<size_t>(entry), static_cast<size_t>(previous + 1));
+    boundaries.push_back(chain_[position]);
+    previous = entry;
+  }
+  // The stream ends with the last residual add; the final norm and the head have none.
+  size_t last = 0;
+  for (size_t i = static_cast<size_t>(previous) + 1; i < chain_.size(); ++i) {
+    if (IsResidualJoin(i)) last = i;
+  }
+  if (last == 0) {
+    return Unsupported("No residual add was found between " + Quoted(io_.states.back().outputs[0]) +
+                       " and " + Quoted(io_.logits) + ".");
+  }
+  while (last + 1 < chain_.size() && IsScaledByConstant(last + 1)) ++last;
+  boundaries.push_back(chain_[last]);
+  return boundaries;
+}
+
+// Takes apart the fused skip norms whose sum is a boundary; the others stay as they are.
+void UnfuseAt(const std::vector<Boundary>& boundaries, Graph& graph) {
+  std::vector<Node> nodes;
+  for (Node& node : graph.nodes) {
+    const bool at_cut =
+        IsSkipNorm(node) &&
+        std::any_of(boundaries.begin(), boundaries.end(),
+                    [&](const Boundary& boundary) { return boundary.value == SkipNormSum(node); });
+    if (at_cut) {
+      AppendUnfused(node, nodes);
+    } else {
+      nodes.push_back(std::move(node));
+    }
+  }
+  graph.nodes = std::move(nodes);
+}
+
+Status Describe(LayeredModel& layered) {
+  const Graph& graph = layered.model.graph;
+  const GraphIndex index(graph);
+  for (Boundary& boundary : layered.boundaries) {
+    boundary.type = InferType(graph, index, boundary.value);
+    if (!IsFloatType(boundary.type)) {
+      return Unsupported("The element type of the residual stream " + Quoted(boundary.value) +
+                         " is unknown or not a float type.");
+    }
+    if (layered.hidden_size < 0) {
+      layered.hidden_size = InferLastDim(graph, index, boundary.value);
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<LayeredModel> FindLayers(Model model) {
+  LayeredModel layered;
+  FoldConstants(model.graph);
+  StripModel(model, true);
+  ASSIGN_OR_RETURN(layered.io, FindDecoderIo(model.graph));
+  const Graph plain = WithoutSkipNorms(model.graph);
+  BoundaryFinder finder(plain, layered.io);
+  std::optional<Error> first_error;
+  for (const int source : finder.Sources()) {
+    auto values = finder.Find(source);
+    if (!values.ok()) {
+      if (!first_error) first_error = std::move(values).error();
+      continue;
+    }
+    layered.embedding = finder.Name(source);
+    for (const int value : *values) layered.boundaries.push_back({std::string(finder.Name(value))});
+    break;
+  }
+  if (layered.boundaries.empty()) {
+    if (first_error) return *std::move(first_error);
+    return Unsupported("Nothing in the graph reads " + Quoted(layered.io.tokens) + ".");
+  }
+  layered.model = std::move(model);
+  UnfuseAt(layered.boundaries, layered.model.graph);
+  TRY(Describe(layered));
+  return layered;
+}
+
+}  // namespace weft::onnx

@@ -1,0 +1,40 @@
+// Finds the layers of a decoder graph (dynamic-graph-partitioning 6.2.3) without trusting names. A
+// decoder's residual stream is the chain of values that every path from the embedding to the logits
+// runs through (dominators, ignoring edges that carry only shapes); the caches present.<i> tell
+// which stretch of that chain is which layer. The cut before layer i is the last value of the chain
+// that present.<i> depends on: what leaves the residual stream after it belongs to layer i.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "onnx/decoder_io.h"
+#include "onnx/graph.h"
+
+namespace weft::onnx {
+
+// The residual stream between two layers: float values [batch, sequence, hidden].
+struct Boundary {
+  std::string value;
+  ElementType type = ElementType::kUndefined;
+};
+
+// A decoder whose layers are known. Layers are the planner's: 0 = embedding, 1..n = transformer
+// layers, n + 1 = final norm and output head. The model is stripped, its constants are folded, and
+// at each boundary a fused skip norm is taken apart.
+struct LayeredModel {
+  Model model;
+  DecoderIo io;
+  std::string embedding;             // the value that the embedding table gives
+  std::vector<Boundary> boundaries;  // [k]: between layer k and layer k + 1; n + 1 of them
+  int64_t hidden_size = -1;  // columns of the residual stream; -1 when the graph does not tell
+
+  int layer_count() const { return static_cast<int>(boundaries.size()) + 1; }
+};
+
+// Errors: kUnsupported with the place where the graph is not a chain of layers joined by one
+// tensor.
+Result<LayeredModel> FindLayers(Model model);
+
+}  // namespace weft::onnx
