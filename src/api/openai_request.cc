@@ -1,0 +1,248 @@
+#include "api/openai_request.h"
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <cmath>
+
+namespace weft::api {
+namespace json = boost::json;
+
+namespace {
+
+ApiError Bad(std::string param, std::string message) {
+  ApiError error;
+  error.message = std::move(message);
+  error.param = std::move(param);
+  return error;
+}
+
+std::string Shown(const json::value& value) {
+  std::string text = json::serialize(value);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return text;
+}
+
+// Reads fields of one object; remembers the first error, after which every read gives its default.
+class FieldReader {
+ public:
+  explicit FieldReader(const json::object& object) : object_(object) {}
+
+  const std::optional<ApiError>& error() const { return error_; }
+
+  // nullptr when absent or null.
+  const json::value* Find(const char* name) const {
+    const json::value* value = object_.if_contains(name);
+    return value != nullptr && !value->is_null() ? value : nullptr;
+  }
+
+  bool Bool(const char* name, bool if_absent) {
+    const json::value* value = Find(name);
+    if (value == nullptr) return if_absent;
+    if (!value->is_bool()) return Fail(name, *value, "true or false"), if_absent;
+    return value->as_bool();
+  }
+
+  std::optional<double> Number(const char* name, double lowest, double highest) {
+    const json::value* value = Find(name);
+    if (value == nullptr) return std::nullopt;
+    const double number = value->is_number() ? value->to_number<double>() : std::nan("");
+    if (!(number >= lowest && number <= highest)) {
+      Fail(name, *value, "a number from " + Shown(lowest) + " to " + Shown(highest));
+      return std::nullopt;
+    }
+    return number;
+  }
+
+  std::optional<int64_t> Integer(const char* name, int64_t lowest, int64_t highest) {
+    const json::value* value = Find(name);
+    if (value == nullptr) return std::nullopt;
+    boost::system::error_code not_integer;
+    const auto number = value->is_number() ? value->to_number<int64_t>(not_integer) : 0;
+    if (!value->is_number() || not_integer || number < lowest || number > highest) {
+      Fail(name, *value,
+           "an integer from " + std::to_string(lowest) + " to " + std::to_string(highest));
+      return std::nullopt;
+    }
+    return number;
+  }
+
+  void Fail(const std::string& name, const json::value& value, const std::string& expected) {
+    if (!error_) error_ = Bad(name, "'" + name + "' is " + Shown(value) + "; expected " + expected + ".");
+  }
+
+ private:
+  const json::object& object_;
+  std::optional<ApiError> error_;
+};
+
+// A message's content: a string, or an array of {"type": "text", "text": ...} parts, joined.
+ApiResult<json::value> ContentText(const json::value* content, const std::string& where) {
+  if (content == nullptr || content->is_null()) return json::value(nullptr);
+  if (content->is_string()) return *content;
+  if (!content->is_array()) {
+    return Bad(where, "'" + where + "' is " + Shown(*content) +
+                          "; expected a string or an array of text parts.");
+  }
+  std::string text;
+  for (const json::value& part : content->as_array()) {
+    const json::object* object = part.if_object();
+    const json::value* type = object != nullptr ? object->if_contains("type") : nullptr;
+    const json::value* part_text = object != nullptr ? object->if_contains("text") : nullptr;
+    if (type == nullptr || *type != "text" || part_text == nullptr || !part_text->is_string()) {
+      return Bad(where, "'" + where + "' has the part " + Shown(part) +
+                            "; this model reads text parts only.");
+    }
+    text += part_text->as_string();
+  }
+  return json::value(json::string(text));
+}
+
+std::optional<ApiError> ReadMessages(const json::value* messages, json::array* out) {
+  if (messages == nullptr || !messages->is_array() || messages->as_array().empty()) {
+    return Bad("messages", "'messages' must be a non-empty array of {\"role\", \"content\"} objects.");
+  }
+  for (size_t i = 0; i < messages->as_array().size(); ++i) {
+    const std::string where = "messages[" + std::to_string(i) + "]";
+    const json::object* message = messages->as_array()[i].if_object();
+    const json::value* role = message != nullptr ? message->if_contains("role") : nullptr;
+    if (role == nullptr || !role->is_string()) {
+      return Bad(where, "'" + where + "' has no 'role'; expected an object with 'role' and 'content'.");
+    }
+    const std::string_view name = role->as_string();
+    if (name != "system" && name != "developer" && name != "user" && name != "assistant" &&
+        name != "tool") {
+      return Bad(where + ".role", "'" + where + ".role' is " + Shown(*role) +
+                                      "; expected system, developer, user, assistant or tool.");
+    }
+    auto content = ContentText(message->if_contains("content"), where + ".content");
+    if (auto* error = std::get_if<ApiError>(&content)) return std::move(*error);
+    json::value& text = std::get<json::value>(content);
+    if (text.is_null() && name != "assistant") {
+      return Bad(where + ".content", "'" + where + ".content' is missing.");
+    }
+    json::object copy = *message;
+    copy["content"] = std::move(text);
+    if (name == "developer") copy["role"] = "system";
+    out->push_back(std::move(copy));
+  }
+  return std::nullopt;
+}
+
+std::optional<ApiError> ReadStop(const json::value* stop, std::vector<std::string>* out) {
+  if (stop == nullptr) return std::nullopt;
+  json::array list;
+  if (stop->is_string()) {
+    list.push_back(*stop);
+  } else if (stop->is_array()) {
+    list = stop->as_array();
+  }
+  const bool has_other = std::any_of(list.begin(), list.end(), [](const json::value& item) {
+    return !item.is_string() || item.as_string().empty() || item.as_string().size() > 1024;
+  });
+  if (has_other || list.size() > 16 || (list.empty() && !stop->is_array())) {
+    return Bad("stop", "'stop' is " + Shown(*stop) +
+                           "; expected a string or at most 16 non-empty strings.");
+  }
+  for (const json::value& item : list) out->emplace_back(item.as_string());
+  return std::nullopt;
+}
+
+std::optional<ApiError> ReadLogitBias(const json::value* bias, SamplingParams* sampling) {
+  if (bias == nullptr) return std::nullopt;
+  const json::object* object = bias->if_object();
+  if (object == nullptr || object->size() > 1024) {
+    return Bad("logit_bias", "'logit_bias' must be an object of at most 1024 token ids.");
+  }
+  for (const auto& [key, value] : *object) {
+    int32_t id = -1;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    const double amount = value.is_number() ? value.to_number<double>() : std::nan("");
+    if (error != std::errc() || end != key.data() + key.size() || id < 0 || !(std::fabs(amount) <= 100)) {
+      return Bad("logit_bias", "'logit_bias' maps '" + std::string(key) + "' to " + Shown(value) +
+                                   "; expected a token id and a number from -100 to 100.");
+    }
+    sampling->logit_bias.push_back({id, static_cast<float>(amount)});
+  }
+  return std::nullopt;
+}
+
+void ReadSampling(FieldReader& fields, SamplingParams* sampling) {
+  if (const auto x = fields.Number("temperature", 0, 2)) sampling->temperature = static_cast<float>(*x);
+  if (const auto x = fields.Number("top_p", 0, 1)) sampling->top_p = static_cast<float>(*x);
+  if (const auto x = fields.Number("min_p", 0, 1)) sampling->min_p = static_cast<float>(*x);
+  if (const auto x = fields.Integer("top_k", -1, 1 << 20)) {
+    sampling->top_k = *x < 0 ? 0 : static_cast<int32_t>(*x);
+  }
+  if (const auto x = fields.Number("presence_penalty", -2, 2)) {
+    sampling->presence_penalty = static_cast<float>(*x);
+  }
+  if (const auto x = fields.Number("frequency_penalty", -2, 2)) {
+    sampling->frequency_penalty = static_cast<float>(*x);
+  }
+  if (const auto x = fields.Number("repetition_penalty", 0.1, 10)) {
+    sampling->repetition_penalty = static_cast<float>(*x);
+  }
+  if (const auto x = fields.Integer("seed", INT64_MIN, INT64_MAX)) {
+    sampling->seed = static_cast<uint64_t>(*x);
+  }
+}
+
+}  // namespace
+
+ApiResult<ChatRequest> ParseChatRequest(ByteSpan body) {
+  json::parse_options options;
+  options.max_depth = 64;
+  boost::system::error_code parse_error;
+  const json::value document =
+      json::parse(json::string_view(AsText(body)), parse_error, {}, options);
+  if (parse_error || !document.is_object()) {
+    return Bad("", parse_error ? "The body is not valid JSON: " + parse_error.message() + "."
+                               : "The body must be a JSON object.");
+  }
+  const json::object& object = document.as_object();
+  FieldReader fields(object);
+  ChatRequest request;
+  const json::value* model = fields.Find("model");
+  if (model == nullptr || !model->is_string()) {
+    return Bad("model", "'model' must name a model; GET /v1/models lists it.");
+  }
+  request.model = std::string(model->as_string());
+  if (auto error = ReadMessages(fields.Find("messages"), &request.messages)) return *error;
+  if (auto error = ReadStop(fields.Find("stop"), &request.stop)) return *error;
+  if (auto error = ReadLogitBias(fields.Find("logit_bias"), &request.sampling)) return *error;
+  ReadSampling(fields, &request.sampling);
+  for (const char* name : {"max_tokens", "max_completion_tokens"}) {
+    if (const auto x = fields.Integer(name, 1, 1 << 24)) {
+      request.max_tokens = static_cast<uint32_t>(*x);
+    }
+  }
+  if (const auto n = fields.Integer("n", 1, 128); n && *n != 1) {
+    return Bad("n", "'n' is " + std::to_string(*n) + "; weft gives one choice a request.");
+  }
+  request.stream = fields.Bool("stream", false);
+  request.logprobs = fields.Bool("logprobs", false);
+  if (const auto x = fields.Integer("top_logprobs", 0, 20)) {
+    request.top_logprobs = static_cast<uint32_t>(*x);
+  }
+  if (const json::value* stream_options = fields.Find("stream_options")) {
+    if (!stream_options->is_object()) {
+      fields.Fail("stream_options", *stream_options, "an object");
+    } else {
+      FieldReader inner(stream_options->as_object());
+      request.include_usage = inner.Bool("include_usage", false);
+      if (inner.error()) return *inner.error();
+    }
+  }
+  if (const json::value* kwargs = fields.Find("chat_template_kwargs")) {
+    if (!kwargs->is_object()) return Bad("chat_template_kwargs", "'chat_template_kwargs' must be an object.");
+    request.template_kwargs = kwargs->as_object();
+  }
+  if (const json::value* tools = fields.Find("tools")) {
+    if (!tools->is_array()) return Bad("tools", "'tools' must be an array.");
+    request.tools = tools->as_array();
+  }
+  if (fields.error()) return *fields.error();
+  return request;
+}
+
+}  // namespace weft::api

@@ -1,0 +1,44 @@
+// The JSON that /v1 answers with: chat completions, their streamed chunks, the list of models, errors.
+#pragma once
+
+#include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
+#include <optional>
+#include <string>
+
+#include "api/openai_request.h"
+#include "swarm/events.h"
+
+namespace weft::api {
+
+std::string ErrorJson(const ApiError& error);
+// What an error of the core looks like to a client: status and type by code.
+ApiError FromError(const Error& error);
+
+std::string ModelsJson(const std::string& model, int64_t created);
+
+struct Usage {
+  uint32_t prompt_tokens = 0;
+  uint32_t cached_prompt_tokens = 0;
+  uint32_t completion_tokens = 0;
+};
+
+// Identity of one completion, the same in all its chunks.
+struct CompletionHead {
+  std::string id;       // "chatcmpl-..."
+  int64_t created = 0;  // Unix seconds
+  std::string model;
+};
+
+// One "data: {...}\n\n" event. `finish_reason` "" while streaming.
+std::string ChunkEvent(const CompletionHead& head, boost::json::object delta,
+                       const std::string& finish_reason, boost::json::value logprobs = nullptr);
+// The last event when usage was asked for: no choices.
+std::string UsageEvent(const CompletionHead& head, const Usage& usage);
+std::string ErrorEvent(const ApiError& error);
+
+std::string CompletionJson(const CompletionHead& head, const std::string& text,
+                           const std::string& finish_reason, const Usage& usage,
+                           boost::json::value logprobs);
+
+}  // namespace weft::api

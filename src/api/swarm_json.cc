@@ -1,0 +1,98 @@
+#include "api/swarm_json.h"
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+namespace weft::api {
+namespace json = boost::json;
+
+namespace {
+
+const char* StateName(swarm::SwarmState state) {
+  switch (state) {
+    case swarm::SwarmState::kDown: return "down";
+    case swarm::SwarmState::kPreparing: return "preparing";
+    case swarm::SwarmState::kCommitting: return "committing";
+    case swarm::SwarmState::kUp: return "up";
+  }
+  return "down";
+}
+
+const char* StateName(swarm::WorkerState state) {
+  switch (state) {
+    case swarm::WorkerState::kConnecting: return "connecting";
+    case swarm::WorkerState::kMeasuring: return "measuring";
+    case swarm::WorkerState::kIdle: return "idle";
+    case swarm::WorkerState::kPreparing: return "preparing";
+    case swarm::WorkerState::kActive: return "active";
+    case swarm::WorkerState::kStandby: return "standby";
+  }
+  return "connecting";
+}
+
+json::object WorkerJson(const swarm::WorkerSnapshot& worker) {
+  json::array cached;
+  for (const uint32_t layer : worker.cached_layers) cached.push_back(layer);
+  return {{"id", worker.id},
+          {"name", worker.name},
+          {"kind", worker.kind},
+          {"engine", worker.engine},
+          {"device", worker.device},
+          {"state", StateName(worker.state)},
+          {"memory_bytes", worker.memory_bytes},
+          {"used_bytes", worker.used_bytes},
+          {"first_layer", worker.first_layer},
+          {"end_layer", worker.end_layer},
+          {"cached_layers", std::move(cached)},
+          {"downloaded_bytes", worker.downloaded_bytes},
+          {"download_total_bytes", worker.download_total_bytes},
+          {"latency_ms", worker.latency_ms},
+          {"download_bytes_per_s", worker.download_bytes_per_s},
+          {"us_per_token", worker.us_per_token},
+          {"speed_bytes_per_us", worker.speed_bytes_per_us},
+          {"computing", worker.computing},
+          {"tokens_computed", worker.tokens_computed}};
+}
+
+}  // namespace
+
+std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
+  json::array workers, stages, covered;
+  for (const auto& worker : snapshot.workers) workers.push_back(WorkerJson(worker));
+  for (const auto& stage : snapshot.stages) {
+    stages.push_back({{"worker", stage.worker},
+                      {"first_layer", stage.first_layer},
+                      {"end_layer", stage.end_layer},
+                      {"predicted_us", stage.predicted_us},
+                      {"measured_us", stage.measured_us}});
+  }
+  for (const bool layer : snapshot.covered_layers) covered.push_back(layer);
+  return json::serialize(json::object{
+      {"state", StateName(snapshot.state)},
+      {"message", snapshot.message},
+      {"missing_memory_bytes", snapshot.missing_memory_bytes},
+      {"model",
+       {{"name", model.name},
+        {"architecture", model.architecture},
+        {"quantisation", model.quantisation},
+        {"layers", model.layer_count},
+        {"weight_bytes", model.weight_bytes},
+        {"context_length", model.context_length}}},
+      {"epoch", snapshot.epoch},
+      {"predicted_us_per_token", snapshot.predicted_us_per_token},
+      {"measured_us_per_token", snapshot.measured_us_per_token},
+      {"tokens_per_second", snapshot.tokens_per_second},
+      {"active_requests", snapshot.active_requests},
+      {"queued_requests", snapshot.queued_requests},
+      {"completed_requests", snapshot.completed_requests},
+      {"failed_requests", snapshot.failed_requests},
+      {"generated_tokens", snapshot.generated_tokens},
+      {"boundary_bytes_sent", snapshot.boundary_bytes_sent},
+      {"boundary_bytes_received", snapshot.boundary_bytes_received},
+      {"covered_layers", std::move(covered)},
+      {"stages", std::move(stages)},
+      {"workers", std::move(workers)}});
+}
+
+}  // namespace weft::api

@@ -1,0 +1,22 @@
+// The swarm's picture as the JSON of GET /api/swarm.
+#pragma once
+
+#include <string>
+
+#include "swarm/snapshot.h"
+
+namespace weft::api {
+
+// What does not change while the server runs.
+struct ModelCard {
+  std::string name;
+  std::string architecture;
+  std::string quantisation;
+  uint32_t layer_count = 0;
+  uint64_t weight_bytes = 0;
+  uint32_t context_length = 0;
+};
+
+std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model);
+
+}  // namespace weft::api
