@@ -14,7 +14,7 @@ constexpr size_t kPieceBytes = size_t{4} << 20;
 
 // Gives back the whole pages inside `bytes`. Harmless for the content: a private read-only mapping
 // of a file is read again from the file when touched.
-void DropPages(ByteSpan bytes) {
+void DropWholePages(ByteSpan bytes) {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
   const uintptr_t first = begin / page * page;
@@ -30,8 +30,12 @@ void VisitBytes(const Tensor& tensor, const std::function<void(ByteSpan)>& visit
   for (size_t begin = 0; begin < all.size(); begin += kPieceBytes) {
     const ByteSpan piece = all.subspan(begin, std::min(kPieceBytes, all.size() - begin));
     visit(piece);
-    if (tensor.mapped) DropPages(piece);
+    if (tensor.mapped) DropWholePages(piece);
   }
+}
+
+void DropPages(const Tensor& tensor) {
+  if (tensor.mapped) DropWholePages(tensor.data.bytes());
 }
 
 Result<std::map<std::string, WeightBlob>> ExternalizeWeights(Graph& graph, uint64_t from_bytes) {

@@ -18,6 +18,10 @@ namespace weft::onnx {
 // tensor.has_data().
 void VisitBytes(const Tensor& tensor, const std::function<void(ByteSpan)>& visit);
 
+// Gives back the memory of a mapped tensor's pages that were read; they are read from the file
+// again when touched.
+void DropPages(const Tensor& tensor);
+
 // Which blob holds an initializer's bytes.
 struct WeightBlob {
   Sha256Digest digest;

@@ -1,0 +1,22 @@
+// Reads reference.safetensors: an 8-byte length, a JSON header, then raw little-endian tensors.
+import { readFileSync } from 'node:fs';
+
+const arrays = { F32: Float32Array, I64: BigInt64Array, I32: Int32Array };
+
+/** Returns { name: { dims, values } } with numbers for every tensor of `path`. */
+export function readSafetensors(path) {
+  const file = readFileSync(path);
+  const headerBytes = Number(file.readBigUInt64LE(0));
+  const header = JSON.parse(file.toString('utf8', 8, 8 + headerBytes));
+  const tensors = {};
+  for (const [name, entry] of Object.entries(header)) {
+    if (name === '__metadata__') continue;
+    const Values = arrays[entry.dtype];
+    if (!Values) throw new Error(`${path}: tensor '${name}' has dtype ${entry.dtype}.`);
+    const [begin, end] = entry.data_offsets;
+    const bytes = file.subarray(8 + headerBytes + begin, 8 + headerBytes + end);
+    const copy = new Uint8Array(bytes).buffer;
+    tensors[name] = { dims: entry.shape, values: Array.from(new Values(copy), Number) };
+  }
+  return tensors;
+}
