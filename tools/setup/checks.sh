@@ -54,7 +54,7 @@ step_tidy() {
 
 step_format() {
   local bad
-  bad=$(cxx_files | xargs -r -P "$jobs" -n 20 clang-format --dry-run -Werror 2>&1 |
+  bad=$(cxx_files | xargs -r clang-format --dry-run -Werror 2>&1 |
     grep -oE '^[^ :]+\.(h|cc|proto):' | sort -u || true)
   [ -z "$bad" ] && return 0
   sed 's/$/ not formatted: run .\/dev fmt/' <<< "$bad"

@@ -22,7 +22,8 @@ export default defineConfig({
     proxy: {
       "/api": "http://127.0.0.1:8080",
       "/v1": "http://127.0.0.1:8080",
-      "/blob": "http://127.0.0.1:8080",
+      "/package": "http://127.0.0.1:8080",
+      "/probe": "http://127.0.0.1:8080",
       "/worker": { target: "ws://127.0.0.1:8080", ws: true },
     },
   },

@@ -63,7 +63,7 @@ export const kCxxBans = [
     tests: true,
   },
   {
-    pattern: /\bdelete\s*(\[\s*\])?\s*[A-Za-z_*(]/,
+    pattern: /(?<!\boperator\s+)\bdelete\s*(\[\s*\])?\s*[A-Za-z_*(]/,
     what: "raw delete",
     instead: "let a unique_ptr or a container own it",
     tests: true,
@@ -114,11 +114,6 @@ export const kCxxBans = [
     what: "goto",
     instead: "return from a smaller function",
     tests: true,
-  },
-  {
-    pattern: /\bstd::(async|call_once)\s*[(<]/,
-    what: "hidden threads or global state",
-    instead: "own the thread or the object explicitly",
   },
 ];
 

@@ -6,6 +6,8 @@ import {
 import { isTestFile, lineAt, stripSource } from "../source.mjs";
 import { findCycles } from "../graph.mjs";
 
+// Highway wants its headers in quotes: its foreach_target.h includes files again by that name.
+const kQuotedLibraries = /^hwy\//;
 const kIsCxx = /^src\/([^/]+)\/.*\.(h|cc|cu|cuh)$/;
 
 // [{line, path, system}] of a C++ file.
@@ -29,7 +31,8 @@ export function cxxModules(files) {
       continue;
     }
     for (const include of cxxIncludes(file.text)) {
-      const check = include.system ? systemInclude : ownInclude;
+      const isLibrary = include.system || kQuotedLibraries.test(include.path);
+      const check = isLibrary ? systemInclude : ownInclude;
       const problem = check(module, file, include);
       if (problem) problems.push({ path: file.path, line: include.line, ...problem });
     }

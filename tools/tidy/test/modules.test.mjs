@@ -39,7 +39,10 @@ test("libraries stay behind their module; tests may use them", () => {
     "src/api/a.cc:1", /boost\/beast/);
   assertCaught("cxx-modules", { "src/swarm/a.h": "#include <thread>" }, "src/swarm/a.h:1",
     /thread/);
+  assertCaught("cxx-modules", { "src/text/a.cc": include("hwy/highway.h") }, "src/text/a.cc:1",
+    /hwy/);
   assertClean("cxx-modules", {
+    "src/kernels/a.cc": include("hwy/highway.h"),
     "src/net/a.cc": "#include <boost/beast/http.hpp>",
     "src/api/a_test.cc": "#include <boost/beast/http.hpp>",
   });
