@@ -27,7 +27,9 @@ changed_cxx_files() {
 # clang_tidy FILE...: two at a time, through the release build's compile commands.
 clang_tidy() {
   [ $# -gt 0 ] || return 0
-  [ -e build/release/compile_commands.json ] || { mkdir -p build && configure release; }
+  local headers
+  mapfile -t headers < <(cd src && find . -name '*.proto' -printf 'gen/%P\n' | sed 's/proto$/pb.h/')
+  build_preset release "${headers[@]}" > /dev/null
   printf '%s\n' "$@" | xargs -P "$jobs" -n 1 \
     clang-tidy --quiet --warnings-as-errors='*' -p build/release \
     --extra-arg=-Wno-unknown-warning-option 2> >(grep -v 'warnings\? generated' >&2 || true)
