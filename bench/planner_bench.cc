@@ -18,7 +18,7 @@ std::vector<testing::Instance> Swarms(const benchmark::State& state) {
   for (uint64_t seed = 0; seed < 16; ++seed) {
     swarms.push_back(testing::RandomInstance(seed, static_cast<int>(state.range(0)),
                                              static_cast<int>(state.range(1)),
-                                             seed % 2 == 0 ? 1.5 : 4));
+                                             seed % 2 == 0 ? 1.5 : 4, false));
   }
   return swarms;
 }

@@ -74,7 +74,7 @@ TEST_F(ExplainPlanTest, NamesFromStrangersAreShortenedAndHarmless) {
   workers_[0].name = "\x1b[2J%s%n";
   workers_[1].name = std::string(39, 'x') + "\u00e9" + std::string(5000, 'x');
   const std::string text = Explain();
-  EXPECT_THAT(text, HasSubstr("?[2J%s%n is full"));
+  EXPECT_THAT(text, HasSubstr("?[2J%s%n "));
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
   EXPECT_THAT(text, Not(HasSubstr("\u00e9")));
   EXPECT_THAT(text, Not(HasSubstr("\xc3")));

@@ -127,6 +127,7 @@ double OrderPricer::Price(const std::vector<int>& order) {
   max_.assign(stride, 0);
   from_.assign(order.size() * stride, -1);
   sum_[0] = 0;
+  work_ += static_cast<double>(from_.size());
   for (size_t position = 0; position < order.size(); ++position) {
     const int worker = order[position];
     int* from = from_.data() + position * stride;
@@ -137,6 +138,7 @@ double OrderPricer::Price(const std::vector<int>& order) {
       const double max_before = max_[static_cast<size_t>(first)];
       const size_t row = table_.At(worker, first, 0);
       const int reach = reachability_.Furthest(worker, first);
+      work_ += reach - first;
       for (int last = first + 1; last <= reach; ++last) {
         const size_t end = static_cast<size_t>(last);
         const double sum = sum_before + table_.sum[row + end];
@@ -209,22 +211,19 @@ std::optional<Assignment> FindRandom(const StageTable& table, const SearchOption
   OrderPricer pricer(table, reachability, table.alpha);
   SeededRandom random(options.seed);
   Candidate best = BestSample(table, pricer);
-  const double n = table.layer_count;
-  const double evaluations = options.random_work / (n * n * table.worker_count / 2);
-  const int half =
-      table.worker_count < 2 ? 0 : static_cast<int>(std::clamp(evaluations / 2, 8.0, 1e5));
+  if (table.worker_count < 2) return Finish(table, best);
+  const double start = pricer.work();
   Candidate next = best;
-  for (int i = 0; i < half; ++i) {
+  int orders = 0;
+  for (; pricer.work() - start < options.random_work / 4; ++orders) {
+    next.order = best.order;
     Shuffle(next.order, random);
     next.price = pricer.Price(next.order);
     if (next.price < best.price) best = next;
   }
-  for (int i = 0; i < half; ++i) {
-    next.order = best.order;
-    Perturb(next.order, random);
-    next.price = pricer.Price(next.order);
-    if (next.price <= best.price) best = next;
-  }
+  SearchOptions rest = options;
+  rest.anneal_iterations = rest.anneal_patience = 3 * orders;
+  Anneal(best, pricer, random, rest);
   return Finish(table, best);
 }
 

@@ -26,6 +26,8 @@ class OrderPricer {
   // uncovered layers. `order`: distinct workers of the table.
   double Price(const std::vector<int>& order);
   static bool IsComplete(double price);
+  // Stage costs looked at so far.
+  double work() const { return work_; }
 
   // The stages behind the last Price. REQUIRES: IsComplete of that price.
   std::vector<StageChoice> Stages() const;
@@ -37,6 +39,7 @@ class OrderPricer {
   std::vector<double> sum_, max_;  // [layers covered]
   std::vector<int> from_;          // [position][end]: start of the stage, or -1: position skipped
   std::vector<int> order_;
+  double work_ = 0;
 };
 
 // The optimum along one fixed order, max term included (cap_search.h). nullopt: it cannot hold all
@@ -47,8 +50,8 @@ std::optional<Assignment> FindAlongOrder(const StageTable& table, const std::vec
 // found.
 std::optional<Assignment> FindAnnealed(const StageTable& table, const SearchOptions& options);
 
-// 5.5.4 with a budget of options.random_work instead of 100 ms: the first half of the budget
-// shuffles, the second half improves the best order by neighbourhood steps.
+// 5.5.4 with a budget of options.random_work instead of 100 ms: a quarter of it prices shuffled
+// orders, the rest anneals from the best of them, more slowly the cheaper an order is to price.
 std::optional<Assignment> FindRandom(const StageTable& table, const SearchOptions& options);
 
 }  // namespace weft::planner

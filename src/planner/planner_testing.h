@@ -20,8 +20,9 @@ struct Instance {
 };
 
 // `slack`: the workers' memory together as a multiple of what the model needs, before it is divided
-// unevenly.
-inline Instance RandomInstance(uint64_t seed, int worker_count, int layer_count, double slack) {
+// unevenly. `oddities`: now and then a worker equal to another, or without memory.
+inline Instance RandomInstance(uint64_t seed, int worker_count, int layer_count, double slack,
+                               bool oddities = true) {
   SeededRandom random(seed * 2654435761u + 17);
   const auto between = [&](double low, double high) {
     return low + (high - low) * random.Uniform();
@@ -58,8 +59,8 @@ inline Instance RandomInstance(uint64_t seed, int worker_count, int layer_count,
     if (random.Below(2) == 0) {
       for (int i = 0; i < layer_count; ++i) worker.cached_layers.push_back(random.Below(3) == 0);
     }
-    if (random.Below(5) == 0 && w > 0) worker = instance.workers.back();  // twins
-    if (random.Below(25) == 0) worker.memory_bytes = 0;
+    if (oddities && random.Below(5) == 0 && w > 0) worker = instance.workers.back();  // twins
+    if (oddities && random.Below(25) == 0) worker.memory_bytes = 0;
     instance.workers.push_back(worker);
   }
   PlanContext& context = instance.context;
