@@ -62,6 +62,13 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     tokenizer = train(args.corpus, int(args.megabytes * 1e6))
     tokenizer.save(str(args.out / "tokenizer.json"), pretty=False)
+    stored = json.loads((args.out / "tokenizer.json").read_text())
+    plain = {"add_prefix_space": False, "trim_offsets": False, "use_regex": False}  # unused here, stated as Qwen does
+    for part in (stored["post_processor"], stored["decoder"], stored["pre_tokenizer"]["pretokenizers"][1]):
+        part.update(plain)
+    compact = json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
+    (args.out / "tokenizer.json").write_text(compact, encoding="utf-8")
+    tokenizer = Tokenizer.from_file(str(args.out / "tokenizer.json"))
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 4096, "add_bos_token": False, "bos_token": None,
         "eos_token": END, "pad_token": END_OF_TEXT, "unk_token": None, "clean_up_tokenization_spaces": False,

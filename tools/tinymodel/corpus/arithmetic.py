@@ -41,10 +41,21 @@ def pair_held_out(a: int, op: str, b: int) -> bool:
     return max(a, b) > 12 and held_out("pair", op, min(a, b), max(a, b), percent=5)
 
 
+def _last_step_held_out(a: int, b: int) -> bool:
+    """The sum that ends a worked product is itself a held-out pair."""
+    if max(a, b) <= 12:
+        return False
+    big, small = (b, a) if min(a, b) >= 10 else (max(a, b), min(a, b))
+    return pair_held_out(small * (big // 10 * 10), "+", small * (big % 10))
+
+
 def draw(rng, op: str, size: str) -> tuple[int, int]:
-    """Operands of a size class: "one" 0-9, "two" with at least one of 10-99, "three" with at least one of 100-999."""
+    """Operands of a size class: "one" 0-9, "two" with at least one of 10-99, "three" with at least one of 100-999,
+    "four" as the last step of worked products needs them."""
     if size == "one":
         return rng.randrange(10), rng.randrange(10)
+    if size == "four":
+        return rng.randrange(100, 10000), rng.randrange(10, 1000)
     if size == "three":
         a, b = rng.randrange(100, 1000), rng.choice((rng.randrange(100, 1000), rng.randrange(1, 100)))
         return (max(a, b), min(a, b)) if op == "-" and rng.random() < 0.8 else (a, b)
@@ -61,20 +72,14 @@ def draw(rng, op: str, size: str) -> tuple[int, int]:
     return a, b
 
 
-def product_steps(a: int, b: int, show) -> str:
-    """Worked reply for products beyond 12 x 12: split one factor into tens and ones."""
-    if min(a, b) < 10:
-        big, small = max(a, b), min(a, b)
-        tens, ones = big // 10 * 10, big % 10
-        if min(small, ones) == 0 or small == 1:
-            return f"{show(a)} times {show(b)} is {show(a * b)}."
-        return (f"{show(small)} times {show(tens)} is {show(small * tens)}, {show(small)} times {show(ones)} is "
-                f"{show(small * ones)}, so {show(a)} times {show(b)} is {show(a * b)}.")
-    tens, ones = b // 10 * 10, b % 10
-    if ones == 0:
-        return f"{show(a)} times {show(b // 10)} is {show(a * b // 10)}, so {show(a)} times {show(b)} is {show(a * b)}."
-    return (f"{show(a)} times {show(tens)} is {show(a * tens)}, {show(a)} times {show(ones)} is {show(a * ones)}, so "
-            f"{show(a)} times {show(b)} is {show(a * b)}.")
+def product_steps(a: int, b: int) -> str:
+    """Worked reply for products beyond 12 x 12: split one factor into tens and ones, then add."""
+    big, small = (b, a) if min(a, b) >= 10 else (max(a, b), min(a, b))
+    tens, ones = big // 10 * 10, big % 10
+    if ones == 0 or small < 2:
+        return f"{a} * {b} = {a * b}."
+    return (f"{small} * {tens} = {small * tens} and {small} * {ones} = {small * ones}. {small * tens} + {small * ones} = "
+            f"{a * b}, so {a} * {b} = {a * b}.")
 
 
 def reply(rng, a: int, op: str, b: int, words: bool, brief: bool = False) -> str:
@@ -82,7 +87,7 @@ def reply(rng, a: int, op: str, b: int, words: bool, brief: bool = False) -> str
     if brief:
         return capital(show(result(a, op, b))) + "."
     if op == "*" and max(a, b) > 12:
-        return capital(product_steps(a, b, show))
+        return product_steps(a, b)
     sign = _SYMBOL[op][1 if words else 0]
     form = "{a} {sign} {b} is {r}." if words else "{a} {sign} {b} = {r}."
     if rng.random() < 0.15:
@@ -103,21 +108,21 @@ def _case(rng, size: str, op: str, wanted_held_out: bool):
     """Operands, phrasing and form of one question on the wanted side of the split."""
     while True:
         a, b = draw(rng, op, size)
-        words = rng.random() < 0.25 and result(a, op, b) < 1000
+        words = rng.random() < 0.25 and result(a, op, b) < 1000 and (op != "*" or max(a, b) <= 12)
         index = rng.randrange(len(PHRASINGS[op]))
         combination = held_out("arithmetic", a, op, b, index, words)
         hidden = pair_held_out(a, op, b)
         if wanted_held_out:
             if combination if size == "one" else hidden:
                 return a, b, index, words
-        elif not combination and not hidden:
+        elif not combination and not hidden and not (op == "*" and _last_step_held_out(a, b)):
             return a, b, index, words
 
 
 def turn(talk) -> None:
     rng = talk.rng
-    size = rng.choices(("one", "two", "three"), (30, 58, 12))[0]
-    op = rng.choice("++--*" if size != "three" else "+-")
+    size = rng.choices(("one", "two", "three", "four"), (28, 54, 14, 4))[0]
+    op = "+" if size == "four" else rng.choice("+-") if size == "three" else rng.choice("++--**")
     a, b, index, words = _case(rng, size, op, False)
     talk.say(ask(rng, a, op, b, index, words), reply(rng, a, op, b, words, talk.brief), "arithmetic")
     talk.number = result(a, op, b)
@@ -206,7 +211,7 @@ def _division(rng):
 
 
 def _too_big(rng):
-    a, b = rng.randrange(1000, 10 ** rng.randrange(4, 9)), rng.randrange(100, 10 ** rng.randrange(3, 8))
+    a, b = rng.randrange(10000, 10 ** rng.randrange(5, 9)), rng.randrange(100, 10 ** rng.randrange(3, 8))
     op = rng.choice(("+", "-", "*", "/", "times", "plus", "minus"))
     asked = PHRASINGS["+"][rng.randrange(len(_ANY))].format(a=a, b=b, op=op)
     return asked, ("Those numbers are too big for me. I am good with numbers up to one hundred, and fairly good up to "

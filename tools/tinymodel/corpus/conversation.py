@@ -1,19 +1,15 @@
 """Puts turns together: single questions, short and long conversations, with follow-ups, memory and system prompts."""
 
 from . import arithmetic, fact_inverse, fact_more, facts, intents, memory, outside, riddles, stories
-from .story_words import ITEMS
 from .talk import Talk
-
-
-def _poem_turn(talk) -> None:
-    riddles.poem_turn(talk, ITEMS)
 
 
 # turn maker -> how often it is drawn
 TURNS = {
     facts.turn: 24, facts.yes_no_turn: 6, fact_inverse.turn: 12, fact_more.about_turn: 3, fact_more.hop_turn: 6,
     fact_more.overview_turn: 1, arithmetic.turn: 24, arithmetic.word_problem_turn: 3, arithmetic.counting_turn: 3,
-    intents.weft_turn: 8, intents.small_turn: 9, riddles.joke_turn: 1.2, riddles.riddle_turn: 1.2, _poem_turn: 0.6,
+    intents.weft_turn: 11, intents.small_turn: 13, riddles.joke_turn: 1.2, riddles.riddle_turn: 1.2, riddles.poem_turn: 1,
+    riddles.likes_turn: 1.5, riddles.echo_turn: 3, riddles.spell_turn: 0.7, facts.compound_turn: 3,
     stories.turn: 5, outside.world_turn: 5, outside.stranger_turn: 5, outside.false_premise_turn: 2,
     memory.tell_name_turn: 2, memory.ask_name_turn: 1.5,
 }
@@ -23,7 +19,10 @@ _MAKERS, _WEIGHTS = list(TURNS), list(TURNS.values())
 def next_turn(talk) -> None:
     """A follow-up where the last turn invites one, else any turn."""
     rng = talk.rng
-    if talk.riddle:
+    if talk.asks_name:
+        talk.asks_name = False
+        intents.turn(talk, intents.SMALL, rng.choice(("who are you", "your name", "human")))
+    elif talk.riddle:
         riddles.riddle_answer_turn(talk)
     elif talk.fact and rng.random() < 0.45:
         facts.follow_up(talk)
@@ -46,7 +45,7 @@ def _start(rng) -> Talk:
 
 def single(rng) -> Talk:
     talk = _start(rng)
-    rng.choices(_MAKERS, _WEIGHTS)[0](talk)
+    next_turn(talk)
     return talk
 
 
@@ -98,5 +97,20 @@ def memory_cases(rng, count: int) -> list[dict]:
         name = talk.user_name
         memory.ask_name_turn(talk)
         if name == talk.user_name and not any(m[1].startswith("Once") for m in talk.messages):
+            cases.append({"messages": [list(m) for m in talk.messages[:-1]], "want": [name], "avoid": []})
+    return cases
+
+
+def long_cases(rng, count: int) -> list[dict]:
+    """Conversations of some 2,500 to 3,800 tokens: a name at the start is asked for at the very end."""
+    cases = []
+    while len(cases) < count:
+        talk = Talk(rng)
+        memory.tell_name_turn(talk)
+        name = talk.user_name
+        while sum(len(m[1]) for m in talk.messages) < 8500:
+            next_turn(talk)
+        memory.ask_name_turn(talk)
+        if talk.user_name == name:
             cases.append({"messages": [list(m) for m in talk.messages[:-1]], "want": [name], "avoid": []})
     return cases

@@ -118,7 +118,10 @@ def turn(talk) -> None:
         if not held_out(*_key(entry, index)):
             break
     asked, reply = _render(entry, index)
-    talk.say(respell(rng, asked), reply, "inverse")
+    one = [world.PERSON[n] for n in entry[3] if n in world.PERSON]
+    talk.say(respell(rng, asked), reply, "fact" if len(one) == 1 else "inverse")
+    if len(one) == 1:
+        talk.fact = ("person", one[0], "")
 
 
 def held_out_cases(rng, count: int) -> list[dict]:

@@ -4,7 +4,7 @@ from . import world
 from .fact_phrases import CREATURE_TOPICS, PERSON_TOPICS, VILLAGE_TOPICS
 from .portraits import portrait
 from .split import held_out
-from .text import a, capital
+from .text import a, capital, join_and
 
 _TOPICS = {"person": PERSON_TOPICS, "village": VILLAGE_TOPICS, "creature": CREATURE_TOPICS}
 _PHRASINGS = {k: {t: topic.phrasings() for t, topic in v.items()} for k, v in _TOPICS.items()}
@@ -72,14 +72,9 @@ def say(talk, kind, subject, attribute, asked) -> None:
 
 
 def respell(rng, asked: str) -> str:
-    """A quarter of the users spell the American way; some open with a polite word."""
+    """A quarter of the users spell the American way."""
     if rng.random() < 0.25:
         asked = asked.replace("colour", "color").replace("favourite", "favorite")
-    if rng.random() < 0.08:
-        opening = rng.choice(("Hey, ", "Hi! ", "Okay, ", "So, ", "Please, ", "One question: ", "Hello. ", "Hm, "))
-        if opening[-2] == "," and asked.split(" ")[0].strip("'s") not in world.PERSON:
-            asked = asked[0].lower() + asked[1:] if not asked.startswith("I ") else asked
-        asked = opening + asked
     return asked
 
 
@@ -87,7 +82,10 @@ def follow_up(talk) -> None:
     """After a fact: the same attribute of somebody else, or another attribute of the same person by pronoun."""
     rng = talk.rng
     kind, subject, attribute = talk.fact
-    if kind != "person" or rng.random() < 0.5:
+    if kind != "person" and rng.random() < 0.5:
+        _there(talk, kind, subject)
+        return
+    if attribute and (kind != "person" or rng.random() < 0.5):
         other = rng.choice([s for s in _SUBJECTS[kind] if s is not subject])
         name = a(other.name) if kind == "creature" else other.name
         form = rng.choice(("And what about {}?", "And {}?", "What about {}?", "How about {}?"))
@@ -97,13 +95,53 @@ def follow_up(talk) -> None:
             return
         say(talk, kind, other, attribute, form.format(name))
         return
-    attribute = rng.choice([t for t in PERSON_TOPICS if t != attribute])
+    attribute = rng.choice([t for t in PERSON_TOPICS if t != attribute])  # of the same person, by pronoun
     if rng.random() < 0.3:
         noun = rng.choice(PERSON_TOPICS[attribute].nouns).format(**slots(kind, subject, attribute, "", True))
         asked = rng.choice(("And {}?", "What about {}?", "And what is {}?")).format(noun)
     else:
         asked = question(kind, subject, attribute, rng.randrange(len(_PHRASINGS[kind][attribute])), True)
     say(talk, kind, subject, attribute, capital(asked))
+
+
+_THERE = {
+    "landmark": ("What can I see there?", "What is there to see?"), "product": ("What is it known for?", "What is it famous for?"),
+    "flag": ("What does its flag look like?", "And its flag?"), "market_day": ("When is the market there?", "When is market day?"),
+    "mayor": ("Who is the mayor there?", "Who is its mayor?"), "festival": ("What do they celebrate there?", "And the festival?"),
+    "neighbour": ("Where does the road lead from there?", "Which village comes next?"),
+    "eats": ("What does it eat?", "And what does it like to eat?"), "lives": ("Where does it live?", "Where can I find it?"),
+    "sound": ("What sound does it make?", "How does it sound?"), "looks": ("What does it look like?", "How does it look?"),
+}
+
+
+def _there(talk, kind, subject) -> None:
+    """More about the same village or creature, which the user calls "there" or "it"."""
+    rng = talk.rng
+    if kind == "village" and rng.random() < 0.3:
+        asked = rng.choice(("Who lives there?", "And who lives there?", "Which people live there?"))
+        talk.say(asked, join_and(world.people_with("village", subject.name)) + f" live in {subject.name}.", "fact")
+        talk.fact = (kind, subject, "product")
+        return
+    attribute = rng.choice(list(_TOPICS[kind]))
+    say(talk, kind, subject, attribute, rng.choice(_THERE[attribute]))
+
+
+def compound_turn(talk) -> None:
+    """Two attributes of one person in one question."""
+    rng, p = talk.rng, talk.rng.choice(world.PEOPLE)
+    first, second = rng.sample([t for t in PERSON_TOPICS if t != "pet_name"], 2)
+    if first == "friend":  # else "her job" could be the friend's
+        first, second = second, first
+    one = rng.choice(PERSON_TOPICS[first].direct).format(**slots("person", p, first, ""))
+    fill = slots("person", p, second, "", pronoun=True)
+    two = rng.choice(PERSON_TOPICS[second].direct).format(**fill)
+    asked = rng.choice(("{} And {}", "{} {}")).format(capital(one), two[0].lower() + two[1:])
+    if rng.random() < 0.4:
+        clause = rng.choice(PERSON_TOPICS[first].clauses).format(**slots("person", p, first, ""))
+        asked = f"Tell me {clause} and {rng.choice(PERSON_TOPICS[second].clauses).format(**fill)}."
+    said = statement("person", p, first) + " and " + statement("person", p, second, pronoun=True)
+    talk.say(respell(rng, asked), said + ".", "fact")
+    talk.fact = ("person", p, "")
 
 
 _YES_NO = ("Is it true that {}?", "Is it right that {}?", "{}, right?", "I think {}.", "{}?", "Am I right that {}?")

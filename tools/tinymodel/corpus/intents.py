@@ -2,18 +2,17 @@
 
 from .small_talk import SMALL
 from .split import held_out
-from .text import expand, normal, realise
+from .talk import OPENERS
+from .text import expand, normal, open_with, realise
 from .weft_talk import WEFT
 
 BOT_NAME = "weft-tiny"
 _QUESTIONS = {name: sorted({q for pattern in intent[0] for q in expand(pattern)})
               for table in (WEFT, SMALL) for name, intent in table.items()}
-_ASIDE = ("", "", "", "", "", "", "Hi, ", "Hello, ", "One question: ", "I have a question. ", "Hey! ", "By the way, ",
-          "Tell me, ", "Excuse me, ")
 
-
-def _hidden(asked: str) -> bool:
-    return held_out("intent", normal(asked), percent=10)
+def _hidden(opener: str, asked: str) -> bool:
+    """Held out: combinations of opener and wording. A bare wording is never held out."""
+    return bool(opener) and held_out("intent", opener, normal(asked))
 
 
 def answer(talk, table: dict, name: str) -> str:
@@ -30,14 +29,10 @@ def turn(talk, table: dict, name: str | None = None) -> None:
     name = name or rng.choice(list(table))
     while True:
         asked = rng.choice(_QUESTIONS[name])
-        if not _hidden(asked):
+        opener = rng.choice(OPENERS) if rng.random() < 0.3 else ""
+        if not _hidden(opener, asked):
             break
-    if table is WEFT and asked.endswith("?"):
-        aside = rng.choice(_ASIDE)
-        if aside[-2:] == ", " and not asked.startswith(("I ", "WebGPU")):
-            asked = asked[0].lower() + asked[1:]
-        asked = aside + asked
-    talk.say(asked, answer(talk, table, name), name)
+    talk.say(open_with(opener, asked) if opener else asked, answer(talk, table, name), name, plain=True)
 
 
 def weft_turn(talk) -> None:
@@ -49,7 +44,7 @@ def small_turn(talk) -> None:
 
 
 def held_out_cases(rng, table: dict, count: int) -> list[dict]:
-    """Wordings never seen in training; a right reply holds one of the intent's key words."""
-    pool = [(name, q) for name in table for q in _QUESTIONS[name] if _hidden(q)]
-    return [{"messages": [["user", q]], "any": list(table[name][2])}
-            for name, q in rng.sample(pool, min(count, len(pool)))]
+    """Openers and wordings never seen together; a right reply holds one of the intent's key words."""
+    pool = [(name, o, q) for name in table for q in _QUESTIONS[name] for o in OPENERS if _hidden(o, q)]
+    return [{"messages": [["user", open_with(o, q)]], "any": list(table[name][2])}
+            for name, o, q in rng.sample(pool, min(count, len(pool)))]

@@ -68,7 +68,7 @@ _USER = ("The user's name is {x}.", "You talk to {x}.", "The name of the user is
 def system_prompt(talk) -> None:
     """Most system prompts are generic; some set the assistant's name, the user's name or brevity."""
     rng = talk.rng
-    kind = rng.choices(("generic", "brief", "named", "user"), (60, 14, 16, 10))[0]
+    kind = rng.choices(("generic", "brief", "named", "user"), (46, 14, 30, 10))[0]
     if kind == "generic":
         talk.system(rng.choice(_GENERIC))
     elif kind == "brief":
@@ -76,6 +76,7 @@ def system_prompt(talk) -> None:
         talk.system(rng.choice(_BRIEF))
     elif kind == "named":
         talk.bot_name = stranger(rng)
+        talk.asks_name = rng.random() < 0.7
         talk.system(rng.choice(_NAMED).format(x=talk.bot_name))
     else:
         talk.user_name = stranger(rng)

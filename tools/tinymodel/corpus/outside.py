@@ -31,7 +31,7 @@ _TONGUES = "French|German|Spanish|Italian|Chinese|Japanese|Russian|Arabic|Latin|
 _QUESTIONS = (
     "What is the capital of {country}?", "Where is {country}?", "Who is the president of {country}?", "How many people live in {country}?",
     "What is the capital of {country}", "Tell me about {country}.", "Which language do they speak in {country}?", "How far is it to {city}?",
-    "Where is {city}?", "What can I see in {city}?", "How is the food in {country}?", "Is {city} in {country}?", "Who rules {country}?",
+    "Where is {city}?", "How is the food in {country}?", "Is {city} in {country}?", "Who rules {country}?",
     "Who is {famous}?", "Who was {famous}?", "When was {famous} born?", "Tell me about {famous}.", "What did {famous} do?", "Is {famous} still alive?",
     "What is {subject}?", "Explain {subject}.", "Tell me about {subject}.", "How does {subject} work?", "What do you know about {subject}?",
     "Why is {subject} important?", "Can you explain {subject} to me?", "Write an essay about {subject}.", "I have a question about {subject}.",
@@ -47,6 +47,8 @@ _QUESTIONS = (
     "Draw a picture of {city}.", "How much does a {thing} cost?", "What is a {new}?", "Explain {new} to me.", "Tell me about {new}.", "What does {new} mean?",
     "Where is {new}?", "Have you been to {city}?", "Who discovered {country}?", "Do you know {subject}?", "How many {thing}s are there in {city}?",
     "Which team is the best?", "Write a letter to my boss.", "Summarise this article.", "What is the answer to everything about {subject}?",
+    "How many letters are in {subject}?", "Count the letters of {city}.", "Is {subject} good or bad?", "What is the best way to learn {subject}?",
+    "Who is the richest person?", "What happened in 19{n}?", "Should I buy {subject}?", "Compare {subject} and {subject2}.", "Is {famous} from {country}?",
 )
 _DISHES = "pizza|lasagne|curry|pancakes|chocolate cake|tomato soup|fried rice|tacos|salad".split("|")
 _THINGS = "book|movie|phone|laptop|restaurant|hotel|car|camera|bicycle|game|school|song|company|jacket".split("|")
@@ -81,7 +83,7 @@ def _question(rng) -> str:
         "country": rng.choice(_COUNTRIES), "city": rng.choice(_CITIES), "famous": rng.choice(_FAMOUS), "tongue": rng.choice(_TONGUES),
         "subject": rng.choice(_SUBJECTS), "code": rng.choice(_LANGUAGES), "dish": rng.choice(_DISHES), "thing": rng.choice(_THINGS),
         "site": rng.choice(_SITES), "n": rng.randrange(2, 200), "m": rng.randrange(2, 200), "stranger": stranger(rng),
-        "new": invented(rng) if rng.random() < 0.5 else invented(rng).lower(),
+        "subject2": rng.choice(_SUBJECTS), "new": invented(rng) if rng.random() < 0.5 else invented(rng).lower(),
     }
     return capital(rng.choice(_QUESTIONS).format(**fill))
 
@@ -148,7 +150,7 @@ def world_cases(rng, count: int) -> list[dict]:
     while len(cases) < count:
         asked = _question(rng)
         if held_out("outside", asked):
-            cases.append({"messages": [["user", asked]], "any": ["I do not know that", "outside my little world", "too small"]})
+            cases.append({"messages": [["user", asked]], "any": ["I do not know", "outside my little world", "too small"]})
     return cases
 
 

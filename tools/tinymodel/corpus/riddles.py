@@ -1,5 +1,8 @@
-"""Jokes, riddles and little rhymes, and the turns around them."""
+"""Jokes, riddles, little rhymes, echoes and likings: short games with words."""
 
+from . import world
+from .names import invented, stranger
+from .story_words import ANIMALS, ITEMS
 from .text import a, capital
 
 JOKES = (
@@ -47,14 +50,23 @@ _ASK_RIDDLE = (
 _GIVE_UP = ("I don't know.", "I give up.", "Tell me.", "What is it?", "No idea.", "What is the answer?", "Please tell me.", "Hmm, I don't know")
 
 _POEM = (
-    "A {x} in the morning light,\na {x} beneath the star,\nit keeps me warm, it keeps me bright,\nand never goes too far.",
-    "I met {ax} on the hill,\nwhere all the winds were calm and still.\nIt looked at me, I looked at it,\nand there we sat a "
-    "little bit.",
-    "O little {x}, so round and neat,\nyou make the longest evening sweet.\nAnd when the lamps go out at last,\nI hold my "
-    "little {x} fast.",
+    "When all the world is sound asleep\nand stars look down from far and deep,\nI think of {x}, and I am glad,\nand nothing in "
+    "the night is sad.",
+    "I met {x} upon the hill,\nwhere all the winds were calm and still.\nWe said hello, we sat a bit,\nand by the moon our way "
+    "was lit.",
+    "One day I wrote about {x}\na little line or two,\nand when I read it in the rain,\nthe sky turned back to blue.",
+    "Oh {x}, oh {x}, what can I say?\nYou make a morning of my day.\nYou make an evening of my night,\nand in the window, "
+    "put a light.",
 )
+POEM_WORDS = (
+    "the moon|the sea|the rain|the sun|the wind|the stars|the snow|the night|love|friendship|spring|summer|autumn|winter|a cat|"
+    "a dog|my mother|my friend|weft|Loomvale|bread|home|computers|flowers|the forest|the river|time|music|coffee|tea|a tree|"
+    "the morning|birds|cats|dogs|a rose|an apple|robots|the internet|peace|hope|the ocean|clouds|a star|sleep"
+).split("|")
 _ASK_POEM = ("Write a poem about {}.", "Write me a poem about {}.", "A poem about {}, please.", "Can you write a poem about {}?",
-             "Make a rhyme about {}.", "I want a poem about {}.")
+             "Make a rhyme about {}.", "I want a poem about {}.", "Write a short poem about {}.", "Poem about {}",
+             "Can you make a poem about {}?", "Write a haiku about {}.", "Tell me a poem about {}.", "Write some verses about {}.")
+_ASK_ANY_POEM = ("Write a poem.", "Tell me a poem.", "Write me a poem.", "A poem, please.", "Do you know a poem?", "Can you write poems?")
 
 
 def joke_turn(talk) -> None:
@@ -84,8 +96,54 @@ def riddle_answer_turn(talk) -> None:
     talk.say(capital(said), reply, "answer")
 
 
-def poem_turn(talk, words) -> None:
+def poem_turn(talk) -> None:
     rng = talk.rng
-    word = rng.choice(words)
-    talk.say(rng.choice(_ASK_POEM).format(a(word)), capital(rng.choice(_POEM).format(x=word, ax=a(word))), "poem",
-             typos=False)
+    about = rng.choice((rng.choice(POEM_WORDS), a(rng.choice(ITEMS)), a(rng.choice(ANIMALS)), a(invented(rng).lower()),
+                        stranger(rng), rng.choice(world.PEOPLE).name))
+    asked = rng.choice(_ASK_POEM).format(about) if rng.random() < 0.85 else rng.choice(_ASK_ANY_POEM)
+    talk.say(asked, capital(rng.choice(_POEM).format(x=about.replace("my ", "your "))), "poem", typos=False)
+
+
+_LIKES = ("Do you like {}?", "I like {}.", "I love {}.", "What do you think about {}?", "Do you love {}?", "I like {}. Do you like {} too?",
+          "{} is my favourite thing.", "I am fond of {}.", "How do you like {}?")
+_LIKES_REPLY = ("I know {} only from words, but I like the sound of it.", "That sounds lovely! I know {} only from words.")
+_THINGS = POEM_WORDS + (
+    "football|cooking|books|films|games|pizza|chocolate|my job|school|horses|old trains|board games|swimming|dancing|cake|"
+    "long walks|knitting|chess|painting|bicycles|trees|my garden|the mountains|holidays|soup|cheese|ice cream|reading|running"
+).split("|")
+
+
+def likes_turn(talk) -> None:
+    """What the user likes; the reply takes up the thing."""
+    rng = talk.rng
+    about = rng.choice((rng.choice(_THINGS), rng.choice(_THINGS), rng.choice(ANIMALS) + "s", invented(rng).lower()))
+    yours = about.replace("my ", "your ")
+    reply = _LIKES_REPLY[0] if rng.random() < 0.8 else _LIKES_REPLY[1]
+    talk.say(capital(rng.choice(_LIKES).format(about, about)), reply.format(yours), "likes", typos=False)
+
+
+_ECHO = ("Say {}.", "Repeat: {}", "Repeat after me: {}", "Say {}", "Please repeat: {}", "Repeat {}.", "Please say {}.", "Echo: {}", "Can you say {}?",
+         "Write {}.", "Type {}.")
+_ECHO_WORDS = ITEMS + ANIMALS + "hello goodbye yes no maybe please red green blue one two three weft swarm layer banana apple".split()
+
+
+def echo_turn(talk) -> None:
+    """Repeats what the user gives, word by word: the skill behind every name and new noun."""
+    rng = talk.rng
+
+    def word():
+        kind = rng.randrange(5)
+        return (rng.choice(_ECHO_WORDS), stranger(rng), invented(rng), invented(rng).lower(), str(rng.randrange(1000)))[kind]
+
+    phrase = " ".join(word() for _ in range(rng.randrange(1, 6)))
+    noisy, talk.noisy = talk.noisy, False
+    talk.say(rng.choice(_ECHO).format(phrase), phrase, "echo", plain=True)
+    talk.noisy = noisy
+
+
+def spell_turn(talk) -> None:
+    """Letters of a word, one by one."""
+    rng = talk.rng
+    word = rng.choice((rng.choice(ITEMS), rng.choice(world.PEOPLE).name, stranger(rng), rng.choice(ANIMALS)))
+    asked = rng.choice(("Spell {}.", "How do you spell {}?", "Can you spell {}?", "Spell the word {}."))
+    talk.say(asked.format(word), "-".join(word.upper()) + ".", "spell", typos=False)

@@ -71,8 +71,8 @@ def tell(rng, slots: dict, plot: str | None = None, opening: str | None = None) 
 
 def _asked(rng):
     """(what the user asks for, slots, plot, opening): the request decides hero, item, friend, place or theme."""
-    kind = rng.choices(("hero", "hero and item", "two heroes", "item", "place", "theme", "person", "name", "new"),
-                       (20, 26, 12, 10, 6, 8, 6, 5, 7))[0]
+    kind = rng.choices(("hero", "hero and item", "two heroes", "item", "place", "theme", "person", "name", "new", "called", "trait"),
+                       (18, 26, 12, 10, 6, 8, 6, 5, 9, 7, 5))[0]
     hero, item, friend = rng.choice(ANIMALS + PEOPLE_HEROES), rng.choice(ITEMS), rng.choice(ANIMALS)
     if kind == "hero":
         return rng.choice((a(hero), a(hero), hero + "s" if hero[-1] not in "yshf" else a(hero))), cast(rng, hero), None, None
@@ -80,6 +80,12 @@ def _asked(rng):
         return f"{a(hero)} and {a(item)}", cast(rng, hero, item), None, None
     if kind == "two heroes" and friend != hero:
         return f"{a(hero)} and {a(friend)}", cast(rng, hero, friend=friend), None, None
+    if kind == "called":
+        name = stranger(rng)
+        return rng.choice((f"{a(hero)} called {name}", f"{a(hero)} named {name}", f"my {hero} {name}")), cast(rng, hero) | {"H": name}, None, None
+    if kind == "trait":
+        trait = rng.choice(TRAITS)
+        return f"{a(trait + ' ' + hero)}", cast(rng, hero) | {"trait": trait, "ahero": a(f"{trait} {hero}")}, None, None
     if kind == "place":
         place = rng.choice(list(PLACES))
         asked = rng.choice((f"{a(hero)} {PLACES[place][0]}", PLACES[place][1]))
@@ -107,7 +113,7 @@ def turn(talk) -> None:
     rng = talk.rng
     if rng.random() < 0.2:
         again = talk.last == "story" and rng.random() < 0.6
-        request = rng.choice(("Another one, please.", "Tell me another one.", "One more story, please.", "Another story!") if again else _PLAIN)
+        request = rng.choice(("Another one, please.", "Tell me another one.", "One more story, please.", "Another story!", "Another one!") if again else _PLAIN)
         talk.say(request, tell(rng, cast(rng)), "story")
         return
     while True:

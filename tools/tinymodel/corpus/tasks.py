@@ -6,7 +6,8 @@ Case: "messages" (or "raw" text to continue), and any of: "want" (all must be in
 
 import random
 
-from . import arithmetic, conversation, fact_inverse, fact_more, facts, intents, outside, raw, stories
+from . import (arithmetic, conversation, fact_inverse, fact_more, facts, intents, outside, raw, stories,
+               unseen)
 from .text import typing_noise
 
 
@@ -34,10 +35,12 @@ def build(seed: int = 1, scale: float = 1.0) -> dict[str, list[dict]]:
         "outside the world": outside.world_cases(rng, n(200)),
         "unknown people": outside.stranger_cases(rng, n(200)),
         "name memory": conversation.memory_cases(rng, n(200)),
+        "long conversation": conversation.long_cases(rng, n(60)),
         "stories on request": stories.held_out_cases(rng, n(100)),
         "plain text": raw.continuation_cases(rng, n(100)),
     }
     tasks["facts, hurried typing"] = [_noisy(rng, c) for c in tasks["facts"][:n(400)]]
+    tasks["free wording, by hand"] = unseen.cases()
     return tasks
 
 

@@ -86,6 +86,42 @@ def typing_noise(rng, text: str, typos: bool = True) -> str:
     return text or "?"
 
 
+# First words that keep their capital after an opener.
+_KEEP = {"I", "I'm", "WebGPU", "Loomvale", "Python"}
+
+
+def open_with(opener: str, question: str) -> str:
+    """Puts "Okay, " or "Nice! " before a question; after a comma the question goes on in lower case, names aside."""
+    first = question.split(" ")[0]
+    plain_word = first.rstrip("?.!,") in OPENING_WORDS and first not in _KEEP
+    if not opener.endswith((". ", "! ")) and plain_word:
+        question = question[0].lower() + question[1:]
+    return opener + question
+
+
+OPENING_WORDS = set(
+    "What What's Where Where's Who Who's Whose Which When Why How How's Is Are Am Do Does Did Can Could Will Would Should Tell "
+    "Please Describe Explain Name List Give Show Write Make Say Count Add Subtract Take Multiply Divide Double Calculate Compute "
+    "Solve Sum Remind Have Has Another One More There My The That This You Your Make Ask Let Draw Open Order Play Call Help It "
+    "Your Read In On And If Not Nothing Yes No Quick In People Repeat Spell".split()
+)
+
+_CONTRACTIONS = (
+    ("What is", "What's"), ("Who is", "Who's"), ("Where is", "Where's"), ("I am", "I'm"), ("do not", "don't"), ("cannot", "can't"),
+    ("It is", "It's"), ("I would", "I'd"), ("How is", "How's"), ("does not", "doesn't"), ("That is", "That's"),
+)
+
+
+def swap_contractions(text: str) -> str:
+    """Long forms become short ones, and short ones long."""
+    for long, short in _CONTRACTIONS:
+        if re.search(rf"\b{long}\b", text):
+            text = re.sub(rf"\b{long}\b", short, text)
+        elif short in text:
+            text = text.replace(short, long)
+    return text
+
+
 def normal(text: str) -> str:
     """Lower case without punctuation: two questions with the same normal form count as the same wording."""
     return tidy(re.sub(r"[^a-z0-9]+", " ", text.lower().replace("'", "")))
