@@ -34,7 +34,8 @@ Graph WithoutSkipNorms(const Graph& graph) {
 // Finds boundaries in a graph that has no fused skip norms.
 class BoundaryFinder {
  public:
-  BoundaryFinder(const Graph& graph, const DecoderIo& io) : graph_(graph), io_(io), flow_(graph) {}
+  BoundaryFinder(const Graph& graph, const DecoderIo& io)
+      : graph_(graph), io_(io), index_(graph), flow_(graph) {}
 
   // Values from which the residual stream may start: what embedding tables give, most plausible
   // first.
@@ -51,12 +52,13 @@ class BoundaryFinder {
   bool ComesFromTokens(std::string_view name, int steps) const;
   Result<std::vector<int>> EntryPositions() const;
   bool IsResidualJoin(size_t position) const;
-  size_t SkipCastsBack(size_t position, size_t floor) const;
+  size_t FirstOfCasts(size_t position, size_t floor) const;
   bool IsScaledByConstant(size_t position) const;
   int PositionOnChain(int value) const;
 
   const Graph& graph_;
   const DecoderIo& io_;
+  GraphIndex index_;
   ValueFlow flow_;
   std::vector<int> dominators_;
   std::vector<bool> hot_;   // depends on the source
@@ -160,15 +162,21 @@ bool BoundaryFinder::IsResidualJoin(size_t position) const {
   return false;
 }
 
-// Casts at the end of a stretch belong to what follows (a norm in float32): the narrow tensor is
-// the stream.
-size_t BoundaryFinder::SkipCastsBack(size_t position, size_t floor) const {
+// Casts and quantisation at the end of a stretch belong to what follows (a norm in float32, an int8
+// product): the stream is the first float value of such a run.
+size_t BoundaryFinder::FirstOfCasts(size_t position, size_t floor) const {
+  size_t first_float = position;
   while (position > floor) {
     const Node* node = ProducerNode(chain_[position]);
-    if (node == nullptr || (!node->Is("Cast") && !node->Is("Identity"))) break;
+    if (node == nullptr || !(node->Is("Cast") || node->Is("Identity") ||
+                             node->Is("QuantizeLinear") || node->Is("DequantizeLinear"))) {
+      break;
+    }
     --position;
+    if (ProducerNode(chain_[position]) == nullptr) break;  // a graph input: no part could give it
+    if (IsFloatType(InferType(graph_, index_, Name(chain_[position])))) first_float = position;
   }
-  return position;
+  return first_float;
 }
 
 bool BoundaryFinder::IsScaledByConstant(size_t position) const {
@@ -199,7 +207,7 @@ Result<std::vector<int>> BoundaryFinder::Find(int source) {
   int previous = -1;
   for (const int entry : entries) {
     const size_t position =
-        SkipCastsBack(static_cast<size_t>(entry), static_cast<size_t>(previous + 1));
+        FirstOfCasts(static_cast<size_t>(entry), static_cast<size_t>(previous + 1));
     boundaries.push_back(chain_[position]);
     previous = entry;
   }
@@ -234,6 +242,44 @@ void UnfuseAt(const std::vector<Boundary>& boundaries, Graph& graph) {
   graph.nodes = std::move(nodes);
 }
 
+// CastLike takes only a type from its second input; as Cast it no longer ties masks to the residual
+// stream.
+void ResolveCastLike(Graph& graph) {
+  const GraphIndex index(graph);
+  for (Node& node : graph.nodes) {
+    if (!node.Is("CastLike")) continue;
+    const ElementType type = InferType(graph, index, node.Input(1));
+    if (type == ElementType::kUndefined) continue;
+    node.op_type = "Cast";
+    node.attributes = {Attribute::Of("to", static_cast<int>(type))};
+    node.inputs.resize(1);
+  }
+}
+
+// A graph that takes embeddings as its input gets a node for the embedding layer, so that the first
+// cut has a producer.
+void NameEmbeddingInput(const std::string& tokens, Graph& graph) {
+  if (tokens != "inputs_embeds") return;
+  const std::string copy = "weft/embeddings";
+  for (Node& node : graph.nodes) {
+    std::replace(node.inputs.begin(), node.inputs.end(), tokens, copy);
+  }
+  Node identity;
+  identity.op_type = "Identity";
+  identity.name = copy;
+  identity.inputs = {tokens};
+  identity.outputs = {copy};
+  graph.nodes.insert(graph.nodes.begin(), std::move(identity));
+}
+
+Status RefuseMergedDecoder(const Graph& graph, const std::string& logits) {
+  const Node* node = GraphIndex(graph).ProducerNode(logits);
+  if (node == nullptr || !node->Is("If")) return OkStatus();
+  return Unsupported("The whole decoder lies inside the branches of " + node->Describe() +
+                     " (a merged decoder, one branch for the prompt and one for later tokens); "
+                     "weft needs the export with one graph for both.");
+}
+
 Status Describe(LayeredModel& layered) {
   const Graph& graph = layered.model.graph;
   const GraphIndex index(graph);
@@ -257,6 +303,9 @@ Result<LayeredModel> FindLayers(Model model) {
   FoldConstants(model.graph);
   StripModel(model, true);
   ASSIGN_OR_RETURN(layered.io, FindDecoderIo(model.graph));
+  TRY(RefuseMergedDecoder(model.graph, layered.io.logits));
+  ResolveCastLike(model.graph);
+  NameEmbeddingInput(layered.io.tokens, model.graph);
   const Graph plain = WithoutSkipNorms(model.graph);
   BoundaryFinder finder(plain, layered.io);
   std::optional<Error> first_error;
