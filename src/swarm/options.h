@@ -64,6 +64,8 @@ struct CoreOptions {
   uint64_t probe_bytes = 8 << 20;     // length of GET /probe that a joining worker times
   uint32_t worker_limit = 256;        // connections beyond that are refused
   uint32_t failure_limit = 3;         // failures in a row before a worker is put aside
+  uint32_t step_failure_limit =
+      8;  // failed steps of a request without a token before it is given up
   Timeouts timeouts;
 };
 

@@ -28,6 +28,7 @@ struct WorkerSnapshot {
   double speed_bytes_per_us = 0;  // CS_w
   bool computing = false;
   uint64_t tokens_computed = 0;
+  std::string problem;  // its last failure in a sentence, empty when all is well
 };
 
 struct StageSnapshot {

@@ -1,0 +1,43 @@
+// The handshake: Init, and the checks that turn a stranger's Connect into an Offer or a refusal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "swarm/options.h"
+#include "wire/control.pb.h"
+
+namespace weft::swarm {
+
+// What a worker said about itself, after validation.
+struct Offer {
+  std::string kind;  // "native" or "web"
+  std::string engine;
+  std::string name, device;
+  std::string device_id;  // the same device after a reload; may be empty
+  uint64_t memory_bytes = 0;
+  double weight_factor = 1;
+  double download_bytes_per_s = 0;  // > 0
+  double upload_bytes_per_s = 0;    // > 0: the download rate where the worker does not know
+  bool needs_onnx = false;
+  std::vector<uint32_t> cached_layers;
+};
+
+// Engines load weights as f32 at worst (q4: 4.5 bits a weight) and need at least half the file's
+// bytes at best.
+inline constexpr double kMinWeightFactor = 0.25, kMaxWeightFactor = 16;
+
+wire::pb::Init MakeInit(const CoreOptions& options);
+
+// kUnsupported: a version differs (the sentence names both and what to do). kPermissionDenied: join
+// token. kInvalidData: a field outside its range. Texts are made printable and cut to their limits,
+// not refused.
+Result<Offer> CheckConnect(const wire::pb::Connect& connect, const CoreOptions& options);
+
+// `text` as printable UTF-8 of at most `byte_limit` bytes: other bytes become '?', a cut never
+// splits a character.
+std::string PrintableText(std::string_view text, size_t byte_limit);
+
+}  // namespace weft::swarm

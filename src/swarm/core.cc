@@ -1,0 +1,356 @@
+#include "swarm/core.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "swarm/state.h"
+
+namespace weft::swarm {
+namespace {
+
+// Progress alone refreshes the picture this often at most.
+constexpr Duration kProgressInterval = Milliseconds(100);
+// Idle for so long before active workers are timed, so that a chat's pauses are left alone.
+constexpr Duration kIdleBeforeMeasuring = Seconds(2);
+// A worker that answered so many steps has made up for its failures.
+constexpr uint32_t kRedeemingSteps = 16;
+// A stage this much slower than predicted asks for another plan.
+constexpr double kSlowdownFactor = 1.5;
+constexpr double kSlowdownLeastUs = 2000;
+
+}  // namespace
+
+Core::State::State(CoreOptions core_options)
+    : options(std::move(core_options)),
+      costs(options),
+      probation(options),
+      sessions(options.session_count),
+      lifecycle(options, costs, roster, outbox),
+      planning(options, costs, roster, lifecycle, probation, outbox),
+      measuring(options, costs, roster, lifecycle, outbox),
+      pipeline(options, costs, roster, sessions, outbox),
+      health(options, roster, outbox),
+      requests(options, roster, sessions, outbox) {
+  CHECK(options.context_length >= 1 && options.session_count >= 1 && options.failure_limit >= 1);
+  CHECK(options.model.vocabulary >= 1 && options.model.hidden_columns >= 1);
+  CHECK(options.prefill_chunk_rows >= 1);
+}
+
+// ---- events ----
+
+void Core::State::On(const WorkerConnected& event) {
+  CHECK(roster.Find(event.worker) == nullptr, "a worker id was used twice");
+  if (roster.count() >= options.worker_limit) {
+    auto& refused = *outbox.Control(event.worker).mutable_refused();
+    refused.set_code(std::string(ErrorCodeName(ErrorCode::kUnavailable)));
+    refused.set_message("This swarm has " + std::to_string(roster.count()) +
+                        " connections already, its limit: try again later.");
+    outbox.Add(CloseWorker{event.worker, "too many connections"});
+    return;
+  }
+  Worker& worker = roster.Add(event.worker);
+  worker.id = event.worker;
+  worker.address = event.address;
+  worker.connected_at = worker.last_heard = now;
+  worker.last_step_at = Instant{INT64_MIN};
+  worker.cached = worker.requested = worker.loaded = LayerSet(costs.layer_count());
+  *outbox.Control(event.worker).mutable_init() = MakeInit(options);
+  outbox.NoteChange();
+}
+
+void Core::State::On(const WorkerControl& event) {
+  Worker* worker = roster.Find(event.worker);
+  if (!worker) return;  // already given up
+  worker->last_heard = now;
+  Status status = OnControl(*worker, event.message);
+  if (!status.ok()) Drop(event.worker, status.error().message());
+}
+
+void Core::State::On(const WorkerData& event) {
+  Worker* worker = roster.Find(event.worker);
+  if (!worker) return;
+  worker->last_heard = now;
+  Status status = OnResult(*worker, event.frame);
+  if (!status.ok()) Drop(event.worker, status.error().message());
+}
+
+void Core::State::On(const WorkerLost& event) {
+  if (roster.Find(event.worker)) Forget(event.worker, true);
+}
+
+void Core::State::On(const RequestSubmitted& event) {
+  requests.Submit(event.request);
+}
+
+void Core::State::On(const RequestCancelled& event) {
+  requests.Cancel(event.request, now);
+}
+
+void Core::State::On(const PlanFound& event) {
+  planning.OnFound(event, now);
+}
+
+void Core::State::On(const TimerFired&) {
+  for (const Casualty& casualty : health.Tick(now)) Drop(casualty.worker, casualty.reason);
+  for (auto& [id, worker] : roster)
+    if (measuring.IsOverdue(worker, now)) {
+      measuring.GiveUp(worker);
+      NoteFailure(worker, "It did not measure its speed in time.");
+    }
+  if (lifecycle.DownloadOverdue(now)) {
+    lifecycle.DropStaged(now);
+    planning.Want(now + options.timeouts.replan_interval);
+  }
+  if (probation.TakeReturn(now)) planning.Want(now);
+}
+
+void Core::State::Settle() {
+  if (sessions.active_count() > 0) last_busy = now;
+  planning.Settle(now);
+  const bool preparing = lifecycle.staged() || planning.under_way();
+  measuring.Settle(!preparing, lifecycle.active() && now - last_busy >= kIdleBeforeMeasuring, now);
+  const uint32_t epoch = lifecycle.active() ? lifecycle.active()->epoch : 0;
+  if (epoch != pipeline.epoch()) {
+    if (pipeline.epoch() != 0) requests.RestartSessions();
+    if (epoch != 0)
+      pipeline.Start(*lifecycle.active());
+    else
+      pipeline.Stop();
+  }
+  if (epoch == 0 || lifecycle.paused()) return;
+  requests.Admit();
+  pipeline.Pump(now);
+}
+
+std::optional<Instant> Core::State::next_timer() const {
+  std::optional<Instant> next;
+  const auto consider = [&next](std::optional<Instant> at) {
+    if (at && (!next || *at < *next)) next = at;
+  };
+  consider(health.next_timer());
+  consider(planning.next_timer());
+  consider(measuring.next_timer());
+  consider(lifecycle.next_timer());
+  consider(probation.next_return());
+  return next;
+}
+
+// ---- messages ----
+
+Status Core::State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) {
+  using Kind = wire::pb::WorkerMessage;
+  const auto kind = message.kind_case();
+  if (kind == Kind::kLeaving) {
+    outbox.Add(CloseWorker{worker.id, "it left"});
+    Forget(worker.id, false);
+    return OkStatus();
+  }
+  if ((kind == Kind::kConnect) == worker.ready)
+    return Error(ErrorCode::kInvalidData,
+                 worker.ready ? "Connect came twice." : "The first message was not Connect.");
+  switch (kind) {
+    case Kind::kConnect:
+      OnConnect(worker, message.connect());
+      return OkStatus();
+    case Kind::kDownloadProgress:
+      return OnDownloadProgress(worker, message.download_progress());
+    case Kind::kLayerDownloaded:
+      return OnLayerDownloaded(worker, message.layer_downloaded());
+    case Kind::kMeasured:
+      TRY(measuring.OnMeasured(worker, message.measured()));
+      planning.NoteRosterChange();
+      planning.Want(now);
+      return OkStatus();
+    case Kind::kPrepared:
+      return lifecycle.OnPrepared(worker, message.prepared(), now);
+    case Kind::kCommitted:
+      return lifecycle.OnCommitted(worker, message.committed(), now);
+    case Kind::kFailed:
+      return OnFailed(worker, message.failed());
+    case Kind::kStepFailed:
+      return OnStepFailed(worker, message.step_failed());
+    case Kind::kPong:
+      return health.OnPong(worker, message.pong(), now);
+    default:
+      return Error(ErrorCode::kInvalidData, "A control message of unknown kind came.");
+  }
+}
+
+void Core::State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
+  Result<Offer> offer = CheckConnect(connect, options);
+  if (!offer.ok()) {
+    auto& refused = *outbox.Control(worker.id).mutable_refused();
+    refused.set_code(std::string(ErrorCodeName(offer.error().code())));
+    refused.set_message(offer.error().message());
+    outbox.Add(CloseWorker{worker.id, offer.error().message()});
+    return Forget(worker.id, false);
+  }
+  worker.ready = true;
+  worker.offer = std::move(offer).value();
+  worker.probation_key = worker.offer.device_id.empty() ? worker.address + "/" + worker.offer.name
+                                                        : worker.offer.device_id;
+  worker.weight_factor = worker.offer.weight_factor;
+  worker.memory_limit = worker.offer.memory_bytes;
+  for (const uint32_t layer : worker.offer.cached_layers) worker.cached.Add(layer);
+  health.Ping(worker, now);
+  planning.NoteRosterChange();
+  planning.Want(now + options.timeouts.join_debounce);
+  outbox.NoteChange();
+}
+
+Status Core::State::OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgress& progress) {
+  if (progress.done_bytes() > progress.total_bytes() || progress.total_bytes() > (1ull << 50))
+    return Error(ErrorCode::kInvalidData,
+                 "DownloadProgress reports " + std::to_string(progress.done_bytes()) + " of " +
+                     std::to_string(progress.total_bytes()) +
+                     " bytes, expected at most the total and a total of at most 2^50.");
+  const bool advanced = progress.total_bytes() != worker.download_total_bytes ||
+                        progress.done_bytes() > worker.downloaded_bytes;
+  worker.downloaded_bytes = progress.done_bytes();
+  worker.download_total_bytes = progress.total_bytes();
+  // Slow but alive: a download that moves is not cut off.
+  if (advanced && worker.prepare == Asked::kWaiting)
+    worker.answer_deadline = std::max(worker.answer_deadline, now + options.timeouts.prepare_min);
+  outbox.NoteChange();
+  return OkStatus();
+}
+
+Status Core::State::OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownloaded& downloaded) {
+  if (downloaded.layer() >= costs.layer_count())
+    return Error(ErrorCode::kInvalidData,
+                 "LayerDownloaded names layer " + std::to_string(downloaded.layer()) +
+                     ", expected less than " + std::to_string(costs.layer_count()) + ".");
+  worker.requested.Remove(downloaded.layer());
+  worker.cached.Add(downloaded.layer());
+  lifecycle.OnDownload(now);
+  outbox.NoteChange();
+  return OkStatus();
+}
+
+Status Core::State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
+  const std::string problem = PrintableText(failed.message(), 500);
+  if (failed.epoch() == 0) {
+    measuring.OnFailed(worker);
+    worker.requested.Clear();
+  } else {
+    const SwarmPlan* staged = lifecycle.staged();
+    const PlanStage* stage =
+        staged && staged->epoch == failed.epoch() ? staged->StageOf(worker.id) : nullptr;
+    // What it could not hold is not asked of it again.
+    if (stage && failed.code() == ErrorCodeName(ErrorCode::kOutOfMemory))
+      worker.memory_limit =
+          std::min(worker.memory_limit,
+                   costs.MemoryBytes(worker.weight_factor, stage->first, stage->end) * 9 / 10);
+    TRY(lifecycle.OnFailed(worker, failed, now));
+  }
+  NoteFailure(worker, problem);
+  planning.Want(now);
+  return OkStatus();
+}
+
+Status Core::State::OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed) {
+  ASSIGN_OR_RETURN(const std::vector<wire::Run> runs, pipeline.OnStepFailed(worker, failed, now));
+  if (runs.empty()) return OkStatus();  // nobody waits for it any more
+  const std::string problem = PrintableText(failed.message(), 500);
+  const bool numbers_failed = failed.code() == ErrorCodeName(ErrorCode::kInvalidData);
+  for (const wire::Run& run : runs) {
+    Session& session = *sessions.Find(run.session);
+    const uint32_t failures = ++session.active->step_failures;
+    if (numbers_failed && runs.size() == 1) {
+      requests.Fail(session, Error(ErrorCode::kInvalidData, problem), now);
+    } else if (failures > options.step_failure_limit) {
+      requests.Fail(session,
+                    Error(ErrorCode::kUnavailable,
+                          "The request was given up after " + std::to_string(failures) +
+                              " failed steps without a token; the last one said: " + problem),
+                    now);
+    } else {
+      // Which of several runs failed is not said: each tries again by itself.
+      if (runs.size() > 1) session.alone = true;
+      session.Rewind(0);
+    }
+  }
+  if (!numbers_failed) NoteFailure(worker, problem);
+  return OkStatus();
+}
+
+Status Core::State::OnResult(Worker& worker, const Slice& frame) {
+  ASSIGN_OR_RETURN(const std::vector<StageOutput> outputs, pipeline.OnResult(worker, frame, now));
+  NoteSuccess(worker);
+  CheckSlowdown(worker);
+  for (const StageOutput& output : outputs) TRY(requests.OnOutput(output, now));
+  if (now - last_change >= kProgressInterval) {
+    last_change = now;
+    outbox.NoteChange();
+  }
+  return OkStatus();
+}
+
+// ---- consequences ----
+
+void Core::State::Drop(WorkerId id, const std::string& reason) {
+  outbox.Add(CloseWorker{id, reason});
+  Forget(id, true);
+}
+
+void Core::State::Forget(WorkerId id, bool blamed) {
+  const Worker& worker = *roster.Find(id);
+  // A device that goes while it has nothing to do has not failed.
+  const bool occupied = !worker.in_flight.empty() || worker.Busy();
+  if (blamed && worker.ready && occupied) probation.NoteFailure(worker.probation_key, now);
+  roster.Remove(id);
+  lifecycle.OnWorkerGone(id, now);
+  planning.OnWorkerGone(id, now);
+  outbox.NoteChange();
+}
+
+void Core::State::NoteFailure(Worker& worker, const std::string& problem) {
+  worker.problem = problem;
+  worker.successes = 0;
+  outbox.NoteChange();
+  if (!probation.NoteFailure(worker.probation_key, now)) return;
+  // Other connections of the same device are left alone until the next plan.
+  lifecycle.OnWorkerGone(worker.id, now);
+  planning.OnWorkerGone(worker.id, now);
+}
+
+void Core::State::NoteSuccess(Worker& worker) {
+  if (++worker.successes != kRedeemingSteps) return;
+  worker.problem.clear();
+  probation.NoteSuccess(worker.probation_key);
+}
+
+void Core::State::CheckSlowdown(Worker& worker) {
+  const SwarmPlan* active = lifecycle.active();
+  const PlanStage* stage = active ? active->StageOf(worker.id) : nullptr;
+  if (!stage || worker.times.stage_us.count() < 8) return;
+  const double reference_us = std::max(stage->predicted_us, worker.slow_reference_us);
+  const double median_us = *worker.times.stage_us.Median();
+  if (median_us < kSlowdownFactor * reference_us || median_us < reference_us + kSlowdownLeastUs)
+    return;
+  worker.slow_reference_us = median_us;
+  planning.Want(now);
+}
+
+// ---- Core ----
+
+Core::Core(CoreOptions options) : state_(std::make_unique<State>(std::move(options))) {}
+Core::~Core() = default;
+
+std::vector<Action> Core::Handle(const Event& event, Instant now) {
+  CHECK(now >= state_->now, "time went backwards");
+  state_->now = now;
+  std::visit([this](const auto& e) { state_->On(e); }, event);
+  state_->Settle();
+  return state_->outbox.Take();
+}
+
+std::optional<Instant> Core::next_timer() const {
+  return state_->next_timer();
+}
+
+Snapshot Core::snapshot(Instant now) const {
+  return state_->MakeSnapshot(now);
+}
+
+}  // namespace weft::swarm

@@ -1,0 +1,144 @@
+#include "swarm/costs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace weft::swarm {
+namespace {
+
+// C_i counts the keys and values that attention reads at this position: a chat of some hundred
+// tokens.
+constexpr uint32_t kNominalPosition = 512;
+// Working rows of f32 that an engine holds per row of a chunk: residual, normed, q, k, v, gate, up,
+// and spares.
+constexpr uint64_t kScratchRows = 12;
+
+struct Defaults {
+  double bytes_per_us, overhead_us, latency_us, session_init_us;
+};
+// Before anything is measured: a laptop's memory bandwidth for native code, a fifth of it in a
+// browser. The wrong guess only lasts until the first steps have been timed.
+constexpr Defaults kNativeDefaults = {5000, 100, 1000, 50'000};
+constexpr Defaults kWebDefaults = {1000, 3000, 4000, 300'000};
+constexpr Defaults kOnnxDefaults = {500, 3000, 4000, 1'000'000};  // builds a session for each stage
+
+const Defaults& DefaultsOf(const Worker& worker) {
+  if (worker.offer.needs_onnx) return kOnnxDefaults;
+  return worker.offer.kind == "native" ? kNativeDefaults : kWebDefaults;
+}
+
+}  // namespace
+
+Costs::Costs(const CoreOptions& options) {
+  const ModelInfo& model = options.model;
+  CHECK(model.layers.size() >= 2, "a model has at least an embedding and a head");
+  boundary_row_bytes_ =
+      model.hidden_columns * static_cast<uint64_t>(ElementBytes(model.boundary_dtype));
+  const uint64_t position = std::min(options.context_length / 2, kNominalPosition);
+  const uint64_t kv_positions = uint64_t{options.context_length} * options.session_count;
+  const uint64_t frame_bytes = wire::kHeaderBytes + wire::kRunBytes;
+  const size_t count = model.layers.size();
+  cost_prefix_.push_back(0);
+  for (size_t i = 0; i < count; ++i) {
+    const ModelLayer& layer = model.layers[i];
+    planner::LayerCost cost;
+    cost.compute_cost =
+        static_cast<double>(layer.read_bytes_per_token + layer.kv_bytes_per_position * position);
+    cost.weight_bytes = layer.weight_bytes;
+    cost.kv_bytes = layer.kv_bytes_per_position * kv_positions;
+    cost.scratch_bytes =
+        uint64_t{options.prefill_chunk_rows} * model.hidden_columns * sizeof(float) * kScratchRows;
+    if (i + 1 == count) cost.scratch_bytes += uint64_t{model.vocabulary} * sizeof(float);
+    cost.input_bytes = frame_bytes + (i == 0 ? sizeof(int32_t) : boundary_row_bytes_);
+    cost.output_bytes = frame_bytes + (i + 1 == count ? 12 : boundary_row_bytes_);
+    cost.tied_to = layer.tied_to;
+    cost.tied_bytes = layer.tied_bytes;
+    layers_.push_back(cost);
+    cost_prefix_.push_back(cost_prefix_.back() + cost.compute_cost);
+    download_bytes_.push_back(layer.download_bytes);
+  }
+}
+
+double Costs::Cost(uint32_t first, uint32_t end) const {
+  return cost_prefix_[end] - cost_prefix_[first];
+}
+
+uint64_t Costs::MissingBytes(const LayerSet& cached, uint32_t first, uint32_t end) const {
+  uint64_t bytes = 0;
+  for (uint32_t i = first; i < end; ++i)
+    if (!cached.Has(i)) bytes += download_bytes_[i];
+  return bytes;
+}
+
+uint64_t Costs::MemoryBytes(double weight_factor, uint32_t first, uint32_t end) const {
+  return planner::StageMemoryBytes(layers_, weight_factor, static_cast<int>(first),
+                                   static_cast<int>(end));
+}
+
+uint64_t Costs::MemoryBytes(double weight_factor, const LayerSet& held) const {
+  const auto ranges = held.Ranges();
+  if (ranges.empty()) return 0;
+  if (ranges.size() == 1) return MemoryBytes(weight_factor, ranges[0].first, ranges[0].second);
+  double weight_bytes = 0;
+  uint64_t kv_bytes = 0, scratch_bytes = 0;
+  for (uint32_t i = 0; i < layer_count(); ++i) {
+    if (!held.Has(i)) continue;
+    const planner::LayerCost& layer = layers_[i];
+    weight_bytes += static_cast<double>(layer.weight_bytes);
+    if (layer.tied_to >= 0 && held.Has(static_cast<size_t>(layer.tied_to)))
+      weight_bytes -= static_cast<double>(layer.tied_bytes);
+    kv_bytes += layer.kv_bytes;
+    scratch_bytes = std::max(scratch_bytes, layer.scratch_bytes);
+  }
+  return static_cast<uint64_t>(std::ceil(weight_bytes * weight_factor)) + kv_bytes + scratch_bytes;
+}
+
+double Costs::OverheadUs(const Worker& worker) const {
+  return worker.times.overhead_us.value_or(DefaultsOf(worker).overhead_us);
+}
+
+double Costs::Speed(const Worker& worker) const {
+  return worker.times.speed.Median().value_or(DefaultsOf(worker).bytes_per_us);
+}
+
+double Costs::LatencyUs(const Worker& worker) const {
+  return worker.times.latency_us.Median().value_or(DefaultsOf(worker).latency_us);
+}
+
+planner::WorkerMetrics Costs::Metrics(const Worker& worker) const {
+  planner::WorkerMetrics metrics;
+  metrics.name = worker.offer.name;
+  metrics.memory_bytes = worker.memory_limit;
+  metrics.weight_factor = worker.weight_factor;
+  metrics.session_overhead_us = OverheadUs(worker);
+  metrics.compute_speed = Speed(worker);
+  metrics.bandwidth_down = worker.offer.download_bytes_per_s * 1e-6;
+  metrics.bandwidth_up = worker.offer.upload_bytes_per_s * 1e-6;
+  metrics.latency_us = LatencyUs(worker);
+  metrics.session_init_us = DefaultsOf(worker).session_init_us;
+  metrics.cached_layers = worker.cached.bits();
+  return metrics;
+}
+
+double Costs::StepUs(const Worker& worker, uint32_t first, uint32_t end, uint32_t rows) const {
+  const planner::LayerCost& input = layers_[first];
+  const planner::LayerCost& output = layers_[end - 1];
+  const double compute_us = OverheadUs(worker) + rows * Cost(first, end) / Speed(worker);
+  const double down_us =
+      rows * static_cast<double>(input.input_bytes) / (worker.offer.download_bytes_per_s * 1e-6);
+  const double up_us =
+      rows * static_cast<double>(output.output_bytes) / (worker.offer.upload_bytes_per_s * 1e-6);
+  return compute_us + LatencyUs(worker) + down_us + up_us;
+}
+
+double Costs::SpeedSample(const Worker& worker, uint32_t first, uint32_t end,
+                          double compute_us) const {
+  // The overhead is an estimate: at least a tenth of the step counts as work, so that a sample
+  // stays finite.
+  const double work_us = std::max({compute_us - OverheadUs(worker), compute_us * 0.1, 0.5});
+  return std::max(Cost(first, end), 1.0) / work_us;
+}
+
+}  // namespace weft::swarm

@@ -1,0 +1,52 @@
+// From the model's numbers and a worker's measurements to what the planner reads, and the
+// predictions that deadlines are made of. No state besides the options.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/planner.h"
+#include "swarm/layer_set.h"
+#include "swarm/options.h"
+#include "swarm/worker.h"
+
+namespace weft::swarm {
+
+class Costs {
+ public:
+  explicit Costs(const CoreOptions& options);
+
+  const std::vector<planner::LayerCost>& layers() const { return layers_; }
+  uint32_t layer_count() const { return static_cast<uint32_t>(layers_.size()); }
+  // Sum of C over [first, end).
+  double Cost(uint32_t first, uint32_t end) const;
+  // Bytes to download for the layers of [first, end) that are not in `cached`.
+  uint64_t MissingBytes(const LayerSet& cached, uint32_t first, uint32_t end) const;
+
+  // Memory that these layers need on a worker: for one range the planner's StageMemoryBytes, for
+  // several the same formula over their union.
+  uint64_t MemoryBytes(double weight_factor, const LayerSet& held) const;
+  uint64_t MemoryBytes(double weight_factor, uint32_t first, uint32_t end) const;
+
+  // Defaults stand where nothing is measured yet.
+  planner::WorkerMetrics Metrics(const Worker& worker) const;
+  double OverheadUs(const Worker& worker) const;
+  double Speed(const Worker& worker) const;      // bytes per us
+  double LatencyUs(const Worker& worker) const;  // round trip
+
+  // Upper estimate of sending `rows` rows to the worker, computing [first, end) row by row, and the
+  // answer.
+  double StepUs(const Worker& worker, uint32_t first, uint32_t end, uint32_t rows) const;
+  // One sample of CS_w from a step of one row that took `compute_us`.
+  double SpeedSample(const Worker& worker, uint32_t first, uint32_t end, double compute_us) const;
+
+  uint64_t boundary_row_bytes() const { return boundary_row_bytes_; }
+
+ private:
+  std::vector<planner::LayerCost> layers_;
+  std::vector<double> cost_prefix_;
+  std::vector<uint64_t> download_bytes_;
+  uint64_t boundary_row_bytes_ = 0;
+};
+
+}  // namespace weft::swarm

@@ -1,0 +1,99 @@
+#include "swarm/health.h"
+
+#include <algorithm>
+
+namespace weft::swarm {
+namespace {
+
+constexpr Instant kNever{INT64_MAX};
+// A worker that computes may answer late; more open pings than this say nothing new.
+constexpr size_t kOpenPings = 16;
+
+std::string Seconds(Duration duration) {
+  return std::to_string((duration.us + 500'000) / 1'000'000) + " s";
+}
+
+}  // namespace
+
+Instant Health::SilentAt(const Worker& worker) const {
+  const Timeouts& timeouts = options_.timeouts;
+  return worker.last_heard + (worker.Busy() ? timeouts.silence_limit_busy : timeouts.silence_limit);
+}
+
+Instant Health::StepDueAt(const Worker& worker) const {
+  if (worker.in_flight.empty()) return kNever;
+  Instant due = worker.oldest_since + worker.in_flight.front().limit;
+  // Loading layers and measuring may hold up the thread that computes.
+  due = std::max(due, worker.prepare == Asked::kWaiting ? worker.answer_deadline : due);
+  if (worker.measure.phase == MeasureJob::Phase::kRunning)
+    due = std::max(due, worker.measure.deadline);
+  return due;
+}
+
+Instant Health::AnswerDueAt(const Worker& worker) const {
+  if (worker.prepare == Asked::kWaiting || worker.commit == Asked::kWaiting)
+    return worker.answer_deadline;
+  return kNever;
+}
+
+Instant Health::ConnectDueAt(const Worker& worker) const {
+  // The download probe comes before Connect: what a slow line of 100 KB/s takes is allowed for.
+  const Duration probe = Microseconds(static_cast<int64_t>(options_.probe_bytes) * 10);
+  return worker.ready ? kNever : worker.connected_at + options_.timeouts.connect_limit + probe;
+}
+
+void Health::Ping(Worker& worker, Instant now) {
+  worker.next_ping = now + options_.timeouts.ping_interval;
+  if (worker.pings.size() >= kOpenPings) return;
+  worker.pings.push_back({worker.next_nonce++, now});
+  outbox_.Control(worker.id).mutable_ping()->set_nonce(worker.pings.back().nonce);
+}
+
+Status Health::OnPong(Worker& worker, const wire::pb::Pong& pong, Instant now) {
+  const auto answered =
+      std::find_if(worker.pings.begin(), worker.pings.end(),
+                   [&](const SentPing& ping) { return ping.nonce == pong.nonce(); });
+  if (answered == worker.pings.end())
+    return Error(ErrorCode::kInvalidData,
+                 "Pong names " + std::to_string(pong.nonce()) + ", which no open ping has.");
+  // Under load a round trip measures the queue, not the link (dynamic-graph-partitioning 4.3.2).
+  const bool idle =
+      worker.in_flight.empty() && worker.last_step_at < answered->sent_at && !worker.Busy();
+  if (idle) worker.times.latency_us.Add(static_cast<double>((now - answered->sent_at).us));
+  worker.pings.erase(worker.pings.begin(), answered + 1);
+  return OkStatus();
+}
+
+std::vector<Casualty> Health::Tick(Instant now) {
+  std::vector<Casualty> casualties;
+  for (auto& [id, worker] : roster_) {
+    std::string reason;
+    if (now >= ConnectDueAt(worker))
+      reason = "It did not send Connect within " + Seconds(now - worker.connected_at) + ".";
+    else if (worker.ready && now >= SilentAt(worker))
+      reason = "Nothing was heard from it for " + Seconds(now - worker.last_heard) + ".";
+    else if (now >= StepDueAt(worker))
+      reason = "It did not answer a step within " + Seconds(now - worker.oldest_since) + ".";
+    else if (now >= AnswerDueAt(worker))
+      reason = worker.prepare == Asked::kWaiting ? "It did not prepare its layers in time."
+                                                 : "It did not commit its layers in time.";
+    if (!reason.empty()) {
+      casualties.push_back({id, std::move(reason)});
+    } else if (worker.ready && now >= worker.next_ping) {
+      Ping(worker, now);
+    }
+  }
+  return casualties;
+}
+
+std::optional<Instant> Health::next_timer() const {
+  Instant next = kNever;
+  for (const auto& [id, worker] : roster_) {
+    next = std::min({next, ConnectDueAt(worker), StepDueAt(worker), AnswerDueAt(worker)});
+    if (worker.ready) next = std::min({next, SilentAt(worker), worker.next_ping});
+  }
+  if (next == kNever) return std::nullopt;
+  return next;
+}
+
+}  // namespace weft::swarm

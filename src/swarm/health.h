@@ -1,0 +1,44 @@
+// Noticing that a worker is gone or stuck: heartbeats, silence, deadlines of steps and answers.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "swarm/measuring.h"
+#include "swarm/options.h"
+#include "swarm/outbox.h"
+#include "swarm/worker.h"
+
+namespace weft::swarm {
+
+struct Casualty {
+  WorkerId worker = 0;
+  std::string reason;
+};
+
+class Health {
+ public:
+  Health(const CoreOptions& options, Roster& roster, Outbox& outbox)
+      : options_(options), roster_(roster), outbox_(outbox) {}
+
+  // Sends pings that are due; returns workers that are to be given up, each with a sentence.
+  std::vector<Casualty> Tick(Instant now);
+  void Ping(Worker& worker, Instant now);
+  // An error: no such ping is out.
+  Status OnPong(Worker& worker, const wire::pb::Pong& pong, Instant now);
+  std::optional<Instant> next_timer() const;
+
+ private:
+  Instant SilentAt(const Worker& worker) const;
+  Instant StepDueAt(const Worker& worker) const;  // Instant{INT64_MAX}: nothing is due
+  Instant AnswerDueAt(const Worker& worker) const;
+  Instant ConnectDueAt(const Worker& worker) const;
+
+  const CoreOptions& options_;
+  Roster& roster_;
+  Outbox& outbox_;
+};
+
+}  // namespace weft::swarm

@@ -1,0 +1,286 @@
+#include "swarm/lifecycle.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace weft::swarm {
+namespace {
+
+// Loading from disk into memory, on top of the download.
+constexpr double kLoadBytesPerUs = 100;
+
+Error Illegal(std::string message) {
+  return Error(ErrorCode::kInvalidData, std::move(message));
+}
+
+// Prepared and Committed carry the epoch they answer: the latest request, once, or an older one
+// that a newer replaced.
+Status CheckAnswer(std::string_view name, uint32_t epoch, uint32_t asked_epoch, Asked asked) {
+  if (epoch == 0 || epoch > asked_epoch)
+    return Illegal(std::string(name) + " names epoch " + std::to_string(epoch) +
+                   ", but the last one asked for was " + std::to_string(asked_epoch) + ".");
+  if (epoch == asked_epoch && asked == Asked::kAnswered)
+    return Illegal(std::string(name) + " for epoch " + std::to_string(epoch) + " came twice.");
+  return OkStatus();
+}
+
+}  // namespace
+
+bool Lifecycle::FitsBeside(const Worker& worker, const PlanStage& stage) const {
+  LayerSet both = worker.loaded;
+  both.AddRange(stage.first, stage.end);
+  return costs_.MemoryBytes(worker.weight_factor, both) <= worker.memory_limit;
+}
+
+bool Lifecycle::AllFitBeside() const {
+  return std::all_of(
+      staged_->stages.begin(), staged_->stages.end(),
+      [this](const PlanStage& stage) { return FitsBeside(*roster_.Find(stage.worker), stage); });
+}
+
+void Lifecycle::Stage(SwarmPlan plan, Instant now) {
+  CHECK(!plan.stages.empty());
+  if (staged_) DropStaged(now);
+  plan.epoch = 0;
+  staged_ = std::move(plan);
+  outbox_.NoteChange();
+  if (!active_ || AllFitBeside()) return BeginPreparing(now);
+  // The active plan has to go before this one can be loaded: fetch first what is missing.
+  phase_ = Phase::kDownloading;
+  Duration longest = options_.timeouts.prepare_min;
+  for (const PlanStage& stage : staged_->stages) {
+    Worker& worker = *roster_.Find(stage.worker);
+    const double seconds =
+        static_cast<double>(costs_.MissingBytes(worker.cached, stage.first, stage.end)) /
+        worker.offer.download_bytes_per_s * options_.timeouts.prepare_factor;
+    longest =
+        std::max(longest, Microseconds(static_cast<int64_t>(std::min(seconds, 86400.0) * 1e6)));
+    Download(worker, stage.first, stage.end);
+  }
+  download_deadline_ = now + longest;
+  OnDownload(now);
+}
+
+void Lifecycle::OnDownload(Instant now) {
+  if (!staged_ || phase_ != Phase::kDownloading) return;
+  for (const PlanStage& stage : staged_->stages)
+    if (!roster_.Find(stage.worker)->cached.HasAll(stage.first, stage.end)) return;
+  BeginPreparing(now);
+}
+
+void Lifecycle::BeginPreparing(Instant now) {
+  if (active_ && !AllFitBeside()) active_.reset();
+  phase_ = Phase::kPreparing;
+  staged_->epoch = next_epoch_++;
+  // What neither plan runs makes room first.
+  for (auto& [id, worker] : roster_)
+    if (worker.ready && !IsUsed(id) && worker.measure.phase != MeasureJob::Phase::kRunning)
+      KeepOnly(worker, LayerSet(costs_.layer_count()));
+  for (size_t i = 0; i < staged_->stages.size(); ++i) {
+    const PlanStage& stage = staged_->stages[i];
+    Worker& worker = *roster_.Find(stage.worker);
+    if (!FitsBeside(worker, stage)) {
+      LayerSet keep = worker.loaded;
+      keep.IntersectRange(stage.first, stage.end);
+      KeepOnly(worker, keep);
+    }
+    const double missing =
+        static_cast<double>(costs_.MissingBytes(worker.cached, stage.first, stage.end));
+    double weights = 0;
+    for (uint32_t layer = stage.first; layer < stage.end; ++layer)
+      weights += static_cast<double>(costs_.layers()[layer].weight_bytes);
+    const double us =
+        missing / (worker.offer.download_bytes_per_s * 1e-6) + weights / kLoadBytesPerUs;
+    const Duration limit = Microseconds(
+        static_cast<int64_t>(std::min(us * options_.timeouts.prepare_factor, 86400e6)));
+    worker.answer_deadline = now + std::max(options_.timeouts.prepare_min, limit);
+    worker.prepare_epoch = staged_->epoch;
+    worker.prepare = Asked::kWaiting;
+    worker.commit = Asked::kNo;
+    worker.loaded.AddRange(stage.first, stage.end);
+    for (uint32_t layer = stage.first; layer < stage.end; ++layer)
+      if (!worker.cached.Has(layer)) worker.requested.Add(layer);
+    auto& prepare = *outbox_.Control(worker.id).mutable_prepare_stage();
+    prepare.set_epoch(staged_->epoch);
+    prepare.set_stage(static_cast<uint32_t>(i));
+    prepare.mutable_layers()->set_first(stage.first);
+    prepare.mutable_layers()->set_end(stage.end);
+  }
+}
+
+Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared, Instant now) {
+  TRY(CheckAnswer("Prepared", prepared.epoch(), worker.prepare_epoch, worker.prepare));
+  const double factor = prepared.weight_factor();
+  if (!(factor >= kMinWeightFactor && factor <= kMaxWeightFactor))
+    return Illegal("Prepared gives the weight factor " + std::to_string(factor) +
+                   ", expected 0.25 to 16.");
+  if (prepared.used_bytes() > (1ull << 50))
+    return Illegal("Prepared reports " + std::to_string(prepared.used_bytes()) +
+                   " bytes in use, expected at most 2^50.");
+  if (prepared.epoch() != worker.prepare_epoch || worker.prepare != Asked::kWaiting)
+    return OkStatus();
+  worker.prepare = Asked::kAnswered;
+  worker.weight_factor = factor;
+  worker.reported_bytes = prepared.used_bytes();
+  outbox_.NoteChange();
+  if (!staged_ || staged_->epoch != prepared.epoch()) return OkStatus();
+  PlanStage* stage = staged_->StageOf(worker.id);
+  CHECK(stage != nullptr);
+  stage->prepared = true;
+  for (uint32_t layer = stage->first; layer < stage->end; ++layer) {
+    worker.cached.Add(layer);
+    worker.requested.Remove(layer);
+  }
+  if (std::all_of(staged_->stages.begin(), staged_->stages.end(),
+                  [](const PlanStage& s) { return s.prepared; }))
+    BeginCommitting(now);
+  return OkStatus();
+}
+
+void Lifecycle::BeginCommitting(Instant now) {
+  phase_ = Phase::kCommitting;
+  for (const PlanStage& stage : staged_->stages) {
+    Worker& worker = *roster_.Find(stage.worker);
+    worker.commit_epoch = staged_->epoch;
+    worker.commit = Asked::kWaiting;
+    worker.answer_deadline = now + options_.timeouts.commit_limit;
+    outbox_.Control(worker.id).mutable_commit_stage()->set_epoch(staged_->epoch);
+  }
+}
+
+Status Lifecycle::OnCommitted(Worker& worker, const wire::pb::Committed& committed, Instant now) {
+  TRY(CheckAnswer("Committed", committed.epoch(), worker.commit_epoch, worker.commit));
+  if (committed.epoch() != worker.commit_epoch || worker.commit != Asked::kWaiting)
+    return OkStatus();
+  worker.commit = Asked::kAnswered;
+  if (!staged_ || staged_->epoch != committed.epoch()) return OkStatus();
+  PlanStage* stage = staged_->StageOf(worker.id);
+  CHECK(stage != nullptr);
+  stage->committed = true;
+  if (std::all_of(staged_->stages.begin(), staged_->stages.end(),
+                  [](const PlanStage& s) { return s.committed; }))
+    Swap(now);
+  return OkStatus();
+}
+
+void Lifecycle::Swap(Instant now) {
+  active_ = std::move(staged_);
+  staged_.reset();
+  last_swap_ = now;
+  for (const PlanStage& stage : active_->stages) {
+    Worker& worker = *roster_.Find(stage.worker);
+    worker.times.compute_us.Clear();
+    worker.times.stage_us.Clear();
+  }
+  for (auto& [id, worker] : roster_) Retire(worker);
+  outbox_.NoteChange();
+}
+
+void Lifecycle::Retire(Worker& worker) {
+  if (!worker.ready) return;
+  LayerSet keep(costs_.layer_count());
+  for (const auto* plan : {&active_, &staged_})
+    if (*plan)
+      if (const PlanStage* stage = (*plan)->StageOf(worker.id))
+        keep.AddRange(stage->first, stage->end);
+  if (worker.measure.phase == MeasureJob::Phase::kRunning)
+    keep.AddRange(worker.measure.first, worker.measure.end);
+  KeepOnly(worker, keep);
+}
+
+void Lifecycle::KeepOnly(Worker& worker, const LayerSet& keep) {
+  LayerSet kept = worker.loaded;
+  for (uint32_t layer = 0; layer < kept.layer_count(); ++layer)
+    if (!keep.Has(layer)) kept.Remove(layer);
+  if (kept == worker.loaded) return;
+  worker.loaded = kept;
+  auto& message = outbox_.Control(worker.id);
+  if (kept.empty()) {
+    message.mutable_release();
+    return;
+  }
+  auto& retire = *message.mutable_retire();
+  for (const auto& [first, end] : kept.Ranges()) {
+    auto& range = *retire.add_keep();
+    range.set_first(first);
+    range.set_end(end);
+  }
+}
+
+Status Lifecycle::OnFailed(Worker& worker, const wire::pb::Failed& failed, Instant now) {
+  if (failed.epoch() > std::max(worker.prepare_epoch, worker.commit_epoch))
+    return Illegal("Failed names epoch " + std::to_string(failed.epoch()) +
+                   ", but the last one asked for was " + std::to_string(worker.prepare_epoch) +
+                   ".");
+  if (failed.epoch() != worker.prepare_epoch || worker.prepare == Asked::kWithdrawn ||
+      worker.commit == Asked::kWithdrawn)
+    return OkStatus();  // replaced since
+  if (worker.prepare != Asked::kWaiting && worker.commit != Asked::kWaiting)
+    return Illegal("Failed names epoch " + std::to_string(failed.epoch()) +
+                   ", which was answered before.");
+  (worker.prepare == Asked::kWaiting ? worker.prepare : worker.commit) = Asked::kAnswered;
+  if (!staged_ || staged_->epoch != failed.epoch()) return OkStatus();
+  DropStaged(now);
+  Retire(worker);  // what it managed to load is not said
+  return OkStatus();
+}
+
+void Lifecycle::DropStaged(Instant now) {
+  if (!staged_) return;
+  const bool committing = phase_ == Phase::kCommitting;
+  for (const PlanStage& stage : staged_->stages)
+    if (Worker* worker = roster_.Find(stage.worker)) {
+      if (worker->prepare == Asked::kWaiting) worker->prepare = Asked::kWithdrawn;
+      if (worker->commit == Asked::kWaiting) worker->commit = Asked::kWithdrawn;
+    }
+  staged_.reset();
+  outbox_.NoteChange();
+  if (!committing || !active_) return;
+  // A worker runs steps of the last epoch it committed only, and some have committed the dropped
+  // one: the active stages get a new epoch, which costs one round trip.
+  SwarmPlan again = *active_;
+  for (PlanStage& stage : again.stages) stage.prepared = stage.committed = false;
+  Stage(std::move(again), now);
+}
+
+bool Lifecycle::OnWorkerGone(WorkerId worker, Instant now) {
+  bool lost = false;
+  if (active_ && active_->StageOf(worker)) {
+    active_.reset();
+    lost = true;
+  }
+  if (staged_ && staged_->StageOf(worker)) {
+    DropStaged(now);
+    lost = true;
+  } else if (staged_ && !active_ && phase_ == Phase::kDownloading) {
+    BeginPreparing(now);
+  }
+  if (lost) outbox_.NoteChange();
+  return lost;
+}
+
+bool Lifecycle::IsUsed(WorkerId worker) const {
+  return (active_ && active_->StageOf(worker)) || (staged_ && staged_->StageOf(worker));
+}
+
+void Lifecycle::Download(Worker& worker, uint32_t first, uint32_t end) {
+  wire::pb::DownloadLayers* message = nullptr;
+  for (uint32_t layer = first; layer < end; ++layer) {
+    if (worker.cached.Has(layer) || worker.requested.Has(layer)) continue;
+    if (!message) message = outbox_.Control(worker.id).mutable_download_layers();
+    message->add_layers(layer);
+    worker.requested.Add(layer);
+  }
+}
+
+bool Lifecycle::DownloadOverdue(Instant now) const {
+  return staged_ && phase_ == Phase::kDownloading && now >= download_deadline_;
+}
+
+std::optional<Instant> Lifecycle::next_timer() const {
+  if (staged_ && phase_ == Phase::kDownloading) return download_deadline_;
+  return std::nullopt;
+}
+
+}  // namespace weft::swarm

@@ -1,0 +1,126 @@
+#include "swarm/measuring.h"
+
+#include <algorithm>
+
+namespace weft::swarm {
+
+// The longest run of transformer layers that the worker runs (when it is in a plan) or has cached,
+// else the first ones; cut to kMeasureLayers and to what fits beside what is loaded. nullopt: not
+// even two layers.
+std::optional<MeasureRanges> Measuring::PickRanges(const Worker& worker) const {
+  const uint32_t layers_end = costs_.layer_count() - 1;  // the head
+  uint32_t first = 1, count = 0;
+  const bool used = lifecycle_.IsUsed(worker.id);
+  const LayerSet& at_hand = used ? worker.loaded : worker.cached;
+  for (const auto& [range_first, range_end] : at_hand.Ranges()) {
+    const uint32_t begin = std::max(range_first, 1u), end = std::min(range_end, layers_end);
+    if (end > begin && end - begin > count) {
+      first = begin;
+      count = end - begin;
+    }
+  }
+  if (count < 2 && !used) {
+    first = 1;
+    count = layers_end - 1;
+  }
+  for (count = std::min(count, kMeasureLayers); count >= 2; --count) {
+    LayerSet held = worker.loaded;
+    held.AddRange(first, first + count);
+    if (costs_.MemoryBytes(worker.weight_factor, held) <= worker.memory_limit)
+      return RangesOf(first, count);
+  }
+  return std::nullopt;
+}
+
+void Measuring::Settle(bool calm, bool idle, Instant now) {
+  for (auto& [id, worker] : roster_) {
+    if (!worker.ready) continue;
+    if (worker.measure.phase == MeasureJob::Phase::kDownloading) {
+      if (lifecycle_.IsUsed(id))
+        worker.measure.phase = MeasureJob::Phase::kNone;
+      else if (worker.cached.HasAll(worker.measure.first, worker.measure.end))
+        Ask(worker, now);
+      continue;
+    }
+    if (!calm || worker.measure.phase != MeasureJob::Phase::kNone || worker.measure_tried ||
+        worker.times.overhead_us)
+      continue;
+    // An ONNX worker would have to build sessions beside those that it serves with.
+    if (lifecycle_.IsUsed(id) && (!idle || worker.offer.needs_onnx || !worker.in_flight.empty()))
+      continue;
+    const auto ranges = PickRanges(worker);
+    if (ranges)
+      Start(worker, *ranges, now);
+    else
+      worker.measure_tried = true;
+  }
+}
+
+void Measuring::Start(Worker& worker, const MeasureRanges& ranges, Instant now) {
+  const double download_us =
+      static_cast<double>(costs_.MissingBytes(worker.cached, ranges.first, ranges.end)) /
+      (worker.offer.download_bytes_per_s * 1e-6) * options_.timeouts.prepare_factor;
+  worker.measure = {MeasureJob::Phase::kDownloading, ranges.first, ranges.middle, ranges.end,
+                    now + options_.timeouts.prepare_min +
+                        Microseconds(static_cast<int64_t>(std::min(download_us, 86400e6)))};
+  if (worker.cached.HasAll(ranges.first, ranges.end))
+    Ask(worker, now);
+  else
+    lifecycle_.Download(worker, ranges.first, ranges.end);
+  outbox_.NoteChange();
+}
+
+void Measuring::Ask(Worker& worker, Instant now) {
+  MeasureJob& job = worker.measure;
+  job.phase = MeasureJob::Phase::kRunning;
+  job.deadline = now + options_.timeouts.measure_limit;
+  worker.measure_tried = true;
+  worker.loaded.AddRange(job.first, job.end);
+  auto& message = *outbox_.Control(worker.id).mutable_measure_speed();
+  message.set_runs(kMeasureRuns);
+  for (const uint32_t end : {job.middle, job.end}) {
+    auto& range = *message.add_ranges();
+    range.set_first(job.first);
+    range.set_end(end);
+  }
+}
+
+Status Measuring::OnMeasured(Worker& worker, const wire::pb::Measured& measured) {
+  const MeasureJob job = worker.measure;
+  if (job.phase != MeasureJob::Phase::kRunning)
+    return Error(ErrorCode::kInvalidData, "Measured came though no measurement was asked for.");
+  ASSIGN_OR_RETURN(const Speed speed, SpeedFromMeasured(measured, {job.first, job.middle, job.end},
+                                                        costs_.Cost(job.first, job.end)));
+  worker.times.overhead_us = speed.overhead_us;
+  worker.times.speed.Add(speed.ops_per_us);
+  GiveUp(worker);
+  return OkStatus();
+}
+
+bool Measuring::OnFailed(Worker& worker) {
+  if (worker.measure.phase == MeasureJob::Phase::kNone) return false;
+  GiveUp(worker);
+  return true;
+}
+
+bool Measuring::IsOverdue(const Worker& worker, Instant now) const {
+  return worker.measure.phase != MeasureJob::Phase::kNone && now >= worker.measure.deadline;
+}
+
+void Measuring::GiveUp(Worker& worker) {
+  worker.measure.phase = MeasureJob::Phase::kNone;
+  worker.measure_tried = true;
+  lifecycle_.Retire(worker);
+  outbox_.NoteChange();
+}
+
+std::optional<Instant> Measuring::next_timer() const {
+  std::optional<Instant> next;
+  for (const auto& [id, worker] : roster_)
+    if (worker.measure.phase != MeasureJob::Phase::kNone &&
+        (!next || worker.measure.deadline < *next))
+      next = worker.measure.deadline;
+  return next;
+}
+
+}  // namespace weft::swarm

@@ -1,0 +1,43 @@
+// Times workers that have nothing better to do (dynamic-graph-partitioning 4.3.2): downloads some
+// transformer layers to them, then asks for seven runs of two ranges. Never in the way of a first
+// plan.
+#pragma once
+
+#include <optional>
+
+#include "swarm/lifecycle.h"
+#include "swarm/measurement.h"
+
+namespace weft::swarm {
+
+class Measuring {
+ public:
+  Measuring(const CoreOptions& options, const Costs& costs, Roster& roster, Lifecycle& lifecycle,
+            Outbox& outbox)
+      : options_(options), costs_(costs), roster_(roster), lifecycle_(lifecycle), outbox_(outbox) {}
+
+  // Starts what may start. `calm`: the swarm serves, or cannot serve for now, and no plan is on its
+  // way; `idle`: besides, no request is active.
+  void Settle(bool calm, bool idle, Instant now);
+  // An error: nothing was asked, or the answer is malformed.
+  Status OnMeasured(Worker& worker, const wire::pb::Measured& measured);
+  // Failed with epoch 0 ends a measurement under way; false: none was.
+  bool OnFailed(Worker& worker);
+  // The measurement has taken too long.
+  bool IsOverdue(const Worker& worker, Instant now) const;
+  void GiveUp(Worker& worker);
+  std::optional<Instant> next_timer() const;
+
+ private:
+  std::optional<MeasureRanges> PickRanges(const Worker& worker) const;
+  void Start(Worker& worker, const MeasureRanges& ranges, Instant now);
+  void Ask(Worker& worker, Instant now);
+
+  const CoreOptions& options_;
+  const Costs& costs_;
+  Roster& roster_;
+  Lifecycle& lifecycle_;
+  Outbox& outbox_;
+};
+
+}  // namespace weft::swarm

@@ -1,0 +1,34 @@
+// Collects the actions of one Core::Handle call, in order.
+#pragma once
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "swarm/events.h"
+
+namespace weft::swarm {
+
+class Outbox {
+ public:
+  // A control message to fill in; valid until the next call on this outbox.
+  wire::pb::ServerMessage& Control(WorkerId worker) {
+    actions_.push_back(SendControl{worker, {}});
+    return std::get<SendControl>(actions_.back()).message;
+  }
+  void Add(Action action) { actions_.push_back(std::move(action)); }
+
+  // The picture of the swarm has changed: one SwarmChanged ends this call's actions.
+  void NoteChange() { changed_ = true; }
+
+  std::vector<Action> Take() {
+    if (std::exchange(changed_, false)) actions_.push_back(SwarmChanged{});
+    return std::exchange(actions_, {});
+  }
+
+ private:
+  std::vector<Action> actions_;
+  bool changed_ = false;
+};
+
+}  // namespace weft::swarm

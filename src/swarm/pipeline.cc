@@ -1,0 +1,292 @@
+#include "swarm/pipeline.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace weft::swarm {
+namespace {
+
+// One step computes while the next already lies in the worker's socket.
+constexpr size_t kFramesInFlight = 2;
+// Rows that may pile up in front of a stage before the stages in front of it are fed no more, in
+// chunks.
+constexpr uint32_t kQueuedChunks = 4;
+// A frame must not keep a link busy for longer: nothing behind it may look dead.
+constexpr double kChunkUs = 100'000;
+constexpr uint64_t kLogitFrameBytes = 4 << 20;
+constexpr size_t kRunsPerFrame = 64;
+
+Error Unexpected(std::string message) {
+  return Error(ErrorCode::kInvalidData, std::move(message));
+}
+
+}  // namespace
+
+Pipeline::Pipeline(const CoreOptions& options, const Costs& costs, Roster& roster,
+                   SessionTable& sessions, Outbox& outbox)
+    : options_(options), costs_(costs), roster_(roster), sessions_(sessions), outbox_(outbox) {}
+
+void Pipeline::Start(const SwarmPlan& plan) {
+  CHECK(plan.epoch != 0 && !plan.stages.empty());
+  stages_.clear();
+  for (const PlanStage& stage : plan.stages)
+    stages_.push_back({stage.worker, stage.first, stage.end, {}, 0});
+  epoch_ = plan.epoch;
+  chunk_rows_ = ChunkRows();
+}
+
+void Pipeline::Stop() {
+  stages_.clear();
+  epoch_ = 0;
+}
+
+// The largest chunk whose hidden rows pass the slowest link of the plan in kChunkUs.
+uint32_t Pipeline::ChunkRows() const {
+  double rows = std::min<double>(options_.prefill_chunk_rows, 65535);
+  const double row_bytes = static_cast<double>(costs_.boundary_row_bytes());
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    const Worker* worker = roster_.Find(stages_[i].worker);
+    CHECK(worker != nullptr);
+    if (i > 0)
+      rows = std::min(rows, kChunkUs * 1e-6 * worker->offer.download_bytes_per_s / row_bytes);
+    if (i + 1 < stages_.size())
+      rows = std::min(rows, kChunkUs * 1e-6 * worker->offer.upload_bytes_per_s / row_bytes);
+  }
+  return std::max(1u, static_cast<uint32_t>(rows));
+}
+
+bool Pipeline::IsLive(const wire::Run& run) const {
+  const Session* session = sessions_.Find(run.session);
+  return session && session->active && session->generation == run.generation;
+}
+
+// An engine that builds ONNX sessions computes one of ours at a time.
+size_t Pipeline::RunLimit(const Worker& worker) const {
+  return worker.offer.needs_onnx ? 1 : kRunsPerFrame;
+}
+
+void Pipeline::Pump(Instant now) {
+  // From the back, so that what the front sends never finds a stage filled by rows that could have
+  // moved on.
+  for (size_t i = stages_.size(); i-- > 0;) SendWaiting(i, now);
+}
+
+void Pipeline::SendWaiting(size_t stage_index, Instant now) {
+  Stage& stage = stages_[stage_index];
+  Worker* worker = roster_.Find(stage.worker);
+  CHECK(worker != nullptr);
+  while (worker->in_flight.size() < kFramesInFlight) {
+    Batch batch;
+    if (stage_index == 0)
+      TakeFromSessions(batch, RunLimit(*worker));
+    else
+      TakeFromQueue(stage, batch, RunLimit(*worker));
+    if (batch.runs.empty()) return;
+    Send(stage_index, *worker, std::move(batch), now);
+  }
+}
+
+void Pipeline::TakeFromSessions(Batch& batch, size_t run_limit) {
+  const auto& sessions = sessions_.sessions();
+  const bool feed =
+      stages_.size() < 2 || stages_[1].queued_rows < uint64_t{kQueuedChunks} * chunk_rows_;
+  // Fair turns: begin behind the session that was served last; single rows before chunks.
+  size_t start = 0;
+  while (start < sessions.size() && sessions[start]->id <= rotation_) ++start;
+  for (const bool decoding : {true, false}) {
+    if (!decoding && !feed) return;
+    for (size_t i = 0; i < sessions.size(); ++i) {
+      Session& session = *sessions[(start + i) % sessions.size()];
+      const uint32_t waiting = session.WaitingRows();
+      if (waiting == 0 || (waiting == 1) != decoding) continue;
+      if (batch.runs.size() >= run_limit || batch.rows >= chunk_rows_) return;
+      if (session.alone && !batch.runs.empty()) continue;
+      wire::Run run;
+      run.session = session.id;
+      run.generation = session.generation;
+      run.first_position = session.scheduled;
+      uint32_t limit = chunk_rows_ - batch.rows;
+      if (session.active->request.want_logits)
+        limit = std::min<uint64_t>(
+            limit,
+            std::max<uint64_t>(1, kLogitFrameBytes / (uint64_t{options_.model.vocabulary} * 4)));
+      run.count = static_cast<uint16_t>(session.RunLimit(session.scheduled, limit));
+      const size_t at = batch.token_ids.size();
+      batch.token_ids.resize(at + run.count * sizeof(int32_t));
+      std::memcpy(&batch.token_ids[at], &session.tokens[session.scheduled],
+                  run.count * sizeof(int32_t));
+      session.scheduled += run.count;
+      batch.rows += run.count;
+      batch.runs.push_back(run);
+      rotation_ = session.id;
+      if (session.alone) return;
+    }
+  }
+}
+
+void Pipeline::TakeFromQueue(Stage& stage, Batch& batch, size_t run_limit) {
+  for (size_t i = 0; i < stage.queue.size() && batch.runs.size() < run_limit;) {
+    Waiting& waiting = stage.queue[i];
+    const auto drop = [&] {
+      stage.queued_rows -= waiting.run.count;
+      stage.queue.erase(stage.queue.begin() + static_cast<std::ptrdiff_t>(i));
+    };
+    if (!IsLive(waiting.run)) {
+      drop();
+      continue;
+    }
+    const uint32_t session = waiting.run.session;
+    const bool taken = std::any_of(batch.runs.begin(), batch.runs.end(),
+                                   [&](const wire::Run& run) { return run.session == session; });
+    const bool alone = sessions_.Find(session)->alone;
+    if (taken || (!batch.runs.empty() && (alone || batch.rows + waiting.run.count > chunk_rows_))) {
+      // Later rows of a session must not overtake this one: `taken` holds them back too, and a
+      // chunk that does not fit ends the batch.
+      if (!taken) return;
+      ++i;
+      continue;
+    }
+    batch.rows += waiting.run.count;
+    batch.runs.push_back(waiting.run);
+    batch.payloads.push_back(std::move(waiting.payload));
+    drop();
+    if (alone) return;
+  }
+}
+
+void Pipeline::Send(size_t stage_index, Worker& worker, Batch batch, Instant now) {
+  const Stage& stage = stages_[stage_index];
+  const bool last = stage_index + 1 == stages_.size();
+  bool hidden = false;
+  for (wire::Run& run : batch.runs) {
+    run.candidate_count = 0;
+    run.output = wire::OutputKind::kHidden;
+    if (!last) {
+      hidden = true;
+      continue;
+    }
+    const Session& session = *sessions_.Find(run.session);
+    run.output = session.FinalOutput(run.first_position, run.count);
+    if (run.output == wire::OutputKind::kCandidates)
+      run.candidate_count = session.active->candidate_count;
+  }
+  wire::FrameHeader header;
+  header.type = wire::FrameType::kStep;
+  header.sequence = next_sequence_++;
+  header.epoch = epoch_;
+  header.stage = static_cast<uint16_t>(stage_index);
+  header.rows = batch.rows;
+  header.columns = stage_index == 0 ? 1 : options_.model.hidden_columns;
+  header.dtype = stage_index == 0 ? DType::kI32 : options_.model.boundary_dtype;
+
+  SendData data{worker.id, {}};
+  size_t payload_bytes = batch.token_ids.size();
+  for (const Slice& payload : batch.payloads) payload_bytes += payload.byte_count();
+  std::vector<uint8_t> head = wire::EncodeFrameHead(header, batch.runs, payload_bytes);
+  traffic_.bytes_sent += head.size() + payload_bytes;
+  head.insert(head.end(), batch.token_ids.begin(), batch.token_ids.end());
+  data.pieces.reserve(1 + batch.payloads.size());
+  data.pieces.emplace_back(std::move(head));
+  for (Slice& payload : batch.payloads) data.pieces.push_back(std::move(payload));
+  outbox_.Add(std::move(data));
+
+  SentFrame sent;
+  sent.sequence = header.sequence;
+  sent.epoch = epoch_;
+  sent.stage = header.stage;
+  sent.rows = batch.rows;
+  sent.runs = std::move(batch.runs);
+  sent.columns = hidden ? options_.model.hidden_columns : 0;
+  sent.sent_at = now;
+  sent.alone = worker.in_flight.empty();
+  const Timeouts& timeouts = options_.timeouts;
+  const Duration least =
+      worker.answered_epoch == epoch_ ? timeouts.step_deadline_min : timeouts.step_deadline_first;
+  const double predicted_us = costs_.StepUs(worker, stage.first, stage.end, sent.rows);
+  sent.limit = std::max(least, Microseconds(static_cast<int64_t>(
+                                   std::min(predicted_us * timeouts.step_deadline_factor, 3.6e9))));
+  if (worker.in_flight.empty()) worker.oldest_since = now;
+  worker.last_step_at = now;
+  worker.in_flight.push_back(std::move(sent));
+}
+
+void Pipeline::PopOldest(Worker& worker, Instant now) {
+  worker.answered_epoch = worker.in_flight.front().epoch;
+  worker.in_flight.pop_front();
+  worker.oldest_since = now;
+  worker.last_step_at = now;
+}
+
+// Only steps of one row that met an idle worker are samples: longer ones are not what the
+// prediction is about.
+void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
+                           Instant now) {
+  if (sent.epoch != epoch_ || sent.rows != 1 || !sent.alone || header.compute_us == 0) return;
+  const Stage& stage = stages_[sent.stage];
+  const double compute_us = header.compute_us;
+  worker.times.compute_us.Add(compute_us);
+  worker.times.stage_us.Add(static_cast<double>((now - sent.sent_at).us));
+  worker.times.speed.Add(costs_.SpeedSample(worker, stage.first, stage.end, compute_us));
+}
+
+Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice message, Instant now) {
+  traffic_.bytes_received += message.byte_count();
+  ASSIGN_OR_RETURN(const wire::Frame frame, wire::DecodeFrame(std::move(message)));
+  if (worker.in_flight.empty()) return Unexpected("A data frame came though no step is under way.");
+  const SentFrame& expected = worker.in_flight.front();
+  TRY(wire::CheckFrame(frame, {wire::FrameType::kResult, expected.sequence, expected.epoch,
+                               expected.stage, expected.runs, expected.columns,
+                               options_.model.boundary_dtype, options_.model.vocabulary}));
+  const SentFrame sent = std::move(worker.in_flight.front());
+  RecordTimes(worker, sent, frame.header, now);
+  PopOldest(worker, now);
+  worker.tokens_computed += sent.rows;
+  std::vector<StageOutput> outputs;
+  if (sent.epoch != epoch_) return outputs;
+  const bool last = sent.stage + 1u == stages_.size();
+  size_t at = 0;
+  for (const wire::Run& run : frame.runs) {
+    const size_t byte_count = wire::ResultPayloadBytes(
+        {&run, 1}, sent.columns, options_.model.boundary_dtype, options_.model.vocabulary);
+    Slice payload = frame.payload.Sub(at, byte_count);
+    at += byte_count;
+    if (!IsLive(run)) continue;
+    if (last) {
+      outputs.push_back({run, std::move(payload)});
+    } else {
+      Stage& next = stages_[sent.stage + 1u];
+      next.queue.push_back({run, std::move(payload)});
+      next.queued_rows += run.count;
+    }
+  }
+  return outputs;
+}
+
+Result<std::vector<wire::Run>> Pipeline::OnStepFailed(Worker& worker,
+                                                      const wire::pb::StepFailed& failed,
+                                                      Instant now) {
+  if (worker.in_flight.empty()) return Unexpected("StepFailed came though no step is under way.");
+  const SentFrame& oldest = worker.in_flight.front();
+  if (failed.sequence() != oldest.sequence || failed.epoch() != oldest.epoch ||
+      failed.stage() != oldest.stage)
+    return Unexpected(
+        "StepFailed names step " + std::to_string(failed.sequence()) + " of epoch " +
+        std::to_string(failed.epoch()) + " and stage " + std::to_string(failed.stage()) +
+        ", expected step " + std::to_string(oldest.sequence) + " of epoch " +
+        std::to_string(oldest.epoch) + " and stage " + std::to_string(oldest.stage) + ".");
+  std::vector<wire::Run> live;
+  if (oldest.epoch == epoch_)
+    std::copy_if(oldest.runs.begin(), oldest.runs.end(), std::back_inserter(live),
+                 [this](const wire::Run& run) { return IsLive(run); });
+  PopOldest(worker, now);
+  return live;
+}
+
+uint64_t Pipeline::waiting_rows() const {
+  uint64_t rows = 0;
+  for (const Stage& stage : stages_) rows += stage.queued_rows;
+  return rows;
+}
+
+}  // namespace weft::swarm

@@ -1,0 +1,105 @@
+// Moves rows through the stages of the active plan: composes step frames from what waits at a
+// stage, checks answers, hands them on. Knows nothing of how a plan comes about nor of what is done
+// with the last stage's outputs.
+//
+// Rows of several sessions that wait at the same stage share a frame; nothing ever waits for
+// company. Answers that belong to a generation or epoch that is over are recognised by their run
+// and dropped.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "swarm/costs.h"
+#include "swarm/options.h"
+#include "swarm/outbox.h"
+#include "swarm/plan_state.h"
+#include "swarm/session.h"
+#include "swarm/worker.h"
+
+namespace weft::swarm {
+
+// What the last stage gave for one run of a session that still wants it.
+struct StageOutput {
+  wire::Run run;
+  Slice payload;
+};
+
+struct TrafficCounts {
+  uint64_t bytes_sent = 0, bytes_received = 0;  // whole data frames
+};
+
+class Pipeline {
+ public:
+  // Keeps references; all outlive the pipeline.
+  Pipeline(const CoreOptions& options, const Costs& costs, Roster& roster, SessionTable& sessions,
+           Outbox& outbox);
+
+  // From now on frames go along these stages. Whatever waited for the old ones is dropped; the
+  // caller restarts the sessions.
+  void Start(const SwarmPlan& plan);
+  void Stop();
+  uint32_t epoch() const { return epoch_; }  // 0: stopped
+
+  // Sends what may be sent.
+  void Pump(Instant now);
+
+  // The answer to the worker's oldest step. Outputs of the last stage come back, other rows move on
+  // to the next stage. An error means the frame is none that was expected: the worker cannot be
+  // trusted any more.
+  Result<std::vector<StageOutput>> OnResult(Worker& worker, Slice message, Instant now);
+  // Likewise for a step that failed; the runs of it that are still wanted.
+  Result<std::vector<wire::Run>> OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed,
+                                              Instant now);
+
+  const TrafficCounts& traffic() const { return traffic_; }
+  uint32_t chunk_rows() const { return chunk_rows_; }
+  // Rows that wait at stages behind the first, of all sessions.
+  uint64_t waiting_rows() const;
+
+ private:
+  struct Waiting {
+    wire::Run run;  // its output is filled in when it is sent
+    Slice payload;  // hidden rows
+  };
+  struct Stage {
+    WorkerId worker = 0;
+    uint32_t first = 0, end = 0;
+    std::deque<Waiting> queue;  // empty at the first stage: its rows come from the sessions
+    uint64_t queued_rows = 0;
+  };
+  struct Batch {
+    std::vector<wire::Run> runs;
+    std::vector<Slice> payloads;
+    std::vector<uint8_t> token_ids;
+    uint32_t rows = 0;
+  };
+
+  uint32_t ChunkRows() const;
+  bool IsLive(const wire::Run& run) const;
+  size_t RunLimit(const Worker& worker) const;
+  void TakeFromSessions(Batch& batch, size_t run_limit);
+  void TakeFromQueue(Stage& stage, Batch& batch, size_t run_limit);
+  void Send(size_t stage_index, Worker& worker, Batch batch, Instant now);
+  void SendWaiting(size_t stage_index, Instant now);
+  void PopOldest(Worker& worker, Instant now);
+  void RecordTimes(Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
+                   Instant now);
+
+  const CoreOptions& options_;
+  const Costs& costs_;
+  Roster& roster_;
+  SessionTable& sessions_;
+  Outbox& outbox_;
+  uint32_t epoch_ = 0;
+  std::vector<Stage> stages_;
+  uint32_t chunk_rows_ = 1;
+  uint32_t next_sequence_ = 1;
+  uint32_t rotation_ = 0;  // id of the session that was served last at the first stage
+  TrafficCounts traffic_;
+};
+
+}  // namespace weft::swarm

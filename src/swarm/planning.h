@@ -1,0 +1,74 @@
+// When to look for a plan and what to do with what was found
+// (dynamic-graph-partitioning 4.4.1, 5.2.4, 5.2.5). One job at a time; an answer that counts on a
+// worker that has gone is ignored.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "swarm/lifecycle.h"
+#include "swarm/probation.h"
+
+namespace weft::swarm {
+
+class Planning {
+ public:
+  // Keeps references; all outlive it.
+  Planning(const CoreOptions& options, const Costs& costs, Roster& roster, Lifecycle& lifecycle,
+           const Probation& probation, Outbox& outbox);
+
+  // A plan is wanted at `at` or before.
+  void Want(Instant at);
+  // Another standby than the last one may be better.
+  void NoteRosterChange() { standby_wanted_ = true; }
+  void OnWorkerGone(WorkerId worker, Instant now);
+  void OnFound(const PlanFound& found, Instant now);
+  // Starts a job if one is due. Called after every event.
+  void Settle(Instant now);
+  std::optional<Instant> next_timer() const;
+
+  bool under_way() const { return job_.has_value() || want_at_.has_value(); }
+  // Of the last search that found no plan: why, in a sentence for people, and what is missing.
+  // Empty after success.
+  const std::string& problem() const { return problem_; }
+  uint64_t missing_memory_bytes() const { return missing_memory_bytes_; }
+  // Layers of the last partial plan.
+  uint32_t covered_end() const { return covered_end_; }
+  bool IsStandby(WorkerId worker) const;
+
+ private:
+  struct Job {
+    WorkId work = 0;
+    bool standby = false;
+    std::vector<WorkerId> workers;  // by the planner's index
+  };
+
+  bool IsEligible(const Worker& worker, Instant now) const;
+  planner::PlanContext Context(Instant now) const;
+  void StartJob(Instant now, bool standby);
+  void Consider(const planner::Plan& plan, const std::vector<WorkerId>& workers, Instant now);
+  // The plan's costs as they are now; nullopt when it is no longer possible.
+  std::optional<planner::Plan> Evaluate(const SwarmPlan& plan, Instant now) const;
+  void OnNothingFound(const planner::PlanOutcome& outcome, const std::vector<WorkerId>& workers);
+  bool IsBlocked() const;
+
+  const CoreOptions& options_;
+  const Costs& costs_;
+  Roster& roster_;
+  Lifecycle& lifecycle_;
+  const Probation& probation_;
+  Outbox& outbox_;
+  std::optional<Job> job_;
+  WorkId next_work_ = 1;
+  std::optional<Instant> want_at_;
+  Instant last_search_;
+  bool standby_wanted_ = false;
+  std::vector<WorkerId> standby_workers_;
+  std::string problem_;
+  uint64_t missing_memory_bytes_ = 0;
+  uint32_t covered_end_ = 0;
+};
+
+}  // namespace weft::swarm

@@ -1,0 +1,52 @@
+#include "swarm/probation.h"
+
+#include <algorithm>
+
+namespace weft::swarm {
+namespace {
+constexpr size_t kRecordLimit = 256;
+}
+
+bool Probation::NoteFailure(const std::string& device, Instant now) {
+  Record& record = records_[device];
+  record.last_failure = now;
+  const bool aside = ++record.failures >= options_.failure_limit;
+  if (aside) {
+    const int doublings = static_cast<int>(std::min(record.times_aside++, 20u));
+    const Duration wait = std::min(options_.timeouts.aside_max,
+                                   options_.timeouts.aside_first * (int64_t{1} << doublings));
+    record.aside_until = now + wait;
+    record.returns = true;
+    record.failures = 0;
+  }
+  if (records_.size() > kRecordLimit)
+    records_.erase(
+        std::min_element(records_.begin(), records_.end(), [](const auto& a, const auto& b) {
+          return a.second.last_failure < b.second.last_failure;
+        }));
+  return aside;
+}
+
+bool Probation::IsAside(const std::string& device, Instant now) const {
+  const auto found = records_.find(device);
+  return found != records_.end() && now < found->second.aside_until;
+}
+
+std::optional<Instant> Probation::next_return() const {
+  std::optional<Instant> next;
+  for (const auto& [device, record] : records_)
+    if (record.returns && (!next || record.aside_until < *next)) next = record.aside_until;
+  return next;
+}
+
+bool Probation::TakeReturn(Instant now) {
+  bool taken = false;
+  for (auto& [device, record] : records_) {
+    if (!record.returns || record.aside_until > now) continue;
+    record.returns = false;
+    taken = true;
+  }
+  return taken;
+}
+
+}  // namespace weft::swarm

@@ -1,0 +1,44 @@
+// Memory of devices that failed: after a number of failures in a row a device is left out of plans
+// for a while, longer each time, also when it reconnects. Bounded: the devices that failed longest
+// ago are forgotten.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "swarm/options.h"
+
+namespace weft::swarm {
+
+class Probation {
+ public:
+  explicit Probation(const CoreOptions& options) : options_(options) {}
+
+  // Returns true when the device is put aside by this failure.
+  bool NoteFailure(const std::string& device, Instant now);
+  // It has worked well for a while.
+  void NoteSuccess(const std::string& device) { records_.erase(device); }
+
+  bool IsAside(const std::string& device, Instant now) const;
+  // When the next device that was put aside may be used again.
+  std::optional<Instant> next_return() const;
+  // True once for each such moment that has come.
+  bool TakeReturn(Instant now);
+  size_t record_count() const { return records_.size(); }
+
+ private:
+  struct Record {
+    uint32_t failures = 0;
+    uint32_t times_aside = 0;
+    Instant aside_until{INT64_MIN};
+    bool returns = false;  // aside_until has not been taken yet
+    Instant last_failure;
+  };
+  const CoreOptions& options_;
+  std::map<std::string, Record> records_;
+};
+
+}  // namespace weft::swarm

@@ -1,0 +1,268 @@
+#include "swarm/requests.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "text/sampler.h"
+
+namespace weft::swarm {
+namespace {
+
+constexpr uint32_t kMaxCandidates = 256;
+constexpr uint32_t kMaxTopLogprobs = 20;
+
+// Candidates to ask of the last stage; 0: its best token is enough.
+uint16_t CandidateCount(const Request& request, const CoreOptions& options) {
+  if (request.sampling.IsGreedy() && !request.sampling.ChangesLogits() && !request.want_logprobs &&
+      request.top_logprobs == 0)
+    return 0;
+  const uint32_t wanted = std::max(options.candidate_count, request.top_logprobs);
+  return static_cast<uint16_t>(
+      std::min({std::max(wanted, 1u), kMaxCandidates, options.model.vocabulary}));
+}
+
+Error Invalid(std::string message) {
+  return Error(ErrorCode::kInvalidArgument, std::move(message));
+}
+
+// The k best of a row of logits, as a stage would give them.
+Result<wire::CandidatesResult> CandidatesOf(std::span<const float> logits, size_t k) {
+  std::vector<int32_t> ids(logits.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    ids[i] = static_cast<int32_t>(i);
+    if (!std::isfinite(logits[i]))
+      return Error(ErrorCode::kInvalidData, "A row of logits holds a value that is not finite.");
+  }
+  k = std::min(k, ids.size());
+  std::partial_sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(k), ids.end(),
+                    [&](int32_t a, int32_t b) {
+                      const float x = logits[static_cast<size_t>(a)];
+                      const float y = logits[static_cast<size_t>(b)];
+                      return x != y ? x > y : a < b;
+                    });
+  wire::CandidatesResult result;
+  for (size_t i = 0; i < k; ++i)
+    result.candidates.push_back({ids[i], logits[static_cast<size_t>(ids[i])]});
+  double sum = 0;
+  for (const float logit : logits)
+    sum += std::exp(static_cast<double>(logit - result.candidates[0].logit));
+  result.logsumexp = result.candidates[0].logit + static_cast<float>(std::log(sum));
+  return result;
+}
+
+}  // namespace
+
+Status Requests::Check(const Request& request) const {
+  if (request.prompt_ids.empty())
+    return Invalid("The prompt is empty, expected at least one token.");
+  if (request.prompt_ids.size() > options_.context_length)
+    return Invalid("The prompt has " + std::to_string(request.prompt_ids.size()) +
+                   " tokens, more than the context of " + std::to_string(options_.context_length) +
+                   ": shorten the conversation or start weft with a larger --context.");
+  for (const int32_t id : request.prompt_ids)
+    if (id < 0 || static_cast<uint32_t>(id) >= options_.model.vocabulary)
+      return Invalid("The prompt holds token " + std::to_string(id) + ", expected 0 to " +
+                     std::to_string(options_.model.vocabulary - 1) + ".");
+  if (request.max_tokens == 0 && !request.want_logits)
+    return Invalid("max_tokens is 0, expected at least 1.");
+  if (request.top_logprobs > kMaxTopLogprobs)
+    return Invalid("top_logprobs is " + std::to_string(request.top_logprobs) +
+                   ", expected at most 20.");
+  TRY(ValidateSampling(request.sampling));
+  if (waiting_.size() >= options_.queue_limit)
+    return Error(ErrorCode::kUnavailable, "The queue is full: " + std::to_string(waiting_.size()) +
+                                              " requests are waiting already. Try again later.");
+  return OkStatus();
+}
+
+void Requests::Submit(Request request) {
+  ActiveRequest active;
+  active.prompt_tokens = static_cast<uint32_t>(request.prompt_ids.size());
+  Status status = Check(request);
+  active.request = std::move(request);
+  if (!status.ok()) return Finish(active, FinishReason::kError, std::move(status).error());
+  // The last token needs no place in the context: its keys and values are never computed.
+  const uint32_t room = options_.context_length - active.prompt_tokens + 1;
+  active.max_tokens = std::min(active.request.max_tokens, room);
+  active.candidate_count = CandidateCount(active.request, options_);
+  waiting_.push_back(std::move(active));
+  outbox_.NoteChange();
+}
+
+void Requests::Admit() {
+  while (!waiting_.empty() && sessions_.active_count() < options_.session_count) {
+    std::vector<uint32_t> released;
+    sessions_.Admit(std::move(waiting_.front()), released);
+    waiting_.pop_front();
+    InvalidateSessions(released);
+    outbox_.NoteChange();
+  }
+}
+
+void Requests::Cancel(RequestId id, Instant now) {
+  const auto waiting = std::find_if(waiting_.begin(), waiting_.end(),
+                                    [id](const auto& active) { return active.request.id == id; });
+  if (waiting != waiting_.end()) {
+    Finish(*waiting, FinishReason::kCancelled, std::nullopt);
+    waiting_.erase(waiting);
+    return;
+  }
+  if (Session* session = sessions_.FindRequest(id))
+    EndSession(*session, FinishReason::kCancelled, std::nullopt, now);
+}
+
+void Requests::Fail(Session& session, Error error, Instant now) {
+  EndSession(session, FinishReason::kError, std::move(error), now);
+}
+
+void Requests::Finish(const ActiveRequest& active, FinishReason reason,
+                      std::optional<Error> error) {
+  if (reason == FinishReason::kError)
+    ++counts_.failed;
+  else if (reason != FinishReason::kCancelled)
+    ++counts_.completed;
+  outbox_.Add(FinishRequest{active.request.id, reason, std::move(error), active.prompt_tokens,
+                            active.cached_prompt_tokens, active.generated_tokens});
+  outbox_.NoteChange();
+}
+
+void Requests::EndSession(Session& session, FinishReason reason, std::optional<Error> error,
+                          Instant now) {
+  Finish(*session.active, reason, std::move(error));
+  // A failed session's state is not worth trusting, one without positions not worth keeping.
+  if (reason == FinishReason::kError || session.completed == 0) {
+    const uint32_t id = session.id;
+    sessions_.Remove(id);
+    InvalidateSessions({id});
+  } else {
+    sessions_.MakeIdle(session, now);
+  }
+}
+
+void Requests::InvalidateSessions(const std::vector<uint32_t>& ids) {
+  if (ids.empty()) return;
+  for (const auto& [id, worker] : roster_) {
+    if (!worker.ready || worker.loaded.empty()) continue;
+    auto& message = *outbox_.Control(id).mutable_invalidate_sessions();
+    for (const uint32_t session : ids) message.add_sessions(session);
+  }
+}
+
+void Requests::RestartSessions() {
+  std::vector<uint32_t> released;
+  sessions_.Restart(released);
+  InvalidateSessions(released);
+}
+
+Status Requests::OnOutput(const StageOutput& output, Instant now) {
+  Session* session = sessions_.Find(output.run.session);
+  CHECK(session && session->active && session->generation == output.run.generation);
+  session->completed = output.run.first_position + output.run.count;
+  switch (output.run.output) {
+    case wire::OutputKind::kNone:
+      return OkStatus();
+    case wire::OutputKind::kArgmax:
+      return OnArgmax(*session, output.payload.bytes(), now);
+    case wire::OutputKind::kCandidates: {
+      ASSIGN_OR_RETURN(const wire::CandidatesResult result,
+                       wire::DecodeCandidates(output.payload.bytes(), output.run.candidate_count,
+                                              options_.model.vocabulary));
+      return OnCandidates(*session, result, now);
+    }
+    case wire::OutputKind::kLogits:
+      return OnLogits(*session, output, now);
+    case wire::OutputKind::kHidden:
+      break;
+  }
+  CHECK(false, "the last stage never gives hidden rows");
+}
+
+Status Requests::OnArgmax(Session& session, ByteSpan payload, Instant now) {
+  ASSIGN_OR_RETURN(const wire::ArgmaxResult result,
+                   wire::DecodeArgmax(payload, options_.model.vocabulary));
+  EmitToken token;
+  token.token_id = result.token_id;
+  token.margin = result.margin;
+  Emit(session, std::move(token), now);
+  return OkStatus();
+}
+
+Status Requests::OnCandidates(Session& session, const wire::CandidatesResult& result, Instant now) {
+  ActiveRequest& active = *session.active;
+  const Request& request = active.request;
+  std::vector<SampleCandidate> candidates;
+  candidates.reserve(result.candidates.size());
+  for (const wire::CandidateResult& candidate : result.candidates)
+    candidates.push_back({candidate.token_id, candidate.logit});
+  // Without a seed the request's number is one: a replay after a loss must draw the same token.
+  const SampledToken sampled =
+      Sample(request.sampling, candidates, result.logsumexp, session.tokens,
+             request.sampling.seed.value_or(request.id), session.tokens.size());
+  const uint32_t most = std::min(kMaxCandidates, options_.model.vocabulary);
+  if (sampled.in_tail && result.candidates.size() < most) {
+    // The draw fell beyond what the stage gave: run the last row again and ask for more from now
+    // on.
+    active.candidate_count = static_cast<uint16_t>(most);
+    session.Rewind(static_cast<uint32_t>(session.tokens.size()) - 1);
+    return OkStatus();
+  }
+  EmitToken token;
+  token.token_id = sampled.token_id;
+  if (request.want_logprobs) token.logprob = sampled.logprob;
+  if (candidates.size() > 1) token.margin = candidates[0].logit - candidates[1].logit;
+  const size_t top = std::min<size_t>(request.top_logprobs, candidates.size());
+  for (size_t i = 0; i < top; ++i)
+    token.top.push_back({candidates[i].token_id, candidates[i].logit - result.logsumexp});
+  Emit(session, std::move(token), now);
+  return OkStatus();
+}
+
+Status Requests::OnLogits(Session& session, const StageOutput& output, Instant now) {
+  ActiveRequest& active = *session.active;
+  const uint32_t first = output.run.first_position, end = first + output.run.count;
+  const size_t row_bytes = size_t{options_.model.vocabulary} * sizeof(float);
+  const uint32_t fresh = std::max(first, active.logits_emitted);
+  // Rows that the client has already (the context was recomputed) are not sent twice.
+  if (fresh < end) {
+    outbox_.Add(
+        EmitLogits{active.request.id, fresh, end - fresh,
+                   output.payload.Sub((fresh - first) * row_bytes, (end - fresh) * row_bytes)});
+    active.logits_emitted = end;
+  }
+  if (end != session.tokens.size()) return OkStatus();
+  if (active.max_tokens == 0) {
+    EndSession(session, FinishReason::kLength, std::nullopt, now);
+    return OkStatus();
+  }
+  std::vector<float> row(options_.model.vocabulary);
+  std::memcpy(row.data(), output.payload.bytes().data() + (output.run.count - 1u) * row_bytes,
+              row_bytes);
+  ASSIGN_OR_RETURN(const wire::CandidatesResult result,
+                   CandidatesOf(row, std::max<size_t>(active.candidate_count, 2)));
+  if (active.candidate_count > 0) return OnCandidates(session, result, now);
+  EmitToken token;
+  token.token_id = result.candidates[0].token_id;
+  if (result.candidates.size() > 1)
+    token.margin = result.candidates[0].logit - result.candidates[1].logit;
+  Emit(session, std::move(token), now);
+  return OkStatus();
+}
+
+void Requests::Emit(Session& session, EmitToken token, Instant now) {
+  ActiveRequest& active = *session.active;
+  const std::vector<int32_t>& stops = active.request.stop_ids;
+  if (std::find(stops.begin(), stops.end(), token.token_id) != stops.end())
+    return EndSession(session, FinishReason::kStop, std::nullopt, now);
+  token.request = active.request.id;
+  active.step_failures = 0;
+  ++active.generated_tokens;
+  ++counts_.generated_tokens;
+  rate_.Add(now);
+  session.tokens.push_back(token.token_id);
+  outbox_.Add(std::move(token));
+  if (active.generated_tokens >= active.max_tokens)
+    EndSession(session, FinishReason::kLength, std::nullopt, now);
+}
+
+}  // namespace weft::swarm

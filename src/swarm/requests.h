@@ -1,0 +1,66 @@
+// Requests from acceptance to their one terminal event: the queue, admission into sessions, tokens
+// out of the last stage's outputs, cancelling, failing.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "base/result.h"
+#include "swarm/options.h"
+#include "swarm/outbox.h"
+#include "swarm/pipeline.h"
+#include "swarm/session.h"
+#include "swarm/token_rate.h"
+#include "swarm/worker.h"
+
+namespace weft::swarm {
+
+struct RequestCounts {
+  uint64_t completed = 0, failed = 0, generated_tokens = 0;
+};
+
+class Requests {
+ public:
+  // Keeps references; all outlive it.
+  Requests(const CoreOptions& options, Roster& roster, SessionTable& sessions, Outbox& outbox)
+      : options_(options), roster_(roster), sessions_(sessions), outbox_(outbox) {}
+
+  // Queues the request, or ends it at once with a clear error.
+  void Submit(Request request);
+  // Ends a waiting or running request as cancelled; unknown or finished ids are ignored.
+  void Cancel(RequestId id, Instant now);
+  // Gives sessions to waiting requests, first come first served.
+  void Admit();
+  // An output of the last stage. An error: its payload is malformed, the worker that sent it cannot
+  // be trusted.
+  Status OnOutput(const StageOutput& output, Instant now);
+  void Fail(Session& session, Error error, Instant now);
+
+  // All stages have lost their keys and values: every session starts again.
+  void RestartSessions();
+
+  uint32_t waiting_count() const { return static_cast<uint32_t>(waiting_.size()); }
+  const RequestCounts& counts() const { return counts_; }
+  double TokensPerSecond(Instant now) const { return rate_.PerSecond(now); }
+
+ private:
+  Status Check(const Request& request) const;
+  void Finish(const ActiveRequest& active, FinishReason reason, std::optional<Error> error);
+  void EndSession(Session& session, FinishReason reason, std::optional<Error> error, Instant now);
+  void InvalidateSessions(const std::vector<uint32_t>& ids);
+
+  Status OnArgmax(Session& session, ByteSpan payload, Instant now);
+  Status OnCandidates(Session& session, const wire::CandidatesResult& result, Instant now);
+  Status OnLogits(Session& session, const StageOutput& output, Instant now);
+  void Emit(Session& session, EmitToken token, Instant now);
+
+  const CoreOptions& options_;
+  Roster& roster_;
+  SessionTable& sessions_;
+  Outbox& outbox_;
+  std::deque<ActiveRequest> waiting_;
+  RequestCounts counts_;
+  TokenRate rate_;
+};
+
+}  // namespace weft::swarm

@@ -1,0 +1,125 @@
+// The picture of the swarm, from the parts of the core.
+#include "swarm/snapshot.h"
+
+#include <algorithm>
+
+#include "swarm/state.h"
+
+namespace weft::swarm {
+namespace {
+
+SwarmState StateOf(const Lifecycle& lifecycle) {
+  if (lifecycle.paused()) return SwarmState::kCommitting;
+  if (lifecycle.active()) return SwarmState::kUp;
+  return lifecycle.staged() ? SwarmState::kPreparing : SwarmState::kDown;
+}
+
+std::string Percent(uint64_t part, uint64_t whole) {
+  return whole == 0 ? "" : " (" + std::to_string(part * 100 / whole) + "%)";
+}
+
+std::string Devices(size_t count) {
+  return std::to_string(count) + (count == 1 ? " device" : " devices");
+}
+
+}  // namespace
+
+Snapshot Core::State::MakeSnapshot(Instant at) const {
+  Snapshot picture;
+  picture.state = StateOf(lifecycle);
+  const SwarmPlan* active = lifecycle.active();
+  const SwarmPlan* staged = lifecycle.staged();
+  uint64_t done_bytes = 0, total_bytes = 0;
+  for (const auto& [id, worker] : roster) {
+    WorkerSnapshot& out = picture.workers.emplace_back();
+    out.id = id;
+    out.name = worker.offer.name;
+    out.kind = worker.offer.kind;
+    out.engine = worker.offer.engine;
+    out.device = worker.offer.device;
+    out.memory_bytes = worker.offer.memory_bytes;
+    out.problem = worker.problem;
+    const PlanStage* stage = active ? active->StageOf(id) : nullptr;
+    const bool preparing = staged && staged->StageOf(id);
+    out.state = !worker.ready                                      ? WorkerState::kConnecting
+                : stage                                            ? WorkerState::kActive
+                : preparing                                        ? WorkerState::kPreparing
+                : worker.measure.phase != MeasureJob::Phase::kNone ? WorkerState::kMeasuring
+                : planning.IsStandby(id)                           ? WorkerState::kStandby
+                                                                   : WorkerState::kIdle;
+    if (!worker.ready) continue;
+    if (stage) {
+      out.first_layer = static_cast<int>(stage->first);
+      out.end_layer = static_cast<int>(stage->end);
+    }
+    out.used_bytes = std::max(costs.MemoryBytes(worker.weight_factor, worker.loaded),
+                              worker.loaded.empty() ? 0 : worker.reported_bytes);
+    for (uint32_t layer = 0; layer < costs.layer_count(); ++layer)
+      if (worker.cached.Has(layer)) out.cached_layers.push_back(layer);
+    out.downloaded_bytes = worker.downloaded_bytes;
+    out.download_total_bytes = worker.download_total_bytes;
+    if (preparing) {
+      done_bytes += worker.downloaded_bytes;
+      total_bytes += worker.download_total_bytes;
+    }
+    out.latency_ms = worker.times.latency_us.Median().value_or(0) * 1e-3;
+    out.download_bytes_per_s = worker.offer.download_bytes_per_s;
+    out.us_per_token = worker.times.compute_us.Median().value_or(0);
+    out.speed_bytes_per_us = worker.times.speed.Median().value_or(0);
+    out.computing = !worker.in_flight.empty();
+    out.tokens_computed = worker.tokens_computed;
+  }
+
+  picture.covered_layers.assign(costs.layer_count(), active || staged);
+  for (uint32_t layer = 0; layer < planning.covered_end(); ++layer)
+    picture.covered_layers[layer] = true;
+  if (active) {
+    picture.epoch = active->epoch;
+    picture.predicted_us_per_token = active->predicted_us;
+    bool all_measured = true;
+    for (const PlanStage& stage : active->stages) {
+      const double measured_us = roster.Find(stage.worker)->times.stage_us.Median().value_or(0);
+      picture.stages.push_back(
+          {stage.worker, stage.first, stage.end, stage.predicted_us, measured_us});
+      picture.measured_us_per_token += measured_us;
+      all_measured = all_measured && measured_us > 0;
+    }
+    if (!all_measured) picture.measured_us_per_token = 0;
+  }
+  picture.active_requests = sessions.active_count();
+  picture.queued_requests = requests.waiting_count();
+  picture.completed_requests = requests.counts().completed;
+  picture.failed_requests = requests.counts().failed;
+  picture.generated_tokens = requests.counts().generated_tokens;
+  picture.boundary_bytes_sent = pipeline.traffic().bytes_sent;
+  picture.boundary_bytes_received = pipeline.traffic().bytes_received;
+  picture.tokens_per_second = requests.TokensPerSecond(at);
+
+  switch (picture.state) {
+    case SwarmState::kUp:
+      picture.message = "Ready: " + Devices(active->stages.size()) + " compute" +
+                        (active->stages.size() == 1 ? "s" : "") + " the model.";
+      if (staged) picture.message += " A faster arrangement is being prepared.";
+      break;
+    case SwarmState::kPreparing:
+      picture.message = "Preparing: " + Devices(staged->stages.size()) +
+                        (staged->stages.size() == 1 ? " loads its" : " load their") + " layers" +
+                        Percent(done_bytes, total_bytes) + ".";
+      break;
+    case SwarmState::kCommitting:
+      picture.message = "Starting: all layers are loaded.";
+      break;
+    case SwarmState::kDown:
+      picture.missing_memory_bytes = planning.missing_memory_bytes();
+      picture.message = planning.problem();
+      if (picture.message.empty())
+        picture.message =
+            planning.under_way()
+                ? "Looking for a way to share the model among the devices."
+                : "No device computes for this swarm yet: open the join link on a device.";
+      break;
+  }
+  return picture;
+}
+
+}  // namespace weft::swarm

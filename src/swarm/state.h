@@ -1,0 +1,74 @@
+// Core::State: the parts of the core and how events pass between them. Each part is described in
+// its own header.
+#pragma once
+
+#include <string>
+
+#include "swarm/core.h"
+#include "swarm/costs.h"
+#include "swarm/health.h"
+#include "swarm/lifecycle.h"
+#include "swarm/measuring.h"
+#include "swarm/outbox.h"
+#include "swarm/pipeline.h"
+#include "swarm/planning.h"
+#include "swarm/probation.h"
+#include "swarm/requests.h"
+#include "swarm/session.h"
+#include "swarm/worker.h"
+
+namespace weft::swarm {
+
+struct Core::State {
+  explicit State(CoreOptions core_options);
+
+  // One event each.
+  void On(const WorkerConnected& event);
+  void On(const WorkerControl& event);
+  void On(const WorkerData& event);
+  void On(const WorkerLost& event);
+  void On(const RequestSubmitted& event);
+  void On(const RequestCancelled& event);
+  void On(const PlanFound& event);
+  void On(const TimerFired& event);
+
+  // After every event: brings what follows from the new state under way.
+  void Settle();
+  std::optional<Instant> next_timer() const;
+  Snapshot MakeSnapshot(Instant at) const;
+
+  // Messages of a worker that has connected properly; an error closes the connection.
+  Status OnControl(Worker& worker, const wire::pb::WorkerMessage& message);
+  void OnConnect(Worker& worker, const wire::pb::Connect& connect);
+  Status OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgress& progress);
+  Status OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownloaded& downloaded);
+  Status OnFailed(Worker& worker, const wire::pb::Failed& failed);
+  Status OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed);
+  Status OnResult(Worker& worker, const Slice& frame);
+
+  // The worker broke the protocol or a deadline: closes its connection and goes on without it.
+  void Drop(WorkerId id, const std::string& reason);
+  // It is no longer connected. `blamed`: it may have failed rather than left.
+  void Forget(WorkerId id, bool blamed);
+  void NoteFailure(Worker& worker, const std::string& problem);
+  void NoteSuccess(Worker& worker);
+  void CheckSlowdown(Worker& worker);
+
+  const CoreOptions options;
+  const Costs costs;
+  Outbox outbox;
+  Roster roster;
+  Probation probation;
+  SessionTable sessions;
+  Lifecycle lifecycle;
+  Planning planning;
+  Measuring measuring;
+  Pipeline pipeline;
+  Health health;
+  Requests requests;
+  Instant now;
+  Instant last_change;  // when SwarmChanged was last caused by mere progress
+  Instant last_busy;    // when a request was last active
+};
+
+}  // namespace weft::swarm

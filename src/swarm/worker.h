@@ -1,0 +1,129 @@
+// One connected worker as the core knows it, and the roster of all of them. Plain data with a few
+// questions; who may change what is written in lifecycle.h, pipeline.h and health.h.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "swarm/connect.h"
+#include "swarm/events.h"
+#include "swarm/layer_set.h"
+#include "swarm/ring.h"
+#include "wire/data_frame.h"
+
+namespace weft::swarm {
+
+// A step frame that has not been answered.
+struct SentFrame {
+  uint32_t sequence = 0;
+  uint32_t epoch = 0;
+  uint16_t stage = 0;
+  std::vector<wire::Run> runs;
+  uint32_t rows = 0;
+  uint32_t columns = 0;  // of the hidden rows expected back; 0: none
+  Instant sent_at;
+  Duration limit;      // answered within this, counted from when it became the oldest
+  bool alone = false;  // nothing else was in flight: its round trip is a measurement
+};
+
+struct SentPing {
+  uint64_t nonce = 0;
+  Instant sent_at;
+};
+
+// Measured while the worker is connected (dynamic-graph-partitioning 4.3.2).
+struct WorkerTimes {
+  Ring<7> latency_us;                 // round trip of a ping, only while idle
+  Ring<15> speed;                     // CS_w in bytes per us
+  Ring<15> compute_us;                // of one-row steps of its stage in this epoch
+  Ring<15> stage_us;                  // the same from sending to the answer
+  std::optional<double> overhead_us;  // SO_w, once measured
+};
+
+// A control request that the worker still has to answer.
+enum class Asked { kNo, kWaiting, kAnswered, kWithdrawn };
+
+struct MeasureJob {
+  enum class Phase { kNone, kDownloading, kRunning } phase = Phase::kNone;
+  uint32_t first = 0, middle = 0, end = 0;  // ranges [first, middle) and [first, end)
+  Instant deadline;
+};
+
+struct Worker {
+  WorkerId id = 0;
+  std::string address;
+  Instant connected_at;
+  Instant last_heard;
+  bool ready = false;  // Connect was accepted
+  Offer offer;
+  std::string probation_key;  // the device, across connections
+
+  WorkerTimes times;
+  double weight_factor = 1;     // latest report
+  uint64_t reported_bytes = 0;  // used_bytes of the last Prepared
+  uint64_t memory_limit = 0;    // the offer, or less after it ran out of memory
+
+  LayerSet cached;     // blobs on the device
+  LayerSet requested;  // asked to download, not yet answered
+  LayerSet loaded;     // in memory as far as it was told; an upper bound
+  uint64_t downloaded_bytes = 0, download_total_bytes = 0;
+
+  uint32_t prepare_epoch = 0;  // of the last PrepareStage; 0: none yet
+  Asked prepare = Asked::kNo;
+  uint32_t commit_epoch = 0;
+  Asked commit = Asked::kNo;
+  Instant answer_deadline;  // for whichever of the two is waiting
+  MeasureJob measure;
+  bool measure_tried = false;
+
+  std::deque<SentPing> pings;
+  Instant next_ping;
+  uint64_t next_nonce = 1;
+
+  std::deque<SentFrame> in_flight;
+  Instant oldest_since;          // when in_flight.front() became the oldest
+  Instant last_step_at;          // sent or answered
+  uint32_t answered_epoch = 0;   // last epoch in which it answered a step
+  uint64_t tokens_computed = 0;  // rows
+  std::string problem;           // its last failure, for people
+  double slow_reference_us = 0;  // stage time at the last replanning because of slowness; 0: none
+  uint32_t successes = 0;        // steps since the last failure
+
+  // True while long silences are normal: loading layers, measuring, first steps of an epoch.
+  bool Busy() const {
+    return prepare == Asked::kWaiting || commit == Asked::kWaiting ||
+           measure.phase == MeasureJob::Phase::kRunning ||
+           (!in_flight.empty() && in_flight.front().epoch != answered_epoch);
+  }
+  bool SpeedKnown() const { return times.overhead_us || times.speed.count() >= 3; }
+};
+
+// By rising id, so that everything that walks over workers is deterministic.
+class Roster {
+ public:
+  Worker& Add(WorkerId id) { return workers_[id]; }
+  void Remove(WorkerId id) { workers_.erase(id); }
+  Worker* Find(WorkerId id) {
+    const auto found = workers_.find(id);
+    return found == workers_.end() ? nullptr : &found->second;
+  }
+  const Worker* Find(WorkerId id) const {
+    const auto found = workers_.find(id);
+    return found == workers_.end() ? nullptr : &found->second;
+  }
+  size_t count() const { return workers_.size(); }
+  auto begin() { return workers_.begin(); }
+  auto end() { return workers_.end(); }
+  auto begin() const { return workers_.begin(); }
+  auto end() const { return workers_.end(); }
+
+ private:
+  std::map<WorkerId, Worker> workers_;
+};
+
+}  // namespace weft::swarm
