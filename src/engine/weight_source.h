@@ -10,8 +10,8 @@ namespace weft::engine {
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
-  // The bytes of one part, verified against the blob's digest at some point before they are returned (SECURITY.md 6).
-  // The slice keeps them alive. kNotFound names the blob.
+  // The bytes of one part, verified against the blob's digest at some point before they are
+  // returned (SECURITY.md 6). The slice keeps them alive. kNotFound names the blob.
   virtual Result<Slice> Read(const program::Part& part) = 0;
 };
 

@@ -1,0 +1,353 @@
+#include "engine/kv_cache.h"
+
+#include <algorithm>
+#include <new>
+#include <string>
+
+namespace weft::engine {
+
+using kernels::kPagePositions;
+using kernels::KvShape;
+
+class KvCache::Page {
+ public:
+  // Zeroed. Throws std::bad_alloc.
+  Page(const KvShape& shape, std::shared_ptr<uint64_t> total)
+      : byte_count_(shape.page_elements() * sizeof(uint16_t)),
+        elements_(static_cast<uint16_t*>(::operator new (byte_count_, std::align_val_t{64}))),
+        total_(std::move(total)) {
+    std::fill_n(elements_, shape.page_elements(), uint16_t{0});
+    *total_ += byte_count_;
+  }
+  ~Page() {
+    ::operator delete (elements_, std::align_val_t{64});
+    *total_ -= byte_count_;
+  }
+  Page(const Page&) = delete;
+  Page& operator=(const Page&) = delete;
+
+  uint16_t* elements() const { return elements_; }
+
+ private:
+  uint64_t byte_count_;
+  uint16_t* elements_;
+  std::shared_ptr<uint64_t> total_;
+};
+
+namespace {
+
+uint32_t PagesFor(uint32_t positions) {
+  return static_cast<uint32_t>((positions + kPagePositions - 1) / kPagePositions);
+}
+
+Error Refused(uint32_t session, const std::string& reason) {
+  return Error(ErrorCode::kInvalidArgument, "Session " + std::to_string(session) + " " + reason);
+}
+
+std::string Describe(const Run& run) {
+  return "a run of " + std::to_string(run.count) + " rows at position " +
+         std::to_string(run.first_position) + ", generation " + std::to_string(run.generation);
+}
+
+}  // namespace
+
+void KvCache::AddLayer(uint32_t layer, std::optional<KvShape> shape) {
+  CHECK(layers_.emplace(layer, shape).second);
+}
+
+void KvCache::RemoveLayer(uint32_t layer) {
+  layers_.erase(layer);
+  for (auto& [id, session] : sessions_) session.erase(layer);
+  std::erase_if(sessions_, [](const auto& entry) { return entry.second.empty(); });
+}
+
+const KvCache::LayerState* KvCache::Find(uint32_t session, uint32_t layer) const {
+  const auto known = sessions_.find(session);
+  if (known == sessions_.end()) return nullptr;
+  const auto state = known->second.find(layer);
+  return state == known->second.end() ? nullptr : &state->second;
+}
+
+std::optional<KvShape> KvCache::ShapeOf(uint32_t layer) const {
+  const auto known = layers_.find(layer);
+  return known == layers_.end() ? std::nullopt : known->second;
+}
+
+Status KvCache::CheckRun(LayerRange layers, const Run& run) const {
+  if (run.count == 0 || run.count > kMaxPositions ||
+      run.first_position > kMaxPositions - run.count) {
+    return Refused(run.session, "was given " + Describe(run) +
+                                    "; expected 1 or more rows below position " +
+                                    std::to_string(kMaxPositions) + ".");
+  }
+  const auto known = sessions_.find(run.session);
+  if (known != sessions_.end()) {
+    for (const auto& [layer, state] : known->second) {
+      if (state.generation > run.generation) {
+        return Refused(run.session, "was given " + Describe(run) + ", but is in generation " +
+                                        std::to_string(state.generation) + ".");
+      }
+    }
+  }
+  bool any_kv = false;
+  for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
+    any_kv |= ShapeOf(layer).has_value();
+  }
+  for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
+    const bool has_kv = ShapeOf(layer).has_value();
+    if (any_kv && !has_kv) continue;  // the layers with KV decide
+    const LayerState* state = Find(run.session, layer);
+    if (state == nullptr) {
+      if (run.first_position == 0 || !has_kv) continue;
+      return Refused(run.session, "is unknown in layer " + std::to_string(layer) + ", so " +
+                                      Describe(run) +
+                                      " cannot follow; it must begin at position 0.");
+    }
+    const bool may_truncate = run.generation > state->generation;
+    const bool fits = may_truncate ? run.first_position <= state->length || !has_kv
+                                   : run.first_position == state->length;
+    if (fits) continue;
+    return Refused(run.session, "holds " + std::to_string(state->length) + " positions of layer " +
+                                    std::to_string(layer) + " in generation " +
+                                    std::to_string(state->generation) + ", so " + Describe(run) +
+                                    " cannot follow.");
+  }
+  return OkStatus();
+}
+
+Status KvCache::CheckRuns(LayerRange layers, std::span<const Run> runs) const {
+  for (const Run& run : runs) TRY(CheckRun(layers, run));
+  return OkStatus();
+}
+
+uint64_t KvCache::BytesFor(LayerRange layers, std::span<const Run> runs) const {
+  uint64_t bytes = 0;
+  for (const Run& run : runs) {
+    for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
+      const std::optional<KvShape> shape = ShapeOf(layer);
+      if (!shape) continue;
+      const LayerState* state = Find(run.session, layer);
+      const uint32_t kept = state == nullptr ? 0 : PagesFor(run.first_position);
+      uint64_t pages = PagesFor(run.first_position + run.count) - kept;
+      // A partly filled page that is shared, or that is kept for a failed step, is copied.
+      if (state != nullptr && run.first_position % kPagePositions != 0) {
+        const bool truncates = run.first_position < state->length;
+        if (truncates || state->pages[kept - 1].use_count() > 1) ++pages;
+      }
+      bytes += pages * shape->page_elements() * sizeof(uint16_t);
+    }
+  }
+  return bytes;
+}
+
+KvCache::PageRef KvCache::NewPage(const KvShape& shape) {
+  try {
+    return std::make_shared<Page>(shape, bytes_);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+bool KvCache::Extend(LayerState& state, const Run& run) {
+  state.generation = run.generation;
+  state.length = run.first_position;
+  if (!state.shape) return true;
+  const uint32_t kept = PagesFor(run.first_position);
+  state.pages.resize(kept);
+  state.addresses.resize(kept);
+  if (run.first_position % kPagePositions != 0 && state.pages.back().use_count() > 1) {
+    PageRef copy = NewPage(*state.shape);
+    if (copy == nullptr) return false;
+    std::copy_n(state.pages.back()->elements(), state.shape->page_elements(), copy->elements());
+    state.pages.back() = std::move(copy);
+    state.addresses.back() = state.pages.back()->elements();
+  }
+  while (state.pages.size() < PagesFor(run.first_position + run.count)) {
+    PageRef page = NewPage(*state.shape);
+    if (page == nullptr) return false;
+    state.addresses.push_back(page->elements());
+    state.pages.push_back(std::move(page));
+  }
+  return true;
+}
+
+Result<KvCache::Append> KvCache::BeginAppend(LayerRange layers, std::span<const Run> runs) {
+  Append append(this);
+  append.first_layer_ = layers.first;
+  append.layers_in_range_ = layers.end - layers.first;
+  append.undo_.reserve(runs.size() * append.layers_in_range_);
+  for (const Run& run : runs) {
+    Session& session = sessions_[run.session];
+    for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
+      const auto [entry, created] = session.try_emplace(layer);
+      LayerState& state = entry->second;
+      if (created) state.shape = ShapeOf(layer);
+      Append::Undo& undo = append.undo_.emplace_back();
+      undo.session = run.session;
+      undo.layer = layer;
+      undo.created = created;
+      undo.state = &state;
+      undo.before.generation = state.generation;
+      undo.before.length = state.length;
+      if (run.first_position < state.length) {
+        undo.before.pages = state.pages;
+        undo.before.addresses = state.addresses;
+      }
+      if (!Extend(state, run)) {
+        return Error(ErrorCode::kOutOfMemory, "The machine has no memory left for the KV of " +
+                                                  Describe(run) + " of session " +
+                                                  std::to_string(run.session) + ".");
+      }
+      state.length = run.first_position + run.count;
+    }
+  }
+  return append;
+}
+
+KvCache::Append::~Append() {
+  if (cache_ != nullptr) cache_->Undo(*this);
+}
+
+void KvCache::Undo(Append& append) {
+  for (auto undo = append.undo_.rbegin(); undo != append.undo_.rend(); ++undo) {
+    if (undo->created) {
+      Session& session = sessions_[undo->session];
+      session.erase(undo->layer);
+      if (session.empty()) sessions_.erase(undo->session);
+      continue;
+    }
+    LayerState& state = *undo->state;
+    state.generation = undo->before.generation;
+    state.length = undo->before.length;
+    if (!undo->before.pages.empty()) {
+      state.pages = std::move(undo->before.pages);
+      state.addresses = std::move(undo->before.addresses);
+    } else if (state.shape) {
+      state.pages.resize(PagesFor(state.length));
+      state.addresses.resize(state.pages.size());
+    }
+  }
+}
+
+Status KvCache::Truncate(uint32_t session, uint32_t generation, uint32_t position) {
+  const auto known = sessions_.find(session);
+  if (known == sessions_.end()) {
+    return Error(ErrorCode::kNotFound,
+                 "Session " + std::to_string(session) + " is unknown, so it cannot be truncated.");
+  }
+  uint32_t longest = 0;
+  for (const auto& [layer, state] : known->second) {
+    longest = std::max(longest, state.length);
+    if (generation <= state.generation) {
+      return Refused(session, "cannot be truncated in generation " + std::to_string(generation) +
+                                  "; a truncation must raise the generation, which is " +
+                                  std::to_string(state.generation) + ".");
+    }
+  }
+  if (position > longest) {
+    return Refused(session, "cannot be truncated to " + std::to_string(position) +
+                                " positions; it holds " + std::to_string(longest) + ".");
+  }
+  for (auto& [layer, state] : known->second) {
+    state.generation = generation;
+    state.length = std::min(state.length, position);
+    if (!state.shape) continue;
+    state.pages.resize(PagesFor(state.length));
+    state.addresses.resize(state.pages.size());
+  }
+  return OkStatus();
+}
+
+Status KvCache::Fork(uint32_t from, uint32_t to, uint32_t position_count) {
+  const auto source = sessions_.find(from);
+  if (source == sessions_.end()) {
+    return Error(ErrorCode::kNotFound,
+                 "Session " + std::to_string(from) + " is unknown, so it cannot be forked.");
+  }
+  if (sessions_.contains(to)) {
+    return Error(
+        ErrorCode::kAlreadyExists,
+        "Session " + std::to_string(to) + " exists already, so nothing can be forked into it.");
+  }
+  uint32_t longest = 0;
+  for (const auto& [layer, state] : source->second) longest = std::max(longest, state.length);
+  if (position_count > longest) {
+    return Refused(from, "cannot be forked at position " + std::to_string(position_count) +
+                             "; it holds " + std::to_string(longest) + ".");
+  }
+  Session copy = source->second;
+  for (auto& [layer, state] : copy) {
+    state.generation = 0;
+    state.length = std::min(state.length, position_count);
+    if (!state.shape) continue;
+    state.pages.resize(PagesFor(state.length));
+    state.addresses.resize(state.pages.size());
+  }
+  sessions_.emplace(to, std::move(copy));
+  return OkStatus();
+}
+
+uint32_t KvCache::Length(uint32_t session, LayerRange layers) const {
+  uint32_t with_kv = UINT32_MAX;
+  uint32_t without_kv = UINT32_MAX;
+  for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
+    const LayerState* state = Find(session, layer);
+    uint32_t& shortest = ShapeOf(layer) ? with_kv : without_kv;
+    shortest = std::min(shortest, state == nullptr ? 0 : state->length);
+  }
+  if (with_kv != UINT32_MAX) return with_kv;
+  return without_kv == UINT32_MAX ? 0 : without_kv;
+}
+
+Result<std::vector<uint8_t>> KvCache::Export(uint32_t session, uint32_t layer, uint32_t first,
+                                             uint32_t count) const {
+  const LayerState* state = Find(session, layer);
+  if (state == nullptr || !state->shape) {
+    return Error(ErrorCode::kNotFound, "Session " + std::to_string(session) +
+                                           " has no KV in layer " + std::to_string(layer) + ".");
+  }
+  if (first > state->length || count > state->length - first) {
+    return Refused(session, "holds " + std::to_string(state->length) + " positions of layer " +
+                                std::to_string(layer) + "; " + std::to_string(count) +
+                                " from position " + std::to_string(first) + " were asked for.");
+  }
+  const size_t columns = state->shape->row_columns();
+  std::vector<uint16_t> kv(2 * columns * count);
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t position = first + i;
+    kernels::CopyOut(*state->shape, state->addresses[position / kPagePositions],
+                     position % kPagePositions, &kv[i * columns], &kv[(count + i) * columns]);
+  }
+  const ByteSpan bytes = AsBytes(std::span<const uint16_t>(kv));
+  return std::vector<uint8_t>(bytes.begin(), bytes.end());
+}
+
+Status KvCache::Import(const Run& run, uint32_t layer, ByteSpan kv) {
+  const std::optional<KvShape> shape = ShapeOf(layer);
+  if (!shape) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "Layer " + std::to_string(layer) + " has no attention, so it holds no KV.");
+  }
+  const size_t columns = shape->row_columns();
+  if (kv.size() != 2 * columns * run.count * sizeof(uint16_t)) {
+    return Error(ErrorCode::kInvalidData,
+                 "KV of " + std::to_string(run.count) + " positions of layer " +
+                     std::to_string(layer) + " takes " +
+                     std::to_string(2 * columns * run.count * sizeof(uint16_t)) + " bytes; " +
+                     std::to_string(kv.size()) + " came.");
+  }
+  const LayerRange only = {layer, layer + 1};
+  ASSIGN_OR_RETURN(Append append, BeginAppend(only, {&run, 1}));
+  std::vector<uint16_t> halves(kv.size() / 2);
+  if (!kv.empty()) std::memcpy(halves.data(), kv.data(), kv.size());
+  for (uint32_t i = 0; i < run.count; ++i) {
+    const uint32_t position = run.first_position + i;
+    kernels::CopyIn(*shape, append.state(0, layer).addresses[position / kPagePositions],
+                    position % kPagePositions, &halves[i * columns],
+                    &halves[(run.count + i) * columns]);
+  }
+  append.Commit();
+  return OkStatus();
+}
+
+}  // namespace weft::engine

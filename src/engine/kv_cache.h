@@ -1,0 +1,120 @@
+// The paged KV of all sessions in all loaded layers, and the rules of who may append where
+// (engine.h, "Sessions").
+//
+// Every layer of a session has its own length and generation, so that a new plan can replay a
+// session through layers that a worker gained while the others stay as they are. Layers without
+// attention hold no KV; their entries only remember how far they ran, and a session that they do
+// not know may begin anywhere, since nothing can be wrong with KV that is not there.
+//
+// Pages are reference-counted and copied when a shared one is written: a fork costs nothing until
+// the two part, and a step that fails after truncating gives the old pages back.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.h"
+#include "kernels/kv_page.h"
+
+namespace weft::engine {
+
+// Positions fit an f32 exactly, which is how rotary embedding uses them.
+inline constexpr uint32_t kMaxPositions = 1 << 24;
+
+class KvCache {
+ public:
+  class Page;
+  using PageRef = std::shared_ptr<Page>;
+
+  // One session in one layer.
+  struct LayerState {
+    std::optional<kernels::KvShape> shape;  // none: the layer has no attention
+    uint32_t generation = 0;
+    uint32_t length = 0;
+    std::vector<PageRef> pages;
+    std::vector<uint16_t*> addresses;  // of the pages, as kernels take them
+  };
+
+  // Room for rows that are being computed. Destroyed without Commit it restores what was there
+  // before.
+  class Append {
+   public:
+    Append(Append&& other) noexcept
+        : cache_(std::exchange(other.cache_, nullptr)),
+          first_layer_(other.first_layer_),
+          layers_in_range_(other.layers_in_range_),
+          undo_(std::move(other.undo_)) {}
+    Append(const Append&) = delete;
+    Append& operator=(const Append&) = delete;
+    ~Append();
+
+    // The state of the step's run `run` in layer `layer`. Pages for all its rows are there.
+    const LayerState& state(size_t run, uint32_t layer) const {
+      return *undo_[run * layers_in_range_ + layer - first_layer_].state;
+    }
+    void Commit() { cache_ = nullptr; }
+
+   private:
+    friend class KvCache;
+    struct Undo {
+      uint32_t session = 0;
+      uint32_t layer = 0;
+      bool created = false;
+      LayerState* state = nullptr;
+      LayerState before;  // pages only when the run truncates
+    };
+    explicit Append(KvCache* cache) : cache_(cache) {}
+
+    KvCache* cache_;
+    uint32_t first_layer_ = 0;
+    uint32_t layers_in_range_ = 0;
+    std::vector<Undo> undo_;  // [run][layer of the range]
+  };
+
+  void AddLayer(uint32_t layer, std::optional<kernels::KvShape> shape);
+  // Drops the layer's KV in all sessions.
+  void RemoveLayer(uint32_t layer);
+
+  // What the pages cost.
+  uint64_t bytes() const { return *bytes_; }
+  // Bytes that BeginAppend would allocate.
+  uint64_t BytesFor(LayerRange layers, std::span<const Run> runs) const;
+
+  // Whether every run may append in all layers of the range, which are all added.
+  Status CheckRuns(LayerRange layers, std::span<const Run> runs) const;
+  // REQUIRES: CheckRuns succeeded. kOutOfMemory when the machine has no memory left.
+  Result<Append> BeginAppend(LayerRange layers, std::span<const Run> runs);
+
+  Status Truncate(uint32_t session, uint32_t generation, uint32_t position);
+  Status Fork(uint32_t from, uint32_t to, uint32_t position_count);
+  void Release(uint32_t session) { sessions_.erase(session); }
+  void ReleaseAll() { sessions_.clear(); }
+  uint32_t Length(uint32_t session, LayerRange layers) const;
+
+  Result<std::vector<uint8_t>> Export(uint32_t session, uint32_t layer, uint32_t first,
+                                      uint32_t count) const;
+  // REQUIRES: CheckRuns succeeded for this layer and run.
+  Status Import(const Run& run, uint32_t layer, ByteSpan kv);
+  // The shape of an added layer's KV, or none.
+  std::optional<kernels::KvShape> ShapeOf(uint32_t layer) const;
+
+ private:
+  using Session = std::map<uint32_t, LayerState>;  // by layer
+
+  const LayerState* Find(uint32_t session, uint32_t layer) const;
+  Status CheckRun(LayerRange layers, const Run& run) const;
+  // Truncates to first_position and adds pages for `count` more. nullptr page: no memory.
+  bool Extend(LayerState& state, const Run& run);
+  PageRef NewPage(const kernels::KvShape& shape);
+  void Undo(Append& append);
+
+  std::map<uint32_t, std::optional<kernels::KvShape>> layers_;
+  std::unordered_map<uint32_t, Session> sessions_;
+  std::shared_ptr<uint64_t> bytes_ = std::make_shared<uint64_t>(0);  // pages count themselves
+};
+
+}  // namespace weft::engine

@@ -1,0 +1,224 @@
+#include "engine/layer_runner.h"
+
+#include <algorithm>
+
+namespace weft::engine {
+
+using kernels::ConstRows;
+using kernels::Rows;
+
+void ScratchNeeds::Include(const ScratchNeeds& other) {
+  residual = std::max(residual, other.residual);
+  logits = std::max(logits, other.logits);
+  buffers = std::max(buffers, other.buffers);
+  matmul = std::max(matmul, other.matmul);
+  experts = std::max(experts, other.experts);
+  per_thread = std::max(per_thread, other.per_thread);
+}
+
+ScratchNeeds NeedsOf(const LoadedLayer& layer, size_t rows, uint32_t end_position) {
+  ScratchNeeds needs;
+  needs.residual =
+      rows * std::max(layer.input_columns(), layer.is_head() ? 0 : layer.output_columns());
+  needs.logits = layer.is_head() ? rows * layer.output_columns() : 0;
+  needs.buffers = rows * layer.private_columns();
+  for (const program::Op& op : layer.program().ops) {
+    if (const auto* matmul = std::get_if<program::MatMul>(&op)) {
+      // The sum over all products bounds any way of running several as one region.
+      needs.matmul += kernels::MatMulScratchFloats(rows, matmul->in.columns);
+    } else if (std::holds_alternative<program::Attention>(op)) {
+      needs.per_thread = kernels::AttentionThreadFloats(end_position);
+    } else if (const auto* experts = std::get_if<program::MoeExperts>(&op)) {
+      const size_t columns = experts->in.columns;
+      const size_t width = layer.weight(experts->down).matrices()[0].columns;
+      needs.experts = kernels::MoeExpertsScratchFloats(rows, experts->top_k, columns, width);
+      needs.matmul += kernels::MatMulScratchFloats(rows * experts->top_k, std::max(columns, width));
+    }
+  }
+  return needs;
+}
+
+void LayerRunner::Reserve(const ScratchNeeds& needs) {
+  for (kernels::FloatBuffer& residual : residual_) residual.Reserve(needs.residual);
+  logits_.Reserve(needs.logits);
+  slab_.Reserve(needs.buffers);
+  workspace_.Shared(kernels::Workspace::kMatMulInput, needs.matmul);
+  workspace_.Shared(kernels::Workspace::kExperts, needs.experts);
+  workspace_.ReservePrivate(needs.per_thread);
+}
+
+uint64_t LayerRunner::BytesAfter(const ScratchNeeds& needs) const {
+  const uint64_t floats =
+      2 * std::max(needs.residual, residual_[0].capacity()) +
+      std::max(needs.logits, logits_.capacity()) + std::max(needs.buffers, slab_.capacity()) +
+      std::max(needs.matmul, workspace_.SharedCapacity(kernels::Workspace::kMatMulInput)) +
+      std::max(needs.experts, workspace_.SharedCapacity(kernels::Workspace::kExperts)) +
+      workspace_.thread_count() * std::max(needs.per_thread, workspace_.PrivateCapacity());
+  return floats * sizeof(float);
+}
+
+uint64_t LayerRunner::bytes() const {
+  return BytesAfter({});
+}
+
+namespace {
+
+bool Overlap(const program::View& a, const program::View& b) {
+  return a.buffer == b.buffer && a.first_column < b.first_column + b.columns &&
+         b.first_column < a.first_column + a.columns;
+}
+
+// Whether `later` may run at the same time as `earlier`.
+bool Independent(const program::MatMul& earlier, const program::MatMul& later) {
+  return !Overlap(earlier.out, later.in) && !Overlap(earlier.out, later.out) &&
+         !Overlap(earlier.in, later.out);
+}
+
+}  // namespace
+
+// Turns operations into kernel calls. Products are held back and run together until something else
+// must run.
+class LayerRunner::OpRunner {
+ public:
+  OpRunner(LayerRunner& runner, const LoadedLayer& layer, const RowBatch& rows)
+      : runner_(runner), kernels_(runner.kernels_), layer_(layer), rows_(rows) {}
+
+  void operator()(const program::MatMul& op) {
+    if (!std::ranges::all_of(runner_.pending_,
+                             [&](const auto* earlier) { return Independent(*earlier, op); })) {
+      FlushMatMuls();
+    }
+    runner_.pending_.push_back(&op);
+  }
+  template <typename Op>
+  void operator()(const Op& op) {
+    FlushMatMuls();
+    RunOp(op);
+  }
+
+  void FlushMatMuls() {
+    if (runner_.pending_.empty()) return;
+    runner_.matmuls_.clear();
+    for (const program::MatMul* op : runner_.pending_) {
+      const kernels::Matrix& weight = layer_.weight(op->weight.weight).matrices()[0];
+      runner_.matmuls_.push_back({At(op->in), weight.Sub(op->weight.first_row, op->weight.rows),
+                                  Values(op->bias), At(op->out)});
+    }
+    runner_.pending_.clear();
+    kernels_.matmuls(runner_.matmuls_, runner_.workspace_);
+  }
+
+ private:
+  void RunOp(const program::Embed& op) {
+    kernels_.embed({layer_.weight(op.weight).matrices()[0], rows_.token_ids, op.scale, At(op.out)},
+                   runner_.workspace_);
+  }
+  void RunOp(const program::RmsNorm& op) {
+    kernels_.rms_norm({At(op.in), Values(op.weight), op.epsilon, At(op.out)}, runner_.workspace_);
+  }
+  void RunOp(const program::LayerNorm& op) {
+    kernels_.layer_norm({At(op.in), Values(op.weight), Values(op.bias), op.epsilon, At(op.out)},
+                        runner_.workspace_);
+  }
+  void RunOp(const program::Add& op) {
+    kernels_.add({At(op.a), At(op.b), At(op.out)}, runner_.workspace_);
+  }
+  void RunOp(const program::Scale& op) {
+    kernels_.scale({At(op.in), op.factor, At(op.out)}, runner_.workspace_);
+  }
+  void RunOp(const program::Softcap& op) {
+    kernels_.softcap({At(op.in), op.cap, At(op.out)}, runner_.workspace_);
+  }
+  void RunOp(const program::QkNormRope& op) {
+    kernels::QkNormRopeArgs args;
+    args.in = At(op.in);
+    args.heads = op.heads;
+    args.head_columns = op.head_columns;
+    args.norm_weight = Values(op.norm_weight);
+    args.epsilon = op.epsilon;
+    if (op.rope) {
+      args.inv_freq = Values(op.rope->inv_freq);
+      args.rope_scale = op.rope->scale;
+      args.interleaved = op.rope->interleaved;
+    }
+    args.positions = rows_.positions;
+    args.out = At(op.out);
+    kernels_.qk_norm_rope(args, runner_.workspace_);
+  }
+  void RunOp(const program::Attention& op) {
+    kernels::AttentionArgs args;
+    args.q = At(op.q);
+    args.k = At(op.k);
+    args.v = At(op.v);
+    args.heads = op.heads;
+    args.kv = {op.kv_heads, op.head_columns};
+    args.scale = op.scale;
+    args.window = op.window;
+    args.softcap = op.softcap;
+    args.sinks = Values(op.sinks);
+    args.kv_rows = rows_.kv_rows;
+    args.out = At(op.out);
+    kernels_.attention(args, runner_.workspace_);
+  }
+  void RunOp(const program::GatedActivation& op) {
+    kernels_.gated_activation(
+        {At(op.gate), At(op.up), static_cast<kernels::ActivationKind>(op.kind), At(op.out)},
+        runner_.workspace_);
+  }
+  void RunOp(const program::MoeRoute& op) {
+    kernels_.moe_route(
+        {At(op.logits), op.top_k, static_cast<kernels::RouteKind>(op.kind), At(op.out)},
+        runner_.workspace_);
+  }
+  void RunOp(const program::MoeExperts& op) {
+    kernels::MoeExpertsArgs args;
+    args.in = At(op.in);
+    args.route = At(op.route);
+    args.top_k = op.top_k;
+    args.kind = static_cast<kernels::ActivationKind>(op.kind);
+    args.gate_up = layer_.weight(op.gate_up).matrices();
+    args.down = layer_.weight(op.down).matrices();
+    args.gate_up_bias = Values(op.gate_up_bias);
+    args.down_bias = Values(op.down_bias);
+    args.out = At(op.out);
+    kernels_.moe_experts(args, runner_.workspace_);
+  }
+  void RunOp(const program::Exchange&) { CHECK(false, "LoadedLayer::Load refuses Exchange"); }
+
+  Rows At(const program::View& view) const {
+    const size_t stride = layer_.program().buffers[view.buffer].columns;
+    return {runner_.buffers_[view.buffer] + view.first_column, rows_.count, view.columns, stride};
+  }
+  std::span<const float> Values(program::WeightId id) const { return layer_.weight(id).values(); }
+  std::span<const float> Values(std::optional<program::WeightId> id) const {
+    return id ? Values(*id) : std::span<const float>();
+  }
+
+  LayerRunner& runner_;
+  const kernels::KernelSet& kernels_;
+  const LoadedLayer& layer_;
+  const RowBatch& rows_;
+};
+
+float* LayerRunner::Run(const LoadedLayer& layer, const RowBatch& rows, float* input,
+                        float* output) {
+  const program::Program& program = layer.program();
+  buffers_.assign(program.buffers.size(), nullptr);
+  float* free = slab_.Reserve(0);
+  for (program::BufferId id = 0; id < program.buffers.size(); ++id) {
+    if (id == program.input) {
+      buffers_[id] = input;
+    } else if (id == program.output) {
+      buffers_[id] = output;
+    } else {
+      buffers_[id] = free;
+      free += rows.count * program.buffers[id].columns;
+    }
+  }
+  OpRunner runner(*this, layer, rows);
+  for (const program::Op& op : program.ops) std::visit(runner, op);
+  runner.FlushMatMuls();
+  return buffers_[program.output];
+}
+
+}  // namespace weft::engine

@@ -1,0 +1,112 @@
+#include "engine/loaded_layer.h"
+
+#include "program/codec.h"
+
+namespace weft::engine {
+namespace {
+
+// Collects the weights that operations read as f32 vectors rather than as matrices.
+struct VectorWeights {
+  std::vector<bool> is_vector;
+
+  void Mark(program::WeightId id) { is_vector[id] = true; }
+  void Mark(std::optional<program::WeightId> id) {
+    if (id) Mark(*id);
+  }
+  void operator()(const program::RmsNorm& op) { Mark(op.weight); }
+  void operator()(const program::LayerNorm& op) {
+    Mark(op.weight);
+    Mark(op.bias);
+  }
+  void operator()(const program::MatMul& op) { Mark(op.bias); }
+  void operator()(const program::QkNormRope& op) {
+    Mark(op.norm_weight);
+    if (op.rope) Mark(op.rope->inv_freq);
+  }
+  void operator()(const program::Attention& op) { Mark(op.sinks); }
+  void operator()(const program::MoeExperts& op) {
+    Mark(op.gate_up_bias);
+    Mark(op.down_bias);
+  }
+  template <typename Other>
+  void operator()(const Other&) {}
+};
+
+// True unless the operation that finishes the output is an Add: a layer adds to the residual stream
+// last, the head ends with a product (and perhaps a scale or softcap).
+bool EndsInLogits(const program::Program& program) {
+  if (!program.input) return false;
+  bool logits = false;
+  for (const program::Op& op : program.ops) {
+    std::visit(
+        [&](const auto& known) {
+          if constexpr (requires { known.out; } &&
+                        !std::is_same_v<std::decay_t<decltype(known)>, program::Exchange>) {
+            if (known.out.buffer == program.output) {
+              logits = !std::is_same_v<std::decay_t<decltype(known)>, program::Add>;
+            }
+          }
+        },
+        op);
+  }
+  return logits;
+}
+
+}  // namespace
+
+Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, WeightSource& source) {
+  TRY(program::Validate(program));
+  const std::string while_loading = "While loading layer " + std::to_string(program.layer_index);
+  VectorWeights vectors;
+  vectors.is_vector.resize(program.weights.size());
+  for (const program::Op& op : program.ops) {
+    if (std::holds_alternative<program::Exchange>(op)) {
+      return Error(ErrorCode::kUnsupported,
+                   "The program of layer " + std::to_string(program.layer_index) +
+                       " has an Exchange operation, which the native engine does not run yet.");
+    }
+    std::visit(vectors, op);
+  }
+  LoadedLayer layer;
+  layer.program_ = program;
+  layer.is_head_ = EndsInLogits(program);
+  for (size_t id = 0; id < program.weights.size(); ++id) {
+    auto weight = LoadedWeight::Load(program.weights[id], vectors.is_vector[id], source);
+    if (!weight.ok()) return std::move(weight).error().Context(while_loading);
+    layer.weights_.push_back(std::move(weight).value());
+  }
+  return layer;
+}
+
+uint32_t LoadedLayer::input_columns() const {
+  return program_.input ? program_.buffers[*program_.input].columns : 0;
+}
+
+uint32_t LoadedLayer::output_columns() const {
+  return program_.buffers[program_.output].columns;
+}
+
+std::optional<kernels::KvShape> LoadedLayer::kv_shape() const {
+  const program::Attention* attention = program::FindAttention(program_);
+  if (attention == nullptr) return std::nullopt;
+  return kernels::KvShape{attention->kv_heads, attention->head_columns};
+}
+
+uint64_t LoadedLayer::vocabulary() const {
+  for (const program::Op& op : program_.ops) {
+    if (const auto* embed = std::get_if<program::Embed>(&op)) {
+      return program_.weights[embed->weight].shape[0];
+    }
+  }
+  return 0;
+}
+
+uint64_t LoadedLayer::private_columns() const {
+  uint64_t columns = 0;
+  for (program::BufferId id = 0; id < program_.buffers.size(); ++id) {
+    if (id != program_.input && id != program_.output) columns += program_.buffers[id].columns;
+  }
+  return columns;
+}
+
+}  // namespace weft::engine

@@ -1,0 +1,40 @@
+// A layer that is ready to run: its program, its weights in memory, and what running it needs.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "engine/loaded_weight.h"
+#include "kernels/kv_page.h"
+#include "program/ir.h"
+
+namespace weft::engine {
+
+class LoadedLayer {
+ public:
+  // Validates the program and reads its weights. kUnsupported for programs with Exchange.
+  static Result<LoadedLayer> Load(const program::Program& program, WeightSource& source);
+
+  const program::Program& program() const { return program_; }
+  const LoadedWeight& weight(program::WeightId id) const { return weights_[id]; }
+  std::span<const LoadedWeight> weights() const { return weights_; }
+
+  bool is_embedding() const { return !program_.input.has_value(); }
+  // Whether the output is logits. A layer that passes the residual stream on ends by adding to it.
+  bool is_head() const { return is_head_; }
+  uint32_t input_columns() const;   // 0 for the embedding
+  uint32_t output_columns() const;  // hidden columns, or the vocabulary of the head
+  std::optional<kernels::KvShape> kv_shape() const;
+  // Rows of the embedding table; 0 for other layers.
+  uint64_t vocabulary() const;
+
+  // f32 columns of all buffers that the program keeps for itself: all but input and output.
+  uint64_t private_columns() const;
+
+ private:
+  program::Program program_;
+  std::vector<LoadedWeight> weights_;
+  bool is_head_ = false;
+};
+
+}  // namespace weft::engine

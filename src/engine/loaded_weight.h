@@ -1,0 +1,43 @@
+// A program's weight in memory, ready for kernels: the source's bytes in place where they lie in
+// one piece and are aligned (a mapped file is never copied then), a copy otherwise.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/weight_source.h"
+#include "kernels/view.h"
+#include "program/ir.h"
+
+namespace weft::engine {
+
+// One piece of memory. Weights that share it (tied embeddings) name the same address.
+struct HeldBytes {
+  const uint8_t* address = nullptr;
+  uint64_t byte_count = 0;
+};
+
+class LoadedWeight {
+ public:
+  // Reads all parts and checks their lengths. With `as_values` the elements are also made available
+  // as f32 by values(): norm weights, biases, frequencies. REQUIRES: `weight` passed
+  // program::Validate. Errors name the weight.
+  static Result<LoadedWeight> Load(const program::Weight& weight, bool as_values,
+                                   WeightSource& source);
+
+  // [columns] is one matrix of one row, [rows, columns] one matrix, [experts, rows, columns] one an
+  // expert.
+  std::span<const kernels::Matrix> matrices() const { return matrices_; }
+  std::span<const float> values() const { return values_; }
+  std::span<const HeldBytes> held() const { return held_; }
+
+ private:
+  std::vector<kernels::Matrix> matrices_;
+  std::span<const float> values_;
+  std::vector<float> converted_values_;
+  std::vector<Slice> slices_;  // own the memory above
+  std::vector<HeldBytes> held_;
+};
+
+}  // namespace weft::engine

@@ -1,0 +1,64 @@
+// One step of an engine: checks what is asked, cuts the rows into passes that fit the scratch
+// memory, runs every layer over each pass and collects what the runs ask for. The cut does not
+// change a row's bits.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/kv_cache.h"
+#include "engine/layer_runner.h"
+
+namespace weft::engine {
+
+using LayerMap = std::map<uint32_t, LoadedLayer>;
+
+// Checks everything about a step but the sessions: layers, runs, outputs, sizes of the inputs.
+// Returns the row count.
+Result<size_t> CheckStep(const LayerMap& layers, const StepInput& input);
+
+class StepRunner {
+ public:
+  StepRunner(const kernels::KernelSet& kernels, LayerRunner& runner)
+      : kernels_(kernels), runner_(runner) {}
+
+  // REQUIRES: CheckStep succeeded.
+  static ScratchNeeds NeedsOfStep(const LayerMap& layers, const StepInput& input, size_t row_count);
+
+  // kInvalidData when values stop being finite, naming the layer.
+  // REQUIRES: CheckStep succeeded, the runner has reserved the step's needs, `kv` has room for it.
+  Result<StepOutput> Execute(const LayerMap& layers, const StepInput& input,
+                             const KvCache::Append& kv);
+
+ private:
+  struct Row {
+    uint32_t run = 0;
+    uint32_t position = 0;
+    bool last_of_run = false;
+  };
+
+  void ListRows(const StepInput& input);
+  Status RunPass(const LayerMap& layers, const StepInput& input, const KvCache::Append& kv,
+                 size_t first_row, size_t row_count, StepOutput& output);
+  // Runs the head over the rows of the pass that need it, a few at a time.
+  Status RunHead(const LoadedLayer& layer, const StepInput& input, const KvCache::Append& kv,
+                 size_t first_row, size_t row_count, size_t in, StepOutput& output);
+  void Select(const StepInput& input, const Row& row, std::span<const float> logits,
+              StepOutput& output) const;
+  // Fills positions_ and kv_rows_ for rows_[indices].
+  void Place(const LoadedLayer& layer, const KvCache::Append& kv, std::span<const size_t> indices);
+  Status CheckFinite(uint32_t layer, const StepInput& input, std::span<const size_t> indices,
+                     std::span<const float> values) const;
+
+  const kernels::KernelSet& kernels_;
+  LayerRunner& runner_;
+  // Reused from step to step.
+  std::vector<Row> rows_;          // of the whole step
+  std::vector<size_t> pass_rows_;  // indices into rows_
+  std::vector<size_t> head_rows_;
+  std::vector<uint32_t> positions_;
+  std::vector<kernels::AttentionRow> kv_rows_;
+};
+
+}  // namespace weft::engine

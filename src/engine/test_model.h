@@ -1,0 +1,286 @@
+// For tests and benchmarks only: small transformers as programs made by hand, with weights in
+// memory. The spec describes the model; the same spec drives the double-precision oracle of
+// test_oracle.h.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "engine/weight_source.h"
+#include "program/ir.h"
+#include "tensor/blocks.h"
+
+namespace weft::engine {
+
+struct ModelSpec {
+  uint32_t layers = 2;
+  uint32_t hidden = 64;
+  uint32_t heads = 4;
+  uint32_t kv_heads = 2;
+  uint32_t head_columns = 16;
+  uint32_t width = 96;
+  uint32_t vocabulary = 128;
+  float epsilon = 1e-6f;
+  float rope_theta = 10000;
+  bool qk_norm = false;
+  bool attention_bias = false;
+  bool gemma = false;  // 1 + weight norms, norms after attention and feed-forward, scaled embedding
+  bool tied = true;
+  bool sinks = false;
+  float attention_softcap = 0;
+  float final_softcap = 0;
+  std::vector<uint32_t> windows;  // [layers], or empty
+  program::Activation activation = program::Activation::kSilu;
+  uint32_t experts = 0;
+  uint32_t top_k = 0;
+  program::RouteKind route = program::RouteKind::kSoftmaxTopKNormalized;
+  DType matrix_dtype = DType::kF32;
+
+  uint32_t window(uint32_t layer) const { return windows.empty() ? 0 : windows[layer]; }
+  std::vector<float> InvFreq() const {
+    std::vector<float> inv_freq;
+    for (uint32_t i = 0; i < head_columns / 2; ++i) {
+      inv_freq.push_back(
+          static_cast<float>(std::pow(static_cast<double>(rope_theta), -2.0 * i / head_columns)));
+    }
+    return inv_freq;
+  }
+};
+
+// The f32 values of a tensor by name ("layers.0.q", "embed", ...) and shape.
+using TensorGetter =
+    std::function<std::vector<float>(const std::string& name, const std::vector<uint64_t>& shape)>;
+
+// Reproducible values around 0, each tensor different; norm weights around 1.
+inline TensorGetter RandomTensors(uint64_t seed, float amplitude = 0.2f) {
+  return [=](const std::string& name, const std::vector<uint64_t>& shape) {
+    uint64_t count = 1;
+    for (const uint64_t dimension : shape) count *= dimension;
+    uint64_t name_seed = seed;
+    for (const char c : name) name_seed = name_seed * 31 + static_cast<uint8_t>(c);
+    SeededRandom random(name_seed);
+    const bool norm = name.find("norm") != std::string::npos;
+    std::vector<float> values(count);
+    for (float& value : values) {
+      value = static_cast<float>((random.Uniform() * 2 - 1) * amplitude) + (norm ? 1.0f : 0.0f);
+    }
+    return values;
+  };
+}
+
+class MemorySource : public WeightSource {
+ public:
+  Result<Slice> Read(const program::Part& part) override {
+    ++reads;
+    const auto blob = blobs_.find(part.digest);
+    if (blob == blobs_.end() || part.offset + part.byte_count > blob->second.byte_count()) {
+      return Error(ErrorCode::kNotFound, "Blob " + ToHex(part.digest) + " is missing.");
+    }
+    return blob->second.Sub(part.offset, part.byte_count);
+  }
+  // Digests are counted, not computed: nothing here verifies them.
+  program::Part Add(std::vector<uint8_t> bytes) {
+    program::Part part;
+    StoreLe(part.digest.data(), ++next_digest_);
+    part.byte_count = bytes.size();
+    blobs_.emplace(part.digest, Slice(std::move(bytes)));
+    return part;
+  }
+  void Remove(const program::Part& part) { blobs_.erase(part.digest); }
+  int reads = 0;
+
+ private:
+  std::map<Sha256Digest, Slice> blobs_;
+  uint64_t next_digest_ = 0;
+};
+
+// Stores `values` [.., columns] as a weight of the given dtype.
+inline program::Weight StoreWeight(MemorySource& source, std::string name, DType dtype,
+                                   std::vector<uint64_t> shape, std::span<const float> values) {
+  program::Weight weight{std::move(name), dtype, std::move(shape), {}, {}, {}};
+  const size_t columns = weight.shape.back();
+  const size_t rows = values.size() / columns;
+  std::vector<uint8_t> data;
+  if (!IsBlockFormat(dtype)) {
+    data.resize(values.size() * static_cast<size_t>(ElementBytes(dtype)));
+    FromF32(values, dtype, data.data());
+  } else {
+    const auto blocks = static_cast<size_t>(BlockCount(static_cast<int64_t>(columns)));
+    const size_t row_bytes = blocks * static_cast<size_t>(BlockDataBytes(dtype));
+    std::vector<uint16_t> scales(rows * blocks);
+    data.resize(rows * row_bytes);
+    for (size_t row = 0; row < rows; ++row) {
+      QuantizeRow(dtype, values.subspan(row * columns, columns),
+                  std::span(data).subspan(row * row_bytes, row_bytes),
+                  std::span(scales).subspan(row * blocks, blocks));
+    }
+    const ByteSpan scale_bytes = AsBytes(std::span<const uint16_t>(scales));
+    weight.scale.push_back(source.Add({scale_bytes.begin(), scale_bytes.end()}));
+  }
+  weight.data.push_back(source.Add(std::move(data)));
+  return weight;
+}
+
+// Builds the programs of a whole model: 0 = embedding, 1..n = transformer layers, n + 1 = head.
+class ModelBuilder {
+ public:
+  ModelBuilder(const ModelSpec& spec, TensorGetter tensors, MemorySource& source)
+      : spec_(spec), tensors_(std::move(tensors)), source_(source) {}
+
+  std::vector<program::Program> Build() {
+    std::vector<program::Program> programs{Embedding()};
+    for (uint32_t i = 0; i < spec_.layers; ++i) programs.push_back(Layer(i));
+    programs.push_back(Head());
+    return programs;
+  }
+
+ private:
+  program::View Buffer(const std::string& name, uint32_t columns) {
+    program_.buffers.push_back({name, columns});
+    return {static_cast<program::BufferId>(program_.buffers.size() - 1), 0, columns};
+  }
+  program::WeightId Weight(const std::string& name, std::vector<uint64_t> shape, bool matrix) {
+    const DType dtype = matrix ? spec_.matrix_dtype : DType::kF32;
+    const std::vector<float> values = name == "inv_freq" ? spec_.InvFreq() : tensors_(name, shape);
+    program_.weights.push_back(Stored(name, dtype, std::move(shape), values));
+    return static_cast<program::WeightId>(program_.weights.size() - 1);
+  }
+  // A tensor that was stored before (tied embeddings) is shared.
+  program::Weight Stored(const std::string& name, DType dtype, std::vector<uint64_t> shape,
+                         std::span<const float> values) {
+    const auto known = stored_.find(name);
+    if (known != stored_.end()) return known->second;
+    return stored_.emplace(name, StoreWeight(source_, name, dtype, shape, values)).first->second;
+  }
+  void Norm(const std::string& name, program::View in, program::View out) {
+    program_.ops.push_back(
+        program::RmsNorm{in, out, Weight(name, {in.columns}, false), spec_.epsilon});
+  }
+  void Product(const std::string& name, program::View in, program::View out, bool bias) {
+    program::MatMul op{
+        in, out, {Weight(name, {out.columns, in.columns}, true), 0, out.columns}, {}};
+    if (bias) op.bias = Weight(name + ".bias", {out.columns}, false);
+    program_.ops.push_back(op);
+  }
+  program::Program Finish(uint32_t index, std::optional<program::View> input,
+                          program::View output) {
+    program_.layer_index = index;
+    if (input) program_.input = input->buffer;
+    program_.output = output.buffer;
+    return std::exchange(program_, {});
+  }
+
+  program::Program Embedding() {
+    const program::View x = Buffer("x", spec_.hidden);
+    const auto table = Weight("embed", {spec_.vocabulary, spec_.hidden}, true);
+    program_.ops.push_back(
+        program::Embed{table, x, spec_.gemma ? std::sqrt(static_cast<float>(spec_.hidden)) : 1.0f});
+    return Finish(0, std::nullopt, x);
+  }
+
+  program::Program Layer(uint32_t i) {
+    const std::string prefix = "layers." + std::to_string(i) + ".";
+    const program::View x = Buffer("x", spec_.hidden);
+    const program::View normed = Buffer("normed", spec_.hidden);
+    Attention(prefix, i, x, normed);
+    FeedForward(prefix, x, normed);
+    return Finish(i + 1, x, x);
+  }
+
+  void Attention(const std::string& prefix, uint32_t i, program::View x, program::View normed) {
+    const uint32_t q_columns = spec_.heads * spec_.head_columns;
+    const uint32_t kv_columns = spec_.kv_heads * spec_.head_columns;
+    const program::View q = Buffer("q", q_columns);
+    const program::View k = Buffer("k", kv_columns);
+    const program::View v = Buffer("v", kv_columns);
+    const program::View attended = Buffer("attended", q_columns);
+    const program::View out = Buffer("attention_out", spec_.hidden);
+    Norm(prefix + "input_norm", x, normed);
+    Product(prefix + "q", normed, q, spec_.attention_bias);
+    Product(prefix + "k", normed, k, spec_.attention_bias);
+    Product(prefix + "v", normed, v, spec_.attention_bias);
+    const auto inv_freq = Weight("inv_freq", {spec_.head_columns / 2}, false);
+    for (const bool is_query : {true, false}) {
+      const program::View view = is_query ? q : k;
+      program::QkNormRope op{
+          view, view,          is_query ? spec_.heads : spec_.kv_heads, spec_.head_columns,
+          {},   spec_.epsilon, program::Rope{inv_freq, 1, false}};
+      if (spec_.qk_norm) {
+        op.norm_weight =
+            Weight(prefix + (is_query ? "q_norm" : "k_norm"), {spec_.head_columns}, false);
+      }
+      program_.ops.push_back(op);
+    }
+    program::Attention attention{q,
+                                 k,
+                                 v,
+                                 attended,
+                                 spec_.heads,
+                                 spec_.kv_heads,
+                                 spec_.head_columns,
+                                 1 / std::sqrt(static_cast<float>(spec_.head_columns)),
+                                 spec_.window(i),
+                                 spec_.attention_softcap,
+                                 {}};
+    if (spec_.sinks) attention.sinks = Weight(prefix + "sinks", {spec_.heads}, false);
+    program_.ops.push_back(attention);
+    Product(prefix + "o", attended, out, false);
+    if (spec_.gemma) Norm(prefix + "post_attention_norm", out, out);
+    program_.ops.push_back(program::Add{x, out, x});
+  }
+
+  void FeedForward(const std::string& prefix, program::View x, program::View normed) {
+    Norm(prefix + "feed_forward_norm", x, normed);
+    const program::View out = Buffer("feed_forward_out", spec_.hidden);
+    if (spec_.experts > 0) {
+      const program::View logits = Buffer("route_logits", spec_.experts);
+      const program::View route = Buffer("route", 2 * spec_.top_k);
+      Product(prefix + "router", normed, logits, false);
+      program_.ops.push_back(
+          program::MoeRoute{logits, route, spec_.experts, spec_.top_k, spec_.route});
+      program::MoeExperts op{normed, route, out, spec_.experts, spec_.top_k, spec_.activation, 0,
+                             0,      {},    {}};
+      op.gate_up =
+          Weight(prefix + "experts.gate_up", {spec_.experts, 2 * spec_.width, spec_.hidden}, true);
+      op.down = Weight(prefix + "experts.down", {spec_.experts, spec_.hidden, spec_.width}, true);
+      program_.ops.push_back(op);
+    } else {
+      // Gate and up packed in one weight and one buffer, as views.
+      const program::View both = Buffer("gate_up", 2 * spec_.width);
+      const program::View gate = {both.buffer, 0, spec_.width};
+      const program::View up = {both.buffer, spec_.width, spec_.width};
+      const auto weight = Weight(prefix + "gate_up", {2 * spec_.width, spec_.hidden}, true);
+      program_.ops.push_back(program::MatMul{normed, gate, {weight, 0, spec_.width}, {}});
+      program_.ops.push_back(program::MatMul{normed, up, {weight, spec_.width, spec_.width}, {}});
+      program_.ops.push_back(program::GatedActivation{gate, up, gate, spec_.activation});
+      Product(prefix + "down", gate, out, false);
+    }
+    if (spec_.gemma) Norm(prefix + "post_feed_forward_norm", out, out);
+    program_.ops.push_back(program::Add{x, out, x});
+  }
+
+  program::Program Head() {
+    const program::View x = Buffer("x", spec_.hidden);
+    const program::View normed = Buffer("normed", spec_.hidden);
+    const program::View logits = Buffer("logits", spec_.vocabulary);
+    Norm("final_norm", x, normed);
+    Product(spec_.tied ? "embed" : "head", normed, logits, false);
+    if (spec_.final_softcap > 0) {
+      program_.ops.push_back(program::Softcap{logits, logits, spec_.final_softcap});
+    }
+    return Finish(spec_.layers + 1, x, logits);
+  }
+
+  const ModelSpec spec_;
+  const TensorGetter tensors_;
+  MemorySource& source_;
+  program::Program program_;
+  std::map<std::string, program::Weight> stored_;
+};
+
+}  // namespace weft::engine

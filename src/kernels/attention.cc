@@ -1,0 +1,75 @@
+#include "kernels/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "tensor/half.h"
+
+namespace weft::kernels {
+namespace {
+
+void AppendKv(const AttentionArgs& args) {
+  const size_t columns = args.kv.head_columns;
+  for (size_t row = 0; row < args.kv_rows.size(); ++row) {
+    const auto& [position, pages] = args.kv_rows[row];
+    for (size_t head = 0; head < args.kv.kv_heads; ++head) {
+      StoreKv(args.kv, pages[position / kPagePositions], position % kPagePositions, head,
+              args.k.Row(row).subspan(head * columns, columns),
+              args.v.Row(row).subspan(head * columns, columns));
+    }
+  }
+}
+
+void AttendHead(const AttentionArgs& args, size_t row, size_t head) {
+  const auto& [position, pages] = args.kv_rows[row];
+  const size_t columns = args.kv.head_columns;
+  const size_t kv_head = head / (args.heads / args.kv.kv_heads);
+  const auto q = args.q.Row(row).subspan(head * columns, columns);
+  const uint32_t first = args.FirstVisible(position);
+
+  std::vector<double> weights;  // [visible positions]: scores, then exponentials
+  double largest = args.sinks.empty() ? -INFINITY : args.sinks[head];
+  for (uint32_t p = first; p <= position; ++p) {
+    const uint16_t* page = pages[p / kPagePositions];
+    double score = 0;
+    for (size_t d = 0; d < columns; ++d) {
+      score += static_cast<double>(q[d]) *
+               F16ToF32(page[args.kv.KeyIndex(kv_head, d, p % kPagePositions)]);
+    }
+    score *= args.scale;
+    if (args.softcap != 0) score = args.softcap * std::tanh(score / args.softcap);
+    weights.push_back(score);
+    largest = std::max(largest, score);
+  }
+  double sum = args.sinks.empty() ? 0 : std::exp(args.sinks[head] - largest);
+  for (double& weight : weights) {
+    weight = std::exp(weight - largest);
+    sum += weight;
+  }
+  const auto out = args.out.Row(row).subspan(head * columns, columns);
+  for (size_t d = 0; d < columns; ++d) {
+    double value = 0;
+    for (uint32_t p = first; p <= position; ++p) {
+      const uint16_t* page = pages[p / kPagePositions];
+      value +=
+          weights[p - first] * F16ToF32(page[args.kv.ValueIndex(kv_head, p % kPagePositions, d)]);
+    }
+    out[d] = static_cast<float>(value / sum);
+  }
+}
+
+}  // namespace
+
+void AttentionReference(const AttentionArgs& args, Workspace&) {
+  CHECK(args.heads > 0 && args.kv.kv_heads > 0 && args.heads % args.kv.kv_heads == 0 &&
+        args.q.columns == args.heads * args.kv.head_columns && args.out.columns == args.q.columns &&
+        args.k.columns == args.kv.row_columns() && args.v.columns == args.kv.row_columns() &&
+        args.q.rows == args.kv_rows.size() && args.out.rows == args.q.rows);
+  AppendKv(args);
+  for (size_t row = 0; row < args.q.rows; ++row) {
+    for (size_t head = 0; head < args.heads; ++head) AttendHead(args, row, head);
+  }
+}
+
+}  // namespace weft::kernels

@@ -1,0 +1,53 @@
+// Causal grouped-query attention over paged f16 KV, appending the rows' own keys and values first.
+//
+// Query head h reads kv head h / (heads / kv_heads). Row at position p sees positions (p - window,
+// p], or [0, p] without a window. score = softcap(q . k * scale); weights = softmax(scores and,
+// when given, the head's sink logit, whose weight is dropped); out = sum of weights * v. Keys and
+// values are always read back as f16, the new ones too, so that a position gives the same bits in a
+// prompt and in decoding.
+#pragma once
+
+#include "kernels/kv_page.h"
+#include "kernels/view.h"
+#include "kernels/workspace.h"
+
+namespace weft::kernels {
+
+// Where a row's session keeps its KV: page i holds positions [32 i, 32 i + 32). Pages up to the
+// row's own exist and are writable from the first appended position on.
+struct AttentionRow {
+  uint32_t position = 0;
+  uint16_t* const* pages = nullptr;
+};
+
+struct AttentionArgs {
+  ConstRows q;     // [rows, heads * head_columns]
+  ConstRows k, v;  // [rows, kv_heads * head_columns]
+  size_t heads = 0;
+  KvShape kv;  // heads is a multiple of kv.kv_heads
+  float scale = 0;
+  uint32_t window = 0;
+  float softcap = 0;
+  std::span<const float> sinks;           // [heads], or empty
+  std::span<const AttentionRow> kv_rows;  // [rows]; rows of one session in rising positions
+  Rows out;                               // [rows, heads * head_columns]; may be the rows of q
+
+  uint32_t FirstVisible(uint32_t position) const {
+    return window == 0 || position < window ? 0 : position - window + 1;
+  }
+};
+
+void AttentionReference(const AttentionArgs& args, Workspace& workspace);
+void AttentionSimd(const AttentionArgs& args, Workspace& workspace);
+
+// Query heads that AttentionSimd takes through the KV together.
+inline constexpr size_t kAttentionHeadGroup = 4;
+
+// Private floats of Workspace that AttentionSimd needs for rows at positions below `end_position`:
+// their scores.
+constexpr size_t AttentionThreadFloats(size_t end_position) {
+  return kAttentionHeadGroup * ((end_position + kPagePositions - 1) / kPagePositions + 1) *
+         kPagePositions;
+}
+
+}  // namespace weft::kernels

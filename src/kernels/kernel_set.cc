@@ -1,0 +1,44 @@
+#include "kernels/kernel_set.h"
+
+#include "kernels/simd_targets.h"
+
+#include "hwy/highway.h"
+
+namespace weft::kernels {
+namespace {
+
+// The *_simd.cc files need at least the baseline of simd_targets.h.
+bool HasVectors() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("sse4.2") != 0;
+#else
+  return HWY_TARGET != HWY_SCALAR;
+#endif
+}
+
+KernelSet MakeFast() {
+  KernelSet set;
+  if (!HasVectors()) return set;
+  set.matmuls = MatMulsSimd;
+  return set;
+}
+
+}  // namespace
+
+const KernelSet& ReferenceKernels() {
+  static const KernelSet set;
+  return set;
+}
+
+const KernelSet& FastKernels() {
+  static const KernelSet set = MakeFast();
+  return set;
+}
+
+const char* FastKernelsTarget() {
+  if (!HasVectors()) return "scalar";
+  const int64_t usable = hwy::SupportedTargets() & HWY_TARGETS;
+  return hwy::TargetName(usable & -usable);
+}
+
+}  // namespace weft::kernels

@@ -1,0 +1,27 @@
+#include "kernels/matmul.h"
+
+#include <vector>
+
+namespace weft::kernels {
+
+void MatMulReference(const MatMulArgs& args, Workspace&) {
+  CHECK(args.in.columns == args.weight.columns && args.out.columns == args.weight.rows &&
+        args.in.rows == args.out.rows &&
+        (args.bias.empty() || args.bias.size() == args.out.columns));
+  std::vector<float> weight_row(args.weight.columns);
+  for (size_t n = 0; n < args.weight.rows; ++n) {
+    ReadRow(args.weight, n, weight_row);
+    for (size_t r = 0; r < args.in.rows; ++r) {
+      const std::span<const float> in = args.in.Row(r);
+      double sum = args.bias.empty() ? 0 : args.bias[n];
+      for (size_t k = 0; k < in.size(); ++k) sum += static_cast<double>(in[k]) * weight_row[k];
+      args.out.Row(r)[n] = static_cast<float>(sum);
+    }
+  }
+}
+
+void MatMulsReference(std::span<const MatMulArgs> calls, Workspace& workspace) {
+  for (const MatMulArgs& call : calls) MatMulReference(call, workspace);
+}
+
+}  // namespace weft::kernels

@@ -1,0 +1,33 @@
+// Matrix product with a stored weight: out = in * weight^T + bias, every weight format, activations
+// and sums in f32.
+//
+// Batch invariance: out[r][n] is the sum of the same products in the same order whatever the number
+// of rows. Threads share out the columns of `out`, never the sum over K.
+#pragma once
+
+#include "kernels/view.h"
+#include "kernels/workspace.h"
+
+namespace weft::kernels {
+
+struct MatMulArgs {
+  ConstRows in;                 // [rows, K]
+  Matrix weight;                // [N, K]
+  std::span<const float> bias;  // [N], or empty
+  Rows out;                     // [rows, N]; must not overlap `in`
+};
+
+void MatMulReference(const MatMulArgs& args, Workspace& workspace);
+
+// Runs several products that do not read each other's results (q, k, v; gate, up; the experts of a
+// row) as one parallel region.
+void MatMulsReference(std::span<const MatMulArgs> calls, Workspace& workspace);
+void MatMulsSimd(std::span<const MatMulArgs> calls, Workspace& workspace);
+
+// Floats of Workspace::kMatMulInput that a product of `rows` rows with K = `columns` needs at most;
+// products of one region add up.
+constexpr size_t MatMulScratchFloats(size_t rows, size_t columns) {
+  return rows * ((columns + 127) / 128 * 128);
+}
+
+}  // namespace weft::kernels

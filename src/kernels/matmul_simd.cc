@@ -1,0 +1,533 @@
+// Matrix product with vectors. Weights are used as stored, even from a mapped file: q4's nibbles
+// come out in steps of eight (a 32-bit lane holds eight weights), so the activations are put in
+// that order once per call instead.
+//
+// One tile computes kRows x kColumns outputs; each output has its own accumulators and the same
+// sequence of operations in every tile shape, which is what makes a row's bits independent of the
+// batch.
+#include "kernels/matmul.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/simd_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/matmul_simd.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+#include "kernels/lanes-inl.h"
+
+// What does not depend on the target is compiled once.
+#ifndef WEFT_KERNELS_MATMUL_SIMD_ONCE
+#define WEFT_KERNELS_MATMUL_SIMD_ONCE
+namespace weft::kernels {
+namespace {
+
+inline constexpr size_t kGroupValues = 128;  // q4 activations are reordered in groups of 4 blocks
+inline constexpr size_t kMaxCalls = 16;      // products in one parallel region
+
+size_t RoundUp(size_t value, size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// The activations of a call as the tiles read them: rows of whole groups, zero past K.
+struct Prepared {
+  const float* rows = nullptr;
+  size_t stride = 0;
+};
+
+// One call with its place among the region's tasks.
+struct Call {
+  MatMulArgs args;
+  Prepared in;
+  size_t first_task = 0;
+  size_t task_count = 0;
+};
+
+// Weight j of lane l in a group is weight 8 l + j of the row: see Q4Tile.
+void ReorderForQ4(std::span<const float> in, float* out) {
+  for (size_t first = 0; first < in.size(); first += kGroupValues) {
+    const size_t count = std::min(kGroupValues, in.size() - first);
+    if (count < kGroupValues) std::fill_n(out + first, kGroupValues, 0.0f);
+    for (size_t i = 0; i < count; ++i) out[first + (i % 8) * 16 + i / 8] = in[first + i];
+  }
+}
+
+void CopyPadded(std::span<const float> in, float* out, size_t padded_count) {
+  std::copy(in.begin(), in.end(), out);
+  std::fill(out + in.size(), out + padded_count, 0.0f);
+}
+
+}  // namespace
+}  // namespace weft::kernels
+#endif  // WEFT_KERNELS_MATMUL_SIMD_ONCE
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::kernels {
+namespace HWY_NAMESPACE {
+
+// Registers decide how many rows share a loaded weight.
+inline constexpr size_t kMaxTileRows = kWidth == 16 ? 8 : 4;
+constexpr size_t TileColumns(size_t rows) {
+  return kWidth < 16 ? (rows > 2 ? 1 : 2) : (rows > 4 ? 1 : rows > 2 ? 2 : 4);
+}
+
+inline constexpr size_t kChunkBlocks = 128;  // scales converted at a time
+
+// Where a tile reads and writes. Rows and columns beyond what a call has repeat the last one and
+// are not stored.
+template <size_t kRows, size_t kColumns>
+struct Tile {
+  const MatMulArgs* args;
+  const float* x[kRows];
+  size_t column[kColumns];
+  size_t first_row, row_count, column_count;
+
+  HWY_INLINE void Store(const Lanes (&sum)[kRows][kColumns]) const {
+    for (size_t r = 0; r < row_count; ++r) {
+      float* out = args->out.data + (first_row + r) * args->out.stride;
+      for (size_t c = 0; c < column_count; ++c) {
+        const size_t n = column[c];
+        out[n] = SumOf(sum[r][c]) + (args->bias.empty() ? 0.0f : args->bias[n]);
+      }
+    }
+  }
+};
+
+// f32, f16, bf16: T is float, Half or BHalf.
+template <typename T>
+struct PlainFormat {
+  template <size_t kRows, size_t kColumns>
+  static HWY_INLINE void Run(const Tile<kRows, kColumns>& tile) {
+    const size_t k_count = tile.args->weight.columns;
+    const T* w[kColumns];
+    Lanes sum[kRows][kColumns];
+    HWY_UNROLL(16)
+    for (size_t c = 0; c < kColumns; ++c) {
+      w[c] = reinterpret_cast<const T*>(tile.args->weight.DataRow(tile.column[c]));
+      HWY_UNROLL(16)
+      for (size_t r = 0; r < kRows; ++r) sum[r][c] = Splat(0);
+    }
+    const size_t whole = k_count / kLanes * kLanes;
+    for (size_t k = 0; k < whole; k += kLanes) {
+      const T* at[kColumns];
+      HWY_UNROLL(16)
+      for (size_t c = 0; c < kColumns; ++c) at[c] = w[c] + k;
+      Step(tile, at, k, sum);
+    }
+    if (whole < k_count) {  // the row's end, zero-padded
+      alignas(64) T padded[kColumns][kLanes] = {};
+      const T* at[kColumns];
+      for (size_t c = 0; c < kColumns; ++c) {
+        std::memcpy(padded[c], w[c] + whole, (k_count - whole) * sizeof(T));
+        at[c] = padded[c];
+      }
+      Step(tile, at, whole, sum);
+    }
+    tile.Store(sum);
+  }
+
+ private:
+  template <size_t kRows, size_t kColumns>
+  static HWY_INLINE void Step(const Tile<kRows, kColumns>& tile, const T* const (&at)[kColumns],
+                              size_t k, Lanes (&sum)[kRows][kColumns]) {
+    Lanes weight[kColumns];
+    HWY_UNROLL(16)
+    for (size_t c = 0; c < kColumns; ++c) weight[c] = LoadWiden(at[c]);
+    HWY_UNROLL(16)
+    for (size_t r = 0; r < kRows; ++r) {
+      const Lanes x = LoadLanes(tile.x[r] + k);
+      HWY_UNROLL(16)
+      for (size_t c = 0; c < kColumns; ++c) sum[r][c] = MulAdd(weight[c], x, sum[r][c]);
+    }
+  }
+};
+
+// `count` f16 values as f32; zeros up to a whole number of lanes.
+HWY_INLINE void WidenHalves(const uint16_t* from, size_t count, float* to) {
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    StoreLanes(LoadWiden(reinterpret_cast<const Half*>(from + i)), to + i);
+  }
+  if (i < count) {
+    Half padded[kLanes] = {};
+    std::memcpy(padded, from + i, (count - i) * sizeof(uint16_t));
+    StoreLanes(LoadWiden(padded), to + i);
+  }
+}
+
+// 16 unsigned bytes - 128, as f32.
+HWY_INLINE Lanes LoadQ8(const uint8_t* from) {
+  const hn::Rebind<uint8_t, DF> d8;
+  const hn::Rebind<int32_t, DF> d32;
+  return MakeLanes([&](size_t p) HWY_ATTR {
+    const auto q = hn::PromoteTo(d32, hn::LoadU(d8, from + p * kWidth));
+    return hn::ConvertTo(df, hn::Sub(q, hn::Set(d32, 128)));
+  });
+}
+
+struct Q8Format {
+  template <size_t kRows, size_t kColumns>
+  static HWY_INLINE void Run(const Tile<kRows, kColumns>& tile) {
+    const Matrix& weight = tile.args->weight;
+    const size_t blocks = weight.blocks();
+    Lanes sum[kRows][kColumns];
+    HWY_UNROLL(16)
+    for (size_t c = 0; c < kColumns; ++c) {
+      HWY_UNROLL(16)
+      for (size_t r = 0; r < kRows; ++r) sum[r][c] = Splat(0);
+    }
+    alignas(64) float scale[kColumns][kChunkBlocks];
+    for (size_t first = 0; first < blocks; first += kChunkBlocks) {
+      const size_t count = std::min(kChunkBlocks, blocks - first);
+      const uint8_t* w[kColumns];
+      HWY_UNROLL(16)
+      for (size_t c = 0; c < kColumns; ++c) {
+        WidenHalves(weight.ScaleRow(tile.column[c]) + first, count, scale[c]);
+        w[c] = weight.DataRow(tile.column[c]) + first * 32;
+      }
+      for (size_t b = 0; b < count; ++b) {
+        HWY_UNROLL(16)
+        for (size_t c = 0; c < kColumns; ++c) {
+          const Lanes low = LoadQ8(w[c] + b * 32);
+          const Lanes high = LoadQ8(w[c] + b * 32 + 16);
+          const Lanes s = Splat(scale[c][b]);
+          HWY_UNROLL(16)
+          for (size_t r = 0; r < kRows; ++r) {
+            const float* x = tile.x[r] + (first + b) * 32;
+            const Lanes block = MulAdd(high, LoadLanes(x + 16), Mul(low, LoadLanes(x)));
+            sum[r][c] = MulAdd(block, s, sum[r][c]);
+          }
+        }
+      }
+    }
+    tile.Store(sum);
+  }
+};
+
+// A group is four blocks of a row: 64 bytes, sixteen 32-bit lanes, lane l holds weights 8 l .. 8 l
+// + 7, four bits each. Shifting all lanes by 4 j brings weight j of each lane to the bottom; `x`
+// was reordered to match.
+template <bool kHasZero>
+struct Q4Format {
+  using DU = hn::Rebind<uint32_t, DF>;
+  struct Nibbles {
+    hn::Vec<DU> part[kParts];
+  };
+
+  // The value of nibble kJ of each lane, minus 8 unless the zero points come separately.
+  template <int kJ>
+  static HWY_INLINE Lanes Take(const Nibbles& nibbles, const Lanes& table) {
+    return MakeLanes([&](size_t p) HWY_ATTR {
+#if HWY_TARGET == HWY_AVX3
+      // The permutation looks at the low four bits only: one instruction masks, converts and
+      // subtracts.
+      const auto shifted = hn::ShiftRight<4 * kJ>(nibbles.part[p]);
+      return VF{_mm512_permutexvar_ps(shifted.raw, table.part[p].raw)};
+#else
+      (void)table;
+      const DU du;
+      const hn::Rebind<int32_t, DF> di;
+      const auto q = hn::And(hn::ShiftRight<4 * kJ>(nibbles.part[p]), hn::Set(du, 15));
+      const auto signed_q = hn::BitCast(di, q);
+      return hn::ConvertTo(df, kHasZero ? signed_q : hn::Sub(signed_q, hn::Set(di, 8)));
+#endif
+    });
+  }
+
+  static HWY_INLINE Nibbles LoadNibbles(const uint8_t* from) {
+    const hn::Repartition<uint8_t, DU> d8;
+    Nibbles result;
+    HWY_UNROLL(16)
+    for (size_t p = 0; p < kParts; ++p) {
+      result.part[p] = hn::BitCast(DU(), hn::LoadU(d8, from + p * kWidth * 4));
+    }
+    return result;
+  }
+
+  // Four values, one a block, each in the four lanes of its block.
+  static HWY_INLINE Lanes SpreadBlocks(const float* four) {
+    return MakeLanes([&](size_t p) HWY_ATTR {
+      alignas(64) static constexpr int32_t kBlockOfLane[kLanes] = {0, 0, 0, 0, 1, 1, 1, 1,
+                                                                   2, 2, 2, 2, 3, 3, 3, 3};
+      return hn::TableLookupLanes(hn::LoadDup128(df, four),
+                                  hn::SetTableIndices(df, kBlockOfLane + p * kWidth));
+    });
+  }
+
+  template <int kJ, size_t kRows, size_t kColumns>
+  static HWY_INLINE void Accumulate(const Tile<kRows, kColumns>& tile, size_t k,
+                                    const Nibbles (&nibbles)[kColumns], const Lanes& table,
+                                    const Lanes (&zero)[kColumns],
+                                    Lanes (&group)[kRows][kColumns]) {
+    Lanes weight[kColumns];
+    HWY_UNROLL(16)
+    for (size_t c = 0; c < kColumns; ++c) {
+      weight[c] = Take<kJ>(nibbles[c], table);
+      if constexpr (kHasZero) weight[c] = Sub(weight[c], zero[c]);
+    }
+    HWY_UNROLL(16)
+    for (size_t r = 0; r < kRows; ++r) {
+      const Lanes x = LoadLanes(tile.x[r] + k + kJ * kLanes);
+      HWY_UNROLL(16)
+      for (size_t c = 0; c < kColumns; ++c) {
+        group[r][c] = kJ == 0 ? Mul(weight[c], x) : MulAdd(weight[c], x, group[r][c]);
+      }
+    }
+  }
+
+  // One group of each column: `scale` and `zero` point at four f32 values.
+  template <size_t kRows, size_t kColumns>
+  static HWY_INLINE void Group(const Tile<kRows, kColumns>& tile, size_t k,
+                               const uint8_t* const (&data)[kColumns],
+                               const float* const (&scale)[kColumns],
+                               const float* const (&zero)[kColumns], const Lanes& table,
+                               Lanes (&sum)[kRows][kColumns]) {
+    Nibbles nibbles[kColumns];
+    Lanes zeros[kColumns];
+    Lanes group[kRows][kColumns];
+    HWY_UNROLL(16)
+    for (size_t c = 0; c < kColumns; ++c) {
+      nibbles[c] = LoadNibbles(data[c]);
+      if constexpr (kHasZero) zeros[c] = SpreadBlocks(zero[c]);
+    }
+    Accumulate<0>(tile, k, nibbles, table, zeros, group);
+    Accumulate<1>(tile, k, nibbles, table, zeros, group);
+    Accumulate<2>(tile, k, nibbles, table, zeros, group);
+    Accumulate<3>(tile, k, nibbles, table, zeros, group);
+    Accumulate<4>(tile, k, nibbles, table, zeros, group);
+    Accumulate<5>(tile, k, nibbles, table, zeros, group);
+    Accumulate<6>(tile, k, nibbles, table, zeros, group);
+    Accumulate<7>(tile, k, nibbles, table, zeros, group);
+    HWY_UNROLL(16)
+    for (size_t c = 0; c < kColumns; ++c) {
+      const Lanes scales = SpreadBlocks(scale[c]);
+      HWY_UNROLL(16)
+      for (size_t r = 0; r < kRows; ++r) sum[r][c] = MulAdd(group[r][c], scales, sum[r][c]);
+    }
+  }
+
+  static void WidenZeros(const uint8_t* row, size_t first, size_t count, float* to) {
+    for (size_t b = 0; b < count; ++b) {
+      const size_t block = first + b;
+      to[b] = static_cast<float>((row[block / 2] >> (block % 2 * 4)) & 15);
+    }
+    for (size_t b = count; b % 4 != 0; ++b) to[b] = 0;
+  }
+
+  static HWY_INLINE Lanes Table() {
+    alignas(64) static constexpr float kValues[2][kLanes] = {
+        {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7},
+        {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}};
+    return LoadLanes(kValues[kHasZero ? 1 : 0]);
+  }
+
+  template <size_t kRows, size_t kColumns>
+  static HWY_INLINE void Run(const Tile<kRows, kColumns>& tile) {
+    const Matrix& weight = tile.args->weight;
+    const size_t blocks = weight.blocks();
+    const Lanes table = Table();
+    Lanes sum[kRows][kColumns];
+    HWY_UNROLL(16)
+    for (size_t c = 0; c < kColumns; ++c) {
+      HWY_UNROLL(16)
+      for (size_t r = 0; r < kRows; ++r) sum[r][c] = Splat(0);
+    }
+    alignas(64) float scale[kColumns][kChunkBlocks];
+    alignas(64) float zero[kColumns][kHasZero ? kChunkBlocks : 4];
+    const uint8_t* data[kColumns];
+    const float* group_scale[kColumns];
+    const float* group_zero[kColumns] = {};
+    for (size_t first = 0; first < blocks; first += kChunkBlocks) {
+      const size_t count = std::min(kChunkBlocks, blocks - first);
+      for (size_t c = 0; c < kColumns; ++c) {
+        WidenHalves(weight.ScaleRow(tile.column[c]) + first, count, scale[c]);
+        if constexpr (kHasZero) WidenZeros(weight.ZeroRow(tile.column[c]), first, count, zero[c]);
+      }
+      const auto point_at = [&](size_t b) HWY_ATTR {
+        HWY_UNROLL(16)
+        for (size_t c = 0; c < kColumns; ++c) {
+          data[c] = weight.DataRow(tile.column[c]) + (first + b) * 16;
+          group_scale[c] = scale[c] + b;
+          if constexpr (kHasZero) group_zero[c] = zero[c] + b;
+        }
+      };
+      size_t b = 0;
+      for (; b + 4 <= count; b += 4) {
+        point_at(b);
+        Group(tile, (first + b) * 32, data, group_scale, group_zero, table, sum);
+      }
+      if (b < count) {  // the row's last one to three blocks, zero-padded
+        point_at(b);
+        alignas(64) uint8_t padded[kColumns][64] = {};
+        for (size_t c = 0; c < kColumns; ++c) {
+          std::memcpy(padded[c], data[c], (count - b) * 16);
+          data[c] = padded[c];
+        }
+        Group(tile, (first + b) * 32, data, group_scale, group_zero, table, sum);
+      }
+    }
+    tile.Store(sum);
+  }
+};
+
+// Columns [first, end) of rows [first_row, first_row + row_count), row_count <= kRows.
+template <typename Format, size_t kRows>
+HWY_NOINLINE void RunTiles(const Call& call, size_t first, size_t end, size_t first_row,
+                           size_t row_count) {
+  constexpr size_t kColumns = TileColumns(kRows);
+  Tile<kRows, kColumns> tile;
+  tile.args = &call.args;
+  tile.first_row = first_row;
+  tile.row_count = row_count;
+  for (size_t r = 0; r < kRows; ++r) {
+    tile.x[r] = call.in.rows + (first_row + std::min(r, row_count - 1)) * call.in.stride;
+  }
+  for (size_t n = first; n < end; n += kColumns) {
+    tile.column_count = std::min(kColumns, end - n);
+    for (size_t c = 0; c < kColumns; ++c) tile.column[c] = n + std::min(c, tile.column_count - 1);
+    Format::Run(tile);
+  }
+}
+
+template <typename Format>
+HWY_INLINE void RunColumns(const Call& call, size_t first, size_t end) {
+  const size_t rows = call.args.in.rows;
+  for (size_t r = 0; r < rows;) {
+    const size_t count = std::min(kMaxTileRows, rows - r);
+    if (count > 4) {
+      RunTiles<Format, kMaxTileRows>(call, first, end, r, count);
+    } else if (count > 2) {
+      RunTiles<Format, 4>(call, first, end, r, count);
+    } else if (count == 2) {
+      RunTiles<Format, 2>(call, first, end, r, count);
+    } else {
+      RunTiles<Format, 1>(call, first, end, r, count);
+    }
+    r += count;
+  }
+}
+
+void MatMulColumns(const Call& call, size_t first, size_t end) {
+  switch (call.args.weight.dtype) {
+    case DType::kF32:
+      return RunColumns<PlainFormat<float>>(call, first, end);
+    case DType::kF16:
+      return RunColumns<PlainFormat<Half>>(call, first, end);
+    case DType::kBF16:
+      return RunColumns<PlainFormat<BHalf>>(call, first, end);
+    case DType::kQ8:
+      return RunColumns<Q8Format>(call, first, end);
+    case DType::kQ4:
+      if (call.args.weight.zero != nullptr) return RunColumns<Q4Format<true>>(call, first, end);
+      return RunColumns<Q4Format<false>>(call, first, end);
+    default:
+      CHECK(false, "matmul takes f32, f16, bf16, q8 and q4 weights");
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace weft::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft::kernels {
+namespace {
+
+HWY_EXPORT(MatMulColumns);
+
+bool SameInput(const MatMulArgs& a, const MatMulArgs& b) {
+  return a.in.data == b.in.data && a.in.rows == b.in.rows && a.in.columns == b.in.columns &&
+         a.in.stride == b.in.stride &&
+         (a.weight.dtype == DType::kQ4) == (b.weight.dtype == DType::kQ4);
+}
+
+// The activations may be read where they are when rows end on whole lanes and need no other order.
+bool NeedsPreparing(const MatMulArgs& args) {
+  const size_t unit = args.weight.dtype == DType::kQ8 ? 32 : 16;
+  return args.weight.dtype == DType::kQ4 || args.in.columns % unit != 0;
+}
+
+void PrepareRows(const MatMulArgs& args, float* out, size_t stride, Workspace& workspace) {
+  const auto prepare = [&](size_t row, size_t) {
+    if (args.weight.dtype == DType::kQ4) {
+      ReorderForQ4(args.in.Row(row), out + row * stride);
+    } else {
+      CopyPadded(args.in.Row(row), out + row * stride, stride);
+    }
+  };
+  if (args.in.rows >= 8) {
+    workspace.threads().Run(args.in.rows, prepare);
+  } else {
+    for (size_t row = 0; row < args.in.rows; ++row) prepare(row, 0);
+  }
+}
+
+// Fills Call::in of all calls; calls with the same input share one copy.
+void PrepareInputs(std::span<Call> calls, Workspace& workspace) {
+  size_t float_count = 0;
+  for (const Call& call : calls) {
+    float_count += call.args.in.rows * RoundUp(call.args.in.columns, kGroupValues);
+  }
+  float* free = workspace.Shared(Workspace::kMatMulInput, float_count);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const MatMulArgs& args = calls[i].args;
+    if (!NeedsPreparing(args)) {
+      calls[i].in = {args.in.data, args.in.stride};
+    } else if (i > 0 && SameInput(args, calls[i - 1].args)) {
+      calls[i].in = calls[i - 1].in;
+    } else {
+      const size_t stride = RoundUp(args.in.columns, kGroupValues);
+      PrepareRows(args, free, stride, workspace);
+      calls[i].in = {free, stride};
+      free += args.in.rows * stride;
+    }
+  }
+}
+
+// Output columns of one task: enough to be worth handing out, few enough to share evenly.
+size_t ColumnsPerTask(size_t all_columns, size_t thread_count) {
+  return std::clamp<size_t>(RoundUp(all_columns / (thread_count * 8), 4), 16, 64);
+}
+
+void RunCalls(std::span<const MatMulArgs> calls, Workspace& workspace) {
+  std::array<Call, kMaxCalls> prepared;
+  const std::span<Call> used(prepared.data(), calls.size());
+  size_t all_columns = 0;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const MatMulArgs& args = calls[i];
+    CHECK(args.in.columns == args.weight.columns && args.out.columns == args.weight.rows &&
+          args.in.rows == args.out.rows &&
+          (args.bias.empty() || args.bias.size() == args.out.columns));
+    used[i].args = args;
+    all_columns += args.out.columns;
+  }
+  PrepareInputs(used, workspace);
+  const size_t step = ColumnsPerTask(all_columns, workspace.threads().thread_count());
+  size_t task_count = 0;
+  for (Call& call : used) {
+    call.first_task = task_count;
+    call.task_count = call.args.in.rows == 0 ? 0 : RoundUp(call.args.out.columns, step) / step;
+    task_count += call.task_count;
+  }
+  workspace.threads().Run(task_count, [&](size_t task, size_t) {
+    size_t i = 0;
+    while (task - used[i].first_task >= used[i].task_count) ++i;
+    const Call& call = used[i];
+    const size_t first = (task - call.first_task) * step;
+    HWY_DYNAMIC_DISPATCH(MatMulColumns)
+    (call, first, std::min(first + step, call.args.out.columns));
+  });
+}
+
+}  // namespace
+
+void MatMulsSimd(std::span<const MatMulArgs> calls, Workspace& workspace) {
+  for (size_t first = 0; first < calls.size(); first += kMaxCalls) {
+    RunCalls(calls.subspan(first, std::min(kMaxCalls, calls.size() - first)), workspace);
+  }
+}
+
+}  // namespace weft::kernels
+#endif  // HWY_ONCE

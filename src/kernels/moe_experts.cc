@@ -1,0 +1,50 @@
+#include "kernels/moe_experts.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/matmul.h"
+
+namespace weft::kernels {
+namespace {
+
+std::span<const float> BiasOf(std::span<const float> bias, size_t expert, size_t columns) {
+  return bias.empty() ? bias : bias.subspan(expert * columns, columns);
+}
+
+}  // namespace
+
+void MoeExpertsReference(const MoeExpertsArgs& args, Workspace& workspace) {
+  CHECK(args.route.columns == 2 * args.top_k && args.gate_up.size() == args.down.size());
+  const size_t columns = args.in.columns;
+  const size_t width = args.down.empty() ? 0 : args.down[0].columns;
+  std::vector<float> gate_up(2 * width);
+  std::vector<float> expert_out(columns);
+  for (size_t row = 0; row < args.in.rows; ++row) {
+    const std::span<const float> route = args.route.Row(row);
+    std::vector<double> sum(columns, 0.0);
+    for (size_t slot = 0; slot < args.top_k; ++slot) {
+      const auto expert = static_cast<size_t>(route[slot]);
+      const float weight = route[args.top_k + slot];
+      const Rows hidden = {gate_up.data(), 1, 2 * width, 2 * width};
+      MatMulReference({{args.in.Row(row).data(), 1, columns, columns},
+                       args.gate_up[expert],
+                       BiasOf(args.gate_up_bias, expert, 2 * width),
+                       hidden},
+                      workspace);
+      const Rows gate = {gate_up.data(), 1, width, width};
+      const Rows up = {gate_up.data() + width, 1, width, width};
+      GatedActivationReference({gate, up, args.kind, gate}, workspace);
+      MatMulReference({gate,
+                       args.down[expert],
+                       BiasOf(args.down_bias, expert, columns),
+                       {expert_out.data(), 1, columns, columns}},
+                      workspace);
+      for (size_t i = 0; i < columns; ++i) sum[i] += static_cast<double>(weight) * expert_out[i];
+    }
+    std::ranges::transform(sum, args.out.Row(row).begin(),
+                           [](double x) { return static_cast<float>(x); });
+  }
+}
+
+}  // namespace weft::kernels

@@ -1,0 +1,35 @@
+// The experts of a mixture-of-experts layer: out = sum over the row's experts, in the order of its
+// route, of
+//   weight * (down_e * activation(gate_e * in, up_e * in) + down_bias_e).
+// Each expert runs once over all rows that chose it; a row's sum does not depend on which rows
+// those are.
+#pragma once
+
+#include "kernels/gated_activation.h"
+#include "kernels/view.h"
+#include "kernels/workspace.h"
+
+namespace weft::kernels {
+
+struct MoeExpertsArgs {
+  ConstRows in;     // [rows, columns]
+  ConstRows route;  // [rows, 2 * top_k], as MoeRoute writes it
+  size_t top_k = 0;
+  ActivationKind kind = ActivationKind::kSilu;
+  std::span<const Matrix> gate_up;  // [experts] of [2 * width, columns]: gate rows, then up rows
+  std::span<const Matrix> down;     // [experts] of [columns, width]
+  std::span<const float> gate_up_bias;  // [experts, 2 * width], or empty
+  std::span<const float> down_bias;     // [experts, columns], or empty
+  Rows out;                             // [rows, columns]; must not overlap `in`
+};
+
+void MoeExpertsReference(const MoeExpertsArgs& args, Workspace& workspace);
+void MoeExpertsSimd(const MoeExpertsArgs& args, Workspace& workspace);
+
+// Floats of Workspace::kExperts that MoeExpertsSimd needs.
+constexpr size_t MoeExpertsScratchFloats(size_t rows, size_t top_k, size_t columns, size_t width) {
+  // For each row and chosen expert: the gathered input, gate and up, the expert's output.
+  return rows * top_k * (2 * columns + 2 * width);
+}
+
+}  // namespace weft::kernels

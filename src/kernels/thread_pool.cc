@@ -1,0 +1,97 @@
+#include "kernels/thread_pool.h"
+
+#include <chrono>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace weft::kernels {
+namespace {
+
+void Pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Longer than the gap between two regions of a step (a norm, a few microseconds), shorter than
+// anyone would notice as load once the step is over.
+constexpr auto kSpinTime = std::chrono::microseconds(60);
+constexpr int kPausesPerClockRead = 32;
+
+// Spins until `done` holds or kSpinTime is over; true when it holds.
+template <typename Done>
+bool SpinUntil(const Done& done) {
+  const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    for (int i = 0; i < kPausesPerClockRead; ++i) {
+      if (done()) return true;
+      Pause();
+    }
+  } while (std::chrono::steady_clock::now() < deadline);
+  return done();
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(size_t thread_count) {
+  for (size_t thread = 1; thread < thread_count; ++thread) {
+    workers_.emplace_back([this, thread] { WorkerLoop(thread); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  stopping_ = true;
+  region_.fetch_add(1, std::memory_order_release);
+  region_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::RunRegion(size_t task_count, Call call, const void* context) {
+  if (workers_.empty() || task_count <= 1) {
+    for (size_t task = 0; task < task_count; ++task) call(context, task, 0);
+    return;
+  }
+  call_ = call;
+  context_ = context;
+  task_count_ = task_count;
+  next_task_.store(0, std::memory_order_relaxed);
+  workers_busy_.store(static_cast<uint32_t>(workers_.size()), std::memory_order_relaxed);
+  region_.fetch_add(1, std::memory_order_release);
+  region_.notify_all();
+  TakeTasks(0);
+  const auto idle = [this] { return workers_busy_.load(std::memory_order_acquire) == 0; };
+  while (!SpinUntil(idle)) {
+    const uint32_t busy = workers_busy_.load(std::memory_order_acquire);
+    if (busy != 0) workers_busy_.wait(busy, std::memory_order_acquire);
+  }
+}
+
+uint32_t ThreadPool::AwaitRegion(uint32_t seen) const {
+  const auto changed = [this, seen] { return region_.load(std::memory_order_acquire) != seen; };
+  if (!SpinUntil(changed)) region_.wait(seen, std::memory_order_acquire);
+  return region_.load(std::memory_order_acquire);
+}
+
+void ThreadPool::WorkerLoop(size_t thread) {
+  uint32_t seen = 0;
+  while (true) {
+    seen = AwaitRegion(seen);
+    if (stopping_) return;
+    TakeTasks(thread);
+    if (workers_busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) workers_busy_.notify_one();
+  }
+}
+
+void ThreadPool::TakeTasks(size_t thread) {
+  while (true) {
+    const size_t task = next_task_.fetch_add(1, std::memory_order_relaxed);
+    if (task >= task_count_) return;
+    call_(context_, task, thread);
+  }
+}
+
+}  // namespace weft::kernels

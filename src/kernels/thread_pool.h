@@ -1,0 +1,60 @@
+// A few threads that run short parallel regions, thousands a second: a decode step has about five
+// regions a layer, each of tens of microseconds. Workers spin for a moment after a region so that
+// the next one starts at once, then sleep. One caller at a time.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace weft::kernels {
+
+class ThreadPool {
+ public:
+  // `thread_count` threads take part in a region, the caller included; 0 counts as 1.
+  explicit ThreadPool(size_t thread_count);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  size_t thread_count() const { return workers_.size() + 1; }
+
+  // Calls body(task, thread) once for each task in [0, task_count), thread in [0, thread_count()),
+  // and returns when all are done. Tasks are handed out in order to whoever is free. The body must
+  // not throw and must not call Run.
+  template <typename Body>
+  void Run(size_t task_count, const Body& body) {
+    RunRegion(
+        task_count,
+        [](const void* context, size_t task, size_t thread) {
+          (*static_cast<const Body*>(context))(task, thread);
+        },
+        &body);
+  }
+
+ private:
+  using Call = void (*)(const void* context, size_t task, size_t thread);
+
+  void RunRegion(size_t task_count, Call call, const void* context);
+  void WorkerLoop(size_t thread);
+  // Waits until `region_` differs from `seen`: spins, then sleeps.
+  uint32_t AwaitRegion(uint32_t seen) const;
+  void TakeTasks(size_t thread);
+
+  // The region being run; written by the caller before `region_` is bumped.
+  Call call_ = nullptr;
+  const void* context_ = nullptr;
+  size_t task_count_ = 0;
+  bool stopping_ = false;
+
+  alignas(64) std::atomic<uint32_t> region_{0};  // counts regions
+  alignas(64) std::atomic<size_t> next_task_{0};
+  alignas(64) std::atomic<uint32_t> workers_busy_{0};
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace weft::kernels

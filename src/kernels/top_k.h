@@ -1,0 +1,26 @@
+// The k best tokens of a row of logits, and the logarithm of the sum of all exponentials, so that
+// the caller knows how much probability the tail it does not see has.
+#pragma once
+
+#include "kernels/view.h"
+
+namespace weft::kernels {
+
+inline constexpr size_t kMaxTopK = 256;
+
+struct TokenLogit {
+  int32_t token_id = 0;
+  float logit = 0;
+};
+
+struct TopKArgs {
+  std::span<const float> logits;  // [vocabulary], finite
+  std::span<TokenLogit>
+      best;  // 1..256 and at most the vocabulary; by falling logit, equal logits by rising id
+};
+
+// Returns logsumexp(logits).
+float TopKReference(const TopKArgs& args);
+float TopKSimd(const TopKArgs& args);
+
+}  // namespace weft::kernels

@@ -1,0 +1,19 @@
+#include "kernels/view.h"
+
+#include "tensor/blocks.h"
+
+namespace weft::kernels {
+
+void ReadRow(const Matrix& matrix, size_t row, std::span<float> out) {
+  CHECK(row < matrix.rows && out.size() == matrix.columns);
+  if (!IsBlockFormat(matrix.dtype)) {
+    ToF32(matrix.dtype, matrix.DataRow(row), out);
+    return;
+  }
+  const ByteSpan zero =
+      matrix.zero == nullptr ? ByteSpan{} : ByteSpan{matrix.ZeroRow(row), matrix.zero_row_bytes()};
+  DequantizeRow(matrix.dtype, {matrix.DataRow(row), matrix.data_row_bytes()},
+                {matrix.ScaleRow(row), matrix.blocks()}, zero, out);
+}
+
+}  // namespace weft::kernels

@@ -1,0 +1,74 @@
+// What kernels work on: rows of f32 activations and weight matrices in any stored format.
+// Non-owning.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/check.h"
+#include "tensor/dtype.h"
+
+namespace weft::kernels {
+
+// [rows, columns] f32; row r begins at data + r * stride (a view of some columns of a wider
+// buffer).
+struct ConstRows {
+  const float* data = nullptr;
+  size_t rows = 0;
+  size_t columns = 0;
+  size_t stride = 0;
+
+  std::span<const float> Row(size_t r) const { return {data + r * stride, columns}; }
+};
+
+struct Rows {
+  float* data = nullptr;
+  size_t rows = 0;
+  size_t columns = 0;
+  size_t stride = 0;
+
+  std::span<float> Row(size_t r) const { return {data + r * stride, columns}; }
+  operator ConstRows() const {
+    return {data, rows, columns, stride};
+  }  // NOLINT: implicit by design
+};
+
+// A weight [rows, columns] as stored (tensor/dtype.h), row after row without gaps. `data` is
+// aligned to the element (block formats: 1 byte), `scale` is [rows, blocks] f16, `zero` is null or
+// [rows, ceil(blocks / 2)].
+struct Matrix {
+  DType dtype = DType::kF32;
+  size_t rows = 0;
+  size_t columns = 0;
+  const uint8_t* data = nullptr;
+  const uint16_t* scale = nullptr;
+  const uint8_t* zero = nullptr;
+
+  size_t blocks() const { return static_cast<size_t>(BlockCount(static_cast<int64_t>(columns))); }
+  size_t data_row_bytes() const {
+    if (IsBlockFormat(dtype)) return blocks() * static_cast<size_t>(BlockDataBytes(dtype));
+    return columns * static_cast<size_t>(ElementBytes(dtype));
+  }
+  size_t zero_row_bytes() const { return (blocks() + 1) / 2; }
+
+  const uint8_t* DataRow(size_t r) const { return data + r * data_row_bytes(); }
+  const uint16_t* ScaleRow(size_t r) const { return scale + r * blocks(); }
+  const uint8_t* ZeroRow(size_t r) const { return zero + r * zero_row_bytes(); }
+
+  // Rows [first, first + count). REQUIRES: they exist.
+  Matrix Sub(size_t first, size_t count) const {
+    CHECK(first <= rows && count <= rows - first);
+    Matrix part = *this;
+    part.rows = count;
+    part.data = DataRow(first);
+    if (scale != nullptr) part.scale = ScaleRow(first);
+    if (zero != nullptr) part.zero = ZeroRow(first);
+    return part;
+  }
+};
+
+// One row of `matrix` as f32. REQUIRES: out.size() == matrix.columns.
+void ReadRow(const Matrix& matrix, size_t row, std::span<float> out);
+
+}  // namespace weft::kernels

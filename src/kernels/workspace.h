@@ -1,0 +1,59 @@
+// What every kernel needs besides its arguments: the threads, and scratch memory that grows to what
+// the largest call needed and is then reused, so that decoding allocates nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/thread_pool.h"
+
+namespace weft::kernels {
+
+// f32 memory aligned to a cache line; contents undefined.
+class FloatBuffer {
+ public:
+  // Keeps what it has when that is enough, else drops the contents and allocates anew. Throws
+  // std::bad_alloc.
+  float* Reserve(size_t float_count);
+  size_t capacity() const { return capacity_; }
+
+ private:
+  struct Free {
+    void operator()(float* p) const { ::operator delete (p, std::align_val_t{64}); }
+  };
+  std::unique_ptr<float, Free> data_;
+  size_t capacity_ = 0;
+};
+
+class Workspace {
+ public:
+  explicit Workspace(size_t thread_count)
+      : threads_(thread_count), private_(threads_.thread_count()) {}
+
+  ThreadPool& threads() { return threads_; }
+
+  // Scratch shared by the threads of one call, by purpose: a kernel that calls another (moe_experts
+  // calls matmul) must not share a slot with it. Valid until the next Shared of the same slot.
+  enum Slot { kMatMulInput, kExperts, kSlotCount };
+  float* Shared(Slot slot, size_t float_count) { return shared_[slot].Reserve(float_count); }
+  size_t SharedCapacity(Slot slot) const { return shared_[slot].capacity(); }
+
+  // Scratch of each thread. Call ReservePrivate outside parallel regions, Private inside.
+  void ReservePrivate(size_t float_count) {
+    for (FloatBuffer& buffer : private_) buffer.Reserve(float_count);
+  }
+  float* Private(size_t thread) { return private_[thread].Reserve(0); }
+
+  size_t PrivateCapacity() const { return private_[0].capacity(); }
+  size_t thread_count() const { return private_.size(); }
+
+ private:
+  ThreadPool threads_;
+  FloatBuffer shared_[kSlotCount];
+  std::vector<FloatBuffer> private_;
+};
+
+}  // namespace weft::kernels
