@@ -31,10 +31,10 @@ build_preset() {
 
 generate_web() { (cd web && node app/build/gen_proto.mjs); }
 
-# Release build of everything, tests included.
+# Release build of everything, tests included. Usage: build_native [ninja option...]
 build_native() {
   begin_stamp native
-  build_preset release
+  build_preset release "$@"
   end_stamp native
 }
 

@@ -12,7 +12,8 @@ web-unit||unit tests of the web packages
 web-build||the page, as weft serves it
 build||weft and its tests, optimised, assertions on
 clang-tidy||clang-tidy of changed files
-unit|build|unit tests of all C++ modules
+oracles||what other implementations answer, for unit tests to compare with
+unit|build oracles|unit tests of all C++ modules
 model|build|the embedded model as a package
 conformance|build model|cases of tests/conformance
 sim|build|200 simulated swarms with faults
@@ -64,7 +65,7 @@ run_everything() {
   run_lane build
   wait
   nice -n 15 "$root/dev" __lane fuzz-build clang-tidy &
-  run_lane model unit conformance sim
+  run_lane model oracles unit conformance sim
   wait
   run_lane fuzz e2e
 }
@@ -99,7 +100,7 @@ prepare_for() {
   for name in "$@"; do
     case "$name" in
       types | eslint | web-*) ready_web ;;
-      tools | conformance)
+      tools | oracles | conformance)
         ready_web
         ready_tools
         ;;

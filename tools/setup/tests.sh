@@ -10,8 +10,18 @@ not_there() {
 
 count() { node tools/setup/counts.mjs "$@" > "${WEFT_COUNTS:-/dev/null}"; }
 
-step_build() { build_native; }
+step_build() { build_native -k 0; }
 step_web_build() { build_web; }
+
+# Written again only when the scripts changed; they compare with packages that lock files pin.
+step_oracles() {
+  local data=${WEFT_DATA:-../shared/data}
+  [ -d "$data" ] || not_there "no reference data at \$WEFT_DATA or ../shared/data"
+  if ! is_stale oracles tools/*_oracle tools/package-lock.json tools/package.json; then return 0; fi
+  begin_stamp oracles
+  (cd tools && npm run --silent oracles)
+  end_stamp oracles
+}
 
 # Programs of all modules, at most $jobs at a time; every one writes GoogleTest's JSON.
 run_ctest() {
