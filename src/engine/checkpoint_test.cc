@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 
 #include "engine/engine.h"
 #include "engine/test_model.h"
+#include "engine/test_oracle.h"
 #include "engine/test_safetensors.h"
 
 namespace weft::engine {
@@ -125,6 +127,21 @@ TensorGetter CheckpointTensors(const Checkpoint& checkpoint, const TestSafetenso
   };
 }
 
+std::vector<float> Flat(const Oracle::Matrix& matrix) {
+  std::vector<float> values;
+  for (const auto& row : matrix) {
+    for (const double value : row) values.push_back(static_cast<float>(value));
+  }
+  return values;
+}
+
+float WorstDifference(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return INFINITY;
+  float worst = 0;
+  for (size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::fabs(a[i] - b[i]));
+  return worst;
+}
+
 class CheckpointTest : public testing::TestWithParam<bool> {};
 
 TEST_P(CheckpointTest, LogitsAndGreedyIdsAreThoseOfTransformers) {
@@ -151,19 +168,27 @@ TEST_P(CheckpointTest, LogitsAndGreedyIdsAreThoseOfTransformers) {
     ASSERT_TRUE(evaluated.ok()) << evaluated.error().ToString();
     const std::vector<float> expected = reference.Floats("logits");
     ASSERT_EQ(evaluated->logits.size(), expected.size());
-    float worst = 0;
-    for (size_t i = 0; i < expected.size(); ++i) {
-      worst = std::max(worst, std::fabs(evaluated->logits[i] - expected[i]));
-    }
-    EXPECT_LE(worst, 1e-3f);
-    RecordProperty(checkpoint.folder + "_worst", std::to_string(worst));
+    // The only thing that the engine rounds is the KV, to f16: with that rounding out of the way
+    // the model is the reference's to f32 accuracy, and with the same rounding the engine is the
+    // oracle's.
+    const TensorGetter tensors = CheckpointTensors(checkpoint, weights);
+    const std::vector<float> exact = Flat(Oracle(checkpoint.spec, tensors, false).Run(ids, 99));
+    const std::vector<float> rounded = Flat(Oracle(checkpoint.spec, tensors, true).Run(ids, 99));
+    EXPECT_LE(WorstDifference(exact, expected), 1e-4f);
+    EXPECT_LE(WorstDifference(evaluated->logits, rounded), 5e-4f);
+    EXPECT_LE(WorstDifference(evaluated->logits, expected), 3e-3f);
+    std::printf(
+        "%-10s worst logit difference: to transformers %.2e, to the oracle with f16 KV %.2e\n",
+        checkpoint.folder.c_str(), WorstDifference(evaluated->logits, expected),
+        WorstDifference(evaluated->logits, rounded));
 
     const std::vector<int64_t> greedy = reference.Ints("greedy_ids");
     const std::vector<float> margins = reference.Floats("greedy_margin");
     std::vector<int32_t> next = ids;
     uint32_t position = 0;
     for (size_t i = 0; i < greedy.size(); ++i) {
-      const StepRun run = {2, 0, position, static_cast<uint32_t>(next.size()), {OutputKind::kArgmax}};
+      const StepRun run = {
+          2, 0, position, static_cast<uint32_t>(next.size()), {OutputKind::kArgmax}};
       const auto step = engine->Step({all, {&run, 1}, next, {}});
       ASSERT_TRUE(step.ok()) << step.error().ToString();
       const auto& candidates = step->selections.at(0).candidates;
