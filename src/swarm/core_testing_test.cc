@@ -1,0 +1,304 @@
+// The body of core_testing.h; its name puts it into the test program only.
+#include "swarm/core_testing.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "tensor/half.h"
+#include "wire/version.h"
+
+namespace weft::swarm {
+
+CoreOptions TestOptions() {
+  CoreOptions options;
+  options.model.name = "test";
+  options.model.layers.assign(6, ModelLayer{kTestLayerBytes, kTestLayerBytes, kTestLayerBytes, 0});
+  options.model.hidden_columns = 4;
+  options.model.vocabulary = 1000;
+  options.context_length = 64;
+  options.session_count = 2;
+  options.queue_limit = 3;
+  options.prefill_chunk_rows = 8;
+  return options;
+}
+
+TestSwarm::TestSwarm(CoreOptions options) : options_(options), core_(options) {}
+
+WorkerId TestSwarm::Open(TestWorker worker) {
+  const WorkerId id = next_worker_++;
+  if (worker.device_id.empty()) worker.device_id = "device" + std::to_string(id);
+  workers_[id] = worker;
+  seen_[id] = {};
+  Feed(WorkerConnected{id, "127.0.0.1"});
+  return id;
+}
+
+wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
+  const TestWorker& worker = workers_.at(id);
+  wire::pb::WorkerMessage message;
+  auto& connect = *message.mutable_connect();
+  connect.set_protocol_version(wire::kProtocolVersion);
+  connect.set_program_version(options_.model.program_version);
+  connect.set_package_format(options_.model.package_format);
+  connect.set_kind(worker.kind);
+  connect.set_engine(worker.engine);
+  connect.set_name("worker " + std::to_string(id));
+  connect.set_device("test");
+  connect.set_memory_bytes(worker.memory_bytes);
+  connect.set_weight_factor(1);
+  connect.set_download_bytes_per_s(worker.bytes_per_s);
+  connect.set_upload_bytes_per_s(worker.bytes_per_s);
+  connect.set_join_token(worker.token);
+  connect.set_needs_onnx(worker.needs_onnx);
+  connect.set_worker_id(worker.device_id);
+  for (const uint32_t layer : worker.cached_layers) connect.add_cached_layers(layer);
+  return message;
+}
+
+WorkerId TestSwarm::Join(TestWorker worker) {
+  const WorkerId id = Open(std::move(worker));
+  Control(id, ConnectOf(id));
+  return id;
+}
+
+void TestSwarm::Lose(WorkerId id) {
+  workers_.erase(id);
+  seen_.erase(id);
+  Feed(WorkerLost{id, "socket closed"});
+}
+
+RequestId TestSwarm::Submit(std::vector<int32_t> prompt, uint32_t max_tokens) {
+  Request request;
+  request.id = next_request_++;
+  request.prompt_ids = std::move(prompt);
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = 0;
+  const RequestId id = request.id;
+  Feed(RequestSubmitted{std::move(request)});
+  return id;
+}
+
+void TestSwarm::Submit(Request request) {
+  next_request_ = std::max(next_request_, request.id + 1);
+  Feed(RequestSubmitted{std::move(request)});
+}
+
+void TestSwarm::Feed(Event event) {
+  queue_.push_back(std::move(event));
+  if (running_) return;
+  running_ = true;
+  while (!queue_.empty()) {
+    const Event next = std::move(queue_.front());
+    queue_.pop_front();
+    for (const Action& action : core_.Handle(next, now_)) {
+      log_.push_back(action);
+      Carry(action);
+    }
+  }
+  running_ = false;
+}
+
+void TestSwarm::Advance(Duration duration) {
+  const Instant until = now_ + duration;
+  for (;;) {
+    const auto timer = core_.next_timer();
+    if (!timer || *timer > until) break;
+    now_ = std::max(now_, *timer);
+    Feed(TimerFired{});
+    const auto again = core_.next_timer();
+    CHECK(!again || *again > now_, "a timer that fired is still due");
+  }
+  now_ = until;
+}
+
+void TestSwarm::BringUp(int workers, TestWorker worker) {
+  for (int i = 0; i < workers; ++i) Join(worker);
+  Advance(Milliseconds(200));
+  CHECK(picture().state == SwarmState::kUp, "the test swarm did not come up");
+}
+
+void TestSwarm::Carry(const Action& action) {
+  if (const auto* control = std::get_if<SendControl>(&action)) return OnControlAction(*control);
+  if (const auto* data = std::get_if<SendData>(&action)) {
+    if (!seen_.contains(data->worker)) return;
+    std::vector<uint8_t> bytes;
+    for (const Slice& piece : data->pieces)
+      bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
+    seen_[data->worker].steps.push_back(wire::DecodeFrame(Slice(std::move(bytes))).value());
+    if (workers_[data->worker].answer_steps) AnswerStep(data->worker);
+  } else if (const auto* closed = std::get_if<CloseWorker>(&action)) {
+    workers_.erase(closed->worker);
+    seen_.erase(closed->worker);
+  } else if (const auto* plan = std::get_if<StartPlanning>(&action)) {
+    if (hold_plans)
+      held_plans.push_back(*plan);
+    else
+      queue_.push_back(PlanFound{plan->work, RunPlanning(*plan)});
+  }
+}
+
+void TestSwarm::OnControlAction(const SendControl& action) {
+  const WorkerId id = action.worker;
+  if (!seen_.contains(id)) return;
+  TestWorker& worker = workers_[id];
+  Seen& seen = seen_[id];
+  const auto& message = action.message;
+  wire::pb::WorkerMessage reply;
+  if (message.has_prepare_stage()) {
+    seen.prepare_epoch = message.prepare_stage().epoch();
+    seen.first = message.prepare_stage().layers().first();
+    seen.end = message.prepare_stage().layers().end();
+    if (worker.answer_prepare) Reply(id, Prepared(id));
+  } else if (message.has_commit_stage()) {
+    seen.commit_epoch = message.commit_stage().epoch();
+    if (worker.answer_commit) Reply(id, Committed(id));
+  } else if (message.has_ping() && worker.answer_pings) {
+    reply.mutable_pong()->set_nonce(message.ping().nonce());
+    Reply(id, reply);
+  } else if (message.has_download_layers() && worker.answer_downloads) {
+    for (const uint32_t layer : message.download_layers().layers()) {
+      reply.mutable_layer_downloaded()->set_layer(layer);
+      Reply(id, reply);
+    }
+  } else if (message.has_measure_speed() && worker.answer_measure) {
+    for (const auto& range : message.measure_speed().ranges()) {
+      auto& timing = *reply.mutable_measured()->add_timings();
+      *timing.mutable_layers() = range;
+      for (uint32_t i = 0; i < message.measure_speed().runs(); ++i)
+        timing.add_run_us(uint64_t{worker.run_us} * (range.end() - range.first()));
+    }
+    Reply(id, reply);
+  }
+}
+
+wire::pb::WorkerMessage TestSwarm::Prepared(WorkerId id) const {
+  wire::pb::WorkerMessage message;
+  message.mutable_prepared()->set_epoch(seen_.at(id).prepare_epoch);
+  message.mutable_prepared()->set_weight_factor(1);
+  message.mutable_prepared()->set_used_bytes(1000);
+  return message;
+}
+
+wire::pb::WorkerMessage TestSwarm::Committed(WorkerId id) const {
+  wire::pb::WorkerMessage message;
+  message.mutable_committed()->set_epoch(seen_.at(id).commit_epoch);
+  return message;
+}
+
+Slice TestSwarm::ResultOf(WorkerId id) const {
+  const wire::Frame& step = seen_.at(id).steps.front();
+  wire::FrameHeader header = step.header;
+  header.type = wire::FrameType::kResult;
+  header.dtype = DType::kF16;
+  header.columns = 0;
+  header.compute_us = workers_.at(id).compute_us;
+  const bool tokens = step.header.dtype == DType::kI32;
+  const auto row_value = [&](uint32_t row) -> int32_t {
+    const uint8_t* payload = step.payload.bytes().data();
+    if (tokens) return LoadLe<int32_t>(payload + row * 4);
+    return static_cast<int32_t>(F16ToF32(LoadLe<uint16_t>(payload + row * 8)));
+  };
+  std::vector<uint8_t> payload;
+  uint32_t row = 0;
+  for (const wire::Run& run : step.runs) {
+    const int32_t next =
+        (row_value(row + run.count - 1u) + 1) % static_cast<int32_t>(options_.model.vocabulary);
+    if (run.output == wire::OutputKind::kHidden) {
+      header.columns = 4;
+      for (uint32_t i = 0; i < run.count; ++i) {
+        const uint16_t half = F32ToF16(static_cast<float>(row_value(row + i)));
+        payload.insert(payload.end(), {static_cast<uint8_t>(half), static_cast<uint8_t>(half >> 8),
+                                       0, 0, 0, 0, 0, 0});
+      }
+    } else if (run.output == wire::OutputKind::kArgmax) {
+      wire::AppendArgmax({next, 1.0f, 0.5f}, payload);
+    } else if (run.output == wire::OutputKind::kCandidates) {
+      wire::CandidatesResult result;
+      result.logsumexp = 10;
+      for (int32_t i = 0; i < run.candidate_count; ++i)
+        result.candidates.push_back({(next + i) % static_cast<int32_t>(options_.model.vocabulary),
+                                     10.0f - static_cast<float>(i)});
+      wire::AppendCandidates(result, payload);
+    } else if (run.output == wire::OutputKind::kLogits) {
+      for (uint32_t i = 0; i < run.count; ++i)
+        for (uint32_t id_at = 0; id_at < options_.model.vocabulary; ++id_at) {
+          const float logit = static_cast<int32_t>(id_at) == row_value(row + i) + 1 ? 1.0f : 0.0f;
+          uint8_t bytes[4];
+          StoreLe(bytes, logit);
+          payload.insert(payload.end(), bytes, bytes + 4);
+        }
+    }
+    row += run.count;
+  }
+  std::vector<uint8_t> message = wire::EncodeFrameHead(header, step.runs, payload.size());
+  message.insert(message.end(), payload.begin(), payload.end());
+  return Slice(std::move(message));
+}
+
+void TestSwarm::AnswerStep(WorkerId id) {
+  Event result = WorkerData{id, ResultOf(id)};
+  seen_[id].steps.pop_front();
+  Feed(std::move(result));
+}
+
+void TestSwarm::FailStep(WorkerId id, ErrorCode code, const std::string& text) {
+  const wire::FrameHeader header = seen_[id].steps.front().header;
+  seen_[id].steps.pop_front();
+  wire::pb::WorkerMessage message;
+  message.mutable_step_failed()->set_sequence(header.sequence);
+  message.mutable_step_failed()->set_epoch(header.epoch);
+  message.mutable_step_failed()->set_stage(header.stage);
+  message.mutable_step_failed()->set_code(std::string(ErrorCodeName(code)));
+  message.mutable_step_failed()->set_message(text);
+  Control(id, std::move(message));
+}
+
+size_t TestSwarm::unanswered_steps(WorkerId id) const {
+  return seen_.at(id).steps.size();
+}
+
+std::vector<int32_t> TestSwarm::Tokens(RequestId id) const {
+  std::vector<int32_t> tokens;
+  for (const Action& action : log_)
+    if (const auto* emit = std::get_if<EmitToken>(&action); emit && emit->request == id)
+      tokens.push_back(emit->token_id);
+  return tokens;
+}
+
+std::vector<FinishRequest> TestSwarm::Ends(RequestId id) const {
+  std::vector<FinishRequest> ends;
+  for (const Action& action : log_)
+    if (const auto* end = std::get_if<FinishRequest>(&action); end && end->request == id)
+      ends.push_back(*end);
+  return ends;
+}
+
+std::vector<std::string> TestSwarm::CloseReasons(WorkerId id) const {
+  std::vector<std::string> reasons;
+  for (const Action& action : log_)
+    if (const auto* closed = std::get_if<CloseWorker>(&action); closed && closed->worker == id)
+      reasons.push_back(closed->reason);
+  return reasons;
+}
+
+std::string TestSwarm::Sent(WorkerId id) const {
+  std::string names;
+  for (const Action& action : log_) {
+    const auto* control = std::get_if<SendControl>(&action);
+    if (!control || control->worker != id || control->message.has_ping()) continue;
+    const auto* field = wire::pb::ServerMessage::descriptor()->FindFieldByNumber(
+        static_cast<int>(control->message.kind_case()));
+    names += (names.empty() ? "" : " ") + field->name();
+  }
+  return names;
+}
+
+wire::pb::ServerMessage TestSwarm::Last(WorkerId id, wire::pb::ServerMessage::KindCase kind) const {
+  for (auto action = log_.rbegin(); action != log_.rend(); ++action)
+    if (const auto* control = std::get_if<SendControl>(&*action);
+        control && control->worker == id && control->message.kind_case() == kind)
+      return control->message;
+  CHECK(false, "no such message was sent");
+}
+
+}  // namespace weft::swarm
