@@ -41,7 +41,7 @@ export const kConfinedHeaders = [
   { pattern: /^boost\/(asio|beast)\b/, modules: ["net"], instead: "use the interface of src/net" },
   { pattern: /^google\/protobuf\b/, modules: ["wire", "onnx", "program"],
     instead: "use the generated classes through that module's own functions" },
-  { pattern: /^openssl\//, modules: ["base", "net"], instead: "use base/sha256.h or random.h" },
+  { pattern: /^openssl\//, modules: ["base", "net", "apps"], instead: "use src/base" },
   { pattern: /^spdlog\//, modules: ["base"], instead: "use base/log.h" },
   { pattern: /^hwy\//, modules: ["kernels"], instead: "put vector code into src/kernels" },
   { pattern: /^pcre2\.h$|^utf8proc\.h$/, modules: ["text"], instead: "use src/text" },
