@@ -132,6 +132,7 @@ std::vector<int> Candidates(const CostModel& model, const std::vector<WorkerMetr
     able.resize(static_cast<size_t>(limit));
   }
   std::vector<int> candidates;
+  candidates.reserve(able.size());
   for (const Capability& capability : able) candidates.push_back(capability.worker);
   std::sort(candidates.begin(), candidates.end());
   return candidates;

@@ -71,7 +71,7 @@ struct SearchOptions {
   // Up to so many workers the search is exact, by dynamic programming over worker subsets. Cost
   // doubles with each (figures in docs/planner.md). At most 16.
   int exact_worker_limit = 14;
-  // Beyond: 5.5.3. The thesis' 1000 iterations with a patience of 200 end 4 to 11% above the
+  // Beyond: 5.5.3. The thesis' 1000 iterations with a patience of 200 end 5 to 7% above the
   // optimum for 14 workers; these end 0.5% above it.
   int anneal_iterations = 4000;
   int anneal_patience = 4000;  // stop a run after so many iterations without improvement

@@ -13,7 +13,6 @@
 namespace weft::planner {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::Instance;
 using testing::Oracle;
