@@ -1,7 +1,9 @@
 #include "api/openai_request.h"
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+#include <charconv>
 #include <cmath>
 
 namespace weft::api {
@@ -67,7 +69,8 @@ class FieldReader {
   }
 
   void Fail(const std::string& name, const json::value& value, const std::string& expected) {
-    if (!error_) error_ = Bad(name, "'" + name + "' is " + Shown(value) + "; expected " + expected + ".");
+    if (!error_)
+      error_ = Bad(name, "'" + name + "' is " + Shown(value) + "; expected " + expected + ".");
   }
 
  private:
@@ -99,14 +102,16 @@ ApiResult<json::value> ContentText(const json::value* content, const std::string
 
 std::optional<ApiError> ReadMessages(const json::value* messages, json::array* out) {
   if (messages == nullptr || !messages->is_array() || messages->as_array().empty()) {
-    return Bad("messages", "'messages' must be a non-empty array of {\"role\", \"content\"} objects.");
+    return Bad("messages",
+               "'messages' must be a non-empty array of {\"role\", \"content\"} objects.");
   }
   for (size_t i = 0; i < messages->as_array().size(); ++i) {
     const std::string where = "messages[" + std::to_string(i) + "]";
     const json::object* message = messages->as_array()[i].if_object();
     const json::value* role = message != nullptr ? message->if_contains("role") : nullptr;
     if (role == nullptr || !role->is_string()) {
-      return Bad(where, "'" + where + "' has no 'role'; expected an object with 'role' and 'content'.");
+      return Bad(where,
+                 "'" + where + "' has no 'role'; expected an object with 'role' and 'content'.");
     }
     const std::string_view name = role->as_string();
     if (name != "system" && name != "developer" && name != "user" && name != "assistant" &&
@@ -157,7 +162,8 @@ std::optional<ApiError> ReadLogitBias(const json::value* bias, SamplingParams* s
     int32_t id = -1;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
     const double amount = value.is_number() ? value.to_number<double>() : std::nan("");
-    if (error != std::errc() || end != key.data() + key.size() || id < 0 || !(std::fabs(amount) <= 100)) {
+    if (error != std::errc() || end != key.data() + key.size() || id < 0 ||
+        !(std::fabs(amount) <= 100)) {
       return Bad("logit_bias", "'logit_bias' maps '" + std::string(key) + "' to " + Shown(value) +
                                    "; expected a token id and a number from -100 to 100.");
     }
@@ -167,7 +173,8 @@ std::optional<ApiError> ReadLogitBias(const json::value* bias, SamplingParams* s
 }
 
 void ReadSampling(FieldReader& fields, SamplingParams* sampling) {
-  if (const auto x = fields.Number("temperature", 0, 2)) sampling->temperature = static_cast<float>(*x);
+  if (const auto x = fields.Number("temperature", 0, 2))
+    sampling->temperature = static_cast<float>(*x);
   if (const auto x = fields.Number("top_p", 0, 1)) sampling->top_p = static_cast<float>(*x);
   if (const auto x = fields.Number("min_p", 0, 1)) sampling->min_p = static_cast<float>(*x);
   if (const auto x = fields.Integer("top_k", -1, 1 << 20)) {
@@ -189,7 +196,7 @@ void ReadSampling(FieldReader& fields, SamplingParams* sampling) {
 
 }  // namespace
 
-ApiResult<ChatRequest> ParseChatRequest(ByteSpan body) {
+ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const SamplingParams& defaults) {
   json::parse_options options;
   options.max_depth = 64;
   boost::system::error_code parse_error;
@@ -202,6 +209,7 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body) {
   const json::object& object = document.as_object();
   FieldReader fields(object);
   ChatRequest request;
+  request.sampling = defaults;
   const json::value* model = fields.Find("model");
   if (model == nullptr || !model->is_string()) {
     return Bad("model", "'model' must name a model; GET /v1/models lists it.");
@@ -234,7 +242,8 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body) {
     }
   }
   if (const json::value* kwargs = fields.Find("chat_template_kwargs")) {
-    if (!kwargs->is_object()) return Bad("chat_template_kwargs", "'chat_template_kwargs' must be an object.");
+    if (!kwargs->is_object())
+      return Bad("chat_template_kwargs", "'chat_template_kwargs' must be an object.");
     request.template_kwargs = kwargs->as_object();
   }
   if (const json::value* tools = fields.Find("tools")) {

@@ -1,11 +1,12 @@
-// POST /v1/chat/completions: the request body, parsed and validated. The errors are OpenAI's: a message that names the
-// field, its value and what was expected, the field as `param`.
+// POST /v1/chat/completions: the request body, parsed and validated. The errors are OpenAI's: a
+// message that names the field, its value and what was expected, the field as `param`.
 #pragma once
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/bytes.h"
@@ -26,19 +27,19 @@ using ApiResult = std::variant<T, ApiError>;
 
 struct ChatRequest {
   std::string model;
-  boost::json::array messages;          // validated: roles and contents; content parts joined to text
+  boost::json::array messages;  // validated: roles and contents; content parts joined to text
   boost::json::object template_kwargs;  // chat_template_kwargs
   boost::json::array tools;
-  std::optional<uint32_t> max_tokens;   // max_completion_tokens or max_tokens
+  std::optional<uint32_t> max_tokens;  // max_completion_tokens or max_tokens
   SamplingParams sampling;
   std::vector<std::string> stop;
   bool stream = false;
-  bool include_usage = false;           // stream_options.include_usage
+  bool include_usage = false;  // stream_options.include_usage
   bool logprobs = false;
   uint32_t top_logprobs = 0;
 };
 
 // Depth at most 64, one JSON object; unknown fields are ignored, as OpenAI's clients expect.
-ApiResult<ChatRequest> ParseChatRequest(ByteSpan body);
+ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const SamplingParams& defaults = {});
 
 }  // namespace weft::api

@@ -30,19 +30,26 @@ json::object Head(const CompletionHead& head, const char* object) {
   return {{"id", head.id}, {"object", object}, {"created", head.created}, {"model", head.model}};
 }
 
-std::string Event(const json::object& object) { return "data: " + json::serialize(object) + "\n\n"; }
+std::string Event(const json::object& object) {
+  return "data: " + json::serialize(object) + "\n\n";
+}
 
 }  // namespace
 
-std::string ErrorJson(const ApiError& error) { return json::serialize(ErrorObject(error)); }
+std::string ErrorJson(const ApiError& error) {
+  return json::serialize(ErrorObject(error));
+}
 
 ApiError FromError(const Error& error) {
   ApiError api_error;
   api_error.message = error.ToString();
   api_error.code = ErrorCodeName(error.code());
   switch (error.code()) {
-    case ErrorCode::kInvalidArgument: return api_error;
-    case ErrorCode::kNotFound: api_error.status = 404; return api_error;
+    case ErrorCode::kInvalidArgument:
+      return api_error;
+    case ErrorCode::kNotFound:
+      api_error.status = 404;
+      return api_error;
     case ErrorCode::kUnavailable:
     case ErrorCode::kOutOfMemory:
       api_error.status = 503;
@@ -83,7 +90,9 @@ std::string UsageEvent(const CompletionHead& head, const Usage& usage) {
   return Event(chunk);
 }
 
-std::string ErrorEvent(const ApiError& error) { return Event(ErrorObject(error)); }
+std::string ErrorEvent(const ApiError& error) {
+  return Event(ErrorObject(error));
+}
 
 std::string CompletionJson(const CompletionHead& head, const std::string& text,
                            const std::string& finish_reason, const Usage& usage,

@@ -1,4 +1,5 @@
-// The JSON that /v1 answers with: chat completions, their streamed chunks, the list of models, errors.
+// The JSON that /v1 answers with: chat completions, their streamed chunks, the list of models,
+// errors.
 #pragma once
 
 #include <boost/json/array.hpp>

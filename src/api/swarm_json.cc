@@ -11,22 +11,32 @@ namespace {
 
 const char* StateName(swarm::SwarmState state) {
   switch (state) {
-    case swarm::SwarmState::kDown: return "down";
-    case swarm::SwarmState::kPreparing: return "preparing";
-    case swarm::SwarmState::kCommitting: return "committing";
-    case swarm::SwarmState::kUp: return "up";
+    case swarm::SwarmState::kDown:
+      return "down";
+    case swarm::SwarmState::kPreparing:
+      return "preparing";
+    case swarm::SwarmState::kCommitting:
+      return "committing";
+    case swarm::SwarmState::kUp:
+      return "up";
   }
   return "down";
 }
 
 const char* StateName(swarm::WorkerState state) {
   switch (state) {
-    case swarm::WorkerState::kConnecting: return "connecting";
-    case swarm::WorkerState::kMeasuring: return "measuring";
-    case swarm::WorkerState::kIdle: return "idle";
-    case swarm::WorkerState::kPreparing: return "preparing";
-    case swarm::WorkerState::kActive: return "active";
-    case swarm::WorkerState::kStandby: return "standby";
+    case swarm::WorkerState::kConnecting:
+      return "connecting";
+    case swarm::WorkerState::kMeasuring:
+      return "measuring";
+    case swarm::WorkerState::kIdle:
+      return "idle";
+    case swarm::WorkerState::kPreparing:
+      return "preparing";
+    case swarm::WorkerState::kActive:
+      return "active";
+    case swarm::WorkerState::kStandby:
+      return "standby";
   }
   return "connecting";
 }
@@ -68,31 +78,30 @@ std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
                       {"measured_us", stage.measured_us}});
   }
   for (const bool layer : snapshot.covered_layers) covered.push_back(layer);
-  return json::serialize(json::object{
-      {"state", StateName(snapshot.state)},
-      {"message", snapshot.message},
-      {"missing_memory_bytes", snapshot.missing_memory_bytes},
-      {"model",
-       {{"name", model.name},
-        {"architecture", model.architecture},
-        {"quantisation", model.quantisation},
-        {"layers", model.layer_count},
-        {"weight_bytes", model.weight_bytes},
-        {"context_length", model.context_length}}},
-      {"epoch", snapshot.epoch},
-      {"predicted_us_per_token", snapshot.predicted_us_per_token},
-      {"measured_us_per_token", snapshot.measured_us_per_token},
-      {"tokens_per_second", snapshot.tokens_per_second},
-      {"active_requests", snapshot.active_requests},
-      {"queued_requests", snapshot.queued_requests},
-      {"completed_requests", snapshot.completed_requests},
-      {"failed_requests", snapshot.failed_requests},
-      {"generated_tokens", snapshot.generated_tokens},
-      {"boundary_bytes_sent", snapshot.boundary_bytes_sent},
-      {"boundary_bytes_received", snapshot.boundary_bytes_received},
-      {"covered_layers", std::move(covered)},
-      {"stages", std::move(stages)},
-      {"workers", std::move(workers)}});
+  return json::serialize(json::object{{"state", StateName(snapshot.state)},
+                                      {"message", snapshot.message},
+                                      {"missing_memory_bytes", snapshot.missing_memory_bytes},
+                                      {"model",
+                                       {{"name", model.name},
+                                        {"architecture", model.architecture},
+                                        {"quantisation", model.quantisation},
+                                        {"layers", model.layer_count},
+                                        {"weight_bytes", model.weight_bytes},
+                                        {"context_length", model.context_length}}},
+                                      {"epoch", snapshot.epoch},
+                                      {"predicted_us_per_token", snapshot.predicted_us_per_token},
+                                      {"measured_us_per_token", snapshot.measured_us_per_token},
+                                      {"tokens_per_second", snapshot.tokens_per_second},
+                                      {"active_requests", snapshot.active_requests},
+                                      {"queued_requests", snapshot.queued_requests},
+                                      {"completed_requests", snapshot.completed_requests},
+                                      {"failed_requests", snapshot.failed_requests},
+                                      {"generated_tokens", snapshot.generated_tokens},
+                                      {"boundary_bytes_sent", snapshot.boundary_bytes_sent},
+                                      {"boundary_bytes_received", snapshot.boundary_bytes_received},
+                                      {"covered_layers", std::move(covered)},
+                                      {"stages", std::move(stages)},
+                                      {"workers", std::move(workers)}});
 }
 
 }  // namespace weft::api

@@ -1,0 +1,148 @@
+#include "api/model_text.h"
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+
+namespace weft::api {
+namespace json = boost::json;
+
+namespace {
+
+using Files = std::map<std::string, std::string>;
+
+// The JSON object in a file; empty when the file is not there.
+Result<json::object> ReadObject(const Files& files, const std::string& name) {
+  const auto file = files.find(name);
+  if (file == files.end()) return json::object();
+  boost::system::error_code error;
+  json::parse_options options;
+  options.max_depth = 64;
+  const json::value value = json::parse(file->second, error, {}, options);
+  if (error || !value.is_object()) {
+    return Error(ErrorCode::kInvalidData, "'" + name + "' is not a JSON object" +
+                                              (error ? ": " + error.message() : "") + ".");
+  }
+  return value.as_object();
+}
+
+// A token's text: "..." or {"content": "..."}.
+std::string TokenField(const json::object& config, const char* name) {
+  const json::value* value = config.if_contains(name);
+  if (value != nullptr && value->is_object()) value = value->as_object().if_contains("content");
+  return value != nullptr && value->is_string() ? std::string(value->as_string()) : std::string();
+}
+
+// An id, or an array of ids.
+void AddIds(const json::object& config, const char* name, std::vector<int32_t>* ids) {
+  const json::value* value = config.if_contains(name);
+  if (value == nullptr) return;
+  const json::array list = value->is_array() ? value->as_array() : json::array{*value};
+  for (const json::value& item : list) {
+    if (item.is_int64() && item.as_int64() >= 0 && item.as_int64() <= INT32_MAX) {
+      ids->push_back(static_cast<int32_t>(item.as_int64()));
+    }
+  }
+}
+
+// Recommendations of generation_config.json that are in range; others are ignored.
+SamplingParams RecommendedSampling(const json::object& config) {
+  SamplingParams sampling;
+  const json::value* sample = config.if_contains("do_sample");
+  if (sample != nullptr && sample->is_bool() && !sample->as_bool()) sampling.temperature = 0;
+  const auto number = [&](const char* name, float lowest, float highest, float* out) {
+    const json::value* value = config.if_contains(name);
+    if (value == nullptr || !value->is_number()) return;
+    const auto given = static_cast<float>(value->to_number<double>());
+    if (given >= lowest && given <= highest) *out = given;
+  };
+  number("temperature", 0, 2, &sampling.temperature);
+  number("top_p", 0, 1, &sampling.top_p);
+  number("min_p", 0, 1, &sampling.min_p);
+  number("repetition_penalty", 0.1f, 10, &sampling.repetition_penalty);
+  float top_k = 0;
+  number("top_k", 0, 1 << 20, &top_k);
+  sampling.top_k = static_cast<int32_t>(top_k);
+  return sampling;
+}
+
+// The template in tokenizer_config.json: a string, or the one named "default" of a list.
+std::string TemplateField(const json::object& config) {
+  const json::value* value = config.if_contains("chat_template");
+  if (value != nullptr && value->is_string()) return std::string(value->as_string());
+  if (value == nullptr || !value->is_array()) return {};
+  for (const json::value& item : value->as_array()) {
+    const json::object* entry = item.if_object();
+    if (entry != nullptr && TokenField(*entry, "name") == "default") {
+      return TokenField(*entry, "template");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<ModelText> ModelText::Load(const Files& files) {
+  const auto tokenizer_file = files.find("tokenizer.json");
+  if (tokenizer_file == files.end()) {
+    return Error(ErrorCode::kNotFound,
+                 "The package has no tokenizer.json: without it text cannot become tokens.");
+  }
+  ASSIGN_OR_RETURN(
+      Tokenizer tokenizer,
+      Tokenizer::FromJson(AsBytes(tokenizer_file->second)).Context("While reading tokenizer.json"));
+  ModelText text(std::move(tokenizer));
+  ASSIGN_OR_RETURN(const json::object tokenizer_config, ReadObject(files, "tokenizer_config.json"));
+  ASSIGN_OR_RETURN(const json::object generation_config,
+                   ReadObject(files, "generation_config.json"));
+  ASSIGN_OR_RETURN(const json::object config, ReadObject(files, "config.json"));
+  text.bos_token_ = TokenField(tokenizer_config, "bos_token");
+  text.eos_token_ = TokenField(tokenizer_config, "eos_token");
+  text.default_sampling_ = RecommendedSampling(generation_config);
+  AddIds(generation_config, "eos_token_id", &text.stop_ids_);
+  AddIds(config, "eos_token_id", &text.stop_ids_);
+  if (const auto id = text.tokenizer_.TokenId(text.eos_token_)) text.stop_ids_.push_back(*id);
+  std::sort(text.stop_ids_.begin(), text.stop_ids_.end());
+  text.stop_ids_.erase(std::unique(text.stop_ids_.begin(), text.stop_ids_.end()),
+                       text.stop_ids_.end());
+
+  const auto template_file = files.find("chat_template.jinja");
+  const std::string source =
+      template_file != files.end() ? template_file->second : TemplateField(tokenizer_config);
+  if (!source.empty()) {
+    ASSIGN_OR_RETURN(text.template_,
+                     ChatTemplate::Parse(source).Context("While reading the chat template"));
+  }
+  return text;
+}
+
+Result<std::vector<int32_t>> ModelText::EncodeText(std::string_view text) const {
+  ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer_.Encode(text, /*add_special_tokens=*/true));
+  if (ids.empty())
+    return Error(ErrorCode::kInvalidArgument, "The prompt is empty; give at least one token.");
+  return ids;
+}
+
+Result<std::vector<int32_t>> ModelText::EncodeChat(const ChatRequest& request) const {
+  if (!template_) {
+    std::string all;
+    for (const json::value& message : request.messages) {
+      const json::value& content = message.as_object().at("content");
+      if (content.is_string()) all += content.as_string();
+    }
+    return EncodeText(all);
+  }
+  json::object context = request.template_kwargs;
+  context["messages"] = request.messages;
+  if (!request.tools.empty()) context["tools"] = request.tools;
+  context["add_generation_prompt"] = true;
+  context["bos_token"] = bos_token_;
+  context["eos_token"] = eos_token_;
+  ASSIGN_OR_RETURN(const std::string prompt,
+                   template_->Render(context).Context("While rendering the chat template"));
+  ASSIGN_OR_RETURN(std::vector<int32_t> ids,
+                   tokenizer_.Encode(prompt, /*add_special_tokens=*/false));
+  if (ids.empty()) return Error(ErrorCode::kInvalidArgument, "The rendered prompt is empty.");
+  return ids;
+}
+
+}  // namespace weft::api

@@ -1,0 +1,51 @@
+// The text side of a model: its tokenizer, chat template and end tokens, from the files of a
+// package. Immutable; any number of threads may use it at once.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/openai_request.h"
+#include "base/result.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace weft::api {
+
+class ModelText {
+ public:
+  // `files`: contents by name; tokenizer.json is needed, tokenizer_config.json,
+  // generation_config.json, config.json and chat_template.jinja are used when there. Errors name
+  // the file.
+  static Result<ModelText> Load(const std::map<std::string, std::string>& files);
+
+  // A text as it is, with the special tokens that the tokenizer puts around texts.
+  Result<std::vector<int32_t>> EncodeText(std::string_view text) const;
+  // The conversation through the model's chat template, with the assistant's turn opened. A model
+  // without a template continues the contents of the messages, one after another.
+  Result<std::vector<int32_t>> EncodeChat(const ChatRequest& request) const;
+
+  const Tokenizer& tokenizer() const { return tokenizer_; }
+  const std::vector<int32_t>& stop_ids() const { return stop_ids_; }
+  // What generation_config.json recommends; OpenAI's defaults otherwise.
+  const SamplingParams& default_sampling() const { return default_sampling_; }
+  bool has_chat_template() const { return template_.has_value(); }
+
+ private:
+  explicit ModelText(Tokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {}
+
+  Tokenizer tokenizer_;
+  std::optional<ChatTemplate> template_;
+  std::string bos_token_, eos_token_;
+  std::vector<int32_t> stop_ids_;
+  SamplingParams default_sampling_;
+};
+
+// The names that Load looks at.
+inline constexpr const char* kTextFiles[] = {"tokenizer.json", "tokenizer_config.json",
+                                             "generation_config.json", "config.json",
+                                             "chat_template.jinja"};
+
+}  // namespace weft::api

@@ -1,0 +1,25 @@
+// The subcommands of `weft`. Each adds its options to the program and sets `exit_code` when it ran.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "base/result.h"
+
+namespace weft::apps {
+
+void AddServeCommand(CLI::App& app, int* exit_code);
+void AddWorkerCommand(CLI::App& app, int* exit_code);
+void AddRunCommand(CLI::App& app, int* exit_code);
+void AddPlanCommand(CLI::App& app, int* exit_code);
+void AddGenerateCommand(CLI::App& app, int* exit_code);
+void AddEvalCommand(CLI::App& app, int* exit_code);
+void AddSimCommand(CLI::App& app, int* exit_code);
+void AddOnnxSplitCommand(CLI::App& app, int* exit_code);
+
+// "weft: <sentence>" on stderr, 1; 0 for an ok status.
+int ReportStatus(const Status& status);
+
+// An option validator for "4GiB", "512MiB", "1000000".
+CLI::Validator ByteCountOption();
+
+}  // namespace weft::apps

@@ -1,0 +1,114 @@
+#include "apps/convert_command.h"
+
+#include <CLI/CLI.hpp>
+#include <boost/json.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "apps/progress_line.h"
+#include "base/bytes.h"
+#include "convert/convert.h"
+#include "convert/model_config.h"
+
+namespace weft::apps {
+namespace {
+
+struct Arguments {
+  std::string source;
+  std::string package;
+  std::string quantisation = "keep";
+  std::string boundary = "f16";
+  std::string name;
+  bool force = false;
+  bool without_tokenizer = false;
+  bool json = false;
+};
+
+void PrintReport(const convert::ConvertReport& report, const Arguments& arguments, double seconds) {
+  if (arguments.json) {
+    const boost::json::object object{{"package", arguments.package},
+                                     {"name", report.name},
+                                     {"architecture", report.architecture},
+                                     {"quantisation", report.quantisation},
+                                     {"transformer_layers", report.transformer_layers},
+                                     {"source_bytes", report.source_bytes},
+                                     {"package_bytes", report.package_bytes},
+                                     {"lowered", report.lowered},
+                                     {"why_not_lowered", report.why_not_lowered},
+                                     {"seconds", seconds}};
+    std::printf("%s\n", boost::json::serialize(object).c_str());
+    return;
+  }
+  std::printf("Wrote %s: %s, %u layers, weights %s, %s (from %s in %.1f s, %s/s).\n",
+              arguments.package.c_str(), report.architecture.c_str(), report.transformer_layers,
+              report.quantisation.c_str(), HumanBytes(report.package_bytes).c_str(),
+              HumanBytes(report.source_bytes).c_str(), seconds,
+              HumanBytes(static_cast<uint64_t>(static_cast<double>(report.source_bytes) /
+                                               std::max(seconds, 1e-3)))
+                  .c_str());
+  if (!report.lowered) {
+    std::printf("It can only be served by browsers with onnxruntime-web: %s\n",
+                report.why_not_lowered.c_str());
+  }
+}
+
+int Run(const Arguments& arguments) {
+  convert::ConvertOptions options;
+  options.source = arguments.source;
+  options.package = arguments.package;
+  if (arguments.quantisation != "keep") {
+    options.quantisation = DTypeFromName(arguments.quantisation);
+  }
+  options.boundary_dtype = *DTypeFromName(arguments.boundary);
+  options.name = arguments.name;
+  options.force = arguments.force;
+  options.without_tokenizer = arguments.without_tokenizer;
+
+  ProgressLine line("Converting");
+  const auto report =
+      convert::ConvertCheckpoint(options, [&](const convert::ConvertProgress& progress) {
+        line.Show(progress.done_bytes, progress.total_bytes);
+      });
+  line.Finish();
+  if (!report.ok()) {
+    std::fprintf(stderr, "weft convert: %s\n", report.error().ToString().c_str());
+    return 1;
+  }
+  PrintReport(*report, arguments, line.seconds());
+  return 0;
+}
+
+}  // namespace
+
+void AddConvertCommand(CLI::App& app, int* exit_code) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand(
+      "convert", "Make a model package from a Hugging Face checkpoint folder (safetensors)");
+  command->footer("Architectures: " + convert::SupportedArchitectures() + ".");
+  command
+      ->add_option("source", arguments->source,
+                   "Folder with config.json, tokenizer.json and *.safetensors")
+      ->required();
+  command->add_option("package", arguments->package, "Folder to make")->required();
+  command
+      ->add_option(
+          "--quant", arguments->quantisation,
+          "Weights as f32, f16, q8 or q4 (blocks of 32; embeddings and head at q8), or keep "
+          "them as they are")
+      ->check(CLI::IsMember({"f32", "f16", "q8", "q4", "keep"}))
+      ->capture_default_str();
+  command->add_option("--name", arguments->name, "Name of the model (default: the folder's name)");
+  command
+      ->add_option("--boundary", arguments->boundary,
+                   "What crosses the network between layers: f16, or bf16 for models whose "
+                   "activations overflow f16")
+      ->check(CLI::IsMember({"f16", "bf16"}))
+      ->capture_default_str();
+  command->add_flag("--force", arguments->force, "Replace an existing package");
+  command->add_flag("--no-tokenizer", arguments->without_tokenizer,
+                    "Convert although tokenizer.json is missing (for measuring weights only)");
+  command->add_flag("--json", arguments->json, "Print the result as one line of JSON");
+  command->callback([arguments, exit_code] { *exit_code = Run(*arguments); });
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,148 @@
+#include "apps/host.h"
+
+#include "base/log.h"
+#include "wire/version.h"
+
+namespace weft::apps {
+namespace {
+
+Slice EncodeControl(const wire::pb::ServerMessage& message) {
+  std::vector<uint8_t> bytes(1 + message.ByteSizeLong());
+  bytes[0] = wire::kControlByte;
+  CHECK(message.SerializeToArray(bytes.data() + 1, static_cast<int>(bytes.size() - 1)));
+  return Slice(std::move(bytes));
+}
+
+template <typename... Handlers>
+struct Overloaded : Handlers... {
+  using Handlers::operator()...;
+};
+template <typename... Handlers>
+Overloaded(Handlers...) -> Overloaded<Handlers...>;
+
+}  // namespace
+
+SwarmHost::SwarmHost(net::EventLoop& loop, net::ThreadPool& pool, swarm::CoreOptions options)
+    : loop_(loop), pool_(pool), core_(std::move(options)), timer_(loop) {}
+
+swarm::WorkerId SwarmHost::AttachWorker(WorkerSink sink, const std::string& address) {
+  const swarm::WorkerId worker = next_worker_++;
+  workers_.emplace(worker, std::move(sink));
+  Handle(swarm::WorkerConnected{worker, address});
+  return worker;
+}
+
+void SwarmHost::OnWorkerMessage(swarm::WorkerId worker, Slice message) {
+  if (!workers_.contains(worker)) return;
+  if (message.empty() || message.bytes()[0] != wire::kControlByte) {
+    ++counters_.frames_received;
+    counters_.bytes_received += message.byte_count();
+    return Handle(swarm::WorkerData{worker, std::move(message)});
+  }
+  swarm::WorkerControl event{worker, {}};
+  const ByteSpan body = message.bytes().subspan(1);
+  if (body.size() > wire::kMaxControlBytes ||
+      !event.message.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
+    const auto found = workers_.find(worker);
+    LogWarn("worker {}: a control message of {} bytes cannot be parsed", worker, body.size());
+    found->second.close("a control message could not be parsed");
+    return DetachWorker(worker, "malformed control message");
+  }
+  Handle(event);
+}
+
+void SwarmHost::DetachWorker(swarm::WorkerId worker, const std::string& reason) {
+  if (workers_.erase(worker) > 0) Handle(swarm::WorkerLost{worker, reason});
+}
+
+swarm::RequestId SwarmHost::Submit(swarm::Request request, RequestCallbacks callbacks) {
+  request.id = next_request_++;
+  const swarm::RequestId id = request.id;
+  requests_.emplace(id, std::move(callbacks));
+  Handle(swarm::RequestSubmitted{std::move(request)});
+  return id;
+}
+
+void SwarmHost::Cancel(swarm::RequestId request) {
+  if (requests_.contains(request)) Handle(swarm::RequestCancelled{request});
+}
+
+void SwarmHost::Handle(const swarm::Event& event) {
+  const Instant begin = MonotonicNow();
+  std::vector<swarm::Action> actions = core_.Handle(event, begin);
+  for (swarm::Action& action : actions) CarryOut(action);
+  ArmTimer();
+  ++counters_.events;
+  counters_.core_time = counters_.core_time + (MonotonicNow() - begin);
+}
+
+void SwarmHost::CarryOut(swarm::Action& action) {
+  std::visit(Overloaded{
+                 [&](swarm::SendControl& send) {
+                   const auto worker = workers_.find(send.worker);
+                   if (worker != workers_.end()) worker->second.send({EncodeControl(send.message)});
+                 },
+                 [&](swarm::SendData& send) {
+                   const auto worker = workers_.find(send.worker);
+                   if (worker == workers_.end()) return;
+                   ++counters_.frames_sent;
+                   for (const Slice& piece : send.pieces)
+                     counters_.bytes_sent += piece.byte_count();
+                   worker->second.send(std::move(send.pieces));
+                 },
+                 [&](swarm::CloseWorker& close) {
+                   const auto worker = workers_.find(close.worker);
+                   if (worker == workers_.end()) return;
+                   const WorkerSink sink = std::move(worker->second);
+                   workers_.erase(worker);
+                   LogInfo("worker {} closed: {}", close.worker, close.reason);
+                   sink.close(close.reason);
+                   // The core forgets it with the same event as any lost worker, after this batch
+                   // of actions.
+                   loop_.Post([this, alive = std::weak_ptr(alive_), id = close.worker,
+                               reason = close.reason] {
+                     if (!alive.expired()) Handle(swarm::WorkerLost{id, reason});
+                   });
+                 },
+                 [&](swarm::EmitToken& token) {
+                   const auto request = requests_.find(token.request);
+                   if (request != requests_.end()) request->second.on_token(token);
+                 },
+                 [&](swarm::EmitLogits& logits) {
+                   const auto request = requests_.find(logits.request);
+                   if (request != requests_.end() && request->second.on_logits) {
+                     request->second.on_logits(logits);
+                   }
+                 },
+                 [&](swarm::FinishRequest& finish) {
+                   const auto request = requests_.find(finish.request);
+                   if (request == requests_.end()) return;
+                   const RequestCallbacks callbacks = std::move(request->second);
+                   requests_.erase(request);
+                   callbacks.on_finish(finish);
+                 },
+                 [&](swarm::StartPlanning& job) { Plan(job); },
+                 [&](swarm::SwarmChanged&) {
+                   if (on_swarm_changed_) on_swarm_changed_();
+                 },
+             },
+             action);
+}
+
+void SwarmHost::Plan(const swarm::StartPlanning& job) {
+  pool_.Run([this, alive = std::weak_ptr(alive_), planner = planner_, job] {
+    planner::PlanOutcome outcome = planner(job);
+    loop_.Post([this, alive, work = job.work, outcome = std::move(outcome)] {
+      if (!alive.expired()) Handle(swarm::PlanFound{work, outcome});
+    });
+  });
+}
+
+void SwarmHost::ArmTimer() {
+  const auto next = core_.next_timer();
+  if (!next) return timer_.Cancel();
+  const Duration delay = *next - MonotonicNow();
+  timer_.FireAfter(std::max(delay, Microseconds(0)), [this] { Handle(swarm::TimerFired{}); });
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,84 @@
+// SwarmHost: runs the orchestrator's core on an event loop: gives it events with the time, carries
+// out its actions, plans on a thread pool. Workers attach as a pair of functions, whatever carries
+// their messages (a WebSocket, or a queue in this process); requests as callbacks. Everything but
+// Submit from other threads happens on the loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "net/loop.h"
+#include "net/thread_pool.h"
+#include "swarm/core.h"
+
+namespace weft::apps {
+
+// How the host reaches one worker.
+struct WorkerSink {
+  std::function<void(std::vector<Slice> pieces)> send;
+  std::function<void(std::string reason)> close;
+};
+
+struct RequestCallbacks {
+  std::function<void(const swarm::EmitToken&)> on_token;
+  std::function<void(const swarm::EmitLogits&)> on_logits;     // may be empty
+  std::function<void(const swarm::FinishRequest&)> on_finish;  // exactly once, last
+};
+
+// Counters for /metrics and the overhead figures of docs/performance.md.
+struct HostCounters {
+  uint64_t events = 0;
+  Duration core_time;  // wall time inside Core::Handle and carrying out its actions
+  uint64_t frames_sent = 0;
+  uint64_t frames_received = 0;
+  uint64_t bytes_sent = 0;  // WebSocket payloads of data frames
+  uint64_t bytes_received = 0;
+};
+
+class SwarmHost {
+ public:
+  SwarmHost(net::EventLoop& loop, net::ThreadPool& pool, swarm::CoreOptions options);
+  SwarmHost(const SwarmHost&) = delete;
+  SwarmHost& operator=(const SwarmHost&) = delete;
+
+  swarm::WorkerId AttachWorker(WorkerSink sink, const std::string& address);
+  // A message of the worker: control or data; malformed ones close it.
+  void OnWorkerMessage(swarm::WorkerId worker, Slice message);
+  void DetachWorker(swarm::WorkerId worker, const std::string& reason);
+
+  // Gives the request its id.
+  swarm::RequestId Submit(swarm::Request request, RequestCallbacks callbacks);
+  void Cancel(swarm::RequestId request);
+
+  swarm::Snapshot snapshot() const { return core_.snapshot(MonotonicNow()); }
+  const HostCounters& counters() const { return counters_; }
+  // Replaces swarm::RunPlanning (called on the pool), for swarms that are cut by hand.
+  using Planner = std::function<planner::PlanOutcome(const swarm::StartPlanning&)>;
+  void SetPlanner(Planner planner) { planner_ = std::move(planner); }
+  // Called on the loop after the snapshot may have changed.
+  void OnSwarmChanged(std::function<void()> callback) { on_swarm_changed_ = std::move(callback); }
+
+ private:
+  void Handle(const swarm::Event& event);
+  void CarryOut(swarm::Action& action);
+  void Plan(const swarm::StartPlanning& job);
+  void ArmTimer();
+
+  net::EventLoop& loop_;
+  net::ThreadPool& pool_;
+  swarm::Core core_;
+  net::EventLoop::Timer timer_;
+  std::unordered_map<swarm::WorkerId, WorkerSink> workers_;
+  std::unordered_map<swarm::RequestId, RequestCallbacks> requests_;
+  swarm::WorkerId next_worker_ = 1;
+  swarm::RequestId next_request_ = 1;
+  HostCounters counters_;
+  Planner planner_ = swarm::RunPlanning;
+  std::function<void()> on_swarm_changed_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // planning may end after the host
+};
+
+}  // namespace weft::apps

@@ -1,0 +1,163 @@
+#include "apps/http_source.h"
+
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+#include "base/clock.h"
+#include "package/blob_store.h"
+
+namespace weft::apps {
+namespace {
+
+// A download is tried again from where it stopped this many times, waiting a little longer each
+// time.
+constexpr int kAttempts = 6;
+constexpr Duration kFirstPause = Milliseconds(250);
+constexpr Duration kProbeTime = Milliseconds(1500);
+
+class HttpSource : public worker::PackageSource {
+ public:
+  HttpSource(HttpSourceOptions options, std::unique_ptr<package::BlobStore> cache)
+      : options_(std::move(options)),
+        client_(options_.server, options_.tls),
+        cache_(std::move(cache)) {}
+
+  Result<package::Manifest> FetchManifest(const package::Digest& digest) override {
+    ASSIGN_OR_RETURN(const net::HttpReply reply, client_.Call(Get("/package/weft.json")));
+    TRY(CheckStatus(reply, "the manifest"));
+    if (package::Digest::Of(AsBytes(reply.body)) != digest) {
+      return Error(ErrorCode::kInvalidData,
+                   "The manifest that the server sent does not have the digest it announced.");
+    }
+    return package::ParseManifest(AsBytes(reply.body));
+  }
+
+  bool Has(const package::Digest& blob) override { return cache_->Contains(blob); }
+
+  Status Fetch(const package::Digest& blob, const package::BlobInfo& info,
+               const std::function<void(uint64_t)>& on_progress,
+               const std::atomic<bool>& cancel) override {
+    if (cache_->Contains(blob)) return OkStatus();
+    Duration pause = kFirstPause;
+    for (int attempt = 1;; ++attempt) {
+      const Status fetched = FetchRest(blob, info, on_progress, cancel);
+      if (fetched.ok() || cancel || attempt == kAttempts ||
+          fetched.error().code() == ErrorCode::kPermissionDenied ||
+          fetched.error().code() == ErrorCode::kNotFound) {
+        return fetched;
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(pause.us));
+      pause = pause * 2;
+    }
+  }
+
+  Result<Slice> Read(const package::Digest& blob, const package::BlobInfo& info) override {
+    return cache_->Get(blob, &info);
+  }
+
+  double MeasureDownload(uint64_t byte_count) override {
+    uint64_t got_bytes = 0;
+    const Instant begin = MonotonicNow();
+    net::HttpCall call = Get("/probe?bytes=" + std::to_string(byte_count));
+    const auto reply = client_.Call(call, [&](ByteSpan data) {
+      got_bytes += data.size();
+      return MonotonicNow() - begin < kProbeTime;  // a slow link is not held up for long
+    });
+    const double seconds = (MonotonicNow() - begin).seconds();
+    return seconds > 0 ? static_cast<double>(got_bytes) / seconds : 0;
+  }
+
+ private:
+  net::HttpCall Get(std::string path) const {
+    net::HttpCall call;
+    call.path = std::move(path);
+    if (!options_.join_token.empty()) {
+      call.headers.emplace_back("Authorization", "Bearer " + options_.join_token);
+    }
+    return call;
+  }
+
+  static Status CheckStatus(const net::HttpReply& reply, const std::string& what) {
+    if (reply.status == 200 || reply.status == 206) return OkStatus();
+    const ErrorCode code = reply.status == 401 || reply.status == 403 ? ErrorCode::kPermissionDenied
+                           : reply.status == 404                      ? ErrorCode::kNotFound
+                                                                      : ErrorCode::kUnavailable;
+    return Error(code, "The server answered " + std::to_string(reply.status) + " for " + what +
+                           ": " + reply.body.substr(0, 300));
+  }
+
+  // Continues a blob after its last verified chunk.
+  Status FetchRest(const package::Digest& blob, const package::BlobInfo& info,
+                   const std::function<void(uint64_t)>& on_progress,
+                   const std::atomic<bool>& cancel) {
+    ASSIGN_OR_RETURN(const uint64_t offset, cache_->ResumeOffset(blob, info));
+    net::HttpCall call = Get("/package/blobs/" + blob.ToHex());
+    if (offset > 0) call.headers.emplace_back("Range", "bytes=" + std::to_string(offset) + "-");
+    std::vector<uint8_t> chunk;
+    uint64_t index = offset / package::kChunkBytes;
+    uint64_t position = offset;
+    Status stored = OkStatus();
+    const auto take = [&](ByteSpan data) {
+      on_progress(data.size());
+      while (!data.empty() && stored.ok()) {
+        const uint64_t chunk_bytes = std::min<uint64_t>(
+            package::kChunkBytes, info.byte_count - index * package::kChunkBytes);
+        const size_t take_bytes = std::min<size_t>(data.size(), chunk_bytes - chunk.size());
+        if (position + take_bytes > info.byte_count || take_bytes == 0) {
+          stored = Error(ErrorCode::kInvalidData, "Blob " + blob.ToHex() + " is longer than the " +
+                                                      std::to_string(info.byte_count) +
+                                                      " bytes of the manifest.");
+          break;
+        }
+        chunk.insert(chunk.end(), data.begin(), data.begin() + static_cast<ptrdiff_t>(take_bytes));
+        data = data.subspan(take_bytes);
+        position += take_bytes;
+        if (chunk.size() == chunk_bytes) {
+          stored = cache_->AppendChunk(blob, info, index++, chunk);
+          chunk.clear();
+        }
+      }
+      return stored.ok() && !cancel;
+    };
+    const auto reply = client_.Call(call, take);
+    TRY(std::move(stored));
+    if (cancel) return Error(ErrorCode::kCancelled, "The download was cancelled.");
+    TRY(reply);
+    TRY(CheckStatus(*reply, "blob " + blob.ToHex()));
+    if (offset > 0 && reply->status != 206) {
+      return Error(ErrorCode::kInvalidData,
+                   "The server ignored the range of blob " + blob.ToHex() + ".");
+    }
+    if (!cache_->Contains(blob)) {
+      return Error(ErrorCode::kIo, "Blob " + blob.ToHex() + " ended after " +
+                                       std::to_string(position) + " of " +
+                                       std::to_string(info.byte_count) + " bytes.");
+    }
+    return OkStatus();
+  }
+
+  const HttpSourceOptions options_;
+  net::HttpClient client_;  // download thread only
+  std::unique_ptr<package::BlobStore> cache_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<worker::PackageSource>> MakeHttpSource(const HttpSourceOptions& options) {
+  ASSIGN_OR_RETURN(auto cache, package::BlobStore::Open(options.cache_folder / "blobs"));
+  return std::shared_ptr<worker::PackageSource>(
+      std::make_shared<HttpSource>(options, std::move(cache)));
+}
+
+std::filesystem::path DefaultCacheFolder() {
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != '\0') {
+    return std::filesystem::path(xdg) / "weft";
+  }
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
+    return std::filesystem::path(home) / ".cache" / "weft";
+  }
+  return std::filesystem::temp_directory_path() / "weft-cache";
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,27 @@
+// Native workers inside this process, attached to a host as ordinary workers: the built-in worker
+// of `weft serve`, and the whole swarm of `weft generate` and `weft eval`.
+#pragma once
+
+#include <memory>
+
+#include "apps/host.h"
+#include "worker/native_worker.h"
+
+namespace weft::apps {
+
+class LocalWorker {
+ public:
+  // Loop thread. `on_given_up` (may be empty) is called on the loop when the worker stops by
+  // itself.
+  LocalWorker(net::EventLoop& loop, SwarmHost& host, worker::NativeWorkerOptions options,
+              package::Package package, std::function<void(Error)> on_given_up);
+  ~LocalWorker();
+  LocalWorker(const LocalWorker&) = delete;
+  LocalWorker& operator=(const LocalWorker&) = delete;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace weft::apps

@@ -1,0 +1,68 @@
+// `weft`: one program for the server, native workers and tools.
+#include <iostream>
+
+#include "apps/commands.h"
+#include "apps/convert_command.h"
+#include "base/bytes.h"
+#include "base/log.h"
+#include "wire/version.h"
+
+namespace weft::apps {
+
+int ReportStatus(const Status& status) {
+  if (status.ok()) return 0;
+  std::cerr << "weft: " << status.error().ToString() << "\n";
+  return 1;
+}
+
+CLI::Validator ByteCountOption() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return ParseByteCount(text)
+                   ? std::string()
+                   : "'" + text +
+                         "' is no amount of memory; write 4GiB, 512MiB or a number of bytes";
+      },
+      "BYTES");
+}
+
+namespace {
+
+int Main(int argc, char** argv) {
+  CLI::App app(
+      "weft runs a language model that is too big for any one of your devices on all of them "
+      "together.");
+  app.set_version_flag("--version", std::string("weft ") + wire::kServerVersion);
+  app.require_subcommand(1);
+  std::string log_level = "info";
+  app.add_option("--log", log_level, "How much to log: error, warn, info or debug")
+      ->capture_default_str();
+  app.parse_complete_callback([&] {
+    if (!SetLogLevel(log_level)) {
+      throw CLI::ValidationError("--log", "'" + log_level + "' is not error, warn, info or debug");
+    }
+  });
+  int exit_code = 0;
+  AddServeCommand(app, &exit_code);
+  AddWorkerCommand(app, &exit_code);
+  AddRunCommand(app, &exit_code);
+  AddConvertCommand(app, &exit_code);
+  AddPlanCommand(app, &exit_code);
+  AddGenerateCommand(app, &exit_code);
+  AddEvalCommand(app, &exit_code);
+  AddSimCommand(app, &exit_code);
+  AddOnnxSplitCommand(app, &exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace weft::apps
+
+int main(int argc, char** argv) {
+  return weft::apps::Main(argc, argv);
+}

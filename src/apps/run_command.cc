@@ -1,0 +1,215 @@
+// `weft run`: a chat in the terminal against a running server, over its OpenAI-compatible API.
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+
+#include "apps/commands.h"
+#include "net/client.h"
+
+namespace weft::apps {
+namespace json = boost::json;
+
+namespace {
+
+struct RunOptions {
+  std::string server = "http://127.0.0.1:8080";
+  std::string api_key;
+  std::string system;
+  std::string prompt;  // one question, then the end
+  std::string fingerprint;
+  bool insecure = false;
+  double temperature = -1;
+  uint32_t max_tokens = 0;
+};
+
+std::atomic<bool> interrupted = false;
+
+// Takes complete server-sent events out of a growing text.
+class EventSplitter {
+ public:
+  // Calls `on_data` with the text after "data: " of each whole event.
+  template <typename OnData>
+  void Push(std::string_view bytes, const OnData& on_data) {
+    pending_ += bytes;
+    size_t begin = 0;
+    for (size_t end; (end = pending_.find("\n\n", begin)) != std::string::npos; begin = end + 2) {
+      const std::string_view event = std::string_view(pending_).substr(begin, end - begin);
+      if (event.starts_with("data: ")) on_data(event.substr(6));
+    }
+    pending_.erase(0, begin);
+  }
+
+ private:
+  std::string pending_;
+};
+
+// The sentence in an error body, or the body.
+std::string ErrorText(const std::string& body) {
+  boost::system::error_code error;
+  const json::value value = json::parse(body, error);
+  if (error || !value.is_object()) return body.substr(0, 500);
+  const json::value* inner = value.as_object().if_contains("error");
+  const json::object* object = inner != nullptr ? inner->if_object() : nullptr;
+  const json::value* message = object != nullptr ? object->if_contains("message") : nullptr;
+  return message != nullptr && message->is_string() ? std::string(message->as_string())
+                                                    : body.substr(0, 500);
+}
+
+class TerminalChat {
+ public:
+  TerminalChat(RunOptions options, net::Url server)
+      : options_(std::move(options)),
+        client_(server, {options_.fingerprint, options_.insecure}),
+        authority_(server.Authority()) {}
+
+  Status Run() {
+    ASSIGN_OR_RETURN(model_, FindModel());
+    if (!options_.system.empty()) Say("system", options_.system);
+    if (!options_.prompt.empty()) return Ask(options_.prompt);
+    std::cerr << "Chatting with " << model_ << " on " << authority_
+              << ". /new starts over, /bye or Ctrl-D ends, Ctrl-C stops an answer.\n";
+    std::signal(SIGINT, [](int) { interrupted = true; });
+    for (std::string line; Prompt(&line);) {
+      if (line == "/bye") break;
+      if (line == "/new") {
+        messages_.clear();
+        if (!options_.system.empty()) Say("system", options_.system);
+        continue;
+      }
+      if (line.empty()) continue;
+      const Status answered = Ask(line);
+      if (!answered.ok()) std::cerr << "weft: " << answered.error().ToString() << "\n";
+    }
+    return OkStatus();
+  }
+
+ private:
+  bool Prompt(std::string* line) {
+    if (isatty(STDIN_FILENO) != 0) std::cerr << "\n> " << std::flush;
+    interrupted = false;
+    return static_cast<bool>(std::getline(std::cin, *line));
+  }
+
+  void Say(const char* role, const std::string& text) {
+    messages_.push_back({{"role", role}, {"content", text}});
+  }
+
+  net::Headers Headers() const {
+    net::Headers headers = {{"Content-Type", "application/json"}};
+    if (!options_.api_key.empty())
+      headers.emplace_back("Authorization", "Bearer " + options_.api_key);
+    return headers;
+  }
+
+  Result<std::string> FindModel() {
+    net::HttpCall call;
+    call.path = "/v1/models";
+    call.headers = Headers();
+    ASSIGN_OR_RETURN(const net::HttpReply reply, client_.Call(call));
+    if (reply.status != 200) {
+      return Error(ErrorCode::kUnavailable, "The server answered " + std::to_string(reply.status) +
+                                                ": " + ErrorText(reply.body));
+    }
+    boost::system::error_code error;
+    const json::value value = json::parse(reply.body, error);
+    const json::value* id = error ? nullptr : value.find_pointer("/data/0/id", error);
+    if (id == nullptr || !id->is_string()) {
+      return Error(ErrorCode::kInvalidData,
+                   "What answers at " + authority_ + " is not a weft server.");
+    }
+    return std::string(id->as_string());
+  }
+
+  Status Ask(const std::string& question) {
+    Say("user", question);
+    json::object body = {{"model", model_}, {"messages", messages_}, {"stream", true}};
+    if (options_.temperature >= 0) body["temperature"] = options_.temperature;
+    if (options_.max_tokens > 0) body["max_tokens"] = options_.max_tokens;
+    net::HttpCall call;
+    call.method = "POST";
+    call.path = "/v1/chat/completions";
+    call.headers = Headers();
+    call.body = json::serialize(body);
+    call.timeout = Seconds(60);  // the server sends a sign of life every few seconds
+    std::string answer;
+    std::string failure;
+    EventSplitter splitter;
+    const auto reply = client_.Call(call, [&](ByteSpan data) {
+      splitter.Push(AsText(data),
+                    [&](std::string_view event) { OnEvent(event, &answer, &failure); });
+      return !interrupted.load();
+    });
+    std::cout << std::endl;
+    Status outcome = OkStatus();
+    if (!reply.ok() && reply.error().code() != ErrorCode::kCancelled) {
+      outcome = reply.error();
+    } else if (reply.ok() && reply->status != 200) {
+      outcome = Error(ErrorCode::kUnavailable, ErrorText(reply->body));
+    } else if (!failure.empty()) {
+      outcome = Error(ErrorCode::kUnavailable, failure);
+    }
+    if (outcome.ok() || !answer.empty()) {
+      Say("assistant", answer);
+    } else {
+      messages_.pop_back();  // the question can be asked again
+    }
+    return outcome;
+  }
+
+  static void OnEvent(std::string_view event, std::string* answer, std::string* failure) {
+    boost::system::error_code error;
+    const json::value value = json::parse(json::string_view(event.data(), event.size()), error);
+    if (error) return;  // "[DONE]"
+    if (value.is_object() && value.as_object().contains("error")) {
+      *failure = ErrorText(std::string(event));
+      return;
+    }
+    const json::value* content = value.find_pointer("/choices/0/delta/content", error);
+    if (content == nullptr || !content->is_string()) return;
+    const std::string text(content->as_string());
+    *answer += text;
+    std::cout << text << std::flush;
+  }
+
+  const RunOptions options_;
+  net::HttpClient client_;
+  const std::string authority_;
+  std::string model_;
+  json::array messages_;
+};
+
+Status RunChat(RunOptions options) {
+  ASSIGN_OR_RETURN(const net::Url server, net::ParseUrl(options.server));
+  if (options.api_key.empty()) {
+    if (const char* key = std::getenv("WEFT_API_KEY")) options.api_key = key;
+  }
+  return TerminalChat(std::move(options), server).Run();
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, int* exit_code) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* command = app.add_subcommand("run", "Chat in the terminal with a running server.");
+  command->add_option("server", options->server, "Address of the server")->capture_default_str();
+  command->add_option("--prompt", options->prompt, "Ask this one question, print the answer, end");
+  command->add_option("--system", options->system, "System message");
+  command
+      ->add_option("--temperature", options->temperature, "0 is greedy (default: the model's own)")
+      ->check(CLI::Range(0.0, 2.0));
+  command->add_option("--max-tokens", options->max_tokens, "Tokens of an answer at most");
+  command->add_option("--api-key", options->api_key, "API key (also in WEFT_API_KEY)");
+  command->add_option("--fingerprint", options->fingerprint,
+                      "SHA-256 of the server's self-signed certificate");
+  command->add_flag("--insecure", options->insecure, "Accept any certificate");
+  command->callback([options, exit_code] { *exit_code = ReportStatus(RunChat(*options)); });
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,37 @@
+// GET /api/swarm and its stream of server-sent events: the picture of the swarm, at most five times
+// a second.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "api/swarm_json.h"
+#include "apps/host.h"
+#include "net/http.h"
+#include "net/loop.h"
+
+namespace weft::apps {
+
+class SwarmFeed {
+ public:
+  SwarmFeed(net::EventLoop& loop, SwarmHost& host, api::ModelCard model);
+
+  void AnswerOnce(net::Responder& responder, const net::Headers& extra_headers) const;
+  void Subscribe(std::shared_ptr<net::Responder> responder, const net::Headers& extra_headers);
+  // Schedules an update for everyone.
+  void Changed();
+
+ private:
+  void Publish();
+  void Beat();
+
+  SwarmHost& host_;
+  const api::ModelCard model_;
+  std::vector<std::shared_ptr<net::Responder>> subscribers_;
+  net::EventLoop::Timer publish_timer_;
+  net::EventLoop::Timer heartbeat_;
+  bool pending_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace weft::apps
