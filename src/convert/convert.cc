@@ -1,0 +1,198 @@
+#include "convert/convert.h"
+
+#include <set>
+
+#include "base/file.h"
+#include "convert/graph_builder.h"
+#include "convert/layer_info.h"
+#include "convert/model_config.h"
+#include "convert/package_folder.h"
+#include "convert/safetensors.h"
+#include "convert/source_folder.h"
+#include "convert/weight_plan.h"
+#include "convert/weight_store.h"
+#include "onnx/write.h"
+
+namespace weft::convert {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxTextBytes = 64 << 20;
+
+// Files that a package takes over as they are.
+struct TextFile {
+  const char* name;
+  bool is_json;
+};
+constexpr TextFile kTextFiles[] = {
+    {"config.json", true},           {"tokenizer.json", true},
+    {"tokenizer_config.json", true}, {"generation_config.json", true},
+    {"chat_template.jinja", false},
+};
+
+using TextFiles = std::map<std::string, std::string>;
+
+// JSON is parsed here already, so that a broken file is found while there is someone to read the
+// message.
+Result<TextFiles> ReadTextFiles(const ConvertOptions& options) {
+  TextFiles files;
+  for (const TextFile& file : kTextFiles) {
+    auto path = SourceFile(options.source, file.name);
+    if (!path.ok() && path.error().code() == ErrorCode::kNotFound) continue;
+    if (!path.ok()) return std::move(path).error();
+    ASSIGN_OR_RETURN(std::string text, ReadTextFile(*path, kMaxTextBytes));
+    if (file.is_json) TRY(ParseJson(text, file.name));
+    files.emplace(file.name, std::move(text));
+  }
+  if (!files.contains("config.json")) {
+    return Error(ErrorCode::kNotFound,
+                 "'" + options.source.string() +
+                     "' has no config.json; weft converts folders in the Hugging Face layout "
+                     "(config.json, tokenizer.json, *.safetensors).");
+  }
+  if (!files.contains("tokenizer.json") && !options.without_tokenizer) {
+    return Error(
+        ErrorCode::kNotFound,
+        "'" + options.source.string() +
+            "' has no tokenizer.json, without which a model can neither read nor write "
+            "text. Save the tokenizer in that form (AutoTokenizer's save_pretrained does), "
+            "or convert with --no-tokenizer to measure the weights only.");
+  }
+  return files;
+}
+
+DType TargetDType(const PlannedWeight& weight, const SourceTensor& source,
+                  const std::optional<DType>& quantisation) {
+  if (weight.role == WeightRole::kVector) return DType::kF32;
+  if (!quantisation) return *source.dtype;
+  if (weight.role == WeightRole::kMatrix || !IsBlockFormat(*quantisation)) return *quantisation;
+  // onnxruntime's lookup in a quantised table wants whole blocks.
+  return weight.shape[1] % kBlockValues == 0 ? DType::kQ8 : DType::kF16;
+}
+
+// The name that the manifest gives to the dtype of the matrices.
+std::string QuantisationName(const std::optional<DType>& quantisation,
+                             const StoredWeights& weights) {
+  if (quantisation) return std::string(DTypeName(*quantisation));
+  std::set<DType> dtypes;
+  for (const auto& [name, weight] : weights) {
+    if (weight.shape.size() > 1) dtypes.insert(weight.dtype);
+  }
+  return dtypes.size() == 1 ? std::string(DTypeName(*dtypes.begin())) : "mixed";
+}
+
+uint64_t ByteCount(const PlannedWeight& weight, const SourceTensor& source) {
+  uint64_t count = static_cast<uint64_t>(ElementBytes(*source.dtype));
+  for (const uint64_t dimension : weight.shape) count *= dimension;
+  return count;
+}
+
+class Converter {
+ public:
+  Converter(const ConvertOptions& options, std::function<void(const ConvertProgress&)> progress)
+      : options_(options), progress_(std::move(progress)) {}
+
+  Result<ConvertReport> Run() {
+    ASSIGN_OR_RETURN(TextFiles files, ReadTextFiles(options_));
+    ASSIGN_OR_RETURN(config_, ParseModelConfig(files.at("config.json")));
+    ASSIGN_OR_RETURN(const TensorMap tensors, OpenSafetensors(options_.source));
+    const auto plan = PlanWeights(config_);
+    TRY(CheckWeights(plan, tensors));
+    ASSIGN_OR_RETURN(PackageFolder folder, PackageFolder::Open(options_.package, options_.force));
+    WeightStore store(folder.partial() / "blobs", [this](uint64_t byte_count) {
+      done_.done_bytes += byte_count;
+      progress_(done_);
+    });
+    TRY(StoreWeights(plan, tensors, &store));
+    const onnx::Model model = BuildModel(config_, store.weights());
+    ASSIGN_OR_RETURN(const std::string graph, onnx::SerializeModel(model));
+    files.emplace("model.onnx", graph);
+    ASSIGN_OR_RETURN(DescribedLayers described,
+                     DescribeLayers(model, [&](ByteSpan bytes) { return store.StoreBlob(bytes); }));
+    const package::Manifest manifest = MakeManifest(store, described, files);
+    TRY(WriteFiles(folder.partial(), manifest, files));
+    TRY(folder.Publish());
+    return MakeReport(manifest, described);
+  }
+
+ private:
+  Status StoreWeights(const std::vector<std::vector<PlannedWeight>>& plan, const TensorMap& tensors,
+                      WeightStore* store) {
+    for (const auto& layer : plan) {
+      for (const PlannedWeight& weight : layer) {
+        done_.total_bytes += ByteCount(weight, tensors.find(weight.source)->second);
+      }
+    }
+    progress_(done_);
+    store->StoreVector(kInverseFrequencies, InverseFrequencies(config_.rope));
+    TRY(store->FinishLayer());
+    for (const auto& layer : plan) {
+      for (const PlannedWeight& weight : layer) {
+        const SourceTensor& source = tensors.find(weight.source)->second;
+        TRY(store->Store(weight, source, TargetDType(weight, source, options_.quantisation)));
+      }
+      TRY(store->FinishLayer());
+    }
+    return OkStatus();
+  }
+
+  package::Manifest MakeManifest(const WeightStore& store, const DescribedLayers& described,
+                                 const TextFiles& files) const {
+    package::Manifest manifest;
+    const fs::path source = fs::absolute(options_.source).lexically_normal();
+    const fs::path folder =
+        source.has_filename() ? source.filename() : source.parent_path().filename();
+    manifest.name = options_.name.empty() ? folder.string() : options_.name;
+    manifest.architecture = config_.architecture;
+    manifest.quantisation = QuantisationName(options_.quantisation, store.weights());
+    manifest.boundary_dtype = options_.boundary_dtype;
+    manifest.hidden_columns = config_.hidden_columns;
+    manifest.vocabulary = config_.vocabulary;
+    manifest.context_length = config_.context_length;
+    manifest.lowered = described.lowered;
+    manifest.layers = described.layers;
+    manifest.blobs = store.blobs();
+    for (const auto& [name, text] : files) {
+      manifest.files.emplace(name, package::Digest::Of(AsBytes(text)));
+    }
+    return manifest;
+  }
+
+  static Status WriteFiles(const fs::path& folder, const package::Manifest& manifest,
+                           const TextFiles& files) {
+    for (const auto& [name, text] : files) TRY(WriteFileAtomically(folder / name, AsBytes(text)));
+    const std::string json = package::ToJson(manifest);
+    // What we write must be what we read: a name that the manifest's rules refuse is found here.
+    TRY(package::ParseManifest(AsBytes(json)));
+    return WriteFileAtomically(folder / "weft.json", AsBytes(json));
+  }
+
+  ConvertReport MakeReport(const package::Manifest& manifest,
+                           const DescribedLayers& described) const {
+    ConvertReport report;
+    report.name = manifest.name;
+    report.architecture = manifest.architecture;
+    report.quantisation = manifest.quantisation;
+    report.transformer_layers = config_.layer_count;
+    report.source_bytes = done_.total_bytes;
+    for (const auto& [digest, info] : manifest.blobs) report.package_bytes += info.byte_count;
+    report.lowered = described.lowered;
+    report.why_not_lowered = described.why_not_lowered;
+    return report;
+  }
+
+  const ConvertOptions& options_;
+  const std::function<void(const ConvertProgress&)> progress_;
+  ModelConfig config_;
+  ConvertProgress done_;
+};
+
+}  // namespace
+
+Result<ConvertReport> ConvertCheckpoint(
+    const ConvertOptions& options, const std::function<void(const ConvertProgress&)>& progress) {
+  return Converter(options, progress).Run();
+}
+
+}  // namespace weft::convert

@@ -1,0 +1,54 @@
+// `weft convert`: a Hugging Face checkpoint folder becomes a model package (package/manifest.h).
+// Streams: peak memory is a few megabytes beside the graph, whatever the model's size. The package
+// is written to "<package>.partial" and renamed when it is complete, so that what has the package's
+// name is whole.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "tensor/dtype.h"
+
+namespace weft::convert {
+
+struct ConvertOptions {
+  std::filesystem::path source;   // folder with config.json, *.safetensors, tokenizer.json
+  std::filesystem::path package;  // folder to make
+  // Dtype of the matrices; nullopt keeps each as the checkpoint has it. Norms and biases are f32
+  // always. With q4 the embedding table and the output head are q8: they are read by row or decide
+  // the token, and a q4 table costs more quality than the bytes it saves.
+  std::optional<DType> quantisation;
+  DType boundary_dtype = DType::kF16;
+  std::string name;                // of the model; empty: the source folder's name
+  bool force = false;              // replace an existing package
+  bool without_tokenizer = false;  // convert although tokenizer.json is missing (weights can be
+                                   // evaluated, not chatted with)
+};
+
+struct ConvertProgress {
+  uint64_t done_bytes = 0;  // of the checkpoint's tensors
+  uint64_t total_bytes = 0;
+};
+
+struct ConvertReport {
+  std::string name;
+  std::string architecture;
+  std::string quantisation;
+  uint32_t transformer_layers = 0;
+  uint64_t source_bytes = 0;   // of the checkpoint's tensors that are used
+  uint64_t package_bytes = 0;  // of all blobs
+  bool lowered = false;
+  std::string why_not_lowered;
+};
+
+// Errors name the file, tensor, value and limit; kAlreadyExists when the package exists and `force`
+// is false, kUnsupported for an architecture or feature that weft does not convert. After an error
+// there is no package.
+Result<ConvertReport> ConvertCheckpoint(
+    const ConvertOptions& options, const std::function<void(const ConvertProgress&)>& progress);
+
+}  // namespace weft::convert

@@ -1,0 +1,30 @@
+// What weft.json says about each layer, read off the ONNX graph: works for graphs that weft writes
+// and for imported ones.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "onnx/graph.h"
+#include "package/manifest.h"
+
+namespace weft::convert {
+
+struct DescribedLayers {
+  std::vector<package::LayerInfo> layers;
+  bool lowered = false;
+  std::string why_not_lowered;  // names the node that no program operation stands for
+};
+
+// Stores an encoded program as a blob.
+using StoreProgram = std::function<Result<package::Digest>(ByteSpan)>;
+
+// Cuts `model` (weights external, named by blob digest) at every layer, lowers each part to a
+// program, and adds up its weights. A layer that cannot be lowered makes a package without
+// programs, which is no error. Errors: kUnsupported when the graph has no layers that one tensor
+// joins; those of `store`.
+Result<DescribedLayers> DescribeLayers(const onnx::Model& model, const StoreProgram& store);
+
+}  // namespace weft::convert

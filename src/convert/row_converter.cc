@@ -1,0 +1,122 @@
+#include "convert/row_converter.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <optional>
+#include <thread>
+
+#include "tensor/blocks.h"
+
+namespace weft::convert {
+namespace {
+
+// A value that has no place in the target dtype.
+struct Misfit {
+  uint64_t row = 0;
+  uint64_t column = 0;
+  float value = 0;
+};
+
+// Above these magnitudes a value, or the scale of its block, overflows f16.
+float Limit(DType to) {
+  switch (to) {
+    case DType::kF16:
+      return 65504.0f;
+    case DType::kQ8:
+      return 65504.0f * 127;
+    case DType::kQ4:
+      return 65504.0f * 6;  // the smallest divisor that the scale search tries
+    default:
+      return std::numeric_limits<float>::max();
+  }
+}
+
+// Magnitudes as bit patterns are ordered like the numbers, with infinities and NaNs above all: one
+// integer maximum, which vectorises, decides for a row.
+std::optional<uint64_t> FirstMisfit(std::span<const float> values, float limit) {
+  const auto magnitude = [](float x) { return std::bit_cast<uint32_t>(x) & 0x7fffffffu; };
+  const uint32_t most = std::bit_cast<uint32_t>(limit);
+  uint32_t largest = 0;
+  for (const float x : values) largest = std::max(largest, magnitude(x));
+  if (largest <= most) return std::nullopt;
+  for (uint64_t i = 0; i < values.size(); ++i) {
+    if (magnitude(values[i]) > most) return i;
+  }
+  return std::nullopt;
+}
+
+struct Job {
+  SourceRows in;
+  DType to;
+  uint8_t* data;
+  uint8_t* scale;
+};
+
+std::optional<Misfit> ConvertRange(const Job& job, uint64_t first, uint64_t end) {
+  const uint64_t in_bytes = job.in.columns * static_cast<uint64_t>(ElementBytes(job.in.dtype));
+  const uint64_t data_bytes = RowDataBytes(job.to, job.in.columns);
+  const uint64_t scale_bytes = RowScaleBytes(job.to, job.in.columns);
+  const float limit = Limit(job.to);
+  std::vector<float> values(job.in.columns);
+  std::vector<uint16_t> scales(scale_bytes / 2);
+  for (uint64_t row = first; row < end; ++row) {
+    ToF32(job.in.dtype, job.in.data + row * in_bytes, values);
+    if (const auto column = FirstMisfit(values, limit))
+      return Misfit{row, *column, values[*column]};
+    uint8_t* data = job.data + row * data_bytes;
+    if (job.in.dtype == job.to) {
+      std::memcpy(data, job.in.data + row * in_bytes, data_bytes);
+    } else if (IsBlockFormat(job.to)) {
+      QuantizeRow(job.to, values, {data, data_bytes}, scales);
+      std::memcpy(job.scale + row * scale_bytes, scales.data(), scale_bytes);
+    } else {
+      FromF32(values, job.to, data);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+uint64_t RowDataBytes(DType dtype, uint64_t columns) {
+  if (!IsBlockFormat(dtype)) return columns * static_cast<uint64_t>(ElementBytes(dtype));
+  const auto blocks = static_cast<uint64_t>(BlockCount(static_cast<int64_t>(columns)));
+  return blocks * static_cast<uint64_t>(BlockDataBytes(dtype));
+}
+
+uint64_t RowScaleBytes(DType dtype, uint64_t columns) {
+  if (!IsBlockFormat(dtype)) return 0;
+  return 2 * static_cast<uint64_t>(BlockCount(static_cast<int64_t>(columns)));
+}
+
+Status ConvertRows(const SourceRows& in, DType to, MutableByteSpan data, MutableByteSpan scale,
+                   unsigned threads) {
+  const uint64_t rows = in.rows;
+  CHECK(data.size() == rows * RowDataBytes(to, in.columns) &&
+        scale.size() == rows * RowScaleBytes(to, in.columns));
+  const Job job{in, to, data.data(), scale.data()};
+  const uint64_t workers = std::clamp<uint64_t>(threads, 1, rows);
+  std::vector<std::optional<Misfit>> misfits(workers);
+  std::vector<std::thread> running;
+  for (uint64_t w = 1; w < workers; ++w) {
+    running.emplace_back(
+        [&, w] { misfits[w] = ConvertRange(job, rows * w / workers, rows * (w + 1) / workers); });
+  }
+  misfits[0] = ConvertRange(job, 0, rows / workers);
+  for (std::thread& thread : running) thread.join();
+  for (const auto& misfit : misfits) {
+    if (!misfit) continue;
+    return Error(ErrorCode::kInvalidData,
+                 "the value " + std::to_string(misfit->value) + " in row " +
+                     std::to_string(in.first_row + misfit->row) + ", column " +
+                     std::to_string(misfit->column) + " cannot be stored as " +
+                     std::string(DTypeName(to)) +
+                     (std::isfinite(misfit->value)
+                          ? "; its magnitude is at most " + std::to_string(Limit(to)) + "."
+                          : "."));
+  }
+  return OkStatus();
+}
+
+}  // namespace weft::convert

@@ -1,0 +1,144 @@
+// node check.mjs --weft WEFT --data DIR [--only NAME]
+// Converts the checkpoints of DIR and runs each package's model.onnx whole in onnxruntime: logits and greedy tokens against
+// what transformers gave (reference.safetensors), stories260K against expected.json. For q8 and q4 the reference is the
+// same model with weights that dequantize.mjs, a second implementation of the block formats, writes back as f32.
+// Prints one JSON object; exits 1 when anything differs by more than its limit.
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Decoder, toFloats } from '../onnx_check/decoder.mjs';
+import { readSafetensors } from '../onnx_check/reference.mjs';
+import { writeDequantized } from './dequantize.mjs';
+import { cacheStates, Package } from './package.mjs';
+
+const checkpoints = ['qwen3', 'qwen3-untied', 'llama3', 'qwen2', 'mistral', 'phi3'];
+// Below this margin between the two best tokens either is right.
+const tieMargin = 1e-3;
+// Against transformers in f32; f16 weights move the logits of these random models, whose scale is about 1, by their rounding.
+const limits = { f32: 1e-3, f16: 2e-2, q8: 1e-3, q4: 1e-3 };
+
+function parseArguments(args) {
+  const options = {};
+  while (args.length > 0) {
+    const word = args.shift();
+    if (!['--weft', '--data', '--only'].includes(word)) throw new Error(`What is '${word}'?`);
+    options[word.slice(2)] = args.shift();
+  }
+  if (!options.weft || !options.data) {
+    throw new Error('usage: node check.mjs --weft WEFT --data DIR [--only NAME]');
+  }
+  return options;
+}
+
+function argmax(row) {
+  let best = 0;
+  for (let i = 1; i < row.length; ++i) if (row[i] > row[best]) best = i;
+  return best;
+}
+
+function maxDifference(a, b) {
+  if (a.length !== b.length) return Infinity;
+  let worst = 0;
+  for (let i = 0; i < a.length; ++i) {
+    const difference = Math.abs(a[i] - b[i]);
+    if (!(difference <= worst)) worst = Number.isNaN(difference) ? Infinity : difference;
+  }
+  return worst;
+}
+
+function convert(weft, source, target, quantisation) {
+  const args = ['convert', source, target, '--quant', quantisation, '--json', '--no-tokenizer'];
+  return JSON.parse(execFileSync(weft, args, { stdio: ['ignore', 'pipe', 'inherit'] }));
+}
+
+/** The prompt in one call, then `steps` greedy tokens one by one; a `forced` token replaces what greedy would feed. */
+async function run(folder, prompt, steps, forced = []) {
+  const model = new Package(folder);
+  const blobs = model.verify();
+  const session = await model.openSession();
+  const decoder = new Decoder([session], cacheStates(session), 'logits');
+  const first = await decoder.run(prompt);
+  const prefill = Float32Array.from(toFloats(first));
+  let last = prefill.subarray(prefill.length - first.dims.at(-1));
+  const greedy = [];
+  const margins = [];
+  for (let step = 0; step < steps; ++step) {
+    greedy.push(argmax(last));
+    margins.push(last[greedy[step]] - last.filter((_, i) => i !== greedy[step]).reduce((a, b) => Math.max(a, b)));
+    if (step + 1 === steps) break;
+    last = Float32Array.from(toFloats(await decoder.run([forced[step] ?? greedy[step]])));
+  }
+  await session.release();
+  return { prefill, greedy, margins, blobs, manifest: model.manifest };
+}
+
+function sameTokens(actual, expected, margins) {
+  return expected.every((token, i) => token === actual[i] || margins[i] < tieMargin);
+}
+
+async function checkCheckpoint(name, quantisation, options, work) {
+  const source = join(options.data, 'checkpoints', name);
+  const reference = readSafetensors(join(source, 'reference.safetensors'));
+  const target = join(work, `${name}-${quantisation}`);
+  const report = convert(options.weft, source, target, quantisation);
+  const forced = reference.greedy_ids.values;
+  const prompt = reference.input_ids.values;
+  const actual = await run(target, prompt, forced.length, forced);
+  const result = { model: name, quantisation, lowered: report.lowered, blobs: actual.blobs };
+  if (quantisation === 'f32' || quantisation === 'f16') {
+    result.max_abs_logit_error = maxDifference(actual.prefill, reference.logits.values);
+    const margins = reference.greedy_margin.values;
+    const loose = quantisation === 'f32' ? margins : margins.map((m) => m - limits.f16);
+    result.greedy_equal = sameTokens(actual.greedy, forced, loose);
+  } else {
+    const plain = join(work, `${name}-${quantisation}-plain`);
+    writeDequantized(new Package(target), source, plain);
+    convert(options.weft, plain, `${plain}-package`, 'f32');
+    // Its own greedy tokens, one at a time: the product of a single row has kernels of its own in onnxruntime.
+    const free = await run(target, prompt, forced.length);
+    const expected = await run(`${plain}-package`, prompt, forced.length, free.greedy);
+    result.max_abs_logit_error = maxDifference(free.prefill, expected.prefill);
+    result.greedy_equal = sameTokens(expected.greedy, free.greedy, expected.margins);
+    result.max_abs_error_of_quantising = maxDifference(actual.prefill, reference.logits.values);
+  }
+  result.ok = result.max_abs_logit_error <= limits[quantisation] && result.greedy_equal && report.lowered;
+  return result;
+}
+
+async function checkStories(options, work) {
+  const source = join(options.data, 'stories260K');
+  const target = join(work, 'stories260K');
+  const report = convert(options.weft, source, target, 'f32');
+  const expected = JSON.parse(readFileSync(join(source, 'expected.json'), 'utf8'));
+  let equal = true;
+  for (const { prompt_ids: prompt, output_ids: output } of Object.values(expected)) {
+    const { greedy } = await run(target, prompt, output.length);
+    equal &&= output.every((token, i) => token === greedy[i]);
+  }
+  return { model: 'stories260K', quantisation: 'f32', greedy_equal: equal, ok: equal && report.lowered };
+}
+
+async function main() {
+  const options = parseArguments(process.argv.slice(2));
+  const work = mkdtempSync(join(tmpdir(), 'weft-convert-'));
+  const results = [];
+  try {
+    for (const name of checkpoints) {
+      if (options.only && options.only !== name) continue;
+      if (!existsSync(join(options.data, 'checkpoints', name))) continue;
+      for (const quantisation of ['f32', 'f16', 'q8', 'q4']) {
+        mkdirSync(work, { recursive: true });
+        results.push(await checkCheckpoint(name, quantisation, options, work));
+      }
+    }
+    if (!options.only || options.only === 'stories260K') results.push(await checkStories(options, work));
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+  const ok = results.length > 0 && results.every((result) => result.ok);
+  console.log(JSON.stringify({ ok, results }, null, 1));
+  process.exitCode = ok ? 0 : 1;
+}
+
+await main();

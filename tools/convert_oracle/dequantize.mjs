@@ -1,0 +1,148 @@
+// A second implementation of the block formats (tensor/dtype.h), written from their description: turns the weights of a
+// package back into an f32 checkpoint.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const q8 = 16;
+const q4 = 17;
+const dtypes = { 0: 'f32', 1: 'f16', 2: 'bf16', [q8]: 'q8', [q4]: 'q4' };
+
+/** Just enough of protobuf to read program.proto: { field number: [values] }, bytes for length-delimited ones. */
+function parseMessage(bytes) {
+  const fields = {};
+  let at = 0;
+  const varint = () => {
+    let value = 0n;
+    for (let shift = 0n; ; shift += 7n) {
+      const byte = bytes[at++];
+      value |= BigInt(byte & 0x7f) << shift;
+      if (byte < 0x80) return Number(value);
+    }
+  };
+  while (at < bytes.length) {
+    const key = varint();
+    const wire = key & 7;
+    let value;
+    if (wire === 0) value = varint();
+    else if (wire === 2) {
+      const count = varint();
+      value = bytes.subarray(at, at + count);
+      at += count;
+    } else if (wire === 5) {
+      value = bytes.readFloatLE(at);
+      at += 4;
+    } else throw new Error(`Wire type ${wire} in a program.`);
+    (fields[key >> 3] ??= []).push(value);
+  }
+  return fields;
+}
+
+function varints(bytes) {
+  const values = [];
+  let value = 0;
+  let scale = 1;
+  for (const byte of bytes) {
+    value += (byte & 0x7f) * scale;
+    scale *= 128;
+    if (byte < 0x80) {
+      values.push(value);
+      value = 0;
+      scale = 1;
+    }
+  }
+  return values;
+}
+
+export function halfToFloat(half) {
+  const sign = half & 0x8000 ? -1 : 1;
+  const exponent = (half >> 10) & 0x1f;
+  const fraction = half & 0x3ff;
+  if (exponent === 0) return sign * fraction * 2 ** -24;
+  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+}
+
+/** The weights that the programs of a package name: { name: { dtype, shape, data, scale } } with bytes. */
+function readWeights(model) {
+  const blob = (hex) => readFileSync(join(model.folder, 'blobs', hex));
+  const collect = (parts) =>
+    Buffer.concat(
+      (parts ?? []).map((bytes) => {
+        const part = parseMessage(bytes);
+        const offset = part[2]?.[0] ?? 0;
+        return blob(part[1][0].toString('hex')).subarray(offset, offset + part[3][0]);
+      }),
+    );
+  const weights = {};
+  for (const layer of model.manifest.layers) {
+    for (const bytes of parseMessage(blob(layer.program))[4] ?? []) {
+      const weight = parseMessage(bytes);
+      weights[weight[1][0].toString()] = {
+        dtype: dtypes[weight[2]?.[0] ?? 0],
+        shape: varints(weight[3][0]),
+        data: collect(weight[4]),
+        scale: collect(weight[5]),
+      };
+    }
+  }
+  return weights;
+}
+
+function toFloats({ dtype, shape, data, scale }) {
+  const columns = shape.at(-1);
+  const rows = shape.length === 1 ? 1 : shape[0];
+  const values = new Float32Array(rows * columns);
+  const blocks = Math.ceil(columns / 32);
+  for (let row = 0; row < rows; ++row) {
+    for (let column = 0; column < columns; ++column) {
+      const i = row * columns + column;
+      if (dtype === 'f32') values[i] = data.readFloatLE(4 * i);
+      else if (dtype === 'f16') values[i] = halfToFloat(data.readUInt16LE(2 * i));
+      else {
+        const block = row * blocks + Math.floor(column / 32);
+        const s = halfToFloat(scale.readUInt16LE(2 * block));
+        const within = column % 32;
+        const q =
+          dtype === 'q8'
+            ? data[32 * block + within] - 128
+            : ((data[16 * block + (within >> 1)] >> (within % 2 ? 4 : 0)) & 15) - 8;
+        values[i] = Math.fround(q * s);
+      }
+    }
+  }
+  return values;
+}
+
+function writeSafetensors(path, tensors) {
+  const header = {};
+  let offset = 0;
+  for (const [name, { shape, values }] of Object.entries(tensors)) {
+    header[name] = { dtype: 'F32', shape, data_offsets: [offset, offset + values.byteLength] };
+    offset += values.byteLength;
+  }
+  const text = Buffer.from(JSON.stringify(header));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(text.length));
+  const data = Object.values(tensors).map(({ values }) => Buffer.from(values.buffer));
+  writeFileSync(path, Buffer.concat([length, text, ...data]));
+}
+
+/** Writes `folder`: the configuration of `source` and the weights of `model` as f32. */
+export function writeDequantized(model, source, folder) {
+  mkdirSync(folder, { recursive: true });
+  const config = JSON.parse(readFileSync(join(source, 'config.json'), 'utf8'));
+  const tensors = {};
+  for (const [name, weight] of Object.entries(readWeights(model))) {
+    if (name === 'rotary.inv_freq') continue;
+    tensors[name] = { shape: weight.shape, values: toFloats(weight) };
+  }
+  // Programs name the head by itself even where it is the embedding table; a packed model was taken apart.
+  const untied = { ...config, tie_word_embeddings: false };
+  if (config.model_type === 'phi3') Object.assign(untied, llamaNames(config));
+  writeFileSync(join(folder, 'config.json'), JSON.stringify(untied));
+  writeSafetensors(join(folder, 'model.safetensors'), tensors);
+}
+
+/** Phi-3 without its packed projections is a Mistral. */
+function llamaNames() {
+  return { model_type: 'mistral', architectures: ['MistralForCausalLM'] };
+}
