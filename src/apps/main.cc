@@ -36,12 +36,11 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   std::string log_level = "info";
   app.add_option("--log", log_level, "How much to log: error, warn, info or debug")
-      ->capture_default_str();
-  app.parse_complete_callback([&] {
-    if (!SetLogLevel(log_level)) {
-      throw CLI::ValidationError("--log", "'" + log_level + "' is not error, warn, info or debug");
-    }
-  });
+      ->capture_default_str()
+      ->check([](const std::string& level) {
+        return SetLogLevel(level) ? std::string() : "'" + level + "' is no level of logging";
+      });
+  SetLogLevel(log_level);
   int exit_code = 0;
   AddServeCommand(app, &exit_code);
   AddWorkerCommand(app, &exit_code);

@@ -7,6 +7,7 @@
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <ctime>
 
 #include "base/file.h"
@@ -75,9 +76,10 @@ Result<PemPair> MakeCertificate(const std::vector<std::string>& hosts) {
   const Owned<X509> certificate(X509_new());
   CHECK(key && certificate);
   X509_set_version(certificate.get(), 2);  // v3
-  const std::string serial_hex = SecureRandomHex(8);
+  std::array<uint8_t, 8> serial;
+  SecureRandomBytes(serial);
   ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate.get()),
-                          std::stoull(serial_hex, nullptr, 16) >> 1);
+                          LoadLe<uint64_t>(serial.data()) >> 1);
   X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -3600);
   X509_gmtime_adj(X509_getm_notAfter(certificate.get()), kValidSeconds);
   X509_set_pubkey(certificate.get(), key.get());
