@@ -1,1 +1,3 @@
-export {};
+// What a page may import: the client and the messages. The worker itself is main.worker.ts.
+export * from "./client.ts";
+export * from "./messages.ts";

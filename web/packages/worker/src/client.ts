@@ -1,0 +1,108 @@
+// The page's side of helping: owns the Worker, passes its status on, says goodbye when the page
+// goes away. Knows neither the wire nor the engine.
+import { initialStatus } from "./messages.ts";
+import type { FromWorker, ToWorker, WorkerStatus } from "./messages.ts";
+
+export type HelpOptions = Omit<Extract<ToWorker, { kind: "start" }>, "kind">;
+
+// A step that computes right now blocks its worker; after this the worker is ended all the same.
+const kStopGraceMs = 250;
+
+export class HelpClient {
+  readonly #createWorker: () => Worker;
+  readonly #listeners = new Set<(status: WorkerStatus) => void>();
+  #worker: Worker | null = null;
+  #status = initialStatus();
+  #options: HelpOptions | null = null; // while helping
+  #endTimer: ReturnType<typeof setTimeout> | null = null;
+
+  constructor(createWorker: () => Worker) {
+    this.#createWorker = createWorker;
+    self.addEventListener("pagehide", () => this.#post({ kind: "leaving" }));
+    // Back from the back/forward cache: the connection is gone, the wish to help is not.
+    self.addEventListener("pageshow", (event) => {
+      if ("persisted" in event && event.persisted === true && this.#options) {
+        this.start(this.#options);
+      }
+    });
+  }
+
+  get status(): WorkerStatus {
+    return this.#status;
+  }
+
+  get isHelping(): boolean {
+    return this.#options !== null;
+  }
+
+  start(options: HelpOptions): void {
+    this.#endWorker();
+    this.#options = options;
+    this.#ensureWorker();
+    this.#post({ kind: "start", ...options });
+  }
+
+  // At once: whatever still computes is ended with its thread.
+  stop(): void {
+    this.#options = null;
+    if (!this.#worker) return;
+    this.#post({ kind: "stop" });
+    this.#endTimer ??= setTimeout(() => {
+      this.#endWorker();
+      this.#publish({ ...this.#status, phase: "stopped", message: "Stopped.", usedBytes: 0 });
+    }, kStopGraceMs);
+  }
+
+  // Deletes the cached weights, helping or not; the next status has cachedBytes 0.
+  forgetCache(): void {
+    this.#ensureWorker();
+    this.#post({ kind: "forgetCache" });
+  }
+
+  // Calls back with every status from now on; the result ends that.
+  onStatus(callback: (status: WorkerStatus) => void): () => void {
+    this.#listeners.add(callback);
+    return () => this.#listeners.delete(callback);
+  }
+
+  #post(message: ToWorker): void {
+    this.#worker?.postMessage(message);
+  }
+
+  #ensureWorker(): void {
+    if (this.#worker) return;
+    const worker = this.#createWorker();
+    this.#worker = worker;
+    worker.onmessage = (event: MessageEvent<FromWorker>) => {
+      if (this.#worker !== worker) return;
+      const status = event.data.status;
+      if (status.phase === "stopped" && this.#endTimer !== null) this.#endWorker();
+      if (status.phase === "refused") this.#options = null;
+      this.#publish(status);
+    };
+    // A script that does not load or a failure that nothing caught: the worker cannot go on.
+    worker.onerror = (event) => {
+      if (this.#worker !== worker) return;
+      this.#endWorker();
+      this.#options = null;
+      const why = event.message || "its script could not be loaded";
+      this.#publish({
+        ...this.#status,
+        phase: "refused",
+        message: `The worker failed: ${why}. Reload the page.`,
+      });
+    };
+  }
+
+  #endWorker(): void {
+    if (this.#endTimer !== null) clearTimeout(this.#endTimer);
+    this.#endTimer = null;
+    this.#worker?.terminate();
+    this.#worker = null;
+  }
+
+  #publish(status: WorkerStatus): void {
+    this.#status = status;
+    for (const listener of this.#listeners) listener(status);
+  }
+}

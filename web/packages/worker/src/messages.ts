@@ -1,0 +1,69 @@
+// What the page and its worker say to each other (postMessage). The page never sees the wire.
+
+export type EngineChoice = "auto" | "webgpu" | "wasm";
+
+// `start` begins helping: nothing is computed, downloaded or connected before it.
+export type ToWorker =
+  | {
+      kind: "start";
+      serverOrigin: string; // "https://host:port", where the page came from
+      joinToken: string; // "" when the server asks for none
+      name: string; // shown in the picture of the swarm
+      workerId: string; // random, kept by the device: the same device after a reload
+      memoryBytes: number; // the offer, never exceeded
+      engine: EngineChoice;
+    }
+  | { kind: "stop" } // the user's button: says Leaving, frees everything
+  | { kind: "leaving" } // the page is going away (pagehide): only a short message gets out
+  | { kind: "forgetCache" }; // deletes every cached weight
+
+export type WorkerPhase =
+  | "connecting"
+  | "measuring"
+  | "idle" // connected, without a stage
+  | "downloading"
+  | "loading"
+  | "ready" // holds a committed stage, waits for steps
+  | "computing"
+  | "reconnecting"
+  | "stopped"
+  | "refused"; // trying again would not help: `message` says what would
+
+export interface WorkerStatus {
+  phase: WorkerPhase;
+  message: string; // a full sentence for people
+  engine: string; // "ort-wasm", "ort-webgpu", ...; "" before it is chosen
+  modelName: string;
+  layers: [number, number] | null; // [first, end) of the committed stage
+  download: { doneBytes: number; totalBytes: number } | null;
+  memoryBytes: number; // the offer
+  usedBytes: number; // weights, keys and values held now
+  cachedBytes: number; // weights kept on this device for the next time
+  rowsComputed: number;
+  stepsComputed: number;
+  lastStepMs: number;
+  rowsPerSecond: number; // over the last seconds of computing
+}
+
+export interface FromWorker {
+  kind: "status";
+  status: WorkerStatus;
+}
+
+export function initialStatus(): WorkerStatus {
+  return {
+    phase: "stopped",
+    message: "Not helping.",
+    engine: "",
+    modelName: "",
+    layers: null,
+    download: null,
+    memoryBytes: 0,
+    usedBytes: 0,
+    cachedBytes: 0,
+    rowsComputed: 0,
+    stepsComputed: 0,
+    lastStepMs: 0,
+    rowsPerSecond: 0,
+  };
+}
