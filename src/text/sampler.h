@@ -1,6 +1,7 @@
-// Choosing the next token from the candidates that the last stage gives: the k best raw logits and the logsumexp of all.
-// Randomness is counter-based (base/random.h): the same (seed, position) draws the same number on every device, also
-// when a step is replayed. Temperature 0 is greedy and draws nothing.
+// Choosing the next token from the candidates that the last stage gives: the k best raw logits and
+// the logsumexp of all. Randomness is counter-based (base/random.h): the same (seed, position)
+// draws the same number on every device, also when a step is replayed. Temperature 0 is greedy and
+// draws nothing.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,8 @@ struct SamplingParams {
   std::optional<uint64_t> seed;  // absent: the host draws one for the request
 
   bool IsGreedy() const { return temperature == 0; }
-  // True when penalties or biases change logits, so that a plain argmax of the raw logits is not enough.
+  // True when penalties or biases change logits, so that a plain argmax of the raw logits is not
+  // enough.
   bool ChangesLogits() const {
     return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0 ||
            !logit_bias.empty();
@@ -47,12 +49,13 @@ struct SampleCandidate {
 
 struct SampledToken {
   int32_t token_id = 0;
-  float logprob = 0;      // of the raw distribution over the whole vocabulary
-  bool in_tail = false;   // the draw fell beyond the candidates: ask the stage for more (token_id is then the best guess)
+  float logprob = 0;     // of the raw distribution over the whole vocabulary
+  bool in_tail = false;  // the draw fell beyond the candidates: ask the stage for more (token_id is
+                         // then the best guess)
 };
 
-// REQUIRES: candidates non-empty, by falling logit; `logsumexp` of all raw logits; `history` = prompt and generated ids
-// so far (for penalties); `position` = index of the token being chosen.
+// REQUIRES: candidates non-empty, by falling logit; `logsumexp` of all raw logits; `history` =
+// prompt and generated ids so far (for penalties); `position` = index of the token being chosen.
 SampledToken Sample(const SamplingParams& params, std::span<const SampleCandidate> candidates,
                     float logsumexp, std::span<const int32_t> history, uint64_t seed,
                     uint64_t position);

@@ -1,0 +1,56 @@
+#include "text/chat_template.h"
+
+#include <set>
+
+#include "text/template_eval.h"
+#include "text/template_json.h"
+#include "text/template_parser.h"
+#include "text/utf8.h"
+
+namespace weft {
+
+struct ChatTemplate::Tree {
+  std::string source;
+  jinja::Block block;
+  std::set<std::string, std::less<>> names;
+};
+
+Result<ChatTemplate> ChatTemplate::Parse(std::string source) {
+  if (source.size() > kMaxTemplateBytes) {
+    return Error(ErrorCode::kInvalidData, "The chat template has " + std::to_string(source.size()) +
+                                              " bytes; the limit is " +
+                                              std::to_string(kMaxTemplateBytes) + ".");
+  }
+  if (const size_t bad = utf8::FindInvalid(source); bad != std::string::npos) {
+    return Error(ErrorCode::kInvalidData,
+                 "The chat template is not valid UTF-8 at byte " + std::to_string(bad) + ".");
+  }
+  auto tree = std::make_shared<Tree>();
+  ASSIGN_OR_RETURN(std::vector<jinja::Token> tokens, jinja::Tokenize(source));
+  for (const jinja::Token& token : tokens) {
+    if (token.kind == jinja::Token::Kind::kName) tree->names.insert(token.text);
+  }
+  ASSIGN_OR_RETURN(tree->block, jinja::ParseTemplate(std::move(tokens)));
+  tree->source = std::move(source);
+  return ChatTemplate(std::move(tree));
+}
+
+Result<std::string> ChatTemplate::Render(const boost::json::object& context,
+                                         const RenderOptions& options) const {
+  jinja::Evaluator evaluator(options.limits, options.local_now_s);
+  for (const auto& [key, value] : context) {
+    ASSIGN_OR_RETURN(jinja::Value converted, jinja::FromJson(value));
+    evaluator.SetGlobal(std::string_view(key), std::move(converted));
+  }
+  return evaluator.Run(tree_->block);
+}
+
+const std::string& ChatTemplate::source() const {
+  return tree_->source;
+}
+
+bool ChatTemplate::Mentions(std::string_view name) const {
+  return tree_->names.contains(name);
+}
+
+}  // namespace weft
