@@ -86,9 +86,10 @@ Status WriteBlobs(const onnx::Graph& graph, const std::map<std::string, onnx::We
 
 Result<json::array> WriteParts(const onnx::LayeredModel& layered, bool pairs,
                                const std::filesystem::path& out) {
+  const onnx::LayerCutter cutter(layered);
   json::array parts;
   for (const auto& [first, end] : Ranges(layered.layer_count(), pairs)) {
-    ASSIGN_OR_RETURN(const onnx::Model part, onnx::ExtractLayers(layered, first, end));
+    ASSIGN_OR_RETURN(const onnx::Model part, cutter.Extract(first, end));
     const std::string file = "part_" + std::to_string(first) + "_" + std::to_string(end) + ".onnx";
     TRY(onnx::SaveModel(part, out / file));
     json::array inputs;

@@ -1,6 +1,5 @@
 #include "onnx/decoder_io.h"
 
-#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -44,17 +43,6 @@ Error NotADecoder(std::string sentence) {
 
 }  // namespace
 
-int DecoderIo::StateLayer(std::string_view name) const {
-  for (size_t layer = 0; layer < states.size(); ++layer) {
-    const LayerState& state = states[layer];
-    if (std::find(state.inputs.begin(), state.inputs.end(), name) != state.inputs.end() ||
-        std::find(state.outputs.begin(), state.outputs.end(), name) != state.outputs.end()) {
-      return static_cast<int>(layer);
-    }
-  }
-  return -1;
-}
-
 Result<DecoderIo> FindDecoderIo(const Graph& graph) {
   DecoderIo io;
   std::map<int, LayerState> states;
@@ -76,6 +64,13 @@ Result<DecoderIo> FindDecoderIo(const Graph& graph) {
   if (io.tokens.empty()) {
     return NotADecoder("The graph has neither an input 'input_ids' nor 'inputs_embeds'.");
   }
+  const ValueInfo& tokens = *graph.FindInput(io.tokens);
+  const size_t rank = io.tokens == "input_ids" ? 2 : 3;
+  if (tokens.shape && tokens.shape->size() != rank) {
+    return NotADecoder("The input " + Quoted(io.tokens) + " has " +
+                       std::to_string(tokens.shape->size()) + " dimensions; expected " +
+                       std::to_string(rank) + ", batch and sequence first.");
+  }
   if (io.logits.empty()) return NotADecoder("The graph has no output besides its caches.");
   if (states.empty()) {
     return NotADecoder(
@@ -91,6 +86,8 @@ Result<DecoderIo> FindDecoderIo(const Graph& graph) {
       return NotADecoder("The cache of layer " + std::to_string(number) +
                          " is not both an input and an output of the graph.");
     }
+    for (const std::string& name : state.inputs) io.state_layers.emplace(name, number);
+    for (const std::string& name : state.outputs) io.state_layers.emplace(name, number);
     io.states.push_back(std::move(state));
   }
   return io;

@@ -3,6 +3,7 @@
 // the final norm "layers.<n>", torch.export names nothing).
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,10 +22,14 @@ struct LayerState {
 struct DecoderIo {
   std::string tokens;  // input_ids, or inputs_embeds for a graph without an embedding
   std::string logits;
-  std::vector<LayerState> states;  // one per transformer layer
+  std::vector<LayerState> states;                        // one per transformer layer
+  std::map<std::string, int, std::less<>> state_layers;  // name of a state -> its layer, 0-based
 
   // The layer (0-based) whose state input or output `name` is; -1 when it is none.
-  int StateLayer(std::string_view name) const;
+  int StateLayer(std::string_view name) const {
+    const auto it = state_layers.find(name);
+    return it == state_layers.end() ? -1 : it->second;
+  }
 };
 
 // Errors: kUnsupported when the graph has no tokens, no logits, no caches, or caches whose numbers

@@ -8,6 +8,18 @@
 #include "onnx/value_flow.h"
 
 namespace weft::onnx {
+
+// What is true of the whole graph whatever the range.
+struct LayerCutter::Analysis {
+  explicit Analysis(const LayeredModel& whole)
+      : layered(whole), index(whole.model.graph), flow(whole.model.graph), shapes(whole, index) {}
+
+  const LayeredModel& layered;
+  GraphIndex index;
+  ValueFlow flow;
+  ShapeFinder shapes;
+};
+
 namespace {
 
 // A Shape node of the whole graph whose input the part does not have.
@@ -19,7 +31,8 @@ struct ForeignShape {
 // What a range of layers consists of, found backwards from what it must give.
 class Slicer {
  public:
-  Slicer(const LayeredModel& layered, int first, int end);
+  Slicer(const LayeredModel& layered, const ValueFlow& flow, const ShapeFinder& shapes, int first,
+         int end);
 
   Status Run();
   Result<Model> Build();
@@ -39,9 +52,8 @@ class Slicer {
   const Graph& graph_;
   const int first_;
   const int end_;
-  GraphIndex index_;
-  ValueFlow flow_;
-  ShapeFinder shapes_;
+  const ValueFlow& flow_;
+  const ShapeFinder& shapes_;
   int entry_ = ValueFlow::kNone;  // the residual stream that comes in
   std::vector<bool> own_;         // depends on the entry
   std::vector<bool> upstream_;    // depends on the embedding or on other layers' caches
@@ -53,14 +65,14 @@ class Slicer {
   std::vector<ForeignShape> foreign_;
 };
 
-Slicer::Slicer(const LayeredModel& layered, int first, int end)
+Slicer::Slicer(const LayeredModel& layered, const ValueFlow& flow, const ShapeFinder& shapes,
+               int first, int end)
     : layered_(layered),
       graph_(layered.model.graph),
       first_(first),
       end_(end),
-      index_(graph_),
-      flow_(graph_),
-      shapes_(layered, index_) {
+      flow_(flow),
+      shapes_(shapes) {
   std::vector<int> outside;
   if (first > 0) {
     entry_ = flow_.Id(layered.boundaries[static_cast<size_t>(first - 1)].value);
@@ -283,28 +295,39 @@ void Rename(std::string_view from, const char* to, Graph& graph) {
 
 }  // namespace
 
-Result<Model> ExtractLayersKeepingNames(const LayeredModel& layered, int first, int end) {
+LayerCutter::LayerCutter(const LayeredModel& layered)
+    : analysis_(std::make_unique<const Analysis>(layered)) {}
+LayerCutter::~LayerCutter() = default;
+
+Result<Model> LayerCutter::ExtractKeepingNames(int first, int end) const {
+  const LayeredModel& layered = analysis_->layered;
   CHECK(0 <= first && first < end && end <= layered.layer_count(), "a range of layers");
-  Slicer slicer(layered, first, end);
+  Slicer slicer(layered, analysis_->flow, analysis_->shapes, first, end);
   TRY(slicer.Run());
   return slicer.Build();
 }
 
-Result<Model> ExtractLayers(const LayeredModel& layered, int first, int end) {
-  ASSIGN_OR_RETURN(Model model, ExtractLayersKeepingNames(layered, first, end));
+Result<Model> LayerCutter::Extract(int first, int end) const {
+  ASSIGN_OR_RETURN(Model model, ExtractKeepingNames(first, end));
+  const std::vector<Boundary>& boundaries = analysis_->layered.boundaries;
   if (first > 0) {
-    Rename(layered.boundaries[static_cast<size_t>(first - 1)].value, kHiddenIn, model.graph);
+    Rename(boundaries[static_cast<size_t>(first - 1)].value, kHiddenIn, model.graph);
   }
-  if (end < layered.layer_count()) {
-    Rename(layered.boundaries[static_cast<size_t>(end - 1)].value, kHiddenOut, model.graph);
+  if (end < analysis_->layered.layer_count()) {
+    Rename(boundaries[static_cast<size_t>(end - 1)].value, kHiddenOut, model.graph);
   }
   return model;
 }
 
+Result<Model> ExtractLayers(const LayeredModel& layered, int first, int end) {
+  return LayerCutter(layered).Extract(first, end);
+}
+
 Status CheckCuts(const LayeredModel& layered) {
+  const LayerCutter cutter(layered);
   CoarsenedGraph parts;
   for (int layer = 0; layer < layered.layer_count(); ++layer) {
-    ASSIGN_OR_RETURN(const Model part, ExtractLayersKeepingNames(layered, layer, layer + 1));
+    ASSIGN_OR_RETURN(const Model part, cutter.ExtractKeepingNames(layer, layer + 1));
     parts.push_back(ToSimpleGraph(part.graph));
   }
   for (size_t cut = 0; cut + 1 < parts.size(); ++cut) {

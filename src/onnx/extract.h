@@ -8,6 +8,8 @@
 // depends on these alone (masks, rotary tables, lengths) is recomputed in each part.
 #pragma once
 
+#include <memory>
+
 #include "base/result.h"
 #include "onnx/graph.h"
 #include "onnx/layers.h"
@@ -22,8 +24,23 @@ inline constexpr char kHiddenOut[] = "hidden_out";
 // Errors: kUnsupported naming the second tensor that would have to cross.
 Result<Model> ExtractLayers(const LayeredModel& layered, int first, int end);
 
-// The same with boundaries under their names in the whole graph: what the set equations speak of.
-Result<Model> ExtractLayersKeepingNames(const LayeredModel& layered, int first, int end);
+// The same for many ranges of one model: what is known about the whole graph is worked out once.
+// The layered model must outlive the cutter and stay unchanged. Threads may share one.
+class LayerCutter {
+ public:
+  explicit LayerCutter(const LayeredModel& layered);
+  ~LayerCutter();
+  LayerCutter(const LayerCutter&) = delete;
+  LayerCutter& operator=(const LayerCutter&) = delete;
+
+  Result<Model> Extract(int first, int end) const;
+  // Boundaries keep their names in the whole graph: what the set equations speak of.
+  Result<Model> ExtractKeepingNames(int first, int end) const;
+
+ private:
+  struct Analysis;
+  std::unique_ptr<const Analysis> analysis_;
+};
 
 // Cuts at every boundary and checks with the set equations (simple_graph.h) that exactly the
 // residual stream crosses each. Errors: kUnsupported naming what else crosses.

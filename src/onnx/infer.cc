@@ -1,11 +1,12 @@
 #include "onnx/infer.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace weft::onnx {
 namespace {
 
-// Inference walks towards the inputs; residual streams are found within a few steps.
+// Steps of the walk towards the inputs; a residual stream's width is found within a few.
 constexpr int kMaxSteps = 64;
 
 ElementType Declared(const Graph& graph, std::string_view value) {
@@ -31,21 +32,17 @@ size_t TypeInput(const Node& node) {
   return 0;
 }
 
-ElementType TypeOf(const Graph& graph, const GraphIndex& index, std::string_view value, int steps) {
-  if (value.empty() || steps > kMaxSteps) return ElementType::kUndefined;
-  const ElementType declared = Declared(graph, value);
-  if (declared != ElementType::kUndefined) return declared;
-  const Node* node = index.ProducerNode(value);
-  if (node == nullptr) return ElementType::kUndefined;
-  if (node->Is("Cast")) return static_cast<ElementType>(node->Int("to", 0));
-  if (node->Is("Shape") || node->Is("Size")) return ElementType::kInt64;
-  if (node->Is("MatMulInteger")) return ElementType::kInt32;
-  if (GivesBool(*node)) return ElementType::kBool;
-  if (node->Is("ConstantOfShape")) {
-    const Tensor* fill = node->TensorAttribute("value");
+// What the op alone tells about its output; nullopt when it has the type of an input.
+std::optional<ElementType> TypeFromOp(const Node& node) {
+  if (node.Is("Cast")) return static_cast<ElementType>(node.Int("to", 0));
+  if (node.Is("Shape") || node.Is("Size")) return ElementType::kInt64;
+  if (node.Is("MatMulInteger")) return ElementType::kInt32;
+  if (GivesBool(node)) return ElementType::kBool;
+  if (node.Is("ConstantOfShape")) {
+    const Tensor* fill = node.TensorAttribute("value");
     return fill == nullptr ? ElementType::kFloat : fill->type;
   }
-  return TypeOf(graph, index, node->Input(TypeInput(*node)), steps + 1);
+  return std::nullopt;
 }
 
 bool IsElementwise(const Node& node) {
@@ -98,7 +95,7 @@ int64_t LastDimOf(const Graph& graph, const GraphIndex& index, std::string_view 
   if (IsElementwise(*node)) {
     // Broadcasting: the larger one wins; the shortest way to an answer is usually the last operand.
     // Each operand gets a share of the steps so that residual chains stay linear.
-    for (size_t i = node->inputs.size(); i-- > 0;) {
+    for (size_t i = std::min<size_t>(node->inputs.size(), 3); i-- > 0;) {
       const int64_t last = LastDimOf(graph, index, node->Input(i), steps + kMaxSteps / 4);
       if (last > 1) return last;
     }
@@ -113,7 +110,17 @@ int64_t LastDimOf(const Graph& graph, const GraphIndex& index, std::string_view 
 }  // namespace
 
 ElementType InferType(const Graph& graph, const GraphIndex& index, std::string_view value) {
-  return TypeOf(graph, index, value, 0);
+  // Towards the inputs, one operand at a time; a graph without cycles ends. Residual streams of
+  // deep models are long.
+  for (size_t steps = 0; !value.empty() && steps <= graph.nodes.size(); ++steps) {
+    const ElementType declared = Declared(graph, value);
+    if (declared != ElementType::kUndefined) return declared;
+    const Node* node = index.ProducerNode(value);
+    if (node == nullptr) break;
+    if (const auto type = TypeFromOp(*node)) return *type;
+    value = node->Input(TypeInput(*node));
+  }
+  return ElementType::kUndefined;
 }
 
 int64_t InferLastDim(const Graph& graph, const GraphIndex& index, std::string_view value) {

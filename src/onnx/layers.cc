@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string_view>
 
 #include "onnx/infer.h"
 #include "onnx/simplify.h"
@@ -31,6 +33,14 @@ Graph WithoutSkipNorms(const Graph& graph) {
   return plain;
 }
 
+bool KeepsTokens(const Node& node) {
+  for (const std::string_view op : {"Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze",
+                                    "Flatten", "Clip", "Max", "Min", "Where"}) {
+    if (node.Is(op)) return true;
+  }
+  return false;
+}
+
 // Finds boundaries in a graph that has no fused skip norms.
 class BoundaryFinder {
  public:
@@ -49,7 +59,6 @@ class BoundaryFinder {
     const int node = flow_.Producer(value);
     return node < 0 ? nullptr : &graph_.nodes[static_cast<size_t>(node)];
   }
-  bool ComesFromTokens(std::string_view name, int steps) const;
   Result<std::vector<int>> EntryPositions() const;
   bool IsResidualJoin(size_t position) const;
   size_t FirstOfCasts(size_t position, size_t floor) const;
@@ -61,42 +70,32 @@ class BoundaryFinder {
   GraphIndex index_;
   ValueFlow flow_;
   std::vector<int> dominators_;
-  std::vector<bool> hot_;   // depends on the source
-  std::vector<int> chain_;  // from the source to the logits
+  std::vector<bool> hot_;       // depends on the source
+  std::vector<int> chain_;      // from the source to the logits
+  std::vector<int> positions_;  // of each value on the chain, -1 off it
 };
 
-// True when `name` is the tokens input, up to casts and reshapes.
-bool BoundaryFinder::ComesFromTokens(std::string_view name, int steps) const {
-  if (name == io_.tokens) return true;
-  const int id = flow_.Id(name);
-  const Node* node = id == ValueFlow::kNone ? nullptr : ProducerNode(id);
-  if (node == nullptr || steps > 16) return false;
-  for (const std::string_view op : {"Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze",
-                                    "Flatten", "Clip", "Max", "Min", "Where"}) {
-    if (!node->Is(op)) continue;
-    for (const std::string& input : node->inputs) {
-      if (!input.empty() && ComesFromTokens(input, steps + 1)) return true;
-    }
-  }
-  return false;
-}
-
 std::vector<int> BoundaryFinder::Sources() const {
+  // The tokens input and what casts and reshapes make of it.
+  std::set<std::string_view> tokens = {io_.tokens};
   std::vector<int> sources;
   for (const Node& node : graph_.nodes) {
     const bool looks_up = node.Is("Gather") || node.IsMicrosoft("GatherBlockQuantized");
-    if (looks_up && ComesFromTokens(node.Input(1), 0)) sources.push_back(flow_.Id(node.Output(0)));
+    if (looks_up && tokens.contains(node.Input(1))) sources.push_back(flow_.Id(node.Output(0)));
+    const bool passes_on =
+        std::any_of(node.inputs.begin(), node.inputs.end(),
+                    [&](const std::string& name) { return tokens.contains(name); });
+    if (passes_on && node.HasOutput(0) && KeepsTokens(node)) tokens.insert(node.Output(0));
   }
-  if (const int tokens = flow_.Id(io_.tokens); tokens != ValueFlow::kNone) {
-    sources.push_back(tokens);
-  }
+  if (const int id = flow_.Id(io_.tokens); id != ValueFlow::kNone) sources.push_back(id);
   return sources;
 }
 
+// The last value of the chain that `value` depends on in any case.
 int BoundaryFinder::PositionOnChain(int value) const {
   while (value != ValueFlow::kNone) {
-    const auto it = std::find(chain_.begin(), chain_.end(), value);
-    if (it != chain_.end()) return static_cast<int>(it - chain_.begin());
+    const int position = positions_[static_cast<size_t>(value)];
+    if (position >= 0) return position;
     value = dominators_[static_cast<size_t>(value)];
   }
   return -1;
@@ -202,6 +201,10 @@ Result<std::vector<int>> BoundaryFinder::Find(int source) {
     chain_.push_back(v);
   }
   std::reverse(chain_.begin(), chain_.end());
+  positions_.assign(static_cast<size_t>(flow_.value_count()), -1);
+  for (size_t i = 0; i < chain_.size(); ++i) {
+    positions_[static_cast<size_t>(chain_[i])] = static_cast<int>(i);
+  }
   ASSIGN_OR_RETURN(const std::vector<int> entries, EntryPositions());
   std::vector<int> boundaries;
   int previous = -1;

@@ -77,7 +77,7 @@ ShapeFinder::ShapeFinder(const LayeredModel& layered, const GraphIndex& index)
   const ValueInfo* tokens = graph_.FindInput(layered.io.tokens);
   const auto learn = [&](const ValueInfo& input) {
     if (const Dims dims = FromInput(input); dims && input.shape) {
-      for (size_t i = 0; i < dims->size(); ++i) {
+      for (size_t i = 0; i < std::min(dims->size(), input.shape->size()); ++i) {
         const Dim& dim = (*input.shape)[i];
         if (!dim.known() && !dim.symbol.empty()) symbols_.emplace(dim.symbol, (*dims)[i]);
       }
@@ -197,6 +197,8 @@ ShapeFinder::Dims ShapeFinder::FromNode(const Node& node, std::string_view value
 
 // Equal or constant-1 dimensions broadcast without knowing more.
 ShapeFinder::Dims ShapeFinder::FromBroadcast(const Node& node, int steps) const {
+  if (node.inputs.size() > 3)
+    return std::nullopt;  // keeps the walk small: real ones have two or three
   Dims result;
   for (const std::string& input : node.inputs) {
     if (input.empty()) continue;
