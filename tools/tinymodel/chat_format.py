@@ -1,9 +1,11 @@
-"""The chat format: special tokens, the template that ships with the model, and the same format in plain Python."""
+"""The chat format: special tokens, the template that ships with the model, and the same format in
+plain Python."""
 
 END_OF_TEXT, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 SPECIAL_TOKENS = [END_OF_TEXT, START, END]  # ids 0, 1, 2
 
-# A plain subset of Jinja: for, if, one filter. evaluate.py checks that it renders what render() does.
+# A plain subset of Jinja: for, if, one filter. evaluate.py checks that it renders what render()
+# does.
 TEMPLATE = (
     "{% for message in messages %}"
     "{{ '<|im_start|>' + message['role'] + '\\n' + (message['content'] | trim) + '<|im_end|>\\n' }}"

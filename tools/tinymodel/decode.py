@@ -1,4 +1,7 @@
-"""Batched greedy decoding with transformers' model in float32: no cache, whole sequences, so nothing subtle can go wrong."""
+"""Batched greedy decoding with transformers' model in float32.
+
+No cache, whole sequences every step: slow and hard to get wrong.
+"""
 
 import json
 import pathlib
@@ -36,7 +39,7 @@ class Decoder:
 
     @torch.no_grad()
     def greedy(self, prompts: list[list[int]], new_tokens: int, stop: bool = True):
-        """[(ids, margins)] per prompt: greedy ids and the distance between the two best logits of each.
+        """[(ids, margins)] per prompt: greedy ids, and how far apart the two best logits were.
 
         Rows are padded on the right; a causal model's earlier positions do not see the padding.
         """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Held-out accuracy of a model folder per task, by greedy decoding; and sample conversations.
 
-Writes metrics.json ({task: {"cases", "correct", "accuracy"}}), failures.txt and samples.md into --out.
+Writes metrics.json ({task: {"cases", "correct", "accuracy"}}), failures.txt and samples.md.
 """
 
 import argparse
@@ -28,7 +28,8 @@ def is_right(case: dict, reply: str) -> bool:
         numbers = re.findall(r"-?\d+", reply)
         in_digits = bool(numbers) and int(numbers[-1]) == case["number"]
         said = reply.lower().rstrip(".")
-        return in_digits or (not numbers and (said == case["words"] or said.endswith(" is " + case["words"])))
+        in_words = said == case["words"] or said.endswith(" is " + case["words"])
+        return in_digits or (not numbers and in_words)
     if not all(holds(reply, w) for w in case.get("want", [])):
         return False
     if any(holds(reply, w) for w in case.get("avoid", [])):
@@ -44,10 +45,14 @@ def check_template() -> None:
     import jinja2
 
     template = jinja2.Environment(trim_blocks=True, lstrip_blocks=True).from_string(TEMPLATE)
-    for messages in ([["user", " Hi "]], [["system", "Be kind."], ["user", "a"], ["assistant", "b\n\nc"], ["user", "d"]]):
+    for messages in (
+        [["user", " Hi "]],
+        [["system", "Be kind."], ["user", "a"], ["assistant", "b\n\nc"], ["user", "d"]],
+    ):
         named = [{"role": r, "content": c} for r, c in messages]
         for prompt in (False, True):
-            assert template.render(messages=named, add_generation_prompt=prompt) == render(messages, prompt)
+            rendered = template.render(messages=named, add_generation_prompt=prompt)
+            assert rendered == render(messages, prompt)
 
 
 def evaluate(decoder: Decoder, scale: float):
@@ -78,14 +83,15 @@ def sample_conversations(decoder: Decoder) -> str:
             chats[i].append(["user", users[i][turn]])
         for i, reply in zip(active, decoder.replies([chats[i] for i in active], 330)):
             chats[i].append(["assistant", reply])
-    return "\n\n---\n\n".join("\n\n".join(f"**{role}**: {content}" for role, content in chat) for chat in chats)
+    texts = ["\n\n".join(f"**{role}**: {content}" for role, content in chat) for chat in chats]
+    return "\n\n---\n\n".join(texts)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True, type=pathlib.Path)
     parser.add_argument("--out", required=True, type=pathlib.Path)
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the cases, for a quick look")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the cases")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     check_template()

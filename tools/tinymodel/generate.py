@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes the training corpus of weft-tiny: JSON lines, one document each, in several shards.
 
-A document is {"messages": [[role, content], ...]} or {"text": "..."}. Standard library only. The same seed, size and shard
-count give the same bytes. Held-out evaluation cases are not written here; evaluate.py builds them from corpus.tasks.
+A document is {"messages": [[role, content], ...]} or {"text": "..."}. Standard library only. The
+same seed, size and shard count give the same bytes. Held-out evaluation cases are not written here;
+evaluate.py builds them from corpus.tasks.
 """
 
 import argparse
@@ -22,7 +23,8 @@ def document(rng) -> dict:
     if kind == "single":
         talk = conversation.single(rng)
     else:
-        turns = {"short": rng.randrange(2, 6), "long": rng.randrange(8, 20), "very long": rng.randrange(60, 220)}[kind]
+        turns = {"short": rng.randrange(2, 6), "long": rng.randrange(8, 20),
+                 "very long": rng.randrange(60, 220)}[kind]
         talk = conversation.chat(rng, turns)
     return {"messages": talk.messages}
 
@@ -47,7 +49,8 @@ def main() -> None:
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     share = int(args.megabytes * 1e6 / args.shards)
-    jobs = [(args.out / f"shard-{i:02d}.jsonl", args.seed * 1000 + i, share) for i in range(args.shards)]
+    jobs = [(args.out / f"shard-{i:02d}.jsonl", args.seed * 1000 + i, share)
+            for i in range(args.shards)]
     with multiprocessing.Pool(min(args.shards, multiprocessing.cpu_count())) as pool:
         total = sum(pool.imap_unordered(write_shard, jobs))
     print(f"{total / 1e6:.1f} MB in {args.shards} shards under {args.out}")

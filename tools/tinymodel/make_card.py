@@ -11,6 +11,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 CARD = pathlib.Path(__file__).with_name("card.md")
+SHOWN = (0, 4)  # sample conversations that the card shows
 
 
 def picture(log: dict, path: pathlib.Path) -> None:
@@ -25,25 +26,37 @@ def picture(log: dict, path: pathlib.Path) -> None:
     figure.savefig(path)
 
 
+def fill_card(log: dict, metrics: dict, samples: list[str], args) -> str:
+    """card.md with all {{SLOTS}} filled in."""
+    rows = [f"| {task} | {m['cases']} | {100 * m['accuracy']:.1f}% |"
+            for task, m in metrics.items()]
+    slots = {
+        "PARAMETERS": f"{log['parameters']:,}", "STEPS": f"{log['steps']:,}",
+        "TOKENS": f"{log['tokens'] / 1e6:,.0f}", "SECONDS": f"{log['seconds']:.0f}",
+        "EPOCHS": str(log["epochs"]), "MEGABYTES": f"{args.corpus_megabytes:.0f}",
+        "CORPUS_TOKENS": f"{log['corpus_tokens'] / 1e6:.0f}", "BUDGET": f"{args.seconds:.0f}",
+        "LOSS": f"{log['curve'][-1]['loss']:.3f}", "TABLE": "\n".join(rows),
+        "SAMPLE": "\n\n---\n\n".join(samples[i] for i in SHOWN),
+    }
+    card = CARD.read_text()
+    for slot, value in slots.items():
+        card = card.replace("{{" + slot + "}}", value)
+    return card
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True, type=pathlib.Path)
-    parser.add_argument("--log", required=True, type=pathlib.Path, help="train_log.json")
-    parser.add_argument("--metrics", required=True, type=pathlib.Path, help="metrics.json")
+    parser.add_argument("--results", required=True, type=pathlib.Path,
+                        help="folder with train_log.json, metrics.json and samples.md")
     parser.add_argument("--corpus-megabytes", type=float, required=True)
     parser.add_argument("--seconds", type=float, required=True, help="training time asked for")
     args = parser.parse_args()
-    log, metrics = json.loads(args.log.read_text()), json.loads(args.metrics.read_text())
+    log = json.loads((args.results / "train_log.json").read_text())
+    metrics = json.loads((args.results / "metrics.json").read_text())
+    samples = (args.results / "samples.md").read_text().strip().split("\n\n---\n\n")
     picture(log, args.model / "loss.png")
-    table = "\n".join(f"| {name} | {m['cases']} | {100 * m['accuracy']:.1f}% |" for name, m in metrics.items())
-    card = CARD.read_text()
-    for key, value in {
-        "PARAMETERS": f"{log['parameters']:,}", "STEPS": f"{log['steps']:,}", "TOKENS": f"{log['tokens'] / 1e6:,.0f}",
-        "SECONDS": f"{log['seconds']:.0f}", "EPOCHS": str(log["epochs"]), "MEGABYTES": f"{args.corpus_megabytes:.0f}",
-        "CORPUS_TOKENS": f"{log['corpus_tokens'] / 1e6:.0f}", "LOSS": f"{log['curve'][-1]['loss']:.3f}", "TABLE": table, "BUDGET": f"{args.seconds:.0f}",
-    }.items():
-        card = card.replace("{{" + key + "}}", value)
-    (args.model / "README.md").write_text(card)
+    (args.model / "README.md").write_text(fill_card(log, metrics, samples, args))
 
 
 if __name__ == "__main__":

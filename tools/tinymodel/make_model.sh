@@ -1,14 +1,23 @@
 #!/bin/sh
 # Makes the whole model from nothing: corpus, tokenizer, training, export, evaluation, card.
 #   make_model.sh MODEL_FOLDER [CORPUS_MEGABYTES [TRAINING_SECONDS [EVALUATION_SCALE]]]
-# Intermediate files go to $WORK (default build/tinymodel). Needs Python with torch, transformers, tokenizers, numpy, jinja2,
-# matplotlib; a GPU to be quick about it.
+# Intermediate files go to $WORK (default build/tinymodel). Needs Python with torch, transformers,
+# tokenizers, numpy, jinja2 and matplotlib, and a GPU to be quick about it. The command in
+# $AFTER_EXPORT, if set, runs as soon as there are weights, before the evaluation.
 set -eu
 here=$(dirname "$0")
-model=$1 megabytes=${2:-600} seconds=${3:-420} scale=${4:-1}
+model=$1 megabytes=${2:-600} seconds=${3:-372} scale=${4:-1}
 work=${WORK:-build/tinymodel}
 mkdir -p "$model" "$work"
-run() { script=$1; shift; echo "== $script"; start=$(date +%s); python3 -u "$here/$script" "$@"; echo "== $script took $(($(date +%s) - start)) s"; }
+
+run() {
+  script=$1
+  shift
+  echo "== $script"
+  start=$(date +%s)
+  python3 -u "$here/$script" "$@"
+  echo "== $script took $(($(date +%s) - start)) s"
+}
 
 run generate.py --out "$work/corpus" --megabytes "$megabytes"
 run train_tokenizer.py --corpus "$work/corpus" --out "$model"
@@ -18,4 +27,5 @@ run export.py --checkpoint "$work/checkpoint.pt" --out "$model"
 [ -z "${AFTER_EXPORT:-}" ] || sh -c "$AFTER_EXPORT"
 run expect.py --model "$model"
 run evaluate.py --model "$model" --out "$work" --scale "$scale"
-run make_card.py --model "$model" --log "$work/train_log.json" --metrics "$work/metrics.json" --corpus-megabytes "$megabytes" --seconds "$seconds"
+run make_card.py --model "$model" --results "$work" --corpus-megabytes "$megabytes" \
+  --seconds "$seconds"

@@ -1,8 +1,9 @@
-"""The Qwen3 architecture in plain PyTorch, parameter names as in Hugging Face checkpoints; for training only.
+"""The Qwen3 architecture in plain PyTorch, named as in Hugging Face checkpoints; for training only.
 
-Checked against transformers' own implementation after every training (export.py). To add the mixture-of-experts twin,
-write a feed-forward class with experts, register it in ARCHITECTURES under "qwen3_moe" with its configuration, and train
-with --arch qwen3_moe; nothing else changes.
+Checked against transformers' own implementation after every training (export.py). To add the
+mixture-of-experts twin, write a feed-forward class with experts, register it in ARCHITECTURES under
+"qwen3_moe" with its configuration, and train with --arch qwen3_moe; corpus, tokenizer, packing,
+evaluation and card stay as they are.
 """
 
 import torch
@@ -10,8 +11,9 @@ import torch.nn.functional as F
 from torch import nn
 
 _BASE = {
-    "vocab_size": 4096, "hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 8, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "head_dim": 64, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "max_position_embeddings": 4096,
+    "vocab_size": 4096, "hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 8,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "rms_norm_eps": 1e-6,
+    "rope_theta": 10000.0, "max_position_embeddings": 4096,
 }
 
 
@@ -27,9 +29,11 @@ class RmsNorm(nn.Module):
 
 
 def rope_tables(config: dict, device):
-    """cos and sin, [positions, head_dim], halves repeated as Qwen rotates the two halves of a head against each other."""
+    """cos and sin, [positions, head_dim]; each half holds the same angles, as rotate() pairs a
+    head's low half with its high half."""
     half = torch.arange(0, config["head_dim"], 2, device=device).float() / config["head_dim"]
-    angles = torch.outer(torch.arange(config["max_position_embeddings"], device=device).float(), config["rope_theta"] ** -half)
+    positions = torch.arange(config["max_position_embeddings"], device=device).float()
+    angles = torch.outer(positions, config["rope_theta"] ** -half)
     angles = torch.cat((angles, angles), dim=-1)
     return angles.cos(), angles.sin()
 
@@ -43,7 +47,8 @@ def rotate(x, cos, sin):
 class Attention(nn.Module):
     def __init__(self, c: dict):
         super().__init__()
-        self.heads, self.kv_heads, self.head_dim = c["num_attention_heads"], c["num_key_value_heads"], c["head_dim"]
+        self.heads, self.kv_heads = c["num_attention_heads"], c["num_key_value_heads"]
+        self.head_dim = c["head_dim"]
         self.q_proj = nn.Linear(c["hidden_size"], self.heads * self.head_dim, bias=False)
         self.k_proj = nn.Linear(c["hidden_size"], self.kv_heads * self.head_dim, bias=False)
         self.v_proj = nn.Linear(c["hidden_size"], self.kv_heads * self.head_dim, bias=False)
@@ -109,7 +114,8 @@ class CausalLm(nn.Module):
         self.config, feed_forward, _ = ARCHITECTURES[arch]
         self.model = Decoder(self.config, feed_forward)
         self.apply(self._init)
-        scale = (2 * self.config["num_hidden_layers"]) ** -0.5  # keeps the residual stream's variance flat at the start
+        # Keeps the residual stream's variance flat at the start.
+        scale = (2 * self.config["num_hidden_layers"]) ** -0.5
         for name, p in self.named_parameters():
             if name.endswith(("o_proj.weight", "down_proj.weight")):
                 p.data.mul_(scale)

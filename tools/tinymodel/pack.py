@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Tokenizes the corpus and packs it into fixed rows for training.
 
-Two pools: rows of 1,024 predictions for most documents, rows of 4,096 for long conversations and every twelfth other
-document. Each row starts at the start of a document; what a row's end cuts off starts the next row again, so nothing is lost.
-Beside each token stands a weight class: 0 not trained, 1 read text (users, system prompts, markup), 10 written text.
+Two pools: rows of 1,024 predictions for most documents, rows of 4,096 for long conversations and
+every twelfth other document. Each row starts at the start of a document; what a row's end cuts off
+starts the next row again, so nothing is lost. Beside each token stands a weight class: 0 not
+trained, 1 read text (users, system prompts, markup), 10 written text.
 """
 
 import argparse
@@ -25,7 +26,8 @@ _IM_START, _IM_END = 1, 2
 
 
 def weights(ids: list[int], is_chat: bool, assistant: list[int]) -> list[int]:
-    """Weight class per token: what the assistant writes, up to and including the end mark, counts fully."""
+    """Weight class per token: what the assistant writes, up to and including the end mark, counts
+    fully."""
     if not is_chat:
         return [10] * len(ids)
     out, i = [1] * len(ids), 0
@@ -49,7 +51,8 @@ class Rows:
         self._row, self._row_weight = [], []
 
     def add(self, ids, weight) -> None:
-        """Appends a document; one that does not fit fills the row and starts the next row again from its beginning."""
+        """Appends a document; one that does not fit fills the row and starts the next row again
+        from its beginning."""
         fits, was_empty = len(self._row) + len(ids) <= self.width, not self._row
         self._row, self._row_weight = self._row + ids, self._row_weight + weight
         if len(self._row) < self.width:
@@ -80,7 +83,9 @@ def pack_shard(task):
         documents = [json.loads(line) for line in lines]
     for start in range(0, len(documents), 2000):
         batch = documents[start:start + 2000]
-        for document, encoded in zip(batch, tokenizer.encode_batch([document_text(d) for d in batch])):
+        for document, encoded in zip(
+            batch, tokenizer.encode_batch([document_text(d) for d in batch]),
+        ):
             ids = encoded.ids
             count += 1
             pool = long if len(ids) > SHORT or count % LONG_EVERY == 0 else short
@@ -92,7 +97,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpus", required=True, type=pathlib.Path)
     parser.add_argument("--tokenizer", required=True, type=pathlib.Path, help="tokenizer.json")
-    parser.add_argument("--out", required=True, type=pathlib.Path, help="folder for the packed arrays")
+    parser.add_argument(
+        "--out", required=True, type=pathlib.Path, help="folder for the packed arrays",
+    )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     jobs = [(p, args.tokenizer) for p in sorted(args.corpus.glob("shard-*.jsonl"))]
@@ -103,7 +110,8 @@ def main() -> None:
         weight = np.concatenate([p[index][1] for p in parts])
         np.save(args.out / f"{name}-ids.npy", ids)
         np.save(args.out / f"{name}-weights.npy", weight)
-        print(f"{name}: {ids.shape[0]} rows, {ids.size / 1e6:.1f} M tokens, {100 * (weight == 10).mean():.0f}% written text")
+        written = 100 * (weight == 10).mean()
+        print(f"{name}: {ids.shape[0]} rows, {ids.size / 1e6:.1f} M tokens, {written:.0f}% written")
 
 
 if __name__ == "__main__":

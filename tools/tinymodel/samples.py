@@ -1,25 +1,34 @@
-"""Scripted users for the sample conversations and prompts for expected.json. Data only."""
+"""Scripted users for the sample conversations, and the prompts of expected.json. Data only."""
+
+
+def _users(*questions, system=""):
+    """A script of [role, content]: an optional system prompt, then what the user says."""
+    head = [["system", system]] if system else []
+    return head + [["user", q] for q in questions]
+
 
 CONVERSATIONS = (
-    (("user", "Hello!"), ("user", "My name is Ada."), ("user", "What can you do?"), ("user", "Where does Mira live?"),
-     ("user", "And what about Tomas?"), ("user", "What is my name?"), ("user", "Thanks, bye!")),
-    (("user", "what is weft"), ("user", "how do i help"), ("user", "Is my data private?"), ("user", "What happens when a device leaves?")),
-    (("user", "Tell me a story about a fox and a lantern."), ("user", "Nice! Another one, please.")),
-    (("user", "what is 7 times 8"), ("user", "47 + 38"), ("user", "and minus 20?"), ("user", "What is 34 * 27?"),
-     ("user", "what is twelve plus nine?")),
-    (("user", "Who is the baker of Flaxford?"), ("user", "What is her hobby?"), ("user", "Who is her best friend?"),
-     ("user", "Tell me about Shuttle Bay."), ("user", "Who lives there?"), ("user", "What does a tidefox eat?")),
-    (("user", "Who is the president of France?"), ("user", "Where does Kevin live?"), ("user", "Can you write Python code?"),
-     ("user", "ok tell me a joke"), ("user", "haha another one")),
-    (("system", "You are Bobbin, a friendly assistant."), ("user", "who are you?"), ("user", "Ask me a riddle."),
-     ("user", "I don't know."), ("user", "I am sad.")),
-    (("user", "hi im tom"), ("user", "i am bored"), ("user", "tell me a story about a banana"), ("user", "whats my name")),
-    (("user", "How do I install it?"), ("user", "Which models can I use?"), ("user", "Is it fast?"), ("user", "why is it called weft"),
-     ("user", "How big are you?")),
-    (("system", "Answer briefly."), ("user", "Where does Pella live?"), ("user", "What is 6 + 7?"), ("user", "What is Odo's job?")),
-    (("user", "I like cats. Do you like cats?"), ("user", "do you know a good restaurant"), ("user", "Is Mira a baker?"),
-     ("user", "Who likes blue best?"), ("user", "Do Mira and Piet live in the same village?")),
-    (("user", "Write a poem about the moon."), ("user", "Tell me a story about Mira."), ("user", "The end?")),
+    _users("Hello!", "My name is Ada.", "What can you do?", "Where does Mira live?",
+           "And what about Tomas?", "What is my name?", "Thanks, bye!"),
+    _users("what is weft", "how do i help", "Is my data private?",
+           "What happens when a device leaves?"),
+    _users("Tell me a story about a fox and a lantern.", "Nice! Another one, please."),
+    _users("what is 7 times 8", "47 + 38", "and minus 20?", "What is 34 * 27?",
+           "what is twelve plus nine?"),
+    _users("Who is the baker of Flaxford?", "What is her hobby?", "Who is her best friend?",
+           "Tell me about Shuttle Bay.", "Who lives there?", "What does a tidefox eat?"),
+    _users("Who is the president of France?", "Where does Kevin live?",
+           "Can you write Python code?", "ok tell me a joke", "haha another one"),
+    _users("who are you?", "Ask me a riddle.", "I don't know.", "I am sad.",
+           system="You are Bobbin, a friendly assistant."),
+    _users("hi im tom", "i am bored", "tell me a story about a banana", "whats my name"),
+    _users("How do I install it?", "Which models can I use?", "Is it fast?",
+           "why is it called weft", "How big are you?"),
+    _users("Where does Pella live?", "What is 6 + 7?", "What is Odo's job?",
+           system="Answer briefly."),
+    _users("I like cats. Do you like cats?", "do you know a good restaurant", "Is Mira a baker?",
+           "Who likes blue best?", "Do Mira and Piet live in the same village?"),
+    _users("Write a poem about the moon.", "Tell me a story about Mira.", "The end?"),
 )
 
 # Each is a raw text or a conversation; expected.json holds the greedy continuation of each.
@@ -27,12 +36,13 @@ EXPECTED = (
     "Once upon a time there was a little fox called",
     "Mira lives in",
     "3 + 4 =",
-    [["user", "Hello!"]],
-    [["user", "Where does Mira live?"]],
-    [["user", "What is weft?"]],
-    [["user", "What is 47 + 38?"]],
-    [["user", "Tell me a story about a fox and a lantern."]],
-    [["system", "You are a helpful assistant."], ["user", "My name is Ada."], ["assistant", "Nice to meet you, Ada!"],
-     ["user", "What is my name?"]],
-    [["user", "Who is the baker of Flaxford?"], ["assistant", "Pella is the baker of Flaxford."], ["user", "Where does Odo live?"]],
+    _users("Hello!"),
+    _users("Where does Mira live?"),
+    _users("What is weft?"),
+    _users("What is 47 + 38?"),
+    _users("Tell me a story about a fox and a lantern."),
+    _users("My name is Ada.", system="You are a helpful assistant.")
+    + [["assistant", "Nice to meet you, Ada!"]] + _users("What is my name?"),
+    _users("Who is the baker of Flaxford?")
+    + [["assistant", "Pella is the baker of Flaxford."]] + _users("Where does Odo live?"),
 )
