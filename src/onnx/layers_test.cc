@@ -48,8 +48,7 @@ int CountOps(const Graph& graph, std::string_view op) {
   return count;
 }
 
-// --- the set equations of dynamic-graph-partitioning 6.2.3 and 6.2.4
-// -------------------------------------------------
+// --- the set equations of dynamic-graph-partitioning 6.2.3 and 6.2.4 ---
 
 SimpleNode MakeNode(std::vector<std::string> inputs, std::vector<std::string> outputs) {
   return {std::move(inputs), std::move(outputs)};
@@ -108,8 +107,7 @@ TEST(SimpleGraph, MergedRangeHasEachNodeOnce) {
   EXPECT_EQ(ranges[0].outputs, NameSet{"a"});
 }
 
-// --- boundary detection
-// ----------------------------------------------------------------------------------------------
+// --- boundary detection ---
 
 TEST(FindLayers, PlainDecoderCutsAtTheResidualAdds) {
   const LayeredModel layered = Layered({});
@@ -214,8 +212,7 @@ TEST(FindLayers, RefusesGraphsThatAreNoDecoders) {
   EXPECT_FALSE(FindLayers(std::move(nothing)).ok());
 }
 
-// --- extraction
-// ------------------------------------------------------------------------------------------------------
+// --- extraction ---
 
 TEST(ExtractLayers, InterfaceOfEachKindOfPart) {
   const LayeredModel layered = Layered({.mask_from_shapes = true});
@@ -318,8 +315,7 @@ TEST(ExtractLayers, EmbeddingInputsMakeAnEmptyEmbeddingLayer) {
   EXPECT_THAT(Names(part->graph.inputs), ElementsAre("inputs_embeds"));
 }
 
-// --- the test data
-// ---------------------------------------------------------------------------------------------------
+// --- the test data ---
 
 TEST(ExtractLayers, AllTestModelsAreCutWithOneTensor) {
   const std::filesystem::path data = testing::DataFolder();

@@ -83,8 +83,7 @@ void WriteText(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// --- what files may hold
-// ---------------------------------------------------------------------------------------------
+// --- what files may hold ---
 
 TEST(LoadModel, ReadsGraphAndTypedValues) {
   const auto model = Load(AddModel());
@@ -196,8 +195,7 @@ TEST(LoadModel, SubgraphsReadOuterValues) {
   ExpectRefused(Load(proto), ErrorCode::kInvalidData, "'nowhere'");
 }
 
-// --- bad graphs
-// ------------------------------------------------------------------------------------------------------
+// --- bad graphs ---
 
 TEST(LoadModel, RefusesBadNames) {
   pb::ModelProto twice = AddModel();
@@ -303,8 +301,7 @@ TEST(LoadModel, TruncatedAndFlippedBytesNeverCrash) {
   }
 }
 
-// --- external data
-// ---------------------------------------------------------------------------------------------------
+// --- external data ---
 
 class ExternalData : public ::testing::Test {
  protected:
@@ -408,8 +405,7 @@ TEST_F(ExternalData, RefusesInlineValuesBesideExternalOnes) {
                 "both external and inline");
 }
 
-// --- the test data
-// ---------------------------------------------------------------------------------------------------
+// --- the test data ---
 
 TEST(LoadModel, AgreesWithProtobufOnAllTestModels) {
   const fs::path data = testing::DataFolder();

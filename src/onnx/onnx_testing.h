@@ -58,107 +58,124 @@ struct DecoderForm {
       false;  // layer 2's product reads layer 1's attention output: two tensors cross
 };
 
-// A decoder with 4 columns whose ops are simplified but whose wiring is real: embedding, norm, key
-// and value with a cache, residual adds, final norm, head. Node names are deliberately useless.
-inline Model MakeDecoder(const DecoderForm& form) {
-  Model model;
-  model.opset_imports = {{"", 17}, {"com.microsoft", 1}};
-  Graph& g = model.graph;
-  const std::vector<Dim> tokens = {Dim::Of("batch_size"), Dim::Of("sequence_length")};
-  g.AddInput("input_ids", ElementType::kInt64, tokens);
-  g.AddInput("attention_mask", ElementType::kInt64,
-             {Dim::Of("batch_size"), Dim::Of("total_sequence_length")});
-  g.AddInitializer("table", Zeros({16, 4}));
-  g.AddNode("Gather", {"table", "input_ids"}, {"embedded"});
-  std::string mask;
-  if (form.mask_from_shapes) {
-    g.AddNode("Constant", {}, {"one"}, {Attribute::Of("value", Tensor::FromInt64s({1}, {1}))});
-    g.AddNode("Constant", {}, {"two"}, {Attribute::Of("value", Tensor::FromInt64s({1}, {2}))});
-    g.AddNode("Shape", {"embedded"}, {"embedded_shape"});
-    g.AddNode("Gather", {"embedded_shape", "one"}, {"length"});
-    g.AddNode("Shape", {"past_key_values.0.key"}, {"past_shape"});
-    g.AddNode("Gather", {"past_shape", "two"}, {"past_length"});
-    g.AddNode("Add", {"length", "past_length"}, {"total_length"});
-    g.AddNode("Concat", {"one", "one", "length", "total_length"}, {"mask_shape"},
-              {Attribute::Of("axis", 0)});
-    g.AddNode("ConstantOfShape", {"mask_shape"}, {"mask"});
-    mask = "mask";
+// Builds a decoder with 4 columns whose ops are simplified but whose wiring is real: embedding,
+// norm, key and value with a cache, residual adds, final norm, head. Node names are deliberately
+// useless.
+class DecoderBuilder {
+ public:
+  explicit DecoderBuilder(const DecoderForm& form) : form_(form) {}
+
+  Model Build() {
+    model_.opset_imports = {{"", 17}, {"com.microsoft", 1}};
+    graph_.AddInput("input_ids", ElementType::kInt64,
+                    {Dim::Of("batch_size"), Dim::Of("sequence_length")});
+    graph_.AddInput("attention_mask", ElementType::kInt64,
+                    {Dim::Of("batch_size"), Dim::Of("total_sequence_length")});
+    graph_.AddInitializer("table", Zeros({16, 4}));
+    graph_.AddInitializer("axis", Tensor::FromInt64s({1}, {1}));
+    graph_.AddNode("Gather", {"table", "input_ids"}, {"embedded"});
+    if (form_.mask_from_shapes) AddMask();
+    for (int i = 0; i < form_.layers; ++i) AddLayer(i, std::to_string(i));
+    AddHead();
+    return std::move(model_);
   }
-  std::string stream = "embedded";
-  std::string block;  // fused form: what is still to be added
-  for (int i = 0; i < form.layers; ++i) {
-    const std::string n = std::to_string(i);
-    const std::vector<Dim> past = {Dim::Of("batch_size"), Dim::Of(1),
-                                   Dim::Of("past_sequence_length"), Dim::Of(4)};
-    const std::vector<Dim> present = {Dim::Of("batch_size"), Dim::Of(1),
-                                      Dim::Of("total_sequence_length"), Dim::Of(4)};
-    for (const char* kind : {".key", ".value"}) {
-      g.AddInput("past_key_values." + n + kind, ElementType::kFloat, past);
-      g.AddOutput("present." + n + kind, ElementType::kFloat, present);
+
+ private:
+  void AddMask() {
+    for (const int64_t value : {1, 2}) {
+      graph_.AddNode("Constant", {}, {"c" + std::to_string(value)},
+                     {Attribute::Of("value", Tensor::FromInt64s({1}, {value}))});
     }
-    for (const char* weight : {"norm", "norm2"}) g.AddInitializer(weight + n, Zeros({4}));
-    for (const char* weight : {"k", "v", "o", "mlp"}) g.AddInitializer(weight + n, Zeros({4, 4}));
-    g.AddInitializer("axis", Tensor::FromInt64s({1}, {1}));
-    const auto norm = [&](const std::string& sum, const std::string& weight,
-                          const std::string& out) {
-      if (block.empty() || !form.fused_skip_norm) {
-        g.AddNode("SimplifiedLayerNormalization", {stream, weight}, {out},
-                  {Attribute::Of("epsilon", 1e-6f)});
-        return;
-      }
-      g.AddNode("SkipSimplifiedLayerNormalization", {stream, block, weight}, {out, "", "", sum},
-                {Attribute::Of("epsilon", 1e-6f)}, "com.microsoft");
-      stream = sum;
-    };
-    const auto add = [&](const std::string& value, const std::string& sum) {
-      block = value;
-      if (form.fused_skip_norm) return;
-      g.AddNode("Add", {stream, value}, {sum});
-      stream = sum;
-    };
-    norm("s" + n, "norm" + n, "a" + n);
-    g.AddNode("MatMul", {"a" + n, "k" + n}, {"kx" + n});
-    g.AddNode("MatMul", {"a" + n, "v" + n}, {"vx" + n});
-    for (const std::string kind : {"k", "v"}) {
-      g.AddNode("Unsqueeze", {kind + "x" + n, "axis"}, {kind + "u" + n});
-      const std::string slot = n + (kind == "k" ? ".key" : ".value");
-      g.AddNode("Concat", {"past_key_values." + slot, kind + "u" + n}, {"present." + slot},
-                {Attribute::Of("axis", 2)});
+    graph_.AddNode("Shape", {"embedded"}, {"embedded_shape"});
+    graph_.AddNode("Gather", {"embedded_shape", "c1"}, {"length"});
+    graph_.AddNode("Shape", {"past_key_values.0.key"}, {"past_shape"});
+    graph_.AddNode("Gather", {"past_shape", "c2"}, {"past_length"});
+    graph_.AddNode("Add", {"length", "past_length"}, {"total_length"});
+    graph_.AddNode("Concat", {"c1", "c1", "length", "total_length"}, {"mask_shape"},
+                   {Attribute::Of("axis", 0)});
+    graph_.AddNode("ConstantOfShape", {"mask_shape"}, {"mask"});
+  }
+
+  void AddNorm(const std::string& weight, const std::string& sum, const std::string& out) {
+    graph_.AddInitializer(weight, Zeros({4}));
+    if (block_.empty() || !form_.fused_skip_norm) {
+      graph_.AddNode("SimplifiedLayerNormalization", {stream_, weight}, {out},
+                     {Attribute::Of("epsilon", 1e-6f)});
+      return;
     }
-    g.AddNode("Transpose", {"present." + n + ".key"}, {"kt" + n},
-              {Attribute::Of("perm", std::vector<int64_t>{0, 1, 3, 2})});
-    g.AddNode("MatMul", {"ku" + n, "kt" + n}, {"scores" + n});
+    std::vector<std::string> outputs = {out};
+    if (!sum.empty()) outputs = {out, "", "", sum};
+    graph_.AddNode("SkipSimplifiedLayerNormalization", {stream_, block_, weight}, outputs,
+                   {Attribute::Of("epsilon", 1e-6f)}, "com.microsoft");
+    stream_ = sum;
+  }
+
+  void AddResidual(const std::string& value, const std::string& sum) {
+    block_ = value;
+    if (form_.fused_skip_norm) return;
+    graph_.AddNode("Add", {stream_, value}, {sum});
+    stream_ = sum;
+  }
+
+  void AddProduct(const std::string& x, const std::string& weight, const std::string& y) {
+    graph_.AddInitializer(weight, Zeros({4, 4}));
+    graph_.AddNode("MatMul", {x, weight}, {y});
+  }
+
+  void AddCache(const std::string& layer, const std::string& kind) {
+    const std::string past = "past_key_values." + layer + (kind == "k" ? ".key" : ".value");
+    const std::string present = "present." + layer + (kind == "k" ? ".key" : ".value");
+    const Dim batch = Dim::Of("batch_size");
+    graph_.AddInput(past, ElementType::kFloat,
+                    {batch, Dim::Of(1), Dim::Of("past_sequence_length"), Dim::Of(4)});
+    graph_.AddOutput(present, ElementType::kFloat,
+                     {batch, Dim::Of(1), Dim::Of("total_sequence_length"), Dim::Of(4)});
+    AddProduct("a" + layer, kind + layer, kind + "x" + layer);
+    graph_.AddNode("Unsqueeze", {kind + "x" + layer, "axis"}, {kind + "u" + layer});
+    graph_.AddNode("Concat", {past, kind + "u" + layer}, {present}, {Attribute::Of("axis", 2)});
+  }
+
+  void AddLayer(int i, const std::string& n) {
+    AddNorm("norm" + n, "s" + n, "a" + n);
+    AddCache(n, "k");
+    AddCache(n, "v");
+    graph_.AddNode("Transpose", {"present." + n + ".key"}, {"kt" + n},
+                   {Attribute::Of("perm", std::vector<int64_t>{0, 1, 3, 2})});
+    graph_.AddNode("MatMul", {"ku" + n, "kt" + n}, {"scores" + n});
     std::string scores = "scores" + n;
-    if (!mask.empty()) {
-      g.AddNode("Add", {scores, mask}, {"masked" + n});
+    if (form_.mask_from_shapes) {
+      graph_.AddNode("Add", {scores, "mask"}, {"masked" + n});
       scores = "masked" + n;
     }
-    g.AddNode("Softmax", {scores}, {"p" + n});
-    g.AddNode("MatMul", {"p" + n, "present." + n + ".value"}, {"heads" + n});
-    g.AddNode("Squeeze", {"heads" + n, "axis"}, {"attention" + n});
-    g.AddNode("MatMul", {"attention" + n, "o" + n}, {"attended" + n});
-    add("attended" + n, "mid" + n);
-    norm("t" + n, "norm2" + n, "b" + n);
-    g.AddNode("MatMul", {"b" + n, "mlp" + n}, {"product" + n});
-    std::string product = "product" + n;
-    if (form.cross_layer_leak && i == 2) {
-      g.AddNode("Mul", {product, "attended1"}, {"leak"});
-      product = "leak";
-    }
-    add(product, "out" + n);
+    graph_.AddNode("Softmax", {scores}, {"p" + n});
+    graph_.AddNode("MatMul", {"p" + n, "present." + n + ".value"}, {"heads" + n});
+    graph_.AddNode("Squeeze", {"heads" + n, "axis"}, {"attention" + n});
+    AddProduct("attention" + n, "o" + n, "attended" + n);
+    AddResidual("attended" + n, "mid" + n);
+    AddNorm("norm2" + n, "t" + n, "b" + n);
+    AddProduct("b" + n, "mlp" + n, "product" + n);
+    const bool leaks = form_.cross_layer_leak && i == 2;
+    if (leaks) graph_.AddNode("Mul", {"product" + n, "attended1"}, {"leak"});
+    AddResidual(leaks ? "leak" : "product" + n, "out" + n);
   }
-  g.AddInitializer("final_norm", Zeros({4}));
-  g.AddInitializer("head", Zeros({4, 16}));
-  if (form.fused_skip_norm) {
-    g.AddNode("SkipSimplifiedLayerNormalization", {stream, block, "final_norm"}, {"normed"}, {},
-              "com.microsoft");
-  } else {
-    g.AddNode("SimplifiedLayerNormalization", {stream, "final_norm"}, {"normed"});
+
+  void AddHead() {
+    AddNorm("final_norm", "", "normed");
+    graph_.AddInitializer("head", Zeros({4, 16}));
+    graph_.AddNode("MatMul", {"normed", "head"}, {"logits"});
+    graph_.AddOutput("logits", ElementType::kFloat,
+                     {Dim::Of("batch_size"), Dim::Of("sequence_length"), Dim::Of(16)});
   }
-  g.AddNode("MatMul", {"normed", "head"}, {"logits"});
-  g.AddOutput("logits", ElementType::kFloat,
-              {Dim::Of("batch_size"), Dim::Of("sequence_length"), Dim::Of(16)});
-  return model;
+
+  DecoderForm form_;
+  Model model_;
+  Graph& graph_ = model_.graph;
+  std::string stream_ = "embedded";
+  std::string block_;  // fused form: what is still to be added to the stream
+};
+
+inline Model MakeDecoder(const DecoderForm& form) {
+  return DecoderBuilder(form).Build();
 }
 
 }  // namespace weft::onnx::testing

@@ -47,6 +47,7 @@ class Parser {
   Result<Attribute> ParseAttribute(ByteSpan message, int depth);
   Result<Attribute> AttributeByType(Attribute attribute, uint64_t type, ByteSpan message,
                                     int depth);
+  Status AddToAttribute(const WireField& field, int depth, Attribute::Value& value);
   Result<ValueInfo> ParseValueInfo(ByteSpan message);
 
   const ParseSource& source_;
@@ -194,86 +195,82 @@ Result<Attribute> Parser::ParseAttribute(ByteSpan message, int depth) {
       .Context(std::move(context));
 }
 
-Result<Attribute> Parser::AttributeByType(Attribute attribute, uint64_t type, ByteSpan message,
-                                          int depth) {
-  float f = 0;
-  int64_t i = 0;
-  std::string s;
-  std::vector<float> floats;
-  std::vector<int64_t> ints;
-  std::vector<std::string> strings;
-  std::optional<Tensor> tensor;
-  std::shared_ptr<Graph> graph;
+// Reads one field into the attribute's value, which already has the alternative that the type asks
+// for.
+Status Parser::AddToAttribute(const WireField& field, int depth, Attribute::Value& value) {
+  const bool is_bytes = field.type == WireType::kBytes;
   bool well_formed = true;
-  WireReader reader(message);
-  while (const auto field = reader.Next()) {
-    const uint64_t field_type = TypeOfField(field->number);
-    if (field_type == 0 || field_type != type) continue;
-    switch (field->number) {
-      case 2:
-        f = AsFloat(field->varint);
-        break;
-      case 3:
-        i = static_cast<int64_t>(field->varint);
-        break;
-      case 4:
-        s = Text(*field);
-        break;
-      case 5: {
-        ASSIGN_OR_RETURN(NamedTensor named, ParseTensor(source_, field->bytes));
-        tensor = std::move(named.tensor);
-        break;
-      }
-      case 6: {
-        ASSIGN_OR_RETURN(Graph parsed, ParseGraph(field->bytes, depth + 1));
-        graph = std::make_shared<Graph>(std::move(parsed));
-        break;
-      }
-      case 7:
-        well_formed &= AppendFloats(*field, floats);
-        break;
-      case 8:
-        well_formed &= AppendVarints(*field, ints);
-        break;
-      case 9:
-        strings.push_back(Text(*field));
-        break;
-      default:
-        break;
-    }
+  if (auto* f = std::get_if<float>(&value)) {
+    *f = AsFloat(field.varint);
+  } else if (auto* i = std::get_if<int64_t>(&value)) {
+    *i = static_cast<int64_t>(field.varint);
+  } else if (auto* s = std::get_if<std::string>(&value)) {
+    *s = Text(field);
+  } else if (auto* tensor = std::get_if<Tensor>(&value); tensor != nullptr && is_bytes) {
+    ASSIGN_OR_RETURN(NamedTensor named, ParseTensor(source_, field.bytes));
+    *tensor = std::move(named.tensor);
+  } else if (auto* graph = std::get_if<std::shared_ptr<Graph>>(&value);
+             graph != nullptr && is_bytes) {
+    ASSIGN_OR_RETURN(Graph parsed, ParseGraph(field.bytes, depth + 1));
+    *graph = std::make_shared<Graph>(std::move(parsed));
+  } else if (auto* floats = std::get_if<std::vector<float>>(&value)) {
+    well_formed = AppendFloats(field, *floats);
+  } else if (auto* ints = std::get_if<std::vector<int64_t>>(&value)) {
+    well_formed = AppendVarints(field, *ints);
+  } else if (auto* strings = std::get_if<std::vector<std::string>>(&value)) {
+    strings->push_back(Text(field));
   }
-  if (!reader.ok() || !well_formed) return Invalid("Its value is malformed.");
+  if (!well_formed) return Invalid("Its value is malformed.");
+  return OkStatus();
+}
+
+// An empty value of the alternative that AttributeProto's `type` stands for; nullopt for types that
+// are carried along.
+std::optional<Attribute::Value> EmptyValue(uint64_t type) {
   switch (type) {
     case kFloat:
-      attribute.value = f;
-      break;
+      return 0.f;
     case kInt:
-      attribute.value = i;
-      break;
+      return int64_t{0};
     case kString:
-      attribute.value = std::move(s);
-      break;
+      return std::string();
     case kTensor:
-      if (!tensor) return Invalid("It is a tensor attribute without a tensor.");
-      attribute.value = std::move(*tensor);
-      break;
+      return Tensor();
     case kGraph:
-      if (!graph) return Invalid("It is a graph attribute without a graph.");
-      attribute.value = std::move(graph);
-      break;
+      return std::shared_ptr<Graph>();
     case kFloats:
-      attribute.value = std::move(floats);
-      break;
+      return std::vector<float>();
     case kInts:
-      attribute.value = std::move(ints);
-      break;
+      return std::vector<int64_t>();
     case kStrings:
-      attribute.value = std::move(strings);
-      break;
+      return std::vector<std::string>();
     default:
-      attribute.value = OpaqueAttribute{std::string(AsText(message))};
-      break;
+      return std::nullopt;
   }
+}
+
+Result<Attribute> Parser::AttributeByType(Attribute attribute, uint64_t type, ByteSpan message,
+                                          int depth) {
+  std::optional<Attribute::Value> value = EmptyValue(type);
+  if (!value) {
+    attribute.value = OpaqueAttribute{std::string(AsText(message))};
+    return attribute;
+  }
+  WireReader reader(message);
+  while (const auto field = reader.Next()) {
+    if (TypeOfField(field->number) != type) continue;
+    TRY(AddToAttribute(*field, depth, *value));
+  }
+  if (!reader.ok()) return Invalid("Its value is malformed.");
+  const auto* tensor = std::get_if<Tensor>(&*value);
+  if (tensor != nullptr && tensor->type == ElementType::kUndefined) {
+    return Invalid("It is a tensor attribute without a tensor.");
+  }
+  const auto* graph = std::get_if<std::shared_ptr<Graph>>(&*value);
+  if (graph != nullptr && *graph == nullptr) {
+    return Invalid("It is a graph attribute without a graph.");
+  }
+  attribute.value = *std::move(value);
   return attribute;
 }
 

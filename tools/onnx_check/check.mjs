@@ -1,8 +1,9 @@
 // node check.mjs --weft WEFT [--limit X] DIR
-// Cuts the ONNX decoder in DIR at every layer boundary, at every pair of boundaries and at all of them at once (`weft
-// onnx-split`), runs the parts one after the other in onnxruntime over the prompt of DIR/reference.safetensors and 24 greedy
-// steps with the cache, and compares with the whole model run the same way. Prints one JSON object; exits 1 when parts and
-// whole model differ by more than the limit or take other greedy tokens.
+// Cuts the ONNX decoder in DIR at every layer boundary, at every pair of boundaries and at all of
+// them at once (`weft onnx-split`), runs the parts one after the other in onnxruntime over the
+// prompt of DIR/reference.safetensors and 24 greedy steps with the cache, and compares with the
+// whole model run the same way. Prints one JSON object; exits 1 when parts and whole model differ
+// by more than the limit or take other greedy tokens, 2 when something could not be run.
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -28,8 +29,10 @@ function parseArguments(args) {
 
 /** Fills the head size in, which builder graphs leave symbolic; configuration files know it. */
 function withNumbers(states, directory) {
-  const read = (name) =>
-    existsSync(join(directory, name)) ? JSON.parse(readFileSync(join(directory, name), 'utf8')) : {};
+  const read = (name) => {
+    const path = join(directory, name);
+    return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : {};
+  };
   const decoder = read('genai_config.json').model?.decoder ?? {};
   const config = read('config.json');
   const headSize =
@@ -68,7 +71,10 @@ function maxDifference(a, b) {
   return worst;
 }
 
-/** The prompt in one call, then single steps. `forced` replaces the tokens that greedy decoding would feed. */
+/**
+ * The prompt in one call, then single steps. `forced` replaces the tokens that greedy decoding
+ * would feed.
+ */
 async function decode(decoder, prompt, forced) {
   decoder.reset();
   const rows = [];
@@ -100,8 +106,9 @@ function cutLists(layers) {
 }
 
 /**
- * 1e-4, but for a residual stream in 16 bits two units in the last place of the largest logit: onnxruntime computes float16
- * on the CPU in float32 and rounds between nodes only where it must, so a cut adds a rounding that the whole model skips.
+ * 1e-4, but for a residual stream in 16 bits two units in the last place of the largest logit:
+ * onnxruntime computes float16 on the CPU in float32 and rounds between nodes only where it must,
+ * so a cut adds a rounding that the whole model skips.
  */
 function defaultLimit(split, rows) {
   const unit = { float16: 2 ** -10, bfloat16: 2 ** -7 }[split.boundaries[0].type];
@@ -122,7 +129,9 @@ async function checkCuts(split, folder, states, prompt, whole) {
   for (const cut of cutLists(split.layers)) {
     const ends = [...cut, split.layers];
     const parts = [];
-    for (let i = 0; i < ends.length; ++i) parts.push(await open(i === 0 ? 0 : ends[i - 1], ends[i]));
+    for (let i = 0; i < ends.length; ++i) {
+      parts.push(await open(i === 0 ? 0 : ends[i - 1], ends[i]));
+    }
     const decoder = new Decoder(parts, states, split.logits);
     const run = await decode(decoder, prompt, whole.greedy);
     const errors = run.rows.map((row, i) => maxDifference(row, whole.rows[i]));

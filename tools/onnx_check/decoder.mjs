@@ -1,8 +1,14 @@
-// Runs a decoder that is cut into parts (one part: the whole model) with its key-value cache, in onnxruntime.
+// Runs a decoder that is cut into parts (one part: the whole model) with its key-value cache, in
+// onnxruntime.
 import ort from 'onnxruntime-node';
 
-const zeroArrays = { float: Float32Array, float16: Uint16Array };
-const tensorTypes = { float: 'float32', float16: 'float16' };
+const zeroArrays = {
+  float: Float32Array,
+  float16: Uint16Array,
+  int8: Int8Array,
+  uint8: Uint8Array,
+};
+const tensorTypes = { float: 'float32', float16: 'float16', int8: 'int8', uint8: 'uint8' };
 
 /** Float32 values of a float32 or float16 tensor. */
 export function toFloats(tensor) {
@@ -34,8 +40,9 @@ export async function openSession(path) {
 }
 
 /**
- * sessions: the parts in order. states: [{ inputs: [{name, type, dims}], outputs: [name] }] of the whole model, with numbers
- * for every dimension but batch and length. logitsName: the output that the last part gives.
+ * sessions: the parts in order. states: [{ inputs: [{name, type, dims}], outputs: [name] }] of the
+ * whole model, with numbers for every dimension but batch and length. logitsName: the output that
+ * the last part gives.
  */
 export class Decoder {
   #sessions;
@@ -64,7 +71,7 @@ export class Decoder {
     }
   }
 
-  /** Runs `tokens` after everything so far; returns the logits tensor [1, tokens.length, vocabulary]. */
+  /** Runs `tokens` after everything so far; returns the logits [1, tokens.length, vocabulary]. */
   async run(tokens) {
     const past = this.#pastLength;
     const total = past + tokens.length;
