@@ -27,7 +27,7 @@ void AddSimCommand(CLI::App& app, int* exit_code) {
       "sim",
       "Run the orchestrator's core against simulated workers that join, crash, stall and lie.");
   command->add_option("--seed", options->seed, "First seed")->capture_default_str();
-  command->add_option("--count", options->count, "How many seeds")->capture_default_str();
+  command->add_option("--seeds", options->count, "How many seeds")->capture_default_str();
   command->add_flag("--verbose", options->verbose, "Print every event");
   command->callback([options, exit_code] {
     *exit_code = sim::RunSimulation(options->seed, options->count, options->verbose);

@@ -1,0 +1,217 @@
+// A real server and real native workers on loopback: what the orchestrator costs for a token, how many bytes a request
+// moves, how fast 1, 3 and 10 workers answer, and how long a start takes.
+//
+//   node bench/swarm_bench.mjs --weft build/release/weft --package packages/weft-tiny [--workers 1,3,10]
+//        [--prompt-tokens 25] [--tokens 128] [--repeat 5] [--pin]
+//
+// Prints one JSON line for each number of workers and a table at the end. Every worker's offer fits exactly the layers it
+// is meant to hold, so that the plan needs all of them. CPU time is the kernel's own count (schedstat, nanoseconds).
+import { spawn } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+
+const { values: options } = parseArgs({
+  options: {
+    weft: { type: "string", default: "build/release/weft" },
+    package: { type: "string", default: "packages/weft-tiny" },
+    workers: { type: "string", default: "1,3,10" },
+    "prompt-tokens": { type: "string", default: "25" },
+    tokens: { type: "string", default: "128" },
+    repeat: { type: "string", default: "5" },
+    threads: { type: "string", default: "1" },
+    pin: { type: "boolean", default: false },
+  },
+});
+const tokenCount = Number(options.tokens);
+const context = Math.max(256, Number(options["prompt-tokens"]) + tokenCount + 8);
+const manifest = JSON.parse(readFileSync(join(options.package, "weft.json"), "utf8"));
+
+const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+// CPU nanoseconds that all threads of a process have used.
+function cpuNanoseconds(pid) {
+  let total = 0;
+  for (const task of readdirSync(`/proc/${pid}/task`)) {
+    total += Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, "utf8").split(" ")[0]);
+  }
+  return total;
+}
+
+// Offers that force `count` stages: stage i fits its own layers and half a layer more.
+function offers(count) {
+  const layers = manifest.layers.map(
+    (layer) => layer.weight_bytes + layer.kv_bytes_per_position * context,
+  );
+  if (count === 1) return ["8GiB"];
+  const transformer = layers.slice(1, -1);
+  const share = transformer.length / count;
+  const slack = 0.6 * Math.max(...transformer) + 8e6;
+  return Array.from({ length: count }, (_, i) => {
+    const inner = transformer.slice(Math.round(i * share), Math.round((i + 1) * share));
+    const ends = (i === 0 ? layers[0] : 0) + (i === count - 1 ? layers.at(-1) : 0);
+    return String(Math.round(inner.reduce((a, b) => a + b, ends) + slack));
+  });
+}
+
+function start(args, onLine) {
+  const child = spawn(options.weft, args, { stdio: ["ignore", "pipe", "pipe"] });
+  for (const stream of [child.stdout, child.stderr]) {
+    let pending = "";
+    stream.on("data", (data) => {
+      pending += data;
+      const lines = pending.split("\n");
+      pending = lines.pop();
+      lines.forEach(onLine);
+    });
+  }
+  return child;
+}
+
+async function metrics(base) {
+  const text = await (await fetch(`${base}/metrics`)).text();
+  return Object.fromEntries(
+    text.split("\n").filter((line) => line && !line.startsWith("#")).map((line) => line.split(" ")),
+  );
+}
+
+// One greedy request; times are taken where the client sees the events.
+async function chat(base, content) {
+  const begin = performance.now();
+  const response = await fetch(`${base}/v1/chat/completions`, {
+    method: "POST",
+    body: JSON.stringify({
+      model: manifest.name,
+      messages: [{ role: "user", content }],
+      max_tokens: tokenCount,
+      temperature: 0,
+      stream: true,
+      logprobs: true, // one event for each token, also for tokens without text
+      stream_options: { include_usage: true },
+    }),
+  });
+  if (!response.ok) throw new Error(await response.text());
+  const times = [];
+  let usage = null;
+  let pending = "";
+  for await (const bytes of response.body) {
+    pending += Buffer.from(bytes).toString("utf8");
+    const events = pending.split("\n\n");
+    pending = events.pop();
+    for (const event of events) {
+      if (!event.startsWith("data: {")) continue;
+      const chunk = JSON.parse(event.slice(6));
+      if (chunk.error) throw new Error(chunk.error.message);
+      if (chunk.choices?.[0]?.logprobs) times.push(performance.now());
+      if (chunk.usage) usage = chunk.usage;
+    }
+  }
+  return {
+    prompt: usage.prompt_tokens,
+    tokens: usage.completion_tokens,
+    firstMs: times[0] - begin,
+    perTokenMs: (times.at(-1) - times[0]) / (times.length - 1),
+  };
+}
+
+// A message whose rendered prompt has exactly the wanted number of tokens.
+async function promptOf(base, wanted) {
+  for (let words = 1; words < 200; ++words) {
+    const content = Array.from({ length: words }, (_, i) => ["a", "b", "c", "d"][i % 4]).join(" ");
+    const response = await fetch(`${base}/v1/chat/completions`, {
+      method: "POST",
+      body: JSON.stringify({
+        model: manifest.name,
+        messages: [{ role: "user", content }],
+        max_tokens: 1,
+        temperature: 0,
+      }),
+    });
+    const { usage } = await response.json();
+    if (usage.prompt_tokens >= wanted) return content;
+  }
+  throw new Error("no prompt of that length");
+}
+
+async function measure(count) {
+  const cache = mkdtempSync(join(tmpdir(), "weft-bench-"));
+  const children = [];
+  try {
+    let base = null;
+    let upSeconds = null;
+    const server = start(
+      ["serve", options.package, "--no-worker", "--port", "0", "--context", String(context), "--sessions", "1"],
+      (line) => {
+        base ??= /chat:\s+(http:\S+?)\/$/.exec(line)?.[1] ?? null;
+      },
+    );
+    children.push(server);
+    while (!base) await sleep(20);
+    const joined = performance.now();
+    offers(count).forEach((offer, i) => {
+      const worker = start(
+        ["worker", base.replace("http", "ws"), "--memory", offer, "--threads", options.threads,
+          "--name", `worker ${i + 1}`, "--cache", join(cache, String(i))],
+        () => {},
+      );
+      children.push(worker);
+      if (options.pin) spawn("taskset", ["-apc", String(i % 2), String(worker.pid)]);
+    });
+    for (;;) {
+      const swarm = await (await fetch(`${base}/api/swarm`)).json();
+      if (swarm.state === "up") {
+        upSeconds = (performance.now() - joined) / 1000;
+        break;
+      }
+      if (performance.now() - joined > 300e3) throw new Error(swarm.message);
+      await sleep(50);
+    }
+    const swarm = await (await fetch(`${base}/api/swarm`)).json();
+    if (swarm.stages.length !== count) throw new Error(`${swarm.stages.length} stages instead of ${count}`);
+    const content = await promptOf(base, Number(options["prompt-tokens"]));
+    await chat(base, content);
+    const runs = [];
+    for (let i = 0; i < Number(options.repeat); ++i) {
+      // A question of the same length that shares no prefix beyond the template, so that nothing is cached.
+      const other = content.replace(/[abcd]/g, (c) => String.fromCharCode(c.charCodeAt(0) + 4 * (i + 1)));
+      const before = await metrics(base);
+      const cpu = cpuNanoseconds(server.pid);
+      const run = await chat(base, other);
+      run.cpuUs = (cpuNanoseconds(server.pid) - cpu) / 1e3;
+      const after = await metrics(base);
+      const delta = (name) => Number(after[name]) - Number(before[name]);
+      run.coreUs = delta("weft_core_seconds_total") * 1e6;
+      run.frames = delta("weft_frames_sent_total");
+      run.bytes = delta("weft_frame_bytes_sent_total") + delta("weft_frame_bytes_received_total");
+      runs.push(run);
+    }
+    const of = (pick) => median(runs.map(pick));
+    return {
+      workers: count,
+      prompt_tokens: runs[0].prompt,
+      tokens: runs[0].tokens,
+      up_s: +upSeconds.toFixed(2),
+      ttft_ms: +of((r) => r.firstMs).toFixed(1),
+      ms_per_token: +of((r) => r.perTokenMs).toFixed(2),
+      core_us_per_hop: +of((r) => r.coreUs / r.frames).toFixed(1),
+      cpu_us_per_hop: +of((r) => r.cpuUs / r.frames).toFixed(1),
+      cpu_us_per_token: +of((r) => r.cpuUs / r.tokens).toFixed(1),
+      share_of_50ms_token_percent: +of((r) => (r.cpuUs / r.tokens / 50e3) * 100).toFixed(3),
+      mb_per_request: +of((r) => r.bytes / 1e6).toFixed(3),
+    };
+  } finally {
+    children.forEach((child) => child.kill());
+    await sleep(300);
+    rmSync(cache, { recursive: true, force: true });
+  }
+}
+
+const rows = [];
+for (const count of options.workers.split(",").map(Number)) {
+  const row = await measure(count);
+  console.log(JSON.stringify(row));
+  rows.push(row);
+}
+console.table(rows);

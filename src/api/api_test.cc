@@ -1,0 +1,132 @@
+// Requests of OpenAI's API: what is accepted, what is refused and how it is said.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "api/openai_request.h"
+#include "api/openai_response.h"
+#include "api/swarm_json.h"
+
+namespace weft::api {
+namespace {
+
+ApiResult<ChatRequest> Parse(const std::string& body) {
+  return ParseChatRequest(AsBytes(body));
+}
+
+ChatRequest Accepted(const std::string& body) {
+  auto parsed = Parse(body);
+  const auto* error = std::get_if<ApiError>(&parsed);
+  EXPECT_EQ(error, nullptr) << (error != nullptr ? error->message : "");
+  return error != nullptr ? ChatRequest() : std::get<ChatRequest>(std::move(parsed));
+}
+
+TEST(ChatRequest, ReadsWhatClientsSend) {
+  const ChatRequest chat = Accepted(R"({
+    "model": "m", "stream": true, "stream_options": {"include_usage": true}, "temperature": 0.5,
+    "top_p": 0.9, "max_completion_tokens": 7, "stop": ["\n\n", "END"], "seed": 42, "user": "x",
+    "logit_bias": {"5": -100}, "logprobs": true, "top_logprobs": 3, "n": 1,
+    "messages": [{"role": "developer", "content": "Be brief."},
+                 {"role": "user", "content": [{"type": "text", "text": "Hi "},
+                                              {"type": "text", "text": "there"}]},
+                 {"role": "assistant", "content": null, "tool_calls": []}]})");
+  EXPECT_EQ(chat.model, "m");
+  EXPECT_TRUE(chat.stream);
+  EXPECT_TRUE(chat.include_usage);
+  EXPECT_EQ(chat.max_tokens, 7u);
+  EXPECT_EQ(chat.stop, (std::vector<std::string>{"\n\n", "END"}));
+  EXPECT_FLOAT_EQ(chat.sampling.temperature, 0.5f);
+  EXPECT_EQ(chat.sampling.seed, 42u);
+  ASSERT_EQ(chat.sampling.logit_bias.size(), 1u);
+  EXPECT_EQ(chat.sampling.logit_bias[0].token_id, 5);
+  EXPECT_EQ(chat.messages[0].at("role"), "system");
+  EXPECT_EQ(chat.messages[1].at("content"), "Hi there");
+  EXPECT_TRUE(chat.messages[2].at("content").is_null());
+  EXPECT_EQ(chat.top_logprobs, 3u);
+}
+
+struct BadCase {
+  const char* body;
+  const char* param;
+  const char* says;
+};
+
+class BadRequests : public testing::TestWithParam<BadCase> {};
+
+TEST_P(BadRequests, NameTheFieldAndWhatWasExpected) {
+  auto parsed = Parse(GetParam().body);
+  ASSERT_TRUE(std::holds_alternative<ApiError>(parsed));
+  const ApiError& error = std::get<ApiError>(parsed);
+  EXPECT_EQ(error.status, 400);
+  EXPECT_EQ(error.param, GetParam().param);
+  EXPECT_THAT(error.message, testing::HasSubstr(GetParam().says));
+}
+
+#define MESSAGES "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]"
+INSTANTIATE_TEST_SUITE_P(
+    All, BadRequests,
+    testing::Values(
+        BadCase{"", "", "not valid JSON"}, BadCase{"[]", "", "JSON object"},
+        BadCase{"{\"messages\":[]}", "model", "'model'"},
+        BadCase{"{\"model\":\"m\"}", "messages", "non-empty array"},
+        BadCase{"{\"model\":\"m\",\"messages\":[]}", "messages", "non-empty array"},
+        BadCase{"{\"model\":\"m\",\"messages\":[{\"role\":\"king\",\"content\":\"x\"}]}",
+                "messages[0].role", "expected system"},
+        BadCase{"{\"model\":\"m\",\"messages\":[{\"role\":\"user\"}]}", "messages[0].content",
+                "missing"},
+        BadCase{"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
+                "\"image_url\"}]}]}",
+                "messages[0].content", "text parts only"},
+        BadCase{"{" MESSAGES ",\"temperature\":3}", "temperature", "from 0"},
+        BadCase{"{" MESSAGES ",\"temperature\":\"hot\"}", "temperature", "\"hot\""},
+        BadCase{"{" MESSAGES ",\"max_tokens\":0}", "max_tokens", "from 1"},
+        BadCase{"{" MESSAGES ",\"max_tokens\":1.5}", "max_tokens", "integer"},
+        BadCase{"{" MESSAGES ",\"n\":2}", "n", "one choice"},
+        BadCase{"{" MESSAGES ",\"stream\":\"yes\"}", "stream", "true or false"},
+        BadCase{"{" MESSAGES ",\"stop\":\"\"}", "stop", "non-empty"},
+        BadCase{"{" MESSAGES ",\"logit_bias\":{\"x\":1}}", "logit_bias", "token id"},
+        BadCase{"{" MESSAGES ",\"top_logprobs\":99}", "top_logprobs", "20"}));
+
+TEST(ChatRequest, RefusesDeepNesting) {
+  std::string body = "{" MESSAGES ",\"x\":";
+  for (int i = 0; i < 100; ++i) body += "[";
+  for (int i = 0; i < 100; ++i) body += "]";
+  EXPECT_TRUE(std::holds_alternative<ApiError>(Parse(body + "}")));
+}
+
+TEST(Responses, ChunksAreEventsOfOneJsonObject) {
+  const CompletionHead head = {"chatcmpl-1", 5, "m"};
+  const std::string event = ChunkEvent(head, {{"content", "a\n\"b\""}}, "");
+  ASSERT_TRUE(event.starts_with("data: ") && event.ends_with("\n\n"));
+  EXPECT_EQ(event.find('\n'), event.size() - 2);  // a line break in the text must not end the event
+  const auto chunk = boost::json::parse(event.substr(6));
+  EXPECT_EQ(chunk.at_pointer("/choices/0/delta/content"), "a\n\"b\"");
+  EXPECT_TRUE(chunk.at_pointer("/choices/0/finish_reason").is_null());
+  EXPECT_EQ(chunk.at("object"), "chat.completion.chunk");
+}
+
+TEST(Responses, ErrorsHaveOpenAisForm) {
+  const auto error = boost::json::parse(
+      ErrorJson(FromError(Error(ErrorCode::kUnavailable, "The queue is full."))));
+  EXPECT_EQ(error.at_pointer("/error/message"), "The queue is full.");
+  EXPECT_EQ(error.at_pointer("/error/type"), "overloaded_error");
+  EXPECT_EQ(FromError(Error(ErrorCode::kUnavailable, "")).status, 503);
+}
+
+TEST(SwarmJson, HasEveryWorker) {
+  swarm::Snapshot snapshot;
+  snapshot.state = swarm::SwarmState::kUp;
+  snapshot.workers.resize(2);
+  snapshot.workers[1].name = "laptop \"two\"";
+  snapshot.covered_layers = {true, false};
+  const auto json = boost::json::parse(SwarmJson(snapshot, {"m", "qwen3", "q4", 10, 123, 4096}));
+  EXPECT_EQ(json.at("state"), "up");
+  EXPECT_EQ(json.at_pointer("/workers/1/name"), "laptop \"two\"");
+  EXPECT_EQ(json.at_pointer("/covered_layers/1"), false);
+  EXPECT_EQ(json.at_pointer("/model/layers"), 10);
+}
+
+}  // namespace
+}  // namespace weft::api

@@ -1,0 +1,112 @@
+// Who is let in: hosts, origins, secrets; ranges of what is served.
+#include <gtest/gtest.h>
+
+#include "apps/access.h"
+#include "apps/static_files.h"
+
+namespace weft::apps {
+namespace {
+
+net::HttpRequest RequestWith(net::Headers headers) {
+  net::HttpRequest request;
+  request.method = "GET";
+  request.path = "/api/swarm";
+  request.headers = std::move(headers);
+  return request;
+}
+
+AccessPolicy Policy() {
+  AccessPolicy policy;
+  policy.allowed_hosts = {"127.0.0.1:8080", "localhost:8080"};
+  policy.allowed_origins = {"https://friend.example"};
+  policy.api_key_hash = HashSecret("key-key-key");
+  policy.join_token_hash = HashSecret("token-token");
+  return policy;
+}
+
+TEST(Access, RefusesForeignHostsAgainstDnsRebinding) {
+  EXPECT_FALSE(CheckHostAndOrigin(Policy(), RequestWith({{"host", "127.0.0.1:8080"}})));
+  for (const char* host : {"evil.example", "127.0.0.1:8080.evil.example", "", "127.0.0.1"}) {
+    const auto refusal = CheckHostAndOrigin(Policy(), RequestWith({{"host", host}}));
+    ASSERT_TRUE(refusal) << host;
+    EXPECT_EQ(refusal->status, 421);
+  }
+}
+
+TEST(Access, RefusesForeignOrigins) {
+  const auto check = [](const char* origin) {
+    return CheckHostAndOrigin(Policy(),
+                              RequestWith({{"host", "localhost:8080"}, {"origin", origin}}));
+  };
+  EXPECT_FALSE(check("http://localhost:8080"));
+  EXPECT_FALSE(check("https://friend.example"));
+  for (const char* origin : {"http://evil.example", "https://localhost:8080", "null",
+                             "https://friend.example.evil.example"}) {
+    EXPECT_TRUE(check(origin)) << origin;
+  }
+}
+
+TEST(Access, SecretsOnlyInTheHeader) {
+  const AccessPolicy policy = Policy();
+  EXPECT_FALSE(HasSecret(policy, RequestWith({}), {Secret::kApiKey}));
+  EXPECT_FALSE(
+      HasSecret(policy, RequestWith({{"authorization", "Bearer wrong"}}), {Secret::kApiKey}));
+  EXPECT_FALSE(HasSecret(policy, RequestWith({{"authorization", "Bearer "}}), {Secret::kApiKey}));
+  EXPECT_FALSE(
+      HasSecret(policy, RequestWith({{"authorization", "Bearer token-token"}}), {Secret::kApiKey}));
+  EXPECT_TRUE(
+      HasSecret(policy, RequestWith({{"authorization", "Bearer key-key-key"}}), {Secret::kApiKey}));
+  EXPECT_TRUE(HasSecret(policy, RequestWith({{"authorization", "Bearer token-token"}}),
+                        {Secret::kJoinToken, Secret::kApiKey}));
+  net::HttpRequest in_query = RequestWith({});
+  in_query.query = "key=key-key-key";
+  EXPECT_FALSE(HasSecret(policy, in_query, {Secret::kApiKey}));
+  EXPECT_TRUE(
+      HasSecret(AccessPolicy{}, RequestWith({}), {Secret::kApiKey}));  // loopback demands none
+}
+
+TEST(Access, CorsOnlyForListedOrigins) {
+  EXPECT_TRUE(CorsHeaders(Policy(), RequestWith({{"origin", "http://localhost:8080"}})).empty());
+  const auto headers = CorsHeaders(Policy(), RequestWith({{"origin", "https://friend.example"}}));
+  ASSERT_FALSE(headers.empty());
+  EXPECT_EQ(headers[0].second, "https://friend.example");
+}
+
+class Ranges : public testing::Test {
+ protected:
+  net::HttpResponse Ask(net::Headers headers) const {
+    return RangedResponse(RequestWith(std::move(headers)), bytes_, "\"tag\"", "x/y", true);
+  }
+  static std::string Body(const net::HttpResponse& response) {
+    std::string text;
+    for (const Slice& piece : response.body) text += AsText(piece.bytes());
+    return text;
+  }
+  static std::string Header(const net::HttpResponse& response, const std::string& name) {
+    for (const auto& [key, value] : response.headers) {
+      if (key == name) return value;
+    }
+    return {};
+  }
+  const Slice bytes_{std::vector<uint8_t>{'0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}};
+};
+
+TEST_F(Ranges, FollowRfc9110) {
+  EXPECT_EQ(Body(Ask({})), "0123456789");
+  EXPECT_EQ(Body(Ask({{"range", "bytes=2-4"}})), "234");
+  EXPECT_EQ(Header(Ask({{"range", "bytes=2-4"}}), "Content-Range"), "bytes 2-4/10");
+  EXPECT_EQ(Body(Ask({{"range", "bytes=7-"}})), "789");
+  EXPECT_EQ(Body(Ask({{"range", "bytes=7-99"}})), "789");
+  EXPECT_EQ(Body(Ask({{"range", "bytes=-3"}})), "789");
+  EXPECT_EQ(Body(Ask({{"range", "bytes=2-4"}, {"if-range", "\"old\""}})), "0123456789");
+  EXPECT_EQ(Ask({{"if-none-match", "\"tag\""}}).status, 304);
+  for (const char* bad : {"bytes=10-", "bytes=5-4", "bytes=a-b", "bytes=1-2,4-5", "bytes=--1",
+                          "bytes=99999999999999999999-", "bytes=-0"}) {
+    const auto response = Ask({{"range", bad}});
+    EXPECT_EQ(response.status, 416) << bad;
+    EXPECT_EQ(Header(response, "Content-Range"), "bytes */10");
+  }
+}
+
+}  // namespace
+}  // namespace weft::apps

@@ -1,0 +1,99 @@
+// The real core with native workers in one process on weft-tiny: ids and margins that transformers
+// computed (models/weft-tiny/expected.json), whatever the number of workers.
+#include "apps/local_swarm.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <filesystem>
+
+#include "apps/model_info.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "convert/convert.h"
+
+namespace weft::apps {
+namespace {
+
+class LocalSwarmTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::filesystem::temp_directory_path() / ("weft-local-swarm-" + SecureRandomHex(6));
+    convert::ConvertOptions options;
+    options.source = Model();
+    options.package = folder_;
+    const auto report = convert::ConvertCheckpoint(options, nullptr);
+    ASSERT_TRUE(report.ok()) << report.error().ToString();
+  }
+  static void TearDownTestSuite() { std::filesystem::remove_all(folder_); }
+  static std::filesystem::path Model() {
+    return std::filesystem::path(WEFT_SOURCE_DIR) / "models" / "weft-tiny";
+  }
+
+  static std::filesystem::path folder_;
+};
+std::filesystem::path LocalSwarmTest::folder_;
+
+std::vector<int32_t> Ids(const boost::json::value& list) {
+  std::vector<int32_t> ids;
+  for (const auto& id : list.as_array()) ids.push_back(id.to_number<int32_t>());
+  return ids;
+}
+
+TEST_F(LocalSwarmTest, AnswersAsTransformersDoesHoweverItIsCut) {
+  const auto text = ReadTextFile(Model() / "expected.json");
+  ASSERT_TRUE(text.ok());
+  const auto expected = boost::json::parse(*text);
+  const auto package = package::Package::Open(folder_);
+  ASSERT_TRUE(package.ok()) << package.error().ToString();
+  const auto model_text = LoadModelText(*package);
+  ASSERT_TRUE(model_text.ok()) << model_text.error().ToString();
+  for (const uint32_t workers : {1u, 3u, 10u}) {
+    LocalSwarmOptions options;
+    options.worker_count = workers;
+    LocalSwarm swarm(*package, options);
+    for (const auto& entry : expected.at("cases").as_array()) {
+      swarm::Request request;
+      request.prompt_ids = Ids(entry.at("prompt_ids"));
+      EXPECT_EQ(*model_text->tokenizer().Encode(std::string(entry.at("prompt").as_string()), false),
+                request.prompt_ids);
+      const auto greedy = Ids(entry.at("greedy_ids"));
+      request.max_tokens = static_cast<uint32_t>(greedy.size());
+      request.sampling.temperature = 0;
+      const auto answer = swarm.Run(std::move(request));
+      ASSERT_TRUE(answer.ok()) << answer.error().ToString();
+      ASSERT_EQ(answer->output_ids.size(), greedy.size());
+      for (size_t i = 0; i < greedy.size(); ++i) {
+        const double margin = entry.at("greedy_margin").as_array()[i].to_number<double>();
+        if (answer->output_ids[i] != greedy[i]) {
+          EXPECT_LT(margin, 0.01) << workers << " workers, step " << i;
+          break;
+        }
+      }
+    }
+    EXPECT_EQ(swarm.snapshot().stages.size(), workers);
+  }
+}
+
+TEST_F(LocalSwarmTest, CutsEvenly) {
+  swarm::StartPlanning job;
+  for (int i = 0; i < 10; ++i) {
+    planner::LayerCost layer;
+    layer.compute_cost = 1000;
+    layer.weight_bytes = i == 0 ? 4000 : 1000;
+    job.layers.push_back(layer);
+    planner::WorkerMetrics worker;
+    worker.memory_bytes = 1 << 20;
+    job.workers.push_back(worker);
+  }
+  const auto outcome = PlanEvenStages(job, 3);
+  ASSERT_TRUE(outcome.plan) << outcome.problem;
+  ASSERT_EQ(outcome.plan->stages.size(), 3u);
+  // 13,000 in three contiguous stages: 5,000 is the least possible.
+  for (const auto& stage : outcome.plan->stages) EXPECT_LE(stage.memory_bytes, 5000u);
+  job.workers.resize(2);
+  EXPECT_FALSE(PlanEvenStages(job, 3).plan);
+}
+
+}  // namespace
+}  // namespace weft::apps
