@@ -27,7 +27,10 @@ ScratchNeeds NeedsOf(const LoadedLayer& layer, size_t rows, uint32_t end_positio
       // The sum over all products bounds any way of running several as one region.
       needs.matmul += kernels::MatMulScratchFloats(rows, matmul->in.columns);
     } else if (std::holds_alternative<program::Attention>(op)) {
-      needs.per_thread = kernels::AttentionThreadFloats(end_position);
+      needs.per_thread = std::max(needs.per_thread, kernels::AttentionThreadFloats(end_position));
+    } else if (const auto* rope = std::get_if<program::QkNormRope>(&op)) {
+      needs.per_thread =
+          std::max(needs.per_thread, kernels::QkNormRopeThreadFloats(rope->head_columns));
     } else if (const auto* experts = std::get_if<program::MoeExperts>(&op)) {
       const size_t columns = experts->in.columns;
       const size_t width = layer.weight(experts->down).matrices()[0].columns;

@@ -52,6 +52,43 @@ bool EndsInLogits(const program::Program& program) {
   return logits;
 }
 
+bool Overlap(const program::View& a, const program::View& b) {
+  return a.buffer == b.buffer && a.first_column < b.first_column + b.columns &&
+         b.first_column < a.first_column + a.columns;
+}
+
+// Expert indices are read from a buffer, so they must be what a MoeRoute wrote there: nothing else
+// may have touched them.
+Status CheckRoutes(const program::Program& program) {
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const auto* experts = std::get_if<program::MoeExperts>(&program.ops[i]);
+    if (experts == nullptr) continue;
+    bool routed = false;
+    for (size_t earlier = 0; earlier < i; ++earlier) {
+      std::visit(
+          [&](const auto& op) {
+            using Op = std::decay_t<decltype(op)>;
+            if constexpr (std::is_same_v<Op, program::MoeRoute>) {
+              if (Overlap(op.out, experts->route)) {
+                routed = op.out.first_column == experts->route.first_column &&
+                         op.out.columns == experts->route.columns && op.top_k == experts->top_k &&
+                         op.experts == experts->experts;
+              }
+            } else if constexpr (!std::is_same_v<Op, program::Exchange>) {
+              if (Overlap(op.out, experts->route)) routed = false;
+            }
+          },
+          program.ops[earlier]);
+    }
+    if (routed) continue;
+    return Error(ErrorCode::kInvalidData,
+                 "Operation " + std::to_string(i) + " (MoeExperts) of layer " +
+                     std::to_string(program.layer_index) +
+                     " takes its route from columns that no MoeRoute over the same experts wrote.");
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, WeightSource& source) {
@@ -67,6 +104,7 @@ Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, WeightSou
     }
     std::visit(vectors, op);
   }
+  TRY(CheckRoutes(program));
   LoadedLayer layer;
   layer.program_ = program;
   layer.is_head_ = EndsInLogits(program);

@@ -19,7 +19,15 @@ bool HasVectors() {
 KernelSet MakeFast() {
   KernelSet set;
   if (!HasVectors()) return set;
+  set.rms_norm = RmsNormSimd;
+  set.layer_norm = LayerNormSimd;
   set.matmuls = MatMulsSimd;
+  set.softcap = SoftcapSimd;
+  set.qk_norm_rope = QkNormRopeSimd;
+  set.attention = AttentionSimd;
+  set.gated_activation = GatedActivationSimd;
+  set.moe_experts = MoeExpertsSimd;
+  set.top_k = TopKSimd;
   return set;
 }
 

@@ -64,6 +64,7 @@ HWY_INLINE Lanes Sub(const Lanes& a, const Lanes& b) {
 HWY_INLINE Lanes Div(const Lanes& a, const Lanes& b) {
   return MakeLanes([&](size_t p) HWY_ATTR { return hn::Div(a.part[p], b.part[p]); });
 }
+// When either is a NaN, Max and Min give `b`: put what may be one second.
 HWY_INLINE Lanes Max(const Lanes& a, const Lanes& b) {
   return MakeLanes([&](size_t p) HWY_ATTR { return hn::Max(a.part[p], b.part[p]); });
 }

@@ -95,6 +95,14 @@ struct Tile {
   }
 };
 
+// Rows of a weight are too short for the processor to notice a stream: ask for the same place of
+// the next tile, whose rows follow this tile's. Past the end of the weight this is a hint that does
+// nothing.
+template <size_t kColumns>
+HWY_INLINE void PrefetchNextTile(const void* at, size_t row_bytes) {
+  __builtin_prefetch(static_cast<const uint8_t*>(at) + kColumns * row_bytes, 0, 3);
+}
+
 // f32, f16, bf16: T is float, Half or BHalf.
 template <typename T>
 struct PlainFormat {
@@ -113,7 +121,10 @@ struct PlainFormat {
     for (size_t k = 0; k < whole; k += kLanes) {
       const T* at[kColumns];
       HWY_UNROLL(16)
-      for (size_t c = 0; c < kColumns; ++c) at[c] = w[c] + k;
+      for (size_t c = 0; c < kColumns; ++c) {
+        at[c] = w[c] + k;
+        PrefetchNextTile<kColumns>(at[c], k_count * sizeof(T));
+      }
       Step(tile, at, k, sum);
     }
     if (whole < k_count) {  // the row's end, zero-padded
@@ -157,6 +168,17 @@ HWY_INLINE void WidenHalves(const uint16_t* from, size_t count, float* to) {
   }
 }
 
+// The scales of `count` blocks of a row as f32; those of the next tile are asked for.
+template <size_t kColumns>
+HWY_INLINE void LoadScales(const Matrix& weight, size_t row, size_t first, size_t count,
+                           float* to) {
+  const uint16_t* from = weight.ScaleRow(row) + first;
+  for (size_t i = 0; i < count; i += 32) {
+    PrefetchNextTile<kColumns>(from + i, weight.blocks() * sizeof(uint16_t));
+  }
+  WidenHalves(from, count, to);
+}
+
 // 16 unsigned bytes - 128, as f32.
 HWY_INLINE Lanes LoadQ8(const uint8_t* from) {
   const hn::Rebind<uint8_t, DF> d8;
@@ -184,12 +206,13 @@ struct Q8Format {
       const uint8_t* w[kColumns];
       HWY_UNROLL(16)
       for (size_t c = 0; c < kColumns; ++c) {
-        WidenHalves(weight.ScaleRow(tile.column[c]) + first, count, scale[c]);
+        LoadScales<kColumns>(weight, tile.column[c], first, count, scale[c]);
         w[c] = weight.DataRow(tile.column[c]) + first * 32;
       }
       for (size_t b = 0; b < count; ++b) {
         HWY_UNROLL(16)
         for (size_t c = 0; c < kColumns; ++c) {
+          PrefetchNextTile<kColumns>(w[c] + b * 32, blocks * 32);
           const Lanes low = LoadQ8(w[c] + b * 32);
           const Lanes high = LoadQ8(w[c] + b * 32 + 16);
           const Lanes s = Splat(scale[c][b]);
@@ -277,20 +300,23 @@ struct Q4Format {
     }
   }
 
-  // One group of each column: `scale` and `zero` point at four f32 values.
+  // One group of each column: its nibbles lie `byte` bytes behind `data`, its four scales and zero
+  // points `block` values behind `scale` and `zero`, its activations at `k`.
   template <size_t kRows, size_t kColumns>
-  static HWY_INLINE void Group(const Tile<kRows, kColumns>& tile, size_t k,
+  static HWY_INLINE void Group(const Tile<kRows, kColumns>& tile, size_t k, size_t byte,
+                               size_t block, size_t row_bytes,
                                const uint8_t* const (&data)[kColumns],
-                               const float* const (&scale)[kColumns],
-                               const float* const (&zero)[kColumns], const Lanes& table,
-                               Lanes (&sum)[kRows][kColumns]) {
+                               const float (&scale)[kColumns][kChunkBlocks],
+                               const float (&zero)[kColumns][kHasZero ? kChunkBlocks : 4],
+                               const Lanes& table, Lanes (&sum)[kRows][kColumns]) {
     Nibbles nibbles[kColumns];
     Lanes zeros[kColumns];
     Lanes group[kRows][kColumns];
     HWY_UNROLL(16)
     for (size_t c = 0; c < kColumns; ++c) {
-      nibbles[c] = LoadNibbles(data[c]);
-      if constexpr (kHasZero) zeros[c] = SpreadBlocks(zero[c]);
+      PrefetchNextTile<kColumns>(data[c] + byte, row_bytes);
+      nibbles[c] = LoadNibbles(data[c] + byte);
+      if constexpr (kHasZero) zeros[c] = SpreadBlocks(zero[c] + block);
     }
     Accumulate<0>(tile, k, nibbles, table, zeros, group);
     Accumulate<1>(tile, k, nibbles, table, zeros, group);
@@ -302,7 +328,7 @@ struct Q4Format {
     Accumulate<7>(tile, k, nibbles, table, zeros, group);
     HWY_UNROLL(16)
     for (size_t c = 0; c < kColumns; ++c) {
-      const Lanes scales = SpreadBlocks(scale[c]);
+      const Lanes scales = SpreadBlocks(scale[c] + block);
       HWY_UNROLL(16)
       for (size_t r = 0; r < kRows; ++r) sum[r][c] = MulAdd(group[r][c], scales, sum[r][c]);
     }
@@ -336,36 +362,25 @@ struct Q4Format {
     }
     alignas(64) float scale[kColumns][kChunkBlocks];
     alignas(64) float zero[kColumns][kHasZero ? kChunkBlocks : 4];
-    const uint8_t* data[kColumns];
-    const float* group_scale[kColumns];
-    const float* group_zero[kColumns] = {};
     for (size_t first = 0; first < blocks; first += kChunkBlocks) {
       const size_t count = std::min(kChunkBlocks, blocks - first);
+      const uint8_t* data[kColumns];
       for (size_t c = 0; c < kColumns; ++c) {
-        WidenHalves(weight.ScaleRow(tile.column[c]) + first, count, scale[c]);
+        data[c] = weight.data + (tile.column[c] * blocks + first) * 16;
+        LoadScales<kColumns>(weight, tile.column[c], first, count, scale[c]);
         if constexpr (kHasZero) WidenZeros(weight.ZeroRow(tile.column[c]), first, count, zero[c]);
       }
-      const auto point_at = [&](size_t b) HWY_ATTR {
-        HWY_UNROLL(16)
-        for (size_t c = 0; c < kColumns; ++c) {
-          data[c] = weight.DataRow(tile.column[c]) + (first + b) * 16;
-          group_scale[c] = scale[c] + b;
-          if constexpr (kHasZero) group_zero[c] = zero[c] + b;
-        }
-      };
       size_t b = 0;
       for (; b + 4 <= count; b += 4) {
-        point_at(b);
-        Group(tile, (first + b) * 32, data, group_scale, group_zero, table, sum);
+        Group(tile, (first + b) * 32, b * 16, b, blocks * 16, data, scale, zero, table, sum);
       }
       if (b < count) {  // the row's last one to three blocks, zero-padded
-        point_at(b);
         alignas(64) uint8_t padded[kColumns][64] = {};
         for (size_t c = 0; c < kColumns; ++c) {
-          std::memcpy(padded[c], data[c], (count - b) * 16);
+          std::memcpy(padded[c], data[c] + b * 16, (count - b) * 16);
           data[c] = padded[c];
         }
-        Group(tile, (first + b) * 32, data, group_scale, group_zero, table, sum);
+        Group(tile, (first + b) * 32, 0, b, 0, data, scale, zero, table, sum);
       }
     }
     tile.Store(sum);

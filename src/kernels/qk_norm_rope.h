@@ -24,4 +24,9 @@ struct QkNormRopeArgs {
 void QkNormRopeReference(const QkNormRopeArgs& args, Workspace& workspace);
 void QkNormRopeSimd(const QkNormRopeArgs& args, Workspace& workspace);
 
+// Private floats of Workspace that QkNormRopeSimd needs: a row's cosines and sines.
+constexpr size_t QkNormRopeThreadFloats(size_t head_columns) {
+  return head_columns;
+}
+
 }  // namespace weft::kernels

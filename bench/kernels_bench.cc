@@ -1,0 +1,116 @@
+// Matrix-vector and matrix-matrix products against the read bandwidth of the same machine in the
+// same run.
+//   ninja -C build/release kernels_bench && build/release/kernels_bench
+// GB/s counts the bytes of the weight as stored; the rotation over several weights keeps them out
+// of the caches.
+#include <benchmark/benchmark.h>
+
+#include <numeric>
+#include <vector>
+
+#include "base/random.h"
+#include "kernels/kernel_set.h"
+#include "tensor/blocks.h"
+
+namespace weft::kernels {
+namespace {
+
+constexpr size_t kWorkingSetBytes = 768 << 20;  // past the caches, big shared ones included
+
+std::vector<float> RandomFloats(size_t count) {
+  SeededRandom random(1);
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(random.Uniform() - 0.5);
+  return values;
+}
+
+// A weight of random bits: any pattern is a valid number of quanta, scales are small positive
+// halves.
+struct StoredWeight {
+  std::vector<uint8_t> data;
+  std::vector<uint16_t> scale;
+  Matrix matrix;
+
+  StoredWeight(DType dtype, size_t rows, size_t columns) {
+    matrix.dtype = dtype;
+    matrix.rows = rows;
+    matrix.columns = columns;
+    data.resize(rows * matrix.data_row_bytes());
+    SeededRandom random(rows);
+    for (size_t i = 0; i + 8 <= data.size(); i += 8) {
+      // 0x33 in the odd bytes keeps f16, bf16 and f32 patterns finite.
+      StoreLe(&data[i], (random.Next() & 0x00ff00ff00ff00ffull) | 0x3300330033003300ull);
+    }
+    if (IsBlockFormat(dtype)) scale.assign(rows * matrix.blocks(), 0x2c00);
+    matrix.data = data.data();
+    matrix.scale = scale.empty() ? nullptr : scale.data();
+  }
+  size_t bytes() const { return data.size() + scale.size() * 2; }
+};
+
+// Every thread sums its share of a large array.
+void ReadBandwidth(benchmark::State& state) {
+  const auto threads = static_cast<size_t>(state.range(0));
+  Workspace workspace(threads);
+  const std::vector<uint64_t> memory(kWorkingSetBytes / 8, 1);
+  constexpr size_t kChunk = 1 << 16;
+  std::vector<uint64_t> sums(memory.size() / kChunk);
+  for (auto _ : state) {
+    workspace.threads().Run(sums.size(), [&](size_t task, size_t) {
+      const uint64_t* from = memory.data() + task * kChunk;
+      uint64_t lanes[32] = {};
+      for (size_t i = 0; i < kChunk; i += 32) {
+        for (size_t lane = 0; lane < 32; ++lane) lanes[lane] += from[i + lane];
+      }
+      sums[task] = std::accumulate(lanes, lanes + 32, uint64_t{0});
+    });
+    benchmark::DoNotOptimize(sums.data());
+  }
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * memory.size() * 8));
+}
+
+// range: dtype, rows, threads. K and N of a 4B model's feed-forward.
+void MatMul(benchmark::State& state) {
+  const auto dtype = static_cast<DType>(state.range(0));
+  const auto rows = static_cast<size_t>(state.range(1));
+  constexpr size_t kK = 2560;
+  constexpr size_t kN = 4096;
+  Workspace workspace(static_cast<size_t>(state.range(2)));
+  std::vector<StoredWeight> weights;
+  weights.emplace_back(dtype, kN, kK);
+  while (weights.size() * weights[0].bytes() < kWorkingSetBytes && rows <= 8) {
+    weights.emplace_back(dtype, kN, kK);
+  }
+  const std::vector<float> in = RandomFloats(rows * kK);
+  std::vector<float> out(rows * kN);
+  size_t next = 0;
+  for (auto _ : state) {
+    const StoredWeight& weight = weights[next++ % weights.size()];
+    const MatMulArgs call = {
+        {in.data(), rows, kK, kK}, weight.matrix, {}, {out.data(), rows, kN, kN}};
+    FastKernels().matmuls({&call, 1}, workspace);
+    benchmark::DoNotOptimize(out.data());
+  }
+  state.SetLabel(std::string(DTypeName(dtype)));
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * weights[0].bytes()));
+  state.counters["GFLOP/s"] = benchmark::Counter(
+      2e-9 * static_cast<double>(state.iterations() * rows * kK * kN), benchmark::Counter::kIsRate);
+}
+
+void MatMulCases(benchmark::internal::Benchmark* bench) {
+  for (const int64_t threads : {1, 2}) {
+    for (const int64_t rows : {1, 4, 8, 64}) {
+      for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8, DType::kQ4}) {
+        bench->Args({static_cast<int64_t>(dtype), rows, threads});
+      }
+    }
+  }
+}
+
+BENCHMARK(ReadBandwidth)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(MatMul)->Apply(MatMulCases)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace weft::kernels
+
+BENCHMARK_MAIN();

@@ -1,0 +1,269 @@
+// Attention with vectors: for each row and each group of query heads that share a kv head, scores
+// page by page (lanes are positions), softmax over all of them, then the weighted sum of values
+// (lanes are columns). Every row is computed by itself in the order of positions, so its bits
+// depend on nothing but its session.
+#include "kernels/attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/simd_targets.h"
+#include "tensor/half.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention_simd.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+#include "kernels/math-inl.h"
+
+// What does not depend on the target is compiled once.
+#ifndef WEFT_KERNELS_ATTENTION_SIMD_ONCE
+#define WEFT_KERNELS_ATTENTION_SIMD_ONCE
+namespace weft::kernels {
+namespace {
+
+// One row and the query heads [first_head, first_head + heads in the group) of one kv head.
+struct HeadGroup {
+  size_t row = 0;
+  size_t kv_head = 0;
+  size_t first_head = 0;
+};
+
+}  // namespace
+}  // namespace weft::kernels
+#endif  // WEFT_KERNELS_ATTENTION_SIMD_ONCE
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::kernels {
+namespace HWY_NAMESPACE {
+
+// Heads whose accumulators fit the registers together.
+inline constexpr size_t kMaxHeads = kWidth == 16 ? kAttentionHeadGroup : 2;
+static_assert(kPagePositions == 2 * kLanes);
+
+void AppendHead(const AttentionArgs& args, size_t row, size_t head) {
+  const auto& [position, pages] = args.kv_rows[row];
+  const size_t columns = args.kv.head_columns;
+  const auto k = args.k.Row(row).subspan(head * columns, columns);
+  const auto v = args.v.Row(row).subspan(head * columns, columns);
+  uint16_t* page = pages[position / kPagePositions];
+  const size_t slot = position % kPagePositions;
+#if HWY_TARGET == HWY_SSE4
+  StoreKv(args.kv, page, slot, head, k, v);  // no hardware conversion to f16
+#else
+  const auto narrow = [](const float* from, size_t n, uint16_t* to) HWY_ATTR {
+    const hn::Rebind<hwy::float16_t, DF> d16;
+    const Lanes x = LoadSome(from, n);
+    for (size_t p = 0; p < kParts; ++p) {
+      hn::StoreU(hn::DemoteTo(d16, x.part[p]), d16,
+                 reinterpret_cast<hwy::float16_t*>(to + p * kWidth));
+    }
+  };
+  alignas(64) uint16_t halves[kLanes];
+  ForLanes(columns, [&](size_t d, size_t n) HWY_ATTR {
+    narrow(k.data() + d, n, halves);
+    for (size_t i = 0; i < n; ++i) page[args.kv.KeyIndex(head, d + i, slot)] = halves[i];
+    narrow(v.data() + d, n, halves);
+    std::memcpy(page + args.kv.ValueIndex(head, slot, d), halves, n * sizeof(uint16_t));
+  });
+#endif
+}
+
+// The scores of one page's 32 positions for each head, unmasked, to scores + head * stride.
+template <size_t kHeads>
+HWY_INLINE void ScorePage(const AttentionArgs& args, const float* q, const uint16_t* keys,
+                          float* scores, size_t stride) {
+  const size_t columns = args.kv.head_columns;
+  Lanes sum[kHeads][2];
+  HWY_UNROLL(16)
+  for (size_t h = 0; h < kHeads; ++h) sum[h][0] = sum[h][1] = Splat(0);
+  for (size_t d = 0; d < columns; ++d) {
+    const auto* key = reinterpret_cast<const Half*>(keys + d * kPagePositions);
+    const Lanes low = LoadWiden(key);
+    const Lanes high = LoadWiden(key + kLanes);
+    HWY_UNROLL(16)
+    for (size_t h = 0; h < kHeads; ++h) {
+      const Lanes x = Splat(q[h * columns + d]);
+      sum[h][0] = MulAdd(x, low, sum[h][0]);
+      sum[h][1] = MulAdd(x, high, sum[h][1]);
+    }
+  }
+  const Lanes scale = Splat(args.scale);
+  const Lanes cap = Splat(args.softcap);
+  for (size_t h = 0; h < kHeads; ++h) {
+    for (size_t i = 0; i < 2; ++i) {
+      Lanes score = Mul(sum[h][i], scale);
+      if (args.softcap != 0) score = Mul(cap, Tanh(Div(score, cap)));
+      StoreLanes(score, scores + h * stride + i * kLanes);
+    }
+  }
+}
+
+// Turns `count` scores (whole pages) into exponentials; returns their sum, the sink's included.
+HWY_INLINE float Exponentiate(float* scores, size_t count, const float* sink) {
+  Lanes largest = Splat(sink == nullptr ? -INFINITY : *sink);
+  for (size_t i = 0; i < count; i += kLanes) largest = Max(largest, LoadLanes(scores + i));
+  const float shift = MaxOf(largest);
+  const Lanes shifts = Splat(shift);
+  Lanes sum = Splat(0);
+  for (size_t i = 0; i < count; i += kLanes) {
+    const Lanes e = Exp(Sub(LoadLanes(scores + i), shifts));
+    StoreLanes(e, scores + i);
+    sum = Add(sum, e);
+  }
+  return SumOf(sum) + (sink == nullptr ? 0.0f : std::exp(*sink - shift));
+}
+
+// The positions that a row sees, in whole pages.
+struct Visible {
+  uint32_t first = 0;  // first visible position
+  uint32_t end = 0;    // one past the last
+  uint32_t first_page = 0;
+  uint32_t page_count = 0;
+};
+
+// Columns [d, d + 16 kVectors) of the output of each head, or [d, d + tail) when tail > 0 (kVectors
+// is 1 then).
+template <size_t kHeads, size_t kVectors>
+HWY_INLINE void SumValues(const AttentionArgs& args, const HeadGroup& group, const Visible& visible,
+                          const float* weights, size_t stride, const float* sums, size_t d,
+                          size_t tail) {
+  uint16_t* const* pages = args.kv_rows[group.row].pages;
+  const size_t columns = args.kv.head_columns;
+  Lanes out[kHeads][kVectors];
+  HWY_UNROLL(16)
+  for (size_t h = 0; h < kHeads; ++h) {
+    HWY_UNROLL(16)
+    for (size_t i = 0; i < kVectors; ++i) out[h][i] = Splat(0);
+  }
+  for (uint32_t position = visible.first; position < visible.end;) {
+    const uint16_t* page = pages[position / kPagePositions];
+    const size_t slot = position % kPagePositions;
+    const uint16_t* values = page + args.kv.ValueIndex(group.kv_head, slot, d);
+    const size_t in_page = std::min<size_t>(kPagePositions - slot, visible.end - position);
+    const float* weight = weights + (position - visible.first_page * kPagePositions);
+    for (size_t p = 0; p < in_page; ++p, values += columns) {
+      Lanes v[kVectors];
+      if (tail > 0) {
+        Half padded[kLanes] = {};
+        std::memcpy(padded, values, tail * sizeof(uint16_t));
+        v[0] = LoadWiden(padded);
+      } else {
+        HWY_UNROLL(16)
+        for (size_t i = 0; i < kVectors; ++i) {
+          v[i] = LoadWiden(reinterpret_cast<const Half*>(values + i * kLanes));
+        }
+      }
+      HWY_UNROLL(16)
+      for (size_t h = 0; h < kHeads; ++h) {
+        const Lanes w = Splat(weight[h * stride + p]);
+        HWY_UNROLL(16)
+        for (size_t i = 0; i < kVectors; ++i) out[h][i] = MulAdd(w, v[i], out[h][i]);
+      }
+    }
+    position += static_cast<uint32_t>(in_page);
+  }
+  for (size_t h = 0; h < kHeads; ++h) {
+    float* to = args.out.Row(group.row).data() + (group.first_head + h) * columns + d;
+    const Lanes sum = Splat(sums[h]);
+    for (size_t i = 0; i < kVectors; ++i) {
+      StoreSome(Div(out[h][i], sum), to + i * kLanes, tail > 0 ? tail : kLanes);
+    }
+  }
+}
+
+// `scores` is room for kHeads times the visible pages' positions.
+template <size_t kHeads>
+HWY_NOINLINE void Attend(const AttentionArgs& args, const HeadGroup& group, float* scores) {
+  const auto& [position, pages] = args.kv_rows[group.row];
+  const size_t columns = args.kv.head_columns;
+  Visible visible;
+  visible.first = args.FirstVisible(position);
+  visible.end = position + 1;
+  visible.first_page = visible.first / kPagePositions;
+  visible.page_count = position / kPagePositions - visible.first_page + 1;
+  const size_t stride = visible.page_count * kPagePositions;
+
+  const float* q = args.q.Row(group.row).data() + group.first_head * columns;
+  for (size_t i = 0; i < visible.page_count; ++i) {
+    const uint16_t* keys = pages[visible.first_page + i] + args.kv.KeyIndex(group.kv_head, 0, 0);
+    ScorePage<kHeads>(args, q, keys, scores + i * kPagePositions, stride);
+  }
+  float sums[kHeads];
+  for (size_t h = 0; h < kHeads; ++h) {
+    float* head_scores = scores + h * stride;
+    // Slots before the window and after the row itself hold nothing, or what a truncation left.
+    std::fill_n(head_scores, visible.first % kPagePositions, -INFINITY);
+    std::fill(head_scores + (visible.end - visible.first_page * kPagePositions),
+              head_scores + stride, -INFINITY);
+    const float* sink = args.sinks.empty() ? nullptr : &args.sinks[group.first_head + h];
+    sums[h] = Exponentiate(head_scores, stride, sink);
+  }
+  size_t d = 0;
+  for (; d + 4 * kLanes <= columns; d += 4 * kLanes) {
+    SumValues<kHeads, 4>(args, group, visible, scores, stride, sums, d, 0);
+  }
+  for (; d + kLanes <= columns; d += kLanes) {
+    SumValues<kHeads, 1>(args, group, visible, scores, stride, sums, d, 0);
+  }
+  if (d < columns) SumValues<kHeads, 1>(args, group, visible, scores, stride, sums, d, columns - d);
+}
+
+// All query heads of one kv head for one row.
+void AttendKvHead(const AttentionArgs& args, size_t row, size_t kv_head, float* scores) {
+  const size_t shared = args.heads / args.kv.kv_heads;
+  for (size_t i = 0; i < shared;) {
+    const HeadGroup group = {row, kv_head, kv_head * shared + i};
+    const size_t left = shared - i;
+    if (left >= 4 && kMaxHeads >= 4) {
+      Attend<kMaxHeads>(args, group, scores);
+      i += kMaxHeads;
+    } else if (left >= 2) {
+      Attend<2>(args, group, scores);
+      i += 2;
+    } else {
+      Attend<1>(args, group, scores);
+      i += 1;
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace weft::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft::kernels {
+
+HWY_EXPORT(AppendHead);
+HWY_EXPORT(AttendKvHead);
+
+void AttentionSimd(const AttentionArgs& args, Workspace& workspace) {
+  CHECK(args.heads > 0 && args.kv.kv_heads > 0 && args.heads % args.kv.kv_heads == 0 &&
+        args.q.columns == args.heads * args.kv.head_columns && args.out.columns == args.q.columns &&
+        args.k.columns == args.kv.row_columns() && args.v.columns == args.kv.row_columns() &&
+        args.q.rows == args.kv_rows.size() && args.out.rows == args.q.rows);
+  const size_t rows = args.q.rows;
+  const size_t kv_heads = args.kv.kv_heads;
+  // Threads take whole heads: neighbouring positions of a head share cache lines.
+  const auto append = [&](size_t head, size_t) {
+    for (size_t row = 0; row < rows; ++row) HWY_DYNAMIC_DISPATCH(AppendHead)(args, row, head);
+  };
+  if (rows >= 8) {
+    workspace.threads().Run(kv_heads, append);
+  } else {
+    for (size_t head = 0; head < kv_heads; ++head) append(head, 0);
+  }
+
+  uint32_t end_position = 0;
+  for (const AttentionRow& row : args.kv_rows)
+    end_position = std::max(end_position, row.position + 1);
+  workspace.ReservePrivate(AttentionThreadFloats(end_position));
+  workspace.threads().Run(rows * kv_heads, [&](size_t task, size_t thread) {
+    HWY_DYNAMIC_DISPATCH(AttendKvHead)
+    (args, task % rows, task / rows, workspace.Private(thread));
+  });
+}
+
+}  // namespace weft::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,106 @@
+// The experts of a layer as a few parallel regions: rows are gathered expert by expert, so that
+// each expert's weights are read once however many rows chose it.
+#include "kernels/moe_experts.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "kernels/matmul.h"
+
+namespace weft::kernels {
+namespace {
+
+// Rows that chose one expert, as a run of gathered rows.
+struct ExpertRows {
+  size_t expert = 0;
+  size_t first = 0;  // gathered row
+  size_t count = 0;
+};
+
+struct Gathered {
+  std::vector<ExpertRows> experts;  // those with rows
+  std::vector<size_t> place;        // [rows * top_k]: the gathered row of a row's slot
+};
+
+Gathered Gather(const MoeExpertsArgs& args) {
+  const size_t rows = args.in.rows;
+  Gathered gathered;
+  std::vector<size_t> counts(args.gate_up.size() + 1);
+  for (size_t row = 0; row < rows; ++row) {
+    for (const float expert : args.route.Row(row).first(args.top_k)) {
+      CHECK(expert >= 0 && expert < static_cast<float>(args.gate_up.size()));
+      ++counts[static_cast<size_t>(expert)];
+    }
+  }
+  size_t first = 0;
+  for (size_t expert = 0; expert < args.gate_up.size(); ++expert) {
+    const size_t count = std::exchange(counts[expert], first);  // from now on: the next free place
+    if (count > 0) gathered.experts.push_back({expert, first, count});
+    first += count;
+  }
+  gathered.place.reserve(rows * args.top_k);
+  for (size_t row = 0; row < rows; ++row) {
+    for (const float expert : args.route.Row(row).first(args.top_k)) {
+      gathered.place.push_back(counts[static_cast<size_t>(expert)]++);
+    }
+  }
+  return gathered;
+}
+
+Rows RowsAt(float* base, size_t columns, const ExpertRows& rows) {
+  return {base + rows.first * columns, rows.count, columns, columns};
+}
+
+std::span<const float> BiasOf(std::span<const float> bias, size_t expert, size_t columns) {
+  return bias.empty() ? bias : bias.subspan(expert * columns, columns);
+}
+
+}  // namespace
+
+void MoeExpertsSimd(const MoeExpertsArgs& args, Workspace& workspace) {
+  CHECK(args.route.columns == 2 * args.top_k && args.gate_up.size() == args.down.size() &&
+        !args.down.empty() && args.out.rows == args.in.rows);
+  const size_t columns = args.in.columns;
+  const size_t width = args.down[0].columns;
+  const size_t all_rows = args.in.rows * args.top_k;
+  const Gathered gathered = Gather(args);
+
+  float* in = workspace.Shared(Workspace::kExperts,
+                               MoeExpertsScratchFloats(args.in.rows, args.top_k, columns, width));
+  float* gate_up = in + all_rows * columns;
+  float* out = gate_up + all_rows * 2 * width;
+  for (size_t slot = 0; slot < all_rows; ++slot) {
+    std::ranges::copy(args.in.Row(slot / args.top_k), in + gathered.place[slot] * columns);
+  }
+  std::vector<MatMulArgs> products;
+  for (const ExpertRows& rows : gathered.experts) {
+    products.push_back({RowsAt(in, columns, rows), args.gate_up[rows.expert],
+                        BiasOf(args.gate_up_bias, rows.expert, 2 * width),
+                        RowsAt(gate_up, 2 * width, rows)});
+  }
+  MatMulsSimd(products, workspace);
+
+  const Rows gate = {gate_up, all_rows, width, 2 * width};
+  const Rows up = {gate_up + width, all_rows, width, 2 * width};
+  GatedActivationSimd({gate, up, args.kind, gate}, workspace);
+  products.clear();
+  for (const ExpertRows& rows : gathered.experts) {
+    const Rows hidden = {gate_up + rows.first * 2 * width, rows.count, width, 2 * width};
+    products.push_back({hidden, args.down[rows.expert],
+                        BiasOf(args.down_bias, rows.expert, columns), RowsAt(out, columns, rows)});
+  }
+  MatMulsSimd(products, workspace);
+
+  workspace.threads().Run(args.in.rows, [&](size_t row, size_t) {
+    const std::span<float> sum = args.out.Row(row);
+    std::ranges::fill(sum, 0.0f);
+    for (size_t slot = 0; slot < args.top_k; ++slot) {
+      const float weight = args.route.Row(row)[args.top_k + slot];
+      const float* result = out + gathered.place[row * args.top_k + slot] * columns;
+      for (size_t i = 0; i < columns; ++i) sum[i] += weight * result[i];
+    }
+  });
+}
+
+}  // namespace weft::kernels
