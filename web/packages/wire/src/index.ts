@@ -1,1 +1,7 @@
-export {};
+// The wire as the rest of the web code sees it.
+export * from "./control.ts";
+export * from "./dataFrame.ts";
+export * from "./dtype.ts";
+export * from "./error.ts";
+export * from "./half.ts";
+export * from "./version.ts";

@@ -1,0 +1,9 @@
+// Versions and limits that both ends of a connection compare: src/wire/version.h, program/ir.h and
+// package/manifest.h of the C++ side.
+
+export const kProtocolVersion = 1;
+export const kProgramVersion = 1;
+export const kPackageFormat = 1;
+
+// First byte of a WebSocket message that holds a control message; data frames begin with 'W'.
+export const kControlByte = 0x01;
