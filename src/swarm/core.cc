@@ -162,7 +162,9 @@ Status Core::State::OnControl(Worker& worker, const wire::pb::WorkerMessage& mes
       planning.Want(now);
       return OkStatus();
     case Kind::kPrepared:
-      return lifecycle.OnPrepared(worker, message.prepared(), now);
+      TRY(lifecycle.OnPrepared(worker, message.prepared(), now));
+      if (!lifecycle.staged()) planning.Want(now);
+      return OkStatus();
     case Kind::kCommitted:
       return lifecycle.OnCommitted(worker, message.committed(), now);
     case Kind::kFailed:

@@ -70,7 +70,10 @@ void Lifecycle::OnDownload(Instant now) {
 }
 
 void Lifecycle::BeginPreparing(Instant now) {
-  if (active_ && !AllFitBeside()) active_.reset();
+  if (active_ && !AllFitBeside()) {
+    active_.reset();
+    rebinding_ = false;
+  }
   phase_ = Phase::kPreparing;
   staged_->epoch = next_epoch_++;
   // What neither plan runs makes room first.
@@ -118,15 +121,21 @@ Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared,
   if (prepared.used_bytes() > (1ull << 50))
     return Illegal("Prepared reports " + std::to_string(prepared.used_bytes()) +
                    " bytes in use, expected at most 2^50.");
-  if (prepared.epoch() != worker.prepare_epoch || worker.prepare != Asked::kWaiting)
-    return OkStatus();
-  worker.prepare = Asked::kAnswered;
   worker.weight_factor = factor;
   worker.reported_bytes = prepared.used_bytes();
   outbox_.NoteChange();
-  if (!staged_ || staged_->epoch != prepared.epoch()) return OkStatus();
-  PlanStage* stage = staged_->StageOf(worker.id);
-  CHECK(stage != nullptr);
+  const bool answers =
+      prepared.epoch() == worker.prepare_epoch && worker.prepare == Asked::kWaiting;
+  if (answers) worker.prepare = Asked::kAnswered;
+  PlanStage* stage = staged_ ? staged_->StageOf(worker.id) : nullptr;
+  if (!stage) return OkStatus();
+  if (costs_.MemoryBytes(factor, stage->first, stage->end) > worker.memory_limit) {
+    // The plan counted with less than the layers take: it is found again with what is known now.
+    DropStaged(now);
+    Retire(worker);
+    return OkStatus();
+  }
+  if (!answers || staged_->epoch != prepared.epoch()) return OkStatus();
   stage->prepared = true;
   for (uint32_t layer = stage->first; layer < stage->end; ++layer) {
     worker.cached.Add(layer);
@@ -167,6 +176,7 @@ Status Lifecycle::OnCommitted(Worker& worker, const wire::pb::Committed& committ
 void Lifecycle::Swap(Instant now) {
   active_ = std::move(staged_);
   staged_.reset();
+  rebinding_ = false;
   last_swap_ = now;
   for (const PlanStage& stage : active_->stages) {
     Worker& worker = *roster_.Find(stage.worker);
@@ -236,9 +246,10 @@ void Lifecycle::DropStaged(Instant now) {
     }
   staged_.reset();
   outbox_.NoteChange();
-  if (!committing || !active_) return;
+  if (!active_ || !(committing || rebinding_)) return;
   // A worker runs steps of the last epoch it committed only, and some have committed the dropped
-  // one: the active stages get a new epoch, which costs one round trip.
+  // one: the active stages get a new epoch, which costs two round trips.
+  rebinding_ = true;
   SwarmPlan again = *active_;
   for (PlanStage& stage : again.stages) stage.prepared = stage.committed = false;
   Stage(std::move(again), now);
@@ -248,6 +259,7 @@ bool Lifecycle::OnWorkerGone(WorkerId worker, Instant now) {
   bool lost = false;
   if (active_ && active_->StageOf(worker)) {
     active_.reset();
+    rebinding_ = false;
     lost = true;
   }
   if (staged_ && staged_->StageOf(worker)) {

@@ -35,6 +35,7 @@ class Lifecycle {
   void Stage(SwarmPlan plan, Instant now);
 
   // Answers of workers. An error: the message is not legal now, the worker breaks the protocol.
+  // OnPrepared drops the staged plan when the layers take more memory than it counted with.
   Status OnPrepared(Worker& worker, const wire::pb::Prepared& prepared, Instant now);
   Status OnCommitted(Worker& worker, const wire::pb::Committed& committed, Instant now);
   // A worker failed to prepare or commit: drops the staged plan if it was that one's.
@@ -53,8 +54,8 @@ class Lifecycle {
   const SwarmPlan* active() const { return active_ ? &*active_ : nullptr; }
   const SwarmPlan* staged() const { return staged_ ? &*staged_ : nullptr; }
   Phase staged_phase() const { return phase_; }
-  // No new frames: a commit is under way.
-  bool paused() const { return staged_ && phase_ == Phase::kCommitting; }
+  // No new frames: a commit is under way, or one was broken off and the active stages wait for a new epoch.
+  bool paused() const { return (staged_ && phase_ == Phase::kCommitting) || (active_ && rebinding_); }
   bool IsUsed(WorkerId worker) const;
   Instant last_swap() const { return last_swap_; }
   // Whether the download phase has waited too long; the staged plan is then dropped by DropStaged.
@@ -76,6 +77,7 @@ class Lifecycle {
   Outbox& outbox_;
   std::optional<SwarmPlan> active_, staged_;
   Phase phase_ = Phase::kPreparing;
+  bool rebinding_ = false;  // some workers have committed an epoch that was dropped since
   Instant download_deadline_{INT64_MAX};
   uint32_t next_epoch_ = 1;
   Instant last_swap_;

@@ -148,7 +148,15 @@ std::optional<planner::Plan> Planning::Evaluate(const SwarmPlan& plan, Instant n
 void Planning::Consider(const planner::Plan& plan, const std::vector<WorkerId>& workers,
                         Instant now) {
   if (lifecycle_.paused()) return Want(now);
-  planner::PlanContext context = Context(now);
+  SwarmPlan next;
+  next.predicted_us = plan.exec_us;
+  for (const planner::StageAssignment& stage : plan.stages)
+    next.stages.push_back({workers[static_cast<size_t>(stage.worker)],
+                           static_cast<uint32_t>(stage.first_layer),
+                           static_cast<uint32_t>(stage.end_layer), stage.exec_us, false, false});
+  // The search took a while: what was learnt since may have made its plan impossible.
+  if (!Evaluate(next, now)) return Want(now);
+  const planner::PlanContext context = Context(now);
   bool accepted = true;
   if (const SwarmPlan* active = lifecycle_.active()) {
     if (lifecycle_.staged()) return;  // one swap at a time
@@ -161,12 +169,6 @@ void Planning::Consider(const planner::Plan& plan, const std::vector<WorkerId>& 
     accepted = !current || plan.total_cost < context.constants.tau * current->total_cost;
   }
   if (!accepted) return;
-  SwarmPlan next;
-  next.predicted_us = plan.exec_us;
-  for (const planner::StageAssignment& stage : plan.stages)
-    next.stages.push_back({workers[static_cast<size_t>(stage.worker)],
-                           static_cast<uint32_t>(stage.first_layer),
-                           static_cast<uint32_t>(stage.end_layer), stage.exec_us, false, false});
   NoteRosterChange();
   lifecycle_.Stage(std::move(next), now);
 }

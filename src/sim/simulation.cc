@@ -1,0 +1,585 @@
+#include "sim/simulation.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/check.h"
+
+namespace weft::sim {
+namespace {
+
+using swarm::RequestId;
+using swarm::WorkerId;
+
+constexpr size_t kLogLines = 400;
+// After the chaos every request must end within this: the longest backoff of a device is part of
+// it.
+constexpr Duration kPatience = Seconds(3600);
+
+struct Connection {
+  Device* device = nullptr;
+  std::shared_ptr<ModelWorker> worker;
+  bool open = true;            // as the server sees it
+  swarm::LayerSet told;        // layers that the core has told it to load
+  double known_factor = 1;     // weight factor as the core knows it
+  bool broken = false;         // nothing passes any more
+  Instant last_down, last_up;  // deliveries never overtake each other
+};
+
+struct Tracked {
+  swarm::Request request;
+  Expected expected;
+  std::vector<int32_t> tokens;
+  uint32_t ends = 0;
+  bool cancelled = false;
+  bool may_fail = false;  // its numbers were made to fail on purpose
+  uint32_t logit_rows = 0;
+};
+
+class Simulation {
+ public:
+  Simulation(uint64_t seed, const Scenario& scenario)
+      : scenario_(scenario),
+        random_(seed * 0x9e3779b97f4a7c15ull + 1),
+        costs_(scenario_.options),
+        core_(scenario_.options) {
+    model_.layer_count = static_cast<uint32_t>(scenario_.options.model.layers.size());
+    model_.vocabulary = scenario_.options.model.vocabulary;
+    for (Device& device : scenario_.devices) device.disk = swarm::LayerSet(model_.layer_count);
+  }
+
+  Outcome Run() {
+    chaos_end_ = scheduler_.now() + scenario_.chaos;
+    for (Device& device : scenario_.devices)
+      scheduler_.After(Milliseconds(static_cast<int64_t>(random_.Below(3000))),
+                       [this, &device] { Open(device); });
+    ScheduleFault();
+    ScheduleRequest();
+    scheduler_.At(chaos_end_, [this] { Heal(); });
+    while (outcome_.violations.empty() && scheduler_.Step(chaos_end_)) AfterStep();
+    const Instant limit = chaos_end_ + kPatience;
+    while (outcome_.violations.empty() && unfinished_ > 0 && scheduler_.Step(limit)) AfterStep();
+    CheckEnd();
+    outcome_.virtual_time = scheduler_.now() - Instant{1'000'000};
+    return std::move(outcome_);
+  }
+
+ private:
+  // ---- the core and its actions ----
+
+  void Feed(swarm::Event event) {
+    ++outcome_.events;
+    const auto actions = core_.Handle(event, scheduler_.now());
+    for (const swarm::Action& action : actions)
+      std::visit([this](const auto& each) { Carry(each); }, action);
+    ArmTimer();
+  }
+
+  void ArmTimer() {
+    const auto timer = core_.next_timer();
+    if (!timer || (armed_ && *armed_ <= *timer && *armed_ >= scheduler_.now())) return;
+    armed_ = *timer;
+    scheduler_.At(*timer, [this, at = *timer] {
+      if (!armed_ || *armed_ != at) return;
+      armed_.reset();
+      Feed(swarm::TimerFired{});
+      const auto next = core_.next_timer();
+      if (next && *next <= scheduler_.now() && ++stuck_timers_ > 3)
+        Violate("a timer fires without end");
+      else if (!next || *next > scheduler_.now())
+        stuck_timers_ = 0;
+    });
+  }
+
+  void Carry(const swarm::SendControl& action) {
+    Connection* connection = Find(action.worker);
+    if (!connection) return Violate("a message for a worker that is closed");
+    if (!action.message.has_ping())
+      Log("-> " + Name(action.worker) + " " + action.message.ShortDebugString());
+    CheckMemory(*connection, action.message);
+    const Instant at =
+        Arrival(*connection, action.message.ByteSizeLong() + 1, connection->last_down);
+    scheduler_.At(at, [this, id = action.worker, message = action.message] {
+      Connection* to = Any(id);
+      if (to && !to->broken) to->worker->OnControl(message);
+    });
+  }
+
+  // What the core tells a worker to hold must fit its offer, as far as the core can know.
+  void CheckMemory(Connection& connection, const wire::pb::ServerMessage& message) {
+    swarm::LayerSet keep(model_.layer_count);
+    if (message.has_prepare_stage()) {
+      connection.told.AddRange(message.prepare_stage().layers().first(),
+                               message.prepare_stage().layers().end());
+    } else if (message.has_measure_speed()) {
+      for (const auto& range : message.measure_speed().ranges())
+        connection.told.AddRange(range.first(), range.end());
+    } else if (message.has_retire() || message.has_release()) {
+      for (const auto& range : message.retire().keep()) keep.AddRange(range.first(), range.end());
+      for (uint32_t layer = 0; layer < model_.layer_count; ++layer)
+        if (!keep.Has(layer)) connection.told.Remove(layer);
+      return;
+    } else {
+      return;
+    }
+    const uint64_t bytes = costs_.MemoryBytes(connection.known_factor, connection.told);
+    if (bytes > connection.device->memory_bytes)
+      Violate(connection.device->id + " is told to hold " + std::to_string(bytes) + " of " +
+              std::to_string(connection.device->memory_bytes) + " bytes");
+  }
+
+  void Carry(const swarm::SendData& action) {
+    Connection* connection = Find(action.worker);
+    if (!connection) return Violate("a frame for a worker that is closed");
+    std::vector<uint8_t> bytes;
+    for (const Slice& piece : action.pieces)
+      bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
+    sent_bytes_ += bytes.size();
+    const Instant at = Arrival(*connection, bytes.size(), connection->last_down);
+    scheduler_.At(at, [this, id = action.worker, message = Slice(std::move(bytes))] {
+      Connection* to = Any(id);
+      if (to && !to->broken) to->worker->OnFrame(message);
+    });
+  }
+
+  void Carry(const swarm::CloseWorker& action) {
+    Connection* connection = Find(action.worker);
+    if (!connection) return Violate("a worker is closed twice");
+    Log("close " + Name(action.worker) + ": " + action.reason);
+    ++outcome_.closed_by_core;
+    connection->open = false;
+    const bool refused = connection->worker->refused();
+    Device& device = *connection->device;
+    // The device notices and, after a while, comes back.
+    scheduler_.After(device.latency, [this, id = action.worker] {
+      if (Connection* gone = Any(id)) gone->worker->Freeze();
+      connections_.erase(id);
+    });
+    if (!refused) Reopen(device, Milliseconds(500 + static_cast<int64_t>(random_.Below(3000))));
+  }
+
+  void Carry(const swarm::EmitToken& action) {
+    Tracked& tracked = requests_.at(action.request);
+    if (tracked.ends > 0)
+      Violate("a token after the end of request " + std::to_string(action.request));
+    const size_t at = tracked.tokens.size();
+    tracked.tokens.push_back(action.token_id);
+    ++outcome_.tokens;
+    if (at >= tracked.expected.tokens.size() || tracked.expected.tokens[at] != action.token_id)
+      Violate("request " + std::to_string(action.request) + " got token " +
+              std::to_string(action.token_id) + " at " + std::to_string(at) +
+              ", without faults it would be " +
+              (at < tracked.expected.tokens.size() ? std::to_string(tracked.expected.tokens[at])
+                                                   : "over"));
+  }
+
+  void Carry(const swarm::EmitLogits& action) {
+    Tracked& tracked = requests_.at(action.request);
+    const size_t row_bytes = model_.vocabulary * sizeof(float);
+    if (action.first_position != tracked.logit_rows ||
+        action.logits.byte_count() != action.rows * row_bytes)
+      return Violate("logits of request " + std::to_string(action.request) +
+                     " do not follow each other");
+    const auto rows = ReferenceRows(model_, tracked.request.prompt_ids);
+    for (uint32_t i = 0; i < action.rows; ++i) {
+      const int32_t best = model_.TokenOfRank(rows[action.first_position + i], 0);
+      const uint8_t* row = action.logits.bytes().data() + i * row_bytes;
+      if (LoadLe<float>(row + static_cast<size_t>(best) * sizeof(float)) !=
+          HashModel::LogitOfRank(0))
+        Violate("wrong logits for request " + std::to_string(action.request));
+    }
+    tracked.logit_rows += action.rows;
+  }
+
+  void Carry(const swarm::FinishRequest& action) {
+    Tracked& tracked = requests_.at(action.request);
+    Log("end of request " + std::to_string(action.request) + ", reason " +
+        std::to_string(static_cast<int>(action.reason)) +
+        (action.error ? ": " + action.error->message() : ""));
+    if (++tracked.ends > 1)
+      return Violate("request " + std::to_string(action.request) + " ended twice");
+    --unfinished_;
+    ++outcome_.finished;
+    const std::string name = "request " + std::to_string(action.request);
+    if (action.reason == swarm::FinishReason::kCancelled) {
+      ++outcome_.cancelled;
+      if (!tracked.cancelled) Violate(name + " ended as cancelled, which nobody asked for");
+    } else if (action.reason == swarm::FinishReason::kError) {
+      const bool refused = action.error->code() == ErrorCode::kUnavailable &&
+                           tracked.tokens.empty() &&
+                           action.error->message().find("queue is full") != std::string::npos;
+      if (!refused && !tracked.may_fail) Violate(name + " failed: " + action.error->message());
+      if (tracked.may_fail) ++outcome_.failed_on_purpose;
+    } else {
+      if (tracked.tokens != tracked.expected.tokens) Violate(name + " lacks tokens");
+      if (action.reason != tracked.expected.reason) Violate(name + " ended for the wrong reason");
+      if (tracked.request.want_logits && tracked.logit_rows != tracked.request.prompt_ids.size())
+        Violate(name + " lacks logits");
+    }
+    if (action.generated_tokens != tracked.tokens.size() ||
+        action.prompt_tokens != tracked.request.prompt_ids.size() ||
+        action.cached_prompt_tokens >= std::max(action.prompt_tokens, 1u))
+      Violate(name + " ended with wrong counts");
+  }
+
+  void Carry(const swarm::StartPlanning& action) {
+    ++outcome_.plans;
+    const Duration delay = Microseconds(500 + static_cast<int64_t>(random_.Below(30'000)));
+    scheduler_.After(delay, [this, action] {
+      Feed(swarm::PlanFound{action.work, swarm::RunPlanning(action)});
+    });
+  }
+
+  void Carry(const swarm::SwarmChanged&) {}
+
+  // ---- the network ----
+
+  Connection* Any(WorkerId id) {
+    const auto found = connections_.find(id);
+    return found == connections_.end() ? nullptr : &found->second;
+  }
+  Connection* Find(WorkerId id) {
+    Connection* connection = Any(id);
+    return connection && connection->open ? connection : nullptr;
+  }
+  std::string Name(WorkerId id) {
+    Connection* connection = Any(id);
+    return (connection ? connection->device->id : "?") + "#" + std::to_string(id);
+  }
+
+  // When a message of so many bytes is there. `last`: the delivery before it in this direction.
+  Instant Arrival(Connection& connection, size_t byte_count, Instant& last) {
+    const Device& device = *connection.device;
+    const double us = static_cast<double>(byte_count + 20) / device.link_bytes_per_us;
+    const Instant begin = std::max(scheduler_.now() + device.latency, last);
+    last =
+        begin + Microseconds(static_cast<int64_t>(us) + static_cast<int64_t>(random_.Below(200)));
+    return last;
+  }
+
+  void Open(Device& device) {
+    for (const auto& [id, connection] : connections_)
+      if (connection.device == &device && connection.open && !connection.broken) return;
+    const WorkerId id = next_worker_++;
+    Connection& connection = connections_[id];
+    connection.device = &device;
+    connection.last_down = connection.last_up = scheduler_.now();
+    connection.told = swarm::LayerSet(model_.layer_count);
+    ModelWorker::Hooks hooks;
+    hooks.send = [this, id](FromWorker message) { SendUp(id, std::move(message)); };
+    hooks.violation = [this](const std::string& text) { Violate(text); };
+    hooks.numbers_failed = [this](uint32_t) {
+      // Which request it was only the core knows: any that runs may be the one.
+      for (auto& [request, tracked] : requests_)
+        if (tracked.ends == 0) tracked.may_fail = true;
+    };
+    connection.worker = std::make_shared<ModelWorker>(scenario_.options, costs_, model_, device,
+                                                      scheduler_, random_.Next(), std::move(hooks));
+    Log("join " + Name(id) + " with " + std::to_string(device.memory_bytes) + " bytes");
+    Feed(swarm::WorkerConnected{id, "10.0.0.1"});
+  }
+
+  void Reopen(Device& device, Duration delay) {
+    scheduler_.After(delay, [this, &device] { Open(device); });
+  }
+
+  void SendUp(WorkerId id, FromWorker message) {
+    Connection* connection = Any(id);
+    if (!connection || connection->broken) return;
+    const auto* control = std::get_if<wire::pb::WorkerMessage>(&message);
+    const size_t bytes =
+        control ? control->ByteSizeLong() + 1 : std::get<Slice>(message).byte_count();
+    const Instant at = Arrival(*connection, bytes, connection->last_up);
+    scheduler_.At(at, [this, id, message = std::move(message)] {
+      Connection* from = Find(id);
+      if (!from || from->broken) return;
+      if (const auto* text = std::get_if<wire::pb::WorkerMessage>(&message)) {
+        if (text->has_connect()) from->known_factor = text->connect().weight_factor();
+        if (text->has_prepared()) from->known_factor = text->prepared().weight_factor();
+        if (!text->has_pong()) Log("<- " + Name(id) + " " + text->ShortDebugString());
+        Feed(swarm::WorkerControl{id, *text});
+      } else {
+        Feed(swarm::WorkerData{id, std::get<Slice>(message)});
+      }
+    });
+  }
+
+  // ---- what goes wrong ----
+
+  void ScheduleFault() {
+    if (scenario_.faults_per_minute <= 0) return;
+    const double us = 60e6 / scenario_.faults_per_minute * (0.2 + 1.6 * random_.Uniform());
+    scheduler_.After(Microseconds(static_cast<int64_t>(us)), [this] {
+      if (scheduler_.now() >= chaos_end_) return;
+      Fault();
+      ScheduleFault();
+    });
+  }
+
+  void Fault() {
+    std::vector<WorkerId> open;
+    for (const auto& [id, connection] : connections_)
+      if (connection.open && !connection.broken) open.push_back(id);
+    if (open.empty()) return;
+    const WorkerId id = open[random_.Below(open.size())];
+    Connection& connection = connections_.at(id);
+    Device& device = *connection.device;
+    switch (random_.Below(6)) {
+      case 0:
+        return Crash(id, true);  // the socket closes
+      case 1:
+        return Crash(id, false);  // a cable is pulled: nobody is told
+      case 2:                     // hangs with its socket open
+        Log("fault: freeze " + Name(id));
+        connection.worker->Freeze();
+        ++outcome_.losses;
+        return;
+      case 3: {  // a tab closes properly
+        Log("fault: leave " + Name(id));
+        wire::pb::WorkerMessage leaving;
+        leaving.mutable_leaving()->set_reason("closed");
+        SendUp(id, leaving);
+        ++outcome_.losses;
+        return;
+      }
+      case 4: {  // busy with something else for a while
+        const double slowdown = 3 + 20 * random_.Uniform();
+        Log("fault: slow " + Name(id));
+        device.slowdown = slowdown;
+        scheduler_.After(Seconds(5 + static_cast<int64_t>(random_.Below(30))),
+                         [&device] { device.slowdown = 1; });
+        return;
+      }
+      default: {  // a bad minute
+        Log("fault: bad minute of " + Name(id));
+        device.step_failure = 0.1 * random_.Uniform();
+        device.corrupt_frame = 0.02 * random_.Uniform();
+        device.illegal_message = 0.02 * random_.Uniform();
+        device.prepare_failure = 0.3 * random_.Uniform();
+        device.numbers_failure = random_.Below(4) == 0 ? 0.01 : 0;
+        scheduler_.After(Seconds(5 + static_cast<int64_t>(random_.Below(20))),
+                         [this, &device] { Cure(device); });
+        return;
+      }
+    }
+  }
+
+  void Cure(Device& device) {
+    device.step_failure = device.corrupt_frame = device.illegal_message = 0;
+    device.prepare_failure = device.numbers_failure = 0;
+    device.slowdown = 1;
+  }
+
+  void Crash(WorkerId id, bool told) {
+    Log("fault: " + std::string(told ? "crash " : "drop ") + Name(id));
+    ++outcome_.losses;
+    Connection& connection = connections_.at(id);
+    connection.broken = true;
+    connection.worker->Freeze();
+    Device& device = *connection.device;
+    if (told)
+      scheduler_.After(device.latency, [this, id] {
+        if (!Find(id)) return;
+        connections_.erase(id);
+        Feed(swarm::WorkerLost{id, "connection reset"});
+      });
+    Reopen(device, Milliseconds(200 + static_cast<int64_t>(random_.Below(20'000))));
+  }
+
+  // The chaos is over: everything is cured, and enough fresh devices join that the model fits on
+  // them alone.
+  void Heal() {
+    Log("the chaos is over");
+    healed_ = true;
+    for (Device& device : scenario_.devices) Cure(device);
+    const uint64_t whole = costs_.MemoryBytes(1.0, 0, costs_.layer_count());
+    for (int i = 0; i < 2; ++i) {
+      auto& fresh = spare_.emplace_back(std::make_unique<Device>());
+      fresh->id = "fresh" + std::to_string(i);
+      fresh->memory_bytes = whole * 3 / 2;
+      fresh->link_bytes_per_us = 50;
+      fresh->latency = Milliseconds(5);
+      fresh->disk = swarm::LayerSet(model_.layer_count);
+      Open(*fresh);
+    }
+  }
+
+  // ---- requests ----
+
+  void ScheduleRequest() {
+    if (scenario_.requests_per_minute <= 0) return;
+    const double us = 60e6 / scenario_.requests_per_minute * (0.1 + 1.8 * random_.Uniform());
+    scheduler_.After(Microseconds(static_cast<int64_t>(us)), [this] {
+      if (scheduler_.now() >= chaos_end_) return;
+      Submit();
+      ScheduleRequest();
+    });
+  }
+
+  swarm::Request MakeRequest() {
+    swarm::Request request;
+    request.id = next_request_++;
+    const uint32_t length = 1 + static_cast<uint32_t>(random_.Below(scenario_.longest_prompt));
+    // Often the next turn of an earlier conversation, or one that begins like it.
+    if (!finished_prefixes_.empty() && random_.Uniform() < 0.6) {
+      request.prompt_ids = finished_prefixes_[random_.Below(finished_prefixes_.size())];
+      if (random_.Uniform() < 0.4)
+        request.prompt_ids.resize(1 + random_.Below(request.prompt_ids.size()));
+    }
+    while (request.prompt_ids.size() < length)
+      request.prompt_ids.push_back(static_cast<int32_t>(random_.Below(model_.vocabulary)));
+    if (request.prompt_ids.size() > scenario_.options.context_length)
+      request.prompt_ids.resize(scenario_.options.context_length);
+    request.max_tokens = 1 + static_cast<uint32_t>(random_.Below(scenario_.longest_answer));
+    request.sampling.temperature = 0;
+    if (random_.Uniform() < scenario_.sampled_probability) {
+      request.sampling.temperature = 0.5f + static_cast<float>(random_.Uniform());
+      request.sampling.seed = random_.Next();
+    }
+    for (int i = 0; i < 8; ++i)
+      request.stop_ids.push_back(static_cast<int32_t>(random_.Below(model_.vocabulary)));
+    request.want_logits = random_.Uniform() < 0.05;
+    if (request.want_logits) request.sampling.temperature = 0;
+    return request;
+  }
+
+  void Submit() {
+    swarm::Request request = MakeRequest();
+    const RequestId id = request.id;
+    Tracked& tracked = requests_[id];
+    tracked.expected = Reference(model_, request, scenario_.options.context_length,
+                                 scenario_.options.candidate_count);
+    tracked.request = request;
+    ++unfinished_;
+    ++outcome_.requests;
+    std::vector<int32_t> whole = request.prompt_ids;
+    whole.insert(whole.end(), tracked.expected.tokens.begin(), tracked.expected.tokens.end());
+    if (whole.size() + 1 < scenario_.options.context_length)
+      finished_prefixes_.push_back(std::move(whole));
+    if (finished_prefixes_.size() > 8) finished_prefixes_.erase(finished_prefixes_.begin());
+    Log("request " + std::to_string(id) + ": " + std::to_string(request.prompt_ids.size()) + " + " +
+        std::to_string(request.max_tokens));
+    Feed(swarm::RequestSubmitted{std::move(request)});
+    if (random_.Uniform() < scenario_.cancel_probability)
+      scheduler_.After(Milliseconds(static_cast<int64_t>(random_.Below(5000))), [this, id] {
+        const auto found = requests_.find(id);
+        if (found == requests_.end() || found->second.ends > 0) return;
+        found->second.cancelled = true;
+        Feed(swarm::RequestCancelled{id});
+      });
+  }
+
+  // ---- checks ----
+
+  void AfterStep() {
+    outcome_.most_timers = std::max(outcome_.most_timers, scheduler_.waiting_count());
+    // Ended requests are forgotten so that a run of days stays small.
+    if (requests_.size() > 2000)
+      std::erase_if(requests_, [](const auto& entry) { return entry.second.ends > 0; });
+  }
+
+  void CheckEnd() {
+    for (const auto& [id, tracked] : requests_)
+      if (tracked.ends == 0 && outcome_.violations.empty())
+        Violate("request " + std::to_string(id) + " hangs with " +
+                std::to_string(tracked.tokens.size()) +
+                " tokens; the swarm says: " + core_.snapshot(scheduler_.now()).message);
+    const swarm::Snapshot picture = core_.snapshot(scheduler_.now());
+    if (outcome_.violations.empty() && unfinished_ == 0) {
+      if (picture.active_requests + picture.queued_requests != 0)
+        Violate("requests are left in the core");
+      if (picture.boundary_bytes_sent != sent_bytes_) Violate("bytes sent are miscounted");
+    }
+  }
+
+  void Violate(const std::string& text) {
+    Log("VIOLATION: " + text);
+    outcome_.violations.push_back(text);
+  }
+
+  void Log(const std::string& text) {
+    for (const char c : text)
+      outcome_.digest = HashModel::Mix(outcome_.digest, static_cast<uint64_t>(c));
+    outcome_.digest = HashModel::Mix(outcome_.digest, static_cast<uint64_t>(scheduler_.now().us));
+    if (!scenario_.log) return;
+    outcome_.log.push_back(std::to_string(scheduler_.now().us / 1000) + " ms  " + text);
+    if (outcome_.log.size() > kLogLines) outcome_.log.pop_front();
+  }
+
+  Scenario scenario_;
+  SeededRandom random_;
+  Scheduler scheduler_;
+  HashModel model_;
+  swarm::Costs costs_;
+  swarm::Core core_;
+  Outcome outcome_;
+  Instant chaos_end_;
+  bool healed_ = false;
+  std::map<WorkerId, Connection> connections_;
+  std::vector<std::unique_ptr<Device>> spare_;
+  std::map<RequestId, Tracked> requests_;
+  std::vector<std::vector<int32_t>> finished_prefixes_;
+  uint64_t unfinished_ = 0;
+  uint64_t sent_bytes_ = 0;
+  WorkerId next_worker_ = 1;
+  RequestId next_request_ = 1;
+  std::optional<Instant> armed_;
+  int stuck_timers_ = 0;
+};
+
+}  // namespace
+
+Scenario MakeScenario(uint64_t seed) {
+  SeededRandom random(seed ^ 0xabcdef12345ull);
+  Scenario scenario;
+  swarm::CoreOptions& options = scenario.options;
+  const uint32_t layers = 4 + static_cast<uint32_t>(random.Below(9));
+  options.model.name = "hash";
+  options.model.vocabulary = 512;
+  options.model.hidden_columns = 4;  // of f16: one 64-bit row
+  for (uint32_t i = 0; i < layers; ++i) {
+    swarm::ModelLayer layer;
+    layer.weight_bytes = layer.download_bytes = 500'000 + random.Below(1'000'000);
+    layer.read_bytes_per_token = layer.weight_bytes;
+    layer.kv_bytes_per_position = i > 0 && i + 1 < layers ? 64 : 0;
+    options.model.layers.push_back(layer);
+  }
+  options.context_length = 48 + static_cast<uint32_t>(random.Below(100));
+  options.session_count = 1 + static_cast<uint32_t>(random.Below(4));
+  options.queue_limit = 20;
+  options.prefill_chunk_rows = 1 + static_cast<uint32_t>(random.Below(32));
+  options.candidate_count = 4 + static_cast<uint32_t>(random.Below(64));
+  scenario.longest_prompt = options.context_length;
+  scenario.longest_answer = 40;
+
+  const swarm::Costs costs(options);
+  const uint64_t whole = costs.MemoryBytes(1, 0, layers);
+  const size_t device_count = 1 + random.Below(5);
+  for (size_t i = 0; i < device_count; ++i) {
+    Device device;
+    device.id = "device" + std::to_string(i);
+    if (random.Below(3) == 0) {
+      device.kind = "web";
+      device.engine = "ort-wasm";
+      device.needs_onnx = true;
+      device.pings_wait = true;
+    }
+    device.memory_bytes = whole / 5 + random.Below(whole);
+    device.weight_factor = random.Below(4) == 0 ? 1.0 + random.Uniform() * 0.5 : 1.0;
+    device.overhead_us = 50 + 2000 * random.Uniform();
+    device.bytes_per_us = 100 + 4000 * random.Uniform();
+    device.link_bytes_per_us = 1 + 50 * random.Uniform();
+    device.latency = Microseconds(100 + static_cast<int64_t>(random.Below(60'000)));
+    scenario.devices.push_back(std::move(device));
+  }
+  scenario.chaos = Seconds(20 + static_cast<int64_t>(random.Below(100)));
+  scenario.faults_per_minute = random.Below(5) == 0 ? 0 : 1 + 12 * random.Uniform();
+  scenario.requests_per_minute = 10 + 80 * random.Uniform();
+  return scenario;
+}
+
+Outcome Simulate(uint64_t seed, const Scenario& scenario) {
+  return Simulation(seed, scenario).Run();
+}
+
+}  // namespace weft::sim

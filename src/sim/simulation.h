@@ -1,0 +1,57 @@
+// A whole swarm in one thread: the real core, modelled devices, a network with latency and
+// bandwidth, and a seed that decides everything that goes wrong. The same seed replays the same
+// run.
+//
+// Invariants, checked while it runs and at its end:
+//   every accepted request gets exactly one terminal event;
+//   its tokens are those of the run without any fault (a prefix of them where it was cancelled or
+//   failed on purpose); no worker is told to hold more memory or sessions than it offers; no worker
+//   ever refuses what the core sends; once faults have stopped and enough devices are there, no
+//   request hangs; what the core keeps stays bounded.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "sim/hash_model.h"
+#include "sim/model_worker.h"
+#include "sim/scheduler.h"
+#include "swarm/core.h"
+
+namespace weft::sim {
+
+struct Scenario {
+  swarm::CoreOptions options;
+  std::vector<Device> devices;
+  Duration chaos;  // faults and requests happen for so long
+  double faults_per_minute = 0;
+  double requests_per_minute = 0;
+  uint32_t longest_prompt = 40;
+  uint32_t longest_answer = 30;
+  double cancel_probability = 0.1;
+  double sampled_probability = 0.3;
+  bool log = true;
+};
+
+// What the seed makes of it: number and kind of devices, their memory (usually several are needed),
+// links, faults.
+Scenario MakeScenario(uint64_t seed);
+
+struct Outcome {
+  std::vector<std::string> violations;  // empty: all invariants held
+  std::deque<std::string> log;          // the last lines
+  uint64_t events = 0, tokens = 0, requests = 0, finished = 0, cancelled = 0, failed_on_purpose = 0;
+  uint64_t losses = 0, plans = 0, closed_by_core = 0;
+  uint64_t digest = 0;  // of everything that happened
+  Duration virtual_time;
+  size_t most_timers = 0;
+};
+
+Outcome Simulate(uint64_t seed, const Scenario& scenario);
+
+}  // namespace weft::sim
