@@ -51,13 +51,22 @@ struct SampledToken {
   int32_t token_id = 0;
   float logprob = 0;     // of the raw distribution over the whole vocabulary
   bool in_tail = false;  // the draw fell beyond the candidates: ask the stage for more (token_id is
-                         // then the best guess)
+                         // then the best guess: a draw among the candidates alone)
 };
 
-// REQUIRES: candidates non-empty, by falling logit; `logsumexp` of all raw logits; `history` =
-// prompt and generated ids so far (for penalties); `position` = index of the token being chosen.
+// What is kept is settled in this order, as Hugging Face's transformers does: biases and penalties,
+// temperature, top_k, top_p, min_p. The token is exactly the one that the full logits would have
+// given, whichever number of candidates there is, or `in_tail` is set: where only bounds on the
+// missing logits are known (penalties or a temperature other than 1 move them), a token is taken
+// only if both bounds lead to it.
+//
+// REQUIRES: candidates non-empty, finite, by falling logit; `logsumexp` of all raw logits;
+// `history` = prompt and generated ids so far (for penalties); `position` = index of the token
+// being chosen; `vocabulary` = count of all logits, 0 when it is not known (then more draws fall
+// into the tail).
 SampledToken Sample(const SamplingParams& params, std::span<const SampleCandidate> candidates,
                     float logsumexp, std::span<const int32_t> history, uint64_t seed,
-                    uint64_t position);
+                    uint64_t position, uint32_t vocabulary = 0,
+                    std::optional<float> scaled_logsumexp = std::nullopt);
 
 }  // namespace weft

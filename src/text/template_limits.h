@@ -8,7 +8,7 @@
 namespace weft {
 
 struct TemplateLimits {
-  uint64_t steps = 20'000'000;           // one a node visited, more for long strings and arrays
+  uint64_t steps = 10'000'000;           // one a node visited, more for long strings and arrays
   size_t text_bytes = size_t{16} << 20;  // of the result, and of every string on the way
   int depth = 400;                       // nested blocks, expressions and macro calls together
 };
