@@ -1,0 +1,128 @@
+// The session rules of stageEngine.ts: what may append, what is refused and changes nothing.
+import { describe, expect, it } from "vitest";
+
+import { SessionTable } from "./sessionTable.ts";
+import type { Run } from "./stageEngine.ts";
+
+const layers = { first: 1, end: 3 };
+
+function run(session: number, generation: number, firstPosition: number, count: number): Run {
+  return { session, generation, firstPosition, count, output: { kind: "none" } };
+}
+
+function table(): SessionTable {
+  const sessions = new SessionTable();
+  sessions.addLayer(0, false);
+  for (const layer of [1, 2, 3]) sessions.addLayer(layer, true);
+  sessions.addLayer(4, false);
+  return sessions;
+}
+
+function step(sessions: SessionTable, range: { first: number; end: number }, ...runs: Run[]): void {
+  sessions.check(range, runs);
+  sessions.commit(range, runs);
+}
+
+describe("appending", () => {
+  it("begins at position 0 and goes on exactly where the session ends", () => {
+    const sessions = table();
+    expect(() => sessions.check(layers, [run(7, 0, 3, 1)])).toThrow(
+      "Session 7 is unknown in layer 1, so a run of 1 rows at position 3, generation 0 cannot " +
+        "follow; it must begin at position 0.",
+    );
+    step(sessions, layers, run(7, 0, 0, 5));
+    expect(sessions.length(7, layers)).toBe(5);
+    step(sessions, layers, run(7, 0, 5, 2));
+    for (const first of [0, 6, 8]) {
+      expect(() => sessions.check(layers, [run(7, 0, first, 1)])).toThrow(
+        "holds 7 positions of layer 1 in generation 0",
+      );
+    }
+    expect(sessions.length(7, layers)).toBe(7);
+  });
+
+  it("truncates with a higher generation, never beyond the length, never backwards", () => {
+    const sessions = table();
+    step(sessions, layers, run(1, 2, 0, 10));
+    expect(() => sessions.check(layers, [run(1, 3, 11, 1)])).toThrow("cannot follow");
+    expect(() => sessions.check(layers, [run(1, 1, 10, 1)])).toThrow("but is in generation 2");
+    step(sessions, layers, run(1, 3, 4, 2));
+    expect(sessions.length(1, layers)).toBe(6);
+    expect(() => sessions.check(layers, [run(1, 2, 6, 1)])).toThrow("but is in generation 3");
+    step(sessions, layers, run(1, 9, 6, 1)); // a higher generation at the end keeps everything
+    expect(sessions.length(1, layers)).toBe(7);
+  });
+
+  it("keeps sessions apart and checks all runs of a step", () => {
+    const sessions = table();
+    step(sessions, layers, run(1, 0, 0, 3), run(2, 0, 0, 1));
+    expect(() => sessions.check(layers, [run(1, 0, 3, 1), run(2, 0, 2, 1)])).toThrow("Session 2");
+    sessions.release(1);
+    expect(sessions.length(1, layers)).toBe(0);
+    expect(sessions.length(2, layers)).toBe(1);
+    sessions.releaseAll();
+    expect(sessions.length(2, layers)).toBe(0);
+  });
+
+  it("refuses runs of no rows and positions that f32 cannot count", () => {
+    const sessions = table();
+    expect(() => sessions.check(layers, [run(1, 0, 0, 0)])).toThrow("expected 1 or more rows");
+    expect(() => sessions.check(layers, [run(1, 0, 1 << 24, 1)])).toThrow(
+      "below position 16777216",
+    );
+  });
+});
+
+describe("layers", () => {
+  it("of one session have their own lengths: a gained layer is replayed", () => {
+    const sessions = table();
+    step(sessions, layers, run(1, 0, 0, 8));
+    const grown = { first: 1, end: 4 };
+    expect(() => sessions.check(grown, [run(1, 0, 8, 1)])).toThrow("is unknown in layer 3");
+    step(sessions, { first: 3, end: 4 }, run(1, 0, 0, 8));
+    step(sessions, grown, run(1, 0, 8, 1));
+    expect(sessions.length(1, grown)).toBe(9);
+  });
+
+  it("without attention decide only where no layer of the range has it", () => {
+    const sessions = table();
+    step(sessions, { first: 0, end: 2 }, run(1, 0, 0, 4));
+    step(sessions, { first: 0, end: 1 }, run(2, 0, 17, 1)); // unknown, but nothing can be wrong
+    expect(() => sessions.check({ first: 0, end: 1 }, [run(2, 0, 20, 1)])).toThrow("cannot follow");
+    step(sessions, { first: 3, end: 5 }, run(3, 0, 0, 2));
+    expect(sessions.length(3, { first: 3, end: 5 })).toBe(2);
+  });
+
+  it("that are removed forget their positions", () => {
+    const sessions = table();
+    step(sessions, layers, run(1, 0, 0, 4));
+    sessions.removeLayer(2);
+    sessions.addLayer(2, true);
+    expect(() => sessions.check(layers, [run(1, 0, 4, 1)])).toThrow("is unknown in layer 2");
+    step(sessions, { first: 1, end: 2 }, run(1, 0, 4, 1));
+  });
+});
+
+describe("truncate and fork", () => {
+  it("truncate raises the generation and stays within what is held", () => {
+    const sessions = table();
+    step(sessions, layers, run(1, 0, 0, 6));
+    expect(() => sessions.truncate(1, 0, 2)).toThrow("must raise the generation, which is 0");
+    expect(() => sessions.truncate(1, 1, 7)).toThrow("cannot be truncated to 7 positions");
+    expect(() => sessions.truncate(9, 1, 0)).toThrow("Session 9 is unknown");
+    sessions.truncate(1, 1, 2);
+    expect(() => sessions.check(layers, [run(1, 0, 2, 1)])).toThrow("but is in generation 1");
+    step(sessions, layers, run(1, 1, 2, 1));
+  });
+
+  it("fork copies a prefix into a session that does not exist", () => {
+    const sessions = table();
+    step(sessions, layers, run(1, 4, 0, 6));
+    expect(() => sessions.fork(1, 2, 7)).toThrow("cannot be forked at 7 positions");
+    sessions.fork(1, 2, 3);
+    expect(() => sessions.fork(1, 2, 3)).toThrow("Session 2 exists already");
+    step(sessions, layers, run(2, 0, 3, 1));
+    expect(sessions.length(1, layers)).toBe(6);
+    expect(sessions.length(2, layers)).toBe(4);
+  });
+});

@@ -1,0 +1,112 @@
+// StageEngine: runs the layers of a range over ragged batches of rows. The same words as
+// src/engine/engine.h; here every verb that computes is asynchronous. One caller at a time: a verb
+// is called when the one before it has settled.
+//
+// Sessions. A run of rows names (session, generation, first position). An unknown session must
+// begin at position 0. In the known generation the run must begin exactly at the session's length.
+// A higher generation truncates the session to its first position, which must not lie beyond its
+// length, and then appends. Anything else is refused with invalid_argument and changes nothing:
+// wrong keys and values must be impossible, not unlikely.
+//
+// Every verb throws EngineError; what fails changes nothing.
+
+export interface LayerRange {
+  readonly first: number;
+  readonly end: number; // one past the last
+}
+
+// What the rows of a run give back.
+export type Output =
+  | { readonly kind: "none" }
+  | { readonly kind: "hidden" } // every row: the residual stream after the last layer
+  | { readonly kind: "argmax" } // last row: best token, its logit, margin to the second
+  | { readonly kind: "candidates"; readonly count: number } // last row: the 1..256 best tokens
+  | { readonly kind: "logits" }; // every row: all logits (only for evaluation)
+
+// `count` consecutive tokens of one session.
+export interface Run {
+  readonly session: number;
+  readonly generation: number;
+  readonly firstPosition: number;
+  readonly count: number;
+  readonly output: Output;
+}
+
+export interface StepInput {
+  readonly layers: LayerRange; // loaded
+  readonly runs: readonly Run[]; // each session at most once
+  readonly tokenIds: Int32Array; // [rows] when layers.first is 0, else empty
+  readonly hidden: Float32Array; // [rows, hidden columns] when layers.first is not 0, else empty
+}
+
+export interface Candidate {
+  readonly tokenId: number;
+  readonly logit: number;
+}
+
+// For a run whose output is argmax (two candidates: best and runner-up) or candidates (by falling
+// logit, equal logits by rising id).
+export interface Selection {
+  readonly candidates: readonly Candidate[];
+  readonly logsumexp: number; // of the raw logits over the whole vocabulary
+}
+
+export interface StepOutput {
+  readonly hidden: Float32Array; // rows of all hidden runs in order, [rows, hidden columns]
+  readonly selections: readonly Selection[]; // in order of the runs that ask for one
+  readonly logits: Float32Array; // rows of all logits runs in order, [rows, vocabulary]
+}
+
+export interface MemoryUse {
+  readonly weightBytes: number; // as held, after repacking
+  readonly kvBytes: number;
+  readonly scratchBytes: number;
+}
+
+// Where an engine gets what it loads. Bytes are verified before they are given out.
+export interface WeightSource {
+  // A blob of the package, by the hexadecimal digest that programs and graphs name.
+  readBlob(digest: string): Promise<Uint8Array<ArrayBuffer>>;
+  // The ONNX graph of layers [first, end); its weights are external data named by blob digest.
+  readGraph(layers: LayerRange): Promise<Uint8Array<ArrayBuffer>>;
+  // Digests of the weight blobs that a layer reads, and of its program ("" without one).
+  layerBlobs(layer: number): readonly string[];
+  layerProgram(layer: number): string;
+}
+
+export interface StageEngine {
+  readonly name: string; // as Connect says it: "ort-wasm", "ort-webgpu", "webgpu"
+
+  // Loads the layers of the range that are not yet loaded; keeps those that are, with their KV.
+  load(layers: LayerRange, source: WeightSource): Promise<void>;
+  // Frees the layers of the range that are loaded, and their KV.
+  unload(layers: LayerRange): Promise<void>;
+  isLoaded(layers: LayerRange): boolean;
+
+  step(input: StepInput): Promise<StepOutput>;
+
+  // Forgets positions >= `position`. A session that does not exist is an error.
+  truncate(session: number, generation: number, position: number): Promise<void>;
+  // `to` begins as a copy of `from`'s first `positionCount` positions, generation 0.
+  fork(from: number, to: number, positionCount: number): Promise<void>;
+  release(session: number): void;
+  releaseAll(): void;
+  // Positions held for the session in the layers of the range; 0 when unknown.
+  sessionLength(session: number, layers: LayerRange): number;
+
+  // Canonical KV of one layer: f16 [k|v][position][kv head][head column], positions
+  // [first, first + count), as bits.
+  exportKv(session: number, layer: number, first: number, count: number): Promise<Uint16Array>;
+  importKv(
+    session: number,
+    generation: number,
+    layer: number,
+    first: number,
+    count: number,
+    kv: Uint16Array,
+  ): Promise<void>;
+
+  memory(): MemoryUse;
+  // Ends the engine: frees everything it holds.
+  dispose(): Promise<void>;
+}
