@@ -74,7 +74,7 @@ Expected Reference(const HashModel& model, const swarm::Request& request, uint32
           candidates.push_back({candidate.token_id, candidate.logit});
         const SampledToken sampled =
             Sample(request.sampling, candidates, model.Logsumexp(), tokens,
-                   request.sampling.seed.value_or(request.id), tokens.size());
+                   request.sampling.seed.value_or(request.id), tokens.size(), model.vocabulary);
         token_id = sampled.token_id;
         if (!sampled.in_tail || count >= std::min(256u, model.vocabulary)) break;
         count = std::min(256u, model.vocabulary);

@@ -23,13 +23,15 @@ std::optional<MeasureRanges> Measuring::PickRanges(const Worker& worker) const {
     first = 1;
     count = layers_end - 1;
   }
-  for (count = std::min(count, kMeasureLayers); count >= 2; --count) {
-    LayerSet held = worker.loaded;
-    held.AddRange(first, first + count);
-    if (costs_.MemoryBytes(worker.weight_factor, held) <= worker.memory_limit)
-      return RangesOf(first, count);
-  }
+  for (count = std::min(count, kMeasureLayers); count >= 2; --count)
+    if (Fits(worker, first, first + count)) return RangesOf(first, count);
   return std::nullopt;
+}
+
+bool Measuring::Fits(const Worker& worker, uint32_t first, uint32_t end) const {
+  LayerSet held = worker.loaded;
+  held.AddRange(first, end);
+  return costs_.MemoryBytes(worker.weight_factor, held) <= worker.memory_limit;
 }
 
 void Measuring::Settle(bool calm, bool idle, Instant now) {
@@ -72,6 +74,7 @@ void Measuring::Start(Worker& worker, const MeasureRanges& ranges, Instant now) 
 
 void Measuring::Ask(Worker& worker, Instant now) {
   MeasureJob& job = worker.measure;
+  if (!Fits(worker, job.first, job.end)) return GiveUp(worker);  // it holds more since
   job.phase = MeasureJob::Phase::kRunning;
   job.deadline = now + options_.timeouts.measure_limit;
   worker.measure_tried = true;

@@ -196,9 +196,9 @@ Status Requests::OnCandidates(Session& session, const wire::CandidatesResult& re
   for (const wire::CandidateResult& candidate : result.candidates)
     candidates.push_back({candidate.token_id, candidate.logit});
   // Without a seed the request's number is one: a replay after a loss must draw the same token.
-  const SampledToken sampled =
-      Sample(request.sampling, candidates, result.logsumexp, session.tokens,
-             request.sampling.seed.value_or(request.id), session.tokens.size());
+  const SampledToken sampled = Sample(request.sampling, candidates, result.logsumexp,
+                                      session.tokens, request.sampling.seed.value_or(request.id),
+                                      session.tokens.size(), options_.model.vocabulary);
   const uint32_t most = std::min(kMaxCandidates, options_.model.vocabulary);
   if (sampled.in_tail && result.candidates.size() < most) {
     // The draw fell beyond what the stage gave: run the last row again and ask for more from now
