@@ -156,6 +156,12 @@ Normalizer Normalizer::SentencePiece(std::string prefix) {
   return normalizer;
 }
 
+Normalizer Normalizer::Nfc() {
+  Normalizer normalizer;
+  normalizer.steps_.push_back({.kind = Kind::kNfc});
+  return normalizer;
+}
+
 Status Normalizer::Add(const boost::json::value& value, const std::string& where, int depth) {
   if (depth > kMaxDepth) {
     return Error(ErrorCode::kInvalidData,

@@ -22,6 +22,7 @@ class Normalizer {
   // Prepends `prefix` and replaces spaces: the SentencePiece way, for vocabularies without a
   // tokenizer.json.
   static Normalizer SentencePiece(std::string prefix);
+  static Normalizer Nfc();
 
   // Errors: kOutOfMemory when the text grows beyond kMaxNormalizedBytes; kInvalidData from regular
   // expressions. REQUIRES: `text` is well-formed UTF-8; so is the result.
