@@ -1,4 +1,4 @@
-# weft_module(NAME DEPS modules... LIBS targets... PROTOS files...)
+# weft_module(NAME DEPS modules... LIBS targets... TEST_LIBS targets... PROTOS files...)
 #   src/NAME/*.cc except *_test.cc and main.cc -> library weft_NAME
 #   src/NAME/*_test.cc                         -> program NAME_test, run by CTest
 # weft_program, weft_fuzz_targets (tests/fuzz/*.cc), weft_benchmarks (bench/*.cc).
@@ -7,7 +7,7 @@ find_package(GTest REQUIRED)
 set_property(GLOBAL PROPERTY WEFT_MODULES "")
 
 function(weft_module name)
-  cmake_parse_arguments(ARG "" "" "DEPS;LIBS;PROTOS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPS;LIBS;TEST_LIBS;PROTOS" ${ARGN})
   set(directory ${CMAKE_SOURCE_DIR}/src/${name})
   file(GLOB sources CONFIGURE_DEPENDS ${directory}/*.cc ${directory}/*/*.cc)
   set(tests ${sources})
@@ -47,7 +47,7 @@ function(weft_module name)
   if(tests AND NOT WEFT_FUZZ)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE weft_${name} GTest::gtest GTest::gmock
-                          GTest::gtest_main)
+                          GTest::gtest_main ${ARG_TEST_LIBS})
     target_compile_definitions(${name}_test PRIVATE WEFT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${name} COMMAND ${name}_test)
   endif()

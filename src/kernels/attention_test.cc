@@ -1,0 +1,143 @@
+// Attention over paged KV: the bits of a row depend on its session alone, however prompts are cut,
+// whoever shares the batch, whatever the threads; and pages convert to canonical KV and back.
+#include "kernels/attention.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "kernels/kernel_set.h"
+#include "kernels/test_case.h"
+
+namespace weft::kernels {
+namespace {
+
+constexpr KvShape kShape = {2, 24};
+constexpr size_t kHeads = 6;
+
+// One session's KV.
+struct Pages {
+  explicit Pages(size_t positions) : memory((positions / 32 + 1) * kShape.page_elements(), 0x7e00) {
+    for (size_t i = 0; i <= positions / 32; ++i) {
+      addresses.push_back(&memory[i * kShape.page_elements()]);
+    }
+  }
+  std::vector<uint16_t> memory;
+  std::vector<uint16_t*> addresses;
+};
+
+struct Rows3 {
+  std::vector<float> q, k, v;
+  explicit Rows3(uint32_t seed, size_t rows)
+      : q(CaseFloats(seed, rows * kHeads * kShape.head_columns, 2)),
+        k(CaseFloats(seed + 1, rows * kShape.row_columns(), 2)),
+        v(CaseFloats(seed + 2, rows * kShape.row_columns())) {}
+};
+
+// Runs rows [first, first + count) of both sessions as one batch.
+void RunBoth(const Rows3& a, Pages& pages_a, const Rows3& b, Pages& pages_b, uint32_t first,
+             uint32_t count, uint32_t window, Workspace& workspace, std::vector<float>& out_a,
+             std::vector<float>& out_b) {
+  std::vector<float> q, k, v;
+  std::vector<AttentionRow> rows;
+  const auto append = [&](const Rows3& from, const Pages& pages) {
+    const auto copy = [&](std::vector<float>& to, const std::vector<float>& all, size_t columns) {
+      to.insert(to.end(), all.begin() + static_cast<ptrdiff_t>(first * columns),
+                all.begin() + static_cast<ptrdiff_t>((first + count) * columns));
+    };
+    copy(q, from.q, kHeads * kShape.head_columns);
+    copy(k, from.k, kShape.row_columns());
+    copy(v, from.v, kShape.row_columns());
+    for (uint32_t i = 0; i < count; ++i) rows.push_back({first + i, pages.addresses.data()});
+  };
+  append(a, pages_a);
+  append(b, pages_b);
+  const size_t columns = kHeads * kShape.head_columns;
+  const size_t kv_columns = kShape.row_columns();
+  std::vector<float> out(rows.size() * columns, NAN);
+  AttentionArgs args;
+  args.q = {q.data(), rows.size(), columns, columns};
+  args.k = {k.data(), rows.size(), kv_columns, kv_columns};
+  args.v = {v.data(), rows.size(), kv_columns, kv_columns};
+  args.heads = kHeads;
+  args.kv = kShape;
+  args.scale = 0.2f;
+  args.window = window;
+  args.kv_rows = rows;
+  args.out = {out.data(), rows.size(), columns, columns};
+  AttentionSimd(args, workspace);
+  const auto half = out.begin() + static_cast<ptrdiff_t>(count * columns);
+  out_a.insert(out_a.end(), out.begin(), half);
+  out_b.insert(out_b.end(), half, out.end());
+}
+
+class Attention : public testing::TestWithParam<uint32_t> {};
+
+TEST_P(Attention, BitsDependOnTheSessionAlone) {
+  constexpr uint32_t kRows = 101;
+  const Rows3 a(1, kRows), b(50, kRows), other(99, kRows);
+  std::vector<float> expected_a, expected_b;
+  {
+    Workspace workspace(1);
+    Pages pages_a(kRows), pages_b(kRows);
+    for (uint32_t i = 0; i < kRows; ++i) {
+      RunBoth(a, pages_a, b, pages_b, i, 1, GetParam(), workspace, expected_a, expected_b);
+    }
+  }
+  SeededRandom random(4);
+  for (size_t threads = 1; threads <= 3; ++threads) {
+    Workspace workspace(threads);
+    for (int trial = 0; trial < 4; ++trial) {
+      Pages pages_a(kRows), pages_b(kRows);
+      std::vector<float> got_a, got_b;
+      const Rows3& neighbour = trial % 2 == 0 ? b : other;
+      for (uint32_t first = 0; first < kRows;) {
+        const auto count = std::min(kRows - first, static_cast<uint32_t>(1 + random.Below(40)));
+        RunBoth(a, pages_a, neighbour, pages_b, first, count, GetParam(), workspace, got_a, got_b);
+        first += count;
+      }
+      ASSERT_EQ(got_a, expected_a);
+      if (trial % 2 == 0) {
+        ASSERT_EQ(got_b, expected_b);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Windows, Attention, testing::Values(0u, 1u, 20u, 64u));
+
+TEST(KvPage, CanonicalRowsGoInAndComeOut) {
+  std::vector<uint16_t> page(kShape.page_elements(), 0);
+  const size_t columns = kShape.row_columns();
+  std::vector<uint16_t> k(columns), v(columns), k_back(columns), v_back(columns);
+  for (const size_t slot : {0u, 1u, 31u}) {
+    for (size_t i = 0; i < columns; ++i) {
+      k[i] = static_cast<uint16_t>(CaseHash(1, static_cast<uint32_t>(slot * columns + i)));
+      v[i] = static_cast<uint16_t>(CaseHash(2, static_cast<uint32_t>(slot * columns + i)));
+    }
+    CopyIn(kShape, page.data(), slot, k.data(), v.data());
+    CopyOut(kShape, page.data(), slot, k_back.data(), v_back.data());
+    EXPECT_EQ(k_back, k);
+    EXPECT_EQ(v_back, v);
+  }
+}
+
+TEST(KvPage, StoredHeadsComeOutAsTheCanonicalRow) {
+  std::vector<uint16_t> page(kShape.page_elements(), 0);
+  const std::vector<float> k = CaseFloats(1, kShape.row_columns(), 3);
+  const std::vector<float> v = CaseFloats(2, kShape.row_columns(), 3);
+  for (size_t head = 0; head < kShape.kv_heads; ++head) {
+    const auto part = [&](const std::vector<float>& all) {
+      return std::span(all).subspan(head * kShape.head_columns, kShape.head_columns);
+    };
+    StoreKv(kShape, page.data(), 7, head, part(k), part(v));
+  }
+  std::vector<uint16_t> k_back(k.size()), v_back(v.size());
+  CopyOut(kShape, page.data(), 7, k_back.data(), v_back.data());
+  for (size_t i = 0; i < k.size(); ++i) {
+    EXPECT_EQ(k_back[i], F32ToF16(k[i]));
+    EXPECT_EQ(v_back[i], F32ToF16(v[i]));
+  }
+}
+
+}  // namespace
+}  // namespace weft::kernels
