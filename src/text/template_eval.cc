@@ -367,7 +367,9 @@ Status Evaluator::BindParameters(const Statement& macro, const std::string& name
                                  const CallArguments& arguments) {
   TRY(Charge(1 + macro.parameters.size() + arguments.named.size()));
   auto extra_named = std::make_shared<ObjectData>();
-  for (const auto& [key, value] : arguments.named) {
+  for (const auto& argument : arguments.named) {
+    const std::string& key = argument.first;
+    const Value& value = argument.second;
     const bool known = std::any_of(macro.parameters.begin(), macro.parameters.end(),
                                    [&](const Parameter& p) { return p.name == key; });
     if (known) continue;

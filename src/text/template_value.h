@@ -24,36 +24,9 @@ struct CallArguments;
 // too.
 inline constexpr int kMaxValueDepth = 100;
 
-struct ArrayData {
-  std::vector<Value> items;
-  int depth = 1;  // 1 + the deepest item at the time it was put in
-};
-
-// Keys keep the order in which they came. They are strings, or integers in disguise (ObjectKey).
-class ObjectData {
- public:
-  const Value* Find(std::string_view key) const;
-  void Set(std::string_view key, Value value);
-  void Erase(std::string_view key);
-  const std::vector<std::pair<std::string, Value>>& entries() const { return entries_; }
-  size_t count() const { return entries_.size(); }
-  void Clear();
-
-  int depth = 1;
-
- private:
-  static constexpr size_t kNotFound = SIZE_MAX;
-  size_t IndexOf(std::string_view key) const;
-
-  std::vector<std::pair<std::string, Value>> entries_;
-  std::unordered_map<std::string, size_t> index_;  // once there are more than a few
-};
-
-// A macro, a method bound to its value, or a global function.
-struct FunctionData {
-  std::string name;
-  std::function<Result<Value>(Evaluator&, const CallArguments&)> call;
-};
+struct ArrayData;
+class ObjectData;
+struct FunctionData;
 
 class Value {
  public:
@@ -110,7 +83,7 @@ class Value {
   int64_t integer() const { return std::get<3>(data_); }
   double real() const { return std::get<4>(data_); }
   const std::string& string() const { return *std::get<5>(data_); }
-  const std::vector<Value>& items() const { return std::get<6>(data_)->items; }
+  const std::vector<Value>& items() const;
   const std::shared_ptr<ArrayData>& array() const { return std::get<6>(data_); }
   // Of an object or a namespace.
   const std::shared_ptr<ObjectData>& object() const {
@@ -135,6 +108,41 @@ class Value {
   explicit Value(Data data) : data_(std::move(data)) {}
   Data data_;
 };
+
+struct ArrayData {
+  std::vector<Value> items;
+  int depth = 1;  // 1 + the deepest item at the time it was put in
+};
+
+// Keys keep the order in which they came. They are strings, or integers in disguise (ObjectKey).
+class ObjectData {
+ public:
+  const Value* Find(std::string_view key) const;
+  void Set(std::string_view key, Value value);
+  void Erase(std::string_view key);
+  const std::vector<std::pair<std::string, Value>>& entries() const { return entries_; }
+  size_t count() const { return entries_.size(); }
+  void Clear();
+
+  int depth = 1;
+
+ private:
+  static constexpr size_t kNotFound = SIZE_MAX;
+  size_t IndexOf(std::string_view key) const;
+
+  std::vector<std::pair<std::string, Value>> entries_;
+  std::unordered_map<std::string, size_t> index_;  // once there are more than a few
+};
+
+// A macro, a method bound to its value, or a global function.
+struct FunctionData {
+  std::string name;
+  std::function<Result<Value>(Evaluator&, const CallArguments&)> call;
+};
+
+inline const std::vector<Value>& Value::items() const {
+  return std::get<6>(data_)->items;
+}
 
 struct CallArguments {
   std::vector<Value> positional;

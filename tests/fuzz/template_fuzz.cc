@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 #include <string>
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "text/chat_template.h"
 #include "text/utf8.h"
