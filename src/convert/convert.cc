@@ -36,6 +36,10 @@ using TextFiles = std::map<std::string, std::string>;
 // JSON is parsed here already, so that a broken file is found while there is someone to read the
 // message.
 Result<TextFiles> ReadTextFiles(const ConvertOptions& options) {
+  std::error_code failure;
+  if (!fs::is_directory(options.source, failure)) {
+    return Error(ErrorCode::kNotFound, "There is no folder '" + options.source.string() + "'.");
+  }
   TextFiles files;
   for (const TextFile& file : kTextFiles) {
     auto path = SourceFile(options.source, file.name);
@@ -100,7 +104,7 @@ class Converter {
     const auto plan = PlanWeights(config_);
     TRY(CheckWeights(plan, tensors));
     ASSIGN_OR_RETURN(PackageFolder folder, PackageFolder::Open(options_.package, options_.force));
-    WeightStore store(folder.partial() / "blobs", [this](uint64_t byte_count) {
+    WeightStore store(folder.partial(), [this](uint64_t byte_count) {
       done_.done_bytes += byte_count;
       progress_(done_);
     });
@@ -110,6 +114,7 @@ class Converter {
     files.emplace("model.onnx", graph);
     ASSIGN_OR_RETURN(DescribedLayers described,
                      DescribeLayers(model, [&](ByteSpan bytes) { return store.StoreBlob(bytes); }));
+    store.RemoveLeftovers();
     const package::Manifest manifest = MakeManifest(store, described, files);
     TRY(WriteFiles(folder.partial(), manifest, files));
     TRY(folder.Publish());

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/random.h"
 
@@ -37,6 +38,18 @@ Status CheckDestination(const fs::path& package, bool replace) {
                                : " and is not a model package, so that it is not replaced."));
 }
 
+// An interrupted run leaves its blobs and journal to the next one, nothing else: least of all a
+// weft.json.
+void RemoveOldFiles(const fs::path& partial) {
+  std::error_code ignored;
+  std::vector<fs::path> old;
+  for (const auto& entry : fs::directory_iterator(partial, ignored)) {
+    const fs::path name = entry.path().filename();
+    if (name != "blobs" && name != "convert.journal") old.push_back(entry.path());
+  }
+  for (const fs::path& path : old) fs::remove_all(path, ignored);
+}
+
 }  // namespace
 
 Result<PackageFolder> PackageFolder::Open(const fs::path& package, bool replace) {
@@ -57,6 +70,7 @@ Result<PackageFolder> PackageFolder::Open(const fs::path& package, bool replace)
     return Error(ErrorCode::kUnavailable,
                  "Another process is writing '" + folder.partial_.string() + "'.");
   }
+  RemoveOldFiles(folder.partial_);
   fs::create_directories(folder.partial_ / "blobs", failure);
   if (failure) return IoError("Cannot create", folder.partial_ / "blobs", failure.message());
   return folder;

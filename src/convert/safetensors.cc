@@ -127,7 +127,12 @@ Status CheckExtents(const std::string& file, std::vector<Extent> extents, uint64
 Result<TensorMap> OpenFile(const fs::path& folder, const std::string& name) {
   ASSIGN_OR_RETURN(const fs::path path, SourceFile(folder, name));
   ASSIGN_OR_RETURN(const auto file, MappedFile::Open(path));
-  return ParseSafetensors(AsSlice(file), name);
+  ASSIGN_OR_RETURN(TensorMap tensors, ParseSafetensors(AsSlice(file), name));
+  std::error_code ignored;
+  const auto changed = fs::last_write_time(path, ignored).time_since_epoch().count();
+  const std::string version = std::to_string(file->bytes().size()) + '@' + std::to_string(changed);
+  for (auto& [tensor_name, tensor] : tensors) tensor.version = version;
+  return tensors;
 }
 
 // Which shard holds which tensor.

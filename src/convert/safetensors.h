@@ -18,6 +18,7 @@ namespace weft::convert {
 
 struct SourceTensor {
   std::string file;            // name of the file, for messages
+  std::string version;         // changes when the file does: its length and time of change
   std::string dtype_name;      // "F32", "BF16", "F8_E4M3", ...
   std::optional<DType> dtype;  // nullopt: a type that weft has no tensors of
   std::vector<uint64_t> shape;

@@ -33,6 +33,16 @@ void DropPages(const uint8_t* data, uint64_t byte_count) {
   if (end > first) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
 }
 
+// What a stored weight is made of: a later run with the same key would write the same bytes.
+std::string KeyOf(const PlannedWeight& weight, const SourceTensor& source, DType dtype) {
+  std::string key = source.file + '/' + source.version;
+  for (const uint64_t part :
+       {weight.first_row, RowsOf({.shape = weight.shape}), weight.shape.back()}) {
+    key += '/' + std::to_string(part);
+  }
+  return key + '/' + std::string(DTypeName(dtype)) + '/' + weight.source;
+}
+
 Status Named(Status status, const PlannedWeight& weight, const SourceTensor& source) {
   if (status.ok()) return status;
   return Error(status.error().code(), "Tensor '" + weight.source + "' of '" + source.file +
@@ -62,6 +72,36 @@ Status WeightStore::Store(const PlannedWeight& weight, const SourceTensor& sourc
 
 Status WeightStore::StoreLarge(const PlannedWeight& weight, const SourceTensor& source,
                                StoredWeight stored) {
+  const std::string key = KeyOf(weight, source, stored.dtype);
+  const uint64_t source_bytes =
+      RowsOf(stored) * weight.shape.back() * static_cast<uint64_t>(ElementBytes(*source.dtype));
+  // Tied embeddings: the same rows in the same dtype are stored once and converted once.
+  if (const auto known = large_.find(key); known != large_.end()) {
+    weights_[weight.name] = weights_.at(known->second);
+    progress_(source_bytes);
+    return OkStatus();
+  }
+  large_.emplace(key, weight.name);
+  if (auto finished = journal_.Find(key)) {
+    const StoredWeight& found = finished->weight;
+    if (found.dtype == stored.dtype && found.data.byte_count == stored.data.byte_count &&
+        found.scale.byte_count == stored.scale.byte_count) {
+      stored.data = found.data;
+      stored.scale = found.scale;
+      blobs_[stored.data.blob] = std::move(finished->info);
+      weights_[weight.name] = std::move(stored);
+      progress_(source_bytes);
+      return OkStatus();
+    }
+  }
+  ASSIGN_OR_RETURN(stored, ConvertLarge(weight, source, std::move(stored)));
+  journal_.Add(key, {stored, blobs_.at(stored.data.blob)});
+  weights_[weight.name] = std::move(stored);
+  return OkStatus();
+}
+
+Result<StoredWeight> WeightStore::ConvertLarge(const PlannedWeight& weight,
+                                               const SourceTensor& source, StoredWeight stored) {
   const uint64_t rows = RowsOf(stored), columns = weight.shape.back();
   const uint64_t in_bytes = columns * static_cast<uint64_t>(ElementBytes(*source.dtype));
   const uint64_t data_bytes = RowDataBytes(stored.dtype, columns);
@@ -90,8 +130,7 @@ Status WeightStore::StoreLarge(const PlannedWeight& weight, const SourceTensor& 
   }
   ASSIGN_OR_RETURN(stored.data.blob, Keep(std::move(writer)));
   if (!scales.empty()) stored.scale.blob = stored.data.blob;
-  weights_[weight.name] = std::move(stored);
-  return OkStatus();
+  return stored;
 }
 
 void WeightStore::StoreVector(const std::string& name, std::span<const float> values) {
@@ -122,6 +161,17 @@ Status WeightStore::FinishLayer() {
   }
   small_.clear();
   return OkStatus();
+}
+
+void WeightStore::RemoveLeftovers() {
+  journal_.Remove();
+  std::error_code ignored;
+  std::vector<std::filesystem::path> strangers;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, ignored)) {
+    const auto digest = package::Digest::Parse(entry.path().filename().string());
+    if (!digest.ok() || !blobs_.contains(*digest)) strangers.push_back(entry.path());
+  }
+  for (const auto& path : strangers) std::filesystem::remove_all(path, ignored);
 }
 
 Result<package::Digest> WeightStore::StoreBlob(ByteSpan bytes) {

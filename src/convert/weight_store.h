@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "convert/blob_writer.h"
+#include "convert/journal.h"
 #include "convert/safetensors.h"
 #include "convert/stored_weight.h"
 #include "convert/weight_plan.h"
@@ -14,9 +15,10 @@ namespace weft::convert {
 
 class WeightStore {
  public:
-  // `blobs_folder` exists. `progress` is told the bytes of the checkpoint that were converted.
-  WeightStore(std::filesystem::path blobs_folder, std::function<void(uint64_t)> progress)
-      : folder_(std::move(blobs_folder)), progress_(std::move(progress)) {}
+  // `folder` is the partial package, with a folder blobs in it. `progress` is told the bytes of the
+  // checkpoint that were converted. Large weights that an interrupted run finished are taken over.
+  WeightStore(const std::filesystem::path& folder, std::function<void(uint64_t)> progress)
+      : folder_(folder / "blobs"), progress_(std::move(progress)), journal_(folder) {}
 
   // Stores rows of `source` in `dtype`. Small ones wait for FinishLayer. REQUIRES: CheckWeights
   // passed. Errors: kInvalidData names the tensor that holds a value which is not finite or does
@@ -28,12 +30,16 @@ class WeightStore {
   Result<package::Digest> StoreBlob(ByteSpan bytes);
   // Writes the blob of small weights collected since the last call, if there are any.
   Status FinishLayer();
+  // Removes everything from the partial package that is no blob of it. After the last Store.
+  void RemoveLeftovers();
 
   const StoredWeights& weights() const { return weights_; }
   const std::map<package::Digest, package::BlobInfo>& blobs() const { return blobs_; }
 
  private:
   Status StoreLarge(const PlannedWeight& weight, const SourceTensor& source, StoredWeight stored);
+  Result<StoredWeight> ConvertLarge(const PlannedWeight& weight, const SourceTensor& source,
+                                    StoredWeight stored);
   Result<package::Digest> Keep(std::unique_ptr<BlobWriter> writer);
 
   struct Small {
@@ -42,9 +48,11 @@ class WeightStore {
   };
   std::filesystem::path folder_;
   std::function<void(uint64_t)> progress_;
+  Journal journal_;
   StoredWeights weights_;
   std::map<package::Digest, package::BlobInfo> blobs_;
   std::map<std::string, Small> small_;
+  std::map<std::string, std::string> large_;  // what a large weight was made of -> its name
 };
 
 }  // namespace weft::convert

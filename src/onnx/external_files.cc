@@ -89,6 +89,12 @@ int OpenBeneath(int folder_fd, const std::string& location) {
   return static_cast<int>(fd);
 }
 
+// The name of a blob: SHA-256 in hex.
+bool IsDigest(const std::string& location) {
+  return location.size() == 64 &&
+         location.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 Error OpenError(const std::string& location, int number) {
   if (number == EXDEV || number == ELOOP) {
     return Denied(location,
@@ -122,7 +128,11 @@ Result<Slice> ExternalFiles::Map(const std::string& location) {
     folder_fd_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder_fd_ < 0) return OpenError(folder.string(), errno);
   }
-  const Descriptor fd(OpenBeneath(folder_fd_, location));
+  int opened = OpenBeneath(folder_fd_, location);
+  if (opened < 0 && errno == ENOENT && IsDigest(location)) {
+    opened = OpenBeneath(folder_fd_, "blobs/" + location);  // the graph of a model package
+  }
+  const Descriptor fd(opened);
   if (fd.get() < 0) return OpenError(location, errno);
   struct stat info = {};
   if (fstat(fd.get(), &info) != 0) return OpenError(location, errno);

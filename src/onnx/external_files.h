@@ -21,8 +21,9 @@ class ExternalFiles {
   ExternalFiles(const ExternalFiles&) = delete;
   ExternalFiles& operator=(const ExternalFiles&) = delete;
 
-  // The file mapped read-only; each file once. Errors: kPermissionDenied when `location` leaves the
-  // folder, kNotFound, kIo, kInvalidData.
+  // The file mapped read-only; each file once. A location that is a SHA-256 in hex is also looked
+  // for in the subfolder blobs/, where model packages keep their weights. Errors: kPermissionDenied
+  // when `location` leaves the folder, kNotFound, kIo, kInvalidData.
   Result<Slice> Open(const std::string& location);
 
  private:

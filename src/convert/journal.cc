@@ -1,0 +1,106 @@
+#include "convert/journal.h"
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "convert/json_reader.h"
+
+namespace weft::convert {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+constexpr char kName[] = "convert.journal";
+
+json::object ToJson(const StoredArray& array) {
+  return {{"offset", array.offset}, {"byte_count", array.byte_count}};
+}
+
+Result<StoredArray> ParseArray(const JsonReader& line, std::string_view key,
+                               const package::Digest& blob, uint64_t blob_bytes) {
+  ASSIGN_OR_RETURN(const json::object* object, line.Object(key));
+  if (object == nullptr) return StoredArray{};
+  const JsonReader reader(*object, "a line of the journal");
+  StoredArray array{.blob = blob, .offset = 0, .byte_count = 0};
+  ASSIGN_OR_RETURN(array.offset, reader.Whole("offset", 0, blob_bytes));
+  ASSIGN_OR_RETURN(array.byte_count, reader.Whole("byte_count", 1, blob_bytes - array.offset));
+  return array;
+}
+
+Result<std::pair<std::string, Journal::Entry>> ParseLine(std::string_view text) {
+  const std::string what = "a line of the journal";
+  ASSIGN_OR_RETURN(const json::value value, ParseJson(text, what));
+  if (!value.is_object()) return Error(ErrorCode::kInvalidData, what + " is not an object.");
+  const JsonReader line(value.get_object(), what);
+  Journal::Entry entry;
+  ASSIGN_OR_RETURN(std::string key, line.Text("key"));
+  ASSIGN_OR_RETURN(const std::string hex, line.Text("blob"));
+  ASSIGN_OR_RETURN(const package::Digest blob, package::Digest::Parse(hex));
+  ASSIGN_OR_RETURN(const uint64_t dtype, line.Whole("dtype", 0, UINT8_MAX));
+  entry.weight.dtype = static_cast<DType>(dtype);
+  ASSIGN_OR_RETURN(entry.info.byte_count, line.Whole("byte_count", 1, uint64_t{1} << 50));
+  ASSIGN_OR_RETURN(entry.weight.data, ParseArray(line, "data", blob, entry.info.byte_count));
+  ASSIGN_OR_RETURN(entry.weight.scale, ParseArray(line, "scale", blob, entry.info.byte_count));
+  ASSIGN_OR_RETURN(const json::array* chunks, line.Array("chunks"));
+  if (chunks == nullptr || chunks->size() != package::ChunkCount(entry.info.byte_count)) {
+    return Error(ErrorCode::kInvalidData, what + " has the wrong number of chunks.");
+  }
+  for (const json::value& chunk : *chunks) {
+    if (!chunk.is_string()) return Error(ErrorCode::kInvalidData, what + " has a bad chunk.");
+    ASSIGN_OR_RETURN(const package::Digest hash,
+                     package::Digest::Parse(std::string_view(chunk.get_string())));
+    entry.info.chunks.push_back(hash.bytes());
+  }
+  return std::pair(std::move(key), std::move(entry));
+}
+
+}  // namespace
+
+Journal::Journal(const fs::path& folder) : folder_(folder) {
+  const auto text = ReadTextFile(folder / kName);
+  std::string_view rest = text.ok() ? std::string_view(*text) : std::string_view();
+  bool torn = false;
+  while (!rest.empty()) {
+    const size_t end = rest.find('\n');
+    torn = end == std::string_view::npos;
+    if (torn) break;
+    if (auto line = ParseLine(rest.substr(0, end)); line.ok()) {
+      entries_[line->first] = std::move(line->second);
+    }
+    rest.remove_prefix(end + 1);
+  }
+  out_.open(folder / kName, std::ios::app | std::ios::binary);
+  if (torn) out_ << '\n';
+}
+
+std::optional<Journal::Entry> Journal::Find(const std::string& key) const {
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return std::nullopt;
+  const Entry& entry = found->second;
+  const auto file = MappedFile::Open(folder_ / "blobs" / entry.weight.data.blob.ToHex());
+  if (!file.ok() || file.value()->bytes().size() != entry.info.byte_count) return std::nullopt;
+  if (package::MakeBlobInfo(file.value()->bytes()).chunks != entry.info.chunks) return std::nullopt;
+  return entry;
+}
+
+void Journal::Add(const std::string& key, const Entry& entry) {
+  json::array chunks;
+  for (const Sha256Digest& chunk : entry.info.chunks) chunks.emplace_back(ToHex(chunk));
+  json::object line{{"key", key},
+                    {"blob", entry.weight.data.blob.ToHex()},
+                    {"dtype", static_cast<uint32_t>(entry.weight.dtype)},
+                    {"byte_count", entry.info.byte_count},
+                    {"data", ToJson(entry.weight.data)},
+                    {"chunks", std::move(chunks)}};
+  if (entry.weight.scale.byte_count > 0) line["scale"] = ToJson(entry.weight.scale);
+  out_ << json::serialize(line) << '\n' << std::flush;
+}
+
+void Journal::Remove() {
+  out_.close();
+  std::error_code ignored;
+  fs::remove(folder_ / kName, ignored);
+}
+
+}  // namespace weft::convert
