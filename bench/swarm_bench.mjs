@@ -47,12 +47,16 @@ function offers(count) {
   );
   if (count === 1) return ["8GiB"];
   const transformer = layers.slice(1, -1);
-  const share = transformer.length / count;
-  const slack = 0.6 * Math.max(...transformer) + 8e6;
+  // With as many workers as layers, embedding and head stand alone.
+  const alone = count > transformer.length ? 1 : 0;
+  const share = transformer.length / (count - 2 * alone);
+  // The core counts 128 rows of 32 buffers as scratch, and the logits on the last stage.
+  const scratch = 128 * manifest.hidden_columns * 4 * 32 + manifest.vocabulary * 4;
+  const slack = scratch + 0.4 * Math.min(...transformer);
   return Array.from({ length: count }, (_, i) => {
-    const inner = transformer.slice(Math.round(i * share), Math.round((i + 1) * share));
+    const inner = transformer.slice(Math.max(0, Math.round((i - alone) * share)), Math.round((i + 1 - alone) * share));
     const ends = (i === 0 ? layers[0] : 0) + (i === count - 1 ? layers.at(-1) : 0);
-    return String(Math.round(inner.reduce((a, b) => a + b, ends) + slack));
+    return String(Math.round((alone && (i === 0 || i === count - 1) ? [] : inner).reduce((a, b) => a + b, ends) + slack));
   });
 }
 
@@ -87,6 +91,7 @@ async function chat(base, content) {
       messages: [{ role: "user", content }],
       max_tokens: tokenCount,
       temperature: 0,
+      ignore_eos: true,
       stream: true,
       logprobs: true, // one event for each token, also for tokens without text
       stream_options: { include_usage: true },

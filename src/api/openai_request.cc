@@ -228,6 +228,7 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const SamplingParams& def
     return Bad("n", "'n' is " + std::to_string(*n) + "; weft gives one choice a request.");
   }
   request.stream = fields.Bool("stream", false);
+  request.ignore_eos = fields.Bool("ignore_eos", false);
   request.logprobs = fields.Bool("logprobs", false);
   if (const auto x = fields.Integer("top_logprobs", 0, 20)) {
     request.top_logprobs = static_cast<uint32_t>(*x);

@@ -241,7 +241,7 @@ void ChatRoutes::Start(std::shared_ptr<Completion> completion, api::ChatRequest 
   request.max_tokens = std::min(chat.max_tokens.value_or(room), room);
   request.prompt_ids = std::move(prompt_ids);
   request.sampling = chat.sampling;
-  request.stop_ids = text_->stop_ids();
+  if (!chat.ignore_eos) request.stop_ids = text_->stop_ids();
   request.want_logprobs = chat.logprobs;
   request.top_logprobs = chat.top_logprobs;
   if (!request.sampling.seed) {

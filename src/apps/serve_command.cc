@@ -20,6 +20,8 @@ namespace weft::apps {
 namespace {
 
 constexpr size_t kSecretBytes = 16;  // 128 bits
+// How often the log looks for a new state of the swarm.
+constexpr Duration kLookInterval = Milliseconds(20);
 
 struct ServeOptions {
   std::string package;
@@ -72,7 +74,7 @@ std::filesystem::path FindWebRoot() {
 class ServeCommand {
  public:
   explicit ServeCommand(ServeOptions options)
-      : options_(std::move(options)), started_(MonotonicNow()), pool_(2) {}
+      : options_(std::move(options)), started_(MonotonicNow()), pool_(2), look_timer_(loop_) {}
 
   Status Run() {
     if (options_.share && options_.address == "127.0.0.1") options_.address = "0.0.0.0";
@@ -248,13 +250,18 @@ class ServeCommand {
     std::cout << std::endl;
   }
 
+  // Runs for every step: what it costs is paid per token, so the picture is only taken now and then.
   void OnSwarmChanged() {
     feed_->Changed();
-    const swarm::SwarmState state = host_->snapshot().state;
-    if (state == last_state_) return;
-    last_state_ = state;
-    const swarm::Snapshot snapshot = host_->snapshot();
-    LogInfo("{} ({:.2f} s after start)", snapshot.message, (MonotonicNow() - started_).seconds());
+    if (look_pending_) return;
+    look_pending_ = true;
+    look_timer_.FireAfter(kLookInterval, [this] {
+      look_pending_ = false;
+      const swarm::Snapshot snapshot = host_->snapshot();
+      if (snapshot.state == last_state_) return;
+      last_state_ = snapshot.state;
+      LogInfo("{} ({:.2f} s after start)", snapshot.message, (MonotonicNow() - started_).seconds());
+    });
   }
 
   ServeOptions options_;
@@ -270,6 +277,8 @@ class ServeCommand {
   std::unique_ptr<WeftServer> handler_;
   std::unique_ptr<net::Server> server_;
   std::unique_ptr<LocalWorker> worker_;
+  net::EventLoop::Timer look_timer_;
+  bool look_pending_ = false;
   swarm::SwarmState last_state_ = swarm::SwarmState::kDown;
 };
 

@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t kNominalPosition = 512;
 // Working rows of f32 that an engine holds per row of a chunk: residual, normed, q, k, v, gate, up,
 // and spares.
-constexpr uint64_t kScratchRows = 12;
+constexpr uint64_t kScratchRows = 32;
 
 struct Defaults {
   double bytes_per_us, overhead_us, latency_us, session_init_us;
