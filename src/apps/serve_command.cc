@@ -20,8 +20,10 @@ namespace weft::apps {
 namespace {
 
 constexpr size_t kSecretBytes = 16;  // 128 bits
-// How often the log looks for a new state of the swarm.
+// How often the log looks for a new state of the swarm: soon while it comes up, seldom while it
+// serves.
 constexpr Duration kLookInterval = Milliseconds(20);
+constexpr Duration kLookIntervalUp = Seconds(1);
 
 struct ServeOptions {
   std::string package;
@@ -250,18 +252,21 @@ class ServeCommand {
     std::cout << std::endl;
   }
 
-  // Runs for every step: what it costs is paid per token, so the picture is only taken now and then.
+  // Runs for every step: what it costs is paid per token, so the picture is only taken now and
+  // then.
   void OnSwarmChanged() {
     feed_->Changed();
     if (look_pending_) return;
     look_pending_ = true;
-    look_timer_.FireAfter(kLookInterval, [this] {
-      look_pending_ = false;
-      const swarm::Snapshot snapshot = host_->snapshot();
-      if (snapshot.state == last_state_) return;
-      last_state_ = snapshot.state;
-      LogInfo("{} ({:.2f} s after start)", snapshot.message, (MonotonicNow() - started_).seconds());
-    });
+    look_timer_.FireAfter(last_state_ == swarm::SwarmState::kUp ? kLookIntervalUp : kLookInterval,
+                          [this] {
+                            look_pending_ = false;
+                            const swarm::Snapshot snapshot = host_->snapshot();
+                            if (snapshot.state == last_state_) return;
+                            last_state_ = snapshot.state;
+                            LogInfo("{} ({:.2f} s after start)", snapshot.message,
+                                    (MonotonicNow() - started_).seconds());
+                          });
   }
 
   ServeOptions options_;

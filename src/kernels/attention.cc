@@ -9,20 +9,31 @@
 namespace weft::kernels {
 namespace {
 
+double KvValue(float element) {
+  return element;
+}
+double KvValue(uint16_t element) {
+  return F16ToF32(element);
+}
+
+template <typename Element>
 void AppendKv(const AttentionArgs& args) {
   const size_t columns = args.kv.head_columns;
   for (size_t row = 0; row < args.kv_rows.size(); ++row) {
-    const auto& [position, pages] = args.kv_rows[row];
+    const uint32_t position = args.kv_rows[row].position;
+    auto* page = args.kv_rows[row].Page<Element>(position / kPagePositions);
     for (size_t head = 0; head < args.kv.kv_heads; ++head) {
-      StoreKv(args.kv, pages[position / kPagePositions], position % kPagePositions, head,
+      StoreKv(args.kv, page, position % kPagePositions, head,
               args.k.Row(row).subspan(head * columns, columns),
               args.v.Row(row).subspan(head * columns, columns));
     }
   }
 }
 
+template <typename Element>
 void AttendHead(const AttentionArgs& args, size_t row, size_t head) {
-  const auto& [position, pages] = args.kv_rows[row];
+  const AttentionRow& kv_row = args.kv_rows[row];
+  const uint32_t position = kv_row.position;
   const size_t columns = args.kv.head_columns;
   const size_t kv_head = head / (args.heads / args.kv.kv_heads);
   const auto q = args.q.Row(row).subspan(head * columns, columns);
@@ -31,11 +42,11 @@ void AttendHead(const AttentionArgs& args, size_t row, size_t head) {
   std::vector<double> weights;  // [visible positions]: scores, then exponentials
   double largest = args.sinks.empty() ? -INFINITY : args.sinks[head];
   for (uint32_t p = first; p <= position; ++p) {
-    const uint16_t* page = pages[p / kPagePositions];
+    const auto* page = kv_row.Page<Element>(p / kPagePositions);
     double score = 0;
     for (size_t d = 0; d < columns; ++d) {
       score += static_cast<double>(q[d]) *
-               F16ToF32(page[args.kv.KeyIndex(kv_head, d, p % kPagePositions)]);
+               KvValue(page[args.kv.KeyIndex(kv_head, d, p % kPagePositions)]);
     }
     score *= args.scale;
     if (args.softcap != 0) score = args.softcap * std::tanh(score / args.softcap);
@@ -51,9 +62,9 @@ void AttendHead(const AttentionArgs& args, size_t row, size_t head) {
   for (size_t d = 0; d < columns; ++d) {
     double value = 0;
     for (uint32_t p = first; p <= position; ++p) {
-      const uint16_t* page = pages[p / kPagePositions];
+      const auto* page = kv_row.Page<Element>(p / kPagePositions);
       value +=
-          weights[p - first] * F16ToF32(page[args.kv.ValueIndex(kv_head, p % kPagePositions, d)]);
+          weights[p - first] * KvValue(page[args.kv.ValueIndex(kv_head, p % kPagePositions, d)]);
     }
     out[d] = static_cast<float>(value / sum);
   }
@@ -66,10 +77,13 @@ void AttentionReference(const AttentionArgs& args, Workspace&) {
         args.q.columns == args.heads * args.kv.head_columns && args.out.columns == args.q.columns &&
         args.k.columns == args.kv.row_columns() && args.v.columns == args.kv.row_columns() &&
         args.q.rows == args.kv_rows.size() && args.out.rows == args.q.rows);
-  AppendKv(args);
-  for (size_t row = 0; row < args.q.rows; ++row) {
-    for (size_t head = 0; head < args.heads; ++head) AttendHead(args, row, head);
-  }
+  WithKvElement(args.kv.dtype, [&](auto element) {
+    using Element = decltype(element);
+    AppendKv<Element>(args);
+    for (size_t row = 0; row < args.q.rows; ++row) {
+      for (size_t head = 0; head < args.heads; ++head) AttendHead<Element>(args, row, head);
+    }
+  });
 }
 
 }  // namespace weft::kernels

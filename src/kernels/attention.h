@@ -1,10 +1,11 @@
-// Causal grouped-query attention over paged f16 KV, appending the rows' own keys and values first.
+// Causal grouped-query attention over paged f16 or f32 KV, appending the rows' own keys and values
+// first.
 //
 // Query head h reads kv head h / (heads / kv_heads). Row at position p sees positions (p - window,
 // p], or [0, p] without a window. score = softcap(q . k * scale); weights = softmax(scores and,
 // when given, the head's sink logit, whose weight is dropped); out = sum of weights * v. Keys and
-// values are always read back as f16, the new ones too, so that a position gives the same bits in a
-// prompt and in decoding.
+// values are always read back from their page, the new ones too, so that a position gives the same
+// bits in a prompt and in decoding.
 #pragma once
 
 #include "kernels/kv_page.h"
@@ -17,7 +18,12 @@ namespace weft::kernels {
 // row's own exist and are writable from the first appended position on.
 struct AttentionRow {
   uint32_t position = 0;
-  uint16_t* const* pages = nullptr;
+  void* const* pages = nullptr;  // elements of the type that AttentionArgs::kv names
+
+  template <typename Element>
+  Element* Page(size_t index) const {
+    return static_cast<Element*>(pages[index]);
+  }
 };
 
 struct AttentionArgs {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "kernels/simd_targets.h"
 #include "tensor/half.h"
@@ -41,13 +42,20 @@ namespace HWY_NAMESPACE {
 inline constexpr size_t kMaxHeads = kWidth == 16 ? kAttentionHeadGroup : 2;
 static_assert(kPagePositions == 2 * kLanes);
 
+// What LoadWiden reads pages of `Element` as.
+template <typename Element>
+using Stored = std::conditional_t<std::is_same_v<Element, uint16_t>, Half, Element>;
+
 void AppendHead(const AttentionArgs& args, size_t row, size_t head) {
-  const auto& [position, pages] = args.kv_rows[row];
+  const AttentionRow& kv_row = args.kv_rows[row];
   const size_t columns = args.kv.head_columns;
   const auto k = args.k.Row(row).subspan(head * columns, columns);
   const auto v = args.v.Row(row).subspan(head * columns, columns);
-  uint16_t* page = pages[position / kPagePositions];
-  const size_t slot = position % kPagePositions;
+  const size_t slot = kv_row.position % kPagePositions;
+  if (args.kv.dtype == DType::kF32) {
+    return StoreKv(args.kv, kv_row.Page<float>(kv_row.position / kPagePositions), slot, head, k, v);
+  }
+  auto* page = kv_row.Page<uint16_t>(kv_row.position / kPagePositions);
 #if HWY_TARGET == HWY_SSE4
   StoreKv(args.kv, page, slot, head, k, v);  // no hardware conversion to f16
 #else
@@ -70,15 +78,15 @@ void AppendHead(const AttentionArgs& args, size_t row, size_t head) {
 }
 
 // The scores of one page's 32 positions for each head, unmasked, to scores + head * stride.
-template <size_t kHeads>
-HWY_INLINE void ScorePage(const AttentionArgs& args, const float* q, const uint16_t* keys,
+template <typename Element, size_t kHeads>
+HWY_INLINE void ScorePage(const AttentionArgs& args, const float* q, const Element* keys,
                           float* scores, size_t stride) {
   const size_t columns = args.kv.head_columns;
   Lanes sum[kHeads][2];
   HWY_UNROLL(16)
   for (size_t h = 0; h < kHeads; ++h) sum[h][0] = sum[h][1] = Splat(0);
   for (size_t d = 0; d < columns; ++d) {
-    const auto* key = reinterpret_cast<const Half*>(keys + d * kPagePositions);
+    const auto* key = reinterpret_cast<const Stored<Element>*>(keys + d * kPagePositions);
     const Lanes low = LoadWiden(key);
     const Lanes high = LoadWiden(key + kLanes);
     HWY_UNROLL(16)
@@ -124,11 +132,11 @@ struct Visible {
 
 // Columns [d, d + 16 kVectors) of the output of each head, or [d, d + tail) when tail > 0 (kVectors
 // is 1 then).
-template <size_t kHeads, size_t kVectors>
+template <typename Element, size_t kHeads, size_t kVectors>
 HWY_INLINE void SumValues(const AttentionArgs& args, const HeadGroup& group, const Visible& visible,
                           const float* weights, size_t stride, const float* sums, size_t d,
                           size_t tail) {
-  uint16_t* const* pages = args.kv_rows[group.row].pages;
+  const AttentionRow& kv_row = args.kv_rows[group.row];
   const size_t columns = args.kv.head_columns;
   Lanes out[kHeads][kVectors];
   HWY_UNROLL(16)
@@ -137,21 +145,21 @@ HWY_INLINE void SumValues(const AttentionArgs& args, const HeadGroup& group, con
     for (size_t i = 0; i < kVectors; ++i) out[h][i] = Splat(0);
   }
   for (uint32_t position = visible.first; position < visible.end;) {
-    const uint16_t* page = pages[position / kPagePositions];
+    const auto* page = kv_row.Page<Element>(position / kPagePositions);
     const size_t slot = position % kPagePositions;
-    const uint16_t* values = page + args.kv.ValueIndex(group.kv_head, slot, d);
+    const Element* values = page + args.kv.ValueIndex(group.kv_head, slot, d);
     const size_t in_page = std::min<size_t>(kPagePositions - slot, visible.end - position);
     const float* weight = weights + (position - visible.first_page * kPagePositions);
     for (size_t p = 0; p < in_page; ++p, values += columns) {
       Lanes v[kVectors];
       if (tail > 0) {
-        Half padded[kLanes] = {};
-        std::memcpy(padded, values, tail * sizeof(uint16_t));
+        Stored<Element> padded[kLanes] = {};
+        std::memcpy(padded, values, tail * sizeof(Element));
         v[0] = LoadWiden(padded);
       } else {
         HWY_UNROLL(16)
         for (size_t i = 0; i < kVectors; ++i) {
-          v[i] = LoadWiden(reinterpret_cast<const Half*>(values + i * kLanes));
+          v[i] = LoadWiden(reinterpret_cast<const Stored<Element>*>(values + i * kLanes));
         }
       }
       HWY_UNROLL(16)
@@ -173,9 +181,10 @@ HWY_INLINE void SumValues(const AttentionArgs& args, const HeadGroup& group, con
 }
 
 // `scores` is room for kHeads times the visible pages' positions.
-template <size_t kHeads>
+template <typename Element, size_t kHeads>
 HWY_NOINLINE void Attend(const AttentionArgs& args, const HeadGroup& group, float* scores) {
-  const auto& [position, pages] = args.kv_rows[group.row];
+  const AttentionRow& kv_row = args.kv_rows[group.row];
+  const uint32_t position = kv_row.position;
   const size_t columns = args.kv.head_columns;
   Visible visible;
   visible.first = args.FirstVisible(position);
@@ -186,8 +195,9 @@ HWY_NOINLINE void Attend(const AttentionArgs& args, const HeadGroup& group, floa
 
   const float* q = args.q.Row(group.row).data() + group.first_head * columns;
   for (size_t i = 0; i < visible.page_count; ++i) {
-    const uint16_t* keys = pages[visible.first_page + i] + args.kv.KeyIndex(group.kv_head, 0, 0);
-    ScorePage<kHeads>(args, q, keys, scores + i * kPagePositions, stride);
+    const Element* keys =
+        kv_row.Page<Element>(visible.first_page + i) + args.kv.KeyIndex(group.kv_head, 0, 0);
+    ScorePage<Element, kHeads>(args, q, keys, scores + i * kPagePositions, stride);
   }
   float sums[kHeads];
   for (size_t h = 0; h < kHeads; ++h) {
@@ -201,31 +211,38 @@ HWY_NOINLINE void Attend(const AttentionArgs& args, const HeadGroup& group, floa
   }
   size_t d = 0;
   for (; d + 4 * kLanes <= columns; d += 4 * kLanes) {
-    SumValues<kHeads, 4>(args, group, visible, scores, stride, sums, d, 0);
+    SumValues<Element, kHeads, 4>(args, group, visible, scores, stride, sums, d, 0);
   }
   for (; d + kLanes <= columns; d += kLanes) {
-    SumValues<kHeads, 1>(args, group, visible, scores, stride, sums, d, 0);
+    SumValues<Element, kHeads, 1>(args, group, visible, scores, stride, sums, d, 0);
   }
-  if (d < columns) SumValues<kHeads, 1>(args, group, visible, scores, stride, sums, d, columns - d);
+  if (d < columns)
+    SumValues<Element, kHeads, 1>(args, group, visible, scores, stride, sums, d, columns - d);
 }
 
 // All query heads of one kv head for one row.
-void AttendKvHead(const AttentionArgs& args, size_t row, size_t kv_head, float* scores) {
+template <typename Element>
+void AttendKvHeadOf(const AttentionArgs& args, size_t row, size_t kv_head, float* scores) {
   const size_t shared = args.heads / args.kv.kv_heads;
   for (size_t i = 0; i < shared;) {
     const HeadGroup group = {row, kv_head, kv_head * shared + i};
     const size_t left = shared - i;
     if (left >= 4 && kMaxHeads >= 4) {
-      Attend<kMaxHeads>(args, group, scores);
+      Attend<Element, kMaxHeads>(args, group, scores);
       i += kMaxHeads;
     } else if (left >= 2) {
-      Attend<2>(args, group, scores);
+      Attend<Element, 2>(args, group, scores);
       i += 2;
     } else {
-      Attend<1>(args, group, scores);
+      Attend<Element, 1>(args, group, scores);
       i += 1;
     }
   }
+}
+
+void AttendKvHead(const AttentionArgs& args, size_t row, size_t kv_head, float* scores) {
+  if (args.kv.dtype == DType::kF32) return AttendKvHeadOf<float>(args, row, kv_head, scores);
+  AttendKvHeadOf<uint16_t>(args, row, kv_head, scores);
 }
 
 }  // namespace HWY_NAMESPACE

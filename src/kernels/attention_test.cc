@@ -11,18 +11,20 @@
 namespace weft::kernels {
 namespace {
 
-constexpr KvShape kShape = {2, 24};
+constexpr KvShape kShape = {2, 24};  // f16
 constexpr size_t kHeads = 6;
 
 // One session's KV.
 struct Pages {
-  explicit Pages(size_t positions) : memory((positions / 32 + 1) * kShape.page_elements(), 0x7e00) {
+  Pages(DType dtype, size_t positions) : shape{kShape.kv_heads, kShape.head_columns, dtype} {
+    memory.resize((positions / 32 + 1) * shape.page_bytes(), 0xff);  // not-a-number in any type
     for (size_t i = 0; i <= positions / 32; ++i) {
-      addresses.push_back(&memory[i * kShape.page_elements()]);
+      addresses.push_back(&memory[i * shape.page_bytes()]);
     }
   }
-  std::vector<uint16_t> memory;
-  std::vector<uint16_t*> addresses;
+  KvShape shape;
+  std::vector<uint8_t> memory;
+  std::vector<void*> addresses;
 };
 
 struct Rows3 {
@@ -59,7 +61,7 @@ void RunBoth(const Rows3& a, Pages& pages_a, const Rows3& b, Pages& pages_b, uin
   args.k = {k.data(), rows.size(), kv_columns, kv_columns};
   args.v = {v.data(), rows.size(), kv_columns, kv_columns};
   args.heads = kHeads;
-  args.kv = kShape;
+  args.kv = pages_a.shape;
   args.scale = 0.2f;
   args.window = window;
   args.kv_rows = rows;
@@ -70,29 +72,30 @@ void RunBoth(const Rows3& a, Pages& pages_a, const Rows3& b, Pages& pages_b, uin
   out_b.insert(out_b.end(), half, out.end());
 }
 
-class Attention : public testing::TestWithParam<uint32_t> {};
+class Attention : public testing::TestWithParam<std::tuple<uint32_t, DType>> {};
 
 TEST_P(Attention, BitsDependOnTheSessionAlone) {
   constexpr uint32_t kRows = 101;
+  const auto [window, dtype] = GetParam();
   const Rows3 a(1, kRows), b(50, kRows), other(99, kRows);
   std::vector<float> expected_a, expected_b;
   {
     Workspace workspace(1);
-    Pages pages_a(kRows), pages_b(kRows);
+    Pages pages_a(dtype, kRows), pages_b(dtype, kRows);
     for (uint32_t i = 0; i < kRows; ++i) {
-      RunBoth(a, pages_a, b, pages_b, i, 1, GetParam(), workspace, expected_a, expected_b);
+      RunBoth(a, pages_a, b, pages_b, i, 1, window, workspace, expected_a, expected_b);
     }
   }
   SeededRandom random(4);
   for (size_t threads = 1; threads <= 3; ++threads) {
     Workspace workspace(threads);
     for (int trial = 0; trial < 4; ++trial) {
-      Pages pages_a(kRows), pages_b(kRows);
+      Pages pages_a(dtype, kRows), pages_b(dtype, kRows);
       std::vector<float> got_a, got_b;
       const Rows3& neighbour = trial % 2 == 0 ? b : other;
       for (uint32_t first = 0; first < kRows;) {
         const auto count = std::min(kRows - first, static_cast<uint32_t>(1 + random.Below(40)));
-        RunBoth(a, pages_a, neighbour, pages_b, first, count, GetParam(), workspace, got_a, got_b);
+        RunBoth(a, pages_a, neighbour, pages_b, first, count, window, workspace, got_a, got_b);
         first += count;
       }
       ASSERT_EQ(got_a, expected_a);
@@ -103,7 +106,9 @@ TEST_P(Attention, BitsDependOnTheSessionAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Windows, Attention, testing::Values(0u, 1u, 20u, 64u));
+INSTANTIATE_TEST_SUITE_P(Windows, Attention,
+                         testing::Combine(testing::Values(0u, 1u, 20u, 64u),
+                                          testing::Values(DType::kF16, DType::kF32)));
 
 TEST(KvPage, CanonicalRowsGoInAndComeOut) {
   std::vector<uint16_t> page(kShape.page_elements(), 0);

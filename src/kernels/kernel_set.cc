@@ -23,6 +23,7 @@ KernelSet MakeFast() {
   set.layer_norm = LayerNormSimd;
   set.matmuls = MatMulsSimd;
   set.softcap = SoftcapSimd;
+  set.round = RoundSimd;
   set.qk_norm_rope = QkNormRopeSimd;
   set.attention = AttentionSimd;
   set.gated_activation = GatedActivationSimd;

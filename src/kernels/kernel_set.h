@@ -14,6 +14,7 @@
 #include "kernels/penalize.h"
 #include "kernels/qk_norm_rope.h"
 #include "kernels/rms_norm.h"
+#include "kernels/round.h"
 #include "kernels/scale.h"
 #include "kernels/softcap.h"
 #include "kernels/top_k.h"
@@ -31,6 +32,7 @@ struct KernelSet {
   Kernel<AddArgs> add = AddReference;
   Kernel<ScaleArgs> scale = ScaleReference;
   Kernel<SoftcapArgs> softcap = SoftcapReference;
+  Kernel<RoundArgs> round = RoundReference;
   Kernel<QkNormRopeArgs> qk_norm_rope = QkNormRopeReference;
   Kernel<AttentionArgs> attention = AttentionReference;
   Kernel<GatedActivationArgs> gated_activation = GatedActivationReference;

@@ -117,7 +117,7 @@ TEST(AttentionKernels, NotANumberInQueryKeyOrValueComesThrough) {
         rows[which][16 + 5] = NAN;  // row 1
         const std::vector<float> sinks = {0.5f};
         std::vector<uint16_t> page(shape.page_elements());
-        uint16_t* const address = page.data();
+        void* const address = page.data();
         const std::vector<AttentionRow> kv_rows = {{0, &address}, {1, &address}, {2, &address}};
         std::vector<float> out(48);
         AttentionArgs args;

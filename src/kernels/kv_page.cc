@@ -1,20 +1,35 @@
 #include "kernels/kv_page.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "tensor/half.h"
 
 namespace weft::kernels {
+namespace {
 
-void StoreKv(const KvShape& shape, uint16_t* page, size_t slot, size_t head,
-             std::span<const float> k, std::span<const float> v) {
-  for (size_t d = 0; d < shape.head_columns; ++d) {
-    page[shape.KeyIndex(head, d, slot)] = F32ToF16(k[d]);
-    page[shape.ValueIndex(head, slot, d)] = F32ToF16(v[d]);
+template <typename Element>
+Element ToElement(float value) {
+  if constexpr (std::is_same_v<Element, float>) {
+    return value;
+  } else {
+    return F32ToF16(value);
   }
 }
 
-void CopyOut(const KvShape& shape, const uint16_t* page, size_t slot, uint16_t* k, uint16_t* v) {
+}  // namespace
+
+template <typename Element>
+void StoreKv(const KvShape& shape, Element* page, size_t slot, size_t head,
+             std::span<const float> k, std::span<const float> v) {
+  for (size_t d = 0; d < shape.head_columns; ++d) {
+    page[shape.KeyIndex(head, d, slot)] = ToElement<Element>(k[d]);
+    page[shape.ValueIndex(head, slot, d)] = ToElement<Element>(v[d]);
+  }
+}
+
+template <typename Element>
+void CopyOut(const KvShape& shape, const Element* page, size_t slot, Element* k, Element* v) {
   for (size_t h = 0; h < shape.kv_heads; ++h) {
     for (size_t d = 0; d < shape.head_columns; ++d) {
       k[h * shape.head_columns + d] = page[shape.KeyIndex(h, d, slot)];
@@ -24,8 +39,8 @@ void CopyOut(const KvShape& shape, const uint16_t* page, size_t slot, uint16_t* 
   }
 }
 
-void CopyIn(const KvShape& shape, uint16_t* page, size_t slot, const uint16_t* k,
-            const uint16_t* v) {
+template <typename Element>
+void CopyIn(const KvShape& shape, Element* page, size_t slot, const Element* k, const Element* v) {
   for (size_t h = 0; h < shape.kv_heads; ++h) {
     for (size_t d = 0; d < shape.head_columns; ++d) {
       page[shape.KeyIndex(h, d, slot)] = k[h * shape.head_columns + d];
@@ -34,5 +49,14 @@ void CopyIn(const KvShape& shape, uint16_t* page, size_t slot, const uint16_t* k
                 page + shape.ValueIndex(h, slot, 0));
   }
 }
+
+template void StoreKv(const KvShape&, float*, size_t, size_t, std::span<const float>,
+                      std::span<const float>);
+template void StoreKv(const KvShape&, uint16_t*, size_t, size_t, std::span<const float>,
+                      std::span<const float>);
+template void CopyOut(const KvShape&, const float*, size_t, float*, float*);
+template void CopyOut(const KvShape&, const uint16_t*, size_t, uint16_t*, uint16_t*);
+template void CopyIn(const KvShape&, float*, size_t, const float*, const float*);
+template void CopyIn(const KvShape&, uint16_t*, size_t, const uint16_t*, const uint16_t*);
 
 }  // namespace weft::kernels

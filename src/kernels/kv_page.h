@@ -1,6 +1,9 @@
-// The layout of one KV page: 32 positions of one layer of one session, f16.
+// The layout of one KV page: 32 positions of one layer of one session, in f16 or f32.
 //   keys    [kv_heads][head_columns][32]  positions innermost: a vector of scores is built without
-//   horizontal sums values  [kv_heads][32][head_columns]
+//                                         horizontal sums
+//   values  [kv_heads][32][head_columns]
+// What holds pages passes them as void*; what computes takes an `Element`: uint16_t (an f16) or
+// float.
 // Canonical KV (export, import, the wire) is [k|v][position][kv_head][head_columns]; CopyOut and
 // CopyIn convert.
 #pragma once
@@ -9,6 +12,8 @@
 #include <cstdint>
 #include <span>
 
+#include "tensor/dtype.h"
+
 namespace weft::kernels {
 
 inline constexpr size_t kPagePositions = 32;
@@ -16,10 +21,12 @@ inline constexpr size_t kPagePositions = 32;
 struct KvShape {
   size_t kv_heads = 0;
   size_t head_columns = 0;
+  DType dtype = DType::kF16;  // or kF32
 
   size_t row_columns() const { return kv_heads * head_columns; }
-  // f16 elements of a page.
   size_t page_elements() const { return 2 * row_columns() * kPagePositions; }
+  size_t element_bytes() const { return dtype == DType::kF32 ? sizeof(float) : sizeof(uint16_t); }
+  size_t page_bytes() const { return page_elements() * element_bytes(); }
 
   // Where key column d of head h at slot s (position % 32) lies, in elements; slots are 1 apart,
   // columns 32.
@@ -34,12 +41,20 @@ struct KvShape {
 };
 
 // Stores kv head `head` of one position. `k` and `v` are that head's f32 columns [head_columns].
-void StoreKv(const KvShape& shape, uint16_t* page, size_t slot, size_t head,
+template <typename Element>
+void StoreKv(const KvShape& shape, Element* page, size_t slot, size_t head,
              std::span<const float> k, std::span<const float> v);
 
-// One position's keys and values, f16 [kv_heads * head_columns] each, from and to a page.
-void CopyOut(const KvShape& shape, const uint16_t* page, size_t slot, uint16_t* k, uint16_t* v);
-void CopyIn(const KvShape& shape, uint16_t* page, size_t slot, const uint16_t* k,
-            const uint16_t* v);
+// One position's keys and values, [kv_heads * head_columns] each, from and to a page.
+template <typename Element>
+void CopyOut(const KvShape& shape, const Element* page, size_t slot, Element* k, Element* v);
+template <typename Element>
+void CopyIn(const KvShape& shape, Element* page, size_t slot, const Element* k, const Element* v);
+
+// Calls `f` with a value of the type that pages of `dtype` hold; only its type matters.
+template <typename F>
+decltype(auto) WithKvElement(DType dtype, const F& f) {
+  return dtype == DType::kF32 ? f(float{}) : f(uint16_t{});
+}
 
 }  // namespace weft::kernels

@@ -15,7 +15,8 @@ using Doubles = std::vector<double>;
 
 class NaiveCase {
  public:
-  explicit NaiveCase(const ConformanceCase& c) : c_(c) {}
+  explicit NaiveCase(const ConformanceCase& c, bool kv_in_f16 = true)
+      : c_(c), kv_in_f16_(kv_in_f16) {}
 
   Doubles Run() const {
     if (c_.op == "embed") return Embed();
@@ -159,13 +160,15 @@ class NaiveCase {
     }
     return out;
   }
-  Doubles Halves(std::string_view name) const {
+  Doubles KeptInPages(std::string_view name) const {
     Doubles values = Input(name);
+    if (!kv_in_f16_) return values;
     for (double& x : values) x = F16ToF32(F32ToF16(static_cast<float>(x)));
     return values;
   }
   Doubles Attention() const {
-    const Doubles q = Input("q"), k = Halves("k"), v = Halves("v"), sinks = Input("sinks");
+    const Doubles q = Input("q"), k = KeptInPages("k"), v = KeptInPages("v"),
+                  sinks = Input("sinks");
     const size_t rows = c_.Rows("q"), heads = c_.Count("heads"), kv_heads = c_.Count("kv_heads");
     const size_t columns = c_.Count("head_columns"), window = c_.Count("window");
     const double cap = c_.Number("softcap");
@@ -304,6 +307,7 @@ class NaiveCase {
   }
 
   const ConformanceCase& c_;
+  const bool kv_in_f16_;
 };
 
 }  // namespace weft::kernels

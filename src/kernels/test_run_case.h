@@ -12,8 +12,8 @@ namespace weft::kernels {
 
 class CaseRunner {
  public:
-  CaseRunner(const KernelSet& kernels, Workspace& workspace)
-      : kernels_(kernels), workspace_(workspace) {}
+  CaseRunner(const KernelSet& kernels, Workspace& workspace, DType kv_dtype = DType::kF16)
+      : kernels_(kernels), workspace_(workspace), kv_dtype_(kv_dtype) {}
 
   std::vector<float> Run(const ConformanceCase& c) {
     if (c.op == "embed") return Embed(c);
@@ -128,12 +128,12 @@ class CaseRunner {
   std::vector<float> Attention(const ConformanceCase& c) {
     const auto q = c.Floats("q"), k = c.Floats("k"), v = c.Floats("v"), sinks = c.Floats("sinks");
     AttentionArgs args;
-    args.kv = {c.Count("kv_heads"), c.Count("head_columns")};
+    args.kv = {c.Count("kv_heads"), c.Count("head_columns"), kv_dtype_};
     const size_t rows = c.Rows("q");
     // What a page held before must not matter: not-a-number everywhere.
-    std::vector<uint16_t> memory((rows / 32 + 1) * args.kv.page_elements(), uint16_t{0x7e00});
-    std::vector<uint16_t*> pages;
-    for (size_t i = 0; i <= rows / 32; ++i) pages.push_back(&memory[i * args.kv.page_elements()]);
+    std::vector<uint8_t> memory((rows / 32 + 1) * args.kv.page_bytes(), uint8_t{0xff});
+    std::vector<void*> pages;
+    for (size_t i = 0; i <= rows / 32; ++i) pages.push_back(&memory[i * args.kv.page_bytes()]);
     std::vector<AttentionRow> kv_rows;
     for (const uint32_t p : Positions(0, rows)) kv_rows.push_back({p, pages.data()});
     args.q = In(q, c.Columns("q"));
@@ -224,6 +224,7 @@ class CaseRunner {
 
   const KernelSet& kernels_;
   Workspace& workspace_;
+  const DType kv_dtype_;
   std::vector<float> out_;
 };
 

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "onnx/side_shapes.h"
+#include "onnx/shape_builder.h"
+#include "onnx/symbolic_shapes.h"
 #include "onnx/validate.h"
 #include "onnx/value_flow.h"
 
@@ -12,12 +13,25 @@ namespace weft::onnx {
 // What is true of the whole graph whatever the range.
 struct LayerCutter::Analysis {
   explicit Analysis(const LayeredModel& whole)
-      : layered(whole), index(whole.model.graph), flow(whole.model.graph), shapes(whole, index) {}
+      : layered(whole),
+        flow(whole.model.graph),
+        shapes(whole.model.graph, whole.io, StreamShapes(whole)) {}
+
+  // The residual stream has one shape everywhere; how each block arrives at it need not be
+  // understood.
+  static std::map<std::string, DimExprs, std::less<>> StreamShapes(const LayeredModel& whole) {
+    const DimExpr hidden = whole.hidden_size > 0 ? DimExpr(whole.hidden_size)
+                                                 : DimExpr(DimTerm{DimTerm::Kind::kHidden, 0, {}});
+    const DimExprs stream = {DimExpr(DimTerm{DimTerm::Kind::kBatch, 0, {}}),
+                             DimExpr(DimTerm{DimTerm::Kind::kSequence, 0, {}}), hidden};
+    std::map<std::string, DimExprs, std::less<>> known;
+    for (const Boundary& boundary : whole.boundaries) known.emplace(boundary.value, stream);
+    return known;
+  }
 
   const LayeredModel& layered;
-  GraphIndex index;
   ValueFlow flow;
-  ShapeFinder shapes;
+  SymbolicShapes shapes;
 };
 
 namespace {
@@ -25,14 +39,14 @@ namespace {
 // A Shape node of the whole graph whose input the part does not have.
 struct ForeignShape {
   int node;
-  std::vector<DimSource> dims;  // already cut to the node's start and end
+  DimExprs dims;  // already cut to the node's start and end
 };
 
 // What a range of layers consists of, found backwards from what it must give.
 class Slicer {
  public:
-  Slicer(const LayeredModel& layered, const ValueFlow& flow, const ShapeFinder& shapes, int first,
-         int end);
+  Slicer(const LayeredModel& layered, const ValueFlow& flow, const SymbolicShapes& shapes,
+         int first, int end);
 
   Status Run();
   Result<Model> Build();
@@ -53,7 +67,7 @@ class Slicer {
   const int first_;
   const int end_;
   const ValueFlow& flow_;
-  const ShapeFinder& shapes_;
+  const SymbolicShapes& shapes_;
   int entry_ = ValueFlow::kNone;  // the residual stream that comes in
   std::vector<bool> own_;         // depends on the entry
   std::vector<bool> upstream_;    // depends on the embedding or on other layers' caches
@@ -65,7 +79,7 @@ class Slicer {
   std::vector<ForeignShape> foreign_;
 };
 
-Slicer::Slicer(const LayeredModel& layered, const ValueFlow& flow, const ShapeFinder& shapes,
+Slicer::Slicer(const LayeredModel& layered, const ValueFlow& flow, const SymbolicShapes& shapes,
                int first, int end)
     : layered_(layered),
       graph_(layered.model.graph),
@@ -173,8 +187,8 @@ Status Slicer::NeedShape(int node_index) {
   const auto slot = static_cast<size_t>(value);
   const bool is_tokens = first_ > 0 && node.Input(0) == layered_.io.tokens;
   if (!is_tokens && (own_[slot] || !upstream_[slot])) return Need(value);
-  auto dims = shapes_.Find(node.Input(0));
-  if (!dims || !node.Is("Shape")) {
+  const DimExprs* dims = shapes_.Find(node.Input(0));
+  if (dims == nullptr || !node.Is("Shape")) {
     return Error(ErrorCode::kUnsupported,
                  "The layers " + std::to_string(first_) + " to " + std::to_string(end_ - 1) +
                      " need the shape of " + Quoted(node.Input(0)) +
@@ -184,8 +198,10 @@ Status Slicer::NeedShape(int node_index) {
   foreign_.push_back({node_index,
                       {dims->begin() + static_cast<std::ptrdiff_t>(begin),
                        dims->begin() + static_cast<std::ptrdiff_t>(end)}});
-  for (const DimSource& dim : foreign_.back().dims) {
-    if (dim.kind == DimSource::Kind::kInputAxis) TRY(NeedInput(dim.name));
+  for (const DimExpr& dim : foreign_.back().dims) {
+    for (const auto& [term, coefficient] : dim.terms()) {
+      if (term.kind == DimTerm::Kind::kInputAxis) TRY(NeedInput(term.input));
+    }
   }
   return OkStatus();
 }

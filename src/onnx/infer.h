@@ -11,7 +11,4 @@ namespace weft::onnx {
 // The element type of a value; kUndefined when the rules here do not tell.
 ElementType InferType(const Graph& graph, const GraphIndex& index, std::string_view value);
 
-// The last dimension of a value with at least one dimension; -1 when unknown.
-int64_t InferLastDim(const Graph& graph, const GraphIndex& index, std::string_view value);
-
 }  // namespace weft::onnx

@@ -8,6 +8,7 @@
 #include "onnx/infer.h"
 #include "onnx/simplify.h"
 #include "onnx/skip_norm.h"
+#include "onnx/symbolic_shapes.h"
 #include "onnx/validate.h"
 #include "onnx/value_flow.h"
 
@@ -23,6 +24,7 @@ Graph WithoutSkipNorms(const Graph& graph) {
   plain.inputs = graph.inputs;
   plain.outputs = graph.outputs;
   plain.initializers = graph.initializers;
+  plain.value_infos = graph.value_infos;
   for (const Node& node : graph.nodes) {
     if (IsSkipNorm(node)) {
       AppendUnfused(node, plain.nodes);
@@ -45,7 +47,7 @@ bool KeepsTokens(const Node& node) {
 class BoundaryFinder {
  public:
   BoundaryFinder(const Graph& graph, const DecoderIo& io)
-      : graph_(graph), io_(io), index_(graph), flow_(graph) {}
+      : graph_(graph), io_(io), index_(graph), flow_(graph), shapes_(graph, io) {}
 
   // Values from which the residual stream may start: what embedding tables give, most plausible
   // first.
@@ -62,13 +64,16 @@ class BoundaryFinder {
   Result<std::vector<int>> EntryPositions() const;
   bool IsResidualJoin(size_t position) const;
   size_t FirstOfCasts(size_t position, size_t floor) const;
-  bool IsScaledByConstant(size_t position) const;
+  bool EndsTheStream(size_t position) const;
+  bool HasRank(size_t position, size_t rank) const;
+  size_t WithThreeAxes(size_t position, size_t floor) const;
   int PositionOnChain(int value) const;
 
   const Graph& graph_;
   const DecoderIo& io_;
   GraphIndex index_;
   ValueFlow flow_;
+  SymbolicShapes shapes_;
   std::vector<int> dominators_;
   std::vector<bool> hot_;       // depends on the source
   std::vector<int> chain_;      // from the source to the logits
@@ -178,12 +183,32 @@ size_t BoundaryFinder::FirstOfCasts(size_t position, size_t floor) const {
   return first_float;
 }
 
-bool BoundaryFinder::IsScaledByConstant(size_t position) const {
+bool BoundaryFinder::HasRank(size_t position, size_t rank) const {
+  const DimExprs* dims = shapes_.Find(Name(chain_[position]));
+  return dims != nullptr && dims->size() == rank;
+}
+
+// Some models flatten the stream to [batch * sequence, hidden] for a block: the cut goes to where
+// it has its three axes.
+size_t BoundaryFinder::WithThreeAxes(size_t position, size_t floor) const {
+  if (!HasRank(position, 2)) return position;
+  for (size_t i = position; i-- > floor;) {
+    if (HasRank(i, 3) && ProducerNode(chain_[i]) != nullptr) return i;
+  }
+  return position;
+}
+
+// True when the value at `position` only finishes the one before it, the last residual add: a scale
+// of the layer, a bias, or the return from two axes to three.
+bool BoundaryFinder::EndsTheStream(size_t position) const {
   const Node* node = ProducerNode(chain_[position]);
-  if (node == nullptr || !node->Is("Mul")) return false;
+  if (node == nullptr) return false;
+  if (node->Is("Reshape")) return HasRank(position - 1, 2) && HasRank(position, 3);
+  if (!node->Is("Mul") && !node->Is("Add")) return false;
   for (const std::string& input : node->inputs) {
-    const Tensor* scale = graph_.FindInitializer(input);
-    if (scale != nullptr && scale->element_count() == 1) return true;
+    const Tensor* constant = graph_.FindInitializer(input);
+    if (constant == nullptr) continue;
+    return constant->element_count() == 1 || (node->Is("Add") && constant->dims.size() == 1);
   }
   return false;
 }
@@ -209,9 +234,9 @@ Result<std::vector<int>> BoundaryFinder::Find(int source) {
   std::vector<int> boundaries;
   int previous = -1;
   for (const int entry : entries) {
-    const size_t position =
-        FirstOfCasts(static_cast<size_t>(entry), static_cast<size_t>(previous + 1));
-    boundaries.push_back(chain_[position]);
+    const auto floor = static_cast<size_t>(previous + 1);
+    const size_t position = FirstOfCasts(static_cast<size_t>(entry), floor);
+    boundaries.push_back(chain_[WithThreeAxes(position, floor)]);
     previous = entry;
   }
   // The stream ends with the last residual add; the final norm and the head have none.
@@ -223,7 +248,7 @@ Result<std::vector<int>> BoundaryFinder::Find(int source) {
     return Unsupported("No residual add was found between " + Quoted(io_.states.back().outputs[0]) +
                        " and " + Quoted(io_.logits) + ".");
   }
-  while (last + 1 < chain_.size() && IsScaledByConstant(last + 1)) ++last;
+  while (last + 1 < chain_.size() && EndsTheStream(last + 1)) ++last;
   boundaries.push_back(chain_[last]);
   return boundaries;
 }
@@ -286,15 +311,21 @@ Status RefuseMergedDecoder(const Graph& graph, const std::string& logits) {
 Status Describe(LayeredModel& layered) {
   const Graph& graph = layered.model.graph;
   const GraphIndex index(graph);
+  const SymbolicShapes shapes(graph, layered.io);
   for (Boundary& boundary : layered.boundaries) {
     boundary.type = InferType(graph, index, boundary.value);
     if (!IsFloatType(boundary.type)) {
       return Unsupported("The element type of the residual stream " + Quoted(boundary.value) +
                          " is unknown or not a float type.");
     }
-    if (layered.hidden_size < 0) {
-      layered.hidden_size = InferLastDim(graph, index, boundary.value);
+    const DimExprs* dims = shapes.Find(boundary.value);
+    if (dims == nullptr) continue;
+    if (dims->size() != 3) {
+      return Unsupported("The residual stream " + Quoted(boundary.value) + " has " +
+                         std::to_string(dims->size()) +
+                         " axes; expected batch, sequence and hidden.");
     }
+    if (dims->back().is_constant()) layered.hidden_size = dims->back().constant();
   }
   return OkStatus();
 }

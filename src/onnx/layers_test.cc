@@ -148,7 +148,9 @@ TEST(FindLayers, SumsThatABiasJoinsAreAddedBeforeTheCut) {
   ASSERT_TRUE(part.ok());
   const Node* last = GraphIndex(part->graph).ProducerNode(kHiddenOut);
   ASSERT_NE(last, nullptr);
-  EXPECT_EQ(last->Input(1), "bias");
+  const Node* biased = GraphIndex(part->graph).ProducerNode(last->Input(1));
+  ASSERT_NE(biased, nullptr);
+  EXPECT_EQ(biased->Input(1), "bias");
 }
 
 TEST(FindLayers, NamesThatLieAboutLayersChangeNothing) {

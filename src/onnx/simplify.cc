@@ -87,6 +87,11 @@ int FoldConstants(Graph& graph) {
     std::optional<Tensor> value;
     if (!is_output && node.outputs.size() == 1 && node.HasOutput(0)) {
       value = node.Is("Constant") ? ConstantValue(node) : Evaluate(node, graph);
+      if (const Tensor* shared = graph.FindInitializer(node.Input(0));
+          shared != nullptr && node.Is("Identity")) {
+        value = *shared;  // exporters give equal weights one initializer and Identity nodes; no
+                          // bytes are copied
+      }
     }
     if (value) {
       graph.value_infos.erase(node.outputs[0]);

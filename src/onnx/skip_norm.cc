@@ -36,9 +36,9 @@ void AppendUnfused(const Node& node, std::vector<Node>& out) {
   const size_t bias_slot = IsSimplified(node) ? 3 : 4;
   const std::string sum = SkipNormSum(node);
   if (node.HasInput(bias_slot)) {
-    const std::string partial = sum + "/without_bias";
-    out.push_back(MakeAdd(node.name + "/add_skip", node.Input(0), node.Input(1), partial));
-    out.push_back(MakeAdd(node.name + "/add_bias", partial, node.Input(bias_slot), sum));
+    const std::string biased = sum + "/biased_skip";
+    out.push_back(MakeAdd(node.name + "/add_bias", node.Input(1), node.Input(bias_slot), biased));
+    out.push_back(MakeAdd(node.name + "/add_skip", node.Input(0), biased, sum));
   } else {
     out.push_back(MakeAdd(node.name + "/add_skip", node.Input(0), node.Input(1), sum));
   }

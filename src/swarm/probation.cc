@@ -17,7 +17,6 @@ bool Probation::NoteFailure(const std::string& device, Instant now) {
                                    options_.timeouts.aside_first * (int64_t{1} << doublings));
     record.aside_until = now + wait;
     record.returns = true;
-    record.failures = 0;
   }
   if (records_.size() > kRecordLimit)
     records_.erase(

@@ -72,6 +72,8 @@ export interface WeightSource {
   // Digests of the weight blobs that a layer reads, and of its program ("" without one).
   layerBlobs(layer: number): readonly string[];
   layerProgram(layer: number): string;
+  // Bytes of canonical (f16) keys and values that a position of the layer takes; 0 without.
+  layerKvBytes(layer: number): number;
 }
 
 export interface StageEngine {

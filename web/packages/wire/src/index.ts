@@ -3,5 +3,4 @@ export * from "./control.ts";
 export * from "./dataFrame.ts";
 export * from "./dtype.ts";
 export * from "./error.ts";
-export * from "./half.ts";
 export * from "./version.ts";
