@@ -1,0 +1,82 @@
+// What the wasm heap of onnxruntime-web may take. The library makes its own WebAssembly.Memory and
+// lets it grow to 4 GiB; here that memory is caught when it is made, so that its size is known
+// exactly and a growth beyond the user's offer fails inside the library like any lack of memory.
+//
+// The heap that an empty runtime begins with (16 MiB) is the runtime's own cost, as is its code:
+// the offer is about weights, keys and values, and scratch.
+
+const kPageBytes = 65536;
+// The library also makes an empty memory only to look at its type.
+const kLeastPages = 16;
+
+export class HeapBudget {
+  readonly #limitBytes: number;
+  readonly #memories: { memory: WebAssembly.Memory; initialBytes: number }[] = [];
+  #otherBytes = 0;
+
+  // 0: no limit.
+  constructor(limitBytes: number) {
+    this.#limitBytes = limitBytes;
+  }
+
+  get limitBytes(): number {
+    return this.#limitBytes;
+  }
+
+  // What the heap grew by; it never shrinks.
+  get heapBytes(): number {
+    return this.#memories.reduce(
+      (sum, { memory, initialBytes }) => sum + memory.buffer.byteLength - initialBytes,
+      0,
+    );
+  }
+
+  // Bytes outside of the heap that count too: keys and values, blobs on their way into the heap.
+  get otherBytes(): number {
+    return this.#otherBytes;
+  }
+
+  addOther(bytes: number): void {
+    this.#otherBytes += bytes;
+  }
+
+  // Whether `bytes` more fit.
+  fits(bytes: number): boolean {
+    return (
+      this.#limitBytes === 0 || this.heapBytes + this.#otherBytes + bytes <= this.#limitBytes
+    );
+  }
+
+  // Runs `make`, which is to instantiate the library, and catches the memory that it makes.
+  async catchMemory<T>(make: () => Promise<T>): Promise<T> {
+    const Original = WebAssembly.Memory;
+    const catching = (descriptor: WebAssembly.MemoryDescriptor): WebAssembly.Memory => {
+      const memory = new Original(descriptor);
+      if (descriptor.initial >= kLeastPages) this.#watch(memory);
+      return memory;
+    };
+    const Patched = function (descriptor: WebAssembly.MemoryDescriptor): WebAssembly.Memory {
+      return catching(descriptor);
+    } as unknown as typeof WebAssembly.Memory;
+    Patched.prototype = Original.prototype;
+    WebAssembly.Memory = Patched;
+    try {
+      return await make();
+    } finally {
+      WebAssembly.Memory = Original;
+    }
+  }
+
+  #watch(memory: WebAssembly.Memory): void {
+    this.#memories.push({ memory, initialBytes: memory.buffer.byteLength });
+    const grow = memory.grow.bind(memory);
+    memory.grow = (pages: number): number => {
+      if (!this.fits(pages * kPageBytes)) {
+        throw new RangeError(
+          `${pages * kPageBytes} bytes more would pass the offer of ${this.#limitBytes} bytes.`,
+        );
+      }
+      return grow(pages);
+    };
+  }
+}

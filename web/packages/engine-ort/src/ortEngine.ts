@@ -1,0 +1,274 @@
+// StageEngine on onnxruntime-web: any decoder that ONNX can say, on wasm or WebGPU. The sessions of
+// a step run one after another; keys and values are copied by the library in every run, which is
+// what our own engines do not do.
+import type { Tensor } from "onnxruntime-web";
+
+import { EngineError, SessionTable } from "@weft/engine";
+import type {
+  LayerRange,
+  MemoryUse,
+  Run,
+  StageEngine,
+  StepInput,
+  StepOutput,
+  WeightSource,
+} from "@weft/engine";
+
+import type { HeapBudget } from "./heapBudget.ts";
+import { KvStore, positionBytes } from "./kvStore.ts";
+import { LayerSession } from "./layerSession.ts";
+import { StepRun, checkStep } from "./stepRun.ts";
+import type { OrtRuntime } from "./runtime.ts";
+
+export class OrtEngine implements StageEngine {
+  readonly name: string;
+  readonly #runtime: OrtRuntime;
+  readonly #budget: HeapBudget;
+  readonly #layers = new Map<number, LayerSession>();
+  readonly #table = new SessionTable();
+  readonly #kv: KvStore;
+  // The largest heap seen per byte of loaded weights, taken when the most was loaded: the heap
+  // never shrinks, so that later loads into freed room say nothing.
+  #mostLoadedBytes = 0;
+  #heapPerWeightByte = 0;
+
+  constructor(runtime: OrtRuntime, budget: HeapBudget) {
+    this.#runtime = runtime;
+    this.#budget = budget;
+    this.name = `ort-${runtime.provider}`;
+    this.#kv = new KvStore(runtime.ort, (delta) => budget.addOther(delta));
+  }
+
+  async load(layers: LayerRange, source: WeightSource): Promise<void> {
+    const loaded: LayerSession[] = [];
+    try {
+      for (let layer = layers.first; layer < layers.end; ++layer) {
+        if (this.#layers.has(layer)) continue;
+        loaded.push(
+          await LayerSession.create(this.#runtime, layer, source, (bytes) => this.#reserve(bytes)),
+        );
+      }
+    } catch (error) {
+      for (const session of loaded) await session.release();
+      throw error;
+    }
+    for (const session of loaded) {
+      this.#layers.set(session.layer, session);
+      this.#table.addLayer(session.layer, session.states.length > 0);
+    }
+    this.#measureWeights();
+  }
+
+  // Counts a blob that is on its way into the heap.
+  #reserve(bytes: number): () => void {
+    if (!this.#budget.fits(bytes)) {
+      throw new EngineError(
+        "out_of_memory",
+        `A blob of ${bytes} bytes does not fit beside ${this.#budget.heapBytes} bytes of heap ` +
+          `and ${this.#budget.otherBytes} bytes of keys and values; the offer is ` +
+          `${this.#budget.limitBytes} bytes.`,
+      );
+    }
+    this.#budget.addOther(bytes);
+    return () => this.#budget.addOther(-bytes);
+  }
+
+  #loadedBytes(): number {
+    let bytes = 0;
+    for (const session of this.#layers.values()) bytes += session.blobBytes;
+    return bytes;
+  }
+
+  #measureWeights(): void {
+    const loaded = this.#loadedBytes();
+    if (loaded < this.#mostLoadedBytes || loaded === 0) return;
+    this.#mostLoadedBytes = loaded;
+    this.#heapPerWeightByte = this.#budget.heapBytes / loaded;
+  }
+
+  async unload(layers: LayerRange): Promise<void> {
+    for (let layer = layers.first; layer < layers.end; ++layer) {
+      const session = this.#layers.get(layer);
+      if (!session) continue;
+      this.#layers.delete(layer);
+      this.#kv.removeLayer(layer);
+      this.#table.removeLayer(layer);
+      await session.release();
+    }
+  }
+
+  isLoaded(layers: LayerRange): boolean {
+    for (let layer = layers.first; layer < layers.end; ++layer) {
+      if (!this.#layers.has(layer)) return false;
+    }
+    return layers.first < layers.end;
+  }
+
+  async step(input: StepInput): Promise<StepOutput> {
+    const sessions = this.#sessionsOf(input.layers);
+    const columns = checkStep(sessions, input);
+    this.#table.check(input.layers, input.runs);
+    this.#checkMemory(sessions, input.runs);
+    const done: StepRun[] = [];
+    let row = 0;
+    try {
+      for (const run of input.runs) {
+        const computed = new StepRun(this.#runtime, this.#kv, sessions, run);
+        done.push(computed);
+        await computed.compute(input, row, columns);
+        row += run.count;
+      }
+    } catch (error) {
+      for (const computed of done) computed.discard();
+      throw error;
+    }
+    for (const computed of done) computed.commit();
+    this.#table.commit(input.layers, input.runs);
+    return joined(done);
+  }
+
+  #sessionsOf(layers: LayerRange): LayerSession[] {
+    const sessions: LayerSession[] = [];
+    for (let layer = layers.first; layer < layers.end; ++layer) {
+      const session = this.#layers.get(layer);
+      if (!session) {
+        throw new EngineError(
+          "invalid_argument",
+          `Layer ${layer} is not loaded, so a step over layers [${layers.first}, ${layers.end}) ` +
+            `cannot run.`,
+        );
+      }
+      sessions.push(session);
+    }
+    return sessions;
+  }
+
+  // The step's new keys and values beside the old ones, which stay until it has succeeded.
+  #checkMemory(sessions: readonly LayerSession[], runs: readonly Run[]): void {
+    const perPosition = sessions.reduce((sum, { states }) => sum + positionBytes(states), 0);
+    const positions = runs.reduce((sum, run) => sum + run.firstPosition + run.count, 0);
+    const bytes = perPosition * positions;
+    if (this.#budget.fits(bytes)) return;
+    throw new EngineError(
+      "out_of_memory",
+      `A step needs ${bytes} bytes for keys and values beside ${this.#budget.heapBytes} bytes ` +
+        `of heap and ${this.#kv.bytes} bytes of keys and values; the offer is ` +
+        `${this.#budget.limitBytes} bytes.`,
+    );
+  }
+
+  truncate(session: number, generation: number, position: number): Promise<void> {
+    return Promise.resolve().then(() => {
+      this.#table.truncate(session, generation, position); // tensors are trimmed when next used
+    });
+  }
+
+  async fork(from: number, to: number, positionCount: number): Promise<void> {
+    this.#table.fork(from, to, positionCount);
+    for (const layer of this.#kv.layersOf(from)) {
+      const states = this.#layers.get(layer)?.states ?? [];
+      const length = this.#table.layerLength(to, layer);
+      this.#kv.put(to, layer, await this.#kv.copy(from, layer, states, length));
+    }
+  }
+
+  release(session: number): void {
+    this.#table.release(session);
+    this.#kv.release(session);
+  }
+
+  releaseAll(): void {
+    this.#table.releaseAll();
+    this.#kv.releaseAll();
+  }
+
+  sessionLength(session: number, layers: LayerRange): number {
+    return this.isLoaded(layers) ? this.#table.length(session, layers) : 0;
+  }
+
+  async exportKv(
+    session: number,
+    layer: number,
+    first: number,
+    count: number,
+  ): Promise<Uint16Array> {
+    const length = this.#table.layerLength(session, layer);
+    if (first + count > length) {
+      throw new EngineError(
+        "invalid_argument",
+        `Session ${session} holds ${length} positions of layer ${layer}; ${count} from position ` +
+          `${first} were asked for.`,
+      );
+    }
+    const states = this.#layers.get(layer)?.states ?? [];
+    return await this.#kv.export(session, layer, states, first, count);
+  }
+
+  async importKv(
+    session: number,
+    generation: number,
+    layer: number,
+    first: number,
+    count: number,
+    kv: Uint16Array,
+  ): Promise<void> {
+    const range = { first: layer, end: layer + 1 };
+    const [{ states }] = this.#sessionsOf(range) as [LayerSession];
+    const run: Run = {
+      session,
+      generation,
+      firstPosition: first,
+      count,
+      output: { kind: "none" },
+    };
+    this.#table.check(range, [run]);
+    const columns = states.reduce((sum, state) => sum + state.heads * state.headColumns, 0);
+    if (columns === 0 || kv.length !== columns * count) {
+      throw new EngineError(
+        "invalid_data",
+        `KV of ${count} positions of layer ${layer} takes ${columns * count} values; ` +
+          `${kv.length} came.`,
+      );
+    }
+    this.#checkMemory(this.#sessionsOf(range), [run]);
+    const tensors: Tensor[] = await this.#kv.importing(session, layer, states, first, count, kv);
+    this.#kv.put(session, layer, tensors);
+    this.#table.commit(range, [run]);
+  }
+
+  memory(): MemoryUse {
+    const heap = this.#budget.heapBytes;
+    const loaded = this.#loadedBytes();
+    // On a GPU the weights are not in the heap; on wasm a small model may fit the initial heap.
+    const weightBytes = Math.ceil(Math.max(1, this.#heapPerWeightByte) * loaded);
+    return {
+      weightBytes,
+      kvBytes: this.#kv.bytes,
+      scratchBytes: Math.max(0, heap - weightBytes),
+    };
+  }
+
+  async dispose(): Promise<void> {
+    this.releaseAll();
+    await this.unload({ first: 0, end: Math.max(-1, ...this.#layers.keys()) + 1 });
+  }
+}
+
+function joined(runs: readonly StepRun[]): StepOutput {
+  const concat = (arrays: Float32Array[]): Float32Array => {
+    if (arrays.length === 1) return arrays[0]!;
+    const out = new Float32Array(arrays.reduce((sum, array) => sum + array.length, 0));
+    let at = 0;
+    for (const array of arrays) {
+      out.set(array, at);
+      at += array.length;
+    }
+    return out;
+  };
+  return {
+    hidden: concat(runs.flatMap((run) => run.hidden)),
+    logits: concat(runs.flatMap((run) => run.logits)),
+    selections: runs.flatMap((run) => run.selections),
+  };
+}
+

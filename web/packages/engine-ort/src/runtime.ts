@@ -1,0 +1,114 @@
+// onnxruntime-web, loaded when it is first needed (14 to 27 MB): which provider, how many threads,
+// which memory. One runtime in a worker; a worker that needs another is started anew.
+import type * as Ort from "onnxruntime-web";
+
+import { EngineError } from "@weft/engine";
+
+import type { HeapBudget } from "./heapBudget.ts";
+
+export type OrtModule = typeof Ort;
+export type Provider = "wasm" | "webgpu";
+
+export interface OrtRuntime {
+  readonly ort: OrtModule;
+  readonly provider: Provider;
+}
+
+// Asked twice: the first request after the GPU process started may find none.
+const kAdapterPauseMs = 100;
+const kMostThreads = 4;
+
+export async function findAdapter(): Promise<GPUAdapter | null> {
+  const gpu = (globalThis.navigator as Navigator | undefined)?.gpu;
+  if (!gpu) return null;
+  for (const last of [false, true]) {
+    const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
+    if (adapter || last) return adapter;
+    await new Promise((resolve) => setTimeout(resolve, kAdapterPauseMs));
+  }
+  return null;
+}
+
+// A software adapter computes more slowly than wasm.
+export function isFallback(adapter: GPUAdapter): boolean {
+  return adapter.info.isFallbackAdapter;
+}
+
+export async function chooseProvider(choice: "auto" | "webgpu" | "wasm"): Promise<Provider> {
+  if (choice === "wasm") return "wasm";
+  const adapter = await findAdapter().catch(() => null);
+  if (choice === "webgpu") return adapter ? "webgpu" : "wasm";
+  return adapter && !isFallback(adapter) ? "webgpu" : "wasm";
+}
+
+// Threads need shared memory, which a page has only when it is isolated (COOP and COEP).
+export function threadCount(): number {
+  const scope = globalThis as { crossOriginIsolated?: boolean; navigator?: Navigator };
+  if (scope.crossOriginIsolated !== true || typeof SharedArrayBuffer === "undefined") return 1;
+  const cores = scope.navigator?.hardwareConcurrency ?? 1;
+  return Math.max(1, Math.min(kMostThreads, Math.floor(cores / 2)));
+}
+
+function configure(ort: OrtModule): void {
+  ort.env.logLevel = "error";
+  ort.env.wasm.numThreads = threadCount();
+  ort.env.wasm.proxy = false; // this is a worker already
+}
+
+// Imports the library's build for `provider` and instantiates it.
+export async function loadRuntime(provider: Provider, budget: HeapBudget): Promise<OrtRuntime> {
+  try {
+    const ort =
+      provider === "webgpu"
+        ? await import("onnxruntime-web/webgpu")
+        : await import("onnxruntime-web/wasm");
+    return await startRuntime(ort, provider, budget);
+  } catch (error) {
+    if (error instanceof EngineError) throw error;
+    throw new EngineError("unavailable", `onnxruntime-web cannot be loaded: ${reason(error)}`);
+  }
+}
+
+// The same with a library that is at hand (tests in Node).
+export async function startRuntime(
+  ort: OrtModule,
+  provider: Provider,
+  budget: HeapBudget,
+): Promise<OrtRuntime> {
+  configure(ort);
+  // The library instantiates its wasm with the first session; this graph only makes it do so.
+  await budget.catchMemory(async () => {
+    const session = await ort.InferenceSession.create(emptyGraph(), {
+      executionProviders: [provider],
+    });
+    await session.release();
+  });
+  return { ort, provider };
+}
+
+// An ONNX model whose output is its input: ir_version 8, opset 17, one Identity node.
+function emptyGraph(): Uint8Array {
+  const text = (value: string): number[] => [...new TextEncoder().encode(value)];
+  const field = (number: number, bytes: number[]): number[] => [
+    (number << 3) | 2,
+    bytes.length,
+    ...bytes,
+  ];
+  const dims = field(2, field(1, [0x08, 1])); // TensorShapeProto of one dimension, 1
+  const type = field(2, field(1, [0x08, 1, ...dims])); // TypeProto.tensor_type: float
+  const value = (name: string): number[] => [...field(1, text(name)), ...type];
+  const node = [...field(1, text("x")), ...field(2, text("y")), ...field(4, text("Identity"))];
+  const graph = [
+    ...field(1, node),
+    ...field(2, text("g")),
+    ...field(11, value("x")),
+    ...field(12, value("y")),
+  ];
+  return Uint8Array.from([0x08, 8, ...field(7, graph), ...field(8, [0x10, 17])]);
+}
+
+// The first line of what the library throws, short enough for a person.
+export function reason(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return (text.split("\n")[0] ?? "").slice(0, 300);
+}
