@@ -1,0 +1,424 @@
+// Workers that die, hang or fail in every state; the stream goes on, and what failed in other
+// systems does not here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "swarm/core_testing.h"
+
+namespace weft::swarm {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using wire::pb::ServerMessage;
+using wire::pb::WorkerMessage;
+
+TestWorker Held() {
+  TestWorker worker;
+  worker.answer_prepare = worker.answer_commit = worker.answer_steps = false;
+  return worker;
+}
+
+TestWorker Half() {
+  TestWorker worker;
+  worker.memory_bytes = 3'500'000;
+  return worker;
+}
+
+std::vector<int32_t> Counting(int32_t from, size_t count) {
+  std::vector<int32_t> tokens(count);
+  for (size_t i = 0; i < count; ++i) tokens[i] = from + static_cast<int32_t>(i);
+  return tokens;
+}
+
+TEST(Loss, WhilePreparing) {
+  TestSwarm swarm;
+  swarm.Join(Held());
+  swarm.Advance(Milliseconds(200));
+  ASSERT_EQ(swarm.picture().state, SwarmState::kPreparing);
+  swarm.Lose(1);
+  EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
+  swarm.BringUp(1);
+}
+
+TEST(Loss, WhileCommitting) {
+  TestSwarm swarm;
+  TestWorker worker = Half();
+  worker.answer_commit = false;
+  swarm.Join(worker);
+  swarm.Join(worker);
+  swarm.Advance(Milliseconds(200));
+  ASSERT_EQ(swarm.picture().state, SwarmState::kCommitting);
+  swarm.Control(1, swarm.Committed(1));
+  swarm.Lose(2);
+  EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
+  EXPECT_GT(swarm.picture().missing_memory_bytes, 0u);
+  swarm.worker(1).answer_commit = true;
+  swarm.Join(Half());
+  swarm.Advance(Milliseconds(200));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+}
+
+TEST(Loss, WhileUpAndIdle) {
+  TestSwarm swarm;
+  swarm.BringUp(2, Half());
+  swarm.Lose(2);
+  EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
+  swarm.BringUp(1, Half());
+  const RequestId request = swarm.Submit({5}, 3);
+  EXPECT_THAT(swarm.Tokens(request), ElementsAre(6, 7, 8));
+}
+
+// Each number of steps answered before the loss is a different moment: in the prompt, between
+// stages, in the answer.
+TEST(Loss, AtEveryMomentOfARequest) {
+  for (int answered = 0; answered < 40; ++answered) {
+    for (const bool first_stage : {true, false}) {
+      TestSwarm swarm;
+      swarm.BringUp(2, Half());
+      const WorkerId front = swarm.picture().stages[0].worker,
+                     back = swarm.picture().stages[1].worker;
+      swarm.worker(front).answer_steps = swarm.worker(back).answer_steps = false;
+      const RequestId request = swarm.Submit(Counting(100, 20), 10);
+      for (int i = 0; i < answered; ++i)
+        for (const WorkerId id : {front, back})
+          if (swarm.unanswered_steps(id) > 0 &&
+              (i % 2 == (id == front ? 0 : 1) || swarm.unanswered_steps(id) > 1)) {
+            swarm.AnswerStep(id);
+            break;
+          }
+      swarm.Lose(first_stage ? front : back);
+      const WorkerId survivor = first_stage ? back : front;
+      swarm.worker(survivor).answer_steps = true;
+      EXPECT_THAT(swarm.Ends(request), SizeIs(testing::Le(1)));
+      while (swarm.unanswered_steps(survivor) > 0) swarm.AnswerStep(survivor);  // stale answers
+      swarm.Join(Half());
+      swarm.Advance(Seconds(1));
+      EXPECT_EQ(swarm.Tokens(request), Counting(120, 10)) << answered;
+      ASSERT_THAT(swarm.Ends(request), SizeIs(1));
+      EXPECT_EQ(swarm.Ends(request)[0].reason, FinishReason::kLength);
+      EXPECT_THAT(swarm.CloseReasons(survivor), IsEmpty());
+    }
+  }
+}
+
+TEST(Loss, OfTheActivePlanDuringAHotSwapFallsBackToTheStagedOne) {
+  TestSwarm swarm;
+  TestWorker slow = Held();
+  slow.answer_prepare = slow.answer_commit = true;
+  slow.compute_us = 900'000;
+  swarm.BringUp(1, slow);
+  const RequestId request = swarm.Submit({10}, 30);
+  for (int i = 0; i < 5; ++i) {
+    swarm.Advance(Milliseconds(900));
+    swarm.AnswerStep(1);
+  }
+  TestWorker fast = Held();
+  fast.answer_steps = true;
+  swarm.Join(fast);
+  swarm.Advance(Milliseconds(300));
+  ASSERT_THAT(swarm.Sent(2), HasSubstr("prepare_stage"));
+  swarm.Lose(1);
+  EXPECT_EQ(swarm.picture().state, SwarmState::kPreparing);
+  swarm.Control(2, swarm.Prepared(2));
+  swarm.Control(2, swarm.Committed(2));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+  EXPECT_EQ(swarm.Tokens(request), Counting(11, 30));
+}
+
+TEST(Loss, OfTheStagedPlanDuringAHotSwapKeepsTheActiveOne) {
+  for (const bool committing : {false, true}) {
+    TestSwarm swarm;
+    TestWorker slow = Held();
+    slow.answer_prepare = slow.answer_commit = true;
+    slow.compute_us = 900'000;
+    swarm.BringUp(1, slow);
+    const RequestId request = swarm.Submit({10}, 30);
+    for (int i = 0; i < 5; ++i) {
+      swarm.Advance(Milliseconds(900));
+      swarm.AnswerStep(1);
+    }
+    swarm.Join(Held());
+    swarm.Advance(Milliseconds(300));
+    ASSERT_THAT(swarm.Sent(2), HasSubstr("prepare_stage"));
+    if (committing) {
+      swarm.Control(2, swarm.Prepared(2));
+      EXPECT_EQ(swarm.picture().state, SwarmState::kCommitting);
+    }
+    swarm.Lose(2);
+    swarm.worker(1).answer_steps = true;
+    while (swarm.unanswered_steps(1) > 0) swarm.AnswerStep(1);
+    EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+    EXPECT_EQ(swarm.Tokens(request), Counting(11, 30)) << committing;
+  }
+}
+
+// A commit that broke off leaves workers that have committed the dropped epoch: the active stages
+// get a new one.
+TEST(Loss, AnInterruptedCommitGivesTheActiveStagesANewEpoch) {
+  TestSwarm swarm;
+  TestWorker slow = Half();
+  slow.compute_us = 400'000;
+  swarm.BringUp(2, slow);
+  const WorkerId front = swarm.picture().stages[0].worker;
+  swarm.worker(1).answer_steps = swarm.worker(2).answer_steps = false;
+  const RequestId request = swarm.Submit({10}, 30);
+  for (int i = 0; i < 12; ++i) {
+    swarm.Advance(Milliseconds(400));
+    for (const WorkerId id : {1, 2})
+      if (swarm.unanswered_steps(id) > 0) {
+        swarm.AnswerStep(id);
+        break;
+      }
+  }
+  TestWorker fast;
+  fast.memory_bytes = 3'500'000;
+  fast.answer_commit = false;
+  swarm.Join(fast);
+  swarm.Advance(Milliseconds(300));
+  ASSERT_EQ(swarm.picture().state, SwarmState::kCommitting);
+  const uint32_t dropped = swarm.Last(3, ServerMessage::kCommitStage).commit_stage().epoch();
+  swarm.Lose(3);
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+  EXPECT_GT(swarm.picture().epoch, dropped);
+  EXPECT_EQ(swarm.picture().stages[0].worker, front);
+  for (const WorkerId id : {1, 2}) swarm.worker(id).answer_steps = true;
+  for (const WorkerId id : {1, 2})
+    while (swarm.unanswered_steps(id) > 0) swarm.AnswerStep(id);
+  EXPECT_EQ(swarm.Tokens(request), Counting(11, 30));
+}
+
+TEST(Loss, AllWorkersDieAndOthersJoinLater) {
+  TestSwarm swarm;
+  swarm.BringUp(2, Half());
+  for (const WorkerId id : {1, 2}) swarm.worker(id).answer_steps = false;
+  const RequestId first = swarm.Submit(Counting(50, 9), 5);
+  swarm.AnswerStep(swarm.picture().stages[0].worker);
+  swarm.Lose(1);
+  swarm.Lose(2);
+  const RequestId second = swarm.Submit({7}, 2);
+  swarm.Advance(Seconds(3600));
+  EXPECT_THAT(swarm.Ends(first), IsEmpty());
+  EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
+  EXPECT_FALSE(swarm.core().next_timer().has_value());  // nothing to do without anyone
+  swarm.BringUp(1);
+  EXPECT_EQ(swarm.Tokens(first), Counting(59, 5));
+  EXPECT_EQ(swarm.Tokens(second), Counting(8, 2));
+}
+
+TEST(Loss, LeavingIsALossWithoutBlame) {
+  TestSwarm swarm;
+  for (int i = 0; i < 5; ++i) {
+    TestWorker worker;
+    worker.device_id = "the same tab";
+    const WorkerId id = swarm.Join(worker);
+    swarm.Advance(Milliseconds(200));
+    ASSERT_EQ(swarm.picture().state, SwarmState::kUp) << i;
+    WorkerMessage leaving;
+    leaving.mutable_leaving()->set_reason("closed");
+    swarm.Control(id, leaving);
+    EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
+    EXPECT_THAT(swarm.CloseReasons(id), ElementsAre("it left"));
+  }
+}
+
+TEST(Loss, SilenceForTenSeconds) {
+  TestSwarm swarm;
+  TestWorker worker;
+  worker.answer_pings = false;
+  worker.kind = "web";
+  worker.engine = "ort-wasm";
+  worker.needs_onnx = true;  // is not timed while it serves: nothing is said at all
+  swarm.BringUp(1, worker);
+  swarm.Advance(Milliseconds(9700));
+  EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
+  swarm.Advance(Milliseconds(400));
+  EXPECT_THAT(swarm.CloseReasons(1), ElementsAre(HasSubstr("Nothing was heard from it for 10 s")));
+}
+
+TEST(Loss, AStepThatIsNotAnsweredInTime) {
+  TestSwarm swarm;
+  TestWorker worker;
+  worker.answer_steps = false;
+  swarm.BringUp(1, worker);
+  const RequestId request = swarm.Submit({1}, 5);
+  // The first steps of an epoch may take long: shaders, page faults.
+  swarm.Advance(Seconds(25));
+  EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
+  swarm.AnswerStep(1);
+  swarm.Advance(Milliseconds(1900));
+  EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
+  swarm.Advance(Milliseconds(200));
+  EXPECT_THAT(swarm.CloseReasons(1), ElementsAre(HasSubstr("did not answer a step")));
+  swarm.BringUp(1);
+  EXPECT_EQ(swarm.Tokens(request), Counting(2, 5));
+}
+
+TEST(Loss, ASlowWorkerGetsFiveTimesItsPrediction) {
+  TestSwarm swarm;
+  TestWorker worker;
+  worker.answer_steps = false;
+  worker.compute_us = 2'000'000;
+  swarm.BringUp(1, worker);
+  swarm.Submit({1}, 20);
+  for (int i = 0; i < 6; ++i) {
+    swarm.Advance(Seconds(2));
+    swarm.AnswerStep(1);
+  }
+  swarm.Advance(Milliseconds(9900));
+  EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
+  swarm.Advance(Milliseconds(300));
+  EXPECT_THAT(swarm.CloseReasons(1), SizeIs(1));
+}
+
+TEST(StepFailure, IsTriedAgainAndTheStreamGoesOn) {
+  TestSwarm swarm;
+  TestWorker worker;
+  worker.answer_steps = false;
+  swarm.BringUp(1, worker);
+  const RequestId request = swarm.Submit({1, 2}, 6);
+  for (int i = 0; i < 4; ++i) {
+    swarm.AnswerStep(1);
+    swarm.FailStep(1, ErrorCode::kUnavailable, "the adapter was busy");
+    if (i == 1) break;
+  }
+  EXPECT_EQ(swarm.picture().workers[0].problem, "the adapter was busy");
+  swarm.worker(1).answer_steps = true;
+  swarm.AnswerStep(1);
+  EXPECT_EQ(swarm.Tokens(request), Counting(3, 6));
+}
+
+TEST(StepFailure, NumbersThatAreNotFiniteFailTheRequestAndNameTheLayer) {
+  TestSwarm swarm;
+  TestWorker worker;
+  worker.answer_steps = false;
+  swarm.BringUp(1, worker);
+  const RequestId bad = swarm.Submit({1, 2}, 6);
+  swarm.FailStep(1, ErrorCode::kInvalidData, "Layer 3 gave 7 values that are not finite.");
+  ASSERT_THAT(swarm.Ends(bad), SizeIs(1));
+  EXPECT_EQ(swarm.Ends(bad)[0].reason, FinishReason::kError);
+  EXPECT_THAT(swarm.Ends(bad)[0].error->message(), HasSubstr("Layer 3"));
+  EXPECT_EQ(swarm.picture().failed_requests, 1u);
+  swarm.worker(1).answer_steps = true;
+  EXPECT_EQ(swarm.Tokens(swarm.Submit({4}, 2)), Counting(5, 2));
+}
+
+TEST(StepFailure, InASharedFrameOnlyTheGuiltyRequestFails) {
+  CoreOptions options = TestOptions();
+  options.session_count = 4;
+  options.queue_limit = 10;
+  TestSwarm swarm(options);
+  TestWorker worker;
+  worker.answer_steps = false;
+  swarm.BringUp(1, worker);
+  std::vector<RequestId> requests;
+  for (int i = 0; i < 4; ++i) requests.push_back(swarm.Submit({100 * (i + 1)}, 6));
+  const auto runs = [&] { return wire::DecodeFrame(swarm.ResultOf(1)).value().runs; };
+  // Two frames are under way with one run each; what waited meanwhile shares the third.
+  EXPECT_THAT(runs(), SizeIs(1));
+  swarm.AnswerStep(1);
+  EXPECT_THAT(runs(), SizeIs(1));
+  swarm.AnswerStep(1);
+  EXPECT_THAT(runs(), SizeIs(3));
+  int alone_failures = 0;
+  for (int i = 0; i < 100 && swarm.unanswered_steps(1) > 0; ++i) {
+    const auto now = runs();
+    const bool guilty =
+        std::any_of(now.begin(), now.end(), [](const wire::Run& run) { return run.session == 4; });
+    if (!guilty) {
+      swarm.AnswerStep(1);
+      continue;
+    }
+    alone_failures += now.size() == 1;
+    swarm.FailStep(1, ErrorCode::kInvalidData, "Layer 2 gave 1 value that is not finite.");
+  }
+  EXPECT_EQ(alone_failures, 1);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(swarm.Tokens(requests[static_cast<size_t>(i)]), Counting(100 * (i + 1) + 1, 6));
+    EXPECT_EQ(swarm.Ends(requests[static_cast<size_t>(i)])[0].reason, FinishReason::kLength);
+  }
+  ASSERT_THAT(swarm.Ends(requests[3]), SizeIs(1));
+  EXPECT_EQ(swarm.Ends(requests[3])[0].reason, FinishReason::kError);
+  EXPECT_THAT(swarm.Ends(requests[3])[0].error->message(), HasSubstr("Layer 2"));
+}
+
+TEST(StepFailure, EndlessFailuresEndTheRequestAndPutTheWorkerAside) {
+  TestSwarm swarm;
+  TestWorker worker;
+  worker.answer_steps = false;
+  swarm.BringUp(1, worker);
+  const RequestId request = swarm.Submit({1, 2}, 6);
+  int failures = 0;
+  for (int i = 0; i < 10'000 && swarm.Ends(request).empty(); ++i) {
+    if (swarm.unanswered_steps(1) > 0) {
+      swarm.FailStep(1, ErrorCode::kIo, "the device is broken");
+      ++failures;
+    } else {
+      swarm.Advance(Seconds(1));
+    }
+  }
+  ASSERT_THAT(swarm.Ends(request), SizeIs(1));
+  EXPECT_EQ(swarm.Ends(request)[0].reason, FinishReason::kError);
+  EXPECT_THAT(swarm.Ends(request)[0].error->message(), HasSubstr("the device is broken"));
+  EXPECT_EQ(failures, 9);
+}
+
+TEST(StepFailure, AFailureOfAStepThatNobodyWaitsForIsNoFailure) {
+  TestSwarm swarm;
+  TestWorker worker;
+  worker.answer_steps = false;
+  swarm.BringUp(1, worker);
+  const RequestId request = swarm.Submit({1, 2}, 6);
+  swarm.Cancel(request);
+  swarm.FailStep(1, ErrorCode::kInvalidArgument, "unknown session");
+  EXPECT_EQ(swarm.picture().workers[0].problem, "");
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+}
+
+// ---- past failures of this field ----
+
+// A dead instance was chosen first because it was "least loaded".
+TEST(PastFailures, ADeadWorkerIsNotChosenBecauseItIsLeastLoaded) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  TestWorker idle;
+  idle.run_us = 10;             // on paper the best one
+  idle.answer_prepare = false;  // in truth it does nothing
+  idle.device_id = "zombie";
+  swarm.Join(idle);
+  const RequestId before = swarm.Submit({1}, 3);
+  EXPECT_EQ(swarm.Tokens(before), Counting(2, 3));
+  for (int i = 0; i < 40; ++i) {
+    swarm.Advance(Seconds(10));
+    const RequestId request = swarm.Submit({1}, 3);
+    EXPECT_EQ(swarm.Tokens(request), Counting(2, 3)) << i;
+    // It comes back each time it is thrown out, still idle, still dead.
+    if (swarm.picture().workers.size() == 1) swarm.Join(idle);
+  }
+  int prepares = 0;
+  for (const Action& action : swarm.log())
+    if (const auto* control = std::get_if<SendControl>(&action);
+        control && control->worker > 1 && control->message.has_prepare_stage())
+      ++prepares;
+  EXPECT_LE(prepares, 8);  // tried, put aside, tried more and more rarely
+}
+
+// A dead runner was still listed while requests hung.
+TEST(PastFailures, ADeadRunnerIsNotListedWhileRequestsHang) {
+  TestSwarm swarm;
+  TestWorker worker;
+  swarm.BringUp(1, worker);
+  swarm.worker(1).answer_steps = swarm.worker(1).answer_pings = false;
+  const RequestId request = swarm.Submit({1}, 3);
+  swarm.Advance(Seconds(40));
+  EXPECT_THAT(swarm.picture().workers, IsEmpty());
+  EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
+  EXPECT_THAT(swarm.picture().message, HasSubstr("open the join link"));
+  swarm.BringUp(1);
+  EXPECT_EQ(swarm.Tokens(request), Counting(2, 3));
+}
+
+}  // namespace
+}  // namespace weft::swarm
