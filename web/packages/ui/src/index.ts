@@ -1,4 +1,6 @@
-// What the app uses: components, and the pure functions behind them. styles/index.css comes with iexport * from "./chat/announcer.tsx";
+// What the app uses: components and the pure functions behind them; styles/index.css is their
+// looks.
+export * from "./chat/announcer.tsx";
 export * from "./chat/chatList.tsx";
 export * from "./chat/chats.ts";
 export * from "./chat/composer.tsx";

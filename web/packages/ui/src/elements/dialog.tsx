@@ -1,0 +1,44 @@
+// A modal dialog on the browser's own <dialog>: focus stays inside, Escape closes, focus returns.
+import type { ComponentChildren, VNode } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+import { IconButton } from "./controls.tsx";
+
+interface DialogProps {
+  title: string;
+  isOpen: boolean;
+  onClose: () => void;
+  children: ComponentChildren;
+}
+
+export function Dialog({ title, isOpen, onClose, children }: DialogProps): VNode {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const titleId = useId();
+  useEffect(() => {
+    const element = dialog.current;
+    if (!element || element.open === isOpen) return;
+    if (isOpen) element.showModal();
+    else element.close();
+  }, [isOpen]);
+  return (
+    <dialog
+      ref={dialog}
+      class="dialog"
+      aria-labelledby={titleId}
+      onClose={onClose}
+      // A click on the backdrop lands on the dialog itself.
+      onClick={(event) => {
+        if (event.target === event.currentTarget) onClose();
+      }}
+    >
+      {isOpen && (
+        <div class="dialog-body">
+          <header class="dialog-head">
+            <h2 id={titleId}>{title}</h2>
+            <IconButton icon="close" label="Close" onClick={onClose} />
+          </header>
+          {children}
+        </div>
+      )}
+    </dialog>
+  );
+}

@@ -1,0 +1,45 @@
+import { describe, expect, it } from "vitest";
+import { defaultOfferBytes, mostOfferBytes, offerStops, readOffer } from "./offer.ts";
+
+const kGiB = 2 ** 30;
+const kMiB = 2 ** 20;
+
+describe("the default", () => {
+  it.each([
+    [16, false, 2 * kGiB], [8, false, 2 * kGiB], [4, false, kGiB], [null, false, kGiB],
+    [8, true, 512 * kMiB], [1, true, 256 * kMiB], [0.001, true, 8 * kMiB],
+  ])("%d GiB, phone %s", (deviceGiB, isPhone, bytes) => {
+    expect(defaultOfferBytes({ deviceGiB, isPhone })).toBe(bytes);
+  });
+});
+
+describe("the slider", () => {
+  it("has small steps for tests and the chosen value, in order, up to the limit", () => {
+    const most = mostOfferBytes({ deviceGiB: 16, isPhone: false });
+    expect(most).toBe(8 * kGiB);
+    const stops = offerStops(most, 11_000_000);
+    expect(stops.slice(0, 4)).toEqual([8 * kMiB, 11_000_000, 16 * kMiB, 32 * kMiB]);
+    expect(stops.at(-1)).toBe(8 * kGiB);
+    expect([...stops].sort((a, b) => a - b)).toEqual(stops);
+    expect(stops).toContain(1.25 * kGiB);
+  });
+
+  it("reaches the default on every device", () => {
+    for (const deviceGiB of [0.25, 0.5, 1, 2, 4, 8, 32, null]) {
+      for (const isPhone of [true, false]) {
+        const memory = { deviceGiB, isPhone };
+        expect(offerStops(mostOfferBytes(memory), defaultOfferBytes(memory)))
+          .toContain(defaultOfferBytes(memory));
+      }
+    }
+  });
+});
+
+describe("a link's memory", () => {
+  it.each([
+    ["16777216", 16_777_216], ["8388608", 8_388_608], ["100", null], ["-5", null], ["1e9", null],
+    ["", null], [null, null], ["99999999999999999999", null], ["999999999999999", null],
+  ])("%s", (text, bytes) => {
+    expect(readOffer(text)).toBe(bytes);
+  });
+});

@@ -1,0 +1,170 @@
+// The picture of the swarm as GET /api/swarm gives it, in this package's names, and the only place
+// that knows the JSON. Missing or odd fields become harmless defaults: a page of another version
+// than its server should still show what it can.
+
+export type SwarmState = "down" | "preparing" | "committing" | "up";
+export type DeviceState =
+  "connecting" | "measuring" | "idle" | "preparing" | "active" | "standby";
+
+export interface Model {
+  name: string;
+  architecture: string;
+  quantisation: string;
+  weightBytes: number;
+  contextLength: number;
+}
+
+export interface Stage {
+  deviceId: number;
+  firstLayer: number;
+  endLayer: number;
+  predictedUs: number;
+  measuredUs: number; // 0: not measured yet
+}
+
+export interface Device {
+  id: number;
+  name: string;
+  kind: string; // "web": a browser tab; "native": the program
+  engine: string;
+  device: string;
+  state: DeviceState;
+  memoryBytes: number;
+  usedBytes: number;
+  firstLayer: number; // of the active plan; -1: none
+  endLayer: number;
+  cachedLayers: number[];
+  downloadedBytes: number;
+  downloadTotalBytes: number; // 0: nothing to download
+  latencyMs: number;
+  downloadBytesPerSecond: number;
+  usPerToken: number;
+  bytesPerUs: number;
+  computing: boolean;
+  tokensComputed: number;
+  problem: string; // its last failure in a sentence
+}
+
+export interface SwarmPicture {
+  state: SwarmState;
+  message: string;
+  missingMemoryBytes: number;
+  model: Model;
+  layerCount: number; // embedding and head included: layer 0 is one, the last layer the other
+  epoch: number;
+  predictedUsPerToken: number;
+  measuredUsPerToken: number; // 0: not measured yet
+  tokensPerSecond: number;
+  activeRequests: number;
+  queuedRequests: number;
+  completedRequests: number;
+  failedRequests: number;
+  generatedTokens: number;
+  coveredLayers: boolean[];
+  stages: Stage[];
+  devices: Device[];
+}
+
+type Json = Record<string, unknown>;
+
+const kSwarmStates: readonly string[] = ["down", "preparing", "committing", "up"];
+const kDeviceStates: readonly string[] =
+  ["connecting", "measuring", "idle", "preparing", "active", "standby"];
+// More layers than any model has: what a broken answer could make the page draw.
+const kMaxLayers = 2000;
+
+function isObject(value: unknown): value is Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function number(json: Json, key: string, ifAbsent = 0): number {
+  const value = json[key];
+  return typeof value === "number" && Number.isFinite(value) ? value : ifAbsent;
+}
+
+function text(json: Json, key: string): string {
+  const value = json[key];
+  return typeof value === "string" ? value : "";
+}
+
+function list(json: Json, key: string): unknown[] {
+  const value = json[key];
+  return Array.isArray(value) ? value : [];
+}
+
+function readModel(value: unknown): Model & { layers: number } {
+  const json = isObject(value) ? value : {};
+  return {
+    name: text(json, "name"),
+    architecture: text(json, "architecture"),
+    quantisation: text(json, "quantisation"),
+    weightBytes: number(json, "weight_bytes"),
+    contextLength: number(json, "context_length"),
+    layers: number(json, "layers"),
+  };
+}
+
+function readStage(json: Json): Stage {
+  return {
+    deviceId: number(json, "worker", -1),
+    firstLayer: number(json, "first_layer"),
+    endLayer: number(json, "end_layer"),
+    predictedUs: number(json, "predicted_us"),
+    measuredUs: number(json, "measured_us"),
+  };
+}
+
+function readDevice(json: Json): Device {
+  const state = text(json, "state");
+  return {
+    id: number(json, "id", -1),
+    name: text(json, "name") || "a device without a name",
+    kind: text(json, "kind"),
+    engine: text(json, "engine"),
+    device: text(json, "device"),
+    state: (kDeviceStates.includes(state) ? state : "connecting") as DeviceState,
+    memoryBytes: number(json, "memory_bytes"),
+    usedBytes: number(json, "used_bytes"),
+    firstLayer: number(json, "first_layer", -1),
+    endLayer: number(json, "end_layer", -1),
+    cachedLayers: list(json, "cached_layers").filter((layer) => typeof layer === "number"),
+    downloadedBytes: number(json, "downloaded_bytes"),
+    downloadTotalBytes: number(json, "download_total_bytes"),
+    latencyMs: number(json, "latency_ms"),
+    downloadBytesPerSecond: number(json, "download_bytes_per_s"),
+    usPerToken: number(json, "us_per_token"),
+    bytesPerUs: number(json, "speed_bytes_per_us"),
+    computing: json["computing"] === true,
+    tokensComputed: number(json, "tokens_computed"),
+    problem: text(json, "problem"),
+  };
+}
+
+// null when this is no picture at all.
+export function readPicture(json: unknown): SwarmPicture | null {
+  if (!isObject(json)) return null;
+  const state = text(json, "state");
+  if (!kSwarmStates.includes(state)) return null;
+  const { layers, ...model } = readModel(json["model"]);
+  const covered = list(json, "covered_layers").map((layer) => layer === true);
+  const layerCount = Math.min(kMaxLayers, covered.length || layers);
+  return {
+    state: state as SwarmState,
+    message: text(json, "message"),
+    missingMemoryBytes: number(json, "missing_memory_bytes"),
+    model,
+    layerCount,
+    epoch: number(json, "epoch"),
+    predictedUsPerToken: number(json, "predicted_us_per_token"),
+    measuredUsPerToken: number(json, "measured_us_per_token"),
+    tokensPerSecond: number(json, "tokens_per_second"),
+    activeRequests: number(json, "active_requests"),
+    queuedRequests: number(json, "queued_requests"),
+    completedRequests: number(json, "completed_requests"),
+    failedRequests: number(json, "failed_requests"),
+    generatedTokens: number(json, "generated_tokens"),
+    coveredLayers: covered.slice(0, layerCount),
+    stages: list(json, "stages").filter(isObject).map(readStage),
+    devices: list(json, "workers").filter(isObject).map(readDevice),
+  };
+}

@@ -1,0 +1,147 @@
+// The picture of the swarm: state in words, figures, the bar of layers, a card for each device.
+import type { VNode } from "preact";
+import { useRef } from "preact/hooks";
+import { Figure } from "../elements/controls.tsx";
+import {
+  formatBytes, formatCount, formatDifference, formatInteger, formatMicroseconds, formatRate,
+} from "../format.ts";
+import { sparkline } from "./activity.ts";
+import type { Activity } from "./activity.ts";
+import { DeviceCard } from "./deviceCard.tsx";
+import { DeviceLetters, stateWord, summaryText } from "./devices.ts";
+import { CoverageBar, LayerBar } from "./layerBar.tsx";
+import type { SwarmPicture } from "./picture.ts";
+
+interface SwarmViewProps {
+  picture: SwarmPicture;
+  activity: Activity;
+}
+
+export function StateBadge({ picture }: { picture: SwarmPicture }): VNode {
+  return (
+    <span class={`state-badge state-${picture.state}`}>
+      <i aria-hidden="true" />
+      {stateWord(picture.state)}
+    </span>
+  );
+}
+
+// `isFull` adds the figures that only the swarm's own page has room for.
+export function SwarmView({ picture, activity, isFull }: SwarmViewProps & {
+  isFull: boolean;
+}): VNode {
+  const letters = useRef(new DeviceLetters());
+  const devices = letters.current.name(picture);
+  const stageOf = new Map(picture.stages.map((stage) => [stage.deviceId, stage]));
+  return (
+    <div class={`swarm ${isFull ? "swarm-full" : "swarm-compact"}`}>
+      <div class="swarm-state">
+        <div role="status" class="swarm-state-words">
+          <StateBadge picture={picture} />
+          <p class="swarm-message">{picture.message}</p>
+        </div>
+        <Speed picture={picture} activity={activity} />
+      </div>
+      {isFull && <ModelFigures picture={picture} />}
+      <section class="swarm-layers" aria-label="Layers">
+        <LayerBar picture={picture} devices={devices} computing={activity.computing} />
+        <CoverageBar picture={picture} />
+      </section>
+      <PlanTimes picture={picture} />
+      {devices.length > 0 && (
+        <ul class="device-list" aria-label="Devices">
+          {devices.map((named) => (
+            <DeviceCard
+              key={named.device.id}
+              named={named}
+              stage={stageOf.get(named.device.id)}
+              layerCount={picture.layerCount}
+              isComputing={activity.computing.has(named.device.id)}
+            />
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+function Speed({ picture, activity }: SwarmViewProps): VNode {
+  const points = sparkline(activity.speeds);
+  return (
+    <div class="speed">
+      <span class="speed-value figure">{formatRate(picture.tokensPerSecond, "tokens")}</span>
+      <svg class="sparkline" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true">
+        {points !== "" && <polyline points={points} />}
+      </svg>
+    </div>
+  );
+}
+
+function ModelFigures({ picture }: { picture: SwarmPicture }): VNode {
+  const { model } = picture;
+  const requests = `${picture.activeRequests} active, ${picture.queuedRequests} waiting, ` +
+    `${formatInteger(picture.completedRequests)} done`;
+  const failed = picture.failedRequests > 0 ? `, ${picture.failedRequests} failed` : "";
+  return (
+    <dl class="figures figures-wide">
+      <Figure name="Model" value={model.name || "–"} />
+      <Figure name="Form" value={[model.architecture, model.quantisation].filter(Boolean)
+        .join(" ") || "–"} />
+      <Figure name="Weights" value={formatBytes(model.weightBytes)} />
+      <Figure name="Context" value={formatCount(model.contextLength, "token")} />
+      <Figure name="Requests" value={requests + failed} />
+      <Figure name="Tokens generated" value={formatInteger(picture.generatedTokens)} />
+    </dl>
+  );
+}
+
+// What the planner promised against what is: for ever, side by side.
+function PlanTimes({ picture }: { picture: SwarmPicture }): VNode | null {
+  const { predictedUsPerToken: predicted, measuredUsPerToken: measured } = picture;
+  if (predicted <= 0) return null;
+  const longest = Math.max(predicted, measured);
+  const width = (us: number): Record<string, string> =>
+    ({ "inline-size": `${((100 * us) / longest).toFixed(1)}%` });
+  return (
+    <section class="plan-times" aria-label="Time per token of the plan">
+      <h3>Time per token</h3>
+      <dl>
+        <dt>Predicted</dt>
+        <dd>
+          <i class="plan-bar plan-bar-predicted" style={width(predicted)} />
+          <span class="figure">{formatMicroseconds(predicted)}</span>
+        </dd>
+        <dt>Measured</dt>
+        <dd>
+          <i class="plan-bar plan-bar-measured" style={width(measured)} />
+          <span class="figure">
+            {measured > 0
+              ? `${formatMicroseconds(measured)} (${formatDifference(measured, predicted)})`
+              : "not yet"}
+          </span>
+        </dd>
+      </dl>
+    </section>
+  );
+}
+
+// One line for narrow screens, leading to the whole picture.
+export function SwarmStrip({ picture, href }: {
+  picture: SwarmPicture | null;
+  href: string;
+}): VNode {
+  return (
+    <a class="swarm-strip" href={href}>
+      {picture ? (
+        <>
+          <span class={`state-badge state-${picture.state}`}>
+            <i aria-hidden="true" />
+            {summaryText(picture)}
+          </span>
+          <span class="figure">{formatRate(picture.tokensPerSecond, "tokens")}</span>
+        </>
+      ) : <span class="muted">Looking at the swarm…</span>}
+      <span class="swarm-strip-more">Swarm</span>
+    </a>
+  );
+}
