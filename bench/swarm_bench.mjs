@@ -1,11 +1,12 @@
-// A real server and real native workers on loopback: what the orchestrator costs for a token, how many bytes a request
-// moves, how fast 1, 3 and 10 workers answer, and how long a start takes.
+// A real server and real native workers on loopback: what the orchestrator costs for a token, how
+// many bytes a request moves, how fast 1, 3 and 10 workers answer, and how long a start takes.
 //
-//   node bench/swarm_bench.mjs --weft build/release/weft --package packages/weft-tiny [--workers 1,3,10]
-//        [--prompt-tokens 25] [--tokens 128] [--repeat 5] [--pin]
+//   node bench/swarm_bench.mjs --weft build/release/weft --package packages/weft-tiny
+//        [--workers 1,3,10] [--prompt-tokens 25] [--tokens 128] [--repeat 5] [--pin]
 //
-// Prints one JSON line for each number of workers and a table at the end. Every worker's offer fits exactly the layers it
-// is meant to hold, so that the plan needs all of them. CPU time is the kernel's own count (schedstat, nanoseconds).
+// Prints one JSON line for each number of workers and a table at the end. Every worker's offer fits
+// exactly the layers it is meant to hold, so that the plan needs all of them. CPU time is the
+// kernel's own count (schedstat, nanoseconds).
 import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -54,9 +55,11 @@ function offers(count) {
   const scratch = 128 * manifest.hidden_columns * 4 * 32 + manifest.vocabulary * 4;
   const slack = scratch + 0.4 * Math.min(...transformer);
   return Array.from({ length: count }, (_, i) => {
-    const inner = transformer.slice(Math.max(0, Math.round((i - alone) * share)), Math.round((i + 1 - alone) * share));
+    const cut = (k) => Math.max(0, Math.round((k - alone) * share));
+    const inner = transformer.slice(cut(i), cut(i + 1));
     const ends = (i === 0 ? layers[0] : 0) + (i === count - 1 ? layers.at(-1) : 0);
-    return String(Math.round((alone && (i === 0 || i === count - 1) ? [] : inner).reduce((a, b) => a + b, ends) + slack));
+    const own = alone && (i === 0 || i === count - 1) ? [] : inner;
+    return String(Math.round(own.reduce((a, b) => a + b, ends) + slack));
   });
 }
 
@@ -140,72 +143,78 @@ async function promptOf(base, wanted) {
   throw new Error("no prompt of that length");
 }
 
+// Starts a server and `count` workers; resolves once all their stages are up.
+async function startSwarm(count, children, cache) {
+  let base = null;
+  const limits = ["--port", "0", "--context", String(context), "--sessions", "1"];
+  const server = start(["serve", options.package, "--no-worker", ...limits], (line) => {
+    base ??= /chat:\s+(http:\S+?)\/$/.exec(line)?.[1] ?? null;
+  });
+  children.push(server);
+  while (!base) await sleep(20);
+  const joined = performance.now();
+  offers(count).forEach((offer, i) => {
+    const args = ["--memory", offer, "--threads", options.threads, "--cache", join(cache, String(i))];
+    const worker = start(["worker", base.replace("http", "ws"), ...args], () => {});
+    children.push(worker);
+    if (options.pin) spawn("taskset", ["-apc", String(i % 2), String(worker.pid)]);
+  });
+  for (;;) {
+    const swarm = await (await fetch(`${base}/api/swarm`)).json();
+    if (swarm.state === "up" && swarm.stages.length === count) break;
+    if (performance.now() - joined > 120e3) {
+      throw new Error(`${swarm.stages.length} of ${count} stages: ${swarm.message}`);
+    }
+    await sleep(50);
+  }
+  return { base, pid: server.pid, upSeconds: (performance.now() - joined) / 1000 };
+}
+
+// One request with what the server counted meanwhile.
+async function measuredChat({ base, pid }, content) {
+  const before = await metrics(base);
+  const cpu = cpuNanoseconds(pid);
+  const run = await chat(base, content);
+  run.cpuUs = (cpuNanoseconds(pid) - cpu) / 1e3;
+  const after = await metrics(base);
+  const delta = (name) => Number(after[name]) - Number(before[name]);
+  run.coreUs = delta("weft_core_seconds_total") * 1e6;
+  run.frames = delta("weft_frames_sent_total");
+  run.bytes = delta("weft_frame_bytes_sent_total") + delta("weft_frame_bytes_received_total");
+  return run;
+}
+
+function summary(count, swarm, runs) {
+  const of = (pick) => median(runs.map(pick));
+  return {
+    workers: count,
+    prompt_tokens: runs[0].prompt,
+    tokens: runs[0].tokens,
+    up_s: +swarm.upSeconds.toFixed(2),
+    ttft_ms: +of((r) => r.firstMs).toFixed(1),
+    ms_per_token: +of((r) => r.perTokenMs).toFixed(2),
+    core_us_per_hop: +of((r) => r.coreUs / r.frames).toFixed(1),
+    cpu_us_per_hop: +of((r) => r.cpuUs / r.frames).toFixed(1),
+    cpu_us_per_token: +of((r) => r.cpuUs / r.tokens).toFixed(1),
+    share_of_50ms_token_percent: +of((r) => (r.cpuUs / r.tokens / 50e3) * 100).toFixed(3),
+    mb_per_request: +of((r) => r.bytes / 1e6).toFixed(3),
+  };
+}
+
 async function measure(count) {
   const cache = mkdtempSync(join(tmpdir(), "weft-bench-"));
   const children = [];
   try {
-    let base = null;
-    let upSeconds = null;
-    const server = start(
-      ["serve", options.package, "--no-worker", "--port", "0", "--context", String(context), "--sessions", "1"],
-      (line) => {
-        base ??= /chat:\s+(http:\S+?)\/$/.exec(line)?.[1] ?? null;
-      },
-    );
-    children.push(server);
-    while (!base) await sleep(20);
-    const joined = performance.now();
-    offers(count).forEach((offer, i) => {
-      const worker = start(
-        ["worker", base.replace("http", "ws"), "--memory", offer, "--threads", options.threads,
-          "--name", `worker ${i + 1}`, "--cache", join(cache, String(i))],
-        () => {},
-      );
-      children.push(worker);
-      if (options.pin) spawn("taskset", ["-apc", String(i % 2), String(worker.pid)]);
-    });
-    for (;;) {
-      const swarm = await (await fetch(`${base}/api/swarm`)).json();
-      if (swarm.state === "up") {
-        upSeconds = (performance.now() - joined) / 1000;
-        break;
-      }
-      if (performance.now() - joined > 300e3) throw new Error(swarm.message);
-      await sleep(50);
-    }
-    const swarm = await (await fetch(`${base}/api/swarm`)).json();
-    if (swarm.stages.length !== count) throw new Error(`${swarm.stages.length} stages instead of ${count}`);
-    const content = await promptOf(base, Number(options["prompt-tokens"]));
-    await chat(base, content);
+    const swarm = await startSwarm(count, children, cache);
+    const content = await promptOf(swarm.base, Number(options["prompt-tokens"]));
+    await chat(swarm.base, content);
     const runs = [];
     for (let i = 0; i < Number(options.repeat); ++i) {
-      // A question of the same length that shares no prefix beyond the template, so that nothing is cached.
-      const other = content.replace(/[abcd]/g, (c) => String.fromCharCode(c.charCodeAt(0) + 4 * (i + 1)));
-      const before = await metrics(base);
-      const cpu = cpuNanoseconds(server.pid);
-      const run = await chat(base, other);
-      run.cpuUs = (cpuNanoseconds(server.pid) - cpu) / 1e3;
-      const after = await metrics(base);
-      const delta = (name) => Number(after[name]) - Number(before[name]);
-      run.coreUs = delta("weft_core_seconds_total") * 1e6;
-      run.frames = delta("weft_frames_sent_total");
-      run.bytes = delta("weft_frame_bytes_sent_total") + delta("weft_frame_bytes_received_total");
-      runs.push(run);
+      // As long, but with other letters: nothing beyond the template is cached.
+      const shift = (c) => String.fromCharCode(c.charCodeAt(0) + 4 * (i + 1));
+      runs.push(await measuredChat(swarm, content.replace(/[abcd]/g, shift)));
     }
-    const of = (pick) => median(runs.map(pick));
-    return {
-      workers: count,
-      prompt_tokens: runs[0].prompt,
-      tokens: runs[0].tokens,
-      up_s: +upSeconds.toFixed(2),
-      ttft_ms: +of((r) => r.firstMs).toFixed(1),
-      ms_per_token: +of((r) => r.perTokenMs).toFixed(2),
-      core_us_per_hop: +of((r) => r.coreUs / r.frames).toFixed(1),
-      cpu_us_per_hop: +of((r) => r.cpuUs / r.frames).toFixed(1),
-      cpu_us_per_token: +of((r) => r.cpuUs / r.tokens).toFixed(1),
-      share_of_50ms_token_percent: +of((r) => (r.cpuUs / r.tokens / 50e3) * 100).toFixed(3),
-      mb_per_request: +of((r) => r.bytes / 1e6).toFixed(3),
-    };
+    return summary(count, swarm, runs);
   } finally {
     children.forEach((child) => child.kill());
     await sleep(300);

@@ -35,7 +35,7 @@ struct ChatRequest {
   std::vector<std::string> stop;
   bool stream = false;
   bool include_usage = false;  // stream_options.include_usage
-  bool ignore_eos = false;              // go on after an end token (as other servers name it; for measuring)
+  bool ignore_eos = false;     // go on after an end token (as other servers name it; for measuring)
   bool logprobs = false;
   uint32_t top_logprobs = 0;
 };
