@@ -1,8 +1,8 @@
 // A real server and real native workers on loopback: what the orchestrator costs for a token, how
 // many bytes a request moves, how fast 1, 3 and 10 workers answer, and how long a start takes.
 //
-//   node bench/swarm_bench.mjs --weft build/release/weft --package packages/weft-tiny
-//        [--workers 1,3,10] [--prompt-tokens 25] [--tokens 128] [--repeat 5] [--pin]
+//   ./dev bench swarm [--package packages/weft-tiny] [--workers 1,3,10] [--prompt-tokens 25]
+//                     [--tokens 128] [--repeat 5] [--threads 1] [--pin]
 //
 // Prints one JSON line for each number of workers and a table at the end. Every worker's offer fits
 // exactly the layers it is meant to hold, so that the plan needs all of them. CPU time is the
@@ -154,7 +154,8 @@ async function startSwarm(count, children, cache) {
   while (!base) await sleep(20);
   const joined = performance.now();
   offers(count).forEach((offer, i) => {
-    const args = ["--memory", offer, "--threads", options.threads, "--cache", join(cache, String(i))];
+    const folder = join(cache, String(i));
+    const args = ["--memory", offer, "--threads", options.threads, "--cache", folder];
     const worker = start(["worker", base.replace("http", "ws"), ...args], () => {});
     children.push(worker);
     if (options.pin) spawn("taskset", ["-apc", String(i % 2), String(worker.pid)]);

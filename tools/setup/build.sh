@@ -106,11 +106,19 @@ command_bench() {
   local name=${1:-}
   if [ -z "$name" ]; then
     say "Benchmarks (./dev bench NAME [arguments]):"
-    find bench -name '*_bench.cc' -printf '  %f\n' | sed 's/_bench\.cc$//' | sort
+    find bench -name '*_bench.*' -printf '  %f\n' | sed 's/_bench\..*$//' | sort
     return 0
   fi
   shift
-  [ -e "bench/${name}_bench.cc" ] || fail "there is no bench/${name}_bench.cc"
+  if [ -e "bench/${name}_bench.mjs" ] || [ -e "bench/${name}_bench.sh" ]; then
+    weft_up_to_date >&2
+    case $(echo "bench/${name}_bench."*) in
+      *.mjs) node "bench/${name}_bench.mjs" --weft "$weft" "$@" ;;
+      *) "bench/${name}_bench.sh" "$@" ;;
+    esac
+    return
+  fi
+  [ -e "bench/${name}_bench.cc" ] || fail "there is no benchmark '$name'; ./dev bench lists them"
   build_preset release "${name}_bench" >&2
   "build/release/${name}_bench" "$@"
 }
