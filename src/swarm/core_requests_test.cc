@@ -1,0 +1,437 @@
+// Requests: admission, limits, cancelling in every state, chunks and shared frames, prefix reuse,
+// sampling, logits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "swarm/core_testing.h"
+
+namespace weft::swarm {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using wire::pb::ServerMessage;
+
+std::vector<int32_t> Counting(int32_t from, size_t count) {
+  std::vector<int32_t> tokens(count);
+  for (size_t i = 0; i < count; ++i) tokens[i] = from + static_cast<int32_t>(i);
+  return tokens;
+}
+
+TestWorker Silent() {
+  TestWorker worker;
+  worker.answer_steps = false;
+  return worker;
+}
+
+Request Greedy(RequestId id, std::vector<int32_t> prompt, uint32_t max_tokens) {
+  Request request;
+  request.id = id;
+  request.prompt_ids = std::move(prompt);
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = 0;
+  return request;
+}
+
+// The error that a request ends with at once; "" when it is accepted.
+std::string ErrorOf(Request request) {
+  TestSwarm swarm;
+  request.id = 1;
+  swarm.Submit(std::move(request));
+  const auto ends = swarm.Ends(1);
+  if (ends.empty()) return "";
+  EXPECT_EQ(ends[0].reason, FinishReason::kError);
+  return std::string(ErrorCodeName(ends[0].error->code())) + ": " + ends[0].error->message();
+}
+
+TEST(Submit, BadRequestsAreRefusedInASentence) {
+  EXPECT_EQ(ErrorOf(Greedy(1, {1}, 1)), "");
+  EXPECT_THAT(ErrorOf(Greedy(1, {}, 1)), HasSubstr("prompt is empty"));
+  EXPECT_EQ(ErrorOf(Greedy(1, Counting(0, 65), 1)),
+            "invalid_argument: The prompt has 65 tokens, more than the context of 64: shorten the "
+            "conversation or start weft with a larger --context.");
+  EXPECT_EQ(ErrorOf(Greedy(1, Counting(0, 64), 1)), "");
+  EXPECT_THAT(ErrorOf(Greedy(1, {1000}, 1)), HasSubstr("token 1000, expected 0 to 999"));
+  EXPECT_THAT(ErrorOf(Greedy(1, {-1}, 1)), HasSubstr("token -1"));
+  EXPECT_THAT(ErrorOf(Greedy(1, {1}, 0)), HasSubstr("max_tokens is 0"));
+  Request request = Greedy(1, {1}, 1);
+  request.top_logprobs = 21;
+  EXPECT_THAT(ErrorOf(request), HasSubstr("top_logprobs is 21"));
+  request = Greedy(1, {1}, 1);
+  request.sampling.temperature = -1;
+  EXPECT_THAT(ErrorOf(request), HasSubstr("temperature"));
+}
+
+TEST(Submit, WaitsWhileDownAndIsServedInOrder) {
+  TestSwarm swarm;
+  const RequestId first = swarm.Submit({1}, 2), second = swarm.Submit({5}, 2);
+  EXPECT_EQ(swarm.picture().queued_requests, 2u);
+  swarm.Advance(Seconds(100));
+  EXPECT_THAT(swarm.Ends(first), IsEmpty());
+  swarm.BringUp(1);
+  EXPECT_THAT(swarm.Tokens(first), ElementsAre(2, 3));
+  EXPECT_THAT(swarm.Tokens(second), ElementsAre(6, 7));
+}
+
+TEST(Submit, AFullQueueRefuses) {
+  TestSwarm swarm;  // two sessions, a queue of three
+  swarm.BringUp(1, Silent());
+  std::vector<RequestId> ids;
+  for (int i = 0; i < 6; ++i) ids.push_back(swarm.Submit({10 * i}, 3));
+  EXPECT_EQ(swarm.picture().active_requests, 2u);
+  EXPECT_EQ(swarm.picture().queued_requests, 3u);
+  ASSERT_THAT(swarm.Ends(ids[5]), SizeIs(1));
+  EXPECT_EQ(swarm.Ends(ids[5])[0].error->code(), ErrorCode::kUnavailable);
+  EXPECT_THAT(swarm.Ends(ids[5])[0].error->message(), HasSubstr("3 requests are waiting"));
+  swarm.worker(1).answer_steps = true;
+  while (swarm.unanswered_steps(1) > 0) swarm.AnswerStep(1);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(swarm.Tokens(ids[static_cast<size_t>(i)]), Counting(10 * i + 1, 3));
+    EXPECT_THAT(swarm.Ends(ids[static_cast<size_t>(i)]), SizeIs(1));
+  }
+}
+
+TEST(Submit, TheContextCutsTheAnswer) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  const RequestId request = swarm.Submit(Counting(0, 60), 100);
+  // Tokens 60 .. 64: the last one needs no place of its own.
+  EXPECT_EQ(swarm.Tokens(request), Counting(60, 5));
+  EXPECT_EQ(swarm.Ends(request)[0].reason, FinishReason::kLength);
+  const RequestId full = swarm.Submit(Counting(0, 64), 100);
+  EXPECT_EQ(swarm.Tokens(full), Counting(64, 1));
+}
+
+TEST(Submit, StopTokensEndTheAnswerAndAreNotEmitted) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  Request request = Greedy(1, {1}, 50);
+  request.stop_ids = {100, 5};
+  swarm.Submit(request);
+  EXPECT_THAT(swarm.Tokens(1), ElementsAre(2, 3, 4));
+  EXPECT_EQ(swarm.Ends(1)[0].reason, FinishReason::kStop);
+  EXPECT_EQ(swarm.Ends(1)[0].generated_tokens, 3u);
+}
+
+TEST(Cancel, InEveryState) {
+  // Waiting while down.
+  TestSwarm swarm;
+  const RequestId waiting = swarm.Submit({1}, 2);
+  swarm.Cancel(waiting);
+  ASSERT_THAT(swarm.Ends(waiting), SizeIs(1));
+  EXPECT_EQ(swarm.Ends(waiting)[0].reason, FinishReason::kCancelled);
+  // In the prompt, and again after it.
+  swarm.BringUp(1, Silent());
+  const RequestId prompt = swarm.Submit(Counting(0, 30), 5);
+  swarm.Cancel(prompt);
+  EXPECT_THAT(swarm.Ends(prompt), SizeIs(1));
+  swarm.Cancel(prompt);
+  EXPECT_THAT(swarm.Ends(prompt), SizeIs(1));
+  while (swarm.unanswered_steps(1) > 0) swarm.AnswerStep(1);
+  EXPECT_THAT(swarm.Tokens(prompt), IsEmpty());
+  // In the answer.
+  const RequestId answer = swarm.Submit({1, 2}, 50);
+  for (int i = 0; i < 4; ++i) swarm.AnswerStep(1);
+  swarm.Cancel(answer);
+  EXPECT_EQ(swarm.Ends(answer)[0].generated_tokens, 4u);
+  swarm.AnswerStep(1);
+  EXPECT_THAT(swarm.Tokens(answer), ElementsAre(3, 4, 5, 6));
+  EXPECT_EQ(swarm.unanswered_steps(1), 0u);
+  // While its worker is gone.
+  const RequestId orphan = swarm.Submit({1, 2}, 50);
+  swarm.Lose(1);
+  swarm.Cancel(orphan);
+  EXPECT_THAT(swarm.Ends(orphan), SizeIs(1));
+  // Of a request that never was.
+  swarm.Cancel(999);
+  EXPECT_EQ(swarm.picture().active_requests + swarm.picture().queued_requests, 0u);
+}
+
+TEST(Prefill, ChunksFollowEachOtherThroughThePipeline) {
+  TestSwarm swarm;
+  TestWorker half = Silent();
+  half.memory_bytes = 3'500'000;
+  swarm.BringUp(2, half);
+  const WorkerId front = swarm.picture().stages[0].worker, back = swarm.picture().stages[1].worker;
+  const RequestId request = swarm.Submit(Counting(0, 30), 1);
+  // Chunks of 8 rows, two in flight at a worker.
+  EXPECT_EQ(swarm.unanswered_steps(front), 2u);
+  swarm.AnswerStep(front);
+  EXPECT_EQ(swarm.unanswered_steps(front), 2u);
+  EXPECT_EQ(swarm.unanswered_steps(back), 1u);
+  swarm.AnswerStep(front);
+  EXPECT_EQ(swarm.unanswered_steps(back), 2u);
+  const wire::Frame chunk = wire::DecodeFrame(swarm.ResultOf(back)).value();
+  EXPECT_EQ(chunk.runs[0].count, 8);
+  EXPECT_EQ(chunk.runs[0].output,
+            wire::OutputKind::kNone);  // only the last row is asked for a token
+  while (swarm.Ends(request).empty()) {
+    if (swarm.unanswered_steps(back) > 0)
+      swarm.AnswerStep(back);
+    else
+      swarm.AnswerStep(front);
+  }
+  EXPECT_EQ(swarm.Tokens(request), Counting(30, 1));
+}
+
+TEST(Prefill, ASlowLinkGetsSmallerChunks) {
+  TestSwarm swarm;
+  TestWorker half = Silent();
+  half.memory_bytes = 3'500'000;
+  half.bytes_per_s = 250;  // 100 ms are 25 bytes: three rows of four f16
+  CoreOptions options = TestOptions();
+  swarm.Join(half);
+  swarm.Join(half);
+  swarm.Advance(Milliseconds(300));
+  ASSERT_EQ(swarm.picture().state, SwarmState::kUp);
+  swarm.Submit(Counting(0, 30), 1);
+  const WorkerId front = swarm.picture().stages[0].worker;
+  EXPECT_EQ(wire::DecodeFrame(swarm.ResultOf(front)).value().runs[0].count, 3);
+}
+
+TEST(Batching, SessionsThatWaitTogetherShareAFrame) {
+  CoreOptions options = TestOptions();
+  options.session_count = 5;
+  options.queue_limit = 10;
+  TestSwarm swarm(options);
+  swarm.BringUp(1, Silent());
+  std::vector<RequestId> ids;
+  for (int i = 0; i < 5; ++i) ids.push_back(swarm.Submit({100 * i}, 8));
+  swarm.AnswerStep(1);
+  swarm.AnswerStep(1);
+  EXPECT_THAT(wire::DecodeFrame(swarm.ResultOf(1)).value().runs, SizeIs(4));
+  while (swarm.unanswered_steps(1) > 0) swarm.AnswerStep(1);
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(swarm.Tokens(ids[static_cast<size_t>(i)]), Counting(100 * i + 1, 8));
+}
+
+TEST(Batching, OnnxWorkersGetOneRunAFrame) {
+  CoreOptions options = TestOptions();
+  options.session_count = 5;
+  options.queue_limit = 10;
+  TestSwarm swarm(options);
+  TestWorker worker = Silent();
+  worker.kind = "web";
+  worker.engine = "ort-webgpu";
+  worker.needs_onnx = true;
+  swarm.BringUp(1, worker);
+  std::vector<RequestId> ids;
+  for (int i = 0; i < 5; ++i) ids.push_back(swarm.Submit({100 * i}, 8));
+  while (swarm.unanswered_steps(1) > 0) {
+    EXPECT_THAT(wire::DecodeFrame(swarm.ResultOf(1)).value().runs, SizeIs(1));
+    swarm.AnswerStep(1);
+  }
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(swarm.Tokens(ids[static_cast<size_t>(i)]), Counting(100 * i + 1, 8));
+}
+
+TEST(PrefixReuse, TheNextTurnContinuesTheKeptSession) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  const RequestId first = swarm.Submit(Counting(0, 20), 5);
+  ASSERT_EQ(swarm.Tokens(first), Counting(20, 5));
+  // The next turn repeats prompt and answer and adds to them. The answer's last token was never
+  // computed on.
+  const RequestId second = swarm.Submit(Counting(0, 40), 3);
+  EXPECT_EQ(swarm.Ends(second)[0].cached_prompt_tokens, 24u);
+  EXPECT_EQ(swarm.Tokens(second), Counting(40, 3));
+  // The same prompt again: all but its last token.
+  const RequestId third = swarm.Submit(Counting(0, 40), 3);
+  EXPECT_EQ(swarm.Ends(third)[0].cached_prompt_tokens, 39u);
+  EXPECT_EQ(swarm.Tokens(third), Counting(40, 3));
+}
+
+TEST(PrefixReuse, ALongSessionIsNotSpentOnAShortPrefix) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  swarm.Submit(Counting(0, 40), 2);
+  std::vector<int32_t> other = Counting(0, 4);
+  other.push_back(500);
+  const RequestId stranger = swarm.Submit(other, 2);
+  EXPECT_EQ(swarm.Ends(stranger)[0].cached_prompt_tokens, 0u);
+  const RequestId back = swarm.Submit(Counting(0, 44), 2);
+  EXPECT_EQ(swarm.Ends(back)[0].cached_prompt_tokens, 41u);
+}
+
+TEST(PrefixReuse, TheLeastRecentlyUsedSessionGoesFirst) {
+  TestSwarm swarm;  // two sessions
+  swarm.BringUp(1);
+  swarm.Submit(Counting(100, 20), 1);
+  swarm.Advance(Milliseconds(1));
+  swarm.Submit(Counting(200, 20), 1);
+  swarm.Advance(Milliseconds(1));
+  swarm.ClearLog();
+  const RequestId third = swarm.Submit(Counting(300, 20), 1);
+  EXPECT_THAT(swarm.Last(1, ServerMessage::kInvalidateSessions).invalidate_sessions().sessions(),
+              ElementsAre(1));
+  EXPECT_EQ(swarm.Ends(third)[0].cached_prompt_tokens, 0u);
+  EXPECT_EQ(swarm.Ends(swarm.Submit(Counting(200, 22), 1))[0].cached_prompt_tokens, 20u);
+}
+
+TEST(PrefixReuse, ACancelledSessionIsReusedAsFarAsEveryStageHoldsIt) {
+  TestSwarm swarm;
+  TestWorker half = Silent();
+  half.memory_bytes = 3'500'000;
+  swarm.BringUp(2, half);
+  const WorkerId front = swarm.picture().stages[0].worker, back = swarm.picture().stages[1].worker;
+  const RequestId first = swarm.Submit(Counting(0, 40), 5);
+  swarm.AnswerStep(front);
+  swarm.AnswerStep(front);
+  swarm.AnswerStep(back);  // 8 positions through both stages, 16 through the first
+  swarm.Cancel(first);
+  for (const WorkerId id : {front, back}) swarm.worker(id).answer_steps = true;
+  for (const WorkerId id : {front, back})
+    while (swarm.unanswered_steps(id) > 0) swarm.AnswerStep(id);
+  const RequestId second = swarm.Submit(Counting(0, 40), 5);
+  EXPECT_EQ(swarm.Ends(second)[0].cached_prompt_tokens, 8u);
+  EXPECT_EQ(swarm.Tokens(second), Counting(40, 5));
+}
+
+TEST(PrefixReuse, NothingIsReusedAcrossPlans) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  swarm.Submit(Counting(0, 20), 5);
+  swarm.Lose(1);
+  swarm.BringUp(1);
+  const RequestId second = swarm.Submit(Counting(0, 30), 3);
+  EXPECT_EQ(swarm.Ends(second)[0].cached_prompt_tokens, 0u);
+  EXPECT_EQ(swarm.Tokens(second), Counting(30, 3));
+}
+
+TEST(Sampling, AsksForCandidatesOnlyWhereTheyAreNeeded) {
+  const auto output_of = [](const std::function<void(Request&)>& change) {
+    TestSwarm swarm;
+    swarm.BringUp(1, Silent());
+    Request request = Greedy(1, {1}, 1);
+    change(request);
+    swarm.Submit(request);
+    const wire::Run run = wire::DecodeFrame(swarm.ResultOf(1)).value().runs[0];
+    return std::pair(run.output, run.candidate_count);
+  };
+  using enum wire::OutputKind;
+  EXPECT_EQ(output_of([](Request&) {}), std::pair(kArgmax, uint16_t{0}));
+  EXPECT_EQ(output_of([](Request& r) { r.sampling.temperature = 1; }),
+            std::pair(kCandidates, uint16_t{64}));
+  EXPECT_EQ(output_of([](Request& r) { r.want_logprobs = true; }),
+            std::pair(kCandidates, uint16_t{64}));
+  EXPECT_EQ(output_of([](Request& r) { r.top_logprobs = 5; }),
+            std::pair(kCandidates, uint16_t{64}));
+  EXPECT_EQ(output_of([](Request& r) { r.sampling.repetition_penalty = 1.5f; }),
+            std::pair(kCandidates, uint16_t{64}));
+  EXPECT_EQ(output_of([](Request& r) { r.want_logits = true; }), std::pair(kLogits, uint16_t{0}));
+}
+
+TEST(Sampling, LogprobsComeFromTheWholeVocabulary) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  Request request = Greedy(1, {7}, 1);
+  request.want_logprobs = true;
+  request.top_logprobs = 3;
+  swarm.Submit(request);
+  for (const Action& action : swarm.log())
+    if (const auto* token = std::get_if<EmitToken>(&action)) {
+      // The test model gives logits 10, 9, 8, ... and logsumexp 10.
+      EXPECT_EQ(token->token_id, 8);
+      EXPECT_FLOAT_EQ(token->logprob, 0);
+      EXPECT_FLOAT_EQ(token->margin, 1);
+      ASSERT_THAT(token->top, SizeIs(3));
+      EXPECT_EQ(token->top[2].token_id, 10);
+      EXPECT_FLOAT_EQ(token->top[2].logprob, -2);
+    }
+  EXPECT_THAT(swarm.Tokens(1), SizeIs(1));
+}
+
+TEST(Sampling, AStopOfTheSeedReplaysTheSameTokensAfterALoss) {
+  std::vector<std::vector<int32_t>> answers;
+  for (const bool loss : {false, true}) {
+    TestSwarm swarm;
+    swarm.BringUp(1, Silent());
+    Request request = Greedy(1, {7}, 12);
+    request.sampling.temperature = 1.5f;
+    request.sampling.seed = 99;
+    swarm.Submit(request);
+    for (int i = 0; i < 6 && swarm.unanswered_steps(1) > 0; ++i) swarm.AnswerStep(1);
+    if (loss) {
+      swarm.Lose(1);
+      swarm.BringUp(1);
+    } else {
+      while (swarm.unanswered_steps(1) > 0) swarm.AnswerStep(1);
+    }
+    answers.push_back(swarm.Tokens(1));
+  }
+  EXPECT_THAT(answers[0], SizeIs(12));
+  EXPECT_EQ(answers[0], answers[1]);
+}
+
+TEST(Logits, EveryPromptRowComesOnceInOrder) {
+  TestSwarm swarm;
+  TestWorker half;
+  half.memory_bytes = 3'500'000;
+  swarm.BringUp(2, half);
+  Request request = Greedy(1, Counting(100, 20), 3);
+  request.want_logits = true;
+  swarm.Submit(request);
+  uint32_t next = 0;
+  for (const Action& action : swarm.log())
+    if (const auto* logits = std::get_if<EmitLogits>(&action)) {
+      EXPECT_EQ(logits->first_position, next);
+      ASSERT_EQ(logits->logits.byte_count(), logits->rows * 1000u * 4u);
+      for (uint32_t i = 0; i < logits->rows; ++i) {
+        const uint8_t* row = logits->logits.bytes().data() + i * 4000u;
+        EXPECT_EQ(LoadLe<float>(row + 4 * (100 + next + i + 1)), 1.0f);
+        EXPECT_EQ(LoadLe<float>(row + 4 * (100 + next + i)), 0.0f);
+      }
+      next += logits->rows;
+    }
+  EXPECT_EQ(next, 20u);
+  EXPECT_EQ(swarm.Tokens(1), Counting(120, 3));
+}
+
+TEST(Logits, OnlyLogitsAndNoTokens) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  Request request = Greedy(1, Counting(100, 5), 0);
+  request.want_logits = true;
+  swarm.Submit(request);
+  EXPECT_THAT(swarm.Tokens(1), IsEmpty());
+  ASSERT_THAT(swarm.Ends(1), SizeIs(1));
+  EXPECT_EQ(swarm.Ends(1)[0].reason, FinishReason::kLength);
+}
+
+TEST(Metrics, CountBytesOfDataFramesExactly) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  swarm.Submit({1, 2, 3}, 2);
+  // Two steps: 3 tokens, then 1; two results with one argmax each. Heads are 40 + 16 bytes.
+  const Snapshot picture = swarm.picture();
+  EXPECT_EQ(picture.boundary_bytes_sent, 2 * 56u + 3 * 4 + 4);
+  EXPECT_EQ(picture.boundary_bytes_received, 2 * (56u + 12));
+  EXPECT_EQ(picture.generated_tokens, 2u);
+  EXPECT_EQ(picture.completed_requests, 1u);
+  EXPECT_EQ(picture.workers[0].tokens_computed, 4u);
+}
+
+TEST(Metrics, StageTimesAreMediansOfOneRowSteps) {
+  TestSwarm swarm;
+  TestWorker worker = Silent();
+  worker.compute_us = 40'000;
+  swarm.BringUp(1, worker);
+  swarm.Submit({1}, 9);
+  for (int i = 0; i < 9; ++i) {
+    swarm.Advance(Milliseconds(i == 4 ? 500 : 50));  // one outlier
+    swarm.AnswerStep(1);
+  }
+  const Snapshot picture = swarm.picture();
+  EXPECT_DOUBLE_EQ(picture.stages[0].measured_us, 50'000);
+  EXPECT_DOUBLE_EQ(picture.workers[0].us_per_token, 40'000);
+  EXPECT_DOUBLE_EQ(picture.measured_us_per_token, 50'000);
+  // 6 MB of layers in 40 ms less the assumed overhead of 100 us.
+  EXPECT_NEAR(picture.workers[0].speed_bytes_per_us, 6e6 / 39'900, 0.01);
+}
+
+}  // namespace
+}  // namespace weft::swarm
