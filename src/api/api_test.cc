@@ -107,6 +107,14 @@ TEST(Responses, ChunksAreEventsOfOneJsonObject) {
   EXPECT_EQ(chunk.at("object"), "chat.completion.chunk");
 }
 
+TEST(Responses, ContentEventEqualsTheGeneralChunk) {
+  const CompletionHead head = {"chatcmpl-\"1\"", 5, "m\n"};
+  for (const char* text : {"", "a", "line\nbreak \"quoted\" \\ \x01 é \U0001F600"}) {
+    EXPECT_EQ(boost::json::parse(ContentEvent(head, text).substr(6)),
+              boost::json::parse(ChunkEvent(head, {{"content", text}}, "").substr(6)));
+  }
+}
+
 TEST(Responses, ErrorsHaveOpenAisForm) {
   const auto error = boost::json::parse(
       ErrorJson(FromError(Error(ErrorCode::kUnavailable, "The queue is full."))));

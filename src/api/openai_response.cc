@@ -83,6 +83,17 @@ std::string ChunkEvent(const CompletionHead& head, json::object delta,
   return Event(chunk);
 }
 
+std::string ContentEvent(const CompletionHead& head, const std::string& text) {
+  std::string event = "data: {\"id\":";
+  event += json::serialize(json::string_view(head.id));
+  event += ",\"object\":\"chat.completion.chunk\",\"created\":" + std::to_string(head.created);
+  event += ",\"model\":" + json::serialize(json::string_view(head.model));
+  event += ",\"choices\":[{\"index\":0,\"delta\":{\"content\":";
+  event += json::serialize(json::string_view(text));
+  event += "},\"logprobs\":null,\"finish_reason\":null}]}\n\n";
+  return event;
+}
+
 std::string UsageEvent(const CompletionHead& head, const Usage& usage) {
   json::object chunk = Head(head, "chat.completion.chunk");
   chunk["choices"] = json::array();

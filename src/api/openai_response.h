@@ -34,6 +34,9 @@ struct CompletionHead {
 // One "data: {...}\n\n" event. `finish_reason` "" while streaming.
 std::string ChunkEvent(const CompletionHead& head, boost::json::object delta,
                        const std::string& finish_reason, boost::json::value logprobs = nullptr);
+// The same as ChunkEvent(head, {{"content", text}}, ""), without building a tree: it is sent for
+// every token.
+std::string ContentEvent(const CompletionHead& head, const std::string& text);
 // The last event when usage was asked for: no choices.
 std::string UsageEvent(const CompletionHead& head, const Usage& usage);
 std::string ErrorEvent(const ApiError& error);

@@ -114,7 +114,9 @@ class ChatRoutes::Completion : public std::enable_shared_from_this<Completion> {
     const std::string piece = answer_->Push(token.token_id);
     if (stream_) {
       if (!piece.empty() || logprobs_) {
-        responder_->Write(api::ChunkEvent(head_, {{"content", piece}}, "", LogprobsOf(token)));
+        responder_->Write(logprobs_
+                              ? api::ChunkEvent(head_, {{"content", piece}}, "", LogprobsOf(token))
+                              : api::ContentEvent(head_, piece));
         KeepAlive();
       }
     } else {

@@ -60,9 +60,9 @@ struct PackageRoutes::Graph {
       ASSIGN_OR_RETURN(model, onnx::FindLayers(std::move(loaded)));
     }
     ASSIGN_OR_RETURN(const onnx::Model part, onnx::ExtractLayers(*model, range.first, range.end));
-    ASSIGN_OR_RETURN(const std::string bytes, onnx::SerializeModel(part));
+    ASSIGN_OR_RETURN(std::string bytes, onnx::SerializeModel(part));
     if (stages.size() >= kMaxKeptStages) stages.clear();
-    const Slice slice(std::vector<uint8_t>(bytes.begin(), bytes.end()));
+    const Slice slice = Slice::OfText(std::move(bytes));
     stages.emplace(std::pair(range.first, range.end), slice);
     return slice;
   }
@@ -79,8 +79,7 @@ void PackageRoutes::Answer(const net::HttpRequest& request,
   constexpr std::string_view kBlobs = "blobs/";
   constexpr std::string_view kStages = "stages/";
   if (rest == "weft.json") {
-    const Slice bytes(
-        std::vector<uint8_t>(package_.manifest_json.begin(), package_.manifest_json.end()));
+    const Slice bytes = Slice::OfText(package_.manifest_json);
     return responder->Send(RangedResponse(request, bytes, "\"" + package_.digest.ToHex() + "\"",
                                           "application/json", false));
   }

@@ -74,6 +74,12 @@ class Slice {
   Slice(std::shared_ptr<const void> owner, ByteSpan bytes)
       : owner_(std::move(owner)), bytes_(bytes) {}
 
+  static Slice OfText(std::string text) {
+    auto owner = std::make_shared<const std::string>(std::move(text));
+    const ByteSpan bytes = AsBytes(*owner);
+    return Slice(std::move(owner), bytes);
+  }
+
   ByteSpan bytes() const { return bytes_; }
   size_t byte_count() const { return bytes_.size(); }
   bool empty() const { return bytes_.empty(); }

@@ -30,7 +30,7 @@ HttpResponse TextResponse(int status, std::string_view content_type, std::string
   HttpResponse response;
   response.status = status;
   response.headers.emplace_back("Content-Type", content_type);
-  response.body.push_back(Slice(std::vector<uint8_t>(text.begin(), text.end())));
+  response.body.push_back(Slice::OfText(std::move(text)));
   return response;
 }
 

@@ -10,6 +10,7 @@
 #include <boost/beast/websocket/rfc6455.hpp>
 #include <boost/url/pct_string_view.hpp>
 #include <cctype>
+#include <cstdio>
 #include <deque>
 #include <map>
 #include <optional>
@@ -51,10 +52,6 @@ std::optional<std::string> DecodePath(std::string_view raw) {
 std::string StatusLine(int status) {
   const auto reason = http::obsolete_reason(http::int_to_status(static_cast<unsigned>(status)));
   return "HTTP/1.1 " + std::to_string(status) + " " + std::string(reason) + "\r\n";
-}
-
-Slice TextSlice(const std::string& text) {
-  return Slice(std::vector<uint8_t>(text.begin(), text.end()));
 }
 
 // How many connections there are, in all and by address.
@@ -150,7 +147,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     for (const Slice& piece : response.body) byte_count += piece.byte_count();
     std::string head = Head(response.status, response.headers);
     if (response.status != 304) head += "Content-Length: " + std::to_string(byte_count) + "\r\n";
-    Queue(TextSlice(head + "\r\n"));
+    Queue(Slice::OfText(head + "\r\n"));
     if (!is_head_request_) {
       for (Slice& piece : response.body) Queue(std::move(piece));
     }
@@ -158,19 +155,22 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void StartStream(int status, const Headers& headers) {
-    Queue(TextSlice(Head(status, headers) + "Transfer-Encoding: chunked\r\n\r\n"));
+    Queue(Slice::OfText(Head(status, headers) + "Transfer-Encoding: chunked\r\n\r\n"));
   }
 
   void WriteChunk(const std::string& chunk) {
     if (chunk.empty() || is_head_request_) return;
     if (queued_bytes_ + chunk.size() > options_.limits.write_queue_bytes) return Abort();
-    std::ostringstream framed;
-    framed << std::hex << chunk.size() << "\r\n" << chunk << "\r\n";
-    Queue(TextSlice(framed.str()));
+    char length[24];
+    const int digits = std::snprintf(length, sizeof(length), "%zx\r\n", chunk.size());
+    std::string framed;
+    framed.reserve(chunk.size() + static_cast<size_t>(digits) + 2);
+    framed.append(length, static_cast<size_t>(digits)).append(chunk).append("\r\n");
+    Queue(Slice::OfText(std::move(framed)));
   }
 
   void EndStream() {
-    if (!is_head_request_) Queue(TextSlice("0\r\n\r\n"));
+    if (!is_head_request_) Queue(Slice::OfText("0\r\n\r\n"));
     FinishAnswer();
   }
 
