@@ -84,64 +84,37 @@ async function metrics(base) {
   );
 }
 
-// One greedy request; times are taken where the client sees the events.
-async function chat(base, content) {
+// One greedy request, not streamed: the server reports tokens, the clock is the client's.
+async function ask(base, content, maxTokens) {
   const begin = performance.now();
   const response = await fetch(`${base}/v1/chat/completions`, {
     method: "POST",
     body: JSON.stringify({
       model: manifest.name,
       messages: [{ role: "user", content }],
-      max_tokens: tokenCount,
+      max_tokens: maxTokens,
       temperature: 0,
       ignore_eos: true,
-      stream: true,
-      logprobs: true, // one event for each token, also for tokens without text
-      stream_options: { include_usage: true },
     }),
   });
   if (!response.ok) throw new Error(await response.text());
-  const times = [];
-  let usage = null;
-  let pending = "";
-  for await (const bytes of response.body) {
-    pending += Buffer.from(bytes).toString("utf8");
-    const events = pending.split("\n\n");
-    pending = events.pop();
-    for (const event of events) {
-      if (!event.startsWith("data: {")) continue;
-      const chunk = JSON.parse(event.slice(6));
-      if (chunk.error) throw new Error(chunk.error.message);
-      if (chunk.choices?.[0]?.logprobs) times.push(performance.now());
-      if (chunk.usage) usage = chunk.usage;
-    }
-  }
-  return {
-    prompt: usage.prompt_tokens,
-    tokens: usage.completion_tokens,
-    firstMs: times[0] - begin,
-    perTokenMs: (times.at(-1) - times[0]) / (times.length - 1),
-  };
+  const { usage } = await response.json();
+  return { ms: performance.now() - begin, usage };
 }
 
 // A message whose rendered prompt has exactly the wanted number of tokens.
 async function promptOf(base, wanted) {
-  for (let words = 1; words < 200; ++words) {
+  for (let words = 1; words < 4000; ++words) {
     const content = Array.from({ length: words }, (_, i) => ["a", "b", "c", "d"][i % 4]).join(" ");
-    const response = await fetch(`${base}/v1/chat/completions`, {
-      method: "POST",
-      body: JSON.stringify({
-        model: manifest.name,
-        messages: [{ role: "user", content }],
-        max_tokens: 1,
-        temperature: 0,
-      }),
-    });
-    const { usage } = await response.json();
+    const { usage } = await ask(base, content, 1);
     if (usage.prompt_tokens >= wanted) return content;
   }
   throw new Error("no prompt of that length");
 }
+
+// The same length with other letters: nothing beyond the template is cached.
+const varied = (content, i) =>
+  content.replace(/[abcd]/g, (c) => String.fromCharCode(97 + ((c.charCodeAt(0) - 97 + 3 * i) % 26)));
 
 // Starts a server and `count` workers; resolves once all their stages are up.
 async function startSwarm(count, children, cache) {
@@ -171,18 +144,26 @@ async function startSwarm(count, children, cache) {
   return { base, pid: server.pid, upSeconds: (performance.now() - joined) / 1000 };
 }
 
-// One request with what the server counted meanwhile.
-async function measuredChat({ base, pid }, content) {
+// A prefill alone for the time to the first token, then a whole request with what the server
+// counted meanwhile.
+async function measuredChat({ base, pid }, first, second) {
+  const prefill = await ask(base, first, 1);
   const before = await metrics(base);
   const cpu = cpuNanoseconds(pid);
-  const run = await chat(base, content);
-  run.cpuUs = (cpuNanoseconds(pid) - cpu) / 1e3;
+  const whole = await ask(base, second, tokenCount);
+  const cpuUs = (cpuNanoseconds(pid) - cpu) / 1e3;
   const after = await metrics(base);
   const delta = (name) => Number(after[name]) - Number(before[name]);
-  run.coreUs = delta("weft_core_seconds_total") * 1e6;
-  run.frames = delta("weft_frames_sent_total");
-  run.bytes = delta("weft_frame_bytes_sent_total") + delta("weft_frame_bytes_received_total");
-  return run;
+  return {
+    prompt: whole.usage.prompt_tokens,
+    tokens: whole.usage.completion_tokens,
+    firstMs: prefill.ms,
+    perTokenMs: (whole.ms - prefill.ms) / (whole.usage.completion_tokens - 1),
+    cpuUs,
+    coreUs: delta("weft_core_seconds_total") * 1e6,
+    frames: delta("weft_frames_sent_total"),
+    bytes: delta("weft_frame_bytes_sent_total") + delta("weft_frame_bytes_received_total"),
+  };
 }
 
 function summary(count, swarm, runs) {
@@ -208,12 +189,11 @@ async function measure(count) {
   try {
     const swarm = await startSwarm(count, children, cache);
     const content = await promptOf(swarm.base, Number(options["prompt-tokens"]));
-    await chat(swarm.base, content);
+    await ask(swarm.base, content, tokenCount);
     const runs = [];
     for (let i = 0; i < Number(options.repeat); ++i) {
-      // As long, but with other letters: nothing beyond the template is cached.
-      const shift = (c) => String.fromCharCode(c.charCodeAt(0) + 4 * (i + 1));
-      runs.push(await measuredChat(swarm, content.replace(/[abcd]/g, shift)));
+      const pair = [varied(content, 2 * i + 1), varied(content, 2 * i + 2)];
+      runs.push(await measuredChat(swarm, ...pair));
     }
     return summary(count, swarm, runs);
   } finally {
