@@ -203,7 +203,7 @@ size_t BoundaryFinder::WithThreeAxes(size_t position, size_t floor) const {
 bool BoundaryFinder::EndsTheStream(size_t position) const {
   const Node* node = ProducerNode(chain_[position]);
   if (node == nullptr) return false;
-  if (node->Is("Reshape")) return HasRank(position - 1, 2) && HasRank(position, 3);
+  if (node->Is("Reshape")) return HasRank(position, 3) && !HasRank(position - 1, 3);
   if (!node->Is("Mul") && !node->Is("Add")) return false;
   for (const std::string& input : node->inputs) {
     const Tensor* constant = graph_.FindInitializer(input);

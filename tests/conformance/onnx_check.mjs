@@ -1,5 +1,5 @@
-// Every ONNX model of the test data, cut at every layer boundary and every pair of boundaries, gives
-// in onnxruntime the logits of the whole model.
+// Every ONNX model of the test data, cut at every layer boundary and every pair of boundaries,
+// gives in onnxruntime the logits of the whole model.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';

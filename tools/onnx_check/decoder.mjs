@@ -31,9 +31,11 @@ function integers(values, dims) {
   return new ort.Tensor('int64', BigInt64Array.from(values, BigInt), dims);
 }
 
-export async function openSession(path) {
+/** optimization: onnxruntime's graphOptimizationLevel, 'basic' (no fused kernels) or 'all'. */
+export async function openSession(path, optimization) {
   return ort.InferenceSession.create(path, {
     logSeverityLevel: 3,
+    graphOptimizationLevel: optimization,
     intraOpNumThreads: 1,
     interOpNumThreads: 1,
   });
