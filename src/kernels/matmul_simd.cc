@@ -70,7 +70,8 @@ namespace HWY_NAMESPACE {
 // Registers decide how many rows share a loaded weight.
 inline constexpr size_t kMaxTileRows = kWidth == 16 ? 8 : 4;
 constexpr size_t TileColumns(size_t rows) {
-  return kWidth < 16 ? (rows > 2 ? 1 : 2) : (rows > 4 ? 1 : rows > 2 ? 2 : 4);
+  if (kWidth < 16) return rows > 2 ? 1 : 2;
+  return rows > 2 ? 2 : 4;
 }
 
 inline constexpr size_t kChunkBlocks = 128;  // scales converted at a time
@@ -95,12 +96,12 @@ struct Tile {
   }
 };
 
-// Rows of a weight are too short for the processor to notice a stream: ask for the same place of
-// the next tile, whose rows follow this tile's. Past the end of the weight this is a hint that does
-// nothing.
-template <size_t kColumns>
-HWY_INLINE void PrefetchNextTile(const void* at, size_t row_bytes) {
-  __builtin_prefetch(static_cast<const uint8_t*>(at) + kColumns * row_bytes, 0, 3);
+// Rows of a weight are too short for the processor to notice a stream: ask for what lies
+// kPrefetchBytes further on. The tiles that follow need all of it, as rows lie behind each other.
+// Past the end of the weight this hint does nothing.
+inline constexpr size_t kPrefetchBytes = 6144;  // measured: 2 KiB is too late, 12 KiB no better
+HWY_INLINE void PrefetchAhead(const void* at) {
+  __builtin_prefetch(static_cast<const uint8_t*>(at) + kPrefetchBytes, 0, 3);
 }
 
 // f32, f16, bf16: T is float, Half or BHalf.
@@ -123,7 +124,7 @@ struct PlainFormat {
       HWY_UNROLL(16)
       for (size_t c = 0; c < kColumns; ++c) {
         at[c] = w[c] + k;
-        PrefetchNextTile<kColumns>(at[c], k_count * sizeof(T));
+        PrefetchAhead(at[c]);
       }
       Step(tile, at, k, sum);
     }
@@ -168,13 +169,14 @@ HWY_INLINE void WidenHalves(const uint16_t* from, size_t count, float* to) {
   }
 }
 
-// The scales of `count` blocks of a row as f32; those of the next tile are asked for.
-template <size_t kColumns>
+// The scales of `count` blocks of a row as f32. They are asked for as far ahead as the data: a
+// block has 2 bytes of scale to 16 or 32 bytes of data.
+template <size_t kDataBytes>
 HWY_INLINE void LoadScales(const Matrix& weight, size_t row, size_t first, size_t count,
                            float* to) {
   const uint16_t* from = weight.ScaleRow(row) + first;
   for (size_t i = 0; i < count; i += 32) {
-    PrefetchNextTile<kColumns>(from + i, weight.blocks() * sizeof(uint16_t));
+    __builtin_prefetch(from + i + kPrefetchBytes / kDataBytes, 0, 3);
   }
   WidenHalves(from, count, to);
 }
@@ -206,13 +208,13 @@ struct Q8Format {
       const uint8_t* w[kColumns];
       HWY_UNROLL(16)
       for (size_t c = 0; c < kColumns; ++c) {
-        LoadScales<kColumns>(weight, tile.column[c], first, count, scale[c]);
+        LoadScales<32>(weight, tile.column[c], first, count, scale[c]);
         w[c] = weight.DataRow(tile.column[c]) + first * 32;
       }
       for (size_t b = 0; b < count; ++b) {
         HWY_UNROLL(16)
         for (size_t c = 0; c < kColumns; ++c) {
-          PrefetchNextTile<kColumns>(w[c] + b * 32, blocks * 32);
+          PrefetchAhead(w[c] + b * 32);
           const Lanes low = LoadQ8(w[c] + b * 32);
           const Lanes high = LoadQ8(w[c] + b * 32 + 16);
           const Lanes s = Splat(scale[c][b]);
@@ -304,8 +306,7 @@ struct Q4Format {
   // points `block` values behind `scale` and `zero`, its activations at `k`.
   template <size_t kRows, size_t kColumns>
   static HWY_INLINE void Group(const Tile<kRows, kColumns>& tile, size_t k, size_t byte,
-                               size_t block, size_t row_bytes,
-                               const uint8_t* const (&data)[kColumns],
+                               size_t block, const uint8_t* const (&data)[kColumns],
                                const float (&scale)[kColumns][kChunkBlocks],
                                const float (&zero)[kColumns][kHasZero ? kChunkBlocks : 4],
                                const Lanes& table, Lanes (&sum)[kRows][kColumns]) {
@@ -314,7 +315,7 @@ struct Q4Format {
     Lanes group[kRows][kColumns];
     HWY_UNROLL(16)
     for (size_t c = 0; c < kColumns; ++c) {
-      PrefetchNextTile<kColumns>(data[c] + byte, row_bytes);
+      PrefetchAhead(data[c] + byte);
       nibbles[c] = LoadNibbles(data[c] + byte);
       if constexpr (kHasZero) zeros[c] = SpreadBlocks(zero[c] + block);
     }
@@ -367,12 +368,12 @@ struct Q4Format {
       const uint8_t* data[kColumns];
       for (size_t c = 0; c < kColumns; ++c) {
         data[c] = weight.data + (tile.column[c] * blocks + first) * 16;
-        LoadScales<kColumns>(weight, tile.column[c], first, count, scale[c]);
+        LoadScales<16>(weight, tile.column[c], first, count, scale[c]);
         if constexpr (kHasZero) WidenZeros(weight.ZeroRow(tile.column[c]), first, count, zero[c]);
       }
       size_t b = 0;
       for (; b + 4 <= count; b += 4) {
-        Group(tile, (first + b) * 32, b * 16, b, blocks * 16, data, scale, zero, table, sum);
+        Group(tile, (first + b) * 32, b * 16, b, data, scale, zero, table, sum);
       }
       if (b < count) {  // the row's last one to three blocks, zero-padded
         alignas(64) uint8_t padded[kColumns][64] = {};
@@ -380,7 +381,7 @@ struct Q4Format {
           std::memcpy(padded[c], data[c] + b * 16, (count - b) * 16);
           data[c] = padded[c];
         }
-        Group(tile, (first + b) * 32, 0, b, 0, data, scale, zero, table, sum);
+        Group(tile, (first + b) * 32, 0, b, data, scale, zero, table, sum);
       }
     }
     tile.Store(sum);
