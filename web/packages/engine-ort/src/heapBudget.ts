@@ -10,13 +10,19 @@ const kPageBytes = 65536;
 const kLeastPages = 16;
 
 export class HeapBudget {
-  readonly #limitBytes: number;
+  #limitBytes = 0;
+  #alsoHeld: () => number = () => 0;
   readonly #memories: { memory: WebAssembly.Memory; initialBytes: number }[] = [];
   #otherBytes = 0;
 
-  // 0: no limit.
   constructor(limitBytes: number) {
     this.#limitBytes = limitBytes;
+  }
+
+  // 0: no limit. `alsoHeld`: bytes that others hold within the same limit.
+  setLimit(limitBytes: number, alsoHeld: () => number): void {
+    this.#limitBytes = limitBytes;
+    this.#alsoHeld = alsoHeld;
   }
 
   get limitBytes(): number {
@@ -42,9 +48,8 @@ export class HeapBudget {
 
   // Whether `bytes` more fit.
   fits(bytes: number): boolean {
-    return (
-      this.#limitBytes === 0 || this.heapBytes + this.#otherBytes + bytes <= this.#limitBytes
-    );
+    const held = this.heapBytes + this.#otherBytes + this.#alsoHeld();
+    return this.#limitBytes === 0 || held + bytes <= this.#limitBytes;
   }
 
   // Runs `make`, which is to instantiate the library, and catches the memory that it makes.

@@ -22,6 +22,8 @@ import type { OrtRuntime } from "./runtime.ts";
 
 export class OrtEngine implements StageEngine {
   readonly name: string;
+  readonly kvFactor = 2; // f32 caches; those of f16 graphs take half of that
+  readonly copiesKv = true;
   readonly #runtime: OrtRuntime;
   readonly #budget: HeapBudget;
   readonly #layers = new Map<number, LayerSession>();

@@ -9,6 +9,7 @@ export type EngineErrorCode =
   | "already_exists"
   | "out_of_memory"
   | "unavailable"
+  | "permission_denied"
   | "cancelled"
   | "io";
 

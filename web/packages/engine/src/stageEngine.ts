@@ -78,6 +78,10 @@ export interface WeightSource {
 
 export interface StageEngine {
   readonly name: string; // as Connect says it: "ort-wasm", "ort-webgpu", "webgpu"
+  // Bytes kept for one byte of canonical KV, and whether a step holds a second copy of its
+  // sessions' KV until it has succeeded.
+  readonly kvFactor: number;
+  readonly copiesKv: boolean;
 
   // Loads the layers of the range that are not yet loaded; keeps those that are, with their KV.
   load(layers: LayerRange, source: WeightSource): Promise<void>;

@@ -1,0 +1,142 @@
+// The worker of a tab from start to stop: one connection after another until the user stops or the
+// server refuses. What the browser gives (sockets, storage, GPU) comes in through HostParts, so
+// that tests run it with fakes.
+import { Backoff } from "./backoff.ts";
+import type { BlobStore } from "./blobStore.ts";
+import { Connection } from "./connection.ts";
+import type { HostParts, Start } from "./hostParts.ts";
+import type { EngineChoice, ToWorker } from "./messages.ts";
+import type { Ending } from "./session.ts";
+import { StatusBoard } from "./statusBoard.ts";
+
+// A connection that lasted this long was a good one: the next pause starts small again.
+const kGoodConnectionMs = 20_000;
+
+export class WorkerHost {
+  readonly #parts: HostParts;
+  readonly #board: StatusBoard;
+  readonly #backoff: Backoff;
+  #store: Promise<BlobStore | null> | null = null;
+  #start: Start | null = null; // while helping
+  #life = new AbortController(); // of one start
+  #connection: Connection | null = null;
+  #retryTimer: ReturnType<typeof setTimeout> | null = null;
+  #engineChoice: EngineChoice = "auto";
+
+  constructor(parts: HostParts) {
+    this.#parts = parts;
+    this.#backoff = new Backoff(parts.random);
+    this.#board = new StatusBoard(
+      (status) => parts.publish({ kind: "status", status }),
+      parts.now,
+    );
+  }
+
+  onMessage(message: ToWorker): void {
+    switch (message.kind) {
+      case "start":
+        return this.#onStart(message);
+      case "stop":
+        return this.#onStop("stopped by its user");
+      case "leaving":
+        return this.#onStop("the tab was closed"); // there is time for one short message
+      case "forgetCache":
+        void this.#forgetCache();
+    }
+  }
+
+  #onStart(start: Start): void {
+    if (this.#start) this.#onStop("started anew");
+    const obstacle = this.#parts.obstacle();
+    if (obstacle !== "") return this.#refuse(obstacle);
+    this.#start = start;
+    this.#engineChoice = start.engine;
+    this.#life = new AbortController();
+    this.#backoff.reset();
+    this.#board.set({ memoryBytes: start.memoryBytes });
+    this.#connect("connecting");
+  }
+
+  #onStop(reason: string): void {
+    this.#start = null;
+    this.#life.abort();
+    if (this.#retryTimer !== null) clearTimeout(this.#retryTimer);
+    this.#retryTimer = null;
+    this.#connection?.leave(reason);
+    void this.#connection?.close();
+    this.#connection = null;
+    this.#board.set({ phase: "stopped", message: "Stopped.", ...kNothingHeld });
+    this.#board.flush();
+  }
+
+  #refuse(message: string): void {
+    this.#start = null;
+    this.#life.abort();
+    this.#board.set({ phase: "refused", message, ...kNothingHeld });
+    this.#board.flush();
+  }
+
+  #openedStore(): Promise<BlobStore | null> {
+    this.#store ??= this.#parts.openStore();
+    return this.#store;
+  }
+
+  async #forgetCache(): Promise<void> {
+    const store = await this.#openedStore();
+    await store?.clear();
+    this.#board.set({ cachedBytes: store?.cachedBytes ?? 0 });
+  }
+
+  #connect(phase: "connecting" | "reconnecting"): void {
+    const start = this.#start;
+    if (!start) return;
+    const { host } = new URL(start.serverOrigin);
+    this.#board.set({ phase, message: `Connecting to ${host}.` });
+    const life = this.#life;
+    void this.#open(start, life.signal);
+  }
+
+  async #open(start: Start, life: AbortSignal): Promise<void> {
+    const [store, engine] = await Promise.all([
+      this.#openedStore(),
+      this.#parts.chooseEngine(this.#engineChoice),
+    ]);
+    if (life.aborted) return;
+    this.#board.set({ engine: engine.name, cachedBytes: store?.cachedBytes ?? 0 });
+    const begin = this.#parts.now();
+    const connection: Connection = new Connection(this.#parts, this.#board, start, engine, store, {
+      onEnding: (ending) => this.#onEnding(connection, ending, begin),
+      onEngineFailed: () => {
+        this.#engineChoice = "wasm";
+        const message = "The GPU cannot be used here: the processor computes instead.";
+        this.#onEnding(connection, { kind: "retry", message }, begin);
+      },
+    });
+    this.#connection = connection;
+    connection.open();
+  }
+
+  #onEnding(connection: Connection, ending: Ending, begin: number): void {
+    if (this.#connection !== connection) return; // stopped, or ended before
+    this.#connection = null;
+    const closed = connection.close();
+    if (ending.kind === "refused") return this.#refuse(ending.message);
+    if (this.#parts.now() - begin > kGoodConnectionMs) this.#backoff.reset();
+    const pauseMs = this.#backoff.next();
+    this.#board.set({
+      phase: "reconnecting",
+      message: `${ending.message} Trying again in ${(pauseMs / 1000).toFixed(0)} s.`,
+      ...kNothingHeld,
+    });
+    // The old engine's memory is free before the new one takes any.
+    const life = this.#life;
+    this.#retryTimer = setTimeout(() => {
+      this.#retryTimer = null;
+      void closed.then(() => {
+        if (!life.signal.aborted) this.#connect("reconnecting");
+      });
+    }, pauseMs);
+  }
+}
+
+const kNothingHeld = { layers: null, download: null, usedBytes: 0 } as const;

@@ -1,0 +1,44 @@
+// What a worker needs of the browser (sockets, storage, GPU), as interfaces: the entry gives
+// the real ones, tests give fakes.
+import type { StageEngine } from "@weft/engine";
+
+import type { BlobStore } from "./blobStore.ts";
+import type { EngineChoice, FromWorker, ToWorker } from "./messages.ts";
+import type { Fetch } from "./serverHttp.ts";
+
+export type Start = Extract<ToWorker, { kind: "start" }>;
+
+// As much of a WebSocket as is used.
+export interface Socket {
+  send(message: Uint8Array<ArrayBuffer>): void;
+  close(): void;
+}
+
+export interface SocketEvents {
+  onOpen(): void;
+  onMessage(message: Uint8Array): void;
+  onClose(): void;
+}
+
+// An engine that this tab can make.
+export interface EngineOffer {
+  readonly name: string; // "ort-wasm", ...
+  readonly needsOnnx: boolean;
+  readonly device: string; // "Chrome 156, 8 threads, NVIDIA ..."
+  readonly guessWeightFactor: (quantisation: string) => number;
+  // `alsoHeld`: bytes of the offer that the tab uses for something else.
+  readonly make: (memoryBytes: number, alsoHeld: () => number) => Promise<StageEngine>;
+}
+
+export interface HostParts {
+  readonly openSocket: (url: string, events: SocketEvents) => Socket;
+  readonly fetch: Fetch;
+  // null: nothing outlives the tab.
+  readonly openStore: () => Promise<BlobStore | null>;
+  readonly chooseEngine: (choice: EngineChoice) => Promise<EngineOffer>;
+  readonly publish: (message: FromWorker) => void;
+  readonly now: () => number;
+  readonly random: () => number;
+  // "" where this page may help, else the reason why it cannot.
+  readonly obstacle: () => string;
+}

@@ -1,0 +1,102 @@
+// Blobs in the origin private file system: one file a blob, named by digest, in one folder. Works
+// in dedicated workers of secure pages only (synchronous access handles).
+//
+// A file's length says how much is held: only verified chunks are appended, and a writer first cuts
+// the file to whole chunks. What a crash tore is found by the reader, who verifies.
+import { isDigest, kChunkBytes } from "./manifest.ts";
+import type { BlobStore, BlobWriter } from "./blobStore.ts";
+
+const kFolder = "weft-blobs";
+
+export class OpfsStore implements BlobStore {
+  readonly #folder: FileSystemDirectoryHandle;
+  readonly #held = new Map<string, number>();
+
+  private constructor(folder: FileSystemDirectoryHandle) {
+    this.#folder = folder;
+  }
+
+  // null where the browser has no such file system.
+  static async open(): Promise<OpfsStore | null> {
+    try {
+      const root = await navigator.storage.getDirectory();
+      const store = new OpfsStore(await root.getDirectoryHandle(kFolder, { create: true }));
+      await store.#list();
+      return store;
+    } catch {
+      return null;
+    }
+  }
+
+  async #list(): Promise<void> {
+    for await (const [name, handle] of this.#folder.entries()) {
+      if (handle.kind !== "file" || !isDigest(name)) continue;
+      this.#held.set(name, (await handle.getFile()).size);
+    }
+  }
+
+  get cachedBytes(): number {
+    let bytes = 0;
+    for (const held of this.#held.values()) bytes += held;
+    return bytes;
+  }
+
+  get memoryBytes(): number {
+    return 0;
+  }
+
+  heldBytes(digest: string): number {
+    return this.#held.get(digest) ?? 0;
+  }
+
+  async openWriter(digest: string, byteCount: number): Promise<BlobWriter> {
+    const handle = await this.#folder.getFileHandle(digest, { create: true });
+    const access = await handle.createSyncAccessHandle(); // throws while another tab has it
+    let offset = access.getSize();
+    // Longer than the blob, or torn inside of a chunk: keep the whole chunks.
+    if (offset > byteCount) offset = 0;
+    if (offset < byteCount) offset -= offset % kChunkBytes;
+    access.truncate(offset);
+    this.#held.set(digest, offset);
+    let end = offset;
+    let isOpen = true;
+    const close = (): void => {
+      if (!isOpen) return;
+      isOpen = false;
+      access.close(); // also writes out what is buffered
+    };
+    return {
+      offset,
+      append: (bytes) => {
+        const written = access.write(bytes, { at: end });
+        if (written !== bytes.length) {
+          access.truncate(end); // a part of a chunk is of no use
+          close();
+          throw new Error(`only ${written} of ${bytes.length} bytes were written`);
+        }
+        end += written;
+        this.#held.set(digest, end);
+      },
+      close,
+    };
+  }
+
+  async read(digest: string, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
+    const handle = await this.#folder.getFileHandle(digest);
+    const file = await handle.getFile();
+    const bytes = new Uint8Array(await file.slice(offset, offset + length).arrayBuffer());
+    if (bytes.length !== length) {
+      throw new Error(`${bytes.length} of ${length} bytes were read at ${offset}`);
+    }
+    return bytes;
+  }
+
+  async remove(digest: string): Promise<void> {
+    this.#held.delete(digest);
+    await this.#folder.removeEntry(digest).catch(() => undefined); // another tab has it open
+  }
+
+  async clear(): Promise<void> {
+    for (const digest of [...this.#held.keys()]) await this.remove(digest);
+  }
+}

@@ -1,0 +1,259 @@
+// The package as the server gives it, through the blob store: every byte that is given out was
+// verified against the manifest, and the manifest against the digest that Init named.
+import { EngineError } from "@weft/engine";
+import type { LayerRange, WeightSource } from "@weft/engine";
+
+import type { BlobStore, BlobWriter } from "./blobStore.ts";
+import { kChunkBytes, parseManifest } from "./manifest.ts";
+import type { BlobInfo, Manifest } from "./manifest.ts";
+import type { ServerHttp } from "./serverHttp.ts";
+import { sha256Hex } from "./sha256.ts";
+
+// A graph holds no weights; more than this is no graph of a stage.
+const kMaxGraphBytes = 64 << 20;
+const kMaxManifestBytes = 256 << 20;
+
+export interface PackageSourceOptions {
+  readonly http: ServerHttp;
+  // The cache, and the tab's memory for what the cache does not take.
+  readonly cache: BlobStore;
+  readonly memory: BlobStore;
+  // Whether a layer is only complete with its program.
+  readonly needsPrograms: boolean;
+}
+
+export class PackageSource implements WeightSource {
+  readonly #options: PackageSourceOptions;
+  #manifest: Manifest | null = null;
+
+  constructor(options: PackageSourceOptions) {
+    this.#options = options;
+  }
+
+  get manifest(): Manifest {
+    if (!this.#manifest) throw new EngineError("unavailable", "The manifest is not loaded yet.");
+    return this.#manifest;
+  }
+
+  // Kept on the device for the next time, and in the tab's memory.
+  get cachedBytes(): number {
+    return this.#options.cache.cachedBytes;
+  }
+
+  get memoryBytes(): number {
+    return this.#options.memory.memoryBytes;
+  }
+
+  async fetchManifest(digest: string): Promise<Manifest> {
+    const bytes = await this.#options.http.getBytes("/package/weft.json", kMaxManifestBytes);
+    const actual = await sha256Hex(bytes);
+    if (actual !== digest) {
+      throw new EngineError(
+        "invalid_data",
+        `The package manifest has SHA-256 ${actual}, the server announced ${digest}.`,
+      );
+    }
+    this.#manifest = parseManifest(bytes);
+    return this.#manifest;
+  }
+
+  async readGraph({ first, end }: LayerRange): Promise<Uint8Array<ArrayBuffer>> {
+    return await this.#options.http.getBytes(
+      `/package/stages/${first}-${end}.onnx`,
+      kMaxGraphBytes,
+    );
+  }
+
+  layerBlobs(layer: number): readonly string[] {
+    return this.manifest.layers[layer]?.blobs ?? [];
+  }
+
+  layerProgram(layer: number): string {
+    return this.manifest.layers[layer]?.program ?? "";
+  }
+
+  layerKvBytes(layer: number): number {
+    return this.manifest.layers[layer]?.kvBytesPerPosition ?? 0;
+  }
+
+  #blobsOf(layer: number): string[] {
+    const blobs = [...this.layerBlobs(layer)];
+    if (this.#options.needsPrograms && this.layerProgram(layer) !== "") {
+      blobs.push(this.layerProgram(layer));
+    }
+    return blobs;
+  }
+
+  #has(digest: string): boolean {
+    const { byteCount } = this.#info(digest);
+    const { cache, memory } = this.#options;
+    return cache.heldBytes(digest) === byteCount || memory.heldBytes(digest) === byteCount;
+  }
+
+  downloadedLayers(): number[] {
+    return this.manifest.layers
+      .map((_, layer) => layer)
+      .filter((layer) => this.#blobsOf(layer).every((digest) => this.#has(digest)));
+  }
+
+  missingBytes(layer: number): number {
+    let bytes = 0;
+    for (const digest of this.#blobsOf(layer)) {
+      if (!this.#has(digest)) bytes += this.#info(digest).byteCount;
+    }
+    return bytes;
+  }
+
+  // Fetches what the layer misses. `onBytes` is told of every verified piece.
+  async download(layer: number, onBytes: (bytes: number) => void): Promise<void> {
+    for (const digest of this.#blobsOf(layer)) {
+      if (!this.#has(digest)) await this.#fetchBlob(digest, onBytes);
+    }
+  }
+
+  // A whole blob, every chunk verified now; what the store has lost or torn is fetched again.
+  async readBlob(digest: string): Promise<Uint8Array<ArrayBuffer>> {
+    const info = this.#info(digest);
+    if (!this.#has(digest)) await this.#fetchBlob(digest, () => undefined);
+    const bytes = await this.#readVerified(digest, info);
+    if (bytes) return bytes;
+    await this.#options.cache.remove(digest);
+    await this.#options.memory.remove(digest);
+    await this.#fetchBlob(digest, () => undefined);
+    const again = await this.#readVerified(digest, info);
+    if (again) return again;
+    throw new EngineError("io", `This device does not keep blob ${digest} as it was written.`);
+  }
+
+  async #readVerified(digest: string, info: BlobInfo): Promise<Uint8Array<ArrayBuffer> | null> {
+    const { cache, memory } = this.#options;
+    const store = memory.heldBytes(digest) === info.byteCount ? memory : cache;
+    try {
+      const blob = new Uint8Array(info.byteCount);
+      for (const [index, expected] of info.chunks.entries()) {
+        const at = index * kChunkBytes;
+        const length = Math.min(kChunkBytes, info.byteCount - at);
+        const chunk = await store.read(digest, at, length);
+        if ((await sha256Hex(chunk)) !== expected) return null;
+        blob.set(chunk, at);
+      }
+      // Downloads that only memory holds are on their way into the engine.
+      if (store === memory) await memory.remove(digest);
+      return blob;
+    } catch (error) {
+      if (error instanceof RangeError) {
+        throw new EngineError(
+          "out_of_memory",
+          `The browser has no room for a blob of ${info.byteCount} bytes.`,
+        );
+      }
+      return null;
+    }
+  }
+
+  #info(digest: string): BlobInfo {
+    const info = this.manifest.blobs.get(digest);
+    if (info) return info;
+    throw new EngineError("invalid_data", `Blob ${digest} is not in the manifest.`);
+  }
+
+  async #fetchBlob(digest: string, onBytes: (bytes: number) => void): Promise<void> {
+    const { cache, memory, http } = this.#options;
+    try {
+      await http.retrying(() => this.#fetchInto(cache, digest, onBytes));
+    } catch (error) {
+      if (!(error instanceof StoreFailed)) throw error;
+      await http.retrying(() => this.#fetchInto(memory, digest, onBytes));
+    }
+  }
+
+  async #fetchInto(
+    store: BlobStore,
+    digest: string,
+    onBytes: (bytes: number) => void,
+  ): Promise<void> {
+    const writer = await store
+      .openWriter(digest, this.#info(digest).byteCount)
+      .catch((error: unknown) => {
+        throw new StoreFailed(error); // another tab of this browser writes the same blob
+      });
+    try {
+      await this.#fetchRest(digest, writer, onBytes);
+    } finally {
+      writer.close();
+    }
+  }
+
+  // Appends the rest of the blob chunk by chunk; a chunk is only kept when its hash is right.
+  async #fetchRest(
+    digest: string,
+    writer: BlobWriter,
+    onBytes: (bytes: number) => void,
+  ): Promise<void> {
+    const { byteCount, chunks } = this.#info(digest);
+    let at = writer.offset;
+    if (at === byteCount) return;
+    const { http } = this.#options;
+    const path = `/package/blobs/${digest}`;
+    const response = await http.get(path, at > 0 ? { Range: `bytes=${at}-` } : {});
+    let toSkip = response.status === 206 ? 0 : at; // a server without ranges gives it whole
+    const chunk = new Uint8Array(kChunkBytes);
+    let filled = 0;
+    for await (const piece of http.pieces(response)) {
+      let rest = piece.subarray(Math.min(toSkip, piece.length));
+      toSkip -= piece.length - rest.length;
+      while (rest.length > 0) {
+        const length = Math.min(kChunkBytes, byteCount - at);
+        const take = rest.subarray(0, length - filled);
+        if (take.length === 0) {
+          throw new EngineError("invalid_data", `Blob ${digest} has more than ${byteCount} bytes.`);
+        }
+        chunk.set(take, filled);
+        filled += take.length;
+        rest = rest.subarray(take.length);
+        if (filled < length) continue;
+        await verifyChunk(digest, at, chunk.subarray(0, filled), chunks);
+        append(writer, chunk.subarray(0, filled));
+        onBytes(filled);
+        at += filled;
+        filled = 0;
+      }
+    }
+    if (at === byteCount) return;
+    throw new EngineError(
+      "unavailable",
+      `The download of blob ${digest} ended after ${at + filled} of ${byteCount} bytes.`,
+    );
+  }
+}
+
+// This store cannot take the blob; another may.
+class StoreFailed extends EngineError {
+  constructor(cause: unknown) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    super("out_of_memory", `This device keeps no more downloads: ${why}.`);
+  }
+}
+
+function append(writer: BlobWriter, bytes: Uint8Array<ArrayBuffer>): void {
+  try {
+    writer.append(bytes);
+  } catch (error) {
+    throw new StoreFailed(error);
+  }
+}
+
+async function verifyChunk(
+  digest: string,
+  at: number,
+  bytes: Uint8Array<ArrayBuffer>,
+  chunks: readonly string[],
+): Promise<void> {
+  const index = at / kChunkBytes;
+  if ((await sha256Hex(bytes)) === chunks[index]) return;
+  throw new EngineError(
+    "invalid_data",
+    `Piece ${index + 1} of ${chunks.length} of blob ${digest.slice(0, 12)}… is not what the ` +
+      `package promises (its SHA-256 differs): it was refused.`,
+  );
+}

@@ -1,0 +1,142 @@
+// HTTP to the server that the page came from: the join token, failures as sentences, bodies in
+// pieces.
+import { EngineError } from "@weft/engine";
+
+const kAttempts = 3;
+const kPauseMs = 300;
+
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+
+// Whether trying again may help.
+export function isNetworkFault(error: unknown): boolean {
+  return error instanceof EngineError && error.code === "unavailable";
+}
+
+export class ServerHttp {
+  readonly #origin: string;
+  readonly #joinToken: string;
+  readonly #fetch: Fetch;
+  readonly #signal: AbortSignal;
+
+  // `signal`: the end of this worker.
+  constructor(origin: string, joinToken: string, fetch: Fetch, signal: AbortSignal) {
+    this.#origin = origin;
+    this.#joinToken = joinToken;
+    this.#fetch = fetch;
+    this.#signal = signal;
+  }
+
+  // An answer with a body. Throws EngineError: permission_denied, not_found, unavailable,
+  // cancelled.
+  async get(path: string, headers: Record<string, string> = {}): Promise<Response> {
+    const token = this.#joinToken;
+    let response: Response;
+    try {
+      response = await this.#fetch(this.#origin + path, {
+        headers: token === "" ? headers : { ...headers, Authorization: `Bearer ${token}` },
+        // The blob store is the cache; the browser's own would hold every weight twice.
+        cache: "no-store",
+        credentials: "omit",
+        redirect: "error",
+        signal: this.#signal,
+      });
+    } catch {
+      this.#checkStopped();
+      throw new EngineError("unavailable", `The server does not answer for ${path}.`);
+    }
+    if (response.ok && response.body) return response;
+    throw new EngineError(
+      codeOf(response.status),
+      `The server answered ${response.status} for ${path}: ${await messageOf(response)}`,
+    );
+  }
+
+  // The whole body, at most `limit` bytes.
+  async getBytes(path: string, limit: number): Promise<Uint8Array<ArrayBuffer>> {
+    return await this.retrying(async () => {
+      const parts: Uint8Array[] = [];
+      let length = 0;
+      for await (const piece of this.pieces(await this.get(path))) {
+        length += piece.length;
+        if (length > limit) {
+          throw new EngineError("invalid_data", `${path} has more than ${limit} bytes.`);
+        }
+        parts.push(piece);
+      }
+      const bytes = new Uint8Array(length);
+      let at = 0;
+      for (const part of parts) {
+        bytes.set(part, at);
+        at += part.length;
+      }
+      return bytes;
+    });
+  }
+
+  async *pieces(response: Response): AsyncGenerator<Uint8Array> {
+    const reader = response.body!.getReader();
+    try {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return;
+        yield value;
+      }
+    } catch {
+      this.#checkStopped();
+      throw new EngineError("unavailable", "The connection broke during a download.");
+    } finally {
+      await reader.cancel().catch(() => undefined);
+    }
+  }
+
+  // Calls again when the network failed, after short pauses.
+  async retrying<T>(attempt: () => Promise<T>): Promise<T> {
+    for (let count = 1; ; ++count) {
+      try {
+        return await attempt();
+      } catch (error) {
+        if (!isNetworkFault(error) || count >= kAttempts) throw error;
+        await new Promise((resolve) => setTimeout(resolve, count * kPauseMs));
+        this.#checkStopped();
+      }
+    }
+  }
+
+  // Bytes per second of the way down, measured for at most `limitMs`; 0: unknown.
+  async measureDownload(byteCount: number, limitMs: number): Promise<number> {
+    if (byteCount <= 0) return 0;
+    try {
+      const response = await this.get(`/probe?bytes=${byteCount}`);
+      const begin = performance.now();
+      let received = 0;
+      for await (const piece of this.pieces(response)) {
+        received += piece.length;
+        if (performance.now() - begin >= limitMs) break;
+      }
+      return received / Math.max((performance.now() - begin) / 1000, 1e-4);
+    } catch {
+      return 0;
+    }
+  }
+
+  #checkStopped(): void {
+    if (this.#signal.aborted) throw new EngineError("cancelled", "The worker was stopped.");
+  }
+}
+
+function codeOf(status: number): "permission_denied" | "not_found" | "unavailable" {
+  if (status === 401 || status === 403) return "permission_denied";
+  return status === 404 ? "not_found" : "unavailable";
+}
+
+// The sentence of an error answer of ours, or its status text.
+async function messageOf(response: Response): Promise<string> {
+  try {
+    const body = (await response.json()) as { error?: { message?: unknown } };
+    const message = body.error?.message;
+    if (typeof message === "string") return message.slice(0, 300);
+  } catch {
+    // not JSON
+  }
+  return response.statusText || "no reason given";
+}

@@ -1,0 +1,408 @@
+// One connection's worth of work: answers the orchestrator's messages (docs/protocol.md) the way
+// src/worker/native_worker.cc does. It has no socket: its owner hands it messages and sends what it
+// gives out.
+//
+// Two queues: downloads, and everything that touches the engine, in the order of the messages.
+// Steps of the active plan go on while a new stage is downloaded. A ping is answered at once.
+import { EngineError } from "@weft/engine";
+import type { LayerRange, StageEngine } from "@weft/engine";
+import {
+  kControlByte,
+  kPackageFormat,
+  kProgramVersion,
+  kProtocolVersion,
+  decodeFrame,
+  decodeServerMessage,
+  encodeWorkerMessage,
+} from "@weft/wire";
+import type { Frame, Init, MeasureSpeed, PrepareStage, Retire, ServerMessage } from "@weft/wire";
+
+import { Downloader } from "./downloader.ts";
+import type { Manifest } from "./manifest.ts";
+import { memoryFactor } from "./memoryFactor.ts";
+import type { PackageSource } from "./packageSource.ts";
+import { toHex } from "./sha256.ts";
+import { StageHost } from "./stageHost.ts";
+import type { StatusBoard } from "./statusBoard.ts";
+import { TaskQueue } from "./taskQueue.ts";
+
+const kMaxMeasureRuns = 64;
+const kProbeLimitMs = 2000;
+
+// Why a session is over. `refused`: trying again would not help.
+export interface Ending {
+  readonly kind: "refused" | "retry";
+  readonly message: string;
+}
+
+export interface SessionOptions {
+  readonly name: string;
+  readonly device: string;
+  readonly workerId: string;
+  readonly joinToken: string;
+  readonly memoryBytes: number;
+  readonly engineName: string; // what makeEngine will give
+  readonly needsOnnx: boolean;
+  // Of the weights alone, before anything was loaded.
+  readonly guessWeightFactor: (quantisation: string) => number;
+  readonly makeEngine: () => Promise<StageEngine>;
+  readonly measureDownload: (byteCount: number, limitMs: number) => Promise<number>;
+  readonly source: PackageSource;
+  readonly board: StatusBoard;
+  readonly now: () => number; // ms
+  readonly send: (message: Uint8Array<ArrayBuffer>) => void;
+  readonly finish: (ending: Ending) => void; // called once; the owner closes the connection
+}
+
+type WorkerKind = Parameters<typeof encodeWorkerMessage>[0];
+
+// What exists once Connect was sent.
+interface Joined {
+  readonly init: Init;
+  readonly layerCount: number;
+  readonly host: StageHost;
+  readonly downloader: Downloader;
+}
+
+export class WorkerSession {
+  readonly #options: SessionOptions;
+  readonly #downloads: TaskQueue;
+  readonly #compute: TaskQueue;
+  #initSeen = false;
+  #joined: Joined | null = null;
+  #fault = ""; // the last failure, until a stage is committed
+  #ended = false;
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+    const onError = (error: unknown): void =>
+      this.#finish("retry", `The worker failed: ${messageOf(error)}`);
+    this.#downloads = new TaskQueue(onError);
+    this.#compute = new TaskQueue(onError);
+  }
+
+  // Never blocks.
+  onMessage(message: Uint8Array): void {
+    if (this.#ended) return;
+    const arrival = this.#options.now();
+    try {
+      if (message[0] !== kControlByte) {
+        const frame = decodeFrame(message);
+        this.#compute.push(() => this.#onFrame(frame, arrival));
+        return;
+      }
+      const control = decodeServerMessage(message);
+      if (control.kind.case === "ping") {
+        return this.#send({ case: "pong", value: { nonce: control.kind.value.nonce } });
+      }
+      this.#compute.push(() => this.#onControl(control));
+    } catch (error) {
+      this.#finish("retry", `The server sent what cannot be read: ${messageOf(error)}`);
+    }
+  }
+
+  sayLeaving(reason: string): void {
+    this.#send({ case: "leaving", value: { reason } });
+  }
+
+  // The connection is gone: settles when everything is freed.
+  async close(): Promise<void> {
+    this.#ended = true;
+    await Promise.all([this.#downloads.stop(), this.#compute.stop()]);
+    await this.#joined?.host.dispose();
+  }
+
+  async #onControl(message: ServerMessage): Promise<void> {
+    const { kind } = message;
+    if (kind.case === "init") return this.#onInit(kind.value);
+    if (kind.case === "refused") {
+      const mayRetry = kind.value.code === "unavailable";
+      return this.#finish(mayRetry ? "retry" : "refused", kind.value.message);
+    }
+    const joined = this.#joined;
+    if (!joined) {
+      return this.#finish("retry", "The server sent work before Init was answered.");
+    }
+    switch (kind.case) {
+      case "downloadLayers":
+        return this.#onDownloadLayers(joined, kind.value.layers);
+      case "measureSpeed":
+        return this.#onMeasureSpeed(joined, kind.value);
+      case "prepareStage":
+        return this.#onPrepareStage(joined, kind.value);
+      case "commitStage":
+        return this.#onCommitStage(joined, kind.value.epoch);
+      case "retire":
+        return await this.#onRetire(joined, kind.value);
+      case "invalidateSessions":
+        return joined.host.releaseSessions(kind.value.sessions);
+      case "release":
+        await joined.host.releaseAll();
+        return this.#settle();
+      default:
+        return this.#finish(
+          "refused",
+          "The server sent a control message that this page does not know: reload the page.",
+        );
+    }
+  }
+
+  #onInit(init: Init): void {
+    if (this.#initSeen) return this.#finish("retry", "The server sent Init twice.");
+    this.#initSeen = true;
+    const mismatch = versionMismatch(init);
+    if (mismatch) return this.#finish("refused", mismatch);
+    this.#options.board.set({ modelName: init.modelName });
+    this.#downloads.push(() => this.#join(init));
+  }
+
+  // Fetching the manifest and measuring the link take a while: in the queue of downloads.
+  async #join(init: Init): Promise<void> {
+    const { board, source } = this.#options;
+    board.set({ phase: "measuring", message: "Measuring the connection." });
+    let manifest: Manifest;
+    try {
+      manifest = await source.fetchManifest(toHex(init.packageDigest));
+    } catch (error) {
+      const code = error instanceof EngineError ? error.code : "unavailable";
+      const isFinal = code === "permission_denied" || code === "unsupported";
+      return this.#finish(isFinal ? "refused" : "retry", messageOf(error));
+    }
+    if (manifest.layers.length !== init.layerCount) {
+      return this.#finish(
+        "retry",
+        `The package has ${manifest.layers.length} layers, the server announced ` +
+          `${init.layerCount}.`,
+      );
+    }
+    const rate = await this.#options.measureDownload(Number(init.probeBytes), kProbeLimitMs);
+    if (this.#ended) return;
+    this.#sendConnect(manifest, init, rate);
+  }
+
+  #sendConnect(manifest: Manifest, init: Init, downloadBytesPerS: number): void {
+    const options = this.#options;
+    const { source, board, now } = options;
+    this.#joined = {
+      init,
+      layerCount: manifest.layers.length,
+      host: new StageHost(manifest, source, options.makeEngine, now),
+      downloader: new Downloader(source, board, now, (kind) => this.#send(kind)),
+    };
+    const guess = options.guessWeightFactor(manifest.quantisation);
+    this.#send({
+      case: "connect",
+      value: {
+        protocolVersion: kProtocolVersion,
+        programVersion: kProgramVersion,
+        packageFormat: kPackageFormat,
+        kind: "web",
+        engine: options.engineName,
+        name: options.name,
+        device: options.device,
+        memoryBytes: BigInt(options.memoryBytes),
+        weightFactor: memoryFactor(manifest, init, guess, null),
+        downloadBytesPerS,
+        joinToken: options.joinToken,
+        cachedLayers: source.downloadedLayers(),
+        needsOnnx: options.needsOnnx,
+        workerId: options.workerId,
+      },
+    });
+    this.#settle();
+  }
+
+  // null (and the end) when the range is not one of this model.
+  #checked(joined: Joined, range: LayerRange | undefined): LayerRange | null {
+    const first = range?.first ?? 0;
+    const end = range?.end ?? 0;
+    if (first < end && end <= joined.layerCount) return { first, end };
+    this.#finish(
+      "retry",
+      `The server named layers ${first} to ${end} of a model with ${joined.layerCount}.`,
+    );
+    return null;
+  }
+
+  #onDownloadLayers(joined: Joined, layers: readonly number[]): void {
+    for (const layer of layers) {
+      const range = this.#checked(joined, { first: layer, end: layer + 1 });
+      if (!range) return;
+      this.#downloads.push(async () => {
+        await this.#download(joined, range, 0);
+        this.#settle();
+      });
+    }
+  }
+
+  #onMeasureSpeed(joined: Joined, message: MeasureSpeed): void {
+    const ranges: LayerRange[] = [];
+    for (const range of message.ranges) {
+      const checked = this.#checked(joined, range);
+      if (!checked) return;
+      ranges.push(checked);
+    }
+    const runs = Math.min(Math.max(message.runs, 1), kMaxMeasureRuns);
+    this.#downloads.push(async () => {
+      for (const range of ranges) if (!(await this.#download(joined, range, 0))) return;
+      this.#compute.push(() => this.#measure(joined, ranges, runs));
+    });
+  }
+
+  async #measure(joined: Joined, ranges: readonly LayerRange[], runs: number): Promise<void> {
+    this.#options.board.set({ phase: "measuring", message: "Measuring this device's speed." });
+    try {
+      const timings = (await joined.host.measure(ranges, runs)).map(({ layers, runUs }) => ({
+        layers,
+        runUs: runUs.map((us) => BigInt(us)),
+      }));
+      this.#send({ case: "measured", value: { timings } });
+    } catch (error) {
+      this.#sendFailed(0, error);
+    }
+    this.#settle();
+  }
+
+  #onPrepareStage(joined: Joined, { epoch, stage, layers }: PrepareStage): void {
+    const range = this.#checked(joined, layers);
+    if (!range) return;
+    joined.host.prepare(epoch, stage, range);
+    this.#downloads.push(async () => {
+      if (!(await this.#download(joined, range, epoch))) return;
+      this.#compute.push(() => this.#loadStage(joined, epoch, range));
+    });
+  }
+
+  async #loadStage(joined: Joined, epoch: number, range: LayerRange): Promise<void> {
+    this.#options.board.set({ phase: "loading", message: `Loading ${layersText(range)}.` });
+    try {
+      const loaded = await joined.host.load(epoch, joined.init);
+      if (loaded) {
+        const { weightFactor, usedBytes } = loaded;
+        this.#send({
+          case: "prepared",
+          value: { epoch, weightFactor, usedBytes: BigInt(usedBytes) },
+        });
+      }
+    } catch (error) {
+      this.#sendFailed(epoch, error);
+    }
+    this.#settle();
+  }
+
+  #onCommitStage(joined: Joined, epoch: number): void {
+    try {
+      joined.host.commit(epoch);
+      this.#fault = "";
+      this.#send({ case: "committed", value: { epoch } });
+    } catch (error) {
+      this.#sendFailed(epoch, error);
+    }
+    this.#settle();
+  }
+
+  async #onRetire(joined: Joined, { keep }: Retire): Promise<void> {
+    const ranges: LayerRange[] = [];
+    for (const range of keep) {
+      const checked = this.#checked(joined, range);
+      if (!checked) return;
+      ranges.push(checked);
+    }
+    await joined.host.retire(ranges);
+    this.#settle();
+  }
+
+  async #onFrame(frame: Frame, arrival: number): Promise<void> {
+    const { sequence, epoch, stage, rows } = frame.header;
+    const { board } = this.#options;
+    const layers = this.#joined?.host.layersOf(epoch, stage);
+    if (layers) board.set({ phase: "computing", message: `Computing ${layersText(layers)}.` });
+    try {
+      if (!this.#joined) throw new EngineError("invalid_argument", "No work was given here yet.");
+      const { message, computeMs } = await this.#joined.host.step(frame, arrival);
+      this.#options.send(message);
+      board.addStep(rows, computeMs);
+    } catch (error) {
+      const { code, message } = faultOf(error);
+      this.#send({ case: "stepFailed", value: { sequence, epoch, stage, code, message } });
+    }
+    this.#settle();
+  }
+
+  // False when it failed, which was reported, or when the session is over.
+  async #download(joined: Joined, range: LayerRange, epoch: number): Promise<boolean> {
+    try {
+      await joined.downloader.download(range);
+      return !this.#ended;
+    } catch (error) {
+      if (!this.#ended) this.#sendFailed(epoch, error);
+      return false;
+    }
+  }
+
+  // The phase that is left when nothing is going on.
+  #settle(): void {
+    const joined = this.#joined;
+    if (this.#ended || !joined) return;
+    const { board, source } = this.#options;
+    const active = joined.host.active();
+    board.set({
+      layers: active ? [active.first, active.end] : null,
+      usedBytes: joined.host.usedBytes() + source.memoryBytes,
+      cachedBytes: source.cachedBytes,
+    });
+    if (joined.downloader.isBusy) return;
+    const fault = this.#fault === "" ? "" : ` ${this.#fault}`;
+    if (active) {
+      board.set({ phase: "ready", message: `Ready: holds ${layersText(active)}.${fault}` });
+    } else {
+      board.set({ phase: "idle", message: `Connected, waiting for work.${fault}` });
+    }
+  }
+
+  #send(kind: WorkerKind): void {
+    this.#options.send(encodeWorkerMessage(kind));
+  }
+
+  #sendFailed(epoch: number, error: unknown): void {
+    const { code, message } = faultOf(error);
+    this.#fault = message;
+    this.#send({ case: "failed", value: { epoch, code, message } });
+    this.#settle();
+  }
+
+  #finish(kind: Ending["kind"], message: string): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#options.finish({ kind, message });
+  }
+}
+
+function layersText({ first, end }: LayerRange): string {
+  return end - first === 1 ? `layer ${first}` : `layers ${first} to ${end - 1}`;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function faultOf(error: unknown): { code: string; message: string } {
+  const code = error instanceof EngineError ? error.code : "unavailable";
+  return { code, message: messageOf(error) };
+}
+
+function versionMismatch(init: Init): string | null {
+  const pairs: [string, number, number][] = [
+    ["protocol", init.protocolVersion, kProtocolVersion],
+    ["program", init.programVersion, kProgramVersion],
+    ["package format", init.packageFormat, kPackageFormat],
+  ];
+  for (const [what, theirs, ours] of pairs) {
+    if (theirs === ours) continue;
+    return (
+      `The server speaks ${what} version ${theirs}, this page version ${ours}: ` +
+      (theirs > ours ? "reload the page." : "reload the page, or update weft on the server.")
+    );
+  }
+  return null;
+}

@@ -1,0 +1,166 @@
+// The engine of one connection and the stages that it was given: measures, loads, commits, retires,
+// computes. One verb at a time (the session's compute queue). Failures are EngineErrors.
+import { EngineError } from "@weft/engine";
+import type { LayerRange, StageEngine } from "@weft/engine";
+import { FrameType } from "@weft/wire";
+import type { Frame, Init } from "@weft/wire";
+
+import type { Manifest } from "./manifest.ts";
+import { measureRange } from "./measure.ts";
+import { memoryFactor } from "./memoryFactor.ts";
+import type { PackageSource } from "./packageSource.ts";
+import { kMeasureSession, StageTable } from "./stageTable.ts";
+import { decodeStep, encodeResult } from "./stepCodec.ts";
+
+export interface Timing {
+  readonly layers: LayerRange;
+  readonly runUs: readonly number[];
+}
+
+export interface LoadedStage {
+  readonly weightFactor: number; // as Prepared reports it
+  readonly usedBytes: number;
+}
+
+export interface ComputedStep {
+  readonly message: Uint8Array<ArrayBuffer>; // the result frame
+  readonly computeMs: number;
+}
+
+export class StageHost {
+  readonly #manifest: Manifest;
+  readonly #source: PackageSource;
+  readonly #makeEngine: () => Promise<StageEngine>;
+  readonly #now: () => number;
+  readonly #stages = new StageTable();
+  #engine: StageEngine | null = null;
+
+  constructor(
+    manifest: Manifest,
+    source: PackageSource,
+    makeEngine: () => Promise<StageEngine>,
+    now: () => number,
+  ) {
+    this.#manifest = manifest;
+    this.#source = source;
+    this.#makeEngine = makeEngine;
+    this.#now = now;
+  }
+
+  // The layers of the plan that was committed last.
+  active(): LayerRange | undefined {
+    return this.#stages.active();
+  }
+
+  layersOf(epoch: number, stage: number): LayerRange | undefined {
+    return this.#stages.layersOf(epoch, stage);
+  }
+
+  usedBytes(): number {
+    if (!this.#engine) return 0;
+    const { weightBytes, kvBytes, scratchBytes } = this.#engine.memory();
+    return Math.ceil(weightBytes + kvBytes + scratchBytes);
+  }
+
+  async measure(ranges: readonly LayerRange[], runs: number): Promise<Timing[]> {
+    const timings: Timing[] = [];
+    try {
+      const engine = await this.#loadedEngine();
+      for (const layers of ranges) {
+        await engine.load(layers, this.#source);
+        const runUs = await measureRange(engine, layers, this.#manifest, runs, this.#now);
+        timings.push({ layers, runUs });
+      }
+      return timings;
+    } finally {
+      this.#engine?.release(kMeasureSession);
+      await this.#unloadExcept(this.#stages.ranges());
+    }
+  }
+
+  prepare(epoch: number, stage: number, layers: LayerRange): void {
+    this.#stages.prepare(epoch, stage, layers);
+  }
+
+  // null: the stage was retired meanwhile.
+  async load(epoch: number, init: Init): Promise<LoadedStage | null> {
+    const layers = this.#stages.find(epoch);
+    if (!layers) return null;
+    try {
+      const engine = await this.#loadedEngine();
+      await engine.load(layers, this.#source);
+      return {
+        weightFactor: memoryFactor(this.#manifest, init, this.#measuredFactor(engine), engine),
+        usedBytes: this.usedBytes(),
+      };
+    } catch (error) {
+      this.#stages.remove(epoch);
+      await this.#unloadExcept(this.#stages.ranges()); // what loaded before the failure
+      throw error;
+    }
+  }
+
+  // Bytes that the engine holds for one byte of the weights that are loaded.
+  #measuredFactor(engine: StageEngine): number {
+    let loadedBytes = 0;
+    for (const [layer, { weightBytes }] of this.#manifest.layers.entries()) {
+      if (engine.isLoaded({ first: layer, end: layer + 1 })) loadedBytes += weightBytes;
+    }
+    return loadedBytes === 0 ? 1 : engine.memory().weightBytes / loadedBytes;
+  }
+
+  commit(epoch: number): void {
+    if (this.#stages.commit(epoch)) return;
+    throw new EngineError("invalid_argument", `Epoch ${epoch} was never prepared here.`);
+  }
+
+  async retire(keep: readonly LayerRange[]): Promise<void> {
+    this.#stages.keepWithin(keep);
+    await this.#unloadExcept(keep);
+  }
+
+  releaseSessions(sessions: readonly number[]): void {
+    for (const session of sessions) this.#engine?.release(session);
+  }
+
+  async releaseAll(): Promise<void> {
+    this.#stages.clear();
+    this.#engine?.releaseAll();
+    await this.#unloadExcept([]);
+  }
+
+  async step(frame: Frame, arrival: number): Promise<ComputedStep> {
+    const { type, epoch, stage } = frame.header;
+    const begin = this.#now();
+    const layers = this.#stages.layersOf(epoch, stage);
+    if (type !== FrameType.step || !this.#engine || !layers) {
+      throw new EngineError(
+        "invalid_argument",
+        `Stage ${stage} of epoch ${epoch} is not committed on this worker.`,
+      );
+    }
+    const input = decodeStep(frame, this.#manifest, layers);
+    const computeBegin = this.#now();
+    const output = await this.#engine.step(input);
+    const computeMs = this.#now() - computeBegin;
+    const times = { queueUs: (begin - arrival) * 1000, computeUs: computeMs * 1000 };
+    return { message: encodeResult(frame, this.#manifest, layers, output, times), computeMs };
+  }
+
+  async dispose(): Promise<void> {
+    await this.#engine?.dispose();
+  }
+
+  // The engine, made when it is first needed: a tab that only waits loads no library.
+  async #loadedEngine(): Promise<StageEngine> {
+    this.#engine ??= await this.#makeEngine();
+    return this.#engine;
+  }
+
+  async #unloadExcept(keep: readonly LayerRange[]): Promise<void> {
+    for (let layer = 0; layer < this.#manifest.layers.length; ++layer) {
+      const isKept = keep.some(({ first, end }) => first <= layer && layer < end);
+      if (!isKept) await this.#engine?.unload({ first: layer, end: layer + 1 });
+    }
+  }
+}

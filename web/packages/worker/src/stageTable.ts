@@ -1,0 +1,70 @@
+// Which epochs were prepared and committed here, and with which layers.
+import type { LayerRange } from "@weft/engine";
+
+// The session that speed measurements use; the orchestrator never names it.
+export const kMeasureSession = 0xffffffff;
+// An orchestrator keeps two plans; older ones are forgotten.
+const kMostStages = 16;
+
+interface Stage {
+  readonly stage: number;
+  readonly layers: LayerRange;
+  isCommitted: boolean;
+}
+
+export class StageTable {
+  readonly #stages = new Map<number, Stage>(); // by epoch
+  #lastCommitted = 0;
+
+  prepare(epoch: number, stage: number, layers: LayerRange): void {
+    this.#stages.set(epoch, { stage, layers, isCommitted: false });
+    if (this.#stages.size <= kMostStages) return;
+    const oldest = Math.min(...this.#stages.keys());
+    this.#stages.delete(oldest);
+  }
+
+  // False when the epoch was never prepared, or is retired.
+  commit(epoch: number): boolean {
+    const stage = this.#stages.get(epoch);
+    if (!stage) return false;
+    stage.isCommitted = true;
+    this.#lastCommitted = epoch;
+    return true;
+  }
+
+  find(epoch: number): LayerRange | undefined {
+    return this.#stages.get(epoch)?.layers;
+  }
+
+  // The layers that a step of this epoch and stage runs; undefined unless it is committed.
+  layersOf(epoch: number, stage: number): LayerRange | undefined {
+    const found = this.#stages.get(epoch);
+    return found?.isCommitted === true && found.stage === stage ? found.layers : undefined;
+  }
+
+  // The layers of the plan that was committed last.
+  active(): LayerRange | undefined {
+    const found = this.#stages.get(this.#lastCommitted);
+    return found?.isCommitted === true ? found.layers : undefined;
+  }
+
+  remove(epoch: number): void {
+    this.#stages.delete(epoch);
+  }
+
+  clear(): void {
+    this.#stages.clear();
+  }
+
+  // Forgets the stages whose layers do not stay loaded.
+  keepWithin(keep: readonly LayerRange[]): void {
+    for (const [epoch, { layers }] of this.#stages) {
+      const stays = keep.some(({ first, end }) => first <= layers.first && layers.end <= end);
+      if (!stays) this.#stages.delete(epoch);
+    }
+  }
+
+  ranges(): LayerRange[] {
+    return [...this.#stages.values()].map(({ layers }) => layers);
+  }
+}

@@ -1,0 +1,57 @@
+// What the page is told: collected here, published at most ten times a second. The last state of a
+// burst is never lost: it goes out with a timer, or with the next change when the browser holds
+// timers of background tabs back.
+import { initialStatus } from "./messages.ts";
+import type { WorkerStatus } from "./messages.ts";
+
+const kIntervalMs = 100;
+// Speed is measured over so many steps.
+const kRecentSteps = 32;
+
+export class StatusBoard {
+  readonly #publish: (status: WorkerStatus) => void;
+  readonly #now: () => number;
+  #status = initialStatus();
+  #publishedAt = -Infinity;
+  #timer: ReturnType<typeof setTimeout> | null = null;
+  #recent: { rows: number; ms: number }[] = [];
+
+  constructor(publish: (status: WorkerStatus) => void, now: () => number) {
+    this.#publish = publish;
+    this.#now = now;
+  }
+
+  get current(): WorkerStatus {
+    return this.#status;
+  }
+
+  set(change: Partial<WorkerStatus>): void {
+    this.#status = { ...this.#status, ...change };
+    const wait = this.#publishedAt + kIntervalMs - this.#now();
+    if (wait <= 0) this.flush();
+    else this.#timer ??= setTimeout(() => this.flush(), wait);
+  }
+
+  // Publishes now, for what must not wait (stopped, refused).
+  flush(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    this.#publishedAt = this.#now();
+    this.#publish(this.#status);
+  }
+
+  addStep(rows: number, ms: number): void {
+    this.#recent.push({ rows, ms });
+    if (this.#recent.length > kRecentSteps) this.#recent.shift();
+    const total = this.#recent.reduce(
+      (sum, step) => ({ rows: sum.rows + step.rows, ms: sum.ms + step.ms }),
+      { rows: 0, ms: 0 },
+    );
+    this.set({
+      rowsComputed: this.#status.rowsComputed + rows,
+      stepsComputed: this.#status.stepsComputed + 1,
+      lastStepMs: ms,
+      rowsPerSecond: total.rows / Math.max(total.ms / 1000, 1e-6),
+    });
+  }
+}

@@ -1,0 +1,209 @@
+// Step frames to what an engine computes on, and its output to result frames: the same checks as
+// src/worker/step_codec.cc. Structure was checked by decodeFrame; here it meets the model.
+import { EngineError, bf16ToF32, f16ToF32, f32ToBf16, f32ToF16 } from "@weft/engine";
+import type { LayerRange, Output, Run, Selection, StepInput, StepOutput } from "@weft/engine";
+import {
+  DType,
+  FrameType,
+  OutputKind,
+  dtypeName,
+  elementBytes,
+  encodeFrame,
+  resultPayloadBytes,
+} from "@weft/wire";
+import type { Frame, FrameHeader, FrameRun } from "@weft/wire";
+
+import type { Manifest } from "./manifest.ts";
+
+const kMaxF16 = 65504;
+const kMaxBf16 = 3.38e38;
+
+export interface StepTimes {
+  readonly queueUs: number;
+  readonly computeUs: number;
+}
+
+function bad(message: string): EngineError {
+  return new EngineError("invalid_data", message);
+}
+
+// Throws EngineError with the field that does not fit the model.
+export function decodeStep(frame: Frame, manifest: Manifest, layers: LayerRange): StepInput {
+  const isLast = layers.end === manifest.layers.length;
+  const runs: Run[] = frame.runs.map((run) => {
+    const selects = run.output > OutputKind.hidden;
+    if (run.output !== OutputKind.none && selects !== isLast) {
+      throw bad(
+        `Session ${run.session} asks for output kind ${run.output}: ` +
+          (isLast
+            ? "the last stage gives tokens or logits, not residual rows."
+            : "only the last stage gives tokens or logits."),
+      );
+    }
+    const { session, generation, firstPosition, count } = run;
+    return { session, generation, firstPosition, count, output: outputOf(run) };
+  });
+  return {
+    layers,
+    runs,
+    tokenIds: layers.first === 0 ? decodeTokens(frame, manifest) : new Int32Array(0),
+    hidden: layers.first === 0 ? new Float32Array(0) : decodeHidden(frame, manifest),
+  };
+}
+
+function outputOf(run: FrameRun): Output {
+  switch (run.output) {
+    case OutputKind.none:
+      return { kind: "none" };
+    case OutputKind.hidden:
+      return { kind: "hidden" };
+    case OutputKind.argmax:
+      return { kind: "argmax" };
+    case OutputKind.candidates:
+      return { kind: "candidates", count: run.candidateCount };
+    case OutputKind.logits:
+      return { kind: "logits" };
+  }
+}
+
+// The payload as an own, aligned copy: typed arrays want aligned offsets.
+function aligned(frame: Frame): ArrayBuffer {
+  return frame.payload.slice().buffer;
+}
+
+function decodeTokens(frame: Frame, manifest: Manifest): Int32Array {
+  const { dtype, columns } = frame.header;
+  if (dtype !== DType.i32 || columns !== 1) {
+    throw bad(
+      `The first stage takes token ids (i32, 1 column), not ${dtypeName(dtype)} with ` +
+        `${columns} columns.`,
+    );
+  }
+  const ids = new Int32Array(aligned(frame));
+  const outside = ids.find((id) => id < 0 || id >= manifest.vocabulary);
+  if (outside !== undefined) {
+    throw bad(
+      `Token id ${outside} is outside the vocabulary of ${manifest.vocabulary}.`,
+    );
+  }
+  return ids;
+}
+
+function decodeHidden(frame: Frame, manifest: Manifest): Float32Array {
+  const { dtype, columns } = frame.header;
+  if (dtype !== manifest.boundaryDtype && dtype !== DType.f32) {
+    throw bad(
+      `Residual rows come as ${dtypeName(manifest.boundaryDtype)} or f32, not ` +
+        `${dtypeName(dtype)}.`,
+    );
+  }
+  if (columns !== manifest.hiddenColumns) {
+    throw bad(
+      `Residual rows have ${columns} columns; the model has ${manifest.hiddenColumns}.`,
+    );
+  }
+  const bytes = aligned(frame);
+  if (dtype === DType.f32) return new Float32Array(bytes);
+  const halves = new Uint16Array(bytes);
+  const values = new Float32Array(halves.length);
+  if (dtype === DType.f16) f16ToF32(halves, values);
+  else bf16ToF32(halves, values);
+  return values;
+}
+
+// The result frame. Throws EngineError when residual rows hold values that the wire's type cannot.
+export function encodeResult(
+  frame: Frame,
+  manifest: Manifest,
+  layers: LayerRange,
+  output: StepOutput,
+  times: StepTimes,
+): Uint8Array<ArrayBuffer> {
+  const hidden = output.hidden.length > 0;
+  const header: FrameHeader = {
+    ...frame.header,
+    type: FrameType.result,
+    dtype: manifest.boundaryDtype,
+    columns: hidden ? manifest.hiddenColumns : 0,
+    queueUs: times.queueUs,
+    computeUs: times.computeUs,
+  };
+  const payload = hidden
+    ? packHidden(output.hidden, manifest.boundaryDtype, layers)
+    : packSelections(frame.runs, output, manifest.vocabulary);
+  const expected = resultPayloadBytes(
+    frame.runs,
+    header.columns,
+    header.dtype,
+    manifest.vocabulary,
+  );
+  if (payload.length !== expected) {
+    throw new EngineError(
+      "unavailable",
+      `The engine gave ${payload.length} bytes for layers ${layers.first} to ${layers.end}, ` +
+        `expected ${expected}.`,
+    );
+  }
+  return encodeFrame(header, frame.runs, payload);
+}
+
+function packHidden(rows: Float32Array, dtype: DType, layers: LayerRange): Uint8Array {
+  const limit = dtype === DType.f16 ? kMaxF16 : kMaxBf16;
+  let badCount = 0;
+  for (const value of rows) if (!(Math.abs(value) <= limit)) ++badCount;
+  if (badCount > 0) {
+    throw bad(
+      `${badCount} values of the residual stream after layer ${layers.end - 1} are not finite in ` +
+        `${dtypeName(dtype)}.`,
+    );
+  }
+  const halves = new Uint16Array(rows.length);
+  if (dtype === DType.f16) f32ToF16(rows, halves);
+  else f32ToBf16(rows, halves);
+  return new Uint8Array(halves.buffer, 0, rows.length * elementBytes(dtype));
+}
+
+function packSelections(
+  runs: readonly FrameRun[],
+  output: StepOutput,
+  vocabulary: number,
+): Uint8Array {
+  const bytes = new Uint8Array(resultPayloadBytes(runs, 0, DType.f32, vocabulary));
+  const view = new DataView(bytes.buffer);
+  let at = 0;
+  let nextSelection = 0;
+  let nextLogit = 0;
+  for (const run of runs) {
+    if (run.output === OutputKind.argmax) {
+      at = packArgmax(view, at, output.selections[nextSelection++]!);
+    } else if (run.output === OutputKind.candidates) {
+      at = packCandidates(view, at, output.selections[nextSelection++]!);
+    } else if (run.output === OutputKind.logits) {
+      for (const end = nextLogit + run.count * vocabulary; nextLogit < end; ++nextLogit) {
+        view.setFloat32(at, output.logits[nextLogit]!, true);
+        at += 4;
+      }
+    }
+  }
+  return bytes.subarray(0, at);
+}
+
+function packArgmax(view: DataView, at: number, { candidates }: Selection): number {
+  const [best, second] = candidates;
+  view.setUint32(at, best!.tokenId, true);
+  view.setFloat32(at + 4, best!.logit, true);
+  view.setFloat32(at + 8, second ? best!.logit - second.logit : 0, true);
+  return at + 12;
+}
+
+function packCandidates(view: DataView, at: number, selection: Selection): number {
+  view.setUint32(at, selection.candidates.length, true);
+  view.setFloat32(at + 4, selection.logsumexp, true);
+  let next = at + 8;
+  for (const { tokenId, logit } of selection.candidates) {
+    view.setUint32(next, tokenId, true);
+    view.setFloat32(next + 4, logit, true);
+    next += 8;
+  }
+  return next;
+}
