@@ -1,14 +1,17 @@
-// StageEngine: runs the programs of a contiguous range of layers over ragged batches of rows. The same verbs exist in
-// TypeScript (web/packages/engine); there they are asynchronous, here a worker calls them on its compute thread and
-// they block. Not thread-safe: one caller at a time.
+// StageEngine: runs the programs of a contiguous range of layers over ragged batches of rows. The
+// same verbs exist in TypeScript (web/packages/engine); there they are asynchronous, here a worker
+// calls them on its compute thread and they block. Not thread-safe: one caller at a time.
 //
-// Sessions. A run of rows names (session, generation, first_position). An unknown session must begin at position 0.
-// In the known generation the run must begin exactly at the session's length. A higher generation truncates the
-// session to first_position, which must not lie beyond its length, and then appends. Anything else is refused with
-// kInvalidArgument and changes nothing: wrong KV must be impossible, not unlikely.
+// Sessions. A run of rows names (session, generation, first_position). An unknown session must
+// begin at position 0. In the known generation the run must begin exactly at the session's length.
+// A higher generation truncates the session to first_position, which must not lie beyond its
+// length, and then appends. Anything else is refused with kInvalidArgument and changes nothing:
+// wrong KV must be impossible, not unlikely.
 //
-// Batch invariance: the bits of a row's result depend on its session's rows alone, never on its neighbours in the batch
-// nor on how a prompt was cut into steps.
+// Batch invariance: the bits of a row's result depend on its session's rows alone, never on its
+// neighbours in the batch nor on how a prompt was cut into steps. Cut invariance: with a
+// residual_dtype that is also the wire's, they do not depend on how the layers were cut into stages
+// either.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +23,7 @@
 #include "base/result.h"
 #include "engine/weight_source.h"
 #include "program/ir.h"
+#include "tensor/dtype.h"
 
 namespace weft::engine {
 
@@ -33,7 +37,7 @@ enum class OutputKind : uint8_t {
   kNone = 0,
   kHidden = 1,      // every row: the residual stream after the last layer of the stage
   kArgmax = 2,      // last row of the run: best token, its logit, margin to the second
-  kCandidates = 3,  // last row of the run: the k best tokens by raw logit, and logsumexp over the vocabulary
+  kCandidates = 3,  // last row: the k best tokens by raw logit, logsumexp over the vocabulary
   kLogits = 4,      // every row: all logits (only for evaluation)
 };
 
@@ -52,10 +56,10 @@ struct Run {
 };
 
 struct StepInput {
-  LayerRange layers;                    // a range that is loaded
-  std::span<const Run> runs;            // each session at most once
-  std::span<const int32_t> token_ids;   // [rows] when layers.first == 0, else empty
-  std::span<const float> hidden;        // [rows, hidden_columns] when layers.first > 0, else empty
+  LayerRange layers;                   // a range that is loaded
+  std::span<const Run> runs;           // each session at most once
+  std::span<const int32_t> token_ids;  // [rows] when layers.first == 0, else empty
+  std::span<const float> hidden;       // [rows, hidden_columns] when layers.first > 0, else empty
 };
 
 struct Candidate {
@@ -63,21 +67,21 @@ struct Candidate {
   float logit = 0;
 };
 
-// One entry for each run whose output is kArgmax (two candidates: best and runner-up) or kCandidates
-// (candidate_count, by falling logit, equal logits by rising id).
+// One entry for each run whose output is kArgmax (two candidates: best and runner-up) or
+// kCandidates (candidate_count, by falling logit, equal logits by rising id).
 struct Selection {
   std::vector<Candidate> candidates;
   float logsumexp = 0;  // of the raw logits over the whole vocabulary
 };
 
 struct StepOutput {
-  std::vector<float> hidden;           // rows of all kHidden runs in order, [rows, hidden_columns]
-  std::vector<Selection> selections;   // in order of the runs that ask for one
-  std::vector<float> logits;           // rows of all kLogits runs in order, [rows, vocabulary]
+  std::vector<float> hidden;          // rows of all kHidden runs in order, [rows, hidden_columns]
+  std::vector<Selection> selections;  // in order of the runs that ask for one
+  std::vector<float> logits;          // rows of all kLogits runs in order, [rows, vocabulary]
 };
 
 struct MemoryUse {
-  uint64_t weight_bytes = 0;   // as held, after repacking
+  uint64_t weight_bytes = 0;  // as held, after repacking
   uint64_t kv_bytes = 0;
   uint64_t scratch_bytes = 0;
 };
@@ -86,8 +90,8 @@ class StageEngine {
  public:
   virtual ~StageEngine() = default;
 
-  // Loads the layers of `programs` that are not yet loaded; keeps those that are, with their KV. The programs' parts
-  // are read through `source`. On error nothing new stays loaded.
+  // Loads the layers of `programs` that are not yet loaded; keeps those that are, with their KV.
+  // The programs' parts are read through `source`. On error nothing new stays loaded.
   virtual Status Load(std::span<const program::Program> programs, WeightSource& source) = 0;
   // Frees the layers in `range` that are loaded, and their KV.
   virtual void Unload(LayerRange range) = 0;
@@ -104,7 +108,9 @@ class StageEngine {
   // Positions held for the session in the layers of `range`; 0 when unknown.
   virtual uint32_t SessionLength(uint32_t session, LayerRange range) const = 0;
 
-  // Canonical KV of one layer: f16 [k|v][position][kv_head][head_columns], positions [first, first + count).
+  // Canonical KV of one layer: [k|v][position][kv_head][head_columns], positions [first, first +
+  // count). Its element type is the engine's own, f16 unless NativeEngineOptions::kv_dtype says
+  // otherwise; KV of another type is refused by its size.
   virtual Result<std::vector<uint8_t>> ExportKv(uint32_t session, uint32_t layer, uint32_t first,
                                                 uint32_t count) = 0;
   virtual Status ImportKv(uint32_t session, uint32_t generation, uint32_t layer, uint32_t first,
@@ -119,6 +125,12 @@ struct NativeEngineOptions {
   bool reference_kernels = false;
   // Refuse steps and loads that would take weights + KV + scratch beyond this; 0: no limit.
   uint64_t memory_limit_bytes = 0;
+  // What keys and values are kept in: kF16, or kF32 for models that are to be exact to f32.
+  DType kv_dtype = DType::kF16;
+  // What rows are rounded to after the embedding and after each transformer layer: the type that
+  // they cross the wire in, so that results do not depend on where a plan cuts the model. kF32
+  // rounds nothing; kF16 fails a step whose rows exceed 65504; kBF16.
+  DType residual_dtype = DType::kF32;
 };
 
 std::unique_ptr<StageEngine> MakeNativeEngine(const NativeEngineOptions& options);

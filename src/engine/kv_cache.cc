@@ -1,6 +1,7 @@
 #include "engine/kv_cache.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <string>
 
@@ -13,24 +14,24 @@ class KvCache::Page {
  public:
   // Zeroed. Throws std::bad_alloc.
   Page(const KvShape& shape, std::shared_ptr<uint64_t> total)
-      : byte_count_(shape.page_elements() * sizeof(uint16_t)),
-        elements_(static_cast<uint16_t*>(::operator new (byte_count_, std::align_val_t{64}))),
+      : byte_count_(shape.page_bytes()),
+        address_(::operator new (byte_count_, std::align_val_t{64})),
         total_(std::move(total)) {
-    std::fill_n(elements_, shape.page_elements(), uint16_t{0});
+    std::memset(address_, 0, byte_count_);
     *total_ += byte_count_;
   }
   ~Page() {
-    ::operator delete (elements_, std::align_val_t{64});
+    ::operator delete (address_, std::align_val_t{64});
     *total_ -= byte_count_;
   }
   Page(const Page&) = delete;
   Page& operator=(const Page&) = delete;
 
-  uint16_t* elements() const { return elements_; }
+  void* address() const { return address_; }
 
  private:
   uint64_t byte_count_;
-  uint16_t* elements_;
+  void* address_;
   std::shared_ptr<uint64_t> total_;
 };
 
@@ -134,7 +135,7 @@ uint64_t KvCache::BytesFor(LayerRange layers, std::span<const Run> runs) const {
         const bool truncates = run.first_position < state->length;
         if (truncates || state->pages[kept - 1].use_count() > 1) ++pages;
       }
-      bytes += pages * shape->page_elements() * sizeof(uint16_t);
+      bytes += pages * shape->page_bytes();
     }
   }
   return bytes;
@@ -158,14 +159,14 @@ bool KvCache::Extend(LayerState& state, const Run& run) {
   if (run.first_position % kPagePositions != 0 && state.pages.back().use_count() > 1) {
     PageRef copy = NewPage(*state.shape);
     if (copy == nullptr) return false;
-    std::copy_n(state.pages.back()->elements(), state.shape->page_elements(), copy->elements());
+    std::memcpy(copy->address(), state.pages.back()->address(), state.shape->page_bytes());
     state.pages.back() = std::move(copy);
-    state.addresses.back() = state.pages.back()->elements();
+    state.addresses.back() = state.pages.back()->address();
   }
   while (state.pages.size() < PagesFor(run.first_position + run.count)) {
     PageRef page = NewPage(*state.shape);
     if (page == nullptr) return false;
-    state.addresses.push_back(page->elements());
+    state.addresses.push_back(page->address());
     state.pages.push_back(std::move(page));
   }
   return true;
@@ -299,6 +300,38 @@ uint32_t KvCache::Length(uint32_t session, LayerRange layers) const {
   return without_kv == UINT32_MAX ? 0 : without_kv;
 }
 
+namespace {
+
+template <typename Element>
+std::vector<uint8_t> ExportRows(const KvCache::LayerState& state, uint32_t first, uint32_t count) {
+  const size_t columns = state.shape->row_columns();
+  std::vector<Element> kv(2 * columns * count);
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t position = first + i;
+    const auto* page = static_cast<const Element*>(state.addresses[position / kPagePositions]);
+    kernels::CopyOut(*state.shape, page, position % kPagePositions, kv.data() + i * columns,
+                     kv.data() + (count + i) * columns);
+  }
+  const ByteSpan bytes = AsBytes(std::span<const Element>(kv));
+  return std::vector<uint8_t>(bytes.begin(), bytes.end());
+}
+
+// `kv` has the size that `run` takes.
+template <typename Element>
+void ImportRows(const KvCache::LayerState& state, const Run& run, ByteSpan kv) {
+  const size_t columns = state.shape->row_columns();
+  std::vector<Element> values(kv.size() / sizeof(Element));
+  if (!kv.empty()) std::memcpy(values.data(), kv.data(), kv.size());
+  for (uint32_t i = 0; i < run.count; ++i) {
+    const uint32_t position = run.first_position + i;
+    auto* page = static_cast<Element*>(state.addresses[position / kPagePositions]);
+    kernels::CopyIn(*state.shape, page, position % kPagePositions, values.data() + i * columns,
+                    values.data() + (run.count + i) * columns);
+  }
+}
+
+}  // namespace
+
 Result<std::vector<uint8_t>> KvCache::Export(uint32_t session, uint32_t layer, uint32_t first,
                                              uint32_t count) const {
   const LayerState* state = Find(session, layer);
@@ -311,15 +344,9 @@ Result<std::vector<uint8_t>> KvCache::Export(uint32_t session, uint32_t layer, u
                                 std::to_string(layer) + "; " + std::to_string(count) +
                                 " from position " + std::to_string(first) + " were asked for.");
   }
-  const size_t columns = state->shape->row_columns();
-  std::vector<uint16_t> kv(2 * columns * count);
-  for (uint32_t i = 0; i < count; ++i) {
-    const uint32_t position = first + i;
-    kernels::CopyOut(*state->shape, state->addresses[position / kPagePositions],
-                     position % kPagePositions, &kv[i * columns], &kv[(count + i) * columns]);
-  }
-  const ByteSpan bytes = AsBytes(std::span<const uint16_t>(kv));
-  return std::vector<uint8_t>(bytes.begin(), bytes.end());
+  return kernels::WithKvElement(state->shape->dtype, [&](auto element) {
+    return ExportRows<decltype(element)>(*state, first, count);
+  });
 }
 
 Status KvCache::Import(const Run& run, uint32_t layer, ByteSpan kv) {
@@ -329,23 +356,19 @@ Status KvCache::Import(const Run& run, uint32_t layer, ByteSpan kv) {
                  "Layer " + std::to_string(layer) + " has no attention, so it holds no KV.");
   }
   const size_t columns = shape->row_columns();
-  if (kv.size() != 2 * columns * run.count * sizeof(uint16_t)) {
-    return Error(ErrorCode::kInvalidData,
-                 "KV of " + std::to_string(run.count) + " positions of layer " +
-                     std::to_string(layer) + " takes " +
-                     std::to_string(2 * columns * run.count * sizeof(uint16_t)) + " bytes; " +
-                     std::to_string(kv.size()) + " came.");
+  const uint64_t expected_bytes = uint64_t{2} * columns * run.count * shape->element_bytes();
+  if (kv.size() != expected_bytes) {
+    return Error(ErrorCode::kInvalidData, "KV of " + std::to_string(run.count) +
+                                              " positions of layer " + std::to_string(layer) +
+                                              " in " + std::string(DTypeName(shape->dtype)) +
+                                              " takes " + std::to_string(expected_bytes) +
+                                              " bytes; " + std::to_string(kv.size()) + " came.");
   }
   const LayerRange only = {layer, layer + 1};
   ASSIGN_OR_RETURN(Append append, BeginAppend(only, {&run, 1}));
-  std::vector<uint16_t> halves(kv.size() / 2);
-  if (!kv.empty()) std::memcpy(halves.data(), kv.data(), kv.size());
-  for (uint32_t i = 0; i < run.count; ++i) {
-    const uint32_t position = run.first_position + i;
-    kernels::CopyIn(*shape, append.state(0, layer).addresses[position / kPagePositions],
-                    position % kPagePositions, &halves[i * columns],
-                    &halves[(run.count + i) * columns]);
-  }
+  kernels::WithKvElement(shape->dtype, [&](auto element) {
+    ImportRows<decltype(element)>(append.state(0, layer), run, kv);
+  });
   append.Commit();
   return OkStatus();
 }

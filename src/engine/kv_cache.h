@@ -36,7 +36,7 @@ class KvCache {
     uint32_t generation = 0;
     uint32_t length = 0;
     std::vector<PageRef> pages;
-    std::vector<uint16_t*> addresses;  // of the pages, as kernels take them
+    std::vector<void*> addresses;  // of the pages, as kernels take them
   };
 
   // Room for rows that are being computed. Destroyed without Commit it restores what was there

@@ -154,7 +154,7 @@ class LayerRunner::OpRunner {
     args.k = At(op.k);
     args.v = At(op.v);
     args.heads = op.heads;
-    args.kv = {op.kv_heads, op.head_columns};
+    args.kv = *layer_.kv_shape();
     args.scale = op.scale;
     args.window = op.window;
     args.softcap = op.softcap;

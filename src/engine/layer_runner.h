@@ -53,6 +53,10 @@ class LayerRunner {
   // output_columns], both without gaps; returns where the result is: `input` when the program's
   // input and output are one buffer. REQUIRES: Reserve for these needs.
   float* Run(const LoadedLayer& layer, const RowBatch& rows, float* input, float* output);
+  // Rounds `values` in place to what `dtype` holds (kernels/round.h).
+  void Round(const kernels::Rows& values, DType dtype) {
+    kernels_.round({values, dtype}, workspace_);
+  }
 
  private:
   class OpRunner;

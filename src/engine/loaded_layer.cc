@@ -91,7 +91,8 @@ Status CheckRoutes(const program::Program& program) {
 
 }  // namespace
 
-Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, WeightSource& source) {
+Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, DType kv_dtype,
+                                      WeightSource& source) {
   TRY(program::Validate(program));
   const std::string while_loading = "While loading layer " + std::to_string(program.layer_index);
   VectorWeights vectors;
@@ -107,6 +108,7 @@ Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, WeightSou
   TRY(CheckRoutes(program));
   LoadedLayer layer;
   layer.program_ = program;
+  layer.kv_dtype_ = kv_dtype;
   layer.is_head_ = EndsInLogits(program);
   for (size_t id = 0; id < program.weights.size(); ++id) {
     auto weight = LoadedWeight::Load(program.weights[id], vectors.is_vector[id], source);
@@ -127,7 +129,7 @@ uint32_t LoadedLayer::output_columns() const {
 std::optional<kernels::KvShape> LoadedLayer::kv_shape() const {
   const program::Attention* attention = program::FindAttention(program_);
   if (attention == nullptr) return std::nullopt;
-  return kernels::KvShape{attention->kv_heads, attention->head_columns};
+  return kernels::KvShape{attention->kv_heads, attention->head_columns, kv_dtype_};
 }
 
 uint64_t LoadedLayer::vocabulary() const {

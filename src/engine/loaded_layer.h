@@ -12,8 +12,10 @@ namespace weft::engine {
 
 class LoadedLayer {
  public:
-  // Validates the program and reads its weights. kUnsupported for programs with Exchange.
-  static Result<LoadedLayer> Load(const program::Program& program, WeightSource& source);
+  // Validates the program and reads its weights; its KV will be kept in `kv_dtype`. kUnsupported
+  // for programs with Exchange.
+  static Result<LoadedLayer> Load(const program::Program& program, DType kv_dtype,
+                                  WeightSource& source);
 
   const program::Program& program() const { return program_; }
   const LoadedWeight& weight(program::WeightId id) const { return weights_[id]; }
@@ -34,6 +36,7 @@ class LoadedLayer {
  private:
   program::Program program_;
   std::vector<LoadedWeight> weights_;
+  DType kv_dtype_ = DType::kF16;
   bool is_head_ = false;
 };
 

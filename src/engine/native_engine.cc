@@ -66,11 +66,16 @@ uint64_t CollectParts(const program::Program& program, std::set<PartKey>& parts)
 
 class NativeEngine final : public StageEngine {
  public:
+  // REQUIRES: dtypes that engine.h allows.
   explicit NativeEngine(const NativeEngineOptions& options)
       : options_(options),
         kernels_(options.reference_kernels ? kernels::ReferenceKernels() : kernels::FastKernels()),
         runner_(kernels_, options.thread_count),
-        step_(kernels_, runner_) {}
+        step_(kernels_, runner_, options.residual_dtype) {
+    CHECK(options.kv_dtype == DType::kF16 || options.kv_dtype == DType::kF32);
+    CHECK(options.residual_dtype == DType::kF32 || options.residual_dtype == DType::kF16 ||
+          options.residual_dtype == DType::kBF16);
+  }
 
   Status Load(std::span<const program::Program> programs, WeightSource& source) override {
     std::set<PartKey> parts;
@@ -93,7 +98,7 @@ class NativeEngine final : public StageEngine {
     try {
       for (const program::Program& program : programs) {
         if (!new_layers.contains(program.layer_index)) continue;
-        ASSIGN_OR_RETURN(LoadedLayer layer, LoadedLayer::Load(program, source));
+        ASSIGN_OR_RETURN(LoadedLayer layer, LoadedLayer::Load(program, options_.kv_dtype, source));
         loaded.emplace(program.layer_index, std::move(layer));
       }
     } catch (const std::bad_alloc&) {

@@ -188,7 +188,7 @@ void StepRunner::Place(const LoadedLayer& layer, const KvCache::Append& kv,
   }
 }
 
-Status StepRunner::CheckFinite(uint32_t layer, const StepInput& input,
+Status StepRunner::CheckFinite(uint32_t layer, DType dtype, const StepInput& input,
                                std::span<const size_t> indices,
                                std::span<const float> values) const {
   const size_t bad = CountNonFinite(values);
@@ -197,11 +197,11 @@ Status StepRunner::CheckFinite(uint32_t layer, const StepInput& input,
   size_t first = 0;
   while (CountNonFinite(values.subspan(first * columns, columns)) == 0) ++first;
   const Row& row = rows_[indices[first]];
-  return Error(ErrorCode::kInvalidData, "Layer " + std::to_string(layer) + " computed " +
-                                            std::to_string(bad) +
-                                            " values that are not finite, first in session " +
-                                            std::to_string(input.runs[row.run].session) +
-                                            " at position " + std::to_string(row.position) + ".");
+  return Error(ErrorCode::kInvalidData,
+               "Layer " + std::to_string(layer) + " computed " + std::to_string(bad) +
+                   " values that are not finite in " + std::string(DTypeName(dtype)) +
+                   ", first in session " + std::to_string(input.runs[row.run].session) +
+                   " at position " + std::to_string(row.position) + ".");
 }
 
 void StepRunner::Select(const StepInput& input, const Row& row, std::span<const float> logits,
@@ -245,7 +245,7 @@ Status StepRunner::RunHead(const LoadedLayer& layer, const StepInput& input,
     Place(layer, kv, indices);
     const float* logits =
         runner_.Run(layer, {indices.size(), {}, positions_, kv_rows_}, gathered, runner_.logits());
-    TRY(CheckFinite(layer.program().layer_index, input, indices,
+    TRY(CheckFinite(layer.program().layer_index, DType::kF32, input, indices,
                     {logits, indices.size() * vocabulary}));
     for (size_t i = 0; i < indices.size(); ++i) {
       Select(input, rows_[indices[i]], {logits + i * vocabulary, vocabulary}, output);
@@ -268,11 +268,12 @@ Status StepRunner::RunPass(const LayerMap& layers, const StepInput& input,
     Place(layer, kv, pass_rows_);
     const auto ids = layer.is_embedding() ? input.token_ids.subspan(first_row, row_count)
                                           : std::span<const int32_t>();
-    const float* result = runner_.Run(layer, {row_count, ids, positions_, kv_rows_},
-                                      runner_.residual(in), runner_.residual(1 - in));
+    float* result = runner_.Run(layer, {row_count, ids, positions_, kv_rows_}, runner_.residual(in),
+                                runner_.residual(1 - in));
     if (result != runner_.residual(in)) in = 1 - in;
     columns = layer.output_columns();
-    TRY(CheckFinite(index, input, pass_rows_, {result, row_count * columns}));
+    runner_.Round({result, row_count, columns, columns}, residual_dtype_);
+    TRY(CheckFinite(index, residual_dtype_, input, pass_rows_, {result, row_count * columns}));
   }
   for (size_t row = 0; row < row_count; ++row) {
     if (input.runs[rows_[first_row + row].run].output.kind != OutputKind::kHidden) continue;

@@ -20,8 +20,8 @@ Result<size_t> CheckStep(const LayerMap& layers, const StepInput& input);
 
 class StepRunner {
  public:
-  StepRunner(const kernels::KernelSet& kernels, LayerRunner& runner)
-      : kernels_(kernels), runner_(runner) {}
+  StepRunner(const kernels::KernelSet& kernels, LayerRunner& runner, DType residual_dtype)
+      : kernels_(kernels), runner_(runner), residual_dtype_(residual_dtype) {}
 
   // REQUIRES: CheckStep succeeded.
   static ScratchNeeds NeedsOfStep(const LayerMap& layers, const StepInput& input, size_t row_count);
@@ -48,11 +48,13 @@ class StepRunner {
               StepOutput& output) const;
   // Fills positions_ and kv_rows_ for rows_[indices].
   void Place(const LoadedLayer& layer, const KvCache::Append& kv, std::span<const size_t> indices);
-  Status CheckFinite(uint32_t layer, const StepInput& input, std::span<const size_t> indices,
-                     std::span<const float> values) const;
+  // `values` are what the layer gave in `dtype` for rows_[indices].
+  Status CheckFinite(uint32_t layer, DType dtype, const StepInput& input,
+                     std::span<const size_t> indices, std::span<const float> values) const;
 
   const kernels::KernelSet& kernels_;
   LayerRunner& runner_;
+  const DType residual_dtype_;  // what the residual stream is rounded to after each layer
   // Reused from step to step.
   std::vector<Row> rows_;          // of the whole step
   std::vector<size_t> pass_rows_;  // indices into rows_

@@ -126,7 +126,36 @@ inline program::Weight StoreWeight(MemorySource& source, std::string name, DType
   return weight;
 }
 
+// A matrix of random bits, small and finite in every format: for benchmarks, whose weights need no
+// meaning.
+inline program::Weight StoreRandomBits(MemorySource& source, std::string name, DType dtype,
+                                       std::vector<uint64_t> shape) {
+  program::Weight weight{std::move(name), dtype, std::move(shape), {}, {}, {}};
+  uint64_t rows = 1;
+  for (size_t i = 0; i + 1 < weight.shape.size(); ++i) rows *= weight.shape[i];
+  const auto columns = static_cast<int64_t>(weight.shape.back());
+  SeededRandom random(rows);
+  if (IsBlockFormat(dtype)) {
+    const auto blocks = static_cast<uint64_t>(BlockCount(columns));
+    std::vector<uint8_t> data(rows * blocks * static_cast<uint64_t>(BlockDataBytes(dtype)));
+    for (size_t i = 0; i + 8 <= data.size(); i += 8) StoreLe(&data[i], random.Next());
+    weight.data.push_back(source.Add(std::move(data)));
+    std::vector<uint8_t> scale(rows * blocks * 2);
+    for (size_t i = 0; i < scale.size(); i += 2) StoreLe<uint16_t>(&scale[i], 0x1c00);  // 2^-8
+    weight.scale.push_back(source.Add(std::move(scale)));
+    return weight;
+  }
+  std::vector<uint8_t> data(rows * static_cast<uint64_t>(columns * ElementBytes(dtype)));
+  // Sixteen bits that are +-2^-7 to 2^-5 as f16, and small as bf16 and as the upper half of an f32.
+  for (size_t i = 0; i + 8 <= data.size(); i += 8) {
+    StoreLe(&data[i], (random.Next() & 0x87ff87ff87ff87ffull) | 0x2000200020002000ull);
+  }
+  weight.data.push_back(source.Add(std::move(data)));
+  return weight;
+}
+
 // Builds the programs of a whole model: 0 = embedding, 1..n = transformer layers, n + 1 = head.
+// Without tensors the matrices are random bits and the vectors random values.
 class ModelBuilder {
  public:
   ModelBuilder(const ModelSpec& spec, TensorGetter tensors, MemorySource& source)
@@ -145,17 +174,23 @@ class ModelBuilder {
     return {static_cast<program::BufferId>(program_.buffers.size() - 1), 0, columns};
   }
   program::WeightId Weight(const std::string& name, std::vector<uint64_t> shape, bool matrix) {
-    const DType dtype = matrix ? spec_.matrix_dtype : DType::kF32;
-    const std::vector<float> values = name == "inv_freq" ? spec_.InvFreq() : tensors_(name, shape);
-    program_.weights.push_back(Stored(name, dtype, std::move(shape), values));
+    program_.weights.push_back(Stored(name, std::move(shape), matrix));
     return static_cast<program::WeightId>(program_.weights.size() - 1);
   }
   // A tensor that was stored before (tied embeddings) is shared.
-  program::Weight Stored(const std::string& name, DType dtype, std::vector<uint64_t> shape,
-                         std::span<const float> values) {
+  program::Weight Stored(const std::string& name, std::vector<uint64_t> shape, bool matrix) {
     const auto known = stored_.find(name);
     if (known != stored_.end()) return known->second;
-    return stored_.emplace(name, StoreWeight(source_, name, dtype, shape, values)).first->second;
+    const DType dtype = matrix ? spec_.matrix_dtype : DType::kF32;
+    program::Weight weight;
+    if (matrix && !tensors_) {
+      weight = StoreRandomBits(source_, name, dtype, shape);
+    } else {
+      const TensorGetter get = tensors_ ? tensors_ : RandomTensors(1);
+      const std::vector<float> values = name == "inv_freq" ? spec_.InvFreq() : get(name, shape);
+      weight = StoreWeight(source_, name, dtype, shape, values);
+    }
+    return stored_.emplace(name, std::move(weight)).first->second;
   }
   void Norm(const std::string& name, program::View in, program::View out) {
     program_.ops.push_back(
