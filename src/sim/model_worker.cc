@@ -56,12 +56,12 @@ void ModelWorker::Push(Job job) {
 }
 
 void ModelWorker::RunNext() {
-  if (jobs_.empty() || frozen_) return;
+  if (jobs_.empty() || frozen_ || stalled_) return;
   running_ = true;
   const Instant began = scheduler_.now();
   scheduler_.After(TimeOf(jobs_.front()), [self = weak_from_this(), began] {
     const auto worker = self.lock();
-    if (!worker || worker->frozen_) return;
+    if (!worker || worker->frozen_ || worker->stalled_) return;
     Job job = std::move(worker->jobs_.front());
     worker->jobs_.pop_front();
     std::visit([&](auto& each) { worker->Do(each, began); }, job);
@@ -254,6 +254,7 @@ void ModelWorker::Commit(const wire::pb::CommitStage& commit) {
   if (stage == stages_.end() || !stage->loaded)
     return Violation("told to commit epoch " + std::to_string(commit.epoch()) +
                      ", which is not prepared");
+  if (random_.Uniform() < device_.commit_crash) return hooks_.crash();
   stage->committed = true;
   committed_epoch_ = commit.epoch();
   wire::pb::WorkerMessage reply;

@@ -39,7 +39,7 @@ struct Device {
   Duration latency;               // one way
   // Faults of this device, each a probability.
   double step_failure = 0, numbers_failure = 0, prepare_failure = 0, corrupt_frame = 0,
-         illegal_message = 0;
+         illegal_message = 0, commit_crash = 0;
   swarm::LayerSet disk;  // blobs survive reconnects
 };
 
@@ -51,6 +51,7 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
     std::function<void(FromWorker)> send;
     // Something that must never happen, in words.
     std::function<void(const std::string&)> violation;
+    std::function<void()> crash;
     // A step of this session was made to fail on purpose because its numbers were not finite.
     std::function<void(uint32_t session)> numbers_failed;
   };
@@ -62,6 +63,8 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   void OnFrame(Slice message);
   // Nothing is answered any more; a frozen worker still takes messages.
   void Freeze() { frozen_ = true; }
+  // Steps and loads are not answered any more; pings are, where they do not wait for them.
+  void Stall() { stalled_ = true; }
   bool refused() const { return refused_; }
   uint64_t held_bytes() const;
   size_t session_count() const { return sessions_.size(); }
@@ -111,7 +114,7 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   Scheduler& scheduler_;
   SeededRandom random_;
   Hooks hooks_;
-  bool frozen_ = false, refused_ = false, connected_ = false;
+  bool frozen_ = false, stalled_ = false, refused_ = false, connected_ = false;
   std::deque<Job> jobs_;
   bool running_ = false;
   struct Fetch {

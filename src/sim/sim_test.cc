@@ -1,4 +1,5 @@
-// The simulator's seeds as tests, and the named past failures of this field that only show over time.
+// The simulator's seeds as tests, and the named past failures of this field that only show over
+// time.
 #include <gtest/gtest.h>
 
 #include "sim/run.h"

@@ -273,6 +273,9 @@ class Simulation {
       for (auto& [request, tracked] : requests_)
         if (tracked.ends == 0) tracked.may_fail = true;
     };
+    hooks.crash = [this, id] {
+      if (Find(id)) Crash(id, true);
+    };
     connection.worker = std::make_shared<ModelWorker>(scenario_.options, costs_, model_, device,
                                                       scheduler_, random_.Next(), std::move(hooks));
     Log("join " + Name(id) + " with " + std::to_string(device.memory_bytes) + " bytes");
@@ -324,7 +327,7 @@ class Simulation {
     const WorkerId id = open[random_.Below(open.size())];
     Connection& connection = connections_.at(id);
     Device& device = *connection.device;
-    switch (random_.Below(6)) {
+    switch (random_.Below(8)) {
       case 0:
         return Crash(id, true);  // the socket closes
       case 1:
@@ -350,6 +353,15 @@ class Simulation {
                          [&device] { device.slowdown = 1; });
         return;
       }
+      case 5:  // its computing hangs while its socket lives
+        Log("fault: stall " + Name(id));
+        connection.worker->Stall();
+        ++outcome_.losses;
+        return;
+      case 6:  // dies at the worst moment
+        Log("fault: will crash in a commit " + Name(id));
+        device.commit_crash = 0.7;
+        return;
       default: {  // a bad minute
         Log("fault: bad minute of " + Name(id));
         device.step_failure = 0.1 * random_.Uniform();
@@ -366,7 +378,7 @@ class Simulation {
 
   void Cure(Device& device) {
     device.step_failure = device.corrupt_frame = device.illegal_message = 0;
-    device.prepare_failure = device.numbers_failure = 0;
+    device.prepare_failure = device.numbers_failure = device.commit_crash = 0;
     device.slowdown = 1;
   }
 
@@ -386,12 +398,29 @@ class Simulation {
     Reopen(device, Milliseconds(200 + static_cast<int64_t>(random_.Below(20'000))));
   }
 
-  // The chaos is over: everything is cured, and enough fresh devices join that the model fits on
-  // them alone.
+  // The chaos is over and everything is cured. Fresh devices join at once in half of the runs; in
+  // the others only when the old ones cannot serve, so that nothing is repaired by a new plan that
+  // should have repaired itself.
   void Heal() {
     Log("the chaos is over");
-    healed_ = true;
     for (Device& device : scenario_.devices) Cure(device);
+    if (random_.Below(2) == 0)
+      AddFreshDevices();
+    else
+      WatchForDown();
+  }
+
+  void WatchForDown() {
+    scheduler_.After(Seconds(20), [this] {
+      if (unfinished_ == 0) return;
+      if (core_.snapshot(scheduler_.now()).state == swarm::SwarmState::kDown)
+        AddFreshDevices();
+      else
+        WatchForDown();
+    });
+  }
+
+  void AddFreshDevices() {
     const uint64_t whole = costs_.MemoryBytes(1.0, 0, costs_.layer_count());
     for (int i = 0; i < 2; ++i) {
       auto& fresh = spare_.emplace_back(std::make_unique<Device>());
@@ -514,7 +543,6 @@ class Simulation {
   swarm::Core core_;
   Outcome outcome_;
   Instant chaos_end_;
-  bool healed_ = false;
   std::map<WorkerId, Connection> connections_;
   std::vector<std::unique_ptr<Device>> spare_;
   std::map<RequestId, Tracked> requests_;
