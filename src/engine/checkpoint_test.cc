@@ -31,6 +31,13 @@ std::vector<Checkpoint> Checkpoints() {
   qwen3.qk_norm = true;
   qwen3.rope_theta = 1e6f;
 
+  ModelSpec qwen3_untied = qwen3;
+  qwen3_untied.tied = false;
+
+  ModelSpec llama3 = base;
+  llama3.rope_theta = 5e5f;
+  llama3.llama3_rope = true;
+
   ModelSpec qwen2 = base;
   qwen2.attention_bias = true;
 
@@ -60,8 +67,10 @@ std::vector<Checkpoint> Checkpoints() {
   mixtral.tied = false;
   mixtral.experts = 4;
   mixtral.top_k = 2;
-  return {{"qwen3", qwen3},   {"qwen2", qwen2},         {"mistral", mistral},
-          {"gemma2", gemma2}, {"qwen3-moe", qwen3_moe}, {"mixtral", mixtral}};
+  return {{"qwen3", qwen3},         {"qwen3-untied", qwen3_untied},
+          {"llama3", llama3},       {"qwen2", qwen2},
+          {"mistral", mistral},     {"gemma2", gemma2},
+          {"qwen3-moe", qwen3_moe}, {"mixtral", mixtral}};
 }
 
 // Our tensor names in terms of the checkpoint's.
@@ -142,11 +151,14 @@ float WorstDifference(const std::vector<float>& a, const std::vector<float>& b) 
   return worst;
 }
 
-class CheckpointTest : public testing::TestWithParam<bool> {};
+// Whether the scalar kernels run, and what KV is kept in.
+class CheckpointTest : public testing::TestWithParam<std::tuple<bool, DType>> {};
 
 TEST_P(CheckpointTest, LogitsAndGreedyIdsAreThoseOfTransformers) {
   const auto data = TestData();
   if (data.empty()) GTEST_SKIP() << "no test data: set WEFT_DATA";
+  const auto [reference_kernels, kv_dtype] = GetParam();
+  const bool f16 = kv_dtype == DType::kF16;
   for (const Checkpoint& checkpoint : Checkpoints()) {
     SCOPED_TRACE(checkpoint.folder);
     const auto folder = data / "checkpoints" / checkpoint.folder;
@@ -156,7 +168,8 @@ TEST_P(CheckpointTest, LogitsAndGreedyIdsAreThoseOfTransformers) {
     const auto programs =
         ModelBuilder(checkpoint.spec, CheckpointTensors(checkpoint, weights), source).Build();
 
-    const auto engine = MakeNativeEngine({.thread_count = 2, .reference_kernels = GetParam()});
+    const auto engine = MakeNativeEngine(
+        {.thread_count = 2, .reference_kernels = reference_kernels, .kv_dtype = kv_dtype});
     ASSERT_TRUE(engine->Load(programs, source).ok());
     const LayerRange all = {0, checkpoint.spec.layers + 2};
 
@@ -168,19 +181,18 @@ TEST_P(CheckpointTest, LogitsAndGreedyIdsAreThoseOfTransformers) {
     ASSERT_TRUE(evaluated.ok()) << evaluated.error().ToString();
     const std::vector<float> expected = reference.Floats("logits");
     ASSERT_EQ(evaluated->logits.size(), expected.size());
-    // The only thing that the engine rounds is the KV, to f16: with that rounding out of the way
-    // the model is the reference's to f32 accuracy, and with the same rounding the engine is the
-    // oracle's.
+    // The only thing that the engine may round is the KV, to f16: without that rounding oracle and
+    // engine are the reference's to f32 accuracy, and with it the engine is the oracle's.
     const TensorGetter tensors = CheckpointTensors(checkpoint, weights);
     const std::vector<float> exact = Flat(Oracle(checkpoint.spec, tensors, false).Run(ids, 99));
-    const std::vector<float> rounded = Flat(Oracle(checkpoint.spec, tensors, true).Run(ids, 99));
+    const std::vector<float> same_kv = Flat(Oracle(checkpoint.spec, tensors, f16).Run(ids, 99));
     EXPECT_LE(WorstDifference(exact, expected), 1e-4f);
-    EXPECT_LE(WorstDifference(evaluated->logits, rounded), 5e-4f);
-    EXPECT_LE(WorstDifference(evaluated->logits, expected), 3e-3f);
-    std::printf(
-        "%-10s worst logit difference: to transformers %.2e, to the oracle with f16 KV %.2e\n",
-        checkpoint.folder.c_str(), WorstDifference(evaluated->logits, expected),
-        WorstDifference(evaluated->logits, rounded));
+    EXPECT_LE(WorstDifference(evaluated->logits, same_kv), f16 ? 5e-4f : 5e-5f);
+    EXPECT_LE(WorstDifference(evaluated->logits, expected), f16 ? 1e-2f : 1e-4f);
+    std::printf("%-12s KV %s, worst logit difference: to transformers %.2e, to the oracle %.2e\n",
+                checkpoint.folder.c_str(), f16 ? "f16" : "f32",
+                WorstDifference(evaluated->logits, expected),
+                WorstDifference(evaluated->logits, same_kv));
 
     const std::vector<int64_t> greedy = reference.Ints("greedy_ids");
     const std::vector<float> margins = reference.Floats("greedy_margin");
@@ -203,8 +215,13 @@ TEST_P(CheckpointTest, LogitsAndGreedyIdsAreThoseOfTransformers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, CheckpointTest, testing::Bool(),
-                         [](const auto& test) { return test.param ? "Reference" : "Fast"; });
+INSTANTIATE_TEST_SUITE_P(Kernels, CheckpointTest,
+                         testing::Combine(testing::Bool(),
+                                          testing::Values(DType::kF16, DType::kF32)),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param) ? "Reference" : "Fast") +
+                                  "_kv_" + std::string(DTypeName(std::get<1>(test.param)));
+                         });
 
 }  // namespace
 }  // namespace weft::engine

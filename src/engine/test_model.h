@@ -27,6 +27,7 @@ struct ModelSpec {
   uint32_t vocabulary = 128;
   float epsilon = 1e-6f;
   float rope_theta = 10000;
+  bool llama3_rope = false;  // frequencies as Llama 3 stretches them (see InvFreq)
   bool qk_norm = false;
   bool attention_bias = false;
   bool gemma = false;  // 1 + weight norms, norms after attention and feed-forward, scaled embedding
@@ -45,8 +46,17 @@ struct ModelSpec {
   std::vector<float> InvFreq() const {
     std::vector<float> inv_freq;
     for (uint32_t i = 0; i < head_columns / 2; ++i) {
-      inv_freq.push_back(
-          static_cast<float>(std::pow(static_cast<double>(rope_theta), -2.0 * i / head_columns)));
+      double frequency = std::pow(static_cast<double>(rope_theta), -2.0 * i / head_columns);
+      // Factor 8, low and high frequency factors 1 and 4, 128 positions at first: waves that do not
+      // fit 128 positions are stretched, those that fit four times are kept.
+      const double waves = 128 * frequency / (2 * 3.14159265358979323846);
+      if (llama3_rope && waves < 1) {
+        frequency /= 8;
+      } else if (llama3_rope && waves < 4) {
+        const double kept = (waves - 1) / 3;
+        frequency = (1 - kept) * frequency / 8 + kept * frequency;
+      }
+      inv_freq.push_back(static_cast<float>(frequency));
     }
     return inv_freq;
   }
