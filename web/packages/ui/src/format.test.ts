@@ -24,6 +24,12 @@ it("shows memory in binary units", () => {
   expect(format.formatMemory(2 ** 30 + 2 ** 28)).toBe("1.25 GiB");
 });
 
+it("shows a part of memory with one unit where one is enough", () => {
+  expect(format.formatMemoryOf(6.4 * 2 ** 20, 512 * 2 ** 20)).toBe("6.4 of 512 MiB");
+  expect(format.formatMemoryOf(300 * 2 ** 10, 2 * 2 ** 30)).toBe("300 KiB of 2 GiB");
+  expect(format.formatMemoryOf(0, 2 * 2 ** 30)).toBe("0 of 2 GiB");
+});
+
 describe("times", () => {
   it.each([
     [0, "0 µs"],

@@ -28,6 +28,15 @@ export function formatMemory(byteCount: number): string {
   return scaled(byteCount, 1024, ["bytes", "KiB", "MiB", "GiB", "TiB"]);
 }
 
+// "6.4 of 512 MiB", "300 KiB of 2 GiB": a part of an amount, with one unit where one is enough.
+export function formatMemoryOf(partBytes: number, wholeBytes: number): string {
+  const whole = formatMemory(wholeBytes);
+  const part = formatMemory(partBytes);
+  const [number = "", unit = ""] = part.split(" ");
+  const isUnitKnown = number === "0" || whole.endsWith(` ${unit}`);
+  return `${isUnitKnown ? number : part} of ${whole}`;
+}
+
 export function formatByteRate(bytesPerSecond: number): string {
   return `${formatBytes(bytesPerSecond)}/s`;
 }

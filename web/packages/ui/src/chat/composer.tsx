@@ -62,7 +62,7 @@ export function Composer(props: ComposerProps): VNode {
           <Icon name="send" />
         </button>
       )}
-      <p id="composer-hint" class="composer-hint">
+      <p id="composer-hint" class={`composer-hint ${blockedBy === "" ? "is-help" : ""}`}>
         {blockedBy || "Enter sends, Shift+Enter starts a new line."}
       </p>
     </form>

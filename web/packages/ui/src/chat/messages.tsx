@@ -134,11 +134,11 @@ function Answer({ message, waitingWords, onAgain }: AnswerProps): VNode {
       )}
       {!isOpen(message) && (
         <footer class="answer-foot">
-          <span class="answer-stats figure">{statsText(message)}</span>
           <span class="message-actions">
             {message.text !== "" && <CopyIconButton text={message.text} label="Copy the answer" />}
             {onAgain && <IconButton icon="again" label="Answer again" onClick={onAgain} />}
           </span>
+          <span class="answer-stats figure">{statsText(message)}</span>
         </footer>
       )}
     </li>

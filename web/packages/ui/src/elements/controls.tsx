@@ -116,9 +116,13 @@ export function Notice({ kind, title, isAlert, children }: NoticeProps): VNode {
 }
 
 // One figure with its name: "18.3 tokens/s" over "speed".
-export function Figure({ name, value }: { name: string; value: string }): VNode {
+export function Figure({ name, value, isWide }: {
+  name: string;
+  value: string;
+  isWide?: boolean; // takes the whole row
+}): VNode {
   return (
-    <div class="figure-box">
+    <div class={isWide ? "figure-box figure-box-wide" : "figure-box"}>
       <dt>{name}</dt>
       <dd class="figure">{value}</dd>
     </div>

@@ -12,10 +12,13 @@ interface DialogProps {
 
 export function Dialog({ title, isOpen, onClose, children }: DialogProps): VNode {
   const dialog = useRef<HTMLDialogElement>(null);
+  // The browser reports a close later: by then the dialog may be wanted again.
+  const closedByUs = useRef(false);
   const titleId = useId();
   useEffect(() => {
     const element = dialog.current;
     if (!element || element.open === isOpen) return;
+    closedByUs.current = !isOpen;
     if (isOpen) element.showModal();
     else element.close();
   }, [isOpen]);
@@ -24,7 +27,9 @@ export function Dialog({ title, isOpen, onClose, children }: DialogProps): VNode
       ref={dialog}
       class="dialog"
       aria-labelledby={titleId}
-      onClose={onClose}
+      onClose={() => {
+        if (!closedByUs.current && dialog.current?.open !== true) onClose();
+      }}
       // A click on the backdrop lands on the dialog itself.
       onClick={(event) => {
         if (event.target === event.currentTarget) onClose();

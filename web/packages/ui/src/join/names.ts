@@ -9,7 +9,7 @@ const kAnimals = [
 // In this order: Edge and Opera call themselves Chrome too, Chrome calls itself Safari.
 const kBrowsers: readonly [RegExp, string][] = [
   [/\bEdgA?\//, "Edge"], [/\bOPR\//, "Opera"], [/\bSamsungBrowser\//, "Samsung Internet"],
-  [/\bFirefox\/|\bFxiOS\//, "Firefox"], [/\bChrome\/|\bCriOS\//, "Chrome"],
+  [/\bFirefox\/|\bFxiOS\//, "Firefox"], [/Chrome\/|\bCriOS\//, "Chrome"],
   [/\bSafari\//, "Safari"],
 ];
 

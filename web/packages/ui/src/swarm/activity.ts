@@ -5,6 +5,7 @@ import type { SwarmPicture } from "./picture.ts";
 
 const kHoldMs = 700;
 const kHistoryLength = 60;
+const kFewestPoints = 5;
 
 export interface Activity {
   // Device id -> time of the last sign of computing and the tokens counted then.
@@ -34,10 +35,10 @@ export function nextActivity(before: Activity, picture: SwarmPicture, nowMs: num
 }
 
 // The speeds as the points of a polyline in a box of 100 x 24, newest at the right; "" without
-// anything to show.
+// enough to show.
 export function sparkline(speeds: readonly number[]): string {
   const top = Math.max(...speeds, 0);
-  if (speeds.length < 2 || top <= 0) return "";
+  if (speeds.length < kFewestPoints || top <= 0) return "";
   const step = 100 / (kHistoryLength - 1);
   return speeds
     .map((speed, index) => {

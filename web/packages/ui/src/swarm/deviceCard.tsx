@@ -3,8 +3,8 @@ import type { VNode } from "preact";
 import { Figure, ProgressBar } from "../elements/controls.tsx";
 import { Icon } from "../elements/icons.tsx";
 import {
-  formatBytes, formatByteRate, formatDifference, formatInteger, formatMemory, formatMicroseconds,
-  formatMilliseconds, formatRate,
+  formatByteRate, formatBytes, formatCount, formatDifference, formatInteger, formatMemoryOf,
+  formatMicroseconds, formatMilliseconds, formatRate,
 } from "../format.ts";
 import { deviceStateWord, kindWord } from "./devices.ts";
 import type { NamedDevice } from "./devices.ts";
@@ -17,25 +17,27 @@ interface DeviceCardProps {
   stage: Stage | undefined; // of the active plan
   layerCount: number;
   isComputing: boolean;
+  isFull: boolean; // all figures; otherwise one line of them
 }
 
-export function DeviceCard({ named, stage, layerCount, isComputing }: DeviceCardProps): VNode {
+export function DeviceCard(props: DeviceCardProps): VNode {
+  const { named, stage, layerCount, isComputing, isFull } = props;
   const { device, letter, color } = named;
   return (
     <li class={`device-card ${isComputing ? "is-computing" : ""}`}>
       <header class="device-head">
         <span class={`device-letter device-color-${color}`} aria-hidden="true">{letter}</span>
-        <div class="device-names">
-          <h3>{device.name}</h3>
-          <p class="muted">{identity(device)}</p>
-        </div>
+        <h3>{device.name}</h3>
         <StateChip device={device} isComputing={isComputing} />
       </header>
+      <p class="device-identity">{identity(device)}</p>
       <DeviceBar named={named} layerCount={layerCount} />
       <p class="device-holds">{holdsText(device, layerCount)}</p>
       <Download device={device} />
       {device.problem !== "" && <p class="device-problem">{device.problem}</p>}
-      <DeviceFigures device={device} stage={stage} />
+      {isFull
+        ? <DeviceFigures device={device} stage={stage} />
+        : <p class="device-identity figure">{briefFigures(device)}</p>}
     </li>
   );
 }
@@ -64,35 +66,44 @@ function Download({ device }: { device: Device }): VNode | null {
 function holdsText(device: Device, layerCount: number): string {
   const spare = device.cachedLayers.filter(
     (layer) => layer < device.firstLayer || layer >= device.endLayer).length;
-  const also = spare > 0 ? `${spare} more in its cache` : "";
-  if (device.firstLayer < 0) return also ? `Runs nothing now, ${also}.` : "Runs nothing now.";
+  const cached = formatCount(spare, "layer");
+  if (device.firstLayer < 0) {
+    return spare > 0 ? `Runs nothing now, has ${cached} in its cache.` : "Runs nothing now.";
+  }
   const runs = `Runs ${layersText(device.firstLayer, device.endLayer, layerCount)}`;
-  return also ? `${runs}, ${also}.` : `${runs}.`;
+  return spare > 0 ? `${runs}, has ${cached} more in its cache.` : `${runs}.`;
+}
+
+function briefFigures(device: Device): string {
+  const parts: string[] = [];
+  if (device.usPerToken > 0) parts.push(`${formatMicroseconds(device.usPerToken)} a token`);
+  if (device.latencyMs > 0) parts.push(`${formatMilliseconds(device.latencyMs)} away`);
+  parts.push(formatMemoryOf(device.usedBytes, device.memoryBytes));
+  return parts.join(" · ");
 }
 
 function DeviceFigures({ device, stage }: { device: Device; stage: Stage | undefined }): VNode {
-  const memory = `${formatMemory(device.usedBytes)} of ${formatMemory(device.memoryBytes)}`;
-  const perToken = device.usPerToken > 0
-    ? `${formatMicroseconds(device.usPerToken)} (${formatRate(1e6 / device.usPerToken, "tokens")})`
-    : "–";
+  const { usPerToken, latencyMs, downloadBytesPerSecond: rate } = device;
   return (
     <dl class="figures">
-      <Figure name="Compute per token" value={perToken} />
-      <Figure name="Latency" value={device.latencyMs > 0
-        ? formatMilliseconds(device.latencyMs) : "–"} />
-      <Figure name="Memory used" value={memory} />
-      {stage && stage.predictedUs > 0
-        ? <Figure name="Stage, predicted → measured" value={stageText(stage)} />
-        : <Figure name="Download speed" value={device.downloadBytesPerSecond > 0
-          ? formatByteRate(device.downloadBytesPerSecond) : "–"} />}
+      <Figure name="Compute per token" value={usPerToken > 0
+        ? formatMicroseconds(usPerToken) : "–"} />
+      <Figure name="That is up to" value={formatRate(usPerToken > 0 ? 1e6 / usPerToken : 0,
+        "tokens")} />
+      <Figure name="Latency" value={latencyMs > 0 ? formatMilliseconds(latencyMs) : "–"} />
+      <Figure name="Download speed" value={rate > 0 ? formatByteRate(rate) : "–"} />
+      <Figure name="Memory used" value={formatMemoryOf(device.usedBytes, device.memoryBytes)} />
       <Figure name="Tokens computed" value={formatInteger(device.tokensComputed)} />
+      {stage && stage.predictedUs > 0 && (
+        <Figure name="Its step, predicted and measured" value={stageText(stage)} isWide />
+      )}
     </dl>
   );
 }
 
 function stageText(stage: Stage): string {
   const predicted = formatMicroseconds(stage.predictedUs);
-  if (stage.measuredUs <= 0) return `${predicted} → –`;
+  if (stage.measuredUs <= 0) return `${predicted}, not measured yet`;
   const difference = formatDifference(stage.measuredUs, stage.predictedUs);
-  return `${predicted} → ${formatMicroseconds(stage.measuredUs)} (${difference})`;
+  return `${predicted}, ${formatMicroseconds(stage.measuredUs)} (${difference})`;
 }

@@ -77,7 +77,7 @@ export function NotServing({ picture, share }: NotServingProps): VNode | null {
       title={missing > 0
         ? `This swarm needs ${formatBytes(missing)} more memory` : "This swarm cannot answer yet"}
     >
-      <p>{missing > 0 ? "Open the join link on another device." : picture.message}</p>
+      {(missing === 0 || !share) && <p>{picture.message}</p>}
       {share && <SharePanel share={share} />}
     </Notice>
   );

@@ -152,10 +152,11 @@ describe("activity", () => {
 
   it("draws speeds into the box, newest at the right", () => {
     expect(sparkline([])).toBe("");
-    expect(sparkline([0, 0])).toBe("");
-    const points = sparkline([0, 10]).split(" ");
-    expect(points).toHaveLength(2);
-    expect(points[1]).toBe("100.0,1.0");
-    expect(points[0]).toBe("98.3,23.0");
+    expect(sparkline([0, 0, 0, 0, 0])).toBe("");
+    expect(sparkline([1, 2, 3, 4])).toBe("");
+    const points = sparkline([5, 5, 5, 0, 10]).split(" ");
+    expect(points).toHaveLength(5);
+    expect(points[4]).toBe("100.0,1.0");
+    expect(points[3]).toBe("98.3,23.0");
   });
 });

@@ -40,7 +40,8 @@ export function SwarmView({ picture, activity, isFull }: SwarmViewProps & {
           <StateBadge picture={picture} />
           <p class="swarm-message">{picture.message}</p>
         </div>
-        <Speed picture={picture} activity={activity} />
+        <span class="speed-value figure">{formatRate(picture.tokensPerSecond, "tokens")}</span>
+        <Sparkline activity={activity} />
       </div>
       {isFull && <ModelFigures picture={picture} />}
       <section class="swarm-layers" aria-label="Layers">
@@ -57,6 +58,7 @@ export function SwarmView({ picture, activity, isFull }: SwarmViewProps & {
               stage={stageOf.get(named.device.id)}
               layerCount={picture.layerCount}
               isComputing={activity.computing.has(named.device.id)}
+              isFull={isFull}
             />
           ))}
         </ul>
@@ -65,15 +67,13 @@ export function SwarmView({ picture, activity, isFull }: SwarmViewProps & {
   );
 }
 
-function Speed({ picture, activity }: SwarmViewProps): VNode {
+function Sparkline({ activity }: { activity: Activity }): VNode {
   const points = sparkline(activity.speeds);
   return (
-    <div class="speed">
-      <span class="speed-value figure">{formatRate(picture.tokensPerSecond, "tokens")}</span>
-      <svg class="sparkline" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true">
-        {points !== "" && <polyline points={points} />}
-      </svg>
-    </div>
+    <svg class="sparkline" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true">
+      <path d="M0 23H100" />
+      {points !== "" && <polyline points={points} />}
+    </svg>
   );
 }
 

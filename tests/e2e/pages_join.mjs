@@ -1,0 +1,233 @@
+// The helper's page with a worker that only pretends: what is told to it, and what is shown of it.
+import assert from "node:assert/strict";
+import { eventually, pageTest, setUpBrowser } from "./lib/pages.mjs";
+
+setUpBrowser();
+
+const kMiB = 2 ** 20;
+
+// What the page told its worker, and statuses that the worker shall send.
+async function direct(page) {
+  await page.evaluate(() => {
+    window.fake = new BroadcastChannel("fake-worker");
+    window.told = [];
+    window.fake.onmessage = ({ data }) => {
+      if (data.kind === "told") window.told.push(data.message);
+    };
+  });
+  return {
+    told: () => page.evaluate(() => window.told),
+    play: (status) => page.evaluate((it) => window.fake.postMessage({ kind: "play", status: it }),
+      status),
+  };
+}
+
+const startButton = (page) => page.getByRole("button", { name: "Help compute" });
+const stopButton = (page) => page.getByRole("button", { name: "Stop helping" });
+
+pageTest("nothing starts by itself; one click starts with what the form says", {},
+  async ({ page, server }) => {
+    const requested = [];
+    page.on("request", (request) => requested.push(new URL(request.url()).pathname));
+    const query = "memory=16777216&name=Test%20tab&engine=wasm";
+    await page.goto(`${server.origin}/join?${query}#${"b".repeat(32)}`);
+    assert.equal(page.url(), `${server.origin}/join?${query}`);
+    await page.getByText("Downloads up to 14.7 MB of weft-tiny").waitFor();
+    await page.getByText("with at most 16 MiB of memory").waitFor();
+    const worker = await direct(page);
+    await page.waitForTimeout(300);
+    assert.deepEqual(await worker.told(), []);
+    assert.ok(requested.every((path) => !path.includes("worker")), "no worker was loaded");
+    await startButton(page).click();
+    await stopButton(page).waitFor();
+    await eventually(async () => assert.equal((await worker.told()).length, 1));
+    const [start] = await worker.told();
+    assert.match(start.workerId, /^[0-9a-f]{32}$/);
+    delete start.workerId;
+    assert.deepEqual(start, {
+      kind: "start", serverOrigin: server.origin, joinToken: "b".repeat(32), name: "Test tab",
+      memoryBytes: 16 * kMiB, engine: "wasm",
+    });
+    await stopButton(page).click();
+    await startButton(page).waitFor();
+    assert.deepEqual((await worker.told()).map(({ kind }) => kind), ["start", "stop"]);
+  });
+
+pageTest("the worker's status is shown", {}, async ({ page, server }) => {
+  await page.goto(`${server.origin}/join`);
+  const worker = await direct(page);
+  await startButton(page).click();
+  await eventually(async () => assert.equal((await worker.told()).length, 1));
+  const base = {
+    engine: "ort-wasm", modelName: "weft-tiny", layers: null, memoryBytes: 512 * kMiB,
+    cachedBytes: 0, message: "",
+  };
+  const status = page.locator(".helping-head [role=status]");
+  await worker.play({ ...base, phase: "downloading", message: "Downloading layers 4–6.",
+    download: { doneBytes: 2_000_000, totalBytes: 8_000_000 } });
+  await status.getByText("Downloading layers 4–6.").waitFor();
+  await page.getByText("2 MB of 8 MB (25%)").waitFor();
+  await worker.play({ ...base, phase: "loading" });
+  await page.getByRole("progressbar", { name: "Warm-up" }).waitFor();
+  await worker.play({ ...base, phase: "computing", layers: [4, 10], usedBytes: 5 * kMiB,
+    cachedBytes: 4_900_000, rowsComputed: 1234, stepsComputed: 90, lastStepMs: 3.25,
+    rowsPerSecond: 41.5 });
+  for (const words of [
+    "Computing", "layers 4–8 and the head", "41.5 rows/s", "3.25 ms", "1\u202f234",
+    "5 of 512 MiB", "ort-wasm", "4.9 MB of weights are kept in this browser.",
+  ]) await page.getByText(words, { exact: true }).waitFor();
+  await worker.play({ ...base, phase: "reconnecting", message: "Trying again in 4 s." });
+  const alert = page.getByRole("alert");
+  await alert.getByText("Connection lost, reconnecting").waitFor();
+  await alert.getByText("Trying again in 4 s.").waitFor();
+  await page.getByRole("button", { name: "Forget cached weights" }).click();
+  await eventually(async () => assert.ok(
+    (await worker.told()).some(({ kind }) => kind === "forgetCache")));
+});
+
+pageTest("a refusal leads back to the form and says why", {}, async ({ page, server }) => {
+  await page.goto(`${server.origin}/join`);
+  const worker = await direct(page);
+  await startButton(page).click();
+  await eventually(async () => assert.equal((await worker.told()).length, 1));
+  await worker.play({ phase: "refused", message: "The server speaks protocol 2, this page 1: " +
+    "reload the page." });
+  await page.getByRole("alert").getByText("speaks protocol 2, this page 1: reload").waitFor();
+  await startButton(page).waitFor();
+});
+
+pageTest("a page that goes away tells its worker", {}, async ({ page, server, context }) => {
+  await page.goto(`${server.origin}/join`);
+  await startButton(page).click();
+  await stopButton(page).waitFor();
+  // Another page of the same origin listens, since this one goes away.
+  const listener = await context.newPage();
+  await listener.goto(`${server.origin}/join`);
+  const worker = await direct(listener);
+  await eventually(async () => {
+    await page.evaluate(() => dispatchEvent(new Event("pagehide")));
+    assert.ok((await worker.told()).some(({ kind }) => kind === "leaving"));
+  });
+});
+
+pageTest("battery and metered connections want permission; helping pauses and goes on", {},
+  async ({ page, server }) => {
+    await page.addInitScript(() => {
+      const battery = Object.assign(new EventTarget(), { charging: false });
+      window.battery = battery;
+      navigator.getBattery = () => Promise.resolve(battery);
+    });
+    await page.goto(`${server.origin}/join`);
+    const worker = await direct(page);
+    const kinds = async () => (await worker.told()).map(({ kind }) => kind);
+    await page.getByText("This device runs on battery.").waitFor();
+    assert.ok(await startButton(page).isDisabled());
+    await page.getByLabel("on battery").check();
+    await startButton(page).click();
+    await eventually(async () => assert.deepEqual(await kinds(), ["start"]));
+    await stopButton(page).click();
+    await page.getByLabel("on battery").uncheck();
+    const setCharging = (charging) => page.evaluate((value) => {
+      window.battery.charging = value;
+      window.battery.dispatchEvent(new Event("chargingchange"));
+    }, charging);
+    await setCharging(true);
+    await startButton(page).click();
+    await eventually(async () => assert.deepEqual(await kinds(), ["start", "stop", "start"]));
+    await setCharging(false);
+    await page.getByRole("alert").getByText("Paused").waitFor();
+    await eventually(async () => assert.deepEqual((await kinds()).slice(3), ["stop"]));
+    await page.waitForTimeout(400); // the stopped worker is gone after a quarter of a second
+    await setCharging(true);
+    await eventually(async () => assert.deepEqual((await kinds()).slice(3), ["stop", "start"]));
+    await stopButton(page).click();
+    await startButton(page).waitFor();
+  });
+
+pageTest("a swarm that wants a token asks for it; a whole link is welcome", {},
+  async ({ page, server, errors }) => {
+    server.joinToken = "c4".repeat(16);
+    server.apiKey = "d5".repeat(16);
+    await page.goto(`${server.origin}/join`);
+    await page.getByRole("heading", { name: "This swarm asks for its join token" }).waitFor();
+    assert.ok(await startButton(page).isDisabled());
+    assert.equal(await page.locator("dialog[open]").count(), 0, "the API key is not asked for");
+    await page.getByLabel("Join token or join link").fill("e6".repeat(16));
+    await page.getByRole("button", { name: "Use this token" }).click();
+    await page.getByText("The server did not accept the token").waitFor();
+    await page.getByLabel("Join token or join link")
+      .fill(`${server.origin}/join#${server.joinToken}`);
+    await page.getByRole("button", { name: "Use this token" }).click();
+    await page.getByText("Downloads up to 14.7 MB of weft-tiny").waitFor();
+    assert.ok(await startButton(page).isEnabled());
+    errors.length = 0; // Chromium reports the refused requests
+  });
+
+pageTest("over plain http from another device it says what to do instead", {},
+  async ({ page, server }) => {
+    await page.addInitScript(() => {
+      Object.defineProperty(window, "isSecureContext", { value: false });
+    });
+    await page.goto(`${server.origin}/join`);
+    await page.getByText("This address cannot be used for helping").waitFor();
+    await page.getByText("weft serve --share").waitFor();
+    assert.ok(await startButton(page).isDisabled());
+  });
+
+pageTest("memory: sensible default, small steps, phones offer half a GiB", {},
+  async ({ page, server }) => {
+    const setDevice = (mobile) => page.addInitScript((isMobile) => {
+      const define = (key, value) =>
+        Object.defineProperty(navigator, key, { configurable: true, get: () => value });
+      define("deviceMemory", 8);
+      define("userAgentData", { mobile: isMobile });
+    }, mobile);
+    await setDevice(false);
+    await page.goto(`${server.origin}/join`);
+    const slider = page.getByRole("slider", { name: "Memory to offer" });
+    assert.equal(await slider.getAttribute("aria-valuetext"), "2 GiB");
+    await slider.press("Home");
+    assert.equal(await slider.getAttribute("aria-valuetext"), "8 MiB");
+    await page.getByText("Downloads up to 8.39 MB").waitFor();
+    await slider.press("End");
+    assert.equal(await slider.getAttribute("aria-valuetext"), "4 GiB");
+    await setDevice(true);
+    await page.reload();
+    assert.equal(await slider.getAttribute("aria-valuetext"), "512 MiB");
+  });
+
+pageTest("two tabs of one browser help as two devices, each the same after a reload", {},
+  async ({ page, server, context }) => {
+    const idOf = async (tab) => {
+      const worker = await direct(tab);
+      await startButton(tab).click();
+      // The channel is heard by every tab: only a start of this tab's own name counts.
+      const name = await tab.evaluate(() => new URLSearchParams(location.search).get("name"));
+      return eventually(async () => {
+        const start = (await worker.told()).find((message) => message.name === name);
+        assert.ok(start);
+        return start.workerId;
+      });
+    };
+    const other = await context.newPage();
+    await page.goto(`${server.origin}/join?name=one`);
+    await other.goto(`${server.origin}/join?name=two`);
+    const first = await idOf(page);
+    const second = await idOf(other);
+    assert.notEqual(first, second);
+    await page.reload();
+    assert.equal(await idOf(page), first);
+  });
+
+pageTest("helping goes on while the chat is used, and the navigation shows it", {},
+  async ({ page, server }) => {
+    await page.goto(`${server.origin}/join`);
+    const worker = await direct(page);
+    await startButton(page).click();
+    await stopButton(page).waitFor();
+    await page.getByRole("link", { name: "Chat" }).click();
+    await page.getByRole("textbox", { name: "Message" }).waitFor();
+    await page.getByRole("link", { name: "Help (helping now)" }).click();
+    await stopButton(page).waitFor();
+    assert.deepEqual((await worker.told()).map(({ kind }) => kind), ["start"]);
+  });

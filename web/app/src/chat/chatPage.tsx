@@ -1,0 +1,145 @@
+// "/": the conversation, and beside it (where there is room) the swarm that answers.
+import type { VNode } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import {
+  Announcer, ChatList, Composer, Icon, IconButton, MessageList, NotServing, SettingsDialog,
+  SwarmStrip,
+} from "@weft/ui";
+import { apiKey, setApiKey } from "../api/secrets.ts";
+import { swarmPicture } from "../api/swarmFeed.ts";
+import { share } from "../share.ts";
+import { FeedNotice, SwarmAside } from "../swarm/swarmPage.tsx";
+import * as controller from "./controller.ts";
+import { useStickToEnd } from "./stickToEnd.ts";
+
+const kSuggestions = ["What is weft?", "Tell me a short story.", "What is 7 plus 5?"];
+
+export function ChatPage(): VNode {
+  const chat = controller.shownChat.value;
+  const messages = chat?.messages ?? [];
+  const last = messages.at(-1);
+  const scroller = useRef<HTMLDivElement>(null);
+  const { isAtEnd, toEnd } = useStickToEnd(scroller, [chat, controller.waitingWords.value]);
+  return (
+    <div class="chat-layout">
+      <section class="chat" aria-label="Chat">
+        <ChatBar />
+        <SwarmStrip picture={swarmPicture.value} href="/swarm" />
+        <div class="chat-scroller" ref={scroller}>
+          <div class="chat-column">
+            <FeedNotice />
+            {swarmPicture.value && (
+              <NotServing picture={swarmPicture.value} share={share.value} />
+            )}
+            {messages.length === 0 ? <Welcome /> : (
+              <MessageList
+                messages={messages}
+                canAsk={!controller.isAnswering.value}
+                waitingWords={controller.waitingWords.value}
+                onEdit={controller.askAgain}
+                onAgain={() => controller.askAgain()}
+              />
+            )}
+          </div>
+        </div>
+        <div class="chat-foot">
+          {!isAtEnd && (
+            <button type="button" class="to-end" onClick={toEnd}>
+              <Icon name="down" />
+              Latest
+            </button>
+          )}
+          <Composer
+            text={controller.draft.value}
+            onText={(text) => {
+              controller.draft.value = text;
+            }}
+            onSend={controller.send}
+            onStop={controller.stop}
+            isAnswering={controller.isAnswering.value}
+            blockedBy={blockedBy()}
+          />
+        </div>
+        <Announcer answer={last?.role === "assistant" ? last : null} />
+      </section>
+      <SwarmAside />
+    </div>
+  );
+}
+
+// While the swarm prepares, questions may wait in its queue; while it is down, nobody knows for how
+// long.
+function blockedBy(): string {
+  const picture = swarmPicture.value;
+  if (picture?.state !== "down") return "";
+  return "The swarm cannot answer yet: see above what it needs.";
+}
+
+function ChatBar(): VNode {
+  const [open, setOpen] = useState<"none" | "chats" | "settings">("none");
+  const close = (): void => setOpen("none");
+  const title = controller.shownChat.value?.title;
+  useEffect(() => {
+    document.title = title === undefined ? "weft" : `${title} – weft`;
+  }, [title]);
+  return (
+    <div class="chat-bar">
+      <IconButton icon="chats" label="Chats" onClick={() => setOpen("chats")} />
+      <h1 class="chat-heading">{title ?? "Chat"}</h1>
+      <IconButton icon="settings" label="Settings" onClick={() => setOpen("settings")} />
+      <button type="button" class="button button-quiet" onClick={controller.newChat}>
+        <Icon name="plus" />
+        New chat
+      </button>
+      <ChatList
+        isOpen={open === "chats"}
+        state={controller.chats.value}
+        onOpen={(chatId) => {
+          controller.dispatch({ kind: "open", chatId });
+          close();
+        }}
+        onDelete={controller.deleteChat}
+        onDeleteAll={controller.deleteAllChats}
+        onClose={close}
+      />
+      <SettingsDialog
+        isOpen={open === "settings"}
+        settings={controller.settings.value}
+        onChange={controller.changeSettings}
+        onClose={close}
+        onForgetKey={apiKey.value === "" ? null : () => setApiKey("")}
+      />
+    </div>
+  );
+}
+
+function Welcome(): VNode {
+  const model = swarmPicture.value?.model.name ?? "";
+  const canAnswer = swarmPicture.value !== null && swarmPicture.value.state !== "down";
+  return (
+    <div class="welcome">
+      <h2>Ask {model === "" ? "the swarm" : model}</h2>
+      <p class="muted">
+        The devices of this swarm compute the answer together. Your chats stay in this browser; the
+        devices that compute an answer can see what it is about.
+      </p>
+      <ul class="suggestions" aria-label="Suggestions">
+        {kSuggestions.map((text) => (
+          <li key={text}>
+            <button
+              type="button"
+              class="suggestion"
+              disabled={!canAnswer}
+              onClick={() => {
+                controller.draft.value = text;
+                controller.send();
+              }}
+            >
+              {text}
+            </button>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}

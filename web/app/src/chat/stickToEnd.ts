@@ -1,0 +1,37 @@
+// Keeps the end of the conversation in view while it grows, unless the reader has scrolled up.
+import type { RefObject } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+
+const kNearEndPixels = 80;
+
+interface StickToEnd {
+  isAtEnd: boolean;
+  toEnd: () => void;
+}
+
+export function useStickToEnd(
+  scroller: RefObject<HTMLElement | null>, changes: readonly unknown[],
+): StickToEnd {
+  const [isAtEnd, setIsAtEnd] = useState(true);
+  const sticks = useRef(true);
+  useEffect(() => {
+    const element = scroller.current;
+    if (!element) return;
+    const look = (): void => {
+      const below = element.scrollHeight - element.scrollTop - element.clientHeight;
+      sticks.current = below < kNearEndPixels;
+      setIsAtEnd(sticks.current);
+    };
+    element.addEventListener("scroll", look, { passive: true });
+    return () => element.removeEventListener("scroll", look);
+  }, [scroller]);
+  useLayoutEffect(() => {
+    const element = scroller.current;
+    if (element && sticks.current) element.scrollTop = element.scrollHeight;
+  }, [...changes]);
+  const toEnd = (): void => {
+    sticks.current = true;
+    scroller.current?.scrollTo({ top: scroller.current.scrollHeight });
+  };
+  return { isAtEnd, toEnd };
+}

@@ -1,0 +1,2 @@
+// The dedicated Worker that helps: everything is in @weft/worker.
+import "@weft/worker/main.worker.ts";

@@ -1,0 +1,105 @@
+// Helping: what was chosen, whether it may run now, and the worker's status. It goes on while other
+// pages of this app are looked at, and never starts without a click.
+import { computed, effect, signal } from "@preact/signals";
+import { kLeastOfferBytes, defaultOfferBytes, limitName, pauseReason, readOffer } from "@weft/ui";
+import { HelpClient } from "@weft/worker/client.ts";
+import { initialStatus } from "@weft/worker/messages.ts";
+import type { EngineChoice, WorkerStatus } from "@weft/worker/messages.ts";
+import { joinToken } from "../api/secrets.ts";
+import { loadJson, save } from "../storage.ts";
+import { createWorker } from "./createWorker.ts";
+import {
+  claimWorkerId, deviceConditions, deviceMemory, deviceName, saveDeviceName, watchDevice,
+} from "./device.ts";
+import { keepAwake } from "./wakeLock.ts";
+
+export interface HelpChoices {
+  name: string;
+  memoryBytes: number;
+  engine: EngineChoice;
+  onBattery: boolean;
+  onMetered: boolean;
+}
+
+const kChoicesKey = "weft.help";
+
+export const status = signal<WorkerStatus>(initialStatus());
+export const choices = signal<HelpChoices>(initialChoices());
+// The button was pressed and the stop button was not.
+export const isWanted = signal(false);
+
+export const pausedBecause = computed(() => {
+  const { onBattery, onMetered } = choices.value;
+  return pauseReason(deviceConditions.value, { battery: onBattery, metered: onMetered });
+});
+export const isHelping = computed(() => isWanted.value && pausedBecause.value === "");
+
+const client = new HelpClient(createWorker);
+client.onStatus((next) => {
+  status.value = next;
+  if (next.phase === "refused") isWanted.value = false;
+});
+
+let workerId: Promise<string> | null = null;
+
+effect(() => {
+  const helps = isHelping.value;
+  keepAwake(helps);
+  if (helps) void begin();
+  else if (client.isHelping) client.stop();
+});
+
+async function begin(): Promise<void> {
+  workerId ??= claimWorkerId();
+  const id = await workerId;
+  if (!isHelping.peek() || client.isHelping) return;
+  const { name, memoryBytes, engine } = choices.peek();
+  client.start({
+    serverOrigin: location.origin,
+    joinToken: joinToken.peek(),
+    name: limitName(name),
+    workerId: id,
+    memoryBytes,
+    engine,
+  });
+}
+
+export function startHelping(): void {
+  saveDeviceName(limitName(choices.value.name));
+  const { memoryBytes, engine, onBattery, onMetered } = choices.value;
+  save(kChoicesKey, JSON.stringify({ memoryBytes, engine, onBattery, onMetered }));
+  isWanted.value = true;
+}
+
+export function stopHelping(): void {
+  isWanted.value = false;
+}
+
+export function forgetCache(): void {
+  client.forgetCache();
+}
+
+export function changeChoices(change: Partial<HelpChoices>): void {
+  choices.value = { ...choices.value, ...change };
+}
+
+// From the link (tests, people who prepare links), else from the last time, else the defaults.
+function initialChoices(): HelpChoices {
+  const query = new URLSearchParams(location.search);
+  const saved = (loadJson(kChoicesKey) ?? {}) as Partial<Record<keyof HelpChoices, unknown>>;
+  const savedBytes = typeof saved.memoryBytes === "number" && saved.memoryBytes >= kLeastOfferBytes
+    ? saved.memoryBytes : null;
+  return {
+    name: limitName(query.get("name") ?? "") || deviceName(),
+    memoryBytes: readOffer(query.get("memory")) ?? savedBytes ?? defaultOfferBytes(deviceMemory),
+    engine: readEngine(query.get("engine")) ?? readEngine(saved.engine) ?? "auto",
+    onBattery: saved.onBattery === true,
+    onMetered: saved.onMetered === true,
+  };
+}
+
+function readEngine(value: unknown): EngineChoice | null {
+  return value === "auto" || value === "webgpu" || value === "wasm" ? value : null;
+}
+
+void watchDevice();

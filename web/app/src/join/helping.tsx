@@ -1,0 +1,110 @@
+// While helping: what this device does now, and a large button that stops it.
+import type { VNode } from "preact";
+import {
+  Figure, Icon, Notice, ProgressBar, formatBytes, formatInteger, formatMemoryOf, formatMilliseconds,
+  formatPercent, formatRate, layersText,
+} from "@weft/ui";
+import type { WorkerPhase, WorkerStatus } from "@weft/worker/messages.ts";
+import { forgetCache, isHelping, pausedBecause, status, stopHelping } from "./helper.ts";
+import { modelState } from "./model.ts";
+
+const kPhaseWords: Record<WorkerPhase, string> = {
+  connecting: "Connecting",
+  measuring: "Measuring this device",
+  idle: "Connected, waiting for work",
+  downloading: "Downloading",
+  loading: "Warming up",
+  ready: "Ready",
+  computing: "Computing",
+  reconnecting: "Reconnecting",
+  stopped: "Stopped",
+  refused: "Refused",
+};
+
+export function Helping(): VNode {
+  const now = status.value;
+  const isPaused = !isHelping.value;
+  return (
+    <section class="card helping stack" aria-label="This device">
+      {isPaused && (
+        <Notice kind="info" title="Paused" isAlert>
+          <p>{pausedBecause.value} Helping goes on by itself then.</p>
+        </Notice>
+      )}
+      {now.phase === "reconnecting" && (
+        <Notice kind="warning" title="Connection lost, reconnecting" isAlert>
+          <p>{now.message}</p>
+        </Notice>
+      )}
+      <div class="helping-head">
+        <Pulse status={now} isPaused={isPaused} />
+        <div role="status">
+          <p class="helping-phase">{isPaused ? "Paused" : kPhaseWords[now.phase]}</p>
+          <p class="muted helping-message">{isPaused ? "" : now.message}</p>
+        </div>
+      </div>
+      <HelpProgress status={now} />
+      <button type="button" class="button button-stop button-large" onClick={stopHelping}>
+        <Icon name="stop" />
+        Stop helping
+      </button>
+      <HelpFigures status={now} />
+      <div class="row row-between">
+        <span class="muted">
+          {formatBytes(now.cachedBytes)} of weights are kept in this browser.
+        </span>
+        <button type="button" class="button" onClick={forgetCache}>Forget cached weights</button>
+      </div>
+    </section>
+  );
+}
+
+function Pulse({ status: now, isPaused }: { status: WorkerStatus; isPaused: boolean }): VNode {
+  const isBusy = !isPaused && now.phase === "computing";
+  return (
+    <span class={`pulse ${isBusy ? "is-computing" : ""}`} aria-hidden="true">
+      <Icon name={isPaused ? "stop" : "bolt"} />
+    </span>
+  );
+}
+
+// The bars keep their room, so that nothing moves when they come and go.
+function HelpProgress({ status: now }: { status: WorkerStatus }): VNode {
+  const { download } = now;
+  const warmsUp = now.phase === "loading" || now.phase === "measuring";
+  return (
+    <div class="help-progress">
+      {download && download.totalBytes > 0 && download.doneBytes < download.totalBytes ? (
+        <ProgressBar
+          label="Download"
+          done={download.doneBytes}
+          total={download.totalBytes}
+          text={`${formatBytes(download.doneBytes)} of ${formatBytes(download.totalBytes)} ` +
+            `(${formatPercent(download.doneBytes, download.totalBytes)})`}
+        />
+      ) : warmsUp && (
+        <div class="progress">
+          <div class="progress-text"><span>Warm-up</span></div>
+          <progress aria-label="Warm-up" />
+        </div>
+      )}
+    </div>
+  );
+}
+
+function HelpFigures({ status: now }: { status: WorkerStatus }): VNode {
+  const layerCount = modelState.value.kind === "known" ? modelState.value.model.layerCount : 0;
+  const layers = now.layers
+    ? layersText(now.layers[0], now.layers[1], layerCount || now.layers[1] + 1) : "none yet";
+  return (
+    <dl class="figures figures-wide">
+      <Figure name="Holds" value={layers} />
+      <Figure name="Speed" value={formatRate(now.rowsPerSecond, "rows")} />
+      <Figure name="Last step" value={now.lastStepMs > 0
+        ? formatMilliseconds(now.lastStepMs) : "–"} />
+      <Figure name="Rows computed" value={formatInteger(now.rowsComputed)} />
+      <Figure name="Memory used" value={formatMemoryOf(now.usedBytes, now.memoryBytes)} />
+      <Figure name="Engine" value={now.engine || "–"} />
+    </dl>
+  );
+}

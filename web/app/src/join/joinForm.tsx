@@ -1,0 +1,184 @@
+// Before helping: what will happen, how much, under which conditions, and one button.
+import type { VNode } from "preact";
+import { useId } from "preact/hooks";
+import {
+  Notice, formatBytes, formatMemory, mostOfferBytes, offerStops,
+} from "@weft/ui";
+import type { EngineChoice } from "@weft/worker/messages.ts";
+import { deviceMemory, isPhoneDevice } from "./device.ts";
+import {
+  changeChoices, choices, forgetCache, pausedBecause, startHelping, status,
+} from "./helper.ts";
+import { modelState } from "./model.ts";
+
+export function JoinForm(): VNode {
+  const hasModel = modelState.value.kind === "known";
+  return (
+    <form
+      class="card join-form stack"
+      onSubmit={(event) => {
+        event.preventDefault();
+        startHelping();
+      }}
+    >
+      <WhatHappens />
+      <MemoryField />
+      <NameField />
+      <Conditions />
+      <button type="submit" class="button button-primary button-large"
+        disabled={!isSecureContext || !hasModel || pausedBecause.value !== ""}
+        aria-describedby="help-hint">
+        Help compute
+      </button>
+      <p id="help-hint" class="muted centered">
+        {isSecureContext && pausedBecause.value !== "" ? pausedBecause.value
+          : "Nothing is downloaded or computed before you press it."}
+      </p>
+      <Advanced />
+    </form>
+  );
+}
+
+function WhatHappens(): VNode {
+  const state = modelState.value;
+  const { memoryBytes } = choices.value;
+  const model = state.kind === "known" ? state.model : null;
+  const most = model ? Math.min(model.weightBytes, memoryBytes) : memoryBytes;
+  return (
+    <ul class="what-happens">
+      <li>
+        Downloads up to <strong class="figure">{formatBytes(most)}</strong> of{" "}
+        {model ? <strong>{model.name}</strong> : "the model"} from this server and keeps it in this
+        browser for the next time.
+      </li>
+      <li>
+        Computes while this tab is open, in the background too, with at most{" "}
+        <strong class="figure">{formatMemory(memoryBytes)}</strong> of memory.
+      </li>
+      <li>Stops at once when you press stop or close the tab.</li>
+    </ul>
+  );
+}
+
+function MemoryField(): VNode {
+  const { memoryBytes } = choices.value;
+  const stops = offerStops(mostOfferBytes(deviceMemory), memoryBytes);
+  const id = useId();
+  return (
+    <div class="field">
+      <div class="row row-between">
+        <label class="field-label" for={id}>Memory to offer</label>
+        <output class="figure memory-value" for={id}>{formatMemory(memoryBytes)}</output>
+      </div>
+      <input
+        id={id}
+        type="range"
+        min="0"
+        max={stops.length - 1}
+        step="1"
+        value={stops.indexOf(memoryBytes)}
+        aria-valuetext={formatMemory(memoryBytes)}
+        onInput={(event) => {
+          const chosen = stops[event.currentTarget.valueAsNumber];
+          if (chosen !== undefined) changeChoices({ memoryBytes: chosen });
+        }}
+      />
+      <span class="field-hint">
+        {isPhoneDevice
+          ? "Phones close tabs that use much memory: half a GiB is a good amount."
+          : "More memory can hold more layers. The tab never uses more than this."}
+      </span>
+    </div>
+  );
+}
+
+function NameField(): VNode {
+  return (
+    <label class="field">
+      <span class="field-label">Name of this device</span>
+      <input
+        type="text"
+        maxLength={64}
+        autocomplete="off"
+        value={choices.value.name}
+        onInput={(event) => changeChoices({ name: event.currentTarget.value })}
+      />
+      <span class="field-hint">Shown in the picture of the swarm.</span>
+    </label>
+  );
+}
+
+function Conditions(): VNode {
+  const { onBattery, onMetered } = choices.value;
+  return (
+    <fieldset class="field">
+      <legend class="field-label">Also help</legend>
+      <label class="check">
+        <input type="checkbox" checked={onBattery}
+          onChange={(event) => changeChoices({ onBattery: event.currentTarget.checked })} />
+        on battery
+      </label>
+      <label class="check">
+        <input type="checkbox" checked={onMetered}
+          onChange={(event) => changeChoices({ onMetered: event.currentTarget.checked })} />
+        on metered connections
+      </label>
+    </fieldset>
+  );
+}
+
+const kEngines: readonly [EngineChoice, string][] = [
+  ["auto", "Choose for me"],
+  ["webgpu", "WebGPU (graphics processor)"],
+  ["wasm", "WebAssembly (processor)"],
+];
+
+function Advanced(): VNode {
+  return (
+    <details class="advanced">
+      <summary>Advanced</summary>
+      <div class="stack">
+        <label class="field">
+          <span class="field-label">Engine</span>
+          <select
+            value={choices.value.engine}
+            onChange={(event) => {
+              const chosen = kEngines.find(([engine]) => engine === event.currentTarget.value);
+              if (chosen) changeChoices({ engine: chosen[0] });
+            }}
+          >
+            {kEngines.map(([engine, words]) => (
+              <option key={engine} value={engine}>{words}</option>
+            ))}
+          </select>
+        </label>
+        <div class="field">
+          <span class="field-label">Weights kept in this browser</span>
+          <button type="button" class="button" disabled={!isSecureContext} onClick={forgetCache}>
+            Forget cached weights
+          </button>
+          {status.value.cachedBytes > 0 && (
+            <span class="field-hint">{formatBytes(status.value.cachedBytes)} are kept.</span>
+          )}
+        </div>
+      </div>
+    </details>
+  );
+}
+
+// Browsers withhold what helping needs from pages that came over plain http from another device.
+export function InsecureNotice(): VNode | null {
+  if (isSecureContext) return null;
+  return (
+    <Notice kind="warning" title="This address cannot be used for helping">
+      <p>
+        The page came over plain http. Browsers give such pages no WebGPU, no hashing and no
+        cache, so this tab could neither verify nor keep the model.
+      </p>
+      <p>
+        Start the server with <code>weft serve --share</code> and open the address with{" "}
+        <code>https://</code> that it prints. The certificate is its own: the browser warns once.
+      </p>
+    </Notice>
+  );
+}
