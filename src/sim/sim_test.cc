@@ -44,5 +44,33 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.failed_on_purpose, 0u);
 }
 
+// "An event log that grows for 48 hours": two days of joins, leaves, faults and requests, and
+// nothing that the core keeps grows with time.
+TEST(PastFailures, NothingGrowsForFortyEightHours) {
+  Scenario scenario = MakeScenario(21);
+  scenario.devices.resize(std::min<size_t>(scenario.devices.size(), 3));
+  while (scenario.devices.size() < 3) scenario.devices.push_back(scenario.devices[0]);
+  for (Device& device : scenario.devices) device.memory_bytes = 30'000'000;
+  scenario.chaos = Seconds(48 * 3600);
+  scenario.faults_per_minute = 0.3;
+  scenario.requests_per_minute = 1;
+  scenario.new_names = true;
+  scenario.log = false;
+  const Outcome outcome = Simulate(21, scenario);
+  EXPECT_TRUE(outcome.violations.empty()) << outcome.violations.front();
+  EXPECT_GE(outcome.virtual_time, Seconds(48 * 3600));
+  EXPECT_GT(outcome.requests, 2000u);
+  EXPECT_GT(outcome.losses, 300u);
+  EXPECT_LE(outcome.most.workers, 8u);
+  EXPECT_LE(outcome.most.sessions, scenario.options.session_count);
+  EXPECT_LE(outcome.most.waiting_requests, scenario.options.queue_limit);
+  EXPECT_LE(outcome.most.probation_records, 256u);
+  EXPECT_LE(outcome.most.frames_in_flight, 2 * outcome.most.workers);
+  EXPECT_LE(outcome.most.open_pings, 16 * outcome.most.workers);
+  EXPECT_LE(outcome.most.session_tokens,
+            size_t{scenario.options.session_count} * (scenario.options.context_length + 1));
+  EXPECT_LE(outcome.most.waiting_rows, 16 * 128u);
+}
+
 }  // namespace
 }  // namespace weft::sim

@@ -261,6 +261,7 @@ class Simulation {
     for (const auto& [id, connection] : connections_)
       if (connection.device == &device && connection.open && !connection.broken) return;
     const WorkerId id = next_worker_++;
+    if (scenario_.new_names) device.id = "stranger" + std::to_string(id);
     Connection& connection = connections_[id];
     connection.device = &device;
     connection.last_down = connection.last_up = scheduler_.now();
@@ -501,10 +502,24 @@ class Simulation {
   // ---- checks ----
 
   void AfterStep() {
-    outcome_.most_timers = std::max(outcome_.most_timers, scheduler_.waiting_count());
+    if (outcome_.events % 64 == 0) NoteSizes();
     // Ended requests are forgotten so that a run of days stays small.
     if (requests_.size() > 2000)
       std::erase_if(requests_, [](const auto& entry) { return entry.second.ends > 0; });
+  }
+
+  void NoteSizes() {
+    const swarm::CoreSizes sizes = core_.sizes();
+    swarm::CoreSizes& most = outcome_.most;
+    const auto raise = [](auto& to, auto value) { to = std::max(to, value); };
+    raise(most.workers, sizes.workers);
+    raise(most.sessions, sizes.sessions);
+    raise(most.waiting_requests, sizes.waiting_requests);
+    raise(most.probation_records, sizes.probation_records);
+    raise(most.frames_in_flight, sizes.frames_in_flight);
+    raise(most.open_pings, sizes.open_pings);
+    raise(most.session_tokens, sizes.session_tokens);
+    raise(most.waiting_rows, sizes.waiting_rows);
   }
 
   void CheckEnd() {

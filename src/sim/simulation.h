@@ -35,6 +35,7 @@ struct Scenario {
   uint32_t longest_answer = 30;
   double cancel_probability = 0.1;
   double sampled_probability = 0.3;
+  bool new_names = false;  // a device that comes back is a stranger
   bool log = true;
 };
 
@@ -49,7 +50,7 @@ struct Outcome {
   uint64_t losses = 0, plans = 0, closed_by_core = 0;
   uint64_t digest = 0;  // of everything that happened
   Duration virtual_time;
-  size_t most_timers = 0;
+  swarm::CoreSizes most;  // the largest of each that was seen
 };
 
 Outcome Simulate(uint64_t seed, const Scenario& scenario);

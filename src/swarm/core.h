@@ -12,6 +12,14 @@
 
 namespace weft::swarm {
 
+// How much the core holds; bounded by its options whatever happens for however long (tests,
+// diagnostics).
+struct CoreSizes {
+  size_t workers = 0, sessions = 0, waiting_requests = 0, probation_records = 0;
+  size_t frames_in_flight = 0, open_pings = 0, session_tokens = 0;
+  uint64_t waiting_rows = 0;
+};
+
 class Core {
  public:
   explicit Core(CoreOptions options);
@@ -25,6 +33,8 @@ class Core {
 
   // The state of the swarm as people see it (GET /api/swarm).
   Snapshot snapshot(Instant now) const;
+
+  CoreSizes sizes() const;
 
  private:
   struct State;

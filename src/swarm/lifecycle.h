@@ -54,8 +54,11 @@ class Lifecycle {
   const SwarmPlan* active() const { return active_ ? &*active_ : nullptr; }
   const SwarmPlan* staged() const { return staged_ ? &*staged_ : nullptr; }
   Phase staged_phase() const { return phase_; }
-  // No new frames: a commit is under way, or one was broken off and the active stages wait for a new epoch.
-  bool paused() const { return (staged_ && phase_ == Phase::kCommitting) || (active_ && rebinding_); }
+  // No new frames: a commit is under way, or one was broken off and the active stages wait for a
+  // new epoch.
+  bool paused() const {
+    return (staged_ && phase_ == Phase::kCommitting) || (active_ && rebinding_);
+  }
   bool IsUsed(WorkerId worker) const;
   Instant last_swap() const { return last_swap_; }
   // Whether the download phase has waited too long; the staged plan is then dropped by DropStaged.

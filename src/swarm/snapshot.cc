@@ -122,4 +122,20 @@ Snapshot Core::State::MakeSnapshot(Instant at) const {
   return picture;
 }
 
+CoreSizes Core::sizes() const {
+  CoreSizes sizes;
+  sizes.workers = state_->roster.count();
+  sizes.sessions = state_->sessions.sessions().size();
+  sizes.waiting_requests = state_->requests.waiting_count();
+  sizes.probation_records = state_->probation.record_count();
+  sizes.waiting_rows = state_->pipeline.waiting_rows();
+  for (const auto& session : state_->sessions.sessions())
+    sizes.session_tokens += session->tokens.size();
+  for (const auto& [id, worker] : state_->roster) {
+    sizes.frames_in_flight += worker.in_flight.size();
+    sizes.open_pings += worker.pings.size();
+  }
+  return sizes;
+}
+
 }  // namespace weft::swarm
