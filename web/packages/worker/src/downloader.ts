@@ -35,8 +35,7 @@ export class Downloader {
 
   // Fetches what is missing of the range. Throws EngineError.
   async download({ first, end }: LayerRange): Promise<void> {
-    let totalBytes = 0;
-    for (let layer = first; layer < end; ++layer) totalBytes += this.#source.missingBytes(layer);
+    const totalBytes = this.#source.missingBytes({ first, end });
     let doneBytes = 0;
     let reportedAt = this.#now();
     const onBytes = (bytes: number): void => {
@@ -64,7 +63,7 @@ export class Downloader {
   }
 
   async #downloadLayer(layer: number, onBytes: (bytes: number) => void): Promise<void> {
-    const byteCount = this.#source.missingBytes(layer);
+    const byteCount = this.#source.missingBytes({ first: layer, end: layer + 1 });
     const begin = this.#now();
     await this.#source.download(layer, onBytes);
     const elapsedUs = byteCount === 0 ? 0 : Math.max(1, (this.#now() - begin) * 1000);

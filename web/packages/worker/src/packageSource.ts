@@ -96,11 +96,14 @@ export class PackageSource implements WeightSource {
       .filter((layer) => this.#blobsOf(layer).every((digest) => this.#has(digest)));
   }
 
-  missingBytes(layer: number): number {
-    let bytes = 0;
-    for (const digest of this.#blobsOf(layer)) {
-      if (!this.#has(digest)) bytes += this.#info(digest).byteCount;
+  // What the layers of the range miss; a blob that two layers share counts once.
+  missingBytes({ first, end }: LayerRange): number {
+    const missing = new Set<string>();
+    for (let layer = first; layer < end; ++layer) {
+      for (const digest of this.#blobsOf(layer)) if (!this.#has(digest)) missing.add(digest);
     }
+    let bytes = 0;
+    for (const digest of missing) bytes += this.#info(digest).byteCount;
     return bytes;
   }
 

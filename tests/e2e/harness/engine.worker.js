@@ -1,0 +1,54 @@
+// Runs one engine directly, without a swarm: layers of the served package, a prompt and a few
+// tokens through two stages. Answers with the logits of every row.
+import { createOrtEngine } from "../../../web/packages/engine-ort/src/index.ts";
+
+function sourceOf(manifest) {
+  const bytes = async (path) => new Uint8Array(await (await fetch(`/package/${path}`)).arrayBuffer());
+  return {
+    readGraph: ({ first, end }) => bytes(`stages/${first}-${end}.onnx`),
+    readBlob: (digest) => bytes(`blobs/${digest}`),
+    layerBlobs: (layer) => manifest.layers[layer].blobs,
+    layerProgram: () => "",
+    layerKvBytes: (layer) => manifest.layers[layer].kv_bytes_per_position,
+  };
+}
+
+// Token ids through [0, cut) and [cut, end); the logits of all of them.
+async function forward(engine, layerCount, cut, ids, firstPosition, generation) {
+  const run = { session: 1, generation, firstPosition, count: ids.length };
+  const first = await engine.step({
+    layers: { first: 0, end: cut },
+    runs: [{ ...run, output: { kind: "hidden" } }],
+    tokenIds: Int32Array.from(ids),
+    hidden: new Float32Array(0),
+  });
+  const second = await engine.step({
+    layers: { first: cut, end: layerCount },
+    runs: [{ ...run, output: { kind: "logits" } }],
+    tokenIds: new Int32Array(0),
+    hidden: first.hidden,
+  });
+  return [...second.logits];
+}
+
+self.onmessage = async ({ data: { provider, steps, cut } }) => {
+  try {
+    const manifest = await (await fetch("/package/weft.json")).json();
+    const engine = await createOrtEngine(provider, 512e6, () => 0);
+    const layerCount = manifest.layers.length;
+    await engine.load({ first: 0, end: layerCount }, sourceOf(manifest));
+    const logits = [];
+    const stepMs = [];
+    for (const { ids, firstPosition, generation } of steps) {
+      const begin = performance.now();
+      logits.push(await forward(engine, layerCount, cut, ids, firstPosition, generation));
+      stepMs.push(performance.now() - begin);
+    }
+    const kv = [...(await engine.exportKv(1, 2, 0, 3))];
+    const use = engine.memory();
+    await engine.dispose();
+    self.postMessage({ name: engine.name, logits, stepMs, kv, use, afterwards: engine.memory() });
+  } catch (error) {
+    self.postMessage({ error: String(error) });
+  }
+};

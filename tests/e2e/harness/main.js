@@ -1,0 +1,24 @@
+// The worker of a tab without the page around it, for tests: window.help is a HelpClient,
+// window.statuses is everything that it said.
+import { HelpClient } from "../../../web/packages/worker/src/client.ts";
+
+window.help = new HelpClient(
+  () =>
+    new Worker(new URL("../../../web/packages/worker/src/main.worker.ts", import.meta.url), {
+      type: "module",
+    }),
+);
+window.statuses = [];
+window.help.onStatus((status) => window.statuses.push(status));
+
+// Runs an engine in a Worker of its own; see engine.worker.js.
+window.runEngine = (request) =>
+  new Promise((resolve) => {
+    const worker = new Worker(new URL("./engine.worker.js", import.meta.url), { type: "module" });
+    worker.onmessage = ({ data }) => {
+      worker.terminate();
+      resolve(data);
+    };
+    worker.onerror = (event) => resolve({ error: event.message });
+    worker.postMessage(request);
+  });

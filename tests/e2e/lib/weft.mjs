@@ -1,0 +1,139 @@
+// weft itself for end-to-end tests: packages converted once, servers and native workers on free
+// ports, chat completions, the picture of the swarm.
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const root = fileURLToPath(new URL("../../../", import.meta.url));
+export const weft = process.env.WEFT ?? join(root, "build/release/weft");
+export const data = process.env.WEFT_DATA ?? join(root, "../shared/data");
+
+// Sources of the packages that tests use.
+const kModels = {
+  "weft-tiny": join(root, "models/weft-tiny"),
+  stories260K: join(data, "stories260K"),
+};
+
+export function reasonToSkip(...models) {
+  if (!existsSync(weft)) return `there is no ${weft}`;
+  for (const model of models) {
+    if (!existsSync(kModels[model])) return `there is no ${kModels[model]}`;
+  }
+  return false;
+}
+
+export function modelFolder(model) {
+  return kModels[model];
+}
+
+// The folder of the converted model.
+export function packageOf(model) {
+  const folder = join(root, "build/e2e/packages", model);
+  if (existsSync(join(folder, "weft.json"))) return folder;
+  mkdirSync(join(root, "build/e2e/packages"), { recursive: true });
+  execFileSync(weft, ["convert", kModels[model], folder], { stdio: "pipe" });
+  return folder;
+}
+
+class Process {
+  constructor(args, environment) {
+    this.output = "";
+    this.child = spawn(weft, args, { env: { ...process.env, ...environment } });
+    for (const stream of [this.child.stdout, this.child.stderr]) {
+      stream.setEncoding("utf8");
+      stream.on("data", (text) => (this.output += text));
+    }
+    this.exited = new Promise((resolve) => this.child.on("exit", resolve));
+  }
+
+  async waitFor(pattern, timeoutMs = 20_000) {
+    return await eventually(() => {
+      const match = this.output.match(pattern);
+      assert(match, `no ${pattern} in: ${this.output}`);
+      return match;
+    }, timeoutMs);
+  }
+
+  async stop() {
+    this.child.kill("SIGTERM");
+    const timer = setTimeout(() => this.child.kill("SIGKILL"), 5000);
+    await this.exited;
+    clearTimeout(timer);
+  }
+}
+
+// `weft serve` of a package; stop() ends it.
+export async function serve(folder, args, environment = {}) {
+  const server = new Process(["serve", folder, "--port", "0", ...args], environment);
+  const match = await server.waitFor(/chat:\s+(https?:\/\/[^/\s]+)\//).catch(async (error) => {
+    await server.stop();
+    throw error;
+  });
+  server.origin = match[1];
+  return server;
+}
+
+export function nativeWorker(origin, args) {
+  return new Process(["worker", origin.replace(/^http/, "ws"), ...args], {});
+}
+
+export async function swarmOf(origin) {
+  const response = await fetch(`${origin}/api/swarm`);
+  return await response.json();
+}
+
+// A whole answer; `stream` is what /v1/chat/completions or /v1/completions takes.
+export async function complete(origin, request) {
+  const response = await fetch(`${origin}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ temperature: 0, ...request }),
+  });
+  const answer = await response.json();
+  assert.equal(response.status, 200, JSON.stringify(answer));
+  return answer;
+}
+
+// Streams an answer; `onDelta` is told of each piece of text. The whole text and its finish reason.
+export async function stream(origin, request, onDelta = () => {}) {
+  const response = await fetch(`${origin}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ temperature: 0, ...request, stream: true }),
+  });
+  assert.equal(response.status, 200);
+  let text = "";
+  let finishReason = null;
+  let pending = "";
+  for await (const bytes of response.body.pipeThrough(new TextDecoderStream())) {
+    pending += bytes;
+    const events = pending.split("\n\n");
+    pending = events.pop();
+    for (const event of events) {
+      const data = event.replace(/^data: /, "");
+      if (data === "[DONE]" || !event.startsWith("data: ")) continue;
+      const [choice] = JSON.parse(data).choices ?? [];
+      if (!choice) continue;
+      finishReason = choice.finish_reason ?? finishReason;
+      if (!choice.delta?.content) continue;
+      text += choice.delta.content;
+      await onDelta(text);
+    }
+  }
+  return { text, finishReason };
+}
+
+// Waits until `check` does not throw any more.
+export async function eventually(check, timeoutMs = 20_000) {
+  const endMs = Date.now() + timeoutMs;
+  for (;;) {
+    try {
+      return await check();
+    } catch (error) {
+      if (Date.now() > endMs) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}
