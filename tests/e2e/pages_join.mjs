@@ -32,7 +32,7 @@ pageTest("nothing starts by itself; one click starts with what the form says", {
     const query = "memory=16777216&name=Test%20tab&engine=wasm";
     await page.goto(`${server.origin}/join?${query}#${"b".repeat(32)}`);
     assert.equal(page.url(), `${server.origin}/join?${query}`);
-    await page.getByText("Downloads up to 14.7 MB of weft-tiny").waitFor();
+    await page.getByText("Downloads up to 15 MB of weft-tiny").waitFor();
     await page.getByText("with at most 16 MiB of memory").waitFor();
     const worker = await direct(page);
     await page.waitForTimeout(300);
@@ -63,9 +63,11 @@ pageTest("the worker's status is shown", {}, async ({ page, server }) => {
     cachedBytes: 0, message: "",
   };
   const status = page.locator(".helping-head [role=status]");
+  await worker.play({ ...base, phase: "idle", message: "Connected. The swarm has no work yet." });
+  await status.getByText("Connected. The swarm has no work yet.").waitFor();
   await worker.play({ ...base, phase: "downloading", message: "Downloading layers 4–6.",
     download: { doneBytes: 2_000_000, totalBytes: 8_000_000 } });
-  await status.getByText("Downloading layers 4–6.").waitFor();
+  await status.getByText("Downloading", { exact: true }).waitFor();
   await page.getByText("2 MB of 8 MB (25%)").waitFor();
   await worker.play({ ...base, phase: "loading" });
   await page.getByRole("progressbar", { name: "Warm-up" }).waitFor();
@@ -158,7 +160,7 @@ pageTest("a swarm that wants a token asks for it; a whole link is welcome", {},
     await page.getByLabel("Join token or join link")
       .fill(`${server.origin}/join#${server.joinToken}`);
     await page.getByRole("button", { name: "Use this token" }).click();
-    await page.getByText("Downloads up to 14.7 MB of weft-tiny").waitFor();
+    await page.getByText("Downloads up to 15 MB of weft-tiny").waitFor();
     assert.ok(await startButton(page).isEnabled());
     errors.length = 0; // Chromium reports the refused requests
   });
@@ -188,7 +190,7 @@ pageTest("memory: sensible default, small steps, phones offer half a GiB", {},
     assert.equal(await slider.getAttribute("aria-valuetext"), "2 GiB");
     await slider.press("Home");
     assert.equal(await slider.getAttribute("aria-valuetext"), "8 MiB");
-    await page.getByText("Downloads up to 8.39 MB").waitFor();
+    await page.getByText("Downloads up to 8.4 MB").waitFor();
     await slider.press("End");
     assert.equal(await slider.getAttribute("aria-valuetext"), "4 GiB");
     await setDevice(true);

@@ -3,7 +3,9 @@ import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { KeyDialog, Logo, ThemeToggle } from "@weft/ui";
 import { closeKeyDialog, keyWanted, saveKey } from "./api/http.ts";
+import { apiKey, joinToken } from "./api/secrets.ts";
 import { followSwarm } from "./api/swarmFeed.ts";
+import type { FeedMode } from "./api/swarmFeed.ts";
 import { ChatPage } from "./chat/chatPage.tsx";
 import { isWanted } from "./join/helper.ts";
 import { JoinPage } from "./join/joinPage.tsx";
@@ -24,8 +26,7 @@ export function App(): VNode {
   useEffect(() => {
     // The chat names itself after the conversation.
     if (shown !== "/") document.title = kTitles[shown];
-    // A helping page needs its connections for weights.
-    followSwarm(shown === "/join" ? "poll" : "events");
+    followSwarm(feedMode(shown));
     if (!isFirst.current && shown !== "/") main.current?.focus();
     isFirst.current = false;
   }, [shown]);
@@ -46,6 +47,13 @@ export function App(): VNode {
       />
     </>
   );
+}
+
+// A helping page needs its connections for weights; where there is a join token, the picture wants
+// an API key.
+function feedMode(shown: Route): FeedMode {
+  if (shown !== "/join") return "events";
+  return apiKey.peek() === "" && joinToken.peek() !== "" ? "off" : "poll";
 }
 
 function Header({ shown }: { shown: Route }): VNode {

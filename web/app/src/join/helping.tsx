@@ -40,7 +40,7 @@ export function Helping(): VNode {
         <Pulse status={now} isPaused={isPaused} />
         <div role="status">
           <p class="helping-phase">{isPaused ? "Paused" : kPhaseWords[now.phase]}</p>
-          <p class="muted helping-message">{isPaused ? "" : now.message}</p>
+          <p class="muted helping-message">{isPaused ? "" : furtherWords(now)}</p>
         </div>
       </div>
       <HelpProgress status={now} />
@@ -57,6 +57,16 @@ export function Helping(): VNode {
       </div>
     </section>
   );
+}
+
+// The worker's sentence, where the large words and the figures do not say it all.
+const kPhasesWithSentence: readonly WorkerPhase[] = [
+  "connecting", "idle", "measuring", "reconnecting", "stopped",
+];
+
+function furtherWords({ phase, message }: WorkerStatus): string {
+  const isKnown = message.replace(/\.$/, "") === kPhaseWords[phase];
+  return isKnown || !kPhasesWithSentence.includes(phase) ? "" : message;
 }
 
 function Pulse({ status: now, isPaused }: { status: WorkerStatus; isPaused: boolean }): VNode {

@@ -1,31 +1,37 @@
 // Numbers as people read them. Every unit keeps three significant digits at most, so that changing
 // figures do not jitter.
 
-function significant(value: number): string {
-  const digits = value >= 99.5 ? 0 : value >= 9.95 ? 1 : 2;
+function withDigits(value: number, digits: number): string {
   const text = value.toFixed(digits);
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
-function scaled(value: number, base: number, units: readonly string[]): string {
-  let scaledValue = Math.max(0, Number.isFinite(value) ? value : 0);
-  let unit = 0;
-  // 999.5 would be shown as 1000: it belongs to the next unit.
-  while (unit + 1 < units.length && scaledValue >= (base === 1024 ? 1023.5 : 999.5)) {
-    scaledValue /= base;
-    unit += 1;
-  }
-  return `${unit === 0 ? Math.round(scaledValue) : significant(scaledValue)} ${units[unit]}`;
+function significant(value: number): string {
+  return withDigits(value, value >= 99.5 ? 0 : value >= 9.95 ? 1 : 2);
 }
 
-// "1.2 GB": decimal, as the server's sentences and what a download costs.
+// [amount in the unit, unit]
+function scaled(value: number, base: number, units: readonly string[]): [number, string] {
+  let amount = Math.max(0, Number.isFinite(value) ? value : 0);
+  let unit = 0;
+  // 999.5 would be shown as 1000: it belongs to the next unit.
+  while (unit + 1 < units.length && amount >= (base === 1024 ? 1023.5 : 999.5)) {
+    amount /= base;
+    unit += 1;
+  }
+  return [unit === 0 ? Math.round(amount) : amount, units[unit] ?? ""];
+}
+
+// "1.2 GB", "15 MB": decimal and rounded as in the server's sentences.
 export function formatBytes(byteCount: number): string {
-  return scaled(byteCount, 1000, ["bytes", "KB", "MB", "GB", "TB"]);
+  const [amount, unit] = scaled(byteCount, 1000, ["bytes", "KB", "MB", "GB", "TB"]);
+  return `${withDigits(amount, amount < 9.95 ? 1 : 0)} ${unit}`;
 }
 
 // "1.5 GiB": binary, as memory is sold and offered.
 export function formatMemory(byteCount: number): string {
-  return scaled(byteCount, 1024, ["bytes", "KiB", "MiB", "GiB", "TiB"]);
+  const [amount, unit] = scaled(byteCount, 1024, ["bytes", "KiB", "MiB", "GiB", "TiB"]);
+  return `${significant(amount)} ${unit}`;
 }
 
 // "6.4 of 512 MiB", "300 KiB of 2 GiB": a part of an amount, with one unit where one is enough.

@@ -39,7 +39,8 @@ export function rangesOf(layers: readonly number[]): Range[] {
   return ranges;
 }
 
-// How many devices hold each layer: in their cache, or loaded for the plan.
+// How many devices hold each layer: in their cache, or loaded for the plan. A layer that no device
+// has room for is on none, whatever is in caches.
 export function holderCounts(picture: SwarmPicture): number[] {
   const counts = new Array<number>(picture.layerCount).fill(0);
   for (const device of picture.devices) {
@@ -49,7 +50,7 @@ export function holderCounts(picture: SwarmPicture): number[] {
     }
     for (const layer of held) if (layer < counts.length) counts[layer] = (counts[layer] ?? 0) + 1;
   }
-  return counts;
+  return counts.map((count, layer) => (picture.coveredLayers[layer] === false ? 0 : count));
 }
 
 // The sentence under the coverage bar: where the swarm would break first.
@@ -62,7 +63,10 @@ export function weakestText(picture: SwarmPicture): string {
   if (fewest === 0 && isAll) return "No device has any layer yet.";
   const where = joinWords(rangesOf(weakest).map((range) =>
     layersText(range.first, range.end, picture.layerCount)));
-  if (fewest === 0) return `No device has ${where} yet.`;
+  if (fewest === 0) {
+    const hasRoom = weakest.every((layer) => picture.coveredLayers[layer] !== false);
+    return hasRoom ? `No device has ${where} yet.` : `No device has room for ${where}.`;
+  }
   if (picture.devices.length === 1) return "One device has every layer.";
   if (isAll && fewest === 1) {
     return "Every layer is on one device only: when one leaves, another has to load its part.";

@@ -91,6 +91,13 @@ describe("coverage", () => {
     expect(weakestText(picture([]))).toBe("No device has any layer yet.");
   });
 
+  it("does not count caches of devices without room", () => {
+    const all = Array.from({ length: 10 }, (_, layer) => layer);
+    const noRoom = { covered_layers: all.map((layer) => layer < 4) };
+    expect(weakestText(picture([{ id: 1, cached_layers: all }], noRoom)))
+      .toBe("No device has room for layers 4–8 and the head.");
+  });
+
   it("names what hangs on one device", () => {
     expect(weakestText(picture([
       { id: 1, first_layer: 0, end_layer: 10 },
