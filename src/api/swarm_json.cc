@@ -62,7 +62,8 @@ json::object WorkerJson(const swarm::WorkerSnapshot& worker) {
           {"us_per_token", worker.us_per_token},
           {"speed_bytes_per_us", worker.speed_bytes_per_us},
           {"computing", worker.computing},
-          {"tokens_computed", worker.tokens_computed}};
+          {"tokens_computed", worker.tokens_computed},
+          {"problem", worker.problem}};
 }
 
 }  // namespace
