@@ -38,7 +38,7 @@ struct LayerInfo {
   uint64_t weight_bytes = 0;
   // Bytes of weights read for one token: an embedding reads one row, a mixture its active experts.
   uint64_t read_bytes_per_token = 0;
-  uint64_t kv_bytes_per_position = 0;  // f16 keys and values; 0 without attention
+  uint64_t kv_bytes_per_position = 0;  // keys and values in KvDType(); 0 without attention
 };
 
 struct Manifest {
@@ -46,7 +46,7 @@ struct Manifest {
   std::string name;
   std::string architecture;            // "qwen3", "llama", ...
   std::string quantisation;            // "f32", "f16", "q8", "q4"
-  DType boundary_dtype = DType::kF16;  // of the residual stream on the wire: f16 or bf16
+  DType boundary_dtype = DType::kF16;  // of the residual stream on the wire: f16, bf16 or f32
   uint32_t hidden_columns = 0;
   uint32_t vocabulary = 0;
   uint32_t context_length = 0;  // positions the model was made for
@@ -58,6 +58,12 @@ struct Manifest {
 
 // True for the names that `files` may hold: no separators, no leading dot, not weft.json itself.
 bool IsPackageFileName(std::string_view name);
+
+// What native workers keep keys and values in: f32 where the weights are f32, so that such a
+// package gives the logits of its reference; else f16.
+inline DType KvDType(const Manifest& manifest) {
+  return manifest.quantisation == "f32" ? DType::kF32 : DType::kF16;
+}
 
 // Chunks of a blob of `byte_count` bytes.
 uint64_t ChunkCount(uint64_t byte_count);

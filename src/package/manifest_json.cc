@@ -219,8 +219,9 @@ Status ParseHeader(const json::object& root, Manifest* manifest) {
   ASSIGN_OR_RETURN(manifest->quantisation, Word(root, "quantisation", "it"));
   ASSIGN_OR_RETURN(const std::string boundary, Text(root, "boundary_dtype", "it"));
   const std::optional<DType> dtype = DTypeFromName(boundary);
-  if (dtype != DType::kF16 && dtype != DType::kBF16) {
-    return Invalid("'boundary_dtype' is '" + boundary.substr(0, 40) + "'; expected f16 or bf16.");
+  if (dtype != DType::kF16 && dtype != DType::kBF16 && dtype != DType::kF32) {
+    return Invalid("'boundary_dtype' is '" + boundary.substr(0, 40) +
+                   "'; expected f16, bf16 or f32.");
   }
   manifest->boundary_dtype = *dtype;
   ASSIGN_OR_RETURN(const uint64_t hidden, Number(root, "hidden_columns", "it", 1, 1 << 20));

@@ -133,6 +133,26 @@ TEST(Manifest, RefusesAnotherFormatWithBothNumbers) {
   EXPECT_THAT(older.error().message(), HasSubstr("weft convert"));
 }
 
+TEST(Manifest, BoundaryDtypesAreThePlainFloats) {
+  Sample sample;
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32}) {
+    sample.manifest.boundary_dtype = dtype;
+    const auto parsed = ParseManifest(AsBytes(ToJson(sample.manifest)));
+    ASSERT_TRUE(parsed.ok()) << parsed.error().ToString();
+    EXPECT_EQ(DTypeName(parsed->boundary_dtype), DTypeName(dtype));
+  }
+}
+
+TEST(Manifest, KeysAndValuesAreF32WhereTheWeightsAre) {
+  Manifest manifest;
+  for (const char* name : {"f16", "bf16", "q8", "q4"}) {
+    manifest.quantisation = name;
+    EXPECT_EQ(DTypeName(KvDType(manifest)), "f16") << name;
+  }
+  manifest.quantisation = "f32";
+  EXPECT_EQ(DTypeName(KvDType(manifest)), "f32");
+}
+
 TEST(Manifest, NamesEveryMisuse) {
   const Sample sample;
   const std::string text = ToJson(sample.manifest);

@@ -159,6 +159,10 @@ class NativeWorker::Impl {
     engine_options.thread_count = options_.thread_count;
     engine_options.reference_kernels = options_.reference_kernels;
     engine_options.memory_limit_bytes = options_.memory_bytes;
+    // Rows are what they would be if they crossed the wire between any two layers, so the answer
+    // does not depend on the plan (docs/decisions/0006-cut-invariance.md).
+    engine_options.residual_dtype = manifest.boundary_dtype;
+    engine_options.kv_dtype = package::KvDType(manifest);
     engine_ = engine::MakeNativeEngine(engine_options);
     pb::WorkerMessage message;
     pb::Connect& connect = *message.mutable_connect();

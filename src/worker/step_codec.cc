@@ -1,6 +1,7 @@
 #include "worker/step_codec.h"
 
 #include <cmath>
+#include <limits>
 
 #include "tensor/blocks.h"
 #include "tensor/half.h"
@@ -52,8 +53,9 @@ Status DecodeHidden(const wire::Frame& frame, const package::Manifest& manifest,
                     std::vector<float>* hidden) {
   const DType dtype = frame.header.dtype;
   if (dtype != manifest.boundary_dtype && dtype != DType::kF32) {
+    const bool only_f32 = manifest.boundary_dtype == DType::kF32;
     return BadStep("Residual rows come as " + std::string(DTypeName(manifest.boundary_dtype)) +
-                   " or f32, not " + std::string(DTypeName(dtype)) + ".");
+                   (only_f32 ? "" : " or f32") + ", not " + std::string(DTypeName(dtype)) + ".");
   }
   if (frame.header.columns != manifest.hidden_columns) {
     return BadStep("Residual rows have " + std::to_string(frame.header.columns) +
@@ -74,6 +76,18 @@ engine::OutputKind EngineKind(wire::OutputKind kind) {
   return static_cast<engine::OutputKind>(static_cast<uint8_t>(kind));
 }
 
+// The largest value that `dtype` holds.
+float LargestFinite(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return 65504.0f;
+    case DType::kBF16:
+      return BF16ToF32(0x7f7f);
+    default:
+      return std::numeric_limits<float>::max();
+  }
+}
+
 // Packs hidden rows for the wire; counts what did not survive.
 uint64_t PackHidden(std::span<const float> rows, DType dtype, std::vector<uint8_t>* out) {
   const size_t element_bytes = static_cast<size_t>(ElementBytes(dtype));
@@ -81,7 +95,7 @@ uint64_t PackHidden(std::span<const float> rows, DType dtype, std::vector<uint8_
   out->resize(begin + rows.size() * element_bytes);
   FromF32(rows, dtype, out->data() + begin);
   uint64_t bad_count = 0;
-  const float limit = dtype == DType::kF16 ? 65504.0f : 3.38e38f;
+  const float limit = LargestFinite(dtype);
   for (const float value : rows) bad_count += !(std::fabs(value) <= limit);
   return bad_count;
 }
