@@ -3,7 +3,10 @@
 import { createOrtEngine } from "../../../web/packages/engine-ort/src/index.ts";
 
 function sourceOf(manifest) {
-  const bytes = async (path) => new Uint8Array(await (await fetch(`/package/${path}`)).arrayBuffer());
+  const bytes = async (path) => {
+    const response = await fetch(`/package/${path}`);
+    return new Uint8Array(await response.arrayBuffer());
+  };
   return {
     readGraph: ({ first, end }) => bytes(`stages/${first}-${end}.onnx`),
     readBlob: (digest) => bytes(`blobs/${digest}`),

@@ -17,7 +17,13 @@ export async function proxy(origin, spoil) {
     new Promise((resolve, reject) => {
       const { method, url, headers } = request;
       const outgoing = http.request(
-        { host: target.hostname, port: target.port, method, path: url, headers: rewritten(headers) },
+        {
+          host: target.hostname,
+          port: target.port,
+          method,
+          path: url,
+          headers: rewritten(headers),
+        },
         (answer) => {
           const pieces = [];
           answer.on("data", (piece) => pieces.push(piece));
