@@ -1,0 +1,148 @@
+// Decode and prefill of a model with Qwen3-0.6B's shapes and random weights, against the read
+// bandwidth of the same machine in the same run.
+//   ninja -C build/release engine_bench && build/release/engine_bench [--dtype q4] [--threads 2]
+//   [--layers 28] [--rounds 9]
+// Reading memory, decoding and reading again alternate; medians are reported, so that other work on
+// the machine hits both.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/test_model.h"
+#include "kernels/kernel_set.h"
+
+namespace weft::engine {
+namespace {
+
+struct Options {
+  DType dtype = DType::kQ4;
+  uint32_t threads = 2;
+  uint32_t layers = 28;
+  int rounds = 9;
+};
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+ModelSpec Qwen3Shapes(const Options& options) {
+  ModelSpec spec;
+  spec.layers = options.layers;
+  spec.hidden = 1024;
+  spec.heads = 16;
+  spec.kv_heads = 8;
+  spec.head_columns = 128;
+  spec.width = 3072;
+  spec.vocabulary = 151936;
+  spec.qk_norm = true;
+  spec.rope_theta = 1e6f;
+  spec.matrix_dtype = options.dtype;
+  return spec;
+}
+
+// GB/s of summing a large array with all threads.
+double ReadBandwidth(const std::vector<uint64_t>& memory, kernels::ThreadPool& threads) {
+  constexpr size_t kChunk = 1 << 15;
+  std::vector<uint64_t> sums(memory.size() / kChunk);
+  const double start = Now();
+  threads.Run(sums.size(), [&](size_t task, size_t) {
+    const uint64_t* from = memory.data() + task * kChunk;
+    uint64_t lanes[32] = {};
+    for (size_t i = 0; i < kChunk; i += 32) {
+      for (size_t lane = 0; lane < 32; ++lane) lanes[lane] += from[i + lane];
+    }
+    sums[task] = std::accumulate(lanes, lanes + 32, uint64_t{0});
+  });
+  const double seconds = Now() - start;
+  if (std::accumulate(sums.begin(), sums.end(), uint64_t{0}) == 0) std::printf("?");
+  return static_cast<double>(memory.size() * 8) / seconds * 1e-9;
+}
+
+// Seconds of one step of `ids` at the session's end.
+double Step(StageEngine& engine, LayerRange all, uint32_t position,
+            const std::vector<int32_t>& ids) {
+  const Run run = {1, 0, position, static_cast<uint32_t>(ids.size()), {OutputKind::kArgmax}};
+  const double start = Now();
+  const auto output = engine.Step({all, {&run, 1}, ids, {}});
+  CHECK(output.ok(), output.ok() ? "" : output.error().ToString());
+  return Now() - start;
+}
+
+void Measure(const Options& options) {
+  const ModelSpec spec = Qwen3Shapes(options);
+  const LayerRange all = {0, spec.layers + 2};
+  MemorySource source;
+  const auto programs = ModelBuilder(spec, nullptr, source).Build();
+  const auto engine = MakeNativeEngine({.thread_count = options.threads});
+  CHECK(engine->Load(programs, source).ok());
+  // Embedding and head are tied: every byte that is held is read once a token.
+  const auto weight_bytes = static_cast<double>(engine->memory().weight_bytes);
+  const std::vector<uint64_t> memory((256 << 20) / 8, 1);
+  kernels::ThreadPool threads(options.threads);
+
+  std::vector<double> bandwidth, decode_seconds, shares;
+  uint32_t position = 0;
+  const std::vector<int32_t> prompt(128, 11);
+  const double prefill_seconds = Step(*engine, all, position, prompt);
+  position += 128;
+  for (int round = 0; round < options.rounds; ++round) {
+    const double before = ReadBandwidth(memory, threads);
+    std::vector<double> seconds;
+    for (int token = 0; token < 5; ++token) {
+      seconds.push_back(Step(*engine, all, position++, {token}));
+    }
+    const double after = ReadBandwidth(memory, threads);
+    bandwidth.push_back((before + after) / 2);
+    decode_seconds.push_back(Median(seconds));
+    shares.push_back(weight_bytes / decode_seconds.back() * 1e-9 / bandwidth.back());
+  }
+  const double decode = Median(decode_seconds);
+  std::printf(
+      "%s, %u threads, %s: %u layers, %s of weights\n"
+      "  read bandwidth   %6.2f GB/s (median; best %.2f)\n"
+      "  decode at 128    %6.2f tokens/s (median; best %.2f), %.2f GB/s of weights\n"
+      "  share of bandwidth %4.0f%% (median of rounds)\n"
+      "  prefill of 128   %6.1f tokens/s\n"
+      "  scratch %s, KV %s\n",
+      std::string(DTypeName(options.dtype)).c_str(), options.threads, kernels::FastKernelsTarget(),
+      spec.layers, HumanBytes(engine->memory().weight_bytes).c_str(), Median(bandwidth),
+      *std::max_element(bandwidth.begin(), bandwidth.end()), 1 / decode,
+      1 / *std::min_element(decode_seconds.begin(), decode_seconds.end()),
+      weight_bytes / decode * 1e-9, 100 * Median(shares), 128 / prefill_seconds,
+      HumanBytes(engine->memory().scratch_bytes).c_str(),
+      HumanBytes(engine->memory().kv_bytes).c_str());
+}
+
+}  // namespace
+}  // namespace weft::engine
+
+int main(int argc, char** argv) {
+  weft::engine::Options options;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i];
+    if (name == "--dtype") {
+      options.dtype = weft::DTypeFromName(argv[i + 1]).value_or(weft::DType::kQ4);
+    } else if (name == "--threads") {
+      options.threads = static_cast<uint32_t>(std::atoi(argv[i + 1]));
+    } else if (name == "--layers") {
+      options.layers = static_cast<uint32_t>(std::atoi(argv[i + 1]));
+    } else if (name == "--rounds") {
+      options.rounds = std::atoi(argv[i + 1]);
+    } else {
+      std::fprintf(stderr, "unknown option %s\n", argv[i]);
+      return 2;
+    }
+  }
+  weft::engine::Measure(options);
+  return 0;
+}
