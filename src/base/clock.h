@@ -50,4 +50,7 @@ constexpr Duration operator-(Instant a, Instant b) {
 
 Instant MonotonicNow();
 
+// The local wall clock, as seconds since 1970 in local time: for people, never for measuring.
+int64_t LocalWallClockSeconds();
+
 }  // namespace weft

@@ -124,9 +124,16 @@ class Translator {
       ++at_;
     }
     bool first = true;
-    while (at_ < in_.size() && (in_[at_] != ']' || first)) {
+    int inner = 0;  // open classes inside this one whose content just adds to it: [a[bc]]
+    while (at_ < in_.size() && (in_[at_] != ']' || first || inner > 0)) {
+      if (in_[at_] == ']' && !first) {
+        --inner;
+        ++at_;
+        continue;
+      }
       first = false;
       if (in_.substr(at_, 2) == "&&") {
+        if (inner > 0) return Unsupported("an intersection inside a class inside a class");
         operands.push_back(prefix + operand + "]");
         operand.clear();
         at_ += 2;
@@ -137,7 +144,13 @@ class Translator {
         operand.append(in_.substr(at_, end + 2 - at_));
         at_ = end + 2;
       } else if (in_[at_] == '[') {
-        if (!operand.empty() || operands.empty()) return Unsupported("a class inside a class");
+        if (operands.empty()) {
+          if (in_.substr(at_, 2) == "[^") return Unsupported("a complement inside a class");
+          ++inner;
+          ++at_;
+          continue;
+        }
+        if (!operand.empty()) return Unsupported("a class inside an intersection");
         const std::string saved = std::move(out_);
         out_.clear();
         TRY(Class());

@@ -1,3 +1,5 @@
+// Evaluates the expressions of chat templates. Operators are in template_operators.cc, filters,
+// tests and methods in the files of template_library.h.
 #include "text/template_eval.h"
 #include "text/template_library.h"
 #include "text/utf8.h"

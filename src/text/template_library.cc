@@ -1,10 +1,7 @@
 // What filters, tests and methods share, and the functions.
 #include "text/template_library.h"
 
-#include <array>
-#include <cstdio>
-#include <ctime>
-
+#include "base/clock.h"
 #include "text/utf8.h"
 
 namespace weft::jinja {
@@ -68,7 +65,7 @@ Result<Value> RaiseException(Evaluator&, const CallArguments& arguments) {
 Result<Value> StrftimeNow(Evaluator& evaluator, const CallArguments& arguments) {
   ASSIGN_OR_RETURN(const std::string format,
                    TextArgument(arguments, 0, "format", "strftime_now()"));
-  const int64_t now = evaluator.local_now_s() ? *evaluator.local_now_s() : LocalNow();
+  const int64_t now = evaluator.local_now_s() ? *evaluator.local_now_s() : LocalWallClockSeconds();
   ASSIGN_OR_RETURN(std::string text, FormatTime(format, now));
   return evaluator.MakeString(std::move(text));
 }
@@ -88,107 +85,6 @@ void AddFunctions(Evaluator& evaluator) {
   add("dict", [](Evaluator& e, const CallArguments& a) { return ObjectOfArguments(e, a, false); });
   add("raise_exception", RaiseException);
   add("strftime_now", StrftimeNow);
-}
-
-int64_t LocalNow() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  return static_cast<int64_t>(now) + local.tm_gmtoff;
-}
-
-Result<std::string> FormatTime(std::string_view format, int64_t local_seconds) {
-  static constexpr std::array<const char*, 7> kDays = {"Sunday",   "Monday", "Tuesday", "Wednesday",
-                                                       "Thursday", "Friday", "Saturday"};
-  static constexpr std::array<const char*, 12> kMonths = {
-      "January", "February", "March",     "April",   "May",      "June",
-      "July",    "August",   "September", "October", "November", "December"};
-  const auto time = static_cast<std::time_t>(local_seconds);
-  std::tm tm{};
-  gmtime_r(&time, &tm);
-  const auto number = [](int value, int width) {
-    char digits[16];
-    std::snprintf(digits, sizeof(digits), "%0*d", width, value);
-    return std::string(digits);
-  };
-  const int hour12 = tm.tm_hour % 12 == 0 ? 12 : tm.tm_hour % 12;
-  std::string text;
-  for (size_t i = 0; i < format.size(); ++i) {
-    if (format[i] != '%' || i + 1 == format.size()) {
-      text.push_back(format[i]);
-      continue;
-    }
-    switch (format[++i]) {
-      case 'Y':
-        text += number(tm.tm_year + 1900, 4);
-        break;
-      case 'y':
-        text += number(tm.tm_year % 100, 2);
-        break;
-      case 'm':
-        text += number(tm.tm_mon + 1, 2);
-        break;
-      case 'd':
-        text += number(tm.tm_mday, 2);
-        break;
-      case 'e':
-        text += (tm.tm_mday < 10 ? " " : "") + std::to_string(tm.tm_mday);
-        break;
-      case 'j':
-        text += number(tm.tm_yday + 1, 3);
-        break;
-      case 'H':
-        text += number(tm.tm_hour, 2);
-        break;
-      case 'I':
-        text += number(hour12, 2);
-        break;
-      case 'M':
-        text += number(tm.tm_min, 2);
-        break;
-      case 'S':
-        text += number(tm.tm_sec, 2);
-        break;
-      case 'p':
-        text += tm.tm_hour < 12 ? "AM" : "PM";
-        break;
-      case 'B':
-        text += kMonths[static_cast<size_t>(tm.tm_mon)];
-        break;
-      case 'b':
-        text += std::string(kMonths[static_cast<size_t>(tm.tm_mon)], 3);
-        break;
-      case 'A':
-        text += kDays[static_cast<size_t>(tm.tm_wday)];
-        break;
-      case 'a':
-        text += std::string(kDays[static_cast<size_t>(tm.tm_wday)], 3);
-        break;
-      case 'w':
-        text += std::to_string(tm.tm_wday);
-        break;
-      case 'F':
-        text += number(tm.tm_year + 1900, 4) + "-" + number(tm.tm_mon + 1, 2) + "-" +
-                number(tm.tm_mday, 2);
-        break;
-      case 'T':
-        text += number(tm.tm_hour, 2) + ":" + number(tm.tm_min, 2) + ":" + number(tm.tm_sec, 2);
-        break;
-      case '%':
-        text += "%";
-        break;
-      case '-':  // glibc: without leading zeros
-        if (i + 1 < format.size() && (format[i + 1] == 'd' || format[i + 1] == 'm')) {
-          text += std::to_string(format[i + 1] == 'd' ? tm.tm_mday : tm.tm_mon + 1);
-          ++i;
-          break;
-        }
-        [[fallthrough]];
-      default:
-        return Refuse(std::string("strftime_now() does not know %") + format[i] + ".");
-    }
-  }
-  return text;
 }
 
 Error Refuse(std::string message) {

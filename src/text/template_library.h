@@ -25,8 +25,6 @@ void AddFunctions(Evaluator& evaluator);
 
 // strftime of the C locale. `seconds`: local wall clock, as seconds since 1970.
 Result<std::string> FormatTime(std::string_view format, int64_t local_seconds);
-// The machine's local wall clock now.
-int64_t LocalNow();
 
 // ---- shared by the functions ----
 

@@ -1,23 +1,137 @@
-// Seeded strings that tokenizers find hard: mixed scripts, white space of all kinds, contractions, code, emoji, marks,
-// special tokens whole and broken.
+// Seeded strings that tokenizers find hard: mixed scripts, white space of all kinds, contractions,
+// code, emoji, marks, special tokens whole and broken.
+import { readFileSync } from "node:fs";
 
-const words = `The the THE quick brown fox jumps over lazy dog don't DON'T it's I'll we've they'd I'm you're
-  naïve café Zoë straße Größe résumé Ångström coöperate İstanbul ſ's ﬁne ﬂow ½ ² Ⅻ ٣٤٥ 一二三 日本語の テキスト です 深度学习
-  机器翻译 안녕하세요 한국어 مرحبا بالعالم שלום עולם नमस्ते दुनिया สวัสดี ไทย ελληνικά Ελλάδα русский язык Việt Nam ქართული
-  internationalisation antidisestablishmentarianism supercalifragilistic xxxxxxxxxxxxxxxxxxxxxxxx aaaaaaaaaaaaaa
-  camelCaseName snake_case_name SCREAMING_CASE HTTPServer iPhone McDonald O'Brien rock'n'roll 'tis y'all
-  function(x){return x+1;} #include<stdio.h> std::vector<int> &amp; <div class="a"> </div> {"key":[1,2,3]} a+=b; c!=d;
-  0 1 12 123 1234 12345 3.14159 1,000,000 1e-9 0xDEADBEEF v2.0.1 192.168.0.1 50% $9.99 €10 £5 ¥100 #1 @user a@b.co
-  https://example.org/a?b=c&d=e#f www.site.net/path/to/file.txt C:\\dir\\file ~/home ../../etc`.split(/\s+/);
-const marks = ['.', ',', '!', '?', ';', ':', '-', '--', '...', '…', '"', "'", '(', ')', '[', ']', '{', '}', '/', '\\',
-  '|', '*', '**', '#', '##', '_', '~', '`', '```', '=', '==', '+', '<', '>', '&', '%', '^', '@', '$', '«', '»', '“',
-  '”', '‘', '’', '—', '–', '。', '、', '！', '「', '」', '¿', '¡', '§', '©', '™', '→', '∑', '√', '≠', '∞'];
-const spaces = [' ', ' ', ' ', ' ', '  ', '   ', '    ', '        ', '\n', '\n\n', '\r\n', '\r', '\t', '\t\t', ' \n', '\n ',
-  ' \n \n', '\u00a0', '\u2003', '\u3000', '\u2028', '\u0085', '\u200b', '\u000b', '\u000c'];
-const emoji = ['😀', '🦙', '🚀', '🔥', '👩‍👩‍👧‍👦', '🏳️‍🌈', '🇩🇪', '👍🏽', '❤️', '☃', '♥', '✔', '🀄', '🧑🏿‍💻'];
-const odd = ['\u0000', '\u0001', '\u001b', '\u007f', '\u00ad', '\u200d', '\ufeff', '\ufffd', 'e\u0301', 'a\u0323\u0302',
-  'a\u0302\u0323', '\u0301', '\u1112\u1161\u11ab', '▁', '▁▁', '▁the', 'Ġ', 'Ġthe', 'Ċ', '<0x41>', '<0xE2>', '<s', '</s>',
-  '<unk>', '<|', '|>', '<|endoftext', '\u{10ffff}', '\u{1f9d1}', '𝒜𝓑', '𐍈', '\u{20000}'];
+const words = readFileSync(new URL("words.txt", import.meta.url), "utf8")
+  .trim()
+  .split(/\s+/);
+const marks = [
+  ".",
+  ",",
+  "!",
+  "?",
+  ";",
+  ":",
+  "-",
+  "--",
+  "...",
+  "…",
+  '"',
+  "'",
+  "(",
+  ")",
+  "[",
+  "]",
+  "{",
+  "}",
+  "/",
+  "\\",
+  "|",
+  "*",
+  "**",
+  "#",
+  "##",
+  "_",
+  "~",
+  "`",
+  "```",
+  "=",
+  "==",
+  "+",
+  "<",
+  ">",
+  "&",
+  "%",
+  "^",
+  "@",
+  "$",
+  "«",
+  "»",
+  "“",
+  "”",
+  "‘",
+  "’",
+  "—",
+  "–",
+  "。",
+  "、",
+  "！",
+  "「",
+  "」",
+  "¿",
+  "¡",
+  "§",
+  "©",
+  "™",
+  "→",
+  "∑",
+  "√",
+  "≠",
+  "∞",
+];
+const spaces = [
+  " ",
+  " ",
+  " ",
+  " ",
+  "  ",
+  "   ",
+  "    ",
+  "        ",
+  "\n",
+  "\n\n",
+  "\r\n",
+  "\r",
+  "\t",
+  "\t\t",
+  " \n",
+  "\n ",
+  " \n \n",
+  "\u00a0",
+  "\u2003",
+  "\u3000",
+  "\u2028",
+  "\u0085",
+  "\u200b",
+  "\u000b",
+  "\u000c",
+];
+const emoji =
+  "😀 🦙 🚀 🔥 👩\u200d👩\u200d👧\u200d👦 🏳️\u200d🌈 🇩🇪 👍🏽 ❤️ ☃ ♥ ✔ 🀄 🧑🏿\u200d💻".split(" ");
+const odd = [
+  "\u0000",
+  "\u0001",
+  "\u001b",
+  "\u007f",
+  "\u00ad",
+  "\u200d",
+  "\ufeff",
+  "\ufffd",
+  "e\u0301",
+  "a\u0323\u0302",
+  "a\u0302\u0323",
+  "\u0301",
+  "\u1112\u1161\u11ab",
+  "▁",
+  "▁▁",
+  "▁the",
+  "Ġ",
+  "Ġthe",
+  "Ċ",
+  "<0x41>",
+  "<0xE2>",
+  "<s",
+  "</s>",
+  "<unk>",
+  "<|",
+  "|>",
+  "<|endoftext",
+  "\u{10ffff}",
+  "\u{1f9d1}",
+  "𝒜𝓑",
+  "𐍈",
+  "\u{20000}",
+];
 
 // Small, fast, and the same everywhere: splitmix32.
 export function randomSource(seed) {
@@ -34,9 +148,25 @@ export function randomSource(seed) {
 }
 
 function randomCharacter(random) {
-  const ranges = [[0x20, 0x7e], [0xa1, 0x17f], [0x370, 0x3ff], [0x400, 0x4ff], [0x5d0, 0x5ea], [0x620, 0x64a],
-    [0x900, 0x94d], [0xe01, 0xe3a], [0x1e00, 0x1eff], [0x2010, 0x2027], [0x2190, 0x21ff], [0x3041, 0x3096],
-    [0x4e00, 0x9fa5], [0xac00, 0xd7a3], [0xff01, 0xff5e], [0x1f300, 0x1f5ff], [0x10330, 0x1034a]];
+  const ranges = [
+    [0x20, 0x7e],
+    [0xa1, 0x17f],
+    [0x370, 0x3ff],
+    [0x400, 0x4ff],
+    [0x5d0, 0x5ea],
+    [0x620, 0x64a],
+    [0x900, 0x94d],
+    [0xe01, 0xe3a],
+    [0x1e00, 0x1eff],
+    [0x2010, 0x2027],
+    [0x2190, 0x21ff],
+    [0x3041, 0x3096],
+    [0x4e00, 0x9fa5],
+    [0xac00, 0xd7a3],
+    [0xff01, 0xff5e],
+    [0x1f300, 0x1f5ff],
+    [0x10330, 0x1034a],
+  ];
   for (;;) {
     const [low, high] = random.pick(ranges);
     const text = String.fromCodePoint(low + random.below(high - low + 1));
@@ -61,12 +191,12 @@ function part(random, specials) {
 /** `count` distinct strings; none contains what `avoid` (a RegExp) matches. */
 export function randomTexts({ seed, count, specials = [], avoid }) {
   const random = randomSource(seed);
-  const texts = new Set(['', ' ', '  ', 'a', '\n'].filter((text) => !avoid.test(text)));
+  const texts = new Set(["", " ", "  ", "a", "\n"].filter((text) => !avoid.test(text)));
   while (texts.size < count) {
     const length = 1 + random.below(random.below(10) === 0 ? 80 : 14);
-    let text = '';
+    let text = "";
     const spaced = random.below(2) === 0;
-    for (let i = 0; i < length; ++i) text += (spaced && i > 0 ? ' ' : '') + part(random, specials);
+    for (let i = 0; i < length; ++i) text += (spaced && i > 0 ? " " : "") + part(random, specials);
     if (!avoid.test(text)) texts.add(text);
   }
   return [...texts];

@@ -1,51 +1,30 @@
-// One feature of Jinja each, as chat templates use it. What the library refuses is left to chat_template_test.cc's own list.
+// One feature of Jinja each, as chat templates use it. What the library refuses is left to
+// chat_template_test.cc's own list.
+import { readFileSync } from "node:fs";
 
 export const snippetContext = {
-  name: 'World', number: 7, half: 0.5, negative: -3, yes: true, no: false, nothing: null, text: '  some Text\nof two lines ',
-  list: [3, 1, 2], words: ['b', 'A', 'c'], empty: [], dict: { b: 1, a: 'x', c: [1, 2, { d: null }] }, blank: {},
-  people: [{ name: 'Zoë', age: 30, tags: ['x'] }, { name: 'adam', age: 25, tags: [] }, { name: 'Bea', age: 41 }],
-  unicode: 'naïve 日本語 👍', html: '<b>"&\'</b>',
+  name: "World",
+  number: 7,
+  half: 0.5,
+  negative: -3,
+  yes: true,
+  no: false,
+  nothing: null,
+  text: "  some Text\nof two lines ",
+  list: [3, 1, 2],
+  words: ["b", "A", "c"],
+  empty: [],
+  dict: { b: 1, a: "x", c: [1, 2, { d: null }] },
+  blank: {},
+  people: [
+    { name: "Zoë", age: 30, tags: ["x"] },
+    { name: "adam", age: 25, tags: [] },
+    { name: "Bea", age: 41 },
+  ],
+  unicode: "naïve 日本語 👍",
+  html: "<b>\"&'</b>",
 };
 
-export const snippets = [
-  'Hello {{ name }}!', '{{ 1 + 2 * 3 - 4 // 3 }} {{ 7 % 3 }} {{ 2 ** 10 }} {{ 7 / 2 }} {{ -number }} {{ 1.5 + 1 }}',
-  '{{ "a" ~ 1 ~ "b" }} {{ "x" + "y" }} {{ [1] + [2, 3] }}', '{{ yes }} {{ no }} {{ nothing }}|{{ missing }}|',
-  '{{ list }} {{ dict }} {{ words }} {{ blank }} {{ empty }}', '{{ 1 < 2 }} {{ 2 >= 2 }} {{ 1 == 1.0 }} {{ "a" == "a" }} {{ 1 != 2 }}',
-  '{{ yes and no }} {{ yes or no }} {{ not yes }} {{ "" or "default" }} {{ name and 5 }}',
-  '{{ "a" if yes else "b" }} {{ "a" if no else "b" }} {{ "a" if no }}|', '{{ 2 in list }} {{ 9 not in list }} {{ "or" in name }} {{ "a" in dict }}',
-  '{{ list[0] }} {{ list[-1] }} {{ list[1:] }} {{ list[:2] }} {{ list[::-1] }} {{ list[::2] }} {{ name[1:3] }} {{ name[::-1] }} {{ unicode[6:9] }}',
-  '{{ dict.a }} {{ dict["b"] }} {{ dict.c[2].d }} {{ dict.get("a") }} {{ dict.get("q", "none") }} {{ dict.missing }}|',
-  '{% for x in list %}{{ x }},{% endfor %}', '{% for x in list %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.revindex }} {% endfor %}',
-  '{% for x in empty %}x{% else %}empty{% endfor %}', '{% for x in list if x > 1 %}{{ x }}{{ loop.index }}{{ loop.last }} {% endfor %}',
-  '{% for k, v in dict.items() %}{{ k }}={{ v }};{% endfor %}', '{% for k, v in dict | items %}{{ k }}={{ v }};{% endfor %}',
-  '{% for k in dict %}{{ k }}{% endfor %}', '{% for p in people %}{{ p.name }}{% if not loop.last %}, {% endif %}{% endfor %}',
-  '{% for x in list %}{% if x == 1 %}{% continue %}{% endif %}{{ x }}{% endfor %}', '{% for x in list %}{% if x == 1 %}{% break %}{% endif %}{{ x }}{% endfor %}',
-  '{% for x in range(3) %}{{ x }}{% endfor %} {{ range(2, 8, 3) | list }} {{ range(5, 0, -2) | list }}',
-  '{% for a in list %}{% for b in list %}{{ a * b }} {% endfor %}{{ loop.index }};{% endfor %}',
-  '{% if number > 5 %}big{% elif number > 3 %}medium{% else %}small{% endif %}', '{% if missing %}a{% elif nothing %}b{% else %}c{% endif %}',
-  '{% set x = 5 %}{{ x }}', '{% set a, b = [1, 2] %}{{ a }}{{ b }}', '{% set x %}block {{ name }}{% endset %}[{{ x }}]', '{% set x = 1 %}{% if yes %}{% set x = 2 %}{% endif %}{{ x }}',
-  '{% set x = 1 %}{% for i in list %}{% set x = i %}{% endfor %}{{ x }}', '{% set ns = namespace(x=0, y="q") %}{% for i in list %}{% set ns.x = ns.x + i %}{% endfor %}{{ ns.x }}{{ ns.y }}',
-  '{% macro hi(who, greeting="Hi") %}{{ greeting }} {{ who }}!{% endmacro %}{{ hi("Ann") }} {{ hi("Bob", greeting="Yo") }} {{ hi(who="C") }}',
-  '{% macro fact(n) %}{% if n <= 1 %}1{% else %}{{ n * (fact(n - 1) | int) }}{% endif %}{% endmacro %}{{ fact(6) }}',
-  '{% macro wrap() %}[{{ caller() }}]{% endmacro %}{% call wrap() %}inside {{ name }}{% endcall %}',
-  '{% macro each(items) %}{% for i in items %}{{ caller(i) }}{% endfor %}{% endmacro %}{% call(x) each(list) %}<{{ x }}>{% endcall %}',
-  '{% macro rest(a) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ rest(1, 2, 3, k=4) }}', '{% filter upper %}loud {{ name }}{% endfilter %}',
-  '{{ text | trim }}|{{ text.strip() }}|{{ text.lstrip() }}|{{ text.rstrip() }}|', '{{ name | upper }} {{ name | lower }} {{ "hello world" | title }} {{ "abc" | capitalize }}',
-  '{{ name.upper() }} {{ name.lower() }} {{ "hello world".title() }} {{ "a,b,c".split(",") }} {{ "a b  c".split() }} {{ "a,b,c".split(",", 1) }}',
-  '{{ "abcabc".replace("b", "X") }} {{ "abcabc" | replace("c", "") }} {{ "aaa".replace("a", "b", 2) }}', '{{ name.startswith("Wo") }} {{ name.endswith("x") }} {{ name.startswith(("a", "W")) }}',
-  '{{ list | length }} {{ name | length }} {{ dict | length }} {{ empty | length }} {{ unicode | length > 3 }}', '{{ list | first }} {{ list | last }} {{ list | sort }} {{ words | sort }} {{ list | reverse | list }}',
-  '{{ words | join(", ") }} {{ list | join }} {{ "abc" | join("-") }} {{ words | join(separator="+") }}', '{{ list | sort(reverse=true) }} {{ people | sort(attribute="age") | map(attribute="name") | join(",") }}',
-  '{{ people | map(attribute="name") | list }} {{ people | map(attribute="tags", default="no") | list }}', '{{ people | selectattr("tags") | map(attribute="name") | list }} {{ people | rejectattr("tags") | map(attribute="name") | list }}',
-  '{{ people | selectattr("name", "equalto", "Bea") | map(attribute="age") | first }}', '{{ [1, 2, 1, 3] | unique | list }}', '{{ dict | dictsort }} {{ dict | dictsort(reverse=true) }}', '{{ dict.keys() }} {{ dict.values() }} {{ dict.items() }}',
-  '{{ dict | tojson }} {{ list | tojson }} {{ name | tojson }} {{ nothing | tojson }} {{ yes | tojson }}', '{{ dict | tojson(indent=2) }}', '{{ dict | tojson(indent=4, sort_keys=true) }}', '{{ dict | tojson(separators=(",", ":")) }} {{ blank | tojson(indent=2) }} {{ empty | tojson(indent=2) }}',
-  '{{ unicode | tojson }} {{ unicode | tojson(ensure_ascii=true) }} {{ html | tojson }} {{ text | tojson }}', '{{ html }} {{ html | safe }}', '{{ missing | default("d") }} {{ nothing | default("d") }} {{ "" | default("d", true) }} {{ no | default("d", boolean=true) }}',
-  '{{ "42" | int }} {{ "x" | int }} {{ "x" | int(5) }} {{ 3.7 | int }} {{ "1.5" | float }} {{ negative | abs }} {{ 5 | string + "a" }}', '{{ text | indent }}', '{{ text | indent(2, first=true) }}', '{{ "a\nb\n\nc" | indent(2, true, true) }}',
-  '{{ name is defined }} {{ missing is defined }} {{ missing is undefined }} {{ nothing is none }} {{ nothing is not none }}', '{{ 3 is odd }} {{ 4 is even }} {{ 3 is number }} {{ "a" is string }} {{ list is iterable }} {{ dict is mapping }} {{ 1 is integer }} {{ half is number }}',
-  '{{ list is sequence }} {{ dict is sequence }} {{ name is iterable }} {{ yes is true }} {{ yes is boolean }} {{ no is false }} {{ "ab" is lower }} {{ "AB" is upper }} {{ 5 is string }}',
-  'a  {%- if yes -%}  b  {%- endif -%}  c', 'a\n  {% if yes %}\n  b\n  {% endif %}\nc\n', '{# comment #}\nx {#- strip -#} y', '  {% set a = 1 %}\n  {{ a }}\n', '{{ "a" -}}   b {{- "c" }}', 'line\n\n{% if yes %}\n\ntwo\n{% endif %}\n\n', '{%- for x in list %}\n{{ x }}\n{%- endfor %}',
-  '{% if yes %}x{% endif %}\n{% if yes %}y{% endif %}\n', '\t{% if yes %}tab{% endif %}', 'a {% if yes %} b {% endif %} c', '{{ "\\n\\t\\"\\\\" }}', "{{ 'it\\'s' }}", '{{ {"a": 1, "b": [1, 2]} }} {{ {"a": {"b": "c"}}.a.b }}', '{{ (1, 2) }} {{ (1,)[0] }}',
-  '{{ "%" ~ "}" }} {{ {"x": {"y": 1}}["x"]["y"] }}', '{% generation %}kept{% endgeneration %}', 'x{%- generation %} kept {% endgeneration -%} y', '{{ strftime_now("%Y-%m-%d %H:%M") }} {{ strftime_now("%d %B %b") }}', '{{ raise_exception("no " + name) }}',
-  '{{ list[10] }}|{{ name[99] }}|{{ dict.a.b.c }}|', '{{ not missing }} {{ missing == nothing }} {{ nothing == false }} {{ "" == nothing }}', '{{ true }} {{ True }} {{ false }} {{ none }} {{ None }}', '{{ "a" "b" }}', '{{ 10 | string | length }} {{ [1,2] | string }} {{ half }} {{ 1.0 }} {{ 3.0 * 2 }} {{ 1e3 is defined }}',
-  '{{ people[0]["name"] }} {{ people[0].tags[0] }} {{ people | length }} {{ people[-1].name }}', '{% set x = people[0] %}{{ x.name if x.name is defined else "?" }}', '{% for p in people | sort(attribute="name") %}{{ p.name }} {% endfor %}', '{{ loop is defined }}', '{{ words[0] ~ words[1:] | join }}',
-  '{{ -2 ** 2 }} {{ (-2) ** 2 }} {{ 2 ** -1 }} {{ 7 // -2 }} {{ 2 - -1 }} {{ 1 - 1 }}', '{{ "x" * 0 == "" }}', '{{ 1 == true }} {{ "1" == 1 }} {{ [1, 2] == [1, 2] }} {{ "a" < "b" }}', '{{ ["a"] is string }} {{ missing is string }} {{ missing is mapping }} {{ nothing is iterable }}',
-];
+// snippets.txt: one template after another, between lines of dashes.
+const source = readFileSync(new URL("snippets.txt", import.meta.url), "utf8");
+export const snippets = source.replace(/\n$/, "").split("\n----\n");
