@@ -1,0 +1,84 @@
+// The manifest: what the server's own programs write, and what must be refused.
+import { describe, expect, it } from "vitest";
+
+import { DType } from "@weft/wire";
+
+import { parseManifest } from "./manifest.ts";
+
+const digest = "ab".repeat(32);
+const chunk = "cd".repeat(32);
+
+type Json = Record<string, unknown>;
+
+function manifest(change: (json: Json) => void = () => undefined): Uint8Array {
+  const json: Json = {
+    format: 1,
+    name: "tiny",
+    architecture: "llama",
+    quantisation: "f16",
+    boundary_dtype: "bf16",
+    hidden_columns: 64,
+    vocabulary: 512,
+    context_length: 512,
+    lowered: true,
+    layers: [
+      {
+        index: 0,
+        kind: "embedding",
+        program: digest,
+        blobs: [digest],
+        weight_bytes: 100,
+        read_bytes_per_token: 10,
+        kv_bytes_per_position: 0,
+      },
+    ],
+    blobs: { [digest]: { byte_count: (1 << 20) + 1, chunks: [chunk, chunk] } },
+    files: {},
+  };
+  change(json);
+  return new TextEncoder().encode(JSON.stringify(json));
+}
+
+it("reads what weft convert writes", () => {
+  const parsed = parseManifest(manifest());
+  expect(parsed.boundaryDtype).toBe(DType.bf16);
+  expect(parsed.layers).toEqual([
+    { program: digest, blobs: [digest], weightBytes: 100, kvBytesPerPosition: 0 },
+  ]);
+  expect(parsed.blobs.get(digest)).toEqual({
+    byteCount: (1 << 20) + 1,
+    chunks: [chunk, chunk],
+  });
+});
+
+describe("refuses", () => {
+  const layer = (json: Json): Json => (json["layers"] as Json[])[0]!;
+  const blob = (json: Json): Json => (json["blobs"] as Record<string, Json>)[digest]!;
+  it.each<[string, (json: Json) => void]>([
+    ["format 2, this page reads format 1", (json) => (json["format"] = 2)],
+    ["format is missing", (json) => delete json["format"]],
+    ["neither f16 nor bf16", (json) => (json["boundary_dtype"] = "f32")],
+    ["hidden_columns is 0", (json) => (json["hidden_columns"] = 0)],
+    ["vocabulary is 1.5", (json) => (json["vocabulary"] = 1.5)],
+    ["layers is not an array", (json) => (json["layers"] = {})],
+    ["the number of layers is 0", (json) => (json["layers"] = [])],
+    ["index of layer 0 is 3", (json) => (layer(json)["index"] = 3)],
+    ["a blob of layer 0 is no SHA-256", (json) => (layer(json)["program"] = undefined)],
+    ["a blob of layer 0 is no SHA-256", (json) => (layer(json)["blobs"] = ["../x"])],
+    ["which 'blobs' does not list", (json) => (layer(json)["blobs"] = [chunk])],
+    ["weight_bytes of layer 0 is -1", (json) => (layer(json)["weight_bytes"] = -1)],
+    ["expected 3", (json) => (blob(json)["byte_count"] = 3 << 20)],
+    ["byte_count of blob", (json) => (blob(json)["byte_count"] = 1e300)],
+    ["blob AB is no SHA-256", (json) => (json["blobs"] = { AB: {} })],
+    ["blobs is not an object", (json) => (json["blobs"] = [])],
+    ["name is not a string", (json) => (json["name"] = 5)],
+  ])("%s", (message, change) => {
+    expect(() => parseManifest(manifest(change))).toThrow(message);
+  });
+
+  it("what is no JSON or no UTF-8", () => {
+    expect(() => parseManifest(new TextEncoder().encode("{"))).toThrow("no JSON");
+    expect(() => parseManifest(Uint8Array.of(0xff, 0xfe))).toThrow("no JSON");
+    expect(() => parseManifest(new TextEncoder().encode("[]"))).toThrow("not an object");
+  });
+});

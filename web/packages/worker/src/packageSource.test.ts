@@ -1,0 +1,229 @@
+// Downloads: verified chunk by chunk, resumed, healed, refused.
+import { describe, expect, it } from "vitest";
+
+import { MemoryStore } from "./blobStore.ts";
+import type { BlobStore, BlobWriter } from "./blobStore.ts";
+import { kChunkBytes } from "./manifest.ts";
+import { PackageSource } from "./packageSource.ts";
+import { ServerHttp } from "./serverHttp.ts";
+import type { Fetch } from "./serverHttp.ts";
+import { toHex } from "./sha256.ts";
+import { brokenBody, fakePackage, fakeServer } from "./test/fakes.ts";
+import type { FakePackage } from "./test/fakes.ts";
+
+const kBlobBytes = 2 * kChunkBytes + 500;
+const fake = await fakePackage(3, kBlobBytes);
+const digest = fake.digests[1]!;
+
+// The memory store as a cache: counts as kept on the device.
+class FakeCache extends MemoryStore {
+  failAfterBytes = Infinity;
+  isLocked = false;
+
+  override async openWriter(name: string): Promise<BlobWriter> {
+    if (this.isLocked) throw new Error("locked by another tab");
+    const writer = await super.openWriter(name);
+    return {
+      offset: writer.offset,
+      append: (bytes) => {
+        this.failAfterBytes -= bytes.length;
+        if (this.failAfterBytes < 0) throw new Error("quota exceeded");
+        writer.append(bytes);
+      },
+      close: () => writer.close(),
+    };
+  }
+}
+
+interface Setup {
+  source: PackageSource;
+  cache: FakeCache;
+  memory: MemoryStore;
+  life: AbortController;
+}
+
+async function setUp(fetch: Fetch, of: FakePackage = fake): Promise<Setup> {
+  const life = new AbortController();
+  const http = new ServerHttp("http://server", "token", fetch, life.signal);
+  const cache = new FakeCache(() => true);
+  const memory = new MemoryStore(() => true);
+  const source = new PackageSource({ http, cache, memory, needsPrograms: false });
+  await source.fetchManifest(toHex(of.digest));
+  return { source, cache, memory, life };
+}
+
+// toEqual compares megabytes element by element, for minutes.
+function expectSame(actual: Uint8Array, expected: Uint8Array | undefined): void {
+  expect(actual.length).toBe(expected?.length);
+  expect(Buffer.compare(actual, expected!)).toBe(0);
+}
+
+async function heldInCache(cache: BlobStore): Promise<Uint8Array> {
+  return await cache.read(digest, 0, cache.heldBytes(digest));
+}
+
+describe("downloading", () => {
+  it("keeps a blob, reports its bytes and does not fetch it again", async () => {
+    const server = fakeServer(fake);
+    const { source, cache } = await setUp(server.fetch);
+    const layer = { first: 1, end: 2 };
+    expect(source.missingBytes(layer)).toBe(kBlobBytes);
+    expect(source.missingBytes({ first: 0, end: 3 })).toBe(3 * kBlobBytes);
+    expect(source.downloadedLayers()).toEqual([]);
+    const pieces: number[] = [];
+    await source.download(1, (bytes) => pieces.push(bytes));
+    expect(pieces).toEqual([kChunkBytes, kChunkBytes, 500]);
+    expect(source.downloadedLayers()).toEqual([1]);
+    expect(source.missingBytes(layer)).toBe(0);
+    expectSame(await heldInCache(cache), fake.blobs.get(digest));
+    const requests = server.requests.length;
+    await source.download(1, () => undefined);
+    expectSame(await source.readBlob(digest), fake.blobs.get(digest));
+    expect(server.requests.length).toBe(requests);
+  });
+
+  it("goes on behind the last whole chunk when the connection breaks", async () => {
+    let breaks = 2;
+    const server = fakeServer(fake, (path, bytes, from) => {
+      if (!path.endsWith(digest) || breaks-- <= 0) return null;
+      return brokenBody(bytes.slice(from, from + kChunkBytes + 9), from > 0 ? 206 : 200);
+    });
+    const { source } = await setUp(server.fetch);
+    await source.download(1, () => undefined);
+    expectSame(await source.readBlob(digest), fake.blobs.get(digest));
+    expect(server.requests.filter((path) => path.includes(digest))).toEqual([
+      `/package/blobs/${digest}`,
+      `/package/blobs/${digest} bytes=${kChunkBytes}-`,
+      `/package/blobs/${digest} bytes=${2 * kChunkBytes}-`,
+    ]);
+  });
+
+  it("gives up after three broken connections and keeps what was verified", async () => {
+    const server = fakeServer(fake, (path, bytes, from) =>
+      path.endsWith(digest) ? brokenBody(bytes.slice(from, from + 9), 206) : null,
+    );
+    const { source, cache } = await setUp(server.fetch);
+    await expect(source.download(1, () => undefined)).rejects.toThrow("connection broke");
+    expect(cache.heldBytes(digest)).toBe(0);
+  });
+
+  it("takes a whole answer where it asked for the rest", async () => {
+    let isFirst = true;
+    const server = fakeServer(fake, (path, bytes) => {
+      if (!path.endsWith(digest)) return null;
+      const whole = isFirst ? brokenBody(bytes.slice(0, kChunkBytes)) : new Response(bytes.slice());
+      isFirst = false;
+      return whole;
+    });
+    const { source } = await setUp(server.fetch);
+    await source.download(1, () => undefined);
+    expectSame(await source.readBlob(digest), fake.blobs.get(digest));
+  });
+
+  it.each<[string, string, (bytes: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>]>([
+    [
+      "a flipped bit",
+      "Piece 2 of 3 of blob",
+      (bytes) => bytes.map((byte, i) => (i === kChunkBytes + 7 ? byte ^ 1 : byte)),
+    ],
+    ["more bytes", "more than", extended],
+    ["fewer bytes", "ended after", (bytes) => bytes.slice(0, kBlobBytes - 1)],
+  ])("refuses %s", async (_, message, spoil) => {
+    const server = fakeServer(fake, (path, bytes, from) =>
+      path.endsWith(digest)
+        ? new Response(spoil(bytes).slice(from), { status: from > 0 ? 206 : 200 })
+        : null,
+    );
+    const { source, cache } = await setUp(server.fetch);
+    await expect(source.download(1, () => undefined)).rejects.toThrow(message);
+    const held = await heldInCache(cache);
+    expectSame(held, fake.blobs.get(digest)!.slice(0, held.length));
+  });
+
+  it("sends the join token and says what the server answered", async () => {
+    const tokens: (string | undefined)[] = [];
+    const { fetch } = fakeServer(fake, (path) =>
+      path.endsWith(digest)
+        ? new Response(JSON.stringify({ error: { message: "a new token, please" } }), {
+            status: 401,
+          })
+        : null,
+    );
+    const { source } = await setUp((url, init) => {
+      tokens.push((init.headers as Record<string, string>)["Authorization"]);
+      return fetch(url, init);
+    });
+    await expect(source.download(1, () => undefined)).rejects.toThrow("a new token, please");
+    expect(new Set(tokens)).toEqual(new Set(["Bearer token"]));
+  });
+
+  it("ends when the worker is stopped", async () => {
+    const { source, life } = await setUp(fakeServer(fake).fetch);
+    life.abort();
+    await expect(source.download(1, () => undefined)).rejects.toThrow("stopped");
+  });
+});
+
+// One byte more than the blob has.
+function extended(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  const out = new Uint8Array(bytes.length + 1);
+  out.set(bytes);
+  return out;
+}
+
+describe("the stores", () => {
+  it("a cache that is full or locked gives way to memory, which is emptied by reading", async () => {
+    for (const isLocked of [false, true]) {
+      const { source, cache, memory } = await setUp(fakeServer(fake).fetch);
+      cache.isLocked = isLocked;
+      cache.failAfterBytes = kChunkBytes + 5;
+      await source.download(1, () => undefined);
+      expect(source.memoryBytes).toBe(kBlobBytes);
+      expect(source.downloadedLayers()).toEqual([1]);
+      expectSame(await source.readBlob(digest), fake.blobs.get(digest));
+      expect(memory.memoryBytes).toBe(0);
+    }
+  });
+
+  it("memory never takes more than the offer", async () => {
+    const http = new ServerHttp("http://s", "", fakeServer(fake).fetch, AbortSignal.any([]));
+    const memory: MemoryStore = new MemoryStore((bytes) => memory.memoryBytes + bytes <= kBlobBytes + 10);
+    const source = new PackageSource({ http, cache: memory, memory, needsPrograms: false });
+    await source.fetchManifest(toHex(fake.digest));
+    await source.download(0, () => undefined);
+    await expect(source.download(1, () => undefined)).rejects.toThrow("do not fit the offer");
+    expect(memory.memoryBytes).toBeLessThanOrEqual(kBlobBytes + 10);
+  });
+
+  it("what a cache tore is fetched again when it is read", async () => {
+    const server = fakeServer(fake);
+    const { source, cache } = await setUp(server.fetch);
+    await source.download(1, () => undefined);
+    await cache.remove(digest);
+    const writer = await cache.openWriter(digest);
+    writer.append(new Uint8Array(kBlobBytes).fill(1));
+    const before = server.requests.length;
+    expectSame(await source.readBlob(digest), fake.blobs.get(digest));
+    expect(server.requests.length).toBe(before + 1);
+    expectSame(await heldInCache(cache), fake.blobs.get(digest));
+  });
+});
+
+describe("the manifest", () => {
+  it("must have the digest that Init named", async () => {
+    const other = await fakePackage(2, 10);
+    await expect(setUp(fakeServer(fake).fetch, other)).rejects.toThrow("the server announced");
+  });
+
+  it("is asked for again when the network fails, not for ever", async () => {
+    let failures = 2;
+    const { fetch } = fakeServer(fake);
+    const flaky: Fetch = (url, init) =>
+      failures-- > 0 ? Promise.reject(new TypeError("offline")) : fetch(url, init);
+    const { source } = await setUp(flaky);
+    expect(source.manifest.name).toBe("fake");
+    await expect(setUp(() => Promise.reject(new TypeError("offline")))).rejects.toThrow(
+      "does not answer",
+    );
+  });
+});
