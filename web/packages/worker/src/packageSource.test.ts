@@ -172,7 +172,7 @@ function extended(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
 }
 
 describe("the stores", () => {
-  it("a cache that is full or locked gives way to memory, which is emptied by reading", async () => {
+  it("a full or locked cache gives way to memory, which reading empties", async () => {
     for (const isLocked of [false, true]) {
       const { source, cache, memory } = await setUp(fakeServer(fake).fetch);
       cache.isLocked = isLocked;
@@ -187,7 +187,9 @@ describe("the stores", () => {
 
   it("memory never takes more than the offer", async () => {
     const http = new ServerHttp("http://s", "", fakeServer(fake).fetch, AbortSignal.any([]));
-    const memory: MemoryStore = new MemoryStore((bytes) => memory.memoryBytes + bytes <= kBlobBytes + 10);
+    const memory: MemoryStore = new MemoryStore(
+      (bytes) => memory.memoryBytes + bytes <= kBlobBytes + 10,
+    );
     const source = new PackageSource({ http, cache: memory, memory, needsPrograms: false });
     await source.fetchManifest(toHex(fake.digest));
     await source.download(0, () => undefined);
