@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Writes a checkpoint folder of a model's exact shape with random bf16 weights, for measuring size and speed.
+"""Writes a checkpoint folder of a model's exact shape with random bf16 weights.
 
-usage: random_checkpoint.py FOLDER [--layers N] [--hidden N] [--mlp N] [--heads N] [--kv-heads N] [--head-dim N] [--vocab N]
-
-The defaults are the shape of Qwen3-0.6B (1.2 GB). No packages beyond Python's own are needed. The text such a model
-writes is noise; with --tokenizer FILE that file becomes its tokenizer.json, so that it can be served.
+For measuring size and speed: the text such a model writes is noise. The defaults are the shape of
+Qwen3-0.6B (1.2 GB). With --tokenizer FILE that file becomes its tokenizer.json, so that it can be
+served. No packages beyond Python's own are needed.
 """
 import argparse
 import json
@@ -26,7 +25,10 @@ def random_bf16(generator, count):
 
 def tensor_shapes(args):
     q, kv = args.heads * args.head_dim, args.kv_heads * args.head_dim
-    shapes = {"model.embed_tokens.weight": [args.vocab, args.hidden], "model.norm.weight": [args.hidden]}
+    shapes = {
+        "model.embed_tokens.weight": [args.vocab, args.hidden],
+        "model.norm.weight": [args.hidden],
+    }
     for layer in range(args.layers):
         prefix = f"model.layers.{layer}."
         for name, shape in {
@@ -52,8 +54,9 @@ def write_weights(path, shapes, generator):
         count = 1
         for dimension in shape:
             count *= dimension
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [offset, offset + 2 * count]}
-        offset += 2 * count
+        end = offset + 2 * count
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [offset, end]}
+        offset = end
     text = json.dumps(header).encode()
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
@@ -66,10 +69,18 @@ def write_weights(path, shapes, generator):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder")
     for name, default in {
-        "layers": 28, "hidden": 1024, "mlp": 3072, "heads": 16, "kv-heads": 8, "head-dim": 128, "vocab": 151936,
+        "layers": 28,
+        "hidden": 1024,
+        "mlp": 3072,
+        "heads": 16,
+        "kv-heads": 8,
+        "head-dim": 128,
+        "vocab": 151936,
     }.items():
         parser.add_argument("--" + name, type=int, default=default)
     parser.add_argument("--tokenizer")
@@ -93,7 +104,8 @@ def main():
     }
     with open(os.path.join(args.folder, "config.json"), "w") as file:
         json.dump(config, file, indent=1)
-    write_weights(os.path.join(args.folder, "model.safetensors"), tensor_shapes(args), random.Random(1))
+    path = os.path.join(args.folder, "model.safetensors")
+    write_weights(path, tensor_shapes(args), random.Random(1))
     if args.tokenizer:
         shutil.copy(args.tokenizer, os.path.join(args.folder, "tokenizer.json"))
 
