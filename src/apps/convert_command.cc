@@ -17,7 +17,7 @@ struct Arguments {
   std::string source;
   std::string package;
   std::string quantisation = "keep";
-  std::string boundary = "f16";
+  std::string boundary;
   std::string name;
   bool force = false;
   bool without_tokenizer = false;
@@ -25,6 +25,9 @@ struct Arguments {
 };
 
 void PrintReport(const convert::ConvertReport& report, const Arguments& arguments, double seconds) {
+  for (const std::string& warning : report.warnings) {
+    std::fprintf(stderr, "weft convert: note: %s\n", warning.c_str());
+  }
   if (arguments.json) {
     const boost::json::object object{{"package", arguments.package},
                                      {"name", report.name},
@@ -59,7 +62,7 @@ int Run(const Arguments& arguments) {
   if (arguments.quantisation != "keep") {
     options.quantisation = DTypeFromName(arguments.quantisation);
   }
-  options.boundary_dtype = *DTypeFromName(arguments.boundary);
+  options.boundary_dtype = DTypeFromName(arguments.boundary);  // nullopt when not given
   options.name = arguments.name;
   options.force = arguments.force;
   options.without_tokenizer = arguments.without_tokenizer;
@@ -87,7 +90,7 @@ void AddConvertCommand(CLI::App& app, int* exit_code) {
   command->footer("Architectures: " + convert::SupportedArchitectures() + ".");
   command
       ->add_option("source", arguments->source,
-                   "Folder with config.json, tokenizer.json and *.safetensors")
+                   "Folder with config.json, *.safetensors and tokenizer.json")
       ->required();
   command->add_option("package", arguments->package, "Folder to make")->required();
   command
@@ -100,13 +103,13 @@ void AddConvertCommand(CLI::App& app, int* exit_code) {
   command->add_option("--name", arguments->name, "Name of the model (default: the folder's name)");
   command
       ->add_option("--boundary", arguments->boundary,
-                   "What crosses the network between layers: f16, or bf16 for models whose "
-                   "activations overflow f16")
-      ->check(CLI::IsMember({"f16", "bf16"}))
-      ->capture_default_str();
+                   "What crosses the network between layers: f16, bf16 for models whose "
+                   "activations overflow f16, or f32 (default: f32 with --quant f32, else f16)")
+      ->check(CLI::IsMember({"f16", "bf16", "f32"}));
   command->add_flag("--force", arguments->force, "Replace an existing package");
   command->add_flag("--no-tokenizer", arguments->without_tokenizer,
-                    "Convert although tokenizer.json is missing (for measuring weights only)");
+                    "Do not look at tokenizer.json, nor warn when there is none (for packages "
+                    "that are evaluated, not chatted with)");
   command->add_flag("--json", arguments->json, "Print the result as one line of JSON");
   command->callback([arguments, exit_code] { *exit_code = Run(*arguments); });
 }

@@ -126,12 +126,16 @@ inline boost::json::object TinyQwen3Config() {
           {"hidden_act", "silu"}};
 }
 
+// The smallest tokenizer.json that is one.
+inline constexpr char kTokenizer[] =
+    R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})";
+
 // Writes a complete checkpoint folder.
 inline void WriteCheckpoint(const std::filesystem::path& folder, const FloatTensors& tensors,
                             const boost::json::object& config, DType dtype = DType::kF32) {
   std::filesystem::create_directories(folder);
   Write(folder / "config.json", boost::json::serialize(config));
-  Write(folder / "tokenizer.json", R"({"model": {"type": "BPE"}})");
+  Write(folder / "tokenizer.json", kTokenizer);
   Write(folder / "model.safetensors", Safetensors(tensors, dtype));
 }
 

@@ -12,6 +12,7 @@
 #include "convert/weight_plan.h"
 #include "convert/weight_store.h"
 #include "onnx/write.h"
+#include "text/tokenizer.h"
 
 namespace weft::convert {
 namespace {
@@ -55,15 +56,33 @@ Result<TextFiles> ReadTextFiles(const ConvertOptions& options) {
                      "' has no config.json; weft converts folders in the Hugging Face layout "
                      "(config.json, tokenizer.json, *.safetensors).");
   }
-  if (!files.contains("tokenizer.json") && !options.without_tokenizer) {
-    return Error(
-        ErrorCode::kNotFound,
-        "'" + options.source.string() +
-            "' has no tokenizer.json, without which a model can neither read nor write "
-            "text. Save the tokenizer in that form (AutoTokenizer's save_pretrained does), "
-            "or convert with --no-tokenizer to measure the weights only.");
-  }
   return files;
+}
+
+// What `weft serve` will read must be readable. Gives back what the user should know although it is
+// no fault.
+Result<std::vector<std::string>> CheckTokenizer(const ConvertOptions& options,
+                                                const TextFiles& files, const ModelConfig& config) {
+  std::vector<std::string> warnings;
+  if (options.without_tokenizer) return warnings;
+  const auto file = files.find("tokenizer.json");
+  if (file == files.end()) {
+    warnings.push_back(
+        "no tokenizer.json: this package can be evaluated, not chatted with (AutoTokenizer's "
+        "save_pretrained writes one).");
+    return warnings;
+  }
+  ASSIGN_OR_RETURN(
+      const Tokenizer tokenizer,
+      Tokenizer::FromJson(AsBytes(file->second))
+          .Context("While reading tokenizer.json; --no-tokenizer converts without it"));
+  const auto id_count = static_cast<uint64_t>(std::max(0, tokenizer.vocab_count()));
+  if (id_count > config.vocabulary) {
+    warnings.push_back("tokenizer.json has ids up to " + std::to_string(id_count - 1) +
+                       "; the model's vocabulary ends at " + std::to_string(config.vocabulary - 1) +
+                       ": texts with the tokens beyond it cannot be run.");
+  }
+  return warnings;
 }
 
 DType TargetDType(const PlannedWeight& weight, const SourceTensor& source,
@@ -100,6 +119,7 @@ class Converter {
   Result<ConvertReport> Run() {
     ASSIGN_OR_RETURN(TextFiles files, ReadTextFiles(options_));
     ASSIGN_OR_RETURN(config_, ParseModelConfig(files.at("config.json")));
+    ASSIGN_OR_RETURN(warnings_, CheckTokenizer(options_, files, config_));
     ASSIGN_OR_RETURN(const TensorMap tensors, OpenSafetensors(options_.source));
     const auto plan = PlanWeights(config_);
     TRY(CheckWeights(plan, tensors));
@@ -112,8 +132,10 @@ class Converter {
     const onnx::Model model = BuildModel(config_, store.weights());
     ASSIGN_OR_RETURN(const std::string graph, onnx::SerializeModel(model));
     files.emplace("model.onnx", graph);
+    const std::string quantisation = QuantisationName(options_.quantisation, store.weights());
     ASSIGN_OR_RETURN(DescribedLayers described,
-                     DescribeLayers(model, [&](ByteSpan bytes) { return store.StoreBlob(bytes); }));
+                     DescribeLayers(model, package::KvDType(quantisation),
+                                    [&](ByteSpan bytes) { return store.StoreBlob(bytes); }));
     store.RemoveLeftovers();
     const package::Manifest manifest = MakeManifest(store, described, files);
     TRY(WriteFiles(folder.partial(), manifest, files));
@@ -151,7 +173,8 @@ class Converter {
     manifest.name = options_.name.empty() ? folder.string() : options_.name;
     manifest.architecture = config_.architecture;
     manifest.quantisation = QuantisationName(options_.quantisation, store.weights());
-    manifest.boundary_dtype = options_.boundary_dtype;
+    const bool is_f32 = options_.quantisation == DType::kF32;
+    manifest.boundary_dtype = options_.boundary_dtype.value_or(is_f32 ? DType::kF32 : DType::kF16);
     manifest.hidden_columns = config_.hidden_columns;
     manifest.vocabulary = config_.vocabulary;
     manifest.context_length = config_.context_length;
@@ -184,6 +207,7 @@ class Converter {
     for (const auto& [digest, info] : manifest.blobs) report.package_bytes += info.byte_count;
     report.lowered = described.lowered;
     report.why_not_lowered = described.why_not_lowered;
+    report.warnings = warnings_;
     return report;
   }
 
@@ -191,6 +215,7 @@ class Converter {
   const std::function<void(const ConvertProgress&)> progress_;
   ModelConfig config_;
   ConvertProgress done_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace

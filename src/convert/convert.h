@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "tensor/dtype.h"
@@ -16,17 +17,19 @@
 namespace weft::convert {
 
 struct ConvertOptions {
-  std::filesystem::path source;   // folder with config.json, *.safetensors, tokenizer.json
+  std::filesystem::path
+      source;  // folder with config.json, *.safetensors and, to chat, tokenizer.json
   std::filesystem::path package;  // folder to make
   // Dtype of the matrices; nullopt keeps each as the checkpoint has it. Norms and biases are f32
   // always. With q4 the embedding table and the output head are q8: they are read by row or decide
   // the token, and a q4 table costs more quality than the bytes it saves.
   std::optional<DType> quantisation;
-  DType boundary_dtype = DType::kF16;
+  // Of the rows that cross the network between layers: f16, bf16 for models whose rows overflow
+  // f16, or f32. nullopt: f32 when `quantisation` is f32, else f16.
+  std::optional<DType> boundary_dtype;
   std::string name;                // of the model; empty: the source folder's name
   bool force = false;              // replace an existing package
-  bool without_tokenizer = false;  // convert although tokenizer.json is missing (weights can be
-                                   // evaluated, not chatted with)
+  bool without_tokenizer = false;  // neither look at tokenizer.json nor warn when there is none
 };
 
 struct ConvertProgress {
@@ -43,6 +46,7 @@ struct ConvertReport {
   uint64_t package_bytes = 0;  // of all blobs
   bool lowered = false;
   std::string why_not_lowered;
+  std::vector<std::string> warnings;  // sentences
 };
 
 // Errors name the file, tensor, value and limit; kAlreadyExists when the package exists and `force`

@@ -112,7 +112,7 @@ TEST_F(ConvertTest, StoresTheCheckpointsValues) {
   EXPECT_EQ(package.manifest.name, "tiny");
   EXPECT_EQ(package.manifest.architecture, "qwen3");
   EXPECT_EQ(package.manifest.layers.size(), 4u);
-  EXPECT_EQ(package.manifest.layers[1].kv_bytes_per_position, 2u * 2 * 2 * 16);
+  EXPECT_EQ(package.manifest.layers[1].kv_bytes_per_position, 4u * 2 * 2 * 16);
   EXPECT_EQ(package.manifest.layers[0].weight_bytes, 400u * 64 * 4);
   EXPECT_EQ(package.manifest.layers[0].read_bytes_per_token, 64u * 4);
   EXPECT_EQ(*package.ReadFile("tokenizer.json"), testing::Read(source() / "tokenizer.json"));
@@ -331,11 +331,6 @@ TEST_F(ResumeTest, SurvivesATornJournal) {
 }
 
 TEST_F(ConvertTest, NamesWhatIsMissing) {
-  fs::remove(source() / "tokenizer.json");
-  ExpectRefused("has no tokenizer.json");
-  options_.without_tokenizer = true;
-  ASSERT_TRUE(Convert(options_).ok());
-  fs::remove_all(target());
   fs::remove(source() / "model.safetensors");
   ExpectRefused("neither model.safetensors nor");
   fs::remove(source() / "config.json");
@@ -353,7 +348,10 @@ TEST_F(ConvertTest, RefusesBrokenFiles) {
   testing::Write(source() / "model.safetensors", whole);
   testing::Write(source() / "tokenizer.json", "{\"model\": ");
   ExpectRefused("tokenizer.json is not JSON");
-  testing::Write(source() / "tokenizer.json", "{}");
+  testing::Write(source() / "tokenizer.json", R"({"model": {"type": "Telepathy"}})");
+  ExpectRefused("Telepathy");
+  ExpectRefused("--no-tokenizer converts without it");
+  testing::Write(source() / "tokenizer.json", testing::kTokenizer);
   json::object config = testing::TinyQwen3Config();
   config["model_type"] = "mamba";
   testing::Write(source() / "config.json", json::serialize(config));
@@ -362,6 +360,53 @@ TEST_F(ConvertTest, RefusesBrokenFiles) {
   config["vocab_size"] = 401;
   testing::Write(source() / "config.json", json::serialize(config));
   ExpectRefused("'model.embed_tokens.weight' of 'model.safetensors' has shape [400, 64]");
+}
+
+TEST_F(ConvertTest, WarnsOfAMissingTokenizer) {
+  fs::remove(source() / "tokenizer.json");
+  const auto report = Convert(options_);
+  ASSERT_TRUE(report.ok()) << report.error().ToString();
+  ASSERT_EQ(report->warnings.size(), 1u);
+  EXPECT_THAT(report->warnings[0], HasSubstr("can be evaluated, not chatted with"));
+  EXPECT_FALSE(Open().manifest.files.contains("tokenizer.json"));
+  options_.force = true;
+  options_.without_tokenizer = true;
+  const auto silent = Convert(options_);
+  ASSERT_TRUE(silent.ok());
+  EXPECT_TRUE(silent->warnings.empty());
+}
+
+TEST_F(ConvertTest, F32PackagesKeepF32AtTheBoundaryAndInKv) {
+  const uint64_t kv_values = 2 * 2 * 16;
+  options_.force = true;
+  const struct {
+    std::optional<DType> quantisation, boundary;
+    DType expected;
+    uint64_t kv_bytes;
+  } cases[] = {{DType::kF32, std::nullopt, DType::kF32, 4},
+               {DType::kF32, DType::kBF16, DType::kBF16, 4},
+               {DType::kF16, std::nullopt, DType::kF16, 2},
+               {DType::kQ8, DType::kF32, DType::kF32, 2},
+               {std::nullopt, std::nullopt, DType::kF16, 4}};  // the checkpoint is f32
+  for (const auto& c : cases) {
+    options_.quantisation = c.quantisation;
+    options_.boundary_dtype = c.boundary;
+    ASSERT_TRUE(Convert(options_).ok());
+    const package::Manifest manifest = Open().manifest;
+    EXPECT_EQ(DTypeName(manifest.boundary_dtype), DTypeName(c.expected));
+    EXPECT_EQ(manifest.layers[1].kv_bytes_per_position, c.kv_bytes * kv_values);
+  }
+}
+
+TEST_F(ConvertTest, WarnsOfTokensThatTheModelDoesNotKnow) {
+  EXPECT_TRUE(Convert(options_)->warnings.empty());
+  testing::Write(source() / "tokenizer.json",
+                 R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 400}, "merges": []}})");
+  options_.force = true;
+  const auto report = Convert(options_);
+  ASSERT_TRUE(report.ok()) << report.error().ToString();
+  ASSERT_EQ(report->warnings.size(), 1u);
+  EXPECT_THAT(report->warnings[0], HasSubstr("ids up to 400; the model's vocabulary ends at 399"));
 }
 
 TEST_F(ConvertTest, NamesValuesThatDoNotFit) {

@@ -37,18 +37,18 @@ std::set<std::string> LookedUp(const onnx::Graph& part) {
   return names;
 }
 
-// f16 keys and values of one position: [kv_heads, head_columns] of every state input.
-uint64_t KvBytesPerPosition(const onnx::Graph& part, const onnx::LayerState& state) {
-  uint64_t byte_count = 0;
+// Keys and values of one position: [kv_heads, head_columns] of every state input.
+uint64_t KvValuesPerPosition(const onnx::Graph& part, const onnx::LayerState& state) {
+  uint64_t value_count = 0;
   for (const std::string& input : state.inputs) {
     const onnx::ValueInfo* info = part.FindInput(input);
     if (info == nullptr || !info->shape || info->shape->size() != 4) continue;
     const auto &heads = (*info->shape)[1], &columns = (*info->shape)[3];
     if (heads.known() && columns.known()) {
-      byte_count += 2 * static_cast<uint64_t>(heads.value) * static_cast<uint64_t>(columns.value);
+      value_count += static_cast<uint64_t>(heads.value) * static_cast<uint64_t>(columns.value);
     }
   }
-  return byte_count;
+  return value_count;
 }
 
 Result<package::LayerInfo> DescribeWeights(const onnx::Graph& part) {
@@ -72,7 +72,8 @@ Result<package::LayerInfo> DescribeWeights(const onnx::Graph& part) {
 
 }  // namespace
 
-Result<DescribedLayers> DescribeLayers(const onnx::Model& model, const StoreProgram& store) {
+Result<DescribedLayers> DescribeLayers(const onnx::Model& model, DType kv_dtype,
+                                       const StoreProgram& store) {
   ASSIGN_OR_RETURN(const onnx::LayeredModel layered, onnx::FindLayers(model));
   TRY(onnx::CheckCuts(layered));
   DescribedLayers described;
@@ -86,7 +87,8 @@ Result<DescribedLayers> DescribeLayers(const onnx::Model& model, const StoreProg
     layer.kind = index == 0 ? "embedding" : index + 1 == count ? "head" : "transformer";
     if (layer.kind == "transformer") {
       layer.kv_bytes_per_position =
-          KvBytesPerPosition(part.graph, layered.io.states[static_cast<size_t>(index - 1)]);
+          KvValuesPerPosition(part.graph, layered.io.states[static_cast<size_t>(index - 1)]) *
+          static_cast<uint64_t>(ElementBytes(kv_dtype));
     }
     described.layers.push_back(std::move(layer));
     if (!described.lowered) continue;

@@ -22,9 +22,10 @@ struct DescribedLayers {
 using StoreProgram = std::function<Result<package::Digest>(ByteSpan)>;
 
 // Cuts `model` (weights external, named by blob digest) at every layer, lowers each part to a
-// program, and adds up its weights. A layer that cannot be lowered makes a package without
-// programs, which is no error. Errors: kUnsupported when the graph has no layers that one tensor
-// joins; those of `store`.
-Result<DescribedLayers> DescribeLayers(const onnx::Model& model, const StoreProgram& store);
+// program, and adds up its weights, and keys and values in `kv_dtype`. A layer that cannot be
+// lowered makes a package without programs, which is no error. Errors: kUnsupported when the graph
+// has no layers that one tensor joins; those of `store`.
+Result<DescribedLayers> DescribeLayers(const onnx::Model& model, DType kv_dtype,
+                                       const StoreProgram& store);
 
 }  // namespace weft::convert

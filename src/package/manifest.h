@@ -61,8 +61,8 @@ bool IsPackageFileName(std::string_view name);
 
 // What native workers keep keys and values in: f32 where the weights are f32, so that such a
 // package gives the logits of its reference; else f16.
-inline DType KvDType(const Manifest& manifest) {
-  return manifest.quantisation == "f32" ? DType::kF32 : DType::kF16;
+inline DType KvDType(std::string_view quantisation) {
+  return quantisation == "f32" ? DType::kF32 : DType::kF16;
 }
 
 // Chunks of a blob of `byte_count` bytes.

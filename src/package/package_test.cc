@@ -144,13 +144,10 @@ TEST(Manifest, BoundaryDtypesAreThePlainFloats) {
 }
 
 TEST(Manifest, KeysAndValuesAreF32WhereTheWeightsAre) {
-  Manifest manifest;
-  for (const char* name : {"f16", "bf16", "q8", "q4"}) {
-    manifest.quantisation = name;
-    EXPECT_EQ(DTypeName(KvDType(manifest)), "f16") << name;
+  for (const char* name : {"f16", "bf16", "q8", "q4", "mixed"}) {
+    EXPECT_EQ(DTypeName(KvDType(name)), "f16") << name;
   }
-  manifest.quantisation = "f32";
-  EXPECT_EQ(DTypeName(KvDType(manifest)), "f32");
+  EXPECT_EQ(DTypeName(KvDType("f32")), "f32");
 }
 
 TEST(Manifest, NamesEveryMisuse) {

@@ -191,9 +191,21 @@ struct Misuse {
   std::function<void(Program*)> apply;
 };
 
-TEST(Validate, NamesEveryMisuseOfALayer) {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<Misuse> misuses = {
+void ExpectMisuses(const std::vector<Misuse>& misuses) {
+  ASSERT_TRUE(Validate(EveryOp()).ok()) << Validate(EveryOp()).error().ToString();
+  for (const Misuse& misuse : misuses) {
+    Program program = EveryOp();
+    misuse.apply(&program);
+    const Status status = Validate(program);
+    ASSERT_FALSE(status.ok()) << misuse.message;
+    EXPECT_THAT(status.error().message(), HasSubstr(misuse.message));
+    EXPECT_THAT(status.error().message(), HasSubstr("The program of layer"));
+    EXPECT_FALSE(Decode(Encode(program)).ok()) << misuse.message;
+  }
+}
+
+TEST(Validate, NamesMisuseOfBuffersOrWeights) {
+  ExpectMisuses({
       {"it has no operations", [](Program* p) { p->ops.clear(); }},
       {"layer index is 70000", [](Program* p) { p->layer_index = 70000; }},
       {"buffer 'x' has 0 columns", [](Program* p) { p->buffers[0].columns = 0; }},
@@ -218,6 +230,12 @@ TEST(Validate, NamesEveryMisuseOfALayer) {
       {"the scales of weight 'qkv' hold 0", [](Program* p) { p->weights[1].scale.clear(); }},
       {"the zero points of weight 'experts_up'",
        [](Program* p) { p->weights[7].zero = {MakePart(4 * 96)}; }},
+  });
+}
+
+TEST(Validate, NamesMisuseOfNormsOrProducts) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  ExpectMisuses({
       {"operation 0 (RmsNorm): 'in' names buffer 77",
        [](Program* p) { OpOf<RmsNorm>(p).in.buffer = 77; }},
       {"'in' is columns 1 to 65 of buffer 'x', which has 64",
@@ -244,6 +262,11 @@ TEST(Validate, NamesEveryMisuseOfALayer) {
       {"(MatMul): 'out' overlaps an input",
        [](Program* p) { OpOf<MatMul>(p).out = OpOf<MatMul>(p).in; }},
       {"(MatMul): 'bias' is 'norm'", [](Program* p) { OpOf<MatMul>(p, 2).bias = 0; }},
+  });
+}
+
+TEST(Validate, NamesMisuseOfAttention) {
+  ExpectMisuses({
       {"(QkNormRope): 'in' has 64 columns; expected 48",
        [](Program* p) { OpOf<QkNormRope>(p).heads = 3; }},
       {"it has 0 heads", [](Program* p) { OpOf<QkNormRope>(p).heads = 0; }},
@@ -267,6 +290,12 @@ TEST(Validate, NamesEveryMisuseOfALayer) {
       {"(Attention): 'softcap' is", [](Program* p) { OpOf<Attention>(p).softcap = -1; }},
       {"(Attention): 'sinks' is", [](Program* p) { OpOf<Attention>(p).sinks = 0; }},
       {"at most one Attention", [](Program* p) { p->ops.push_back(OpOf<Attention>(p)); }},
+  });
+}
+
+TEST(Validate, NamesMisuseOfOtherOperations) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  ExpectMisuses({
       {"(Add): 'b' has 32 columns; expected 64", [](Program* p) { OpOf<Add>(p).b.columns = 32; }},
       {"another Exchange has the id 9", [](Program* p) { p->ops.push_back(OpOf<Exchange>(p)); }},
       {"'factor' is not finite", [nan](Program* p) { OpOf<Scale>(p).factor = nan; }},
@@ -285,17 +314,7 @@ TEST(Validate, NamesEveryMisuseOfALayer) {
        }},
       {"nothing writes the whole of its output buffer 'spare'",
        [](Program* p) { p->output = AddBuffer(p, "spare", 8).buffer; }},
-  };
-  ASSERT_TRUE(Validate(EveryOp()).ok()) << Validate(EveryOp()).error().ToString();
-  for (const Misuse& misuse : misuses) {
-    Program program = EveryOp();
-    misuse.apply(&program);
-    const Status status = Validate(program);
-    ASSERT_FALSE(status.ok()) << misuse.message;
-    EXPECT_THAT(status.error().message(), HasSubstr(misuse.message));
-    EXPECT_THAT(status.error().message(), HasSubstr("The program of layer"));
-    EXPECT_EQ(Decode(Encode(program)).ok(), false) << misuse.message;
-  }
+  });
 }
 
 TEST(Validate, NamesMisuseOfAnEmbedding) {

@@ -162,7 +162,7 @@ class NativeWorker::Impl {
     // Rows are what they would be if they crossed the wire between any two layers, so the answer
     // does not depend on the plan (docs/decisions/0006-cut-invariance.md).
     engine_options.residual_dtype = manifest.boundary_dtype;
-    engine_options.kv_dtype = package::KvDType(manifest);
+    engine_options.kv_dtype = package::KvDType(manifest.quantisation);
     engine_ = engine::MakeNativeEngine(engine_options);
     pb::WorkerMessage message;
     pb::Connect& connect = *message.mutable_connect();

@@ -53,8 +53,9 @@ Status DecodeHidden(const wire::Frame& frame, const package::Manifest& manifest,
                     std::vector<float>* hidden) {
   const DType dtype = frame.header.dtype;
   if (dtype != manifest.boundary_dtype && dtype != DType::kF32) {
+    const bool only_f32 = manifest.boundary_dtype == DType::kF32;
     return BadStep("Residual rows come as " + std::string(DTypeName(manifest.boundary_dtype)) +
-                   " or f32, not " + std::string(DTypeName(dtype)) + ".");
+                   (only_f32 ? "" : " or f32") + ", not " + std::string(DTypeName(dtype)) + ".");
   }
   if (frame.header.columns != manifest.hidden_columns) {
     return BadStep("Residual rows have " + std::to_string(frame.header.columns) +

@@ -121,7 +121,7 @@ TEST(StepCodec, RowsOfAnotherDtypeOrSizeAreRefused) {
   EXPECT_TRUE(decode(DType::kF32, DType::kF32, 20).ok());
   const Status half = decode(DType::kF32, DType::kF16, 10);
   ASSERT_FALSE(half.ok());
-  EXPECT_THAT(half.error().message(), HasSubstr("come as f32"));
+  EXPECT_THAT(half.error().message(), HasSubstr("come as f32, not f16"));
   EXPECT_FALSE(decode(DType::kF16, DType::kBF16, 10).ok());
   EXPECT_FALSE(decode(DType::kF32, DType::kF32, 10).ok());
   EXPECT_FALSE(decode(DType::kF16, DType::kF16, 12).ok());

@@ -1,5 +1,5 @@
-// A second implementation of the block formats (tensor/dtype.h), written from their description: turns the weights of a
-// package back into an f32 checkpoint.
+// A second implementation of the block formats (tensor/dtype.h), written from their description:
+// turns the weights of a package back into an f32 checkpoint.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -7,7 +7,7 @@ const q8 = 16;
 const q4 = 17;
 const dtypes = { 0: 'f32', 1: 'f16', 2: 'bf16', [q8]: 'q8', [q4]: 'q4' };
 
-/** Just enough of protobuf to read program.proto: { field number: [values] }, bytes for length-delimited ones. */
+/** Just enough of protobuf for program.proto: { field number: [values] }, messages as bytes. */
 function parseMessage(bytes) {
   const fields = {};
   let at = 0;
@@ -61,7 +61,7 @@ export function halfToFloat(half) {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-/** The weights that the programs of a package name: { name: { dtype, shape, data, scale } } with bytes. */
+/** The weights that the programs of a package name: { name: { dtype, shape, data, scale } }. */
 function readWeights(model) {
   const blob = (hex) => readFileSync(join(model.folder, 'blobs', hex));
   const collect = (parts) =>
@@ -135,7 +135,8 @@ export function writeDequantized(model, source, folder) {
     if (name === 'rotary.inv_freq') continue;
     tensors[name] = { shape: weight.shape, values: toFloats(weight) };
   }
-  // Programs name the head by itself even where it is the embedding table; a packed model was taken apart.
+  // Programs name the head by itself even where it is the embedding table; a packed model was
+  // taken apart.
   const untied = { ...config, tie_word_embeddings: false };
   if (config.model_type === 'phi3') Object.assign(untied, llamaNames(config));
   writeFileSync(join(folder, 'config.json'), JSON.stringify(untied));

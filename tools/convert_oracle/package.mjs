@@ -1,4 +1,5 @@
-// A model package on disk and its model.onnx in onnxruntime: what `weft convert` wrote, run by someone else.
+// A model package on disk and its model.onnx in onnxruntime: what `weft convert` wrote, run by
+// someone else.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,8 +16,8 @@ export class Package {
     const digest = (path) => createHash('sha256').update(readFileSync(path)).digest('hex');
     for (const [hex, info] of Object.entries(this.manifest.blobs)) {
       const bytes = readFileSync(join(this.folder, 'blobs', hex));
-      if (bytes.length !== info.byte_count) throw new Error(`Blob ${hex} has ${bytes.length} bytes.`);
-      if (digest(join(this.folder, 'blobs', hex)) !== hex) throw new Error(`Blob ${hex} is damaged.`);
+      const whole = digest(join(this.folder, 'blobs', hex)) === hex;
+      if (!whole || bytes.length !== info.byte_count) throw new Error(`Blob ${hex} is damaged.`);
       for (let i = 0; i < info.chunks.length; ++i) {
         const chunk = bytes.subarray(i << 20, (i + 1) << 20);
         const actual = createHash('sha256').update(chunk).digest('hex');

@@ -18,6 +18,7 @@ export interface LayerInfo {
   readonly program: string; // "" in a package that is not lowered
   readonly blobs: readonly string[];
   readonly weightBytes: number;
+  // In f16, what tabs exchange; native workers keep f32 where the weights are f32.
   readonly kvBytesPerPosition: number;
 }
 
@@ -137,8 +138,12 @@ export function parseManifest(bytes: Uint8Array): Manifest {
     );
   }
   const boundaryDtype = dtypeFromName(text(json["boundary_dtype"], "boundary_dtype"));
-  if (boundaryDtype !== DType.f16 && boundaryDtype !== DType.bf16) {
-    throw invalid("boundary_dtype is neither f16 nor bf16.");
+  if (
+    boundaryDtype !== DType.f16 &&
+    boundaryDtype !== DType.bf16 &&
+    boundaryDtype !== DType.f32
+  ) {
+    throw invalid("boundary_dtype is neither f16, bf16 nor f32.");
   }
   const lowered = json["lowered"] === true;
   const blobs = parseBlobs(object(json["blobs"], "blobs"));
@@ -151,7 +156,11 @@ export function parseManifest(bytes: Uint8Array): Manifest {
     hiddenColumns: number(json["hidden_columns"], "hidden_columns", 1, kMaxColumns),
     vocabulary: number(json["vocabulary"], "vocabulary", 1, kMaxVocabulary),
     lowered,
-    layers: layers.map((layer, index) => parseLayer(layer, index, lowered, blobs)),
+    layers: layers.map((layer, index) => {
+      const info = parseLayer(layer, index, lowered, blobs);
+      if (json["quantisation"] !== "f32") return info;
+      return { ...info, kvBytesPerPosition: info.kvBytesPerPosition / 2 };
+    }),
     blobs,
   };
 }

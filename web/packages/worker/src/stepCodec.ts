@@ -148,7 +148,8 @@ export function encodeResult(
 }
 
 function packHidden(rows: Float32Array, dtype: DType, layers: LayerRange): Uint8Array {
-  const limit = dtype === DType.f16 ? kMaxF16 : kMaxBf16;
+  const limit =
+    dtype === DType.f16 ? kMaxF16 : dtype === DType.bf16 ? kMaxBf16 : Number.MAX_VALUE;
   let badCount = 0;
   for (const value of rows) if (!(Math.abs(value) <= limit)) ++badCount;
   if (badCount > 0) {
@@ -157,6 +158,7 @@ function packHidden(rows: Float32Array, dtype: DType, layers: LayerRange): Uint8
         `${dtypeName(dtype)}.`,
     );
   }
+  if (dtype === DType.f32) return new Uint8Array(rows.slice().buffer);
   const halves = new Uint16Array(rows.length);
   if (dtype === DType.f16) f32ToF16(rows, halves);
   else f32ToBf16(rows, halves);
