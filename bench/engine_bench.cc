@@ -5,6 +5,7 @@
 // Reading memory, decoding and reading again alternate; medians are reported, so that other work on
 // the machine hits both.
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -126,6 +127,13 @@ void Measure(const Options& options) {
 }  // namespace
 }  // namespace weft::engine
 
+// 0 when the text is no number.
+int NumberOf(std::string_view text) {
+  int value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
 int main(int argc, char** argv) {
   weft::engine::Options options;
   for (int i = 1; i + 1 < argc; i += 2) {
@@ -133,11 +141,11 @@ int main(int argc, char** argv) {
     if (name == "--dtype") {
       options.dtype = weft::DTypeFromName(argv[i + 1]).value_or(weft::DType::kQ4);
     } else if (name == "--threads") {
-      options.threads = static_cast<uint32_t>(std::atoi(argv[i + 1]));
+      options.threads = static_cast<uint32_t>(NumberOf(argv[i + 1]));
     } else if (name == "--layers") {
-      options.layers = static_cast<uint32_t>(std::atoi(argv[i + 1]));
+      options.layers = static_cast<uint32_t>(NumberOf(argv[i + 1]));
     } else if (name == "--rounds") {
-      options.rounds = std::atoi(argv[i + 1]);
+      options.rounds = NumberOf(argv[i + 1]);
     } else {
       std::fprintf(stderr, "unknown option %s\n", argv[i]);
       return 2;

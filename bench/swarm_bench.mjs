@@ -114,7 +114,7 @@ async function promptOf(base, wanted) {
 
 // The same length with other letters: nothing beyond the template is cached.
 const varied = (content, i) =>
-  content.replace(/[abcd]/g, (c) => String.fromCharCode(97 + ((c.charCodeAt(0) - 97 + 3 * i) % 26)));
+  content.replace(/[abcd]/g, (c) => "abcdefghijklmnopqrstuvwxyz"["abcd".indexOf(c) + 3 * (i % 7)]);
 
 // Starts a server and `count` workers; resolves once all their stages are up.
 async function startSwarm(count, children, cache) {

@@ -1,3 +1,4 @@
+// The activations of gated MLPs with vectors (gated_activation.h), one row after another.
 #include "kernels/gated_activation.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Layer norm with vectors (layer_norm.h): sums in fixed lanes, so that bits do not depend on the
+// instruction set.
 #include "kernels/layer_norm.h"
 
 #include <cmath>

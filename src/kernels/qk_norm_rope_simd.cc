@@ -1,3 +1,4 @@
+// Norm and rotation of query and key heads with vectors (qk_norm_rope.h).
 #include "kernels/qk_norm_rope.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// RMS norm with vectors (rms_norm.h): sums in fixed lanes, so that bits do not depend on the
+// instruction set.
 #include "kernels/rms_norm.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Rounding rows to a wire type and back with vectors (round.h), bit for bit as tensor/half.h.
 #include "kernels/round.h"
 
 #include "kernels/simd_targets.h"

@@ -1,3 +1,4 @@
+// Soft caps with vectors (softcap.h).
 #include "kernels/softcap.h"
 
 #include <algorithm>

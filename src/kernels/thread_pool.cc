@@ -1,10 +1,10 @@
 #include "kernels/thread_pool.h"
 
-#include <chrono>
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+
+#include "base/clock.h"
 
 namespace weft::kernels {
 namespace {
@@ -19,19 +19,19 @@ void Pause() {
 
 // Longer than the gap between two regions of a step (a norm, a few microseconds), shorter than
 // anyone would notice as load once the step is over.
-constexpr auto kSpinTime = std::chrono::microseconds(60);
+constexpr Duration kSpinTime = Microseconds(60);
 constexpr int kPausesPerClockRead = 32;
 
 // Spins until `done` holds or kSpinTime is over; true when it holds.
 template <typename Done>
 bool SpinUntil(const Done& done) {
-  const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
+  const auto deadline = MonotonicNow() + kSpinTime;
   do {
     for (int i = 0; i < kPausesPerClockRead; ++i) {
       if (done()) return true;
       Pause();
     }
-  } while (std::chrono::steady_clock::now() < deadline);
+  } while (MonotonicNow() < deadline);
   return done();
 }
 

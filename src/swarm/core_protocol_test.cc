@@ -308,6 +308,12 @@ TEST(Illegal, FramesThatAreNotTheExpectedResult) {
         return swarm.CloseReasons(1).empty() ? "" : swarm.CloseReasons(1)[0];
       };
   using B = std::vector<uint8_t>;
+  const auto with_byte = [&](size_t at, uint8_t value) {
+    return close_reason([=](B b) {
+      b[at] = value;
+      return b;
+    });
+  };
   EXPECT_EQ(close_reason([](B b) { return b; }), "");
   EXPECT_THAT(close_reason([](B) { return B(); }), HasSubstr("0 bytes"));
   EXPECT_THAT(close_reason([](B b) {
@@ -340,22 +346,14 @@ TEST(Illegal, FramesThatAreNotTheExpectedResult) {
                 return b;
               }),
               HasSubstr("position"));
-  EXPECT_THAT(close_reason([](B b) {
-                b[6] = 1;
-                return b;
-              }),
-              HasSubstr(""));
+  EXPECT_THAT(with_byte(6, 1), HasSubstr(""));
   EXPECT_THAT(close_reason([](B b) {
                 b.pop_back();
                 return b;
               }),
               HasSubstr("announces"));
   // A token outside of the vocabulary, a logit that is not a number.
-  EXPECT_THAT(close_reason([](B b) {
-                b[58] = 0xff;
-                return b;
-              }),
-              HasSubstr("token"));
+  EXPECT_THAT(with_byte(58, 0xff), HasSubstr("token"));
   EXPECT_THAT(close_reason([](B b) {
                 StoreLe(&b[60], NAN);
                 return b;

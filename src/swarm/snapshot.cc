@@ -24,6 +24,76 @@ std::string Devices(size_t count) {
 
 }  // namespace
 
+WorkerSnapshot Core::State::PictureOf(WorkerId id, const Worker& worker) const {
+  const SwarmPlan* active = lifecycle.active();
+  const SwarmPlan* staged = lifecycle.staged();
+  WorkerSnapshot out;
+  out.id = id;
+  out.name = worker.offer.name;
+  out.kind = worker.offer.kind;
+  out.engine = worker.offer.engine;
+  out.device = worker.offer.device;
+  out.memory_bytes = worker.offer.memory_bytes;
+  out.problem = worker.problem;
+  const PlanStage* stage = active ? active->StageOf(id) : nullptr;
+  const bool preparing = staged && staged->StageOf(id);
+  out.state = !worker.ready                                      ? WorkerState::kConnecting
+              : stage                                            ? WorkerState::kActive
+              : preparing                                        ? WorkerState::kPreparing
+              : worker.measure.phase != MeasureJob::Phase::kNone ? WorkerState::kMeasuring
+              : planning.IsStandby(id)                           ? WorkerState::kStandby
+                                                                 : WorkerState::kIdle;
+  if (!worker.ready) return out;
+  if (stage) {
+    out.first_layer = static_cast<int>(stage->first);
+    out.end_layer = static_cast<int>(stage->end);
+  }
+  out.used_bytes = std::max(costs.MemoryBytes(worker.weight_factor, worker.loaded),
+                            worker.loaded.empty() ? 0 : worker.reported_bytes);
+  for (uint32_t layer = 0; layer < costs.layer_count(); ++layer)
+    if (worker.cached.Has(layer)) out.cached_layers.push_back(layer);
+  out.downloaded_bytes = worker.downloaded_bytes;
+  out.download_total_bytes = worker.download_total_bytes;
+  out.latency_ms = worker.times.latency_us.Median().value_or(0) * 1e-3;
+  out.download_bytes_per_s = worker.offer.download_bytes_per_s;
+  out.us_per_token = worker.times.compute_us.Median().value_or(0);
+  out.speed_bytes_per_us = worker.times.speed.Median().value_or(0);
+  out.computing = !worker.in_flight.empty();
+  out.tokens_computed = worker.tokens_computed;
+  return out;
+}
+
+// The sentence for people. `done_bytes` of `total_bytes` are downloaded for a staged plan.
+void Core::State::DescribeState(uint64_t done_bytes, uint64_t total_bytes,
+                                Snapshot& picture) const {
+  const SwarmPlan* active = lifecycle.active();
+  const SwarmPlan* staged = lifecycle.staged();
+  switch (picture.state) {
+    case SwarmState::kUp:
+      picture.message = "Ready: " + Devices(active->stages.size()) + " compute" +
+                        (active->stages.size() == 1 ? "s" : "") + " the model.";
+      if (staged) picture.message += " A faster arrangement is being prepared.";
+      break;
+    case SwarmState::kPreparing:
+      picture.message = "Preparing: " + Devices(staged->stages.size()) +
+                        (staged->stages.size() == 1 ? " loads its" : " load their") + " layers" +
+                        Percent(done_bytes, total_bytes) + ".";
+      break;
+    case SwarmState::kCommitting:
+      picture.message = "Starting: all layers are loaded.";
+      break;
+    case SwarmState::kDown:
+      picture.missing_memory_bytes = planning.missing_memory_bytes();
+      picture.message = planning.problem();
+      if (picture.message.empty())
+        picture.message =
+            planning.under_way()
+                ? "Looking for a way to share the model among the devices."
+                : "No device computes for this swarm yet: open the join link on a device.";
+      break;
+  }
+}
+
 Snapshot Core::State::MakeSnapshot(Instant at) const {
   Snapshot picture;
   picture.state = StateOf(lifecycle);
@@ -31,43 +101,11 @@ Snapshot Core::State::MakeSnapshot(Instant at) const {
   const SwarmPlan* staged = lifecycle.staged();
   uint64_t done_bytes = 0, total_bytes = 0;
   for (const auto& [id, worker] : roster) {
-    WorkerSnapshot& out = picture.workers.emplace_back();
-    out.id = id;
-    out.name = worker.offer.name;
-    out.kind = worker.offer.kind;
-    out.engine = worker.offer.engine;
-    out.device = worker.offer.device;
-    out.memory_bytes = worker.offer.memory_bytes;
-    out.problem = worker.problem;
-    const PlanStage* stage = active ? active->StageOf(id) : nullptr;
-    const bool preparing = staged && staged->StageOf(id);
-    out.state = !worker.ready                                      ? WorkerState::kConnecting
-                : stage                                            ? WorkerState::kActive
-                : preparing                                        ? WorkerState::kPreparing
-                : worker.measure.phase != MeasureJob::Phase::kNone ? WorkerState::kMeasuring
-                : planning.IsStandby(id)                           ? WorkerState::kStandby
-                                                                   : WorkerState::kIdle;
-    if (!worker.ready) continue;
-    if (stage) {
-      out.first_layer = static_cast<int>(stage->first);
-      out.end_layer = static_cast<int>(stage->end);
-    }
-    out.used_bytes = std::max(costs.MemoryBytes(worker.weight_factor, worker.loaded),
-                              worker.loaded.empty() ? 0 : worker.reported_bytes);
-    for (uint32_t layer = 0; layer < costs.layer_count(); ++layer)
-      if (worker.cached.Has(layer)) out.cached_layers.push_back(layer);
-    out.downloaded_bytes = worker.downloaded_bytes;
-    out.download_total_bytes = worker.download_total_bytes;
-    if (preparing) {
+    picture.workers.push_back(PictureOf(id, worker));
+    if (worker.ready && staged && staged->StageOf(id)) {
       done_bytes += worker.downloaded_bytes;
       total_bytes += worker.download_total_bytes;
     }
-    out.latency_ms = worker.times.latency_us.Median().value_or(0) * 1e-3;
-    out.download_bytes_per_s = worker.offer.download_bytes_per_s;
-    out.us_per_token = worker.times.compute_us.Median().value_or(0);
-    out.speed_bytes_per_us = worker.times.speed.Median().value_or(0);
-    out.computing = !worker.in_flight.empty();
-    out.tokens_computed = worker.tokens_computed;
   }
 
   picture.covered_layers.assign(costs.layer_count(), active || staged);
@@ -95,30 +133,7 @@ Snapshot Core::State::MakeSnapshot(Instant at) const {
   picture.boundary_bytes_received = pipeline.traffic().bytes_received;
   picture.tokens_per_second = requests.TokensPerSecond(at);
 
-  switch (picture.state) {
-    case SwarmState::kUp:
-      picture.message = "Ready: " + Devices(active->stages.size()) + " compute" +
-                        (active->stages.size() == 1 ? "s" : "") + " the model.";
-      if (staged) picture.message += " A faster arrangement is being prepared.";
-      break;
-    case SwarmState::kPreparing:
-      picture.message = "Preparing: " + Devices(staged->stages.size()) +
-                        (staged->stages.size() == 1 ? " loads its" : " load their") + " layers" +
-                        Percent(done_bytes, total_bytes) + ".";
-      break;
-    case SwarmState::kCommitting:
-      picture.message = "Starting: all layers are loaded.";
-      break;
-    case SwarmState::kDown:
-      picture.missing_memory_bytes = planning.missing_memory_bytes();
-      picture.message = planning.problem();
-      if (picture.message.empty())
-        picture.message =
-            planning.under_way()
-                ? "Looking for a way to share the model among the devices."
-                : "No device computes for this swarm yet: open the join link on a device.";
-      break;
-  }
+  DescribeState(done_bytes, total_bytes, picture);
   return picture;
 }
 

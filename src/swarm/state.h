@@ -36,6 +36,8 @@ struct Core::State {
   void Settle();
   std::optional<Instant> next_timer() const;
   Snapshot MakeSnapshot(Instant at) const;
+  WorkerSnapshot PictureOf(WorkerId id, const Worker& worker) const;
+  void DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& picture) const;
 
   // Messages of a worker that has connected properly; an error closes the connection.
   Status OnControl(Worker& worker, const wire::pb::WorkerMessage& message);

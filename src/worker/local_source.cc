@@ -1,3 +1,4 @@
+// A package source for workers on the machine that has the package: nothing is downloaded.
 #include "worker/package_source.h"
 
 namespace weft::worker {

@@ -1,5 +1,5 @@
-// Tabs that meet trouble: spoiled and interrupted downloads, another protocol version, wrong tokens,
-// too small an offer, stopping.
+// Tabs that meet trouble: spoiled and interrupted downloads, another protocol version, wrong
+// tokens, too small an offer, stopping.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 

@@ -19,13 +19,14 @@ export const kCxxModules = {
   net: ["base", "wire"],
   hub: ["base", "net", "package"],
   api: ["base", "swarm", "text"],
-  sim: ["base", "swarm", "planner", "wire"],
+  sim: ["base", "swarm", "planner", "wire", "text"],
   apps: ["*"],
 };
 
 // Of some modules only a part is open to some includers: "from>to" -> allowed header names.
 export const kPartialIncludes = {
   "swarm>text": /^text\/sampl\w*\.h$/,
+  "sim>text": /^text\/sampl\w*\.h$/,
 };
 
 // What a module's tests may include beyond the table, each because the test needs it to build its

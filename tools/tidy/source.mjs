@@ -162,7 +162,7 @@ function stripHash(text, language, keepStrings) {
 }
 
 export function isTestFile(path) {
-  return /_test\.cc$|\.test\.(ts|tsx|mjs)$|(^|\/)test_[^/]*\.py$/.test(path) ||
+  return /_test\.cc$|(^|\/)test_[^/]*\.h$|\.test\.(ts|tsx|mjs)$|(^|\/)test_[^/]*\.py$/.test(path) ||
     /^(tests|bench)\//.test(path) || /\/test(s)?\//.test(path);
 }
 

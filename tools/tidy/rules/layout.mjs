@@ -8,6 +8,8 @@ export const kMaxFileLines = 800;
 const kUnlimited = new RegExp([
   "\\.(json|jsonl|svg|lock|txt|csv|tsv|hex|jinja)$", "(^|/)(LICENSE|\\.gitignore)$", "^models/",
   "^tools/tinymodel/corpus/",
+  "^tests/fuzz/corpus/",
+  "^tests/golden/",
 ].join("|"));
 
 export function layout(file) {

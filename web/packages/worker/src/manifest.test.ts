@@ -57,7 +57,7 @@ describe("refuses", () => {
   it.each<[string, (json: Json) => void]>([
     ["format 2, this page reads format 1", (json) => (json["format"] = 2)],
     ["format is missing", (json) => delete json["format"]],
-    ["neither f16 nor bf16", (json) => (json["boundary_dtype"] = "f32")],
+    ["neither f16, bf16 nor f32", (json) => (json["boundary_dtype"] = "i32")],
     ["hidden_columns is 0", (json) => (json["hidden_columns"] = 0)],
     ["vocabulary is 1.5", (json) => (json["vocabulary"] = 1.5)],
     ["layers is not an array", (json) => (json["layers"] = {})],
