@@ -1,30 +1,10 @@
 // `weft`: one program for the server, native workers and tools.
-#include <iostream>
-
 #include "apps/commands.h"
 #include "apps/convert_command.h"
-#include "base/bytes.h"
 #include "base/log.h"
 #include "wire/version.h"
 
 namespace weft::apps {
-
-int ReportStatus(const Status& status) {
-  if (status.ok()) return 0;
-  std::cerr << "weft: " << status.error().ToString() << "\n";
-  return 1;
-}
-
-CLI::Validator ByteCountOption() {
-  return CLI::Validator(
-      [](const std::string& text) {
-        return ParseByteCount(text)
-                   ? std::string()
-                   : "'" + text +
-                         "' is no amount of memory; write 4GiB, 512MiB or a number of bytes";
-      },
-      "BYTES");
-}
 
 namespace {
 

@@ -1,0 +1,27 @@
+// What all subcommands share: how they report and how they read amounts of memory.
+#include "apps/commands.h"
+
+#include <iostream>
+
+#include "base/bytes.h"
+
+namespace weft::apps {
+
+int ReportStatus(const Status& status) {
+  if (status.ok()) return 0;
+  std::cerr << "weft: " << status.error().ToString() << "\n";
+  return 1;
+}
+
+CLI::Validator ByteCountOption() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return ParseByteCount(text)
+                   ? std::string()
+                   : "'" + text +
+                         "' is no amount of memory; write 4GiB, 512MiB or a number of bytes";
+      },
+      "BYTES");
+}
+
+}  // namespace weft::apps
