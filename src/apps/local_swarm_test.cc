@@ -22,7 +22,7 @@ class LocalSwarmTest : public testing::Test {
     convert::ConvertOptions options;
     options.source = Model();
     options.package = folder_;
-    const auto report = convert::ConvertCheckpoint(options, nullptr);
+    const auto report = convert::ConvertCheckpoint(options, [](const convert::ConvertProgress&) {});
     ASSERT_TRUE(report.ok()) << report.error().ToString();
   }
   static void TearDownTestSuite() { std::filesystem::remove_all(folder_); }
