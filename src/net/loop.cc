@@ -23,6 +23,7 @@ void EventLoop::Post(std::function<void()> work) {
 }
 
 void EventLoop::Run() {
+  io_->restart();  // a loop that was stopped may run again
   const auto guard = asio::make_work_guard(*io_);
   io_->run();
 }
