@@ -92,14 +92,14 @@ swarmTest("one tab answers as transformers does", "stories260K", ["--no-worker"]
 });
 
 // Each offers so much that two of the three cannot hold the model.
-const kShare = 22e6;
+const kShare = 24.6e6;
 
 swarmTest(
   "a native worker and two tabs, each too small for half, answer as one alone",
   "weft-tiny",
   ["--no-worker"],
   async ({ context, server }) => {
-    const native = nativeWorker(server.origin, ["--memory", "9000000", "--threads", "1"]);
+    const native = nativeWorker(server.origin, ["--memory", "11600000", "--threads", "1"]);
     const tabs = [await Tab.open(context, server.origin), await Tab.open(context, server.origin)];
     try {
       await tabs[0].start({ name: "first tab", memoryBytes: kShare });
