@@ -23,9 +23,9 @@ void EventLoop::Post(std::function<void()> work) {
 }
 
 void EventLoop::Run() {
-  io_->restart();  // a loop that was stopped may run again
   const auto guard = asio::make_work_guard(*io_);
   io_->run();
+  io_->restart();  // it may run again; a Stop that came before Run still counts
 }
 
 void EventLoop::Stop() {
