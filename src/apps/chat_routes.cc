@@ -93,7 +93,8 @@ class ChatRoutes::Completion : public std::enable_shared_from_this<Completion> {
     keep_alive_.FireAfter(kKeepAliveInterval, [weak = weak_from_this()] {
       const auto self = weak.lock();
       if (!self || self->finished_) return;
-      self->responder_->Write(": waiting\n\n");
+      if (self->quiet_) self->responder_->Write(": waiting\n\n");
+      self->quiet_ = true;
       self->KeepAlive();
     });
   }
@@ -117,20 +118,14 @@ class ChatRoutes::Completion : public std::enable_shared_from_this<Completion> {
         responder_->Write(logprobs_
                               ? api::ChunkEvent(head_, {{"content", piece}}, "", LogprobsOf(token))
                               : api::ContentEvent(head_, piece));
-        KeepAlive();
+        quiet_ = false;
       }
     } else {
       text_ += piece;
       if (logprobs_)
         all_logprobs_.push_back(LogprobsOf(token).as_object().at("content").as_array()[0]);
     }
-    // The core is in the middle of its actions: cancel once they are carried out.
-    if (answer_->stopped()) cancel_soon_ = true;
-    if (cancel_soon_) {
-      keep_alive_.FireAfter(Microseconds(0), [self = shared_from_this()] {
-        if (!self->finished_) self->host_.Cancel(self->id_);
-      });
-    }
+    if (answer_->stopped()) host_.Cancel(id_);
   }
 
   void OnFinish(const swarm::FinishRequest& finish) {
@@ -174,7 +169,7 @@ class ChatRoutes::Completion : public std::enable_shared_from_this<Completion> {
   bool stream_ = false;
   bool include_usage_ = false;
   bool logprobs_ = false;
-  bool cancel_soon_ = false;
+  bool quiet_ = true;  // nothing was written since the last look
   bool finished_ = false;
   std::string text_;
   json::array all_logprobs_;

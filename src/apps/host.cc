@@ -67,13 +67,21 @@ void SwarmHost::Cancel(swarm::RequestId request) {
   if (requests_.contains(request)) Handle(swarm::RequestCancelled{request});
 }
 
-void SwarmHost::Handle(const swarm::Event& event) {
+void SwarmHost::Handle(swarm::Event event) {
+  deferred_.push_back(std::move(event));
+  if (handling_) return;
+  handling_ = true;
   const Instant begin = MonotonicNow();
-  std::vector<swarm::Action> actions = core_.Handle(event, begin);
-  for (swarm::Action& action : actions) CarryOut(action);
+  while (!deferred_.empty()) {
+    const swarm::Event next = std::move(deferred_.front());
+    deferred_.pop_front();
+    std::vector<swarm::Action> actions = core_.Handle(next, MonotonicNow());
+    for (swarm::Action& action : actions) CarryOut(action);
+    ++counters_.events;
+  }
   ArmTimer();
-  ++counters_.events;
   counters_.core_time = counters_.core_time + (MonotonicNow() - begin);
+  handling_ = false;
 }
 
 void SwarmHost::CarryOut(swarm::Action& action) {
@@ -97,12 +105,8 @@ void SwarmHost::CarryOut(swarm::Action& action) {
                    workers_.erase(worker);
                    LogInfo("worker {} closed: {}", close.worker, close.reason);
                    sink.close(close.reason);
-                   // The core forgets it with the same event as any lost worker, after this batch
-                   // of actions.
-                   loop_.Post([this, alive = std::weak_ptr(alive_), id = close.worker,
-                               reason = close.reason] {
-                     if (!alive.expired()) Handle(swarm::WorkerLost{id, reason});
-                   });
+                   // The core forgets it with the same event as any lost worker.
+                   Handle(swarm::WorkerLost{close.worker, close.reason});
                  },
                  [&](swarm::EmitToken& token) {
                    const auto request = requests_.find(token.request);
@@ -138,11 +142,23 @@ void SwarmHost::Plan(const swarm::StartPlanning& job) {
   });
 }
 
+// The core's next deadline moves with every step, nearly always later. Setting the timer anew each
+// time would cost a system call a step, so it is left alone unless it must fire earlier; one that
+// fires too early looks again.
 void SwarmHost::ArmTimer() {
   const auto next = core_.next_timer();
-  if (!next) return timer_.Cancel();
-  const Duration delay = *next - MonotonicNow();
-  timer_.FireAfter(std::max(delay, Microseconds(0)), [this] { Handle(swarm::TimerFired{}); });
+  if (!next || (armed_for_ && *armed_for_ <= *next)) return;
+  armed_for_ = next;
+  const Duration delay = std::max(*next - MonotonicNow(), Microseconds(0));
+  timer_.FireAfter(delay, [this] {
+    armed_for_.reset();
+    const auto due = core_.next_timer();
+    if (due && *due <= MonotonicNow()) {
+      Handle(swarm::TimerFired{});
+    } else {
+      ArmTimer();
+    }
+  });
 }
 
 }  // namespace weft::apps

@@ -4,8 +4,10 @@
 // Submit from other threads happens on the loop.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -62,7 +64,9 @@ class SwarmHost {
   void OnSwarmChanged(std::function<void()> callback) { on_swarm_changed_ = std::move(callback); }
 
  private:
-  void Handle(const swarm::Event& event);
+  // An event that comes while actions are carried out (a callback that cancels, say) is handled
+  // after them: the core's actions leave in the order in which it gave them.
+  void Handle(swarm::Event event);
   void CarryOut(swarm::Action& action);
   void Plan(const swarm::StartPlanning& job);
   void ArmTimer();
@@ -71,10 +75,13 @@ class SwarmHost {
   net::ThreadPool& pool_;
   swarm::Core core_;
   net::EventLoop::Timer timer_;
+  std::optional<Instant> armed_for_;  // when timer_ fires
   std::unordered_map<swarm::WorkerId, WorkerSink> workers_;
   std::unordered_map<swarm::RequestId, RequestCallbacks> requests_;
   swarm::WorkerId next_worker_ = 1;
   swarm::RequestId next_request_ = 1;
+  bool handling_ = false;
+  std::deque<swarm::Event> deferred_;
   HostCounters counters_;
   Planner planner_ = swarm::RunPlanning;
   std::function<void()> on_swarm_changed_;
