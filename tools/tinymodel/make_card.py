@@ -10,6 +10,27 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+INTRO = {
+    "qwen3": """\
+The model that comes with weft, so that a swarm answers the moment it starts. A chat model of the
+Qwen3 architecture with {{PARAMETERS}} parameters: 8 layers, hidden size 256, 4 heads of 64 with 2
+key-value heads, feed-forward size 768, tied embeddings, a byte-level BPE of 4,096 ids, float16.""",
+    "qwen3_moe": """\
+The mixture-of-experts twin of weft-tiny, for trying what weft does with experts: the same text,
+tokenizer and training, the Qwen3-MoE architecture. {{PARAMETERS}} parameters, of which a token uses
+about a third: 8 layers, hidden size 192, 3 heads of 64 with one key-value head, 16 experts of
+width 64 of which 4 are chosen, tied embeddings, a byte-level BPE of 4,096 ids, float16.""",
+}
+ALSO = {
+    "qwen3": "",
+    "qwen3_moe": """ A hundredth of the
+load-balancing loss of Switch Transformers keeps all experts in use.""",
+}
+COMMAND = {
+    "qwen3": "tools/tinymodel/make_model.sh models/weft-tiny {{MEGABYTES}} {{BUDGET}}",
+    "qwen3_moe": "ARCH=qwen3_moe TOKENIZER=models/weft-tiny \\\n"
+                 "  tools/tinymodel/make_model.sh models/weft-tiny-moe {{MEGABYTES}} {{BUDGET}}",
+}
 CARD = pathlib.Path(__file__).with_name("card.md")
 SHOWN = (0, 4)  # sample conversations that the card shows
 
@@ -31,6 +52,8 @@ def fill_card(log: dict, metrics: dict, samples: list[str], args) -> str:
     rows = [f"| {task} | {m['cases']} | {100 * m['accuracy']:.1f}% |"
             for task, m in metrics.items()]
     slots = {
+        "NAME": args.model.name, "INTRO": INTRO[log["arch"]], "ALSO": ALSO[log["arch"]],
+        "COMMAND": COMMAND[log["arch"]],
         "PARAMETERS": f"{log['parameters']:,}", "STEPS": f"{log['steps']:,}",
         "TOKENS": f"{log['tokens'] / 1e6:,.0f}", "SECONDS": f"{log['seconds']:.0f}",
         "EPOCHS": str(log["epochs"]), "MEGABYTES": f"{args.corpus_megabytes:.0f}",

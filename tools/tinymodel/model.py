@@ -1,9 +1,6 @@
-"""The Qwen3 architecture in plain PyTorch, named as in Hugging Face checkpoints; for training only.
+"""The Qwen3 architectures, dense and mixture of experts, in plain PyTorch; for training only.
 
-Checked against transformers' own implementation after every training (export.py). To add the
-mixture-of-experts twin, write a feed-forward class with experts, register it in ARCHITECTURES under
-"qwen3_moe" with its configuration, and train with --arch qwen3_moe; corpus, tokenizer, packing,
-evaluation and card stay as they are.
+Modules are named as in transformers, and export.py compares logits with it after every training.
 """
 
 import torch
@@ -14,6 +11,11 @@ _BASE = {
     "vocab_size": 4096, "hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 8,
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "rms_norm_eps": 1e-6,
     "rope_theta": 10000.0, "max_position_embeddings": 4096,
+}
+_MOE = _BASE | {
+    "hidden_size": 192, "num_attention_heads": 3, "num_key_value_heads": 1,
+    "num_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 64,
+    "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [],
 }
 
 
@@ -78,11 +80,58 @@ class GatedMlp(nn.Module):
         self.down_proj = nn.Linear(c["intermediate_size"], c["hidden_size"], bias=False)
 
     def forward(self, x):
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x)), 0.0
+
+
+class Experts(nn.Module):
+    """gate_up_proj [experts, 2 * width, hidden]: gate rows, then up rows; down_proj [experts,
+    hidden, width]."""
+
+    def __init__(self, c: dict):
+        super().__init__()
+        count, width, hidden = c["num_experts"], c["moe_intermediate_size"], c["hidden_size"]
+        self.gate_up_proj = nn.Parameter(torch.empty(count, 2 * width, hidden).normal_(std=0.02))
+        self.down_proj = nn.Parameter(torch.empty(count, hidden, width).normal_(std=0.02))
+
+    def forward(self, x, weight):
+        """x [tokens, hidden], weight [tokens, experts] with zeros where an expert is not chosen.
+
+        All experts run on all tokens: for experts this narrow two large products are quicker than
+        sorting tokens, and the result and its gradient are the same.
+        """
+        count, hidden, width = self.down_proj.shape
+        both = F.linear(x, self.gate_up_proj.flatten(0, 1)).view(-1, count, 2, width)
+        inner = F.silu(both[:, :, 0]) * both[:, :, 1] * weight.unsqueeze(-1)
+        down = self.down_proj.permute(1, 0, 2).reshape(hidden, count * width)
+        return F.linear(inner.flatten(1, 2), down)
+
+
+class SparseMlp(nn.Module):
+    """Each token goes to the experts that its router likes best."""
+
+    def __init__(self, c: dict):
+        super().__init__()
+        self.chosen = c["num_experts_per_tok"]
+        self.gate = nn.Linear(c["hidden_size"], c["num_experts"], bias=False)
+        self.experts = Experts(c)
+
+    def forward(self, x):
+        flat = x.flatten(0, -2)
+        with torch.autocast(x.device.type, enabled=False):  # bf16 would flip close choices
+            probability = F.linear(flat.float(), self.gate.weight.float()).softmax(dim=-1)
+        best, index = probability.topk(self.chosen, dim=-1)
+        weight = torch.zeros_like(probability).scatter(-1, index, best / best.sum(-1, keepdim=True))
+        # 1 when all experts get the same share of tokens, more the less they do (Switch, eq. 4).
+        share = (weight > 0).float().mean(0) / self.chosen
+        balance = weight.shape[-1] * (share * probability.mean(0)).sum()
+        return self.experts(flat, weight.to(x.dtype)).view_as(x), balance
 
 
 # name -> (configuration, feed-forward class, names in transformers)
-ARCHITECTURES = {"qwen3": (_BASE, GatedMlp, ("Qwen3Config", "Qwen3ForCausalLM"))}
+ARCHITECTURES = {
+    "qwen3": (_BASE, GatedMlp, ("Qwen3Config", "Qwen3ForCausalLM")),
+    "qwen3_moe": (_MOE, SparseMlp, ("Qwen3MoeConfig", "Qwen3MoeForCausalLM")),
+}
 
 
 class Layer(nn.Module):
@@ -95,7 +144,8 @@ class Layer(nn.Module):
 
     def forward(self, x, cos, sin):
         x = x + self.self_attn(self.input_layernorm(x), cos, sin)
-        return x + self.mlp(self.post_attention_layernorm(x))
+        y, balance = self.mlp(self.post_attention_layernorm(x))
+        return x + y, balance
 
 
 class Decoder(nn.Module):
@@ -117,7 +167,7 @@ class CausalLm(nn.Module):
         # Keeps the residual stream's variance flat at the start.
         scale = (2 * self.config["num_hidden_layers"]) ** -0.5
         for name, p in self.named_parameters():
-            if name.endswith(("o_proj.weight", "down_proj.weight")):
+            if name.endswith(("o_proj.weight", "down_proj.weight", "experts.down_proj")):
                 p.data.mul_(scale)
 
     @staticmethod
@@ -126,12 +176,14 @@ class CausalLm(nn.Module):
             nn.init.normal_(module.weight, std=0.02)
 
     def forward(self, ids, cos, sin):
-        """ids [batch, positions] -> hidden [batch, positions, hidden_size] after the last norm."""
-        x = self.model.embed_tokens(ids)
+        """ids [batch, positions] -> hidden [batch, positions, hidden_size] after the last norm, and
+        how unevenly experts were used (mean of the layers; 1 is even, 0 without experts)."""
+        x, unbalance = self.model.embed_tokens(ids), 0.0
         cos, sin = cos[:ids.shape[1]], sin[:ids.shape[1]]
         for layer in self.model.layers:
-            x = layer(x, cos, sin)
-        return self.model.norm(x)
+            x, balance = layer(x, cos, sin)
+            unbalance = unbalance + balance / len(self.model.layers)
+        return self.model.norm(x), unbalance
 
     def logits(self, hidden):
         return F.linear(hidden, self.model.embed_tokens.weight)

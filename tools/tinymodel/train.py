@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains weft-tiny: bf16 autocast over f32 weights, AdamW, cosine schedule by steps or by seconds.
+"""Trains weft-tiny or its twin: bf16 autocast over f32 weights, AdamW, a cosine by steps or seconds.
 
 Batches come from the packed arrays of pack.py; every eighth batch holds rows of 4,096 tokens, the
 others rows of 1,024. Writes checkpoint.pt (f32 weights) and train_log.json into --out.
@@ -19,6 +19,7 @@ from model import ARCHITECTURES, CausalLm, rope_tables
 
 READ_WEIGHT = 0.1  # loss weight of text that the model only reads (users, system prompts, markup)
 LONG_BATCH_EVERY = 8
+BALANCE_WEIGHT = 0.01  # of experts used unevenly
 
 
 class Pool:
@@ -132,14 +133,16 @@ def run_steps(args, model, pools, device, meter: Meter) -> tuple[int, int]:
             group["lr"] = rate
         inputs, targets, weight = pools["long" if is_long else "short"].batch()
         with torch.autocast(device, dtype=torch.bfloat16):
-            hidden = model(inputs, cos, sin)
+            hidden, unbalance = model(inputs, cos, sin)
             loss, written_loss = loss_function(hidden, embedding, targets, weight)
-        loss.backward()
+        (loss + BALANCE_WEIGHT * unbalance).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         step, tokens = step + 1, tokens + inputs.numel()
         meter.add(step, tokens, rate, written_loss)
+        if step % 500 == 0 and torch.is_tensor(unbalance):
+            print(f"step {step}  unevenness of experts {unbalance.item():.3f}", flush=True)
 
 
 def train(args) -> None:
