@@ -7,8 +7,7 @@
 #include "convert/layer_info.h"
 #include "convert/model_config.h"
 #include "convert/package_folder.h"
-#include "convert/safetensors.h"
-#include "convert/source_folder.h"
+#include "convert/source.h"
 #include "convert/weight_plan.h"
 #include "convert/weight_store.h"
 #include "onnx/write.h"
@@ -18,46 +17,6 @@ namespace weft::convert {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr uint64_t kMaxTextBytes = 64 << 20;
-
-// Files that a package takes over as they are.
-struct TextFile {
-  const char* name;
-  bool is_json;
-};
-constexpr TextFile kTextFiles[] = {
-    {"config.json", true},           {"tokenizer.json", true},
-    {"tokenizer_config.json", true}, {"generation_config.json", true},
-    {"chat_template.jinja", false},
-};
-
-using TextFiles = std::map<std::string, std::string>;
-
-// JSON is parsed here already, so that a broken file is found while there is someone to read the
-// message.
-Result<TextFiles> ReadTextFiles(const ConvertOptions& options) {
-  std::error_code failure;
-  if (!fs::is_directory(options.source, failure)) {
-    return Error(ErrorCode::kNotFound, "There is no folder '" + options.source.string() + "'.");
-  }
-  TextFiles files;
-  for (const TextFile& file : kTextFiles) {
-    auto path = SourceFile(options.source, file.name);
-    if (!path.ok() && path.error().code() == ErrorCode::kNotFound) continue;
-    if (!path.ok()) return std::move(path).error();
-    ASSIGN_OR_RETURN(std::string text, ReadTextFile(*path, kMaxTextBytes));
-    if (file.is_json) TRY(ParseJson(text, file.name));
-    files.emplace(file.name, std::move(text));
-  }
-  if (!files.contains("config.json")) {
-    return Error(ErrorCode::kNotFound,
-                 "'" + options.source.string() +
-                     "' has no config.json; weft converts folders in the Hugging Face layout "
-                     "(config.json, tokenizer.json, *.safetensors).");
-  }
-  return files;
-}
 
 // What `weft serve` will read must be readable. Gives back what the user should know although it is
 // no fault.
@@ -88,7 +47,7 @@ Result<std::vector<std::string>> CheckTokenizer(const ConvertOptions& options,
 DType TargetDType(const PlannedWeight& weight, const SourceTensor& source,
                   const std::optional<DType>& quantisation) {
   if (weight.role == WeightRole::kVector) return DType::kF32;
-  if (!quantisation) return *source.dtype;
+  if (!quantisation) return KeptDType(*source.format);
   if (weight.role == WeightRole::kMatrix || !IsBlockFormat(*quantisation)) return *quantisation;
   // onnxruntime's lookup in a quantised table wants whole blocks.
   return weight.shape[1] % kBlockValues == 0 ? DType::kQ8 : DType::kF16;
@@ -106,9 +65,8 @@ std::string QuantisationName(const std::optional<DType>& quantisation,
 }
 
 uint64_t ByteCount(const PlannedWeight& weight, const SourceTensor& source) {
-  uint64_t count = static_cast<uint64_t>(ElementBytes(*source.dtype));
-  for (const uint64_t dimension : weight.shape) count *= dimension;
-  return count;
+  const uint64_t rows = weight.shape.size() == 1 ? 1 : weight.shape.front();
+  return rows * RowBytes(*source.format, weight.shape.back());
 }
 
 class Converter {
@@ -117,18 +75,18 @@ class Converter {
       : options_(options), progress_(std::move(progress)) {}
 
   Result<ConvertReport> Run() {
-    ASSIGN_OR_RETURN(TextFiles files, ReadTextFiles(options_));
+    ASSIGN_OR_RETURN(source_, OpenSource(options_.source));
+    TextFiles& files = source_.files;
     ASSIGN_OR_RETURN(config_, ParseModelConfig(files.at("config.json")));
     ASSIGN_OR_RETURN(warnings_, CheckTokenizer(options_, files, config_));
-    ASSIGN_OR_RETURN(const TensorMap tensors, OpenSafetensors(options_.source));
     const auto plan = PlanWeights(config_);
-    TRY(CheckWeights(plan, tensors));
+    TRY(CheckWeights(plan, source_.tensors));
     ASSIGN_OR_RETURN(PackageFolder folder, PackageFolder::Open(options_.package, options_.force));
     WeightStore store(folder.partial(), [this](uint64_t byte_count) {
       done_.done_bytes += byte_count;
       progress_(done_);
     });
-    TRY(StoreWeights(plan, tensors, &store));
+    TRY(StoreWeights(plan, source_.tensors, &store));
     const onnx::Model model = BuildModel(config_, store.weights());
     ASSIGN_OR_RETURN(const std::string graph, onnx::SerializeModel(model));
     files.emplace("model.onnx", graph);
@@ -167,10 +125,7 @@ class Converter {
   package::Manifest MakeManifest(const WeightStore& store, const DescribedLayers& described,
                                  const TextFiles& files) const {
     package::Manifest manifest;
-    const fs::path source = fs::absolute(options_.source).lexically_normal();
-    const fs::path folder =
-        source.has_filename() ? source.filename() : source.parent_path().filename();
-    manifest.name = options_.name.empty() ? folder.string() : options_.name;
+    manifest.name = options_.name.empty() ? source_.name : options_.name;
     manifest.architecture = config_.architecture;
     manifest.quantisation = QuantisationName(options_.quantisation, store.weights());
     const bool is_f32 = options_.quantisation == DType::kF32;
@@ -213,6 +168,7 @@ class Converter {
 
   const ConvertOptions& options_;
   const std::function<void(const ConvertProgress&)> progress_;
+  Source source_;
   ModelConfig config_;
   ConvertProgress done_;
   std::vector<std::string> warnings_;

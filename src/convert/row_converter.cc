@@ -53,22 +53,36 @@ struct Job {
   uint8_t* scale;
 };
 
+// Where row `row` lies in the tensor.
+uint64_t PlaceOf(const SourceRows& in, uint64_t row) {
+  if (in.interleaved_rows == 0) return row;
+  const uint64_t head = row / in.interleaved_rows * in.interleaved_rows;
+  const uint64_t within = row - head, half = in.interleaved_rows / 2;
+  return head + (within < half ? 2 * within : 2 * (within - half) + 1);
+}
+
 std::optional<Misfit> ConvertRange(const Job& job, uint64_t first, uint64_t end) {
-  const uint64_t in_bytes = job.in.columns * static_cast<uint64_t>(ElementBytes(job.in.dtype));
+  const uint64_t in_bytes = RowBytes(job.in.format, job.in.columns);
+  const bool exact = IsExact(job.in.format, job.to);
   const uint64_t data_bytes = RowDataBytes(job.to, job.in.columns);
   const uint64_t scale_bytes = RowScaleBytes(job.to, job.in.columns);
-  const float limit = Limit(job.to);
+  const float limit = exact ? std::numeric_limits<float>::max() : Limit(job.to);
   std::vector<float> values(job.in.columns);
   std::vector<uint16_t> scales(scale_bytes / 2);
   for (uint64_t row = first; row < end; ++row) {
-    ToF32(job.in.dtype, job.in.data + row * in_bytes, values);
+    const uint8_t* from = job.in.data + PlaceOf(job.in, job.in.first_row + row) * in_bytes;
+    ReadRow(job.in.format, from, values);
     if (const auto column = FirstMisfit(values, limit))
       return Misfit{row, *column, values[*column]};
     uint8_t* data = job.data + row * data_bytes;
-    if (job.in.dtype == job.to) {
-      std::memcpy(data, job.in.data + row * in_bytes, data_bytes);
+    if (exact && !IsBlockFormat(job.to)) {
+      std::memcpy(data, from, data_bytes);
     } else if (IsBlockFormat(job.to)) {
-      QuantizeRow(job.to, values, {data, data_bytes}, scales);
+      if (exact) {
+        RepackRow(job.in.format, from, job.in.columns, job.to, {data, data_bytes}, scales);
+      } else {
+        QuantizeRow(job.to, values, {data, data_bytes}, scales);
+      }
       std::memcpy(job.scale + row * scale_bytes, scales.data(), scale_bytes);
     } else {
       FromF32(values, job.to, data);

@@ -19,12 +19,12 @@ constexpr size_t kMaxShards = 10'000;
 struct TypeInfo {
   std::string_view name;
   uint64_t element_bytes;
-  std::optional<DType> dtype;
+  std::optional<RowFormat> format;
 };
 constexpr TypeInfo kTypes[] = {
-    {"F32", 4, DType::kF32},      {"F16", 2, DType::kF16},      {"BF16", 2, DType::kBF16},
-    {"I32", 4, DType::kI32},      {"I64", 8, DType::kI64},      {"U8", 1, DType::kU8},
-    {"I8", 1, DType::kI8},        {"BOOL", 1, DType::kBool},    {"F64", 8, std::nullopt},
+    {"F32", 4, RowFormat::kF32},  {"F16", 2, RowFormat::kF16},  {"BF16", 2, RowFormat::kBF16},
+    {"I32", 4, std::nullopt},     {"I64", 8, std::nullopt},     {"U8", 1, std::nullopt},
+    {"I8", 1, std::nullopt},      {"BOOL", 1, std::nullopt},    {"F64", 8, std::nullopt},
     {"I16", 2, std::nullopt},     {"U16", 2, std::nullopt},     {"U32", 4, std::nullopt},
     {"U64", 8, std::nullopt},     {"C64", 8, std::nullopt},     {"F8_E4M3", 1, std::nullopt},
     {"F8_E5M2", 1, std::nullopt}, {"F8_E8M0", 1, std::nullopt},
@@ -49,13 +49,13 @@ Result<SourceTensor> ParseEntry(const std::string& file, const std::string& name
   const JsonReader reader(value.get_object(), where + " of '" + file + "'");
   SourceTensor tensor;
   tensor.file = file;
-  ASSIGN_OR_RETURN(tensor.dtype_name, reader.Text("dtype"));
+  ASSIGN_OR_RETURN(tensor.type_name, reader.Text("dtype"));
   const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                  [&](const TypeInfo& t) { return t.name == tensor.dtype_name; });
+                                  [&](const TypeInfo& t) { return t.name == tensor.type_name; });
   if (type == std::end(kTypes)) {
-    return Invalid(file, where + " has the unknown dtype '" + Printable(tensor.dtype_name) + "'.");
+    return Invalid(file, where + " has the unknown dtype '" + Printable(tensor.type_name) + "'.");
   }
-  tensor.dtype = type->dtype;
+  tensor.format = type->format;
 
   ASSIGN_OR_RETURN(const json::array* shape, reader.Array("shape"));
   if (shape == nullptr || shape->size() > kMaxRank) {
@@ -89,7 +89,7 @@ Result<SourceTensor> ParseEntry(const std::string& file, const std::string& name
   }
   const uint64_t held = extent->end - extent->begin;
   if (!byte_count || *byte_count != held) {
-    return Invalid(file, where + " of dtype " + tensor.dtype_name + " and shape " +
+    return Invalid(file, where + " of dtype " + tensor.type_name + " and shape " +
                              ShapeText(tensor.shape) + " needs " +
                              (byte_count ? std::to_string(*byte_count) : "more than 2^64") +
                              " bytes; its data_offsets hold " + std::to_string(held) + ".");
@@ -183,14 +183,6 @@ Result<TensorMap> OpenShards(const fs::path& folder, const fs::path& index_path)
 }
 
 }  // namespace
-
-std::string ShapeText(const std::vector<uint64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  }
-  return text + "]";
-}
 
 Result<TensorMap> ParseSafetensors(const Slice& bytes, const std::string& file) {
   if (bytes.byte_count() < 8) {

@@ -43,11 +43,11 @@ TEST(Safetensors, Reads) {
   ASSERT_EQ(tensors->size(), 3u);
   const SourceTensor& a = tensors->at("a");
   EXPECT_EQ(a.shape, (std::vector<uint64_t>{2, 1}));
-  EXPECT_EQ(a.dtype, DType::kF32);
+  EXPECT_EQ(a.format, RowFormat::kF32);
   EXPECT_EQ(LoadLe<float>(a.bytes.bytes().data()), 1.0f);
   EXPECT_EQ(LoadLe<float>(a.bytes.bytes().data() + 4), 2.0f);
   EXPECT_TRUE(tensors->at("b").shape.empty());
-  EXPECT_FALSE(tensors->at("empty").dtype.has_value());
+  EXPECT_FALSE(tensors->at("empty").format.has_value());
 }
 
 TEST(Safetensors, NamesEveryFault) {

@@ -120,12 +120,10 @@ Status CheckWeights(const std::vector<std::vector<PlannedWeight>>& plan, const T
                      "The checkpoint lacks the tensor '" + weight.source + "' (" + expected + ").");
       }
       const SourceTensor& tensor = found->second;
-      const bool is_float = tensor.dtype == DType::kF32 || tensor.dtype == DType::kF16 ||
-                            tensor.dtype == DType::kBF16;
-      if (tensor.shape != weight.source_shape || !is_float) {
+      if (tensor.shape != weight.source_shape || !tensor.format) {
         return Error(ErrorCode::kInvalidData, "Tensor '" + weight.source + "' of '" + tensor.file +
                                                   "' has shape " + ShapeText(tensor.shape) +
-                                                  " and dtype " + tensor.dtype_name + "; " +
+                                                  " and dtype " + tensor.type_name + "; " +
                                                   expected + ".");
       }
     }

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "convert/model_config.h"
-#include "convert/safetensors.h"
+#include "convert/source_tensor.h"
 
 namespace weft::convert {
 
@@ -30,8 +30,8 @@ struct PlannedWeight {
 // [layer] as in the package: 0 = embedding, 1..n = transformer layers, n + 1 = head.
 std::vector<std::vector<PlannedWeight>> PlanWeights(const ModelConfig& config);
 
-// Every planned tensor is there with its shape and a float dtype. The error names the tensor, what
-// was expected and what was found.
+// Every planned tensor is there with its shape and a type that weft converts. The error names the
+// tensor, what was expected and what was found.
 Status CheckWeights(const std::vector<std::vector<PlannedWeight>>& plan, const TensorMap& tensors);
 
 // "model.layers.3." for package layer 4.

@@ -19,10 +19,18 @@ uint64_t RowsOf(const StoredWeight& weight) {
   return weight.shape.size() == 1 ? 1 : weight.shape.front();
 }
 
-// Where the rows of `weight` begin in the checkpoint's tensor.
-const uint8_t* FirstRow(const PlannedWeight& weight, const SourceTensor& source) {
-  const auto element_bytes = static_cast<uint64_t>(ElementBytes(*source.dtype));
-  return source.bytes.bytes().data() + weight.first_row * weight.shape.back() * element_bytes;
+// Rows [first, first + count) of `weight`, counted from its own first one. The elements of a vector
+// may be interleaved like rows.
+SourceRows RowsFrom(const PlannedWeight& weight, const SourceTensor& source, uint64_t first,
+                    uint64_t count) {
+  SourceRows rows{.format = *source.format,
+                  .data = source.bytes.bytes().data(),
+                  .first_row = weight.first_row + first,
+                  .rows = count,
+                  .columns = weight.shape.back(),
+                  .interleaved_rows = source.interleaved_rows};
+  if (weight.shape.size() == 1 && source.interleaved_rows > 0) std::swap(rows.rows, rows.columns);
+  return rows;
 }
 
 // Gives the pages of a mapped file back: they were read and will not be read again.
@@ -62,10 +70,10 @@ Status WeightStore::Store(const PlannedWeight& weight, const SourceTensor& sourc
   const uint64_t data_bytes = small.weight.data.byte_count;
   small.bytes.resize(data_bytes + small.weight.scale.byte_count);
   const MutableByteSpan bytes(small.bytes);
-  TRY(Named(ConvertRows({*source.dtype, FirstRow(weight, source), weight.first_row, rows, columns},
-                        dtype, bytes.first(data_bytes), bytes.subspan(data_bytes), 1),
+  TRY(Named(ConvertRows(RowsFrom(weight, source, 0, rows), dtype, bytes.first(data_bytes),
+                        bytes.subspan(data_bytes), 1),
             weight, source));
-  progress_(rows * columns * static_cast<uint64_t>(ElementBytes(*source.dtype)));
+  progress_(rows * RowBytes(*source.format, columns));
   small_[weight.name] = std::move(small);
   return OkStatus();
 }
@@ -73,8 +81,7 @@ Status WeightStore::Store(const PlannedWeight& weight, const SourceTensor& sourc
 Status WeightStore::StoreLarge(const PlannedWeight& weight, const SourceTensor& source,
                                StoredWeight stored) {
   const std::string key = KeyOf(weight, source, stored.dtype);
-  const uint64_t source_bytes =
-      RowsOf(stored) * weight.shape.back() * static_cast<uint64_t>(ElementBytes(*source.dtype));
+  const uint64_t source_bytes = RowsOf(stored) * RowBytes(*source.format, weight.shape.back());
   // Tied embeddings: the same rows in the same dtype are stored once and converted once.
   if (const auto known = large_.find(key); known != large_.end()) {
     weights_[weight.name] = weights_.at(known->second);
@@ -103,7 +110,7 @@ Status WeightStore::StoreLarge(const PlannedWeight& weight, const SourceTensor& 
 Result<StoredWeight> WeightStore::ConvertLarge(const PlannedWeight& weight,
                                                const SourceTensor& source, StoredWeight stored) {
   const uint64_t rows = RowsOf(stored), columns = weight.shape.back();
-  const uint64_t in_bytes = columns * static_cast<uint64_t>(ElementBytes(*source.dtype));
+  const uint64_t in_bytes = RowBytes(*source.format, columns);
   const uint64_t data_bytes = RowDataBytes(stored.dtype, columns);
   const uint64_t scale_bytes = RowScaleBytes(stored.dtype, columns);
   const uint64_t slab_rows = std::clamp<uint64_t>(kSlabBytes / in_bytes, 1, rows);
@@ -111,17 +118,16 @@ Result<StoredWeight> WeightStore::ConvertLarge(const PlannedWeight& weight,
   std::vector<uint8_t> data(slab_rows * data_bytes);
   std::vector<uint8_t> scales(rows * scale_bytes);
   ASSIGN_OR_RETURN(std::unique_ptr<BlobWriter> writer, BlobWriter::Open(folder_));
-  const uint8_t* from = FirstRow(weight, source);
+  const uint8_t* from = source.bytes.bytes().data() + weight.first_row * in_bytes;
   for (uint64_t first = 0; first < rows; first += slab_rows) {
     const uint64_t count = std::min(slab_rows, rows - first);
-    const uint8_t* slab = from + first * in_bytes;
     const MutableByteSpan out(data.data(), count * data_bytes);
     const MutableByteSpan out_scales(scales.data() + first * scale_bytes, count * scale_bytes);
-    TRY(Named(ConvertRows({*source.dtype, slab, weight.first_row + first, count, columns},
-                          stored.dtype, out, out_scales, threads),
-              weight, source));
+    TRY(Named(
+        ConvertRows(RowsFrom(weight, source, first, count), stored.dtype, out, out_scales, threads),
+        weight, source));
     TRY(writer->Append(out));
-    DropPages(slab, count * in_bytes);
+    DropPages(from + first * in_bytes, count * in_bytes);
     progress_(count * in_bytes);
   }
   if (!scales.empty()) {

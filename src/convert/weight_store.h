@@ -7,7 +7,7 @@
 
 #include "convert/blob_writer.h"
 #include "convert/journal.h"
-#include "convert/safetensors.h"
+#include "convert/source_tensor.h"
 #include "convert/stored_weight.h"
 #include "convert/weight_plan.h"
 

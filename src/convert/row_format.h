@@ -1,0 +1,55 @@
+// How the values of a tensor's row lie in a checkpoint file: plain floats, and the block formats of
+// ggml that GGUF files hold. A row of a block format is whole blocks, each with its own scales; the
+// layouts are in row_format.cc.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "tensor/dtype.h"
+
+namespace weft::convert {
+
+enum class RowFormat : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kMxfp4,
+};
+
+// "Q4_K", "BF16": the spelling of llama.cpp and of safetensors.
+std::string_view RowFormatName(RowFormat format);
+// Values and bytes of one block; plain floats are blocks of one value.
+uint64_t BlockValues(RowFormat format);
+uint64_t BlockBytes(RowFormat format);
+// Bytes of one row. REQUIRES: `columns` is a multiple of BlockValues, and the product fits.
+uint64_t RowBytes(RowFormat format, uint64_t columns);
+
+// What a package that keeps the checkpoint's precision stores: the nearest dtype that is at least
+// as wide.
+DType KeptDType(RowFormat format);
+// Whether rows can be stored in `to` without any change of a value: the same plain dtype, or blocks
+// of 32 whole numbers with one scale.
+bool IsExact(RowFormat format, DType to);
+
+// The values of one row, by the definition of the format; f32 arithmetic. REQUIRES: `row` has
+// RowBytes(format, values.size()) bytes.
+void ReadRow(RowFormat format, const uint8_t* row, std::span<float> values);
+
+// Stores a row in block format `to`, block by block. A block of MXFP4 whose scale is outside of
+// f16's range is quantised from its values. REQUIRES: IsExact(format, to), IsBlockFormat(to),
+// matching sizes.
+void RepackRow(RowFormat format, const uint8_t* row, uint64_t columns, DType to,
+               MutableByteSpan data, std::span<uint16_t> scales);
+
+}  // namespace weft::convert

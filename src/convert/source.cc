@@ -1,0 +1,67 @@
+#include "convert/source.h"
+
+#include "base/file.h"
+#include "convert/json_reader.h"
+#include "convert/safetensors.h"
+#include "convert/source_folder.h"
+
+namespace weft::convert {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxTextBytes = 64 << 20;
+
+// Files that a package takes over as they are.
+struct TextFile {
+  const char* name;
+  bool is_json;
+};
+constexpr TextFile kTextFiles[] = {
+    {"config.json", true},           {"tokenizer.json", true},
+    {"tokenizer_config.json", true}, {"generation_config.json", true},
+    {"chat_template.jinja", false},
+};
+
+// JSON is parsed here already, so that a broken file is found while there is someone to read the
+// message.
+Result<TextFiles> ReadTextFiles(const fs::path& folder) {
+  TextFiles files;
+  for (const TextFile& file : kTextFiles) {
+    auto path = SourceFile(folder, file.name);
+    if (!path.ok() && path.error().code() == ErrorCode::kNotFound) continue;
+    if (!path.ok()) return std::move(path).error();
+    ASSIGN_OR_RETURN(std::string text, ReadTextFile(*path, kMaxTextBytes));
+    if (file.is_json) TRY(ParseJson(text, file.name));
+    files.emplace(file.name, std::move(text));
+  }
+  if (!files.contains("config.json")) {
+    return Error(ErrorCode::kNotFound,
+                 "'" + folder.string() +
+                     "' has no config.json; weft converts folders in the Hugging Face layout "
+                     "(config.json, tokenizer.json, *.safetensors).");
+  }
+  return files;
+}
+
+Result<Source> OpenFolder(const fs::path& folder) {
+  Source source;
+  const fs::path absolute = fs::absolute(folder).lexically_normal();
+  source.name =
+      (absolute.has_filename() ? absolute.filename() : absolute.parent_path().filename()).string();
+  ASSIGN_OR_RETURN(source.files, ReadTextFiles(folder));
+  ASSIGN_OR_RETURN(source.tensors, OpenSafetensors(folder));
+  return source;
+}
+
+}  // namespace
+
+Result<Source> OpenSource(const fs::path& path) {
+  std::error_code failure;
+  if (!fs::is_directory(path, failure)) {
+    return Error(ErrorCode::kNotFound, "There is no folder '" + path.string() + "'.");
+  }
+  return OpenFolder(path);
+}
+
+}  // namespace weft::convert
