@@ -18,7 +18,7 @@ key-value heads, feed-forward size 768, tied embeddings, a byte-level BPE of 4,0
     "qwen3_moe": """\
 The mixture-of-experts twin of weft-tiny, for trying what weft does with experts: the same text,
 tokenizer and training, the Qwen3-MoE architecture. {{PARAMETERS}} parameters, of which a token uses
-about a third: 8 layers, hidden size 192, 3 heads of 64 with one key-value head, 16 experts of
+2.8 million: 8 layers, hidden size 192, 3 heads of 64 with one key-value head, 16 experts of
 width 64 of which 4 are chosen, tied embeddings, a byte-level BPE of 4,096 ids, float16.""",
 }
 ALSO = {
