@@ -7,37 +7,12 @@ Writes metrics.json ({task: {"cases", "correct", "accuracy"}}), failures.txt and
 import argparse
 import json
 import pathlib
-import re
 
 from chat_format import TEMPLATE, render
 from corpus import tasks
 from decode import Decoder
+from judge import is_right, reply_length
 from samples import CONVERSATIONS
-
-NEW_TOKENS = {"stories on request": 330, "two-digit *": 110}
-DEFAULT_NEW_TOKENS = 64
-
-
-def holds(reply: str, word: str) -> bool:
-    """The word stands in the reply as a whole word."""
-    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", reply, re.IGNORECASE) is not None
-
-
-def is_right(case: dict, reply: str) -> bool:
-    if "number" in case:
-        numbers = re.findall(r"-?\d+", reply)
-        in_digits = bool(numbers) and int(numbers[-1]) == case["number"]
-        said = reply.lower().rstrip(".")
-        in_words = said == case["words"] or said.endswith(" is " + case["words"])
-        return in_digits or (not numbers and in_words)
-    if not all(holds(reply, w) for w in case.get("want", [])):
-        return False
-    if any(holds(reply, w) for w in case.get("avoid", [])):
-        return False
-    if "any" in case and not any(w in reply for w in case["any"]):
-        return False
-    low, high = case.get("words", (0, 10 ** 6))
-    return low <= len(reply.split()) <= high
 
 
 def check_template() -> None:
@@ -59,10 +34,8 @@ def evaluate(decoder: Decoder, scale: float):
     metrics, failures = {}, []
     for name, cases in tasks.build(scale=scale).items():
         prompts = [c.get("raw") or c["messages"] for c in cases]
-        raw = "raw" in cases[0]
-        limit = 8 if raw else NEW_TOKENS.get(name, DEFAULT_NEW_TOKENS)
         correct = 0
-        for case, reply in zip(cases, decoder.replies(prompts, limit)):
+        for case, reply in zip(cases, decoder.replies(prompts, reply_length(name, cases[0]))):
             right = is_right(case, reply)
             correct += right
             if not right and sum(f.startswith(name) for f in failures) < 12:
