@@ -231,6 +231,7 @@ Status Core::State::OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownl
 
 Status Core::State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
   const std::string problem = PrintableText(failed.message(), 500);
+  worker.downloaded_bytes = worker.download_total_bytes = 0;
   if (failed.epoch() == 0) {
     measuring.OnFailed(worker);
     worker.requested.Clear();

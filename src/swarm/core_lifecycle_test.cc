@@ -291,6 +291,33 @@ TEST(Lifecycle, ADownloadThatMovesIsNotCutOff) {
   EXPECT_THAT(swarm.picture().message, HasSubstr("(50%)"));
 }
 
+// Whatever a worker said last of its download, its card does not show one that is over.
+TEST(Lifecycle, ADownloadIsShownOnlyWhileItGoesOn) {
+  TestSwarm swarm;
+  const WorkerId worker = swarm.Join(Held());
+  swarm.Advance(Milliseconds(200));
+  WorkerMessage progress;
+  progress.mutable_download_progress()->set_done_bytes(682);
+  progress.mutable_download_progress()->set_total_bytes(840);
+  const auto shown = [&] {
+    const WorkerSnapshot picture = swarm.picture().workers[0];
+    return std::pair(picture.downloaded_bytes, picture.download_total_bytes);
+  };
+  swarm.Control(worker, progress);
+  EXPECT_EQ(shown(), std::pair(uint64_t{682}, uint64_t{840}));
+  WorkerMessage failed;
+  failed.mutable_failed()->set_epoch(1);
+  failed.mutable_failed()->set_code("io");
+  swarm.Control(worker, failed);
+  EXPECT_EQ(shown(), std::pair(uint64_t{0}, uint64_t{0}));
+  swarm.Control(worker, progress);
+  swarm.Control(worker, swarm.Prepared(worker));
+  EXPECT_EQ(shown(), std::pair(uint64_t{0}, uint64_t{0}));
+  swarm.Control(worker, swarm.Committed(worker));
+  EXPECT_EQ(swarm.picture().workers[0].state, WorkerState::kActive);
+  EXPECT_EQ(shown(), std::pair(uint64_t{0}, uint64_t{0}));
+}
+
 TEST(Lifecycle, CommitThatNeverEndsIsGivenUp) {
   TestSwarm swarm;
   TestWorker worker;

@@ -52,8 +52,11 @@ WorkerSnapshot Core::State::PictureOf(WorkerId id, const Worker& worker) const {
                             worker.loaded.empty() ? 0 : worker.reported_bytes);
   for (uint32_t layer = 0; layer < costs.layer_count(); ++layer)
     if (worker.cached.Has(layer)) out.cached_layers.push_back(layer);
-  out.downloaded_bytes = worker.downloaded_bytes;
-  out.download_total_bytes = worker.download_total_bytes;
+  // Of a download that was asked for and goes on: what a worker said last may be old.
+  if (!worker.requested.empty() || worker.measure.phase != MeasureJob::Phase::kNone) {
+    out.downloaded_bytes = worker.downloaded_bytes;
+    out.download_total_bytes = worker.download_total_bytes;
+  }
   out.latency_ms = worker.times.latency_us.Median().value_or(0) * 1e-3;
   out.download_bytes_per_s = worker.offer.download_bytes_per_s;
   out.us_per_token = worker.times.compute_us.Median().value_or(0);

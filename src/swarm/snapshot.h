@@ -21,7 +21,7 @@ struct WorkerSnapshot {
   uint64_t used_bytes = 0;               // planned or reported, for the layers it runs
   int first_layer = -1, end_layer = -1;  // of the active plan; -1: none
   std::vector<uint32_t> cached_layers;
-  uint64_t downloaded_bytes = 0, download_total_bytes = 0;
+  uint64_t downloaded_bytes = 0, download_total_bytes = 0;  // 0: it downloads nothing now
   double latency_ms = 0;
   double download_bytes_per_s = 0;
   double us_per_token = 0;        // measured compute time of its stage, median of recent steps

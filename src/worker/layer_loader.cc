@@ -1,5 +1,7 @@
 #include "worker/layer_loader.h"
 
+#include <set>
+
 #include "program/codec.h"
 
 namespace weft::worker {
@@ -25,11 +27,15 @@ std::vector<uint32_t> LayerLoader::DownloadedLayers() const {
   return layers;
 }
 
-uint64_t LayerLoader::MissingBytes(uint32_t layer) const {
-  uint64_t byte_count = 0;
-  for (const package::Digest& blob : Blobs(layer)) {
-    if (!source_->Has(blob)) byte_count += manifest_.blobs.at(blob).byte_count;
+uint64_t LayerLoader::MissingBytes(uint32_t first, uint32_t end) const {
+  std::set<package::Digest> missing;
+  for (uint32_t layer = first; layer < end; ++layer) {
+    for (const package::Digest& blob : Blobs(layer)) {
+      if (!source_->Has(blob)) missing.insert(blob);
+    }
   }
+  uint64_t byte_count = 0;
+  for (const package::Digest& blob : missing) byte_count += manifest_.blobs.at(blob).byte_count;
   return byte_count;
 }
 

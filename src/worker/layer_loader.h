@@ -23,8 +23,9 @@ class LayerLoader : public engine::WeightSource {
   const package::Manifest& manifest() const { return manifest_; }
   bool IsDownloaded(uint32_t layer) const;
   std::vector<uint32_t> DownloadedLayers() const;
-  // Bytes of blobs of this layer that are not on the device.
-  uint64_t MissingBytes(uint32_t layer) const;
+  // Bytes of blobs of layers [first, end) that are not on the device; a blob that two layers share
+  // (tied embeddings) counts once.
+  uint64_t MissingBytes(uint32_t first, uint32_t end) const;
   Status Download(uint32_t layer, const std::function<void(uint64_t)>& on_progress,
                   const std::atomic<bool>& cancel);
 

@@ -11,6 +11,7 @@
 #include "wire/control.pb.h"
 #include "wire/data_frame.h"
 #include "wire/version.h"
+#include "worker/download_progress.h"
 #include "worker/layer_loader.h"
 #include "worker/step_codec.h"
 #include "worker/task_queue.h"
@@ -23,7 +24,6 @@ namespace pb = wire::pb;
 // The session that speed measurements use; the orchestrator never names it.
 constexpr uint32_t kMeasureSession = 0xffffffff;
 constexpr uint32_t kMaxMeasureRuns = 64;
-constexpr Duration kProgressInterval = Milliseconds(200);
 
 struct Stage {
   uint32_t stage = 0;
@@ -381,30 +381,28 @@ class NativeWorker::Impl {
   // Fetches what is missing, reporting each layer and the progress; false when it failed (reported)
   // or was cancelled.
   bool Download(engine::LayerRange range, uint32_t epoch) {
-    uint64_t total_bytes = 0;
-    for (uint32_t layer = range.first; layer < range.end; ++layer) {
-      total_bytes += loader_->MissingBytes(layer);
-    }
-    uint64_t done_bytes = 0;
-    Instant reported = MonotonicNow();
-    const auto on_progress = [&](uint64_t byte_count) {
-      done_bytes += byte_count;
-      const Instant now = MonotonicNow();
-      if (now - reported < kProgressInterval && done_bytes < total_bytes) return;
-      reported = now;
+    DownloadProgress progress(loader_->MissingBytes(range.first, range.end), MonotonicNow());
+    const auto report = [&] {
+      if (!progress.IsDue(MonotonicNow())) return;
       pb::WorkerMessage message;
-      message.mutable_download_progress()->set_done_bytes(done_bytes);
-      message.mutable_download_progress()->set_total_bytes(total_bytes);
+      message.mutable_download_progress()->set_done_bytes(progress.done_bytes());
+      message.mutable_download_progress()->set_total_bytes(progress.total_bytes());
       SendControl(message);
     };
+    const auto on_progress = [&](uint64_t byte_count) {
+      progress.Add(byte_count);
+      report();
+    };
     for (uint32_t layer = range.first; layer < range.end; ++layer) {
-      const uint64_t missing_bytes = loader_->MissingBytes(layer);
+      const uint64_t missing_bytes = loader_->MissingBytes(layer, layer + 1);
       const Instant begin = MonotonicNow();
       const Status fetched = loader_->Download(layer, on_progress, cancel_);
       if (!fetched.ok()) {
         if (!cancel_) SendFailed(epoch, fetched.error());
         return false;
       }
+      progress.SetMissing(loader_->MissingBytes(range.first, range.end));
+      report();
       pb::WorkerMessage message;
       message.mutable_layer_downloaded()->set_layer(layer);
       message.mutable_layer_downloaded()->set_byte_count(missing_bytes);

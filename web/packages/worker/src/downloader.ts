@@ -34,15 +34,18 @@ export class Downloader {
   }
 
   // Fetches what is missing of the range. Throws EngineError.
-  async download({ first, end }: LayerRange): Promise<void> {
-    const totalBytes = this.#source.missingBytes({ first, end });
-    let doneBytes = 0;
+  //
+  // What is done is what is missing no more, whoever fetched it: another tab of this browser shares
+  // the cache, and a blob may go on behind what an earlier visit left. So the last report always
+  // says that all is there.
+  async download(range: LayerRange): Promise<void> {
+    const totalBytes = this.#source.missingBytes(range);
     let reportedAt = this.#now();
-    const onBytes = (bytes: number): void => {
-      doneBytes += bytes;
+    const report = (): void => {
+      const doneBytes = Math.max(0, totalBytes - this.#source.missingBytes(range));
       this.#board.set({
         phase: "downloading",
-        message: `Downloading layers ${first} to ${end - 1}.`,
+        message: "Downloading its layers.",
         download: { doneBytes, totalBytes },
         cachedBytes: this.#source.cachedBytes,
       });
@@ -55,17 +58,20 @@ export class Downloader {
     };
     this.#isBusy = totalBytes > 0;
     try {
-      for (let layer = first; layer < end; ++layer) await this.#downloadLayer(layer, onBytes);
+      for (let layer = range.first; layer < range.end; ++layer) {
+        await this.#downloadLayer(layer, report);
+      }
+      if (totalBytes > 0) report();
     } finally {
       this.#isBusy = false;
       this.#board.set({ download: null });
     }
   }
 
-  async #downloadLayer(layer: number, onBytes: (bytes: number) => void): Promise<void> {
+  async #downloadLayer(layer: number, onPiece: () => void): Promise<void> {
     const byteCount = this.#source.missingBytes({ first: layer, end: layer + 1 });
     const begin = this.#now();
-    await this.#source.download(layer, onBytes);
+    await this.#source.download(layer, onPiece);
     const elapsedUs = byteCount === 0 ? 0 : Math.max(1, (this.#now() - begin) * 1000);
     this.#send({
       case: "layerDownloaded",

@@ -85,9 +85,15 @@ export class PackageSource implements WeightSource {
   }
 
   #has(digest: string): boolean {
+    return this.#restBytes(digest) === 0;
+  }
+
+  // A blob longer than it should be is not the blob: it is fetched from its beginning.
+  #restBytes(digest: string): number {
     const { byteCount } = this.#info(digest);
     const { cache, memory } = this.#options;
-    return cache.heldBytes(digest) === byteCount || memory.heldBytes(digest) === byteCount;
+    const held = [cache, memory].map((store) => store.heldBytes(digest));
+    return byteCount - Math.max(0, ...held.filter((bytes) => bytes <= byteCount));
   }
 
   downloadedLayers(): number[] {
@@ -96,14 +102,15 @@ export class PackageSource implements WeightSource {
       .filter((layer) => this.#blobsOf(layer).every((digest) => this.#has(digest)));
   }
 
-  // What the layers of the range miss; a blob that two layers share counts once.
+  // What the layers of the range miss, less what an unfinished download has left behind; a blob
+  // that two layers share counts once.
   missingBytes({ first, end }: LayerRange): number {
     const missing = new Set<string>();
     for (let layer = first; layer < end; ++layer) {
       for (const digest of this.#blobsOf(layer)) if (!this.#has(digest)) missing.add(digest);
     }
     let bytes = 0;
-    for (const digest of missing) bytes += this.#info(digest).byteCount;
+    for (const digest of missing) bytes += this.#restBytes(digest);
     return bytes;
   }
 
