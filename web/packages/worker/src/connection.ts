@@ -4,10 +4,10 @@ import type { StageEngine } from "@weft/engine";
 import { MemoryStore } from "./blobStore.ts";
 import type { BlobStore } from "./blobStore.ts";
 import type { EngineOffer, HostParts, Socket, Start } from "./hostParts.ts";
+import type { Ending } from "./joining.ts";
 import { PackageSource } from "./packageSource.ts";
 import { ServerHttp } from "./serverHttp.ts";
 import { WorkerSession } from "./session.ts";
-import type { Ending } from "./session.ts";
 import type { StatusBoard } from "./statusBoard.ts";
 
 // What remains when the GPU's engine cannot be made.

@@ -5,8 +5,8 @@ import { Backoff } from "./backoff.ts";
 import type { BlobStore } from "./blobStore.ts";
 import { Connection } from "./connection.ts";
 import type { HostParts, Start } from "./hostParts.ts";
+import type { Ending } from "./joining.ts";
 import type { EngineChoice, ToWorker } from "./messages.ts";
-import type { Ending } from "./session.ts";
 import { StatusBoard } from "./statusBoard.ts";
 
 // A connection that lasted this long was a good one: the next pause starts small again.

@@ -6,45 +6,24 @@
 // Steps of the active plan go on while a new stage is downloaded. A ping is answered at once.
 import { EngineError } from "@weft/engine";
 import type { LayerRange, StageEngine } from "@weft/engine";
-import {
-  kControlByte,
-  kPackageFormat,
-  kProgramVersion,
-  kProtocolVersion,
-  decodeFrame,
-  decodeServerMessage,
-  encodeWorkerMessage,
-} from "@weft/wire";
+import { decodeFrame, decodeServerMessage, encodeWorkerMessage, kControlByte } from "@weft/wire";
 import type { Frame, Init, MeasureSpeed, PrepareStage, Retire, ServerMessage } from "@weft/wire";
 
 import { Downloader } from "./downloader.ts";
-import type { Manifest } from "./manifest.ts";
-import { memoryFactor } from "./memoryFactor.ts";
+import { connectMessage, fetchManifest, messageOf, versionMismatch } from "./joining.ts";
+import type { Ending, Offer, WorkerKind } from "./joining.ts";
 import type { PackageSource } from "./packageSource.ts";
-import { toHex } from "./sha256.ts";
 import { StageHost } from "./stageHost.ts";
 import type { StatusBoard } from "./statusBoard.ts";
 import { TaskQueue } from "./taskQueue.ts";
 
 const kMaxMeasureRuns = 64;
 const kProbeLimitMs = 2000;
+// An engine that fails so many steps in a row has lost its device (a GPU that was reset, say): the
+// next connection makes a new one.
+const kMostStepFailures = 3;
 
-// Why a session is over. `refused`: trying again would not help.
-export interface Ending {
-  readonly kind: "refused" | "retry";
-  readonly message: string;
-}
-
-export interface SessionOptions {
-  readonly name: string;
-  readonly device: string;
-  readonly workerId: string;
-  readonly joinToken: string;
-  readonly memoryBytes: number;
-  readonly engineName: string; // what makeEngine will give
-  readonly needsOnnx: boolean;
-  // Of the weights alone, before anything was loaded.
-  readonly guessWeightFactor: (quantisation: string) => number;
+export interface SessionOptions extends Offer {
   readonly makeEngine: () => Promise<StageEngine>;
   readonly measureDownload: (byteCount: number, limitMs: number) => Promise<number>;
   readonly source: PackageSource;
@@ -53,8 +32,6 @@ export interface SessionOptions {
   readonly send: (message: Uint8Array<ArrayBuffer>) => void;
   readonly finish: (ending: Ending) => void; // called once; the owner closes the connection
 }
-
-type WorkerKind = Parameters<typeof encodeWorkerMessage>[0];
 
 // What exists once Connect was sent.
 interface Joined {
@@ -71,6 +48,7 @@ export class WorkerSession {
   #initSeen = false;
   #joined: Joined | null = null;
   #fault = ""; // the last failure, until a stage is committed
+  #stepFailures = 0; // of the engine, in a row
   #ended = false;
 
   constructor(options: SessionOptions) {
@@ -151,64 +129,26 @@ export class WorkerSession {
     if (this.#initSeen) return this.#finish("retry", "The server sent Init twice.");
     this.#initSeen = true;
     const mismatch = versionMismatch(init);
-    if (mismatch) return this.#finish("refused", mismatch);
+    if (mismatch) return this.#finish(mismatch.kind, mismatch.message);
     this.#options.board.set({ modelName: init.modelName });
     this.#downloads.push(() => this.#join(init));
   }
 
   // Fetching the manifest and measuring the link take a while: in the queue of downloads.
   async #join(init: Init): Promise<void> {
-    const { board, source } = this.#options;
+    const { board, source, makeEngine, measureDownload, now } = this.#options;
     board.set({ phase: "measuring", message: "Measuring the connection." });
-    let manifest: Manifest;
-    try {
-      manifest = await source.fetchManifest(toHex(init.packageDigest));
-    } catch (error) {
-      const code = error instanceof EngineError ? error.code : "unavailable";
-      const isFinal = code === "permission_denied" || code === "unsupported";
-      return this.#finish(isFinal ? "refused" : "retry", messageOf(error));
-    }
-    if (manifest.layers.length !== init.layerCount) {
-      return this.#finish(
-        "retry",
-        `The package has ${manifest.layers.length} layers, the server announced ` +
-          `${init.layerCount}.`,
-      );
-    }
-    const rate = await this.#options.measureDownload(Number(init.probeBytes), kProbeLimitMs);
+    const manifest = await fetchManifest(init, source);
+    if ("kind" in manifest) return this.#finish(manifest.kind, manifest.message);
+    const rate = await measureDownload(Number(init.probeBytes), kProbeLimitMs);
     if (this.#ended) return;
-    this.#sendConnect(manifest, init, rate);
-  }
-
-  #sendConnect(manifest: Manifest, init: Init, downloadBytesPerS: number): void {
-    const options = this.#options;
-    const { source, board, now } = options;
     this.#joined = {
       init,
       layerCount: manifest.layers.length,
-      host: new StageHost(manifest, source, options.makeEngine, now),
+      host: new StageHost(manifest, source, makeEngine, now),
       downloader: new Downloader(source, board, now, (kind) => this.#send(kind)),
     };
-    const guess = options.guessWeightFactor(manifest.quantisation);
-    this.#send({
-      case: "connect",
-      value: {
-        protocolVersion: kProtocolVersion,
-        programVersion: kProgramVersion,
-        packageFormat: kPackageFormat,
-        kind: "web",
-        engine: options.engineName,
-        name: options.name,
-        device: options.device,
-        memoryBytes: BigInt(options.memoryBytes),
-        weightFactor: memoryFactor(manifest, init, guess, null),
-        downloadBytesPerS,
-        joinToken: options.joinToken,
-        cachedLayers: source.downloadedLayers(),
-        needsOnnx: options.needsOnnx,
-        workerId: options.workerId,
-      },
-    });
+    this.#send(connectMessage(init, manifest, this.#options, source.downloadedLayers(), rate));
     this.#settle();
   }
 
@@ -269,12 +209,12 @@ export class WorkerSession {
     joined.host.prepare(epoch, stage, range);
     this.#downloads.push(async () => {
       if (!(await this.#download(joined, range, epoch))) return;
-      this.#compute.push(() => this.#loadStage(joined, epoch, range));
+      this.#compute.push(() => this.#loadStage(joined, epoch));
     });
   }
 
-  async #loadStage(joined: Joined, epoch: number, range: LayerRange): Promise<void> {
-    this.#options.board.set({ phase: "loading", message: `Loading ${layersText(range)}.` });
+  async #loadStage(joined: Joined, epoch: number): Promise<void> {
+    this.#options.board.set({ phase: "loading", message: "Loading its layers." });
     try {
       const loaded = await joined.host.load(epoch, joined.init);
       if (loaded) {
@@ -316,15 +256,20 @@ export class WorkerSession {
     const { sequence, epoch, stage, rows } = frame.header;
     const { board } = this.#options;
     const layers = this.#joined?.host.layersOf(epoch, stage);
-    if (layers) board.set({ phase: "computing", message: `Computing ${layersText(layers)}.` });
+    if (layers) board.set({ phase: "computing", message: "Computing." });
     try {
       if (!this.#joined) throw new EngineError("invalid_argument", "No work was given here yet.");
       const { message, computeMs } = await this.#joined.host.step(frame, arrival);
       this.#options.send(message);
+      this.#stepFailures = 0;
       board.addStep(rows, computeMs);
     } catch (error) {
       const { code, message } = faultOf(error);
       this.#send({ case: "stepFailed", value: { sequence, epoch, stage, code, message } });
+      // Any other code is about what was asked, not about the engine.
+      if (code === "unavailable" && ++this.#stepFailures >= kMostStepFailures) {
+        return this.#finish("retry", `The engine has stopped working: ${message}`);
+      }
     }
     this.#settle();
   }
@@ -354,7 +299,7 @@ export class WorkerSession {
     if (joined.downloader.isBusy) return;
     const fault = this.#fault === "" ? "" : ` ${this.#fault}`;
     if (active) {
-      board.set({ phase: "ready", message: `Ready: holds ${layersText(active)}.${fault}` });
+      board.set({ phase: "ready", message: `Ready: its layers are loaded.${fault}` });
     } else {
       board.set({ phase: "idle", message: `Connected, waiting for work.${fault}` });
     }
@@ -378,31 +323,7 @@ export class WorkerSession {
   }
 }
 
-function layersText({ first, end }: LayerRange): string {
-  return end - first === 1 ? `layer ${first}` : `layers ${first} to ${end - 1}`;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
 function faultOf(error: unknown): { code: string; message: string } {
   const code = error instanceof EngineError ? error.code : "unavailable";
   return { code, message: messageOf(error) };
-}
-
-function versionMismatch(init: Init): string | null {
-  const pairs: [string, number, number][] = [
-    ["protocol", init.protocolVersion, kProtocolVersion],
-    ["program", init.programVersion, kProgramVersion],
-    ["package format", init.packageFormat, kPackageFormat],
-  ];
-  for (const [what, theirs, ours] of pairs) {
-    if (theirs === ours) continue;
-    return (
-      `The server speaks ${what} version ${theirs}, this page version ${ours}: ` +
-      (theirs > ours ? "reload the page." : "reload the page, or update weft on the server.")
-    );
-  }
-  return null;
 }

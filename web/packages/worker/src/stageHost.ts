@@ -89,6 +89,7 @@ export class StageHost {
     try {
       const engine = await this.#loadedEngine();
       await engine.load(layers, this.#source);
+      this.#stages.setLoaded(epoch);
       return {
         weightFactor: memoryFactor(this.#manifest, init, this.#measuredFactor(engine), engine),
         usedBytes: this.usedBytes(),
@@ -111,7 +112,7 @@ export class StageHost {
 
   commit(epoch: number): void {
     if (this.#stages.commit(epoch)) return;
-    throw new EngineError("invalid_argument", `Epoch ${epoch} was never prepared here.`);
+    throw new EngineError("invalid_argument", `Epoch ${epoch} is not prepared here.`);
   }
 
   async retire(keep: readonly LayerRange[]): Promise<void> {

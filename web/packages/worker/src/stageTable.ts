@@ -9,6 +9,7 @@ const kMostStages = 16;
 interface Stage {
   readonly stage: number;
   readonly layers: LayerRange;
+  isLoaded: boolean;
   isCommitted: boolean;
 }
 
@@ -17,16 +18,21 @@ export class StageTable {
   #lastCommitted = 0;
 
   prepare(epoch: number, stage: number, layers: LayerRange): void {
-    this.#stages.set(epoch, { stage, layers, isCommitted: false });
+    this.#stages.set(epoch, { stage, layers, isLoaded: false, isCommitted: false });
     if (this.#stages.size <= kMostStages) return;
     const oldest = Math.min(...this.#stages.keys());
     this.#stages.delete(oldest);
   }
 
-  // False when the epoch was never prepared, or is retired.
+  setLoaded(epoch: number): void {
+    const stage = this.#stages.get(epoch);
+    if (stage) stage.isLoaded = true;
+  }
+
+  // False when the epoch was never prepared, did not load yet, or is retired.
   commit(epoch: number): boolean {
     const stage = this.#stages.get(epoch);
-    if (!stage) return false;
+    if (stage?.isLoaded !== true) return false;
     stage.isCommitted = true;
     this.#lastCommitted = epoch;
     return true;

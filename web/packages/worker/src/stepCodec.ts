@@ -140,7 +140,7 @@ export function encodeResult(
   if (payload.length !== expected) {
     throw new EngineError(
       "unavailable",
-      `The engine gave ${payload.length} bytes for layers ${layers.first} to ${layers.end}, ` +
+      `The engine gave ${payload.length} bytes for layers ${layers.first} to ${layers.end - 1}, ` +
         `expected ${expected}.`,
     );
   }

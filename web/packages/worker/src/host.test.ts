@@ -1,0 +1,272 @@
+// The worker of a tab over its connections: what it says to the page, when it comes back, how it
+// leaves. Sockets and time are the test's.
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import { EngineError } from "@weft/engine";
+import { decodeWorkerMessage, encodeServerMessage } from "@weft/wire";
+import type { WorkerMessage } from "@weft/wire";
+
+import { MemoryStore } from "./blobStore.ts";
+import { WorkerHost } from "./host.ts";
+import type { HostParts, Socket, SocketEvents, Start } from "./hostParts.ts";
+import type { EngineChoice, WorkerStatus } from "./messages.ts";
+import { FakeEngine, fakePackage, fakeServer } from "./test/fakes.ts";
+import { init } from "./test/sessionRig.ts";
+
+const kStart: Start = {
+  kind: "start",
+  serverOrigin: "https://server:8443",
+  joinToken: "token",
+  name: "A tab",
+  workerId: "id",
+  memoryBytes: 20_000,
+  engine: "auto",
+};
+
+class FakeSocket implements Socket {
+  readonly url: string;
+  readonly events: SocketEvents;
+  readonly sent: WorkerMessage["kind"][] = [];
+  isClosed = false;
+
+  constructor(url: string, events: SocketEvents) {
+    this.url = url;
+    this.events = events;
+  }
+  send(message: Uint8Array<ArrayBuffer>): void {
+    this.sent.push(decodeWorkerMessage(message).kind);
+  }
+  close(): void {
+    this.isClosed = true;
+  }
+}
+
+let sockets: FakeSocket[];
+let statuses: WorkerStatus[];
+let choices: EngineChoice[];
+let store: MemoryStore;
+let obstacle: string;
+let host: WorkerHost;
+let makeEngine: () => Promise<FakeEngine>;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] });
+  sockets = [];
+  statuses = [];
+  choices = [];
+  store = new MemoryStore(() => true);
+  obstacle = "";
+  makeEngine = () => Promise.resolve(new FakeEngine());
+  host = new WorkerHost(parts());
+});
+afterEach(() => vi.useRealTimers());
+
+function parts(fetch: HostParts["fetch"] = () => Promise.reject(new TypeError("offline"))):
+HostParts {
+  return {
+    openSocket: (url, events) => {
+      const socket = new FakeSocket(url, events);
+      sockets.push(socket);
+      return socket;
+    },
+    fetch,
+    openStore: () => Promise.resolve(store),
+    chooseEngine: (choice) => {
+      choices.push(choice);
+      return Promise.resolve({
+        name: choice === "wasm" ? "ort-wasm" : "ort-webgpu",
+        needsOnnx: true,
+        device: "A browser",
+        guessWeightFactor: () => 1,
+        make: () => makeEngine(),
+      });
+    },
+    publish: ({ status }) => statuses.push(status),
+    now: () => Date.now(),
+    random: () => 0.5,
+    obstacle: () => obstacle,
+  };
+}
+
+// Lets promises go on, without time.
+async function turn(): Promise<void> {
+  for (let i = 0; i < 20; ++i) await new Promise((resolve) => setImmediate(resolve));
+}
+
+async function started(): Promise<FakeSocket> {
+  host.onMessage(kStart);
+  await turn();
+  const socket = sockets.at(-1)!;
+  socket.events.onOpen();
+  return socket;
+}
+
+const last = (): WorkerStatus => statuses.at(-1)!;
+
+// The board publishes at most ten times a second.
+async function published(): Promise<WorkerStatus> {
+  await vi.advanceTimersByTimeAsync(100);
+  return last();
+}
+
+describe("starting", () => {
+  it("connects nowhere before it is told to, then to the page's own server", async () => {
+    await turn();
+    expect([sockets, statuses]).toEqual([[], []]);
+    const socket = await started();
+    expect(socket.url).toBe("wss://server:8443/worker");
+    expect(await published()).toMatchObject({
+      phase: "connecting", message: "Connecting to server:8443.",
+    });
+  });
+
+  it("a page that may not help says why and connects nowhere", async () => {
+    obstacle = "Use https.";
+    host.onMessage(kStart);
+    await turn();
+    expect(last()).toMatchObject({ phase: "refused", message: "Use https." });
+    expect(sockets).toEqual([]);
+  });
+
+  it("a stop while the engine is chosen opens no socket", async () => {
+    host.onMessage(kStart);
+    host.onMessage({ kind: "stop" });
+    await turn();
+    expect(sockets).toEqual([]);
+    expect(last().phase).toBe("stopped");
+  });
+});
+
+describe("coming back", () => {
+  it("after a lost connection, with pauses that double", async () => {
+    const heard: string[] = [];
+    let socket = await started();
+    for (const pauseMs of [1000, 2000, 4000]) {
+      socket.events.onClose();
+      const { phase, message } = await published();
+      heard.push(message);
+      expect(phase).toBe("reconnecting");
+      const count = sockets.length;
+      await vi.advanceTimersByTimeAsync(pauseMs - 101);
+      await turn();
+      expect(sockets).toHaveLength(count);
+      await vi.advanceTimersByTimeAsync(1);
+      await turn();
+      expect(sockets).toHaveLength(count + 1);
+      socket = sockets.at(-1)!;
+    }
+    expect(heard).toEqual([
+      "The connection to the server was lost. Trying again in 1 s.",
+      "The server does not answer, or refuses this page. Trying again in 2 s.",
+      "The server does not answer, or refuses this page. Trying again in 4 s.",
+    ]);
+  });
+
+  it("begins with a short pause again after a connection that lasted", async () => {
+    let socket = await started();
+    for (const [lastedMs, pause] of [[100, "1 s"], [21_000, "1 s"], [100, "2 s"]] as const) {
+      await vi.advanceTimersByTimeAsync(lastedMs);
+      socket.events.onClose();
+      expect((await published()).message).toContain(`Trying again in ${pause}.`);
+      await vi.advanceTimersByTimeAsync(2000);
+      await turn();
+      socket = sockets.at(-1)!;
+      socket.events.onOpen();
+    }
+  });
+
+  it("not after a refusal", async () => {
+    const socket = await started();
+    const message = "The worker speaks protocol version 1, this server 2: reload the page.";
+    socket.events.onMessage(
+      encodeServerMessage({ case: "refused", value: { code: "unsupported", message } }));
+    await turn();
+    expect(last()).toMatchObject({ phase: "refused", message });
+    socket.events.onClose();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(sockets).toHaveLength(1);
+    expect(socket.isClosed).toBe(true);
+  });
+
+  it("not after a stop", async () => {
+    const socket = await started();
+    socket.events.onClose();
+    host.onMessage({ kind: "stop" });
+    await vi.advanceTimersByTimeAsync(60_000);
+    await turn();
+    expect(sockets).toHaveLength(1);
+  });
+});
+
+describe("leaving", () => {
+  it.each([["stop", "stopped by its user"], ["leaving", "the tab was closed"]] as const)(
+    "%s is said to the server and to the page", async (kind, reason) => {
+      const socket = await started();
+      host.onMessage({ kind });
+      expect(socket.sent).toMatchObject([{ case: "leaving", value: { reason } }]);
+      expect(socket.isClosed).toBe(true);
+      expect(last()).toMatchObject({
+        phase: "stopped", layers: null, download: null, usedBytes: 0,
+      });
+    });
+
+  it("a second start leaves the first connection", async () => {
+    const first = await started();
+    const second = await started();
+    expect(first.sent).toMatchObject([{ value: { reason: "started anew" } }]);
+    expect(second).not.toBe(first);
+    first.events.onClose();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(sockets).toHaveLength(2);
+  });
+
+  it("forgetting the cache says that nothing is kept", async () => {
+    let cleared = 0;
+    store.clear = () => Promise.resolve(void (cleared += 1));
+    host.onMessage({ kind: "forgetCache" });
+    await turn();
+    expect(cleared).toBe(1);
+    expect(last().cachedBytes).toBe(0);
+  });
+});
+
+// The same over a package, where an engine is made.
+describe("with work", () => {
+  async function giveStage(blobBytes: number): Promise<FakeSocket> {
+    vi.useRealTimers();
+    const fake = await fakePackage(6, blobBytes);
+    host = new WorkerHost(parts(fakeServer(fake).fetch));
+    const socket = await started();
+    socket.events.onMessage(encodeServerMessage(init({ packageDigest: fake.digest })));
+    await vi.waitFor(() => expect(sent(socket)).toContain("connect"));
+    const layers = { first: 0, end: 6 };
+    socket.events.onMessage(encodeServerMessage({
+      case: "prepareStage", value: { epoch: 1, stage: 0, layers },
+    }));
+    return socket;
+  }
+
+  const sent = (socket: FakeSocket): (string | undefined)[] =>
+    socket.sent.map((kind) => kind.case);
+
+  it("a GPU that cannot be used after all gives way to the processor", async () => {
+    makeEngine = () => Promise.reject(new EngineError("unavailable", "No device."));
+    await giveStage(1000);
+    await vi.waitFor(() => expect(last().phase).toBe("reconnecting"));
+    expect(last().message).toContain("The GPU cannot be used here: the processor computes");
+    await vi.waitFor(() => expect(choices).toEqual(["auto", "wasm"]), 5000);
+    host.onMessage({ kind: "stop" });
+  });
+
+  it("downloads never pass the offer where nothing outlives the tab", async () => {
+    const opened = store;
+    store = null as unknown as MemoryStore; // no file system in this browser
+    const socket = await giveStage(5000); // 6 layers of 5,000 bytes; 20,000 are offered
+    await vi.waitFor(() => expect(sent(socket)).toContain("failed"));
+    const failed = socket.sent.find((kind) => kind.case === "failed");
+    expect(failed?.value).toMatchObject({ epoch: 1, code: "out_of_memory" });
+    expect(Math.max(...statuses.map(({ usedBytes }) => usedBytes))).toBeLessThanOrEqual(20_000);
+    host.onMessage({ kind: "stop" });
+    store = opened;
+  });
+});

@@ -1,0 +1,368 @@
+// A connection's work, with the test in the place of the orchestrator: docs/protocol.md's rules.
+import { describe, expect, it } from "vitest";
+
+import { EngineError } from "@weft/engine";
+import { DType, FrameType, OutputKind, encodeFrame } from "@weft/wire";
+import type { FrameHeader, FrameRun } from "@weft/wire";
+
+import { FakeEngine, fakeServer, kHidden } from "./test/fakes.ts";
+import { kBlobBytes, kLayers, rigPackage, SessionRig, init, until } from "./test/sessionRig.ts";
+
+// One run of one row of stage 0, layers [0, 3), with what a test changes.
+function step(
+  header: Partial<FrameHeader> = {},
+  run: Partial<FrameRun> = {},
+): Uint8Array<ArrayBuffer> {
+  const whole: FrameRun = {
+    session: 1,
+    generation: 0,
+    firstPosition: 0,
+    count: 1,
+    output: OutputKind.hidden,
+    candidateCount: 0,
+    ...run,
+  };
+  const ids = new Int32Array(whole.count).fill(5);
+  return encodeFrame(
+    {
+      type: FrameType.step,
+      sequence: 1,
+      epoch: 1,
+      stage: 0,
+      rows: whole.count,
+      columns: 1,
+      dtype: DType.i32,
+      queueUs: 0,
+      computeUs: 0,
+      ...header,
+    },
+    [whole],
+    new Uint8Array(ids.buffer),
+  );
+}
+
+async function working(): Promise<SessionRig> {
+  const rig = new SessionRig();
+  await rig.join();
+  await rig.giveStage(1, 0, 0, 3);
+  return rig;
+}
+
+describe("joining", () => {
+  it("answers Init with the offer, and loads no engine for it", async () => {
+    const rig = new SessionRig();
+    await rig.join();
+    expect(rig.all("connect")[0]).toMatchObject({
+      protocolVersion: 1,
+      kind: "web",
+      engine: "ort-wasm",
+      name: "A tab",
+      joinToken: "token",
+      memoryBytes: 1n << 24n,
+      downloadBytesPerS: 5e6,
+      cachedLayers: [],
+      needsOnnx: true,
+      workerId: "id",
+    });
+    expect(rig.engines).toEqual([]);
+    expect(rig.status).toMatchObject({ phase: "idle", message: "Connected, waiting for work." });
+  });
+
+  it.each([
+    ["protocolVersion", 2, "The server speaks protocol version 2, this page version 1: reload"],
+    ["programVersion", 0, "program version 0, this page version 1: reload the page, or update"],
+    ["packageFormat", 7, "The server speaks package format version 7, this page version 1"],
+  ])("a server with another %s is refused with both numbers", async (field, value, words) => {
+    const rig = new SessionRig();
+    rig.tell(init({ [field]: value }));
+    const ending = await rig.ended();
+    expect(ending.kind).toBe("refused");
+    expect(ending.message).toContain(words);
+    expect(rig.sent).toEqual([]);
+  });
+
+  it("a refusal is final unless the server is only busy", async () => {
+    for (const [code, kind] of [["permission_denied", "refused"], ["unavailable", "retry"]]) {
+      const rig = new SessionRig();
+      rig.tell({ case: "refused", value: { code: code!, message: "No." } });
+      expect(await rig.ended()).toEqual({ kind, message: "No." });
+    }
+  });
+
+  it("a package that is not the announced one is tried again, a denied one is not", async () => {
+    const other = new SessionRig();
+    other.tell(init({ packageDigest: new Uint8Array(32) }));
+    expect(await other.ended()).toMatchObject({ kind: "retry" });
+    const longer = new SessionRig();
+    longer.tell(init({ layerCount: kLayers + 1 }));
+    expect((await longer.ended()).message).toBe(
+      "The package has 6 layers, the server announced 7.",
+    );
+    const denied = new SessionRig(fakeServer(rigPackage, () => new Response("{}", { status: 401 }))
+      .fetch);
+    denied.tell(init());
+    expect(await denied.ended()).toMatchObject({ kind: "refused" });
+  });
+
+  it.each<[string, (rig: SessionRig) => void]>([
+    ["bytes that are no message", (rig) => rig.session.onMessage(new Uint8Array([1, 255, 255]))],
+    ["an empty message", (rig) => rig.session.onMessage(new Uint8Array(0))],
+    ["a torn frame", (rig) => rig.session.onMessage(step().subarray(0, 50))],
+    ["work before Init", (rig) => rig.tell({ case: "commitStage", value: { epoch: 1 } })],
+    ["Init twice", (rig) => [init(), init()].forEach((kind) => rig.tell(kind))],
+  ])("%s end the connection", async (_, send) => {
+    const rig = new SessionRig();
+    send(rig);
+    expect((await rig.ended()).kind).toBe("retry");
+    expect(rig.endings).toHaveLength(1);
+  });
+
+  it("a control message of a newer server asks for a reload", async () => {
+    const rig = new SessionRig();
+    await rig.join();
+    rig.session.onMessage(new Uint8Array([1]));
+    expect(await rig.ended()).toMatchObject({ kind: "refused" });
+  });
+});
+
+describe("stages", () => {
+  it("downloads, loads, commits and computes", async () => {
+    const rig = await working();
+    expect(rig.all("layerDownloaded").map(({ layer }) => layer)).toEqual([0, 1, 2]);
+    const { weightFactor, usedBytes } = rig.all("prepared")[0]!;
+    expect(usedBytes).toBe(3000n);
+    expect(weightFactor).toBeGreaterThan(1); // 1000 of 3000 bytes a layer, and twice canonical KV
+    expect(rig.status).toMatchObject({ phase: "ready", layers: [0, 3], download: null });
+    rig.session.onMessage(step({}, { count: 2 }));
+    const { header, payload } = await rig.nextResult();
+    expect(header).toMatchObject({ sequence: 1, epoch: 1, stage: 0, rows: 2, columns: kHidden });
+    // 0 + 3 layers in f16
+    expect(new Uint16Array(payload.slice().buffer)).toEqual(new Uint16Array(8).fill(0x4200));
+    await until(() => rig.status.rowsComputed === 2, "two rows");
+  });
+
+  it("the last stage answers with a token", async () => {
+    const rig = new SessionRig();
+    await rig.join();
+    await rig.giveStage(1, 0, 0, kLayers);
+    rig.session.onMessage(step({}, { output: OutputKind.argmax }));
+    const { payload } = await rig.nextResult();
+    const view = new DataView(payload.buffer, payload.byteOffset);
+    expect([view.getUint32(0, true), view.getFloat32(4, true), view.getFloat32(8, true)])
+      .toEqual([3, 2.5, 0.5]);
+  });
+
+  it.each<[string, Uint8Array<ArrayBuffer>, string]>([
+    ["an epoch that is not committed", step({ epoch: 2 }), "Stage 0 of epoch 2 is not committed"],
+    ["another stage", step({ stage: 1 }), "Stage 1 of epoch 1 is not committed"],
+    ["a session in its middle", step({}, { firstPosition: 3 }), "must begin at position 0"],
+    ["tokens from the last stage's head", step({}, { output: OutputKind.argmax }), "only the last"],
+    ["a token that does not exist", tokenStep(99), "Token id 99 is outside the vocabulary of 16"],
+  ])("refuses a step of %s", async (_, message, words) => {
+    const rig = await working();
+    rig.session.onMessage(message);
+    expect((await rig.next("stepFailed")).message).toContain(words);
+    expect(rig.results()).toEqual([]);
+    expect(rig.endings).toEqual([]);
+    rig.session.onMessage(step());
+    await rig.nextResult(); // and nothing of it was kept
+  });
+
+  it("a position that was already computed is refused, a new generation may go back", async () => {
+    const rig = await working();
+    rig.session.onMessage(step({ sequence: 1 }));
+    rig.session.onMessage(step({ sequence: 2 }));
+    expect(await rig.next("stepFailed")).toMatchObject({ sequence: 2, code: "invalid_argument" });
+    rig.session.onMessage(step({ sequence: 3 }, { generation: 1 }));
+    expect((await rig.nextResult(2)).header.sequence).toBe(3);
+    rig.session.onMessage(step({ sequence: 4 }, { firstPosition: 1 }));
+    expect((await rig.next("stepFailed", 2)).message).toContain("generation 1");
+  });
+
+  it("what was prepared and not loaded cannot be committed", async () => {
+    const rig = new SessionRig();
+    await rig.join();
+    rig.tell({ case: "commitStage", value: { epoch: 9 } });
+    expect(await rig.next("failed")).toMatchObject({
+      epoch: 9, code: "invalid_argument", message: "Epoch 9 is not prepared here.",
+    });
+    const { fetch } = fakeServer(rigPackage, (path) =>
+      path.includes("/blobs/") ? new Response("{}", { status: 404 }) : null);
+    const broken = new SessionRig(fetch);
+    await broken.join();
+    const layers = { first: 0, end: 2 };
+    broken.tell({ case: "prepareStage", value: { epoch: 1, stage: 0, layers } });
+    expect(await broken.next("failed")).toMatchObject({ epoch: 1, code: "not_found" });
+    broken.tell({ case: "commitStage", value: { epoch: 1 } });
+    await broken.next("failed", 2);
+    expect(broken.all("committed")).toEqual([]);
+  });
+
+  it("layers that do not exist end the connection", async () => {
+    for (const layers of [{ first: 2, end: 2 }, { first: 0, end: kLayers + 1 }, undefined]) {
+      const rig = new SessionRig();
+      await rig.join();
+      const value = { epoch: 1, stage: 0, ...(layers ? { layers } : {}) };
+      rig.tell({ case: "prepareStage", value });
+      expect((await rig.ended()).message).toMatch(/named layers \d to \d of a model with 6/);
+    }
+  });
+
+  it("layers that do not fit are reported and given back", async () => {
+    const rig = new SessionRig();
+    rig.makeEngine = () => Object.assign(new FakeEngine(), { failLoadAt: 2 });
+    await rig.join();
+    const layers = { first: 0, end: 4 };
+    rig.tell({ case: "prepareStage", value: { epoch: 1, stage: 0, layers } });
+    expect(await rig.next("failed")).toMatchObject({ epoch: 1, code: "out_of_memory" });
+    await until(() => rig.engine.loaded.size === 0, "room again");
+    rig.engine.failLoadAt = -1;
+    await rig.giveStage(2, 0, 0, 1); // and the session goes on
+  });
+
+  it("a new plan keeps what stays, and Retire unloads the rest", async () => {
+    const rig = await working();
+    rig.session.onMessage(step());
+    await rig.nextResult();
+    const reads = rig.engine.reads.length;
+    await rig.giveStage(2, 0, 0, 2);
+    expect(rig.engine.reads).toHaveLength(reads);
+    rig.tell({ case: "retire", value: { keep: [{ first: 0, end: 2 }] } });
+    await until(() => rig.engine.loaded.size === 2, "two layers");
+    rig.session.onMessage(step({ epoch: 1 }));
+    expect((await rig.next("stepFailed")).message).toContain("epoch 1 is not committed");
+    rig.session.onMessage(step({ epoch: 2 }, { firstPosition: 1 }));
+    await rig.nextResult(2); // the session's keys and values are still there
+  });
+
+  it("sessions that are over are forgotten, Release forgets everything", async () => {
+    const rig = await working();
+    rig.session.onMessage(step());
+    await rig.nextResult();
+    rig.tell({ case: "invalidateSessions", value: { sessions: [1] } });
+    rig.session.onMessage(step());
+    await rig.nextResult(2);
+    rig.tell({ case: "release", value: {} });
+    await until(() => rig.engine.loaded.size === 0, "nothing loaded");
+    rig.session.onMessage(step());
+    await rig.next("stepFailed");
+    await until(() => rig.status.phase === "idle", "idle");
+  });
+
+  it("measures with dummy input and leaves nothing behind", async () => {
+    const rig = new SessionRig();
+    await rig.join();
+    const ranges = [{ first: 1, end: 2 }, { first: 1, end: 4 }];
+    rig.tell({ case: "measureSpeed", value: { ranges, runs: 3 } });
+    const { timings } = await rig.next("measured");
+    expect(timings.map(({ layers, runUs }) => [layers?.first, layers?.end, runUs.length]))
+      .toEqual([[1, 2, 3], [1, 4, 3]]);
+    expect(timings.every(({ runUs }) => runUs.every((us) => us >= 1n))).toBe(true);
+    await until(() => rig.engine.loaded.size === 0, "nothing loaded");
+  });
+});
+
+describe("downloads", () => {
+  it("go on while the stage in use computes", async () => {
+    let open = (): void => undefined;
+    const opened = new Promise<void>((resolve) => (open = resolve));
+    const { fetch } = fakeServer(rigPackage);
+    const rig = new SessionRig(async (url, request) => {
+      if (url.endsWith(rigPackage.digests[5]!)) await opened;
+      return await fetch(url, request);
+    });
+    await rig.join();
+    await rig.giveStage(1, 0, 0, 3);
+    rig.tell({ case: "downloadLayers", value: { layers: [5] } });
+    rig.session.onMessage(step());
+    await rig.nextResult();
+    expect(rig.all("layerDownloaded")).toHaveLength(3);
+    open();
+    expect(await rig.next("layerDownloaded", 4)).toMatchObject({
+      layer: 5, byteCount: BigInt(kBlobBytes),
+    });
+  });
+
+  it("that fail are reported, and the next one is tried", async () => {
+    const { fetch } = fakeServer(rigPackage, (path) =>
+      path.endsWith(rigPackage.digests[1]!) ? new Response("{}", { status: 404 }) : null);
+    const rig = new SessionRig(fetch);
+    await rig.join();
+    rig.tell({ case: "downloadLayers", value: { layers: [1, 2] } });
+    expect(await rig.next("failed")).toMatchObject({ epoch: 0, code: "not_found" });
+    expect((await rig.next("layerDownloaded")).layer).toBe(2);
+    await until(() => rig.status.phase === "idle", "idle");
+    expect(rig.status.message).toContain("404");
+  });
+});
+
+describe("an engine that fails", () => {
+  it("one step fails that step; three in a row end the connection for a new engine", async () => {
+    const rig = await working();
+    const lost = new EngineError("unavailable", "The GPU was lost.");
+    rig.engine.failNextStep = lost;
+    rig.session.onMessage(step());
+    expect(await rig.next("stepFailed")).toMatchObject({
+      sequence: 1, code: "unavailable", message: "The GPU was lost.",
+    });
+    rig.session.onMessage(step());
+    await rig.nextResult();
+    expect(rig.endings).toEqual([]);
+    for (let failure = 2; failure <= 4; ++failure) {
+      rig.engine.failNextStep = lost;
+      rig.session.onMessage(step({}, { firstPosition: 1 }));
+      await rig.next("stepFailed", failure);
+    }
+    expect(await rig.ended()).toEqual({
+      kind: "retry", message: "The engine has stopped working: The GPU was lost.",
+    });
+  });
+
+  it("refused steps are not the engine's failure", async () => {
+    const rig = await working();
+    for (let i = 1; i <= 5; ++i) {
+      rig.session.onMessage(step({ epoch: 7 }));
+      await rig.next("stepFailed", i);
+    }
+    expect(rig.endings).toEqual([]);
+  });
+});
+
+describe("the end", () => {
+  it("a ping is answered while a step computes", async () => {
+    const rig = await working();
+    rig.engine.gate = new Promise(() => undefined);
+    rig.session.onMessage(step());
+    rig.tell({ case: "ping", value: { nonce: 77n } });
+    expect(rig.all("pong")).toMatchObject([{ nonce: 77n }]);
+    expect(rig.results()).toEqual([]);
+  });
+
+  it("close waits for the step, starts no other and frees the engine", async () => {
+    const rig = await working();
+    let open = (): void => undefined;
+    rig.engine.gate = new Promise<void>((resolve) => (open = resolve));
+    rig.session.onMessage(step({ sequence: 1 }));
+    rig.session.onMessage(step({ sequence: 2 }, { firstPosition: 1 }));
+    await new Promise((resolve) => setImmediate(resolve));
+    const closed = rig.session.close();
+    rig.tell({ case: "ping", value: { nonce: 1n } });
+    open();
+    await closed;
+    expect(rig.engine.isDisposed).toBe(true);
+    expect(rig.results().map(({ header }) => header.sequence)).toEqual([1]);
+    expect(rig.all("pong")).toEqual([]);
+  });
+
+  it("leaving is said with its reason", () => {
+    const rig = new SessionRig();
+    rig.session.sayLeaving("the tab was closed");
+    expect(rig.all("leaving")).toMatchObject([{ reason: "the tab was closed" }]);
+  });
+});
+
+function tokenStep(id: number): Uint8Array<ArrayBuffer> {
+  const message = step();
+  new DataView(message.buffer).setInt32(message.length - 4, id, true);
+  return message;
+}

@@ -1,0 +1,142 @@
+// A session with a fake engine, a fake server of the package and a list of what it sent: the tests
+// play the orchestrator.
+import { decodeFrame, decodeWorkerMessage, encodeServerMessage, kControlByte } from "@weft/wire";
+import type { Frame, WorkerMessage } from "@weft/wire";
+
+import { MemoryStore } from "../blobStore.ts";
+import type { Ending } from "../joining.ts";
+import type { WorkerStatus } from "../messages.ts";
+import { PackageSource } from "../packageSource.ts";
+import { ServerHttp } from "../serverHttp.ts";
+import type { Fetch } from "../serverHttp.ts";
+import { WorkerSession } from "../session.ts";
+import { StatusBoard } from "../statusBoard.ts";
+import { FakeEngine, fakePackage, fakeServer } from "./fakes.ts";
+
+export const kLayers = 6; // embedding, four transformers, head
+export const kBlobBytes = 3000;
+// Only a test that fails waits so long.
+const kPatienceMs = 15_000;
+export const rigPackage = await fakePackage(kLayers, kBlobBytes);
+
+type ServerKind = Parameters<typeof encodeServerMessage>[0];
+type Kind = NonNullable<WorkerMessage["kind"]["case"]>;
+type ValueOf<K extends Kind> = Extract<WorkerMessage["kind"], { case: K }>["value"];
+
+// Init of the fake package, with what a test changes.
+export function init(change: Record<string, unknown> = {}): ServerKind {
+  const value = {
+    protocolVersion: 1,
+    programVersion: 1,
+    packageFormat: 1,
+    serverVersion: "test",
+    modelName: "fake",
+    packageDigest: rigPackage.digest,
+    layerCount: kLayers,
+    contextLength: 64,
+    sessionCount: 2,
+    probeBytes: 1000n,
+    ...change,
+  };
+  return { case: "init", value };
+}
+
+export class SessionRig {
+  readonly sent: (WorkerMessage["kind"] | Frame)[] = [];
+  readonly endings: Ending[] = [];
+  readonly engines: FakeEngine[] = [];
+  readonly cache = new MemoryStore(() => true);
+  readonly board = new StatusBoard(() => undefined, () => 0);
+  readonly session: WorkerSession;
+  makeEngine = (): FakeEngine => new FakeEngine();
+
+  constructor(fetch: Fetch = fakeServer(rigPackage).fetch) {
+    const http = new ServerHttp("http://server", "token", fetch, new AbortController().signal);
+    const memory = new MemoryStore(() => true);
+    this.session = new WorkerSession({
+      name: "A tab",
+      device: "A browser",
+      workerId: "id",
+      joinToken: "token",
+      memoryBytes: 1 << 24,
+      engineName: "ort-wasm",
+      needsOnnx: true,
+      guessWeightFactor: () => 1.5,
+      makeEngine: () => {
+        const engine = this.makeEngine();
+        this.engines.push(engine);
+        return Promise.resolve(engine);
+      },
+      measureDownload: () => Promise.resolve(5e6),
+      source: new PackageSource({ http, cache: this.cache, memory, needsPrograms: false }),
+      board: this.board,
+      now: () => performance.now(),
+      send: (message) => {
+        const isControl = message[0] === kControlByte;
+        this.sent.push(isControl ? decodeWorkerMessage(message).kind : decodeFrame(message));
+      },
+      finish: (ending) => this.endings.push(ending),
+    });
+  }
+
+  get engine(): FakeEngine {
+    return this.engines.at(-1)!;
+  }
+
+  get status(): WorkerStatus {
+    return this.board.current;
+  }
+
+  tell(kind: ServerKind): void {
+    this.session.onMessage(encodeServerMessage(kind));
+  }
+
+  // The values of the control messages of this kind that were sent.
+  all<K extends Kind>(kind: K): ValueOf<K>[] {
+    return this.sent.flatMap((it) =>
+      "case" in it && it.case === kind ? [it.value as ValueOf<K>] : []);
+  }
+
+  results(): Frame[] {
+    return this.sent.filter((it): it is Frame => "header" in it);
+  }
+
+  // The `count`th message of this kind, once it was sent.
+  async next<K extends Kind>(kind: K, count = 1): Promise<ValueOf<K>> {
+    await until(() => this.all(kind).length >= count, `${count} x ${kind}`);
+    return this.all(kind)[count - 1]!;
+  }
+
+  async nextResult(count = 1): Promise<Frame> {
+    await until(() => this.results().length >= count, `${count} results`);
+    return this.results()[count - 1]!;
+  }
+
+  async ended(): Promise<Ending> {
+    await until(() => this.endings.length > 0, "an ending");
+    return this.endings[0]!;
+  }
+
+  async join(): Promise<void> {
+    this.tell(init());
+    await this.next("connect");
+  }
+
+  // Prepares and commits [first, end) as `stage` of `epoch`.
+  async giveStage(epoch: number, stage: number, first: number, end: number): Promise<void> {
+    this.tell({ case: "prepareStage", value: { epoch, stage, layers: { first, end } } });
+    await until(() => this.all("prepared").some((it) => it.epoch === epoch), "prepared");
+    this.tell({ case: "commitStage", value: { epoch } });
+    await until(() => this.all("committed").some((it) => it.epoch === epoch), "committed");
+  }
+}
+
+// Lets promises go on until `check` holds.
+export async function until(check: () => boolean, what: string): Promise<void> {
+  const endMs = performance.now() + kPatienceMs;
+  while (performance.now() < endMs) {
+    if (check()) return;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  throw new Error(`There never was ${what}.`);
+}
