@@ -1,5 +1,6 @@
 #include "convert/convert.h"
 
+#include <array>
 #include <set>
 
 #include "base/file.h"
@@ -11,6 +12,7 @@
 #include "convert/weight_plan.h"
 #include "convert/weight_store.h"
 #include "onnx/write.h"
+#include "tensor/blocks.h"
 #include "text/tokenizer.h"
 
 namespace weft::convert {
@@ -44,13 +46,27 @@ Result<std::vector<std::string>> CheckTokenizer(const ConvertOptions& options,
   return warnings;
 }
 
-DType TargetDType(const PlannedWeight& weight, const SourceTensor& source,
+DType TargetDType(const PlannedWeight& weight, const TensorMap& tensors,
                   const std::optional<DType>& quantisation) {
   if (weight.role == WeightRole::kVector) return DType::kF32;
-  if (!quantisation) return KeptDType(*source.format);
+  if (!quantisation) return KeptDType(FormatOf(weight.pieces.front(), tensors));
   if (weight.role == WeightRole::kMatrix || !IsBlockFormat(*quantisation)) return *quantisation;
+  if (weight.role == WeightRole::kRouter) return DType::kF16;
   // onnxruntime's lookup in a quantised table wants whole blocks.
   return weight.shape[1] % kBlockValues == 0 ? DType::kQ8 : DType::kF16;
+}
+
+// The experts of a layer are stacked, so they have one dtype; onnxruntime's quantised ones want
+// whole blocks.
+DType ExpertDType(const std::vector<PlannedWeight>& layer, const TensorMap& tensors,
+                  const std::optional<DType>& quantisation) {
+  std::optional<DType> dtype = quantisation;
+  for (const PlannedWeight& weight : layer) {
+    if (weight.role != WeightRole::kExpert) continue;
+    if (!dtype) dtype = KeptDType(FormatOf(weight.pieces.front(), tensors));
+    if (IsBlockFormat(*dtype) && weight.shape[1] % kBlockValues != 0) dtype = DType::kF16;
+  }
+  return dtype.value_or(DType::kF32);
 }
 
 // The name that the manifest gives to the dtype of the matrices.
@@ -64,11 +80,6 @@ std::string QuantisationName(const std::optional<DType>& quantisation,
   return dtypes.size() == 1 ? std::string(DTypeName(*dtypes.begin())) : "mixed";
 }
 
-uint64_t ByteCount(const PlannedWeight& weight, const SourceTensor& source) {
-  const uint64_t rows = weight.shape.size() == 1 ? 1 : weight.shape.front();
-  return rows * RowBytes(*source.format, weight.shape.back());
-}
-
 class Converter {
  public:
   Converter(const ConvertOptions& options, std::function<void(const ConvertProgress&)> progress)
@@ -79,10 +90,12 @@ class Converter {
     TextFiles& files = source_.files;
     ASSIGN_OR_RETURN(config_, ParseModelConfig(files.at("config.json")));
     ASSIGN_OR_RETURN(warnings_, CheckTokenizer(options_, files, config_));
-    const auto plan = PlanWeights(config_);
+    warnings_.insert(warnings_.end(), config_.notes.begin(), config_.notes.end());
+    const auto plan = PlanWeights(config_, source_.tensors);
     TRY(CheckWeights(plan, source_.tensors));
     ASSIGN_OR_RETURN(PackageFolder folder, PackageFolder::Open(options_.package, options_.force));
-    WeightStore store(folder.partial(), [this](uint64_t byte_count) {
+    RoundEmbeddingScale(FormatOf(plan[0][0].pieces[0], source_.tensors));
+    WeightStore store(folder.partial(), source_.tensors, [this](uint64_t byte_count) {
       done_.done_bytes += byte_count;
       progress_(done_);
     });
@@ -102,20 +115,41 @@ class Converter {
   }
 
  private:
+  // transformers multiplies in the dtype of the table: Gemma was trained with the rounded factor.
+  void RoundEmbeddingScale(RowFormat table) {
+    const DType dtype = KeptDType(table);
+    if (IsBlockFormat(dtype)) return;
+    const float exact = config_.embedding_scale;
+    std::array<uint8_t, sizeof(float)> rounded{};
+    FromF32({&exact, 1}, dtype, rounded.data());
+    ToF32(dtype, rounded.data(), {&config_.embedding_scale, 1});
+  }
+
   Status StoreWeights(const std::vector<std::vector<PlannedWeight>>& plan, const TensorMap& tensors,
                       WeightStore* store) {
     for (const auto& layer : plan) {
       for (const PlannedWeight& weight : layer) {
-        done_.total_bytes += ByteCount(weight, tensors.find(weight.source)->second);
+        done_.total_bytes += SourceByteCount(weight, tensors);
       }
     }
     progress_(done_);
     store->StoreVector(kInverseFrequencies, InverseFrequencies(config_.rope));
+    if (config_.local_rope) {
+      store->StoreVector(kLocalInverseFrequencies, InverseFrequencies(*config_.local_rope));
+    }
     TRY(store->FinishLayer());
     for (const auto& layer : plan) {
-      for (const PlannedWeight& weight : layer) {
-        const SourceTensor& source = tensors.find(weight.source)->second;
-        TRY(store->Store(weight, source, TargetDType(weight, source, options_.quantisation)));
+      const DType expert_dtype = ExpertDType(layer, tensors, options_.quantisation);
+      std::vector<StoreJob> jobs;  // of one blob
+      for (size_t i = 0; i < layer.size(); ++i) {
+        jobs.push_back({&layer[i], layer[i].role == WeightRole::kExpert
+                                       ? expert_dtype
+                                       : TargetDType(layer[i], tensors, options_.quantisation)});
+        const bool goes_on =
+            !layer[i].blob.empty() && i + 1 < layer.size() && layer[i + 1].blob == layer[i].blob;
+        if (goes_on) continue;
+        TRY(store->Store(jobs));
+        jobs.clear();
       }
       TRY(store->FinishLayer());
     }

@@ -1,6 +1,6 @@
 // Writes a decoder as a standard ONNX graph that onnxruntime runs as it is: com.microsoft
-// GroupQueryAttention, RotaryEmbedding, MatMulNBits and GatherBlockQuantized beside the standard
-// operators, f32 arithmetic, a plain Add at the end of each layer.
+// GroupQueryAttention, RotaryEmbedding, MatMulNBits, GatherBlockQuantized, MoE and QMoE beside the
+// standard operators, f32 arithmetic, a plain Add at the end of each layer.
 //
 //   inputs   input_ids i64 [1, S], attention_mask i64 [1, T], position_ids i64 [1, S],
 //            past_key_values.<i>.key/.value f32 [1, kv_heads, P, head_columns]      T = P + S
@@ -19,10 +19,12 @@
 
 namespace weft::convert {
 
-// The name of the weight with the rotation's frequencies, f32 [rotary_columns / 2].
+// The names of the weights with the rotation's frequencies, f32 [rotary_columns / 2]: of all
+// layers, and of those with a window where the model has another rotation for them.
 inline constexpr char kInverseFrequencies[] = "rotary.inv_freq";
+inline constexpr char kLocalInverseFrequencies[] = "rotary.local.inv_freq";
 
-// REQUIRES: `weights` has every weight of PlanWeights(config) and kInverseFrequencies.
+// REQUIRES: `weights` has every weight of PlanWeights and the frequencies.
 onnx::Model BuildModel(const ModelConfig& config, const StoredWeights& weights);
 
 }  // namespace weft::convert

@@ -28,6 +28,19 @@ Result<StoredArray> ParseArray(const JsonReader& line, std::string_view key,
   return array;
 }
 
+Result<StoredWeight> ParseWeight(const json::value& value, const package::Digest& blob,
+                                 uint64_t blob_bytes) {
+  const std::string what = "a weight of the journal";
+  if (!value.is_object()) return Error(ErrorCode::kInvalidData, what + " is not an object.");
+  const JsonReader reader(value.get_object(), what);
+  StoredWeight weight;
+  ASSIGN_OR_RETURN(const uint64_t dtype, reader.Whole("dtype", 0, UINT8_MAX));
+  weight.dtype = static_cast<DType>(dtype);
+  ASSIGN_OR_RETURN(weight.data, ParseArray(reader, "data", blob, blob_bytes));
+  ASSIGN_OR_RETURN(weight.scale, ParseArray(reader, "scale", blob, blob_bytes));
+  return weight;
+}
+
 Result<std::pair<std::string, Journal::Entry>> ParseLine(std::string_view text) {
   const std::string what = "a line of the journal";
   ASSIGN_OR_RETURN(const json::value value, ParseJson(text, what));
@@ -36,12 +49,14 @@ Result<std::pair<std::string, Journal::Entry>> ParseLine(std::string_view text) 
   Journal::Entry entry;
   ASSIGN_OR_RETURN(std::string key, line.Text("key"));
   ASSIGN_OR_RETURN(const std::string hex, line.Text("blob"));
-  ASSIGN_OR_RETURN(const package::Digest blob, package::Digest::Parse(hex));
-  ASSIGN_OR_RETURN(const uint64_t dtype, line.Whole("dtype", 0, UINT8_MAX));
-  entry.weight.dtype = static_cast<DType>(dtype);
+  ASSIGN_OR_RETURN(entry.blob, package::Digest::Parse(hex));
   ASSIGN_OR_RETURN(entry.info.byte_count, line.Whole("byte_count", 1, uint64_t{1} << 50));
-  ASSIGN_OR_RETURN(entry.weight.data, ParseArray(line, "data", blob, entry.info.byte_count));
-  ASSIGN_OR_RETURN(entry.weight.scale, ParseArray(line, "scale", blob, entry.info.byte_count));
+  ASSIGN_OR_RETURN(const json::array* weights, line.Array("weights"));
+  if (weights == nullptr) return Error(ErrorCode::kInvalidData, what + " has no weights.");
+  for (const json::value& weight : *weights) {
+    ASSIGN_OR_RETURN(StoredWeight parsed, ParseWeight(weight, entry.blob, entry.info.byte_count));
+    entry.weights.push_back(std::move(parsed));
+  }
   ASSIGN_OR_RETURN(const json::array* chunks, line.Array("chunks"));
   if (chunks == nullptr || chunks->size() != package::ChunkCount(entry.info.byte_count)) {
     return Error(ErrorCode::kInvalidData, what + " has the wrong number of chunks.");
@@ -78,7 +93,7 @@ std::optional<Journal::Entry> Journal::Find(const std::string& key) const {
   const auto found = entries_.find(key);
   if (found == entries_.end()) return std::nullopt;
   const Entry& entry = found->second;
-  const auto file = MappedFile::Open(folder_ / "blobs" / entry.weight.data.blob.ToHex());
+  const auto file = MappedFile::Open(folder_ / "blobs" / entry.blob.ToHex());
   if (!file.ok() || file.value()->bytes().size() != entry.info.byte_count) return std::nullopt;
   if (package::MakeBlobInfo(file.value()->bytes()).chunks != entry.info.chunks) return std::nullopt;
   return entry;
@@ -87,13 +102,18 @@ std::optional<Journal::Entry> Journal::Find(const std::string& key) const {
 void Journal::Add(const std::string& key, const Entry& entry) {
   json::array chunks;
   for (const Sha256Digest& chunk : entry.info.chunks) chunks.emplace_back(ToHex(chunk));
-  json::object line{{"key", key},
-                    {"blob", entry.weight.data.blob.ToHex()},
-                    {"dtype", static_cast<uint32_t>(entry.weight.dtype)},
-                    {"byte_count", entry.info.byte_count},
-                    {"data", ToJson(entry.weight.data)},
-                    {"chunks", std::move(chunks)}};
-  if (entry.weight.scale.byte_count > 0) line["scale"] = ToJson(entry.weight.scale);
+  json::array weights;
+  for (const StoredWeight& weight : entry.weights) {
+    json::object item{{"dtype", static_cast<uint32_t>(weight.dtype)},
+                      {"data", ToJson(weight.data)}};
+    if (weight.scale.byte_count > 0) item["scale"] = ToJson(weight.scale);
+    weights.push_back(std::move(item));
+  }
+  const json::object line{{"key", key},
+                          {"blob", entry.blob.ToHex()},
+                          {"byte_count", entry.info.byte_count},
+                          {"weights", std::move(weights)},
+                          {"chunks", std::move(chunks)}};
   out_ << json::serialize(line) << '\n' << std::flush;
 }
 

@@ -1,4 +1,4 @@
-// What an interrupted conversion finished: large blobs by what they were made of, one line of JSON
+// What an interrupted conversion finished: blobs by what they were made of, one line of JSON
 // each, in the partial package. A blob is only taken over after its bytes were verified again.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "convert/stored_weight.h"
 #include "package/manifest.h"
@@ -16,7 +17,8 @@ namespace weft::convert {
 class Journal {
  public:
   struct Entry {
-    StoredWeight weight;
+    package::Digest blob;
+    std::vector<StoredWeight> weights;  // of one blob; shapes are not kept
     package::BlobInfo info;
   };
 

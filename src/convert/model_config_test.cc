@@ -103,7 +103,7 @@ TEST(ModelConfig, NamesWhatItRefuses) {
     ErrorCode code;
   } cases[] = {
       {{{"model_type", "mamba"}},
-       "'mamba' is not supported; weft converts llama, mistral",
+       "'mamba' is not supported; weft converts gemma2, gemma3_text, gpt_oss, llama, mistral",
        ErrorCode::kUnsupported},
       {{{"model_type", nullptr}}, "has no 'model_type'", ErrorCode::kInvalidData},
       {{{"model_type", "../\n"}}, "'../?' is not supported", ErrorCode::kUnsupported},
@@ -121,20 +121,20 @@ TEST(ModelConfig, NamesWhatItRefuses) {
       {{{"head_dim", 15}}, "a rotation of 15", ErrorCode::kUnsupported},
       {{{"rms_norm_eps", -1}}, "'rms_norm_eps'", ErrorCode::kInvalidData},
       {{{"tie_word_embeddings", 1}}, "expected true or false", ErrorCode::kInvalidData},
-      {{{"hidden_act", "gelu"}}, "The activation 'gelu'", ErrorCode::kUnsupported},
+      {{{"hidden_act", "relu2"}}, "The activation 'relu2'", ErrorCode::kUnsupported},
       {{{"quantization_config", json::object{{"quant_method", "gptq"}}}},
        "quantised already are not converted",
        ErrorCode::kUnsupported},
-      {{{"rope_scaling", json::object{{"rope_type", "longrope"}}}},
-       "The rope type 'longrope' of 'rope_scaling' in config.json is not supported; weft converts "
-       "models with the types default, linear and llama3",
+      {{{"rope_scaling", json::object{{"rope_type", "mrope"}}}},
+       "The rope type 'mrope' of 'rope_scaling' in config.json is not supported; weft converts "
+       "models with the types default, linear, dynamic, llama3, yarn and longrope",
        ErrorCode::kUnsupported},
       {{{"rope_scaling", json::object{{"rope_type", "llama3"}}}},
        "has no 'factor'",
        ErrorCode::kInvalidData},
       {{{"rope_parameters", json::object{{"full_attention", json::object{}}}}},
-       "differ by layer type",
-       ErrorCode::kUnsupported},
+       "has only one of 'full_attention' and 'sliding_attention'",
+       ErrorCode::kInvalidData},
       {{{"rope_scaling", 7}}, "expected an object", ErrorCode::kInvalidData},
   };
   for (const auto& c : cases) {
@@ -152,9 +152,9 @@ TEST(ModelConfig, NamesWhatItRefuses) {
 TEST(WeightPlan, NamesTheTensorThatDoesNotFit) {
   const auto config = ParseModelConfig(json::serialize(testing::TinyQwen3Config()));
   ASSERT_TRUE(config.ok()) << config.error().ToString();
-  const auto plan = PlanWeights(*config);
+  const auto plan = PlanWeights(*config, {});
   ASSERT_EQ(plan.size(), 4u);
-  EXPECT_EQ(plan.back().back().source, "model.embed_tokens.weight");  // tied
+  EXPECT_EQ(plan.back().back().pieces[0].tensor, "model.embed_tokens.weight");  // tied
   const testing::FloatTensors whole = testing::TinyQwen3();
   const auto check = [&](const testing::FloatTensors& tensors) {
     const std::string file = testing::Safetensors(tensors);
@@ -182,7 +182,7 @@ TEST(WeightPlan, RefusesIntegerWeights) {
       std::string(25600, '\1'));
   const auto parsed =
       ParseSafetensors(Slice(std::vector<uint8_t>(file.begin(), file.end())), "x.safetensors");
-  EXPECT_THAT(CheckWeights(PlanWeights(*config), *parsed).error().message(),
+  EXPECT_THAT(CheckWeights(PlanWeights(*config, {}), *parsed).error().message(),
               HasSubstr("'model.embed_tokens.weight' of 'x.safetensors' has shape [400, 64] and "
                         "dtype I8"));
 }

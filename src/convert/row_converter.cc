@@ -61,25 +61,74 @@ uint64_t PlaceOf(const SourceRows& in, uint64_t row) {
   return head + (within < half ? 2 * within : 2 * (within - half) + 1);
 }
 
+// Reads rows of a job, one after the other; keeps what it reads them with.
+class RowReader {
+ public:
+  explicit RowReader(const SourceRows& in) : in_(in) {
+    if (in.exponents != nullptr) packed_.resize(RowBytes(RowFormat::kMxfp4, in.columns));
+  }
+
+  // Row `row` of the job as bytes of its format. REQUIRES: not transposed.
+  const uint8_t* Bytes(uint64_t row) {
+    const uint64_t place = PlaceOf(in_, in_.first_row + row * in_.row_step);
+    if (in_.exponents == nullptr) return in_.data + place * RowBytes(in_.format, in_.columns);
+    const uint64_t blocks = in_.columns / kBlockValues;
+    for (uint64_t i = 0; i < blocks; ++i) {
+      PackMxfp4(in_.data + (place * blocks + i) * 16, in_.exponents[place * blocks + i],
+                packed_.data() + i * 17);
+    }
+    return packed_.data();
+  }
+
+  void Values(uint64_t row, std::span<float> values) {
+    if (in_.transposed_rows > 0) {
+      const uint64_t bytes = RowBytes(in_.format, 1);
+      const uint8_t* from = in_.data + (in_.first_row + row * in_.row_step) * bytes;
+      for (float& value : values) {
+        ReadRow(in_.format, from, {&value, 1});
+        from += in_.transposed_rows * bytes;
+      }
+    } else {
+      ReadRow(in_.format, Bytes(row), values);
+    }
+    if (in_.offset == 0) return;
+    for (float& value : values) value += in_.offset;
+  }
+
+ private:
+  // As row_format.cc has it: the exponent, then byte j with values j and j + 16.
+  static void PackMxfp4(const uint8_t* nibbles, uint8_t exponent, uint8_t* block) {
+    const auto value = [&](size_t i) { return (nibbles[i / 2] >> (i % 2 * 4)) & 15; };
+    block[0] = exponent;
+    for (size_t j = 0; j < 16; ++j) {
+      block[1 + j] = static_cast<uint8_t>(value(j) | value(j + 16) << 4);
+    }
+  }
+
+  const SourceRows& in_;
+  std::vector<uint8_t> packed_;
+};
+
 std::optional<Misfit> ConvertRange(const Job& job, uint64_t first, uint64_t end) {
-  const uint64_t in_bytes = RowBytes(job.in.format, job.in.columns);
-  const bool exact = IsExact(job.in.format, job.to);
+  const bool exact =
+      IsExact(job.in.format, job.to) && job.in.transposed_rows == 0 && job.in.offset == 0;
   const uint64_t data_bytes = RowDataBytes(job.to, job.in.columns);
   const uint64_t scale_bytes = RowScaleBytes(job.to, job.in.columns);
   const float limit = exact ? std::numeric_limits<float>::max() : Limit(job.to);
+  RowReader reader(job.in);
   std::vector<float> values(job.in.columns);
   std::vector<uint16_t> scales(scale_bytes / 2);
   for (uint64_t row = first; row < end; ++row) {
-    const uint8_t* from = job.in.data + PlaceOf(job.in, job.in.first_row + row) * in_bytes;
-    ReadRow(job.in.format, from, values);
+    reader.Values(row, values);
     if (const auto column = FirstMisfit(values, limit))
       return Misfit{row, *column, values[*column]};
     uint8_t* data = job.data + row * data_bytes;
     if (exact && !IsBlockFormat(job.to)) {
-      std::memcpy(data, from, data_bytes);
+      std::memcpy(data, reader.Bytes(row), data_bytes);
     } else if (IsBlockFormat(job.to)) {
       if (exact) {
-        RepackRow(job.in.format, from, job.in.columns, job.to, {data, data_bytes}, scales);
+        RepackRow(job.in.format, reader.Bytes(row), job.in.columns, job.to, {data, data_bytes},
+                  scales);
       } else {
         QuantizeRow(job.to, values, {data, data_bytes}, scales);
       }
@@ -123,7 +172,7 @@ Status ConvertRows(const SourceRows& in, DType to, MutableByteSpan data, Mutable
     if (!misfit) continue;
     return Error(ErrorCode::kInvalidData,
                  "the value " + std::to_string(misfit->value) + " in row " +
-                     std::to_string(in.first_row + misfit->row) + ", column " +
+                     std::to_string(in.first_row + misfit->row * in.row_step) + ", column " +
                      std::to_string(misfit->column) + " cannot be stored as " +
                      std::string(DTypeName(to)) +
                      (std::isfinite(misfit->value)

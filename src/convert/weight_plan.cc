@@ -1,6 +1,7 @@
 #include "convert/weight_plan.h"
 
 #include "convert/json_reader.h"
+#include "convert/plan_experts.h"
 
 namespace weft::convert {
 namespace {
@@ -8,15 +9,23 @@ namespace {
 // Collects the weights of one layer.
 class LayerPlanner {
  public:
-  explicit LayerPlanner(std::string prefix) : prefix_(std::move(prefix)) {}
+  LayerPlanner(const ModelConfig& config, std::string prefix)
+      : config_(config), prefix_(std::move(prefix)) {}
 
   void Vector(const std::string& name, uint64_t columns) {
+    const std::string tensor = prefix_ + name;
     weights_.push_back(
-        {prefix_ + name, prefix_ + name, WeightRole::kVector, {columns}, 0, {columns}});
+        {tensor, WeightRole::kVector, {columns}, {{tensor, {columns}, 1, columns}}, 0, {}});
+  }
+  void Norm(const std::string& name, uint64_t columns) {
+    Vector(name, columns);
+    if (config_.norms_add_one) weights_.back().offset = 1;
   }
   void Matrix(const std::string& name, uint64_t rows, uint64_t columns,
               WeightRole role = WeightRole::kMatrix) {
-    weights_.push_back({prefix_ + name, prefix_ + name, role, {rows, columns}, 0, {rows, columns}});
+    const std::string tensor = prefix_ + name;
+    weights_.push_back(
+        {tensor, role, {rows, columns}, {{tensor, {rows, columns}, rows, columns}}, 0, {}});
   }
   // Consecutive row ranges of the matrix `source` become the matrices `parts`.
   void Packed(const std::string& source, std::vector<std::pair<std::string, uint64_t>> parts,
@@ -26,64 +35,126 @@ class LayerPlanner {
     uint64_t first_row = 0;
     for (const auto& [name, rows] : parts) {
       weights_.push_back({prefix_ + name,
-                          prefix_ + source,
                           WeightRole::kMatrix,
                           {rows, columns},
-                          first_row,
-                          {all_rows, columns}});
+                          {{prefix_ + source, {all_rows, columns}, rows, columns, first_row}},
+                          0,
+                          {}});
       first_row += rows;
     }
   }
-  std::vector<PlannedWeight> Take() { return std::move(weights_); }
+  std::vector<PlannedWeight>& weights() { return weights_; }
 
  private:
+  const ModelConfig& config_;
   std::string prefix_;
   std::vector<PlannedWeight> weights_;
 };
 
-std::vector<PlannedWeight> PlanTransformer(const ModelConfig& config, const std::string& prefix) {
-  const uint64_t hidden = config.hidden_columns, mlp = config.mlp_columns;
+void PlanAttention(const ModelConfig& config, LayerPlanner* plan) {
+  const uint64_t hidden = config.hidden_columns;
   const uint64_t q = uint64_t{config.heads} * config.head_columns;
   const uint64_t kv = uint64_t{config.kv_heads} * config.head_columns;
-  LayerPlanner plan(prefix);
-  plan.Vector("input_layernorm.weight", hidden);
   if (config.packed_projections) {
-    plan.Packed("self_attn.qkv_proj.weight",
-                {{"self_attn.q_proj.weight", q},
-                 {"self_attn.k_proj.weight", kv},
-                 {"self_attn.v_proj.weight", kv}},
-                hidden);
+    plan->Packed("self_attn.qkv_proj.weight",
+                 {{"self_attn.q_proj.weight", q},
+                  {"self_attn.k_proj.weight", kv},
+                  {"self_attn.v_proj.weight", kv}},
+                 hidden);
   } else {
-    plan.Matrix("self_attn.q_proj.weight", q, hidden);
-    plan.Matrix("self_attn.k_proj.weight", kv, hidden);
-    plan.Matrix("self_attn.v_proj.weight", kv, hidden);
+    plan->Matrix("self_attn.q_proj.weight", q, hidden);
+    plan->Matrix("self_attn.k_proj.weight", kv, hidden);
+    plan->Matrix("self_attn.v_proj.weight", kv, hidden);
   }
   if (config.qkv_bias) {
-    plan.Vector("self_attn.q_proj.bias", q);
-    plan.Vector("self_attn.k_proj.bias", kv);
-    plan.Vector("self_attn.v_proj.bias", kv);
+    plan->Vector("self_attn.q_proj.bias", q);
+    plan->Vector("self_attn.k_proj.bias", kv);
+    plan->Vector("self_attn.v_proj.bias", kv);
   }
   if (config.qk_norm) {
-    plan.Vector("self_attn.q_norm.weight", config.head_columns);
-    plan.Vector("self_attn.k_norm.weight", config.head_columns);
+    plan->Norm("self_attn.q_norm.weight", config.head_columns);
+    plan->Norm("self_attn.k_norm.weight", config.head_columns);
   }
-  plan.Matrix("self_attn.o_proj.weight", hidden, q);
-  if (config.output_bias) plan.Vector("self_attn.o_proj.bias", hidden);
-  plan.Vector("post_attention_layernorm.weight", hidden);
+  if (config.sinks) plan->Vector("self_attn.sinks", config.heads);
+  plan->Matrix("self_attn.o_proj.weight", hidden, q);
+  if (config.output_bias) plan->Vector("self_attn.o_proj.bias", hidden);
+}
+
+void PlanMlp(const ModelConfig& config, LayerPlanner* plan) {
+  const uint64_t hidden = config.hidden_columns, mlp = config.mlp_columns;
   if (config.packed_projections) {
-    plan.Packed("mlp.gate_up_proj.weight",
-                {{"mlp.gate_proj.weight", mlp}, {"mlp.up_proj.weight", mlp}}, hidden);
+    plan->Packed("mlp.gate_up_proj.weight",
+                 {{"mlp.gate_proj.weight", mlp}, {"mlp.up_proj.weight", mlp}}, hidden);
   } else {
-    plan.Matrix("mlp.gate_proj.weight", mlp, hidden);
-    plan.Matrix("mlp.up_proj.weight", mlp, hidden);
+    plan->Matrix("mlp.gate_proj.weight", mlp, hidden);
+    plan->Matrix("mlp.up_proj.weight", mlp, hidden);
   }
-  plan.Matrix("mlp.down_proj.weight", hidden, mlp);
+  plan->Matrix("mlp.down_proj.weight", hidden, mlp);
   if (config.mlp_bias) {
-    plan.Vector("mlp.gate_proj.bias", mlp);
-    plan.Vector("mlp.up_proj.bias", mlp);
-    plan.Vector("mlp.down_proj.bias", hidden);
+    plan->Vector("mlp.gate_proj.bias", mlp);
+    plan->Vector("mlp.up_proj.bias", mlp);
+    plan->Vector("mlp.down_proj.bias", hidden);
   }
-  return plan.Take();
+}
+
+std::vector<PlannedWeight> PlanTransformer(const ModelConfig& config, uint32_t layer,
+                                           const TensorMap& tensors) {
+  LayerPlanner plan(config, LayerPrefix(layer));
+  plan.Norm("input_layernorm.weight", config.hidden_columns);
+  PlanAttention(config, &plan);
+  plan.Norm("post_attention_layernorm.weight", config.hidden_columns);
+  if (config.post_norms) {
+    plan.Norm("pre_feedforward_layernorm.weight", config.hidden_columns);
+    plan.Norm("post_feedforward_layernorm.weight", config.hidden_columns);
+  }
+  if (config.sparse[layer - 1]) {
+    PlanExperts(config, layer, tensors, &plan.weights());
+  } else {
+    PlanMlp(config, &plan);
+  }
+  return std::move(plan.weights());
+}
+
+Error WrongTensor(const std::string& name, const SourceTensor& tensor,
+                  const std::string& expected) {
+  return Error(ErrorCode::kInvalidData, "Tensor '" + name + "' of '" + tensor.file +
+                                            "' has shape " + ShapeText(tensor.shape) +
+                                            " and dtype " + tensor.type_name + "; " + expected +
+                                            ".");
+}
+
+Status CheckTensor(const std::string& name, const std::vector<uint64_t>& shape, bool is_bytes,
+                   const TensorMap& tensors) {
+  const std::string expected =
+      "expected shape " + ShapeText(shape) + (is_bytes ? " in U8" : " in F32, F16 or BF16");
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) {
+    return Error(ErrorCode::kInvalidData,
+                 "The checkpoint lacks the tensor '" + name + "' (" + expected + ").");
+  }
+  const SourceTensor& tensor = found->second;
+  const bool fits = is_bytes ? tensor.type_name == "U8" : tensor.format.has_value();
+  return tensor.shape == shape && fits ? OkStatus() : WrongTensor(name, tensor, expected);
+}
+
+Status CheckPiece(const SourcePiece& piece, const TensorMap& tensors) {
+  const bool is_mxfp4 = !piece.exponents.empty();
+  TRY(CheckTensor(piece.tensor, piece.shape, is_mxfp4, tensors));
+  if (!is_mxfp4) {
+    // Single values are read out of the middle of a row.
+    const bool by_value = piece.transposed || (piece.columns == 1 && piece.rows > 1);
+    const SourceTensor& tensor = tensors.find(piece.tensor)->second;
+    if (!by_value || BlockValues(*tensor.format) == 1) return OkStatus();
+    return WrongTensor(piece.tensor, tensor, "expected F32, F16 or BF16");
+  }
+  if (piece.columns % kBlockValues != 0) {
+    return Error(ErrorCode::kUnsupported, "Tensor '" + piece.tensor + "' holds rows of " +
+                                              std::to_string(piece.columns) +
+                                              " values in mxfp4, which has blocks of 32.");
+  }
+  std::vector<uint64_t> shape = piece.shape;
+  shape.pop_back();
+  return CheckTensor(piece.exponents, shape, true, tensors);
 }
 
 }  // namespace
@@ -92,43 +163,50 @@ std::string LayerPrefix(uint32_t package_layer) {
   return "model.layers." + std::to_string(package_layer - 1) + ".";
 }
 
-std::vector<std::vector<PlannedWeight>> PlanWeights(const ModelConfig& config) {
+std::string ExpertPrefix(uint32_t package_layer, uint32_t expert) {
+  return LayerPrefix(package_layer) + "mlp.experts." + std::to_string(expert) + ".";
+}
+
+std::vector<std::vector<PlannedWeight>> PlanWeights(const ModelConfig& config,
+                                                    const TensorMap& tensors) {
   std::vector<std::vector<PlannedWeight>> layers;
-  LayerPlanner embedding("model.");
+  LayerPlanner embedding(config, "model.");
   embedding.Matrix("embed_tokens.weight", config.vocabulary, config.hidden_columns,
                    WeightRole::kVocabulary);
-  layers.push_back(embedding.Take());
+  layers.push_back(std::move(embedding.weights()));
   for (uint32_t layer = 1; layer <= config.layer_count; ++layer) {
-    layers.push_back(PlanTransformer(config, LayerPrefix(layer)));
+    layers.push_back(PlanTransformer(config, layer, tensors));
   }
-  LayerPlanner head("");
-  head.Vector("model.norm.weight", config.hidden_columns);
+  LayerPlanner head(config, "");
+  head.Norm("model.norm.weight", config.hidden_columns);
   head.Matrix("lm_head.weight", config.vocabulary, config.hidden_columns, WeightRole::kVocabulary);
-  layers.push_back(head.Take());
-  if (config.tied_embeddings) layers.back().back().source = layers.front().front().source;
+  layers.push_back(std::move(head.weights()));
+  if (config.tied_embeddings) layers.back().back().pieces = layers.front().front().pieces;
   return layers;
 }
 
 Status CheckWeights(const std::vector<std::vector<PlannedWeight>>& plan, const TensorMap& tensors) {
   for (const auto& layer : plan) {
     for (const PlannedWeight& weight : layer) {
-      const std::string expected =
-          "expected shape " + ShapeText(weight.source_shape) + " in F32, F16 or BF16";
-      const auto found = tensors.find(weight.source);
-      if (found == tensors.end()) {
-        return Error(ErrorCode::kInvalidData,
-                     "The checkpoint lacks the tensor '" + weight.source + "' (" + expected + ").");
-      }
-      const SourceTensor& tensor = found->second;
-      if (tensor.shape != weight.source_shape || !tensor.format) {
-        return Error(ErrorCode::kInvalidData, "Tensor '" + weight.source + "' of '" + tensor.file +
-                                                  "' has shape " + ShapeText(tensor.shape) +
-                                                  " and dtype " + tensor.type_name + "; " +
-                                                  expected + ".");
-      }
+      for (const SourcePiece& piece : weight.pieces) TRY(CheckPiece(piece, tensors));
     }
   }
   return OkStatus();
+}
+
+RowFormat FormatOf(const SourcePiece& piece, const TensorMap& tensors) {
+  if (!piece.exponents.empty()) return RowFormat::kMxfp4;
+  return *tensors.find(piece.tensor)->second.format;
+}
+
+uint64_t SourceByteCount(const SourcePiece& piece, const TensorMap& tensors) {
+  return piece.rows * RowBytes(FormatOf(piece, tensors), piece.columns);
+}
+
+uint64_t SourceByteCount(const PlannedWeight& weight, const TensorMap& tensors) {
+  uint64_t byte_count = 0;
+  for (const SourcePiece& piece : weight.pieces) byte_count += SourceByteCount(piece, tensors);
+  return byte_count;
 }
 
 }  // namespace weft::convert

@@ -1,9 +1,10 @@
 // Converts weights and stores them in the blobs of a package: large ones in a blob of their own
-// (data, then scales), those under 64 KiB together in one blob per layer. Peak memory is a few
-// megabytes, whatever the tensor's size.
+// (data, then scales), those that are planned so (an expert's) together in one, those under 64 KiB
+// together in one blob per layer. Peak memory is a few megabytes, whatever the tensor's size.
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "convert/blob_writer.h"
 #include "convert/journal.h"
@@ -13,17 +14,28 @@
 
 namespace weft::convert {
 
+// A weight and what it becomes.
+struct StoreJob {
+  const PlannedWeight* weight = nullptr;
+  DType dtype = DType::kF32;
+};
+
 class WeightStore {
  public:
   // `folder` is the partial package, with a folder blobs in it. `progress` is told the bytes of the
-  // checkpoint that were converted. Large weights that an interrupted run finished are taken over.
-  WeightStore(const std::filesystem::path& folder, std::function<void(uint64_t)> progress)
-      : folder_(folder / "blobs"), progress_(std::move(progress)), journal_(folder) {}
+  // checkpoint that were converted. Blobs that an interrupted run finished are taken over.
+  // `tensors` outlives the store.
+  WeightStore(const std::filesystem::path& folder, const TensorMap& tensors,
+              std::function<void(uint64_t)> progress)
+      : folder_(folder / "blobs"),
+        tensors_(tensors),
+        progress_(std::move(progress)),
+        journal_(folder) {}
 
-  // Stores rows of `source` in `dtype`. Small ones wait for FinishLayer. REQUIRES: CheckWeights
-  // passed. Errors: kInvalidData names the tensor that holds a value which is not finite or does
-  // not fit the dtype.
-  Status Store(const PlannedWeight& weight, const SourceTensor& source, DType dtype);
+  // Stores the weights of one blob, or a single weight; small single ones wait for FinishLayer.
+  // REQUIRES: CheckWeights passed. Errors: kInvalidData names the tensor that holds a value which
+  // is not finite or does not fit the dtype.
+  Status Store(std::span<const StoreJob> jobs);
   // A small f32 vector made by the converter.
   void StoreVector(const std::string& name, std::span<const float> values);
   // Bytes as a blob of their own.
@@ -37,9 +49,14 @@ class WeightStore {
   const std::map<package::Digest, package::BlobInfo>& blobs() const { return blobs_; }
 
  private:
-  Status StoreLarge(const PlannedWeight& weight, const SourceTensor& source, StoredWeight stored);
-  Result<StoredWeight> ConvertLarge(const PlannedWeight& weight, const SourceTensor& source,
-                                    StoredWeight stored);
+  Status StoreSmall(const StoreJob& job, StoredWeight stored);
+  Status StoreLarge(std::span<const StoreJob> jobs, std::vector<StoredWeight> stored);
+  Result<package::Digest> WriteBlob(std::span<const StoreJob> jobs,
+                                    std::vector<StoredWeight>* stored);
+  Status AppendWeight(const StoreJob& job, BlobWriter* writer, StoredWeight* stored);
+  Status AppendPiece(const StoreJob& job, const SourcePiece& piece, BlobWriter* writer,
+                     MutableByteSpan scales);
+  void Enter(std::span<const StoreJob> jobs, std::vector<StoredWeight> stored);
   Result<package::Digest> Keep(std::unique_ptr<BlobWriter> writer);
 
   struct Small {
@@ -47,12 +64,14 @@ class WeightStore {
     std::vector<uint8_t> bytes;  // data, then scales
   };
   std::filesystem::path folder_;
+  const TensorMap& tensors_;
   std::function<void(uint64_t)> progress_;
   Journal journal_;
   StoredWeights weights_;
   std::map<package::Digest, package::BlobInfo> blobs_;
   std::map<std::string, Small> small_;
-  std::map<std::string, std::string> large_;  // what a large weight was made of -> its name
+  // What a large blob was made of -> the names of its weights.
+  std::map<std::string, std::vector<std::string>> large_;
 };
 
 }  // namespace weft::convert

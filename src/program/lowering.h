@@ -4,7 +4,8 @@
 // Recognised today: com.microsoft GroupQueryAttention (rotation outside), RotaryEmbedding over
 // tables computed from position_ids, MatMulNBits, GatherBlockQuantized,
 // SimplifiedLayerNormalization or RMSNormalization, MatMul with a transposed weight, SiLU as Mul
-// and Sigmoid, Add. Other forms are further rows of the tables in lowering/.
+// and Sigmoid, Gelu, Add, products with a number, soft caps, MoE and QMoE over experts that are
+// stacked out of one initializer each. Other forms are further rows of the tables in lowering/.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   CHECK(config->heads % config->kv_heads == 0);
   CHECK(config->windows.size() == config->layer_count);
   CHECK(weft::convert::InverseFrequencies(config->rope).size() == config->rope.rotary_columns / 2);
-  CHECK(weft::convert::PlanWeights(*config).size() == config->layer_count + 2);
+  CHECK(weft::convert::PlanWeights(*config, {}).size() == config->layer_count + 2);
   return 0;
 }

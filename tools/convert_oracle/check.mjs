@@ -6,7 +6,14 @@
 // also cut at every layer boundary and every pair of them (../onnx_check). Prints one JSON object;
 // exits 1 when anything differs by more than its limit.
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,7 +22,19 @@ import { readSafetensors } from '../onnx_check/reference.mjs';
 import { writeDequantized } from './dequantize.mjs';
 import { cacheStates, Package } from './package.mjs';
 
-const checkpoints = ['qwen3', 'qwen3-untied', 'llama3', 'qwen2', 'mistral', 'phi3'];
+const checkpoints = [
+  'gemma2',
+  'gemma3',
+  'gpt-oss',
+  'llama3',
+  'mistral',
+  'mixtral',
+  'phi3',
+  'qwen2',
+  'qwen3',
+  'qwen3-moe',
+  'qwen3-untied',
+];
 // Below this margin between the two best tokens either is right.
 const tieMargin = 1e-3;
 // Against transformers in f32; f16 weights move the logits of these random models, whose scale is
@@ -67,6 +86,10 @@ function convert(weft, source, target, quantisation) {
 
 /** The largest difference that cutting the package's graph makes; throws when above 1e-4. */
 function checkCuts(weft, folder) {
+  // onnxruntime looks for external data beside the model, by the blob's bare name.
+  for (const name of readdirSync(join(folder, 'blobs'))) {
+    copyFileSync(join(folder, 'blobs', name), join(folder, name));
+  }
   const script = fileURLToPath(new URL('../onnx_check/check.mjs', import.meta.url));
   const args = [script, '--weft', weft, '--limit', '1e-4', folder];
   const output = execFileSync(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });

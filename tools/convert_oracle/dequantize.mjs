@@ -89,7 +89,7 @@ function readWeights(model) {
 
 function toFloats({ dtype, shape, data, scale }) {
   const columns = shape.at(-1);
-  const rows = shape.length === 1 ? 1 : shape[0];
+  const rows = shape.slice(0, -1).reduce((a, b) => a * b, 1);
   const values = new Float32Array(rows * columns);
   const blocks = Math.ceil(columns / 32);
   for (let row = 0; row < rows; ++row) {
@@ -126,14 +126,58 @@ function writeSafetensors(path, tensors) {
   writeFileSync(path, Buffer.concat([length, text, ...data]));
 }
 
+/** [n, a, b] -> [n, b, a] */
+function transposed({ shape: [n, a, b], values }) {
+  const out = new Float32Array(values.length);
+  for (let i = 0; i < n; ++i) {
+    for (let row = 0; row < a; ++row) {
+      for (let column = 0; column < b; ++column) {
+        out[(i * b + column) * a + row] = values[(i * a + row) * b + column];
+      }
+    }
+  }
+  return { shape: [n, b, a], values: out };
+}
+
+/** [n, 2 w, ...] with all gate rows, then all up rows -> one of each in turn. */
+function inTurn({ shape, values }) {
+  const [n, rows] = shape;
+  const columns = shape[2] ?? 1;
+  const out = new Float32Array(values.length);
+  for (let i = 0; i < n * rows; ++i) {
+    const expert = Math.floor(i / rows);
+    const row = i % rows;
+    const half = rows / 2;
+    const to = expert * rows + (row < half ? 2 * row : 2 * (row - half) + 1);
+    out.set(values.subarray(i * columns, (i + 1) * columns), to * columns);
+  }
+  return { shape, values: out };
+}
+
+/** A weight of the package under a name and in the layout that the checkpoint may have. */
+function asInCheckpoint(name, weight, config) {
+  const tensor = { shape: weight.shape, values: toFloats(weight) };
+  if (config.model_type.startsWith('gemma') && name.includes('norm')) {
+    tensor.values = tensor.values.map((value) => value - 1);
+  }
+  const expert = /^(.*\.experts\.)(gate_up|down)_proj\.(weight|bias)$/.exec(name);
+  if (!expert) return [name, tensor];
+  const [, prefix, matrix, kind] = expert;
+  const renamed = `${prefix}${matrix}_proj${kind === 'bias' ? '_bias' : ''}`;
+  if (config.model_type !== 'gpt_oss') return [renamed, tensor];
+  const ordered = matrix === 'gate_up' ? inTurn(tensor) : tensor;
+  return [renamed, kind === 'bias' ? ordered : transposed(ordered)];
+}
+
 /** Writes `folder`: the configuration of `source` and the weights of `model` as f32. */
 export function writeDequantized(model, source, folder) {
   mkdirSync(folder, { recursive: true });
   const config = JSON.parse(readFileSync(join(source, 'config.json'), 'utf8'));
   const tensors = {};
   for (const [name, weight] of Object.entries(readWeights(model))) {
-    if (name === 'rotary.inv_freq') continue;
-    tensors[name] = { shape: weight.shape, values: toFloats(weight) };
+    if (name.startsWith('rotary.')) continue;
+    const [as, tensor] = asInCheckpoint(name, weight, config);
+    tensors[as] = tensor;
   }
   // Programs name the head by itself even where it is the embedding table; a packed model was
   // taken apart.

@@ -1,4 +1,4 @@
-// Gated activations: silu(gate) * up, with silu written as Mul(gate, Sigmoid(gate)).
+// Gated activations: activation(gate) * up, where silu is written as Mul(gate, Sigmoid(gate)).
 #include "program/lowering/rules.h"
 
 namespace weft::program {
@@ -6,14 +6,26 @@ namespace {
 
 using onnx::Node;
 
-// The gate when `value` is silu(gate).
-std::optional<std::string> MatchSilu(const LoweringContext& context, std::string_view value) {
-  const Node* mul = context.ProducerIf(context.ThroughCasts(value), "Mul");
-  if (mul == nullptr) return std::nullopt;
+struct ActivatedGate {
+  std::string gate;
+  Activation kind = Activation::kSilu;
+};
+
+// The gate when `value` is its activation.
+std::optional<ActivatedGate> MatchActivation(const LoweringContext& context,
+                                             std::string_view value) {
+  const Node* node = context.Producer(context.ThroughCasts(value));
+  if (node == nullptr) return std::nullopt;
+  if (node->Is("Gelu")) {
+    const bool is_tanh = node->String("approximate", "none") == "tanh";
+    return ActivatedGate{std::string(node->Input(0)),
+                         is_tanh ? Activation::kGeluTanh : Activation::kGelu};
+  }
+  if (!node->Is("Mul")) return std::nullopt;
   for (const size_t side : {size_t{0}, size_t{1}}) {
-    const Node* sigmoid = context.ProducerIf(mul->Input(side), "Sigmoid");
-    if (sigmoid != nullptr && sigmoid->Input(0) == mul->Input(1 - side)) {
-      return std::string(sigmoid->Input(0));
+    const Node* sigmoid = context.ProducerIf(node->Input(side), "Sigmoid");
+    if (sigmoid != nullptr && sigmoid->Input(0) == node->Input(1 - side)) {
+      return ActivatedGate{std::string(sigmoid->Input(0)), Activation::kSilu};
     }
   }
   return std::nullopt;
@@ -23,16 +35,21 @@ std::optional<std::string> MatchSilu(const LoweringContext& context, std::string
 
 Result<View> LowerMul(LoweringContext& context, const Node& node) {
   for (const size_t side : {size_t{0}, size_t{1}}) {
-    const std::optional<std::string> gate_name = MatchSilu(context, node.Input(side));
-    if (!gate_name) continue;
-    ASSIGN_OR_RETURN(const View gate, context.Lower(*gate_name));
+    if (const auto factor = ScalarConstant(context, node.Input(side))) {
+      return LowerScaling(context, node, std::string(node.Input(1 - side)), *factor);
+    }
+  }
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    const auto activated = MatchActivation(context, node.Input(side));
+    if (!activated) continue;
+    ASSIGN_OR_RETURN(const View gate, context.Lower(activated->gate));
     ASSIGN_OR_RETURN(const View up, context.Lower(std::string(node.Input(1 - side))));
     if (gate.columns != up.columns) {
       return LoweringContext::Refuse(node, "multiplies " + std::to_string(gate.columns) + " and " +
                                                std::to_string(up.columns) + " columns");
     }
     const View out = context.NewBuffer(node.Output(0), gate.columns);
-    context.Emit(GatedActivation{gate, up, out, Activation::kSilu});
+    context.Emit(GatedActivation{gate, up, out, activated->kind});
     return out;
   }
   return LoweringContext::Refuse(node, "is not a gated activation");

@@ -30,6 +30,8 @@ constexpr Rule kRules[] = {
     {kMicrosoft, "GatherBlockQuantized", LowerGatherBlockQuantized},
     {kMicrosoft, "GroupQueryAttention", LowerGroupQueryAttention},
     {kMicrosoft, "MatMulNBits", LowerMatMulNBits},
+    {kMicrosoft, "MoE", LowerExperts},
+    {kMicrosoft, "QMoE", LowerExperts},
     {kMicrosoft, "RotaryEmbedding", LowerRotaryEmbedding},
     {kMicrosoft, "SimplifiedLayerNormalization", LowerRmsNorm},
 };

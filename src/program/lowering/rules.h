@@ -23,7 +23,19 @@ Result<View> LowerRmsNorm(LoweringContext& context, const onnx::Node& node);
 Result<View> LowerReshape(LoweringContext& context, const onnx::Node& node);
 
 // activation.cc
+// A gated activation, or a product with a number.
 Result<View> LowerMul(LoweringContext& context, const onnx::Node& node);
+
+// scaling.cc
+// The product of `value` and a number, which is `node`.
+Result<View> LowerScaling(LoweringContext& context, const onnx::Node& node,
+                          const std::string& value, float factor);
+// The constant `value` when it is a single finite number.
+std::optional<float> ScalarConstant(const LoweringContext& context, std::string_view value);
+
+// experts.cc
+// com.microsoft MoE and QMoE, with their routing.
+Result<View> LowerExperts(LoweringContext& context, const onnx::Node& node);
 
 // rotary.cc
 Result<View> LowerRotaryEmbedding(LoweringContext& context, const onnx::Node& node);
