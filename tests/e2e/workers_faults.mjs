@@ -30,7 +30,7 @@ function swarmTest(name, { model = "stories260K", args = [], environment = {} },
     try {
       await body({ context, server, closing });
     } catch (error) {
-      error.message += `\n${server.output.slice(-3000)}`;
+      error.stack += `\nThe server said:\n${server.output.slice(-4000)}`;
       throw error;
     } finally {
       await context.close();
