@@ -10,6 +10,8 @@ namespace weft::apps {
 void AddServeCommand(CLI::App& app, int* exit_code);
 void AddWorkerCommand(CLI::App& app, int* exit_code);
 void AddRunCommand(CLI::App& app, int* exit_code);
+void AddPullCommand(CLI::App& app, int* exit_code);
+void AddLibraryCommands(CLI::App& app, int* exit_code);  // list, show, rm
 void AddPlanCommand(CLI::App& app, int* exit_code);
 void AddGenerateCommand(CLI::App& app, int* exit_code);
 void AddEvalCommand(CLI::App& app, int* exit_code);

@@ -25,6 +25,8 @@ int Main(int argc, char** argv) {
   AddServeCommand(app, &exit_code);
   AddWorkerCommand(app, &exit_code);
   AddRunCommand(app, &exit_code);
+  AddPullCommand(app, &exit_code);
+  AddLibraryCommands(app, &exit_code);
   AddConvertCommand(app, &exit_code);
   AddPlanCommand(app, &exit_code);
   AddGenerateCommand(app, &exit_code);

@@ -25,14 +25,14 @@ ProgressLine::ProgressLine(std::string verb)
       began_(MonotonicNow()),
       last_drawn_(began_) {}
 
-void ProgressLine::Show(uint64_t done_bytes, uint64_t total_bytes) {
+void ProgressLine::Show(uint64_t done_bytes, uint64_t total_bytes, uint64_t fresh_bytes) {
   const Instant now = MonotonicNow();
   const Duration pause = is_terminal_ ? Milliseconds(100) : Seconds(5);
   if (now - last_drawn_ < pause || total_bytes == 0) return;
   last_drawn_ = now;
   drawn_ = true;
   const double share = static_cast<double>(done_bytes) / static_cast<double>(total_bytes);
-  const double rate = static_cast<double>(done_bytes) / std::max(seconds(), 1e-3);
+  const double rate = static_cast<double>(fresh_bytes) / std::max(seconds(), 1e-3);
   const double left = static_cast<double>(total_bytes - done_bytes) / std::max(rate, 1.0);
   const std::string figures = HumanBytes(done_bytes) + " of " + HumanBytes(total_bytes) + ", " +
                               HumanBytes(static_cast<uint64_t>(rate)) + "/s, " + TimeText(left) +

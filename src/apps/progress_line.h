@@ -14,7 +14,11 @@ class ProgressLine {
   explicit ProgressLine(std::string verb);
   // Cheap to call often: draws at most ten times a second (a terminal) or every five seconds (a
   // log).
-  void Show(uint64_t done_bytes, uint64_t total_bytes);
+  void Show(uint64_t done_bytes, uint64_t total_bytes) {
+    Show(done_bytes, total_bytes, done_bytes);
+  }
+  // `fresh_bytes` of what is done belong to this run: the rate is theirs.
+  void Show(uint64_t done_bytes, uint64_t total_bytes, uint64_t fresh_bytes);
   // Ends the bar's line.
   void Finish();
   // Since the beginning.

@@ -1,4 +1,5 @@
-// `weft run`: a chat in the terminal against a running server, over its OpenAI-compatible API.
+// `weft run`: a chat in the terminal over the OpenAI-compatible API of a running server, or of one
+// that it starts itself for a model.
 #include <unistd.h>
 
 #include <atomic>
@@ -8,9 +9,13 @@
 #include <boost/json/serialize.hpp>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 
 #include "apps/commands.h"
+#include "apps/pull_model.h"
+#include "apps/serve_command.h"
+#include "base/log.h"
 #include "net/client.h"
 
 namespace weft::apps {
@@ -19,7 +24,9 @@ namespace json = boost::json;
 namespace {
 
 struct RunOptions {
-  std::string server = "http://127.0.0.1:8080";
+  std::string target = "http://127.0.0.1:8080";  // a server, or a model
+  std::string revision;
+  bool offline = false;
   std::string api_key;
   std::string system;
   std::string prompt;  // one question, then the end
@@ -185,8 +192,31 @@ class TerminalChat {
   json::array messages_;
 };
 
+// "http://host", "host:8080" and "localhost" are servers; everything else is a model.
+bool IsServer(const std::string& target) {
+  if (target.find("://") != std::string::npos || target == "localhost") return true;
+  const size_t colon = target.rfind(':');
+  if (colon == std::string::npos || colon + 1 == target.size()) return false;
+  return target.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+}
+
+// The model from the library or the hub, served by this process for as long as the chat lasts.
+Status ChatWithModel(RunOptions options) {
+  ASSIGN_OR_RETURN(const std::filesystem::path package, FindOrPull({.model = options.target,
+                                                                    .revision = options.revision,
+                                                                    .offline = options.offline}));
+  SetLogLevel("error");  // the chat has the terminal
+  ServeOptions serve;
+  serve.package = package.string();
+  serve.port = 0;
+  ASSIGN_OR_RETURN(const BackgroundServer server, BackgroundServer::Start(serve));
+  ASSIGN_OR_RETURN(const net::Url url, net::ParseUrl(server.url()));
+  return TerminalChat(std::move(options), url).Run();
+}
+
 Status RunChat(RunOptions options) {
-  ASSIGN_OR_RETURN(const net::Url server, net::ParseUrl(options.server));
+  if (!IsServer(options.target)) return ChatWithModel(std::move(options));
+  ASSIGN_OR_RETURN(const net::Url server, net::ParseUrl(options.target));
   if (options.api_key.empty()) {
     if (const char* key = std::getenv("WEFT_API_KEY")) options.api_key = key;
   }
@@ -197,8 +227,15 @@ Status RunChat(RunOptions options) {
 
 void AddRunCommand(CLI::App& app, int* exit_code) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* command = app.add_subcommand("run", "Chat in the terminal with a running server.");
-  command->add_option("server", options->server, "Address of the server")->capture_default_str();
+  CLI::App* command =
+      app.add_subcommand("run", "Chat in the terminal with a model or a running server.");
+  command
+      ->add_option("target", options->target,
+                   "Address of a server, or a model to serve: a package's folder, a name in the "
+                   "library, or ORGANISATION/NAME[:q4] of a hub, pulled when it is not there")
+      ->capture_default_str();
+  command->add_option("--revision", options->revision, "Branch, tag or commit of the hub's model");
+  command->add_flag("--offline", options->offline, "Use what was downloaded before, no network");
   command->add_option("--prompt", options->prompt, "Ask this one question, print the answer, end");
   command->add_option("--system", options->system, "System message");
   command

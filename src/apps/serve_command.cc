@@ -1,5 +1,7 @@
 // `weft serve PACKAGE`: the orchestrator, its page and API on one port, and a built-in native
 // worker.
+#include "apps/serve_command.h"
+
 #include <unistd.h>
 
 #include <ctime>
@@ -14,6 +16,8 @@
 #include "apps/web_server.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "hub/hub_settings.h"
+#include "hub/library.h"
 #include "net/address.h"
 
 namespace weft::apps {
@@ -24,24 +28,6 @@ constexpr size_t kSecretBytes = 16;  // 128 bits
 // serves.
 constexpr Duration kLookInterval = Milliseconds(20);
 constexpr Duration kLookIntervalUp = Seconds(1);
-
-struct ServeOptions {
-  std::string package;
-  std::string address = "127.0.0.1";
-  uint16_t port = 8080;
-  bool share = false;
-  std::string tls;  // "", "auto", or certificate file
-  std::string tls_key;
-  std::string worker_memory;
-  bool no_worker = false;
-  uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
-  uint32_t context_length = 4096;
-  uint32_t sessions = 4;
-  uint32_t queue = 64;
-  std::string web_root;
-  std::vector<std::string> host_names;
-  std::vector<std::string> allowed_origins;
-};
 
 // Secrets in clear, only between making them and printing them.
 struct Secrets {
@@ -78,20 +64,31 @@ class ServeCommand {
   explicit ServeCommand(ServeOptions options)
       : options_(std::move(options)), started_(MonotonicNow()), pool_(2), look_timer_(loop_) {}
 
-  Status Run() {
+  // Everything that can fail: afterwards the port is open.
+  Status Start() {
     if (options_.share && options_.address == "127.0.0.1") options_.address = "0.0.0.0";
     if (options_.share && options_.tls.empty()) options_.tls = "auto";
-    ASSIGN_OR_RETURN(const package::Package package, package::Package::Open(options_.package));
-    ASSIGN_OR_RETURN(api::ModelText text, LoadModelText(package));
+    ASSIGN_OR_RETURN(const std::filesystem::path folder,
+                     hub::FindPackage(hub::LibraryFolder(std::getenv), options_.package));
+    ASSIGN_OR_RETURN(package_, package::Package::Open(folder));
+    ASSIGN_OR_RETURN(api::ModelText text, LoadModelText(package_));
     TRY(MakeSecrets());
-    MakeHost(package, std::make_shared<const api::ModelText>(std::move(text)));
+    MakeHost(package_, std::make_shared<const api::ModelText>(std::move(text)));
     TRY(Listen());
-    if (!options_.no_worker) StartWorker(package);
-    PrintAddresses(package);
-    loop_.StopOnSignals([] { LogInfo("stopping"); });
-    loop_.Run();
+    if (!options_.no_worker) StartWorker(package_);
     return OkStatus();
   }
+
+  void ServeUntilSignal() {
+    PrintAddresses(package_);
+    loop_.StopOnSignals([] { LogInfo("stopping"); });
+    loop_.Run();
+  }
+
+  // Until Stop(), which any thread may call.
+  void Serve() { loop_.Run(); }
+  void Stop() { loop_.Stop(); }
+  std::string BaseUrl() const { return Base("http"); }
 
  private:
   bool IsPublic() const { return !net::IsLoopbackAddress(options_.address); }
@@ -270,6 +267,7 @@ class ServeCommand {
   }
 
   ServeOptions options_;
+  package::Package package_;
   const Instant started_;
   Secrets secrets_;
   net::EventLoop loop_;
@@ -289,12 +287,50 @@ class ServeCommand {
 
 }  // namespace
 
+// The server and the thread that runs its loop.
+struct BackgroundServer::State {
+  explicit State(const ServeOptions& options) : server(options) {}
+  ServeCommand server;
+  std::thread thread;
+};
+
+Result<BackgroundServer> BackgroundServer::Start(const ServeOptions& options) {
+  auto state = std::make_unique<State>(options);
+  TRY(state->server.Start());
+  state->thread = std::thread([server = &state->server] { server->Serve(); });
+  return BackgroundServer(std::move(state));
+}
+
+BackgroundServer::BackgroundServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+BackgroundServer::BackgroundServer(BackgroundServer&&) noexcept = default;
+
+BackgroundServer::~BackgroundServer() {
+  if (!state_) return;
+  state_->server.Stop();
+  state_->thread.join();
+}
+
+std::string BackgroundServer::url() const {
+  return state_->server.BaseUrl();
+}
+
+namespace {
+
+Status Serve(const ServeOptions& options) {
+  ServeCommand command(options);
+  TRY(command.Start());
+  command.ServeUntilSignal();
+  return OkStatus();
+}
+
+}  // namespace
+
 void AddServeCommand(CLI::App& app, int* exit_code) {
   auto options = std::make_shared<ServeOptions>();
   CLI::App* command = app.add_subcommand(
       "serve",
       "Serve a model: chat page, OpenAI-compatible API, and the address where devices join.");
-  command->add_option("package", options->package, "A folder that 'weft convert' wrote")
+  command->add_option("package", options->package, "A package's folder, or its name in the library")
       ->required();
   command->add_flag(
       "--share", options->share,
@@ -327,8 +363,7 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
   command->add_option("--host-name", options->host_names, "Another name this server is reached by");
   command->add_option("--allow-origin", options->allowed_origins,
                       "Origin of a page that may call the API (CORS)");
-  command->callback(
-      [options, exit_code] { *exit_code = ReportStatus(ServeCommand(*options).Run()); });
+  command->callback([options, exit_code] { *exit_code = ReportStatus(Serve(*options)); });
 }
 
 }  // namespace weft::apps

@@ -55,6 +55,10 @@ std::string Url::Authority() const {
   return (is_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
+std::string Url::Target() const {
+  return query.empty() ? path : path + "?" + query;
+}
+
 Result<Url> ParseUrl(std::string_view text) {
   std::string with_scheme(text);
   if (text.find("://") == std::string_view::npos) with_scheme = "http://" + with_scheme;
@@ -80,7 +84,36 @@ Result<Url> ParseUrl(std::string_view text) {
   url.path = std::string(parsed->encoded_path());
   if (url.path.empty()) url.path = "/";
   url.fragment = parsed->fragment();
+  url.query = std::string(parsed->encoded_query());
   return url;
+}
+
+Result<Url> ResolveLocation(const Url& base, std::string_view location) {
+  const std::string scheme = base.tls ? "https:" : "http:";
+  if (location.starts_with("https://") || location.starts_with("http://")) {
+    return ParseUrl(location);
+  }
+  if (location.starts_with("//")) return ParseUrl(scheme + std::string(location));
+  if (location.starts_with("/")) {
+    return ParseUrl(scheme + "//" + base.Authority() + std::string(location));
+  }
+  return BadUrl(location, "a redirection names a whole address or a path that begins with '/'");
+}
+
+std::string PercentEncoded(std::string_view text) {
+  std::string encoded;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '.' || c == '_' || c == '~';
+    if (plain) {
+      encoded += c;
+    } else {
+      constexpr char kDigits[] = "0123456789ABCDEF";
+      const auto byte = static_cast<unsigned char>(c);
+      encoded += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return encoded;
 }
 
 }  // namespace weft::net

@@ -22,12 +22,21 @@ struct Url {
   uint16_t port = 0;
   std::string path;      // "/worker", at least "/"
   std::string fragment;  // after '#': carries a join token
+  std::string query;     // after '?', still encoded
   // "host:port", with brackets around IPv6.
   std::string Authority() const;
+  // What a request names: the path, with the query if there is one.
+  std::string Target() const;
 };
 
 // "ws://host:port/path", "https://host", "host:port": the scheme's default port when none is given.
 // kInvalidArgument names the text and what was expected.
 Result<Url> ParseUrl(std::string_view text);
+
+// Where a redirection of `base` leads: `location` is a whole http(s) URL, "//host/path" or "/path".
+Result<Url> ResolveLocation(const Url& base, std::string_view location);
+
+// `text` with everything but letters, digits and -._~ as %XX, for one part of a path.
+std::string PercentEncoded(std::string_view text);
 
 }  // namespace weft::net

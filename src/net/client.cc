@@ -11,6 +11,7 @@
 #include <boost/beast/http.hpp>
 #include <cctype>
 
+#include "base/bytes.h"
 #include "base/sha256.h"
 #include "net/any_stream.h"
 #include "net/websocket.h"
@@ -61,15 +62,21 @@ void SetServerName(SSL* ssl, const std::string& host) {
            const_cast<char*>(host.c_str()));
 }
 
+// How soon a call notices that it was cancelled.
+constexpr auto kCancelInterval = std::chrono::milliseconds(100);
+
 Error CannotReach(const Url& server, const std::string& why) {
   return Error(ErrorCode::kUnavailable, "Cannot reach " + server.Authority() + ": " + why + ".");
 }
 
-Error TlsFailed(const Url& server, const std::string& why) {
-  return Error(ErrorCode::kUnavailable,
-               "The TLS handshake with " + server.Authority() + " failed: " + why +
-                   ". A self-signed server is trusted with --fingerprint (it prints the value) or "
-                   "--insecure.");
+// A certificate that is not trusted will not be by asking again; a connection that broke may.
+Error TlsFailed(const Url& server, const error_code& error) {
+  const bool is_refusal = error.category() == asio::error::get_ssl_category();
+  return Error(is_refusal ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable,
+               "The TLS handshake with " + server.Authority() + " failed: " + error.message() +
+                   ". Certificates are checked with those of the system, or of the file that "
+                   "SSL_CERT_FILE names; a self-signed weft server is trusted with --fingerprint "
+                   "(it prints the value) or --insecure.");
 }
 
 }  // namespace
@@ -96,9 +103,14 @@ struct HttpClient::State {
       outcome = error;
       timer.cancel();
     });
-    io.run();
+    while (!io.stopped()) {
+      io.run_for(kCancelInterval);
+      if (IsCancelled() && stream) stream->Abort();
+    }
     return timed_out ? make_error_code(boost::system::errc::timed_out) : outcome;
   }
+
+  bool IsCancelled() const { return cancelled != nullptr && cancelled->load(); }
 
   Status Connect(Duration timeout) {
     stream.reset();
@@ -125,13 +137,14 @@ struct HttpClient::State {
     });
     if (error) {
       stream.reset();
-      return TlsFailed(server, error.message());
+      return TlsFailed(server, error);
     }
     return OkStatus();
   }
 
   Url server;
   ClientTls tls;
+  const std::atomic<bool>* cancelled = nullptr;  // of the call that is running
   asio::io_context io{1};
   asio::steady_timer timer;
   std::shared_ptr<asio::ssl::context> context;
@@ -146,9 +159,17 @@ HttpClient::HttpClient(HttpClient&&) noexcept = default;
 
 namespace {
 
+// The connection is in the middle of a reply that nobody wants: it cannot be used again.
+template <typename State>
+Error Stopped(State& state) {
+  state.stream.reset();
+  return Error(ErrorCode::kCancelled, "The transfer was cancelled.");
+}
+
 template <typename State>
 Result<HttpReply> Exchange(State& state, const HttpCall& call,
-                           const std::function<bool(ByteSpan)>& on_data) {
+                           const std::function<bool(ByteSpan)>& on_data,
+                           const std::function<bool(const HttpReply&)>& on_head) {
   http::request<http::string_body> request(http::string_to_verb(call.method), call.path, 11);
   request.set(http::field::host, state.server.Authority());
   for (const auto& [name, value] : call.headers) request.set(name, value);
@@ -161,6 +182,7 @@ Result<HttpReply> Exchange(State& state, const HttpCall& call,
 
   http::response_parser<http::buffer_body> parser;
   parser.body_limit(boost::none);
+  parser.skip(call.method == "HEAD");
   error = state.Await(call.timeout, [&](auto handler) {
     http::async_read_header(*state.stream, state.buffer, parser, std::move(handler));
   });
@@ -172,6 +194,7 @@ Result<HttpReply> Exchange(State& state, const HttpCall& call,
     for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     reply.headers.emplace_back(std::move(name), std::string(field.value()));
   }
+  if (on_head && !on_head(reply)) return Stopped(state);
   const bool to_caller = on_data && reply.status / 100 == 2;
   std::vector<uint8_t> piece(256 * 1024);
   while (!parser.is_done()) {
@@ -182,11 +205,14 @@ Result<HttpReply> Exchange(State& state, const HttpCall& call,
     });
     if (error == http::error::need_buffer) error = {};
     const ByteSpan got(piece.data(), piece.size() - parser.get().body().size);
-    if (to_caller && !got.empty() && !on_data(got)) {
-      state.stream.reset();
-      return Error(ErrorCode::kCancelled, "The transfer was cancelled.");
-    }
+    if (to_caller && !got.empty() && !on_data(got)) return Stopped(state);
     if (!to_caller) reply.body += AsText(got);
+    if (reply.body.size() > call.reply_limit_bytes) {
+      state.stream.reset();
+      return Error(ErrorCode::kInvalidData, "The reply of " + state.server.Authority() + " to " +
+                                                call.path + " is longer than " +
+                                                HumanBytes(call.reply_limit_bytes) + ".");
+    }
     if (error) {
       state.stream.reset();
       if (error == http::error::end_of_stream || error == http::error::partial_message) {
@@ -204,22 +230,38 @@ Result<HttpReply> Exchange(State& state, const HttpCall& call,
 }  // namespace
 
 Result<HttpReply> HttpClient::Call(const HttpCall& call,
-                                   const std::function<bool(ByteSpan)>& on_data) {
+                                   const std::function<bool(ByteSpan)>& on_data,
+                                   const std::function<bool(const HttpReply&)>& on_head) {
+  state_->cancelled = call.cancelled;
   const bool was_open = state_->stream != nullptr;
   if (!was_open) TRY(state_->Connect(call.timeout));
   bool got_data = false;
   auto reply = Exchange(
-      *state_, call, !on_data ? on_data : [&](ByteSpan data) {
-        got_data = true;
-        return on_data(data);
-      });
+      *state_, call,
+      !on_data ? on_data
+               : [&](ByteSpan data) {
+                   got_data = true;
+                   return on_data(data);
+                 },
+      on_head);
   // A kept connection may have been closed by the server meanwhile: once more on a fresh one.
-  if (!reply.ok() && was_open && !got_data && reply.error().code() == ErrorCode::kUnavailable) {
+  if (!reply.ok() && was_open && !got_data && !state_->IsCancelled() &&
+      reply.error().code() == ErrorCode::kUnavailable) {
     TRY(state_->Connect(call.timeout));
-    reply = Exchange(*state_, call, on_data);
+    reply = Exchange(*state_, call, on_data, on_head);
   }
-  if (!reply.ok()) state_->stream.reset();
+  if (!reply.ok()) {
+    state_->stream.reset();
+    if (state_->IsCancelled()) return Stopped(*state_);
+  }
   return reply;
+}
+
+std::string_view HttpReply::Header(std::string_view lower_case_name) const {
+  for (const auto& [name, value] : headers) {
+    if (name == lower_case_name) return value;
+  }
+  return {};
 }
 
 namespace {
@@ -256,7 +298,7 @@ struct Connecting : std::enable_shared_from_this<Connecting> {
     SetServerName(secured.native_handle(), url.host);
     secured.async_handshake(asio::ssl::stream_base::client,
                             [self = shared_from_this()](const error_code& error) {
-                              if (error) return self->Fail(TlsFailed(self->url, error.message()));
+                              if (error) return self->Fail(TlsFailed(self->url, error));
                               self->Handshake();
                             });
   }

@@ -2,6 +2,7 @@
 // WebSocket on a loop.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,12 +28,19 @@ struct HttpCall {
   Headers headers;
   std::string body;
   Duration timeout = Seconds(30);  // without any byte moving
+  // A reply's body in memory; what `on_data` takes is not limited.
+  size_t reply_limit_bytes = 64 << 20;
+  // When it becomes true the call ends soon, with kCancelled. May be null.
+  const std::atomic<bool>* cancelled = nullptr;
 };
 
 struct HttpReply {
   int status = 0;
   Headers headers;   // names in lower case
   std::string body;  // empty when `on_data` was given
+
+  // The first header of that lower-case name; "" when absent.
+  std::string_view Header(std::string_view lower_case_name) const;
 };
 
 // A connection that is kept open between calls and reopened when needed. One thread at a time.
@@ -43,10 +51,14 @@ class HttpClient {
   HttpClient(HttpClient&&) noexcept;
 
   // `on_data`, when given, receives the body of a 2xx reply piece by piece and stops the transfer
-  // (kCancelled) by returning false. Errors: kUnavailable when the server cannot be reached,
-  // kTimeout, kIo.
+  // (kCancelled) by returning false. `on_head`, when given, sees status and headers before that and
+  // may stop the transfer in the same way. Redirections are the caller's (they may lead to another
+  // host). Errors: kUnavailable when the server cannot be reached, kPermissionDenied when its
+  // certificate is not trusted, kIo when it closes in the middle of a reply, kInvalidData for a
+  // body beyond the limit.
   Result<HttpReply> Call(const HttpCall& call,
-                         const std::function<bool(ByteSpan)>& on_data = nullptr);
+                         const std::function<bool(ByteSpan)>& on_data = nullptr,
+                         const std::function<bool(const HttpReply&)>& on_head = nullptr);
 
  private:
   struct State;

@@ -129,6 +129,61 @@ TEST_F(NetTest, StreamsChunks) {
   EXPECT_EQ(got, "one two three");
 }
 
+TEST_F(NetTest, HeadHasLengthAndNoBodyAndTheConnectionGoesOn) {
+  Listen();
+  HttpClient client(ServerUrl("http"), {});
+  HttpCall call;
+  call.method = "HEAD";
+  call.path = "/abc";
+  for (int i = 0; i < 2; ++i) {
+    const auto reply = client.Call(call);
+    ASSERT_TRUE(reply.ok()) << reply.error().ToString();
+    EXPECT_EQ(reply->Header("content-length"), "11");  // "HEAD /abc  "
+    EXPECT_EQ(reply->body, "");
+  }
+}
+
+TEST_F(NetTest, ALookAtTheHeadMayStopATransfer) {
+  Listen();
+  HttpClient client(ServerUrl("http"), {});
+  int status = 0;
+  const auto reply = client.Call({}, nullptr, [&](const HttpReply& head) {
+    status = head.status;
+    return false;
+  });
+  ASSERT_FALSE(reply.ok());
+  EXPECT_EQ(reply.error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(status, 200);
+  EXPECT_TRUE(client.Call({}).ok());  // on a fresh connection
+}
+
+TEST_F(NetTest, RefusesAReplyBeyondItsLimit) {
+  Listen();
+  HttpClient client(ServerUrl("http"), {});
+  HttpCall call;
+  call.reply_limit_bytes = 5;
+  const auto reply = client.Call(call);
+  ASSERT_FALSE(reply.ok());
+  EXPECT_NE(reply.error().message().find("longer than"), std::string::npos);
+}
+
+TEST_F(NetTest, ACallCanBeCancelledWhileItWaits) {
+  Listen();
+  HttpClient client(ServerUrl("http"), {});
+  std::atomic<bool> cancelled = false;
+  HttpCall call;
+  call.path = "/hold";
+  call.cancelled = &cancelled;
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    cancelled = true;
+  });
+  const auto reply = client.Call(call);  // the server never answers; the limit is 30 s
+  later.join();
+  ASSERT_FALSE(reply.ok());
+  EXPECT_EQ(reply.error().code(), ErrorCode::kCancelled);
+}
+
 TEST_F(NetTest, DroppedResponderAnswers500) {
   Listen();
   HttpClient client(ServerUrl("http"), {});
@@ -253,6 +308,21 @@ TEST(Address, ParsesUrls) {
   for (const char* bad : {"", "ftp://x", "http://", "http://a:0", "http://a:99999", "ws://a b"}) {
     EXPECT_FALSE(ParseUrl(bad).ok()) << bad;
   }
+}
+
+TEST(Address, FollowsLocations) {
+  const Url base = *ParseUrl("https://hub.example:8443/a/b");
+  const auto target = [&](std::string_view location) {
+    const auto url = ResolveLocation(base, location);
+    return url.ok() ? url->Authority() + url->Target() + (url->tls ? " tls" : "") : "refused";
+  };
+  EXPECT_EQ(target("/x%2Fy?sig=a%2Bb&n=1"), "hub.example:8443/x%2Fy?sig=a%2Bb&n=1 tls");
+  EXPECT_EQ(target("http://other/z"), "other:80/z");
+  EXPECT_EQ(target("//cdn.example/z?q"), "cdn.example:443/z?q tls");
+  EXPECT_EQ(target("z"), "refused");
+  EXPECT_EQ(target("file:///etc/passwd"), "refused");
+  EXPECT_EQ(target(""), "refused");
+  EXPECT_EQ(PercentEncoded("refs/pr/1 \xC3\xBC~"), "refs%2Fpr%2F1%20%C3%BC~");
 }
 
 TEST(ThreadPool, RunsEverything) {

@@ -1,0 +1,274 @@
+// `weft pull`, `list`, `show` and `rm`: models of a hub, and the library of packages.
+#include <boost/json.hpp>
+#include <cstdlib>
+#include <ctime>
+#include <iostream>
+
+#include "apps/commands.h"
+#include "apps/pull_model.h"
+#include "base/bytes.h"
+#include "hub/hub_cache.h"
+#include "hub/hub_settings.h"
+#include "hub/library.h"
+
+namespace weft::apps {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+constexpr uint64_t kUsualContext = 4096;  // the default of `weft serve`
+
+std::string DateText(int64_t seconds) {
+  const std::time_t when = seconds;
+  std::tm parts = {};
+  char text[32] = "";
+  if (gmtime_r(&when, &parts) != nullptr) std::strftime(text, sizeof(text), "%Y-%m-%d", &parts);
+  return text;
+}
+
+uint64_t KvBytesPerToken(const package::Manifest& manifest) {
+  uint64_t bytes = 0;
+  for (const package::LayerInfo& layer : manifest.layers) bytes += layer.kv_bytes_per_position;
+  return bytes;
+}
+
+uint64_t WeightBytes(const package::Manifest& manifest) {
+  return package::DownloadBytes(manifest, 0, static_cast<uint32_t>(manifest.layers.size()));
+}
+
+json::object EntryJson(const hub::LibraryEntry& entry) {
+  const package::Manifest& manifest = entry.manifest;
+  json::object object{{"name", entry.name},
+                      {"model", manifest.name},
+                      {"architecture", manifest.architecture},
+                      {"quantisation", manifest.quantisation},
+                      {"layers", manifest.layers.size()},
+                      {"bytes", entry.byte_count},
+                      {"weight_bytes", WeightBytes(manifest)},
+                      {"kv_bytes_per_token", KvBytesPerToken(manifest)},
+                      {"context_length", manifest.context_length},
+                      {"vocabulary", manifest.vocabulary},
+                      {"lowered", manifest.lowered},
+                      {"made_at", entry.made_at_seconds},
+                      {"folder", entry.folder.string()}};
+  if (entry.source) {
+    object["source"] = json::object{{"endpoint", entry.source->endpoint},
+                                    {"repository", entry.source->repository},
+                                    {"revision", entry.source->revision},
+                                    {"commit", entry.source->commit},
+                                    {"files", json::value_from(entry.source->files)}};
+  }
+  return object;
+}
+
+// Rows of equal length as columns; the last one is not padded.
+void PrintColumns(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths(rows.front().size(), 0);
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const auto& row : rows) {
+    for (size_t i = 0; i + 1 < row.size(); ++i) {
+      std::cout << row[i] << std::string(widths[i] - row[i].size() + 2, ' ');
+    }
+    std::cout << row.back() << "\n";
+  }
+}
+
+int List(bool as_json) {
+  const fs::path library = hub::LibraryFolder(std::getenv);
+  std::vector<std::string> problems;
+  const auto entries = hub::ListLibrary(library, &problems);
+  for (const std::string& problem : problems) std::cerr << "weft list: note: " << problem << "\n";
+  if (as_json) {
+    json::array array;
+    for (const hub::LibraryEntry& entry : entries) array.push_back(EntryJson(entry));
+    std::cout << json::serialize(array) << "\n";
+    return 0;
+  }
+  if (entries.empty()) {
+    std::cout << "There are no packages in " << library.string()
+              << " yet. `weft pull ORGANISATION/NAME` brings one.\n";
+    return 0;
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"NAME", "ARCHITECTURE", "WEIGHTS", "SIZE", "MADE"}};
+  for (const hub::LibraryEntry& entry : entries) {
+    rows.push_back({entry.name, entry.manifest.architecture, entry.manifest.quantisation,
+                    HumanBytes(entry.byte_count), DateText(entry.made_at_seconds)});
+  }
+  PrintColumns(rows);
+  return 0;
+}
+
+Status Show(const std::string& name, bool as_json) {
+  ASSIGN_OR_RETURN(const fs::path folder, hub::FindPackage(hub::LibraryFolder(std::getenv), name));
+  ASSIGN_OR_RETURN(const hub::LibraryEntry entry, hub::ReadEntry(folder));
+  if (as_json) {
+    std::cout << json::serialize(EntryJson(entry)) << "\n";
+    return OkStatus();
+  }
+  const package::Manifest& manifest = entry.manifest;
+  const uint64_t context = manifest.context_length > 0
+                               ? std::min<uint64_t>(kUsualContext, manifest.context_length)
+                               : kUsualContext;
+  const uint64_t kv_bytes = KvBytesPerToken(manifest);
+  const uint64_t memory_bytes = WeightBytes(manifest) + kv_bytes * context;
+  std::vector<std::vector<std::string>> rows = {
+      {"name", entry.name},
+      {"model", manifest.name},
+      {"architecture", manifest.architecture},
+      {"weights", manifest.quantisation + ", " + HumanBytes(WeightBytes(manifest))},
+      {"layers", std::to_string(manifest.layers.size() - 2) + " between embedding and head, " +
+                     std::to_string(manifest.hidden_columns) + " columns wide"},
+      {"vocabulary", std::to_string(manifest.vocabulary) + " tokens"},
+      {"context", manifest.context_length > 0
+                      ? "made for " + std::to_string(manifest.context_length) + " tokens"
+                      : "not stated"},
+      {"keys, values", HumanBytes(kv_bytes) + " per token of a conversation"},
+      {"memory", HumanBytes(memory_bytes) + " on all devices together, for a conversation of " +
+                     std::to_string(context) + " tokens"},
+      {"runs on",
+       manifest.lowered ? "native workers and browsers" : "browsers with onnxruntime-web only"},
+      {"on disk", HumanBytes(entry.byte_count) + " in " + entry.folder.string()},
+      {"made", DateText(entry.made_at_seconds)}};
+  if (entry.source) {
+    rows.push_back({"source", entry.source->endpoint + "/" + entry.source->repository + ", " +
+                                  entry.source->revision + " = " + entry.source->commit});
+  }
+  PrintColumns(rows);
+  return OkStatus();
+}
+
+struct RemoveOptions {
+  std::string name;
+  bool yes = false;
+  bool cache = false;
+};
+
+// Where the downloads of a model are.
+struct Downloads {
+  std::string repository;
+  std::string commit;
+};
+
+// Those of the package, or, when it is gone, of the hub's name.
+std::optional<Downloads> FindDownloads(const RemoveOptions& options,
+                                       const std::optional<hub::LibraryEntry>& entry,
+                                       const hub::HubSettings& settings) {
+  if (entry) {
+    if (!entry->source) return {};
+    return Downloads{entry->source->repository, entry->source->commit};
+  }
+  const auto reference = hub::ParseModelReference(options.name);
+  if (!reference.ok()) return {};
+  const hub::HubCache cache(settings.cache, reference->repository);
+  const auto commit = cache.ReadRef(reference->revision);
+  if (!commit) return {};
+  return Downloads{reference->repository, *commit};
+}
+
+// Another package that was made from the same downloads.
+std::string SharedWith(const fs::path& library, const Downloads& downloads,
+                       const std::optional<hub::LibraryEntry>& entry) {
+  std::vector<std::string> ignored;
+  for (const hub::LibraryEntry& other : hub::ListLibrary(library, &ignored)) {
+    if (entry && other.folder == entry->folder) continue;
+    if (other.source && other.source->repository == downloads.repository &&
+        other.source->commit == downloads.commit) {
+      return other.name;
+    }
+  }
+  return {};
+}
+
+bool Confirm(const std::string& question) {
+  std::cerr << question << " [y/N] " << std::flush;
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+Status Remove(const RemoveOptions& options) {
+  const fs::path library = hub::LibraryFolder(std::getenv);
+  ASSIGN_OR_RETURN(const hub::HubSettings settings, hub::ReadHubSettings(std::getenv));
+  std::optional<hub::LibraryEntry> entry;
+  const auto folder = hub::FindInLibrary(library, options.name);
+  if (folder.ok()) {
+    ASSIGN_OR_RETURN(entry, hub::ReadEntry(*folder));
+  }
+  const auto downloads =
+      options.cache ? FindDownloads(options, entry, settings) : std::optional<Downloads>();
+  if (!entry && !downloads) return folder.error();
+  const std::string shared = downloads ? SharedWith(library, *downloads, entry) : "";
+  std::string what = entry ? entry->name + " (" + HumanBytes(entry->byte_count) + ")" : "";
+  if (downloads && shared.empty()) {
+    what += std::string(entry ? " and " : "") + "the downloads of " + downloads->repository;
+  }
+  if (!what.empty() && !options.yes && !Confirm("Remove " + what + "?")) {
+    return Error(ErrorCode::kCancelled, "Nothing was removed (--yes does not ask).");
+  }
+  uint64_t freed = 0;
+  if (entry) {
+    ASSIGN_OR_RETURN(freed, hub::RemovePackage(entry->folder));
+  }
+  if (!shared.empty()) {
+    std::cout << "The downloads stay: " << shared << " was made from them, too.\n";
+  } else if (downloads) {
+    const hub::HubCache cache(settings.cache, downloads->repository);
+    ASSIGN_OR_RETURN(const uint64_t cache_bytes, cache.RemoveSnapshot(downloads->commit));
+    freed += cache_bytes;
+  } else if (options.cache) {
+    std::cout << "It has no downloads that are known.\n";
+  }
+  std::cout << "Freed " << HumanBytes(freed) << ".\n";
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddPullCommand(CLI::App& app, int* exit_code) {
+  auto request = std::make_shared<PullRequest>();
+  CLI::App* command = app.add_subcommand(
+      "pull", "Download a model from a hub and convert it into the library of packages.");
+  command->footer(
+      "HF_ENDPOINT names the hub, HF_TOKEN who asks, HF_HUB_CACHE (or HF_HOME) where downloads are "
+      "kept, WEFT_HOME where packages are. docs/models-from-a-hub.md says more.");
+  command
+      ->add_option("model", request->model,
+                   "ORGANISATION/NAME; with :q4, :q8, :f16 or :f32 for weft's own conversion, or "
+                   "with a GGUF file's kind, like :Q4_K_M")
+      ->required();
+  command->add_option("--revision", request->revision, "Branch, tag or commit (default: main)");
+  command->add_flag("--offline", request->offline, "Use what was downloaded before, no network");
+  command->add_flag("--download-only", request->download_only, "Do not convert");
+  command->callback([request, exit_code] {
+    const auto folder = PullModel(*request);
+    if (folder.ok()) std::cout << folder->string() << "\n";
+    *exit_code = ReportStatus(folder.ok() ? OkStatus() : Status(folder.error()));
+  });
+}
+
+void AddLibraryCommands(CLI::App& app, int* exit_code) {
+  auto as_json = std::make_shared<bool>(false);
+  CLI::App* list = app.add_subcommand("list", "List the packages of the library.");
+  list->add_flag("--json", *as_json, "Print JSON");
+  list->callback([as_json, exit_code] { *exit_code = List(*as_json); });
+
+  auto name = std::make_shared<std::string>();
+  CLI::App* show = app.add_subcommand("show", "Show what a package is and needs.");
+  show->add_option("package", *name, "A name in the library, or a package's folder")->required();
+  show->add_flag("--json", *as_json, "Print JSON");
+  show->callback([name, as_json, exit_code] { *exit_code = ReportStatus(Show(*name, *as_json)); });
+
+  auto options = std::make_shared<RemoveOptions>();
+  CLI::App* remove = app.add_subcommand("rm", "Remove a package from the library.");
+  remove->add_option("package", options->name, "Its name in the library")->required();
+  remove->add_flag("--yes", options->yes, "Do not ask");
+  remove->add_flag("--cache", options->cache,
+                   "Also remove its downloads, unless another package was made from them");
+  remove->callback([options, exit_code] { *exit_code = ReportStatus(Remove(*options)); });
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,187 @@
+#include "apps/pull_model.h"
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "apps/progress_line.h"
+#include "base/bytes.h"
+#include "convert/convert.h"
+#include "hub/hub_cache.h"
+#include "hub/library.h"
+#include "hub/pull.h"
+
+namespace weft::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::atomic<bool> interrupted = false;
+
+// While it lives, the first Ctrl-C asks for an orderly end; a second one ends the process.
+class InterruptGuard {
+ public:
+  InterruptGuard() {
+    interrupted = false;
+    struct sigaction action = {};
+    action.sa_handler = [](int) { interrupted = true; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, &old_int_);
+    sigaction(SIGTERM, &action, &old_term_);
+  }
+  ~InterruptGuard() {
+    sigaction(SIGINT, &old_int_, nullptr);
+    sigaction(SIGTERM, &old_term_, nullptr);
+  }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+ private:
+  struct sigaction old_int_ = {};
+  struct sigaction old_term_ = {};
+};
+
+void Say(const std::string& text) {
+  std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+Result<hub::PulledModel> Download(const hub::HubSettings& settings,
+                                  const hub::ModelReference& reference) {
+  const InterruptGuard guard;
+  std::unique_ptr<ProgressLine> line;
+  hub::PullCallbacks callbacks;
+  callbacks.on_plan = [&](const hub::PullPlan& plan) -> Status {
+    Say(reference.repository + " (" + reference.revision + ", commit " + plan.commit.substr(0, 12) +
+        ") from " + settings.endpoint_text + ": " + std::to_string(plan.file_count) + " files, " +
+        HumanBytes(plan.total_bytes) +
+        (plan.missing_bytes < plan.total_bytes
+             ? ", of which " + HumanBytes(plan.missing_bytes) + " are not here yet."
+             : "."));
+    line = std::make_unique<ProgressLine>("Downloading");
+    return OkStatus();
+  };
+  callbacks.on_progress = [&](const hub::PullProgress& progress) {
+    if (line) line->Show(progress.done_bytes, progress.total_bytes, progress.fresh_bytes);
+  };
+  callbacks.on_note = [&](const std::string& note) {
+    if (line) line->Finish();
+    Say("weft pull: note: " + note);
+  };
+  auto pulled = hub::Pull(settings, reference, callbacks, interrupted);
+  if (line) line->Finish();
+  if (pulled.ok() && pulled->fresh_bytes > 0) {
+    const double seconds = std::max(line->seconds(), 1e-3);
+    char took[32];
+    std::snprintf(took, sizeof(took), "%.1f s", seconds);
+    const auto rate = static_cast<uint64_t>(static_cast<double>(pulled->fresh_bytes) / seconds);
+    Say("Downloaded " + HumanBytes(pulled->fresh_bytes) + " in " + took + " (" + HumanBytes(rate) +
+        "/s); every file has the hash that the hub states.");
+  }
+  return pulled;
+}
+
+// A package of q4 is about a third of a 16-bit checkpoint, one of f32 twice as large.
+uint64_t ExpectedBytes(const hub::PulledModel& pulled) {
+  const double factor = pulled.quantisation == "q4"    ? 0.35
+                        : pulled.quantisation == "q8"  ? 0.6
+                        : pulled.quantisation == "f32" ? 2.0
+                                                       : 1.0;
+  return static_cast<uint64_t>(static_cast<double>(pulled.total_bytes) * factor);
+}
+
+Status Convert(const hub::ModelReference& reference, const hub::PulledModel& pulled,
+               const fs::path& package) {
+  std::error_code failure;
+  fs::create_directories(package.parent_path(), failure);
+  if (failure) {
+    return Error(ErrorCode::kIo, "Cannot make the library folder '" +
+                                     package.parent_path().string() + "': " + failure.message() +
+                                     ". WEFT_HOME names another one.");
+  }
+  const auto free_bytes = hub::FreeBytesAt(package.parent_path());
+  if (free_bytes.ok() && *free_bytes < ExpectedBytes(pulled)) {
+    Say("weft pull: note: the package may have " + HumanBytes(ExpectedBytes(pulled)) + ", and '" +
+        package.parent_path().string() + "' has " + HumanBytes(*free_bytes) + " free.");
+  }
+  convert::ConvertOptions options;
+  options.source = pulled.source;
+  options.package = package;
+  if (pulled.quantisation != "keep") options.quantisation = DTypeFromName(pulled.quantisation);
+  options.name = reference.ToText();
+  options.force = true;  // a package of another commit is replaced when the new one is whole
+  ProgressLine line("Converting");
+  const auto report =
+      convert::ConvertCheckpoint(options, [&](const convert::ConvertProgress& progress) {
+        line.Show(progress.done_bytes, progress.total_bytes);
+      });
+  line.Finish();
+  if (!report.ok()) {
+    return Error(report.error())
+        .Context("While converting '" + pulled.source.string() + "', which stays there");
+  }
+  for (const std::string& warning : report->warnings) Say("weft pull: note: " + warning);
+  Say("Converted to " + package.string() + ": " + report->architecture + ", " +
+      std::to_string(report->transformer_layers) + " layers, weights " + report->quantisation +
+      ", " + HumanBytes(report->package_bytes) + ".");
+  if (!report->lowered) {
+    Say("It can only be served by browsers with onnxruntime-web: " + report->why_not_lowered);
+  }
+  return OkStatus();
+}
+
+bool IsMadeFrom(const fs::path& package, const hub::PulledModel& pulled) {
+  const auto entry = hub::ReadEntry(package);
+  return entry.ok() && entry->source && entry->source->commit == pulled.commit;
+}
+
+}  // namespace
+
+Result<fs::path> PullModel(const PullRequest& request) {
+  ASSIGN_OR_RETURN(const hub::ModelReference reference,
+                   hub::ParseModelReference(request.model, request.revision));
+  ASSIGN_OR_RETURN(hub::HubSettings settings, hub::ReadHubSettings(std::getenv));
+  settings.offline = settings.offline || request.offline;
+  ASSIGN_OR_RETURN(const hub::PulledModel pulled, Download(settings, reference));
+  if (request.download_only) return pulled.folder;
+  const fs::path package = hub::LibraryFolder(std::getenv) / reference.PackageName();
+  if (IsMadeFrom(package, pulled)) {
+    Say("The library has " + reference.PackageName() +
+        " of this commit already: " + package.string());
+    return package;
+  }
+  TRY(Convert(reference, pulled, package));
+  TRY(hub::WriteSource(package, {settings.endpoint_text, reference.repository, reference.revision,
+                                 pulled.commit, pulled.files}));
+  return package;
+}
+
+Result<fs::path> FindOrPull(const PullRequest& request) {
+  const fs::path library = hub::LibraryFolder(std::getenv);
+  const auto reference = hub::ParseModelReference(request.model, request.revision);
+  if (request.revision.empty()) {
+    auto found = hub::FindPackage(library, request.model);
+    if (found.ok()) return found;
+    // A word alone is a name that was mistyped rather than one of the hub's few old models.
+    const bool is_hub_name = reference.ok() && request.model.find('/') != std::string::npos;
+    if (!is_hub_name) return found;
+  }
+  if (!reference.ok()) return reference.error();
+  if (const auto found = hub::FindInLibrary(library, reference->PackageName()); found.ok()) {
+    return found;
+  }
+  std::error_code failure;
+  if (fs::is_directory(request.model, failure)) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "'" + request.model +
+                     "' is a folder here, but no model package. `weft convert` makes one from a "
+                     "checkpoint; `weft pull " +
+                     request.model + "` takes the hub's model of that name.");
+  }
+  return PullModel(request);
+}
+
+}  // namespace weft::apps

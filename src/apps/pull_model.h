@@ -1,0 +1,28 @@
+// From a name on a hub to a package in the library: download, then conversion, with what people
+// see of both.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/result.h"
+
+namespace weft::apps {
+
+struct PullRequest {
+  std::string model;  // "org/name:q4"
+  std::string revision;
+  bool offline = false;
+  bool download_only = false;
+};
+
+// The package's folder; with `download_only` that of the snapshot in the cache. A package that was
+// made from the same commit before is not made again. Prints to stderr; Ctrl-C ends it with
+// kCancelled and leaves what was downloaded.
+Result<std::filesystem::path> PullModel(const PullRequest& request);
+
+// The folder of the package that `model` means; a model of a hub ("org/name:q4") is pulled when the
+// library does not have it.
+Result<std::filesystem::path> FindOrPull(const PullRequest& request);
+
+}  // namespace weft::apps

@@ -1,0 +1,48 @@
+// `weft serve` as a part of other commands: a server of one model in the background.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+
+namespace weft::apps {
+
+struct ServeOptions {
+  std::string package;  // a folder, or a name in the library
+  std::string address = "127.0.0.1";
+  uint16_t port = 8080;
+  bool share = false;
+  std::string tls;  // "", "auto", or certificate file
+  std::string tls_key;
+  std::string worker_memory;
+  bool no_worker = false;
+  uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
+  uint32_t context_length = 4096;
+  uint32_t sessions = 4;
+  uint32_t queue = 64;
+  std::string web_root;
+  std::vector<std::string> host_names;
+  std::vector<std::string> allowed_origins;
+};
+
+// Serves on a thread of its own until it is destroyed.
+class BackgroundServer {
+ public:
+  static Result<BackgroundServer> Start(const ServeOptions& options);
+  BackgroundServer(BackgroundServer&&) noexcept;
+  ~BackgroundServer();
+
+  std::string url() const;  // "http://127.0.0.1:40123"
+
+ private:
+  struct State;
+  explicit BackgroundServer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace weft::apps

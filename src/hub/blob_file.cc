@@ -1,0 +1,130 @@
+#include "hub/blob_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace weft::hub {
+namespace {
+
+constexpr size_t kReadBytes = 1 << 20;
+constexpr auto kLockInterval = std::chrono::milliseconds(100);
+
+Error SystemError(const std::string& what, const std::filesystem::path& path) {
+  const int number = errno;
+  if (number == ENOSPC || number == EDQUOT) {
+    return Error(ErrorCode::kIo, "The disk with '" + path.string() +
+                                     "' is full. What was downloaded is kept: make room and run "
+                                     "the command again to go on.");
+  }
+  return Error(ErrorCode::kIo, what + " '" + path.string() + "': " + std::strerror(number) + ".");
+}
+
+}  // namespace
+
+Result<BlobFile> BlobFile::Open(const HubCache& cache, const RemoteFile& file,
+                                const std::atomic<bool>& cancelled) {
+  BlobFile blob;
+  blob.cache_ = &cache;
+  blob.file_ = &file;
+  const auto lock_path = cache.LockPath(file.content);
+  blob.lock_fd_ = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (blob.lock_fd_ < 0) return SystemError("Cannot open", lock_path);
+  while (flock(blob.lock_fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return SystemError("Cannot lock", lock_path);
+    if (cancelled) return Error(ErrorCode::kCancelled, "The download was stopped.");
+    std::this_thread::sleep_for(kLockInterval);
+  }
+  TRY(blob.Reopen());
+  return blob;
+}
+
+Status BlobFile::Reopen() {
+  if (fd_ >= 0) close(fd_);
+  const auto path = cache_->IncompletePath(file_->content);
+  fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (fd_ < 0) return SystemError("Cannot open", path);
+  return HashWhatIsThere();
+}
+
+BlobFile::BlobFile(BlobFile&& other) noexcept
+    : cache_(other.cache_),
+      file_(other.file_),
+      hash_(std::move(other.hash_)),
+      byte_count_(other.byte_count_),
+      fd_(std::exchange(other.fd_, -1)),
+      lock_fd_(std::exchange(other.lock_fd_, -1)) {}
+
+BlobFile::~BlobFile() {
+  if (fd_ >= 0) close(fd_);
+  if (lock_fd_ >= 0) close(lock_fd_);
+}
+
+Status BlobFile::HashWhatIsThere() {
+  const auto path = cache_->IncompletePath(file_->content);
+  hash_.emplace(file_->content, file_->byte_count);
+  byte_count_ = 0;
+  std::vector<uint8_t> piece(kReadBytes);
+  while (true) {
+    const ssize_t count = read(fd_, piece.data(), piece.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return SystemError("Cannot read", path);
+    if (count == 0) return OkStatus();
+    byte_count_ += static_cast<size_t>(count);
+    if (byte_count_ > file_->byte_count) return Clear();  // of another length: of no use
+    hash_->Update(ByteSpan(piece.data(), static_cast<size_t>(count)));
+  }
+}
+
+Status BlobFile::Append(ByteSpan bytes) {
+  if (bytes.size() > file_->byte_count - byte_count_) {
+    return Error(ErrorCode::kInvalidData, "The hub said that '" + file_->name + "' has " +
+                                              std::to_string(file_->byte_count) +
+                                              " bytes and sends more.");
+  }
+  while (!bytes.empty()) {
+    const ssize_t count = write(fd_, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return SystemError("Cannot write", cache_->IncompletePath(file_->content));
+    const auto written = bytes.first(static_cast<size_t>(count));
+    hash_->Update(written);
+    byte_count_ += written.size();
+    bytes = bytes.subspan(written.size());
+  }
+  return OkStatus();
+}
+
+Status BlobFile::Clear() {
+  if (ftruncate(fd_, 0) != 0 || lseek(fd_, 0, SEEK_SET) != 0) {
+    return SystemError("Cannot empty", cache_->IncompletePath(file_->content));
+  }
+  hash_.emplace(file_->content, file_->byte_count);
+  byte_count_ = 0;
+  return OkStatus();
+}
+
+Status BlobFile::Publish() {
+  CHECK(IsWhole());
+  const auto path = cache_->IncompletePath(file_->content);
+  const std::string actual = hash_->Finish();
+  if (actual != file_->content.hex()) {
+    unlink(path.c_str());
+    return Error(ErrorCode::kInvalidData,
+                 "What was downloaded as '" + file_->name + "' hashes to " + actual +
+                     ", but the hub says " + file_->content.hex() +
+                     ". It was removed; run the command again to download it anew.");
+  }
+  if (fdatasync(fd_) != 0) return SystemError("Cannot write", path);
+  const auto blob = cache_->BlobPath(file_->content);
+  if (rename(path.c_str(), blob.c_str()) != 0) return SystemError("Cannot rename to", blob);
+  return OkStatus();
+}
+
+}  // namespace weft::hub

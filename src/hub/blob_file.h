@@ -1,0 +1,48 @@
+// One blob while it is downloaded: "<etag>.incomplete", locked against other processes, hashed
+// as it grows, renamed when it is whole and its hash is right. What was written survives a kill
+// and is hashed again by the next run.
+#pragma once
+
+#include <atomic>
+#include <optional>
+
+#include "hub/hub_cache.h"
+#include "hub/hub_client.h"
+
+namespace weft::hub {
+
+class BlobFile {
+ public:
+  // Waits for another process that writes the same blob (kCancelled when told to stop). `file` and
+  // `cache` outlive this object.
+  static Result<BlobFile> Open(const HubCache& cache, const RemoteFile& file,
+                               const std::atomic<bool>& cancelled);
+  BlobFile(BlobFile&& other) noexcept;
+  BlobFile& operator=(BlobFile&&) = delete;
+  ~BlobFile();
+
+  uint64_t byte_count() const { return byte_count_; }
+  bool IsWhole() const { return byte_count_ == file_->byte_count; }
+  // kInvalidData beyond the length that the hub stated; a full disk is kIo.
+  Status Append(ByteSpan bytes);
+  // Begins again with nothing.
+  Status Clear();
+  // Compares the hash and renames. A blob that is wrong is removed: kInvalidData says so.
+  // REQUIRES: IsWhole().
+  Status Publish();
+  // Begins again with a new file, after Publish removed a wrong one.
+  Status Reopen();
+
+ private:
+  BlobFile() = default;
+  Status HashWhatIsThere();
+
+  const HubCache* cache_ = nullptr;
+  const RemoteFile* file_ = nullptr;
+  std::optional<ContentHash> hash_;
+  uint64_t byte_count_ = 0;
+  int fd_ = -1;
+  int lock_fd_ = -1;
+};
+
+}  // namespace weft::hub

@@ -1,0 +1,108 @@
+#include "hub/file_download.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/clock.h"
+
+namespace weft::hub {
+namespace {
+
+constexpr Duration kLongestPause = Seconds(16);
+constexpr Duration kLongestRetryAfter = Seconds(300);
+constexpr auto kSleepSlice = std::chrono::milliseconds(20);
+
+Error Stopped() {
+  return Error(ErrorCode::kCancelled,
+               "Stopped. What was downloaded is kept: run the command again to go on.");
+}
+
+// Asks for what is missing, once. nullopt: the connection brought everything.
+std::optional<Failure> FetchRest(HubClient& client, const DownloadJob& job, BlobFile& blob,
+                                 Patience& patience) {
+  std::optional<Error> failure;
+  const auto on_start = [&](uint64_t start) -> Status {
+    if (start == blob.byte_count()) return OkStatus();
+    job.on_bytes(-static_cast<int64_t>(blob.byte_count()), false);  // the server has no ranges
+    return blob.Clear();
+  };
+  const auto on_data = [&](ByteSpan bytes) {
+    const Status written = blob.Append(bytes);
+    if (!written.ok()) {
+      failure = written.error();
+      return false;
+    }
+    patience.Progressed();
+    job.on_bytes(static_cast<int64_t>(bytes.size()), true);
+    return !job.cancelled.load();
+  };
+  auto outcome =
+      client.Fetch(job.repository, job.commit, job.file, blob.byte_count(), on_start, on_data);
+  if (failure) return Failure{*failure};
+  if (outcome) return outcome;
+  if (!blob.IsWhole()) {
+    return Failure{
+        Error(ErrorCode::kIo, "The hub said that '" + job.file.name + "' has " +
+                                  std::to_string(job.file.byte_count) + " bytes and sent " +
+                                  std::to_string(blob.byte_count()) + "."),
+        true};
+  }
+  return {};
+}
+
+}  // namespace
+
+bool Patience::TryAgain(const Failure& failure) {
+  if (!failure.may_pass || cancelled_ || ++failures_ >= attempts_) return false;
+  Duration pause = first_pause_ * (int64_t{1} << std::min(failures_ - 1, 20));
+  pause = std::min(pause, kLongestPause);
+  if (failure.retry_after) {
+    if (*failure.retry_after > kLongestRetryAfter) return false;
+    pause = std::max(pause, *failure.retry_after);
+  }
+  if (note_) {
+    note_(failure.error.message() + " Trying again in " +
+          std::to_string((pause.us + 999999) / 1000000) + " s.");
+  }
+  Sleep(pause);
+  return !cancelled_;
+}
+
+void Patience::Sleep(Duration pause) const {
+  const Instant end = MonotonicNow() + pause;
+  while (!cancelled_ && MonotonicNow() < end) std::this_thread::sleep_for(kSleepSlice);
+}
+
+Status DownloadFile(HubClient& client, const DownloadJob& job, Patience& patience) {
+  if (job.cache.HasBlob(job.file.content, job.file.byte_count)) {
+    job.on_bytes(static_cast<int64_t>(job.file.byte_count), false);
+    return OkStatus();
+  }
+  ASSIGN_OR_RETURN(BlobFile blob, BlobFile::Open(job.cache, job.file, job.cancelled));
+  if (job.cache.HasBlob(job.file.content, job.file.byte_count)) {  // another process finished it
+    job.on_bytes(static_cast<int64_t>(job.file.byte_count), false);
+    return OkStatus();
+  }
+  // Bytes of an earlier run may have been damaged by a crash: if the hash is wrong with them, the
+  // file is downloaded once more without them.
+  bool has_old_bytes = blob.byte_count() > 0;
+  job.on_bytes(static_cast<int64_t>(blob.byte_count()), false);
+  while (true) {
+    if (!blob.IsWhole()) {
+      const auto failure = FetchRest(client, job, blob, patience);
+      if (job.cancelled) return Stopped();
+      if (failure && !patience.TryAgain(*failure)) {
+        return job.cancelled ? Stopped() : failure->error;
+      }
+      if (failure) continue;
+    }
+    const Status published = blob.Publish();
+    if (published.ok() || !has_old_bytes) return published;
+    has_old_bytes = false;
+    job.on_bytes(-static_cast<int64_t>(blob.byte_count()), false);
+    TRY(blob.Reopen());
+  }
+}
+
+}  // namespace weft::hub

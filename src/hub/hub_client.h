@@ -1,0 +1,59 @@
+// The hub's HTTP API: what a repository holds, a file's hash and length, a file's bytes. Follows
+// redirections itself, because the token goes to the hub and to no other host. Not thread-safe:
+// every thread has its own.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hub/content_hash.h"
+#include "hub/hub_failure.h"
+#include "hub/hub_settings.h"
+#include "net/client.h"
+
+namespace weft::hub {
+
+struct RepositoryListing {
+  std::string commit;              // that the revision stands for
+  std::vector<std::string> files;  // checked names (model_reference.h)
+};
+
+struct RemoteFile {
+  std::string name;
+  ContentName content;  // what the bytes must hash to
+  uint64_t byte_count = 0;
+};
+
+class HubClient {
+ public:
+  // `settings` and `cancelled` outlive the client.
+  HubClient(const HubSettings& settings, const std::atomic<bool>* cancelled);
+
+  // nullopt: done. The results are filled in.
+  std::optional<Failure> List(const std::string& repository, const std::string& revision,
+                              RepositoryListing* listing);
+  std::optional<Failure> Look(const std::string& repository, const std::string& commit,
+                              const std::string& name, RemoteFile* file);
+  // The file's bytes from `offset` on. `on_start` is told where they begin: at `offset`, or at 0
+  // when the server does not serve ranges. `on_data` stops the transfer by returning false.
+  std::optional<Failure> Fetch(const std::string& repository, const std::string& commit,
+                               const RemoteFile& file, uint64_t offset,
+                               const std::function<Status(uint64_t)>& on_start,
+                               const std::function<bool(ByteSpan)>& on_data);
+
+ private:
+  struct Request;
+  net::Url At(const std::string& path) const;
+  Result<net::HttpReply> Send(const Request& request);
+  net::HttpClient& ClientFor(const net::Url& url);
+
+  const HubSettings& settings_;
+  const std::atomic<bool>* cancelled_;
+  std::map<std::string, net::HttpClient> clients_;  // by scheme and authority
+};
+
+}  // namespace weft::hub

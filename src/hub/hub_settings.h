@@ -1,0 +1,35 @@
+// Where the hub is, who asks, and where downloads are kept: what huggingface_hub reads from the
+// environment, with the same meaning.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "net/address.h"
+
+namespace weft::hub {
+
+struct HubSettings {
+  net::Url endpoint;            // HF_ENDPOINT, else https://huggingface.co
+  std::string endpoint_text;    // as people read it, without a slash at the end
+  std::string token;            // HF_TOKEN, else the file HF_TOKEN_PATH or HF_HOME/token; may be ""
+  std::filesystem::path cache;  // HF_HUB_CACHE, else HF_HOME/hub
+  bool offline = false;         // HF_HUB_OFFLINE
+  // The wait before a first retry; doubled each time.
+  Duration first_backoff = Milliseconds(500);
+};
+
+// A variable of the environment; nullptr when it is not set.
+using Environment = std::function<const char*(const char*)>;
+
+// kInvalidArgument for an endpoint that is no http(s) address or a token that cannot be one.
+Result<HubSettings> ReadHubSettings(const Environment& environment);
+
+// Where packages of the library are: WEFT_HOME/packages, else XDG_DATA_HOME/weft/packages, else
+// ~/.local/share/weft/packages.
+std::filesystem::path LibraryFolder(const Environment& environment);
+
+}  // namespace weft::hub

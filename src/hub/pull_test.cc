@@ -1,0 +1,299 @@
+// Pull against a hub of our own on loopback (hub_testing.h).
+#include "hub/pull.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "hub/hub_cache.h"
+#include "hub/hub_testing.h"
+
+namespace weft::hub {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr const char* kIndex = R"({"weight_map":{"a":"model-00001-of-00002.safetensors",)"
+                               R"("b":"model-00002-of-00002.safetensors"}})";
+
+class PullTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    weights_.resize(3 << 20);
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      weights_[i] = static_cast<char>((i * 2654435761u) >> 13);
+    }
+    hub_.state.files = {{"config.json", "{}"},
+                        {"tokenizer.json", "{\"a\":1}"},
+                        {"README.md", "not needed"},
+                        {"pytorch_model.bin", "never"},
+                        {"model.safetensors", weights_}};
+    hub_.state.large = {"model.safetensors"};
+  }
+  Result<PulledModel> PullIt(const std::string& text = "org/name",
+                             const std::string& revision = "") {
+    PullCallbacks callbacks;
+    callbacks.on_note = [this](const std::string& note) { notes_.push_back(note); };
+    callbacks.on_plan = [this](const PullPlan& plan) -> Status {
+      plan_ = plan;
+      return OkStatus();
+    };
+    callbacks.on_progress = [this](const PullProgress& progress) {
+      EXPECT_LE(progress.done_bytes, progress.total_bytes);
+      last_ = progress;
+    };
+    return Pull(hub_.settings, *ParseModelReference(text, revision), callbacks, cancelled_);
+  }
+  std::string ErrorOf(const Result<PulledModel>& pulled) {
+    EXPECT_FALSE(pulled.ok());
+    return pulled.ok() ? "" : pulled.error().ToString();
+  }
+  std::string Read(const fs::path& path) { return *ReadTextFile(path); }
+  fs::path Repository() const { return hub_.settings.cache / "models--org--name"; }
+  fs::path WeightsBlob(const std::string& ending = "") const {
+    return Repository() / "blobs" / (ToHex(Sha256(AsBytes(weights_))) + ending);
+  }
+
+  FakeHub hub_;
+  std::string weights_;
+  std::atomic<bool> cancelled_ = false;
+  std::vector<std::string> notes_;
+  PullPlan plan_;
+  PullProgress last_;
+};
+
+TEST_F(PullTest, PutsWhatIsNeededIntoTheStandardCache) {
+  const auto pulled = PullIt();
+  ASSERT_TRUE(pulled.ok()) << pulled.error().ToString();
+  EXPECT_EQ(pulled->commit, hub_.state.commit);
+  EXPECT_EQ(pulled->folder, Repository() / "snapshots" / hub_.state.commit);
+  EXPECT_EQ(pulled->source, pulled->folder);
+  EXPECT_EQ(Read(pulled->folder / "model.safetensors"), weights_);
+  EXPECT_EQ(Read(Repository() / "refs" / "main"), hub_.state.commit);
+  // Relative links to blobs that are named by the hub's hash.
+  EXPECT_EQ(fs::read_symlink(pulled->folder / "config.json"),
+            fs::path("../../blobs") / GitHash("{}"));
+  EXPECT_TRUE(fs::exists(WeightsBlob()));
+  EXPECT_FALSE(fs::exists(pulled->folder / "README.md"));
+  EXPECT_FALSE(fs::exists(pulled->folder / "pytorch_model.bin"));
+  EXPECT_EQ(plan_.file_count, 3u);
+  EXPECT_EQ(plan_.missing_bytes, weights_.size() + 9);
+  EXPECT_EQ(last_.done_bytes, last_.total_bytes);
+  EXPECT_EQ(pulled->fresh_bytes, weights_.size() + 9);
+
+  const auto again = PullIt();  // nothing is downloaded twice
+  ASSERT_TRUE(again.ok()) << again.error().ToString();
+  EXPECT_EQ(again->fresh_bytes, 0u);
+  EXPECT_EQ(plan_.missing_bytes, 0u);
+}
+
+TEST_F(PullTest, TheTokenGoesToTheHubAndNowhereElse) {
+  hub_.state.token = "hf_secret";
+  EXPECT_THAT(ErrorOf(PullIt()), HasSubstr("set HF_TOKEN"));
+  hub_.settings.token = "hf_wrong";
+  EXPECT_THAT(ErrorOf(PullIt()), HasSubstr("does not accept the token"));
+  hub_.settings.token = "hf_secret";
+  const auto pulled = PullIt();
+  ASSERT_TRUE(pulled.ok()) << pulled.error().ToString();
+  EXPECT_GT(hub_.CountRequests("cdn /model.safetensors"), 0u);
+  EXPECT_TRUE(hub_.state.leaked_tokens.empty());
+}
+
+TEST_F(PullTest, SaysWhatToDoAboutGatedAndMissingModels) {
+  hub_.state.gated_code = "GatedRepo";
+  EXPECT_THAT(ErrorOf(PullIt()), HasSubstr("accept the conditions"));
+  hub_.state.gated_code.clear();
+  EXPECT_THAT(ErrorOf(PullIt("org/other")), HasSubstr("There is no model 'org/other'"));
+  EXPECT_THAT(ErrorOf(PullIt("org/name", "none")), HasSubstr("has no revision 'none'"));
+  EXPECT_TRUE(notes_.empty());  // none of this passes by waiting
+}
+
+TEST_F(PullTest, GoesOnAfterABreak) {
+  hub_.state.cut["model.safetensors"] = 1000000;
+  hub_.state.busy["tokenizer.json"] = 2;
+  const auto pulled = PullIt();
+  ASSERT_TRUE(pulled.ok()) << pulled.error().ToString();
+  EXPECT_EQ(Read(pulled->folder / "model.safetensors"), weights_);
+  EXPECT_EQ(hub_.CountRequests("GET cdn /model.safetensors bytes=1000000-"), 1u);
+  EXPECT_EQ(notes_.size(), 3u);
+  EXPECT_EQ(pulled->fresh_bytes, weights_.size() + 9);
+}
+
+TEST_F(PullTest, BeginsAgainWhereThereAreNoRanges) {
+  hub_.state.serves_ranges = false;
+  hub_.state.cut["model.safetensors"] = 1000000;
+  const auto pulled = PullIt();
+  ASSERT_TRUE(pulled.ok()) << pulled.error().ToString();
+  EXPECT_EQ(Read(pulled->folder / "model.safetensors"), weights_);
+  EXPECT_EQ(last_.done_bytes, last_.total_bytes);
+}
+
+TEST_F(PullTest, ResumesWhatAnEarlierRunLeft) {
+  fs::create_directories(WeightsBlob().parent_path());
+  ASSERT_TRUE(
+      WriteFileAtomically(WeightsBlob(".incomplete"), AsBytes(weights_.substr(0, 777))).ok());
+  const auto pulled = PullIt();
+  ASSERT_TRUE(pulled.ok()) << pulled.error().ToString();
+  EXPECT_EQ(Read(pulled->folder / "model.safetensors"), weights_);
+  EXPECT_EQ(hub_.CountRequests("GET cdn /model.safetensors bytes=777-"), 1u);
+  EXPECT_EQ(pulled->fresh_bytes, weights_.size() + 9 - 777);
+}
+
+TEST_F(PullTest, DownloadsAnewWhatACrashDamaged) {
+  fs::create_directories(WeightsBlob().parent_path());
+  ASSERT_TRUE(
+      WriteFileAtomically(WeightsBlob(".incomplete"), AsBytes(std::string(5000, '?'))).ok());
+  const auto pulled = PullIt();
+  ASSERT_TRUE(pulled.ok()) << pulled.error().ToString();
+  EXPECT_EQ(Read(pulled->folder / "model.safetensors"), weights_);
+}
+
+TEST_F(PullTest, RemovesWhatDoesNotMatchItsHash) {
+  std::string wrong = weights_;
+  wrong[12345] ^= 1;
+  hub_.state.wrong_bytes["model.safetensors"] = wrong;
+  const std::string error = ErrorOf(PullIt());
+  EXPECT_THAT(error, HasSubstr("hashes to"));
+  EXPECT_THAT(error, HasSubstr("It was removed"));
+  EXPECT_FALSE(fs::exists(WeightsBlob()));
+  EXPECT_FALSE(fs::exists(WeightsBlob(".incomplete")));
+  fs::remove_all(hub_.settings.cache);
+  hub_.state.wrong_bytes = {{"config.json", "{]"}};  // the same for git's hashes
+  EXPECT_THAT(ErrorOf(PullIt()), HasSubstr("config.json"));
+}
+
+TEST_F(PullTest, RefusesSizesThatLie) {
+  hub_.state.stated_bytes["model.safetensors"] = 1000;
+  EXPECT_THAT(ErrorOf(PullIt()), HasSubstr("has 1000 bytes and now sends"));
+  hub_.state.cut["model.safetensors"] = 5000;  // without a Content-Length
+  EXPECT_THAT(ErrorOf(PullIt()), HasSubstr("has 1000 bytes and sends more"));
+}
+
+TEST_F(PullTest, LooksForRoomFirst) {
+  hub_.state.stated_bytes["model.safetensors"] = 1ull << 60;
+  EXPECT_THAT(ErrorOf(PullIt()), HasSubstr("are free. Make room"));
+  EXPECT_EQ(hub_.CountRequests("GET /org/name/resolve"), 0u);
+  hub_.state.stated_bytes["model.safetensors"] = std::numeric_limits<uint64_t>::max();
+  EXPECT_THAT(ErrorOf(PullIt()), HasSubstr("no disk can hold"));
+}
+
+TEST_F(PullTest, RefusesNamesThatLeadOutOfTheCache) {
+  for (const char* name : {"../config.json", "/etc/passwd", "a/../../b", "a//b", "a\\\\b", "."}) {
+    hub_.state.siblings = {name};
+    EXPECT_THAT(ErrorOf(PullIt()), HasSubstr("nothing was downloaded")) << name;
+  }
+  EXPECT_EQ(hub_.CountRequests("resolve"), 0u);
+}
+
+TEST_F(PullTest, RefusesListingsThatAreNone) {
+  for (const char* text :
+       {"<html>", "[]", "{}", R"({"sha":"../../x","siblings":[]})",
+        R"({"sha":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"})",
+        R"({"sha":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","siblings":[1]})"}) {
+    hub_.state.listing = text;
+    EXPECT_THAT(ErrorOf(PullIt()), HasSubstr("not as expected")) << text;
+  }
+}
+
+TEST_F(PullTest, ReadsShardsFromTheIndex) {
+  hub_.state.files.erase("model.safetensors");
+  hub_.state.files["model.safetensors.index.json"] = kIndex;
+  hub_.state.files["model-00001-of-00002.safetensors"] = weights_.substr(0, 1000);
+  hub_.state.files["model-00002-of-00002.safetensors"] = weights_.substr(1000);
+  hub_.state.files["consolidated.safetensors"] = "another form of the same";
+  hub_.state.large = {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"};
+  const auto pulled = PullIt("org/name:q8");
+  ASSERT_TRUE(pulled.ok()) << pulled.error().ToString();
+  EXPECT_EQ(pulled->quantisation, "q8");
+  EXPECT_EQ(Read(pulled->folder / "model-00002-of-00002.safetensors"), weights_.substr(1000));
+  EXPECT_FALSE(fs::exists(pulled->folder / "consolidated.safetensors"));
+
+  hub_.state.files.erase("model-00002-of-00002.safetensors");
+  EXPECT_THAT(ErrorOf(PullIt()), HasSubstr("which the repository does not have"));
+}
+
+TEST_F(PullTest, OfflineUsesTheCacheAlone) {
+  hub_.settings.offline = true;
+  EXPECT_THAT(ErrorOf(PullIt()), HasSubstr("told to stay offline"));
+  hub_.settings.offline = false;
+  ASSERT_TRUE(PullIt().ok());
+  const size_t requests = hub_.CountRequests("");
+  hub_.settings.offline = true;
+  const auto pulled = PullIt();
+  ASSERT_TRUE(pulled.ok()) << pulled.error().ToString();
+  EXPECT_EQ(pulled->total_bytes, weights_.size() + 9);
+  EXPECT_EQ(hub_.CountRequests(""), requests);
+}
+
+TEST_F(PullTest, ACancelledPullKeepsWhatItHas) {
+  cancelled_ = true;
+  const auto pulled = PullIt();
+  ASSERT_FALSE(pulled.ok());
+  EXPECT_EQ(pulled.error().code(), ErrorCode::kCancelled);
+}
+
+TEST_F(PullTest, SaysThatTheHubCannotBeReached) {
+  hub_.settings.endpoint_text = "http://127.0.0.1:1";
+  hub_.settings.endpoint = *net::ParseUrl(hub_.settings.endpoint_text);
+  hub_.settings.endpoint.path.clear();
+  const std::string error = ErrorOf(PullIt());
+  EXPECT_THAT(error, HasSubstr("Cannot reach 127.0.0.1:1"));
+  EXPECT_THAT(error, HasSubstr("--offline"));
+}
+
+TEST(PullOverTls, TrustsCertificatesOfTheSystemAlone) {
+  FakeHub hub(true);
+  hub.state.files = {{"config.json", "{}"}, {"model.safetensors", "weights"}};
+  const std::atomic<bool> cancelled = false;
+  size_t note_count = 0;
+  PullCallbacks callbacks;
+  callbacks.on_note = [&](const std::string&) { ++note_count; };
+  const ModelReference reference = *ParseModelReference("org/name");
+  const auto refused = Pull(hub.settings, reference, callbacks, cancelled);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message(), HasSubstr("certificate verify failed"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("SSL_CERT_FILE"));
+  EXPECT_EQ(note_count, 0u);  // trying again would not help
+
+  for (const auto& file : fs::directory_iterator(hub.folder / "tls")) {
+    const auto text = ReadTextFile(file.path());
+    if (text.ok() && text->find("BEGIN CERTIFICATE") != std::string::npos) {
+      setenv("SSL_CERT_FILE", file.path().c_str(), 1);
+    }
+  }
+  const auto pulled = Pull(hub.settings, reference, callbacks, cancelled);
+  EXPECT_TRUE(pulled.ok()) << pulled.error().ToString();
+
+  // A hub on https does not lead to plain http.
+  hub.state.files["model.safetensors"] = "other weights";
+  hub.state.large = {"model.safetensors"};
+  const auto downgraded = Pull(hub.settings, reference, callbacks, cancelled);
+  unsetenv("SSL_CERT_FILE");
+  ASSERT_FALSE(downgraded.ok());
+  EXPECT_THAT(downgraded.error().message(), HasSubstr("from https to plain http"));
+}
+
+TEST_F(PullTest, RemovesWhatNoOtherSnapshotUses) {
+  ASSERT_TRUE(PullIt().ok());
+  const std::string first = hub_.state.commit;
+  hub_.state.commit = std::string(40, 'b');
+  hub_.state.files["config.json"] = "{\"new\":1}";  // the weights stay the same
+  ASSERT_TRUE(PullIt("org/name", "dev").ok());
+  const HubCache cache(hub_.settings.cache, "org/name");
+  const auto freed = cache.RemoveSnapshot(first);
+  ASSERT_TRUE(freed.ok()) << freed.error().ToString();
+  EXPECT_EQ(*freed, 2u);  // the old config.json
+  EXPECT_TRUE(fs::exists(WeightsBlob()));
+  EXPECT_FALSE(fs::exists(Repository() / "refs" / "main"));
+  EXPECT_EQ(cache.ReadRef("dev"), hub_.state.commit);
+  const auto rest = cache.RemoveSnapshot(hub_.state.commit);
+  ASSERT_TRUE(rest.ok());
+  EXPECT_EQ(*rest, weights_.size() + 7 + 9);
+  EXPECT_FALSE(fs::exists(Repository()));
+}
+
+}  // namespace
+}  // namespace weft::hub

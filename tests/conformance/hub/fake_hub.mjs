@@ -1,0 +1,162 @@
+// A hub of models on loopback that answers as Hugging Face's does: listing, HEAD with hashes, large
+// files from another host, ranges. What it does wrong is set by the tests in `faults`.
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { readFileSync, readdirSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+
+const largeBytes = 1 << 20; // from here on a file has a SHA-256 and comes from the other host
+
+const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
+const gitHash = (bytes) =>
+  createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
+
+function listen(server) {
+  return new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${server.address().port}`));
+  });
+}
+
+export class FakeHub {
+  #repositories = new Map();
+  #servers = [];
+  requests = []; // { host: 'hub' or 'cdn', method, path, range, authorized, sent }
+  faults = {
+    token: '', // demanded of everybody
+    gated: false,
+    busy: {}, // file -> how often 429 comes first
+    breakAt: {}, // file -> bytes after which the connection is destroyed, once
+    wrong: new Set(), // files with one bit changed
+    bytesPerSecond: 0, // of large files; 0: at once
+  };
+
+  static async start() {
+    const hub = new FakeHub();
+    for (const host of ['hub', 'cdn']) {
+      const server = createServer((request, response) => hub.#answer(host, request, response));
+      hub.#servers.push(server);
+      hub[host] = await listen(server);
+    }
+    return hub;
+  }
+
+  async stop() {
+    for (const server of this.#servers) {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    }
+  }
+
+  // Serves the files of a folder as a repository; gives its commit.
+  add(repository, folder, names = readdirSync(folder)) {
+    const files = new Map(names.map((name) => [name, readFileSync(join(folder, name))]));
+    const commit = createHash('sha1').update(repository + names.join()).digest('hex');
+    this.#repositories.set(repository, { commit, files });
+    return commit;
+  }
+
+  bytesSent(name) {
+    const sent = this.requests.filter((r) => r.method === 'GET' && r.path.endsWith(`/${name}`));
+    return sent.reduce((sum, request) => sum + request.sent, 0);
+  }
+
+  #answer(host, request, response) {
+    const url = new URL(request.url, this.hub);
+    const path = decodeURIComponent(url.pathname);
+    const record = {
+      host,
+      method: request.method,
+      path,
+      range: request.headers.range ?? '',
+      authorized: Boolean(request.headers.authorization),
+      sent: 0,
+    };
+    this.requests.push(record);
+    if (host === 'cdn') return this.#answerAsCdn(url, request, response, record);
+    const refuse = (status, headers = {}) => response.writeHead(status, headers).end('refused');
+    if (this.faults.gated) return refuse(403, { 'X-Error-Code': 'GatedRepo' });
+    if (this.faults.token && request.headers.authorization !== `Bearer ${this.faults.token}`) {
+      return refuse(401);
+    }
+    const listing = path.match(/^\/api\/models\/(.+?)\/revision\/(.+)$/);
+    const file = path.match(/^\/(.+?)\/resolve\/([^/]+)\/(.+)$/);
+    const repository = this.#repositories.get((listing ?? file)?.[1]);
+    if (!repository) return refuse(404, { 'X-Error-Code': 'RepoNotFound' });
+    const revision = (listing ?? file)[2];
+    if (revision !== 'main' && revision !== repository.commit) {
+      return refuse(404, { 'X-Error-Code': 'RevisionNotFound' });
+    }
+    if (listing) {
+      const siblings = [...repository.files.keys()].map((rfilename) => ({ rfilename }));
+      response.writeHead(200, { 'Content-Type': 'application/json' });
+      return response.end(JSON.stringify({ id: listing[1], sha: repository.commit, siblings }));
+    }
+    return this.#answerFile(repository, file, request, response, record);
+  }
+
+  #answerFile(repository, [, id, , name], request, response, record) {
+    const bytes = repository.files.get(name);
+    if (!bytes) {
+      return response.writeHead(404, { 'X-Error-Code': 'EntryNotFound' }).end();
+    }
+    if ((this.faults.busy[name] ?? 0) > 0) {
+      this.faults.busy[name] -= 1;
+      return response.writeHead(429, { 'Retry-After': '1' }).end();
+    }
+    if (bytes.length < largeBytes) {
+      const headers = { ETag: `"${gitHash(bytes)}"`, 'X-Repo-Commit': repository.commit };
+      return this.#send(name, bytes, headers, request, response, record);
+    }
+    const body = 'Found. Redirecting';
+    response.writeHead(302, {
+      'X-Repo-Commit': repository.commit,
+      'X-Linked-Etag': `"${sha256(bytes)}"`,
+      'X-Linked-Size': String(bytes.length),
+      ETag: `"${sha256(bytes)}"`,
+      'Content-Length': String(body.length),
+      Location: `${this.cdn}/${id}/${name}?signature=1`,
+    });
+    return response.end(request.method === 'HEAD' ? undefined : body);
+  }
+
+  #answerAsCdn(url, request, response, record) {
+    const [, owner, id, name] = url.pathname.split('/');
+    const bytes = this.#repositories.get(`${owner}/${id}`)?.files.get(name);
+    if (!bytes || url.searchParams.get('signature') !== '1') return response.writeHead(403).end();
+    return this.#send(name, bytes, {}, request, response, record);
+  }
+
+  async #send(name, bytes, headers, request, response, record) {
+    let body = bytes;
+    if (this.faults.wrong.has(name)) {
+      body = Buffer.from(bytes);
+      body[body.length >> 1] ^= 1;
+    }
+    const start = Number(request.headers.range?.match(/^bytes=(\d+)-$/)?.[1] ?? 0);
+    const part = body.subarray(start);
+    const range = { 'Content-Range': `bytes ${start}-${body.length - 1}/${body.length}` };
+    response.writeHead(request.headers.range ? 206 : 200, {
+      ...headers,
+      ...(request.headers.range ? range : {}),
+      'Accept-Ranges': 'bytes',
+      'Content-Length': String(part.length),
+    });
+    if (request.method === 'HEAD') return response.end();
+    response.setMaxListeners(0);
+    const stopAt = this.faults.breakAt[name] ?? Infinity;
+    delete this.faults.breakAt[name];
+    const perSecond = bytes.length < largeBytes ? 0 : this.faults.bytesPerSecond;
+    const pieceBytes = perSecond ? perSecond / 20 : 256 * 1024;
+    for (let at = 0; at < part.length && !response.destroyed; at += pieceBytes) {
+      if (at >= stopAt) return response.destroy();
+      const piece = part.subarray(at, at + pieceBytes);
+      record.sent += piece.length;
+      if (!response.write(piece)) {
+        await Promise.race([once(response, 'drain'), once(response, 'close')]);
+      }
+      if (perSecond) await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    return response.end();
+  }
+}

@@ -1,0 +1,255 @@
+// `weft pull`, `list`, `show`, `rm` and `run org/name` against a hub on loopback that serves a real
+// small model and misbehaves in the ways real ones do. Where Python's huggingface_hub is installed
+// it reads our cache and we read its cache.
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { after, before, beforeEach, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { FakeHub } from './hub/fake_hub.mjs';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+const weft = process.env.WEFT;
+const tiny = join(root, 'models', 'weft-tiny');
+const tinyFiles = [
+  'README.md',
+  'config.json',
+  'generation_config.json',
+  'model.safetensors',
+  'tokenizer.json',
+  'tokenizer_config.json',
+];
+const weights = readFileSync(join(tiny, 'model.safetensors'));
+const python = process.env.WEFT_PYTHON ?? 'python3';
+
+let hub;
+let commit;
+let folder; // of one test: its cache and library
+
+const environment = (extra = {}) => ({
+  PATH: process.env.PATH,
+  HOME: folder,
+  HF_ENDPOINT: hub.hub,
+  WEFT_HOME: join(folder, 'weft'),
+  ...extra,
+});
+const repositoryFolder = () => join(folder, '.cache/huggingface/hub/models--org--tiny');
+const incompleteFile = () => {
+  const blobs = join(repositoryFolder(), 'blobs');
+  const names = existsSync(blobs) ? readdirSync(blobs) : [];
+  const name = names.find((each) => each.length > 64 && each.endsWith('.incomplete'));
+  return name && join(blobs, name);
+};
+
+// Runs weft to its end: { code, stdout, stderr }.
+function run(args, { input = '', env = {} } = {}) {
+  return start(args, { input, env }).ended;
+}
+
+function start(args, { input = '', env = {} } = {}) {
+  const child = spawn(weft, args, { env: environment(env) });
+  const out = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr']) {
+    child[name].setEncoding('utf8').on('data', (text) => (out[name] += text));
+  }
+  child.stdin.end(input);
+  const ended = new Promise((resolve) => {
+    child.on('close', (code, signal) => resolve({ code, signal, ...out }));
+  });
+  return { child, ended };
+}
+
+async function pulled(args = ['pull', 'org/tiny'], options = {}) {
+  const result = await run(args, options);
+  assert.equal(result.code, 0, result.stderr);
+  return result;
+}
+
+// Waits until some of the weights are on the disk.
+async function untilHalfway() {
+  for (let i = 0; i < 400; i++) {
+    const file = incompleteFile();
+    if (file && statSync(file).size > 1 << 20) return;
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+  assert.fail('no download began');
+}
+
+if (!weft) {
+  test('models from a hub', { skip: 'WEFT does not name the weft program' }, () => {});
+} else {
+  before(async () => {
+    hub = await FakeHub.start();
+    commit = hub.add('org/tiny', tiny, tinyFiles);
+    hub.add('org/pickles', tiny, ['config.json', 'README.md']);
+  });
+  after(() => hub.stop());
+  beforeEach((context) => {
+    folder = mkdtempSync(join(tmpdir(), 'weft-hub-'));
+    const made = folder;
+    context.after(() => rmSync(made, { recursive: true, force: true }));
+    hub.requests.length = 0;
+    hub.faults = {
+      token: '', gated: false, busy: {}, breakAt: {}, wrong: new Set(), bytesPerSecond: 0,
+    };
+  });
+
+  test('from a name to a chat, a list and an empty disk again', async () => {
+    hub.faults.token = 'hf_test';
+    const env = { HF_TOKEN: 'hf_test' };
+    const question = 'Where does Mira live?\n';
+    const chat = ['run', 'org/tiny:q8', '--temperature', '0', '--max-tokens', '24'];
+    const first = await run(chat, { input: question, env });
+    assert.equal(first.code, 0, first.stderr);
+    assert.match(first.stdout, /Mira lives in Spindle Green/);
+    assert.match(first.stderr, /every file has the hash that the hub states/);
+    assert.ok(!hub.requests.some((r) => r.host === 'cdn' && r.authorized), 'a token leaked');
+    assert.ok(!hub.requests.some((r) => r.path.endsWith('README.md')));
+
+    hub.requests.length = 0; // from here on no network is needed
+    const second = await run(chat, { input: question });
+    assert.equal(second.stdout, first.stdout);
+    assert.equal(hub.requests.length, 0);
+
+    const list = JSON.parse((await run(['list', '--json'])).stdout);
+    assert.equal(list.length, 1);
+    assert.equal(list[0].name, 'org--tiny-q8');
+    assert.equal(list[0].architecture, 'qwen3');
+    assert.equal(list[0].quantisation, 'q8');
+    assert.equal(list[0].source.commit, commit);
+    assert.match((await run(['list'])).stdout, /org--tiny-q8 +qwen3 +q8 +[\d.]+ MB +\d{4}-/);
+    const shown = (await run(['show', 'org/tiny:q8'])).stdout;
+    for (const part of ['8 between embedding and head', 'per token', 'memory', commit]) {
+      assert.ok(shown.includes(part), shown);
+    }
+
+    const kept = await run(['rm', 'org--tiny-q8'], { input: 'n\n' });
+    assert.equal(kept.code, 1);
+    assert.match(kept.stderr, /Nothing was removed/);
+    const removed = await run(['rm', 'org--tiny-q8', '--cache'], { input: 'y\n' });
+    assert.equal(removed.code, 0, removed.stderr);
+    assert.match(removed.stdout, /Freed \d+ MB/);
+    assert.ok(!existsSync(repositoryFolder()));
+    assert.match((await run(['list'])).stdout, /no packages/);
+    assert.equal((await run(['show', 'org--tiny-q8'])).code, 1);
+  });
+
+  test('a pull that was killed goes on where it was', async () => {
+    hub.faults.bytesPerSecond = 6 << 20;
+    const { child, ended } = start(['pull', 'org/tiny']);
+    await untilHalfway();
+    child.kill('SIGKILL');
+    await ended;
+    const kept = statSync(incompleteFile()).size;
+    assert.ok(kept < weights.length);
+    hub.faults.bytesPerSecond = 0;
+    hub.requests.length = 0;
+    await pulled();
+    const resumed = hub.requests.find((r) => r.host === 'cdn' && r.method === 'GET');
+    assert.equal(resumed.range, `bytes=${kept}-`);
+    assert.equal(hub.bytesSent('model.safetensors'), weights.length - kept);
+    const snapshot = join(repositoryFolder(), 'snapshots', commit);
+    assert.ok(readFileSync(join(snapshot, 'model.safetensors')).equals(weights));
+    assert.equal(readFileSync(join(repositoryFolder(), 'refs/main'), 'utf8'), commit);
+    assert.match((await pulled()).stderr, /of this commit already/);
+  });
+
+  test('Ctrl-C stops in order', async () => {
+    hub.faults.bytesPerSecond = 3 << 20;
+    const { child, ended } = start(['pull', 'org/tiny']);
+    await untilHalfway();
+    child.kill('SIGINT');
+    const { code, stderr } = await ended;
+    assert.equal(code, 1);
+    assert.match(stderr, /Stopped\. What was downloaded is kept/);
+    assert.ok(statSync(incompleteFile()).size > 1 << 20);
+    assert.ok(!existsSync(join(folder, 'weft/packages/org--tiny')));
+    assert.match((await run(['pull', 'org/tiny', '--offline'])).stderr, /stay offline/);
+  });
+
+  test('broken connections and busy answers are overcome', async () => {
+    hub.faults.breakAt = { 'model.safetensors': 5 << 20, 'tokenizer.json': 1 };
+    hub.faults.busy = { 'config.json': 1 };
+    const { stderr } = await pulled(['pull', 'org/tiny', '--download-only']);
+    assert.match(stderr, /too many requests.*Trying again in 1 s/s);
+    const ranges = hub.requests.filter((r) => r.host === 'cdn' && r.method === 'GET');
+    assert.equal(ranges.length, 2);
+    assert.match(ranges[1].range, /^bytes=\d+-$/);
+  });
+
+  test('wrong bytes are thrown away', async () => {
+    hub.faults.wrong.add('model.safetensors');
+    const { code, stderr } = await run(['pull', 'org/tiny']);
+    assert.equal(code, 1);
+    assert.match(stderr, /hashes to [0-9a-f]{64}, but the hub says [0-9a-f]{64}\. It was removed/);
+    assert.equal(incompleteFile(), undefined);
+    assert.ok(!existsSync(join(repositoryFolder(), 'snapshots', commit, 'model.safetensors')));
+    hub.faults.wrong.clear();
+    await pulled();
+  });
+
+  test('refusals say what to do', async () => {
+    const refusal = async (args, env) => {
+      const { code, stderr } = await run(args, { env });
+      assert.equal(code, 1);
+      return stderr;
+    };
+    assert.match(await refusal(['pull', 'org/none']), /There is no model 'org\/none'/);
+    assert.match(await refusal(['pull', 'org/tiny', '--revision', 'v9']), /no revision 'v9'/);
+    assert.match(await refusal(['pull', 'org/pickles']), /neither model\.safetensors nor/);
+    assert.match(await refusal(['pull', 'org/tiny:q4_k_m']), /has safetensors and no GGUF/);
+    assert.match(await refusal(['pull', '../tiny']), /names no model of a hub/);
+    assert.match(await refusal(['run', 'no-such-package']), /no model package/);
+    hub.faults.token = 'hf_test';
+    assert.match(await refusal(['pull', 'org/tiny']), /set HF_TOKEN/);
+    assert.match(await refusal(['pull', 'org/tiny'], { HF_TOKEN: 'hf_x' }), /not accept the token/);
+    hub.faults.gated = true;
+    assert.match(await refusal(['pull', 'org/tiny']), /accept the conditions/);
+    const away = { HF_ENDPOINT: 'http://127.0.0.1:9' };
+    assert.match(await refusal(['pull', 'org/tiny'], away), /Cannot reach 127\.0\.0\.1:9/);
+    assert.match(await refusal(['rm', 'org--tiny', '--yes']), /no model package/);
+  });
+
+  const check = spawnSync(python, ['-c', 'import huggingface_hub'], { encoding: 'utf8' });
+  const skip = check.status === 0 ? false : `${python} has no huggingface_hub`;
+
+  // Runs a script with huggingface_hub against the same hub and cache.
+  const runPython = (script) => new Promise((resolve) => {
+    const child = spawn(python, ['-c', script], {
+      env: environment({ HF_HUB_DISABLE_TELEMETRY: '1', HF_HUB_DISABLE_XET: '1' }),
+    });
+    let output = '';
+    child.stdout.on('data', (text) => (output += text));
+    child.stderr.on('data', (text) => (output += text));
+    child.on('close', (code) => resolve({ code, output }));
+  });
+
+  test('huggingface_hub finds what weft downloaded', { skip }, async () => {
+    await pulled(['pull', 'org/tiny', '--download-only']);
+    const { code, output } = await runPython(`
+from huggingface_hub import hf_hub_download, scan_cache_dir
+print(hf_hub_download("org/tiny", "model.safetensors", local_files_only=True))
+report = scan_cache_dir()
+print("warnings", len(report.warnings), "repos", len(report.repos), "size", report.size_on_disk)
+`);
+    assert.equal(code, 0, output);
+    assert.ok(output.includes(join('snapshots', commit, 'model.safetensors')), output);
+    assert.match(output, /warnings 0 repos 1/);
+  });
+
+  test('weft uses what huggingface_hub downloaded', { skip }, async () => {
+    const { code, output } = await runPython(`
+from huggingface_hub import snapshot_download
+print(snapshot_download("org/tiny"))
+`);
+    assert.equal(code, 0, output);
+    hub.requests.length = 0;
+    await pulled(['pull', 'org/tiny:q4', '--offline']);
+    assert.equal(hub.requests.length, 0);
+    const online = await pulled(['pull', 'org/tiny', '--download-only']);
+    assert.equal(hub.bytesSent('model.safetensors'), 0, online.stderr);
+  });
+}
