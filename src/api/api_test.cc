@@ -115,6 +115,12 @@ TEST(Responses, ContentEventEqualsTheGeneralChunk) {
   }
 }
 
+TEST(Responses, ProgressIsACommentInOneLine) {
+  EXPECT_EQ(ProgressComment({true, 2, 100, 0}), ": progress {\"requests_ahead\":2}\n\n");
+  EXPECT_EQ(ProgressComment({false, 0, 1200, 320}),
+            ": progress {\"prompt_tokens\":1200,\"prompt_done\":320}\n\n");
+}
+
 TEST(Responses, ErrorsHaveOpenAisForm) {
   const auto error = boost::json::parse(
       ErrorJson(FromError(Error(ErrorCode::kUnavailable, "The queue is full."))));

@@ -101,6 +101,17 @@ std::string UsageEvent(const CompletionHead& head, const Usage& usage) {
   return Event(chunk);
 }
 
+std::string ProgressComment(const swarm::RequestProgress& progress) {
+  json::object fields;
+  if (progress.waiting) {
+    fields["requests_ahead"] = progress.requests_ahead;
+  } else {
+    fields["prompt_tokens"] = progress.prompt_tokens;
+    fields["prompt_done"] = progress.prompt_done;
+  }
+  return ": progress " + json::serialize(fields) + "\n\n";
+}
+
 std::string ErrorEvent(const ApiError& error) {
   return Event(ErrorObject(error));
 }

@@ -9,6 +9,7 @@
 
 #include "api/openai_request.h"
 #include "swarm/events.h"
+#include "swarm/snapshot.h"
 
 namespace weft::api {
 
@@ -40,6 +41,9 @@ std::string ContentEvent(const CompletionHead& head, const std::string& text);
 // The last event when usage was asked for: no choices.
 std::string UsageEvent(const CompletionHead& head, const Usage& usage);
 std::string ErrorEvent(const ApiError& error);
+// A comment between events, which every reader of server-sent events skips, for pages that show how
+// far a request without a token is: ": progress {...}\n\n" (docs/protocol.md).
+std::string ProgressComment(const swarm::RequestProgress& progress);
 
 std::string CompletionJson(const CompletionHead& head, const std::string& text,
                            const std::string& finish_reason, const Usage& usage,

@@ -16,6 +16,9 @@ namespace {
 
 // A comment line that keeps proxies and people from giving up while a request waits.
 constexpr Duration kKeepAliveInterval = Seconds(5);
+// How often a request without a token is looked at; what has changed is said in a comment.
+constexpr Duration kProgressInterval = Milliseconds(250);
+constexpr int kLooksPerKeepAlive = 20;
 
 net::HttpResponse JsonResponse(int status, std::string text, const net::Headers& extra) {
   net::HttpResponse response = net::TextResponse(status, "application/json", std::move(text));
@@ -90,13 +93,28 @@ class ChatRoutes::Completion : public std::enable_shared_from_this<Completion> {
 
  private:
   void KeepAlive() {
-    keep_alive_.FireAfter(kKeepAliveInterval, [weak = weak_from_this()] {
-      const auto self = weak.lock();
-      if (!self || self->finished_) return;
-      if (self->quiet_) self->responder_->Write(": waiting\n\n");
-      self->quiet_ = true;
-      self->KeepAlive();
-    });
+    keep_alive_.FireAfter(has_token_ ? kKeepAliveInterval : kProgressInterval,
+                          [weak = weak_from_this()] {
+                            const auto self = weak.lock();
+                            if (!self || self->finished_) return;
+                            if (!self->has_token_) {
+                              self->SayProgress();
+                            } else if (self->quiet_) {
+                              self->responder_->Write(": waiting\n\n");
+                            }
+                            self->quiet_ = true;
+                            self->KeepAlive();
+                          });
+  }
+
+  void SayProgress() {
+    const auto progress = host_.progress(id_);
+    if (!progress) return;
+    std::string comment = api::ProgressComment(*progress);
+    if (comment == said_ && ++unchanged_looks_ < kLooksPerKeepAlive) return;
+    unchanged_looks_ = 0;
+    responder_->Write(comment);
+    said_ = std::move(comment);
   }
 
   json::value LogprobsOf(const swarm::EmitToken& token) const {
@@ -112,6 +130,7 @@ class ChatRoutes::Completion : public std::enable_shared_from_this<Completion> {
 
   void OnToken(const swarm::EmitToken& token) {
     if (answer_->stopped()) return;
+    has_token_ = true;
     const std::string piece = answer_->Push(token.token_id);
     if (stream_) {
       if (!piece.empty() || logprobs_) {
@@ -170,6 +189,9 @@ class ChatRoutes::Completion : public std::enable_shared_from_this<Completion> {
   bool include_usage_ = false;
   bool logprobs_ = false;
   bool quiet_ = true;  // nothing was written since the last look
+  bool has_token_ = false;
+  std::string said_;         // the last comment about progress
+  int unchanged_looks_ = 0;  // since then
   bool finished_ = false;
   std::string text_;
   json::array all_logprobs_;

@@ -56,6 +56,9 @@ class SwarmHost {
   void Cancel(swarm::RequestId request);
 
   swarm::Snapshot snapshot() const { return core_.snapshot(MonotonicNow()); }
+  std::optional<swarm::RequestProgress> progress(swarm::RequestId request) const {
+    return core_.progress(request);
+  }
   const HostCounters& counters() const { return counters_; }
   // Replaces swarm::RunPlanning (called on the pool), for swarms that are cut by hand.
   using Planner = std::function<planner::PlanOutcome(const swarm::StartPlanning&)>;

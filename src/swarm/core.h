@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
@@ -33,6 +34,9 @@ class Core {
 
   // The state of the swarm as people see it (GET /api/swarm).
   Snapshot snapshot(Instant now) const;
+
+  // nullopt: no such request, or it is over.
+  std::optional<RequestProgress> progress(RequestId request) const;
 
   CoreSizes sizes() const;
 

@@ -178,6 +178,46 @@ TEST(Prefill, ChunksFollowEachOtherThroughThePipeline) {
   EXPECT_EQ(swarm.Tokens(request), Counting(30, 1));
 }
 
+TEST(Progress, TellsThePlaceInTheQueueAndThePartOfThePrompt) {
+  TestSwarm swarm;
+  const auto said = [&](RequestId id) {
+    const auto progress = swarm.core().progress(id);
+    if (!progress) return std::string("over");
+    if (progress->waiting) return std::to_string(progress->requests_ahead) + " ahead";
+    return std::to_string(progress->prompt_done) + " of " + std::to_string(progress->prompt_tokens);
+  };
+  const RequestId first = swarm.Submit(Counting(100, 40), 2);
+  EXPECT_EQ(said(first), "0 ahead");
+  TestWorker half = Silent();
+  half.memory_bytes = 3'500'000;
+  swarm.BringUp(2, half);
+  const WorkerId back = swarm.picture().stages[1].worker;
+  const WorkerId front = swarm.picture().stages[0].worker;
+  // Two sessions: the others wait, in the order in which they came.
+  const RequestId second = swarm.Submit(Counting(300, 20), 2);
+  const RequestId third = swarm.Submit({1}, 2), fourth = swarm.Submit({2}, 2);
+  EXPECT_EQ(said(third), "0 ahead");
+  EXPECT_EQ(said(fourth), "1 ahead");
+  swarm.Cancel(third);
+  EXPECT_EQ(said(third), "over");
+  EXPECT_EQ(said(fourth), "0 ahead");
+  EXPECT_EQ(said(first), "0 of 40");
+  uint32_t done = 0;
+  for (int i = 0; i < 100 && swarm.Tokens(first).empty(); ++i) {
+    const auto progress = swarm.core().progress(first);
+    ASSERT_TRUE(progress);
+    EXPECT_GE(progress->prompt_done, done);
+    EXPECT_LE(progress->prompt_done, 40u);
+    done = progress->prompt_done;
+    swarm.AnswerStep(swarm.unanswered_steps(back) > 0 ? back : front);
+  }
+  EXPECT_GT(done, 0u);  // it was seen on its way
+  EXPECT_LT(done, 40u);
+  EXPECT_EQ(said(first), "40 of 40");
+  EXPECT_EQ(said(second).substr(2), " of 20");
+  EXPECT_EQ(said(99), "over");
+}
+
 TEST(Prefill, ASlowLinkGetsSmallerChunks) {
   TestSwarm swarm;
   TestWorker half = Silent();

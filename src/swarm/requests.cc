@@ -112,6 +112,19 @@ void Requests::Cancel(RequestId id, Instant now) {
     EndSession(*session, FinishReason::kCancelled, std::nullopt, now);
 }
 
+std::optional<RequestProgress> Requests::ProgressOf(RequestId id) const {
+  RequestProgress progress;
+  for (const ActiveRequest& active : waiting_) {
+    progress.prompt_tokens = active.prompt_tokens;
+    if (active.request.id == id) return progress;
+    ++progress.requests_ahead;
+  }
+  const Session* session = sessions_.FindRequest(id);
+  if (!session) return std::nullopt;
+  const uint32_t prompt_tokens = session->active->prompt_tokens;
+  return RequestProgress{false, 0, prompt_tokens, std::min(session->completed, prompt_tokens)};
+}
+
 void Requests::Fail(Session& session, Error error, Instant now) {
   EndSession(session, FinishReason::kError, std::move(error), now);
 }

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 
 #include "base/result.h"
 #include "swarm/options.h"
 #include "swarm/outbox.h"
 #include "swarm/pipeline.h"
 #include "swarm/session.h"
+#include "swarm/snapshot.h"
 #include "swarm/token_rate.h"
 #include "swarm/worker.h"
 
@@ -39,6 +41,7 @@ class Requests {
   // All stages have lost their keys and values: every session starts again.
   void RestartSessions();
 
+  std::optional<RequestProgress> ProgressOf(RequestId id) const;
   uint32_t waiting_count() const { return static_cast<uint32_t>(waiting_.size()); }
   const RequestCounts& counts() const { return counts_; }
   double TokensPerSecond(Instant now) const { return rate_.PerSecond(now); }

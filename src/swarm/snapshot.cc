@@ -140,6 +140,10 @@ Snapshot Core::State::MakeSnapshot(Instant at) const {
   return picture;
 }
 
+std::optional<RequestProgress> Core::progress(RequestId request) const {
+  return state_->requests.ProgressOf(request);
+}
+
 CoreSizes Core::sizes() const {
   CoreSizes sizes;
   sizes.workers = state_->roster.count();

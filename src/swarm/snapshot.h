@@ -37,6 +37,14 @@ struct StageSnapshot {
   double predicted_us = 0, measured_us = 0;
 };
 
+// How far a request is that was accepted and is not over.
+struct RequestProgress {
+  bool waiting = true;          // for a session
+  uint32_t requests_ahead = 0;  // those that get one first
+  uint32_t prompt_tokens = 0;
+  uint32_t prompt_done = 0;  // prompt tokens that every stage has read, kept ones included
+};
+
 struct Snapshot {
   SwarmState state = SwarmState::kDown;
   std::string message;                // a sentence for people: what is going on and what to do

@@ -206,29 +206,37 @@ pageTest("errors are sentences with what to do", {}, async ({ page, server, erro
   errors.length = 0; // Chromium reports the refused requests
 });
 
-pageTest("the place in the queue counts down", {}, async ({ page, server }) => {
-  const go = gate();
-  server.onChat = async (_body, stream) => {
-    stream.begin();
-    await go.opened;
-    stream.text("At last.");
-    stream.end();
-  };
-  await page.goto(server.origin);
-  await page.getByText("Ready: 3 devices").first().waitFor();
-  await ask(page, "Me too");
-  await lastAnswer(page).getByText(/Sending|Reading/).waitFor();
-  await eventually(() => assert.equal(server.requests.length, 1));
-  await lastAnswer(page).getByText("Reading the prompt").waitFor();
-  server.show({ queued_requests: 3 });
-  await lastAnswer(page).getByText("Waiting: 2 before you").waitFor();
-  server.show({ queued_requests: 1 });
-  await lastAnswer(page).getByText("Waiting: you are next").waitFor();
-  server.show({ queued_requests: 0 });
-  await lastAnswer(page).getByText("Reading the prompt").waitFor();
-  go.open();
-  await lastAnswer(page).getByText("At last.").waitFor();
-});
+pageTest("a wait says how many requests come first, then how much of the prompt is read", {},
+  async ({ page, server }) => {
+    const go = gate();
+    let stream = null;
+    server.onChat = async (_body, theStream) => {
+      stream = theStream;
+      stream.begin();
+      await go.opened;
+      stream.text("At last.");
+      stream.end();
+    };
+    await page.goto(server.origin);
+    await page.getByText("Ready: 3 devices").first().waitFor();
+    await ask(page, "Me too");
+    await lastAnswer(page).getByText("Reading the prompt").waitFor();
+    const say = (words) => stream.raw(`: progress ${JSON.stringify(words)}\n\n`);
+    say({ requests_ahead: 2 });
+    await lastAnswer(page).getByText("2 requests ahead of yours").waitFor();
+    say({ requests_ahead: 0 });
+    await lastAnswer(page).getByText("yours is the next request").waitFor();
+    say({ prompt_tokens: 1200, prompt_done: 320 });
+    await lastAnswer(page).getByText("Reading the prompt, 320 of 1\u202f200 tokens").waitFor();
+    stream.raw(": waiting\n\n: progress nonsense\n\n");
+    server.show({ state: "preparing", message: "Preparing: 2 devices load." });
+    await lastAnswer(page).getByText("Waiting for the swarm. Preparing: 2 devices").waitFor();
+    server.show({ state: "up" });
+    await lastAnswer(page).getByText("320 of 1\u202f200 tokens").waitFor();
+    go.open();
+    await lastAnswer(page).getByText("At last.").waitFor();
+    assert.equal(await lastAnswer(page).locator(".waiting").count(), 0);
+  });
 
 pageTest("an answer goes on while another page is looked at", {}, async ({ page, server }) => {
   const go = gate();

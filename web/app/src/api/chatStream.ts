@@ -2,6 +2,8 @@
 import { ApiFailure, cutOff, readError } from "./failure.ts";
 import { callApi } from "./http.ts";
 import { readEvents } from "./sse.ts";
+import { readProgress } from "@weft/ui";
+import type { Progress } from "@weft/ui";
 
 export interface ChatTurn {
   role: "system" | "user" | "assistant";
@@ -15,6 +17,7 @@ export interface ChatRequest {
   mostTokens: number | null;
   signal: AbortSignal;
   onAccepted: () => void; // the server has begun to answer: queue, prompt, then text
+  onProgress: (progress: Progress) => void; // while there is no text
   onText: (text: string) => void;
 }
 
@@ -40,7 +43,11 @@ export async function streamChat(request: ChatRequest): Promise<ChatEnd> {
   request.onAccepted();
   const end: ChatEnd = { finishReason: "", tokens: null };
   try {
-    for await (const { data } of readEvents(response)) {
+    const onComment = (text: string): void => {
+      const progress = readProgress(text);
+      if (progress) request.onProgress(progress);
+    };
+    for await (const { data } of readEvents(response, onComment)) {
       if (data === "[DONE]") return end;
       readChunk(JSON.parse(data), end, request.onText);
     }

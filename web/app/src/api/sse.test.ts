@@ -35,6 +35,14 @@ describe("SseParser", () => {
     }
   });
 
+  it("hands comments on, apart from the events", () => {
+    const comments: string[] = [];
+    const parser = new SseParser((text) => comments.push(text));
+    const events = parser.push(": progress {\"requests_ahead\":2}\n\n:\ndata: a\n:b:c\n\n");
+    expect(comments).toEqual(["progress {\"requests_ahead\":2}", "", "b:c"]);
+    expect(events).toEqual([{ event: "message", data: "a" }]);
+  });
+
   it("refuses a line without end", () => {
     const parser = new SseParser();
     expect(() => {

@@ -10,10 +10,16 @@ export interface SseEvent {
 const kMostBufferedCharacters = 8 << 20;
 
 export class SseParser {
+  readonly #onComment: (text: string) => void;
   #buffer = "";
   #isStart = true;
   #event = "";
   #data: string[] = [];
+
+  // `onComment` gets what the standard says to skip: the server's words about a wait.
+  constructor(onComment: (text: string) => void = () => undefined) {
+    this.#onComment = onComment;
+  }
 
   // The events that `text` completes. Throws a RangeError when a line does not end.
   push(text: string): SseEvent[] {
@@ -49,7 +55,10 @@ export class SseParser {
   #readLine(line: string): SseEvent | null {
     if (line === "") return this.#takeEvent();
     const colon = line.indexOf(":");
-    if (colon === 0) return null; // a comment
+    if (colon === 0) {
+      this.#onComment(line.slice(1).trim());
+      return null;
+    }
     const field = colon < 0 ? line : line.slice(0, colon);
     const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
     if (field === "data") this.#data.push(value);
@@ -67,11 +76,13 @@ export class SseParser {
 }
 
 // The events of a response until it ends. Throws what the network throws.
-export async function* readEvents(response: Response): AsyncGenerator<SseEvent> {
+export async function* readEvents(
+  response: Response, onComment?: (text: string) => void,
+): AsyncGenerator<SseEvent> {
   if (!response.body) return;
   const reader = response.body.getReader();
   const decoder = new TextDecoder();
-  const parser = new SseParser();
+  const parser = new SseParser(onComment);
   try {
     for (;;) {
       const { done, value } = await reader.read();

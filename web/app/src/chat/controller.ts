@@ -2,8 +2,7 @@
 // another chat is looked at.
 import { computed, effect, signal } from "@preact/signals";
 import {
-  accepted, currentChat, openAnswer, readSettings, reduceChats, seePicture, startWaiting,
-  waitingText,
+  accepted, currentChat, openAnswer, readSettings, reduceChats, startWaiting, waitingText,
 } from "@weft/ui";
 import type { AnswerEnd, ChatAction, ChatSettings, Waiting } from "@weft/ui";
 import { streamChat } from "../api/chatStream.ts";
@@ -38,12 +37,6 @@ let current: AbortController | null = null;
 export function dispatch(action: ChatAction): void {
   chats.value = reduceChats(chats.value, action);
 }
-
-effect(() => {
-  const picture = swarmPicture.value;
-  const before = waiting.peek();
-  if (picture && before) waiting.value = seePicture(before, picture);
-});
 
 let storeTimer: ReturnType<typeof setTimeout> | undefined;
 effect(() => {
@@ -121,7 +114,7 @@ async function answer(): Promise<void> {
   const pieces = new PieceBuffer((text) => dispatch({ kind: "part", ...at, text }));
   current = new AbortController();
   const { signal: stopped } = current;
-  waiting.value = startWaiting(performance.now());
+  waiting.value = startWaiting();
   let end: AnswerEnd;
   try {
     const { finishReason, tokens } = await streamChat({
@@ -132,6 +125,9 @@ async function answer(): Promise<void> {
       signal: stopped,
       onAccepted: () => {
         if (waiting.value) waiting.value = accepted(waiting.value);
+      },
+      onProgress: (progress) => {
+        if (waiting.value) waiting.value = { ...waiting.value, progress };
       },
       onText: (text) => {
         stopwatch.onText(performance.now());

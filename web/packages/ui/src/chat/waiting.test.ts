@@ -1,31 +1,45 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { readPicture } from "../swarm/picture.ts";
 import type { SwarmPicture } from "../swarm/picture.ts";
-import { accepted, seePicture, startWaiting, waitingText } from "./waiting.ts";
+import { accepted, readProgress, startWaiting, waitingText } from "./waiting.ts";
 
-function queue(queued: number, state = "up"): SwarmPicture {
-  const picture = readPicture({ state, message: "Two devices load.", queued_requests: queued });
+function swarm(state: string): SwarmPicture {
+  const picture = readPicture({ state, message: "Two devices load." });
   if (!picture) throw new Error("not a picture");
   return picture;
 }
 
-it("counts down and never up", () => {
-  let waiting = seePicture(startWaiting(0), queue(7));
-  expect(waitingText(waiting, queue(7))).toBe("Sending");
-  waiting = accepted(waiting);
-  const heard: string[] = [];
-  for (const queued of [3, 5, 2, 1, 4, 0, 6]) {
-    waiting = seePicture(waiting, queue(queued));
-    heard.push(waitingText(waiting, queue(queued)));
-  }
-  expect(heard).toEqual([
-    "Waiting: 2 before you", "Waiting: 2 before you", "Waiting: 1 before you",
-    "Waiting: you are next", "Waiting: you are next", "Reading the prompt", "Reading the prompt",
-  ]);
+const up = swarm("up");
+const waiting = accepted(startWaiting());
+
+describe("the words", () => {
+  it("before the server has said anything about the request", () => {
+    expect(waitingText(startWaiting(), up)).toBe("Sending");
+    expect(waitingText(waiting, up)).toBe("Reading the prompt");
+    expect(waitingText(waiting, null)).toBe("Reading the prompt");
+  });
+
+  it.each([
+    ["progress {\"requests_ahead\":12}", "12 requests ahead of yours"],
+    ["progress {\"requests_ahead\":1}", "1 request ahead of yours"],
+    ["progress {\"requests_ahead\":0}", "Waiting: yours is the next request"],
+    ["progress {\"prompt_tokens\":1200,\"prompt_done\":320}",
+      "Reading the prompt, 320 of 1\u202f200 tokens"],
+  ])("%s", (comment, words) => {
+    expect(waitingText({ ...waiting, progress: readProgress(comment) }, up)).toBe(words);
+  });
+
+  it("while the swarm itself is not ready", () => {
+    const progress = readProgress("progress {\"requests_ahead\":0}");
+    expect(waitingText({ ...waiting, progress }, swarm("preparing")))
+      .toBe("Waiting for the swarm. Two devices load.");
+  });
 });
 
-it("says when the swarm itself is not ready", () => {
-  expect(waitingText(accepted(startWaiting(0)), queue(1, "preparing")))
-    .toBe("Waiting for the swarm. Two devices load.");
-  expect(waitingText(accepted(startWaiting(0)), null)).toBe("Reading the prompt");
+it.each([
+  "", "waiting", "progress", "progress {", "progress 7", "progress null", "progress {}",
+  "progress {\"requests_ahead\":-1}", "progress {\"requests_ahead\":\"2\"}",
+  "progress {\"prompt_tokens\":5,\"prompt_done\":6}", "progress {\"prompt_tokens\":5}",
+])("is nothing that %j tells", (comment) => {
+  expect(readProgress(comment)).toBeNull();
 });

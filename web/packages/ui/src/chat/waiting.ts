@@ -1,32 +1,63 @@
-// Why there is no text yet, from what the pictures of the swarm said since the request was sent.
-// The queue is served in order: a request's place in it is at most the smallest queue seen since.
+// Why there is no text yet: what the server says about this request in the comments of its stream
+// (docs/protocol.md), and whether the swarm is ready at all.
+import { formatInteger } from "../format.ts";
 import type { SwarmPicture } from "../swarm/picture.ts";
 
+export type Progress =
+  | { kind: "queued"; requestsAhead: number }
+  | { kind: "reading"; promptTokens: number; promptDone: number };
+
 export interface Waiting {
-  sentAtMs: number;
   accepted: boolean; // the server has begun to answer
-  place: number | null; // in the queue, 1 is next, 0 is being computed; null: not known yet
+  progress: Progress | null; // null: not known yet
 }
 
-export function startWaiting(nowMs: number): Waiting {
-  return { sentAtMs: nowMs, accepted: false, place: null };
+export function startWaiting(): Waiting {
+  return { accepted: false, progress: null };
 }
 
 export function accepted(waiting: Waiting): Waiting {
   return { ...waiting, accepted: true };
 }
 
-// `picture` must be from after the acceptance; pictures before it say nothing about this request.
-export function seePicture(waiting: Waiting, picture: SwarmPicture): Waiting {
-  if (!waiting.accepted || waiting.place === 0) return waiting;
-  const place = Math.min(waiting.place ?? Number.MAX_SAFE_INTEGER, picture.queuedRequests);
-  return place === waiting.place ? waiting : { ...waiting, place };
+// "progress {...}"; null for every other comment.
+export function readProgress(comment: string): Progress | null {
+  if (!comment.startsWith("progress ")) return null;
+  let json: unknown;
+  try {
+    json = JSON.parse(comment.slice("progress ".length));
+  } catch {
+    return null;
+  }
+  const requestsAhead = count(json, "requests_ahead");
+  if (requestsAhead !== null) return { kind: "queued", requestsAhead };
+  const promptTokens = count(json, "prompt_tokens");
+  const promptDone = count(json, "prompt_done");
+  if (promptTokens === null || promptDone === null || promptDone > promptTokens) return null;
+  return { kind: "reading", promptTokens, promptDone };
 }
 
-export function waitingText(waiting: Waiting, picture: SwarmPicture | null): string {
-  if (!waiting.accepted) return "Sending";
+function count(json: unknown, key: string): number | null {
+  if (typeof json !== "object" || json === null) return null;
+  const value = (json as Record<string, unknown>)[key];
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : null;
+}
+
+export function waitingText({ accepted: isAccepted, progress }: Waiting,
+  picture: SwarmPicture | null): string {
+  if (!isAccepted) return "Sending";
   if (picture && picture.state !== "up") return `Waiting for the swarm. ${picture.message}`;
-  if (waiting.place === null || waiting.place === 0) return "Reading the prompt";
-  if (waiting.place === 1) return "Waiting: you are next";
-  return `Waiting: ${waiting.place - 1} before you`;
+  if (progress?.kind === "queued") return queuedText(progress.requestsAhead);
+  if (progress?.kind === "reading") {
+    const { promptDone, promptTokens } = progress;
+    return `Reading the prompt, ${formatInteger(promptDone)} of ` +
+      `${formatInteger(promptTokens)} tokens`;
+  }
+  return "Reading the prompt";
+}
+
+function queuedText(requestsAhead: number): string {
+  if (requestsAhead === 0) return "Waiting: yours is the next request";
+  return requestsAhead === 1 ? "1 request ahead of yours"
+    : `${formatInteger(requestsAhead)} requests ahead of yours`;
 }
