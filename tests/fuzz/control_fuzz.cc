@@ -1,0 +1,252 @@
+// Hostile workers: whatever control messages and frames they send, in whatever order, the core
+// neither crashes nor hangs, each request ends at most once, and what the core keeps is bounded.
+//
+// The input is a script: one byte says what happens next, the bytes after it what with. Honest
+// answers are among the things that can happen, so that scripts reach a swarm that serves.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "base/check.h"
+#include "swarm/core.h"
+
+namespace {
+
+using namespace weft;
+using namespace weft::swarm;
+using wire::pb::WorkerMessage;
+
+constexpr uint32_t kVocabulary = 32, kColumns = 4;
+constexpr size_t kMaxScriptEvents = 400;
+
+CoreOptions Options() {
+  CoreOptions options;
+  options.model.name = "fuzz";
+  options.model.layers.assign(5, {100000, 100000, 100000, 4, -1, 0});
+  options.model.hidden_columns = kColumns;
+  options.model.vocabulary = kVocabulary;
+  options.context_length = 64;
+  options.session_count = 2;
+  options.queue_limit = 4;
+  options.worker_limit = 4;
+  return options;
+}
+
+class Script {
+ public:
+  Script(const uint8_t* data, size_t byte_count) : rest_(data, byte_count) {}
+  bool done() const { return rest_.empty(); }
+  uint8_t Byte() {
+    if (rest_.empty()) return 0;
+    const uint8_t byte = rest_.front();
+    rest_ = rest_.subspan(1);
+    return byte;
+  }
+  // As many bytes as the next byte says.
+  std::vector<uint8_t> Bytes() {
+    const size_t count = std::min<size_t>(Byte(), rest_.size());
+    const std::vector<uint8_t> bytes(rest_.begin(), rest_.begin() + static_cast<ptrdiff_t>(count));
+    rest_ = rest_.subspan(count);
+    return bytes;
+  }
+
+ private:
+  ByteSpan rest_;
+};
+
+struct Worker {
+  WorkerMessage prepared, committed;
+  std::vector<wire::Frame> steps;
+};
+
+class Hostility {
+ public:
+  explicit Hostility(Script script) : script_(script), core_(Options()) {}
+
+  void Run() {
+    for (size_t i = 0; i < kMaxScriptEvents && !script_.done(); ++i) Next(script_.Byte());
+    const CoreSizes sizes = core_.sizes();
+    CHECK(sizes.workers <= 4 && sizes.waiting_requests <= 4 && sizes.sessions <= 2);
+    (void)core_.snapshot(now_);
+  }
+
+ private:
+  void Next(uint8_t what) {
+    const WorkerId id = last_worker_ == 0 ? 0 : 1 + what / 16 % last_worker_;
+    switch (what % 16) {
+      case 0:
+        return Feed(WorkerConnected{++last_worker_, "address"});
+      case 1:
+        return Connect(id);
+      case 2:
+        return Send(id, workers_[id].prepared);
+      case 3:
+        return Send(id, workers_[id].committed);
+      case 4:
+        return Answer(id, false);
+      case 5:
+        return Answer(id, true);
+      case 6:
+        return Feed(WorkerLost{id, "gone"});
+      case 7:
+        return Submit();
+      case 8:
+        return Feed(RequestCancelled{script_.Byte()});
+      case 9:
+        return Advance(Milliseconds(script_.Byte()));
+      case 10:
+        return Advance(Seconds(script_.Byte() % 64));
+      case 11:
+        return Feed(WorkerData{id, Slice(script_.Bytes())});
+      default:
+        return SendBytes(id);
+    }
+  }
+
+  void Feed(const Event& event) {
+    // The host never speaks of connections that it has closed or not opened.
+    const auto* control = std::get_if<WorkerControl>(&event);
+    const auto* data = std::get_if<WorkerData>(&event);
+    const auto* lost = std::get_if<WorkerLost>(&event);
+    const WorkerId about = control ? control->worker
+                           : data  ? data->worker
+                           : lost  ? lost->worker
+                                   : 0;
+    if ((control || data || lost) && !open_.contains(about)) return;
+    if (const auto* connected = std::get_if<WorkerConnected>(&event))
+      open_.insert(connected->worker);
+    if (lost) open_.erase(about);
+    for (const Action& action : core_.Handle(event, now_)) {
+      std::visit([this](const auto& each) { Carry(each); }, action);
+    }
+    if (planning_) return;
+    planning_ = true;
+    while (!jobs_.empty()) {
+      const StartPlanning job = jobs_.front();
+      jobs_.erase(jobs_.begin());
+      Feed(PlanFound{job.work, RunPlanning(job)});
+    }
+    planning_ = false;
+  }
+
+  void Carry(const SendControl& action) {
+    Worker& worker = workers_[action.worker];
+    if (action.message.has_prepare_stage()) {
+      auto& prepared = *worker.prepared.mutable_prepared();
+      prepared.set_epoch(action.message.prepare_stage().epoch());
+      prepared.set_weight_factor(1);
+    }
+    if (action.message.has_commit_stage()) {
+      worker.committed.mutable_committed()->set_epoch(action.message.commit_stage().epoch());
+    }
+  }
+  void Carry(const SendData& action) {
+    std::vector<uint8_t> bytes;
+    for (const Slice& piece : action.pieces) {
+      bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
+    }
+    workers_[action.worker].steps.push_back(wire::DecodeFrame(Slice(std::move(bytes))).value());
+  }
+  void Carry(const CloseWorker& action) {
+    open_.erase(action.worker);
+    workers_.erase(action.worker);
+  }
+  void Carry(const FinishRequest& action) {
+    CHECK(action.request <= last_request_ && finished_.insert(action.request).second);
+  }
+  void Carry(const EmitToken& action) {
+    CHECK(!finished_.contains(action.request));
+    CHECK(action.token_id >= 0 && static_cast<uint32_t>(action.token_id) < kVocabulary);
+  }
+  void Carry(const StartPlanning& job) { jobs_.push_back(job); }
+  void Carry(const EmitLogits&) {}
+  void Carry(const SwarmChanged&) {}
+
+  void Send(WorkerId id, const WorkerMessage& message) { Feed(WorkerControl{id, message}); }
+
+  void SendBytes(WorkerId id) {
+    const std::vector<uint8_t> bytes = script_.Bytes();
+    WorkerMessage message;
+    if (message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) Send(id, message);
+  }
+
+  void Connect(WorkerId id) {
+    WorkerMessage message;
+    auto& connect = *message.mutable_connect();
+    connect.set_protocol_version(wire::kProtocolVersion);
+    connect.set_program_version(1);
+    connect.set_package_format(1);
+    connect.set_kind("native");
+    connect.set_engine("native");
+    connect.set_memory_bytes(uint64_t{script_.Byte()} * 4000);
+    connect.set_weight_factor(1);
+    connect.set_download_bytes_per_s(1e9);
+    connect.set_worker_id(std::to_string(id));
+    Send(id, message);
+  }
+
+  // The result of the oldest step, of the right size; with `wild`, its bytes from the script.
+  void Answer(WorkerId id, bool wild) {
+    if (!workers_.contains(id) || workers_[id].steps.empty()) return;
+    const wire::Frame step = workers_[id].steps.front();
+    workers_[id].steps.erase(workers_[id].steps.begin());
+    wire::FrameHeader header = step.header;
+    header.type = wire::FrameType::kResult;
+    header.dtype = DType::kF16;
+    const bool hidden = std::any_of(step.runs.begin(), step.runs.end(), [](const wire::Run& run) {
+      return run.output == wire::OutputKind::kHidden;
+    });
+    header.columns = hidden ? kColumns : 0;
+    std::vector<uint8_t> payload(
+        wire::ResultPayloadBytes(step.runs, header.columns, header.dtype, kVocabulary));
+    if (wild) {
+      const std::vector<uint8_t> bytes = script_.Bytes();
+      std::copy_n(bytes.begin(), std::min(bytes.size(), payload.size()), payload.begin());
+    }
+    std::vector<uint8_t> message = wire::EncodeFrameHead(header, step.runs, payload.size());
+    message.insert(message.end(), payload.begin(), payload.end());
+    Feed(WorkerData{id, Slice(std::move(message))});
+  }
+
+  void Submit() {
+    Request request;
+    request.id = ++last_request_;
+    request.prompt_ids.assign(1 + script_.Byte() % 20, 3);
+    request.max_tokens = 1 + script_.Byte() % 8;
+    request.sampling.temperature = script_.Byte() % 2 == 0 ? 0.0f : 1.0f;
+    Feed(RequestSubmitted{request});
+  }
+
+  void Advance(Duration duration) {
+    const Instant until = now_ + duration;
+    for (int fired = 0; fired < 1000; ++fired) {
+      const auto timer = core_.next_timer();
+      if (!timer || *timer > until) break;
+      now_ = std::max(now_, *timer);
+      Feed(TimerFired{});
+      const auto again = core_.next_timer();
+      CHECK(!again || *again > now_, "a timer that fired is still due");
+    }
+    now_ = until;
+  }
+
+  Script script_;
+  Core core_;
+  Instant now_{1'000'000};
+  WorkerId last_worker_ = 0;
+  RequestId last_request_ = 0;
+  std::map<WorkerId, Worker> workers_;
+  std::set<WorkerId> open_;
+  std::set<RequestId> finished_;
+  std::vector<StartPlanning> jobs_;
+  bool planning_ = false;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
+  Hostility(Script(data, byte_count)).Run();
+  return 0;
+}
