@@ -1,47 +1,35 @@
-// node check.mjs --weft WEFT --data DIR [--only NAME] [--cuts yes]
+// node check.mjs --weft WEFT --data DIR [--only NAME] [--cuts yes] [--native yes]
 // Converts the checkpoints of DIR and runs each package's model.onnx whole in onnxruntime: logits
 // and greedy tokens against what transformers gave (reference.safetensors), stories260K against
 // expected.json. For q8 and q4 the reference is the same model with weights that dequantize.mjs, a
 // second implementation of the block formats, writes back as f32. With --cuts the f32 packages are
-// also cut at every layer boundary and every pair of them (../onnx_check). Prints one JSON object;
-// exits 1 when anything differs by more than its limit.
+// also cut at every layer boundary and every pair of them (../onnx_check). With --native `weft
+// eval` runs every package, too, by one worker and by one for each layer, against the same
+// references. Prints one JSON object; exits 1 when anything differs by more than its limit.
 import { execFileSync } from 'node:child_process';
 import {
   copyFileSync,
-  existsSync,
   mkdtempSync,
   readFileSync,
   readdirSync,
   rmSync,
+  writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Decoder, toFloats } from '../onnx_check/decoder.mjs';
 import { readSafetensors } from '../onnx_check/reference.mjs';
-import { writeDequantized } from './dequantize.mjs';
+import { writeDequantized, writeReference } from './dequantize.mjs';
 import { cacheStates, Package } from './package.mjs';
 
-const checkpoints = [
-  'gemma2',
-  'gemma3',
-  'gpt-oss',
-  'llama3',
-  'mistral',
-  'mixtral',
-  'phi3',
-  'qwen2',
-  'qwen3',
-  'qwen3-moe',
-  'qwen3-untied',
-];
 // Below this margin between the two best tokens either is right.
 const tieMargin = 1e-3;
 // Against transformers in f32; f16 weights move the logits of these random models, whose scale is
 // about 1, by their rounding.
 const limits = { f32: 1e-3, f16: 2e-2, q8: 1e-3, q4: 1e-3 };
 
-const knownOptions = ['--weft', '--data', '--only', '--cuts'];
+const knownOptions = ['--weft', '--data', '--only', '--cuts', '--native'];
 
 function parseArguments(args) {
   const options = {};
@@ -51,7 +39,8 @@ function parseArguments(args) {
     options[word.slice(2)] = args.shift();
   }
   if (!options.weft || !options.data) {
-    throw new Error('usage: node check.mjs --weft WEFT --data DIR [--only NAME] [--cuts yes]');
+    const optional = '[--only NAME] [--cuts yes] [--native yes]';
+    throw new Error(`usage: node check.mjs --weft WEFT --data DIR ${optional}`);
   }
   return options;
 }
@@ -120,6 +109,43 @@ async function run(folder, prompt, steps, forced = []) {
   return { prefill, greedy, margins, blobs, manifest: model.manifest };
 }
 
+/**
+ * What the native engine makes of a package: as it is, and with keys, values and boundaries in f32,
+ * so that nothing but the format of the weights is judged (f16 keys send a row near a tie between
+ * experts to another one). Adds to `result`.
+ */
+function runNative(result, weft, target, reference) {
+  const evaluate = (...extra) => {
+    const args = ['eval', target, '--reference', reference, ...extra];
+    return JSON.parse(execFileSync(weft, args, { stdio: ['ignore', 'pipe', 'inherit'] }));
+  };
+  const shipped = evaluate();
+  const path = join(target, 'weft.json');
+  const manifest = readFileSync(path, 'utf8');
+  const exact = { ...JSON.parse(manifest), quantisation: 'f32', boundary_dtype: 'f32' };
+  writeFileSync(path, JSON.stringify(exact));
+  const whole = evaluate();
+  const split = evaluate('--split-everywhere');
+  writeFileSync(path, manifest);
+  result.native_max_abs_logit_error = Math.max(
+    whole.max_abs_logit_error,
+    split.max_abs_logit_error,
+  );
+  result.native_greedy_equal = whole.greedy_equal && split.greedy_equal;
+  result.native_shipped_max_abs_logit_error = shipped.max_abs_logit_error;
+  result.native_shipped_greedy_steps =
+    shipped.first_difference?.step ?? shipped.greedy_steps;
+}
+
+function isNativeClose(result) {
+  if (result.native_max_abs_logit_error === undefined) return true;
+  return (
+    result.native_max_abs_logit_error <= limits[result.quantisation] &&
+    result.native_greedy_equal &&
+    Number.isFinite(result.native_shipped_max_abs_logit_error)
+  );
+}
+
 function sameTokens(actual, expected, margins) {
   return expected.every((token, i) => token === actual[i] || margins[i] < tieMargin);
 }
@@ -143,12 +169,19 @@ async function checkCheckpoint(name, quantisation, options, work) {
     Object.assign(result, compared);
     result.max_abs_error_of_quantising = maxDifference(actual.prefill, reference.logits.values);
   }
+  if (options.native) {
+    const plain = quantisation === 'f32' || quantisation === 'f16';
+    const expected = plain
+      ? join(source, 'reference.safetensors')
+      : join(`${target}-plain`, 'reference.safetensors');
+    runNative(result, options.weft, target, expected);
+  }
   if (options.cuts && quantisation === 'f32') {
     copyFileSync(join(source, 'reference.safetensors'), join(target, 'reference.safetensors'));
     result.max_abs_cut_error = checkCuts(options.weft, target);
   }
   const close = result.max_abs_logit_error <= limits[quantisation];
-  result.ok = close && result.greedy_equal && report.lowered;
+  result.ok = close && result.greedy_equal && report.lowered && isNativeClose(result);
   return result;
 }
 
@@ -161,6 +194,7 @@ async function compareWithDequantized(target, source, prompt, steps, options) {
   // onnxruntime.
   const free = await run(target, prompt, steps);
   const expected = await run(`${plain}-package`, prompt, steps, free.greedy);
+  writeReference(join(plain, 'reference.safetensors'), prompt, expected);
   return {
     max_abs_logit_error: maxDifference(free.prefill, expected.prefill),
     greedy_equal: sameTokens(expected.greedy, free.greedy, expected.margins),
@@ -196,9 +230,8 @@ async function main() {
   const work = mkdtempSync(join(tmpdir(), 'weft-convert-'));
   const results = [];
   try {
-    for (const name of checkpoints) {
+    for (const name of readdirSync(join(options.data, 'checkpoints')).sort()) {
       if (options.only && options.only !== name) continue;
-      if (!existsSync(join(options.data, 'checkpoints', name))) continue;
       for (const quantisation of ['f32', 'f16', 'q8', 'q4']) {
         results.push(await checkCheckpoint(name, quantisation, options, work));
       }

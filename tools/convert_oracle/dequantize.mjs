@@ -112,11 +112,17 @@ function toFloats({ dtype, shape, data, scale }) {
   return values;
 }
 
+const typeNames = new Map([
+  [Float32Array, 'F32'],
+  [BigInt64Array, 'I64'],
+]);
+
 function writeSafetensors(path, tensors) {
   const header = {};
   let offset = 0;
   for (const [name, { shape, values }] of Object.entries(tensors)) {
-    header[name] = { dtype: 'F32', shape, data_offsets: [offset, offset + values.byteLength] };
+    const dtype = typeNames.get(values.constructor);
+    header[name] = { dtype, shape, data_offsets: [offset, offset + values.byteLength] };
     offset += values.byteLength;
   }
   const text = Buffer.from(JSON.stringify(header));
@@ -124,6 +130,17 @@ function writeSafetensors(path, tensors) {
   length.writeBigUInt64LE(BigInt(text.length));
   const data = Object.values(tensors).map(({ values }) => Buffer.from(values.buffer));
   writeFileSync(path, Buffer.concat([length, text, ...data]));
+}
+
+/** What a run gave, as the test data's reference.safetensors has it. */
+export function writeReference(path, prompt, { prefill, greedy, margins }) {
+  const tensor = (values) => ({ shape: [values.length], values });
+  writeSafetensors(path, {
+    input_ids: tensor(BigInt64Array.from(prompt, BigInt)),
+    greedy_ids: tensor(BigInt64Array.from(greedy, BigInt)),
+    greedy_margin: tensor(Float32Array.from(margins)),
+    logits: tensor(prefill),
+  });
 }
 
 /** [n, a, b] -> [n, b, a] */

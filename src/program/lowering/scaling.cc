@@ -22,6 +22,16 @@ std::optional<std::string> MatchCapped(const LoweringContext& context, const std
   return std::string(ratio->Input(0));
 }
 
+// Nothing but one product reads what `value` is cast from.
+bool IsReadOnceThroughCasts(const LoweringContext& context, std::string value) {
+  const std::string source = context.ThroughCasts(value);
+  while (context.IsReadOnce(value)) {
+    if (value == source) return true;
+    value = context.Producer(value)->Input(0);
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<float> ScalarConstant(const LoweringContext& context, std::string_view value) {
@@ -35,7 +45,7 @@ Result<View> LowerScaling(LoweringContext& context, const Node& node, const std:
                           float factor) {
   const auto capped = MatchCapped(context, value, factor);
   ASSIGN_OR_RETURN(const View in, context.Lower(capped ? *capped : value));
-  if (!capped && !context.program().ops.empty() && context.IsReadOnce(value)) {
+  if (!capped && !context.program().ops.empty() && IsReadOnceThroughCasts(context, value)) {
     auto* embed = std::get_if<Embed>(&context.program().ops.back());
     if (embed != nullptr && embed->out.buffer == in.buffer) {
       embed->scale *= factor;
