@@ -1,0 +1,67 @@
+// What operators do to traced values. Each rule gives the node's outputs in order.
+#pragma once
+
+#include "program/trace/tracer.h"
+
+namespace weft::program::trace {
+
+using Outputs = Result<Values>;
+using Rule = Outputs (*)(Tracer&, const onnx::Node&, const Values&);
+
+// The rule for a node; nullptr when there is none.
+Rule FindRule(const onnx::Node& node);
+
+// rules_elementwise.cc
+Outputs RunUnary(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunBinary(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunCast(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunWhere(Tracer& tracer, const onnx::Node& node, const Values& in);
+
+// rules_move.cc
+Outputs RunMove(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunShape(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunNumbers(Tracer& tracer, const onnx::Node& node, const Values& in);
+
+// rules_linear.cc
+Outputs RunMatMul(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunGemm(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunMatMulNBits(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunGather(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunGatherBlockQuantized(Tracer& tracer, const onnx::Node& node, const Values& in);
+// Adds a vector to the result of the last product. nullopt when `x` is not that.
+std::optional<Outputs> AddBias(Tracer& tracer, const onnx::Node& node, const ValuePtr& x,
+                               const ValuePtr& bias);
+
+// rules_norm.cc
+Outputs RunReduceMean(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunRmsNorm(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunSkipRmsNorm(Tracer& tracer, const onnx::Node& node, const Values& in);
+Result<ValuePtr> EmitNorm(Tracer& tracer, const onnx::Node& node, const ValuePtr& x,
+                          const std::vector<double>& weight, double epsilon);
+
+// rules_rotary.cc
+Outputs RunRotaryEmbedding(Tracer& tracer, const onnx::Node& node, const Values& in);
+// `x` rotated by rows positions[i] of the tables cos and sin.
+Result<ValuePtr> Rotate(Tracer& tracer, const onnx::Node& node, const ValuePtr& x,
+                        int64_t head_columns, const ValuePtr& cos, const ValuePtr& sin,
+                        const std::vector<int64_t>& positions, bool interleaved);
+
+// rules_attention.cc
+Outputs RunScores(Tracer& tracer, const onnx::Node& node, const ValuePtr& q, const ValuePtr& k,
+                  double factor);
+Outputs RunSoftmax(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunFusedMatMul(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunAttend(Tracer& tracer, const onnx::Node& node, const ValuePtr& probabilities,
+                  const ValuePtr& v);
+Outputs RunAttention(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunGroupQueryAttention(Tracer& tracer, const onnx::Node& node, const Values& in);
+// Scores where `mask` (additive numbers, or bools) lets them through.
+Result<ValuePtr> Mask(Tracer& tracer, const onnx::Node& node, const ValuePtr& scores,
+                      const ValuePtr& mask, bool additive);
+// Concat of a cache input and new heads; nullopt when it is none.
+std::optional<Outputs> AppendToCache(Tracer& tracer, const onnx::Node& node, const Values& in);
+
+// A function of one value as samples, whatever kind it has; nullptr when it is none.
+ValuePtr AsPointwise(const ValuePtr& value);
+
+}  // namespace weft::program::trace
