@@ -7,6 +7,8 @@
 #include "convert/graph_builder.h"
 #include "convert/layer_info.h"
 #include "convert/model_config.h"
+#include "convert/onnx_import.h"
+#include "convert/package_files.h"
 #include "convert/package_folder.h"
 #include "convert/source.h"
 #include "convert/weight_plan.h"
@@ -19,32 +21,6 @@ namespace weft::convert {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What `weft serve` will read must be readable. Gives back what the user should know although it is
-// no fault.
-Result<std::vector<std::string>> CheckTokenizer(const ConvertOptions& options,
-                                                const TextFiles& files, const ModelConfig& config) {
-  std::vector<std::string> warnings;
-  if (options.without_tokenizer) return warnings;
-  const auto file = files.find("tokenizer.json");
-  if (file == files.end()) {
-    warnings.push_back(
-        "no tokenizer.json: this package can be evaluated, not chatted with (AutoTokenizer's "
-        "save_pretrained writes one).");
-    return warnings;
-  }
-  ASSIGN_OR_RETURN(
-      const Tokenizer tokenizer,
-      Tokenizer::FromJson(AsBytes(file->second))
-          .Context("While reading tokenizer.json; --no-tokenizer converts without it"));
-  const auto id_count = static_cast<uint64_t>(std::max(0, tokenizer.vocab_count()));
-  if (id_count > config.vocabulary) {
-    warnings.push_back("tokenizer.json has ids up to " + std::to_string(id_count - 1) +
-                       "; the model's vocabulary ends at " + std::to_string(config.vocabulary - 1) +
-                       ": texts with the tokens beyond it cannot be run.");
-  }
-  return warnings;
-}
 
 DType TargetDType(const PlannedWeight& weight, const TensorMap& tensors,
                   const std::optional<DType>& quantisation) {
@@ -89,7 +65,9 @@ class Converter {
     ASSIGN_OR_RETURN(source_, OpenSource(options_.source));
     TextFiles& files = source_.files;
     ASSIGN_OR_RETURN(config_, ParseModelConfig(files.at("config.json")));
-    ASSIGN_OR_RETURN(warnings_, CheckTokenizer(options_, files, config_));
+    if (!options_.without_tokenizer) {
+      ASSIGN_OR_RETURN(warnings_, CheckTokenizer(files, config_.vocabulary));
+    }
     warnings_.insert(warnings_.end(), config_.notes.begin(), config_.notes.end());
     const auto plan = PlanWeights(config_, source_.tensors);
     TRY(CheckWeights(plan, source_.tensors));
@@ -108,8 +86,8 @@ class Converter {
                      DescribeLayers(model, package::KvDType(quantisation),
                                     [&](ByteSpan bytes) { return store.StoreBlob(bytes); }));
     store.RemoveLeftovers();
-    const package::Manifest manifest = MakeManifest(store, described, files);
-    TRY(WriteFiles(folder.partial(), manifest, files));
+    const package::Manifest manifest = MakeManifest(store, described);
+    TRY(WritePackageFiles(folder.partial(), manifest, files));
     TRY(folder.Publish());
     return MakeReport(manifest, described);
   }
@@ -156,8 +134,7 @@ class Converter {
     return OkStatus();
   }
 
-  package::Manifest MakeManifest(const WeightStore& store, const DescribedLayers& described,
-                                 const TextFiles& files) const {
+  package::Manifest MakeManifest(const WeightStore& store, const DescribedLayers& described) const {
     package::Manifest manifest;
     manifest.name = options_.name.empty() ? source_.name : options_.name;
     manifest.architecture = config_.architecture;
@@ -170,19 +147,7 @@ class Converter {
     manifest.lowered = described.lowered;
     manifest.layers = described.layers;
     manifest.blobs = store.blobs();
-    for (const auto& [name, text] : files) {
-      manifest.files.emplace(name, package::Digest::Of(AsBytes(text)));
-    }
     return manifest;
-  }
-
-  static Status WriteFiles(const fs::path& folder, const package::Manifest& manifest,
-                           const TextFiles& files) {
-    for (const auto& [name, text] : files) TRY(WriteFileAtomically(folder / name, AsBytes(text)));
-    const std::string json = package::ToJson(manifest);
-    // What we write must be what we read: a name that the manifest's rules refuse is found here.
-    TRY(package::ParseManifest(AsBytes(json)));
-    return WriteFileAtomically(folder / "weft.json", AsBytes(json));
   }
 
   ConvertReport MakeReport(const package::Manifest& manifest,
@@ -212,6 +177,7 @@ class Converter {
 
 Result<ConvertReport> ConvertCheckpoint(
     const ConvertOptions& options, const std::function<void(const ConvertProgress&)>& progress) {
+  if (IsOnnxSource(options.source)) return ImportOnnx(options, progress);
   return Converter(options, progress).Run();
 }
 

@@ -70,10 +70,21 @@ Result<package::LayerInfo> DescribeWeights(const onnx::Graph& part) {
   return layer;
 }
 
+// A program may read arrays that the layer's ONNX part does not.
+void AddProgramBlobs(const program::Program& program, package::LayerInfo* layer) {
+  std::set<package::Digest> blobs(layer->blobs.begin(), layer->blobs.end());
+  for (const program::Weight& weight : program.weights) {
+    for (const auto* parts : {&weight.data, &weight.scale, &weight.zero}) {
+      for (const program::Part& part : *parts) blobs.insert(package::Digest(part.digest));
+    }
+  }
+  layer->blobs.assign(blobs.begin(), blobs.end());
+}
+
 }  // namespace
 
 Result<DescribedLayers> DescribeLayers(const onnx::Model& model, DType kv_dtype,
-                                       const StoreProgram& store) {
+                                       const StoreProgram& store, const LowerLayer& lower) {
   ASSIGN_OR_RETURN(const onnx::LayeredModel layered, onnx::FindLayers(model));
   TRY(onnx::CheckCuts(layered));
   DescribedLayers described;
@@ -92,9 +103,10 @@ Result<DescribedLayers> DescribeLayers(const onnx::Model& model, DType kv_dtype,
     }
     described.layers.push_back(std::move(layer));
     if (!described.lowered) continue;
-    const auto program = program::LowerLayer(part, static_cast<uint32_t>(index));
+    const auto program = lower(part, static_cast<uint32_t>(index));
     if (program.ok()) {
       programs.push_back(program::Encode(*program));
+      AddProgramBlobs(*program, &described.layers.back());
     } else {
       described.lowered = false;
       described.why_not_lowered = program.error().ToString();

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "onnx/graph.h"
 #include "package/manifest.h"
+#include "program/lowering.h"
 
 namespace weft::convert {
 
@@ -21,11 +22,16 @@ struct DescribedLayers {
 // Stores an encoded program as a blob.
 using StoreProgram = std::function<Result<package::Digest>(ByteSpan)>;
 
+// Gives the program of a layer; `part` is the model of that layer.
+using LowerLayer =
+    std::function<Result<program::Program>(const onnx::Model& part, uint32_t layer_index)>;
+
 // Cuts `model` (weights external, named by blob digest) at every layer, lowers each part to a
 // program, and adds up its weights, and keys and values in `kv_dtype`. A layer that cannot be
 // lowered makes a package without programs, which is no error. Errors: kUnsupported when the graph
 // has no layers that one tensor joins; those of `store`.
 Result<DescribedLayers> DescribeLayers(const onnx::Model& model, DType kv_dtype,
-                                       const StoreProgram& store);
+                                       const StoreProgram& store,
+                                       const LowerLayer& lower = program::LowerLayer);
 
 }  // namespace weft::convert

@@ -1,0 +1,93 @@
+#include "convert/onnx_config.h"
+
+#include "base/file.h"
+#include "convert/json_reader.h"
+#include "convert/source_folder.h"
+
+namespace weft::convert {
+namespace {
+
+constexpr uint64_t kMaxTextBytes = 64 << 20;
+constexpr uint64_t kMaxContext = 1 << 27;
+constexpr uint64_t kMaxVocabulary = 1 << 24;
+
+struct TextFile {
+  const char* name;
+  bool is_json;
+};
+constexpr TextFile kTextFiles[] = {
+    {"config.json", true},
+    {"genai_config.json", true},
+    {"tokenizer.json", true},
+    {"tokenizer_config.json", true},
+    {"generation_config.json", true},
+    {"chat_template.jinja", false},
+};
+
+Result<const boost::json::object*> TopObject(const boost::json::value& value,
+                                             const std::string& file) {
+  if (value.is_object()) return &value.as_object();
+  return Error(ErrorCode::kInvalidData, file + " is " + Excerpt(value) + "; expected an object.");
+}
+
+Result<OnnxConfig> FromGenai(const std::string& text) {
+  const std::string file = "genai_config.json";
+  ASSIGN_OR_RETURN(const boost::json::value value, ParseJson(text, file));
+  ASSIGN_OR_RETURN(const boost::json::object* top, TopObject(value, file));
+  ASSIGN_OR_RETURN(const boost::json::object* model, JsonReader(*top, file).Object("model"));
+  if (model == nullptr) {
+    return Error(ErrorCode::kInvalidData, file + " has no object 'model'.");
+  }
+  const JsonReader reader(*model, file + ", 'model'");
+  OnnxConfig config;
+  ASSIGN_OR_RETURN(config.architecture, reader.Text("type", "unknown"));
+  ASSIGN_OR_RETURN(const uint64_t context, reader.Whole("context_length", 1, kMaxContext));
+  ASSIGN_OR_RETURN(const uint64_t vocabulary, reader.Whole("vocab_size", 1, kMaxVocabulary, 0));
+  config.context_length = static_cast<uint32_t>(context);
+  config.vocabulary = static_cast<uint32_t>(vocabulary);
+  return config;
+}
+
+Result<OnnxConfig> FromConfig(const std::string& text) {
+  const std::string file = "config.json";
+  ASSIGN_OR_RETURN(const boost::json::value value, ParseJson(text, file));
+  ASSIGN_OR_RETURN(const boost::json::object* top, TopObject(value, file));
+  const JsonReader outer(*top, file);
+  // Models that also see or hear keep the decoder's values apart.
+  ASSIGN_OR_RETURN(const boost::json::object* text_config, outer.Object("text_config"));
+  const JsonReader reader(text_config == nullptr ? *top : *text_config, file);
+  OnnxConfig config;
+  ASSIGN_OR_RETURN(config.architecture, outer.Text("model_type", "unknown"));
+  ASSIGN_OR_RETURN(const uint64_t context, reader.Whole("max_position_embeddings", 1, kMaxContext));
+  ASSIGN_OR_RETURN(const uint64_t vocabulary, reader.Whole("vocab_size", 1, kMaxVocabulary, 0));
+  config.context_length = static_cast<uint32_t>(context);
+  config.vocabulary = static_cast<uint32_t>(vocabulary);
+  return config;
+}
+
+}  // namespace
+
+Result<TextFiles> ReadOnnxTexts(const std::filesystem::path& folder) {
+  TextFiles files;
+  for (const TextFile& file : kTextFiles) {
+    auto path = SourceFile(folder, file.name);
+    if (!path.ok() && path.error().code() == ErrorCode::kNotFound) continue;
+    if (!path.ok()) return std::move(path).error();
+    ASSIGN_OR_RETURN(std::string text, ReadTextFile(*path, kMaxTextBytes));
+    if (file.is_json) TRY(ParseJson(text, file.name));
+    files.emplace(file.name, std::move(text));
+  }
+  return files;
+}
+
+Result<OnnxConfig> ReadOnnxConfig(const TextFiles& files) {
+  const auto genai = files.find("genai_config.json");
+  if (genai != files.end()) return FromGenai(genai->second);
+  const auto config = files.find("config.json");
+  if (config != files.end()) return FromConfig(config->second);
+  return Error(ErrorCode::kNotFound,
+               "The folder has neither config.json nor genai_config.json, which say how long a "
+               "context the model was made for.");
+}
+
+}  // namespace weft::convert

@@ -1,0 +1,34 @@
+// Makes the weights of traced programs (program/trace.h) from the constants of an ONNX graph:
+// transposed, cut into our blocks, or as they are.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "convert/array_store.h"
+#include "onnx/graph.h"
+#include "program/trace.h"
+
+namespace weft::convert {
+
+// The key under which the bytes of initializer `name` are kept.
+std::string InitializerKey(const std::string& name);
+// Of its bytes with the last two axes exchanged.
+std::string TransposedKey(const std::string& name);
+
+// Adds an initializer's own bytes.
+void AddInitializer(const onnx::Graph& graph, const std::string& name, int layer,
+                    ArrayStore* store);
+// The same with the last two axes exchanged.
+void AddTransposed(const onnx::Graph& graph, const std::string& name, int layer, ArrayStore* store);
+
+// Adds the arrays that the weights of a layer's program need. `rounded` is told of float32 scales
+// that float16 does not hold exactly. Errors: kUnsupported for scales beyond float16.
+Status AddWeights(const onnx::Graph& graph, const program::TracedLayer& layer, ArrayStore* store,
+                  bool* rounded);
+
+// The program with its weights' parts, once the store is written. Errors: those of validation.
+Result<program::Program> FinishProgram(const onnx::Graph& graph, const program::TracedLayer& layer,
+                                       const ArrayStore& store);
+
+}  // namespace weft::convert
