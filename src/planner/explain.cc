@@ -37,29 +37,30 @@ std::string WorkerName(const std::vector<WorkerMetrics>& workers, int worker) {
 
 void AppendStages(const Plan& plan, const std::vector<LayerCost>& layers,
                   const std::vector<WorkerMetrics>& workers, std::string& text) {
-  size_t width = 6;
+  const int layer_count = static_cast<int>(layers.size());
+  const auto range_of = [&](const StageAssignment& stage) {
+    return FormatLayers(stage.first_layer, stage.end_layer, layer_count);
+  };
+  size_t width = 6, range_width = 6;
   for (const StageAssignment& stage : plan.stages) {
     width = std::max(width, WorkerName(workers, stage.worker).size());
+    range_width = std::max(range_width, range_of(stage).size());
   }
-  const int name_width = static_cast<int>(width);
-  text += Format("  stage  %-*s  layers    overhead_us  compute_us  transfer_us     total_us  ",
-                 name_width, "worker") +
+  const int name_width = static_cast<int>(width), layers_width = static_cast<int>(range_width);
+  text += Format("  stage  %-*s  %-*s  overhead_us  compute_us  transfer_us     total_us  ",
+                 name_width, "worker", layers_width, "layers") +
           "memory              to download\n";
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const StageAssignment& stage = plan.stages[i];
     const WorkerMetrics& worker = workers[static_cast<size_t>(stage.worker)];
-    const std::string range =
-        std::to_string(stage.first_layer) + "-" + std::to_string(stage.end_layer - 1);
     const std::string memory = FormatBytes(static_cast<double>(stage.memory_bytes)) + " of " +
                                FormatBytes(static_cast<double>(worker.memory_bytes));
-    text += Format("  %5zu  %-*s  %-8s  %11.0f  %10.0f  %11.0f  %11.0f  ", i + 1, name_width,
-                   WorkerName(workers, stage.worker).c_str(), range.c_str(), stage.overhead_us,
-                   stage.compute_us, stage.transfer_us, stage.exec_us) +
+    text += Format("  %5zu  %-*s  %-*s  %11.0f  %10.0f  %11.0f  %11.0f  ", i + 1, name_width,
+                   WorkerName(workers, stage.worker).c_str(), layers_width, range_of(stage).c_str(),
+                   stage.overhead_us, stage.compute_us, stage.transfer_us, stage.exec_us) +
             Format("%-18s  %s\n", memory.c_str(),
                    FormatBytes(static_cast<double>(stage.download_bytes)).c_str());
   }
-  const int last = static_cast<int>(layers.size()) - 1;
-  text += Format("  Layer 0 is the embedding, layer %d the output head.\n", last);
 }
 
 }  // namespace
@@ -77,9 +78,22 @@ std::string FormatMicroseconds(double us) {
   return Format("%.0f us", us);
 }
 
-std::string FormatLayers(int first, int end) {
-  if (end - first == 1) return "layer " + std::to_string(first);
-  return "layers " + std::to_string(first) + "-" + std::to_string(end - 1);
+std::string FormatLayers(int first, int end, int layer_count) {
+  const bool has_embedding = first == 0;
+  const bool has_head = end == layer_count && layer_count > 1;
+  if (has_embedding && has_head) return "the whole model";
+  const int first_inner = std::max(first, 1), last_inner = std::min(end, layer_count - 1) - 1;
+  std::string text = has_embedding ? "the embedding" : "";
+  const auto append = [&](const std::string& part) {
+    text += (text.empty() ? "" : " and ") + part;
+  };
+  if (last_inner > first_inner) {
+    append("layers " + std::to_string(first_inner) + "-" + std::to_string(last_inner));
+  } else if (last_inner == first_inner) {
+    append("layer " + std::to_string(first_inner));
+  }
+  if (has_head) append("the head");
+  return text;
 }
 
 std::string WhyLeftOut(const StageTable& table, const std::vector<StageChoice>& chosen, int row) {
@@ -110,7 +124,7 @@ std::string WhyLeftOut(const StageTable& table, const std::vector<StageChoice>& 
     }
   }
   if (best.end == 0) return "no range of layers beside the other stages fits its memory";
-  const std::string layers = FormatLayers(best.first, best.end);
+  const std::string layers = FormatLayers(best.first, best.end, table.layer_count);
   if (best_change >= 0) {
     return "it would slow the swarm: with " + layers +
            ", its best use in this plan, a token takes " + FormatMicroseconds(best_change) +

@@ -9,9 +9,11 @@
 
 namespace weft::planner {
 
-std::string FormatBytes(double bytes);         // "1.2 GB", "512.0 MB"; decimal units
-std::string FormatMicroseconds(double us);     // "850 us", "12.3 ms", "4.2 s"
-std::string FormatLayers(int first, int end);  // [3, 8) -> "layers 3-7", [3, 4) -> "layer 3"
+std::string FormatBytes(double bytes);      // "1.2 GB", "512.0 MB"; decimal units
+std::string FormatMicroseconds(double us);  // "850 us", "12.3 ms", "4.2 s"
+// [first, end) in the words of the pages: "the embedding and layers 1-3", "layer 8 and the head",
+// "the whole model". REQUIRES: 0 <= first < end <= layer_count.
+std::string FormatLayers(int first, int end, int layer_count);
 
 // Why a worker of `table` has no stage in `chosen`: what the best stage for it, cut out of its
 // neighbours, would change. `row`: its row in the table.

@@ -16,8 +16,19 @@ TEST(FormatTest, PicksUnits) {
   EXPECT_EQ(FormatMicroseconds(850), "850 us");
   EXPECT_EQ(FormatMicroseconds(12'345), "12.3 ms");
   EXPECT_EQ(FormatMicroseconds(4.2e6), "4.2 s");
-  EXPECT_EQ(FormatLayers(3, 8), "layers 3-7");
-  EXPECT_EQ(FormatLayers(3, 4), "layer 3");
+}
+
+// The words of the pages (web/packages/ui/src/swarm/layers.ts).
+TEST(FormatTest, LayersAreCountedAsPeopleDo) {
+  EXPECT_EQ(FormatLayers(3, 8, 10), "layers 3-7");
+  EXPECT_EQ(FormatLayers(3, 4, 10), "layer 3");
+  EXPECT_EQ(FormatLayers(0, 1, 10), "the embedding");
+  EXPECT_EQ(FormatLayers(0, 2, 10), "the embedding and layer 1");
+  EXPECT_EQ(FormatLayers(0, 9, 10), "the embedding and layers 1-8");
+  EXPECT_EQ(FormatLayers(4, 10, 10), "layers 4-8 and the head");
+  EXPECT_EQ(FormatLayers(9, 10, 10), "the head");
+  EXPECT_EQ(FormatLayers(0, 10, 10), "the whole model");
+  EXPECT_EQ(FormatLayers(0, 1, 1), "the embedding");
 }
 
 class ExplainPlanTest : public ::testing::Test {
@@ -66,7 +77,7 @@ TEST_F(ExplainPlanTest, ShowsWhatIsMissingAndWhatFits) {
   EXPECT_THAT(text, HasSubstr("No plan. The model needs 600.0 MB more memory"));
   EXPECT_THAT(text, HasSubstr("What fits so far"));
   EXPECT_THAT(text, HasSubstr("worker 0"));
-  EXPECT_THAT(text, HasSubstr("0-3"));
+  EXPECT_THAT(text, HasSubstr("the embedding and layers 1-3 "));
   EXPECT_THAT(text, Not(HasSubstr("tokens/s")));
 }
 

@@ -147,9 +147,10 @@ std::string ProblemSentence(const PlanOutcome& outcome, size_t worker_count, siz
     return "None of the workers can run a layer; the model needs " + missing +
            " of memory on another device.";
   }
-  const std::string held =
-      covered == 0 ? std::string("not even layer 0")
-                   : FormatLayers(0, covered) + " of 0-" + std::to_string(layer_count - 1);
+  const std::string held = covered == 0 ? "not even the embedding"
+                                        : FormatLayers(0, covered, layer_count) + " of " +
+                                              std::to_string(std::max(layer_count - 2, 0)) +
+                                              " between embedding and head";
   return "The model needs " + missing + " more memory: the workers can hold " + held + ".";
 }
 

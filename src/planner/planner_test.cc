@@ -245,7 +245,8 @@ TEST(FindPlanTest, SaysHowMuchMemoryIsMissing) {
   EXPECT_FALSE(outcome.plan);
   EXPECT_EQ(outcome.missing_memory_bytes, 200'000'000u);
   EXPECT_EQ(outcome.problem,
-            "The model needs 200.0 MB more memory: the workers can hold layers 0-1 of 0-3.");
+            "The model needs 200.0 MB more memory: the workers can hold the "
+            "embedding and layer 1 of 2 between embedding and head.");
   ASSERT_TRUE(outcome.partial);
   EXPECT_EQ(outcome.partial->stages.back().end_layer, 2);
 }
