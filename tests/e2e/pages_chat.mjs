@@ -258,6 +258,22 @@ pageTest("an answer goes on while another page is looked at", {}, async ({ page,
   assert.equal(server.cancelled, 0);
 });
 
+pageTest("an answer can be copied, over plain http too", {}, async ({ page, server }) => {
+  // Where a page came over http from another device, browsers have no navigator.clipboard.
+  await page.addInitScript(() => {
+    Object.defineProperty(navigator, "clipboard", { value: undefined });
+  });
+  answerWith(server, "A **weft** is a thread.");
+  await page.goto(server.origin);
+  await ask(page, "What is it?");
+  await page.getByRole("button", { name: "Copy the answer" }).click();
+  await page.getByRole("button", { name: "Copied" }).waitFor();
+  await page.getByRole("textbox", { name: "Message" }).focus();
+  await page.keyboard.press("Control+V");
+  assert.equal(await page.getByRole("textbox", { name: "Message" }).inputValue(),
+    "A **weft** is a thread.");
+});
+
 pageTest("scrolling up is respected, and the end can be reached again", {},
   async ({ page, server }) => {
     const go = gate();

@@ -78,6 +78,10 @@ pageTest("the worker's status is shown", {}, async ({ page, server }) => {
     "Computing", "layers 4–8 and the head", "41.5 rows/s", "3.25 ms", "1\u202f234",
     "5 of 512 MiB", "ort-wasm", "4.9 MB of weights are kept in this browser.",
   ]) await page.getByText(words, { exact: true }).waitFor();
+  // Steps take milliseconds: the words do not change with each.
+  await worker.play({ ...base, phase: "ready", layers: [4, 10] });
+  assert.equal(await status.getByText("Computing", { exact: true }).count(), 1);
+  await status.getByText("Ready", { exact: true }).waitFor();
   await worker.play({ ...base, phase: "reconnecting", message: "Trying again in 4 s." });
   const alert = page.getByRole("alert");
   await alert.getByText("Connection lost, reconnecting").waitFor();
@@ -172,6 +176,7 @@ pageTest("over plain http from another device it says what to do instead", {},
     });
     await page.goto(`${server.origin}/join`);
     await page.getByText("This address cannot be used for helping").waitFor();
+    await page.getByText("A phone or another computer needs an address with https://").waitFor();
     await page.getByText("weft serve --share").waitFor();
     assert.ok(await startButton(page).isDisabled());
   });

@@ -97,6 +97,12 @@ pageTest("a server that other devices cannot reach says so", {}, async ({ page, 
   await page.getByText("weft serve --share").waitFor();
 });
 
+pageTest("an address that others reach over plain http says that helping needs https", {},
+  async ({ page, server }) => {
+    await page.goto(`${server.origin}/swarm`); // the stand-in says that others reach it
+    await page.getByText("can help only over https://").waitFor();
+  });
+
 pageTest("a lost connection is said and mended", {}, async ({ page, server, errors }) => {
   await page.goto(`${server.origin}/swarm`);
   await page.getByText("Ready: 3 devices").waitFor();

@@ -4,13 +4,14 @@ import { computed, effect, signal } from "@preact/signals";
 import { kLeastOfferBytes, defaultOfferBytes, limitName, pauseReason, readOffer } from "@weft/ui";
 import { HelpClient } from "@weft/worker/client.ts";
 import { initialStatus } from "@weft/worker/messages.ts";
-import type { EngineChoice, WorkerStatus } from "@weft/worker/messages.ts";
+import type { EngineChoice, WorkerPhase, WorkerStatus } from "@weft/worker/messages.ts";
 import { joinToken } from "../api/secrets.ts";
 import { loadJson, save } from "../storage.ts";
 import { createWorker } from "./createWorker.ts";
 import {
   claimWorkerId, deviceConditions, deviceMemory, deviceName, saveDeviceName, watchDevice,
 } from "./device.ts";
+import { SteadyPhase } from "./steadyPhase.ts";
 import { keepAwake } from "./wakeLock.ts";
 
 export interface HelpChoices {
@@ -24,6 +25,7 @@ export interface HelpChoices {
 const kChoicesKey = "weft.help";
 
 export const status = signal<WorkerStatus>(initialStatus());
+export const shownPhase = signal<WorkerPhase>("stopped");
 export const choices = signal<HelpChoices>(initialChoices());
 // The button was pressed and the stop button was not.
 export const isWanted = signal(false);
@@ -34,9 +36,13 @@ export const pausedBecause = computed(() => {
 });
 export const isHelping = computed(() => isWanted.value && pausedBecause.value === "");
 
+const steadyPhase = new SteadyPhase((phase) => {
+  shownPhase.value = phase;
+});
 const client = new HelpClient(createWorker);
 client.onStatus((next) => {
   status.value = next;
+  steadyPhase.see(next.phase);
   if (next.phase === "refused") isWanted.value = false;
 });
 

@@ -5,7 +5,9 @@ import {
   formatPercent, formatRate, layersText,
 } from "@weft/ui";
 import type { WorkerPhase, WorkerStatus } from "@weft/worker/messages.ts";
-import { forgetCache, isHelping, pausedBecause, status, stopHelping } from "./helper.ts";
+import {
+  forgetCache, isHelping, pausedBecause, shownPhase, status, stopHelping,
+} from "./helper.ts";
 import { modelState } from "./model.ts";
 
 const kPhaseWords: Record<WorkerPhase, string> = {
@@ -22,7 +24,7 @@ const kPhaseWords: Record<WorkerPhase, string> = {
 };
 
 export function Helping(): VNode {
-  const now = status.value;
+  const now = { ...status.value, phase: shownPhase.value };
   const isPaused = !isHelping.value;
   return (
     <section class="card helping stack" aria-label="This device">
@@ -42,8 +44,8 @@ export function Helping(): VNode {
           <p class="helping-phase">{isPaused ? "Paused" : kPhaseWords[now.phase]}</p>
           <p class="muted helping-message">{isPaused ? "" : furtherWords(now)}</p>
         </div>
+        <HelpProgress status={now} />
       </div>
-      <HelpProgress status={now} />
       <button type="button" class="button button-stop button-large" onClick={stopHelping}>
         <Icon name="stop" />
         Stop helping
@@ -60,13 +62,18 @@ export function Helping(): VNode {
 }
 
 // The worker's sentence, where the large words and the figures do not say it all.
-const kPhasesWithSentence: readonly WorkerPhase[] = [
-  "connecting", "idle", "measuring", "reconnecting", "stopped",
-];
-
 function furtherWords({ phase, message }: WorkerStatus): string {
-  const isKnown = message.replace(/\.$/, "") === kPhaseWords[phase];
-  return isKnown || !kPhasesWithSentence.includes(phase) ? "" : message;
+  switch (phase) {
+    case "downloading":
+    case "loading":
+      return "Its part of the model, to be kept for the next time.";
+    case "ready":
+      return "Computes as soon as somebody asks.";
+    case "computing":
+      return "A part of an answer is being computed here.";
+    default:
+      return message.replace(/\.$/, "") === kPhaseWords[phase] ? "" : message;
+  }
 }
 
 function Pulse({ status: now, isPaused }: { status: WorkerStatus; isPaused: boolean }): VNode {
@@ -78,7 +85,7 @@ function Pulse({ status: now, isPaused }: { status: WorkerStatus; isPaused: bool
   );
 }
 
-// The bars keep their room, so that nothing moves when they come and go.
+// Beside the words on a wide screen, under them on a phone.
 function HelpProgress({ status: now }: { status: WorkerStatus }): VNode {
   const { download } = now;
   const warmsUp = now.phase === "loading" || now.phase === "measuring";

@@ -176,8 +176,9 @@ export function InsecureNotice(): VNode | null {
         cache, so this tab could neither verify nor keep the model.
       </p>
       <p>
-        Start the server with <code>weft serve --share</code> and open the address with{" "}
-        <code>https://</code> that it prints. The certificate is its own: the browser warns once.
+        A phone or another computer needs an address with <code>https://</code>: start the server
+        with <code>weft serve --share</code> and open the one that it prints. The certificate is
+        its own: the browser warns once.
       </p>
     </Notice>
   );

@@ -1,6 +1,7 @@
 // Buttons, copy fields, progress: small controls that pages share.
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { copyText } from "./clipboard.ts";
 import { Icon } from "./icons.tsx";
 import type { IconName } from "./icons.tsx";
 
@@ -30,8 +31,7 @@ export function IconButton({ icon, label, onClick, disabled, isPressed }: IconBu
 
 const kCopiedMs = 2000;
 
-// Copies on click and says so for a moment. Without a clipboard (plain http) it selects nothing and
-// says that it could not: the text beside it can be copied by hand.
+// Copies on click and says so for a moment, or that it could not: the text can be copied by hand.
 function useCopy(text: string): { state: "idle" | "copied" | "failed"; copy: () => void } {
   const [state, setState] = useState<"idle" | "copied" | "failed">("idle");
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
@@ -41,11 +41,8 @@ function useCopy(text: string): { state: "idle" | "copied" | "failed"; copy: () 
     clearTimeout(timer.current);
     timer.current = setTimeout(() => setState("idle"), kCopiedMs);
   };
-  // Undefined in an insecure context, whatever the types say.
-  const clipboard = navigator.clipboard as Clipboard | undefined;
   const copy = (): void => {
-    if (!clipboard) return show("failed");
-    clipboard.writeText(text).then(() => show("copied"), () => show("failed"));
+    copyText(text).then(() => show("copied"), () => show("failed"));
   };
   return { state, copy };
 }

@@ -1,6 +1,7 @@
 // Which devices compute now, and the recent speed of the swarm. A step takes milliseconds and
 // pictures come five times a second: a device counts as computing while its steps go on, and for
 // kHoldMs after the last sign, so that highlights do not flicker.
+import { formatRate } from "../format.ts";
 import type { SwarmPicture } from "./picture.ts";
 
 const kHoldMs = 700;
@@ -32,6 +33,13 @@ export function nextActivity(before: Activity, picture: SwarmPicture, nowMs: num
   }
   const speeds = [...before.speeds, picture.tokensPerSecond].slice(-kHistoryLength);
   return { seen, computing, speeds };
+}
+
+// What the curve of the speeds shows, for those who do not see it; "" when it shows nothing.
+export function speedsText(speeds: readonly number[]): string {
+  if (sparkline(speeds) === "") return "";
+  const rate = (speed: number): string => formatRate(speed, "tokens");
+  return `Recent speed: at most ${rate(Math.max(...speeds))}, now ${rate(speeds.at(-1) ?? 0)}`;
 }
 
 // The speeds as the points of a polyline in a box of 100 x 24, newest at the right; "" without

@@ -37,14 +37,19 @@ export function DeviceCard(props: DeviceCardProps): VNode {
       {device.problem !== "" && <p class="device-problem">{device.problem}</p>}
       {isFull
         ? <DeviceFigures device={device} stage={stage} />
-        : <p class="device-identity figure">{briefFigures(device)}</p>}
+        : (
+          <p class="device-identity figure device-brief">
+            {briefFigures(device).map((text) => <span key={text}>{text}</span>)}
+          </p>
+        )}
     </li>
   );
 }
 
 function identity(device: Device): string {
-  return [kindWord(device.kind), device.engine, device.device].filter((word) => word !== "")
-    .join(" · ");
+  // The native program's engine has the same name: once is enough.
+  const engine = device.engine === device.kind ? "" : device.engine;
+  return [kindWord(device.kind), engine, device.device].filter((word) => word !== "").join(" · ");
 }
 
 function StateChip({ device, isComputing }: { device: Device; isComputing: boolean }): VNode {
@@ -74,12 +79,12 @@ function holdsText(device: Device, layerCount: number): string {
   return spare > 0 ? `${runs}, has ${cached} more in its cache.` : `${runs}.`;
 }
 
-function briefFigures(device: Device): string {
+function briefFigures(device: Device): string[] {
   const parts: string[] = [];
   if (device.usPerToken > 0) parts.push(`${formatMicroseconds(device.usPerToken)} a token`);
   if (device.latencyMs > 0) parts.push(`${formatMilliseconds(device.latencyMs)} away`);
   parts.push(formatMemoryOf(device.usedBytes, device.memoryBytes));
-  return parts.join(" · ");
+  return parts;
 }
 
 function DeviceFigures({ device, stage }: { device: Device; stage: Stage | undefined }): VNode {

@@ -44,6 +44,12 @@ export function SharePanel({ share }: { share: Share }): VNode {
             : "Open this link in another tab or browser of this computer and press “Help compute”."}
         </p>
         <CopyField label="Join link" text={share.joinUrl} />
+        {share.isLan && share.joinUrl.startsWith("http:") && (
+          <p class="muted">
+            A phone or another computer can help only over <code>https://</code>. Start{" "}
+            <code>weft serve --share</code> to get such an address.
+          </p>
+        )}
         {!share.isLan && (
           <p class="muted">
             Other devices cannot reach this address. Start <code>weft serve --share</code> to let

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { idleActivity, nextActivity, sparkline } from "./activity.ts";
+import { idleActivity, nextActivity, sparkline, speedsText } from "./activity.ts";
 import { DeviceLetters, deviceLetter, summaryText } from "./devices.ts";
 import { holderCounts, layersText, rangesOf, weakestText } from "./layers.ts";
 import { readPicture } from "./picture.ts";
@@ -165,5 +165,11 @@ describe("activity", () => {
     expect(points).toHaveLength(5);
     expect(points[4]).toBe("100.0,1.0");
     expect(points[3]).toBe("98.3,23.0");
+  });
+
+  it("says in words what the curve shows", () => {
+    expect(speedsText([0, 0, 0, 0, 0])).toBe("");
+    expect(speedsText([0, 4, 12.5, 8, 0]))
+      .toBe("Recent speed: at most 12.5 tokens/s, now – tokens/s");
   });
 });

@@ -5,7 +5,7 @@ import { Figure } from "../elements/controls.tsx";
 import {
   formatBytes, formatCount, formatDifference, formatInteger, formatMicroseconds, formatRate,
 } from "../format.ts";
-import { sparkline } from "./activity.ts";
+import { speedsText, sparkline } from "./activity.ts";
 import type { Activity } from "./activity.ts";
 import { DeviceCard } from "./deviceCard.tsx";
 import { DeviceLetters, stateWord, summaryText } from "./devices.ts";
@@ -69,8 +69,10 @@ export function SwarmView({ picture, activity, isFull }: SwarmViewProps & {
 
 function Sparkline({ activity }: { activity: Activity }): VNode {
   const points = sparkline(activity.speeds);
+  const words = speedsText(activity.speeds);
   return (
-    <svg class="sparkline" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true">
+    <svg class="sparkline" viewBox="0 0 100 24" preserveAspectRatio="none"
+      {...(words === "" ? { "aria-hidden": true } : { role: "img", "aria-label": words })}>
       <path d="M0 23H100" />
       {points !== "" && <polyline points={points} />}
     </svg>
