@@ -16,6 +16,7 @@
 #include "apps/pull_model.h"
 #include "apps/serve_command.h"
 #include "base/log.h"
+#include "hub/library.h"
 #include "net/client.h"
 
 namespace weft::apps {
@@ -205,6 +206,14 @@ Status ChatWithModel(RunOptions options) {
   ASSIGN_OR_RETURN(const std::filesystem::path package, FindOrPull({.model = options.target,
                                                                     .revision = options.revision,
                                                                     .offline = options.offline}));
+  ASSIGN_OR_RETURN(const hub::LibraryEntry entry, hub::ReadEntry(package));
+  if (!entry.manifest.lowered) {
+    return Error(ErrorCode::kUnsupported,
+                 "'" + package.string() +
+                     "' can only be computed by browsers with onnxruntime-web, so that there is no "
+                     "chat in the terminal alone. `weft serve " +
+                     options.target + "` serves it for them.");
+  }
   SetLogLevel("error");  // the chat has the terminal
   ServeOptions serve;
   serve.package = package.string();

@@ -30,16 +30,18 @@ Error SystemError(const std::string& what, const std::filesystem::path& path) {
 }  // namespace
 
 Result<BlobFile> BlobFile::Open(const HubCache& cache, const RemoteFile& file,
-                                const std::atomic<bool>& cancelled) {
+                                const std::atomic<bool>& cancelled,
+                                const std::function<void()>& on_wait) {
   BlobFile blob;
   blob.cache_ = &cache;
   blob.file_ = &file;
   const auto lock_path = cache.LockPath(file.content);
   blob.lock_fd_ = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (blob.lock_fd_ < 0) return SystemError("Cannot open", lock_path);
-  while (flock(blob.lock_fd_, LOCK_EX | LOCK_NB) != 0) {
+  for (bool waits = false; flock(blob.lock_fd_, LOCK_EX | LOCK_NB) != 0; waits = true) {
     if (errno != EWOULDBLOCK && errno != EINTR) return SystemError("Cannot lock", lock_path);
     if (cancelled) return Error(ErrorCode::kCancelled, "The download was stopped.");
+    if (!waits) on_wait();
     std::this_thread::sleep_for(kLockInterval);
   }
   TRY(blob.Reopen());

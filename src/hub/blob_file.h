@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <optional>
 
 #include "hub/hub_cache.h"
@@ -13,10 +14,11 @@ namespace weft::hub {
 
 class BlobFile {
  public:
-  // Waits for another process that writes the same blob (kCancelled when told to stop). `file` and
-  // `cache` outlive this object.
+  // Waits for another process that writes the same blob, after `on_wait` (kCancelled when told to
+  // stop). `file` and `cache` outlive this object.
   static Result<BlobFile> Open(const HubCache& cache, const RemoteFile& file,
-                               const std::atomic<bool>& cancelled);
+                               const std::atomic<bool>& cancelled,
+                               const std::function<void()>& on_wait);
   BlobFile(BlobFile&& other) noexcept;
   BlobFile& operator=(BlobFile&&) = delete;
   ~BlobFile();

@@ -61,10 +61,8 @@ bool Patience::TryAgain(const Failure& failure) {
     if (*failure.retry_after > kLongestRetryAfter) return false;
     pause = std::max(pause, *failure.retry_after);
   }
-  if (note_) {
-    note_(failure.error.message() + " Trying again in " +
-          std::to_string((pause.us + 999999) / 1000000) + " s.");
-  }
+  Note(failure.error.message() + " Trying again in " +
+       std::to_string((pause.us + 999999) / 1000000) + " s.");
   Sleep(pause);
   return !cancelled_;
 }
@@ -79,7 +77,10 @@ Status DownloadFile(HubClient& client, const DownloadJob& job, Patience& patienc
     job.on_bytes(static_cast<int64_t>(job.file.byte_count), false);
     return OkStatus();
   }
-  ASSIGN_OR_RETURN(BlobFile blob, BlobFile::Open(job.cache, job.file, job.cancelled));
+  ASSIGN_OR_RETURN(
+      BlobFile blob, BlobFile::Open(job.cache, job.file, job.cancelled, [&] {
+        patience.Note("Another process is downloading '" + job.file.name + "'; waiting for it.");
+      }));
   if (job.cache.HasBlob(job.file.content, job.file.byte_count)) {  // another process finished it
     job.on_bytes(static_cast<int64_t>(job.file.byte_count), false);
     return OkStatus();

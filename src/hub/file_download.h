@@ -15,9 +15,9 @@ namespace weft::hub {
 // Repeats what fails in a way that may pass. Not thread-safe.
 class Patience {
  public:
-  using Note = std::function<void(const std::string&)>;
+  using OnNote = std::function<void(const std::string&)>;
   // Gives up after `attempts` failures in a row.
-  Patience(int attempts, Duration first_pause, const std::atomic<bool>& cancelled, Note note)
+  Patience(int attempts, Duration first_pause, const std::atomic<bool>& cancelled, OnNote note)
       : attempts_(attempts),
         first_pause_(first_pause),
         cancelled_(cancelled),
@@ -25,6 +25,9 @@ class Patience {
 
   // True after a pause (the hub's Retry-After, when it gave one): try again. False: give up.
   bool TryAgain(const Failure& failure);
+  void Note(const std::string& sentence) const {
+    if (note_) note_(sentence);
+  }
   // Something worked: counts from the beginning.
   void Progressed() { failures_ = 0; }
 
@@ -34,7 +37,7 @@ class Patience {
   const int attempts_;
   const Duration first_pause_;
   const std::atomic<bool>& cancelled_;
-  const Note note_;
+  const OnNote note_;
   int failures_ = 0;
 };
 

@@ -12,21 +12,11 @@
 
 #include "hub/content_hash.h"
 #include "hub/hub_failure.h"
+#include "hub/hub_replies.h"
 #include "hub/hub_settings.h"
 #include "net/client.h"
 
 namespace weft::hub {
-
-struct RepositoryListing {
-  std::string commit;              // that the revision stands for
-  std::vector<std::string> files;  // checked names (model_reference.h)
-};
-
-struct RemoteFile {
-  std::string name;
-  ContentName content;  // what the bytes must hash to
-  uint64_t byte_count = 0;
-};
 
 class HubClient {
  public:

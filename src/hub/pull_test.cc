@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "base/file.h"
 #include "hub/hub_cache.h"
@@ -233,6 +234,22 @@ TEST_F(PullTest, ACancelledPullKeepsWhatItHas) {
   const auto pulled = PullIt();
   ASSERT_FALSE(pulled.ok());
   EXPECT_EQ(pulled.error().code(), ErrorCode::kCancelled);
+}
+
+TEST_F(PullTest, TwoPullsAtOnceShareTheWork) {
+  PullCallbacks callbacks;
+  const ModelReference reference = *ParseModelReference("org/name");
+  std::vector<std::thread> threads;
+  std::atomic<int> good = 0;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      const auto pulled = Pull(hub_.settings, reference, callbacks, cancelled_);
+      if (pulled.ok() && Read(pulled->folder / "model.safetensors") == weights_) ++good;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good, 3);
+  EXPECT_EQ(hub_.CountRequests("GET cdn /model.safetensors"), 1u);
 }
 
 TEST_F(PullTest, SaysThatTheHubCannotBeReached) {

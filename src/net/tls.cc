@@ -72,7 +72,7 @@ struct PemPair {
 };
 
 Result<PemPair> MakeCertificate(const std::vector<std::string>& hosts) {
-  const Owned<EVP_PKEY> key(EVP_EC_gen("P-256"));
+  const Owned<EVP_PKEY> key(EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"));
   const Owned<X509> certificate(X509_new());
   CHECK(key && certificate);
   X509_set_version(certificate.get(), 2);  // v3

@@ -12,6 +12,12 @@ const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 const gitHash = (bytes) =>
   createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
 
+function treeEntry([path, bytes]) {
+  const entry = { type: 'file', path, size: bytes.length, oid: gitHash(bytes) };
+  if (bytes.length < largeBytes) return entry;
+  return { ...entry, lfs: { oid: sha256(bytes), size: bytes.length, pointerSize: 134 } };
+}
+
 function listen(server) {
   return new Promise((resolve) => {
     server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${server.address().port}`));
@@ -38,6 +44,7 @@ export class FakeHub {
       hub.#servers.push(server);
       hub[host] = await listen(server);
     }
+    hub.cdn = hub.cdn.replace('127.0.0.1', 'localhost'); // another name is another host to all
     return hub;
   }
 
@@ -80,18 +87,22 @@ export class FakeHub {
       return refuse(401);
     }
     const listing = path.match(/^\/api\/models\/(.+?)\/revision\/(.+)$/);
+    const tree = path.match(/^\/api\/models\/(.+?)\/tree\/([^/]+)$/);
     const file = path.match(/^\/(.+?)\/resolve\/([^/]+)\/(.+)$/);
-    const repository = this.#repositories.get((listing ?? file)?.[1]);
+    const repository = this.#repositories.get((listing ?? tree ?? file)?.[1]);
     if (!repository) return refuse(404, { 'X-Error-Code': 'RepoNotFound' });
-    const revision = (listing ?? file)[2];
+    const revision = (listing ?? tree ?? file)[2];
     if (revision !== 'main' && revision !== repository.commit) {
       return refuse(404, { 'X-Error-Code': 'RevisionNotFound' });
     }
+    const sendJson = (value) => {
+      response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(value));
+    };
     if (listing) {
       const siblings = [...repository.files.keys()].map((rfilename) => ({ rfilename }));
-      response.writeHead(200, { 'Content-Type': 'application/json' });
-      return response.end(JSON.stringify({ id: listing[1], sha: repository.commit, siblings }));
+      return sendJson({ id: listing[1], sha: repository.commit, siblings });
     }
+    if (tree) return sendJson([...repository.files].map(treeEntry)); // huggingface_hub asks for it
     return this.#answerFile(repository, file, request, response, record);
   }
 

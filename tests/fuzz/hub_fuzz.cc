@@ -1,0 +1,53 @@
+// What a hub sends, and names that people type: never a crash, and nothing that is accepted leads
+// out of the folder it is meant for.
+#include <filesystem>
+
+#include "hub/content_hash.h"
+#include "hub/file_selection.h"
+#include "hub/hub_replies.h"
+#include "hub/model_reference.h"
+
+namespace {
+
+void CheckStaysBelow(const std::string& name) {
+  const std::filesystem::path folder = "/cache/snapshots/x";
+  const auto path = (folder / name).lexically_normal();
+  CHECK(path.string().starts_with(folder.string() + "/"), path.string());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
+  using namespace weft;
+  const std::string text(AsText({data, byte_count}));
+  if (const auto listing = hub::ParseListing(text); listing.ok()) {
+    CHECK(hub::IsCommitHash(listing->commit));
+    for (const std::string& name : listing->files) CheckStaysBelow(name);
+    for (const char* form : {"", "q4", "q4_k_m"}) {
+      const auto selection = hub::SelectFiles(listing->files, form, "org/name");
+      if (selection.ok()) CHECK(!selection->files.empty() || !selection->index_file.empty());
+    }
+  }
+  if (const auto reference = hub::ParseModelReference(text); reference.ok()) {
+    CheckStaysBelow(reference->PackageName());
+    CHECK(reference->PackageName().find('/') == std::string::npos);
+  }
+  if (const auto shards = hub::ShardsOfIndex(text, {"a.safetensors"}); shards.ok()) {
+    CHECK(shards->size() <= 1);
+  }
+  if (hub::CheckFileName(text).ok()) CheckStaysBelow(text);
+  if (const auto content = hub::ContentName::Parse(text); content.ok()) {
+    CheckStaysBelow(content->hex());
+  }
+  net::HttpReply reply;
+  reply.status = byte_count % 2 == 0 ? 200 : 206;
+  for (const char* name : {"etag", "content-length", "content-range", "x-repo-commit"}) {
+    reply.headers.emplace_back(name, text);
+  }
+  hub::RemoteFile file;
+  file.byte_count = byte_count;
+  if (hub::ParseLook(reply, std::string(40, 'a'), "a").ok()) CHECK(!text.empty());
+  const auto start = hub::StartOfBody(reply, file, byte_count / 2);
+  CHECK(!start.ok() || *start <= byte_count);
+  return 0;
+}
