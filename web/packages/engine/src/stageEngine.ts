@@ -67,6 +67,14 @@ export interface MemoryUse {
 export interface WeightSource {
   // A blob of the package, by the hexadecimal digest that programs and graphs name.
   readBlob(digest: string): Promise<Uint8Array<ArrayBuffer>>;
+  // Bytes [offset, offset + byteCount) of a blob, without holding all of it.
+  readRange(
+    digest: string,
+    offset: number,
+    byteCount: number,
+  ): Promise<Uint8Array<ArrayBuffer>>;
+  // The engine holds all it needs of the layer: copies that were kept only for it may go.
+  loaded(layer: number): Promise<void>;
   // The ONNX graph of layers [first, end); its weights are external data named by blob digest.
   readGraph(layers: LayerRange): Promise<Uint8Array<ArrayBuffer>>;
   // Digests of the weight blobs that a layer reads, and of its program ("" without one).

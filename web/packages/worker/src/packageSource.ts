@@ -161,6 +161,57 @@ export class PackageSource implements WeightSource {
     }
   }
 
+  // A range of a blob: only the chunks around it are read and verified.
+  async readRange(
+    digest: string,
+    offset: number,
+    byteCount: number,
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    const info = this.#info(digest);
+    if (offset + byteCount > info.byteCount) {
+      throw new EngineError(
+        "invalid_data",
+        `Bytes ${offset} to ${offset + byteCount} of blob ${digest} were asked for; it has ` +
+          `${info.byteCount}.`,
+      );
+    }
+    if (!this.#has(digest)) await this.#fetchBlob(digest, () => undefined);
+    const bytes = await this.#readRangeVerified(digest, info, offset, byteCount);
+    if (bytes) return bytes;
+    await this.#options.cache.remove(digest);
+    await this.#options.memory.remove(digest);
+    await this.#fetchBlob(digest, () => undefined);
+    const again = await this.#readRangeVerified(digest, info, offset, byteCount);
+    if (again) return again;
+    throw new EngineError("io", `This device does not keep blob ${digest} as it was written.`);
+  }
+
+  // null: what is held is not what was written.
+  async #readRangeVerified(
+    digest: string,
+    info: BlobInfo,
+    offset: number,
+    byteCount: number,
+  ): Promise<Uint8Array<ArrayBuffer> | null> {
+    const { cache, memory } = this.#options;
+    const store = memory.heldBytes(digest) === info.byteCount ? memory : cache;
+    const bytes = new Uint8Array(byteCount);
+    const first = Math.floor(offset / kChunkBytes);
+    for (let at = first * kChunkBytes; at < offset + byteCount; at += kChunkBytes) {
+      const length = Math.min(kChunkBytes, info.byteCount - at);
+      const chunk = await store.read(digest, at, length).catch(() => null);
+      if (!chunk || (await sha256Hex(chunk)) !== info.chunks[at / kChunkBytes]) return null;
+      const from = Math.max(offset, at);
+      const end = Math.min(offset + byteCount, at + length);
+      bytes.set(chunk.subarray(from - at, end - at), from - offset);
+    }
+    return bytes;
+  }
+
+  async loaded(layer: number): Promise<void> {
+    for (const digest of this.#blobsOf(layer)) await this.#options.memory.remove(digest);
+  }
+
   #info(digest: string): BlobInfo {
     const info = this.manifest.blobs.get(digest);
     if (info) return info;

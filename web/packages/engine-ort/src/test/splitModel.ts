@@ -32,6 +32,18 @@ export class SplitModel implements WeightSource {
     return Promise.resolve(new Uint8Array(readFileSync(join(this.#folder, digest))));
   }
 
+  async readRange(
+    digest: string,
+    offset: number,
+    byteCount: number,
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    return (await this.readBlob(digest)).slice(offset, offset + byteCount);
+  }
+
+  loaded(): Promise<void> {
+    return Promise.resolve();
+  }
+
   // External data is named by digest: 64 hexadecimal digits in the graph's bytes.
   layerBlobs(layer: number): readonly string[] {
     const text = readFileSync(join(this.#folder, `part_${layer}_${layer + 1}.onnx`), "latin1");

@@ -1,0 +1,83 @@
+// The conformance cases and greedy continuations of packages on the GPU at hand, without vitest:
+// for machines that have Node and a GPU, but no npm.
+//
+//   node bench/webgpu/conformance_check.mjs ENGINE DAWN CASES_DIR [PACKAGE_DIR REFERENCE_JSON]...
+//
+// REFERENCE_JSON: {"prompt": [ids], "greedy": [ids]}.
+import { readFileSync, readdirSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const [enginePath, dawnPath, casesDir, ...packages] = process.argv.slice(2);
+const engine = await import(pathToFileURL(enginePath).href);
+const { create } = createRequire(import.meta.url)(dawnPath);
+const instance = create(["backend=vulkan"]);
+const gpu = await engine.openGpu(instance);
+console.log(JSON.stringify({ device: gpu.description }));
+
+function worst(got, expected, tolerance) {
+  let most = 0;
+  for (const [i, value] of got.entries()) {
+    const error = Math.abs(value - expected[i]) / (tolerance * Math.max(1, Math.abs(expected[i])));
+    if (!(error <= most)) most = error; // not-a-number too
+  }
+  return most;
+}
+
+let failed = 0;
+for (const file of readdirSync(casesDir).filter((name) => name.endsWith(".json"))) {
+  if (file === "penalize.json") continue;
+  for (const c of JSON.parse(readFileSync(join(casesDir, file), "utf8"))) {
+    try {
+      const got = await engine.runCase(gpu, c, 1000);
+      const error = worst(got, c.expected, c.tolerance);
+      const alone = await engine.runCase(gpu, c, 1);
+      const same = got.every((value, i) => Object.is(value, alone[i]));
+      if (error <= 1 && same) continue;
+      console.log(JSON.stringify({ op: c.op, name: c.name, error, same }));
+    } catch (error) {
+      console.log(JSON.stringify({ op: c.op, name: c.name, threw: String(error) }));
+    }
+    ++failed;
+  }
+}
+console.log(JSON.stringify({ conformanceFailed: failed }));
+
+for (let i = 0; i + 1 < packages.length; i += 2) {
+  const source = new engine.PackageFolder(packages[i]);
+  const { prompt, greedy } = JSON.parse(readFileSync(packages[i + 1], "utf8"));
+  const options = { ...engine.kDefaultOptions, kvDtype: "f32" };
+  const whole = new engine.WebGpuEngine(gpu, options);
+  await whole.load(source.range, source);
+  const first = await whole.step({
+    layers: source.range,
+    runs: [
+      {
+        session: 1,
+        generation: 0,
+        firstPosition: 0,
+        count: prompt.length,
+        output: { kind: "argmax" },
+      },
+    ],
+    tokenIds: Int32Array.from(prompt),
+    hidden: new Float32Array(0),
+  });
+  const ids = [first.selections[0].candidates[0].tokenId];
+  await whole.generate(source.range, {
+    session: 1,
+    generation: 0,
+    firstPosition: prompt.length,
+    firstToken: ids[0],
+    count: greedy.length - 1,
+    interval: 8,
+    pipelined: true,
+    onTokens: (tokens) => ids.push(...tokens) > 0,
+  });
+  const equal = ids.filter((id, at) => id === greedy[at]).length;
+  const greedyEqual = `${equal} of ${greedy.length}`;
+  console.log(JSON.stringify({ package: packages[i], greedyEqual }));
+  whole.freeBuffers();
+}
+process.exit(failed > 0 ? 1 : 0);

@@ -1,0 +1,51 @@
+// Finding an adapter and opening its device, with the limits that the engine makes use of. The same
+// code in a dedicated Worker and under Node (npm `webgpu`): the caller hands in navigator.gpu.
+import { EngineError } from "../error.ts";
+
+// Asked twice: the first request after the GPU process started may find none.
+const kAdapterPauseMs = 100;
+
+// What kernels need beyond WebGPU's guaranteed minimum is nothing; these are only used when there.
+export interface GpuLimits {
+  readonly bufferBytes: number;
+  readonly bindingBytes: number; // of one storage buffer binding
+}
+
+export interface Gpu {
+  readonly device: GPUDevice;
+  readonly limits: GpuLimits;
+  readonly description: string; // "nvidia hopper"
+}
+
+export async function findGpuAdapter(gpu: GPU | undefined): Promise<GPUAdapter | null> {
+  if (!gpu) return null;
+  for (const last of [false, true]) {
+    const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
+    if (adapter || last) return adapter;
+    await new Promise((resolve) => setTimeout(resolve, kAdapterPauseMs));
+  }
+  return null;
+}
+
+// Throws EngineError (unavailable) where there is no adapter or it gives no device.
+export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
+  const adapter = await findGpuAdapter(gpu);
+  if (!adapter) throw new EngineError("unavailable", "This browser gives no WebGPU adapter.");
+  const { maxBufferSize, maxStorageBufferBindingSize } = adapter.limits;
+  // Offsets inside of a binding are 32-bit numbers of words at most.
+  const bindingBytes = Math.min(maxStorageBufferBindingSize, maxBufferSize, 2 ** 32 - 4);
+  try {
+    const device = await adapter.requestDevice({
+      label: "weft",
+      requiredLimits: { maxBufferSize, maxStorageBufferBindingSize },
+    });
+    return {
+      device,
+      limits: { bufferBytes: maxBufferSize, bindingBytes: bindingBytes - (bindingBytes % 4) },
+      description: [adapter.info.vendor, adapter.info.architecture].filter(Boolean).join(" "),
+    };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new EngineError("unavailable", `The WebGPU adapter gives no device: ${why}`);
+  }
+}

@@ -1,0 +1,71 @@
+// The one bind group layout of all kernels and the pipelines, each compiled once.
+import { EngineError } from "../error.ts";
+import type { Variant } from "../kernels/sources.ts";
+
+export const Binding = {
+  step: 0,
+  op: 1,
+  act: 2,
+  vectors: 3,
+  data: 4,
+  scale: 5,
+  kv: 6,
+  aux: 7,
+} as const;
+
+const kCompute = 4; // GPUShaderStage.COMPUTE
+
+function layoutEntry(binding: number): GPUBindGroupLayoutEntry {
+  const isWritten =
+    binding === Binding.act || binding === Binding.kv || binding === Binding.aux;
+  const type =
+    binding === Binding.op ? "uniform" : isWritten ? "storage" : "read-only-storage";
+  return { binding, visibility: kCompute, buffer: { type } };
+}
+
+const ofDevice = new WeakMap<GPUDevice, Pipelines>();
+
+export class Pipelines {
+  // Those of a device: engines that share one share them.
+  static of(device: GPUDevice): Pipelines {
+    const known = ofDevice.get(device) ?? new Pipelines(device);
+    ofDevice.set(device, known);
+    return known;
+  }
+
+  readonly groupLayout: GPUBindGroupLayout;
+  readonly #device: GPUDevice;
+  readonly #layout: GPUPipelineLayout;
+  readonly #made = new Map<string, Promise<GPUComputePipeline>>();
+
+  private constructor(device: GPUDevice) {
+    this.#device = device;
+    this.groupLayout = device.createBindGroupLayout({
+      label: "kernel",
+      entries: Object.values(Binding).map(layoutEntry),
+    });
+    this.#layout = device.createPipelineLayout({ bindGroupLayouts: [this.groupLayout] });
+  }
+
+  get(variant: Variant): Promise<GPUComputePipeline> {
+    const known = this.#made.get(variant.key);
+    if (known) return known;
+    const made = this.#compile(variant);
+    this.#made.set(variant.key, made);
+    return made;
+  }
+
+  async #compile({ key, code }: Variant): Promise<GPUComputePipeline> {
+    try {
+      const module = this.#device.createShaderModule({ label: key, code });
+      return await this.#device.createComputePipelineAsync({
+        label: key,
+        layout: this.#layout,
+        compute: { module, entryPoint: "main" },
+      });
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      throw new EngineError("unavailable", `The GPU's driver refuses kernel '${key}': ${why}`);
+    }
+  }
+}

@@ -1,0 +1,141 @@
+// Best and second best logit of a row, and the parts of logsumexp, over 32 slices of the
+// vocabulary (kMerge: of the slices' results, which also hands the best token to the next
+// embedding). Equal logits go by rising id.
+struct Op {
+  rows_at: u32,
+  logits_base: u32,
+  logits_stride: u32,
+  vocabulary: u32,
+  partial_at: u32,  // in aux, 8 words a slice
+  result_at: u32,   // in aux, `result_stride` words a row
+  result_stride: u32,
+  chain_at: u32,
+  history_at: u32,  // in aux: history[step counter] gets the token; kNone: not kept
+}
+
+const kParts = 32u;
+
+struct Two {
+  best: f32,
+  best_id: u32,
+  second: f32,
+  second_id: u32,
+}
+
+var<workgroup> twos: array<Two, 256>;
+var<workgroup> runs: array<Two, 16>;
+var<workgroup> bad: array<u32, 256>;
+
+fn is_better(a: f32, a_id: u32, b: f32, b_id: u32) -> bool {
+  return a > b || (a == b && a_id < b_id);
+}
+
+fn insert(two: Two, value: f32, id: u32) -> Two {
+  if (is_better(value, id, two.best, two.best_id)) {
+    return Two(value, id, two.best, two.best_id);
+  }
+  if (is_better(value, id, two.second, two.second_id)) {
+    return Two(two.best, two.best_id, value, id);
+  }
+  return two;
+}
+
+fn both(a: Two, b: Two) -> Two {
+  return insert(insert(a, b.best, b.best_id), b.second, b.second_id);
+}
+
+// The slice's sum of exp(logit - best) to every thread; its two best are in runs[0].
+fn slice(row: u32, part: u32, t: u32) -> f32 {
+  let logits = op.logits_base + row * op.logits_stride;
+  let size = (op.vocabulary + kParts - 1u) / kParts;
+  let end = min(op.vocabulary, (part + 1u) * size);
+  var two = Two(-3.4e38, kNone, -3.4e38, kNone);
+  var bad_count = 0u;
+  for (var i = part * size + t; i < end; i += 256u) {
+    let value = act[logits + i];
+    if (is_finite(value)) {
+      two = insert(two, value, i);
+    } else {
+      bad_count++;
+    }
+  }
+  twos[t] = two;
+  bad[t] = bad_count;
+  workgroupBarrier();
+  if (t < 16u) {
+    var mine = twos[16u * t];
+    for (var i = 1u; i < 16u; i++) {
+      mine = both(mine, twos[16u * t + i]);
+    }
+    runs[t] = mine;
+  }
+  workgroupBarrier();
+  if (t == 0u) {
+    var mine = runs[0];
+    for (var i = 1u; i < 16u; i++) {
+      mine = both(mine, runs[i]);
+    }
+    runs[0] = mine;
+  }
+  workgroupBarrier();
+  let largest = runs[0].best;
+  var sum = 0.0;
+  for (var i = part * size + t; i < end; i += 256u) {
+    sum = sum + exp(act[logits + i] - largest);
+  }
+  return sum_of_threads(t, sum);
+}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  let row = workgroup.y;
+  if (!kMerge) {
+    let sum = slice(row, workgroup.x, t);
+    if (t == 0u) {
+      let at = op.partial_at + 8u * (row * kParts + workgroup.x);
+      let two = runs[0];
+      aux[at] = two.best_id;
+      aux[at + 1u] = bitcast<u32>(two.best);
+      aux[at + 2u] = two.second_id;
+      aux[at + 3u] = bitcast<u32>(two.second);
+      aux[at + 4u] = bitcast<u32>(sum);
+      var bad_count = 0u;
+      for (var i = 0u; i < 256u; i++) {
+        bad_count += bad[i];
+      }
+      aux[at + 5u] = bad_count;
+    }
+    return;
+  }
+  if (t != 0u) {
+    return;
+  }
+  var all = Two(-3.4e38, kNone, -3.4e38, kNone);
+  var bad_count = 0u;
+  for (var part = 0u; part < kParts; part++) {
+    let at = op.partial_at + 8u * (row * kParts + part);
+    all = insert(all, bitcast<f32>(aux[at + 1u]), aux[at]);
+    all = insert(all, bitcast<f32>(aux[at + 3u]), aux[at + 2u]);
+    bad_count += aux[at + 5u];
+  }
+  var sum = 0.0;
+  for (var part = 0u; part < kParts; part++) {
+    let at = op.partial_at + 8u * (row * kParts + part);
+    if (aux[at] != kNone) {
+      sum = fma(bitcast<f32>(aux[at + 4u]), exp(bitcast<f32>(aux[at + 1u]) - all.best), sum);
+    }
+  }
+  let out = op.result_at + row * op.result_stride;
+  aux[out] = all.best_id;
+  aux[out + 1u] = bitcast<u32>(all.best);
+  aux[out + 2u] = all.second_id;
+  aux[out + 3u] = bitcast<u32>(all.second);
+  aux[out + 4u] = bitcast<u32>(sum);
+  aux[out + 5u] = bad_count;
+  if (row == 0u) {
+    aux[op.chain_at] = all.best_id;
+    if (step[4] != kNone) {
+      aux[op.history_at + step[4]] = all.best_id;
+    }
+  }
+}

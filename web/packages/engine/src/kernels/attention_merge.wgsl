@@ -1,0 +1,60 @@
+// Softmax over chunks of 256 positions: what attention.wgsl and attention_combine.wgsl share, so
+// that both give the same bits.
+struct Op {
+  rows_at: u32,
+  q_base: u32,
+  q_stride: u32,
+  out_base: u32,
+  out_stride: u32,
+  heads: u32,
+  kv_heads: u32,
+  head_columns: u32,
+  window: u32,
+  scale: f32,
+  softcap: f32,
+  sinks: u32,  // in `vectors`, or kNone
+  split_base: u32,  // in `act`: partial results of chunks
+}
+
+const kChunk = 256u;
+const kSplitHeader = 2u;
+
+struct Softmax {
+  largest: f32,
+  sum: f32,
+  value: vec2<f32>,
+}
+
+fn initial(head: u32) -> Softmax {
+  if (op.sinks != kNone) {
+    return Softmax(vectors[op.sinks + head], 1.0, vec2(0.0));
+  }
+  return Softmax(-3.0e38, 0.0, vec2(0.0));
+}
+
+fn merge(all: Softmax, chunk: Softmax) -> Softmax {
+  let largest = max(all.largest, chunk.largest);
+  let a = exp(all.largest - largest);
+  let b = exp(chunk.largest - largest);
+  return Softmax(largest, fma(all.sum, a, chunk.sum * b),
+                 fma(all.value, vec2(a), chunk.value * b));
+}
+
+fn first_visible(position: u32) -> u32 {
+  return select(position - op.window + 1u, 0u, op.window == 0u || position < op.window);
+}
+
+// Where the partial result of a chunk lies: largest, sum, then the head's columns.
+fn split_at(row: u32, head: u32, chunk: u32) -> u32 {
+  let pairs = (op.head_columns + 1u) >> 1u;
+  return op.split_base +
+    ((row * op.heads + head) * step[3] + chunk) * (kSplitHeader + 2u * pairs);
+}
+
+fn write_head(row: u32, head: u32, pair: u32, result: Softmax) {
+  let out = op.out_base + row * op.out_stride + head * op.head_columns + 2u * pair;
+  act[out] = result.value.x / result.sum;
+  if (2u * pair + 1u < op.head_columns) {
+    act[out + 1u] = result.value.y / result.sum;
+  }
+}

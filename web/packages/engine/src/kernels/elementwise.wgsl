@@ -1,0 +1,48 @@
+// Operations on single elements: add, scale, softcap, gated activation, copy, and the gathering of
+// the rows that the head takes. One element a thread.
+struct Op {
+  rows_at: u32,
+  a_base: u32,
+  a_stride: u32,
+  b_base: u32,
+  b_stride: u32,
+  out_base: u32,
+  out_stride: u32,
+  columns: u32,
+  kind: u32,  // kernels/params.ts
+  value: f32,
+  activation: u32,
+  round_kind: u32,
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  let row = id.y;
+  let column = id.x;
+  if (column >= op.columns) {
+    return;
+  }
+  var source_row = row;
+  if (op.kind == 5u) {
+    source_row = row_source(row);
+  }
+  let a = act[op.a_base + source_row * op.a_stride + column];
+  var result = a;
+  switch (op.kind) {
+    case 0u: {
+      result = a + act[op.b_base + row * op.b_stride + column];
+    }
+    case 1u: {
+      result = a * op.value;
+    }
+    case 2u: {
+      result = op.value * tanh_of(a / op.value);
+    }
+    case 3u: {
+      result = gated(a, act[op.b_base + row * op.b_stride + column], op.activation);
+    }
+    default: {
+    }
+  }
+  act[op.out_base + row * op.out_stride + column] = round_value(result, op.round_kind);
+}

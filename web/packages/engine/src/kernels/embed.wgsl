@@ -1,0 +1,43 @@
+// Rows of the embedding table. A token of kNone is the one that the last argmax chose (aux).
+struct Op {
+  rows_at: u32,
+  out_base: u32,
+  out_stride: u32,
+  columns: u32,
+  blocks: u32,
+  row_first: u32,  // of this slab
+  row_end: u32,
+  zero_base: u32,
+  scale: f32,
+  chain_at: u32,  // in aux
+  round_kind: u32,
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  let row = id.y;
+  let j = id.x;
+  if (j >= op.blocks) {
+    return;
+  }
+  var token = row_token(row);
+  if (token == kNone) {
+    token = aux[op.chain_at];
+  }
+  if (token < op.row_first || token >= op.row_end) {
+    return;
+  }
+  let n = token - op.row_first;
+  let block = load_block((n >> 3u) * op.blocks + j, n & 7u);
+  let out = op.out_base + row * op.out_stride;
+  for (var w = 0u; w < 4u; w++) {
+    let values = eighth(block, w);
+    for (var e = 0u; e < 8u; e++) {
+      let k = 32u * j + 8u * w + e;
+      let value = select(values.low[e & 3u], values.high[e & 3u], e >= 4u);
+      if (k < op.columns) {
+        act[out + k] = round_value(value * block.scale * op.scale, op.round_kind);
+      }
+    }
+  }
+}

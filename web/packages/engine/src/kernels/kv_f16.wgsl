@@ -1,0 +1,27 @@
+// Pages of keys and values in f16, two columns a word. A page holds 32 positions:
+// keys [kv head][pair of columns][32], values [kv head][32][pair of columns].
+fn kv_pairs() -> u32 {
+  return (op.head_columns + 1u) >> 1u;
+}
+fn page_words() -> u32 {
+  return 64u * op.kv_heads * kv_pairs();
+}
+fn key_at(page: u32, head: u32, pair: u32, slot: u32) -> u32 {
+  return page * page_words() + (head * kv_pairs() + pair) * 32u + slot;
+}
+fn value_at(page: u32, head: u32, slot: u32, pair: u32) -> u32 {
+  return page * page_words() + 32u * op.kv_heads * kv_pairs() +
+    (head * 32u + slot) * kv_pairs() + pair;
+}
+fn store_key(page: u32, head: u32, pair: u32, slot: u32, value: vec2<f32>) {
+  kv[key_at(page, head, pair, slot)] = to_half(value.x) | (to_half(value.y) << 16u);
+}
+fn store_value(page: u32, head: u32, pair: u32, slot: u32, value: vec2<f32>) {
+  kv[value_at(page, head, slot, pair)] = to_half(value.x) | (to_half(value.y) << 16u);
+}
+fn load_key(page: u32, head: u32, pair: u32, slot: u32) -> vec2<f32> {
+  return unpack2x16float(kv[key_at(page, head, pair, slot)]);
+}
+fn load_value(page: u32, head: u32, pair: u32, slot: u32) -> vec2<f32> {
+  return unpack2x16float(kv[value_at(page, head, slot, pair)]);
+}

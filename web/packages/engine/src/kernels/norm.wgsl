@@ -1,0 +1,42 @@
+// rms_norm and layer_norm, one row a workgroup. The sum of squares of rms_norm is also taken by
+// matvec.wgsl, in the same order.
+struct Op {
+  rows_at: u32,
+  in_base: u32,
+  in_stride: u32,
+  out_base: u32,
+  out_stride: u32,
+  columns: u32,
+  weight: u32,
+  bias: u32,  // kNone: none
+  epsilon: f32,
+  is_layer_norm: u32,
+}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  let input = op.in_base + workgroup.y * op.in_stride;
+  let out = op.out_base + workgroup.y * op.out_stride;
+  let count = f32(op.columns);
+  var mean = 0.0;
+  if (op.is_layer_norm == 1u) {
+    var sum = 0.0;
+    for (var k = t; k < op.columns; k += 256u) {
+      sum = sum + act[input + k];
+    }
+    mean = sum_of_threads(t, sum) / count;
+  }
+  var squares = 0.0;
+  for (var k = t; k < op.columns; k += 256u) {
+    let x = act[input + k] - mean;
+    squares = fma(x, x, squares);
+  }
+  let inverse = 1.0 / sqrt(sum_of_threads(t, squares) / count + op.epsilon);
+  for (var k = t; k < op.columns; k += 256u) {
+    var value = (act[input + k] - mean) * inverse * vectors[op.weight + k];
+    if (op.bias != kNone) {
+      value = value + vectors[op.bias + k];
+    }
+    act[out + k] = value;
+  }
+}

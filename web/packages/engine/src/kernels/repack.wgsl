@@ -1,0 +1,63 @@
+// Brings rows of a weight as the package stores them into groups of 8 rows side by side
+// (weights/matrix.ts). One word of the result a thread. Source rows may begin at any byte.
+@group(0) @binding(1) var<uniform> op: Op;
+@group(0) @binding(3) var<storage, read> source: array<u32>;
+@group(0) @binding(6) var<storage, read_write> packed: array<u32>;
+
+struct Op {
+  kind: u32,  // 0: data, 1: scales, 2: zero points
+  row_bytes: u32,
+  rows: u32,  // in `source`
+  blocks: u32,
+  vecs: u32,  // data: vec4<u32> of a block
+  words: u32,  // of the result, per group
+  out_base: u32,  // word where the first group goes
+  group_step: u32,
+  groups: u32,
+  threads_x: u32,
+}
+
+fn byte_at(row: u32, at: u32) -> u32 {
+  if (row >= op.rows || at >= op.row_bytes) {
+    return 0u;
+  }
+  let index = row * op.row_bytes + at;
+  return (source[index >> 2u] >> (8u * (index & 3u))) & 255u;
+}
+
+fn half_at(row: u32, at: u32) -> u32 {
+  return byte_at(row, at) | (byte_at(row, at + 1u) << 8u);
+}
+
+fn word_of(group: u32, word: u32) -> u32 {
+  if (op.kind == 0u) {
+    let c = word & 3u;
+    let r = (word >> 2u) & 7u;
+    let vec = word >> 5u;  // block * vecs + h
+    let at = 16u * vec + 4u * c;
+    let row = 8u * group + r;
+    return half_at(row, at) | (half_at(row, at + 2u) << 16u);
+  }
+  if (op.kind == 1u) {
+    let row = 8u * group + 2u * (word & 3u);
+    let at = 2u * (word >> 2u);
+    return half_at(row, at) | (half_at(row + 1u, at) << 16u);
+  }
+  var nibbles = 0u;
+  for (var r = 0u; r < 8u; r++) {
+    let both = byte_at(8u * group + r, word >> 1u);
+    nibbles |= ((both >> (4u * (word & 1u))) & 15u) << (4u * r);
+  }
+  return nibbles;
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  let index = id.y * op.threads_x + id.x;
+  let group = index / op.words;
+  if (group >= op.groups) {
+    return;
+  }
+  let word = index % op.words;
+  packed[op.out_base + group * op.group_step * op.words + word] = word_of(group, word);
+}

@@ -1,0 +1,122 @@
+// Which pages hold which positions of which session: numbers only. A page number names the same
+// slot in the pool of every layer. Forked sessions share pages; who appends to a shared one gets a
+// copy first.
+export const kPagePositions = 32;
+
+export interface PageCopy {
+  readonly from: number;
+  readonly to: number;
+}
+
+// Pages that an append needs, reserved. The caller copies, computes, and then either keeps or
+// drops it.
+export interface Append {
+  readonly pages: ReadonlyMap<number, readonly number[]>; // session -> its pages afterwards
+  readonly copies: readonly PageCopy[];
+  keep(): void;
+  drop(): void;
+}
+
+export class Pages {
+  #capacity = 0;
+  #free: number[] = [];
+  readonly #uses: number[] = [];
+  readonly #sessions = new Map<number, number[]>();
+
+  get capacity(): number {
+    return this.#capacity;
+  }
+
+  of(session: number): readonly number[] {
+    return this.#sessions.get(session) ?? [];
+  }
+
+  grow(capacity: number): void {
+    const added: number[] = [];
+    for (let page = this.#capacity; page < capacity; ++page) {
+      added.push(page);
+      this.#uses[page] = 0;
+    }
+    this.#free = [...added.reverse(), ...this.#free]; // low numbers are taken first
+    this.#capacity = Math.max(capacity, this.#capacity);
+  }
+
+  // Pages that an append of these runs takes beyond the free ones.
+  missing(runs: readonly { session: number; firstPosition: number; count: number }[]): number {
+    let needed = 0;
+    for (const run of runs) needed += this.#plan(run).filter(({ isNew }) => isNew).length;
+    return Math.max(0, needed - this.#free.length);
+  }
+
+  // For every page of the run from its first position on: whether a new one must be taken.
+  #plan(run: {
+    session: number;
+    firstPosition: number;
+    count: number;
+  }): { index: number; isNew: boolean; copyOf: number }[] {
+    const held = this.of(run.session);
+    const first = Math.floor(run.firstPosition / kPagePositions);
+    const end = Math.ceil((run.firstPosition + run.count) / kPagePositions);
+    const plan: { index: number; isNew: boolean; copyOf: number }[] = [];
+    for (let index = first; index < end; ++index) {
+      const page = held[index];
+      const isShared = page !== undefined && this.#uses[page]! > 1;
+      plan.push({ index, isNew: page === undefined || isShared, copyOf: page ?? -1 });
+    }
+    return plan;
+  }
+
+  // REQUIRES: missing(runs) is 0, each session at most once.
+  begin(runs: readonly { session: number; firstPosition: number; count: number }[]): Append {
+    const pages = new Map<number, number[]>();
+    const copies: PageCopy[] = [];
+    const taken: number[] = [];
+    const replaced: number[] = [];
+    for (const run of runs) {
+      const after = [...this.of(run.session)];
+      for (const { index, isNew, copyOf } of this.#plan(run)) {
+        if (!isNew) continue;
+        const page = this.#free.pop()!;
+        this.#uses[page] = 1;
+        taken.push(page);
+        if (copyOf >= 0) {
+          copies.push({ from: copyOf, to: page });
+          replaced.push(copyOf);
+        }
+        after[index] = page;
+      }
+      pages.set(run.session, after);
+    }
+    return {
+      pages,
+      copies,
+      keep: () => {
+        for (const [session, list] of pages) this.#sessions.set(session, list);
+        for (const page of replaced) this.#drop(page);
+      },
+      drop: () => {
+        for (const page of taken) this.#drop(page);
+      },
+    };
+  }
+
+  #drop(page: number): void {
+    if (--this.#uses[page]! === 0) this.#free.push(page);
+  }
+
+  // `to` shares the pages of `from`'s first `positionCount` positions. REQUIRES: `to` is unknown.
+  fork(from: number, to: number, positionCount: number): void {
+    const shared = this.of(from).slice(0, Math.ceil(positionCount / kPagePositions));
+    for (const page of shared) ++this.#uses[page]!;
+    this.#sessions.set(to, shared);
+  }
+
+  release(session: number): void {
+    for (const page of this.of(session)) this.#drop(page);
+    this.#sessions.delete(session);
+  }
+
+  releaseAll(): void {
+    for (const session of [...this.#sessions.keys()]) this.release(session);
+  }
+}

@@ -1,0 +1,117 @@
+// The GPU buffers behind the pages: one pool a layer with attention, all of one capacity. Grows in
+// steps; within its capacity nothing is created. Layout of a page: kernels/kv_f16.wgsl.
+import { EngineError } from "../error.ts";
+import type { Buffers } from "../gpu/buffers.ts";
+import { Usage } from "../gpu/buffers.ts";
+import type { Attention } from "../program/ir.ts";
+import { kPagePositions } from "./pages.ts";
+import type { PageCopy } from "./pages.ts";
+
+const kLeastPages = 8;
+const kUsage = Usage.storage | Usage.copyFrom | Usage.copyTo;
+
+export interface PageShape {
+  readonly kvHeads: number;
+  readonly headColumns: number;
+  readonly isF32: boolean;
+}
+
+export function pageBytes({ kvHeads, headColumns, isF32 }: PageShape): number {
+  const pairs = (headColumns + 1) >> 1;
+  return 2 * kvHeads * pairs * kPagePositions * (isF32 ? 8 : 4);
+}
+
+interface Pool {
+  readonly shape: PageShape;
+  buffer: GPUBuffer;
+}
+
+export class Pools {
+  readonly #buffers: Buffers;
+  readonly #isF32: boolean;
+  readonly #pools = new Map<number, Pool>();
+  #capacity = kLeastPages;
+
+  constructor(buffers: Buffers, isF32: boolean) {
+    this.#buffers = buffers;
+    this.#isF32 = isF32;
+  }
+
+  get capacity(): number {
+    return this.#capacity;
+  }
+
+  get layers(): number[] {
+    return [...this.#pools.keys()];
+  }
+
+  buffer(layer: number): GPUBuffer | null {
+    return this.#pools.get(layer)?.buffer ?? null;
+  }
+
+  shape(layer: number): PageShape | null {
+    return this.#pools.get(layer)?.shape ?? null;
+  }
+
+  add(layer: number, { kvHeads, headColumns }: Attention): void {
+    const shape = { kvHeads, headColumns, isF32: this.#isF32 };
+    const bytes = this.#capacity * pageBytes(shape);
+    this.#checkBinding(bytes);
+    this.#pools.set(layer, { shape, buffer: this.#make(layer, bytes) });
+  }
+
+  remove(layer: number): void {
+    const pool = this.#pools.get(layer);
+    if (!pool) return;
+    this.#buffers.free(pool.buffer);
+    this.#pools.delete(layer);
+  }
+
+  #make(layer: number, bytes: number): GPUBuffer {
+    return this.#buffers.make(`keys and values of layer ${layer}`, "kv", bytes, kUsage);
+  }
+
+  #checkBinding(bytes: number): void {
+    if (bytes <= this.#buffers.gpu.limits.bindingBytes) return;
+    throw new EngineError(
+      "out_of_memory",
+      `The keys and values of a layer would take ${bytes} bytes; this device binds at most ` +
+        `${this.#buffers.gpu.limits.bindingBytes}.`,
+    );
+  }
+
+  // Room for at least `pages` pages: a quarter more than there were where that fits. One layer is
+  // copied after the other, so that only one is there twice. Throws EngineError (out_of_memory);
+  // layers that grew before are larger than the others then, which does no harm.
+  grow(pages: number): void {
+    if (pages <= this.#capacity) return;
+    const generous = Math.max(pages, Math.ceil(this.#capacity * 1.25));
+    const perPage = [...this.#pools.values()].reduce((sum, { shape }) => sum + pageBytes(shape), 0);
+    const most = Math.max(0, ...[...this.#pools.values()].map(({ shape }) => pageBytes(shape)));
+    const need = (capacity: number): number =>
+      (capacity - this.#capacity) * perPage + this.#capacity * most;
+    const target = this.#buffers.fits(need(generous)) ? generous : pages;
+    this.#checkBinding(target * most);
+    for (const [layer, pool] of this.#pools) {
+      const bytes = target * pageBytes(pool.shape);
+      if (pool.buffer.size >= bytes) continue;
+      const larger = this.#make(layer, bytes);
+      const { device } = this.#buffers.gpu;
+      const encoder = device.createCommandEncoder();
+      encoder.copyBufferToBuffer(pool.buffer, 0, larger, 0, pool.buffer.size);
+      device.queue.submit([encoder.finish()]);
+      this.#buffers.free(pool.buffer);
+      pool.buffer = larger;
+    }
+    this.#capacity = target;
+  }
+
+  copy(encoder: GPUCommandEncoder, copies: readonly PageCopy[]): void {
+    for (const { shape, buffer } of this.#pools.values()) {
+      const bytes = pageBytes(shape);
+      for (const { from, to } of copies) {
+        encoder.copyBufferToBuffer(buffer, from * bytes, buffer, to * bytes, bytes);
+      }
+    }
+  }
+}

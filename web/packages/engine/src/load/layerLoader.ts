@@ -1,0 +1,235 @@
+// Brings layers onto the GPU: program, vectors, matrices. Matrices that two layers share (tied
+// embeddings) are held once. What fails leaves nothing behind.
+import { EngineError } from "../error.ts";
+import type { Buffers } from "../gpu/buffers.ts";
+import { Usage } from "../gpu/buffers.ts";
+import type { Pipelines } from "../gpu/pipelines.ts";
+import { fuse } from "../plan/fuse.ts";
+import type { Fused } from "../plan/fuse.ts";
+import type { LoadedLayer } from "../plan/loadedLayer.ts";
+import { decodeProgram } from "../program/decode.ts";
+import { endsInLogits, findAttention } from "../program/ir.ts";
+import type { MatMul, MoeExperts, Program, QkNormRope, Weight } from "../program/ir.ts";
+import type { Ropes } from "../run/ropes.ts";
+import type { WeightSource } from "../stageEngine.ts";
+import { freeMatrix, makeMatrix, matrixBytes, matrixKey } from "../weights/matrix.ts";
+import type { Matrix, MatrixSpec } from "../weights/matrix.ts";
+import { Uploader } from "../weights/upload.ts";
+import { readValues, readVectors } from "../weights/vectors.ts";
+
+const kMaxHeadColumns = 512; // attention.wgsl's query in workgroup memory
+const kWholeRows = (weight: Weight): MatrixSpec => ({
+  sections: [{ weight, firstRow: 0, rows: weight.shape[0]! }],
+  paired: false,
+});
+
+export class LayerLoader {
+  readonly #buffers: Buffers;
+  readonly #ropes: Ropes;
+  readonly #uploader: Uploader;
+  readonly #matrices = new Map<string, { matrix: Matrix; users: number }>();
+
+  constructor(buffers: Buffers, pipelines: Pipelines, ropes: Ropes) {
+    this.#buffers = buffers;
+    this.#ropes = ropes;
+    this.#uploader = new Uploader(buffers, pipelines);
+  }
+
+  async load(index: number, source: WeightSource): Promise<LoadedLayer> {
+    const digest = source.layerProgram(index);
+    if (digest === "") {
+      throw new EngineError("unsupported", `Layer ${index} of the package has no program.`);
+    }
+    const program = decodeProgram(await source.readBlob(digest));
+    checkRunnable(program, index);
+    const fused = fuse(program);
+    this.#checkMemory(program, fused);
+    const used: Matrix[] = [];
+    let vectors: GPUBuffer | null = null;
+    try {
+      const read = await readVectors(program, source);
+      const usage = Usage.storage | Usage.copyTo;
+      vectors = this.#buffers.make("vectors", "weights", read.values.byteLength, usage);
+      this.#buffers.gpu.device.queue.writeBuffer(vectors, 0, read.values);
+      const matrices = await this.#loadMatrices(program, fused, source, used);
+      const ropeKeys = await this.#loadRopes(program, source);
+      await source.loaded(index);
+      return {
+        index,
+        program,
+        fused,
+        attention: findAttention(program),
+        vectors,
+        firstOf: read.firstOf,
+        ...matrices,
+        ropeKeys,
+      };
+    } catch (error) {
+      for (const matrix of used) this.#release(matrix);
+      if (vectors) this.#buffers.free(vectors);
+      throw error;
+    } finally {
+      this.#uploader.finish();
+    }
+  }
+
+  free(layer: LoadedLayer): void {
+    this.#buffers.free(layer.vectors);
+    for (const matrix of new Set(layer.matrices.values())) this.#release(matrix);
+    for (const { gateUp, down } of layer.expertMatrices.values()) {
+      this.#release(gateUp);
+      this.#release(down);
+    }
+    if (layer.embedding) this.#release(layer.embedding);
+  }
+
+  async #loadMatrices(
+    program: Program,
+    fused: readonly Fused[],
+    source: WeightSource,
+    used: Matrix[],
+  ): Promise<Pick<LoadedLayer, "matrices" | "expertMatrices" | "embedding">> {
+    const take = async (spec: MatrixSpec, mayBeSplit: boolean): Promise<Matrix> => {
+      const matrix = await this.#take(spec, mayBeSplit, source);
+      used.push(matrix);
+      return matrix;
+    };
+    const matrices = new Map<MatMul, Matrix>();
+    const expertMatrices = new Map<MoeExperts, { gateUp: Matrix; down: Matrix }>();
+    let embedding: Matrix | null = null;
+    for (const step of fused) {
+      if (step.kind === "product") {
+        const matrix = await take(productSpec(program, step), true);
+        for (const matmul of step.matmuls) matrices.set(matmul, matrix);
+      } else if (step.kind === "single" && step.op.kind === "embed") {
+        embedding = await take(kWholeRows(program.weights[step.op.weight]!), true);
+      } else if (step.kind === "single" && step.op.kind === "moeExperts") {
+        const { gateUp, down } = expertSpecs(program, step.op);
+        const up = await take(gateUp, false);
+        expertMatrices.set(step.op, { gateUp: up, down: await take(down, false) });
+      }
+    }
+    return { matrices, expertMatrices, embedding };
+  }
+
+  async #take(spec: MatrixSpec, mayBeSplit: boolean, source: WeightSource): Promise<Matrix> {
+    const key = matrixKey(spec);
+    const held = this.#matrices.get(key);
+    if (held) {
+      ++held.users;
+      return held.matrix;
+    }
+    const { name } = spec.sections[0]!.weight;
+    const matrix = await this.#buffers.guarded(`Loading weight '${name}'`, async () => {
+      const made = makeMatrix(this.#buffers, spec, mayBeSplit);
+      try {
+        await this.#uploader.fill(made, spec, source);
+      } catch (error) {
+        freeMatrix(this.#buffers, made);
+        throw error;
+      }
+      return made;
+    });
+    this.#matrices.set(key, { matrix, users: 1 });
+    return matrix;
+  }
+
+  #release(matrix: Matrix): void {
+    const held = this.#matrices.get(matrix.key);
+    if (!held || --held.users > 0) return;
+    freeMatrix(this.#buffers, matrix);
+    this.#matrices.delete(matrix.key);
+  }
+
+  // Fails before anything is allocated or downloaded.
+  #checkMemory(program: Program, fused: readonly Fused[]): void {
+    let bytes = 0;
+    const add = (spec: MatrixSpec): void => {
+      if (!this.#matrices.has(matrixKey(spec))) bytes += matrixBytes(spec);
+    };
+    for (const step of fused) {
+      if (step.kind === "product") add(productSpec(program, step));
+      else if (step.kind === "single" && step.op.kind === "embed") {
+        add(kWholeRows(program.weights[step.op.weight]!));
+      } else if (step.kind === "single" && step.op.kind === "moeExperts") {
+        const { gateUp, down } = expertSpecs(program, step.op);
+        add(gateUp);
+        add(down);
+      }
+    }
+    if (this.#buffers.fits(bytes)) return;
+    throw new EngineError(
+      "out_of_memory",
+      `Layer ${program.layerIndex} needs ${bytes} bytes for its weights beside ` +
+        `${this.#buffers.bytes("weights")} bytes of weights and ${this.#buffers.bytes("kv")} of ` +
+        `keys and values: more than the offer.`,
+    );
+  }
+
+  async #loadRopes(program: Program, source: WeightSource): Promise<Map<QkNormRope, string>> {
+    const keys = new Map<QkNormRope, string>();
+    for (const op of program.ops) {
+      if (op.kind !== "qkNormRope" || !op.rope) continue;
+      const frequencies = await readValues(program.weights[op.rope.invFreq]!, source);
+      keys.set(op, this.#ropes.add(frequencies));
+    }
+    return keys;
+  }
+}
+
+function productSpec(program: Program, product: Extract<Fused, { kind: "product" }>): MatrixSpec {
+  const sections = product.matmuls.map(({ weight: view }) => ({
+    weight: program.weights[view.weight]!,
+    firstRow: view.firstRow,
+    rows: view.rows,
+  }));
+  return { sections, paired: product.paired !== null };
+}
+
+// Every expert's gate and up groups alternate, its down rows begin with a group of their own.
+function expertSpecs(
+  program: Program,
+  op: MoeExperts,
+): { gateUp: MatrixSpec; down: MatrixSpec } {
+  const gateUp = program.weights[op.gateUp]!;
+  const down = program.weights[op.down]!;
+  const [experts, columns, width] = down.shape as readonly [number, number, number];
+  const ups = [];
+  const downs = [];
+  for (let expert = 0; expert < experts; ++expert) {
+    const first = expert * 2 * width;
+    ups.push({ weight: gateUp, firstRow: first, rows: width });
+    ups.push({ weight: gateUp, firstRow: first + width, rows: width });
+    downs.push({ weight: down, firstRow: expert * columns, rows: columns });
+  }
+  return {
+    gateUp: { sections: ups, paired: true },
+    down: { sections: downs, paired: false },
+  };
+}
+
+// What this engine does not run, said before anything is loaded.
+function checkRunnable(program: Program, index: number): void {
+  const what = `The program of layer ${index}`;
+  if (program.layerIndex !== index) {
+    throw new EngineError("invalid_data", `${what} says that it is layer ${program.layerIndex}.`);
+  }
+  const attention = findAttention(program);
+  if (program.ops.some((op) => op.kind === "exchange")) {
+    throw new EngineError(
+      "unsupported",
+      `${what} has an exchange, which this engine does not run yet.`,
+    );
+  }
+  if (attention && endsInLogits(program)) {
+    throw new EngineError("unsupported", `${what} has attention in the output head.`);
+  }
+  for (const op of program.ops) {
+    const isHeads = op.kind === "qkNormRope" || op.kind === "attention";
+    if (!isHeads || op.headColumns <= kMaxHeadColumns) continue;
+    throw new EngineError(
+      "unsupported",
+      `${what} has heads of ${op.headColumns} columns; at most ${kMaxHeadColumns} are run.`,
+    );
+  }
+}

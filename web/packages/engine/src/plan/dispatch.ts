@@ -1,0 +1,105 @@
+// What a plan consists of: dispatches whose pipeline, bind group and parameters are made when a
+// layer is loaded, and run with nothing but a grid that depends on the step's shape.
+import type { Buffers } from "../gpu/buffers.ts";
+import { Usage } from "../gpu/buffers.ts";
+import { Binding } from "../gpu/pipelines.ts";
+import type { Pipelines } from "../gpu/pipelines.ts";
+import { kParamBytes } from "../kernels/params.ts";
+import type { Params } from "../kernels/params.ts";
+import type { Variant } from "../kernels/sources.ts";
+import { kFewRows, kSplitChunks, kSplitFrom } from "./layout.ts";
+
+// What a grid may depend on.
+export interface StepShape {
+  readonly rows: number; // of the body, or of the head for its operations
+  readonly chunks: number; // of 256 positions, of the longest session of the step
+}
+
+export function isFew({ rows }: StepShape): boolean {
+  return rows <= kFewRows;
+}
+
+export function isSplit({ rows, chunks }: StepShape): boolean {
+  return rows <= kFewRows && chunks >= kSplitFrom && chunks <= kSplitChunks;
+}
+
+export type Grid = (shape: StepShape) => readonly [number, number, number];
+
+// Buffers of the bindings that differ from the shared ones.
+export type Bound = Partial<
+  Record<"vectors" | "data" | "scale" | "kv", GPUBuffer>
+>;
+
+export interface Draft {
+  readonly variant: Variant;
+  readonly params: Params;
+  readonly bound: Bound;
+  readonly grid: Grid;
+  readonly when: (shape: StepShape) => boolean;
+}
+
+export interface Dispatch {
+  readonly pipeline: GPUComputePipeline;
+  readonly group: GPUBindGroup;
+  readonly entries: GPUBindGroupEntry[];
+  readonly params: Params;
+  readonly grid: Grid;
+  readonly when: (shape: StepShape) => boolean;
+}
+
+// The buffers that every dispatch sees.
+export interface Shared {
+  readonly step: GPUBuffer;
+  readonly act: GPUBuffer;
+  readonly aux: GPUBuffer;
+  readonly unusedRead: GPUBuffer;
+  readonly unusedWrite: GPUBuffer;
+}
+
+export interface Plan {
+  readonly dispatches: readonly Dispatch[];
+  readonly params: GPUBuffer;
+}
+
+// Pipelines, parameters and bind groups of the drafts.
+export async function makePlan(
+  buffers: Buffers,
+  pipelines: Pipelines,
+  shared: Shared,
+  label: string,
+  drafts: readonly Draft[],
+): Promise<Plan> {
+  const { device } = buffers.gpu;
+  const usage = Usage.uniform | Usage.copyTo;
+  const params = buffers.make(label, "scratch", drafts.length * kParamBytes, usage);
+  const dispatches: Dispatch[] = [];
+  for (const [index, draft] of drafts.entries()) {
+    const offset = index * kParamBytes;
+    device.queue.writeBuffer(params, offset, draft.params);
+    const op = { buffer: params, offset, size: kParamBytes };
+    const entries = entriesOf(shared, draft.bound, op);
+    dispatches.push({
+      pipeline: await pipelines.get(draft.variant),
+      group: device.createBindGroup({ label, layout: pipelines.groupLayout, entries }),
+      entries,
+      params: draft.params,
+      grid: draft.grid,
+      when: draft.when,
+    });
+  }
+  return { dispatches, params };
+}
+
+function entriesOf(shared: Shared, bound: Bound, op: GPUBufferBinding): GPUBindGroupEntry[] {
+  const whole = (buffer: GPUBuffer): GPUBufferBinding => ({ buffer });
+  return [
+    { binding: Binding.step, resource: whole(shared.step) },
+    { binding: Binding.op, resource: op },
+    { binding: Binding.act, resource: whole(shared.act) },
+    { binding: Binding.vectors, resource: whole(bound.vectors ?? shared.unusedRead) },
+    { binding: Binding.data, resource: whole(bound.data ?? shared.unusedRead) },
+    { binding: Binding.scale, resource: whole(bound.scale ?? shared.unusedRead) },
+    { binding: Binding.kv, resource: whole(bound.kv ?? shared.unusedWrite) },
+    { binding: Binding.aux, resource: whole(shared.aux) },
+  ];
+}

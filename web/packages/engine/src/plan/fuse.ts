@@ -1,0 +1,227 @@
+// The fusion planner: a program's operations to as few dispatches as the kernels allow. A dense
+// layer becomes [norm + q, k, v] [heads + append] [attention] [o + residual]
+// [norm + gate, up + activation] [down + residual].
+//
+// A result that only the fused kernel reads is never written. Exchanges are barriers: nothing is
+// fused across one.
+import { overlap, readsOf, same, writtenBy } from "../program/ir.ts";
+import type {
+  Attention,
+  GatedActivation,
+  MatMul,
+  Op,
+  Program,
+  QkNormRope,
+  RmsNorm,
+  View,
+} from "../program/ir.ts";
+
+export interface Product {
+  readonly kind: "product";
+  readonly matmuls: readonly MatMul[]; // one input, one matrix; paired: gate, up
+  readonly norm: RmsNorm | null; // made on the way in
+  readonly paired: GatedActivation | null;
+  readonly residual: View | null; // added to the result of the only product
+  readonly outs: readonly View[]; // of each product; paired: one
+}
+
+export interface Heads {
+  readonly kind: "heads";
+  readonly parts: readonly HeadsPart[];
+  readonly attention: Attention | null; // its keys and values are appended
+}
+
+export interface HeadsPart {
+  readonly rope: QkNormRope | null; // null: as it is
+  readonly input: View;
+  readonly out: View;
+  readonly heads: number;
+  readonly headColumns: number;
+  readonly goesTo: "out" | "keys" | "values";
+}
+
+export interface Single {
+  readonly kind: "single";
+  readonly op: Exclude<Op, MatMul | QkNormRope>;
+}
+
+export type Fused = Product | Heads | Single;
+
+// Products that fit one matrix.
+const kMaxSegments = 4;
+
+export function fuse(program: Program): Fused[] {
+  return new Fuser(program).run();
+}
+
+class Fuser {
+  readonly #program: Program;
+  readonly #ops: readonly Op[];
+  readonly #fused: Fused[] = [];
+
+  constructor(program: Program) {
+    this.#program = program;
+    this.#ops = program.ops;
+  }
+
+  run(): Fused[] {
+    let at = 0;
+    while (at < this.#ops.length) at = this.#fuseFrom(at);
+    return this.#fused;
+  }
+
+  // Emits what begins with operation `at`; returns where the next begins.
+  #fuseFrom(at: number): number {
+    const op = this.#ops[at]!;
+    if (op.kind === "rmsNorm") {
+      const end = this.#normedProducts(op, at);
+      if (end > at) return end;
+    }
+    if (op.kind === "matmul") return this.#products(at, null);
+    if (op.kind === "qkNormRope" || op.kind === "attention") return this.#heads(at);
+    this.#fused.push({ kind: "single", op });
+    return at + 1;
+  }
+
+  // Whether every reader of what operation `at` writes is among operations [at + 1, end).
+  #readOnlyWithin(at: number, end: number): boolean {
+    const view = writtenBy(this.#ops[at]!);
+    for (let i = at + 1; i < this.#ops.length; ++i) {
+      const op = this.#ops[i]!;
+      if (i >= end && readsOf(op).some((read) => overlap(read, view))) return false;
+      const written = writtenBy(op);
+      const covers =
+        written.buffer === view.buffer &&
+        written.firstColumn <= view.firstColumn &&
+        written.firstColumn + written.columns >= view.firstColumn + view.columns;
+      if (covers) return true;
+    }
+    return view.buffer !== this.#program.output;
+  }
+
+  // End of the products from `at` on that share input and matrix format.
+  #groupEnd(at: number): number {
+    const first = this.#ops[at] as MatMul;
+    const weight = this.#program.weights[first.weight.weight]!;
+    let end = at + 1;
+    while (end < this.#ops.length && end - at < kMaxSegments) {
+      const next = this.#ops[end]!;
+      if (next.kind !== "matmul" || !same(next.in, first.in)) break;
+      const other = this.#program.weights[next.weight.weight]!;
+      const isAlike =
+        other.dtype === weight.dtype && other.zero.length > 0 === weight.zero.length > 0;
+      const before = this.#ops.slice(at, end).map(writtenBy);
+      if (!isAlike || before.some((out) => overlap(out, next.out))) break;
+      ++end;
+    }
+    return end;
+  }
+
+  #normedProducts(norm: RmsNorm, at: number): number {
+    const next = this.#ops[at + 1];
+    if (next?.kind !== "matmul" || !same(next.in, norm.out)) return at;
+    const end = this.#groupEnd(at + 1);
+    const outs = this.#ops.slice(at + 1, end).map(writtenBy);
+    const isApart = !outs.some((out) => overlap(out, norm.in)) && !same(norm.in, norm.out);
+    if (!isApart || !this.#readOnlyWithin(at, end)) return at;
+    return this.#products(at + 1, norm);
+  }
+
+  #products(at: number, norm: RmsNorm | null): number {
+    const end = this.#groupEnd(at);
+    const matmuls = this.#ops.slice(at, end) as MatMul[];
+    const base = { kind: "product", matmuls, norm, paired: null, residual: null } as const;
+    const next = this.#ops[end];
+    const input = norm?.in ?? matmuls[0]!.in;
+    if (next?.kind === "gatedActivation" && this.#pairs(matmuls, next, at, end, input)) {
+      const gateFirst = same(matmuls[0]!.out, next.gate);
+      const ordered = gateFirst ? matmuls : [...matmuls].reverse();
+      this.#fused.push({ ...base, matmuls: ordered, paired: next, outs: [next.out] });
+      return end + 1;
+    }
+    if (next?.kind === "add" && matmuls.length === 1) {
+      const [{ out }] = matmuls as [MatMul];
+      const isFirst = same(next.a, out);
+      const residual = isFirst ? next.b : next.a;
+      const fits = (isFirst || same(next.b, out)) && !overlap(residual, out);
+      const isApart = !overlap(next.out, input) && this.#readOnlyWithin(at, end + 1);
+      if (fits && isApart) {
+        this.#fused.push({ ...base, residual, outs: [next.out] });
+        return end + 1;
+      }
+    }
+    this.#fused.push({ ...base, outs: matmuls.map((matmul) => matmul.out) });
+    return end;
+  }
+
+  #pairs(
+    matmuls: readonly MatMul[],
+    gated: GatedActivation,
+    at: number,
+    end: number,
+    input: View,
+  ): boolean {
+    const [a, b] = matmuls;
+    if (matmuls.length !== 2 || !a || !b || a.out.columns !== b.out.columns) return false;
+    const inOrder = same(a.out, gated.gate) && same(b.out, gated.up);
+    const swapped = same(b.out, gated.gate) && same(a.out, gated.up);
+    const isApart = !overlap(gated.out, input);
+    // In place over one of the two is fine: that one's other readers would be refused here.
+    const isPrivate = [at, at + 1].every((index) => this.#readOnlyWithin(index, end + 1));
+    return (inOrder || swapped) && isApart && isPrivate;
+  }
+
+  // Rotations up to an attention together with the appending of its keys and values.
+  #heads(at: number): number {
+    let end = at;
+    while (this.#ops[end]?.kind === "qkNormRope") ++end;
+    const attention = this.#ops[end];
+    const ropes = this.#ops.slice(at, end) as QkNormRope[];
+    if (attention?.kind !== "attention") {
+      for (const rope of ropes) this.#loneRope(rope);
+      return end;
+    }
+    const ofQ = ropes.find((rope) => same(rope.out, attention.q)) ?? null;
+    const ofK = ropes.find((rope) => same(rope.out, attention.k)) ?? null;
+    const kIndex = ofK ? this.#ops.indexOf(ofK) : -1;
+    const kFits = ofK !== null && this.#readOnlyWithin(kIndex, end + 1);
+    // All heads are read before any is written, so the fused ones must not depend on each other.
+    const fitting = ropes.filter((rope) => rope === ofQ || (rope === ofK && kFits));
+    const independent = fitting.every((rope) =>
+      ropes.every((other) => other === rope || !overlap(other.out, rope.in)),
+    );
+    const fused = independent ? fitting : [];
+    for (const rope of ropes) if (!fused.includes(rope)) this.#loneRope(rope);
+    this.#fused.push(appending(attention, fused, ofQ, ofK));
+    this.#fused.push({ kind: "single", op: attention });
+    return end + 1;
+  }
+
+  #loneRope(rope: QkNormRope): void {
+    this.#fused.push({ kind: "heads", parts: [ropePart(rope, "out")], attention: null });
+  }
+}
+
+function ropePart(rope: QkNormRope, goesTo: "out" | "keys"): HeadsPart {
+  const { heads, headColumns } = rope;
+  return { rope, input: rope.in, out: rope.out, heads, headColumns, goesTo };
+}
+
+function appending(
+  attention: Attention,
+  fused: readonly QkNormRope[],
+  ofQ: QkNormRope | null,
+  ofK: QkNormRope | null,
+): Heads {
+  const { k, v, kvHeads: heads, headColumns } = attention;
+  const plain = { rope: null, heads, headColumns };
+  const parts: HeadsPart[] = [];
+  if (ofQ && fused.includes(ofQ)) parts.push(ropePart(ofQ, "out"));
+  parts.push(
+    ofK && fused.includes(ofK)
+      ? ropePart(ofK, "keys")
+      : { ...plain, input: k, out: k, goesTo: "keys" },
+  );
+  parts.push({ ...plain, input: v, out: v, goesTo: "values" });
+  return { kind: "heads", parts, attention };
+}

@@ -1,0 +1,253 @@
+// A layer's fused operations as dispatches.
+import {
+  attentionParams,
+  Elementwise,
+  elementwiseParams,
+  embedParams,
+  headsParams,
+  HeadsTo,
+  kNone,
+  normParams,
+  routeParams,
+} from "../kernels/params.ts";
+import type { ElementwiseParams, Place } from "../kernels/params.ts";
+import { kernels } from "../kernels/sources.ts";
+import { RouteKind } from "../program/ir.ts";
+import type { Attention, Embed, LayerNorm, Op, RmsNorm } from "../program/ir.ts";
+import { kGroupRows } from "../weights/matrix.ts";
+import { isSplit } from "./dispatch.ts";
+import type { Draft, Grid } from "./dispatch.ts";
+import type { Fused, Heads, HeadsPart } from "./fuse.ts";
+import type { LayerContext } from "./layerContext.ts";
+import { expertDrafts, productDrafts } from "./products.ts";
+import { finisherOf } from "./residual.ts";
+
+const always = (): boolean => true;
+
+// `round`: what the rows that leave the layer are rounded to (common.wgsl), not those of a head.
+export function layerDrafts(context: LayerContext, round: number): Draft[] {
+  const { program, fused } = context.layer;
+  const kind = context.isHead ? 0 : round;
+  const finisher = finisherOf(program, fused);
+  const drafts = fused.flatMap((step, index) =>
+    draftsOf(context, step, index === finisher ? kind : 0),
+  );
+  const isRounded = finisher >= 0 || kind === 0;
+  const { unaliasedOutput: own } = context;
+  if (own || !isRounded) {
+    drafts.push(copyDraft(context, own ?? context.layout.residual, isRounded ? 0 : kind));
+  }
+  return drafts;
+}
+
+function copyDraft(context: LayerContext, from: Place, round: number): Draft {
+  const { program } = context.layer;
+  const { columns } = program.buffers[program.output]!;
+  const to = context.layout.residual;
+  return elementwise(context, columns, { kind: Elementwise.copy, a: from, out: to, round });
+}
+
+function draftsOf(context: LayerContext, step: Fused, round: number): Draft[] {
+  switch (step.kind) {
+    case "product":
+      return productDrafts(context, step, round);
+    case "heads":
+      return [headsDraft(context, step)];
+    case "single":
+      return singleDrafts(context, step.op, round);
+  }
+}
+
+function singleDrafts(context: LayerContext, op: Op, round: number): Draft[] {
+  switch (op.kind) {
+    case "embed":
+      return embedDrafts(context, op, round);
+    case "rmsNorm":
+    case "layerNorm":
+      return [normDraft(context, op)];
+    case "add": {
+      const places = { a: context.place(op.a), b: context.place(op.b), out: context.place(op.out) };
+      const fields = { kind: Elementwise.add, ...places, round };
+      return [elementwise(context, op.out.columns, fields)];
+    }
+    case "scale": {
+      const places = { a: context.place(op.in), out: context.place(op.out) };
+      const fields = { kind: Elementwise.scale, ...places, value: op.factor, round };
+      return [elementwise(context, op.out.columns, fields)];
+    }
+    case "softcap": {
+      const places = { a: context.place(op.in), out: context.place(op.out) };
+      const fields = { kind: Elementwise.softcap, ...places, value: op.cap, round };
+      return [elementwise(context, op.out.columns, fields)];
+    }
+    case "gatedActivation": {
+      const places = { a: context.place(op.gate), b: context.place(op.up) };
+      const { activation } = op;
+      const out = context.place(op.out);
+      const fields = { kind: Elementwise.gated, ...places, out, activation, round };
+      return [elementwise(context, op.out.columns, fields)];
+    }
+    case "attention":
+      return attentionDrafts(context, op);
+    case "moeRoute":
+      return [routeDraft(context, op)];
+    case "moeExperts":
+      return expertDrafts(context, op, round);
+    default:
+      throw new Error(`operation ${op.kind} is never alone`); // fuse.ts and loading refuse it
+  }
+}
+
+export function elementwise(
+  context: Pick<LayerContext, "rowsAt">,
+  columns: number,
+  fields: Partial<ElementwiseParams> & Pick<ElementwiseParams, "kind" | "a" | "out">,
+): Draft {
+  const params = elementwiseParams({
+    rowsAt: context.rowsAt,
+    b: fields.a,
+    columns,
+    value: 0,
+    activation: 0,
+    round: 0,
+    ...fields,
+  });
+  const grid: Grid = ({ rows }) => [Math.ceil(columns / 64), rows, 1];
+  return { variant: kernels.elementwise(), params, bound: {}, grid, when: always };
+}
+
+function embedDrafts(context: LayerContext, op: Embed, round: number): Draft[] {
+  const matrix = context.layer.embedding!;
+  return matrix.slabs.map((slab) => ({
+    variant: kernels.embed(matrix.dtype),
+    params: embedParams({
+      rowsAt: context.rowsAt,
+      out: context.place(op.out),
+      columns: matrix.columns,
+      blocks: matrix.blocks,
+      rowFirst: slab.firstGroup * kGroupRows,
+      rowEnd: (slab.firstGroup + slab.groupCount) * kGroupRows,
+      zeroBase: slab.zeroBase,
+      scale: op.scale,
+      chainAt: context.layout.aux.chainAt,
+      round,
+    }),
+    bound: slab.scale ? { data: slab.data, scale: slab.scale } : { data: slab.data },
+    grid: ({ rows }) => [Math.ceil(matrix.blocks / 64), rows, 1],
+    when: always,
+  }));
+}
+
+function normDraft(context: LayerContext, op: RmsNorm | LayerNorm): Draft {
+  const bias = op.kind === "layerNorm" && op.bias !== null ? context.vector(op.bias) : kNone;
+  return {
+    variant: kernels.norm(),
+    params: normParams({
+      rowsAt: context.rowsAt,
+      input: context.place(op.in),
+      out: context.place(op.out),
+      columns: op.in.columns,
+      weight: context.vector(op.weight),
+      bias,
+      epsilon: op.epsilon,
+      isLayerNorm: op.kind === "layerNorm",
+    }),
+    bound: { vectors: context.vectors },
+    grid: ({ rows }) => [1, rows, 1],
+    when: always,
+  };
+}
+
+function routeDraft(context: LayerContext, op: Extract<Op, { kind: "moeRoute" }>): Draft {
+  return {
+    variant: kernels.moeRoute(),
+    params: routeParams({
+      rowsAt: context.rowsAt,
+      logits: context.place(op.logits),
+      out: context.place(op.out),
+      experts: op.experts,
+      topK: op.topK,
+      normalized: op.route === RouteKind.softmaxTopKNormalized,
+    }),
+    bound: {},
+    grid: ({ rows }) => [Math.ceil(rows / 64), 1, 1],
+    when: always,
+  };
+}
+
+const kGoesTo = { out: HeadsTo.out, keys: HeadsTo.keys, values: HeadsTo.values } as const;
+
+function headsDraft(context: LayerContext, { parts, attention }: Heads): Draft {
+  const heads = parts.reduce((sum, part) => sum + part.heads, 0);
+  const places = parts.map((part) => headsPart(context, part));
+  const kvHeads = attention?.kvHeads ?? 1;
+  const { headColumns } = parts[0]!;
+  const { vectors } = context;
+  return {
+    variant: kernels.heads(context.kvIsF32),
+    params: headsParams(context.rowsAt, headColumns, kvHeads, places),
+    bound: attention && context.kv ? { vectors, kv: context.kv } : { vectors },
+    grid: ({ rows }) => [heads, rows, 1],
+    when: always,
+  };
+}
+
+function headsPart(
+  context: LayerContext,
+  { rope, input, out, heads, goesTo }: HeadsPart,
+): Parameters<typeof headsParams>[3][number] {
+  const norm = rope?.normWeight ?? null;
+  const table = rope?.rope ?? null;
+  return {
+    input: context.place(input),
+    out: context.place(out),
+    heads,
+    norm: norm === null ? kNone : context.vector(norm),
+    ropeFirst: rope && table ? context.ropeColumn(rope) : 0,
+    ropeHalf: table ? context.layer.program.weights[table.invFreq]!.shape[0]! : 0,
+    interleaved: table?.interleaved ?? false,
+    ropeScale: table?.scale ?? 1,
+    epsilon: rope?.epsilon ?? 0,
+    goesTo: kGoesTo[goesTo],
+  };
+}
+
+function attentionDrafts(context: LayerContext, op: Attention): Draft[] {
+  const params = attentionParams({
+    rowsAt: context.rowsAt,
+    q: context.place(op.q),
+    out: context.place(op.out),
+    heads: op.heads,
+    kvHeads: op.kvHeads,
+    headColumns: op.headColumns,
+    window: op.window,
+    scale: op.scale,
+    softcap: op.softcap,
+    sinks: op.sinks === null ? kNone : context.vector(op.sinks),
+    splitBase: context.layout.splitBase,
+  });
+  const bound = { vectors: context.vectors, ...(context.kv ? { kv: context.kv } : {}) };
+  return [
+    {
+      variant: kernels.attention(context.kvIsF32, false),
+      params,
+      bound,
+      grid: ({ rows }) => [op.heads, rows, 1],
+      when: (shape) => !isSplit(shape),
+    },
+    {
+      variant: kernels.attention(context.kvIsF32, true),
+      params,
+      bound,
+      grid: ({ rows, chunks }) => [op.heads, rows, chunks],
+      when: isSplit,
+    },
+    {
+      variant: kernels.attentionCombine(),
+      params,
+      bound,
+      grid: ({ rows }) => [op.heads, rows, 1],
+      when: isSplit,
+    },
+  ];
+}

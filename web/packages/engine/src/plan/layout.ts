@@ -1,0 +1,141 @@
+// Where everything lies in the two scratch buffers that all layers share: `act` (f32 values: the
+// residual stream, logits, the programs' own buffers) and `aux` (words: selections). Sized for the
+// most that the loaded layers need; only loading changes it.
+import type { Place } from "../kernels/params.ts";
+import { endsInLogits, findAttention } from "../program/ir.ts";
+import type { Program } from "../program/ir.ts";
+
+export const kBodyRows = 128; // of one pass through the layers
+export const kHeadRows = 8; // of one pass through the output head
+export const kFewRows = 8; // up to here products read their weights row by row
+// Split attention: a chunk is 256 positions, more chunks than these go one after another.
+export const kSplitFrom = 3;
+export const kSplitChunks = 64;
+export const kTopK = 256;
+export const kArgmaxParts = 32;
+const kResultHeader = 8; // words of a selection before its candidates
+export const kResultWords = kResultHeader + 2 * kTopK;
+export const kHistory = 1024; // tokens that whole-model decoding may leave unfetched
+const kListSize = 2048; // top_k.wgsl
+
+export interface Needs {
+  readonly hiddenColumns: number;
+  readonly vocabulary: number;
+  readonly privateValues: number; // of a program's own buffers, all rows
+  readonly splitValues: number;
+  readonly expertValues: number;
+}
+
+export interface Layout {
+  readonly needs: Needs;
+  readonly residual: Place;
+  readonly headInput: Place;
+  readonly logits: Place;
+  readonly privateBase: number;
+  readonly splitBase: number;
+  readonly expertBase: number;
+  readonly actValues: number;
+  readonly aux: AuxLayout;
+}
+
+export interface AuxLayout {
+  readonly chainAt: number;
+  readonly resultAt: number;
+  readonly partialAt: number;
+  readonly historyAt: number;
+  readonly candidatesAt: number;
+  readonly candidateStride: number; // of a row, one level
+  readonly words: number;
+}
+
+export function padded(columns: number): number {
+  return Math.ceil(columns / 32) * 32;
+}
+
+export function rowsOfLayer(program: Program): number {
+  return endsInLogits(program) ? kHeadRows : kBodyRows;
+}
+
+export const kNoNeeds: Needs = {
+  hiddenColumns: 0,
+  vocabulary: 0,
+  privateValues: 0,
+  splitValues: 0,
+  expertValues: 0,
+};
+
+export function needsOf(program: Program): Needs {
+  const isHead = endsInLogits(program);
+  const rows = rowsOfLayer(program);
+  const outColumns = program.buffers[program.output]!.columns;
+  const inColumns = program.input === null ? 0 : program.buffers[program.input]!.columns;
+  let privateColumns = 0;
+  for (const { columns } of program.buffers) privateColumns += padded(columns);
+  let expertValues = 0;
+  for (const op of program.ops) {
+    if (op.kind !== "moeExperts") continue;
+    const width = padded(program.weights[op.down]!.shape[2]!);
+    expertValues = Math.max(expertValues, rows * op.topK * width);
+  }
+  const attention = findAttention(program);
+  const pairs = attention ? (attention.headColumns + 1) >> 1 : 0;
+  return {
+    hiddenColumns: Math.max(inColumns, isHead ? 0 : outColumns),
+    vocabulary: isHead ? outColumns : 0,
+    privateValues: rows * privateColumns,
+    splitValues: attention ? kFewRows * attention.heads * kSplitChunks * (2 + 2 * pairs) : 0,
+    expertValues,
+  };
+}
+
+export function mostOf(a: Needs, b: Needs): Needs {
+  return {
+    hiddenColumns: Math.max(a.hiddenColumns, b.hiddenColumns),
+    vocabulary: Math.max(a.vocabulary, b.vocabulary),
+    privateValues: Math.max(a.privateValues, b.privateValues),
+    splitValues: Math.max(a.splitValues, b.splitValues),
+    expertValues: Math.max(a.expertValues, b.expertValues),
+  };
+}
+
+export function isWithin(a: Needs, b: Needs): boolean {
+  return JSON.stringify(mostOf(a, b)) === JSON.stringify(b);
+}
+
+export function layoutOf(needs: Needs): Layout {
+  const hidden = padded(needs.hiddenColumns);
+  const vocabulary = padded(needs.vocabulary);
+  const headBase = kBodyRows * hidden;
+  const logitsBase = headBase + kHeadRows * hidden;
+  const privateBase = logitsBase + kHeadRows * vocabulary;
+  const splitBase = privateBase + needs.privateValues;
+  const expertBase = splitBase + needs.splitValues;
+  return {
+    needs,
+    residual: { base: 0, stride: hidden },
+    headInput: { base: headBase, stride: hidden },
+    logits: { base: logitsBase, stride: vocabulary },
+    privateBase,
+    splitBase,
+    expertBase,
+    actValues: expertBase + needs.expertValues,
+    aux: auxLayout(needs.vocabulary),
+  };
+}
+
+// Word 0 counts values that are not finite (check.wgsl).
+function auxLayout(vocabulary: number): AuxLayout {
+  const chainAt = 4;
+  const resultAt = 8;
+  const partialAt = resultAt + kHeadRows * kResultWords;
+  const historyAt = partialAt + kHeadRows * kArgmaxParts * 8;
+  const candidatesAt = historyAt + kHistory;
+  const candidateStride = 2 * kTopK * listsOf(vocabulary);
+  const words = candidatesAt + 2 * kHeadRows * candidateStride;
+  return { chainAt, resultAt, partialAt, historyAt, candidatesAt, candidateStride, words };
+}
+
+// Lists that a level of top_k.wgsl makes of so many candidates.
+export function listsOf(candidates: number): number {
+  return Math.ceil(candidates / kListSize);
+}

@@ -1,0 +1,19 @@
+// A layer whose weights are on the GPU, ready to be planned.
+import type { Attention, MatMul, MoeExperts, Program, QkNormRope } from "../program/ir.ts";
+import type { Matrix } from "../weights/matrix.ts";
+import type { Fused } from "./fuse.ts";
+
+export interface LoadedLayer {
+  readonly index: number;
+  readonly program: Program;
+  readonly fused: readonly Fused[];
+  readonly attention: Attention | null;
+  readonly vectors: GPUBuffer;
+  readonly firstOf: ReadonlyMap<number, number>;
+  // A product's matrix; products of one fused matrix name the same.
+  readonly matrices: ReadonlyMap<MatMul, Matrix>;
+  readonly expertMatrices: ReadonlyMap<MoeExperts, { gateUp: Matrix; down: Matrix }>;
+  readonly embedding: Matrix | null;
+  // Which table of rotary frequencies a rotation uses (run/ropes.ts).
+  readonly ropeKeys: ReadonlyMap<QkNormRope, string>;
+}

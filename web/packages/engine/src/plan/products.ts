@@ -1,0 +1,228 @@
+// Products as dispatches: the row-by-row kernel for few rows, norm and tiled kernel for many, slab
+// by slab where a matrix is split.
+import { kNone, normParams, productParams, RowsAt } from "../kernels/params.ts";
+import type { ExpertParams, Place, ProductParams, Segment } from "../kernels/params.ts";
+import { kernels } from "../kernels/sources.ts";
+import type { MoeExperts, View } from "../program/ir.ts";
+import { groupsOf, kGroupRows } from "../weights/matrix.ts";
+import type { Matrix, Slab } from "../weights/matrix.ts";
+import { isFew } from "./dispatch.ts";
+import type { Draft } from "./dispatch.ts";
+import type { Product } from "./fuse.ts";
+import { padded } from "./layout.ts";
+import type { LayerContext } from "./layerContext.ts";
+
+// Rows that the row-by-row kernel takes together, and groups of a workgroup.
+const kTileRows = 4;
+const kGroups = 2;
+const kManyTileRows = 32;
+const kManyGroups = 8;
+
+export function productDrafts(context: LayerContext, product: Product, round: number): Draft[] {
+  const matrix = context.matrixOf(product.matmuls[0]!);
+  const segments = segmentsOf(context, product);
+  const drafts: Draft[] = [];
+  const { norm } = product;
+  const input = context.place(product.matmuls[0]!.in);
+  if (norm) drafts.push(normDraft(context, product));
+  for (const slab of matrix.slabs) {
+    const base = {
+      ...shapeOf(context, matrix, slab),
+      activation: product.paired?.activation ?? 0,
+      residual: product.residual ? context.place(product.residual) : null,
+      round,
+      segments,
+      experts: null,
+    };
+    const raw = norm ? context.place(norm.in) : input;
+    const normBase = norm ? context.vector(norm.weight) : kNone;
+    const few = { ...base, input: raw, normBase, epsilon: norm?.epsilon ?? 0 };
+    drafts.push(...fewDrafts(context, matrix, slab, product, few));
+    if (context.rowsAt === RowsAt.head) continue; // never more than few rows
+    const many = { ...base, input, normBase: kNone, epsilon: 0 };
+    drafts.push({
+      variant: kernels.matmul(matrix.dtype, product.paired !== null),
+      params: productParams(many),
+      bound: boundOf(context, slab),
+      grid: ({ rows }) => [
+        Math.ceil(slab.groupCount / kManyGroups),
+        Math.ceil(rows / kManyTileRows),
+        1,
+      ],
+      when: (shape) => !isFew(shape),
+    });
+  }
+  return drafts;
+}
+
+function shapeOf(
+  context: LayerContext,
+  matrix: Matrix,
+  slab: Slab,
+): Pick<
+  ProductParams,
+  "rowsAt" | "columns" | "blocks" | "groupCount" | "rowFirst" | "zeroBase"
+> {
+  return {
+    rowsAt: context.rowsAt,
+    columns: matrix.columns,
+    blocks: matrix.blocks,
+    groupCount: slab.groupCount,
+    rowFirst: slab.firstGroup * kGroupRows,
+    zeroBase: slab.zeroBase,
+  };
+}
+
+function boundOf(context: LayerContext, slab: Slab): Draft["bound"] {
+  const { vectors } = context;
+  return slab.scale
+    ? { vectors, data: slab.data, scale: slab.scale }
+    : { vectors, data: slab.data };
+}
+
+// One row and up to eight rows: two variants of one kernel.
+function fewDrafts(
+  context: LayerContext,
+  matrix: Matrix,
+  slab: Slab,
+  product: Product,
+  params: ProductParams,
+): Draft[] {
+  return [1, kTileRows].map((tileRows) => ({
+    variant: kernels.matvec({
+      dtype: matrix.dtype,
+      tileRows,
+      groups: kGroups,
+      withNorm: product.norm !== null,
+      paired: product.paired !== null,
+      experts: false,
+    }),
+    params: productParams(params),
+    bound: boundOf(context, slab),
+    grid: ({ rows }) => [Math.ceil(slab.groupCount / kGroups), Math.ceil(rows / tileRows), 1],
+    when: (shape) => (tileRows === 1 ? shape.rows === 1 : isFew(shape) && shape.rows > 1),
+  }));
+}
+
+function normDraft(context: LayerContext, { norm }: Product): Draft {
+  return {
+    variant: kernels.norm(),
+    params: normParams({
+      rowsAt: context.rowsAt,
+      input: context.place(norm!.in),
+      out: context.place(norm!.out),
+      columns: norm!.in.columns,
+      weight: context.vector(norm!.weight),
+      bias: kNone,
+      epsilon: norm!.epsilon,
+      isLayerNorm: false,
+    }),
+    bound: { vectors: context.vectors },
+    grid: ({ rows }) => [1, rows, 1],
+    when: (shape) => !isFew(shape),
+  };
+}
+
+function segmentsOf(context: LayerContext, { matmuls, paired, outs }: Product): Segment[] {
+  const biasOf = (index: number): number => {
+    const bias = matmuls[index]!.bias;
+    return bias === null ? kNone : context.vector(bias);
+  };
+  if (paired) {
+    const out = context.place(outs[0]!);
+    return [{ first: 0, end: outs[0]!.columns, out, bias: biasOf(0), biasUp: biasOf(1) }];
+  }
+  let first = 0;
+  return outs.map((view: View, index) => {
+    const segment: Segment = {
+      first,
+      end: first + view.columns,
+      out: context.place(view),
+      bias: biasOf(index),
+      biasUp: kNone,
+    };
+    first += groupsOf(view.columns) * kGroupRows;
+    return segment;
+  });
+}
+
+// Experts: gate, up and activation of every (row, expert of its route), then down and the sum.
+export function expertDrafts(context: LayerContext, op: MoeExperts, round: number): Draft[] {
+  const { columns: width } = context.expertMatrix(op, "down");
+  const hidden: Place = { base: context.layout.expertBase, stride: padded(width) };
+  return [expertsUp(context, op, hidden, width), expertsDown(context, op, hidden, round)];
+}
+
+const kNoNorm = { normBase: kNone, epsilon: 0, residual: null } as const;
+
+function expertParams(
+  context: LayerContext,
+  { topK, route }: MoeExperts,
+  groups: number,
+  bias: number,
+): ExpertParams {
+  return { topK, route: context.place(route), groups, bias };
+}
+
+function biasAt(context: LayerContext, id: number | null, shift: number): number {
+  return id === null ? kNone : context.vector(id) + shift;
+}
+
+function expertsUp(context: LayerContext, op: MoeExperts, hidden: Place, width: number): Draft {
+  const matrix = context.expertMatrix(op, "gateUp");
+  const [slab] = matrix.slabs as [Slab];
+  const groups = 2 * groupsOf(width);
+  const segment: Segment = {
+    first: 0,
+    end: width,
+    out: hidden,
+    bias: biasAt(context, op.gateUpBias, 0),
+    biasUp: biasAt(context, op.gateUpBias, width),
+  };
+  const shape = { tileRows: 1, groups: kGroups, withNorm: false, paired: true, experts: true };
+  return {
+    variant: kernels.matvec({ dtype: matrix.dtype, ...shape }),
+    params: productParams({
+      ...shapeOf(context, matrix, slab),
+      ...kNoNorm,
+      groupCount: groups,
+      input: context.place(op.in),
+      activation: op.activation,
+      round: 0,
+      segments: [segment],
+      experts: expertParams(context, op, groups, 2 * width),
+    }),
+    bound: boundOf(context, slab),
+    grid: ({ rows }) => [Math.ceil(groups / kGroups), rows * op.topK, 1],
+    when: () => true,
+  };
+}
+
+function expertsDown(context: LayerContext, op: MoeExperts, hidden: Place, round: number): Draft {
+  const matrix = context.expertMatrix(op, "down");
+  const [slab] = matrix.slabs as [Slab];
+  const groups = groupsOf(op.out.columns);
+  const segment: Segment = {
+    first: 0,
+    end: op.out.columns,
+    out: context.place(op.out),
+    bias: biasAt(context, op.downBias, 0),
+    biasUp: kNone,
+  };
+  return {
+    variant: kernels.moeDown(matrix.dtype),
+    params: productParams({
+      ...shapeOf(context, matrix, slab),
+      ...kNoNorm,
+      groupCount: groups,
+      input: hidden,
+      activation: 0,
+      round,
+      segments: [segment],
+      experts: expertParams(context, op, groups, op.out.columns),
+    }),
+    bound: boundOf(context, slab),
+    grid: ({ rows }) => [Math.ceil(groups / kGroups), rows, 1],
+    when: () => true,
+  };
+}

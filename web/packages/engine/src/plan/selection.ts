@@ -1,0 +1,76 @@
+// What surrounds the output head: the gathering of the rows that need it before, the choice of
+// tokens behind it.
+import {
+  argmaxParams,
+  checkParams,
+  Elementwise,
+  RowsAt,
+  topKParams,
+} from "../kernels/params.ts";
+import { kernels } from "../kernels/sources.ts";
+import type { Draft } from "./dispatch.ts";
+import { elementwise } from "./layer.ts";
+import { kArgmaxParts, kHeadRows, kResultWords, kTopK, listsOf } from "./layout.ts";
+import type { Layout } from "./layout.ts";
+
+const always = (): boolean => true;
+
+export function gatherDraft({ residual, headInput }: Layout, columns: number): Draft {
+  const fields = { kind: Elementwise.gather, a: residual, out: headInput };
+  return elementwise({ rowsAt: RowsAt.head }, columns, fields);
+}
+
+// Counts values of the residual stream that are not finite.
+export function checkDraft({ residual }: Layout, columns: number): Draft {
+  return {
+    variant: kernels.check(),
+    params: checkParams(residual, columns),
+    bound: {},
+    grid: ({ rows }) => [1, rows, 1],
+    when: always,
+  };
+}
+
+export function argmaxDrafts({ logits, aux }: Layout, vocabulary: number): Draft[] {
+  const params = argmaxParams({
+    logits,
+    vocabulary,
+    partialAt: aux.partialAt,
+    resultAt: aux.resultAt,
+    resultStride: kResultWords,
+    chainAt: aux.chainAt,
+    historyAt: aux.historyAt,
+  });
+  return [false, true].map((isMerge) => ({
+    variant: kernels.argmax(isMerge),
+    params,
+    bound: {},
+    grid: ({ rows }) => [isMerge ? 1 : kArgmaxParts, rows, 1],
+    when: always,
+  }));
+}
+
+// Level after level until one list of the best is left, behind the head of the row's result.
+export function topKDrafts({ logits, aux }: Layout, vocabulary: number): Draft[] {
+  const drafts: Draft[] = [];
+  let count = vocabulary;
+  let input = logits;
+  for (let level = 0; ; ++level) {
+    const lists = listsOf(count);
+    const base = aux.candidatesAt + (level % 2) * kHeadRows * aux.candidateStride;
+    const isLast = lists === 1;
+    const out = isLast
+      ? { base: aux.resultAt + kResultWords - 2 * kTopK, stride: kResultWords }
+      : { base, stride: aux.candidateStride };
+    drafts.push({
+      variant: kernels.topK(),
+      params: topKParams({ fromLogits: level === 0, input, count, out }),
+      bound: {},
+      grid: ({ rows }) => [lists, rows, 1],
+      when: always,
+    });
+    if (isLast) return drafts;
+    count = lists * kTopK;
+    input = out;
+  }
+}

@@ -1,0 +1,196 @@
+// Bytes of program.proto to a Program that passed validate(). Throws EngineError (invalid_data, or
+// unsupported for another version).
+import { fromBinary } from "@bufbuild/protobuf";
+
+import { ProgramSchema } from "../../gen/program_pb.ts";
+import type * as Pb from "../../gen/program_pb.ts";
+import { EngineError } from "../error.ts";
+import { kProgramVersion } from "./ir.ts";
+import type { Op, Part, Program, Rope, View, Weight, WeightView } from "./ir.ts";
+import { validate } from "./validate.ts";
+
+export function decodeProgram(bytes: Uint8Array): Program {
+  let message: Pb.Program;
+  try {
+    message = fromBinary(ProgramSchema, bytes);
+  } catch {
+    throw new EngineError("invalid_data", "The program is not valid protobuf.");
+  }
+  if (message.version !== kProgramVersion) {
+    throw new EngineError(
+      "unsupported",
+      `The program has version ${message.version}, this page reads version ${kProgramVersion}: ` +
+        `reload the page, or convert the model again.`,
+    );
+  }
+  const program: Program = {
+    layerIndex: message.layerIndex,
+    buffers: message.buffers.map(({ name, columns }) => ({ name, columns })),
+    weights: message.weights.map(weightOf),
+    ops: message.ops.map(opOf),
+    input: message.input ?? null,
+    output: message.output,
+  };
+  validate(program);
+  return program;
+}
+
+// Exact below 2^53; anything above fails every range check that follows.
+function wide(value: bigint): number {
+  return Number(value);
+}
+
+function hex(bytes: Uint8Array): string {
+  if (bytes.length !== 32) {
+    throw new EngineError(
+      "invalid_data",
+      `A digest in the program has ${bytes.length} bytes; expected 32.`,
+    );
+  }
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function partOf(part: Pb.Part): Part {
+  return {
+    digest: hex(part.digest),
+    offset: wide(part.offset),
+    byteCount: wide(part.byteCount),
+  };
+}
+
+function weightOf(weight: Pb.Weight): Weight {
+  return {
+    name: weight.name,
+    dtype: weight.dtype,
+    shape: weight.shape.map(wide),
+    data: weight.data.map(partOf),
+    scale: weight.scale.map(partOf),
+    zero: weight.zero.map(partOf),
+  };
+}
+
+// Missing messages are views of no columns: validate() refuses them.
+function viewOf(view: Pb.View | undefined): View {
+  return {
+    buffer: view?.buffer ?? 0,
+    firstColumn: view?.firstColumn ?? 0,
+    columns: view?.columns ?? 0,
+  };
+}
+
+function weightViewOf(view: Pb.WeightView | undefined): WeightView {
+  return { weight: view?.weight ?? 0, firstRow: view?.firstRow ?? 0, rows: view?.rows ?? 0 };
+}
+
+function ropeOf(rope: Pb.Rope | undefined): Rope | null {
+  if (!rope) return null;
+  return { invFreq: rope.invFreq, scale: rope.scale, interleaved: rope.interleaved };
+}
+
+function opOf(message: Pb.Op): Op {
+  const { kind } = message;
+  switch (kind.case) {
+    case "rmsNorm":
+    case "layerNorm":
+    case "scale":
+    case "softcap":
+    case "embed":
+      return simpleOp(kind);
+    case "matmul": {
+      const { weight, bias } = kind.value;
+      const fields = { weight: weightViewOf(weight), bias: bias ?? null };
+      return { kind: "matmul", ...inOut(kind.value), ...fields };
+    }
+    case "add": {
+      const { a, b, out } = kind.value;
+      return { kind: "add", a: viewOf(a), b: viewOf(b), out: viewOf(out) };
+    }
+    case "qkNormRope": {
+      const { heads, headColumns, normWeight, epsilon, rope } = kind.value;
+      const fields = { heads, headColumns, normWeight: normWeight ?? null, epsilon };
+      return { kind: "qkNormRope", ...inOut(kind.value), ...fields, rope: ropeOf(rope) };
+    }
+    case "attention":
+      return attentionOf(kind.value);
+    case "gatedActivation": {
+      const { gate, up, out, kind: activation } = kind.value;
+      const views = { gate: viewOf(gate), up: viewOf(up), out: viewOf(out) };
+      return { kind: "gatedActivation", ...views, activation };
+    }
+    case "moeRoute": {
+      const { logits, out, experts, topK, kind: route } = kind.value;
+      return { kind: "moeRoute", logits: viewOf(logits), out: viewOf(out), experts, topK, route };
+    }
+    case "moeExperts":
+      return expertsOf(kind.value);
+    case "exchange":
+      return { kind: "exchange", ...inOut(kind.value), id: kind.value.id };
+    case undefined:
+      throw new EngineError("invalid_data", "The program has an operation that is not known.");
+  }
+}
+
+type InOut = { in?: Pb.View | undefined; out?: Pb.View | undefined };
+
+function inOut(op: InOut): { in: View; out: View } {
+  return { in: viewOf(op.in), out: viewOf(op.out) };
+}
+
+type SimpleKind = Extract<
+  Pb.Op["kind"],
+  { case: "rmsNorm" | "layerNorm" | "scale" | "softcap" | "embed" }
+>;
+
+function simpleOp(kind: SimpleKind): Op {
+  switch (kind.case) {
+    case "embed": {
+      const { weight, out, scale } = kind.value;
+      return { kind: "embed", weight, out: viewOf(out), scale };
+    }
+    case "rmsNorm": {
+      const { weight, epsilon } = kind.value;
+      return { kind: "rmsNorm", ...inOut(kind.value), weight, epsilon };
+    }
+    case "layerNorm": {
+      const { weight, bias, epsilon } = kind.value;
+      return { kind: "layerNorm", ...inOut(kind.value), weight, bias: bias ?? null, epsilon };
+    }
+    case "scale":
+      return { kind: "scale", ...inOut(kind.value), factor: kind.value.factor };
+    case "softcap":
+      return { kind: "softcap", ...inOut(kind.value), cap: kind.value.cap };
+  }
+}
+
+function attentionOf(op: Pb.Attention): Op {
+  return {
+    kind: "attention",
+    q: viewOf(op.q),
+    k: viewOf(op.k),
+    v: viewOf(op.v),
+    out: viewOf(op.out),
+    heads: op.heads,
+    kvHeads: op.kvHeads,
+    headColumns: op.headColumns,
+    scale: op.scale,
+    window: op.window,
+    softcap: op.softcap,
+    sinks: op.sinks ?? null,
+  };
+}
+
+function expertsOf(op: Pb.MoeExperts): Op {
+  return {
+    kind: "moeExperts",
+    in: viewOf(op.in),
+    route: viewOf(op.route),
+    out: viewOf(op.out),
+    experts: op.experts,
+    topK: op.topK,
+    activation: op.kind,
+    gateUp: op.gateUp,
+    down: op.down,
+    gateUpBias: op.gateUpBias ?? null,
+    downBias: op.downBias ?? null,
+  };
+}

@@ -1,0 +1,233 @@
+// The program of one layer as plain data: the same names and meanings as src/program/ir.h, where
+// shapes and aliasing are described. Made by decode.ts, checked by validate.ts.
+export const kProgramVersion = 1;
+
+// tensor/dtype.h, as far as weights have them.
+export const DType = { f32: 0, f16: 1, bf16: 2, q8: 16, q4: 17 } as const;
+export const kBlockValues = 32;
+
+export function isBlockFormat(dtype: number): boolean {
+  return dtype === DType.q8 || dtype === DType.q4;
+}
+
+export interface Part {
+  readonly digest: string; // hexadecimal
+  readonly offset: number;
+  readonly byteCount: number;
+}
+
+export interface Weight {
+  readonly name: string;
+  readonly dtype: number;
+  readonly shape: readonly number[]; // [columns], [rows, columns] or [experts, rows, columns]
+  readonly data: readonly Part[];
+  readonly scale: readonly Part[]; // block formats only
+  readonly zero: readonly Part[]; // q4 with zero points only
+}
+
+export interface Buffer {
+  readonly name: string;
+  readonly columns: number;
+}
+
+export interface View {
+  readonly buffer: number;
+  readonly firstColumn: number;
+  readonly columns: number;
+}
+
+export interface WeightView {
+  readonly weight: number;
+  readonly firstRow: number;
+  readonly rows: number;
+}
+
+export interface Rope {
+  readonly invFreq: number; // weight
+  readonly scale: number;
+  readonly interleaved: boolean;
+}
+
+export const Activation = { silu: 0, geluTanh: 1, gelu: 2, swigluOai: 3 } as const;
+export const RouteKind = { softmaxTopK: 0, softmaxTopKNormalized: 1 } as const;
+
+export interface Embed {
+  readonly kind: "embed";
+  readonly weight: number;
+  readonly out: View;
+  readonly scale: number;
+}
+export interface RmsNorm {
+  readonly kind: "rmsNorm";
+  readonly in: View;
+  readonly out: View;
+  readonly weight: number;
+  readonly epsilon: number;
+}
+export interface LayerNorm {
+  readonly kind: "layerNorm";
+  readonly in: View;
+  readonly out: View;
+  readonly weight: number;
+  readonly bias: number | null;
+  readonly epsilon: number;
+}
+export interface MatMul {
+  readonly kind: "matmul";
+  readonly in: View;
+  readonly out: View;
+  readonly weight: WeightView;
+  readonly bias: number | null;
+}
+export interface Add {
+  readonly kind: "add";
+  readonly a: View;
+  readonly b: View;
+  readonly out: View;
+}
+export interface Scale {
+  readonly kind: "scale";
+  readonly in: View;
+  readonly out: View;
+  readonly factor: number;
+}
+export interface Softcap {
+  readonly kind: "softcap";
+  readonly in: View;
+  readonly out: View;
+  readonly cap: number;
+}
+export interface QkNormRope {
+  readonly kind: "qkNormRope";
+  readonly in: View;
+  readonly out: View;
+  readonly heads: number;
+  readonly headColumns: number;
+  readonly normWeight: number | null;
+  readonly epsilon: number;
+  readonly rope: Rope | null;
+}
+export interface Attention {
+  readonly kind: "attention";
+  readonly q: View;
+  readonly k: View;
+  readonly v: View;
+  readonly out: View;
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly headColumns: number;
+  readonly scale: number;
+  readonly window: number; // 0: whole past
+  readonly softcap: number; // 0: none
+  readonly sinks: number | null;
+}
+export interface GatedActivation {
+  readonly kind: "gatedActivation";
+  readonly gate: View;
+  readonly up: View;
+  readonly out: View;
+  readonly activation: number;
+}
+export interface MoeRoute {
+  readonly kind: "moeRoute";
+  readonly logits: View;
+  readonly out: View;
+  readonly experts: number;
+  readonly topK: number;
+  readonly route: number; // RouteKind
+}
+export interface MoeExperts {
+  readonly kind: "moeExperts";
+  readonly in: View;
+  readonly route: View;
+  readonly out: View;
+  readonly experts: number;
+  readonly topK: number;
+  readonly activation: number;
+  readonly gateUp: number;
+  readonly down: number;
+  readonly gateUpBias: number | null;
+  readonly downBias: number | null;
+}
+export interface Exchange {
+  readonly kind: "exchange";
+  readonly out: View;
+  readonly in: View;
+  readonly id: number;
+}
+
+export type Op =
+  | Embed
+  | RmsNorm
+  | LayerNorm
+  | MatMul
+  | Add
+  | Scale
+  | Softcap
+  | QkNormRope
+  | Attention
+  | GatedActivation
+  | MoeRoute
+  | MoeExperts
+  | Exchange;
+
+export interface Program {
+  readonly layerIndex: number;
+  readonly buffers: readonly Buffer[];
+  readonly weights: readonly Weight[];
+  readonly ops: readonly Op[];
+  readonly input: number | null; // buffer; none for the embedding
+  readonly output: number;
+}
+
+export function overlap(a: View, b: View): boolean {
+  return (
+    a.buffer === b.buffer &&
+    a.firstColumn < b.firstColumn + b.columns &&
+    b.firstColumn < a.firstColumn + a.columns
+  );
+}
+
+export function same(a: View, b: View): boolean {
+  return a.buffer === b.buffer && a.firstColumn === b.firstColumn && a.columns === b.columns;
+}
+
+// The views that an operation reads.
+export function readsOf(op: Op): readonly View[] {
+  switch (op.kind) {
+    case "embed":
+      return [];
+    case "add":
+      return [op.a, op.b];
+    case "attention":
+      return [op.q, op.k, op.v];
+    case "gatedActivation":
+      return [op.gate, op.up];
+    case "moeRoute":
+      return [op.logits];
+    case "moeExperts":
+      return [op.in, op.route];
+    case "exchange":
+      return [op.out];
+    default:
+      return [op.in];
+  }
+}
+
+// The view that an operation writes.
+export function writtenBy(op: Op): View {
+  return op.kind === "exchange" ? op.in : op.out;
+}
+
+export function findAttention(program: Program): Attention | null {
+  return program.ops.find((op): op is Attention => op.kind === "attention") ?? null;
+}
+
+// True unless the operation that finishes the output is an Add: a layer adds to the residual stream
+// last, the head ends with a product (and perhaps a scale or softcap). As loaded_layer.cc.
+export function endsInLogits(program: Program): boolean {
+  if (program.input === null) return false;
+  let last: Op | undefined;
+  for (const op of program.ops) if (writtenBy(op).buffer === program.output) last = op;
+  return last !== undefined && last.kind !== "add" && last.kind !== "exchange";
+}

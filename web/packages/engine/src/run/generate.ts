@@ -1,0 +1,122 @@
+// Whole-model decoding (weinfer-webgpu 4.3): when one device holds every layer, the token that the
+// GPU's argmax chose goes into the next embedding without leaving it, and tokens are fetched every
+// `interval` of them. With `pipelined` the next batch is already encoded and submitted while a
+// batch is fetched; without, every fetch is waited for before anything more is prepared.
+import { EngineError } from "../error.ts";
+import { kHistory } from "../plan/layout.ts";
+import type { LoadedLayer } from "../plan/loadedLayer.ts";
+import { kChainedToken } from "./arena.ts";
+import { vocabularyOf } from "./check.ts";
+import type { BufferCopy, Work } from "./encoder.ts";
+import type { Machine } from "./machine.ts";
+
+export const kMaxInterval = kHistory / 4;
+
+export interface GenerateOptions {
+  readonly session: number;
+  readonly firstPosition: number;
+  readonly firstToken: number;
+  readonly count: number; // tokens to make
+  readonly interval: number; // 1..kMaxInterval
+  readonly pipelined: boolean;
+  // Told of every batch; false ends the generation.
+  readonly onTokens: (tokens: readonly number[]) => boolean;
+}
+
+interface Batch {
+  readonly tokens: Promise<number[]>;
+}
+
+export class GreedyGenerator {
+  readonly #machine: Machine;
+  readonly #layers: readonly LoadedLayer[];
+  readonly #options: GenerateOptions;
+  readonly #pages: ReadonlyMap<number, readonly number[]>;
+  #accepted = 0;
+
+  // REQUIRES: a prepared machine, all layers of a model, pages for every position.
+  constructor(
+    machine: Machine,
+    layers: readonly LoadedLayer[],
+    options: GenerateOptions,
+    pages: ReadonlyMap<number, readonly number[]>,
+  ) {
+    this.#machine = machine;
+    this.#layers = layers;
+    this.#options = options;
+    this.#pages = pages;
+  }
+
+  // Positions whose keys and values count: those of the tokens that were told.
+  async run(): Promise<number> {
+    const { count, interval, pipelined } = this.#options;
+    const pending: Batch[] = [];
+    try {
+      for (let done = 0; done < count; done += interval) {
+        const size = Math.min(interval, count - done);
+        pending.push(this.#submit(done, size));
+        if (pending.length > (pipelined ? 1 : 0) && !(await this.#take(pending))) break;
+      }
+      while (pending.length > 0 && (await this.#take(pending)));
+    } finally {
+      await Promise.allSettled(pending.map(({ tokens }) => tokens));
+    }
+    return this.#accepted;
+  }
+
+  async #take(pending: Batch[]): Promise<boolean> {
+    const tokens = await pending.shift()!.tokens;
+    const vocabulary = vocabularyOf(this.#layers[0]!);
+    if (tokens.some((token) => token >= vocabulary)) {
+      throw new EngineError("invalid_data", "The output head computed values that are not finite.");
+    }
+    this.#accepted += tokens.length;
+    return this.#options.onTokens(tokens);
+  }
+
+  // Encodes `size` steps behind the first `done` ones; their tokens come back together.
+  #submit(done: number, size: number): Batch {
+    const { staging } = this.#machine;
+    const target = staging.take(4 * size);
+    for (let i = done; i < done + size; ++i) this.#step(i, i + 1 === done + size ? target : null);
+    const tokens = staging
+      .read(target, 4 * size)
+      .then((bytes) => [...new Uint32Array(bytes)]);
+    tokens.catch(() => undefined); // whoever takes the batch sees it
+    return { tokens };
+  }
+
+  #step(index: number, target: GPUBuffer | null): void {
+    const { arena, ropes, encoder } = this.#machine;
+    const { session, firstPosition, firstToken, interval } = this.#options;
+    const position = firstPosition + index;
+    const chunks = (position >> 8) + 1;
+    const row = { token: index === 0 ? firstToken : kChainedToken, position, session };
+    // Two batches are on their way at most: each has its own half of the slots.
+    const slot = index % (2 * interval);
+    arena.write(
+      { rows: [row], headRows: [0], pages: this.#pages, chunks, historySlot: slot },
+      ropes,
+    );
+    encoder.submit(this.#works(chunks), target ? this.#copies(index, target) : []);
+  }
+
+  #copies(index: number, target: GPUBuffer): BufferCopy[] {
+    const { aux, layout } = this.#machine;
+    const { interval } = this.#options;
+    const size = (index % interval) + 1;
+    const first = (index - size + 1) % (2 * interval);
+    const fromByte = 4 * (layout.aux.historyAt + first);
+    return [{ from: aux, fromByte, to: target, toByte: 0, byteCount: 4 * size }];
+  }
+
+  #works(chunks: number): Work[] {
+    const shape = { rows: 1, chunks };
+    const works: Work[] = [];
+    for (const { index } of this.#layers) {
+      const { gather, layer, argmax } = this.#machine.plan(index);
+      for (const dispatches of [gather, layer, argmax]) works.push({ dispatches, shape });
+    }
+    return works;
+  }
+}

@@ -1,0 +1,151 @@
+// The plans of all loaded layers over the buffers that they share. Plans are made anew when a
+// shared buffer or the layout changes (a load, more pages); between that, steps create nothing.
+import { Usage } from "../gpu/buffers.ts";
+import type { Buffers } from "../gpu/buffers.ts";
+import type { Pipelines } from "../gpu/pipelines.ts";
+import type { Pools } from "../kv/pools.ts";
+import { makePlan } from "../plan/dispatch.ts";
+import type { Dispatch, Plan, Shared } from "../plan/dispatch.ts";
+import { LayerContext } from "../plan/layerContext.ts";
+import { layerDrafts } from "../plan/layer.ts";
+import { kNoNeeds, layoutOf, mostOf, needsOf } from "../plan/layout.ts";
+import type { Layout } from "../plan/layout.ts";
+import type { LoadedLayer } from "../plan/loadedLayer.ts";
+import { argmaxDrafts, checkDraft, gatherDraft, topKDrafts } from "../plan/selection.ts";
+import { endsInLogits } from "../program/ir.ts";
+import { Arena } from "./arena.ts";
+import { inputColumns, outputColumns } from "./check.ts";
+import { Encoder } from "./encoder.ts";
+import { Ropes } from "./ropes.ts";
+import { Staging } from "./staging.ts";
+
+const kUsage = Usage.storage | Usage.copyFrom | Usage.copyTo;
+
+export interface MachineOptions {
+  readonly kvIsF32: boolean;
+  readonly round: number; // common.wgsl round_value
+}
+
+interface LayerPlan {
+  readonly layer: Dispatch[];
+  readonly check: Dispatch[]; // of the residual stream it leaves; not for a head
+  readonly gather: Dispatch[]; // for a head
+  readonly argmax: Dispatch[];
+  readonly topK: Dispatch[];
+}
+
+export class Machine {
+  readonly buffers: Buffers;
+  readonly encoder: Encoder;
+  readonly arena: Arena;
+  readonly staging: Staging;
+  readonly ropes = new Ropes();
+  readonly layers = new Map<number, LoadedLayer>();
+  readonly #pipelines: Pipelines;
+  readonly #pools: Pools;
+  readonly #options: MachineOptions;
+  readonly #unusedRead: GPUBuffer;
+  readonly #unusedWrite: GPUBuffer;
+  #layout: Layout = layoutOf(kNoNeeds);
+  #act: GPUBuffer | null = null;
+  #aux: GPUBuffer | null = null;
+  #plans = new Map<number, LayerPlan>();
+  #params: GPUBuffer[] = [];
+  #isStale = true;
+
+  constructor(buffers: Buffers, pipelines: Pipelines, pools: Pools, options: MachineOptions) {
+    this.buffers = buffers;
+    this.#pipelines = pipelines;
+    this.#pools = pools;
+    this.#options = options;
+    this.encoder = new Encoder(buffers.gpu.device, pipelines.groupLayout);
+    this.arena = new Arena(buffers);
+    this.staging = new Staging(buffers);
+    this.#unusedRead = buffers.make("unused", "scratch", 16, Usage.storage);
+    this.#unusedWrite = buffers.make("unused", "scratch", 16, Usage.storage);
+  }
+
+  get layout(): Layout {
+    return this.#layout;
+  }
+
+  get act(): GPUBuffer {
+    return this.#act!;
+  }
+
+  get aux(): GPUBuffer {
+    return this.#aux!;
+  }
+
+  // REQUIRES: prepare() since the last change.
+  plan(layer: number): LayerPlan {
+    return this.#plans.get(layer)!;
+  }
+
+  // What is shared changed: the next prepare() makes all plans anew.
+  invalidate(): void {
+    this.#isStale = true;
+  }
+
+  async prepare(): Promise<void> {
+    if (!this.#isStale) return;
+    for (const params of this.#params) this.buffers.free(params);
+    this.#params = [];
+    this.#plans.clear();
+    this.#resize();
+    const shared: Shared = {
+      step: this.arena.buffer,
+      act: this.act,
+      aux: this.aux,
+      unusedRead: this.#unusedRead,
+      unusedWrite: this.#unusedWrite,
+    };
+    for (const layer of this.layers.values()) {
+      this.#plans.set(layer.index, await this.#planLayer(layer, shared));
+    }
+    this.#isStale = false;
+  }
+
+  #resize(): void {
+    let needs = kNoNeeds;
+    for (const { program } of this.layers.values()) needs = mostOf(needs, needsOf(program));
+    this.#layout = layoutOf(needs);
+    this.#act = this.#sized(this.#act, "activations", 4 * this.#layout.actValues);
+    this.#aux = this.#sized(this.#aux, "selections", 4 * this.#layout.aux.words);
+  }
+
+  #sized(buffer: GPUBuffer | null, label: string, byteCount: number): GPUBuffer {
+    if (buffer && buffer.size >= byteCount) return buffer;
+    if (buffer) this.buffers.free(buffer);
+    return this.buffers.make(label, "scratch", byteCount, kUsage);
+  }
+
+  async #planLayer(layer: LoadedLayer, shared: Shared): Promise<LayerPlan> {
+    const kv = this.#pools.buffer(layer.index);
+    const { kvIsF32, round } = this.#options;
+    const context = new LayerContext(layer, this.#layout, kv, kvIsF32, this.ropes.firstOf);
+    const isHead = endsInLogits(layer.program);
+    const columns = outputColumns(layer);
+    const groups = [
+      layerDrafts(context, round),
+      isHead ? [] : [checkDraft(this.#layout, columns)],
+      isHead ? [gatherDraft(this.#layout, inputColumns(layer))] : [],
+      isHead ? argmaxDrafts(this.#layout, columns) : [],
+      isHead ? topKDrafts(this.#layout, columns) : [],
+    ];
+    const label = `layer ${layer.index}`;
+    const made: Plan = await makePlan(
+      this.buffers,
+      this.#pipelines,
+      shared,
+      label,
+      groups.flat(),
+    );
+    this.#params.push(made.params);
+    let at = 0;
+    const [own, check, gather, argmax, topK] = groups.map((group) =>
+      made.dispatches.slice(at, (at += group.length)),
+    ) as [Dispatch[], Dispatch[], Dispatch[], Dispatch[], Dispatch[]];
+    return { layer: own, check, gather, argmax, topK };
+  }
+}

@@ -1,0 +1,78 @@
+// Cuts a step into passes: at most kBodyRows rows through the layers, at most kHeadRows of them
+// through the output head at a time. Each pass is one submission with its own arena contents.
+import { kBodyRows, kHeadRows } from "../plan/layout.ts";
+import type { Run, StepInput } from "../stageEngine.ts";
+import type { ArenaRow } from "./arena.ts";
+import { needsHead } from "./check.ts";
+
+export interface Pass {
+  readonly firstRow: number; // of the step
+  readonly rows: readonly ArenaRow[];
+  // Groups of at most kHeadRows rows for the head: index in the pass, and the run.
+  readonly heads: readonly (readonly HeadRow[])[];
+  // Runs of rows that are given back, as indices in the pass.
+  readonly hidden: readonly { first: number; count: number }[];
+}
+
+export interface HeadRow {
+  readonly row: number;
+  readonly run: Run;
+}
+
+interface StepRow extends ArenaRow {
+  readonly run: Run;
+  readonly isLast: boolean; // of its run
+}
+
+function rowsOf(input: StepInput): StepRow[] {
+  const rows: StepRow[] = [];
+  for (const run of input.runs) {
+    for (let i = 0; i < run.count; ++i) {
+      rows.push({
+        token: input.tokenIds[rows.length] ?? 0,
+        position: run.firstPosition + i,
+        session: run.session,
+        run,
+        isLast: i + 1 === run.count,
+      });
+    }
+  }
+  return rows;
+}
+
+export function passesOf(input: StepInput): Pass[] {
+  const rows = rowsOf(input);
+  const passes: Pass[] = [];
+  for (let firstRow = 0; firstRow < rows.length; firstRow += kBodyRows) {
+    const own = rows.slice(firstRow, firstRow + kBodyRows);
+    passes.push({ firstRow, rows: own, heads: headsOf(own), hidden: hiddenOf(own) });
+  }
+  return passes;
+}
+
+function headsOf(rows: readonly StepRow[]): HeadRow[][] {
+  const wanted: HeadRow[] = [];
+  for (const [row, { run, isLast }] of rows.entries()) {
+    if (run.output.kind === "logits" || (isLast && needsHead(run))) wanted.push({ row, run });
+  }
+  const groups: HeadRow[][] = [];
+  for (let at = 0; at < wanted.length; at += kHeadRows) {
+    groups.push(wanted.slice(at, at + kHeadRows));
+  }
+  return groups;
+}
+
+function hiddenOf(rows: readonly StepRow[]): { first: number; count: number }[] {
+  const ranges: { first: number; count: number }[] = [];
+  for (const [row, { run }] of rows.entries()) {
+    if (run.output.kind !== "hidden") continue;
+    const last = ranges.at(-1);
+    if (last && last.first + last.count === row) ++last.count;
+    else ranges.push({ first: row, count: 1 });
+  }
+  return ranges;
+}
+
+export function chunksOf(rows: readonly ArenaRow[]): number {
+  return rows.reduce((most, { position }) => Math.max(most, (position >> 8) + 1), 1);
+}

@@ -1,0 +1,136 @@
+// What a step gives back: which bytes are copied into its staging buffer as it is encoded, and what
+// they mean once they are there.
+import { EngineError } from "../error.ts";
+import { kResultWords, kTopK } from "../plan/layout.ts";
+import type { Layout } from "../plan/layout.ts";
+import type { Run, Selection, StepOutput } from "../stageEngine.ts";
+import type { BufferCopy } from "./encoder.ts";
+
+interface Piece {
+  readonly copy: Omit<BufferCopy, "to">;
+  readonly read: (bytes: ArrayBuffer, at: number) => void;
+}
+
+export class Results {
+  readonly #layout: Layout;
+  readonly #act: GPUBuffer;
+  readonly #aux: GPUBuffer;
+  readonly #pieces: Piece[] = [];
+  readonly #hidden: Float32Array[] = [];
+  readonly #logits: Float32Array[] = [];
+  readonly #selections: Selection[] = [];
+  #byteCount = 0;
+  #badCount = 0;
+
+  constructor(layout: Layout, act: GPUBuffer, aux: GPUBuffer) {
+    this.#layout = layout;
+    this.#act = act;
+    this.#aux = aux;
+  }
+
+  get byteCount(): number {
+    return this.#byteCount;
+  }
+
+  #add(
+    from: GPUBuffer,
+    fromByte: number,
+    byteCount: number,
+    read: (bytes: ArrayBuffer, at: number) => void,
+  ): void {
+    const copy = { from, fromByte, toByte: this.#byteCount, byteCount };
+    this.#pieces.push({ copy, read });
+    this.#byteCount += byteCount;
+  }
+
+  // Rows [first, first + count) of the residual stream.
+  addHidden(first: number, count: number, columns: number): void {
+    const { base, stride } = this.#layout.residual;
+    this.#add(this.#act, 4 * (base + first * stride), 4 * count * stride, (bytes, at) => {
+      const rows = new Float32Array(bytes, at, count * stride);
+      if (stride === columns) return void this.#hidden.push(rows);
+      for (let row = 0; row < count; ++row) {
+        this.#hidden.push(rows.subarray(row * stride, row * stride + columns));
+      }
+    });
+  }
+
+  // The head's row `row`, as its run asked for it.
+  addHeadRow(row: number, run: Run, columns: number): void {
+    const { logits, aux } = this.#layout;
+    if (run.output.kind === "logits") {
+      const from = 4 * (logits.base + row * logits.stride);
+      this.#add(this.#act, from, 4 * columns, (bytes, at) => {
+        const values = new Float32Array(bytes, at, columns);
+        for (const value of values) if (!Number.isFinite(value)) ++this.#badCount;
+        this.#logits.push(values);
+      });
+      return;
+    }
+    const count = run.output.kind === "candidates" ? run.output.count : 0;
+    const from = 4 * (aux.resultAt + row * kResultWords);
+    const words = kResultWords - 2 * kTopK + 2 * count;
+    this.#add(this.#aux, from, 4 * words, (bytes, at) => {
+      this.#selections.push(this.#selection(new DataView(bytes, at, 4 * words), count, columns));
+    });
+  }
+
+  #selection(view: DataView, count: number, vocabulary: number): Selection {
+    const candidate = (at: number): Selection["candidates"][number] => ({
+      tokenId: view.getUint32(at, true),
+      logit: view.getFloat32(at + 4, true),
+    });
+    this.#badCount += view.getUint32(20, true);
+    const best = candidate(0);
+    const candidates =
+      count === 0
+        ? [best, candidate(8)].slice(0, Math.min(2, vocabulary))
+        : Array.from({ length: count }, (_, i) =>
+            candidate(4 * (kResultWords - 2 * kTopK) + 8 * i),
+          );
+    return { candidates, logsumexp: best.logit + Math.log(view.getFloat32(16, true)) };
+  }
+
+  // The count of values that are not finite in the residual stream.
+  addCheck(): void {
+    this.#add(this.#aux, 0, 4, (bytes, at) => {
+      this.#badCount += new Uint32Array(bytes, at, 1)[0]!;
+    });
+  }
+
+  // The copies added since the last call.
+  takeCopies(to: GPUBuffer, from: number): BufferCopy[] {
+    return this.#pieces.slice(from).map(({ copy }) => ({ ...copy, to }));
+  }
+
+  get pieceCount(): number {
+    return this.#pieces.length;
+  }
+
+  // Throws EngineError (invalid_data) when something is not finite.
+  finish(bytes: ArrayBuffer, lastLayer: number): StepOutput {
+    for (const { copy, read } of this.#pieces) read(bytes, copy.toByte);
+    if (this.#badCount > 0) {
+      throw new EngineError(
+        "invalid_data",
+        `The layers up to ${lastLayer} computed ${this.#badCount} values that are not finite.`,
+      );
+    }
+    return {
+      hidden: joined(this.#hidden),
+      selections: this.#selections,
+      logits: joined(this.#logits),
+    };
+  }
+}
+
+function joined(parts: readonly Float32Array[]): Float32Array {
+  if (parts.length === 1) return parts[0]!;
+  const out = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    out.set(part, at);
+    at += part.length;
+  }
+  return out;
+}

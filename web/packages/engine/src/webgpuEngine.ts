@@ -1,0 +1,365 @@
+// StageEngine on WebGPU: interprets the programs of the package with our own kernels. How it works:
+// docs/webgpu.md. One caller at a time, as for every engine; in a dedicated Worker or under Node.
+import { EngineError } from "./error.ts";
+import { Buffers } from "./gpu/buffers.ts";
+import type { Gpu } from "./gpu/open.ts";
+import { Pipelines } from "./gpu/pipelines.ts";
+import { canonicalLength, fromCanonical, toCanonical } from "./kv/canonical.ts";
+import { kPagePositions, Pages } from "./kv/pages.ts";
+import type { Append } from "./kv/pages.ts";
+import { pageBytes, Pools } from "./kv/pools.ts";
+import type { PageShape } from "./kv/pools.ts";
+import { checkStep, layersOf } from "./run/check.ts";
+import { Arena } from "./run/arena.ts";
+import { GreedyGenerator, kMaxInterval } from "./run/generate.ts";
+import type { GenerateOptions } from "./run/generate.ts";
+import { Machine } from "./run/machine.ts";
+import { arenaWords, StepRunner } from "./run/step.ts";
+import { SessionTable } from "./sessionTable.ts";
+import type {
+  LayerRange,
+  MemoryUse,
+  Run,
+  StageEngine,
+  StepInput,
+  StepOutput,
+  WeightSource,
+} from "./stageEngine.ts";
+import { LayerLoader } from "./load/layerLoader.ts";
+
+export interface WebGpuOptions {
+  // Refuses loads and steps that would take more; 0: no limit.
+  readonly memoryLimitBytes: number;
+  // Bytes that others hold within the same limit.
+  readonly alsoHeld: () => number;
+  // What keys and values are kept in: f16, or f32 for models that are to be exact to f32.
+  readonly kvDtype: "f16" | "f32";
+  // What rows are rounded to after the embedding and every layer: the wire's type.
+  readonly residualDtype: "f32" | "f16" | "bf16";
+}
+
+export const kDefaultOptions: WebGpuOptions = {
+  memoryLimitBytes: 0,
+  alsoHeld: () => 0,
+  kvDtype: "f16",
+  residualDtype: "f32",
+};
+
+export interface GenerateRequest extends GenerateOptions {
+  readonly generation: number;
+}
+
+const kRounding = { f32: 0, f16: 1, bf16: 2 } as const;
+
+export class WebGpuEngine implements StageEngine {
+  readonly name = "webgpu";
+  readonly kvFactor: number;
+  readonly copiesKv = false;
+  readonly #machine: Machine;
+  readonly #buffers: Buffers;
+  readonly #loader: LayerLoader;
+  readonly #pools: Pools;
+  readonly #pages = new Pages();
+  readonly #table = new SessionTable();
+  #lostBecause = "";
+
+  constructor(gpu: Gpu, options: WebGpuOptions = kDefaultOptions) {
+    // A pool grows by a quarter.
+    this.kvFactor = options.kvDtype === "f32" ? 2.5 : 1.25;
+    this.#buffers = new Buffers(gpu, options.memoryLimitBytes, options.alsoHeld);
+    const pipelines = Pipelines.of(gpu.device);
+    const kvIsF32 = options.kvDtype === "f32";
+    this.#pools = new Pools(this.#buffers, kvIsF32);
+    this.#pages.grow(this.#pools.capacity);
+    const round = kRounding[options.residualDtype];
+    this.#machine = new Machine(this.#buffers, pipelines, this.#pools, { kvIsF32, round });
+    this.#loader = new LayerLoader(this.#buffers, pipelines, this.#machine.ropes);
+    void gpu.device.lost.then(({ message }) => {
+      this.#lostBecause = message === "" ? "no reason was given" : message;
+    });
+  }
+
+  // For measurements and tests: what a decode step runs, and the switch for reuse.
+  get machine(): Machine {
+    return this.#machine;
+  }
+
+  async load(layers: LayerRange, source: WeightSource): Promise<void> {
+    this.#checkDevice();
+    const loaded: number[] = [];
+    try {
+      for (let index = layers.first; index < layers.end; ++index) {
+        if (this.#machine.layers.has(index)) continue;
+        const layer = await this.#loader.load(index, source);
+        this.#machine.layers.set(index, layer);
+        loaded.push(index);
+        if (layer.attention) this.#pools.add(index, layer.attention);
+        this.#table.addLayer(index, layer.attention !== null);
+      }
+      this.#machine.invalidate();
+      if (loaded.length > 0) {
+        await this.#buffers.guarded("Loading layers", () => this.#machine.prepare());
+      }
+    } catch (error) {
+      for (const index of loaded) this.#unloadLayer(index);
+      throw this.#asLost(error);
+    }
+  }
+
+  #unloadLayer(index: number): void {
+    const layer = this.#machine.layers.get(index);
+    if (!layer) return;
+    this.#machine.layers.delete(index);
+    this.#machine.invalidate();
+    this.#pools.remove(index);
+    this.#table.removeLayer(index);
+    this.#loader.free(layer);
+  }
+
+  unload(layers: LayerRange): Promise<void> {
+    for (let index = layers.first; index < layers.end; ++index) this.#unloadLayer(index);
+    if (this.#machine.layers.size === 0) this.#pages.releaseAll();
+    return Promise.resolve();
+  }
+
+  isLoaded({ first, end }: LayerRange): boolean {
+    for (let index = first; index < end; ++index) {
+      if (!this.#machine.layers.has(index)) return false;
+    }
+    return first < end;
+  }
+
+  async step(input: StepInput): Promise<StepOutput> {
+    this.#checkDevice();
+    const layers = layersOf(this.#machine.layers, input.layers);
+    checkStep(layers, input);
+    this.#table.check(input.layers, input.runs);
+    const hasKv = layers.some(({ attention }) => attention !== null);
+    const append = hasKv ? this.#beginAppend(input.runs) : null;
+    const pages = append?.pages ?? new Map<number, readonly number[]>();
+    try {
+      const { arena, ropes } = this.#machine;
+      if (arena.reserve(arenaWords(input, pages, ropes.columns))) this.#machine.invalidate();
+      await this.#machine.prepare();
+      const runner = new StepRunner(this.#machine, layers, input, pages);
+      const output = await runner.run((encoder) => {
+        if (append) this.#pools.copy(encoder, append.copies);
+      });
+      append?.keep();
+      this.#table.commit(input.layers, input.runs);
+      return output;
+    } catch (error) {
+      append?.drop();
+      this.#forgetOverwritten(input);
+      throw this.#asLost(error);
+    }
+  }
+
+  // Greedy decoding where this engine holds the whole model: run/generate.ts. Returns how many
+  // tokens were made; the session then holds that many positions more.
+  async generate(layers: LayerRange, options: GenerateRequest): Promise<number> {
+    this.#checkDevice();
+    const { session, generation, firstPosition, firstToken, count, interval } = options;
+    const loaded = layersOf(this.#machine.layers, layers);
+    const run = (made: number): Run => ({
+      session,
+      generation,
+      firstPosition,
+      count: made,
+      output: { kind: "argmax" },
+    });
+    const tokenIds = Int32Array.from({ length: count }, () => firstToken);
+    checkStep(loaded, { layers, runs: [run(count)], tokenIds, hidden: new Float32Array(0) });
+    this.#table.check(layers, [run(count)]);
+    if (!(interval >= 1 && interval <= kMaxInterval)) {
+      throw new EngineError(
+        "invalid_argument",
+        `The interval is ${interval}; expected 1 to ${kMaxInterval}.`,
+      );
+    }
+    const append = this.#beginAppend([run(count)]);
+    try {
+      const { arena, ropes, encoder } = this.#machine;
+      const pageCount = append.pages.get(session)!.length;
+      if (arena.reserve(Arena.oneRowWords(pageCount, ropes.columns))) this.#machine.invalidate();
+      await this.#machine.prepare();
+      encoder.submit([], [], (commands) => this.#pools.copy(commands, append.copies));
+      const made = await new GreedyGenerator(this.#machine, loaded, options, append.pages).run();
+      append.keep();
+      if (made > 0) this.#table.commit(layers, [run(made)]);
+      return made;
+    } catch (error) {
+      append.drop();
+      throw this.#asLost(error);
+    }
+  }
+
+  // Pages for the runs, after growing the pools where needed.
+  #beginAppend(runs: readonly Run[]): Append {
+    const missing = this.#pages.missing(runs);
+    if (missing > 0) {
+      this.#pools.grow(this.#pages.capacity + missing);
+      this.#pages.grow(this.#pools.capacity);
+      this.#machine.invalidate();
+    }
+    return this.#pages.begin(runs);
+  }
+
+  // A run that truncates writes over positions that it replaces: they are gone if its step fails.
+  #forgetOverwritten(input: StepInput): void {
+    for (const { session, firstPosition } of input.runs) {
+      if (this.#table.length(session, input.layers) > firstPosition) this.release(session);
+    }
+  }
+
+  truncate(session: number, generation: number, position: number): Promise<void> {
+    return Promise.resolve().then(() => {
+      this.#table.truncate(session, generation, position);
+    });
+  }
+
+  fork(from: number, to: number, positionCount: number): Promise<void> {
+    return Promise.resolve().then(() => {
+      this.#table.fork(from, to, positionCount);
+      this.#pages.fork(from, to, positionCount);
+    });
+  }
+
+  release(session: number): void {
+    this.#table.release(session);
+    this.#pages.release(session);
+  }
+
+  releaseAll(): void {
+    this.#table.releaseAll();
+    this.#pages.releaseAll();
+  }
+
+  sessionLength(session: number, layers: LayerRange): number {
+    return this.isLoaded(layers) ? this.#table.length(session, layers) : 0;
+  }
+
+  async exportKv(
+    session: number,
+    layer: number,
+    first: number,
+    count: number,
+  ): Promise<Uint16Array> {
+    this.#checkDevice();
+    const length = this.#table.layerLength(session, layer);
+    const shape = this.#pools.shape(layer);
+    if (first + count > length || !shape) {
+      throw new EngineError(
+        "invalid_argument",
+        `Session ${session} holds ${shape ? length : 0} positions of layer ${layer}; ${count} ` +
+          `from position ${first} were asked for.`,
+      );
+    }
+    const { firstPage, pages } = this.#pagesOf(this.#pages.of(session), first, count);
+    const words = await this.#readPages(layer, shape, pages);
+    return toCanonical(shape, words, first - firstPage * kPagePositions, count);
+  }
+
+  async importKv(
+    session: number,
+    generation: number,
+    layer: number,
+    first: number,
+    count: number,
+    kv: Uint16Array,
+  ): Promise<void> {
+    this.#checkDevice();
+    const range = { first: layer, end: layer + 1 };
+    layersOf(this.#machine.layers, range);
+    const output = { kind: "none" } as const;
+    const run: Run = { session, generation, firstPosition: first, count, output };
+    this.#table.check(range, [run]);
+    const shape = this.#pools.shape(layer);
+    const expected = shape ? canonicalLength(shape, count) : 0;
+    if (!shape || kv.length !== expected) {
+      throw new EngineError(
+        "invalid_data",
+        `KV of ${count} positions of layer ${layer} takes ${expected} values; ${kv.length} came.`,
+      );
+    }
+    const append = this.#beginAppend([run]);
+    await this.#machine.prepare();
+    const { device } = this.#buffers.gpu;
+    const encoder = device.createCommandEncoder();
+    this.#pools.copy(encoder, append.copies);
+    device.queue.submit([encoder.finish()]);
+    const { firstPage, pages } = this.#pagesOf(append.pages.get(session)!, first, count);
+    const words = await this.#readPages(layer, shape, pages);
+    fromCanonical(shape, words, first - firstPage * kPagePositions, count, kv);
+    const pageWords = pageBytes(shape) / 4;
+    const buffer = this.#pools.buffer(layer)!;
+    for (const [index, page] of pages.entries()) {
+      const own = words.subarray(index * pageWords, (index + 1) * pageWords);
+      device.queue.writeBuffer(buffer, page * pageBytes(shape), own);
+    }
+    append.keep();
+    this.#table.commit(range, [run]);
+  }
+
+  #pagesOf(
+    held: readonly number[],
+    first: number,
+    count: number,
+  ): { firstPage: number; pages: readonly number[] } {
+    const firstPage = Math.floor(first / kPagePositions);
+    const end = Math.ceil((first + count) / kPagePositions);
+    return { firstPage, pages: held.slice(firstPage, end) };
+  }
+
+  async #readPages(
+    layer: number,
+    shape: PageShape,
+    pages: readonly number[],
+  ): Promise<Uint32Array<ArrayBuffer>> {
+    if (pages.length === 0) return new Uint32Array(0);
+    const bytes = pageBytes(shape);
+    const { staging } = this.#machine;
+    const target = staging.take(pages.length * bytes);
+    const { device } = this.#buffers.gpu;
+    const encoder = device.createCommandEncoder();
+    const buffer = this.#pools.buffer(layer)!;
+    for (const [index, page] of pages.entries()) {
+      encoder.copyBufferToBuffer(buffer, page * bytes, target, index * bytes, bytes);
+    }
+    device.queue.submit([encoder.finish()]);
+    return new Uint32Array(await staging.read(target, pages.length * bytes));
+  }
+
+  memory(): MemoryUse {
+    return {
+      weightBytes: this.#buffers.bytes("weights"),
+      kvBytes: this.#buffers.bytes("kv"),
+      scratchBytes: this.#buffers.bytes("scratch"),
+    };
+  }
+
+  // Frees everything, but leaves the device: for tests that share one.
+  freeBuffers(): void {
+    this.releaseAll();
+    this.#buffers.freeAll();
+  }
+
+  dispose(): Promise<void> {
+    this.freeBuffers();
+    this.#buffers.gpu.device.destroy();
+    return Promise.resolve();
+  }
+
+  #checkDevice(): void {
+    if (this.#lostBecause === "") return;
+    throw new EngineError("unavailable", `The GPU was lost: ${this.#lostBecause}.`);
+  }
+
+  // What fails on a lost device fails because of that.
+  #asLost(error: unknown): unknown {
+    if (error instanceof EngineError) return error;
+    const why = error instanceof Error ? error.message : String(error);
+    const cause = this.#lostBecause === "" ? why : `it was lost (${this.#lostBecause})`;
+    return new EngineError("unavailable", `The GPU did not finish: ${cause}`);
+  }
+}

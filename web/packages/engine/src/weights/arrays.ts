@@ -1,0 +1,32 @@
+// One of a weight's arrays (data, scales, zero points) as a run of bytes: the concatenation of its
+// parts, read piece by piece, so that no tensor ever lies in JS memory whole.
+import type { Part } from "../program/ir.ts";
+import type { WeightSource } from "../stageEngine.ts";
+
+export class WeightArray {
+  readonly #source: WeightSource;
+  readonly #parts: readonly (Part & { begin: number })[];
+
+  constructor(source: WeightSource, parts: readonly Part[]) {
+    this.#source = source;
+    let begin = 0;
+    this.#parts = parts.map((part) => {
+      const placed = { ...part, begin };
+      begin += part.byteCount;
+      return placed;
+    });
+  }
+
+  // Bytes [offset, offset + byteCount) of the array.
+  async read(offset: number, byteCount: number): Promise<Uint8Array<ArrayBuffer>> {
+    const out = new Uint8Array(byteCount);
+    for (const part of this.#parts) {
+      const first = Math.max(offset, part.begin);
+      const end = Math.min(offset + byteCount, part.begin + part.byteCount);
+      if (first >= end) continue;
+      const at = part.offset + first - part.begin;
+      out.set(await this.#source.readRange(part.digest, at, end - first), first - offset);
+    }
+    return out;
+  }
+}

@@ -1,0 +1,147 @@
+// A matrix on the GPU, in the form that the product kernels read: groups of 8 rows, in each group
+// block after block of 32 columns, in each block the 8 rows side by side,
+//   data   vec4<u32> [group][block][vec of the block][8]
+//   scale  f16       [group][block][8], then u4 zero points [group][block][8]
+// so that neighbouring threads (one row each) read neighbouring bytes. One matrix may hold rows of
+// several weights (q, k and v), and gate and up groups alternate in a paired one. What is larger
+// than a binding may be is split into slabs of whole groups.
+import { EngineError } from "../error.ts";
+import type { Buffers } from "../gpu/buffers.ts";
+import { Usage } from "../gpu/buffers.ts";
+import { kNone } from "../kernels/params.ts";
+import { DType, isBlockFormat, kBlockValues } from "../program/ir.ts";
+import type { Weight } from "../program/ir.ts";
+
+export const kGroupRows = 8;
+
+// Rows [firstRow, firstRow + rows) of a weight.
+export interface Section {
+  readonly weight: Weight;
+  readonly firstRow: number;
+  readonly rows: number;
+}
+
+// `paired`: sections come in pairs (gate, up) of equal length, whose groups alternate.
+export interface MatrixSpec {
+  readonly sections: readonly Section[];
+  readonly paired: boolean;
+}
+
+export interface Slab {
+  readonly data: GPUBuffer;
+  readonly scale: GPUBuffer | null; // block formats
+  readonly zeroBase: number; // word in `scale`
+  readonly firstGroup: number;
+  readonly groupCount: number;
+}
+
+export interface Matrix {
+  readonly key: string;
+  readonly dtype: number;
+  readonly columns: number;
+  readonly blocks: number;
+  readonly groupCount: number;
+  readonly slabs: readonly Slab[];
+}
+
+export function groupsOf(rows: number): number {
+  return Math.ceil(rows / kGroupRows);
+}
+
+// vec4<u32> of a block.
+export function vecsOf(dtype: number): number {
+  switch (dtype) {
+    case DType.q4:
+      return 1;
+    case DType.q8:
+      return 2;
+    case DType.f32:
+      return 8;
+    default:
+      return 4;
+  }
+}
+
+// The same matrix twice (tied embeddings) is held once.
+export function matrixKey({ sections, paired }: MatrixSpec): string {
+  const parts = sections.map(({ weight, firstRow, rows }) => [
+    weight.dtype,
+    weight.shape,
+    weight.data.map(({ digest, offset }) => [digest, offset]),
+    firstRow,
+    rows,
+  ]);
+  return JSON.stringify([paired, parts]);
+}
+
+export function totalGroups({ sections }: MatrixSpec): number {
+  return sections.reduce((sum, { rows }) => sum + groupsOf(rows), 0);
+}
+
+interface GroupBytes {
+  readonly data: number;
+  readonly scale: number;
+  readonly zero: number;
+}
+
+function groupBytes(dtype: number, blocks: number, hasZero: boolean): GroupBytes {
+  return {
+    data: blocks * vecsOf(dtype) * kGroupRows * 16,
+    scale: isBlockFormat(dtype) ? blocks * 16 : 0,
+    zero: hasZero ? blocks * 4 : 0,
+  };
+}
+
+export function hasZeroPoints({ sections }: MatrixSpec): boolean {
+  return sections[0]!.weight.zero.length > 0;
+}
+
+// Bytes that the matrix takes on the GPU.
+export function matrixBytes(spec: MatrixSpec): number {
+  const { weight } = spec.sections[0]!;
+  const blocks = Math.ceil(weight.shape.at(-1)! / kBlockValues);
+  const { data, scale, zero } = groupBytes(weight.dtype, blocks, hasZeroPoints(spec));
+  return totalGroups(spec) * (data + scale + zero);
+}
+
+// The buffers of a matrix, still without contents. `mayBeSplit`: whether the kernel that reads it
+// can do so slab by slab.
+export function makeMatrix(buffers: Buffers, spec: MatrixSpec, mayBeSplit: boolean): Matrix {
+  const { weight } = spec.sections[0]!;
+  const columns = weight.shape.at(-1)!;
+  const blocks = Math.ceil(columns / kBlockValues);
+  const hasZero = hasZeroPoints(spec);
+  const bytes = groupBytes(weight.dtype, blocks, hasZero);
+  const most = Math.floor(buffers.gpu.limits.bindingBytes / bytes.data);
+  const groupCount = totalGroups(spec);
+  const perSlab = Math.min(groupCount, most - (most % 2));
+  if (perSlab < 1 || (perSlab < groupCount && !mayBeSplit)) {
+    throw new EngineError(
+      "unsupported",
+      `Weight '${weight.name}' takes ${groupCount * bytes.data} bytes; this device binds at most ` +
+        `${buffers.gpu.limits.bindingBytes}.`,
+    );
+  }
+  const usage = Usage.storage | Usage.copyTo | Usage.copyFrom;
+  const slabs: Slab[] = [];
+  for (let first = 0; first < groupCount; first += perSlab) {
+    const count = Math.min(perSlab, groupCount - first);
+    const scaleBytes = count * (bytes.scale + bytes.zero);
+    slabs.push({
+      data: buffers.make(weight.name, "weights", count * bytes.data, usage),
+      scale:
+        scaleBytes > 0 ? buffers.make(weight.name, "weights", scaleBytes, usage) : null,
+      zeroBase: hasZero ? (count * bytes.scale) / 4 : kNone,
+      firstGroup: first,
+      groupCount: count,
+    });
+  }
+  return { key: matrixKey(spec), dtype: weight.dtype, columns, blocks, groupCount, slabs };
+}
+
+export function freeMatrix(buffers: Buffers, matrix: Matrix): void {
+  for (const { data, scale } of matrix.slabs) {
+    buffers.free(data);
+    if (scale) buffers.free(scale);
+  }
+}

@@ -1,0 +1,202 @@
+// Fills a matrix from the package: some MiB of rows at a time go into one staging buffer, and a
+// kernel brings them into the order that products read. Nothing larger lies in JS memory.
+import type { Buffers } from "../gpu/buffers.ts";
+import { Usage } from "../gpu/buffers.ts";
+import { Binding } from "../gpu/pipelines.ts";
+import type { Pipelines } from "../gpu/pipelines.ts";
+import { kParamBytes, repackParams } from "../kernels/params.ts";
+import type { RepackParams } from "../kernels/params.ts";
+import { kernels } from "../kernels/sources.ts";
+import { columnsOf, rowBytes } from "../program/validateWeight.ts";
+import type { WeightSource } from "../stageEngine.ts";
+import { WeightArray } from "./arrays.ts";
+import { groupsOf, kGroupRows, vecsOf } from "./matrix.ts";
+import type { Matrix, MatrixSpec, Section, Slab } from "./matrix.ts";
+
+const kStagingBytes = 4 << 20;
+const kThreads = 64;
+const kMaxWorkgroups = 32768;
+
+// A run of a section's groups that lie in one slab.
+interface Piece {
+  readonly section: Section;
+  readonly slab: Slab;
+  readonly firstLocal: number; // group of the section
+  readonly count: number;
+  readonly firstOut: number; // group of the slab
+  readonly step: number;
+}
+
+// One array of a matrix: what repack.wgsl needs to know of it.
+interface ArrayForm {
+  readonly kind: number;
+  readonly blocks: number;
+  readonly vecs: number;
+  readonly words: number; // of a group
+  readonly base: number; // word of the buffer where the array begins
+}
+
+// Where each section's groups go.
+export function piecesOf(spec: MatrixSpec, matrix: Matrix): Piece[] {
+  const pieces: Piece[] = [];
+  let base = 0;
+  for (const [index, section] of spec.sections.entries()) {
+    const groups = groupsOf(section.rows);
+    const step = spec.paired ? 2 : 1;
+    const first = base + (spec.paired ? index % 2 : 0);
+    if (!spec.paired) base += groups;
+    else if (index % 2 === 1) base += 2 * groups;
+    for (const slab of matrix.slabs) {
+      const from = Math.max(0, Math.ceil((slab.firstGroup - first) / step));
+      const end = Math.min(groups, Math.ceil((slab.firstGroup + slab.groupCount - first) / step));
+      if (from >= end) continue;
+      const firstOut = first + from * step - slab.firstGroup;
+      pieces.push({ section, slab, firstLocal: from, count: end - from, firstOut, step });
+    }
+  }
+  return pieces;
+}
+
+export class Uploader {
+  readonly #buffers: Buffers;
+  readonly #pipelines: Pipelines;
+  readonly #dummies: readonly GPUBuffer[];
+  #staging: GPUBuffer | null = null;
+  #params: GPUBuffer | null = null;
+
+  // `dummies`: for the bindings that repacking does not use.
+  constructor(buffers: Buffers, pipelines: Pipelines) {
+    this.#buffers = buffers;
+    this.#pipelines = pipelines;
+    const usage = Usage.storage;
+    this.#dummies = Array.from({ length: 4 }, () => buffers.make("unused", "scratch", 16, usage));
+  }
+
+  // REQUIRES: the matrix was made for `spec`.
+  async fill(matrix: Matrix, spec: MatrixSpec, source: WeightSource): Promise<void> {
+    for (const piece of piecesOf(spec, matrix)) {
+      const { weight } = piece.section;
+      const perRow = rowBytes(weight.dtype, columnsOf(weight));
+      const { blocks } = matrix;
+      const vecs = vecsOf(matrix.dtype);
+      const dataWords = blocks * vecs * kGroupRows * 4;
+      const data = new WeightArray(source, weight.data);
+      const { data: target, scale, zeroBase } = piece.slab;
+      await this.#fillArray(piece, data, perRow.data, target, {
+        kind: 0,
+        blocks,
+        vecs,
+        words: dataWords,
+        base: 0,
+      });
+      if (!scale) continue;
+      const scales = new WeightArray(source, weight.scale);
+      const scaleForm = { kind: 1, blocks, vecs, words: 4 * blocks, base: 0 };
+      await this.#fillArray(piece, scales, perRow.scale, scale, scaleForm);
+      if (weight.zero.length === 0) continue;
+      const zeros = new WeightArray(source, weight.zero);
+      const zeroForm = { kind: 2, blocks, vecs, words: blocks, base: zeroBase };
+      await this.#fillArray(piece, zeros, perRow.zero, scale, zeroForm);
+    }
+  }
+
+  async #fillArray(
+    { section, firstLocal, count, firstOut, step }: Piece,
+    array: WeightArray,
+    bytesOfRow: number,
+    target: GPUBuffer,
+    { kind, blocks, vecs, words, base }: ArrayForm,
+  ): Promise<void> {
+    const perChunk = Math.max(1, Math.floor(kStagingBytes / (bytesOfRow * kGroupRows)));
+    for (let done = 0; done < count; done += perChunk) {
+      const groups = Math.min(perChunk, count - done);
+      const firstRow = (firstLocal + done) * kGroupRows;
+      const rows = Math.min(groups * kGroupRows, section.rows - firstRow);
+      const at = (section.firstRow + firstRow) * bytesOfRow;
+      const bytes = await array.read(at, rows * bytesOfRow);
+      const threads = groups * words;
+      const workgroups = Math.ceil(threads / kThreads);
+      const x = Math.min(workgroups, kMaxWorkgroups);
+      await this.#repack(bytes, target, [x, Math.ceil(workgroups / x)], {
+        kind,
+        rowBytes: bytesOfRow,
+        rows,
+        blocks,
+        vecs,
+        words,
+        outBase: base + (firstOut + done * step) * words,
+        groupStep: step,
+        groups,
+        threadsX: x * kThreads,
+      });
+    }
+  }
+
+  async #repack(
+    bytes: Uint8Array<ArrayBuffer>,
+    target: GPUBuffer,
+    grid: readonly [number, number],
+    params: RepackParams,
+  ): Promise<void> {
+    const { device } = this.#buffers.gpu;
+    const staging = this.#stagingOf(bytes.length);
+    this.#params ??= this.#buffers.make(
+      "repack",
+      "scratch",
+      kParamBytes,
+      Usage.uniform | Usage.copyTo,
+    );
+    write(device, staging, bytes);
+    device.queue.writeBuffer(this.#params, 0, repackParams(params));
+    const pipeline = await this.#pipelines.get(kernels.repack());
+    const [a, b, c, d] = this.#dummies as [GPUBuffer, GPUBuffer, GPUBuffer, GPUBuffer];
+    const bound = new Map<number, GPUBuffer>([
+      [Binding.step, a],
+      [Binding.op, this.#params],
+      [Binding.act, b],
+      [Binding.vectors, staging],
+      [Binding.data, c],
+      [Binding.scale, c],
+      [Binding.kv, target],
+      [Binding.aux, d],
+    ]);
+    const group = device.createBindGroup({
+      layout: this.#pipelines.groupLayout,
+      entries: [...bound].map(([binding, buffer]) => ({ binding, resource: { buffer } })),
+    });
+    const encoder = device.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    pass.setPipeline(pipeline);
+    pass.setBindGroup(0, group);
+    pass.dispatchWorkgroups(...grid);
+    pass.end();
+    device.queue.submit([encoder.finish()]);
+    // One chunk on its way at a time: what the queue holds counts as memory too.
+    await device.queue.onSubmittedWorkDone();
+  }
+
+  #stagingOf(byteCount: number): GPUBuffer {
+    if (this.#staging && this.#staging.size >= byteCount) return this.#staging;
+    if (this.#staging) this.#buffers.free(this.#staging);
+    const usage = Usage.storage | Usage.copyTo;
+    const size = Math.max(byteCount, Math.min(kStagingBytes, 4 * byteCount));
+    this.#staging = this.#buffers.make("staging", "scratch", size, usage);
+    return this.#staging;
+  }
+
+  // Frees what loading needed.
+  finish(): void {
+    if (this.#staging) this.#buffers.free(this.#staging);
+    this.#staging = null;
+  }
+}
+
+// writeBuffer takes multiples of 4 bytes.
+function write(device: GPUDevice, buffer: GPUBuffer, bytes: Uint8Array<ArrayBuffer>): void {
+  const whole = bytes.length - (bytes.length % 4);
+  device.queue.writeBuffer(buffer, 0, bytes, 0, whole);
+  if (whole === bytes.length) return;
+  const tail = new Uint8Array(4);
+  tail.set(bytes.subarray(whole));
+  device.queue.writeBuffer(buffer, whole, tail);
+}
