@@ -56,8 +56,10 @@ step_web_unit() {
   local status=0 results="$logs/vitest.json"
   rm -f "$results"
   generate_web
-  # Dawn in Node finds the software adapter that Debian's Chromium brings, where that is installed.
+  # Dawn in Node finds the Vulkan loader and the software adapter that Debian's Chromium brings,
+  # where that is installed.
   (cd web && VK_ICD_FILENAMES="${VK_ICD_FILENAMES:-/usr/lib/chromium/vk_swiftshader_icd.json}" \
+    LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/lib/chromium" \
     npx --no-install vitest run --reporter=default --reporter=json --outputFile.json="$results") ||
     status=$?
   count vitest "$results"

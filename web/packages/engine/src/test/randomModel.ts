@@ -39,12 +39,15 @@ type ProgramInit = MessageInitShape<typeof ProgramSchema>;
 type Weights = NonNullable<ProgramInit["weights"]>;
 type Ops = NonNullable<ProgramInit["ops"]>;
 
-// The first byte of a digest says what its bytes are.
+// The first byte of a digest says what its bytes are; the rest makes weights different ones, so
+// that none is shared.
 const Kind = { nibbles: 1, scales: 2, floats: 3, frequencies: 4 } as const;
+let digestCount = 0;
 
 function digest(kind: number): Uint8Array {
   const bytes = new Uint8Array(32);
   bytes[0] = kind;
+  new DataView(bytes.buffer).setUint32(4, ++digestCount);
   return bytes;
 }
 
