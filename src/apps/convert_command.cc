@@ -8,6 +8,7 @@
 #include "apps/progress_line.h"
 #include "base/bytes.h"
 #include "convert/convert.h"
+#include "convert/gguf.h"
 #include "convert/model_config.h"
 
 namespace weft::apps {
@@ -86,11 +87,15 @@ int Run(const Arguments& arguments) {
 void AddConvertCommand(CLI::App& app, int* exit_code) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand(
-      "convert", "Make a model package from a Hugging Face checkpoint folder (safetensors)");
-  command->footer("Architectures: " + convert::SupportedArchitectures() + ".");
+      "convert",
+      "Make a model package from a Hugging Face checkpoint folder (safetensors) or a GGUF file");
+  command->footer("Architectures: " + convert::SupportedArchitectures() +
+                  ". GGUF types: " + convert::SupportedGgufTypes() + ".");
   command
-      ->add_option("source", arguments->source,
-                   "Folder with config.json, *.safetensors and tokenizer.json")
+      ->add_option(
+          "source", arguments->source,
+          "Folder with config.json, *.safetensors and tokenizer.json, or a .gguf file (any "
+          "part of a split one)")
       ->required();
   command->add_option("package", arguments->package, "Folder to make")->required();
   command
@@ -100,7 +105,8 @@ void AddConvertCommand(CLI::App& app, int* exit_code) {
           "them as they are")
       ->check(CLI::IsMember({"f32", "f16", "q8", "q4", "keep"}))
       ->capture_default_str();
-  command->add_option("--name", arguments->name, "Name of the model (default: the folder's name)");
+  command->add_option("--name", arguments->name,
+                      "Name of the model (default: that of the folder or file)");
   command
       ->add_option("--boundary", arguments->boundary,
                    "What crosses the network between layers: f16, bf16 for models whose "

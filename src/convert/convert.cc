@@ -22,10 +22,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The narrowest dtype that is as wide as both.
+DType Wider(DType a, DType b) {
+  if (a == b || a == DType::kF32 || b == DType::kQ4) return a;
+  if (b == DType::kF32 || a == DType::kQ4) return b;
+  if (IsBlockFormat(a) || IsBlockFormat(b)) return IsBlockFormat(a) ? b : a;
+  return DType::kF32;  // f16 and bf16
+}
+
+DType KeptDType(const PlannedWeight& weight, const TensorMap& tensors) {
+  DType dtype = KeptDType(FormatOf(weight.pieces.front(), tensors));
+  for (const SourcePiece& piece : weight.pieces) {
+    dtype = Wider(dtype, KeptDType(FormatOf(piece, tensors)));
+  }
+  return dtype;
+}
+
 DType TargetDType(const PlannedWeight& weight, const TensorMap& tensors,
                   const std::optional<DType>& quantisation) {
   if (weight.role == WeightRole::kVector) return DType::kF32;
-  if (!quantisation) return KeptDType(FormatOf(weight.pieces.front(), tensors));
+  if (!quantisation) {
+    const DType kept = KeptDType(weight, tensors);
+    return weight.role == WeightRole::kRouter && IsBlockFormat(kept) ? DType::kF16 : kept;
+  }
   if (weight.role == WeightRole::kMatrix || !IsBlockFormat(*quantisation)) return *quantisation;
   if (weight.role == WeightRole::kRouter) return DType::kF16;
   // onnxruntime's lookup in a quantised table wants whole blocks.
@@ -36,13 +55,13 @@ DType TargetDType(const PlannedWeight& weight, const TensorMap& tensors,
 // whole blocks.
 DType ExpertDType(const std::vector<PlannedWeight>& layer, const TensorMap& tensors,
                   const std::optional<DType>& quantisation) {
-  std::optional<DType> dtype = quantisation;
+  DType dtype = quantisation.value_or(DType::kQ4);
   for (const PlannedWeight& weight : layer) {
     if (weight.role != WeightRole::kExpert) continue;
-    if (!dtype) dtype = KeptDType(FormatOf(weight.pieces.front(), tensors));
-    if (IsBlockFormat(*dtype) && weight.shape[1] % kBlockValues != 0) dtype = DType::kF16;
+    if (!quantisation) dtype = Wider(dtype, KeptDType(weight, tensors));
+    if (IsBlockFormat(dtype) && weight.shape[1] % kBlockValues != 0) dtype = DType::kF16;
   }
-  return dtype.value_or(DType::kF32);
+  return dtype;
 }
 
 // The name that the manifest gives to the dtype of the matrices.
@@ -65,8 +84,10 @@ class Converter {
     ASSIGN_OR_RETURN(source_, OpenSource(options_.source));
     TextFiles& files = source_.files;
     ASSIGN_OR_RETURN(config_, ParseModelConfig(files.at("config.json")));
+    warnings_ = source_.warnings;
     if (!options_.without_tokenizer) {
-      ASSIGN_OR_RETURN(warnings_, CheckTokenizer(files, config_.vocabulary));
+      ASSIGN_OR_RETURN(const auto found, CheckTokenizer(files, config_.vocabulary));
+      warnings_.insert(warnings_.end(), found.begin(), found.end());
     }
     warnings_.insert(warnings_.end(), config_.notes.begin(), config_.notes.end());
     const auto plan = PlanWeights(config_, source_.tensors);
@@ -103,6 +124,18 @@ class Converter {
     ToF32(dtype, rounded.data(), {&config_.embedding_scale, 1});
   }
 
+  // A change of type that "keep" could not avoid.
+  using Widening = std::pair<RowFormat, DType>;
+  static void CountWidened(const StoreJob& job, const TensorMap& tensors,
+                           std::map<Widening, uint64_t>* widened) {
+    if (job.weight->role == WeightRole::kVector) return;
+    for (const SourcePiece& piece : job.weight->pieces) {
+      const RowFormat format = FormatOf(piece, tensors);
+      const bool is_plain = BlockValues(format) == 1 && !IsBlockFormat(job.dtype);
+      if (!is_plain && !IsExact(format, job.dtype)) ++(*widened)[{format, job.dtype}];
+    }
+  }
+
   Status StoreWeights(const std::vector<std::vector<PlannedWeight>>& plan, const TensorMap& tensors,
                       WeightStore* store) {
     for (const auto& layer : plan) {
@@ -111,6 +144,7 @@ class Converter {
       }
     }
     progress_(done_);
+    std::map<Widening, uint64_t> widened;
     store->StoreVector(kInverseFrequencies, InverseFrequencies(config_.rope));
     if (config_.local_rope) {
       store->StoreVector(kLocalInverseFrequencies, InverseFrequencies(*config_.local_rope));
@@ -125,11 +159,17 @@ class Converter {
                                        : TargetDType(layer[i], tensors, options_.quantisation)});
         const bool goes_on =
             !layer[i].blob.empty() && i + 1 < layer.size() && layer[i + 1].blob == layer[i].blob;
+        if (!options_.quantisation) CountWidened(jobs.back(), tensors, &widened);
         if (goes_on) continue;
         TRY(store->Store(jobs));
         jobs.clear();
       }
       TRY(store->FinishLayer());
+    }
+    for (const auto& [types, count] : widened) {
+      warnings_.push_back(std::string(RowFormatName(types.first)) + " -> " +
+                          std::string(DTypeName(types.second)) + " (" + std::to_string(count) +
+                          " tensors, not bit-exact).");
     }
     return OkStatus();
   }

@@ -1,4 +1,5 @@
-// `weft convert`: a Hugging Face checkpoint folder becomes a model package (package/manifest.h).
+// `weft convert`: a Hugging Face checkpoint folder or a GGUF file becomes a model package
+// (package/manifest.h).
 // Streams: peak memory is a few megabytes beside the graph, whatever the model's size. The package
 // is written to "<package>.partial" and renamed when it is complete, so that what has the package's
 // name is whole.
@@ -17,17 +18,18 @@
 namespace weft::convert {
 
 struct ConvertOptions {
-  std::filesystem::path
-      source;  // folder with config.json, *.safetensors and, to chat, tokenizer.json
+  // Folder with config.json, *.safetensors and, to chat, tokenizer.json; or a GGUF file.
+  std::filesystem::path source;
   std::filesystem::path package;  // folder to make
-  // Dtype of the matrices; nullopt keeps each as the checkpoint has it. Norms and biases are f32
-  // always. With q4 the embedding table and the output head are q8: they are read by row or decide
-  // the token, and a q4 table costs more quality than the bytes it saves.
+  // Dtype of the matrices; nullopt keeps each as the checkpoint has it, or in the nearest dtype
+  // that is at least as wide. Norms and biases are f32 always. With q4 the embedding table and the
+  // output head are q8: they are read by row or decide the token, and a q4 table costs more quality
+  // than the bytes it saves.
   std::optional<DType> quantisation;
   // Of the rows that cross the network between layers: f16, bf16 for models whose rows overflow
   // f16, or f32. nullopt: f32 when `quantisation` is f32, else f16.
   std::optional<DType> boundary_dtype;
-  std::string name;                // of the model; empty: the source folder's name
+  std::string name;                // of the model; empty: the source's name
   bool force = false;              // replace an existing package
   bool without_tokenizer = false;  // neither look at tokenizer.json nor warn when there is none
 };

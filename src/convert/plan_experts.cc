@@ -9,7 +9,7 @@ enum class Spelling {
   kSeparate,  // <n>.gate_proj.weight, up_proj, down_proj: Qwen on the hub
   kNumbered,  // <n>.w1.weight (gate), w2 (down), w3 (up): Mixtral on the hub
   kStacked,   // gate_up_proj [n, 2 * width, hidden], down_proj [n, hidden, width]: transformers 5
-  kStackedApart,  // gate_proj and up_proj [n, width, hidden], down_proj as above
+  kStackedApart,  // gate_proj and up_proj [n, width, hidden], down_proj as above: GGUF
   kInterleaved,   // gate_up_proj [n, hidden, 2 * width], gate and up columns in turn, down_proj
                   // [n, width, hidden]: gpt-oss
   kMxfp4,         // gate_up_proj_blocks, _scales (rows in turn), down_proj_blocks, _scales: gpt-oss
@@ -58,13 +58,19 @@ class ExpertPlanner {
     add("gate_up_proj.weight", WeightRole::kExpert, {2 * width_, hidden_}, GateUp(expert));
     add("down_proj.weight", WeightRole::kExpert, {hidden_, width_}, Down(expert));
     if (!config_.experts.bias) return;
+    add("down_proj.bias", WeightRole::kVector, {hidden_},
+        {{stack_ + "down_proj_bias", {experts_, hidden_}, 1, hidden_, expert}});
+    if (spelling_ == Spelling::kStackedApart) {
+      add("gate_up_proj.bias", WeightRole::kVector, {2 * width_},
+          {{stack_ + "gate_proj_bias", {experts_, width_}, 1, width_, expert},
+           {stack_ + "up_proj_bias", {experts_, width_}, 1, width_, expert}});
+      return;
+    }
     // [n, 2 * width] with gate and up in turn, read as a matrix of one column.
     const std::string gate_up = stack_ + "gate_up_proj_bias";
     add("gate_up_proj.bias", WeightRole::kVector, {2 * width_},
         {{gate_up, {experts_, 2 * width_}, width_, 1, expert * 2 * width_, 2},
          {gate_up, {experts_, 2 * width_}, width_, 1, expert * 2 * width_ + 1, 2}});
-    add("down_proj.bias", WeightRole::kVector, {hidden_},
-        {{stack_ + "down_proj_bias", {experts_, hidden_}, 1, hidden_, expert}});
   }
 
  private:

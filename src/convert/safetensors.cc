@@ -128,9 +128,7 @@ Result<TensorMap> OpenFile(const fs::path& folder, const std::string& name) {
   ASSIGN_OR_RETURN(const fs::path path, SourceFile(folder, name));
   ASSIGN_OR_RETURN(const auto file, MappedFile::Open(path));
   ASSIGN_OR_RETURN(TensorMap tensors, ParseSafetensors(AsSlice(file), name));
-  std::error_code ignored;
-  const auto changed = fs::last_write_time(path, ignored).time_since_epoch().count();
-  const std::string version = std::to_string(file->bytes().size()) + '@' + std::to_string(changed);
+  const std::string version = FileVersion(path);
   for (auto& [tensor_name, tensor] : tensors) tensor.version = version;
   return tensors;
 }

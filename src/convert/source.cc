@@ -1,6 +1,8 @@
 #include "convert/source.h"
 
 #include "base/file.h"
+#include "convert/gguf.h"
+#include "convert/gguf_source.h"
 #include "convert/json_reader.h"
 #include "convert/safetensors.h"
 #include "convert/source_folder.h"
@@ -54,14 +56,38 @@ Result<Source> OpenFolder(const fs::path& folder) {
   return source;
 }
 
+// The GGUF model of a folder; the first part of a split one.
+Result<std::optional<fs::path>> OnlyGguf(const fs::path& folder) {
+  std::map<std::string, fs::path> models;  // by stem
+  std::error_code failure;
+  for (const auto& entry : fs::directory_iterator(folder, failure)) {
+    if (entry.path().extension() != ".gguf") continue;
+    fs::path& model = models[GgufStem(entry.path())];
+    if (model.empty() || entry.path() < model) model = entry.path();
+  }
+  if (models.empty()) return std::optional<fs::path>();
+  if (models.size() > 1) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "'" + folder.string() + "' has " + std::to_string(models.size()) +
+                     " GGUF models, '" + models.begin()->second.filename().string() + "' and '" +
+                     std::next(models.begin())->second.filename().string() +
+                     "' among them; name the file to convert.");
+  }
+  return std::optional<fs::path>(models.begin()->second);
+}
+
 }  // namespace
 
 Result<Source> OpenSource(const fs::path& path) {
   std::error_code failure;
+  if (fs::is_regular_file(path, failure)) return OpenGgufSource(path);
   if (!fs::is_directory(path, failure)) {
-    return Error(ErrorCode::kNotFound, "There is no folder '" + path.string() + "'.");
+    return Error(ErrorCode::kNotFound,
+                 "There is no folder and no GGUF file '" + path.string() + "'.");
   }
-  return OpenFolder(path);
+  if (fs::exists(path / "config.json", failure)) return OpenFolder(path);
+  ASSIGN_OR_RETURN(const std::optional<fs::path> gguf, OnlyGguf(path));
+  return gguf ? OpenGgufSource(*gguf) : OpenFolder(path);
 }
 
 }  // namespace weft::convert

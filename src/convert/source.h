@@ -21,8 +21,8 @@ struct Source {
   std::vector<std::string> warnings;  // sentences
 };
 
-// Opens the folder of a checkpoint (config.json, *.safetensors). Errors name the file and what is
-// wrong with it.
+// Opens the folder of a checkpoint (config.json, *.safetensors), a GGUF file, any part of a split
+// one, or a folder that holds one. Errors name the file and what is wrong with it.
 Result<Source> OpenSource(const std::filesystem::path& path);
 
 }  // namespace weft::convert

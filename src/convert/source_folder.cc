@@ -42,4 +42,10 @@ Result<fs::path> SourceFile(const fs::path& folder, const std::string& name) {
   return target;
 }
 
+std::string FileVersion(const fs::path& path) {
+  std::error_code ignored;
+  const auto changed = fs::last_write_time(path, ignored).time_since_epoch().count();
+  return std::to_string(fs::file_size(path, ignored)) + '@' + std::to_string(changed);
+}
+
 }  // namespace weft::convert

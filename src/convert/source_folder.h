@@ -15,4 +15,7 @@ namespace weft::convert {
 Result<std::filesystem::path> SourceFile(const std::filesystem::path& folder,
                                          const std::string& name);
 
+// Changes when a file does: its length and its time of change.
+std::string FileVersion(const std::filesystem::path& path);
+
 }  // namespace weft::convert

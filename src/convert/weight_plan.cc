@@ -117,8 +117,8 @@ std::vector<PlannedWeight> PlanTransformer(const ModelConfig& config, uint32_t l
 
 Error WrongTensor(const std::string& name, const SourceTensor& tensor,
                   const std::string& expected) {
-  return Error(ErrorCode::kInvalidData, "Tensor '" + name + "' of '" + tensor.file +
-                                            "' has shape " + ShapeText(tensor.shape) +
+  return Error(ErrorCode::kInvalidData, "Tensor '" + NameInFile(name, tensor) + "' of '" +
+                                            tensor.file + "' has shape " + ShapeText(tensor.shape) +
                                             " and dtype " + tensor.type_name + "; " + expected +
                                             ".");
 }
@@ -142,8 +142,9 @@ Status CheckPiece(const SourcePiece& piece, const TensorMap& tensors) {
   TRY(CheckTensor(piece.tensor, piece.shape, is_mxfp4, tensors));
   if (!is_mxfp4) {
     // Single values are read out of the middle of a row.
-    const bool by_value = piece.transposed || (piece.columns == 1 && piece.rows > 1);
     const SourceTensor& tensor = tensors.find(piece.tensor)->second;
+    const bool by_value = piece.transposed || (piece.columns == 1 && piece.rows > 1) ||
+                          (piece.shape.size() == 1 && tensor.interleaved_rows > 0);
     if (!by_value || BlockValues(*tensor.format) == 1) return OkStatus();
     return WrongTensor(piece.tensor, tensor, "expected F32, F16 or BF16");
   }

@@ -28,7 +28,7 @@ SourceRows RowsOf(const PlannedWeight& weight, const SourcePiece& piece, const T
   rows.rows = piece.rows;
   rows.columns = piece.columns;
   rows.interleaved_rows = tensor.interleaved_rows;
-  rows.offset = weight.offset;
+  rows.offset = tensor.norm_holds_one ? 0 : weight.offset;
   if (!piece.exponents.empty()) {
     rows.exponents = tensors.find(piece.exponents)->second.bytes.bytes().data();
   }
@@ -80,9 +80,9 @@ std::string KeyOf(std::span<const StoreJob> jobs, const TensorMap& tensors) {
 
 Status Named(Status status, const SourcePiece& piece, const TensorMap& tensors) {
   if (status.ok()) return status;
-  return Error(status.error().code(), "Tensor '" + piece.tensor + "' of '" +
-                                          tensors.find(piece.tensor)->second.file +
-                                          "': " + status.error().message());
+  const SourceTensor& tensor = tensors.find(piece.tensor)->second;
+  return Error(status.error().code(), "Tensor '" + NameInFile(piece.tensor, tensor) + "' of '" +
+                                          tensor.file + "': " + status.error().message());
 }
 
 // Bytes of the weight's arrays, before it is known where they lie.

@@ -1,6 +1,6 @@
-// Text to token ids and back: byte-pair encoding as Hugging Face's tokenizer.json declares it, and
-// from the plain vocabulary of a GGUF file. Ids equal those of the Hugging Face tokenizers library
-// (tokenizer_test.cc).
+// Text to token ids and back: byte-pair encoding as Hugging Face's tokenizer.json declares it
+// (vocabulary.h writes one for the plain vocabulary of a GGUF file). Ids equal those of the Hugging
+// Face tokenizers library (tokenizer_test.cc).
 //
 //   ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::FromJson(bytes));
 //   ASSIGN_OR_RETURN(const auto ids, tokenizer.Encode("Hello", /*add_special_tokens=*/true));
@@ -24,20 +24,6 @@ namespace weft {
 struct TokenizerData;
 class DecodeStage;
 
-// A vocabulary without a tokenizer.json, as GGUF metadata holds it (tokenizer.ggml.*). All vectors
-// have one entry per id or are empty.
-struct VocabularySpec {
-  std::string model;  // "gpt2" (byte-level, merges) or "llama" (SentencePiece, scores)
-  std::string pre;    // pre-tokenizer of a byte-level model: "llama-bpe", "qwen2", ...
-  std::vector<std::string> tokens;
-  std::vector<float> scores;
-  std::vector<int32_t> types;  // 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte
-  std::vector<std::string> merges;  // "left right"
-  std::optional<int32_t> bos_id, eos_id, unknown_id;
-  std::optional<bool> add_bos, add_eos;
-  bool add_space_prefix = true;  // SentencePiece models only
-};
-
 class Tokenizer {
  public:
   // Text that Encode accepts.
@@ -46,7 +32,6 @@ class Tokenizer {
   // Errors: kInvalidData naming the field; kUnsupported naming a model, normalizer, pre-tokenizer
   // or decoder that weft does not have.
   static Result<Tokenizer> FromJson(ByteSpan tokenizer_json);
-  static Result<Tokenizer> FromVocabulary(const VocabularySpec& spec);
 
   // `add_special_tokens`: what the post-processor puts around the text, such as <s>.
   // `parse_special`: texts of special tokens in `text` become these tokens; false for text that

@@ -202,21 +202,6 @@ class MetaspaceStage : public DecodeStage {
 
 DecoderChain::DecoderChain() : steps_{{.kind = Kind::kJoinSpaces}} {}
 
-DecoderChain DecoderChain::ByteLevel() {
-  DecoderChain chain;
-  chain.steps_ = {{.kind = Kind::kByteLevel}};
-  return chain;
-}
-
-DecoderChain DecoderChain::SentencePiece(bool strip_first_space) {
-  DecoderChain chain;
-  chain.steps_ = {{.kind = Kind::kReplace, .text = "\u2581", .content = " "},
-                  {.kind = Kind::kByteFallback},
-                  {.kind = Kind::kFuse}};
-  if (strip_first_space) chain.steps_.push_back({.kind = Kind::kStrip, .content = " ", .start = 1});
-  return chain;
-}
-
 Result<DecoderChain> DecoderChain::FromJson(const boost::json::value& value, std::string where) {
   DecoderChain chain;
   if (value.is_null()) return chain;

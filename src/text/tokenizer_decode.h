@@ -40,9 +40,6 @@ class DecoderChain {
   // `value` is the field "decoder"; null stands for none. Errors: kInvalidData, kUnsupported naming
   // the type.
   static Result<DecoderChain> FromJson(const boost::json::value& value, std::string where);
-  static DecoderChain ByteLevel();
-  // U+2581 to space, bytes by <0xHH>, and one leading space dropped if `strip_first_space`.
-  static DecoderChain SentencePiece(bool strip_first_space);
 
   // Stages in order, linked; the last one appends to `out`, which must outlive them. With
   // `continues`, text went before: nothing is stripped at the start.

@@ -149,19 +149,6 @@ Result<Normalizer> Normalizer::FromJson(const boost::json::value& value, std::st
   return normalizer;
 }
 
-Normalizer Normalizer::SentencePiece(std::string prefix) {
-  Normalizer normalizer;
-  if (!prefix.empty()) normalizer.steps_.push_back({.kind = Kind::kPrepend, .text = prefix});
-  normalizer.steps_.push_back({.kind = Kind::kReplaceText, .text = " ", .content = "\u2581"});
-  return normalizer;
-}
-
-Normalizer Normalizer::Nfc() {
-  Normalizer normalizer;
-  normalizer.steps_.push_back({.kind = Kind::kNfc});
-  return normalizer;
-}
-
 Status Normalizer::Add(const boost::json::value& value, const std::string& where, int depth) {
   if (depth > kMaxDepth) {
     return Error(ErrorCode::kInvalidData,

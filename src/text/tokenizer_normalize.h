@@ -19,10 +19,6 @@ class Normalizer {
   // `value` is the field "normalizer"; null stands for none. Errors: kInvalidData, kUnsupported
   // naming the type.
   static Result<Normalizer> FromJson(const boost::json::value& value, std::string where);
-  // Prepends `prefix` and replaces spaces: the SentencePiece way, for vocabularies without a
-  // tokenizer.json.
-  static Normalizer SentencePiece(std::string prefix);
-  static Normalizer Nfc();
 
   // Errors: kOutOfMemory when the text grows beyond kMaxNormalizedBytes; kInvalidData from regular
   // expressions. REQUIRES: `text` is well-formed UTF-8; so is the result.

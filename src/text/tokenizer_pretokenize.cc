@@ -90,17 +90,6 @@ Result<PreTokenizer> PreTokenizer::FromJson(const boost::json::value& value, std
   return pre_tokenizer;
 }
 
-Result<PreTokenizer> PreTokenizer::FromPatterns(const std::vector<std::string>& patterns) {
-  PreTokenizer pre_tokenizer;
-  for (const std::string& pattern : patterns) {
-    ASSIGN_OR_RETURN(auto step, MakeRegexSplit(pattern, SplitBehavior::kIsolated, false));
-    pre_tokenizer.steps_.push_back(std::move(step));
-  }
-  pre_tokenizer.steps_.push_back(MakeByteLevel());
-  pre_tokenizer.Finish();
-  return pre_tokenizer;
-}
-
 Status PreTokenizer::Add(const boost::json::value& value, const std::string& where, int depth) {
   if (depth > kMaxDepth) {
     return Error(ErrorCode::kInvalidData,

@@ -46,8 +46,6 @@ class PreTokenizer {
   // `value` is the field "pre_tokenizer"; null stands for none. Errors: kInvalidData, kUnsupported
   // naming the type.
   static Result<PreTokenizer> FromJson(const boost::json::value& value, std::string where);
-  // The expressions of a GGUF vocabulary, each isolating its matches, then bytes.
-  static Result<PreTokenizer> FromPatterns(const std::vector<std::string>& patterns);
 
   Status Apply(PreTokens& tokens) const;
 

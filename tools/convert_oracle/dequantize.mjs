@@ -61,8 +61,12 @@ export function halfToFloat(half) {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
+function bfloatToFloat(bits) {
+  return new Float32Array(new Uint32Array([bits << 16]).buffer)[0];
+}
+
 /** The weights that the programs of a package name: { name: { dtype, shape, data, scale } }. */
-function readWeights(model) {
+export function readWeights(model) {
   const blob = (hex) => readFileSync(join(model.folder, 'blobs', hex));
   const collect = (parts) =>
     Buffer.concat(
@@ -87,7 +91,7 @@ function readWeights(model) {
   return weights;
 }
 
-function toFloats({ dtype, shape, data, scale }) {
+export function toFloats({ dtype, shape, data, scale }) {
   const columns = shape.at(-1);
   const rows = shape.slice(0, -1).reduce((a, b) => a * b, 1);
   const values = new Float32Array(rows * columns);
@@ -96,6 +100,7 @@ function toFloats({ dtype, shape, data, scale }) {
     for (let column = 0; column < columns; ++column) {
       const i = row * columns + column;
       if (dtype === 'f32') values[i] = data.readFloatLE(4 * i);
+      else if (dtype === 'bf16') values[i] = bfloatToFloat(data.readUInt16LE(2 * i));
       else if (dtype === 'f16') values[i] = halfToFloat(data.readUInt16LE(2 * i));
       else {
         const block = row * blocks + Math.floor(column / 32);

@@ -1,4 +1,5 @@
-// Tokenizers from GGUF vocabularies against the ids that the llama.cpp project publishes with them.
+// Tokenizers from GGUF vocabularies, by way of the tokenizer.json that says the same, against the
+// ids that the llama.cpp project publishes with them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include "base/file.h"
 #include "text/test_data.h"
 #include "text/tokenizer.h"
+#include "text/vocabulary.h"
 
 namespace weft {
 namespace {
@@ -83,13 +85,18 @@ class GgufFields {
   size_t at_ = 0;
 };
 
+Result<Tokenizer> FromVocabulary(const VocabularySpec& spec) {
+  ASSIGN_OR_RETURN(const std::string json, TokenizerJson(spec));
+  return Tokenizer::FromJson(AsBytes(json));
+}
+
 class GgufVocabulary : public testing::TestWithParam<const char*> {};
 
 TEST_P(GgufVocabulary, SameIds) {
   const auto path =
       TestDataFolder() / "tokenizers" / (std::string("vocab-") + GetParam() + ".gguf");
   WEFT_NEED_DATA(path);
-  const auto tokenizer = Tokenizer::FromVocabulary(GgufFields(path).spec);
+  const auto tokenizer = FromVocabulary(GgufFields(path).spec);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().ToString();
   // Texts between lines of "__ggml_vocab_test__"; one line of ids each.
   const std::string inputs = *ReadTextFile(path.string() + ".inp");
@@ -120,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Tokenizer, GgufVocabulary,
 
 TEST(Vocabulary, RefusesWhatDoesNotFitTogether) {
   const auto message = [](const VocabularySpec& spec) {
-    const auto tokenizer = Tokenizer::FromVocabulary(spec);
+    const auto tokenizer = FromVocabulary(spec);
     return tokenizer.ok() ? std::string("ok") : tokenizer.error().message();
   };
   VocabularySpec good{

@@ -1,0 +1,209 @@
+// GGUF files, written by tools/convert_oracle as llama.cpp's converter writes them, become
+// packages: with the logits that transformers computed for the same checkpoint, and with exactly
+// the weights that the blocks stand for by a second reading of every block type.
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { after, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { readWeights, toFloats } from '../../tools/convert_oracle/dequantize.mjs';
+import { blockTypes, decodeTensor, encodeTensor } from '../../tools/convert_oracle/gguf_blocks.mjs';
+import { ggufMetadata, ggufTensors, writeGguf } from '../../tools/convert_oracle/gguf_writer.mjs';
+import { Package } from '../../tools/convert_oracle/package.mjs';
+import { readSafetensors } from '../../tools/onnx_check/reference.mjs';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+const weft = process.env.WEFT;
+const data = process.env.WEFT_DATA ?? join(root, '..', 'shared', 'data');
+const work = mkdtempSync(join(tmpdir(), 'weft-gguf-'));
+after(() => rmSync(work, { recursive: true, force: true }));
+
+function convert(source, target, quantisation) {
+  const args = ['convert', source, target, '--quant', quantisation, '--json', '--force'];
+  const run = spawnSync(weft, args, { encoding: 'utf8' });
+  const ok = run.status === 0;
+  return { ok, errors: run.stderr, report: ok && JSON.parse(run.stdout) };
+}
+
+/** Tensors in `type` where their rows are whole blocks and they are matrices; the rest as F32. */
+function encodeAll(tensors, type) {
+  return tensors.map(({ name, shape, values }) => {
+    const fits = shape.length > 1 && shape.at(-1) % blockTypes[type].values === 0;
+    const own = fits && !name.includes('_inp.') ? type : 'F32';
+    return { name, type: own, shape, bytes: encodeTensor(own, values) };
+  });
+}
+
+function writeModel(path, config, checkpoint, type, extra = {}) {
+  const { metadata, extra: more } = ggufMetadata(config);
+  const tensors = encodeAll([...ggufTensors(config, checkpoint), ...more], type);
+  writeGguf(path, { ...metadata, ...extra }, tensors);
+  return tensors;
+}
+
+/** The logits of a package against what transformers computed. */
+function evaluate(folder, reference) {
+  const args = ['eval', folder, '--reference', reference];
+  const stdio = ['ignore', 'pipe', 'inherit'];
+  return JSON.parse(execFileSync(weft, args, { encoding: 'utf8', stdio }));
+}
+
+// A model of 256 columns, which the super-blocks need, with every value made up.
+const wide = {
+  model_type: 'llama', hidden_size: 256, intermediate_size: 512, num_hidden_layers: 1,
+  num_attention_heads: 4, num_key_value_heads: 2, head_dim: 64, vocab_size: 64,
+  max_position_embeddings: 128, rms_norm_eps: 1e-5, tie_word_embeddings: false,
+  rope_parameters: { rope_type: 'default', rope_theta: 10000 },
+};
+
+function wideCheckpoint() {
+  let state = 1;
+  const random = () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32 - 0.5;
+  };
+  const tensors = {};
+  const add = (name, ...dims) => {
+    const count = dims.reduce((a, b) => a * b);
+    // Rows of very different size, and one of zeros, as real ones have them.
+    const values = Float32Array.from({ length: count }, (_, i) => {
+      const row = Math.floor(i / dims.at(-1));
+      return Math.fround(row === 3 && dims.length > 1 ? 0 : random() * 2 ** -(row % 7));
+    });
+    tensors[name] = { dims, values };
+  };
+  add('model.embed_tokens.weight', 64, 256);
+  add('model.norm.weight', 256);
+  add('lm_head.weight', 64, 256);
+  const layer = 'model.layers.0.';
+  add(`${layer}input_layernorm.weight`, 256);
+  add(`${layer}self_attn.q_proj.weight`, 256, 256);
+  add(`${layer}self_attn.k_proj.weight`, 128, 256);
+  add(`${layer}self_attn.v_proj.weight`, 128, 256);
+  add(`${layer}self_attn.o_proj.weight`, 256, 256);
+  add(`${layer}post_attention_layernorm.weight`, 256);
+  add(`${layer}mlp.gate_proj.weight`, 512, 256);
+  add(`${layer}mlp.up_proj.weight`, 512, 256);
+  add(`${layer}mlp.down_proj.weight`, 256, 512);
+  return tensors;
+}
+
+/** Row of a GGUF matrix of q or k where row `row` of the checkpoint's lies. */
+function permutedRow(name, row) {
+  if (!/attn_[qk]\./.test(name)) return row;
+  const within = row % 64;
+  return row - within + (within < 32 ? 2 * within : 2 * (within - 32) + 1);
+}
+
+/** Compares every matrix of a package with the blocks of the file; returns the largest error. */
+function compareWeights(folder, tensors, names) {
+  const weights = readWeights(new Package(folder));
+  let worst = 0;
+  for (const { name, type, shape, bytes } of tensors) {
+    const expected = decodeTensor(type, bytes);
+    const weight = weights[names[name]];
+    assert.ok(weight, `${folder} has no ${names[name]}`);
+    const actual = toFloats(weight);
+    const columns = shape.at(-1);
+    assert.equal(actual.length, expected.length);
+    for (let i = 0; i < actual.length; ++i) {
+      const from = permutedRow(name, Math.floor(i / columns)) * columns + (i % columns);
+      worst = Math.max(worst, Math.abs(actual[i] - expected[from]));
+    }
+  }
+  return worst;
+}
+
+const wideNames = {
+  'token_embd.weight': 'model.embed_tokens.weight',
+  'output_norm.weight': 'model.norm.weight',
+  'output.weight': 'lm_head.weight',
+  'blk.0.attn_norm.weight': 'model.layers.0.input_layernorm.weight',
+  'blk.0.attn_q.weight': 'model.layers.0.self_attn.q_proj.weight',
+  'blk.0.attn_k.weight': 'model.layers.0.self_attn.k_proj.weight',
+  'blk.0.attn_v.weight': 'model.layers.0.self_attn.v_proj.weight',
+  'blk.0.attn_output.weight': 'model.layers.0.self_attn.o_proj.weight',
+  'blk.0.ffn_norm.weight': 'model.layers.0.post_attention_layernorm.weight',
+  'blk.0.ffn_gate.weight': 'model.layers.0.mlp.gate_proj.weight',
+  'blk.0.ffn_up.weight': 'model.layers.0.mlp.up_proj.weight',
+  'blk.0.ffn_down.weight': 'model.layers.0.mlp.down_proj.weight',
+};
+const kept = {
+  F32: 'f32', F16: 'f16', BF16: 'bf16', Q8_0: 'q8', Q4_0: 'q4', Q5_0: 'q8', MXFP4: 'q8',
+};
+
+// Largest error of eight bits for values up to 0.5.
+const q8Step = 0.5 / 127;
+
+if (!weft) {
+  test('GGUF files become packages', { skip: 'WEFT does not name the weft program' }, () => {});
+} else {
+  const checkpoint = wideCheckpoint();
+  for (const type of Object.keys(blockTypes)) {
+    test(`${type}: the package holds what the blocks stand for`, () => {
+      const source = join(work, `wide-${type}.gguf`);
+      const tensors = writeModel(source, wide, checkpoint, type);
+      const f32 = join(work, `wide-${type}-f32`);
+      assert.ok(convert(source, f32, 'f32').ok);
+      assert.equal(compareWeights(f32, tensors, wideNames), 0);
+      const keep = join(work, `wide-${type}-keep`);
+      const { ok, errors, report } = convert(source, keep, 'keep');
+      assert.ok(ok, errors);
+      const exact = kept[type] !== undefined;
+      assert.equal(report.quantisation, kept[type] ?? 'q8');
+      assert.equal(errors.includes(`${type} -> q8 (9 tensors, not bit-exact)`), !exact, errors);
+      const worst = compareWeights(keep, tensors, wideNames);
+      if (exact) assert.equal(worst, 0);
+      else assert.ok(worst > 0 && worst < q8Step, `${worst}`);
+    });
+  }
+
+  const models = join(data, 'checkpoints');
+  for (const name of existsSync(models) ? readdirSync(models).sort() : []) {
+    const source = join(models, name);
+    const config = JSON.parse(readFileSync(join(source, 'config.json'), 'utf8'));
+    for (const [type, limit] of [['F32', 1e-3], ['F16', 2e-2]]) {
+      test(`${name} in ${type}: logits of transformers`, () => {
+        const file = join(work, `${name}-${type}.gguf`);
+        writeModel(file, config, readSafetensors(join(source, 'model.safetensors')), type);
+        const target = join(work, `${name}-${type}`);
+        const { ok, errors, report } = convert(file, target, type === 'F32' ? 'f32' : 'keep');
+        assert.ok(ok, errors);
+        assert.ok(report.lowered, report.why_not_lowered);
+        const result = evaluate(target, join(source, 'reference.safetensors'));
+        assert.ok(result.max_abs_logit_error <= limit, JSON.stringify(result));
+        if (type === 'F32') assert.ok(result.greedy_equal, JSON.stringify(result));
+      });
+    }
+    // Their rounding may send a token to other experts, so no logits of the exact model.
+    for (const type of ['BF16', 'Q8_0']) {
+      test(`${name} in ${type}: as converting the values of the blocks`, () => {
+        const file = join(work, `${name}-${type}.gguf`);
+        const weights = readSafetensors(join(source, 'model.safetensors'));
+        const tensors = writeModel(file, config, weights, type);
+        const plain = tensors.map(({ name: own, type: its, shape, bytes }) => {
+          const values = decodeTensor(its, bytes);
+          return { name: own, type: 'F32', shape, bytes: encodeTensor('F32', values) };
+        });
+        const plainFile = join(work, `${name}-plain.gguf`);
+        writeGguf(plainFile, ggufMetadata(config).metadata, plain);
+        const [target, plainTarget] = [join(work, `${name}-${type}`), join(work, `${name}-plain`)];
+        const { ok, errors } = convert(file, target, 'f32');
+        assert.ok(ok, errors);
+        assert.ok(convert(plainFile, plainTarget, 'f32').ok);
+        const { manifest } = new Package(target);
+        assert.ok(manifest.lowered);
+        const others = new Package(plainTarget).manifest;
+        // Gemma's programs hold a factor that is rounded to the type of the embedding table.
+        const programs = new Set([...manifest.layers, ...others.layers].map((l) => l.program));
+        const blobs = ({ blobs: all }) => Object.keys(all).filter((hex) => !programs.has(hex));
+        assert.deepEqual(blobs(manifest).sort(), blobs(others).sort());
+      });
+    }
+  }
+  if (!existsSync(models)) {
+    test('checkpoints as GGUF files', { skip: `no checkpoints in ${models}` }, () => {});
+  }
+}
