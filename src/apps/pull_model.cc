@@ -170,7 +170,7 @@ Result<fs::path> FindOrPull(const PullRequest& request) {
     if (!is_hub_name) return found;
   }
   if (!reference.ok()) return reference.error();
-  if (const auto found = hub::FindInLibrary(library, reference->PackageName()); found.ok()) {
+  if (auto found = hub::FindInLibrary(library, reference->PackageName()); found.ok()) {
     return found;
   }
   std::error_code failure;

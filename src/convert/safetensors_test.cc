@@ -192,6 +192,11 @@ TEST(SourceFolder, FollowsLinksOnlyWhereTheyStay) {
   EXPECT_TRUE(SourceFile(folder, "plain").ok());
   EXPECT_TRUE(SourceFile(folder, "inside").ok());
   EXPECT_EQ(testing::Read(*SourceFile(folder, "cached")), "blob");
+  fs::create_directories(folder / "Q8_0");
+  fs::create_symlink("../../../blobs/abc", folder / "Q8_0" / "cached");
+  fs::create_symlink("../../../../secret", folder / "Q8_0" / "outside");
+  EXPECT_EQ(testing::Read(*SourceFile(folder / "Q8_0", "cached")), "blob");
+  EXPECT_EQ(SourceFile(folder / "Q8_0", "outside").error().code(), ErrorCode::kPermissionDenied);
   EXPECT_EQ(SourceFile(folder, "missing").error().code(), ErrorCode::kNotFound);
   for (const std::string name : {"outside", "absolute", "../main/plain", "", "."}) {
     EXPECT_EQ(SourceFile(folder, name).error().code(), ErrorCode::kPermissionDenied) << name;

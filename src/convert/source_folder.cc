@@ -14,6 +14,15 @@ bool IsBeneath(const fs::path& path, const fs::path& folder) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
+// The blob store of the cache that the folder belongs to: it is snapshots/<revision> or below.
+fs::path BlobsOfCache(const fs::path& folder) {
+  for (fs::path at = folder; at.has_relative_path(); at = at.parent_path()) {
+    const fs::path above = at.parent_path();
+    if (above.filename() == "snapshots") return above.parent_path() / "blobs";
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<fs::path> SourceFile(const fs::path& folder, const std::string& name) {
@@ -33,8 +42,8 @@ Result<fs::path> SourceFile(const fs::path& folder, const std::string& name) {
     return Error(ErrorCode::kNotFound,
                  "'" + folder.string() + "' has no file '" + Printable(name) + "'.");
   }
-  const bool in_cache = home.parent_path().filename() == "snapshots" &&
-                        IsBeneath(target, home.parent_path().parent_path() / "blobs");
+  const fs::path blobs = BlobsOfCache(home);
+  const bool in_cache = !blobs.empty() && IsBeneath(target, blobs);
   if (!IsBeneath(target, home) && !in_cache) {
     return Error(ErrorCode::kPermissionDenied, "'" + Printable(name) + "' in '" + folder.string() +
                                                    "' is a link that leads out of the folder.");

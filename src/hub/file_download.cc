@@ -98,7 +98,7 @@ Status DownloadFile(HubClient& client, const DownloadJob& job, Patience& patienc
       }
       if (failure) continue;
     }
-    const Status published = blob.Publish();
+    Status published = blob.Publish();
     if (published.ok() || !has_old_bytes) return published;
     has_old_bytes = false;
     job.on_bytes(-static_cast<int64_t>(blob.byte_count()), false);

@@ -186,7 +186,7 @@ class Puller {
       }
       return Download(client, index);
     });
-    if (!fetched.ok()) return fetched;
+    if (!fetched.ok()) return fetched.error();
     return AddShards(selection);
   }
 

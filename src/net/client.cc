@@ -29,7 +29,7 @@ std::string CertificateHash(X509* certificate) {
   unsigned char* der = nullptr;
   const int count = i2d_X509(certificate, &der);
   if (count <= 0) return {};
-  const std::string hex = ToHex(Sha256(ByteSpan(der, static_cast<size_t>(count))));
+  std::string hex = ToHex(Sha256(ByteSpan(der, static_cast<size_t>(count))));
   OPENSSL_free(der);
   return hex;
 }
