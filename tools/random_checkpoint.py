@@ -2,11 +2,14 @@
 """Writes a checkpoint folder of a model's exact shape with random bf16 weights.
 
 For measuring size and speed: the text such a model writes is noise. The defaults are the shape of
-Qwen3-0.6B (1.2 GB). With --tokenizer FILE that file becomes its tokenizer.json, so that it can be
-served. No packages beyond Python's own are needed.
+Qwen3-0.6B (1.2 GB); --like names others. --experts makes a Qwen3-MoE. --sparse leaves the weights
+out: files of the full length with holes, which read as zeros and take no disk. --shards cuts the
+weights into several files with an index, as large models come. With --tokenizer FILE that file
+becomes its tokenizer.json, so that it can be served. No packages beyond Python's own are needed.
 """
 import argparse
 import json
+import math
 import os
 import random
 import shutil
@@ -14,6 +17,21 @@ import struct
 
 # High bytes of bf16 numbers of magnitude 0.008 to 0.03: what trained matrices of this width hold.
 HIGH_BYTES = bytes((0x3C, 0xBC)[i & 1] for i in range(256))
+
+SHAPES = {
+    "qwen3-0.6b": dict(layers=28, hidden=1024, mlp=3072, heads=16, kv_heads=8),
+    "qwen3-4b": dict(layers=36, hidden=2560, mlp=9728, heads=32, kv_heads=8),
+    "qwen3-30b-a3b": dict(
+        layers=48,
+        hidden=2048,
+        mlp=6144,
+        heads=32,
+        kv_heads=4,
+        experts=128,
+        chosen=8,
+        expert_columns=768,
+    ),
+}
 
 
 def random_bf16(generator, count):
@@ -23,12 +41,25 @@ def random_bf16(generator, count):
     return values
 
 
+def mlp_shapes(args):
+    def gated(prefix, width):
+        return {
+            prefix + "gate_proj.weight": [width, args.hidden],
+            prefix + "up_proj.weight": [width, args.hidden],
+            prefix + "down_proj.weight": [args.hidden, width],
+        }
+
+    if not args.experts:
+        return gated("mlp.", args.mlp)
+    shapes = {"mlp.gate.weight": [args.experts, args.hidden]}
+    for expert in range(args.experts):
+        shapes.update(gated(f"mlp.experts.{expert}.", args.expert_columns))
+    return shapes
+
+
 def tensor_shapes(args):
     q, kv = args.heads * args.head_dim, args.kv_heads * args.head_dim
-    shapes = {
-        "model.embed_tokens.weight": [args.vocab, args.hidden],
-        "model.norm.weight": [args.hidden],
-    }
+    shapes = {"model.embed_tokens.weight": [args.vocab, args.hidden]}
     for layer in range(args.layers):
         prefix = f"model.layers.{layer}."
         for name, shape in {
@@ -40,55 +71,61 @@ def tensor_shapes(args):
             "self_attn.k_norm.weight": [args.head_dim],
             "self_attn.o_proj.weight": [args.hidden, q],
             "post_attention_layernorm.weight": [args.hidden],
-            "mlp.gate_proj.weight": [args.mlp, args.hidden],
-            "mlp.up_proj.weight": [args.mlp, args.hidden],
-            "mlp.down_proj.weight": [args.hidden, args.mlp],
+            **mlp_shapes(args),
         }.items():
             shapes[prefix + name] = shape
+    shapes["model.norm.weight"] = [args.hidden]
+    if args.experts:
+        shapes["lm_head.weight"] = [args.vocab, args.hidden]
     return shapes
 
 
+def byte_count(shape):
+    return 2 * math.prod(shape)
+
+
 def write_weights(path, shapes, generator):
+    """`generator` None: a hole instead of weights."""
     header, offset = {}, 0
     for name, shape in shapes.items():
-        count = 1
-        for dimension in shape:
-            count *= dimension
-        end = offset + 2 * count
+        end = offset + byte_count(shape)
         header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [offset, end]}
         offset = end
     text = json.dumps(header).encode()
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        for name, entry in header.items():
-            left = (entry["data_offsets"][1] - entry["data_offsets"][0]) // 2
+        if generator is None:
+            file.truncate(8 + len(text) + offset)
+            return
+        for shape in shapes.values():
+            left = math.prod(shape)
             while left > 0:
                 count = min(left, 1 << 22)
                 file.write(random_bf16(generator, count))
                 left -= count
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder")
-    for name, default in {
-        "layers": 28,
-        "hidden": 1024,
-        "mlp": 3072,
-        "heads": 16,
-        "kv-heads": 8,
-        "head-dim": 128,
-        "vocab": 151936,
-    }.items():
-        parser.add_argument("--" + name, type=int, default=default)
-    parser.add_argument("--tokenizer")
-    args = parser.parse_args()
-    os.makedirs(args.folder, exist_ok=True)
+def write_shards(folder, shapes, count, generator):
+    """Tensors in order, in `count` files of about the same length."""
+    total = sum(byte_count(shape) for shape in shapes.values())
+    shards, done = [{} for _ in range(count)], 0
+    for name, shape in shapes.items():
+        shards[min(count - 1, done * count // total)][name] = shape
+        done += byte_count(shape)
+    weight_map = {}
+    for i, shard in enumerate(shards):
+        file = f"model-{i + 1:05}-of-{count:05}.safetensors"
+        weight_map.update({name: file for name in shard})
+        write_weights(os.path.join(folder, file), shard, generator)
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    with open(os.path.join(folder, "model.safetensors.index.json"), "w") as file:
+        json.dump(index, file, indent=1)
+
+
+def configuration(args):
     config = {
-        "architectures": ["Qwen3ForCausalLM"],
-        "model_type": "qwen3",
+        "architectures": ["Qwen3MoeForCausalLM" if args.experts else "Qwen3ForCausalLM"],
+        "model_type": "qwen3_moe" if args.experts else "qwen3",
         "hidden_size": args.hidden,
         "intermediate_size": args.mlp,
         "num_hidden_layers": args.layers,
@@ -99,13 +136,50 @@ def main():
         "max_position_embeddings": 40960,
         "rms_norm_eps": 1e-6,
         "rope_theta": 1000000,
-        "tie_word_embeddings": True,
+        "tie_word_embeddings": not args.experts,
         "hidden_act": "silu",
     }
+    if args.experts:
+        config["num_experts"] = args.experts
+        config["num_experts_per_tok"] = args.chosen
+        config["moe_intermediate_size"] = args.expert_columns
+        config["norm_topk_prob"] = True
+    return config
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder")
+    parser.add_argument("--like", choices=SHAPES, default="qwen3-0.6b")
+    names = ["layers", "hidden", "mlp", "heads", "kv-heads", "experts", "chosen", "expert-columns"]
+    for name in names:
+        parser.add_argument("--" + name, type=int)
+    parser.add_argument("--head-dim", type=int, default=128)
+    parser.add_argument("--vocab", type=int, default=151936)
+    parser.add_argument("--sparse", action="store_true")
+    parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--tokenizer")
+    args = parser.parse_args()
+    for name in names:
+        key = name.replace("-", "_")
+        if getattr(args, key) is None:
+            setattr(args, key, SHAPES[args.like].get(key, 0))
+    return args
+
+
+def main():
+    args = parse_arguments()
+    os.makedirs(args.folder, exist_ok=True)
     with open(os.path.join(args.folder, "config.json"), "w") as file:
-        json.dump(config, file, indent=1)
-    path = os.path.join(args.folder, "model.safetensors")
-    write_weights(path, tensor_shapes(args), random.Random(1))
+        json.dump(configuration(args), file, indent=1)
+    generator = None if args.sparse else random.Random(1)
+    shapes = tensor_shapes(args)
+    if args.shards > 1:
+        write_shards(args.folder, shapes, args.shards, generator)
+    else:
+        write_weights(os.path.join(args.folder, "model.safetensors"), shapes, generator)
     if args.tokenizer:
         shutil.copy(args.tokenizer, os.path.join(args.folder, "tokenizer.json"))
 

@@ -29,11 +29,29 @@ class ExpertBuilder {
       inputs.push_back(experts.bias ? Bias(matrix) : "");
     }
     while (inputs.back().empty()) inputs.pop_back();
-    return nodes_.Node(node_ + "/experts/MoE", IsBlockFormat(dtype) ? "QMoE" : "MoE",
-                       std::move(inputs), Attributes(dtype), kMicrosoft);
+    const std::string sum =
+        nodes_.Node(node_ + "/experts/MoE", IsBlockFormat(dtype) ? "QMoE" : "MoE",
+                    std::move(inputs), Attributes(dtype), kMicrosoft);
+    if (experts.normalized || !IsBlockFormat(dtype)) return sum;
+    return nodes_.Node(node_ + "/experts/Mul", "Mul", {sum, ChosenShare(router)});
   }
 
  private:
+  // The sum of the chosen experts' probabilities, [1, S, 1]. onnxruntime's QMoE divides weights by
+  // it whatever its attribute says.
+  std::string ChosenShare(const std::string& router) {
+    const std::string node = node_ + "/share";
+    const std::string all =
+        nodes_.Node(node + "/Softmax", "Softmax", {router}, {Attribute::Of("axis", -1)});
+    const std::string count =
+        nodes_.Constant("constants/chosen", {1}, {int64_t{config_.experts.chosen}});
+    const std::string chosen = node + "/TopK/output_0";
+    nodes_.graph().AddNode("TopK", {all, count}, {chosen, node + "/TopK/output_1"},
+                           {Attribute::Of("axis", -1)}, "", node + "/TopK");
+    return nodes_.Node(node + "/ReduceSum", "ReduceSum",
+                       {chosen, nodes_.Constant("constants/last_axis", {1}, {-1})});
+  }
+
   std::vector<Attribute> Attributes(DType dtype) const {
     const bool oai = config_.activation == Activation::kSwigluOai;
     CHECK(oai || config_.activation == Activation::kSilu, "experts with another activation");
@@ -43,7 +61,8 @@ class ExpertBuilder {
         Attribute::Of("swiglu_fusion", 1),  // gate and up in turn
         Attribute::Of("activation_alpha", oai ? 1.702f : 1.0f),
         Attribute::Of("activation_beta", oai ? 1.0f : 0.0f),
-        Attribute::Of("normalize_routing_weights", config_.experts.normalized ? 1 : 0),
+        Attribute::Of("normalize_routing_weights",
+                      config_.experts.normalized || IsBlockFormat(dtype) ? 1 : 0),
     };
     if (oai) attributes.push_back(Attribute::Of("swiglu_limit", 7.0f));
     if (IsBlockFormat(dtype)) {

@@ -202,6 +202,29 @@ TEST(LoweringExperts, ActivationOfGptOssAndWeightsThatAreNotNormalised) {
   EXPECT_EQ(std::get<MoeExperts>(program->ops[2]).kind, Activation::kSwigluOai);
 }
 
+// What onnxruntime's QMoE divides by is multiplied again.
+onnx::Model Scaled(int64_t chosen) {
+  onnx::Model model = Quantised(8);
+  Graph& graph = model.graph;
+  AddShape(&graph, "chosen", {chosen});
+  AddShape(&graph, "last_axis", {-1});
+  graph.AddNode("Softmax", {"logits_3d"}, {"probabilities"}, {Attribute::Of("axis", -1)});
+  graph.AddNode("TopK", {"probabilities", "chosen"}, {"best", "best_ids"});
+  graph.AddNode("ReduceSum", {"best", "last_axis"}, {"share"});
+  graph.AddNode("Mul", {"experts", "share"}, {"scaled"}, {}, "", "/scaled");
+  NodeNamed(&model, "/end").inputs = {"hidden_in", "scaled"};
+  return model;
+}
+
+TEST(LoweringExperts, WeightsThatAreMultipliedByTheirSumAgain) {
+  const auto program = LowerLayer(Scaled(2), 3);
+  ASSERT_TRUE(program.ok()) << program.error().ToString();
+  EXPECT_THAT(OpNames(*program), ElementsAre("MatMul", "MoeRoute", "MoeExperts", "Add"));
+  EXPECT_EQ(std::get<MoeRoute>(program->ops[1]).kind, RouteKind::kSoftmaxTopK);
+  // The sum over another number of experts is something else.
+  EXPECT_THAT(LowerLayer(Scaled(3), 3).error().message(), HasSubstr("'/scaled' (Mul)"));
+}
+
 TEST(LoweringExperts, RefusesOtherForms) {
   using Change = std::function<void(onnx::Model*)>;
   const auto set = [](Attribute attribute) -> Change {

@@ -1,10 +1,21 @@
 // Every checkpoint of the test data becomes a package in f32, f16, q8 and q4. Its graph in
 // onnxruntime (whole, and cut everywhere) and its programs in the native engine (by one worker, and
 // by one for each layer) give the logits and greedy tokens that transformers gave; q8 and q4 give
-// those of the same model with the quantised weights in f32.
+// those of the same model with the quantised weights in f32. Variants change a configuration, so
+// that transformers has no answer; there the two engines are compared.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -14,14 +25,54 @@ const weft = process.env.WEFT;
 const data = process.env.WEFT_DATA ?? join(root, '..', 'shared', 'data');
 const checkpoints = join(data, 'checkpoints');
 
-function check(name) {
+const variants = [
+  ['qwen3-moe', 'weights of experts as they are', { norm_topk_prob: false }],
+  [
+    'gemma3',
+    'two bases of rotation',
+    {
+      layer_types: [
+        'sliding_attention',
+        'full_attention',
+        'sliding_attention',
+        'full_attention',
+      ],
+    },
+  ],
+  [
+    'phi3',
+    'longrope',
+    {
+      original_max_position_embeddings: 64,
+      rope_parameters: {
+        rope_type: 'longrope',
+        rope_theta: 10000,
+        short_factor: [1, 1, 1, 1, 1, 1, 1, 1],
+        long_factor: [1, 1.1, 1.5, 2, 3, 5, 8, 12],
+      },
+    },
+  ],
+];
+
+function check(folder, name, ...options) {
   const script = join(root, 'tools', 'convert_oracle', 'check.mjs');
-  const args = [script, '--weft', weft, '--data', data, '--only', name];
-  const run = spawnSync(process.execPath, [...args, '--cuts', 'yes', '--native', 'yes'], {
-    encoding: 'utf8',
-  });
+  const args = [script, '--weft', weft, '--data', folder, '--only', name, '--native', 'yes'];
+  const run = spawnSync(process.execPath, [...args, ...options], { encoding: 'utf8' });
   assert.notEqual(run.stdout, '', run.stderr);
   return JSON.parse(run.stdout).results;
+}
+
+/** A folder like the test data's with one checkpoint, whose configuration is changed. */
+function makeVariant(name, changes) {
+  const folder = mkdtempSync(join(tmpdir(), 'weft-variant-'));
+  const target = join(folder, 'checkpoints', name);
+  mkdirSync(target, { recursive: true });
+  for (const file of ['model.safetensors', 'reference.safetensors']) {
+    copyFileSync(join(checkpoints, name, file), join(target, file));
+  }
+  const config = JSON.parse(readFileSync(join(checkpoints, name, 'config.json'), 'utf8'));
+  writeFileSync(join(target, 'config.json'), JSON.stringify({ ...config, ...changes }));
+  return folder;
 }
 
 if (!weft || !existsSync(checkpoints)) {
@@ -30,7 +81,7 @@ if (!weft || !existsSync(checkpoints)) {
 } else {
   for (const name of readdirSync(checkpoints).sort()) {
     test(`${name}: packages in four formats, two engines`, () => {
-      const results = check(name);
+      const results = check(data, name, '--cuts', 'yes');
       assert.deepEqual(
         results.map((result) => result.quantisation),
         ['f32', 'f16', 'q8', 'q4'],
@@ -40,6 +91,19 @@ if (!weft || !existsSync(checkpoints)) {
         assert.ok(result.native_max_abs_logit_error <= 2e-2, JSON.stringify(result));
       }
       assert.ok(results[0].max_abs_cut_error <= 1e-4, JSON.stringify(results[0]));
+    });
+  }
+  for (const [name, what, changes] of variants) {
+    test(`${name}, ${what}: the engines agree`, () => {
+      const folder = makeVariant(name, changes);
+      try {
+        const [result] = check(folder, name, '--quant', 'q8');
+        assert.ok(result.ok, JSON.stringify(result));
+        // The change is one that counts.
+        assert.ok(result.max_abs_error_of_quantising > 1, JSON.stringify(result));
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
     });
   }
 }

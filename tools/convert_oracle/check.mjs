@@ -1,4 +1,4 @@
-// node check.mjs --weft WEFT --data DIR [--only NAME] [--cuts yes] [--native yes]
+// node check.mjs --weft WEFT --data DIR [--only NAME] [--quant NAME] [--cuts yes] [--native yes]
 // Converts the checkpoints of DIR and runs each package's model.onnx whole in onnxruntime: logits
 // and greedy tokens against what transformers gave (reference.safetensors), stories260K against
 // expected.json. For q8 and q4 the reference is the same model with weights that dequantize.mjs, a
@@ -29,7 +29,7 @@ const tieMargin = 1e-3;
 // about 1, by their rounding.
 const limits = { f32: 1e-3, f16: 2e-2, q8: 1e-3, q4: 1e-3 };
 
-const knownOptions = ['--weft', '--data', '--only', '--cuts', '--native'];
+const knownOptions = ['--weft', '--data', '--only', '--quant', '--cuts', '--native'];
 
 function parseArguments(args) {
   const options = {};
@@ -39,7 +39,7 @@ function parseArguments(args) {
     options[word.slice(2)] = args.shift();
   }
   if (!options.weft || !options.data) {
-    const optional = '[--only NAME] [--cuts yes] [--native yes]';
+    const optional = '[--only NAME] [--quant NAME] [--cuts yes] [--native yes]';
     throw new Error(`usage: node check.mjs --weft WEFT --data DIR ${optional}`);
   }
   return options;
@@ -233,6 +233,7 @@ async function main() {
     for (const name of readdirSync(join(options.data, 'checkpoints')).sort()) {
       if (options.only && options.only !== name) continue;
       for (const quantisation of ['f32', 'f16', 'q8', 'q4']) {
+        if (options.quant && options.quant !== quantisation) continue;
         results.push(await checkCheckpoint(name, quantisation, options, work));
       }
     }

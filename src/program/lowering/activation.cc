@@ -39,6 +39,7 @@ Result<View> LowerMul(LoweringContext& context, const Node& node) {
       return LowerScaling(context, node, std::string(node.Input(1 - side)), *factor);
     }
   }
+  if (auto experts = LowerScaledExperts(context, node)) return std::move(*experts);
   for (const size_t side : {size_t{0}, size_t{1}}) {
     const auto activated = MatchActivation(context, node.Input(side));
     if (!activated) continue;

@@ -111,6 +111,9 @@ class ExpertsLowering {
         is_quantised_(node.op_type == "QMoE"),
         slots_(is_quantised_ ? kQMoeSlots : kMoeSlots) {}
 
+  // The experts' weights stay as the router's softmax has them, whatever the attribute says.
+  void KeepWeights() { keeps_weights_ = true; }
+
   Result<View> Run() {
     MoeExperts op;
     ASSIGN_OR_RETURN(op.kind, Kind());
@@ -211,8 +214,8 @@ class ExpertsLowering {
     ASSIGN_OR_RETURN(op.logits, context_.Lower(std::string(rows->Input(0))));
     op.experts = experts;
     op.top_k = top_k;
-    op.kind = node_.Int("normalize_routing_weights", 0) != 0 ? RouteKind::kSoftmaxTopKNormalized
-                                                             : RouteKind::kSoftmaxTopK;
+    const bool divides = node_.Int("normalize_routing_weights", 0) != 0 && !keeps_weights_;
+    op.kind = divides ? RouteKind::kSoftmaxTopKNormalized : RouteKind::kSoftmaxTopK;
     op.out = context_.NewBuffer(rows->Output(0), 2 * uint64_t{top_k});
     context_.Emit(op);
     return op.out;
@@ -222,9 +225,45 @@ class ExpertsLowering {
   const Node& node_;
   const bool is_quantised_;
   const Slots slots_;
+  bool keeps_weights_ = false;
 };
 
+bool IsConstant(const LoweringContext& context, std::string_view value, int64_t expected) {
+  const Tensor* tensor = context.graph().FindInitializer(value);
+  return tensor != nullptr && tensor->AsInt64s() == std::vector<int64_t>{expected};
+}
+
+// Whether `value` is the sum of the probabilities that `experts` normalises away.
+bool IsChosenShare(const LoweringContext& context, const Node& experts, std::string_view value) {
+  const Node* sum = context.ProducerIf(value, "ReduceSum");
+  const Node* top = sum == nullptr ? nullptr : context.ProducerIf(sum->Input(0), "TopK");
+  const Node* softmax = top == nullptr ? nullptr : context.ProducerIf(top->Input(0), "Softmax");
+  const Node* rows = context.ProducerIf(experts.Input(1), "Reshape");
+  return softmax != nullptr && rows != nullptr && top->Output(0) == sum->Input(0) &&
+         softmax->Input(0) == rows->Input(0) && softmax->Int("axis", -1) == -1 &&
+         top->Int("axis", -1) == -1 && top->Int("largest", 1) == 1 &&
+         IsConstant(context, top->Input(1), experts.Int("k", 1)) &&
+         IsConstant(context, sum->Input(1), -1) && sum->Int("keepdims", 1) == 1;
+}
+
 }  // namespace
+
+std::optional<Result<View>> LowerScaledExperts(LoweringContext& context, const Node& node) {
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    const Node* experts = context.Producer(node.Input(side));
+    const bool is_experts = experts != nullptr &&
+                            (experts->IsMicrosoft("QMoE") || experts->IsMicrosoft("MoE")) &&
+                            experts->Int("normalize_routing_weights", 0) != 0;
+    if (!is_experts || !context.IsReadOnce(node.Input(side)) ||
+        !IsChosenShare(context, *experts, node.Input(1 - side))) {
+      continue;
+    }
+    ExpertsLowering lowering(context, *experts);
+    lowering.KeepWeights();
+    return lowering.Run();
+  }
+  return std::nullopt;
+}
 
 Result<View> LowerExperts(LoweringContext& context, const Node& node) {
   return ExpertsLowering(context, node).Run();

@@ -36,6 +36,9 @@ std::optional<float> ScalarConstant(const LoweringContext& context, std::string_
 // experts.cc
 // com.microsoft MoE and QMoE, with their routing.
 Result<View> LowerExperts(LoweringContext& context, const onnx::Node& node);
+// Experts with normalised weights times what the weights were divided by; nullopt when the product
+// `node` is something else.
+std::optional<Result<View>> LowerScaledExperts(LoweringContext& context, const onnx::Node& node);
 
 // rotary.cc
 Result<View> LowerRotaryEmbedding(LoweringContext& context, const onnx::Node& node);
