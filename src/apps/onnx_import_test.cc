@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(
         Folder{"llama3-dynamo-op23", true, kF32}, Folder{"qwen3-fused", true, kF32},
         Folder{"llama3-optimum-q4", true, kQ4}, Folder{"llama3-optimum-q4-ort", true, kQ4},
         Folder{"llama3-optimum-fp16", true, kF16}, Folder{"gemma2-optimum", true, kF32},
-        Folder{"qwen3-moe-genai-int4", false, kQ4}, Folder{"qwen3-moe-optimum-fp16", false, kF16},
+        Folder{"qwen3-moe-genai-int4", true, kQ4}, Folder{"qwen3-moe-optimum-fp16", true, kF16},
         Folder{"qwen3-optimum-int8", false, kQ4}),
     [](const auto& test) {
       std::string name = test.param.name;

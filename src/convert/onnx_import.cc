@@ -178,7 +178,8 @@ class Importer {
     std::vector<onnx::Node> nodes;
     for (const std::string& name : turned_) {
       Tensor tensor = model.graph.initializers.find(name)->second;
-      std::swap(tensor.dims[0], tensor.dims[1]);
+      const size_t rank = tensor.dims.size();
+      std::swap(tensor.dims[rank - 2], tensor.dims[rank - 1]);
       SetLocation(store.At(TransposedKey(name)), &tensor);
       model.graph.initializers.erase(name);
       model.graph.AddInitializer(name + ".transposed", std::move(tensor));
@@ -187,7 +188,8 @@ class Importer {
       node.name = name + "/Transpose";
       node.inputs = {name + ".transposed"};
       node.outputs = {name};
-      node.Set(onnx::Attribute::Of("perm", std::vector<int64_t>{1, 0}));
+      node.Set(onnx::Attribute::Of(
+          "perm", rank == 2 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0, 2, 1}));
       nodes.push_back(std::move(node));
     }
     model.graph.nodes.insert(model.graph.nodes.begin(), nodes.begin(), nodes.end());

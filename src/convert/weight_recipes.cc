@@ -50,9 +50,52 @@ Status WriteTransposed(const Tensor& tensor, const ArrayStore::Sink& sink) {
   return OkStatus();
 }
 
+// Collects short rows into pieces that are worth writing.
+class Pieces {
+ public:
+  explicit Pieces(const ArrayStore::Sink& sink) : sink_(sink) {}
+  Status Add(ByteSpan bytes) {
+    piece_.insert(piece_.end(), bytes.begin(), bytes.end());
+    return piece_.size() < kPieceBytes ? OkStatus() : Flush();
+  }
+  Status Flush() {
+    TRY(sink_(piece_));
+    piece_.clear();
+    return OkStatus();
+  }
+
+ private:
+  static constexpr size_t kPieceBytes = 1 << 20;
+  const ArrayStore::Sink& sink_;
+  std::vector<uint8_t> piece_;
+};
+
+// The row that row `row` of a weight was: with gate and up in turn (WeightRecipe::in_turn) each
+// expert's even rows come first.
+uint64_t SourceRow(uint64_t row, uint64_t expert_rows, bool in_turn) {
+  if (!in_turn) return row;
+  const uint64_t in_expert = row % expert_rows, half = expert_rows / 2;
+  return row - in_expert + (in_expert < half ? 2 * in_expert : 2 * (in_expert - half) + 1);
+}
+
+// Rows of [experts, rows, columns] with gate first and up below.
+Status WriteApart(const Tensor& tensor, const ArrayStore::Sink& sink) {
+  const auto expert_rows = static_cast<uint64_t>(tensor.dims[1]);
+  const uint64_t rows = static_cast<uint64_t>(tensor.dims[0]) * expert_rows;
+  const uint64_t row_bytes = tensor.byte_count / rows;
+  Pieces pieces(sink);
+  for (uint64_t row = 0; row < rows; ++row) {
+    const uint64_t from = SourceRow(row, expert_rows, true);
+    TRY(pieces.Add(tensor.data.bytes().subspan(from * row_bytes, row_bytes)));
+  }
+  return pieces.Flush();
+}
+
 // Sizes of a block weight as it came and as programs have it.
 struct Blocks {
   uint64_t rows = 0, columns = 0;
+  uint64_t expert_rows = 0;
+  bool in_turn = false;
   uint64_t block_size = 0;      // as it came
   uint64_t from = 0, to = 0;    // blocks in a row, as they came and of 32
   uint64_t data_bytes = 0;      // of a block of 32
@@ -66,6 +109,8 @@ Blocks BlocksOf(const Weight& weight, const WeightRecipe& recipe) {
   blocks.columns = weight.shape.back();
   blocks.rows = 1;
   for (size_t i = 0; i + 1 < weight.shape.size(); ++i) blocks.rows *= weight.shape[i];
+  blocks.expert_rows = weight.shape[weight.shape.size() - 2];
+  blocks.in_turn = recipe.in_turn;
   blocks.block_size = static_cast<uint64_t>(recipe.block_size);
   blocks.from = (blocks.columns + blocks.block_size - 1) / blocks.block_size;
   blocks.to = static_cast<uint64_t>(BlockCount(static_cast<int64_t>(blocks.columns)));
@@ -76,26 +121,28 @@ Blocks BlocksOf(const Weight& weight, const WeightRecipe& recipe) {
 }
 
 bool DataFits(const Blocks& blocks) {
-  return blocks.from_row_bytes == blocks.to * blocks.data_bytes;
+  return blocks.from_row_bytes == blocks.to * blocks.data_bytes && !blocks.in_turn;
 }
 bool ScaleFits(const onnx::Graph& graph, const WeightRecipe& recipe) {
-  return recipe.block_size == kBlockValues &&
+  return recipe.block_size == kBlockValues && !recipe.in_turn &&
          TensorOf(graph, recipe.scale).type == onnx::ElementType::kFloat16;
 }
 bool ZeroFits(const WeightRecipe& recipe) {
-  return recipe.block_size == kBlockValues;
+  return recipe.block_size == kBlockValues && !recipe.in_turn;
 }
 
 std::string CutKey(const std::string& what, const WeightRecipe& recipe, const std::string& name) {
-  return what + "/" + std::to_string(recipe.block_size) + "/" + name;
+  return what + (recipe.in_turn ? "/apart/" : "/") + std::to_string(recipe.block_size) + "/" + name;
 }
 
 Status WriteCutData(const Tensor& data, const Blocks& blocks, const ArrayStore::Sink& sink) {
+  Pieces pieces(sink);
   for (uint64_t row = 0; row < blocks.rows; ++row) {
-    TRY(sink(
-        data.data.bytes().subspan(row * blocks.from_row_bytes, blocks.to * blocks.data_bytes)));
+    const uint64_t from = SourceRow(row, blocks.expert_rows, blocks.in_turn);
+    TRY(pieces.Add(
+        data.data.bytes().subspan(from * blocks.from_row_bytes, blocks.to * blocks.data_bytes)));
   }
-  return OkStatus();
+  return pieces.Flush();
 }
 
 // The scales of `rows` rows from `first` on, as floats.
@@ -108,37 +155,38 @@ std::vector<float> ScaleRows(const Tensor& scale, uint64_t first, uint64_t rows,
   return values;
 }
 
-constexpr uint64_t kScaleRows = 4096;
-
 Status WriteScales(const Tensor& scale, const Blocks& blocks, const ArrayStore::Sink& sink) {
   const uint64_t repeat = blocks.block_size / static_cast<uint64_t>(kBlockValues);
-  for (uint64_t first = 0; first < blocks.rows; first += kScaleRows) {
-    const uint64_t rows = std::min(kScaleRows, blocks.rows - first);
-    const std::vector<float> values = ScaleRows(scale, first, rows, blocks.from);
-    std::vector<uint16_t> out(rows * blocks.to);
-    for (uint64_t i = 0; i < out.size(); ++i) {
-      out[i] = F32ToF16(values[i / blocks.to * blocks.from + i % blocks.to / repeat]);
-    }
-    TRY(sink(AsBytes(std::span<const uint16_t>(out))));
+  Pieces pieces(sink);
+  std::vector<uint16_t> out(blocks.to);
+  for (uint64_t row = 0; row < blocks.rows; ++row) {
+    const uint64_t from = SourceRow(row, blocks.expert_rows, blocks.in_turn);
+    const std::vector<float> values = ScaleRows(scale, from, 1, blocks.from);
+    for (uint64_t i = 0; i < out.size(); ++i) out[i] = F32ToF16(values[i / repeat]);
+    TRY(pieces.Add(AsBytes(std::span<const uint16_t>(out))));
   }
-  return OkStatus();
+  return pieces.Flush();
 }
 
 Status WriteZeros(const Tensor& zero, const Blocks& blocks, const ArrayStore::Sink& sink) {
   const uint64_t repeat = blocks.block_size / static_cast<uint64_t>(kBlockValues);
   const uint64_t from_row_bytes = (blocks.from + 1) / 2;
+  Pieces pieces(sink);
   for (uint64_t row = 0; row < blocks.rows; ++row) {
-    const uint8_t* from = zero.data.bytes().data() + row * from_row_bytes;
+    const uint64_t source = SourceRow(row, blocks.expert_rows, blocks.in_turn);
+    const uint8_t* from = zero.data.bytes().data() + source * from_row_bytes;
     std::vector<uint8_t> out(blocks.zero_row_bytes(), 0);
     for (uint64_t i = 0; i < blocks.to; ++i) {
       const uint64_t block = i / repeat;
       const int nibble = from[block / 2] >> (block % 2 * 4) & 15;
       out[i / 2] = static_cast<uint8_t>(out[i / 2] | nibble << (i % 2 * 4));
     }
-    TRY(sink(out));
+    TRY(pieces.Add(out));
   }
-  return OkStatus();
+  return pieces.Flush();
 }
+
+constexpr uint64_t kScaleRows = 4096;
 
 // Scales that float16 cannot hold at all are an error; those it rounds are told of.
 Status CheckScales(const Tensor& scale, const std::string& name, const Blocks& blocks,
@@ -244,7 +292,13 @@ Status AddWeights(const onnx::Graph& graph, const program::TracedLayer& layer, A
     const WeightRecipe& recipe = layer.recipes[i];
     switch (recipe.form) {
       case WeightRecipe::Form::kPlain:
-        AddInitializer(graph, recipe.data, index, store);
+        if (recipe.in_turn) {
+          const Tensor& tensor = TensorOf(graph, recipe.data);
+          store->Add(CutKey("data", recipe, recipe.data), index, tensor.byte_count,
+                     [&tensor](const auto& sink) { return WriteApart(tensor, sink); });
+        } else {
+          AddInitializer(graph, recipe.data, index, store);
+        }
         break;
       case WeightRecipe::Form::kTransposed:
         AddTransposed(graph, recipe.data, index, store);
@@ -271,7 +325,8 @@ Result<program::Program> FinishProgram(const onnx::Graph& graph, const program::
     const WeightRecipe& recipe = layer.recipes[i];
     switch (recipe.form) {
       case WeightRecipe::Form::kPlain:
-        weight.data = {PartAt(store, InitializerKey(recipe.data))};
+        weight.data = {PartAt(store, recipe.in_turn ? CutKey("data", recipe, recipe.data)
+                                                    : InitializerKey(recipe.data))};
         break;
       case WeightRecipe::Form::kTransposed:
         weight.data = {PartAt(store, TransposedKey(recipe.data))};

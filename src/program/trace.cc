@@ -31,7 +31,7 @@ int64_t TableRows(const onnx::Graph& graph, int64_t context_length) {
 }
 
 std::vector<Probe> Probes(int64_t positions) {
-  std::vector<Probe> probes = {{5, 29, false}, {9, 1, false}, {0, 7, false}};
+  std::vector<Probe> probes = {{5, 6, false}, {9, 1, false}, {0, 7, false}};
   std::erase_if(probes, [&](const Probe& p) { return p.past + p.rows > positions; });
   std::set<int64_t> pasts;
   for (int64_t past = 61; past < positions - 3; past *= 4) pasts.insert(past);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <limits>
 #include <string_view>
 
 #include "program/trace/numeric.h"
@@ -18,12 +17,18 @@ using Index = std::function<int64_t(int64_t)>;  // flat index of the output -> o
 constexpr std::array<std::string_view, 12> kMoves = {
     "Concat", "Expand", "Flatten", "Gather", "GatherND",  "Reshape",
     "Slice",  "Split",  "Squeeze", "Tile",   "Transpose", "Unsqueeze"};
-constexpr int64_t kMaxElements = int64_t{1} << 26;
+constexpr int64_t kMaxElements = int64_t{1} << 24;  // that are followed one by one
+constexpr int64_t kMaxDim = int64_t{1} << 40;
+
+int64_t Times(int64_t a, int64_t b) {
+  return CountOf({std::max<int64_t>(a, 1), std::max<int64_t>(b, 1)});
+}
 
 Maybe Make(Dims dims, bool with_indices, const Index& index) {
   for (const int64_t dim : dims) {
-    if (dim < 0 || dim > kMaxElements) return std::nullopt;
+    if (dim < 0 || dim > kMaxDim) return std::nullopt;
   }
+  if (dims.size() > 16 || CountOf(dims) >= kTooMany) return std::nullopt;
   Movement move{std::move(dims), {}};
   if (!with_indices) return move;
   const int64_t count = CountOf(move.dims);
@@ -39,19 +44,10 @@ std::optional<int64_t> Positive(int64_t axis, size_t rank) {
   return axis;
 }
 
-// Integers of an operand; INT64_MAX and INT64_MIN survive the way through double.
 std::vector<int64_t> Integers(const ValuePtr& value) {
   std::vector<int64_t> out;
   if (!value) return out;
-  for (const double number : value->numbers) {
-    if (number >= 9.2e18) {
-      out.push_back(std::numeric_limits<int64_t>::max());
-    } else if (number <= -9.2e18) {
-      out.push_back(std::numeric_limits<int64_t>::min());
-    } else {
-      out.push_back(static_cast<int64_t>(number));
-    }
-  }
+  for (const double number : value->numbers) out.push_back(ToInteger(number));
   return out;
 }
 
@@ -70,7 +66,8 @@ Around SplitAt(const Dims& dims, int64_t axis) {
   Around around;
   for (size_t i = 0; i < dims.size(); ++i) {
     const auto at = static_cast<int64_t>(i);
-    (at < axis ? around.outer : at == axis ? around.extent : around.inner) *= dims[i];
+    int64_t& part = at < axis ? around.outer : at == axis ? around.extent : around.inner;
+    part = CountOf({part, dims[i]});
   }
   return around;
 }
@@ -93,7 +90,7 @@ Maybe Reshape(const Node& node, const Dims& in, const ValuePtr& target, bool wit
       if (open != nullptr) return std::nullopt;
       open = &dims[i];
     } else {
-      known *= dims[i];
+      known = dims[i] < 0 ? -1 : known <= 0 ? known : CountOf({known, dims[i]});
     }
   }
   if (open != nullptr) {
@@ -110,7 +107,7 @@ Maybe Transpose(const Node& node, const Dims& in, bool with_indices) {
   }
   if (perm.size() != in.size()) return std::nullopt;
   Dims strides(in.size(), 1), dims, moved;
-  for (size_t i = in.size(); i-- > 1;) strides[i - 1] = strides[i] * in[i];
+  for (size_t i = in.size(); i-- > 1;) strides[i - 1] = Times(strides[i], in[i]);
   for (const int64_t axis : perm) {
     const auto positive = Positive(axis, in.size());
     if (!positive) return std::nullopt;
@@ -136,10 +133,10 @@ Maybe Slice(const Dims& in, const std::vector<ValuePtr>& numbers, bool with_indi
   steps.resize(starts.size(), 1);
   if (ends.size() != starts.size()) return std::nullopt;
   Dims dims = in, first(in.size(), 0), step(in.size(), 1), strides(in.size(), 1);
-  for (size_t i = in.size(); i-- > 1;) strides[i - 1] = strides[i] * in[i];
+  for (size_t i = in.size(); i-- > 1;) strides[i - 1] = Times(strides[i], in[i]);
   for (size_t i = 0; i < starts.size(); ++i) {
     const auto positive = Positive(axes[i], in.size());
-    if (!positive || steps[i] < 1) return std::nullopt;
+    if (!positive || steps[i] < 1 || steps[i] > kMaxDim) return std::nullopt;
     const auto axis = static_cast<size_t>(*positive);
     const auto clamp = [&](int64_t at) {
       return std::clamp<int64_t>(at < 0 ? std::max(at, -in[axis]) + in[axis] : at, 0, in[axis]);
@@ -174,9 +171,12 @@ Maybe Split(const Node& node, const Dims& in, const std::vector<ValuePtr>& numbe
   }
   if (output >= lengths.size()) return std::nullopt;
   int64_t begin = 0;
-  for (size_t i = 0; i < output; ++i) begin += lengths[i];
   const int64_t length = lengths[output];
-  if (length < 0 || begin + length > around.extent) return std::nullopt;
+  for (size_t i = 0; i <= output; ++i) {
+    if (lengths[i] < 0 || lengths[i] > around.extent) return std::nullopt;
+    if (i < output) begin += lengths[i];
+  }
+  if (length == 0 || begin > around.extent - length) return std::nullopt;
   Dims dims = in;
   dims[static_cast<size_t>(*axis)] = length;
   return Make(dims, with_indices, [&](int64_t flat) {
@@ -306,8 +306,11 @@ Maybe Tile(const Dims& in, const ValuePtr& repeats, bool with_indices) {
   const std::vector<int64_t> times = Integers(repeats);
   if (times.size() != in.size()) return std::nullopt;
   Dims dims = in, strides(in.size(), 1);
-  for (size_t i = in.size(); i-- > 1;) strides[i - 1] = strides[i] * in[i];
-  for (size_t i = 0; i < in.size(); ++i) dims[i] *= times[i];
+  for (size_t i = in.size(); i-- > 1;) strides[i - 1] = Times(strides[i], in[i]);
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (times[i] < 0) return std::nullopt;
+    dims[i] = times[i] == 0 ? 0 : CountOf({dims[i], times[i]});
+  }
   return Make(dims, with_indices, [&](int64_t flat) {
     int64_t from = 0;
     for (size_t i = dims.size(); i-- > 0;) {

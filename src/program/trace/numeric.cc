@@ -76,7 +76,7 @@ std::optional<Value> Range(const std::vector<ValuePtr>& in) {
   const double start = in[0]->numbers[0], limit = in[1]->numbers[0], delta = in[2]->numbers[0];
   const double count = std::max(0.0, std::ceil((limit - start) / delta));
   if (!(count <= static_cast<double>(kMaxElements))) return std::nullopt;
-  Value out{.kind = Kind::kNumbers, .dims = {static_cast<int64_t>(count)}, .type = in[0]->type};
+  Value out{.kind = Kind::kNumbers, .dims = {ToInteger(count)}, .type = in[0]->type};
   for (int64_t i = 0; i < out.dims[0]; ++i) {
     out.numbers.push_back(RoundTo(out.type, start + static_cast<double>(i) * delta));
   }
@@ -86,8 +86,8 @@ std::optional<Value> Range(const std::vector<ValuePtr>& in) {
 std::optional<Value> ConstantOfShape(const Node& node, const std::vector<ValuePtr>& in) {
   Value out{.kind = Kind::kNumbers};
   for (const double dim : in[0]->numbers) {
-    if (dim < 0 || dim > static_cast<double>(kMaxElements)) return std::nullopt;
-    out.dims.push_back(static_cast<int64_t>(dim));
+    out.dims.push_back(ToInteger(dim));
+    if (out.dims.back() < 0) return std::nullopt;
     if (CountOf(out.dims) > kMaxElements) return std::nullopt;
   }
   double fill = 0;
@@ -108,7 +108,9 @@ std::optional<Value> MatMul(const Value& a, const Value& b) {
   if (b.dims[b.dims.size() - 2] != k) return std::nullopt;
   const Dims a_lead(a.dims.begin(), a.dims.end() - 2), b_lead(b.dims.begin(), b.dims.end() - 2);
   const auto lead = BroadcastDims(a_lead, b_lead);
-  if (!lead || CountOf(*lead) * m * n > kMaxElements) return std::nullopt;
+  if (!lead || CountOf({CountOf(*lead), m, n}) > kMaxElements || k > kMaxElements) {
+    return std::nullopt;
+  }
   Value out{.kind = Kind::kNumbers, .dims = *lead, .type = a.type};
   out.dims.insert(out.dims.end(), {m, n});
   for (size_t batch = 0; batch < static_cast<size_t>(CountOf(*lead)); ++batch) {
@@ -131,7 +133,7 @@ std::optional<std::vector<size_t>> Axes(const Node& node, const std::vector<Valu
                                         size_t rank) {
   std::vector<int64_t> axes = node.Ints("axes");
   if (in.size() > 1 && in[1]) {
-    for (const double axis : in[1]->numbers) axes.push_back(static_cast<int64_t>(axis));
+    for (const double axis : in[1]->numbers) axes.push_back(ToInteger(axis));
   }
   std::vector<size_t> out;
   for (const int64_t axis : axes) {
@@ -190,12 +192,12 @@ std::optional<Value> Where(const std::vector<ValuePtr>& in) {
 }
 
 std::optional<Value> CumSum(const Node& node, const std::vector<ValuePtr>& in) {
-  if (in.size() < 2 || in[1]->numbers.size() != 1 || node.Int("reverse", 0) != 0) {
+  if (in.size() < 2 || !in[1] || in[1]->numbers.size() != 1 || node.Int("reverse", 0) != 0) {
     return std::nullopt;
   }
   Value out = *in[0];
   const auto rank = static_cast<int64_t>(out.dims.size());
-  int64_t axis = static_cast<int64_t>(in[1]->numbers[0]);
+  int64_t axis = ToInteger(in[1]->numbers[0]);
   if (axis < 0) axis += rank;
   if (axis < 0 || axis >= rank) return std::nullopt;
   int64_t stride = 1;
@@ -213,14 +215,33 @@ std::optional<Value> CumSum(const Node& node, const std::vector<ValuePtr>& in) {
 
 std::optional<Value> Trilu(const Node& node, const std::vector<ValuePtr>& in) {
   Value out = *in[0];
-  if (out.dims.size() < 2) return std::nullopt;
+  if (out.dims.size() < 2 || (in.size() > 1 && in[1] && in[1]->numbers.size() != 1)) {
+    return std::nullopt;
+  }
   const int64_t columns = out.dims.back(), rows = out.dims[out.dims.size() - 2];
-  const auto k = in.size() > 1 && in[1] ? static_cast<int64_t>(in[1]->numbers.at(0)) : int64_t{0};
+  const auto k = in.size() > 1 && in[1] ? ToInteger(in[1]->numbers[0]) : int64_t{0};
   const bool upper = node.Int("upper", 1) != 0;
   for (size_t i = 0; i < out.numbers.size(); ++i) {
     const auto flat = static_cast<int64_t>(i);
     const int64_t row = flat / columns % rows, column = flat % columns;
     if (upper ? column - row < k : column - row > k) out.numbers[i] = 0;
+  }
+  return out;
+}
+
+// What stands in `values` {off, on} where an index is, along a new last axis.
+std::optional<Value> OneHot(const Node& node, const std::vector<ValuePtr>& in) {
+  if (in.size() != 3 || !in[1] || !in[2] || in[1]->numbers.size() != 1 ||
+      in[2]->numbers.size() != 2 || node.Int("axis", -1) != -1) {
+    return std::nullopt;
+  }
+  const int64_t depth = ToInteger(in[1]->numbers[0]);
+  if (depth < 0 || CountOf({CountOf(in[0]->dims), depth}) > kMaxElements) return std::nullopt;
+  Value out{.kind = Kind::kNumbers, .dims = in[0]->dims, .type = in[2]->type};
+  out.dims.push_back(depth);
+  for (const double index : in[0]->numbers) {
+    const int64_t place = index < 0 ? ToInteger(index) + depth : ToInteger(index);
+    for (int64_t i = 0; i < depth; ++i) out.numbers.push_back(in[2]->numbers[i == place ? 1 : 0]);
   }
   return out;
 }
@@ -274,6 +295,7 @@ std::optional<Dims> BroadcastDims(const Dims& a, const Dims& b) {
     if (x != y && x != 1 && y != 1) return std::nullopt;
     out[out.size() - 1 - i] = x == 1 ? y : x;
   }
+  if (CountOf(out) >= kTooMany) return std::nullopt;
   return out;
 }
 
@@ -300,6 +322,7 @@ std::optional<Value> EvaluateNumbers(const Node& node, const std::vector<ValuePt
   if (node.Is("Where") && inputs.size() == 3 && inputs[1] && inputs[2]) return Where(inputs);
   if (node.Is("CumSum")) return CumSum(node, inputs);
   if (node.Is("Trilu")) return Trilu(node, inputs);
+  if (node.Is("OneHot")) return OneHot(node, inputs);
   return std::nullopt;
 }
 

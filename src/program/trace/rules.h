@@ -32,6 +32,30 @@ Outputs RunGatherBlockQuantized(Tracer& tracer, const onnx::Node& node, const Va
 std::optional<Outputs> AddBias(Tracer& tracer, const onnx::Node& node, const ValuePtr& x,
                                const ValuePtr& bias);
 
+// The arrays of MatMulNBits, GatherBlockQuantized and QMoE.
+struct BlockArrays {
+  int64_t experts = 0;  // 0: one matrix
+  int64_t rows = 0, columns = 0, bits = 4, block_size = 32;
+  ValuePtr data, scale, zero;
+  bool in_turn = false;  // WeightRecipe::in_turn
+};
+Result<WeightId> BlockWeight(Tracer& tracer, const onnx::Node& node, const BlockArrays& arrays);
+
+// rules_experts.cc
+Outputs RunTopK(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunClip(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunReduceSum(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs RunMoe(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs GatherExperts(Tracer& tracer, const onnx::Node& node, const Values& in);
+Outputs MultiplyExperts(Tracer& tracer, const onnx::Node& node, const Values& in);
+// Softmax over the logits of all experts, or of those chosen; nullopt when `x` is neither.
+std::optional<Outputs> RouteSoftmax(Tracer& tracer, const ValuePtr& x);
+// Weights divided by their sum, or experts' results times weights; nullopt when it is neither.
+std::optional<Outputs> RouteProduct(Tracer& tracer, const onnx::Node& node, const ValuePtr& a,
+                                    const ValuePtr& b);
+// The activation inside chosen experts; nullptr when gate and up are not theirs.
+ValuePtr GateChoices(Tracer& tracer, const ValuePtr& gate, const ValuePtr& up, Activation kind);
+
 // rules_norm.cc
 Outputs RunReduceMean(Tracer& tracer, const onnx::Node& node, const Values& in);
 Outputs RunRmsNorm(Tracer& tracer, const onnx::Node& node, const Values& in);

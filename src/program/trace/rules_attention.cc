@@ -117,7 +117,7 @@ std::optional<Outputs> AppendToCache(Tracer& tracer, const Node& node, const Val
   auto placed = tracer.Heads(node, in[1]);
   if (!placed.ok()) return std::move(placed).error();
   if (in[1]->dims.size() != 4 || in[1]->dims[1] != in[0]->dims[1] ||
-      in[1]->dims[2] != tracer.rows() || placed->factor != 1) {
+      in[1]->dims[2] != tracer.rows() || in[1]->dims[3] != in[0]->dims[3] || placed->factor != 1) {
     return Refuse(node, "appends to a cache what does not fit it");
   }
   tracer.KeepNew(name, placed->view);
@@ -196,7 +196,6 @@ Result<ValuePtr> Mask(Tracer& tracer, const Node& node, const ValuePtr& scores,
   }
   const auto plane = static_cast<size_t>(tracer.rows() * tracer.total());
   Value out{.kind = Kind::kMasked, .dims = function->dims, .base = function};
-  // Every head sees the same: the mask's own leading axes are checked, not its copies.
   for (size_t i = 0; i < plane; ++i) {
     const double number = mask->numbers[BroadcastIndex(i, function->dims, mask->dims)];
     if (additive && number != 0 && !(number <= -1e4)) {
@@ -205,9 +204,11 @@ Result<ValuePtr> Mask(Tracer& tracer, const Node& node, const ValuePtr& scores,
     }
     out.allowed.push_back(additive ? number == 0 : number != 0);
   }
-  for (size_t i = 0; i < mask->numbers.size(); ++i) {
-    const size_t in_plane = mask->numbers.size() >= plane ? i % plane : i;
-    if (mask->numbers[i] != mask->numbers[in_plane]) {
+  int64_t leading = 1;
+  for (size_t i = 0; i + 2 < mask->dims.size(); ++i) leading *= mask->dims[i];
+  for (size_t i = 0; leading > 1 && i < static_cast<size_t>(CountOf(function->dims)); ++i) {
+    const double number = mask->numbers[BroadcastIndex(i, function->dims, mask->dims)];
+    if ((additive ? number == 0 : number != 0) != (out.allowed[i % plane] != 0)) {
       return Refuse(node, "has another mask for each head");
     }
   }
@@ -215,12 +216,12 @@ Result<ValuePtr> Mask(Tracer& tracer, const Node& node, const ValuePtr& scores,
 }
 
 Outputs RunSoftmax(Tracer& tracer, const Node& node, const Values& in) {
-  static_cast<void>(tracer);
   const int64_t axis = node.Int("axis", -1);
   const Value& x = *in[0];
   if (axis != -1 && axis != static_cast<int64_t>(x.dims.size()) - 1) {
     return Refuse(node, "is over another axis than the last");
   }
+  if (auto routed = RouteSoftmax(tracer, in[0])) return *std::move(routed);
   if (x.kind == Kind::kMasked) {
     return Values{MakeValue({.kind = Kind::kProbabilities, .dims = x.dims, .base = in[0]})};
   }

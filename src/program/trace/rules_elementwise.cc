@@ -12,6 +12,8 @@ using onnx::ElementType;
 using onnx::Node;
 using Function = std::function<double(double, double)>;
 
+constexpr int64_t kMaxNumbers = int64_t{1} << 24;
+
 Error Refuse(const Node& node, const std::string& why) {
   return LoweringContext::Refuse(node, why);
 }
@@ -31,7 +33,9 @@ bool IsInteger(ElementType type) {
 Outputs Numeric(const Node& node, const Function& function, const Value& a, const Value& b,
                 const ElementType type) {
   const auto dims = BroadcastDims(a.dims, b.dims);
-  if (!dims) return Refuse(node, "combines shapes that do not broadcast");
+  if (!dims || CountOf(*dims) > kMaxNumbers) {
+    return Refuse(node, "combines shapes that do not broadcast, or to too many elements");
+  }
   std::vector<double> numbers;
   for (size_t i = 0; i < static_cast<size_t>(CountOf(*dims)); ++i) {
     numbers.push_back(RoundTo(type, function(a.numbers[BroadcastIndex(i, *dims, a.dims)],
@@ -167,6 +171,9 @@ Result<std::optional<ValuePtr>> AsGated(Tracer& tracer, const Node& node, const 
   }
   const auto activation = AsActivation(gate->samples);
   if (!activation) return std::optional<ValuePtr>();
+  if (ValuePtr chosen = GateChoices(tracer, gate->base, up, *activation)) {
+    return std::optional<ValuePtr>(std::move(chosen));
+  }
   ASSIGN_OR_RETURN(const View gate_view, tracer.Rows(node, gate->base));
   ASSIGN_OR_RETURN(const View up_view, tracer.Rows(node, up));
   if (gate_view.columns != up_view.columns) return Refuse(node, "multiplies unequal columns");
@@ -176,6 +183,7 @@ Result<std::optional<ValuePtr>> AsGated(Tracer& tracer, const Node& node, const 
 }
 
 Outputs Product(Tracer& tracer, const Node& node, const ValuePtr& a, const ValuePtr& b) {
+  if (auto routed = RouteProduct(tracer, node, a, b)) return *std::move(routed);
   if (auto normed = AsNormed(node, a, b)) return Values{*normed};
   if (node.Is("Mul")) {
     if (auto normed = AsNormed(node, b, a)) return Values{*normed};
@@ -242,8 +250,7 @@ Outputs RunUnary(Tracer& tracer, const Node& node, const Values& in) {
     return Values{MakeNumbers(numbers->dims, type, std::move(out))};
   }
   if (node.Is("IsNaN")) {  // finite inputs and masks that let every row see itself
-    std::vector<double> no(static_cast<size_t>(CountOf(in[0]->dims)), 0);
-    return Values{MakeNumbers(in[0]->dims, ElementType::kBool, std::move(no))};
+    return Values{MakeNumbers(Dims(in[0]->dims.size(), 1), ElementType::kBool, {0})};
   }
   if (in[0]->kind == Kind::kShape) return Values{in[0]};
   if (node.Is("Neg") && in[0]->kind == Kind::kForms) {
@@ -266,7 +273,7 @@ Outputs RunUnary(Tracer& tracer, const Node& node, const Values& in) {
 }
 
 Outputs RunBinary(Tracer& tracer, const Node& node, const Values& in) {
-  if (in.size() != 2) return Refuse(node, "has " + std::to_string(in.size()) + " operands");
+  if (in.size() != 2 || !in[1]) return Refuse(node, "does not have two operands");
   ValuePtr a = in[0], b = in[1];
   for (ValuePtr* side : {&a, &b}) {
     if ((*side)->kind == Kind::kInitializer) *side = tracer.NumbersOf(*side);
@@ -302,7 +309,9 @@ Outputs RunBinary(Tracer& tracer, const Node& node, const Values& in) {
 Outputs RunCast(Tracer& tracer, const Node& node, const Values& in) {
   const auto to = node.Is("Cast") ? static_cast<ElementType>(node.Int("to", 0)) : in[0]->type;
   if (!IsConstant(in[0])) {
-    if (!onnx::IsFloatType(to)) return Refuse(node, "casts a hidden value to integers");
+    if (!onnx::IsFloatType(to) && in[0]->kind != Kind::kTokens && !tracer.ChoicesOf(in[0])) {
+      return Refuse(node, "casts a hidden value to integers");
+    }
     return Values{in[0]};
   }
   if (onnx::IsFloatType(to) && onnx::IsFloatType(in[0]->type)) return Values{in[0]};

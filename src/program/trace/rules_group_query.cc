@@ -67,7 +67,7 @@ Result<Values> Operands(Tracer& tracer, const Node& node, const Values& in, int6
     ASSIGN_OR_RETURN(ValuePtr settled, tracer.Settle(node, At(in, slot)));
     operands.push_back(std::move(settled));
   }
-  if (heads <= 0 || kv_heads <= 0 || heads % kv_heads != 0) {
+  if (heads <= 0 || kv_heads <= 0 || heads > (1 << 16) || heads % kv_heads != 0) {
     return Refuse(node, "has " + std::to_string(heads) + " heads and " + std::to_string(kv_heads) +
                             " of keys");
   }
@@ -77,7 +77,8 @@ Result<Values> Operands(Tracer& tracer, const Node& node, const Values& in, int6
   if (operands[1] == nullptr && operands[2] == nullptr) {
     const Value packed = *operands[0];
     const int64_t width = packed.dims.back(), all = heads + 2 * kv_heads;
-    if (width % all != 0) return Refuse(node, "takes packed rows of the wrong width");
+    if (width % all != 0 || packed.dims[1] != tracer.rows())
+      return Refuse(node, "takes packed rows of the wrong width");
     const int64_t columns = width / all;
     operands = {Columns(packed, 0, heads * columns),
                 Columns(packed, heads * columns, kv_heads * columns),
@@ -86,8 +87,8 @@ Result<Values> Operands(Tracer& tracer, const Node& node, const Values& in, int6
   for (size_t i = 0; i < 3; ++i) {
     const int64_t count = i == 0 ? heads : kv_heads;
     const int64_t columns = operands[0]->dims.back() / heads;
-    if (operands[i] == nullptr || operands[i]->kind != Kind::kForms ||
-        operands[i]->dims.back() != count * columns || columns == 0) {
+    if (operands[i] == nullptr || operands[i]->kind != Kind::kForms || columns == 0 ||
+        operands[i]->dims != Dims{1, tracer.rows(), count * columns}) {
       return Refuse(node, "takes q, k and v whose columns do not fit its heads");
     }
   }
@@ -104,7 +105,7 @@ Status RotateInside(Tracer& tracer, const Node& node, const Values& in, int64_t 
       return Refuse(node, "has positions that depend on the hidden state");
     }
     for (size_t i = 0; i < positions.size(); ++i) {
-      positions[i] = static_cast<int64_t>(numbers->numbers[i]);
+      positions[i] = ToInteger(numbers->numbers[i]);
     }
   }
   for (size_t i = 0; i < 2; ++i) {

@@ -11,6 +11,8 @@ using onnx::ElementType;
 using onnx::Node;
 using onnx::Tensor;
 
+constexpr int64_t kMaxRows = 1 << 20;
+
 Error Refuse(const Node& node, const std::string& why) {
   return LoweringContext::Refuse(node, why);
 }
@@ -32,6 +34,7 @@ Result<Matrix> MatrixOf(Tracer& tracer, const Node& node, const ValuePtr& value,
                             std::string(onnx::ElementTypeName(tensor.type)));
   }
   const int64_t rows = value->dims[is_rows ? 0 : 1], columns = value->dims[is_rows ? 1 : 0];
+  if (rows > kMaxRows) return Refuse(node, "has a weight of more than a million rows");
   const bool as_stored = is_rows != value->transposed;
   WeightRecipe recipe{
       .form = as_stored ? WeightRecipe::Form::kPlain : WeightRecipe::Form::kTransposed,
@@ -70,17 +73,15 @@ const Tensor* Constant(Tracer& tracer, const ValuePtr& value) {
              : nullptr;
 }
 
-// The arrays of MatMulNBits and GatherBlockQuantized.
-struct BlockArrays {
-  int64_t rows = 0, columns = 0, bits = 4, block_size = 32;
-  ValuePtr data, scale, zero;
-};
+}  // namespace
 
 Result<WeightId> BlockWeight(Tracer& tracer, const Node& node, const BlockArrays& arrays) {
-  const int64_t block = arrays.block_size, rows = arrays.rows, columns = arrays.columns;
+  const int64_t block = arrays.block_size, columns = arrays.columns;
+  const int64_t rows = arrays.rows * std::max<int64_t>(1, arrays.experts);
+  const auto in_range = [](int64_t value) { return value > 0 && value <= kMaxRows; };
   const bool known = (arrays.bits == 4 || (arrays.bits == 8 && arrays.zero == nullptr)) &&
-                     block >= kBlockValues && block % kBlockValues == 0 && rows > 0 &&
-                     columns > 0 && columns % kBlockValues == 0;
+                     block >= kBlockValues && block % kBlockValues == 0 && block <= 4096 &&
+                     in_range(arrays.rows) && in_range(columns) && columns % kBlockValues == 0;
   if (!known) {
     return Refuse(node, "has " + std::to_string(arrays.bits) + " bits in blocks of " +
                             std::to_string(block) + " over " + std::to_string(columns) +
@@ -109,15 +110,17 @@ Result<WeightId> BlockWeight(Tracer& tracer, const Node& node, const BlockArrays
                       .scale = arrays.scale->initializer,
                       .zero = zero == nullptr ? "" : arrays.zero->initializer,
                       .block_size = block,
+                      .in_turn = arrays.in_turn,
                       .values = {}};
-  return tracer.AddWeight({arrays.data->initializer,
-                           arrays.bits == 4 ? DType::kQ4 : DType::kQ8,
-                           {static_cast<uint64_t>(rows), static_cast<uint64_t>(columns)},
-                           {},
-                           {},
-                           {}},
-                          std::move(recipe));
+  Weight weight{
+      arrays.data->initializer, arrays.bits == 4 ? DType::kQ4 : DType::kQ8, {}, {}, {}, {}};
+  if (arrays.experts > 0) weight.shape.push_back(static_cast<uint64_t>(arrays.experts));
+  weight.shape.push_back(static_cast<uint64_t>(arrays.rows));
+  weight.shape.push_back(static_cast<uint64_t>(columns));
+  return tracer.AddWeight(std::move(weight), std::move(recipe));
 }
+
+namespace {
 
 Outputs EmitEmbed(Tracer& tracer, const Node& node, WeightId weight, const ValuePtr& tokens) {
   const auto columns = static_cast<int64_t>(tracer.program().weights[weight].shape[1]);
@@ -134,6 +137,9 @@ Outputs RunMatMul(Tracer& tracer, const Node& node, const Values& in) {
   if (in.size() != 2 || !in[0] || !in[1]) return Refuse(node, "lacks an operand");
   if (IsConstant(in[0]) && IsConstant(in[1])) return RunNumbers(tracer, node, in);
   if (in[0]->kind == Kind::kProbabilities) return RunAttend(tracer, node, in[0], in[1]);
+  if (in[0]->kind == Kind::kExperts || in[1]->kind == Kind::kExperts) {
+    return MultiplyExperts(tracer, node, in);
+  }
   if (!IsConstant(in[1])) return RunScores(tracer, node, in[0], in[1], 1);
   ASSIGN_OR_RETURN(const ValuePtr x, tracer.Settle(node, in[0]));
   if (x->kind != Kind::kForms) return Refuse(node, "multiplies what is no plain hidden value");
@@ -171,6 +177,7 @@ Outputs RunMatMulNBits(Tracer& tracer, const Node& node, const Values& in) {
 
 Outputs RunGather(Tracer& tracer, const Node& node, const Values& in) {
   if (in.size() != 2 || !in[0] || !in[1]) return Refuse(node, "lacks an operand");
+  if (tracer.ChoicesOf(in[1])) return GatherExperts(tracer, node, in);
   if (in[1]->kind != Kind::kTokens) return RunMove(tracer, node, in);
   const Tensor* table = Constant(tracer, in[0]);
   if (table == nullptr || in[0]->dims.size() != 2 || node.Int("axis", 0) != 0 ||

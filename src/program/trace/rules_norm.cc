@@ -19,7 +19,7 @@ bool IsLastAxis(int64_t axis, size_t rank) {
 
 Result<ValuePtr> FusedNorm(Tracer& tracer, const Node& node, const ValuePtr& x,
                            const ValuePtr& weight, float epsilon) {
-  if (!IsLastAxis(node.Int("axis", -1), x->dims.size())) {
+  if (x->dims.empty() || !IsLastAxis(node.Int("axis", -1), x->dims.size())) {
     return Refuse(node, "normalises other axes than the last");
   }
   ASSIGN_OR_RETURN(const auto values, tracer.VectorOf(node, weight, x->dims.back()));
@@ -91,7 +91,7 @@ Outputs RunReduceMean(Tracer& tracer, const Node& node, const Values& in) {
   if (in.size() > 1 && in[1]) {
     const ValuePtr numbers = tracer.NumbersOf(in[1]);
     if (numbers == nullptr) return Refuse(node, "has axes that are not constant");
-    for (const double axis : numbers->numbers) axes.push_back(static_cast<int64_t>(axis));
+    for (const double axis : numbers->numbers) axes.push_back(ToInteger(axis));
   }
   const bool of_squares = in[0]->kind == Kind::kPointwise && in[0]->base->kind == Kind::kForms &&
                           IsSquare(in[0]->samples);

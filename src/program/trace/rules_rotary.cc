@@ -14,7 +14,7 @@ Error Refuse(const Node& node, const std::string& why) {
 
 std::vector<int64_t> Integers(const ValuePtr& numbers) {
   std::vector<int64_t> out;
-  for (const double number : numbers->numbers) out.push_back(static_cast<int64_t>(number));
+  for (const double number : numbers->numbers) out.push_back(ToInteger(number));
   return out;
 }
 
@@ -29,14 +29,19 @@ Result<ValuePtr> Rotate(Tracer& tracer, const Node& node, const ValuePtr& x, int
     return Refuse(node, "rotates by tables that depend on the hidden state");
   }
   const int64_t pairs = cos->dims.back(), rows = tracer.rows();
+  const auto count = static_cast<int64_t>(settled->forms.size());
   const bool heads = settled->dims.size() == 4;  // [1, heads, rows, head_columns]
-  if (2 * pairs > head_columns || (heads && settled->dims[2] != rows) ||
-      settled->dims.back() % head_columns != 0 || static_cast<int64_t>(positions.size()) != rows) {
+  if (2 * pairs > head_columns || (heads && settled->dims[2] != rows) || settled->dims.empty() ||
+      settled->dims.back() % head_columns != 0 || count % rows != 0 ||
+      static_cast<int64_t>(positions.size()) != rows) {
     return Refuse(node, "rotates heads of " + std::to_string(head_columns) + " columns by " +
                             std::to_string(pairs) + " angles");
   }
   std::vector<std::vector<double>> c, s;
   for (const int64_t position : positions) {
+    if (position < 0 || pairs <= 0 || position > CountOf(cos->dims) / pairs) {
+      return Refuse(node, "has no angles for position " + std::to_string(position));
+    }
     const auto cos_row = tracer.Elements(cos, position * pairs, pairs);
     const auto sin_row = tracer.Elements(sin, position * pairs, pairs);
     if (!cos_row || !sin_row) {
@@ -46,7 +51,6 @@ Result<ValuePtr> Rotate(Tracer& tracer, const Node& node, const ValuePtr& x, int
     s.push_back(*sin_row);
   }
   Value out = *settled;
-  const auto count = static_cast<int64_t>(out.forms.size());
   for (int64_t i = 0; i < count; ++i) {
     const int64_t d = i % head_columns, base = i - d;
     const auto row = static_cast<size_t>(heads ? i / head_columns % rows : i / (count / rows));
@@ -85,7 +89,7 @@ Outputs RunRotaryEmbedding(Tracer& tracer, const Node& node, const Values& in) {
   } else {  // the tables hold one row for each row of x
     for (int64_t i = 0; i < tracer.rows(); ++i) positions.push_back(i);
   }
-  int64_t head_columns = in[0]->dims.back();
+  int64_t head_columns = in[0]->dims.empty() ? 0 : in[0]->dims.back();
   if (in[0]->dims.size() == 3) {
     const int64_t heads = node.Int("num_heads", 0);
     head_columns = heads > 0            ? in[0]->dims.back() / heads

@@ -18,6 +18,7 @@ using onnx::Node;
 using onnx::Tensor;
 
 constexpr int64_t kMaxNumbers = int64_t{1} << 24;
+constexpr int64_t kMaxColumns = int64_t{1} << 18;  // of a residual stream
 
 Error Unsupported(std::string sentence) {
   return Error(ErrorCode::kUnsupported, std::move(sentence));
@@ -58,7 +59,14 @@ Tracer::Tracer(const onnx::Graph& graph, uint32_t layer_index, Probe probe)
 
 Result<Trace> Tracer::Run() {
   TRY(BindInputs());
-  for (const Node& node : graph_.nodes) TRY(Run(node));
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    for (const std::string& name : graph_.nodes[i].inputs) last_reads_[name] = i;
+  }
+  for (const onnx::ValueInfo& output : graph_.outputs) last_reads_.erase(output.name);
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    TRY(Run(graph_.nodes[i]));
+    ForgetAfter(i);
+  }
   TRY(CheckOutputs());
   return std::move(trace_);
 }
@@ -68,7 +76,7 @@ Status Tracer::BindInputs() {
     if (input.name == onnx::kHiddenIn) {
       const onnx::Dim columns =
           input.shape && !input.shape->empty() ? input.shape->back() : onnx::Dim{};
-      if (!columns.known() || columns.value < 1 || columns.value > (1 << 24)) {
+      if (!columns.known() || columns.value < 1 || columns.value > kMaxColumns) {
         return Unsupported("The columns of '" + input.name + "' are not declared in the graph.");
       }
       const View view = NewBuffer(input.name, columns.value);
@@ -104,6 +112,11 @@ Status Tracer::BindCache(const onnx::ValueInfo& input) {
   const int32_t source = NewSource(-1, 0);
   cache_sources_[input.name] = source;
   if (!probe_.wide && heads.known() && value.dims[3] > 0) {
+    if (CountOf(value.dims) > kMaxNumbers) {
+      return Unsupported("The cache '" + input.name + "' has " + std::to_string(heads.value) +
+                         " heads of " + std::to_string(columns.value) +
+                         " columns, more than weft looks into.");
+    }
     value.kind = Kind::kForms;
     value.forms.resize(static_cast<size_t>(CountOf(value.dims)));
     for (size_t i = 0; i < value.forms.size(); ++i) {
@@ -164,11 +177,32 @@ Status Tracer::Run(const Node& node) {
     return LoweringContext::Refuse(node,
                                    "is an operator that no operation of a program stands for");
   }
+  if (in.empty() || in[0] == nullptr) return LoweringContext::Refuse(node, "lacks an operand");
   ASSIGN_OR_RETURN(const Values out, rule(*this, node, in));
   for (size_t i = 0; i < node.outputs.size() && i < out.size(); ++i) {
-    if (!node.outputs[i].empty() && out[i] != nullptr) values_[node.outputs[i]] = out[i];
+    if (!node.outputs[i].empty() && out[i] != nullptr) TRY(Keep(node, node.outputs[i], out[i]));
   }
   return OkStatus();
+}
+
+// What a graph does may fit no tensor at all: here everything that rules made is looked at once.
+Status Tracer::Keep(const Node& node, const std::string& name, ValuePtr value) {
+  const int64_t count = CountOf(value->dims);
+  const bool fits =
+      value->dims.size() <= 16 && count < kTooMany &&
+      (value->kind != Kind::kNumbers || static_cast<int64_t>(value->numbers.size()) == count) &&
+      (value->kind != Kind::kForms ||
+       (static_cast<int64_t>(value->forms.size()) == count && !value->dims.empty()));
+  if (!fits) return LoweringContext::Refuse(node, "gives a value of a shape that does not fit");
+  values_[name] = std::move(value);
+  return OkStatus();
+}
+
+void Tracer::ForgetAfter(size_t node_index) {
+  for (const std::string& name : graph_.nodes[node_index].inputs) {
+    const auto last = last_reads_.find(name);
+    if (last != last_reads_.end() && last->second == node_index) values_.erase(name);
+  }
 }
 
 ValuePtr Tracer::NumbersOf(const ValuePtr& value) {
@@ -306,6 +340,38 @@ Result<Tracer::Placed> Tracer::Heads(const Node& node, const ValuePtr& value) {
       .rope = Rope{*inv_freq, static_cast<float>(rotation->scale), rotation->interleaved}});
   return Placed{out, rotation->placement.factor,
                 RowsOf(out, settled->dims, rotation->placement.layout)};
+}
+
+ValuePtr Tracer::ChoicesValue(Choices choices, Dims dims) {
+  const int32_t source = NewSource(-1, 0);
+  const int64_t count = rows() * choices.top_k * choices.columns;
+  Value value{.kind = Kind::kForms, .dims = std::move(dims)};
+  for (int64_t i = 0; i < count; ++i) {
+    value.forms.push_back({{source, static_cast<int32_t>(i)}, {}, 1, 0});
+  }
+  choices_[source] = std::move(choices);
+  return MakeValue(std::move(value));
+}
+
+std::optional<Tracer::ChoiceColumns> Tracer::ChoicesOf(const ValuePtr& value) const {
+  if (value->kind != Kind::kForms || value->forms.empty()) return std::nullopt;
+  const ElementId& corner = value->forms[0].a;
+  const auto found = choices_.find(corner.source);
+  if (found == choices_.end()) return std::nullopt;
+  const Choices& choices = found->second;
+  const int64_t count = rows() * choices.top_k;
+  const auto size = static_cast<int64_t>(value->forms.size());
+  if (size % count != 0) return std::nullopt;
+  const ChoiceColumns out{&choices, corner.index, size / count};
+  for (int64_t i = 0; i < size; ++i) {
+    const Form& form = value->forms[static_cast<size_t>(i)];
+    const int64_t index = i / out.columns * choices.columns + out.first + i % out.columns;
+    if (form.a != ElementId{corner.source, static_cast<int32_t>(index)} || form.b.source >= 0 ||
+        form.ca != 1) {
+      return std::nullopt;
+    }
+  }
+  return out;
 }
 
 WeightId Tracer::AddWeight(Weight weight, WeightRecipe recipe) {

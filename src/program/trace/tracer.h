@@ -28,6 +28,21 @@ struct AttentionSeen {
   MaskSeen mask;
 };
 
+// A value between the operators of a mixture of experts: rows of (token, choice). Elements of it
+// are forms over a source that no buffer holds, until the whole mixture becomes operations.
+struct Choices {
+  enum class Role { kLogits, kIndices, kWeights, kGateUp, kHidden, kOut, kWeighted };
+  Role role = Role::kIndices;
+  int64_t columns = 1;  // of one choice
+  ValuePtr logits;      // of all experts
+  int64_t top_k = 0;
+  int64_t experts = 0;
+  bool normalised = false;
+  std::optional<View> in;
+  std::optional<WeightId> gate_up, down;
+  Activation kind = Activation::kSilu;
+};
+
 struct Trace {
   Program program;
   std::vector<WeightRecipe> recipes;            // [weight]
@@ -85,6 +100,15 @@ class Tracer {
   Result<std::vector<double>> VectorOf(const onnx::Node& node, const ValuePtr& value,
                                        int64_t count);
 
+  // A value [dims] over choices that come in order, and the reverse: which columns of which choices
+  // a value holds, all of them in order.
+  ValuePtr ChoicesValue(Choices choices, Dims dims);
+  struct ChoiceColumns {
+    const Choices* choices = nullptr;
+    int64_t first = 0, columns = 0;
+  };
+  std::optional<ChoiceColumns> ChoicesOf(const ValuePtr& value) const;
+
   // Keys or values of the step that come after cache input `name`.
   void KeepNew(const std::string& name, const View& view) { kept_[name] = view; }
   const std::map<std::string, View>& kept() const { return kept_; }
@@ -97,6 +121,8 @@ class Tracer {
   Status BindCache(const onnx::ValueInfo& input);
   ValuePtr Find(const std::string& name);
   Status Run(const onnx::Node& node);
+  Status Keep(const onnx::Node& node, const std::string& name, ValuePtr value);
+  void ForgetAfter(size_t node_index);
   Status CheckOutputs();
   Status CheckPresent(const std::string& name, const Value& value);
   int32_t NewSource(int64_t columns, BufferId buffer);
@@ -106,12 +132,14 @@ class Tracer {
   int64_t head_columns_ = 0;
   Trace trace_;
   std::map<std::string, ValuePtr> values_;
-  std::map<std::string, ValuePtr> numbers_;  // of initializers that were read
-  SourceColumns source_columns_;             // [source]
-  std::vector<BufferId> source_buffers_;     // [source]
-  std::vector<int32_t> buffer_sources_;      // [buffer]
+  std::map<std::string, size_t> last_reads_;  // the last node that reads a value
+  std::map<std::string, ValuePtr> numbers_;   // of initializers that were read
+  SourceColumns source_columns_;              // [source]
+  std::vector<BufferId> source_buffers_;      // [source]
+  std::vector<int32_t> buffer_sources_;       // [buffer]
   std::map<std::string, int32_t> cache_sources_;
   std::map<std::string, View> kept_;
+  std::map<int32_t, Choices> choices_;  // source -> what it is
   std::map<std::string, WeightId> weight_ids_;
 };
 

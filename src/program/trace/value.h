@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,11 +15,24 @@ namespace weft::program::trace {
 
 using Dims = std::vector<int64_t>;
 
-// The number of elements; tensors that are traced are small enough not to overflow.
+// More elements than any tensor that is traced has.
+inline constexpr int64_t kTooMany = int64_t{1} << 48;
+
+// The number of elements; kTooMany when they are more, 0 where a dimension is not known.
 inline int64_t CountOf(const Dims& dims) {
   int64_t count = 1;
-  for (const int64_t dim : dims) count *= dim;
+  for (const int64_t dim : dims) {
+    if (dim <= 0) return 0;
+    count = count > kTooMany / dim ? kTooMany : count * dim;
+  }
   return count;
+}
+
+// A number as an integer; what is none or beyond int64 becomes the nearest, NaN 0.
+inline int64_t ToInteger(double number) {
+  if (number >= 9.2e18) return std::numeric_limits<int64_t>::max();
+  if (number <= -9.2e18) return std::numeric_limits<int64_t>::min();
+  return number == number ? static_cast<int64_t>(number) : 0;
 }
 
 // An element of a source: a buffer [rows, columns] or a cache [kv_heads, past, head_columns].
@@ -48,6 +62,9 @@ enum class Kind {
   kScores,         // base (queries) times `other` (keys transposed)
   kMasked,         // a function of scores (`base`, kPointwise) where `allowed` has 1
   kProbabilities,  // softmax of `base` (kMasked, kPointwise or kScores)
+  kRouter,         // softmax over the last axis of `base`, the logits of experts
+  kRouteSum,       // sum over the last axis of `base`, weights of chosen experts
+  kExperts,        // rows of `initializer` chosen by `base`, indices of experts
   kPresent,        // the cache after the step, as the attention operation keeps it
 };
 
