@@ -211,6 +211,45 @@ describe("the stores", () => {
   });
 });
 
+describe("ranges of a blob", () => {
+  const whole = fake.blobs.get(digest)!;
+
+  it.each([
+    [0, 10], [kChunkBytes - 5, 10], [kChunkBytes, kChunkBytes], [2 * kChunkBytes + 490, 10],
+    [0, kBlobBytes], [7, 0],
+  ])("%d and %d bytes from there", async (offset, byteCount) => {
+    const server = fakeServer(fake);
+    const { source } = await setUp(server.fetch);
+    await source.download(1, () => undefined);
+    const requests = server.requests.length;
+    expectSame(await source.readRange(digest, offset, byteCount),
+      whole.slice(offset, offset + byteCount));
+    expect(server.requests).toHaveLength(requests);
+  });
+
+  it("beyond its end are refused", async () => {
+    const { source } = await setUp(fakeServer(fake).fetch);
+    await expect(source.readRange(digest, kBlobBytes - 5, 6)).rejects.toThrow(
+      `were asked for; it has ${kBlobBytes}`,
+    );
+  });
+
+  it("in a torn chunk are fetched again, others are not looked at", async () => {
+    const server = fakeServer(fake);
+    const { source, cache } = await setUp(server.fetch);
+    await source.download(1, () => undefined);
+    await cache.remove(digest);
+    const writer = await cache.openWriter(digest);
+    writer.append(whole.map((byte, i) => (i === kChunkBytes + 9 ? byte ^ 1 : byte)));
+    const before = server.requests.length;
+    expectSame(await source.readRange(digest, 5, 100), whole.slice(5, 105));
+    expect(server.requests).toHaveLength(before);
+    expectSame(await source.readRange(digest, kChunkBytes, 20),
+      whole.slice(kChunkBytes, kChunkBytes + 20));
+    expect(server.requests).toHaveLength(before + 1);
+  });
+});
+
 describe("the manifest", () => {
   it("must have the digest that Init named", async () => {
     const other = await fakePackage(2, 10);

@@ -318,6 +318,18 @@ describe("an engine that fails", () => {
     });
   });
 
+  it("the same where a stage cannot be loaded any more", async () => {
+    const rig = await working();
+    const lost = new EngineError("unavailable", "The GPU was lost.");
+    rig.engine.load = () => Promise.reject(lost);
+    for (let epoch = 2; epoch <= 4; ++epoch) {
+      const layers = { first: 3, end: 5 };
+      rig.tell({ case: "prepareStage", value: { epoch, stage: 0, layers } });
+      await rig.next("failed", epoch - 1);
+    }
+    expect((await rig.ended()).message).toContain("has stopped working: The GPU was lost.");
+  });
+
   it("refused steps are not the engine's failure", async () => {
     const rig = await working();
     for (let i = 1; i <= 5; ++i) {

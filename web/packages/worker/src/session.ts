@@ -19,9 +19,9 @@ import { TaskQueue } from "./taskQueue.ts";
 
 const kMaxMeasureRuns = 64;
 const kProbeLimitMs = 2000;
-// An engine that fails so many steps in a row has lost its device (a GPU that was reset, say): the
-// next connection makes a new one.
-const kMostStepFailures = 3;
+// An engine that fails so often in a row has lost its device (a GPU that was reset, say): the next
+// connection makes a new one.
+const kMostEngineFailures = 3;
 
 export interface SessionOptions extends Offer {
   readonly makeEngine: () => Promise<StageEngine>;
@@ -48,7 +48,7 @@ export class WorkerSession {
   #initSeen = false;
   #joined: Joined | null = null;
   #fault = ""; // the last failure, until a stage is committed
-  #stepFailures = 0; // of the engine, in a row
+  #engineFailures = 0; // in a row
   #ended = false;
 
   constructor(options: SessionOptions) {
@@ -197,8 +197,10 @@ export class WorkerSession {
         runUs: runUs.map((us) => BigInt(us)),
       }));
       this.#send({ case: "measured", value: { timings } });
+      this.#engineFailures = 0;
     } catch (error) {
       this.#sendFailed(0, error);
+      this.#countFailure(faultOf(error).code, messageOf(error));
     }
     this.#settle();
   }
@@ -217,6 +219,7 @@ export class WorkerSession {
     this.#options.board.set({ phase: "loading", message: "Loading its layers." });
     try {
       const loaded = await joined.host.load(epoch, joined.init);
+      this.#engineFailures = 0;
       if (loaded) {
         const { weightFactor, usedBytes } = loaded;
         this.#send({
@@ -226,6 +229,7 @@ export class WorkerSession {
       }
     } catch (error) {
       this.#sendFailed(epoch, error);
+      this.#countFailure(faultOf(error).code, messageOf(error));
     }
     this.#settle();
   }
@@ -261,15 +265,12 @@ export class WorkerSession {
       if (!this.#joined) throw new EngineError("invalid_argument", "No work was given here yet.");
       const { message, computeMs } = await this.#joined.host.step(frame, arrival);
       this.#options.send(message);
-      this.#stepFailures = 0;
+      this.#engineFailures = 0;
       board.addStep(rows, computeMs);
     } catch (error) {
       const { code, message } = faultOf(error);
       this.#send({ case: "stepFailed", value: { sequence, epoch, stage, code, message } });
-      // Any other code is about what was asked, not about the engine.
-      if (code === "unavailable" && ++this.#stepFailures >= kMostStepFailures) {
-        return this.#finish("retry", `The engine has stopped working: ${message}`);
-      }
+      this.#countFailure(code, message);
     }
     this.#settle();
   }
@@ -314,6 +315,12 @@ export class WorkerSession {
     this.#fault = message;
     this.#send({ case: "failed", value: { epoch, code, message } });
     this.#settle();
+  }
+
+  // Any other code is about what was asked, not about the engine.
+  #countFailure(code: string, message: string): void {
+    if (code !== "unavailable" || ++this.#engineFailures < kMostEngineFailures) return;
+    this.#finish("retry", `The engine has stopped working: ${message}`);
   }
 
   #finish(kind: Ending["kind"], message: string): void {
