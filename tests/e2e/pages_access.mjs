@@ -2,7 +2,7 @@
 // schemes. Measured in the browser: names of controls, contrast of every text, widths, shifts.
 import assert from "node:assert/strict";
 import { threeDevices } from "../../web/app/dev/mock_swarm.mjs";
-import { ask, gate, pageTest, setUpBrowser } from "./lib/pages.mjs";
+import { ask, eventually, gate, pageTest, setUpBrowser } from "./lib/pages.mjs";
 
 setUpBrowser();
 
@@ -159,15 +159,17 @@ pageTest("the toggle goes from the system's colours to light, dark and back, and
       getComputedStyle(document.documentElement).backgroundColor);
     const toggle = page.getByRole("button", { name: /^Colours/ });
     const dark = await background();
+    // The colours change with the next frame.
+    const becomes = (check) => eventually(async () => check(await background()));
     await toggle.click();
+    await becomes((now) => assert.notEqual(now, dark));
     const light = await background();
-    assert.notEqual(light, dark);
     await page.reload();
     assert.equal(await background(), light);
     await toggle.click();
-    assert.equal(await background(), dark);
+    await becomes((now) => assert.equal(now, dark));
     await toggle.click();
-    assert.equal(await toggle.getAttribute("aria-label"), "Colours: as the system. Change");
+    await page.getByRole("button", { name: "Colours: as the system. Change" }).waitFor();
   });
 
 pageTest("a whole chat by keyboard, with the focus visible everywhere", {},
