@@ -1,9 +1,8 @@
 // `weft`: one program for the server, native workers and tools.
-#include <google/protobuf/stubs/logging.h>
-
 #include "apps/commands.h"
 #include "apps/convert_command.h"
 #include "base/log.h"
+#include "wire/protobuf_log.h"
 #include "wire/version.h"
 
 namespace weft::apps {
@@ -23,8 +22,7 @@ int Main(int argc, char** argv) {
         return SetLogLevel(level) ? std::string() : "'" + level + "' is no level of logging";
       });
   SetLogLevel(log_level);
-  // A peer must not be able to fill the log with protobuf's own complaints; ours say who it was.
-  google::protobuf::SetLogHandler(nullptr);
+  wire::SilenceProtobuf();
   int exit_code = 0;
   AddServeCommand(app, &exit_code);
   AddWorkerCommand(app, &exit_code);

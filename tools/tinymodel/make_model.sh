@@ -2,10 +2,10 @@
 # Makes the whole model from nothing: corpus, tokenizer, training, export, evaluation, card.
 #   make_model.sh MODEL_FOLDER [CORPUS_MEGABYTES [TRAINING_SECONDS [EVALUATION_SCALE]]]
 # Intermediate files go to $WORK (default build/tinymodel). Needs Python with torch, transformers,
-# tokenizers, numpy, jinja2 and matplotlib, and a GPU to be quick about it. $ARCH is the architecture
-# of model.py (default qwen3). With $TOKENIZER, a model folder, its tokenizer is taken instead of
-# training one, for a twin. The command in $AFTER_EXPORT, if set, runs as soon as there are weights,
-# before the evaluation.
+# tokenizers, numpy, jinja2 and matplotlib, and a GPU to be quick about it. $ARCH is the
+# architecture of model.py (default qwen3). With $TOKENIZER, a model folder, its tokenizer is taken
+# instead of training one, for a twin. The command in $AFTER_EXPORT, if set, runs as soon as there
+# are weights, before the evaluation.
 set -eu
 here=$(dirname "$0")
 model=$1 megabytes=${2:-600} seconds=${3:-372} scale=${4:-1}

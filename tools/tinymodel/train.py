@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains weft-tiny or its twin: bf16 autocast over f32 weights, AdamW, a cosine by steps or seconds.
+"""Trains weft-tiny or its twin: bf16 autocast over f32 weights, AdamW, a cosine by steps or time.
 
 Batches come from the packed arrays of pack.py; every eighth batch holds rows of 4,096 tokens, the
 others rows of 1,024. Writes checkpoint.pt (f32 weights) and train_log.json into --out.
