@@ -224,6 +224,43 @@ TEST_F(ExpertsTest, AnExpertIsOneBlobWithGateUpAndDown) {
   EXPECT_EQ(Floats(package, down), expected_down.values);
 }
 
+// What the planner counts: a token reads the experts that it goes to.
+TEST_F(ExpertsTest, ATokenReadsTheChosenExperts) {
+  ASSERT_TRUE(Convert(Separate(), Config()).ok());
+  const package::LayerInfo layer = Open().manifest.layers[2];
+  const uint64_t expert_bytes = 3 * kWidth * kHidden * 4;
+  // Each of six matrices is rounded down to whole bytes.
+  EXPECT_NEAR(static_cast<double>(layer.weight_bytes - layer.read_bytes_per_token),
+              static_cast<double>((kExperts - 2) * expert_bytes), 6);
+}
+
+// The blobs of experts are worth resuming, too.
+TEST_F(ExpertsTest, TakesOverFinishedExperts) {
+  FloatTensors broken = Separate();
+  broken["model.norm.weight"].values[0] = INFINITY;
+  ASSERT_FALSE(Convert(broken, Config(), DType::kQ4).ok());
+  const fs::path blobs = folder_.path() / "package.partial" / "blobs";
+  std::map<std::string, fs::file_time_type> times;
+  for (const auto& entry : fs::directory_iterator(blobs)) {
+    const auto time = fs::last_write_time(entry.path()) - std::chrono::hours(1);
+    fs::last_write_time(entry.path(), time);
+    times[entry.path().filename()] = time;
+  }
+  // The file's time says that it is another one, so put the old one back.
+  const fs::path file = folder_.path() / "source" / "model.safetensors";
+  const auto changed = fs::last_write_time(file);
+  testing::Write(file, testing::Safetensors(Separate()));
+  fs::last_write_time(file, changed);
+  const auto report = Convert(DType::kQ4);
+  ASSERT_TRUE(report.ok()) << report.error().ToString();
+  const program::Program layer = Layer(Open(), 2);
+  for (const program::Part& part : layer.weights[FindExperts(layer).gate_up].data) {
+    const std::string name = ToHex(part.digest);
+    ASSERT_TRUE(times.contains(name));
+    EXPECT_EQ(fs::last_write_time(folder_.path() / "package" / "blobs" / name), times[name]);
+  }
+}
+
 TEST_F(ExpertsTest, QuantisedExpertsKeepTheirScalesBesideThem) {
   for (const DType dtype : {DType::kF16, DType::kQ8, DType::kQ4}) {
     const auto report = Convert(Separate(), Config(), dtype);

@@ -1,5 +1,7 @@
 #include "convert/layer_info.h"
 
+#include <algorithm>
+#include <map>
 #include <set>
 
 #include "onnx/extract.h"
@@ -51,9 +53,52 @@ uint64_t KvValuesPerPosition(const onnx::Graph& part, const onnx::LayerState& st
   return value_count;
 }
 
+// Of the weights of experts: as many of them as a token goes to, and how many there are.
+struct ExpertShare {
+  uint64_t chosen = 1;
+  uint64_t count = 1;
+};
+
+// Adds the initializers that lead to `value`. Experts are stacked in one, or by a Concat of one for
+// each.
+void AddExperts(const onnx::Graph& part, const onnx::GraphIndex& index, const std::string& value,
+                ExpertShare share, std::map<std::string, ExpertShare>* shares) {
+  if (value.empty() || shares->contains(value)) return;
+  if (const onnx::Tensor* tensor = part.FindInitializer(value)) {
+    if (share.count == 1 && !tensor->dims.empty() && tensor->dims[0] > 0) {
+      share.count = static_cast<uint64_t>(tensor->dims[0]);
+    }
+    if (share.chosen < share.count) shares->emplace(value, share);
+    return;
+  }
+  const Node* node = index.ProducerNode(value);
+  if (node == nullptr) return;
+  if (node->Is("Concat")) share.count = node->inputs.size();
+  // Only what keeps an expert's bytes apart from another's: stacking, reordering, widening.
+  const bool is_shaping = node->Is("Concat") || node->Is("Reshape") || node->Is("Transpose") ||
+                          node->Is("Cast") || node->Is("Identity");
+  if (!is_shaping) return;
+  const size_t inputs = node->Is("Concat") ? node->inputs.size() : 1;
+  for (size_t i = 0; i < inputs; ++i) AddExperts(part, index, node->inputs[i], share, shares);
+}
+
+std::map<std::string, ExpertShare> ExpertShares(const onnx::Graph& part) {
+  std::map<std::string, ExpertShare> shares;
+  const onnx::GraphIndex index(part);
+  for (const Node& node : part.nodes) {
+    if (!node.IsMicrosoft("MoE") && !node.IsMicrosoft("QMoE")) continue;
+    const auto chosen = static_cast<uint64_t>(std::max<int64_t>(1, node.Int("k", 1)));
+    for (size_t i = 2; i < node.inputs.size(); ++i) {
+      AddExperts(part, index, node.inputs[i], {chosen, 1}, &shares);
+    }
+  }
+  return shares;
+}
+
 Result<package::LayerInfo> DescribeWeights(const onnx::Graph& part) {
   package::LayerInfo layer;
   const std::set<std::string> looked_up = LookedUp(part);
+  const std::map<std::string, ExpertShare> experts = ExpertShares(part);
   std::set<package::Digest> blobs;
   std::set<std::pair<std::string, uint64_t>> counted;  // a tensor under two names is read once
   for (const auto& [name, tensor] : part.initializers) {
@@ -63,8 +108,13 @@ Result<package::LayerInfo> DescribeWeights(const onnx::Graph& part) {
     if (!counted.emplace(tensor.location, tensor.offset).second) continue;
     layer.weight_bytes += tensor.byte_count;
     const bool by_row = looked_up.contains(name) && !tensor.dims.empty() && tensor.dims[0] > 0;
-    layer.read_bytes_per_token +=
-        by_row ? tensor.byte_count / static_cast<uint64_t>(tensor.dims[0]) : tensor.byte_count;
+    uint64_t read_bytes = tensor.byte_count;
+    if (by_row) read_bytes /= static_cast<uint64_t>(tensor.dims[0]);
+    if (const auto share = experts.find(name); share != experts.end()) {
+      // Tensors are far below 2^50 bytes, choices below 2^12.
+      read_bytes = read_bytes * share->second.chosen / share->second.count;
+    }
+    layer.read_bytes_per_token += read_bytes;
   }
   layer.blobs.assign(blobs.begin(), blobs.end());
   return layer;
