@@ -3,12 +3,16 @@
 // it reads our cache and we read its cache.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import {
+  existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
+import { encodeTensor } from '../../tools/convert_oracle/gguf_blocks.mjs';
+import { ggufMetadata, ggufTensors, writeGguf } from '../../tools/convert_oracle/gguf_writer.mjs';
 import { FakeHub } from './hub/fake_hub.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
@@ -76,6 +80,27 @@ async function untilHalfway() {
     await new Promise((resolve) => setTimeout(resolve, 25));
   }
   assert.fail('no download began');
+}
+
+// The tensors of a safetensors file, all F16, without some.
+function halvesOf(file, leftOut) {
+  const headerBytes = Number(file.readBigUInt64LE(0));
+  const header = JSON.parse(file.toString('utf8', 8, 8 + headerBytes));
+  const tensors = {};
+  for (const [name, entry] of Object.entries(header)) {
+    if (name === '__metadata__' || leftOut.test(name)) continue;
+    const { dtype, shape, data_offsets: [begin, end] } = entry;
+    assert.equal(dtype, 'F16');
+    const values = new Float32Array((end - begin) / 2);
+    for (let i = 0; i < values.length; i++) {
+      const bits = file.readUInt16LE(8 + headerBytes + begin + 2 * i);
+      const exponent = (bits >> 10) & 31;
+      const fraction = exponent ? 1024 + (bits & 1023) : bits & 1023;
+      values[i] = (bits >> 15 ? -1 : 1) * fraction * 2 ** (Math.max(exponent, 1) - 25);
+    }
+    tensors[name] = { dims: shape, values };
+  }
+  return tensors;
 }
 
 if (!weft) {
@@ -211,6 +236,41 @@ if (!weft) {
     const away = { HF_ENDPOINT: 'http://127.0.0.1:9' };
     assert.match(await refusal(['pull', 'org/tiny'], away), /Cannot reach 127\.0\.0\.1:9/);
     assert.match(await refusal(['rm', 'org--tiny', '--yes']), /no model package/);
+  });
+
+  test('GGUF files are chosen by their kind', async () => {
+    const models = mkdtempSync(join(tmpdir(), 'weft-hub-gguf-'));
+    mkdirSync(join(models, 'Q8_0'));
+    const config = JSON.parse(readFileSync(join(tiny, 'config.json'), 'utf8'));
+    const checkpoint = halvesOf(weights, /^model\.layers\.[1-9]/);
+    const embedding = checkpoint['model.embed_tokens.weight'];
+    // One layer and a few words say as much of names as the whole model.
+    Object.assign(config, { num_hidden_layers: 1, vocab_size: 128 });
+    embedding.values = embedding.values.subarray(0, 128 * embedding.dims[1]);
+    embedding.dims[0] = 128;
+    const tensors = ggufTensors(config, checkpoint);
+    const { metadata } = ggufMetadata(config);
+    const names = { F16: 'tiny-F16.gguf', Q8_0: 'Q8_0/tiny-Q8_0.gguf' };
+    for (const [type, name] of Object.entries(names)) {
+      const encoded = tensors.map((tensor) => {
+        const own = tensor.shape.length > 1 ? type : 'F32';
+        return { ...tensor, type: own, bytes: encodeTensor(own, tensor.values) };
+      });
+      writeGguf(join(models, name), metadata, encoded);
+    }
+    hub.add('org/gguf', models, Object.values(names));
+    rmSync(models, { recursive: true });
+    const unclear = await run(['pull', 'org/gguf']);
+    assert.equal(unclear.code, 1);
+    assert.match(unclear.stderr, /several GGUF files; say which.*Q8_0\/tiny-Q8_0\.gguf/s);
+    await pulled(['pull', 'org/gguf:Q8_0']);
+    await pulled(['pull', 'org/gguf:f16']);
+    const list = JSON.parse((await run(['list', '--json'])).stdout);
+    const kinds = list.map(({ name, quantisation }) => [name, quantisation]);
+    assert.deepEqual(kinds, [['org--gguf-f16', 'f16'], ['org--gguf-q8_0', 'q8']]);
+    const removed = await run(['rm', 'org/gguf:q8_0', '--cache', '--yes']);
+    assert.match(removed.stdout, /downloads stay: org--gguf-f16 was made from them/);
+    assert.equal((await run(['pull', 'org/gguf:f16', '--offline'])).code, 0);
   });
 
   const check = spawnSync(python, ['-c', 'import huggingface_hub'], { encoding: 'utf8' });

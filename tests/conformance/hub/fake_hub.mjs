@@ -132,7 +132,8 @@ export class FakeHub {
   }
 
   #answerAsCdn(url, request, response, record) {
-    const [, owner, id, name] = url.pathname.split('/');
+    const [, owner, id, ...rest] = url.pathname.split('/');
+    const name = rest.join('/');
     const bytes = this.#repositories.get(`${owner}/${id}`)?.files.get(name);
     if (!bytes || url.searchParams.get('signature') !== '1') return response.writeHead(403).end();
     return this.#send(name, bytes, {}, request, response, record);
