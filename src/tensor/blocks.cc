@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "tensor/half.h"
+#include "tensor/q4_levels.h"
 
 namespace weft {
 namespace {
@@ -60,11 +61,9 @@ StoredScale BestQ4Scale(const PaddedBlock& block) {
   for (const float x : block) {
     if (std::fabs(x) > std::fabs(extreme)) extreme = x;
   }
-  // -8 has no positive twin: with scale = extreme / -8 the largest value is exact.
-  StoredScale best = RoundScale(extreme / -8);
+  StoredScale best = RoundScale(extreme / kQ4Levels[0]);
   float best_error = SquaredError(block, best);
-  for (const float levels :
-       {-8.5f, -8.25f, -7.75f, -7.5f, -7.25f, -7.0f, -6.75f, -6.5f, -6.25f, 7.0f, 7.5f}) {
+  for (const float levels : std::span(kQ4Levels).subspan(1)) {
     const StoredScale candidate = RoundScale(extreme / levels);
     const float error = SquaredError(block, candidate);
     if (error < best_error) {
@@ -100,8 +99,8 @@ void QuantizeBlockQ8(std::span<const float> block, uint8_t* data, uint16_t* scal
 
 }  // namespace
 
-void QuantizeRow(DType format, std::span<const float> values, MutableByteSpan data,
-                 std::span<uint16_t> scales) {
+void QuantizeRowReference(DType format, std::span<const float> values, MutableByteSpan data,
+                          std::span<uint16_t> scales) {
   const auto blocks = static_cast<size_t>(BlockCount(static_cast<int64_t>(values.size())));
   const auto block_bytes = static_cast<size_t>(BlockDataBytes(format));
   CHECK(data.size() == blocks * block_bytes && scales.size() == blocks);

@@ -16,6 +16,11 @@ namespace weft {
 void QuantizeRow(DType format, std::span<const float> values, MutableByteSpan data,
                  std::span<uint16_t> scales);
 
+// The same bits, one value after another: what QuantizeRow is tested against, and what it does
+// where the processor has no vectors.
+void QuantizeRowReference(DType format, std::span<const float> values, MutableByteSpan data,
+                          std::span<uint16_t> scales);
+
 // The inverse; `zero` is empty, or q4's packed zero points of this row.
 void DequantizeRow(DType format, ByteSpan data, std::span<const uint16_t> scales, ByteSpan zero,
                    std::span<float> values);

@@ -1,6 +1,7 @@
 // Oracle for halves: the compiler's own _Float16 conversions, on every bit pattern and on rounding
 // cases.
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include <cmath>
 #include <vector>
@@ -64,6 +65,52 @@ TEST_P(BlockFormats, ErrorStaysWithinHalfAStep) {
       EXPECT_LE(std::fabs(back[i] - row[i]), step * (format == DType::kQ8 ? 0.52f : 1.6f)) << i;
     }
   }
+}
+
+// Rows of ordinary values, of ties, of zeros, of tiny and of huge ones.
+std::vector<float> HardRow(SeededRandom* random, size_t columns) {
+  std::vector<float> row(columns);
+  const uint64_t kind = random->Below(6);
+  const double magnitude = std::ldexp(1.0, static_cast<int>(random->Below(40)) - 25);
+  for (float& x : row) {
+    const double uniform = random->Uniform() * 2 - 1;
+    double value = uniform * magnitude;
+    if (kind == 1) value = std::round(uniform * 3) / 2;        // ties, signs both ways
+    if (kind == 2) value = random->Below(4) == 0 ? value : 0;  // sparse
+    if (kind == 3) value = std::ldexp(uniform, -24);           // scales below f16's least
+    if (kind == 4) value = uniform * uniform * uniform * uniform * 60000;  // an outlier or two
+    if (kind == 5) value = random->Below(2) == 0 ? -0.0 : 0.0;
+    x = static_cast<float>(value);
+  }
+  return row;
+}
+
+// On one instruction set.
+void CompareWithTheReference(DType format, int rounds) {
+  SeededRandom random(11);
+  for (int round = 0; round < rounds; ++round) {
+    const std::vector<float> row = HardRow(&random, 1 + random.Below(100));
+    const auto blocks = static_cast<size_t>(BlockCount(static_cast<int64_t>(row.size())));
+    const size_t bytes = blocks * static_cast<size_t>(BlockDataBytes(format));
+    std::vector<uint8_t> data(bytes, 1), expected_data(bytes, 2);
+    std::vector<uint16_t> scales(blocks, 1), expected_scales(blocks, 2);
+    QuantizeRow(format, row, data, scales);
+    QuantizeRowReference(format, row, expected_data, expected_scales);
+    ASSERT_EQ(scales, expected_scales) << round;
+    ASSERT_EQ(data, expected_data) << round;
+  }
+}
+
+TEST_P(BlockFormats, VectorsGiveTheBitsOfTheReference) {
+  for (int64_t left = hwy::SupportedTargets(); left != 0; left &= left - 1) {
+    const int64_t target = left & -left;
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    CompareWithTheReference(GetParam(), 1500);
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 TEST_P(BlockFormats, ZerosStayZero) {

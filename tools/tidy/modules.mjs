@@ -44,7 +44,8 @@ export const kConfinedHeaders = [
     instead: "use the generated classes through that module's own functions" },
   { pattern: /^openssl\//, modules: ["base", "net", "apps"], instead: "use src/base" },
   { pattern: /^spdlog\//, modules: ["base"], instead: "use base/log.h" },
-  { pattern: /^hwy\//, modules: ["kernels"], instead: "put vector code into src/kernels" },
+  { pattern: /^hwy\//, modules: ["kernels", "tensor"],
+    instead: "put vector code into src/kernels" },
   { pattern: /^pcre2\.h$|^utf8proc\.h$/, modules: ["text"], instead: "use src/text" },
   { pattern: /^qrencode\.h$|^CLI\//, modules: ["apps"], instead: "keep it in src/apps" },
   {
