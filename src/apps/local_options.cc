@@ -15,6 +15,12 @@ void AddLocalOptions(CLI::App& command, LocalOptions& options) {
 }
 
 Status CheckWorkers(const package::Package& package, uint32_t workers) {
+  if (!package.manifest.lowered) {
+    return Error(ErrorCode::kUnsupported,
+                 "The model '" + package.manifest.name +
+                     "' has no programs for native workers: only browsers with onnxruntime-web can "
+                     "compute it (`weft serve`, then open the join page).");
+  }
   if (workers <= package.manifest.layers.size()) return OkStatus();
   return Error(ErrorCode::kInvalidArgument, std::to_string(workers) +
                                                 " workers cannot share a model of " +

@@ -18,7 +18,8 @@ struct LocalOptions {
 
 void AddLocalOptions(CLI::App& command, LocalOptions& options);
 
-// kInvalidArgument when there are more workers than layers.
+// kInvalidArgument when there are more workers than layers, kUnsupported when native workers cannot
+// run the package at all.
 Status CheckWorkers(const package::Package& package, uint32_t workers);
 
 // A swarm whose sessions hold `positions` tokens.

@@ -75,7 +75,7 @@ class ServeCommand {
     TRY(MakeSecrets());
     MakeHost(package_, std::make_shared<const api::ModelText>(std::move(text)));
     TRY(Listen());
-    if (!options_.no_worker) StartWorker(package_);
+    if (!options_.no_worker && package_.manifest.lowered) StartWorker(package_);
     return OkStatus();
   }
 
@@ -226,6 +226,11 @@ class ServeCommand {
     std::cout << "\n  help:  " << share.join_url
               << "   (open it in a browser tab and press the button)\n"
               << "  API:   " << Base("http") << "/v1\n";
+    if (!package.manifest.lowered) {
+      std::cout
+          << "\n  This model has no programs for native workers: browser tabs compute it with\n"
+             "  onnxruntime-web. Open the help address and press the button.\n";
+    }
     if (!IsPublic()) {
       std::cout << "\n  To let other devices on your network help:  weft serve --share "
                 << options_.package << "\n";

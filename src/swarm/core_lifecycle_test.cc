@@ -440,6 +440,8 @@ TEST(Lifecycle, APackageWithoutProgramsNeedsOnnxWorkers) {
   swarm.Advance(Seconds(1));
   EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
   EXPECT_THAT(swarm.picture().message, HasSubstr("cannot be used"));
+  swarm.Advance(Seconds(60));
+  EXPECT_EQ(swarm.Sent(1), "init");  // nothing to download or to measure
   TestWorker onnx;
   onnx.kind = "web";
   onnx.engine = "ort-wasm";

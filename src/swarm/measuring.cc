@@ -37,6 +37,7 @@ bool Measuring::Fits(const Worker& worker, uint32_t first, uint32_t end) const {
 void Measuring::Settle(bool calm, bool idle, Instant now) {
   for (auto& [id, worker] : roster_) {
     if (!worker.ready) continue;
+    if (!options_.model.lowered && !worker.offer.needs_onnx) continue;  // it never gets a stage
     if (worker.measure.phase == MeasureJob::Phase::kDownloading) {
       if (lifecycle_.IsUsed(id))
         worker.measure.phase = MeasureJob::Phase::kNone;

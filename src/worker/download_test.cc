@@ -70,6 +70,15 @@ TEST(LayerLoader, ABlobThatTwoLayersShareIsMissingOnce) {
   EXPECT_EQ(loader.MissingBytes(1, 1), 0u);
 }
 
+TEST(LayerLoader, APackageWithoutProgramsIsRefusedInWords) {
+  const auto source = std::make_shared<FakeSource>(std::map<package::Digest, bool>{});
+  LayerLoader loader(TiedManifest(), source);
+  const auto programs = loader.Programs(0, 1);
+  ASSERT_FALSE(programs.ok());
+  EXPECT_EQ(programs.error().code(), ErrorCode::kUnsupported);
+  EXPECT_NE(programs.error().message().find("onnxruntime-web"), std::string::npos);
+}
+
 TEST(DownloadProgress, OfTiedLayersWithBytesThatCameTwiceEndsAtTheTotal) {
   const auto source = std::make_shared<FakeSource>(std::map<package::Digest, bool>{
       {DigestOf(1), false}, {DigestOf(2), false}, {DigestOf(3), false}});

@@ -50,6 +50,11 @@ Status LayerLoader::Download(uint32_t layer, const std::function<void(uint64_t)>
 }
 
 Result<std::vector<program::Program>> LayerLoader::Programs(uint32_t first, uint32_t end) {
+  if (!manifest_.lowered) {
+    return Error(ErrorCode::kUnsupported,
+                 "The model '" + manifest_.name +
+                     "' has no programs: only browsers with onnxruntime-web can compute it.");
+  }
   std::vector<program::Program> programs;
   for (uint32_t layer = first; layer < end; ++layer) {
     const package::Digest& digest = manifest_.layers[layer].program;
