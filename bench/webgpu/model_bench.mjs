@@ -82,6 +82,7 @@ export async function benchSize(engineModule, gpu, size, options) {
   for (const context of contexts) {
     session.renew();
     await session.prefill(context);
+    await profile(session, size, say);
     await decode(session, size, shape, context, tokens, bandwidth, say);
   }
   session.renew();
@@ -121,6 +122,34 @@ async function decode(session, size, shape, context, tokens, bandwidth, say) {
     const share = Math.round((100 * bytes) / (ms * 1e6) / bandwidth);
     const tokensPerS = Math.round(1000 / ms);
     say({ size, context, mode, msPerToken: ms.toFixed(3), tokensPerS, share });
+  }
+}
+
+// What each dispatch of a decode step takes when it runs again and again (us, the median of five).
+async function profile(session, size, say) {
+  const { machine } = session.engine;
+  const { device } = machine.buffers.gpu;
+  const head = session.range.end - 1;
+  const shape = { rows: 1, chunks: 1 };
+  const lists = [machine.plan(1).layer, machine.plan(head).layer, machine.plan(head).argmax];
+  for (const dispatch of lists.flat().filter(({ when }) => when(shape))) {
+    const time = async (repeats) => {
+      const encoder = device.createCommandEncoder();
+      const pass = encoder.beginComputePass();
+      pass.setPipeline(dispatch.pipeline);
+      pass.setBindGroup(0, dispatch.group);
+      for (let i = 0; i < repeats; ++i) pass.dispatchWorkgroups(...dispatch.grid(shape));
+      pass.end();
+      const begin = performance.now();
+      device.queue.submit([encoder.finish()]);
+      await device.queue.onSubmittedWorkDone();
+      return performance.now() - begin;
+    };
+    await time(1);
+    const runs = [];
+    for (let i = 0; i < 5; ++i) runs.push(((await time(201)) - (await time(1))) * 5);
+    const grid = dispatch.grid(shape).join("x");
+    say({ size, kernel: dispatch.pipeline.label, grid, us: median(runs).toFixed(1) });
   }
 }
 

@@ -6,7 +6,7 @@ import { OrtEngine } from "./ortEngine.ts";
 import { loadRuntime } from "./runtime.ts";
 import type { OrtRuntime, Provider } from "./runtime.ts";
 
-export { chooseProvider, findAdapter } from "./runtime.ts";
+export { chooseProvider, findAdapter, isFallback } from "./runtime.ts";
 export type { Provider } from "./runtime.ts";
 
 // Bytes that a provider takes for one byte of weights, before it has been measured: wasm computes

@@ -91,6 +91,10 @@ export interface StageEngine {
   readonly kvFactor: number;
   readonly copiesKv: boolean;
 
+  // Settles with a reason when the engine can compute no more (its GPU was lost); absent in engines
+  // to which that cannot happen.
+  readonly lost?: Promise<string>;
+
   // Loads the layers of the range that are not yet loaded; keeps those that are, with their KV.
   load(layers: LayerRange, source: WeightSource): Promise<void>;
   // Frees the layers of the range that are loaded, and their KV.

@@ -55,6 +55,7 @@ export class WebGpuEngine implements StageEngine {
   readonly name = "webgpu";
   readonly kvFactor: number;
   readonly copiesKv = false;
+  readonly lost: Promise<string>;
   readonly #machine: Machine;
   readonly #buffers: Buffers;
   readonly #loader: LayerLoader;
@@ -74,8 +75,11 @@ export class WebGpuEngine implements StageEngine {
     const round = kRounding[options.residualDtype];
     this.#machine = new Machine(this.#buffers, pipelines, this.#pools, { kvIsF32, round });
     this.#loader = new LayerLoader(this.#buffers, pipelines, this.#machine.ropes);
-    void gpu.device.lost.then(({ message }) => {
-      this.#lostBecause = message === "" ? "no reason was given" : message;
+    this.lost = new Promise((resolve) => {
+      void gpu.device.lost.then(({ message, reason }) => {
+        this.#lostBecause = message === "" ? "no reason was given" : message;
+        if (reason !== "destroyed") resolve(this.#lostBecause); // else dispose() did it
+      });
     });
   }
 

@@ -17,6 +17,10 @@ export interface ConnectionEvents {
   readonly onEnding: (ending: Ending) => void;
   // The GPU's engine cannot be made here after all.
   readonly onEngineFailed: () => void;
+  // The engine runs programs only, and the package has none.
+  readonly onNotLowered: () => void;
+  // The engine was lost while it held layers.
+  readonly onEngineLost: (reason: string) => void;
 }
 
 export class Connection {
@@ -66,9 +70,11 @@ export class Connection {
       engineName: engine.name,
       needsOnnx: engine.needsOnnx,
       guessWeightFactor: engine.guessWeightFactor,
-      makeEngine: async () => {
+      onNotLowered: () => events.onNotLowered(),
+      makeEngine: async (manifest) => {
         try {
-          made = await engine.make(start.memoryBytes, () => memory.memoryBytes);
+          made = await engine.make(start.memoryBytes, () => memory.memoryBytes, manifest);
+          void made.lost?.then((reason) => events.onEngineLost(reason));
           return made;
         } catch (error) {
           if (engine.name !== kFallbackEngine) events.onEngineFailed();

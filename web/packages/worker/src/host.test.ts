@@ -8,8 +8,8 @@ import type { WorkerMessage } from "@weft/wire";
 
 import { MemoryStore } from "./blobStore.ts";
 import { WorkerHost } from "./host.ts";
-import type { HostParts, Socket, SocketEvents, Start } from "./hostParts.ts";
-import type { EngineChoice, WorkerStatus } from "./messages.ts";
+import type { EngineWish, HostParts, Socket, SocketEvents, Start } from "./hostParts.ts";
+import type { WorkerStatus } from "./messages.ts";
 import { FakeEngine, fakePackage, fakeServer } from "./test/fakes.ts";
 import { init } from "./test/sessionRig.ts";
 
@@ -43,11 +43,12 @@ class FakeSocket implements Socket {
 
 let sockets: FakeSocket[];
 let statuses: WorkerStatus[];
-let choices: EngineChoice[];
+let choices: EngineWish[];
 let store: MemoryStore;
 let obstacle: string;
 let host: WorkerHost;
 let makeEngine: () => Promise<FakeEngine>;
+let needsOnnx: boolean;
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] });
@@ -57,6 +58,7 @@ beforeEach(() => {
   store = new MemoryStore(() => true);
   obstacle = "";
   makeEngine = () => Promise.resolve(new FakeEngine());
+  needsOnnx = true;
   host = new WorkerHost(parts());
 });
 afterEach(() => vi.useRealTimers());
@@ -71,11 +73,11 @@ HostParts {
     },
     fetch,
     openStore: () => Promise.resolve(store),
-    chooseEngine: (choice) => {
-      choices.push(choice);
+    chooseEngine: (wish) => {
+      choices.push(wish);
       return Promise.resolve({
-        name: choice === "wasm" ? "ort-wasm" : "ort-webgpu",
-        needsOnnx: true,
+        name: wish === "wasm" ? "ort-wasm" : "ort-webgpu",
+        needsOnnx: wish === "onnx" || needsOnnx,
         device: "A browser",
         guessWeightFactor: () => 1,
         make: () => makeEngine(),
@@ -232,12 +234,19 @@ describe("leaving", () => {
 
 // The same over a package, where an engine is made.
 describe("with work", () => {
+  let packageDigest: Uint8Array<ArrayBuffer>;
+
   async function giveStage(blobBytes: number): Promise<FakeSocket> {
     vi.useRealTimers();
     const fake = await fakePackage(6, blobBytes);
+    packageDigest = fake.digest;
     host = new WorkerHost(parts(fakeServer(fake).fetch));
-    const socket = await started();
-    socket.events.onMessage(encodeServerMessage(init({ packageDigest: fake.digest })));
+    return await prepare(await started());
+  }
+
+  async function prepare(socket: FakeSocket): Promise<FakeSocket> {
+    socket.events.onOpen();
+    socket.events.onMessage(encodeServerMessage(init({ packageDigest })));
     await vi.waitFor(() => expect(sent(socket)).toContain("connect"));
     const layers = { first: 0, end: 6 };
     socket.events.onMessage(encodeServerMessage({
@@ -255,6 +264,39 @@ describe("with work", () => {
     await vi.waitFor(() => expect(last().phase).toBe("reconnecting"));
     expect(last().message).toContain("The GPU cannot be used here: the processor computes");
     await vi.waitFor(() => expect(choices).toEqual(["auto", "wasm"]), 5000);
+    host.onMessage({ kind: "stop" });
+  });
+
+  it("a GPU that is lost is opened once more, then the tab leaves and says why", async () => {
+    const losses: ((reason: string) => void)[] = [];
+    makeEngine = () => {
+      const lost = new Promise<string>((resolve) => losses.push(resolve));
+      return Promise.resolve(Object.assign(new FakeEngine(), { lost }));
+    };
+    const first = await giveStage(1000);
+    await vi.waitFor(() => expect(losses.length).toBe(1));
+    losses[0]!("the driver restarted");
+    await vi.waitFor(() => expect(last().phase).toBe("reconnecting"));
+    expect(last().message).toContain("The GPU was lost: the driver restarted.");
+    expect(sent(first).at(-1)).toBe("leaving");
+    await vi.waitFor(() => expect(sockets.length).toBe(2), 5000);
+    await prepare(sockets[1]!);
+    await vi.waitFor(() => expect(losses.length).toBe(2));
+    losses[1]!("it is gone");
+    await vi.waitFor(() => expect(last().phase).toBe("refused"));
+    expect(last().message).toBe("The GPU was lost: it is gone.");
+  });
+
+  it("a package without programs goes to an engine that runs graphs", async () => {
+    needsOnnx = false;
+    vi.useRealTimers();
+    const fake = await fakePackage(6, 1000); // not lowered
+    host = new WorkerHost(parts(fakeServer(fake).fetch));
+    const socket = await started();
+    socket.events.onMessage(encodeServerMessage(init({ packageDigest: fake.digest })));
+    await vi.waitFor(() => expect(last().phase).toBe("reconnecting"));
+    expect(sent(socket)).not.toContain("connect");
+    await vi.waitFor(() => expect(choices).toEqual(["auto", "onnx"]), 5000);
     host.onMessage({ kind: "stop" });
   });
 

@@ -4,9 +4,9 @@
 import { Backoff } from "./backoff.ts";
 import type { BlobStore } from "./blobStore.ts";
 import { Connection } from "./connection.ts";
-import type { HostParts, Start } from "./hostParts.ts";
+import type { EngineWish, HostParts, Start } from "./hostParts.ts";
 import type { Ending } from "./joining.ts";
-import type { EngineChoice, ToWorker } from "./messages.ts";
+import type { ToWorker } from "./messages.ts";
 import { StatusBoard } from "./statusBoard.ts";
 
 // A connection that lasted this long was a good one: the next pause starts small again.
@@ -21,7 +21,8 @@ export class WorkerHost {
   #life = new AbortController(); // of one start
   #connection: Connection | null = null;
   #retryTimer: ReturnType<typeof setTimeout> | null = null;
-  #engineChoice: EngineChoice = "auto";
+  #engineWish: EngineWish = "auto";
+  #lossCount = 0; // engines lost since the user's start
 
   constructor(parts: HostParts) {
     this.#parts = parts;
@@ -50,7 +51,8 @@ export class WorkerHost {
     const obstacle = this.#parts.obstacle();
     if (obstacle !== "") return this.#refuse(obstacle);
     this.#start = start;
-    this.#engineChoice = start.engine;
+    this.#engineWish = start.engine;
+    this.#lossCount = 0;
     this.#life = new AbortController();
     this.#backoff.reset();
     this.#board.set({ memoryBytes: start.memoryBytes });
@@ -99,7 +101,7 @@ export class WorkerHost {
   async #open(start: Start, life: AbortSignal): Promise<void> {
     const [store, engine] = await Promise.all([
       this.#openedStore(),
-      this.#parts.chooseEngine(this.#engineChoice),
+      this.#parts.chooseEngine(this.#engineWish),
     ]);
     if (life.aborted) return;
     this.#board.set({ engine: engine.name, cachedBytes: store?.cachedBytes ?? 0 });
@@ -107,13 +109,28 @@ export class WorkerHost {
     const connection: Connection = new Connection(this.#parts, this.#board, start, engine, store, {
       onEnding: (ending) => this.#onEnding(connection, ending, begin),
       onEngineFailed: () => {
-        this.#engineChoice = "wasm";
+        this.#engineWish = "wasm";
         const message = "The GPU cannot be used here: the processor computes instead.";
         this.#onEnding(connection, { kind: "retry", message }, begin);
       },
+      onNotLowered: () => {
+        this.#engineWish = "onnx";
+        const message = "This model has no programs: onnxruntime computes its graphs instead.";
+        this.#onEnding(connection, { kind: "retry", message }, begin);
+      },
+      onEngineLost: (reason) => this.#onEngineLost(connection, reason, begin),
     });
     this.#connection = connection;
     connection.open();
+  }
+
+  // A GPU may be lost once (a driver restarted); a device that loses it again does not help.
+  #onEngineLost(connection: Connection, reason: string, begin: number): void {
+    if (this.#connection !== connection) return;
+    const message = `The GPU was lost: ${reason}.`;
+    connection.leave(message);
+    const kind = ++this.#lossCount > 1 ? "refused" : "retry";
+    this.#onEnding(connection, { kind, message }, begin);
   }
 
   #onEnding(connection: Connection, ending: Ending, begin: number): void {

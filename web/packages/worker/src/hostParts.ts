@@ -3,6 +3,7 @@
 import type { StageEngine } from "@weft/engine";
 
 import type { BlobStore } from "./blobStore.ts";
+import type { Manifest } from "./manifest.ts";
 import type { EngineChoice, FromWorker, ToWorker } from "./messages.ts";
 import type { Fetch } from "./serverHttp.ts";
 
@@ -20,6 +21,9 @@ export interface SocketEvents {
   onClose(): void;
 }
 
+// What the user chose, or "onnx": whatever runs ONNX graphs, for a package without programs.
+export type EngineWish = EngineChoice | "onnx";
+
 // An engine that this tab can make.
 export interface EngineOffer {
   readonly name: string; // "ort-wasm", ...
@@ -27,7 +31,11 @@ export interface EngineOffer {
   readonly device: string; // "Chrome 156, 8 threads, NVIDIA ..."
   readonly guessWeightFactor: (quantisation: string) => number;
   // `alsoHeld`: bytes of the offer that the tab uses for something else.
-  readonly make: (memoryBytes: number, alsoHeld: () => number) => Promise<StageEngine>;
+  readonly make: (
+    memoryBytes: number,
+    alsoHeld: () => number,
+    manifest: Manifest,
+  ) => Promise<StageEngine>;
 }
 
 export interface HostParts {
@@ -35,7 +43,7 @@ export interface HostParts {
   readonly fetch: Fetch;
   // null: nothing outlives the tab.
   readonly openStore: () => Promise<BlobStore | null>;
-  readonly chooseEngine: (choice: EngineChoice) => Promise<EngineOffer>;
+  readonly chooseEngine: (wish: EngineWish) => Promise<EngineOffer>;
   readonly publish: (message: FromWorker) => void;
   readonly now: () => number;
   readonly random: () => number;

@@ -1,21 +1,67 @@
 // Entry of the dedicated Worker that helps: gives the host what the browser has.
-import { chooseProvider, createOrtEngine, findAdapter, guessWeightFactor } from "@weft/engine-ort";
+import {
+  chooseProvider,
+  createOrtEngine,
+  findAdapter,
+  guessWeightFactor,
+  isFallback,
+} from "@weft/engine-ort";
+import { DType } from "@weft/wire";
 
 import { describeBrowser } from "./browser.ts";
 import { WorkerHost } from "./host.ts";
-import type { EngineOffer, Socket, SocketEvents } from "./hostParts.ts";
+import type { EngineOffer, EngineWish, Socket, SocketEvents } from "./hostParts.ts";
 import type { EngineChoice, ToWorker } from "./messages.ts";
 import { OpfsStore } from "./opfsStore.ts";
 
-async function chooseEngine(choice: EngineChoice): Promise<EngineOffer> {
-  const provider = await chooseProvider(choice);
-  const adapter = provider === "webgpu" ? await findAdapter() : null;
+// Rows padded to groups of 8, and what is on its way to the GPU.
+const kOwnWeightFactor = 1.1;
+
+function deviceText(adapter: GPUAdapter | null): string {
   const browser = describeBrowser(navigator.userAgent, navigator.hardwareConcurrency);
   const gpu = [adapter?.info.vendor, adapter?.info.architecture].filter(Boolean).join(" ");
+  return gpu === "" ? browser : `${browser}, GPU ${gpu}`;
+}
+
+// Our own engine wherever there is a GPU, onnxruntime-web where there is none and for packages
+// without programs. A software adapter computes more slowly than wasm, so only who asks gets it.
+async function chooseEngine(wish: EngineWish): Promise<EngineOffer> {
+  const mayUseOwn = wish === "auto" || wish === "webgpu";
+  const adapter = mayUseOwn ? await findAdapter().catch(() => null) : null;
+  if (adapter && (wish === "webgpu" || !isFallback(adapter))) return ownEngine(adapter);
+  return await onnxEngine(wish === "onnx" ? "auto" : wish);
+}
+
+function ownEngine(adapter: GPUAdapter): EngineOffer {
+  return {
+    name: "webgpu",
+    needsOnnx: false,
+    device: deviceText(adapter),
+    guessWeightFactor: () => kOwnWeightFactor,
+    make: async (memoryBytes, alsoHeld, { quantisation, boundaryDtype }) => {
+      const { makeWebGpuEngine } = await import("@weft/engine/makeWebGpuEngine.ts");
+      return await makeWebGpuEngine(navigator.gpu, {
+        memoryLimitBytes: memoryBytes,
+        alsoHeld,
+        kvDtype: quantisation === "f32" ? "f32" : "f16",
+        residualDtype: residualOf(boundaryDtype),
+      });
+    },
+  };
+}
+
+function residualOf(boundaryDtype: DType): "f32" | "f16" | "bf16" {
+  if (boundaryDtype === DType.f32) return "f32";
+  return boundaryDtype === DType.bf16 ? "bf16" : "f16";
+}
+
+async function onnxEngine(choice: EngineChoice): Promise<EngineOffer> {
+  const provider = await chooseProvider(choice);
+  const adapter = provider === "webgpu" ? await findAdapter() : null;
   return {
     name: `ort-${provider}`,
     needsOnnx: true,
-    device: gpu === "" ? browser : `${browser}, GPU ${gpu}`,
+    device: deviceText(adapter),
     guessWeightFactor: (quantisation) => guessWeightFactor(provider, quantisation),
     make: (memoryBytes, alsoHeld) => createOrtEngine(provider, memoryBytes, alsoHeld),
   };

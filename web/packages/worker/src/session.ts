@@ -12,6 +12,7 @@ import type { Frame, Init, MeasureSpeed, PrepareStage, Retire, ServerMessage } f
 import { Downloader } from "./downloader.ts";
 import { connectMessage, fetchManifest, messageOf, versionMismatch } from "./joining.ts";
 import type { Ending, Offer, WorkerKind } from "./joining.ts";
+import type { Manifest } from "./manifest.ts";
 import type { PackageSource } from "./packageSource.ts";
 import { StageHost } from "./stageHost.ts";
 import type { StatusBoard } from "./statusBoard.ts";
@@ -24,7 +25,9 @@ const kProbeLimitMs = 2000;
 const kMostEngineFailures = 3;
 
 export interface SessionOptions extends Offer {
-  readonly makeEngine: () => Promise<StageEngine>;
+  readonly makeEngine: (manifest: Manifest) => Promise<StageEngine>;
+  // The package has no programs, and this engine runs nothing else; the owner ends the session.
+  readonly onNotLowered: () => void;
   readonly measureDownload: (byteCount: number, limitMs: number) => Promise<number>;
   readonly source: PackageSource;
   readonly board: StatusBoard;
@@ -140,6 +143,7 @@ export class WorkerSession {
     board.set({ phase: "measuring", message: "Measuring the connection." });
     const manifest = await fetchManifest(init, source);
     if ("kind" in manifest) return this.#finish(manifest.kind, manifest.message);
+    if (!this.#options.needsOnnx && !manifest.lowered) return this.#options.onNotLowered();
     const rate = await measureDownload(Number(init.probeBytes), kProbeLimitMs);
     if (this.#ended) return;
     this.#joined = {

@@ -30,7 +30,7 @@ export interface ComputedStep {
 export class StageHost {
   readonly #manifest: Manifest;
   readonly #source: PackageSource;
-  readonly #makeEngine: () => Promise<StageEngine>;
+  readonly #makeEngine: (manifest: Manifest) => Promise<StageEngine>;
   readonly #now: () => number;
   readonly #stages = new StageTable();
   #engine: StageEngine | null = null;
@@ -38,7 +38,7 @@ export class StageHost {
   constructor(
     manifest: Manifest,
     source: PackageSource,
-    makeEngine: () => Promise<StageEngine>,
+    makeEngine: (manifest: Manifest) => Promise<StageEngine>,
     now: () => number,
   ) {
     this.#manifest = manifest;
@@ -154,7 +154,7 @@ export class StageHost {
 
   // The engine, made when it is first needed: a tab that only waits loads no library.
   async #loadedEngine(): Promise<StageEngine> {
-    this.#engine ??= await this.#makeEngine();
+    this.#engine ??= await this.#makeEngine(this.#manifest);
     return this.#engine;
   }
 

@@ -9,20 +9,13 @@ const kSlices = 32u;
 
 var<workgroup> partial: array<f32, kSlices * 8u * kGroups * kTileRows>;
 var<workgroup> inverse_rms: array<f32, kTileRows>;
+// 1,024 columns of the tile's rows.
+var<workgroup> inputs: array<vec4<f32>, 256u * kTileRows>;
 
 fn input_row(row: u32) -> u32 {
   let last = row_count() * select(1u, op.top_k, kExperts) - 1u;
   let clamped = min(row, last);
   return select(clamped, clamped / op.top_k, kExperts);
-}
-
-fn four(at: u32) -> vec4<f32> {
-  return vec4(act[at], act[at + 1u], act[at + 2u], act[at + 3u]);
-}
-
-fn four_of_norm(k: u32) -> vec4<f32> {
-  let at = op.norm_base + k;
-  return vec4(vectors[at], vectors[at + 1u], vectors[at + 2u], vectors[at + 3u]);
 }
 
 fn one_or_zero(row: u32, m: u32, k: u32) -> f32 {
@@ -36,21 +29,10 @@ fn one_or_zero(row: u32, m: u32, k: u32) -> f32 {
   return value;
 }
 
-// Columns k to k + 7 of the input; past its last column zeros.
-fn input_at(row: u32, m: u32, k: u32, is_whole: bool) -> Eight {
-  if (!is_whole) {
-    return Eight(
-      vec4(one_or_zero(row, m, k), one_or_zero(row, m, k + 1u), one_or_zero(row, m, k + 2u),
-           one_or_zero(row, m, k + 3u)),
-      vec4(one_or_zero(row, m, k + 4u), one_or_zero(row, m, k + 5u), one_or_zero(row, m, k + 6u),
-           one_or_zero(row, m, k + 7u)));
-  }
-  let at = op.in_base + row * op.in_stride + k;
-  if (kWithNorm) {
-    return Eight(four(at) * inverse_rms[m] * four_of_norm(k),
-                 four(at + 4u) * inverse_rms[m] * four_of_norm(k + 4u));
-  }
-  return Eight(four(at), four(at + 4u));
+// Columns k to k + 3 of the input; past its last column zeros.
+fn input_four(row: u32, m: u32, k: u32) -> vec4<f32> {
+  return vec4(one_or_zero(row, m, k), one_or_zero(row, m, k + 1u), one_or_zero(row, m, k + 2u),
+              one_or_zero(row, m, k + 3u));
 }
 
 // The same sum as norm.wgsl.
@@ -84,23 +66,37 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     measure_rows(first_row, t);
   }
   var sums = array<f32, kGroups * kTileRows>();
-  for (var j = s; j < op.blocks; j += kSlices) {
-    let is_whole = 32u * j + 32u <= op.columns;
+  for (var first = 0u; first < op.blocks; first += kSlices) {
+    let j = first + s;
+    var blocks: array<Block, kGroups>;
     for (var g = 0u; g < kGroups; g++) {
       let group = expert * op.expert_groups + min(first_group + g, op.group_count - 1u);
-      let block = load_block(group * op.blocks + j, r);
-      var dots = array<f32, kTileRows>();
+      blocks[g] = load_block(group * op.blocks + min(j, op.blocks - 1u), r);
+    }
+    for (var m = 0u; m < kTileRows; m++) {
+      inputs[256u * m + t] = input_four(input_row(first_row + m), m, 32u * first + 4u * t);
+    }
+    workgroupBarrier();
+    if (j < op.blocks) {
+      var dots = array<f32, kGroups * kTileRows>();
       for (var w = 0u; w < 4u; w++) {
-        let values = eighth(block, w);
-        for (var m = 0u; m < kTileRows; m++) {
-          let x = input_at(input_row(first_row + m), m, 32u * j + 8u * w, is_whole);
-          dots[m] = add_products(values, x, dots[m]);
+        for (var g = 0u; g < kGroups; g++) {
+          let values = eighth(blocks[g], w);
+          for (var m = 0u; m < kTileRows; m++) {
+            let at = 256u * m + 8u * s + 2u * w;
+            let x = Eight(inputs[at], inputs[at + 1u]);
+            dots[g * kTileRows + m] = add_products(values, x, dots[g * kTileRows + m]);
+          }
         }
       }
-      for (var m = 0u; m < kTileRows; m++) {
-        sums[g * kTileRows + m] = fma(dots[m], block.scale, sums[g * kTileRows + m]);
+      for (var g = 0u; g < kGroups; g++) {
+        for (var m = 0u; m < kTileRows; m++) {
+          let i = g * kTileRows + m;
+          sums[i] = fma(dots[i], blocks[g].scale, sums[i]);
+        }
       }
     }
+    workgroupBarrier();
   }
   for (var g = 0u; g < kGroups; g++) {
     for (var m = 0u; m < kTileRows; m++) {

@@ -12,9 +12,9 @@ import type { Product } from "./fuse.ts";
 import { padded } from "./layout.ts";
 import type { LayerContext } from "./layerContext.ts";
 
-// Rows that the row-by-row kernel takes together, and groups of a workgroup.
-const kTileRows = 4;
-const kGroups = 2;
+// Rows that the row-by-row kernel takes together: their input must fit workgroup memory.
+const kTileRows = 2;
+const kGroups = 2; // of a workgroup, for experts
 const kManyTileRows = 32;
 const kManyGroups = 8;
 
@@ -80,6 +80,12 @@ function boundOf(context: LayerContext, slab: Slab): Draft["bound"] {
     : { vectors, data: slab.data };
 }
 
+// Groups of a workgroup: more share what is read of the input, fewer keep more of the GPU busy.
+// With two rows more do not fit the 16 KiB of workgroup memory that every device has.
+function groupsTogether({ groupCount }: Slab, tileRows: number): number {
+  return groupCount >= 1024 && tileRows === 1 ? 4 : 2;
+}
+
 // One row and up to eight rows: two variants of one kernel.
 function fewDrafts(
   context: LayerContext,
@@ -92,14 +98,18 @@ function fewDrafts(
     variant: kernels.matvec({
       dtype: matrix.dtype,
       tileRows,
-      groups: kGroups,
+      groups: groupsTogether(slab, tileRows),
       withNorm: product.norm !== null,
       paired: product.paired !== null,
       experts: false,
     }),
     params: productParams(params),
     bound: boundOf(context, slab),
-    grid: ({ rows }) => [Math.ceil(slab.groupCount / kGroups), Math.ceil(rows / tileRows), 1],
+    grid: ({ rows }) => [
+      Math.ceil(slab.groupCount / groupsTogether(slab, tileRows)),
+      Math.ceil(rows / tileRows),
+      1,
+    ],
     when: (shape) => (tileRows === 1 ? shape.rows === 1 : isFew(shape) && shape.rows > 1),
   }));
 }

@@ -62,6 +62,7 @@ export class SessionRig {
       engineName: "ort-wasm",
       needsOnnx: true,
       guessWeightFactor: () => 1.5,
+      onNotLowered: () => this.endings.push({ kind: "retry", message: "not lowered" }),
       makeEngine: () => {
         const engine = this.makeEngine();
         this.engines.push(engine);
