@@ -88,14 +88,15 @@ void AddConvertCommand(CLI::App& app, int* exit_code) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand(
       "convert",
-      "Make a model package from a Hugging Face checkpoint folder (safetensors) or a GGUF file");
+      "Make a model package from a Hugging Face checkpoint folder (safetensors), a GGUF file or an "
+      "ONNX decoder");
   command->footer("Architectures: " + convert::SupportedArchitectures() +
                   ". GGUF types: " + convert::SupportedGgufTypes() + ".");
   command
       ->add_option(
           "source", arguments->source,
-          "Folder with config.json, *.safetensors and tokenizer.json, or a .gguf file (any "
-          "part of a split one)")
+          "Folder with config.json, *.safetensors and tokenizer.json; a .gguf file (any part of a "
+          "split one); or a folder with model.onnx and config.json or genai_config.json")
       ->required();
   command->add_option("package", arguments->package, "Folder to make")->required();
   command

@@ -65,6 +65,20 @@ Result<OnnxConfig> FromConfig(const std::string& text) {
   return config;
 }
 
+// The ids that end an answer, where the server looks for them. genai_config.json was parsed.
+Result<std::string> GenerationConfig(const std::string& genai) {
+  ASSIGN_OR_RETURN(const boost::json::value value, ParseJson(genai, "genai_config.json"));
+  boost::json::object out;
+  const auto* top = value.if_object();
+  const auto* model = top == nullptr ? nullptr : top->if_contains("model");
+  if (model != nullptr && model->is_object()) {
+    for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+      if (const auto* id = model->as_object().if_contains(key)) out[key] = *id;
+    }
+  }
+  return boost::json::serialize(out);
+}
+
 }  // namespace
 
 Result<TextFiles> ReadOnnxTexts(const std::filesystem::path& folder) {
@@ -76,6 +90,11 @@ Result<TextFiles> ReadOnnxTexts(const std::filesystem::path& folder) {
     ASSIGN_OR_RETURN(std::string text, ReadTextFile(*path, kMaxTextBytes));
     if (file.is_json) TRY(ParseJson(text, file.name));
     files.emplace(file.name, std::move(text));
+  }
+  if (const auto genai = files.find("genai_config.json");
+      genai != files.end() && !files.contains("generation_config.json")) {
+    ASSIGN_OR_RETURN(std::string generation, GenerationConfig(genai->second));
+    files.emplace("generation_config.json", std::move(generation));
   }
   return files;
 }

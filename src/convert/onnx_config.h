@@ -17,7 +17,8 @@ struct OnnxConfig {
 };
 
 // Reads what there is in `folder` of the files that a package takes over. JSON is parsed already
-// here. Errors name the file.
+// here. Without generation_config.json the ids that end an answer are those of genai_config.json.
+// Errors name the file.
 Result<TextFiles> ReadOnnxTexts(const std::filesystem::path& folder);
 
 // Errors: kNotFound when `files` has neither config, kInvalidData for values out of range.

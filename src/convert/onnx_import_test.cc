@@ -111,8 +111,9 @@ TEST_F(OnnxFolder, AFolderMustSayForHowManyPositionsItIs) {
   testing::Write(folder() / "genai_config.json", R"([1])");
   EXPECT_THAT(Refusal(), AllOf(HasSubstr("genai_config.json"), HasSubstr("object")));
   testing::Write(folder() / "genai_config.json",
-                 R"({"model": {"context_length": 64, "type": "qwen3"}})");
-  EXPECT_TRUE(Convert().ok());
+                 R"({"model": {"context_length": 64, "type": "qwen3", "eos_token_id": [2, 7]}})");
+  ASSERT_TRUE(Convert().ok());
+  EXPECT_EQ(testing::Read(package() / "generation_config.json"), R"({"eos_token_id":[2,7]})");
 }
 
 TEST_F(OnnxFolder, WeightsAreTakenAsTheyAre) {
