@@ -29,9 +29,8 @@ class ExpertBuilder {
       inputs.push_back(experts.bias ? Bias(matrix) : "");
     }
     while (inputs.back().empty()) inputs.pop_back();
-    const std::string sum =
-        nodes_.Node(node_ + "/experts/MoE", IsBlockFormat(dtype) ? "QMoE" : "MoE",
-                    std::move(inputs), Attributes(dtype), kMicrosoft);
+    std::string sum = nodes_.Node(node_ + "/experts/MoE", IsBlockFormat(dtype) ? "QMoE" : "MoE",
+                                  std::move(inputs), Attributes(dtype), kMicrosoft);
     if (experts.normalized || !IsBlockFormat(dtype)) return sum;
     return nodes_.Node(node_ + "/experts/Mul", "Mul", {sum, ChosenShare(router)});
   }
@@ -83,7 +82,7 @@ class ExpertBuilder {
                     const Initializer& initializer) {
     std::vector<std::string> parts;
     for (uint32_t e = 0; e < config_.experts.count; ++e) parts.push_back(initializer(e));
-    const std::string output = LayerPrefix(layer_) + "mlp.experts." + weight;
+    std::string output = LayerPrefix(layer_) + "mlp.experts." + weight;
     nodes_.graph().AddNode("Concat", std::move(parts), {output}, {Attribute::Of("axis", 0)}, "",
                            node + "/Concat");
     return output;

@@ -101,7 +101,7 @@ class DecoderBuilder {
 
   std::string Embedding() {
     const std::string node = "/model/embed_tokens";
-    const std::string rows = LookUp(node);
+    std::string rows = LookUp(node);
     if (config_.embedding_scale == 1) return rows;
     return Node(node + "/Mul", "Mul",
                 {rows, nodes_.Scalar("constants/embedding_scale", config_.embedding_scale)});

@@ -17,7 +17,7 @@ std::vector<int64_t> Dims(std::initializer_list<uint64_t> values) {
 std::string GraphNodes::Node(const std::string& name, const std::string& op,
                              std::vector<std::string> inputs, std::vector<Attribute> attributes,
                              const std::string& domain) {
-  const std::string output = name + "/output_0";
+  std::string output = name + "/output_0";
   graph_.AddNode(op, std::move(inputs), {output}, std::move(attributes), domain, name);
   return output;
 }
