@@ -70,6 +70,12 @@ Status ConfigWriter::Sizes() {
   ASSIGN_OR_RETURN(context_, Whole("context_length", 1));
   ASSIGN_OR_RETURN(head_columns_, Whole("attention.key_length", 1, hidden_ / heads_));
   ASSIGN_OR_RETURN(const uint64_t value_columns, Whole("attention.value_length", 1, head_columns_));
+  if (head_columns_ == 0) {
+    return Error(ErrorCode::kInvalidData,
+                 "'" + model_.file + "' has " + std::to_string(heads_) + " heads in " +
+                     std::to_string(hidden_) +
+                     " columns; expected at least one column for each head.");
+  }
   if (value_columns != head_columns_) {
     return Error(ErrorCode::kUnsupported,
                  "'" + model_.file + "' has keys of " + std::to_string(head_columns_) +
@@ -126,7 +132,7 @@ Status ConfigWriter::LongRope(double theta, double times, json::object* rope) {
     ASSIGN_OR_RETURN(shorter, Factors("rope_factors_short.weight", times));
   }
   ASSIGN_OR_RETURN(const uint64_t original,
-                   Whole("rope.scaling.original_context_length", 1, context_));
+                   Whole("rope.scaling.original_context_length", 2, context_));
   const double ratio = static_cast<double>(context_) / static_cast<double>(original);
   const double scale =
       single || ratio <= 1

@@ -218,6 +218,14 @@ TEST_F(GgufSource, NamesWhatItCannotConvert) {
   factors.builder.Tensor("rope_freqs.weight", {65}, 0, std::string(260, '\0'));
   EXPECT_THAT(OpenText(factors.builder.File()),
               HasSubstr("'rope_freqs.weight' of 'm.gguf' has sh"));
+  GgufBuilder heads;
+  heads.Text("general.architecture", "llama");
+  for (const char* name : {"embedding_length", "block_count", "feed_forward_length"}) {
+    heads.Whole(std::string("llama.") + name, 2);
+  }
+  heads.Whole("llama.context_length", 64);
+  heads.Whole("llama.attention.head_count", 3);
+  EXPECT_THAT(OpenText(heads.File()), HasSubstr("has 3 heads in 2 columns; expected at least one"));
   Llama values;
   values.builder.Whole("llama.attention.value_length", 32);
   EXPECT_THAT(OpenText(values.builder.File()), HasSubstr("keys of 64 columns and values of 32"));

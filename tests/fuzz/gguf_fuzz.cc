@@ -1,8 +1,32 @@
-// GGUF files from outside: never a crash, every tensor lies inside the file, and every block type
-// is read to its last byte.
+// GGUF files from outside: never a crash, every tensor lies inside the file, every block type is
+// read to its last byte, and what is accepted becomes a checkpoint that can be planned.
 #include "convert/gguf.h"
 
 #include <vector>
+
+#include "convert/gguf_config.h"
+#include "convert/gguf_tensors.h"
+#include "convert/gguf_text.h"
+#include "convert/model_config.h"
+#include "convert/weight_plan.h"
+
+namespace {
+
+void BecomeCheckpoint(const weft::convert::GgufModel& model) {
+  using namespace weft::convert;
+  Source source;
+  (void)AddGgufText(model.metadata, &source);
+  const auto config = HuggingFaceConfig(model);
+  if (!config.ok()) return;
+  const std::string model_type(config->at("model_type").as_string());
+  const auto tensors =
+      HuggingFaceTensors(model, model_type, config->at("head_dim").to_number<uint64_t>());
+  const auto parsed = ParseModelConfig(boost::json::serialize(*config));
+  if (!tensors.ok() || !parsed.ok()) return;
+  (void)CheckWeights(PlanWeights(*parsed, *tensors), *tensors);
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   using namespace weft;
@@ -25,5 +49,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
     (void)model->metadata.Whole(key, 0, 100, 1);
     (void)model->metadata.Text(key, "");
   }
+  BecomeCheckpoint(*model);
   return 0;
 }
