@@ -137,12 +137,26 @@ class Importer {
     return transposed;
   }
 
+  // Experts whose rows programs read in another order, and the keys of their arrays.
+  std::map<std::string, std::string> ApartNames() const {
+    std::map<std::string, std::string> apart;
+    for (const TracedLayer& layer : layers_) {
+      for (size_t i = 0; i < layer.recipes.size(); ++i) {
+        const auto key = ApartKey(layer.program.weights[i], layer.recipes[i]);
+        if (key) apart.emplace(layer.recipes[i].data, *key);
+      }
+    }
+    return apart;
+  }
+
   Status Store(ArrayStore* store) {
     const onnx::Graph& graph = layered_.model.graph;
     const std::set<std::string> transposed = TransposedNames();
+    apart_ = ApartNames();
     for (const auto& [name, layers] : readers_) {
       const Tensor* tensor = graph.FindInitializer(name);
       if (tensor == nullptr || tensor->byte_count < kBlobFromBytes) continue;
+      if (apart_.contains(name)) continue;  // a program's array serves the graph too
       for (const int layer : layers) {
         if (transposed.contains(name)) {
           AddTransposed(graph, name, layer, store);
@@ -192,9 +206,36 @@ class Importer {
           "perm", rank == 2 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0, 2, 1}));
       nodes.push_back(std::move(node));
     }
+    for (const auto& [name, key] : apart_) PutInTurn(name, store.At(key), &model.graph, &nodes);
     model.graph.nodes.insert(model.graph.nodes.begin(), nodes.begin(), nodes.end());
     onnx::DropExternalBytes(model.graph);
     return model;
+  }
+
+  // Experts that lie with gate first and up below come as rows in turn, as the graph has them:
+  // [experts, 2, width, bytes] with the middle axes exchanged.
+  static void PutInTurn(const std::string& name, const StoredArray& array, onnx::Graph* graph,
+                        std::vector<onnx::Node>* nodes) {
+    Tensor tensor = graph->initializers.find(name)->second;
+    const std::vector<int64_t> dims = tensor.dims;
+    SetLocation(array, &tensor);
+    graph->initializers.erase(name);
+    graph->AddInitializer(name + ".apart", std::move(tensor));
+    graph->AddInitializer(name + ".halves",
+                          Tensor::FromInt64s({4}, {dims[0], 2, dims[1] / 2, dims[2]}));
+    graph->AddInitializer(name + ".rows", Tensor::FromInt64s({3}, dims));
+    const auto add = [&](const char* op, std::vector<std::string> in, const std::string& out) {
+      onnx::Node node;
+      node.op_type = op;
+      node.name = out + "/" + op;
+      node.inputs = std::move(in);
+      node.outputs = {out};
+      nodes->push_back(std::move(node));
+    };
+    add("Reshape", {name + ".apart", name + ".halves"}, name + ".split");
+    add("Transpose", {name + ".split"}, name + ".in_turn");
+    nodes->back().Set(onnx::Attribute::Of("perm", std::vector<int64_t>{0, 2, 1, 3}));
+    add("Reshape", {name + ".in_turn", name + ".rows"}, name);
   }
 
   static void SetLocation(const StoredArray& array, Tensor* tensor) {
@@ -260,6 +301,7 @@ class Importer {
   std::map<std::string, std::set<int>> readers_;  // initializer -> layers that read it
   std::vector<TracedLayer> layers_;               // empty when one could not be lowered
   std::string why_not_lowered_, quantisation_;
+  std::map<std::string, std::string> apart_;  // experts whose rows lie apart -> key of the array
   std::set<std::string> kept_,
       turned_;  // initializers that lie in blobs, as they are or transposed
   ConvertProgress done_;

@@ -265,6 +265,15 @@ std::string TransposedKey(const std::string& name) {
   return "transposed/" + name;
 }
 
+std::optional<std::string> ApartKey(const Weight& weight, const WeightRecipe& recipe) {
+  if (!recipe.in_turn) return std::nullopt;
+  if (recipe.form == WeightRecipe::Form::kBlocks) {
+    const Blocks blocks = BlocksOf(weight, recipe);
+    if (blocks.from_row_bytes != blocks.to * blocks.data_bytes) return std::nullopt;
+  }
+  return CutKey("data", recipe, recipe.data);
+}
+
 void AddInitializer(const onnx::Graph& graph, const std::string& name, int layer,
                     ArrayStore* store) {
   const Tensor& tensor = TensorOf(graph, name);

@@ -2,6 +2,7 @@
 // transposed, cut into our blocks, or as they are.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,11 @@ namespace weft::convert {
 std::string InitializerKey(const std::string& name);
 // Of its bytes with the last two axes exchanged.
 std::string TransposedKey(const std::string& name);
+
+// Of the bytes of a weight whose rows come apart (WeightRecipe::in_turn) and are otherwise those of
+// its initializer; nullopt for other weights.
+std::optional<std::string> ApartKey(const program::Weight& weight,
+                                    const program::WeightRecipe& recipe);
 
 // Adds an initializer's own bytes.
 void AddInitializer(const onnx::Graph& graph, const std::string& name, int layer,

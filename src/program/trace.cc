@@ -46,6 +46,17 @@ Error Differs(const Probe& probe) {
                    " positions after " + std::to_string(probe.past) + " than for a short prompt.");
 }
 
+// Names are labels; those of a file may be no text.
+void MakeNamesText(Program* program) {
+  const auto clean = [](std::string& name) {
+    for (char& c : name) {
+      if (c < ' ' || c > '~') c = '_';
+    }
+  };
+  for (Weight& weight : program->weights) clean(weight.name);
+  for (Buffer& buffer : program->buffers) clean(buffer.name);
+}
+
 // All batches gave the same operations over the same weights.
 Status ExpectSame(const Trace& first, const Trace& other, const Probe& probe) {
   const bool same = Encode(first.program) == Encode(other.program) &&
@@ -131,6 +142,7 @@ Result<TracedLayer> Traced(const onnx::Graph& graph, uint32_t layer_index, int64
   const std::vector<Probe> probes = Probes(positions);
   for (const Probe& probe : probes) {
     ASSIGN_OR_RETURN(Trace trace, trace::Tracer(graph, layer_index, probe).Run());
+    MakeNamesText(&trace.program);
     if (!traces.empty()) TRY(ExpectSame(traces[0], trace, probe));
     // Layers without positions are the same for all batches.
     const bool positional = !trace.attentions.empty() || !trace.turns.empty();

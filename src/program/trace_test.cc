@@ -216,6 +216,9 @@ TEST(TraceLayer, UnknownOperatorsAndInputsAreNamed) {
   EXPECT_THAT(TraceLayer(model, 1, 64).error().ToString(),
               HasSubstr("'/layer/hidden_out' (Einsum)"));
   model = LayerBuilder({}).Build();
+  model.graph.outputs.clear();
+  EXPECT_THAT(TraceLayer(model, 1, 64).error().ToString(), HasSubstr("neither an output"));
+  model = LayerBuilder({}).Build();
   model.graph.AddInput("speaker", ElementType::kFloat, {Dim::Of(1)});
   EXPECT_THAT(TraceLayer(model, 1, 64).error().ToString(), HasSubstr("'speaker'"));
 }

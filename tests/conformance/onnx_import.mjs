@@ -11,9 +11,10 @@ import { fileURLToPath } from 'node:url';
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const weft = process.env.WEFT;
 const models = join(process.env.WEFT_DATA ?? join(root, '..', 'shared', 'data'), 'onnx');
-// A builder's, a spelt-out, a half-precision and a dynamically quantised one.
+// Two of the builder's, a spelt-out, a half-precision and a dynamically quantised one.
 const names = [
   'qwen3-genai-int4',
+  'qwen3-moe-genai-int4',
   'gemma2-optimum',
   'qwen3-moe-optimum-fp16',
   'qwen3-optimum-int8',

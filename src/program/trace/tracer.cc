@@ -456,6 +456,9 @@ Status Tracer::CheckPresent(const std::string& name, const Value& value) {
 
 Status Tracer::CheckOutputs() {
   const bool is_last = graph_.FindOutput(onnx::kHiddenOut) == nullptr;
+  if (is_last && graph_.FindOutput("logits") == nullptr) {
+    return Unsupported("The layer has neither an output 'hidden_out' nor 'logits'.");
+  }
   for (const onnx::ValueInfo& info : graph_.outputs) {
     const ValuePtr value = Find(info.name);
     if (value == nullptr) return Unsupported("Nothing computes the output '" + info.name + "'.");
