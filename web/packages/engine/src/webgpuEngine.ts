@@ -63,6 +63,7 @@ export class WebGpuEngine implements StageEngine {
   readonly #pages = new Pages();
   readonly #table = new SessionTable();
   #lostBecause = "";
+  #refusedBecause = ""; // a command that the device did not take: results are not to be trusted
 
   constructor(gpu: Gpu, options: WebGpuOptions = kDefaultOptions) {
     // A pool grows by a quarter.
@@ -75,6 +76,9 @@ export class WebGpuEngine implements StageEngine {
     const round = kRounding[options.residualDtype];
     this.#machine = new Machine(this.#buffers, pipelines, this.#pools, { kvIsF32, round });
     this.#loader = new LayerLoader(this.#buffers, pipelines, this.#machine.ropes);
+    gpu.device.addEventListener("uncapturederror", ({ error }) => {
+      this.#refusedBecause ||= error.message;
+    });
     this.lost = new Promise((resolve) => {
       void gpu.device.lost.then(({ message, reason }) => {
         this.#lostBecause = message === "" ? "no reason was given" : message;
@@ -149,6 +153,7 @@ export class WebGpuEngine implements StageEngine {
       const output = await runner.run((encoder) => {
         if (append) this.#pools.copy(encoder, append.copies);
       });
+      this.#checkDevice();
       append?.keep();
       this.#table.commit(input.layers, input.runs);
       return output;
@@ -189,6 +194,7 @@ export class WebGpuEngine implements StageEngine {
       await this.#machine.prepare();
       encoder.submit([], [], (commands) => this.#pools.copy(commands, append.copies));
       const made = await new GreedyGenerator(this.#machine, loaded, options, append.pages).run();
+      this.#checkDevice();
       append.keep();
       if (made > 0) this.#table.commit(layers, [run(made)]);
       return made;
@@ -355,8 +361,11 @@ export class WebGpuEngine implements StageEngine {
   }
 
   #checkDevice(): void {
-    if (this.#lostBecause === "") return;
-    throw new EngineError("unavailable", `The GPU was lost: ${this.#lostBecause}.`);
+    if (this.#lostBecause !== "") {
+      throw new EngineError("unavailable", `The GPU was lost: ${this.#lostBecause}.`);
+    }
+    if (this.#refusedBecause === "") return;
+    throw new EngineError("unavailable", `The GPU refused a command: ${this.#refusedBecause}`);
   }
 
   // What fails on a lost device fails because of that.

@@ -31,6 +31,7 @@ export class Pools {
   readonly #isF32: boolean;
   readonly #pools = new Map<number, Pool>();
   #capacity = kLeastPages;
+  #bounce: GPUBuffer | null = null;
 
   constructor(buffers: Buffers, isF32: boolean) {
     this.#buffers = buffers;
@@ -65,6 +66,9 @@ export class Pools {
     if (!pool) return;
     this.#buffers.free(pool.buffer);
     this.#pools.delete(layer);
+    if (this.#pools.size > 0 || !this.#bounce) return;
+    this.#buffers.free(this.#bounce);
+    this.#bounce = null;
   }
 
   #make(layer: number, bytes: number): GPUBuffer {
@@ -106,11 +110,19 @@ export class Pools {
     this.#capacity = target;
   }
 
+  // Pages may not be copied within one buffer directly.
   copy(encoder: GPUCommandEncoder, copies: readonly PageCopy[]): void {
+    if (copies.length === 0) return;
+    const most = Math.max(...[...this.#pools.values()].map(({ shape }) => pageBytes(shape)));
+    if (!this.#bounce || this.#bounce.size < most) {
+      if (this.#bounce) this.#buffers.free(this.#bounce);
+      this.#bounce = this.#buffers.make("page on its way", "kv", most, kUsage);
+    }
     for (const { shape, buffer } of this.#pools.values()) {
       const bytes = pageBytes(shape);
       for (const { from, to } of copies) {
-        encoder.copyBufferToBuffer(buffer, from * bytes, buffer, to * bytes, bytes);
+        encoder.copyBufferToBuffer(buffer, from * bytes, this.#bounce, 0, bytes);
+        encoder.copyBufferToBuffer(this.#bounce, 0, buffer, to * bytes, bytes);
       }
     }
   }

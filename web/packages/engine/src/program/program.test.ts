@@ -1,0 +1,89 @@
+// Programs as bytes: what is decoded, and what is refused.
+import { describe, expect, it } from "vitest";
+
+import { fromBinary, toBinary } from "@bufbuild/protobuf";
+
+import { ProgramSchema } from "../../gen/program_pb.ts";
+import type { Program as PbProgram } from "../../gen/program_pb.ts";
+import { EngineError } from "../error.ts";
+import { kShapes, RandomModel } from "../test/randomModel.ts";
+import { decodeProgram } from "./decode.ts";
+
+const model = new RandomModel(kShapes["tiny"]!);
+const bytes = await model.readBlob("program 1");
+
+// The layer's program after a change, decoded.
+function changed(change: (program: PbProgram) => void): () => unknown {
+  const program = fromBinary(ProgramSchema, bytes);
+  change(program);
+  return () => decodeProgram(toBinary(ProgramSchema, program));
+}
+
+// The fields of the first operation of a kind, for a test to spoil.
+interface Fields {
+  weight: number;
+  in: { firstColumn: number };
+  kvHeads: number;
+  epsilon: number;
+}
+
+function op(program: PbProgram, kind: string): Fields {
+  const found = program.ops.find(({ kind: { case: name } }) => name === kind);
+  return found!.kind.value as unknown as Fields;
+}
+
+describe("decodeProgram", () => {
+  it("reads a layer", () => {
+    const program = decodeProgram(bytes);
+    expect(program.layerIndex).toBe(1);
+    expect(program.ops.map(({ kind }) => kind)).toEqual([
+      "rmsNorm", "matmul", "matmul", "matmul", "qkNormRope", "qkNormRope", "attention", "matmul",
+      "add", "rmsNorm", "matmul", "matmul", "gatedActivation", "matmul", "add",
+    ]);
+    expect(program.weights[1]!.shape).toEqual([64, 64]);
+    expect(program.weights[1]!.data[0]!.digest).toMatch(/^01/);
+  });
+
+  const refusals: [string, (program: PbProgram) => void, string][] = [
+    ["another version", (p) => void (p.version = 2), "version 2, this page reads version 1"],
+    ["no operations", (p) => void (p.ops = []), "no operations"],
+    ["an unknown operation", (p) => {
+      p.ops[0]!.kind = { case: undefined };
+    }, "is not known"],
+    ["a missing weight", (p) => void (op(p, "rmsNorm").weight = 99), "99"],
+    ["a view outside its buffer", (p) => {
+      op(p, "rmsNorm").in.firstColumn = 1;
+    }, "names columns 1 to 65"],
+    ["parts of another length", (p) => {
+      p.weights[1]!.data[0]!.byteCount = 5n;
+    }, "hold 5 bytes"],
+    ["a part that is empty", (p) => void (p.weights[1]!.data[0]!.byteCount = 0n), "expected 1 to"],
+    ["a dtype that is none", (p) => void (p.weights[1]!.dtype = 9), "dtype"],
+    ["a digest of another length", (p) => {
+      p.weights[1]!.data[0]!.digest = new Uint8Array(31);
+    }, "31 bytes"],
+    ["a shape beyond any memory", (p) => void (p.weights[1]!.shape = [2n ** 40n, 64n]), "shape"],
+    ["heads that do not divide", (p) => {
+      op(p, "attention").kvHeads = 3;
+    }, "has 32 columns"],
+    ["columns that nothing wrote", (p) => void p.ops.splice(0, 1), "nothing wrote before"],
+    ["an epsilon of 2", (p) => {
+      op(p, "rmsNorm").epsilon = 2;
+    }, "'epsilon' is 2"],
+    ["an output that is never finished", (p) => void p.ops.pop(), "output buffer"],
+  ];
+  for (const [what, change, words] of refusals) {
+    it(`refuses ${what}`, () => {
+      const attempt = changed(change);
+      expect(attempt).toThrow(EngineError);
+      expect(attempt).toThrow(words);
+    });
+  }
+
+  it("refuses bytes that are no program", () => {
+    expect(() => decodeProgram(Uint8Array.of(255, 255, 255))).toThrow("not valid protobuf");
+    for (let length = 1; length < bytes.length; length += 97) {
+      expect(() => decodeProgram(bytes.slice(0, length))).toThrow(EngineError);
+    }
+  });
+});

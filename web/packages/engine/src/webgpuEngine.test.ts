@@ -1,0 +1,199 @@
+// The engine's verbs on whatever WebGPU device Node has, with a tiny Qwen3-shaped model.
+import { describe, expect, it } from "vitest";
+
+import { countCreations } from "./test/countedDevice.ts";
+import { openNodeGpu } from "./test/nodeGpu.ts";
+import { kShapes, RandomModel } from "./test/randomModel.ts";
+import type { Output, Run, StepOutput } from "./stageEngine.ts";
+import { kDefaultOptions, WebGpuEngine } from "./webgpuEngine.ts";
+
+const gpu = await openNodeGpu();
+const model = new RandomModel(kShapes["tiny"]!);
+const kNoRows = new Float32Array(0);
+const all = model.range;
+const body = { first: 0, end: all.end - 1 };
+const kHidden: Output = { kind: "hidden" };
+const kArgmax: Output = { kind: "argmax" };
+
+const ids = (count: number, shift = 0): number[] =>
+  Array.from({ length: count }, (_, i) => ((i + shift) * 37 + 11) % 300);
+
+let engine: WebGpuEngine;
+
+function step(run: Partial<Run>, tokens: number[], layers = body): Promise<StepOutput> {
+  const output = layers === all ? kArgmax : kHidden;
+  const base = { session: 1, generation: 0, firstPosition: 0, count: tokens.length, output };
+  const runs = [{ ...base, ...run }];
+  return engine.step({ layers, runs, tokenIds: Int32Array.from(tokens), hidden: kNoRows });
+}
+
+// Positions [first, end) of canonical keys and values of 40 positions.
+function part(kv: Uint16Array, first: number, end: number): Uint16Array {
+  const columns = 2 * 16;
+  const half = kv.length / 2;
+  const of = (at: number): number[] => [...kv.slice(at + first * columns, at + end * columns)];
+  return Uint16Array.from([...of(0), ...of(half)]);
+}
+
+// One engine through all of them, in this order.
+describe.skipIf(!gpu)("WebGpuEngine: rows", { timeout: 240_000 }, () => {
+  it("loads, and counts what it holds", async () => {
+    engine = new WebGpuEngine(gpu!, { ...kDefaultOptions, residualDtype: "f16" });
+    await engine.load(all, model);
+    expect(engine.isLoaded(all)).toBe(true);
+    const { weightBytes, kvBytes, scratchBytes } = engine.memory();
+    expect(weightBytes).toBeGreaterThan(50_000);
+    expect(kvBytes).toBeGreaterThan(0);
+    expect(scratchBytes).toBeGreaterThan(0);
+  });
+
+  it("gives a row the same bits alone, in chunks, and beside other sessions", async () => {
+    const prompt = ids(41);
+    const whole = (await step({ session: 1 }, prompt)).hidden;
+    const chunks: number[] = [];
+    for (const [first, end] of [[0, 1], [1, 6], [6, 15], [15, 41]] as const) {
+      const run = { session: 2, firstPosition: first };
+      chunks.push(...(await step(run, prompt.slice(first, end))).hidden);
+    }
+    expect(new Float32Array(chunks)).toEqual(whole);
+    const other = ids(7, 3);
+    const both = await engine.step({
+      layers: body,
+      runs: [3, 4].map((session) => ({
+        session,
+        generation: 0,
+        firstPosition: 0,
+        count: session === 3 ? 7 : 41,
+        output: kHidden,
+      })),
+      tokenIds: Int32Array.from([...other, ...prompt]),
+      hidden: kNoRows,
+    });
+    expect(both.hidden.slice(7 * 64)).toEqual(whole);
+    const again = both.hidden.map((value) => Math.abs(value)).some((value) => value > 0);
+    expect(again).toBe(true);
+  });
+
+  it("gives a position the same bits when attention is split over chunks", async () => {
+    const prompt = ids(530);
+    const whole = (await step({ session: 10 }, prompt)).hidden.slice(-64);
+    await step({ session: 11 }, prompt.slice(0, -1));
+    const last = await step({ session: 11, firstPosition: 529 }, prompt.slice(-1));
+    expect(last.hidden).toEqual(whole);
+  });
+});
+
+describe.skipIf(!gpu)("WebGpuEngine: sessions", { timeout: 240_000 }, () => {
+  it("truncates, forks, and moves keys and values", async () => {
+    const prompt = ids(40);
+    engine.releaseAll();
+    await step({ session: 1 }, prompt);
+    const next = (await step({ session: 1, firstPosition: 40 }, [5])).hidden;
+
+    await engine.truncate(1, 1, 35);
+    expect(engine.sessionLength(1, body)).toBe(35);
+    await step({ session: 1, generation: 1, firstPosition: 35 }, prompt.slice(35));
+    const replayed = await step({ session: 1, generation: 1, firstPosition: 40 }, [5]);
+    expect(replayed.hidden).toEqual(next);
+
+    await engine.fork(1, 2, 40);
+    await step({ session: 3 }, ids(3)); // what the last step left must not pass for a result
+    const forked = await step({ session: 2, firstPosition: 40 }, [5]);
+    expect(forked.hidden).toEqual(next);
+    await step({ session: 2, firstPosition: 41 }, ids(30));
+    await engine.truncate(1, 2, 40); // what the fork appended must not show here
+    await step({ session: 3, firstPosition: 3 }, ids(3));
+    const kept = await step({ session: 1, generation: 2, firstPosition: 40 }, [5]);
+    expect(kept.hidden).toEqual(next);
+
+    for (let layer = 1; layer < body.end; ++layer) {
+      const kv = await engine.exportKv(1, layer, 0, 40);
+      expect(kv.length).toBe(2 * 40 * 2 * 16);
+      await engine.importKv(7, 0, layer, 0, 33, part(kv, 0, 33));
+      await engine.importKv(7, 0, layer, 33, 7, part(kv, 33, 40));
+      expect(await engine.exportKv(7, layer, 0, 40)).toEqual(kv);
+    }
+    await step({ session: 3, firstPosition: 6 }, ids(3));
+    const moved = await step({ session: 7, firstPosition: 40 }, [5]);
+    expect(moved.hidden).toEqual(next);
+  });
+
+  it("refuses what does not continue a session, and changes nothing", async () => {
+    engine.releaseAll();
+    await step({ session: 1 }, ids(4));
+    await expect(step({ session: 1, firstPosition: 3 }, [1])).rejects.toThrow("cannot follow");
+    await expect(step({ session: 2, firstPosition: 1 }, [1])).rejects.toThrow("position 0");
+    await expect(step({ session: 2 }, [300])).rejects.toThrow("outside the vocabulary");
+    await expect(step({ session: 2, output: kArgmax }, [1])).rejects.toThrow("output head");
+    await expect(step({}, [1], { first: 0, end: 9 })).rejects.toThrow("not loaded");
+    await expect(engine.importKv(2, 0, 1, 0, 4, new Uint16Array(3))).rejects.toThrow("3 came");
+    expect(engine.sessionLength(1, body)).toBe(4);
+    expect(engine.sessionLength(2, body)).toBe(0);
+  });
+});
+
+describe.skipIf(!gpu)("WebGpuEngine: decoding", { timeout: 240_000 }, () => {
+  it("creates nothing while decoding but encoder, pass and command buffer", async () => {
+    engine.releaseAll();
+    await step({ session: 1 }, ids(6), all);
+    await step({ session: 1, firstPosition: 6 }, [9], all);
+    const counted = countCreations(gpu!.device);
+    const before = engine.machine.encoder.dispatchCount;
+    await step({ session: 1, firstPosition: 7 }, [10], all);
+    const dispatches = engine.machine.encoder.dispatchCount - before;
+    const made = counted.stop();
+    expect(made).toEqual({ createCommandEncoder: 1 });
+    // Embedding; six a layer; check; gather, norm + product, two of argmax.
+    expect(dispatches).toBe(1 + 6 * 2 + 1 + 1 + 1 + 2);
+  });
+
+  it("decodes greedily on its own what it decodes step by step", async () => {
+    engine.releaseAll();
+    const prompt = ids(9);
+    let output = await step({ session: 1 }, prompt, all);
+    const expected = [output.selections[0]!.candidates[0]!.tokenId];
+    for (let i = 0; i < 10; ++i) {
+      output = await step({ session: 1, firstPosition: 9 + i }, [expected.at(-1)!], all);
+      expected.push(output.selections[0]!.candidates[0]!.tokenId);
+    }
+    for (const [session, interval, pipelined, reuse] of [
+      [2, 1, false, true], [3, 4, true, true], [4, 3, true, false],
+    ] as const) {
+      await step({ session }, prompt, all);
+      engine.machine.encoder.reuse = reuse;
+      const made: number[] = [];
+      const count = await engine.generate(all, {
+        session,
+        generation: 0,
+        firstPosition: 9,
+        firstToken: expected[0]!,
+        count: 10,
+        interval,
+        pipelined,
+        onTokens: (tokens) => made.push(...tokens) > 0,
+      });
+      expect(made).toEqual(expected.slice(1));
+      expect(count).toBe(10);
+      expect(engine.sessionLength(session, all)).toBe(19);
+    }
+    engine.machine.encoder.reuse = true;
+  });
+});
+
+describe.skipIf(!gpu)("WebGpuEngine: memory", { timeout: 240_000 }, () => {
+  it("never takes more than the offer", async () => {
+    const options = { ...kDefaultOptions, memoryLimitBytes: 90_000 };
+    const small = new WebGpuEngine(gpu!, options);
+    await expect(small.load(all, model)).rejects.toMatchObject({ code: "out_of_memory" });
+    expect(small.isLoaded({ first: 0, end: 1 })).toBe(false);
+    expect(small.memory().weightBytes).toBe(0);
+    small.freeBuffers();
+  });
+
+  it("frees what it unloads", async () => {
+    await engine.unload(all);
+    expect(engine.memory()).toMatchObject({ weightBytes: 0, kvBytes: 0 });
+    engine.freeBuffers();
+    expect(engine.memory().scratchBytes).toBe(0);
+  });
+});
