@@ -1,6 +1,7 @@
 // Runs one engine directly, without a swarm: layers of the served package, a prompt and a few
 // tokens through two stages. Answers with the logits of every row.
 import { createOrtEngine } from "../../../web/packages/engine-ort/src/index.ts";
+import { makeWebGpuEngine } from "../../../web/packages/engine/src/makeWebGpuEngine.ts";
 
 function sourceOf(manifest) {
   const bytes = async (path) => {
@@ -11,7 +12,10 @@ function sourceOf(manifest) {
     readGraph: ({ first, end }) => bytes(`stages/${first}-${end}.onnx`),
     readBlob: (digest) => bytes(`blobs/${digest}`),
     layerBlobs: (layer) => manifest.layers[layer].blobs,
-    layerProgram: () => "",
+    readRange: async (digest, offset, byteCount) =>
+      (await bytes(`blobs/${digest}`)).slice(offset, offset + byteCount),
+    loaded: () => Promise.resolve(),
+    layerProgram: (layer) => manifest.layers[layer].program,
     layerKvBytes: (layer) => manifest.layers[layer].kv_bytes_per_position,
   };
 }
@@ -34,10 +38,17 @@ async function forward(engine, layerCount, cut, ids, firstPosition, generation) 
   return [...second.logits];
 }
 
+// "own": our WebGPU engine, to f32 throughout; else a provider of onnxruntime-web.
+function makeEngine(provider) {
+  if (provider !== "own") return createOrtEngine(provider, 512e6, () => 0);
+  const options = { memoryLimitBytes: 512e6, alsoHeld: () => 0 };
+  return makeWebGpuEngine(navigator.gpu, { ...options, kvDtype: "f32", residualDtype: "f32" });
+}
+
 self.onmessage = async ({ data: { provider, steps, cut } }) => {
   try {
     const manifest = await (await fetch("/package/weft.json")).json();
-    const engine = await createOrtEngine(provider, 512e6, () => 0);
+    const engine = await makeEngine(provider);
     const layerCount = manifest.layers.length;
     await engine.load({ first: 0, end: layerCount }, sourceOf(manifest));
     const logits = [];
