@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
 import { Tab, buildHarness, harness, launchBrowser, noBrowser } from "./lib/tabs.mjs";
-import { packageOf, reasonToSkip, serve } from "./lib/weft.mjs";
+import { complete, eventually, packageOf, reasonToSkip, serve, swarmOf } from "./lib/weft.mjs";
 
 const skip = noBrowser() || reasonToSkip("stories260K");
 const kSteps = [
@@ -46,5 +46,25 @@ test("our engine agrees with onnxruntime's wasm", { skip, timeout: 480_000 }, as
   assert.equal(own.afterwards.kvBytes, 0);
   assert.equal(own.afterwards.weightBytes, 0);
   console.log(`ms a step on a software adapter: ${own.stepMs.map(Math.round)}`);
+  await context.close();
+});
+
+// Six tokens of the continuation that transformers and llama2.c agree on (expected.json).
+test("a tab with our engine is a swarm of one", { skip, timeout: 480_000 }, async () => {
+  const context = await browser.newContext();
+  const tab = await Tab.open(context, server.origin);
+  await tab.start({ name: "own engine", memoryBytes: 400e6, engine: "webgpu" });
+  await eventually(async () => {
+    const { state, message } = await swarmOf(server.origin);
+    assert.equal(state, "up", message);
+  }, 240_000);
+  const answer = await complete(server.origin, {
+    model: "stories260K",
+    messages: [{ role: "user", content: "Once upon a time" }],
+    max_tokens: 6,
+    temperature: 0,
+  });
+  assert.equal(answer.choices[0].message.content, ", there was a little g");
+  assert.equal((await tab.status()).engine, "webgpu");
   await context.close();
 });
