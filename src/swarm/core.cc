@@ -102,6 +102,7 @@ void Core::State::On(const TimerFired&) {
     planning.Want(now + options.timeouts.replan_interval);
   }
   if (probation.TakeReturn(now)) planning.Want(now);
+  if (RestoreMemory()) planning.Want(now);
 }
 
 void Core::State::Settle() {
@@ -132,6 +133,7 @@ std::optional<Instant> Core::State::next_timer() const {
   consider(measuring.next_timer());
   consider(lifecycle.next_timer());
   consider(probation.next_return());
+  for (const auto& [id, worker] : roster) consider(worker.memory_limit_until);
   return next;
 }
 
@@ -239,16 +241,37 @@ Status Core::State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
     const SwarmPlan* staged = lifecycle.staged();
     const PlanStage* stage =
         staged && staged->epoch == failed.epoch() ? staged->StageOf(worker.id) : nullptr;
-    // What it could not hold is not asked of it again.
     if (stage && failed.code() == ErrorCodeName(ErrorCode::kOutOfMemory))
-      worker.memory_limit =
-          std::min(worker.memory_limit,
-                   costs.MemoryBytes(worker.weight_factor, stage->first, stage->end) * 9 / 10);
+      LowerMemory(worker, *stage);
     TRY(lifecycle.OnFailed(worker, failed, now));
   }
   NoteFailure(worker, problem);
   planning.Want(now);
   return OkStatus();
+}
+
+// What it could not hold is not asked of it again for a while. Not for ever: a browser may have
+// been short of memory for a moment, and a swarm without slack would stay down for that.
+void Core::State::LowerMemory(Worker& worker, const PlanStage& stage) {
+  worker.memory_limit =
+      std::min(worker.memory_limit,
+               costs.MemoryBytes(worker.weight_factor, stage.first, stage.end) * 9 / 10);
+  const auto doublings = static_cast<int>(std::min(worker.memory_failures++, 20u));
+  worker.memory_limit_until =
+      now + std::min(options.timeouts.aside_max,
+                     options.timeouts.aside_first * (int64_t{1} << doublings));
+}
+
+// Whether a worker may be asked for its whole offer again.
+bool Core::State::RestoreMemory() {
+  bool restored = false;
+  for (auto& [id, worker] : roster) {
+    if (!worker.memory_limit_until || now < *worker.memory_limit_until) continue;
+    worker.memory_limit = worker.offer.memory_bytes;
+    worker.memory_limit_until.reset();
+    restored = true;
+  }
+  return restored;
 }
 
 Status Core::State::OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed) {

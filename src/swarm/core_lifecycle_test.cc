@@ -253,6 +253,26 @@ TEST(Lifecycle, OutOfMemoryLowersWhatIsAskedOfTheWorker) {
   EXPECT_LT(range.end() - range.first(), 6u);
 }
 
+TEST(Lifecycle, AfterAWhileTheWholeOfferIsTriedAgain) {
+  TestSwarm swarm;
+  TestWorker worker = Held();
+  worker.memory_bytes = 6'100'000;
+  swarm.Join(worker);
+  swarm.Advance(Milliseconds(200));
+  WorkerMessage failed;
+  failed.mutable_failed()->set_epoch(1);
+  failed.mutable_failed()->set_code("out_of_memory");
+  swarm.Control(1, failed);
+  EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
+  EXPECT_THAT(swarm.picture().message, HasSubstr("more memory"));
+  swarm.ClearLog();
+  swarm.Advance(Seconds(10));
+  EXPECT_THAT(swarm.Sent(1), Not(HasSubstr("prepare_stage")));
+  swarm.worker(1).answer_prepare = swarm.worker(1).answer_commit = true;
+  swarm.Advance(Seconds(10));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+}
+
 TEST(Lifecycle, AFactorThatMakesThePlanTooBigIsPlannedAgain) {
   TestSwarm swarm;
   TestWorker worker = Held();

@@ -52,6 +52,8 @@ struct Core::State {
   void Drop(WorkerId id, const std::string& reason);
   // It is no longer connected. `blamed`: it may have failed rather than left.
   void Forget(WorkerId id, bool blamed);
+  void LowerMemory(Worker& worker, const PlanStage& stage);
+  bool RestoreMemory();
   void NoteFailure(Worker& worker, const std::string& problem);
   void NoteSuccess(Worker& worker);
   void CheckSlowdown(Worker& worker);

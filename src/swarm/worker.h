@@ -66,7 +66,9 @@ struct Worker {
   WorkerTimes times;
   double weight_factor = 1;     // latest report
   uint64_t reported_bytes = 0;  // used_bytes of the last Prepared
-  uint64_t memory_limit = 0;    // the offer, or less after it ran out of memory
+  uint64_t memory_limit = 0;    // the offer, or less for a while after it ran out of memory
+  std::optional<Instant> memory_limit_until;  // then the whole offer is tried again
+  uint32_t memory_failures = 0;
 
   LayerSet cached;     // blobs on the device
   LayerSet requested;  // asked to download, not yet answered

@@ -112,10 +112,7 @@ export class LayerSession {
         blobBytes += data.length;
         externalData.push({ path: digest, data });
       }
-      const session = await runtime.ort.InferenceSession.create(
-        graph,
-        sessionOptions(runtime.provider, externalData),
-      );
+      const session = await createSession(runtime, graph, externalData);
       return new LayerSession(
         runtime.ort,
         session,
@@ -245,6 +242,26 @@ function stateSpec(layer: number, input: Metadata, output: string, columns: numb
     );
   }
   return { input: input.name, output, type, heads, headColumns };
+}
+
+// A wasm heap may be full for a moment, while sessions that were released are still being freed.
+const kCreateAttempts = 3;
+const kCreatePauseMs = 150;
+
+async function createSession(
+  runtime: OrtRuntime,
+  graph: Uint8Array,
+  externalData: { path: string; data: Uint8Array }[],
+): Promise<InferenceSession> {
+  for (let attempt = 1; ; ++attempt) {
+    try {
+      const options = sessionOptions(runtime.provider, externalData);
+      return await runtime.ort.InferenceSession.create(graph, options);
+    } catch (error) {
+      if (!isOutOfMemory(error) || attempt === kCreateAttempts) throw error;
+      await new Promise((resolve) => setTimeout(resolve, kCreatePauseMs));
+    }
+  }
 }
 
 function isOutOfMemory(error: unknown): boolean {
