@@ -61,11 +61,11 @@ run_lane() {
 # The order is for two cores: what compiles on one side, what waits or is single-threaded on the
 # other. Compilation beside running tests is niced, so that no test sees a starved machine.
 run_everything() {
-  run_lane tidy format tools types eslint web-unit web-build &
+  run_lane tidy format tools types eslint web-build &
   run_lane build
   wait
   nice -n 15 "$root/dev" __lane fuzz-build clang-tidy &
-  run_lane model oracles unit conformance sim
+  run_lane model oracles unit web-unit conformance sim # web-unit runs weft, too
   wait
   run_lane fuzz e2e
 }
