@@ -7,22 +7,12 @@
 namespace weft::convert {
 namespace {
 
-constexpr uint64_t kMaxTextBytes = 64 << 20;
 constexpr uint64_t kMaxContext = 1 << 27;
 constexpr uint64_t kMaxVocabulary = 1 << 24;
 
-struct TextFile {
-  const char* name;
-  bool is_json;
-};
-constexpr TextFile kTextFiles[] = {
-    {"config.json", true},
-    {"genai_config.json", true},
-    {"tokenizer.json", true},
-    {"tokenizer_config.json", true},
-    {"generation_config.json", true},
-    {"chat_template.jinja", false},
-};
+constexpr const char* kTextFiles[] = {
+    "config.json",           "genai_config.json",      "tokenizer.json",
+    "tokenizer_config.json", "generation_config.json", "chat_template.jinja"};
 
 Result<const boost::json::object*> TopObject(const boost::json::value& value,
                                              const std::string& file) {
@@ -82,15 +72,7 @@ Result<std::string> GenerationConfig(const std::string& genai) {
 }  // namespace
 
 Result<TextFiles> ReadOnnxTexts(const std::filesystem::path& folder) {
-  TextFiles files;
-  for (const TextFile& file : kTextFiles) {
-    auto path = SourceFile(folder, file.name);
-    if (!path.ok() && path.error().code() == ErrorCode::kNotFound) continue;
-    if (!path.ok()) return std::move(path).error();
-    ASSIGN_OR_RETURN(std::string text, ReadTextFile(*path, kMaxTextBytes));
-    if (file.is_json) TRY(ParseJson(text, file.name));
-    files.emplace(file.name, std::move(text));
-  }
+  ASSIGN_OR_RETURN(TextFiles files, ReadTexts(folder, kTextFiles));
   if (const auto genai = files.find("genai_config.json");
       genai != files.end() && !files.contains("generation_config.json")) {
     ASSIGN_OR_RETURN(std::string generation, GenerationConfig(genai->second));

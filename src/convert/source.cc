@@ -12,31 +12,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxTextBytes = 64 << 20;
-
 // Files that a package takes over as they are.
-struct TextFile {
-  const char* name;
-  bool is_json;
-};
-constexpr TextFile kTextFiles[] = {
-    {"config.json", true},           {"tokenizer.json", true},
-    {"tokenizer_config.json", true}, {"generation_config.json", true},
-    {"chat_template.jinja", false},
-};
+constexpr const char* kTextFiles[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
+                                      "generation_config.json", "chat_template.jinja"};
 
-// JSON is parsed here already, so that a broken file is found while there is someone to read the
-// message.
 Result<TextFiles> ReadTextFiles(const fs::path& folder) {
-  TextFiles files;
-  for (const TextFile& file : kTextFiles) {
-    auto path = SourceFile(folder, file.name);
-    if (!path.ok() && path.error().code() == ErrorCode::kNotFound) continue;
-    if (!path.ok()) return std::move(path).error();
-    ASSIGN_OR_RETURN(std::string text, ReadTextFile(*path, kMaxTextBytes));
-    if (file.is_json) TRY(ParseJson(text, file.name));
-    files.emplace(file.name, std::move(text));
-  }
+  ASSIGN_OR_RETURN(TextFiles files, ReadTexts(folder, kTextFiles));
   if (!files.contains("config.json")) {
     return Error(ErrorCode::kNotFound,
                  "'" + folder.string() +

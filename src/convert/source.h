@@ -3,16 +3,14 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "convert/source_folder.h"
 #include "convert/source_tensor.h"
 
 namespace weft::convert {
-
-using TextFiles = std::map<std::string, std::string>;
 
 struct Source {
   std::string name;   // of the model, unless the user gives another

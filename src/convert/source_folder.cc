@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "base/file.h"
 #include "convert/json_reader.h"
 
 namespace weft::convert {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxTextBytes = 64 << 20;
 
 bool IsBeneath(const fs::path& path, const fs::path& folder) {
   const fs::path relative = path.lexically_relative(folder);
@@ -49,6 +52,19 @@ Result<fs::path> SourceFile(const fs::path& folder, const std::string& name) {
                                                    "' is a link that leads out of the folder.");
   }
   return target;
+}
+
+Result<TextFiles> ReadTexts(const fs::path& folder, std::span<const char* const> names) {
+  TextFiles files;
+  for (const std::string name : names) {
+    auto path = SourceFile(folder, name);
+    if (!path.ok() && path.error().code() == ErrorCode::kNotFound) continue;
+    if (!path.ok()) return std::move(path).error();
+    ASSIGN_OR_RETURN(std::string text, ReadTextFile(*path, kMaxTextBytes));
+    if (name.ends_with(".json")) TRY(ParseJson(text, name));
+    files.emplace(name, std::move(text));
+  }
+  return files;
 }
 
 std::string FileVersion(const fs::path& path) {

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <span>
 #include <string>
 
 #include "base/result.h"
@@ -14,6 +16,14 @@ namespace weft::convert {
 // name or a link leads out of the folder.
 Result<std::filesystem::path> SourceFile(const std::filesystem::path& folder,
                                          const std::string& name);
+
+// Contents by name.
+using TextFiles = std::map<std::string, std::string>;
+
+// Those of the files `names` that are in the folder. JSON (by the name's end) is parsed already
+// here, so that a broken file is found while there is someone to read the message.
+Result<TextFiles> ReadTexts(const std::filesystem::path& folder,
+                            std::span<const char* const> names);
 
 // Changes when a file does: its length and its time of change.
 std::string FileVersion(const std::filesystem::path& path);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <functional>
 
+#include "onnx/broadcast.h"
+
 namespace weft::onnx {
 namespace {
 
@@ -44,29 +46,9 @@ std::optional<int64_t> CountOf(const Dims& dims) {
 }
 
 std::optional<Dims> BroadcastDims(const Dims& a, const Dims& b) {
-  Dims out(std::max(a.size(), b.size()), 1);
-  for (size_t i = 0; i < out.size(); ++i) {
-    const int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
-    const int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
-    if (x != y && x != 1 && y != 1) return std::nullopt;
-    out[out.size() - 1 - i] = x == 1 ? y : x;
-  }
-  if (!CountOf(out)) return std::nullopt;
+  auto out = BroadcastShape(a, b);
+  if (out && !CountOf(*out)) out.reset();
   return out;
-}
-
-// Index into a tensor of shape `dims` for the flat index `flat` of its broadcast to `out`.
-size_t BroadcastIndex(size_t flat, const Dims& out, const Dims& dims) {
-  size_t index = 0;
-  size_t stride = 1;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const size_t from_back = dims.size() - 1 - i;
-    const auto extent = static_cast<size_t>(out[out.size() - 1 - i]);
-    if (dims[from_back] != 1) index += flat % extent * stride;
-    stride *= static_cast<size_t>(dims[from_back]);
-    flat /= extent;
-  }
-  return index;
 }
 
 // a op b with broadcasting; `apply` returns nullopt where the result is undefined (division by

@@ -3,16 +3,11 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
+import { assertAgrees, assertReleased, runEngine } from "./lib/engines.mjs";
 import { Tab, buildHarness, harness, launchBrowser, noBrowser } from "./lib/tabs.mjs";
 import { complete, eventually, packageOf, reasonToSkip, serve, swarmOf } from "./lib/weft.mjs";
 
 const skip = noBrowser() || reasonToSkip("stories260K");
-const kSteps = [
-  { ids: [1, 403, 407, 261, 378], firstPosition: 0, generation: 0 },
-  { ids: [432], firstPosition: 5, generation: 0 },
-  { ids: [383, 286], firstPosition: 4, generation: 1 }, // truncates
-];
-
 let browser = null;
 let server = null;
 before(async () => {
@@ -29,22 +24,11 @@ after(async () => {
 test("our engine agrees with onnxruntime's wasm", { skip, timeout: 480_000 }, async () => {
   const context = await browser.newContext();
   const { page } = await Tab.open(context, server.origin);
-  const run = (provider) =>
-    page.evaluate((request) => window.runEngine(request), { provider, steps: kSteps, cut: 3 });
-  const wasm = await run("wasm");
-  assert.equal(wasm.error, undefined);
-  const own = await run("own");
-  assert.equal(own.error, undefined);
+  const wasm = await runEngine(page, "wasm");
+  const own = await runEngine(page, "own");
   assert.equal(own.name, "webgpu");
-  for (const [step, expected] of wasm.logits.entries()) {
-    assert.equal(own.logits[step].length, expected.length);
-    const worst = Math.max(...expected.map((value, i) => Math.abs(value - own.logits[step][i])));
-    assert.ok(worst < 1e-2, `step ${step}: logits differ by ${worst}`);
-  }
-  assert.equal(own.kv.length, wasm.kv.length);
-  assert.ok(own.use.kvBytes > 0 && own.use.weightBytes > 0);
-  assert.equal(own.afterwards.kvBytes, 0);
-  assert.equal(own.afterwards.weightBytes, 0);
+  assertAgrees(own, wasm, 1e-2);
+  assertReleased(own);
   console.log(`ms a step on a software adapter: ${own.stepMs.map(Math.round)}`);
   await context.close();
 });

@@ -288,27 +288,9 @@ double RoundTo(ElementType type, double value) {
 }
 
 std::optional<Dims> BroadcastDims(const Dims& a, const Dims& b) {
-  Dims out(std::max(a.size(), b.size()), 1);
-  for (size_t i = 0; i < out.size(); ++i) {
-    const int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
-    const int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
-    if (x != y && x != 1 && y != 1) return std::nullopt;
-    out[out.size() - 1 - i] = x == 1 ? y : x;
-  }
-  if (CountOf(out) >= kTooMany) return std::nullopt;
+  auto out = onnx::BroadcastShape(a, b);
+  if (out && CountOf(*out) >= kTooMany) out.reset();
   return out;
-}
-
-size_t BroadcastIndex(size_t flat, const Dims& out, const Dims& dims) {
-  size_t index = 0, stride = 1;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const size_t from_back = dims.size() - 1 - i;
-    const auto extent = static_cast<size_t>(out[out.size() - 1 - i]);
-    if (dims[from_back] != 1) index += flat % extent * stride;
-    stride *= static_cast<size_t>(dims[from_back]);
-    flat /= extent;
-  }
-  return index;
 }
 
 std::optional<Value> EvaluateNumbers(const Node& node, const std::vector<ValuePtr>& inputs) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "onnx/broadcast.h"
 #include "program/trace/value.h"
 
 namespace weft::program::trace {
@@ -18,10 +19,9 @@ bool IsComparison(const onnx::Node& node);
 
 double RoundTo(onnx::ElementType type, double value);
 
-// nullopt when the shapes do not broadcast.
+// nullopt when the shapes do not broadcast, or to too many elements.
 std::optional<Dims> BroadcastDims(const Dims& a, const Dims& b);
-// Index into a tensor of `dims` for the flat index `flat` of its broadcast to `out`.
-size_t BroadcastIndex(size_t flat, const Dims& out, const Dims& dims);
+using onnx::BroadcastIndex;
 
 // Operators on known numbers that neither move elements nor work on each alone: Range, CumSum,
 // Trilu, ConstantOfShape, MatMul, reductions, Where. nullopt when it is none of these or the
