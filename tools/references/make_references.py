@@ -182,6 +182,7 @@ def main():
     parser.add_argument("--only", help="a part of the names of the models to make", default="")
     args = parser.parse_args()
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     torch.set_num_threads(4)
     print(f"torch {torch.__version__}, transformers {transformers.__version__}")
     failed, total = 0, 0

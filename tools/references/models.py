@@ -167,7 +167,9 @@ MODELS = {
         older={},
         without=["layer_types"],
     ),
-    "gpt-oss-mxfp4": model("gpt_oss", gpt_oss(), mxfp4=True, older={"swiglu_limit": 7.0}),
+    "gpt-oss-mxfp4": model(
+        "gpt_oss", gpt_oss(intermediate_size=96), mxfp4=True, older={"swiglu_limit": 7.0}
+    ),
     "gpt-oss-truncate": model(
         "gpt_oss",
         gpt_oss(intermediate_size=48, num_local_experts=3, rope_parameters={**YARN,
@@ -186,7 +188,7 @@ MODELS = {
     ),
     "llama-head96-odd": model(
         "llama",
-        base(hidden_size=50, head_dim=96, num_attention_heads=3, num_key_value_heads=3,
+        base(hidden_size=51, head_dim=96, num_attention_heads=3, num_key_value_heads=3,
              num_hidden_layers=2, intermediate_size=75, vocab_size=97),
         "f16",
         shard_bytes=50000,
