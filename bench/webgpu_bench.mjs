@@ -1,75 +1,74 @@
-// The WebGPU engine under Node: read bandwidth, prefill, decode, WeInfer's ablation and interval
-// study, a stage's fixed cost; random q4 weights of Qwen3's exact shapes. Prints one line of JSON a
-// figure and a table at the end. docs/performance.md has results and how to read them.
+// Our WebGPU engine beside its peers, in Node and in Chromium: decode, prefill, WeInfer's ablation
+// and interval study, a stage's fixed cost. Random 4-bit weights of Qwen3's exact shapes. Subjects
+// take turns in every round; figures are medians. Prints a line of JSON a figure and one table
+// last. docs/performance.md has results and how to read them.
 //
-//   ./dev bench webgpu [--sizes 0.6B,1.7B] [--seconds 300] [--context 128] [--tokens 64]
+//   ./dev bench webgpu [--parts node-ours,node-ort,chromium-ours,chromium-ort,wllama]
+//     [--sizes tiny,0.6B,1.7B,4B,8B] [--contexts 128,4096] [--prefills 512,2048] [--tokens 64]
+//     [--rounds 5] [--extras ablation,stage,profile] [--seconds 500] [--step-seconds 120]
+//     [--models DIR] [--json FILE]
 //
-// --engine FILE and --dawn FILE take the bundle and Dawn's addon from elsewhere (a machine without
-// npm); --f16 asks Dawn for shader-f16 on NVIDIA.
-import { createRequire } from "node:module";
+// On a machine without npm: --kit DIR has node_modules, dawn.node, chromium, playwright-core, xlibs
+// and web/ (onnxruntime-web's and wllama's files), and --engine FILE what bundle.mjs made.
+// --hardware runs Chromium on the GPU, and peers in f16.
+import { existsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
-import { readBandwidth } from "./webgpu/bandwidth.mjs";
-import { benchSize } from "./webgpu/model_bench.mjs";
+import { Comparison } from "./webgpu/comparison.mjs";
+import { Parts } from "./webgpu/parts.mjs";
+import { printTables } from "./webgpu/tables.mjs";
 
+const list = (text) => text.split(",").filter(Boolean);
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
-const { values: options } = parseArgs({
+const { values } = parseArgs({
   options: {
+    parts: { type: "string", default: "node-ours,chromium-ours,chromium-ort" },
+    sizes: { type: "string", default: "weft-tiny" },
+    contexts: { type: "string", default: "128" },
+    prefills: { type: "string", default: "128" },
+    tokens: { type: "string", default: "16" },
+    rounds: { type: "string", default: "5" },
+    extras: { type: "string", default: "" },
+    seconds: { type: "string", default: "500" },
+    "step-seconds": { type: "string", default: "120" },
+    models: { type: "string", default: join(root, "build/bench/models") },
+    json: { type: "string" },
+    kit: { type: "string" },
     engine: { type: "string" },
-    dawn: { type: "string" },
-    sizes: { type: "string", default: "tiny" },
-    seconds: { type: "string", default: "300" },
-    context: { type: "string", default: "128" },
-    prefill: { type: "string", default: "512" },
-    tokens: { type: "string", default: "64" },
-    f16: { type: "boolean", default: false },
+    hardware: { type: "boolean", default: false },
     weft: { type: "string" }, // ./dev bench hands it to every benchmark
   },
 });
 
-async function loadEngine() {
-  if (options.engine) return await import(pathToFileURL(options.engine).href);
+async function engineFile() {
+  if (values.engine) return values.engine;
   const { bundleEngine } = await import("./webgpu/bundle.mjs");
-  return await import(pathToFileURL(await bundleEngine()).href);
+  return await bundleEngine();
 }
 
-function openDawn() {
-  const require = createRequire(join(root, "web/package.json"));
-  const { create } = options.dawn ? require(options.dawn) : require("webgpu");
-  const toggles = "enable-dawn-features=vulkan_enable_f16_on_nvidia,allow_unsafe_apis";
-  return create(options.f16 ? ["backend=vulkan", toggles] : ["backend=vulkan"]);
-}
-
-const begin = performance.now();
-const engine = await loadEngine();
-const gpu = openDawn(); // kept: Dawn dies when its instance is collected before its devices
-const { device, description } = await engine.openGpu(gpu);
-const say = (figure) => console.log(JSON.stringify(figure));
-say({ device: description });
-const bandwidth = await readBandwidth(device);
-say({ readGBps: bandwidth });
-device.destroy();
-
-for (const size of options.sizes.split(",")) {
-  const left = Number(options.seconds) - (performance.now() - begin) / 1000;
-  if (left < 10) {
-    say({ size, skipped: "no time left" });
-    continue;
-  }
-  const opened = await engine.openGpu(gpu);
-  try {
-    await benchSize(engine, opened, size, {
-      bandwidth,
-      contexts: options.context.split(",").map(Number),
-      prefills: options.prefill.split(",").filter(Boolean).map(Number),
-      tokens: Number(options.tokens),
-      say,
-    });
-  } catch (error) {
-    say({ size, failed: String(error) });
-  }
-  opened.device.destroy();
-}
+if (values.kit && !existsSync(values.kit)) throw new Error(`There is no folder ${values.kit}.`);
+const parts = new Parts({
+  root,
+  kit: values.kit,
+  engine: await engineFile(),
+  models: values.models,
+  hardware: values.hardware,
+});
+const comparison = new Comparison(parts, {
+  parts: list(values.parts),
+  sizes: list(values.sizes),
+  contexts: list(values.contexts).map(Number),
+  prefills: list(values.prefills).map(Number),
+  extras: list(values.extras),
+  tokens: Number(values.tokens),
+  rounds: Number(values.rounds),
+  seconds: Number(values.seconds),
+  stepSeconds: Number(values["step-seconds"]),
+});
+const figures = await comparison.run();
+if (values.json) writeFileSync(values.json, JSON.stringify(figures));
+printTables(figures, list(values.parts));
+await parts.close();
 process.exit(0); // Dawn keeps threads

@@ -1,12 +1,14 @@
-// Makes one file of the engine (TypeScript, WGSL) that Node runs as it is.
+// Makes one file of the engine (TypeScript, WGSL) that Node and browsers run as it is, and one for
+// conformance_check.mjs.
+//
+//   node bench/webgpu/bundle.mjs [DIR]     writes engine.mjs and check_engine.mjs
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 
-// Returns the path of the file.
-export async function bundleEngine(outDir = join(root, "build/bench/webgpu")) {
+async function bundle(name, outDir) {
   const require = createRequire(join(root, "web/package.json"));
   const { build } = await import(pathToFileURL(require.resolve("vite")).href);
   await build({
@@ -14,17 +16,23 @@ export async function bundleEngine(outDir = join(root, "build/bench/webgpu")) {
     configFile: false,
     logLevel: "warn",
     build: {
-      ssr: join(root, "bench/webgpu/engine.js"),
+      ssr: join(root, `bench/webgpu/${name}.js`),
       outDir,
-      emptyOutDir: true,
+      emptyOutDir: false,
       target: "node20",
-      rollupOptions: { output: { entryFileNames: "engine.mjs", codeSplitting: false } },
+      rollupOptions: { output: { entryFileNames: `${name}.mjs`, codeSplitting: false } },
     },
     ssr: { noExternal: true },
   });
-  return join(outDir, "engine.mjs");
+  return join(outDir, `${name}.mjs`);
+}
+
+// Returns the path of the engine's file.
+export async function bundleEngine(outDir = join(root, "build/bench/webgpu")) {
+  return await bundle("engine", outDir);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   console.log(await bundleEngine(process.argv[2]));
+  console.log(await bundle("check_engine", process.argv[2] ?? join(root, "build/bench/webgpu")));
 }

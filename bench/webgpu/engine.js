@@ -1,6 +1,5 @@
-// What the WebGPU benchmark takes from the web workspace; bundle.mjs makes one file of it.
+// What the WebGPU benchmark takes from the web workspace; bundle.mjs makes one file of it, which
+// Node and a Worker run as it is.
 export { openGpu } from "../../web/packages/engine/src/gpu/open.ts";
-export { PackageFolder } from "../../web/packages/engine/src/test/packageFolder.ts";
-export { kShapes, RandomModel } from "../../web/packages/engine/src/test/randomModel.ts";
-export { runCase } from "../../web/packages/engine/src/test/runCase.ts";
+export { RandomModel } from "../../web/packages/engine/src/test/randomModel.ts";
 export { kDefaultOptions, WebGpuEngine } from "../../web/packages/engine/src/webgpuEngine.ts";

@@ -36,6 +36,9 @@ export interface WebGpuOptions {
   readonly kvDtype: "f16" | "f32";
   // What rows are rounded to after the embedding and every layer: the wire's type.
   readonly residualDtype: "f32" | "f16" | "bf16";
+  // Whether the queue is poked while a result is waited for (run/poker.ts); null: where it helps,
+  // on a hardware adapter in a browser.
+  readonly pokes: boolean | null;
 }
 
 export const kDefaultOptions: WebGpuOptions = {
@@ -43,10 +46,15 @@ export const kDefaultOptions: WebGpuOptions = {
   alsoHeld: () => 0,
   kvDtype: "f16",
   residualDtype: "f32",
+  pokes: null,
 };
 
 export interface GenerateRequest extends GenerateOptions {
   readonly generation: number;
+}
+
+function isBrowser(): boolean {
+  return "WorkerGlobalScope" in globalThis || "document" in globalThis;
 }
 
 const kRounding = { f32: 0, f16: 1, bf16: 2 } as const;
@@ -74,7 +82,8 @@ export class WebGpuEngine implements StageEngine {
     this.#pools = new Pools(this.#buffers, kvIsF32);
     this.#pages.grow(this.#pools.capacity);
     const round = kRounding[options.residualDtype];
-    this.#machine = new Machine(this.#buffers, pipelines, this.#pools, { kvIsF32, round });
+    const pokes = options.pokes ?? (gpu.isHardware && isBrowser());
+    this.#machine = new Machine(this.#buffers, pipelines, this.#pools, { kvIsF32, round, pokes });
     this.#loader = new LayerLoader(this.#buffers, pipelines, this.#machine.ropes);
     gpu.device.addEventListener("uncapturederror", ({ error }) => {
       this.#refusedBecause ||= error.message;

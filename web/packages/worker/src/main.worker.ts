@@ -45,6 +45,7 @@ function ownEngine(adapter: GPUAdapter): EngineOffer {
         alsoHeld,
         kvDtype: quantisation === "f32" ? "f32" : "f16",
         residualDtype: residualOf(boundaryDtype),
+        pokes: null,
       });
     },
   };

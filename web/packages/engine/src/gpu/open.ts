@@ -15,6 +15,7 @@ export interface Gpu {
   readonly device: GPUDevice;
   readonly limits: GpuLimits;
   readonly description: string; // "nvidia hopper"
+  readonly isHardware: boolean;
 }
 
 export async function findGpuAdapter(gpu: GPU | undefined): Promise<GPUAdapter | null> {
@@ -43,6 +44,7 @@ export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
       device,
       limits: { bufferBytes: maxBufferSize, bindingBytes: bindingBytes - (bindingBytes % 4) },
       description: [adapter.info.vendor, adapter.info.architecture].filter(Boolean).join(" "),
+      isHardware: !adapter.info.isFallbackAdapter && adapter.info.architecture !== "swiftshader",
     };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);

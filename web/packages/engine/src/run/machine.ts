@@ -16,6 +16,7 @@ import { endsInLogits } from "../program/ir.ts";
 import { Arena } from "./arena.ts";
 import { inputColumns, outputColumns } from "./check.ts";
 import { Encoder } from "./encoder.ts";
+import { Poker } from "./poker.ts";
 import { Ropes } from "./ropes.ts";
 import { Staging } from "./staging.ts";
 
@@ -24,6 +25,7 @@ const kUsage = Usage.storage | Usage.copyFrom | Usage.copyTo;
 export interface MachineOptions {
   readonly kvIsF32: boolean;
   readonly round: number; // common.wgsl round_value
+  readonly pokes: boolean;
 }
 
 interface LayerPlan {
@@ -38,6 +40,7 @@ export class Machine {
   readonly buffers: Buffers;
   readonly encoder: Encoder;
   readonly arena: Arena;
+  readonly poker: Poker;
   readonly staging: Staging;
   readonly ropes = new Ropes();
   readonly layers = new Map<number, LoadedLayer>();
@@ -60,7 +63,8 @@ export class Machine {
     this.#options = options;
     this.encoder = new Encoder(buffers.gpu.device, pipelines.groupLayout);
     this.arena = new Arena(buffers);
-    this.staging = new Staging(buffers);
+    this.poker = new Poker(buffers.gpu.device.queue, options.pokes);
+    this.staging = new Staging(buffers, this.poker);
     this.#unusedRead = buffers.make("unused", "scratch", 16, Usage.storage);
     this.#unusedWrite = buffers.make("unused", "scratch", 16, Usage.storage);
   }

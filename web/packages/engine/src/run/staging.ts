@@ -1,15 +1,18 @@
 // A ring of buffers through which results come back: made once, mapped in turn.
 import type { Buffers } from "../gpu/buffers.ts";
 import { kMapRead, Usage } from "../gpu/buffers.ts";
+import type { Poker } from "./poker.ts";
 
 const kLeastBytes = 4096;
 
 export class Staging {
   readonly #buffers: Buffers;
+  readonly #poker: Poker;
   readonly #idle: GPUBuffer[] = [];
 
-  constructor(buffers: Buffers) {
+  constructor(buffers: Buffers, poker: Poker) {
     this.#buffers = buffers;
+    this.#poker = poker;
   }
 
   // A buffer of at least this size, the caller's until it is read.
@@ -25,7 +28,7 @@ export class Staging {
   // The first bytes of a taken buffer, which goes back into the ring.
   async read(buffer: GPUBuffer, byteCount: number): Promise<ArrayBuffer> {
     try {
-      await buffer.mapAsync(kMapRead, 0, byteCount);
+      await this.#poker.during(buffer.mapAsync(kMapRead, 0, byteCount));
       const bytes = buffer.getMappedRange(0, byteCount).slice(0);
       buffer.unmap();
       return bytes;

@@ -18,7 +18,7 @@ export interface ModelShape {
   readonly vocabulary: number;
 }
 
-const qwen3 = { kvHeads: 8, headColumns: 128, vocabulary: 151936 };
+// For tests; the benchmark has its own (bench/webgpu/shapes.mjs).
 export const kShapes: Readonly<Record<string, ModelShape>> = {
   tiny: {
     layers: 2,
@@ -29,10 +29,6 @@ export const kShapes: Readonly<Record<string, ModelShape>> = {
     headColumns: 16,
     vocabulary: 300,
   },
-  "0.6B": { ...qwen3, layers: 28, hidden: 1024, width: 3072, heads: 16 },
-  "1.7B": { ...qwen3, layers: 28, hidden: 2048, width: 6144, heads: 16 },
-  "4B": { ...qwen3, layers: 36, hidden: 2560, width: 9728, heads: 32 },
-  "8B": { ...qwen3, layers: 36, hidden: 4096, width: 12288, heads: 32 },
 };
 
 type ProgramInit = MessageInitShape<typeof ProgramSchema>;

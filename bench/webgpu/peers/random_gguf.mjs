@@ -1,0 +1,188 @@
+// Writes a GGUF of Qwen3's form with random Q4_0 weights (18 bytes for 32 of them, as our q4) and
+// a vocabulary of single bytes and made-up words, split into files that a browser takes.
+//
+//   node bench/webgpu/peers/random_gguf.mjs DIR --size 1.7B [--chunk 1024]
+//
+// The output head is the embedding's table, as in Qwen3 up to 4B: a token reads as many bytes.
+import { randomFillSync } from "node:crypto";
+import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+
+import { shapeOf } from "../shapes.mjs";
+
+const Kind = { u16: 2, u32: 4, i32: 5, f32: 6, text: 8, array: 9 };
+const Type = { f32: 0, q4: 2 };
+const kAlignment = 32;
+const kPattern = 16 << 20;
+
+const padded = (size) => Math.ceil(size / kAlignment) * kAlignment;
+
+function number(bytes, method, value) {
+  const buffer = Buffer.alloc(bytes);
+  buffer[method](value);
+  return buffer;
+}
+const u16 = (value) => number(2, "writeUInt16LE", value);
+const u32 = (value) => number(4, "writeUInt32LE", value);
+const u64 = (value) => number(8, "writeBigUInt64LE", BigInt(value));
+const f32 = (value) => number(4, "writeFloatLE", value);
+const text = (value) => Buffer.concat([u64(Buffer.byteLength(value)), Buffer.from(value)]);
+
+function array(kind, items) {
+  return Buffer.concat([u32(kind), u64(items.length), ...items]);
+}
+
+// One entry of the metadata.
+function entry(key, kind, bytes) {
+  return Buffer.concat([text(key), u32(kind), bytes]);
+}
+
+// GPT-2's printable characters for bytes, then words that no merge makes.
+function vocabulary(count) {
+  const isPrinted = (byte) => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
+  let next = 256;
+  const bytes = Array.from({ length: 256 }, (_, byte) =>
+    String.fromCharCode(isPrinted(byte) ? byte : next++),
+  );
+  return Array.from({ length: count }, (_, id) => bytes[id] ?? `word${id}`);
+}
+
+function metadata(shape) {
+  const { layers, hidden, width, heads, kvHeads, headColumns, vocabulary: count } = shape;
+  const qwen3 = (key, value) => entry(`qwen3.${key}`, Kind.u32, u32(value));
+  const words = vocabulary(count);
+  return [
+    entry("general.architecture", Kind.text, text("qwen3")),
+    entry("general.name", Kind.text, text("random")),
+    entry("general.file_type", Kind.u32, u32(2)),
+    qwen3("block_count", layers),
+    qwen3("context_length", 8192),
+    qwen3("embedding_length", hidden),
+    qwen3("feed_forward_length", width),
+    qwen3("attention.head_count", heads),
+    qwen3("attention.head_count_kv", kvHeads),
+    qwen3("attention.key_length", headColumns),
+    qwen3("attention.value_length", headColumns),
+    entry("qwen3.attention.layer_norm_rms_epsilon", Kind.f32, f32(1e-6)),
+    entry("qwen3.rope.freq_base", Kind.f32, f32(1e6)),
+    entry("tokenizer.ggml.model", Kind.text, text("gpt2")),
+    entry("tokenizer.ggml.pre", Kind.text, text("gpt-2")),
+    entry("tokenizer.ggml.tokens", Kind.array, array(Kind.text, words.map(text))),
+    entry("tokenizer.ggml.token_type", Kind.array, array(Kind.i32, words.map(() => u32(1)))),
+    entry("tokenizer.ggml.merges", Kind.array, array(Kind.text, [text("a a")])),
+    entry("tokenizer.ggml.eos_token_id", Kind.u32, u32(0)),
+  ];
+}
+
+function tensors(shape) {
+  const { layers, hidden, width, heads, kvHeads, headColumns, vocabulary: count } = shape;
+  const matrix = (name, rows, columns) => {
+    const bytes = (rows * columns * 18) / 32;
+    return { name: `${name}.weight`, dims: [columns, rows], type: Type.q4, bytes };
+  };
+  const vector = (name, columns) => {
+    return { name: `${name}.weight`, dims: [columns], type: Type.f32, bytes: 4 * columns };
+  };
+  const list = [matrix("token_embd", count, hidden)];
+  for (let layer = 0; layer < layers; ++layer) {
+    const name = (part) => `blk.${layer}.${part}`;
+    list.push(
+      vector(name("attn_norm"), hidden),
+      matrix(name("attn_q"), heads * headColumns, hidden),
+      matrix(name("attn_k"), kvHeads * headColumns, hidden),
+      matrix(name("attn_v"), kvHeads * headColumns, hidden),
+      matrix(name("attn_output"), hidden, heads * headColumns),
+      vector(name("attn_q_norm"), headColumns),
+      vector(name("attn_k_norm"), headColumns),
+      vector(name("ffn_norm"), hidden),
+      matrix(name("ffn_gate"), width, hidden),
+      matrix(name("ffn_up"), width, hidden),
+      matrix(name("ffn_down"), hidden, width),
+    );
+  }
+  return [...list, vector("output_norm", hidden)];
+}
+
+// Tensors in groups of at most so many bytes.
+function split(list, limit) {
+  const groups = [[]];
+  let size = 0;
+  for (const tensor of list) {
+    if (size + tensor.bytes > limit && groups.at(-1).length > 0) {
+      groups.push([]);
+      size = 0;
+    }
+    groups.at(-1).push(tensor);
+    size += tensor.bytes;
+  }
+  return groups;
+}
+
+// Random blocks whose scales (the first two of 18 bytes) are 2^-8, and ones.
+function patterns() {
+  const q4 = randomFillSync(Buffer.alloc(kPattern - (kPattern % (18 * kAlignment))));
+  for (let at = 0; at < q4.length; at += 18) q4.writeUInt16LE(0x1c00, at);
+  const ones = Buffer.from(new Float32Array(1 << 16).fill(1).buffer);
+  return { [Type.q4]: q4, [Type.f32]: ones };
+}
+
+function writeFile(path, entries, list, fill) {
+  let offset = 0;
+  const infos = list.map(({ name, dims, type, bytes }) => {
+    const at = offset;
+    offset += padded(bytes);
+    return Buffer.concat([text(name), u32(dims.length), ...dims.map(u64), u32(type), u64(at)]);
+  });
+  const head = [Buffer.from("GGUF"), u32(3), u64(list.length), u64(entries.length)];
+  const header = Buffer.concat([...head, ...entries, ...infos]);
+  const file = openSync(path, "w");
+  writeSync(file, header, 0, header.length, 0);
+  let at = padded(header.length);
+  for (const { type, bytes } of list) {
+    const source = fill[type];
+    for (let done = 0; done < bytes; done += source.length) {
+      writeSync(file, source, 0, Math.min(source.length, bytes - done), at + done);
+    }
+    at += padded(bytes);
+  }
+  writeSync(file, Buffer.alloc(1), 0, 1, at - 1); // padding of the last tensor
+  closeSync(file);
+}
+
+// Returns {size, files}.
+export function writeGguf(dir, size, chunkMiB = 1024) {
+  mkdirSync(dir, { recursive: true });
+  const shape = shapeOf(size);
+  const all = tensors(shape);
+  const groups = split(all, chunkMiB * 2 ** 20);
+  const fill = patterns();
+  const padding = (index) => String(index).padStart(5, "0");
+  const files = groups.map((list, index) => {
+    const name = `model-${padding(index + 1)}-of-${padding(groups.length)}.gguf`;
+    const place = [
+      entry("split.no", Kind.u16, u16(index)),
+      entry("split.count", Kind.u16, u16(groups.length)),
+      entry("split.tensors.count", Kind.i32, u32(all.length)),
+    ];
+    const isSplit = groups.length > 1;
+    const entries = [...(index === 0 ? metadata(shape) : []), ...(isSplit ? place : [])];
+    writeFile(join(dir, name), entries, list, fill);
+    return name;
+  });
+  const about = { size, files };
+  writeFileSync(join(dir, "gguf.json"), JSON.stringify(about));
+  return about;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      size: { type: "string", default: "tiny" },
+      chunk: { type: "string", default: "1024" },
+    },
+  });
+  console.log(JSON.stringify(writeGguf(positionals[0], values.size, Number(values.chunk))));
+}
