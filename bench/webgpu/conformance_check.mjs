@@ -1,5 +1,5 @@
 // The conformance cases and greedy continuations of packages on the GPU at hand, without vitest:
-// for machines that have Node and a GPU, but no npm.
+// for machines that have Node and a GPU, but no npm. ENGINE is bundle.mjs's check_engine.mjs.
 //
 //   node bench/webgpu/conformance_check.mjs ENGINE DAWN CASES_DIR [PACKAGE_DIR REFERENCE_JSON]...
 //
