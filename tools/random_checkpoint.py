@@ -2,7 +2,8 @@
 """Writes a checkpoint folder of a model's exact shape with random bf16 weights.
 
 For measuring size and speed: the text such a model writes is noise. The defaults are the shape of
-Qwen3-0.6B (1.2 GB); --like names others. --experts makes a Qwen3-MoE. --sparse leaves the weights
+Qwen3-0.6B (1.2 GB); --like names others. --experts makes a Qwen3-MoE; gpt-oss-20b has its experts
+in MXFP4. --sparse leaves the weights
 out: files of the full length with holes, which read as zeros and take no disk. --shards cuts the
 weights into several files with an index, as large models come. With --tokenizer FILE that file
 becomes its tokenizer.json, so that it can be served. No packages beyond Python's own are needed.
@@ -31,6 +32,16 @@ SHAPES = {
         chosen=8,
         expert_columns=768,
     ),
+    "gpt-oss-20b": dict(
+        layers=24,
+        hidden=2880,
+        mlp=2880,
+        heads=64,
+        kv_heads=8,
+        experts=32,
+        chosen=4,
+        expert_columns=2880,
+    ),
 }
 
 
@@ -41,6 +52,31 @@ def random_bf16(generator, count):
     return values
 
 
+def is_gpt_oss(args):
+    return args.like == "gpt-oss-20b"
+
+
+# MXFP4: two values a byte, one exponent for 32.
+def mxfp4_shapes(args):
+    experts, width, hidden = args.experts, args.expert_columns, args.hidden
+    prefix = "mlp.experts."
+    return {
+        "self_attn.q_proj.bias": [args.heads * args.head_dim],
+        "self_attn.k_proj.bias": [args.kv_heads * args.head_dim],
+        "self_attn.v_proj.bias": [args.kv_heads * args.head_dim],
+        "self_attn.o_proj.bias": [hidden],
+        "self_attn.sinks": [args.heads],
+        "mlp.router.weight": [experts, hidden],
+        "mlp.router.bias": [experts],
+        prefix + "gate_up_proj_blocks": [experts, 2 * width, hidden // 32, 16],
+        prefix + "gate_up_proj_scales": [experts, 2 * width, hidden // 32],
+        prefix + "gate_up_proj_bias": [experts, 2 * width],
+        prefix + "down_proj_blocks": [experts, hidden, width // 32, 16],
+        prefix + "down_proj_scales": [experts, hidden, width // 32],
+        prefix + "down_proj_bias": [experts, hidden],
+    }
+
+
 def mlp_shapes(args):
     def gated(prefix, width):
         return {
@@ -49,6 +85,8 @@ def mlp_shapes(args):
             prefix + "down_proj.weight": [args.hidden, width],
         }
 
+    if is_gpt_oss(args):
+        return mxfp4_shapes(args)
     if not args.experts:
         return gated("mlp.", args.mlp)
     shapes = {"mlp.gate.weight": [args.experts, args.hidden]}
@@ -67,8 +105,14 @@ def tensor_shapes(args):
             "self_attn.q_proj.weight": [q, args.hidden],
             "self_attn.k_proj.weight": [kv, args.hidden],
             "self_attn.v_proj.weight": [kv, args.hidden],
-            "self_attn.q_norm.weight": [args.head_dim],
-            "self_attn.k_norm.weight": [args.head_dim],
+            **(
+                {}
+                if is_gpt_oss(args)
+                else {
+                    "self_attn.q_norm.weight": [args.head_dim],
+                    "self_attn.k_norm.weight": [args.head_dim],
+                }
+            ),
             "self_attn.o_proj.weight": [args.hidden, q],
             "post_attention_layernorm.weight": [args.hidden],
             **mlp_shapes(args),
@@ -80,16 +124,27 @@ def tensor_shapes(args):
     return shapes
 
 
-def byte_count(shape):
-    return 2 * math.prod(shape)
+def is_bytes(name):
+    return name.endswith(("_blocks", "_scales"))
+
+
+def byte_count(name, shape):
+    return (1 if is_bytes(name) else 2) * math.prod(shape)
+
+
+def random_values(generator, name, count):
+    if name.endswith("_scales"):  # 2^-11 to 2^-8
+        return generator.randbytes(count).translate(bytes(116 + (i & 3) for i in range(256)))
+    return generator.randbytes(count) if is_bytes(name) else random_bf16(generator, count)
 
 
 def write_weights(path, shapes, generator):
     """`generator` None: a hole instead of weights."""
     header, offset = {}, 0
     for name, shape in shapes.items():
-        end = offset + byte_count(shape)
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [offset, end]}
+        end = offset + byte_count(name, shape)
+        dtype = "U8" if is_bytes(name) else "BF16"
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, end]}
         offset = end
     text = json.dumps(header).encode()
     with open(path, "wb") as file:
@@ -97,21 +152,21 @@ def write_weights(path, shapes, generator):
         if generator is None:
             file.truncate(8 + len(text) + offset)
             return
-        for shape in shapes.values():
+        for name, shape in shapes.items():
             left = math.prod(shape)
             while left > 0:
                 count = min(left, 1 << 22)
-                file.write(random_bf16(generator, count))
+                file.write(random_values(generator, name, count))
                 left -= count
 
 
 def write_shards(folder, shapes, count, generator):
     """Tensors in order, in `count` files of about the same length."""
-    total = sum(byte_count(shape) for shape in shapes.values())
+    total = sum(byte_count(name, shape) for name, shape in shapes.items())
     shards, done = [{} for _ in range(count)], 0
     for name, shape in shapes.items():
         shards[min(count - 1, done * count // total)][name] = shape
-        done += byte_count(shape)
+        done += byte_count(name, shape)
     weight_map = {}
     for i, shard in enumerate(shards):
         file = f"model-{i + 1:05}-of-{count:05}.safetensors"
@@ -139,7 +194,30 @@ def configuration(args):
         "tie_word_embeddings": not args.experts,
         "hidden_act": "silu",
     }
-    if args.experts:
+    if is_gpt_oss(args):
+        config.update(
+            architectures=["GptOssForCausalLM"],
+            model_type="gpt_oss",
+            attention_bias=True,
+            hidden_act="silu",
+            num_local_experts=args.experts,
+            num_experts_per_tok=args.chosen,
+            sliding_window=128,
+            layer_types=["sliding_attention", "full_attention"] * (args.layers // 2)
+            + ["sliding_attention"] * (args.layers % 2),
+            quantization_config={"quant_method": "mxfp4"},
+            rms_norm_eps=1e-5,
+            rope_theta=150000,
+            rope_scaling={
+                "rope_type": "yarn",
+                "factor": 32.0,
+                "beta_fast": 32.0,
+                "beta_slow": 1.0,
+                "original_max_position_embeddings": 4096,
+                "truncate": False,
+            },
+        )
+    elif args.experts:
         config["num_experts"] = args.experts
         config["num_experts_per_tok"] = args.chosen
         config["moe_intermediate_size"] = args.expert_columns
@@ -156,12 +234,14 @@ def parse_arguments():
     names = ["layers", "hidden", "mlp", "heads", "kv-heads", "experts", "chosen", "expert-columns"]
     for name in names:
         parser.add_argument("--" + name, type=int)
-    parser.add_argument("--head-dim", type=int, default=128)
+    parser.add_argument("--head-dim", type=int)
     parser.add_argument("--vocab", type=int, default=151936)
     parser.add_argument("--sparse", action="store_true")
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--tokenizer")
     args = parser.parse_args()
+    if args.head_dim is None:
+        args.head_dim = 64 if is_gpt_oss(args) else 128
     for name in names:
         key = name.replace("-", "_")
         if getattr(args, key) is None:

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tensor/blocks.h"
+#include "tensor/mxfp4.h"
 
 namespace weft::convert {
 namespace {
@@ -61,26 +62,28 @@ uint64_t PlaceOf(const SourceRows& in, uint64_t row) {
   return head + (within < half ? 2 * within : 2 * (within - half) + 1);
 }
 
-// Reads rows of a job, one after the other; keeps what it reads them with.
+// Reads rows of a job.
 class RowReader {
  public:
-  explicit RowReader(const SourceRows& in) : in_(in) {
-    if (in.exponents != nullptr) packed_.resize(RowBytes(RowFormat::kMxfp4, in.columns));
+  explicit RowReader(const SourceRows& in) : in_(in) {}
+
+  // Row `row` of the job as bytes of its format. REQUIRES: not transposed, no separate exponents.
+  const uint8_t* Bytes(uint64_t row) const {
+    return in_.data + Place(row) * RowBytes(in_.format, in_.columns);
   }
 
-  // Row `row` of the job as bytes of its format. REQUIRES: not transposed.
-  const uint8_t* Bytes(uint64_t row) {
-    const uint64_t place = PlaceOf(in_, in_.first_row + row * in_.row_step);
-    if (in_.exponents == nullptr) return in_.data + place * RowBytes(in_.format, in_.columns);
-    const uint64_t blocks = in_.columns / kBlockValues;
-    for (uint64_t i = 0; i < blocks; ++i) {
-      PackMxfp4(in_.data + (place * blocks + i) * 16, in_.exponents[place * blocks + i],
-                packed_.data() + i * 17);
+  // The same of a MXFP4 tensor, wherever its exponents lie.
+  Mxfp4Blocks Blocks(uint64_t row) const {
+    if (in_.exponents == nullptr) {
+      const auto stride = static_cast<size_t>(BlockBytes(RowFormat::kMxfp4));
+      return {Bytes(row) + 1, stride, Bytes(row), stride, Mxfp4Order::kHalves};
     }
-    return packed_.data();
+    const uint64_t first = Place(row) * (in_.columns / kBlockValues);
+    return {in_.data + first * kMxfp4Bytes, kMxfp4Bytes, in_.exponents + first, 1,
+            Mxfp4Order::kPairs};
   }
 
-  void Values(uint64_t row, std::span<float> values) {
+  void Values(uint64_t row, std::span<float> values) const {
     if (in_.transposed_rows > 0) {
       const uint64_t bytes = RowBytes(in_.format, 1);
       const uint8_t* from = in_.data + (in_.first_row + row * in_.row_step) * bytes;
@@ -88,6 +91,8 @@ class RowReader {
         ReadRow(in_.format, from, {&value, 1});
         from += in_.transposed_rows * bytes;
       }
+    } else if (in_.format == RowFormat::kMxfp4) {
+      Mxfp4ToF32(Blocks(row), values);
     } else {
       ReadRow(in_.format, Bytes(row), values);
     }
@@ -96,17 +101,9 @@ class RowReader {
   }
 
  private:
-  // As row_format.cc has it: the exponent, then byte j with values j and j + 16.
-  static void PackMxfp4(const uint8_t* nibbles, uint8_t exponent, uint8_t* block) {
-    const auto value = [&](size_t i) { return (nibbles[i / 2] >> (i % 2 * 4)) & 15; };
-    block[0] = exponent;
-    for (size_t j = 0; j < 16; ++j) {
-      block[1 + j] = static_cast<uint8_t>(value(j) | value(j + 16) << 4);
-    }
-  }
+  uint64_t Place(uint64_t row) const { return PlaceOf(in_, in_.first_row + row * in_.row_step); }
 
   const SourceRows& in_;
-  std::vector<uint8_t> packed_;
 };
 
 std::optional<Misfit> ConvertRange(const Job& job, uint64_t first, uint64_t end) {
@@ -115,18 +112,26 @@ std::optional<Misfit> ConvertRange(const Job& job, uint64_t first, uint64_t end)
   const uint64_t data_bytes = RowDataBytes(job.to, job.in.columns);
   const uint64_t scale_bytes = RowScaleBytes(job.to, job.in.columns);
   const float limit = exact ? std::numeric_limits<float>::max() : Limit(job.to);
-  RowReader reader(job.in);
+  const RowReader reader(job.in);
   std::vector<float> values(job.in.columns);
   std::vector<uint16_t> scales(scale_bytes / 2);
+  const bool is_mxfp4 = exact && job.in.format == RowFormat::kMxfp4;
   for (uint64_t row = first; row < end; ++row) {
+    uint8_t* data = job.data + row * data_bytes;
+    // The common case: all scales are f16, so that all values are finite.
+    if (is_mxfp4 && Mxfp4ToQ8(reader.Blocks(row), data, scales)) {
+      std::memcpy(job.scale + row * scale_bytes, scales.data(), scale_bytes);
+      continue;
+    }
     reader.Values(row, values);
     if (const auto column = FirstMisfit(values, limit))
       return Misfit{row, *column, values[*column]};
-    uint8_t* data = job.data + row * data_bytes;
     if (exact && !IsBlockFormat(job.to)) {
       std::memcpy(data, reader.Bytes(row), data_bytes);
     } else if (IsBlockFormat(job.to)) {
-      if (exact) {
+      if (is_mxfp4) {
+        Mxfp4ToNearestQ8(reader.Blocks(row), {data, data_bytes}, scales);
+      } else if (exact) {
         RepackRow(job.in.format, reader.Bytes(row), job.in.columns, job.to, {data, data_bytes},
                   scales);
       } else {

@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "tensor/blocks.h"
 #include "tensor/half.h"
+#include "tensor/mxfp4.h"
 
 namespace weft::convert {
 namespace {
@@ -41,9 +42,6 @@ const FormatInfo& InfoOf(RowFormat format) {
 }
 
 constexpr size_t kBlock = 32;
-// Twice the values of e2m1, so that they are whole.
-constexpr std::array<int8_t, 16> kMagnitudes = {0, 1,  2,  3,  4,  6,  8,  12,
-                                                0, -1, -2, -3, -4, -6, -8, -12};
 
 float HalfAt(const uint8_t* at) {
   return F16ToF32(LoadLe<uint16_t>(at));
@@ -66,7 +64,7 @@ struct WholeBlock {
 
 WholeBlock ReadWhole(RowFormat format, const uint8_t* block) {
   WholeBlock whole;
-  whole.scale = format == RowFormat::kMxfp4 ? std::ldexp(1.0f, block[0] - 128) : HalfAt(block);
+  whole.scale = HalfAt(block);
   for (size_t i = 0; i < kBlock; ++i) {
     int value = 0;
     switch (format) {
@@ -79,9 +77,6 @@ WholeBlock ReadWhole(RowFormat format, const uint8_t* block) {
       case RowFormat::kQ5_0:
         value = (NibbleOf(block + 6, i) | BitOf(block + 2, i) << 4) - 16;
         break;
-      case RowFormat::kMxfp4:
-        value = kMagnitudes[static_cast<size_t>(NibbleOf(block + 1, i))];
-        break;
       default:
         CHECK(false, "no format of whole numbers");
     }
@@ -93,6 +88,11 @@ WholeBlock ReadWhole(RowFormat format, const uint8_t* block) {
 bool IsWhole(RowFormat format) {
   return format == RowFormat::kQ8_0 || format == RowFormat::kQ4_0 || format == RowFormat::kQ5_0 ||
          format == RowFormat::kMxfp4;
+}
+
+Mxfp4Blocks Mxfp4At(const uint8_t* row) {
+  const auto stride = static_cast<size_t>(BlockBytes(RowFormat::kMxfp4));
+  return {row + 1, stride, row, stride, Mxfp4Order::kHalves};
 }
 
 void ReadWithMinimum(RowFormat format, const uint8_t* block, float* values) {
@@ -164,6 +164,8 @@ void ReadBlock(RowFormat format, const uint8_t* block, float* values) {
       return ReadQ45K(format, block, values);
     case RowFormat::kQ6_K:
       return ReadQ6K(block, values);
+    case RowFormat::kMxfp4:
+      return Mxfp4ToF32(Mxfp4At(block), {values, kBlock});
     default: {
       const WholeBlock whole = ReadWhole(format, block);
       for (size_t i = 0; i < kBlock; ++i) {
@@ -215,15 +217,12 @@ void RepackRow(RowFormat format, const uint8_t* row, uint64_t columns, DType to,
   CHECK(IsWhole(format) && IsExact(format, to) && columns % kBlock == 0);
   const auto block_bytes = static_cast<size_t>(BlockDataBytes(to));
   CHECK(scales.size() == columns / kBlock && data.size() == scales.size() * block_bytes);
+  if (format == RowFormat::kMxfp4) return Mxfp4ToNearestQ8(Mxfp4At(row), data, scales);
   for (size_t b = 0; b < scales.size(); ++b, row += BlockBytes(format)) {
     const WholeBlock whole = ReadWhole(format, row);
     const MutableByteSpan out = data.subspan(b * block_bytes, block_bytes);
     scales[b] = F32ToF16(whole.scale);
-    if (F16ToF32(scales[b]) != whole.scale && std::isfinite(whole.scale)) {
-      std::array<float, kBlock> values;
-      ReadBlock(format, row, values.data());
-      QuantizeRow(to, values, out, scales.subspan(b, 1));
-    } else if (to == DType::kQ8) {
+    if (to == DType::kQ8) {
       for (size_t i = 0; i < kBlock; ++i) out[i] = static_cast<uint8_t>(whole.values[i] + 128);
     } else {
       for (size_t i = 0; i < kBlock; i += 2) {
