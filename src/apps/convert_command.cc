@@ -29,6 +29,10 @@ void PrintReport(const convert::ConvertReport& report, const Arguments& argument
   for (const std::string& warning : report.warnings) {
     std::fprintf(stderr, "weft convert: note: %s\n", warning.c_str());
   }
+  if (report.kept_bytes > 0) {
+    std::fprintf(stderr, "weft convert: note: %s of %s were kept from an interrupted conversion.\n",
+                 HumanBytes(report.kept_bytes).c_str(), HumanBytes(report.source_bytes).c_str());
+  }
   if (arguments.json) {
     const boost::json::object object{{"package", arguments.package},
                                      {"name", report.name},
@@ -36,6 +40,7 @@ void PrintReport(const convert::ConvertReport& report, const Arguments& argument
                                      {"quantisation", report.quantisation},
                                      {"transformer_layers", report.transformer_layers},
                                      {"source_bytes", report.source_bytes},
+                                     {"kept_bytes", report.kept_bytes},
                                      {"package_bytes", report.package_bytes},
                                      {"lowered", report.lowered},
                                      {"why_not_lowered", report.why_not_lowered},
@@ -71,7 +76,8 @@ int Run(const Arguments& arguments) {
   ProgressLine line("Converting");
   const auto report =
       convert::ConvertCheckpoint(options, [&](const convert::ConvertProgress& progress) {
-        line.Show(progress.done_bytes, progress.total_bytes);
+        line.Show(progress.done_bytes, progress.total_bytes,
+                  progress.done_bytes - progress.kept_bytes);
       });
   line.Finish();
   if (!report.ok()) {

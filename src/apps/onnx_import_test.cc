@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
 
 #include "base/random.h"
 #include "convert/onnx_import.h"
@@ -52,6 +53,32 @@ float WorstDifference(std::span<const float> a, std::span<const float> b) {
   float worst = 0;
   for (size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::fabs(a[i] - b[i]));
   return worst;
+}
+
+// The arrays of an expert share a blob that holds nothing else: each stacked tensor has a part an
+// expert, in the same blobs.
+void ExpectExpertsInBlobs(const std::vector<program::Program>& programs) {
+  for (const program::Program& program : programs) {
+    for (const program::Op& op : program.ops) {
+      const auto* experts = std::get_if<program::MoeExperts>(&op);
+      if (experts == nullptr) continue;
+      std::vector<const std::vector<program::Part>*> stacks;
+      for (const program::WeightId id : {experts->gate_up, experts->down}) {
+        const program::Weight& weight = program.weights[id];
+        stacks.push_back(&weight.data);
+        if (!weight.scale.empty()) stacks.push_back(&weight.scale);
+      }
+      std::set<Sha256Digest> blobs;
+      for (uint32_t e = 0; e < experts->experts; ++e) {
+        for (const auto* stack : stacks) {
+          ASSERT_EQ(stack->size(), experts->experts);
+          EXPECT_EQ((*stack)[e].digest, (*stacks.front())[e].digest) << "expert " << e;
+        }
+        blobs.insert((*stacks.front())[e].digest);
+      }
+      EXPECT_EQ(blobs.size(), experts->experts);
+    }
+  }
 }
 
 struct Folder {
@@ -147,6 +174,7 @@ TEST_P(ImportedFolder, GivesTheLogitsAndGreedyIdsOfTheModelAsItCame) {
     position += run.count;
     next = {token};
   }
+  ExpectExpertsInBlobs(programs);
   std::printf("%-26s worst logit difference %.2e, %zu of %zu greedy tokens, weights %s\n",
               folder.name, static_cast<double>(WorstDifference(*whole, expected)), same,
               greedy.size(), report->quantisation.c_str());

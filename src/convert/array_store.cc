@@ -1,7 +1,8 @@
 #include "convert/array_store.h"
 
+#include <algorithm>
+
 #include "base/check.h"
-#include "convert/journal.h"
 
 namespace weft::convert {
 namespace {
@@ -11,13 +12,17 @@ constexpr uint64_t kAlignment = 64;  // of arrays inside a blob: one cache line
 
 }  // namespace
 
-void ArrayStore::Add(const std::string& key, int layer, uint64_t byte_count, Producer producer) {
-  CHECK(byte_count > 0, "an array without bytes: " + key);
+void ArrayStore::Add(const std::string& key, int layer, uint64_t byte_count, Producer producer,
+                     uint64_t shares) {
+  CHECK(byte_count > 0 && shares > 0 && byte_count % shares == 0,
+        "an array without bytes, or of unequal shares: " + key);
   auto [entry, added] = arrays_.try_emplace(key);
-  entry->second.layers.insert(layer);
+  Array& array = entry->second;
+  array.layers.insert(layer);
+  array.shares = std::max(array.shares, shares);
   if (!added) return;
-  entry->second.byte_count = byte_count;
-  entry->second.producer = std::move(producer);
+  array.byte_count = byte_count;
+  array.producer = std::move(producer);
 }
 
 uint64_t ArrayStore::byte_count() const {
@@ -26,35 +31,95 @@ uint64_t ArrayStore::byte_count() const {
   return total;
 }
 
-Status ArrayStore::Append(Array& array, BlobWriter& writer) {
-  ASSIGN_OR_RETURN(array.stored.offset, writer.Align(kAlignment));
-  TRY(array.producer([&](ByteSpan bytes) -> Status {
-    progress_(bytes.size());
+std::vector<ArrayStore::Blob> ArrayStore::PlanBlobs() {
+  std::vector<Blob> blobs;
+  std::map<int, Blob> small;                         // layer -> arrays
+  std::map<std::pair<int, uint64_t>, Blob> experts;  // layer, expert -> arrays
+  for (auto& [key, array] : arrays_) {
+    const bool is_shared = array.layers.size() > 1;
+    if (is_shared) array.shares = 1;
+    array.parts.resize(array.shares);
+    const int layer = *array.layers.begin();
+    if (array.shares > 1) {
+      for (uint64_t i = 0; i < array.shares; ++i) {
+        experts[{layer, i}].push_back({&key, &array, {i, array.shares}});
+      }
+    } else if (array.byte_count < kSmallBytes && !is_shared) {
+      small[layer].push_back({&key, &array, {}});
+    } else {
+      blobs.push_back(Blob{Item{&key, &array, {}}});
+    }
+  }
+  for (auto& [expert, blob] : experts) blobs.push_back(std::move(blob));
+  for (auto& [layer, blob] : small) blobs.push_back(std::move(blob));
+  return blobs;
+}
+
+Result<StoredArray> ArrayStore::Append(const Item& item, BlobWriter& writer) {
+  StoredArray stored;
+  ASSIGN_OR_RETURN(stored.offset, writer.Align(kAlignment));
+  TRY(item.array->producer(item.share, [&](ByteSpan bytes) -> Status {
+    progress_(bytes.size(), false);
     return writer.Append(bytes);
   }));
-  array.stored.byte_count = writer.byte_count() - array.stored.offset;
-  CHECK(array.stored.byte_count == array.byte_count, "an array of other length than announced");
-  return OkStatus();
+  stored.byte_count = writer.byte_count() - stored.offset;
+  CHECK(stored.byte_count == item.share.Size(item.array->byte_count),
+        "an array of other length than announced");
+  return stored;
 }
 
 Status ArrayStore::Write() {
-  std::map<int, std::vector<Array*>> small;  // layer -> arrays
-  for (auto& [key, array] : arrays_) {
-    if (array.byte_count < kSmallBytes && array.layers.size() == 1) {
-      small[*array.layers.begin()].push_back(&array);
-      continue;
+  for (const Blob& blob : PlanBlobs()) {
+    const std::string key = JournalKey(blob);
+    if (TakeOver(blob, key)) continue;
+    TRY(WriteBlob(blob));
+    const package::Digest digest = blob.front().array->parts[blob.front().share.index].blob;
+    Journal::Entry entry{digest, {}, blobs_.at(digest)};
+    if (entry.info.byte_count < kSmallBytes) continue;  // as quick to make as to find again
+    for (const Item& item : blob) {
+      entry.weights.push_back(
+          {.shape = {}, .data = item.array->parts[item.share.index], .scale = {}});
     }
-    ASSIGN_OR_RETURN(const std::unique_ptr<BlobWriter> writer, BlobWriter::Open(folder_ / "blobs"));
-    TRY(Append(array, *writer));
-    ASSIGN_OR_RETURN(array.stored.blob, Keep(*writer));
-  }
-  for (auto& [layer, arrays] : small) {
-    ASSIGN_OR_RETURN(const std::unique_ptr<BlobWriter> writer, BlobWriter::Open(folder_ / "blobs"));
-    for (Array* array : arrays) TRY(Append(*array, *writer));
-    ASSIGN_OR_RETURN(const package::Digest digest, Keep(*writer));
-    for (Array* array : arrays) array->stored.blob = digest;
+    journal_.Add(key, entry);
   }
   return OkStatus();
+}
+
+Status ArrayStore::WriteBlob(const Blob& blob) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<BlobWriter> writer, BlobWriter::Open(folder_ / "blobs"));
+  for (const Item& item : blob) {
+    ASSIGN_OR_RETURN(item.array->parts[item.share.index], Append(item, *writer));
+  }
+  ASSIGN_OR_RETURN(const package::Digest digest, Keep(*writer));
+  for (const Item& item : blob) item.array->parts[item.share.index].blob = digest;
+  return OkStatus();
+}
+
+// A later run with the same key would write the same bytes.
+std::string ArrayStore::JournalKey(const Blob& blob) const {
+  std::string key = source_version_;
+  for (const Item& item : blob) {
+    key += ';' + *item.key + '/' + std::to_string(item.array->byte_count) + '/' +
+           std::to_string(item.share.index) + '/' + std::to_string(item.share.count);
+  }
+  return key;
+}
+
+bool ArrayStore::TakeOver(const Blob& blob, const std::string& key) {
+  const auto entry = journal_.Find(key);
+  if (!entry || entry->weights.size() != blob.size()) return false;
+  uint64_t total = 0;
+  for (size_t i = 0; i < blob.size(); ++i) {
+    const uint64_t byte_count = blob[i].share.Size(blob[i].array->byte_count);
+    if (entry->weights[i].data.byte_count != byte_count) return false;
+    total += byte_count;
+  }
+  for (size_t i = 0; i < blob.size(); ++i) {
+    blob[i].array->parts[blob[i].share.index] = entry->weights[i].data;
+  }
+  blobs_[entry->blob] = entry->info;
+  progress_(total, true);
+  return true;
 }
 
 Result<package::Digest> ArrayStore::StoreBlob(ByteSpan bytes) {
@@ -70,7 +135,7 @@ Result<package::Digest> ArrayStore::Keep(BlobWriter& writer) {
 }
 
 void ArrayStore::RemoveLeftovers() {
-  Journal(folder_).Remove();
+  journal_.Remove();
   std::error_code ignored;
   std::vector<std::filesystem::path> strangers;
   for (const auto& entry : std::filesystem::directory_iterator(folder_ / "blobs", ignored)) {

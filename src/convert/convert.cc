@@ -94,10 +94,12 @@ class Converter {
     TRY(CheckWeights(plan, source_.tensors));
     ASSIGN_OR_RETURN(PackageFolder folder, PackageFolder::Open(options_.package, options_.force));
     RoundEmbeddingScale(FormatOf(plan[0][0].pieces[0], source_.tensors));
-    WeightStore store(folder.partial(), source_.tensors, [this](uint64_t byte_count) {
-      done_.done_bytes += byte_count;
-      progress_(done_);
-    });
+    WeightStore store(folder.partial(), source_.tensors,
+                      [this](uint64_t byte_count, bool taken_over) {
+                        done_.done_bytes += byte_count;
+                        if (taken_over) done_.kept_bytes += byte_count;
+                        progress_(done_);
+                      });
     TRY(StoreWeights(plan, source_.tensors, &store));
     const onnx::Model model = BuildModel(config_, store.weights());
     ASSIGN_OR_RETURN(const std::string graph, onnx::SerializeModel(model));
@@ -198,6 +200,7 @@ class Converter {
     report.quantisation = manifest.quantisation;
     report.transformer_layers = config_.layer_count;
     report.source_bytes = done_.total_bytes;
+    report.kept_bytes = done_.kept_bytes;
     for (const auto& [digest, info] : manifest.blobs) report.package_bytes += info.byte_count;
     report.lowered = described.lowered;
     report.why_not_lowered = described.why_not_lowered;

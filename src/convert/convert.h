@@ -2,7 +2,7 @@
 // (package/manifest.h).
 // Streams: peak memory is a few megabytes beside the graph, whatever the model's size. The package
 // is written to "<package>.partial" and renamed when it is complete, so that what has the package's
-// name is whole.
+// name is whole. After an interruption the same call goes on with what lies there.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,7 @@ struct ConvertOptions {
 struct ConvertProgress {
   uint64_t done_bytes = 0;  // of the checkpoint's tensors
   uint64_t total_bytes = 0;
+  uint64_t kept_bytes = 0;  // of those done: taken over from an interrupted run
 };
 
 struct ConvertReport {
@@ -45,6 +46,7 @@ struct ConvertReport {
   std::string quantisation;
   uint32_t transformer_layers = 0;
   uint64_t source_bytes = 0;   // of the checkpoint's tensors that are used
+  uint64_t kept_bytes = 0;     // of them: taken over from an interrupted run
   uint64_t package_bytes = 0;  // of all blobs
   bool lowered = false;
   std::string why_not_lowered;

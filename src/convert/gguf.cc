@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/file.h"
+#include "base/source_file.h"
 #include "convert/json_reader.h"
 #include "convert/source_folder.h"
 

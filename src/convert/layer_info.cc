@@ -131,6 +131,28 @@ void AddProgramBlobs(const program::Program& program, package::LayerInfo* layer)
   layer->blobs.assign(blobs.begin(), blobs.end());
 }
 
+// Experts that a graph spells out (TopK, Gather and products) are known by the program alone.
+void CountChosenExperts(const onnx::Graph& part, const program::Program& program,
+                        package::LayerInfo* layer) {
+  for (const Node& node : part.nodes) {
+    if (node.IsMicrosoft("MoE") || node.IsMicrosoft("QMoE")) return;
+  }
+  for (const program::Op& op : program.ops) {
+    const auto* experts = std::get_if<program::MoeExperts>(&op);
+    if (experts == nullptr) continue;
+    uint64_t expert_bytes = 0;
+    for (const program::WeightId id : {experts->gate_up, experts->down}) {
+      const program::Weight& weight = program.weights[id];
+      for (const auto* parts : {&weight.data, &weight.scale, &weight.zero}) {
+        for (const program::Part& part_of : *parts) expert_bytes += part_of.byte_count;
+      }
+    }
+    const uint64_t unread_bytes =
+        expert_bytes / experts->experts * (experts->experts - experts->top_k);
+    layer->read_bytes_per_token -= std::min(layer->read_bytes_per_token, unread_bytes);
+  }
+}
+
 }  // namespace
 
 Result<DescribedLayers> DescribeLayers(const onnx::Model& model, DType kv_dtype,
@@ -157,6 +179,7 @@ Result<DescribedLayers> DescribeLayers(const onnx::Model& model, DType kv_dtype,
     if (program.ok()) {
       programs.push_back(program::Encode(*program));
       AddProgramBlobs(*program, &described.layers.back());
+      CountChosenExperts(part.graph, *program, &described.layers.back());
     } else {
       described.lowered = false;
       described.why_not_lowered = program.error().ToString();

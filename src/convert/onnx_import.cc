@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <set>
 
+#include "convert/blob_graph.h"
 #include "convert/layer_info.h"
 #include "convert/onnx_config.h"
 #include "convert/package_files.h"
 #include "convert/package_folder.h"
+#include "convert/source_folder.h"
 #include "convert/weight_recipes.h"
 #include "onnx/extract.h"
 #include "onnx/layers.h"
@@ -45,6 +47,16 @@ std::string QuantisationName(const onnx::Graph& graph, const std::vector<TracedL
   return names.size() == 1 ? *names.begin() : "mixed";
 }
 
+// Where the configuration of an ONNX file lies: beside it; or above it when it is in the folder
+// onnx/ that exporters put their graphs into.
+fs::path ConfigFolder(const fs::path& model) {
+  const fs::path folder = fs::absolute(model).lexically_normal().parent_path();
+  std::error_code failure;
+  const bool has_config = fs::exists(folder / "config.json", failure) ||
+                          fs::exists(folder / "genai_config.json", failure);
+  return !has_config && folder.filename() == "onnx" ? folder.parent_path() : folder;
+}
+
 class Importer {
  public:
   Importer(const ConvertOptions& options,
@@ -61,10 +73,12 @@ class Importer {
     TRY(ReadGraph());
     TRY(Lower());
     ASSIGN_OR_RETURN(PackageFolder folder, PackageFolder::Open(options_.package, options_.force));
-    ArrayStore store(folder.partial(), [this](uint64_t byte_count) {
-      done_.done_bytes += byte_count;
-      progress_(done_);
-    });
+    ArrayStore store(folder.partial(), source_version_,
+                     [this](uint64_t byte_count, bool taken_over) {
+                       done_.done_bytes += byte_count;
+                       if (taken_over) done_.kept_bytes += byte_count;
+                       progress_(done_);
+                     });
     TRY(Store(&store));
     ASSIGN_OR_RETURN(const DescribedLayers described, Describe(&store));
     store.RemoveLeftovers();
@@ -77,7 +91,12 @@ class Importer {
  private:
   Status ReadFolder() {
     ASSIGN_OR_RETURN(model_path_, onnx::FindModelFile(options_.source));
-    folder_ = fs::is_directory(options_.source) ? options_.source : model_path_.parent_path();
+    if (fs::is_directory(options_.source)) {
+      folder_ = options_.source;
+      TRY(SourceFile(model_path_.parent_path(), model_path_.filename().string()));
+    } else {
+      folder_ = ConfigFolder(model_path_);
+    }
     ASSIGN_OR_RETURN(files_, ReadOnnxTexts(folder_));
     ASSIGN_OR_RETURN(config_, ReadOnnxConfig(files_));
     return OkStatus();
@@ -85,7 +104,8 @@ class Importer {
 
   Status ReadGraph() {
     const std::string where = "While reading '" + model_path_.string() + "'";
-    ASSIGN_OR_RETURN(onnx::Model model, onnx::LoadModel(model_path_).Context(where));
+    ASSIGN_OR_RETURN(onnx::Model model,
+                     onnx::LoadModel(model_path_, {.version = &source_version_}).Context(where));
     ASSIGN_OR_RETURN(layered_, onnx::FindLayers(std::move(model)).Context(where));
     TRY(onnx::CheckCuts(layered_));
     if (layered_.hidden_size < 1) {
@@ -152,11 +172,11 @@ class Importer {
   Status Store(ArrayStore* store) {
     const onnx::Graph& graph = layered_.model.graph;
     const std::set<std::string> transposed = TransposedNames();
-    apart_ = ApartNames();
+    placed_.apart = ApartNames();
     for (const auto& [name, layers] : readers_) {
       const Tensor* tensor = graph.FindInitializer(name);
       if (tensor == nullptr || tensor->byte_count < kBlobFromBytes) continue;
-      if (apart_.contains(name)) continue;  // a program's array serves the graph too
+      if (placed_.apart.contains(name)) continue;  // a program's array serves the graph too
       for (const int layer : layers) {
         if (transposed.contains(name)) {
           AddTransposed(graph, name, layer, store);
@@ -164,7 +184,7 @@ class Importer {
           AddInitializer(graph, name, layer, store);
         }
       }
-      (transposed.contains(name) ? turned_ : kept_).insert(name);
+      (transposed.contains(name) ? placed_.turned : placed_.kept).insert(name);
     }
     bool rounded = false;
     for (const TracedLayer& layer : layers_) {
@@ -182,70 +202,9 @@ class Importer {
     return store->Write();
   }
 
-  // The graph refers to blobs from here on.
-  onnx::Model GraphOnly(const ArrayStore& store) const {
-    onnx::Model model = layered_.model;
-    for (const std::string& name : kept_) {
-      Tensor& tensor = model.graph.initializers.find(name)->second;
-      SetLocation(store.At(InitializerKey(name)), &tensor);
-    }
-    std::vector<onnx::Node> nodes;
-    for (const std::string& name : turned_) {
-      Tensor tensor = model.graph.initializers.find(name)->second;
-      const size_t rank = tensor.dims.size();
-      std::swap(tensor.dims[rank - 2], tensor.dims[rank - 1]);
-      SetLocation(store.At(TransposedKey(name)), &tensor);
-      model.graph.initializers.erase(name);
-      model.graph.AddInitializer(name + ".transposed", std::move(tensor));
-      onnx::Node node;
-      node.op_type = "Transpose";
-      node.name = name + "/Transpose";
-      node.inputs = {name + ".transposed"};
-      node.outputs = {name};
-      node.Set(onnx::Attribute::Of(
-          "perm", rank == 2 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0, 2, 1}));
-      nodes.push_back(std::move(node));
-    }
-    for (const auto& [name, key] : apart_) PutInTurn(name, store.At(key), &model.graph, &nodes);
-    model.graph.nodes.insert(model.graph.nodes.begin(), nodes.begin(), nodes.end());
-    onnx::DropExternalBytes(model.graph);
-    return model;
-  }
-
-  // Experts that lie with gate first and up below come as rows in turn, as the graph has them:
-  // [experts, 2, width, bytes] with the middle axes exchanged.
-  static void PutInTurn(const std::string& name, const StoredArray& array, onnx::Graph* graph,
-                        std::vector<onnx::Node>* nodes) {
-    Tensor tensor = graph->initializers.find(name)->second;
-    const std::vector<int64_t> dims = tensor.dims;
-    SetLocation(array, &tensor);
-    graph->initializers.erase(name);
-    graph->AddInitializer(name + ".apart", std::move(tensor));
-    graph->AddInitializer(name + ".halves",
-                          Tensor::FromInt64s({4}, {dims[0], 2, dims[1] / 2, dims[2]}));
-    graph->AddInitializer(name + ".rows", Tensor::FromInt64s({3}, dims));
-    const auto add = [&](const char* op, std::vector<std::string> in, const std::string& out) {
-      onnx::Node node;
-      node.op_type = op;
-      node.name = out + "/" + op;
-      node.inputs = std::move(in);
-      node.outputs = {out};
-      nodes->push_back(std::move(node));
-    };
-    add("Reshape", {name + ".apart", name + ".halves"}, name + ".split");
-    add("Transpose", {name + ".split"}, name + ".in_turn");
-    nodes->back().Set(onnx::Attribute::Of("perm", std::vector<int64_t>{0, 2, 1, 3}));
-    add("Reshape", {name + ".in_turn", name + ".rows"}, name);
-  }
-
-  static void SetLocation(const StoredArray& array, Tensor* tensor) {
-    tensor->location = array.blob.ToHex();
-    tensor->offset = array.offset;
-    tensor->mapped = false;
-  }
-
   Result<DescribedLayers> Describe(ArrayStore* store) {
-    const onnx::Model model = GraphOnly(*store);
+    // The graph refers to blobs from here on.
+    const onnx::Model model = GraphOverBlobs(layered_.model, placed_, *store);
     ASSIGN_OR_RETURN(const std::string graph, onnx::SerializeModel(model));
     files_.emplace("model.onnx", graph);
     quantisation_ = QuantisationName(layered_.model.graph, layers_);
@@ -285,6 +244,7 @@ class Importer {
     report.quantisation = manifest.quantisation;
     report.transformer_layers = static_cast<uint32_t>(layered_.layer_count() - 2);
     report.source_bytes = done_.total_bytes;
+    report.kept_bytes = done_.kept_bytes;
     for (const auto& [digest, info] : manifest.blobs) report.package_bytes += info.byte_count;
     report.lowered = manifest.lowered;
     report.why_not_lowered = why_not_lowered_;
@@ -295,15 +255,14 @@ class Importer {
   const ConvertOptions& options_;
   const std::function<void(const ConvertProgress&)>& progress_;
   fs::path model_path_, folder_;
+  std::string source_version_;  // of the model's files
   TextFiles files_;
   OnnxConfig config_;
   onnx::LayeredModel layered_;
   std::map<std::string, std::set<int>> readers_;  // initializer -> layers that read it
   std::vector<TracedLayer> layers_;               // empty when one could not be lowered
   std::string why_not_lowered_, quantisation_;
-  std::map<std::string, std::string> apart_;  // experts whose rows lie apart -> key of the array
-  std::set<std::string> kept_,
-      turned_;  // initializers that lie in blobs, as they are or transposed
+  PlacedConstants placed_;
   ConvertProgress done_;
   std::vector<std::string> warnings_;
 };

@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <cstdlib>
+
 #include "convert/checkpoint_testing.h"
 #include "onnx/layers.h"
 #include "onnx/load.h"
@@ -126,6 +129,102 @@ TEST_F(OnnxFolder, AnExistingPackageIsKeptUnlessForced) {
   ASSERT_TRUE(Convert().ok());
   EXPECT_EQ(Convert().error().code(), ErrorCode::kAlreadyExists);
   EXPECT_TRUE(Convert({.force = true}).ok());
+}
+
+// Path -> contents of all files below a folder.
+std::map<std::string, std::string> FilesBelow(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    files[entry.path().lexically_relative(folder).string()] = testing::Read(entry.path());
+  }
+  return files;
+}
+
+// A decoder with two tables of 256 KiB in a file beside it.
+class InterruptedImport : public OnnxFolder {
+ protected:
+  InterruptedImport() {
+    std::string bytes(2 * kTableBytes, '\0');
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 2654435761u >> 13);
+    testing::Write(Data(), bytes);
+    model_.graph.AddInitializer("table", Tensor::At(ElementType::kFloat, {1 << 14, 4}, "data", 0));
+    model_.graph.AddInitializer("head",
+                                Tensor::At(ElementType::kFloat, {4, 1 << 14}, "data", kTableBytes));
+    model_.graph.outputs.clear();
+    for (const onnx::ValueInfo& output : onnx::testing::MakeDecoder({}).graph.outputs) {
+      if (output.name != "logits") model_.graph.outputs.push_back(output);
+    }
+    model_.graph.AddOutput(
+        "logits", ElementType::kFloat,
+        {onnx::Dim::Of("batch_size"), onnx::Dim::Of("sequence_length"), onnx::Dim::Of(1 << 14)});
+    Save();
+  }
+  fs::path Data() const { return folder() / "data"; }
+
+  // Converts in a process of its own, which the signal ends after the first table.
+  void ConvertUntil(int signal) {
+    const auto convert = [&] {
+      std::signal(signal, SIG_DFL);  // shells start jobs in the background without SIGINT
+      uint64_t calls = 0;
+      (void)ConvertCheckpoint({.source = folder(), .package = package()},
+                              [&](const ConvertProgress& progress) {
+                                if (progress.done_bytes > kTableBytes) raise(signal);
+                                ++calls;
+                              });
+      std::_Exit(calls > 0 ? 0 : 1);
+    };
+    EXPECT_EXIT(convert(), ::testing::KilledBySignal(signal), "");
+    EXPECT_FALSE(fs::exists(package()));
+  }
+
+  static constexpr uint64_t kTableBytes = 256 << 10;
+};
+
+TEST_F(InterruptedImport, GoesOnWithWhatWasFinished) {
+  ASSERT_TRUE(Convert().ok());
+  const auto whole = FilesBelow(package());
+  fs::remove_all(package());
+  for (const int signal : {SIGINT, SIGKILL, SIGTERM}) {
+    ConvertUntil(signal);
+    const auto report = Convert();
+    ASSERT_TRUE(report.ok()) << report.error().ToString();
+    EXPECT_EQ(report->kept_bytes, kTableBytes);
+    EXPECT_EQ(report->source_bytes, 2 * kTableBytes);
+    EXPECT_EQ(FilesBelow(package()), whole);
+    EXPECT_FALSE(fs::exists(package().string() + ".partial"));
+    fs::remove_all(package());
+  }
+}
+
+TEST_F(InterruptedImport, KeepsNothingOfAModelThatChanged) {
+  ConvertUntil(SIGKILL);
+  std::string bytes = testing::Read(Data());
+  bytes[100] ^= 1;
+  testing::Write(Data(), bytes);
+  fs::last_write_time(Data(), fs::last_write_time(Data()) + std::chrono::seconds(5));
+  const auto report = Convert();
+  ASSERT_TRUE(report.ok()) << report.error().ToString();
+  EXPECT_EQ(report->kept_bytes, 0u);
+  const package::Digest table = package::Digest::Of(AsBytes(bytes).first(kTableBytes));
+  EXPECT_TRUE(fs::exists(package() / "blobs" / table.ToHex()));
+}
+
+TEST_F(InterruptedImport, MakesAgainWhatWasDamaged) {
+  ASSERT_TRUE(Convert().ok());
+  const auto whole = FilesBelow(package());
+  fs::remove_all(package());
+  ConvertUntil(SIGKILL);
+  for (const auto& entry : fs::directory_iterator(package().string() + ".partial/blobs")) {
+    std::string bytes = testing::Read(entry.path());
+    if (bytes.empty()) continue;  // of the table that was begun
+    bytes.back() ^= 1;
+    testing::Write(entry.path(), bytes);
+  }
+  const auto report = Convert();
+  ASSERT_TRUE(report.ok()) << report.error().ToString();
+  EXPECT_EQ(report->kept_bytes, 0u);
+  EXPECT_EQ(FilesBelow(package()), whole);
 }
 
 TEST_F(OnnxFolder, AGraphWithoutLayersIsRefused) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/source_file.h"
 #include "convert/json_reader.h"
 #include "convert/source_folder.h"
 

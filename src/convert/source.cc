@@ -54,6 +54,7 @@ Result<std::optional<fs::path>> OnlyGguf(const fs::path& folder) {
                      std::next(models.begin())->second.filename().string() +
                      "' among them; name the file to convert.");
   }
+  TRY(SourceFile(folder, models.begin()->second.filename().string()));  // no link leads out
   return std::optional<fs::path>(models.begin()->second);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/source_file.h"
 #include "convert/json_reader.h"
 
 namespace weft::convert {
@@ -15,15 +16,6 @@ constexpr uint64_t kMaxTextBytes = 64 << 20;
 bool IsBeneath(const fs::path& path, const fs::path& folder) {
   const fs::path relative = path.lexically_relative(folder);
   return !relative.empty() && *relative.begin() != "..";
-}
-
-// The blob store of the cache that the folder belongs to: it is snapshots/<revision> or below.
-fs::path BlobsOfCache(const fs::path& folder) {
-  for (fs::path at = folder; at.has_relative_path(); at = at.parent_path()) {
-    const fs::path above = at.parent_path();
-    if (above.filename() == "snapshots") return above.parent_path() / "blobs";
-  }
-  return {};
 }
 
 }  // namespace
@@ -45,8 +37,8 @@ Result<fs::path> SourceFile(const fs::path& folder, const std::string& name) {
     return Error(ErrorCode::kNotFound,
                  "'" + folder.string() + "' has no file '" + Printable(name) + "'.");
   }
-  const fs::path blobs = BlobsOfCache(home);
-  const bool in_cache = !blobs.empty() && IsBeneath(target, blobs);
+  const fs::path repository = CacheRepositoryOf(home);
+  const bool in_cache = !repository.empty() && IsBeneath(target, repository / "blobs");
   if (!IsBeneath(target, home) && !in_cache) {
     return Error(ErrorCode::kPermissionDenied, "'" + Printable(name) + "' in '" + folder.string() +
                                                    "' is a link that leads out of the folder.");
@@ -65,12 +57,6 @@ Result<TextFiles> ReadTexts(const fs::path& folder, std::span<const char* const>
     files.emplace(name, std::move(text));
   }
   return files;
-}
-
-std::string FileVersion(const fs::path& path) {
-  std::error_code ignored;
-  const auto changed = fs::last_write_time(path, ignored).time_since_epoch().count();
-  return std::to_string(fs::file_size(path, ignored)) + '@' + std::to_string(changed);
 }
 
 }  // namespace weft::convert

@@ -1,6 +1,7 @@
 // Files of a checkpoint folder that may come from anywhere: plain names only, and symbolic links
 // only where they stay in the folder or lead to the blob store of a Hugging Face cache
-// (snapshots/<revision>/x -> ../../blobs/<hash>).
+// (models--org--name/snapshots/<revision>/x ->
+// ../../blobs/<hash>).
 #pragma once
 
 #include <filesystem>
@@ -24,8 +25,5 @@ using TextFiles = std::map<std::string, std::string>;
 // here, so that a broken file is found while there is someone to read the message.
 Result<TextFiles> ReadTexts(const std::filesystem::path& folder,
                             std::span<const char* const> names);
-
-// Changes when a file does: its length and its time of change.
-std::string FileVersion(const std::filesystem::path& path);
 
 }  // namespace weft::convert

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/sha256.h"
 #include "onnx/weights.h"
 #include "program/codec.h"
 #include "tensor/blocks.h"
@@ -26,14 +27,16 @@ const Tensor& TensorOf(const onnx::Graph& graph, const std::string& name) {
 }
 
 // [.., rows, columns] to [.., columns, rows]. Reads the source once for every slab of the result.
-Status WriteTransposed(const Tensor& tensor, const ArrayStore::Sink& sink) {
+Status WriteTransposed(const Tensor& tensor, const Share& share, const ArrayStore::Sink& sink) {
   const auto width = static_cast<uint64_t>(onnx::ElementBits(tensor.type)) / 8;
   const auto columns = static_cast<uint64_t>(tensor.dims.back());
   const auto rows = static_cast<uint64_t>(tensor.dims[tensor.dims.size() - 2]);
   const uint64_t matrix_bytes = rows * columns * width;
   const uint64_t slab = std::clamp<uint64_t>(kSlabBytes / (rows * width), 1, columns);
   std::vector<uint8_t> out(slab * rows * width);
-  for (uint64_t first = 0; first < tensor.byte_count; first += matrix_bytes) {
+  const uint64_t begin = share.First(tensor.byte_count);
+  const uint64_t end = begin + share.Size(tensor.byte_count);
+  for (uint64_t first = begin; first < end; first += matrix_bytes) {
     const uint8_t* matrix = tensor.data.bytes().data() + first;
     for (uint64_t column = 0; column < columns; column += slab) {
       const uint64_t count = std::min(slab, columns - column);
@@ -78,16 +81,24 @@ uint64_t SourceRow(uint64_t row, uint64_t expert_rows, bool in_turn) {
   return row - in_expert + (in_expert < half ? 2 * in_expert : 2 * (in_expert - half) + 1);
 }
 
+// Calls `write` with each row of a share of `rows` rows.
+template <typename Write>
+Status ForEachRow(uint64_t rows, const Share& share, const Write& write) {
+  const uint64_t end = share.First(rows) + share.Size(rows);
+  for (uint64_t row = share.First(rows); row < end; ++row) TRY(write(row));
+  return OkStatus();
+}
+
 // Rows of [experts, rows, columns] with gate first and up below.
-Status WriteApart(const Tensor& tensor, const ArrayStore::Sink& sink) {
+Status WriteApart(const Tensor& tensor, const Share& share, const ArrayStore::Sink& sink) {
   const auto expert_rows = static_cast<uint64_t>(tensor.dims[1]);
   const uint64_t rows = static_cast<uint64_t>(tensor.dims[0]) * expert_rows;
   const uint64_t row_bytes = tensor.byte_count / rows;
   Pieces pieces(sink);
-  for (uint64_t row = 0; row < rows; ++row) {
+  TRY(ForEachRow(rows, share, [&](uint64_t row) {
     const uint64_t from = SourceRow(row, expert_rows, true);
-    TRY(pieces.Add(tensor.data.bytes().subspan(from * row_bytes, row_bytes)));
-  }
+    return pieces.Add(tensor.data.bytes().subspan(from * row_bytes, row_bytes));
+  }));
   return pieces.Flush();
 }
 
@@ -135,13 +146,14 @@ std::string CutKey(const std::string& what, const WeightRecipe& recipe, const st
   return what + (recipe.in_turn ? "/apart/" : "/") + std::to_string(recipe.block_size) + "/" + name;
 }
 
-Status WriteCutData(const Tensor& data, const Blocks& blocks, const ArrayStore::Sink& sink) {
+Status WriteCutData(const Tensor& data, const Blocks& blocks, const Share& share,
+                    const ArrayStore::Sink& sink) {
   Pieces pieces(sink);
-  for (uint64_t row = 0; row < blocks.rows; ++row) {
+  TRY(ForEachRow(blocks.rows, share, [&](uint64_t row) {
     const uint64_t from = SourceRow(row, blocks.expert_rows, blocks.in_turn);
-    TRY(pieces.Add(
-        data.data.bytes().subspan(from * blocks.from_row_bytes, blocks.to * blocks.data_bytes)));
-  }
+    return pieces.Add(
+        data.data.bytes().subspan(from * blocks.from_row_bytes, blocks.to * blocks.data_bytes));
+  }));
   return pieces.Flush();
 }
 
@@ -155,24 +167,26 @@ std::vector<float> ScaleRows(const Tensor& scale, uint64_t first, uint64_t rows,
   return values;
 }
 
-Status WriteScales(const Tensor& scale, const Blocks& blocks, const ArrayStore::Sink& sink) {
+Status WriteScales(const Tensor& scale, const Blocks& blocks, const Share& share,
+                   const ArrayStore::Sink& sink) {
   const uint64_t repeat = blocks.block_size / static_cast<uint64_t>(kBlockValues);
   Pieces pieces(sink);
   std::vector<uint16_t> out(blocks.to);
-  for (uint64_t row = 0; row < blocks.rows; ++row) {
+  TRY(ForEachRow(blocks.rows, share, [&](uint64_t row) {
     const uint64_t from = SourceRow(row, blocks.expert_rows, blocks.in_turn);
     const std::vector<float> values = ScaleRows(scale, from, 1, blocks.from);
     for (uint64_t i = 0; i < out.size(); ++i) out[i] = F32ToF16(values[i / repeat]);
-    TRY(pieces.Add(AsBytes(std::span<const uint16_t>(out))));
-  }
+    return pieces.Add(AsBytes(std::span<const uint16_t>(out)));
+  }));
   return pieces.Flush();
 }
 
-Status WriteZeros(const Tensor& zero, const Blocks& blocks, const ArrayStore::Sink& sink) {
+Status WriteZeros(const Tensor& zero, const Blocks& blocks, const Share& share,
+                  const ArrayStore::Sink& sink) {
   const uint64_t repeat = blocks.block_size / static_cast<uint64_t>(kBlockValues);
   const uint64_t from_row_bytes = (blocks.from + 1) / 2;
   Pieces pieces(sink);
-  for (uint64_t row = 0; row < blocks.rows; ++row) {
+  TRY(ForEachRow(blocks.rows, share, [&](uint64_t row) {
     const uint64_t source = SourceRow(row, blocks.expert_rows, blocks.in_turn);
     const uint8_t* from = zero.data.bytes().data() + source * from_row_bytes;
     std::vector<uint8_t> out(blocks.zero_row_bytes(), 0);
@@ -181,8 +195,8 @@ Status WriteZeros(const Tensor& zero, const Blocks& blocks, const ArrayStore::Si
       const int nibble = from[block / 2] >> (block % 2 * 4) & 15;
       out[i / 2] = static_cast<uint8_t>(out[i / 2] | nibble << (i % 2 * 4));
     }
-    TRY(pieces.Add(out));
-  }
+    return pieces.Add(out);
+  }));
   return pieces.Flush();
 }
 
@@ -206,54 +220,133 @@ Status CheckScales(const Tensor& scale, const std::string& name, const Blocks& b
   return OkStatus();
 }
 
-Status AddBlocks(const onnx::Graph& graph, const Weight& weight, const WeightRecipe& recipe,
-                 int layer, ArrayStore* store, bool* rounded) {
-  const Blocks blocks = BlocksOf(weight, recipe);
-  const Tensor &data = TensorOf(graph, recipe.data), &scale = TensorOf(graph, recipe.scale);
-  if (DataFits(blocks)) {
-    AddInitializer(graph, recipe.data, layer, store);
-  } else {
-    store->Add(CutKey("data", recipe, recipe.data), layer,
-               blocks.rows * blocks.to * blocks.data_bytes,
-               [&data, blocks](const auto& sink) { return WriteCutData(data, blocks, sink); });
+// Adds the arrays of one weight of a layer's program.
+class WeightAdder {
+ public:
+  // `experts` > 1: the weight stacks that many.
+  WeightAdder(const onnx::Graph& graph, int layer, uint64_t experts, ArrayStore* store)
+      : graph_(graph), layer_(layer), experts_(experts), store_(store) {}
+
+  void Initializer(const std::string& name) {
+    AddInitializer(graph_, name, layer_, store_, experts_);
   }
-  if (ScaleFits(graph, recipe)) {
-    AddInitializer(graph, recipe.scale, layer, store);
+  void Transposed(const std::string& name) {
+    AddTransposed(graph_, name, layer_, store_, experts_);
+  }
+  void Apart(const WeightRecipe& recipe) {
+    const Tensor& tensor = TensorOf(graph_, recipe.data);
+    Add(CutKey("data", recipe, recipe.data), tensor.byte_count,
+        [&tensor](const Share& share, const auto& sink) {
+          return WriteApart(tensor, share, sink);
+        });
+  }
+  void Made(const std::string& key, const WeightRecipe& recipe) {
+    Add(key, recipe.values.size() * sizeof(float), [&recipe](const Share& share, const auto& sink) {
+      const std::span<const float> values(recipe.values);
+      return sink(AsBytes(values.subspan(share.First(values.size()), share.Size(values.size()))));
+    });
+  }
+  Status Block(const Weight& weight, const WeightRecipe& recipe, bool* rounded);
+
+ private:
+  void Add(const std::string& key, uint64_t byte_count, ArrayStore::Producer producer) {
+    store_->Add(key, layer_, byte_count, std::move(producer), experts_);
+  }
+
+  const onnx::Graph& graph_;
+  int layer_;
+  uint64_t experts_;
+  ArrayStore* store_;
+};
+
+Status WeightAdder::Block(const Weight& weight, const WeightRecipe& recipe, bool* rounded) {
+  const Blocks blocks = BlocksOf(weight, recipe);
+  const Tensor &data = TensorOf(graph_, recipe.data), &scale = TensorOf(graph_, recipe.scale);
+  if (DataFits(blocks)) {
+    Initializer(recipe.data);
+  } else {
+    Add(CutKey("data", recipe, recipe.data), blocks.rows * blocks.to * blocks.data_bytes,
+        [&data, blocks](const Share& share, const auto& sink) {
+          return WriteCutData(data, blocks, share, sink);
+        });
+  }
+  if (ScaleFits(graph_, recipe)) {
+    Initializer(recipe.scale);
   } else {
     TRY(CheckScales(scale, recipe.scale, blocks, rounded));
-    store->Add(CutKey("scale", recipe, recipe.scale), layer, blocks.rows * blocks.to * 2,
-               [&scale, blocks](const auto& sink) { return WriteScales(scale, blocks, sink); });
+    Add(CutKey("scale", recipe, recipe.scale), blocks.rows * blocks.to * 2,
+        [&scale, blocks](const Share& share, const auto& sink) {
+          return WriteScales(scale, blocks, share, sink);
+        });
   }
   if (recipe.zero.empty()) return OkStatus();
   if (ZeroFits(recipe)) {
-    AddInitializer(graph, recipe.zero, layer, store);
+    Initializer(recipe.zero);
     return OkStatus();
   }
-  const Tensor& zero = TensorOf(graph, recipe.zero);
-  store->Add(CutKey("zero", recipe, recipe.zero), layer, blocks.rows * blocks.zero_row_bytes(),
-             [&zero, blocks](const auto& sink) { return WriteZeros(zero, blocks, sink); });
+  const Tensor& zero = TensorOf(graph_, recipe.zero);
+  Add(CutKey("zero", recipe, recipe.zero), blocks.rows * blocks.zero_row_bytes(),
+      [&zero, blocks](const Share& share, const auto& sink) {
+        return WriteZeros(zero, blocks, share, sink);
+      });
   return OkStatus();
 }
 
-std::string MadeKey(uint32_t layer, const std::string& name) {
-  return "made/" + std::to_string(layer) + "/" + name;
+// Whether all constants of a recipe have `experts` as their first dimension.
+bool Stacks(const onnx::Graph& graph, const WeightRecipe& recipe, uint64_t experts) {
+  for (const std::string* name : {&recipe.data, &recipe.scale, &recipe.zero}) {
+    if (name->empty()) continue;
+    const Tensor& tensor = TensorOf(graph, *name);
+    if (tensor.dims.empty() || tensor.dims[0] != static_cast<int64_t>(experts)) return false;
+  }
+  return true;
 }
 
-program::Part PartAt(const ArrayStore& store, const std::string& key) {
-  const StoredArray& array = store.At(key);
-  return {array.blob.bytes(), array.offset, array.byte_count};
+// How many experts each weight of a layer stacks; 1 for the others.
+std::vector<uint64_t> ExpertCounts(const onnx::Graph& graph, const program::TracedLayer& layer) {
+  const program::Program& program = layer.program;
+  std::vector<uint64_t> counts(program.weights.size(), 1);
+  for (const program::Op& op : program.ops) {
+    const auto* experts = std::get_if<program::MoeExperts>(&op);
+    if (experts == nullptr) continue;
+    std::vector<program::WeightId> ids = {experts->gate_up, experts->down};
+    if (experts->gate_up_bias) ids.push_back(*experts->gate_up_bias);
+    if (experts->down_bias) ids.push_back(*experts->down_bias);
+    for (const program::WeightId id : ids) {
+      if (program.weights[id].shape[0] == experts->experts &&
+          Stacks(graph, layer.recipes[id], experts->experts)) {
+        counts[id] = experts->experts;
+      }
+    }
+  }
+  return counts;
+}
+
+// Names the values too: they are ours, not the source's, so that another version of weft may make
+// others of the same source.
+std::string MadeKey(uint32_t layer, const std::string& name, const WeightRecipe& recipe) {
+  return "made/" + std::to_string(layer) + "/" + name + "/" +
+         ToHex(Sha256(AsBytes(std::span<const float>(recipe.values))));
+}
+
+std::vector<program::Part> PartsAt(const ArrayStore& store, const std::string& key) {
+  std::vector<program::Part> parts;
+  for (const StoredArray& array : store.At(key)) {
+    parts.push_back({array.blob.bytes(), array.offset, array.byte_count});
+  }
+  return parts;
 }
 
 void SetBlocks(const onnx::Graph& graph, const WeightRecipe& recipe, const ArrayStore& store,
                Weight* weight) {
   const Blocks blocks = BlocksOf(*weight, recipe);
-  weight->data = {PartAt(
-      store, DataFits(blocks) ? InitializerKey(recipe.data) : CutKey("data", recipe, recipe.data))};
-  weight->scale = {PartAt(store, ScaleFits(graph, recipe) ? InitializerKey(recipe.scale)
-                                                          : CutKey("scale", recipe, recipe.scale))};
+  weight->data = PartsAt(
+      store, DataFits(blocks) ? InitializerKey(recipe.data) : CutKey("data", recipe, recipe.data));
+  weight->scale = PartsAt(store, ScaleFits(graph, recipe) ? InitializerKey(recipe.scale)
+                                                          : CutKey("scale", recipe, recipe.scale));
   if (recipe.zero.empty()) return;
-  weight->zero = {PartAt(
-      store, ZeroFits(recipe) ? InitializerKey(recipe.zero) : CutKey("zero", recipe, recipe.zero))};
+  weight->zero = PartsAt(
+      store, ZeroFits(recipe) ? InitializerKey(recipe.zero) : CutKey("zero", recipe, recipe.zero));
 }
 
 }  // namespace
@@ -274,52 +367,58 @@ std::optional<std::string> ApartKey(const Weight& weight, const WeightRecipe& re
   return CutKey("data", recipe, recipe.data);
 }
 
-void AddInitializer(const onnx::Graph& graph, const std::string& name, int layer,
-                    ArrayStore* store) {
+void AddInitializer(const onnx::Graph& graph, const std::string& name, int layer, ArrayStore* store,
+                    uint64_t experts) {
   const Tensor& tensor = TensorOf(graph, name);
-  store->Add(InitializerKey(name), layer, tensor.byte_count, [&tensor](const auto& sink) {
-    Status status = OkStatus();
-    onnx::VisitBytes(tensor, [&](ByteSpan bytes) {
-      if (status.ok()) status = sink(bytes);
-    });
-    return status;
-  });
+  store->Add(
+      InitializerKey(name), layer, tensor.byte_count,
+      [&tensor](const Share& share, const auto& sink) {
+        Tensor piece = tensor;
+        piece.byte_count = share.Size(tensor.byte_count);
+        piece.data = tensor.data.Sub(share.First(tensor.byte_count), piece.byte_count);
+        Status status = OkStatus();
+        onnx::VisitBytes(piece, [&](ByteSpan bytes) {
+          if (status.ok()) status = sink(bytes);
+        });
+        return status;
+      },
+      experts);
 }
 
-void AddTransposed(const onnx::Graph& graph, const std::string& name, int layer,
-                   ArrayStore* store) {
+void AddTransposed(const onnx::Graph& graph, const std::string& name, int layer, ArrayStore* store,
+                   uint64_t experts) {
   const Tensor& tensor = TensorOf(graph, name);
-  store->Add(TransposedKey(name), layer, tensor.byte_count,
-             [&tensor](const auto& sink) { return WriteTransposed(tensor, sink); });
+  store->Add(
+      TransposedKey(name), layer, tensor.byte_count,
+      [&tensor](const Share& share, const auto& sink) {
+        return WriteTransposed(tensor, share, sink);
+      },
+      experts);
 }
 
 Status AddWeights(const onnx::Graph& graph, const program::TracedLayer& layer, ArrayStore* store,
                   bool* rounded) {
-  const auto index = static_cast<int>(layer.program.layer_index);
+  const std::vector<uint64_t> experts = ExpertCounts(graph, layer);
   for (size_t i = 0; i < layer.recipes.size(); ++i) {
     const Weight& weight = layer.program.weights[i];
     const WeightRecipe& recipe = layer.recipes[i];
+    WeightAdder adder(graph, static_cast<int>(layer.program.layer_index), experts[i], store);
     switch (recipe.form) {
       case WeightRecipe::Form::kPlain:
         if (recipe.in_turn) {
-          const Tensor& tensor = TensorOf(graph, recipe.data);
-          store->Add(CutKey("data", recipe, recipe.data), index, tensor.byte_count,
-                     [&tensor](const auto& sink) { return WriteApart(tensor, sink); });
+          adder.Apart(recipe);
         } else {
-          AddInitializer(graph, recipe.data, index, store);
+          adder.Initializer(recipe.data);
         }
         break;
       case WeightRecipe::Form::kTransposed:
-        AddTransposed(graph, recipe.data, index, store);
+        adder.Transposed(recipe.data);
         break;
       case WeightRecipe::Form::kBlocks:
-        TRY(AddBlocks(graph, weight, recipe, index, store, rounded));
+        TRY(adder.Block(weight, recipe, rounded));
         break;
       case WeightRecipe::Form::kMade:
-        store->Add(MadeKey(layer.program.layer_index, weight.name), index,
-                   recipe.values.size() * sizeof(float), [&recipe](const auto& sink) {
-                     return sink(AsBytes(std::span<const float>(recipe.values)));
-                   });
+        adder.Made(MadeKey(layer.program.layer_index, weight.name, recipe), recipe);
         break;
     }
   }
@@ -334,17 +433,17 @@ Result<program::Program> FinishProgram(const onnx::Graph& graph, const program::
     const WeightRecipe& recipe = layer.recipes[i];
     switch (recipe.form) {
       case WeightRecipe::Form::kPlain:
-        weight.data = {PartAt(store, recipe.in_turn ? CutKey("data", recipe, recipe.data)
-                                                    : InitializerKey(recipe.data))};
+        weight.data = PartsAt(store, recipe.in_turn ? CutKey("data", recipe, recipe.data)
+                                                    : InitializerKey(recipe.data));
         break;
       case WeightRecipe::Form::kTransposed:
-        weight.data = {PartAt(store, TransposedKey(recipe.data))};
+        weight.data = PartsAt(store, TransposedKey(recipe.data));
         break;
       case WeightRecipe::Form::kBlocks:
         SetBlocks(graph, recipe, store, &weight);
         break;
       case WeightRecipe::Form::kMade:
-        weight.data = {PartAt(store, MadeKey(program.layer_index, weight.name))};
+        weight.data = PartsAt(store, MadeKey(program.layer_index, weight.name, recipe));
         break;
     }
   }

@@ -22,11 +22,12 @@ std::string TransposedKey(const std::string& name);
 std::optional<std::string> ApartKey(const program::Weight& weight,
                                     const program::WeightRecipe& recipe);
 
-// Adds an initializer's own bytes.
-void AddInitializer(const onnx::Graph& graph, const std::string& name, int layer,
-                    ArrayStore* store);
+// Adds an initializer's own bytes. `experts` > 1: it stacks that many.
+void AddInitializer(const onnx::Graph& graph, const std::string& name, int layer, ArrayStore* store,
+                    uint64_t experts = 1);
 // The same with the last two axes exchanged.
-void AddTransposed(const onnx::Graph& graph, const std::string& name, int layer, ArrayStore* store);
+void AddTransposed(const onnx::Graph& graph, const std::string& name, int layer, ArrayStore* store,
+                   uint64_t experts = 1);
 
 // Adds the arrays that the weights of a layer's program need. `rounded` is told of float32 scales
 // that float16 does not hold exactly. Errors: kUnsupported for scales beyond float16.

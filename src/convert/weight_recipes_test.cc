@@ -33,7 +33,7 @@ class Recipes : public ::testing::Test {
     layer_.recipes = {std::move(recipe)};
     layer_.program = {};
     layer_.program.weights = {std::move(weight)};
-    ArrayStore store(temporary_.path(), [](uint64_t) {});
+    ArrayStore store(temporary_.path(), "source", [](uint64_t, bool) {});
     TRY(AddWeights(graph_, layer_, &store, &rounded_));
     TRY(store.Write());
     // Any operation makes a program: what is looked at are the weight's parts.
@@ -127,6 +127,65 @@ TEST_F(Recipes, GateAndUpInTurnComeApart) {
                                        12, 13, 14, 18, 19, 20, 15, 16, 17, 21, 22, 23};
   const ByteSpan bytes = AsBytes(std::span<const float>(expected));
   EXPECT_EQ(Bytes(weight->data), std::vector<uint8_t>(bytes.begin(), bytes.end()));
+}
+
+// An expert's gate, up, down and biases share a blob; in the order of the experts the parts are the
+// stacked tensors.
+TEST_F(Recipes, ExpertsLieInABlobEach) {
+  std::vector<float> gate_up, down;
+  for (int i = 0; i < 2 * 4 * 3; ++i) gate_up.push_back(static_cast<float>(i));
+  for (int i = 0; i < 2 * 2 * 3; ++i) down.push_back(static_cast<float>(100 + i));
+  graph_.AddInitializer("gate_up", Raw(ElementType::kFloat, {2, 4, 3}, gate_up));
+  graph_.AddInitializer("down", Raw(ElementType::kFloat, {2, 2, 3}, down));
+  graph_.AddInitializer("other", Raw(ElementType::kFloat, {4, 3}, down));
+  layer_.recipes = {
+      {.form = WeightRecipe::Form::kPlain, .data = "gate_up", .in_turn = true, .values = {}},
+      {.form = WeightRecipe::Form::kTransposed, .data = "down", .values = {}},
+      {.form = WeightRecipe::Form::kMade, .values = {1, 2, 3, 4, 5, 6, 7, 8}}};
+  program::Program& program = layer_.program;
+  program.weights = {{"gate_up", DType::kF32, {2, 4, 3}, {}, {}, {}},
+                     {"down", DType::kF32, {2, 3, 2}, {}, {}, {}},
+                     {"bias", DType::kF32, {2, 4}, {}, {}, {}}};
+  program.buffers = {{"x", 3}, {"logits", 2}, {"route", 2}, {"y", 3}};
+  program.input = 0;
+  program.output = 3;
+  const program::View x = {0, 0, 3}, logits = {1, 0, 2}, route = {2, 0, 2};
+  program::MoeExperts experts;
+  experts.in = x;
+  experts.route = route;
+  experts.out = {3, 0, 3};
+  experts.experts = 2;
+  experts.top_k = 1;
+  experts.gate_up = 0;
+  experts.down = 1;
+  experts.gate_up_bias = 2;
+  program.ops = {program::Scale{{0, 0, 2}, logits, 1},
+                 program::MoeRoute{logits, route, 2, 1, program::RouteKind::kSoftmaxTopK}, experts};
+  ArrayStore store(temporary_.path(), "source", [](uint64_t, bool) {});
+  ASSERT_TRUE(AddWeights(graph_, layer_, &store, &rounded_).ok());
+  AddInitializer(graph_, "other", 0, &store);
+  ASSERT_TRUE(store.Write().ok());
+  const auto finished = FinishProgram(graph_, layer_, store);
+  ASSERT_TRUE(finished.ok()) << finished.error().ToString();
+  blobs_ = package::BlobStore::Open(temporary_.path() / "blobs").value();
+  EXPECT_EQ(store.blobs().size(), 3u);  // two experts, and what is left of the layer
+  for (const program::Weight& weight : finished->weights) {
+    ASSERT_EQ(weight.data.size(), 2u) << weight.name;
+    for (size_t e = 0; e < 2; ++e) {
+      EXPECT_EQ(weight.data[e].digest, finished->weights[0].data[e].digest) << weight.name;
+    }
+  }
+  EXPECT_NE(finished->weights[0].data[0].digest, finished->weights[0].data[1].digest);
+  const auto bytes_of = [](const std::vector<float>& values) {
+    const ByteSpan bytes = AsBytes(std::span<const float>(values));
+    return std::vector<uint8_t>(bytes.begin(), bytes.end());
+  };
+  EXPECT_EQ(Bytes(finished->weights[0].data),
+            bytes_of({0,  1,  2,  6,  7,  8,  3,  4,  5,  9,  10, 11,
+                      12, 13, 14, 18, 19, 20, 15, 16, 17, 21, 22, 23}));
+  EXPECT_EQ(Bytes(finished->weights[1].data),
+            bytes_of({100, 103, 101, 104, 102, 105, 106, 109, 107, 110, 108, 111}));
+  EXPECT_EQ(Bytes(finished->weights[2].data), bytes_of(layer_.recipes[2].values));
 }
 
 TEST_F(Recipes, TransposingKeepsEveryElement) {

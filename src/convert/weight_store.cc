@@ -119,7 +119,7 @@ Status WeightStore::StoreSmall(const StoreJob& job, StoredWeight stored) {
     data = data.subspan(data_bytes);
     scales = scales.subspan(scale_bytes);
   }
-  progress_(SourceByteCount(*job.weight, tensors_));
+  progress_(SourceByteCount(*job.weight, tensors_), false);
   small_[job.weight->name] = std::move(small);
   return OkStatus();
 }
@@ -136,7 +136,7 @@ Status WeightStore::StoreLarge(std::span<const StoreJob> jobs, std::vector<Store
   if (const auto known = large_.find(key); known != large_.end()) {
     for (size_t i = 0; i < jobs.size(); ++i) stored[i] = weights_.at(known->second[i]);
     Enter(jobs, std::move(stored));
-    progress_(source_bytes);
+    progress_(source_bytes, false);
     return OkStatus();
   }
   std::vector<std::string>& names = large_[key];
@@ -153,7 +153,7 @@ Status WeightStore::StoreLarge(std::span<const StoreJob> jobs, std::vector<Store
     if (fits) {
       blobs_[finished->blob] = std::move(finished->info);
       Enter(jobs, std::move(stored));
-      progress_(source_bytes);
+      progress_(source_bytes, true);
       return OkStatus();
     }
     for (size_t i = 0; i < stored.size(); ++i) stored[i] = Described(jobs[i]);
@@ -214,7 +214,7 @@ Status WeightStore::AppendPiece(const StoreJob& job, const SourcePiece& piece, B
     TRY(writer->Append(out));
     // Not further than the last row reaches: what follows may be other memory than this file's.
     if (!piece.transposed) DropPages(SpanOf(all, first, slab.rows));
-    progress_(slab.rows * (source_bytes / all.rows));
+    progress_(slab.rows * (source_bytes / all.rows), false);
   }
   // Every slab of a transposed piece reads all of its slice.
   if (piece.transposed) {

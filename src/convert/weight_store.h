@@ -22,11 +22,11 @@ struct StoreJob {
 
 class WeightStore {
  public:
-  // `folder` is the partial package, with a folder blobs in it. `progress` is told the bytes of the
-  // checkpoint that were converted. Blobs that an interrupted run finished are taken over.
-  // `tensors` outlives the store.
-  WeightStore(const std::filesystem::path& folder, const TensorMap& tensors,
-              std::function<void(uint64_t)> progress)
+  // Told the bytes of the checkpoint that were converted, or taken over from an interrupted run.
+  using Progress = std::function<void(uint64_t byte_count, bool taken_over)>;
+
+  // `folder` is the partial package, with a folder blobs in it. `tensors` outlives the store.
+  WeightStore(const std::filesystem::path& folder, const TensorMap& tensors, Progress progress)
       : folder_(folder / "blobs"),
         tensors_(tensors),
         progress_(std::move(progress)),
@@ -65,7 +65,7 @@ class WeightStore {
   };
   std::filesystem::path folder_;
   const TensorMap& tensors_;
-  std::function<void(uint64_t)> progress_;
+  Progress progress_;
   Journal journal_;
   StoredWeights weights_;
   std::map<package::Digest, package::BlobInfo> blobs_;

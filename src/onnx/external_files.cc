@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/source_file.h"
 #include "onnx/validate.h"
 
 namespace weft::onnx {
@@ -121,6 +122,28 @@ Result<Slice> ExternalFiles::Open(const std::string& location) {
   return slice;
 }
 
+std::string ExternalFiles::Version() const {
+  std::string version;
+  for (const auto& [location, slice] : open_) {
+    version += location + '=' + FileVersion(folder_ / location) + ' ';
+  }
+  return version;
+}
+
+// A link of a snapshot that leads to another place of its repository. -1 with errno as open.
+int ExternalFiles::OpenInCache(const std::string& location) const {
+  std::error_code failure;
+  const std::filesystem::path home =
+      std::filesystem::canonical(folder_.empty() ? "." : folder_, failure);
+  const std::filesystem::path repository =
+      failure ? std::filesystem::path() : CacheRepositoryOf(home);
+  errno = EXDEV;
+  if (repository.empty()) return -1;
+  const Descriptor root(open(repository.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (root.get() < 0) return -1;
+  return OpenBeneath(root.get(), (home.lexically_relative(repository) / location).string());
+}
+
 Result<Slice> ExternalFiles::Map(const std::string& location) {
   TRY(CheckSpelling(location));
   if (folder_fd_ < 0) {
@@ -132,6 +155,7 @@ Result<Slice> ExternalFiles::Map(const std::string& location) {
   if (opened < 0 && errno == ENOENT && IsDigest(location)) {
     opened = OpenBeneath(folder_fd_, "blobs/" + location);  // the graph of a model package
   }
+  if (opened < 0 && errno == EXDEV) opened = OpenInCache(location);
   const Descriptor fd(opened);
   if (fd.get() < 0) return OpenError(location, errno);
   struct stat info = {};

@@ -1,6 +1,8 @@
 // Opens the external data files of a model, only below the model's own folder: the kernel refuses
 // "..", absolute paths and symbolic links that lead out (openat2 RESOLVE_BENEATH); a file with
 // further hard links is refused too, since it may be a file of someone else's under a second name.
+// In a snapshot of a Hugging Face cache links may lead anywhere in the folder of its repository,
+// where the cache keeps the bytes.
 #pragma once
 
 #include <filesystem>
@@ -25,9 +27,12 @@ class ExternalFiles {
   // for in the subfolder blobs/, where model packages keep their weights. Errors: kPermissionDenied
   // when `location` leaves the folder, kNotFound, kIo, kInvalidData.
   Result<Slice> Open(const std::string& location);
+  // Changes when one of the files opened so far does.
+  std::string Version() const;
 
  private:
   Result<Slice> Map(const std::string& location);
+  int OpenInCache(const std::string& location) const;
 
   std::filesystem::path folder_;
   bool allow_hard_links_;

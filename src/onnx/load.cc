@@ -1,6 +1,7 @@
 #include "onnx/load.h"
 
 #include "base/file.h"
+#include "base/source_file.h"
 #include "onnx/external_files.h"
 #include "onnx/parse.h"
 #include "onnx/validate.h"
@@ -54,9 +55,11 @@ Result<Model> LoadModel(const std::filesystem::path& path, const LoadOptions& op
   ASSIGN_OR_RETURN(const auto file, MappedFile::Open(path));
   auto model = ParseAndValidate({AsSlice(file), true});
   if (!model.ok()) return std::move(model).Context(context);
+  if (options.version != nullptr) *options.version = FileVersion(path);
   if (options.resolve_external) {
     ExternalFiles files(path.parent_path(), options.allow_hard_links);
     TRY(ResolveAll(files, model->graph).Context(context));
+    if (options.version != nullptr) *options.version += ' ' + files.Version();
   }
   return model;
 }

@@ -1,7 +1,7 @@
 // Reads ONNX model files. Everything in a file is hostile until checked: sizes are compared with
 // the file before anything is allocated, external data must lie in the model's own folder (openat2
-// RESOLVE_BENEATH, no hard links from elsewhere), names must be unique and the graph acyclic.
-// Accepted although onnx.checker refuses them: nodes in any order (sorted here),
+// RESOLVE_BENEATH, no hard links from elsewhere; external_files.h), names must be unique and the
+// graph acyclic. Accepted although onnx.checker refuses them: nodes in any order (sorted here),
 // SimplifiedLayerNormalization in the standard domain, initializers listed as inputs. Weights stay
 // where they are: Tensor::data is a slice of the mapped file.
 #pragma once
@@ -21,6 +21,8 @@ struct LoadOptions {
   bool resolve_external = true;
   // Accept external data files that have more than one hard link.
   bool allow_hard_links = false;
+  // When given: is told what changes when the model's file or its external data does.
+  std::string* version = nullptr;
 };
 
 // Errors: kNotFound, kIo, kPermissionDenied (external path leaves the folder), kInvalidData (a

@@ -374,6 +374,47 @@ TEST_F(ExternalData, RefusesLinksOutOfTheFolder) {
   EXPECT_TRUE(LoadWith("inside.bin", "0", "8").ok());
 }
 
+// A Hugging Face cache keeps bytes in blobs/ and links to them from snapshots/<revision>/.
+TEST_F(ExternalData, FollowsLinksInsideTheRepositoryOfACache) {
+  const fs::path repository = folder_.path() / "hub" / "models--org--name";
+  const fs::path snapshot = repository / "snapshots" / "abc";
+  fs::create_directories(repository / "blobs");
+  fs::create_directories(snapshot / "onnx");
+  WriteText(folder_.path() / "hub" / "secret.bin", "12345678");
+  WriteText(repository / "blobs" / "data", "abcdefgh");
+  const auto load = [&](const fs::path& folder, const std::string& link) {
+    pb::ModelProto proto = AddModel();
+    MakeExternal(Weight(proto), "data.bin", "", "");
+    WriteText(repository / "blobs" / "model", proto.SerializePartialAsString());
+    fs::remove(folder / "model.onnx");
+    fs::remove(folder / "data.bin");
+    fs::create_symlink(repository / "blobs" / "model", folder / "model.onnx");
+    fs::create_symlink(link, folder / "data.bin");
+    return LoadModel(folder / "model.onnx");
+  };
+  const auto model = load(snapshot, "../../blobs/data");
+  ASSERT_TRUE(model.ok()) << model.error().ToString();
+  EXPECT_EQ(AsText(model->graph.FindInitializer("w")->data.bytes()), "abcdefgh");
+  EXPECT_TRUE(load(snapshot / "onnx", "../../../blobs/data").ok());
+  for (const std::string out : {"../../../secret.bin", "../../../../secret.bin", "/etc/hostname",
+                                "../../blobs/../../secret.bin", "/proc/self/fd/0"}) {
+    SCOPED_TRACE(out);
+    ExpectRefused(load(snapshot, out), ErrorCode::kPermissionDenied, "out of the model's folder");
+  }
+  fs::create_symlink("../../secret.bin", repository / "blobs" / "onward");
+  ExpectRefused(load(snapshot, "../../blobs/onward"), ErrorCode::kPermissionDenied,
+                "out of the model's folder");
+  // Elsewhere the same links lead out.
+  for (const char* other : {"models--org--name/elsewhere/abc", "other/snapshots/abc"}) {
+    const fs::path folder = folder_.path() / "hub" / other;
+    fs::create_directories(folder);
+    fs::create_directories(folder / "../../blobs");
+    WriteText(folder / "../../blobs/data", "abcdefgh");
+    ExpectRefused(load(folder, "../../blobs/data"), ErrorCode::kPermissionDenied,
+                  "out of the model's folder");
+  }
+}
+
 TEST_F(ExternalData, RefusesHardLinksUnlessAllowed) {
   fs::create_hard_link(folder_.path() / "secret.bin", Inside("hard.bin"));
   Refused("hard.bin", ErrorCode::kPermissionDenied, "2 hard links");
