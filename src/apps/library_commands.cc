@@ -242,6 +242,11 @@ void AddPullCommand(CLI::App& app, int* exit_code) {
       ->required();
   command->add_option("--revision", request->revision, "Branch, tag or commit (default: main)");
   command->add_flag("--offline", request->offline, "Use what was downloaded before, no network");
+  command
+      ->add_option("--connections", request->connections,
+                   "Connections at once; large files are downloaded in parts over several")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   command->add_flag("--download-only", request->download_only, "Do not convert");
   command->callback([request, exit_code] {
     const auto folder = PullModel(*request);

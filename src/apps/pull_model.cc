@@ -116,7 +116,8 @@ Status Convert(const hub::ModelReference& reference, const hub::PulledModel& pul
   ProgressLine line("Converting");
   const auto report =
       convert::ConvertCheckpoint(options, [&](const convert::ConvertProgress& progress) {
-        line.Show(progress.done_bytes, progress.total_bytes);
+        line.Show(progress.done_bytes, progress.total_bytes,
+                  progress.done_bytes - progress.kept_bytes);
       });
   line.Finish();
   if (!report.ok()) {
@@ -124,6 +125,10 @@ Status Convert(const hub::ModelReference& reference, const hub::PulledModel& pul
         .Context("While converting '" + pulled.source.string() + "', which stays there");
   }
   for (const std::string& warning : report->warnings) Say("weft pull: note: " + warning);
+  if (report->kept_bytes > 0) {
+    Say("weft pull: note: " + HumanBytes(report->kept_bytes) + " of " +
+        HumanBytes(report->source_bytes) + " were kept from an interrupted conversion.");
+  }
   Say("Converted to " + package.string() + ": " + report->architecture + ", " +
       std::to_string(report->transformer_layers) + " layers, weights " + report->quantisation +
       ", " + HumanBytes(report->package_bytes) + ".");
@@ -145,6 +150,7 @@ Result<fs::path> PullModel(const PullRequest& request) {
                    hub::ParseModelReference(request.model, request.revision));
   ASSIGN_OR_RETURN(hub::HubSettings settings, hub::ReadHubSettings(std::getenv));
   settings.offline = settings.offline || request.offline;
+  settings.connections = request.connections;
   ASSIGN_OR_RETURN(const hub::PulledModel pulled, Download(settings, reference));
   if (request.download_only) return pulled.folder;
   const fs::path package = hub::LibraryFolder(std::getenv) / reference.PackageName();

@@ -14,6 +14,7 @@ struct PullRequest {
   std::string revision;
   bool offline = false;
   bool download_only = false;
+  size_t connections = 8;  // at once
 };
 
 // The package's folder; with `download_only` that of the snapshot in the cache. A package that was

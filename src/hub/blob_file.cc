@@ -17,7 +17,9 @@ namespace {
 constexpr size_t kReadBytes = 1 << 20;
 constexpr auto kLockInterval = std::chrono::milliseconds(100);
 
-Error SystemError(const std::string& what, const std::filesystem::path& path) {
+}  // namespace
+
+Error DownloadError(const std::string& what, const std::filesystem::path& path) {
   const int number = errno;
   if (number == ENOSPC || number == EDQUOT) {
     return Error(ErrorCode::kIo, "The disk with '" + path.string() +
@@ -27,23 +29,39 @@ Error SystemError(const std::string& what, const std::filesystem::path& path) {
   return Error(ErrorCode::kIo, what + " '" + path.string() + "': " + std::strerror(number) + ".");
 }
 
-}  // namespace
+Error WrongHash(const RemoteFile& file, const std::string& actual) {
+  return Error(ErrorCode::kInvalidData,
+               "What was downloaded as '" + file.name + "' hashes to " + actual +
+                   ", but the hub says " + file.content.hex() +
+                   ". It was removed; run the command again to download it anew.");
+}
 
-Result<BlobFile> BlobFile::Open(const HubCache& cache, const RemoteFile& file,
+Result<BlobLock> BlobLock::Take(const HubCache& cache, const ContentName& content,
                                 const std::atomic<bool>& cancelled,
                                 const std::function<void()>& on_wait) {
-  BlobFile blob;
-  blob.cache_ = &cache;
-  blob.file_ = &file;
-  const auto lock_path = cache.LockPath(file.content);
-  blob.lock_fd_ = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (blob.lock_fd_ < 0) return SystemError("Cannot open", lock_path);
-  for (bool waits = false; flock(blob.lock_fd_, LOCK_EX | LOCK_NB) != 0; waits = true) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return SystemError("Cannot lock", lock_path);
+  BlobLock lock;
+  const auto path = cache.LockPath(content);
+  lock.fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock.fd_ < 0) return DownloadError("Cannot open", path);
+  for (bool waits = false; flock(lock.fd_, LOCK_EX | LOCK_NB) != 0; waits = true) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return DownloadError("Cannot lock", path);
     if (cancelled) return Error(ErrorCode::kCancelled, "The download was stopped.");
     if (!waits) on_wait();
     std::this_thread::sleep_for(kLockInterval);
   }
+  return lock;
+}
+
+BlobLock::BlobLock(BlobLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+BlobLock::~BlobLock() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Result<BlobFile> BlobFile::Open(const HubCache& cache, const RemoteFile& file) {
+  BlobFile blob;
+  blob.cache_ = &cache;
+  blob.file_ = &file;
   TRY(blob.Reopen());
   return blob;
 }
@@ -52,7 +70,7 @@ Status BlobFile::Reopen() {
   if (fd_ >= 0) close(fd_);
   const auto path = cache_->IncompletePath(file_->content);
   fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd_ < 0) return SystemError("Cannot open", path);
+  if (fd_ < 0) return DownloadError("Cannot open", path);
   return HashWhatIsThere();
 }
 
@@ -61,12 +79,10 @@ BlobFile::BlobFile(BlobFile&& other) noexcept
       file_(other.file_),
       hash_(std::move(other.hash_)),
       byte_count_(other.byte_count_),
-      fd_(std::exchange(other.fd_, -1)),
-      lock_fd_(std::exchange(other.lock_fd_, -1)) {}
+      fd_(std::exchange(other.fd_, -1)) {}
 
 BlobFile::~BlobFile() {
   if (fd_ >= 0) close(fd_);
-  if (lock_fd_ >= 0) close(lock_fd_);
 }
 
 Status BlobFile::HashWhatIsThere() {
@@ -77,7 +93,7 @@ Status BlobFile::HashWhatIsThere() {
   while (true) {
     const ssize_t count = read(fd_, piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return SystemError("Cannot read", path);
+    if (count < 0) return DownloadError("Cannot read", path);
     if (count == 0) return OkStatus();
     byte_count_ += static_cast<size_t>(count);
     if (byte_count_ > file_->byte_count) return Clear();  // of another length: of no use
@@ -94,7 +110,7 @@ Status BlobFile::Append(ByteSpan bytes) {
   while (!bytes.empty()) {
     const ssize_t count = write(fd_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return SystemError("Cannot write", cache_->IncompletePath(file_->content));
+    if (count < 0) return DownloadError("Cannot write", cache_->IncompletePath(file_->content));
     const auto written = bytes.first(static_cast<size_t>(count));
     hash_->Update(written);
     byte_count_ += written.size();
@@ -105,7 +121,7 @@ Status BlobFile::Append(ByteSpan bytes) {
 
 Status BlobFile::Clear() {
   if (ftruncate(fd_, 0) != 0 || lseek(fd_, 0, SEEK_SET) != 0) {
-    return SystemError("Cannot empty", cache_->IncompletePath(file_->content));
+    return DownloadError("Cannot empty", cache_->IncompletePath(file_->content));
   }
   hash_.emplace(file_->content, file_->byte_count);
   byte_count_ = 0;
@@ -118,14 +134,11 @@ Status BlobFile::Publish() {
   const std::string actual = hash_->Finish();
   if (actual != file_->content.hex()) {
     unlink(path.c_str());
-    return Error(ErrorCode::kInvalidData,
-                 "What was downloaded as '" + file_->name + "' hashes to " + actual +
-                     ", but the hub says " + file_->content.hex() +
-                     ". It was removed; run the command again to download it anew.");
+    return WrongHash(*file_, actual);
   }
-  if (fdatasync(fd_) != 0) return SystemError("Cannot write", path);
+  if (fdatasync(fd_) != 0) return DownloadError("Cannot write", path);
   const auto blob = cache_->BlobPath(file_->content);
-  if (rename(path.c_str(), blob.c_str()) != 0) return SystemError("Cannot rename to", blob);
+  if (rename(path.c_str(), blob.c_str()) != 0) return DownloadError("Cannot rename to", blob);
   return OkStatus();
 }
 

@@ -1,6 +1,6 @@
-// One blob while it is downloaded: "<etag>.incomplete", locked against other processes, hashed
-// as it grows, renamed when it is whole and its hash is right. What was written survives a kill
-// and is hashed again by the next run.
+// One blob while one connection downloads it: "<etag>.incomplete", hashed as it grows, renamed when
+// it is whole and its hash is right. What was written survives a kill and is hashed again by the
+// next run.
 #pragma once
 
 #include <atomic>
@@ -12,13 +12,26 @@
 
 namespace weft::hub {
 
-class BlobFile {
+// Keeps other processes from writing a blob.
+class BlobLock {
  public:
-  // Waits for another process that writes the same blob, after `on_wait` (kCancelled when told to
-  // stop). `file` and `cache` outlive this object.
-  static Result<BlobFile> Open(const HubCache& cache, const RemoteFile& file,
+  // Waits for another process that writes it, after `on_wait` (kCancelled when told to stop).
+  static Result<BlobLock> Take(const HubCache& cache, const ContentName& content,
                                const std::atomic<bool>& cancelled,
                                const std::function<void()>& on_wait);
+  BlobLock(BlobLock&& other) noexcept;
+  BlobLock& operator=(BlobLock&&) = delete;
+  ~BlobLock();
+
+ private:
+  BlobLock() = default;
+  int fd_ = -1;
+};
+
+class BlobFile {
+ public:
+  // REQUIRES: the blob's lock is held. `file` and `cache` outlive this object.
+  static Result<BlobFile> Open(const HubCache& cache, const RemoteFile& file);
   BlobFile(BlobFile&& other) noexcept;
   BlobFile& operator=(BlobFile&&) = delete;
   ~BlobFile();
@@ -44,7 +57,11 @@ class BlobFile {
   std::optional<ContentHash> hash_;
   uint64_t byte_count_ = 0;
   int fd_ = -1;
-  int lock_fd_ = -1;
 };
+
+// What errno says about a file of the cache; a full disk in words of its own.
+Error DownloadError(const std::string& what, const std::filesystem::path& path);
+// What was downloaded is not what the hub stated.
+Error WrongHash(const RemoteFile& file, const std::string& actual);
 
 }  // namespace weft::hub

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "hub/range_download.h"
 
 namespace weft::hub {
 namespace {
@@ -12,11 +13,6 @@ namespace {
 constexpr Duration kLongestPause = Seconds(16);
 constexpr Duration kLongestRetryAfter = Seconds(300);
 constexpr auto kSleepSlice = std::chrono::milliseconds(20);
-
-Error Stopped() {
-  return Error(ErrorCode::kCancelled,
-               "Stopped. What was downloaded is kept: run the command again to go on.");
-}
 
 // Asks for what is missing, once. nullopt: the connection brought everything.
 std::optional<Failure> FetchRest(HubClient& client, const DownloadJob& job, BlobFile& blob,
@@ -37,8 +33,8 @@ std::optional<Failure> FetchRest(HubClient& client, const DownloadJob& job, Blob
     job.on_bytes(static_cast<int64_t>(bytes.size()), true);
     return !job.cancelled.load();
   };
-  auto outcome =
-      client.Fetch(job.repository, job.commit, job.file, blob.byte_count(), on_start, on_data);
+  auto outcome = client.Fetch(job.repository, job.commit, job.file,
+                              {blob.byte_count(), job.file.byte_count}, on_start, on_data);
   if (failure) return Failure{*failure};
   if (outcome) return outcome;
   if (!blob.IsWhole()) {
@@ -72,21 +68,18 @@ void Patience::Sleep(Duration pause) const {
   while (!cancelled_ && MonotonicNow() < end) std::this_thread::sleep_for(kSleepSlice);
 }
 
-Status DownloadFile(HubClient& client, const DownloadJob& job, Patience& patience) {
-  if (job.cache.HasBlob(job.file.content, job.file.byte_count)) {
-    job.on_bytes(static_cast<int64_t>(job.file.byte_count), false);
-    return OkStatus();
-  }
-  ASSIGN_OR_RETURN(
-      BlobFile blob, BlobFile::Open(job.cache, job.file, job.cancelled, [&] {
-        patience.Note("Another process is downloading '" + job.file.name + "'; waiting for it.");
-      }));
-  if (job.cache.HasBlob(job.file.content, job.file.byte_count)) {  // another process finished it
-    job.on_bytes(static_cast<int64_t>(job.file.byte_count), false);
-    return OkStatus();
-  }
-  // Bytes of an earlier run may have been damaged by a crash: if the hash is wrong with them, the
-  // file is downloaded once more without them.
+Error Stopped() {
+  return Error(ErrorCode::kCancelled,
+               "Stopped. What was downloaded is kept: run the command again to go on.");
+}
+
+namespace {
+
+// Bytes of an earlier run may have been damaged by a crash: if the hash is wrong with them, the
+// file is downloaded once more without them.
+Status OverOneConnection(HubClient& client, const DownloadJob& job) {
+  ASSIGN_OR_RETURN(BlobFile blob, BlobFile::Open(job.cache, job.file));
+  Patience patience = job.make_patience();
   bool has_old_bytes = blob.byte_count() > 0;
   job.on_bytes(static_cast<int64_t>(blob.byte_count()), false);
   while (true) {
@@ -104,6 +97,48 @@ Status DownloadFile(HubClient& client, const DownloadJob& job, Patience& patienc
     job.on_bytes(-static_cast<int64_t>(blob.byte_count()), false);
     TRY(blob.Reopen());
   }
+}
+
+// The same with ranges. kUnsupported, and nothing is left, when the server has none.
+Status OverManyConnections(const DownloadJob& job) {
+  for (bool again = true;; again = false) {
+    ASSIGN_OR_RETURN(RangeFile file,
+                     RangeFile::Open(job.cache, job.file, job.settings.range_bytes));
+    const uint64_t old_bytes = file.DoneBytes();
+    job.on_bytes(static_cast<int64_t>(old_bytes), false);
+    if (const auto error = DownloadRanges(job, file)) {
+      if (error->code() == ErrorCode::kUnsupported) {
+        job.on_bytes(-static_cast<int64_t>(file.DoneBytes()), false);
+        file.Remove();
+      }
+      return *error;
+    }
+    Status published = file.Publish();
+    if (published.ok() || old_bytes == 0 || !again) return published;
+    job.on_bytes(-static_cast<int64_t>(job.file.byte_count), false);
+  }
+}
+
+}  // namespace
+
+Status DownloadFile(HubClient& client, const DownloadJob& job) {
+  const auto is_there = [&] {
+    if (!job.cache.HasBlob(job.file.content, job.file.byte_count)) return false;
+    job.on_bytes(static_cast<int64_t>(job.file.byte_count), false);
+    return true;
+  };
+  if (is_there()) return OkStatus();
+  ASSIGN_OR_RETURN(const BlobLock lock,
+                   BlobLock::Take(job.cache, job.file.content, job.cancelled, [&] {
+                     job.make_patience().Note("Another process is downloading '" + job.file.name +
+                                              "'; waiting for it.");
+                   }));
+  if (is_there()) return OkStatus();  // another process finished it
+  if (job.connections > 1 && job.file.byte_count >= job.settings.split_bytes) {
+    const Status done = OverManyConnections(job);
+    if (done.ok() || done.error().code() != ErrorCode::kUnsupported) return done;
+  }
+  return OverOneConnection(client, job);
 }
 
 }  // namespace weft::hub

@@ -42,16 +42,24 @@ class Patience {
 };
 
 struct DownloadJob {
+  const HubSettings& settings;
   const HubCache& cache;
   const std::string& repository;
   const std::string& commit;
   const RemoteFile& file;
   const std::atomic<bool>& cancelled;
   // How many bytes came (negative: were thrown away and come again), and whether from the network.
+  // From any thread.
   std::function<void(int64_t bytes, bool fresh)> on_bytes;
+  // A new one for every connection.
+  std::function<Patience()> make_patience;
+  size_t connections = 1;  // for a file of settings.split_bytes or more
 };
 
+// kCancelled, in words.
+Error Stopped();
+
 // Afterwards the blob is in the cache, verified.
-Status DownloadFile(HubClient& client, const DownloadJob& job, Patience& patience);
+Status DownloadFile(HubClient& client, const DownloadJob& job);
 
 }  // namespace weft::hub

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "hub/model_reference.h"
+#include "hub/onnx_selection.h"
 
 namespace weft::hub {
 namespace json = boost::json;
@@ -30,10 +31,12 @@ bool Has(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Configuration, tokenizer and template: at the root of the repository.
-bool IsTextFile(const std::string& name) {
-  if (name.find('/') != std::string::npos) return false;
-  return name == "config.json" || name == "generation_config.json" ||
+// Configuration, tokenizer and template: at the root of the repository, or in `folder` of it.
+bool IsTextFile(std::string_view name, std::string_view folder = "") {
+  if (!name.starts_with(folder)) return false;
+  name.remove_prefix(folder.size());
+  if (name.find('/') != std::string_view::npos) return false;
+  return name == "genai_config.json" || name == "config.json" || name == "generation_config.json" ||
          (name.starts_with("tokenizer") && name.ends_with(".json")) ||
          name == "special_tokens_map.json" || name.starts_with("chat_template");
 }
@@ -110,9 +113,9 @@ Error NoWeights(const std::vector<std::string>& names, const std::string& reposi
                      "safetensors or GGUF. There is:" +
                      Listed(pickles));
   }
-  return Error(ErrorCode::kNotFound, "'" + repository + "' has neither " + kOneFileName + " nor " +
-                                         kIndexName +
-                                         " nor a .gguf file. There is:" + Listed(names));
+  return Error(ErrorCode::kNotFound,
+               "'" + repository + "' has neither " + kOneFileName + " nor " + kIndexName +
+                   " nor a .gguf file nor an .onnx decoder. There is:" + Listed(names));
 }
 
 // "x-00001-of-00003.gguf" stands for three files.
@@ -151,8 +154,21 @@ Result<Selection> SelectGguf(const std::map<std::string, std::vector<std::string
   }
   selection.files = models.at(matching.front());
   TRY(CheckAllShards(selection.files));
-  selection.gguf_file = selection.files.front();
+  selection.model_file = selection.files.front();
   if (IsOurForm(form)) selection.quantisation = form;
+  return selection;
+}
+
+Result<Selection> SelectOnnx(const std::vector<OnnxModel>& models,
+                             const std::vector<std::string>& names, const std::string& form,
+                             const std::string& repository) {
+  ASSIGN_OR_RETURN(const OnnxModel model, ChooseOnnxModel(models, form, repository));
+  Selection selection;
+  for (const std::string& name : names) {
+    if (IsTextFile(name, model.text_folder)) selection.files.push_back(name);
+  }
+  selection.files.insert(selection.files.end(), model.files.begin(), model.files.end());
+  selection.model_file = model.file;
   return selection;
 }
 
@@ -163,9 +179,11 @@ Result<Selection> SelectFiles(const std::vector<std::string>& names, const std::
   const bool has_one_file = Has(names, kOneFileName);
   const bool has_shards = Has(names, kIndexName);
   const auto gguf = GgufModels(names);
+  const auto onnx = OnnxModels(names);
   if (has_one_file || has_shards) {
     if (!form.empty() && !IsOurForm(form)) {
       if (!gguf.empty()) return SelectGguf(gguf, form, repository);
+      if (!onnx.empty()) return SelectOnnx(onnx, names, form, repository);
       return Error(ErrorCode::kInvalidArgument,
                    "'" + repository + "' has safetensors and no GGUF file '" + form +
                        "'. After ':' comes q4, q8, f16 or f32 (weft's own conversion), or "
@@ -190,6 +208,7 @@ Result<Selection> SelectFiles(const std::vector<std::string>& names, const std::
     return selection;
   }
   if (!gguf.empty()) return SelectGguf(gguf, form, repository);
+  if (!onnx.empty()) return SelectOnnx(onnx, names, form, repository);
   return NoWeights(names, repository);
 }
 

@@ -13,8 +13,8 @@ namespace weft::hub {
 struct Selection {
   std::vector<std::string> files;  // to download, small ones first
   // Where the weights are: "" = in the folder itself (safetensors), else the GGUF file (the first
-  // one of a split file) in it.
-  std::string gguf_file;
+  // one of a split file) or the ONNX file in it.
+  std::string model_file;
   // An index that must be read first: it names the shards (ShardsOfIndex), which are not in
   // `files`.
   std::string index_file;
@@ -22,8 +22,9 @@ struct Selection {
 };
 
 // `form` is what followed ':': f32, f16, q8, q4 choose our own conversion; another name chooses a
-// GGUF file that has it in its name (Q4_K_M); "" takes the only possibility. Errors: kNotFound or
-// kInvalidArgument with what there is. Pickles (.bin, .pt) are never chosen.
+// GGUF file that has it in its name (Q4_K_M), or an ONNX model (onnx_selection.h); "" takes the
+// only possibility. Safetensors come before GGUF before ONNX. Errors: kNotFound or kInvalidArgument
+// with what there is. Pickles (.bin, .pt) are never chosen.
 Result<Selection> SelectFiles(const std::vector<std::string>& names, const std::string& form,
                               const std::string& repository);
 

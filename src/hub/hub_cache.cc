@@ -1,5 +1,7 @@
 #include "hub/hub_cache.h"
 
+#include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "base/file.h"
@@ -10,6 +12,8 @@ namespace weft::hub {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxRangesBytes = 16 << 20;
 
 Error IoError(const std::string& what, const fs::path& path, const std::error_code& why) {
   return Error(ErrorCode::kIo, what + " '" + path.string() + "': " + why.message() + ".");
@@ -61,6 +65,12 @@ fs::path HubCache::BlobPath(const ContentName& content) const {
 fs::path HubCache::IncompletePath(const ContentName& content) const {
   return folder_ / "blobs" / (content.hex() + ".incomplete");
 }
+fs::path HubCache::RangesPath(const ContentName& content) const {
+  return folder_ / "blobs" / (content.hex() + ".ranges");
+}
+fs::path HubCache::RangesDonePath(const ContentName& content) const {
+  return folder_ / "blobs" / (content.hex() + ".ranges.done");
+}
 fs::path HubCache::LockPath(const ContentName& content) const {
   return root_ / ".locks" / folder_name_ / (content.hex() + ".lock");
 }
@@ -81,10 +91,14 @@ bool HubCache::HasBlob(const ContentName& content, uint64_t byte_count) const {
   return !failure && bytes == byte_count;
 }
 
-uint64_t HubCache::IncompleteBytes(const ContentName& content) const {
+uint64_t HubCache::IncompleteBytes(const ContentName& content, uint64_t byte_count) const {
+  uint64_t ranges_bytes = 0;
+  if (const auto ranges = ReadRanges(*this, content, byte_count)) {
+    for (const uint64_t done : ranges->done_bytes) ranges_bytes += done;
+  }
   std::error_code failure;
   const uint64_t bytes = fs::file_size(IncompletePath(content), failure);
-  return failure ? 0 : bytes;
+  return std::max(ranges_bytes, failure ? 0 : bytes);
 }
 
 Status HubCache::Link(const std::string& commit, const std::string& name,
@@ -169,6 +183,27 @@ Result<uint64_t> HubCache::RemoveSnapshot(const std::string& commit) const {
     fs::remove_all(root_ / ".locks" / folder_name_, failure);
   }
   return freed;
+}
+
+std::optional<RangesDone> ReadRanges(const HubCache& cache, const ContentName& content,
+                                     uint64_t byte_count) {
+  std::error_code failure;
+  if (!fs::exists(cache.RangesPath(content), failure)) return {};
+  const auto text = ReadTextFile(cache.RangesDonePath(content), kMaxRangesBytes);
+  constexpr size_t kHeaderBytes = 2 * sizeof(uint64_t);
+  if (!text.ok() || text->size() < kHeaderBytes || text->size() % sizeof(uint64_t) != 0) return {};
+  std::vector<uint64_t> numbers(text->size() / sizeof(uint64_t));
+  std::memcpy(numbers.data(), text->data(), text->size());
+  RangesDone ranges{numbers[1], {numbers.begin() + 2, numbers.end()}};
+  if (numbers[0] != byte_count || ranges.range_bytes == 0) return {};
+  const uint64_t count =
+      byte_count / ranges.range_bytes + (byte_count % ranges.range_bytes > 0 ? 1 : 0);
+  if (ranges.done_bytes.size() != count) return {};
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t begin = i * ranges.range_bytes;
+    if (ranges.done_bytes[i] > std::min(ranges.range_bytes, byte_count - begin)) return {};
+  }
+  return ranges;
 }
 
 Result<uint64_t> FreeBytesAt(fs::path path) {

@@ -4,8 +4,8 @@
 //   models--org--name/refs/<revision>             the commit that a branch stood for
 //   models--org--name/snapshots/<commit>/<file>   relative links to ../../blobs/<etag>
 //   .locks/models--org--name/<etag>.lock          locked while a blob is written
-// A download in progress is blobs/<etag>.incomplete. Names were checked before they come here
-// (model_reference.h, content_hash.h).
+// A download in progress is blobs/<etag>.incomplete, or blobs/<etag>.ranges (range_file.h). Names
+// were checked before they come here (model_reference.h, content_hash.h).
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,8 @@ class HubCache {
 
   std::filesystem::path BlobPath(const ContentName& content) const;
   std::filesystem::path IncompletePath(const ContentName& content) const;
+  std::filesystem::path RangesPath(const ContentName& content) const;
+  std::filesystem::path RangesDonePath(const ContentName& content) const;
   std::filesystem::path LockPath(const ContentName& content) const;
   std::filesystem::path SnapshotPath(const std::string& commit) const;
 
@@ -32,8 +34,8 @@ class HubCache {
   Status Prepare() const;
   // The blob is there with that length (it was verified when it was written).
   bool HasBlob(const ContentName& content, uint64_t byte_count) const;
-  // Bytes of the unfinished download; 0 when there is none.
-  uint64_t IncompleteBytes(const ContentName& content) const;
+  // Bytes of the unfinished download of a file of that length; 0 when there is none.
+  uint64_t IncompleteBytes(const ContentName& content, uint64_t byte_count) const;
 
   // Puts a whole blob into the snapshot under its name, and notes what the revision stands for.
   Status Link(const std::string& commit, const std::string& name, const ContentName& content) const;
@@ -53,6 +55,15 @@ class HubCache {
   std::string folder_name_;
   std::filesystem::path folder_;
 };
+
+// How far the ranges of a download came (range_file.h).
+struct RangesDone {
+  uint64_t range_bytes = 0;
+  std::vector<uint64_t> done_bytes;
+};
+// nullopt when there are none, or they are not of a file of that length.
+std::optional<RangesDone> ReadRanges(const HubCache& cache, const ContentName& content,
+                                     uint64_t byte_count);
 
 // Free bytes for this user where `path` is, or will be.
 Result<uint64_t> FreeBytesAt(std::filesystem::path path);

@@ -41,7 +41,8 @@ net::HttpClient& HubClient::ClientFor(const net::Url& url) {
   const std::string key = (url.tls ? "https://" : "http://") + url.Authority();
   const auto found = clients_.find(key);
   if (found != clients_.end()) return found->second;
-  return clients_.emplace(key, net::HttpClient(url, net::ClientTls{})).first->second;
+  return clients_.emplace(key, net::HttpClient(url, net::ClientTls{}, settings_.proxies.For(url)))
+      .first->second;
 }
 
 // Follows redirections. HEAD stops where one leads to another host: what the hub says of the file
@@ -109,18 +110,19 @@ std::optional<Failure> HubClient::Look(const std::string& repository, const std:
 }
 
 std::optional<Failure> HubClient::Fetch(const std::string& repository, const std::string& commit,
-                                        const RemoteFile& file, uint64_t offset,
+                                        const RemoteFile& file, const ByteRange& range,
                                         const std::function<Status(uint64_t)>& on_start,
                                         const std::function<bool(ByteSpan)>& on_data) {
   Request request;
   request.url = At("/" + repository + "/resolve/" + commit + "/" + EncodedPath(file.name));
-  if (offset > 0) {
-    request.headers.emplace_back("Range", "bytes=" + std::to_string(offset) + "-");
+  if (range.first > 0 || range.end < file.byte_count) {
+    const std::string last = range.end < file.byte_count ? std::to_string(range.end - 1) : "";
+    request.headers.emplace_back("Range", "bytes=" + std::to_string(range.first) + "-" + last);
   }
   std::optional<Error> refused;
   request.on_data = on_data;
   request.on_head = [&](const net::HttpReply& head) {
-    const auto start = StartOfBody(head, file, offset);
+    const auto start = StartOfBody(head, file, range.first);
     const Status begun = start.ok() ? on_start(*start) : Status(start.error());
     if (!begun.ok()) refused = begun.error();
     return begun.ok();

@@ -18,6 +18,12 @@
 
 namespace weft::hub {
 
+// Bytes [first, end) of a file.
+struct ByteRange {
+  uint64_t first = 0;
+  uint64_t end = 0;
+};
+
 class HubClient {
  public:
   // `settings` and `cancelled` outlive the client.
@@ -28,10 +34,11 @@ class HubClient {
                               RepositoryListing* listing);
   std::optional<Failure> Look(const std::string& repository, const std::string& commit,
                               const std::string& name, RemoteFile* file);
-  // The file's bytes from `offset` on. `on_start` is told where they begin: at `offset`, or at 0
-  // when the server does not serve ranges. `on_data` stops the transfer by returning false.
+  // Bytes of the file. `on_start` is told where they begin: where they were asked for, or at 0 (and
+  // they go to the file's end) when the server does not serve ranges. `on_data` stops the transfer
+  // by returning false.
   std::optional<Failure> Fetch(const std::string& repository, const std::string& commit,
-                               const RemoteFile& file, uint64_t offset,
+                               const RemoteFile& file, const ByteRange& range,
                                const std::function<Status(uint64_t)>& on_start,
                                const std::function<bool(ByteSpan)>& on_data);
 

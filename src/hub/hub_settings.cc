@@ -65,6 +65,7 @@ Result<HubSettings> ReadHubSettings(const Environment& environment) {
   settings.cache = cache.empty() ? home / "hub" : fs::path(cache);
   settings.offline = IsYes(Value(environment, "HF_HUB_OFFLINE"));
 
+  ASSIGN_OR_RETURN(settings.proxies, Proxies::Read(environment));
   settings.token = Trimmed(Value(environment, "HF_TOKEN"));
   if (settings.token.empty()) {
     const std::string named = Value(environment, "HF_TOKEN_PATH");

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string>
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "hub/proxies.h"
 #include "net/address.h"
 
 namespace weft::hub {
@@ -18,14 +18,17 @@ struct HubSettings {
   std::string token;            // HF_TOKEN, else the file HF_TOKEN_PATH or HF_HOME/token; may be ""
   std::filesystem::path cache;  // HF_HUB_CACHE, else HF_HOME/hub
   bool offline = false;         // HF_HUB_OFFLINE
+  Proxies proxies;              // https_proxy, http_proxy, no_proxy
   // The wait before a first retry; doubled each time.
   Duration first_backoff = Milliseconds(500);
+  // Connections at once. Files of `split_bytes` or more are downloaded in ranges over several.
+  size_t connections = 8;
+  uint64_t split_bytes = 64 << 20;
+  uint64_t range_bytes = 16 << 20;
 };
 
-// A variable of the environment; nullptr when it is not set.
-using Environment = std::function<const char*(const char*)>;
-
-// kInvalidArgument for an endpoint that is no http(s) address or a token that cannot be one.
+// kInvalidArgument for an endpoint that is no http(s) address or a proxy that is none, or a token
+// that cannot be one.
 Result<HubSettings> ReadHubSettings(const Environment& environment);
 
 // Where packages of the library are: WEFT_HOME/packages, else XDG_DATA_HOME/weft/packages, else

@@ -39,6 +39,7 @@ struct FakeHubState {
   std::map<std::string, std::string> wrong_bytes;  // name -> sent instead
   std::map<std::string, size_t> stated_bytes;      // name -> X-Linked-Size
   bool serves_ranges = true;
+  int pause_ms = 0;     // before every answer with a file
   std::string listing;  // sent instead of the listing
 
   std::mutex mutex;
@@ -104,6 +105,12 @@ class FakeHub {
     FakeHub& hub_;
     const bool is_cdn_;
   };
+
+  static size_t NumberIn(const std::string& digits) {
+    size_t number = 0;
+    for (const char c : digits) number = number * 10 + static_cast<size_t>(c - '0');
+    return number;
+  }
 
   static void Refuse(net::Responder& responder, int status, const std::string& code) {
     net::HttpResponse response = net::TextResponse(status, "text/plain", "no");
@@ -179,15 +186,16 @@ class FakeHub {
     net::HttpResponse response;
     if (!is_cdn) AddFileHeaders(name, &response.headers);
     const std::string range(request.Header("range"));
-    size_t start = 0;
+    size_t start = 0, end = bytes.size();
     if (state.serves_ranges && range.starts_with("bytes=")) {
-      for (const char c : range.substr(6, range.size() - 7)) {
-        start = start * 10 + static_cast<size_t>(c - '0');
-      }
+      const size_t dash = range.find('-');
+      start = NumberIn(range.substr(6, dash - 6));
+      if (dash + 1 < range.size()) end = std::min(end, NumberIn(range.substr(dash + 1)) + 1);
       response.status = 206;
       response.headers.emplace_back("Content-Range", "bytes " + std::to_string(start) + "-" +
-                                                         std::to_string(bytes.size() - 1) + "/" +
+                                                         std::to_string(end - 1) + "/" +
                                                          std::to_string(bytes.size()));
+      bytes.resize(end);
     }
     if (request.method == "GET" && state.cut.contains(name)) {
       const size_t count = state.cut[name];
@@ -197,6 +205,9 @@ class FakeHub {
       return responder.End();
     }
     response.body.push_back(Slice::OfText(bytes.substr(start)));
+    if (state.pause_ms > 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(state.pause_ms));
+    }
     responder.Send(std::move(response));
   }
 

@@ -71,7 +71,7 @@ Result<ModelReference> ParseModelReference(std::string_view text, std::string_vi
   if (colon != std::string_view::npos) {
     reference.form = std::string(text.substr(colon + 1));
     for (char& c : reference.form) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-    if (!IsWord(reference.form, 32)) {
+    if (!IsWord(reference.form, 64)) {
       return refuse("after ':' comes q4, q8, f16, f32 or a name like Q4_K_M");
     }
   }

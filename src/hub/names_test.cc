@@ -17,8 +17,11 @@ namespace weft::hub {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(ModelReference, ReadsWhatPeopleType) {
   const auto plain = ParseModelReference("Qwen/Qwen3-0.6B");
@@ -113,6 +116,47 @@ std::string SelectionError(const std::vector<std::string>& names, const std::str
   return selection.ok() ? "" : selection.error().message();
 }
 
+TEST(Proxies, AreThoseOfTheEnvironment) {
+  std::map<std::string, std::string> variables;
+  const Environment environment = [&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+  const auto proxy_of = [&](const std::string& server) {
+    const auto proxies = Proxies::Read(environment);
+    EXPECT_TRUE(proxies.ok());
+    const auto proxy = proxies->For(*net::ParseUrl(server));
+    return proxy ? proxy->Authority() : "";
+  };
+  EXPECT_EQ(proxy_of("https://hub.example"), "");
+  variables = {{"https_proxy", "http://proxy.example:3128/"}, {"HTTP_PROXY", "other:8080"}};
+  EXPECT_EQ(proxy_of("https://hub.example"), "proxy.example:3128");
+  EXPECT_EQ(proxy_of("http://hub.example"), "other:8080");
+  variables["HTTPS_PROXY"] = "http://loud:1";  // lower case is asked first
+  variables["no_proxy"] = "localhost, .example.org,hub.example:444,10.0.0.1";
+  EXPECT_EQ(proxy_of("https://hub.example"), "proxy.example:3128");
+  for (const char* server :
+       {"http://localhost:80", "https://example.org", "https://a.B.example.ORG",
+        "https://hub.example:444", "http://10.0.0.1"}) {
+    EXPECT_EQ(proxy_of(server), "") << server;
+  }
+  EXPECT_NE(proxy_of("https://badexample.org"), "");
+  variables["no_proxy"] = "*";
+  EXPECT_EQ(proxy_of("https://hub.example"), "");
+  variables = {{"all_proxy", "http://name:p%40ss%2@proxy.example"}};
+  EXPECT_EQ(proxy_of("https://hub.example"), "proxy.example:80");
+  EXPECT_EQ(Proxies::Read(environment)->For(*net::ParseUrl("http://a"))->authorization,
+            "Basic bmFtZTpwQHNzJTI=");
+  for (const char* bad : {"socks5://secret@host:1", "https://secret@host", "http://secret@",
+                          "http://secret@host:99999"}) {
+    variables = {{"HTTPS_PROXY", bad}};
+    const auto refused = Proxies::Read(environment);
+    ASSERT_FALSE(refused.ok()) << bad;
+    EXPECT_THAT(refused.error().message(), HasSubstr("HTTPS_PROXY"));
+    EXPECT_THAT(refused.error().message(), Not(HasSubstr("secret")));
+  }
+}
+
 TEST(SelectFiles, TakesSafetensorsAndText) {
   const std::vector<std::string> names = {
       "README.md",         "config.json",         "tokenizer.json",  "tokenizer_config.json",
@@ -124,7 +168,7 @@ TEST(SelectFiles, TakesSafetensorsAndText) {
                                         "chat_template.jinja", "model.safetensors"));
   EXPECT_EQ(plain->quantisation, "keep");
   EXPECT_EQ(SelectFiles(names, "q4", "org/name")->quantisation, "q4");
-  EXPECT_EQ(SelectFiles(names, "q4_k_m", "org/name")->gguf_file, "x-Q4_K_M.gguf");
+  EXPECT_EQ(SelectFiles(names, "q4_k_m", "org/name")->model_file, "x-Q4_K_M.gguf");
   EXPECT_THAT(SelectionError(names, "q5_k_m"), HasSubstr("x-Q4_K_M.gguf"));
 }
 
@@ -139,9 +183,9 @@ TEST(SelectFiles, ChoosesAmongGgufFiles) {
   const auto shards = SelectFiles(names, "q8_0", "org/name");
   ASSERT_TRUE(shards.ok());
   EXPECT_EQ(shards->files.size(), 2u);
-  EXPECT_EQ(shards->gguf_file, "Q8_0/a-Q8_0-00001-of-00002.gguf");
+  EXPECT_EQ(shards->model_file, "Q8_0/a-Q8_0-00001-of-00002.gguf");
   EXPECT_EQ(shards->quantisation, "keep");
-  EXPECT_EQ(SelectFiles(names, "f16", "org/name")->gguf_file, "a.f16.gguf");
+  EXPECT_EQ(SelectFiles(names, "f16", "org/name")->model_file, "a.f16.gguf");
   EXPECT_THAT(SelectionError(names), HasSubstr("several GGUF files; say which"));
   EXPECT_THAT(SelectionError(names, "q4"), HasSubstr("no GGUF file with 'q4'"));  // no prefix
   EXPECT_THAT(SelectionError(names, "q6_k"), HasSubstr("a-Q4_K_S.gguf"));
@@ -151,6 +195,75 @@ TEST(SelectFiles, ChoosesAmongGgufFiles) {
   const auto only = SelectFiles({"a-Q8_0.gguf"}, "q4", "org/name");  // ours, from the one file
   ASSERT_TRUE(only.ok());
   EXPECT_EQ(only->quantisation, "q4");
+}
+
+// As exporters' repositories look: one graph in many forms, most with their weights beside them.
+TEST(SelectFiles, ChoosesAmongOnnxModels) {
+  const std::vector<std::string> names = {".gitattributes",
+                                          "README.md",
+                                          "config.json",
+                                          "generation_config.json",
+                                          "tokenizer.json",
+                                          "tokenizer_config.json",
+                                          "onnx/model.onnx",
+                                          "onnx/model.onnx_data",
+                                          "onnx/model.onnx_data_1",
+                                          "onnx/model_bnb4.onnx",
+                                          "onnx/model_fp16.onnx",
+                                          "onnx/model_fp16.onnx_data",
+                                          "onnx/model_int8.onnx",
+                                          "onnx/model_q4.onnx",
+                                          "onnx/model_q4.onnx_data",
+                                          "onnx/model_q4f16.onnx",
+                                          "onnx/model_quantized.onnx",
+                                          "onnx/model_uint8.onnx",
+                                          "onnx/vision_encoder.onnx"};
+  const auto chosen = [&](const std::string& form) {
+    const auto selection = SelectFiles(names, form, "org/name");
+    EXPECT_TRUE(selection.ok()) << form;
+    return selection.ok() ? selection->model_file : "";
+  };
+  EXPECT_EQ(chosen(""), "onnx/model_fp16.onnx");
+  EXPECT_EQ(chosen("fp16"), "onnx/model_fp16.onnx");
+  EXPECT_EQ(chosen("f16"), "onnx/model_fp16.onnx");
+  EXPECT_EQ(chosen("f32"), "onnx/model.onnx");
+  EXPECT_EQ(chosen("q4f16"), "onnx/model_q4f16.onnx");
+  EXPECT_EQ(chosen("int8"), "onnx/model_int8.onnx");
+  EXPECT_EQ(chosen("q8"), "onnx/model_quantized.onnx");
+  const auto q4 = SelectFiles(names, "q4", "org/name");
+  ASSERT_TRUE(q4.ok());
+  EXPECT_EQ(q4->quantisation, "keep");  // taken as it is
+  EXPECT_THAT(q4->files, ElementsAre("config.json", "generation_config.json", "tokenizer.json",
+                                     "tokenizer_config.json", "onnx/model_q4.onnx",
+                                     "onnx/model_q4.onnx_data"));
+  EXPECT_THAT(SelectFiles(names, "f32", "org/name")->files,
+              AllOf(Contains("onnx/model.onnx_data"), Contains("onnx/model.onnx_data_1"),
+                    Not(Contains("onnx/model_q4.onnx_data"))));
+  EXPECT_THAT(SelectionError(names, "q3"),
+              AllOf(HasSubstr("no ONNX model ':q3'"), HasSubstr("onnx/model_q4f16.onnx (:q4f16)"),
+                    Not(HasSubstr("vision_encoder"))));
+  const auto next_best = SelectFiles({"config.json", "onnx/model_q4f16.onnx"}, "q4", "org/name");
+  ASSERT_TRUE(next_best.ok());
+  EXPECT_EQ(next_best->model_file, "onnx/model_q4f16.onnx");
+  EXPECT_THAT(SelectionError({"model_int8.onnx", "model_uint8.onnx"}), HasSubstr("say which"));
+}
+
+// As the builder's repositories look: a folder for each form, with a configuration of its own.
+TEST(SelectFiles, ChoosesAmongFoldersOfOnnxModels) {
+  const std::string cpu = "cpu_and_mobile/cpu-int4-rtn-block-32/", cuda = "cuda/cuda-fp16/";
+  std::vector<std::string> names = {"README.md", "config.json"};
+  for (const std::string& folder : {cpu, cuda}) {
+    for (const char* file :
+         {"genai_config.json", "model.onnx", "model.onnx.data", "tokenizer.json"})
+      names.push_back(folder + file);
+  }
+  const auto selection = SelectFiles(names, "cpu-int4-rtn-block-32", "org/name");
+  ASSERT_TRUE(selection.ok()) << selection.error().ToString();
+  EXPECT_EQ(selection->model_file, cpu + "model.onnx");
+  EXPECT_THAT(selection->files, ElementsAre(cpu + "genai_config.json", cpu + "tokenizer.json",
+                                            cpu + "model.onnx", cpu + "model.onnx.data"));
+  EXPECT_EQ(SelectFiles(names, "cuda", "org/name")->model_file, cuda + "model.onnx");
+  EXPECT_THAT(SelectionError(names), HasSubstr("(:cuda-fp16)"));
 }
 
 TEST(SelectFiles, SaysWhyThereIsNothing) {

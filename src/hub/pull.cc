@@ -83,7 +83,7 @@ class Puller {
   // stops the others.
   Status InParallel(size_t count, const Work& work) {
     std::atomic<size_t> next = 0;
-    size_t running = std::min(count, kThreadCount);
+    size_t running = std::min(count, ThreadCount());
     std::optional<Error> first_error;
     std::condition_variable changed;
     const auto loop = [&] {
@@ -100,7 +100,7 @@ class Puller {
       changed.notify_all();
     };
     std::vector<std::thread> threads;
-    for (size_t i = std::min(count, kThreadCount); i > 0; --i) threads.emplace_back(loop);
+    for (size_t i = running; i > 0; --i) threads.emplace_back(loop);
     std::unique_lock lock(mutex_);
     while (running > 0) {
       changed.wait_for(lock, kTick);
@@ -160,8 +160,8 @@ class Puller {
   }
 
   Status Download(HubClient& client, const RemoteFile& file) {
-    Patience patience = MakePatience(kDownloadAttempts);
-    const DownloadJob job{cache_,
+    const DownloadJob job{settings_,
+                          cache_,
                           reference_.repository,
                           listing_.commit,
                           file,
@@ -169,10 +169,24 @@ class Puller {
                           [this](int64_t bytes, bool fresh) {
                             done_bytes_ += bytes;
                             if (fresh) fresh_bytes_ += static_cast<uint64_t>(bytes);
-                          }};
-    TRY(DownloadFile(client, job, patience));
+                          },
+                          [this] { return MakePatience(kDownloadAttempts); },
+                          ConnectionsPerFile()};
+    TRY(DownloadFile(client, job));
     return cache_.Link(listing_.commit, file.name, file.content);
   }
+
+  // Large files share the connections: one alone gets all of them.
+  size_t ConnectionsPerFile() const {
+    size_t large = 0;
+    for (const RemoteFile& file : files_) {
+      const bool is_there = cache_.HasBlob(file.content, file.byte_count);
+      if (file.byte_count >= settings_.split_bytes && !is_there) ++large;
+    }
+    return settings_.connections / std::clamp<size_t>(large, 1, ThreadCount());
+  }
+
+  size_t ThreadCount() const { return std::min(kThreadCount, settings_.connections); }
 
   // The index comes before everything else: it says which shards there are.
   Status FetchIndex(Selection& selection) {
@@ -227,7 +241,8 @@ class Puller {
       plan.total_bytes = *total;
       if (cache_.HasBlob(file.content, file.byte_count)) continue;
       plan.missing_bytes +=
-          file.byte_count - std::min(file.byte_count, cache_.IncompleteBytes(file.content));
+          file.byte_count -
+          std::min(file.byte_count, cache_.IncompleteBytes(file.content, file.byte_count));
     }
     ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeBytesAt(settings_.cache));
     const uint64_t usable_bytes = free_bytes - std::min(free_bytes, kSpareBytes);
@@ -253,7 +268,8 @@ class Puller {
     PulledModel model;
     model.commit = listing_.commit;
     model.folder = cache_.SnapshotPath(listing_.commit);
-    model.source = selection.gguf_file.empty() ? model.folder : model.folder / selection.gguf_file;
+    model.source =
+        selection.model_file.empty() ? model.folder : model.folder / selection.model_file;
     model.quantisation = selection.quantisation;
     model.files = selection.files;
     model.total_bytes = total_bytes_;

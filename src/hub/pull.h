@@ -40,7 +40,7 @@ struct PullCallbacks {
 struct PulledModel {
   std::string commit;
   std::filesystem::path folder;  // the snapshot
-  std::filesystem::path source;  // for the conversion: the folder, or a GGUF file in it
+  std::filesystem::path source;  // for the conversion: the folder, or a GGUF or ONNX file in it
   std::string quantisation;      // for the conversion: keep, f32, f16, q8 or q4
   std::vector<std::string> files;
   uint64_t total_bytes = 0;

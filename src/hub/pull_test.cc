@@ -10,11 +10,13 @@
 #include "base/file.h"
 #include "hub/hub_cache.h"
 #include "hub/hub_testing.h"
+#include "hub/proxy_testing.h"
 
 namespace weft::hub {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr const char* kIndex = R"({"weight_map":{"a":"model-00001-of-00002.safetensors",)"
@@ -261,6 +263,15 @@ TEST_F(PullTest, SaysThatTheHubCannotBeReached) {
   EXPECT_THAT(error, HasSubstr("--offline"));
 }
 
+void TrustCertificateOf(const FakeHub& hub) {
+  for (const auto& file : fs::directory_iterator(hub.folder / "tls")) {
+    const auto text = ReadTextFile(file.path());
+    if (text.ok() && text->find("BEGIN CERTIFICATE") != std::string::npos) {
+      setenv("SSL_CERT_FILE", file.path().c_str(), 1);
+    }
+  }
+}
+
 TEST(PullOverTls, TrustsCertificatesOfTheSystemAlone) {
   FakeHub hub(true);
   hub.state.files = {{"config.json", "{}"}, {"model.safetensors", "weights"}};
@@ -275,12 +286,7 @@ TEST(PullOverTls, TrustsCertificatesOfTheSystemAlone) {
   EXPECT_THAT(refused.error().message(), HasSubstr("SSL_CERT_FILE"));
   EXPECT_EQ(note_count, 0u);  // trying again would not help
 
-  for (const auto& file : fs::directory_iterator(hub.folder / "tls")) {
-    const auto text = ReadTextFile(file.path());
-    if (text.ok() && text->find("BEGIN CERTIFICATE") != std::string::npos) {
-      setenv("SSL_CERT_FILE", file.path().c_str(), 1);
-    }
-  }
+  TrustCertificateOf(hub);
   const auto pulled = Pull(hub.settings, reference, callbacks, cancelled);
   EXPECT_TRUE(pulled.ok()) << pulled.error().ToString();
 
@@ -291,6 +297,170 @@ TEST(PullOverTls, TrustsCertificatesOfTheSystemAlone) {
   unsetenv("SSL_CERT_FILE");
   ASSERT_FALSE(downgraded.ok());
   EXPECT_THAT(downgraded.error().message(), HasSubstr("from https to plain http"));
+}
+
+// Files of a megabyte are large here, and have six ranges.
+class RangesTest : public PullTest {
+ protected:
+  RangesTest() {
+    hub_.settings.split_bytes = 1 << 20;
+    hub_.settings.range_bytes = 512 << 10;
+  }
+  fs::path Ranges() const { return WeightsBlob().string() + ".ranges"; }
+  // Ends a pull when so many bytes came.
+  void StopAfter(uint64_t bytes) {
+    PullCallbacks callbacks;
+    callbacks.on_progress = [&](const PullProgress& progress) {
+      if (progress.fresh_bytes >= bytes) cancelled_ = true;
+    };
+    hub_.state.pause_ms = 100;
+    const auto stopped =
+        Pull(hub_.settings, *ParseModelReference("org/name"), callbacks, cancelled_);
+    hub_.state.pause_ms = 0;
+    cancelled_ = false;
+    ASSERT_FALSE(stopped.ok());
+    EXPECT_THAT(stopped.error().message(), HasSubstr("What was downloaded is kept"));
+    ASSERT_TRUE(fs::exists(Ranges()));
+  }
+  void ExpectWhole(const Result<PulledModel>& pulled) {
+    ASSERT_TRUE(pulled.ok()) << pulled.error().ToString();
+    EXPECT_TRUE(Read(pulled->folder / "model.safetensors") == weights_);
+    EXPECT_FALSE(fs::exists(Ranges()));
+    EXPECT_FALSE(fs::exists(Ranges().string() + ".done"));
+  }
+};
+
+TEST_F(RangesTest, DownloadALargeFileInParts) {
+  const auto pulled = PullIt();
+  ExpectWhole(pulled);
+  EXPECT_EQ(pulled->fresh_bytes, pulled->total_bytes);
+  EXPECT_EQ(hub_.CountRequests("GET cdn /model.safetensors bytes="), 6u);
+  EXPECT_EQ(hub_.CountRequests("bytes=524288-1048575"), 2u);  // at the hub, and where it leads
+  EXPECT_TRUE(notes_.empty());
+}
+
+TEST_F(RangesTest, GoOnWhereTheyWere) {
+  StopAfter(1 << 20);
+  const auto pulled = PullIt();
+  ExpectWhole(pulled);
+  EXPECT_LE(pulled->fresh_bytes, weights_.size() + 9 - (1 << 20));
+  EXPECT_EQ(plan_.missing_bytes, pulled->fresh_bytes);
+}
+
+TEST_F(RangesTest, SurviveBrokenConnectionsAndBusyServers) {
+  hub_.state.cut["model.safetensors"] = 100000;
+  hub_.state.busy["model.safetensors"] = 2;
+  ExpectWhole(PullIt());
+  EXPECT_GE(notes_.size(), 3u);
+}
+
+TEST_F(RangesTest, BytesThatADiskDamagedAreDownloadedAgain) {
+  StopAfter(2 << 20);
+  std::string bytes = Read(Ranges());
+  for (size_t i = 0; i < bytes.size(); i += 1000) bytes[i] ^= 1;
+  ASSERT_TRUE(WriteFileAtomically(Ranges(), AsBytes(bytes)).ok());
+  ExpectWhole(PullIt());
+}
+
+TEST_F(RangesTest, WhatIsSaidOfThemIsNotBelievedBlindly) {
+  StopAfter(1 << 20);
+  const fs::path done = Ranges().string() + ".done";
+  for (const std::string& text : {std::string(), std::string("x"), std::string(64, '\xff'),
+                                  std::string(48, '\0'), Read(done).substr(0, 40)}) {
+    ASSERT_TRUE(WriteFileAtomically(done, AsBytes(text)).ok());
+    const auto pulled = PullIt();
+    ExpectWhole(pulled);
+    EXPECT_EQ(pulled->fresh_bytes, weights_.size()) << text.size();
+    fs::rename(WeightsBlob(), Ranges());  // as if it had not been finished
+  }
+}
+
+TEST_F(RangesTest, TakeOverABeginning) {
+  ASSERT_TRUE(PullIt().ok());
+  fs::remove(WeightsBlob());
+  ASSERT_TRUE(WriteFileAtomically(WeightsBlob().string() + ".incomplete",
+                                  AsBytes(weights_.substr(0, 700000)))
+                  .ok());
+  const auto pulled = PullIt();
+  ExpectWhole(pulled);
+  EXPECT_EQ(pulled->fresh_bytes, weights_.size() - 700000);
+  EXPECT_FALSE(fs::exists(WeightsBlob().string() + ".incomplete"));
+}
+
+TEST_F(RangesTest, AreDoneWithoutWhereAServerHasNone) {
+  hub_.state.serves_ranges = false;
+  ExpectWhole(PullIt());
+  hub_.settings.connections = 1;
+  fs::remove(WeightsBlob());
+  ExpectWhole(PullIt());
+}
+
+TEST_F(RangesTest, WrongBytesAreRemoved) {
+  std::string wrong = weights_;
+  wrong[2000000] ^= 1;
+  hub_.state.wrong_bytes["model.safetensors"] = wrong;
+  EXPECT_THAT(ErrorOf(PullIt()), HasSubstr("It was removed"));
+  EXPECT_FALSE(fs::exists(Ranges()));
+  EXPECT_FALSE(fs::exists(WeightsBlob()));
+}
+
+// A proxy of our own between us and the hub: passes on what it is asked for, and counts.
+TEST(PullThroughAProxy, AsksItForEverything) {
+  for (const bool with_tls : {false, true}) {
+    FakeHub hub(with_tls);
+    FakeProxy proxy;
+    hub.state.files = {{"config.json", "{}"}, {"model.safetensors", "weights"}};
+    const std::map<std::string, std::string> variables = {
+        {with_tls ? "https_proxy" : "http_proxy", proxy.address("user:p%40ss@")}};
+    hub.settings.proxies = *Proxies::Read([&](const char* name) {
+      const auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second.c_str();
+    });
+    if (with_tls) TrustCertificateOf(hub);
+    const std::atomic<bool> cancelled = false;
+    const auto pulled = Pull(hub.settings, *ParseModelReference("org/name"), {}, cancelled);
+    unsetenv("SSL_CERT_FILE");
+    ASSERT_TRUE(pulled.ok()) << pulled.error().ToString();
+    const std::vector<std::string> seen = proxy.requests();
+    ASSERT_FALSE(seen.empty());
+    const std::string host = hub.settings.endpoint.Authority();
+    for (const std::string& request : seen) {
+      EXPECT_THAT(request,
+                  HasSubstr(with_tls ? "CONNECT " + host + " HTTP/1.1" : " http://" + host + "/"));
+      EXPECT_THAT(request, HasSubstr("Basic dXNlcjpwQHNz"));  // user:p@ss
+    }
+    EXPECT_LE(seen.size(), hub.CountRequests(""));  // a tunnel may serve several
+  }
+}
+
+TEST(PullThroughAProxy, ErrorsNameTheProxy) {
+  FakeHub hub;
+  FakeProxy proxy;
+  const auto error_with = [&](const std::string& address, const std::string& endpoint) {
+    HubSettings settings = hub.settings;
+    settings.endpoint_text = endpoint;
+    settings.endpoint = *net::ParseUrl(endpoint);
+    settings.endpoint.path.clear();
+    settings.proxies = *Proxies::Read([&](const char* name) {
+      return std::string_view(name) == "all_proxy" ? address.c_str() : nullptr;
+    });
+    const std::atomic<bool> cancelled = false;
+    const auto pulled = Pull(settings, *ParseModelReference("org/name"), {}, cancelled);
+    EXPECT_FALSE(pulled.ok());
+    return pulled.ok() ? "" : pulled.error().message();
+  };
+  for (const std::string endpoint : {"http://hub.example", "https://hub.example"}) {
+    EXPECT_THAT(error_with("http://127.0.0.1:1", endpoint),
+                HasSubstr("through the proxy 127.0.0.1:1"));
+    proxy.refuse_with = 407;
+    EXPECT_THAT(error_with(proxy.address(), endpoint),
+                AllOf(HasSubstr("The proxy 127.0.0.1:"), HasSubstr("name and a password")));
+    proxy.refuse_with = 0;
+  }
+  proxy.refuse_with = 502;
+  EXPECT_THAT(
+      error_with(proxy.address(), "https://hub.example"),
+      AllOf(HasSubstr("The proxy 127.0.0.1:"), HasSubstr("hub.example:443"), HasSubstr("502")));
 }
 
 TEST_F(PullTest, RemovesWhatNoOtherSnapshotUses) {

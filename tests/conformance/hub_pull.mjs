@@ -273,6 +273,35 @@ if (!weft) {
     assert.equal((await run(['pull', 'org/gguf:f16', '--offline'])).code, 0);
   });
 
+  // As exporters' repositories look. The model's bytes are from several folders of the test data:
+  // what is told apart here are names, links into the cache, and the configuration above onnx/.
+  const models = join(process.env.WEFT_DATA ?? join(root, '..', 'shared', 'data'), 'onnx');
+  const withoutModels = existsSync(models) ? false : `no models in ${models}`;
+  test('ONNX models are chosen by their kind', { skip: withoutModels }, async () => {
+    const from = (path) => readFileSync(join(models, path));
+    hub.addFiles('org/onnx', [
+      ['config.json', from('llama3-optimum/config.json')],
+      ['onnx/model.onnx', from('llama3-genai/model.onnx')],
+      ['onnx/model.onnx.data', from('llama3-genai/model.onnx.data')],
+      ['onnx/model_q4.onnx', from('llama3-optimum-q4/model.onnx')],
+      ['onnx/model_fp16.onnx', from('llama3-optimum-fp16/model.onnx')],
+      ['onnx/model_int8.onnx', from('qwen3-optimum-int8/model.onnx')],
+    ]);
+    await pulled(['pull', 'org/onnx']);
+    await pulled(['pull', 'org/onnx:q4']);
+    const whole = await pulled(['pull', 'org/onnx:f32']); // its weights lie beside it
+    assert.match(whole.stderr, /Converted to .*llama/);
+    const list = JSON.parse((await run(['list', '--json'])).stdout);
+    const kinds = list.map(({ name, quantisation }) => [name, quantisation]);
+    assert.deepEqual(kinds, [
+      ['org--onnx', 'f16'], ['org--onnx-f32', 'f32'], ['org--onnx-q4', 'mixed'],
+    ]);
+    assert.ok(!hub.requests.some((r) => r.path.endsWith('model_int8.onnx')));
+    const unknown = await run(['pull', 'org/onnx:q5']);
+    assert.equal(unknown.code, 1);
+    assert.match(unknown.stderr, /no ONNX model ':q5'.*onnx\/model_fp16\.onnx \(:f16\)/s);
+  });
+
   const check = spawnSync(python, ['-c', 'import huggingface_hub'], { encoding: 'utf8' });
   const skip = check.status === 0 ? false : `${python} has no huggingface_hub`;
 

@@ -34,7 +34,7 @@ export class FakeHub {
     busy: {}, // file -> how often 429 comes first
     breakAt: {}, // file -> bytes after which the connection is destroyed, once
     wrong: new Set(), // files with one bit changed
-    bytesPerSecond: 0, // of large files; 0: at once
+    bytesPerSecond: 0, // of large files, each connection; 0: at once
   };
 
   static async start() {
@@ -57,7 +57,13 @@ export class FakeHub {
 
   // Serves the files of a folder as a repository; gives its commit.
   add(repository, folder, names = readdirSync(folder)) {
-    const files = new Map(names.map((name) => [name, readFileSync(join(folder, name))]));
+    return this.addFiles(repository, names.map((name) => [name, readFileSync(join(folder, name))]));
+  }
+
+  // The same of [name, bytes] pairs.
+  addFiles(repository, entries) {
+    const files = new Map(entries);
+    const names = [...files.keys()];
     const commit = createHash('sha1').update(repository + names.join()).digest('hex');
     this.#repositories.set(repository, { commit, files });
     return commit;
@@ -145,9 +151,11 @@ export class FakeHub {
       body = Buffer.from(bytes);
       body[body.length >> 1] ^= 1;
     }
-    const start = Number(request.headers.range?.match(/^bytes=(\d+)-$/)?.[1] ?? 0);
-    const part = body.subarray(start);
-    const range = { 'Content-Range': `bytes ${start}-${body.length - 1}/${body.length}` };
+    const [, first, last] = request.headers.range?.match(/^bytes=(\d+)-(\d*)$/) ?? [];
+    const start = Number(first ?? 0);
+    const part = body.subarray(start, last ? Number(last) + 1 : body.length);
+    const end = start + part.length - 1;
+    const range = { 'Content-Range': `bytes ${start}-${end}/${body.length}` };
     response.writeHead(request.headers.range ? 206 : 200, {
       ...headers,
       ...(request.headers.range ? range : {}),
