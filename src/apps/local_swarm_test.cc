@@ -75,6 +75,55 @@ TEST_F(LocalSwarmTest, AnswersAsTransformersDoesHoweverItIsCut) {
   }
 }
 
+// Every token that the swarm samples, by candidates or by the stage's draw, is the one that all
+// logits of its position give.
+TEST_F(LocalSwarmTest, SamplesFromAllLogits) {
+  const auto package = package::Package::Open(folder_);
+  ASSERT_TRUE(package.ok()) << package.error().ToString();
+  const uint32_t vocabulary = package->manifest.vocabulary;
+  const std::vector<int32_t> prompt = {5, 17, 300, 17};
+  std::vector<SamplingParams> settings;
+  for (const float temperature : {0.7f, 1.0f, 1.5f, 2.0f})
+    settings.push_back({.temperature = temperature});
+  settings.push_back({.temperature = 2, .top_p = 0.95f, .min_p = 0.001f});
+  settings.push_back({.temperature = 1.5f,
+                      .repetition_penalty = 1.3f,
+                      .frequency_penalty = 1,
+                      .logit_bias = {{700, 6}, {17, -100}}});
+  settings.push_back({.temperature = 0, .presence_penalty = 2, .logit_bias = {{900, 12}}});
+  for (const uint32_t workers : {1u, 3u}) {
+    LocalSwarmOptions options;
+    options.worker_count = workers;
+    LocalSwarm swarm(*package, options);
+    for (size_t i = 0; i < settings.size(); ++i) {
+      SamplingParams params = settings[i];
+      params.seed = 77 + i;
+      swarm::Request request;
+      request.prompt_ids = prompt;
+      request.max_tokens = 24;
+      request.sampling = params;
+      const auto answer = swarm.Run(std::move(request));
+      ASSERT_TRUE(answer.ok()) << answer.error().ToString();
+      ASSERT_EQ(answer->output_ids.size(), 24u);
+      std::vector<int32_t> tokens = prompt;
+      tokens.insert(tokens.end(), answer->output_ids.begin(), answer->output_ids.end());
+      request = {};
+      request.prompt_ids = tokens;
+      request.sampling.temperature = 0;
+      request.want_logits = true;
+      const auto whole = swarm.Run(std::move(request));
+      ASSERT_TRUE(whole.ok()) << whole.error().ToString();
+      for (size_t at = prompt.size(); at < tokens.size(); ++at) {
+        const auto row = std::span(whole->prompt_logits).subspan((at - 1) * vocabulary, vocabulary);
+        EXPECT_EQ(SampleLogits(params, std::span(tokens).first(at), row,
+                               CounterDouble(*params.seed, at, 0)),
+                  tokens[at])
+            << workers << " workers, setting " << i << ", position " << at;
+      }
+    }
+  }
+}
+
 TEST_F(LocalSwarmTest, CutsEvenly) {
   swarm::StartPlanning job;
   for (int i = 0; i < 10; ++i) {

@@ -22,11 +22,23 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<u
   return counter;
 }
 
+namespace {
+
+std::array<uint32_t, 4> CounterWords(uint64_t seed, uint64_t position, uint32_t draw) {
+  return Philox4x32(
+      {static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), draw, 0},
+      {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+}
+
+}  // namespace
+
 float CounterUniform(uint64_t seed, uint64_t position, uint32_t draw) {
-  const auto words =
-      Philox4x32({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), draw, 0},
-                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-  return static_cast<float>(words[0] >> 8) * 0x1p-24f;
+  return static_cast<float>(CounterWords(seed, position, draw)[0] >> 8) * 0x1p-24f;
+}
+
+double CounterDouble(uint64_t seed, uint64_t position, uint32_t draw) {
+  const auto words = CounterWords(seed, position, draw);
+  return static_cast<double>(uint64_t{words[0]} << 21 | words[1] >> 11) * 0x1p-53;
 }
 
 void SecureRandomBytes(MutableByteSpan out) {

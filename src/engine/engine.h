@@ -22,6 +22,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "engine/weight_source.h"
+#include "kernels/penalize.h"
 #include "program/ir.h"
 #include "tensor/dtype.h"
 
@@ -37,13 +38,36 @@ enum class OutputKind : uint8_t {
   kNone = 0,
   kHidden = 1,      // every row: the residual stream after the last layer of the stage
   kArgmax = 2,      // last row of the run: best token, its logit, margin to the second
-  kCandidates = 3,  // last row: the k best tokens by raw logit, logsumexp over the vocabulary
+  kCandidates = 3,  // last row: the k best tokens after penalties and biases, sums over all
   kLogits = 4,      // every row: all logits (only for evaluation)
+  kDraw = 5,        // last row: one token drawn from all logits
 };
+
+// How a session samples: what changes the logits of a row before tokens are chosen, and what may
+// be drawn. Neutral values change nothing.
+struct Sampling {
+  float temperature = 1;  // 0: greedy
+  int32_t top_k = 0;      // 0: all
+  float top_p = 1;
+  float min_p = 0;
+  float repetition = 1;
+  float presence = 0;
+  float frequency = 0;
+  std::vector<kernels::TokenCount> counts;  // of the session's tokens, each once
+  std::vector<kernels::TokenBias> biases;
+
+  bool HasPenalties() const { return repetition != 1 || presence != 0 || frequency != 0; }
+  bool ChangesLogits() const { return HasPenalties() || !biases.empty(); }
+};
+
+inline constexpr uint16_t kMaxRawBest = 20;
 
 struct Output {
   OutputKind kind = OutputKind::kNone;
-  uint16_t candidate_count = 0;  // 1..256, kCandidates only
+  // kCandidates: 1..256. kDraw: raw best tokens to report beside the one drawn, 0..20.
+  uint16_t candidate_count = 0;
+  const Sampling* sampling = nullptr;  // kCandidates: may be absent (neutral); kDraw: needed
+  double uniform = 0;                  // kDraw: where in [0, 1) the draw falls
 };
 
 // `count` consecutive tokens of one session.
@@ -67,11 +91,16 @@ struct Candidate {
   float logit = 0;
 };
 
-// One entry for each run whose output is kArgmax (two candidates: best and runner-up) or
-// kCandidates (candidate_count, by falling logit, equal logits by rising id).
+// One entry for each run whose output is kArgmax (two candidates: best and runner-up), kCandidates
+// (candidate_count) or kDraw (the raw best). Candidates by falling logit, equal logits by rising
+// id.
 struct Selection {
   std::vector<Candidate> candidates;
   float logsumexp = 0;  // of the raw logits over the whole vocabulary
+  // kCandidates: sum over the vocabulary of exp((logit - best) / temperature), after penalties and
+  // biases.
+  float scaled_sum = 0;
+  Candidate drawn;  // kDraw: the token and its raw logit
 };
 
 struct StepOutput {

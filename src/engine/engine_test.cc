@@ -401,6 +401,8 @@ TEST(EngineSteps, NonsenseIsRefused) {
              "1 to 128");
   ExpectCode(step(all, with(static_cast<OutputKind>(77)), ids, {}), ErrorCode::kInvalidArgument,
              "77");
+  ExpectCode(step(all, with(OutputKind::kDraw), ids, {}), ErrorCode::kInvalidArgument,
+             "sampling parameters are not known");
   for (const int32_t id : {-1, 128, INT32_MAX, INT32_MIN}) {
     ExpectCode(step(all, {{1, 0, 0, 1, {}}}, {&id, 1}, {}), ErrorCode::kInvalidArgument,
                "vocabulary");

@@ -1,10 +1,11 @@
 #include "engine/step.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <string>
 #include <unordered_set>
+
+#include "engine/select.h"
 
 namespace weft::engine {
 namespace {
@@ -20,7 +21,7 @@ Error Invalid(std::string message) {
 
 bool NeedsLogits(OutputKind kind) {
   return kind == OutputKind::kArgmax || kind == OutputKind::kCandidates ||
-         kind == OutputKind::kLogits;
+         kind == OutputKind::kLogits || kind == OutputKind::kDraw;
 }
 
 bool RowNeedsHead(const Run& run, bool last_of_run) {
@@ -87,6 +88,14 @@ Status CheckOutput(const Run& run, const LoadedLayer& last) {
       if (run.output.candidate_count >= 1 && run.output.candidate_count <= most) return OkStatus();
       return Invalid(who + " asks for " + std::to_string(run.output.candidate_count) +
                      " candidates; expected 1 to " + std::to_string(most) + ".");
+    }
+    case OutputKind::kDraw: {
+      if (run.output.sampling == nullptr)
+        return Invalid(who + " asks for a draw, but its sampling parameters are not known.");
+      const uint32_t most = std::min<uint32_t>(kMaxRawBest, last.output_columns());
+      if (run.output.candidate_count <= most) return OkStatus();
+      return Invalid(who + " asks for " + std::to_string(run.output.candidate_count) +
+                     " tokens beside a draw; expected 0 to " + std::to_string(most) + ".");
     }
   }
   return Invalid(who + " asks for output kind " +
@@ -204,23 +213,14 @@ Status StepRunner::CheckFinite(uint32_t layer, DType dtype, const StepInput& inp
                    " at position " + std::to_string(row.position) + ".");
 }
 
-void StepRunner::Select(const StepInput& input, const Row& row, std::span<const float> logits,
+void StepRunner::Select(const StepInput& input, const Row& row, std::span<float> logits,
                         StepOutput& output) const {
   const Output& wanted = input.runs[row.run].output;
   if (wanted.kind == OutputKind::kLogits) {
     output.logits.insert(output.logits.end(), logits.begin(), logits.end());
-    return;
+  } else if (row.last_of_run && NeedsLogits(wanted.kind)) {
+    output.selections.push_back(SelectRow(kernels_, wanted, logits));
   }
-  if (!row.last_of_run || !NeedsLogits(wanted.kind)) return;
-  const size_t count = wanted.kind == OutputKind::kArgmax ? std::min<size_t>(2, logits.size())
-                                                          : wanted.candidate_count;
-  std::array<kernels::TokenLogit, kernels::kMaxTopK> best;
-  Selection selection;
-  selection.logsumexp = kernels_.top_k({logits, std::span(best).first(count)});
-  for (size_t i = 0; i < count; ++i) {
-    selection.candidates.push_back({best[i].token_id, best[i].logit});
-  }
-  output.selections.push_back(std::move(selection));
 }
 
 Status StepRunner::RunHead(const LoadedLayer& layer, const StepInput& input,
@@ -243,7 +243,7 @@ Status StepRunner::RunHead(const LoadedLayer& layer, const StepInput& input,
                   gathered + i * columns);
     }
     Place(layer, kv, indices);
-    const float* logits =
+    float* logits =
         runner_.Run(layer, {indices.size(), {}, positions_, kv_rows_}, gathered, runner_.logits());
     TRY(CheckFinite(layer.program().layer_index, DType::kF32, input, indices,
                     {logits, indices.size() * vocabulary}));

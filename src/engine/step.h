@@ -44,7 +44,7 @@ class StepRunner {
   // Runs the head over the rows of the pass that need it, a few at a time.
   Status RunHead(const LoadedLayer& layer, const StepInput& input, const KvCache::Append& kv,
                  size_t first_row, size_t row_count, size_t in, StepOutput& output);
-  void Select(const StepInput& input, const Row& row, std::span<const float> logits,
+  void Select(const StepInput& input, const Row& row, std::span<float> logits,
               StepOutput& output) const;
   // Fills positions_ and kv_rows_ for rows_[indices].
   void Place(const LoadedLayer& layer, const KvCache::Append& kv, std::span<const size_t> indices);

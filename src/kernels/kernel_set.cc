@@ -29,6 +29,7 @@ KernelSet MakeFast() {
   set.gated_activation = GatedActivationSimd;
   set.moe_experts = MoeExpertsSimd;
   set.top_k = TopKSimd;
+  set.scaled_sum = ScaledSumSimd;
   return set;
 }
 

@@ -40,6 +40,7 @@ struct KernelSet {
   Kernel<MoeExpertsArgs> moe_experts = MoeExpertsReference;
   void (*penalize)(const PenalizeArgs&) = PenalizeReference;
   float (*top_k)(const TopKArgs&) = TopKReference;
+  double (*scaled_sum)(const ScaledSumArgs&) = ScaledSumReference;
   ArgmaxResult (*argmax)(std::span<const float>) = ArgmaxReference;
 };
 

@@ -1,8 +1,10 @@
-// Changes a row of logits before selection: penalties on tokens already seen, and biases on chosen
-// tokens.
-//   repetition  l > 0 ? l / repetition : l * repetition, for every token in `counts` (Keskar et al.
-//   2019) frequency   l - frequency * count presence    l - presence
-// in this order, then bias is added. Tokens outside the vocabulary are ignored.
+// Changes a row of logits before selection: biases on chosen tokens, penalties on tokens already
+// seen. In this order:
+//   bias        l + bias
+//   repetition  l > 0 ? l / repetition : l * repetition (Keskar et al. 2019)
+//   frequency   l - frequency * count
+//   presence    l - presence
+// the latter three for every token in `counts`. Tokens outside the vocabulary are ignored.
 #pragma once
 
 #include "kernels/view.h"

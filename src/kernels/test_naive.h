@@ -277,12 +277,12 @@ class NaiveCase {
         change(logits[static_cast<size_t>(id)], pair.at(1).to_number<double>());
       }
     };
+    each("biases", [](double& l, double bias) { l += bias; });
     each("counts", [&](double& l, double count) {
       if (count == 0) return;
       l = l > 0 ? l / c_.Number("repetition") : l * c_.Number("repetition");
       l -= c_.Number("frequency") * count + c_.Number("presence");
     });
-    each("biases", [](double& l, double bias) { l += bias; });
     return logits;
   }
   Doubles TopK() const {

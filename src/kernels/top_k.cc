@@ -23,4 +23,12 @@ float TopKReference(const TopKArgs& args) {
   return static_cast<float>(largest + std::log(sum));
 }
 
+double ScaledSumReference(const ScaledSumArgs& args) {
+  double sum = 0;
+  for (const float logit : args.logits) {
+    sum += std::exp((static_cast<double>(logit) - args.largest) / args.temperature);
+  }
+  return sum;
+}
+
 }  // namespace weft::kernels

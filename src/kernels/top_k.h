@@ -23,4 +23,16 @@ struct TopKArgs {
 float TopKReference(const TopKArgs& args);
 float TopKSimd(const TopKArgs& args);
 
+struct ScaledSumArgs {
+  std::span<const float> logits;  // [vocabulary], finite
+  float largest = 0;              // of `logits`
+  float temperature = 1;          // > 0
+};
+
+// The sum of exp((logit - largest) / temperature): with it, whoever sees the best tokens only knows
+// the probability of the others. largest / temperature + log(sum) is the scaled logits' logsumexp;
+// the sum is given because it keeps more of its digits in f32.
+double ScaledSumReference(const ScaledSumArgs& args);
+double ScaledSumSimd(const ScaledSumArgs& args);
+
 }  // namespace weft::kernels

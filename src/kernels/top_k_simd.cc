@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/simd_targets.h"
 
@@ -53,15 +54,16 @@ void FindBest(std::span<const float> logits, std::span<TokenLogit> best) {
   std::sort_heap(best.begin(), best.end(), better);
 }
 
-double SumOfExp(std::span<const float> logits, float largest) {
+double SumOfExp(std::span<const float> logits, float largest, float factor) {
   const Lanes shift = Splat(largest);
+  const Lanes scale = Splat(factor);
   double total = 0;
   // Blocks of 1024 are summed in f32, the blocks in f64.
   for (size_t first = 0; first < logits.size(); first += 1024) {
     const auto block = logits.subspan(first, std::min<size_t>(1024, logits.size() - first));
     Lanes sum = Splat(0);
     ForLanes(block.size(), [&](size_t i, size_t n) HWY_ATTR {
-      sum = Add(sum, Exp(Sub(LoadSome(block.data() + i, n, -INFINITY), shift)));
+      sum = Add(sum, Exp(Mul(Sub(LoadSome(block.data() + i, n, -INFINITY), shift), scale)));
     });
     total += SumOf(sum);
   }
@@ -82,8 +84,14 @@ float TopKSimd(const TopKArgs& args) {
   CHECK(!args.best.empty() && args.best.size() <= std::min(kMaxTopK, args.logits.size()));
   HWY_DYNAMIC_DISPATCH(FindBest)(args.logits, args.best);
   const float largest = args.best[0].logit;
-  const double sum = HWY_DYNAMIC_DISPATCH(SumOfExp)(args.logits, largest);
+  const double sum = HWY_DYNAMIC_DISPATCH(SumOfExp)(args.logits, largest, 1.0f);
   return static_cast<float>(largest + std::log(sum));
+}
+
+double ScaledSumSimd(const ScaledSumArgs& args) {
+  return HWY_DYNAMIC_DISPATCH(SumOfExp)(
+      args.logits, args.largest,
+      std::min(1.0f / args.temperature, std::numeric_limits<float>::max()));  // 0 * inf is no 0
 }
 
 }  // namespace weft::kernels

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/random.h"
 #include "text/sampler.h"
 
 namespace weft::sim {
@@ -25,22 +26,33 @@ int32_t HashModel::TokenOfRank(uint64_t row, uint32_t rank) const {
   return static_cast<int32_t>((row + rank * factor) % vocabulary);
 }
 
-float HashModel::Logsumexp() const {
-  double sum = 0;
-  for (uint32_t rank = 0; rank < vocabulary; ++rank)
-    sum += std::exp(static_cast<double>(LogitOfRank(rank)));
-  return static_cast<float>(std::log(sum));
-}
-
 wire::ArgmaxResult HashModel::Argmax(uint64_t row) const {
   return {TokenOfRank(row, 0), LogitOfRank(0), LogitOfRank(0) - LogitOfRank(1)};
 }
 
-wire::CandidatesResult HashModel::Candidates(uint64_t row, uint32_t count) const {
+std::vector<float> HashModel::Logits(uint64_t row) const {
+  std::vector<float> logits(vocabulary);
+  for (uint32_t rank = 0; rank < vocabulary; ++rank)
+    logits[static_cast<size_t>(TokenOfRank(row, rank))] = LogitOfRank(rank);
+  return logits;
+}
+
+wire::CandidatesResult HashModel::Candidates(std::span<const float> logits,
+                                             std::span<const float> raw, uint32_t count,
+                                             float temperature) {
+  std::vector<wire::CandidateResult> all;
+  for (const float logit : logits) all.push_back({static_cast<int32_t>(all.size()), logit});
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.logit > b.logit; });
   wire::CandidatesResult result;
-  result.logsumexp = Logsumexp();
-  for (uint32_t rank = 0; rank < count; ++rank)
-    result.candidates.push_back({TokenOfRank(row, rank), LogitOfRank(rank)});
+  double scaled = 0, sum = 0;
+  for (const float logit : logits)
+    scaled += std::exp((static_cast<double>(logit) - all[0].logit) / temperature);
+  for (const float logit : raw) sum += std::exp(static_cast<double>(logit));
+  result.scaled_sum = static_cast<float>(scaled);
+  result.logsumexp = static_cast<float>(std::log(sum));
+  all.resize(count);
+  result.candidates = std::move(all);
   return result;
 }
 
@@ -57,29 +69,14 @@ std::vector<uint64_t> ReferenceRows(const HashModel& model, std::span<const int3
   return rows;
 }
 
-Expected Reference(const HashModel& model, const swarm::Request& request, uint32_t context_length,
-                   uint32_t candidate_count) {
+Expected Reference(const HashModel& model, const swarm::Request& request, uint32_t context_length) {
   Expected expected;
   std::vector<int32_t> tokens = request.prompt_ids;
-  const bool greedy = request.sampling.IsGreedy() && !request.want_logprobs &&
-                      request.top_logprobs == 0 && !request.sampling.ChangesLogits();
-  uint32_t count = std::min(candidate_count, model.vocabulary);
+  const uint64_t seed = request.sampling.seed.value_or(request.id);
   while (expected.tokens.size() < request.max_tokens && tokens.size() <= context_length) {
     const uint64_t row = ReferenceRows(model, tokens).back();
-    int32_t token_id = model.Argmax(row).token_id;
-    if (!greedy) {
-      for (;;) {
-        std::vector<SampleCandidate> candidates;
-        for (const auto& candidate : model.Candidates(row, count).candidates)
-          candidates.push_back({candidate.token_id, candidate.logit});
-        const SampledToken sampled =
-            Sample(request.sampling, candidates, model.Logsumexp(), tokens,
-                   request.sampling.seed.value_or(request.id), tokens.size(), model.vocabulary);
-        token_id = sampled.token_id;
-        if (!sampled.in_tail || count >= std::min(256u, model.vocabulary)) break;
-        count = std::min(256u, model.vocabulary);
-      }
-    }
+    const int32_t token_id = SampleLogits(request.sampling, tokens, model.Logits(row),
+                                          CounterDouble(seed, tokens.size(), 0));
     if (std::find(request.stop_ids.begin(), request.stop_ids.end(), token_id) !=
         request.stop_ids.end()) {
       expected.reason = swarm::FinishReason::kStop;

@@ -28,19 +28,21 @@ struct HashModel {
   // The token of a rank in the order that a last row gives to the vocabulary.
   int32_t TokenOfRank(uint64_t row, uint32_t rank) const;
   static float LogitOfRank(uint32_t rank) { return 5.0f - 0.04f * static_cast<float>(rank); }
-  float Logsumexp() const;
   wire::ArgmaxResult Argmax(uint64_t row) const;
-  wire::CandidatesResult Candidates(uint64_t row, uint32_t count) const;
+  std::vector<float> Logits(uint64_t row) const;  // by token
+  // Of logits that penalties may have changed; `raw` are those before.
+  static wire::CandidatesResult Candidates(std::span<const float> logits,
+                                           std::span<const float> raw, uint32_t count,
+                                           float temperature);
 };
 
 // What a request must give without any fault: computed straight from the definition, with none of
-// the core's parts except the sampler.
+// the core's parts, tokens drawn from all logits.
 struct Expected {
   std::vector<int32_t> tokens;
   swarm::FinishReason reason = swarm::FinishReason::kLength;
 };
-Expected Reference(const HashModel& model, const swarm::Request& request, uint32_t context_length,
-                   uint32_t candidate_count);
+Expected Reference(const HashModel& model, const swarm::Request& request, uint32_t context_length);
 
 // The rows in front of the head for every position of `tokens`.
 std::vector<uint64_t> ReferenceRows(const HashModel& model, std::span<const int32_t> tokens);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/random.h"
 #include "wire/version.h"
 
 namespace weft::sim {
@@ -154,11 +155,11 @@ void ModelWorker::Do(wire::pb::ServerMessage& message, Instant) {
       return Retire(keep);
     }
     case Kind::kInvalidateSessions:
-      for (const uint32_t session : message.invalidate_sessions().sessions())
-        sessions_.erase(session);
-      return;
+      return Forget(message.invalidate_sessions());
+    case Kind::kSampling:
+      return OnSampling(message.sampling());
     case Kind::kRelease:
-      sessions_.clear();
+      ForgetAll();
       return Retire(swarm::LayerSet(model_.layer_count));
     default:
       return Violation("an unknown control message came");
@@ -308,6 +309,59 @@ Status ModelWorker::TakeRun(const wire::Run& run, const Stage& stage) {
   return OkStatus();
 }
 
+void ModelWorker::Forget(const wire::pb::InvalidateSessions& message) {
+  for (const uint32_t session : message.sessions()) {
+    sessions_.erase(session);
+    told_.erase(session);
+  }
+}
+
+void ModelWorker::OnSampling(const wire::pb::Sampling& sampling) {
+  Told& told = told_[sampling.session()];
+  if (sampling.has_params()) {
+    const wire::pb::SamplingParams& params = sampling.params();
+    told = {sampling.generation(), {}, {}};
+    told.params.temperature = params.temperature();
+    told.params.top_k = static_cast<int32_t>(params.top_k());
+    told.params.top_p = params.top_p();
+    told.params.min_p = params.min_p();
+    told.params.repetition_penalty = params.repetition_penalty();
+    told.params.presence_penalty = params.presence_penalty();
+    told.params.frequency_penalty = params.frequency_penalty();
+    told.params.seed = params.seed();
+    for (int i = 0; i < params.biases_size(); ++i)
+      told.params.logit_bias.push_back(
+          {static_cast<int32_t>(params.bias_tokens(i)), params.biases(i)});
+  } else if (told.generation != sampling.generation()) {
+    Violation("told to continue the sampling of a generation that was not begun");
+  }
+  told.tokens.insert(told.tokens.end(), sampling.tokens().begin(), sampling.tokens().end());
+}
+
+// Candidates or a draw for the token behind `position`.
+void ModelWorker::Choose(const wire::Run& run, uint32_t position, uint64_t row,
+                         std::vector<uint8_t>& payload) {
+  const Told& told = told_[run.session];
+  if (told.generation != run.generation || !told.params.seed)
+    Violation("asked to choose a token without having been told how");
+  if (told.params.HasPenalties() && told.tokens.size() != position + 1u)
+    Violation("asked to choose a token without having been told those before it");
+  const std::vector<float> raw = model_.Logits(row);
+  std::vector<float> logits = raw;
+  ChangeLogits(told.params, told.tokens, logits);
+  if (run.output == wire::OutputKind::kCandidates) {
+    const float temperature = told.params.IsGreedy() ? 1 : told.params.temperature;
+    return wire::AppendCandidates(
+        HashModel::Candidates(logits, raw, run.candidate_count, temperature), payload);
+  }
+  const int32_t token_id = SampleLogits(
+      told.params, told.tokens, raw, CounterDouble(told.params.seed.value_or(0), position + 1u, 0));
+  wire::CandidatesResult best = HashModel::Candidates(raw, raw, run.candidate_count, 1);
+  wire::AppendDraw(
+      {{token_id, raw[static_cast<size_t>(token_id)]}, best.logsumexp, std::move(best.candidates)},
+      payload);
+}
+
 void ModelWorker::RunRow(const wire::Run& run, const Stage& stage, uint32_t position, uint64_t row,
                          std::vector<uint8_t>& payload) {
   Session& session = sessions_.at(run.session);
@@ -323,8 +377,10 @@ void ModelWorker::RunRow(const wire::Run& run, const Stage& stage, uint32_t posi
     StoreLe(&payload[payload.size() - sizeof(row)], row);
   } else if (run.output == wire::OutputKind::kArgmax && last_row) {
     wire::AppendArgmax(model_.Argmax(row), payload);
-  } else if (run.output == wire::OutputKind::kCandidates && last_row) {
-    wire::AppendCandidates(model_.Candidates(row, run.candidate_count), payload);
+  } else if ((run.output == wire::OutputKind::kCandidates ||
+              run.output == wire::OutputKind::kDraw) &&
+             last_row) {
+    Choose(run, position, row, payload);
   } else if (run.output == wire::OutputKind::kLogits) {
     const size_t at = payload.size();
     payload.resize(at + model_.vocabulary * sizeof(float));

@@ -74,6 +74,11 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
     uint32_t generation = 0;
     std::map<uint32_t, std::vector<uint64_t>> chains;  // by layer
   };
+  struct Told {
+    uint32_t generation = 0;
+    SamplingParams params;
+    std::vector<int32_t> tokens;
+  };
   struct Stage {
     uint32_t epoch = 0, stage = 0, first = 0, end = 0;
     bool loaded = false, committed = false;
@@ -93,6 +98,13 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   void Do(wire::pb::ServerMessage& message, Instant began);
   void Do(const Load& load, Instant began);
   void Do(const Step& step, Instant began);
+  void ForgetAll() {
+    sessions_.clear();
+    told_.clear();
+  }
+  void Forget(const wire::pb::InvalidateSessions& message);
+  void OnSampling(const wire::pb::Sampling& sampling);
+  void Choose(const wire::Run& run, uint32_t position, uint64_t row, std::vector<uint8_t>& payload);
   void OnPrepare(const wire::pb::PrepareStage& prepare);
   void Commit(const wire::pb::CommitStage& commit);
   void Retire(const swarm::LayerSet& keep);
@@ -127,6 +139,7 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   std::vector<Stage> stages_;
   uint32_t committed_epoch_ = 0;
   std::map<uint32_t, Session> sessions_;
+  std::map<uint32_t, Told> told_;  // by session: how it samples
   // Sessions whose last step was failed on purpose, with its generation: what follows in it cannot
   // continue.
   std::map<uint32_t, uint32_t> failed_;

@@ -446,6 +446,30 @@ class Simulation {
     });
   }
 
+  void SetSampling(SamplingParams& sampling) {
+    sampling.temperature = 0.5f + 1.5f * static_cast<float>(random_.Uniform());
+    sampling.seed = random_.Next();
+    switch (random_.Below(5)) {
+      case 0:
+        sampling.top_p = 0.5f + 0.5f * static_cast<float>(random_.Uniform());
+        break;
+      case 1:
+        sampling.min_p = 0.2f * static_cast<float>(random_.Uniform());
+        break;
+      case 2:
+        sampling.repetition_penalty = 1.2f;
+        sampling.frequency_penalty = 0.5f;
+        break;
+      case 3:
+        sampling.temperature = random_.Below(2) == 0 ? 0 : sampling.temperature;
+        sampling.logit_bias = {{static_cast<int32_t>(random_.Below(model_.vocabulary)), 12},
+                               {static_cast<int32_t>(random_.Below(model_.vocabulary)), -100}};
+        break;
+      default:
+        break;
+    }
+  }
+
   swarm::Request MakeRequest() {
     swarm::Request request;
     request.id = next_request_++;
@@ -463,13 +487,12 @@ class Simulation {
     request.max_tokens = 1 + static_cast<uint32_t>(random_.Below(scenario_.longest_answer));
     request.sampling.temperature = 0;
     if (random_.Uniform() < scenario_.sampled_probability) {
-      request.sampling.temperature = 0.5f + static_cast<float>(random_.Uniform());
-      request.sampling.seed = random_.Next();
+      SetSampling(request.sampling);
     }
     for (int i = 0; i < 8; ++i)
       request.stop_ids.push_back(static_cast<int32_t>(random_.Below(model_.vocabulary)));
     request.want_logits = random_.Uniform() < 0.05;
-    if (request.want_logits) request.sampling.temperature = 0;
+    if (request.want_logits) request.sampling = {.temperature = 0};
     return request;
   }
 
@@ -477,8 +500,7 @@ class Simulation {
     swarm::Request request = MakeRequest();
     const RequestId id = request.id;
     Tracked& tracked = requests_[id];
-    tracked.expected = Reference(model_, request, scenario_.options.context_length,
-                                 scenario_.options.candidate_count);
+    tracked.expected = Reference(model_, request, scenario_.options.context_length);
     tracked.request = request;
     ++unfinished_;
     ++outcome_.requests;

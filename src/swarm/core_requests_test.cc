@@ -360,8 +360,20 @@ TEST(Sampling, AsksForCandidatesOnlyWhereTheyAreNeeded) {
             std::pair(kCandidates, uint16_t{64}));
   EXPECT_EQ(output_of([](Request& r) { r.top_logprobs = 5; }),
             std::pair(kCandidates, uint16_t{64}));
-  EXPECT_EQ(output_of([](Request& r) { r.sampling.repetition_penalty = 1.5f; }),
+  EXPECT_EQ(output_of([](Request& r) {
+              r.sampling.temperature = 1;
+              r.sampling.repetition_penalty = 1.5f;
+            }),
             std::pair(kCandidates, uint16_t{64}));
+  // What only the stage can tell of penalised logits.
+  EXPECT_EQ(output_of([](Request& r) { r.sampling.repetition_penalty = 1.5f; }),
+            std::pair(kDraw, uint16_t{0}));
+  EXPECT_EQ(output_of([](Request& r) {
+              r.sampling.temperature = 1;
+              r.sampling.logit_bias = {{3, 1}};
+              r.top_logprobs = 4;
+            }),
+            std::pair(kDraw, uint16_t{4}));
   EXPECT_EQ(output_of([](Request& r) { r.want_logits = true; }), std::pair(kLogits, uint16_t{0}));
 }
 
@@ -381,6 +393,207 @@ TEST(Sampling, LogprobsComeFromTheWholeVocabulary) {
       ASSERT_THAT(token->top, SizeIs(3));
       EXPECT_EQ(token->top[2].token_id, 10);
       EXPECT_FLOAT_EQ(token->top[2].logprob, -2);
+    }
+  EXPECT_THAT(swarm.Tokens(1), SizeIs(1));
+}
+
+std::vector<wire::pb::Sampling> SamplingTold(const TestSwarm& swarm, WorkerId worker) {
+  std::vector<wire::pb::Sampling> told;
+  for (const Action& action : swarm.log())
+    if (const auto* control = std::get_if<SendControl>(&action);
+        control && control->worker == worker && control->message.has_sampling())
+      told.push_back(control->message.sampling());
+  return told;
+}
+
+std::vector<int32_t> Told(const wire::pb::Sampling& sampling) {
+  return {sampling.tokens().begin(), sampling.tokens().end()};
+}
+
+TEST(Sampling, TheLastStageIsToldOnceHowAGenerationSamples) {
+  TestSwarm swarm;
+  TestWorker half;
+  half.memory_bytes = 3'500'000;
+  swarm.BringUp(2, half);
+  Request request = Greedy(1, {7}, 5);
+  request.sampling.temperature = 1.5f;
+  request.sampling.top_p = 0.5f;
+  request.sampling.seed = 1ull << 63;
+  swarm.Submit(request);
+  EXPECT_THAT(swarm.Tokens(1), SizeIs(5));
+  const auto last = static_cast<WorkerId>(swarm.picture().stages[1].worker);
+  const auto first = static_cast<WorkerId>(swarm.picture().stages[0].worker);
+  EXPECT_THAT(SamplingTold(swarm, first), IsEmpty());
+  const auto told = SamplingTold(swarm, last);
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].params().temperature(), 1.5f);
+  EXPECT_EQ(told[0].params().top_p(), 0.5f);
+  EXPECT_EQ(told[0].params().repetition_penalty(), 1);
+  EXPECT_EQ(told[0].params().seed(), 1ull << 63);
+  EXPECT_EQ(told[0].tokens_size(), 0);
+  // Greedy requests say nothing.
+  swarm.ClearLog();
+  swarm.Submit({1, 2}, 3);
+  EXPECT_THAT(SamplingTold(swarm, last), IsEmpty());
+}
+
+TEST(Sampling, PenaltiesBringTheTokensAndThenEachNewOne) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  Request request = Greedy(1, {7, 8, 8}, 3);
+  request.sampling.temperature = 0;
+  request.sampling.frequency_penalty = 0.5f;
+  request.sampling.logit_bias = {{5, -100}};
+  swarm.Submit(request);
+  EXPECT_EQ(swarm.Tokens(1), Counting(9, 3));
+  const auto told = SamplingTold(swarm, 1);
+  ASSERT_THAT(told, SizeIs(3));
+  EXPECT_EQ(Told(told[0]), (std::vector<int32_t>{7, 8, 8}));
+  EXPECT_EQ(told[0].params().bias_tokens(0), 5u);
+  EXPECT_EQ(told[0].params().biases(0), -100);
+  EXPECT_EQ(Told(told[1]), std::vector<int32_t>{9});
+  EXPECT_FALSE(told[1].has_params());
+  EXPECT_EQ(Told(told[2]), std::vector<int32_t>{10});
+}
+
+TEST(Sampling, ALongHistoryComesInPieces) {
+  CoreOptions options = TestOptions();
+  options.context_length = 20'000;
+  TestSwarm swarm(options);
+  TestWorker large;
+  large.memory_bytes = 1'000'000'000;
+  swarm.BringUp(1, large);
+  Request request = Greedy(1, std::vector<int32_t>(17'000, 999), 1);
+  request.sampling.presence_penalty = 1;
+  swarm.Submit(request);
+  const auto told = SamplingTold(swarm, 1);
+  ASSERT_THAT(told, SizeIs(3));
+  int count = 0;
+  for (const auto& sampling : told) {
+    EXPECT_EQ(sampling.has_params(), count == 0);
+    EXPECT_LT(sampling.ByteSizeLong(), wire::kMaxControlBytes);
+    count += sampling.tokens_size();
+  }
+  EXPECT_EQ(count, 17'000);
+}
+
+TEST(Sampling, AfterALossTheStageIsToldAgain) {
+  TestSwarm swarm;
+  swarm.BringUp(1, Silent());
+  Request request = Greedy(1, {7}, 4);
+  request.sampling.presence_penalty = 1;
+  swarm.Submit(request);
+  swarm.AnswerStep(1);
+  swarm.AnswerStep(1);
+  swarm.FailStep(1, ErrorCode::kUnavailable, "hiccup");
+  // Told as {7}, {8}, {9}, and after the failure all at once for a new generation.
+  auto told = SamplingTold(swarm, 1);
+  ASSERT_THAT(told, SizeIs(4));
+  EXPECT_EQ(Told(told[3]), (std::vector<int32_t>{7, 8, 9}));
+  EXPECT_TRUE(told[3].has_params());
+  EXPECT_GT(told[3].generation(), told[2].generation());
+  swarm.Lose(1);
+  swarm.BringUp(1);
+  EXPECT_EQ(swarm.Tokens(1), Counting(8, 4));
+  told = SamplingTold(swarm, 2);
+  ASSERT_THAT(told, SizeIs(2));
+  EXPECT_EQ(Told(told[0]), (std::vector<int32_t>{7, 8, 9}));
+  EXPECT_EQ(Told(told[1]), std::vector<int32_t>{10});
+}
+
+// The kinds of output that the oldest steps ask for while a request is answered.
+std::vector<wire::OutputKind> KindsAsked(TestSwarm& swarm, WorkerId worker, int steps) {
+  std::vector<wire::OutputKind> kinds;
+  for (int i = 0; i < steps && swarm.unanswered_steps(worker) > 0; ++i) {
+    kinds.push_back(swarm.step(worker).runs[0].output);
+    swarm.AnswerStep(worker);
+  }
+  return kinds;
+}
+
+TEST(Sampling, ADrawInTheTailAsksTheStageToDraw) {
+  TestSwarm swarm;
+  swarm.BringUp(1, Silent());
+  Request request = Greedy(1, {7, 8}, 4);
+  request.sampling.temperature = 1;
+  request.sampling.seed = 3;
+  swarm.Submit(request);
+  swarm.tail_mass = 1e9f;
+  swarm.AnswerStep(1);
+  EXPECT_THAT(swarm.Tokens(1), IsEmpty());
+  // The last row again, in a new generation.
+  const wire::Run run = swarm.step(1).runs[0];
+  EXPECT_EQ(run.output, wire::OutputKind::kDraw);
+  EXPECT_EQ(run.first_position, 1u);
+  EXPECT_EQ(run.count, 1);
+  EXPECT_THAT(SamplingTold(swarm, 1), SizeIs(2));
+  using enum wire::OutputKind;
+  // Back to candidates after one; where they often fail, the stage draws for a while.
+  EXPECT_EQ(KindsAsked(swarm, 1, 5), (std::vector{kDraw, kCandidates, kDraw, kDraw, kDraw}));
+  EXPECT_EQ(swarm.Tokens(1), Counting(9, 4));
+}
+
+TEST(Sampling, CandidatesAreTriedAgainWhenTheTailWasRareForAWhile) {
+  TestSwarm swarm;
+  swarm.BringUp(1, Silent());
+  Request request = Greedy(1, {7}, 40);
+  request.sampling.temperature = 1;
+  swarm.Submit(request);
+  swarm.tail_mass = 1e9f;
+  KindsAsked(swarm, 1, 4);
+  swarm.tail_mass = 0;
+  const auto kinds = KindsAsked(swarm, 1, 60);
+  const auto candidates = std::count(kinds.begin(), kinds.end(), wire::OutputKind::kCandidates);
+  EXPECT_GT(candidates, 20);
+  EXPECT_THAT(swarm.Tokens(1), SizeIs(40));
+}
+
+TEST(Sampling, AStageThatDiesBeforeItsDrawIsReplaced) {
+  TestSwarm swarm;
+  swarm.BringUp(1, Silent());
+  Request request = Greedy(1, {7, 8}, 2);
+  request.sampling.temperature = 1;
+  swarm.Submit(request);
+  swarm.tail_mass = 1e9f;
+  swarm.AnswerStep(1);
+  EXPECT_EQ(swarm.step(1).runs[0].output, wire::OutputKind::kDraw);
+  swarm.Lose(1);
+  swarm.BringUp(1);
+  EXPECT_EQ(swarm.Tokens(1), Counting(9, 2));
+  ASSERT_THAT(swarm.Ends(1), SizeIs(1));
+  EXPECT_EQ(swarm.Ends(1)[0].reason, FinishReason::kLength);
+}
+
+TEST(Sampling, ARequestMayBeCancelledBeforeItsDraw) {
+  TestSwarm swarm;
+  swarm.BringUp(1, Silent());
+  Request request = Greedy(1, {7, 8}, 2);
+  request.sampling.temperature = 1;
+  swarm.Submit(request);
+  swarm.tail_mass = 1e9f;
+  swarm.AnswerStep(1);
+  swarm.Cancel(1);
+  swarm.AnswerStep(1);
+  EXPECT_THAT(swarm.Tokens(1), IsEmpty());
+  ASSERT_THAT(swarm.Ends(1), SizeIs(1));
+  EXPECT_EQ(swarm.Ends(1)[0].reason, FinishReason::kCancelled);
+}
+
+TEST(Sampling, DrawsReportRawLogprobs) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  Request request = Greedy(1, {7}, 1);
+  request.sampling.logit_bias = {{8, 50}};
+  request.want_logprobs = true;
+  request.top_logprobs = 2;
+  swarm.Submit(request);
+  for (const Action& action : swarm.log())
+    if (const auto* token = std::get_if<EmitToken>(&action)) {
+      EXPECT_EQ(token->token_id, 8);
+      EXPECT_FLOAT_EQ(token->logprob, -1);  // logit 9, logsumexp 10
+      ASSERT_THAT(token->top, SizeIs(2));
+      EXPECT_EQ(token->top[0].token_id, 9);
+      EXPECT_FLOAT_EQ(token->top[1].logprob, -1);
     }
   EXPECT_THAT(swarm.Tokens(1), SizeIs(1));
 }

@@ -68,10 +68,13 @@ class TestSwarm {
   void FailStep(WorkerId id, ErrorCode code, const std::string& message);
   Slice ResultOf(WorkerId id) const;
   size_t unanswered_steps(WorkerId id) const;
+  // The oldest unanswered one. REQUIRES: there is one.
+  const wire::Frame& step(WorkerId id) const { return seen_.at(id).steps.front(); }
 
   Core& core() { return core_; }
   Snapshot picture() const { return core_.snapshot(now_); }
   Instant now() const { return now_; }
+  float tail_mass = 0;      // beyond the candidates; the best one has 1
   bool hold_plans = false;  // keep StartPlanning for the test
   std::vector<StartPlanning> held_plans;
 

@@ -215,10 +215,20 @@ Slice TestSwarm::ResultOf(WorkerId id) const {
     } else if (run.output == wire::OutputKind::kCandidates) {
       wire::CandidatesResult result;
       result.logsumexp = 10;
+      // Less than the candidates have together: nothing lies beyond them.
+      result.scaled_sum = 1 + tail_mass;
       for (int32_t i = 0; i < run.candidate_count; ++i)
         result.candidates.push_back({(next + i) % static_cast<int32_t>(options_.model.vocabulary),
                                      10.0f - static_cast<float>(i)});
       wire::AppendCandidates(result, payload);
+    } else if (run.output == wire::OutputKind::kDraw) {
+      wire::DrawResult result;
+      result.drawn = {next, 9.0f};
+      result.logsumexp = 10;
+      for (int32_t i = 0; i < run.candidate_count; ++i)
+        result.best.push_back({(next + 1 + i) % static_cast<int32_t>(options_.model.vocabulary),
+                               10.0f - static_cast<float>(i)});
+      wire::AppendDraw(result, payload);
     } else if (run.output == wire::OutputKind::kLogits) {
       for (uint32_t i = 0; i < run.count; ++i)
         for (uint32_t id_at = 0; id_at < options_.model.vocabulary; ++id_at) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "swarm/tell_sampling.h"
 
 namespace weft::swarm {
 namespace {
@@ -166,10 +167,16 @@ void Pipeline::Send(size_t stage_index, Worker& worker, Batch batch, Instant now
       hidden = true;
       continue;
     }
-    const Session& session = *sessions_.Find(run.session);
+    Session& session = *sessions_.Find(run.session);
     run.output = session.FinalOutput(run.first_position, run.count);
     if (run.output == wire::OutputKind::kCandidates)
       run.candidate_count = session.active->candidate_count;
+    else if (run.output == wire::OutputKind::kDraw)
+      run.candidate_count = static_cast<uint16_t>(
+          std::min(session.active->request.top_logprobs, options_.model.vocabulary));
+    else
+      continue;
+    TellSampling(session, worker.id, outbox_);
   }
   wire::FrameHeader header;
   header.type = wire::FrameType::kStep;

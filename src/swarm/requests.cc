@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/random.h"
+#include "swarm/tell_sampling.h"
 #include "text/sampler.h"
 
 namespace weft::swarm {
@@ -12,14 +14,37 @@ namespace {
 constexpr uint32_t kMaxCandidates = 256;
 constexpr uint32_t kMaxTopLogprobs = 20;
 
+// A stage that must be asked again for one token in so many, or more often, draws by itself.
+constexpr uint32_t kTokensPerTailDraw = 8;
+
+// The last stage alone can tell: the raw probabilities beside those that penalties and biases leave
+// (logprobs), or greedy after them, where the best token is all that is wanted.
+bool MustDraw(const Request& request) {
+  return request.sampling.ChangesLogits() &&
+         (request.sampling.IsGreedy() || request.want_logprobs || request.top_logprobs > 0);
+}
+
 // Candidates to ask of the last stage; 0: its best token is enough.
 uint16_t CandidateCount(const Request& request, const CoreOptions& options) {
-  if (request.sampling.IsGreedy() && !request.sampling.ChangesLogits() && !request.want_logprobs &&
-      request.top_logprobs == 0)
+  if (MustDraw(request) ||
+      (request.sampling.IsGreedy() && !request.want_logprobs && request.top_logprobs == 0))
     return 0;
   const uint32_t wanted = std::max(options.candidate_count, request.top_logprobs);
   return static_cast<uint16_t>(
       std::min({std::max(wanted, 1u), kMaxCandidates, options.model.vocabulary}));
+}
+
+// Of the token to choose next. Without a seed the request's number is one: a replay after a loss
+// must draw the same token.
+double UniformOf(const Session& session) {
+  const Request& request = session.active->request;
+  return CounterDouble(SeedOf(request), session.tokens.size(), 0);
+}
+
+template <typename Best>
+void AddTop(const Best& best, size_t count, float logsumexp, EmitToken& token) {
+  for (size_t i = 0; i < std::min(count, best.size()); ++i)
+    token.top.push_back({best[i].token_id, best[i].logit - logsumexp});
 }
 
 Error Invalid(std::string message) {
@@ -86,6 +111,7 @@ void Requests::Submit(Request request) {
   const uint32_t room = options_.context_length - active.prompt_tokens + 1;
   active.max_tokens = std::min(active.request.max_tokens, room);
   active.candidate_count = CandidateCount(active.request, options_);
+  active.stage_draws = MustDraw(active.request);
   waiting_.push_back(std::move(active));
   outbox_.NoteChange();
 }
@@ -183,6 +209,12 @@ Status Requests::OnOutput(const StageOutput& output, Instant now) {
                                               options_.model.vocabulary));
       return OnCandidates(*session, result, now);
     }
+    case wire::OutputKind::kDraw: {
+      ASSIGN_OR_RETURN(const wire::DrawResult result,
+                       wire::DecodeDraw(output.payload.bytes(), output.run.candidate_count,
+                                        options_.model.vocabulary));
+      return OnDraw(*session, result, now);
+    }
     case wire::OutputKind::kLogits:
       return OnLogits(*session, output, now);
     case wire::OutputKind::kHidden:
@@ -208,25 +240,35 @@ Status Requests::OnCandidates(Session& session, const wire::CandidatesResult& re
   candidates.reserve(result.candidates.size());
   for (const wire::CandidateResult& candidate : result.candidates)
     candidates.push_back({candidate.token_id, candidate.logit});
-  // Without a seed the request's number is one: a replay after a loss must draw the same token.
-  const SampledToken sampled = Sample(request.sampling, candidates, result.logsumexp,
-                                      session.tokens, request.sampling.seed.value_or(request.id),
-                                      session.tokens.size(), options_.model.vocabulary);
-  const uint32_t most = std::min(kMaxCandidates, options_.model.vocabulary);
-  if (sampled.in_tail && result.candidates.size() < most) {
-    // The draw fell beyond what the stage gave: run the last row again and ask for more from now
-    // on.
-    active.candidate_count = static_cast<uint16_t>(most);
+  const auto chosen = ChooseCandidate(request.sampling, candidates, result.scaled_sum,
+                                      options_.model.vocabulary, UniformOf(session));
+  if (!chosen) {
+    // The draw fell beyond what the stage gave: it runs the last row again and draws by itself.
+    ++active.tail_draws;
+    active.stage_draws = true;
     session.Rewind(static_cast<uint32_t>(session.tokens.size()) - 1);
     return OkStatus();
   }
   EmitToken token;
-  token.token_id = sampled.token_id;
-  if (request.want_logprobs) token.logprob = sampled.logprob;
+  token.token_id = candidates[*chosen].token_id;
+  // Where logprobs are wanted, nothing changed these logits (MustDraw).
+  if (request.want_logprobs) token.logprob = candidates[*chosen].logit - result.logsumexp;
   if (candidates.size() > 1) token.margin = candidates[0].logit - candidates[1].logit;
-  const size_t top = std::min<size_t>(request.top_logprobs, candidates.size());
-  for (size_t i = 0; i < top; ++i)
-    token.top.push_back({candidates[i].token_id, candidates[i].logit - result.logsumexp});
+  AddTop(candidates, request.top_logprobs, result.logsumexp, token);
+  Emit(session, std::move(token), now);
+  return OkStatus();
+}
+
+Status Requests::OnDraw(Session& session, const wire::DrawResult& result, Instant now) {
+  ActiveRequest& active = *session.active;
+  // Back to candidates where the tail is seldom needed: they cost the stage less.
+  const bool often =
+      active.tail_draws > 1 && active.tail_draws * kTokensPerTailDraw >= active.generated_tokens;
+  active.stage_draws = MustDraw(active.request) || often;
+  EmitToken token;
+  token.token_id = result.drawn.token_id;
+  if (active.request.want_logprobs) token.logprob = result.drawn.logit - result.logsumexp;
+  AddTop(result.best, active.request.top_logprobs, result.logsumexp, token);
   Emit(session, std::move(token), now);
   return OkStatus();
 }
@@ -251,13 +293,16 @@ Status Requests::OnLogits(Session& session, const StageOutput& output, Instant n
   std::vector<float> row(options_.model.vocabulary);
   std::memcpy(row.data(), output.payload.bytes().data() + (output.run.count - 1u) * row_bytes,
               row_bytes);
-  ASSIGN_OR_RETURN(const wire::CandidatesResult result,
-                   CandidatesOf(row, std::max<size_t>(active.candidate_count, 2)));
-  if (active.candidate_count > 0) return OnCandidates(session, result, now);
+  const Request& request = active.request;
+  ASSIGN_OR_RETURN(const wire::CandidatesResult best,
+                   CandidatesOf(row, std::max<size_t>(request.top_logprobs, 2)));
   EmitToken token;
-  token.token_id = result.candidates[0].token_id;
-  if (result.candidates.size() > 1)
-    token.margin = result.candidates[0].logit - result.candidates[1].logit;
+  token.token_id = SampleLogits(request.sampling, session.tokens, row, UniformOf(session));
+  if (request.want_logprobs)
+    token.logprob = row[static_cast<size_t>(token.token_id)] - best.logsumexp;
+  if (best.candidates.size() > 1)
+    token.margin = best.candidates[0].logit - best.candidates[1].logit;
+  AddTop(best.candidates, request.top_logprobs, best.logsumexp, token);
   Emit(session, std::move(token), now);
   return OkStatus();
 }

@@ -54,6 +54,7 @@ class Requests {
 
   Status OnArgmax(Session& session, ByteSpan payload, Instant now);
   Status OnCandidates(Session& session, const wire::CandidatesResult& result, Instant now);
+  Status OnDraw(Session& session, const wire::DrawResult& result, Instant now);
   Status OnLogits(Session& session, const StageOutput& output, Instant now);
   void Emit(Session& session, EmitToken token, Instant now);
 

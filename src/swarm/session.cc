@@ -32,6 +32,7 @@ wire::OutputKind Session::FinalOutput(uint32_t first, uint32_t count) const {
   if (active->request.want_logits && end <= active->prompt_tokens && end > active->logits_emitted)
     return wire::OutputKind::kLogits;
   if (end != tokens.size()) return wire::OutputKind::kNone;
+  if (active->stage_draws) return wire::OutputKind::kDraw;
   return active->candidate_count == 0 ? wire::OutputKind::kArgmax : wire::OutputKind::kCandidates;
 }
 

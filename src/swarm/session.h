@@ -24,7 +24,9 @@ struct ActiveRequest {
   uint32_t generated_tokens = 0;
   uint32_t logits_emitted = 0;   // prompt rows whose logits the client has
   uint32_t step_failures = 0;    // since its last token
-  uint16_t candidate_count = 0;  // asked for at the next position; 0: greedy
+  uint16_t candidate_count = 0;  // asked for where candidates are; 0: the best token is enough
+  bool stage_draws = false;      // at the next position: the last stage, from all logits
+  uint32_t tail_draws = 0;       // candidates that did not settle their token
 };
 
 struct Session {
@@ -36,6 +38,12 @@ struct Session {
   bool alone = false;      // its steps share no frame with others (a step of it failed)
   Instant idle_since;
   std::optional<ActiveRequest> active;
+  // The Sampling message that the last stage has: of a generation, with so many tokens.
+  struct Told {
+    uint32_t generation = 0;
+    uint32_t token_count = 0;
+  };
+  std::optional<Told> told;
 
   // Starts a new generation that continues after `position` tokens. REQUIRES: position <=
   // completed.

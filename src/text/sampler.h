@@ -1,7 +1,14 @@
-// Choosing the next token from the candidates that the last stage gives: the k best raw logits and
-// the logsumexp of all. Randomness is counter-based (base/random.h): the same (seed, position)
-// draws the same number on every device, also when a step is replayed. Temperature 0 is greedy and
-// draws nothing.
+// Choosing the next token. The last stage changes the logits (penalties, biases) and gives the best
+// few of them with the sum over all; ChooseCandidate takes a token from these, exactly the one that
+// all logits would have given, or says that only the stage can tell: then the stage draws from all
+// logits (kernels/draw.h) with the same number.
+//
+// A draw: the tokens stand in line by falling logit, equal logits by rising id, each as long as its
+// probability exp(logit / temperature) / sum; the token at `uniform` of what is kept is the one.
+// What is kept is settled in the order of Hugging Face's transformers: top_k, top_p of what is
+// left, min_p. Randomness is counter-based (CounterDouble of base/random.h): the same (seed,
+// position) draws the same number on every device, also when a step is replayed. Temperature 0 is
+// greedy and draws nothing.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +28,7 @@ struct LogitBias {
 // Neutral values change nothing. Ranges are OpenAI's; ValidateSampling checks them.
 struct SamplingParams {
   float temperature = 1;         // 0: greedy; at most 2
-  int32_t top_k = 0;             // 0: all candidates
+  int32_t top_k = 0;             // 0: all tokens
   float top_p = 1;               // keep the smallest set with this mass
   float min_p = 0;               // drop tokens below min_p times the best one's probability
   float repetition_penalty = 1;  // > 0; divides positive, multiplies negative logits of seen tokens
@@ -31,42 +38,39 @@ struct SamplingParams {
   std::optional<uint64_t> seed;  // absent: the host draws one for the request
 
   bool IsGreedy() const { return temperature == 0; }
+  bool HasPenalties() const {
+    return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0;
+  }
   // True when penalties or biases change logits, so that a plain argmax of the raw logits is not
   // enough.
-  bool ChangesLogits() const {
-    return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0 ||
-           !logit_bias.empty();
-  }
+  bool ChangesLogits() const { return HasPenalties() || !logit_bias.empty(); }
 };
 
 // The first field out of range, by name, with its value and what was expected.
 Status ValidateSampling(const SamplingParams& params);
 
+// The logits that tokens are chosen by, in the order of kernels/penalize.h: biases, then
+// repetition, frequency and presence penalties for the tokens of `history` (prompt and answer so
+// far). Tokens outside of `logits` are ignored.
+void ChangeLogits(const SamplingParams& params, std::span<const int32_t> history,
+                  std::span<float> logits);
+
 struct SampleCandidate {
   int32_t token_id = 0;
-  float logit = 0;  // raw
+  float logit = 0;  // after penalties and biases
 };
 
-struct SampledToken {
-  int32_t token_id = 0;
-  float logprob = 0;     // of the raw distribution over the whole vocabulary
-  bool in_tail = false;  // the draw fell beyond the candidates: ask the stage for more (token_id is
-                         // then the best guess: a draw among the candidates alone)
-};
-
-// What is kept is settled in this order, as Hugging Face's transformers does: biases and penalties,
-// temperature, top_k, top_p, min_p. The token is exactly the one that the full logits would have
-// given, whichever number of candidates there is, or `in_tail` is set: where only bounds on the
-// missing logits are known (penalties or a temperature other than 1 move them), a token is taken
-// only if both bounds lead to it.
+// Index of the candidate that `uniform`, in [0, 1), draws; nothing where the draw falls beyond the
+// candidates or they do not settle what top_k, top_p and min_p keep.
 //
-// REQUIRES: candidates non-empty, finite, by falling logit; `logsumexp` of all raw logits;
-// `history` = prompt and generated ids so far (for penalties); `position` = index of the token
-// being chosen; `vocabulary` = count of all logits, 0 when it is not known (then more draws fall
-// into the tail).
-SampledToken Sample(const SamplingParams& params, std::span<const SampleCandidate> candidates,
-                    float logsumexp, std::span<const int32_t> history, uint64_t seed,
-                    uint64_t position, uint32_t vocabulary = 0,
-                    std::optional<float> scaled_logsumexp = std::nullopt);
+// REQUIRES: candidates non-empty, finite, the best of `vocabulary` tokens in order; `scaled_sum` =
+// sum over the vocabulary of exp((logit - best) / temperature), which greedy does not read.
+std::optional<size_t> ChooseCandidate(const SamplingParams& params,
+                                      std::span<const SampleCandidate> candidates,
+                                      double scaled_sum, uint32_t vocabulary, double uniform);
+
+// The same choice where all logits (raw) are at hand.
+int32_t SampleLogits(const SamplingParams& params, std::span<const int32_t> history,
+                     std::span<const float> logits, double uniform);
 
 }  // namespace weft

@@ -9,6 +9,8 @@ namespace weft::wire {
 namespace {
 
 constexpr size_t kArgmaxBytes = 12;
+constexpr size_t kCandidatesHeadBytes = 12;
+constexpr size_t kDrawHeadBytes = 12;
 constexpr size_t kCandidateBytes = 8;
 constexpr uint32_t kQueueUnitUs = 100;
 
@@ -80,15 +82,20 @@ Result<Run> DecodeRun(const uint8_t* at, size_t index) {
   if (!CheckedAdd<uint32_t>(run.first_position, run.count))
     return Malformed(Text("Run ", index, " begins at position ", run.first_position, " and has ",
                           run.count, " rows, which passes the last position 4294967295."));
-  if (at[14] > static_cast<uint8_t>(OutputKind::kLogits))
+  if (at[14] > static_cast<uint8_t>(OutputKind::kDraw))
     return Malformed(
-        Text("Run ", index, " asks for output kind ", int{at[14]}, ", expected 0 to 4."));
+        Text("Run ", index, " asks for output kind ", int{at[14]}, ", expected 0 to 5."));
   run.output = static_cast<OutputKind>(at[14]);
   if (run.output == OutputKind::kCandidates) {
     run.candidate_count = static_cast<uint16_t>(at[15] + 1);
+  } else if (run.output == OutputKind::kDraw) {
+    run.candidate_count = at[15];
+    if (run.candidate_count > kMaxRawBest)
+      return Malformed(Text("Run ", index, " asks for ", run.candidate_count,
+                            " tokens beside a draw, expected at most ", kMaxRawBest, "."));
   } else if (at[15] != 0) {
     return Malformed(Text("Run ", index, " has candidate byte ", int{at[15]},
-                          " though its output is not candidates, expected 0."));
+                          " though its output is neither candidates nor a draw, expected 0."));
   }
   return run;
 }
@@ -158,6 +165,33 @@ Status CheckTokenId(uint32_t token_id, uint32_t vocabulary) {
       Text("A result names token ", token_id, ", expected less than ", vocabulary, "."));
 }
 
+void AppendList(std::span<const CandidateResult> list, std::vector<uint8_t>& out) {
+  size_t at = out.size();
+  out.resize(at + kCandidateBytes * list.size());
+  for (const CandidateResult& candidate : list) {
+    StoreLe<uint32_t>(&out[at], static_cast<uint32_t>(candidate.token_id));
+    StoreLe<float>(&out[at + 4], candidate.logit);
+    at += kCandidateBytes;
+  }
+}
+
+// REQUIRES: whole entries.
+Result<std::vector<CandidateResult>> DecodeList(ByteSpan bytes, uint32_t vocabulary) {
+  std::vector<CandidateResult> list;
+  list.reserve(bytes.size() / kCandidateBytes);
+  for (size_t at = 0; at < bytes.size(); at += kCandidateBytes) {
+    const uint32_t token_id = LoadLe<uint32_t>(bytes.data() + at);
+    const float logit = LoadLe<float>(bytes.data() + at + 4);
+    TRY(CheckTokenId(token_id, vocabulary));
+    TRY(CheckFinite(logit, "logit"));
+    if (!list.empty() && logit > list.back().logit)
+      return Malformed(Text("Candidate ", list.size(), " has logit ", logit, ", expected at most ",
+                            list.back().logit, " as the one before it."));
+    list.push_back({static_cast<int32_t>(token_id), logit});
+  }
+  return list;
+}
+
 std::string RunText(const Run& run) {
   return Text("session ", run.session, " generation ", run.generation, " position ",
               run.first_position, " rows ", run.count, " output ", static_cast<int>(run.output),
@@ -199,13 +233,13 @@ std::vector<uint8_t> EncodeFrameHead(const FrameHeader& header, std::span<const 
     const bool candidates = run.output == OutputKind::kCandidates;
     CHECK(run.count >= 1);
     CHECK(candidates ? run.candidate_count >= 1 && run.candidate_count <= 256
-                     : run.candidate_count == 0);
+                     : run.candidate_count <= (run.output == OutputKind::kDraw ? kMaxRawBest : 0));
     StoreLe<uint32_t>(at, run.session);
     StoreLe<uint32_t>(at + 4, run.generation);
     StoreLe<uint32_t>(at + 8, run.first_position);
     StoreLe<uint16_t>(at + 12, run.count);
     at[14] = static_cast<uint8_t>(run.output);
-    at[15] = static_cast<uint8_t>(candidates ? run.candidate_count - 1 : 0);
+    at[15] = static_cast<uint8_t>(candidates ? run.candidate_count - 1 : run.candidate_count);
     at += kRunBytes;
     rows += run.count;
   }
@@ -269,7 +303,10 @@ uint64_t ResultPayloadBytes(std::span<const Run> runs, uint32_t columns, DType d
         add(kArgmaxBytes);
         break;
       case OutputKind::kCandidates:
-        add(8 + kCandidateBytes * run.candidate_count);
+        add(kCandidatesHeadBytes + kCandidateBytes * run.candidate_count);
+        break;
+      case OutputKind::kDraw:
+        add(kDrawHeadBytes + kCandidateBytes * run.candidate_count);
         break;
       case OutputKind::kLogits:
         add(uint64_t{run.count} * vocabulary * sizeof(float));
@@ -288,16 +325,21 @@ void AppendArgmax(const ArgmaxResult& result, std::vector<uint8_t>& out) {
 }
 
 void AppendCandidates(const CandidatesResult& result, std::vector<uint8_t>& out) {
-  size_t at = out.size();
-  out.resize(at + 8 + kCandidateBytes * result.candidates.size());
+  const size_t at = out.size();
+  out.resize(at + kCandidatesHeadBytes);
   StoreLe<uint32_t>(&out[at], static_cast<uint32_t>(result.candidates.size()));
   StoreLe<float>(&out[at + 4], result.logsumexp);
-  at += 8;
-  for (const CandidateResult& candidate : result.candidates) {
-    StoreLe<uint32_t>(&out[at], static_cast<uint32_t>(candidate.token_id));
-    StoreLe<float>(&out[at + 4], candidate.logit);
-    at += kCandidateBytes;
-  }
+  StoreLe<float>(&out[at + 8], result.scaled_sum);
+  AppendList(result.candidates, out);
+}
+
+void AppendDraw(const DrawResult& result, std::vector<uint8_t>& out) {
+  const size_t at = out.size();
+  out.resize(at + kDrawHeadBytes);
+  StoreLe<uint32_t>(&out[at], static_cast<uint32_t>(result.drawn.token_id));
+  StoreLe<float>(&out[at + 4], result.drawn.logit);
+  StoreLe<float>(&out[at + 8], result.logsumexp);
+  AppendList(result.best, out);
 }
 
 Result<ArgmaxResult> DecodeArgmax(ByteSpan payload, uint32_t vocabulary) {
@@ -319,28 +361,40 @@ Result<ArgmaxResult> DecodeArgmax(ByteSpan payload, uint32_t vocabulary) {
 
 Result<CandidatesResult> DecodeCandidates(ByteSpan payload, uint32_t candidate_count,
                                           uint32_t vocabulary) {
-  const uint64_t expected_bytes = 8 + kCandidateBytes * uint64_t{candidate_count};
-  if (payload.size() != expected_bytes)
-    return Malformed(Text("A result with candidates has ", payload.size(), " bytes, expected ",
-                          expected_bytes, "."));
+  const size_t expected = kCandidatesHeadBytes + kCandidateBytes * candidate_count;
+  if (payload.size() != expected)
+    return Malformed(
+        Text("A result with candidates has ", payload.size(), " bytes, expected ", expected, "."));
   const uint32_t count = LoadLe<uint32_t>(payload.data());
   if (count != candidate_count)
     return Malformed(Text("A result has ", count, " candidates, expected ", candidate_count, "."));
   CandidatesResult result;
   result.logsumexp = LoadLe<float>(payload.data() + 4);
   TRY(CheckFinite(result.logsumexp, "logsumexp"));
-  result.candidates.reserve(count);
-  for (uint32_t i = 0; i < count; ++i) {
-    const uint8_t* at = payload.data() + 8 + kCandidateBytes * i;
-    const uint32_t token_id = LoadLe<uint32_t>(at);
-    const float logit = LoadLe<float>(at + 4);
-    TRY(CheckTokenId(token_id, vocabulary));
-    TRY(CheckFinite(logit, "logit"));
-    if (i > 0 && logit > result.candidates.back().logit)
-      return Malformed(Text("Candidate ", i, " has logit ", logit, ", expected at most ",
-                            result.candidates.back().logit, " as the one before it."));
-    result.candidates.push_back({static_cast<int32_t>(token_id), logit});
-  }
+  result.scaled_sum = LoadLe<float>(payload.data() + 8);
+  TRY(CheckFinite(result.scaled_sum, "sum of scaled probabilities"));
+  // The best token alone counts 1.
+  if (result.scaled_sum < 0.999f)
+    return Malformed(Text("The sum of scaled probabilities of a result is ", result.scaled_sum,
+                          ", expected at least 1."));
+  ASSIGN_OR_RETURN(result.candidates,
+                   DecodeList(payload.subspan(kCandidatesHeadBytes), vocabulary));
+  return result;
+}
+
+Result<DrawResult> DecodeDraw(ByteSpan payload, uint32_t best_count, uint32_t vocabulary) {
+  const size_t expected = kDrawHeadBytes + kCandidateBytes * best_count;
+  if (payload.size() != expected)
+    return Malformed(
+        Text("A result of a draw has ", payload.size(), " bytes, expected ", expected, "."));
+  DrawResult result;
+  const uint32_t token_id = LoadLe<uint32_t>(payload.data());
+  TRY(CheckTokenId(token_id, vocabulary));
+  result.drawn = {static_cast<int32_t>(token_id), LoadLe<float>(payload.data() + 4)};
+  TRY(CheckFinite(result.drawn.logit, "logit"));
+  result.logsumexp = LoadLe<float>(payload.data() + 8);
+  TRY(CheckFinite(result.logsumexp, "logsumexp"));
+  ASSIGN_OR_RETURN(result.best, DecodeList(payload.subspan(kDrawHeadBytes), vocabulary));
   return result;
 }
 

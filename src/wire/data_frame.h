@@ -1,24 +1,33 @@
 // Data frames: what a stage computes on and gives back. Little-endian, no copy, no protobuf around
 // payloads.
 //
-//   header, 40 bytes                      run descriptors, 16 bytes each       payload
-//   0  u32 magic "WEFT"                   0  u32 session                       Step:   token ids
-//   i32 [rows], or 4  u16 protocol version               4  u32 generation residual rows [rows,
-//   columns] 6  u8  type                           8  u32 first position                Result: for
-//   each run in order what 7  u8  flags (0)                      12 u16 count (rows) its output
-//   asks (below) 8  u32 bytes after the header         14 u8  output kind 12 u32 sequence 15 u8
-//   candidate count - 1 16 u32 epoch 20 u16 stage 22 u16 runs 24 u32 rows (sum of counts) 28 u32
-//   columns (1 for token ids; 0 in a result without hidden rows) 32 u8  dtype (i32, f16, bf16 or
-//   f32) 33 u8  reserved (0) 34 u16 time in the worker's queue, units of 100 us, saturating
-//   (results) 36 u32 compute time in us (results)
+//   header, 40 bytes                              run descriptors, 16 bytes each
+//   0  u32 magic "WEFT"                           0  u32 session
+//   4  u16 protocol version                       4  u32 generation
+//   6  u8  type                                   8  u32 first position
+//   7  u8  flags (0)                              12 u16 count (rows)
+//   8  u32 bytes after the header                 14 u8  output kind
+//   12 u32 sequence                               15 u8  candidates: count - 1; draw: raw best
+//   16 u32 epoch
+//   20 u16 stage                                  payload
+//   22 u16 runs                                   Step: token ids i32 [rows], or
+//   24 u32 rows (sum of counts)                   residual rows [rows, columns]
+//   28 u32 columns (1 for token ids; 0 in a       Result: for each run in order what
+//      result without hidden rows)                its output asks (below)
+//   32 u8  dtype (i32, f16, bf16 or f32)
+//   33 u8  reserved (0)
+//   34 u16 time in the worker's queue, units of 100 us, saturating (results)
+//   36 u32 compute time in us (results)
 //
 // Payload of a result, run after run: none 0 bytes; hidden count * columns elements; argmax 12
-// bytes (u32 id, f32 logit, f32 margin to the second); candidates 8 + 8k bytes (u32 k, f32
-// logsumexp, then k of (u32 id, f32 logit)); logits count * vocabulary f32. Hidden runs do not
-// share a frame with other kinds except none.
+// bytes (u32 id, f32 logit, f32 margin to the second); candidates 12 + 8k bytes (u32 k, f32
+// logsumexp of the raw logits, f32 sum over the vocabulary of exp((logit - best) / temperature),
+// then k of (u32 id, f32 logit), logits after penalties and biases); logits count * vocabulary f32;
+// draw 12 + 8n bytes (u32 id, f32 its raw logit, f32 logsumexp of the raw logits, then the n best
+// of (u32 id, f32 raw logit)). Hidden runs do not share a frame with other kinds except none.
 //
-// Queue and compute time are 0 in a step; a step's runs name each session once. Candidate count - 1
-// is 0 unless the output is candidates.
+// Queue and compute time are 0 in a step; a step's runs name each session once. Byte 15
+// is 0 unless the output is candidates or a draw.
 //
 // A receiver checks a frame against exactly what it expects (ExpectedFrame) and refuses anything
 // else.
@@ -47,7 +56,10 @@ enum class OutputKind : uint8_t {
   kArgmax = 2,
   kCandidates = 3,
   kLogits = 4,
+  kDraw = 5,
 };
+
+inline constexpr uint16_t kMaxRawBest = 20;
 
 struct Run {
   uint32_t session = 0;     // never reused in a connection
@@ -55,7 +67,7 @@ struct Run {
   uint32_t first_position = 0;
   uint16_t count = 0;  // 1..65535 rows
   OutputKind output = OutputKind::kNone;
-  uint16_t candidate_count = 0;  // 1..256 for kCandidates, else 0
+  uint16_t candidate_count = 0;  // 1..256 for kCandidates, 0..20 for kDraw, else 0
   bool operator==(const Run&) const = default;
 };
 
@@ -103,16 +115,24 @@ struct CandidateResult {
 struct CandidatesResult {
   std::vector<CandidateResult> candidates;  // by falling logit
   float logsumexp = 0;
+  float scaled_sum = 0;
+};
+struct DrawResult {
+  CandidateResult drawn;  // with its raw logit
+  float logsumexp = 0;
+  std::vector<CandidateResult> best;  // raw, by falling logit
 };
 
 // Payloads of one run's result.
 void AppendArgmax(const ArgmaxResult& result, std::vector<uint8_t>& out);
 void AppendCandidates(const CandidatesResult& result, std::vector<uint8_t>& out);
+void AppendDraw(const DrawResult& result, std::vector<uint8_t>& out);
 // Errors: wrong length or count, an id outside the vocabulary, a value that is not finite, a
-// negative margin, candidates that are not by falling logit.
+// negative margin, a sum that lacks the best token, candidates that are not by falling logit.
 Result<ArgmaxResult> DecodeArgmax(ByteSpan payload, uint32_t vocabulary);
 Result<CandidatesResult> DecodeCandidates(ByteSpan payload, uint32_t candidate_count,
                                           uint32_t vocabulary);
+Result<DrawResult> DecodeDraw(ByteSpan payload, uint32_t best_count, uint32_t vocabulary);
 
 // The result that answers a step which was sent.
 struct ExpectedFrame {

@@ -47,11 +47,10 @@ const Json& Golden() {
 }
 
 std::vector<wire::Run> Runs(const Json& frame) {
-  const std::map<std::string, OutputKind> kinds = {{"none", OutputKind::kNone},
-                                                   {"hidden", OutputKind::kHidden},
-                                                   {"argmax", OutputKind::kArgmax},
-                                                   {"candidates", OutputKind::kCandidates},
-                                                   {"logits", OutputKind::kLogits}};
+  const std::map<std::string, OutputKind> kinds = {
+      {"none", OutputKind::kNone},     {"hidden", OutputKind::kHidden},
+      {"argmax", OutputKind::kArgmax}, {"candidates", OutputKind::kCandidates},
+      {"logits", OutputKind::kLogits}, {"draw", OutputKind::kDraw}};
   std::vector<wire::Run> runs;
   for (const Json& run : Field(frame, "runs").list_value().values())
     runs.push_back({Number(run, "session"), Number(run, "generation"),
@@ -202,21 +201,46 @@ TEST(Payloads, ArgmaxRoundTripAndRefusals) {
 
 TEST(Payloads, CandidatesRoundTripAndRefusals) {
   std::vector<uint8_t> bytes;
-  AppendCandidates({{{3, 2.0f}, {1, 1.0f}}, 2.5f}, bytes);
+  AppendCandidates({{{3, 2.0f}, {1, 1.0f}}, 2.5f, 1.75f}, bytes);
   const CandidatesResult result = DecodeCandidates(bytes, 2, 10).value();
   ASSERT_EQ(result.candidates.size(), 2u);
   EXPECT_EQ(result.candidates[1].token_id, 1);
   EXPECT_EQ(result.logsumexp, 2.5f);
+  EXPECT_EQ(result.scaled_sum, 1.75f);
   EXPECT_FALSE(DecodeCandidates(bytes, 3, 10).ok());
   EXPECT_FALSE(DecodeCandidates(bytes, 2, 3).ok());
   StoreLe<uint32_t>(bytes.data(), 3);
   EXPECT_FALSE(DecodeCandidates(bytes, 2, 10).ok());
-  for (const CandidatesResult& bad :
-       {CandidatesResult{{{3, 1.0f}, {1, 2.0f}}, 0}, CandidatesResult{{{3, NAN}, {1, 2.0f}}, 0},
-        CandidatesResult{{{3, 2.0f}, {1, 1.0f}}, INFINITY}}) {
+  for (const CandidatesResult& bad : {CandidatesResult{{{3, 1.0f}, {1, 2.0f}}, 0, 1},
+                                      CandidatesResult{{{3, NAN}, {1, 2.0f}}, 0, 1},
+                                      CandidatesResult{{{3, 2.0f}, {1, 1.0f}}, INFINITY, 1},
+                                      CandidatesResult{{{3, 2.0f}, {1, 1.0f}}, 0, 0.5f},
+                                      CandidatesResult{{{3, 2.0f}, {1, 1.0f}}, 0, NAN}}) {
     bytes.clear();
     AppendCandidates(bad, bytes);
     EXPECT_FALSE(DecodeCandidates(bytes, 2, 10).ok());
+  }
+}
+
+TEST(Payloads, DrawRoundTripAndRefusals) {
+  std::vector<uint8_t> bytes;
+  AppendDraw({{9, -3.5f}, 4.25f, {{3, 2.0f}, {1, 1.0f}}}, bytes);
+  ASSERT_EQ(bytes.size(), 12u + 2 * 8);
+  const DrawResult result = DecodeDraw(bytes, 2, 10).value();
+  EXPECT_EQ(result.drawn.token_id, 9);
+  EXPECT_EQ(result.drawn.logit, -3.5f);
+  EXPECT_EQ(result.logsumexp, 4.25f);
+  ASSERT_EQ(result.best.size(), 2u);
+  EXPECT_EQ(result.best[1].token_id, 1);
+  EXPECT_FALSE(DecodeDraw(bytes, 1, 10).ok());
+  EXPECT_FALSE(DecodeDraw(bytes, 2, 9).ok());
+  for (const DrawResult& bad : {DrawResult{{9, NAN}, 0, {{3, 2.0f}, {1, 1.0f}}},
+                                DrawResult{{9, 0}, INFINITY, {{3, 2.0f}, {1, 1.0f}}},
+                                DrawResult{{9, 0}, 0, {{3, 2.0f}, {1, 3.0f}}},
+                                DrawResult{{9, 0}, 0, {{3, 2.0f}, {10, 1}}}}) {
+    bytes.clear();
+    AppendDraw(bad, bytes);
+    EXPECT_FALSE(DecodeDraw(bytes, 2, 10).ok());
   }
 }
 
@@ -224,8 +248,10 @@ TEST(Payloads, ResultPayloadBytesFollowsTheTable) {
   const std::vector<wire::Run> runs = {{1, 0, 0, 3, OutputKind::kNone, 0},
                                        {2, 0, 0, 1, OutputKind::kArgmax, 0},
                                        {3, 0, 0, 1, OutputKind::kCandidates, 64},
-                                       {4, 0, 0, 2, OutputKind::kLogits, 0}};
-  EXPECT_EQ(ResultPayloadBytes(runs, 0, DType::kF16, 100), 12u + 8 + 64 * 8 + 2 * 100 * 4);
+                                       {4, 0, 0, 2, OutputKind::kLogits, 0},
+                                       {5, 0, 0, 1, OutputKind::kDraw, 5}};
+  EXPECT_EQ(ResultPayloadBytes(runs, 0, DType::kF16, 100),
+            12u + 12 + 64 * 8 + 2 * 100 * 4 + 12 + 5 * 8);
   const std::vector<wire::Run> hidden = {{1, 0, 0, 128, OutputKind::kHidden, 0}};
   EXPECT_EQ(ResultPayloadBytes(hidden, 1024, DType::kF16, 0), 128u * 1024 * 2);
 }

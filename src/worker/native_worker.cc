@@ -13,6 +13,7 @@
 #include "wire/version.h"
 #include "worker/download_progress.h"
 #include "worker/layer_loader.h"
+#include "worker/sampling_table.h"
 #include "worker/step_codec.h"
 #include "worker/task_queue.h"
 
@@ -112,9 +113,13 @@ class NativeWorker::Impl {
       case pb::ServerMessage::kInvalidateSessions:
         for (const uint32_t session : message.invalidate_sessions().sessions()) {
           engine_->Release(session);
+          sampling_.Release(session);
         }
         return;
+      case pb::ServerMessage::kSampling:
+        return OnSampling(message.sampling());
       case pb::ServerMessage::kRelease:
+        sampling_.Clear();
         stages_.clear();
         engine_->ReleaseAll();
         return engine_->Unload({0, LayerCount()});
@@ -204,6 +209,11 @@ class NativeWorker::Impl {
       }
       downloads_.Push([this, layer] { Download({layer, layer + 1}, 0); });
     }
+  }
+
+  void OnSampling(const pb::Sampling& message) {
+    Status taken = sampling_.OnMessage(message, loader_->manifest().vocabulary);
+    if (!taken.ok()) Finish(std::move(taken).error());
   }
 
   void OnMeasureSpeed(const pb::MeasureSpeed& message) {
@@ -346,7 +356,7 @@ class NativeWorker::Impl {
     }
     const engine::LayerRange layers = entry->second.layers;
     DecodedStep step;
-    TRY(DecodeStep(frame, loader_->manifest(), layers, &step));
+    TRY(DecodeStep(frame, loader_->manifest(), layers, sampling_, &step));
     const Instant begin = MonotonicNow();
     ASSIGN_OR_RETURN(const engine::StepOutput output, engine_->Step(step.input));
     const Duration computed = MonotonicNow() - begin;
@@ -450,6 +460,7 @@ class NativeWorker::Impl {
   std::unique_ptr<LayerLoader> loader_;
   std::unique_ptr<engine::StageEngine> engine_;
   std::map<uint32_t, Stage> stages_;  // by epoch
+  SamplingTable sampling_;
 
   TaskQueue downloads_;
   TaskQueue compute_;

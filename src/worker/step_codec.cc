@@ -103,15 +103,19 @@ uint64_t PackHidden(std::span<const float> rows, DType dtype, std::vector<uint8_
 }  // namespace
 
 Status DecodeStep(const wire::Frame& frame, const package::Manifest& manifest,
-                  engine::LayerRange layers, DecodedStep* step) {
+                  engine::LayerRange layers, const SamplingTable& sampling, DecodedStep* step) {
   const bool is_last = layers.end == manifest.layers.size();
   TRY(CheckOutputs(frame, is_last));
   for (const wire::Run& run : frame.runs) {
-    step->runs.push_back({run.session,
-                          run.generation,
-                          run.first_position,
-                          run.count,
-                          {EngineKind(run.output), run.candidate_count}});
+    engine::Output output = {EngineKind(run.output), run.candidate_count};
+    if (run.output == wire::OutputKind::kCandidates || run.output == wire::OutputKind::kDraw) {
+      ASSIGN_OR_RETURN(
+          const SamplingTable::Found found,
+          sampling.Find(run.session, run.generation, uint64_t{run.first_position} + run.count));
+      output.sampling = found.sampling;
+      output.uniform = found.uniform;
+    }
+    step->runs.push_back({run.session, run.generation, run.first_position, run.count, output});
   }
   if (layers.first == 0) {
     TRY(DecodeTokens(frame, manifest.vocabulary, &step->token_ids));
@@ -153,10 +157,20 @@ Result<std::vector<Slice>> EncodeResult(const wire::Frame& frame, const package:
       const engine::Selection& selection = output.selections[next_selection++];
       wire::CandidatesResult result;
       result.logsumexp = selection.logsumexp;
+      result.scaled_sum = selection.scaled_sum;
       for (const engine::Candidate& candidate : selection.candidates) {
         result.candidates.push_back({candidate.token_id, candidate.logit});
       }
       wire::AppendCandidates(result, payload);
+    } else if (run.output == wire::OutputKind::kDraw) {
+      const engine::Selection& selection = output.selections[next_selection++];
+      wire::DrawResult result;
+      result.drawn = {selection.drawn.token_id, selection.drawn.logit};
+      result.logsumexp = selection.logsumexp;
+      for (const engine::Candidate& candidate : selection.candidates) {
+        result.best.push_back({candidate.token_id, candidate.logit});
+      }
+      wire::AppendDraw(result, payload);
     } else if (run.output == wire::OutputKind::kLogits) {
       const size_t count = size_t{run.count} * manifest.vocabulary;
       const ByteSpan bytes =

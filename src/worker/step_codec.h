@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "package/manifest.h"
 #include "wire/data_frame.h"
+#include "worker/sampling_table.h"
 
 namespace weft::worker {
 
@@ -22,9 +23,10 @@ struct DecodedStep {
 
 // Checks that the payload is what layers [first, end) of this model take (token ids within the
 // vocabulary for the first stage, rows of the boundary dtype otherwise; selections only from the
-// last) and fills `step`.
+// last, and only with the sampling that `sampling` was told) and fills `step`, which points into
+// `sampling`.
 Status DecodeStep(const wire::Frame& frame, const package::Manifest& manifest,
-                  engine::LayerRange layers, DecodedStep* step);
+                  engine::LayerRange layers, const SamplingTable& sampling, DecodedStep* step);
 
 struct StepTimes {
   uint32_t queue_us = 0;

@@ -64,7 +64,7 @@ Result<std::vector<float>> RoundTrip(DType dtype, const std::vector<float>& hidd
   wire::Frame step = result;
   step.header.type = wire::FrameType::kStep;
   DecodedStep decoded;
-  TRY(DecodeStep(step, MakeManifest(dtype), kInner, &decoded));
+  TRY(DecodeStep(step, MakeManifest(dtype), kInner, {}, &decoded));
   return decoded.hidden;
 }
 
@@ -114,7 +114,7 @@ TEST(StepCodec, RowsOfAnotherDtypeOrSizeAreRefused) {
     step.runs = HiddenRun(1);
     step.payload = Slice(std::vector<uint8_t>(payload_bytes));
     DecodedStep decoded;
-    return DecodeStep(step, MakeManifest(boundary), kInner, &decoded);
+    return DecodeStep(step, MakeManifest(boundary), kInner, {}, &decoded);
   };
   EXPECT_TRUE(decode(DType::kF16, DType::kF16, 10).ok());
   EXPECT_TRUE(decode(DType::kF16, DType::kF32, 20).ok());

@@ -10,7 +10,7 @@ HERE = pathlib.Path(__file__).parent
 MAGIC = b"WEFT"
 TYPE = {"step": 1, "result": 2}
 DTYPE = {"f32": 0, "f16": 1, "bf16": 2, "i32": 3}
-OUTPUT = {"none": 0, "hidden": 1, "argmax": 2, "candidates": 3, "logits": 4}
+OUTPUT = {"none": 0, "hidden": 1, "argmax": 2, "candidates": 3, "logits": 4, "draw": 5}
 
 
 def run(session, generation, first_position, count, output="none", candidate_count=0):
@@ -22,9 +22,9 @@ def pack(frame):
     payload = bytes.fromhex(frame["payload_hex"])
     runs = b"".join(
         struct.pack("<IIIHBB", r["session"], r["generation"], r["first_position"], r["count"], OUTPUT[r["output"]],
-                    max(r["candidate_count"] - 1, 0)) for r in frame["runs"])
+                    r["candidate_count"] - (r["output"] == "candidates")) for r in frame["runs"])
     body = runs + payload
-    header = MAGIC + struct.pack("<HBBIIIHHIIBBHI", 1, TYPE[frame["type"]], 0, len(body), frame["sequence"],
+    header = MAGIC + struct.pack("<HBBIIIHHIIBBHI", 2, TYPE[frame["type"]], 0, len(body), frame["sequence"],
                                  frame["epoch"], frame["stage"], len(frame["runs"]),
                                  sum(r["count"] for r in frame["runs"]), frame["columns"], DTYPE[frame["dtype"]], 0,
                                  frame["queue_us"] // 100, frame["compute_us"])
@@ -38,7 +38,7 @@ def frame(name, type_, sequence, epoch, stage, columns, dtype, runs, payload, qu
 
 
 argmax = struct.pack("<Iff", 151935, 17.25, 0.5)
-candidates = struct.pack("<If", 3, 9.5) + b"".join(
+candidates = struct.pack("<Iff", 3, 9.5, 1.75) + b"".join(
     struct.pack("<If", i, v) for i, v in [(7, 9.0), (4095, 8.25), (0, -1.5)])
 FRAMES = [
     frame("step_tokens_prefill", "step", 1, 1, 0, 1, "i32", [run(1, 0, 0, 5, "hidden")],
@@ -50,6 +50,9 @@ FRAMES = [
     frame("step_hidden_f32_candidates", "step", 9, 2, 3, 2, "f32", [run(8, 1, 31, 1, "candidates", 256)],
           struct.pack("<2f", 1.5, -2.5)),
     frame("step_only_token", "step", 10, 2, 0, 1, "i32", [run(8, 1, 31, 1, "logits")], struct.pack("<i", 42)),
+    frame("step_draws", "step", 11, 2, 1, 2, "f16",
+          [run(8, 1, 32, 1, "draw"), run(9, 0, 4, 1, "draw", 20), run(10, 0, 4, 1, "none")],
+          struct.pack("<6e", 1.5, -2.5, 0, 1, 2, 3)),
     frame("result_hidden_bf16", "result", 2, 1, 0, 3, "bf16", [run(1, 0, 0, 1, "hidden"), run(2, 5, 9, 1, "none")],
           bytes.fromhex("803f00c00000"), queue_us=1200, compute_us=31415),
     frame("result_none", "result", 3, 1, 1, 0, "f16", [run(1, 0, 0, 128)], b"", compute_us=9),
@@ -57,6 +60,10 @@ FRAMES = [
           argmax + struct.pack("<Iff", 0, -3.0, 0.0), queue_us=6553500, compute_us=4294967295, vocabulary=151936),
     frame("result_candidates", "result", 5, 1, 1, 0, "f32", [run(1, 0, 129, 1, "candidates", 3)], candidates,
           vocabulary=4096),
+    frame("result_draws", "result", 7, 1, 1, 0, "f32",
+          [run(1, 0, 130, 1, "draw", 2), run(2, 0, 5, 1, "draw"), run(3, 0, 5, 1, "argmax")],
+          struct.pack("<Iff", 11, 4.5, 9.5) + struct.pack("<IfIf", 7, 9.0, 4095, 8.25) +
+          struct.pack("<Iff", 4095, -1.25, 2.5) + struct.pack("<Iff", 0, 1.0, 0.5), vocabulary=4096),
     frame("result_logits", "result", 6, 1, 1, 0, "f32", [run(1, 0, 0, 2, "logits"), run(2, 0, 0, 1, "argmax")],
           struct.pack("<6f", 1, 2, 3, -1, -2, -3) + struct.pack("<Iff", 2, 3.0, 1.0), vocabulary=3),
 ]
@@ -73,7 +80,7 @@ REFUSED = [
     dict(name="empty", hex="", problem="0 bytes"),
     patched("short_header", "step_tokens_prefill", 0, b"", "39 bytes", cut=39),
     patched("wrong_magic", "step_tokens_prefill", 0, b"w", "WEFT"),
-    patched("wrong_version", "step_tokens_prefill", 4, b"\x02\x00", "version 2"),
+    patched("wrong_version", "step_tokens_prefill", 4, b"\x03\x00", "version 3"),
     patched("type_zero", "step_tokens_prefill", 6, b"\x00", "type 0"),
     patched("type_unknown", "step_tokens_prefill", 6, b"\x03", "type 3"),
     patched("flags_set", "step_tokens_prefill", 7, b"\x01", "flags 1"),
@@ -92,7 +99,8 @@ REFUSED = [
     patched("step_with_times", "step_tokens_prefill", 36, b"\x01", "times"),
     patched("run_of_no_rows", "step_tokens_prefill", 52, b"\x00\x00", "0 rows"),
     patched("position_overflow", "step_tokens_prefill", 48, b"\xfd\xff\xff\xff", "position 4294967293"),
-    patched("unknown_output", "step_tokens_prefill", 54, b"\x05", "output kind 5"),
+    patched("unknown_output", "step_tokens_prefill", 54, b"\x06", "output kind 6"),
+    patched("too_many_beside_a_draw", "step_draws", 55, b"\x15", "21 tokens beside a draw"),
     patched("candidates_not_asked", "step_tokens_prefill", 55, b"\x01", "candidate byte 1"),
     patched("session_twice", "step_tokens_decode_batch", 56, b"\x03\x00\x00\x00", "Session 3"),
     patched("hidden_of_token_type", "result_hidden_bf16", 32, b"\x03", "i32"),

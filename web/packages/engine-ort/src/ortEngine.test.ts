@@ -18,6 +18,12 @@ import { startRuntime } from "./runtime.ts";
 import type { OrtRuntime } from "./runtime.ts";
 import { SplitModel, readSafetensor } from "./test/splitModel.ts";
 
+// Token 200 is lifted above all others.
+const kLiftOne = {
+  temperature: 1, topK: 1, topP: 1, minP: 0, repetitionPenalty: 1, presencePenalty: 0,
+  frequencyPenalty: 0, logitBias: new Map([[200, 100]]), seen: new Map(), seed: 1n,
+};
+
 const root = fileURLToPath(new URL("../../../../", import.meta.url));
 const data = process.env["WEFT_DATA"] ?? join(root, "../shared/data");
 const weft = process.env["WEFT"] ?? join(root, "build/release/weft");
@@ -212,12 +218,14 @@ describe.skipIf(!isThere)("OrtEngine on wasm (needs reference data and build/rel
           makeRun(21, 0, 4, { kind: "candidates", count: 5 }),
           makeRun(22, 0, 1, { kind: "none" }),
           makeRun(23, 0, 3, { kind: "logits" }),
+          makeRun(24, 0, 4, { kind: "draw", count: 1, sampling: kLiftOne, uniform: 0 }),
         ],
         tokenIds: Int32Array.from([
           ...promptIds.slice(7, 9),
           ...promptIds.slice(0, 4),
           9,
           ...promptIds.slice(0, 3),
+          ...promptIds.slice(0, 4),
         ]),
         hidden: new Float32Array(0),
       });
@@ -230,6 +238,11 @@ describe.skipIf(!isThere)("OrtEngine on wasm (needs reference data and build/rel
       expect(selection.candidates.map((candidate) => candidate.tokenId)).toEqual(order.slice(0, 5));
       const sum = row.reduce((total, logit) => total + Math.exp(logit), 0);
       expect(selection.logsumexp).toBeCloseTo(Math.log(sum), 3);
+      expect(selection.scaledSum).toBeCloseTo(sum / Math.exp(row[order[0]!]!), 2);
+      const drawn = output.selections[1]!;
+      expect(drawn.candidates[0]!.tokenId).toBe(order[0]);
+      expect(drawn.drawn!.tokenId).toBe(200);
+      expect(Math.abs(drawn.drawn!.logit - row[200]!)).toBeLessThan(1e-3);
       expect(model.layerCount).toBe(6);
       engine.releaseAll();
     });

@@ -2,7 +2,7 @@
 // commit(); discard() leaves everything as it was.
 import type { Tensor } from "onnxruntime-web";
 
-import { EngineError, countNonFinite, f16ToF32, f32ToF16, selectTop } from "@weft/engine";
+import { EngineError, countNonFinite, f16ToF32, f32ToF16, selectRow } from "@weft/engine";
 import type { Run, Selection, StepInput } from "@weft/engine";
 
 import { readFloats } from "./kvStore.ts";
@@ -195,8 +195,9 @@ export class StepRun {
     }
     if (done + rows !== this.#run.count || row + count !== rows) return;
     const last = logits.subarray(logits.length - logits.length / count);
-    if (output.kind === "argmax") this.selections.push(selectTop(last, 2));
-    if (output.kind === "candidates") this.selections.push(selectTop(last, output.count));
+    if (output.kind !== "none" && output.kind !== "hidden") {
+      this.selections.push(selectRow(last, output));
+    }
   }
 
   async #read(

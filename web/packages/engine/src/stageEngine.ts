@@ -20,8 +20,41 @@ export type Output =
   | { readonly kind: "none" }
   | { readonly kind: "hidden" } // every row: the residual stream after the last layer
   | { readonly kind: "argmax" } // last row: best token, its logit, margin to the second
-  | { readonly kind: "candidates"; readonly count: number } // last row: the 1..256 best tokens
+  | CandidatesOutput
+  | DrawOutput
   | { readonly kind: "logits" }; // every row: all logits (only for evaluation)
+
+// How a session samples. Neutral values change nothing.
+export interface Sampling {
+  readonly temperature: number; // 0: greedy
+  readonly topK: number; // 0: all
+  readonly topP: number;
+  readonly minP: number;
+  readonly repetitionPenalty: number; // 1: none
+  readonly presencePenalty: number;
+  readonly frequencyPenalty: number;
+  readonly logitBias: ReadonlyMap<number, number>; // by token
+  readonly seen: ReadonlyMap<number, number>; // how often a token stands in the session so far
+  readonly seed: bigint; // 64 bits
+}
+
+// Last row: the 1..256 best tokens after penalties and biases, with sums over all. Without
+// `sampling` nothing changes the logits.
+export interface CandidatesOutput {
+  readonly kind: "candidates";
+  readonly count: number;
+  readonly sampling?: Sampling;
+}
+
+// Last row: one token drawn from all logits, `uniform` in [0, 1), and the `count` raw best, 0..20.
+export interface DrawOutput {
+  readonly kind: "draw";
+  readonly count: number;
+  readonly sampling: Sampling;
+  readonly uniform: number;
+}
+
+export const kMaxRawBest = 20;
 
 // `count` consecutive tokens of one session.
 export interface Run {
@@ -44,11 +77,14 @@ export interface Candidate {
   readonly logit: number;
 }
 
-// For a run whose output is argmax (two candidates: best and runner-up) or candidates (by falling
-// logit, equal logits by rising id).
+// For a run whose output is argmax (two candidates: best and runner-up), candidates or a draw (the
+// raw best). By falling logit, equal logits by rising id.
 export interface Selection {
   readonly candidates: readonly Candidate[];
   readonly logsumexp: number; // of the raw logits over the whole vocabulary
+  // Candidates: sum over the vocabulary of exp((logit - best) / temperature), after penalties.
+  readonly scaledSum?: number;
+  readonly drawn?: Candidate; // a draw: the token and its raw logit
 }
 
 export interface StepOutput {

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { countCreations } from "./test/countedDevice.ts";
 import { openNodeGpu } from "./test/nodeGpu.ts";
 import { kShapes, RandomModel } from "./test/randomModel.ts";
+import { selectRow } from "./sampling.ts";
 import type { Output, Run, StepOutput } from "./stageEngine.ts";
 import { kDefaultOptions, WebGpuEngine } from "./webgpuEngine.ts";
 
@@ -129,6 +130,57 @@ describe.skipIf(!gpu)("WebGpuEngine: sessions", { timeout: 240_000 }, () => {
     await expect(engine.importKv(2, 0, 1, 0, 4, new Uint16Array(3))).rejects.toThrow("3 came");
     expect(engine.sessionLength(1, body)).toBe(4);
     expect(engine.sessionLength(2, body)).toBe(0);
+  });
+});
+
+describe.skipIf(!gpu)("WebGpuEngine: choosing tokens", { timeout: 240_000 }, () => {
+  it("gives candidates, sums and draws of the row of logits that it gives", async () => {
+    engine.releaseAll();
+    const prompt = ids(9);
+    const { logits } = await step({ session: 1, output: { kind: "logits" } }, prompt, all);
+    const row = logits.slice(-300);
+    const plain = {
+      temperature: 1.7, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1, presencePenalty: 0,
+      frequencyPenalty: 0, logitBias: new Map<number, number>(), seen: new Map(), seed: 1n,
+    };
+    const cold = { ...plain, temperature: 0.25 };
+    const penalties = { ...plain, presencePenalty: 2, seen: new Map([[5, 1], [299, 2]]) };
+    const biased = { ...plain, logitBias: new Map([[299, 9]]) };
+    const outputs: Output[] = [
+      { kind: "candidates", count: 3 },
+      { kind: "candidates", count: 256, sampling: plain },
+      { kind: "candidates", count: 4, sampling: cold },
+      { kind: "candidates", count: 20, sampling: penalties },
+      { kind: "draw", count: 2, sampling: biased, uniform: 0.3 },
+      { kind: "draw", count: 0, sampling: plain, uniform: 0.999 },
+      kArgmax,
+    ];
+    const runs = outputs.map((output, i) => (
+      { session: 10 + i, generation: 0, firstPosition: 0, count: 9, output }));
+    const tokenIds = Int32Array.from(runs.flatMap(() => prompt));
+    const { selections } = await engine.step({ layers: all, runs, tokenIds, hidden: kNoRows });
+    expect(selections).toHaveLength(outputs.length);
+    for (const [i, output] of outputs.entries()) {
+      if (output.kind === "none" || output.kind === "hidden" || output.kind === "logits") continue;
+      const expected = selectRow(row, output);
+      const got = selections[i]!;
+      expect(got.candidates).toEqual(expected.candidates);
+      expect(got.drawn).toEqual(expected.drawn);
+      expect(got.logsumexp).toBeCloseTo(expected.logsumexp, 4);
+      if (output.kind !== "candidates") continue;
+      expect(got.scaledSum! / expected.scaledSum!).toBeCloseTo(1, 5);
+    }
+  });
+
+  it("refuses draws beside which too much is asked", async () => {
+    const sampling = {
+      temperature: 1, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1, presencePenalty: 0,
+      frequencyPenalty: 0, logitBias: new Map<number, number>(), seen: new Map(), seed: 1n,
+    };
+    const output: Output = { kind: "draw", count: 21, sampling, uniform: 0 };
+    await expect(step({ session: 77, output }, [1], all)).rejects.toThrow(
+      "asks for 21 tokens beside a draw; expected 0 to 20",
+    );
   });
 });
 

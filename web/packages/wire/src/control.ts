@@ -7,7 +7,14 @@ import type { ServerMessage, WorkerMessage } from "../gen/control_pb.ts";
 import { WireError } from "./error.ts";
 import { kControlByte } from "./version.ts";
 
-export type { Connect, Init, MeasureSpeed, PrepareStage, Retire } from "../gen/control_pb.ts";
+export type {
+  Connect,
+  Init,
+  MeasureSpeed,
+  PrepareStage,
+  Retire,
+  Sampling,
+} from "../gen/control_pb.ts";
 export type { ServerMessage, WorkerMessage };
 
 type WorkerKind = NonNullable<MessageInitShape<typeof WorkerMessageSchema>["kind"]>;

@@ -8,13 +8,21 @@ const kFrameMagic = 0x54464557; // "WEFT"
 export const kHeaderBytes = 40;
 export const kRunBytes = 16;
 const kQueueUnitUs = 100;
+const kMaxRawBest = 20;
 const kMaxU16 = 0xffff;
 const kMaxU32 = 0xffffffff;
 
 export const FrameType = { step: 1, result: 2 } as const;
 export type FrameType = (typeof FrameType)[keyof typeof FrameType];
 
-export const OutputKind = { none: 0, hidden: 1, argmax: 2, candidates: 3, logits: 4 } as const;
+export const OutputKind = {
+  none: 0,
+  hidden: 1,
+  argmax: 2,
+  candidates: 3,
+  logits: 4,
+  draw: 5,
+} as const;
 export type OutputKind = (typeof OutputKind)[keyof typeof OutputKind];
 
 export interface FrameRun {
@@ -23,7 +31,7 @@ export interface FrameRun {
   firstPosition: number; // u32
   count: number; // 1..65535 rows
   output: OutputKind;
-  candidateCount: number; // 1..256 for candidates, else 0
+  candidateCount: number; // 1..256 for candidates, 0..20 for a draw, else 0
 }
 
 export interface FrameHeader {
@@ -78,7 +86,8 @@ export function encodeFrame(
     view.setUint32(at + 8, run.firstPosition, true);
     view.setUint16(at + 12, run.count, true);
     view.setUint8(at + 14, run.output);
-    view.setUint8(at + 15, run.output === OutputKind.candidates ? run.candidateCount - 1 : 0);
+    const isCandidates = run.output === OutputKind.candidates;
+    view.setUint8(at + 15, isCandidates ? run.candidateCount - 1 : run.candidateCount);
   });
   bytes.set(payload, runsEnd);
   return bytes;
@@ -198,13 +207,20 @@ function decodeRun(view: DataView, at: number, index: number): FrameRun {
   }
   const output = view.getUint8(at + 14);
   if (!isOutputKind(output)) {
-    throw new WireError(`Run ${index} asks for output kind ${output}, expected 0 to 4.`);
+    throw new WireError(`Run ${index} asks for output kind ${output}, expected 0 to 5.`);
   }
   const candidateByte = view.getUint8(at + 15);
-  if (output !== OutputKind.candidates && candidateByte !== 0) {
+  if (output === OutputKind.draw) {
+    if (candidateByte > kMaxRawBest) {
+      throw new WireError(
+        `Run ${index} asks for ${candidateByte} tokens beside a draw, expected at most ` +
+          `${kMaxRawBest}.`,
+      );
+    }
+  } else if (output !== OutputKind.candidates && candidateByte !== 0) {
     throw new WireError(
-      `Run ${index} has candidate byte ${candidateByte} though its output is not candidates, ` +
-        `expected 0.`,
+      `Run ${index} has candidate byte ${candidateByte} though its output is neither candidates ` +
+        `nor a draw, expected 0.`,
     );
   }
   return {
@@ -213,12 +229,12 @@ function decodeRun(view: DataView, at: number, index: number): FrameRun {
     firstPosition,
     count,
     output,
-    candidateCount: output === OutputKind.candidates ? candidateByte + 1 : 0,
+    candidateCount: output === OutputKind.candidates ? candidateByte + 1 : candidateByte,
   };
 }
 
 function isOutputKind(value: number): value is OutputKind {
-  return value <= OutputKind.logits;
+  return value <= OutputKind.draw;
 }
 
 function checkStepPayload(header: FrameHeader, payloadBytes: number): void {
@@ -290,7 +306,8 @@ export function resultPayloadBytes(
   for (const run of runs) {
     if (run.output === OutputKind.hidden) total += run.count * columns * elementBytes(dtype);
     else if (run.output === OutputKind.argmax) total += 12;
-    else if (run.output === OutputKind.candidates) total += 8 + 8 * run.candidateCount;
+    else if (run.output === OutputKind.candidates) total += 12 + 8 * run.candidateCount;
+    else if (run.output === OutputKind.draw) total += 12 + 8 * run.candidateCount;
     else if (run.output === OutputKind.logits) total += run.count * vocabulary * 4;
   }
   return total;

@@ -53,7 +53,7 @@ describe("joining", () => {
     const rig = new SessionRig();
     await rig.join();
     expect(rig.all("connect")[0]).toMatchObject({
-      protocolVersion: 1,
+      protocolVersion: 2,
       kind: "web",
       engine: "ort-wasm",
       name: "A tab",
@@ -69,7 +69,7 @@ describe("joining", () => {
   });
 
   it.each([
-    ["protocolVersion", 2, "The server speaks protocol version 2, this page version 1: reload"],
+    ["protocolVersion", 3, "The server speaks protocol version 3, this page version 2: reload"],
     ["programVersion", 0, "program version 0, this page version 1: reload the page, or update"],
     ["packageFormat", 7, "The server speaks package format version 7, this page version 1"],
   ])("a server with another %s is refused with both numbers", async (field, value, words) => {
@@ -122,6 +122,44 @@ describe("joining", () => {
     await rig.join();
     rig.session.onMessage(new Uint8Array([1]));
     expect(await rig.ended()).toMatchObject({ kind: "refused" });
+  });
+});
+
+describe("sampling", () => {
+  const params = {
+    temperature: 1.5, topP: 1, repetitionPenalty: 1, presencePenalty: 1, seed: 9n,
+  };
+  const run = { output: OutputKind.candidates, candidateCount: 2 };
+
+  it("answers what it was told how to sample, and nothing else", async () => {
+    const rig = new SessionRig();
+    await rig.join();
+    await rig.giveStage(1, 0, 0, kLayers);
+    rig.session.onMessage(step({}, run));
+    const failed = await rig.next("stepFailed");
+    expect(failed.message).toBe("How session 1 samples in generation 0 was not told here.");
+    rig.tell({ case: "sampling", value: { session: 1, generation: 1, params, tokens: [5] } });
+    rig.session.onMessage(step({ sequence: 2 }, { ...run, generation: 1 }));
+    expect((await rig.nextResult()).header.sequence).toBe(2);
+    expect(rig.engine.inputs.at(-1)!.runs[0]!.output).toMatchObject({
+      kind: "candidates", count: 2, sampling: { temperature: 1.5, seen: new Map([[5, 1]]) },
+    });
+    rig.tell({ case: "sampling", value: { session: 1, generation: 1, tokens: [7] } });
+    const draw = { output: OutputKind.draw, generation: 1, firstPosition: 1 };
+    rig.session.onMessage(step({ sequence: 3 }, draw));
+    expect((await rig.nextResult(2)).header.sequence).toBe(3);
+    const { output } = rig.engine.inputs.at(-1)!.runs[0]!;
+    expect(output).toMatchObject({ kind: "draw", sampling: { seen: new Map([[5, 1], [7, 1]]) } });
+  });
+
+  it("does not go on with a server that says what cannot be", async () => {
+    const rig = await working();
+    rig.tell({ case: "sampling", value: { session: 1, generation: 1, tokens: [5] } });
+    expect(await rig.ended()).toMatchObject({
+      kind: "retry",
+      message: "The server's sampling of session 1 continues generation 1, which was not begun " +
+        "here.",
+    });
   });
 });
 

@@ -117,6 +117,10 @@ export class WorkerSession {
         return await this.#onRetire(joined, kind.value);
       case "invalidateSessions":
         return joined.host.releaseSessions(kind.value.sessions);
+      case "sampling": {
+        const problem = joined.host.setSampling(kind.value);
+        return problem === "" ? undefined : this.#finish("retry", problem);
+      }
       case "release":
         await joined.host.releaseAll();
         return this.#settle();

@@ -3,12 +3,13 @@
 import { EngineError } from "@weft/engine";
 import type { LayerRange, StageEngine } from "@weft/engine";
 import { FrameType } from "@weft/wire";
-import type { Frame, Init } from "@weft/wire";
+import type { Frame, Init, Sampling } from "@weft/wire";
 
 import type { Manifest } from "./manifest.ts";
 import { measureRange } from "./measure.ts";
 import { memoryFactor } from "./memoryFactor.ts";
 import type { PackageSource } from "./packageSource.ts";
+import { SamplingTable } from "./samplingTable.ts";
 import { kMeasureSession, StageTable } from "./stageTable.ts";
 import { decodeStep, encodeResult } from "./stepCodec.ts";
 
@@ -33,6 +34,7 @@ export class StageHost {
   readonly #makeEngine: (manifest: Manifest) => Promise<StageEngine>;
   readonly #now: () => number;
   readonly #stages = new StageTable();
+  readonly #sampling = new SamplingTable();
   #engine: StageEngine | null = null;
 
   constructor(
@@ -121,11 +123,20 @@ export class StageHost {
   }
 
   releaseSessions(sessions: readonly number[]): void {
-    for (const session of sessions) this.#engine?.release(session);
+    for (const session of sessions) {
+      this.#engine?.release(session);
+      this.#sampling.release(session);
+    }
+  }
+
+  // "" or why the server cannot be trusted any more.
+  setSampling(message: Sampling): string {
+    return this.#sampling.onMessage(message, this.#manifest.vocabulary);
   }
 
   async releaseAll(): Promise<void> {
     this.#stages.clear();
+    this.#sampling.clear();
     this.#engine?.releaseAll();
     await this.#unloadExcept([]);
   }
@@ -140,7 +151,7 @@ export class StageHost {
         `Stage ${stage} of epoch ${epoch} is not committed on this worker.`,
       );
     }
-    const input = decodeStep(frame, this.#manifest, layers);
+    const input = decodeStep(frame, this.#manifest, layers, this.#sampling);
     const computeBegin = this.#now();
     const output = await this.#engine.step(input);
     const computeMs = this.#now() - computeBegin;

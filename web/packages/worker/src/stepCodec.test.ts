@@ -8,12 +8,14 @@ import type { Frame, FrameRun } from "@weft/wire";
 
 import { parseManifest } from "./manifest.ts";
 import type { Manifest } from "./manifest.ts";
+import { SamplingTable } from "./samplingTable.ts";
 import { decodeStep, encodeResult } from "./stepCodec.ts";
 import { fakePackage, kHidden, kVocabulary } from "./test/fakes.ts";
 
 const f16Manifest = parseManifest((await fakePackage(4, 8)).json);
 const kMiddle = { first: 1, end: 3 };
 const kLast = { first: 2, end: 4 };
+const kNoSampling = new SamplingTable();
 const kNoTimes = { queueUs: 0, computeUs: 0 };
 
 function manifest(boundaryDtype: DType = DType.f16): Manifest {
@@ -50,7 +52,8 @@ describe("what comes in", () => {
     ["f16", DType.f16, halves(0x3c00, 0xc000, 0x0001, 0x7bff)],
     ["f32", DType.f32, new Uint8Array(Float32Array.of(1, -2, 2 ** -24, 65504).buffer)],
   ])("residual rows as %s", (_, dtype, payload) => {
-    const input = decodeStep(frame(dtype, kHidden, payload, [{}]), manifest(), kMiddle);
+    const input = decodeStep(frame(dtype, kHidden, payload, [{}]), manifest(), kMiddle,
+      kNoSampling);
     expect([...input.hidden]).toEqual([1, -2, 2 ** -24, 65504]);
     expect(input.tokenIds).toHaveLength(0);
     expect(input.runs).toEqual([
@@ -61,7 +64,7 @@ describe("what comes in", () => {
   it("residual rows as bf16", () => {
     const payload = halves(0x3f80, 0xc000, 0x7f7f, 0);
     const input = decodeStep(frame(DType.bf16, kHidden, payload, [{}]), manifest(DType.bf16),
-      kMiddle);
+      kMiddle, kNoSampling);
     expect([...input.hidden.subarray(0, 2)]).toEqual([1, -2]);
     expect(input.hidden[2]).toBeGreaterThan(3e38);
   });
@@ -83,7 +86,7 @@ describe("what comes in", () => {
       frame(DType.f16, kHidden, new Uint8Array(8), [{ output: OutputKind.logits }]), kMiddle,
       "only the last stage gives tokens or logits."],
   ])("refuses %s", (_, refused, layers, words) => {
-    expect(() => decodeStep(refused, manifest(), layers)).toThrow(words);
+    expect(() => decodeStep(refused, manifest(), layers, kNoSampling)).toThrow(words);
   });
 });
 
@@ -114,11 +117,15 @@ describe("what goes out", () => {
     const runs = [
       { output: OutputKind.argmax }, { output: OutputKind.none },
       { output: OutputKind.candidates, candidateCount: 2 }, { output: OutputKind.logits },
+      { output: OutputKind.draw, candidateCount: 2 },
     ];
-    const mixed = frame(DType.f16, kHidden, new Uint8Array(32), runs);
+    const mixed = frame(DType.f16, kHidden, new Uint8Array(40), runs);
     const candidates = [{ tokenId: 7, logit: 3 }, { tokenId: 2, logit: 1.5 }];
     const logits = Float32Array.from({ length: kVocabulary }, (_, i) => i / 2);
-    const selections = [{ candidates, logsumexp: 4 }, { candidates, logsumexp: 4.5 }];
+    const selections = [
+      { candidates, logsumexp: 4 }, { candidates, logsumexp: 4.5, scaledSum: 1.25 },
+      { candidates, logsumexp: 5, drawn: { tokenId: 9, logit: -1 } },
+    ];
     const result = encodeResult(mixed, manifest(), kLast, output([], { selections, logits }),
       kNoTimes);
     const { header, payload } = decodeFrame(result);
@@ -126,11 +133,17 @@ describe("what goes out", () => {
     const view = new DataView(payload.slice().buffer);
     const argmax = [view.getUint32(0, true), view.getFloat32(4, true), view.getFloat32(8, true)];
     expect(argmax).toEqual([7, 3, 1.5]);
-    expect([view.getUint32(12, true), view.getFloat32(16, true), view.getUint32(20, true),
-      view.getFloat32(24, true), view.getUint32(28, true), view.getFloat32(32, true)])
-      .toEqual([2, 4.5, 7, 3, 2, 1.5]);
-    expect(view.getFloat32(36 + 4 * 15, true)).toBe(7.5);
-    expect(payload).toHaveLength(12 + 24 + 4 * kVocabulary);
+    const list = (at: number): number[] => [view.getUint32(at, true), view.getFloat32(at + 4, true),
+      view.getUint32(at + 8, true), view.getFloat32(at + 12, true)];
+    expect([view.getUint32(12, true), view.getFloat32(16, true), view.getFloat32(20, true)])
+      .toEqual([2, 4.5, 1.25]);
+    expect(list(24)).toEqual([7, 3, 2, 1.5]);
+    expect(view.getFloat32(40 + 4 * 15, true)).toBe(7.5);
+    const draw = 40 + 4 * kVocabulary;
+    expect([view.getUint32(draw, true), view.getFloat32(draw + 4, true),
+      view.getFloat32(draw + 8, true)]).toEqual([9, -1, 5]);
+    expect(list(draw + 12)).toEqual([7, 3, 2, 1.5]);
+    expect(payload).toHaveLength(draw + 28);
   });
 
   it("refuses an engine's answer of the wrong length", () => {

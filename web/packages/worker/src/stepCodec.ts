@@ -14,6 +14,7 @@ import {
 import type { Frame, FrameHeader, FrameRun } from "@weft/wire";
 
 import type { Manifest } from "./manifest.ts";
+import type { SamplingTable } from "./samplingTable.ts";
 
 const kMaxF16 = 65504;
 const kMaxBf16 = 3.38e38;
@@ -27,8 +28,13 @@ function bad(message: string): EngineError {
   return new EngineError("invalid_data", message);
 }
 
-// Throws EngineError with the field that does not fit the model.
-export function decodeStep(frame: Frame, manifest: Manifest, layers: LayerRange): StepInput {
+// Throws EngineError with the field that does not fit the model or what `sampling` was told.
+export function decodeStep(
+  frame: Frame,
+  manifest: Manifest,
+  layers: LayerRange,
+  sampling: SamplingTable,
+): StepInput {
   const isLast = layers.end === manifest.layers.length;
   const runs: Run[] = frame.runs.map((run) => {
     const selects = run.output > OutputKind.hidden;
@@ -41,7 +47,7 @@ export function decodeStep(frame: Frame, manifest: Manifest, layers: LayerRange)
       );
     }
     const { session, generation, firstPosition, count } = run;
-    return { session, generation, firstPosition, count, output: outputOf(run) };
+    return { session, generation, firstPosition, count, output: outputOf(run, sampling) };
   });
   return {
     layers,
@@ -51,7 +57,8 @@ export function decodeStep(frame: Frame, manifest: Manifest, layers: LayerRange)
   };
 }
 
-function outputOf(run: FrameRun): Output {
+function outputOf(run: FrameRun, table: SamplingTable): Output {
+  const { session, generation, firstPosition, count } = run;
   switch (run.output) {
     case OutputKind.none:
       return { kind: "none" };
@@ -60,7 +67,17 @@ function outputOf(run: FrameRun): Output {
     case OutputKind.argmax:
       return { kind: "argmax" };
     case OutputKind.candidates:
-      return { kind: "candidates", count: run.candidateCount };
+      return {
+        kind: "candidates",
+        count: run.candidateCount,
+        sampling: table.find(session, generation, firstPosition + count).sampling,
+      };
+    case OutputKind.draw:
+      return {
+        kind: "draw",
+        count: run.candidateCount,
+        ...table.find(session, generation, firstPosition + count),
+      };
     case OutputKind.logits:
       return { kind: "logits" };
   }
@@ -180,6 +197,8 @@ function packSelections(
       at = packArgmax(view, at, output.selections[nextSelection++]!);
     } else if (run.output === OutputKind.candidates) {
       at = packCandidates(view, at, output.selections[nextSelection++]!);
+    } else if (run.output === OutputKind.draw) {
+      at = packDraw(view, at, output.selections[nextSelection++]!);
     } else if (run.output === OutputKind.logits) {
       for (const end = nextLogit + run.count * vocabulary; nextLogit < end; ++nextLogit) {
         view.setFloat32(at, output.logits[nextLogit]!, true);
@@ -199,10 +218,24 @@ function packArgmax(view: DataView, at: number, { candidates }: Selection): numb
 }
 
 function packCandidates(view: DataView, at: number, selection: Selection): number {
-  view.setUint32(at, selection.candidates.length, true);
-  view.setFloat32(at + 4, selection.logsumexp, true);
-  let next = at + 8;
-  for (const { tokenId, logit } of selection.candidates) {
+  const { candidates, logsumexp, scaledSum } = selection;
+  view.setUint32(at, candidates.length, true);
+  view.setFloat32(at + 4, logsumexp, true);
+  view.setFloat32(at + 8, scaledSum ?? NaN, true);
+  return packList(view, at + 12, candidates);
+}
+
+function packDraw(view: DataView, at: number, selection: Selection): number {
+  const { candidates, logsumexp, drawn } = selection;
+  view.setUint32(at, drawn!.tokenId, true);
+  view.setFloat32(at + 4, drawn!.logit, true);
+  view.setFloat32(at + 8, logsumexp, true);
+  return packList(view, at + 12, candidates);
+}
+
+function packList(view: DataView, at: number, list: Selection["candidates"]): number {
+  let next = at;
+  for (const { tokenId, logit } of list) {
     view.setUint32(next, tokenId, true);
     view.setFloat32(next + 4, logit, true);
     next += 8;

@@ -276,6 +276,21 @@ export function topKParams(p: TopKParams): Params {
     .place(p.out).bytes;
 }
 
+export interface ScaledSumParams {
+  readonly logits: Place;
+  readonly vocabulary: number;
+  readonly resultAt: number;
+  readonly resultStride: number;
+  readonly outAt: number;
+}
+
+export function scaledSumParams(p: ScaledSumParams): Params {
+  return new Fields()
+    .u32(RowsAt.head)
+    .place(p.logits)
+    .u32(p.vocabulary, p.resultAt, p.resultStride, p.outAt).bytes;
+}
+
 export function checkParams(place: Place, columns: number): Params {
   return new Fields().u32(RowsAt.body).place(place).u32(columns).bytes;
 }

@@ -21,6 +21,7 @@ import product from "./product.wgsl?raw";
 import qkNormRope from "./qk_norm_rope.wgsl?raw";
 import reduce from "./reduce.wgsl?raw";
 import repack from "./repack.wgsl?raw";
+import scaledSum from "./scaled_sum.wgsl?raw";
 import topK from "./top_k.wgsl?raw";
 import weightsBf16 from "./weights_bf16.wgsl?raw";
 import weightsF16 from "./weights_f16.wgsl?raw";
@@ -118,6 +119,7 @@ export const kernels = {
   argmax: (isMerge: boolean): Variant =>
     variant("argmax", { kMerge: isMerge }, common, reduce, argmax),
   topK: (): Variant => variant("top_k", {}, common, topK),
+  scaledSum: (): Variant => variant("scaled_sum", {}, common, reduce, scaledSum),
   check: (): Variant => variant("check", {}, check),
   repack: (): Variant => variant("repack", {}, repack),
 } as const;

@@ -43,6 +43,7 @@ export interface AuxLayout {
   readonly resultAt: number;
   readonly partialAt: number;
   readonly historyAt: number;
+  readonly sumsAt: number; // kArgmaxParts of a row of the head (scaled_sum.wgsl)
   readonly candidatesAt: number;
   readonly candidateStride: number; // of a row, one level
   readonly words: number;
@@ -129,10 +130,12 @@ function auxLayout(vocabulary: number): AuxLayout {
   const resultAt = 8;
   const partialAt = resultAt + kHeadRows * kResultWords;
   const historyAt = partialAt + kHeadRows * kArgmaxParts * 8;
-  const candidatesAt = historyAt + kHistory;
+  const sumsAt = historyAt + kHistory;
+  const candidatesAt = sumsAt + kHeadRows * kArgmaxParts;
   const candidateStride = 2 * kTopK * listsOf(vocabulary);
   const words = candidatesAt + 2 * kHeadRows * candidateStride;
-  return { chainAt, resultAt, partialAt, historyAt, candidatesAt, candidateStride, words };
+  const places = { chainAt, resultAt, partialAt, historyAt, sumsAt, candidatesAt };
+  return { ...places, candidateStride, words };
 }
 
 // Lists that a level of top_k.wgsl makes of so many candidates.

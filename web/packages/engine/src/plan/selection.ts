@@ -5,6 +5,7 @@ import {
   checkParams,
   Elementwise,
   RowsAt,
+  scaledSumParams,
   topKParams,
 } from "../kernels/params.ts";
 import { kernels } from "../kernels/sources.ts";
@@ -48,6 +49,18 @@ export function argmaxDrafts({ logits, aux }: Layout, vocabulary: number): Draft
     grid: ({ rows }) => [isMerge ? 1 : kArgmaxParts, rows, 1],
     when: always,
   }));
+}
+
+// What candidates have beside them: parts of a sum over the vocabulary.
+export function scaledSumDraft({ logits, aux }: Layout, vocabulary: number): Draft {
+  const { resultAt, sumsAt: outAt } = aux;
+  return {
+    variant: kernels.scaledSum(),
+    params: scaledSumParams({ logits, vocabulary, resultAt, resultStride: kResultWords, outAt }),
+    bound: {},
+    grid: ({ rows }) => [kArgmaxParts, rows, 1],
+    when: always,
+  };
 }
 
 // Level after level until one list of the best is left, behind the head of the row's result.

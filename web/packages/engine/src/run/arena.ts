@@ -2,8 +2,9 @@
 // rotations. Words (common.wgsl):
 //   0 rows of the body   1 where rotations begin   2 rotation pairs of a row   3 chunks (split)
 //   4 where the argmax's token is kept, or none    5 rows of the head
+//   6 where the scales of the head's rows begin (scaled_sum.wgsl)
 //   8 + 4 i  row i: token, position, where its session's pages begin, source row of head row i
-//   pages of the sessions, then rotations
+//   pages of the sessions, then rotations, then scales
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";
 import { kNone } from "../kernels/params.ts";
@@ -25,6 +26,7 @@ export interface ArenaContents {
   readonly rows: readonly ArenaRow[];
   readonly headRows: readonly number[]; // indices of `rows`, or any, for the head's rows
   readonly pages: ReadonlyMap<number, readonly number[]>; // of the rows' sessions
+  readonly scales?: readonly number[]; // of the head's rows: 1 / temperature
   readonly chunks: number;
   readonly historySlot: number | null;
 }
@@ -54,11 +56,12 @@ export class Arena {
     let pageCount = 0;
     for (const list of pages.values()) pageCount += list.length;
     const rowCount = Math.max(rows.length, headRows.length);
-    return kRowsBegin + 4 * rowCount + pageCount + 2 * ropeColumns * rows.length;
+    const rotations = 2 * ropeColumns * rows.length;
+    return kRowsBegin + 4 * rowCount + pageCount + rotations + headRows.length;
   }
 
   static oneRowWords(pageCount: number, ropeColumns: number): number {
-    return kRowsBegin + 4 + pageCount + 2 * ropeColumns;
+    return kRowsBegin + 4 + pageCount + 2 * ropeColumns + 1;
   }
 
   // Makes room. True when the buffer is another one now, which bind groups must follow.
@@ -74,7 +77,7 @@ export class Arena {
 
   // REQUIRES: reserve(words(contents)) was called.
   write(contents: ArenaContents, ropes: Ropes): void {
-    const { rows, headRows, pages, chunks, historySlot } = contents;
+    const { rows, headRows, scales, pages, chunks, historySlot } = contents;
     const words = this.#words;
     let at = kRowsBegin + 4 * Math.max(rows.length, headRows.length);
     const pagesAt = new Map<number, number>();
@@ -100,6 +103,8 @@ export class Arena {
     for (const [index, source] of headRows.entries()) {
       words[kRowsBegin + 4 * index + 3] = source;
     }
+    words[6] = at;
+    for (const scale of scales ?? []) this.#floats[at++] = scale;
     this.#buffers.gpu.device.queue.writeBuffer(this.#buffer, 0, words, 0, at);
   }
 }

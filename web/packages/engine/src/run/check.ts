@@ -3,6 +3,7 @@ import { EngineError } from "../error.ts";
 import type { LoadedLayer } from "../plan/loadedLayer.ts";
 import { kTopK } from "../plan/layout.ts";
 import { endsInLogits } from "../program/ir.ts";
+import { kMaxRawBest } from "../stageEngine.ts";
 import type { Run, StepInput } from "../stageEngine.ts";
 import { countNonFinite } from "../select.ts";
 
@@ -82,11 +83,15 @@ function checkOutput(run: Run, last: LoadedLayer): void {
       `${who} asks for the residual stream, but the step ends with the output head.`,
     );
   }
-  if (run.output.kind !== "candidates") return;
-  const most = Math.min(kTopK, outputColumns(last));
-  const { count } = run.output;
-  if (Number.isInteger(count) && count >= 1 && count <= most) return;
-  throw refused(`${who} asks for ${count} candidates; expected 1 to ${most}.`);
+  const { output } = run;
+  if (output.kind !== "candidates" && output.kind !== "draw") return;
+  const isDraw = output.kind === "draw";
+  const most = Math.min(isDraw ? kMaxRawBest : kTopK, outputColumns(last));
+  const least = isDraw ? 0 : 1;
+  const { count } = output;
+  if (Number.isInteger(count) && count >= least && count <= most) return;
+  const what = isDraw ? "tokens beside a draw" : "candidates";
+  throw refused(`${who} asks for ${count} ${what}; expected ${least} to ${most}.`);
 }
 
 function checkRows(first: LoadedLayer, input: StepInput, rows: number): void {

@@ -11,7 +11,13 @@ import { layerDrafts } from "../plan/layer.ts";
 import { kNoNeeds, layoutOf, mostOf, needsOf } from "../plan/layout.ts";
 import type { Layout } from "../plan/layout.ts";
 import type { LoadedLayer } from "../plan/loadedLayer.ts";
-import { argmaxDrafts, checkDraft, gatherDraft, topKDrafts } from "../plan/selection.ts";
+import {
+  argmaxDrafts,
+  checkDraft,
+  gatherDraft,
+  scaledSumDraft,
+  topKDrafts,
+} from "../plan/selection.ts";
 import { endsInLogits } from "../program/ir.ts";
 import { Arena } from "./arena.ts";
 import { inputColumns, outputColumns } from "./check.ts";
@@ -33,7 +39,7 @@ interface LayerPlan {
   readonly check: Dispatch[]; // of the residual stream it leaves; not for a head
   readonly gather: Dispatch[]; // for a head
   readonly argmax: Dispatch[];
-  readonly topK: Dispatch[];
+  readonly topK: Dispatch[]; // with the sum over the vocabulary
 }
 
 export class Machine {
@@ -135,7 +141,7 @@ export class Machine {
       isHead ? [] : [checkDraft(this.#layout, columns)],
       isHead ? [gatherDraft(this.#layout, inputColumns(layer))] : [],
       isHead ? argmaxDrafts(this.#layout, columns) : [],
-      isHead ? topKDrafts(this.#layout, columns) : [],
+      isHead ? [...topKDrafts(this.#layout, columns), scaledSumDraft(this.#layout, columns)] : [],
     ];
     const label = `layer ${layer.index}`;
     const made: Plan = await makePlan(

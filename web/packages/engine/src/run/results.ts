@@ -1,10 +1,19 @@
 // What a step gives back: which bytes are copied into its staging buffer as it is encoded, and what
 // they mean once they are there.
 import { EngineError } from "../error.ts";
-import { kResultWords, kTopK } from "../plan/layout.ts";
+import { kArgmaxParts, kResultWords, kTopK } from "../plan/layout.ts";
 import type { Layout } from "../plan/layout.ts";
+import { changesLogits, selectRow } from "../sampling.ts";
+import { countNonFinite } from "../select.ts";
 import type { Run, Selection, StepOutput } from "../stageEngine.ts";
 import type { BufferCopy } from "./encoder.ts";
+
+// Candidates of logits as they are. Penalties, biases and draws want the whole row, which is read
+// back and looked at here.
+export function selectsOnGpu({ output }: Run): boolean {
+  if (output.kind !== "candidates") return false;
+  return output.sampling === undefined || !changesLogits(output.sampling);
+}
 
 interface Piece {
   readonly copy: Omit<BufferCopy, "to">;
@@ -58,20 +67,33 @@ export class Results {
   // The head's row `row`, as its run asked for it.
   addHeadRow(row: number, run: Run, columns: number): void {
     const { logits, aux } = this.#layout;
-    if (run.output.kind === "logits") {
+    const { output } = run;
+    if (output.kind === "none" || output.kind === "hidden") return;
+    const onGpu = output.kind === "argmax" || selectsOnGpu(run);
+    if (output.kind === "logits" || !onGpu) {
       const from = 4 * (logits.base + row * logits.stride);
       this.#add(this.#act, from, 4 * columns, (bytes, at) => {
         const values = new Float32Array(bytes, at, columns);
-        for (const value of values) if (!Number.isFinite(value)) ++this.#badCount;
-        this.#logits.push(values);
+        const badCount = countNonFinite(values);
+        this.#badCount += badCount;
+        if (output.kind === "logits") this.#logits.push(values);
+        else if (badCount === 0) this.#selections.push(selectRow(values, output));
       });
       return;
     }
-    const count = run.output.kind === "candidates" ? run.output.count : 0;
+    const count = output.kind === "candidates" ? output.count : 0;
+    const sums = count > 0 ? kArgmaxParts : 0;
     const from = 4 * (aux.resultAt + row * kResultWords);
     const words = kResultWords - 2 * kTopK + 2 * count;
+    const sum = { value: 0 };
+    if (sums > 0) {
+      this.#add(this.#aux, 4 * (aux.sumsAt + row * sums), 4 * sums, (bytes, at) => {
+        sum.value = new Float32Array(bytes, at, sums).reduce((total, part) => total + part, 0);
+      });
+    }
     this.#add(this.#aux, from, 4 * words, (bytes, at) => {
-      this.#selections.push(this.#selection(new DataView(bytes, at, 4 * words), count, columns));
+      const selection = this.#selection(new DataView(bytes, at, 4 * words), count, columns);
+      this.#selections.push(sums > 0 ? { ...selection, scaledSum: sum.value } : selection);
     });
   }
 

@@ -1,6 +1,7 @@
 // One step on the machine: passes encoded one after another, one read back at the end.
 import type { LoadedLayer } from "../plan/loadedLayer.ts";
 import { endsInLogits } from "../program/ir.ts";
+import { scaleOf } from "../sampling.ts";
 import type { StepInput, StepOutput } from "../stageEngine.ts";
 import { Arena } from "./arena.ts";
 import type { ArenaContents } from "./arena.ts";
@@ -9,7 +10,7 @@ import type { Work } from "./encoder.ts";
 import type { Machine } from "./machine.ts";
 import { chunksOf, passesOf } from "./passes.ts";
 import type { HeadRow, Pass } from "./passes.ts";
-import { Results } from "./results.ts";
+import { Results, selectsOnGpu } from "./results.ts";
 
 type SessionPages = ReadonlyMap<number, readonly number[]>;
 
@@ -24,7 +25,11 @@ interface Submission {
 
 function contentsOf(pass: Pass, head: readonly HeadRow[], pages: SessionPages): ArenaContents {
   const headRows = head.map(({ row }) => row);
-  return { rows: pass.rows, headRows, pages, chunks: chunksOf(pass.rows), historySlot: null };
+  const scales = head.map(({ run: { output } }) =>
+    scaleOf(output.kind === "candidates" ? output.sampling : undefined),
+  );
+  const chunks = chunksOf(pass.rows);
+  return { rows: pass.rows, headRows, scales, pages, chunks, historySlot: null };
 }
 
 // Words that the largest pass of the step takes in the arena.
@@ -123,7 +128,7 @@ export class StepRunner {
     const plan = this.#machine.plan(this.#last.index);
     const shape = { rows: head.length, chunks: 1 };
     const works = [plan.gather, plan.layer, plan.argmax];
-    if (head.some(({ run }) => run.output.kind === "candidates")) works.push(plan.topK);
+    if (head.some(({ run }) => selectsOnGpu(run))) works.push(plan.topK);
     return works.map((dispatches) => ({ dispatches, shape }));
   }
 

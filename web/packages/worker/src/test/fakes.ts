@@ -124,6 +124,7 @@ export class FakeEngine implements StageEngine {
   readonly loaded = new Set<number>();
   readonly table = new SessionTable();
   readonly reads: string[] = [];
+  readonly inputs: StepInput[] = [];
   gate: Promise<void> = Promise.resolve();
   failLoadAt = -1;
   failNextStep: Error | null = null;
@@ -158,6 +159,7 @@ export class FakeEngine implements StageEngine {
 
   async step(input: StepInput): Promise<StepOutput> {
     await this.gate;
+    this.inputs.push(input);
     if (this.failNextStep) {
       const error = this.failNextStep;
       this.failNextStep = null;
@@ -172,13 +174,15 @@ export class FakeEngine implements StageEngine {
       ? Float32Array.from(values, (value) => value + depth)
       : new Float32Array(0);
     const selections = input.runs
-      .filter(({ output }) => output.kind === "argmax" || output.kind === "candidates")
-      .map(() => ({
+      .filter(({ output }) => ["argmax", "candidates", "draw"].includes(output.kind))
+      .map(({ output }) => ({
         candidates: [
           { tokenId: 3, logit: 2.5 },
           { tokenId: 1, logit: 2 },
-        ],
+        ].slice(0, "count" in output ? output.count : 2),
+        drawn: { tokenId: 9, logit: 1 },
         logsumexp: 4,
+        scaledSum: 1.5,
       }));
     return { hidden, selections, logits: new Float32Array(0) };
   }

@@ -26,7 +26,7 @@ type ValueOf<K extends Kind> = Extract<WorkerMessage["kind"], { case: K }>["valu
 // Init of the fake package, with what a test changes.
 export function init(change: Record<string, unknown> = {}): ServerKind {
   const value = {
-    protocolVersion: 1,
+    protocolVersion: 2,
     programVersion: 1,
     packageFormat: 1,
     serverVersion: "test",

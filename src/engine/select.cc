@@ -1,0 +1,78 @@
+#include "engine/select.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/draw.h"
+
+namespace weft::engine {
+namespace {
+
+// The `count` best of the row, at least one, and logsumexp of the row.
+struct Best {
+  std::array<kernels::TokenLogit, kernels::kMaxTopK> tokens;
+  float logsumexp = 0;
+};
+Best FindBest(const kernels::KernelSet& kernels, std::span<const float> logits, size_t count) {
+  Best best;
+  const size_t wanted = std::clamp<size_t>(count, 1, logits.size());
+  best.logsumexp = kernels.top_k({logits, std::span(best.tokens).first(wanted)});
+  return best;
+}
+
+void TakeFirst(const Best& best, size_t count, Selection& selection) {
+  for (size_t i = 0; i < count; ++i) {
+    selection.candidates.push_back({best.tokens[i].token_id, best.tokens[i].logit});
+  }
+}
+
+void Penalize(const kernels::KernelSet& kernels, const Sampling& sampling,
+              std::span<float> logits) {
+  kernels.penalize({logits, sampling.repetition, sampling.presence, sampling.frequency,
+                    sampling.counts, sampling.biases});
+}
+
+Selection DrawRow(const kernels::KernelSet& kernels, const Output& wanted,
+                  std::span<float> logits) {
+  const Sampling& sampling = *wanted.sampling;
+  Selection selection;
+  const Best raw = FindBest(kernels, logits, wanted.candidate_count);
+  selection.logsumexp = raw.logsumexp;
+  TakeFirst(raw, wanted.candidate_count, selection);
+  // The chosen token's raw logit is wanted, too: a row that changes is kept as it was.
+  const bool changes = sampling.ChangesLogits();
+  const std::vector<float> before(logits.begin(), changes ? logits.end() : logits.begin());
+  if (changes) Penalize(kernels, sampling, logits);
+  const int32_t token_id = kernels::Draw({logits, sampling.temperature, sampling.top_k,
+                                          sampling.top_p, sampling.min_p, wanted.uniform});
+  const auto at = static_cast<size_t>(token_id);
+  selection.drawn = {token_id, changes ? before[at] : logits[at]};
+  return selection;
+}
+
+}  // namespace
+
+Selection SelectRow(const kernels::KernelSet& kernels, const Output& wanted,
+                    std::span<float> logits) {
+  if (wanted.kind == OutputKind::kDraw) return DrawRow(kernels, wanted, logits);
+  const bool candidates = wanted.kind == OutputKind::kCandidates;
+  const size_t count = candidates ? wanted.candidate_count : std::min<size_t>(2, logits.size());
+  Selection selection;
+  if (candidates && wanted.sampling && wanted.sampling->ChangesLogits()) {
+    selection.logsumexp = FindBest(kernels, logits, 1).logsumexp;
+    Penalize(kernels, *wanted.sampling, logits);
+    TakeFirst(FindBest(kernels, logits, count), count, selection);
+  } else {
+    const Best best = FindBest(kernels, logits, count);
+    TakeFirst(best, count, selection);
+    selection.logsumexp = best.logsumexp;
+  }
+  if (!candidates) return selection;
+  // Greedy requests want the order alone; any temperature will do for the sum.
+  const float temperature = wanted.sampling ? wanted.sampling->temperature : 1;
+  selection.scaled_sum = static_cast<float>(kernels.scaled_sum(
+      {logits, selection.candidates[0].logit, temperature > 0 ? temperature : 1}));
+  return selection;
+}
+
+}  // namespace weft::engine

@@ -1,0 +1,119 @@
+// Draws against Python's (tests/golden/make_draws.py), and candidates against all logits.
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+import { describe, expect, it } from "vitest";
+
+import { counterDouble } from "./random.ts";
+import { scaleOf, selectRow } from "./sampling.ts";
+import type { Sampling } from "./stageEngine.ts";
+
+interface GoldenCase {
+  name: string;
+  vocabulary: number;
+  salt: number;
+  seed: string;
+  first_position: number;
+  temperature: number;
+  top_k: number;
+  top_p: number;
+  min_p: number;
+  repetition_penalty: number;
+  presence_penalty: number;
+  frequency_penalty: number;
+  logit_bias: [number, number][];
+  history: number[];
+  tokens: number[];
+}
+const golden = fileURLToPath(new URL("../../../../tests/golden/draws.json", import.meta.url));
+const { cases } = JSON.parse(readFileSync(golden, "utf8")) as { cases: GoldenCase[] };
+
+const kNeutral: Sampling = {
+  temperature: 1, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1, presencePenalty: 0,
+  frequencyPenalty: 0, logitBias: new Map(), seen: new Map(), seed: 0n,
+};
+
+function samplingOf(c: GoldenCase): Sampling {
+  const seen = new Map<number, number>();
+  for (const id of c.history) seen.set(id, (seen.get(id) ?? 0) + 1);
+  return {
+    temperature: c.temperature, topK: c.top_k, topP: c.top_p, minP: c.min_p,
+    repetitionPenalty: c.repetition_penalty, presencePenalty: c.presence_penalty,
+    frequencyPenalty: c.frequency_penalty, logitBias: new Map(c.logit_bias), seen,
+    seed: BigInt(c.seed),
+  };
+}
+
+function logitsOf({ vocabulary, salt }: GoldenCase): Float32Array {
+  return Float32Array.from(
+    { length: vocabulary },
+    (_, i) => ((i * i * 37 + i * 101 + salt) % 1009) / 64 - 8,
+  );
+}
+
+describe("draws", () => {
+  it.each(cases.map((c) => [c.name, c] as const))("the golden tokens: %s", (_, c) => {
+    const sampling = samplingOf(c);
+    const logits = logitsOf(c);
+    const tokens = c.tokens.map((_, i) => {
+      const uniform = counterDouble(sampling.seed, c.first_position + i, 0);
+      return selectRow(logits, { kind: "draw", count: 0, sampling, uniform }).drawn!.tokenId;
+    });
+    expect(tokens).toEqual(c.tokens);
+  });
+
+  it("report raw logits, whatever penalties did", () => {
+    const logits = Float32Array.of(-1, 2, -0.5, 2);
+    const logitBias = new Map([[2, 50]]);
+    const sampling = { ...kNeutral, temperature: 0, logitBias };
+    const selection = selectRow(logits, { kind: "draw", count: 2, sampling, uniform: 0 });
+    expect(selection.drawn).toEqual({ tokenId: 2, logit: -0.5 });
+    expect(selection.candidates).toEqual([
+      { tokenId: 1, logit: 2 },
+      { tokenId: 3, logit: 2 },
+    ]);
+    const sum = logits.reduce((total, logit) => total + Math.exp(logit), 0);
+    expect(selection.logsumexp).toBeCloseTo(Math.log(sum), 12);
+    expect(logits[2]).toBe(-0.5);
+  });
+
+  it("order equal logits, signed zeros and negative ones", () => {
+    const logits = Float32Array.of(-3, -0, 0, 5, -1e-40, 1e-40, 5, -3);
+    const order = [3, 6, 5, 1, 2, 4, 0, 7];
+    const sampling = { ...kNeutral, temperature: 1e6 }; // nearly uniform
+    const drawn = order.map((_, place) => {
+      const uniform = (place + 0.5) / order.length;
+      return selectRow(logits, { kind: "draw", count: 0, sampling, uniform }).drawn!.tokenId;
+    });
+    expect(drawn).toEqual(order);
+  });
+});
+
+describe("candidates", () => {
+  it("come from the penalised logits, with both sums", () => {
+    const c = cases.find(({ name }) => name === "both")!;
+    const logits = logitsOf(c);
+    const sampling = { ...samplingOf(c), temperature: 1.5 };
+    const selection = selectRow(logits, { kind: "candidates", count: 3, sampling });
+    const changed = logits.map((logit, id) => {
+      const biased = logit + (sampling.logitBias.get(id) ?? 0);
+      if (!sampling.seen.has(id)) return biased;
+      return biased > 0 ? biased / 2 : biased * 2;
+    });
+    const order = [...changed.keys()].sort((a, b) => changed[b]! - changed[a]! || a - b);
+    expect(selection.candidates.map(({ tokenId }) => tokenId)).toEqual(order.slice(0, 3));
+    const best = changed[order[0]!]!;
+    expect(selection.candidates[0]!.logit).toBe(best);
+    const sum = (values: Float32Array, from: number, scale: number): number =>
+      values.reduce((total, value) => total + Math.exp((value - from) * scale), 0);
+    expect(selection.scaledSum! / sum(changed, best, 1 / 1.5)).toBeCloseTo(1, 9);
+    expect(selection.logsumexp).toBeCloseTo(Math.log(sum(logits, 0, 1)), 9);
+  });
+
+  it("take any scale for greedy requests, and none that overflows", () => {
+    expect(scaleOf({ ...kNeutral, temperature: 0 })).toBe(1);
+    expect(scaleOf({ ...kNeutral, temperature: 1e-44 })).toBe(1e30);
+    expect(scaleOf(undefined)).toBe(1);
+    expect(scaleOf({ ...kNeutral, temperature: 2 })).toBe(0.5);
+  });
+});

@@ -1,0 +1,33 @@
+// Parts of the sum of exp((logit - best) / temperature) of a row, over 32 slices of the vocabulary:
+// what candidates lack to tell how much probability lies beyond them. Behind argmax.wgsl, which has
+// found the best logit.
+struct Op {
+  rows_at: u32,
+  logits_base: u32,
+  logits_stride: u32,
+  vocabulary: u32,
+  result_at: u32,  // in aux, argmax.wgsl's
+  result_stride: u32,
+  out_at: u32,  // in aux, kParts words a row
+}
+
+const kParts = 32u;
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  let row = workgroup.y;
+  let part = workgroup.x;
+  let best = bitcast<f32>(aux[op.result_at + row * op.result_stride + 1u]);
+  let scale = bitcast<f32>(step[step[6] + row]);
+  let logits = op.logits_base + row * op.logits_stride;
+  let size = (op.vocabulary + kParts - 1u) / kParts;
+  let end = min(op.vocabulary, (part + 1u) * size);
+  var sum = 0.0;
+  for (var i = part * size + t; i < end; i += 256u) {
+    sum = sum + exp((act[logits + i] - best) * scale);
+  }
+  let total = sum_of_threads(t, sum);
+  if (t == 0u) {
+    aux[op.out_at + row * kParts + part] = bitcast<u32>(total);
+  }
+}
