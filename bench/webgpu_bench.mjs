@@ -1,7 +1,9 @@
 // Our WebGPU engine beside its peers, in Node and in Chromium: decode, prefill, WeInfer's ablation
 // and interval study, a stage's fixed cost. Random 4-bit weights of Qwen3's exact shapes. Subjects
 // take turns in every round; figures are medians. Prints a line of JSON a figure and one table
-// last. docs/performance.md has results and how to read them.
+// last. docs/performance.md has results and how to read them. Without options it compares tabs
+// with onnxruntime-web on weft-tiny's shape, on Chromium's software adapter: a guard against
+// regressions.
 //
 //   ./dev bench webgpu [--parts node-ours,node-ort,chromium-ours,chromium-ort,wllama]
 //     [--sizes tiny,0.6B,1.7B,4B,8B] [--contexts 128,4096] [--prefills 512,2048] [--tokens 64]
@@ -26,9 +28,9 @@ const { values } = parseArgs({
   options: {
     parts: { type: "string", default: "node-ours,chromium-ours,chromium-ort" },
     sizes: { type: "string", default: "weft-tiny" },
-    contexts: { type: "string", default: "128" },
-    prefills: { type: "string", default: "128" },
-    tokens: { type: "string", default: "16" },
+    contexts: { type: "string", default: "32" },
+    prefills: { type: "string", default: "32" },
+    tokens: { type: "string", default: "8" },
     rounds: { type: "string", default: "5" },
     extras: { type: "string", default: "" },
     seconds: { type: "string", default: "500" },
