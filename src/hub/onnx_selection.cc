@@ -90,6 +90,7 @@ std::vector<OnnxModel> OnnxModels(const std::vector<std::string>& names) {
   }
   // A folder for each form: cpu-int4-rtn-block-32/model.onnx is called after its folder.
   std::vector<std::string> forms;
+  forms.reserve(models.size());
   for (const OnnxModel& model : models) forms.push_back(model.form);
   for (OnnxModel& model : models) {
     const std::string folder = FolderOf(model.file);

@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   if (const auto listing = hub::ParseListing(text); listing.ok()) {
     CHECK(hub::IsCommitHash(listing->commit));
     for (const std::string& name : listing->files) CheckStaysBelow(name);
-    for (const char* form : {"", "q4", "q4_k_m"}) {
+    for (const char* form : {"", "q4", "q4_k_m", "q4f16"}) {
       const auto selection = hub::SelectFiles(listing->files, form, "org/name");
       if (selection.ok()) CHECK(!selection->files.empty() || !selection->index_file.empty());
     }
