@@ -120,6 +120,22 @@ export interface WeightSource {
   layerKvBytes(layer: number): number;
 }
 
+export interface GenerateRequest {
+  readonly session: number;
+  readonly generation: number;
+  readonly firstPosition: number; // of `firstToken`
+  readonly firstToken: number;
+  readonly count: number; // tokens to make
+  readonly interval: number; // tokens told at once
+  readonly pipelined: boolean; // make the next ones while some are told
+  readonly sampling?: Sampling; // absent: greedy
+  // The first of these is told like any token and ends the generation: what was computed behind it
+  // is thrown away.
+  readonly stopTokens?: readonly number[];
+  // Told of every batch; false ends the generation.
+  readonly onTokens: (tokens: readonly number[]) => boolean;
+}
+
 export interface StageEngine {
   readonly name: string; // as Connect says it: "ort-wasm", "ort-webgpu", "webgpu"
   // Bytes kept for one byte of canonical KV, and whether a step holds a second copy of its
@@ -138,6 +154,10 @@ export interface StageEngine {
   isLoaded(layers: LayerRange): boolean;
 
   step(input: StepInput): Promise<StepOutput>;
+
+  // Of engines that can choose tokens by themselves: makes tokens with all layers of a model. The
+  // result is how many; the session then holds that many positions more.
+  generate?(layers: LayerRange, request: GenerateRequest): Promise<number>;
 
   // Forgets positions >= `position`. A session that does not exist is an error.
   truncate(session: number, generation: number, position: number): Promise<void>;

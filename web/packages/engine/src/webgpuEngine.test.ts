@@ -1,8 +1,10 @@
 // The engine's verbs on whatever WebGPU device Node has, with a tiny Qwen3-shaped model.
 import { describe, expect, it } from "vitest";
 
+import { kGreedy } from "./run/sampling.ts";
 import { countCreations } from "./test/countedDevice.ts";
 import { openNodeGpu } from "./test/nodeGpu.ts";
+import { drawToken } from "./test/sampleOracle.ts";
 import { kShapes, RandomModel } from "./test/randomModel.ts";
 import { selectRow } from "./sampling.ts";
 import type { Output, Run, StepOutput } from "./stageEngine.ts";
@@ -229,6 +231,91 @@ describe.skipIf(!gpu)("WebGpuEngine: decoding", { timeout: 240_000 }, () => {
       expect(engine.sessionLength(session, all)).toBe(19);
     }
     engine.machine.encoder.reuse = true;
+  });
+
+});
+
+describe.skipIf(!gpu)("WebGpuEngine: whole-model decoding", { timeout: 240_000 }, () => {
+  it("samples what the logits, the seed and the position say, and creates nothing", async () => {
+    engine.releaseAll();
+    const prompt = ids(9);
+    const sampling = { ...kGreedy, temperature: 1.2, topP: 0.9, minP: 0.01, seed: 77n };
+    const options = { generation: 0, firstPosition: 9, count: 8, pipelined: true, sampling };
+    const made: number[] = [];
+    const onTokens = (tokens: readonly number[]): boolean => made.push(...tokens) > 0;
+    await step({ session: 1 }, prompt, all);
+    await engine.generate(all, {
+      ...options, session: 1, firstToken: 21, count: 1, interval: 1, onTokens,
+    });
+    made.length = 0;
+    await step({ session: 2 }, prompt, all);
+    const counted = countCreations(gpu!.device);
+    await engine.generate(all, { ...options, session: 2, firstToken: 21, interval: 3, onTokens });
+    const created = counted.stop();
+    // One for the copies of pages, then one for each token.
+    expect(created).toEqual({ createCommandEncoder: 9 });
+
+    await step({ session: 3 }, prompt, all);
+    let token = 21;
+    for (const [index, drawn] of made.entries()) {
+      const run = { session: 3, firstPosition: 9 + index, output: { kind: "logits" } as const };
+      const { logits } = await step(run, [token], all);
+      const { token: expected, margin } = drawToken(logits, sampling, 10 + index);
+      expect(drawn === expected || margin < 1e-5).toBe(true);
+      token = drawn;
+    }
+    expect(new Set(made).size).toBeGreaterThan(2);
+  });
+
+});
+
+describe.skipIf(!gpu)("WebGpuEngine: ends of whole-model decoding", { timeout: 240_000 }, () => {
+  it("throws away what it computed behind a stop token", async () => {
+    engine.releaseAll();
+    const prompt = ids(9);
+    const request = { generation: 0, firstPosition: 9, firstToken: 5, count: 12, pipelined: true };
+    const free: number[] = [];
+    await step({ session: 1 }, prompt, all);
+    await engine.generate(all, {
+      ...request, session: 1, interval: 4, onTokens: (tokens) => free.push(...tokens) > 0,
+    });
+    const stop = free[5]!;
+    const until = free.indexOf(stop) + 1;
+    const made: number[] = [];
+    await step({ session: 2 }, prompt, all);
+    const count = await engine.generate(all, {
+      ...request,
+      session: 2,
+      interval: 4,
+      stopTokens: [stop],
+      onTokens: (tokens) => made.push(...tokens) > 0,
+    });
+    expect(made).toEqual(free.slice(0, until));
+    expect(count).toBe(until);
+    expect(engine.sessionLength(2, all)).toBe(9 + until);
+    // And the session goes on from there as if nothing had been computed behind.
+    await engine.generate(all, {
+      ...request,
+      session: 2,
+      firstPosition: 9 + until,
+      firstToken: stop,
+      count: 12 - until,
+      interval: 2,
+      onTokens: (tokens) => made.push(...tokens) > 0,
+    });
+    expect(made).toEqual(free);
+  });
+
+  it("refuses sampling that is out of range", async () => {
+    const sampling = { ...kGreedy, temperature: 3 };
+    const request = {
+      session: 9, generation: 0, firstPosition: 0, firstToken: 1, count: 1, interval: 1,
+      pipelined: false, sampling, onTokens: () => true,
+    };
+    await expect(engine.generate(all, request)).rejects.toThrow("temperature is 3");
+    const bias = { ...request, sampling: { ...kGreedy, logitBias: new Map([[300, 1]]) } };
+    await expect(engine.generate(all, bias)).rejects.toThrow("logit_bias is 300");
+    expect(engine.sessionLength(9, all)).toBe(0);
   });
 });
 

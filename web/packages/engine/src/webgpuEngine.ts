@@ -9,14 +9,15 @@ import { kPagePositions, Pages } from "./kv/pages.ts";
 import type { Append } from "./kv/pages.ts";
 import { pageBytes, Pools } from "./kv/pools.ts";
 import type { PageShape } from "./kv/pools.ts";
-import { checkStep, layersOf } from "./run/check.ts";
+import { checkStep, layersOf, outputColumns } from "./run/check.ts";
 import { Arena } from "./run/arena.ts";
-import { GreedyGenerator, kMaxInterval } from "./run/generate.ts";
-import type { GenerateOptions } from "./run/generate.ts";
+import { Generator, kMaxInterval, prepareChoice } from "./run/generate.ts";
 import { Machine } from "./run/machine.ts";
+import { checkSampling } from "./run/sampling.ts";
 import { arenaWords, StepRunner } from "./run/step.ts";
 import { SessionTable } from "./sessionTable.ts";
 import type {
+  GenerateRequest,
   LayerRange,
   MemoryUse,
   Run,
@@ -48,10 +49,6 @@ export const kDefaultOptions: WebGpuOptions = {
   residualDtype: "f32",
   pokes: null,
 };
-
-export interface GenerateRequest extends GenerateOptions {
-  readonly generation: number;
-}
 
 function isBrowser(): boolean {
   return "WorkerGlobalScope" in globalThis || "document" in globalThis;
@@ -168,13 +165,13 @@ export class WebGpuEngine implements StageEngine {
       return output;
     } catch (error) {
       append?.drop();
-      this.#forgetOverwritten(input);
+      this.#forgetOverwritten(input.layers, input.runs);
       throw this.#asLost(error);
     }
   }
 
-  // Greedy decoding where this engine holds the whole model: run/generate.ts. Returns how many
-  // tokens were made; the session then holds that many positions more.
+  // Decoding where this engine holds the whole model: run/generate.ts. Returns how many tokens were
+  // made; the session then holds that many positions more.
   async generate(layers: LayerRange, options: GenerateRequest): Promise<number> {
     this.#checkDevice();
     const { session, generation, firstPosition, firstToken, count, interval } = options;
@@ -189,6 +186,7 @@ export class WebGpuEngine implements StageEngine {
     const tokenIds = Int32Array.from({ length: count }, () => firstToken);
     checkStep(loaded, { layers, runs: [run(count)], tokenIds, hidden: new Float32Array(0) });
     this.#table.check(layers, [run(count)]);
+    if (options.sampling) checkSampling(options.sampling, outputColumns(loaded.at(-1)!));
     if (!(interval >= 1 && interval <= kMaxInterval)) {
       throw new EngineError(
         "invalid_argument",
@@ -202,13 +200,21 @@ export class WebGpuEngine implements StageEngine {
       if (arena.reserve(Arena.oneRowWords(pageCount, ropes.columns))) this.#machine.invalidate();
       await this.#machine.prepare();
       encoder.submit([], [], (commands) => this.#pools.copy(commands, append.copies));
-      const made = await new GreedyGenerator(this.#machine, loaded, options, append.pages).run();
+      const choice = await prepareChoice(this.#machine, loaded.at(-1)!, options.sampling);
+      const made = await new Generator(
+        this.#machine,
+        loaded,
+        options,
+        append.pages,
+        choice,
+      ).run();
       this.#checkDevice();
       append.keep();
       if (made > 0) this.#table.commit(layers, [run(made)]);
       return made;
     } catch (error) {
       append.drop();
+      this.#forgetOverwritten(layers, [run(count)]);
       throw this.#asLost(error);
     }
   }
@@ -225,9 +231,9 @@ export class WebGpuEngine implements StageEngine {
   }
 
   // A run that truncates writes over positions that it replaces: they are gone if its step fails.
-  #forgetOverwritten(input: StepInput): void {
-    for (const { session, firstPosition } of input.runs) {
-      if (this.#table.length(session, input.layers) > firstPosition) this.release(session);
+  #forgetOverwritten(layers: LayerRange, runs: readonly Run[]): void {
+    for (const { session, firstPosition } of runs) {
+      if (this.#table.length(session, layers) > firstPosition) this.release(session);
     }
   }
 

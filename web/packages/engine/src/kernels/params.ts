@@ -261,6 +261,34 @@ export function argmaxParams(p: ArgmaxParams): Params {
     .u32(p.vocabulary, p.partialAt, p.resultAt, p.resultStride, p.chainAt, p.historyAt).bytes;
 }
 
+// Of a search among the sorted tokens (sample.wgsl).
+export const SamplePurpose = { topK: 0, topP: 1, draw: 2 } as const;
+
+export interface SampleParams {
+  readonly logits: Place;
+  readonly vocabulary: number;
+  readonly resultAt: number;
+  readonly chainAt: number;
+  readonly historyAt: number;
+  readonly samplerAt: number;
+  readonly level: number;
+  readonly purpose: number;
+}
+
+export function sampleParams(p: SampleParams): Params {
+  return new Fields().u32(
+    RowsAt.head,
+    p.logits.base,
+    p.vocabulary,
+    p.resultAt,
+    p.chainAt,
+    p.historyAt,
+    p.samplerAt,
+    p.level,
+    p.purpose,
+  ).bytes;
+}
+
 export interface TopKParams {
   readonly fromLogits: boolean;
   readonly input: Place;

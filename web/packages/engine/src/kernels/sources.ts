@@ -22,6 +22,12 @@ import qkNormRope from "./qk_norm_rope.wgsl?raw";
 import reduce from "./reduce.wgsl?raw";
 import repack from "./repack.wgsl?raw";
 import scaledSum from "./scaled_sum.wgsl?raw";
+import sample from "./sample.wgsl?raw";
+import sampleChange from "./sample_change.wgsl?raw";
+import sampleHistogram from "./sample_histogram.wgsl?raw";
+import sampleMinP from "./sample_min_p.wgsl?raw";
+import samplePick from "./sample_pick.wgsl?raw";
+import sampleScan from "./sample_scan.wgsl?raw";
 import topK from "./top_k.wgsl?raw";
 import weightsBf16 from "./weights_bf16.wgsl?raw";
 import weightsF16 from "./weights_f16.wgsl?raw";
@@ -73,6 +79,14 @@ function variant(
   return { key, code: [constants(values), ...parts].join("\n") };
 }
 
+const sampling = {
+  change: sampleChange,
+  histogram: sampleHistogram,
+  minP: sampleMinP,
+  pick: samplePick,
+  scan: sampleScan,
+} as const;
+
 export const kernels = {
   matvec({ dtype, tileRows, groups, withNorm, paired, experts }: MatVecVariant): Variant {
     return variant(
@@ -120,6 +134,9 @@ export const kernels = {
     variant("argmax", { kMerge: isMerge }, common, reduce, argmax),
   topK: (): Variant => variant("top_k", {}, common, topK),
   scaledSum: (): Variant => variant("scaled_sum", {}, common, reduce, scaledSum),
+  sample(name: keyof typeof sampling): Variant {
+    return variant(`sample_${name}`, {}, sample, sampling[name]);
+  },
   check: (): Variant => variant("check", {}, check),
   repack: (): Variant => variant("repack", {}, repack),
 } as const;

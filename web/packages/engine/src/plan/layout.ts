@@ -16,6 +16,8 @@ export const kArgmaxParts = 32;
 const kResultHeader = 8; // words of a selection before its candidates
 export const kResultWords = kResultHeader + 2 * kTopK;
 export const kHistory = 1024; // tokens that whole-model decoding may leave unfetched
+// Of sampling, in front of a count and a bias for each token (sample.wgsl).
+export const kSamplerWords = 3104;
 const kListSize = 2048; // top_k.wgsl
 
 export interface Needs {
@@ -44,6 +46,7 @@ export interface AuxLayout {
   readonly partialAt: number;
   readonly historyAt: number;
   readonly sumsAt: number; // kArgmaxParts of a row of the head (scaled_sum.wgsl)
+  readonly samplerAt: number;
   readonly candidatesAt: number;
   readonly candidateStride: number; // of a row, one level
   readonly words: number;
@@ -131,10 +134,11 @@ function auxLayout(vocabulary: number): AuxLayout {
   const partialAt = resultAt + kHeadRows * kResultWords;
   const historyAt = partialAt + kHeadRows * kArgmaxParts * 8;
   const sumsAt = historyAt + kHistory;
-  const candidatesAt = sumsAt + kHeadRows * kArgmaxParts;
+  const samplerAt = sumsAt + kHeadRows * kArgmaxParts;
+  const candidatesAt = samplerAt + kSamplerWords + 2 * vocabulary;
   const candidateStride = 2 * kTopK * listsOf(vocabulary);
   const words = candidatesAt + 2 * kHeadRows * candidateStride;
-  const places = { chainAt, resultAt, partialAt, historyAt, sumsAt, candidatesAt };
+  const places = { chainAt, resultAt, partialAt, historyAt, sumsAt, samplerAt, candidatesAt };
   return { ...places, candidateStride, words };
 }
 

@@ -1,38 +1,46 @@
 // Whole-model decoding (weinfer-webgpu 4.3): when one device holds every layer, the token that the
 // GPU's argmax chose goes into the next embedding without leaving it, and tokens are fetched every
 // `interval` of them. With `pipelined` the next batch is already encoded and submitted while a
-// batch is fetched; without, every fetch is waited for before anything more is prepared.
+// batch is fetched; without, every fetch is waited for before anything more is prepared. Sampling
+// stays on the GPU, too: kernels/sample.wgsl.
 import { EngineError } from "../error.ts";
 import { kHistory } from "../plan/layout.ts";
 import type { LoadedLayer } from "../plan/loadedLayer.ts";
+import type { GenerateRequest, Sampling } from "../stageEngine.ts";
 import { kChainedToken } from "./arena.ts";
-import { vocabularyOf } from "./check.ts";
+import { outputColumns, vocabularyOf } from "./check.ts";
 import type { BufferCopy, Work } from "./encoder.ts";
 import type { Machine } from "./machine.ts";
+import { choiceOf, isPlain, writeSampler } from "./sampling.ts";
+import type { Choice } from "./sampling.ts";
 
 export const kMaxInterval = kHistory / 4;
 
-export interface GenerateOptions {
-  readonly session: number;
-  readonly firstPosition: number;
-  readonly firstToken: number;
-  readonly count: number; // tokens to make
-  readonly interval: number; // 1..kMaxInterval
-  readonly pipelined: boolean;
-  // Told of every batch; false ends the generation.
-  readonly onTokens: (tokens: readonly number[]) => boolean;
-}
+export type GenerateOptions = Omit<GenerateRequest, "generation">;
 
 interface Batch {
   readonly tokens: Promise<number[]>;
 }
 
-export class GreedyGenerator {
+// The dispatches behind the output head. REQUIRES: a prepared machine.
+export async function prepareChoice(
+  machine: Machine,
+  head: LoadedLayer,
+  sampling: Sampling | undefined,
+): Promise<Choice> {
+  const { argmax } = machine.plan(head.index);
+  if (!sampling || isPlain(sampling)) return [argmax];
+  return choiceOf(sampling, argmax, await machine.samplePlan(head));
+}
+
+export class Generator {
   readonly #machine: Machine;
   readonly #layers: readonly LoadedLayer[];
   readonly #options: GenerateOptions;
   readonly #pages: ReadonlyMap<number, readonly number[]>;
+  readonly #choice: Choice;
   #accepted = 0;
+  #isOver = false;
 
   // REQUIRES: a prepared machine, all layers of a model, pages for every position.
   constructor(
@@ -40,38 +48,45 @@ export class GreedyGenerator {
     layers: readonly LoadedLayer[],
     options: GenerateOptions,
     pages: ReadonlyMap<number, readonly number[]>,
+    choice: Choice,
   ) {
     this.#machine = machine;
     this.#layers = layers;
     this.#options = options;
     this.#pages = pages;
+    this.#choice = choice;
   }
 
   // Positions whose keys and values count: those of the tokens that were told.
   async run(): Promise<number> {
-    const { count, interval, pipelined } = this.#options;
+    const { count, interval, pipelined, sampling } = this.#options;
     const pending: Batch[] = [];
+    if (sampling) writeSampler(this.#machine, outputColumns(this.#layers.at(-1)!), sampling);
     try {
       for (let done = 0; done < count; done += interval) {
         const size = Math.min(interval, count - done);
         pending.push(this.#submit(done, size));
-        if (pending.length > (pipelined ? 1 : 0) && !(await this.#take(pending))) break;
+        if (pending.length > (pipelined ? 1 : 0)) await this.#take(pending);
+        if (this.#isOver) break;
       }
-      while (pending.length > 0 && (await this.#take(pending)));
+      while (!this.#isOver && pending.length > 0) await this.#take(pending);
     } finally {
       await Promise.allSettled(pending.map(({ tokens }) => tokens));
     }
     return this.#accepted;
   }
 
-  async #take(pending: Batch[]): Promise<boolean> {
-    const tokens = await pending.shift()!.tokens;
+  async #take(pending: Batch[]): Promise<void> {
+    const made = await pending.shift()!.tokens;
+    const { stopTokens = [], onTokens } = this.#options;
+    const stop = made.findIndex((token) => stopTokens.includes(token));
+    const tokens = stop < 0 ? made : made.slice(0, stop + 1);
     const vocabulary = vocabularyOf(this.#layers[0]!);
     if (tokens.some((token) => token >= vocabulary)) {
       throw new EngineError("invalid_data", "The output head computed values that are not finite.");
     }
     this.#accepted += tokens.length;
-    return this.#options.onTokens(tokens);
+    this.#isOver = !onTokens(tokens) || stop >= 0;
   }
 
   // Encodes `size` steps behind the first `done` ones; their tokens come back together.
@@ -114,9 +129,10 @@ export class GreedyGenerator {
     const shape = { rows: 1, chunks };
     const works: Work[] = [];
     for (const { index } of this.#layers) {
-      const { gather, layer, argmax } = this.#machine.plan(index);
-      for (const dispatches of [gather, layer, argmax]) works.push({ dispatches, shape });
+      const { gather, layer } = this.#machine.plan(index);
+      for (const dispatches of [gather, layer]) works.push({ dispatches, shape });
     }
+    for (const dispatches of this.#choice) works.push({ dispatches, shape });
     return works;
   }
 }

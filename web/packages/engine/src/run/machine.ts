@@ -11,6 +11,8 @@ import { layerDrafts } from "../plan/layer.ts";
 import { kNoNeeds, layoutOf, mostOf, needsOf } from "../plan/layout.ts";
 import type { Layout } from "../plan/layout.ts";
 import type { LoadedLayer } from "../plan/loadedLayer.ts";
+import { sampleDrafts, samplePlanOf } from "../plan/sampling.ts";
+import type { SamplePlan } from "../plan/sampling.ts";
 import {
   argmaxDrafts,
   checkDraft,
@@ -59,6 +61,7 @@ export class Machine {
   #act: GPUBuffer | null = null;
   #aux: GPUBuffer | null = null;
   #plans = new Map<number, LayerPlan>();
+  #samplePlans = new Map<number, SamplePlan>();
   #params: GPUBuffer[] = [];
   #isStale = true;
 
@@ -102,18 +105,40 @@ export class Machine {
     for (const params of this.#params) this.buffers.free(params);
     this.#params = [];
     this.#plans.clear();
+    this.#samplePlans.clear();
     this.#resize();
-    const shared: Shared = {
+    for (const layer of this.layers.values()) {
+      this.#plans.set(layer.index, await this.#planLayer(layer));
+    }
+    this.#isStale = false;
+  }
+
+  // How the head's tokens are drawn: made when sampling is first asked for. REQUIRES: prepare().
+  async samplePlan(head: LoadedLayer): Promise<SamplePlan> {
+    const known = this.#samplePlans.get(head.index);
+    if (known) return known;
+    const drafts = sampleDrafts(this.#layout, outputColumns(head));
+    const made = await makePlan(
+      this.buffers,
+      this.#pipelines,
+      this.#shared(),
+      "sampling",
+      drafts,
+    );
+    this.#params.push(made.params);
+    const plan = samplePlanOf(made.dispatches);
+    this.#samplePlans.set(head.index, plan);
+    return plan;
+  }
+
+  #shared(): Shared {
+    return {
       step: this.arena.buffer,
       act: this.act,
       aux: this.aux,
       unusedRead: this.#unusedRead,
       unusedWrite: this.#unusedWrite,
     };
-    for (const layer of this.layers.values()) {
-      this.#plans.set(layer.index, await this.#planLayer(layer, shared));
-    }
-    this.#isStale = false;
   }
 
   #resize(): void {
@@ -130,7 +155,7 @@ export class Machine {
     return this.buffers.make(label, "scratch", byteCount, kUsage);
   }
 
-  async #planLayer(layer: LoadedLayer, shared: Shared): Promise<LayerPlan> {
+  async #planLayer(layer: LoadedLayer): Promise<LayerPlan> {
     const kv = this.#pools.buffer(layer.index);
     const { kvIsF32, round } = this.#options;
     const context = new LayerContext(layer, this.#layout, kv, kvIsF32, this.ropes.firstOf);
@@ -147,7 +172,7 @@ export class Machine {
     const made: Plan = await makePlan(
       this.buffers,
       this.#pipelines,
-      shared,
+      this.#shared(),
       label,
       groups.flat(),
     );

@@ -1,0 +1,116 @@
+// What the kernels of sampling share (plan/sampling.ts has their order): the sampler's words in
+// aux, masses as 64-bit integers, the keys that tokens are sorted by.
+//
+// A token's weight is exp((logit - best) / temperature) in units of 2^-44. Sums of integers do not
+// depend on the order of the addends, so that atomics may take them and a replayed step draws the
+// same token; 2^20 tokens of the largest weight fit into 64 bits.
+struct Op {
+  rows_at: u32,
+  logits_base: u32,
+  vocabulary: u32,
+  result_at: u32,   // in aux: what argmax.wgsl left for row 0
+  chain_at: u32,
+  history_at: u32,
+  sampler_at: u32,  // in aux
+  level: u32,       // of a search: bits [24 - 8 level, 32 - 8 level) of the key
+  purpose: u32,     // of a search
+}
+
+@group(0) @binding(0) var<storage, read> step: array<u32>;
+@group(0) @binding(1) var<uniform> op: Op;
+@group(0) @binding(2) var<storage, read_write> act: array<f32>;
+@group(0) @binding(7) var<storage, read_write> aux: array<atomic<u32>>;
+
+const kNone = 0xffffffffu;
+const kPosition = 9u;  // in step: of row 0 (run/arena.ts)
+
+const kTopK = 0u;
+const kTopP = 1u;
+const kDraw = 2u;
+
+// Words of the sampler; the first ten are written by the host (run/sampling.ts).
+const kInverseTemperature = 0u;
+const kTopKLast = 1u;    // top_k - 1
+const kTopPPart = 2u;    // top_p in units of 2^-32
+const kMinP = 3u;
+const kSeed = 4u;        // two words
+const kRepetition = 6u;
+const kPresence = 7u;
+const kFrequency = 8u;
+const kFlags = 9u;       // 1: greedy, 2: tokens are counted
+const kMass = 16u;       // of what the cuts have left, two words; 0: no cut was made yet
+const kTarget = 18u;     // two words
+const kPrefix = 20u;     // of the key that is searched
+const kBeforeCount = 21u;
+const kBeforeMass = 22u; // two words
+const kMinPMass = 24u;   // two words
+const kRank = 26u;       // which of the tokens with the found key, by rising id
+const kSmallestId = 27u;
+const kBins = 32u;       // of level 0, then of the others
+const kBinWords = 6u;    // count, mass (two words), one token's weight (two words), ~smallest id
+const kStateWords = 3104u;  // 32 + 2 * 256 * 6; then a count and a bias for each token
+
+fn word(at: u32) -> u32 {
+  return atomicLoad(&aux[op.sampler_at + at]);
+}
+fn put(at: u32, value: u32) {
+  atomicStore(&aux[op.sampler_at + at], value);
+}
+
+// 64-bit numbers: low word, high word.
+fn wide(at: u32) -> vec2<u32> {
+  return vec2(word(at), word(at + 1u));
+}
+fn put_wide(at: u32, value: vec2<u32>) {
+  put(at, value.x);
+  put(at + 1u, value.y);
+}
+fn plus(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  let low = a.x + b.x;
+  return vec2(low, a.y + b.y + select(0u, 1u, low < a.x));
+}
+fn minus(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  return vec2(a.x - b.x, a.y - b.y - select(0u, 1u, a.x < b.x));
+}
+fn is_less(a: vec2<u32>, b: vec2<u32>) -> bool {
+  return a.y < b.y || (a.y == b.y && a.x < b.x);
+}
+// Adds to the number at `at` from many threads at once.
+fn add_wide(at: u32, value: vec2<u32>) {
+  let low = atomicAdd(&aux[op.sampler_at + at], value.x);
+  let carry = select(0u, 1u, low + value.x < low);
+  atomicAdd(&aux[op.sampler_at + at + 1u], value.y + carry);
+}
+
+// The 64-bit product.
+fn product(a: u32, b: u32) -> vec2<u32> {
+  let low = (a & 0xffffu) * (b & 0xffffu);
+  let middle = (a >> 16u) * (b & 0xffffu) + (low >> 16u);
+  let other = (a & 0xffffu) * (b >> 16u) + (middle & 0xffffu);
+  let high = (a >> 16u) * (b >> 16u) + (middle >> 16u) + (other >> 16u);
+  return vec2((other << 16u) | (low & 0xffffu), high);
+}
+
+fn is_finite(value: f32) -> bool {
+  return (bitcast<u32>(value) & 0x7f800000u) != 0x7f800000u;
+}
+
+// Rising keys are falling logits.
+fn key_of(logit: f32) -> u32 {
+  let bits = bitcast<u32>(select(logit, 0.0, logit == 0.0));
+  return select(bits ^ 0x7fffffffu, bits, (bits & 0x80000000u) != 0u);
+}
+
+fn best_logit() -> f32 {
+  return bitcast<f32>(atomicLoad(&aux[op.result_at + 1u]));
+}
+
+fn weight_of(logit: f32, best: f32, inverse_temperature: f32) -> f32 {
+  return exp(max((logit - best) * inverse_temperature, -100.0));
+}
+
+fn units_of(weight: f32) -> vec2<u32> {
+  let scaled = min(weight, 1.0) * 4096.0;
+  let whole = floor(scaled);
+  return vec2(u32((scaled - whole) * 4294967296.0), u32(whole));
+}

@@ -1,0 +1,123 @@
+// Sampling in whole-model decoding: what a generation asks for, checked, as the words that the
+// kernels read (kernels/sample.wgsl), and which of their dispatches it needs. Order and meaning are
+// those of src/text/sampler.h; the token is the one that the orchestrator would have drawn from the
+// same logits, seed and position, up to f32 rounding at the boundaries.
+import { EngineError } from "../error.ts";
+import type { Dispatch } from "../plan/dispatch.ts";
+import { kSamplerWords } from "../plan/layout.ts";
+import type { SamplePlan } from "../plan/sampling.ts";
+import type { Sampling } from "../stageEngine.ts";
+import type { Machine } from "./machine.ts";
+
+export const kGreedy: Sampling = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  seed: 0n,
+  repetitionPenalty: 1,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  logitBias: new Map(),
+  seen: new Map(),
+};
+
+const kHostWords = 32;
+const Flag = { greedy: 1, counted: 2 } as const;
+// Below, exp() of any difference but 0 is 0: greedy, but for equal logits.
+const kLeastTemperature = 1e-6;
+
+function hasPenalties(sampling: Sampling): boolean {
+  const { repetitionPenalty, presencePenalty, frequencyPenalty } = sampling;
+  return repetitionPenalty !== 1 || presencePenalty !== 0 || frequencyPenalty !== 0;
+}
+
+export function changesLogits(sampling: Sampling): boolean {
+  return hasPenalties(sampling) || sampling.logitBias.size > 0;
+}
+
+// The best raw token is all that is wanted.
+export function isPlain(sampling: Sampling): boolean {
+  return sampling.temperature === 0 && !changesLogits(sampling);
+}
+
+// Throws EngineError (invalid_argument) with the field that is out of range.
+export function checkSampling(sampling: Sampling, vocabulary: number): void {
+  const check = (name: string, value: number, least: number, most: number): void => {
+    if (value >= least && value <= most) return;
+    throw new EngineError(
+      "invalid_argument",
+      `${name} is ${value}; expected ${least} to ${most}.`,
+    );
+  };
+  check("temperature", sampling.temperature, 0, 2);
+  check("top_k", sampling.topK, 0, 2 ** 31 - 1);
+  check("top_p", sampling.topP, 0, 1);
+  check("min_p", sampling.minP, 0, 1);
+  check("repetition_penalty", sampling.repetitionPenalty, 0.1, 10);
+  check("presence_penalty", sampling.presencePenalty, -2, 2);
+  check("frequency_penalty", sampling.frequencyPenalty, -2, 2);
+  for (const [token, bias] of sampling.logitBias) {
+    check("a token of logit_bias", token, 0, vocabulary - 1);
+    check(`logit_bias of token ${token}`, bias, -100, 100);
+  }
+  for (const [token, count] of sampling.seen) {
+    check("a token that was seen", token, 0, vocabulary - 1);
+    check(`the count of token ${token}`, count, 1, 2 ** 24);
+  }
+}
+
+// The dispatches behind the output head, in order.
+export type Choice = readonly (readonly Dispatch[])[];
+
+export function choiceOf(
+  sampling: Sampling,
+  argmax: readonly Dispatch[],
+  sample: SamplePlan,
+): Choice {
+  const choice: (readonly Dispatch[])[] = [];
+  if (changesLogits(sampling)) choice.push(sample.change);
+  choice.push(argmax);
+  if (sampling.temperature > 0) {
+    choice.push(sample.begin);
+    if (sampling.topK > 0) choice.push(sample.topK);
+    if (Math.fround(sampling.topP) < 1) choice.push(sample.topP);
+    if (sampling.minP > 0) choice.push(sample.minP);
+    choice.push(sample.draw);
+  }
+  choice.push(sample.pick);
+  return choice;
+}
+
+// The words in front of the bins, as sample.wgsl lists them.
+function hostWords(sampling: Sampling): Uint32Array<ArrayBuffer> {
+  const words = new Uint32Array(kSamplerWords);
+  const floats = new Float32Array(words.buffer, 0, kHostWords);
+  const isGreedy = sampling.temperature === 0;
+  floats[0] = 1 / Math.max(Math.fround(sampling.temperature), kLeastTemperature);
+  words[1] = Math.max(sampling.topK, 1) - 1;
+  words[2] = Math.fround(sampling.topP) * 2 ** 32; // of 1, which cuts nothing, 0 is left
+  floats[3] = sampling.minP;
+  words[4] = Number(BigInt.asUintN(32, sampling.seed));
+  words[5] = Number(BigInt.asUintN(32, sampling.seed >> 32n));
+  floats[6] = sampling.repetitionPenalty;
+  floats[7] = sampling.presencePenalty;
+  floats[8] = sampling.frequencyPenalty;
+  words[9] = (isGreedy ? Flag.greedy : 0) + (hasPenalties(sampling) ? Flag.counted : 0);
+  return words;
+}
+
+export type SamplerTarget = Pick<Machine, "buffers" | "layout" | "aux">;
+
+// Sets the sampler up for one generation, whatever the one before left.
+export function writeSampler(to: SamplerTarget, vocabulary: number, sampling: Sampling): void {
+  const { queue } = to.buffers.gpu.device;
+  const at = 4 * to.layout.aux.samplerAt;
+  queue.writeBuffer(to.aux, at, hostWords(sampling));
+  if (!changesLogits(sampling)) return;
+  const counts = new Uint32Array(2 * vocabulary);
+  const biases = new Float32Array(counts.buffer, 4 * vocabulary);
+  if (hasPenalties(sampling)) for (const [token, count] of sampling.seen) counts[token] = count;
+  for (const [token, bias] of sampling.logitBias) biases[token] = bias;
+  queue.writeBuffer(to.aux, at + 4 * kSamplerWords, counts);
+}
