@@ -121,6 +121,7 @@ class ServeCommand {
     core.context_length = context;
     core.session_count = options_.sessions;
     core.queue_limit = options_.queue;
+    core.generate_interval = options_.generate_interval;
     if (!secrets_.join_token.empty()) core.join_token_sha256_hex = HashSecret(secrets_.join_token);
     host_ = std::make_unique<SwarmHost>(loop_, pool_, core);
     feed_ = std::make_unique<SwarmFeed>(loop_, *host_, ModelCardOf(package, context));
@@ -360,6 +361,11 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
   command->add_option("--sessions", options->sessions, "Conversations computed at once")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--generate-interval", options->generate_interval,
+                   "Tokens in a frame of a tab that runs the whole model; 0: by its speed")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 256));
   command->add_option("--queue", options->queue, "Requests that may wait")
       ->capture_default_str()
       ->check(CLI::Range(0, 100000));

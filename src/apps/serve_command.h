@@ -24,6 +24,7 @@ struct ServeOptions {
   uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
   uint32_t context_length = 4096;
   uint32_t sessions = 4;
+  uint32_t generate_interval = 0;
   uint32_t queue = 64;
   std::string web_root;
   std::vector<std::string> host_names;

@@ -48,7 +48,9 @@ void ModelWorker::OnControl(wire::pb::ServerMessage message) {
 }
 
 void ModelWorker::OnFrame(Slice message) {
-  if (!frozen_) Push(Step{std::move(message), scheduler_.now()});
+  if (frozen_) return;
+  if (wire::IsGenerationFrame(message.bytes())) return OnGenerationFrame(message.bytes());
+  Push(Step{std::move(message), scheduler_.now()});
 }
 
 void ModelWorker::Push(Job job) {
@@ -66,6 +68,9 @@ void ModelWorker::RunNext() {
     Job job = std::move(worker->jobs_.front());
     worker->jobs_.pop_front();
     std::visit([&](auto& each) { worker->Do(each, began); }, job);
+    // A generation goes on until its last token.
+    if (const auto* generation = std::get_if<Generation>(&job); generation && generation->began)
+      worker->jobs_.push_front(std::move(job));
     worker->running_ = false;
     worker->RunNext();
   });
@@ -85,6 +90,10 @@ Duration ModelWorker::TimeOf(const Job& job) {
         return Us(device_.slowdown *
                   (device_.overhead_us + frame->header.rows * costs_.Cost(stage.first, stage.end) /
                                              device_.bytes_per_us));
+  } else if (const auto* generation = std::get_if<Generation>(&job)) {
+    const uint32_t rows = std::min<uint32_t>(generation->frame.interval, generation->frame.count);
+    return Us(device_.slowdown * (device_.overhead_us + rows * costs_.Cost(0, model_.layer_count) /
+                                                            device_.bytes_per_us));
   } else if (std::get<wire::pb::ServerMessage>(job).has_measure_speed()) {
     double us = 0;
     for (const auto& range : std::get<wire::pb::ServerMessage>(job).measure_speed().ranges())
@@ -455,12 +464,16 @@ void ModelWorker::Do(const Step& step, Instant began) {
     bytes = Compute(*frame, static_cast<uint32_t>((scheduler_.now() - began).us));
   }
   if (bytes.ok()) return SendFrame(std::move(bytes).value());
+  FailStep(frame->header.sequence, frame->header.epoch, frame->header.stage, bytes.error());
+}
+
+void ModelWorker::FailStep(uint32_t sequence, uint32_t epoch, uint32_t stage, const Error& error) {
   wire::pb::WorkerMessage reply;
-  reply.mutable_step_failed()->set_sequence(frame->header.sequence);
-  reply.mutable_step_failed()->set_epoch(frame->header.epoch);
-  reply.mutable_step_failed()->set_stage(frame->header.stage);
-  reply.mutable_step_failed()->set_code(std::string(ErrorCodeName(bytes.error().code())));
-  reply.mutable_step_failed()->set_message(bytes.error().message());
+  reply.mutable_step_failed()->set_sequence(sequence);
+  reply.mutable_step_failed()->set_epoch(epoch);
+  reply.mutable_step_failed()->set_stage(stage);
+  reply.mutable_step_failed()->set_code(std::string(ErrorCodeName(error.code())));
+  reply.mutable_step_failed()->set_message(error.message());
   Reply(std::move(reply));
 }
 

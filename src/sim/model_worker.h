@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "swarm/costs.h"
 #include "swarm/layer_set.h"
 #include "swarm/options.h"
+#include "wire/generation.h"
 
 namespace weft::sim {
 
@@ -52,6 +54,8 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
     // Something that must never happen, in words.
     std::function<void(const std::string&)> violation;
     std::function<void()> crash;
+    // So many tokens were chosen without the core.
+    std::function<void(size_t count)> generated = [](size_t) {};
     // A step of this session was made to fail on purpose because its numbers were not finite.
     std::function<void(uint32_t session)> numbers_failed;
   };
@@ -65,6 +69,8 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   void Freeze() { frozen_ = true; }
   // Steps and loads are not answered any more; pings are, where they do not wait for them.
   void Stall() { stalled_ = true; }
+  // Its user presses "Run it all here", or takes it back.
+  void AskWhole(bool wanted);
   bool refused() const { return refused_; }
   uint64_t held_bytes() const;
   size_t session_count() const { return sessions_.size(); }
@@ -90,7 +96,12 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
     Slice message;
     Instant arrival;
   };
-  using Job = std::variant<wire::pb::ServerMessage, Load, Step>;
+  struct Generation {
+    wire::Generate frame;
+    uint32_t made = 0;
+    bool began = false;
+  };
+  using Job = std::variant<wire::pb::ServerMessage, Load, Step, Generation>;
 
   void Push(Job job);
   void RunNext();
@@ -105,6 +116,11 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   void Forget(const wire::pb::InvalidateSessions& message);
   void OnSampling(const wire::pb::Sampling& sampling);
   void Choose(const wire::Run& run, uint32_t position, uint64_t row, std::vector<uint8_t>& payload);
+  void Do(Generation& generation, Instant began);
+  void OnGenerationFrame(ByteSpan message);
+  int32_t ChooseToken(const wire::Generate& asked, uint64_t row) const;
+  Result<wire::Tokens> MakeTokens(Generation& generation);
+  void FailStep(uint32_t sequence, uint32_t epoch, uint32_t stage, const Error& error);
   void OnPrepare(const wire::pb::PrepareStage& prepare);
   void Commit(const wire::pb::CommitStage& commit);
   void Retire(const swarm::LayerSet& keep);
@@ -140,6 +156,7 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   uint32_t committed_epoch_ = 0;
   std::map<uint32_t, Session> sessions_;
   std::map<uint32_t, Told> told_;  // by session: how it samples
+  std::set<uint32_t> unwanted_;    // sequences of generations that were stopped
   // Sessions whose last step was failed on purpose, with its generation: what follows in it cannot
   // continue.
   std::map<uint32_t, uint32_t> failed_;

@@ -35,6 +35,8 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
     sum.closed_by_core += outcome.closed_by_core;
     sum.cancelled += outcome.cancelled;
     sum.failed_on_purpose += outcome.failed_on_purpose;
+    sum.wishes += outcome.wishes;
+    sum.generated += outcome.generated;
   }
   EXPECT_GT(sum.tokens, 50'000u);
   EXPECT_GT(sum.requests, 4'000u);
@@ -42,6 +44,8 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.closed_by_core, 100u);
   EXPECT_GT(sum.cancelled, 50u);
   EXPECT_GT(sum.failed_on_purpose, 0u);
+  EXPECT_GT(sum.wishes, 20u);
+  EXPECT_GT(sum.generated, 2'000u);
 }
 
 // "An event log that grows for 48 hours": two days of joins, leaves, faults and requests, and

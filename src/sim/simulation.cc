@@ -134,7 +134,7 @@ class Simulation {
     std::vector<uint8_t> bytes;
     for (const Slice& piece : action.pieces)
       bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
-    sent_bytes_ += bytes.size();
+    if (!wire::IsGenerationFrame(bytes)) sent_bytes_ += bytes.size();
     const Instant at = Arrival(*connection, bytes.size(), connection->last_down);
     scheduler_.At(at, [this, id = action.worker, message = Slice(std::move(bytes))] {
       Connection* to = Any(id);
@@ -274,6 +274,7 @@ class Simulation {
       for (auto& [request, tracked] : requests_)
         if (tracked.ends == 0) tracked.may_fail = true;
     };
+    hooks.generated = [this](size_t count) { outcome_.generated += count; };
     hooks.crash = [this, id] {
       if (Find(id)) Crash(id, true);
     };
@@ -328,7 +329,7 @@ class Simulation {
     const WorkerId id = open[random_.Below(open.size())];
     Connection& connection = connections_.at(id);
     Device& device = *connection.device;
-    switch (random_.Below(8)) {
+    switch (random_.Below(9)) {
       case 0:
         return Crash(id, true);  // the socket closes
       case 1:
@@ -359,7 +360,18 @@ class Simulation {
         connection.worker->Stall();
         ++outcome_.losses;
         return;
-      case 6:  // dies at the worst moment
+      case 6: {  // somebody wants the whole model in a tab, or not any longer
+        const bool wanted = random_.Below(3) != 0;
+        for (const WorkerId each : open) {
+          Connection& tab = connections_.at(each);
+          if (tab.device->engine != "webgpu") continue;
+          Log("whole model " + std::string(wanted ? "wanted by " : "given back by ") + Name(each));
+          ++outcome_.wishes;
+          return tab.worker->AskWhole(wanted);
+        }
+        return;
+      }
+      case 7:  // dies at the worst moment
         Log("fault: will crash in a commit " + Name(id));
         device.commit_crash = 0.7;
         return;
@@ -628,8 +640,11 @@ Scenario MakeScenario(uint64_t seed) {
       device.engine = "ort-wasm";
       device.needs_onnx = true;
       device.pings_wait = true;
+    } else if (random.Below(3) == 0) {  // chooses tokens by itself where it has the whole model
+      device.kind = "web";
+      device.engine = "webgpu";
     }
-    device.memory_bytes = whole / 5 + random.Below(whole);
+    device.memory_bytes = whole / 5 + random.Below(whole + whole / 2);
     device.weight_factor = random.Below(4) == 0 ? 1.0 + random.Uniform() * 0.5 : 1.0;
     device.overhead_us = 50 + 2000 * random.Uniform();
     device.bytes_per_us = 100 + 4000 * random.Uniform();

@@ -70,7 +70,8 @@ void Core::State::On(const WorkerData& event) {
   Worker* worker = roster.Find(event.worker);
   if (!worker) return;
   worker->last_heard = now;
-  Status status = OnResult(*worker, event.frame);
+  Status status = wire::IsGenerationFrame(event.frame.bytes()) ? OnGeneration(*worker, event.frame)
+                                                               : OnResult(*worker, event.frame);
   if (!status.ok()) Drop(event.worker, status.error().message());
 }
 
@@ -108,6 +109,7 @@ void Core::State::On(const TimerFired&) {
 void Core::State::Settle() {
   if (sessions.active_count() > 0) last_busy = now;
   planning.Settle(now);
+  planning.TellWhole(now);
   const bool preparing = lifecycle.staged() || planning.under_way();
   measuring.Settle(!preparing, lifecycle.active() && now - last_busy >= kIdleBeforeMeasuring, now);
   const uint32_t epoch = lifecycle.active() ? lifecycle.active()->epoch : 0;
@@ -297,6 +299,28 @@ Status Core::State::OnStepFailed(Worker& worker, const wire::pb::StepFailed& fai
     }
   }
   if (!numbers_failed) NoteFailure(worker, problem);
+  return OkStatus();
+}
+
+Status Core::State::OnGeneration(Worker& worker, const Slice& message) {
+  ASSIGN_OR_RETURN(const wire::GenerationFrame frame, wire::DecodeGeneration(message.bytes()));
+  if (const auto* run_here = std::get_if<wire::RunHere>(&frame)) {
+    if (!worker.ready) return Error(ErrorCode::kInvalidData, "The first message was not Connect.");
+    planning.RunWholeOn(worker, run_here->wanted, now);
+    return OkStatus();
+  }
+  const auto* tokens = std::get_if<wire::Tokens>(&frame);
+  if (!tokens) return Error(ErrorCode::kInvalidData, "A frame came that only the server sends.");
+  ASSIGN_OR_RETURN(const GeneratedTokens generated, pipeline.OnTokens(worker, *tokens, now));
+  if (generated.last) {
+    NoteSuccess(worker);
+    CheckSlowdown(worker);
+  }
+  if (generated.live) requests.OnGenerated(generated, now);
+  if (now - last_change >= kProgressInterval) {
+    last_change = now;
+    outbox.NoteChange();
+  }
   return OkStatus();
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "swarm/core.h"
+#include "wire/generation.h"
 
 namespace weft::swarm {
 
@@ -70,6 +71,16 @@ class TestSwarm {
   size_t unanswered_steps(WorkerId id) const;
   // The oldest unanswered one. REQUIRES: there is one.
   const wire::Frame& step(WorkerId id) const { return seen_.at(id).steps.front(); }
+  // Generate frames (wire/generation.h) that a worker got and has not answered. `TellTokens` gives
+  // the next `count` of the oldest one: the ids behind its token.
+  const std::deque<wire::Generate>& generates(WorkerId id) const { return seen_.at(id).generates; }
+  void TellTokens(WorkerId id, uint32_t count);
+  void FailGenerate(WorkerId id);
+  std::optional<wire::WholeModel::State> told_whole(WorkerId id) const {
+    return seen_.at(id).whole;
+  }
+  uint32_t stops(WorkerId id) const { return seen_.at(id).stops; }
+  void AskWhole(WorkerId id, bool wanted);
 
   Core& core() { return core_; }
   Snapshot picture() const { return core_.snapshot(now_); }
@@ -96,8 +107,12 @@ class TestSwarm {
     uint32_t prepare_epoch = 0, commit_epoch = 0;
     uint32_t first = 0, end = 0;
     std::deque<wire::Frame> steps;
+    std::deque<wire::Generate> generates;
+    std::optional<wire::WholeModel::State> whole;
+    uint32_t stops = 0;
   };
   void Carry(const Action& action);
+  void OnGenerationFrame(WorkerId id, const wire::GenerationFrame& frame);
   void OnControlAction(const SendControl& action);
   void Reply(WorkerId id, wire::pb::WorkerMessage message) {
     queue_.push_back(WorkerControl{id, std::move(message)});

@@ -124,6 +124,8 @@ void TestSwarm::Carry(const Action& action) {
     std::vector<uint8_t> bytes;
     for (const Slice& piece : data->pieces)
       bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
+    if (wire::IsGenerationFrame(bytes))
+      return OnGenerationFrame(data->worker, wire::DecodeGeneration(bytes).value());
     seen_[data->worker].steps.push_back(wire::DecodeFrame(Slice(std::move(bytes))).value());
     if (workers_[data->worker].answer_steps) AnswerStep(data->worker);
   } else if (const auto* closed = std::get_if<CloseWorker>(&action)) {
@@ -135,6 +137,52 @@ void TestSwarm::Carry(const Action& action) {
     else
       queue_.push_back(PlanFound{plan->work, RunPlanning(*plan)});
   }
+}
+
+void TestSwarm::OnGenerationFrame(WorkerId id, const wire::GenerationFrame& frame) {
+  Seen& seen = seen_[id];
+  if (const auto* whole = std::get_if<wire::WholeModel>(&frame)) {
+    seen.whole = whole->state;
+  } else if (std::get_if<wire::StopGenerating>(&frame)) {
+    ++seen.stops;
+  } else {
+    seen.generates.push_back(std::get<wire::Generate>(frame));
+    if (!workers_[id].answer_steps) return;
+    while (seen_.contains(id) && !seen.generates.empty())
+      TellTokens(id, seen.generates.front().interval);
+  }
+}
+
+void TestSwarm::TellTokens(WorkerId id, uint32_t count) {
+  wire::Generate& generate = seen_.at(id).generates.front();
+  wire::Tokens tokens;
+  tokens.sequence = generate.sequence;
+  tokens.epoch = generate.epoch;
+  tokens.compute_us = workers_.at(id).compute_us * count;
+  while (!tokens.last && tokens.token_ids.size() < count) {
+    generate.token_id = (generate.token_id + 1) % static_cast<int32_t>(options_.model.vocabulary);
+    tokens.token_ids.push_back(generate.token_id);
+    const auto& stops = generate.stop_ids;
+    tokens.last = --generate.count == 0 ||
+                  std::find(stops.begin(), stops.end(), generate.token_id) != stops.end();
+  }
+  if (count == 0) tokens.last = true;
+  if (tokens.last) seen_.at(id).generates.pop_front();
+  Feed(WorkerData{id, Slice(wire::EncodeGeneration(tokens))});
+}
+
+void TestSwarm::FailGenerate(WorkerId id) {
+  const wire::Generate asked = seen_.at(id).generates.front();
+  seen_.at(id).generates.pop_front();
+  wire::pb::WorkerMessage message;
+  message.mutable_step_failed()->set_sequence(asked.sequence);
+  message.mutable_step_failed()->set_epoch(asked.epoch);
+  message.mutable_step_failed()->set_code(std::string(ErrorCodeName(ErrorCode::kUnavailable)));
+  Control(id, std::move(message));
+}
+
+void TestSwarm::AskWhole(WorkerId id, bool wanted) {
+  Feed(WorkerData{id, Slice(wire::EncodeGeneration(wire::RunHere{wanted}))});
 }
 
 void TestSwarm::OnControlAction(const SendControl& action) {

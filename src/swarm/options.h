@@ -60,6 +60,9 @@ struct CoreOptions {
   uint32_t queue_limit = 64;          // requests waiting beyond that are refused
   uint32_t prefill_chunk_rows = 128;  // upper bound of rows in one prefill frame
   uint32_t candidate_count = 64;      // asked of the last stage when sampling
+  // Tokens in one frame of a device that runs the whole model; 0: as many as take a tenth of a
+  // second.
+  uint32_t generate_interval = 0;
   std::string join_token_sha256_hex;  // empty: no token needed
   uint64_t probe_bytes = 8 << 20;     // length of GET /probe that a joining worker times
   uint32_t worker_limit = 256;        // connections beyond that are refused

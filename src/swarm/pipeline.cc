@@ -34,12 +34,14 @@ void Pipeline::Start(const SwarmPlan& plan) {
   for (const PlanStage& stage : plan.stages)
     stages_.push_back({stage.worker, stage.first, stage.end, {}, 0});
   epoch_ = plan.epoch;
+  generates_ = stages_.size() == 1 && CanGenerate(*roster_.Find(stages_[0].worker));
   chunk_rows_ = ChunkRows();
 }
 
 void Pipeline::Stop() {
   stages_.clear();
   epoch_ = 0;
+  generates_ = false;
 }
 
 // The largest chunk whose hidden rows pass the slowest link of the plan in kChunkUs.
@@ -68,6 +70,7 @@ size_t Pipeline::RunLimit(const Worker& worker) const {
 }
 
 void Pipeline::Pump(Instant now) {
+  StopUnwanted();
   // From the back, so that what the front sends never finds a stage filled by rows that could have
   // moved on.
   for (size_t i = stages_.size(); i-- > 0;) SendWaiting(i, now);
@@ -78,11 +81,19 @@ void Pipeline::SendWaiting(size_t stage_index, Instant now) {
   Worker* worker = roster_.Find(stage.worker);
   CHECK(worker != nullptr);
   while (worker->in_flight.size() < kFramesInFlight) {
+    Session* generated = generates_ ? NextToGenerate() : nullptr;
+    if (generated && !generated_last_) {
+      SendGenerate(*generated, *worker, now);
+      generated_last_ = true;
+      continue;
+    }
+    generated_last_ = false;
     Batch batch;
     if (stage_index == 0)
       TakeFromSessions(batch, RunLimit(*worker));
     else
       TakeFromQueue(stage, batch, RunLimit(*worker));
+    if (batch.runs.empty() && generated) continue;
     if (batch.runs.empty()) return;
     Send(stage_index, *worker, std::move(batch), now);
   }
@@ -101,6 +112,8 @@ void Pipeline::TakeFromSessions(Batch& batch, size_t run_limit) {
       Session& session = *sessions[(start + i) % sessions.size()];
       const uint32_t waiting = session.WaitingRows();
       if (waiting == 0 || (waiting == 1) != decoding) continue;
+      const bool generates = Generates(session);
+      if (generates && decoding) continue;
       if (batch.runs.size() >= run_limit || batch.rows >= chunk_rows_) return;
       if (session.alone && !batch.runs.empty()) continue;
       wire::Run run;
@@ -112,6 +125,8 @@ void Pipeline::TakeFromSessions(Batch& batch, size_t run_limit) {
         limit = std::min<uint64_t>(
             limit,
             std::max<uint64_t>(1, kLogitFrameBytes / (uint64_t{options_.model.vocabulary} * 4)));
+      // The last known token is where generating begins.
+      if (generates) limit = std::min(limit, waiting - 1);
       run.count = static_cast<uint16_t>(session.RunLimit(session.scheduled, limit));
       const size_t at = batch.token_ids.size();
       batch.token_ids.resize(at + run.count * sizeof(int32_t));
@@ -206,11 +221,15 @@ void Pipeline::Send(size_t stage_index, Worker& worker, Batch batch, Instant now
   sent.runs = std::move(batch.runs);
   sent.columns = hidden ? options_.model.hidden_columns : 0;
   sent.sent_at = now;
+  const double predicted_us = costs_.StepUs(worker, stage.first, stage.end, sent.rows);
+  Track(worker, std::move(sent), predicted_us, now);
+}
+
+void Pipeline::Track(Worker& worker, SentFrame sent, double predicted_us, Instant now) {
   sent.alone = worker.in_flight.empty();
   const Timeouts& timeouts = options_.timeouts;
   const Duration least =
       worker.answered_epoch == epoch_ ? timeouts.step_deadline_min : timeouts.step_deadline_first;
-  const double predicted_us = costs_.StepUs(worker, stage.first, stage.end, sent.rows);
   sent.limit = std::max(least, Microseconds(static_cast<int64_t>(
                                    std::min(predicted_us * timeouts.step_deadline_factor, 3.6e9))));
   if (worker.in_flight.empty()) worker.oldest_since = now;
@@ -242,6 +261,7 @@ Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice messag
   ASSIGN_OR_RETURN(const wire::Frame frame, wire::DecodeFrame(std::move(message)));
   if (worker.in_flight.empty()) return Unexpected("A data frame came though no step is under way.");
   const SentFrame& expected = worker.in_flight.front();
+  if (expected.generates) return Unexpected("A data frame came in answer to a Generate.");
   TRY(wire::CheckFrame(frame, {wire::FrameType::kResult, expected.sequence, expected.epoch,
                                expected.stage, expected.runs, expected.columns,
                                options_.model.boundary_dtype, options_.model.vocabulary}));

@@ -28,6 +28,17 @@ struct StageOutput {
   Slice payload;
 };
 
+// What a worker that runs the whole model has chosen for a session.
+struct GeneratedTokens {
+  wire::Run run;  // first_position: of the row that the first of these tokens follows
+  std::vector<int32_t> token_ids;
+  bool last = false;  // nothing more comes for this run
+  bool live = false;  // the session still wants it
+};
+
+// Whether tokens can be chosen on the worker without a round trip for each, if it holds all layers.
+bool CanGenerate(const Worker& worker);
+
 struct TrafficCounts {
   uint64_t bytes_sent = 0, bytes_received = 0;  // whole data frames
 };
@@ -54,6 +65,9 @@ class Pipeline {
   // Likewise for a step that failed; the runs of it that are still wanted.
   Result<std::vector<wire::Run>> OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed,
                                               Instant now);
+
+  // Some tokens of the worker's oldest step, which must be a Generate. Errors as OnResult's.
+  Result<GeneratedTokens> OnTokens(Worker& worker, const wire::Tokens& tokens, Instant now);
 
   const TrafficCounts& traffic() const { return traffic_; }
   uint32_t chunk_rows() const { return chunk_rows_; }
@@ -85,6 +99,13 @@ class Pipeline {
   void TakeFromQueue(Stage& stage, Batch& batch, size_t run_limit);
   void Send(size_t stage_index, Worker& worker, Batch batch, Instant now);
   void SendWaiting(size_t stage_index, Instant now);
+  void Track(Worker& worker, SentFrame sent, double predicted_us, Instant now);
+  bool Generates(const Session& session) const;
+  uint32_t Interval(const Worker& worker) const;
+  Session* NextToGenerate();
+  void SendGenerate(Session& session, Worker& worker, Instant now);
+  void SendFrame(WorkerId worker, const wire::GenerationFrame& frame);
+  void StopUnwanted();
   void PopOldest(Worker& worker, Instant now);
   void RecordTimes(Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
                    Instant now);
@@ -98,7 +119,10 @@ class Pipeline {
   std::vector<Stage> stages_;
   uint32_t chunk_rows_ = 1;
   uint32_t next_sequence_ = 1;
-  uint32_t rotation_ = 0;  // id of the session that was served last at the first stage
+  uint32_t rotation_ = 0;           // id of the session that was served last at the first stage
+  bool generates_ = false;          // one stage, on a worker that chooses tokens by itself
+  uint32_t generate_rotation_ = 0;  // id of the session that was last asked tokens for
+  bool generated_last_ = false;     // prompts and generations take turns
   TrafficCounts traffic_;
 };
 

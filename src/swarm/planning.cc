@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "swarm/pipeline.h"
 
 namespace weft::swarm {
 
@@ -22,6 +23,10 @@ void Planning::Want(Instant at) {
 
 void Planning::OnWorkerGone(WorkerId worker, Instant now) {
   std::erase(standby_workers_, worker);
+  if (whole_on_ == worker) {
+    whole_on_.reset();
+    Want(now);
+  }
   NoteRosterChange();
   if (job_ &&
       std::find(job_->workers.begin(), job_->workers.end(), worker) != job_->workers.end()) {
@@ -68,7 +73,7 @@ void Planning::StartJob(Instant now, bool standby) {
   StartPlanning start;
   Job job;
   for (const auto& [id, worker] : roster_) {
-    if (!IsEligible(worker, now)) continue;
+    if (!standby && whole_on_ ? id != *whole_on_ : !IsEligible(worker, now)) continue;
     job.workers.push_back(id);
     start.workers.push_back(costs_.Metrics(worker));
   }
@@ -119,6 +124,10 @@ void Planning::OnFound(const PlanFound& found, Instant now) {
     outbox_.NoteChange();
     return;
   }
+  if (!found.outcome.plan && whole_on_) {
+    whole_on_.reset();  // it has less memory than it seemed
+    return Want(now);
+  }
   if (found.outcome.plan) {
     problem_.clear();
     missing_memory_bytes_ = 0;
@@ -129,6 +138,44 @@ void Planning::OnFound(const PlanFound& found, Instant now) {
   }
   if (standby_wanted_ && !job_ && !want_at_ && lifecycle_.active() && !lifecycle_.staged())
     StartJob(now, true);
+}
+
+bool Planning::FitsWhole(const Worker& worker, Instant now) const {
+  return worker.ready && CanGenerate(worker) && options_.model.lowered &&
+         !probation_.IsAside(worker.probation_key, now) &&
+         costs_.MemoryBytes(worker.weight_factor, 0, costs_.layer_count()) <= worker.memory_limit;
+}
+
+bool Planning::IsChosen(const SwarmPlan* plan) const {
+  return plan && whole_on_ && plan->stages.size() == 1 && plan->stages[0].worker == *whole_on_;
+}
+
+void Planning::RunWholeOn(Worker& worker, bool wanted, Instant now) {
+  worker.told_whole.reset();  // it gets an answer in any case
+  if (wanted ? !FitsWhole(worker, now) : whole_on_ != worker.id) return;
+  if (wanted)
+    whole_on_ = worker.id;
+  else
+    whole_on_.reset();
+  job_.reset();  // what is being looked for is not wanted any more
+  NoteRosterChange();
+  Want(now);
+  outbox_.NoteChange();
+}
+
+void Planning::TellWhole(Instant now) {
+  using State = wire::WholeModel::State;
+  for (auto& [id, worker] : roster_) {
+    if (!worker.ready || !CanGenerate(worker)) continue;
+    const State state = whole_on_ == id          ? State::kHere
+                        : FitsWhole(worker, now) ? State::kFits
+                                                 : State::kTooLarge;
+    if (worker.told_whole == state) continue;
+    worker.told_whole = state;
+    SendData data{id, {}};
+    data.pieces.emplace_back(wire::EncodeGeneration(wire::WholeModel{state}));
+    outbox_.Add(std::move(data));
+  }
 }
 
 std::optional<planner::Plan> Planning::Evaluate(const SwarmPlan& plan, Instant now) const {
@@ -158,7 +205,9 @@ void Planning::Consider(const planner::Plan& plan, const std::vector<WorkerId>& 
   if (!Evaluate(next, now)) return Want(now);
   const planner::PlanContext context = Context(now);
   bool accepted = true;
-  if (const SwarmPlan* active = lifecycle_.active()) {
+  if (IsChosen(&next)) {
+    accepted = !IsChosen(lifecycle_.active()) && !IsChosen(lifecycle_.staged());
+  } else if (const SwarmPlan* active = lifecycle_.active()) {
     if (lifecycle_.staged()) return;  // one swap at a time
     const auto current = Evaluate(*active, now);
     accepted = planner::AcceptPlan(

@@ -25,6 +25,13 @@ class Planning {
   void NoteRosterChange() { standby_wanted_ = true; }
   void OnWorkerGone(WorkerId worker, Instant now);
   void OnFound(const PlanFound& found, Instant now);
+  // Its user wants this worker to run the whole model, alone, or not any longer. Until that, or
+  // until it cannot any more, no other plan is looked for. The latest wish counts.
+  void RunWholeOn(Worker& worker, bool wanted, Instant now);
+  // Says to every worker that could generate whether it may run the whole model, when that changed.
+  void TellWhole(Instant now);
+  // The worker that was chosen so.
+  std::optional<WorkerId> whole_on() const { return whole_on_; }
   // Starts a job if one is due. Called after every event.
   void Settle(Instant now);
   std::optional<Instant> next_timer() const;
@@ -53,6 +60,9 @@ class Planning {
   std::optional<planner::Plan> Evaluate(const SwarmPlan& plan, Instant now) const;
   void OnNothingFound(const planner::PlanOutcome& outcome, const std::vector<WorkerId>& workers);
   bool IsBlocked() const;
+  bool FitsWhole(const Worker& worker, Instant now) const;
+  // Whether this is the plan that the user of a device has chosen.
+  bool IsChosen(const SwarmPlan* plan) const;
 
   const CoreOptions& options_;
   const Costs& costs_;
@@ -69,6 +79,7 @@ class Planning {
   std::string problem_;
   uint64_t missing_memory_bytes_ = 0;
   uint32_t covered_end_ = 0;
+  std::optional<WorkerId> whole_on_;
 };
 
 }  // namespace weft::swarm

@@ -223,6 +223,27 @@ Status Requests::OnOutput(const StageOutput& output, Instant now) {
   CHECK(false, "the last stage never gives hidden rows");
 }
 
+void Requests::OnGenerated(const GeneratedTokens& generated, Instant now) {
+  const wire::Run& run = generated.run;
+  uint32_t position = run.first_position;
+  for (const int32_t id : generated.token_ids) {
+    Session* session = sessions_.Find(run.session);
+    if (!session || !session->active || session->generation != run.generation) return;
+    CHECK(position + 1 == session->tokens.size());
+    session->completed = session->scheduled = ++position;
+    EmitToken token;
+    token.token_id = id;
+    Emit(*session, std::move(token), now);
+  }
+  Session* session = sessions_.Find(run.session);
+  if (!session || !session->active || session->generation != run.generation) return;
+  // Until the last one has come, the worker goes on by itself.
+  if (!generated.last)
+    session->scheduled = static_cast<uint32_t>(session->tokens.size());
+  else
+    session->scheduled = session->completed;
+}
+
 Status Requests::OnArgmax(Session& session, ByteSpan payload, Instant now) {
   ASSIGN_OR_RETURN(const wire::ArgmaxResult result,
                    wire::DecodeArgmax(payload, options_.model.vocabulary));

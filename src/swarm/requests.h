@@ -36,6 +36,8 @@ class Requests {
   // An output of the last stage. An error: its payload is malformed, the worker that sent it cannot
   // be trusted.
   Status OnOutput(const StageOutput& output, Instant now);
+  // Tokens that a worker with the whole model has chosen.
+  void OnGenerated(const GeneratedTokens& generated, Instant now);
   void Fail(Session& session, Error error, Instant now);
 
   // All stages have lost their keys and values: every session starts again.

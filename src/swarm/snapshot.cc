@@ -75,7 +75,13 @@ void Core::State::DescribeState(uint64_t done_bytes, uint64_t total_bytes,
     case SwarmState::kUp:
       picture.message = "Ready: " + Devices(active->stages.size()) + " compute" +
                         (active->stages.size() == 1 ? "s" : "") + " the model.";
-      if (staged) picture.message += " A faster arrangement is being prepared.";
+      if (planning.whole_on() && active->StageOf(*planning.whole_on()))
+        picture.message = "Ready: " + roster.Find(*planning.whole_on())->offer.name +
+                          " computes the whole model, as its user chose.";
+      if (staged)
+        picture.message += planning.whole_on() && staged->StageOf(*planning.whole_on())
+                               ? " A device is getting ready to compute the whole model."
+                               : " A faster arrangement is being prepared.";
       break;
     case SwarmState::kPreparing:
       picture.message = "Preparing: " + Devices(staged->stages.size()) +

@@ -47,6 +47,7 @@ struct Core::State {
   Status OnFailed(Worker& worker, const wire::pb::Failed& failed);
   Status OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed);
   Status OnResult(Worker& worker, const Slice& frame);
+  Status OnGeneration(Worker& worker, const Slice& message);
 
   // The worker broke the protocol or a deadline: closes its connection and goes on without it.
   void Drop(WorkerId id, const std::string& reason);

@@ -15,6 +15,7 @@
 #include "swarm/layer_set.h"
 #include "swarm/ring.h"
 #include "wire/data_frame.h"
+#include "wire/generation.h"
 
 namespace weft::swarm {
 
@@ -29,6 +30,9 @@ struct SentFrame {
   Instant sent_at;
   Duration limit;      // answered within this, counted from when it became the oldest
   bool alone = false;  // nothing else was in flight: its round trip is a measurement
+  // A Generate (wire/generation.h): answered by several messages, the last one of which ends it.
+  bool generates = false, stopped = false;
+  uint32_t tokens_made = 0;
 };
 
 struct SentPing {
@@ -95,6 +99,7 @@ struct Worker {
   std::string problem;           // its last failure, for people
   double slow_reference_us = 0;  // stage time at the last replanning because of slowness; 0: none
   uint32_t successes = 0;        // steps since the last failure
+  std::optional<wire::WholeModel::State> told_whole;  // what it was told last
 
   // True while long silences are normal: loading layers, measuring, first steps of an epoch.
   bool Busy() const {

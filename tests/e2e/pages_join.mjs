@@ -53,6 +53,32 @@ pageTest("nothing starts by itself; one click starts with what the form says", {
     assert.deepEqual((await worker.told()).map(({ kind }) => kind), ["start", "stop"]);
   });
 
+pageTest("the whole model is offered, asked for and given back", {}, async ({ page, server }) => {
+  await page.goto(`${server.origin}/join`);
+  const worker = await direct(page);
+  await startButton(page).click();
+  await eventually(async () => assert.equal((await worker.told()).length, 1));
+  const ready = {
+    engine: "webgpu", modelName: "weft-tiny", layers: [0, 10], memoryBytes: 512 * kMiB,
+    cachedBytes: 0, message: "", phase: "ready",
+  };
+  const all = page.getByRole("button", { name: "Run it all here" });
+  const shared = page.getByRole("button", { name: "Share the work again" });
+  await worker.play({ ...ready, whole: "no" });
+  await page.locator(".helping-head [role=status]").getByText("Ready", { exact: true }).waitFor();
+  assert.equal(await all.count(), 0);
+  await worker.play({ ...ready, whole: "possible" });
+  await all.click();
+  await worker.play({ ...ready, whole: "here" });
+  await page.getByText("This device computes the whole model by itself").waitFor();
+  await shared.click();
+  await worker.play({ ...ready, whole: "possible" });
+  await all.waitFor();
+  assert.deepEqual((await worker.told()).slice(1), [
+    { kind: "runHere", isWanted: true }, { kind: "runHere", isWanted: false },
+  ]);
+});
+
 pageTest("the worker's status is shown", {}, async ({ page, server }) => {
   await page.goto(`${server.origin}/join`);
   const worker = await direct(page);

@@ -81,6 +81,11 @@ export function stopHelping(): void {
   isWanted.value = false;
 }
 
+// The whole model in this tab, or shared among the swarm's devices again.
+export function runItAllHere(isWanted: boolean): void {
+  client.runHere(isWanted);
+}
+
 export function forgetCache(): void {
   client.forgetCache();
 }

@@ -6,7 +6,7 @@ import {
 } from "@weft/ui";
 import type { WorkerPhase, WorkerStatus } from "@weft/worker/messages.ts";
 import {
-  forgetCache, isHelping, pausedBecause, shownPhase, status, stopHelping,
+  forgetCache, isHelping, pausedBecause, runItAllHere, shownPhase, status, stopHelping,
 } from "./helper.ts";
 import { modelState } from "./model.ts";
 
@@ -50,6 +50,7 @@ export function Helping(): VNode {
         <Icon name="stop" />
         Stop helping
       </button>
+      {!isPaused && <WholeModel status={now} />}
       <HelpFigures status={now} />
       <div class="row row-between">
         <span class="muted">
@@ -58,6 +59,26 @@ export function Helping(): VNode {
         <button type="button" class="button" onClick={forgetCache}>Forget cached weights</button>
       </div>
     </section>
+  );
+}
+
+// Offered where this device can hold all of the model, and taken back with the same button.
+function WholeModel({ status: { whole } }: { status: WorkerStatus }): VNode | null {
+  if (whole !== "possible" && whole !== "here") return null;
+  const isHere = whole === "here";
+  return (
+    <div class="row row-between whole-model">
+      <p class="muted">
+        {isHere
+          ? "This device computes the whole model by itself. Closing the tab gives it back to " +
+            "the other devices; no answer is lost."
+          : "This device can hold the whole model: alone, it waits for no other device."}
+      </p>
+      <button type="button" class={`button ${isHere ? "" : "button-primary"}`}
+        onClick={() => runItAllHere(!isHere)}>
+        {isHere ? "Share the work again" : "Run it all here"}
+      </button>
+    </div>
   );
 }
 

@@ -3,4 +3,5 @@ export * from "./control.ts";
 export * from "./dataFrame.ts";
 export * from "./dtype.ts";
 export * from "./error.ts";
+export * from "./generation.ts";
 export * from "./version.ts";

@@ -53,6 +53,11 @@ export class HelpClient {
     }, kStopGraceMs);
   }
 
+  // Asks for the whole model in this tab, or gives it back to the swarm.
+  runHere(isWanted: boolean): void {
+    this.#post({ kind: "runHere", isWanted });
+  }
+
   // Deletes the cached weights, helping or not; the next status has cachedBytes 0.
   forgetCache(): void {
     this.#ensureWorker();

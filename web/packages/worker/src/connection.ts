@@ -19,6 +19,9 @@ export interface ConnectionEvents {
   readonly onEngineFailed: () => void;
   // The engine runs programs only, and the package has none.
   readonly onNotLowered: () => void;
+  // Whether the user wants the whole model in this tab; and the server has ended that.
+  readonly wantsWhole: () => boolean;
+  readonly onWholeEnded: () => void;
   // The engine was lost while it held layers.
   readonly onEngineLost: (reason: string) => void;
 }
@@ -71,6 +74,8 @@ export class Connection {
       needsOnnx: engine.needsOnnx,
       guessWeightFactor: engine.guessWeightFactor,
       onNotLowered: () => events.onNotLowered(),
+      wantsWhole: () => events.wantsWhole(),
+      onWholeEnded: () => events.onWholeEnded(),
       makeEngine: async (manifest) => {
         try {
           made = await engine.make(start.memoryBytes, () => memory.memoryBytes, manifest);
@@ -108,6 +113,10 @@ export class Connection {
         this.#events.onEnding({ kind: "retry", message });
       },
     });
+  }
+
+  sayRunHere(isWanted: boolean): void {
+    this.#session.sayRunHere(isWanted);
   }
 
   leave(reason: string): void {

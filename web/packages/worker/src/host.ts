@@ -23,6 +23,7 @@ export class WorkerHost {
   #retryTimer: ReturnType<typeof setTimeout> | null = null;
   #engineWish: EngineWish = "auto";
   #lossCount = 0; // engines lost since the user's start
+  #wantsWhole = false; // said again to the server after a reconnection
 
   constructor(parts: HostParts) {
     this.#parts = parts;
@@ -41,6 +42,9 @@ export class WorkerHost {
         return this.#onStop("stopped by its user");
       case "leaving":
         return this.#onStop("the tab was closed"); // there is time for one short message
+      case "runHere":
+        this.#wantsWhole = message.isWanted;
+        return this.#connection?.sayRunHere(message.isWanted);
       case "forgetCache":
         void this.#forgetCache();
     }
@@ -53,6 +57,7 @@ export class WorkerHost {
     this.#start = start;
     this.#engineWish = start.engine;
     this.#lossCount = 0;
+    this.#wantsWhole = false;
     this.#life = new AbortController();
     this.#backoff.reset();
     this.#board.set({ memoryBytes: start.memoryBytes });
@@ -118,6 +123,8 @@ export class WorkerHost {
         const message = "This model has no programs: onnxruntime computes its graphs instead.";
         this.#onEnding(connection, { kind: "retry", message }, begin);
       },
+      wantsWhole: () => this.#wantsWhole,
+      onWholeEnded: () => (this.#wantsWhole = false),
       onEngineLost: (reason) => this.#onEngineLost(connection, reason, begin),
     });
     this.#connection = connection;
@@ -156,4 +163,4 @@ export class WorkerHost {
   }
 }
 
-const kNothingHeld = { layers: null, download: null, usedBytes: 0 } as const;
+const kNothingHeld = { layers: null, download: null, usedBytes: 0, whole: "no" } as const;

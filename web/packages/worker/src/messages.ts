@@ -15,6 +15,7 @@ export type ToWorker =
     }
   | { kind: "stop" } // the user's button: says Leaving, frees everything
   | { kind: "leaving" } // the page is going away (pagehide): only a short message gets out
+  | { kind: "runHere"; isWanted: boolean } // the whole model in this tab, or not any longer
   | { kind: "forgetCache" }; // deletes every cached weight
 
 export type WorkerPhase =
@@ -29,6 +30,9 @@ export type WorkerPhase =
   | "stopped"
   | "refused"; // trying again would not help: `message` says what would
 
+// Whether this device runs the whole model because its user said so, or could.
+export type WholeHere = "no" | "possible" | "here";
+
 export interface WorkerStatus {
   phase: WorkerPhase;
   message: string; // a full sentence for people
@@ -38,6 +42,7 @@ export interface WorkerStatus {
   download: { doneBytes: number; totalBytes: number } | null;
   memoryBytes: number; // the offer
   usedBytes: number; // weights, keys and values held now
+  whole: WholeHere;
   cachedBytes: number; // weights kept on this device for the next time
   rowsComputed: number;
   stepsComputed: number;
@@ -60,6 +65,7 @@ export function initialStatus(): WorkerStatus {
     download: null,
     memoryBytes: 0,
     usedBytes: 0,
+    whole: "no",
     cachedBytes: 0,
     rowsComputed: 0,
     stepsComputed: 0,

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 
 import { EngineError } from "@weft/engine";
-import { DType, FrameType, OutputKind, encodeFrame } from "@weft/wire";
+import { DType, FrameType, OutputKind, encodeFrame, kProtocolVersion } from "@weft/wire";
 import type { FrameHeader, FrameRun } from "@weft/wire";
 
 import { FakeEngine, fakeServer, kHidden } from "./test/fakes.ts";
@@ -53,7 +53,7 @@ describe("joining", () => {
     const rig = new SessionRig();
     await rig.join();
     expect(rig.all("connect")[0]).toMatchObject({
-      protocolVersion: 2,
+      protocolVersion: kProtocolVersion,
       kind: "web",
       engine: "ort-wasm",
       name: "A tab",

@@ -6,8 +6,26 @@
 // Steps of the active plan go on while a new stage is downloaded. A ping is answered at once.
 import { EngineError } from "@weft/engine";
 import type { LayerRange, StageEngine } from "@weft/engine";
-import { decodeFrame, decodeServerMessage, encodeWorkerMessage, kControlByte } from "@weft/wire";
-import type { Frame, Init, MeasureSpeed, PrepareStage, Retire, ServerMessage } from "@weft/wire";
+import {
+  WholeModel,
+  decodeFrame,
+  decodeGeneration,
+  decodeServerMessage,
+  encodeGeneration,
+  encodeWorkerMessage,
+  isGenerationFrame,
+  kControlByte,
+} from "@weft/wire";
+import type {
+  Frame,
+  GenerateFrame,
+  GenerationFrame,
+  Init,
+  MeasureSpeed,
+  PrepareStage,
+  Retire,
+  ServerMessage,
+} from "@weft/wire";
 
 import { Downloader } from "./downloader.ts";
 import { connectMessage, fetchManifest, messageOf, versionMismatch } from "./joining.ts";
@@ -28,6 +46,9 @@ export interface SessionOptions extends Offer {
   readonly makeEngine: (manifest: Manifest) => Promise<StageEngine>;
   // The package has no programs, and this engine runs nothing else; the owner ends the session.
   readonly onNotLowered: () => void;
+  // Whether the user wants the whole model here; and the server has ended that.
+  readonly wantsWhole: () => boolean;
+  readonly onWholeEnded: () => void;
   readonly measureDownload: (byteCount: number, limitMs: number) => Promise<number>;
   readonly source: PackageSource;
   readonly board: StatusBoard;
@@ -53,6 +74,7 @@ export class WorkerSession {
   #fault = ""; // the last failure, until a stage is committed
   #engineFailures = 0; // in a row
   #ended = false;
+  readonly #wanted = new Set<number>(); // sequences of Generate frames that somebody waits for
 
   constructor(options: SessionOptions) {
     this.#options = options;
@@ -67,6 +89,7 @@ export class WorkerSession {
     if (this.#ended) return;
     const arrival = this.#options.now();
     try {
+      if (isGenerationFrame(message)) return this.#onGeneration(decodeGeneration(message), arrival);
       if (message[0] !== kControlByte) {
         const frame = decodeFrame(message);
         this.#compute.push(() => this.#onFrame(frame, arrival));
@@ -84,6 +107,12 @@ export class WorkerSession {
 
   sayLeaving(reason: string): void {
     this.#send({ case: "leaving", value: { reason } });
+  }
+
+  // Before Connect it is left to #join.
+  sayRunHere(isWanted: boolean): void {
+    if (!this.#joined) return;
+    this.#options.send(encodeGeneration({ kind: "runHere", isWanted }));
   }
 
   // The connection is gone: settles when everything is freed.
@@ -157,6 +186,56 @@ export class WorkerSession {
       downloader: new Downloader(source, board, now, (kind) => this.#send(kind)),
     };
     this.#send(connectMessage(init, manifest, this.#options, source.downloadedLayers(), rate));
+    if (this.#options.wantsWhole()) this.sayRunHere(true);
+    this.#settle();
+  }
+
+  #onGeneration(frame: GenerationFrame, arrival: number): void {
+    switch (frame.kind) {
+      case "generate":
+        this.#wanted.add(frame.sequence);
+        return this.#compute.push(() => this.#onGenerate(frame, arrival));
+      case "stop": // at once: what it stops computes
+        return void this.#wanted.delete(frame.sequence);
+      case "wholeModel":
+        return this.#onWholeModel(frame.state);
+      default:
+        return this.#finish("retry", "The server sent a frame that only workers send.");
+    }
+  }
+
+  #onWholeModel(state: WholeModel): void {
+    const { board, onWholeEnded } = this.#options;
+    if (board.current.whole === "here" && state !== WholeModel.here) onWholeEnded();
+    const whole =
+      state === WholeModel.here ? "here" : state === WholeModel.fits ? "possible" : "no";
+    board.set({ whole });
+  }
+
+  async #onGenerate(frame: GenerateFrame, arrival: number): Promise<void> {
+    const { sequence, epoch } = frame;
+    const { board, now, send } = this.#options;
+    board.set({ phase: "computing", message: "Computing." });
+    try {
+      if (!this.#joined) throw new EngineError("invalid_argument", "No work was given here yet.");
+      let since = Math.max(arrival, now());
+      const tell = (tokens: readonly number[], isLast: boolean): void => {
+        const computeMs = now() - since;
+        since = now();
+        const computeUs = computeMs * 1000;
+        send(encodeGeneration({ kind: "tokens", sequence, epoch, isLast, computeUs, tokens }));
+        if (tokens.length > 0) board.addStep(tokens.length, computeMs);
+      };
+      const isWanted = (): boolean => !this.#ended && this.#wanted.has(sequence);
+      const { host } = this.#joined;
+      tell(await host.generate(frame, isWanted, (tokens) => tell(tokens, false)), true);
+      this.#engineFailures = 0;
+    } catch (error) {
+      const { code, message } = faultOf(error);
+      this.#send({ case: "stepFailed", value: { sequence, epoch, stage: 0, code, message } });
+      this.#countFailure(code, message);
+    }
+    this.#wanted.delete(sequence);
     this.#settle();
   }
 

@@ -1,9 +1,9 @@
 // The engine of one connection and the stages that it was given: measures, loads, commits, retires,
 // computes. One verb at a time (the session's compute queue). Failures are EngineErrors.
 import { EngineError } from "@weft/engine";
-import type { LayerRange, StageEngine } from "@weft/engine";
+import type { GenerateRequest, LayerRange, StageEngine } from "@weft/engine";
 import { FrameType } from "@weft/wire";
-import type { Frame, Init, Sampling } from "@weft/wire";
+import type { Frame, GenerateFrame, Init, Sampling } from "@weft/wire";
 
 import type { Manifest } from "./manifest.ts";
 import { measureRange } from "./measure.ts";
@@ -159,6 +159,45 @@ export class StageHost {
     return { message: encodeResult(frame, this.#manifest, layers, output, times), computeMs };
   }
 
+  // Tells some tokens at a time; the result are the last ones, once nothing can fail any more.
+  async generate(
+    frame: GenerateFrame,
+    isWanted: () => boolean,
+    onTokens: (tokens: readonly number[]) => void,
+  ): Promise<readonly number[]> {
+    const layers = this.#stages.layersOf(frame.epoch, 0);
+    const isWhole = layers?.first === 0 && layers.end === this.#manifest.layers.length;
+    if (!this.#engine?.generate || !isWhole) {
+      throw new EngineError(
+        "invalid_argument",
+        `The whole model of epoch ${frame.epoch} is not committed on this worker, or its engine ` +
+          `cannot choose tokens.`,
+      );
+    }
+    if (!isWanted()) return [];
+    let made = 0;
+    let last: readonly number[] = [];
+    await this.#engine.generate(layers, {
+      session: frame.session,
+      generation: frame.generation,
+      firstPosition: frame.position,
+      firstToken: frame.token,
+      count: frame.count,
+      interval: frame.interval,
+      pipelined: true,
+      sampling: samplingOf(frame),
+      stopTokens: frame.stopTokens,
+      onTokens: (tokens) => {
+        made += tokens.length;
+        const isLast = made >= frame.count || frame.stopTokens.includes(tokens.at(-1)!);
+        if (isLast) last = tokens;
+        else onTokens(tokens);
+        return isWanted();
+      },
+    });
+    return last;
+  }
+
   async dispose(): Promise<void> {
     await this.#engine?.dispose();
   }
@@ -175,4 +214,8 @@ export class StageHost {
       if (!isKept) await this.#engine?.unload({ first: layer, end: layer + 1 });
     }
   }
+}
+
+function samplingOf(frame: GenerateFrame): NonNullable<GenerateRequest["sampling"]> {
+  return { ...frame, logitBias: new Map(frame.biases), seen: new Map(frame.seen) };
 }

@@ -1,6 +1,7 @@
 // What tests put in place of the engine, the server and the browser.
 import { EngineError, SessionTable } from "@weft/engine";
 import type {
+  GenerateRequest,
   LayerRange,
   MemoryUse,
   StageEngine,
@@ -128,6 +129,8 @@ export class FakeEngine implements StageEngine {
   gate: Promise<void> = Promise.resolve();
   failLoadAt = -1;
   failNextStep: Error | null = null;
+  readonly requests: GenerateRequest[] = [];
+  failAfter = Infinity; // tokens
   isDisposed = false;
 
   async load({ first, end }: LayerRange, source: WeightSource): Promise<void> {
@@ -185,6 +188,29 @@ export class FakeEngine implements StageEngine {
         scaledSum: 1.5,
       }));
     return { hidden, selections, logits: new Float32Array(0) };
+  }
+
+  // Each token is the one before plus one.
+  async generate(layers: LayerRange, request: GenerateRequest): Promise<number> {
+    this.requests.push(request);
+    const run = { ...request, count: 1, output: { kind: "none" } as const };
+    this.table.check(layers, [run]);
+    let made = 0;
+    let goesOn = true;
+    while (goesOn && made < request.count) {
+      await this.gate;
+      if (made >= this.failAfter) throw new EngineError("unavailable", "The GPU was lost: test.");
+      const tokens: number[] = [];
+      while (goesOn && tokens.length < Math.min(request.interval, request.count - made)) {
+        tokens.push((request.firstToken + made + tokens.length + 1) % kVocabulary);
+        goesOn = !request.stopTokens?.includes(tokens.at(-1)!);
+      }
+      made += tokens.length;
+      goesOn = request.onTokens(tokens) && goesOn;
+      await Promise.resolve();
+    }
+    this.table.commit(layers, [{ ...run, count: made }]);
+    return made;
   }
 
   truncate(): Promise<void> {

@@ -1,7 +1,16 @@
 // A session with a fake engine, a fake server of the package and a list of what it sent: the tests
 // play the orchestrator.
-import { decodeFrame, decodeWorkerMessage, encodeServerMessage, kControlByte } from "@weft/wire";
-import type { Frame, WorkerMessage } from "@weft/wire";
+import {
+  decodeFrame,
+  decodeGeneration,
+  decodeWorkerMessage,
+  encodeGeneration,
+  encodeServerMessage,
+  isGenerationFrame,
+  kControlByte,
+  kProtocolVersion,
+} from "@weft/wire";
+import type { Frame, GenerationFrame, TokensFrame, WorkerMessage } from "@weft/wire";
 
 import { MemoryStore } from "../blobStore.ts";
 import type { Ending } from "../joining.ts";
@@ -26,7 +35,7 @@ type ValueOf<K extends Kind> = Extract<WorkerMessage["kind"], { case: K }>["valu
 // Init of the fake package, with what a test changes.
 export function init(change: Record<string, unknown> = {}): ServerKind {
   const value = {
-    protocolVersion: 2,
+    protocolVersion: kProtocolVersion,
     programVersion: 1,
     packageFormat: 1,
     serverVersion: "test",
@@ -43,7 +52,9 @@ export function init(change: Record<string, unknown> = {}): ServerKind {
 
 export class SessionRig {
   readonly sent: (WorkerMessage["kind"] | Frame)[] = [];
+  readonly generation: GenerationFrame[] = []; // frames of its kind that were sent
   readonly endings: Ending[] = [];
+  wantsWhole = false;
   readonly engines: FakeEngine[] = [];
   readonly cache = new MemoryStore(() => true);
   readonly board = new StatusBoard(() => undefined, () => 0);
@@ -63,6 +74,8 @@ export class SessionRig {
       needsOnnx: true,
       guessWeightFactor: () => 1.5,
       onNotLowered: () => this.endings.push({ kind: "retry", message: "not lowered" }),
+      wantsWhole: () => this.wantsWhole,
+      onWholeEnded: () => (this.wantsWhole = false),
       makeEngine: () => {
         const engine = this.makeEngine();
         this.engines.push(engine);
@@ -73,6 +86,9 @@ export class SessionRig {
       board: this.board,
       now: () => performance.now(),
       send: (message) => {
+        if (isGenerationFrame(message)) {
+          return void this.generation.push(decodeGeneration(message));
+        }
         const isControl = message[0] === kControlByte;
         this.sent.push(isControl ? decodeWorkerMessage(message).kind : decodeFrame(message));
       },
@@ -90,6 +106,14 @@ export class SessionRig {
 
   tell(kind: ServerKind): void {
     this.session.onMessage(encodeServerMessage(kind));
+  }
+
+  tellGeneration(frame: GenerationFrame): void {
+    this.session.onMessage(encodeGeneration(frame));
+  }
+
+  tokens(): TokensFrame[] {
+    return this.generation.filter((frame) => frame.kind === "tokens");
   }
 
   // The values of the control messages of this kind that were sent.

@@ -1,0 +1,261 @@
+// Whole-model generation: tokens that come several at a time from one device, and the wish of its
+// user to run the whole model there.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "swarm/core_testing.h"
+
+namespace weft::swarm {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using State = wire::WholeModel::State;
+
+TestWorker Tab() {
+  TestWorker worker;
+  worker.kind = "web";
+  worker.engine = "webgpu";
+  return worker;
+}
+
+TestWorker HeldTab() {
+  TestWorker worker = Tab();
+  worker.answer_steps = false;
+  return worker;
+}
+
+Request Sampled(RequestId id, std::vector<int32_t> prompt, uint32_t max_tokens) {
+  Request request;
+  request.id = id;
+  request.prompt_ids = std::move(prompt);
+  request.max_tokens = max_tokens;
+  return request;
+}
+
+TEST(Generate, OneDeviceGivesSeveralTokensAFrame) {
+  TestSwarm swarm;
+  swarm.BringUp(1, HeldTab());
+  const RequestId request = swarm.Submit({5, 6, 7}, 10);
+  // The prompt without its last token is an ordinary step that asks for nothing.
+  ASSERT_EQ(swarm.unanswered_steps(1), 1u);
+  EXPECT_THAT(swarm.generates(1), SizeIs(1));
+  const wire::Generate& asked = swarm.generates(1).front();
+  EXPECT_EQ(asked.position, 2u);
+  EXPECT_EQ(asked.token_id, 7);
+  EXPECT_EQ(asked.count, 10);
+  swarm.AnswerStep(1);
+  swarm.TellTokens(1, 4);
+  EXPECT_THAT(swarm.Tokens(request), ElementsAre(8, 9, 10, 11));
+  swarm.TellTokens(1, 4);
+  swarm.TellTokens(1, 4);
+  EXPECT_THAT(swarm.Tokens(request), ElementsAre(8, 9, 10, 11, 12, 13, 14, 15, 16, 17));
+  ASSERT_THAT(swarm.Ends(request), SizeIs(1));
+  EXPECT_EQ(swarm.Ends(request)[0].reason, FinishReason::kLength);
+  EXPECT_EQ(swarm.Ends(request)[0].generated_tokens, 10u);
+  EXPECT_THAT(swarm.generates(1), IsEmpty());
+  // The next turn continues what the device holds: everything but the last token.
+  swarm.Submit({5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 3}, 1);
+  ASSERT_EQ(swarm.unanswered_steps(1), 1u);
+  swarm.AnswerStep(1);
+  EXPECT_EQ(swarm.generates(1).front().position, 13u);
+}
+
+TEST(Generate, StopTokensEndTheAnswerAndAreNotEmitted) {
+  TestSwarm swarm;
+  swarm.BringUp(1, Tab());
+  Request request = Sampled(1, {5}, 20);
+  request.stop_ids = {9};
+  swarm.Submit(request);
+  EXPECT_THAT(swarm.Tokens(1), ElementsAre(6, 7, 8));
+  ASSERT_THAT(swarm.Ends(1), SizeIs(1));
+  EXPECT_EQ(swarm.Ends(1)[0].reason, FinishReason::kStop);
+}
+
+TEST(Generate, SamplingGoesAlong) {
+  TestSwarm swarm;
+  swarm.BringUp(1, HeldTab());
+  Request request = Sampled(31, {5, 6, 5, 7}, 20);
+  request.sampling.temperature = 0.75f;
+  request.sampling.top_k = 12;
+  request.sampling.frequency_penalty = 0.5f;
+  request.sampling.logit_bias = {{3, -2.0f}, {5000, 1.0f}};
+  swarm.Submit(request);
+  const wire::Generate& asked = swarm.generates(1).front();
+  EXPECT_EQ(asked.temperature, 0.75f);
+  EXPECT_EQ(asked.top_k, 12u);
+  EXPECT_EQ(asked.seed, 31u);  // without a seed the request's number is one
+  EXPECT_THAT(asked.biases, ElementsAre(std::pair(3, -2.0f)));
+  EXPECT_THAT(asked.seen, ElementsAre(std::pair(5, 2u), std::pair(6, 1u), std::pair(7, 1u)));
+}
+
+TEST(Generate, LogprobsComeTokenByToken) {
+  TestSwarm swarm;
+  swarm.BringUp(1, Tab());
+  Request request = Sampled(1, {5}, 3);
+  request.sampling.temperature = 0;
+  request.want_logprobs = true;
+  swarm.Submit(request);
+  EXPECT_THAT(swarm.Tokens(1), ElementsAre(6, 7, 8));
+  for (const Action& action : swarm.log()) {
+    const auto* data = std::get_if<SendData>(&action);
+    if (!data || !wire::IsGenerationFrame(data->pieces[0].bytes())) continue;
+    const auto frame = wire::DecodeGeneration(data->pieces[0].bytes());
+    EXPECT_FALSE(std::holds_alternative<wire::Generate>(*frame));
+  }
+}
+
+TEST(Generate, SeveralRequestsTakeTurns) {
+  CoreOptions options = TestOptions();
+  options.generate_interval = 2;
+  TestSwarm swarm(options);
+  swarm.BringUp(1, HeldTab());
+  const RequestId first = swarm.Submit({5}, 6), second = swarm.Submit({20}, 6);
+  // The first one was alone when it asked.
+  EXPECT_EQ(swarm.generates(1)[0].count, 6);
+  EXPECT_EQ(swarm.generates(1)[1].count, 2);
+  for (int i = 0; i < 3; ++i) swarm.TellTokens(1, 2);
+  EXPECT_THAT(swarm.Tokens(first), SizeIs(6));
+  swarm.TellTokens(1, 2);
+  EXPECT_THAT(swarm.Tokens(second), ElementsAre(21, 22));
+  while (!swarm.generates(1).empty()) swarm.TellTokens(1, 2);
+  EXPECT_THAT(swarm.Tokens(second), ElementsAre(21, 22, 23, 24, 25, 26));
+}
+
+TEST(Generate, CancellingStopsTheDevice) {
+  TestSwarm swarm;
+  swarm.BringUp(1, HeldTab());
+  const RequestId request = swarm.Submit({5}, 40);
+  swarm.TellTokens(1, 3);
+  swarm.Cancel(request);
+  EXPECT_EQ(swarm.stops(1), 1u);
+  swarm.TellTokens(1, 1);  // was on its way
+  EXPECT_THAT(swarm.Tokens(request), ElementsAre(6, 7, 8));
+  swarm.TellTokens(1, 0);
+  EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
+  EXPECT_EQ(swarm.core().sizes().frames_in_flight, 0u);
+}
+
+TEST(Generate, AFailureIsRepeatedTokenByToken) {
+  TestSwarm swarm;
+  swarm.BringUp(1, HeldTab());
+  const RequestId request = swarm.Submit({5}, 4);
+  swarm.TellTokens(1, 1);
+  swarm.worker(1).answer_steps = true;
+  swarm.FailGenerate(1);
+  EXPECT_THAT(swarm.Tokens(request), ElementsAre(6, 7, 8, 9));
+  EXPECT_THAT(swarm.Ends(request), SizeIs(1));
+}
+
+TEST(Generate, TokensThatWereNotAskedForCloseTheConnection) {
+  const auto close_reason = [](wire::Tokens tokens, bool wrong_sequence) {
+    TestSwarm swarm;
+    swarm.BringUp(1, HeldTab());
+    swarm.Submit({5}, 4);
+    tokens.sequence = swarm.generates(1).front().sequence + (wrong_sequence ? 1 : 0);
+    tokens.epoch = swarm.generates(1).front().epoch;
+    swarm.Feed(WorkerData{1, Slice(wire::EncodeGeneration(tokens))});
+    const auto reasons = swarm.CloseReasons(1);
+    return reasons.empty() ? std::string() : reasons[0];
+  };
+  EXPECT_THAT(close_reason({.token_ids = {6}}, true), HasSubstr("expected step"));
+  EXPECT_THAT(close_reason({.token_ids = {1000}}, false), HasSubstr("expected 0 to 999"));
+  EXPECT_THAT(close_reason({.token_ids = {1, 2, 3, 4, 5}}, false), HasSubstr("more than asked"));
+  EXPECT_THAT(close_reason({.token_ids = {1, 2, 3, 4}}, false), HasSubstr("marked"));
+  EXPECT_THAT(close_reason({.last = true}, false), HasSubstr("at least one"));
+  EXPECT_EQ(close_reason({.last = true, .token_ids = {1}}, false), "");
+}
+
+TEST(RunHere, OnlyDevicesThatCanHoldTheModelAreOffered) {
+  TestSwarm swarm;
+  swarm.Join(Tab());
+  swarm.Join();
+  TestWorker small = Tab();
+  small.memory_bytes = 3'000'000;
+  swarm.Join(small);
+  EXPECT_EQ(swarm.told_whole(1), State::kFits);
+  EXPECT_EQ(swarm.told_whole(2), std::nullopt);
+  EXPECT_EQ(swarm.told_whole(3), State::kTooLarge);
+  swarm.AskWhole(3, true);
+  EXPECT_EQ(swarm.told_whole(3), State::kTooLarge);
+  EXPECT_THAT(swarm.CloseReasons(3), IsEmpty());
+}
+
+// A fast machine serves; the slow tab takes over because its user says so, and keeps the model.
+TEST(RunHere, ThePlanStaysOnTheDeviceUntilItsUserChangesHisMind) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  TestWorker slow = Tab();
+  slow.run_us = 100'000;
+  swarm.Join(slow);
+  swarm.Advance(Seconds(20));
+  ASSERT_EQ(swarm.picture().stages[0].worker, 1u);
+  swarm.AskWhole(2, true);
+  EXPECT_EQ(swarm.told_whole(2), State::kHere);
+  swarm.Advance(Seconds(1));
+  ASSERT_THAT(swarm.picture().stages, SizeIs(1));
+  EXPECT_EQ(swarm.picture().stages[0].worker, 2u);
+  EXPECT_THAT(swarm.picture().message, HasSubstr("as its user chose"));
+  swarm.Advance(Seconds(120));
+  EXPECT_EQ(swarm.picture().stages[0].worker, 2u);
+  EXPECT_THAT(swarm.Tokens(swarm.Submit({5}, 5)), ElementsAre(6, 7, 8, 9, 10));
+  swarm.AskWhole(2, false);
+  EXPECT_EQ(swarm.told_whole(2), State::kFits);
+  swarm.Advance(Seconds(120));
+  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+}
+
+TEST(RunHere, ClosingTheTabLosesNothing) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  swarm.Join(HeldTab());
+  swarm.Advance(Seconds(20));
+  swarm.AskWhole(2, true);
+  swarm.Advance(Seconds(1));
+  ASSERT_EQ(swarm.picture().stages[0].worker, 2u);
+  const RequestId request = swarm.Submit({5}, 8), waiting = swarm.Submit({30}, 3);
+  swarm.TellTokens(2, 3);
+  EXPECT_THAT(swarm.Tokens(request), ElementsAre(6, 7, 8));
+  swarm.Lose(2);
+  swarm.Advance(Seconds(1));
+  EXPECT_THAT(swarm.Tokens(request), ElementsAre(6, 7, 8, 9, 10, 11, 12, 13));
+  EXPECT_THAT(swarm.Tokens(waiting), ElementsAre(31, 32, 33));
+  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+  EXPECT_EQ(swarm.Ends(request)[0].reason, FinishReason::kLength);
+}
+
+TEST(RunHere, TheLatestWishCounts) {
+  TestSwarm swarm;
+  swarm.BringUp(2, Tab());
+  swarm.AskWhole(1, true);
+  swarm.Advance(Seconds(1));
+  swarm.AskWhole(2, true);
+  swarm.Advance(Seconds(1));
+  EXPECT_EQ(swarm.told_whole(1), State::kFits);
+  EXPECT_EQ(swarm.told_whole(2), State::kHere);
+  EXPECT_EQ(swarm.picture().stages[0].worker, 2u);
+}
+
+TEST(RunHere, ADeviceWithoutTheMemoryAfterAllGivesItBack) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  TestWorker tab = Tab();
+  tab.answer_prepare = false;
+  swarm.Join(tab);
+  swarm.Advance(Seconds(20));
+  swarm.AskWhole(2, true);
+  swarm.Advance(Milliseconds(10));
+  wire::pb::WorkerMessage message;
+  message.mutable_failed()->set_epoch(swarm.Prepared(2).prepared().epoch());
+  message.mutable_failed()->set_code("out_of_memory");
+  swarm.Control(2, message);
+  swarm.Advance(Seconds(1));
+  EXPECT_EQ(swarm.told_whole(2), State::kTooLarge);
+  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+  EXPECT_THAT(swarm.Tokens(swarm.Submit({5}, 2)), ElementsAre(6, 7));
+}
+
+}  // namespace
+}  // namespace weft::swarm

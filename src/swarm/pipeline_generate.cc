@@ -1,0 +1,174 @@
+// Whole-model generation: where one worker runs every layer and can choose tokens by itself, a
+// session's tokens come several at a time, without a round trip for each (wire/generation.h).
+#include <algorithm>
+#include <map>
+
+#include "base/check.h"
+#include "swarm/pipeline.h"
+
+namespace weft::swarm {
+namespace {
+
+// A Tokens frame holds what is made in about this time: shorter than people notice.
+constexpr double kBurstUs = 100'000;
+constexpr uint32_t kFirstInterval = 4, kMostInterval = 16;
+// So many intervals are asked for at once while nobody else waits for the worker.
+constexpr uint32_t kIntervalsAlone = 4;
+
+Error Unexpected(std::string message) {
+  return Error(ErrorCode::kInvalidData, std::move(message));
+}
+
+std::vector<std::pair<int32_t, uint32_t>> CountsOf(const std::vector<int32_t>& tokens) {
+  std::map<int32_t, uint32_t> counts;
+  for (const int32_t id : tokens) ++counts[id];
+  return {counts.begin(), counts.end()};
+}
+
+}  // namespace
+
+bool CanGenerate(const Worker& worker) {
+  return worker.offer.engine == "webgpu" && !worker.offer.needs_onnx;
+}
+
+// Others are chosen token by token: their logprobs or logits are wanted, or the worker has just
+// failed to generate for them.
+bool Pipeline::Generates(const Session& session) const {
+  if (!generates_ || !session.active || session.active->step_failures > 0) return false;
+  const Request& request = session.active->request;
+  return !request.want_logits && !request.want_logprobs && request.top_logprobs == 0;
+}
+
+uint32_t Pipeline::Interval(const Worker& worker) const {
+  if (options_.generate_interval > 0) return options_.generate_interval;
+  const auto us = worker.times.compute_us.Median();
+  if (!us || *us <= 0) return kFirstInterval;
+  return static_cast<uint32_t>(std::clamp(kBurstUs / *us, 1.0, double{kMostInterval}));
+}
+
+// The next session in turn whose one waiting row is the last known token.
+Session* Pipeline::NextToGenerate() {
+  const auto& sessions = sessions_.sessions();
+  size_t start = 0;
+  while (start < sessions.size() && sessions[start]->id <= generate_rotation_) ++start;
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    Session& session = *sessions[(start + i) % sessions.size()];
+    if (session.WaitingRows() == 1 && Generates(session)) return &session;
+  }
+  return nullptr;
+}
+
+void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
+  const ActiveRequest& active = *session.active;
+  const Request& request = active.request;
+  const SamplingParams& params = request.sampling;
+  const uint32_t interval = Interval(worker);
+  const bool alone = sessions_.active_count() == 1;
+  wire::Generate frame;
+  frame.sequence = next_sequence_++;
+  frame.epoch = epoch_;
+  frame.session = session.id;
+  frame.generation = session.generation;
+  frame.position = session.scheduled;
+  frame.token_id = session.tokens.back();
+  frame.interval = static_cast<uint16_t>(interval);
+  frame.count = static_cast<uint16_t>(std::min(active.max_tokens - active.generated_tokens,
+                                               alone ? interval * kIntervalsAlone : interval));
+  frame.temperature = params.temperature;
+  frame.top_k = static_cast<uint32_t>(params.top_k);
+  frame.top_p = params.top_p;
+  frame.min_p = params.min_p;
+  frame.repetition_penalty = params.repetition_penalty;
+  frame.presence_penalty = params.presence_penalty;
+  frame.frequency_penalty = params.frequency_penalty;
+  frame.seed = params.seed.value_or(request.id);
+  frame.stop_ids = request.stop_ids;
+  for (const LogitBias& bias : params.logit_bias)
+    if (static_cast<uint32_t>(bias.token_id) < options_.model.vocabulary)
+      frame.biases.emplace_back(bias.token_id, bias.bias);
+  if (params.repetition_penalty != 1 || params.presence_penalty != 0 ||
+      params.frequency_penalty != 0)
+    frame.seen = CountsOf(session.tokens);
+
+  SentFrame sent;
+  sent.sequence = frame.sequence;
+  sent.epoch = epoch_;
+  wire::Run run;
+  run.session = session.id;
+  run.generation = session.generation;
+  run.first_position = frame.position;
+  run.count = frame.count;
+  sent.runs = {run};
+  sent.sent_at = now;
+  sent.generates = true;
+  session.scheduled = static_cast<uint32_t>(session.tokens.size());
+  generate_rotation_ = session.id;
+  // The first tokens come when two intervals were made at most: the worker works ahead.
+  const double predicted_us =
+      costs_.StepUs(worker, stages_[0].first, stages_[0].end, 1) * 2 * interval;
+  Track(worker, std::move(sent), predicted_us, now);
+  SendFrame(worker.id, frame);
+}
+
+void Pipeline::SendFrame(WorkerId worker, const wire::GenerationFrame& frame) {
+  SendData data{worker, {}};
+  data.pieces.emplace_back(wire::EncodeGeneration(frame));
+  outbox_.Add(std::move(data));
+}
+
+void Pipeline::StopUnwanted() {
+  if (!generates_) return;
+  for (SentFrame& sent : roster_.Find(stages_[0].worker)->in_flight) {
+    if (!sent.generates || sent.stopped || sent.epoch != epoch_ || IsLive(sent.runs[0])) continue;
+    sent.stopped = true;
+    SendFrame(stages_[0].worker, wire::StopGenerating{sent.sequence, sent.epoch});
+  }
+}
+
+Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& tokens,
+                                           Instant now) {
+  if (worker.in_flight.empty() || !worker.in_flight.front().generates)
+    return Unexpected("Tokens came though the oldest step under way is no Generate.");
+  SentFrame& sent = worker.in_flight.front();
+  if (tokens.sequence != sent.sequence || tokens.epoch != sent.epoch)
+    return Unexpected("Tokens answers step " + std::to_string(tokens.sequence) + " of epoch " +
+                      std::to_string(tokens.epoch) + ", expected step " +
+                      std::to_string(sent.sequence) + " of epoch " + std::to_string(sent.epoch) +
+                      ".");
+  const uint32_t wanted = sent.runs[0].count;
+  const size_t made = sent.tokens_made + tokens.token_ids.size();
+  const bool may_be_empty = tokens.last && (sent.stopped || sent.tokens_made > 0);
+  if (made > wanted || (tokens.token_ids.empty() && !may_be_empty) ||
+      (made == wanted && !tokens.last))
+    return Unexpected("Tokens brings " + std::to_string(tokens.token_ids.size()) + " after " +
+                      std::to_string(sent.tokens_made) + " of " + std::to_string(wanted) +
+                      " tokens, expected at least one, no more than asked for, and the last one "
+                      "to be marked.");
+  for (const int32_t id : tokens.token_ids)
+    if (id < 0 || static_cast<uint32_t>(id) >= options_.model.vocabulary)
+      return Unexpected("Tokens holds token " + std::to_string(id) + ", expected 0 to " +
+                        std::to_string(options_.model.vocabulary - 1) + ".");
+  GeneratedTokens out;
+  out.run = sent.runs[0];
+  out.run.first_position += sent.tokens_made;
+  out.token_ids = tokens.token_ids;
+  out.last = tokens.last;
+  out.live = sent.epoch == epoch_ && IsLive(sent.runs[0]);
+  sent.tokens_made = static_cast<uint32_t>(made);
+  worker.tokens_computed += tokens.token_ids.size();
+  if (sent.epoch == epoch_ && !tokens.token_ids.empty() && tokens.compute_us > 0) {
+    const double us = tokens.compute_us / static_cast<double>(tokens.token_ids.size());
+    worker.times.compute_us.Add(us);
+    worker.times.stage_us.Add(us);
+    worker.times.speed.Add(costs_.SpeedSample(worker, stages_[0].first, stages_[0].end, us));
+  }
+  if (tokens.last) {
+    PopOldest(worker, now);
+  } else {
+    worker.answered_epoch = sent.epoch;
+    worker.oldest_since = worker.last_step_at = now;
+  }
+  return out;
+}
+
+}  // namespace weft::swarm

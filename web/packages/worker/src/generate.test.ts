@@ -1,0 +1,146 @@
+// The whole model in one tab: tokens some at a time, what ends them, and the wish of the user.
+import { describe, expect, it } from "vitest";
+
+import { WholeModel } from "@weft/wire";
+import type { GenerateFrame } from "@weft/wire";
+
+import { SessionRig, init, kLayers, until } from "./test/sessionRig.ts";
+
+const kPlain: GenerateFrame = {
+  kind: "generate",
+  sequence: 5,
+  epoch: 1,
+  session: 1,
+  generation: 0,
+  position: 0,
+  token: 3,
+  count: 7,
+  interval: 3,
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  repetitionPenalty: 1,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  seed: 0n,
+  stopTokens: [],
+  biases: [],
+  seen: [],
+};
+
+async function whole(end = kLayers): Promise<SessionRig> {
+  const rig = new SessionRig();
+  await rig.join();
+  await rig.giveStage(1, 0, 0, end);
+  return rig;
+}
+
+async function told(rig: SessionRig): Promise<number[][]> {
+  await until(() => rig.tokens().some(({ isLast }) => isLast), "the last tokens");
+  return rig.tokens().map(({ tokens }) => [...tokens]);
+}
+
+describe("generating", () => {
+  it("tells some tokens at a time, the last ones marked", async () => {
+    const rig = await whole();
+    rig.tellGeneration(kPlain);
+    expect(await told(rig)).toEqual([[4, 5, 6], [7, 8, 9], [10]]);
+    expect(rig.tokens().map(({ sequence, epoch, isLast }) => [sequence, epoch, isLast]))
+      .toEqual([[5, 1, false], [5, 1, false], [5, 1, true]]);
+    expect(rig.engine.sessionLength(1, { first: 0, end: kLayers })).toBe(7);
+    await until(() => rig.status.rowsComputed === 7, "seven rows");
+    rig.tellGeneration({ ...kPlain, sequence: 6, position: 7, token: 10, count: 1 });
+    await until(() => rig.tokens().length === 4, "one more");
+    expect(rig.tokens()[3]).toMatchObject({ sequence: 6, isLast: true, tokens: [11] });
+  });
+
+  it("ends at a stop token", async () => {
+    const rig = await whole();
+    rig.tellGeneration({ ...kPlain, stopTokens: [8] });
+    expect(await told(rig)).toEqual([[4, 5, 6], [7, 8]]);
+  });
+
+  it("hands on how tokens are chosen", async () => {
+    const rig = await whole();
+    const frame = { ...kPlain, temperature: 0.5, topK: 9, seed: 2n ** 63n, biases: [[2, 1]],
+      seen: [[3, 4]] } as const;
+    rig.tellGeneration(frame);
+    await told(rig);
+    expect(rig.engine.requests[0]!.sampling).toMatchObject({
+      temperature: 0.5, topK: 9, seed: 2n ** 63n, logitBias: new Map([[2, 1]]),
+      seen: new Map([[3, 4]]),
+    });
+  });
+
+  it("stops when nobody wants the rest", async () => {
+    const rig = await whole();
+    let open = (): void => undefined;
+    rig.engine.gate = new Promise<void>((resolve) => (open = resolve));
+    rig.tellGeneration({ ...kPlain, count: 12 });
+    await until(() => rig.engine.requests.length === 1, "a start");
+    rig.tellGeneration({ kind: "stop", sequence: 5, epoch: 1 });
+    open();
+    expect(await told(rig)).toEqual([[4, 5, 6], []]);
+    // One that is stopped before it begins computes nothing.
+    rig.tellGeneration({ ...kPlain, sequence: 6, session: 2 });
+    rig.tellGeneration({ kind: "stop", sequence: 6, epoch: 1 });
+    await until(() => rig.tokens().length === 3, "an empty answer");
+    expect(rig.tokens()[2]).toMatchObject({ sequence: 6, isLast: true, tokens: [] });
+    expect(rig.engine.requests).toHaveLength(1);
+  });
+
+  it("says when it fails, after the tokens that it has told", async () => {
+    const rig = await whole();
+    rig.engine.failAfter = 3;
+    rig.tellGeneration(kPlain);
+    expect(await rig.next("stepFailed")).toMatchObject({
+      sequence: 5, epoch: 1, stage: 0, code: "unavailable",
+    });
+    const sent = rig.tokens().map(({ isLast, tokens }) => [isLast, tokens]);
+    expect(sent).toEqual([[false, [4, 5, 6]]]);
+  });
+
+  it("refuses what is not the whole model of a committed epoch", async () => {
+    const part = await whole(3);
+    part.tellGeneration(kPlain);
+    expect((await part.next("stepFailed")).message).toContain("not committed");
+    const rig = await whole();
+    rig.tellGeneration({ ...kPlain, epoch: 2 });
+    expect((await rig.next("stepFailed")).message).toContain("epoch 2");
+    rig.tellGeneration({ ...kPlain, position: 4 });
+    expect((await rig.next("stepFailed", 2)).message).toContain("position 0");
+    expect(rig.tokens()).toEqual([]);
+  });
+
+  it("takes no frame that only workers send", async () => {
+    const rig = await whole();
+    rig.tellGeneration({ kind: "runHere", isWanted: true });
+    expect((await rig.ended()).message).toContain("only workers send");
+  });
+});
+
+describe("the whole model here", () => {
+  it("is offered, asked for, and over when the server says so", async () => {
+    const rig = await whole();
+    expect(rig.status.whole).toBe("no");
+    rig.tellGeneration({ kind: "wholeModel", state: WholeModel.fits });
+    expect(rig.status.whole).toBe("possible");
+    rig.session.sayRunHere(true);
+    expect(rig.generation).toEqual([{ kind: "runHere", isWanted: true }]);
+    rig.wantsWhole = true;
+    rig.tellGeneration({ kind: "wholeModel", state: WholeModel.here });
+    expect(rig.status.whole).toBe("here");
+    rig.tellGeneration({ kind: "wholeModel", state: WholeModel.tooLarge });
+    expect(rig.status.whole).toBe("no");
+    expect(rig.wantsWhole).toBe(false);
+  });
+
+  it("is asked for again after a reconnection", async () => {
+    const rig = new SessionRig();
+    rig.wantsWhole = true;
+    rig.tell(init());
+    await rig.next("connect");
+    expect(rig.generation).toEqual([{ kind: "runHere", isWanted: true }]);
+  });
+});
