@@ -20,6 +20,7 @@ struct Arguments {
   std::string quantisation = "keep";
   std::string boundary;
   std::string name;
+  uint32_t context_length = 0;
   bool force = false;
   bool without_tokenizer = false;
   bool json = false;
@@ -70,6 +71,7 @@ int Run(const Arguments& arguments) {
   }
   options.boundary_dtype = DTypeFromName(arguments.boundary);  // nullopt when not given
   options.name = arguments.name;
+  if (arguments.context_length > 0) options.context_length = arguments.context_length;
   options.force = arguments.force;
   options.without_tokenizer = arguments.without_tokenizer;
 
@@ -119,6 +121,11 @@ void AddConvertCommand(CLI::App& app, int* exit_code) {
                    "What crosses the network between layers: f16, bf16 for models whose "
                    "activations overflow f16, or f32 (default: f32 with --quant f32, else f16)")
       ->check(CLI::IsMember({"f16", "bf16", "f32"}));
+  command
+      ->add_option("--context", arguments->context_length,
+                   "Positions that a checkpoint is made for (default: all, but with longrope those "
+                   "of its short table)")
+      ->check(CLI::Range(1, 1 << 28));
   command->add_flag("--force", arguments->force, "Replace an existing package");
   command->add_flag("--no-tokenizer", arguments->without_tokenizer,
                     "Do not look at tokenizer.json, nor warn when there is none (for packages "

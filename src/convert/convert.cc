@@ -83,7 +83,7 @@ class Converter {
   Result<ConvertReport> Run() {
     ASSIGN_OR_RETURN(source_, OpenSource(options_.source));
     TextFiles& files = source_.files;
-    ASSIGN_OR_RETURN(config_, ParseModelConfig(files.at("config.json")));
+    ASSIGN_OR_RETURN(config_, ParseModelConfig(files.at("config.json"), options_.context_length));
     warnings_ = source_.warnings;
     if (!options_.without_tokenizer) {
       ASSIGN_OR_RETURN(const auto found, CheckTokenizer(files, config_.vocabulary));
@@ -117,9 +117,10 @@ class Converter {
 
  private:
   // transformers multiplies in the dtype of the table: Gemma was trained with the rounded factor.
+  // A package in f32 is the model as transformers computes it in f32.
   void RoundEmbeddingScale(RowFormat table) {
     const DType dtype = KeptDType(table);
-    if (IsBlockFormat(dtype)) return;
+    if (IsBlockFormat(dtype) || options_.quantisation == DType::kF32) return;
     const float exact = config_.embedding_scale;
     std::array<uint8_t, sizeof(float)> rounded{};
     FromF32({&exact, 1}, dtype, rounded.data());

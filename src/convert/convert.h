@@ -29,6 +29,9 @@ struct ConvertOptions {
   // Of the rows that cross the network between layers: f16, bf16 for models whose rows overflow
   // f16, or f32. nullopt: f32 when `quantisation` is f32, else f16.
   std::optional<DType> boundary_dtype;
+  // Positions to make the package for, at most the model's; nullopt: all of them, but for longrope,
+  // whose shorter table is for its original context. Checkpoints and GGUF files only.
+  std::optional<uint32_t> context_length;
   std::string name;                // of the model; empty: the source's name
   bool force = false;              // replace an existing package
   bool without_tokenizer = false;  // neither look at tokenizer.json nor warn when there is none

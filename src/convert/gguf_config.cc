@@ -131,8 +131,9 @@ Status ConfigWriter::LongRope(double theta, double times, json::object* rope) {
   if (!single && HasTensor("rope_factors_short.weight")) {
     ASSIGN_OR_RETURN(shorter, Factors("rope_factors_short.weight", times));
   }
-  ASSIGN_OR_RETURN(const uint64_t original,
-                   Whole("rope.scaling.original_context_length", 2, context_));
+  // One table serves the whole context.
+  ASSIGN_OR_RETURN(uint64_t original, Whole("rope.scaling.original_context_length", 2, context_));
+  if (single) original = context_;
   const double ratio = static_cast<double>(context_) / static_cast<double>(original);
   const double scale =
       single || ratio <= 1

@@ -104,7 +104,8 @@ std::string SupportedArchitectures() {
   return text;
 }
 
-Result<ModelConfig> ParseModelConfig(std::string_view config_json) {
+Result<ModelConfig> ParseModelConfig(std::string_view config_json,
+                                     std::optional<uint32_t> context_length) {
   ASSIGN_OR_RETURN(const json::value value, ParseJson(config_json, "config.json"));
   if (!value.is_object()) return Error(ErrorCode::kInvalidData, "config.json is not an object.");
   const JsonReader config(value.get_object(), "config.json");
@@ -117,7 +118,14 @@ Result<ModelConfig> ParseModelConfig(std::string_view config_json) {
   model.rms_epsilon = static_cast<float>(epsilon);
   ASSIGN_OR_RETURN(model.tied_embeddings, config.Bool("tie_word_embeddings", false));
   ASSIGN_OR_RETURN(model.activation, ReadActivation(config));
-  ASSIGN_OR_RETURN(Ropes ropes, ReadRopes(config, model.head_columns));
+  if (context_length && *context_length > model.context_length) {
+    return Error(ErrorCode::kInvalidArgument, "A context of " + std::to_string(*context_length) +
+                                                  " positions was asked for; the model has " +
+                                                  std::to_string(model.context_length) +
+                                                  " ('max_position_embeddings').");
+  }
+  ASSIGN_OR_RETURN(Ropes ropes, ReadRopes(config, model.head_columns, context_length));
+  model.context_length = ropes.context_length.value_or(model.context_length);
   model.rope = std::move(ropes.rope);
   model.local_rope = std::move(ropes.local);
   model.notes = std::move(ropes.notes);

@@ -35,7 +35,7 @@ struct ModelConfig {
   uint32_t kv_heads = 0;
   uint32_t head_columns = 0;
   uint32_t vocabulary = 0;
-  uint32_t context_length = 0;
+  uint32_t context_length = 0;  // positions the package is made for
   float rms_epsilon = 0;
   bool tied_embeddings = false;  // the head is the embedding table
   bool qkv_bias = false;
@@ -61,7 +61,10 @@ struct ModelConfig {
 
 // Parses and checks config.json. Errors: kUnsupported for an architecture or a feature that weft
 // does not convert (named, with what is supported), kInvalidData for values out of range.
-Result<ModelConfig> ParseModelConfig(std::string_view config_json);
+// `context_length`: positions to make the package for, up to those of the model; nullopt: as
+// ReadRopes chooses.
+Result<ModelConfig> ParseModelConfig(std::string_view config_json,
+                                     std::optional<uint32_t> context_length = std::nullopt);
 
 // "gemma, llama, ...": for help texts and messages.
 std::string SupportedArchitectures();

@@ -187,5 +187,14 @@ TEST(WeightPlan, RefusesIntegerWeights) {
                         "dtype I8"));
 }
 
+TEST(ModelConfig, AContextOfFewerPositionsCanBeAskedFor) {
+  const std::string text = json::serialize(testing::TinyQwen3Config());
+  EXPECT_EQ(ParseModelConfig(text)->context_length, 256u);
+  EXPECT_EQ(ParseModelConfig(text, 100)->context_length, 100u);
+  const auto beyond = ParseModelConfig(text, 257);
+  ASSERT_FALSE(beyond.ok());
+  EXPECT_THAT(beyond.error().message(), HasSubstr("A context of 257 positions was asked for"));
+}
+
 }  // namespace
 }  // namespace weft::convert

@@ -15,7 +15,7 @@ struct Reading {
   const JsonReader& reader;
   const JsonReader& config;
   RopeConfig* rope;
-  std::vector<std::string>* notes;
+  Ropes* ropes;  // notes and the context are written
 };
 
 Status ReadLlama3(const Reading& in) {
@@ -62,22 +62,9 @@ Status ReadYarn(const Reading& in) {
   return OkStatus();
 }
 
-// Phi-3's two tables of divisors. transformers takes the short ones for as long as a text is within
-// the original context; keys that are cached already cannot change then, so we decide by the
-// context that the model is served with.
-Status ReadLongRope(const Reading& in) {
-  RopeConfig& rope = *in.rope;
-  rope.kind = RopeConfig::Kind::kLongRope;
-  ASSIGN_OR_RETURN(const double context, in.config.Real("max_position_embeddings", 1, 1e9));
-  // Older files have it beside rope_scaling, not in it.
-  ASSIGN_OR_RETURN(const double outside,
-                   in.config.Real("original_max_position_embeddings", 2, 1e9, context));
-  ASSIGN_OR_RETURN(rope.original_context,
-                   in.reader.Real("original_max_position_embeddings", 2, 1e9, outside));
-  const bool is_long = context > rope.original_context;
-  const std::string key = is_long ? "long_factor" : "short_factor";
+Status ReadDivisors(const Reading& in, const std::string& key) {
   ASSIGN_OR_RETURN(const json::array* factors, in.reader.Array(key));
-  const size_t expected = rope.rotary_columns / 2;
+  const size_t expected = in.rope->rotary_columns / 2;
   if (factors == nullptr || factors->size() != expected) {
     return Error(ErrorCode::kInvalidData,
                  "'" + key + "' of " + in.reader.what() + " has " +
@@ -90,18 +77,44 @@ Status ReadLongRope(const Reading& in) {
       return Error(ErrorCode::kInvalidData, "'" + key + "' of " + in.reader.what() + " holds " +
                                                 Excerpt(factor) + "; expected positive numbers.");
     }
-    rope.divisors.push_back(value);
+    in.rope->divisors.push_back(value);
   }
-  const double ratio = context / rope.original_context;
-  double scale = is_long ? std::sqrt(1 + std::log(ratio) / std::log(rope.original_context)) : 1;
+  return OkStatus();
+}
+
+// Phi-3's two tables of divisors. transformers takes the short ones for as long as a text is within
+// the original context, and computes it anew with the long ones when it grows beyond. Keys that are
+// cached here cannot change, so the context that the package is made for decides.
+Status ReadLongRope(const Reading& in) {
+  RopeConfig& rope = *in.rope;
+  rope.kind = RopeConfig::Kind::kLongRope;
+  ASSIGN_OR_RETURN(const double most, in.config.Real("max_position_embeddings", 1, 1e9));
+  // Older files have it beside rope_scaling, not in it.
+  ASSIGN_OR_RETURN(const double outside,
+                   in.config.Real("original_max_position_embeddings", 2, 1e9, most));
+  ASSIGN_OR_RETURN(rope.original_context,
+                   in.reader.Real("original_max_position_embeddings", 2, 1e9, outside));
+  const double context = in.ropes->context_length.value_or(std::min(most, rope.original_context));
+  in.ropes->context_length = static_cast<uint32_t>(context);
+  const bool is_long = context > rope.original_context;
+  TRY(ReadDivisors(in, is_long ? "long_factor" : "short_factor"));
+  // The scale belongs to both tables.
+  ASSIGN_OR_RETURN(const double factor,
+                   in.reader.Real("factor", 1e-3, 1e6, most / rope.original_context));
+  double scale = factor > 1 ? std::sqrt(1 + std::log(factor) / std::log(rope.original_context)) : 1;
   ASSIGN_OR_RETURN(scale, in.reader.Real("attention_factor", 1e-3, 1e3, scale));
   rope.scale = static_cast<float>(scale);
+  const auto text = [](double value) { return std::to_string(static_cast<uint64_t>(value)); };
   if (is_long) {
-    in.notes->push_back("The rotation is longrope with its long factors, for a context of " +
-                        std::to_string(static_cast<uint64_t>(context)) +
-                        " positions; texts within " +
-                        std::to_string(static_cast<uint64_t>(rope.original_context)) +
-                        " positions would be rotated by the short ones elsewhere.");
+    in.ropes->notes.push_back(
+        "The rotation is longrope with its long factors, for texts of more than " +
+        text(rope.original_context) + " positions; shorter ones are better without --context.");
+  } else if (most > rope.original_context) {
+    in.ropes->notes.push_back(
+        "The rotation is longrope with its short factors: the package is made for "
+        "texts of up to " +
+        text(context) + " positions. For up to " + text(most) + ", convert with --context " +
+        text(most) + ".");
   }
   return OkStatus();
 }
@@ -126,7 +139,7 @@ Status ReadScaling(const Reading& in) {
     return OkStatus();
   }
   // dynamic changes the frequencies only beyond max_position_embeddings, which is as far as we go.
-  in.notes->push_back(
+  in.ropes->notes.push_back(
       "The rotation is dynamic, which stretches it beyond max_position_embeddings; weft serves "
       "contexts up to that.");
   return OkStatus();
@@ -134,7 +147,7 @@ Status ReadScaling(const Reading& in) {
 
 // The rotation that `reader` describes; theta and the rotated share where it does not say.
 Result<RopeConfig> ReadOne(const JsonReader& reader, const JsonReader& config,
-                           uint32_t head_columns, std::vector<std::string>* notes) {
+                           uint32_t head_columns, Ropes* ropes) {
   RopeConfig rope;
   ASSIGN_OR_RETURN(const double theta, config.Real("rope_theta", 1, 1e12, 10000.0));
   ASSIGN_OR_RETURN(rope.theta, reader.Real("rope_theta", 1, 1e12, theta));
@@ -147,19 +160,18 @@ Result<RopeConfig> ReadOne(const JsonReader& reader, const JsonReader& config,
                                               " of a head's " + std::to_string(head_columns) +
                                               " columns; it must be an even number of at least 2.");
   }
-  TRY(ReadScaling({reader, config, &rope, notes}));
+  TRY(ReadScaling({reader, config, &rope, ropes}));
   return rope;
 }
 
 // `rope_parameters` of transformers 5.
 Result<Ropes> ReadParameters(const json::object& parameters, const JsonReader& config,
-                             uint32_t head_columns) {
-  Ropes ropes;
+                             uint32_t head_columns, Ropes ropes) {
   const JsonReader all(parameters, "'rope_parameters' in " + config.what());
   ASSIGN_OR_RETURN(const json::object* full, all.Object("full_attention"));
   ASSIGN_OR_RETURN(const json::object* sliding, all.Object("sliding_attention"));
   if (full == nullptr && sliding == nullptr) {
-    ASSIGN_OR_RETURN(ropes.rope, ReadOne(all, config, head_columns, &ropes.notes));
+    ASSIGN_OR_RETURN(ropes.rope, ReadOne(all, config, head_columns, &ropes));
     return ropes;
   }
   if (full == nullptr || sliding == nullptr) {
@@ -169,7 +181,7 @@ Result<Ropes> ReadParameters(const json::object& parameters, const JsonReader& c
   }
   const auto read = [&](const json::object& object, const std::string& name) {
     const JsonReader reader(object, "'" + name + "' of " + all.what());
-    return ReadOne(reader, config, head_columns, &ropes.notes);
+    return ReadOne(reader, config, head_columns, &ropes);
   };
   ASSIGN_OR_RETURN(ropes.rope, read(*full, "full_attention"));
   ASSIGN_OR_RETURN(ropes.local, read(*sliding, "sliding_attention"));
@@ -209,15 +221,19 @@ double Llama3Frequency(const RopeConfig& rope, double frequency) {
 
 }  // namespace
 
-Result<Ropes> ReadRopes(const JsonReader& config, uint32_t head_columns) {
-  ASSIGN_OR_RETURN(const json::object* parameters, config.Object("rope_parameters"));
-  if (parameters != nullptr) return ReadParameters(*parameters, config, head_columns);
+Result<Ropes> ReadRopes(const JsonReader& config, uint32_t head_columns,
+                        std::optional<uint32_t> context_length) {
   Ropes ropes;
+  ropes.context_length = context_length;
+  ASSIGN_OR_RETURN(const json::object* parameters, config.Object("rope_parameters"));
+  if (parameters != nullptr) {
+    return ReadParameters(*parameters, config, head_columns, std::move(ropes));
+  }
   ASSIGN_OR_RETURN(const json::object* scaling, config.Object("rope_scaling"));
   const json::object nothing;
   const JsonReader reader(scaling == nullptr ? nothing : *scaling,
                           "'rope_scaling' in " + config.what());
-  ASSIGN_OR_RETURN(ropes.rope, ReadOne(reader, config, head_columns, &ropes.notes));
+  ASSIGN_OR_RETURN(ropes.rope, ReadOne(reader, config, head_columns, &ropes));
   if (config.Has("rope_local_base_freq")) {
     ASSIGN_OR_RETURN(const double theta, config.Real("rope_local_base_freq", 1, 1e12));
     ropes.local.emplace();

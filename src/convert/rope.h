@@ -31,14 +31,18 @@ struct RopeConfig {
 
 struct Ropes {
   RopeConfig rope;
-  std::optional<RopeConfig> local;  // of layers with a window, when it is another one
-  std::vector<std::string> notes;   // sentences that a user should read
+  std::optional<RopeConfig> local;         // of layers with a window, when it is another one
+  std::optional<uint32_t> context_length;  // what the tables are for, when that is less than all
+  std::vector<std::string> notes;          // sentences that a user should read
 };
 
 // Reads both spellings: `rope_parameters` (transformers 5; one for all layers, or one each for full
 // and sliding attention) and `rope_theta` with `rope_scaling` and `rope_local_base_freq` (before).
-// kUnsupported names a type that is none of default, linear, dynamic, llama3, yarn and longrope.
-Result<Ropes> ReadRopes(const JsonReader& config, uint32_t head_columns);
+// `context_length`: the positions that the model is to be made for; nullopt: all, but with longrope
+// its original context. kUnsupported names a type that is none of default, linear, dynamic, llama3,
+// yarn and longrope.
+Result<Ropes> ReadRopes(const JsonReader& config, uint32_t head_columns,
+                        std::optional<uint32_t> context_length = std::nullopt);
 
 // Angle of column pair i at position p is p * result[i]. [rotary_columns / 2]
 std::vector<float> InverseFrequencies(const RopeConfig& rope);

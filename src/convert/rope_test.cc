@@ -12,8 +12,9 @@ namespace json = boost::json;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Result<Ropes> Read(const json::object& config, uint32_t head_columns) {
-  return ReadRopes(JsonReader(config, "config.json"), head_columns);
+Result<Ropes> Read(const json::object& config, uint32_t head_columns,
+                   std::optional<uint32_t> context_length = std::nullopt) {
+  return ReadRopes(JsonReader(config, "config.json"), head_columns, context_length);
 }
 
 json::object WithContext(json::object config, uint64_t context) {
@@ -76,13 +77,25 @@ json::object LongRope(uint64_t context) {
 
 // What Phi-3 has.
 TEST(Rope, LongRopeIsLongForALongContext) {
-  const auto ropes = Read(LongRope(131072), 16);
+  const auto ropes = Read(LongRope(131072), 16, 131072);
   ASSERT_TRUE(ropes.ok()) << ropes.error().ToString();
   ExpectTable(ropes->rope, {1.0, 0.252982213, 0.05, 0.00702728369, 0.00125, 0.000197642354,
                             3.33333333e-05, 5.27046277e-06});
   EXPECT_FLOAT_EQ(ropes->rope.scale, 1.1902380714238083f);
   ASSERT_EQ(ropes->notes.size(), 1u);
-  EXPECT_THAT(ropes->notes[0], HasSubstr("long factors, for a context of 131072 positions"));
+  EXPECT_THAT(ropes->notes[0], HasSubstr("long factors, for texts of more than 4096 positions"));
+  EXPECT_EQ(ropes->context_length, 131072u);
+}
+
+// transformers scales by the same factor with either table.
+TEST(Rope, LongRopeIsForItsOriginalContextUnlessAskedForMore) {
+  const auto ropes = Read(LongRope(131072), 16);
+  ASSERT_TRUE(ropes.ok()) << ropes.error().ToString();
+  EXPECT_FLOAT_EQ(InverseFrequencies(ropes->rope)[7], 0.5f * std::pow(10000.0f, -14.0f / 16));
+  EXPECT_FLOAT_EQ(ropes->rope.scale, 1.1902380714238083f);
+  EXPECT_EQ(ropes->context_length, 4096u);
+  ASSERT_EQ(ropes->notes.size(), 1u);
+  EXPECT_THAT(ropes->notes[0], HasSubstr("convert with --context 131072"));
 }
 
 TEST(Rope, LongRopeIsShortWithinTheOriginalContext) {

@@ -1,8 +1,9 @@
 // Every checkpoint of the test data becomes a package in f32, f16, q8 and q4. Its graph in
 // onnxruntime (whole, and cut everywhere) and its programs in the native engine (by one worker, and
 // by one for each layer) give the logits and greedy tokens that transformers gave; q8 and q4 give
-// those of the same model with the quantised weights in f32. Variants change a configuration, so
-// that transformers has no answer; there the two engines are compared.
+// those of the same model with the quantised weights in f32. tests/data/checkpoints has more of
+// them (tools/references), compared in f32: what the test data has not. Variants change a
+// configuration, so that transformers has no answer; there the two engines are compared.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import {
@@ -39,19 +40,6 @@ const variants = [
       ],
     },
   ],
-  [
-    'phi3',
-    'longrope',
-    {
-      original_max_position_embeddings: 64,
-      rope_parameters: {
-        rope_type: 'longrope',
-        rope_theta: 10000,
-        short_factor: [1, 1, 1, 1, 1, 1, 1, 1],
-        long_factor: [1, 1.1, 1.5, 2, 3, 5, 8, 12],
-      },
-    },
-  ],
 ];
 
 function check(folder, name, ...options) {
@@ -73,6 +61,25 @@ function makeVariant(name, changes) {
   const config = JSON.parse(readFileSync(join(checkpoints, name, 'config.json'), 'utf8'));
   writeFileSync(join(target, 'config.json'), JSON.stringify({ ...config, ...changes }));
   return folder;
+}
+
+const ours = join(root, 'tests', 'data');
+// A text beyond the original context is rotated by another table, which `--context` chooses.
+const references = [
+  ['reference.safetensors', []],
+  ['reference_long.safetensors', ['--context', '512']],
+];
+for (const name of readdirSync(join(ours, 'checkpoints')).sort()) {
+  for (const [file, options] of references) {
+    if (!existsSync(join(ours, 'checkpoints', name, file))) continue;
+    const skip = weft ? false : 'WEFT does not name the weft program';
+    test(`${name}, ${file}: f32, two engines`, { skip }, () => {
+      const f32 = ['--quant', 'f32', '--cuts', 'yes'];
+      const [result] = check(ours, name, ...f32, '--reference', file, ...options);
+      assert.ok(result.ok, JSON.stringify(result));
+      assert.ok(result.max_abs_cut_error <= 1e-4, JSON.stringify(result));
+    });
+  }
 }
 
 if (!weft || !existsSync(checkpoints)) {

@@ -1,11 +1,14 @@
 // node check.mjs --weft WEFT --data DIR [--only NAME] [--quant NAME] [--cuts yes] [--native yes]
+//               [--context N] [--reference FILE]
 // Converts the checkpoints of DIR and runs each package's model.onnx whole in onnxruntime: logits
 // and greedy tokens against what transformers gave (reference.safetensors), stories260K against
 // expected.json. For q8 and q4 the reference is the same model with weights that dequantize.mjs, a
 // second implementation of the block formats, writes back as f32. With --cuts the f32 packages are
 // also cut at every layer boundary and every pair of them (../onnx_check). With --native `weft
 // eval` runs every package, too, by one worker and by one for each layer, against the same
-// references. Prints one JSON object; exits 1 when anything differs by more than its limit.
+// references. --context is given to `weft convert`; --reference names another file than
+// reference.safetensors in the checkpoints' folders. Prints one JSON object; exits 1 when anything
+// differs by more than its limit.
 import { execFileSync } from 'node:child_process';
 import {
   copyFileSync,
@@ -29,7 +32,16 @@ const tieMargin = 1e-3;
 // about 1, by their rounding.
 const limits = { f32: 1e-3, f16: 2e-2, q8: 1e-3, q4: 1e-3 };
 
-const knownOptions = ['--weft', '--data', '--only', '--quant', '--cuts', '--native'];
+const knownOptions = [
+  '--weft',
+  '--data',
+  '--only',
+  '--quant',
+  '--cuts',
+  '--native',
+  '--context',
+  '--reference',
+];
 
 function parseArguments(args) {
   const options = {};
@@ -39,8 +51,7 @@ function parseArguments(args) {
     options[word.slice(2)] = args.shift();
   }
   if (!options.weft || !options.data) {
-    const optional = '[--only NAME] [--quant NAME] [--cuts yes] [--native yes]';
-    throw new Error(`usage: node check.mjs --weft WEFT --data DIR ${optional}`);
+    throw new Error(`usage: node check.mjs --weft WEFT --data DIR [${knownOptions.slice(2)}]`);
   }
   return options;
 }
@@ -67,8 +78,9 @@ function maxDifference(a, b) {
   return worst;
 }
 
-function convert(weft, source, target, quantisation) {
+function convert(weft, source, target, quantisation, context) {
   const args = ['convert', source, target, '--quant', quantisation];
+  if (context) args.push('--context', context);
   args.push('--json', '--no-tokenizer');
   return JSON.parse(execFileSync(weft, args, { stdio: ['ignore', 'pipe', 'inherit'] }));
 }
@@ -152,9 +164,10 @@ function sameTokens(actual, expected, margins) {
 
 async function checkCheckpoint(name, quantisation, options, work) {
   const source = join(options.data, 'checkpoints', name);
-  const reference = readSafetensors(join(source, 'reference.safetensors'));
+  const referenceFile = join(source, options.reference ?? 'reference.safetensors');
+  const reference = readSafetensors(referenceFile);
   const target = join(work, `${name}-${quantisation}`);
-  const report = convert(options.weft, source, target, quantisation);
+  const report = convert(options.weft, source, target, quantisation, options.context);
   const forced = reference.greedy_ids.values;
   const prompt = reference.input_ids.values;
   const actual = await run(target, prompt, forced.length, forced);
@@ -172,12 +185,12 @@ async function checkCheckpoint(name, quantisation, options, work) {
   if (options.native) {
     const plain = quantisation === 'f32' || quantisation === 'f16';
     const expected = plain
-      ? join(source, 'reference.safetensors')
+      ? referenceFile
       : join(`${target}-plain`, 'reference.safetensors');
     runNative(result, options.weft, target, expected);
   }
   if (options.cuts && quantisation === 'f32') {
-    copyFileSync(join(source, 'reference.safetensors'), join(target, 'reference.safetensors'));
+    copyFileSync(referenceFile, join(target, 'reference.safetensors'));
     result.max_abs_cut_error = checkCuts(options.weft, target);
   }
   const close = result.max_abs_logit_error <= limits[quantisation];
