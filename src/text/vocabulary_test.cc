@@ -1,8 +1,10 @@
 // Tokenizers from GGUF vocabularies, by way of the tokenizer.json that says the same, against the
-// ids that the llama.cpp project publishes with them.
+// ids that the llama.cpp project publishes with them, and on thousands of generated strings against
+// @huggingface/tokenizers (tools/text_oracle/tokenizers.mjs).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/json.hpp>
 #include <fstream>
 #include <sstream>
 
@@ -119,6 +121,35 @@ TEST_P(GgufVocabulary, SameIds) {
     EXPECT_EQ(tokenizer->Decode(expected, false), text);
   }
   EXPECT_GE(count, 40u);
+}
+
+TEST_P(GgufVocabulary, SameIdsAndTextOfGeneratedStrings) {
+  const std::string name = GetParam();
+  const auto path = TestDataFolder() / "tokenizers" / ("vocab-" + name + ".gguf");
+  WEFT_NEED_DATA(path);
+  const auto answers = TextOracleFolder() / ("tokenizer-gguf-" + name + ".json");
+  WEFT_NEED_ORACLE(answers, "tokenizers.mjs");
+  const auto tokenizer = FromVocabulary(GgufFields(path).spec);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().ToString();
+  const boost::json::value oracle = boost::json::parse(*ReadTextFile(answers));
+  const boost::json::array& cases = oracle.at("cases").as_array();
+  EXPECT_GE(cases.size(), 2000u);
+  int failures = 0;
+  for (const boost::json::value& test : cases) {
+    const std::string text(test.at("text").as_string());
+    const auto wanted = boost::json::value_to<std::vector<int32_t>>(test.at("ids"));
+    const auto ids = tokenizer->Encode(text, false);
+    ASSERT_TRUE(ids.ok()) << ids.error().ToString();
+    Detokenizer detokenizer(*tokenizer, true);
+    std::string streamed;
+    for (const int32_t id : wanted) streamed += detokenizer.Push(id);
+    streamed += detokenizer.Flush();
+    const bool same = *ids == wanted &&
+                      tokenizer->Decode(wanted, false) == test.at("decoded").as_string() &&
+                      streamed == test.at("decoded_skip").as_string();
+    if (!same && ++failures <= 3) ADD_FAILURE() << boost::json::serialize(test);
+  }
+  EXPECT_EQ(failures, 0) << " of " << cases.size() << " strings";
 }
 
 INSTANTIATE_TEST_SUITE_P(Tokenizer, GgufVocabulary,

@@ -44,6 +44,25 @@ const metaspace = (scheme, split) => ({
 // category N.
 const otherDigits = /[\p{N}--[0-9]]/v;
 
+// What tokenizer.ggml.pre says in the vocabularies of GGUF files.
+const gpt2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+export const ggufVocabularies = {
+  "gpt-2": { patterns: [gpt2] },
+  "llama-bpe": { patterns: [llama3], ignoreMerges: true },
+  qwen2: { patterns: [qwen2], nfc: true },
+  "deepseek-llm": {
+    patterns: [
+      "[\\r\\n]",
+      "\\s?(?:(?![ა-ჿ𝐀-𝟿])[\\p{Lu}\\p{Ll}\\p{Lt}])+",
+      "\\s?[!-/:-~！-／：-～‘-‟　-。]+",
+      "\\s+$",
+      "[一-龥ࠀ-一가-퟿]+",
+      "\\p{N}+",
+    ],
+  },
+  "llama-spm": {},
+};
+
 export const variants = [
   { base: "tokenizers/gpt2", name: "gpt2" },
   { base: "tokenizers/phi3", name: "phi3" },

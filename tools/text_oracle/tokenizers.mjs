@@ -1,12 +1,15 @@
-// Writes what @huggingface/tokenizers makes of thousands of strings, for tokenizer_oracle_test.cc:
+// Writes what @huggingface/tokenizers makes of thousands of strings, for tokenizer_oracle_test.cc,
+// and for vocabulary_test.cc with the vocabularies of GGUF files:
 //   node tools/text_oracle/tokenizers.mjs [FOLDER]
 // FOLDER is build/text-oracle unless given; the reference data is at $WEFT_DATA.
 import { Tokenizer } from "@huggingface/tokenizers";
+import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 
 import { randomTexts } from "./random_text.mjs";
-import { variants } from "./tokenizer_variants.mjs";
+import { ggufTokenizer } from "./gguf_variants.mjs";
+import { ggufVocabularies, variants } from "./tokenizer_variants.mjs";
 
 const root = path.resolve(import.meta.dirname, "../..");
 const data = process.env.WEFT_DATA ?? path.join(root, "../shared/data");
@@ -16,6 +19,16 @@ const textCount = Number(process.env.WEFT_ORACLE_TEXTS ?? 2500);
 // JavaScript takes U+FEFF for white space (and its decoder drops it) and U+0085 for none; Unicode,
 // the Rust library and weft see it the other way round.
 const odd = /[\u0085\ufeff]/;
+
+function answers(tokenizer, options) {
+  return randomTexts({ count: textCount, ...options }).map((text) => {
+    const { ids } = tokenizer.encode(text, { add_special_tokens: false });
+    const framed = tokenizer.encode(text, { add_special_tokens: true }).ids;
+    const decode = (skip) =>
+      ids.length === 0 ? "" : tokenizer.decode(ids, { skip_special_tokens: skip });
+    return { text, ids, framed, decoded: decode(false), decoded_skip: decode(true) };
+  });
+}
 
 await mkdir(folder, { recursive: true });
 for (const [index, variant] of variants.entries()) {
@@ -31,18 +44,22 @@ for (const [index, variant] of variants.entries()) {
   const avoid = variant.avoid
     ? new RegExp(`${odd.source}|${variant.avoid.source}`, variant.avoid.flags)
     : odd;
-  const texts = randomTexts({ seed: 1000 + index, count: textCount, specials, avoid });
-  const cases = texts.map((text) => {
-    const { ids } = tokenizer.encode(text, { add_special_tokens: false });
-    const framed = tokenizer.encode(text, { add_special_tokens: true }).ids;
-    const decode = (skip) =>
-      ids.length === 0 ? "" : tokenizer.decode(ids, { skip_special_tokens: skip });
-    return { text, ids, framed, decoded: decode(false), decoded_skip: decode(true) };
-  });
+  const cases = answers(tokenizer, { seed: 1000 + index, specials, avoid });
   const { base, override = {}, model = {} } = variant;
   await writeFile(
     path.join(folder, `tokenizer-${variant.name}.json`),
     JSON.stringify({ base, override, model, cases }),
   );
   console.log(`${variant.name}: ${cases.length} texts`);
+}
+
+for (const [name, kind] of Object.entries(ggufVocabularies)) {
+  const file = path.join(data, "tokenizers", `vocab-${name}.gguf`);
+  if (!existsSync(file)) continue;
+  const json = ggufTokenizer(file, kind);
+  const tokenizer = new Tokenizer(json, { clean_up_tokenization_spaces: false });
+  const specials = json.added_tokens.map((token) => token.content);
+  const cases = answers(tokenizer, { seed: 2000 + name.length, specials, avoid: odd });
+  await writeFile(path.join(folder, `tokenizer-gguf-${name}.json`), JSON.stringify({ cases }));
+  console.log(`${name}.gguf: ${cases.length} texts`);
 }
