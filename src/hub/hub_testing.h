@@ -39,8 +39,8 @@ struct FakeHubState {
   std::map<std::string, std::string> wrong_bytes;  // name -> sent instead
   std::map<std::string, size_t> stated_bytes;      // name -> X-Linked-Size
   bool serves_ranges = true;
-  int pause_ms = 0;     // before every answer with a file
-  std::string listing;  // sent instead of the listing
+  int answers_left = 1 << 30;  // of the other host; then it answers 503
+  std::string listing;         // sent instead of the listing
 
   std::mutex mutex;
   std::vector<std::string> requests;       // "GET /path range"
@@ -176,6 +176,8 @@ class FakeHub {
   void AnswerAsCdn(const net::HttpRequest& request, net::Responder& responder) {
     if (!request.Header("authorization").empty()) state.leaked_tokens.push_back(request.path);
     if (request.query != "s=1") return Refuse(responder, 403, "");  // the signature was lost
+    if (state.answers_left == 0) return Refuse(responder, 503, "");
+    --state.answers_left;
     SendFile(request, request.path.substr(1), true, responder);
   }
 
@@ -205,9 +207,6 @@ class FakeHub {
       return responder.End();
     }
     response.body.push_back(Slice::OfText(bytes.substr(start)));
-    if (state.pause_ms > 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(state.pause_ms));
-    }
     responder.Send(std::move(response));
   }
 
