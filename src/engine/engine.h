@@ -79,11 +79,31 @@ struct Run {
   Output output;
 };
 
+// A program's `exchange` operation: the step stops, gives `out` away and goes on with what comes
+// back in `in`. A long step comes in parts, [first_row, first_row + row_count) of its rows.
+struct ExchangeRequest {
+  uint32_t layer = 0;
+  uint32_t id = 0;  // of the operation
+  size_t first_row = 0;
+  size_t row_count = 0;
+  std::span<const float> out;  // [row_count, out columns of the operation]
+  std::span<float> in;         // [row_count, in columns of the operation], to be filled
+};
+
+// Whoever exchanges rows for a step. Blocks until they are there; an error fails the step, which
+// then changes nothing.
+class Exchanger {
+ public:
+  virtual ~Exchanger() = default;
+  virtual Status Exchange(const ExchangeRequest& request) = 0;
+};
+
 struct StepInput {
   LayerRange layers;                   // a range that is loaded
   std::span<const Run> runs;           // each session at most once
   std::span<const int32_t> token_ids;  // [rows] when layers.first == 0, else empty
   std::span<const float> hidden;       // [rows, hidden_columns] when layers.first > 0, else empty
+  Exchanger* exchanger = nullptr;      // for layers whose programs have exchange operations
 };
 
 struct Candidate {

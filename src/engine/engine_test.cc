@@ -576,9 +576,13 @@ TEST(EngineLoading, BadWeightsAndProgramsAreRefused) {
   ExpectCode(load([](auto& programs, auto&) { programs[2].layer_index = 1; }),
              ErrorCode::kInvalidArgument, "Two programs");
   ExpectCode(load([](auto& programs, auto&) {
-               programs[1].ops.push_back(program::Exchange{{0, 0, 64}, {0, 0, 64}, 0});
+               program::Program& head = programs.back();
+               const uint32_t columns = head.buffers[head.output].columns;
+               const program::View logits = {head.output, 0, columns};
+               head.ops.insert(head.ops.begin() + 1, program::Exchange{{0, 0, 64}, {0, 0, 64}, 0});
+               head.ops.push_back(program::Scale{logits, logits, 1});
              }),
-             ErrorCode::kUnsupported, "Exchange");
+             ErrorCode::kUnsupported, "exchange");
 }
 
 TEST(EngineLoading, ASourceThatGivesTheWrongNumberOfBytesIsAnError) {

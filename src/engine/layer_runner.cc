@@ -1,6 +1,8 @@
 #include "engine/layer_runner.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 
 namespace weft::engine {
 
@@ -99,6 +101,8 @@ class LayerRunner::OpRunner {
     RunOp(op);
   }
 
+  const Status& status() const { return status_; }
+
   void FlushMatMuls() {
     if (runner_.pending_.empty()) return;
     runner_.matmuls_.clear();
@@ -186,7 +190,30 @@ class LayerRunner::OpRunner {
     args.out = At(op.out);
     kernels_.moe_experts(args, runner_.workspace_);
   }
-  void RunOp(const program::Exchange&) { CHECK(false, "LoadedLayer::Load refuses Exchange"); }
+  void RunOp(const program::Exchange& op) { status_ = Exchange(op); }
+
+  Status Exchange(const program::Exchange& op) {
+    const uint32_t layer = layer_.program().layer_index;
+    std::vector<float>& given = runner_.given_;
+    std::vector<float>& received = runner_.received_;
+    const Rows out = At(op.out), in = At(op.in);
+    given.resize(out.rows * out.columns);
+    received.assign(in.rows * in.columns, 0.0f);
+    for (size_t row = 0; row < out.rows; ++row) {
+      std::copy_n(out.data + row * out.stride, out.columns, given.data() + row * out.columns);
+    }
+    TRY(rows_.exchanger->Exchange({layer, op.id, rows_.first_row, rows_.count, given, received}));
+    const auto bad = std::ranges::count_if(received, [](float x) { return !std::isfinite(x); });
+    if (bad > 0) {
+      return Error(ErrorCode::kInvalidData,
+                   "Exchange " + std::to_string(op.id) + " of layer " + std::to_string(layer) +
+                       " brought " + std::to_string(bad) + " values that are not finite.");
+    }
+    for (size_t row = 0; row < in.rows; ++row) {
+      std::copy_n(received.data() + row * in.columns, in.columns, in.data + row * in.stride);
+    }
+    return OkStatus();
+  }
 
   Rows At(const program::View& view) const {
     const size_t stride = layer_.program().buffers[view.buffer].columns;
@@ -201,10 +228,11 @@ class LayerRunner::OpRunner {
   const kernels::KernelSet& kernels_;
   const LoadedLayer& layer_;
   const RowBatch& rows_;
+  Status status_ = OkStatus();
 };
 
-float* LayerRunner::Run(const LoadedLayer& layer, const RowBatch& rows, float* input,
-                        float* output) {
+Result<float*> LayerRunner::Run(const LoadedLayer& layer, const RowBatch& rows, float* input,
+                                float* output) {
   const program::Program& program = layer.program();
   buffers_.assign(program.buffers.size(), nullptr);
   float* free = slab_.Reserve(0);
@@ -219,7 +247,10 @@ float* LayerRunner::Run(const LoadedLayer& layer, const RowBatch& rows, float* i
     }
   }
   OpRunner runner(*this, layer, rows);
-  for (const program::Op& op : program.ops) std::visit(runner, op);
+  for (const program::Op& op : program.ops) {
+    std::visit(runner, op);
+    TRY(runner.status());
+  }
   runner.FlushMatMuls();
   return buffers_[program.output];
 }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/engine.h"
 #include "engine/loaded_layer.h"
 #include "kernels/attention.h"
 #include "kernels/kernel_set.h"
@@ -17,6 +18,8 @@ struct RowBatch {
   std::span<const int32_t> token_ids;              // [count], embedding only
   std::span<const uint32_t> positions;             // [count]
   std::span<const kernels::AttentionRow> kv_rows;  // [count], layers with attention only
+  size_t first_row = 0;                            // of the step
+  Exchanger* exchanger = nullptr;                  // layers with exchanges only
 };
 
 // Scratch memory in f32 values.
@@ -51,8 +54,9 @@ class LayerRunner {
 
   // Runs the program from `input` [rows, input_columns] (null for the embedding) to `output` [rows,
   // output_columns], both without gaps; returns where the result is: `input` when the program's
-  // input and output are one buffer. REQUIRES: Reserve for these needs.
-  float* Run(const LoadedLayer& layer, const RowBatch& rows, float* input, float* output);
+  // input and output are one buffer. Fails only with the exchanger. REQUIRES: Reserve for these
+  // needs.
+  Result<float*> Run(const LoadedLayer& layer, const RowBatch& rows, float* input, float* output);
   // Rounds `values` in place to what `dtype` holds (kernels/round.h).
   void Round(const kernels::Rows& values, DType dtype) {
     kernels_.round({values, dtype}, workspace_);
@@ -70,6 +74,7 @@ class LayerRunner {
   std::vector<float*> buffers_;                  // [buffer id] of the running program
   std::vector<const program::MatMul*> pending_;  // products waiting to run as one parallel region
   std::vector<kernels::MatMulArgs> matmuls_;
+  std::vector<float> given_, received_;  // rows of an exchange, without gaps
 };
 
 }  // namespace weft::engine

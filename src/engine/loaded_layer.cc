@@ -40,8 +40,9 @@ bool EndsInLogits(const program::Program& program) {
   for (const program::Op& op : program.ops) {
     std::visit(
         [&](const auto& known) {
-          if constexpr (requires { known.out; } &&
-                        !std::is_same_v<std::decay_t<decltype(known)>, program::Exchange>) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(known)>, program::Exchange>) {
+            if (known.in.buffer == program.output) logits = false;
+          } else {
             if (known.out.buffer == program.output) {
               logits = !std::is_same_v<std::decay_t<decltype(known)>, program::Add>;
             }
@@ -74,7 +75,9 @@ Status CheckRoutes(const program::Program& program) {
                          op.out.columns == experts->route.columns && op.top_k == experts->top_k &&
                          op.experts == experts->experts;
               }
-            } else if constexpr (!std::is_same_v<Op, program::Exchange>) {
+            } else if constexpr (std::is_same_v<Op, program::Exchange>) {
+              if (Overlap(op.in, experts->route)) routed = false;
+            } else {
               if (Overlap(op.out, experts->route)) routed = false;
             }
           },
@@ -97,19 +100,20 @@ Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, DType kv_
   const std::string while_loading = "While loading layer " + std::to_string(program.layer_index);
   VectorWeights vectors;
   vectors.is_vector.resize(program.weights.size());
+  LoadedLayer layer;
   for (const program::Op& op : program.ops) {
-    if (std::holds_alternative<program::Exchange>(op)) {
-      return Error(ErrorCode::kUnsupported,
-                   "The program of layer " + std::to_string(program.layer_index) +
-                       " has an Exchange operation, which the native engine does not run yet.");
-    }
+    if (std::holds_alternative<program::Exchange>(op)) layer.has_exchange_ = true;
     std::visit(vectors, op);
   }
   TRY(CheckRoutes(program));
-  LoadedLayer layer;
   layer.program_ = program;
   layer.kv_dtype_ = kv_dtype;
   layer.is_head_ = EndsInLogits(program);
+  if (layer.is_head_ && layer.has_exchange_) {
+    return Error(ErrorCode::kUnsupported,
+                 "The program of layer " + std::to_string(program.layer_index) +
+                     " has an exchange in the output head, whose rows are not those of the step.");
+  }
   for (size_t id = 0; id < program.weights.size(); ++id) {
     auto weight = LoadedWeight::Load(program.weights[id], vectors.is_vector[id], source);
     if (!weight.ok()) return std::move(weight).error().Context(while_loading);

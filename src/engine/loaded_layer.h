@@ -13,7 +13,7 @@ namespace weft::engine {
 class LoadedLayer {
  public:
   // Validates the program and reads its weights; its KV will be kept in `kv_dtype`. kUnsupported
-  // for programs with Exchange.
+  // for an output head with Exchange, whose rows are gathered.
   static Result<LoadedLayer> Load(const program::Program& program, DType kv_dtype,
                                   WeightSource& source);
 
@@ -30,6 +30,8 @@ class LoadedLayer {
   // Rows of the embedding table; 0 for other layers.
   uint64_t vocabulary() const;
 
+  bool has_exchange() const { return has_exchange_; }
+
   // f32 columns of all buffers that the program keeps for itself: all but input and output.
   uint64_t private_columns() const;
 
@@ -38,6 +40,7 @@ class LoadedLayer {
   std::vector<LoadedWeight> weights_;
   DType kv_dtype_ = DType::kF16;
   bool is_head_ = false;
+  bool has_exchange_ = false;
 };
 
 }  // namespace weft::engine

@@ -102,6 +102,16 @@ Status CheckOutput(const Run& run, const LoadedLayer& last) {
                  std::to_string(static_cast<int>(run.output.kind)) + ", which does not exist.");
 }
 
+Status CheckExchanger(const LayerMap& layers, const StepInput& input) {
+  if (input.exchanger != nullptr) return OkStatus();
+  for (uint32_t index = input.layers.first; index < input.layers.end; ++index) {
+    if (!layers.at(index).has_exchange()) continue;
+    return Invalid("Layer " + std::to_string(index) +
+                   " exchanges rows in the middle of a step; this one came without an exchanger.");
+  }
+  return OkStatus();
+}
+
 Status CheckInputs(const LoadedLayer& first, const StepInput& input, size_t row_count) {
   const size_t ids_expected = first.is_embedding() ? row_count : 0;
   const size_t hidden_expected = row_count * first.input_columns();
@@ -129,6 +139,7 @@ Status CheckInputs(const LoadedLayer& first, const StepInput& input, size_t row_
 
 Result<size_t> CheckStep(const LayerMap& layers, const StepInput& input) {
   TRY(CheckLayers(layers, input.layers));
+  TRY(CheckExchanger(layers, input));
   if (input.runs.empty()) return Invalid("A step needs at least one run of rows; it has none.");
   const LoadedLayer& last = layers.at(input.layers.end - 1);
   std::unordered_set<uint32_t> sessions;
@@ -243,8 +254,8 @@ Status StepRunner::RunHead(const LoadedLayer& layer, const StepInput& input,
                   gathered + i * columns);
     }
     Place(layer, kv, indices);
-    float* logits =
-        runner_.Run(layer, {indices.size(), {}, positions_, kv_rows_}, gathered, runner_.logits());
+    ASSIGN_OR_RETURN(float* logits, runner_.Run(layer, {indices.size(), {}, positions_, kv_rows_},
+                                                gathered, runner_.logits()));
     TRY(CheckFinite(layer.program().layer_index, DType::kF32, input, indices,
                     {logits, indices.size() * vocabulary}));
     for (size_t i = 0; i < indices.size(); ++i) {
@@ -268,8 +279,9 @@ Status StepRunner::RunPass(const LayerMap& layers, const StepInput& input,
     Place(layer, kv, pass_rows_);
     const auto ids = layer.is_embedding() ? input.token_ids.subspan(first_row, row_count)
                                           : std::span<const int32_t>();
-    float* result = runner_.Run(layer, {row_count, ids, positions_, kv_rows_}, runner_.residual(in),
-                                runner_.residual(1 - in));
+    const RowBatch rows = {row_count, ids, positions_, kv_rows_, first_row, input.exchanger};
+    ASSIGN_OR_RETURN(float* result,
+                     runner_.Run(layer, rows, runner_.residual(in), runner_.residual(1 - in)));
     if (result != runner_.residual(in)) in = 1 - in;
     columns = layer.output_columns();
     runner_.Round({result, row_count, columns, columns}, residual_dtype_);
