@@ -3,7 +3,8 @@
 //
 //   node bench/webgpu/conformance_check.mjs ENGINE DAWN CASES_DIR [PACKAGE_DIR REFERENCE_JSON]...
 //
-// REFERENCE_JSON: {"prompt": [ids], "greedy": [ids]}.
+// REFERENCE_JSON: what `weft generate PACKAGE --prompt-ids IDS --logits` prints on any machine: the
+// ids must be the native engine's, the logits within 1e-3 (2e-2 where weights are not f32).
 import { readFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -44,10 +45,28 @@ for (const file of readdirSync(casesDir).filter((name) => name.endsWith(".json")
 }
 console.log(JSON.stringify({ conformanceFailed: failed }));
 
+// The logits of every row of the prompt.
+async function evaluate(whole, source, prompt) {
+  const run = { session: 2, generation: 0, firstPosition: 0, count: prompt.length };
+  const { logits } = await whole.step({
+    layers: source.range,
+    runs: [{ ...run, output: { kind: "logits" } }],
+    tokenIds: Int32Array.from(prompt),
+    hidden: new Float32Array(0),
+  });
+  return logits;
+}
+
 for (let i = 0; i + 1 < packages.length; i += 2) {
   const source = new engine.PackageFolder(packages[i]);
-  const { prompt, greedy } = JSON.parse(readFileSync(packages[i + 1], "utf8"));
-  const options = { ...engine.kDefaultOptions, kvDtype: "f32" };
+  const reference = JSON.parse(readFileSync(packages[i + 1], "utf8"));
+  const { prompt_ids: prompt, output_ids: greedy, logits } = reference;
+  const isExact = source.manifest.quantisation === "f32";
+  const options = {
+    ...engine.kDefaultOptions,
+    kvDtype: isExact ? "f32" : "f16",
+    residualDtype: source.manifest.boundary_dtype,
+  };
   const whole = new engine.WebGpuEngine(gpu, options);
   await whole.load(source.range, source);
   const first = await whole.step({
@@ -77,7 +96,13 @@ for (let i = 0; i + 1 < packages.length; i += 2) {
   });
   const equal = ids.filter((id, at) => id === greedy[at]).length;
   const greedyEqual = `${equal} of ${greedy.length}`;
-  console.log(JSON.stringify({ package: packages[i], greedyEqual }));
+  const evaluated = logits ? await evaluate(whole, source, prompt) : [];
+  const logitError = evaluated.reduce(
+    (most, value, at) => Math.max(most, Math.abs(value - logits[at])),
+    0,
+  );
+  console.log(JSON.stringify({ package: packages[i], greedyEqual, logitError }));
+  if (equal < greedy.length || !(logitError <= (isExact ? 1e-3 : 2e-2))) ++failed;
   whole.freeBuffers();
 }
 process.exit(failed > 0 ? 1 : 0);

@@ -22,3 +22,12 @@ export class EngineError extends Error {
     this.code = code;
   }
 }
+
+// The GPU's driver does not take a kernel, nor a simpler one in its place: another engine may
+// compute.
+export class KernelRefusedError extends EngineError {
+  constructor(kernel: string, why: string) {
+    super("unavailable", `The GPU's driver refuses kernel '${kernel}': ${why}`);
+    this.name = "KernelRefusedError";
+  }
+}

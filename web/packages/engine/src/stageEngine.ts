@@ -65,11 +65,28 @@ export interface Run {
   readonly output: Output;
 }
 
+// A program's `exchange` operation: the step stops, gives `out` away and goes on with what comes
+// back. A long step comes in parts, [firstRow, firstRow + rowCount) of its rows.
+export interface ExchangeRequest {
+  readonly layer: number;
+  readonly id: number; // of the operation
+  readonly firstRow: number;
+  readonly rowCount: number;
+  readonly out: Float32Array; // [rowCount, out columns of the operation]
+  readonly inColumns: number; // expected: [rowCount, inColumns]
+}
+
 export interface StepInput {
   readonly layers: LayerRange; // loaded
   readonly runs: readonly Run[]; // each session at most once
   readonly tokenIds: Int32Array; // [rows] when layers.first is 0, else empty
   readonly hidden: Float32Array; // [rows, hidden columns] when layers.first is not 0, else empty
+  // Instead of `hidden`, for engines that pack: the rows' bits as they came over the wire.
+  readonly packed?: Uint8Array<ArrayBuffer>;
+  // For engines that pack: hidden rows are wanted as bits.
+  readonly packOutput?: boolean;
+  // For layers whose programs have exchange operations; what it throws fails the step.
+  readonly exchange?: (request: ExchangeRequest) => Promise<Float32Array>;
 }
 
 export interface Candidate {
@@ -89,6 +106,7 @@ export interface Selection {
 
 export interface StepOutput {
   readonly hidden: Float32Array; // rows of all hidden runs in order, [rows, hidden columns]
+  readonly packed?: Uint8Array<ArrayBuffer>; // the same as bits, `hidden` then empty
   readonly selections: readonly Selection[]; // in order of the runs that ask for one
   readonly logits: Float32Array; // rows of all logits runs in order, [rows, vocabulary]
 }
@@ -142,13 +160,20 @@ export interface StageEngine {
   // sessions' KV until it has succeeded.
   readonly kvFactor: number;
   readonly copiesKv: boolean;
+  // What residual rows may come and go packed in, without a conversion by the caller.
+  readonly packs?: "f16" | "bf16" | null;
 
   // Settles with a reason when the engine can compute no more (its GPU was lost); absent in engines
   // to which that cannot happen.
   readonly lost?: Promise<string>;
 
   // Loads the layers of the range that are not yet loaded; keeps those that are, with their KV.
-  load(layers: LayerRange, source: WeightSource): Promise<void>;
+  // `onBytes` is told of every piece that has reached its place; not every engine calls it.
+  load(
+    layers: LayerRange,
+    source: WeightSource,
+    onBytes?: (bytes: number) => void,
+  ): Promise<void>;
   // Frees the layers of the range that are loaded, and their KV.
   unload(layers: LayerRange): Promise<void>;
   isLoaded(layers: LayerRange): boolean;

@@ -1,6 +1,6 @@
 // StageEngine on WebGPU: interprets the programs of the package with our own kernels. How it works:
 // docs/webgpu.md. One caller at a time, as for every engine; in a dedicated Worker or under Node.
-import { EngineError } from "./error.ts";
+import { EngineError, KernelRefusedError } from "./error.ts";
 import { Buffers } from "./gpu/buffers.ts";
 import type { Gpu } from "./gpu/open.ts";
 import { Pipelines } from "./gpu/pipelines.ts";
@@ -60,6 +60,7 @@ export class WebGpuEngine implements StageEngine {
   readonly name = "webgpu";
   readonly kvFactor: number;
   readonly copiesKv = false;
+  readonly packs: "f16" | "bf16" | null;
   readonly lost: Promise<string>;
   readonly #machine: Machine;
   readonly #buffers: Buffers;
@@ -74,6 +75,7 @@ export class WebGpuEngine implements StageEngine {
     // A pool grows by a quarter.
     this.kvFactor = options.kvDtype === "f32" ? 2.5 : 1.25;
     this.#buffers = new Buffers(gpu, options.memoryLimitBytes, options.alsoHeld);
+    this.packs = options.residualDtype === "f32" ? null : options.residualDtype;
     const pipelines = Pipelines.of(gpu.device);
     const kvIsF32 = options.kvDtype === "f32";
     this.#pools = new Pools(this.#buffers, kvIsF32);
@@ -98,13 +100,17 @@ export class WebGpuEngine implements StageEngine {
     return this.#machine;
   }
 
-  async load(layers: LayerRange, source: WeightSource): Promise<void> {
+  async load(
+    layers: LayerRange,
+    source: WeightSource,
+    onBytes: (bytes: number) => void = () => undefined,
+  ): Promise<void> {
     this.#checkDevice();
     const loaded: number[] = [];
     try {
       for (let index = layers.first; index < layers.end; ++index) {
         if (this.#machine.layers.has(index)) continue;
-        const layer = await this.#loader.load(index, source);
+        const layer = await this.#loader.load(index, source, onBytes);
         this.#machine.layers.set(index, layer);
         loaded.push(index);
         if (layer.attention) this.#pools.add(index, layer.attention);
@@ -113,6 +119,7 @@ export class WebGpuEngine implements StageEngine {
       this.#machine.invalidate();
       if (loaded.length > 0) {
         await this.#buffers.guarded("Loading layers", () => this.#machine.prepare());
+        this.#checkDevice(); // commands to a device that was lost fail silently
       }
     } catch (error) {
       for (const index of loaded) this.#unloadLayer(index);
@@ -147,6 +154,12 @@ export class WebGpuEngine implements StageEngine {
     this.#checkDevice();
     const layers = layersOf(this.#machine.layers, input.layers);
     checkStep(layers, input);
+    if (!this.packs && (input.packed || input.packOutput === true)) {
+      throw new EngineError(
+        "invalid_argument",
+        "This engine keeps its residual rows in f32: they cannot come or go packed.",
+      );
+    }
     this.#table.check(input.layers, input.runs);
     const hasKv = layers.some(({ attention }) => attention !== null);
     const append = hasKv ? this.#beginAppend(input.runs) : null;
@@ -385,7 +398,8 @@ export class WebGpuEngine implements StageEngine {
 
   // What fails on a lost device fails because of that.
   #asLost(error: unknown): unknown {
-    if (error instanceof EngineError) return error;
+    const isKernel = error instanceof KernelRefusedError && this.#lostBecause !== "";
+    if (error instanceof EngineError && !isKernel) return error;
     const why = error instanceof Error ? error.message : String(error);
     const cause = this.#lostBecause === "" ? why : `it was lost (${this.#lostBecause})`;
     return new EngineError("unavailable", `The GPU did not finish: ${cause}`);

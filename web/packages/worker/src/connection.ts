@@ -4,6 +4,7 @@ import type { StageEngine } from "@weft/engine";
 import { MemoryStore } from "./blobStore.ts";
 import type { BlobStore } from "./blobStore.ts";
 import type { EngineOffer, HostParts, Socket, Start } from "./hostParts.ts";
+import { messageOf } from "./joining.ts";
 import type { Ending } from "./joining.ts";
 import { PackageSource } from "./packageSource.ts";
 import { ServerHttp } from "./serverHttp.ts";
@@ -15,8 +16,8 @@ const kFallbackEngine = "ort-wasm";
 
 export interface ConnectionEvents {
   readonly onEnding: (ending: Ending) => void;
-  // The GPU's engine cannot be made here after all.
-  readonly onEngineFailed: () => void;
+  // The GPU's engine cannot be made here after all, or its driver refuses a kernel.
+  readonly onEngineFailed: (why: string) => void;
   // The engine runs programs only, and the package has none.
   readonly onNotLowered: () => void;
   // Whether the user wants the whole model in this tab; and the server has ended that.
@@ -38,7 +39,7 @@ export class Connection {
   constructor(
     parts: HostParts,
     board: StatusBoard,
-    start: Start,
+    start: Start & { readonly note: string },
     engine: EngineOffer,
     store: BlobStore | null,
     events: ConnectionEvents,
@@ -73,16 +74,18 @@ export class Connection {
       engineName: engine.name,
       needsOnnx: engine.needsOnnx,
       guessWeightFactor: engine.guessWeightFactor,
+      note: start.note,
       onNotLowered: () => events.onNotLowered(),
       wantsWhole: () => events.wantsWhole(),
       onWholeEnded: () => events.onWholeEnded(),
+      onKernelRefused: (why) => events.onEngineFailed(why),
       makeEngine: async (manifest) => {
         try {
           made = await engine.make(start.memoryBytes, () => memory.memoryBytes, manifest);
           void made.lost?.then((reason) => events.onEngineLost(reason));
           return made;
         } catch (error) {
-          if (engine.name !== kFallbackEngine) events.onEngineFailed();
+          if (engine.name !== kFallbackEngine) events.onEngineFailed(messageOf(error));
           throw error;
         }
       },

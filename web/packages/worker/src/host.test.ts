@@ -2,13 +2,20 @@
 // leaves. Sockets and time are the test's.
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { EngineError } from "@weft/engine";
+import { EngineError, KernelRefusedError } from "@weft/engine";
 import { decodeWorkerMessage, encodeServerMessage } from "@weft/wire";
 import type { WorkerMessage } from "@weft/wire";
 
 import { MemoryStore } from "./blobStore.ts";
 import { WorkerHost } from "./host.ts";
-import type { EngineWish, HostParts, Socket, SocketEvents, Start } from "./hostParts.ts";
+import type {
+  EngineOffer,
+  EngineWish,
+  HostParts,
+  Socket,
+  SocketEvents,
+  Start,
+} from "./hostParts.ts";
 import type { WorkerStatus } from "./messages.ts";
 import { FakeEngine, fakePackage, fakeServer } from "./test/fakes.ts";
 import { init } from "./test/sessionRig.ts";
@@ -48,6 +55,7 @@ let store: MemoryStore;
 let obstacle: string;
 let host: WorkerHost;
 let makeEngine: () => Promise<FakeEngine>;
+let probe: EngineOffer["probe"] | null;
 let needsOnnx: boolean;
 
 beforeEach(() => {
@@ -59,6 +67,7 @@ beforeEach(() => {
   obstacle = "";
   makeEngine = () => Promise.resolve(new FakeEngine());
   needsOnnx = true;
+  probe = null;
   host = new WorkerHost(parts());
 });
 afterEach(() => vi.useRealTimers());
@@ -81,6 +90,7 @@ HostParts {
         device: "A browser",
         guessWeightFactor: () => 1,
         make: () => makeEngine(),
+        ...(probe && wish !== "wasm" ? { probe } : {}),
       });
     },
     publish: ({ status }) => statuses.push(status),
@@ -247,7 +257,7 @@ describe("with work", () => {
   async function prepare(socket: FakeSocket): Promise<FakeSocket> {
     socket.events.onOpen();
     socket.events.onMessage(encodeServerMessage(init({ packageDigest })));
-    await vi.waitFor(() => expect(sent(socket)).toContain("connect"));
+    await vi.waitFor(() => expect(sent(socket)).toContain("connect"), 5000);
     const layers = { first: 0, end: 6 };
     socket.events.onMessage(encodeServerMessage({
       case: "prepareStage", value: { epoch: 1, stage: 0, layers },
@@ -264,6 +274,39 @@ describe("with work", () => {
     await vi.waitFor(() => expect(last().phase).toBe("reconnecting"));
     expect(last().message).toContain("The GPU cannot be used here: the processor computes");
     await vi.waitFor(() => expect(choices).toEqual(["auto", "wasm"]), 5000);
+    host.onMessage({ kind: "stop" });
+  });
+
+  it("a refused kernel gives way to the processor, and the card says why", async () => {
+    const refused = new FakeEngine();
+    refused.load = () => Promise.reject(new KernelRefusedError("matvec", "no such type"));
+    let made = 0;
+    makeEngine = () => Promise.resolve(made++ === 0 ? refused : new FakeEngine());
+    await giveStage(1000);
+    await vi.waitFor(() => expect(last().phase).toBe("reconnecting"), 5000);
+    const why = "The GPU's driver refuses kernel 'matvec': no such type";
+    expect(last().message).toContain(why);
+    await vi.waitFor(() => expect(sockets.length).toBe(2), 5000);
+    expect(choices).toEqual(["auto", "wasm"]);
+    const socket = await prepare(sockets[1]!);
+    await vi.waitFor(() => expect(sent(socket)).toContain("prepared"), 5000);
+    await vi.waitFor(() => expect(last().message).toContain(why), 5000);
+    host.onMessage({ kind: "stop" });
+  });
+
+  it("promises no more memory than the GPU gives, and says so", async () => {
+    probe = () => Promise.resolve(15_000);
+    const socket = await giveStage(1000);
+    const connect = socket.sent.find((kind) => kind.case === "connect");
+    expect(connect?.value).toMatchObject({ memoryBytes: 15_000n });
+    await vi.waitFor(() => expect(last().message).toContain("The GPU gives"), 5000);
+    host.onMessage({ kind: "stop" });
+  });
+
+  it("a GPU without memory gives way to the processor", async () => {
+    probe = () => Promise.resolve(0);
+    await giveStage(1000);
+    expect(choices).toEqual(["auto", "wasm"]);
     host.onMessage({ kind: "stop" });
   });
 

@@ -4,7 +4,7 @@
 import { Backoff } from "./backoff.ts";
 import type { BlobStore } from "./blobStore.ts";
 import { Connection } from "./connection.ts";
-import type { EngineWish, HostParts, Start } from "./hostParts.ts";
+import type { EngineOffer, EngineWish, HostParts, Start } from "./hostParts.ts";
 import type { Ending } from "./joining.ts";
 import type { ToWorker } from "./messages.ts";
 import { StatusBoard } from "./statusBoard.ts";
@@ -24,6 +24,8 @@ export class WorkerHost {
   #engineWish: EngineWish = "auto";
   #lossCount = 0; // engines lost since the user's start
   #wantsWhole = false; // said again to the server after a reconnection
+  #granted: number | null = null; // bytes of the offer that the GPU gives, once it was asked
+  #note = ""; // why another engine computes, or with less memory, than was wished
 
   constructor(parts: HostParts) {
     this.#parts = parts;
@@ -58,6 +60,8 @@ export class WorkerHost {
     this.#engineWish = start.engine;
     this.#lossCount = 0;
     this.#wantsWhole = false;
+    this.#granted = null;
+    this.#note = "";
     this.#life = new AbortController();
     this.#backoff.reset();
     this.#board.set({ memoryBytes: start.memoryBytes });
@@ -108,15 +112,20 @@ export class WorkerHost {
       this.#openedStore(),
       this.#parts.chooseEngine(this.#engineWish),
     ]);
+    const memoryBytes = await this.#grantedBytes(start, engine);
     if (life.aborted) return;
-    this.#board.set({ engine: engine.name, cachedBytes: store?.cachedBytes ?? 0 });
+    if (memoryBytes === 0) {
+      this.#useProcessor("it gives no memory.");
+      return await this.#open(start, life);
+    }
+    this.#board.set({ engine: engine.name, memoryBytes, cachedBytes: store?.cachedBytes ?? 0 });
     const begin = this.#parts.now();
-    const connection: Connection = new Connection(this.#parts, this.#board, start, engine, store, {
+    const offer = { ...start, memoryBytes, note: this.#note };
+    const connection: Connection = new Connection(this.#parts, this.#board, offer, engine, store, {
       onEnding: (ending) => this.#onEnding(connection, ending, begin),
-      onEngineFailed: () => {
-        this.#engineWish = "wasm";
-        const message = "The GPU cannot be used here: the processor computes instead.";
-        this.#onEnding(connection, { kind: "retry", message }, begin);
+      onEngineFailed: (why) => {
+        this.#useProcessor(why);
+        this.#onEnding(connection, { kind: "retry", message: this.#note }, begin);
       },
       onNotLowered: () => {
         this.#engineWish = "onnx";
@@ -129,6 +138,25 @@ export class WorkerHost {
     });
     this.#connection = connection;
     connection.open();
+  }
+
+  #useProcessor(why: string): void {
+    this.#engineWish = "wasm";
+    this.#note = `The GPU cannot be used here: the processor computes instead. (${why})`;
+  }
+
+  // What the device gives of the offer: asked before anything is promised, once.
+  async #grantedBytes(start: Start, engine: EngineOffer): Promise<number> {
+    if (!engine.probe) return start.memoryBytes;
+    this.#board.set({ message: "Asking the GPU for memory." });
+    this.#granted ??= await engine.probe(start.memoryBytes).catch(() => 0);
+    if (this.#granted > 0 && this.#granted < start.memoryBytes) {
+      const [given, wished] = [this.#granted, start.memoryBytes].map((bytes) =>
+        (bytes / 1e6).toFixed(0),
+      );
+      this.#note = `The GPU gives ${given} MB of the ${wished} that were offered.`;
+    }
+    return this.#granted;
   }
 
   // A GPU may be lost once (a driver restarted); a device that loses it again does not help.

@@ -30,6 +30,8 @@ export interface EngineOffer {
   readonly needsOnnx: boolean;
   readonly device: string; // "Chrome 156, 8 threads, NVIDIA ..."
   readonly guessWeightFactor: (quantisation: string) => number;
+  // How much of this memory the device gives; absent where nothing is to be found out.
+  readonly probe?: (memoryBytes: number) => Promise<number>;
   // `alsoHeld`: bytes of the offer that the tab uses for something else.
   readonly make: (
     memoryBytes: number,

@@ -38,6 +38,10 @@ function ownEngine(adapter: GPUAdapter): EngineOffer {
     needsOnnx: false,
     device: deviceText(adapter),
     guessWeightFactor: () => kOwnWeightFactor,
+    probe: async (memoryBytes) => {
+      const { probeWebGpu } = await import("@weft/engine/makeWebGpuEngine.ts");
+      return await probeWebGpu(navigator.gpu, memoryBytes);
+    },
     make: async (memoryBytes, alsoHeld, { quantisation, boundaryDtype }) => {
       const { makeWebGpuEngine } = await import("@weft/engine/makeWebGpuEngine.ts");
       return await makeWebGpuEngine(navigator.gpu, {

@@ -4,7 +4,7 @@
 //
 // Two queues: downloads, and everything that touches the engine, in the order of the messages.
 // Steps of the active plan go on while a new stage is downloaded. A ping is answered at once.
-import { EngineError } from "@weft/engine";
+import { EngineError, KernelRefusedError } from "@weft/engine";
 import type { LayerRange, StageEngine } from "@weft/engine";
 import {
   WholeModel,
@@ -49,6 +49,10 @@ export interface SessionOptions extends Offer {
   // Whether the user wants the whole model here; and the server has ended that.
   readonly wantsWhole: () => boolean;
   readonly onWholeEnded: () => void;
+  // The driver refuses a kernel; the owner ends the session and goes on with another engine.
+  readonly onKernelRefused: (why: string) => void;
+  // What the card says beside the state.
+  readonly note: string;
   readonly measureDownload: (byteCount: number, limitMs: number) => Promise<number>;
   readonly source: PackageSource;
   readonly board: StatusBoard;
@@ -286,8 +290,7 @@ export class WorkerSession {
       this.#send({ case: "measured", value: { timings } });
       this.#engineFailures = 0;
     } catch (error) {
-      this.#sendFailed(0, error);
-      this.#countFailure(faultOf(error).code, messageOf(error));
+      this.#onFailure(0, error);
     }
     this.#settle();
   }
@@ -303,9 +306,13 @@ export class WorkerSession {
   }
 
   async #loadStage(joined: Joined, epoch: number): Promise<void> {
-    this.#options.board.set({ phase: "loading", message: "Loading its layers." });
+    const { board } = this.#options;
+    board.set({ phase: "loading", message: "Loading its layers." });
     try {
-      const loaded = await joined.host.load(epoch, joined.init);
+      const loaded = await joined.host.load(epoch, joined.init, (doneBytes, totalBytes) => {
+        const [done, total] = [doneBytes, totalBytes].map((bytes) => (bytes / 1e6).toFixed(0));
+        board.set({ phase: "loading", message: `Loading its layers: ${done} of ${total} MB.` });
+      });
       this.#engineFailures = 0;
       if (loaded) {
         const { weightFactor, usedBytes } = loaded;
@@ -315,10 +322,16 @@ export class WorkerSession {
         });
       }
     } catch (error) {
-      this.#sendFailed(epoch, error);
-      this.#countFailure(faultOf(error).code, messageOf(error));
+      this.#onFailure(epoch, error);
     }
     this.#settle();
+  }
+
+  // Of loading or measuring.
+  #onFailure(epoch: number, error: unknown): void {
+    if (error instanceof KernelRefusedError) return this.#options.onKernelRefused(error.message);
+    this.#sendFailed(epoch, error);
+    this.#countFailure(faultOf(error).code, messageOf(error));
   }
 
   #onCommitStage(joined: Joined, epoch: number): void {
@@ -385,7 +398,7 @@ export class WorkerSession {
       cachedBytes: source.cachedBytes,
     });
     if (joined.downloader.isBusy) return;
-    const fault = this.#fault === "" ? "" : ` ${this.#fault}`;
+    const fault = [this.#fault, this.#options.note].map((text) => text && ` ${text}`).join("");
     if (active) {
       board.set({ phase: "ready", message: `Ready: its layers are loaded.${fault}` });
     } else {

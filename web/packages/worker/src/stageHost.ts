@@ -85,12 +85,21 @@ export class StageHost {
   }
 
   // null: the stage was retired meanwhile.
-  async load(epoch: number, init: Init): Promise<LoadedStage | null> {
+  async load(
+    epoch: number,
+    init: Init,
+    onProgress: (doneBytes: number, totalBytes: number) => void,
+  ): Promise<LoadedStage | null> {
     const layers = this.#stages.find(epoch);
     if (!layers) return null;
     try {
       const engine = await this.#loadedEngine();
-      await engine.load(layers, this.#source);
+      const totalBytes = this.#bytesToLoad(engine, layers);
+      let doneBytes = 0;
+      await engine.load(layers, this.#source, (bytes) => {
+        doneBytes = Math.min(totalBytes, doneBytes + bytes);
+        onProgress(doneBytes, totalBytes);
+      });
       this.#stages.setLoaded(epoch);
       return {
         weightFactor: memoryFactor(this.#manifest, init, this.#measuredFactor(engine), engine),
@@ -101,6 +110,15 @@ export class StageHost {
       await this.#unloadExcept(this.#stages.ranges()); // what loaded before the failure
       throw error;
     }
+  }
+
+  #bytesToLoad(engine: StageEngine, { first, end }: LayerRange): number {
+    let bytes = 0;
+    for (let layer = first; layer < end; ++layer) {
+      if (engine.isLoaded({ first: layer, end: layer + 1 })) continue;
+      bytes += this.#manifest.layers[layer]!.weightBytes;
+    }
+    return bytes;
   }
 
   // Bytes that the engine holds for one byte of the weights that are loaded.
@@ -151,7 +169,8 @@ export class StageHost {
         `Stage ${stage} of epoch ${epoch} is not committed on this worker.`,
       );
     }
-    const input = decodeStep(frame, this.#manifest, layers, this.#sampling);
+    const { packs } = this.#engine;
+    const input = decodeStep(frame, this.#manifest, layers, this.#sampling, packs);
     const computeBegin = this.#now();
     const output = await this.#engine.step(input);
     const computeMs = this.#now() - computeBegin;

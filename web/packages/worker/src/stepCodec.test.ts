@@ -47,6 +47,28 @@ function halves(...bits: number[]): Uint8Array {
 const output = (values: number[], more: Partial<StepOutput> = {}): StepOutput =>
   ({ hidden: Float32Array.from(values), selections: [], logits: new Float32Array(0), ...more });
 
+describe("rows that the engine packs itself", () => {
+  it("hands the bytes on as they came, and sends those that the engine gave", () => {
+    const bits = [0x3c00, 0xc000, 0x0001, 0x7bff];
+    const came = frame(DType.f16, kHidden, halves(...bits), [{}]);
+    const input = decodeStep(came, manifest(), kMiddle, kNoSampling, "f16");
+    expect(input.hidden).toHaveLength(0);
+    expect(input.packOutput).toBe(true);
+    expect([...input.packed!]).toEqual([...halves(...bits)]);
+    const packed = new Uint8Array(halves(...bits).slice());
+    const message = encodeResult(came, manifest(), kMiddle, output([], { packed }), kNoTimes);
+    expect([...decodeFrame(message).payload]).toEqual([...packed]);
+  });
+
+  it("converts what comes in another type than the engine's", () => {
+    const bytes = new Uint8Array(Float32Array.of(1, -2, 2 ** -24, 65504).buffer);
+    const f32Frame = frame(DType.f32, kHidden, bytes, [{}]);
+    const input = decodeStep(f32Frame, manifest(), kMiddle, kNoSampling, "f16");
+    expect([...input.hidden]).toEqual([1, -2, 2 ** -24, 65504]);
+    expect(input.packed).toBe(undefined);
+  });
+});
+
 describe("what comes in", () => {
   it.each<[string, DType, Uint8Array]>([
     ["f16", DType.f16, halves(0x3c00, 0xc000, 0x0001, 0x7bff)],

@@ -1,7 +1,15 @@
 // Step frames to what an engine computes on, and its output to result frames: the same checks as
 // src/worker/step_codec.cc. Structure was checked by decodeFrame; here it meets the model.
 import { EngineError, bf16ToF32, f16ToF32, f32ToBf16, f32ToF16 } from "@weft/engine";
-import type { LayerRange, Output, Run, Selection, StepInput, StepOutput } from "@weft/engine";
+import type {
+  LayerRange,
+  Output,
+  Run,
+  Selection,
+  StageEngine,
+  StepInput,
+  StepOutput,
+} from "@weft/engine";
 import {
   DType,
   FrameType,
@@ -29,11 +37,14 @@ function bad(message: string): EngineError {
 }
 
 // Throws EngineError with the field that does not fit the model or what `sampling` was told.
+// `packs`: what residual rows the engine takes and gives as they are; then the payload is handed on
+// and nothing is converted here.
 export function decodeStep(
   frame: Frame,
   manifest: Manifest,
   layers: LayerRange,
   sampling: SamplingTable,
+  packs: StageEngine["packs"] = null,
 ): StepInput {
   const isLast = layers.end === manifest.layers.length;
   const runs: Run[] = frame.runs.map((run) => {
@@ -49,12 +60,16 @@ export function decodeStep(
     const { session, generation, firstPosition, count } = run;
     return { session, generation, firstPosition, count, output: outputOf(run, sampling) };
   });
-  return {
+  const input = {
     layers,
     runs,
     tokenIds: layers.first === 0 ? decodeTokens(frame, manifest) : new Int32Array(0),
-    hidden: layers.first === 0 ? new Float32Array(0) : decodeHidden(frame, manifest),
+    packOutput: packs === dtypeName(manifest.boundaryDtype),
   };
+  if (layers.first === 0) return { ...input, hidden: new Float32Array(0) };
+  checkHidden(frame, manifest);
+  if (packs !== dtypeName(frame.header.dtype)) return { ...input, hidden: widened(frame) };
+  return { ...input, hidden: new Float32Array(0), packed: bytesOf(frame) };
 }
 
 function outputOf(run: FrameRun, table: SamplingTable): Output {
@@ -106,7 +121,11 @@ function decodeTokens(frame: Frame, manifest: Manifest): Int32Array {
   return ids;
 }
 
-function decodeHidden(frame: Frame, manifest: Manifest): Float32Array {
+function bytesOf({ payload }: Frame): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(payload.buffer as ArrayBuffer, payload.byteOffset, payload.length);
+}
+
+function checkHidden(frame: Frame, manifest: Manifest): void {
   const { dtype, columns } = frame.header;
   if (dtype !== manifest.boundaryDtype && dtype !== DType.f32) {
     throw bad(
@@ -119,6 +138,10 @@ function decodeHidden(frame: Frame, manifest: Manifest): Float32Array {
       `Residual rows have ${columns} columns; the model has ${manifest.hiddenColumns}.`,
     );
   }
+}
+
+function widened(frame: Frame): Float32Array {
+  const { dtype } = frame.header;
   const bytes = aligned(frame);
   if (dtype === DType.f32) return new Float32Array(bytes);
   const halves = new Uint16Array(bytes);
@@ -136,7 +159,7 @@ export function encodeResult(
   output: StepOutput,
   times: StepTimes,
 ): Uint8Array<ArrayBuffer> {
-  const hidden = output.hidden.length > 0;
+  const hidden = output.hidden.length > 0 || output.packed !== undefined;
   const header: FrameHeader = {
     ...frame.header,
     type: FrameType.result,
@@ -146,7 +169,7 @@ export function encodeResult(
     computeUs: times.computeUs,
   };
   const payload = hidden
-    ? packHidden(output.hidden, manifest.boundaryDtype, layers)
+    ? (output.packed ?? packHidden(output.hidden, manifest.boundaryDtype, layers))
     : packSelections(frame.runs, output, manifest.vocabulary);
   const expected = resultPayloadBytes(
     frame.runs,

@@ -89,3 +89,18 @@ export class Buffers {
     return outcome.value;
   }
 }
+
+// writeBuffer takes multiples of 4 bytes.
+export function write(
+  device: GPUDevice,
+  buffer: GPUBuffer,
+  offset: number,
+  bytes: Uint8Array<ArrayBuffer>,
+): void {
+  const whole = bytes.length - (bytes.length % 4);
+  device.queue.writeBuffer(buffer, offset, bytes, 0, whole);
+  if (whole === bytes.length) return;
+  const tail = new Uint8Array(4);
+  tail.set(bytes.subarray(whole));
+  device.queue.writeBuffer(buffer, offset + whole, tail);
+}

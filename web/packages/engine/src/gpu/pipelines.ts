@@ -1,5 +1,5 @@
 // The one bind group layout of all kernels and the pipelines, each compiled once.
-import { EngineError } from "../error.ts";
+import { KernelRefusedError } from "../error.ts";
 import type { Variant } from "../kernels/sources.ts";
 
 export const Binding = {
@@ -55,7 +55,7 @@ export class Pipelines {
     return made;
   }
 
-  async #compile({ key, code }: Variant): Promise<GPUComputePipeline> {
+  async #compile({ key, code, simpler }: Variant): Promise<GPUComputePipeline> {
     try {
       const module = this.#device.createShaderModule({ label: key, code });
       return await this.#device.createComputePipelineAsync({
@@ -64,8 +64,8 @@ export class Pipelines {
         compute: { module, entryPoint: "main" },
       });
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
-      throw new EngineError("unavailable", `The GPU's driver refuses kernel '${key}': ${why}`);
+      if (simpler) return await this.get(simpler);
+      throw new KernelRefusedError(key, error instanceof Error ? error.message : String(error));
     }
   }
 }

@@ -244,6 +244,23 @@ export function routeParams(p: RouteParams): Params {
     .u32(p.experts, p.topK, p.normalized ? 1 : 0).bytes;
 }
 
+export interface RoutePartParams {
+  readonly rowsAt: number;
+  readonly route: Place;
+  readonly out: Place;
+  readonly topK: number;
+  readonly firstExpert: number;
+  readonly expertCount: number;
+}
+
+export function routePartParams(p: RoutePartParams): Params {
+  return new Fields()
+    .u32(p.rowsAt)
+    .place(p.route)
+    .place(p.out)
+    .u32(p.topK, p.firstExpert, p.expertCount).bytes;
+}
+
 export interface ArgmaxParams {
   readonly logits: Place;
   readonly vocabulary: number;
@@ -319,8 +336,31 @@ export function scaledSumParams(p: ScaledSumParams): Params {
     .u32(p.vocabulary, p.resultAt, p.resultStride, p.outAt).bytes;
 }
 
-export function checkParams(place: Place, columns: number): Params {
-  return new Fields().u32(RowsAt.body).place(place).u32(columns).bytes;
+export interface CheckParams {
+  readonly rows: Place;
+  readonly columns: number;
+  readonly packed: Place; // in words; base kNone: nothing is packed
+  readonly packedKind: number; // as rounding
+}
+
+export function checkParams(p: CheckParams): Params {
+  return new Fields()
+    .u32(RowsAt.body)
+    .place(p.rows)
+    .u32(p.columns)
+    .place(p.packed)
+    .u32(p.packedKind).bytes;
+}
+
+export interface UnpackParams {
+  readonly packedBase: number;
+  readonly out: Place;
+  readonly columns: number;
+  readonly kind: number;
+}
+
+export function unpackParams(p: UnpackParams): Params {
+  return new Fields().u32(RowsAt.body, p.packedBase).place(p.out).u32(p.columns, p.kind).bytes;
 }
 
 export interface RepackParams {

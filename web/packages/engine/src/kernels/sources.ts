@@ -15,6 +15,7 @@ import kvF32 from "./kv_f32.wgsl?raw";
 import matmul from "./matmul.wgsl?raw";
 import matvec from "./matvec.wgsl?raw";
 import moeDown from "./moe_down.wgsl?raw";
+import moePart from "./moe_part.wgsl?raw";
 import moeRoute from "./moe_route.wgsl?raw";
 import norm from "./norm.wgsl?raw";
 import product from "./product.wgsl?raw";
@@ -29,6 +30,7 @@ import sampleMinP from "./sample_min_p.wgsl?raw";
 import samplePick from "./sample_pick.wgsl?raw";
 import sampleScan from "./sample_scan.wgsl?raw";
 import topK from "./top_k.wgsl?raw";
+import unpack from "./unpack.wgsl?raw";
 import weightsBf16 from "./weights_bf16.wgsl?raw";
 import weightsF16 from "./weights_f16.wgsl?raw";
 import weightsF32 from "./weights_f32.wgsl?raw";
@@ -38,6 +40,8 @@ import weightsQ8 from "./weights_q8.wgsl?raw";
 export interface Variant {
   readonly key: string;
   readonly code: string;
+  // Runs in its place where the driver refuses it: the same bindings, parameters and grid.
+  readonly simpler?: Variant;
 }
 
 export interface MatVecVariant {
@@ -117,6 +121,7 @@ export const kernels = {
   embed(dtype: number): Variant {
     return variant(`embed dtype ${dtype}`, {}, common, weights(dtype), embed);
   },
+  moePart: (): Variant => variant("moe_part", {}, common, moePart),
   moeRoute: (): Variant => variant("moe_route", {}, common, moeRoute),
   norm: (): Variant => variant("norm", {}, common, reduce, norm),
   elementwise: (): Variant => variant("elementwise", {}, common, activation, elementwise),
@@ -138,5 +143,6 @@ export const kernels = {
     return variant(`sample_${name}`, {}, sample, sampling[name]);
   },
   check: (): Variant => variant("check", {}, check),
+  unpack: (): Variant => variant("unpack", {}, unpack),
   repack: (): Variant => variant("repack", {}, repack),
 } as const;

@@ -6,13 +6,19 @@ import { Usage } from "../gpu/buffers.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
 import { fuse } from "../plan/fuse.ts";
 import type { Fused } from "../plan/fuse.ts";
-import type { LoadedLayer } from "../plan/loadedLayer.ts";
+import type { ExpertBlock, LoadedLayer } from "../plan/loadedLayer.ts";
 import { decodeProgram } from "../program/decode.ts";
 import { endsInLogits, findAttention } from "../program/ir.ts";
 import type { MatMul, MoeExperts, Program, QkNormRope, Weight } from "../program/ir.ts";
 import type { Ropes } from "../run/ropes.ts";
 import type { WeightSource } from "../stageEngine.ts";
-import { freeMatrix, makeMatrix, matrixBytes, matrixKey } from "../weights/matrix.ts";
+import {
+  freeMatrix,
+  makeMatrix,
+  matrixBytes,
+  matrixDataBytes,
+  matrixKey,
+} from "../weights/matrix.ts";
 import type { Matrix, MatrixSpec } from "../weights/matrix.ts";
 import { Uploader } from "../weights/upload.ts";
 import { readValues, readVectors } from "../weights/vectors.ts";
@@ -35,7 +41,13 @@ export class LayerLoader {
     this.#uploader = new Uploader(buffers, pipelines);
   }
 
-  async load(index: number, source: WeightSource): Promise<LoadedLayer> {
+  // `onBytes` is told of every piece of a matrix that has reached the GPU.
+  async load(
+    index: number,
+    source: WeightSource,
+    onBytes: (bytes: number) => void,
+  ): Promise<LoadedLayer> {
+    this.#uploader.onBytes = onBytes;
     const digest = source.layerProgram(index);
     if (digest === "") {
       throw new EngineError("unsupported", `Layer ${index} of the package has no program.`);
@@ -76,7 +88,7 @@ export class LayerLoader {
   free(layer: LoadedLayer): void {
     this.#buffers.free(layer.vectors);
     for (const matrix of new Set(layer.matrices.values())) this.#release(matrix);
-    for (const { gateUp, down } of layer.expertMatrices.values()) {
+    for (const { gateUp, down } of [...layer.expertBlocks.values()].flat()) {
       this.#release(gateUp);
       this.#release(down);
     }
@@ -88,31 +100,34 @@ export class LayerLoader {
     fused: readonly Fused[],
     source: WeightSource,
     used: Matrix[],
-  ): Promise<Pick<LoadedLayer, "matrices" | "expertMatrices" | "embedding">> {
-    const take = async (spec: MatrixSpec, mayBeSplit: boolean): Promise<Matrix> => {
-      const matrix = await this.#take(spec, mayBeSplit, source);
+  ): Promise<Pick<LoadedLayer, "matrices" | "expertBlocks" | "embedding">> {
+    const take = async (spec: MatrixSpec): Promise<Matrix> => {
+      const matrix = await this.#take(spec, source);
       used.push(matrix);
       return matrix;
     };
     const matrices = new Map<MatMul, Matrix>();
-    const expertMatrices = new Map<MoeExperts, { gateUp: Matrix; down: Matrix }>();
+    const expertBlocks = new Map<MoeExperts, ExpertBlock[]>();
     let embedding: Matrix | null = null;
     for (const step of fused) {
       if (step.kind === "product") {
-        const matrix = await take(productSpec(program, step), true);
+        const matrix = await take(productSpec(program, step));
         for (const matmul of step.matmuls) matrices.set(matmul, matrix);
       } else if (step.kind === "single" && step.op.kind === "embed") {
-        embedding = await take(kWholeRows(program.weights[step.op.weight]!), true);
+        embedding = await take(kWholeRows(program.weights[step.op.weight]!));
       } else if (step.kind === "single" && step.op.kind === "moeExperts") {
-        const { gateUp, down } = expertSpecs(program, step.op);
-        const up = await take(gateUp, false);
-        expertMatrices.set(step.op, { gateUp: up, down: await take(down, false) });
+        const blocks: ExpertBlock[] = [];
+        for (const specs of blockSpecs(program, step.op, this.#buffers.gpu.limits.bindingBytes)) {
+          const gateUp = await take(specs.gateUp);
+          blocks.push({ ...specs, gateUp, down: await take(specs.down) });
+        }
+        expertBlocks.set(step.op, blocks);
       }
     }
-    return { matrices, expertMatrices, embedding };
+    return { matrices, expertBlocks, embedding };
   }
 
-  async #take(spec: MatrixSpec, mayBeSplit: boolean, source: WeightSource): Promise<Matrix> {
+  async #take(spec: MatrixSpec, source: WeightSource): Promise<Matrix> {
     const key = matrixKey(spec);
     const held = this.#matrices.get(key);
     if (held) {
@@ -121,7 +136,7 @@ export class LayerLoader {
     }
     const { name } = spec.sections[0]!.weight;
     const matrix = await this.#buffers.guarded(`Loading weight '${name}'`, async () => {
-      const made = makeMatrix(this.#buffers, spec, mayBeSplit);
+      const made = makeMatrix(this.#buffers, spec);
       try {
         await this.#uploader.fill(made, spec, source);
       } catch (error) {
@@ -152,7 +167,7 @@ export class LayerLoader {
       else if (step.kind === "single" && step.op.kind === "embed") {
         add(kWholeRows(program.weights[step.op.weight]!));
       } else if (step.kind === "single" && step.op.kind === "moeExperts") {
-        const { gateUp, down } = expertSpecs(program, step.op);
+        const { gateUp, down } = expertSpecs(program, step.op, 0, step.op.experts);
         add(gateUp);
         add(down);
       }
@@ -186,20 +201,41 @@ function productSpec(program: Program, product: Extract<Fused, { kind: "product"
   return { sections, paired: product.paired !== null };
 }
 
-// Every expert's gate and up groups alternate, its down rows begin with a group of their own.
-function expertSpecs(
+interface ExpertSpecs {
+  readonly gateUp: MatrixSpec;
+  readonly down: MatrixSpec;
+}
+
+// As many experts a block as fit a binding, at least one.
+function blockSpecs(
   program: Program,
   op: MoeExperts,
-): { gateUp: MatrixSpec; down: MatrixSpec } {
+  bindingBytes: number,
+): (ExpertSpecs & { firstExpert: number; expertCount: number })[] {
+  const { gateUp, down } = expertSpecs(program, op, 0, 1);
+  const bytes = Math.max(matrixDataBytes(gateUp), matrixDataBytes(down));
+  const most = Math.max(1, Math.floor(bindingBytes / bytes));
+  const blocks = [];
+  for (let firstExpert = 0; firstExpert < op.experts; firstExpert += most) {
+    const expertCount = Math.min(most, op.experts - firstExpert);
+    const specs = expertSpecs(program, op, firstExpert, firstExpert + expertCount);
+    blocks.push({ firstExpert, expertCount, ...specs });
+  }
+  return blocks;
+}
+
+// Experts [first, end): each one's gate and up groups alternate, its down rows begin with a group
+// of their own.
+function expertSpecs(program: Program, op: MoeExperts, first: number, end: number): ExpertSpecs {
   const gateUp = program.weights[op.gateUp]!;
   const down = program.weights[op.down]!;
-  const [experts, columns, width] = down.shape as readonly [number, number, number];
+  const [, columns, width] = down.shape as readonly [number, number, number];
   const ups = [];
   const downs = [];
-  for (let expert = 0; expert < experts; ++expert) {
-    const first = expert * 2 * width;
-    ups.push({ weight: gateUp, firstRow: first, rows: width });
-    ups.push({ weight: gateUp, firstRow: first + width, rows: width });
+  for (let expert = first; expert < end; ++expert) {
+    const firstRow = expert * 2 * width;
+    ups.push({ weight: gateUp, firstRow, rows: width });
+    ups.push({ weight: gateUp, firstRow: firstRow + width, rows: width });
     downs.push({ weight: down, firstRow: expert * columns, rows: columns });
   }
   return {
@@ -215,10 +251,10 @@ function checkRunnable(program: Program, index: number): void {
     throw new EngineError("invalid_data", `${what} says that it is layer ${program.layerIndex}.`);
   }
   const attention = findAttention(program);
-  if (program.ops.some((op) => op.kind === "exchange")) {
+  if (endsInLogits(program) && program.ops.some((op) => op.kind === "exchange")) {
     throw new EngineError(
       "unsupported",
-      `${what} has an exchange, which this engine does not run yet.`,
+      `${what} has an exchange in the output head, whose rows are not those of the step.`,
     );
   }
   if (attention && endsInLogits(program)) {

@@ -13,31 +13,66 @@ import {
 import type { ElementwiseParams, Place } from "../kernels/params.ts";
 import { kernels } from "../kernels/sources.ts";
 import { RouteKind } from "../program/ir.ts";
-import type { Attention, Embed, LayerNorm, Op, RmsNorm } from "../program/ir.ts";
+import type { Attention, Embed, Exchange, LayerNorm, Op, RmsNorm } from "../program/ir.ts";
 import { kGroupRows } from "../weights/matrix.ts";
 import { isSplit } from "./dispatch.ts";
 import type { Draft, Grid } from "./dispatch.ts";
+import { expertDrafts } from "./experts.ts";
 import type { Fused, Heads, HeadsPart } from "./fuse.ts";
 import type { LayerContext } from "./layerContext.ts";
-import { expertDrafts, productDrafts } from "./products.ts";
+import { productDrafts } from "./products.ts";
 import { finisherOf } from "./residual.ts";
 
 const always = (): boolean => true;
 
+// Where a step stops: before dispatch `at` of the layer.
+export interface PlannedExchange {
+  readonly at: number;
+  readonly layer: number;
+  readonly id: number;
+  readonly out: Place;
+  readonly outColumns: number;
+  readonly in: Place;
+  readonly inColumns: number;
+}
+
+export interface LayerDrafts {
+  readonly drafts: Draft[];
+  readonly exchanges: PlannedExchange[];
+}
+
 // `round`: what the rows that leave the layer are rounded to (common.wgsl), not those of a head.
-export function layerDrafts(context: LayerContext, round: number): Draft[] {
+export function layerDrafts(context: LayerContext, round: number): LayerDrafts {
   const { program, fused } = context.layer;
   const kind = context.isHead ? 0 : round;
   const finisher = finisherOf(program, fused);
-  const drafts = fused.flatMap((step, index) =>
-    draftsOf(context, step, index === finisher ? kind : 0),
-  );
+  const drafts: Draft[] = [];
+  const exchanges: PlannedExchange[] = [];
+  for (const [index, step] of fused.entries()) {
+    if (step.kind === "single" && step.op.kind === "exchange") {
+      exchanges.push(exchangeAt(context, step.op, drafts.length));
+    } else {
+      drafts.push(...draftsOf(context, step, index === finisher ? kind : 0));
+    }
+  }
   const isRounded = finisher >= 0 || kind === 0;
   const { unaliasedOutput: own } = context;
   if (own || !isRounded) {
     drafts.push(copyDraft(context, own ?? context.layout.residual, isRounded ? 0 : kind));
   }
-  return drafts;
+  return { drafts, exchanges };
+}
+
+function exchangeAt(context: LayerContext, op: Exchange, at: number): PlannedExchange {
+  return {
+    at,
+    layer: context.layer.index,
+    id: op.id,
+    out: context.place(op.out),
+    outColumns: op.out.columns,
+    in: context.place(op.in),
+    inColumns: op.in.columns,
+  };
 }
 
 function copyDraft(context: LayerContext, from: Place, round: number): Draft {
@@ -94,7 +129,7 @@ function singleDrafts(context: LayerContext, op: Op, round: number): Draft[] {
     case "moeExperts":
       return expertDrafts(context, op, round);
     default:
-      throw new Error(`operation ${op.kind} is never alone`); // fuse.ts and loading refuse it
+      throw new Error(`operation ${op.kind} is never alone`); // fuse.ts
   }
 }
 

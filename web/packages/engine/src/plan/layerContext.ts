@@ -7,7 +7,7 @@ import { endsInLogits } from "../program/ir.ts";
 import type { Matrix } from "../weights/matrix.ts";
 import { padded, rowsOfLayer } from "./layout.ts";
 import type { Layout } from "./layout.ts";
-import type { LoadedLayer } from "./loadedLayer.ts";
+import type { ExpertBlock, LoadedLayer } from "./loadedLayer.ts";
 import { outputIsInput } from "./residual.ts";
 
 export class LayerContext {
@@ -75,8 +75,8 @@ export class LayerContext {
     return this.layer.matrices.get(matmul)!;
   }
 
-  expertMatrix(op: MoeExperts, which: "gateUp" | "down"): Matrix {
-    return this.layer.expertMatrices.get(op)![which];
+  expertBlocks(op: MoeExperts): readonly ExpertBlock[] {
+    return this.layer.expertBlocks.get(op)!;
   }
 
   // First column of the rotation's frequencies in the step's table.

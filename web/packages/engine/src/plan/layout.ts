@@ -36,6 +36,7 @@ export interface Layout {
   readonly privateBase: number;
   readonly splitBase: number;
   readonly expertBase: number;
+  readonly packedBase: number; // rows of the residual stream as they cross the wire
   readonly actValues: number;
   readonly aux: AuxLayout;
 }
@@ -79,7 +80,8 @@ export function needsOf(program: Program): Needs {
   for (const op of program.ops) {
     if (op.kind !== "moeExperts") continue;
     const width = padded(program.weights[op.down]!.shape[2]!);
-    expertValues = Math.max(expertValues, rows * op.topK * width);
+    const routePart = padded(2 * op.topK); // experts.ts
+    expertValues = Math.max(expertValues, rows * (op.topK * width + routePart));
   }
   const attention = findAttention(program);
   const pairs = attention ? (attention.headColumns + 1) >> 1 : 0;
@@ -114,6 +116,7 @@ export function layoutOf(needs: Needs): Layout {
   const privateBase = logitsBase + kHeadRows * vocabulary;
   const splitBase = privateBase + needs.privateValues;
   const expertBase = splitBase + needs.splitValues;
+  const packedBase = expertBase + needs.expertValues;
   return {
     needs,
     residual: { base: 0, stride: hidden },
@@ -122,12 +125,13 @@ export function layoutOf(needs: Needs): Layout {
     privateBase,
     splitBase,
     expertBase,
-    actValues: expertBase + needs.expertValues,
+    packedBase,
+    actValues: packedBase + (kBodyRows * hidden) / 2,
     aux: auxLayout(needs.vocabulary),
   };
 }
 
-// Word 0 counts values that are not finite (check.wgsl).
+// Words 0 and 1 count values that are not finite: computed (check.wgsl), come (unpack.wgsl).
 function auxLayout(vocabulary: number): AuxLayout {
   const chainAt = 4;
   const resultAt = 8;

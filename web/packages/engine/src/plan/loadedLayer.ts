@@ -3,6 +3,15 @@ import type { Attention, MatMul, MoeExperts, Program, QkNormRope } from "../prog
 import type { Matrix } from "../weights/matrix.ts";
 import type { Fused } from "./fuse.ts";
 
+// Experts [firstExpert, firstExpert + expertCount) of a layer, whose matrices fit a binding; a
+// single expert that does not is in several slabs.
+export interface ExpertBlock {
+  readonly firstExpert: number;
+  readonly expertCount: number;
+  readonly gateUp: Matrix;
+  readonly down: Matrix;
+}
+
 export interface LoadedLayer {
   readonly index: number;
   readonly program: Program;
@@ -12,7 +21,7 @@ export interface LoadedLayer {
   readonly firstOf: ReadonlyMap<number, number>;
   // A product's matrix; products of one fused matrix name the same.
   readonly matrices: ReadonlyMap<MatMul, Matrix>;
-  readonly expertMatrices: ReadonlyMap<MoeExperts, { gateUp: Matrix; down: Matrix }>;
+  readonly expertBlocks: ReadonlyMap<MoeExperts, readonly ExpertBlock[]>;
   readonly embedding: Matrix | null;
   // Which table of rotary frequencies a rotation uses (run/ropes.ts).
   readonly ropeKeys: ReadonlyMap<QkNormRope, string>;

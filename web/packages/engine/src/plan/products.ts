@@ -1,20 +1,18 @@
 // Products as dispatches: the row-by-row kernel for few rows, norm and tiled kernel for many, slab
-// by slab where a matrix is split.
+// by slab where a matrix is split. Those of experts: experts.ts.
 import { kNone, normParams, productParams, RowsAt } from "../kernels/params.ts";
-import type { ExpertParams, Place, ProductParams, Segment } from "../kernels/params.ts";
+import type { ProductParams, Segment } from "../kernels/params.ts";
 import { kernels } from "../kernels/sources.ts";
-import type { MoeExperts, View } from "../program/ir.ts";
+import type { View } from "../program/ir.ts";
 import { groupsOf, kGroupRows } from "../weights/matrix.ts";
 import type { Matrix, Slab } from "../weights/matrix.ts";
 import { isFew } from "./dispatch.ts";
 import type { Draft } from "./dispatch.ts";
 import type { Product } from "./fuse.ts";
-import { padded } from "./layout.ts";
 import type { LayerContext } from "./layerContext.ts";
 
 // Rows that the row-by-row kernel takes together: their input must fit workgroup memory.
 const kTileRows = 2;
-const kGroups = 2; // of a workgroup, for experts
 const kManyTileRows = 32;
 const kManyGroups = 8;
 
@@ -55,7 +53,7 @@ export function productDrafts(context: LayerContext, product: Product, round: nu
   return drafts;
 }
 
-function shapeOf(
+export function shapeOf(
   context: LayerContext,
   matrix: Matrix,
   slab: Slab,
@@ -73,7 +71,7 @@ function shapeOf(
   };
 }
 
-function boundOf(context: LayerContext, slab: Slab): Draft["bound"] {
+export function boundOf(context: LayerContext, slab: Slab): Draft["bound"] {
   const { vectors } = context;
   return slab.scale
     ? { vectors, data: slab.data, scale: slab.scale }
@@ -154,85 +152,4 @@ function segmentsOf(context: LayerContext, { matmuls, paired, outs }: Product): 
     first += groupsOf(view.columns) * kGroupRows;
     return segment;
   });
-}
-
-// Experts: gate, up and activation of every (row, expert of its route), then down and the sum.
-export function expertDrafts(context: LayerContext, op: MoeExperts, round: number): Draft[] {
-  const { columns: width } = context.expertMatrix(op, "down");
-  const hidden: Place = { base: context.layout.expertBase, stride: padded(width) };
-  return [expertsUp(context, op, hidden, width), expertsDown(context, op, hidden, round)];
-}
-
-const kNoNorm = { normBase: kNone, epsilon: 0, residual: null } as const;
-
-function expertParams(
-  context: LayerContext,
-  { topK, route }: MoeExperts,
-  groups: number,
-  bias: number,
-): ExpertParams {
-  return { topK, route: context.place(route), groups, bias };
-}
-
-function biasAt(context: LayerContext, id: number | null, shift: number): number {
-  return id === null ? kNone : context.vector(id) + shift;
-}
-
-function expertsUp(context: LayerContext, op: MoeExperts, hidden: Place, width: number): Draft {
-  const matrix = context.expertMatrix(op, "gateUp");
-  const [slab] = matrix.slabs as [Slab];
-  const groups = 2 * groupsOf(width);
-  const segment: Segment = {
-    first: 0,
-    end: width,
-    out: hidden,
-    bias: biasAt(context, op.gateUpBias, 0),
-    biasUp: biasAt(context, op.gateUpBias, width),
-  };
-  const shape = { tileRows: 1, groups: kGroups, withNorm: false, paired: true, experts: true };
-  return {
-    variant: kernels.matvec({ dtype: matrix.dtype, ...shape }),
-    params: productParams({
-      ...shapeOf(context, matrix, slab),
-      ...kNoNorm,
-      groupCount: groups,
-      input: context.place(op.in),
-      activation: op.activation,
-      round: 0,
-      segments: [segment],
-      experts: expertParams(context, op, groups, 2 * width),
-    }),
-    bound: boundOf(context, slab),
-    grid: ({ rows }) => [Math.ceil(groups / kGroups), rows * op.topK, 1],
-    when: () => true,
-  };
-}
-
-function expertsDown(context: LayerContext, op: MoeExperts, hidden: Place, round: number): Draft {
-  const matrix = context.expertMatrix(op, "down");
-  const [slab] = matrix.slabs as [Slab];
-  const groups = groupsOf(op.out.columns);
-  const segment: Segment = {
-    first: 0,
-    end: op.out.columns,
-    out: context.place(op.out),
-    bias: biasAt(context, op.downBias, 0),
-    biasUp: kNone,
-  };
-  return {
-    variant: kernels.moeDown(matrix.dtype),
-    params: productParams({
-      ...shapeOf(context, matrix, slab),
-      ...kNoNorm,
-      groupCount: groups,
-      input: hidden,
-      activation: 0,
-      round,
-      segments: [segment],
-      experts: expertParams(context, op, groups, op.out.columns),
-    }),
-    bound: boundOf(context, slab),
-    grid: ({ rows }) => [Math.ceil(groups / kGroups), rows, 1],
-    when: () => true,
-  };
 }

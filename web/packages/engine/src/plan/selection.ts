@@ -4,14 +4,16 @@ import {
   argmaxParams,
   checkParams,
   Elementwise,
+  kNone,
   RowsAt,
   scaledSumParams,
   topKParams,
+  unpackParams,
 } from "../kernels/params.ts";
 import { kernels } from "../kernels/sources.ts";
 import type { Draft } from "./dispatch.ts";
 import { elementwise } from "./layer.ts";
-import { kArgmaxParts, kHeadRows, kResultWords, kTopK, listsOf } from "./layout.ts";
+import { kArgmaxParts, kHeadRows, kResultWords, kTopK, listsOf, padded } from "./layout.ts";
 import type { Layout } from "./layout.ts";
 
 const always = (): boolean => true;
@@ -21,13 +23,35 @@ export function gatherDraft({ residual, headInput }: Layout, columns: number): D
   return elementwise({ rowsAt: RowsAt.head }, columns, fields);
 }
 
-// Counts values of the residual stream that are not finite.
-export function checkDraft({ residual }: Layout, columns: number): Draft {
+// Counts values of the residual stream that are not finite; `packedKind` (as rounding) not 0: packs
+// its rows, too.
+export function checkDraft(layout: Layout, columns: number, packedKind: number): Draft {
+  const isPacked = packedKind !== 0;
+  const packed = {
+    base: isPacked ? layout.packedBase : kNone,
+    stride: packedStride(columns),
+  };
   return {
     variant: kernels.check(),
-    params: checkParams(residual, columns),
+    params: checkParams({ rows: layout.residual, columns, packed, packedKind }),
     bound: {},
     grid: ({ rows }) => [1, rows, 1],
+    when: always,
+  };
+}
+
+// Words of a packed row.
+export function packedStride(columns: number): number {
+  return padded(columns) / 2;
+}
+
+export function unpackDraft(layout: Layout, columns: number, kind: number): Draft {
+  const { packedBase, residual: out } = layout;
+  return {
+    variant: kernels.unpack(),
+    params: unpackParams({ packedBase, out, columns, kind }),
+    bound: {},
+    grid: ({ rows }) => [Math.ceil(columns / 64), rows, 1],
     when: always,
   };
 }

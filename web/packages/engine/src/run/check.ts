@@ -67,6 +67,7 @@ export function checkStep(layers: readonly LoadedLayer[], input: StepInput): num
     rows += run.count;
   }
   checkRows(layers[0]!, input, rows);
+  checkExchanges(layers, input);
   return rows;
 }
 
@@ -94,10 +95,29 @@ function checkOutput(run: Run, last: LoadedLayer): void {
   throw refused(`${who} asks for ${count} ${what}; expected ${least} to ${most}.`);
 }
 
+function checkExchanges(layers: readonly LoadedLayer[], { exchange }: StepInput): void {
+  if (exchange) return;
+  for (const { program, index } of layers) {
+    if (!program.ops.some(({ kind }) => kind === "exchange")) continue;
+    throw refused(
+      `Layer ${index} exchanges rows in the middle of a step; this one came without 'exchange'.`,
+    );
+  }
+}
+
+// `packed` rows are checked as they are unpacked, on the GPU.
 function checkRows(first: LoadedLayer, input: StepInput, rows: number): void {
   const isEmbedding = first.program.input === null;
   const ids = isEmbedding ? rows : 0;
-  const values = rows * inputColumns(first);
+  const isPacked = input.packed !== undefined && !isEmbedding;
+  const all = rows * inputColumns(first);
+  const values = isPacked ? 0 : all;
+  if (isPacked && input.packed.length !== 2 * all) {
+    throw refused(
+      `${rows} packed rows for layer ${first.index} take ${2 * all} bytes; ` +
+        `${input.packed.length} came.`,
+    );
+  }
   if (input.tokenIds.length !== ids || input.hidden.length !== values) {
     throw refused(
       `A step of ${rows} rows that begins with layer ${first.index} takes ${ids} token ids and ` +

@@ -8,6 +8,7 @@ import { makePlan } from "../plan/dispatch.ts";
 import type { Dispatch, Plan, Shared } from "../plan/dispatch.ts";
 import { LayerContext } from "../plan/layerContext.ts";
 import { layerDrafts } from "../plan/layer.ts";
+import type { PlannedExchange } from "../plan/layer.ts";
 import { kNoNeeds, layoutOf, mostOf, needsOf } from "../plan/layout.ts";
 import type { Layout } from "../plan/layout.ts";
 import type { LoadedLayer } from "../plan/loadedLayer.ts";
@@ -19,6 +20,7 @@ import {
   gatherDraft,
   scaledSumDraft,
   topKDrafts,
+  unpackDraft,
 } from "../plan/selection.ts";
 import { endsInLogits } from "../program/ir.ts";
 import { Arena } from "./arena.ts";
@@ -38,7 +40,10 @@ export interface MachineOptions {
 
 interface LayerPlan {
   readonly layer: Dispatch[];
+  readonly exchanges: readonly PlannedExchange[];
   readonly check: Dispatch[]; // of the residual stream it leaves; not for a head
+  readonly checkAndPack: Dispatch[];
+  readonly unpack: Dispatch[]; // of the rows that came for it; not for the embedding
   readonly gather: Dispatch[]; // for a head
   readonly argmax: Dispatch[];
   readonly topK: Dispatch[]; // with the sum over the vocabulary
@@ -161,10 +166,14 @@ export class Machine {
     const context = new LayerContext(layer, this.#layout, kv, kvIsF32, this.ropes.firstOf);
     const isHead = endsInLogits(layer.program);
     const columns = outputColumns(layer);
+    const inColumns = inputColumns(layer);
+    const { drafts, exchanges } = layerDrafts(context, round);
     const groups = [
-      layerDrafts(context, round),
-      isHead ? [] : [checkDraft(this.#layout, columns)],
-      isHead ? [gatherDraft(this.#layout, inputColumns(layer))] : [],
+      drafts,
+      isHead ? [] : [checkDraft(this.#layout, columns, 0)],
+      isHead || round === 0 ? [] : [checkDraft(this.#layout, columns, round)],
+      inColumns === 0 || round === 0 ? [] : [unpackDraft(this.#layout, inColumns, round)],
+      isHead ? [gatherDraft(this.#layout, inColumns)] : [],
       isHead ? argmaxDrafts(this.#layout, columns) : [],
       isHead ? [...topKDrafts(this.#layout, columns), scaledSumDraft(this.#layout, columns)] : [],
     ];
@@ -178,9 +187,17 @@ export class Machine {
     );
     this.#params.push(made.params);
     let at = 0;
-    const [own, check, gather, argmax, topK] = groups.map((group) =>
-      made.dispatches.slice(at, (at += group.length)),
-    ) as [Dispatch[], Dispatch[], Dispatch[], Dispatch[], Dispatch[]];
-    return { layer: own, check, gather, argmax, topK };
+    const next = (group: number): Dispatch[] =>
+      made.dispatches.slice(at, (at += groups[group]!.length));
+    return {
+      layer: next(0),
+      exchanges,
+      check: next(1),
+      checkAndPack: next(2),
+      unpack: next(3),
+      gather: next(4),
+      argmax: next(5),
+      topK: next(6),
+    };
   }
 }

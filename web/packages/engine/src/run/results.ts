@@ -3,10 +3,13 @@
 import { EngineError } from "../error.ts";
 import { kArgmaxParts, kResultWords, kTopK } from "../plan/layout.ts";
 import type { Layout } from "../plan/layout.ts";
+import { packedStride } from "../plan/selection.ts";
 import { changesLogits, selectRow } from "../sampling.ts";
 import { countNonFinite } from "../select.ts";
 import type { Run, Selection, StepOutput } from "../stageEngine.ts";
 import type { BufferCopy } from "./encoder.ts";
+
+export const kCheckBytes = 8;
 
 // Candidates of logits as they are. Penalties, biases and draws want the whole row, which is read
 // back and looked at here.
@@ -26,10 +29,12 @@ export class Results {
   readonly #aux: GPUBuffer;
   readonly #pieces: Piece[] = [];
   readonly #hidden: Float32Array[] = [];
+  readonly #packed: Uint8Array<ArrayBuffer>[] = [];
   readonly #logits: Float32Array[] = [];
   readonly #selections: Selection[] = [];
   #byteCount = 0;
   #badCount = 0;
+  #badGiven = 0;
 
   constructor(layout: Layout, act: GPUBuffer, aux: GPUBuffer) {
     this.#layout = layout;
@@ -60,6 +65,17 @@ export class Results {
       if (stride === columns) return void this.#hidden.push(rows);
       for (let row = 0; row < count; ++row) {
         this.#hidden.push(rows.subarray(row * stride, row * stride + columns));
+      }
+    });
+  }
+
+  // The same rows as they cross the wire: check.wgsl packed them.
+  addPacked(first: number, count: number, columns: number): void {
+    const stride = packedStride(columns);
+    const from = 4 * (this.#layout.packedBase + first * stride);
+    this.#add(this.#act, from, 4 * count * stride, (bytes, at) => {
+      for (let row = 0; row < count; ++row) {
+        this.#packed.push(new Uint8Array(bytes, at + 4 * row * stride, 2 * columns));
       }
     });
   }
@@ -113,10 +129,12 @@ export class Results {
     return { candidates, logsumexp: best.logit + Math.log(view.getFloat32(16, true)) };
   }
 
-  // The count of values that are not finite in the residual stream.
+  // The counts of values that are not finite in the residual stream and in the rows that came.
   addCheck(): void {
-    this.#add(this.#aux, 0, 4, (bytes, at) => {
-      this.#badCount += new Uint32Array(bytes, at, 1)[0]!;
+    this.#add(this.#aux, 0, kCheckBytes, (bytes, at) => {
+      const [computed, given] = new Uint32Array(bytes, at, 2);
+      this.#badCount += computed!;
+      this.#badGiven = given!;
     });
   }
 
@@ -130,8 +148,14 @@ export class Results {
   }
 
   // Throws EngineError (invalid_data) when something is not finite.
-  finish(bytes: ArrayBuffer, lastLayer: number): StepOutput {
+  finish(bytes: ArrayBuffer, firstLayer: number, lastLayer: number): StepOutput {
     for (const { copy, read } of this.#pieces) read(bytes, copy.toByte);
+    if (this.#badGiven > 0) {
+      throw new EngineError(
+        "invalid_data",
+        `The rows handed to layer ${firstLayer} hold ${this.#badGiven} values that are not finite.`,
+      );
+    }
     if (this.#badCount > 0) {
       throw new EngineError(
         "invalid_data",
@@ -139,6 +163,7 @@ export class Results {
       );
     }
     return {
+      ...(this.#packed.length > 0 ? { packed: joinedBytes(this.#packed) } : {}),
       hidden: joined(this.#hidden),
       selections: this.#selections,
       logits: joined(this.#logits),
@@ -149,6 +174,24 @@ export class Results {
 function joined(parts: readonly Float32Array[]): Float32Array {
   if (parts.length === 1) return parts[0]!;
   const out = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    out.set(part, at);
+    at += part.length;
+  }
+  return out;
+}
+
+// Rows that follow each other in one buffer are one piece already.
+function joinedBytes(parts: readonly Uint8Array<ArrayBuffer>[]): Uint8Array<ArrayBuffer> {
+  const [first] = parts;
+  const total = parts.reduce((sum, part) => sum + part.length, 0);
+  const isWhole = parts.every(
+    (part, i) =>
+      part.buffer === first!.buffer && part.byteOffset === first!.byteOffset + i * first!.length,
+  );
+  if (isWhole) return new Uint8Array(first!.buffer, first!.byteOffset, total);
+  const out = new Uint8Array(total);
   let at = 0;
   for (const part of parts) {
     out.set(part, at);

@@ -25,6 +25,11 @@ export class Staging {
     return this.#buffers.make("results", "scratch", size, Usage.mapRead | Usage.copyTo);
   }
 
+  // A taken buffer that will not be read after all.
+  giveBack(buffer: GPUBuffer): void {
+    this.#idle.push(buffer);
+  }
+
   // The first bytes of a taken buffer, which goes back into the ring.
   async read(buffer: GPUBuffer, byteCount: number): Promise<ArrayBuffer> {
     try {

@@ -1,4 +1,6 @@
 // One step on the machine: passes encoded one after another, one read back at the end.
+import { write } from "../gpu/buffers.ts";
+import type { PlannedExchange } from "../plan/layer.ts";
 import type { LoadedLayer } from "../plan/loadedLayer.ts";
 import { endsInLogits } from "../program/ir.ts";
 import { scaleOf } from "../sampling.ts";
@@ -7,18 +9,27 @@ import { Arena } from "./arena.ts";
 import type { ArenaContents } from "./arena.ts";
 import { inputColumns, outputColumns } from "./check.ts";
 import type { Work } from "./encoder.ts";
+import { ExchangeRun } from "./exchange.ts";
+import type { PassRows } from "./exchange.ts";
 import type { Machine } from "./machine.ts";
 import { chunksOf, passesOf } from "./passes.ts";
 import type { HeadRow, Pass } from "./passes.ts";
-import { Results, selectsOnGpu } from "./results.ts";
+import { kCheckBytes, Results, selectsOnGpu } from "./results.ts";
 
 type SessionPages = ReadonlyMap<number, readonly number[]>;
 
-// One submission.
+// Work up to an exchange, or up to the end.
+interface Segment {
+  readonly works: Work[];
+  readonly exchange: PlannedExchange | null; // behind the work
+}
+
+// What runs with one arena: one submission, or one more for every exchange.
 interface Submission {
   readonly contents: ArenaContents;
-  readonly hidden: { readonly values: Float32Array<ArrayBuffer> } | null;
-  readonly works: readonly Work[];
+  readonly rows: PassRows;
+  readonly upload: (() => void) | null; // of the rows that came with the step
+  readonly segments: readonly Segment[];
   readonly firstPiece: number;
   readonly endPiece: number;
 }
@@ -63,24 +74,43 @@ export class StepRunner {
   }
 
   async run(before: (encoder: GPUCommandEncoder) => void): Promise<StepOutput> {
-    const { buffers, aux, staging, act, arena, ropes, encoder } = this.#machine;
-    const { queue } = buffers.gpu.device;
+    const { staging } = this.#machine;
     const submissions = passesOf(this.#input).flatMap((pass) => this.#submissionsOf(pass));
-    const target = staging.take(this.#results.byteCount + 4);
     const sizeBefore = this.#results.byteCount;
-    queue.writeBuffer(aux, 0, new Uint32Array(1));
+    const target = staging.take(sizeBefore + kCheckBytes);
+    try {
+      await this.#submitAll(submissions, target, before);
+    } catch (error) {
+      staging.giveBack(target);
+      throw error;
+    }
+    const bytes = await staging.read(target, sizeBefore + kCheckBytes);
+    return this.#results.finish(bytes, this.#layers[0]!.index, this.#layers.at(-1)!.index);
+  }
+
+  async #submitAll(
+    submissions: readonly Submission[],
+    target: GPUBuffer,
+    before: (encoder: GPUCommandEncoder) => void,
+  ): Promise<void> {
+    const { buffers, aux, arena, ropes, encoder } = this.#machine;
+    buffers.gpu.device.queue.writeBuffer(aux, 0, new Uint32Array(kCheckBytes / 4));
+    let onFirst: typeof before | undefined = before;
     for (const [index, submission] of submissions.entries()) {
-      const { contents, hidden, works, firstPiece, endPiece } = submission;
+      const { contents, rows, upload, segments, firstPiece, endPiece } = submission;
       const isLast = index === submissions.length - 1;
       if (isLast) this.#results.addCheck();
       arena.write(contents, ropes);
-      if (hidden) queue.writeBuffer(act, 0, hidden.values);
+      upload?.();
       const own = this.#results.takeCopies(target, firstPiece).slice(0, endPiece - firstPiece);
       const check = isLast ? this.#results.takeCopies(target, this.#results.pieceCount - 1) : [];
-      encoder.submit(works, [...own, ...check], index === 0 ? before : undefined);
+      for (const { works, exchange } of segments) {
+        const stop = exchange ? new ExchangeRun(this.#machine, exchange, rows) : null;
+        encoder.submit(works, stop ? [stop.copy] : [...own, ...check], onFirst);
+        onFirst = undefined;
+        await stop?.run(this.#input.exchange!);
+      }
     }
-    const bytes = await staging.read(target, sizeBefore + 4);
-    return this.#results.finish(bytes, this.#layers.at(-1)!.index);
   }
 
   // The layers and the first rows of the head in one submission, more of the head in further ones.
@@ -90,16 +120,21 @@ export class StepRunner {
     for (const [index, head] of groups.entries()) {
       const firstPiece = this.#results.pieceCount;
       const isFirst = index === 0;
-      const works = [...(isFirst ? this.#bodyWorks(pass) : []), ...this.#headWorks(head)];
-      const { columns, last } = { columns: outputColumns(this.#last), last: this.#last };
-      if (isFirst && !endsInLogits(last.program)) {
-        for (const { first, count } of pass.hidden) this.#results.addHidden(first, count, columns);
+      const segments = isFirst ? this.#bodySegments(pass) : [{ works: [], exchange: null }];
+      segments.at(-1)!.works.push(...this.#headWorks(head));
+      const columns = outputColumns(this.#last);
+      if (isFirst && !endsInLogits(this.#last.program)) {
+        for (const { first, count } of pass.hidden) {
+          if (this.#packsOutput) this.#results.addPacked(first, count, columns);
+          else this.#results.addHidden(first, count, columns);
+        }
       }
       for (const [row, { run }] of head.entries()) this.#results.addHeadRow(row, run, columns);
       submissions.push({
         contents: contentsOf(pass, head, this.#pages),
-        hidden: isFirst ? this.#hiddenRows(pass) : null,
-        works,
+        rows: { first: pass.firstRow, count: pass.rows.length },
+        upload: isFirst ? this.#uploadOf(pass) : null,
+        segments,
         firstPiece,
         endPiece: this.#results.pieceCount,
       });
@@ -111,16 +146,36 @@ export class StepRunner {
     return this.#layers.at(-1)!;
   }
 
-  #bodyWorks(pass: Pass): Work[] {
+  get #packsOutput(): boolean {
+    return this.#input.packOutput === true;
+  }
+
+  #bodySegments(pass: Pass): Segment[] {
     const shape = { rows: pass.rows.length, chunks: chunksOf(pass.rows) };
+    const segments: Segment[] = [];
+    let works: Work[] = [];
+    const [first] = this.#layers;
+    if (this.#input.packed && inputColumns(first!) > 0) {
+      works.push({ dispatches: this.#machine.plan(first!.index).unpack, shape });
+    }
     const body = this.#layers.filter(({ program }) => !endsInLogits(program));
-    const works = body.map((layer) => ({
-      dispatches: this.#machine.plan(layer.index).layer,
-      shape,
-    }));
+    for (const { index } of body) {
+      const { layer, exchanges } = this.#machine.plan(index);
+      let done = 0;
+      for (const exchange of exchanges) {
+        works.push({ dispatches: layer.slice(done, exchange.at), shape });
+        segments.push({ works, exchange });
+        works = [];
+        done = exchange.at;
+      }
+      works.push({ dispatches: done === 0 ? layer : layer.slice(done), shape });
+    }
     const last = body.at(-1);
-    if (last) works.push({ dispatches: this.#machine.plan(last.index).check, shape });
-    return works;
+    if (last) {
+      const { check, checkAndPack } = this.#machine.plan(last.index);
+      works.push({ dispatches: this.#packsOutput ? checkAndPack : check, shape });
+    }
+    return [...segments, { works, exchange: null }];
   }
 
   #headWorks(head: readonly HeadRow[]): Work[] {
@@ -132,16 +187,30 @@ export class StepRunner {
     return works.map((dispatches) => ({ dispatches, shape }));
   }
 
-  // The rows that came with the step, at the stride of the residual stream.
-  #hiddenRows(pass: Pass): Submission["hidden"] {
+  // Brings the pass' rows of those that came with the step onto the GPU: as bits, or at the stride
+  // of the residual stream.
+  #uploadOf(pass: Pass): Submission["upload"] {
     const columns = inputColumns(this.#layers[0]!);
     if (columns === 0) return null;
+    const { act, layout, buffers } = this.#machine;
+    const { queue } = buffers.gpu.device;
+    const { packed } = this.#input;
+    if (packed) {
+      const first = 2 * pass.firstRow * columns;
+      const bytes = packed.subarray(first, first + 2 * pass.rows.length * columns);
+      return () => write(buffers.gpu.device, act, 4 * layout.packedBase, bytes);
+    }
+    const values = this.#stridedRows(pass, columns);
+    return () => queue.writeBuffer(act, 0, values);
+  }
+
+  #stridedRows(pass: Pass, columns: number): Float32Array<ArrayBuffer> {
     const { stride } = this.#machine.layout.residual;
     const values = new Float32Array(pass.rows.length * stride);
     for (let row = 0; row < pass.rows.length; ++row) {
       const from = (pass.firstRow + row) * columns;
       values.set(this.#input.hidden.subarray(from, from + columns), row * stride);
     }
-    return { values };
+    return values;
   }
 }

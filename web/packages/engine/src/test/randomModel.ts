@@ -108,8 +108,11 @@ export class RandomModel implements WeightSource {
     const kind = Number.parseInt(name.slice(0, 2), 16);
     const bytes = new Uint8Array(byteCount);
     if (kind === Kind.nibbles) {
-      for (let at = 0; at < byteCount; at += kBytes) {
-        bytes.set(this.#pattern.subarray(0, Math.min(kBytes, byteCount - at)), at);
+      for (let at = 0; at < byteCount;) {
+        const first = (offset + at) % kBytes;
+        const piece = this.#pattern.subarray(first, first + byteCount - at);
+        bytes.set(piece, at);
+        at += piece.length;
       }
     } else if (kind === Kind.scales) {
       new Uint16Array(bytes.buffer).fill(0x1c00); // 2^-8

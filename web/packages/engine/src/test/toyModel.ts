@@ -27,14 +27,18 @@ export interface ToyLayer {
 export class ToyModel implements WeightSource {
   readonly #blobs = new Map<string, Uint8Array<ArrayBuffer>>();
   readonly #programs = new Map<number, string>();
+  readonly #keepsWeights: boolean;
+  #digestCount = 0;
 
-  constructor(layers: ReadonlyMap<number, ToyLayer>) {
+  // `keepsWeights` false: programs only, whose weights another source makes up.
+  constructor(layers: ReadonlyMap<number, ToyLayer>, keepsWeights = true) {
+    this.#keepsWeights = keepsWeights;
     for (const [index, layer] of layers) this.#programs.set(index, this.#program(index, layer));
   }
 
-  #add(bytes: Uint8Array<ArrayBuffer>): string {
-    const digest = (this.#blobs.size + 1).toString(16).padStart(64, "0");
-    this.#blobs.set(digest, bytes);
+  #add(bytes: Uint8Array<ArrayBuffer>, isWeight = true): string {
+    const digest = (++this.#digestCount).toString(16).padStart(64, "0");
+    if (this.#keepsWeights || !isWeight) this.#blobs.set(digest, bytes);
     return digest;
   }
 
@@ -70,7 +74,7 @@ export class ToyModel implements WeightSource {
       ...(layer.input === null ? {} : { input: layer.input }),
       output: layer.output,
     });
-    return this.#add(Uint8Array.from(toBinary(ProgramSchema, message)));
+    return this.#add(Uint8Array.from(toBinary(ProgramSchema, message)), false);
   }
 
   programBytes(layer: number): Uint8Array<ArrayBuffer> {

@@ -104,9 +104,15 @@ export function matrixBytes(spec: MatrixSpec): number {
   return totalGroups(spec) * (data + scale + zero);
 }
 
-// The buffers of a matrix, still without contents. `mayBeSplit`: whether the kernel that reads it
-// can do so slab by slab.
-export function makeMatrix(buffers: Buffers, spec: MatrixSpec, mayBeSplit: boolean): Matrix {
+// Of these, the ones that one binding must hold (or slabs, each of whole groups).
+export function matrixDataBytes(spec: MatrixSpec): number {
+  const { weight } = spec.sections[0]!;
+  const blocks = Math.ceil(weight.shape.at(-1)! / kBlockValues);
+  return totalGroups(spec) * groupBytes(weight.dtype, blocks, false).data;
+}
+
+// The buffers of a matrix, still without contents.
+export function makeMatrix(buffers: Buffers, spec: MatrixSpec): Matrix {
   const { weight } = spec.sections[0]!;
   const columns = weight.shape.at(-1)!;
   const blocks = Math.ceil(columns / kBlockValues);
@@ -115,11 +121,11 @@ export function makeMatrix(buffers: Buffers, spec: MatrixSpec, mayBeSplit: boole
   const most = Math.floor(buffers.gpu.limits.bindingBytes / bytes.data);
   const groupCount = totalGroups(spec);
   const perSlab = Math.min(groupCount, most - (most % 2));
-  if (perSlab < 1 || (perSlab < groupCount && !mayBeSplit)) {
+  if (perSlab < 1) {
     throw new EngineError(
       "unsupported",
-      `Weight '${weight.name}' takes ${groupCount * bytes.data} bytes; this device binds at most ` +
-        `${buffers.gpu.limits.bindingBytes}.`,
+      `16 rows of weight '${weight.name}' take ${2 * bytes.data} bytes; this device binds at ` +
+        `most ${buffers.gpu.limits.bindingBytes}.`,
     );
   }
   const usage = Usage.storage | Usage.copyTo | Usage.copyFrom;

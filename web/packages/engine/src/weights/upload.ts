@@ -1,7 +1,7 @@
 // Fills a matrix from the package: some MiB of rows at a time go into one staging buffer, and a
 // kernel brings them into the order that products read. Nothing larger lies in JS memory.
 import type { Buffers } from "../gpu/buffers.ts";
-import { Usage } from "../gpu/buffers.ts";
+import { Usage, write } from "../gpu/buffers.ts";
 import { Binding } from "../gpu/pipelines.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
 import { kParamBytes, repackParams } from "../kernels/params.ts";
@@ -61,6 +61,7 @@ export class Uploader {
   readonly #buffers: Buffers;
   readonly #pipelines: Pipelines;
   readonly #dummies: readonly GPUBuffer[];
+  onBytes: (bytes: number) => void = () => undefined;
   #staging: GPUBuffer | null = null;
   #params: GPUBuffer | null = null;
 
@@ -146,7 +147,7 @@ export class Uploader {
       kParamBytes,
       Usage.uniform | Usage.copyTo,
     );
-    write(device, staging, bytes);
+    write(device, staging, 0, bytes);
     device.queue.writeBuffer(this.#params, 0, repackParams(params));
     const pipeline = await this.#pipelines.get(kernels.repack());
     const [a, b, c, d] = this.#dummies as [GPUBuffer, GPUBuffer, GPUBuffer, GPUBuffer];
@@ -173,6 +174,7 @@ export class Uploader {
     device.queue.submit([encoder.finish()]);
     // One chunk on its way at a time: what the queue holds counts as memory too.
     await device.queue.onSubmittedWorkDone();
+    this.onBytes(bytes.length);
   }
 
   #stagingOf(byteCount: number): GPUBuffer {
@@ -189,14 +191,4 @@ export class Uploader {
     if (this.#staging) this.#buffers.free(this.#staging);
     this.#staging = null;
   }
-}
-
-// writeBuffer takes multiples of 4 bytes.
-function write(device: GPUDevice, buffer: GPUBuffer, bytes: Uint8Array<ArrayBuffer>): void {
-  const whole = bytes.length - (bytes.length % 4);
-  device.queue.writeBuffer(buffer, 0, bytes, 0, whole);
-  if (whole === bytes.length) return;
-  const tail = new Uint8Array(4);
-  tail.set(bytes.subarray(whole));
-  device.queue.writeBuffer(buffer, whole, tail);
 }

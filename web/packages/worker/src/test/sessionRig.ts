@@ -76,6 +76,8 @@ export class SessionRig {
       onNotLowered: () => this.endings.push({ kind: "retry", message: "not lowered" }),
       wantsWhole: () => this.wantsWhole,
       onWholeEnded: () => (this.wantsWhole = false),
+      onKernelRefused: (why) => this.endings.push({ kind: "retry", message: why }),
+      note: "",
       makeEngine: () => {
         const engine = this.makeEngine();
         this.engines.push(engine);

@@ -1,0 +1,149 @@
+// Experts as dispatches: gate, up and activation of every (row, expert of its route), then down and
+// the sum. Where the experts of a layer do not fit one binding they come in blocks, one after the
+// other: a filter writes the part of each route that names experts of the block (the others get
+// weight 0), and every block adds to what the blocks before it left.
+import { kNone, productParams, routePartParams } from "../kernels/params.ts";
+import type { ExpertParams, Place, Segment } from "../kernels/params.ts";
+import { kernels } from "../kernels/sources.ts";
+import type { MoeExperts } from "../program/ir.ts";
+import { groupsOf, kGroupRows } from "../weights/matrix.ts";
+import type { Matrix, Slab } from "../weights/matrix.ts";
+import type { Draft } from "./dispatch.ts";
+import { padded, rowsOfLayer } from "./layout.ts";
+import type { LayerContext } from "./layerContext.ts";
+import type { ExpertBlock } from "./loadedLayer.ts";
+import { boundOf, shapeOf } from "./products.ts";
+
+const kGroups = 2; // of a workgroup
+const kNoNorm = { normBase: kNone, epsilon: 0 } as const;
+
+// What the dispatches of one block share.
+interface Block {
+  readonly op: MoeExperts;
+  readonly block: ExpertBlock;
+  readonly route: Place;
+  readonly hidden: Place; // [rows * topK, width]
+  readonly width: number;
+  readonly isFirst: boolean;
+  readonly round: number; // of the last block
+}
+
+export function expertDrafts(context: LayerContext, op: MoeExperts, round: number): Draft[] {
+  const blocks = context.expertBlocks(op);
+  const width = blocks[0]!.down.columns;
+  const { expertBase } = context.layout;
+  const hidden: Place = { base: expertBase, stride: padded(width) };
+  const rows = rowsOfLayer(context.layer.program);
+  const isWhole = blocks.length === 1 && isInOneSlab(blocks[0]!);
+  const route = isWhole
+    ? context.place(op.route)
+    : { base: expertBase + rows * op.topK * hidden.stride, stride: padded(2 * op.topK) };
+  return blocks.flatMap((block, index) => {
+    const isLast = index + 1 === blocks.length;
+    const shared = { op, block, route, hidden, width, isFirst: index === 0 };
+    const own: Block = { ...shared, round: isLast ? round : 0 };
+    return [
+      ...(isWhole ? [] : [filterDraft(context, own)]),
+      ...block.gateUp.slabs.map((slab) => upDraft(context, own, slab)),
+      ...block.down.slabs.map((slab) => downDraft(context, own, slab)),
+    ];
+  });
+}
+
+function isInOneSlab({ gateUp, down }: ExpertBlock): boolean {
+  return gateUp.slabs.length === 1 && down.slabs.length === 1;
+}
+
+function filterDraft(context: LayerContext, { op, block, route }: Block): Draft {
+  return {
+    variant: kernels.moePart(),
+    params: routePartParams({
+      rowsAt: context.rowsAt,
+      route: context.place(op.route),
+      out: route,
+      topK: op.topK,
+      firstExpert: block.firstExpert,
+      expertCount: block.expertCount,
+    }),
+    bound: {},
+    grid: ({ rows }) => [Math.ceil(op.topK / 64), rows, 1],
+    when: () => true,
+  };
+}
+
+// Groups from one expert to the next: a matrix in several slabs has only one.
+function expertParams({ op, block, route }: Block, matrix: Matrix, bias: number): ExpertParams {
+  return { topK: op.topK, route, groups: matrix.groupCount / block.expertCount, bias };
+}
+
+function biasAt(context: LayerContext, id: number | null, shift: number): number {
+  return id === null ? kNone : context.vector(id) + shift;
+}
+
+function upDraft(context: LayerContext, own: Block, slab: Slab): Draft {
+  const { op, block, hidden, width } = own;
+  const matrix = block.gateUp;
+  const groups = Math.min(slab.groupCount, 2 * groupsOf(width)); // of an expert in this slab
+  const firstBias = block.firstExpert * 2 * width;
+  const segment: Segment = {
+    first: 0,
+    end: width,
+    out: hidden,
+    bias: biasAt(context, op.gateUpBias, firstBias),
+    biasUp: biasAt(context, op.gateUpBias, firstBias + width),
+  };
+  const shape = { tileRows: 1, groups: kGroups, withNorm: false, paired: true, experts: true };
+  return {
+    variant: kernels.matvec({ dtype: matrix.dtype, ...shape }),
+    params: productParams({
+      ...shapeOf(context, matrix, slab),
+      ...kNoNorm,
+      groupCount: groups,
+      input: context.place(op.in),
+      activation: op.activation,
+      residual: null,
+      round: 0,
+      segments: [segment],
+      experts: expertParams(own, matrix, 2 * width),
+    }),
+    bound: boundOf(context, slab),
+    grid: ({ rows }) => [Math.ceil(groups / kGroups), rows * op.topK, 1],
+    when: () => true,
+  };
+}
+
+function downDraft(context: LayerContext, own: Block, slab: Slab): Draft {
+  const { op, block, hidden, isFirst, round } = own;
+  const matrix = block.down;
+  const { columns } = op.out;
+  const groups = Math.min(slab.groupCount, groupsOf(columns));
+  const firstColumn = slab.firstGroup * kGroupRows;
+  const whole = context.place(op.out);
+  const out = { base: whole.base + firstColumn, stride: whole.stride };
+  const segment: Segment = {
+    first: 0,
+    end: Math.min(columns - firstColumn, groups * kGroupRows),
+    out,
+    bias: biasAt(context, op.downBias, block.firstExpert * columns + firstColumn),
+    biasUp: kNone,
+  };
+  const experts = expertParams(own, matrix, columns);
+  return {
+    variant: kernels.moeDown(matrix.dtype),
+    params: productParams({
+      ...shapeOf(context, matrix, slab),
+      ...kNoNorm,
+      groupCount: groups,
+      input: hidden,
+      activation: 0,
+      residual: isFirst ? null : out,
+      round,
+      segments: [segment],
+      // moe_down.wgsl knows the end of an expert's groups from this.
+      experts: { ...experts, groups: Math.min(experts.groups, groups) },
+    }),
+    bound: boundOf(context, slab),
+    grid: ({ rows }) => [Math.ceil(groups / kGroups), rows, 1],
+    when: () => true,
+  };
+}
