@@ -1,6 +1,9 @@
 import { median } from "./times.mjs";
 
-// What a plain kernel reads from GPU memory: the bar that decoding is measured against.
+// What a plain kernel reads from GPU memory: the bar that decoding is measured against. And the work
+// that keeps a GPU awake: an idle one falls back to a fraction of its clock within two seconds (an
+// H200 from 1,980 to 345 MHz) and short bursts do not wake it, so that what is measured after a
+// pause, a load or compilations comes out up to three times too slow.
 const kBytes = 256 << 20;
 const kCode = `
 @group(0) @binding(0) var<storage, read> values: array<vec4<u32>>;
@@ -17,10 +20,35 @@ fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_index) t:
   }
 }`;
 
+// Reads until the GPU has been busy for `ms`. To be called before what is timed.
+export async function wake(device, ms) {
+  const reading = reader(device);
+  const begin = performance.now();
+  let count = 1;
+  while (performance.now() - begin < ms) {
+    const took = await reading.read(count);
+    if (took < 20) count *= 2;
+  }
+  reading.destroy();
+}
+
 // GB/s, the median of some runs.
 export async function readBandwidth(device) {
-  const bytes = Math.min(kBytes, device.limits.maxStorageBufferBindingSize >>> 0);
-  const values = device.createBuffer({ size: bytes, usage: 0x80 });
+  await wake(device, 1000);
+  const { bytes, read, destroy } = reader(device);
+  await read(1);
+  // 40 times, fewer on slow devices.
+  const repeats = Math.max(1, Math.min(40, Math.floor(100 / (await read(1)))));
+  const runs = [];
+  for (let i = 0; i < 5; ++i) runs.push((await read(1 + repeats)) - (await read(1)));
+  destroy();
+  return Number(((repeats * bytes) / median(runs) / 1e6).toPrecision(4));
+}
+
+// `read(n)`: ms that reading `bytes` n times takes.
+function reader(device) {
+  const most = Math.min(kBytes, device.limits.maxStorageBufferBindingSize >>> 0);
+  const values = device.createBuffer({ size: most, usage: 0x80 });
   const sums = device.createBuffer({ size: 4096, usage: 0x80 });
   const pipeline = device.createComputePipeline({
     layout: "auto",
@@ -30,8 +58,8 @@ export async function readBandwidth(device) {
     layout: pipeline.getBindGroupLayout(0),
     entries: [values, sums].map((buffer, binding) => ({ binding, resource: { buffer } })),
   });
-  const workgroups = Math.floor(bytes / (16 * 8192));
-  const time = async (repeats) => {
+  const workgroups = Math.floor(most / (16 * 8192));
+  const read = async (repeats) => {
     const encoder = device.createCommandEncoder();
     const pass = encoder.beginComputePass();
     pass.setPipeline(pipeline);
@@ -43,11 +71,6 @@ export async function readBandwidth(device) {
     await device.queue.onSubmittedWorkDone();
     return performance.now() - begin;
   };
-  await time(1);
-  // 40 times, fewer on slow devices.
-  const repeats = Math.max(1, Math.min(40, Math.floor(100 / (await time(1)))));
-  const runs = [];
-  for (let i = 0; i < 5; ++i) runs.push((await time(1 + repeats)) - (await time(1)));
-  values.destroy();
-  return Number(((repeats * workgroups * 16 * 8192) / median(runs) / 1e6).toPrecision(4));
+  const destroy = () => [values, sums].forEach((buffer) => buffer.destroy());
+  return { bytes: workgroups * 16 * 8192, read, destroy };
 }

@@ -1,5 +1,6 @@
 // Every case of tests/conformance through the engine on whatever WebGPU device Node has: several
-// rows together and one by one, which must give the same bits.
+// rows together and one by one, which must give the same bits. Products of q4 and q8 weights also
+// with their inputs as integers of 16 bits.
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 
@@ -17,25 +18,36 @@ const files = readdirSync(folder).filter(
   (name) => name.endsWith(".json") && name !== "penalize.json",
 );
 
+// An input is off by at most 2^-16 of the largest of 8; the sum of many by less than this.
+const kIntegerTolerance = 1e-3;
+const hasProducts = (file: string): boolean => /^(matmul|moe_experts)/.test(file);
+
+async function check(c: ConformanceCase, products: "f32" | "int16"): Promise<void> {
+  const tolerance = products === "f32" ? c.tolerance : Math.max(c.tolerance, kIntegerTolerance);
+  const got = await runCase(gpu!, c, 1000, products);
+  const where = `${c.op} ${c.name}, ${products}`;
+  // A vocabulary of one token has no runner-up.
+  const isShort = c.op === "argmax" && got.length === 2;
+  expect(got.length, where).toBe(isShort ? 2 : c.expected.length);
+  for (const [i, value] of got.entries()) {
+    const wanted = c.expected[i]!;
+    const most = tolerance * Math.max(1, Math.abs(wanted));
+    if (!(Math.abs(value - wanted) <= most)) {
+      expect.fail(`${where}: element ${i} is ${value}, expected ${wanted}`);
+    }
+  }
+  expect(await runCase(gpu!, c, 1, products), `${where}, row by row`).toEqual(got);
+}
+
 describe.skipIf(!gpu)("conformance on WebGPU", () => {
   for (const file of files) {
     const cases = JSON.parse(readFileSync(join(folder, file), "utf8")) as ConformanceCase[];
     it(`${file}: ${cases.length} cases`, { timeout: 240_000 }, async () => {
-      for (const c of cases) {
-        const got = await runCase(gpu!, c, 1000);
-        const where = `${c.op} ${c.name}`;
-        // A vocabulary of one token has no runner-up.
-        const isShort = c.op === "argmax" && got.length === 2;
-        expect(got.length, where).toBe(isShort ? 2 : c.expected.length);
-        for (const [i, value] of got.entries()) {
-          const wanted = c.expected[i]!;
-          const most = c.tolerance * Math.max(1, Math.abs(wanted));
-          if (!(Math.abs(value - wanted) <= most)) {
-            expect.fail(`${where}: element ${i} is ${value}, expected ${wanted}`);
-          }
-        }
-        expect(await runCase(gpu!, c, 1), `${where}, row by row`).toEqual(got);
-      }
+      for (const c of cases) await check(c, "f32");
+    });
+    if (!hasProducts(file)) continue;
+    it.skipIf(!gpu?.hasIntegerDots)(`${file}, integers`, { timeout: 240_000 }, async () => {
+      for (const c of cases) if (/q[48]/.test(c.name)) await check(c, "int16");
     });
   }
 });

@@ -197,8 +197,8 @@ describe.skipIf(!gpu)("WebGpuEngine: decoding", { timeout: 240_000 }, () => {
     const dispatches = engine.machine.encoder.dispatchCount - before;
     const made = counted.stop();
     expect(made).toEqual({ createCommandEncoder: 1 });
-    // Embedding; six a layer; check; gather, norm + product, two of argmax.
-    expect(dispatches).toBe(1 + 6 * 2 + 1 + 1 + 1 + 2);
+    // Embedding; five a layer; check; gather, norm + product, two of argmax.
+    expect(dispatches).toBe(1 + 5 * 2 + 1 + 1 + 1 + 2);
   });
 
   it("decodes greedily on its own what it decodes step by step", async () => {

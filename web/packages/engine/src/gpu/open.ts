@@ -14,6 +14,8 @@ export interface GpuLimits {
 export interface Gpu {
   readonly device: GPUDevice;
   readonly limits: GpuLimits;
+  readonly hasSubgroups: boolean; // of at least 32 lanes, always
+  readonly hasIntegerDots: boolean; // dot4I8Packed and dot4U8Packed
   readonly description: string; // "nvidia hopper"
   readonly isHardware: boolean;
 }
@@ -28,6 +30,16 @@ export async function findGpuAdapter(gpu: GPU | undefined): Promise<GPUAdapter |
   return null;
 }
 
+// Kernels sum over 32 lanes: narrower subgroups, or those whose width a driver may choose, are of no
+// use to them.
+function hasWideSubgroups({ features, info }: GPUAdapter): boolean {
+  return features.has("subgroups") && (info.subgroupMinSize ?? 0) >= 32;
+}
+
+function hasIntegerDots(gpu: GPU | undefined): boolean {
+  return gpu?.wgslLanguageFeatures?.has("packed_4x8_integer_dot_product") ?? false;
+}
+
 // Throws EngineError (unavailable) where there is no adapter or it gives no device.
 export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
   const adapter = await findGpuAdapter(gpu);
@@ -36,13 +48,17 @@ export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
   // Offsets inside of a binding are 32-bit numbers of words at most.
   const bindingBytes = Math.min(maxStorageBufferBindingSize, maxBufferSize, 2 ** 32 - 4);
   try {
+    const hasSubgroups = hasWideSubgroups(adapter);
     const device = await adapter.requestDevice({
       label: "weft",
+      requiredFeatures: hasSubgroups ? ["subgroups"] : [],
       requiredLimits: { maxBufferSize, maxStorageBufferBindingSize },
     });
     return {
       device,
       limits: { bufferBytes: maxBufferSize, bindingBytes: bindingBytes - (bindingBytes % 4) },
+      hasSubgroups,
+      hasIntegerDots: hasIntegerDots(gpu),
       description: [adapter.info.vendor, adapter.info.architecture].filter(Boolean).join(" "),
       isHardware: !adapter.info.isFallbackAdapter && adapter.info.architecture !== "swiftshader",
     };

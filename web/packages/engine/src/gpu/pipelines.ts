@@ -1,4 +1,5 @@
-// The one bind group layout of all kernels and the pipelines, each compiled once.
+// The pipelines, each compiled once, and their bind group layouts: of the common bindings those
+// that a kernel uses.
 import { KernelRefusedError } from "../error.ts";
 import type { Variant } from "../kernels/sources.ts";
 
@@ -33,18 +34,24 @@ export class Pipelines {
     return known;
   }
 
-  readonly groupLayout: GPUBindGroupLayout;
   readonly #device: GPUDevice;
-  readonly #layout: GPUPipelineLayout;
+  readonly #layouts = new Map<string, GPUBindGroupLayout>();
   readonly #made = new Map<string, Promise<GPUComputePipeline>>();
 
   private constructor(device: GPUDevice) {
     this.#device = device;
-    this.groupLayout = device.createBindGroupLayout({
-      label: "kernel",
-      entries: Object.values(Binding).map(layoutEntry),
+  }
+
+  groupLayout({ bindings }: Variant): GPUBindGroupLayout {
+    const label = `kernel ${bindings.join(" ")}`;
+    const known = this.#layouts.get(label);
+    if (known) return known;
+    const made = this.#device.createBindGroupLayout({
+      label,
+      entries: bindings.map(layoutEntry),
     });
-    this.#layout = device.createPipelineLayout({ bindGroupLayouts: [this.groupLayout] });
+    this.#layouts.set(label, made);
+    return made;
   }
 
   get(variant: Variant): Promise<GPUComputePipeline> {
@@ -55,12 +62,15 @@ export class Pipelines {
     return made;
   }
 
-  async #compile({ key, code, simpler }: Variant): Promise<GPUComputePipeline> {
+  async #compile(variant: Variant): Promise<GPUComputePipeline> {
+    const { key, code, simpler } = variant;
     try {
       const module = this.#device.createShaderModule({ label: key, code });
       return await this.#device.createComputePipelineAsync({
         label: key,
-        layout: this.#layout,
+        layout: this.#device.createPipelineLayout({
+          bindGroupLayouts: [this.groupLayout(variant)],
+        }),
         compute: { module, entryPoint: "main" },
       });
     } catch (error) {

@@ -1,4 +1,4 @@
-// Best and second best logit of a row, and the parts of logsumexp, over 32 slices of the
+// Best and second best logit of a row, and the parts of logsumexp, over 128 slices of the
 // vocabulary (kMerge: of the slices' results, which also hands the best token to the next
 // embedding). Equal logits go by rising id.
 struct Op {
@@ -13,7 +13,7 @@ struct Op {
   history_at: u32,  // in aux: history[step counter] gets the token; kNone: not kept
 }
 
-const kParts = 32u;
+const kParts = 128u;
 
 struct Two {
   best: f32,
@@ -24,7 +24,7 @@ struct Two {
 
 var<workgroup> twos: array<Two, 256>;
 var<workgroup> runs: array<Two, 16>;
-var<workgroup> bad: array<u32, 256>;
+var<workgroup> bad: atomic<u32>;
 
 fn is_better(a: f32, a_id: u32, b: f32, b_id: u32) -> bool {
   return a > b || (a == b && a_id < b_id);
@@ -44,23 +44,9 @@ fn both(a: Two, b: Two) -> Two {
   return insert(insert(a, b.best, b.best_id), b.second, b.second_id);
 }
 
-// The slice's sum of exp(logit - best) to every thread; its two best are in runs[0].
-fn slice(row: u32, part: u32, t: u32) -> f32 {
-  let logits = op.logits_base + row * op.logits_stride;
-  let size = (op.vocabulary + kParts - 1u) / kParts;
-  let end = min(op.vocabulary, (part + 1u) * size);
-  var two = Two(-3.4e38, kNone, -3.4e38, kNone);
-  var bad_count = 0u;
-  for (var i = part * size + t; i < end; i += 256u) {
-    let value = act[logits + i];
-    if (is_finite(value)) {
-      two = insert(two, value, i);
-    } else {
-      bad_count++;
-    }
-  }
+// The best two of all threads to runs[0]; a barrier is behind it.
+fn choose(t: u32, two: Two) {
   twos[t] = two;
-  bad[t] = bad_count;
   workgroupBarrier();
   if (t < 16u) {
     var mine = twos[16u * t];
@@ -78,6 +64,25 @@ fn slice(row: u32, part: u32, t: u32) -> f32 {
     runs[0] = mine;
   }
   workgroupBarrier();
+}
+
+const kNoTwo = Two(-3.4e38, kNone, -3.4e38, kNone);
+
+// The slice's sum of exp(logit - best) to every thread; its two best are in runs[0].
+fn slice(row: u32, part: u32, t: u32) -> f32 {
+  let logits = op.logits_base + row * op.logits_stride;
+  let size = (op.vocabulary + kParts - 1u) / kParts;
+  let end = min(op.vocabulary, (part + 1u) * size);
+  var two = kNoTwo;
+  for (var i = part * size + t; i < end; i += 256u) {
+    let value = act[logits + i];
+    if (is_finite(value)) {
+      two = insert(two, value, i);
+    } else {
+      atomicAdd(&bad, 1u);
+    }
+  }
+  choose(t, two);
   let largest = runs[0].best;
   var sum = 0.0;
   for (var i = part * size + t; i < end; i += 256u) {
@@ -86,56 +91,47 @@ fn slice(row: u32, part: u32, t: u32) -> f32 {
   return sum_of_threads(t, sum);
 }
 
+// What slice t left; its sum of exp(logit - best of all) to every thread, the two best in runs[0].
+fn merge(row: u32, t: u32) -> f32 {
+  let at = op.partial_at + 8u * (row * kParts + t);
+  var two = kNoTwo;
+  if (t < kParts) {
+    two = Two(bitcast<f32>(aux[at + 1u]), aux[at], bitcast<f32>(aux[at + 3u]), aux[at + 2u]);
+    atomicAdd(&bad, aux[at + 5u]);
+  }
+  choose(t, two);
+  var sum = 0.0;
+  if (two.best_id != kNone) {
+    sum = bitcast<f32>(aux[at + 4u]) * exp(two.best - runs[0].best);
+  }
+  return sum_of_threads(t, sum);
+}
+
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let row = workgroup.y;
-  if (!kMerge) {
-    let sum = slice(row, workgroup.x, t);
-    if (t == 0u) {
-      let at = op.partial_at + 8u * (row * kParts + workgroup.x);
-      let two = runs[0];
-      aux[at] = two.best_id;
-      aux[at + 1u] = bitcast<u32>(two.best);
-      aux[at + 2u] = two.second_id;
-      aux[at + 3u] = bitcast<u32>(two.second);
-      aux[at + 4u] = bitcast<u32>(sum);
-      var bad_count = 0u;
-      for (var i = 0u; i < 256u; i++) {
-        bad_count += bad[i];
-      }
-      aux[at + 5u] = bad_count;
-    }
-    return;
+  var sum = 0.0;
+  var at = op.result_at + row * op.result_stride;
+  if (kMerge) {
+    sum = merge(row, t);
+  } else {
+    sum = slice(row, workgroup.x, t);
+    at = op.partial_at + 8u * (row * kParts + workgroup.x);
   }
   if (t != 0u) {
     return;
   }
-  var all = Two(-3.4e38, kNone, -3.4e38, kNone);
-  var bad_count = 0u;
-  for (var part = 0u; part < kParts; part++) {
-    let at = op.partial_at + 8u * (row * kParts + part);
-    all = insert(all, bitcast<f32>(aux[at + 1u]), aux[at]);
-    all = insert(all, bitcast<f32>(aux[at + 3u]), aux[at + 2u]);
-    bad_count += aux[at + 5u];
-  }
-  var sum = 0.0;
-  for (var part = 0u; part < kParts; part++) {
-    let at = op.partial_at + 8u * (row * kParts + part);
-    if (aux[at] != kNone) {
-      sum = fma(bitcast<f32>(aux[at + 4u]), exp(bitcast<f32>(aux[at + 1u]) - all.best), sum);
-    }
-  }
-  let out = op.result_at + row * op.result_stride;
-  aux[out] = all.best_id;
-  aux[out + 1u] = bitcast<u32>(all.best);
-  aux[out + 2u] = all.second_id;
-  aux[out + 3u] = bitcast<u32>(all.second);
-  aux[out + 4u] = bitcast<u32>(sum);
-  aux[out + 5u] = bad_count;
-  if (row == 0u) {
-    aux[op.chain_at] = all.best_id;
+  let two = runs[0];
+  aux[at] = two.best_id;
+  aux[at + 1u] = bitcast<u32>(two.best);
+  aux[at + 2u] = two.second_id;
+  aux[at + 3u] = bitcast<u32>(two.second);
+  aux[at + 4u] = bitcast<u32>(sum);
+  aux[at + 5u] = atomicLoad(&bad);
+  if (kMerge && row == 0u) {
+    aux[op.chain_at] = two.best_id;
     if (step[4] != kNone) {
-      aux[op.history_at + step[4]] = all.best_id;
+      aux[op.history_at + step[4]] = two.best_id;
     }
   }
 }

@@ -6,10 +6,8 @@
 
 @group(0) @binding(0) var<storage, read> step: array<u32>;
 @group(0) @binding(1) var<uniform> op: Op;
-@group(0) @binding(2) var<storage, read_write> act: array<f32>;
-@group(0) @binding(3) var<storage, read> vectors: array<f32>;
 @group(0) @binding(4) var<storage, read> wdata: array<vec4<u32>>;
-@group(0) @binding(5) var<storage, read> wscale: array<u32>;
+@group(0) @binding(5) var<storage, read> wscale: array<vec4<u32>>;
 @group(0) @binding(6) var<storage, read_write> kv: array<u32>;
 @group(0) @binding(7) var<storage, read_write> aux: array<u32>;
 
@@ -22,21 +20,10 @@ struct View {
   stride: u32,
 }
 
-// Eight values of a row, and their product added to a sum, one after another.
+// Eight neighbouring values, or one of each row of a group.
 struct Eight {
   low: vec4<f32>,
   high: vec4<f32>,
-}
-
-fn add_products(a: Eight, b: Eight, sum: f32) -> f32 {
-  var d = fma(a.low.x, b.low.x, sum);
-  d = fma(a.low.y, b.low.y, d);
-  d = fma(a.low.z, b.low.z, d);
-  d = fma(a.low.w, b.low.w, d);
-  d = fma(a.high.x, b.high.x, d);
-  d = fma(a.high.y, b.high.y, d);
-  d = fma(a.high.z, b.high.z, d);
-  return fma(a.high.w, b.high.w, d);
 }
 
 fn row_count() -> u32 {

@@ -28,15 +28,20 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     return;
   }
   let n = token - op.row_first;
-  let block = load_block((n >> 3u) * op.blocks + j, n & 7u);
+  let pieces = 4u * op.blocks;
+  let group = n >> 3u;
+  let scales = load_scales(group * op.blocks + j);
+  let scale = select(scales.low[n & 3u], scales.high[n & 3u], (n & 4u) != 0u);
+  let zeros = load_zeros(group * op.blocks + j);
   let out = op.out_base + row * op.out_stride;
   for (var w = 0u; w < 4u; w++) {
-    let values = eighth(block, w);
+    let at = group * kVecs * pieces + 4u * j + w;
+    let values = row_values(n & 7u, at, pieces, zeros);
     for (var e = 0u; e < 8u; e++) {
       let k = 32u * j + 8u * w + e;
       let value = select(values.low[e & 3u], values.high[e & 3u], e >= 4u);
       if (k < op.columns) {
-        act[out + k] = round_value(value * block.scale * op.scale, op.round_kind);
+        act[out + k] = round_value(value * scale * op.scale, op.round_kind);
       }
     }
   }

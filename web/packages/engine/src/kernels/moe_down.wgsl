@@ -1,66 +1,53 @@
 // The second half of moe_experts: out = sum over the row's experts, in order of the route, of
-// weight * (down_e * hidden_e + bias_e). One row a workgroup, sums as in matvec.wgsl.
-const kSlices = 32u;
+// weight * (down_e * hidden_e + bias_e). One row and two groups a workgroup, sums as in matvec.wgsl.
+const kStride = 16u;
 
-var<workgroup> partial: array<f32, 256u * kGroups>;
+var<workgroup> lane_sums: array<f32, kParts * kStride>;
 
-fn one_or_zero(input: u32, k: u32) -> f32 {
-  if (k >= op.columns) {
-    return 0.0;
+// The sums of this lane for expert `expert` and its input at `base`.
+fn lane_sum(base: u32, group: u32, t: u32) -> Eight {
+  let pieces = 4u * op.blocks;
+  var sum = Eight(vec4<f32>(0.0), vec4<f32>(0.0));
+  for (var p = t; p < pieces; p += 32u * kParts) {
+    let x = prepared(act_eight(base, 8u * p));
+    let words = load_words(group * kVecs * pieces + p, pieces);
+    let block = group * op.blocks + (p >> 2u);
+    let dots = rows_dot(words, load_zeros(block), x);
+    let scales = load_scales(block);
+    sum = Eight(fma(dots.low, scales.low, sum.low), fma(dots.high, scales.high, sum.high));
   }
-  return act[input + k];
+  return sum;
 }
 
-fn input_at(input: u32, k: u32) -> Eight {
-  return Eight(
-    vec4(one_or_zero(input, k), one_or_zero(input, k + 1u), one_or_zero(input, k + 2u),
-         one_or_zero(input, k + 3u)),
-    vec4(one_or_zero(input, k + 4u), one_or_zero(input, k + 5u), one_or_zero(input, k + 6u),
-         one_or_zero(input, k + 7u)));
-}
-
-@compute @workgroup_size(256)
+@compute @workgroup_size(32u * kParts)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
-  let r = t & 7u;
-  let s = t >> 3u;
+  let part = t >> 5u;
   let row = workgroup.y;
-  let first_group = workgroup.x * kGroups;
   let route = op.route_base + row * op.route_stride;
+  let n = 16u * workgroup.x + t;
   var mixed = 0.0;
   for (var slot = 0u; slot < op.top_k; slot++) {
-    let expert = u32(act[route + slot]);
-    let input = op.in_base + (row * op.top_k + slot) * op.in_stride;
-    var sums = array<f32, kGroups>();
-    for (var j = s; j < op.blocks; j += kSlices) {
-      for (var g = 0u; g < kGroups; g++) {
-        let group = expert * op.expert_groups + min(first_group + g, op.expert_groups - 1u);
-        let block = load_block(group * op.blocks + j, r);
-        var d = 0.0;
-        for (var w = 0u; w < 4u; w++) {
-          d = add_products(eighth(block, w), input_at(input, 32u * j + 8u * w), d);
-        }
-        sums[g] = fma(d, block.scale, sums[g]);
-      }
-    }
-    for (var g = 0u; g < kGroups; g++) {
-      partial[(s * kGroups + g) * 8u + r] = sums[g];
+    let expert = u32(act_at(route + slot));
+    let base = op.in_base + (row * op.top_k + slot) * op.in_stride;
+    for (var g = 0u; g < 2u; g++) {
+      let group = min(2u * workgroup.x + g, op.expert_groups - 1u);
+      let sum = lane_sum(base, expert * op.expert_groups + group, t);
+      sum_rows(sum, t, part * kStride + 8u * g);
     }
     workgroupBarrier();
-    let n = 8u * first_group + t;
-    if (t < 8u * kGroups && n < op.segments[0].end) {
-      var total = 0.0;
-      for (var slice = 0u; slice < kSlices; slice++) {
-        total = total + partial[slice * kGroups * 8u + t];
+    if (t < 16u && n < op.segments[0].end) {
+      var total = lane_sums[t];
+      for (var i = 1u; i < kParts; i++) {
+        total = total + lane_sums[i * kStride + t];
       }
       if (op.segments[0].bias != kNone) {
-        total = total + vectors[op.segments[0].bias + expert * op.expert_bias + n];
+        total = total + vector_at(op.segments[0].bias + expert * op.expert_bias + n);
       }
-      mixed = fma(act[route + op.top_k + slot], total, mixed);
+      mixed = fma(act_at(route + op.top_k + slot), total, mixed);
     }
     workgroupBarrier();
   }
-  let n = 8u * first_group + t;
-  if (t < 8u * kGroups && n < op.segments[0].end) {
+  if (t < 16u && n < op.segments[0].end) {
     store(row, op.segments[0], n, mixed);
   }
 }

@@ -191,7 +191,10 @@ export function headsParams(
   kvHeads: number,
   parts: readonly HeadsPart[],
 ): Params {
-  const fields = new Fields().u32(rowsAt, headColumns, kvHeads, parts.length);
+  return headParts(new Fields().u32(rowsAt, headColumns, kvHeads, parts.length), parts).bytes;
+}
+
+function headParts(fields: Fields, parts: readonly HeadsPart[]): Fields {
   for (const p of parts) {
     fields
       .place(p.input)
@@ -200,7 +203,7 @@ export function headsParams(
       .f32(p.ropeScale, p.epsilon)
       .u32(p.goesTo);
   }
-  return fields.bytes;
+  return fields;
 }
 
 export interface AttentionParams {
@@ -217,14 +220,16 @@ export interface AttentionParams {
   readonly splitBase: number;
 }
 
-export function attentionParams(p: AttentionParams): Params {
-  return new Fields()
+// `parts`: of the query, the key and the value, for the kernel that makes them too.
+export function attentionParams(p: AttentionParams, parts: readonly HeadsPart[] = []): Params {
+  const fields = new Fields()
     .u32(p.rowsAt)
     .place(p.q)
     .place(p.out)
     .u32(p.heads, p.kvHeads, p.headColumns, p.window)
     .f32(p.scale, p.softcap)
-    .u32(p.sinks, p.splitBase).bytes;
+    .u32(p.sinks, p.splitBase, 0, 0, 0);
+  return headParts(fields, parts).bytes;
 }
 
 export interface RouteParams {
@@ -368,7 +373,7 @@ export interface RepackParams {
   readonly rowBytes: number;
   readonly rows: number;
   readonly blocks: number;
-  readonly vecs: number;
+  readonly pieceWords: number; // of 8 columns of a row
   readonly words: number;
   readonly outBase: number;
   readonly groupStep: number;
@@ -382,7 +387,7 @@ export function repackParams(p: RepackParams): Params {
     p.rowBytes,
     p.rows,
     p.blocks,
-    p.vecs,
+    p.pieceWords,
     p.words,
     p.outBase,
     p.groupStep,

@@ -1,5 +1,5 @@
-// What the two product kernels (matvec.wgsl, matmul.wgsl) share: their parameters and what happens
-// with a finished sum. A fused matrix has rows in groups of 8; its segments are the outputs of the
+// What the product kernels (matvec.wgsl, moe_down.wgsl) share: their parameters and what happens with
+// a finished sum. A fused matrix has rows in groups of 8; its segments are the outputs of the
 // program's own products. In a paired matrix, groups alternate: gate rows, up rows.
 struct Segment {
   first: u32,  // row of the fused matrix
@@ -39,9 +39,10 @@ struct Op {
 fn store(row: u32, segment: Segment, column: u32, sum: f32) {
   var value = sum;
   if (op.residual_base != kNone) {
-    value = act[op.residual_base + row * op.residual_stride + column] + value;
+    value = act_at(op.residual_base + row * op.residual_stride + column) + value;
   }
-  act[segment.out_base + row * segment.out_stride + column] = round_value(value, op.round_kind);
+  set_act(segment.out_base + row * segment.out_stride + column,
+          round_value(value, op.round_kind));
 }
 
 // Row `n` of a stacked matrix.
@@ -54,7 +55,7 @@ fn finish(row: u32, n: u32, total: f32) {
     let column = n - segment.first;
     var value = total;
     if (segment.bias != kNone) {
-      value = value + vectors[segment.bias + column];
+      value = value + vector_at(segment.bias + column);
     }
     store(row, segment, column, value);
     return;
@@ -70,10 +71,10 @@ fn finish_pair(row: u32, column: u32, gate_total: f32, up_total: f32, bias_shift
   var gate = gate_total;
   var up = up_total;
   if (segment.bias != kNone) {
-    gate = gate + vectors[segment.bias + bias_shift + column];
+    gate = gate + vector_at(segment.bias + bias_shift + column);
   }
   if (segment.bias_up != kNone) {
-    up = up + vectors[segment.bias_up + bias_shift + column];
+    up = up + vector_at(segment.bias_up + bias_shift + column);
   }
   store(row, segment, column, gated(gate, up, op.activation));
 }

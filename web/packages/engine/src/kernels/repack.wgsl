@@ -1,4 +1,4 @@
-// Brings rows of a weight as the package stores them into groups of 8 rows side by side
+// Brings rows of a weight as the package stores them into the order that products read
 // (weights/matrix.ts). One word of the result a thread. Source rows may begin at any byte.
 @group(0) @binding(1) var<uniform> op: Op;
 @group(0) @binding(3) var<storage, read> source: array<u32>;
@@ -9,7 +9,7 @@ struct Op {
   row_bytes: u32,
   rows: u32,  // in `source`
   blocks: u32,
-  vecs: u32,  // data: vec4<u32> of a block
+  piece_words: u32,  // data: words of 8 columns of a row
   words: u32,  // of the result, per group
   out_base: u32,  // word where the first group goes
   group_step: u32,
@@ -31,11 +31,12 @@ fn half_at(row: u32, at: u32) -> u32 {
 
 fn word_of(group: u32, word: u32) -> u32 {
   if (op.kind == 0u) {
-    let c = word & 3u;
-    let r = (word >> 2u) & 7u;
-    let vec = word >> 5u;  // block * vecs + h
-    let at = 16u * vec + 4u * c;
-    let row = 8u * group + r;
+    let vec = word >> 2u;
+    let pieces = 4u * op.blocks;
+    let piece = vec % pieces;
+    let own = 4u * (vec / pieces) + (word & 3u);  // of the piece's words, row after row
+    let at = 4u * (piece * op.piece_words + own % op.piece_words);
+    let row = 8u * group + own / op.piece_words;
     return half_at(row, at) | (half_at(row, at + 2u) << 16u);
   }
   if (op.kind == 1u) {

@@ -1,4 +1,4 @@
-// Parts of the sum of exp((logit - best) / temperature) of a row, over 32 slices of the vocabulary:
+// Parts of the sum of exp((logit - best) / temperature) of a row, over 128 slices of the
 // what candidates lack to tell how much probability lies beyond them. Behind argmax.wgsl, which has
 // found the best logit.
 struct Op {
@@ -11,7 +11,7 @@ struct Op {
   out_at: u32,  // in aux, kParts words a row
 }
 
-const kParts = 32u;
+const kParts = 128u;  // as argmax.wgsl
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {

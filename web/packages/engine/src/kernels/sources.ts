@@ -8,11 +8,20 @@ import attentionCombine from "./attention_combine.wgsl?raw";
 import attentionMerge from "./attention_merge.wgsl?raw";
 import check from "./check.wgsl?raw";
 import common from "./common.wgsl?raw";
+import dotEight from "./dot_eight.wgsl?raw";
+import dotHalves from "./dot_halves.wgsl?raw";
+import dotQ4Floats from "./dot_q4_floats.wgsl?raw";
+import dotQ4Integers from "./dot_q4_integers.wgsl?raw";
+import dotQ8Floats from "./dot_q8_floats.wgsl?raw";
+import dotQ8Integers from "./dot_q8_integers.wgsl?raw";
 import elementwise from "./elementwise.wgsl?raw";
 import embed from "./embed.wgsl?raw";
+import head from "./head.wgsl?raw";
+import integers from "./integers.wgsl?raw";
 import kvF16 from "./kv_f16.wgsl?raw";
 import kvF32 from "./kv_f32.wgsl?raw";
-import matmul from "./matmul.wgsl?raw";
+import lanesShared from "./lanes_shared.wgsl?raw";
+import lanesSubgroups from "./lanes_subgroups.wgsl?raw";
 import matvec from "./matvec.wgsl?raw";
 import moeDown from "./moe_down.wgsl?raw";
 import moePart from "./moe_part.wgsl?raw";
@@ -20,6 +29,7 @@ import moeRoute from "./moe_route.wgsl?raw";
 import norm from "./norm.wgsl?raw";
 import product from "./product.wgsl?raw";
 import qkNormRope from "./qk_norm_rope.wgsl?raw";
+import quads from "./quads.wgsl?raw";
 import reduce from "./reduce.wgsl?raw";
 import repack from "./repack.wgsl?raw";
 import scaledSum from "./scaled_sum.wgsl?raw";
@@ -29,8 +39,11 @@ import sampleHistogram from "./sample_histogram.wgsl?raw";
 import sampleMinP from "./sample_min_p.wgsl?raw";
 import samplePick from "./sample_pick.wgsl?raw";
 import sampleScan from "./sample_scan.wgsl?raw";
+import scalesBlocks from "./scales_blocks.wgsl?raw";
+import scalesNone from "./scales_none.wgsl?raw";
 import topK from "./top_k.wgsl?raw";
 import unpack from "./unpack.wgsl?raw";
+import values from "./values.wgsl?raw";
 import weightsBf16 from "./weights_bf16.wgsl?raw";
 import weightsF16 from "./weights_f16.wgsl?raw";
 import weightsF32 from "./weights_f32.wgsl?raw";
@@ -40,32 +53,62 @@ import weightsQ8 from "./weights_q8.wgsl?raw";
 export interface Variant {
   readonly key: string;
   readonly code: string;
+  readonly bindings: readonly number[]; // what the kernel uses of the common ones
   // Runs in its place where the driver refuses it: the same bindings, parameters and grid.
   readonly simpler?: Variant;
 }
 
-export interface MatVecVariant {
+// How products are computed.
+export interface Arithmetic {
+  // Inputs of q4 and q8 products as 16-bit integers (integers.wgsl); else everything in f32.
+  readonly integers: boolean;
+  // Lanes are summed by subgroup shuffles; the bits are the same without.
+  readonly subgroups: boolean;
+}
+
+export interface ProductVariant {
   readonly dtype: number;
+  readonly arithmetic: Arithmetic;
+  readonly parts: number;
+}
+
+export interface MatVecVariant extends ProductVariant {
   readonly tileRows: number;
-  readonly groups: number;
   readonly withNorm: boolean;
   readonly paired: boolean;
   readonly experts: boolean;
 }
 
-function weights(dtype: number): string {
+// Where 8 weights of 8 rows come from, and their products with 8 inputs.
+function weights(dtype: number, isInteger: boolean): string[] {
   switch (dtype) {
     case DType.q4:
-      return weightsQ4;
+      return isInteger
+        ? [integers, weightsQ4, dotQ4Integers, scalesBlocks]
+        : [weightsQ4, dotQ4Floats, scalesBlocks];
     case DType.q8:
-      return weightsQ8;
+      return isInteger
+        ? [integers, weightsQ8, dotQ8Integers, scalesBlocks]
+        : [weightsQ8, dotQ8Floats, scalesBlocks];
     case DType.f16:
-      return weightsF16;
+      return [weightsF16, dotHalves, scalesNone];
     case DType.bf16:
-      return weightsBf16;
+      return [weightsBf16, dotHalves, scalesNone];
     default:
-      return weightsF32;
+      return [weightsF32, scalesNone];
   }
+}
+
+function productParts({ dtype, arithmetic }: ProductVariant): string[] {
+  const lanes = arithmetic.subgroups ? lanesSubgroups : lanesShared;
+  const own = weights(dtype, arithmetic.integers);
+  return [common, quads, dotEight, ...own, activation, product, lanes];
+}
+
+function productName(name: string, { dtype, arithmetic }: ProductVariant): string {
+  const isBlocks = dtype === DType.q4 || dtype === DType.q8;
+  const kind = isBlocks && arithmetic.integers ? "integers" : "floats";
+  return `${name} dtype ${dtype} ${kind}`;
 }
 
 function constants(values: Record<string, number | boolean>): string {
@@ -74,13 +117,34 @@ function constants(values: Record<string, number | boolean>): string {
     .join("");
 }
 
+// Declared in common.wgsl and the files beside it. What a kernel does not use is not bound: a device
+// tracks every buffer of every dispatch.
+const kNames = ["step", "op", "act", "vectors", "wdata", "wscale", "kv", "aux"] as const;
+
+function usedBindings(code: string): { code: string; bindings: number[] } {
+  const bindings: number[] = [];
+  let kept = code;
+  for (const [binding, name] of kNames.entries()) {
+    const uses = code.match(new RegExp(`\\b${name}\\b(?=[\\[.])`, "g")) ?? [];
+    if (uses.length > 0) bindings.push(binding);
+    else kept = kept.replace(new RegExp(`^@group\\(0\\) @binding\\(${binding}\\).*\\b${name}:.*\\n`, "m"), "");
+  }
+  return { code: kept, bindings };
+}
+
+const variants = new Map<string, Variant>(); // every layer asks for the same ones
+
 function variant(
   name: string,
   values: Record<string, number | boolean>,
   ...parts: string[]
 ): Variant {
   const key = [name, ...Object.values(values)].join(" ");
-  return { key, code: [constants(values), ...parts].join("\n") };
+  const known = variants.get(key);
+  if (known) return known;
+  const made = { key, ...usedBindings([constants(values), ...parts].join("\n")) };
+  variants.set(key, made);
+  return made;
 }
 
 const sampling = {
@@ -91,58 +155,73 @@ const sampling = {
   scan: sampleScan,
 } as const;
 
+// Shuffles that a driver refuses give way to workgroup memory.
+function productVariant(
+  name: string,
+  of: ProductVariant,
+  constant: Record<string, number | boolean>,
+  kernel: string,
+): Variant {
+  const { arithmetic } = of;
+  const full = `${name} ${arithmetic.subgroups ? "subgroups" : "shared"}`;
+  const made = variant(full, constant, ...productParts(of), kernel);
+  if (!arithmetic.subgroups) return made;
+  const plain = { ...of, arithmetic: { ...arithmetic, subgroups: false } };
+  const simpler = productVariant(name, plain, constant, kernel);
+  return { ...made, code: `enable subgroups;\n${made.code}`, simpler };
+}
+
+// Kernels that give the bindings names of their own.
+const kAllBindings = [0, 1, 2, 3, 4, 5, 6, 7];
+
 export const kernels = {
-  matvec({ dtype, tileRows, groups, withNorm, paired, experts }: MatVecVariant): Variant {
-    return variant(
-      `matvec dtype ${dtype}`,
+  matvec(of: MatVecVariant): Variant {
+    const { parts, tileRows, withNorm, paired, experts } = of;
+    return productVariant(
+      productName("matvec", of),
+      of,
       {
+        kParts: parts,
         kTileRows: tileRows,
-        kGroups: groups,
         kWithNorm: withNorm,
         kPaired: paired,
         kExperts: experts,
       },
-      common,
-      weights(dtype),
-      activation,
-      product,
-      reduce,
       matvec,
     );
   },
-  matmul(dtype: number, paired: boolean): Variant {
-    const parts = [common, weights(dtype), activation, product, matmul];
-    return variant(`matmul dtype ${dtype}`, { kPaired: paired }, ...parts);
-  },
-  moeDown(dtype: number): Variant {
-    const parts = [common, weights(dtype), activation, product, moeDown];
-    return variant(`moe_down dtype ${dtype}`, { kGroups: 2 }, ...parts);
+  moeDown(of: ProductVariant): Variant {
+    return productVariant(productName("moe_down", of), of, { kParts: of.parts }, moeDown);
   },
   embed(dtype: number): Variant {
-    return variant(`embed dtype ${dtype}`, {}, common, weights(dtype), embed);
+    const parts = [common, values, dotEight, ...weights(dtype, false), embed];
+    return variant(`embed dtype ${dtype}`, {}, ...parts);
   },
-  moePart: (): Variant => variant("moe_part", {}, common, moePart),
-  moeRoute: (): Variant => variant("moe_route", {}, common, moeRoute),
-  norm: (): Variant => variant("norm", {}, common, reduce, norm),
-  elementwise: (): Variant => variant("elementwise", {}, common, activation, elementwise),
+  moePart: (): Variant => variant("moe_part", {}, common, values, moePart),
+  moeRoute: (): Variant => variant("moe_route", {}, common, values, moeRoute),
+  norm: (): Variant => variant("norm", {}, common, values, reduce, norm),
+  elementwise: (): Variant => variant("elementwise", {}, common, values, activation, elementwise),
   heads(kvIsF32: boolean): Variant {
-    const name = kvIsF32 ? "heads kv f32" : "heads kv f16";
-    return variant(name, {}, common, kvIsF32 ? kvF32 : kvF16, qkNormRope);
+    const parts = [common, values, kvIsF32 ? kvF32 : kvF16, head, qkNormRope];
+    return variant(kvIsF32 ? "heads kv f32" : "heads kv f16", { kHeads: 1 }, ...parts);
   },
-  attention(kvIsF32: boolean, isSplit: boolean): Variant {
-    const parts = [common, activation, attentionMerge, reduce, kvIsF32 ? kvF32 : kvF16, attention];
-    return variant(`attention kv ${kvIsF32 ? "f32" : "f16"}`, { kSplit: isSplit }, ...parts);
+  // `isFused`: with what `heads` does, for a single row.
+  attention(kvIsF32: boolean, isSplit: boolean, isFused: boolean): Variant {
+    const shared = [common, values, activation, head, attentionMerge, reduce];
+    const parts = [...shared, kvIsF32 ? kvF32 : kvF16, attention];
+    const constant = { kSplit: isSplit, kFused: isFused, kHeads: 3 };
+    return variant(`attention kv ${kvIsF32 ? "f32" : "f16"}`, constant, ...parts);
   },
   attentionCombine: (): Variant =>
-    variant("attention_combine", {}, common, attentionMerge, attentionCombine),
+    variant("attention_combine", { kHeads: 3 }, common, values, head, attentionMerge, attentionCombine),
   argmax: (isMerge: boolean): Variant =>
-    variant("argmax", { kMerge: isMerge }, common, reduce, argmax),
-  topK: (): Variant => variant("top_k", {}, common, topK),
-  scaledSum: (): Variant => variant("scaled_sum", {}, common, reduce, scaledSum),
+    variant("argmax", { kMerge: isMerge }, common, values, reduce, argmax),
+  topK: (): Variant => variant("top_k", {}, common, values, topK),
+  scaledSum: (): Variant => variant("scaled_sum", {}, common, values, reduce, scaledSum),
+  check: (): Variant => ({ key: "check", code: check, bindings: kAllBindings }),
+  unpack: (): Variant => ({ key: "unpack", code: unpack, bindings: kAllBindings }),
+  repack: (): Variant => ({ key: "repack", code: repack, bindings: kAllBindings }),
   sample(name: keyof typeof sampling): Variant {
     return variant(`sample_${name}`, {}, sample, sampling[name]);
   },
-  check: (): Variant => variant("check", {}, check),
-  unpack: (): Variant => variant("unpack", {}, unpack),
-  repack: (): Variant => variant("repack", {}, repack),
 } as const;

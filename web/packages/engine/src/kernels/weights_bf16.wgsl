@@ -1,18 +1,7 @@
-// Weights in bf16: 32 values in four vec4<u32>.
-const kVecs = 4u;
+// Weights in bf16, 2 a word: a piece of 8 rows is eight vec4<u32>, one a row.
+const kVecs = 8u;
 
-struct Block {
-  at: u32,
-  scale: f32,
-}
-
-fn load_block(group_block: u32, r: u32) -> Block {
-  return Block(group_block * 32u + r, 1.0);
-}
-
-// Values 8 w to 8 w + 7.
-fn eighth(block: Block, w: u32) -> Eight {
-  let words = wdata[block.at + 8u * w];
+fn widened(words: vec4<u32>) -> Eight {
   let low = bitcast<vec4<f32>>(words << vec4<u32>(16u));
   let high = bitcast<vec4<f32>>(words & vec4<u32>(0xffff0000u));
   return Eight(vec4(low.x, high.x, low.y, high.y), vec4(low.z, high.z, low.w, high.w));

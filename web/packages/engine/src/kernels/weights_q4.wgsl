@@ -1,27 +1,30 @@
-// Weights in q4: 32 nibbles in one vec4<u32>, low nibble first; value = (q - zero) * scale. Arrays
-// as weights/matrix.ts lays them out: 8 rows side by side.
-const kVecs = 1u;
+// Weights in q4: value = (q - zero) * scale, 8 nibbles a word, lowest first. A piece of 8 rows is
+// two vec4<u32>: a word of 8 columns for each row.
+const kVecs = 2u;
 
-struct Block {
-  words: vec4<u32>,
-  scale: f32,
-  zero: f32,
+struct Words {
+  low: vec4<u32>,
+  high: vec4<u32>,
 }
 
-fn load_block(group_block: u32, r: u32) -> Block {
-  let scale = unpack2x16float(wscale[group_block * 4u + (r >> 1u)])[r & 1u];
-  var zero = 8.0;
-  if (op.zero_base != kNone) {
-    zero = f32((wscale[op.zero_base + group_block] >> (4u * r)) & 15u);
+fn load_words(at: u32, step: u32) -> Words {
+  return Words(wdata[at], wdata[at + step]);
+}
+
+// The zero points of a block's 8 rows, a nibble each.
+fn load_zeros(group_block: u32) -> u32 {
+  if (op.zero_base == kNone) {
+    return 0x88888888u;
   }
-  return Block(wdata[group_block * 8u + r], scale, zero);
+  let at = op.zero_base + group_block;
+  return wscale[at >> 2u][at & 3u];
 }
 
-// Values 8 w to 8 w + 7 before the scale.
-fn eighth(block: Block, w: u32) -> Eight {
-  let word = block.words[w];
+fn row_values(row: u32, at: u32, step: u32, zeros: u32) -> Eight {
+  let word = wdata[at + (row >> 2u) * step][row & 3u];
+  let zero = f32((zeros >> (4u * row)) & 15u);
   let shifts = vec4<u32>(0u, 4u, 8u, 12u);
   let low = (vec4<u32>(word) >> shifts) & vec4<u32>(15u);
   let high = (vec4<u32>(word >> 16u) >> shifts) & vec4<u32>(15u);
-  return Eight(vec4<f32>(low) - block.zero, vec4<f32>(high) - block.zero);
+  return Eight(vec4<f32>(low) - zero, vec4<f32>(high) - zero);
 }

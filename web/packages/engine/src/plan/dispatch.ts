@@ -40,6 +40,7 @@ export interface Draft {
 
 export interface Dispatch {
   readonly pipeline: GPUComputePipeline;
+  readonly layout: GPUBindGroupLayout;
   readonly group: GPUBindGroup;
   readonly entries: GPUBindGroupEntry[];
   readonly params: Params;
@@ -77,10 +78,15 @@ export async function makePlan(
     const offset = index * kParamBytes;
     device.queue.writeBuffer(params, offset, draft.params);
     const op = { buffer: params, offset, size: kParamBytes };
-    const entries = entriesOf(shared, draft.bound, op);
+    const { bindings } = draft.variant;
+    const entries = entriesOf(shared, draft.bound, op).filter(({ binding }) =>
+      bindings.includes(binding),
+    );
+    const layout = pipelines.groupLayout(draft.variant);
     dispatches.push({
       pipeline: await pipelines.get(draft.variant),
-      group: device.createBindGroup({ label, layout: pipelines.groupLayout, entries }),
+      layout,
+      group: device.createBindGroup({ label, layout, entries }),
       entries,
       params: draft.params,
       grid: draft.grid,

@@ -12,9 +12,8 @@ import type { Draft } from "./dispatch.ts";
 import { padded, rowsOfLayer } from "./layout.ts";
 import type { LayerContext } from "./layerContext.ts";
 import type { ExpertBlock } from "./loadedLayer.ts";
-import { boundOf, shapeOf } from "./products.ts";
+import { boundOf, shapeOf, variantOf, workgroupsOf } from "./products.ts";
 
-const kGroups = 2; // of a workgroup
 const kNoNorm = { normBase: kNone, epsilon: 0 } as const;
 
 // What the dispatches of one block share.
@@ -92,9 +91,9 @@ function upDraft(context: LayerContext, own: Block, slab: Slab): Draft {
     bias: biasAt(context, op.gateUpBias, firstBias),
     biasUp: biasAt(context, op.gateUpBias, firstBias + width),
   };
-  const shape = { tileRows: 1, groups: kGroups, withNorm: false, paired: true, experts: true };
+  const shape = { tileRows: 1, withNorm: false, paired: true, experts: true };
   return {
-    variant: kernels.matvec({ dtype: matrix.dtype, ...shape }),
+    variant: kernels.matvec({ ...variantOf(context, matrix), ...shape }),
     params: productParams({
       ...shapeOf(context, matrix, slab),
       ...kNoNorm,
@@ -107,7 +106,7 @@ function upDraft(context: LayerContext, own: Block, slab: Slab): Draft {
       experts: expertParams(own, matrix, 2 * width),
     }),
     bound: boundOf(context, slab),
-    grid: ({ rows }) => [Math.ceil(groups / kGroups), rows * op.topK, 1],
+    grid: ({ rows }) => [workgroupsOf(groups), rows * op.topK, 1],
     when: () => true,
   };
 }
@@ -129,7 +128,7 @@ function downDraft(context: LayerContext, own: Block, slab: Slab): Draft {
   };
   const experts = expertParams(own, matrix, columns);
   return {
-    variant: kernels.moeDown(matrix.dtype),
+    variant: kernels.moeDown(variantOf(context, matrix)),
     params: productParams({
       ...shapeOf(context, matrix, slab),
       ...kNoNorm,
@@ -143,7 +142,7 @@ function downDraft(context: LayerContext, own: Block, slab: Slab): Draft {
       experts: { ...experts, groups: Math.min(experts.groups, groups) },
     }),
     bound: boundOf(context, slab),
-    grid: ({ rows }) => [Math.ceil(groups / kGroups), rows, 1],
+    grid: ({ rows }) => [workgroupsOf(groups), rows, 1],
     when: () => true,
   };
 }

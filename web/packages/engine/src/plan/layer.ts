@@ -12,11 +12,19 @@ import {
 } from "../kernels/params.ts";
 import type { ElementwiseParams, Place } from "../kernels/params.ts";
 import { kernels } from "../kernels/sources.ts";
-import { RouteKind } from "../program/ir.ts";
-import type { Attention, Embed, Exchange, LayerNorm, Op, RmsNorm } from "../program/ir.ts";
+import { overlap, readsOf, RouteKind, same } from "../program/ir.ts";
+import type {
+  Attention,
+  Embed,
+  Exchange,
+  LayerNorm,
+  Op,
+  Program,
+  RmsNorm,
+} from "../program/ir.ts";
 import { kGroupRows } from "../weights/matrix.ts";
 import { isSplit } from "./dispatch.ts";
-import type { Draft, Grid } from "./dispatch.ts";
+import type { Draft, Grid, StepShape } from "./dispatch.ts";
 import { expertDrafts } from "./experts.ts";
 import type { Fused, Heads, HeadsPart } from "./fuse.ts";
 import type { LayerContext } from "./layerContext.ts";
@@ -46,11 +54,17 @@ export function layerDrafts(context: LayerContext, round: number): LayerDrafts {
   const { program, fused } = context.layer;
   const kind = context.isHead ? 0 : round;
   const finisher = finisherOf(program, fused);
+  const heads = headsOfAttention(program, fused);
   const drafts: Draft[] = [];
   const exchanges: PlannedExchange[] = [];
   for (const [index, step] of fused.entries()) {
     if (step.kind === "single" && step.op.kind === "exchange") {
       exchanges.push(exchangeAt(context, step.op, drafts.length));
+    } else if (heads && step === heads.step) {
+      drafts.push(headsDraft(context, heads.step, isMany));
+    } else if (heads && step.kind === "single" && step.op === heads.attention) {
+      drafts.push(...attentionDrafts(context, heads.attention, [], isMany));
+      drafts.push(...attentionDrafts(context, heads.attention, heads.parts, isSingle));
     } else {
       drafts.push(...draftsOf(context, step, index === finisher ? kind : 0));
     }
@@ -73,6 +87,38 @@ function exchangeAt(context: LayerContext, op: Exchange, at: number): PlannedExc
     in: context.place(op.in),
     inColumns: op.in.columns,
   };
+}
+
+const isMany = ({ rows }: StepShape): boolean => rows > 1;
+const isSingle = ({ rows }: StepShape): boolean => rows === 1;
+
+interface AttentionHeads {
+  readonly step: Heads;
+  readonly attention: Attention;
+  readonly parts: readonly HeadsPart[]; // of query, key and value
+}
+
+const kMaxFusedColumns = 340; // three heads in head.wgsl's workgroup memory
+
+// The heads that attention makes by itself in a step of a single row: those of its query, key and
+// value, where nothing else reads the query.
+function headsOfAttention(program: Program, fused: readonly Fused[]): AttentionHeads | null {
+  for (const [index, step] of fused.entries()) {
+    const next = fused[index + 1];
+    if (step.kind !== "heads" || next?.kind !== "single" || next.op !== step.attention) continue;
+    const [q, k, v] = (["out", "keys", "values"] as const).map((goesTo) =>
+      step.parts.filter((part) => part.goesTo === goesTo),
+    ) as [HeadsPart[], HeadsPart[], HeadsPart[]];
+    if (q.length !== 1 || k.length !== 1 || v.length !== 1) continue;
+    const { out, rope, headColumns } = q[0]!;
+    const isReadElsewhere = program.ops.some(
+      (op) => op !== next.op && op !== rope && readsOf(op).some((view) => overlap(view, out)),
+    );
+    if (isReadElsewhere || out.buffer === program.output) continue;
+    if (!same(step.attention.q, out) || headColumns > kMaxFusedColumns) continue;
+    return { step, attention: step.attention, parts: [q[0]!, k[0]!, v[0]!] };
+  }
+  return null;
 }
 
 function copyDraft(context: LayerContext, from: Place, round: number): Draft {
@@ -212,7 +258,11 @@ function routeDraft(context: LayerContext, op: Extract<Op, { kind: "moeRoute" }>
 
 const kGoesTo = { out: HeadsTo.out, keys: HeadsTo.keys, values: HeadsTo.values } as const;
 
-function headsDraft(context: LayerContext, { parts, attention }: Heads): Draft {
+function headsDraft(
+  context: LayerContext,
+  { parts, attention }: Heads,
+  when: Draft["when"] = always,
+): Draft {
   const heads = parts.reduce((sum, part) => sum + part.heads, 0);
   const places = parts.map((part) => headsPart(context, part));
   const kvHeads = attention?.kvHeads ?? 1;
@@ -223,7 +273,7 @@ function headsDraft(context: LayerContext, { parts, attention }: Heads): Draft {
     params: headsParams(context.rowsAt, headColumns, kvHeads, places),
     bound: attention && context.kv ? { vectors, kv: context.kv } : { vectors },
     grid: ({ rows }) => [heads, rows, 1],
-    when: always,
+    when,
   };
 }
 
@@ -247,42 +297,52 @@ function headsPart(
   };
 }
 
-function attentionDrafts(context: LayerContext, op: Attention): Draft[] {
-  const params = attentionParams({
-    rowsAt: context.rowsAt,
-    q: context.place(op.q),
-    out: context.place(op.out),
-    heads: op.heads,
-    kvHeads: op.kvHeads,
-    headColumns: op.headColumns,
-    window: op.window,
-    scale: op.scale,
-    softcap: op.softcap,
-    sinks: op.sinks === null ? kNone : context.vector(op.sinks),
-    splitBase: context.layout.splitBase,
-  });
+// `parts`: those of the query, the key and the value, where attention makes them itself.
+function attentionDrafts(
+  context: LayerContext,
+  op: Attention,
+  parts: readonly HeadsPart[] = [],
+  when: Draft["when"] = always,
+): Draft[] {
+  const params = attentionParams(
+    {
+      rowsAt: context.rowsAt,
+      q: context.place(op.q),
+      out: context.place(op.out),
+      heads: op.heads,
+      kvHeads: op.kvHeads,
+      headColumns: op.headColumns,
+      window: op.window,
+      scale: op.scale,
+      softcap: op.softcap,
+      sinks: op.sinks === null ? kNone : context.vector(op.sinks),
+      splitBase: context.layout.splitBase,
+    },
+    parts.map((part) => headsPart(context, part)),
+  );
   const bound = { vectors: context.vectors, ...(context.kv ? { kv: context.kv } : {}) };
+  const isFused = parts.length > 0;
   return [
     {
-      variant: kernels.attention(context.kvIsF32, false),
+      variant: kernels.attention(context.kvIsF32, false, isFused),
       params,
       bound,
       grid: ({ rows }) => [op.heads, rows, 1],
-      when: (shape) => !isSplit(shape),
+      when: (shape) => when(shape) && !isSplit(shape),
     },
     {
-      variant: kernels.attention(context.kvIsF32, true),
+      variant: kernels.attention(context.kvIsF32, true, isFused),
       params,
       bound,
       grid: ({ rows, chunks }) => [op.heads, rows, chunks],
-      when: isSplit,
+      when: (shape) => when(shape) && isSplit(shape),
     },
     {
       variant: kernels.attentionCombine(),
       params,
       bound,
       grid: ({ rows }) => [op.heads, rows, 1],
-      when: isSplit,
+      when: (shape) => when(shape) && isSplit(shape),
     },
   ];
 }

@@ -2,6 +2,7 @@
 // and values lie.
 import { RowsAt } from "../kernels/params.ts";
 import type { Place } from "../kernels/params.ts";
+import type { Arithmetic } from "../kernels/sources.ts";
 import type { MatMul, MoeExperts, QkNormRope, View } from "../program/ir.ts";
 import { endsInLogits } from "../program/ir.ts";
 import type { Matrix } from "../weights/matrix.ts";
@@ -15,6 +16,7 @@ export class LayerContext {
   readonly layout: Layout;
   readonly kv: GPUBuffer | null;
   readonly kvIsF32: boolean;
+  readonly arithmetic: Arithmetic;
   readonly rowsAt: number;
   readonly isHead: boolean;
   readonly #places: Place[] = [];
@@ -24,13 +26,14 @@ export class LayerContext {
     layer: LoadedLayer,
     layout: Layout,
     kv: GPUBuffer | null,
-    kvIsF32: boolean,
+    { kvIsF32, arithmetic }: { kvIsF32: boolean; arithmetic: Arithmetic },
     ropeColumns: ReadonlyMap<string, number>,
   ) {
     this.layer = layer;
     this.layout = layout;
     this.kv = kv;
     this.kvIsF32 = kvIsF32;
+    this.arithmetic = arithmetic;
     this.#ropeColumns = ropeColumns;
     const { program } = layer;
     this.isHead = endsInLogits(program);

@@ -20,14 +20,12 @@ export interface BufferCopy {
 
 export class Encoder {
   readonly #device: GPUDevice;
-  readonly #groupLayout: GPUBindGroupLayout;
   reuse = true;
   dispatchCount = 0; // since the engine was made
   #doomed: GPUBuffer[] = [];
 
-  constructor(device: GPUDevice, groupLayout: GPUBindGroupLayout) {
+  constructor(device: GPUDevice) {
     this.#device = device;
-    this.#groupLayout = groupLayout;
   }
 
   submit(
@@ -60,13 +58,13 @@ export class Encoder {
     ++this.dispatchCount;
   }
 
-  #freshGroup({ entries, params }: Dispatch): GPUBindGroup {
+  #freshGroup({ layout, entries, params }: Dispatch): GPUBindGroup {
     const usage = Usage.uniform | Usage.copyTo;
     const buffer = this.#device.createBuffer({ size: params.length, usage });
     this.#device.queue.writeBuffer(buffer, 0, params);
     this.#doomed.push(buffer);
     return this.#device.createBindGroup({
-      layout: this.#groupLayout,
+      layout,
       entries: entries.map((entry) =>
         entry.binding === Binding.op ? { ...entry, resource: { buffer } } : entry,
       ),

@@ -2,6 +2,7 @@
 // shared buffer or the layout changes (a load, more pages); between that, steps create nothing.
 import { Usage } from "../gpu/buffers.ts";
 import type { Buffers } from "../gpu/buffers.ts";
+import type { Arithmetic } from "../kernels/sources.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
 import type { Pools } from "../kv/pools.ts";
 import { makePlan } from "../plan/dispatch.ts";
@@ -36,6 +37,7 @@ export interface MachineOptions {
   readonly kvIsF32: boolean;
   readonly round: number; // common.wgsl round_value
   readonly pokes: boolean;
+  readonly arithmetic: Arithmetic;
 }
 
 interface LayerPlan {
@@ -75,7 +77,7 @@ export class Machine {
     this.#pipelines = pipelines;
     this.#pools = pools;
     this.#options = options;
-    this.encoder = new Encoder(buffers.gpu.device, pipelines.groupLayout);
+    this.encoder = new Encoder(buffers.gpu.device);
     this.arena = new Arena(buffers);
     this.poker = new Poker(buffers.gpu.device.queue, options.pokes);
     this.staging = new Staging(buffers, this.poker);
@@ -162,8 +164,14 @@ export class Machine {
 
   async #planLayer(layer: LoadedLayer): Promise<LayerPlan> {
     const kv = this.#pools.buffer(layer.index);
-    const { kvIsF32, round } = this.#options;
-    const context = new LayerContext(layer, this.#layout, kv, kvIsF32, this.ropes.firstOf);
+    const { round } = this.#options;
+    const context = new LayerContext(
+      layer,
+      this.#layout,
+      kv,
+      this.#options,
+      this.ropes.firstOf,
+    );
     const isHead = endsInLogits(layer.program);
     const columns = outputColumns(layer);
     const inColumns = inputColumns(layer);

@@ -34,7 +34,6 @@ export class SampleRig implements SamplerTarget {
 
   private constructor(
     parts: { buffers: Buffers; layout: Layout; act: GPUBuffer; aux: GPUBuffer; arena: Arena },
-    pipelines: Pipelines,
     vocabulary: number,
     dispatches: readonly Dispatch[],
   ) {
@@ -44,7 +43,7 @@ export class SampleRig implements SamplerTarget {
     this.aux = parts.aux;
     this.#arena = parts.arena;
     this.#vocabulary = vocabulary;
-    this.#encoder = new Encoder(parts.buffers.gpu.device, pipelines.groupLayout);
+    this.#encoder = new Encoder(parts.buffers.gpu.device);
     this.#staging = new Staging(
       parts.buffers,
       new Poker(parts.buffers.gpu.device.queue, false),
@@ -66,7 +65,7 @@ export class SampleRig implements SamplerTarget {
     const shared = { step: arena.buffer, act, aux, unusedRead, unusedWrite };
     const drafts = [...argmaxDrafts(layout, vocabulary), ...sampleDrafts(layout, vocabulary)];
     const { dispatches } = await makePlan(buffers, pipelines, shared, "sampling", drafts);
-    return new SampleRig({ buffers, layout, act, aux, arena }, pipelines, vocabulary, dispatches);
+    return new SampleRig({ buffers, layout, act, aux, arena }, vocabulary, dispatches);
   }
 
   // The tokens for these positions, one after another, each from the same raw logits. What was

@@ -1,10 +1,10 @@
-// A matrix on the GPU, in the form that the product kernels read: groups of 8 rows, in each group
-// block after block of 32 columns, in each block the 8 rows side by side,
-//   data   vec4<u32> [group][block][vec of the block][8]
+// A matrix on the GPU, in the form that the product kernels read. Rows in groups of 8; a piece is 8
+// columns of a group's 8 rows, row after row, in `pieceWordsOf` words each, so 2 to 16 vec4<u32>:
+//   data   vec4<u32> [group][vec of the piece][piece]
 //   scale  f16       [group][block][8], then u4 zero points [group][block][8]
-// so that neighbouring threads (one row each) read neighbouring bytes. One matrix may hold rows of
-// several weights (q, k and v), and gate and up groups alternate in a paired one. What is larger
-// than a binding may be is split into slabs of whole groups.
+// Neighbouring threads take neighbouring pieces and so read neighbouring bytes. One matrix may hold
+// rows of several weights (q, k and v), and gate and up groups alternate in a paired one. What is
+// larger than a binding may be is split into slabs of whole groups.
 import { EngineError } from "../error.ts";
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";
@@ -48,8 +48,8 @@ export function groupsOf(rows: number): number {
   return Math.ceil(rows / kGroupRows);
 }
 
-// vec4<u32> of a block.
-export function vecsOf(dtype: number): number {
+// Words of 8 columns of a row.
+export function pieceWordsOf(dtype: number): number {
   switch (dtype) {
     case DType.q4:
       return 1;
@@ -86,7 +86,7 @@ interface GroupBytes {
 
 function groupBytes(dtype: number, blocks: number, hasZero: boolean): GroupBytes {
   return {
-    data: blocks * vecsOf(dtype) * kGroupRows * 16,
+    data: blocks * pieceWordsOf(dtype) * kGroupRows * 16,
     scale: isBlockFormat(dtype) ? blocks * 16 : 0,
     zero: hasZero ? blocks * 4 : 0,
   };

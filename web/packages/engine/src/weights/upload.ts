@@ -10,7 +10,7 @@ import { kernels } from "../kernels/sources.ts";
 import { columnsOf, rowBytes } from "../program/validateWeight.ts";
 import type { WeightSource } from "../stageEngine.ts";
 import { WeightArray } from "./arrays.ts";
-import { groupsOf, kGroupRows, vecsOf } from "./matrix.ts";
+import { groupsOf, kGroupRows, pieceWordsOf } from "./matrix.ts";
 import type { Matrix, MatrixSpec, Section, Slab } from "./matrix.ts";
 
 const kStagingBytes = 4 << 20;
@@ -31,7 +31,7 @@ interface Piece {
 interface ArrayForm {
   readonly kind: number;
   readonly blocks: number;
-  readonly vecs: number;
+  readonly pieceWords: number;
   readonly words: number; // of a group
   readonly base: number; // word of the buffer where the array begins
 }
@@ -79,24 +79,24 @@ export class Uploader {
       const { weight } = piece.section;
       const perRow = rowBytes(weight.dtype, columnsOf(weight));
       const { blocks } = matrix;
-      const vecs = vecsOf(matrix.dtype);
-      const dataWords = blocks * vecs * kGroupRows * 4;
+      const pieceWords = pieceWordsOf(matrix.dtype);
+      const dataWords = blocks * pieceWords * kGroupRows * 4;
       const data = new WeightArray(source, weight.data);
       const { data: target, scale, zeroBase } = piece.slab;
       await this.#fillArray(piece, data, perRow.data, target, {
         kind: 0,
         blocks,
-        vecs,
+        pieceWords,
         words: dataWords,
         base: 0,
       });
       if (!scale) continue;
       const scales = new WeightArray(source, weight.scale);
-      const scaleForm = { kind: 1, blocks, vecs, words: 4 * blocks, base: 0 };
+      const scaleForm = { kind: 1, blocks, pieceWords, words: 4 * blocks, base: 0 };
       await this.#fillArray(piece, scales, perRow.scale, scale, scaleForm);
       if (weight.zero.length === 0) continue;
       const zeros = new WeightArray(source, weight.zero);
-      const zeroForm = { kind: 2, blocks, vecs, words: blocks, base: zeroBase };
+      const zeroForm = { kind: 2, blocks, pieceWords, words: blocks, base: zeroBase };
       await this.#fillArray(piece, zeros, perRow.zero, scale, zeroForm);
     }
   }
@@ -106,7 +106,7 @@ export class Uploader {
     array: WeightArray,
     bytesOfRow: number,
     target: GPUBuffer,
-    { kind, blocks, vecs, words, base }: ArrayForm,
+    { kind, blocks, pieceWords, words, base }: ArrayForm,
   ): Promise<void> {
     const perChunk = Math.max(1, Math.floor(kStagingBytes / (bytesOfRow * kGroupRows)));
     for (let done = 0; done < count; done += perChunk) {
@@ -123,7 +123,7 @@ export class Uploader {
         rowBytes: bytesOfRow,
         rows,
         blocks,
-        vecs,
+        pieceWords,
         words,
         outBase: base + (firstOut + done * step) * words,
         groupStep: step,
@@ -149,7 +149,8 @@ export class Uploader {
     );
     write(device, staging, 0, bytes);
     device.queue.writeBuffer(this.#params, 0, repackParams(params));
-    const pipeline = await this.#pipelines.get(kernels.repack());
+    const kernel = kernels.repack();
+    const pipeline = await this.#pipelines.get(kernel);
     const [a, b, c, d] = this.#dummies as [GPUBuffer, GPUBuffer, GPUBuffer, GPUBuffer];
     const bound = new Map<number, GPUBuffer>([
       [Binding.step, a],
@@ -162,7 +163,7 @@ export class Uploader {
       [Binding.aux, d],
     ]);
     const group = device.createBindGroup({
-      layout: this.#pipelines.groupLayout,
+      layout: this.#pipelines.groupLayout(kernel),
       entries: [...bound].map(([binding, buffer]) => ({ binding, resource: { buffer } })),
     });
     const encoder = device.createCommandEncoder();

@@ -1,0 +1,86 @@
+// RMS norm and rotation of one head by 64 threads: what qk_norm_rope.wgsl and attention.wgsl share.
+// A workgroup works on kHeads heads at a time. Cosines and sines come with the step: WGSL's own are
+// too imprecise for positions.
+struct Part {
+  in_base: u32,
+  in_stride: u32,
+  out_base: u32,
+  out_stride: u32,
+  heads: u32,
+  norm: u32,  // in `vectors`, or kNone
+  rope_first: u32,  // column in the step's table
+  rope_half: u32,  // pairs that are rotated
+  interleaved: u32,
+  rope_scale: f32,
+  epsilon: f32,
+  goes_to: u32,  // 0: out, 1: key pages, 2: value pages
+}
+
+const kHeadSpan = 1024u / kHeads;
+
+var<workgroup> head_values: array<f32, 1024>;  // [head][column]
+var<workgroup> squares: array<f32, 64u * kHeads>;
+
+// `t`: 0..63 for each of the kHeads heads, whose values begin at kHeadSpan h. All threads of the
+// workgroup call this; those of no head do nothing.
+fn normalise(part: Part, h: u32, t: u32) {
+  let first = kHeadSpan * h;
+  let is_mine = h < kHeads;
+  if (is_mine) {
+    var sum = 0.0;
+    for (var d = t; d < op.head_columns; d += 64u) {
+      sum = fma(head_values[first + d], head_values[first + d], sum);
+    }
+    squares[64u * h + t] = sum;
+  }
+  workgroupBarrier();
+  for (var width = 32u; width > 0u; width >>= 1u) {
+    if (is_mine && t < width) {
+      squares[64u * h + t] = squares[64u * h + t] + squares[64u * h + t + width];
+    }
+    workgroupBarrier();
+  }
+  if (is_mine && part.norm != kNone) {
+    let inverse = 1.0 / sqrt(squares[64u * h] / f32(op.head_columns) + part.epsilon);
+    for (var d = t; d < op.head_columns; d += 64u) {
+      head_values[first + d] = head_values[first + d] * inverse * vectors[part.norm + d];
+    }
+  }
+}
+
+fn rotate(part: Part, row: u32, h: u32, t: u32) {
+  let first = kHeadSpan * h;
+  let table = step[1] + 2u * (row * step[2] + part.rope_first);
+  let pairs = select(0u, part.rope_half, h < kHeads);
+  for (var i = t; i < pairs; i += 64u) {
+    let cosine = bitcast<f32>(step[table + 2u * i]) * part.rope_scale;
+    let sine = bitcast<f32>(step[table + 2u * i + 1u]) * part.rope_scale;
+    let at_a = first + select(i, 2u * i, part.interleaved == 1u);
+    let at_b = first + select(i + part.rope_half, 2u * i + 1u, part.interleaved == 1u);
+    let a = head_values[at_a];
+    let b = head_values[at_b];
+    head_values[at_a] = fma(a, cosine, -(b * sine));
+    head_values[at_b] = fma(b, cosine, a * sine);
+  }
+}
+
+// Head `head` of the part's input, normalised and rotated, to head_values.
+fn make_head(part: Part, row: u32, head: u32, h: u32, t: u32) {
+  if (h < kHeads) {
+    let input = part.in_base + row * part.in_stride + head * op.head_columns;
+    for (var d = t; d < op.head_columns; d += 64u) {
+      head_values[kHeadSpan * h + d] = act[input + d];
+    }
+  }
+  workgroupBarrier();
+  normalise(part, h, t);
+  workgroupBarrier();
+  rotate(part, row, h, t);
+  workgroupBarrier();
+}
+
+// Columns 2 pair and 2 pair + 1 of head h; past the last column 0.
+fn made_pair(h: u32, pair: u32) -> vec2<f32> {
+  let at = kHeadSpan * h + 2u * pair;
+  return vec2(head_values[at], select(0.0, head_values[at + 1u], 2u * pair + 1u < op.head_columns));
+}

@@ -1,0 +1,3 @@
+fn load_scales(group_block: u32) -> Eight {
+  return Eight(vec4<f32>(1.0), vec4<f32>(1.0));
+}
