@@ -30,8 +30,8 @@ export async function findGpuAdapter(gpu: GPU | undefined): Promise<GPUAdapter |
   return null;
 }
 
-// Kernels sum over 32 lanes: narrower subgroups, or those whose width a driver may choose, are of no
-// use to them.
+// Kernels sum over 32 lanes: narrower subgroups, or those whose width a driver may choose, are of
+// no use to them.
 function hasWideSubgroups({ features, info }: GPUAdapter): boolean {
   return features.has("subgroups") && (info.subgroupMinSize ?? 0) >= 32;
 }

@@ -1,8 +1,8 @@
 // Causal grouped-query attention over paged keys and values that qk_norm_rope.wgsl appended; with
-// kFused, which is for steps of a single row, the row's query, key and value are normalised, rotated
-// and appended here, with the same bits. One head of one row a workgroup; with kSplit one chunk of it, whose partial results
-// attention_combine.wgsl merges. Chunk boundaries are absolute positions, so that a row's result is
-// the same in a prompt and in decoding.
+// kFused, which is for steps of a single row, the row's query, key and value are normalised,
+// rotated and appended here, with the same bits. One head of one row a workgroup; with kSplit one
+// chunk of it, whose partial results attention_combine.wgsl merges. Chunk boundaries are absolute
+// positions, so that a row's result is the same in a prompt and in decoding.
 var<workgroup> query: array<f32, 512>;
 var<workgroup> weights: array<f32, kChunk>;
 var<workgroup> lanes: array<vec2<f32>, 256>;
@@ -155,7 +155,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   let position = row_position(row);
   let first_chunk = first_visible(position) / kChunk;
   let last_chunk = position / kChunk;
-  if (kFused && head % (op.heads / op.kv_heads) == 0u && workgroup.z == select(0u, last_chunk, kSplit)) {
+  let is_first = head % (op.heads / op.kv_heads) == 0u;
+  if (kFused && is_first && workgroup.z == select(0u, last_chunk, kSplit)) {
     append(row, kv_head, position, t);
   }
   if (kSplit) {

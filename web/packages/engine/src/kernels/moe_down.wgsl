@@ -1,5 +1,6 @@
 // The second half of moe_experts: out = sum over the row's experts, in order of the route, of
-// weight * (down_e * hidden_e + bias_e). One row and two groups a workgroup, sums as in matvec.wgsl.
+// weight * (down_e * hidden_e + bias_e). One row and two groups a workgroup, sums as in
+// matvec.wgsl.
 const kStride = 16u;
 
 var<workgroup> lane_sums: array<f32, kParts * kStride>;

@@ -1,5 +1,5 @@
-// What the product kernels (matvec.wgsl, moe_down.wgsl) share: their parameters and what happens with
-// a finished sum. A fused matrix has rows in groups of 8; its segments are the outputs of the
+// What the product kernels (matvec.wgsl, moe_down.wgsl) share: their parameters and what happens
+// with a finished sum. A fused matrix has rows in groups of 8; its segments are the outputs of the
 // program's own products. In a paired matrix, groups alternate: gate rows, up rows.
 struct Segment {
   first: u32,  // row of the fused matrix

@@ -1,5 +1,5 @@
-// Parts of the sum of exp((logit - best) / temperature) of a row, over 128 slices of the
-// what candidates lack to tell how much probability lies beyond them. Behind argmax.wgsl, which has
+// Parts of the sum of exp((logit - best) / temperature) of a row, over 128 slices of the what
+// candidates lack to tell how much probability lies beyond them. Behind argmax.wgsl, which has
 // found the best logit.
 struct Op {
   rows_at: u32,

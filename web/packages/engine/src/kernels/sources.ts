@@ -117,17 +117,18 @@ function constants(values: Record<string, number | boolean>): string {
     .join("");
 }
 
-// Declared in common.wgsl and the files beside it. What a kernel does not use is not bound: a device
-// tracks every buffer of every dispatch.
+// Declared in common.wgsl and the files beside it. What a kernel does not use is not bound: a
+// device tracks every buffer of every dispatch.
 const kNames = ["step", "op", "act", "vectors", "wdata", "wscale", "kv", "aux"] as const;
 
 function usedBindings(code: string): { code: string; bindings: number[] } {
   const bindings: number[] = [];
   let kept = code;
   for (const [binding, name] of kNames.entries()) {
-    const uses = code.match(new RegExp(`\\b${name}\\b(?=[\\[.])`, "g")) ?? [];
-    if (uses.length > 0) bindings.push(binding);
-    else kept = kept.replace(new RegExp(`^@group\\(0\\) @binding\\(${binding}\\).*\\b${name}:.*\\n`, "m"), "");
+    const isUsed = new RegExp(`\\b${name}[\\[.]`).test(code);
+    const place = `@group\\(0\\) @binding\\(${binding}\\)`;
+    if (isUsed) bindings.push(binding);
+    else kept = kept.replace(new RegExp(`^${place}.*\\b${name}:.*\\n`, "m"), "");
   }
   return { code: kept, bindings };
 }
@@ -213,7 +214,15 @@ export const kernels = {
     return variant(`attention kv ${kvIsF32 ? "f32" : "f16"}`, constant, ...parts);
   },
   attentionCombine: (): Variant =>
-    variant("attention_combine", { kHeads: 3 }, common, values, head, attentionMerge, attentionCombine),
+    variant(
+      "attention_combine",
+      { kHeads: 3 },
+      common,
+      values,
+      head,
+      attentionMerge,
+      attentionCombine,
+    ),
   argmax: (isMerge: boolean): Variant =>
     variant("argmax", { kMerge: isMerge }, common, values, reduce, argmax),
   topK: (): Variant => variant("top_k", {}, common, values, topK),

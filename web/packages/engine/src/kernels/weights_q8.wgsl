@@ -1,5 +1,5 @@
-// Weights in q8: value = (q - 128) * scale, 4 bytes a word. A piece of 8 rows is four vec4<u32>: two
-// words of 8 columns for each row.
+// Weights in q8: value = (q - 128) * scale, 4 bytes a word. A piece of 8 rows is four vec4<u32>:
+// two words of 8 columns for each row.
 const kVecs = 4u;
 
 struct Words {

@@ -1,5 +1,5 @@
-// Products as dispatches, slab by slab where a matrix is split. One kernel for one row and for many:
-// a tile of rows shares what is read of the weights. Those of experts: experts.ts.
+// Products as dispatches, slab by slab where a matrix is split. One kernel for one row and for
+// many: a tile of rows shares what is read of the weights. Those of experts: experts.ts.
 import { kNone, productParams } from "../kernels/params.ts";
 import type { ProductParams, Segment } from "../kernels/params.ts";
 import { kernels } from "../kernels/sources.ts";
@@ -13,8 +13,8 @@ import type { LayerContext } from "./layerContext.ts";
 
 const kTileRows = 4;
 const kWorkgroupRows = 2 * kGroupRows;
-// Sums are split into so many parts along the columns: more where a matrix has few rows, so that all
-// of a GPU has work. The bits depend on it, so nothing but the matrix decides.
+// Sums are split into so many parts along the columns: more where a matrix has few rows, so that
+// all of a GPU has work. The bits depend on it, so nothing but the matrix decides.
 const kParts = 4;
 const kManyParts = 8;
 const kManyPartsColumns = 2048;
