@@ -1,8 +1,8 @@
 import { median } from "./times.mjs";
 
-// What a plain kernel reads from GPU memory: the bar that decoding is measured against. And the work
-// that keeps a GPU awake: an idle one falls back to a fraction of its clock within two seconds (an
-// H200 from 1,980 to 345 MHz) and short bursts do not wake it, so that what is measured after a
+// What a plain kernel reads from GPU memory: the bar that decoding is measured against. And the
+// work that keeps a GPU awake: an idle one falls back to a fraction of its clock within two seconds
+// (an H200 from 1,980 to 345 MHz) and short bursts do not wake it, so that what is measured after a
 // pause, a load or compilations comes out up to three times too slow.
 const kBytes = 256 << 20;
 const kCode = `

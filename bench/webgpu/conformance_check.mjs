@@ -30,7 +30,7 @@ function worst(got, expected, tolerance) {
 // integers.
 const variants = [
   { name: "f32", gpu, products: "f32", least: 0 },
-  { name: "f32 without subgroups", gpu: { ...gpu, hasSubgroups: false }, products: "f32", least: 0 },
+  { name: "no subgroups", gpu: { ...gpu, hasSubgroups: false }, products: "f32", least: 0 },
   { name: "int16", gpu, products: "int16", least: 1e-3 },
 ];
 
