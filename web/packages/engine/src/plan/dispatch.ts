@@ -7,7 +7,7 @@ import type { Pipelines } from "../gpu/pipelines.ts";
 import { kParamBytes } from "../kernels/params.ts";
 import type { Params } from "../kernels/params.ts";
 import type { Variant } from "../kernels/sources.ts";
-import { kFewRows, kSplitChunks, kSplitFrom } from "./layout.ts";
+import { kSplitChunks, kSplitFrom, kSplitRows } from "./layout.ts";
 
 // What a grid may depend on.
 export interface StepShape {
@@ -15,12 +15,8 @@ export interface StepShape {
   readonly chunks: number; // of 256 positions, of the longest session of the step
 }
 
-export function isFew({ rows }: StepShape): boolean {
-  return rows <= kFewRows;
-}
-
 export function isSplit({ rows, chunks }: StepShape): boolean {
-  return rows <= kFewRows && chunks >= kSplitFrom && chunks <= kSplitChunks;
+  return rows <= kSplitRows && chunks >= kSplitFrom && chunks <= kSplitChunks;
 }
 
 export type Grid = (shape: StepShape) => readonly [number, number, number];

@@ -7,8 +7,9 @@ import type { Program } from "../program/ir.ts";
 
 export const kBodyRows = 128; // of one pass through the layers
 export const kHeadRows = 8; // of one pass through the output head
-export const kFewRows = 8; // up to here products read their weights row by row
-// Split attention: a chunk is 256 positions, more chunks than these go one after another.
+// Split attention: for so many rows at most; a chunk is 256 positions, more chunks than these go
+// one after another.
+export const kSplitRows = 8;
 export const kSplitFrom = 3;
 export const kSplitChunks = 64;
 export const kTopK = 256;
@@ -89,7 +90,7 @@ export function needsOf(program: Program): Needs {
     hiddenColumns: Math.max(inColumns, isHead ? 0 : outColumns),
     vocabulary: isHead ? outColumns : 0,
     privateValues: rows * privateColumns,
-    splitValues: attention ? kFewRows * attention.heads * kSplitChunks * (2 + 2 * pairs) : 0,
+    splitValues: attention ? kSplitRows * attention.heads * kSplitChunks * (2 + 2 * pairs) : 0,
     expertValues,
   };
 }
