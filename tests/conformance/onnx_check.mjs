@@ -35,8 +35,10 @@ if (!weft || !existsSync(models)) {
       // n layers have n - 1 cuts and every pair of those, and all of them at once.
       const single = report.layers - 1;
       assert.equal(report.cuts, single + (single * (single - 1)) / 2 + 1);
-      // The whole model gives here what the reference says, up to the kernels of this processor.
-      assert.ok(report.reference_error_runtime <= 0.05, lines);
+      // The whole model gives here what the reference says, up to the kernels of this processor:
+      // with int8 activations (AVX2 against VNNI) they differ as much as the int8 does.
+      const most = report.quantizes_activations ? Math.max(0.05, report.reference_error) : 0.05;
+      assert.ok(report.reference_error_runtime <= most && report.reference_error <= 0.2, lines);
     });
   }
 }
