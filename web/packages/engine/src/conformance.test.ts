@@ -42,11 +42,11 @@ async function check(c: ConformanceCase, products: "f32" | "int16"): Promise<voi
 describe.skipIf(!gpu)("conformance on WebGPU", () => {
   for (const file of files) {
     const cases = JSON.parse(readFileSync(join(folder, file), "utf8")) as ConformanceCase[];
-    it(`${file}: ${cases.length} cases`, { timeout: 240_000 }, async () => {
+    it(`${file}: ${cases.length} cases`, { timeout: 900_000 }, async () => {
       for (const c of cases) await check(c, "f32");
     });
     if (!hasProducts(file)) continue;
-    it.skipIf(!gpu?.hasIntegerDots)(`${file}, integers`, { timeout: 240_000 }, async () => {
+    it.skipIf(!gpu?.hasIntegerDots)(`${file}, integers`, { timeout: 900_000 }, async () => {
       for (const c of cases) if (/q[48]/.test(c.name)) await check(c, "int16");
     });
   }

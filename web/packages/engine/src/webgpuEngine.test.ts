@@ -39,7 +39,7 @@ function part(kv: Uint16Array, first: number, end: number): Uint16Array {
 }
 
 // One engine through all of them, in this order.
-describe.skipIf(!gpu)("WebGpuEngine: rows", { timeout: 240_000 }, () => {
+describe.skipIf(!gpu)("WebGpuEngine: rows", { timeout: 600_000 }, () => {
   it("loads, and counts what it holds", async () => {
     engine = new WebGpuEngine(gpu!, { ...kDefaultOptions, residualDtype: "f16" });
     await engine.load(all, model);
@@ -86,7 +86,7 @@ describe.skipIf(!gpu)("WebGpuEngine: rows", { timeout: 240_000 }, () => {
   });
 });
 
-describe.skipIf(!gpu)("WebGpuEngine: sessions", { timeout: 240_000 }, () => {
+describe.skipIf(!gpu)("WebGpuEngine: sessions", { timeout: 600_000 }, () => {
   it("truncates, forks, and moves keys and values", async () => {
     const prompt = ids(40);
     engine.releaseAll();
@@ -135,7 +135,7 @@ describe.skipIf(!gpu)("WebGpuEngine: sessions", { timeout: 240_000 }, () => {
   });
 });
 
-describe.skipIf(!gpu)("WebGpuEngine: choosing tokens", { timeout: 240_000 }, () => {
+describe.skipIf(!gpu)("WebGpuEngine: choosing tokens", { timeout: 600_000 }, () => {
   it("gives candidates, sums and draws of the row of logits that it gives", async () => {
     engine.releaseAll();
     const prompt = ids(9);
@@ -186,7 +186,7 @@ describe.skipIf(!gpu)("WebGpuEngine: choosing tokens", { timeout: 240_000 }, () 
   });
 });
 
-describe.skipIf(!gpu)("WebGpuEngine: decoding", { timeout: 240_000 }, () => {
+describe.skipIf(!gpu)("WebGpuEngine: decoding", { timeout: 600_000 }, () => {
   it("creates nothing while decoding but encoder, pass and command buffer", async () => {
     engine.releaseAll();
     await step({ session: 1 }, ids(6), all);
@@ -235,7 +235,7 @@ describe.skipIf(!gpu)("WebGpuEngine: decoding", { timeout: 240_000 }, () => {
 
 });
 
-describe.skipIf(!gpu)("WebGpuEngine: whole-model decoding", { timeout: 240_000 }, () => {
+describe.skipIf(!gpu)("WebGpuEngine: whole-model decoding", { timeout: 600_000 }, () => {
   it("samples what the logits, the seed and the position say, and creates nothing", async () => {
     engine.releaseAll();
     const prompt = ids(9);
@@ -269,7 +269,7 @@ describe.skipIf(!gpu)("WebGpuEngine: whole-model decoding", { timeout: 240_000 }
 
 });
 
-describe.skipIf(!gpu)("WebGpuEngine: ends of whole-model decoding", { timeout: 240_000 }, () => {
+describe.skipIf(!gpu)("WebGpuEngine: ends of whole-model decoding", { timeout: 600_000 }, () => {
   it("throws away what it computed behind a stop token", async () => {
     engine.releaseAll();
     const prompt = ids(9);
@@ -319,7 +319,7 @@ describe.skipIf(!gpu)("WebGpuEngine: ends of whole-model decoding", { timeout: 2
   });
 });
 
-describe.skipIf(!gpu)("WebGpuEngine: memory", { timeout: 240_000 }, () => {
+describe.skipIf(!gpu)("WebGpuEngine: memory", { timeout: 600_000 }, () => {
   it("never takes more than the offer", async () => {
     const options = { ...kDefaultOptions, memoryLimitBytes: 90_000 };
     const small = new WebGpuEngine(gpu!, options);
