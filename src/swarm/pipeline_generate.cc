@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "swarm/pipeline.h"
+#include "swarm/tell_sampling.h"
 
 namespace weft::swarm {
 namespace {
@@ -81,14 +82,12 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   frame.repetition_penalty = params.repetition_penalty;
   frame.presence_penalty = params.presence_penalty;
   frame.frequency_penalty = params.frequency_penalty;
-  frame.seed = params.seed.value_or(request.id);
+  frame.seed = SeedOf(request);
   frame.stop_ids = request.stop_ids;
   for (const LogitBias& bias : params.logit_bias)
     if (static_cast<uint32_t>(bias.token_id) < options_.model.vocabulary)
       frame.biases.emplace_back(bias.token_id, bias.bias);
-  if (params.repetition_penalty != 1 || params.presence_penalty != 0 ||
-      params.frequency_penalty != 0)
-    frame.seen = CountsOf(session.tokens);
+  if (params.HasPenalties()) frame.seen = CountsOf(session.tokens);
 
   SentFrame sent;
   sent.sequence = frame.sequence;

@@ -1,15 +1,21 @@
-// Data frames from a peer: decoding never crashes, and what it accepts encodes back to the same
-// bytes.
+// Frames from a peer: decoding never crashes. What it accepts of data frames encodes back to the
+// same bytes; frames of whole-model generation ignore some and survive encoding and decoding.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "base/check.h"
 #include "wire/data_frame.h"
+#include "wire/generation.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   using namespace weft;
   const std::vector<uint8_t> bytes(data, data + byte_count);
+  const Result<wire::GenerationFrame> generation = wire::DecodeGeneration(bytes);
+  if (generation.ok()) {
+    const std::vector<uint8_t> encoded = wire::EncodeGeneration(*generation);
+    CHECK(wire::EncodeGeneration(*wire::DecodeGeneration(encoded)) == encoded);
+  }
   const Result<wire::Frame> frame = wire::DecodeFrame(Slice(bytes));
   if (!frame.ok()) return 0;
   std::vector<uint8_t> again =
@@ -22,5 +28,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   (void)same.ok();
   (void)wire::DecodeArgmax(frame->payload.bytes(), 1000).ok();
   (void)wire::DecodeCandidates(frame->payload.bytes(), 3, 1000).ok();
+  (void)wire::DecodeDraw(frame->payload.bytes(), 3, 1000).ok();
   return 0;
 }

@@ -40,7 +40,7 @@ export interface WebGpuOptions {
   // Whether the queue is poked while a result is waited for (run/poker.ts); null: where it helps,
   // on a hardware adapter in a browser.
   readonly pokes: boolean | null;
-  // How q4 and q8 products take their inputs: as 16-bit integers (twice as fast, exact to about
+  // How q4 and q8 products take their inputs: as 16-bit integers (less arithmetic, exact to about
   // 2^-16 of the largest of 8) where the device can, or in f32 for models that are to be exact to
   // f32. Without a word: integers with keys and values in f16, else f32.
   readonly products?: "f32" | "int16";

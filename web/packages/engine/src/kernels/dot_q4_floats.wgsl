@@ -18,13 +18,3 @@ fn word_dot(word: u32, zero: u32, x: Input) -> f32 {
   let z = vec4<f32>(8388608.0) + f32(zero & 15u) * vec4(1.0, 16.0, 256.0, 4096.0);
   return four(word >> 16u, z, x.high, four(word, z, x.low, 0.0));
 }
-
-fn rows_dot(words: Words, zeros: u32, x: Input) -> Eight {
-  let a = words.low;
-  let b = words.high;
-  return Eight(
-    vec4(word_dot(a.x, zeros, x), word_dot(a.y, zeros >> 4u, x), word_dot(a.z, zeros >> 8u, x),
-         word_dot(a.w, zeros >> 12u, x)),
-    vec4(word_dot(b.x, zeros >> 16u, x), word_dot(b.y, zeros >> 20u, x),
-         word_dot(b.z, zeros >> 24u, x), word_dot(b.w, zeros >> 28u, x)));
-}

@@ -13,13 +13,3 @@ fn word_dot(word: u32, zero: u32, x: Input) -> f32 {
   let high = dot4I8Packed(even, x.high.x) + dot4I8Packed(odd, x.high.y);
   return f32((high << 8u) + i32(low) - i32(zero & 15u) * x.sum) * x.scale;
 }
-
-fn rows_dot(words: Words, zeros: u32, x: Input) -> Eight {
-  let a = words.low;
-  let b = words.high;
-  return Eight(
-    vec4(word_dot(a.x, zeros, x), word_dot(a.y, zeros >> 4u, x), word_dot(a.z, zeros >> 8u, x),
-         word_dot(a.w, zeros >> 12u, x)),
-    vec4(word_dot(b.x, zeros >> 16u, x), word_dot(b.y, zeros >> 20u, x),
-         word_dot(b.z, zeros >> 24u, x), word_dot(b.w, zeros >> 28u, x)));
-}

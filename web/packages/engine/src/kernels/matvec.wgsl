@@ -23,10 +23,6 @@ fn scaled_sum(sum: Eight, dots: Eight, scales: Eight) -> Eight {
   return Eight(fma(dots.low, scales.low, sum.low), fma(dots.high, scales.high, sum.high));
 }
 
-fn square_sum(x: Eight, sum: f32) -> f32 {
-  return dot_from(x, x, sum);
-}
-
 @compute @workgroup_size(32u * kParts)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let part = t >> 5u;
@@ -48,7 +44,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     for (var m = 0u; m < kTileRows; m++) {
       var x = act_eight(op.in_base + input_row(first_row + m) * op.in_stride, 8u * p);
       if (kWithNorm) {
-        squares[m] = square_sum(x, squares[m]);
+        squares[m] = dot_from(x, x, squares[m]);
         let w = vector_eight(op.norm_base, 8u * p);
         x = Eight(x.low * w.low, x.high * w.high);
       }

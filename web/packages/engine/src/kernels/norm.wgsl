@@ -1,5 +1,5 @@
-// rms_norm and layer_norm, one row a workgroup. The sum of squares of rms_norm is also taken by
-// matvec.wgsl, in the same order.
+// rms_norm and layer_norm, one row a workgroup. Not those in front of products, which matvec.wgsl
+// makes by itself.
 struct Op {
   rows_at: u32,
   in_base: u32,

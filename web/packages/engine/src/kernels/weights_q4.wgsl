@@ -28,3 +28,14 @@ fn row_values(row: u32, at: u32, step: u32, zeros: u32) -> Eight {
   let high = (vec4<u32>(word >> 16u) >> shifts) & vec4<u32>(15u);
   return Eight(vec4<f32>(low) - zero, vec4<f32>(high) - zero);
 }
+
+// A word of each row times the inputs; word_dot: dot_q4_floats.wgsl or dot_q4_integers.wgsl.
+fn rows_dot(words: Words, zeros: u32, x: Input) -> Eight {
+  let a = words.low;
+  let b = words.high;
+  return Eight(
+    vec4(word_dot(a.x, zeros, x), word_dot(a.y, zeros >> 4u, x), word_dot(a.z, zeros >> 8u, x),
+         word_dot(a.w, zeros >> 12u, x)),
+    vec4(word_dot(b.x, zeros >> 16u, x), word_dot(b.y, zeros >> 20u, x),
+         word_dot(b.z, zeros >> 24u, x), word_dot(b.w, zeros >> 28u, x)));
+}

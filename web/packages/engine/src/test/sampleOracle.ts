@@ -1,32 +1,11 @@
 // Sampling from whole rows of logits in doubles, after the definitions in src/text/sampler.h:
-// sorting, running sums, one number of Philox-4x32-10. Tests only.
+// sorting, running sums, one number of random.ts. Tests only.
+import { counterDouble } from "../random.ts";
 import type { Sampling } from "../stageEngine.ts";
 
-const kMask = 0xffffffffn;
-
-// The first two words of Philox for (position, draw), as base/random.h has them.
-function philox(seed: bigint, position: bigint, draw: bigint): [bigint, bigint] {
-  let counter = [position & kMask, position >> 32n, draw, 0n] as [bigint, bigint, bigint, bigint];
-  let key = [seed & kMask, (seed >> 32n) & kMask] as [bigint, bigint];
-  for (let round = 0; round < 10; ++round) {
-    const a = 0xd2511f53n * counter[0];
-    const b = 0xcd9e8d57n * counter[2];
-    counter = [(b >> 32n) ^ counter[1] ^ key[0], b & kMask, (a >> 32n) ^ counter[3] ^ key[1],
-      a & kMask];
-    key = [(key[0] + 0x9e3779b9n) & kMask, (key[1] + 0xbb67ae85n) & kMask];
-  }
-  return [counter[0], counter[1]];
-}
-
-// 24 bits of it.
+// 24 bits of the number, as tests/golden makes its logits.
 export function counterUniform(seed: bigint, position: number, draw = 0): number {
-  return Number(philox(seed, BigInt(position), BigInt(draw))[0] >> 8n) / 2 ** 24;
-}
-
-// 53 bits of it.
-export function counterDouble(seed: bigint, position: number, draw = 0): number {
-  const [first, second] = philox(seed, BigInt(position), BigInt(draw));
-  return Number((first << 21n) | (second >> 11n)) / 2 ** 53;
+  return Math.floor(counterDouble(seed, position, draw) * 2 ** 24) / 2 ** 24;
 }
 
 export interface Drawn {
@@ -74,7 +53,7 @@ export function drawToken(logits: Float32Array, sampling: Sampling, position: nu
   }
   kept = Math.min(kept, afterTopP);
   const total = sumOf(kept);
-  const target = counterDouble(sampling.seed, position) * total;
+  const target = counterDouble(sampling.seed, position, 0) * total;
   let sum = 0;
   for (let place = 0; ; ++place) {
     const before = sum;
