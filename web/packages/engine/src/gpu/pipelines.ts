@@ -2,17 +2,7 @@
 // that a kernel uses.
 import { KernelRefusedError } from "../error.ts";
 import type { Variant } from "../kernels/sources.ts";
-
-export const Binding = {
-  step: 0,
-  op: 1,
-  act: 2,
-  vectors: 3,
-  data: 4,
-  scale: 5,
-  kv: 6,
-  aux: 7,
-} as const;
+import { Binding } from "./bindings.ts";
 
 const kCompute = 4; // GPUShaderStage.COMPUTE
 

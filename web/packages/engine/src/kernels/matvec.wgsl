@@ -13,12 +13,6 @@ const kStride = 17u * kTileRows;
 // Of each part: sums of 16 outputs of each row, then the rows' sums of squares.
 var<workgroup> lane_sums: array<f32, kParts * kStride>;
 
-fn input_row(row: u32) -> u32 {
-  let last = row_count() * select(1u, op.top_k, kExperts) - 1u;
-  let clamped = min(row, last);
-  return select(clamped, clamped / op.top_k, kExperts);
-}
-
 fn scaled_sum(sum: Eight, dots: Eight, scales: Eight) -> Eight {
   return Eight(fma(dots.low, scales.low, sum.low), fma(dots.high, scales.high, sum.high));
 }
@@ -26,8 +20,9 @@ fn scaled_sum(sum: Eight, dots: Eight, scales: Eight) -> Eight {
 @compute @workgroup_size(32u * kParts)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let part = t >> 5u;
-  let first_row = workgroup.y * kTileRows;
-  let first_group = workgroup.x * 2u;
+  // Tiles side by side: neighbouring workgroups read the same weights.
+  let first_row = select(workgroup.y, workgroup.x, kTileRows > 1u) * kTileRows;
+  let first_group = select(workgroup.x, workgroup.y, kTileRows > 1u) * 2u;
   let pieces = 4u * op.blocks;
   var expert = 0u;
   if (kExperts) {
@@ -35,20 +30,13 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     expert = u32(act_at(op.route_base + input_row(first_row) * op.route_stride + slot));
   }
   var sums: array<Eight, 2u * kTileRows>;
-  var squares: array<f32, kTileRows>;
   let steps = (pieces + 32u * kParts - 1u) / (32u * kParts);
   for (var step_index = 0u; step_index < steps; step_index++) {
     let p = 32u * (step_index * kParts + part) + (t & 31u);
     let clamped = min(p, pieces - 1u);
     var inputs: array<Input, kTileRows>;
     for (var m = 0u; m < kTileRows; m++) {
-      var x = act_eight(op.in_base + input_row(first_row + m) * op.in_stride, 8u * p);
-      if (kWithNorm) {
-        squares[m] = dot_from(x, x, squares[m]);
-        let w = vector_eight(op.norm_base, 8u * p);
-        x = Eight(x.low * w.low, x.high * w.high);
-      }
-      inputs[m] = prepared(x);
+      inputs[m] = input_piece(m, input_row(first_row + m), p);
     }
     for (var g = 0u; g < 2u; g++) {
       let group = expert * op.expert_groups + min(first_group + g, op.group_count - 1u);
@@ -64,43 +52,25 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   for (var i = 0u; i < 2u * kTileRows; i++) {
     sum_rows(sums[i], t, part * kStride + 8u * i);
   }
-  if (kWithNorm) {
-    for (var m = 0u; m < kTileRows; m++) {
-      sum_one(squares[m], t, part * kStride + 16u * kTileRows + m);
-    }
-  }
+  close_inputs(t);
   workgroupBarrier();
   if (t < 16u * kTileRows) {
     write_output(first_row + (t >> 4u), t >> 4u, first_group, t & 15u, expert);
   }
 }
 
-fn sum_of_parts(at: u32) -> f32 {
-  var total = lane_sums[at];
-  for (var part = 1u; part < kParts; part++) {
-    total = total + lane_sums[part * kStride + at];
-  }
-  return total;
-}
-
-fn inverse_rms(m: u32) -> f32 {
-  if (!kWithNorm) {
-    return 1.0;
-  }
-  return 1.0 / sqrt(sum_of_parts(16u * kTileRows + m) / f32(op.columns) + op.epsilon);
-}
-
 // Output `local` (group * 8 + row in the group) of tile row m.
 fn write_output(row: u32, m: u32, first_group: u32, local: u32, expert: u32) {
   let group = first_group + (local >> 3u);
-  if (row >= row_count() * select(1u, op.top_k, kExperts) || group >= op.group_count) {
+  if (row > last_row() || group >= op.group_count) {
     return;
   }
-  let total = sum_of_parts(16u * m + local) * inverse_rms(m);
+  let factor = inverse_rms(m, row);
+  let total = sum_of_parts(16u * m + local) * factor;
   if (!kPaired) {
     finish(row, op.row_first + 8u * group + (local & 7u), total);
   } else if (local < 8u) {
-    let up = sum_of_parts(16u * m + 8u + local) * inverse_rms(m);
+    let up = sum_of_parts(16u * m + 8u + local) * factor;
     finish_pair(row, (op.row_first >> 1u) + 4u * first_group + local, total, up,
                 expert * op.expert_bias);
   }

@@ -37,11 +37,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     }
     workgroupBarrier();
     if (t < 16u && n < op.segments[0].end) {
-      var total = lane_sums[t];
-      for (var i = 1u; i < kParts; i++) {
-        total = total + lane_sums[i * kStride + t];
-      }
-      if (op.segments[0].bias != kNone) {
+      var total = sum_of_parts(t);
+      if (kBiased && op.segments[0].bias != kNone) {
         total = total + vector_at(op.segments[0].bias + expert * op.expert_bias + n);
       }
       mixed = fma(act_at(route + op.top_k + slot), total, mixed);

@@ -75,6 +75,7 @@ export interface ProductParams {
   readonly round: number;
   readonly segments: readonly Segment[];
   readonly experts: ExpertParams | null;
+  readonly planesBase: number;
 }
 
 export interface ExpertParams {
@@ -96,7 +97,7 @@ export function productParams(p: ProductParams): Params {
     .place(residual)
     .u32(p.round, p.segments.length, experts.topK)
     .place(experts.route)
-    .u32(experts.groups, experts.bias);
+    .u32(experts.groups, experts.bias, p.planesBase, 0, 0, 0);
   for (const { first, end, out, bias, biasUp } of p.segments) {
     fields.u32(first, end).place(out).u32(bias, biasUp, 0, 0);
   }

@@ -33,6 +33,10 @@ struct Op {
   route_stride: u32,
   expert_groups: u32,
   expert_bias: u32,  // bias values of one expert
+  planes_base: u32,  // in `planes` (inputs_planes.wgsl)
+  pad_a: u32,
+  pad_b: u32,
+  pad_c: u32,
   segments: array<Segment, 4>,
 }
 
@@ -54,7 +58,7 @@ fn finish(row: u32, n: u32, total: f32) {
     }
     let column = n - segment.first;
     var value = total;
-    if (segment.bias != kNone) {
+    if (kBiased && segment.bias != kNone) {
       value = value + vector_at(segment.bias + column);
     }
     store(row, segment, column, value);
@@ -70,11 +74,19 @@ fn finish_pair(row: u32, column: u32, gate_total: f32, up_total: f32, bias_shift
   }
   var gate = gate_total;
   var up = up_total;
-  if (segment.bias != kNone) {
+  if (kBiased && segment.bias != kNone) {
     gate = gate + vector_at(segment.bias + bias_shift + column);
   }
-  if (segment.bias_up != kNone) {
+  if (kBiased && segment.bias_up != kNone) {
     up = up + vector_at(segment.bias_up + bias_shift + column);
   }
   store(row, segment, column, gated(gate, up, op.activation));
+}
+
+fn sum_of_parts(at: u32) -> f32 {
+  var total = lane_sums[at];
+  for (var part = 1u; part < kParts; part++) {
+    total = total + lane_sums[part * kStride + at];
+  }
+  return total;
 }

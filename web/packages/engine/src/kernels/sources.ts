@@ -1,5 +1,6 @@
 // The WGSL of every pipeline: which files it is made of and which constants stand before them. A
 // variant's key names its pipeline in gpu/pipelines.ts.
+import { Binding } from "../gpu/bindings.ts";
 import { DType } from "../program/ir.ts";
 import activation from "./activation.wgsl?raw";
 import argmax from "./argmax.wgsl?raw";
@@ -17,6 +18,8 @@ import dotQ8Integers from "./dot_q8_integers.wgsl?raw";
 import elementwise from "./elementwise.wgsl?raw";
 import embed from "./embed.wgsl?raw";
 import head from "./head.wgsl?raw";
+import inputsDirect from "./inputs_direct.wgsl?raw";
+import inputsPlanes from "./inputs_planes.wgsl?raw";
 import integers from "./integers.wgsl?raw";
 import kvF16 from "./kv_f16.wgsl?raw";
 import kvF32 from "./kv_f32.wgsl?raw";
@@ -30,8 +33,11 @@ import norm from "./norm.wgsl?raw";
 import product from "./product.wgsl?raw";
 import qkNormRope from "./qk_norm_rope.wgsl?raw";
 import quads from "./quads.wgsl?raw";
+import quantise from "./quantise.wgsl?raw";
 import reduce from "./reduce.wgsl?raw";
 import repack from "./repack.wgsl?raw";
+import rowsMany from "./rows_many.wgsl?raw";
+import rowsOne from "./rows_one.wgsl?raw";
 import scaledSum from "./scaled_sum.wgsl?raw";
 import sample from "./sample.wgsl?raw";
 import sampleChange from "./sample_change.wgsl?raw";
@@ -44,6 +50,8 @@ import scalesNone from "./scales_none.wgsl?raw";
 import topK from "./top_k.wgsl?raw";
 import unpack from "./unpack.wgsl?raw";
 import values from "./values.wgsl?raw";
+import vectors from "./vectors.wgsl?raw";
+import vectorsNone from "./vectors_none.wgsl?raw";
 import weightsBf16 from "./weights_bf16.wgsl?raw";
 import weightsF16 from "./weights_f16.wgsl?raw";
 import weightsF32 from "./weights_f32.wgsl?raw";
@@ -70,6 +78,7 @@ export interface ProductVariant {
   readonly dtype: number;
   readonly arithmetic: Arithmetic;
   readonly parts: number;
+  readonly biased: boolean;
 }
 
 export interface MatVecVariant extends ProductVariant {
@@ -77,6 +86,17 @@ export interface MatVecVariant extends ProductVariant {
   readonly withNorm: boolean;
   readonly paired: boolean;
   readonly experts: boolean;
+}
+
+export interface QuantiseVariant extends Omit<ProductVariant, "biased"> {
+  readonly withNorm: boolean;
+}
+
+export function hasIntegerInputs({
+  dtype,
+  arithmetic,
+}: Pick<ProductVariant, "dtype" | "arithmetic">): boolean {
+  return arithmetic.integers && (dtype === DType.q4 || dtype === DType.q8);
 }
 
 // Where 8 weights of 8 rows come from, and their products with 8 inputs.
@@ -99,16 +119,24 @@ function weights(dtype: number, isInteger: boolean): string[] {
   }
 }
 
-function productParts({ dtype, arithmetic }: ProductVariant): string[] {
-  const lanes = arithmetic.subgroups ? lanesSubgroups : lanesShared;
-  const own = weights(dtype, arithmetic.integers);
-  return [common, quads, dotEight, ...own, activation, product, lanes];
+type Products = Pick<ProductVariant, "dtype" | "arithmetic">;
+
+interface ProductSources {
+  readonly inputs: readonly string[];
+  readonly hasVectors: boolean; // weights of a norm, or biases
+  readonly unused: readonly number[];
+  readonly kernel: readonly string[];
 }
 
-function productName(name: string, { dtype, arithmetic }: ProductVariant): string {
-  const isBlocks = dtype === DType.q4 || dtype === DType.q8;
-  const kind = isBlocks && arithmetic.integers ? "integers" : "floats";
-  return `${name} dtype ${dtype} ${kind}`;
+function productParts(of: Products, { inputs, hasVectors, kernel }: ProductSources): string[] {
+  const lanes = of.arithmetic.subgroups ? lanesSubgroups : lanesShared;
+  const read = hasVectors ? vectors : vectorsNone;
+  const own = weights(of.dtype, of.arithmetic.integers);
+  return [common, quads, read, dotEight, ...own, activation, product, lanes, ...inputs, ...kernel];
+}
+
+function productName(name: string, of: Products): string {
+  return `${name} dtype ${of.dtype} ${hasIntegerInputs(of) ? "integers" : "floats"}`;
 }
 
 function constants(values: Record<string, number | boolean>): string {
@@ -119,16 +147,17 @@ function constants(values: Record<string, number | boolean>): string {
 
 // Declared in common.wgsl and the files beside it. What a kernel does not use is not bound: a
 // device tracks every buffer of every dispatch.
-const kNames = ["step", "op", "act", "vectors", "wdata", "wscale", "kv", "aux"] as const;
+const kNames = ["step", "op", "act", "vectors", "wdata", "wscale", "kv", "aux|planes"] as const;
 
-function usedBindings(code: string): { code: string; bindings: number[] } {
+// Functions that no kernel of the text calls do not count: `unused` names their bindings.
+function usedBindings(code: string, unused: readonly number[]): Omit<Variant, "key"> {
   const bindings: number[] = [];
   let kept = code;
-  for (const [binding, name] of kNames.entries()) {
-    const isUsed = new RegExp(`\\b${name}[\\[.]`).test(code);
+  for (const [binding, names] of kNames.entries()) {
+    const isNamed = new RegExp(`\\b(${names})[\\[.]`).test(code);
     const place = `@group\\(0\\) @binding\\(${binding}\\)`;
-    if (isUsed) bindings.push(binding);
-    else kept = kept.replace(new RegExp(`^${place}.*\\b${name}:.*\\n`, "m"), "");
+    if (!isNamed) kept = kept.replace(new RegExp(`^${place}.*\\b(${names}):.*\\n`, "m"), "");
+    else if (!unused.includes(binding)) bindings.push(binding);
   }
   return { code: kept, bindings };
 }
@@ -140,10 +169,19 @@ function variant(
   values: Record<string, number | boolean>,
   ...parts: string[]
 ): Variant {
+  return variantWithout([], name, values, ...parts);
+}
+
+function variantWithout(
+  unused: readonly number[],
+  name: string,
+  values: Record<string, number | boolean>,
+  ...parts: string[]
+): Variant {
   const key = [name, ...Object.values(values)].join(" ");
   const known = variants.get(key);
   if (known) return known;
-  const made = { key, ...usedBindings([constants(values), ...parts].join("\n")) };
+  const made = { key, ...usedBindings([constants(values), ...parts].join("\n"), unused) };
   variants.set(key, made);
   return made;
 }
@@ -159,16 +197,16 @@ const sampling = {
 // Shuffles that a driver refuses give way to workgroup memory.
 function productVariant(
   name: string,
-  of: ProductVariant,
+  of: Products,
   constant: Record<string, number | boolean>,
-  kernel: string,
+  sources: ProductSources,
 ): Variant {
   const { arithmetic } = of;
-  const full = `${name} ${arithmetic.subgroups ? "subgroups" : "shared"}`;
-  const made = variant(full, constant, ...productParts(of), kernel);
+  const full = `${productName(name, of)} ${arithmetic.subgroups ? "subgroups" : "shared"}`;
+  const made = variantWithout(sources.unused, full, constant, ...productParts(of, sources));
   if (!arithmetic.subgroups) return made;
   const plain = { ...of, arithmetic: { ...arithmetic, subgroups: false } };
-  const simpler = productVariant(name, plain, constant, kernel);
+  const simpler = productVariant(name, plain, constant, sources);
   return { ...made, code: `enable subgroups;\n${made.code}`, simpler };
 }
 
@@ -177,22 +215,42 @@ const kAllBindings = [0, 1, 2, 3, 4, 5, 6, 7];
 
 export const kernels = {
   matvec(of: MatVecVariant): Variant {
-    const { parts, tileRows, withNorm, paired, experts } = of;
-    return productVariant(
-      productName("matvec", of),
-      of,
-      {
-        kParts: parts,
-        kTileRows: tileRows,
-        kWithNorm: withNorm,
-        kPaired: paired,
-        kExperts: experts,
-      },
-      matvec,
-    );
+    const { parts, tileRows, withNorm, paired, experts, biased } = of;
+    const isMany = tileRows > 1 || experts;
+    // Integers of several rows come from `quantise`.
+    const isQuantised = tileRows > 1 && hasIntegerInputs(of);
+    const constant = {
+      kParts: parts,
+      kTileRows: tileRows,
+      kWithNorm: withNorm,
+      kPaired: paired,
+      kExperts: experts,
+      kBiased: biased,
+    };
+    return productVariant("matvec", of, constant, {
+      inputs: [isQuantised ? inputsPlanes : inputsDirect],
+      hasVectors: (withNorm && !isQuantised) || biased,
+      unused: isMany ? [] : [Binding.step],
+      kernel: [isMany ? rowsMany : rowsOne, matvec],
+    });
+  },
+  // Of the integers that `matvec` reads for several rows.
+  quantise(of: QuantiseVariant): Variant {
+    const constant = { kParts: of.parts, kWithNorm: of.withNorm, kBiased: false };
+    return productVariant("quantise", of, constant, {
+      inputs: [inputsDirect],
+      hasVectors: of.withNorm,
+      unused: [Binding.step, Binding.data, Binding.scale],
+      kernel: [quantise],
+    });
   },
   moeDown(of: ProductVariant): Variant {
-    return productVariant(productName("moe_down", of), of, { kParts: of.parts }, moeDown);
+    return productVariant("moe_down", of, { kParts: of.parts, kBiased: of.biased }, {
+      inputs: [],
+      hasVectors: of.biased,
+      unused: [Binding.step],
+      kernel: [moeDown],
+    });
   },
   embed(dtype: number): Variant {
     const parts = [common, values, dotEight, ...weights(dtype, false), embed];

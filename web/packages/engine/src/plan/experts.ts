@@ -93,7 +93,7 @@ function upDraft(context: LayerContext, own: Block, slab: Slab): Draft {
   };
   const shape = { tileRows: 1, withNorm: false, paired: true, experts: true };
   return {
-    variant: kernels.matvec({ ...variantOf(context, matrix), ...shape }),
+    variant: kernels.matvec({ ...variantOf(context, matrix, op.gateUpBias !== null), ...shape }),
     params: productParams({
       ...shapeOf(context, matrix, slab),
       ...kNoNorm,
@@ -128,7 +128,7 @@ function downDraft(context: LayerContext, own: Block, slab: Slab): Draft {
   };
   const experts = expertParams(own, matrix, columns);
   return {
-    variant: kernels.moeDown(variantOf(context, matrix)),
+    variant: kernels.moeDown(variantOf(context, matrix, op.downBias !== null)),
     params: productParams({
       ...shapeOf(context, matrix, slab),
       ...kNoNorm,

@@ -2,7 +2,7 @@
 // residual stream, logits, the programs' own buffers) and `aux` (words: selections). Sized for the
 // most that the loaded layers need; only loading changes it.
 import type { Place } from "../kernels/params.ts";
-import { endsInLogits, findAttention } from "../program/ir.ts";
+import { endsInLogits, findAttention, kBlockValues } from "../program/ir.ts";
 import type { Program } from "../program/ir.ts";
 
 export const kBodyRows = 128; // of one pass through the layers
@@ -27,6 +27,7 @@ export interface Needs {
   readonly privateValues: number; // of a program's own buffers, all rows
   readonly splitValues: number;
   readonly expertValues: number;
+  readonly planeVecs: number; // of quantised inputs, all rows
 }
 
 export interface Layout {
@@ -51,6 +52,7 @@ export interface AuxLayout {
   readonly samplerAt: number;
   readonly candidatesAt: number;
   readonly candidateStride: number; // of a row, one level
+  readonly planesAt: number; // a multiple of 4
   readonly words: number;
 }
 
@@ -68,6 +70,7 @@ export const kNoNeeds: Needs = {
   privateValues: 0,
   splitValues: 0,
   expertValues: 0,
+  planeVecs: 0,
 };
 
 export function needsOf(program: Program): Needs {
@@ -92,7 +95,17 @@ export function needsOf(program: Program): Needs {
     privateValues: rows * privateColumns,
     splitValues: attention ? kSplitRows * attention.heads * kSplitChunks * (2 + 2 * pairs) : 0,
     expertValues,
+    planeVecs: rows * planeVecsOf(program),
   };
+}
+
+// Of a row: what the product with the most columns takes.
+function planeVecsOf({ ops, weights }: Program): number {
+  const columns = ops.map((op) =>
+    op.kind === "matmul" ? weights[op.weight.weight]!.shape.at(-1)! : 0,
+  );
+  // kernels/inputs_planes.wgsl
+  return 6 * Math.ceil(Math.max(0, ...columns) / kBlockValues) + 1;
 }
 
 export function mostOf(a: Needs, b: Needs): Needs {
@@ -102,6 +115,7 @@ export function mostOf(a: Needs, b: Needs): Needs {
     privateValues: Math.max(a.privateValues, b.privateValues),
     splitValues: Math.max(a.splitValues, b.splitValues),
     expertValues: Math.max(a.expertValues, b.expertValues),
+    planeVecs: Math.max(a.planeVecs, b.planeVecs),
   };
 }
 
@@ -128,12 +142,12 @@ export function layoutOf(needs: Needs): Layout {
     expertBase,
     packedBase,
     actValues: packedBase + (kBodyRows * hidden) / 2,
-    aux: auxLayout(needs.vocabulary),
+    aux: auxLayout(needs),
   };
 }
 
 // Words 0 and 1 count values that are not finite: computed (check.wgsl), come (unpack.wgsl).
-function auxLayout(vocabulary: number): AuxLayout {
+function auxLayout({ vocabulary, planeVecs: vecs }: Needs): AuxLayout {
   const chainAt = 4;
   const resultAt = 8;
   const partialAt = resultAt + kHeadRows * kResultWords;
@@ -142,9 +156,10 @@ function auxLayout(vocabulary: number): AuxLayout {
   const samplerAt = sumsAt + kHeadRows * kArgmaxParts;
   const candidatesAt = samplerAt + kSamplerWords + 2 * vocabulary;
   const candidateStride = 2 * kTopK * listsOf(vocabulary);
-  const words = candidatesAt + 2 * kHeadRows * candidateStride;
+  const planesAt = 4 * Math.ceil((candidatesAt + 2 * kHeadRows * candidateStride) / 4);
+  const words = planesAt + 4 * vecs;
   const places = { chainAt, resultAt, partialAt, historyAt, sumsAt, samplerAt, candidatesAt };
-  return { ...places, candidateStride, words };
+  return { ...places, candidateStride, planesAt, words };
 }
 
 // Lists that a level of top_k.wgsl makes of so many candidates.

@@ -1,8 +1,8 @@
 // Products as dispatches, slab by slab where a matrix is split. One kernel for one row and for
 // many: a tile of rows shares what is read of the weights. Those of experts: experts.ts.
 import { kNone, productParams } from "../kernels/params.ts";
-import type { ProductParams, Segment } from "../kernels/params.ts";
-import { kernels } from "../kernels/sources.ts";
+import type { Params, ProductParams, Segment } from "../kernels/params.ts";
+import { hasIntegerInputs, kernels } from "../kernels/sources.ts";
 import type { ProductVariant } from "../kernels/sources.ts";
 import type { View } from "../program/ir.ts";
 import { groupsOf, kGroupRows } from "../weights/matrix.ts";
@@ -33,22 +33,37 @@ export function productDrafts(context: LayerContext, product: Product, round: nu
     segments: segmentsOf(context, product),
     experts: null,
   };
-  return matrix.slabs.flatMap((slab) => {
-    const params = productParams({ ...shapeOf(context, matrix, slab), ...shared });
-    return [1, kTileRows].map((tileRows) => ({
-      variant: kernels.matvec({
-        ...variantOf(context, matrix),
-        tileRows,
-        withNorm: norm !== null,
-        paired: product.paired !== null,
-        experts: false,
-      }),
-      params,
-      bound: boundOf(context, slab),
-      grid: ({ rows }) => [workgroupsOf(slab.groupCount), Math.ceil(rows / tileRows), 1],
-      when: ({ rows }) => (tileRows === 1) === (rows === 1),
-    }));
-  });
+  const biased = shared.segments.some(({ bias, biasUp }) => bias !== kNone || biasUp !== kNone);
+  const of = { ...variantOf(context, matrix, biased), withNorm: norm !== null };
+  const paramsOf = (slab: Slab): Params =>
+    productParams({ ...shapeOf(context, matrix, slab), ...shared });
+  const drafts = matrix.slabs.flatMap((slab) =>
+    [1, kTileRows].map((tileRows): Draft => {
+      const groups = workgroupsOf(slab.groupCount);
+      const tiles = (rows: number): number => Math.ceil(rows / tileRows);
+      return {
+        variant: kernels.matvec({
+          ...of,
+          tileRows,
+          paired: product.paired !== null,
+          experts: false,
+        }),
+        params: paramsOf(slab),
+        bound: boundOf(context, slab),
+        grid: ({ rows }) => (tileRows === 1 ? [groups, 1, 1] : [tiles(rows), groups, 1]),
+        when: ({ rows }) => (tileRows === 1) === (rows === 1),
+      };
+    }),
+  );
+  if (!hasIntegerInputs(of)) return drafts;
+  const quantise: Draft = {
+    variant: kernels.quantise(of),
+    params: paramsOf(matrix.slabs[0]!),
+    bound: { vectors: context.vectors },
+    grid: ({ rows }) => [rows, 1, 1],
+    when: ({ rows }) => rows > 1,
+  };
+  return [quantise, ...drafts];
 }
 
 // Of the groups of a slab.
@@ -56,11 +71,13 @@ export function workgroupsOf(groups: number): number {
   return Math.ceil((groups * kGroupRows) / kWorkgroupRows);
 }
 
-export function variantOf(context: LayerContext, matrix: Matrix): ProductVariant {
-  const { arithmetic } = context;
-  const isNarrow =
-    matrix.columns >= kManyPartsColumns && matrix.groupCount <= kManyPartsGroups;
-  return { dtype: matrix.dtype, arithmetic, parts: isNarrow ? kManyParts : kParts };
+export function variantOf(
+  { arithmetic }: LayerContext,
+  { dtype, columns, groupCount }: Matrix,
+  biased: boolean,
+): ProductVariant {
+  const isNarrow = columns >= kManyPartsColumns && groupCount <= kManyPartsGroups;
+  return { dtype, arithmetic, parts: isNarrow ? kManyParts : kParts, biased };
 }
 
 export function shapeOf(
@@ -69,7 +86,13 @@ export function shapeOf(
   slab: Slab,
 ): Pick<
   ProductParams,
-  "rowsAt" | "columns" | "blocks" | "groupCount" | "rowFirst" | "zeroBase"
+  | "rowsAt"
+  | "columns"
+  | "blocks"
+  | "groupCount"
+  | "rowFirst"
+  | "zeroBase"
+  | "planesBase"
 > {
   return {
     rowsAt: context.rowsAt,
@@ -78,6 +101,7 @@ export function shapeOf(
     groupCount: slab.groupCount,
     rowFirst: slab.firstGroup * kGroupRows,
     zeroBase: slab.zeroBase,
+    planesBase: context.layout.aux.planesAt / 4,
   };
 }
 
