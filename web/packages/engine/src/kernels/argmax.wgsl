@@ -1,6 +1,6 @@
-// Best and second best logit of a row, and the parts of logsumexp, over 128 slices of the
-// vocabulary (kMerge: of the slices' results, which also hands the best token to the next
-// embedding). Equal logits go by rising id.
+// Best and second best logit of a row, and the parts of logsumexp, over slices of the vocabulary
+// (kMerge: of the slices' results, which also hands the best token to the next embedding). Equal
+// logits go by rising id.
 struct Op {
   rows_at: u32,
   logits_base: u32,
@@ -11,9 +11,8 @@ struct Op {
   result_stride: u32,
   chain_at: u32,
   history_at: u32,  // in aux: history[step counter] gets the token; kNone: not kept
+  slices: u32,      // at most 128
 }
-
-const kParts = 128u;
 
 struct Two {
   best: f32,
@@ -71,7 +70,7 @@ const kNoTwo = Two(-3.4e38, kNone, -3.4e38, kNone);
 // The slice's sum of exp(logit - best) to every thread; its two best are in runs[0].
 fn slice(row: u32, part: u32, t: u32) -> f32 {
   let logits = op.logits_base + row * op.logits_stride;
-  let size = (op.vocabulary + kParts - 1u) / kParts;
+  let size = (op.vocabulary + op.slices - 1u) / op.slices;
   let end = min(op.vocabulary, (part + 1u) * size);
   var two = kNoTwo;
   for (var i = part * size + t; i < end; i += 256u) {
@@ -93,9 +92,9 @@ fn slice(row: u32, part: u32, t: u32) -> f32 {
 
 // What slice t left; its sum of exp(logit - best of all) to every thread, the two best in runs[0].
 fn merge(row: u32, t: u32) -> f32 {
-  let at = op.partial_at + 8u * (row * kParts + t);
+  let at = op.partial_at + 8u * (row * op.slices + t);
   var two = kNoTwo;
-  if (t < kParts) {
+  if (t < op.slices) {
     two = Two(bitcast<f32>(aux[at + 1u]), aux[at], bitcast<f32>(aux[at + 3u]), aux[at + 2u]);
     atomicAdd(&bad, aux[at + 5u]);
   }
@@ -116,7 +115,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     sum = merge(row, t);
   } else {
     sum = slice(row, workgroup.x, t);
-    at = op.partial_at + 8u * (row * kParts + workgroup.x);
+    at = op.partial_at + 8u * (row * op.slices + workgroup.x);
   }
   if (t != 0u) {
     return;

@@ -275,13 +275,15 @@ export interface ArgmaxParams {
   readonly resultStride: number;
   readonly chainAt: number;
   readonly historyAt: number;
+  readonly slices: number;
 }
 
 export function argmaxParams(p: ArgmaxParams): Params {
   return new Fields()
     .u32(RowsAt.head)
     .place(p.logits)
-    .u32(p.vocabulary, p.partialAt, p.resultAt, p.resultStride, p.chainAt, p.historyAt).bytes;
+    .u32(p.vocabulary, p.partialAt, p.resultAt, p.resultStride, p.chainAt, p.historyAt, p.slices)
+    .bytes;
 }
 
 // Of a search among the sorted tokens (sample.wgsl).
@@ -333,13 +335,14 @@ export interface ScaledSumParams {
   readonly resultAt: number;
   readonly resultStride: number;
   readonly outAt: number;
+  readonly slices: number;
 }
 
 export function scaledSumParams(p: ScaledSumParams): Params {
   return new Fields()
     .u32(RowsAt.head)
     .place(p.logits)
-    .u32(p.vocabulary, p.resultAt, p.resultStride, p.outAt).bytes;
+    .u32(p.vocabulary, p.resultAt, p.resultStride, p.outAt, p.slices).bytes;
 }
 
 export interface CheckParams {

@@ -1,5 +1,5 @@
-// Parts of the sum of exp((logit - best) / temperature) of a row, over 128 slices of the what
-// candidates lack to tell how much probability lies beyond them. Behind argmax.wgsl, which has
+// Parts of the sum of exp((logit - best) / temperature) of a row, over slices of the vocabulary:
+// what candidates lack to tell how much probability lies beyond them. Behind argmax.wgsl, which has
 // found the best logit.
 struct Op {
   rows_at: u32,
@@ -8,10 +8,9 @@ struct Op {
   vocabulary: u32,
   result_at: u32,  // in aux, argmax.wgsl's
   result_stride: u32,
-  out_at: u32,  // in aux, kParts words a row
+  out_at: u32,  // in aux, a word a slice
+  slices: u32,  // as argmax.wgsl
 }
-
-const kParts = 128u;  // as argmax.wgsl
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
@@ -20,7 +19,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   let best = bitcast<f32>(aux[op.result_at + row * op.result_stride + 1u]);
   let scale = bitcast<f32>(step[step[6] + row]);
   let logits = op.logits_base + row * op.logits_stride;
-  let size = (op.vocabulary + kParts - 1u) / kParts;
+  let size = (op.vocabulary + op.slices - 1u) / op.slices;
   let end = min(op.vocabulary, (part + 1u) * size);
   var sum = 0.0;
   for (var i = part * size + t; i < end; i += 256u) {
@@ -28,6 +27,6 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   }
   let total = sum_of_threads(t, sum);
   if (t == 0u) {
-    aux[op.out_at + row * kParts + part] = bitcast<u32>(total);
+    aux[op.out_at + row * op.slices + part] = bitcast<u32>(total);
   }
 }

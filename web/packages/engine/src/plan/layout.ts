@@ -13,7 +13,8 @@ export const kSplitRows = 8;
 export const kSplitFrom = 3;
 export const kSplitChunks = 64;
 export const kTopK = 256;
-export const kArgmaxParts = 128;
+export const kMaxSlices = 128; // of the vocabulary (argmax.wgsl)
+const kSliceTokens = 1024; // of small vocabularies
 const kResultHeader = 8; // words of a selection before its candidates
 export const kResultWords = kResultHeader + 2 * kTopK;
 export const kHistory = 1024; // tokens that whole-model decoding may leave unfetched
@@ -48,7 +49,7 @@ export interface AuxLayout {
   readonly resultAt: number;
   readonly partialAt: number;
   readonly historyAt: number;
-  readonly sumsAt: number; // kArgmaxParts of a row of the head (scaled_sum.wgsl)
+  readonly sumsAt: number; // up to kMaxSlices of a row of the head (scaled_sum.wgsl)
   readonly samplerAt: number;
   readonly candidatesAt: number;
   readonly candidateStride: number; // of a row, one level
@@ -151,15 +152,20 @@ function auxLayout({ vocabulary, planeVecs: vecs }: Needs): AuxLayout {
   const chainAt = 4;
   const resultAt = 8;
   const partialAt = resultAt + kHeadRows * kResultWords;
-  const historyAt = partialAt + kHeadRows * kArgmaxParts * 8;
+  const historyAt = partialAt + kHeadRows * kMaxSlices * 8;
   const sumsAt = historyAt + kHistory;
-  const samplerAt = sumsAt + kHeadRows * kArgmaxParts;
+  const samplerAt = sumsAt + kHeadRows * kMaxSlices;
   const candidatesAt = samplerAt + kSamplerWords + 2 * vocabulary;
   const candidateStride = 2 * kTopK * listsOf(vocabulary);
   const planesAt = 4 * Math.ceil((candidatesAt + 2 * kHeadRows * candidateStride) / 4);
   const words = planesAt + 4 * vecs;
   const places = { chainAt, resultAt, partialAt, historyAt, sumsAt, samplerAt, candidatesAt };
   return { ...places, candidateStride, planesAt, words };
+}
+
+// The sum over the vocabulary depends on it: nothing but its size decides.
+export function slicesOf(vocabulary: number): number {
+  return Math.min(kMaxSlices, Math.ceil(vocabulary / kSliceTokens));
 }
 
 // Lists that a level of top_k.wgsl makes of so many candidates.

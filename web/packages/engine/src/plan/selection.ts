@@ -13,7 +13,7 @@ import {
 import { kernels } from "../kernels/sources.ts";
 import type { Draft } from "./dispatch.ts";
 import { elementwise } from "./layer.ts";
-import { kArgmaxParts, kHeadRows, kResultWords, kTopK, listsOf, padded } from "./layout.ts";
+import { kHeadRows, kResultWords, kTopK, listsOf, padded, slicesOf } from "./layout.ts";
 import type { Layout } from "./layout.ts";
 
 const always = (): boolean => true;
@@ -57,6 +57,7 @@ export function unpackDraft(layout: Layout, columns: number, kind: number): Draf
 }
 
 export function argmaxDrafts({ logits, aux }: Layout, vocabulary: number): Draft[] {
+  const slices = slicesOf(vocabulary);
   const params = argmaxParams({
     logits,
     vocabulary,
@@ -65,12 +66,13 @@ export function argmaxDrafts({ logits, aux }: Layout, vocabulary: number): Draft
     resultStride: kResultWords,
     chainAt: aux.chainAt,
     historyAt: aux.historyAt,
+    slices,
   });
   return [false, true].map((isMerge) => ({
     variant: kernels.argmax(isMerge),
     params,
     bound: {},
-    grid: ({ rows }) => [isMerge ? 1 : kArgmaxParts, rows, 1],
+    grid: ({ rows }) => [isMerge ? 1 : slices, rows, 1],
     when: always,
   }));
 }
@@ -78,11 +80,19 @@ export function argmaxDrafts({ logits, aux }: Layout, vocabulary: number): Draft
 // What candidates have beside them: parts of a sum over the vocabulary.
 export function scaledSumDraft({ logits, aux }: Layout, vocabulary: number): Draft {
   const { resultAt, sumsAt: outAt } = aux;
+  const slices = slicesOf(vocabulary);
   return {
     variant: kernels.scaledSum(),
-    params: scaledSumParams({ logits, vocabulary, resultAt, resultStride: kResultWords, outAt }),
+    params: scaledSumParams({
+      logits,
+      vocabulary,
+      resultAt,
+      resultStride: kResultWords,
+      outAt,
+      slices,
+    }),
     bound: {},
-    grid: ({ rows }) => [kArgmaxParts, rows, 1],
+    grid: ({ rows }) => [slices, rows, 1],
     when: always,
   };
 }

@@ -1,7 +1,7 @@
 // What a step gives back: which bytes are copied into its staging buffer as it is encoded, and what
 // they mean once they are there.
 import { EngineError } from "../error.ts";
-import { kArgmaxParts, kResultWords, kTopK } from "../plan/layout.ts";
+import { kResultWords, kTopK, slicesOf } from "../plan/layout.ts";
 import type { Layout } from "../plan/layout.ts";
 import { packedStride } from "../plan/selection.ts";
 import { changesLogits, selectRow } from "../sampling.ts";
@@ -98,7 +98,7 @@ export class Results {
       return;
     }
     const count = output.kind === "candidates" ? output.count : 0;
-    const sums = count > 0 ? kArgmaxParts : 0;
+    const sums = count > 0 ? slicesOf(columns) : 0;
     const from = 4 * (aux.resultAt + row * kResultWords);
     const words = kResultWords - 2 * kTopK + 2 * count;
     const sum = { value: 0 };
