@@ -16,7 +16,10 @@ export interface Gpu {
   readonly limits: GpuLimits;
   readonly hasSubgroups: boolean; // of at least 32 lanes, always
   readonly hasIntegerDots: boolean; // dot4I8Packed and dot4U8Packed
+  readonly hasHalves: boolean; // shader-f16
+  readonly hasTimestamps: boolean;
   readonly description: string; // "nvidia hopper"
+  readonly identity: string; // all that the adapter says of itself and its driver
   readonly isHardware: boolean;
 }
 
@@ -40,6 +43,21 @@ function hasIntegerDots(gpu: GPU | undefined): boolean {
   return gpu?.wgslLanguageFeatures?.has("packed_4x8_integer_dot_product") ?? false;
 }
 
+function usedFeatures(adapter: GPUAdapter): GPUFeatureName[] {
+  const wanted: GPUFeatureName[] = ["shader-f16", "timestamp-query"];
+  const there = wanted.filter((feature) => adapter.features.has(feature));
+  return hasWideSubgroups(adapter) ? ["subgroups", ...there] : there;
+}
+
+// `driver` is Dawn's own; browsers leave out most of these.
+function identityOf({ info }: GPUAdapter): string {
+  const { vendor, architecture, device, description, subgroupMinSize, subgroupMaxSize } = info;
+  const { driver } = info as { driver?: string };
+  return [vendor, architecture, device, description, driver, subgroupMinSize, subgroupMaxSize]
+    .map((value) => String(value ?? ""))
+    .join("|");
+}
+
 // Throws EngineError (unavailable) where there is no adapter or it gives no device.
 export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
   const adapter = await findGpuAdapter(gpu);
@@ -48,18 +66,21 @@ export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
   // Offsets inside of a binding are 32-bit numbers of words at most.
   const bindingBytes = Math.min(maxStorageBufferBindingSize, maxBufferSize, 2 ** 32 - 4);
   try {
-    const hasSubgroups = hasWideSubgroups(adapter);
+    const features = usedFeatures(adapter);
     const device = await adapter.requestDevice({
       label: "weft",
-      requiredFeatures: hasSubgroups ? ["subgroups"] : [],
+      requiredFeatures: features,
       requiredLimits: { maxBufferSize, maxStorageBufferBindingSize },
     });
     return {
       device,
       limits: { bufferBytes: maxBufferSize, bindingBytes: bindingBytes - (bindingBytes % 4) },
-      hasSubgroups,
+      hasSubgroups: features.includes("subgroups"),
       hasIntegerDots: hasIntegerDots(gpu),
+      hasHalves: features.includes("shader-f16"),
+      hasTimestamps: features.includes("timestamp-query"),
       description: [adapter.info.vendor, adapter.info.architecture].filter(Boolean).join(" "),
+      identity: identityOf(adapter),
       isHardware: !adapter.info.isFallbackAdapter && adapter.info.architecture !== "swiftshader",
     };
   } catch (error) {

@@ -1,0 +1,85 @@
+// What a device may choose among, and what it gets without measuring.
+import type { Gpu } from "../gpu/open.ts";
+import type { Arithmetic, LaneKind, ProductKind } from "../kernels/arithmetic.ts";
+
+const kOutputs = [8, 16, 32] as const;
+const kTiles = [2, 4, 8] as const;
+
+// What decides beside the device. `products` null: whatever is fastest; models served in f32 have
+// theirs in floats.
+export interface Wish {
+  readonly products: ProductKind | null;
+}
+
+// The first one is taken without measuring.
+function productKinds(gpu: Gpu, { products }: Wish): ProductKind[] {
+  const kinds: ProductKind[] = [
+    ...(gpu.hasIntegerDots ? (["integers"] as const) : []),
+    "floats",
+    ...(gpu.hasHalves ? (["halves"] as const) : []),
+  ];
+  if (products === null) return kinds;
+  return kinds.includes(products) ? [products] : ["floats"];
+}
+
+function laneKinds(gpu: Gpu): LaneKind[] {
+  return gpu.hasSubgroups ? ["subgroups", "shared", "serial"] : ["shared", "serial"];
+}
+
+// A software adapter switches between invocations at every barrier, so it gets kernels without.
+export function defaultArithmetic(gpu: Gpu, wish: Wish): Arithmetic {
+  const [products] = productKinds(gpu, wish) as [ProductKind];
+  const lanes = gpu.isHardware ? laneKinds(gpu)[0]! : "serial";
+  return { products, lanes, outputs: 16, tileRows: 4 };
+}
+
+export function isCandidate(
+  gpu: Gpu,
+  wish: Wish,
+  { products, lanes, outputs, tileRows }: Arithmetic,
+): boolean {
+  return (
+    productKinds(gpu, wish).includes(products) &&
+    laneKinds(gpu).includes(lanes) &&
+    kOutputs.some((count) => count === outputs) &&
+    kTiles.some((rows) => rows === tileRows)
+  );
+}
+
+// What is decided one after another, each from the best so far. Serial lanes have neither outputs of
+// a workgroup nor tiles to choose. `rows`: of the step that is timed.
+export interface Stage {
+  readonly name: string;
+  readonly rows: number;
+  readonly from: (best: Arithmetic) => Arithmetic[]; // without itself
+}
+
+const kPromptRows = 64;
+
+export function stagesOf(gpu: Gpu, wish: Wish): Stage[] {
+  const stage = (
+    name: string,
+    rows: number,
+    from: (best: Arithmetic) => Arithmetic[],
+  ): Stage => ({
+    name,
+    rows,
+    from: (best) =>
+      from(best).filter(
+        (other) =>
+          isCandidate(gpu, wish, other) && JSON.stringify(other) !== JSON.stringify(best),
+      ),
+  });
+  return [
+    stage("products", 1, (best) =>
+      productKinds(gpu, wish).map((products) => ({ ...best, products })),
+    ),
+    stage("lanes", 1, (best) => laneKinds(gpu).map((lanes) => ({ ...best, lanes }))),
+    stage("outputs", 1, (best) =>
+      best.lanes === "serial" ? [] : kOutputs.map((outputs) => ({ ...best, outputs })),
+    ),
+    stage("tile", kPromptRows, (best) =>
+      best.lanes === "serial" ? [] : kTiles.map((tileRows) => ({ ...best, tileRows })),
+    ),
+  ];
+}

@@ -1,0 +1,125 @@
+// How a device's products are computed: forced, known from the last time, or measured here within
+// two seconds. Software adapters are not measured; what goes wrong leaves the default.
+import type { Arithmetic } from "../kernels/arithmetic.ts";
+import type { Gpu } from "../gpu/open.ts";
+import { defaultArithmetic, isCandidate, stagesOf } from "./candidates.ts";
+import type { Wish } from "./candidates.ts";
+import { compare } from "./compare.ts";
+import type { Sample } from "./compare.ts";
+import { readChoice, writeChoice } from "./store.ts";
+import type { TuneStore } from "./store.ts";
+
+// "off": the default of the device.
+export type Tuning = "auto" | "off" | Arithmetic;
+
+export interface Tuned {
+  readonly arithmetic: Arithmetic;
+  readonly how: "forced" | "default" | "stored" | "measured";
+  readonly ms: number; // that it took
+}
+
+// What is timed, on one device.
+export interface Rig {
+  // Keeps the device busy, so that its clock is up.
+  warmUp(arithmetic: Arithmetic, ms: number): Promise<void>;
+  // Of a step of `rows` rows; null where the device refuses the kernel.
+  sampleOf(arithmetic: Arithmetic, rows: number): Promise<Sample | null>;
+  free(): void;
+}
+
+export interface TuneParts {
+  readonly store: TuneStore;
+  readonly key: string; // of the device, its driver and the kernels
+  readonly makeRig: () => Rig;
+  readonly now: () => number;
+  readonly sleep: (ms: number) => Promise<void>;
+}
+
+const kBudgetMs = 2000;
+const kReserveMs = 100; // of the budget, for what runs when the time is up
+const kWarmUpMs = 300; // what an idle discrete GPU takes to raise its clock
+
+export async function tune(
+  gpu: Gpu,
+  wish: Wish,
+  tuning: Tuning,
+  parts: TuneParts,
+): Promise<Tuned> {
+  if (typeof tuning === "object") return { arithmetic: tuning, how: "forced", ms: 0 };
+  const usual = defaultArithmetic(gpu, wish);
+  const whatever: Tuned = { arithmetic: usual, how: "default", ms: 0 };
+  if (tuning === "off" || !gpu.isHardware) return whatever;
+  const begin = parts.now();
+  const text = await parts.store.get(parts.key).catch(() => null);
+  const known = readChoice(text, (choice) => isCandidate(gpu, wish, choice));
+  if (known) return { arithmetic: known, how: "stored", ms: parts.now() - begin };
+  const search = new Search(gpu, wish, usual, parts, begin + kBudgetMs - kReserveMs);
+  const late = parts.sleep(kBudgetMs).then(() => "late" as const);
+  const end = await Promise.race([search.run().catch(() => "failed" as const), late]);
+  const ms = parts.now() - begin;
+  if (end !== "done") return { ...whatever, ms };
+  await parts.store.set(parts.key, writeChoice(search.best)).catch(() => undefined);
+  return { arithmetic: search.best, how: "measured", ms };
+}
+
+class Search {
+  best: Arithmetic;
+  readonly #gpu: Gpu;
+  readonly #wish: Wish;
+  readonly #parts: TuneParts;
+  readonly #deadline: number;
+
+  constructor(gpu: Gpu, wish: Wish, usual: Arithmetic, parts: TuneParts, deadline: number) {
+    this.best = usual;
+    this.#gpu = gpu;
+    this.#wish = wish;
+    this.#parts = parts;
+    this.#deadline = deadline;
+  }
+
+  async run(): Promise<"done"> {
+    const rig = this.#parts.makeRig();
+    try {
+      await rig.warmUp(this.best, kWarmUpMs);
+      const stages = stagesOf(this.#gpu, this.#wish);
+      for (const [index, { rows, from }] of stages.entries()) {
+        const share = (this.#deadline - this.#parts.now()) / (stages.length - index);
+        if (share <= 0) break;
+        await this.#decide(rig, from(this.best), rows, this.#parts.now() + share);
+      }
+    } finally {
+      rig.free();
+    }
+    return "done";
+  }
+
+  async #decide(
+    rig: Rig,
+    others: readonly Arithmetic[],
+    rows: number,
+    deadline: number,
+  ): Promise<void> {
+    if (others.length === 0) return;
+    const base = await rig.sampleOf(this.best, rows);
+    if (!base) return;
+    const samples = await Promise.all(others.map((other) => rig.sampleOf(other, rows)));
+    const there = others
+      .map((arithmetic, index) => ({ arithmetic, sample: samples[index] ?? null }))
+      .filter((entry): entry is { arithmetic: Arithmetic; sample: Sample } => !!entry.sample);
+    const timed = [base, ...there.map(({ sample }) => sample)];
+    const { best } = await compare(timed, this.#parts.now, deadline);
+    if (best > 0) this.best = there[best - 1]!.arithmetic;
+  }
+}
+
+// "integers, lanes by subgroups, 16 outputs, tiles of 4; measured in 812 ms": for people.
+export function tunedText({ arithmetic, how, ms }: Tuned): string {
+  const { products, lanes, outputs, tileRows } = arithmetic;
+  const what =
+    lanes === "serial"
+      ? `${products}, lanes one after another`
+      : `${products}, lanes by ${kLaneText[lanes]}, ${outputs} outputs, tiles of ${tileRows}`;
+  return how === "measured" ? `${what}; measured in ${Math.round(ms)} ms` : `${what}; ${how}`;
+}
+
+const kLaneText = { subgroups: "subgroups", shared: "workgroup memory" } as const;
