@@ -7,6 +7,17 @@ import type { Gpu } from "../gpu/open.ts";
 
 const kSoftwareDriver = "/usr/lib/chromium/vk_swiftshader_icd.json";
 
+// Kernels read nothing of a workgroup's memory that they did not write. That Dawn clears it all the
+// same makes a software adapter's pipelines several times as slow, to compile and to run.
+const kFlags = ["backend=vulkan", "enable-dawn-features=disable_workgroup_init"];
+
+// Dawn asks for results in every turn of the event loop, which takes a core away from the software
+// adapter: a turn of a millisecond is enough.
+function slowTurns(): void {
+  const later = (callback: () => void): NodeJS.Timeout => setTimeout(callback, 1);
+  Reflect.set(globalThis, "setImmediate", later);
+}
+
 // Dawn dies when its instance is collected before its devices.
 const instances: GPU[] = [];
 
@@ -15,7 +26,8 @@ export async function openNodeGpu(): Promise<Gpu | null> {
   if (existsSync(kSoftwareDriver)) process.env["VK_ICD_FILENAMES"] ??= kSoftwareDriver;
   try {
     const { create } = await import("webgpu");
-    const gpu = create(["backend=vulkan"]);
+    slowTurns();
+    const gpu = create(kFlags);
     instances.push(gpu);
     return await openGpu(gpu);
   } catch {
