@@ -4,46 +4,48 @@
 // chunk of it, whose partial results attention_combine.wgsl merges. Chunk boundaries are absolute
 // positions, so that a row's result is the same in a prompt and in decoding.
 var<workgroup> query: array<f32, 512>;
+var<workgroup> own_key: array<vec2<f32>, kOwnPairs>;  // kFused: the row's own, as its page keeps it
+var<workgroup> chunk_pages: array<u32, 8>;
 var<workgroup> weights: array<f32, kChunk>;
 var<workgroup> lanes: array<vec2<f32>, 256>;
+
+const kOwnPairs = select(1u, kHeadSpan / 2u, kFused);
 
 fn with_pair(pair: u32, key: vec2<f32>, score: f32) -> f32 {
   return fma(query[2u * pair + 1u], key.y, fma(query[2u * pair], key.x, score));
 }
 
-fn value_of(row: u32, kv_head: u32, pair: u32, position: u32) -> vec2<f32> {
-  let page = step[row_pages(row) + (position >> 5u)];
-  return load_value(page, kv_head, pair, position & 31u);
+// `at`: from the beginning of the chunk.
+fn value_of(kv_head: u32, pair: u32, at: u32) -> vec2<f32> {
+  return load_value(chunk_pages[at >> 5u], kv_head, pair, at & 31u);
+}
+
+fn key_of(page: u32, kv_head: u32, pair: u32, slot: u32, is_own: bool) -> vec2<f32> {
+  let stored = load_key(page, kv_head, pair, slot);
+  if (!kFused) {
+    return stored;
+  }
+  return select(stored, own_key[pair], is_own);
 }
 
 fn score_of(row: u32, kv_head: u32, position: u32) -> f32 {
-  let page = step[row_pages(row) + (position >> 5u)];
+  let page = chunk_pages[(position % kChunk) >> 5u];
   let slot = position & 31u;
   let pairs = kv_pairs();
+  let is_own = kFused && position == row_position(row);
   var score = 0.0;
   var pair = 0u;
-  if (kFused && position == row_position(row)) {
-    for (; pair < pairs; pair++) {
-      score = with_pair(pair, kept(made_pair(1u, pair)), score);
-    }
-  }
-  // Eight loads on their way at a time.
-  for (; pair + 8u <= pairs; pair += 8u) {
-    let a = load_key(page, kv_head, pair, slot);
-    let b = load_key(page, kv_head, pair + 1u, slot);
-    let c = load_key(page, kv_head, pair + 2u, slot);
-    let d = load_key(page, kv_head, pair + 3u, slot);
-    let e = load_key(page, kv_head, pair + 4u, slot);
-    let f = load_key(page, kv_head, pair + 5u, slot);
-    let g = load_key(page, kv_head, pair + 6u, slot);
-    let h = load_key(page, kv_head, pair + 7u, slot);
-    score = with_pair(pair + 1u, b, with_pair(pair, a, score));
-    score = with_pair(pair + 3u, d, with_pair(pair + 2u, c, score));
-    score = with_pair(pair + 5u, f, with_pair(pair + 4u, e, score));
-    score = with_pair(pair + 7u, h, with_pair(pair + 6u, g, score));
+  // kBatch loads on their way at a time.
+  for (; pair + kBatch <= pairs; pair += kBatch) {
+//* each i of kBatch
+    let key_$i = key_of(page, kv_head, pair + $iu, slot, is_own);
+//* end
+//* each i of kBatch
+    score = with_pair(pair + $iu, key_$i, score);
+//* end
   }
   for (; pair < pairs; pair++) {
-    score = with_pair(pair, load_key(page, kv_head, pair, slot), score);
+    score = with_pair(pair, key_of(page, kv_head, pair, slot, is_own), score);
   }
   score = score * op.scale;
   if (op.softcap != 0.0) {
@@ -58,6 +60,10 @@ fn attend_chunk(row: u32, kv_head: u32, chunk: u32, t: u32) -> Softmax {
   let position = row_position(row);
   let first = first_visible(position);
   let count = min(kChunk, position + 1u - begin);
+  if (t < 8u && begin + 32u * t <= position) {
+    chunk_pages[t] = step[row_pages(row) + (begin >> 5u) + t];
+  }
+  workgroupBarrier();
   let is_visible = t < count && begin + t >= first;
   var score = -3.0e38;
   if (is_visible) {
@@ -84,27 +90,16 @@ fn attend_chunk(row: u32, kv_head: u32, chunk: u32, t: u32) -> Softmax {
     // The row's own value is still on its way to its page.
     let is_last = kFused && begin + count == position + 1u;
     let stored = select(count, count - 1u, is_last);
-    for (; p + 7u * lane_count < stored; p += 8u * lane_count) {
-      let at = begin + p;
-      let a = value_of(row, kv_head, pair, at);
-      let b = value_of(row, kv_head, pair, at + lane_count);
-      let c = value_of(row, kv_head, pair, at + 2u * lane_count);
-      let d = value_of(row, kv_head, pair, at + 3u * lane_count);
-      let e = value_of(row, kv_head, pair, at + 4u * lane_count);
-      let f = value_of(row, kv_head, pair, at + 5u * lane_count);
-      let g = value_of(row, kv_head, pair, at + 6u * lane_count);
-      let h = value_of(row, kv_head, pair, at + 7u * lane_count);
-      value = fma(vec2(weights[p]), a, value);
-      value = fma(vec2(weights[p + lane_count]), b, value);
-      value = fma(vec2(weights[p + 2u * lane_count]), c, value);
-      value = fma(vec2(weights[p + 3u * lane_count]), d, value);
-      value = fma(vec2(weights[p + 4u * lane_count]), e, value);
-      value = fma(vec2(weights[p + 5u * lane_count]), f, value);
-      value = fma(vec2(weights[p + 6u * lane_count]), g, value);
-      value = fma(vec2(weights[p + 7u * lane_count]), h, value);
+    for (; p + (kBatch - 1u) * lane_count < stored; p += kBatch * lane_count) {
+//* each i of kBatch
+      let value_$i = value_of(kv_head, pair, p + $iu * lane_count);
+//* end
+//* each i of kBatch
+      value = fma(vec2(weights[p + $iu * lane_count]), value_$i, value);
+//* end
     }
     for (; p < stored; p += lane_count) {
-      value = fma(vec2(weights[p]), value_of(row, kv_head, pair, begin + p), value);
+      value = fma(vec2(weights[p]), value_of(kv_head, pair, p), value);
     }
     if (is_last && p < count) {
       value = fma(vec2(weights[p]), kept(made_pair(2u, pair)), value);
@@ -150,8 +145,10 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
       }
     }
     query[d] = value;
+    if (kFused && d < kv_pairs()) {
+      own_key[d] = kept(made_pair(1u, d));
+    }
   }
-  workgroupBarrier();
   let position = row_position(row);
   let first_chunk = first_visible(position) / kChunk;
   let last_chunk = position / kChunk;

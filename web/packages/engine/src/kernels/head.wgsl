@@ -20,9 +20,11 @@ const kHeadSpan = 1024u / kHeads;
 
 var<workgroup> head_values: array<f32, 1024>;  // [head][column]
 var<workgroup> squares: array<f32, 64u * kHeads>;
+var<workgroup> runs_of_squares: array<f32, 8u * kHeads>;
 
-// `t`: 0..63 for each of the kHeads heads, whose values begin at kHeadSpan h. All threads of the
-// workgroup call this; those of no head do nothing.
+// `t`: 0..63 for each of the kHeads heads, whose values begin at kHeadSpan h; each thread looks at
+// the values that it will have written. All threads of the workgroup call this; those of no head do
+// nothing. Sums are taken over runs of 8 threads, then over the runs.
 fn normalise(part: Part, h: u32, t: u32) {
   let first = kHeadSpan * h;
   let is_mine = h < kHeads;
@@ -34,14 +36,20 @@ fn normalise(part: Part, h: u32, t: u32) {
     squares[64u * h + t] = sum;
   }
   workgroupBarrier();
-  for (var width = 32u; width > 0u; width >>= 1u) {
-    if (is_mine && t < width) {
-      squares[64u * h + t] = squares[64u * h + t] + squares[64u * h + t + width];
+  if (is_mine && t < 8u) {
+    var sum = squares[64u * h + 8u * t];
+    for (var i = 1u; i < 8u; i++) {
+      sum = sum + squares[64u * h + 8u * t + i];
     }
-    workgroupBarrier();
+    runs_of_squares[8u * h + t] = sum;
   }
+  workgroupBarrier();
   if (is_mine && part.norm != kNone) {
-    let inverse = 1.0 / sqrt(squares[64u * h] / f32(op.head_columns) + part.epsilon);
+    var sum = runs_of_squares[8u * h];
+    for (var i = 1u; i < 8u; i++) {
+      sum = sum + runs_of_squares[8u * h + i];
+    }
+    let inverse = 1.0 / sqrt(sum / f32(op.head_columns) + part.epsilon);
     for (var d = t; d < op.head_columns; d += 64u) {
       head_values[first + d] = head_values[first + d] * inverse * vectors[part.norm + d];
     }
@@ -72,7 +80,6 @@ fn make_head(part: Part, row: u32, head: u32, h: u32, t: u32) {
       head_values[kHeadSpan * h + d] = act[input + d];
     }
   }
-  workgroupBarrier();
   normalise(part, h, t);
   workgroupBarrier();
   rotate(part, row, h, t);

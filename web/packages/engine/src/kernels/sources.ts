@@ -2,6 +2,7 @@
 // variant's key names its pipeline in gpu/pipelines.ts.
 import { Binding } from "../gpu/bindings.ts";
 import { DType } from "../program/ir.ts";
+import { repeated } from "./repeat.ts";
 import activation from "./activation.wgsl?raw";
 import argmax from "./argmax.wgsl?raw";
 import attention from "./attention.wgsl?raw";
@@ -181,7 +182,8 @@ function variantWithout(
   const key = [name, ...Object.values(values)].join(" ");
   const known = variants.get(key);
   if (known) return known;
-  const made = { key, ...usedBindings([constants(values), ...parts].join("\n"), unused) };
+  const text = repeated(parts.join("\n"), values);
+  const made = { key, ...usedBindings(`${constants(values)}\n${text}`, unused) };
   variants.set(key, made);
   return made;
 }
@@ -268,7 +270,7 @@ export const kernels = {
   attention(kvIsF32: boolean, isSplit: boolean, isFused: boolean): Variant {
     const shared = [common, values, activation, head, attentionMerge, reduce];
     const parts = [...shared, kvIsF32 ? kvF32 : kvF16, attention];
-    const constant = { kSplit: isSplit, kFused: isFused, kHeads: 3 };
+    const constant = { kSplit: isSplit, kFused: isFused, kHeads: 3, kBatch: 16 };
     return variant(`attention kv ${kvIsF32 ? "f32" : "f16"}`, constant, ...parts);
   },
   attentionCombine: (): Variant =>
