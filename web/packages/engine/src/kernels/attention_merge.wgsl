@@ -14,9 +14,9 @@ struct Op {
   softcap: f32,
   sinks: u32,  // in `vectors`, or kNone
   split_base: u32,  // in `act`: partial results of chunks
-  pad_a: u32,
-  pad_b: u32,
-  pad_c: u32,
+  tile_heads: u32,  // attention_rows.wgsl
+  tile_rows: u32,
+  pad: u32,
   parts: array<Part, 3>,  // kFused: of the query, the key and the value (head.wgsl)
 }
 

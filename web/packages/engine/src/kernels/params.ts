@@ -219,6 +219,13 @@ export interface AttentionParams {
   readonly softcap: number;
   readonly sinks: number;
   readonly splitBase: number;
+  readonly tile: AttentionTile;
+}
+
+// Queries that attention_rows.wgsl takes at a time: rows times heads.
+export interface AttentionTile {
+  readonly heads: number;
+  readonly rows: number;
 }
 
 // `parts`: of the query, the key and the value, for the kernel that makes them too.
@@ -229,7 +236,7 @@ export function attentionParams(p: AttentionParams, parts: readonly HeadsPart[] 
     .place(p.out)
     .u32(p.heads, p.kvHeads, p.headColumns, p.window)
     .f32(p.scale, p.softcap)
-    .u32(p.sinks, p.splitBase, 0, 0, 0);
+    .u32(p.sinks, p.splitBase, p.tile.heads, p.tile.rows, 0);
   return headParts(fields, parts).bytes;
 }
 

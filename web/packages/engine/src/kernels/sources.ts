@@ -7,6 +7,7 @@ import activation from "./activation.wgsl?raw";
 import argmax from "./argmax.wgsl?raw";
 import attention from "./attention.wgsl?raw";
 import attentionCombine from "./attention_combine.wgsl?raw";
+import attentionRows from "./attention_rows.wgsl?raw";
 import attentionMerge from "./attention_merge.wgsl?raw";
 import check from "./check.wgsl?raw";
 import common from "./common.wgsl?raw";
@@ -212,6 +213,8 @@ function productVariant(
   return { ...made, code: `enable subgroups;\n${made.code}`, simpler };
 }
 
+export const kTileQueries = 4; // of attentionRows; more gain nothing on an H200
+
 // Kernels that give the bindings names of their own.
 const kAllBindings = [0, 1, 2, 3, 4, 5, 6, 7];
 
@@ -272,6 +275,13 @@ export const kernels = {
     const parts = [...shared, kvIsF32 ? kvF32 : kvF16, attention];
     const constant = { kSplit: isSplit, kFused: isFused, kHeads: 3, kBatch: 16 };
     return variant(`attention kv ${kvIsF32 ? "f32" : "f16"}`, constant, ...parts);
+  },
+  // Several rows; `columns`: of a head.
+  attentionRows(kvIsF32: boolean, columns: number): Variant {
+    const shared = [common, values, activation, head, attentionMerge];
+    const parts = [...shared, kvIsF32 ? kvF32 : kvF16, attentionRows];
+    const constant = { kHeads: 3, kQueries: kTileQueries, kMaxPairs: Math.ceil(columns / 2) };
+    return variant(`attention of rows kv ${kvIsF32 ? "f32" : "f16"}`, constant, ...parts);
   },
   attentionCombine: (): Variant =>
     variant(

@@ -10,8 +10,8 @@ import {
   normParams,
   routeParams,
 } from "../kernels/params.ts";
-import type { ElementwiseParams, Place } from "../kernels/params.ts";
-import { kernels } from "../kernels/sources.ts";
+import type { AttentionTile, ElementwiseParams, Place } from "../kernels/params.ts";
+import { kernels, kTileQueries } from "../kernels/sources.ts";
 import { overlap, readsOf, RouteKind, same } from "../program/ir.ts";
 import type {
   Attention,
@@ -297,6 +297,14 @@ function headsPart(
   };
 }
 
+// Heads of a tile share their keys and values.
+function tileOf({ heads, kvHeads }: Attention): AttentionTile {
+  const sharing = heads / kvHeads;
+  let together = Math.min(sharing, kTileQueries);
+  while (sharing % together !== 0) --together;
+  return { heads: together, rows: Math.floor(kTileQueries / together) };
+}
+
 // `parts`: those of the query, the key and the value, where attention makes them itself.
 function attentionDrafts(
   context: LayerContext,
@@ -304,6 +312,7 @@ function attentionDrafts(
   parts: readonly HeadsPart[] = [],
   when: Draft["when"] = always,
 ): Draft[] {
+  const tile = tileOf(op);
   const params = attentionParams(
     {
       rowsAt: context.rowsAt,
@@ -317,6 +326,7 @@ function attentionDrafts(
       softcap: op.softcap,
       sinks: op.sinks === null ? kNone : context.vector(op.sinks),
       splitBase: context.layout.splitBase,
+      tile,
     },
     parts.map((part) => headsPart(context, part)),
   );
@@ -327,8 +337,15 @@ function attentionDrafts(
       variant: kernels.attention(context.kvIsF32, false, isFused),
       params,
       bound,
-      grid: ({ rows }) => [op.heads, rows, 1],
-      when: (shape) => when(shape) && !isSplit(shape),
+      grid: () => [op.heads, 1, 1],
+      when: (shape) => when(shape) && !isSplit(shape) && isSingle(shape),
+    },
+    {
+      variant: kernels.attentionRows(context.kvIsF32, op.headColumns),
+      params,
+      bound,
+      grid: ({ rows }) => [op.heads / tile.heads, Math.ceil(rows / tile.rows), 1],
+      when: (shape) => when(shape) && !isSplit(shape) && isMany(shape),
     },
     {
       variant: kernels.attention(context.kvIsF32, true, isFused),
