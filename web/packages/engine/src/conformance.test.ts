@@ -24,7 +24,7 @@ const hasProducts = (file: string): boolean => /^(matmul|moe_experts)/.test(file
 
 async function check(c: ConformanceCase, products: "f32" | "int16"): Promise<void> {
   const tolerance = products === "f32" ? c.tolerance : Math.max(c.tolerance, kIntegerTolerance);
-  const got = await runCase(gpu!, c, 1000, products);
+  const got = await runCase(gpu!, c, 1000, { products });
   const where = `${c.op} ${c.name}, ${products}`;
   // A vocabulary of one token has no runner-up.
   const isShort = c.op === "argmax" && got.length === 2;
@@ -36,7 +36,7 @@ async function check(c: ConformanceCase, products: "f32" | "int16"): Promise<voi
       expect.fail(`${where}: element ${i} is ${value}, expected ${wanted}`);
     }
   }
-  expect(await runCase(gpu!, c, 1, products), `${where}, row by row`).toEqual(got);
+  expect(await runCase(gpu!, c, 1, { products }), `${where}, row by row`).toEqual(got);
 }
 
 describe.skipIf(!gpu)("conformance on WebGPU", () => {

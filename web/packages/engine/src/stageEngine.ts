@@ -156,6 +156,8 @@ export interface GenerateRequest {
 
 export interface StageEngine {
   readonly name: string; // as Connect says it: "ort-wasm", "ort-webgpu", "webgpu"
+  // Which of its ways of computing this device got, for people.
+  readonly detail?: string;
   // Bytes kept for one byte of canonical KV, and whether a step holds a second copy of its
   // sessions' KV until it has succeeded.
   readonly kvFactor: number;

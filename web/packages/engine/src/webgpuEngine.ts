@@ -3,6 +3,9 @@
 import { EngineError, KernelRefusedError } from "./error.ts";
 import { Buffers } from "./gpu/buffers.ts";
 import type { Gpu } from "./gpu/open.ts";
+import { defaultArithmetic } from "./tune/candidates.ts";
+import type { Wish } from "./tune/candidates.ts";
+import type { Tuning } from "./tune/tune.ts";
 import { Pipelines } from "./gpu/pipelines.ts";
 import { canonicalLength, fromCanonical, toCanonical } from "./kv/canonical.ts";
 import { kPagePositions, Pages } from "./kv/pages.ts";
@@ -40,10 +43,22 @@ export interface WebGpuOptions {
   // Whether the queue is poked while a result is waited for (run/poker.ts); null: where it helps,
   // on a hardware adapter in a browser.
   readonly pokes: boolean | null;
-  // How q4 and q8 products take their inputs: as 16-bit integers (less arithmetic, exact to about
-  // 2^-16 of the largest of 8) where the device can, or in f32 for models that are to be exact to
-  // f32. Without a word: integers with keys and values in f16, else f32.
-  readonly products?: "f32" | "int16";
+  // How products are computed, where that is to be forced: as 16-bit integers (of q4 and q8
+  // weights; exact to about 2^-16 of the largest of 32), in f16, or in f32 for models that are to
+  // be exact to f32. What the device cannot is done in f32. Without a word: f32 with keys and values
+  // in f32, else what the device does best.
+  readonly products?: "f32" | "int16" | "f16";
+  // Which kernels the device gets (tune/): found out, or kept, by makeWebGpuEngine; without it,
+  // and where it is "off", the device's default.
+  readonly tuning?: Tuning;
+  // How it was found out, for people.
+  readonly detail?: string;
+}
+
+// What may be chosen for a model that is served so.
+export function wishOf({ kvDtype, products }: WebGpuOptions): Wish {
+  const kinds = { f32: "floats", int16: "integers", f16: "halves" } as const;
+  return { products: products ? kinds[products] : kvDtype === "f32" ? "floats" : null };
 }
 
 export const kDefaultOptions: WebGpuOptions = {
@@ -62,6 +77,7 @@ const kRounding = { f32: 0, f16: 1, bf16: 2 } as const;
 
 export class WebGpuEngine implements StageEngine {
   readonly name = "webgpu";
+  readonly detail: string;
   readonly kvFactor: number;
   readonly copiesKv = false;
   readonly packs: "f16" | "bf16" | null;
@@ -86,11 +102,10 @@ export class WebGpuEngine implements StageEngine {
     this.#pages.grow(this.#pools.capacity);
     const round = kRounding[options.residualDtype];
     const pokes = options.pokes ?? (gpu.isHardware && isBrowser());
-    const products = options.products ?? (kvIsF32 ? "f32" : "int16");
-    const arithmetic = {
-      integers: products === "int16" && gpu.hasIntegerDots,
-      subgroups: gpu.hasSubgroups,
-    };
+    const { tuning } = options;
+    this.detail = options.detail ?? "";
+    const arithmetic =
+      typeof tuning === "object" ? tuning : defaultArithmetic(gpu, wishOf(options));
     this.#machine = new Machine(this.#buffers, pipelines, this.#pools, {
       kvIsF32,
       round,

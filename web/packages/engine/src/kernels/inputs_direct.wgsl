@@ -16,7 +16,7 @@ fn input_piece(m: u32, row: u32, p: u32) -> Input {
 fn close_inputs(t: u32) {
   if (kWithNorm) {
     for (var m = 0u; m < kTileRows; m++) {
-      sum_one(squares[m], t, (t >> 5u) * kStride + 16u * kTileRows + m);
+      sum_one(squares[m], t, (t >> 5u) * kStride + kOutputs * kTileRows + m);
     }
   }
 }
@@ -25,5 +25,5 @@ fn inverse_rms(m: u32, row: u32) -> f32 {
   if (!kWithNorm) {
     return 1.0;
   }
-  return 1.0 / sqrt(sum_of_parts(16u * kTileRows + m) / f32(op.columns) + op.epsilon);
+  return 1.0 / sqrt(sum_of_parts(kOutputs * kTileRows + m) / f32(op.columns) + op.epsilon);
 }

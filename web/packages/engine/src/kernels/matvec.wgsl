@@ -8,9 +8,10 @@
 // matrix alone), kWithNorm (the input is normalised on the way in: multiplied by the norm's weights
 // here, and the sum by the inverse of the root mean square), kPaired (gate and up), kExperts (the
 // matrix is that of the expert which the row's route names; kTileRows is 1).
-const kStride = 17u * kTileRows;
+const kOutputs = 8u * kGroups;
+const kStride = (kOutputs + 1u) * kTileRows;
 
-// Of each part: sums of 16 outputs of each row, then the rows' sums of squares.
+// Of each part: sums of kOutputs outputs of each row, then the rows' sums of squares.
 var<workgroup> lane_sums: array<f32, kParts * kStride>;
 
 fn scaled_sum(sum: Eight, dots: Eight, scales: Eight) -> Eight {
@@ -22,14 +23,14 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   let part = t >> 5u;
   // Tiles side by side: neighbouring workgroups read the same weights.
   let first_row = select(workgroup.y, workgroup.x, kTileRows > 1u) * kTileRows;
-  let first_group = select(workgroup.x, workgroup.y, kTileRows > 1u) * 2u;
+  let first_group = select(workgroup.x, workgroup.y, kTileRows > 1u) * kGroups;
   let pieces = 4u * op.blocks;
   var expert = 0u;
   if (kExperts) {
     let slot = first_row % op.top_k;
     expert = u32(act_at(op.route_base + input_row(first_row) * op.route_stride + slot));
   }
-  var sums: array<Eight, 2u * kTileRows>;
+  var sums: array<Eight, kGroups * kTileRows>;
   let steps = (pieces + 32u * kParts - 1u) / (32u * kParts);
   for (var step_index = 0u; step_index < steps; step_index++) {
     let p = 32u * (step_index * kParts + part) + (t & 31u);
@@ -38,24 +39,24 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     for (var m = 0u; m < kTileRows; m++) {
       inputs[m] = input_piece(m, input_row(first_row + m), p);
     }
-    for (var g = 0u; g < 2u; g++) {
+    for (var g = 0u; g < kGroups; g++) {
       let group = expert * op.expert_groups + min(first_group + g, op.group_count - 1u);
       let words = load_words(group * kVecs * pieces + clamped, pieces);
       let scales = load_scales(group * op.blocks + (clamped >> 2u));
       let zeros = load_zeros(group * op.blocks + (clamped >> 2u));
       for (var m = 0u; m < kTileRows; m++) {
-        let i = 2u * m + g;
+        let i = kGroups * m + g;
         sums[i] = scaled_sum(sums[i], rows_dot(words, zeros, inputs[m]), scales);
       }
     }
   }
-  for (var i = 0u; i < 2u * kTileRows; i++) {
+  for (var i = 0u; i < kGroups * kTileRows; i++) {
     sum_rows(sums[i], t, part * kStride + 8u * i);
   }
   close_inputs(t);
   workgroupBarrier();
-  if (t < 16u * kTileRows) {
-    write_output(first_row + (t >> 4u), t >> 4u, first_group, t & 15u, expert);
+  for (var i = t; i < kOutputs * kTileRows; i += 32u * kParts) {
+    write_output(first_row + i / kOutputs, i / kOutputs, first_group, i % kOutputs, expert);
   }
 }
 
@@ -66,12 +67,12 @@ fn write_output(row: u32, m: u32, first_group: u32, local: u32, expert: u32) {
     return;
   }
   let factor = inverse_rms(m, row);
-  let total = sum_of_parts(16u * m + local) * factor;
+  let total = sum_of_parts(kOutputs * m + local) * factor;
   if (!kPaired) {
     finish(row, op.row_first + 8u * group + (local & 7u), total);
-  } else if (local < 8u) {
-    let up = sum_of_parts(16u * m + 8u + local) * factor;
-    finish_pair(row, (op.row_first >> 1u) + 4u * first_group + local, total, up,
+  } else if ((local & 8u) == 0u) {
+    let up = sum_of_parts(kOutputs * m + 8u + local) * factor;
+    finish_pair(row, (op.row_first >> 1u) + 4u * group + (local & 7u), total, up,
                 expert * op.expert_bias);
   }
 }

@@ -82,11 +82,3 @@ fn finish_pair(row: u32, column: u32, gate_total: f32, up_total: f32, bias_shift
   }
   store(row, segment, column, gated(gate, up, op.activation));
 }
-
-fn sum_of_parts(at: u32) -> f32 {
-  var total = lane_sums[at];
-  for (var part = 1u; part < kParts; part++) {
-    total = total + lane_sums[part * kStride + at];
-  }
-  return total;
-}

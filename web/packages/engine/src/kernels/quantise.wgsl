@@ -1,6 +1,7 @@
 // The inputs of a product of several rows as integers (inputs_planes.wgsl reads them), made as the
 // kernel for one row makes them, so that the bits are the same. A row a workgroup.
-const kStride = 17u;
+const kOutputs = 16u;
+const kStride = kOutputs + 1u;
 const kTileRows = 1u;
 
 @group(0) @binding(7) var<storage, read_write> planes: array<vec2<u32>>;

@@ -2,6 +2,7 @@
 // variant's key names its pipeline in gpu/pipelines.ts.
 import { Binding } from "../gpu/bindings.ts";
 import { DType } from "../program/ir.ts";
+import type { Arithmetic, ProductKind } from "./arithmetic.ts";
 import { repeated } from "./repeat.ts";
 import activation from "./activation.wgsl?raw";
 import argmax from "./argmax.wgsl?raw";
@@ -12,13 +13,17 @@ import attentionMerge from "./attention_merge.wgsl?raw";
 import check from "./check.wgsl?raw";
 import common from "./common.wgsl?raw";
 import dotEight from "./dot_eight.wgsl?raw";
+import dotF16F16 from "./dot_f16_f16.wgsl?raw";
 import dotHalves from "./dot_halves.wgsl?raw";
+import dotQ4F16 from "./dot_q4_f16.wgsl?raw";
 import dotQ4Floats from "./dot_q4_floats.wgsl?raw";
 import dotQ4Integers from "./dot_q4_integers.wgsl?raw";
+import dotQ8F16 from "./dot_q8_f16.wgsl?raw";
 import dotQ8Floats from "./dot_q8_floats.wgsl?raw";
 import dotQ8Integers from "./dot_q8_integers.wgsl?raw";
 import elementwise from "./elementwise.wgsl?raw";
 import embed from "./embed.wgsl?raw";
+import halves from "./halves.wgsl?raw";
 import head from "./head.wgsl?raw";
 import inputsDirect from "./inputs_direct.wgsl?raw";
 import inputsPlanes from "./inputs_planes.wgsl?raw";
@@ -28,10 +33,13 @@ import kvF32 from "./kv_f32.wgsl?raw";
 import lanesShared from "./lanes_shared.wgsl?raw";
 import lanesSubgroups from "./lanes_subgroups.wgsl?raw";
 import matvec from "./matvec.wgsl?raw";
+import matvecSerial from "./matvec_serial.wgsl?raw";
 import moeDown from "./moe_down.wgsl?raw";
+import moeDownSerial from "./moe_down_serial.wgsl?raw";
 import moePart from "./moe_part.wgsl?raw";
 import moeRoute from "./moe_route.wgsl?raw";
 import norm from "./norm.wgsl?raw";
+import sumOfParts from "./parts.wgsl?raw";
 import product from "./product.wgsl?raw";
 import qkNormRope from "./qk_norm_rope.wgsl?raw";
 import quads from "./quads.wgsl?raw";
@@ -49,6 +57,7 @@ import samplePick from "./sample_pick.wgsl?raw";
 import sampleScan from "./sample_scan.wgsl?raw";
 import scalesBlocks from "./scales_blocks.wgsl?raw";
 import scalesNone from "./scales_none.wgsl?raw";
+import serial from "./serial.wgsl?raw";
 import topK from "./top_k.wgsl?raw";
 import unpack from "./unpack.wgsl?raw";
 import values from "./values.wgsl?raw";
@@ -66,14 +75,6 @@ export interface Variant {
   readonly bindings: readonly number[]; // what the kernel uses of the common ones
   // Runs in its place where the driver refuses it: the same bindings, parameters and grid.
   readonly simpler?: Variant;
-}
-
-// How products are computed.
-export interface Arithmetic {
-  // Inputs of q4 and q8 products as 16-bit integers (integers.wgsl); else everything in f32.
-  readonly integers: boolean;
-  // Lanes are summed by subgroup shuffles; the bits are the same without.
-  readonly subgroups: boolean;
 }
 
 export interface ProductVariant {
@@ -94,26 +95,32 @@ export interface QuantiseVariant extends Omit<ProductVariant, "biased"> {
   readonly withNorm: boolean;
 }
 
-export function hasIntegerInputs({
-  dtype,
-  arithmetic,
-}: Pick<ProductVariant, "dtype" | "arithmetic">): boolean {
-  return arithmetic.integers && (dtype === DType.q4 || dtype === DType.q8);
+type Products = Pick<ProductVariant, "dtype" | "arithmetic">;
+
+// Of weights of this type: not all have all kinds.
+function kindOf({ dtype, arithmetic: { products } }: Products): ProductKind {
+  if (dtype === DType.q4 || dtype === DType.q8) return products;
+  return dtype === DType.f16 && products === "halves" ? "halves" : "floats";
+}
+
+export function hasIntegerInputs(of: Products): boolean {
+  return kindOf(of) === "integers";
 }
 
 // Where 8 weights of 8 rows come from, and their products with 8 inputs.
-function weights(dtype: number, isInteger: boolean): string[] {
+function weights(dtype: number, kind: ProductKind): string[] {
+  const inputs = { integers: [integers], halves: [halves], floats: [] }[kind];
   switch (dtype) {
-    case DType.q4:
-      return isInteger
-        ? [integers, weightsQ4, dotQ4Integers, scalesBlocks]
-        : [weightsQ4, dotQ4Floats, scalesBlocks];
-    case DType.q8:
-      return isInteger
-        ? [integers, weightsQ8, dotQ8Integers, scalesBlocks]
-        : [weightsQ8, dotQ8Floats, scalesBlocks];
+    case DType.q4: {
+      const dot = { integers: dotQ4Integers, halves: dotQ4F16, floats: dotQ4Floats }[kind];
+      return [...inputs, weightsQ4, dot, scalesBlocks];
+    }
+    case DType.q8: {
+      const dot = { integers: dotQ8Integers, halves: dotQ8F16, floats: dotQ8Floats }[kind];
+      return [...inputs, weightsQ8, dot, scalesBlocks];
+    }
     case DType.f16:
-      return [weightsF16, dotHalves, scalesNone];
+      return [...inputs, weightsF16, kind === "halves" ? dotF16F16 : dotHalves, scalesNone];
     case DType.bf16:
       return [weightsBf16, dotHalves, scalesNone];
     default:
@@ -121,24 +128,16 @@ function weights(dtype: number, isInteger: boolean): string[] {
   }
 }
 
-type Products = Pick<ProductVariant, "dtype" | "arithmetic">;
-
 interface ProductSources {
-  readonly inputs: readonly string[];
   readonly hasVectors: boolean; // weights of a norm, or biases
   readonly unused: readonly number[];
   readonly kernel: readonly string[];
 }
 
-function productParts(of: Products, { inputs, hasVectors, kernel }: ProductSources): string[] {
-  const lanes = of.arithmetic.subgroups ? lanesSubgroups : lanesShared;
+function productParts(of: Products, { hasVectors, kernel }: ProductSources): string[] {
   const read = hasVectors ? vectors : vectorsNone;
-  const own = weights(of.dtype, of.arithmetic.integers);
-  return [common, quads, read, dotEight, ...own, activation, product, lanes, ...inputs, ...kernel];
-}
-
-function productName(name: string, of: Products): string {
-  return `${name} dtype ${of.dtype} ${hasIntegerInputs(of) ? "integers" : "floats"}`;
+  const own = weights(of.dtype, kindOf(of));
+  return [common, quads, read, dotEight, ...own, activation, product, ...kernel];
 }
 
 function constants(values: Record<string, number | boolean>): string {
@@ -197,20 +196,64 @@ const sampling = {
   scan: sampleScan,
 } as const;
 
-// Shuffles that a driver refuses give way to workgroup memory.
+// Shuffles that a driver refuses give way to workgroup memory, f16 to f32.
+function simplerArithmetic(of: Products): Arithmetic | null {
+  const { arithmetic } = of;
+  if (arithmetic.lanes === "subgroups") return { ...arithmetic, lanes: "shared" };
+  return kindOf(of) === "halves" ? { ...arithmetic, products: "floats" } : null;
+}
+
 function productVariant(
   name: string,
   of: Products,
   constant: Record<string, number | boolean>,
   sources: ProductSources,
 ): Variant {
-  const { arithmetic } = of;
-  const full = `${productName(name, of)} ${arithmetic.subgroups ? "subgroups" : "shared"}`;
-  const made = variantWithout(sources.unused, full, constant, ...productParts(of, sources));
-  if (!arithmetic.subgroups) return made;
-  const plain = { ...of, arithmetic: { ...arithmetic, subgroups: false } };
-  const simpler = productVariant(name, plain, constant, sources);
-  return { ...made, code: `enable subgroups;\n${made.code}`, simpler };
+  const { lanes } = of.arithmetic;
+  const kind = kindOf(of);
+  const inOrder = {
+    subgroups: [sumOfParts, lanesSubgroups],
+    shared: [sumOfParts, lanesShared],
+    serial: [serial],
+  }[lanes];
+  const full = `${name} dtype ${of.dtype} ${kind} ${lanes}`;
+  const all = { ...sources, kernel: [...inOrder, ...sources.kernel] };
+  const made = variantWithout(sources.unused, full, constant, ...productParts(of, all));
+  const enabled = [
+    ...(kind === "halves" ? ["enable f16;\n"] : []),
+    ...(lanes === "subgroups" ? ["enable subgroups;\n"] : []),
+  ];
+  const whole = { ...made, code: `${enabled.join("")}${made.code}` };
+  const plain = simplerArithmetic(of);
+  if (!plain) return whole;
+  const simpler = productVariant(name, { ...of, arithmetic: plain }, constant, sources);
+  return { ...whole, simpler };
+}
+
+const kSerialThreads = 16; // of a workgroup of matvec_serial.wgsl and moe_down_serial.wgsl
+const kTileGroups = 2;
+
+// Groups of 8 rows of the matrix that a workgroup makes.
+export function groupsOfMatVec({
+  arithmetic: { lanes, outputs },
+  paired,
+  tileRows,
+}: Pick<MatVecVariant, "arithmetic" | "paired" | "tileRows">): number {
+  const least = paired ? 2 : 1; // a gate group and its up group
+  if (lanes === "serial") return kSerialThreads * least;
+  return tileRows > 1 ? kTileGroups : Math.max(least, outputs / 8);
+}
+
+export function groupsOfMoeDown({ lanes }: Arithmetic): number {
+  return lanes === "serial" ? kSerialThreads : 2;
+}
+
+// The text of everything that products are made of: another version is to be tuned anew.
+export function productSources(): string {
+  const inputs = [integers, halves, inputsDirect, inputsPlanes];
+  const dots = [dotQ4F16, dotQ4Floats, dotQ4Integers, dotHalves, weightsQ4, weightsF32];
+  const sums = [product, sumOfParts, lanesShared, lanesSubgroups, serial];
+  return [...inputs, ...dots, ...sums, matvec, matvecSerial, quantise].join("\n");
 }
 
 export const kTileQueries = 4; // of attentionRows; more gain nothing on an H200
@@ -220,45 +263,46 @@ const kAllBindings = [0, 1, 2, 3, 4, 5, 6, 7];
 
 export const kernels = {
   matvec(of: MatVecVariant): Variant {
-    const { parts, tileRows, withNorm, paired, experts, biased } = of;
+    const { arithmetic, parts, tileRows, withNorm, paired, experts, biased } = of;
+    const flags = { kWithNorm: withNorm, kPaired: paired, kExperts: experts, kBiased: biased };
+    if (arithmetic.lanes === "serial") {
+      return productVariant("matvec", of, { kParts: parts, ...flags }, {
+        hasVectors: withNorm || biased,
+        unused: [Binding.step],
+        kernel: [matvecSerial],
+      });
+    }
     const isMany = tileRows > 1 || experts;
     // Integers of several rows come from `quantise`.
     const isQuantised = tileRows > 1 && hasIntegerInputs(of);
-    const constant = {
-      kParts: parts,
-      kTileRows: tileRows,
-      kWithNorm: withNorm,
-      kPaired: paired,
-      kExperts: experts,
-      kBiased: biased,
-    };
+    const kGroups = groupsOfMatVec(of);
+    const constant = { kParts: parts, kTileRows: tileRows, kGroups, ...flags };
+    const rows = isMany ? rowsMany : rowsOne;
     return productVariant("matvec", of, constant, {
-      inputs: [isQuantised ? inputsPlanes : inputsDirect],
       hasVectors: (withNorm && !isQuantised) || biased,
       unused: isMany ? [] : [Binding.step],
-      kernel: [isMany ? rowsMany : rowsOne, matvec],
+      kernel: [isQuantised ? inputsPlanes : inputsDirect, rows, matvec],
     });
   },
   // Of the integers that `matvec` reads for several rows.
   quantise(of: QuantiseVariant): Variant {
     const constant = { kParts: of.parts, kWithNorm: of.withNorm, kBiased: false };
     return productVariant("quantise", of, constant, {
-      inputs: [inputsDirect],
       hasVectors: of.withNorm,
       unused: [Binding.step, Binding.data, Binding.scale],
-      kernel: [quantise],
+      kernel: [inputsDirect, quantise],
     });
   },
   moeDown(of: ProductVariant): Variant {
-    return productVariant("moe_down", of, { kParts: of.parts, kBiased: of.biased }, {
-      inputs: [],
+    const constant = { kParts: of.parts, kBiased: of.biased };
+    return productVariant("moe_down", of, constant, {
       hasVectors: of.biased,
       unused: [Binding.step],
-      kernel: [moeDown],
+      kernel: [of.arithmetic.lanes === "serial" ? moeDownSerial : moeDown],
     });
   },
   embed(dtype: number): Variant {
-    const parts = [common, values, dotEight, ...weights(dtype, false), embed];
+    const parts = [common, values, dotEight, ...weights(dtype, "floats"), embed];
     return variant(`embed dtype ${dtype}`, {}, ...parts);
   },
   moePart: (): Variant => variant("moe_part", {}, common, values, moePart),

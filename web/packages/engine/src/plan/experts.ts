@@ -4,7 +4,7 @@
 // weight 0), and every block adds to what the blocks before it left.
 import { kNone, productParams, routePartParams } from "../kernels/params.ts";
 import type { ExpertParams, Place, Segment } from "../kernels/params.ts";
-import { kernels } from "../kernels/sources.ts";
+import { groupsOfMatVec, groupsOfMoeDown, kernels } from "../kernels/sources.ts";
 import type { MoeExperts } from "../program/ir.ts";
 import { groupsOf, kGroupRows } from "../weights/matrix.ts";
 import type { Matrix, Slab } from "../weights/matrix.ts";
@@ -92,8 +92,10 @@ function upDraft(context: LayerContext, own: Block, slab: Slab): Draft {
     biasUp: biasAt(context, op.gateUpBias, firstBias + width),
   };
   const shape = { tileRows: 1, withNorm: false, paired: true, experts: true };
+  const variant = { ...variantOf(context, matrix, op.gateUpBias !== null), ...shape };
+  const perWorkgroup = groupsOfMatVec(variant);
   return {
-    variant: kernels.matvec({ ...variantOf(context, matrix, op.gateUpBias !== null), ...shape }),
+    variant: kernels.matvec(variant),
     params: productParams({
       ...shapeOf(context, matrix, slab),
       ...kNoNorm,
@@ -106,7 +108,7 @@ function upDraft(context: LayerContext, own: Block, slab: Slab): Draft {
       experts: expertParams(own, matrix, 2 * width),
     }),
     bound: boundOf(context, slab),
-    grid: ({ rows }) => [workgroupsOf(groups), rows * op.topK, 1],
+    grid: ({ rows }) => [workgroupsOf(groups, perWorkgroup), rows * op.topK, 1],
     when: () => true,
   };
 }
@@ -127,6 +129,7 @@ function downDraft(context: LayerContext, own: Block, slab: Slab): Draft {
     biasUp: kNone,
   };
   const experts = expertParams(own, matrix, columns);
+  const perWorkgroup = groupsOfMoeDown(context.arithmetic);
   return {
     variant: kernels.moeDown(variantOf(context, matrix, op.downBias !== null)),
     params: productParams({
@@ -142,7 +145,7 @@ function downDraft(context: LayerContext, own: Block, slab: Slab): Draft {
       experts: { ...experts, groups: Math.min(experts.groups, groups) },
     }),
     bound: boundOf(context, slab),
-    grid: ({ rows }) => [workgroupsOf(groups), rows, 1],
+    grid: ({ rows }) => [workgroupsOf(groups, perWorkgroup), rows, 1],
     when: () => true,
   };
 }

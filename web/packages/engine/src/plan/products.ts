@@ -2,8 +2,8 @@
 // many: a tile of rows shares what is read of the weights. Those of experts: experts.ts.
 import { kNone, productParams } from "../kernels/params.ts";
 import type { Params, ProductParams, Segment } from "../kernels/params.ts";
-import { hasIntegerInputs, kernels } from "../kernels/sources.ts";
-import type { ProductVariant } from "../kernels/sources.ts";
+import { groupsOfMatVec, hasIntegerInputs, kernels } from "../kernels/sources.ts";
+import type { MatVecVariant, ProductVariant } from "../kernels/sources.ts";
 import type { View } from "../program/ir.ts";
 import { groupsOf, kGroupRows } from "../weights/matrix.ts";
 import type { Matrix, Slab } from "../weights/matrix.ts";
@@ -11,8 +11,6 @@ import type { Draft } from "./dispatch.ts";
 import type { Product } from "./fuse.ts";
 import type { LayerContext } from "./layerContext.ts";
 
-const kTileRows = 4;
-const kWorkgroupRows = 2 * kGroupRows;
 // Sums are split into so many parts along the columns: more where a matrix has few rows, so that
 // all of a GPU has work. The bits depend on it, so nothing but the matrix decides.
 const kParts = 4;
@@ -37,38 +35,67 @@ export function productDrafts(context: LayerContext, product: Product, round: nu
   const of = { ...variantOf(context, matrix, biased), withNorm: norm !== null };
   const paramsOf = (slab: Slab): Params =>
     productParams({ ...shapeOf(context, matrix, slab), ...shared });
-  const drafts = matrix.slabs.flatMap((slab) =>
-    [1, kTileRows].map((tileRows): Draft => {
-      const groups = workgroupsOf(slab.groupCount);
+  const slabs = matrix.slabs.map((slab) => ({
+    groupCount: slab.groupCount,
+    params: paramsOf(slab),
+    bound: boundOf(context, slab),
+  }));
+  return slabDrafts({ ...of, paired: product.paired !== null, experts: false }, slabs);
+}
+
+// A part of a matrix that is bound at once.
+export interface BoundSlab {
+  readonly groupCount: number;
+  readonly params: Params;
+  readonly bound: Draft["bound"];
+}
+
+type SlabVariant = Omit<MatVecVariant, "tileRows">;
+
+export function slabDrafts(of: SlabVariant, slabs: readonly BoundSlab[]): Draft[] {
+  if (of.arithmetic.lanes === "serial") return slabs.map((slab) => serialDraft(of, slab));
+  const drafts = slabs.flatMap(({ groupCount, params, bound }) =>
+    [1, of.arithmetic.tileRows].map((tileRows): Draft => {
+      const variant = { ...of, tileRows };
+      const groups = workgroupsOf(groupCount, groupsOfMatVec(variant));
       const tiles = (rows: number): number => Math.ceil(rows / tileRows);
       return {
-        variant: kernels.matvec({
-          ...of,
-          tileRows,
-          paired: product.paired !== null,
-          experts: false,
-        }),
-        params: paramsOf(slab),
-        bound: boundOf(context, slab),
+        variant: kernels.matvec(variant),
+        params,
+        bound,
         grid: ({ rows }) => (tileRows === 1 ? [groups, 1, 1] : [tiles(rows), groups, 1]),
         when: ({ rows }) => (tileRows === 1) === (rows === 1),
       };
     }),
   );
   if (!hasIntegerInputs(of)) return drafts;
+  const { params, bound } = slabs[0]!;
   const quantise: Draft = {
     variant: kernels.quantise(of),
-    params: paramsOf(matrix.slabs[0]!),
-    bound: { vectors: context.vectors },
+    params,
+    bound,
     grid: ({ rows }) => [rows, 1, 1],
     when: ({ rows }) => rows > 1,
   };
   return [quantise, ...drafts];
 }
 
+// One kernel for one row and for many.
+function serialDraft(of: SlabVariant, { groupCount, params, bound }: BoundSlab): Draft {
+  const variant = { ...of, tileRows: 1 };
+  const groups = workgroupsOf(groupCount, groupsOfMatVec(variant));
+  return {
+    variant: kernels.matvec(variant),
+    params,
+    bound,
+    grid: ({ rows }) => [groups, rows, 1],
+    when: () => true,
+  };
+}
+
 // Of the groups of a slab.
-export function workgroupsOf(groups: number): number {
-  return Math.ceil((groups * kGroupRows) / kWorkgroupRows);
+export function workgroupsOf(groups: number, perWorkgroup: number): number {
+  return Math.ceil(groups / perWorkgroup);
 }
 
 export function variantOf(
@@ -76,8 +103,12 @@ export function variantOf(
   { dtype, columns, groupCount }: Matrix,
   biased: boolean,
 ): ProductVariant {
+  return { dtype, arithmetic, parts: partsOf(columns, groupCount), biased };
+}
+
+export function partsOf(columns: number, groupCount: number): number {
   const isNarrow = columns >= kManyPartsColumns && groupCount <= kManyPartsGroups;
-  return { dtype, arithmetic, parts: isNarrow ? kManyParts : kParts, biased };
+  return isNarrow ? kManyParts : kParts;
 }
 
 export function shapeOf(

@@ -2,7 +2,7 @@
 // shared buffer or the layout changes (a load, more pages); between that, steps create nothing.
 import { Usage } from "../gpu/buffers.ts";
 import type { Buffers } from "../gpu/buffers.ts";
-import type { Arithmetic } from "../kernels/sources.ts";
+import type { Arithmetic } from "../kernels/arithmetic.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
 import type { Pools } from "../kv/pools.ts";
 import { makePlan } from "../plan/dispatch.ts";

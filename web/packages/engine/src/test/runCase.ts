@@ -4,6 +4,7 @@ import { ToyModel } from "./toyModel.ts";
 import { floatsOf, intsOf, weightOf } from "./caseInputs.ts";
 import type { ConformanceCase, WeightArrays } from "./caseInputs.ts";
 import { kDefaultOptions, WebGpuEngine } from "../webgpuEngine.ts";
+import type { WebGpuOptions } from "../webgpuEngine.ts";
 import type { Gpu } from "../gpu/open.ts";
 import type { Output, StepOutput } from "../stageEngine.ts";
 
@@ -328,10 +329,10 @@ export async function runCase(
   gpu: Gpu,
   c: ConformanceCase,
   rowsTogether: number,
-  products: "f32" | "int16" = "f32",
+  options: Partial<WebGpuOptions> = { products: "f32" },
 ): Promise<number[]> {
   const p = new Preparing(c).prepare();
-  const engine = new WebGpuEngine(gpu, { ...kDefaultOptions, products });
+  const engine = new WebGpuEngine(gpu, { ...kDefaultOptions, ...options });
   const layers = { first: p.index, end: p.index + 1 };
   await engine.load(layers, new ToyModel(new Map([[p.index, p.layer]])));
   const columns = p.hidden.length / p.rows;

@@ -1,0 +1,108 @@
+// Every way of computing products that a device may choose gives the same bits as the others of its
+// kind: conformance cases, and a model with norms, paired matrices and several rows.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { describe, expect, it } from "vitest";
+
+import type { Arithmetic, LaneKind, ProductKind } from "./kernels/arithmetic.ts";
+import type { ConformanceCase } from "./test/caseInputs.ts";
+import { openNodeGpu } from "./test/nodeGpu.ts";
+import { RandomModel } from "./test/randomModel.ts";
+import { runCase } from "./test/runCase.ts";
+import { kDefaultOptions, WebGpuEngine } from "./webgpuEngine.ts";
+
+const folder = join(import.meta.dirname, "../../../../tests/conformance");
+const gpu = await openNodeGpu();
+
+function casesOf(op: string, names: readonly string[] | null): ConformanceCase[] {
+  const all = JSON.parse(readFileSync(join(folder, `${op}.json`), "utf8")) as ConformanceCase[];
+  return all.filter(({ name }) => names === null || names.includes(name));
+}
+
+// Several rows with zero points, more lanes than one part has, experts. A software adapter takes
+// seconds to compile each: conformance.test.ts has the other cases.
+const isEvery = gpu?.isHardware === true;
+const cases = isEvery
+  ? [...casesOf("matmul", null), ...casesOf("moe_experts", null)]
+  : [...casesOf("matmul", ["q4_zero_9x160x5", "q8_1x4096x2"]), ...casesOf("moe_experts", ["q4"])];
+const kTolerance = { floats: 0, integers: 1e-3, halves: 1e-2 } as const;
+
+function candidates(products: ProductKind): Arithmetic[] {
+  const lanes: LaneKind[] = gpu?.hasSubgroups ? ["subgroups", "shared"] : ["shared"];
+  const serial: Arithmetic = { products, lanes: "serial", outputs: 16, tileRows: 4 };
+  const others = lanes.flatMap((kind) =>
+    (isEvery ? [8, 16, 32] : [8, 32]).map((outputs) => ({ products, lanes: kind, outputs, tileRows: outputs / 4 })),
+  );
+  return [serial, ...others];
+}
+
+async function check(c: ConformanceCase, products: ProductKind): Promise<void> {
+  const [first, ...others] = candidates(products) as [Arithmetic, ...Arithmetic[]];
+  const expected = await runCase(gpu!, c, 1000, { tuning: first });
+  const tolerance = Math.max(c.tolerance, kTolerance[products]);
+  for (const [i, value] of expected.entries()) {
+    const wanted = c.expected[i]!;
+    if (Math.abs(value - wanted) <= tolerance * Math.max(1, Math.abs(wanted))) continue;
+    expect.fail(`${c.op} ${c.name}, ${products}: element ${i} is ${value}, expected ${wanted}`);
+  }
+  for (const tuning of others) {
+    for (const rows of [1000, 1]) {
+      const where = `${c.op} ${c.name}, ${JSON.stringify(tuning)}, ${rows} rows`;
+      expect(await runCase(gpu!, c, rows, { tuning }), where).toEqual(expected);
+    }
+  }
+}
+
+const kShape = {
+  layers: 1,
+  hidden: 160,
+  width: 72,
+  heads: 2,
+  kvHeads: 1,
+  headColumns: 16,
+  vocabulary: 41,
+};
+
+// Logits of six rows, five of them together.
+async function logitsOf(tuning: Arithmetic): Promise<number[]> {
+  const engine = new WebGpuEngine(gpu!, { ...kDefaultOptions, tuning });
+  const model = new RandomModel(kShape);
+  await engine.load(model.range, model);
+  const values: number[] = [];
+  for (const [firstPosition, count] of [
+    [0, 5],
+    [5, 1],
+  ] as const) {
+    const output = { kind: "logits" } as const;
+    const run = { session: 1, generation: 0, firstPosition, count, output };
+    const tokenIds = Int32Array.from({ length: count }, (_, i) => firstPosition + i);
+    const hidden = new Float32Array(0);
+    const { logits } = await engine.step({ layers: model.range, runs: [run], tokenIds, hidden });
+    values.push(...logits);
+  }
+  engine.freeBuffers();
+  return values;
+}
+
+describe.skipIf(!gpu)("every arithmetic", { timeout: 900_000 }, () => {
+  const kinds = [
+    { products: "floats", isThere: true },
+    { products: "integers", isThere: gpu?.hasIntegerDots },
+    { products: "halves", isThere: gpu?.hasHalves }, // needs shader-f16
+  ] as const;
+  for (const { products, isThere } of kinds) {
+    it.skipIf(!isThere)(`of cases has the same bits in ${products}`, async () => {
+      for (const c of cases) await check(c, products);
+    });
+
+    it.skipIf(!isThere)(`of a model has the same bits in ${products}`, async () => {
+      const [first, ...others] = candidates(products) as [Arithmetic, ...Arithmetic[]];
+      const expected = await logitsOf(first);
+      expect(expected.length).toBe(6 * kShape.vocabulary);
+      for (const tuning of others) {
+        expect(await logitsOf(tuning), JSON.stringify(tuning)).toEqual(expected);
+      }
+    });
+  }
+});
