@@ -82,6 +82,7 @@ export class Connection {
       makeEngine: async (manifest) => {
         try {
           made = await engine.make(start.memoryBytes, () => memory.memoryBytes, manifest);
+          board.set({ engineDetail: made.detail ?? "" });
           void made.lost?.then((reason) => events.onEngineLost(reason));
           return made;
         } catch (error) {

@@ -118,7 +118,12 @@ export class WorkerHost {
       this.#useProcessor("it gives no memory.");
       return await this.#open(start, life);
     }
-    this.#board.set({ engine: engine.name, memoryBytes, cachedBytes: store?.cachedBytes ?? 0 });
+    this.#board.set({
+      engine: engine.name,
+      engineDetail: "",
+      memoryBytes,
+      cachedBytes: store?.cachedBytes ?? 0,
+    });
     const begin = this.#parts.now();
     const offer = { ...start, memoryBytes, note: this.#note };
     const connection: Connection = new Connection(this.#parts, this.#board, offer, engine, store, {

@@ -6,6 +6,7 @@ import {
   guessWeightFactor,
   isFallback,
 } from "@weft/engine-ort";
+import type { WebGpuOptions } from "@weft/engine/webgpuEngine.ts";
 import { DType } from "@weft/wire";
 
 import { describeBrowser } from "./browser.ts";
@@ -13,6 +14,7 @@ import { WorkerHost } from "./host.ts";
 import type { EngineOffer, EngineWish, Socket, SocketEvents } from "./hostParts.ts";
 import type { EngineChoice, ToWorker } from "./messages.ts";
 import { OpfsStore } from "./opfsStore.ts";
+import { opfsTuneStore } from "./opfsTuneStore.ts";
 
 // Rows padded to groups of 8, and what is on its way to the GPU.
 const kOwnWeightFactor = 1.1;
@@ -44,13 +46,14 @@ function ownEngine(adapter: GPUAdapter): EngineOffer {
     },
     make: async (memoryBytes, alsoHeld, { quantisation, boundaryDtype }) => {
       const { makeWebGpuEngine } = await import("@weft/engine/makeWebGpuEngine.ts");
-      return await makeWebGpuEngine(navigator.gpu, {
+      const options: WebGpuOptions = {
         memoryLimitBytes: memoryBytes,
         alsoHeld,
         kvDtype: quantisation === "f32" ? "f32" : "f16",
         residualDtype: residualOf(boundaryDtype),
         pokes: null,
-      });
+      };
+      return await makeWebGpuEngine(navigator.gpu, options, opfsTuneStore());
     },
   };
 }

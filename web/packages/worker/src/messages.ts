@@ -37,6 +37,7 @@ export interface WorkerStatus {
   phase: WorkerPhase;
   message: string; // a full sentence for people
   engine: string; // "ort-wasm", "ort-webgpu", ...; "" before it is chosen
+  engineDetail: string; // which of its kernels compute, and how that was found out; or ""
   modelName: string;
   layers: [number, number] | null; // [first, end) of the committed stage
   download: { doneBytes: number; totalBytes: number } | null;
@@ -60,6 +61,7 @@ export function initialStatus(): WorkerStatus {
     phase: "stopped",
     message: "Not helping.",
     engine: "",
+    engineDetail: "",
     modelName: "",
     layers: null,
     download: null,
