@@ -8,10 +8,11 @@
 //   ./dev bench webgpu [--parts node-ours,node-ort,chromium-ours,chromium-ort,wllama]
 //     [--sizes tiny,0.6B,1.7B,4B,8B] [--contexts 128,4096] [--prefills 512,2048] [--tokens 64]
 //     [--rounds 5] [--extras ablation,stage,profile] [--seconds 500] [--step-seconds 120]
-//     [--models DIR] [--json FILE]
+//     [--models DIR] [--json FILE] [--tuning auto|off|JSON]
 //
 // On a machine without npm: --kit DIR has node_modules, dawn.node, chromium, playwright-core, xlibs
 // and web/ (onnxruntime-web's and wllama's files), and --engine FILE what bundle.mjs made.
+// --tuning: what our engine's kernels are (docs/webgpu.md); what was chosen is in the figures.
 // --hardware runs Chromium on the GPU, and peers in f16.
 import { existsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -37,6 +38,7 @@ const { values } = parseArgs({
     "step-seconds": { type: "string", default: "120" },
     models: { type: "string", default: join(root, "build/bench/models") },
     json: { type: "string" },
+    tuning: { type: "string", default: "auto" },
     kit: { type: "string" },
     engine: { type: "string" },
     hardware: { type: "boolean", default: false },
@@ -68,6 +70,7 @@ const comparison = new Comparison(parts, {
   rounds: Number(values.rounds),
   seconds: Number(values.seconds),
   stepSeconds: Number(values["step-seconds"]),
+  tuning: values.tuning.startsWith("{") ? JSON.parse(values.tuning) : values.tuning,
 });
 const figures = await comparison.run();
 if (values.json) writeFileSync(values.json, JSON.stringify(figures));

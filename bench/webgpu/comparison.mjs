@@ -59,7 +59,7 @@ export class Comparison {
       const read = await this.#call(part, size, "bandwidth", {});
       if (read) this.#say({ part, ...read });
     }
-    const loaded = await this.#call(part, size, "load", { size });
+    const loaded = await this.#call(part, size, "load", { size, tuning: this.#options.tuning });
     if (loaded) this.#say({ size, part, ...loaded });
   }
 

@@ -75,6 +75,9 @@ export function printTables(figures, parts) {
   for (const { size, part, failed } of figures) {
     if (failed) console.log(`${size}  ${part}  failed: ${failed}`);
   }
+  for (const { size, part, kernels } of figures) {
+    if (typeof kernels === "string") console.log(`${size}  ${part}  ${kernels}`);
+  }
   const reads = figures.filter(({ readGBps }) => readGBps);
   for (const { part, device, readGBps } of reads) {
     console.log(`${part}  ${device}  ${readGBps} GB/s`);

@@ -25,6 +25,7 @@ export class Ours {
   #gpu = null;
   #engine = null;
   #model = null;
+  #tuneStore = null;
   #held = 0; // positions that the session has between two measurements
   #generation = 0;
 
@@ -41,14 +42,25 @@ export class Ours {
     return { device: description, readGBps };
   }
 
-  async load({ size }) {
+  // `tuning`: as the engine takes it.
+  async load({ size, tuning }) {
     const { RandomModel, WebGpuEngine, openGpu } = this.#module;
     const shape = shapeOf(size);
     this.#gpu = await openGpu(this.#gpuEntry);
-    this.#engine = new WebGpuEngine(this.#gpu);
+    const { arithmetic, detail } = await this.#tune(tuning);
+    const options = { ...this.#module.kDefaultOptions, tuning: arithmetic };
+    this.#engine = new WebGpuEngine(this.#gpu, options);
     this.#model = new RandomModel(shape);
     const ms = await timed(() => this.#engine.load(this.#model.range, this.#model));
-    return { loadMs: Math.round(ms), ...this.#engine.memory() };
+    return { loadMs: Math.round(ms), kernels: detail, ...this.#engine.memory() };
+  }
+
+  async #tune(tuning) {
+    const { kDefaultOptions, MemoryTuneStore, tuneFor, tunedText } = this.#module;
+    this.#tuneStore ??= new MemoryTuneStore();
+    const options = { ...kDefaultOptions, tuning };
+    const tuned = await tuneFor(this.#gpu, options, this.#tuneStore);
+    return { ...tuned, detail: tunedText(tuned) };
   }
 
   async prefill({ count }) {
