@@ -1,5 +1,5 @@
-// Attention of several rows: attention.wgsl for kQueries queries at a time, which share the keys and
-// values that a workgroup reads, with the same bits. A tile of queries is `tile_rows` rows times
+// Attention of several rows: attention.wgsl for kQueries queries at a time, which share the keys
+// and values that a workgroup reads, with the same bits. A tile of queries is `tile_rows` rows times
 // `tile_heads` heads of the same head of keys and values; rows of several sessions in one tile are
 // worked off session by session.
 var<workgroup> query: array<vec2<f32>, kQueries * kMaxPairs>;  // [query][pair]
@@ -153,7 +153,8 @@ fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
     var value_$q = vec2(0.0);
 //* end
     if (lane < lane_count) {
-      let skipped = (max(first_visible(row_position(first)), begin) - begin) / lane_count * lane_count;
+      let hidden = max(first_visible(row_position(first)), begin) - begin;
+      let skipped = hidden / lane_count * lane_count;
       let count = min(kChunk, last_position + 1u - begin);
       for (var p = skipped + lane; p < count; p += lane_count) {
         let value = load_value(chunk_pages[p >> 5u], kv_head, own_pair, p & 31u);

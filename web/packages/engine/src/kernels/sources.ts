@@ -1,6 +1,6 @@
 // The WGSL of every pipeline: which files it is made of and which constants stand before them. A
 // variant's key names its pipeline in gpu/pipelines.ts.
-import { Binding } from "../gpu/bindings.ts";
+import { Binding } from "./bindings.ts";
 import { DType } from "../program/ir.ts";
 import type { Arithmetic, ProductKind } from "./arithmetic.ts";
 import { repeated } from "./repeat.ts";

@@ -46,8 +46,8 @@ export function isCandidate(
   );
 }
 
-// What is decided one after another, each from the best so far. Serial lanes have neither outputs of
-// a workgroup nor tiles to choose. `rows`: of the step that is timed.
+// What is decided one after another, each from the best so far. Serial lanes have neither outputs
+// of a workgroup nor tiles to choose. `rows`: of the step that is timed.
 export interface Stage {
   readonly name: string;
   readonly rows: number;
