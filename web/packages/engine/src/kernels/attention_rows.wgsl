@@ -1,7 +1,7 @@
 // Attention of several rows: attention.wgsl for kQueries queries at a time, which share the keys
-// and values that a workgroup reads, with the same bits. A tile of queries is `tile_rows` rows times
-// `tile_heads` heads of the same head of keys and values; rows of several sessions in one tile are
-// worked off session by session.
+// and values that a workgroup reads, with the same bits. A tile of queries is `tile_rows` rows
+// times `tile_heads` heads of the same head of keys and values; rows of several sessions in one
+// tile are worked off session by session.
 var<workgroup> query: array<vec2<f32>, kQueries * kMaxPairs>;  // [query][pair]
 var<workgroup> weights: array<f32, kQueries * kChunk>;         // [query][position of the chunk]
 var<workgroup> runs: array<f32, kQueries * 16u>;

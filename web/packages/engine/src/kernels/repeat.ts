@@ -1,6 +1,6 @@
 // Loops that are written out before WGSL is compiled: drivers keep arrays that loops index in
-// memory and not in registers. Lines between `//* each m of kName` and `//* end` stand once for every
-// m below the constant, with $m for the number.
+// memory and not in registers. Lines between `//* each m of kName` and `//* end` stand once for
+// every m below the constant, with $m for the number.
 const kLoop = /^\/\/\* each (\w) of (\w+)\n([^]*?)^\/\/\* end\n/gm;
 
 export function repeated(text: string, constants: Record<string, number | boolean>): string {
