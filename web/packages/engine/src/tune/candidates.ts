@@ -26,11 +26,15 @@ function laneKinds(gpu: Gpu): LaneKind[] {
   return gpu.hasSubgroups ? ["subgroups", "shared", "serial"] : ["shared", "serial"];
 }
 
-// A software adapter switches between invocations at every barrier, so it gets kernels without.
+// A software adapter switches between invocations at every barrier, so it gets kernels without;
+// floats take it half the time of integers.
 export function defaultArithmetic(gpu: Gpu, wish: Wish): Arithmetic {
-  const [products] = productKinds(gpu, wish) as [ProductKind];
-  const lanes = gpu.isHardware ? laneKinds(gpu)[0]! : "serial";
-  return { products, lanes, outputs: 16, tileRows: 4 };
+  const shape = { outputs: 16, tileRows: 4 } as const;
+  if (!gpu.isHardware) {
+    const [products] = productKinds(gpu, { products: wish.products ?? "floats" });
+    return { products: products!, lanes: "serial", ...shape };
+  }
+  return { products: productKinds(gpu, wish)[0]!, lanes: laneKinds(gpu)[0]!, ...shape };
 }
 
 export function isCandidate(

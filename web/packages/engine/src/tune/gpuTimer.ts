@@ -14,6 +14,7 @@ interface Queries {
 export class GpuTimer {
   readonly #device: GPUDevice;
   readonly #queries: Queries | null;
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor({ device, hasTimestamps }: Gpu) {
     this.#device = device;
@@ -26,7 +27,14 @@ export class GpuTimer {
       : null;
   }
 
-  async time(record: (pass: GPUComputePassEncoder) => void): Promise<number> {
+  // One pass after the other, whoever calls.
+  time(record: (pass: GPUComputePassEncoder) => void): Promise<number> {
+    const own = this.#last.then(() => this.#time(record));
+    this.#last = own.catch(() => undefined);
+    return own;
+  }
+
+  async #time(record: (pass: GPUComputePassEncoder) => void): Promise<number> {
     const encoder = this.#device.createCommandEncoder();
     const queries = this.#queries;
     const timestampWrites = queries && {

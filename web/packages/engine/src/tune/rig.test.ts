@@ -1,0 +1,50 @@
+// The rig on Dawn's null backend, which computes nothing: that it runs, ends in time and is kept.
+import { describe, expect, it } from "vitest";
+
+import { openGpu } from "../gpu/open.ts";
+import type { Gpu } from "../gpu/open.ts";
+import { makeWebGpuEngine, tuneFor } from "../makeWebGpuEngine.ts";
+import { kDefaultOptions } from "../webgpuEngine.ts";
+import { MemoryTuneStore } from "./store.ts";
+
+async function openNull(): Promise<{ instance: GPU; gpu: Gpu } | null> {
+  try {
+    const { create } = await import("webgpu");
+    const instance = create(["backend=null"]); // kept: Dawn dies when it is collected
+    return { instance, gpu: await openGpu(instance) };
+  } catch {
+    return null;
+  }
+}
+
+const opened = await openNull();
+
+describe.skipIf(!opened)("tuning a device", { timeout: 30_000 }, () => {
+  it("ends in time, and the second time at once", async () => {
+    const store = new MemoryTuneStore();
+    const { gpu } = opened!;
+    const errors: string[] = [];
+    gpu.device.addEventListener("uncapturederror", ({ error }) => errors.push(error.message));
+    const options = { ...kDefaultOptions, memoryLimitBytes: 64 << 20 };
+    const first = await tuneFor(gpu, options, store);
+    expect(first.ms).toBeLessThan(2500);
+    const again = await tuneFor(gpu, options, store);
+    if (first.how === "measured") expect(again.how).toBe("stored");
+    expect(again.arithmetic).toEqual(first.arithmetic);
+    const exact = await tuneFor(gpu, { ...options, kvDtype: "f32" }, store);
+    expect(exact.arithmetic.products).toBe("floats");
+    expect(exact.how).not.toBe("stored");
+    await gpu.device.queue.onSubmittedWorkDone();
+    expect(errors).toEqual([]);
+  });
+
+  it("is told by the engine", async () => {
+    const forced = { products: "floats", lanes: "shared", outputs: 8, tileRows: 2 } as const;
+    const options = { ...kDefaultOptions, tuning: forced };
+    const engine = await makeWebGpuEngine(opened!.instance, options);
+    expect(engine.detail).toBe(
+      "floats, lanes by workgroup memory, 8 outputs, tiles of 2; forced",
+    );
+    await engine.dispose();
+  });
+});
