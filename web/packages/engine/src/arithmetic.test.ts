@@ -28,11 +28,13 @@ const cases = isEvery
   : [...casesOf("matmul", ["q4_zero_9x160x5", "q8_1x4096x2"]), ...casesOf("moe_experts", ["q4"])];
 const kTolerance = { floats: 0, integers: 1e-3, halves: 1e-2 } as const;
 
+const outputCounts = isEvery ? [8, 16, 32] : [8, 32];
+
 function candidates(products: ProductKind): Arithmetic[] {
   const lanes: LaneKind[] = gpu?.hasSubgroups ? ["subgroups", "shared"] : ["shared"];
   const serial: Arithmetic = { products, lanes: "serial", outputs: 16, tileRows: 4 };
   const others = lanes.flatMap((kind) =>
-    (isEvery ? [8, 16, 32] : [8, 32]).map((outputs) => ({ products, lanes: kind, outputs, tileRows: outputs / 4 })),
+    outputCounts.map((outputs) => ({ products, lanes: kind, outputs, tileRows: outputs / 4 })),
   );
   return [serial, ...others];
 }
