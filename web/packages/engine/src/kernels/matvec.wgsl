@@ -55,6 +55,12 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   }
   close_inputs(t);
   workgroupBarrier();
+  if (kOutputs * kTileRows <= 32u * kParts) {
+    if (t < kOutputs * kTileRows) {
+      write_output(first_row + t / kOutputs, t / kOutputs, first_group, t % kOutputs, expert);
+    }
+    return;
+  }
   for (var i = t; i < kOutputs * kTileRows; i += 32u * kParts) {
     write_output(first_row + i / kOutputs, i / kOutputs, first_group, i % kOutputs, expert);
   }
