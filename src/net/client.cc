@@ -332,13 +332,6 @@ Result<HttpReply> HttpClient::Call(const HttpCall& call,
   return reply;
 }
 
-std::string_view HttpReply::Header(std::string_view lower_case_name) const {
-  for (const auto& [name, value] : headers) {
-    if (name == lower_case_name) return value;
-  }
-  return {};
-}
-
 namespace {
 
 // The steps of an asynchronous WebSocket connection: resolve, connect, TLS, handshake.

@@ -45,15 +45,6 @@ struct HttpCall {
   const std::atomic<bool>* cancelled = nullptr;
 };
 
-struct HttpReply {
-  int status = 0;
-  Headers headers;   // names in lower case
-  std::string body;  // empty when `on_data` was given
-
-  // The first header of that lower-case name; "" when absent.
-  std::string_view Header(std::string_view lower_case_name) const;
-};
-
 // A connection that is kept open between calls and reopened when needed. One thread at a time.
 class HttpClient {
  public:

@@ -4,11 +4,23 @@
 
 namespace weft::net {
 
-std::string_view HttpRequest::Header(std::string_view lower_case_name) const {
+namespace {
+
+std::string_view FirstOf(const Headers& headers, std::string_view lower_case_name) {
   for (const auto& [name, value] : headers) {
     if (name == lower_case_name) return value;
   }
   return {};
+}
+
+}  // namespace
+
+std::string_view HttpRequest::Header(std::string_view lower_case_name) const {
+  return FirstOf(headers, lower_case_name);
+}
+
+std::string_view HttpReply::Header(std::string_view lower_case_name) const {
+  return FirstOf(headers, lower_case_name);
 }
 
 std::string HttpRequest::QueryValue(std::string_view wanted) const {

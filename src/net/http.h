@@ -31,6 +31,16 @@ struct HttpRequest {
   std::string QueryValue(std::string_view name) const;
 };
 
+// What a server answered a client.
+struct HttpReply {
+  int status = 0;
+  Headers headers;   // names in lower case
+  std::string body;  // empty when `on_data` was given
+
+  // The first header of that lower-case name; "" when absent.
+  std::string_view Header(std::string_view lower_case_name) const;
+};
+
 struct HttpResponse {
   int status = 200;
   Headers headers;          // Content-Length is added
