@@ -1,18 +1,37 @@
-# weft_module(NAME DEPS modules... LIBS targets... TEST_LIBS targets... PROTOS files...)
+# weft_module(NAME DEPS modules... LIBS targets... TEST_LIBS targets... PROTOS files...
+#             MERGED pattern NOT_FUZZED pattern)
 #   src/NAME/*.cc except *_test.cc and main.cc -> library weft_NAME
 #   src/NAME/*_test.cc                         -> program NAME_test, run by CTest
+#   MERGED: files of a release build that are compiled several at a time, because a header that all
+#   of them need takes longer than they do; NOT_FUZZED: files that fuzz targets do without.
 # weft_program, weft_fuzz_targets (tests/fuzz/*.cc), weft_benchmarks (bench/*.cc).
 
 find_package(GTest REQUIRED)
 set_property(GLOBAL PROPERTY WEFT_MODULES "")
 
+# Of the sources of weft_NAME, those whose stem matches the pattern share compilations.
+function(weft_merge name pattern)
+  if(NOT pattern OR NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+    return()
+  endif()
+  set(apart ${ARGN})
+  list(FILTER apart EXCLUDE REGEX "/(${pattern})\\.cc$")
+  set_source_files_properties(${apart} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  set_target_properties(weft_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  # Types of unnamed namespaces are those of a .cc file, also where another one includes it.
+  target_compile_options(weft_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endfunction()
+
 function(weft_module name)
-  cmake_parse_arguments(ARG "" "" "DEPS;LIBS;TEST_LIBS;PROTOS" ${ARGN})
+  cmake_parse_arguments(ARG "" "MERGED;NOT_FUZZED" "DEPS;LIBS;TEST_LIBS;PROTOS" ${ARGN})
   set(directory ${CMAKE_SOURCE_DIR}/src/${name})
   file(GLOB sources CONFIGURE_DEPENDS ${directory}/*.cc ${directory}/*/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  if(WEFT_FUZZ AND ARG_NOT_FUZZED)
+    list(FILTER sources EXCLUDE REGEX "/(${ARG_NOT_FUZZED})\\.cc$")
+  endif()
 
   set(generated)
   foreach(proto ${ARG_PROTOS})
@@ -31,6 +50,7 @@ function(weft_module name)
   set(scope PUBLIC)
   if(sources OR generated)
     add_library(weft_${name} STATIC ${sources} ${generated})
+    weft_merge(${name} "${ARG_MERGED}" ${sources} ${generated})
   else()
     add_library(weft_${name} INTERFACE)
     set(scope INTERFACE)
@@ -48,6 +68,8 @@ function(weft_module name)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE weft_${name} GTest::gtest GTest::gmock
                           GTest::gtest_main ${ARG_TEST_LIBS})
+    # The last -O counts: macros of tests are most of their code, and nobody waits for them.
+    target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
     target_compile_definitions(${name}_test PRIVATE WEFT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${name} COMMAND ${name}_test)
   endif()
