@@ -28,11 +28,13 @@ export class Parts {
 
   // A host with the subject of that name; its model's files are there before.
   async start(part, size) {
-    const { engine, models, kit } = this.#options;
+    const { engine, models, kit, hardware } = this.#options;
     this.#makeFiles(part, size);
     switch (part) {
-      case "node-ours":
-        return await NodeHost.start(["ours", engine, this.#dawn()], this.#nodeEnv());
+      case "node-ours": {
+        const args = ["ours", engine, this.#dawn(), ...(hardware ? ["f16"] : [])];
+        return await NodeHost.start(args, this.#nodeEnv());
+      }
       case "node-ort": {
         const tools = join(this.#options.root, "tools/node_modules");
         const module = join(kit ? join(kit, "node_modules") : tools, "onnxruntime-node");
