@@ -51,7 +51,8 @@ export function isCandidate(
 }
 
 // What is decided one after another, each from the best so far. Serial lanes have neither outputs
-// of a workgroup nor tiles to choose. `rows`: of the step that is timed.
+// of a workgroup nor tiles to choose, but stay only if prompts are not slower with them. `rows`: of
+// the step that is timed.
 export interface Stage {
   readonly name: string;
   readonly rows: number;
@@ -83,7 +84,9 @@ export function stagesOf(gpu: Gpu, wish: Wish): Stage[] {
       best.lanes === "serial" ? [] : kOutputs.map((outputs) => ({ ...best, outputs })),
     ),
     stage("tile", kPromptRows, (best) =>
-      best.lanes === "serial" ? [] : kTiles.map((tileRows) => ({ ...best, tileRows })),
+      best.lanes === "serial"
+        ? laneKinds(gpu).map((lanes) => ({ ...best, lanes }))
+        : kTiles.map((tileRows) => ({ ...best, tileRows })),
     ),
   ];
 }

@@ -25,6 +25,7 @@ const kRandomBytes = 1 << 20;
 const kMostRows = 64;
 const kSampleMs = 4; // of dispatches; clocks of browsers are coarse
 const kMostDispatches = 256;
+const kLeastDispatches = 2; // of several rows one quantises, one multiplies
 const kUsage = Usage.storage | Usage.copyFrom | Usage.copyTo;
 
 interface Slab {
@@ -110,8 +111,7 @@ export class ProductRig implements Rig {
       queue.writeBuffer(this.#shared.step, 4 * RowsAt.body, Uint32Array.of(rows));
       return (await this.#timer.time((pass) => encode(pass, chosen, count, rows))) / count;
     };
-    const each = await run(chosen.length);
-    const count = countFor(each, chosen.length);
+    const count = countFor(await run(kLeastDispatches), chosen.length);
     return () => run(count);
   }
 
@@ -169,10 +169,10 @@ function encode(
   }
 }
 
-// Whole rounds over the slabs: as many as fit the time of a sample, if one takes `ms`.
+// As many as fit the time of a sample, if one takes `ms`: whole rounds over the slabs, if possible.
 function countFor(ms: number, slabs: number): number {
-  const rounds = Math.floor(Math.min(kSampleMs / Math.max(ms, 1e-3), kMostDispatches) / slabs);
-  return slabs * Math.max(1, rounds);
+  const most = Math.floor(Math.min(kSampleMs / Math.max(ms, 1e-3), kMostDispatches));
+  return most >= slabs ? most - (most % slabs) : Math.max(kLeastDispatches, most);
 }
 
 // Finite in f32 and f16, and nothing that a device could compress.

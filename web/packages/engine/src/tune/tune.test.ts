@@ -154,6 +154,17 @@ describe("tuning", () => {
     );
   });
 
+  it("does not take serial lanes that make prompts slow", async () => {
+    const fake = new Fake(({ lanes }, rows) => {
+      if (lanes === "serial") return rows > 1 ? 9 : 1;
+      return lanes === "shared" ? 3 : 4;
+    });
+    const { arithmetic } = await tune(gpu, kAny, "auto", fake.parts);
+    expect(arithmetic.lanes).toBe("shared");
+    const quick = new Fake(({ lanes }) => (lanes === "serial" ? 1 : 3));
+    expect((await tune(gpu, kAny, "auto", quick.parts)).arithmetic.lanes).toBe("serial");
+  });
+
   it("measures anew for another key", async () => {
     const fake = new Fake(() => 1);
     await tune(gpu, kAny, "auto", fake.parts);
