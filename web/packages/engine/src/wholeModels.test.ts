@@ -1,6 +1,6 @@
 // Whole models against the native engine: the same package, logits of every row of the prompt and
 // the greedy continuation. Needs build/release/weft (or WEFT); models beyond those of the
-// repository come from the test data (WEFT_DATA). A software adapter takes half a minute for each,
+// repository come from the test data (WEFT_DATA). A software adapter takes some seconds for each,
 // so that a few stand for all of them unless WEFT_ALL_MODELS is set.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
