@@ -1,5 +1,6 @@
 // Products as dispatches, slab by slab where a matrix is split. One kernel for one row and for
 // many: a tile of rows shares what is read of the weights. Those of experts: experts.ts.
+import type { Arithmetic } from "../kernels/arithmetic.ts";
 import { kNone, productParams } from "../kernels/params.ts";
 import type { Params, ProductParams, Segment } from "../kernels/params.ts";
 import { groupsOfMatVec, hasIntegerInputs, kernels } from "../kernels/sources.ts";
@@ -17,6 +18,8 @@ const kParts = 4;
 const kManyParts = 8;
 const kManyPartsColumns = 2048;
 const kManyPartsGroups = 1024;
+const kWideGroups = 2048;
+const kMostOutputs = 32;
 
 export function productDrafts(context: LayerContext, product: Product, round: number): Draft[] {
   const matrix = context.matrixOf(product.matmuls[0]!);
@@ -56,7 +59,7 @@ export function slabDrafts(of: SlabVariant, slabs: readonly BoundSlab[]): Draft[
   if (of.arithmetic.lanes === "serial") return slabs.map((slab) => serialDraft(of, slab));
   const drafts = slabs.flatMap(({ groupCount, params, bound }) =>
     [1, of.arithmetic.tileRows].map((tileRows): Draft => {
-      const variant = { ...of, tileRows };
+      const variant = { ...of, tileRows, arithmetic: widened(of.arithmetic, groupCount) };
       const groups = workgroupsOf(groupCount, groupsOfMatVec(variant));
       const tiles = (rows: number): number => Math.ceil(rows / tileRows);
       return {
@@ -78,6 +81,13 @@ export function slabDrafts(of: SlabVariant, slabs: readonly BoundSlab[]): Draft[
     when: ({ rows }) => rows > 1,
   };
   return [quantise, ...drafts];
+}
+
+// Where a GPU has work enough with half of the workgroups, each makes twice the outputs of inputs
+// that it has prepared.
+function widened(arithmetic: Arithmetic, groupCount: number): Arithmetic {
+  if (groupCount < kWideGroups) return arithmetic;
+  return { ...arithmetic, outputs: Math.min(kMostOutputs, 2 * arithmetic.outputs) };
 }
 
 // One kernel for one row and for many.

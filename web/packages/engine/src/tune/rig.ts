@@ -44,11 +44,11 @@ export class ProductRig implements Rig {
   readonly #slabs: readonly Slab[];
   #plans = new Map<string, Promise<readonly Dispatch[] | null>>();
 
-  // `limitBytes`: what the rig may take; it takes less where that is enough.
   get #groups(): number {
     return kGroups[this.#dtype];
   }
 
+  // `limitBytes`: what the rig may take; it takes less where that is enough.
   constructor(gpu: Gpu, isExact: boolean, limitBytes: number) {
     this.#gpu = gpu;
     this.#buffers = new Buffers(gpu, 0, () => 0);
