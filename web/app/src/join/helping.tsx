@@ -86,8 +86,9 @@ function WholeModel({ status: { whole } }: { status: WorkerStatus }): VNode | nu
 function furtherWords({ phase, message }: WorkerStatus): string {
   switch (phase) {
     case "downloading":
-    case "loading":
       return "Its part of the model, to be kept for the next time.";
+    case "loading":
+      return "Its part of the model is brought to where it is computed.";
     case "ready":
       return "Computes as soon as somebody asks.";
     case "computing":
