@@ -1,17 +1,5 @@
 // Eight f16 weights of each of 8 rows times 8 inputs, in f16. Weights beyond 1,000 may overflow a
 // chain: their eight are multiplied once more in f32.
-alias Words = array<vec4<u32>, 8>;
-
-fn load_words(at: u32, step: u32) -> Words {
-  return Words(wdata[at], wdata[at + step], wdata[at + 2u * step], wdata[at + 3u * step],
-               wdata[at + 4u * step], wdata[at + 5u * step], wdata[at + 6u * step],
-               wdata[at + 7u * step]);
-}
-
-fn load_zeros(group_block: u32) -> u32 {
-  return 0u;
-}
-
 fn first_columns(x: Eight) -> vec4<f32> {
   return x.low;
 }

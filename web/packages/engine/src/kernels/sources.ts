@@ -68,6 +68,7 @@ import weightsF16 from "./weights_f16.wgsl?raw";
 import weightsF32 from "./weights_f32.wgsl?raw";
 import weightsQ4 from "./weights_q4.wgsl?raw";
 import weightsQ8 from "./weights_q8.wgsl?raw";
+import wordsHalves from "./words_halves.wgsl?raw";
 
 export interface Variant {
   readonly key: string;
@@ -119,10 +120,12 @@ function weights(dtype: number, kind: ProductKind): string[] {
       const dot = { integers: dotQ8Integers, halves: dotQ8F16, floats: dotQ8Floats }[kind];
       return [...inputs, weightsQ8, dot, scalesBlocks];
     }
-    case DType.f16:
-      return [...inputs, weightsF16, kind === "halves" ? dotF16F16 : dotHalves, scalesNone];
+    case DType.f16: {
+      const dot = kind === "halves" ? dotF16F16 : dotHalves;
+      return [...inputs, weightsF16, wordsHalves, dot, scalesNone];
+    }
     case DType.bf16:
-      return [weightsBf16, dotHalves, scalesNone];
+      return [weightsBf16, wordsHalves, dotHalves, scalesNone];
     default:
       return [weightsF32, scalesNone];
   }
