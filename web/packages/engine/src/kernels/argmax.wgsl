@@ -108,6 +108,10 @@ fn merge(row: u32, t: u32) -> f32 {
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  if (t == 0u) {
+    atomicStore(&bad, 0u);
+  }
+  workgroupBarrier();
   let row = workgroup.y;
   var sum = 0.0;
   var at = op.result_at + row * op.result_stride;

@@ -16,11 +16,3 @@ fn four(word: u32) -> vec4<f16> {
 fn pair_dot(low: u32, high: u32, x: Input) -> f32 {
   return sum_of_chains(fma(four(high), x.last, four(low) * x.first)) * x.scale;
 }
-
-fn rows_dot(w: Words, zeros: u32, x: Input) -> Eight {
-  return Eight(
-    vec4(pair_dot(w.a.x, w.a.y, x), pair_dot(w.a.z, w.a.w, x), pair_dot(w.b.x, w.b.y, x),
-         pair_dot(w.b.z, w.b.w, x)),
-    vec4(pair_dot(w.c.x, w.c.y, x), pair_dot(w.c.z, w.c.w, x), pair_dot(w.d.x, w.d.y, x),
-         pair_dot(w.d.z, w.d.w, x)));
-}

@@ -17,11 +17,3 @@ fn four(word: u32, x: vec4<f32>, sum: f32) -> f32 {
 fn pair_dot(low: u32, high: u32, x: Input) -> f32 {
   return four(high, x.high, four(low, x.low, 0.0));
 }
-
-fn rows_dot(w: Words, zeros: u32, x: Input) -> Eight {
-  return Eight(
-    vec4(pair_dot(w.a.x, w.a.y, x), pair_dot(w.a.z, w.a.w, x), pair_dot(w.b.x, w.b.y, x),
-         pair_dot(w.b.z, w.b.w, x)),
-    vec4(pair_dot(w.c.x, w.c.y, x), pair_dot(w.c.z, w.c.w, x), pair_dot(w.d.x, w.d.y, x),
-         pair_dot(w.d.z, w.d.w, x)));
-}

@@ -7,6 +7,10 @@ fn main(
   @builtin(num_workgroups) parts: vec3<u32>,
   @builtin(local_invocation_index) t: u32,
 ) {
+  if (t < 2u) {
+    atomicStore(&sum[t], 0u);
+  }
+  workgroupBarrier();
   let best = best_logit();
   let inverse_temperature = bitcast<f32>(word(kInverseTemperature));
   let least = bitcast<f32>(word(kMinP));

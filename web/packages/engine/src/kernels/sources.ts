@@ -48,6 +48,7 @@ import reduce from "./reduce.wgsl?raw";
 import repack from "./repack.wgsl?raw";
 import rowsMany from "./rows_many.wgsl?raw";
 import rowsOne from "./rows_one.wgsl?raw";
+import rowsQ8 from "./rows_q8.wgsl?raw";
 import scaledSum from "./scaled_sum.wgsl?raw";
 import sample from "./sample.wgsl?raw";
 import sampleChange from "./sample_change.wgsl?raw";
@@ -117,8 +118,12 @@ function weights(dtype: number, kind: ProductKind): string[] {
       return [...inputs, weightsQ4, dot, scalesBlocks];
     }
     case DType.q8: {
-      const dot = { integers: dotQ8Integers, halves: dotQ8F16, floats: dotQ8Floats }[kind];
-      return [...inputs, weightsQ8, dot, scalesBlocks];
+      const dots = {
+        integers: [dotQ8Integers],
+        halves: [dotQ8F16, rowsQ8],
+        floats: [dotQ8Floats, rowsQ8],
+      }[kind];
+      return [...inputs, weightsQ8, ...dots, scalesBlocks];
     }
     case DType.f16: {
       const dot = kind === "halves" ? dotF16F16 : dotHalves;
