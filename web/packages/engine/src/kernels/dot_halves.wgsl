@@ -1,8 +1,8 @@
 // Eight f16 or bf16 weights of each of 8 rows times 8 inputs, in f32.
 alias Input = Eight;
 
-fn row_values(row: u32, at: u32, step: u32, zeros: u32) -> Eight {
-  return widened(wdata[at + row * step]);
+fn row_values(row: u32, piece: u32, pieces: u32, zeros: u32) -> Eight {
+  return widened(wdata[row * pieces + piece]);
 }
 
 fn prepared(x: Eight) -> Input {

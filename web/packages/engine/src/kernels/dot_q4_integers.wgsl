@@ -1,15 +1,31 @@
-// Eight q4 weights of each of 8 rows times 8 inputs, in integers.
-fn select_planes(low: vec4<u32>, high: vec4<u32>, is_first: bool) -> Planes {
-  if (is_first) {
-    return planes_of(low.x, low.z, high.x, high.z);
-  }
+// A block of 32 q4 weights of a row: bytes of even and odd columns.
+const kBlockVecs = 1u;
+alias Words = vec4<u32>;
+
+struct Block {
+  a: vec4<u32>,
+  b: vec4<u32>,
+}
+
+fn first_planes(low: vec4<u32>, high: vec4<u32>) -> vec2<u32> {
+  return planes_of(low.x, low.z, high.x, high.z);
+}
+
+fn last_planes(low: vec4<u32>, high: vec4<u32>) -> vec2<u32> {
   return planes_of(low.y, low.w, high.y, high.w);
 }
 
-fn word_dot(word: u32, zero: u32, x: Input) -> f32 {
-  let even = word & 0x0f0f0f0fu;
-  let odd = (word >> 4u) & 0x0f0f0f0fu;
-  let low = dot4U8Packed(even, x.low.x) + dot4U8Packed(odd, x.low.y);
-  let high = dot4I8Packed(even, x.high.x) + dot4I8Packed(odd, x.high.y);
-  return f32((high << 8u) + i32(low) - i32(zero & 15u) * x.sum) * x.scale;
+fn load_block(row: u32, block: u32) -> Words {
+  return wdata[row * op.blocks + block];
+}
+
+fn unpacked(words: Words) -> Block {
+  let even = words & vec4<u32>(0x0f0f0f0fu);
+  let odd = (words >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu);
+  return Block(vec4(even.x, odd.x, even.y, odd.y), vec4(even.z, odd.z, even.w, odd.w));
+}
+
+// Exact: everything is an integer below 2^24.
+fn without_zero(total: f32, zero: u32, input_sum: f32) -> f32 {
+  return fma(-f32(zero & 15u), input_sum, total);
 }

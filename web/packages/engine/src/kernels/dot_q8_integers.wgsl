@@ -1,21 +1,34 @@
-// Eight q8 weights of each of 8 rows times 8 inputs, in integers.
-fn select_planes(low: vec4<u32>, high: vec4<u32>, is_first: bool) -> Planes {
-  let v = select(high, low, is_first);
-  return planes_of(v.x, v.y, v.z, v.w);
+// A block of 32 q8 weights of a row: bytes of neighbouring columns, 128 less than stored.
+const kBlockVecs = 2u;
+
+struct Words {
+  a: vec4<u32>,
+  b: vec4<u32>,
 }
 
-fn pair_dot(first: u32, last: u32, x: Input, low_sum: i32) -> f32 {
-  let low = dot4U8Packed(first, x.low.x) + dot4U8Packed(last, x.low.y);
-  let high = dot4I8Packed(first ^ 0x80808080u, x.high.x) +
-    dot4I8Packed(last ^ 0x80808080u, x.high.y);
-  return f32((high << 8u) + i32(low) - 128 * low_sum) * x.scale;
+alias Block = Words;
+
+fn first_planes(low: vec4<u32>, high: vec4<u32>) -> vec2<u32> {
+  return planes_of(low.x, low.y, low.z, low.w);
 }
 
-fn rows_dot(w: Words, zeros: u32, x: Input) -> Eight {
-  let s = i32(dot4U8Packed(x.low.x, 0x01010101u) + dot4U8Packed(x.low.y, 0x01010101u));
-  return Eight(
-    vec4(pair_dot(w.a.x, w.a.y, x, s), pair_dot(w.a.z, w.a.w, x, s),
-         pair_dot(w.b.x, w.b.y, x, s), pair_dot(w.b.z, w.b.w, x, s)),
-    vec4(pair_dot(w.c.x, w.c.y, x, s), pair_dot(w.c.z, w.c.w, x, s),
-         pair_dot(w.d.x, w.d.y, x, s), pair_dot(w.d.z, w.d.w, x, s)));
+fn last_planes(low: vec4<u32>, high: vec4<u32>) -> vec2<u32> {
+  return planes_of(high.x, high.y, high.z, high.w);
+}
+
+fn load_block(row: u32, block: u32) -> Words {
+  let at = 2u * (row * op.blocks + block);
+  return Words(wdata[at], wdata[at + 1u]);
+}
+
+fn unpacked(words: Words) -> Block {
+  return Block(words.a ^ vec4<u32>(kSigns), words.b ^ vec4<u32>(kSigns));
+}
+
+fn load_zeros(group_block: u32) -> u32 {
+  return 0u;
+}
+
+fn without_zero(total: f32, zero: u32, input_sum: f32) -> f32 {
+  return total;
 }

@@ -35,8 +35,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let zeros = load_zeros(group * op.blocks + j);
   let out = op.out_base + row * op.out_stride;
   for (var w = 0u; w < 4u; w++) {
-    let at = group * kVecs * pieces + 4u * j + w;
-    let values = row_values(n & 7u, at, pieces, zeros);
+    let values = row_values(n, 4u * j + w, pieces, zeros);
     for (var e = 0u; e < 8u; e++) {
       let k = 32u * j + 8u * w + e;
       let value = select(values.low[e & 3u], values.high[e & 3u], e >= 4u);

@@ -1,42 +1,85 @@
-// Eight inputs as integers of 16 bits with one scale, their bytes in two planes: what dot4I8Packed
-// and dot4U8Packed take. The sums of integers are exact, in any order. Off by at most 2^-16 of the
-// largest of the eight.
+// A block of 32 inputs as integers of 16 bits with one scale, in two planes of signed bytes: an
+// integer is 256 high + low. Products of a block with dot4I8Packed are exact, in any order. An input
+// is off by at most 2^-15 of the largest of its block.
 struct Input {
-  low: vec2<u32>,   // unsigned low bytes: of even and odd columns (q4), of the first and last four
-  high: vec2<u32>,  // signed high bytes
-  sum: i32,
+  low_a: vec4<u32>,  // columns 0 to 15, in the order of the weights' words
+  low_b: vec4<u32>,  // 16 to 31
+  high_a: vec4<u32>,
+  high_b: vec4<u32>,
+  sum: f32,  // of the integers; not finite if an input is not
   scale: f32,
 }
 
-const kMagic = 12582912.0;  // 1.5 * 2^23: an integer added to it stands in the low bits
-const kMagicBits = 0x4b400000u;
-const kBytes = 0x00ff00ffu;
-
-struct Planes {
-  low: u32,
-  high: u32,
+// Eight columns of it: two words of each plane.
+struct Piece {
+  low: vec2<u32>,
+  high: vec2<u32>,
+  sum: f32,
 }
 
-// The two low bytes of a, b, c, d.
-fn planes_of(a: u32, b: u32, c: u32, d: u32) -> Planes {
+// 1.5 * 2^23: an integer added to it stands in the low bits. And 128, so that bytes are signed.
+const kMagic = 12583040.0;
+const kMagicBits = 0x4b400080u;
+const kBytes = 0x00ff00ffu;
+const kSigns = 0x80808080u;
+const kMost = 0.996063232421875;  // 32639 / 32768: with 128 more it still has 16 bits
+const kInverseOfMost = 1.003952326971;
+
+fn largest_of(x: Eight) -> f32 {
+  let most = max(abs(x.low), abs(x.high));
+  return max(max(most.x, most.y), max(most.z, most.w));
+}
+
+fn exponent_of(largest: f32) -> u32 {
+  return clamp(bitcast<u32>(largest) >> 23u, 40u, 254u);
+}
+
+fn scale_of(exponent: u32, sum: f32) -> f32 {
+  return fma(sum, 0.0, bitcast<f32>((exponent - 14u) << 23u) * kInverseOfMost);
+}
+
+// The two low bytes of a, b, c, d: first the lower ones, as signed bytes.
+fn planes_of(a: u32, b: u32, c: u32, d: u32) -> vec2<u32> {
   let ac = (a & 0xffffu) | (c << 16u);
   let bd = (b & 0xffffu) | (d << 16u);
-  return Planes((ac & kBytes) | ((bd << 8u) & ~kBytes), ((ac >> 8u) & kBytes) | (bd & ~kBytes));
+  return vec2(((ac & kBytes) | ((bd << 8u) & ~kBytes)) ^ kSigns,
+              ((ac >> 8u) & kBytes) | (bd & ~kBytes));
 }
 
-fn prepared(x: Eight) -> Input {
-  let most = max(abs(x.low), abs(x.high));
-  let largest = max(max(most.x, most.y), max(most.z, most.w));
+// `exponent`: of the largest of the block.
+fn piece_of(x: Eight, exponent: u32) -> Piece {
   let zeros = fma(x.low, vec4<f32>(0.0), x.high * 0.0);  // not finite if an input is not
-  let exponent = clamp(bitcast<u32>(largest) >> 23u, 40u, 254u);
-  let factor = bitcast<f32>((268u - exponent) << 23u) * 0.999969482421875;  // 1 - 2^-15
-  let low = bitcast<vec4<u32>>(fma(x.low, vec4<f32>(factor), vec4<f32>(kMagic)));
-  let high = bitcast<vec4<u32>>(fma(x.high, vec4<f32>(factor), vec4<f32>(kMagic)));
+  let factor = vec4<f32>(bitcast<f32>((268u - exponent) << 23u) * kMost);
+  let low = bitcast<vec4<u32>>(fma(x.low, factor, vec4<f32>(kMagic)));
+  let high = bitcast<vec4<u32>>(fma(x.high, factor, vec4<f32>(kMagic)));
   let total = low + high;
-  let sum = bitcast<i32>(total.x + total.y + total.z + total.w - 8u * kMagicBits);
-  let scale = bitcast<f32>((exponent - 14u) << 23u) * 1.000030518509476 +
-    (zeros.x + zeros.y + zeros.z + zeros.w);
-  let a = select_planes(low, high, true);
-  let b = select_planes(low, high, false);
-  return Input(vec2(a.low, b.low), vec2(a.high, b.high), sum, scale);
+  let sum = f32(bitcast<i32>(total.x + total.y + total.z + total.w - 8u * kMagicBits));
+  let a = first_planes(low, high);
+  let b = last_planes(low, high);
+  return Piece(vec2(a.x, b.x), vec2(a.y, b.y), sum + (zeros.x + zeros.y + zeros.z + zeros.w));
+}
+
+fn block_of(a: Piece, b: Piece, c: Piece, d: Piece, exponent: u32) -> Input {
+  let sum = (a.sum + b.sum) + (c.sum + d.sum);
+  return Input(vec4(a.low, b.low), vec4(c.low, d.low), vec4(a.high, b.high), vec4(c.high, d.high),
+               sum, scale_of(exponent, sum));
+}
+
+fn prepared(a: Eight, b: Eight, c: Eight, d: Eight) -> Input {
+  let exponent = exponent_of(max(max(largest_of(a), largest_of(b)),
+                                 max(largest_of(c), largest_of(d))));
+  return block_of(piece_of(a, exponent), piece_of(b, exponent), piece_of(c, exponent),
+                  piece_of(d, exponent), exponent);
+}
+
+fn dot_of_four(w: vec4<u32>, x: vec4<u32>) -> i32 {
+  return dot4I8Packed(w.x, x.x) + dot4I8Packed(w.y, x.y) + dot4I8Packed(w.z, x.z) +
+    dot4I8Packed(w.w, x.w);
+}
+
+// The sum of a block's products in units of the two scales, rounded once at most.
+fn block_dot(w: Block, zero: u32, x: Input) -> f32 {
+  let low = dot_of_four(w.a, x.low_a) + dot_of_four(w.b, x.low_b);
+  let high = dot_of_four(w.a, x.high_a) + dot_of_four(w.b, x.high_b);
+  return without_zero(f32((high << 8u) + low), zero, x.sum);
 }

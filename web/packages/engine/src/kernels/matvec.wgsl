@@ -1,5 +1,5 @@
 // Product of 1 to kTileRows rows with a matrix: weights are read once for a tile. A workgroup makes
-// 16 outputs of each row, two groups of 8 rows side by side. Its lanes lie along the columns: lane
+// kOutputs outputs of each row, groups of 8 rows side by side. Its lanes lie along the columns: lane
 // l of part s takes pieces of 8 columns 32 s + l, 32 (s + kParts) + l, ... in rising order, every
 // piece one dot product times its scale; then lanes are summed (lanes_*.wgsl), then parts in rising
 // order. An output's bits therefore depend on nothing but its own row, column and matrix.
@@ -41,7 +41,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     }
     for (var g = 0u; g < kGroups; g++) {
       let group = expert * op.expert_groups + min(first_group + g, op.group_count - 1u);
-      let words = load_words(group * kVecs * pieces + clamped, pieces);
+      let words = load_words(group, clamped, pieces);
       let scales = load_scales(group * op.blocks + (clamped >> 2u));
       let zeros = load_zeros(group * op.blocks + (clamped >> 2u));
       for (var m = 0u; m < kTileRows; m++) {

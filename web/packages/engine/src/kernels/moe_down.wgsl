@@ -11,7 +11,7 @@ fn lane_sum(base: u32, group: u32, t: u32) -> Eight {
   var sum = Eight(vec4<f32>(0.0), vec4<f32>(0.0));
   for (var p = t; p < pieces; p += 32u * kParts) {
     let x = prepared(act_eight(base, 8u * p));
-    let words = load_words(group * kVecs * pieces + p, pieces);
+    let words = load_words(group, p, pieces);
     let block = group * op.blocks + (p >> 2u);
     let dots = rows_dot(words, load_zeros(block), x);
     let scales = load_scales(block);

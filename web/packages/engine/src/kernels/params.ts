@@ -384,7 +384,6 @@ export interface RepackParams {
   readonly rowBytes: number;
   readonly rows: number;
   readonly blocks: number;
-  readonly pieceWords: number; // of 8 columns of a row
   readonly words: number;
   readonly outBase: number;
   readonly groupStep: number;
@@ -398,7 +397,6 @@ export function repackParams(p: RepackParams): Params {
     p.rowBytes,
     p.rows,
     p.blocks,
-    p.pieceWords,
     p.words,
     p.outBase,
     p.groupStep,

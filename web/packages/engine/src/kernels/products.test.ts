@@ -58,6 +58,8 @@ function variantsOf(arithmetic: Arithmetic, dtype: number): Variant[] {
     kernels.matvec({ ...base, ...shape }),
     kernels.moeDown({ ...base, biased: true }),
     kernels.quantise({ ...base, withNorm: true }),
+    kernels.matmul({ ...base, withNorm: true, paired: true, biased: true }),
+    kernels.matmul({ ...base, withNorm: false, paired: false, biased: false }),
   ];
 }
 
@@ -71,7 +73,7 @@ describe.skipIf(!opened)("every product kernel", () => {
         const isQuantised = arithmetic.products === "integers" && arithmetic.lanes !== "serial";
         for (const { key, code, bindings } of variantsOf(arithmetic, dtype)) {
           const isBlocks = dtype === DType.q4 || dtype === DType.q8;
-          const isQuantise = key.startsWith("quantise");
+          const isQuantise = key.startsWith("quantise") || key.startsWith("matmul");
           if (seen.has(key) || (isQuantise && !(isQuantised && isBlocks))) continue;
           seen.add(key);
           // Without its simpler form: throws where it is refused.

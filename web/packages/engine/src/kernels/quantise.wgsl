@@ -1,27 +1,47 @@
-// The inputs of a product of several rows as integers (inputs_planes.wgsl reads them), made as the
-// kernel for one row makes them, so that the bits are the same. A row a workgroup.
-const kOutputs = 16u;
-const kStride = kOutputs + 1u;
-const kTileRows = 1u;
-
+// The inputs of a product of several rows as integers (blocks_planes.wgsl tells where), made as the
+// kernel for one row makes them, so that the bits are the same. A row a workgroup, a class a thread.
 @group(0) @binding(7) var<storage, read_write> planes: array<vec2<u32>>;
 
-var<workgroup> lane_sums: array<f32, kParts * kStride>;
+var<workgroup> class_squares: array<vec4<f32>, kClasses>;
 
-@compute @workgroup_size(32u * kParts)
+@compute @workgroup_size(kClasses)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let row = workgroup.x;
-  let pieces = 4u * op.blocks;
-  let first = 2u * (op.planes_base + row * (6u * op.blocks + 1u));
-  for (var p = t; p < pieces; p += 32u * kParts) {
-    let input = input_piece(0u, row, p);
-    planes[first + 2u * p] = input.low;
-    planes[first + 2u * p + 1u] = input.high;
-    planes[first + 2u * pieces + p] = vec2(bitcast<u32>(input.sum), bitcast<u32>(input.scale));
+  let base = op.in_base + row * op.in_stride;
+  let pairs = (op.blocks + 1u) >> 1u;
+  let first = 2u * (op.planes_base + row * (4u * op.blocks + pairs + 1u));
+  var sums = vec4<f32>(0.0);
+  for (var b = t; b < op.blocks; b += kClasses) {
+    for (var q = 0u; q < 4u; q++) {
+      squares = sums[q];
+      add_squares(base, 4u * b + q);
+      sums[q] = squares;
+    }
+    let x = prepared(input_piece(base, 4u * b), input_piece(base, 4u * b + 1u),
+                     input_piece(base, 4u * b + 2u), input_piece(base, 4u * b + 3u));
+    let at = first + 8u * b;
+    planes[at] = x.low_a.xy;
+    planes[at + 1u] = x.low_a.zw;
+    planes[at + 2u] = x.low_b.xy;
+    planes[at + 3u] = x.low_b.zw;
+    planes[at + 4u] = x.high_a.xy;
+    planes[at + 5u] = x.high_a.zw;
+    planes[at + 6u] = x.high_b.xy;
+    planes[at + 7u] = x.high_b.zw;
+    planes[first + 8u * op.blocks + b] = bitcast<vec2<u32>>(vec2(x.sum, x.scale));
   }
-  close_inputs(t);
+  if (!kWithNorm) {
+    return;
+  }
+  class_squares[t] = sums;
   workgroupBarrier();
   if (t == 0u) {
-    planes[first + 3u * pieces] = vec2(bitcast<u32>(inverse_rms(0u, row)), 0u);
+    var total = 0.0;
+    for (var c = 0u; c < kClasses; c++) {
+      let own = class_squares[c];
+      total = total + ((own.x + own.y) + (own.z + own.w));
+    }
+    let inverse = 1.0 / sqrt(total / f32(op.columns) + op.epsilon);
+    planes[first + 8u * op.blocks + 2u * pairs] = vec2(bitcast<u32>(inverse), 0u);
   }
 }

@@ -1,5 +1,5 @@
-// Brings rows of a weight as the package stores them into the order that products read
-// (weights/matrix.ts). One word of the result a thread. Source rows may begin at any byte.
+// Brings rows of a weight as the package stores them into the groups that products read, padded to
+// whole blocks and groups (weights/matrix.ts). One word of the result a thread. Source rows may begin at any byte.
 @group(0) @binding(1) var<uniform> op: Op;
 @group(0) @binding(3) var<storage, read> source: array<u32>;
 @group(0) @binding(6) var<storage, read_write> packed: array<u32>;
@@ -9,7 +9,6 @@ struct Op {
   row_bytes: u32,
   rows: u32,  // in `source`
   blocks: u32,
-  piece_words: u32,  // data: words of 8 columns of a row
   words: u32,  // of the result, per group
   out_base: u32,  // word where the first group goes
   group_step: u32,
@@ -31,12 +30,9 @@ fn half_at(row: u32, at: u32) -> u32 {
 
 fn word_of(group: u32, word: u32) -> u32 {
   if (op.kind == 0u) {
-    let vec = word >> 2u;
-    let pieces = 4u * op.blocks;
-    let piece = vec % pieces;
-    let own = 4u * (vec / pieces) + (word & 3u);  // of the piece's words, row after row
-    let at = 4u * (piece * op.piece_words + own % op.piece_words);
-    let row = 8u * group + own / op.piece_words;
+    let row_words = op.words >> 3u;
+    let row = 8u * group + word / row_words;
+    let at = 4u * (word % row_words);
     return half_at(row, at) | (half_at(row, at + 2u) << 16u);
   }
   if (op.kind == 1u) {

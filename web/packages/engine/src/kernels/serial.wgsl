@@ -32,7 +32,7 @@ fn lane_sum(group: u32, row: u32, t: u32) -> Eight {
   var sum = Eight(vec4<f32>(0.0), vec4<f32>(0.0));
   for (var p = t; p < pieces; p += 32u * kParts) {
     let block = group * op.blocks + (p >> 2u);
-    let words = load_words(group * kVecs * pieces + p, pieces);
+    let words = load_words(group, p, pieces);
     let dots = rows_dot(words, load_zeros(block), input_of(row, p));
     let scales = load_scales(block);
     sum = Eight(fma(dots.low, scales.low, sum.low), fma(dots.high, scales.high, sum.high));

@@ -2,7 +2,7 @@
 // variant's key names its pipeline in gpu/pipelines.ts.
 import { Binding } from "./bindings.ts";
 import { DType } from "../program/ir.ts";
-import type { Arithmetic, ProductKind } from "./arithmetic.ts";
+import type { Arithmetic, LaneKind, ProductKind } from "./arithmetic.ts";
 import { repeated } from "./repeat.ts";
 import activation from "./activation.wgsl?raw";
 import argmax from "./argmax.wgsl?raw";
@@ -10,6 +10,9 @@ import attention from "./attention.wgsl?raw";
 import attentionCombine from "./attention_combine.wgsl?raw";
 import attentionRows from "./attention_rows.wgsl?raw";
 import attentionMerge from "./attention_merge.wgsl?raw";
+import blocksPlanes from "./blocks_planes.wgsl?raw";
+import blocksShared from "./blocks_shared.wgsl?raw";
+import blocksSubgroups from "./blocks_subgroups.wgsl?raw";
 import check from "./check.wgsl?raw";
 import common from "./common.wgsl?raw";
 import dotEight from "./dot_eight.wgsl?raw";
@@ -26,15 +29,20 @@ import embed from "./embed.wgsl?raw";
 import halves from "./halves.wgsl?raw";
 import head from "./head.wgsl?raw";
 import inputsDirect from "./inputs_direct.wgsl?raw";
+import inputsBlocks from "./inputs_blocks.wgsl?raw";
 import inputsPlanes from "./inputs_planes.wgsl?raw";
+import inputsRows from "./inputs_rows.wgsl?raw";
 import integers from "./integers.wgsl?raw";
 import kvF16 from "./kv_f16.wgsl?raw";
 import kvF32 from "./kv_f32.wgsl?raw";
 import lanesShared from "./lanes_shared.wgsl?raw";
 import lanesSubgroups from "./lanes_subgroups.wgsl?raw";
+import matmul from "./matmul.wgsl?raw";
 import matvec from "./matvec.wgsl?raw";
+import matvecBlocks from "./matvec_blocks.wgsl?raw";
 import matvecSerial from "./matvec_serial.wgsl?raw";
 import moeDown from "./moe_down.wgsl?raw";
+import moeDownBlocks from "./moe_down_blocks.wgsl?raw";
 import moeDownSerial from "./moe_down_serial.wgsl?raw";
 import moePart from "./moe_part.wgsl?raw";
 import moeRoute from "./moe_route.wgsl?raw";
@@ -59,6 +67,7 @@ import sampleScan from "./sample_scan.wgsl?raw";
 import scalesBlocks from "./scales_blocks.wgsl?raw";
 import scalesNone from "./scales_none.wgsl?raw";
 import serial from "./serial.wgsl?raw";
+import serialBlocks from "./serial_blocks.wgsl?raw";
 import topK from "./top_k.wgsl?raw";
 import unpack from "./unpack.wgsl?raw";
 import values from "./values.wgsl?raw";
@@ -70,6 +79,7 @@ import weightsF32 from "./weights_f32.wgsl?raw";
 import weightsQ4 from "./weights_q4.wgsl?raw";
 import weightsQ8 from "./weights_q8.wgsl?raw";
 import wordsHalves from "./words_halves.wgsl?raw";
+import zerosQ4 from "./zeros_q4.wgsl?raw";
 
 export interface Variant {
   readonly key: string;
@@ -93,6 +103,8 @@ export interface MatVecVariant extends ProductVariant {
   readonly experts: boolean;
 }
 
+export type MatMulVariant = Omit<MatVecVariant, "tileRows" | "experts">;
+
 export interface QuantiseVariant extends Omit<ProductVariant, "biased"> {
   readonly withNorm: boolean;
 }
@@ -109,21 +121,27 @@ export function hasIntegerInputs(of: Products): boolean {
   return kindOf(of) === "integers";
 }
 
-// Where 8 weights of 8 rows come from, and their products with 8 inputs.
+// What the order of sums depends on: of parts of lanes, or of classes of blocks.
+function orderOf(of: Products & { parts: number }): Record<string, number> {
+  return hasIntegerInputs(of) ? { kClasses: 8 * of.parts } : { kParts: of.parts };
+}
+
+// Where 8 weights of 8 rows come from, and their products with 8 inputs; in integers, blocks of 32
+// weights of a row.
 function weights(dtype: number, kind: ProductKind): string[] {
-  const inputs = { integers: [integers], halves: [halves], floats: [] }[kind];
+  if (kind === "integers") {
+    const dot = dtype === DType.q4 ? [dotQ4Integers, zerosQ4] : [dotQ8Integers];
+    return [integers, ...dot, scalesBlocks];
+  }
+  const inputs = kind === "halves" ? [halves] : [];
   switch (dtype) {
     case DType.q4: {
-      const dot = { integers: dotQ4Integers, halves: dotQ4F16, floats: dotQ4Floats }[kind];
-      return [...inputs, weightsQ4, dot, scalesBlocks];
+      const dot = kind === "halves" ? dotQ4F16 : dotQ4Floats;
+      return [...inputs, weightsQ4, zerosQ4, dot, scalesBlocks];
     }
     case DType.q8: {
-      const dots = {
-        integers: [dotQ8Integers],
-        halves: [dotQ8F16, rowsQ8],
-        floats: [dotQ8Floats, rowsQ8],
-      }[kind];
-      return [...inputs, weightsQ8, ...dots, scalesBlocks];
+      const dot = kind === "halves" ? dotQ8F16 : dotQ8Floats;
+      return [...inputs, weightsQ8, dot, rowsQ8, scalesBlocks];
     }
     case DType.f16: {
       const dot = kind === "halves" ? dotF16F16 : dotHalves;
@@ -138,6 +156,7 @@ function weights(dtype: number, kind: ProductKind): string[] {
 
 interface ProductSources {
   readonly hasVectors: boolean; // weights of a norm, or biases
+  readonly hasLanes?: false; // nothing is summed over lanes
   readonly unused: readonly number[];
   readonly kernel: readonly string[];
 }
@@ -211,6 +230,19 @@ function simplerArithmetic(of: Products): Arithmetic | null {
   return kindOf(of) === "halves" ? { ...arithmetic, products: "floats" } : null;
 }
 
+// How lanes share their work: matvec.wgsl sums over them, matvec_blocks.wgsl shares inputs.
+function laneSources(kind: ProductKind, lanes: LaneKind): readonly string[] {
+  if (kind === "integers") {
+    const own = { subgroups: blocksSubgroups, shared: blocksShared, serial: serialBlocks }[lanes];
+    return [inputsBlocks, own];
+  }
+  return {
+    subgroups: [sumOfParts, lanesSubgroups],
+    shared: [sumOfParts, lanesShared],
+    serial: [serial],
+  }[lanes];
+}
+
 function productVariant(
   name: string,
   of: Products,
@@ -219,14 +251,12 @@ function productVariant(
 ): Variant {
   const { lanes } = of.arithmetic;
   const kind = kindOf(of);
-  const inOrder = {
-    subgroups: [sumOfParts, lanesSubgroups],
-    shared: [sumOfParts, lanesShared],
-    serial: [serial],
-  }[lanes];
-  const full = `${name} dtype ${of.dtype} ${kind} ${lanes}`;
+  const hasLanes = sources.hasLanes ?? true;
+  const full = `${name} dtype ${of.dtype} ${kind}${hasLanes ? ` ${lanes}` : ""}`;
+  const inOrder = hasLanes ? laneSources(kind, lanes) : [];
   const all = { ...sources, kernel: [...inOrder, ...sources.kernel] };
   const made = variantWithout(sources.unused, full, constant, ...productParts(of, all));
+  if (!hasLanes) return made;
   const enabled = [
     ...(kind === "halves" ? ["enable f16;\n"] : []),
     ...(lanes === "subgroups" ? ["enable subgroups;\n"] : []),
@@ -258,10 +288,12 @@ export function groupsOfMoeDown({ lanes }: Arithmetic): number {
 
 // The text of everything that products are made of: another version is to be tuned anew.
 export function productSources(): string {
-  const inputs = [integers, halves, inputsDirect, inputsPlanes];
+  const inputs = [integers, halves, inputsBlocks, inputsDirect, inputsPlanes, inputsRows];
   const dots = [dotQ4F16, dotQ4Floats, dotQ4Integers, dotHalves, weightsQ4, weightsF32];
-  const sums = [product, sumOfParts, lanesShared, lanesSubgroups, serial];
-  return [...inputs, ...dots, ...sums, matvec, matvecSerial, quantise].join("\n");
+  const lanes = [sumOfParts, lanesShared, lanesSubgroups, blocksShared, blocksSubgroups];
+  const sums = [product, serial, serialBlocks, blocksPlanes];
+  const whole = [matvec, matvecBlocks, matvecSerial, matmul, quantise];
+  return [...inputs, ...dots, ...lanes, ...sums, ...whole].join("\n");
 }
 
 export const kTileQueries = 4; // of attentionRows; more gain nothing on an H200
@@ -271,42 +303,66 @@ const kAllBindings = [0, 1, 2, 3, 4, 5, 6, 7];
 
 export const kernels = {
   matvec(of: MatVecVariant): Variant {
-    const { arithmetic, parts, tileRows, withNorm, paired, experts, biased } = of;
+    const { arithmetic, tileRows, withNorm, paired, experts, biased } = of;
     const flags = { kWithNorm: withNorm, kPaired: paired, kExperts: experts, kBiased: biased };
     if (arithmetic.lanes === "serial") {
-      return productVariant("matvec", of, { kParts: parts, ...flags }, {
+      return productVariant("matvec", of, { ...orderOf(of), ...flags }, {
         hasVectors: withNorm || biased,
         unused: [Binding.step],
         kernel: [matvecSerial],
       });
     }
     const isMany = tileRows > 1 || experts;
-    // Integers of several rows come from `quantise`.
-    const isQuantised = tileRows > 1 && hasIntegerInputs(of);
     const kGroups = groupsOfMatVec(of);
-    const constant = { kParts: parts, kTileRows: tileRows, kGroups, ...flags };
+    const constant = { ...orderOf(of), kTileRows: tileRows, kGroups, ...flags };
     const rows = isMany ? rowsMany : rowsOne;
+    const unused = isMany ? [] : [Binding.step];
+    if (!hasIntegerInputs(of)) {
+      const kernel = [inputsDirect, rows, matvec];
+      return productVariant("matvec", of, constant, {
+        hasVectors: withNorm || biased,
+        unused,
+        kernel,
+      });
+    }
+    // Integers of several rows come from `quantise`.
+    const isQuantised = tileRows > 1;
+    const inputs = isQuantised ? [blocksPlanes, inputsPlanes] : [inputsRows];
     return productVariant("matvec", of, constant, {
       hasVectors: (withNorm && !isQuantised) || biased,
-      unused: isMany ? [] : [Binding.step],
-      kernel: [isQuantised ? inputsPlanes : inputsDirect, rows, matvec],
+      ...(isQuantised ? { hasLanes: false } : {}),
+      unused,
+      kernel: [...inputs, rows, matvecBlocks],
     });
   },
-  // Of the integers that `matvec` reads for several rows.
+  // Of the integers that `quantise` makes, for many rows.
+  matmul(of: MatMulVariant): Variant {
+    const { withNorm, paired, biased } = of;
+    const flags = { kWithNorm: withNorm, kPaired: paired, kExperts: false, kBiased: biased };
+    return productVariant("matmul", of, { ...orderOf(of), ...flags }, {
+      hasVectors: biased,
+      hasLanes: false,
+      unused: [],
+      kernel: [blocksPlanes, rowsMany, matmul],
+    });
+  },
   quantise(of: QuantiseVariant): Variant {
-    const constant = { kParts: of.parts, kWithNorm: of.withNorm, kBiased: false };
+    const constant = { ...orderOf(of), kWithNorm: of.withNorm, kBiased: false };
     return productVariant("quantise", of, constant, {
       hasVectors: of.withNorm,
+      hasLanes: false,
       unused: [Binding.step, Binding.data, Binding.scale],
-      kernel: [inputsDirect, quantise],
+      kernel: [inputsBlocks, quantise],
     });
   },
   moeDown(of: ProductVariant): Variant {
-    const constant = { kParts: of.parts, kBiased: of.biased };
-    return productVariant("moe_down", of, constant, {
+    const { lanes } = of.arithmetic;
+    const isSerial = lanes === "serial";
+    const kernel = hasIntegerInputs(of) ? moeDownBlocks : moeDown;
+    return productVariant("moe_down", of, { ...orderOf(of), kBiased: of.biased }, {
       hasVectors: of.biased,
       unused: [Binding.step],
-      kernel: [of.arithmetic.lanes === "serial" ? moeDownSerial : moeDown],
+      kernel: [isSerial ? moeDownSerial : kernel],
     });
   },
   embed(dtype: number): Variant {

@@ -1,5 +1,4 @@
-// Weights in bf16, 2 a word: a piece of 8 rows is eight vec4<u32>, one a row.
-const kVecs = 8u;
+// Weights in bf16, 2 a word: a vec4<u32> is a piece of 8 columns of a row.
 
 fn widened(words: vec4<u32>) -> Eight {
   let low = bitcast<vec4<f32>>(words << vec4<u32>(16u));

@@ -1,25 +1,26 @@
-// Weights in f32: a piece of 8 rows is sixteen vec4<u32>, two a row.
-const kVecs = 16u;
+// Weights in f32: two vec4<u32> are a piece of 8 columns of a row.
 alias Input = Eight;
 alias Words = array<Eight, 8>;
 
-fn eight_at(at: u32, step: u32) -> Eight {
-  return Eight(bitcast<vec4<f32>>(wdata[at]), bitcast<vec4<f32>>(wdata[at + step]));
+fn eight_at(row: u32, piece: u32, pieces: u32) -> Eight {
+  let at = 2u * (row * pieces + piece);
+  return Eight(bitcast<vec4<f32>>(wdata[at]), bitcast<vec4<f32>>(wdata[at + 1u]));
 }
 
-fn load_words(at: u32, step: u32) -> Words {
-  return Words(eight_at(at, step), eight_at(at + 2u * step, step),
-               eight_at(at + 4u * step, step), eight_at(at + 6u * step, step),
-               eight_at(at + 8u * step, step), eight_at(at + 10u * step, step),
-               eight_at(at + 12u * step, step), eight_at(at + 14u * step, step));
+fn load_words(group: u32, p: u32, pieces: u32) -> Words {
+  let row = 8u * group;
+  return Words(eight_at(row, p, pieces), eight_at(row + 1u, p, pieces),
+               eight_at(row + 2u, p, pieces), eight_at(row + 3u, p, pieces),
+               eight_at(row + 4u, p, pieces), eight_at(row + 5u, p, pieces),
+               eight_at(row + 6u, p, pieces), eight_at(row + 7u, p, pieces));
 }
 
 fn load_zeros(group_block: u32) -> u32 {
   return 0u;
 }
 
-fn row_values(row: u32, at: u32, step: u32, zeros: u32) -> Eight {
-  return eight_at(at + 2u * row * step, step);
+fn row_values(row: u32, piece: u32, pieces: u32, zeros: u32) -> Eight {
+  return eight_at(row, piece, pieces);
 }
 
 fn prepared(x: Eight) -> Input {

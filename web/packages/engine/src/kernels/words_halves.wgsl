@@ -1,10 +1,11 @@
-// Eight f16 or bf16 weights of each of 8 rows: a vec4<u32> a row, and no zero points.
+// Eight f16 or bf16 weights of each of 8 rows, and no zero points.
 alias Words = array<vec4<u32>, 8>;
 
-fn load_words(at: u32, step: u32) -> Words {
-  return Words(wdata[at], wdata[at + step], wdata[at + 2u * step], wdata[at + 3u * step],
-               wdata[at + 4u * step], wdata[at + 5u * step], wdata[at + 6u * step],
-               wdata[at + 7u * step]);
+fn load_words(group: u32, piece: u32, pieces: u32) -> Words {
+  let at = 8u * group * pieces + piece;
+  return Words(wdata[at], wdata[at + pieces], wdata[at + 2u * pieces], wdata[at + 3u * pieces],
+               wdata[at + 4u * pieces], wdata[at + 5u * pieces], wdata[at + 6u * pieces],
+               wdata[at + 7u * pieces]);
 }
 
 fn load_zeros(group_block: u32) -> u32 {

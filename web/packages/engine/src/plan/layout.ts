@@ -105,8 +105,8 @@ function planeVecsOf({ ops, weights }: Program): number {
   const columns = ops.map((op) =>
     op.kind === "matmul" ? weights[op.weight.weight]!.shape.at(-1)! : 0,
   );
-  // kernels/inputs_planes.wgsl
-  return 6 * Math.ceil(Math.max(0, ...columns) / kBlockValues) + 1;
+  const blocks = Math.ceil(Math.max(0, ...columns) / kBlockValues);
+  return 4 * blocks + Math.ceil(blocks / 2) + 1; // kernels/blocks_planes.wgsl
 }
 
 export function mostOf(a: Needs, b: Needs): Needs {

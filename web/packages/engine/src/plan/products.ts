@@ -1,6 +1,6 @@
-// Products as dispatches, slab by slab where a matrix is split. One kernel for one row and for
-// many: a tile of rows shares what is read of the weights. Those of experts: experts.ts.
-import type { Arithmetic } from "../kernels/arithmetic.ts";
+// Products as dispatches, slab by slab where a matrix is split: a kernel for one row, one for tiles
+// of a few rows, which share what is read of the weights, and in integers one for many rows. Those
+// of experts: experts.ts.
 import { kNone, productParams } from "../kernels/params.ts";
 import type { Params, ProductParams, Segment } from "../kernels/params.ts";
 import { groupsOfMatVec, hasIntegerInputs, kernels } from "../kernels/sources.ts";
@@ -18,8 +18,12 @@ const kParts = 4;
 const kManyParts = 8;
 const kManyPartsColumns = 2048;
 const kManyPartsGroups = 1024;
-const kWideGroups = 2048;
-const kMostOutputs = 32;
+const kLongColumns = 4096;
+
+// Of matmul.wgsl: from so many rows it is faster than tiles; what a workgroup makes.
+const kMatMulFrom = 24;
+const kMatMulRows = 32;
+const kMatMulGroups = 8;
 
 export function productDrafts(context: LayerContext, product: Product, round: number): Draft[] {
   const matrix = context.matrixOf(product.matmuls[0]!);
@@ -57,21 +61,14 @@ type SlabVariant = Omit<MatVecVariant, "tileRows">;
 
 export function slabDrafts(of: SlabVariant, slabs: readonly BoundSlab[]): Draft[] {
   if (of.arithmetic.lanes === "serial") return slabs.map((slab) => serialDraft(of, slab));
-  const drafts = slabs.flatMap(({ groupCount, params, bound }) =>
-    [1, of.arithmetic.tileRows].map((tileRows): Draft => {
-      const variant = { ...of, tileRows, arithmetic: widened(of.arithmetic, groupCount) };
-      const groups = workgroupsOf(groupCount, groupsOfMatVec(variant));
-      const tiles = (rows: number): number => Math.ceil(rows / tileRows);
-      return {
-        variant: kernels.matvec(variant),
-        params,
-        bound,
-        grid: ({ rows }) => (tileRows === 1 ? [groups, 1, 1] : [tiles(rows), groups, 1]),
-        when: ({ rows }) => (tileRows === 1) === (rows === 1),
-      };
-    }),
-  );
-  if (!hasIntegerInputs(of)) return drafts;
+  if (!hasIntegerInputs(of)) {
+    return slabs.flatMap((slab) => [rowDraft(of, slab), tileDraft(of, slab, Infinity)]);
+  }
+  const drafts = slabs.flatMap((slab) => [
+    rowDraft(of, slab),
+    tileDraft(of, slab, kMatMulFrom),
+    matMulDraft(of, slab),
+  ]);
   const { params, bound } = slabs[0]!;
   const quantise: Draft = {
     variant: kernels.quantise(of),
@@ -83,11 +80,42 @@ export function slabDrafts(of: SlabVariant, slabs: readonly BoundSlab[]): Draft[
   return [quantise, ...drafts];
 }
 
-// Where a GPU has work enough with half of the workgroups, each makes twice the outputs of inputs
-// that it has prepared.
-function widened(arithmetic: Arithmetic, groupCount: number): Arithmetic {
-  if (groupCount < kWideGroups) return arithmetic;
-  return { ...arithmetic, outputs: Math.min(kMostOutputs, 2 * arithmetic.outputs) };
+function rowDraft(of: SlabVariant, { groupCount, params, bound }: BoundSlab): Draft {
+  const variant = { ...of, tileRows: 1 };
+  const groups = workgroupsOf(groupCount, groupsOfMatVec(variant));
+  return {
+    variant: kernels.matvec(variant),
+    params,
+    bound,
+    grid: () => [groups, 1, 1],
+    when: ({ rows }) => rows === 1,
+  };
+}
+
+// For 2 rows and more, but less than `end`.
+function tileDraft(of: SlabVariant, slab: BoundSlab, end: number): Draft {
+  const { groupCount, params, bound } = slab;
+  const { tileRows } = of.arithmetic;
+  const variant = { ...of, tileRows };
+  const groups = workgroupsOf(groupCount, groupsOfMatVec(variant));
+  return {
+    variant: kernels.matvec(variant),
+    params,
+    bound,
+    grid: ({ rows }) => [Math.ceil(rows / tileRows), groups, 1],
+    when: ({ rows }) => rows > 1 && rows < end,
+  };
+}
+
+function matMulDraft(of: SlabVariant, { groupCount, params, bound }: BoundSlab): Draft {
+  const groups = workgroupsOf(groupCount, kMatMulGroups);
+  return {
+    variant: kernels.matmul(of),
+    params,
+    bound,
+    grid: ({ rows }) => [Math.ceil(rows / kMatMulRows), groups, 1],
+    when: ({ rows }) => rows >= kMatMulFrom,
+  };
 }
 
 // One kernel for one row and for many.
@@ -113,12 +141,18 @@ export function variantOf(
   { dtype, columns, groupCount }: Matrix,
   biased: boolean,
 ): ProductVariant {
-  return { dtype, arithmetic, parts: partsOf(columns, groupCount), biased };
+  const parts = partsOf({ dtype, arithmetic }, columns, groupCount);
+  return { dtype, arithmetic, parts, biased };
 }
 
-export function partsOf(columns: number, groupCount: number): number {
+export function partsOf(
+  of: Pick<ProductVariant, "dtype" | "arithmetic">,
+  columns: number,
+  groupCount: number,
+): number {
   const isNarrow = columns >= kManyPartsColumns && groupCount <= kManyPartsGroups;
-  return isNarrow ? kManyParts : kParts;
+  const isLong = columns >= kLongColumns && hasIntegerInputs(of);
+  return isNarrow || isLong ? kManyParts : kParts;
 }
 
 export function shapeOf(

@@ -60,7 +60,7 @@ export class ProductRig implements Rig {
     this.#shared = {
       step: make("tuning: rows", 64),
       act: make("tuning: activations", 4 * kMostRows * 2 * padded(kColumns)),
-      aux: make("tuning: integers", 16 * kMostRows * (6 * kBlocks + 1)),
+      aux: make("tuning: integers", 16 * kMostRows * (5 * kBlocks + 1)),
       unusedRead: make("tuning: unused", 16),
       unusedWrite: make("tuning: unused", 16),
     };
@@ -116,7 +116,7 @@ export class ProductRig implements Rig {
   }
 
   async #plan(label: string, arithmetic: Arithmetic): Promise<readonly Dispatch[]> {
-    const parts = partsOf(kColumns, this.#groups);
+    const parts = partsOf({ dtype: this.#dtype, arithmetic }, kColumns, this.#groups);
     const input = { base: 0, stride: kColumns };
     const out = { base: kMostRows * kColumns, stride: 8 * this.#groups };
     const params = productParams({

@@ -31,7 +31,6 @@ interface Piece {
 interface ArrayForm {
   readonly kind: number;
   readonly blocks: number;
-  readonly pieceWords: number;
   readonly words: number; // of a group
   readonly base: number; // word of the buffer where the array begins
 }
@@ -79,24 +78,22 @@ export class Uploader {
       const { weight } = piece.section;
       const perRow = rowBytes(weight.dtype, columnsOf(weight));
       const { blocks } = matrix;
-      const pieceWords = pieceWordsOf(matrix.dtype);
-      const dataWords = blocks * pieceWords * kGroupRows * 4;
+      const dataWords = blocks * pieceWordsOf(matrix.dtype) * kGroupRows * 4;
       const data = new WeightArray(source, weight.data);
       const { data: target, scale, zeroBase } = piece.slab;
       await this.#fillArray(piece, data, perRow.data, target, {
         kind: 0,
         blocks,
-        pieceWords,
         words: dataWords,
         base: 0,
       });
       if (!scale) continue;
       const scales = new WeightArray(source, weight.scale);
-      const scaleForm = { kind: 1, blocks, pieceWords, words: 4 * blocks, base: 0 };
+      const scaleForm = { kind: 1, blocks, words: 4 * blocks, base: 0 };
       await this.#fillArray(piece, scales, perRow.scale, scale, scaleForm);
       if (weight.zero.length === 0) continue;
       const zeros = new WeightArray(source, weight.zero);
-      const zeroForm = { kind: 2, blocks, pieceWords, words: blocks, base: zeroBase };
+      const zeroForm = { kind: 2, blocks, words: blocks, base: zeroBase };
       await this.#fillArray(piece, zeros, perRow.zero, scale, zeroForm);
     }
   }
@@ -106,7 +103,7 @@ export class Uploader {
     array: WeightArray,
     bytesOfRow: number,
     target: GPUBuffer,
-    { kind, blocks, pieceWords, words, base }: ArrayForm,
+    { kind, blocks, words, base }: ArrayForm,
   ): Promise<void> {
     const perChunk = Math.max(1, Math.floor(kStagingBytes / (bytesOfRow * kGroupRows)));
     for (let done = 0; done < count; done += perChunk) {
@@ -123,7 +120,6 @@ export class Uploader {
         rowBytes: bytesOfRow,
         rows,
         blocks,
-        pieceWords,
         words,
         outBase: base + (firstOut + done * step) * words,
         groupStep: step,
