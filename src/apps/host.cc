@@ -13,6 +13,10 @@ Slice EncodeControl(const wire::pb::ServerMessage& message) {
   return Slice(std::move(bytes));
 }
 
+swarm::FinishRequest Failed(swarm::RequestId id, const Error& error) {
+  return {.request = id, .reason = swarm::FinishReason::kError, .error = error};
+}
+
 template <typename... Handlers>
 struct Overloaded : Handlers... {
   using Handlers::operator()...;
@@ -58,6 +62,10 @@ void SwarmHost::DetachWorker(swarm::WorkerId worker, const std::string& reason) 
 swarm::RequestId SwarmHost::Submit(swarm::Request request, RequestCallbacks callbacks) {
   request.id = next_request_++;
   const swarm::RequestId id = request.id;
+  if (ended_with_) {
+    callbacks.on_finish(Failed(id, *ended_with_));
+    return id;
+  }
   requests_.emplace(id, std::move(callbacks));
   Handle(swarm::RequestSubmitted{std::move(request)});
   return id;
@@ -65,6 +73,12 @@ swarm::RequestId SwarmHost::Submit(swarm::Request request, RequestCallbacks call
 
 void SwarmHost::Cancel(swarm::RequestId request) {
   if (requests_.contains(request)) Handle(swarm::RequestCancelled{request});
+}
+
+void SwarmHost::EndRequests(const Error& error) {
+  ended_with_ = error;
+  const auto open = std::exchange(requests_, {});
+  for (const auto& [id, callbacks] : open) callbacks.on_finish(Failed(id, error));
 }
 
 void SwarmHost::Handle(swarm::Event event) {

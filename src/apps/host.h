@@ -54,6 +54,8 @@ class SwarmHost {
   // Gives the request its id.
   swarm::RequestId Submit(swarm::Request request, RequestCallbacks callbacks);
   void Cancel(swarm::RequestId request);
+  // Ends every request with `error`, those that come later too.
+  void EndRequests(const Error& error);
 
   swarm::Snapshot snapshot() const { return core_.snapshot(MonotonicNow()); }
   std::optional<swarm::RequestProgress> progress(swarm::RequestId request) const {
@@ -83,6 +85,7 @@ class SwarmHost {
   std::unordered_map<swarm::RequestId, RequestCallbacks> requests_;
   swarm::WorkerId next_worker_ = 1;
   swarm::RequestId next_request_ = 1;
+  std::optional<Error> ended_with_;  // what EndRequests was given
   bool handling_ = false;
   std::deque<swarm::Event> deferred_;
   HostCounters counters_;

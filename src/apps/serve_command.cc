@@ -28,6 +28,8 @@ constexpr size_t kSecretBytes = 16;  // 128 bits
 // serves.
 constexpr Duration kLookInterval = Milliseconds(20);
 constexpr Duration kLookIntervalUp = Seconds(1);
+// How long a server that stops waits for clients to take their answers.
+constexpr Duration kStopLimit = Seconds(1);
 
 // Secrets in clear, only between making them and printing them.
 struct Secrets {
@@ -62,7 +64,11 @@ std::filesystem::path FindWebRoot() {
 class ServeCommand {
  public:
   explicit ServeCommand(ServeOptions options)
-      : options_(std::move(options)), started_(MonotonicNow()), pool_(2), look_timer_(loop_) {}
+      : options_(std::move(options)),
+        started_(MonotonicNow()),
+        pool_(2),
+        look_timer_(loop_),
+        stop_timer_(loop_) {}
 
   // Everything that can fail: afterwards the port is open.
   Status Start() {
@@ -81,16 +87,29 @@ class ServeCommand {
 
   void ServeUntilSignal() {
     PrintAddresses(package_);
-    loop_.StopOnSignals([] { LogInfo("stopping"); });
+    loop_.OnStopSignal([this] {
+      LogInfo("stopping");
+      BeginStop();
+    });
     loop_.Run();
   }
 
   // Until Stop(), which any thread may call.
   void Serve() { loop_.Run(); }
-  void Stop() { loop_.Stop(); }
+  void Stop() {
+    loop_.Post([this] { BeginStop(); });
+  }
   std::string BaseUrl() const { return Base("http"); }
 
  private:
+  // Requests that wait are told why they end; the loop goes on until they have their answers.
+  void BeginStop() {
+    host_->EndRequests(Error(ErrorCode::kUnavailable, "The server is stopping."));
+    feed_->EndSubscriptions();
+    stop_timer_.FireAfter(kStopLimit, [this] { loop_.Stop(); });
+    server_->Drain([this] { loop_.Stop(); });
+  }
+
   bool IsPublic() const { return !net::IsLoopbackAddress(options_.address); }
 
   Status MakeSecrets() {
@@ -287,6 +306,7 @@ class ServeCommand {
   std::unique_ptr<net::Server> server_;
   std::unique_ptr<LocalWorker> worker_;
   net::EventLoop::Timer look_timer_;
+  net::EventLoop::Timer stop_timer_;
   bool look_pending_ = false;
   swarm::SwarmState last_state_ = swarm::SwarmState::kDown;
 };

@@ -18,6 +18,7 @@ class SwarmFeed {
 
   void AnswerOnce(net::Responder& responder, const net::Headers& extra_headers) const;
   void Subscribe(std::shared_ptr<net::Responder> responder, const net::Headers& extra_headers);
+  void EndSubscriptions() { subscribers_.clear(); }
   // Schedules an update for everyone.
   void Changed();
 

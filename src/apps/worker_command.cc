@@ -59,9 +59,10 @@ class RemoteWorker {
         random_(static_cast<uint64_t>(MonotonicNow().us)) {}
 
   int Run() {
-    loop_.StopOnSignals([this] {
+    loop_.OnStopSignal([this] {
       if (worker_) worker_->Leave("stopped by its user");
       if (socket_) socket_->Close("stopped by its user");
+      loop_.Stop();
     });
     Connect();
     loop_.Run();

@@ -32,13 +32,11 @@ void EventLoop::Stop() {
   io_->stop();
 }
 
-void EventLoop::StopOnSignals(std::function<void()> on_signal) {
+void EventLoop::OnStopSignal(std::function<void()> on_signal) {
   signals_ = std::make_unique<Signals>(*io_);
   signals_->set.async_wait(
-      [this, on_signal = std::move(on_signal)](const boost::system::error_code& error, int) {
-        if (error) return;
-        if (on_signal) on_signal();
-        Stop();
+      [on_signal = std::move(on_signal)](const boost::system::error_code& error, int) {
+        if (!error) on_signal();
       });
 }
 

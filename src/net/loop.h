@@ -42,8 +42,8 @@ class EventLoop {
   // Serves work until Stop(). Any thread may call Stop().
   void Run();
   void Stop();
-  // Stops the loop on SIGINT and SIGTERM; `on_signal` runs on the loop first.
-  void StopOnSignals(std::function<void()> on_signal);
+  // Runs `on_signal` on the loop at the first SIGINT or SIGTERM; none of them ends the process.
+  void OnStopSignal(std::function<void()> on_signal);
 
   boost::asio::io_context& io() { return *io_; }  // for src/net only
 

@@ -29,6 +29,7 @@ class TestHandler : public ServerHandler {
     } else if (request.path == "/hold") {
       held = responder;
       responder->OnClosed([this] { client_left.set_value(); });
+      is_held.set_value();
     } else if (request.path == "/drop") {
       // the responder is dropped without an answer
     } else {
@@ -53,6 +54,7 @@ class TestHandler : public ServerHandler {
   }
 
   std::shared_ptr<Responder> held;
+  std::promise<void> is_held;
   std::promise<void> client_left;
 };
 
@@ -192,6 +194,30 @@ TEST_F(NetTest, DroppedResponderAnswers500) {
   const auto reply = client.Call(call);
   ASSERT_TRUE(reply.ok());
   EXPECT_EQ(reply->status, 500);
+}
+
+TEST_F(NetTest, DrainsWhenTheLastAnswerIsSent) {
+  Listen();
+  std::promise<void> drained;
+  auto is_drained = drained.get_future();
+  auto reply = std::async(std::launch::async, [&] {
+    HttpClient client(ServerUrl("http"), {});
+    HttpCall call;
+    call.path = "/hold";
+    return client.Call(call);
+  });
+  handler_.is_held.get_future().wait();
+  const Url url = ServerUrl("http");
+  loop_.Post([&] { server_->Drain([&] { drained.set_value(); }); });
+  EXPECT_EQ(is_drained.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  EXPECT_FALSE(HttpClient(url, {}).Call({}).ok());  // accepts nothing new
+  const std::string body(10'000'000, 'x');          // more than a socket takes at once
+  loop_.Post([&] { handler_.held->Send(TextResponse(503, "text/plain", body)); });
+  ASSERT_EQ(is_drained.wait_for(std::chrono::seconds(5)), std::future_status::ready);
+  const auto held_reply = reply.get();
+  ASSERT_TRUE(held_reply.ok()) << held_reply.error().ToString();
+  EXPECT_EQ(held_reply->status, 503);
+  EXPECT_EQ(held_reply->body, body);
 }
 
 TEST_F(NetTest, NoticesAClientThatLeaves) {

@@ -54,7 +54,7 @@ std::string StatusLine(int status) {
   return "HTTP/1.1 " + std::to_string(status) + " " + std::string(reason) + "\r\n";
 }
 
-// How many connections there are, in all and by address.
+// How many connections there are, in all and by address, and how many of them owe an answer.
 class ConnectionCounter {
  public:
   bool TryAdd(const std::string& address, const ServerLimits& limits) {
@@ -72,10 +72,21 @@ class ConnectionCounter {
     --total_;
     if (--by_address_[address] == 0) by_address_.erase(address);
   }
+  void AddAnswer() { ++open_answers_; }
+  void RemoveAnswer() {
+    if (--open_answers_ == 0 && on_all_answered_) on_all_answered_();
+  }
+  // Calls back whenever no answer is owed any more, also now; null ends it.
+  void OnAllAnswered(std::function<void()> callback) {
+    on_all_answered_ = std::move(callback);
+    if (open_answers_ == 0 && on_all_answered_) on_all_answered_();
+  }
 
  private:
   std::map<std::string, size_t> by_address_;
   size_t total_ = 0;
+  size_t open_answers_ = 0;
+  std::function<void()> on_all_answered_;
 };
 
 // Holds one place in the counter for as long as it lives.
@@ -83,13 +94,25 @@ class ConnectionPlace {
  public:
   ConnectionPlace(std::shared_ptr<ConnectionCounter> counter, std::string address)
       : counter_(std::move(counter)), address_(std::move(address)) {}
-  ~ConnectionPlace() { counter_->Remove(address_); }
+  ~ConnectionPlace() {
+    SetAnswering(false);
+    counter_->Remove(address_);
+  }
   ConnectionPlace(const ConnectionPlace&) = delete;
   ConnectionPlace& operator=(const ConnectionPlace&) = delete;
+
+  // Between a request and the end of its answer.
+  bool answering() const { return answering_; }
+  void SetAnswering(bool answering) {
+    if (answering == answering_) return;
+    answering_ = answering;
+    answering ? counter_->AddAnswer() : counter_->RemoveAnswer();
+  }
 
  private:
   std::shared_ptr<ConnectionCounter> counter_;
   std::string address_;
+  bool answering_ = false;
 };
 
 class HttpConnection;
@@ -285,7 +308,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (!MakeRequest(&request)) return;
     request.body = std::move(parser_->get().body());
     auto responder = std::make_shared<ConnectionResponder>(shared_from_this(), serial_);
-    answering_ = true;
+    place_->SetAnswering(true);
     WatchForClose();
     handler_->OnRequest(std::move(request), std::move(responder));
   }
@@ -349,7 +372,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   void NextRequest() {
     answered_ = false;
-    answering_ = false;
+    place_->SetAnswering(false);
     on_closed_ = nullptr;
     if (!keep_alive_) return Abort();
     SetDeadline(options_.limits.idle);
@@ -371,7 +394,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (closed_) return;
     if (error) return Abort();
     buffer_.commit(count);
-    if (!answering_) ReadRequest();
+    if (!place_->answering()) ReadRequest();
   }
 
   void Abort() {
@@ -382,7 +405,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     stream_.Abort();
     const auto callback = std::move(on_closed_);
     on_closed_ = nullptr;
-    if (callback && answering_) callback();
+    if (callback && place_->answering()) callback();
+    place_->SetAnswering(false);
   }
 
   AnyStream stream_;
@@ -400,8 +424,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool keep_alive_ = true;
   bool is_head_request_ = false;
   bool plain_on_tls_port_ = false;
-  bool answering_ = false;  // the handler has a request
-  bool answered_ = false;   // its answer is queued completely
+  bool answered_ = false;  // the answer is queued completely
   bool watching_ = false;
   bool closed_ = false;
 };
@@ -456,8 +479,8 @@ class ListeningServer : public Server {
         retry_(loop.io()) {}
 
   ~ListeningServer() override {
-    error_code ignored;
-    acceptor_.close(ignored);
+    counter_->OnAllAnswered(nullptr);
+    StopAccepting();
   }
 
   Status Open() {
@@ -489,7 +512,18 @@ class ListeningServer : public Server {
 
   uint16_t port() const override { return acceptor_.local_endpoint().port(); }
 
+  void Drain(std::function<void()> on_drained) override {
+    StopAccepting();
+    counter_->OnAllAnswered(std::move(on_drained));
+  }
+
  private:
+  void StopAccepting() {
+    error_code ignored;
+    retry_.cancel();
+    acceptor_.close(ignored);
+  }
+
   void Accept() {
     acceptor_.async_accept([this](const error_code& error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;

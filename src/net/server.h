@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -50,6 +51,9 @@ class Server {
                                                 ServerHandler* handler);
   virtual ~Server() = default;
   virtual uint16_t port() const = 0;
+  // Accepts no more connections; `on_drained` runs, perhaps at once, when the requests that came
+  // before have their whole answers (WebSockets do not count).
+  virtual void Drain(std::function<void()> on_drained) = 0;
 };
 
 }  // namespace weft::net
