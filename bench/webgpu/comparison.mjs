@@ -104,10 +104,10 @@ export class Comparison {
 
   // What only our engine does.
   async #extra(size, extra) {
-    const { contexts, tokens, rounds } = this.#options;
+    const { contexts, prefills, tokens, rounds } = this.#options;
     const options = {
       ablation: { context: contexts[0], tokens, rounds },
-      profile: { context: contexts[0] },
+      profile: { context: contexts[0], prefill: prefills[0] ?? 128 },
       stage: { steps: 50, rounds },
     };
     for (const part of [...this.#hosts.keys()].filter((name) => name.endsWith("-ours"))) {

@@ -62,8 +62,10 @@ function extraRows(figures) {
       rows.push([size, part, text]);
     }
     if (what === "profile") {
-      const kernels = rest.kernels.map(({ kernel, us }) => `${kernel} ${us.toFixed(1)}`);
-      rows.push([size, part, `us: ${kernels.join(", ")}`]);
+      const listed = (kernels) =>
+        kernels.map(({ kernel, us }) => `${kernel} ${us.toFixed(1)}`).join(", ");
+      rows.push([size, part, `us: ${listed(rest.kernels)}`]);
+      rows.push([size, part, `prompt, us: ${listed(rest.prompt)}`]);
     }
   }
   return rows;

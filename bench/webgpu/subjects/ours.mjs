@@ -130,26 +130,36 @@ export class Ours {
     };
   }
 
-  // What each dispatch of a decode step takes when it runs again and again (us, median of five).
-  async profile({ context }) {
+  // What each dispatch takes when it runs again and again (us, median of five): of a decode step,
+  // then of a layer for a prompt of `prefill` tokens, its last pass.
+  async profile({ context, prefill }) {
     await this.#hold(context);
     await wake(this.#gpu.device, kWakeMs);
     const { machine } = this.#engine;
     const head = this.#model.range.end - 1;
-    const shape = { rows: 1, chunks: (context >> 8) + 1 };
     const lists = [machine.plan(1).layer, machine.plan(head).layer, machine.plan(head).argmax];
+    const decode = { rows: 1, chunks: (context >> 8) + 1 };
+    const kernels = await this.#times(lists.flat(), decode, 201);
+    this.#renew();
+    await this.#step(0, prefill);
+    const rows = Math.min(prefill, this.#module.kBodyRows);
+    const prompt = { rows, chunks: (prefill >> 8) + 1 };
+    return { kernels, prompt: await this.#times(machine.plan(1).layer, prompt, 21) };
+  }
+
+  async #times(dispatches, shape, count) {
     const kernels = [];
-    for (const dispatch of lists.flat().filter(({ when }) => when(shape))) {
+    for (const dispatch of dispatches.filter(({ when }) => when(shape))) {
       const grid = dispatch.grid(shape);
       await this.#repeat(dispatch, grid, 1);
       const runs = [];
       for (let i = 0; i < 5; ++i) {
-        const many = await this.#repeat(dispatch, grid, 201);
-        runs.push((many - (await this.#repeat(dispatch, grid, 1))) * 5);
+        const many = await this.#repeat(dispatch, grid, count);
+        runs.push(((many - (await this.#repeat(dispatch, grid, 1))) * 1e3) / (count - 1));
       }
       kernels.push({ kernel: dispatch.pipeline.label, grid: grid.join("x"), us: median(runs) });
     }
-    return { kernels };
+    return kernels;
   }
 
   async unload() {

@@ -65,9 +65,12 @@ fn block_of(a: Piece, b: Piece, c: Piece, d: Piece, exponent: u32) -> Input {
                sum, scale_of(exponent, sum));
 }
 
+fn exponent_of_block(a: Eight, b: Eight, c: Eight, d: Eight) -> u32 {
+  return exponent_of(max(max(largest_of(a), largest_of(b)), max(largest_of(c), largest_of(d))));
+}
+
 fn prepared(a: Eight, b: Eight, c: Eight, d: Eight) -> Input {
-  let exponent = exponent_of(max(max(largest_of(a), largest_of(b)),
-                                 max(largest_of(c), largest_of(d))));
+  let exponent = exponent_of_block(a, b, c, d);
   return block_of(piece_of(a, exponent), piece_of(b, exponent), piece_of(c, exponent),
                   piece_of(d, exponent), exponent);
 }

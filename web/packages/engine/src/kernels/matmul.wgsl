@@ -4,13 +4,12 @@
 // them: class after class.
 const kRows = 32u;
 const kOutputs = 64u;
-const kThreads = 128u;
 
 // Two blocks each: one is computed with while the other one is filled.
 var<workgroup> inputs: array<vec4<u32>, 2u * 4u * kRows>;
 var<workgroup> input_scales: array<vec2<f32>, 2u * kRows>;
 var<workgroup> weights: array<Words, 2u * kOutputs>;
-var<workgroup> weight_scales: array<vec2<f32>, 2u * kOutputs>;  // and the zero point
+var<workgroup> weight_scales: array<vec2<f32>, 2u * kOutputs>;  // and the zero point's bits
 
 // What a thread brings of a block.
 struct Part {
@@ -29,10 +28,10 @@ fn load_part(first_row: u32, first_group: u32, b: u32, t: u32) -> Part {
   let group = min(first_group + (n >> 3u), op.group_count - 1u);
   let group_block = group * op.blocks + block;
   let pair = unpack2x16float(wscale[group_block][(n & 7u) >> 1u]);
-  let zero = (load_zeros(group_block) >> (4u * (n & 7u))) & 15u;
+  let zeros = load_zeros(group_block) >> (4u * (n & 7u));
   return Part(planes[at], sum_and_scale(scale_row, block),
               load_block(8u * group + (n & 7u), block),
-              vec2(select(pair.x, pair.y, (n & 1u) == 1u), bitcast<f32>(zero)));
+              vec2(select(pair.x, pair.y, (n & 1u) == 1u), bitcast<f32>(zeros & 15u)));
 }
 
 fn store_part(part: Part, half: u32, t: u32) {
@@ -52,15 +51,19 @@ fn input_of(half: u32, row: u32) -> Input {
   return Input(inputs[at], inputs[at + 1u], inputs[at + 2u], inputs[at + 3u], own.x, own.y);
 }
 
-@compute @workgroup_size(kThreads)
+@compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let first_row = kRows * workgroup.x;
   let first_group = 8u * workgroup.y;
   let own_row = 4u * (t >> 4u);
   let n = t & 7u;  // row of each of the thread's four groups, which begin at:
   let own_group = 4u * ((t >> 3u) & 1u);
-  var totals: array<f32, 16>;
-  var sums: array<f32, 16>;
+//* each m of kThreadRows
+//* each j of kThreadOutputs
+  var total_$m_$j = 0.0;
+  var sum_$m_$j = 0.0;
+//* end
+//* end
   var b = 0u;
   var class_index = 0u;
   var part = load_part(first_row, first_group, b, t);
@@ -72,39 +75,40 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     b = select(b + kClasses, class_index, is_last);
     part = load_part(first_row, first_group, b, t);
     workgroupBarrier();
-    var own_weights: array<Block, 4>;
-    var own_scales: array<vec2<f32>, 4>;
-    for (var j = 0u; j < 4u; j++) {
-      let at = kOutputs * half + 8u * (own_group + j) + n;
-      own_weights[j] = unpacked(weights[at]);
-      own_scales[j] = weight_scales[at];
+    let at = kOutputs * half + 8u * own_group + n;
+//* each j of kThreadOutputs
+    let w_$j = unpacked(weights[at + 8u * $ju]);
+    let scale_$j = weight_scales[at + 8u * $ju];
+//* end
+//* each m of kThreadRows
+    {
+      let x = input_of(half, own_row + $mu);
+//* each j of kThreadOutputs
+      let dot_$j = block_dot(w_$j, bitcast<u32>(scale_$j.y), x);
+      sum_$m_$j = fma(dot_$j * x.scale, scale_$j.x, sum_$m_$j);
+//* end
     }
-    for (var m = 0u; m < 4u; m++) {
-      let x = input_of(half, own_row + m);
-      for (var j = 0u; j < 4u; j++) {
-        let dot = block_dot(own_weights[j], bitcast<u32>(own_scales[j].y), x);
-        sums[4u * m + j] = fma(dot * x.scale, own_scales[j].x, sums[4u * m + j]);
-      }
-    }
+//* end
     if (is_last) {
-      for (var k = 0u; k < 16u; k++) {
-        totals[k] = totals[k] + sums[k];
-        sums[k] = 0.0;
-      }
+//* each m of kThreadRows
+//* each j of kThreadOutputs
+      total_$m_$j = total_$m_$j + sum_$m_$j;
+      sum_$m_$j = 0.0;
+//* end
+//* end
     }
   }
-  for (var m = 0u; m < 4u; m++) {
-    let row = first_row + own_row + m;
-    if (row <= last_row()) {
-      write_row(row, first_group + own_group, n,
-                vec4(totals[4u * m], totals[4u * m + 1u], totals[4u * m + 2u],
-                     totals[4u * m + 3u]));
-    }
-  }
+//* each m of kThreadRows
+  write_row(first_row + own_row + $mu, first_group + own_group, n,
+            vec4(total_$m_0, total_$m_1, total_$m_2, total_$m_3));
+//* end
 }
 
 // Outputs of row n of four neighbouring groups.
 fn write_row(row: u32, group: u32, n: u32, sums: vec4<f32>) {
+  if (row > last_row()) {
+    return;
+  }
   let totals = sums * planes_inverse_rms(planes_of_row(row));
   for (var j = 0u; j < 4u; j++) {
     if (group + j >= op.group_count) {

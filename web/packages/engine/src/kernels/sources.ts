@@ -270,6 +270,11 @@ function productVariant(
 
 const kSerialThreads = 16; // of a workgroup of matvec_serial.wgsl and moe_down_serial.wgsl
 const kTileGroups = 2;
+const kMatMulTile = { kThreadRows: 4, kThreadOutputs: 4 }; // what a thread makes
+
+// Rows and groups that a workgroup of `matmul` makes.
+export const kMatMulRows = 32;
+export const kMatMulGroups = 8;
 
 // Groups of 8 rows of the matrix that a workgroup makes.
 export function groupsOfMatVec({
@@ -339,7 +344,7 @@ export const kernels = {
   matmul(of: MatMulVariant): Variant {
     const { withNorm, paired, biased } = of;
     const flags = { kWithNorm: withNorm, kPaired: paired, kExperts: false, kBiased: biased };
-    return productVariant("matmul", of, { ...orderOf(of), ...flags }, {
+    return productVariant("matmul", of, { ...orderOf(of), ...kMatMulTile, ...flags }, {
       hasVectors: biased,
       hasLanes: false,
       unused: [],

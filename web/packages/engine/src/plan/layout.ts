@@ -5,7 +5,7 @@ import type { Place } from "../kernels/params.ts";
 import { endsInLogits, findAttention, kBlockValues } from "../program/ir.ts";
 import type { Program } from "../program/ir.ts";
 
-export const kBodyRows = 128; // of one pass through the layers
+export const kBodyRows = 512; // of one pass through the layers
 export const kHeadRows = 8; // of one pass through the output head
 // Split attention: for so many rows at most; a chunk is 256 positions, more chunks than these go
 // one after another.

@@ -36,10 +36,8 @@ describe("workgroups of a product", () => {
     expect(grids(513, 1)).toEqual([[257, 1, 1]]);
   });
 
-  it("make 32 where a matrix has 2,048 groups and more", () => {
-    expect(grids(2047, 1)).toEqual([[1024, 1, 1]]);
-    expect(grids(2048, 1)).toEqual([[512, 1, 1]]);
-    expect(grids(2048, 1, { outputs: 8 })).toEqual([[1024, 1, 1]]);
+  it("make as many as the arithmetic says", () => {
+    expect(grids(2048, 1, { outputs: 8 })).toEqual([[2048, 1, 1]]);
     expect(grids(2048, 1, { outputs: 32 })).toEqual([[512, 1, 1]]);
   });
 
@@ -48,6 +46,15 @@ describe("workgroups of a product", () => {
       [9, 1, 1],
       [3, 1024, 1],
     ]);
+  });
+
+  it("make 64 of 32 rows, of many rows", () => {
+    expect(grids(2048, 23)[1]).toEqual([6, 1024, 1]);
+    expect(grids(2048, 24)).toEqual([
+      [24, 1, 1],
+      [1, 256, 1],
+    ]);
+    expect(grids(2049, 65)[1]).toEqual([3, 257, 1]);
   });
 
   it("make a group an invocation, serially", () => {

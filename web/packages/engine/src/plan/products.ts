@@ -3,7 +3,13 @@
 // of experts: experts.ts.
 import { kNone, productParams } from "../kernels/params.ts";
 import type { Params, ProductParams, Segment } from "../kernels/params.ts";
-import { groupsOfMatVec, hasIntegerInputs, kernels } from "../kernels/sources.ts";
+import {
+  groupsOfMatVec,
+  hasIntegerInputs,
+  kernels,
+  kMatMulGroups,
+  kMatMulRows,
+} from "../kernels/sources.ts";
 import type { MatVecVariant, ProductVariant } from "../kernels/sources.ts";
 import type { View } from "../program/ir.ts";
 import { groupsOf, kGroupRows } from "../weights/matrix.ts";
@@ -20,10 +26,8 @@ const kManyPartsColumns = 2048;
 const kManyPartsGroups = 1024;
 const kLongColumns = 4096;
 
-// Of matmul.wgsl: from so many rows it is faster than tiles; what a workgroup makes.
+// From so many rows matmul.wgsl is faster than tiles.
 const kMatMulFrom = 24;
-const kMatMulRows = 32;
-const kMatMulGroups = 8;
 
 export function productDrafts(context: LayerContext, product: Product, round: number): Draft[] {
   const matrix = context.matrixOf(product.matmuls[0]!);

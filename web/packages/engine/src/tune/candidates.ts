@@ -26,15 +26,20 @@ function laneKinds(gpu: Gpu): LaneKind[] {
   return gpu.hasSubgroups ? ["subgroups", "shared", "serial"] : ["shared", "serial"];
 }
 
+// Integers are prepared once for all outputs of a workgroup, so that more of them pay.
+function shapeOf(products: ProductKind): Pick<Arithmetic, "outputs" | "tileRows"> {
+  return { outputs: products === "integers" ? 32 : 16, tileRows: 4 };
+}
+
 // A software adapter switches between invocations at every barrier, so it gets kernels without;
 // floats take it half the time of integers.
 export function defaultArithmetic(gpu: Gpu, wish: Wish): Arithmetic {
-  const shape = { outputs: 16, tileRows: 4 } as const;
   if (!gpu.isHardware) {
     const [products] = productKinds(gpu, { products: wish.products ?? "floats" });
-    return { products: products!, lanes: "serial", ...shape };
+    return { products: products!, lanes: "serial", ...shapeOf(products!) };
   }
-  return { products: productKinds(gpu, wish)[0]!, lanes: laneKinds(gpu)[0]!, ...shape };
+  const [products] = productKinds(gpu, wish);
+  return { products: products!, lanes: laneKinds(gpu)[0]!, ...shapeOf(products!) };
 }
 
 export function isCandidate(
@@ -59,7 +64,7 @@ export interface Stage {
   readonly from: (best: Arithmetic) => Arithmetic[]; // without itself
 }
 
-const kPromptRows = 64;
+const kPromptRows = 16; // a few tiles: many rows have a kernel of their own in integers
 
 export function stagesOf(gpu: Gpu, wish: Wish): Stage[] {
   const stage = (
@@ -77,7 +82,7 @@ export function stagesOf(gpu: Gpu, wish: Wish): Stage[] {
   });
   return [
     stage("products", 1, (best) =>
-      productKinds(gpu, wish).map((products) => ({ ...best, products })),
+      productKinds(gpu, wish).map((products) => ({ ...best, products, ...shapeOf(products) })),
     ),
     stage("lanes", 1, (best) => laneKinds(gpu).map((lanes) => ({ ...best, lanes }))),
     stage("outputs", 1, (best) =>

@@ -137,7 +137,7 @@ describe("a comparison", () => {
 describe("tuning", () => {
   it("takes what is fastest, stage by stage, and keeps it", async () => {
     const fake = new Fake(({ products, lanes, outputs, tileRows }, rows) => {
-      const own = (products === "halves" ? 1 : 2) * (lanes === "shared" ? 1 : 1.5);
+      const own = (products === "halves" ? 1 : 4) * (lanes === "shared" ? 1 : 1.5);
       return own * (rows > 1 ? 8 / tileRows : 32 / outputs);
     });
     const best = { products: "halves", lanes: "shared", outputs: 32, tileRows: 8 };
