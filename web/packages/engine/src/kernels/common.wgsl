@@ -8,7 +8,6 @@
 @group(0) @binding(1) var<uniform> op: Op;
 @group(0) @binding(4) var<storage, read> wdata: array<vec4<u32>>;
 @group(0) @binding(5) var<storage, read> wscale: array<vec4<u32>>;
-@group(0) @binding(6) var<storage, read_write> kv: array<u32>;
 @group(0) @binding(7) var<storage, read_write> aux: array<u32>;
 
 const kNone = 0xffffffffu;

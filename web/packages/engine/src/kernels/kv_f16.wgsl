@@ -1,5 +1,7 @@
 // Pages of keys and values in f16, two columns a word. A page holds 32 positions:
 // keys [kv head][pair of columns][32], values [kv head][32][pair of columns].
+@group(0) @binding(6) var<storage, read_write> kv: array<u32>;
+
 fn kv_pairs() -> u32 {
   return (op.head_columns + 1u) >> 1u;
 }

@@ -1,5 +1,7 @@
 // Pages of keys and values in f32: kv_f16.wgsl with two words a pair, the second one
 // `plane_words()` behind the first.
+@group(0) @binding(6) var<storage, read_write> kv: array<u32>;
+
 fn kv_pairs() -> u32 {
   return (op.head_columns + 1u) >> 1u;
 }

@@ -9,6 +9,7 @@ import argmax from "./argmax.wgsl?raw";
 import attention from "./attention.wgsl?raw";
 import attentionCombine from "./attention_combine.wgsl?raw";
 import attentionRows from "./attention_rows.wgsl?raw";
+import attentionTiles from "./attention_tiles.wgsl?raw";
 import attentionMerge from "./attention_merge.wgsl?raw";
 import blocksPlanes from "./blocks_planes.wgsl?raw";
 import blocksShared from "./blocks_shared.wgsl?raw";
@@ -35,6 +36,8 @@ import inputsRows from "./inputs_rows.wgsl?raw";
 import integers from "./integers.wgsl?raw";
 import kvF16 from "./kv_f16.wgsl?raw";
 import kvF32 from "./kv_f32.wgsl?raw";
+import kvTilesF16 from "./kv_tiles_f16.wgsl?raw";
+import kvTilesF32 from "./kv_tiles_f32.wgsl?raw";
 import lanesShared from "./lanes_shared.wgsl?raw";
 import lanesSubgroups from "./lanes_subgroups.wgsl?raw";
 import matmul from "./matmul.wgsl?raw";
@@ -301,7 +304,14 @@ export function productSources(): string {
   return [...inputs, ...dots, ...lanes, ...sums, ...whole].join("\n");
 }
 
-export const kTileQueries = 4; // of attentionRows; more gain nothing on an H200
+// Queries that `attentionRows` makes at a time: heads of usual widths have a kernel for more.
+export function tileQueriesOf(columns: number): number {
+  return isTiledHead(columns) ? 16 : 4;
+}
+
+function isTiledHead(columns: number): boolean {
+  return columns % 8 === 0 && columns <= 128;
+}
 
 // Kernels that give the bindings names of their own.
 const kAllBindings = [0, 1, 2, 3, 4, 5, 6, 7];
@@ -392,9 +402,18 @@ export const kernels = {
   // Several rows; `columns`: of a head.
   attentionRows(kvIsF32: boolean, columns: number): Variant {
     const shared = [common, values, activation, head, attentionMerge];
-    const parts = [...shared, kvIsF32 ? kvF32 : kvF16, attentionRows];
-    const constant = { kHeads: 3, kQueries: kTileQueries, kMaxPairs: Math.ceil(columns / 2) };
-    return variant(`attention of rows kv ${kvIsF32 ? "f32" : "f16"}`, constant, ...parts);
+    const name = `attention of rows kv ${kvIsF32 ? "f32" : "f16"}`;
+    if (isTiledHead(columns)) {
+      const constant = { kHeads: 3, kPairs: columns / 2, kFour: 4, kMergeRounds: 8 };
+      const pages = kvIsF32 ? kvTilesF32 : kvTilesF16;
+      return variant(`${name} in tiles`, constant, ...shared, pages, attentionTiles);
+    }
+    const constant = {
+      kHeads: 3,
+      kQueries: tileQueriesOf(columns),
+      kMaxPairs: Math.ceil(columns / 2),
+    };
+    return variant(name, constant, ...shared, kvIsF32 ? kvF32 : kvF16, attentionRows);
   },
   attentionCombine: (): Variant =>
     variant(

@@ -11,7 +11,7 @@ import {
   routeParams,
 } from "../kernels/params.ts";
 import type { AttentionTile, ElementwiseParams, Place } from "../kernels/params.ts";
-import { kernels, kTileQueries } from "../kernels/sources.ts";
+import { kernels, tileQueriesOf } from "../kernels/sources.ts";
 import { overlap, readsOf, RouteKind, same } from "../program/ir.ts";
 import type {
   Attention,
@@ -298,11 +298,12 @@ function headsPart(
 }
 
 // Heads of a tile share their keys and values.
-function tileOf({ heads, kvHeads }: Attention): AttentionTile {
+function tileOf({ heads, kvHeads, headColumns }: Attention): AttentionTile {
   const sharing = heads / kvHeads;
-  let together = Math.min(sharing, kTileQueries);
+  const queries = tileQueriesOf(headColumns);
+  let together = Math.min(sharing, queries);
   while (sharing % together !== 0) --together;
-  return { heads: together, rows: Math.floor(kTileQueries / together) };
+  return { heads: together, rows: Math.floor(queries / together) };
 }
 
 // `parts`: those of the query, the key and the value, where attention makes them itself.

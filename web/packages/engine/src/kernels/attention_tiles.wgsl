@@ -1,0 +1,268 @@
+// Attention of several rows, for 16 queries at a time: attention.wgsl with the same bits. A tile of
+// queries is `tile_rows` rows times `tile_heads` heads of the same head of keys and values; rows of
+// several sessions in one tile are worked off session by session. A thread makes 4 queries' scores
+// of 4 positions, then 4 queries' values of 4 pairs, so that what it reads is used often.
+const kQueries = 16u;
+const kRoundKeys = 64u;  // whose weights lie in workgroup memory at once
+const kLanes = 256u / kPairs;  // of values: part of the order of sums
+const kNoScore = -3.0e38;
+
+var<workgroup> query: array<vec4<f32>, kQueries * kPairs / 2u>;  // [query][two pairs]
+var<workgroup> shared_values: array<f32, kQueries * kRoundKeys>;  // weights, and whatever is summed
+var<workgroup> runs: array<f32, kQueries * 16u>;
+var<workgroup> largest: array<f32, kQueries>;
+var<workgroup> totals: array<f32, kQueries>;
+var<workgroup> positions: array<u32, kQueries>;  // kNone: no query of this session
+var<workgroup> chunk_pages: array<u32, 8>;
+
+struct Tile {
+  first_row: u32,
+  row_end: u32,
+  first_head: u32,
+}
+
+fn row_of(tile: Tile, q: u32) -> u32 {
+  return tile.first_row + q / op.tile_heads;
+}
+
+fn head_of(tile: Tile, q: u32) -> u32 {
+  return tile.first_head + q % op.tile_heads;
+}
+
+fn sees(position: u32, at: vec4<u32>) -> vec4<bool> {
+  let is_seen = (at <= vec4(position)) & (at >= vec4(first_visible(position)));
+  return is_seen & vec4(position != kNone);
+}
+
+fn sees_chunk(position: u32, begin: u32) -> bool {
+  return position != kNone && begin <= position && begin + kChunk > first_visible(position);
+}
+
+fn finished(sum: f32) -> f32 {
+  let score = sum * op.scale;
+  if (op.softcap != 0.0) {
+    return op.softcap * tanh_of(score / op.softcap);
+  }
+  return score;
+}
+
+fn load_queries(tile: Tile, t: u32) {
+  for (var i = t; i < kQueries * kPairs / 2u; i += 256u) {
+    let q = i / (kPairs / 2u);
+    let column = 4u * (i % (kPairs / 2u));
+    let row = min(row_of(tile, q), tile.row_end - 1u);
+    let head = min(head_of(tile, q), op.heads - 1u);
+    let at = op.q_base + row * op.q_stride + head * op.head_columns + column;
+    let last = select(0.0, act[at + 3u], column + 3u < op.head_columns);
+    query[i] = vec4(act[at], act[at + 1u], act[at + 2u], last);
+  }
+}
+
+// To `largest`, of each query; `own`: of the positions of this thread.
+fn find_largest(own: array<f32, 4>, t: u32) {
+  let first = 4u * (t >> 6u);
+//* each q of kFour
+  shared_values[(first + $qu) * kRoundKeys + (t & 63u)] = own[$q];
+//* end
+  workgroupBarrier();
+  let at = 4u * t;
+  runs[t] = max(max(shared_values[at], shared_values[at + 1u]),
+                max(shared_values[at + 2u], shared_values[at + 3u]));
+  workgroupBarrier();
+  if (t < kQueries) {
+    var most = runs[16u * t];
+    for (var i = 1u; i < 16u; i++) {
+      most = max(most, runs[16u * t + i]);
+    }
+    largest[t] = most;
+  }
+  workgroupBarrier();
+}
+
+// Sums of weights in the order of sum_of_threads (reduce.wgsl): runs of 16 of this round.
+fn sum_runs(round: u32, t: u32) {
+  if (t < 4u * kQueries) {
+    var sum = 0.0;
+    for (var i = 0u; i < 16u; i++) {
+      sum = sum + shared_values[16u * t + i];
+    }
+    runs[16u * (t >> 2u) + 4u * round + (t & 3u)] = sum;
+  }
+}
+
+fn find_totals(t: u32) {
+  if (t < kQueries) {
+    var sum = 0.0;
+    for (var i = 0u; i < 16u; i++) {
+      sum = sum + runs[16u * t + i];
+    }
+    totals[t] = sum;
+  }
+}
+
+// Rows [first, end) of the tile, which are of one session.
+fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
+  let key_group = t & 63u;
+  let first_query = 4u * (t >> 6u);
+  // Of values: four pairs, a lane of positions, four queries.
+  let pair = 4u * (t % (kPairs / 4u));
+  let lane = t / (kPairs / 4u) % kLanes;
+  let value_queries = t / (kPairs / 4u) / kLanes;
+  // Positions of a session's rows rise.
+  let first_chunk = first_visible(row_position(first)) / kChunk;
+  let last_position = row_position(end - 1u);
+  if (t < kQueries) {
+    let row = row_of(tile, t);
+    let is_live = t < op.tile_heads * op.tile_rows && row >= first && row < end;
+    positions[t] = select(kNone, row_position(min(row, end - 1u)), is_live);
+  }
+  var all: array<Softmax, 8>;  // of two queries a round, a pair a thread
+//* each r of kMergeRounds
+  all[$r] = initial(min(head_of(tile, 2u * $ru + t / kPairs), op.heads - 1u));
+//* end
+  for (var chunk = first_chunk; chunk <= last_position / kChunk; chunk++) {
+    let begin = chunk * kChunk;
+    workgroupBarrier();
+    if (t < 8u && begin + 32u * t <= last_position) {
+      chunk_pages[t] = step[row_pages(first) + (begin >> 5u) + t];
+    }
+    workgroupBarrier();
+    let at = begin + 4u * key_group;
+    let page = chunk_pages[key_group >> 3u];
+//* each q of kFour
+    var score_$q = vec4<f32>(0.0);
+//* end
+    if (at <= last_position) {
+      for (var i = 0u; i < kPairs / 2u; i++) {
+        let a = load_keys(page, kv_head, 2u * i, at & 31u);
+        let b = load_keys(page, kv_head, 2u * i + 1u, at & 31u);
+//* each q of kFour
+        {
+          let own = query[(first_query + $qu) * (kPairs / 2u) + i];
+          score_$q = fma(vec4(own.y), a.y, fma(vec4(own.x), a.x, score_$q));
+          score_$q = fma(vec4(own.w), b.y, fma(vec4(own.z), b.x, score_$q));
+        }
+//* end
+      }
+    }
+    let places = vec4(at) + vec4(0u, 1u, 2u, 3u);
+    var most: array<f32, 4>;
+//* each q of kFour
+    let is_seen_$q = sees(positions[first_query + $qu], places);
+    score_$q = vec4(finished(score_$q.x), finished(score_$q.y), finished(score_$q.z),
+                    finished(score_$q.w));
+    score_$q = select(vec4(kNoScore), score_$q, is_seen_$q);
+    most[$q] = max(max(score_$q.x, score_$q.y), max(score_$q.z, score_$q.w));
+//* end
+    find_largest(most, t);
+//* each q of kFour
+    let weight_$q = select(vec4(0.0), exp(score_$q - vec4(largest[first_query + $qu])), is_seen_$q);
+//* end
+    runs[t] = 0.0;
+    let hidden = max(first_visible(row_position(first)), begin) - begin;
+    let count = min(kChunk, last_position + 1u - begin);
+    var p = hidden / kLanes * kLanes + lane;
+    var value_x: array<vec4<f32>, 4>;
+    var value_y: array<vec4<f32>, 4>;
+    for (var round = 0u; round * kRoundKeys < count; round++) {
+      workgroupBarrier();
+      if (key_group >> 4u == round) {
+//* each q of kFour
+        {
+          let place = (first_query + $qu) * kRoundKeys + 4u * (key_group & 15u);
+          shared_values[place] = weight_$q.x;
+          shared_values[place + 1u] = weight_$q.y;
+          shared_values[place + 2u] = weight_$q.z;
+          shared_values[place + 3u] = weight_$q.w;
+        }
+//* end
+      }
+      workgroupBarrier();
+      sum_runs(round, t);
+      if (value_queries < 4u) {
+        let first_weight = 4u * value_queries * kRoundKeys;
+        for (; p < min(count, (round + 1u) * kRoundKeys); p += kLanes) {
+          let value = load_values(chunk_pages[p >> 5u], kv_head, pair, p & 31u);
+          let place = first_weight + (p & 63u);
+//* each q of kFour
+          {
+            let weight = vec4(shared_values[place + $qu * kRoundKeys]);
+            value_x[$q] = fma(weight, value.x, value_x[$q]);
+            value_y[$q] = fma(weight, value.y, value_y[$q]);
+          }
+//* end
+        }
+      }
+    }
+    workgroupBarrier();
+    find_totals(t);
+//* each r of kMergeRounds
+    workgroupBarrier();
+    if (value_queries == $ru >> 1u) {
+      leave_lanes(0u, lane, pair, value_x[2u * ($ru & 1u)], value_y[2u * ($ru & 1u)]);
+      leave_lanes(1u, lane, pair, value_x[2u * ($ru & 1u) + 1u], value_y[2u * ($ru & 1u) + 1u]);
+    }
+    workgroupBarrier();
+    if (t < 2u * kPairs) {
+      let q = 2u * $ru + t / kPairs;
+      if (sees_chunk(positions[q], begin)) {
+        let value = sum_of_lanes(t / kPairs, t % kPairs);
+        all[$r] = merge(all[$r], Softmax(largest[q], totals[q], value));
+      }
+    }
+//* end
+  }
+  if (t < 2u * kPairs) {
+//* each r of kMergeRounds
+    {
+      let q = 2u * $ru + t / kPairs;
+      if (positions[q] != kNone) {
+        write_head(row_of(tile, q), head_of(tile, q), t % kPairs, all[$r]);
+      }
+    }
+//* end
+  }
+}
+
+// [query of two][lane][pair], two values each
+fn leave_lanes(q: u32, lane: u32, pair: u32, x: vec4<f32>, y: vec4<f32>) {
+  let at = 512u * q + 2u * (lane * kPairs + pair);
+  shared_values[at] = x.x;
+  shared_values[at + 1u] = y.x;
+  shared_values[at + 2u] = x.y;
+  shared_values[at + 3u] = y.y;
+  shared_values[at + 4u] = x.z;
+  shared_values[at + 5u] = y.z;
+  shared_values[at + 6u] = x.w;
+  shared_values[at + 7u] = y.w;
+}
+
+fn sum_of_lanes(q: u32, pair: u32) -> vec2<f32> {
+  var value = vec2(0.0);
+  for (var i = 0u; i < kLanes; i++) {
+    let at = 512u * q + 2u * (i * kPairs + pair);
+    value = value + vec2(shared_values[at], shared_values[at + 1u]);
+  }
+  return value;
+}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  let first_row = workgroup.y * op.tile_rows;
+  let row_end = min(first_row + op.tile_rows, row_count());
+  let first_head = workgroup.x * op.tile_heads;
+  let kv_head = first_head / (op.heads / op.kv_heads);
+  let tile = Tile(first_row, row_end, first_head);
+  load_queries(tile, t);
+  workgroupBarrier();
+  var first = first_row;
+  while (first < row_end) {
+    var end = first + 1u;
+    while (end < row_end && row_pages(end) == row_pages(first)) {
+      end++;
+    }
+    attend(tile, first, end, kv_head, t);
+    workgroupBarrier();
+    first = end;
+  }
+}
