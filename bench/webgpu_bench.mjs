@@ -13,7 +13,8 @@
 // On a machine without npm: --kit DIR has node_modules, dawn.node, chromium, playwright-core, xlibs
 // and web/ (onnxruntime-web's and wllama's files), and --engine FILE what bundle.mjs made.
 // --tuning: what our engine's kernels are (docs/webgpu.md); what was chosen is in the figures.
-// --hardware runs Chromium on the GPU, and peers in f16.
+// --hardware runs Chromium on the GPU, and peers in f16; --stable without the experiments of WebGPU,
+// as browsers come.
 import { existsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -42,6 +43,7 @@ const { values } = parseArgs({
     kit: { type: "string" },
     engine: { type: "string" },
     hardware: { type: "boolean", default: false },
+    stable: { type: "boolean", default: false },
     weft: { type: "string" }, // ./dev bench hands it to every benchmark
   },
 });
@@ -59,6 +61,7 @@ const parts = new Parts({
   engine: await engineFile(),
   models: values.models,
   hardware: values.hardware,
+  experiments: !values.stable,
 });
 const comparison = new Comparison(parts, {
   parts: list(values.parts),

@@ -94,7 +94,6 @@ const kArguments = [
   "--disable-background-networking",
   "--disable-component-update",
   "--disable-sync",
-  "--enable-unsafe-webgpu",
 ];
 const kSoftware = ["--use-webgpu-adapter=swiftshader"];
 const kHardware = [
@@ -102,21 +101,35 @@ const kHardware = [
   "--enable-features=Vulkan",
   "--disable-vulkan-surface",
   "--disable-gpu-compositing",
-  "--enable-dawn-features=vulkan_enable_f16_on_nvidia,allow_unsafe_apis",
 ];
+// With the experiments of WebGPU (matrix units among them), or as browsers come; f16 is no
+// experiment elsewhere than with Vulkan on NVIDIA.
+const kExperiments = {
+  true: ["--enable-unsafe-webgpu"],
+  false: ["--ignore-gpu-blocklist"],
+};
+const kHalves = {
+  true: ["--enable-dawn-features=vulkan_enable_f16_on_nvidia,allow_unsafe_apis"],
+  false: ["--enable-dawn-features=vulkan_enable_f16_on_nvidia"],
+};
+
+function argumentsOf(hardware, experiments) {
+  const own = hardware ? [...kHardware, ...kHalves[experiments]] : kSoftware;
+  return [...kArguments, ...kExperiments[experiments], ...own];
+}
 
 // A browser of its own with one page and one Worker.
 export class ChromiumHost {
   #browser;
   #page;
 
-  static async start({ playwright, executable, hardware, env, origin, kind }) {
+  static async start({ playwright, executable, hardware, experiments, env, origin, kind }) {
     const host = new ChromiumHost();
     const { chromium } = createRequire(import.meta.url)(playwright);
     host.#browser = await chromium.launch({
       executablePath: executable,
       headless: true,
-      args: [...kArguments, ...(hardware ? kHardware : kSoftware)],
+      args: argumentsOf(hardware, experiments),
       ignoreDefaultArgs: hardware ? ["--enable-unsafe-swiftshader", "--disable-gpu"] : [],
       env: { ...process.env, ...env },
     });

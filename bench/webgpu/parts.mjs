@@ -21,7 +21,7 @@ export class Parts {
   #options;
   #server = null;
 
-  // options: {root, kit, engine, models, hardware}
+  // options: {root, kit, engine, models, hardware, experiments}
   constructor(options) {
     this.#options = options;
   }
@@ -77,12 +77,13 @@ export class Parts {
   }
 
   async #chromium(kind) {
-    const { kit, root, hardware } = this.#options;
+    const { kit, root, hardware, experiments } = this.#options;
     this.#server ??= await serve(this.#folders());
     if (kind === "wllama" && !kit) packageDir(root, "tools", "@wllama/wllama");
     return await ChromiumHost.start({
       kind,
       hardware,
+      experiments,
       origin: this.#server.origin,
       playwright: kit ? join(kit, "playwright-core") : packageDir(root, "web", "playwright-core"),
       executable: kit

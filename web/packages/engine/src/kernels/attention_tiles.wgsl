@@ -133,14 +133,18 @@ fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
     var score_$q = vec4<f32>(0.0);
 //* end
     if (at <= last_position) {
-      for (var i = 0u; i < kPairs / 2u; i++) {
-        let a = load_keys(page, kv_head, 2u * i, at & 31u);
-        let b = load_keys(page, kv_head, 2u * i + 1u, at & 31u);
+      for (var pair = 0u; pair < kPairs; pair += 4u) {
+//* each i of kFour
+        let key_$i = load_keys(page, kv_head, pair + $iu, at & 31u);
+//* end
 //* each q of kFour
         {
-          let own = query[(first_query + $qu) * (kPairs / 2u) + i];
-          score_$q = fma(vec4(own.y), a.y, fma(vec4(own.x), a.x, score_$q));
-          score_$q = fma(vec4(own.w), b.y, fma(vec4(own.z), b.x, score_$q));
+          let low = query[((first_query + $qu) * kPairs + pair) >> 1u];
+          score_$q = fma(vec4(low.y), key_0.y, fma(vec4(low.x), key_0.x, score_$q));
+          score_$q = fma(vec4(low.w), key_1.y, fma(vec4(low.z), key_1.x, score_$q));
+          let high = query[(((first_query + $qu) * kPairs + pair) >> 1u) + 1u];
+          score_$q = fma(vec4(high.y), key_2.y, fma(vec4(high.x), key_2.x, score_$q));
+          score_$q = fma(vec4(high.w), key_3.y, fma(vec4(high.z), key_3.x, score_$q));
         }
 //* end
       }
@@ -162,8 +166,9 @@ fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
     let hidden = max(first_visible(row_position(first)), begin) - begin;
     let count = min(kChunk, last_position + 1u - begin);
     var p = hidden / kLanes * kLanes + lane;
-    var value_x: array<vec4<f32>, 4>;
-    var value_y: array<vec4<f32>, 4>;
+    // Set, because not every compiler empties a loop's variables in every turn.
+    var value_x = array<vec4<f32>, 4>();
+    var value_y = array<vec4<f32>, 4>();
     for (var round = 0u; round * kRoundKeys < count; round++) {
       workgroupBarrier();
       if (key_group >> 4u == round) {
@@ -181,12 +186,28 @@ fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
       sum_runs(round, t);
       if (value_queries < 4u) {
         let first_weight = 4u * value_queries * kRoundKeys;
-        for (; p < min(count, (round + 1u) * kRoundKeys); p += kLanes) {
-          let value = load_values(chunk_pages[p >> 5u], kv_head, pair, p & 31u);
-          let place = first_weight + (p & 63u);
+        let round_end = min(count, (round + 1u) * kRoundKeys);
+        // Four loads on their way at a time.
+        for (; p + 3u * kLanes < round_end; p += 4u * kLanes) {
+//* each i of kFour
+          let at_$i = p + $iu * kLanes;
+          let value_$i = load_values(chunk_pages[at_$i >> 5u], kv_head, pair, at_$i & 31u);
+//* end
+//* each i of kFour
 //* each q of kFour
           {
-            let weight = vec4(shared_values[place + $qu * kRoundKeys]);
+            let weight = vec4(shared_values[first_weight + (at_$i & 63u) + $qu * kRoundKeys]);
+            value_x[$q] = fma(weight, value_$i.x, value_x[$q]);
+            value_y[$q] = fma(weight, value_$i.y, value_y[$q]);
+          }
+//* end
+//* end
+        }
+        for (; p < round_end; p += kLanes) {
+          let value = load_values(chunk_pages[p >> 5u], kv_head, pair, p & 31u);
+//* each q of kFour
+          {
+            let weight = vec4(shared_values[first_weight + (p & 63u) + $qu * kRoundKeys]);
             value_x[$q] = fma(weight, value.x, value_x[$q]);
             value_y[$q] = fma(weight, value.y, value_y[$q]);
           }
