@@ -1,5 +1,5 @@
 # weft_module(NAME DEPS modules... LIBS targets... TEST_LIBS targets... PROTOS files...
-#             MERGED pattern NOT_FUZZED pattern)
+#             MERGED pattern NOT_FUZZED patterns...)
 #   src/NAME/*.cc except *_test.cc and main.cc -> library weft_NAME
 #   src/NAME/*_test.cc                         -> program NAME_test, run by CTest
 #   MERGED: files of a release build that are compiled several at a time, because a header that all
@@ -23,14 +23,15 @@ function(weft_merge name pattern)
 endfunction()
 
 function(weft_module name)
-  cmake_parse_arguments(ARG "" "MERGED;NOT_FUZZED" "DEPS;LIBS;TEST_LIBS;PROTOS" ${ARGN})
+  cmake_parse_arguments(ARG "" "MERGED" "DEPS;LIBS;TEST_LIBS;PROTOS;NOT_FUZZED" ${ARGN})
   set(directory ${CMAKE_SOURCE_DIR}/src/${name})
   file(GLOB sources CONFIGURE_DEPENDS ${directory}/*.cc ${directory}/*/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   if(WEFT_FUZZ AND ARG_NOT_FUZZED)
-    list(FILTER sources EXCLUDE REGEX "/(${ARG_NOT_FUZZED})\\.cc$")
+    list(JOIN ARG_NOT_FUZZED "|" not_fuzzed)
+    list(FILTER sources EXCLUDE REGEX "/(${not_fuzzed})\\.cc$")
   endif()
 
   set(generated)
