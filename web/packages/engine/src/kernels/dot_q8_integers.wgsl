@@ -29,6 +29,6 @@ fn load_zeros(group_block: u32) -> u32 {
   return 0u;
 }
 
-fn without_zero(total: f32, zero: u32, input_sum: f32) -> f32 {
+fn without_zero(total: f32, zero: f32, input_sum: f32) -> f32 {
   return total;
 }

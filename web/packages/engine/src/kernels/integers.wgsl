@@ -80,9 +80,13 @@ fn dot_of_four(w: vec4<u32>, x: vec4<u32>) -> i32 {
     dot4I8Packed(w.w, x.w);
 }
 
-// The sum of a block's products in units of the two scales, rounded once at most.
-fn block_dot(w: Block, zero: u32, x: Input) -> f32 {
+fn integer_dot(w: Block, x: Input) -> i32 {
   let low = dot_of_four(w.a, x.low_a) + dot_of_four(w.b, x.low_b);
   let high = dot_of_four(w.a, x.high_a) + dot_of_four(w.b, x.high_b);
-  return without_zero(f32((high << 8u) + low), zero, x.sum);
+  return (high << 8u) + low;
+}
+
+// The sum of a block's products in units of the two scales, rounded once at most.
+fn block_dot(w: Block, zero: u32, x: Input) -> f32 {
+  return without_zero(f32(integer_dot(w, x)), f32(zero & 15u), x.sum);
 }

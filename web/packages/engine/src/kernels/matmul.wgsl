@@ -9,7 +9,7 @@ const kOutputs = 64u;
 var<workgroup> inputs: array<vec4<u32>, 2u * 4u * kRows>;
 var<workgroup> input_scales: array<vec2<f32>, 2u * kRows>;
 var<workgroup> weights: array<Words, 2u * kOutputs>;
-var<workgroup> weight_scales: array<vec2<f32>, 2u * kOutputs>;  // and the zero point's bits
+var<workgroup> weight_scales: array<vec2<f32>, 2u * kOutputs>;  // and the zero point
 
 // What a thread brings of a block.
 struct Part {
@@ -22,16 +22,22 @@ struct Part {
 fn load_part(first_row: u32, first_group: u32, b: u32, t: u32) -> Part {
   let block = min(b, op.blocks - 1u);
   let row = min(first_row + (t >> 2u), last_row());
-  let at = planes_of_row(row) + 4u * block + (t & 3u);
-  let scale_row = planes_of_row(min(first_row + (t & 31u), last_row()));
-  let n = t & 63u;
-  let group = min(first_group + (n >> 3u), op.group_count - 1u);
-  let group_block = group * op.blocks + block;
-  let pair = unpack2x16float(wscale[group_block][(n & 7u) >> 1u]);
-  let zeros = load_zeros(group_block) >> (4u * (n & 7u));
-  return Part(planes[at], sum_and_scale(scale_row, block),
-              load_block(8u * group + (n & 7u), block),
-              vec2(select(pair.x, pair.y, (n & 1u) == 1u), bitcast<f32>(zeros & 15u)));
+  var part: Part;
+  part.input = planes[planes_of_row(row) + 4u * block + (t & 3u)];
+  if (t < kRows) {
+    let scale_row = planes_of_row(min(first_row + t, last_row()));
+    part.input_scale = sum_and_scale(scale_row, block);
+  }
+  if (t < kOutputs) {
+    let n = t & 7u;
+    let group = min(first_group + (t >> 3u), op.group_count - 1u);
+    let group_block = group * op.blocks + block;
+    let pair = unpack2x16float(wscale[group_block][n >> 1u]);
+    let zeros = load_zeros(group_block) >> (4u * n);
+    part.weight = load_block(8u * group + n, block);
+    part.weight_scale = vec2(select(pair.x, pair.y, (n & 1u) == 1u), f32(zeros & 15u));
+  }
+  return part;
 }
 
 fn store_part(part: Part, half: u32, t: u32) {
@@ -84,7 +90,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     {
       let x = input_of(half, own_row + $mu);
 //* each j of kThreadOutputs
-      let dot_$j = block_dot(w_$j, bitcast<u32>(scale_$j.y), x);
+      let dot_$j = without_zero(f32(integer_dot(w_$j, x)), scale_$j.y, x.sum);
       sum_$m_$j = fma(dot_$j * x.scale, scale_$j.x, sum_$m_$j);
 //* end
     }
