@@ -39,7 +39,10 @@ if(WEFT_FUZZ)
 endif()
 find_program(WEFT_CCACHE ccache)
 if(WEFT_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${WEFT_CCACHE})
+  # The settings and options are what ccache asks for where headers are precompiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${WEFT_CCACHE})
+  add_compile_options("$<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>"
+                      "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 endif()
 find_program(WEFT_LLD ld.lld)
 if(WEFT_LLD)

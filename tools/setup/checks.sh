@@ -24,14 +24,15 @@ changed_cxx_files() {
     grep -E '^src/.*\.cc$' | sort -u || true
 }
 
-# clang_tidy FILE...: two at a time, through the release build's compile commands.
+# clang_tidy FILE...: two at a time, each file with its own headers (clang cannot read what GCC
+# precompiled, and a missing include shows).
 clang_tidy() {
   [ $# -gt 0 ] || return 0
   local headers
   mapfile -t headers < <(cd src && find . -name '*.proto' -printf 'gen/%P\n' | sed 's/proto$/pb.h/')
-  build_preset release "${headers[@]}" > /dev/null
+  build_preset lint "${headers[@]}" > /dev/null
   printf '%s\n' "$@" | xargs -P "$jobs" -n 1 \
-    clang-tidy --quiet --warnings-as-errors='*' -p build/release \
+    clang-tidy --quiet --warnings-as-errors='*' -p build/lint \
     --extra-arg=-Wno-unknown-warning-option 2> >(grep -v 'warnings\? generated' >&2 || true)
 }
 
