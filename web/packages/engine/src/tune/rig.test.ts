@@ -5,6 +5,7 @@ import { openGpu } from "../gpu/open.ts";
 import type { Gpu } from "../gpu/open.ts";
 import { makeWebGpuEngine, tuneFor } from "../makeWebGpuEngine.ts";
 import { kDefaultOptions } from "../webgpuEngine.ts";
+import { countFor } from "./rig.ts";
 import { MemoryTuneStore } from "./store.ts";
 
 async function openNull(): Promise<{ instance: GPU; gpu: Gpu } | null> {
@@ -18,6 +19,24 @@ async function openNull(): Promise<{ instance: GPU; gpu: Gpu } | null> {
 }
 
 const opened = await openNull();
+
+describe("how many dispatches a sample has", () => {
+  // 10 us each; a browser shows multiples of 0.1 ms.
+  const rounded = (count: number): Promise<number> =>
+    Promise.resolve(Math.floor(count / 10) / 10 / count);
+
+  it("is enough for rounded timestamps", async () => {
+    const count = await countFor(rounded, 4, 8);
+    expect(count).toBeGreaterThanOrEqual(200);
+    expect(count).toBeLessThanOrEqual(450);
+    expect(count % 8).toBe(0);
+  });
+
+  it("is two where each takes longer than a sample, and no more than 1,024", async () => {
+    expect(await countFor(() => Promise.resolve(9), 4, 8)).toBe(2);
+    expect(await countFor(() => Promise.resolve(0), 4, 8)).toBe(1024);
+  });
+});
 
 describe.skipIf(!opened)("tuning a device", { timeout: 30_000 }, () => {
   it("ends in time, and the second time at once", async () => {

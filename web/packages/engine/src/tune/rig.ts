@@ -23,8 +23,7 @@ const kGroups = { [DType.q4]: 512, [DType.f32]: 128 }; // of 8 rows; 8 and 16 Mi
 const kMostBytes = 80 << 20;
 const kRandomBytes = 1 << 20;
 const kMostRows = 64;
-const kSampleMs = 4; // of dispatches; clocks of browsers are coarse
-const kMostDispatches = 256;
+const kMostDispatches = 1024;
 const kLeastDispatches = 2; // of several rows one quantises, one multiplies
 const kUsage = Usage.storage | Usage.copyFrom | Usage.copyTo;
 
@@ -111,7 +110,7 @@ export class ProductRig implements Rig {
       queue.writeBuffer(this.#shared.step, 4 * RowsAt.body, Uint32Array.of(rows));
       return (await this.#timer.time((pass) => encode(pass, chosen, count, rows))) / count;
     };
-    const count = countFor(await run(kLeastDispatches), chosen.length);
+    const count = await countFor(run, this.#timer.sampleMs, chosen.length);
     return () => run(count);
   }
 
@@ -169,9 +168,20 @@ function encode(
   }
 }
 
-// As many as fit the time of a sample, if one takes `ms`: whole rounds over the slabs, if possible.
-function countFor(ms: number, slabs: number): number {
-  const most = Math.floor(Math.min(kSampleMs / Math.max(ms, 1e-3), kMostDispatches));
+// As many dispatches as take the time of a sample: whole rounds over the slabs, if possible. More
+// and more are tried, because too few of them are not seen by rounded timestamps.
+export async function countFor(
+  run: (count: number) => Promise<number>,
+  sampleMs: number,
+  slabs: number,
+): Promise<number> {
+  let count = kLeastDispatches;
+  let ms = count * (await run(count));
+  while (ms < sampleMs / 2 && count < kMostDispatches) {
+    count = Math.min(4 * count, kMostDispatches);
+    ms = count * (await run(count));
+  }
+  const most = Math.floor(Math.min((count * sampleMs) / Math.max(ms, 1e-3), kMostDispatches));
   return most >= slabs ? most - (most % slabs) : Math.max(kLeastDispatches, most);
 }
 
