@@ -142,7 +142,7 @@ export class Ours {
     const kernels = await this.#times(lists.flat(), decode, 201);
     this.#renew();
     await this.#step(0, prefill);
-    const rows = Math.min(prefill, this.#module.kBodyRows);
+    const rows = Math.min(prefill, this.#module.kMostRows);
     const prompt = { rows, chunks: (prefill >> 8) + 1 };
     return { kernels, prompt: await this.#times(machine.plan(1).layer, prompt, 21) };
   }

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 
 import { bf16ToF32, f16ToF32, f32ToBf16, f32ToF16 } from "./half.ts";
-import { kBodyRows } from "./plan/layout.ts";
+import { kMostRows, kUsualRows } from "./plan/layout.ts";
 import type { ExchangeRequest, Run, StepInput, StepOutput } from "./stageEngine.ts";
 import { weightOf } from "./test/caseInputs.ts";
 import { openNodeGpu } from "./test/nodeGpu.ts";
@@ -59,7 +59,7 @@ describe.skipIf(!gpu)("exchange", { timeout: 600_000 }, () => {
   it("gives what an operation in its place gives", async () => {
     const split = await engineOf(exchanged);
     const whole = await engineOf(scaled);
-    const rows = kBodyRows + 22; // two passes
+    const rows = kMostRows + 22; // two passes
     const requests: ExchangeRequest[] = [];
     const exchange = (request: ExchangeRequest): Promise<Float32Array> => {
       requests.push(request);
@@ -70,8 +70,8 @@ describe.skipIf(!gpu)("exchange", { timeout: 600_000 }, () => {
     expect(got.hidden).toEqual(expected.hidden);
     expect(requests.map(({ layer, id, firstRow, rowCount }) => [layer, id, firstRow, rowCount]))
       .toEqual([
-        [1, 7, 0, kBodyRows],
-        [1, 7, kBodyRows, 22],
+        [1, 7, 0, kMostRows],
+        [1, 7, kMostRows, 22],
       ]);
     split.freeBuffers();
     whole.freeBuffers();
@@ -123,6 +123,31 @@ describe.skipIf(!gpu)("exchange", { timeout: 600_000 }, () => {
   });
 });
 
+describe.skipIf(!gpu)("long steps", { timeout: 600_000 }, () => {
+  const held = (engine: WebGpuEngine): number => {
+    const { weightBytes, kvBytes, scratchBytes } = engine.memory();
+    return weightBytes + kvBytes + scratchBytes;
+  };
+
+  it("take more memory, or more passes where there is none", async () => {
+    const free = await engineOf(scaled);
+    await free.step(input(3));
+    const before = held(free);
+    free.releaseAll();
+    const expected = await free.step(input(kUsualRows + 9));
+    const after = held(free);
+    expect(after).toBeGreaterThan(before);
+    const tight = await engineOf(scaled, { memoryLimitBytes: Math.floor((before + after) / 2) });
+    for (const rows of [kUsualRows + 9, 3, kUsualRows + 9]) {
+      const got = await tight.step(input(rows));
+      expect(got.hidden).toEqual(expected.hidden.slice(0, got.hidden.length));
+      tight.releaseAll();
+    }
+    expect(held(tight)).toBeLessThan(after);
+    for (const engine of [free, tight]) engine.freeBuffers();
+  });
+});
+
 // Each type with the conversions of half.ts, which the pages used before: the same bits.
 const kTypes = [
   ["f16", f32ToF16, f16ToF32],
@@ -134,7 +159,7 @@ describe.skipIf(!gpu)("packed rows", { timeout: 600_000 }, () => {
     it(`${residualDtype}: the same bits as converted by the caller`, async () => {
       const engine = await engineOf(scaled, { residualDtype });
       expect(engine.packs).toBe(residualDtype);
-      for (const rows of [1, 3, kBodyRows + 5]) {
+      for (const rows of [1, 3, kUsualRows + 5]) {
         const halves = new Uint16Array(rows * kColumns);
         narrow(rowsOf(rows), halves);
         halves.set(residualDtype === "f16" ? [0, 0x8000, 1, 0x8001, 0x3ff] : [0, 0x8000]);

@@ -195,7 +195,10 @@ export class WebGpuEngine implements StageEngine {
     const pages = append?.pages ?? new Map<number, readonly number[]>();
     try {
       const { arena, ropes } = this.#machine;
-      if (arena.reserve(arenaWords(input, pages, ropes.columns))) this.#machine.invalidate();
+      const rows = input.runs.reduce((sum, { count }) => sum + count, 0);
+      const bodyRows = this.#machine.expectRows(rows);
+      const words = arenaWords(input, bodyRows, pages, ropes.columns);
+      if (arena.reserve(words)) this.#machine.invalidate();
       await this.#machine.prepare();
       const runner = new StepRunner(this.#machine, layers, input, pages);
       const output = await runner.run((encoder) => {

@@ -5,7 +5,9 @@ import type { Place } from "../kernels/params.ts";
 import { endsInLogits, findAttention, kBlockValues } from "../program/ir.ts";
 import type { Program } from "../program/ir.ts";
 
-export const kBodyRows = 512; // of one pass through the layers
+// Of one pass through the layers: what is planned for, and what longer steps get where memory allows.
+export const kUsualRows = 128;
+export const kMostRows = 512;
 export const kHeadRows = 8; // of one pass through the output head
 // Split attention: for so many rows at most; a chunk is 256 positions, more chunks than these go
 // one after another.
@@ -33,6 +35,7 @@ export interface Needs {
 
 export interface Layout {
   readonly needs: Needs;
+  readonly bodyRows: number; // of one pass through the layers
   readonly residual: Place;
   readonly headInput: Place;
   readonly logits: Place;
@@ -61,8 +64,8 @@ export function padded(columns: number): number {
   return Math.ceil(columns / 32) * 32;
 }
 
-export function rowsOfLayer(program: Program): number {
-  return endsInLogits(program) ? kHeadRows : kBodyRows;
+export function rowsOfLayer(program: Program, bodyRows: number): number {
+  return endsInLogits(program) ? kHeadRows : bodyRows;
 }
 
 export const kNoNeeds: Needs = {
@@ -74,9 +77,9 @@ export const kNoNeeds: Needs = {
   planeVecs: 0,
 };
 
-export function needsOf(program: Program): Needs {
+export function needsOf(program: Program, bodyRows: number): Needs {
   const isHead = endsInLogits(program);
-  const rows = rowsOfLayer(program);
+  const rows = rowsOfLayer(program, bodyRows);
   const outColumns = program.buffers[program.output]!.columns;
   const inColumns = program.input === null ? 0 : program.buffers[program.input]!.columns;
   let privateColumns = 0;
@@ -124,10 +127,10 @@ export function isWithin(a: Needs, b: Needs): boolean {
   return JSON.stringify(mostOf(a, b)) === JSON.stringify(b);
 }
 
-export function layoutOf(needs: Needs): Layout {
+export function layoutOf(needs: Needs, bodyRows: number): Layout {
   const hidden = padded(needs.hiddenColumns);
   const vocabulary = padded(needs.vocabulary);
-  const headBase = kBodyRows * hidden;
+  const headBase = bodyRows * hidden;
   const logitsBase = headBase + kHeadRows * hidden;
   const privateBase = logitsBase + kHeadRows * vocabulary;
   const splitBase = privateBase + needs.privateValues;
@@ -135,6 +138,7 @@ export function layoutOf(needs: Needs): Layout {
   const packedBase = expertBase + needs.expertValues;
   return {
     needs,
+    bodyRows,
     residual: { base: 0, stride: hidden },
     headInput: { base: headBase, stride: hidden },
     logits: { base: logitsBase, stride: vocabulary },
@@ -142,7 +146,7 @@ export function layoutOf(needs: Needs): Layout {
     splitBase,
     expertBase,
     packedBase,
-    actValues: packedBase + (kBodyRows * hidden) / 2,
+    actValues: packedBase + (bodyRows * hidden) / 2,
     aux: auxLayout(needs),
   };
 }

@@ -10,7 +10,15 @@ import type { Dispatch, Plan, Shared } from "../plan/dispatch.ts";
 import { LayerContext } from "../plan/layerContext.ts";
 import { layerDrafts } from "../plan/layer.ts";
 import type { PlannedExchange } from "../plan/layer.ts";
-import { kNoNeeds, layoutOf, mostOf, needsOf } from "../plan/layout.ts";
+import { EngineError } from "../error.ts";
+import {
+  kMostRows,
+  kNoNeeds,
+  kUsualRows,
+  layoutOf,
+  mostOf,
+  needsOf,
+} from "../plan/layout.ts";
 import type { Layout } from "../plan/layout.ts";
 import type { LoadedLayer } from "../plan/loadedLayer.ts";
 import { sampleDrafts, samplePlanOf } from "../plan/sampling.ts";
@@ -64,7 +72,9 @@ export class Machine {
   readonly #options: MachineOptions;
   readonly #unusedRead: GPUBuffer;
   readonly #unusedWrite: GPUBuffer;
-  #layout: Layout = layoutOf(kNoNeeds);
+  #layout: Layout = layoutOf(kNoNeeds, kUsualRows);
+  #bodyRows = kUsualRows;
+  #mostRows = kMostRows;
   #act: GPUBuffer | null = null;
   #aux: GPUBuffer | null = null;
   #plans = new Map<number, LayerPlan>();
@@ -105,6 +115,16 @@ export class Machine {
   // What is shared changed: the next prepare() makes all plans anew.
   invalidate(): void {
     this.#isStale = true;
+  }
+
+  // A step of so many rows comes: from now on it takes fewer passes, if memory allows. Returns how
+  // many rows a pass will have at most.
+  expectRows(count: number): number {
+    if (count > this.#bodyRows && this.#bodyRows < this.#mostRows) {
+      this.#bodyRows = this.#mostRows;
+      this.#isStale = true;
+    }
+    return this.#bodyRows;
   }
 
   async prepare(): Promise<void> {
@@ -149,9 +169,24 @@ export class Machine {
   }
 
   #resize(): void {
+    try {
+      this.#resizeFor(this.#bodyRows);
+    } catch (error) {
+      const isFull = error instanceof EngineError && error.code === "out_of_memory";
+      if (!isFull || this.#bodyRows === kUsualRows) throw error;
+      this.#mostRows = this.#bodyRows = kUsualRows;
+      for (const buffer of [this.#act, this.#aux]) if (buffer) this.buffers.free(buffer);
+      this.#act = this.#aux = null;
+      this.#resizeFor(kUsualRows);
+    }
+  }
+
+  #resizeFor(bodyRows: number): void {
     let needs = kNoNeeds;
-    for (const { program } of this.layers.values()) needs = mostOf(needs, needsOf(program));
-    this.#layout = layoutOf(needs);
+    for (const { program } of this.layers.values()) {
+      needs = mostOf(needs, needsOf(program, bodyRows));
+    }
+    this.#layout = layoutOf(needs, bodyRows);
     this.#act = this.#sized(this.#act, "activations", 4 * this.#layout.actValues);
     this.#aux = this.#sized(this.#aux, "selections", 4 * this.#layout.aux.words);
   }

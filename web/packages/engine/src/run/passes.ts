@@ -1,6 +1,6 @@
-// Cuts a step into passes: at most kBodyRows rows through the layers, at most kHeadRows of them
+// Cuts a step into passes: some rows at a time through the layers, at most kHeadRows of them
 // through the output head at a time. Each pass is one submission with its own arena contents.
-import { kBodyRows, kHeadRows } from "../plan/layout.ts";
+import { kHeadRows } from "../plan/layout.ts";
 import type { Run, StepInput } from "../stageEngine.ts";
 import type { ArenaRow } from "./arena.ts";
 import { needsHead } from "./check.ts";
@@ -40,11 +40,11 @@ function rowsOf(input: StepInput): StepRow[] {
   return rows;
 }
 
-export function passesOf(input: StepInput): Pass[] {
+export function passesOf(input: StepInput, bodyRows: number): Pass[] {
   const rows = rowsOf(input);
   const passes: Pass[] = [];
-  for (let firstRow = 0; firstRow < rows.length; firstRow += kBodyRows) {
-    const own = rows.slice(firstRow, firstRow + kBodyRows);
+  for (let firstRow = 0; firstRow < rows.length; firstRow += bodyRows) {
+    const own = rows.slice(firstRow, firstRow + bodyRows);
     passes.push({ firstRow, rows: own, heads: headsOf(own), hidden: hiddenOf(own) });
   }
   return passes;

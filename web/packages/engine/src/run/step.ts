@@ -44,9 +44,14 @@ function contentsOf(pass: Pass, head: readonly HeadRow[], pages: SessionPages): 
 }
 
 // Words that the largest pass of the step takes in the arena.
-export function arenaWords(input: StepInput, pages: SessionPages, ropeColumns: number): number {
+export function arenaWords(
+  input: StepInput,
+  bodyRows: number,
+  pages: SessionPages,
+  ropeColumns: number,
+): number {
   return Math.max(
-    ...passesOf(input).map((pass) =>
+    ...passesOf(input, bodyRows).map((pass) =>
       Arena.words(contentsOf(pass, pass.heads[0] ?? [], pages), ropeColumns),
     ),
   );
@@ -75,7 +80,9 @@ export class StepRunner {
 
   async run(before: (encoder: GPUCommandEncoder) => void): Promise<StepOutput> {
     const { staging } = this.#machine;
-    const submissions = passesOf(this.#input).flatMap((pass) => this.#submissionsOf(pass));
+    const submissions = passesOf(this.#input, this.#machine.layout.bodyRows).flatMap((pass) =>
+      this.#submissionsOf(pass),
+    );
     const sizeBefore = this.#results.byteCount;
     const target = staging.take(sizeBefore + kCheckBytes);
     try {
