@@ -13,8 +13,8 @@
 // On a machine without npm: --kit DIR has node_modules, dawn.node, chromium, playwright-core, xlibs
 // and web/ (onnxruntime-web's and wllama's files), and --engine FILE what bundle.mjs made.
 // --tuning: what our engine's kernels are (docs/webgpu.md); what was chosen is in the figures.
-// --hardware runs Chromium on the GPU, and peers in f16; --stable without the experiments of WebGPU,
-// as browsers come.
+// --hardware runs Chromium on the GPU, and peers in f16; --stable without the experiments of
+// WebGPU, as browsers come.
 import { existsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";

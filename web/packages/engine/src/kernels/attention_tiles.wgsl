@@ -38,12 +38,46 @@ fn sees_chunk(position: u32, begin: u32) -> bool {
   return position != kNone && begin <= position && begin + kChunk > first_visible(position);
 }
 
-fn finished(sum: f32) -> f32 {
-  let score = sum * op.scale;
+fn finished(sums: vec4<f32>) -> vec4<f32> {
+  let scores = sums * op.scale;
   if (op.softcap != 0.0) {
-    return op.softcap * tanh_of(score / op.softcap);
+    let capped = scores / op.softcap;
+    return op.softcap *
+      vec4(tanh_of(capped.x), tanh_of(capped.y), tanh_of(capped.z), tanh_of(capped.w));
   }
-  return score;
+  return scores;
+}
+
+// Of four queries and the four positions from `slot` of a page on: sums, pair after pair.
+fn scores_of(page: u32, kv_head: u32, slot: u32, first_query: u32) -> array<vec4<f32>, 4> {
+  var sums = array<vec4<f32>, 4>();
+  for (var pair = 0u; pair < kPairs; pair += 4u) {
+//* each i of kFour
+    let key_$i = load_keys(page, kv_head, pair + $iu, slot);
+//* end
+//* each q of kFour
+    {
+      let at = ((first_query + $qu) * kPairs + pair) >> 1u;
+      let low = query[at];
+      let high = query[at + 1u];
+      var sum = fma(vec4(low.y), key_0.y, fma(vec4(low.x), key_0.x, sums[$q]));
+      sum = fma(vec4(low.w), key_1.y, fma(vec4(low.z), key_1.x, sum));
+      sum = fma(vec4(high.y), key_2.y, fma(vec4(high.x), key_2.x, sum));
+      sums[$q] = fma(vec4(high.w), key_3.y, fma(vec4(high.z), key_3.x, sum));
+    }
+//* end
+  }
+  return sums;
+}
+
+// `at`: of the first of four queries.
+fn leave_weights(at: u32, own: array<vec4<f32>, 4>) {
+//* each q of kFour
+  shared_values[at + $qu * kRoundKeys] = own[$q].x;
+  shared_values[at + $qu * kRoundKeys + 1u] = own[$q].y;
+  shared_values[at + $qu * kRoundKeys + 2u] = own[$q].z;
+  shared_values[at + $qu * kRoundKeys + 3u] = own[$q].w;
+//* end
 }
 
 fn load_queries(tile: Tile, t: u32) {
@@ -128,39 +162,22 @@ fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
     }
     workgroupBarrier();
     let at = begin + 4u * key_group;
-    let page = chunk_pages[key_group >> 3u];
-//* each q of kFour
-    var score_$q = vec4<f32>(0.0);
-//* end
+    var scores = array<vec4<f32>, 4>();
     if (at <= last_position) {
-      for (var pair = 0u; pair < kPairs; pair += 4u) {
-//* each i of kFour
-        let key_$i = load_keys(page, kv_head, pair + $iu, at & 31u);
-//* end
-//* each q of kFour
-        {
-          let low = query[((first_query + $qu) * kPairs + pair) >> 1u];
-          score_$q = fma(vec4(low.y), key_0.y, fma(vec4(low.x), key_0.x, score_$q));
-          score_$q = fma(vec4(low.w), key_1.y, fma(vec4(low.z), key_1.x, score_$q));
-          let high = query[(((first_query + $qu) * kPairs + pair) >> 1u) + 1u];
-          score_$q = fma(vec4(high.y), key_2.y, fma(vec4(high.x), key_2.x, score_$q));
-          score_$q = fma(vec4(high.w), key_3.y, fma(vec4(high.z), key_3.x, score_$q));
-        }
-//* end
-      }
+      scores = scores_of(chunk_pages[key_group >> 3u], kv_head, at & 31u, first_query);
     }
     let places = vec4(at) + vec4(0u, 1u, 2u, 3u);
-    var most: array<f32, 4>;
+    var most = array<f32, 4>();
 //* each q of kFour
     let is_seen_$q = sees(positions[first_query + $qu], places);
-    score_$q = vec4(finished(score_$q.x), finished(score_$q.y), finished(score_$q.z),
-                    finished(score_$q.w));
-    score_$q = select(vec4(kNoScore), score_$q, is_seen_$q);
+    let score_$q = select(vec4(kNoScore), finished(scores[$q]), is_seen_$q);
     most[$q] = max(max(score_$q.x, score_$q.y), max(score_$q.z, score_$q.w));
 //* end
     find_largest(most, t);
+    var own_weights = array<vec4<f32>, 4>();
 //* each q of kFour
-    let weight_$q = select(vec4(0.0), exp(score_$q - vec4(largest[first_query + $qu])), is_seen_$q);
+    own_weights[$q] =
+      select(vec4(0.0), exp(score_$q - vec4(largest[first_query + $qu])), is_seen_$q);
 //* end
     runs[t] = 0.0;
     let hidden = max(first_visible(row_position(first)), begin) - begin;
@@ -172,15 +189,7 @@ fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
     for (var round = 0u; round * kRoundKeys < count; round++) {
       workgroupBarrier();
       if (key_group >> 4u == round) {
-//* each q of kFour
-        {
-          let place = (first_query + $qu) * kRoundKeys + 4u * (key_group & 15u);
-          shared_values[place] = weight_$q.x;
-          shared_values[place + 1u] = weight_$q.y;
-          shared_values[place + 2u] = weight_$q.z;
-          shared_values[place + 3u] = weight_$q.w;
-        }
-//* end
+        leave_weights(first_query * kRoundKeys + 4u * (key_group & 15u), own_weights);
       }
       workgroupBarrier();
       sum_runs(round, t);

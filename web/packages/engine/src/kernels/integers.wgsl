@@ -1,6 +1,6 @@
 // A block of 32 inputs as integers of 16 bits with one scale, in two planes of signed bytes: an
-// integer is 256 high + low. Products of a block with dot4I8Packed are exact, in any order. An input
-// is off by at most 2^-15 of the largest of its block.
+// integer is 256 high + low. Products of a block with dot4I8Packed are exact, in any order. An
+// input is off by at most 2^-15 of the largest of its block.
 struct Input {
   low_a: vec4<u32>,  // columns 0 to 15, in the order of the weights' words
   low_b: vec4<u32>,  // 16 to 31

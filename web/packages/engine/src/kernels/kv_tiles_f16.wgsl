@@ -18,7 +18,8 @@ fn four_of(words: vec4<u32>) -> Four {
 
 // A pair of the keys at positions slot to slot + 3 of a page.
 fn load_keys(page: u32, head: u32, pair: u32, slot: u32) -> Four {
-  return four_of(kv[page * 16u * op.kv_heads * kPairs + (head * kPairs + pair) * 8u + (slot >> 2u)]);
+  let keys = page * 16u * op.kv_heads * kPairs;
+  return four_of(kv[keys + (head * kPairs + pair) * 8u + (slot >> 2u)]);
 }
 
 // Pairs pair to pair + 3 of the value at a position.

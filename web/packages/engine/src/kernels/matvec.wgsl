@@ -1,8 +1,9 @@
-// Product of 1 to kTileRows rows with a matrix: weights are read once for a tile. A workgroup makes
-// kOutputs outputs of each row, groups of 8 rows side by side. Its lanes lie along the columns: lane
-// l of part s takes pieces of 8 columns 32 s + l, 32 (s + kParts) + l, ... in rising order, every
-// piece one dot product times its scale; then lanes are summed (lanes_*.wgsl), then parts in rising
-// order. An output's bits therefore depend on nothing but its own row, column and matrix.
+// Product of 1 to kTileRows rows with a matrix, in f32 or f16 (integers: matvec_blocks.wgsl).
+// Weights are read once for a tile. A workgroup makes kOutputs outputs of each row, groups of 8
+// rows of the matrix side by side. Its lanes lie along the columns: lane l of part s takes pieces
+// of 8 columns 32 s + l, 32 (s + kParts) + l, ... in rising order, every piece one dot product
+// times its scale; then lanes are summed (lanes_*.wgsl), then parts in rising order. An output's
+// bits therefore depend on nothing but its own row, column and matrix.
 //
 // Constants set by kernels/sources.ts: kTileRows, kParts (part of the order of sums: chosen by the
 // matrix alone), kWithNorm (the input is normalised on the way in: multiplied by the norm's weights

@@ -1,5 +1,6 @@
 // Brings rows of a weight as the package stores them into the groups that products read, padded to
-// whole blocks and groups (weights/matrix.ts). One word of the result a thread. Source rows may begin at any byte.
+// whole blocks and groups (weights/matrix.ts). One word of the result a thread. Source rows may
+// begin at any byte.
 @group(0) @binding(1) var<uniform> op: Op;
 @group(0) @binding(3) var<storage, read> source: array<u32>;
 @group(0) @binding(6) var<storage, read_write> packed: array<u32>;

@@ -5,7 +5,8 @@ import type { Place } from "../kernels/params.ts";
 import { endsInLogits, findAttention, kBlockValues } from "../program/ir.ts";
 import type { Program } from "../program/ir.ts";
 
-// Of one pass through the layers: what is planned for, and what longer steps get where memory allows.
+// Of one pass through the layers: what is planned for, and what longer steps get where memory
+// allows.
 export const kUsualRows = 128;
 export const kMostRows = 512;
 export const kHeadRows = 8; // of one pass through the output head

@@ -4,7 +4,7 @@ import type { Gpu } from "../gpu/open.ts";
 import { Pipelines } from "../gpu/pipelines.ts";
 import { makePlan } from "../plan/dispatch.ts";
 import type { Dispatch } from "../plan/dispatch.ts";
-import { kNoNeeds, layoutOf } from "../plan/layout.ts";
+import { kNoNeeds, kUsualRows, layoutOf } from "../plan/layout.ts";
 import type { Layout } from "../plan/layout.ts";
 import { sampleDrafts, samplePlanOf } from "../plan/sampling.ts";
 import type { SamplePlan } from "../plan/sampling.ts";
@@ -56,7 +56,7 @@ export class SampleRig implements SamplerTarget {
   static async make(gpu: Gpu, vocabulary: number): Promise<SampleRig> {
     const buffers = new Buffers(gpu, 0, () => 0);
     const pipelines = Pipelines.of(gpu.device);
-    const layout = layoutOf({ ...kNoNeeds, vocabulary });
+    const layout = layoutOf({ ...kNoNeeds, vocabulary }, kUsualRows);
     const act = buffers.make("logits", "scratch", 4 * layout.actValues, kUsage);
     const aux = buffers.make("selections", "scratch", 4 * layout.aux.words, kUsage);
     const arena = new Arena(buffers);

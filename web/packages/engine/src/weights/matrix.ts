@@ -2,9 +2,9 @@
 // whole blocks of 32 columns; a piece is 8 columns of a row in `pieceWordsOf` words:
 //   data   words [group][row][piece]
 //   scale  f16   [group][block][8], then u4 zero points [group][block][8]
-// Neighbouring threads take neighbouring pieces or blocks and so read neighbouring bytes. One matrix
-// may hold rows of several weights (q, k and v), and gate and up groups alternate in a paired one.
-// What is larger than a binding may be is split into slabs of whole groups.
+// Neighbouring threads take neighbouring pieces or blocks and so read neighbouring bytes. One
+// matrix may hold rows of several weights (q, k and v), and gate and up groups alternate in a
+// paired one. What is larger than a binding may be is split into slabs of whole groups.
 import { EngineError } from "../error.ts";
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";
