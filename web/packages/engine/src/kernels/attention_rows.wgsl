@@ -1,31 +1,11 @@
-// Attention of several rows: attention.wgsl for kQueries queries at a time, which share the keys
-// and values that a workgroup reads, with the same bits. A tile of queries is `tile_rows` rows
-// times `tile_heads` heads of the same head of keys and values; rows of several sessions in one
-// tile are worked off session by session.
+// Attention of several rows (attention_sessions.wgsl): attention.wgsl for kQueries queries at a
+// time, which share the keys and values that a workgroup reads, with the same bits.
 var<workgroup> query: array<vec2<f32>, kQueries * kMaxPairs>;  // [query][pair]
 var<workgroup> weights: array<f32, kQueries * kChunk>;         // [query][position of the chunk]
 var<workgroup> runs: array<f32, kQueries * 16u>;
 var<workgroup> totals: array<f32, kQueries>;
-var<workgroup> chunk_pages: array<u32, 8>;
 
-const kNoScore = -3.0e38;
 const kLaneQueries = kQueries * kChunk / 512u;  // whose lanes fit into `weights`
-
-struct Tile {
-  first_row: u32,
-  row_end: u32,
-  first_head: u32,
-}
-
-fn row_of(tile: Tile, q: u32) -> u32 {
-  return tile.first_row + q / op.tile_heads;
-}
-
-// Is query q one of the tile, and its row in [first, end)?
-fn is_query(tile: Tile, q: u32, first: u32, end: u32) -> bool {
-  let row = row_of(tile, q);
-  return q < op.tile_heads * op.tile_rows && row >= first && row < end;
-}
 
 fn sees(position: u32, at: u32) -> bool {
   return at <= position && at >= first_visible(position);
@@ -97,7 +77,7 @@ fn load_queries(tile: Tile, t: u32) {
     let column = 2u * (i % pairs);
     let row = min(row_of(tile, q), tile.row_end - 1u);
     let at = op.q_base + row * op.q_stride +
-      (tile.first_head + q % op.tile_heads) * op.head_columns + column;
+      (head_of(tile, q)) * op.head_columns + column;
     let second = select(0.0, act[at + 1u], column + 1u < op.head_columns);
     query[q * kMaxPairs + (i % pairs)] = vec2(act[at], second);
   }
@@ -115,7 +95,7 @@ fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
 //* each q of kQueries
   let is_live_$q = is_query(tile, $qu, first, end);
   let position_$q = row_position(min(row_of(tile, $qu), end - 1u));
-  var all_$q = initial(tile.first_head + $qu % op.tile_heads);
+  var all_$q = initial(head_of(tile, $qu));
 //* end
   for (var chunk = first_chunk; chunk <= last_position / kChunk; chunk++) {
     let begin = chunk * kChunk;
@@ -175,7 +155,7 @@ fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
   }
 //* each q of kQueries
   if (is_live_$q && t < pairs) {
-    write_head(row_of(tile, $qu), tile.first_head + $qu % op.tile_heads, t, all_$q);
+    write_head(row_of(tile, $qu), head_of(tile, $qu), t, all_$q);
   }
 //* end
 }
@@ -194,24 +174,4 @@ fn sum_of_lanes(place: u32, t: u32, pairs: u32, lane_count: u32) -> vec2<f32> {
     }
   }
   return value;
-}
-
-@compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
-  let first_row = workgroup.y * op.tile_rows;
-  let row_end = min(first_row + op.tile_rows, row_count());
-  let first_head = workgroup.x * op.tile_heads;
-  let kv_head = first_head / (op.heads / op.kv_heads);
-  let tile = Tile(first_row, row_end, first_head);
-  load_queries(tile, t);
-  workgroupBarrier();
-  var first = first_row;
-  while (first < row_end) {
-    var end = first + 1u;
-    while (end < row_end && row_pages(end) == row_pages(first)) {
-      end++;
-    }
-    attend(tile, first, end, kv_head, t);
-    first = end;
-  }
 }

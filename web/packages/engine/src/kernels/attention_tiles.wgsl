@@ -1,11 +1,9 @@
-// Attention of several rows, for 16 queries at a time: attention.wgsl with the same bits. A tile of
-// queries is `tile_rows` rows times `tile_heads` heads of the same head of keys and values; rows of
-// several sessions in one tile are worked off session by session. A thread makes 4 queries' scores
-// of 4 positions, then 4 queries' values of 4 pairs, so that what it reads is used often.
+// Attention of several rows (attention_sessions.wgsl), for 16 queries at a time: attention.wgsl
+// with the same bits. A thread makes 4 queries' scores of 4 positions, then 4 queries' values of 4
+// pairs, so that what it reads is used often.
 const kQueries = 16u;
 const kRoundKeys = 64u;  // whose weights lie in workgroup memory at once
 const kLanes = 256u / kPairs;  // of values: part of the order of sums
-const kNoScore = -3.0e38;
 
 var<workgroup> query: array<vec4<f32>, kQueries * kPairs / 2u>;  // [query][two pairs]
 var<workgroup> shared_values: array<f32, kQueries * kRoundKeys>;  // weights, and whatever is summed
@@ -13,21 +11,6 @@ var<workgroup> runs: array<f32, kQueries * 16u>;
 var<workgroup> largest: array<f32, kQueries>;
 var<workgroup> totals: array<f32, kQueries>;
 var<workgroup> positions: array<u32, kQueries>;  // kNone: no query of this session
-var<workgroup> chunk_pages: array<u32, 8>;
-
-struct Tile {
-  first_row: u32,
-  row_end: u32,
-  first_head: u32,
-}
-
-fn row_of(tile: Tile, q: u32) -> u32 {
-  return tile.first_row + q / op.tile_heads;
-}
-
-fn head_of(tile: Tile, q: u32) -> u32 {
-  return tile.first_head + q % op.tile_heads;
-}
 
 fn sees(position: u32, at: vec4<u32>) -> vec4<bool> {
   let is_seen = (at <= vec4(position)) & (at >= vec4(first_visible(position)));
@@ -146,9 +129,8 @@ fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
   let first_chunk = first_visible(row_position(first)) / kChunk;
   let last_position = row_position(end - 1u);
   if (t < kQueries) {
-    let row = row_of(tile, t);
-    let is_live = t < op.tile_heads * op.tile_rows && row >= first && row < end;
-    positions[t] = select(kNone, row_position(min(row, end - 1u)), is_live);
+    let position = row_position(min(row_of(tile, t), end - 1u));
+    positions[t] = select(kNone, position, is_query(tile, t, first, end));
   }
   var all: array<Softmax, 8>;  // of two queries a round, a pair a thread
 //* each r of kMergeRounds
@@ -274,25 +256,4 @@ fn sum_of_lanes(q: u32, pair: u32) -> vec2<f32> {
     value = value + vec2(shared_values[at], shared_values[at + 1u]);
   }
   return value;
-}
-
-@compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
-  let first_row = workgroup.y * op.tile_rows;
-  let row_end = min(first_row + op.tile_rows, row_count());
-  let first_head = workgroup.x * op.tile_heads;
-  let kv_head = first_head / (op.heads / op.kv_heads);
-  let tile = Tile(first_row, row_end, first_head);
-  load_queries(tile, t);
-  workgroupBarrier();
-  var first = first_row;
-  while (first < row_end) {
-    var end = first + 1u;
-    while (end < row_end && row_pages(end) == row_pages(first)) {
-      end++;
-    }
-    attend(tile, first, end, kv_head, t);
-    workgroupBarrier();
-    first = end;
-  }
 }

@@ -1,5 +1,4 @@
 // A block of 32 q4 weights of a row: bytes of even and odd columns.
-const kBlockVecs = 1u;
 alias Words = vec4<u32>;
 
 struct Block {

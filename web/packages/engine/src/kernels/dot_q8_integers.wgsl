@@ -1,6 +1,4 @@
 // A block of 32 q8 weights of a row: bytes of neighbouring columns, 128 less than stored.
-const kBlockVecs = 2u;
-
 struct Words {
   a: vec4<u32>,
   b: vec4<u32>,

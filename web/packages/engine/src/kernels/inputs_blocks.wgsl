@@ -17,3 +17,14 @@ fn add_squares(base: u32, p: u32) {
     squares = dot_from(x, x, squares);
   }
 }
+
+// Of a block: those of its four pieces, added to `sums`.
+fn with_squares(base: u32, block: u32, sums: vec4<f32>) -> vec4<f32> {
+  var all = sums;
+  for (var q = 0u; q < 4u; q++) {
+    squares = all[q];
+    add_squares(base, 4u * block + q);
+    all[q] = squares;
+  }
+  return all;
+}

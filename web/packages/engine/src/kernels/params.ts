@@ -383,7 +383,6 @@ export interface RepackParams {
   readonly kind: number; // 0: data, 1: scales, 2: zero points
   readonly rowBytes: number;
   readonly rows: number;
-  readonly blocks: number;
   readonly words: number;
   readonly outBase: number;
   readonly groupStep: number;
@@ -396,7 +395,6 @@ export function repackParams(p: RepackParams): Params {
     p.kind,
     p.rowBytes,
     p.rows,
-    p.blocks,
     p.words,
     p.outBase,
     p.groupStep,

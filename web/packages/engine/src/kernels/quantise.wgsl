@@ -13,11 +13,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   let first = 2u * (op.planes_base + row * (4u * op.blocks + pairs + 1u));
   var sums = vec4<f32>(0.0);
   for (var b = t; b < op.blocks; b += kClasses) {
-    for (var q = 0u; q < 4u; q++) {
-      squares = sums[q];
-      add_squares(base, 4u * b + q);
-      sums[q] = squares;
-    }
+    sums = with_squares(base, b, sums);
     let x = prepared(input_piece(base, 4u * b), input_piece(base, 4u * b + 1u),
                      input_piece(base, 4u * b + 2u), input_piece(base, 4u * b + 3u));
     let at = first + 8u * b;

@@ -9,7 +9,6 @@ struct Op {
   kind: u32,  // 0: data, 1: scales, 2: zero points
   row_bytes: u32,
   rows: u32,  // in `source`
-  blocks: u32,
   words: u32,  // of the result, per group
   out_base: u32,  // word where the first group goes
   group_step: u32,

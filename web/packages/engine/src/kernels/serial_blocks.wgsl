@@ -41,11 +41,7 @@ fn inverse_rms(row: u32) -> f32 {
   for (var c = 0u; c < kClasses; c++) {
     var sums = vec4<f32>(0.0);
     for (var b = c; b < op.blocks; b += kClasses) {
-      for (var q = 0u; q < 4u; q++) {
-        squares = sums[q];
-        add_squares(base, 4u * b + q);
-        sums[q] = squares;
-      }
+      sums = with_squares(base, b, sums);
     }
     total = total + ((sums.x + sums.y) + (sums.z + sums.w));
   }

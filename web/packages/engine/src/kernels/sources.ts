@@ -9,6 +9,7 @@ import argmax from "./argmax.wgsl?raw";
 import attention from "./attention.wgsl?raw";
 import attentionCombine from "./attention_combine.wgsl?raw";
 import attentionRows from "./attention_rows.wgsl?raw";
+import attentionSessions from "./attention_sessions.wgsl?raw";
 import attentionTiles from "./attention_tiles.wgsl?raw";
 import attentionMerge from "./attention_merge.wgsl?raw";
 import blocksPlanes from "./blocks_planes.wgsl?raw";
@@ -401,7 +402,7 @@ export const kernels = {
   },
   // Several rows; `columns`: of a head.
   attentionRows(kvIsF32: boolean, columns: number): Variant {
-    const shared = [common, values, activation, head, attentionMerge];
+    const shared = [common, values, activation, head, attentionMerge, attentionSessions];
     const name = `attention of rows kv ${kvIsF32 ? "f32" : "f16"}`;
     if (isTiledHead(columns)) {
       const constant = { kHeads: 3, kPairs: columns / 2, kFour: 4, kMergeRounds: 8 };

@@ -84,31 +84,32 @@ export function slabDrafts(of: SlabVariant, slabs: readonly BoundSlab[]): Draft[
   return [quantise, ...drafts];
 }
 
-function rowDraft(of: SlabVariant, { groupCount, params, bound }: BoundSlab): Draft {
-  const variant = { ...of, tileRows: 1 };
+// A kernel for tiles of so many rows; `gridOf`: of its workgroups along the matrix and the rows.
+function matVecDraft(
+  variant: MatVecVariant,
+  { groupCount, params, bound }: BoundSlab,
+  gridOf: (groups: number, rows: number) => ReturnType<Draft["grid"]>,
+  when: Draft["when"],
+): Draft {
   const groups = workgroupsOf(groupCount, groupsOfMatVec(variant));
-  return {
-    variant: kernels.matvec(variant),
-    params,
-    bound,
-    grid: () => [groups, 1, 1],
-    when: ({ rows }) => rows === 1,
-  };
+  const grid: Draft["grid"] = ({ rows }) => gridOf(groups, rows);
+  return { variant: kernels.matvec(variant), params, bound, grid, when };
+}
+
+function rowDraft(of: SlabVariant, slab: BoundSlab): Draft {
+  const isOne: Draft["when"] = ({ rows }) => rows === 1;
+  return matVecDraft({ ...of, tileRows: 1 }, slab, (groups) => [groups, 1, 1], isOne);
 }
 
 // For 2 rows and more, but less than `end`.
 function tileDraft(of: SlabVariant, slab: BoundSlab, end: number): Draft {
-  const { groupCount, params, bound } = slab;
   const { tileRows } = of.arithmetic;
-  const variant = { ...of, tileRows };
-  const groups = workgroupsOf(groupCount, groupsOfMatVec(variant));
-  return {
-    variant: kernels.matvec(variant),
-    params,
-    bound,
-    grid: ({ rows }) => [Math.ceil(rows / tileRows), groups, 1],
-    when: ({ rows }) => rows > 1 && rows < end,
-  };
+  return matVecDraft(
+    { ...of, tileRows },
+    slab,
+    (groups, rows) => [Math.ceil(rows / tileRows), groups, 1],
+    ({ rows }) => rows > 1 && rows < end,
+  );
 }
 
 function matMulDraft(of: SlabVariant, { groupCount, params, bound }: BoundSlab): Draft {
@@ -123,16 +124,9 @@ function matMulDraft(of: SlabVariant, { groupCount, params, bound }: BoundSlab):
 }
 
 // One kernel for one row and for many.
-function serialDraft(of: SlabVariant, { groupCount, params, bound }: BoundSlab): Draft {
-  const variant = { ...of, tileRows: 1 };
-  const groups = workgroupsOf(groupCount, groupsOfMatVec(variant));
-  return {
-    variant: kernels.matvec(variant),
-    params,
-    bound,
-    grid: ({ rows }) => [groups, rows, 1],
-    when: () => true,
-  };
+function serialDraft(of: SlabVariant, slab: BoundSlab): Draft {
+  const always = (): boolean => true;
+  return matVecDraft({ ...of, tileRows: 1 }, slab, (groups, rows) => [groups, rows, 1], always);
 }
 
 // Of the groups of a slab.

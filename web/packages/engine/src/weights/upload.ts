@@ -30,7 +30,6 @@ interface Piece {
 // One array of a matrix: what repack.wgsl needs to know of it.
 interface ArrayForm {
   readonly kind: number;
-  readonly blocks: number;
   readonly words: number; // of a group
   readonly base: number; // word of the buffer where the array begins
 }
@@ -83,17 +82,16 @@ export class Uploader {
       const { data: target, scale, zeroBase } = piece.slab;
       await this.#fillArray(piece, data, perRow.data, target, {
         kind: 0,
-        blocks,
         words: dataWords,
         base: 0,
       });
       if (!scale) continue;
       const scales = new WeightArray(source, weight.scale);
-      const scaleForm = { kind: 1, blocks, words: 4 * blocks, base: 0 };
+      const scaleForm = { kind: 1, words: 4 * blocks, base: 0 };
       await this.#fillArray(piece, scales, perRow.scale, scale, scaleForm);
       if (weight.zero.length === 0) continue;
       const zeros = new WeightArray(source, weight.zero);
-      const zeroForm = { kind: 2, blocks, words: blocks, base: zeroBase };
+      const zeroForm = { kind: 2, words: blocks, base: zeroBase };
       await this.#fillArray(piece, zeros, perRow.zero, scale, zeroForm);
     }
   }
@@ -103,7 +101,7 @@ export class Uploader {
     array: WeightArray,
     bytesOfRow: number,
     target: GPUBuffer,
-    { kind, blocks, words, base }: ArrayForm,
+    { kind, words, base }: ArrayForm,
   ): Promise<void> {
     const perChunk = Math.max(1, Math.floor(kStagingBytes / (bytesOfRow * kGroupRows)));
     for (let done = 0; done < count; done += perChunk) {
@@ -119,7 +117,6 @@ export class Uploader {
         kind,
         rowBytes: bytesOfRow,
         rows,
-        blocks,
         words,
         outBase: base + (firstOut + done * step) * words,
         groupStep: step,
