@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
-import type { Arithmetic, LaneKind, ProductKind } from "./kernels/arithmetic.ts";
+import type { Arithmetic, LaneKind, ProductKind } from "./kernels/product/arithmetic.ts";
 import type { ConformanceCase } from "./test/caseInputs.ts";
 import { openNodeGpu } from "./test/nodeGpu.ts";
 import { RandomModel } from "./test/randomModel.ts";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 
 import type { Gpu } from "./gpu/open.ts";
-import { Binding } from "./kernels/bindings.ts";
+import { Binding } from "./kernels/common/bindings.ts";
 import { rowBytes } from "./program/validateWeight.ts";
 import type { Run } from "./stageEngine.ts";
 import { weightOf } from "./test/caseInputs.ts";

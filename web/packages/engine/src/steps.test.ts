@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 
 import { bf16ToF32, f16ToF32, f32ToBf16, f32ToF16 } from "./half.ts";
-import { kMostRows, kUsualRows } from "./plan/layout.ts";
+import { kMostRows, kUsualRows } from "./dispatch/layout.ts";
 import type { ExchangeRequest, Run, StepInput, StepOutput } from "./stageEngine.ts";
 import { weightOf } from "./test/caseInputs.ts";
 import { openNodeGpu } from "./test/nodeGpu.ts";

@@ -2,7 +2,7 @@
 // that a kernel uses.
 import { KernelRefusedError } from "../error.ts";
 import type { Variant } from "../kernels/sources.ts";
-import { Binding } from "../kernels/bindings.ts";
+import { Binding } from "../kernels/common/bindings.ts";
 
 const kCompute = 4; // GPUShaderStage.COMPUTE
 

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 
 import { Pipelines } from "../gpu/pipelines.ts";
 import { DType } from "../program/ir.ts";
-import type { Arithmetic, LaneKind, ProductKind } from "./arithmetic.ts";
+import type { Arithmetic, LaneKind, ProductKind } from "./product/arithmetic.ts";
 import { kernels } from "./sources.ts";
 import type { Variant } from "./sources.ts";
 

@@ -1,7 +1,7 @@
 // The checks of a step before anything is computed: the same as src/engine/step.cc.
 import { EngineError } from "../error.ts";
-import type { LoadedLayer } from "../plan/loadedLayer.ts";
-import { kTopK } from "../plan/layout.ts";
+import type { LoadedLayer } from "../dispatch/loadedLayer.ts";
+import { kTopK } from "../dispatch/layout.ts";
 import { endsInLogits } from "../program/ir.ts";
 import { kMaxRawBest } from "../stageEngine.ts";
 import type { Run, StepInput } from "../stageEngine.ts";

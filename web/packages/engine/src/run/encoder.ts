@@ -2,8 +2,8 @@
 // switch `reuse` exists for measurement only: off, every dispatch gets a uniform buffer and a bind
 // group of its own, as frameworks do that re-create them (weinfer-webgpu 4.2).
 import { Usage } from "../gpu/buffers.ts";
-import { Binding } from "../kernels/bindings.ts";
-import type { Dispatch, StepShape } from "../plan/dispatch.ts";
+import { Binding } from "../kernels/common/bindings.ts";
+import type { Dispatch, StepShape } from "../dispatch/dispatch.ts";
 
 export interface Work {
   readonly dispatches: readonly Dispatch[];

@@ -1,7 +1,7 @@
 // An exchange in the middle of a step: rows of one view are read back and given away, and what
 // comes for them is written into another view.
 import { EngineError } from "../error.ts";
-import type { PlannedExchange } from "../plan/layer.ts";
+import type { PlannedExchange } from "../dispatch/layer.ts";
 import { countNonFinite } from "../select.ts";
 import type { StepInput } from "../stageEngine.ts";
 import type { BufferCopy } from "./encoder.ts";

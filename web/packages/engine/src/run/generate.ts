@@ -4,8 +4,8 @@
 // batch is fetched; without, every fetch is waited for before anything more is prepared. Sampling
 // stays on the GPU, too: kernels/sample.wgsl.
 import { EngineError } from "../error.ts";
-import { kHistory } from "../plan/layout.ts";
-import type { LoadedLayer } from "../plan/loadedLayer.ts";
+import { kHistory } from "../dispatch/layout.ts";
+import type { LoadedLayer } from "../dispatch/loadedLayer.ts";
 import type { GenerateRequest, Sampling } from "../stageEngine.ts";
 import { kChainedToken } from "./arena.ts";
 import { outputColumns, vocabularyOf } from "./check.ts";

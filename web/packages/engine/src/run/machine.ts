@@ -2,14 +2,14 @@
 // shared buffer or the layout changes (a load, more pages); between that, steps create nothing.
 import { Usage } from "../gpu/buffers.ts";
 import type { Buffers } from "../gpu/buffers.ts";
-import type { Arithmetic } from "../kernels/arithmetic.ts";
+import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
 import type { Pools } from "../kv/pools.ts";
-import { makePlan } from "../plan/dispatch.ts";
-import type { Dispatch, Plan, Shared } from "../plan/dispatch.ts";
-import { LayerContext } from "../plan/layerContext.ts";
-import { layerDrafts } from "../plan/layer.ts";
-import type { PlannedExchange } from "../plan/layer.ts";
+import { makePlan } from "../dispatch/dispatch.ts";
+import type { Dispatch, Plan, Shared } from "../dispatch/dispatch.ts";
+import { LayerContext } from "../dispatch/layerContext.ts";
+import { layerDrafts } from "../dispatch/layer.ts";
+import type { PlannedExchange } from "../dispatch/layer.ts";
 import { EngineError } from "../error.ts";
 import {
   kMostRows,
@@ -18,11 +18,11 @@ import {
   layoutOf,
   mostOf,
   needsOf,
-} from "../plan/layout.ts";
-import type { Layout } from "../plan/layout.ts";
-import type { LoadedLayer } from "../plan/loadedLayer.ts";
-import { sampleDrafts, samplePlanOf } from "../plan/sampling.ts";
-import type { SamplePlan } from "../plan/sampling.ts";
+} from "../dispatch/layout.ts";
+import type { Layout } from "../dispatch/layout.ts";
+import type { LoadedLayer } from "../dispatch/loadedLayer.ts";
+import { sampleDrafts, samplePlanOf } from "../dispatch/sampling.ts";
+import type { SamplePlan } from "../dispatch/sampling.ts";
 import {
   argmaxDrafts,
   checkDraft,
@@ -30,7 +30,7 @@ import {
   scaledSumDraft,
   topKDrafts,
   unpackDraft,
-} from "../plan/selection.ts";
+} from "../dispatch/selection.ts";
 import { endsInLogits } from "../program/ir.ts";
 import { Arena } from "./arena.ts";
 import { inputColumns, outputColumns } from "./check.ts";

@@ -1,9 +1,9 @@
 // What a step gives back: which bytes are copied into its staging buffer as it is encoded, and what
 // they mean once they are there.
 import { EngineError } from "../error.ts";
-import { kResultWords, kTopK, slicesOf } from "../plan/layout.ts";
-import type { Layout } from "../plan/layout.ts";
-import { packedStride } from "../plan/selection.ts";
+import { kResultWords, kTopK, slicesOf } from "../dispatch/layout.ts";
+import type { Layout } from "../dispatch/layout.ts";
+import { packedStride } from "../dispatch/selection.ts";
 import { changesLogits, selectRow } from "../sampling.ts";
 import { countNonFinite } from "../select.ts";
 import type { Run, Selection, StepOutput } from "../stageEngine.ts";

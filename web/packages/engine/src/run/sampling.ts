@@ -3,9 +3,9 @@
 // those of src/text/sampler.h; the token is the one that the orchestrator would have drawn from the
 // same logits, seed and position, up to f32 rounding at the boundaries.
 import { EngineError } from "../error.ts";
-import type { Dispatch } from "../plan/dispatch.ts";
-import { kSamplerWords } from "../plan/layout.ts";
-import type { SamplePlan } from "../plan/sampling.ts";
+import type { Dispatch } from "../dispatch/dispatch.ts";
+import { kSamplerWords } from "../dispatch/layout.ts";
+import type { SamplePlan } from "../dispatch/sampling.ts";
 import type { Sampling } from "../stageEngine.ts";
 import type { Machine } from "./machine.ts";
 

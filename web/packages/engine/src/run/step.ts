@@ -1,7 +1,7 @@
 // One step on the machine: passes encoded one after another, one read back at the end.
 import { write } from "../gpu/buffers.ts";
-import type { PlannedExchange } from "../plan/layer.ts";
-import type { LoadedLayer } from "../plan/loadedLayer.ts";
+import type { PlannedExchange } from "../dispatch/layer.ts";
+import type { LoadedLayer } from "../dispatch/loadedLayer.ts";
 import { endsInLogits } from "../program/ir.ts";
 import { scaleOf } from "../sampling.ts";
 import type { StepInput, StepOutput } from "../stageEngine.ts";

@@ -1,6 +1,6 @@
 // What a device may choose among, and what it gets without measuring.
 import type { Gpu } from "../gpu/open.ts";
-import type { Arithmetic, LaneKind, ProductKind } from "../kernels/arithmetic.ts";
+import type { Arithmetic, LaneKind, ProductKind } from "../kernels/product/arithmetic.ts";
 
 const kOutputs = [8, 16, 32] as const;
 const kTiles = [2, 4, 8] as const;

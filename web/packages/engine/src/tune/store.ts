@@ -1,6 +1,6 @@
 // What was chosen for a device, kept for the next time: in a browser a file (worker/tuneStore.ts),
 // elsewhere memory. Whatever comes out of a store is looked at before it is believed.
-import type { Arithmetic } from "../kernels/arithmetic.ts";
+import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 
 export interface TuneStore {
   // null where there is nothing.

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Gpu } from "../gpu/open.ts";
-import type { Arithmetic } from "../kernels/arithmetic.ts";
+import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 import { counterDouble } from "../random.ts";
 import { defaultArithmetic, isCandidate, stagesOf } from "./candidates.ts";
 import { compare, gainOf } from "./compare.ts";

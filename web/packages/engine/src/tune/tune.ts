@@ -1,6 +1,6 @@
 // How a device's products are computed: forced, known from the last time, or measured here within
 // two seconds. Software adapters are not measured; what goes wrong leaves the default.
-import type { Arithmetic } from "../kernels/arithmetic.ts";
+import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 import type { Gpu } from "../gpu/open.ts";
 import { defaultArithmetic, isCandidate, stagesOf } from "./candidates.ts";
 import type { Wish } from "./candidates.ts";

@@ -2,7 +2,7 @@
 // kernel brings them into the order that products read. Nothing larger lies in JS memory.
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage, write } from "../gpu/buffers.ts";
-import { Binding } from "../kernels/bindings.ts";
+import { Binding } from "../kernels/common/bindings.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
 import { kParamBytes, repackParams } from "../kernels/params.ts";
 import type { RepackParams } from "../kernels/params.ts";

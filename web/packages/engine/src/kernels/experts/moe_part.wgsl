@@ -1,6 +1,6 @@
 // The part of each route that names experts [first_expert, first_expert + expert_count), counted
 // from there: the others are expert 0 with weight 0. For layers whose experts do not fit one
-// binding (plan/experts.ts).
+// binding (dispatch/experts.ts).
 struct Op {
   rows_at: u32,
   route_base: u32,

@@ -2,7 +2,7 @@
 // layer is loaded, and run with nothing but a grid that depends on the step's shape.
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";
-import { Binding } from "../kernels/bindings.ts";
+import { Binding } from "../kernels/common/bindings.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
 import { kParamBytes } from "../kernels/params.ts";
 import type { Params } from "../kernels/params.ts";

@@ -1,4 +1,4 @@
-// What the kernels of sampling share (plan/sampling.ts has their order): the sampler's words in
+// What the kernels of sampling share (dispatch/sampling.ts has their order): the sampler's words in
 // aux, masses as 64-bit integers, the keys that tokens are sorted by.
 //
 // A token's weight is exp((logit - best) / temperature) in units of 2^-44. Sums of integers do not

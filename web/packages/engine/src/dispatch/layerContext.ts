@@ -2,7 +2,7 @@
 // and values lie.
 import { RowsAt } from "../kernels/params.ts";
 import type { Place } from "../kernels/params.ts";
-import type { Arithmetic } from "../kernels/arithmetic.ts";
+import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 import type { MatMul, MoeExperts, QkNormRope, View } from "../program/ir.ts";
 import { endsInLogits } from "../program/ir.ts";
 import type { Matrix } from "../weights/matrix.ts";

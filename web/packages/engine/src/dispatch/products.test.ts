@@ -2,7 +2,7 @@
 // many rows', and half as many workgroups where a matrix is wide.
 import { describe, expect, it } from "vitest";
 
-import type { Arithmetic } from "../kernels/arithmetic.ts";
+import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 import { DType } from "../program/ir.ts";
 import type { Draft } from "./dispatch.ts";
 import { slabDrafts } from "./products.ts";
