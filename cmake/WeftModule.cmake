@@ -7,6 +7,10 @@
 # weft_program, weft_fuzz_targets (tests/fuzz/*.cc), weft_benchmarks (bench/*.cc).
 
 find_package(GTest REQUIRED)
+# Tests find data by the repository's root. A header holds it, not an option of the compiler: so two
+# checkouts share what ccache keeps of all files that do not ask for it.
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/gen/weft_source_dir.h
+     CONTENT "#pragma once\n#define WEFT_SOURCE_DIR \"${CMAKE_SOURCE_DIR}\"\n" @ONLY)
 set_property(GLOBAL PROPERTY WEFT_MODULES "")
 
 # What most files include and no edit changes is parsed once for all libraries and once, with
@@ -93,7 +97,7 @@ function(weft_module name)
                           GTest::gtest_main ${ARG_TEST_LIBS})
     # The last -O counts: macros of tests are most of their code, and nobody waits for them.
     target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
-    target_compile_definitions(${name}_test PRIVATE WEFT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    target_include_directories(${name}_test SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/gen)
     weft_precompile(${name}_test base_test <gmock/gmock.h> <gtest/gtest.h>)
     add_test(NAME ${name} COMMAND ${name}_test)
   endif()

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <weft_source_dir.h>
 #include <filesystem>
 #include <future>
 #include <optional>

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <weft_source_dir.h>
 #include <cstdlib>
 
 #include "convert/checkpoint_testing.h"

@@ -2,6 +2,7 @@
 // JSON, data).
 #pragma once
 
+#include <weft_source_dir.h>
 #include <boost/json.hpp>
 #include <filesystem>
 #include <string>

@@ -2,6 +2,7 @@
 // set that this processor has, and the cases themselves against double precision.
 #include <gtest/gtest.h>
 
+#include <weft_source_dir.h>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <weft_source_dir.h>
 #include <boost/json/parse.hpp>
 #include <cmath>
 

@@ -1,5 +1,7 @@
 // Pages of f32: attention over them is exact to f32, on every instruction set, and what is stored
 // comes out unrounded.
+#include <weft_source_dir.h>
+
 #include <gtest/gtest.h>
 
 #include "hwy/highway.h"

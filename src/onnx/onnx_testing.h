@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <weft_source_dir.h>
 #include <cstdlib>
 #include <filesystem>
 #include <string>

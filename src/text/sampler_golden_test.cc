@@ -3,6 +3,7 @@
 // test with WEFT_WRITE_GOLDEN=1 to write the tokens anew.
 #include <gtest/gtest.h>
 
+#include <weft_source_dir.h>
 #include <boost/json.hpp>
 #include <charconv>
 #include <cmath>

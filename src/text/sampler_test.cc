@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <weft_source_dir.h>
 #include <algorithm>
 #include <boost/json/parse.hpp>
 #include <cmath>

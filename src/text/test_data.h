@@ -1,6 +1,7 @@
 // Where tests find reference data: $WEFT_DATA, or shared/data beside the source folder. Tests only.
 #pragma once
 
+#include <weft_source_dir.h>
 #include <cstdlib>
 #include <filesystem>
 

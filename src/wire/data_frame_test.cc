@@ -5,6 +5,7 @@
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
+#include <weft_source_dir.h>
 #include <cmath>
 #include <map>
 #include <string>
