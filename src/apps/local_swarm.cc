@@ -113,7 +113,7 @@ Result<LocalAnswer> LocalSwarm::Run(swarm::Request request) {
   std::optional<Error> error;
   const Instant begin = MonotonicNow();
   Instant first_token;
-  RequestCallbacks callbacks;
+  server::RequestCallbacks callbacks;
   callbacks.on_token = [&](const swarm::EmitToken& token) {
     if (answer.output_ids.empty()) first_token = MonotonicNow();
     answer.output_ids.push_back(token.token_id);

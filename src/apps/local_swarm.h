@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "apps/host.h"
 #include "apps/local_worker.h"
 #include "package/package.h"
+#include "server/swarm_host.h"
 
 namespace weft::apps {
 
@@ -34,13 +34,13 @@ class LocalSwarm {
   // Runs one request to its end. Errors: what the core says; kTimeout when no plan comes up within
   // two minutes.
   Result<LocalAnswer> Run(swarm::Request request);
-  const HostCounters& counters() const { return host_.counters(); }
+  const server::HostCounters& counters() const { return host_.counters(); }
   swarm::Snapshot snapshot() const { return host_.snapshot(); }
 
  private:
   net::EventLoop loop_;
   net::ThreadPool pool_;
-  SwarmHost host_;
+  server::SwarmHost host_;
   std::vector<std::unique_ptr<LocalWorker>> workers_;
 };
 

@@ -23,13 +23,14 @@ Slice Joined(std::vector<Slice> pieces) {
 // gone.
 struct LocalWorker::State {
   net::EventLoop* loop = nullptr;
-  SwarmHost* host = nullptr;
+  server::SwarmHost* host = nullptr;
   swarm::WorkerId id = 0;
   std::unique_ptr<worker::NativeWorker> worker;
 };
 
-LocalWorker::LocalWorker(net::EventLoop& loop, SwarmHost& host, worker::NativeWorkerOptions options,
-                         package::Package package, std::function<void(Error)> on_given_up)
+LocalWorker::LocalWorker(net::EventLoop& loop, server::SwarmHost& host,
+                         worker::NativeWorkerOptions options, package::Package package,
+                         std::function<void(Error)> on_given_up)
     : state_(std::make_shared<State>()) {
   state_->loop = &loop;
   state_->host = &host;
@@ -51,7 +52,7 @@ LocalWorker::LocalWorker(net::EventLoop& loop, SwarmHost& host, worker::NativeWo
   };
   state_->worker = std::make_unique<worker::NativeWorker>(
       std::move(options), worker::MakeLocalSource(std::move(package)), send, finished);
-  WorkerSink sink;
+  server::WorkerSink sink;
   sink.send = [weak](std::vector<Slice> pieces) {
     if (const auto state = weak.lock()) state->worker->OnMessage(Joined(std::move(pieces)));
   };

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "apps/host.h"
+#include "server/swarm_host.h"
 #include "worker/native_worker.h"
 
 namespace weft::apps {
@@ -13,7 +13,7 @@ class LocalWorker {
  public:
   // Loop thread. `on_given_up` (may be empty) is called on the loop when the worker stops by
   // itself.
-  LocalWorker(net::EventLoop& loop, SwarmHost& host, worker::NativeWorkerOptions options,
+  LocalWorker(net::EventLoop& loop, server::SwarmHost& host, worker::NativeWorkerOptions options,
               package::Package package, std::function<void(Error)> on_given_up);
   ~LocalWorker();
   LocalWorker(const LocalWorker&) = delete;

@@ -48,18 +48,6 @@ swarm::ModelInfo ModelInfoOf(const package::Package& package) {
   return model;
 }
 
-api::ModelCard ModelCardOf(const package::Package& package, uint32_t context_length) {
-  const package::Manifest& manifest = package.manifest;
-  api::ModelCard card;
-  card.name = manifest.name;
-  card.architecture = manifest.architecture;
-  card.quantisation = manifest.quantisation;
-  card.layer_count = static_cast<uint32_t>(manifest.layers.size());
-  card.weight_bytes = package::DownloadBytes(manifest, 0, card.layer_count);
-  card.context_length = context_length;
-  return card;
-}
-
 Result<api::ModelText> LoadModelText(const package::Package& package) {
   std::map<std::string, std::string> files;
   for (const char* name : api::kTextFiles) {

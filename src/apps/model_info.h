@@ -1,15 +1,13 @@
-// From a package's manifest to what the core and the pages are told about the model.
+// From a package's manifest to what the core is told about the model.
 #pragma once
 
 #include "api/model_text.h"
-#include "api/swarm_json.h"
 #include "package/package.h"
 #include "swarm/options.h"
 
 namespace weft::apps {
 
 swarm::ModelInfo ModelInfoOf(const package::Package& package);
-api::ModelCard ModelCardOf(const package::Package& package, uint32_t context_length);
 
 // Tokenizer, template and end tokens from the package's own files.
 Result<api::ModelText> LoadModelText(const package::Package& package);

@@ -1,6 +1,6 @@
 // What the core is told (Event) and what it wants done (Action). The core has no sockets, threads,
-// clock, files or random source: a host (apps/serve in production, sim/ in simulation, apps/local
-// in process) feeds events with the time and carries out actions in order.
+// clock, files or random source: a host (server/swarm_host in production, sim/ in simulation) feeds
+// events with the time and carries out actions in order.
 #pragma once
 
 #include <cstdint>

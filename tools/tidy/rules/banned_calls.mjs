@@ -83,13 +83,13 @@ export const kCxxBans = [
     pattern: /\b(system_clock|steady_clock|high_resolution_clock)\s*::\s*now\b/,
     what: "reading a clock",
     instead: "take `now` as an argument, or call MonotonicNow (base/clock.h)",
-    except: ["base", "net", "apps"],
+    except: ["base", "net", "server", "apps"],
   },
   {
     pattern: /(?<![\w.:>])(std::|::)?(clock_gettime\s*\(|gettimeofday\s*\(|time\s*\(nullptr)/,
     what: "reading a clock",
     instead: "take `now` as an argument, or call MonotonicNow (base/clock.h)",
-    except: ["base", "net", "apps"],
+    except: ["base", "net", "server", "apps"],
   },
   {
     pattern: /\bMonotonicNow\s*\(/,

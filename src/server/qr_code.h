@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace weft::apps {
+namespace weft::server {
 
 // Two modules a character cell, quiet zone included, light on dark terminals too. "" when the text
 // is too long.
@@ -11,4 +11,4 @@ std::string QrForTerminal(const std::string& text);
 // A standalone SVG element without scripts or styles.
 std::string QrAsSvg(const std::string& text);
 
-}  // namespace weft::apps
+}  // namespace weft::server

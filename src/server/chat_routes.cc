@@ -1,4 +1,4 @@
-#include "apps/chat_routes.h"
+#include "server/chat_routes.h"
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
@@ -9,7 +9,7 @@
 #include "api/openai_response.h"
 #include "base/random.h"
 
-namespace weft::apps {
+namespace weft::server {
 namespace json = boost::json;
 
 namespace {
@@ -274,4 +274,4 @@ void ChatRoutes::Start(std::shared_ptr<Completion> completion, api::ChatRequest 
   completion->SetRequest(host_.Submit(std::move(request), completion->Callbacks()));
 }
 
-}  // namespace weft::apps
+}  // namespace weft::server

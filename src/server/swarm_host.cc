@@ -1,9 +1,9 @@
-#include "apps/host.h"
+#include "server/swarm_host.h"
 
 #include "base/log.h"
 #include "wire/version.h"
 
-namespace weft::apps {
+namespace weft::server {
 namespace {
 
 Slice EncodeControl(const wire::pb::ServerMessage& message) {
@@ -175,4 +175,4 @@ void SwarmHost::ArmTimer() {
   });
 }
 
-}  // namespace weft::apps
+}  // namespace weft::server

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "api/swarm_json.h"
-#include "apps/host.h"
 #include "net/http.h"
 #include "net/loop.h"
+#include "server/swarm_host.h"
 
-namespace weft::apps {
+namespace weft::server {
 
 class SwarmFeed {
  public:
@@ -35,4 +35,4 @@ class SwarmFeed {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-}  // namespace weft::apps
+}  // namespace weft::server

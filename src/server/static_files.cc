@@ -1,10 +1,10 @@
-#include "apps/static_files.h"
+#include "server/static_files.h"
 
 #include <charconv>
 
 #include "base/sha256.h"
 
-namespace weft::apps {
+namespace weft::server {
 namespace {
 
 constexpr std::pair<const char*, const char*> kContentTypes[] = {
@@ -171,4 +171,4 @@ std::optional<net::HttpResponse> StaticFiles::Answer(const net::HttpRequest& req
   return response;
 }
 
-}  // namespace weft::apps
+}  // namespace weft::server

@@ -7,23 +7,16 @@
 #include <optional>
 #include <string>
 
-#include "apps/access.h"
-#include "apps/chat_routes.h"
-#include "apps/host.h"
-#include "apps/package_routes.h"
-#include "apps/static_files.h"
-#include "apps/swarm_feed.h"
 #include "net/server.h"
+#include "server/access.h"
+#include "server/chat_routes.h"
+#include "server/package_routes.h"
+#include "server/sharing.h"
+#include "server/static_files.h"
+#include "server/swarm_feed.h"
+#include "server/swarm_host.h"
 
-namespace weft::apps {
-
-// What GET /api/share tells a page that may see it.
-struct ShareInfo {
-  std::string chat_url;
-  std::string join_url;
-  std::string qr_svg;  // of join_url; "" when other devices cannot reach this server
-  bool lan = false;
-};
+namespace weft::server {
 
 class WeftServer : public net::ServerHandler {
  public:
@@ -56,4 +49,4 @@ class WeftServer : public net::ServerHandler {
   Slice probe_block_;  // random bytes, sent again and again
 };
 
-}  // namespace weft::apps
+}  // namespace weft::server

@@ -1,10 +1,10 @@
 // Who is let in: hosts, origins, secrets; ranges of what is served.
 #include <gtest/gtest.h>
 
-#include "apps/access.h"
-#include "apps/static_files.h"
+#include "server/access.h"
+#include "server/static_files.h"
 
-namespace weft::apps {
+namespace weft::server {
 namespace {
 
 net::HttpRequest RequestWith(net::Headers headers) {
@@ -109,4 +109,4 @@ TEST_F(Ranges, FollowRfc9110) {
 }
 
 }  // namespace
-}  // namespace weft::apps
+}  // namespace weft::server

@@ -8,7 +8,7 @@
 
 #include "net/http.h"
 
-namespace weft::apps {
+namespace weft::server {
 
 struct AccessPolicy {
   // "host:port" values a request's Host header may have; anything else is refused (DNS rebinding).
@@ -40,4 +40,4 @@ std::string HashSecret(std::string_view secret);
 // True when they are equal; takes the same time wherever they differ.
 bool ConstantTimeEquals(std::string_view a, std::string_view b);
 
-}  // namespace weft::apps
+}  // namespace weft::server

@@ -1,22 +1,14 @@
-#include "apps/package_routes.h"
+#include "server/package_routes.h"
 
 #include <charconv>
-#include <mutex>
 #include <optional>
 
-#include "api/openai_response.h"
-#include "apps/static_files.h"
 #include "base/log.h"
-#include "onnx/extract.h"
-#include "onnx/layers.h"
-#include "onnx/load.h"
-#include "onnx/write.h"
+#include "base/sha256.h"
+#include "server/static_files.h"
 
-namespace weft::apps {
+namespace weft::server {
 namespace {
-
-// Stage graphs are small (no weights); this many are kept.
-constexpr size_t kMaxKeptStages = 64;
 
 net::HttpResponse NotFound(const std::string& why) {
   return net::TextResponse(404, "text/plain; charset=utf-8", why + "\n");
@@ -44,33 +36,9 @@ std::optional<StageRange> ParseStageName(std::string_view name, int layer_count)
 
 }  // namespace
 
-struct PackageRoutes::Graph {
-  std::mutex mutex;
-  std::optional<onnx::LayeredModel> model;
-  std::map<std::pair<int, int>, Slice> stages;
-
-  Result<Slice> Stage(const std::filesystem::path& file, StageRange range) {
-    const std::lock_guard lock(mutex);
-    const auto kept = stages.find({range.first, range.end});
-    if (kept != stages.end()) return kept->second;
-    if (!model) {
-      onnx::LoadOptions options;
-      options.resolve_external = false;  // locations are blob digests
-      ASSIGN_OR_RETURN(onnx::Model loaded, onnx::LoadModel(file, options));
-      ASSIGN_OR_RETURN(model, onnx::FindLayers(std::move(loaded)));
-    }
-    ASSIGN_OR_RETURN(const onnx::Model part, onnx::ExtractLayers(*model, range.first, range.end));
-    ASSIGN_OR_RETURN(std::string bytes, onnx::SerializeModel(part));
-    if (stages.size() >= kMaxKeptStages) stages.clear();
-    const Slice slice = Slice::OfText(std::move(bytes));
-    stages.emplace(std::pair(range.first, range.end), slice);
-    return slice;
-  }
-};
-
-PackageRoutes::PackageRoutes(package::Package package, net::EventLoop& loop, net::ThreadPool& pool)
-    : package_(std::move(package)), loop_(loop), pool_(pool), graph_(std::make_shared<Graph>()) {}
-PackageRoutes::~PackageRoutes() = default;
+PackageRoutes::PackageRoutes(package::Package package, std::shared_ptr<StageGraphs> graphs,
+                             net::EventLoop& loop, net::ThreadPool& pool)
+    : package_(std::move(package)), loop_(loop), pool_(pool), graphs_(std::move(graphs)) {}
 
 void PackageRoutes::Answer(const net::HttpRequest& request,
                            std::shared_ptr<net::Responder> responder) {
@@ -111,9 +79,8 @@ void PackageRoutes::AnswerStage(const net::HttpRequest& request, const std::stri
     return responder->Send(NotFound("Stages are named <first>-<end>.onnx, end at most " +
                                     std::to_string(package_.manifest.layers.size()) + "."));
   }
-  pool_.Run([this, request, responder, range = *range, graph = graph_,
-             file = package_.folder / "model.onnx"] {
-    auto stage = graph->Stage(file, range);
+  pool_.Run([this, request, responder, range = *range, graphs = graphs_] {
+    auto stage = graphs->Cut(range.first, range.end);
     loop_.Post([request, responder, stage = std::move(stage)] {
       if (!stage.ok()) {
         LogError("{}", stage.error().ToString());
@@ -126,4 +93,4 @@ void PackageRoutes::AnswerStage(const net::HttpRequest& request, const std::stri
   });
 }
 
-}  // namespace weft::apps
+}  // namespace weft::server

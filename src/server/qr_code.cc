@@ -1,10 +1,10 @@
-#include "apps/qr_code.h"
+#include "server/qr_code.h"
 
 #include <qrencode.h>
 
 #include <memory>
 
-namespace weft::apps {
+namespace weft::server {
 namespace {
 
 constexpr int kQuietModules = 2;
@@ -58,4 +58,4 @@ std::string QrAsSvg(const std::string& text) {
          "h-" + side + "z\"/><path fill=\"#000\" d=\"" + path + "\"/></svg>";
 }
 
-}  // namespace weft::apps
+}  // namespace weft::server

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "net/http.h"
 
-namespace weft::apps {
+namespace weft::server {
 
 class StaticFiles {
  public:
@@ -42,4 +42,4 @@ net::HttpResponse RangedResponse(const net::HttpRequest& request, const Slice& b
                                  const std::string& etag, const std::string& content_type,
                                  bool immutable);
 
-}  // namespace weft::apps
+}  // namespace weft::server

@@ -1,8 +1,8 @@
-#include "apps/swarm_feed.h"
+#include "server/swarm_feed.h"
 
 #include <algorithm>
 
-namespace weft::apps {
+namespace weft::server {
 namespace {
 
 constexpr Duration kPublishInterval = Milliseconds(200);
@@ -67,4 +67,4 @@ void SwarmFeed::Beat() {
   });
 }
 
-}  // namespace weft::apps
+}  // namespace weft::server

@@ -1,8 +1,6 @@
 // GET /package/...: the manifest, blobs by digest, and any range of layers as one ONNX graph.
 #pragma once
 
-#include <list>
-#include <map>
 #include <memory>
 #include <string>
 
@@ -10,27 +8,26 @@
 #include "net/loop.h"
 #include "net/thread_pool.h"
 #include "package/package.h"
+#include "server/stage_graphs.h"
 
-namespace weft::apps {
+namespace weft::server {
 
 class PackageRoutes {
  public:
-  PackageRoutes(package::Package package, net::EventLoop& loop, net::ThreadPool& pool);
-  ~PackageRoutes();
+  PackageRoutes(package::Package package, std::shared_ptr<StageGraphs> graphs, net::EventLoop& loop,
+                net::ThreadPool& pool);
 
   // Answers paths that begin with "/package/".
   void Answer(const net::HttpRequest& request, std::shared_ptr<net::Responder> responder);
 
  private:
-  struct Graph;  // the layered ONNX model, loaded on the pool when first asked for
-
   void AnswerStage(const net::HttpRequest& request, const std::string& name,
                    std::shared_ptr<net::Responder> responder);
 
   const package::Package package_;
   net::EventLoop& loop_;
   net::ThreadPool& pool_;
-  std::shared_ptr<Graph> graph_;
+  const std::shared_ptr<StageGraphs> graphs_;
 };
 
-}  // namespace weft::apps
+}  // namespace weft::server

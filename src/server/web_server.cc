@@ -1,4 +1,4 @@
-#include "apps/web_server.h"
+#include "server/web_server.h"
 
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "wire/version.h"
 
-namespace weft::apps {
+namespace weft::server {
 namespace json = boost::json;
 
 namespace {
@@ -198,4 +198,4 @@ net::WebSocketCallbacks WeftServer::OnWebSocket(const net::HttpRequest& request,
   return callbacks;
 }
 
-}  // namespace weft::apps
+}  // namespace weft::server

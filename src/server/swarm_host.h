@@ -16,7 +16,7 @@
 #include "net/thread_pool.h"
 #include "swarm/core.h"
 
-namespace weft::apps {
+namespace weft::server {
 
 // How the host reaches one worker.
 struct WorkerSink {
@@ -94,4 +94,4 @@ class SwarmHost {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // planning may end after the host
 };
 
-}  // namespace weft::apps
+}  // namespace weft::server

@@ -1,10 +1,10 @@
-#include "apps/access.h"
+#include "server/access.h"
 
 #include <openssl/crypto.h>
 
 #include "base/sha256.h"
 
-namespace weft::apps {
+namespace weft::server {
 namespace {
 
 std::optional<std::string_view> BearerToken(const net::HttpRequest& request) {
@@ -64,4 +64,4 @@ net::Headers CorsHeaders(const AccessPolicy& policy, const net::HttpRequest& req
           {"Access-Control-Allow-Methods", "GET, POST, OPTIONS"}};
 }
 
-}  // namespace weft::apps
+}  // namespace weft::server

@@ -6,12 +6,12 @@
 #include <string>
 
 #include "api/model_text.h"
-#include "apps/host.h"
 #include "net/http.h"
 #include "net/loop.h"
 #include "net/thread_pool.h"
+#include "server/swarm_host.h"
 
-namespace weft::apps {
+namespace weft::server {
 
 class ChatRoutes {
  public:
@@ -42,4 +42,4 @@ class ChatRoutes {
   net::ThreadPool& pool_;
 };
 
-}  // namespace weft::apps
+}  // namespace weft::server

@@ -1,0 +1,144 @@
+#include "server/server.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "base/log.h"
+
+namespace weft::server {
+namespace {
+
+// How often the log looks for a new state of the swarm: soon while it comes up, seldom while it
+// serves.
+constexpr Duration kLookInterval = Milliseconds(20);
+constexpr Duration kLookIntervalUp = Seconds(1);
+// How long a server that stops waits for clients to take their answers.
+constexpr Duration kStopLimit = Seconds(1);
+
+api::ModelCard CardOf(const package::Package& package, uint32_t context_length) {
+  const package::Manifest& manifest = package.manifest;
+  api::ModelCard card;
+  card.name = manifest.name;
+  card.architecture = manifest.architecture;
+  card.quantisation = manifest.quantisation;
+  card.layer_count = static_cast<uint32_t>(manifest.layers.size());
+  card.weight_bytes = package::DownloadBytes(manifest, 0, card.layer_count);
+  card.context_length = context_length;
+  return card;
+}
+
+}  // namespace
+
+Server::Server(const ServerOptions& options)
+    : options_(options), pool_(2), look_timer_(loop_), stop_timer_(loop_) {
+  reach_.address = options.address;
+  reach_.host_names = options.host_names;
+  reach_.tls = !options.tls.empty();
+}
+
+Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, ServedModel model) {
+  std::unique_ptr<Server> server(new Server(options));
+  if (server->reach_.IsPublic()) {
+    ASSIGN_OR_RETURN(server->secrets_, MakeSecrets());
+  }
+  server->MakeHost(model);
+  TRY(server->Open(std::move(model.files)));
+  return server;
+}
+
+void Server::MakeHost(ServedModel& model) {
+  const package::Manifest& manifest = model.package.manifest;
+  const uint32_t context = manifest.context_length > 0
+                               ? std::min(options_.context_length, manifest.context_length)
+                               : options_.context_length;
+  if (context < options_.context_length) {
+    LogInfo("the model was made for {} positions: the context is {}", context, context);
+  }
+  swarm::CoreOptions core;
+  core.model = std::move(model.info);
+  core.context_length = context;
+  core.session_count = options_.sessions;
+  core.queue_limit = options_.queue;
+  core.generate_interval = options_.generate_interval;
+  if (!secrets_.join_token.empty()) core.join_token_sha256_hex = HashSecret(secrets_.join_token);
+  host_ = std::make_unique<SwarmHost>(loop_, pool_, core);
+  feed_ = std::make_unique<SwarmFeed>(loop_, *host_, CardOf(model.package, context));
+  host_->OnSwarmChanged([this] { OnSwarmChanged(); });
+  chat_ =
+      std::make_unique<ChatRoutes>(ChatRoutes::Options{manifest.name, context, std::time(nullptr)},
+                                   std::move(model.text), *host_, loop_, pool_);
+  package_routes_ = std::make_unique<PackageRoutes>(std::move(model.package),
+                                                    std::move(model.graphs), loop_, pool_);
+}
+
+Status Server::Open(std::optional<StaticFiles> files) {
+  WeftServer::Parts parts;
+  parts.files = std::move(files);
+  parts.host = host_.get();
+  parts.feed = feed_.get();
+  parts.chat = chat_.get();
+  parts.package = package_routes_.get();
+  handler_ = std::make_unique<WeftServer>(std::move(parts));
+  net::ServerOptions listen;
+  listen.address = options_.address;
+  listen.port = options_.port;
+  ASSIGN_OR_RETURN(tls_, MakeTls());
+  listen.tls = tls_;
+  ASSIGN_OR_RETURN(server_, net::Server::Listen(loop_, listen, handler_.get()));
+  reach_.port = server_->port();
+  handler_->SetAccess(MakeAccess());
+  handler_->SetShare(MakeShare(reach_, secrets_));
+  return OkStatus();
+}
+
+Result<std::shared_ptr<net::TlsContext>> Server::MakeTls() const {
+  if (options_.tls.empty()) return std::shared_ptr<net::TlsContext>();
+  if (options_.tls == "auto") return net::SelfSignedTls(options_.state_folder, reach_.Hosts());
+  return net::LoadTls(options_.tls, options_.tls_key.empty() ? options_.tls : options_.tls_key);
+}
+
+AccessPolicy Server::MakeAccess() const {
+  AccessPolicy access;
+  access.allowed_hosts = reach_.AllowedHosts();
+  access.allowed_origins.insert(options_.allowed_origins.begin(), options_.allowed_origins.end());
+  if (!secrets_.api_key.empty()) access.api_key_hash = HashSecret(secrets_.api_key);
+  if (!secrets_.join_token.empty()) access.join_token_hash = HashSecret(secrets_.join_token);
+  return access;
+}
+
+void Server::Stop() {
+  loop_.Post([this] { BeginStop(); });
+}
+
+void Server::StopOnSignal() {
+  loop_.OnStopSignal([this] {
+    LogInfo("stopping");
+    BeginStop();
+  });
+}
+
+// Requests that wait are told why they end; the loop goes on until they have their answers.
+void Server::BeginStop() {
+  host_->EndRequests(Error(ErrorCode::kUnavailable, "The server is stopping."));
+  feed_->EndSubscriptions();
+  stop_timer_.FireAfter(kStopLimit, [this] { loop_.Stop(); });
+  server_->Drain([this] { loop_.Stop(); });
+}
+
+// Runs for every step: what it costs is paid per token, so the picture is only taken now and then.
+void Server::OnSwarmChanged() {
+  feed_->Changed();
+  if (look_pending_) return;
+  look_pending_ = true;
+  look_timer_.FireAfter(last_state_ == swarm::SwarmState::kUp ? kLookIntervalUp : kLookInterval,
+                        [this] {
+                          look_pending_ = false;
+                          const swarm::Snapshot snapshot = host_->snapshot();
+                          if (snapshot.state == last_state_) return;
+                          last_state_ = snapshot.state;
+                          LogInfo("{} ({:.2f} s after start)", snapshot.message,
+                                  (MonotonicNow() - options_.started).seconds());
+                        });
+}
+
+}  // namespace weft::server

@@ -1,0 +1,98 @@
+// Server: one model on one port: page, package, API and worker sockets over the orchestrator's
+// core. Computes nothing: workers attach to its host.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/model_text.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "net/server.h"
+#include "package/package.h"
+#include "server/chat_routes.h"
+#include "server/package_routes.h"
+#include "server/sharing.h"
+#include "server/stage_graphs.h"
+#include "server/static_files.h"
+#include "server/swarm_feed.h"
+#include "server/swarm_host.h"
+#include "server/web_server.h"
+
+namespace weft::server {
+
+struct ServerOptions {
+  std::string address = "127.0.0.1";
+  uint16_t port = 8080;                 // 0: any free one
+  std::string tls;                      // "", "auto" (self-signed), or a PEM certificate file
+  std::string tls_key;                  // PEM; "": in the certificate's file
+  std::filesystem::path state_folder;   // for the self-signed certificate
+  std::vector<std::string> host_names;  // further names of this server
+  std::vector<std::string> allowed_origins;
+  uint32_t context_length = 4096;  // no more than what the model was made for is used
+  uint32_t sessions = 4;
+  uint32_t generate_interval = 0;
+  uint32_t queue = 64;
+  Instant started = MonotonicNow();  // of the program, for the log
+};
+
+// What is served.
+struct ServedModel {
+  package::Package package;
+  swarm::ModelInfo info;
+  std::shared_ptr<const api::ModelText> text;
+  std::shared_ptr<StageGraphs> graphs;
+  std::optional<StaticFiles> files;  // nullopt: no page was built
+};
+
+class Server {
+ public:
+  // Everything that can fail: afterwards the port is open, and Run answers.
+  static Result<std::unique_ptr<Server>> Listen(const ServerOptions& options, ServedModel model);
+
+  // Serves until Stop(), which any thread may call: requests that wait are told why they end, and
+  // those that have their answers are let take them.
+  void Run() { loop_.Run(); }
+  void Stop();
+  void StopOnSignal();
+
+  const Reach& reach() const { return reach_; }
+  const Secrets& secrets() const { return secrets_; }
+  const net::TlsContext* tls() const { return tls_.get(); }
+  // For workers in this process; they end before the server does.
+  net::EventLoop& loop() { return loop_; }
+  SwarmHost& host() { return *host_; }
+
+ private:
+  explicit Server(const ServerOptions& options);
+
+  void MakeHost(ServedModel& model);
+  Status Open(std::optional<StaticFiles> files);
+  Result<std::shared_ptr<net::TlsContext>> MakeTls() const;
+  AccessPolicy MakeAccess() const;
+  void OnSwarmChanged();
+  void BeginStop();
+
+  const ServerOptions options_;
+  Reach reach_;
+  Secrets secrets_;
+  net::EventLoop loop_;
+  net::ThreadPool pool_;
+  std::shared_ptr<net::TlsContext> tls_;
+  std::unique_ptr<SwarmHost> host_;
+  std::unique_ptr<SwarmFeed> feed_;
+  std::unique_ptr<ChatRoutes> chat_;
+  std::unique_ptr<PackageRoutes> package_routes_;
+  std::unique_ptr<WeftServer> handler_;
+  std::unique_ptr<net::Server> server_;
+  net::EventLoop::Timer look_timer_;
+  net::EventLoop::Timer stop_timer_;
+  bool look_pending_ = false;
+  swarm::SwarmState last_state_ = swarm::SwarmState::kDown;
+};
+
+}  // namespace weft::server

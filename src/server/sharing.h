@@ -1,0 +1,50 @@
+// How others reach a server and what they need for it: addresses, names, secrets, links.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace weft::server {
+
+// Secrets in clear, only between making them and printing them; "" demands none.
+struct Secrets {
+  std::string api_key;
+  std::string join_token;
+};
+
+// WEFT_API_KEY and WEFT_JOIN_TOKEN, or new ones. kInvalidArgument when one that is given is too
+// short.
+Result<Secrets> MakeSecrets();
+
+// Where a server listens and the names that it answers to.
+struct Reach {
+  std::string address;                  // that it listens on
+  std::vector<std::string> host_names;  // further ones, as given with --host-name
+  uint16_t port = 0;
+  bool tls = false;
+
+  // Other devices can connect.
+  bool IsPublic() const;
+  // Names and addresses without ports, those that others use first.
+  std::vector<std::string> Hosts() const;
+  // The values that a request's Host header may have.
+  std::set<std::string> AllowedHosts() const;
+  // "http://192.168.1.7:8080" for "http", with an s where there is TLS.
+  std::string Base(const std::string& scheme) const;
+};
+
+// What GET /api/share tells a page that may see it.
+struct ShareInfo {
+  std::string chat_url;
+  std::string join_url;
+  std::string qr_svg;  // of join_url; "" when other devices cannot reach this server
+  bool lan = false;
+};
+
+ShareInfo MakeShare(const Reach& reach, const Secrets& secrets);
+
+}  // namespace weft::server
