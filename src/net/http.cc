@@ -15,6 +15,10 @@ std::string_view FirstOf(const Headers& headers, std::string_view lower_case_nam
 
 }  // namespace
 
+std::optional<uint32_t> HttpRequest::peer_user() const {
+  return find_peer_user ? find_peer_user() : std::nullopt;
+}
+
 std::string_view HttpRequest::Header(std::string_view lower_case_name) const {
   return FirstOf(headers, lower_case_name);
 }

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,7 +25,14 @@ struct HttpRequest {
   std::string remote_address;  // "192.168.1.7"
   bool remote_is_loopback = false;
   bool over_tls = false;
+  // Behind peer_user(): set by the server, or by a test.
+  std::function<std::optional<uint32_t>()> find_peer_user;
 
+  // The user (uid) whose process sent this over loopback; nullopt: a stranger (peer_process.h says
+  // when). Costs milliseconds at the first call of a connection, nothing after it. Ask in OnRequest
+  // or OnHandshake: once the connection has closed or become a WebSocket, only what was found
+  // before is told.
+  std::optional<uint32_t> peer_user() const;
   // The first header of that lower-case name; "" when absent.
   std::string_view Header(std::string_view lower_case_name) const;
   // The value of `name` in the query, percent-decoded; "" when absent.

@@ -30,6 +30,10 @@ class TestHandler : public ServerHandler {
       held = responder;
       responder->OnClosed([this] { client_left.set_value(); });
       is_held.set_value();
+    } else if (request.path == "/who") {
+      const auto user = request.peer_user();
+      last_request = request;
+      responder->Send(TextResponse(200, "text/plain", user ? std::to_string(*user) : "a stranger"));
     } else if (request.path == "/drop") {
       // the responder is dropped without an answer
     } else {
@@ -53,6 +57,7 @@ class TestHandler : public ServerHandler {
     return callbacks;
   }
 
+  HttpRequest last_request;
   std::shared_ptr<Responder> held;
   std::promise<void> is_held;
   std::promise<void> client_left;
@@ -184,6 +189,24 @@ TEST_F(NetTest, ACallCanBeCancelledWhileItWaits) {
   later.join();
   ASSERT_FALSE(reply.ok());
   EXPECT_EQ(reply.error().code(), ErrorCode::kCancelled);
+}
+
+TEST_F(NetTest, KnowsTheUserOfALoopbackClient) {
+  Listen();
+  HttpCall call;
+  call.path = "/who";
+  {
+    HttpClient client(ServerUrl("http"), {});
+    for (int i = 0; i < 2; ++i) {
+      const auto reply = client.Call(call);
+      ASSERT_TRUE(reply.ok()) << reply.error().ToString();
+      EXPECT_EQ(reply->body, std::to_string(getuid()));
+    }
+  }
+  loop_.Stop();
+  thread_.join();
+  EXPECT_EQ(handler_.last_request.peer_user(), getuid());  // found while it was there
+  EXPECT_EQ(HttpRequest().peer_user(), std::nullopt);
 }
 
 TEST_F(NetTest, DroppedResponderAnswers500) {

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "net/address.h"
 #include "net/any_stream.h"
+#include "net/peer_process.h"
 #include "net/tls_context.h"
 #include "net/websocket.h"
 
@@ -115,6 +116,44 @@ class ConnectionPlace {
   bool answering_ = false;
 };
 
+SocketEnd EndOf(const tcp::endpoint& endpoint) {
+  const asio::ip::address& address = endpoint.address();
+  SocketEnd end;
+  end.address = address.is_v6()
+                    ? address.to_v6().to_bytes()
+                    : asio::ip::make_address_v6(asio::ip::v4_mapped, address.to_v4()).to_bytes();
+  end.port = endpoint.port();
+  return end;
+}
+
+// Who is at the other end of a connection, found when it is first asked. Requests share it, and may
+// outlive the connection: its port may belong to somebody else by then, so nobody looks any more.
+class PeerIdentity {
+ public:
+  explicit PeerIdentity(const tcp::socket& socket) {
+    error_code no_peer;
+    const tcp::endpoint peer = socket.remote_endpoint(no_peer);
+    const tcp::endpoint own = socket.local_endpoint(no_peer);
+    if (no_peer) {
+      StopLooking();
+      return;
+    }
+    peer_ = EndOf(peer);
+    own_ = EndOf(own);
+  }
+  std::optional<uint32_t> User() {
+    if (!std::exchange(is_settled_, true)) user_ = PeerUser(peer_, own_);
+    return user_;
+  }
+  void StopLooking() { is_settled_ = true; }
+
+ private:
+  SocketEnd peer_;
+  SocketEnd own_;
+  bool is_settled_ = false;
+  std::optional<uint32_t> user_;
+};
+
 class HttpConnection;
 
 class ConnectionResponder : public Responder {
@@ -146,6 +185,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         handler_(handler),
         remote_address_(std::move(remote_address)),
         place_(std::move(place)),
+        peer_(std::make_shared<PeerIdentity>(stream_.socket())),
         deadline_(stream_.get_executor()) {}
 
   void Start() {
@@ -298,6 +338,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     request->remote_address = remote_address_;
     request->remote_is_loopback = IsLoopbackAddress(remote_address_);
     request->over_tls = stream_.over_tls();
+    request->find_peer_user = [peer = peer_] { return peer->User(); };
     return true;
   }
 
@@ -322,6 +363,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       return Send(std::move(refusal));
     }
     deadline_.cancel();
+    peer_->StopLooking();
     closed_ = true;  // the stream moves on to the WebSocket
     std::ostringstream head;
     head << parser_->get().base();
@@ -400,6 +442,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Abort() {
     if (closed_) return;
     closed_ = true;
+    peer_->StopLooking();
     deadline_.cancel();
     queue_.clear();
     stream_.Abort();
@@ -414,6 +457,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   ServerHandler* const handler_;
   const std::string remote_address_;
   std::shared_ptr<ConnectionPlace> place_;
+  const std::shared_ptr<PeerIdentity> peer_;
   asio::steady_timer deadline_;
   beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
