@@ -1,12 +1,13 @@
 // The worker of a tab without the page around it, for tests: window.help is a HelpClient,
 // window.statuses is everything that it said.
-import { HelpClient } from "../../../web/packages/worker/src/client.ts";
+import { HelpClient } from "../../../web/packages/worker/src/threads/client.ts";
 
 window.help = new HelpClient(
   () =>
-    new Worker(new URL("../../../web/packages/worker/src/main.worker.ts", import.meta.url), {
-      type: "module",
-    }),
+    new Worker(
+      new URL("../../../web/packages/worker/src/threads/main.worker.ts", import.meta.url),
+      { type: "module" },
+    ),
 );
 window.statuses = [];
 window.help.onStatus((status) => window.statuses.push(status));

@@ -1,2 +1,2 @@
 // The dedicated Worker that helps: everything is in @weft/worker.
-import "@weft/worker/main.worker.ts";
+import "@weft/worker/threads/main.worker.ts";

@@ -2,9 +2,8 @@
 // pages of this app are looked at, and never starts without a click.
 import { computed, effect, signal } from "@preact/signals";
 import { kLeastOfferBytes, defaultOfferBytes, limitName, pauseReason, readOffer } from "@weft/ui";
-import { HelpClient } from "@weft/worker/client.ts";
-import { initialStatus } from "@weft/worker/messages.ts";
-import type { EngineChoice, WorkerPhase, WorkerStatus } from "@weft/worker/messages.ts";
+import { HelpClient, initialStatus } from "@weft/worker";
+import type { EngineChoice, WorkerPhase, WorkerStatus } from "@weft/worker";
 import { joinToken } from "../api/secrets.ts";
 import { loadJson, save } from "../storage.ts";
 import { createWorker } from "./createWorker.ts";

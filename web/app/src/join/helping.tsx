@@ -4,7 +4,7 @@ import {
   Figure, Icon, Notice, ProgressBar, formatBytes, formatInteger, formatMemoryOf, formatMilliseconds,
   formatPercent, formatRate, layersText,
 } from "@weft/ui";
-import type { WorkerPhase, WorkerStatus } from "@weft/worker/messages.ts";
+import type { WorkerPhase, WorkerStatus } from "@weft/worker";
 import {
   forgetCache, isHelping, pausedBecause, runItAllHere, shownPhase, status, stopHelping,
 } from "./helper.ts";

@@ -4,7 +4,7 @@ import { useId } from "preact/hooks";
 import {
   Notice, formatBytes, formatMemory, mostOfferBytes, offerStops,
 } from "@weft/ui";
-import type { EngineChoice } from "@weft/worker/messages.ts";
+import type { EngineChoice } from "@weft/worker";
 import { deviceMemory, isPhoneDevice } from "./device.ts";
 import {
   changeChoices, choices, forgetCache, pausedBecause, startHelping, status,

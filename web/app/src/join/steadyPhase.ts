@@ -1,6 +1,6 @@
 // The phase as it is shown. A tab that helps computes for milliseconds many times a second: words
 // that changed as often could neither be read nor read out, so "computing" stays for a moment.
-import type { WorkerPhase } from "@weft/worker/messages.ts";
+import type { WorkerPhase } from "@weft/worker";
 
 const kHoldMs = 1500;
 

@@ -10,9 +10,9 @@ import type {
   WeightSource,
 } from "@weft/engine";
 
-import { kChunkBytes } from "../manifest.ts";
-import { sha256Hex } from "../sha256.ts";
-import type { Fetch } from "../serverHttp.ts";
+import { kChunkBytes } from "../download/manifest.ts";
+import { sha256Hex } from "../download/sha256.ts";
+import type { Fetch } from "../download/serverHttp.ts";
 
 // A package of `layerCount` layers (embedding, transformers, head), each with one blob.
 export interface FakePackage {

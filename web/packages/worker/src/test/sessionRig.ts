@@ -12,14 +12,14 @@ import {
 } from "@weft/wire";
 import type { Frame, GenerationFrame, TokensFrame, WorkerMessage } from "@weft/wire";
 
-import { MemoryStore } from "../blobStore.ts";
-import type { Ending } from "../joining.ts";
-import type { WorkerStatus } from "../messages.ts";
-import { PackageSource } from "../packageSource.ts";
-import { ServerHttp } from "../serverHttp.ts";
-import type { Fetch } from "../serverHttp.ts";
-import { WorkerSession } from "../session.ts";
-import { StatusBoard } from "../statusBoard.ts";
+import { MemoryStore } from "../download/blobStore.ts";
+import type { Ending } from "../joining/joining.ts";
+import type { WorkerStatus } from "../threads/messages.ts";
+import { PackageSource } from "../download/packageSource.ts";
+import { ServerHttp } from "../download/serverHttp.ts";
+import type { Fetch } from "../download/serverHttp.ts";
+import { WorkerSession } from "../threads/session.ts";
+import { StatusBoard } from "../threads/statusBoard.ts";
 import { FakeEngine, fakePackage, fakeServer } from "./fakes.ts";
 
 export const kLayers = 6; // embedding, four transformers, head

@@ -2,16 +2,16 @@
 // orchestrator would not believe), and always ends at the total.
 import { expect, it } from "vitest";
 
-import { MemoryStore } from "./blobStore.ts";
-import type { BlobWriter } from "./blobStore.ts";
+import { MemoryStore } from "../download/blobStore.ts";
+import type { BlobWriter } from "../download/blobStore.ts";
 import { Downloader } from "./downloader.ts";
-import { kChunkBytes } from "./manifest.ts";
-import { PackageSource } from "./packageSource.ts";
-import { ServerHttp } from "./serverHttp.ts";
-import type { Fetch } from "./serverHttp.ts";
-import { toHex } from "./sha256.ts";
+import { kChunkBytes } from "../download/manifest.ts";
+import { PackageSource } from "../download/packageSource.ts";
+import { ServerHttp } from "../download/serverHttp.ts";
+import type { Fetch } from "../download/serverHttp.ts";
+import { toHex } from "../download/sha256.ts";
 import { StatusBoard } from "./statusBoard.ts";
-import { brokenBody, fakePackage, fakeServer } from "./test/fakes.ts";
+import { brokenBody, fakePackage, fakeServer } from "../test/fakes.ts";
 
 const kBlobBytes = kChunkBytes + 500;
 const fake = await fakePackage(4, kBlobBytes);

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { WholeModel } from "@weft/wire";
 import type { GenerateFrame } from "@weft/wire";
 
-import { SessionRig, init, kLayers, until } from "./test/sessionRig.ts";
+import { SessionRig, init, kLayers, until } from "../test/sessionRig.ts";
 
 const kPlain: GenerateFrame = {
   kind: "generate",

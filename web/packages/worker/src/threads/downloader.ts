@@ -3,7 +3,7 @@
 import type { LayerRange } from "@weft/engine";
 import type { encodeWorkerMessage } from "@weft/wire";
 
-import type { PackageSource } from "./packageSource.ts";
+import type { PackageSource } from "../download/packageSource.ts";
 import type { StatusBoard } from "./statusBoard.ts";
 
 const kProgressMs = 200;

@@ -5,7 +5,7 @@
 import type { StageEngine } from "@weft/engine";
 import type { Init } from "@weft/wire";
 
-import type { Manifest } from "./manifest.ts";
+import type { Manifest } from "../download/manifest.ts";
 
 const kLeast = 0.25;
 const kMost = 16; // what the orchestrator accepts

@@ -5,8 +5,8 @@ import { EngineError } from "@weft/engine";
 import { DType, FrameType, OutputKind, encodeFrame, kProtocolVersion } from "@weft/wire";
 import type { FrameHeader, FrameRun } from "@weft/wire";
 
-import { FakeEngine, fakeServer, kHidden } from "./test/fakes.ts";
-import { kBlobBytes, kLayers, rigPackage, SessionRig, init, until } from "./test/sessionRig.ts";
+import { FakeEngine, fakeServer, kHidden } from "../test/fakes.ts";
+import { kBlobBytes, kLayers, rigPackage, SessionRig, init, until } from "../test/sessionRig.ts";
 
 // One run of one row of stage 0, layers [0, 3), with what a test changes.
 function step(

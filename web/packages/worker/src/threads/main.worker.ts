@@ -13,7 +13,7 @@ import { describeBrowser } from "./browser.ts";
 import { WorkerHost } from "./host.ts";
 import type { EngineOffer, EngineWish, Socket, SocketEvents } from "./hostParts.ts";
 import type { EngineChoice, ToWorker } from "./messages.ts";
-import { OpfsStore } from "./opfsStore.ts";
+import { OpfsStore } from "../download/opfsStore.ts";
 import { opfsTuneStore } from "./opfsTuneStore.ts";
 
 // Rows padded to groups of 8, and what is on its way to the GPU.

@@ -5,12 +5,12 @@ import type { GenerateRequest, LayerRange, StageEngine } from "@weft/engine";
 import { FrameType } from "@weft/wire";
 import type { Frame, GenerateFrame, Init, Sampling } from "@weft/wire";
 
-import type { Manifest } from "./manifest.ts";
+import type { Manifest } from "../download/manifest.ts";
 import { measureRange } from "./measure.ts";
 import { memoryFactor } from "./memoryFactor.ts";
-import type { PackageSource } from "./packageSource.ts";
-import { SamplingTable } from "./samplingTable.ts";
-import { kMeasureSession, StageTable } from "./stageTable.ts";
+import type { PackageSource } from "../download/packageSource.ts";
+import { SamplingTable } from "../session/samplingTable.ts";
+import { kMeasureSession, StageTable } from "../session/stageTable.ts";
 import { decodeStep, encodeResult } from "./stepCodec.ts";
 
 export interface Timing {

@@ -1,13 +1,13 @@
 // One socket and the session behind it.
 import type { StageEngine } from "@weft/engine";
 
-import { MemoryStore } from "./blobStore.ts";
-import type { BlobStore } from "./blobStore.ts";
+import { MemoryStore } from "../download/blobStore.ts";
+import type { BlobStore } from "../download/blobStore.ts";
 import type { EngineOffer, HostParts, Socket, Start } from "./hostParts.ts";
-import { messageOf } from "./joining.ts";
-import type { Ending } from "./joining.ts";
-import { PackageSource } from "./packageSource.ts";
-import { ServerHttp } from "./serverHttp.ts";
+import { messageOf } from "../joining/joining.ts";
+import type { Ending } from "../joining/joining.ts";
+import { PackageSource } from "../download/packageSource.ts";
+import { ServerHttp } from "../download/serverHttp.ts";
 import { WorkerSession } from "./session.ts";
 import type { StatusBoard } from "./statusBoard.ts";
 

@@ -2,10 +2,10 @@
 // server refuses. What the browser gives (sockets, storage, GPU) comes in through HostParts, so
 // that tests run it with fakes.
 import { Backoff } from "./backoff.ts";
-import type { BlobStore } from "./blobStore.ts";
+import type { BlobStore } from "../download/blobStore.ts";
 import { Connection } from "./connection.ts";
 import type { EngineOffer, EngineWish, HostParts, Start } from "./hostParts.ts";
-import type { Ending } from "./joining.ts";
+import type { Ending } from "../joining/joining.ts";
 import type { ToWorker } from "./messages.ts";
 import { StatusBoard } from "./statusBoard.ts";
 

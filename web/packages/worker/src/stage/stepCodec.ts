@@ -21,8 +21,8 @@ import {
 } from "@weft/wire";
 import type { Frame, FrameHeader, FrameRun } from "@weft/wire";
 
-import type { Manifest } from "./manifest.ts";
-import type { SamplingTable } from "./samplingTable.ts";
+import type { Manifest } from "../download/manifest.ts";
+import type { SamplingTable } from "../session/samplingTable.ts";
 
 const kMaxF16 = 65504;
 const kMaxBf16 = 3.38e38;

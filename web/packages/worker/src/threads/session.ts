@@ -28,11 +28,11 @@ import type {
 } from "@weft/wire";
 
 import { Downloader } from "./downloader.ts";
-import { connectMessage, fetchManifest, messageOf, versionMismatch } from "./joining.ts";
-import type { Ending, Offer, WorkerKind } from "./joining.ts";
-import type { Manifest } from "./manifest.ts";
-import type { PackageSource } from "./packageSource.ts";
-import { StageHost } from "./stageHost.ts";
+import { connectMessage, fetchManifest, messageOf, versionMismatch } from "../joining/joining.ts";
+import type { Ending, Offer, WorkerKind } from "../joining/joining.ts";
+import type { Manifest } from "../download/manifest.ts";
+import type { PackageSource } from "../download/packageSource.ts";
+import { StageHost } from "../stage/stageHost.ts";
 import type { StatusBoard } from "./statusBoard.ts";
 import { TaskQueue } from "./taskQueue.ts";
 

@@ -1,8 +1,8 @@
 // Times one-row steps over a range of layers (dynamic-graph-partitioning 4.3.2), dummy input.
 import type { LayerRange, StageEngine } from "@weft/engine";
 
-import type { Manifest } from "./manifest.ts";
-import { kMeasureSession } from "./stageTable.ts";
+import type { Manifest } from "../download/manifest.ts";
+import { kMeasureSession } from "../session/stageTable.ts";
 
 // Microseconds of each of `runs` steps at rising positions. The engine has the layers loaded.
 export async function measureRange(

@@ -4,10 +4,10 @@ import { EngineError } from "@weft/engine";
 import { kPackageFormat, kProgramVersion, kProtocolVersion } from "@weft/wire";
 import type { Init, encodeWorkerMessage } from "@weft/wire";
 
-import type { Manifest } from "./manifest.ts";
-import { memoryFactor } from "./memoryFactor.ts";
-import type { PackageSource } from "./packageSource.ts";
-import { toHex } from "./sha256.ts";
+import type { Manifest } from "../download/manifest.ts";
+import { memoryFactor } from "../stage/memoryFactor.ts";
+import type { PackageSource } from "../download/packageSource.ts";
+import { toHex } from "../download/sha256.ts";
 
 // Why a session is over. `refused`: trying again would not help.
 export interface Ending {

@@ -2,10 +2,10 @@
 // the real ones, tests give fakes.
 import type { StageEngine } from "@weft/engine";
 
-import type { BlobStore } from "./blobStore.ts";
-import type { Manifest } from "./manifest.ts";
+import type { BlobStore } from "../download/blobStore.ts";
+import type { Manifest } from "../download/manifest.ts";
 import type { EngineChoice, FromWorker, ToWorker } from "./messages.ts";
-import type { Fetch } from "./serverHttp.ts";
+import type { Fetch } from "../download/serverHttp.ts";
 
 export type Start = Extract<ToWorker, { kind: "start" }>;
 

@@ -6,7 +6,7 @@ import { EngineError, KernelRefusedError } from "@weft/engine";
 import { decodeWorkerMessage, encodeServerMessage } from "@weft/wire";
 import type { WorkerMessage } from "@weft/wire";
 
-import { MemoryStore } from "./blobStore.ts";
+import { MemoryStore } from "../download/blobStore.ts";
 import { WorkerHost } from "./host.ts";
 import type {
   EngineOffer,
@@ -17,8 +17,8 @@ import type {
   Start,
 } from "./hostParts.ts";
 import type { WorkerStatus } from "./messages.ts";
-import { FakeEngine, fakePackage, fakeServer } from "./test/fakes.ts";
-import { init } from "./test/sessionRig.ts";
+import { FakeEngine, fakePackage, fakeServer } from "../test/fakes.ts";
+import { init } from "../test/sessionRig.ts";
 
 const kStart: Start = {
   kind: "start",

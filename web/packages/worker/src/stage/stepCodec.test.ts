@@ -6,11 +6,11 @@ import type { StepOutput } from "@weft/engine";
 import { DType, FrameType, OutputKind, decodeFrame, encodeFrame } from "@weft/wire";
 import type { Frame, FrameRun } from "@weft/wire";
 
-import { parseManifest } from "./manifest.ts";
-import type { Manifest } from "./manifest.ts";
-import { SamplingTable } from "./samplingTable.ts";
+import { parseManifest } from "../download/manifest.ts";
+import type { Manifest } from "../download/manifest.ts";
+import { SamplingTable } from "../session/samplingTable.ts";
 import { decodeStep, encodeResult } from "./stepCodec.ts";
-import { fakePackage, kHidden, kVocabulary } from "./test/fakes.ts";
+import { fakePackage, kHidden, kVocabulary } from "../test/fakes.ts";
 
 const f16Manifest = parseManifest((await fakePackage(4, 8)).json);
 const kMiddle = { first: 1, end: 3 };

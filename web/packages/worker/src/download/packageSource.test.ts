@@ -8,8 +8,8 @@ import { PackageSource } from "./packageSource.ts";
 import { ServerHttp } from "./serverHttp.ts";
 import type { Fetch } from "./serverHttp.ts";
 import { toHex } from "./sha256.ts";
-import { brokenBody, fakePackage, fakeServer } from "./test/fakes.ts";
-import type { FakePackage } from "./test/fakes.ts";
+import { brokenBody, fakePackage, fakeServer } from "../test/fakes.ts";
+import type { FakePackage } from "../test/fakes.ts";
 
 const kBlobBytes = 2 * kChunkBytes + 500;
 const fake = await fakePackage(3, kBlobBytes);
