@@ -4,10 +4,10 @@
 #include <map>
 #include <set>
 
+#include "lower/patterns/lower_layer.h"
 #include "onnx/extract.h"
 #include "onnx/layers.h"
 #include "program/codec.h"
-#include "program/lowering.h"
 
 namespace weft::convert {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "onnx/graph.h"
 #include "package/manifest.h"
-#include "program/lowering.h"
+#include "lower/patterns/lower_layer.h"
 
 namespace weft::convert {
 
@@ -32,6 +32,6 @@ using LowerLayer =
 // has no layers that one tensor joins; those of `store`.
 Result<DescribedLayers> DescribeLayers(const onnx::Model& model, DType kv_dtype,
                                        const StoreProgram& store,
-                                       const LowerLayer& lower = program::LowerLayer);
+                                       const LowerLayer& lower = lower::LowerLayer);
 
 }  // namespace weft::convert

@@ -23,8 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 using onnx::Tensor;
-using program::TracedLayer;
-using program::WeightRecipe;
+using lower::TracedLayer;
+using lower::WeightRecipe;
 
 // Smaller constants stay inside model.onnx.
 constexpr uint64_t kBlobFromBytes = 1024;
@@ -133,7 +133,7 @@ class Importer {
       ASSIGN_OR_RETURN(const onnx::Model part, cutter.Extract(i, i + 1));
       for (const auto& [name, tensor] : part.graph.initializers) readers_[name].insert(i);
       if (!why_not_lowered_.empty()) continue;
-      auto traced = program::TraceLayer(part, static_cast<uint32_t>(i), config_.context_length);
+      auto traced = lower::TraceLayer(part, static_cast<uint32_t>(i), config_.context_length);
       if (traced.ok()) {
         layers_.push_back(std::move(traced).value());
       } else {

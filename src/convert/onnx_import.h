@@ -2,8 +2,8 @@
 // external data, config.json or genai_config.json, tokenizer files. Weights are taken as they are,
 // but for what programs want otherwise (weight_recipes.h); matrices that a graph keeps as [K, N]
 // are stored as [N, K] and the graph gets a Transpose, so that graph and programs share them.
-// Layers are lowered by tracing (program/trace.h). Where one cannot be lowered the package is for
-// onnxruntime-web workers only, and its report says why.
+// Layers are lowered by tracing (lower/trace/trace_layer.h). Where one cannot be lowered the
+// package is for onnxruntime-web workers only, and its report says why.
 #pragma once
 
 #include "convert/convert.h"

@@ -16,7 +16,7 @@ namespace {
 
 using onnx::Tensor;
 using program::Weight;
-using program::WeightRecipe;
+using lower::WeightRecipe;
 
 constexpr uint64_t kSlabBytes = 8 << 20;
 
@@ -303,7 +303,7 @@ bool Stacks(const onnx::Graph& graph, const WeightRecipe& recipe, uint64_t exper
 }
 
 // How many experts each weight of a layer stacks; 1 for the others.
-std::vector<uint64_t> ExpertCounts(const onnx::Graph& graph, const program::TracedLayer& layer) {
+std::vector<uint64_t> ExpertCounts(const onnx::Graph& graph, const lower::TracedLayer& layer) {
   const program::Program& program = layer.program;
   std::vector<uint64_t> counts(program.weights.size(), 1);
   for (const program::Op& op : program.ops) {
@@ -396,7 +396,7 @@ void AddTransposed(const onnx::Graph& graph, const std::string& name, int layer,
       experts);
 }
 
-Status AddWeights(const onnx::Graph& graph, const program::TracedLayer& layer, ArrayStore* store,
+Status AddWeights(const onnx::Graph& graph, const lower::TracedLayer& layer, ArrayStore* store,
                   bool* rounded) {
   const std::vector<uint64_t> experts = ExpertCounts(graph, layer);
   for (size_t i = 0; i < layer.recipes.size(); ++i) {
@@ -425,7 +425,7 @@ Status AddWeights(const onnx::Graph& graph, const program::TracedLayer& layer, A
   return OkStatus();
 }
 
-Result<program::Program> FinishProgram(const onnx::Graph& graph, const program::TracedLayer& layer,
+Result<program::Program> FinishProgram(const onnx::Graph& graph, const lower::TracedLayer& layer,
                                        const ArrayStore& store) {
   program::Program program = layer.program;
   for (size_t i = 0; i < layer.recipes.size(); ++i) {

@@ -1,5 +1,5 @@
-// Makes the weights of traced programs (program/trace.h) from the constants of an ONNX graph:
-// transposed, cut into our blocks, or as they are.
+// Makes the weights of traced programs (lower/trace/trace_layer.h) from the constants of an ONNX
+// graph: transposed, cut into our blocks, or as they are.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 #include "convert/array_store.h"
 #include "onnx/graph.h"
-#include "program/trace.h"
+#include "lower/trace/trace_layer.h"
 
 namespace weft::convert {
 
@@ -20,7 +20,7 @@ std::string TransposedKey(const std::string& name);
 // Of the bytes of a weight whose rows come apart (WeightRecipe::in_turn) and are otherwise those of
 // its initializer; nullopt for other weights.
 std::optional<std::string> ApartKey(const program::Weight& weight,
-                                    const program::WeightRecipe& recipe);
+                                    const lower::WeightRecipe& recipe);
 
 // Adds an initializer's own bytes. `experts` > 1: it stacks that many.
 void AddInitializer(const onnx::Graph& graph, const std::string& name, int layer, ArrayStore* store,
@@ -31,11 +31,11 @@ void AddTransposed(const onnx::Graph& graph, const std::string& name, int layer,
 
 // Adds the arrays that the weights of a layer's program need. `rounded` is told of float32 scales
 // that float16 does not hold exactly. Errors: kUnsupported for scales beyond float16.
-Status AddWeights(const onnx::Graph& graph, const program::TracedLayer& layer, ArrayStore* store,
+Status AddWeights(const onnx::Graph& graph, const lower::TracedLayer& layer, ArrayStore* store,
                   bool* rounded);
 
 // The program with its weights' parts, once the store is written. Errors: those of validation.
-Result<program::Program> FinishProgram(const onnx::Graph& graph, const program::TracedLayer& layer,
+Result<program::Program> FinishProgram(const onnx::Graph& graph, const lower::TracedLayer& layer,
                                        const ArrayStore& store);
 
 }  // namespace weft::convert

@@ -14,7 +14,7 @@ namespace {
 
 using onnx::ElementType;
 using onnx::Tensor;
-using program::WeightRecipe;
+using lower::WeightRecipe;
 using ::testing::HasSubstr;
 
 template <typename T>
@@ -75,7 +75,7 @@ class Recipes : public ::testing::Test {
 
   testing::TemporaryFolder temporary_;
   onnx::Graph graph_;
-  program::TracedLayer layer_;
+  lower::TracedLayer layer_;
   bool rounded_ = false;
   std::unique_ptr<package::BlobStore> blobs_;
 };
