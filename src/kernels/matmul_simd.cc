@@ -24,6 +24,8 @@
 namespace weft::kernels {
 namespace {
 
+inline constexpr size_t kRowUnit = 16;       // f32, f16 and bf16 rows are read 16 values at a time
+inline constexpr size_t kQ8Unit = 32;        // q8 rows are read in whole blocks
 inline constexpr size_t kGroupValues = 128;  // q4 activations are reordered in groups of 4 blocks
 inline constexpr size_t kMaxCalls = 16;      // products in one parallel region
 
@@ -456,16 +458,24 @@ namespace {
 
 HWY_EXPORT(MatMulColumns);
 
-bool SameInput(const MatMulArgs& a, const MatMulArgs& b) {
-  return a.in.data == b.in.data && a.in.rows == b.in.rows && a.in.columns == b.in.columns &&
-         a.in.stride == b.in.stride &&
-         (a.weight.dtype == DType::kQ4) == (b.weight.dtype == DType::kQ4);
+// How the tiles of a format read a row of activations.
+enum class Reading {
+  kInPlace,    // where it lies: it ends on a whole number of what the format reads at once
+  kPadded,     // a copy with zeros past K
+  kReordered,  // a copy in the order of q4's nibbles (ReorderForQ4)
+};
+
+Reading ReadingOf(const MatMulArgs& args) {
+  if (args.weight.dtype == DType::kQ4) return Reading::kReordered;
+  const size_t unit = args.weight.dtype == DType::kQ8 ? kQ8Unit : kRowUnit;
+  return args.in.columns % unit == 0 ? Reading::kInPlace : Reading::kPadded;
 }
 
-// The activations may be read where they are when rows end on whole lanes and need no other order.
-bool NeedsPreparing(const MatMulArgs& args) {
-  const size_t unit = args.weight.dtype == DType::kQ8 ? 32 : 16;
-  return args.weight.dtype == DType::kQ4 || args.in.columns % unit != 0;
+// Whether a copy made for one product serves the other. A product that reads in place has none:
+// f16 reads 48 columns where they are, q8 beside it needs them padded to 64.
+bool SameCopy(const MatMulArgs& a, const MatMulArgs& b) {
+  return a.in.data == b.in.data && a.in.rows == b.in.rows && a.in.columns == b.in.columns &&
+         a.in.stride == b.in.stride && ReadingOf(a) == ReadingOf(b);
 }
 
 void PrepareRows(const MatMulArgs& args, float* out, size_t stride, Workspace& workspace) {
@@ -492,9 +502,9 @@ void PrepareInputs(std::span<Call> calls, Workspace& workspace) {
   float* free = workspace.Shared(Workspace::kMatMulInput, float_count);
   for (size_t i = 0; i < calls.size(); ++i) {
     const MatMulArgs& args = calls[i].args;
-    if (!NeedsPreparing(args)) {
+    if (ReadingOf(args) == Reading::kInPlace) {
       calls[i].in = {args.in.data, args.in.stride};
-    } else if (i > 0 && SameInput(args, calls[i - 1].args)) {
+    } else if (i > 0 && SameCopy(args, calls[i - 1].args)) {
       calls[i].in = calls[i - 1].in;
     } else {
       const size_t stride = RoundUp(args.in.columns, kGroupValues);

@@ -170,6 +170,48 @@ TEST_P(MatMul, SeveralProductsInOneRegionAreTheProductsAlone) {
   EXPECT_EQ(together, alone);
 }
 
+// Formats read their activations in different units (q8: whole blocks of 32), so what one product
+// of a region may read in place another may not.
+TEST(MatMuls, ProductsOfDifferentFormatsReadTheSameRowsWithinTheirBounds) {
+  Workspace workspace(1);
+  constexpr size_t kRows = 2, kN = 5, kGuard = 32;
+  for (const size_t k : {16u, 24u, 48u, 80u, 112u}) {
+    // One row's end is followed by not-a-number, so reading beyond it shows in the sum.
+    const size_t stride = k + kGuard;
+    std::vector<float> in(kRows * stride, NAN);
+    for (size_t r = 0; r < kRows; ++r) std::fill_n(in.begin() + r * stride, k, 1.0f);
+    const ConstRows rows = {in.data(), kRows, k, stride};
+    for (const Format& first : kFormats) {
+      for (const Format& second : kFormats) {
+        for (const Format& third : kFormats) {
+          const Format formats[] = {first, second, third};
+          std::vector<CaseWeight> weights;
+          std::vector<std::vector<float>> got, expected;
+          std::vector<MatMulArgs> calls;
+          for (const Format& format : formats) {
+            weights.emplace_back(format.dtype, kN, k, 3, format.zero);
+            got.emplace_back(kRows * kN, NAN);
+            expected.emplace_back(kRows * kN, NAN);
+          }
+          for (size_t i = 0; i < 3; ++i) {
+            const Matrix weight = weights[i].matrix();
+            MatMulReference({rows, weight, {}, {expected[i].data(), kRows, kN, kN}}, workspace);
+            calls.push_back({rows, weight, {}, {got[i].data(), kRows, kN, kN}});
+          }
+          MatMulsSimd(calls, workspace);
+          for (size_t i = 0; i < 3; ++i) {
+            for (size_t j = 0; j < kRows * kN; ++j) {
+              ASSERT_NEAR(got[i][j], expected[i][j], 1e-3f)
+                  << "product " << i << " of " << DTypeName(first.dtype) << ", "
+                  << DTypeName(second.dtype) << ", " << DTypeName(third.dtype) << ", K = " << k;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, MatMul, testing::ValuesIn(kFormats), [](const auto& test) {
   return std::string(DTypeName(test.param.dtype)) + (test.param.zero ? "_zero" : "");
 });
