@@ -116,9 +116,10 @@ struct Candidate {
 // id.
 struct Selection {
   std::vector<Candidate> candidates;
-  float logsumexp = 0;  // of the raw logits over the whole vocabulary
+  // kCandidates, kDraw: of the raw logits over the whole vocabulary. kArgmax: 0, not computed.
+  float logsumexp = 0;
   // kCandidates: sum over the vocabulary of exp((logit - best) / temperature), after penalties and
-  // biases.
+  // biases; 1 at temperature 0.
   float scaled_sum = 0;
   Candidate drawn;  // kDraw: the token and its raw logit
 };

@@ -156,7 +156,7 @@ TEST(Engine, HiddenRowsBetweenStagesAreTheOracles) {
   const auto direct = whole.Step(1, 0, ids, {OutputKind::kArgmax});
   EXPECT_EQ(third->selections[0].candidates[0].token_id,
             direct->selections[0].candidates[0].token_id);
-  EXPECT_EQ(third->selections[0].logsumexp, direct->selections[0].logsumexp);
+  EXPECT_EQ(third->selections[0].candidates[0].logit, direct->selections[0].candidates[0].logit);
 }
 
 TEST(Engine, SelectionsComeFromTheLastRowOfTheirRun) {
@@ -178,9 +178,11 @@ TEST(Engine, SelectionsComeFromTheLastRowOfTheirRun) {
                                    ids.begin() + static_cast<ptrdiff_t>(first + count));
     const Oracle::Row logits = oracle.Run(own, 99).back();
     ASSERT_EQ(selection.candidates.size(), expected_count);
-    double sum = 0;
-    for (const double l : logits) sum += std::exp(l);
-    EXPECT_NEAR(selection.logsumexp, std::log(sum), 1e-3);
+    if (expected_count != 2) {  // kArgmax sums nothing
+      double sum = 0;
+      for (const double l : logits) sum += std::exp(l);
+      EXPECT_NEAR(selection.logsumexp, std::log(sum), 1e-3);
+    }
     Oracle::Row sorted = logits;
     std::sort(sorted.rbegin(), sorted.rend());
     for (size_t i = 0; i < expected_count; ++i) {

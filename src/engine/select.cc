@@ -50,15 +50,21 @@ Selection DrawRow(const kernels::KernelSet& kernels, const Output& wanted,
   return selection;
 }
 
-}  // namespace
-
-Selection SelectRow(const kernels::KernelSet& kernels, const Output& wanted,
-                    std::span<float> logits) {
-  if (wanted.kind == OutputKind::kDraw) return DrawRow(kernels, wanted, logits);
-  const bool candidates = wanted.kind == OutputKind::kCandidates;
-  const size_t count = candidates ? wanted.candidate_count : std::min<size_t>(2, logits.size());
+// Without a sum over the vocabulary: a greedy token needs none, and its exponentials would cost
+// more than finding it.
+Selection ArgmaxRow(const kernels::KernelSet& kernels, std::span<const float> logits) {
+  const kernels::ArgmaxResult two = kernels.argmax(logits);
   Selection selection;
-  if (candidates && wanted.sampling && wanted.sampling->ChangesLogits()) {
+  selection.candidates.push_back({two.best.token_id, two.best.logit});
+  if (logits.size() > 1) selection.candidates.push_back({two.second.token_id, two.second.logit});
+  return selection;
+}
+
+Selection CandidatesRow(const kernels::KernelSet& kernels, const Output& wanted,
+                        std::span<float> logits) {
+  const size_t count = wanted.candidate_count;
+  Selection selection;
+  if (wanted.sampling && wanted.sampling->ChangesLogits()) {
     selection.logsumexp = FindBest(kernels, logits, 1).logsumexp;
     Penalize(kernels, *wanted.sampling, logits);
     TakeFirst(FindBest(kernels, logits, count), count, selection);
@@ -67,12 +73,30 @@ Selection SelectRow(const kernels::KernelSet& kernels, const Output& wanted,
     TakeFirst(best, count, selection);
     selection.logsumexp = best.logsumexp;
   }
-  if (!candidates) return selection;
-  // Greedy requests want the order alone; any temperature will do for the sum.
   const float temperature = wanted.sampling ? wanted.sampling->temperature : 1;
-  selection.scaled_sum = static_cast<float>(kernels.scaled_sum(
-      {logits, selection.candidates[0].logit, temperature > 0 ? temperature : 1}));
+  // Towards temperature 0 every term but the best token's vanishes, and greedy requests want the
+  // order alone.
+  selection.scaled_sum = temperature > 0
+                             ? static_cast<float>(kernels.scaled_sum(
+                                   {logits, selection.candidates[0].logit, temperature}))
+                             : 1;
   return selection;
+}
+
+}  // namespace
+
+Selection SelectRow(const kernels::KernelSet& kernels, const Output& wanted,
+                    std::span<float> logits) {
+  switch (wanted.kind) {
+    case OutputKind::kArgmax:
+      return ArgmaxRow(kernels, logits);
+    case OutputKind::kCandidates:
+      return CandidatesRow(kernels, wanted, logits);
+    case OutputKind::kDraw:
+      return DrawRow(kernels, wanted, logits);
+    default:
+      CHECK(false, "only outputs that choose tokens select from a row");
+  }
 }
 
 }  // namespace weft::engine

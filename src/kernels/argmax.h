@@ -14,5 +14,6 @@ struct ArgmaxResult {
 
 // `logits` [vocabulary], finite, not empty. Equal logits: the lower id comes first.
 ArgmaxResult ArgmaxReference(std::span<const float> logits);
+ArgmaxResult ArgmaxSimd(std::span<const float> logits);
 
 }  // namespace weft::kernels

@@ -167,6 +167,11 @@ TEST(TopK, AgreesWithSortingOverAWholeVocabulary) {
       TopKReference({logits, two});
       EXPECT_EQ(best.best.token_id, two.front().token_id);
       EXPECT_EQ(best.second.token_id, two.back().token_id);
+      const ArgmaxResult fast = ArgmaxSimd(logits);
+      EXPECT_EQ(fast.best.token_id, best.best.token_id);
+      EXPECT_EQ(fast.best.logit, best.best.logit);
+      EXPECT_EQ(fast.second.token_id, best.second.token_id);
+      EXPECT_EQ(fast.second.logit, best.second.logit);
     }
   }
 }

@@ -52,6 +52,15 @@ HWY_INLINE void StoreLanes(const Lanes& lanes, float* to) {
   HWY_UNROLL(16)
   for (size_t p = 0; p < kParts; ++p) hn::StoreU(lanes.part[p], df, to + p * kWidth);
 }
+// Whether any of the sixteen is above `bar`.
+HWY_INLINE bool AnyAbove(const float* from, const VF& bar) {
+  bool any = false;
+  HWY_UNROLL(16)
+  for (size_t p = 0; p < kParts; ++p) {
+    any |= !hn::AllFalse(df, hn::Gt(hn::LoadU(df, from + p * kWidth), bar));
+  }
+  return any;
+}
 HWY_INLINE Lanes Mul(const Lanes& a, const Lanes& b) {
   return MakeLanes([&](size_t p) HWY_ATTR { return hn::Mul(a.part[p], b.part[p]); });
 }

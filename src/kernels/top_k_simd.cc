@@ -18,15 +18,6 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::kernels {
 namespace HWY_NAMESPACE {
 
-// Whether any of the sixteen is above `bar`.
-HWY_INLINE bool AnyAbove(const float* from, const VF& bar) {
-  bool any = false;
-  for (size_t p = 0; p < kParts; ++p) {
-    any |= !hn::AllFalse(df, hn::Gt(hn::LoadU(df, from + p * kWidth), bar));
-  }
-  return any;
-}
-
 // Offers logits [first, end) to the heap `best`, whose root is the worst kept.
 template <typename Better>
 HWY_INLINE void Offer(const float* logits, size_t first, size_t end, std::span<TokenLogit> best,
