@@ -50,6 +50,14 @@ std::string Describe(const Run& run) {
          std::to_string(run.first_position) + ", generation " + std::to_string(run.generation);
 }
 
+// Whether `run` replaces pages that someone else, or this session after a failure, still needs: it
+// truncates, or it goes on in a page that a fork shares.
+bool WritesKept(const KvCache::LayerState& state, const Run& run) {
+  if (run.first_position < state.length) return true;
+  return run.first_position % kPagePositions != 0 && !state.pages.empty() &&
+         state.pages.back().use_count() > 1;
+}
+
 }  // namespace
 
 void KvCache::AddLayer(uint32_t layer, std::optional<KvShape> shape) {
@@ -190,7 +198,7 @@ Result<KvCache::Append> KvCache::BeginAppend(LayerRange layers, std::span<const 
       undo.state = &state;
       undo.before.generation = state.generation;
       undo.before.length = state.length;
-      if (run.first_position < state.length) {
+      if (WritesKept(state, run)) {
         undo.before.pages = state.pages;
         undo.before.addresses = state.addresses;
       }

@@ -65,7 +65,7 @@ class KvCache {
       uint32_t layer = 0;
       bool created = false;
       LayerState* state = nullptr;
-      LayerState before;  // pages only when the run truncates
+      LayerState before;  // pages only where the run replaces some that were there
     };
     explicit Append(KvCache* cache) : cache_(cache) {}
 
