@@ -90,8 +90,8 @@ struct ExchangeRequest {
   std::span<float> in;         // [row_count, in columns of the operation], to be filled
 };
 
-// Whoever exchanges rows for a step. Blocks until they are there; an error fails the step, which
-// then changes nothing.
+// Whoever exchanges rows for a step. Blocks until they are there; an error, or std::bad_alloc,
+// fails the step, which then changes nothing.
 class Exchanger {
  public:
   virtual ~Exchanger() = default;
@@ -133,7 +133,7 @@ struct StepOutput {
 struct MemoryUse {
   uint64_t weight_bytes = 0;  // as held, after repacking
   uint64_t kv_bytes = 0;
-  uint64_t scratch_bytes = 0;
+  uint64_t scratch_bytes = 0;  // with rows of exchanges; results of steps are their caller's
 };
 
 class StageEngine {
@@ -147,6 +147,9 @@ class StageEngine {
   virtual void Unload(LayerRange range) = 0;
   virtual bool IsLoaded(LayerRange range) const = 0;
 
+  // All rows or none: an error, whichever row or layer it comes from, leaves every session of the
+  // step with the positions, generation and KV that it had, so that the step can be given again
+  // from there.
   virtual Result<StepOutput> Step(const StepInput& input) = 0;
 
   // Forgets positions >= `position`. A session that does not exist is an error.
@@ -173,7 +176,8 @@ struct NativeEngineOptions {
   uint32_t thread_count = 1;
   // true: only the scalar reference kernels (the oracle), whatever the processor can do.
   bool reference_kernels = false;
-  // Refuse steps and loads that would take weights + KV + scratch beyond this; 0: no limit.
+  // Refuse steps and loads that would take weights + KV + scratch + a step's results beyond this;
+  // 0: no limit.
   uint64_t memory_limit_bytes = 0;
   // What keys and values are kept in: kF16, or kF32 for models that are to be exact to f32.
   DType kv_dtype = DType::kF16;

@@ -514,15 +514,43 @@ TEST(EngineMemory, ScratchStaysWhatWasPlanned) {
     Loaded loaded(model.spec);
     ASSERT_TRUE(loaded.Step(1, 0, Ids(40, model.spec.vocabulary), {OutputKind::kLogits}).ok());
     const uint64_t planned = loaded.engine->memory().scratch_bytes;
-    Loaded exact(model.spec, {.thread_count = 2,
-                              .memory_limit_bytes = planned + loaded.engine->memory().weight_bytes +
-                                                    loaded.engine->memory().kv_bytes});
+    const uint64_t logits_bytes = uint64_t{40} * model.spec.vocabulary * sizeof(float);
+    const uint64_t whole = planned + loaded.engine->memory().weight_bytes +
+                           loaded.engine->memory().kv_bytes + logits_bytes;
+    Loaded exact(model.spec, {.thread_count = 2, .memory_limit_bytes = whole});
     ASSERT_TRUE(exact.Step(1, 0, Ids(40, model.spec.vocabulary), {OutputKind::kLogits}).ok());
     EXPECT_EQ(exact.engine->memory().scratch_bytes, planned);
     exact.engine->ReleaseAll();
     ASSERT_TRUE(exact.Step(2, 0, Ids(1, model.spec.vocabulary), {OutputKind::kArgmax}).ok());
     EXPECT_EQ(exact.engine->memory().scratch_bytes, planned);
   }
+}
+
+TEST(EngineMemory, RowsGivenBackCountAgainstTheLimit) {
+  const ModelSpec spec;
+  Loaded unlimited(spec);
+  const std::vector<int32_t> ids = Ids(32, spec.vocabulary);
+  ASSERT_TRUE(unlimited.Step(1, 0, ids, {OutputKind::kLogits}).ok());
+  const MemoryUse use = unlimited.engine->memory();
+  const uint64_t held = use.weight_bytes + use.kv_bytes + use.scratch_bytes;
+  const uint64_t logits_bytes = uint64_t{32} * spec.vocabulary * sizeof(float);
+  Loaded less(spec, {.thread_count = 2, .memory_limit_bytes = held + logits_bytes - 1});
+  ExpectCode(less.Step(1, 0, ids, {OutputKind::kLogits}), ErrorCode::kOutOfMemory,
+             "results " + std::to_string(logits_bytes));
+  EXPECT_TRUE(less.Step(1, 0, ids, {OutputKind::kArgmax}).ok());
+  Loaded exact(spec, {.thread_count = 2, .memory_limit_bytes = held + logits_bytes});
+  EXPECT_TRUE(exact.Step(1, 0, ids, {OutputKind::kLogits}).ok());
+  // The residual stream of a stage that ends before the head counts in the same way.
+  const StepRun run = {1, 0, 0, 32, {OutputKind::kHidden}};
+  const uint64_t hidden_bytes = uint64_t{32} * spec.hidden * sizeof(float);
+  Loaded whole_stage(spec);
+  ASSERT_TRUE(whole_stage.engine->Step({{0, 2}, {&run, 1}, ids, {}}).ok());
+  const MemoryUse stage = whole_stage.engine->memory();
+  Loaded stage_less(spec, {.thread_count = 2,
+                           .memory_limit_bytes = stage.weight_bytes + stage.kv_bytes +
+                                                 stage.scratch_bytes + hidden_bytes - 1});
+  ExpectCode(stage_less.engine->Step({{0, 2}, {&run, 1}, ids, {}}), ErrorCode::kOutOfMemory,
+             "results " + std::to_string(hidden_bytes));
 }
 
 TEST(EngineMemory, TiedWeightsCountOnceAndUnloadingGivesThemBack) {

@@ -15,6 +15,7 @@ void ScratchNeeds::Include(const ScratchNeeds& other) {
   buffers = std::max(buffers, other.buffers);
   matmul = std::max(matmul, other.matmul);
   experts = std::max(experts, other.experts);
+  exchange = std::max(exchange, other.exchange);
   per_thread = std::max(per_thread, other.per_thread);
 }
 
@@ -38,6 +39,10 @@ ScratchNeeds NeedsOf(const LoadedLayer& layer, size_t rows, uint32_t end_positio
       const size_t width = layer.weight(experts->down).matrices()[0].columns;
       needs.experts = kernels::MoeExpertsScratchFloats(rows, experts->top_k, columns, width);
       needs.matmul += kernels::MatMulScratchFloats(rows * experts->top_k, std::max(columns, width));
+    } else if (const auto* exchange = std::get_if<program::Exchange>(&op)) {
+      // One at a time: the rows of the last are done with when the next one gives its own.
+      needs.exchange =
+          std::max(needs.exchange, rows * (exchange->out.columns + exchange->in.columns));
     }
   }
   return needs;
@@ -47,6 +52,7 @@ void LayerRunner::Reserve(const ScratchNeeds& needs) {
   for (kernels::FloatBuffer& residual : residual_) residual.Reserve(needs.residual);
   logits_.Reserve(needs.logits);
   slab_.Reserve(needs.buffers);
+  exchange_.Reserve(needs.exchange);
   workspace_.Shared(kernels::Workspace::kMatMulInput, needs.matmul);
   workspace_.Shared(kernels::Workspace::kExperts, needs.experts);
   workspace_.ReservePrivate(needs.per_thread);
@@ -58,6 +64,7 @@ uint64_t LayerRunner::BytesAfter(const ScratchNeeds& needs) const {
       std::max(needs.logits, logits_.capacity()) + std::max(needs.buffers, slab_.capacity()) +
       std::max(needs.matmul, workspace_.SharedCapacity(kernels::Workspace::kMatMulInput)) +
       std::max(needs.experts, workspace_.SharedCapacity(kernels::Workspace::kExperts)) +
+      std::max(needs.exchange, exchange_.capacity()) +
       workspace_.thread_count() * std::max(needs.per_thread, workspace_.PrivateCapacity());
   return floats * sizeof(float);
 }
@@ -194,14 +201,13 @@ class LayerRunner::OpRunner {
 
   Status Exchange(const program::Exchange& op) {
     const uint32_t layer = layer_.program().layer_index;
-    std::vector<float>& given = runner_.given_;
-    std::vector<float>& received = runner_.received_;
     const Rows out = At(op.out), in = At(op.in);
-    given.resize(out.rows * out.columns);
-    received.assign(in.rows * in.columns, 0.0f);
+    const std::span<float> given(runner_.exchange_.Reserve(0), out.rows * out.columns);
+    const std::span<float> received(given.data() + given.size(), in.rows * in.columns);
     for (size_t row = 0; row < out.rows; ++row) {
-      std::copy_n(out.data + row * out.stride, out.columns, given.data() + row * out.columns);
+      std::ranges::copy(out.Row(row), given.data() + row * out.columns);
     }
+    std::ranges::fill(received, 0.0f);
     TRY(rows_.exchanger->Exchange({layer, op.id, rows_.first_row, rows_.count, given, received}));
     const auto bad = std::ranges::count_if(received, [](float x) { return !std::isfinite(x); });
     if (bad > 0) {

@@ -29,6 +29,7 @@ struct ScratchNeeds {
   size_t buffers = 0;   // the program's own buffers
   size_t matmul = 0;
   size_t experts = 0;
+  size_t exchange = 0;  // rows given away and brought back, without gaps
   size_t per_thread = 0;
 
   void Include(const ScratchNeeds& other);
@@ -70,11 +71,11 @@ class LayerRunner {
   kernels::FloatBuffer residual_[2];
   kernels::FloatBuffer logits_;
   kernels::FloatBuffer slab_;
+  kernels::FloatBuffer exchange_;  // rows of one exchange: those given away, then those received
   // Kept between runs so that decoding does not allocate.
   std::vector<float*> buffers_;                  // [buffer id] of the running program
   std::vector<const program::MatMul*> pending_;  // products waiting to run as one parallel region
   std::vector<kernels::MatMulArgs> matmuls_;
-  std::vector<float> given_, received_;  // rows of an exchange, without gaps
 };
 
 }  // namespace weft::engine

@@ -135,20 +135,18 @@ class NativeEngine final : public StageEngine {
     ASSIGN_OR_RETURN(const size_t row_count, CheckStep(layers_, input));
     TRY(kv_.CheckRuns(input.layers, input.runs));
     const ScratchNeeds needs = StepRunner::NeedsOfStep(layers_, input, row_count);
-    TRY(CheckLimit(0, kv_.BytesFor(input.layers, input.runs), runner_.BytesAfter(needs),
-                   "A step of " + std::to_string(row_count) + " rows"));
+    const ResultSize result = StepRunner::ResultOfStep(layers_, input);
+    const uint64_t scratch = runner_.BytesAfter(needs);
+    TRY(CheckLimit(0, kv_.BytesFor(input.layers, input.runs), scratch,
+                   "A step of " + std::to_string(row_count) + " rows", result.bytes()));
     try {
-      runner_.Reserve(needs);
+      return RunStep(input, needs, result);
     } catch (const std::bad_alloc&) {
       return Error(ErrorCode::kOutOfMemory, "The machine has no memory left for the " +
-                                                HumanBytes(runner_.BytesAfter(needs)) +
-                                                " of scratch memory of a step of " +
-                                                std::to_string(row_count) + " rows.");
+                                                HumanBytes(scratch + result.bytes()) +
+                                                " that a step of " + std::to_string(row_count) +
+                                                " rows computes in and gives back.");
     }
-    ASSIGN_OR_RETURN(KvCache::Append append, kv_.BeginAppend(input.layers, input.runs));
-    ASSIGN_OR_RETURN(StepOutput output, step_.Execute(layers_, input, append));
-    append.Commit();
-    return output;
   }
 
   Status Truncate(uint32_t session, uint32_t generation, uint32_t position) override {
@@ -184,17 +182,32 @@ class NativeEngine final : public StageEngine {
   MemoryUse memory() const override { return {ledger_.bytes(), kv_.bytes(), runner_.bytes()}; }
 
  private:
+  // Throws std::bad_alloc. However this ends without a result, `append` puts every session back to
+  // what it was.
+  Result<StepOutput> RunStep(const StepInput& input, const ScratchNeeds& needs,
+                             const ResultSize& result) {
+    runner_.Reserve(needs);
+    StepOutput output;
+    output.hidden.reserve(result.hidden);
+    output.logits.reserve(result.logits);
+    ASSIGN_OR_RETURN(KvCache::Append append, kv_.BeginAppend(input.layers, input.runs));
+    TRY(step_.Execute(layers_, input, append, output));
+    append.Commit();
+    return output;
+  }
+
+  // `result`: bytes of what a step gives back, which are the caller's once it returns.
   Status CheckLimit(uint64_t more_weights, uint64_t more_kv, uint64_t scratch,
-                    const std::string& what) const {
+                    const std::string& what, uint64_t result = 0) const {
     const uint64_t weights = ledger_.bytes() + more_weights;
     const uint64_t kv = kv_.bytes() + more_kv;
-    const uint64_t need = weights + kv + scratch;
+    const uint64_t need = weights + kv + scratch + result;
     if (options_.memory_limit_bytes == 0 || need <= options_.memory_limit_bytes) return OkStatus();
-    return Error(ErrorCode::kOutOfMemory, what + " needs " + std::to_string(need) +
-                                              " bytes in all (weights " + std::to_string(weights) +
-                                              ", KV " + std::to_string(kv) + ", scratch " +
-                                              std::to_string(scratch) + "); the limit is " +
-                                              std::to_string(options_.memory_limit_bytes) + ".");
+    return Error(ErrorCode::kOutOfMemory,
+                 what + " needs " + std::to_string(need) + " bytes in all (weights " +
+                     std::to_string(weights) + ", KV " + std::to_string(kv) + ", scratch " +
+                     std::to_string(scratch) + ", results " + std::to_string(result) +
+                     "); the limit is " + std::to_string(options_.memory_limit_bytes) + ".");
   }
 
   const NativeEngineOptions options_;

@@ -185,6 +185,20 @@ ScratchNeeds StepRunner::NeedsOfStep(const LayerMap& layers, const StepInput& in
   return needs;
 }
 
+ResultSize StepRunner::ResultOfStep(const LayerMap& layers, const StepInput& input) {
+  const size_t columns = layers.at(input.layers.end - 1).output_columns();
+  ResultSize size;
+  for (const Run& run : input.runs) {
+    const Output& wanted = run.output;
+    if (wanted.kind == OutputKind::kHidden) size.hidden += run.count * columns;
+    if (wanted.kind == OutputKind::kLogits) size.logits += run.count * columns;
+    if (wanted.kind == OutputKind::kDraw && wanted.sampling->ChangesLogits()) {
+      size.unchanged = columns;
+    }
+  }
+  return size;
+}
+
 void StepRunner::ListRows(const StepInput& input) {
   rows_.clear();
   for (uint32_t run = 0; run < input.runs.size(); ++run) {
@@ -295,15 +309,14 @@ Status StepRunner::RunPass(const LayerMap& layers, const StepInput& input,
   return OkStatus();
 }
 
-Result<StepOutput> StepRunner::Execute(const LayerMap& layers, const StepInput& input,
-                                       const KvCache::Append& kv) {
+Status StepRunner::Execute(const LayerMap& layers, const StepInput& input,
+                           const KvCache::Append& kv, StepOutput& output) {
   ListRows(input);
-  StepOutput output;
   for (size_t first = 0; first < rows_.size(); first += kRowsPerPass) {
     const size_t count = std::min(kRowsPerPass, rows_.size() - first);
     TRY(RunPass(layers, input, kv, first, count, output));
   }
-  return output;
+  return OkStatus();
 }
 
 }  // namespace weft::engine

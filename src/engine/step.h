@@ -18,6 +18,16 @@ using LayerMap = std::map<uint32_t, LoadedLayer>;
 // Returns the row count.
 Result<size_t> CheckStep(const LayerMap& layers, const StepInput& input);
 
+// Values that a step gives back, all at once: its caller keeps them, but while it runs they are the
+// engine's and count against its limit.
+struct ResultSize {
+  size_t hidden = 0;     // of StepOutput::hidden
+  size_t logits = 0;     // of StepOutput::logits
+  size_t unchanged = 0;  // the raw logits of a row, kept while a draw from changed ones is made
+
+  uint64_t bytes() const { return (hidden + logits + unchanged) * sizeof(float); }
+};
+
 class StepRunner {
  public:
   StepRunner(const kernels::KernelSet& kernels, LayerRunner& runner, DType residual_dtype)
@@ -26,10 +36,14 @@ class StepRunner {
   // REQUIRES: CheckStep succeeded.
   static ScratchNeeds NeedsOfStep(const LayerMap& layers, const StepInput& input, size_t row_count);
 
-  // kInvalidData when values stop being finite, naming the layer.
+  // REQUIRES: CheckStep succeeded.
+  static ResultSize ResultOfStep(const LayerMap& layers, const StepInput& input);
+
+  // Fills `output`, which is empty. kInvalidData when values stop being finite, naming the layer.
+  // Throws std::bad_alloc; not for `output` when it has room for ResultOfStep.
   // REQUIRES: CheckStep succeeded, the runner has reserved the step's needs, `kv` has room for it.
-  Result<StepOutput> Execute(const LayerMap& layers, const StepInput& input,
-                             const KvCache::Append& kv);
+  Status Execute(const LayerMap& layers, const StepInput& input, const KvCache::Append& kv,
+                 StepOutput& output);
 
  private:
   struct Row {
