@@ -122,6 +122,11 @@ void SwarmHost::CarryOut(swarm::Action& action) {
                    // The core forgets it with the same event as any lost worker.
                    Handle(swarm::WorkerLost{close.worker, close.reason});
                  },
+                 [&](swarm::SetMessageLimit& limit) {
+                   const auto worker = workers_.find(limit.worker);
+                   if (worker != workers_.end() && worker->second.limit_messages)
+                     worker->second.limit_messages(limit.bytes);
+                 },
                  [&](swarm::EmitToken& token) {
                    const auto request = requests_.find(token.request);
                    if (request != requests_.end()) request->second.on_token(token);

@@ -22,6 +22,8 @@ namespace weft::server {
 struct WorkerSink {
   std::function<void(std::vector<Slice> pieces)> send;
   std::function<void(std::string reason)> close;
+  // No message longer than this is legal from now on (swarm::SetMessageLimit). May be empty.
+  std::function<void(uint64_t bytes)> limit_messages = {};
 };
 
 struct RequestCallbacks {

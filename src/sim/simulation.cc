@@ -19,11 +19,12 @@ constexpr Duration kPatience = Seconds(3600);
 struct Connection {
   Device* device = nullptr;
   std::shared_ptr<ModelWorker> worker;
-  bool open = true;            // as the server sees it
-  swarm::LayerSet told;        // layers that the core has told it to load
-  double known_factor = 1;     // weight factor as the core knows it
-  bool broken = false;         // nothing passes any more
-  Instant last_down, last_up;  // deliveries never overtake each other
+  bool open = true;                                 // as the server sees it
+  swarm::LayerSet told;                             // layers that the core has told it to load
+  double known_factor = 1;                          // weight factor as the core knows it
+  bool broken = false;                              // nothing passes any more
+  Instant last_down, last_up;                       // deliveries never overtake each other
+  uint64_t message_limit = wire::kMaxControlBytes;  // longer messages a host would not receive
 };
 
 struct Tracked {
@@ -231,6 +232,11 @@ class Simulation {
   }
 
   void Carry(const swarm::SwarmChanged&) {}
+  void Carry(const swarm::SetMessageLimit& action) {
+    Connection* connection = Find(action.worker);
+    if (!connection) return Violate("a message limit for a worker that is closed");
+    connection->message_limit = action.bytes;
+  }
 
   // ---- the network ----
 
@@ -295,9 +301,12 @@ class Simulation {
     const size_t bytes =
         control ? control->ByteSizeLong() + 1 : std::get<Slice>(message).byte_count();
     const Instant at = Arrival(*connection, bytes, connection->last_up);
-    scheduler_.At(at, [this, id, message = std::move(message)] {
+    scheduler_.At(at, [this, id, bytes, message = std::move(message)] {
       Connection* from = Find(id);
       if (!from || from->broken) return;
+      if (bytes > from->message_limit)
+        Violate("a message of " + std::to_string(bytes) + " bytes of " + Name(id) +
+                " would have been cut off at " + std::to_string(from->message_limit));
       if (const auto* text = std::get_if<wire::pb::WorkerMessage>(&message)) {
         if (text->has_connect()) from->known_factor = text->connect().weight_factor();
         if (text->has_prepared()) from->known_factor = text->prepared().weight_factor();

@@ -120,9 +120,11 @@ void Core::State::Settle() {
     else
       pipeline.Stop();
   }
-  if (epoch == 0 || lifecycle.paused()) return;
-  requests.Admit();
-  pipeline.Pump(now);
+  if (epoch != 0 && !lifecycle.paused()) {
+    requests.Admit();
+    pipeline.Pump(now);
+  }
+  pipeline.LimitMessages();
 }
 
 std::optional<Instant> Core::State::next_timer() const {

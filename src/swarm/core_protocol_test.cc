@@ -131,14 +131,75 @@ TEST(Handshake, TooManyConnectionsAreRefused) {
 }
 
 TEST(Handshake, SilenceInsteadOfConnectEndsTheConnection) {
-  CoreOptions options = TestOptions();
-  options.probe_bytes = 0;
-  TestSwarm swarm(options);
+  TestSwarm swarm;
   const WorkerId id = swarm.Open();
   swarm.Advance(Milliseconds(4999));
   EXPECT_THAT(swarm.CloseReasons(id), IsEmpty());
   swarm.Advance(Milliseconds(2));
   EXPECT_THAT(swarm.CloseReasons(id), ElementsAre(HasSubstr("Connect within 5 s")));
+}
+
+// ---- how long a message may be ----
+
+constexpr uint64_t kControlLimit = 1 + wire::kMaxControlBytes;
+
+// Rows of 80 KB, so that whatever holds hidden rows is longer than any control message.
+CoreOptions WideOptions() {
+  CoreOptions options = TestOptions();
+  options.model.hidden_columns = 40'000;
+  return options;
+}
+
+TEST(MessageLimit, FollowsConnectAndThePlan) {
+  TestSwarm swarm(WideOptions());
+  TestWorker half;
+  half.memory_bytes = 44'500'000;  // three layers of 1 MB and 41 MB of scratch
+  const WorkerId first = swarm.Open(half);
+  EXPECT_EQ(swarm.message_limit(first), 0u);
+  swarm.Control(first, swarm.ConnectOf(first));
+  EXPECT_EQ(swarm.message_limit(first), kControlLimit);
+  const WorkerId second = swarm.Join(half);
+  swarm.Advance(Milliseconds(200));
+  ASSERT_EQ(swarm.picture().stages.size(), 2u);
+  const WorkerId front = swarm.picture().stages[0].worker;
+  const WorkerId back = front == first ? second : first;
+  // A whole chunk of rows for both sessions; candidates are shorter than control messages.
+  EXPECT_EQ(swarm.message_limit(front), 40u + 2 * 16 + 8 * 80'000);
+  EXPECT_EQ(swarm.message_limit(back), kControlLimit);
+  swarm.Lose(back);
+  EXPECT_EQ(swarm.message_limit(front), kControlLimit);
+}
+
+TEST(MessageLimit, StepsThatWereSentMayBeAnsweredWhateverHappens) {
+  TestSwarm swarm(WideOptions());
+  TestWorker half;
+  half.memory_bytes = 44'500'000;  // three layers of 1 MB and 41 MB of scratch
+  half.answer_steps = false;
+  swarm.BringUp(2, half);
+  const WorkerId front = swarm.picture().stages[0].worker;
+  swarm.Submit({1, 2, 3}, 1);
+  ASSERT_EQ(swarm.unanswered_steps(front), 1u);
+  swarm.Lose(swarm.picture().stages[1].worker);
+  EXPECT_EQ(swarm.message_limit(front), std::max<uint64_t>(kControlLimit, 40 + 16 + 3 * 80'000));
+}
+
+TEST(MessageLimit, LogitsAreLetThroughWhileTheyAreExpected) {
+  CoreOptions options = TestOptions();
+  options.model.vocabulary = 50'000;
+  TestSwarm swarm(options);
+  TestWorker worker;
+  worker.answer_steps = false;
+  swarm.BringUp(1, worker);
+  EXPECT_EQ(swarm.message_limit(1), kControlLimit);
+  Request request;
+  request.id = 1;
+  request.prompt_ids = {1, 2, 3};
+  request.want_logits = true;
+  swarm.Submit(request);
+  EXPECT_EQ(swarm.message_limit(1), 40u + 16 + 3 * 200'000);
+  swarm.AnswerStep(1);
+  EXPECT_THAT(swarm.Ends(1), SizeIs(1));
+  EXPECT_EQ(swarm.message_limit(1), kControlLimit);
 }
 
 // ---- messages that are not legal in their state ----

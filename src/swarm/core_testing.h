@@ -80,6 +80,8 @@ class TestSwarm {
     return seen_.at(id).whole;
   }
   uint32_t stops(WorkerId id) const { return seen_.at(id).stops; }
+  // Of the last SetMessageLimit; 0: none came.
+  uint64_t message_limit(WorkerId id) const { return seen_.at(id).message_limit; }
   void AskWhole(WorkerId id, bool wanted);
 
   Core& core() { return core_; }
@@ -110,6 +112,7 @@ class TestSwarm {
     std::deque<wire::Generate> generates;
     std::optional<wire::WholeModel::State> whole;
     uint32_t stops = 0;
+    uint64_t message_limit = 0;
   };
   void Carry(const Action& action);
   void OnGenerationFrame(WorkerId id, const wire::GenerationFrame& frame);

@@ -128,6 +128,8 @@ void TestSwarm::Carry(const Action& action) {
       return OnGenerationFrame(data->worker, wire::DecodeGeneration(bytes).value());
     seen_[data->worker].steps.push_back(wire::DecodeFrame(Slice(std::move(bytes))).value());
     if (workers_[data->worker].answer_steps) AnswerStep(data->worker);
+  } else if (const auto* limit = std::get_if<SetMessageLimit>(&action)) {
+    if (seen_.contains(limit->worker)) seen_[limit->worker].message_limit = limit->bytes;
   } else if (const auto* closed = std::get_if<CloseWorker>(&action)) {
     workers_.erase(closed->worker);
     seen_.erase(closed->worker);
@@ -294,9 +296,10 @@ Slice TestSwarm::ResultOf(WorkerId id) const {
 }
 
 void TestSwarm::AnswerStep(WorkerId id) {
-  Event result = WorkerData{id, ResultOf(id)};
+  const Slice result = ResultOf(id);
+  CHECK(result.byte_count() <= message_limit(id), "the host would have cut off an answer");
   seen_[id].steps.pop_front();
-  Feed(std::move(result));
+  Feed(WorkerData{id, result});
 }
 
 void TestSwarm::FailStep(WorkerId id, ErrorCode code, const std::string& text) {

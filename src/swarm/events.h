@@ -81,6 +81,14 @@ struct CloseWorker {
   WorkerId worker = 0;
   std::string reason;
 };
+// From now on no legal message of this connection is longer than `bytes`, so that the host need not
+// receive, let alone keep, anything longer. Comes with the first accepted Connect and whenever what
+// is expected of the worker changes. Until then a connection may send 64 KiB in all
+// (wire::kMaxControlBytes): Connect and nothing else.
+struct SetMessageLimit {
+  WorkerId worker = 0;
+  uint64_t bytes = 0;
+};
 
 struct TokenLogprob {
   int32_t token_id = 0;
@@ -122,7 +130,7 @@ planner::PlanOutcome RunPlanning(const StartPlanning& job);
 // Snapshot() has changed; the host may publish it (it decides how often).
 struct SwarmChanged {};
 
-using Action = std::variant<SendControl, SendData, CloseWorker, EmitToken, EmitLogits,
-                            FinishRequest, StartPlanning, SwarmChanged>;
+using Action = std::variant<SendControl, SendData, CloseWorker, SetMessageLimit, EmitToken,
+                            EmitLogits, FinishRequest, StartPlanning, SwarmChanged>;
 
 }  // namespace weft::swarm

@@ -37,9 +37,9 @@ Instant Health::AnswerDueAt(const Worker& worker) const {
 }
 
 Instant Health::ConnectDueAt(const Worker& worker) const {
-  // The download probe comes before Connect: what a slow line of 100 KB/s takes is allowed for.
-  const Duration probe = Microseconds(static_cast<int64_t>(options_.probe_bytes) * 10);
-  return worker.ready ? kNever : worker.connected_at + options_.timeouts.connect_limit + probe;
+  // A stranger holds a slot for no longer. The download probe comes before Connect, but workers cut
+  // it off after 2 s: by then it has said enough about a slow line.
+  return worker.ready ? kNever : worker.connected_at + options_.timeouts.connect_limit;
 }
 
 void Health::Ping(Worker& worker, Instant now) {

@@ -42,7 +42,7 @@ struct Timeouts {
   double step_deadline_factor = 5;
   Duration step_deadline_first =
       Seconds(30);  // instead of min until a worker has answered once in an epoch
-  Duration connect_limit = Seconds(5);  // socket open to Connect (excluding the download probe)
+  Duration connect_limit = Seconds(5);  // socket open to Connect, download probe included
   Duration prepare_min = Seconds(20);   // prepare limit = max(this, factor x bytes / bandwidth)
   double prepare_factor = 3;
   Duration measure_limit = Seconds(30);

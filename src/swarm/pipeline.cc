@@ -1,6 +1,7 @@
 #include "swarm/pipeline.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/check.h"
 #include "swarm/tell_sampling.h"
@@ -17,6 +18,8 @@ constexpr uint32_t kQueuedChunks = 4;
 constexpr double kChunkUs = 100'000;
 constexpr uint64_t kLogitFrameBytes = 4 << 20;
 constexpr size_t kRunsPerFrame = 64;
+// Of a run's candidates (wire/data_frame.h).
+constexpr uint64_t kCandidateHeadBytes = 12, kCandidateBytes = 8, kMaxCandidates = 256;
 
 Error Unexpected(std::string message) {
   return Error(ErrorCode::kInvalidData, std::move(message));
@@ -57,6 +60,32 @@ uint32_t Pipeline::ChunkRows() const {
       rows = std::min(rows, kChunkUs * 1e-6 * worker->offer.upload_bytes_per_s / row_bytes);
   }
   return std::max(1u, static_cast<uint32_t>(rows));
+}
+
+// Of a step of this stage that asks for no logits: hidden rows of a whole chunk, or at the last
+// stage the most candidates for every session.
+uint64_t Pipeline::LongestAnswer(size_t stage_index) const {
+  const uint64_t runs = std::min<uint64_t>(kRunsPerFrame, options_.session_count);
+  uint64_t bytes = wire::kHeaderBytes + runs * wire::kRunBytes;
+  if (stage_index + 1 < stages_.size())
+    return bytes + uint64_t{chunk_rows_} * costs_.boundary_row_bytes();
+  return bytes + runs * (kCandidateHeadBytes + kMaxCandidates * kCandidateBytes);
+}
+
+void Pipeline::LimitMessages() {
+  std::map<WorkerId, uint64_t> of_plan;
+  for (size_t i = 0; i < stages_.size(); ++i) of_plan[stages_[i].worker] = LongestAnswer(i);
+  for (auto& [id, worker] : roster_) {
+    if (!worker.ready) continue;
+    // Control messages always may come; steps that were sent are answered whatever the plan is now.
+    uint64_t bytes = 1 + wire::kMaxControlBytes;
+    if (const auto found = of_plan.find(id); found != of_plan.end())
+      bytes = std::max(bytes, found->second);
+    for (const SentFrame& sent : worker.in_flight) bytes = std::max(bytes, sent.answer_bytes);
+    if (worker.message_limit == bytes) continue;
+    worker.message_limit = bytes;
+    outbox_.Add(SetMessageLimit{id, bytes});
+  }
 }
 
 bool Pipeline::IsLive(const wire::Run& run) const {
@@ -220,6 +249,10 @@ void Pipeline::Send(size_t stage_index, Worker& worker, Batch batch, Instant now
   sent.rows = batch.rows;
   sent.runs = std::move(batch.runs);
   sent.columns = hidden ? options_.model.hidden_columns : 0;
+  sent.answer_bytes =
+      wire::kHeaderBytes + sent.runs.size() * wire::kRunBytes +
+      wire::ResultPayloadBytes(sent.runs, sent.columns, options_.model.boundary_dtype,
+                               options_.model.vocabulary);
   sent.sent_at = now;
   const double predicted_us = costs_.StepUs(worker, stage.first, stage.end, sent.rows);
   Track(worker, std::move(sent), predicted_us, now);

@@ -69,6 +69,9 @@ class Pipeline {
   // Some tokens of the worker's oldest step, which must be a Generate. Errors as OnResult's.
   Result<GeneratedTokens> OnTokens(Worker& worker, const wire::Tokens& tokens, Instant now);
 
+  // Tells the host how long a message of each worker may be now (SetMessageLimit).
+  void LimitMessages();
+
   const TrafficCounts& traffic() const { return traffic_; }
   uint32_t chunk_rows() const { return chunk_rows_; }
   // Rows that wait at stages behind the first, of all sessions.
@@ -93,6 +96,7 @@ class Pipeline {
   };
 
   uint32_t ChunkRows() const;
+  uint64_t LongestAnswer(size_t stage_index) const;
   bool IsLive(const wire::Run& run) const;
   size_t RunLimit(const Worker& worker) const;
   void TakeFromSessions(Batch& batch, size_t run_limit);

@@ -15,6 +15,8 @@ constexpr double kBurstUs = 100'000;
 constexpr uint32_t kFirstInterval = 4, kMostInterval = 16;
 // So many intervals are asked for at once while nobody else waits for the worker.
 constexpr uint32_t kIntervalsAlone = 4;
+// Of a Tokens frame (wire/generation.h), without its tokens.
+constexpr uint64_t kTokensHeadBytes = 24;
 
 Error Unexpected(std::string message) {
   return Error(ErrorCode::kInvalidData, std::move(message));
@@ -100,6 +102,7 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   sent.runs = {run};
   sent.sent_at = now;
   sent.generates = true;
+  sent.answer_bytes = kTokensHeadBytes + uint64_t{frame.count} * sizeof(int32_t);
   session.scheduled = static_cast<uint32_t>(session.tokens.size());
   generate_rotation_ = session.id;
   // The first tokens come when two intervals were made at most: the worker works ahead.

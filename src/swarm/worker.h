@@ -33,6 +33,7 @@ struct SentFrame {
   // A Generate (wire/generation.h): answered by several messages, the last one of which ends it.
   bool generates = false, stopped = false;
   uint32_t tokens_made = 0;
+  uint64_t answer_bytes = 0;  // of the longest message that may answer it
 };
 
 struct SentPing {
@@ -100,6 +101,7 @@ struct Worker {
   double slow_reference_us = 0;  // stage time at the last replanning because of slowness; 0: none
   uint32_t successes = 0;        // steps since the last failure
   std::optional<wire::WholeModel::State> told_whole;  // what it was told last
+  uint64_t message_limit = 0;                         // of the last SetMessageLimit; 0: none yet
 
   // True while long silences are normal: loading layers, measuring, first steps of an epoch.
   bool Busy() const {
