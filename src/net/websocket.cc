@@ -13,9 +13,10 @@ using beast::error_code;
 
 namespace {
 
-class Connection : public WebSocket, public std::enable_shared_from_this<Connection> {
+class WebSocketConnection : public WebSocket,
+                            public std::enable_shared_from_this<WebSocketConnection> {
  public:
-  Connection(AnyStream stream, const WebSocketLimits& limits, std::string remote_address)
+  WebSocketConnection(AnyStream stream, const WebSocketLimits& limits, std::string remote_address)
       : socket_(std::move(stream)), limits_(limits), remote_address_(std::move(remote_address)) {
     socket_.read_message_max(limits.message_bytes);
     socket_.auto_fragment(false);
@@ -144,7 +145,7 @@ void AcceptWebSocket(AnyStream stream, std::string request_head, const WebSocket
                      std::string remote_address, WebSocketOpened on_open,
                      std::function<void()> on_finished) {
   auto connection =
-      std::make_shared<Connection>(std::move(stream), limits, std::move(remote_address));
+      std::make_shared<WebSocketConnection>(std::move(stream), limits, std::move(remote_address));
   auto head = std::make_shared<std::string>(std::move(request_head));
   connection->stream().async_accept(
       asio::buffer(*head), [connection, head, on_open = std::move(on_open),
@@ -160,7 +161,7 @@ void AcceptWebSocket(AnyStream stream, std::string request_head, const WebSocket
 void RequestWebSocket(AnyStream stream, const std::string& host, const std::string& target,
                       Headers headers, const WebSocketLimits& limits, WebSocketOpened on_open,
                       std::function<void(Error)> on_failed) {
-  auto connection = std::make_shared<Connection>(std::move(stream), limits, host);
+  auto connection = std::make_shared<WebSocketConnection>(std::move(stream), limits, host);
   connection->stream().set_option(websocket::stream_base::decorator(
       [headers = std::move(headers)](websocket::request_type& request) {
         for (const auto& [name, value] : headers) request.set(name, value);
