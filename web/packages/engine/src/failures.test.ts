@@ -6,7 +6,7 @@ import { EngineError } from "./error.ts";
 import type { Gpu } from "./gpu/open.ts";
 import { Pipelines } from "./gpu/pipelines.ts";
 import { probeMemory } from "./gpu/probe.ts";
-import { kernels } from "./kernels/sources.ts";
+import { rowKernels } from "./kernels/rows/rows.ts";
 import { DType } from "./program/ir.ts";
 import type { Run, WeightSource } from "./stageEngine.ts";
 import { openNodeGpu } from "./test/nodeGpu.ts";
@@ -93,7 +93,7 @@ describe.skipIf(!gpu)("a kernel that the driver refuses", { timeout: 600_000 }, 
   });
 
   it("gives way to a simpler one where there is one", async () => {
-    const plain = kernels.elementwise();
+    const plain = rowKernels.elementwise();
     const clever = { ...plain, key: "clever", code: "this is no WGSL", simpler: plain };
     const pipelines = Pipelines.of(refusing("clever").device);
     expect(await pipelines.get(clever)).toBe(await pipelines.get(plain));

@@ -3,7 +3,7 @@
 import { openGpu } from "./gpu/open.ts";
 import type { Gpu } from "./gpu/open.ts";
 import { probeMemory } from "./gpu/probe.ts";
-import { productSources } from "./kernels/sources.ts";
+import { productSources } from "./kernels/product/variants.ts";
 import { ProductRig } from "./tune/rig.ts";
 import { hashOf, MemoryTuneStore } from "./tune/store.ts";
 import type { TuneStore } from "./tune/store.ts";

@@ -4,9 +4,9 @@ import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";
 import { Binding } from "../kernels/common/bindings.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
-import { kParamBytes } from "../kernels/params.ts";
-import type { Params } from "../kernels/params.ts";
-import type { Variant } from "../kernels/sources.ts";
+import { kParamBytes } from "../kernels/common/op.ts";
+import type { Params } from "../kernels/common/op.ts";
+import type { Variant } from "../kernels/common/variant.ts";
 import { kSplitChunks, kSplitFrom, kSplitRows } from "./layout.ts";
 
 // What a grid may depend on.

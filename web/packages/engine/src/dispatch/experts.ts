@@ -2,9 +2,12 @@
 // the sum. Where the experts of a layer do not fit one binding they come in blocks, one after the
 // other: a filter writes the part of each route that names experts of the block (the others get
 // weight 0), and every block adds to what the blocks before it left.
-import { kNone, productParams, routePartParams } from "../kernels/params.ts";
-import type { ExpertParams, Place, Segment } from "../kernels/params.ts";
-import { groupsOfMatVec, groupsOfMoeDown, kernels } from "../kernels/sources.ts";
+import { kNone } from "../kernels/common/op.ts";
+import type { Place } from "../kernels/common/op.ts";
+import { expertKernels, moePartOp } from "../kernels/experts/experts.ts";
+import { productParams } from "../kernels/product/ops.ts";
+import type { ExpertParams, Segment } from "../kernels/product/ops.ts";
+import { groupsOfMatVec, groupsOfMoeDown, productKernels } from "../kernels/product/variants.ts";
 import type { MoeExperts } from "../program/ir.ts";
 import { groupsOf, kGroupRows } from "../weights/matrix.ts";
 import type { Matrix, Slab } from "../weights/matrix.ts";
@@ -55,8 +58,8 @@ function isInOneSlab({ gateUp, down }: ExpertBlock): boolean {
 
 function filterDraft(context: LayerContext, { op, block, route }: Block): Draft {
   return {
-    variant: kernels.moePart(),
-    params: routePartParams({
+    variant: expertKernels.moePart(),
+    params: moePartOp.bytes({
       rowsAt: context.rowsAt,
       route: context.place(op.route),
       out: route,
@@ -95,15 +98,15 @@ function upDraft(context: LayerContext, own: Block, slab: Slab): Draft {
   const variant = { ...variantOf(context, matrix, op.gateUpBias !== null), ...shape };
   const perWorkgroup = groupsOfMatVec(variant);
   return {
-    variant: kernels.matvec(variant),
+    variant: productKernels.matvec(variant),
     params: productParams({
       ...shapeOf(context, matrix, slab),
       ...kNoNorm,
       groupCount: groups,
-      input: context.place(op.in),
+      in: context.place(op.in),
       activation: op.activation,
       residual: null,
-      round: 0,
+      roundKind: 0,
       segments: [segment],
       experts: expertParams(own, matrix, 2 * width),
     }),
@@ -131,15 +134,15 @@ function downDraft(context: LayerContext, own: Block, slab: Slab): Draft {
   const experts = expertParams(own, matrix, columns);
   const perWorkgroup = groupsOfMoeDown(context.arithmetic);
   return {
-    variant: kernels.moeDown(variantOf(context, matrix, op.downBias !== null)),
+    variant: expertKernels.moeDown(variantOf(context, matrix, op.downBias !== null)),
     params: productParams({
       ...shapeOf(context, matrix, slab),
       ...kNoNorm,
       groupCount: groups,
-      input: hidden,
+      in: hidden,
       activation: 0,
       residual: isFirst ? null : out,
-      round,
+      roundKind: round,
       segments: [segment],
       // moe_down.wgsl knows the end of an expert's groups from this.
       experts: { ...experts, groups: Math.min(experts.groups, groups) },

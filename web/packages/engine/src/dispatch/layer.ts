@@ -1,17 +1,17 @@
 // A layer's fused operations as dispatches.
 import {
-  attentionParams,
-  Elementwise,
-  elementwiseParams,
-  embedParams,
-  headsParams,
+  attentionKernels,
+  attentionOp,
+  headsOp,
   HeadsTo,
-  kNone,
-  normParams,
-  routeParams,
-} from "../kernels/params.ts";
-import type { AttentionTile, ElementwiseParams, Place } from "../kernels/params.ts";
-import { kernels, tileQueriesOf } from "../kernels/sources.ts";
+  tileQueriesOf,
+} from "../kernels/attention/attention.ts";
+import type { HeadsPartParams } from "../kernels/attention/attention.ts";
+import { kNone } from "../kernels/common/op.ts";
+import type { Place } from "../kernels/common/op.ts";
+import { expertKernels, moeRouteOp } from "../kernels/experts/experts.ts";
+import { Elementwise, elementwiseOp, embedOp, normOp, rowKernels } from "../kernels/rows/rows.ts";
+import type { ElementwiseParams } from "../kernels/rows/rows.ts";
 import { overlap, readsOf, RouteKind, same } from "../program/ir.ts";
 import type {
   Attention,
@@ -125,7 +125,8 @@ function copyDraft(context: LayerContext, from: Place, round: number): Draft {
   const { program } = context.layer;
   const { columns } = program.buffers[program.output]!;
   const to = context.layout.residual;
-  return elementwise(context, columns, { kind: Elementwise.copy, a: from, out: to, round });
+  const fields = { kind: Elementwise.copy, a: from, out: to, roundKind: round };
+  return elementwise(context, columns, fields);
 }
 
 function draftsOf(context: LayerContext, step: Fused, round: number): Draft[] {
@@ -148,24 +149,24 @@ function singleDrafts(context: LayerContext, op: Op, round: number): Draft[] {
       return [normDraft(context, op)];
     case "add": {
       const places = { a: context.place(op.a), b: context.place(op.b), out: context.place(op.out) };
-      const fields = { kind: Elementwise.add, ...places, round };
+      const fields = { kind: Elementwise.add, ...places, roundKind: round };
       return [elementwise(context, op.out.columns, fields)];
     }
     case "scale": {
       const places = { a: context.place(op.in), out: context.place(op.out) };
-      const fields = { kind: Elementwise.scale, ...places, value: op.factor, round };
+      const fields = { kind: Elementwise.scale, ...places, value: op.factor, roundKind: round };
       return [elementwise(context, op.out.columns, fields)];
     }
     case "softcap": {
       const places = { a: context.place(op.in), out: context.place(op.out) };
-      const fields = { kind: Elementwise.softcap, ...places, value: op.cap, round };
+      const fields = { kind: Elementwise.softcap, ...places, value: op.cap, roundKind: round };
       return [elementwise(context, op.out.columns, fields)];
     }
     case "gatedActivation": {
       const places = { a: context.place(op.gate), b: context.place(op.up) };
       const { activation } = op;
       const out = context.place(op.out);
-      const fields = { kind: Elementwise.gated, ...places, out, activation, round };
+      const fields = { kind: Elementwise.gated, ...places, out, activation, roundKind: round };
       return [elementwise(context, op.out.columns, fields)];
     }
     case "attention":
@@ -184,24 +185,24 @@ export function elementwise(
   columns: number,
   fields: Partial<ElementwiseParams> & Pick<ElementwiseParams, "kind" | "a" | "out">,
 ): Draft {
-  const params = elementwiseParams({
+  const params = elementwiseOp.bytes({
     rowsAt: context.rowsAt,
     b: fields.a,
     columns,
     value: 0,
     activation: 0,
-    round: 0,
+    roundKind: 0,
     ...fields,
   });
   const grid: Grid = ({ rows }) => [Math.ceil(columns / 64), rows, 1];
-  return { variant: kernels.elementwise(), params, bound: {}, grid, when: always };
+  return { variant: rowKernels.elementwise(), params, bound: {}, grid, when: always };
 }
 
 function embedDrafts(context: LayerContext, op: Embed, round: number): Draft[] {
   const matrix = context.layer.embedding!;
   return matrix.slabs.map((slab) => ({
-    variant: kernels.embed(matrix.dtype),
-    params: embedParams({
+    variant: rowKernels.embed(matrix.dtype),
+    params: embedOp.bytes({
       rowsAt: context.rowsAt,
       out: context.place(op.out),
       columns: matrix.columns,
@@ -211,7 +212,7 @@ function embedDrafts(context: LayerContext, op: Embed, round: number): Draft[] {
       zeroBase: slab.zeroBase,
       scale: op.scale,
       chainAt: context.layout.aux.chainAt,
-      round,
+      roundKind: round,
     }),
     bound: slab.scale ? { data: slab.data, scale: slab.scale } : { data: slab.data },
     grid: ({ rows }) => [Math.ceil(matrix.blocks / 64), rows, 1],
@@ -222,10 +223,10 @@ function embedDrafts(context: LayerContext, op: Embed, round: number): Draft[] {
 function normDraft(context: LayerContext, op: RmsNorm | LayerNorm): Draft {
   const bias = op.kind === "layerNorm" && op.bias !== null ? context.vector(op.bias) : kNone;
   return {
-    variant: kernels.norm(),
-    params: normParams({
+    variant: rowKernels.norm(),
+    params: normOp.bytes({
       rowsAt: context.rowsAt,
-      input: context.place(op.in),
+      in: context.place(op.in),
       out: context.place(op.out),
       columns: op.in.columns,
       weight: context.vector(op.weight),
@@ -241,8 +242,8 @@ function normDraft(context: LayerContext, op: RmsNorm | LayerNorm): Draft {
 
 function routeDraft(context: LayerContext, op: Extract<Op, { kind: "moeRoute" }>): Draft {
   return {
-    variant: kernels.moeRoute(),
-    params: routeParams({
+    variant: expertKernels.moeRoute(),
+    params: moeRouteOp.bytes({
       rowsAt: context.rowsAt,
       logits: context.place(op.logits),
       out: context.place(op.out),
@@ -269,8 +270,14 @@ function headsDraft(
   const { headColumns } = parts[0]!;
   const { vectors } = context;
   return {
-    variant: kernels.heads(context.kvIsF32),
-    params: headsParams(context.rowsAt, headColumns, kvHeads, places),
+    variant: attentionKernels.heads(context.kvIsF32),
+    params: headsOp.bytes({
+      rowsAt: context.rowsAt,
+      headColumns,
+      kvHeads,
+      partCount: places.length,
+      parts: places,
+    }),
     bound: attention && context.kv ? { vectors, kv: context.kv } : { vectors },
     grid: ({ rows }) => [heads, rows, 1],
     when,
@@ -280,11 +287,11 @@ function headsDraft(
 function headsPart(
   context: LayerContext,
   { rope, input, out, heads, goesTo }: HeadsPart,
-): Parameters<typeof headsParams>[3][number] {
+): HeadsPartParams {
   const norm = rope?.normWeight ?? null;
   const table = rope?.rope ?? null;
   return {
-    input: context.place(input),
+    in: context.place(input),
     out: context.place(out),
     heads,
     norm: norm === null ? kNone : context.vector(norm),
@@ -297,8 +304,9 @@ function headsPart(
   };
 }
 
-// Heads of a tile share their keys and values.
-function tileOf({ heads, kvHeads, headColumns }: Attention): AttentionTile {
+// Queries that attention of several rows takes at a time: rows times heads, which share their keys
+// and values.
+function tileOf({ heads, kvHeads, headColumns }: Attention): { heads: number; rows: number } {
   const sharing = heads / kvHeads;
   const queries = tileQueriesOf(headColumns);
   let together = Math.min(sharing, queries);
@@ -314,49 +322,48 @@ function attentionDrafts(
   when: Draft["when"] = always,
 ): Draft[] {
   const tile = tileOf(op);
-  const params = attentionParams(
-    {
-      rowsAt: context.rowsAt,
-      q: context.place(op.q),
-      out: context.place(op.out),
-      heads: op.heads,
-      kvHeads: op.kvHeads,
-      headColumns: op.headColumns,
-      window: op.window,
-      scale: op.scale,
-      softcap: op.softcap,
-      sinks: op.sinks === null ? kNone : context.vector(op.sinks),
-      splitBase: context.layout.splitBase,
-      tile,
-    },
-    parts.map((part) => headsPart(context, part)),
-  );
+  const params = attentionOp.bytes({
+    rowsAt: context.rowsAt,
+    q: context.place(op.q),
+    out: context.place(op.out),
+    heads: op.heads,
+    kvHeads: op.kvHeads,
+    headColumns: op.headColumns,
+    window: op.window,
+    scale: op.scale,
+    softcap: op.softcap,
+    sinks: op.sinks === null ? kNone : context.vector(op.sinks),
+    splitBase: context.layout.splitBase,
+    tileHeads: tile.heads,
+    tileRows: tile.rows,
+    parts: parts.map((part) => headsPart(context, part)),
+  });
   const bound = { vectors: context.vectors, ...(context.kv ? { kv: context.kv } : {}) };
   const isFused = parts.length > 0;
   return [
     {
-      variant: kernels.attention(context.kvIsF32, false, isFused),
+      variant: attentionKernels.attention(context.kvIsF32, false, isFused),
       params,
       bound,
       grid: () => [op.heads, 1, 1],
       when: (shape) => when(shape) && !isSplit(shape) && isSingle(shape),
     },
     {
-      variant: kernels.attentionRows(context.kvIsF32, op.headColumns),
+      variant: attentionKernels.attentionRows(context.kvIsF32, op.headColumns),
       params,
       bound,
       grid: ({ rows }) => [op.heads / tile.heads, Math.ceil(rows / tile.rows), 1],
       when: (shape) => when(shape) && !isSplit(shape) && isMany(shape),
     },
     {
-      variant: kernels.attention(context.kvIsF32, true, isFused),
+      variant: attentionKernels.attention(context.kvIsF32, true, isFused),
       params,
       bound,
       grid: ({ rows, chunks }) => [op.heads, rows, chunks],
       when: (shape) => when(shape) && isSplit(shape),
     },
     {
-      variant: kernels.attentionCombine(),
+      variant: attentionKernels.attentionCombine(),
       params,
       bound,
       grid: ({ rows }) => [op.heads, rows, 1],

@@ -1,7 +1,7 @@
 // What the operations of one layer need to become dispatches: where its buffers, weights and keys
 // and values lie.
-import { RowsAt } from "../kernels/params.ts";
-import type { Place } from "../kernels/params.ts";
+import { RowsAt } from "../kernels/common/op.ts";
+import type { Place } from "../kernels/common/op.ts";
 import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 import type { MatMul, MoeExperts, QkNormRope, View } from "../program/ir.ts";
 import { endsInLogits } from "../program/ir.ts";

@@ -1,7 +1,7 @@
 // Where everything lies in the two scratch buffers that all layers share: `act` (f32 values: the
 // residual stream, logits, the programs' own buffers) and `aux` (words: selections). Sized for the
 // most that the loaded layers need; only loading changes it.
-import type { Place } from "../kernels/params.ts";
+import type { Place } from "../kernels/common/op.ts";
 import { endsInLogits, findAttention, kBlockValues } from "../program/ir.ts";
 import type { Program } from "../program/ir.ts";
 

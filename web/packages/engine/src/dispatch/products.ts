@@ -1,16 +1,18 @@
 // Products as dispatches, slab by slab where a matrix is split: a kernel for one row, one for tiles
 // of a few rows, which share what is read of the weights, and in integers one for many rows. Those
 // of experts: experts.ts.
-import { kNone, productParams } from "../kernels/params.ts";
-import type { Params, ProductParams, Segment } from "../kernels/params.ts";
+import { kNone } from "../kernels/common/op.ts";
+import type { Params } from "../kernels/common/op.ts";
+import { hasIntegerInputs } from "../kernels/product/fragments.ts";
+import { productParams } from "../kernels/product/ops.ts";
+import type { ProductParams, Segment } from "../kernels/product/ops.ts";
 import {
   groupsOfMatVec,
-  hasIntegerInputs,
-  kernels,
   kMatMulGroups,
   kMatMulRows,
-} from "../kernels/sources.ts";
-import type { MatVecVariant, ProductVariant } from "../kernels/sources.ts";
+  productKernels,
+} from "../kernels/product/variants.ts";
+import type { MatVecVariant, ProductVariant } from "../kernels/product/variants.ts";
 import type { View } from "../program/ir.ts";
 import { groupsOf, kGroupRows } from "../weights/matrix.ts";
 import type { Matrix, Slab } from "../weights/matrix.ts";
@@ -33,12 +35,12 @@ export function productDrafts(context: LayerContext, product: Product, round: nu
   const matrix = context.matrixOf(product.matmuls[0]!);
   const { norm } = product;
   const shared = {
-    input: context.place(norm ? norm.in : product.matmuls[0]!.in),
+    in: context.place(norm ? norm.in : product.matmuls[0]!.in),
     normBase: norm ? context.vector(norm.weight) : kNone,
     epsilon: norm?.epsilon ?? 0,
     activation: product.paired?.activation ?? 0,
     residual: product.residual ? context.place(product.residual) : null,
-    round,
+    roundKind: round,
     segments: segmentsOf(context, product),
     experts: null,
   };
@@ -75,7 +77,7 @@ export function slabDrafts(of: SlabVariant, slabs: readonly BoundSlab[]): Draft[
   ]);
   const { params, bound } = slabs[0]!;
   const quantise: Draft = {
-    variant: kernels.quantise(of),
+    variant: productKernels.quantise(of),
     params,
     bound,
     grid: ({ rows }) => [rows, 1, 1],
@@ -93,7 +95,7 @@ function matVecDraft(
 ): Draft {
   const groups = workgroupsOf(groupCount, groupsOfMatVec(variant));
   const grid: Draft["grid"] = ({ rows }) => gridOf(groups, rows);
-  return { variant: kernels.matvec(variant), params, bound, grid, when };
+  return { variant: productKernels.matvec(variant), params, bound, grid, when };
 }
 
 function rowDraft(of: SlabVariant, slab: BoundSlab): Draft {
@@ -115,7 +117,7 @@ function tileDraft(of: SlabVariant, slab: BoundSlab, end: number): Draft {
 function matMulDraft(of: SlabVariant, { groupCount, params, bound }: BoundSlab): Draft {
   const groups = workgroupsOf(groupCount, kMatMulGroups);
   return {
-    variant: kernels.matmul(of),
+    variant: productKernels.matmul(of),
     params,
     bound,
     grid: ({ rows }) => [Math.ceil(rows / kMatMulRows), groups, 1],

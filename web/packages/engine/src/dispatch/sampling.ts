@@ -1,16 +1,15 @@
 // The dispatches that draw a token on the GPU, behind the argmax that finds the best one. Nothing
 // is sorted: a search finds the place of the sorted tokens where a running count or mass exceeds a
 // target, byte by byte of the key (sample_histogram.wgsl, sample_scan.wgsl).
-import { SamplePurpose, sampleParams } from "../kernels/params.ts";
-import { kernels } from "../kernels/sources.ts";
+import { sampleKernel, sampleOp, SamplePurpose } from "../kernels/sample/sample.ts";
+import type { SampleKernel } from "../kernels/sample/sample.ts";
+import { RowsAt } from "../kernels/common/op.ts";
 import type { Dispatch, Draft } from "./dispatch.ts";
 import type { Layout } from "./layout.ts";
 
 const kMostParts = 64; // workgroups that share the vocabulary
 const kPartTokens = 1024; // of one of them, at least
 const kLevels = 4; // bytes of a key
-
-type Kernel = Parameters<typeof kernels.sample>[0];
 
 // Of one row. What a generation needs of it: run/sampling.ts.
 export interface SampleSteps<Item> {
@@ -28,10 +27,11 @@ const kOrder = ["change", "begin", "topK", "topP", "minP", "draw", "pick"] as co
 
 function sampleSteps({ logits, aux }: Layout, vocabulary: number): SampleSteps<Draft> {
   const { resultAt, chainAt, historyAt, samplerAt } = aux;
-  const at = { logits, vocabulary, resultAt, chainAt, historyAt, samplerAt };
-  const draft = (kernel: Kernel, groups: number, level = 0, purpose = 0): Draft => ({
-    variant: kernels.sample(kernel),
-    params: sampleParams({ ...at, level, purpose }),
+  const places = { logitsBase: logits.base, resultAt, chainAt, historyAt, samplerAt };
+  const at = { rowsAt: RowsAt.head, vocabulary, ...places };
+  const draft = (kernel: SampleKernel, groups: number, level = 0, purpose = 0): Draft => ({
+    variant: sampleKernel(kernel),
+    params: sampleOp.bytes({ ...at, level, purpose }),
     bound: {},
     grid: () => [groups, 1, 1],
     when: () => true,

@@ -1,16 +1,8 @@
 // What surrounds the output head: the gathering of the rows that need it before, the choice of
 // tokens behind it.
-import {
-  argmaxParams,
-  checkParams,
-  Elementwise,
-  kNone,
-  RowsAt,
-  scaledSumParams,
-  topKParams,
-  unpackParams,
-} from "../kernels/params.ts";
-import { kernels } from "../kernels/sources.ts";
+import { kNone, RowsAt } from "../kernels/common/op.ts";
+import { checkOp, Elementwise, rowKernels, unpackOp } from "../kernels/rows/rows.ts";
+import { argmaxOp, scaledSumOp, selectKernels, topKOp } from "../kernels/select/select.ts";
 import type { Draft } from "./dispatch.ts";
 import { elementwise } from "./layer.ts";
 import { kHeadRows, kResultWords, kTopK, listsOf, padded, slicesOf } from "./layout.ts";
@@ -32,8 +24,14 @@ export function checkDraft(layout: Layout, columns: number, packedKind: number):
     stride: packedStride(columns),
   };
   return {
-    variant: kernels.check(),
-    params: checkParams({ rows: layout.residual, columns, packed, packedKind }),
+    variant: rowKernels.check(),
+    params: checkOp.bytes({
+      rowsAt: RowsAt.body,
+      rows: layout.residual,
+      columns,
+      packed,
+      packedKind,
+    }),
     bound: {},
     grid: ({ rows }) => [1, rows, 1],
     when: always,
@@ -48,8 +46,8 @@ export function packedStride(columns: number): number {
 export function unpackDraft(layout: Layout, columns: number, kind: number): Draft {
   const { packedBase, residual: out } = layout;
   return {
-    variant: kernels.unpack(),
-    params: unpackParams({ packedBase, out, columns, kind }),
+    variant: rowKernels.unpack(),
+    params: unpackOp.bytes({ rowsAt: RowsAt.body, packedBase, out, columns, kind }),
     bound: {},
     grid: ({ rows }) => [Math.ceil(columns / 64), rows, 1],
     when: always,
@@ -58,7 +56,8 @@ export function unpackDraft(layout: Layout, columns: number, kind: number): Draf
 
 export function argmaxDrafts({ logits, aux }: Layout, vocabulary: number): Draft[] {
   const slices = slicesOf(vocabulary);
-  const params = argmaxParams({
+  const params = argmaxOp.bytes({
+    rowsAt: RowsAt.head,
     logits,
     vocabulary,
     partialAt: aux.partialAt,
@@ -69,7 +68,7 @@ export function argmaxDrafts({ logits, aux }: Layout, vocabulary: number): Draft
     slices,
   });
   return [false, true].map((isMerge) => ({
-    variant: kernels.argmax(isMerge),
+    variant: selectKernels.argmax(isMerge),
     params,
     bound: {},
     grid: ({ rows }) => [isMerge ? 1 : slices, rows, 1],
@@ -82,8 +81,9 @@ export function scaledSumDraft({ logits, aux }: Layout, vocabulary: number): Dra
   const { resultAt, sumsAt: outAt } = aux;
   const slices = slicesOf(vocabulary);
   return {
-    variant: kernels.scaledSum(),
-    params: scaledSumParams({
+    variant: selectKernels.scaledSum(),
+    params: scaledSumOp.bytes({
+      rowsAt: RowsAt.head,
       logits,
       vocabulary,
       resultAt,
@@ -110,8 +110,14 @@ export function topKDrafts({ logits, aux }: Layout, vocabulary: number): Draft[]
       ? { base: aux.resultAt + kResultWords - 2 * kTopK, stride: kResultWords }
       : { base, stride: aux.candidateStride };
     drafts.push({
-      variant: kernels.topK(),
-      params: topKParams({ fromLogits: level === 0, input, count, out }),
+      variant: selectKernels.topK(),
+      params: topKOp.bytes({
+        rowsAt: RowsAt.head,
+        fromLogits: level === 0,
+        in: input,
+        count,
+        out,
+      }),
       bound: {},
       grid: ({ rows }) => [lists, rows, 1],
       when: always,

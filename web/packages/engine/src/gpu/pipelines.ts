@@ -1,7 +1,7 @@
 // The pipelines, each compiled once, and their bind group layouts: of the common bindings those
 // that a kernel uses.
 import { KernelRefusedError } from "../error.ts";
-import type { Variant } from "../kernels/sources.ts";
+import type { Variant } from "../kernels/common/variant.ts";
 import { Binding } from "../kernels/common/bindings.ts";
 
 const kCompute = 4; // GPUShaderStage.COMPUTE

@@ -7,7 +7,7 @@
 //   pages of the sessions, then rotations, then scales
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";
-import { kNone } from "../kernels/params.ts";
+import { kNone } from "../kernels/common/op.ts";
 import type { Ropes } from "./ropes.ts";
 
 const kRowsBegin = 8;

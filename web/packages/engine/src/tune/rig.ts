@@ -5,7 +5,8 @@ import { Buffers, Usage } from "../gpu/buffers.ts";
 import type { Gpu } from "../gpu/open.ts";
 import { Pipelines } from "../gpu/pipelines.ts";
 import type { Arithmetic } from "../kernels/product/arithmetic.ts";
-import { kNone, productParams, RowsAt } from "../kernels/params.ts";
+import { kNone, RowsAt } from "../kernels/common/op.ts";
+import { productParams } from "../kernels/product/ops.ts";
 import { makePlan } from "../dispatch/dispatch.ts";
 import type { Dispatch, Shared } from "../dispatch/dispatch.ts";
 import { padded } from "../dispatch/layout.ts";
@@ -120,7 +121,7 @@ export class ProductRig implements Rig {
     const out = { base: kMostRows * kColumns, stride: 8 * this.#groups };
     const params = productParams({
       rowsAt: RowsAt.body,
-      input,
+      in: input,
       columns: kColumns,
       blocks: kBlocks,
       groupCount: this.#groups,
@@ -130,7 +131,7 @@ export class ProductRig implements Rig {
       epsilon: 1e-6,
       activation: 0,
       residual: null,
-      round: 0,
+      roundKind: 0,
       segments: [{ first: 0, end: 8 * this.#groups, out, bias: kNone, biasUp: kNone }],
       experts: null,
       planesBase: 0,

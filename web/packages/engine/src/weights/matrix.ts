@@ -8,7 +8,7 @@
 import { EngineError } from "../error.ts";
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";
-import { kNone } from "../kernels/params.ts";
+import { kNone } from "../kernels/common/op.ts";
 import { DType, isBlockFormat, kBlockValues } from "../program/ir.ts";
 import type { Weight } from "../program/ir.ts";
 

@@ -4,9 +4,9 @@ import type { Buffers } from "../gpu/buffers.ts";
 import { Usage, write } from "../gpu/buffers.ts";
 import { Binding } from "../kernels/common/bindings.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
-import { kParamBytes, repackParams } from "../kernels/params.ts";
-import type { RepackParams } from "../kernels/params.ts";
-import { kernels } from "../kernels/sources.ts";
+import { kParamBytes } from "../kernels/common/op.ts";
+import { repackKernel, repackOp } from "../kernels/load/load.ts";
+import type { RepackParams } from "../kernels/load/load.ts";
 import { columnsOf, rowBytes } from "../program/validateWeight.ts";
 import type { WeightSource } from "../stageEngine.ts";
 import { WeightArray } from "./arrays.ts";
@@ -58,17 +58,13 @@ export function piecesOf(spec: MatrixSpec, matrix: Matrix): Piece[] {
 export class Uploader {
   readonly #buffers: Buffers;
   readonly #pipelines: Pipelines;
-  readonly #dummies: readonly GPUBuffer[];
   onBytes: (bytes: number) => void = () => undefined;
   #staging: GPUBuffer | null = null;
   #params: GPUBuffer | null = null;
 
-  // `dummies`: for the bindings that repacking does not use.
   constructor(buffers: Buffers, pipelines: Pipelines) {
     this.#buffers = buffers;
     this.#pipelines = pipelines;
-    const usage = Usage.storage;
-    this.#dummies = Array.from({ length: 4 }, () => buffers.make("unused", "scratch", 16, usage));
   }
 
   // REQUIRES: the matrix was made for `spec`.
@@ -141,19 +137,13 @@ export class Uploader {
       Usage.uniform | Usage.copyTo,
     );
     write(device, staging, 0, bytes);
-    device.queue.writeBuffer(this.#params, 0, repackParams(params));
-    const kernel = kernels.repack();
+    device.queue.writeBuffer(this.#params, 0, repackOp.bytes(params));
+    const kernel = repackKernel();
     const pipeline = await this.#pipelines.get(kernel);
-    const [a, b, c, d] = this.#dummies as [GPUBuffer, GPUBuffer, GPUBuffer, GPUBuffer];
     const bound = new Map<number, GPUBuffer>([
-      [Binding.step, a],
       [Binding.op, this.#params],
-      [Binding.act, b],
       [Binding.vectors, staging],
-      [Binding.data, c],
-      [Binding.scale, c],
       [Binding.kv, target],
-      [Binding.aux, d],
     ]);
     const group = device.createBindGroup({
       layout: this.#pipelines.groupLayout(kernel),

@@ -1,14 +1,6 @@
 // RMS norm and rotation of the heads of one or more views, and appending keys and values to their
 // pages: what stands between the q/k/v products and attention, in one dispatch. One head of one row
 // a workgroup. (A single row's attention does the same on its own way, attention.wgsl.)
-struct Op {
-  rows_at: u32,
-  head_columns: u32,
-  kv_heads: u32,
-  part_count: u32,
-  parts: array<Part, 3>,
-}
-
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let row = workgroup.y;

@@ -1,17 +1,6 @@
 // The part of each route that names experts [first_expert, first_expert + expert_count), counted
 // from there: the others are expert 0 with weight 0. For layers whose experts do not fit one
 // binding (dispatch/experts.ts).
-struct Op {
-  rows_at: u32,
-  route_base: u32,
-  route_stride: u32,
-  out_base: u32,
-  out_stride: u32,
-  top_k: u32,
-  first_expert: u32,
-  expert_count: u32,
-}
-
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let slot = id.x;

@@ -1,16 +1,5 @@
 // Chooses the top_k experts of a row by logit (ties to the lower index) and their weights. One
 // thread a row: experts are few. A not-a-number ranks below everything.
-struct Op {
-  rows_at: u32,
-  in_base: u32,
-  in_stride: u32,
-  out_base: u32,
-  out_stride: u32,
-  experts: u32,
-  top_k: u32,
-  normalized: u32,
-}
-
 fn rank(value: f32) -> f32 {
   let bits = bitcast<u32>(value);
   return select(max(value, -3.0e38), -3.4e38, (bits & 0x7fffffffu) > 0x7f800000u);
@@ -22,7 +11,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   if (row >= row_count()) {
     return;
   }
-  let logits = op.in_base + row * op.in_stride;
+  let logits = op.logits_base + row * op.logits_stride;
   let out = op.out_base + row * op.out_stride;
   var last = 0.0;
   var last_index = kNone;

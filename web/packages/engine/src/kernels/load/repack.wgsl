@@ -5,17 +5,6 @@
 @group(0) @binding(3) var<storage, read> source: array<u32>;
 @group(0) @binding(6) var<storage, read_write> packed: array<u32>;
 
-struct Op {
-  kind: u32,  // 0: data, 1: scales, 2: zero points
-  row_bytes: u32,
-  rows: u32,  // in `source`
-  words: u32,  // of the result, per group
-  out_base: u32,  // word where the first group goes
-  group_step: u32,
-  groups: u32,
-  threads_x: u32,
-}
-
 fn byte_at(row: u32, at: u32) -> u32 {
   if (row >= op.rows || at >= op.row_bytes) {
     return 0u;

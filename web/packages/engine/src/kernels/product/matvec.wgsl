@@ -5,7 +5,7 @@
 // times its scale; then lanes are summed (lanes_*.wgsl), then parts in rising order. An output's
 // bits therefore depend on nothing but its own row, column and matrix.
 //
-// Constants set by kernels/sources.ts: kTileRows, kParts (part of the order of sums: chosen by the
+// Constants set by product/variants.ts: kTileRows, kParts (part of the order of sums: chosen by the
 // matrix alone), kWithNorm (the input is normalised on the way in: multiplied by the norm's weights
 // here, and the sum by the inverse of the root mean square), kPaired (gate and up), kExperts (the
 // matrix is that of the expert which the row's route names; kTileRows is 1).

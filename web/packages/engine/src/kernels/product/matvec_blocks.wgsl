@@ -7,7 +7,7 @@
 // A workgroup makes kOutputs outputs of each row. Four lanes share a class; each has a quarter of
 // the outputs.
 //
-// Constants set by kernels/sources.ts: kTileRows, kClasses (part of the order of sums: chosen by
+// Constants set by product/variants.ts: kTileRows, kClasses (part of the order of sums: chosen by
 // the matrix alone), kWithNorm, kPaired, kExperts as in matvec.wgsl.
 const kOutputs = 8u * kGroups;
 const kLaneRows = 2u * kGroups;

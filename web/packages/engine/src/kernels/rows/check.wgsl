@@ -2,20 +2,9 @@
 // counts[0] and, where asked, packs its rows as they cross the wire. The values were rounded to
 // that type when they were written, so packing is exact. `act` as words: a pair of halves is no
 // f32.
-@group(0) @binding(0) var<storage, read> step: array<u32>;
 @group(0) @binding(1) var<uniform> op: Op;
 @group(0) @binding(2) var<storage, read_write> act: array<u32>;
 @group(0) @binding(7) var<storage, read_write> counts: array<atomic<u32>>;
-
-struct Op {
-  rows_at: u32,
-  base: u32,
-  stride: u32,
-  columns: u32,
-  packed_base: u32,  // kNone: nothing is packed
-  packed_stride: u32,
-  packed_kind: u32,  // 1 f16, 2 bf16
-}
 
 const kNone = 0xffffffffu;
 
@@ -34,7 +23,7 @@ fn half_of(bits: u32) -> u32 {
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   var bad = 0u;
-  let row = op.base + workgroup.y * op.stride;
+  let row = op.rows_base + workgroup.y * op.rows_stride;
   for (var k = 2u * t; k < op.columns; k += 128u) {
     let low = act[row + k];
     let high = select(0u, act[row + k + 1u], k + 1u < op.columns);

@@ -1,20 +1,5 @@
 // Operations on single elements: add, scale, softcap, gated activation, copy, and the gathering of
 // the rows that the head takes. One element a thread.
-struct Op {
-  rows_at: u32,
-  a_base: u32,
-  a_stride: u32,
-  b_base: u32,
-  b_stride: u32,
-  out_base: u32,
-  out_stride: u32,
-  columns: u32,
-  kind: u32,  // kernels/params.ts
-  value: f32,
-  activation: u32,
-  round_kind: u32,
-}
-
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let row = id.y;

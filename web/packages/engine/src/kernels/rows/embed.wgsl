@@ -1,18 +1,4 @@
 // Rows of the embedding table. A token of kNone is the one that the last argmax chose (aux).
-struct Op {
-  rows_at: u32,
-  out_base: u32,
-  out_stride: u32,
-  columns: u32,
-  blocks: u32,
-  row_first: u32,  // of this slab
-  row_end: u32,
-  zero_base: u32,
-  scale: f32,
-  chain_at: u32,  // in aux
-  round_kind: u32,
-}
-
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let row = id.y;

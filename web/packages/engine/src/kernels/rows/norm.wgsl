@@ -1,18 +1,5 @@
 // rms_norm and layer_norm, one row a workgroup. Not those in front of products, which matvec.wgsl
 // makes by itself.
-struct Op {
-  rows_at: u32,
-  in_base: u32,
-  in_stride: u32,
-  out_base: u32,
-  out_stride: u32,
-  columns: u32,
-  weight: u32,
-  bias: u32,  // kNone: none
-  epsilon: f32,
-  is_layer_norm: u32,
-}
-
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let input = op.in_base + workgroup.y * op.in_stride;

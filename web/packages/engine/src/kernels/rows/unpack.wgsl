@@ -1,18 +1,8 @@
 // Rows as they came over the wire (halves without gaps) into the residual stream. Counts those that
 // are not finite into counts[1].
-@group(0) @binding(0) var<storage, read> step: array<u32>;
 @group(0) @binding(1) var<uniform> op: Op;
 @group(0) @binding(2) var<storage, read_write> act: array<u32>;
 @group(0) @binding(7) var<storage, read_write> counts: array<atomic<u32>>;
-
-struct Op {
-  rows_at: u32,
-  packed_base: u32,
-  out_base: u32,
-  out_stride: u32,
-  columns: u32,
-  kind: u32,  // 1 f16, 2 bf16
-}
 
 // Bits of the f32.
 fn widened(half: u32) -> u32 {

@@ -1,19 +1,6 @@
 // Best and second best logit of a row, and the parts of logsumexp, over slices of the vocabulary
 // (kMerge: of the slices' results, which also hands the best token to the next embedding). Equal
 // logits go by rising id.
-struct Op {
-  rows_at: u32,
-  logits_base: u32,
-  logits_stride: u32,
-  vocabulary: u32,
-  partial_at: u32,  // in aux, 8 words a slice
-  result_at: u32,   // in aux, `result_stride` words a row
-  result_stride: u32,
-  chain_at: u32,
-  history_at: u32,  // in aux: history[step counter] gets the token; kNone: not kept
-  slices: u32,      // at most 128
-}
-
 struct Two {
   best: f32,
   best_id: u32,

@@ -1,17 +1,6 @@
 // Parts of the sum of exp((logit - best) / temperature) of a row, over slices of the vocabulary:
 // what candidates lack to tell how much probability lies beyond them. Behind argmax.wgsl, which has
 // found the best logit.
-struct Op {
-  rows_at: u32,
-  logits_base: u32,
-  logits_stride: u32,
-  vocabulary: u32,
-  result_at: u32,  // in aux, argmax.wgsl's
-  result_stride: u32,
-  out_at: u32,  // in aux, a word a slice
-  slices: u32,  // as argmax.wgsl
-}
-
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let row = workgroup.y;

@@ -1,15 +1,5 @@
 // The 256 best of every 2,048 candidates, sorted by falling logit and rising id: run over the
 // logits, then over what it left, until one list remains.
-struct Op {
-  rows_at: u32,
-  from_logits: u32,
-  in_base: u32,  // logits: in act; else in aux, two words a candidate: id, logit
-  in_stride: u32,
-  count: u32,  // candidates of a row
-  out_at: u32,  // in aux
-  out_stride: u32,
-}
-
 const kList = 2048u;
 const kKeep = 256u;
 
@@ -60,7 +50,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
       workgroupBarrier();
     }
   }
-  let out = op.out_at + row * op.out_stride + 2u * (workgroup.x * kKeep + t);
+  let out = op.out_base + row * op.out_stride + 2u * (workgroup.x * kKeep + t);
   aux[out] = ids[t];
   aux[out + 1u] = bitcast<u32>(logits[t]);
 }

@@ -1,25 +1,5 @@
 // Softmax over chunks of 256 positions: what attention.wgsl and attention_combine.wgsl share, so
 // that both give the same bits.
-struct Op {
-  rows_at: u32,
-  q_base: u32,
-  q_stride: u32,
-  out_base: u32,
-  out_stride: u32,
-  heads: u32,
-  kv_heads: u32,
-  head_columns: u32,
-  window: u32,
-  scale: f32,
-  softcap: f32,
-  sinks: u32,  // in `vectors`, or kNone
-  split_base: u32,  // in `act`: partial results of chunks
-  tile_heads: u32,  // attention_rows.wgsl
-  tile_rows: u32,
-  pad: u32,
-  parts: array<Part, 3>,  // kFused: of the query, the key and the value (head.wgsl)
-}
-
 const kChunk = 256u;
 const kSplitHeader = 2u;
 

@@ -1,21 +1,6 @@
 // RMS norm and rotation of one head by 64 threads: what qk_norm_rope.wgsl and attention.wgsl share.
 // A workgroup works on kHeads heads at a time. Cosines and sines come with the step: WGSL's own are
 // too imprecise for positions.
-struct Part {
-  in_base: u32,
-  in_stride: u32,
-  out_base: u32,
-  out_stride: u32,
-  heads: u32,
-  norm: u32,  // in `vectors`, or kNone
-  rope_first: u32,  // column in the step's table
-  rope_half: u32,  // pairs that are rotated
-  interleaved: u32,
-  rope_scale: f32,
-  epsilon: f32,
-  goes_to: u32,  // 0: out, 1: key pages, 2: value pages
-}
-
 const kHeadSpan = 1024u / kHeads;
 
 var<workgroup> head_values: array<f32, 1024>;  // [head][column]

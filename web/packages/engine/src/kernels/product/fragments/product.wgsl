@@ -1,45 +1,6 @@
 // What the product kernels (matvec.wgsl, moe_down.wgsl) share: their parameters and what happens
 // with a finished sum. A fused matrix has rows in groups of 8; its segments are the outputs of the
 // program's own products. In a paired matrix, groups alternate: gate rows, up rows.
-struct Segment {
-  first: u32,  // row of the fused matrix
-  end: u32,
-  out_base: u32,
-  out_stride: u32,
-  bias: u32,  // in `vectors`, or kNone; paired: of the gate rows
-  bias_up: u32,
-  pad_a: u32,
-  pad_b: u32,
-}
-
-struct Op {
-  rows_at: u32,
-  in_base: u32,
-  in_stride: u32,
-  columns: u32,
-  blocks: u32,  // in a row of the matrix
-  group_count: u32,  // of this slab
-  row_first: u32,  // the slab's first row in the fused matrix
-  zero_base: u32,  // in `wscale`, or kNone
-  norm_base: u32,  // in `vectors`
-  epsilon: f32,
-  activation: u32,
-  residual_base: u32,  // kNone: nothing is added
-  residual_stride: u32,
-  round_kind: u32,
-  segment_count: u32,
-  top_k: u32,  // experts only
-  route_base: u32,
-  route_stride: u32,
-  expert_groups: u32,
-  expert_bias: u32,  // bias values of one expert
-  planes_base: u32,  // in `planes` (inputs_planes.wgsl)
-  pad_a: u32,
-  pad_b: u32,
-  pad_c: u32,
-  segments: array<Segment, 4>,
-}
-
 fn store(row: u32, segment: Segment, column: u32, sum: f32) {
   var value = sum;
   if (op.residual_base != kNone) {

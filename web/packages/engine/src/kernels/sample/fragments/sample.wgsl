@@ -4,18 +4,6 @@
 // A token's weight is exp((logit - best) / temperature) in units of 2^-44. Sums of integers do not
 // depend on the order of the addends, so that atomics may take them and a replayed step draws the
 // same token; 2^20 tokens of the largest weight fit into 64 bits.
-struct Op {
-  rows_at: u32,
-  logits_base: u32,
-  vocabulary: u32,
-  result_at: u32,   // in aux: what argmax.wgsl left for row 0
-  chain_at: u32,
-  history_at: u32,
-  sampler_at: u32,  // in aux
-  level: u32,       // of a search: bits [24 - 8 level, 32 - 8 level) of the key
-  purpose: u32,     // of a search
-}
-
 @group(0) @binding(0) var<storage, read> step: array<u32>;
 @group(0) @binding(1) var<uniform> op: Op;
 @group(0) @binding(2) var<storage, read_write> act: array<f32>;

@@ -3,11 +3,12 @@
 // and computes nothing.
 import { describe, expect, it } from "vitest";
 
-import { Pipelines } from "../gpu/pipelines.ts";
-import { DType } from "../program/ir.ts";
-import type { Arithmetic, LaneKind, ProductKind } from "./product/arithmetic.ts";
-import { kernels } from "./sources.ts";
-import type { Variant } from "./sources.ts";
+import { Pipelines } from "../../gpu/pipelines.ts";
+import { DType } from "../../program/ir.ts";
+import type { Arithmetic, LaneKind, ProductKind } from "./arithmetic.ts";
+import { expertKernels } from "../experts/experts.ts";
+import { productKernels } from "./variants.ts";
+import type { Variant } from "../common/variant.ts";
 
 async function openNull(): Promise<{ gpu: GPU; device: GPUDevice } | null> {
   try {
@@ -41,7 +42,7 @@ function variantsOf(arithmetic: Arithmetic, dtype: number): Variant[] {
   const dense = [1, arithmetic.tileRows].flatMap((tileRows) =>
     [false, true].flatMap((withNorm) =>
       [false, true].map((paired) =>
-        kernels.matvec({
+        productKernels.matvec({
           ...base,
           tileRows,
           withNorm,
@@ -55,11 +56,11 @@ function variantsOf(arithmetic: Arithmetic, dtype: number): Variant[] {
   const shape = { tileRows: 1, withNorm: false, paired: true, experts: true, biased: true };
   return [
     ...dense,
-    kernels.matvec({ ...base, ...shape }),
-    kernels.moeDown({ ...base, biased: true }),
-    kernels.quantise({ ...base, withNorm: true }),
-    kernels.matmul({ ...base, withNorm: true, paired: true, biased: true }),
-    kernels.matmul({ ...base, withNorm: false, paired: false, biased: false }),
+    productKernels.matvec({ ...base, ...shape }),
+    expertKernels.moeDown({ ...base, biased: true }),
+    productKernels.quantise({ ...base, withNorm: true }),
+    productKernels.matmul({ ...base, withNorm: true, paired: true, biased: true }),
+    productKernels.matmul({ ...base, withNorm: false, paired: false, biased: false }),
   ];
 }
 

@@ -1,0 +1,131 @@
+// The kernels of attention, and of what is done with heads before it.
+import { declareOp, listOf } from "../common/op.ts";
+import type { ElementOf } from "../common/op.ts";
+import { variant } from "../common/variant.ts";
+import type { Variant } from "../common/variant.ts";
+import activation from "../common/fragments/activation.wgsl?raw";
+import common from "../common/fragments/common.wgsl?raw";
+import reduce from "../common/fragments/reduce.wgsl?raw";
+import values from "../common/fragments/values.wgsl?raw";
+import attention from "./attention.wgsl?raw";
+import attentionCombine from "./attention_combine.wgsl?raw";
+import attentionSessions from "./attention_sessions.wgsl?raw";
+import qkNormRope from "./qk_norm_rope.wgsl?raw";
+import attentionMerge from "./fragments/attention_merge.wgsl?raw";
+import attentionRows from "./fragments/attention_rows.wgsl?raw";
+import attentionTiles from "./fragments/attention_tiles.wgsl?raw";
+import head from "./fragments/head.wgsl?raw";
+import kvF16 from "./fragments/kv_f16.wgsl?raw";
+import kvF32 from "./fragments/kv_f32.wgsl?raw";
+import kvTilesF16 from "./fragments/kv_tiles_f16.wgsl?raw";
+import kvTilesF32 from "./fragments/kv_tiles_f32.wgsl?raw";
+
+// Where the heads of one part go.
+export const HeadsTo = { out: 0, keys: 1, values: 2 } as const;
+
+// The heads of one view: normalised and rotated, or as they are.
+const parts = listOf(
+  "Part",
+  {
+    in: "place",
+    out: "place",
+    heads: "u32",
+    norm: "u32", // in `vectors`, or kNone
+    ropeFirst: "u32", // column in the step's table
+    ropeHalf: "u32", // pairs that are rotated
+    interleaved: "bool",
+    ropeScale: "f32",
+    epsilon: "f32",
+    goesTo: "u32", // HeadsTo
+  },
+  3,
+);
+export type HeadsPartParams = ElementOf<typeof parts>;
+
+export const headsOp = declareOp({
+  rowsAt: "u32",
+  headColumns: "u32",
+  kvHeads: "u32",
+  partCount: "u32",
+  parts,
+});
+
+export const attentionOp = declareOp({
+  rowsAt: "u32",
+  q: "place",
+  out: "place",
+  heads: "u32",
+  kvHeads: "u32",
+  headColumns: "u32",
+  window: "u32", // positions that a query sees, its own among them; 0: all
+  scale: "f32",
+  softcap: "f32", // 0: none
+  sinks: "u32", // in `vectors`, or kNone
+  splitBase: "u32", // in `act`: partial results of chunks
+  tileHeads: "u32", // attention_sessions.wgsl: queries of a workgroup are rows times heads
+  tileRows: "u32",
+  parts, // kFused: of the query, the key and the value
+});
+
+// Queries that `attentionRows` makes at a time: heads of usual widths have a kernel for more.
+export function tileQueriesOf(columns: number): number {
+  return isTiledHead(columns) ? 16 : 4;
+}
+
+function isTiledHead(columns: number): boolean {
+  return columns % 8 === 0 && columns <= 128;
+}
+
+export const attentionKernels = {
+  heads(kvIsF32: boolean): Variant {
+    return variant({
+      name: kvIsF32 ? "heads kv f32" : "heads kv f16",
+      op: headsOp,
+      constants: { kHeads: 1 },
+      parts: [common, values, kvIsF32 ? kvF32 : kvF16, head, qkNormRope],
+    });
+  },
+
+  // `isFused`: with what `heads` does, for a single row.
+  attention(kvIsF32: boolean, isSplit: boolean, isFused: boolean): Variant {
+    const shared = [common, values, activation, head, attentionMerge, reduce];
+    return variant({
+      name: `attention kv ${kvIsF32 ? "f32" : "f16"}`,
+      op: attentionOp,
+      constants: { kSplit: isSplit, kFused: isFused, kHeads: 3, kBatch: 16 },
+      parts: [...shared, kvIsF32 ? kvF32 : kvF16, attention],
+    });
+  },
+
+  // Several rows; `columns`: of a head.
+  attentionRows(kvIsF32: boolean, columns: number): Variant {
+    const shared = [common, values, activation, head, attentionMerge, attentionSessions];
+    const name = `attention of rows kv ${kvIsF32 ? "f32" : "f16"}`;
+    if (isTiledHead(columns)) {
+      return variant({
+        name: `${name} in tiles`,
+        op: attentionOp,
+        constants: { kHeads: 3, kPairs: columns / 2, kFour: 4, kMergeRounds: 8 },
+        parts: [...shared, kvIsF32 ? kvTilesF32 : kvTilesF16, attentionTiles],
+      });
+    }
+    return variant({
+      name,
+      op: attentionOp,
+      constants: {
+        kHeads: 3,
+        kQueries: tileQueriesOf(columns),
+        kMaxPairs: Math.ceil(columns / 2),
+      },
+      parts: [...shared, kvIsF32 ? kvF32 : kvF16, attentionRows],
+    });
+  },
+
+  attentionCombine: (): Variant =>
+    variant({
+      name: "attention_combine",
+      op: attentionOp,
+      constants: { kHeads: 3 },
+      parts: [common, values, head, attentionMerge, attentionCombine],
+    }),
+} as const;

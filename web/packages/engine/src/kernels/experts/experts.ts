@@ -1,0 +1,52 @@
+// The kernels of experts: their choice, and the second half of what they compute. The first half,
+// gate and up, is a product of the kind `experts` (product/variants.ts).
+import { Binding } from "../common/bindings.ts";
+import { declareOp } from "../common/op.ts";
+import { variant } from "../common/variant.ts";
+import type { Variant } from "../common/variant.ts";
+import { hasIntegerInputs, orderOf, productVariant } from "../product/fragments.ts";
+import type { ProductVariant } from "../product/variants.ts";
+import common from "../common/fragments/common.wgsl?raw";
+import values from "../common/fragments/values.wgsl?raw";
+import moeDown from "./moe_down.wgsl?raw";
+import moeDownBlocks from "./moe_down_blocks.wgsl?raw";
+import moeDownSerial from "./moe_down_serial.wgsl?raw";
+import moePart from "./moe_part.wgsl?raw";
+import moeRoute from "./moe_route.wgsl?raw";
+
+// A row of a route, [row, 2 topK]: first the experts' indices, then their weights.
+export const moeRouteOp = declareOp({
+  rowsAt: "u32",
+  logits: "place",
+  out: "place",
+  experts: "u32",
+  topK: "u32",
+  normalized: "bool",
+});
+
+export const moePartOp = declareOp({
+  rowsAt: "u32",
+  route: "place",
+  out: "place",
+  topK: "u32",
+  firstExpert: "u32",
+  expertCount: "u32",
+});
+
+export const expertKernels = {
+  moeDown(of: ProductVariant): Variant {
+    const isSerial = of.arithmetic.lanes === "serial";
+    const kernel = hasIntegerInputs(of) ? moeDownBlocks : moeDown;
+    return productVariant(of, {
+      name: "moe_down",
+      constants: { ...orderOf(of), kBiased: of.biased },
+      hasVectors: of.biased,
+      unused: [Binding.step],
+      kernel: [isSerial ? moeDownSerial : kernel],
+    });
+  },
+  moePart: (): Variant =>
+    variant({ name: "moe_part", op: moePartOp, parts: [common, values, moePart] }),
+  moeRoute: (): Variant =>
+    variant({ name: "moe_route", op: moeRouteOp, parts: [common, values, moeRoute] }),
+} as const;

@@ -1,0 +1,161 @@
+// Which fragments a kernel of products is made of: where its weights come from, how 8 or 32 of them
+// are multiplied with inputs, and how lanes share the work.
+import { DType } from "../../program/ir.ts";
+import { variant } from "../common/variant.ts";
+import type { Constants, Variant } from "../common/variant.ts";
+import type { Arithmetic, LaneKind, ProductKind } from "./arithmetic.ts";
+import { productOp } from "./ops.ts";
+import activation from "../common/fragments/activation.wgsl?raw";
+import common from "../common/fragments/common.wgsl?raw";
+import dotEight from "../common/fragments/dot_eight.wgsl?raw";
+import quads from "../common/fragments/quads.wgsl?raw";
+import vectors from "../common/fragments/vectors.wgsl?raw";
+import vectorsNone from "../common/fragments/vectors_none.wgsl?raw";
+import blocksPlanes from "./fragments/blocks_planes.wgsl?raw";
+import blocksShared from "./fragments/blocks_shared.wgsl?raw";
+import blocksSubgroups from "./fragments/blocks_subgroups.wgsl?raw";
+import dotF16F16 from "./fragments/dot_f16_f16.wgsl?raw";
+import dotHalves from "./fragments/dot_halves.wgsl?raw";
+import dotQ4F16 from "./fragments/dot_q4_f16.wgsl?raw";
+import dotQ4Floats from "./fragments/dot_q4_floats.wgsl?raw";
+import dotQ4Integers from "./fragments/dot_q4_integers.wgsl?raw";
+import dotQ8F16 from "./fragments/dot_q8_f16.wgsl?raw";
+import dotQ8Floats from "./fragments/dot_q8_floats.wgsl?raw";
+import dotQ8Integers from "./fragments/dot_q8_integers.wgsl?raw";
+import halves from "./fragments/halves.wgsl?raw";
+import inputsBlocks from "./fragments/inputs_blocks.wgsl?raw";
+import inputsDirect from "./fragments/inputs_direct.wgsl?raw";
+import inputsPlanes from "./fragments/inputs_planes.wgsl?raw";
+import inputsRows from "./fragments/inputs_rows.wgsl?raw";
+import integers from "./fragments/integers.wgsl?raw";
+import lanesShared from "./fragments/lanes_shared.wgsl?raw";
+import lanesSubgroups from "./fragments/lanes_subgroups.wgsl?raw";
+import sumOfParts from "./fragments/parts.wgsl?raw";
+import product from "./fragments/product.wgsl?raw";
+import rowsMany from "./fragments/rows_many.wgsl?raw";
+import rowsOne from "./fragments/rows_one.wgsl?raw";
+import rowsQ8 from "./fragments/rows_q8.wgsl?raw";
+import scalesBlocks from "./fragments/scales_blocks.wgsl?raw";
+import scalesNone from "./fragments/scales_none.wgsl?raw";
+import serial from "./fragments/serial.wgsl?raw";
+import serialBlocks from "./fragments/serial_blocks.wgsl?raw";
+import weightsBf16 from "./fragments/weights_bf16.wgsl?raw";
+import weightsF16 from "./fragments/weights_f16.wgsl?raw";
+import weightsF32 from "./fragments/weights_f32.wgsl?raw";
+import weightsQ4 from "./fragments/weights_q4.wgsl?raw";
+import weightsQ8 from "./fragments/weights_q8.wgsl?raw";
+import wordsHalves from "./fragments/words_halves.wgsl?raw";
+import zerosQ4 from "./fragments/zeros_q4.wgsl?raw";
+
+export { blocksPlanes, inputsBlocks, inputsDirect, inputsPlanes, inputsRows, rowsMany, rowsOne };
+
+// What decides how a product is computed, beside its shape.
+export interface Products {
+  readonly dtype: number;
+  readonly arithmetic: Arithmetic;
+}
+
+// Of weights of this type: not all have all kinds.
+function kindOf({ dtype, arithmetic: { products } }: Products): ProductKind {
+  if (dtype === DType.q4 || dtype === DType.q8) return products;
+  return dtype === DType.f16 && products === "halves" ? "halves" : "floats";
+}
+
+export function hasIntegerInputs(of: Products): boolean {
+  return kindOf(of) === "integers";
+}
+
+// What the order of sums depends on: of parts of lanes, or of classes of blocks.
+export function orderOf(of: Products & { parts: number }): Record<string, number> {
+  return hasIntegerInputs(of) ? { kClasses: 8 * of.parts } : { kParts: of.parts };
+}
+
+// Where 8 weights of 8 rows come from, and their products with 8 inputs; in integers, blocks of 32
+// weights of a row.
+export function weightFragments(dtype: number, kind: ProductKind): string[] {
+  if (kind === "integers") {
+    const dot = dtype === DType.q4 ? [dotQ4Integers, zerosQ4] : [dotQ8Integers];
+    return [integers, ...dot, scalesBlocks];
+  }
+  const inputs = kind === "halves" ? [halves] : [];
+  switch (dtype) {
+    case DType.q4: {
+      const dot = kind === "halves" ? dotQ4F16 : dotQ4Floats;
+      return [...inputs, weightsQ4, zerosQ4, dot, scalesBlocks];
+    }
+    case DType.q8: {
+      const dot = kind === "halves" ? dotQ8F16 : dotQ8Floats;
+      return [...inputs, weightsQ8, dot, rowsQ8, scalesBlocks];
+    }
+    case DType.f16: {
+      const dot = kind === "halves" ? dotF16F16 : dotHalves;
+      return [...inputs, weightsF16, wordsHalves, dot, scalesNone];
+    }
+    case DType.bf16:
+      return [weightsBf16, wordsHalves, dotHalves, scalesNone];
+    default:
+      return [weightsF32, scalesNone];
+  }
+}
+
+// How lanes share their work: matvec.wgsl sums over them, matvec_blocks.wgsl shares inputs.
+function laneFragments(kind: ProductKind, lanes: LaneKind): readonly string[] {
+  if (kind === "integers") {
+    const own = { subgroups: blocksSubgroups, shared: blocksShared, serial: serialBlocks }[lanes];
+    return [inputsBlocks, own];
+  }
+  return {
+    subgroups: [sumOfParts, lanesSubgroups],
+    shared: [sumOfParts, lanesShared],
+    serial: [serial],
+  }[lanes];
+}
+
+// Shuffles that a driver refuses give way to workgroup memory, f16 to f32.
+function simplerArithmetic(of: Products): Arithmetic | null {
+  const { arithmetic } = of;
+  if (arithmetic.lanes === "subgroups") return { ...arithmetic, lanes: "shared" };
+  return kindOf(of) === "halves" ? { ...arithmetic, products: "floats" } : null;
+}
+
+export interface ProductSource {
+  readonly name: string;
+  readonly constants: Constants;
+  readonly hasVectors: boolean; // weights of a norm, or biases
+  readonly hasLanes?: false; // nothing is summed over lanes
+  readonly unused: readonly number[];
+  readonly kernel: readonly string[];
+}
+
+export function productVariant(of: Products, source: ProductSource): Variant {
+  const { name, constants, hasVectors, hasLanes = true, unused, kernel } = source;
+  const { lanes } = of.arithmetic;
+  const kind = kindOf(of);
+  const read = hasVectors ? vectors : vectorsNone;
+  const weights = weightFragments(of.dtype, kind);
+  const inOrder = hasLanes ? laneFragments(kind, lanes) : [];
+  const made = variant({
+    name: `${name} dtype ${of.dtype} ${kind}${hasLanes ? ` ${lanes}` : ""}`,
+    op: productOp,
+    constants,
+    parts: [common, quads, read, dotEight, ...weights, activation, product, ...inOrder, ...kernel],
+    unused,
+  });
+  if (!hasLanes) return made;
+  const enabled = [
+    ...(kind === "halves" ? ["enable f16;\n"] : []),
+    ...(lanes === "subgroups" ? ["enable subgroups;\n"] : []),
+  ];
+  const whole = { ...made, code: `${enabled.join("")}${made.code}` };
+  const plain = simplerArithmetic(of);
+  if (!plain) return whole;
+  return { ...whole, simpler: productVariant({ ...of, arithmetic: plain }, source) };
+}
+
+// The text of every fragment that a choice of arithmetic may take.
+export function fragmentTexts(): string[] {
+  const inputs = [integers, halves, inputsBlocks, inputsDirect, inputsPlanes, inputsRows];
+  const dots = [dotQ4F16, dotQ4Floats, dotQ4Integers, dotHalves, weightsQ4, weightsF32];
+  const lanes = [sumOfParts, lanesShared, lanesSubgroups, blocksShared, blocksSubgroups];
+  return [...inputs, ...dots, ...lanes, product, serial, serialBlocks, blocksPlanes];
+}

@@ -1,0 +1,137 @@
+// The kernels of products: of one row or a tile of a few (`matvec`), of many rows in integers
+// (`matmul`), and what makes integers of several rows' inputs before them (`quantise`).
+import { Binding } from "../common/bindings.ts";
+import type { Variant } from "../common/variant.ts";
+import type { Arithmetic } from "./arithmetic.ts";
+import {
+  blocksPlanes,
+  fragmentTexts,
+  hasIntegerInputs,
+  inputsBlocks,
+  inputsDirect,
+  inputsPlanes,
+  inputsRows,
+  orderOf,
+  productVariant,
+  rowsMany,
+  rowsOne,
+} from "./fragments.ts";
+import type { Products } from "./fragments.ts";
+import matmul from "./matmul.wgsl?raw";
+import matvec from "./matvec.wgsl?raw";
+import matvecBlocks from "./matvec_blocks.wgsl?raw";
+import matvecSerial from "./matvec_serial.wgsl?raw";
+import quantise from "./quantise.wgsl?raw";
+
+export interface ProductVariant extends Products {
+  readonly parts: number;
+  readonly biased: boolean;
+}
+
+export interface MatVecVariant extends ProductVariant {
+  readonly tileRows: number;
+  readonly withNorm: boolean;
+  readonly paired: boolean;
+  readonly experts: boolean;
+}
+
+export type MatMulVariant = Omit<MatVecVariant, "tileRows" | "experts">;
+
+export interface QuantiseVariant extends Omit<ProductVariant, "biased"> {
+  readonly withNorm: boolean;
+}
+
+export const kSerialThreads = 16; // of a workgroup of matvec_serial.wgsl and moe_down_serial.wgsl
+const kTileGroups = 2;
+const kMatMulTile = { kThreadRows: 4, kThreadOutputs: 4 }; // what a thread makes
+
+// Rows and groups that a workgroup of `matmul` makes.
+export const kMatMulRows = 32;
+export const kMatMulGroups = 8;
+
+// Groups of 8 rows of the matrix that a workgroup makes.
+export function groupsOfMatVec({
+  arithmetic: { lanes, outputs },
+  paired,
+  tileRows,
+}: Pick<MatVecVariant, "arithmetic" | "paired" | "tileRows">): number {
+  const least = paired ? 2 : 1; // a gate group and its up group
+  if (lanes === "serial") return kSerialThreads * least;
+  return tileRows > 1 ? kTileGroups : Math.max(least, outputs / 8);
+}
+
+export function groupsOfMoeDown({ lanes }: Arithmetic): number {
+  return lanes === "serial" ? kSerialThreads : 2;
+}
+
+// The text of everything that products are made of: another version is to be tuned anew.
+export function productSources(): string {
+  return [...fragmentTexts(), matvec, matvecBlocks, matvecSerial, matmul, quantise].join("\n");
+}
+
+export const productKernels = {
+  matvec(of: MatVecVariant): Variant {
+    const { arithmetic, tileRows, withNorm, paired, experts, biased } = of;
+    const flags = { kWithNorm: withNorm, kPaired: paired, kExperts: experts, kBiased: biased };
+    const name = "matvec";
+    if (arithmetic.lanes === "serial") {
+      return productVariant(of, {
+        name,
+        constants: { ...orderOf(of), ...flags },
+        hasVectors: withNorm || biased,
+        unused: [Binding.step],
+        kernel: [matvecSerial],
+      });
+    }
+    const isMany = tileRows > 1 || experts;
+    const kGroups = groupsOfMatVec(of);
+    const constants = { ...orderOf(of), kTileRows: tileRows, kGroups, ...flags };
+    const rows = isMany ? rowsMany : rowsOne;
+    const unused = isMany ? [] : [Binding.step];
+    if (!hasIntegerInputs(of)) {
+      return productVariant(of, {
+        name,
+        constants,
+        hasVectors: withNorm || biased,
+        unused,
+        kernel: [inputsDirect, rows, matvec],
+      });
+    }
+    // Integers of several rows come from `quantise`.
+    const isQuantised = tileRows > 1;
+    const inputs = isQuantised ? [blocksPlanes, inputsPlanes] : [inputsRows];
+    return productVariant(of, {
+      name,
+      constants,
+      hasVectors: (withNorm && !isQuantised) || biased,
+      ...(isQuantised ? { hasLanes: false } : {}),
+      unused,
+      kernel: [...inputs, rows, matvecBlocks],
+    });
+  },
+
+  // Of the integers that `quantise` makes, for many rows.
+  matmul(of: MatMulVariant): Variant {
+    const { withNorm, paired, biased } = of;
+    const flags = { kWithNorm: withNorm, kPaired: paired, kExperts: false, kBiased: biased };
+    return productVariant(of, {
+      name: "matmul",
+      constants: { ...orderOf(of), ...kMatMulTile, ...flags },
+      hasVectors: biased,
+      hasLanes: false,
+      unused: [],
+      kernel: [blocksPlanes, rowsMany, matmul],
+    });
+  },
+
+  quantise(of: QuantiseVariant): Variant {
+    return productVariant(of, {
+      name: "quantise",
+      constants: { ...orderOf(of), kWithNorm: of.withNorm, kBiased: false },
+      hasVectors: of.withNorm,
+      hasLanes: false,
+      unused: [Binding.step, Binding.data, Binding.scale],
+      kernel: [inputsBlocks, quantise],
+    });
+  },
+} as const;

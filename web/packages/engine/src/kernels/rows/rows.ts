@@ -1,0 +1,99 @@
+// The kernels that work on rows one element or one row at a time: embedding, norms, sums and the
+// like, and what looks at rows that come and go over the wire.
+import { Binding } from "../common/bindings.ts";
+import { declareOp } from "../common/op.ts";
+import { variant } from "../common/variant.ts";
+import type { Variant } from "../common/variant.ts";
+import { weightFragments } from "../product/fragments.ts";
+import activation from "../common/fragments/activation.wgsl?raw";
+import common from "../common/fragments/common.wgsl?raw";
+import dotEight from "../common/fragments/dot_eight.wgsl?raw";
+import reduce from "../common/fragments/reduce.wgsl?raw";
+import values from "../common/fragments/values.wgsl?raw";
+import check from "./check.wgsl?raw";
+import elementwise from "./elementwise.wgsl?raw";
+import embed from "./embed.wgsl?raw";
+import norm from "./norm.wgsl?raw";
+import unpack from "./unpack.wgsl?raw";
+
+export const embedOp = declareOp({
+  rowsAt: "u32",
+  out: "place",
+  columns: "u32",
+  blocks: "u32",
+  rowFirst: "u32", // of this slab
+  rowEnd: "u32",
+  zeroBase: "u32",
+  scale: "f32",
+  chainAt: "u32", // in `aux`
+  roundKind: "u32",
+});
+
+export const normOp = declareOp({
+  rowsAt: "u32",
+  in: "place",
+  out: "place",
+  columns: "u32",
+  weight: "u32",
+  bias: "u32", // kNone: none
+  epsilon: "f32",
+  isLayerNorm: "bool",
+});
+
+export const Elementwise = {
+  add: 0,
+  scale: 1,
+  softcap: 2,
+  gated: 3,
+  copy: 4,
+  gather: 5,
+} as const;
+
+export const elementwiseOp = declareOp({
+  rowsAt: "u32",
+  a: "place",
+  b: "place",
+  out: "place",
+  columns: "u32",
+  kind: "u32", // Elementwise
+  value: "f32",
+  activation: "u32",
+  roundKind: "u32",
+});
+export type ElementwiseParams = Parameters<typeof elementwiseOp.bytes>[0];
+
+export const checkOp = declareOp({
+  rowsAt: "u32",
+  rows: "place",
+  columns: "u32",
+  packed: "place", // in words; base kNone: nothing is packed
+  packedKind: "u32", // as roundKind: 1 f16, 2 bf16
+});
+
+export const unpackOp = declareOp({
+  rowsAt: "u32",
+  packedBase: "u32",
+  out: "place",
+  columns: "u32",
+  kind: "u32", // as roundKind: 1 f16, 2 bf16
+});
+
+const kCountingBindings = [Binding.op, Binding.act, Binding.aux];
+
+export const rowKernels = {
+  embed(dtype: number): Variant {
+    const parts = [common, values, dotEight, ...weightFragments(dtype, "floats"), embed];
+    return variant({ name: `embed dtype ${dtype}`, op: embedOp, parts });
+  },
+  norm: (): Variant => variant({ name: "norm", op: normOp, parts: [common, values, reduce, norm] }),
+  elementwise: (): Variant =>
+    variant({
+      name: "elementwise",
+      op: elementwiseOp,
+      parts: [common, values, activation, elementwise],
+    }),
+  check: (): Variant =>
+    variant({ name: "check", op: checkOp, parts: [check], bindings: kCountingBindings }),
+  unpack: (): Variant =>
+    variant({ name: "unpack", op: unpackOp, parts: [unpack], bindings: kCountingBindings }),
+} as const;

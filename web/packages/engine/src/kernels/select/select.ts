@@ -1,0 +1,53 @@
+// The kernels that find the best of a row of logits, and sums over all of them.
+import { declareOp } from "../common/op.ts";
+import { variant } from "../common/variant.ts";
+import type { Variant } from "../common/variant.ts";
+import common from "../common/fragments/common.wgsl?raw";
+import reduce from "../common/fragments/reduce.wgsl?raw";
+import values from "../common/fragments/values.wgsl?raw";
+import argmax from "./argmax.wgsl?raw";
+import scaledSum from "./scaled_sum.wgsl?raw";
+import topK from "./top_k.wgsl?raw";
+
+export const argmaxOp = declareOp({
+  rowsAt: "u32",
+  logits: "place",
+  vocabulary: "u32",
+  partialAt: "u32", // in `aux`, 8 words a slice
+  resultAt: "u32", // in `aux`, `resultStride` words a row
+  resultStride: "u32",
+  chainAt: "u32",
+  historyAt: "u32", // in `aux`: history[step counter] gets the token; kNone: not kept
+  slices: "u32", // at most 128
+});
+
+export const topKOp = declareOp({
+  rowsAt: "u32",
+  fromLogits: "bool",
+  in: "place", // logits: in `act`; else in `aux`, two words a candidate: id, logit
+  count: "u32", // candidates of a row
+  out: "place", // in `aux`
+});
+
+export const scaledSumOp = declareOp({
+  rowsAt: "u32",
+  logits: "place",
+  vocabulary: "u32",
+  resultAt: "u32", // in `aux`, argmax.wgsl's
+  resultStride: "u32",
+  outAt: "u32", // in `aux`, a word a slice
+  slices: "u32", // as argmax.wgsl
+});
+
+export const selectKernels = {
+  argmax: (isMerge: boolean): Variant =>
+    variant({
+      name: "argmax",
+      op: argmaxOp,
+      constants: { kMerge: isMerge },
+      parts: [common, values, reduce, argmax],
+    }),
+  topK: (): Variant => variant({ name: "top_k", op: topKOp, parts: [common, values, topK] }),
+  scaledSum: (): Variant =>
+    variant({ name: "scaled_sum", op: scaledSumOp, parts: [common, values, reduce, scaledSum] }),
+} as const;
