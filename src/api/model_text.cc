@@ -81,6 +81,26 @@ std::string TemplateField(const json::object& config) {
 
 }  // namespace
 
+Result<ModelTemplate> ModelTemplate::Load(const Files& files) {
+  ModelTemplate made;
+  ASSIGN_OR_RETURN(const json::object config, ReadObject(files, "tokenizer_config.json"));
+  made.bos_token = TokenField(config, "bos_token");
+  made.eos_token = TokenField(config, "eos_token");
+  const auto file = files.find("chat_template.jinja");
+  const std::string source = file != files.end() ? file->second : TemplateField(config);
+  if (!source.empty()) {
+    ASSIGN_OR_RETURN(made.chat,
+                     ChatTemplate::Parse(source).Context("While reading the chat template"));
+  }
+  return made;
+}
+
+Result<std::string> ModelTemplate::Render(json::object variables) const {
+  variables.emplace("bos_token", bos_token);
+  variables.emplace("eos_token", eos_token);
+  return chat->Render(variables).Context("While rendering the chat template");
+}
+
 Result<ModelText> ModelText::Load(const Files& files) {
   const auto tokenizer_file = files.find("tokenizer.json");
   if (tokenizer_file == files.end()) {
@@ -91,27 +111,18 @@ Result<ModelText> ModelText::Load(const Files& files) {
       Tokenizer tokenizer,
       Tokenizer::FromJson(AsBytes(tokenizer_file->second)).Context("While reading tokenizer.json"));
   ModelText text(std::move(tokenizer));
-  ASSIGN_OR_RETURN(const json::object tokenizer_config, ReadObject(files, "tokenizer_config.json"));
   ASSIGN_OR_RETURN(const json::object generation_config,
                    ReadObject(files, "generation_config.json"));
   ASSIGN_OR_RETURN(const json::object config, ReadObject(files, "config.json"));
-  text.bos_token_ = TokenField(tokenizer_config, "bos_token");
-  text.eos_token_ = TokenField(tokenizer_config, "eos_token");
+  ASSIGN_OR_RETURN(text.template_, ModelTemplate::Load(files));
   text.default_sampling_ = RecommendedSampling(generation_config);
   AddIds(generation_config, "eos_token_id", &text.stop_ids_);
   AddIds(config, "eos_token_id", &text.stop_ids_);
-  if (const auto id = text.tokenizer_.TokenId(text.eos_token_)) text.stop_ids_.push_back(*id);
+  if (const auto id = text.tokenizer_.TokenId(text.template_.eos_token))
+    text.stop_ids_.push_back(*id);
   std::sort(text.stop_ids_.begin(), text.stop_ids_.end());
   text.stop_ids_.erase(std::unique(text.stop_ids_.begin(), text.stop_ids_.end()),
                        text.stop_ids_.end());
-
-  const auto template_file = files.find("chat_template.jinja");
-  const std::string source =
-      template_file != files.end() ? template_file->second : TemplateField(tokenizer_config);
-  if (!source.empty()) {
-    ASSIGN_OR_RETURN(text.template_,
-                     ChatTemplate::Parse(source).Context("While reading the chat template"));
-  }
   return text;
 }
 
@@ -123,7 +134,7 @@ Result<std::vector<int32_t>> ModelText::EncodeText(std::string_view text) const 
 }
 
 Result<std::vector<int32_t>> ModelText::EncodeChat(const ChatRequest& request) const {
-  if (!template_) {
+  if (!template_.chat) {
     std::string all;
     for (const json::value& message : request.messages) {
       const json::value& content = message.as_object().at("content");
@@ -135,10 +146,9 @@ Result<std::vector<int32_t>> ModelText::EncodeChat(const ChatRequest& request) c
   context["messages"] = request.messages;
   if (!request.tools.empty()) context["tools"] = request.tools;
   context["add_generation_prompt"] = true;
-  context["bos_token"] = bos_token_;
-  context["eos_token"] = eos_token_;
-  ASSIGN_OR_RETURN(const std::string prompt,
-                   template_->Render(context).Context("While rendering the chat template"));
+  context["bos_token"] = template_.bos_token;  // whatever template_kwargs say
+  context["eos_token"] = template_.eos_token;
+  ASSIGN_OR_RETURN(const std::string prompt, template_.Render(std::move(context)));
   ASSIGN_OR_RETURN(std::vector<int32_t> ids,
                    tokenizer_.Encode(prompt, /*add_special_tokens=*/false));
   if (ids.empty()) return Error(ErrorCode::kInvalidArgument, "The rendered prompt is empty.");

@@ -14,6 +14,18 @@
 
 namespace weft::api {
 
+// A model's chat template with the tokens that it is given beside the conversation.
+struct ModelTemplate {
+  std::optional<ChatTemplate> chat;  // absent: the files have none
+  std::string bos_token, eos_token;  // empty: the files name none
+
+  // Of chat_template.jinja, else of the chat_template in tokenizer_config.json. Errors name the
+  // file.
+  static Result<ModelTemplate> Load(const std::map<std::string, std::string>& files);
+  // `variables` with bos_token and eos_token where it does not have them. REQUIRES: `chat`.
+  Result<std::string> Render(boost::json::object variables) const;
+};
+
 class ModelText {
  public:
   // `files`: contents by name; tokenizer.json is needed, tokenizer_config.json,
@@ -31,14 +43,13 @@ class ModelText {
   const std::vector<int32_t>& stop_ids() const { return stop_ids_; }
   // What generation_config.json recommends; OpenAI's defaults otherwise.
   const SamplingParams& default_sampling() const { return default_sampling_; }
-  bool has_chat_template() const { return template_.has_value(); }
+  bool has_chat_template() const { return template_.chat.has_value(); }
 
  private:
   explicit ModelText(Tokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {}
 
   Tokenizer tokenizer_;
-  std::optional<ChatTemplate> template_;
-  std::string bos_token_, eos_token_;
+  ModelTemplate template_;
   std::vector<int32_t> stop_ids_;
   SamplingParams default_sampling_;
 };
