@@ -33,6 +33,7 @@ int Main(int argc, char** argv) {
   AddPlanCommand(app, &exit_code);
   AddGenerateCommand(app, &exit_code);
   AddEvalCommand(app, &exit_code);
+  AddTextCommands(app, &exit_code);
   AddSimCommand(app, &exit_code);
   AddOnnxSplitCommand(app, &exit_code);
   try {
