@@ -5,7 +5,7 @@
 //
 // Every way of computing products that the device may choose runs the cases of products; those of
 // the same kind must have the same bits, of rows together and one by one. WEFT_F16=1 asks Dawn for
-// shader-f16 on NVIDIA's GPUs; without it, halves are named as skipped.
+// shader-f16 on NVIDIA's GPUs; without it, products in f16 are named as skipped.
 //
 // REFERENCE_JSON: what `weft generate PACKAGE --prompt-ids IDS --logits` prints on any machine: the
 // ids must be the native engine's, the logits within 1e-3 (2e-2 where weights are not f32).
@@ -41,9 +41,9 @@ function waysOf(products) {
   ];
 }
 const kinds = [
-  { products: "floats", least: 0, isThere: true },
-  { products: "integers", least: 1e-3, isThere: gpu.hasIntegerDots },
-  { products: "halves", least: 1e-2, isThere: gpu.hasHalves },
+  { products: "f32", least: 0, isThere: true },
+  { products: "int16", least: 1e-3, isThere: gpu.hasIntegerDots },
+  { products: "f16", least: 1e-2, isThere: gpu.hasF16 },
 ];
 
 let failed = 0;
@@ -73,7 +73,7 @@ async function runOne(c, tuning, least, expected) {
   return null;
 }
 
-const [usual] = waysOf("floats").slice(1);
+const [usual] = waysOf("f32").slice(1);
 for (const c of cases.filter((one) => !isProduct(one))) await runOne(c, usual, 0, null);
 for (const { products, least, isThere } of kinds) {
   if (!isThere) console.log(JSON.stringify({ skipped: products }));
@@ -101,7 +101,7 @@ async function evaluate(whole, source, prompt) {
 }
 
 // What is checked of a package: as the device computes it, and in f16.
-const served = [{}, ...(gpu.hasHalves ? [{ products: "f16" }] : [])];
+const served = [{}, ...(gpu.hasF16 ? [{ products: "f16" }] : [])];
 const checks = packages.flatMap((dir, i) =>
   i % 2 === 0 ? served.map((more) => ({ dir, file: packages[i + 1], more })) : [],
 );

@@ -4,6 +4,6 @@ export { tuneFor } from "../../web/packages/engine/src/makeWebGpuEngine.ts";
 export { MemoryTuneStore } from "../../web/packages/engine/src/tune/store.ts";
 export { tunedText } from "../../web/packages/engine/src/tune/tune.ts";
 export { openGpu } from "../../web/packages/engine/src/gpu/open.ts";
-export { kMostRows } from "../../web/packages/engine/src/dispatch/layout.ts";
+export { kMaxRows } from "../../web/packages/engine/src/dispatch/layout.ts";
 export { RandomModel } from "../../web/packages/engine/src/test/randomModel.ts";
 export { kDefaultOptions, WebGpuEngine } from "../../web/packages/engine/src/webgpuEngine.ts";

@@ -26,7 +26,7 @@ const isEvery = gpu?.isHardware === true;
 const cases = isEvery
   ? [...casesOf("matmul", null), ...casesOf("moe_experts", null)]
   : [...casesOf("matmul", ["q4_zero_9x160x5", "q8_1x4096x2"]), ...casesOf("moe_experts", ["q4"])];
-const kTolerance = { floats: 0, integers: 1e-3, halves: 1e-2 } as const;
+const kTolerance = { f32: 0, int16: 1e-3, f16: 1e-2 } as const;
 
 const outputCounts = isEvery ? [8, 16, 32] : [8, 32];
 
@@ -90,9 +90,9 @@ async function logitsOf(tuning: Arithmetic): Promise<number[]> {
 
 describe.skipIf(!gpu)("every arithmetic", { timeout: 900_000 }, () => {
   const kinds = [
-    { products: "floats", isThere: true },
-    { products: "integers", isThere: gpu?.hasIntegerDots },
-    { products: "halves", isThere: gpu?.hasHalves }, // needs shader-f16
+    { products: "f32", isThere: true },
+    { products: "int16", isThere: gpu?.hasIntegerDots },
+    { products: "f16", isThere: gpu?.hasF16 }, // needs shader-f16
   ] as const;
   for (const { products, isThere } of kinds) {
     it.skipIf(!isThere)(`of cases has the same bits in ${products}`, async () => {

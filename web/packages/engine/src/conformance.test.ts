@@ -46,7 +46,7 @@ describe.skipIf(!gpu)("conformance on WebGPU", () => {
       for (const c of cases) await check(c, "f32");
     });
     if (!hasProducts(file)) continue;
-    it.skipIf(!gpu?.hasIntegerDots)(`${file}, integers`, { timeout: 900_000 }, async () => {
+    it.skipIf(!gpu?.hasIntegerDots)(`${file}, int16`, { timeout: 900_000 }, async () => {
       for (const c of cases) if (/q[48]/.test(c.name)) await check(c, "int16");
     });
   }

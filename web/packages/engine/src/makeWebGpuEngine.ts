@@ -35,10 +35,10 @@ export async function tuneFor(
   store: TuneStore,
 ): Promise<Tuned> {
   const wish = wishOf(options);
-  const isExact = wish.products === "floats";
+  const isExact = wish.products === "f32";
   const { memoryLimitBytes: limit } = options;
   const most = limit === 0 ? Number.MAX_SAFE_INTEGER : limit / 2;
-  const version = `${kTuningVersion}|${hashOf(productSources())}|${gpu.hasHalves}`;
+  const version = `${kTuningVersion}|${hashOf(productSources())}|${gpu.hasF16}`;
   return await tune(gpu, wish, options.tuning ?? "auto", {
     store,
     key: hashOf(gpu.identity, version, wish.products ?? "any"),

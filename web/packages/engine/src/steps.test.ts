@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 
 import { bf16ToF32, f16ToF32, f32ToBf16, f32ToF16 } from "./half.ts";
-import { kMostRows, kUsualRows } from "./dispatch/layout.ts";
+import { kMaxRows, kUsualRows } from "./dispatch/layout.ts";
 import type { ExchangeRequest, Run, StepInput, StepOutput } from "./stageEngine.ts";
 import { weightOf } from "./test/caseInputs.ts";
 import { openNodeGpu } from "./test/nodeGpu.ts";
@@ -59,7 +59,7 @@ describe.skipIf(!gpu)("exchange", { timeout: 600_000 }, () => {
   it("gives what an operation in its place gives", async () => {
     const split = await engineOf(exchanged);
     const whole = await engineOf(scaled);
-    const rows = kMostRows + 22; // two passes
+    const rows = kMaxRows + 22; // two passes
     const requests: ExchangeRequest[] = [];
     const exchange = (request: ExchangeRequest): Promise<Float32Array> => {
       requests.push(request);
@@ -70,8 +70,8 @@ describe.skipIf(!gpu)("exchange", { timeout: 600_000 }, () => {
     expect(got.hidden).toEqual(expected.hidden);
     expect(requests.map(({ layer, id, firstRow, rowCount }) => [layer, id, firstRow, rowCount]))
       .toEqual([
-        [1, 7, 0, kMostRows],
-        [1, 7, kMostRows, 22],
+        [1, 7, 0, kMaxRows],
+        [1, 7, kMaxRows, 22],
       ]);
     split.freeBuffers();
     whole.freeBuffers();

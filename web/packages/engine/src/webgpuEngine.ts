@@ -57,8 +57,7 @@ export interface WebGpuOptions {
 
 // What may be chosen for a model that is served so.
 export function wishOf({ kvDtype, products }: WebGpuOptions): Wish {
-  const kinds = { f32: "floats", int16: "integers", f16: "halves" } as const;
-  return { products: products ? kinds[products] : kvDtype === "f32" ? "floats" : null };
+  return { products: products ?? (kvDtype === "f32" ? "f32" : null) };
 }
 
 export const kDefaultOptions: WebGpuOptions = {

@@ -1,5 +1,5 @@
-// What a plan consists of: dispatches whose pipeline, bind group and parameters are made when a
-// layer is loaded, and run with nothing but a grid that depends on the step's shape.
+// What a step runs: dispatches whose pipeline, bind group and parameters are made when a layer is
+// loaded, so that only a grid is left to find, which depends on the step's shape.
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";
 import { Binding } from "../kernels/common/bindings.ts";
@@ -53,19 +53,19 @@ export interface Shared {
   readonly unusedWrite: GPUBuffer;
 }
 
-export interface Plan {
+export interface DispatchList {
   readonly dispatches: readonly Dispatch[];
   readonly params: GPUBuffer;
 }
 
 // Pipelines, parameters and bind groups of the drafts.
-export async function makePlan(
+export async function makeDispatches(
   buffers: Buffers,
   pipelines: Pipelines,
   shared: Shared,
   label: string,
   drafts: readonly Draft[],
-): Promise<Plan> {
+): Promise<DispatchList> {
   const { device } = buffers.gpu;
   const usage = Usage.uniform | Usage.copyTo;
   const params = buffers.make(label, "scratch", drafts.length * kParamBytes, usage);

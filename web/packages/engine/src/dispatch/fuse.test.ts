@@ -1,4 +1,4 @@
-// The fusion planner: how few dispatches a dense layer takes, and when it must not fuse.
+// Fusion: how few dispatches a dense layer takes, and when it must not fuse.
 import { describe, expect, it } from "vitest";
 
 import { decodeProgram } from "../program/decode.ts";
@@ -46,7 +46,7 @@ describe("fuse", () => {
     expect(words(program)).toContain("rmsNorm");
   });
 
-  it("keeps a product apart from the sum when its result is read again", () => {
+  it("keeps a product and the sum as two dispatches when its result is read again", () => {
     const program = withOps((ops) => {
       const o = ops[7] as MatMul;
       const gated = ops[12] as Extract<Op, { kind: "gatedActivation" }>;

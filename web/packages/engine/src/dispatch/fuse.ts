@@ -1,4 +1,4 @@
-// The fusion planner: a program's operations to as few dispatches as the kernels allow. A dense
+// Fusion: a program's operations to as few dispatches as the kernels allow. A dense
 // layer becomes [norm + q, k, v] [heads + append] [attention] [o + residual]
 // [norm + gate, up + activation] [down + residual].
 //
@@ -122,8 +122,8 @@ class Fuser {
     if (next?.kind !== "matmul" || !same(next.in, norm.out)) return at;
     const end = this.#groupEnd(at + 1);
     const outs = this.#ops.slice(at + 1, end).map(writtenBy);
-    const isApart = !outs.some((out) => overlap(out, norm.in)) && !same(norm.in, norm.out);
-    if (!isApart || !this.#readOnlyWithin(at, end)) return at;
+    const isDisjoint = !outs.some((out) => overlap(out, norm.in)) && !same(norm.in, norm.out);
+    if (!isDisjoint || !this.#readOnlyWithin(at, end)) return at;
     return this.#products(at + 1, norm);
   }
 
@@ -144,8 +144,8 @@ class Fuser {
       const isFirst = same(next.a, out);
       const residual = isFirst ? next.b : next.a;
       const fits = (isFirst || same(next.b, out)) && !overlap(residual, out);
-      const isApart = !overlap(next.out, input) && this.#readOnlyWithin(at, end + 1);
-      if (fits && isApart) {
+      const isDisjoint = !overlap(next.out, input) && this.#readOnlyWithin(at, end + 1);
+      if (fits && isDisjoint) {
         this.#fused.push({ ...base, residual, outs: [next.out] });
         return end + 1;
       }
@@ -165,10 +165,10 @@ class Fuser {
     if (matmuls.length !== 2 || !a || !b || a.out.columns !== b.out.columns) return false;
     const inOrder = same(a.out, gated.gate) && same(b.out, gated.up);
     const swapped = same(b.out, gated.gate) && same(a.out, gated.up);
-    const isApart = !overlap(gated.out, input);
+    const isDisjoint = !overlap(gated.out, input);
     // In place over one of the two is fine: that one's other readers would be refused here.
     const isPrivate = [at, at + 1].every((index) => this.#readOnlyWithin(index, end + 1));
-    return (inOrder || swapped) && isApart && isPrivate;
+    return (inOrder || swapped) && isDisjoint && isPrivate;
   }
 
   // Rotations up to an attention together with the appending of its keys and values.

@@ -34,7 +34,7 @@ import { finisherOf } from "./residual.ts";
 const always = (): boolean => true;
 
 // Where a step stops: before dispatch `at` of the layer.
-export interface PlannedExchange {
+export interface ExchangePoint {
   readonly at: number;
   readonly layer: number;
   readonly id: number;
@@ -46,7 +46,7 @@ export interface PlannedExchange {
 
 export interface LayerDrafts {
   readonly drafts: Draft[];
-  readonly exchanges: PlannedExchange[];
+  readonly exchanges: ExchangePoint[];
 }
 
 // `round`: what the rows that leave the layer are rounded to (common.wgsl), not those of a head.
@@ -56,7 +56,7 @@ export function layerDrafts(context: LayerContext, round: number): LayerDrafts {
   const finisher = finisherOf(program, fused);
   const heads = headsOfAttention(program, fused);
   const drafts: Draft[] = [];
-  const exchanges: PlannedExchange[] = [];
+  const exchanges: ExchangePoint[] = [];
   for (const [index, step] of fused.entries()) {
     if (step.kind === "single" && step.op.kind === "exchange") {
       exchanges.push(exchangeAt(context, step.op, drafts.length));
@@ -77,7 +77,7 @@ export function layerDrafts(context: LayerContext, round: number): LayerDrafts {
   return { drafts, exchanges };
 }
 
-function exchangeAt(context: LayerContext, op: Exchange, at: number): PlannedExchange {
+function exchangeAt(context: LayerContext, op: Exchange, at: number): ExchangePoint {
   return {
     at,
     layer: context.layer.index,
@@ -296,7 +296,7 @@ function headsPart(
     heads,
     norm: norm === null ? kNone : context.vector(norm),
     ropeFirst: rope && table ? context.ropeColumn(rope) : 0,
-    ropeHalf: table ? context.layer.program.weights[table.invFreq]!.shape[0]! : 0,
+    ropePairs: table ? context.layer.program.weights[table.invFreq]!.shape[0]! : 0,
     interleaved: table?.interleaved ?? false,
     ropeScale: table?.scale ?? 1,
     epsilon: rope?.epsilon ?? 0,

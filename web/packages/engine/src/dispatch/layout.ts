@@ -5,10 +5,10 @@ import type { Place } from "../kernels/common/op.ts";
 import { endsInLogits, findAttention, kBlockValues } from "../program/ir.ts";
 import type { Program } from "../program/ir.ts";
 
-// Of one pass through the layers: what is planned for, and what longer steps get where memory
-// allows.
+// Of one pass through the layers: what there is room for at first, and what longer steps get where
+// memory allows.
 export const kUsualRows = 128;
-export const kMostRows = 512;
+export const kMaxRows = 512;
 export const kHeadRows = 8; // of one pass through the output head
 // Split attention: for so many rows at most; a chunk is 256 positions, more chunks than these go
 // one after another.

@@ -1,4 +1,4 @@
-// A layer whose weights are on the GPU, ready to be planned.
+// A layer whose weights are on the GPU, ready to become dispatches.
 import type { Attention, MatMul, MoeExperts, Program, QkNormRope } from "../program/ir.ts";
 import type { Matrix } from "../weights/matrix.ts";
 import type { Fused } from "./fuse.ts";

@@ -8,7 +8,7 @@ import type { Draft } from "./dispatch.ts";
 import { slabDrafts } from "./products.ts";
 
 const arithmetic: Arithmetic = {
-  products: "integers",
+  products: "int16",
   lanes: "shared",
   outputs: 16,
   tileRows: 4,

@@ -7,7 +7,7 @@ import { RowsAt } from "../kernels/common/op.ts";
 import type { Dispatch, Draft } from "./dispatch.ts";
 import type { Layout } from "./layout.ts";
 
-const kMostParts = 64; // workgroups that share the vocabulary
+const kMaxParts = 64; // workgroups that share the vocabulary
 const kPartTokens = 1024; // of one of them, at least
 const kLevels = 4; // bytes of a key
 
@@ -21,7 +21,7 @@ export interface SampleSteps<Item> {
   readonly draw: readonly Item[];
   readonly pick: readonly Item[];
 }
-export type SamplePlan = SampleSteps<Dispatch>;
+export type SampleDispatches = SampleSteps<Dispatch>;
 
 const kOrder = ["change", "begin", "topK", "topP", "minP", "draw", "pick"] as const;
 
@@ -36,7 +36,7 @@ function sampleSteps({ logits, aux }: Layout, vocabulary: number): SampleSteps<D
     grid: () => [groups, 1, 1],
     when: () => true,
   });
-  const parts = Math.min(kMostParts, Math.ceil(vocabulary / kPartTokens));
+  const parts = Math.min(kMaxParts, Math.ceil(vocabulary / kPartTokens));
   const search = (purpose: number): Draft[] => {
     const drafts = [draft("scan", 1, 0, purpose)];
     for (let level = 1; level < kLevels; ++level) {
@@ -61,7 +61,7 @@ export function sampleDrafts(layout: Layout, vocabulary: number): Draft[] {
 }
 
 // The dispatches made of sampleDrafts(), by what they are for.
-export function samplePlanOf(dispatches: readonly Dispatch[]): SamplePlan {
+export function sampleDispatchesOf(dispatches: readonly Dispatch[]): SampleDispatches {
   const searchLength = 2 * kLevels - 1;
   let at = 0;
   const take = (count: number): Dispatch[] => dispatches.slice(at, (at += count));

@@ -16,7 +16,7 @@ export interface Gpu {
   readonly limits: GpuLimits;
   readonly hasSubgroups: boolean; // of at least 32 lanes, always
   readonly hasIntegerDots: boolean; // dot4I8Packed and dot4U8Packed
-  readonly hasHalves: boolean; // shader-f16
+  readonly hasF16: boolean; // shader-f16
   readonly hasTimestamps: boolean;
   readonly description: string; // "nvidia hopper"
   readonly identity: string; // all that the adapter says of itself and its driver
@@ -77,7 +77,7 @@ export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
       limits: { bufferBytes: maxBufferSize, bindingBytes: bindingBytes - (bindingBytes % 4) },
       hasSubgroups: features.includes("subgroups"),
       hasIntegerDots: hasIntegerDots(gpu),
-      hasHalves: features.includes("shader-f16"),
+      hasF16: features.includes("shader-f16"),
       hasTimestamps: features.includes("timestamp-query"),
       description: [adapter.info.vendor, adapter.info.architecture].filter(Boolean).join(" "),
       identity: identityOf(adapter),

@@ -44,12 +44,12 @@ export class Pages {
   // Pages that an append of these runs takes beyond the free ones.
   missing(runs: readonly { session: number; firstPosition: number; count: number }[]): number {
     let needed = 0;
-    for (const run of runs) needed += this.#plan(run).filter(({ isNew }) => isNew).length;
+    for (const run of runs) needed += this.#pagesFor(run).filter(({ isNew }) => isNew).length;
     return Math.max(0, needed - this.#free.length);
   }
 
   // For every page of the run from its first position on: whether a new one must be taken.
-  #plan(run: {
+  #pagesFor(run: {
     session: number;
     firstPosition: number;
     count: number;
@@ -57,13 +57,13 @@ export class Pages {
     const held = this.of(run.session);
     const first = Math.floor(run.firstPosition / kPagePositions);
     const end = Math.ceil((run.firstPosition + run.count) / kPagePositions);
-    const plan: { index: number; isNew: boolean; copyOf: number }[] = [];
+    const touched: { index: number; isNew: boolean; copyOf: number }[] = [];
     for (let index = first; index < end; ++index) {
       const page = held[index];
       const isShared = page !== undefined && this.#uses[page]! > 1;
-      plan.push({ index, isNew: page === undefined || isShared, copyOf: page ?? -1 });
+      touched.push({ index, isNew: page === undefined || isShared, copyOf: page ?? -1 });
     }
-    return plan;
+    return touched;
   }
 
   // REQUIRES: missing(runs) is 0, each session at most once.
@@ -74,7 +74,7 @@ export class Pages {
     const replaced: number[] = [];
     for (const run of runs) {
       const after = [...this.of(run.session)];
-      for (const { index, isNew, copyOf } of this.#plan(run)) {
+      for (const { index, isNew, copyOf } of this.#pagesFor(run)) {
         if (!isNew) continue;
         const page = this.#free.pop()!;
         this.#uses[page] = 1;

@@ -7,7 +7,7 @@ import type { Attention } from "../program/ir.ts";
 import { kPagePositions } from "./pages.ts";
 import type { PageCopy } from "./pages.ts";
 
-const kLeastPages = 8;
+const kMinPages = 8;
 const kUsage = Usage.storage | Usage.copyFrom | Usage.copyTo;
 
 export interface PageShape {
@@ -30,7 +30,7 @@ export class Pools {
   readonly #buffers: Buffers;
   readonly #isF32: boolean;
   readonly #pools = new Map<number, Pool>();
-  #capacity = kLeastPages;
+  #capacity = kMinPages;
   #bounce: GPUBuffer | null = null;
 
   constructor(buffers: Buffers, isF32: boolean) {

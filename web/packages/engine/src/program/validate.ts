@@ -131,7 +131,7 @@ class OpChecker {
         return this.#elementwise([op.gate, op.up], op.out);
       case "moeRoute":
         this.#read(op.logits);
-        this.#writeApart(op.out, [op.logits]);
+        this.#writeDisjoint(op.out, [op.logits]);
         expectExperts(op.experts, op.topK);
         expectColumns("logits", op.logits, op.experts);
         expectColumns("out", op.out, 2 * op.topK);
@@ -163,7 +163,7 @@ class OpChecker {
 
   #matmul(op: Extract<Op, { kind: "matmul" }>): void {
     this.#read(op.in);
-    this.#writeApart(op.out, [op.in]);
+    this.#writeDisjoint(op.out, [op.in]);
     const { firstRow, rows } = op.weight;
     const weight = this.#weight("weight", op.weight.weight);
     if (weight.shape.length !== 2 || weight.shape[1] !== op.in.columns) {
@@ -199,7 +199,7 @@ class OpChecker {
   #attention(op: Extract<Op, { kind: "attention" }>): void {
     if (++this.#attentions > 1) throw invalid("a program has at most one attention.");
     for (const view of [op.q, op.k, op.v]) this.#read(view);
-    this.#writeApart(op.out, [op.q, op.k, op.v]);
+    this.#writeDisjoint(op.out, [op.q, op.k, op.v]);
     expectHeads("q", op.q, op.heads, op.headColumns);
     expectHeads("out", op.out, op.heads, op.headColumns);
     expectHeads("k", op.k, op.kvHeads, op.headColumns);
@@ -217,7 +217,7 @@ class OpChecker {
   #moeExperts(op: MoeExperts): void {
     this.#read(op.in);
     this.#read(op.route);
-    this.#writeApart(op.out, [op.in, op.route]);
+    this.#writeDisjoint(op.out, [op.in, op.route]);
     expectExperts(op.experts, op.topK);
     expectColumns("route", op.route, 2 * op.topK);
     expectColumns("out", op.out, op.in.columns);
@@ -261,7 +261,7 @@ class OpChecker {
     this.#written[view.buffer]!.add(view.firstColumn, view.firstColumn + view.columns);
   }
 
-  #writeApart(out: View, inputs: readonly View[]): void {
+  #writeDisjoint(out: View, inputs: readonly View[]): void {
     this.#checkView(out);
     if (inputs.some((input) => overlap(input, out))) {
       throw invalid("'out' overlaps an input.");

@@ -11,7 +11,7 @@ import { kNone } from "../kernels/common/op.ts";
 import type { Ropes } from "./ropes.ts";
 
 const kRowsBegin = 8;
-const kLeastWords = 1 << 14;
+const kMinWords = 1 << 14;
 
 // A token that the last argmax chose and only the GPU knows.
 export const kChainedToken = -1;
@@ -39,9 +39,9 @@ export class Arena {
 
   constructor(buffers: Buffers) {
     this.#buffers = buffers;
-    this.#words = new Uint32Array(kLeastWords);
+    this.#words = new Uint32Array(kMinWords);
     this.#floats = new Float32Array(this.#words.buffer);
-    this.#buffer = this.#make(kLeastWords);
+    this.#buffer = this.#make(kMinWords);
   }
 
   get buffer(): GPUBuffer {

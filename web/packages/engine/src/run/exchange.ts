@@ -1,7 +1,7 @@
 // An exchange in the middle of a step: rows of one view are read back and given away, and what
 // comes for them is written into another view.
 import { EngineError } from "../error.ts";
-import type { PlannedExchange } from "../dispatch/layer.ts";
+import type { ExchangePoint } from "../dispatch/layer.ts";
 import { countNonFinite } from "../select.ts";
 import type { StepInput } from "../stageEngine.ts";
 import type { BufferCopy } from "./encoder.ts";
@@ -17,29 +17,29 @@ export interface PassRows {
 
 export class ExchangeRun {
   readonly #machine: Machine;
-  readonly #planned: PlannedExchange;
+  readonly #point: ExchangePoint;
   readonly #rows: PassRows;
   readonly #target: GPUBuffer;
   readonly #byteCount: number;
 
-  constructor(machine: Machine, planned: PlannedExchange, rows: PassRows) {
+  constructor(machine: Machine, point: ExchangePoint, rows: PassRows) {
     this.#machine = machine;
-    this.#planned = planned;
+    this.#point = point;
     this.#rows = rows;
-    this.#byteCount = 4 * ((rows.count - 1) * planned.out.stride + planned.outColumns);
+    this.#byteCount = 4 * ((rows.count - 1) * point.out.stride + point.outColumns);
     this.#target = machine.staging.take(this.#byteCount);
   }
 
   // What the submission before the exchange copies.
   get copy(): BufferCopy {
     const { act } = this.#machine;
-    const fromByte = 4 * this.#planned.out.base;
+    const fromByte = 4 * this.#point.out.base;
     return { from: act, fromByte, to: this.#target, toByte: 0, byteCount: this.#byteCount };
   }
 
   // REQUIRES: the copy was submitted. Throws EngineError.
   async run(exchange: Exchanger): Promise<void> {
-    const { layer, id, out, outColumns, inColumns } = this.#planned;
+    const { layer, id, out, outColumns, inColumns } = this.#point;
     const { first, count } = this.#rows;
     const bytes = await this.#machine.staging.read(this.#target, this.#byteCount);
     const values = new Float32Array(bytes);
@@ -68,7 +68,7 @@ export class ExchangeRun {
   }
 
   #write(received: Float32Array): void {
-    const { in: into, inColumns } = this.#planned;
+    const { in: into, inColumns } = this.#point;
     const { queue } = this.#machine.buffers.gpu.device;
     const own = Float32Array.from(received);
     for (let row = 0; row < this.#rows.count; ++row) {

@@ -28,9 +28,9 @@ export async function prepareChoice(
   head: LoadedLayer,
   sampling: Sampling | undefined,
 ): Promise<Choice> {
-  const { argmax } = machine.plan(head.index);
+  const { argmax } = machine.dispatchesOf(head.index);
   if (!sampling || isPlain(sampling)) return [argmax];
-  return choiceOf(sampling, argmax, await machine.samplePlan(head));
+  return choiceOf(sampling, argmax, await machine.sampleDispatches(head));
 }
 
 export class Generator {
@@ -129,7 +129,7 @@ export class Generator {
     const shape = { rows: 1, chunks };
     const works: Work[] = [];
     for (const { index } of this.#layers) {
-      const { gather, layer } = this.#machine.plan(index);
+      const { gather, layer } = this.#machine.dispatchesOf(index);
       for (const dispatches of [gather, layer]) works.push({ dispatches, shape });
     }
     for (const dispatches of this.#choice) works.push({ dispatches, shape });

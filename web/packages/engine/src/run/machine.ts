@@ -1,18 +1,18 @@
-// The plans of all loaded layers over the buffers that they share. Plans are made anew when a
+// The dispatches of all loaded layers over the buffers that they share. They are made anew when a
 // shared buffer or the layout changes (a load, more pages); between that, steps create nothing.
 import { Usage } from "../gpu/buffers.ts";
 import type { Buffers } from "../gpu/buffers.ts";
 import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
 import type { Pools } from "../kv/pools.ts";
-import { makePlan } from "../dispatch/dispatch.ts";
-import type { Dispatch, Plan, Shared } from "../dispatch/dispatch.ts";
+import { makeDispatches } from "../dispatch/dispatch.ts";
+import type { Dispatch, DispatchList, Shared } from "../dispatch/dispatch.ts";
 import { LayerContext } from "../dispatch/layerContext.ts";
 import { layerDrafts } from "../dispatch/layer.ts";
-import type { PlannedExchange } from "../dispatch/layer.ts";
+import type { ExchangePoint } from "../dispatch/layer.ts";
 import { EngineError } from "../error.ts";
 import {
-  kMostRows,
+  kMaxRows,
   kNoNeeds,
   kUsualRows,
   layoutOf,
@@ -21,8 +21,8 @@ import {
 } from "../dispatch/layout.ts";
 import type { Layout } from "../dispatch/layout.ts";
 import type { LoadedLayer } from "../dispatch/loadedLayer.ts";
-import { sampleDrafts, samplePlanOf } from "../dispatch/sampling.ts";
-import type { SamplePlan } from "../dispatch/sampling.ts";
+import { sampleDrafts, sampleDispatchesOf } from "../dispatch/sampling.ts";
+import type { SampleDispatches } from "../dispatch/sampling.ts";
 import {
   argmaxDrafts,
   checkDraft,
@@ -48,9 +48,9 @@ export interface MachineOptions {
   readonly arithmetic: Arithmetic;
 }
 
-interface LayerPlan {
+interface LayerDispatches {
   readonly layer: Dispatch[];
-  readonly exchanges: readonly PlannedExchange[];
+  readonly exchanges: readonly ExchangePoint[];
   readonly check: Dispatch[]; // of the residual stream it leaves; not for a head
   readonly checkAndPack: Dispatch[];
   readonly unpack: Dispatch[]; // of the rows that came for it; not for the embedding
@@ -74,11 +74,11 @@ export class Machine {
   readonly #unusedWrite: GPUBuffer;
   #layout: Layout = layoutOf(kNoNeeds, kUsualRows);
   #bodyRows = kUsualRows;
-  #mostRows = kMostRows;
+  #maxRows = kMaxRows;
   #act: GPUBuffer | null = null;
   #aux: GPUBuffer | null = null;
-  #plans = new Map<number, LayerPlan>();
-  #samplePlans = new Map<number, SamplePlan>();
+  #ofLayer = new Map<number, LayerDispatches>();
+  #ofSampling = new Map<number, SampleDispatches>();
   #params: GPUBuffer[] = [];
   #isStale = true;
 
@@ -108,11 +108,11 @@ export class Machine {
   }
 
   // REQUIRES: prepare() since the last change.
-  plan(layer: number): LayerPlan {
-    return this.#plans.get(layer)!;
+  dispatchesOf(layer: number): LayerDispatches {
+    return this.#ofLayer.get(layer)!;
   }
 
-  // What is shared changed: the next prepare() makes all plans anew.
+  // What is shared changed: the next prepare() makes all dispatches anew.
   invalidate(): void {
     this.#isStale = true;
   }
@@ -120,8 +120,8 @@ export class Machine {
   // A step of so many rows comes: from now on it takes fewer passes, if memory allows. Returns how
   // many rows a pass will have at most.
   expectRows(count: number): number {
-    if (count > this.#bodyRows && this.#bodyRows < this.#mostRows) {
-      this.#bodyRows = this.#mostRows;
+    if (count > this.#bodyRows && this.#bodyRows < this.#maxRows) {
+      this.#bodyRows = this.#maxRows;
       this.#isStale = true;
     }
     return this.#bodyRows;
@@ -131,21 +131,21 @@ export class Machine {
     if (!this.#isStale) return;
     for (const params of this.#params) this.buffers.free(params);
     this.#params = [];
-    this.#plans.clear();
-    this.#samplePlans.clear();
+    this.#ofLayer.clear();
+    this.#ofSampling.clear();
     this.#resize();
     for (const layer of this.layers.values()) {
-      this.#plans.set(layer.index, await this.#planLayer(layer));
+      this.#ofLayer.set(layer.index, await this.#makeLayer(layer));
     }
     this.#isStale = false;
   }
 
   // How the head's tokens are drawn: made when sampling is first asked for. REQUIRES: prepare().
-  async samplePlan(head: LoadedLayer): Promise<SamplePlan> {
-    const known = this.#samplePlans.get(head.index);
+  async sampleDispatches(head: LoadedLayer): Promise<SampleDispatches> {
+    const known = this.#ofSampling.get(head.index);
     if (known) return known;
     const drafts = sampleDrafts(this.#layout, outputColumns(head));
-    const made = await makePlan(
+    const made = await makeDispatches(
       this.buffers,
       this.#pipelines,
       this.#shared(),
@@ -153,9 +153,9 @@ export class Machine {
       drafts,
     );
     this.#params.push(made.params);
-    const plan = samplePlanOf(made.dispatches);
-    this.#samplePlans.set(head.index, plan);
-    return plan;
+    const own = sampleDispatchesOf(made.dispatches);
+    this.#ofSampling.set(head.index, own);
+    return own;
   }
 
   #shared(): Shared {
@@ -174,7 +174,7 @@ export class Machine {
     } catch (error) {
       const isFull = error instanceof EngineError && error.code === "out_of_memory";
       if (!isFull || this.#bodyRows === kUsualRows) throw error;
-      this.#mostRows = this.#bodyRows = kUsualRows;
+      this.#maxRows = this.#bodyRows = kUsualRows;
       for (const buffer of [this.#act, this.#aux]) if (buffer) this.buffers.free(buffer);
       this.#act = this.#aux = null;
       this.#resizeFor(kUsualRows);
@@ -197,7 +197,7 @@ export class Machine {
     return this.buffers.make(label, "scratch", byteCount, kUsage);
   }
 
-  async #planLayer(layer: LoadedLayer): Promise<LayerPlan> {
+  async #makeLayer(layer: LoadedLayer): Promise<LayerDispatches> {
     const kv = this.#pools.buffer(layer.index);
     const { round } = this.#options;
     const context = new LayerContext(
@@ -221,7 +221,7 @@ export class Machine {
       isHead ? [...topKDrafts(this.#layout, columns), scaledSumDraft(this.#layout, columns)] : [],
     ];
     const label = `layer ${layer.index}`;
-    const made: Plan = await makePlan(
+    const made: DispatchList = await makeDispatches(
       this.buffers,
       this.#pipelines,
       this.#shared(),

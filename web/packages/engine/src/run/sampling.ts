@@ -5,7 +5,7 @@
 import { EngineError } from "../error.ts";
 import type { Dispatch } from "../dispatch/dispatch.ts";
 import { kSamplerWords } from "../dispatch/layout.ts";
-import type { SamplePlan } from "../dispatch/sampling.ts";
+import type { SampleDispatches } from "../dispatch/sampling.ts";
 import type { Sampling } from "../stageEngine.ts";
 import type { Machine } from "./machine.ts";
 
@@ -25,7 +25,7 @@ export const kGreedy: Sampling = {
 const kHostWords = 32;
 const Flag = { greedy: 1, counted: 2 } as const;
 // Below, exp() of any difference but 0 is 0: greedy, but for equal logits.
-const kLeastTemperature = 1e-6;
+const kMinTemperature = 1e-6;
 
 function hasPenalties(sampling: Sampling): boolean {
   const { repetitionPenalty, presencePenalty, frequencyPenalty } = sampling;
@@ -73,7 +73,7 @@ export type Choice = readonly (readonly Dispatch[])[];
 export function choiceOf(
   sampling: Sampling,
   argmax: readonly Dispatch[],
-  sample: SamplePlan,
+  sample: SampleDispatches,
 ): Choice {
   const choice: (readonly Dispatch[])[] = [];
   if (changesLogits(sampling)) choice.push(sample.change);
@@ -94,7 +94,7 @@ function hostWords(sampling: Sampling): Uint32Array<ArrayBuffer> {
   const words = new Uint32Array(kSamplerWords);
   const floats = new Float32Array(words.buffer, 0, kHostWords);
   const isGreedy = sampling.temperature === 0;
-  floats[0] = 1 / Math.max(Math.fround(sampling.temperature), kLeastTemperature);
+  floats[0] = 1 / Math.max(Math.fround(sampling.temperature), kMinTemperature);
   words[1] = Math.max(sampling.topK, 1) - 1;
   words[2] = Math.fround(sampling.topP) * 2 ** 32; // of 1, which cuts nothing, 0 is left
   floats[3] = sampling.minP;

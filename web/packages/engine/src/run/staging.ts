@@ -3,7 +3,7 @@ import type { Buffers } from "../gpu/buffers.ts";
 import { kMapRead, Usage } from "../gpu/buffers.ts";
 import type { Poker } from "./poker.ts";
 
-const kLeastBytes = 4096;
+const kMinBytes = 4096;
 
 export class Staging {
   readonly #buffers: Buffers;
@@ -21,7 +21,7 @@ export class Staging {
     if (index >= 0) return this.#idle.splice(index, 1)[0]!;
     const small = this.#idle.pop();
     if (small) this.#buffers.free(small);
-    const size = 2 ** Math.ceil(Math.log2(Math.max(kLeastBytes, byteCount)));
+    const size = 2 ** Math.ceil(Math.log2(Math.max(kMinBytes, byteCount)));
     return this.#buffers.make("results", "scratch", size, Usage.mapRead | Usage.copyTo);
   }
 

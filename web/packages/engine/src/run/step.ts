@@ -1,6 +1,6 @@
 // One step on the machine: passes encoded one after another, one read back at the end.
 import { write } from "../gpu/buffers.ts";
-import type { PlannedExchange } from "../dispatch/layer.ts";
+import type { ExchangePoint } from "../dispatch/layer.ts";
 import type { LoadedLayer } from "../dispatch/loadedLayer.ts";
 import { endsInLogits } from "../program/ir.ts";
 import { scaleOf } from "../sampling.ts";
@@ -21,7 +21,7 @@ type SessionPages = ReadonlyMap<number, readonly number[]>;
 // Work up to an exchange, or up to the end.
 interface Segment {
   readonly works: Work[];
-  readonly exchange: PlannedExchange | null; // behind the work
+  readonly exchange: ExchangePoint | null; // behind the work
 }
 
 // What runs with one arena: one submission, or one more for every exchange.
@@ -163,11 +163,11 @@ export class StepRunner {
     let works: Work[] = [];
     const [first] = this.#layers;
     if (this.#input.packed && inputColumns(first!) > 0) {
-      works.push({ dispatches: this.#machine.plan(first!.index).unpack, shape });
+      works.push({ dispatches: this.#machine.dispatchesOf(first!.index).unpack, shape });
     }
     const body = this.#layers.filter(({ program }) => !endsInLogits(program));
     for (const { index } of body) {
-      const { layer, exchanges } = this.#machine.plan(index);
+      const { layer, exchanges } = this.#machine.dispatchesOf(index);
       let done = 0;
       for (const exchange of exchanges) {
         works.push({ dispatches: layer.slice(done, exchange.at), shape });
@@ -179,7 +179,7 @@ export class StepRunner {
     }
     const last = body.at(-1);
     if (last) {
-      const { check, checkAndPack } = this.#machine.plan(last.index);
+      const { check, checkAndPack } = this.#machine.dispatchesOf(last.index);
       works.push({ dispatches: this.#packsOutput ? checkAndPack : check, shape });
     }
     return [...segments, { works, exchange: null }];
@@ -187,10 +187,10 @@ export class StepRunner {
 
   #headWorks(head: readonly HeadRow[]): Work[] {
     if (head.length === 0) return [];
-    const plan = this.#machine.plan(this.#last.index);
+    const own = this.#machine.dispatchesOf(this.#last.index);
     const shape = { rows: head.length, chunks: 1 };
-    const works = [plan.gather, plan.layer, plan.argmax];
-    if (head.some(({ run }) => selectsOnGpu(run))) works.push(plan.topK);
+    const works = [own.gather, own.layer, own.argmax];
+    if (head.some(({ run }) => selectsOnGpu(run))) works.push(own.topK);
     return works.map((dispatches) => ({ dispatches, shape }));
   }
 

@@ -2,12 +2,12 @@
 import { Buffers, Usage } from "../gpu/buffers.ts";
 import type { Gpu } from "../gpu/open.ts";
 import { Pipelines } from "../gpu/pipelines.ts";
-import { makePlan } from "../dispatch/dispatch.ts";
+import { makeDispatches } from "../dispatch/dispatch.ts";
 import type { Dispatch } from "../dispatch/dispatch.ts";
 import { kNoNeeds, kUsualRows, layoutOf } from "../dispatch/layout.ts";
 import type { Layout } from "../dispatch/layout.ts";
-import { sampleDrafts, samplePlanOf } from "../dispatch/sampling.ts";
-import type { SamplePlan } from "../dispatch/sampling.ts";
+import { sampleDrafts, sampleDispatchesOf } from "../dispatch/sampling.ts";
+import type { SampleDispatches } from "../dispatch/sampling.ts";
 import { argmaxDrafts } from "../dispatch/selection.ts";
 import { Arena } from "../run/arena.ts";
 import { Encoder } from "../run/encoder.ts";
@@ -30,7 +30,7 @@ export class SampleRig implements SamplerTarget {
   readonly #encoder: Encoder;
   readonly #staging: Staging;
   readonly #argmax: readonly Dispatch[];
-  readonly #sample: SamplePlan;
+  readonly #sample: SampleDispatches;
 
   private constructor(
     parts: { buffers: Buffers; layout: Layout; act: GPUBuffer; aux: GPUBuffer; arena: Arena },
@@ -50,7 +50,7 @@ export class SampleRig implements SamplerTarget {
     );
     const argmaxCount = argmaxDrafts(parts.layout, vocabulary).length;
     this.#argmax = dispatches.slice(0, argmaxCount);
-    this.#sample = samplePlanOf(dispatches.slice(argmaxCount));
+    this.#sample = sampleDispatchesOf(dispatches.slice(argmaxCount));
   }
 
   static async make(gpu: Gpu, vocabulary: number): Promise<SampleRig> {
@@ -64,7 +64,7 @@ export class SampleRig implements SamplerTarget {
     const unusedWrite = buffers.make("unused", "scratch", 16, Usage.storage);
     const shared = { step: arena.buffer, act, aux, unusedRead, unusedWrite };
     const drafts = [...argmaxDrafts(layout, vocabulary), ...sampleDrafts(layout, vocabulary)];
-    const { dispatches } = await makePlan(buffers, pipelines, shared, "sampling", drafts);
+    const { dispatches } = await makeDispatches(buffers, pipelines, shared, "sampling", drafts);
     return new SampleRig({ buffers, layout, act, aux, arena }, vocabulary, dispatches);
   }
 

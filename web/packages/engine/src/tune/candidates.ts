@@ -6,7 +6,7 @@ const kOutputs = [8, 16, 32] as const;
 const kTiles = [2, 4, 8] as const;
 
 // What decides beside the device. `products` null: whatever is fastest; models served in f32 have
-// theirs in floats.
+// theirs in f32.
 export interface Wish {
   readonly products: ProductKind | null;
 }
@@ -14,12 +14,12 @@ export interface Wish {
 // The first one is taken without measuring.
 function productKinds(gpu: Gpu, { products }: Wish): ProductKind[] {
   const kinds: ProductKind[] = [
-    ...(gpu.hasIntegerDots ? (["integers"] as const) : []),
-    "floats",
-    ...(gpu.hasHalves ? (["halves"] as const) : []),
+    ...(gpu.hasIntegerDots ? (["int16"] as const) : []),
+    "f32",
+    ...(gpu.hasF16 ? (["f16"] as const) : []),
   ];
   if (products === null) return kinds;
-  return kinds.includes(products) ? [products] : ["floats"];
+  return kinds.includes(products) ? [products] : ["f32"];
 }
 
 function laneKinds(gpu: Gpu): LaneKind[] {
@@ -28,14 +28,14 @@ function laneKinds(gpu: Gpu): LaneKind[] {
 
 // Integers are prepared once for all outputs of a workgroup, so that more of them pay.
 function shapeOf(products: ProductKind): Pick<Arithmetic, "outputs" | "tileRows"> {
-  return { outputs: products === "integers" ? 32 : 16, tileRows: 4 };
+  return { outputs: products === "int16" ? 32 : 16, tileRows: 4 };
 }
 
 // A software adapter switches between invocations at every barrier, so it gets kernels without;
-// floats take it half the time of integers.
+// products in f32 take it half the time of those in int16.
 export function defaultArithmetic(gpu: Gpu, wish: Wish): Arithmetic {
   if (!gpu.isHardware) {
-    const [products] = productKinds(gpu, { products: wish.products ?? "floats" });
+    const [products] = productKinds(gpu, { products: wish.products ?? "f32" });
     return { products: products!, lanes: "serial", ...shapeOf(products!) };
   }
   const [products] = productKinds(gpu, wish);
@@ -64,7 +64,7 @@ export interface Stage {
   readonly from: (best: Arithmetic) => Arithmetic[]; // without itself
 }
 
-const kPromptRows = 16; // a few tiles: many rows have a kernel of their own in integers
+const kPromptRows = 16; // a few tiles: many rows have a kernel of their own in int16
 
 export function stagesOf(gpu: Gpu, wish: Wish): Stage[] {
   const stage = (

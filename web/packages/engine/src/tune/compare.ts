@@ -9,10 +9,10 @@ export interface Verdict {
   readonly rounds: number; // complete ones
 }
 
-const kMostRounds = 9;
-const kLeastRounds = 3; // fewer say nothing
-const kLeastGain = 0.1;
-const kLeastShare = 0.75; // of the rounds, in which a winner must be ahead
+const kMaxRounds = 9;
+const kMinRounds = 3; // fewer say nothing
+const kMinGain = 0.1;
+const kMinShare = 0.75; // of the rounds, in which a winner must be ahead
 const kHopeless = 3; // times as slow as the default in the first round: not measured again
 
 function quantile(sorted: readonly number[], share: number): number {
@@ -35,8 +35,8 @@ export function gainOf(base: readonly number[], own: readonly number[]): number 
   const ratios = base.map((ms, round) => ms / own[round]!);
   const gain = quantile(sorted(ratios), 0.5) - 1;
   const ahead = ratios.filter((ratio) => ratio > 1).length / ratios.length;
-  const least = Math.max(kLeastGain, spreadOf(base), spreadOf(own));
-  return gain > least && ahead >= kLeastShare ? gain : 0;
+  const least = Math.max(kMinGain, spreadOf(base), spreadOf(own));
+  return gain > least && ahead >= kMinShare ? gain : 0;
 }
 
 // Goes on until `deadline` at the latest, as far as a sample does not take longer than the one
@@ -50,7 +50,7 @@ export async function compare(
   let alive = samples.map((_, index) => index);
   let roundMs = 0;
   let rounds = 0;
-  for (; rounds < kMostRounds && now() + roundMs < deadline; ++rounds) {
+  for (; rounds < kMaxRounds && now() + roundMs < deadline; ++rounds) {
     const begin = now();
     // Everyone begins a round in turn.
     const order = alive.map((_, place) => alive[(place + rounds) % alive.length]!);
@@ -69,7 +69,7 @@ export async function compare(
 }
 
 function verdict(times: readonly number[][], rounds: number): Verdict {
-  if (rounds < kLeastRounds) return { best: 0, rounds };
+  if (rounds < kMinRounds) return { best: 0, rounds };
   const gains = times.map((own) => (own.length < rounds ? 0 : gainOf(times[0]!, own)));
   const best = Math.max(0, ...gains);
   return { best: best > 0 ? gains.indexOf(best) : 0, rounds };

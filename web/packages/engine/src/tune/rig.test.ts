@@ -51,18 +51,18 @@ describe.skipIf(!opened)("tuning a device", { timeout: 30_000 }, () => {
     if (first.how === "measured") expect(again.how).toBe("stored");
     expect(again.arithmetic).toEqual(first.arithmetic);
     const exact = await tuneFor(gpu, { ...options, kvDtype: "f32" }, store);
-    expect(exact.arithmetic.products).toBe("floats");
+    expect(exact.arithmetic.products).toBe("f32");
     expect(exact.how).not.toBe("stored");
     await gpu.device.queue.onSubmittedWorkDone();
     expect(errors).toEqual([]);
   });
 
   it("is told by the engine", async () => {
-    const forced = { products: "floats", lanes: "shared", outputs: 8, tileRows: 2 } as const;
+    const forced = { products: "f32", lanes: "shared", outputs: 8, tileRows: 2 } as const;
     const options = { ...kDefaultOptions, tuning: forced };
     const engine = await makeWebGpuEngine(opened!.instance, options);
     expect(engine.detail).toBe(
-      "floats, lanes by workgroup memory, 8 outputs, tiles of 2; forced",
+      "f32, lanes by workgroup memory, 8 outputs, tiles of 2; forced",
     );
     await engine.dispose();
   });

@@ -7,7 +7,7 @@ import { Pipelines } from "../gpu/pipelines.ts";
 import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 import { kNone, RowsAt } from "../kernels/common/op.ts";
 import { productParams } from "../kernels/product/ops.ts";
-import { makePlan } from "../dispatch/dispatch.ts";
+import { makeDispatches } from "../dispatch/dispatch.ts";
 import type { Dispatch, Shared } from "../dispatch/dispatch.ts";
 import { padded } from "../dispatch/layout.ts";
 import { partsOf, slabDrafts } from "../dispatch/products.ts";
@@ -21,11 +21,11 @@ import type { Rig } from "./tune.ts";
 const kColumns = 4096;
 const kBlocks = kColumns / 32;
 const kGroups = { [DType.q4]: 512, [DType.f32]: 128 }; // of 8 rows; 8 and 16 MiB
-const kMostBytes = 80 << 20;
+const kMaxBytes = 80 << 20;
 const kRandomBytes = 1 << 20;
-const kMostRows = 64;
-const kMostDispatches = 1024;
-const kLeastDispatches = 2; // of several rows one quantises, one multiplies
+const kMaxRows = 64;
+const kMaxDispatches = 1024;
+const kMinDispatches = 2; // of several rows one quantises, one multiplies
 const kUsage = Usage.storage | Usage.copyFrom | Usage.copyTo;
 
 interface Slab {
@@ -42,7 +42,7 @@ export class ProductRig implements Rig {
   readonly #shared: Shared;
   readonly #vectors: GPUBuffer;
   readonly #slabs: readonly Slab[];
-  #plans = new Map<string, Promise<readonly Dispatch[] | null>>();
+  #dispatches = new Map<string, Promise<readonly Dispatch[] | null>>();
 
   get #groups(): number {
     return kGroups[this.#dtype];
@@ -59,8 +59,8 @@ export class ProductRig implements Rig {
       this.#buffers.make(label, "scratch", bytes, kUsage);
     this.#shared = {
       step: make("tuning: rows", 64),
-      act: make("tuning: activations", 4 * kMostRows * 2 * padded(kColumns)),
-      aux: make("tuning: integers", 16 * kMostRows * (5 * kBlocks + 1)),
+      act: make("tuning: activations", 4 * kMaxRows * 2 * padded(kColumns)),
+      aux: make("tuning: integers", 16 * kMaxRows * (5 * kBlocks + 1)),
       unusedRead: make("tuning: unused", 16),
       unusedWrite: make("tuning: unused", 16),
     };
@@ -71,7 +71,7 @@ export class ProductRig implements Rig {
   #makeSlabs(limitBytes: number, make: (label: string, bytes: number) => GPUBuffer): Slab[] {
     const dataBytes = 8 * this.#groups * kBlocks * 4 * pieceWordsOf(this.#dtype) * 4;
     const scaleBytes = this.#dtype === DType.q4 ? this.#groups * kBlocks * 16 : 0;
-    const most = Math.floor(Math.min(limitBytes, kMostBytes) / (dataBytes + scaleBytes));
+    const most = Math.floor(Math.min(limitBytes, kMaxBytes) / (dataBytes + scaleBytes));
     const { device } = this.#gpu;
     const random = make("tuning: random", kRandomBytes);
     device.queue.writeBuffer(random, 0, randomBytes());
@@ -101,9 +101,9 @@ export class ProductRig implements Rig {
 
   async sampleOf(arithmetic: Arithmetic, rows: number): Promise<Sample | null> {
     const key = JSON.stringify(arithmetic);
-    const plan = this.#plans.get(key) ?? this.#plan(key, arithmetic).catch(() => null);
-    this.#plans.set(key, plan);
-    const dispatches = await plan;
+    const made = this.#dispatches.get(key) ?? this.#make(key, arithmetic).catch(() => null);
+    this.#dispatches.set(key, made);
+    const dispatches = await made;
     if (!dispatches) return null;
     const { queue } = this.#gpu.device;
     const chosen = dispatches.filter(({ when }) => when({ rows, chunks: 1 }));
@@ -115,10 +115,10 @@ export class ProductRig implements Rig {
     return () => run(count);
   }
 
-  async #plan(label: string, arithmetic: Arithmetic): Promise<readonly Dispatch[]> {
+  async #make(label: string, arithmetic: Arithmetic): Promise<readonly Dispatch[]> {
     const parts = partsOf({ dtype: this.#dtype, arithmetic }, kColumns, this.#groups);
     const input = { base: 0, stride: kColumns };
-    const out = { base: kMostRows * kColumns, stride: 8 * this.#groups };
+    const out = { base: kMaxRows * kColumns, stride: 8 * this.#groups };
     const params = productParams({
       rowsAt: RowsAt.body,
       in: input,
@@ -145,8 +145,8 @@ export class ProductRig implements Rig {
     );
     const flags = { withNorm: true, paired: false, experts: false, biased: false };
     const drafts = slabDrafts({ dtype: this.#dtype, arithmetic, parts, ...flags }, slabs);
-    const plan = await makePlan(this.#buffers, this.#pipelines, this.#shared, label, drafts);
-    return plan.dispatches;
+    const made = await makeDispatches(this.#buffers, this.#pipelines, this.#shared, label, drafts);
+    return made.dispatches;
   }
 
   free(): void {
@@ -176,14 +176,14 @@ export async function countFor(
   sampleMs: number,
   slabs: number,
 ): Promise<number> {
-  let count = kLeastDispatches;
+  let count = kMinDispatches;
   let ms = count * (await run(count));
-  while (ms < sampleMs / 2 && count < kMostDispatches) {
-    count = Math.min(4 * count, kMostDispatches);
+  while (ms < sampleMs / 2 && count < kMaxDispatches) {
+    count = Math.min(4 * count, kMaxDispatches);
     ms = count * (await run(count));
   }
-  const most = Math.floor(Math.min((count * sampleMs) / Math.max(ms, 1e-3), kMostDispatches));
-  return most >= slabs ? most - (most % slabs) : Math.max(kLeastDispatches, most);
+  const most = Math.floor(Math.min((count * sampleMs) / Math.max(ms, 1e-3), kMaxDispatches));
+  return most >= slabs ? most - (most % slabs) : Math.max(kMinDispatches, most);
 }
 
 // Finite in f32 and f16, and nothing that a device could compress.

@@ -16,7 +16,7 @@ const kAny = { products: null } as const;
 const gpu = {
   hasSubgroups: true,
   hasIntegerDots: true,
-  hasHalves: true,
+  hasF16: true,
   hasTimestamps: false,
   isHardware: true,
 } as Gpu;
@@ -137,10 +137,10 @@ describe("a comparison", () => {
 describe("tuning", () => {
   it("takes what is fastest, stage by stage, and keeps it", async () => {
     const fake = new Fake(({ products, lanes, outputs, tileRows }, rows) => {
-      const own = (products === "halves" ? 1 : 4) * (lanes === "shared" ? 1 : 1.5);
+      const own = (products === "f16" ? 1 : 4) * (lanes === "shared" ? 1 : 1.5);
       return own * (rows > 1 ? 8 / tileRows : 32 / outputs);
     });
-    const best = { products: "halves", lanes: "shared", outputs: 32, tileRows: 8 };
+    const best = { products: "f16", lanes: "shared", outputs: 32, tileRows: 8 };
     const first = await tune(gpu, kAny, "auto", fake.parts);
     expect(first).toMatchObject({ arithmetic: best, how: "measured" });
     expect(first.ms).toBeLessThanOrEqual(2000);
@@ -150,7 +150,7 @@ describe("tuning", () => {
     expect(again).toMatchObject({ arithmetic: best, how: "stored" });
     expect([fake.runs, fake.rigs]).toEqual([runs, 1]);
     expect(tunedText(again)).toBe(
-      "halves, lanes by workgroup memory, 32 outputs, tiles of 8; stored",
+      "f16, lanes by workgroup memory, 32 outputs, tiles of 8; stored",
     );
   });
 
@@ -180,9 +180,9 @@ describe("tuning", () => {
   });
 
   it("keeps f32 products where the model wants them", async () => {
-    const fake = new Fake(({ products }) => (products === "floats" ? 10 : 1));
-    const { arithmetic } = await tune(gpu, { products: "floats" }, "auto", fake.parts);
-    expect(arithmetic.products).toBe("floats");
+    const fake = new Fake(({ products }) => (products === "f32" ? 10 : 1));
+    const { arithmetic } = await tune(gpu, { products: "f32" }, "auto", fake.parts);
+    expect(arithmetic.products).toBe("f32");
   });
 
   it("is over after two seconds on a slow device", async () => {
@@ -234,10 +234,10 @@ describe("tuning", () => {
     "{",
     "null",
     "7",
-    '{"products":"integers"}',
+    '{"products":"int16"}',
     JSON.stringify({ ...usual, outputs: 24 }),
     JSON.stringify({ ...usual, lanes: "quantum" }),
-    JSON.stringify({ ...usual, products: ["integers"] }),
+    JSON.stringify({ ...usual, products: ["int16"] }),
   ])("measures anew where the store gives %s", async (text) => {
     const fake = new Fake(() => 1);
     await fake.store.set(kKey, text);
@@ -257,11 +257,11 @@ describe("tuning", () => {
 
 describe("candidates", () => {
   it("are those that the device has", () => {
-    const poor = { ...gpu, hasSubgroups: false, hasIntegerDots: false, hasHalves: false };
+    const poor = { ...gpu, hasSubgroups: false, hasIntegerDots: false, hasF16: false };
     const only = defaultArithmetic(poor, kAny);
-    expect(only).toMatchObject({ products: "floats", lanes: "shared" });
+    expect(only).toMatchObject({ products: "f32", lanes: "shared" });
     const all = stagesOf(poor, kAny).flatMap(({ from }) => from(only));
-    expect(all.every((one) => one.products === "floats" && one.lanes !== "subgroups")).toBe(true);
+    expect(all.every((one) => one.products === "f32" && one.lanes !== "subgroups")).toBe(true);
     expect(isCandidate(poor, kAny, usual)).toBe(false);
   });
 

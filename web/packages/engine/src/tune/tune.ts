@@ -112,7 +112,7 @@ class Search {
   }
 }
 
-// "integers, lanes by subgroups, 16 outputs, tiles of 4; measured in 812 ms": for people.
+// "int16, lanes by subgroups, 16 outputs, tiles of 4; measured in 812 ms": for people.
 export function tunedText({ arithmetic, how, ms }: Tuned): string {
   const { products, lanes, outputs, tileRows } = arithmetic;
   const what =

@@ -6,7 +6,7 @@ import type { Variant } from "../common/variant.ts";
 import activation from "../common/fragments/activation.wgsl?raw";
 import common from "../common/fragments/common.wgsl?raw";
 import reduce from "../common/fragments/reduce.wgsl?raw";
-import values from "../common/fragments/values.wgsl?raw";
+import actF32 from "../common/fragments/act_f32.wgsl?raw";
 import attention from "./attention.wgsl?raw";
 import attentionCombine from "./attention_combine.wgsl?raw";
 import attentionSessions from "./attention_sessions.wgsl?raw";
@@ -32,7 +32,7 @@ const parts = listOf(
     heads: "u32",
     norm: "u32", // in `vectors`, or kNone
     ropeFirst: "u32", // column in the step's table
-    ropeHalf: "u32", // pairs that are rotated
+    ropePairs: "u32", // pairs that are rotated
     interleaved: "bool",
     ropeScale: "f32",
     epsilon: "f32",
@@ -76,19 +76,23 @@ function isTiledHead(columns: number): boolean {
   return columns % 8 === 0 && columns <= 128;
 }
 
+// Of attention_tiles.wgsl: queries of a thread, loads that it has on their way at a time, and
+// rounds in which 16 queries, two at a time, are merged.
+const kTile = { kThreadQueries: 4, kUnroll: 4, kMergeRounds: 8 };
+
 export const attentionKernels = {
   heads(kvIsF32: boolean): Variant {
     return variant({
       name: kvIsF32 ? "heads kv f32" : "heads kv f16",
       op: headsOp,
       constants: { kHeads: 1 },
-      parts: [common, values, kvIsF32 ? kvF32 : kvF16, head, qkNormRope],
+      parts: [common, actF32, kvIsF32 ? kvF32 : kvF16, head, qkNormRope],
     });
   },
 
   // `isFused`: with what `heads` does, for a single row.
   attention(kvIsF32: boolean, isSplit: boolean, isFused: boolean): Variant {
-    const shared = [common, values, activation, head, attentionMerge, reduce];
+    const shared = [common, actF32, activation, head, attentionMerge, reduce];
     return variant({
       name: `attention kv ${kvIsF32 ? "f32" : "f16"}`,
       op: attentionOp,
@@ -99,13 +103,13 @@ export const attentionKernels = {
 
   // Several rows; `columns`: of a head.
   attentionRows(kvIsF32: boolean, columns: number): Variant {
-    const shared = [common, values, activation, head, attentionMerge, attentionSessions];
+    const shared = [common, actF32, activation, head, attentionMerge, attentionSessions];
     const name = `attention of rows kv ${kvIsF32 ? "f32" : "f16"}`;
     if (isTiledHead(columns)) {
       return variant({
         name: `${name} in tiles`,
         op: attentionOp,
-        constants: { kHeads: 3, kPairs: columns / 2, kFour: 4, kMergeRounds: 8 },
+        constants: { kHeads: 3, kPairs: columns / 2, ...kTile },
         parts: [...shared, kvIsF32 ? kvTilesF32 : kvTilesF16, attentionTiles],
       });
     }
@@ -126,6 +130,6 @@ export const attentionKernels = {
       name: "attention_combine",
       op: attentionOp,
       constants: { kHeads: 3 },
-      parts: [common, values, head, attentionMerge, attentionCombine],
+      parts: [common, actF32, head, attentionMerge, attentionCombine],
     }),
 } as const;

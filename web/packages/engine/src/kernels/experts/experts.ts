@@ -7,7 +7,7 @@ import type { Variant } from "../common/variant.ts";
 import { hasIntegerInputs, orderOf, productVariant } from "../product/fragments.ts";
 import type { ProductVariant } from "../product/variants.ts";
 import common from "../common/fragments/common.wgsl?raw";
-import values from "../common/fragments/values.wgsl?raw";
+import actF32 from "../common/fragments/act_f32.wgsl?raw";
 import moeDown from "./moe_down.wgsl?raw";
 import moeDownBlocks from "./moe_down_blocks.wgsl?raw";
 import moeDownSerial from "./moe_down_serial.wgsl?raw";
@@ -46,7 +46,7 @@ export const expertKernels = {
     });
   },
   moePart: (): Variant =>
-    variant({ name: "moe_part", op: moePartOp, parts: [common, values, moePart] }),
+    variant({ name: "moe_part", op: moePartOp, parts: [common, actF32, moePart] }),
   moeRoute: (): Variant =>
-    variant({ name: "moe_route", op: moeRouteOp, parts: [common, values, moeRoute] }),
+    variant({ name: "moe_route", op: moeRouteOp, parts: [common, actF32, moeRoute] }),
 } as const;

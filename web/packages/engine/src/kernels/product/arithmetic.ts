@@ -1,8 +1,8 @@
 // How products are computed: what a device may choose among (tune/). Only `products` changes bits.
 
-// integers: inputs of q4 and q8 products as 16-bit integers (integers.wgsl). halves: products in
-// f16 (shader-f16). floats: everything in f32.
-export type ProductKind = "integers" | "halves" | "floats";
+// int16: inputs of q4 and q8 products as 16-bit integers (prepare_int16.wgsl). f16: products in f16
+// (needs shader-f16), sums in f32. f32: everything in f32.
+export type ProductKind = "int16" | "f16" | "f32";
 
 // How the 32 lanes of a part are summed: by subgroup shuffles, in workgroup memory, or by one
 // invocation that walks all lanes (no barriers).

@@ -8,26 +8,26 @@ import { productOp } from "./ops.ts";
 import activation from "../common/fragments/activation.wgsl?raw";
 import common from "../common/fragments/common.wgsl?raw";
 import dotEight from "../common/fragments/dot_eight.wgsl?raw";
-import quads from "../common/fragments/quads.wgsl?raw";
+import actVec4 from "../common/fragments/act_vec4.wgsl?raw";
 import vectors from "../common/fragments/vectors.wgsl?raw";
 import vectorsNone from "../common/fragments/vectors_none.wgsl?raw";
 import blocksPlanes from "./fragments/blocks_planes.wgsl?raw";
 import blocksShared from "./fragments/blocks_shared.wgsl?raw";
 import blocksSubgroups from "./fragments/blocks_subgroups.wgsl?raw";
 import dotF16F16 from "./fragments/dot_f16_f16.wgsl?raw";
-import dotHalves from "./fragments/dot_halves.wgsl?raw";
+import dotF16F32 from "./fragments/dot_f16_f32.wgsl?raw";
 import dotQ4F16 from "./fragments/dot_q4_f16.wgsl?raw";
-import dotQ4Floats from "./fragments/dot_q4_floats.wgsl?raw";
-import dotQ4Integers from "./fragments/dot_q4_integers.wgsl?raw";
+import dotQ4F32 from "./fragments/dot_q4_f32.wgsl?raw";
+import dotQ4Int16 from "./fragments/dot_q4_int16.wgsl?raw";
 import dotQ8F16 from "./fragments/dot_q8_f16.wgsl?raw";
-import dotQ8Floats from "./fragments/dot_q8_floats.wgsl?raw";
-import dotQ8Integers from "./fragments/dot_q8_integers.wgsl?raw";
-import halves from "./fragments/halves.wgsl?raw";
+import dotQ8F32 from "./fragments/dot_q8_f32.wgsl?raw";
+import dotQ8Int16 from "./fragments/dot_q8_int16.wgsl?raw";
+import prepareF16 from "./fragments/prepare_f16.wgsl?raw";
 import inputsBlocks from "./fragments/inputs_blocks.wgsl?raw";
 import inputsDirect from "./fragments/inputs_direct.wgsl?raw";
 import inputsPlanes from "./fragments/inputs_planes.wgsl?raw";
 import inputsRows from "./fragments/inputs_rows.wgsl?raw";
-import integers from "./fragments/integers.wgsl?raw";
+import prepareInt16 from "./fragments/prepare_int16.wgsl?raw";
 import lanesShared from "./fragments/lanes_shared.wgsl?raw";
 import lanesSubgroups from "./fragments/lanes_subgroups.wgsl?raw";
 import sumOfParts from "./fragments/parts.wgsl?raw";
@@ -44,7 +44,7 @@ import weightsF16 from "./fragments/weights_f16.wgsl?raw";
 import weightsF32 from "./fragments/weights_f32.wgsl?raw";
 import weightsQ4 from "./fragments/weights_q4.wgsl?raw";
 import weightsQ8 from "./fragments/weights_q8.wgsl?raw";
-import wordsHalves from "./fragments/words_halves.wgsl?raw";
+import wordsF16 from "./fragments/words_f16.wgsl?raw";
 import zerosQ4 from "./fragments/zeros_q4.wgsl?raw";
 
 export { blocksPlanes, inputsBlocks, inputsDirect, inputsPlanes, inputsRows, rowsMany, rowsOne };
@@ -58,11 +58,11 @@ export interface Products {
 // Of weights of this type: not all have all kinds.
 function kindOf({ dtype, arithmetic: { products } }: Products): ProductKind {
   if (dtype === DType.q4 || dtype === DType.q8) return products;
-  return dtype === DType.f16 && products === "halves" ? "halves" : "floats";
+  return dtype === DType.f16 && products === "f16" ? "f16" : "f32";
 }
 
 export function hasIntegerInputs(of: Products): boolean {
-  return kindOf(of) === "integers";
+  return kindOf(of) === "int16";
 }
 
 // What the order of sums depends on: of parts of lanes, or of classes of blocks.
@@ -73,26 +73,26 @@ export function orderOf(of: Products & { parts: number }): Record<string, number
 // Where 8 weights of 8 rows come from, and their products with 8 inputs; in integers, blocks of 32
 // weights of a row.
 export function weightFragments(dtype: number, kind: ProductKind): string[] {
-  if (kind === "integers") {
-    const dot = dtype === DType.q4 ? [dotQ4Integers, zerosQ4] : [dotQ8Integers];
-    return [integers, ...dot, scalesBlocks];
+  if (kind === "int16") {
+    const dot = dtype === DType.q4 ? [dotQ4Int16, zerosQ4] : [dotQ8Int16];
+    return [prepareInt16, ...dot, scalesBlocks];
   }
-  const inputs = kind === "halves" ? [halves] : [];
+  const inputs = kind === "f16" ? [prepareF16] : [];
   switch (dtype) {
     case DType.q4: {
-      const dot = kind === "halves" ? dotQ4F16 : dotQ4Floats;
+      const dot = kind === "f16" ? dotQ4F16 : dotQ4F32;
       return [...inputs, weightsQ4, zerosQ4, dot, scalesBlocks];
     }
     case DType.q8: {
-      const dot = kind === "halves" ? dotQ8F16 : dotQ8Floats;
+      const dot = kind === "f16" ? dotQ8F16 : dotQ8F32;
       return [...inputs, weightsQ8, dot, rowsQ8, scalesBlocks];
     }
     case DType.f16: {
-      const dot = kind === "halves" ? dotF16F16 : dotHalves;
-      return [...inputs, weightsF16, wordsHalves, dot, scalesNone];
+      const dot = kind === "f16" ? dotF16F16 : dotF16F32;
+      return [...inputs, weightsF16, wordsF16, dot, scalesNone];
     }
     case DType.bf16:
-      return [weightsBf16, wordsHalves, dotHalves, scalesNone];
+      return [weightsBf16, wordsF16, dotF16F32, scalesNone];
     default:
       return [weightsF32, scalesNone];
   }
@@ -100,7 +100,7 @@ export function weightFragments(dtype: number, kind: ProductKind): string[] {
 
 // How lanes share their work: matvec.wgsl sums over them, matvec_blocks.wgsl shares inputs.
 function laneFragments(kind: ProductKind, lanes: LaneKind): readonly string[] {
-  if (kind === "integers") {
+  if (kind === "int16") {
     const own = { subgroups: blocksSubgroups, shared: blocksShared, serial: serialBlocks }[lanes];
     return [inputsBlocks, own];
   }
@@ -115,7 +115,7 @@ function laneFragments(kind: ProductKind, lanes: LaneKind): readonly string[] {
 function simplerArithmetic(of: Products): Arithmetic | null {
   const { arithmetic } = of;
   if (arithmetic.lanes === "subgroups") return { ...arithmetic, lanes: "shared" };
-  return kindOf(of) === "halves" ? { ...arithmetic, products: "floats" } : null;
+  return kindOf(of) === "f16" ? { ...arithmetic, products: "f32" } : null;
 }
 
 export interface ProductSource {
@@ -134,16 +134,17 @@ export function productVariant(of: Products, source: ProductSource): Variant {
   const read = hasVectors ? vectors : vectorsNone;
   const weights = weightFragments(of.dtype, kind);
   const inOrder = hasLanes ? laneFragments(kind, lanes) : [];
+  const shared = [common, actVec4, read, dotEight, ...weights, activation, product];
   const made = variant({
     name: `${name} dtype ${of.dtype} ${kind}${hasLanes ? ` ${lanes}` : ""}`,
     op: productOp,
     constants,
-    parts: [common, quads, read, dotEight, ...weights, activation, product, ...inOrder, ...kernel],
+    parts: [...shared, ...inOrder, ...kernel],
     unused,
   });
   if (!hasLanes) return made;
   const enabled = [
-    ...(kind === "halves" ? ["enable f16;\n"] : []),
+    ...(kind === "f16" ? ["enable f16;\n"] : []),
     ...(lanes === "subgroups" ? ["enable subgroups;\n"] : []),
   ];
   const whole = { ...made, code: `${enabled.join("")}${made.code}` };
@@ -154,8 +155,8 @@ export function productVariant(of: Products, source: ProductSource): Variant {
 
 // The text of every fragment that a choice of arithmetic may take.
 export function fragmentTexts(): string[] {
-  const inputs = [integers, halves, inputsBlocks, inputsDirect, inputsPlanes, inputsRows];
-  const dots = [dotQ4F16, dotQ4Floats, dotQ4Integers, dotHalves, weightsQ4, weightsF32];
+  const inputs = [prepareInt16, prepareF16, inputsBlocks, inputsDirect, inputsPlanes, inputsRows];
+  const dots = [dotQ4F16, dotQ4F32, dotQ4Int16, dotF16F32, weightsQ4, weightsF32];
   const lanes = [sumOfParts, lanesShared, lanesSubgroups, blocksShared, blocksSubgroups];
   return [...inputs, ...dots, ...lanes, product, serial, serialBlocks, blocksPlanes];
 }

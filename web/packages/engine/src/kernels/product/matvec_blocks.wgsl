@@ -1,4 +1,4 @@
-// Product of 1 to kTileRows rows with a matrix in integers (integers.wgsl). Blocks of 32 columns
+// Product of 1 to kTileRows rows with a matrix in int16 (prepare_int16.wgsl). Blocks of 32 columns
 // are dealt out to kClasses classes: class c has blocks c, c + kClasses, ..., added in this order,
 // each its exact dot product times its scales; then classes are added in rising order. An output's
 // bits therefore depend on nothing but its own row, column and matrix. matmul.wgsl gives the same

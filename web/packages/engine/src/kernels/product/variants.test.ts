@@ -25,7 +25,7 @@ async function openNull(): Promise<{ gpu: GPU; device: GPUDevice } | null> {
 
 const opened = await openNull();
 const kDTypes = [DType.q4, DType.q8, DType.f16, DType.bf16, DType.f32];
-const kProducts: ProductKind[] = ["floats", "integers", "halves"];
+const kProducts: ProductKind[] = ["f32", "int16", "f16"];
 const kLanes: LaneKind[] = ["subgroups", "shared", "serial"];
 const kOutputs = [8, 16, 32];
 
@@ -71,7 +71,7 @@ describe.skipIf(!opened)("every product kernel", () => {
       const pipelines = Pipelines.of(device);
       const seen = new Set<string>();
       for (const arithmetic of arithmetics()) {
-        const isQuantised = arithmetic.products === "integers" && arithmetic.lanes !== "serial";
+        const isQuantised = arithmetic.products === "int16" && arithmetic.lanes !== "serial";
         for (const { key, code, bindings } of variantsOf(arithmetic, dtype)) {
           const isBlocks = dtype === DType.q4 || dtype === DType.q8;
           const isQuantise = key.startsWith("quantise") || key.startsWith("matmul");

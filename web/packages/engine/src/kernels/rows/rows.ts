@@ -9,7 +9,7 @@ import activation from "../common/fragments/activation.wgsl?raw";
 import common from "../common/fragments/common.wgsl?raw";
 import dotEight from "../common/fragments/dot_eight.wgsl?raw";
 import reduce from "../common/fragments/reduce.wgsl?raw";
-import values from "../common/fragments/values.wgsl?raw";
+import actF32 from "../common/fragments/act_f32.wgsl?raw";
 import check from "./check.wgsl?raw";
 import elementwise from "./elementwise.wgsl?raw";
 import embed from "./embed.wgsl?raw";
@@ -82,15 +82,15 @@ const kCountingBindings = [Binding.op, Binding.act, Binding.aux];
 
 export const rowKernels = {
   embed(dtype: number): Variant {
-    const parts = [common, values, dotEight, ...weightFragments(dtype, "floats"), embed];
+    const parts = [common, actF32, dotEight, ...weightFragments(dtype, "f32"), embed];
     return variant({ name: `embed dtype ${dtype}`, op: embedOp, parts });
   },
-  norm: (): Variant => variant({ name: "norm", op: normOp, parts: [common, values, reduce, norm] }),
+  norm: (): Variant => variant({ name: "norm", op: normOp, parts: [common, actF32, reduce, norm] }),
   elementwise: (): Variant =>
     variant({
       name: "elementwise",
       op: elementwiseOp,
-      parts: [common, values, activation, elementwise],
+      parts: [common, actF32, activation, elementwise],
     }),
   check: (): Variant =>
     variant({ name: "check", op: checkOp, parts: [check], bindings: kCountingBindings }),

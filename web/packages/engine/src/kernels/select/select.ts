@@ -4,7 +4,7 @@ import { variant } from "../common/variant.ts";
 import type { Variant } from "../common/variant.ts";
 import common from "../common/fragments/common.wgsl?raw";
 import reduce from "../common/fragments/reduce.wgsl?raw";
-import values from "../common/fragments/values.wgsl?raw";
+import actF32 from "../common/fragments/act_f32.wgsl?raw";
 import argmax from "./argmax.wgsl?raw";
 import scaledSum from "./scaled_sum.wgsl?raw";
 import topK from "./top_k.wgsl?raw";
@@ -45,9 +45,9 @@ export const selectKernels = {
       name: "argmax",
       op: argmaxOp,
       constants: { kMerge: isMerge },
-      parts: [common, values, reduce, argmax],
+      parts: [common, actF32, reduce, argmax],
     }),
-  topK: (): Variant => variant({ name: "top_k", op: topKOp, parts: [common, values, topK] }),
+  topK: (): Variant => variant({ name: "top_k", op: topKOp, parts: [common, actF32, topK] }),
   scaledSum: (): Variant =>
-    variant({ name: "scaled_sum", op: scaledSumOp, parts: [common, values, reduce, scaledSum] }),
+    variant({ name: "scaled_sum", op: scaledSumOp, parts: [common, actF32, reduce, scaledSum] }),
 } as const;

@@ -35,10 +35,10 @@ fn finished(sums: vec4<f32>) -> vec4<f32> {
 fn scores_of(page: u32, kv_head: u32, slot: u32, first_query: u32) -> array<vec4<f32>, 4> {
   var sums = array<vec4<f32>, 4>();
   for (var pair = 0u; pair < kPairs; pair += 4u) {
-//* each i of kFour
+//* each i of kUnroll
     let key_$i = load_keys(page, kv_head, pair + $iu, slot);
 //* end
-//* each q of kFour
+//* each q of kThreadQueries
     {
       let at = ((first_query + $qu) * kPairs + pair) >> 1u;
       let low = query[at];
@@ -55,7 +55,7 @@ fn scores_of(page: u32, kv_head: u32, slot: u32, first_query: u32) -> array<vec4
 
 // `at`: of the first of four queries.
 fn leave_weights(at: u32, own: array<vec4<f32>, 4>) {
-//* each q of kFour
+//* each q of kThreadQueries
   shared_values[at + $qu * kRoundKeys] = own[$q].x;
   shared_values[at + $qu * kRoundKeys + 1u] = own[$q].y;
   shared_values[at + $qu * kRoundKeys + 2u] = own[$q].z;
@@ -78,7 +78,7 @@ fn load_queries(tile: Tile, t: u32) {
 // To `largest`, of each query; `own`: of the positions of this thread.
 fn find_largest(own: array<f32, 4>, t: u32) {
   let first = 4u * (t >> 6u);
-//* each q of kFour
+//* each q of kThreadQueries
   shared_values[(first + $qu) * kRoundKeys + (t & 63u)] = own[$q];
 //* end
   workgroupBarrier();
@@ -150,14 +150,14 @@ fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
     }
     let places = vec4(at) + vec4(0u, 1u, 2u, 3u);
     var most = array<f32, 4>();
-//* each q of kFour
+//* each q of kThreadQueries
     let is_seen_$q = sees(positions[first_query + $qu], places);
     let score_$q = select(vec4(kNoScore), finished(scores[$q]), is_seen_$q);
     most[$q] = max(max(score_$q.x, score_$q.y), max(score_$q.z, score_$q.w));
 //* end
     find_largest(most, t);
     var own_weights = array<vec4<f32>, 4>();
-//* each q of kFour
+//* each q of kThreadQueries
     own_weights[$q] =
       select(vec4(0.0), exp(score_$q - vec4(largest[first_query + $qu])), is_seen_$q);
 //* end
@@ -180,12 +180,12 @@ fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
         let round_end = min(count, (round + 1u) * kRoundKeys);
         // Four loads on their way at a time.
         for (; p + 3u * kLanes < round_end; p += 4u * kLanes) {
-//* each i of kFour
+//* each i of kUnroll
           let at_$i = p + $iu * kLanes;
           let value_$i = load_values(chunk_pages[at_$i >> 5u], kv_head, pair, at_$i & 31u);
 //* end
-//* each i of kFour
-//* each q of kFour
+//* each i of kUnroll
+//* each q of kThreadQueries
           {
             let weight = vec4(shared_values[first_weight + (at_$i & 63u) + $qu * kRoundKeys]);
             value_x[$q] = fma(weight, value_$i.x, value_x[$q]);
@@ -196,7 +196,7 @@ fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
         }
         for (; p < round_end; p += kLanes) {
           let value = load_values(chunk_pages[p >> 5u], kv_head, pair, p & 31u);
-//* each q of kFour
+//* each q of kThreadQueries
           {
             let weight = vec4(shared_values[first_weight + (p & 63u) + $qu * kRoundKeys]);
             value_x[$q] = fma(weight, value.x, value_x[$q]);

@@ -44,12 +44,12 @@ fn normalise(part: Part, h: u32, t: u32) {
 fn rotate(part: Part, row: u32, h: u32, t: u32) {
   let first = kHeadSpan * h;
   let table = step[1] + 2u * (row * step[2] + part.rope_first);
-  let pairs = select(0u, part.rope_half, h < kHeads);
+  let pairs = select(0u, part.rope_pairs, h < kHeads);
   for (var i = t; i < pairs; i += 64u) {
     let cosine = bitcast<f32>(step[table + 2u * i]) * part.rope_scale;
     let sine = bitcast<f32>(step[table + 2u * i + 1u]) * part.rope_scale;
     let at_a = first + select(i, 2u * i, part.interleaved == 1u);
-    let at_b = first + select(i + part.rope_half, 2u * i + 1u, part.interleaved == 1u);
+    let at_b = first + select(i + part.rope_pairs, 2u * i + 1u, part.interleaved == 1u);
     let a = head_values[at_a];
     let b = head_values[at_b];
     head_values[at_a] = fma(a, cosine, -(b * sine));

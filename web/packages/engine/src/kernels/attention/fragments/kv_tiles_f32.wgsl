@@ -2,22 +2,22 @@
 // second column of every pair in a plane of its own.
 @group(0) @binding(6) var<storage, read_write> kv: array<vec4<u32>>;
 
-struct Four {
+struct PairsOfFour {
   x: vec4<f32>,
   y: vec4<f32>,
 }
 
-fn four_at(page: u32, at: u32) -> Four {
+fn pairs_at(page: u32, at: u32) -> PairsOfFour {
   let plane = 16u * op.kv_heads * kPairs;
   let first = 2u * page * plane + at;
-  return Four(bitcast<vec4<f32>>(kv[first]), bitcast<vec4<f32>>(kv[first + plane]));
+  return PairsOfFour(bitcast<vec4<f32>>(kv[first]), bitcast<vec4<f32>>(kv[first + plane]));
 }
 
-fn load_keys(page: u32, head: u32, pair: u32, slot: u32) -> Four {
-  return four_at(page, (head * kPairs + pair) * 8u + (slot >> 2u));
+fn load_keys(page: u32, head: u32, pair: u32, slot: u32) -> PairsOfFour {
+  return pairs_at(page, (head * kPairs + pair) * 8u + (slot >> 2u));
 }
 
-fn load_values(page: u32, head: u32, pair: u32, slot: u32) -> Four {
+fn load_values(page: u32, head: u32, pair: u32, slot: u32) -> PairsOfFour {
   let values = 8u * op.kv_heads * kPairs;
-  return four_at(page, values + (((head * 32u + slot) * kPairs + pair) >> 2u));
+  return pairs_at(page, values + (((head * 32u + slot) * kPairs + pair) >> 2u));
 }

@@ -27,7 +27,7 @@ fn row_values(row: u32, piece: u32, pieces: u32, zeros: u32) -> Eight {
   return Eight(vec4<f32>(low) - zero, vec4<f32>(high) - zero);
 }
 
-// A word of each row times the inputs; word_dot: dot_q4_floats.wgsl or dot_q4_f16.wgsl.
+// A word of each row times the inputs; word_dot: dot_q4_f32.wgsl or dot_q4_f16.wgsl.
 fn rows_dot(words: Words, zeros: u32, x: Input) -> Eight {
   let a = words.low;
   let b = words.high;

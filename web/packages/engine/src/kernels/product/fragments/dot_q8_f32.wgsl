@@ -1,5 +1,5 @@
 // Eight q8 weights of each of 8 rows times 8 inputs, in f32: bytes in the mantissa of 2^23, as
-// dot_q4_floats.wgsl has nibbles.
+// dot_q4_f32.wgsl has nibbles.
 alias Input = Eight;
 
 fn prepared(x: Eight) -> Input {

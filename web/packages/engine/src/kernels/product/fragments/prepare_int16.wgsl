@@ -22,8 +22,8 @@ const kMagic = 12583040.0;
 const kMagicBits = 0x4b400080u;
 const kBytes = 0x00ff00ffu;
 const kSigns = 0x80808080u;
-const kMost = 0.996063232421875;  // 32639 / 32768: with 128 more it still has 16 bits
-const kInverseOfMost = 1.003952326971;
+const kHeadroom = 0.996063232421875;  // 32639 / 32768: with 128 more it still has 16 bits
+const kInverseHeadroom = 1.003952326971;
 
 fn largest_of(x: Eight) -> f32 {
   let most = max(abs(x.low), abs(x.high));
@@ -35,7 +35,7 @@ fn exponent_of(largest: f32) -> u32 {
 }
 
 fn scale_of(exponent: u32, sum: f32) -> f32 {
-  return fma(sum, 0.0, bitcast<f32>((exponent - 14u) << 23u) * kInverseOfMost);
+  return fma(sum, 0.0, bitcast<f32>((exponent - 14u) << 23u) * kInverseHeadroom);
 }
 
 // The two low bytes of a, b, c, d: first the lower ones, as signed bytes.
@@ -49,7 +49,7 @@ fn planes_of(a: u32, b: u32, c: u32, d: u32) -> vec2<u32> {
 // `exponent`: of the largest of the block.
 fn piece_of(x: Eight, exponent: u32) -> Piece {
   let zeros = fma(x.low, vec4<f32>(0.0), x.high * 0.0);  // not finite if an input is not
-  let factor = vec4<f32>(bitcast<f32>((268u - exponent) << 23u) * kMost);
+  let factor = vec4<f32>(bitcast<f32>((268u - exponent) << 23u) * kHeadroom);
   let low = bitcast<vec4<u32>>(fma(x.low, factor, vec4<f32>(kMagic)));
   let high = bitcast<vec4<u32>>(fma(x.high, factor, vec4<f32>(kMagic)));
   let total = low + high;
