@@ -273,6 +273,24 @@ TEST(Lifecycle, AfterAWhileTheWholeOfferIsTriedAgain) {
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
 }
 
+// What a prepare that failed would have brought is asked for again where it is wanted.
+TEST(Lifecycle, LayersOfAFailedPrepareAreDownloadedWhenTheyAreWanted) {
+  TestSwarm swarm;
+  TestWorker worker = Held();
+  worker.memory_bytes = 6'100'000;
+  swarm.Join(worker);
+  swarm.Advance(Milliseconds(200));
+  ASSERT_THAT(swarm.Sent(1), HasSubstr("prepare_stage"));
+  WorkerMessage failed;
+  failed.mutable_failed()->set_epoch(1);
+  failed.mutable_failed()->set_code("out_of_memory");
+  swarm.Control(1, failed);
+  // It cannot hold all layers: the deepest prefix that it can hold is downloaded ahead.
+  ASSERT_EQ(swarm.picture().state, SwarmState::kDown);
+  EXPECT_THAT(swarm.Last(1, ServerMessage::kDownloadLayers).download_layers().layers(),
+              ElementsAre(0, 1, 2, 3, 4));
+}
+
 TEST(Lifecycle, AFactorThatMakesThePlanTooBigIsPlannedAgain) {
   TestSwarm swarm;
   TestWorker worker = Held();

@@ -102,8 +102,8 @@ void Lifecycle::BeginPreparing(Instant now) {
     worker.prepare = Asked::kWaiting;
     worker.commit = Asked::kNo;
     worker.loaded.AddRange(stage.first, stage.end);
-    for (uint32_t layer = stage.first; layer < stage.end; ++layer)
-      if (!worker.cached.Has(layer)) worker.requested.Add(layer);
+    worker.prepare_first = stage.first;
+    worker.prepare_end = stage.end;
     auto& prepare = *outbox_.Control(worker.id).mutable_prepare_stage();
     prepare.set_epoch(staged_->epoch);
     prepare.set_stage(static_cast<uint32_t>(i));
@@ -127,6 +127,11 @@ Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared,
   const bool answers =
       prepared.epoch() == worker.prepare_epoch && worker.prepare == Asked::kWaiting;
   if (answers) worker.prepare = Asked::kAnswered;
+  if (prepared.epoch() == worker.prepare_epoch)
+    for (uint32_t layer = worker.prepare_first; layer < worker.prepare_end; ++layer) {
+      worker.cached.Add(layer);
+      worker.requested.Remove(layer);
+    }
   PlanStage* stage = staged_ ? staged_->StageOf(worker.id) : nullptr;
   if (!stage) return OkStatus();
   if (costs_.MemoryBytes(factor, stage->first, stage->end) > worker.memory_limit) {
@@ -137,10 +142,6 @@ Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared,
   }
   if (!answers || staged_->epoch != prepared.epoch()) return OkStatus();
   stage->prepared = true;
-  for (uint32_t layer = stage->first; layer < stage->end; ++layer) {
-    worker.cached.Add(layer);
-    worker.requested.Remove(layer);
-  }
   if (std::all_of(staged_->stages.begin(), staged_->stages.end(),
                   [](const PlanStage& s) { return s.prepared; }))
     BeginCommitting(now);
@@ -279,7 +280,7 @@ bool Lifecycle::IsUsed(WorkerId worker) const {
 void Lifecycle::Download(Worker& worker, uint32_t first, uint32_t end) {
   wire::pb::DownloadLayers* message = nullptr;
   for (uint32_t layer = first; layer < end; ++layer) {
-    if (worker.cached.Has(layer) || worker.requested.Has(layer)) continue;
+    if (worker.cached.Has(layer) || worker.IsFetching(layer)) continue;
     if (!message) message = outbox_.Control(worker.id).mutable_download_layers();
     message->add_layers(layer);
     worker.requested.Add(layer);

@@ -53,7 +53,8 @@ WorkerSnapshot Core::State::PictureOf(WorkerId id, const Worker& worker) const {
   for (uint32_t layer = 0; layer < costs.layer_count(); ++layer)
     if (worker.cached.Has(layer)) out.cached_layers.push_back(layer);
   // Of a download that was asked for and goes on: what a worker said last may be old.
-  if (!worker.requested.empty() || worker.measure.phase != MeasureJob::Phase::kNone) {
+  if (!worker.requested.empty() || worker.prepare == Asked::kWaiting ||
+      worker.measure.phase != MeasureJob::Phase::kNone) {
     out.downloaded_bytes = worker.downloaded_bytes;
     out.download_total_bytes = worker.download_total_bytes;
   }

@@ -76,12 +76,13 @@ struct Worker {
   uint32_t memory_failures = 0;
 
   LayerSet cached;     // blobs on the device
-  LayerSet requested;  // asked to download, not yet answered
+  LayerSet requested;  // asked to download (DownloadLayers), not yet answered
   LayerSet loaded;     // in memory as far as it was told; an upper bound
   uint64_t downloaded_bytes = 0, download_total_bytes = 0;
 
   uint32_t prepare_epoch = 0;  // of the last PrepareStage; 0: none yet
   Asked prepare = Asked::kNo;
+  uint32_t prepare_first = 0, prepare_end = 0;  // its layers, downloaded where they are missing
   uint32_t commit_epoch = 0;
   Asked commit = Asked::kNo;
   Instant answer_deadline;  // for whichever of the two is waiting
@@ -108,6 +109,12 @@ struct Worker {
     return prepare == Asked::kWaiting || commit == Asked::kWaiting ||
            measure.phase == MeasureJob::Phase::kRunning ||
            (!in_flight.empty() && in_flight.front().epoch != answered_epoch);
+  }
+  // Whether the layer is on its way to the device. What a PrepareStage brings is, until that is
+  // answered or withdrawn: a failed or replaced one brings nothing any more.
+  bool IsFetching(uint32_t layer) const {
+    return requested.Has(layer) ||
+           (prepare == Asked::kWaiting && layer >= prepare_first && layer < prepare_end);
   }
   bool SpeedKnown() const { return times.overhead_us || times.speed.count() >= 3; }
 };
