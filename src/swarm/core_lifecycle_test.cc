@@ -131,11 +131,12 @@ TEST(Lifecycle, HotSwapKeepsTheStream) {
   answer();
   EXPECT_THAT(swarm.Tokens(request), SizeIs(6));
   swarm.Control(2, swarm.Prepared(2));
-  EXPECT_EQ(swarm.picture().state, SwarmState::kCommitting);
-  // The step under way still counts, but nothing new is sent to the old stage.
+  EXPECT_THAT(swarm.Sent(2), HasSubstr("prepare_stage commit_stage"));
+  // The new worker has no part in the serving plan: that goes on until it has committed.
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
   answer();
   EXPECT_THAT(swarm.Tokens(request), SizeIs(7));
-  EXPECT_EQ(swarm.unanswered_steps(1), 0u);
+  ASSERT_EQ(swarm.unanswered_steps(1), 1u);
   swarm.Control(2, swarm.Committed(2));
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
   EXPECT_EQ(swarm.picture().epoch, 2u);
@@ -148,6 +149,49 @@ TEST(Lifecycle, HotSwapKeepsTheStream) {
   swarm.AnswerStep(2);
   EXPECT_THAT(swarm.Tokens(request), ElementsAre(13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24));
   EXPECT_THAT(swarm.Ends(request), SizeIs(1));
+}
+
+// A worker that takes part in both plans commits last, since it takes no steps of the old plan from
+// then on.
+TEST(Lifecycle, WorkersOfTheServingPlanCommitLast) {
+  TestSwarm swarm;
+  swarm.BringUp(2, [] {
+    TestWorker half;
+    half.memory_bytes = 4'000'000;
+    half.compute_us = 400'000;
+    return half;
+  }());
+  swarm.worker(1).answer_steps = swarm.worker(2).answer_steps = false;
+  swarm.worker(1).answer_commit = swarm.worker(2).answer_commit = false;
+  const RequestId request = swarm.Submit({10}, 40);
+  const auto answer = [&] {
+    swarm.Advance(Milliseconds(400));
+    for (const WorkerId id : {1, 2})
+      if (swarm.unanswered_steps(id) > 0) return swarm.AnswerStep(id);
+  };
+  for (int i = 0; i < 12; ++i) answer();
+  TestWorker fast;
+  fast.memory_bytes = 4'000'000;
+  fast.answer_commit = false;
+  swarm.Join(fast);
+  swarm.Advance(Milliseconds(300));
+  ASSERT_THAT(swarm.Sent(3), HasSubstr("prepare_stage commit_stage"));
+  const auto commits = [&](WorkerId id) {
+    const std::string sent = swarm.Sent(id);
+    return sent.find("commit_stage", sent.find("commit_stage") + 1) != std::string::npos;
+  };
+  EXPECT_FALSE(commits(1));
+  EXPECT_FALSE(commits(2));
+  const size_t tokens = swarm.Tokens(request).size();
+  for (int i = 0; i < 4; ++i) answer();
+  EXPECT_EQ(swarm.Tokens(request).size(), tokens + 2);
+  swarm.Control(3, swarm.Committed(3));
+  EXPECT_NE(commits(1), commits(2));  // one of them has to go
+  EXPECT_EQ(swarm.picture().state, SwarmState::kCommitting);
+  const WorkerId shared = commits(1) ? 1 : 2;
+  swarm.Control(shared, swarm.Committed(shared));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+  EXPECT_EQ(swarm.picture().epoch, 2u);
 }
 
 // The same, but a worker cannot hold its old and its new layers: what is missing is downloaded

@@ -145,9 +145,11 @@ TEST(Loss, OfTheStagedPlanDuringAHotSwapKeepsTheActiveOne) {
     ASSERT_THAT(swarm.Sent(2), HasSubstr("prepare_stage"));
     if (committing) {
       swarm.Control(2, swarm.Prepared(2));
-      EXPECT_EQ(swarm.picture().state, SwarmState::kCommitting);
+      ASSERT_THAT(swarm.Sent(2), HasSubstr("commit_stage"));
     }
+    const std::string sent = swarm.Sent(1);
     swarm.Lose(2);
+    EXPECT_EQ(swarm.Sent(1), sent) << "the serving plan has nothing to do with it";
     swarm.worker(1).answer_steps = true;
     while (swarm.unanswered_steps(1) > 0) swarm.AnswerStep(1);
     EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
@@ -155,7 +157,63 @@ TEST(Loss, OfTheStagedPlanDuringAHotSwapKeepsTheActiveOne) {
   }
 }
 
-// A commit that broke off leaves workers that have committed the dropped epoch: the active stages
+// Killed without a word between Prepared and Committed: the answer that streams meanwhile does not
+// wait for the ten seconds after which it is given up.
+TEST(Loss, AStagedWorkerThatIsNeverHeardOfAgainStallsNobody) {
+  TestSwarm swarm;
+  TestWorker slow = Held();
+  slow.answer_prepare = slow.answer_commit = true;
+  slow.compute_us = 900'000;
+  swarm.BringUp(1, slow);
+  const RequestId request = swarm.Submit({10}, 50);
+  const auto answer = [&] {
+    swarm.Advance(Milliseconds(900));
+    swarm.AnswerStep(1);
+  };
+  for (int i = 0; i < 5; ++i) answer();
+  swarm.Join(Held());
+  swarm.Advance(Milliseconds(300));
+  swarm.Control(2, swarm.Prepared(2));
+  ASSERT_THAT(swarm.Sent(2), HasSubstr("prepare_stage commit_stage"));
+  swarm.worker(2).answer_pings = false;
+  const std::string sent = swarm.Sent(1);
+  for (size_t i = 0; i < 20; ++i) {
+    ASSERT_EQ(swarm.unanswered_steps(1), 1u);
+    answer();
+    EXPECT_THAT(swarm.Tokens(request), SizeIs(6 + i));
+  }
+  EXPECT_THAT(swarm.CloseReasons(2), ElementsAre(HasSubstr("did not commit")));
+  EXPECT_EQ(swarm.Sent(1), sent);
+}
+
+// Two newcomers are staged and one goes: the other must not go on loading for nobody.
+TEST(Loss, WhatIsPreparedForADroppedPlanIsCancelled) {
+  TestSwarm swarm;
+  TestWorker slow;
+  slow.compute_us = 900'000;
+  slow.answer_steps = false;
+  swarm.BringUp(1, slow);
+  swarm.Submit({10}, 50);
+  TestWorker half = Half();
+  half.answer_prepare = false;
+  swarm.Join(half);
+  swarm.Join(half);
+  for (int i = 0; i < 20 && swarm.Sent(3).find("prepare_stage") == std::string::npos; ++i) {
+    swarm.Advance(Milliseconds(900));
+    swarm.AnswerStep(1);
+  }
+  ASSERT_THAT(swarm.Sent(2), HasSubstr("prepare_stage"));
+  ASSERT_THAT(swarm.Sent(3), HasSubstr("prepare_stage"));
+  swarm.hold_plans = true;
+  swarm.ClearLog();
+  swarm.Lose(3);
+  EXPECT_EQ(swarm.Sent(2), "release");
+  // Its late answer is no offence.
+  swarm.Control(2, swarm.Prepared(2));
+  EXPECT_THAT(swarm.CloseReasons(2), IsEmpty());
+}
+
+// A switch that broke off leaves workers that have committed the dropped epoch: the active stages
 // get a new one.
 TEST(Loss, AnInterruptedCommitGivesTheActiveStagesANewEpoch) {
   TestSwarm swarm;
@@ -175,11 +233,12 @@ TEST(Loss, AnInterruptedCommitGivesTheActiveStagesANewEpoch) {
   }
   TestWorker fast;
   fast.memory_bytes = 3'500'000;
-  fast.answer_commit = false;
+  for (const WorkerId id : {1, 2}) swarm.worker(id).answer_commit = false;
   swarm.Join(fast);
   swarm.Advance(Milliseconds(300));
   ASSERT_EQ(swarm.picture().state, SwarmState::kCommitting);
   const uint32_t dropped = swarm.Last(3, ServerMessage::kCommitStage).commit_stage().epoch();
+  for (const WorkerId id : {1, 2}) swarm.worker(id).answer_commit = true;
   swarm.Lose(3);
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
   EXPECT_GT(swarm.picture().epoch, dropped);

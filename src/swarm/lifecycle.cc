@@ -41,7 +41,7 @@ bool Lifecycle::AllFitBeside() const {
 
 void Lifecycle::Stage(SwarmPlan plan, Instant now) {
   CHECK(!plan.stages.empty());
-  if (staged_) DropStaged(now);
+  Withdraw();
   plan.epoch = 0;
   staged_ = std::move(plan);
   outbox_.NoteChange();
@@ -143,20 +143,34 @@ Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared,
   if (!answers || staged_->epoch != prepared.epoch()) return OkStatus();
   stage->prepared = true;
   if (std::all_of(staged_->stages.begin(), staged_->stages.end(),
-                  [](const PlanStage& s) { return s.prepared; }))
-    BeginCommitting(now);
+                  [](const PlanStage& s) { return s.prepared; })) {
+    phase_ = Phase::kCommitting;
+    AdvanceCommit(now);
+  }
   return OkStatus();
 }
 
-void Lifecycle::BeginCommitting(Instant now) {
-  phase_ = Phase::kCommitting;
-  for (const PlanStage& stage : staged_->stages) {
+// A worker that has committed an epoch takes no steps of older ones, so committing the workers of
+// the active plan stops it. They come last: a newcomer that dies between Prepared and Committed, or
+// is never heard of again, costs the serving plan nothing. What is left to go wrong while it stands
+// still are workers that it needs itself.
+void Lifecycle::AdvanceCommit(Instant now) {
+  const auto& stages = staged_->stages;
+  const bool newcomers_ready = std::all_of(stages.begin(), stages.end(), [this](const auto& stage) {
+    return stage.committed || ServesNow(stage);
+  });
+  if (newcomers_ready) phase_ = Phase::kSwitching;
+  for (PlanStage& stage : staged_->stages) {
+    if (stage.commit_asked || (ServesNow(stage) && !newcomers_ready)) continue;
+    stage.commit_asked = true;
     Worker& worker = *roster_.Find(stage.worker);
     worker.commit_epoch = staged_->epoch;
     worker.commit = Asked::kWaiting;
     worker.answer_deadline = now + options_.timeouts.commit_limit;
     outbox_.Control(worker.id).mutable_commit_stage()->set_epoch(staged_->epoch);
   }
+  if (std::all_of(stages.begin(), stages.end(), [](const auto& stage) { return stage.committed; }))
+    Swap(now);
 }
 
 Status Lifecycle::OnCommitted(Worker& worker, const wire::pb::Committed& committed, Instant now) {
@@ -168,9 +182,7 @@ Status Lifecycle::OnCommitted(Worker& worker, const wire::pb::Committed& committ
   PlanStage* stage = staged_->StageOf(worker.id);
   CHECK(stage != nullptr);
   stage->committed = true;
-  if (std::all_of(staged_->stages.begin(), staged_->stages.end(),
-                  [](const PlanStage& s) { return s.committed; }))
-    Swap(now);
+  AdvanceCommit(now);
   return OkStatus();
 }
 
@@ -237,9 +249,9 @@ Status Lifecycle::OnFailed(Worker& worker, const wire::pb::Failed& failed, Insta
   return OkStatus();
 }
 
-void Lifecycle::DropStaged(Instant now) {
+// Nobody waits for the staged plan's answers any more.
+void Lifecycle::Withdraw() {
   if (!staged_) return;
-  const bool committing = phase_ == Phase::kCommitting;
   for (const PlanStage& stage : staged_->stages)
     if (Worker* worker = roster_.Find(stage.worker)) {
       if (worker->prepare == Asked::kWaiting) worker->prepare = Asked::kWithdrawn;
@@ -247,12 +259,25 @@ void Lifecycle::DropStaged(Instant now) {
     }
   staged_.reset();
   outbox_.NoteChange();
-  if (!active_ || !(committing || rebinding_)) return;
+}
+
+void Lifecycle::DropStaged(Instant now) {
+  if (!staged_) return;
+  const bool switching = phase_ == Phase::kSwitching;
+  const std::vector<PlanStage> dropped = staged_->stages;
+  Withdraw();
+  // Where nothing serves, the next plan is likely to want the same layers and replaces what is
+  // being prepared. Beside a serving plan they would be loaded for nobody: Retire ends that.
+  if (!active_) return;
+  for (const PlanStage& stage : dropped)
+    if (Worker* worker = roster_.Find(stage.worker)) Retire(*worker);
+  if (!switching && !rebinding_) return;
   // A worker runs steps of the last epoch it committed only, and some have committed the dropped
   // one: the active stages get a new epoch, which costs two round trips.
   rebinding_ = true;
   SwarmPlan again = *active_;
-  for (PlanStage& stage : again.stages) stage.prepared = stage.committed = false;
+  for (PlanStage& stage : again.stages)
+    stage.prepared = stage.commit_asked = stage.committed = false;
   Stage(std::move(again), now);
 }
 
@@ -268,6 +293,8 @@ bool Lifecycle::OnWorkerGone(WorkerId worker, Instant now) {
     lost = true;
   } else if (staged_ && !active_ && phase_ == Phase::kDownloading) {
     BeginPreparing(now);
+  } else if (staged_ && lost && committing()) {
+    AdvanceCommit(now);  // those that served with it have nothing to wait for any more
   }
   if (lost) outbox_.NoteChange();
   return lost;

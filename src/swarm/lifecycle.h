@@ -24,7 +24,10 @@ namespace weft::swarm {
 
 class Lifecycle {
  public:
-  enum class Phase { kDownloading, kPreparing, kCommitting };  // of the staged plan
+  // Of the staged plan. kCommitting asks workers without a part in the active plan, which goes on
+  // serving meanwhile; kSwitching asks those that both plans use, which take no steps of the old
+  // epoch any more.
+  enum class Phase { kDownloading, kPreparing, kCommitting, kSwitching };
 
   // Keeps references; all outlive it.
   Lifecycle(const CoreOptions& options, const Costs& costs, Roster& roster, Outbox& outbox)
@@ -53,11 +56,14 @@ class Lifecycle {
 
   const SwarmPlan* active() const { return active_ ? &*active_ : nullptr; }
   const SwarmPlan* staged() const { return staged_ ? &*staged_ : nullptr; }
-  Phase staged_phase() const { return phase_; }
-  // No new frames: a commit is under way, or one was broken off and the active stages wait for a
-  // new epoch.
+  // The staged plan is loaded everywhere and about to serve; an active one may serve until then.
+  bool committing() const {
+    return staged_ && (phase_ == Phase::kCommitting || phase_ == Phase::kSwitching);
+  }
+  // No new frames: workers of the active plan are being switched, or that was broken off and they
+  // wait for a new epoch.
   bool paused() const {
-    return (staged_ && phase_ == Phase::kCommitting) || (active_ && rebinding_);
+    return (active_ && rebinding_) || (committing() && (!active_ || phase_ == Phase::kSwitching));
   }
   bool IsUsed(WorkerId worker) const;
   Instant last_swap() const { return last_swap_; }
@@ -70,7 +76,9 @@ class Lifecycle {
   bool FitsBeside(const Worker& worker, const PlanStage& stage) const;
   bool AllFitBeside() const;
   void BeginPreparing(Instant now);
-  void BeginCommitting(Instant now);
+  void AdvanceCommit(Instant now);
+  bool ServesNow(const PlanStage& stage) const { return active_ && active_->StageOf(stage.worker); }
+  void Withdraw();
   void Swap(Instant now);
   void KeepOnly(Worker& worker, const LayerSet& keep);
 

@@ -13,7 +13,7 @@ struct PlanStage {
   WorkerId worker = 0;
   uint32_t first = 0, end = 0;  // layers [first, end)
   double predicted_us = 0;      // per token: overhead, compute and transfer
-  bool prepared = false, committed = false;
+  bool prepared = false, commit_asked = false, committed = false;
 };
 
 struct SwarmPlan {

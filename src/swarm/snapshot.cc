@@ -10,7 +10,7 @@ namespace {
 
 SwarmState StateOf(const Lifecycle& lifecycle) {
   if (lifecycle.paused()) return SwarmState::kCommitting;
-  if (lifecycle.active()) return SwarmState::kUp;
+  if (lifecycle.active()) return SwarmState::kUp;  // and stays so while newcomers commit
   return lifecycle.staged() ? SwarmState::kPreparing : SwarmState::kDown;
 }
 
