@@ -1,6 +1,7 @@
 // StageEngine: runs the programs of a contiguous range of layers over ragged batches of rows. The
 // same verbs exist in TypeScript (web/packages/engine); there they are asynchronous, here a worker
-// calls them on its compute thread and they block. Not thread-safe: one caller at a time.
+// calls them on its compute thread and they block. Not thread-safe: one caller at a time. Only Read
+// may be called beside any other verb, so that reading weights never holds up a step.
 //
 // Sessions. A run of rows names (session, generation, first_position). An unknown session must
 // begin at position 0. In the known generation the run must begin exactly at the session's length.
@@ -136,13 +137,31 @@ struct MemoryUse {
   uint64_t scratch_bytes = 0;  // with rows of exchanges; results of steps are their caller's
 };
 
+// Layers that StageEngine::Read made ready and that are not part of the engine yet. Their weights
+// count against its memory limit until they are installed or destroyed. Must not outlive it.
+class LoadedLayers {
+ public:
+  virtual ~LoadedLayers() = default;
+};
+
 class StageEngine {
  public:
   virtual ~StageEngine() = default;
 
-  // Loads the layers of `programs` that are not yet loaded; keeps those that are, with their KV.
-  // The programs' parts are read through `source`. On error nothing new stays loaded.
-  virtual Status Load(std::span<const program::Program> programs, WeightSource& source) = 0;
+  // Reads, checks and repacks the layers of `programs` that are not loaded, their parts through
+  // `source`, and touches every page of them. Changes nothing that steps see. On any thread, one
+  // call at a time.
+  virtual Result<std::unique_ptr<LoadedLayers>> Read(std::span<const program::Program> programs,
+                                                     WeightSource& source) = 0;
+  // Makes what this engine's Read gave part of it; layers that were loaded meanwhile are kept, with
+  // their KV. Takes no time.
+  virtual void Install(std::unique_ptr<LoadedLayers> layers) = 0;
+  // Both at once. On error nothing new stays loaded.
+  Status Load(std::span<const program::Program> programs, WeightSource& source) {
+    ASSIGN_OR_RETURN(std::unique_ptr<LoadedLayers> layers, Read(programs, source));
+    Install(std::move(layers));
+    return OkStatus();
+  }
   // Frees the layers in `range` that are loaded, and their KV.
   virtual void Unload(LayerRange range) = 0;
   virtual bool IsLoaded(LayerRange range) const = 0;

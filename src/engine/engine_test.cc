@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <bit>
 #include <limits>
 #include <set>
+#include <thread>
 
 #include "engine/test_model.h"
 #include "engine/test_oracle.h"
@@ -585,6 +587,65 @@ TEST(EngineLoading, KeepsWhatIsLoadedWithItsKv) {
   EXPECT_EQ(loaded.engine->SessionLength(1, {1, 2}), 20u);
   EXPECT_EQ(loaded.engine->SessionLength(1, {2, 3}), 0u);
   ExpectCode(loaded.Step(1, 20, more, {OutputKind::kNone}), ErrorCode::kInvalidArgument, "layer 2");
+}
+
+TEST(EngineLoading, WhatIsReadCountsAndIsNoPartBeforeItIsInstalled) {
+  const std::vector<int32_t> ids = Ids(20, 128);
+  Loaded free(ModelSpec{});
+  ASSERT_TRUE(free.Step(1, 0, ids, {OutputKind::kArgmax}).ok());
+  const MemoryUse use = free.engine->memory();
+  const uint64_t whole = use.weight_bytes + use.kv_bytes + use.scratch_bytes;
+
+  Loaded exact(ModelSpec{}, {.thread_count = 2, .memory_limit_bytes = whole});
+  exact.engine->Unload({2, 3});
+  auto read = exact.engine->Read(exact.programs, exact.source);
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  EXPECT_FALSE(exact.engine->IsLoaded({2, 3}));
+  // With the layer that waits the weights are as many as before: only what is beyond is refused.
+  const StepRun long_run = {1, 0, 0, 120, {OutputKind::kHidden, 0}};
+  const std::vector<int32_t> many = Ids(120, 128);
+  ExpectCode(exact.engine->Step({{0, 2}, {&long_run, 1}, many, {}}), ErrorCode::kOutOfMemory,
+             "the limit is");
+  exact.engine->Install(std::move(read).value());
+  ASSERT_TRUE(exact.engine->IsLoaded(exact.all()));
+  EXPECT_EQ(exact.engine->memory().weight_bytes, use.weight_bytes);
+  ASSERT_TRUE(exact.Step(1, 0, ids, {OutputKind::kArgmax}).ok());
+
+  // Steps take their memory from what reading may take, and dropping what was read gives it back.
+  exact.engine->Unload({2, 3});
+  for (int i = 0; i < 2; ++i) {
+    auto again = exact.engine->Read(exact.programs, exact.source);
+    ASSERT_TRUE(again.ok()) << again.error().message();
+    ExpectCode(exact.engine->Read(exact.programs, exact.source), ErrorCode::kOutOfMemory,
+               "the limit is");
+  }
+}
+
+TEST(EngineLoading, ReadingBesideStepsChangesNothing) {
+  const std::vector<int32_t> ids = Ids(40, 128);
+  Loaded loaded(ModelSpec{}), whole(ModelSpec{});
+  std::atomic<bool> stop = false;
+  std::unique_ptr<LoadedLayers> kept;
+  std::thread reader([&] {
+    for (bool last = false; !last;) {
+      last = stop;
+      auto read = loaded.engine->Read(loaded.programs, loaded.source);
+      ASSERT_TRUE(read.ok());
+      kept = std::move(read).value();
+    }
+  });
+  for (uint32_t i = 0; i < 40; ++i) {
+    const StepRun run = {1, i, 0, 40, {OutputKind::kHidden, 0}};
+    const auto part = loaded.engine->Step({{0, 2}, {&run, 1}, ids, {}});
+    const auto same = whole.engine->Step({{0, 2}, {&run, 1}, ids, {}});
+    ASSERT_TRUE(part.ok() && same.ok());
+    EXPECT_EQ(part->hidden, same->hidden);
+    if (i == 20) loaded.engine->Unload({2, 99});
+  }
+  stop = true;
+  reader.join();
+  loaded.engine->Install(std::move(kept));
+  EXPECT_TRUE(loaded.engine->IsLoaded(loaded.all()));
 }
 
 TEST(EngineLoading, BadWeightsAndProgramsAreRefused) {

@@ -1,6 +1,7 @@
 // The native engine: loaded layers, their KV and the memory limit. Steps themselves: step.h.
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <new>
 #include <set>
 #include <string>
@@ -64,12 +65,98 @@ uint64_t CollectParts(const program::Program& program, std::set<PartKey>& parts)
   return bytes;
 }
 
+// What an engine holds against its limit. Locked, because layers are read beside the steps.
+class MemoryBudget {
+ public:
+  explicit MemoryBudget(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+
+  void SetWeights(uint64_t byte_count) {
+    const std::lock_guard lock(mutex_);
+    weight_bytes_ = byte_count;
+  }
+  // What keys and values and scratch memory take now.
+  void SetUse(uint64_t kv_bytes, uint64_t scratch_bytes) {
+    const std::lock_guard lock(mutex_);
+    kv_bytes_ = kv_bytes;
+    scratch_bytes_ = scratch_bytes;
+    result_bytes_ = 0;
+  }
+  // The same for what they are about to take; kOutOfMemory and nothing changed where it does not
+  // fit.
+  // `result_bytes`: what a step gives back, which is the caller's once it returns.
+  Status Claim(uint64_t kv_bytes, uint64_t scratch_bytes, uint64_t result_bytes,
+               const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    TRY(Check(weight_bytes_ + reading_bytes_, kv_bytes, scratch_bytes, result_bytes, what));
+    kv_bytes_ = kv_bytes;
+    scratch_bytes_ = scratch_bytes;
+    result_bytes_ = result_bytes;
+    return OkStatus();
+  }
+  // Weights that are being read. Given back when they are installed or dropped.
+  Status ClaimReading(uint64_t byte_count, const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    TRY(Check(weight_bytes_ + reading_bytes_ + byte_count, kv_bytes_, scratch_bytes_, result_bytes_,
+              what));
+    reading_bytes_ += byte_count;
+    return OkStatus();
+  }
+  void EndReading(uint64_t byte_count) {
+    const std::lock_guard lock(mutex_);
+    reading_bytes_ -= byte_count;
+  }
+
+ private:
+  Status Check(uint64_t weights, uint64_t kv, uint64_t scratch, uint64_t result,
+               const std::string& what) const {
+    const uint64_t need = weights + kv + scratch + result;
+    if (limit_bytes_ == 0 || need <= limit_bytes_) return OkStatus();
+    return Error(ErrorCode::kOutOfMemory,
+                 what + " needs " + std::to_string(need) + " bytes in all (weights " +
+                     std::to_string(weights) + ", KV " + std::to_string(kv) + ", scratch " +
+                     std::to_string(scratch) + ", results " + std::to_string(result) +
+                     "); the limit is " + std::to_string(limit_bytes_) + ".");
+  }
+
+  const uint64_t limit_bytes_;  // 0: none
+  std::mutex mutex_;
+  uint64_t weight_bytes_ = 0, reading_bytes_ = 0, kv_bytes_ = 0, scratch_bytes_ = 0,
+           result_bytes_ = 0;
+};
+
+class NativeLayers final : public LoadedLayers {
+ public:
+  NativeLayers(MemoryBudget& budget, uint64_t byte_count)
+      : budget_(budget), byte_count_(byte_count) {}
+  ~NativeLayers() override { budget_.EndReading(byte_count_); }
+
+  LayerMap layers;
+
+ private:
+  MemoryBudget& budget_;
+  const uint64_t byte_count_;
+};
+
+// Reads a byte of every page: a mapped file is on its way from the disk only now, and the first
+// step should not be what waits for it.
+void TouchPages(const LoadedLayer& layer) {
+  constexpr size_t kPageBytes = 4096;
+  for (const LoadedWeight& weight : layer.weights()) {
+    for (const HeldBytes& held : weight.held()) {
+      for (uint64_t at = 0; at < held.byte_count; at += kPageBytes) {
+        static_cast<void>(*static_cast<const volatile uint8_t*>(held.address + at));
+      }
+    }
+  }
+}
+
 class NativeEngine final : public StageEngine {
  public:
   // REQUIRES: dtypes that engine.h allows.
   explicit NativeEngine(const NativeEngineOptions& options)
       : options_(options),
         kernels_(options.reference_kernels ? kernels::ReferenceKernels() : kernels::FastKernels()),
+        budget_(options.memory_limit_bytes),
         runner_(kernels_, options.thread_count),
         step_(kernels_, runner_, options.residual_dtype) {
     CHECK(options.kv_dtype == DType::kF16 || options.kv_dtype == DType::kF32);
@@ -77,41 +164,52 @@ class NativeEngine final : public StageEngine {
           options.residual_dtype == DType::kBF16);
   }
 
-  Status Load(std::span<const program::Program> programs, WeightSource& source) override {
+  Result<std::unique_ptr<LoadedLayers>> Read(std::span<const program::Program> programs,
+                                             WeightSource& source) override {
     std::set<PartKey> parts;
-    for (const auto& [index, layer] : layers_) CollectParts(layer.program(), parts);
     uint64_t new_bytes = 0;
     std::set<uint32_t> new_layers;
-    for (const program::Program& program : programs) {
-      if (layers_.contains(program.layer_index)) continue;
-      if (!new_layers.insert(program.layer_index).second) {
-        return Error(ErrorCode::kInvalidArgument, "Two programs were given for layer " +
-                                                      std::to_string(program.layer_index) + ".");
+    {
+      const std::lock_guard lock(layers_mutex_);
+      for (const auto& [index, layer] : layers_) CollectParts(layer.program(), parts);
+      for (const program::Program& program : programs) {
+        if (layers_.contains(program.layer_index)) continue;
+        if (!new_layers.insert(program.layer_index).second) {
+          return Error(ErrorCode::kInvalidArgument, "Two programs were given for layer " +
+                                                        std::to_string(program.layer_index) + ".");
+        }
+        TRY(program::Validate(program));  // before its part sizes are summed
+        new_bytes += CollectParts(program, parts);
       }
-      TRY(program::Validate(program));  // before its part sizes are summed
-      new_bytes += CollectParts(program, parts);
     }
-    TRY(CheckLimit(new_bytes, 0, runner_.bytes(),
-                   "Loading " + std::to_string(new_layers.size()) + " layers"));
-
-    LayerMap loaded;
+    TRY(budget_.ClaimReading(new_bytes,
+                             "Loading " + std::to_string(new_layers.size()) + " layers"));
+    auto loaded = std::make_unique<NativeLayers>(budget_, new_bytes);
     try {
       for (const program::Program& program : programs) {
         if (!new_layers.contains(program.layer_index)) continue;
         ASSIGN_OR_RETURN(LoadedLayer layer, LoadedLayer::Load(program, options_.kv_dtype, source));
-        loaded.emplace(program.layer_index, std::move(layer));
+        TouchPages(layer);
+        loaded->layers.emplace(program.layer_index, std::move(layer));
       }
     } catch (const std::bad_alloc&) {
       return Error(ErrorCode::kOutOfMemory, "The machine has no memory left to load " +
                                                 std::to_string(new_layers.size()) + " layers of " +
                                                 HumanBytes(new_bytes) + ".");
     }
+    return std::unique_ptr<LoadedLayers>(std::move(loaded));
+  }
+
+  void Install(std::unique_ptr<LoadedLayers> read) override {
+    LayerMap& loaded = static_cast<NativeLayers&>(*read).layers;
+    std::erase_if(loaded, [&](const auto& entry) { return layers_.contains(entry.first); });
     for (const auto& [index, layer] : loaded) {
       kv_.AddLayer(index, layer.kv_shape());
       ledger_.Add(layer);
     }
+    budget_.SetWeights(ledger_.bytes());
+    const std::lock_guard lock(layers_mutex_);
     layers_.merge(loaded);
-    return OkStatus();
   }
 
   void Unload(LayerRange range) override {
@@ -121,6 +219,9 @@ class NativeEngine final : public StageEngine {
       kv_.RemoveLayer(layer->first);
       ledger_.Remove(layer->second);
     }
+    budget_.SetWeights(ledger_.bytes());
+    NoteUse();
+    const std::lock_guard lock(layers_mutex_);
     layers_.erase(first, end);
   }
 
@@ -132,31 +233,27 @@ class NativeEngine final : public StageEngine {
   }
 
   Result<StepOutput> Step(const StepInput& input) override {
-    ASSIGN_OR_RETURN(const size_t row_count, CheckStep(layers_, input));
-    TRY(kv_.CheckRuns(input.layers, input.runs));
-    const ScratchNeeds needs = StepRunner::NeedsOfStep(layers_, input, row_count);
-    const ResultSize result = StepRunner::ResultOfStep(layers_, input);
-    const uint64_t scratch = runner_.BytesAfter(needs);
-    TRY(CheckLimit(0, kv_.BytesFor(input.layers, input.runs), scratch,
-                   "A step of " + std::to_string(row_count) + " rows", result.bytes()));
-    try {
-      return RunStep(input, needs, result);
-    } catch (const std::bad_alloc&) {
-      return Error(ErrorCode::kOutOfMemory, "The machine has no memory left for the " +
-                                                HumanBytes(scratch + result.bytes()) +
-                                                " that a step of " + std::to_string(row_count) +
-                                                " rows computes in and gives back.");
-    }
+    Result<StepOutput> output = ClaimAndRun(input);
+    NoteUse();
+    return output;
   }
 
   Status Truncate(uint32_t session, uint32_t generation, uint32_t position) override {
-    return kv_.Truncate(session, generation, position);
+    Status status = kv_.Truncate(session, generation, position);
+    NoteUse();
+    return status;
   }
   Status Fork(uint32_t from, uint32_t to, uint32_t position_count) override {
     return kv_.Fork(from, to, position_count);
   }
-  void Release(uint32_t session) override { kv_.Release(session); }
-  void ReleaseAll() override { kv_.ReleaseAll(); }
+  void Release(uint32_t session) override {
+    kv_.Release(session);
+    NoteUse();
+  }
+  void ReleaseAll() override {
+    kv_.ReleaseAll();
+    NoteUse();
+  }
   uint32_t SessionLength(uint32_t session, LayerRange range) const override {
     return IsLoaded(range) ? kv_.Length(session, range) : 0;
   }
@@ -174,14 +271,32 @@ class NativeEngine final : public StageEngine {
                    "Layer " + std::to_string(layer) + " is not loaded, so it takes no KV.");
     }
     TRY(kv_.CheckRuns(range, {&run, 1}));
-    TRY(CheckLimit(0, kv_.BytesFor(range, {&run, 1}), runner_.bytes(),
-                   "Importing KV of " + std::to_string(count) + " positions"));
+    TRY(budget_.Claim(kv_.bytes() + kv_.BytesFor(range, {&run, 1}), runner_.bytes(), 0,
+                      "Importing KV of " + std::to_string(count) + " positions"));
     return kv_.Import(run, layer, kv);
   }
 
   MemoryUse memory() const override { return {ledger_.bytes(), kv_.bytes(), runner_.bytes()}; }
 
  private:
+  Result<StepOutput> ClaimAndRun(const StepInput& input) {
+    ASSIGN_OR_RETURN(const size_t row_count, CheckStep(layers_, input));
+    TRY(kv_.CheckRuns(input.layers, input.runs));
+    const ScratchNeeds needs = StepRunner::NeedsOfStep(layers_, input, row_count);
+    const ResultSize result = StepRunner::ResultOfStep(layers_, input);
+    const uint64_t scratch = runner_.BytesAfter(needs);
+    TRY(budget_.Claim(kv_.bytes() + kv_.BytesFor(input.layers, input.runs), scratch, result.bytes(),
+                      "A step of " + std::to_string(row_count) + " rows"));
+    try {
+      return RunStep(input, needs, result);
+    } catch (const std::bad_alloc&) {
+      return Error(ErrorCode::kOutOfMemory, "The machine has no memory left for the " +
+                                                HumanBytes(scratch + result.bytes()) +
+                                                " that a step of " + std::to_string(row_count) +
+                                                " rows computes in and gives back.");
+    }
+  }
+
   // Throws std::bad_alloc. However this ends without a result, `append` puts every session back to
   // what it was.
   Result<StepOutput> RunStep(const StepInput& input, const ScratchNeeds& needs,
@@ -196,22 +311,12 @@ class NativeEngine final : public StageEngine {
     return output;
   }
 
-  // `result`: bytes of what a step gives back, which are the caller's once it returns.
-  Status CheckLimit(uint64_t more_weights, uint64_t more_kv, uint64_t scratch,
-                    const std::string& what, uint64_t result = 0) const {
-    const uint64_t weights = ledger_.bytes() + more_weights;
-    const uint64_t kv = kv_.bytes() + more_kv;
-    const uint64_t need = weights + kv + scratch + result;
-    if (options_.memory_limit_bytes == 0 || need <= options_.memory_limit_bytes) return OkStatus();
-    return Error(ErrorCode::kOutOfMemory,
-                 what + " needs " + std::to_string(need) + " bytes in all (weights " +
-                     std::to_string(weights) + ", KV " + std::to_string(kv) + ", scratch " +
-                     std::to_string(scratch) + ", results " + std::to_string(result) +
-                     "); the limit is " + std::to_string(options_.memory_limit_bytes) + ".");
-  }
+  void NoteUse() { budget_.SetUse(kv_.bytes(), runner_.bytes()); }
 
   const NativeEngineOptions options_;
   const kernels::KernelSet& kernels_;
+  MemoryBudget budget_;
+  std::mutex layers_mutex_;  // held to change layers_, and by Read to look at it
   LayerMap layers_;
   WeightLedger ledger_;
   KvCache kv_;
