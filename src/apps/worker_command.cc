@@ -103,8 +103,12 @@ class RemoteWorker {
     return callbacks;
   }
 
-  // The server's answer will not change by trying again soon.
   void GiveUp(const Error& error) {
+    if (error.code() == ErrorCode::kUnavailable) {  // another connection may do better
+      if (socket_) socket_->Close(error.message());
+      return;
+    }
+    // The server's answer will not change by trying again soon.
     gave_up_ = true;
     LogError("{}", error.ToString());
     exit_code_ = 1;

@@ -64,10 +64,10 @@ TEST(LayerLoader, ABlobThatTwoLayersShareIsMissingOnce) {
   const auto source = std::make_shared<FakeSource>(std::map<package::Digest, bool>{
       {DigestOf(1), false}, {DigestOf(2), false}, {DigestOf(3), true}});
   const LayerLoader loader(TiedManifest(), source);
-  EXPECT_EQ(loader.MissingBytes(0, 3), 1200u);
-  EXPECT_EQ(loader.MissingBytes(0, 1), 1000u);
-  EXPECT_EQ(loader.MissingBytes(2, 3), 1000u);
-  EXPECT_EQ(loader.MissingBytes(1, 1), 0u);
+  EXPECT_EQ(loader.MissingBytes({0, 1, 2}), 1200u);
+  EXPECT_EQ(loader.MissingBytes({0}), 1000u);
+  EXPECT_EQ(loader.MissingBytes({2}), 1000u);
+  EXPECT_EQ(loader.MissingBytes({}), 0u);
 }
 
 TEST(LayerLoader, APackageWithoutProgramsIsRefusedInWords) {
@@ -83,7 +83,7 @@ TEST(DownloadProgress, OfTiedLayersWithBytesThatCameTwiceEndsAtTheTotal) {
   const auto source = std::make_shared<FakeSource>(std::map<package::Digest, bool>{
       {DigestOf(1), false}, {DigestOf(2), false}, {DigestOf(3), false}});
   LayerLoader loader(TiedManifest(), source);
-  DownloadProgress progress(loader.MissingBytes(0, 3), Instant{0});
+  DownloadProgress progress(loader.MissingBytes({0, 1, 2}), Instant{0});
   std::vector<uint64_t> heard;
   Instant now{0};
   for (uint32_t layer = 0; layer < 3; ++layer) {
@@ -96,7 +96,7 @@ TEST(DownloadProgress, OfTiedLayersWithBytesThatCameTwiceEndsAtTheTotal) {
         },
         std::atomic<bool>(false));
     ASSERT_TRUE(fetched.ok());
-    progress.SetMissing(loader.MissingBytes(0, 3));
+    progress.SetMissing(loader.MissingBytes({0, 1, 2}));
     if (progress.IsDue(now)) heard.push_back(progress.done_bytes());
   }
   EXPECT_EQ(progress.total_bytes(), 1230u);

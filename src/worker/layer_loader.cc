@@ -27,9 +27,9 @@ std::vector<uint32_t> LayerLoader::DownloadedLayers() const {
   return layers;
 }
 
-uint64_t LayerLoader::MissingBytes(uint32_t first, uint32_t end) const {
+uint64_t LayerLoader::MissingBytes(const std::vector<uint32_t>& layers) const {
   std::set<package::Digest> missing;
-  for (uint32_t layer = first; layer < end; ++layer) {
+  for (const uint32_t layer : layers) {
     for (const package::Digest& blob : Blobs(layer)) {
       if (!source_->Has(blob)) missing.insert(blob);
     }

@@ -1,6 +1,6 @@
 // LayerLoader: the layers of a package on this device: which are downloaded, fetching those that
-// are not, decoding their programs and giving the engine their weights. Fetch calls belong to the
-// download thread, the rest to the compute thread.
+// are not, decoding their programs and giving the engine their weights. Download belongs to the
+// thread that downloads, Programs and Read to the one that reads; the rest may be called on any.
 #pragma once
 
 #include <atomic>
@@ -23,9 +23,10 @@ class LayerLoader : public engine::WeightSource {
   const package::Manifest& manifest() const { return manifest_; }
   bool IsDownloaded(uint32_t layer) const;
   std::vector<uint32_t> DownloadedLayers() const;
-  // Bytes of blobs of layers [first, end) that are not on the device; a blob that two layers share
-  // (tied embeddings) counts once.
-  uint64_t MissingBytes(uint32_t first, uint32_t end) const;
+  // Bytes of blobs of these layers that are not on the device; a blob that two layers share (tied
+  // embeddings) counts once. REQUIRES: each less than the layer count, in all that follows.
+  uint64_t MissingBytes(const std::vector<uint32_t>& layers) const;
+  // Makes all blobs of the layer present and verified.
   Status Download(uint32_t layer, const std::function<void(uint64_t)>& on_progress,
                   const std::atomic<bool>& cancel);
 

@@ -2,9 +2,9 @@
 // messages (docs/protocol.md): downloads layers, loads them, runs steps. It has no socket: the
 // owner hands it messages and sends what it gives out, over a WebSocket or in process.
 //
-// Threads: OnMessage may be called from any one thread and never blocks. A download thread fetches
-// blobs, a compute thread owns the engine; steps of the active plan go on while a new stage is
-// downloaded. `send` is called from all three.
+// What is done is decided by membership (membership.h); this puts it on threads. One downloads and
+// verifies blobs, one reads and repacks layers, one owns the engine and computes; so steps of the
+// active plan go on while a new stage is fetched and loaded.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "engine/engine.h"
+#include "base/result.h"
 #include "worker/package_source.h"
 
 namespace weft::worker {
@@ -31,18 +31,21 @@ struct NativeWorkerOptions {
 class NativeWorker {
  public:
   // `send` takes one WebSocket message in pieces. `on_finished` is called once when the worker
-  // gives up (refused, wrong version), with a sentence for people; the owner then closes the
-  // connection.
+  // gives up, with a sentence for people; the owner then closes the connection. kUnavailable: the
+  // server is busy or its package could not be had, another connection may do better. Any other
+  // code: it would not (refused, wrong version, a server that breaks the protocol). Both are called
+  // on any of the worker's threads or from within OnMessage and Leave, and must not call back.
   NativeWorker(NativeWorkerOptions options, std::shared_ptr<PackageSource> source,
                std::function<void(std::vector<Slice>)> send,
                std::function<void(Error)> on_finished);
-  // Stops both threads; a download is cancelled, a step in progress is finished.
+  // Stops its threads; a download is cancelled, a step in progress is finished.
   ~NativeWorker();
   NativeWorker(const NativeWorker&) = delete;
   NativeWorker& operator=(const NativeWorker&) = delete;
 
+  // Any thread; never blocks for long.
   void OnMessage(Slice message);
-  // Says goodbye to the orchestrator.
+  // Says goodbye to the orchestrator. Nothing is answered any more.
   void Leave(const std::string& reason);
 
  private:

@@ -49,19 +49,18 @@ Status DecodeTokens(const wire::Frame& frame, uint32_t vocabulary, std::vector<i
   return OkStatus();
 }
 
-Status DecodeHidden(const wire::Frame& frame, const package::Manifest& manifest,
-                    std::vector<float>* hidden) {
+Status DecodeHidden(const wire::Frame& frame, const ModelShape& model, std::vector<float>* hidden) {
   const DType dtype = frame.header.dtype;
-  if (dtype != manifest.boundary_dtype && dtype != DType::kF32) {
-    const bool only_f32 = manifest.boundary_dtype == DType::kF32;
-    return BadStep("Residual rows come as " + std::string(DTypeName(manifest.boundary_dtype)) +
+  if (dtype != model.boundary_dtype && dtype != DType::kF32) {
+    const bool only_f32 = model.boundary_dtype == DType::kF32;
+    return BadStep("Residual rows come as " + std::string(DTypeName(model.boundary_dtype)) +
                    (only_f32 ? "" : " or f32") + ", not " + std::string(DTypeName(dtype)) + ".");
   }
-  if (frame.header.columns != manifest.hidden_columns) {
+  if (frame.header.columns != model.hidden_columns) {
     return BadStep("Residual rows have " + std::to_string(frame.header.columns) +
-                   " columns; the model has " + std::to_string(manifest.hidden_columns) + ".");
+                   " columns; the model has " + std::to_string(model.hidden_columns) + ".");
   }
-  const uint64_t values = uint64_t{frame.header.rows} * manifest.hidden_columns;
+  const uint64_t values = uint64_t{frame.header.rows} * model.hidden_columns;
   const ByteSpan bytes = frame.payload.bytes();
   if (bytes.size() != values * static_cast<uint64_t>(ElementBytes(dtype))) {
     return BadStep("The payload has " + std::to_string(bytes.size()) + " bytes instead of " +
@@ -102,9 +101,9 @@ uint64_t PackHidden(std::span<const float> rows, DType dtype, std::vector<uint8_
 
 }  // namespace
 
-Status DecodeStep(const wire::Frame& frame, const package::Manifest& manifest,
-                  engine::LayerRange layers, const SamplingTable& sampling, DecodedStep* step) {
-  const bool is_last = layers.end == manifest.layers.size();
+Status DecodeStep(const wire::Frame& frame, const ModelShape& model, engine::LayerRange layers,
+                  const SamplingTable& sampling, DecodedStep* step) {
+  const bool is_last = layers.end == model.layer_count();
   TRY(CheckOutputs(frame, is_last));
   for (const wire::Run& run : frame.runs) {
     engine::Output output = {EngineKind(run.output), run.candidate_count};
@@ -118,32 +117,32 @@ Status DecodeStep(const wire::Frame& frame, const package::Manifest& manifest,
     step->runs.push_back({run.session, run.generation, run.first_position, run.count, output});
   }
   if (layers.first == 0) {
-    TRY(DecodeTokens(frame, manifest.vocabulary, &step->token_ids));
+    TRY(DecodeTokens(frame, model.vocabulary, &step->token_ids));
   } else {
-    TRY(DecodeHidden(frame, manifest, &step->hidden));
+    TRY(DecodeHidden(frame, model, &step->hidden));
   }
   step->input = {layers, step->runs, step->token_ids, step->hidden};
   return OkStatus();
 }
 
-Result<std::vector<Slice>> EncodeResult(const wire::Frame& frame, const package::Manifest& manifest,
+Result<std::vector<Slice>> EncodeResult(const wire::Frame& frame, const ModelShape& model,
                                         engine::LayerRange layers, const engine::StepOutput& output,
                                         const StepTimes& times) {
   std::vector<uint8_t> payload;
   wire::FrameHeader header = frame.header;
   header.type = wire::FrameType::kResult;
-  header.dtype = manifest.boundary_dtype;
+  header.dtype = model.boundary_dtype;
   header.columns = 0;
   header.queue_us = times.queue_us;
   header.compute_us = times.compute_us;
   if (!output.hidden.empty()) {
-    header.columns = manifest.hidden_columns;
-    const uint64_t bad_count = PackHidden(output.hidden, manifest.boundary_dtype, &payload);
+    header.columns = model.hidden_columns;
+    const uint64_t bad_count = PackHidden(output.hidden, model.boundary_dtype, &payload);
     if (bad_count > 0) {
       return Error(ErrorCode::kInvalidData,
                    std::to_string(bad_count) + " values of the residual stream after layer " +
                        std::to_string(layers.end - 1) + " are not finite in " +
-                       std::string(DTypeName(manifest.boundary_dtype)) + ".");
+                       std::string(DTypeName(model.boundary_dtype)) + ".");
     }
   }
   size_t next_selection = 0;
@@ -172,7 +171,7 @@ Result<std::vector<Slice>> EncodeResult(const wire::Frame& frame, const package:
       }
       wire::AppendDraw(result, payload);
     } else if (run.output == wire::OutputKind::kLogits) {
-      const size_t count = size_t{run.count} * manifest.vocabulary;
+      const size_t count = size_t{run.count} * model.vocabulary;
       const ByteSpan bytes =
           AsBytes(std::span<const float>(output.logits).subspan(next_logit, count));
       payload.insert(payload.end(), bytes.begin(), bytes.end());

@@ -6,11 +6,21 @@
 
 #include "base/result.h"
 #include "engine/engine.h"
-#include "package/manifest.h"
+#include "tensor/dtype.h"
 #include "wire/data_frame.h"
 #include "worker/sampling_table.h"
 
 namespace weft::worker {
+
+// What of a model the wire and the engine have to agree on.
+struct ModelShape {
+  std::vector<uint64_t> layer_weight_bytes;  // of each layer, n + 2
+  uint32_t vocabulary = 0;
+  uint32_t hidden_columns = 0;
+  DType boundary_dtype = DType::kF16;
+
+  uint32_t layer_count() const { return static_cast<uint32_t>(layer_weight_bytes.size()); }
+};
 
 // A decoded step; the spans of `input` point into the other members, so it is filled in place and
 // not moved.
@@ -25,8 +35,8 @@ struct DecodedStep {
 // vocabulary for the first stage, rows of the boundary dtype otherwise; selections only from the
 // last, and only with the sampling that `sampling` was told) and fills `step`, which points into
 // `sampling`.
-Status DecodeStep(const wire::Frame& frame, const package::Manifest& manifest,
-                  engine::LayerRange layers, const SamplingTable& sampling, DecodedStep* step);
+Status DecodeStep(const wire::Frame& frame, const ModelShape& model, engine::LayerRange layers,
+                  const SamplingTable& sampling, DecodedStep* step);
 
 struct StepTimes {
   uint32_t queue_us = 0;
@@ -35,7 +45,7 @@ struct StepTimes {
 
 // The answer to `frame`: one WebSocket message in pieces. kInvalidData when a residual value does
 // not fit the boundary dtype (names the layer and how many values are not finite).
-Result<std::vector<Slice>> EncodeResult(const wire::Frame& frame, const package::Manifest& manifest,
+Result<std::vector<Slice>> EncodeResult(const wire::Frame& frame, const ModelShape& model,
                                         engine::LayerRange layers, const engine::StepOutput& output,
                                         const StepTimes& times);
 

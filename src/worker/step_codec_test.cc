@@ -17,13 +17,13 @@ using testing::HasSubstr;
 constexpr uint32_t kColumns = 5;
 constexpr engine::LayerRange kInner = {1, 3};
 
-package::Manifest MakeManifest(DType boundary_dtype) {
-  package::Manifest manifest;
-  manifest.boundary_dtype = boundary_dtype;
-  manifest.hidden_columns = kColumns;
-  manifest.vocabulary = 100;
-  manifest.layers.resize(4);
-  return manifest;
+ModelShape MakeModel(DType boundary_dtype) {
+  ModelShape model;
+  model.boundary_dtype = boundary_dtype;
+  model.hidden_columns = kColumns;
+  model.vocabulary = 100;
+  model.layer_weight_bytes.resize(4);
+  return model;
 }
 
 wire::FrameHeader Header(DType dtype, uint32_t rows) {
@@ -54,7 +54,7 @@ Result<std::vector<Slice>> Encoded(DType dtype, const std::vector<float>& hidden
   step.runs = HiddenRun(static_cast<uint16_t>(rows));
   engine::StepOutput output;
   output.hidden = hidden;
-  return EncodeResult(step, MakeManifest(dtype), kInner, output, {});
+  return EncodeResult(step, MakeModel(dtype), kInner, output, {});
 }
 
 // Encodes rows as a result of one stage and decodes them as a step of the next.
@@ -64,7 +64,7 @@ Result<std::vector<float>> RoundTrip(DType dtype, const std::vector<float>& hidd
   wire::Frame step = result;
   step.header.type = wire::FrameType::kStep;
   DecodedStep decoded;
-  TRY(DecodeStep(step, MakeManifest(dtype), kInner, {}, &decoded));
+  TRY(DecodeStep(step, MakeModel(dtype), kInner, {}, &decoded));
   return decoded.hidden;
 }
 
@@ -114,7 +114,7 @@ TEST(StepCodec, RowsOfAnotherDtypeOrSizeAreRefused) {
     step.runs = HiddenRun(1);
     step.payload = Slice(std::vector<uint8_t>(payload_bytes));
     DecodedStep decoded;
-    return DecodeStep(step, MakeManifest(boundary), kInner, {}, &decoded);
+    return DecodeStep(step, MakeModel(boundary), kInner, {}, &decoded);
   };
   EXPECT_TRUE(decode(DType::kF16, DType::kF16, 10).ok());
   EXPECT_TRUE(decode(DType::kF16, DType::kF32, 20).ok());

@@ -1,0 +1,29 @@
+#include "worker/downloader.h"
+
+#include "worker/download_progress.h"
+
+namespace weft::worker {
+
+Status Downloader::Fetch(const std::vector<uint32_t>& layers,
+                         const std::atomic<bool>& interrupted) {
+  DownloadProgress progress(loader_.MissingBytes(layers), MonotonicNow());
+  const auto report = [&] {
+    if (!progress.IsDue(MonotonicNow())) return;
+    tell_(FetchProgressed{progress.done_bytes(), progress.total_bytes()});
+  };
+  const auto on_progress = [&](uint64_t byte_count) {
+    progress.Add(byte_count);
+    report();
+  };
+  for (const uint32_t layer : layers) {
+    const uint64_t missing_bytes = loader_.MissingBytes({layer});
+    const Instant begin = MonotonicNow();
+    TRY(loader_.Download(layer, on_progress, interrupted));
+    progress.SetMissing(loader_.MissingBytes(layers));
+    report();
+    tell_(LayerFetched{layer, missing_bytes, MonotonicNow() - begin});
+  }
+  return OkStatus();
+}
+
+}  // namespace weft::worker

@@ -1,0 +1,55 @@
+#include "worker/joining.h"
+
+#include "base/sha256.h"
+#include "package/manifest.h"
+#include "program/ir.h"
+#include "wire/version.h"
+
+namespace weft::worker {
+namespace {
+
+// Reported for a local disk, so that downloads are free in the plan.
+constexpr double kLocalBytesPerS = 1e10;
+
+Status CheckVersion(const char* what, uint32_t server, uint32_t worker) {
+  if (server == worker) return OkStatus();
+  return Error(ErrorCode::kUnsupported, std::string("The server speaks ") + what + " version " +
+                                            std::to_string(server) + ", this worker version " +
+                                            std::to_string(worker) +
+                                            ": update weft on the older side.");
+}
+
+}  // namespace
+
+Status CheckInit(const wire::pb::Init& init) {
+  TRY(CheckVersion("protocol", init.protocol_version(), wire::kProtocolVersion));
+  TRY(CheckVersion("program", init.program_version(), program::kProgramVersion));
+  TRY(CheckVersion("package format", init.package_format(), package::kPackageFormat));
+  if (init.package_digest().size() == Sha256Digest{}.size()) return OkStatus();
+  return Error(ErrorCode::kInvalidData, "The server's package digest has " +
+                                            std::to_string(init.package_digest().size()) +
+                                            " bytes, expected 32.");
+}
+
+wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package) {
+  wire::pb::Connect connect;
+  connect.set_protocol_version(wire::kProtocolVersion);
+  connect.set_program_version(program::kProgramVersion);
+  connect.set_package_format(package::kPackageFormat);
+  connect.set_kind(offer.kind);
+  connect.set_engine(offer.engine);
+  connect.set_name(offer.name);
+  connect.set_device(offer.device);
+  connect.set_memory_bytes(offer.memory_bytes);
+  connect.set_weight_factor(offer.weight_factor);
+  connect.set_download_bytes_per_s(package.download_bytes_per_s > 0 ? package.download_bytes_per_s
+                                                                    : kLocalBytesPerS);
+  connect.set_upload_bytes_per_s(offer.upload_bytes_per_s);
+  connect.set_needs_onnx(offer.needs_onnx);
+  connect.set_join_token(offer.join_token);
+  connect.set_worker_id(offer.worker_id);
+  for (const uint32_t layer : package.cached_layers) connect.add_cached_layers(layer);
+  return connect;
+}
+
+}  // namespace weft::worker

@@ -1,0 +1,39 @@
+// From Init to Connect: whether both sides speak the same versions, and what this device offers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "wire/control.pb.h"
+
+namespace weft::worker {
+
+// What a device says of itself.
+struct Offer {
+  std::string kind = "native", engine = "native";
+  std::string name;       // shown to people
+  std::string device;     // "8 threads, AVX-512"
+  std::string worker_id;  // the same across restarts of one device
+  std::string join_token;
+  uint64_t memory_bytes = 0;
+  double weight_factor = 1;  // bytes held for a byte of weights, as far as known before loading
+  double upload_bytes_per_s = 0;  // 0: unknown
+  bool needs_onnx = false;        // computes ONNX stages, a run at a time
+  bool makes_tokens = false;      // knows the frames of whole-model generation
+};
+
+// What was found out after Init: the package, and how fast the link to it is.
+struct JoinedPackage {
+  uint32_t layer_count = 0;
+  std::vector<uint32_t> cached_layers;
+  double download_bytes_per_s = 0;  // 0: a local disk, which needs no link
+};
+
+// kUnsupported names both versions, kInvalidData what else cannot be.
+Status CheckInit(const wire::pb::Init& init);
+
+wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package);
+
+}  // namespace weft::worker

@@ -1,0 +1,502 @@
+#include "worker/membership.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "wire/version.h"
+
+namespace weft::worker {
+
+namespace pb = wire::pb;
+
+namespace {
+
+constexpr uint32_t kMaxMeasureRuns = 64;
+
+std::vector<uint32_t> LayersOf(const std::vector<engine::LayerRange>& ranges) {
+  std::vector<uint32_t> layers;
+  for (const engine::LayerRange range : ranges)
+    for (uint32_t layer = range.first; layer < range.end; ++layer)
+      if (std::find(layers.begin(), layers.end(), layer) == layers.end()) layers.push_back(layer);
+  return layers;
+}
+
+bool Unloads(const Work& work) {
+  return std::holds_alternative<KeepLayers>(work) || std::holds_alternative<ReleaseAll>(work);
+}
+
+}  // namespace
+
+std::vector<Action> Membership::Handle(Event event, Instant now) {
+  now_ = now;
+  if (!ended_) std::visit([this](auto& each) { On(each); }, event);
+  if (!ended_) Advance();
+  return std::exchange(actions_, {});
+}
+
+// ---- messages ----
+
+void Membership::On(MessageReceived& event) {
+  const ByteSpan bytes = event.message.bytes();
+  if (bytes.empty()) return Violation("The server sent an empty message.");
+  if (wire::IsGenerationFrame(bytes)) return OnGeneration(bytes);
+  if (bytes[0] != wire::kControlByte) return OnFrame(event.message);
+  pb::ServerMessage control;
+  const ByteSpan body = bytes.subspan(1);
+  if (!control.ParseFromArray(body.data(), static_cast<int>(body.size())))
+    return Violation("The server sent a control message that cannot be parsed.");
+  OnControl(std::move(control));
+}
+
+void Membership::OnControl(pb::ServerMessage message) {
+  using Kind = pb::ServerMessage;
+  switch (message.kind_case()) {
+    case Kind::kPing: {
+      pb::WorkerMessage reply;
+      reply.mutable_pong()->set_nonce(message.ping().nonce());
+      return Say(std::move(reply));
+    }
+    case Kind::kInit:
+      return OnInit(message.init());
+    case Kind::kRefused:
+      return OnRefused(message.refused());
+    default:
+      break;
+  }
+  if (!joined_) return Violation("The server sent work before Init was answered.");
+  switch (message.kind_case()) {
+    case Kind::kDownloadLayers:
+      return OnDownloadLayers(message.download_layers());
+    case Kind::kMeasureSpeed:
+      return OnMeasureSpeed(message.measure_speed());
+    case Kind::kPrepareStage:
+      return OnPrepareStage(message.prepare_stage());
+    case Kind::kCommitStage:
+      return OnCommitStage(message.commit_stage());
+    case Kind::kRetire:
+      return OnRetire(message.retire());
+    case Kind::kInvalidateSessions:
+      return OnInvalidateSessions(message.invalidate_sessions());
+    case Kind::kSampling:
+      return waiting_.push_back(Work(TakeSampling{std::move(*message.mutable_sampling())}));
+    case Kind::kRelease:
+      return OnRelease();
+    default:
+      return Violation("The server sent an unknown control message: update weft.");
+  }
+}
+
+void Membership::OnInit(const pb::Init& init) {
+  if (init_seen_) return Violation("The server sent Init twice.");
+  init_seen_ = true;
+  if (Status status = CheckInit(init); !status.ok()) return End(std::move(status).error());
+  layer_count_ = init.layer_count();
+  context_length_ = init.context_length();
+  session_count_ = init.session_count();
+  Join join;
+  std::copy(init.package_digest().begin(), init.package_digest().end(),
+            join.package_digest.begin());
+  join.probe_bytes = init.probe_bytes();
+  actions_.push_back(join);
+}
+
+void Membership::OnRefused(const pb::Refused& refused) {
+  const bool later = refused.code() == ErrorCodeName(ErrorCode::kUnavailable);
+  End(Error(later ? ErrorCode::kUnavailable : ErrorCode::kPermissionDenied, refused.message()));
+}
+
+void Membership::On(Joined& event) {
+  if (!event.package.ok()) return End(std::move(event.package).error());
+  const JoinedPackage& package = *event.package;
+  if (package.layer_count != layer_count_)
+    return Violation("The package has " + std::to_string(package.layer_count) +
+                     " layers, the server announced " + std::to_string(layer_count_) + ".");
+  joined_ = true;
+  pb::WorkerMessage message;
+  *message.mutable_connect() = MakeConnect(offer_, package);
+  Say(std::move(message));
+}
+
+std::optional<engine::LayerRange> Membership::Checked(const pb::LayerRange& range) {
+  if (range.first() < range.end() && range.end() <= layer_count_)
+    return engine::LayerRange{range.first(), range.end()};
+  Violation("The server named layers " + std::to_string(range.first()) + " to " +
+            std::to_string(range.end()) + " of a model with " + std::to_string(layer_count_) + ".");
+  return std::nullopt;
+}
+
+void Membership::OnDownloadLayers(const pb::DownloadLayers& message) {
+  for (const uint32_t layer : message.layers())
+    if (layer >= layer_count_)
+      return Violation("The server named layer " + std::to_string(layer) + " of a model with " +
+                       std::to_string(layer_count_) + ".");
+  fetches_.Add(next_ticket_++, FetchQueue::Urgency::kStandby,
+               {message.layers().begin(), message.layers().end()});
+}
+
+void Membership::OnMeasureSpeed(const pb::MeasureSpeed& message) {
+  Load load;
+  for (const pb::LayerRange& range : message.ranges()) {
+    const auto checked = Checked(range);
+    if (!checked) return;
+    load.ranges.push_back(*checked);
+  }
+  load.runs = std::clamp(message.runs(), 1u, kMaxMeasureRuns);
+  Add(std::move(load));
+}
+
+void Membership::OnPrepareStage(const pb::PrepareStage& message) {
+  const auto range = Checked(message.layers());
+  if (!range) return;
+  if (!stages_.Prepare(message.epoch(), message.stage(), *range))
+    return Violation("The server asked for epoch " + std::to_string(message.epoch()) +
+                     " to be prepared, which is not newer than those before.");
+  DropUnwantedLoads();
+  Add({message.epoch(), {*range}, 0});
+}
+
+void Membership::OnCommitStage(const pb::CommitStage& message) {
+  const uint32_t epoch = message.epoch();
+  if (!stages_.Commit(epoch))
+    return SayInOrder(
+        FailedMessage(epoch, Error(ErrorCode::kInvalidArgument,
+                                   "Epoch " + std::to_string(epoch) + " is not prepared here.")));
+  DropUnwantedLoads();
+  pb::WorkerMessage reply;
+  reply.mutable_committed()->set_epoch(epoch);
+  SayInOrder(std::move(reply));
+}
+
+void Membership::OnRetire(const pb::Retire& message) {
+  KeepLayers keep;
+  for (const pb::LayerRange& range : message.keep()) {
+    const auto checked = Checked(range);
+    if (!checked) return;
+    keep.ranges.push_back(*checked);
+  }
+  stages_.KeepWithin(keep.ranges);
+  DropUnwantedLoads();
+  ++unloads_waiting_;
+  waiting_.push_back(Work(std::move(keep)));
+}
+
+void Membership::OnInvalidateSessions(const pb::InvalidateSessions& message) {
+  ReleaseSessions release;
+  for (const uint32_t session : message.sessions()) {
+    sessions_.erase(session);
+    release.sessions.push_back(session);
+  }
+  waiting_.push_back(Work(std::move(release)));
+}
+
+void Membership::OnRelease() {
+  stages_.Clear();
+  sessions_.clear();
+  DropUnwantedLoads();
+  ++unloads_waiting_;
+  waiting_.push_back(Work(ReleaseAll{}));
+}
+
+// ---- steps ----
+
+Status Membership::TakeSession(uint32_t session, uint64_t end_position) {
+  const auto refuse = [](std::string sentence) {
+    return Error(ErrorCode::kInvalidArgument, std::move(sentence));
+  };
+  if (session == kMeasureSession)
+    return refuse("Session " + std::to_string(session) + " is the one that measurements use.");
+  if (context_length_ > 0 && end_position > context_length_)
+    return refuse("Session " + std::to_string(session) + " would hold " +
+                  std::to_string(end_position) + " positions, expected at most " +
+                  std::to_string(context_length_) + ".");
+  sessions_.insert(session);
+  if (session_count_ == 0 || sessions_.size() <= session_count_) return OkStatus();
+  sessions_.erase(session);
+  return refuse("Session " + std::to_string(session) + " would be held beside " +
+                std::to_string(session_count_) + " others, expected at most as many in all.");
+}
+
+Result<engine::LayerRange> Membership::LayersFor(const wire::Frame& frame) {
+  const engine::LayerRange* layers = stages_.ToRun(frame.header.epoch, frame.header.stage);
+  if (frame.header.type != wire::FrameType::kStep || layers == nullptr)
+    return Error(ErrorCode::kInvalidArgument,
+                 "Stage " + std::to_string(frame.header.stage) + " of epoch " +
+                     std::to_string(frame.header.epoch) + " is not committed on this worker.");
+  if (offer_.needs_onnx && frame.runs.size() > 1)
+    return Error(ErrorCode::kInvalidArgument, "A step has " + std::to_string(frame.runs.size()) +
+                                                  " runs, expected one: this worker runs ONNX.");
+  for (const wire::Run& run : frame.runs)
+    TRY(TakeSession(run.session, uint64_t{run.first_position} + run.count));
+  return *layers;
+}
+
+void Membership::OnFrame(const Slice& message) {
+  auto frame = wire::DecodeFrame(message);
+  if (!frame.ok()) return End(std::move(frame).error());
+  const auto layers = LayersFor(*frame);
+  if (layers.ok()) return waiting_.push_back(Work(RunStep{std::move(*frame), *layers, now_}));
+  SayInOrder(StepFailedMessage(frame->header.sequence, frame->header.epoch, frame->header.stage,
+                               layers.error()));
+}
+
+void Membership::OnGeneration(ByteSpan message) {
+  if (!offer_.makes_tokens)
+    return Violation("The server sent a generation frame to a worker that chooses no tokens.");
+  auto frame = wire::DecodeGeneration(message);
+  if (!frame.ok()) return End(std::move(frame).error());
+  if (auto* generate = std::get_if<wire::Generate>(&*frame))
+    return OnGenerate(std::move(*generate));
+  if (const auto* stop = std::get_if<wire::StopGenerating>(&*frame)) {
+    if (generating_.contains(stop->sequence)) stopped_.insert(stop->sequence);
+    return;
+  }
+  if (std::holds_alternative<wire::WholeModel>(*frame)) return;  // for a user's eyes
+  Violation("The server sent a frame that only workers send.");
+}
+
+void Membership::OnGenerate(wire::Generate generate) {
+  const engine::LayerRange* layers = stages_.ToRun(generate.epoch, 0);
+  Status status = OkStatus();
+  if (!joined_ || layers == nullptr || layers->first != 0 || layers->end != layer_count_)
+    status = Error(ErrorCode::kInvalidArgument, "The whole model of epoch " +
+                                                    std::to_string(generate.epoch) +
+                                                    " is not committed on this worker.");
+  else
+    status = TakeSession(generate.session, uint64_t{generate.position} + generate.count);
+  if (!status.ok())
+    return SayInOrder(StepFailedMessage(generate.sequence, generate.epoch, 0, status.error()));
+  generating_.insert(generate.sequence);
+  waiting_.push_back(Work(MakeTokens{std::move(generate)}));
+}
+
+void Membership::On(WholeWished& event) {
+  if (!joined_) return;
+  actions_.push_back(SendFrame{{Slice(wire::EncodeGeneration(wire::RunHere{event.wanted}))}});
+}
+
+// ---- layers on their way into the engine ----
+
+void Membership::Add(Load load) {
+  const uint32_t ticket = next_ticket_++;
+  fetches_.Add(ticket, FetchQueue::Urgency::kStage, LayersOf(load.ranges));
+  loads_.emplace(ticket, std::move(load));
+}
+
+// Loads of stages that are gone: replaced, retired or released.
+void Membership::DropUnwantedLoads() {
+  for (auto load = loads_.begin(); load != loads_.end();) {
+    if (load->second.epoch == 0 || stages_.Has(load->second.epoch)) {
+      ++load;
+      continue;
+    }
+    fetches_.Drop(load->first);
+    std::erase(fetched_, load->first);
+    load = loads_.erase(load);
+  }
+}
+
+void Membership::FailLoad(uint32_t ticket, const Error& error) {
+  const auto load = loads_.find(ticket);
+  const uint32_t epoch = load == loads_.end() ? 0 : load->second.epoch;
+  if (epoch != 0) stages_.Remove(epoch);
+  if (load != loads_.end()) loads_.erase(load);
+  Say(FailedMessage(epoch, error));
+}
+
+void Membership::On(FetchProgressed& event) {
+  pb::WorkerMessage message;
+  message.mutable_download_progress()->set_done_bytes(event.done_bytes);
+  message.mutable_download_progress()->set_total_bytes(event.total_bytes);
+  Say(std::move(message));
+}
+
+void Membership::On(LayerFetched& event) {
+  fetches_.LayerCame(event.layer);
+  pb::WorkerMessage message;
+  message.mutable_layer_downloaded()->set_layer(event.layer);
+  message.mutable_layer_downloaded()->set_byte_count(event.byte_count);
+  message.mutable_layer_downloaded()->set_elapsed_us(
+      event.byte_count == 0 ? 0 : static_cast<uint64_t>(std::max<int64_t>(1, event.elapsed.us)));
+  Say(std::move(message));
+}
+
+void Membership::On(FetchEnded& event) {
+  using End = FetchQueue::End;
+  const bool interrupted =
+      !event.status.ok() && event.status.error().code() == ErrorCode::kCancelled;
+  const auto ticket = fetches_.Ended(event.status.ok() ? End::kComplete
+                                     : interrupted     ? End::kInterrupted
+                                                       : End::kFailed);
+  if (!ticket) return;
+  if (!event.status.ok()) return FailLoad(*ticket, event.status.error());
+  if (loads_.contains(*ticket)) fetched_.push_back(*ticket);  // else it was for standby
+}
+
+void Membership::On(LayersRead& event) {
+  CHECK(reading_.has_value());
+  const uint32_t ticket = *reading_;
+  read_interrupted_ = true;  // too late for that
+  if (!loads_.contains(ticket)) return reading_.reset();
+  if (!event.layers.ok()) {
+    reading_.reset();
+    return FailLoad(ticket, event.layers.error());
+  }
+  waiting_.push_back(Install{ticket, std::move(event.layers).value()});
+}
+
+void Membership::OnInstalled(uint32_t ticket, const Result<Outcome>& outcome) {
+  reading_.reset();
+  const auto found = loads_.find(ticket);
+  if (found == loads_.end()) return;  // retired while it was being installed
+  if (!outcome.ok()) return FailLoad(ticket, outcome.error());
+  const Load load = std::move(found->second);
+  loads_.erase(found);
+  if (load.epoch == 0) return waiting_.push_front(Work(MeasureSpeed{load.ranges, load.runs}));
+  stages_.SetLoaded(load.epoch);
+  const auto& installed = std::get<Installed>(*outcome);
+  pb::WorkerMessage reply;
+  reply.mutable_prepared()->set_epoch(load.epoch);
+  reply.mutable_prepared()->set_used_bytes(installed.used_bytes);
+  reply.mutable_prepared()->set_weight_factor(installed.weight_factor);
+  Say(std::move(reply));
+}
+
+void Membership::OnTimings(const Result<Outcome>& outcome) {
+  // What was loaded only to be measured goes again.
+  ++unloads_waiting_;
+  waiting_.push_front(Work(KeepLayers{stages_.Ranges()}));
+  if (!outcome.ok()) return Say(FailedMessage(0, outcome.error()));
+  pb::WorkerMessage message;
+  for (const Timing& measured : std::get<Timings>(*outcome).of_ranges) {
+    auto& timing = *message.mutable_measured()->add_timings();
+    timing.mutable_layers()->set_first(measured.layers.first);
+    timing.mutable_layers()->set_end(measured.layers.end);
+    for (const Duration run : measured.runs) timing.add_run_us(static_cast<uint64_t>(run.us));
+  }
+  Say(std::move(message));
+}
+
+// ---- the computing thread ----
+
+void Membership::On(WorkDone& event) {
+  CHECK(running_.has_value());
+  const Running ran = *std::exchange(running_, std::nullopt);
+  if (ran.keeps) --unloads_waiting_;
+  if (ran.install) return OnInstalled(*ran.install, event.outcome);
+  if (ran.measures) return OnTimings(event.outcome);
+  if (ran.generates) return OnMadeTokens(ran, std::move(event.outcome));
+  if (event.outcome.ok()) {
+    if (ran.steps)
+      actions_.push_back(SendFrame{std::move(std::get<StepReply>(*event.outcome).message)});
+    return;
+  }
+  if (!ran.steps) return End(std::move(event.outcome).error());  // sampling that cannot be
+  Say(StepFailedMessage(ran.sequence, ran.epoch, ran.stage, event.outcome.error()));
+}
+
+void Membership::OnMadeTokens(const Running& ran, Result<Outcome> outcome) {
+  if (outcome.ok()) {
+    auto& made = std::get<MadeTokens>(*outcome);
+    const bool last = made.tokens.last;
+    actions_.push_back(SendFrame{{Slice(wire::EncodeGeneration(std::move(made.tokens)))}});
+    // Before anything else: answers are in order.
+    if (!last) return waiting_.push_front(Work(MakeTokens{std::move(made.rest)}));
+  } else {
+    Say(StepFailedMessage(ran.sequence, ran.epoch, 0, outcome.error()));
+  }
+  generating_.erase(ran.sequence);
+  stopped_.erase(ran.sequence);
+}
+
+void Membership::Advance() {
+  while (!ended_ && !running_ && !waiting_.empty()) {
+    Waiting next = std::move(waiting_.front());
+    waiting_.pop_front();
+    Begin(std::move(next));
+  }
+  // Only what stays loaded may be counted on by what is read.
+  if (!reading_ && !fetched_.empty() && unloads_waiting_ == 0) {
+    reading_ = fetched_.front();
+    fetched_.pop_front();
+    read_interrupted_ = false;
+    actions_.push_back(ReadLayers{loads_.at(*reading_).ranges});
+  }
+  if (reading_ && !read_interrupted_ && !loads_.contains(*reading_)) {
+    read_interrupted_ = true;
+    actions_.push_back(InterruptRead{});
+  }
+  if (auto layers = fetches_.Begin()) actions_.push_back(Fetch{std::move(*layers)});
+  if (fetches_.TakeInterrupt()) actions_.push_back(InterruptFetch{});
+}
+
+void Membership::Begin(Waiting waiting) {
+  if (auto* message = std::get_if<pb::WorkerMessage>(&waiting)) return Say(std::move(*message));
+  if (auto* work = std::get_if<Work>(&waiting)) return BeginWork(std::move(*work));
+  auto& install = std::get<Install>(waiting);
+  const auto load = loads_.find(install.ticket);
+  if (load == loads_.end()) return reading_.reset();  // retired while it waited
+  running_ = Running{.install = install.ticket};
+  actions_.push_back(Compute{InstallLayers{std::move(install.layers), load->second.ranges}});
+}
+
+void Membership::BeginWork(Work work) {
+  Running running;
+  running.measures = std::holds_alternative<MeasureSpeed>(work);
+  running.keeps = Unloads(work);
+  if (const auto* step = std::get_if<RunStep>(&work)) {
+    running.steps = true;
+    running.sequence = step->frame.header.sequence;
+    running.epoch = step->frame.header.epoch;
+    running.stage = step->frame.header.stage;
+  } else if (const auto* make = std::get_if<MakeTokens>(&work)) {
+    running.generates = true;
+    running.sequence = make->asked.sequence;
+    running.epoch = make->asked.epoch;
+    if (stopped_.contains(make->asked.sequence)) {  // nobody wants the rest
+      MadeTokens none;
+      none.tokens = {make->asked.sequence, make->asked.epoch, true, 0, {}};
+      return OnMadeTokens(running, Outcome(std::move(none)));
+    }
+  }
+  running_ = running;
+  actions_.push_back(Compute{std::move(work)});
+}
+
+// ---- the end, and what is said ----
+
+void Membership::On(LeaveAsked& event) {
+  pb::WorkerMessage message;
+  message.mutable_leaving()->set_reason(event.reason);
+  Say(std::move(message));
+  ended_ = true;
+}
+
+void Membership::End(Error error) {
+  ended_ = true;
+  actions_.push_back(Finish{std::move(error)});
+}
+
+void Membership::Say(pb::WorkerMessage message) {
+  actions_.push_back(SendControl{std::move(message)});
+}
+
+pb::WorkerMessage Membership::FailedMessage(uint32_t epoch, const Error& error) {
+  pb::WorkerMessage message;
+  message.mutable_failed()->set_epoch(epoch);
+  message.mutable_failed()->set_code(std::string(ErrorCodeName(error.code())));
+  message.mutable_failed()->set_message(error.ToString());
+  return message;
+}
+
+pb::WorkerMessage Membership::StepFailedMessage(uint32_t sequence, uint32_t epoch, uint32_t stage,
+                                                const Error& error) {
+  pb::WorkerMessage message;
+  message.mutable_step_failed()->set_sequence(sequence);
+  message.mutable_step_failed()->set_epoch(epoch);
+  message.mutable_step_failed()->set_stage(stage);
+  message.mutable_step_failed()->set_code(std::string(ErrorCodeName(error.code())));
+  message.mutable_step_failed()->set_message(error.ToString());
+  return message;
+}
+
+}  // namespace weft::worker

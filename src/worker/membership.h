@@ -1,0 +1,134 @@
+// Membership: the worker's side of docs/protocol.md on one connection, from Init to its end. A
+// state machine: an event in, actions out; no threads, sockets, clock, files or engine. It decides
+// what is legal, what is fetched, read, loaded and computed in which order, and what is answered;
+// others carry it out (native_worker.h on threads, sim/ on a virtual clock).
+//
+// Rules. Messages take effect in the order in which they came. What the engine has to do for them
+// waits in one queue, with the answers that must not overtake it, and is done one piece at a time;
+// so a step that arrived before a Retire is still computed before the layers go. What the
+// orchestrator must never send ends the connection (Finish); work that cannot be done here is
+// refused in its own answer (Failed, StepFailed).
+//
+// The same rooms in TypeScript: web/packages/worker/src/membership.ts.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "worker/fetch_queue.h"
+#include "worker/membership_events.h"
+#include "worker/stage_table.h"
+
+namespace weft::worker {
+
+class Membership {
+ public:
+  explicit Membership(Offer offer) : offer_(std::move(offer)) {}
+
+  // What to do now, in this order. `now` is when the event happened.
+  std::vector<Action> Handle(Event event, Instant now);
+
+  // Finish was asked for, or the worker left: events have no effect any more.
+  bool ended() const { return ended_; }
+
+ private:
+  // Layers on their way into the engine, for a stage or to be measured. Its key is the ticket of
+  // the fetch.
+  struct Load {
+    uint32_t epoch = 0;  // 0: to be measured
+    std::vector<engine::LayerRange> ranges;
+    uint32_t runs = 0;  // of the measurement
+  };
+  // What waits for the computing thread, in order.
+  struct Install {
+    uint32_t ticket = 0;
+    std::unique_ptr<engine::LoadedLayers> layers;
+  };
+  using Waiting = std::variant<Work, Install, wire::pb::WorkerMessage>;
+  // What the computing thread does now.
+  struct Running {
+    std::optional<uint32_t> install;  // a ticket
+    bool measures = false, keeps = false;
+    bool steps = false, generates = false;  // answered under the numbers below
+    uint32_t sequence = 0, epoch = 0, stage = 0;
+  };
+
+  void On(MessageReceived& event);
+  void On(ControlReceived& event) { OnControl(std::move(event.message)); }
+  void On(Joined& event);
+  void On(FetchProgressed& event);
+  void On(LayerFetched& event);
+  void On(FetchEnded& event);
+  void On(LayersRead& event);
+  void On(WorkDone& event);
+  void On(WholeWished& event);
+  void On(LeaveAsked& event);
+
+  void OnControl(wire::pb::ServerMessage message);
+  void OnInit(const wire::pb::Init& init);
+  void OnRefused(const wire::pb::Refused& refused);
+  void OnDownloadLayers(const wire::pb::DownloadLayers& message);
+  void OnMeasureSpeed(const wire::pb::MeasureSpeed& message);
+  void OnPrepareStage(const wire::pb::PrepareStage& message);
+  void OnCommitStage(const wire::pb::CommitStage& message);
+  void OnRetire(const wire::pb::Retire& message);
+  void OnInvalidateSessions(const wire::pb::InvalidateSessions& message);
+  void OnRelease();
+  void OnFrame(const Slice& message);
+  void OnGeneration(ByteSpan message);
+  void OnGenerate(wire::Generate generate);
+
+  // The rules for a run of rows that go beyond the engine's: limits of Init.
+  Status TakeSession(uint32_t session, uint64_t end_position);
+  Result<engine::LayerRange> LayersFor(const wire::Frame& frame);
+
+  // What follows from the event: the next work, fetch and read.
+  void Advance();
+  void Begin(Waiting waiting);
+  void BeginWork(Work work);
+  void Add(Load load);
+  void DropUnwantedLoads();
+  void FailLoad(uint32_t ticket, const Error& error);
+  void OnInstalled(uint32_t ticket, const Result<Outcome>& outcome);
+  void OnMadeTokens(const Running& ran, Result<Outcome> outcome);
+  void OnTimings(const Result<Outcome>& outcome);
+
+  // nullopt, and the end, when the range is not one of this model.
+  std::optional<engine::LayerRange> Checked(const wire::pb::LayerRange& range);
+  void Say(wire::pb::WorkerMessage message);
+  // Behind the work that waits.
+  void SayInOrder(wire::pb::WorkerMessage message) { waiting_.push_back(std::move(message)); }
+  static wire::pb::WorkerMessage FailedMessage(uint32_t epoch, const Error& error);
+  static wire::pb::WorkerMessage StepFailedMessage(uint32_t sequence, uint32_t epoch,
+                                                   uint32_t stage, const Error& error);
+  void End(Error error);
+  void Violation(std::string sentence) { End(Error(ErrorCode::kInvalidData, std::move(sentence))); }
+
+  const Offer offer_;
+  std::vector<Action> actions_;  // of the event that is being handled
+  Instant now_;
+  bool init_seen_ = false, joined_ = false, ended_ = false;
+  uint32_t layer_count_ = 0, context_length_ = 0, session_count_ = 0;  // the last two: 0 is any
+
+  StageTable stages_;
+  std::set<uint32_t> sessions_;    // that steps have named and that are not over
+  std::set<uint32_t> stopped_;     // sequences of Generate frames that nobody waits for
+  std::set<uint32_t> generating_;  // sequences of those that were not answered to the end
+  FetchQueue fetches_;
+  std::map<uint32_t, Load> loads_;  // by ticket
+  uint32_t next_ticket_ = 1;
+  std::deque<uint32_t> fetched_;     // tickets of loads whose layers are to be read
+  std::optional<uint32_t> reading_;  // from ReadLayers until its layers are installed
+  bool read_interrupted_ = false;
+  std::deque<Waiting> waiting_;
+  uint32_t unloads_waiting_ = 0;  // of `waiting_` and running
+  std::optional<Running> running_;
+};
+
+}  // namespace weft::worker

@@ -1,0 +1,160 @@
+// What membership (membership.h) is told and what it asks for, as plain values.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/sha256.h"
+#include "engine/engine.h"
+#include "wire/control.pb.h"
+#include "wire/data_frame.h"
+#include "wire/generation.h"
+#include "worker/joining.h"
+
+namespace weft::worker {
+
+// The session that speed measurements use; no step may name it.
+inline constexpr uint32_t kMeasureSession = 0xffffffff;
+
+// ---- work of the computing thread, and what came of it ----
+
+// Layers that were read become part of the engine. Outcome: Installed.
+struct InstallLayers {
+  std::unique_ptr<engine::LoadedLayers> layers;
+  std::vector<engine::LayerRange> ranges;  // loaded afterwards
+};
+// Times steps of one row over loaded ranges. Outcome: Timings.
+struct MeasureSpeed {
+  std::vector<engine::LayerRange> ranges;
+  uint32_t runs = 1;
+};
+// Outcome: StepReply.
+struct RunStep {
+  wire::Frame frame;
+  engine::LayerRange layers;
+  Instant arrival;
+};
+// Up to `asked.interval` tokens of a whole-model generation. Outcome: MadeTokens.
+struct MakeTokens {
+  wire::Generate asked;  // what is still wanted
+};
+// How a session samples. Outcome: Done.
+struct TakeSampling {
+  wire::pb::Sampling message;
+};
+struct ReleaseSessions {
+  std::vector<uint32_t> sessions;
+};
+// Forgets all sessions and unloads everything. Outcome: Done.
+struct ReleaseAll {};
+// Unloads every layer outside of these ranges. Outcome: Done.
+struct KeepLayers {
+  std::vector<engine::LayerRange> ranges;
+};
+using Work = std::variant<InstallLayers, MeasureSpeed, RunStep, MakeTokens, TakeSampling,
+                          ReleaseSessions, ReleaseAll, KeepLayers>;
+
+struct Done {};
+struct Installed {
+  double weight_factor = 1;  // bytes held for a byte of weights
+  uint64_t used_bytes = 0;   // of the offer
+};
+struct Timing {
+  engine::LayerRange layers;
+  std::vector<Duration> runs;
+};
+struct Timings {
+  std::vector<Timing> of_ranges;
+};
+struct StepReply {
+  std::vector<Slice> message;  // the result frame, in pieces
+};
+struct MadeTokens {
+  wire::Tokens tokens;
+  wire::Generate rest;  // what is wanted after them; nothing where they are the last
+};
+using Outcome = std::variant<Done, Installed, Timings, StepReply, MadeTokens>;
+
+// ---- events ----
+
+struct MessageReceived {
+  Slice message;  // one WebSocket message
+};
+// A control message that did not travel as bytes.
+struct ControlReceived {
+  wire::pb::ServerMessage message;
+};
+struct Joined {
+  Result<JoinedPackage> package;
+};
+struct FetchProgressed {
+  uint64_t done_bytes = 0, total_bytes = 0;
+};
+struct LayerFetched {
+  uint32_t layer = 0;
+  uint64_t byte_count = 0;  // that came over the link; 0: it was there
+  Duration elapsed;
+};
+// kCancelled: it was interrupted, and what came stays.
+struct FetchEnded {
+  Status status = OkStatus();
+};
+struct LayersRead {
+  Result<std::unique_ptr<engine::LoadedLayers>> layers;
+};
+struct WorkDone {
+  Result<Outcome> outcome;
+};
+// The user wants the whole model here, or not any longer.
+struct WholeWished {
+  bool wanted = false;
+};
+struct LeaveAsked {
+  std::string reason;
+};
+using Event = std::variant<MessageReceived, ControlReceived, Joined, FetchProgressed, LayerFetched,
+                           FetchEnded, LayersRead, WorkDone, WholeWished, LeaveAsked>;
+
+// ---- actions ----
+
+struct SendControl {
+  wire::pb::WorkerMessage message;
+};
+struct SendFrame {
+  std::vector<Slice> message;  // in pieces
+};
+// Fetch the manifest and time the link. Answered by Joined.
+struct Join {
+  Sha256Digest package_digest{};
+  uint64_t probe_bytes = 0;
+};
+// Make these layers present and verified, in this order. Answered by LayerFetched for each, perhaps
+// FetchProgressed, and FetchEnded. One at a time.
+struct Fetch {
+  std::vector<uint32_t> layers;
+};
+struct InterruptFetch {};
+// Read and repack these ranges. Answered by LayersRead. One at a time.
+struct ReadLayers {
+  std::vector<engine::LayerRange> ranges;
+};
+// What is being read is not wanted any more; LayersRead comes nevertheless.
+struct InterruptRead {};
+// Answered by WorkDone. One at a time.
+struct Compute {
+  Work work;
+};
+// The connection is over; nothing comes after it. kUnavailable: trying again could help.
+struct Finish {
+  Error error;
+};
+using Action = std::variant<SendControl, SendFrame, Join, Fetch, InterruptFetch, ReadLayers,
+                            InterruptRead, Compute, Finish>;
+
+}  // namespace weft::worker

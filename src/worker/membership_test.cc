@@ -1,0 +1,627 @@
+// The worker's side of the protocol as tables: an event, and what membership asks for then.
+#include "worker/membership.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "package/manifest.h"
+#include "program/ir.h"
+#include "wire/version.h"
+
+namespace weft::worker {
+namespace {
+
+namespace pb = wire::pb;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Said = std::vector<std::string>;
+
+constexpr uint32_t kLayers = 6;
+
+class NoLayers : public engine::LoadedLayers {};
+
+std::string Text(const std::vector<engine::LayerRange>& ranges) {
+  std::string text;
+  for (const engine::LayerRange range : ranges)
+    text += " " + std::to_string(range.first) + "-" + std::to_string(range.end);
+  return text;
+}
+
+std::string Text(const pb::WorkerMessage& message) {
+  if (message.has_connect()) return "connect";
+  std::string text = message.ShortDebugString();
+  // Only what failed counts here, the sentence has its own tests.
+  if (message.has_failed())
+    text = "failed " + std::to_string(message.failed().epoch()) + " " + message.failed().code();
+  if (message.has_step_failed())
+    text = "step_failed " + std::to_string(message.step_failed().sequence()) + " " +
+           message.step_failed().code();
+  return text;
+}
+
+std::string Text(const Work& work) {
+  struct Namer {
+    std::string operator()(const InstallLayers& each) { return "install" + Text(each.ranges); }
+    std::string operator()(const MeasureSpeed& each) { return "measure" + Text(each.ranges); }
+    std::string operator()(const RunStep& each) {
+      return "step " + std::to_string(each.frame.header.sequence);
+    }
+    std::string operator()(const MakeTokens& each) {
+      return "tokens " + std::to_string(each.asked.sequence);
+    }
+    std::string operator()(const TakeSampling&) { return "sampling"; }
+    std::string operator()(const ReleaseSessions&) { return "release sessions"; }
+    std::string operator()(const ReleaseAll&) { return "release all"; }
+    std::string operator()(const KeepLayers& each) { return "keep" + Text(each.ranges); }
+  };
+  return std::visit(Namer(), work);
+}
+
+std::string Text(const Action& action) {
+  struct Namer {
+    std::string operator()(const SendControl& each) { return Text(each.message); }
+    std::string operator()(const SendFrame&) { return "frame"; }
+    std::string operator()(const Join&) { return "JOIN"; }
+    std::string operator()(const Fetch& each) {
+      std::string text = "FETCH";
+      for (const uint32_t layer : each.layers) text += " " + std::to_string(layer);
+      return text;
+    }
+    std::string operator()(const InterruptFetch&) { return "INTERRUPT FETCH"; }
+    std::string operator()(const ReadLayers& each) { return "READ" + Text(each.ranges); }
+    std::string operator()(const InterruptRead&) { return "INTERRUPT READ"; }
+    std::string operator()(const Compute& each) { return "COMPUTE " + Text(each.work); }
+    std::string operator()(const Finish& each) {
+      return "FINISH " + std::string(ErrorCodeName(each.error.code()));
+    }
+  };
+  return std::visit(Namer(), action);
+}
+
+pb::ServerMessage InitMessage() {
+  pb::ServerMessage message;
+  pb::Init& init = *message.mutable_init();
+  init.set_protocol_version(wire::kProtocolVersion);
+  init.set_program_version(program::kProgramVersion);
+  init.set_package_format(package::kPackageFormat);
+  init.set_package_digest(std::string(32, 'x'));
+  init.set_layer_count(kLayers);
+  init.set_context_length(100);
+  init.set_session_count(2);
+  return message;
+}
+
+pb::ServerMessage PrepareMessage(uint32_t epoch, uint32_t first, uint32_t end) {
+  pb::ServerMessage message;
+  message.mutable_prepare_stage()->set_epoch(epoch);
+  message.mutable_prepare_stage()->set_stage(1);
+  message.mutable_prepare_stage()->mutable_layers()->set_first(first);
+  message.mutable_prepare_stage()->mutable_layers()->set_end(end);
+  return message;
+}
+
+pb::ServerMessage CommitMessage(uint32_t epoch) {
+  pb::ServerMessage message;
+  message.mutable_commit_stage()->set_epoch(epoch);
+  return message;
+}
+
+pb::ServerMessage RetireMessage(uint32_t first, uint32_t end) {
+  pb::ServerMessage message;
+  auto& keep = *message.mutable_retire()->add_keep();
+  keep.set_first(first);
+  keep.set_end(end);
+  return message;
+}
+
+pb::ServerMessage DownloadMessage(std::vector<uint32_t> layers) {
+  pb::ServerMessage message;
+  message.mutable_download_layers()->mutable_layers()->Add(layers.begin(), layers.end());
+  return message;
+}
+
+pb::ServerMessage MeasureMessage(uint32_t first, uint32_t end) {
+  pb::ServerMessage message;
+  message.mutable_measure_speed()->set_runs(7);
+  auto& range = *message.mutable_measure_speed()->add_ranges();
+  range.set_first(first);
+  range.set_end(end);
+  return message;
+}
+
+pb::ServerMessage Make(void (*fill)(pb::ServerMessage&)) {
+  pb::ServerMessage message;
+  fill(message);
+  return message;
+}
+
+// A worker and what it does, in words.
+class MembershipTest : public testing::Test {
+ protected:
+  explicit MembershipTest(Offer offer = {})
+      : membership_(std::make_unique<Membership>(std::move(offer))) {}
+
+  Said Told(Event event) {
+    Said said;
+    actions_ = membership_->Handle(std::move(event), now_);
+    for (const Action& action : actions_) said.push_back(Text(action));
+    return said;
+  }
+  Said Told(pb::ServerMessage message) { return Told(ControlReceived{std::move(message)}); }
+  Said Told(std::vector<uint8_t> bytes) { return Told(MessageReceived{Slice(std::move(bytes))}); }
+
+  Said Read() {
+    return Told(LayersRead{std::unique_ptr<engine::LoadedLayers>(std::make_unique<NoLayers>())});
+  }
+  Said Fetched(uint32_t layer) { return Told(LayerFetched{layer, 10, Milliseconds(1)}); }
+  Said FetchOver() { return Told(FetchEnded{}); }
+  Said FetchInterrupted() {
+    return Told(FetchEnded{Error(ErrorCode::kCancelled, "The download was cancelled.")});
+  }
+  Said WorkOver(Outcome outcome = Done{}) { return Told(WorkDone{std::move(outcome)}); }
+  Said WorkFailed(ErrorCode code) { return Told(WorkDone{Error(code, "It went wrong.")}); }
+
+  void Join() {
+    ASSERT_THAT(Told(InitMessage()), ElementsAre("JOIN"));
+    JoinedPackage package;
+    package.layer_count = kLayers;
+    ASSERT_THAT(Told(Joined{package}), ElementsAre("connect"));
+  }
+  // Brings a stage to where it computes.
+  void Commit(uint32_t epoch, uint32_t first, uint32_t end) {
+    Told(PrepareMessage(epoch, first, end));
+    FetchOver();
+    Read();
+    WorkOver(Installed{1, 100});
+    ASSERT_THAT(Told(CommitMessage(epoch)),
+                ElementsAre("committed { epoch: " + std::to_string(epoch) + " }"));
+  }
+
+  Said Step(uint32_t sequence, uint32_t epoch, uint32_t session = 1, uint32_t first = 0,
+            uint32_t stage = 1, uint16_t rows = 1) {
+    wire::FrameHeader header;
+    header.sequence = sequence;
+    header.epoch = epoch;
+    header.stage = static_cast<uint16_t>(stage);
+    header.rows = rows;
+    header.columns = 1;
+    header.dtype = DType::kI32;
+    const wire::Run run = {session, 0, first, rows, wire::OutputKind::kNone, 0};
+    std::vector<uint8_t> bytes = wire::EncodeFrameHead(header, {&run, 1}, rows * 4u);
+    bytes.resize(bytes.size() + rows * 4u);
+    return Told(std::move(bytes));
+  }
+
+  std::string Problem() {
+    for (const Action& action : actions_)
+      if (const auto* finish = std::get_if<Finish>(&action)) return finish->error.message();
+    return "";
+  }
+
+  Instant now_{1'000'000};
+  std::unique_ptr<Membership> membership_;
+  std::vector<Action> actions_;
+};
+
+TEST_F(MembershipTest, JoinsWithWhatItOffers) {
+  EXPECT_THAT(Told(InitMessage()), ElementsAre("JOIN"));
+  JoinedPackage package;
+  package.layer_count = kLayers;
+  package.cached_layers = {2, 3};
+  EXPECT_THAT(Told(Joined{package}), ElementsAre("connect"));
+  const pb::Connect& connect = std::get<SendControl>(actions_[0]).message.connect();
+  EXPECT_EQ(connect.kind(), "native");
+  EXPECT_EQ(connect.cached_layers_size(), 2);
+  EXPECT_EQ(connect.download_bytes_per_s(), 1e10);  // a local disk
+}
+
+TEST_F(MembershipTest, APingIsAnsweredAtOnceWhateverElseGoesOn) {
+  const auto ping = Make([](pb::ServerMessage& m) { m.mutable_ping()->set_nonce(7); });
+  EXPECT_THAT(Told(ping), ElementsAre("pong { nonce: 7 }"));
+  Join();
+  Commit(1, 0, kLayers);
+  Step(1, 1);
+  EXPECT_THAT(Told(ping), ElementsAre("pong { nonce: 7 }"));
+}
+
+TEST_F(MembershipTest, WhatTheServerMustNotSendEndsTheConnection) {
+  struct Case {
+    bool joins_first;
+    pb::ServerMessage message;
+    const char* code;
+    const char* problem;
+  };
+  auto other_protocol = InitMessage();
+  other_protocol.mutable_init()->set_protocol_version(99);
+  auto other_program = InitMessage();
+  other_program.mutable_init()->set_program_version(98);
+  auto other_format = InitMessage();
+  other_format.mutable_init()->set_package_format(97);
+  auto short_digest = InitMessage();
+  short_digest.mutable_init()->set_package_digest("xyz");
+  const auto refused = [](const char* code) {
+    pb::ServerMessage message;
+    message.mutable_refused()->set_code(code);
+    message.mutable_refused()->set_message("No room.");
+    return message;
+  };
+  const Case cases[] = {
+      {false, other_protocol, "unsupported", "protocol version 99, this worker version"},
+      {false, other_program, "unsupported", "program version 98"},
+      {false, other_format, "unsupported", "package format version 97"},
+      {false, short_digest, "invalid_data", "has 3 bytes, expected 32"},
+      {false, refused("permission_denied"), "permission_denied", "No room."},
+      {false, refused("unavailable"), "unavailable", "No room."},
+      {false, PrepareMessage(1, 0, 1), "invalid_data", "before Init was answered"},
+      {true, InitMessage(), "invalid_data", "Init twice"},
+      {true, PrepareMessage(1, 2, 2), "invalid_data", "layers 2 to 2 of a model with 6"},
+      {true, PrepareMessage(1, 0, 7), "invalid_data", "layers 0 to 7"},
+      {true, PrepareMessage(0, 0, 6), "invalid_data", "epoch 0 to be prepared"},
+      {true, RetireMessage(3, 9), "invalid_data", "layers 3 to 9"},
+      {true, MeasureMessage(5, 4), "invalid_data", "layers 5 to 4"},
+      {true, DownloadMessage({1, 6}), "invalid_data", "layer 6 of a model with 6"},
+      {true, pb::ServerMessage(), "invalid_data", "unknown control message"},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.problem);
+    membership_ = std::make_unique<Membership>(Offer());
+    if (each.joins_first) Join();
+    EXPECT_THAT(Told(each.message), ElementsAre("FINISH " + std::string(each.code)));
+    EXPECT_THAT(Problem(), HasSubstr(each.problem));
+    EXPECT_THAT(Told(Make([](pb::ServerMessage& m) { m.mutable_ping(); })), IsEmpty());
+  }
+}
+
+TEST_F(MembershipTest, WhatCannotBeReadEndsTheConnection) {
+  EXPECT_THAT(Told(std::vector<uint8_t>{}), ElementsAre("FINISH invalid_data"));
+  for (const std::vector<uint8_t>& bytes :
+       {std::vector<uint8_t>{wire::kControlByte, 0xff, 0xff}, {'W', 'E', 'F', 'T', 1}, {9}}) {
+    membership_ = std::make_unique<Membership>(Offer());
+    Join();
+    EXPECT_THAT(Told(bytes), ElementsAre("FINISH invalid_data"));
+  }
+}
+
+TEST_F(MembershipTest, APackageThatIsNotTheServersEndsTheConnection) {
+  Told(InitMessage());
+  JoinedPackage package;
+  package.layer_count = kLayers + 1;
+  EXPECT_THAT(Told(Joined{package}), ElementsAre("FINISH invalid_data"));
+  EXPECT_THAT(Problem(), HasSubstr("7 layers, the server announced 6"));
+}
+
+TEST_F(MembershipTest, AStageIsFetchedReadInstalledAndCommitted) {
+  Join();
+  EXPECT_THAT(Told(PrepareMessage(3, 1, 3)), ElementsAre("FETCH 1 2"));
+  EXPECT_THAT(Told(FetchProgressed{5, 20}),
+              ElementsAre("download_progress { done_bytes: 5 total_bytes: 20 }"));
+  EXPECT_THAT(Fetched(1),
+              ElementsAre("layer_downloaded { layer: 1 byte_count: 10 elapsed_us: 1000 }"));
+  EXPECT_THAT(Told(LayerFetched{2, 0, Milliseconds(5)}),
+              ElementsAre("layer_downloaded { layer: 2 }"));  // it was there
+  EXPECT_THAT(FetchOver(), ElementsAre("READ 1-3"));
+  EXPECT_THAT(Told(CommitMessage(3)), ElementsAre("failed 3 invalid_argument"));
+  EXPECT_THAT(Step(1, 3), ElementsAre("step_failed 1 invalid_argument"));
+  EXPECT_THAT(Read(), ElementsAre("COMPUTE install 1-3"));
+  EXPECT_THAT(WorkOver(Installed{1.5, 100}),
+              ElementsAre("prepared { epoch: 3 weight_factor: 1.5 used_bytes: 100 }"));
+  EXPECT_THAT(Step(2, 3), ElementsAre("step_failed 2 invalid_argument"));
+  EXPECT_THAT(Told(CommitMessage(3)), ElementsAre("committed { epoch: 3 }"));
+  EXPECT_THAT(Step(3, 3), ElementsAre("COMPUTE step 3"));
+  EXPECT_THAT(WorkOver(StepReply{}), ElementsAre("frame"));
+}
+
+TEST_F(MembershipTest, WhatFailsOnTheWayIsSaidAndForgotten) {
+  Join();
+  Told(PrepareMessage(1, 0, 2));
+  EXPECT_THAT(Told(FetchEnded{Error(ErrorCode::kNotFound, "Gone.")}),
+              ElementsAre("failed 1 not_found"));
+  Told(PrepareMessage(2, 0, 2));
+  FetchOver();
+  EXPECT_THAT(Told(LayersRead{Error(ErrorCode::kOutOfMemory, "Full.")}),
+              ElementsAre("failed 2 out_of_memory"));
+  Told(PrepareMessage(3, 0, 2));
+  FetchOver();
+  Read();
+  EXPECT_THAT(WorkFailed(ErrorCode::kUnavailable), ElementsAre("failed 3 unavailable"));
+  EXPECT_THAT(Told(CommitMessage(3)), ElementsAre("failed 3 invalid_argument"));
+  Told(DownloadMessage({4}));
+  EXPECT_THAT(Told(FetchEnded{Error(ErrorCode::kIo, "Disk.")}), ElementsAre("failed 0 io"));
+  EXPECT_THAT(Told(PrepareMessage(4, 0, 2)), ElementsAre("FETCH 0 1"));
+}
+
+// A PrepareStage overtakes standby layers, which go on afterwards where they were.
+TEST_F(MembershipTest, AStageInterruptsAFetchOfStandbyLayers) {
+  Join();
+  EXPECT_THAT(Told(DownloadMessage({4, 5, 3})), ElementsAre("FETCH 4 5 3"));
+  Fetched(4);
+  EXPECT_THAT(Told(DownloadMessage({0})), IsEmpty());
+  EXPECT_THAT(Told(PrepareMessage(1, 1, 3)), ElementsAre("INTERRUPT FETCH"));
+  EXPECT_THAT(FetchInterrupted(), ElementsAre("FETCH 1 2"));
+  EXPECT_THAT(Told(MeasureMessage(1, 2)), IsEmpty());  // as urgent, but later
+  EXPECT_THAT(FetchOver(), ElementsAre("READ 1-3", "FETCH 1"));
+  EXPECT_THAT(FetchOver(), ElementsAre("FETCH 5 3"));
+  EXPECT_THAT(FetchOver(), ElementsAre("FETCH 0"));
+  EXPECT_THAT(FetchOver(), IsEmpty());
+}
+
+TEST_F(MembershipTest, AFetchThatEndedBeforeItWasInterruptedIsComplete) {
+  Join();
+  Told(DownloadMessage({4}));
+  EXPECT_THAT(Told(PrepareMessage(1, 1, 2)), ElementsAre("INTERRUPT FETCH"));
+  EXPECT_THAT(FetchOver(), ElementsAre("FETCH 1"));
+  EXPECT_THAT(FetchOver(), ElementsAre("READ 1-2"));
+}
+
+// Whoever fetches must not give up by itself and be asked again without end.
+TEST_F(MembershipTest, AnInterruptionThatNobodyAskedForIsAFailure) {
+  Join();
+  Told(PrepareMessage(1, 1, 2));
+  EXPECT_THAT(FetchInterrupted(), ElementsAre("failed 1 cancelled"));
+}
+
+TEST_F(MembershipTest, AReplacedStageIsDroppedWhereverItIs) {
+  Join();
+  Told(PrepareMessage(1, 0, 2));
+  EXPECT_THAT(Told(PrepareMessage(2, 3, 5)), ElementsAre("INTERRUPT FETCH"));
+  EXPECT_THAT(FetchInterrupted(), ElementsAre("FETCH 3 4"));
+  EXPECT_THAT(FetchOver(), ElementsAre("READ 3-5"));
+  // While it is read.
+  EXPECT_THAT(Told(PrepareMessage(3, 0, 1)), ElementsAre("INTERRUPT READ", "FETCH 0"));
+  EXPECT_THAT(FetchOver(), IsEmpty());  // one read at a time
+  EXPECT_THAT(Read(), ElementsAre("READ 0-1"));
+  // While its layers wait for a step to end.
+  EXPECT_THAT(Read(), ElementsAre("COMPUTE install 0-1"));
+  WorkOver(Installed{1, 1});
+  Told(CommitMessage(3));
+  Step(1, 3);
+  Told(PrepareMessage(4, 2, 3));
+  FetchOver();
+  EXPECT_THAT(Read(), IsEmpty());
+  EXPECT_THAT(Told(PrepareMessage(5, 4, 5)), ElementsAre("FETCH 4"));
+  EXPECT_THAT(WorkOver(StepReply{}), ElementsAre("frame"));
+  EXPECT_THAT(FetchOver(), ElementsAre("READ 4-5"));
+  // The stage that computes was never touched.
+  EXPECT_THAT(Step(2, 3), ElementsAre("COMPUTE step 2"));
+}
+
+TEST_F(MembershipTest, AnOlderEpochIsNeverPreparedAgain) {
+  Join();
+  Told(PrepareMessage(5, 0, 2));
+  EXPECT_THAT(Told(PrepareMessage(5, 0, 2)), ElementsAre("FINISH invalid_data"));
+}
+
+TEST_F(MembershipTest, AnswersAndUnloadingKeepTheOrderOfTheMessages) {
+  Join();
+  Commit(1, 0, kLayers);
+  Told(PrepareMessage(2, 2, 4));
+  FetchOver();
+  Read();
+  WorkOver(Installed{1, 1});
+  EXPECT_THAT(Step(1, 1), ElementsAre("COMPUTE step 1"));
+  EXPECT_THAT(Step(2, 1), IsEmpty());
+  EXPECT_THAT(Told(CommitMessage(2)), IsEmpty());
+  EXPECT_THAT(Step(3, 1), IsEmpty());  // of the epoch before: refused, in its turn
+  EXPECT_THAT(Step(4, 2), IsEmpty());
+  EXPECT_THAT(Told(RetireMessage(2, 4)), IsEmpty());
+  EXPECT_THAT(WorkOver(StepReply{}), ElementsAre("frame", "COMPUTE step 2"));
+  EXPECT_THAT(WorkOver(StepReply{}),
+              ElementsAre("frame", "committed { epoch: 2 }", "step_failed 3 invalid_argument",
+                          "COMPUTE step 4"));
+  EXPECT_THAT(WorkFailed(ErrorCode::kInvalidData),
+              ElementsAre("step_failed 4 invalid_data", "COMPUTE keep 2-4"));
+  EXPECT_THAT(WorkOver(), IsEmpty());
+}
+
+// What is read counts on what is loaded, so nothing may be about to be unloaded.
+TEST_F(MembershipTest, NothingIsReadWhileLayersAreToBeUnloaded) {
+  Join();
+  Commit(1, 0, kLayers);
+  Step(1, 1);
+  Told(Make([](pb::ServerMessage& m) { m.mutable_release(); }));
+  Told(PrepareMessage(2, 0, 2));
+  EXPECT_THAT(FetchOver(), IsEmpty());
+  EXPECT_THAT(WorkOver(StepReply{}), ElementsAre("frame", "COMPUTE release all"));
+  EXPECT_THAT(WorkOver(), ElementsAre("READ 0-2"));
+}
+
+TEST_F(MembershipTest, RetireDropsTheStagesItDoesNotKeep) {
+  Join();
+  Commit(1, 0, 3);
+  EXPECT_THAT(Told(RetireMessage(0, 4)), ElementsAre("COMPUTE keep 0-4"));
+  WorkOver();
+  EXPECT_THAT(Step(1, 1), ElementsAre("COMPUTE step 1"));
+  WorkOver(StepReply{});
+  Told(RetireMessage(1, 4));
+  WorkOver();
+  EXPECT_THAT(Step(2, 1), ElementsAre("step_failed 2 invalid_argument"));
+}
+
+TEST_F(MembershipTest, MeasuresAndUnloadsWhatNoStageKeeps) {
+  Join();
+  Commit(1, 0, 2);
+  EXPECT_THAT(Told(MeasureMessage(1, 4)), ElementsAre("FETCH 1 2 3"));
+  EXPECT_THAT(FetchOver(), ElementsAre("READ 1-4"));
+  EXPECT_THAT(Read(), ElementsAre("COMPUTE install 1-4"));
+  EXPECT_THAT(WorkOver(Installed{1, 1}), ElementsAre("COMPUTE measure 1-4"));
+  Timings timings;
+  timings.of_ranges = {{{1, 4}, {Microseconds(30), Microseconds(31)}}};
+  EXPECT_THAT(
+      WorkOver(timings),
+      ElementsAre("measured { timings { layers { first: 1 end: 4 } run_us: 30 run_us: 31 } }",
+                  "COMPUTE keep 0-2"));
+  WorkOver();
+  Told(MeasureMessage(1, 4));
+  FetchOver();
+  Read();
+  WorkOver(Installed{1, 1});
+  EXPECT_THAT(WorkFailed(ErrorCode::kUnavailable),
+              ElementsAre("failed 0 unavailable", "COMPUTE keep 0-2"));
+}
+
+TEST_F(MembershipTest, StepsBeyondTheLimitsOfInitAreRefused) {
+  Join();
+  Commit(1, 0, kLayers);
+  EXPECT_THAT(Step(1, 1, 7, 99), ElementsAre("COMPUTE step 1"));
+  WorkOver(StepReply{});
+  EXPECT_THAT(Step(2, 1, 7, 100), ElementsAre("step_failed 2 invalid_argument"));  // 100 positions
+  EXPECT_THAT(Step(3, 1, 8), ElementsAre("COMPUTE step 3"));
+  WorkOver(StepReply{});
+  EXPECT_THAT(Step(4, 1, 9), ElementsAre("step_failed 4 invalid_argument"));  // 2 sessions
+  EXPECT_THAT(
+      Told(Make([](pb::ServerMessage& m) { m.mutable_invalidate_sessions()->add_sessions(7); })),
+      ElementsAre("COMPUTE release sessions"));
+  WorkOver();
+  EXPECT_THAT(Step(5, 1, 9), ElementsAre("COMPUTE step 5"));
+  WorkOver(StepReply{});
+  EXPECT_THAT(Step(6, 1, kMeasureSession), ElementsAre("step_failed 6 invalid_argument"));
+  EXPECT_THAT(Step(7, 1, 9, 0, 2), ElementsAre("step_failed 7 invalid_argument"));  // stage 2
+}
+
+TEST_F(MembershipTest, SamplingThatCannotBeEndsTheConnection) {
+  Join();
+  EXPECT_THAT(Told(Make([](pb::ServerMessage& m) { m.mutable_sampling(); })),
+              ElementsAre("COMPUTE sampling"));
+  EXPECT_THAT(WorkFailed(ErrorCode::kInvalidData), ElementsAre("FINISH invalid_data"));
+}
+
+TEST_F(MembershipTest, WhoLeavesSaysSoAndNothingMore) {
+  Join();
+  Commit(1, 0, kLayers);
+  Step(1, 1);
+  EXPECT_THAT(Told(LeaveAsked{"stopped"}), ElementsAre("leaving { reason: \"stopped\" }"));
+  EXPECT_THAT(WorkOver(StepReply{}), IsEmpty());
+  EXPECT_TRUE(membership_->ended());
+}
+
+TEST_F(MembershipTest, AWorkerThatChoosesNoTokensRefusesGenerationFrames) {
+  Join();
+  EXPECT_THAT(Told(wire::EncodeGeneration(wire::WholeModel{})), ElementsAre("FINISH invalid_data"));
+}
+
+// A worker that knows whole-model generation.
+class GeneratingTest : public MembershipTest {
+ protected:
+  GeneratingTest() : MembershipTest(MakeOffer()) {}
+  static Offer MakeOffer() {
+    Offer offer;
+    offer.makes_tokens = true;
+    return offer;
+  }
+  Said Generate(uint32_t sequence, uint32_t session = 1, uint16_t count = 8) {
+    wire::Generate generate;
+    generate.sequence = sequence;
+    generate.epoch = 1;
+    generate.session = session;
+    generate.position = 3;
+    generate.count = count;
+    generate.interval = 2;
+    return Told(wire::EncodeGeneration(generate));
+  }
+  Said Made(uint32_t sequence, bool last) {
+    MadeTokens made;
+    made.tokens.sequence = made.rest.sequence = sequence;
+    made.tokens.epoch = made.rest.epoch = 1;
+    made.tokens.last = last;
+    made.tokens.token_ids = {4, 5};
+    return WorkOver(std::move(made));
+  }
+  wire::Tokens Tokens() {
+    auto frame = wire::DecodeGeneration(std::get<SendFrame>(actions_.at(0)).message.at(0).bytes());
+    return std::get<wire::Tokens>(frame.value());
+  }
+  // Epoch 1, with all layers.
+  void CommitWhole(uint32_t stage = 0) {
+    auto prepare = PrepareMessage(1, 0, kLayers);
+    prepare.mutable_prepare_stage()->set_stage(stage);
+    Told(prepare);
+    FetchOver();
+    Read();
+    WorkOver(Installed{1, 100});
+    Told(CommitMessage(1));
+  }
+};
+
+TEST_F(GeneratingTest, GivesOneIntervalAfterAnotherBeforeAnyOtherWork) {
+  Join();
+  CommitWhole();
+  EXPECT_THAT(Generate(1), ElementsAre("COMPUTE tokens 1"));
+  EXPECT_THAT(Step(2, 1, 1, 20, 0), IsEmpty());
+  EXPECT_THAT(Made(1, false), ElementsAre("frame", "COMPUTE tokens 1"));
+  EXPECT_FALSE(Tokens().last);
+  EXPECT_THAT(Made(1, true), ElementsAre("frame", "COMPUTE step 2"));
+  EXPECT_TRUE(Tokens().last);
+}
+
+TEST_F(GeneratingTest, AGenerationThatNobodyWantsEndsWithAnEmptyFrame) {
+  Join();
+  CommitWhole();
+  Generate(1);
+  Generate(2);
+  EXPECT_THAT(Told(wire::EncodeGeneration(wire::StopGenerating{1, 1})), IsEmpty());
+  EXPECT_THAT(Told(wire::EncodeGeneration(wire::StopGenerating{2, 1})), IsEmpty());
+  EXPECT_THAT(Told(wire::EncodeGeneration(wire::StopGenerating{9, 1})), IsEmpty());
+  EXPECT_THAT(Made(1, false), ElementsAre("frame", "frame", "frame"));
+  EXPECT_EQ(Tokens().token_ids.size(), 2u);
+  // An old Stop says nothing about a later generation of that number.
+  EXPECT_THAT(Generate(9), ElementsAre("COMPUTE tokens 9"));
+  EXPECT_THAT(WorkFailed(ErrorCode::kUnavailable), ElementsAre("step_failed 9 unavailable"));
+}
+
+TEST_F(GeneratingTest, NeedsTheWholeModelWithinTheLimits) {
+  Join();
+  EXPECT_THAT(Generate(1), ElementsAre("step_failed 1 invalid_argument"));
+  CommitWhole(1);  // as another stage
+  EXPECT_THAT(Generate(2), ElementsAre("step_failed 2 invalid_argument"));
+  Told(Make([](pb::ServerMessage& m) { m.mutable_release(); }));
+  WorkOver();
+  Commit(2, 0, kLayers - 1);
+  EXPECT_THAT(Generate(3), ElementsAre("step_failed 3 invalid_argument"));
+}
+
+TEST_F(GeneratingTest, KeepsTheLimitsOfInit) {
+  Join();
+  CommitWhole();
+  EXPECT_THAT(Generate(4, 1, 98), ElementsAre("step_failed 4 invalid_argument"));
+  EXPECT_THAT(Generate(5, 1, 97), ElementsAre("COMPUTE tokens 5"));
+  EXPECT_THAT(Told(wire::EncodeGeneration(wire::WholeModel{})), IsEmpty());
+  EXPECT_THAT(Told(wire::EncodeGeneration(wire::RunHere{true})),
+              ElementsAre("FINISH invalid_data"));
+}
+
+TEST_F(GeneratingTest, AUsersWishIsSentOnceItIsAMember) {
+  EXPECT_THAT(Told(WholeWished{true}), IsEmpty());
+  Join();
+  EXPECT_THAT(Told(WholeWished{true}), ElementsAre("frame"));
+}
+
+class OnnxTest : public MembershipTest {
+ protected:
+  OnnxTest() : MembershipTest(MakeOffer()) {}
+  static Offer MakeOffer() {
+    Offer offer;
+    offer.needs_onnx = true;
+    return offer;
+  }
+};
+
+TEST_F(OnnxTest, TakesOneRunInAFrame) {
+  Join();
+  Commit(1, 0, kLayers);
+  wire::FrameHeader header;
+  header.sequence = 1;
+  header.epoch = 1;
+  header.stage = 1;
+  header.rows = 2;
+  header.columns = 1;
+  header.dtype = DType::kI32;
+  const wire::Run runs[] = {{1, 0, 0, 1, wire::OutputKind::kNone, 0},
+                            {2, 0, 0, 1, wire::OutputKind::kNone, 0}};
+  std::vector<uint8_t> bytes = wire::EncodeFrameHead(header, runs, 8);
+  bytes.resize(bytes.size() + 8);
+  EXPECT_THAT(Told(bytes), ElementsAre("step_failed 1 invalid_argument"));
+}
+
+}  // namespace
+}  // namespace weft::worker

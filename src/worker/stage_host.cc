@@ -1,0 +1,169 @@
+#include "worker/stage_host.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "base/random.h"
+
+namespace weft::worker {
+namespace {
+
+engine::Sampling SamplingOf(const wire::Generate& asked) {
+  engine::Sampling sampling;
+  sampling.temperature = asked.temperature;
+  sampling.top_k = static_cast<int32_t>(std::min<uint32_t>(asked.top_k, INT32_MAX));
+  sampling.top_p = asked.top_p;
+  sampling.min_p = asked.min_p;
+  sampling.repetition = asked.repetition_penalty;
+  sampling.presence = asked.presence_penalty;
+  sampling.frequency = asked.frequency_penalty;
+  for (const auto& [id, bias] : asked.biases) sampling.biases.push_back({id, bias});
+  // What was made since is appended to `seen` one by one: the engine wants each token once.
+  std::map<int32_t, uint32_t> counts;
+  for (const auto& [id, count] : asked.seen) counts[id] += count;
+  for (const auto& [id, count] : counts) sampling.counts.push_back({id, count});
+  return sampling;
+}
+
+}  // namespace
+
+Result<Outcome> StageHost::Do(Work work) {
+  return std::visit([this](auto& each) { return On(each); }, work);
+}
+
+Result<Outcome> StageHost::On(InstallLayers& work) {
+  engine_->Install(std::move(work.layers));
+  for (const engine::LayerRange range : work.ranges)
+    if (!engine_->IsLoaded(range))
+      return Error(ErrorCode::kUnavailable, "Layers " + std::to_string(range.first) + " to " +
+                                                std::to_string(range.end) +
+                                                " were unloaded while others of them were read.");
+  const engine::MemoryUse use = engine_->memory();
+  uint64_t weight_bytes = 0;
+  for (uint32_t layer = 0; layer < model_.layer_count(); ++layer)
+    if (engine_->IsLoaded({layer, layer + 1})) weight_bytes += model_.layer_weight_bytes[layer];
+  Installed installed;
+  installed.used_bytes = use.weight_bytes + use.kv_bytes + use.scratch_bytes;
+  if (weight_bytes > 0)
+    installed.weight_factor =
+        static_cast<double>(use.weight_bytes) / static_cast<double>(weight_bytes);
+  return Outcome(installed);
+}
+
+Result<Outcome> StageHost::On(MeasureSpeed& work) {
+  Timings timings;
+  for (const engine::LayerRange range : work.ranges) {
+    Timing& timing = timings.of_ranges.emplace_back();
+    timing.layers = range;
+    for (uint32_t run = 0; run < work.runs; ++run) {
+      const auto elapsed = TimeOneRow(range, run);
+      if (!elapsed.ok()) {
+        engine_->Release(kMeasureSession);
+        return elapsed.error();
+      }
+      timing.runs.push_back(*elapsed);
+    }
+    engine_->Release(kMeasureSession);
+  }
+  return Outcome(std::move(timings));
+}
+
+Result<Duration> StageHost::TimeOneRow(engine::LayerRange range, uint32_t position) {
+  const bool is_last = range.end == model_.layer_count();
+  const engine::Output output{is_last ? engine::OutputKind::kArgmax : engine::OutputKind::kHidden,
+                              0};
+  const engine::Run run{kMeasureSession, 0, position, 1, output};
+  const std::vector<int32_t> token_ids(range.first == 0 ? 1 : 0, 0);
+  const std::vector<float> hidden(range.first == 0 ? 0 : model_.hidden_columns, 0.01f);
+  const Instant begin = clock_();
+  TRY(engine_->Step({range, {&run, 1}, token_ids, hidden}));
+  return clock_() - begin;
+}
+
+Result<Outcome> StageHost::On(RunStep& work) {
+  const Instant taken = clock_();
+  DecodedStep step;
+  TRY(DecodeStep(work.frame, model_, work.layers, sampling_, &step));
+  const Instant begin = clock_();
+  ASSIGN_OR_RETURN(const engine::StepOutput output, engine_->Step(step.input));
+  const Duration computed = clock_() - begin;
+  ASSIGN_OR_RETURN(auto message, EncodeResult(work.frame, model_, work.layers, output,
+                                              {static_cast<uint32_t>((taken - work.arrival).us),
+                                               static_cast<uint32_t>(computed.us)}));
+  return Outcome(StepReply{std::move(message)});
+}
+
+Result<int32_t> StageHost::NextToken(const wire::Generate& asked) {
+  const engine::Sampling sampling = SamplingOf(asked);
+  engine::Output output;
+  if (sampling.temperature == 0 && !sampling.ChangesLogits()) {
+    output.kind = engine::OutputKind::kArgmax;
+  } else {
+    output.kind = engine::OutputKind::kDraw;
+    output.sampling = &sampling;
+    output.uniform = CounterDouble(asked.seed, uint64_t{asked.position} + 1, 0);
+  }
+  const engine::Run run{asked.session, asked.generation, asked.position, 1, output};
+  const engine::LayerRange whole = {0, model_.layer_count()};
+  ASSIGN_OR_RETURN(const engine::StepOutput made,
+                   engine_->Step({whole, {&run, 1}, {&asked.token_id, 1}, {}}));
+  const engine::Selection& selection = made.selections.at(0);
+  return output.kind == engine::OutputKind::kDraw ? selection.drawn.token_id
+                                                  : selection.candidates.at(0).token_id;
+}
+
+Result<Outcome> StageHost::On(MakeTokens& work) {
+  wire::Generate& asked = work.asked;
+  if (asked.token_id < 0 || static_cast<uint32_t>(asked.token_id) >= model_.vocabulary)
+    return Error(ErrorCode::kInvalidData, "Token id " + std::to_string(asked.token_id) +
+                                              " is outside the vocabulary of " +
+                                              std::to_string(model_.vocabulary) + ".");
+  const Instant begin = clock_();
+  MadeTokens made;
+  made.tokens.sequence = asked.sequence;
+  made.tokens.epoch = asked.epoch;
+  while (!made.tokens.last && made.tokens.token_ids.size() < asked.interval) {
+    ASSIGN_OR_RETURN(asked.token_id, NextToken(asked));
+    ++asked.position;
+    if (!asked.seen.empty()) asked.seen.emplace_back(asked.token_id, 1);
+    made.tokens.token_ids.push_back(asked.token_id);
+    made.tokens.last = --asked.count == 0 || std::find(asked.stop_ids.begin(), asked.stop_ids.end(),
+                                                       asked.token_id) != asked.stop_ids.end();
+  }
+  made.tokens.compute_us = static_cast<uint32_t>((clock_() - begin).us);
+  made.rest = std::move(asked);
+  return Outcome(std::move(made));
+}
+
+Result<Outcome> StageHost::On(TakeSampling& work) {
+  TRY(sampling_.OnMessage(work.message, model_.vocabulary));
+  return Outcome(Done{});
+}
+
+Result<Outcome> StageHost::On(ReleaseSessions& work) {
+  for (const uint32_t session : work.sessions) {
+    engine_->Release(session);
+    sampling_.Release(session);
+  }
+  return Outcome(Done{});
+}
+
+Result<Outcome> StageHost::On(ReleaseAll&) {
+  sampling_.Clear();
+  engine_->ReleaseAll();
+  engine_->Unload({0, model_.layer_count()});
+  return Outcome(Done{});
+}
+
+Result<Outcome> StageHost::On(KeepLayers& work) {
+  for (uint32_t layer = 0; layer < model_.layer_count(); ++layer) {
+    const bool kept = std::any_of(
+        work.ranges.begin(), work.ranges.end(),
+        [layer](engine::LayerRange range) { return range.first <= layer && layer < range.end; });
+    if (!kept) engine_->Unload({layer, layer + 1});
+  }
+  return Outcome(Done{});
+}
+
+}  // namespace weft::worker

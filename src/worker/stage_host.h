@@ -1,0 +1,54 @@
+// StageHost: the engine of one connection and how its sessions sample. Does the work that
+// membership asks for, one piece at a time, on the computing thread; decides nothing.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "worker/membership_events.h"
+#include "worker/sampling_table.h"
+#include "worker/step_codec.h"
+
+namespace weft::worker {
+
+class StageHost {
+ public:
+  // `clock` is what steps are timed with; it is read on the computing thread alone.
+  StageHost(ModelShape model, std::unique_ptr<engine::StageEngine> engine,
+            std::function<Instant()> clock)
+      : model_(std::move(model)), engine_(std::move(engine)), clock_(std::move(clock)) {}
+
+  // The outcome that membership_events.h names for each kind of work. Errors of TakeSampling mean
+  // that the orchestrator cannot be trusted any more, all others that the work was not done.
+  Result<Outcome> Do(Work work);
+
+  // Beside Do, on the thread that reads (engine.h).
+  Result<std::unique_ptr<engine::LoadedLayers>> Read(std::span<const program::Program> programs,
+                                                     engine::WeightSource& source) {
+    return engine_->Read(programs, source);
+  }
+
+ private:
+  Result<Outcome> On(InstallLayers& work);
+  Result<Outcome> On(MeasureSpeed& work);
+  Result<Outcome> On(RunStep& work);
+  Result<Outcome> On(MakeTokens& work);
+  Result<Outcome> On(TakeSampling& work);
+  Result<Outcome> On(ReleaseSessions& work);
+  Result<Outcome> On(ReleaseAll& work);
+  Result<Outcome> On(KeepLayers& work);
+
+  Result<Duration> TimeOneRow(engine::LayerRange range, uint32_t position);
+  // The token behind `asked.position`, which the step appends.
+  Result<int32_t> NextToken(const wire::Generate& asked);
+
+  const ModelShape model_;
+  const std::unique_ptr<engine::StageEngine> engine_;
+  const std::function<Instant()> clock_;
+  SamplingTable sampling_;
+};
+
+}  // namespace weft::worker
