@@ -1,6 +1,7 @@
 // StageEngine on WebGPU: interprets the programs of the package with our own kernels. How it works:
 // docs/webgpu.md. One caller at a time, as for every engine; in a dedicated Worker or under Node.
 import { EngineError, KernelRefusedError } from "./error.ts";
+import { Rounding } from "./kernels/common/numbers.ts";
 import { Buffers } from "./gpu/buffers.ts";
 import type { Gpu } from "./gpu/open.ts";
 import { defaultArithmetic } from "./tune/candidates.ts";
@@ -72,8 +73,6 @@ function isBrowser(): boolean {
   return "WorkerGlobalScope" in globalThis || "document" in globalThis;
 }
 
-const kRounding = { f32: 0, f16: 1, bf16: 2 } as const;
-
 export class WebGpuEngine implements StageEngine {
   readonly name = "webgpu";
   readonly detail: string;
@@ -99,7 +98,7 @@ export class WebGpuEngine implements StageEngine {
     const kvIsF32 = options.kvDtype === "f32";
     this.#pools = new Pools(this.#buffers, kvIsF32);
     this.#pages.grow(this.#pools.capacity);
-    const round = kRounding[options.residualDtype];
+    const round = Rounding[options.residualDtype];
     const pokes = options.pokes ?? (gpu.isHardware && isBrowser());
     const { tuning } = options;
     this.detail = options.detail ?? "";

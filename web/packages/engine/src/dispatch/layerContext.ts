@@ -1,6 +1,6 @@
 // What the operations of one layer need to become dispatches: where its buffers, weights and keys
 // and values lie.
-import { RowsAt } from "../kernels/common/op.ts";
+import { RowsAt } from "../kernels/common/numbers.ts";
 import type { Place } from "../kernels/common/op.ts";
 import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 import type { MatMul, MoeExperts, QkNormRope, View } from "../program/ir.ts";

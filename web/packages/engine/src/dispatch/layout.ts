@@ -2,6 +2,7 @@
 // residual stream, logits, the programs' own buffers) and `aux` (words: selections). Sized for the
 // most that the loaded layers need; only loading changes it.
 import type { Place } from "../kernels/common/op.ts";
+import { kSamplerWords } from "../kernels/sample/sample.ts";
 import { endsInLogits, findAttention, kBlockValues } from "../program/ir.ts";
 import type { Program } from "../program/ir.ts";
 
@@ -21,8 +22,6 @@ const kSliceTokens = 1024; // of small vocabularies
 const kResultHeader = 8; // words of a selection before its candidates
 export const kResultWords = kResultHeader + 2 * kTopK;
 export const kHistory = 1024; // tokens that whole-model decoding may leave unfetched
-// Of sampling, in front of a count and a bias for each token (sample.wgsl).
-export const kSamplerWords = 3104;
 const kListSize = 2048; // top_k.wgsl
 
 export interface Needs {

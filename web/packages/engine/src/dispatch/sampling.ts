@@ -3,7 +3,7 @@
 // target, byte by byte of the key (sample_histogram.wgsl, sample_scan.wgsl).
 import { sampleKernel, sampleOp, SamplePurpose } from "../kernels/sample/sample.ts";
 import type { SampleKernel } from "../kernels/sample/sample.ts";
-import { RowsAt } from "../kernels/common/op.ts";
+import { RowsAt } from "../kernels/common/numbers.ts";
 import type { Dispatch, Draft } from "./dispatch.ts";
 import type { Layout } from "./layout.ts";
 

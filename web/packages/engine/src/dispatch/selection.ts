@@ -1,6 +1,7 @@
 // What surrounds the output head: the gathering of the rows that need it before, the choice of
 // tokens behind it.
-import { kNone, RowsAt } from "../kernels/common/op.ts";
+import { kNone } from "../kernels/common/op.ts";
+import { Rounding, RowsAt } from "../kernels/common/numbers.ts";
 import { checkOp, Elementwise, rowKernels, unpackOp } from "../kernels/rows/rows.ts";
 import { argmaxOp, scaledSumOp, selectKernels, topKOp } from "../kernels/select/select.ts";
 import type { Draft } from "./dispatch.ts";
@@ -15,10 +16,10 @@ export function gatherDraft({ residual, headInput }: Layout, columns: number): D
   return elementwise({ rowsAt: RowsAt.head }, columns, fields);
 }
 
-// Counts values of the residual stream that are not finite; `packedKind` (as rounding) not 0: packs
-// its rows, too.
+// Counts values of the residual stream that are not finite; `packedKind` not
+// f32: packs its rows, too, in that type.
 export function checkDraft(layout: Layout, columns: number, packedKind: number): Draft {
-  const isPacked = packedKind !== 0;
+  const isPacked = packedKind !== Rounding.f32;
   const packed = {
     base: isPacked ? layout.packedBase : kNone,
     stride: packedStride(columns),

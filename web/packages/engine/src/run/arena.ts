@@ -1,16 +1,16 @@
-// The parameters of a step in one buffer, written by one call: counts, rows, page numbers,
-// rotations. Words (common.wgsl):
-//   0 rows of the body   1 where rotations begin   2 rotation pairs of a row   3 chunks (split)
-//   4 where the argmax's token is kept, or none    5 rows of the head
-//   6 where the scales of the head's rows begin (scaled_sum.wgsl)
-//   8 + 4 i  row i: token, position, where its session's pages begin, source row of head row i
-//   pages of the sessions, then rotations, then scales
+// The parameters of a step in one buffer, written by one call: eight words of counts and places
+// (StepWord), four words for each row (RowWord), then the page numbers of the sessions, the cosines
+// and sines of the rows and the scales of the head's rows. For a row at position 70 of a session
+// whose pages are 4, 9, 2 (32 positions each; 70 lies in page 2), with two rotation pairs:
+//
+//   word 0        1   2   3   4      5   6   7   8      9   10  11      12 13 14   15..18      19
+//        rows = 1 15  2   1   kNone  1   19  -   token  70  12  row 0   4  9  2    c0 s0 c1 s1 1/T
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";
+import { kRowWords, RowWord, StepWord } from "../kernels/common/numbers.ts";
 import { kNone } from "../kernels/common/op.ts";
 import type { Ropes } from "./ropes.ts";
 
-const kRowsBegin = 8;
 const kMinWords = 1 << 14;
 
 // A token that the last argmax chose and only the GPU knows.
@@ -57,11 +57,11 @@ export class Arena {
     for (const list of pages.values()) pageCount += list.length;
     const rowCount = Math.max(rows.length, headRows.length);
     const rotations = 2 * ropeColumns * rows.length;
-    return kRowsBegin + 4 * rowCount + pageCount + rotations + headRows.length;
+    return StepWord.rowsBegin + kRowWords * rowCount + pageCount + rotations + headRows.length;
   }
 
   static oneRowWords(pageCount: number, ropeColumns: number): number {
-    return kRowsBegin + 4 + pageCount + 2 * ropeColumns + 1;
+    return StepWord.rowsBegin + kRowWords + pageCount + 2 * ropeColumns + 1;
   }
 
   // Makes room. True when the buffer is another one now, which bind groups must follow.
@@ -79,31 +79,32 @@ export class Arena {
   write(contents: ArenaContents, ropes: Ropes): void {
     const { rows, headRows, scales, pages, chunks, historySlot } = contents;
     const words = this.#words;
-    let at = kRowsBegin + 4 * Math.max(rows.length, headRows.length);
+    const rowAt = (index: number): number => StepWord.rowsBegin + kRowWords * index;
+    let at = rowAt(Math.max(rows.length, headRows.length));
     const pagesAt = new Map<number, number>();
     for (const [session, list] of pages) {
       pagesAt.set(session, at);
       words.set(list, at);
       at += list.length;
     }
-    words[0] = rows.length;
-    words[1] = at;
-    words[2] = ropes.columns;
-    words[3] = chunks;
-    words[4] = historySlot ?? kNone;
-    words[5] = headRows.length;
+    words[StepWord.bodyRows] = rows.length;
+    words[StepWord.rotationsBegin] = at;
+    words[StepWord.rotationPairs] = ropes.columns;
+    words[StepWord.chunks] = chunks;
+    words[StepWord.historySlot] = historySlot ?? kNone;
+    words[StepWord.headRows] = headRows.length;
     for (const [index, { token, position, session }] of rows.entries()) {
-      const row = kRowsBegin + 4 * index;
-      words[row] = token === kChainedToken ? kNone : token;
-      words[row + 1] = position;
-      words[row + 2] = pagesAt.get(session) ?? 0;
+      const row = rowAt(index);
+      words[row + RowWord.token] = token === kChainedToken ? kNone : token;
+      words[row + RowWord.position] = position;
+      words[row + RowWord.pagesBegin] = pagesAt.get(session) ?? 0;
       ropes.write(position, this.#floats, at);
       at += 2 * ropes.columns;
     }
     for (const [index, source] of headRows.entries()) {
-      words[kRowsBegin + 4 * index + 3] = source;
+      words[rowAt(index) + RowWord.source] = source;
     }
-    words[6] = at;
+    words[StepWord.scalesBegin] = at;
     for (const scale of scales ?? []) this.#floats[at++] = scale;
     this.#buffers.gpu.device.queue.writeBuffer(this.#buffer, 0, words, 0, at);
   }

@@ -4,8 +4,8 @@
 // same logits, seed and position, up to f32 rounding at the boundaries.
 import { EngineError } from "../error.ts";
 import type { Dispatch } from "../dispatch/dispatch.ts";
-import { kSamplerWords } from "../dispatch/layout.ts";
 import type { SampleDispatches } from "../dispatch/sampling.ts";
+import { kSamplerWords, SamplerFlag, SamplerWord } from "../kernels/sample/sample.ts";
 import type { Sampling } from "../stageEngine.ts";
 import type { Machine } from "./machine.ts";
 
@@ -22,8 +22,6 @@ export const kGreedy: Sampling = {
   seen: new Map(),
 };
 
-const kHostWords = 32;
-const Flag = { greedy: 1, counted: 2 } as const;
 // Below, exp() of any difference but 0 is 0: greedy, but for equal logits.
 const kMinTemperature = 1e-6;
 
@@ -89,21 +87,24 @@ export function choiceOf(
   return choice;
 }
 
-// The words in front of the bins, as sample.wgsl lists them.
+// The words in front of a count and a bias for each token, bins empty.
 function hostWords(sampling: Sampling): Uint32Array<ArrayBuffer> {
   const words = new Uint32Array(kSamplerWords);
-  const floats = new Float32Array(words.buffer, 0, kHostWords);
+  const floats = new Float32Array(words.buffer);
   const isGreedy = sampling.temperature === 0;
-  floats[0] = 1 / Math.max(Math.fround(sampling.temperature), kMinTemperature);
-  words[1] = Math.max(sampling.topK, 1) - 1;
-  words[2] = Math.fround(sampling.topP) * 2 ** 32; // of 1, which cuts nothing, 0 is left
-  floats[3] = sampling.minP;
-  words[4] = Number(BigInt.asUintN(32, sampling.seed));
-  words[5] = Number(BigInt.asUintN(32, sampling.seed >> 32n));
-  floats[6] = sampling.repetitionPenalty;
-  floats[7] = sampling.presencePenalty;
-  floats[8] = sampling.frequencyPenalty;
-  words[9] = (isGreedy ? Flag.greedy : 0) + (hasPenalties(sampling) ? Flag.counted : 0);
+  const temperature = Math.max(Math.fround(sampling.temperature), kMinTemperature);
+  floats[SamplerWord.inverseTemperature] = 1 / temperature;
+  words[SamplerWord.topKLast] = Math.max(sampling.topK, 1) - 1;
+  // Of 1, which cuts nothing, 0 is left.
+  words[SamplerWord.topPPart] = Math.fround(sampling.topP) * 2 ** 32;
+  floats[SamplerWord.minP] = sampling.minP;
+  words[SamplerWord.seed] = Number(BigInt.asUintN(32, sampling.seed));
+  words[SamplerWord.seed + 1] = Number(BigInt.asUintN(32, sampling.seed >> 32n));
+  floats[SamplerWord.repetition] = sampling.repetitionPenalty;
+  floats[SamplerWord.presence] = sampling.presencePenalty;
+  floats[SamplerWord.frequency] = sampling.frequencyPenalty;
+  words[SamplerWord.flags] =
+    (isGreedy ? SamplerFlag.greedy : 0) + (hasPenalties(sampling) ? SamplerFlag.counted : 0);
   return words;
 }
 

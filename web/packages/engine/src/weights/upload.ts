@@ -5,7 +5,7 @@ import { Usage, write } from "../gpu/buffers.ts";
 import { Binding } from "../kernels/common/bindings.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
 import { kParamBytes } from "../kernels/common/op.ts";
-import { repackKernel, repackOp } from "../kernels/load/load.ts";
+import { repackKernel, RepackKind, repackOp } from "../kernels/load/load.ts";
 import type { RepackParams } from "../kernels/load/load.ts";
 import { columnsOf, rowBytes } from "../program/validateWeight.ts";
 import type { WeightSource } from "../stageEngine.ts";
@@ -29,7 +29,7 @@ interface Piece {
 
 // One array of a matrix: what repack.wgsl needs to know of it.
 interface ArrayForm {
-  readonly kind: number;
+  readonly kind: number; // RepackKind
   readonly words: number; // of a group
   readonly base: number; // word of the buffer where the array begins
 }
@@ -77,17 +77,17 @@ export class Uploader {
       const data = new WeightArray(source, weight.data);
       const { data: target, scale, zeroBase } = piece.slab;
       await this.#fillArray(piece, data, perRow.data, target, {
-        kind: 0,
+        kind: RepackKind.data,
         words: dataWords,
         base: 0,
       });
       if (!scale) continue;
       const scales = new WeightArray(source, weight.scale);
-      const scaleForm = { kind: 1, words: 4 * blocks, base: 0 };
+      const scaleForm = { kind: RepackKind.scales, words: 4 * blocks, base: 0 };
       await this.#fillArray(piece, scales, perRow.scale, scale, scaleForm);
       if (weight.zero.length === 0) continue;
       const zeros = new WeightArray(source, weight.zero);
-      const zeroForm = { kind: 2, words: blocks, base: zeroBase };
+      const zeroForm = { kind: RepackKind.zeros, words: blocks, base: zeroBase };
       await this.#fillArray(piece, zeros, perRow.zero, scale, zeroForm);
     }
   }

@@ -1,4 +1,6 @@
 // The kernels of attention, and of what is done with heads before it.
+import { Activation } from "../../program/ir.ts";
+import { named } from "../common/numbers.ts";
 import { declareOp, listOf } from "../common/op.ts";
 import type { ElementOf } from "../common/op.ts";
 import { variant } from "../common/variant.ts";
@@ -76,6 +78,8 @@ function isTiledHead(columns: number): boolean {
   return columns % 8 === 0 && columns <= 128;
 }
 
+const kActivations = named("Activation", Activation); // tanh_of stands beside them
+
 // Of attention_tiles.wgsl: queries of a thread, loads that it has on their way at a time, and
 // rounds in which 16 queries, two at a time, are merged.
 const kTile = { kThreadQueries: 4, kUnroll: 4, kMergeRounds: 8 };
@@ -85,6 +89,7 @@ export const attentionKernels = {
     return variant({
       name: kvIsF32 ? "heads kv f32" : "heads kv f16",
       op: headsOp,
+      numbers: named("HeadsTo", HeadsTo),
       constants: { kHeads: 1 },
       parts: [common, actF32, kvIsF32 ? kvF32 : kvF16, head, qkNormRope],
     });
@@ -96,6 +101,7 @@ export const attentionKernels = {
     return variant({
       name: `attention kv ${kvIsF32 ? "f32" : "f16"}`,
       op: attentionOp,
+      numbers: kActivations,
       constants: { kSplit: isSplit, kFused: isFused, kHeads: 3, kBatch: 16 },
       parts: [...shared, kvIsF32 ? kvF32 : kvF16, attention],
     });
@@ -109,6 +115,7 @@ export const attentionKernels = {
       return variant({
         name: `${name} in tiles`,
         op: attentionOp,
+        numbers: kActivations,
         constants: { kHeads: 3, kPairs: columns / 2, ...kTile },
         parts: [...shared, kvIsF32 ? kvTilesF32 : kvTilesF16, attentionTiles],
       });
@@ -116,6 +123,7 @@ export const attentionKernels = {
     return variant({
       name,
       op: attentionOp,
+      numbers: kActivations,
       constants: {
         kHeads: 3,
         kQueries: tileQueriesOf(columns),

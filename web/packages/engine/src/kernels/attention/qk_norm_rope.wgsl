@@ -12,7 +12,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   }
   let part = op.parts[index];
   make_head(part, row, head, 0u, t);
-  if (part.goes_to == 0u) {
+  if (part.goes_to == kHeadsToOut) {
     let out = part.out_base + row * part.out_stride + head * op.head_columns;
     for (var d = t; d < op.head_columns; d += 64u) {
       act[out + d] = head_values[d];
@@ -23,7 +23,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   let page = step[row_pages(row) + (position >> 5u)];
   for (var pair = t; pair < kv_pairs(); pair += 64u) {
     let value = made_pair(0u, pair);
-    if (part.goes_to == 1u) {
+    if (part.goes_to == kHeadsToKeys) {
       store_key(page, head, pair, position & 31u, value);
     } else {
       store_value(page, head, pair, position & 31u, value);

@@ -20,9 +20,6 @@ export interface Place {
 
 export type Params = Uint8Array<ArrayBuffer>;
 
-// Which count of rows in the step's arena an operation runs over (run/arena.ts).
-export const RowsAt = { body: 0, head: 5 } as const;
-
 type Scalar = "u32" | "f32" | "bool" | "place"; // a place is two words: base and stride
 type Scalars = Readonly<Record<string, Scalar>>;
 

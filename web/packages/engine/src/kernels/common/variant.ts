@@ -1,6 +1,8 @@
 // A variant is what one pipeline is made of: the declaration of its parameters, constants, the
 // fragments and the kernel that stands behind them, as one text. Its key names the pipeline in
 // gpu/pipelines.ts.
+import { kRowWords, named, Rounding, RowWord, StepWord } from "./numbers.ts";
+import { kNone } from "./op.ts";
 import type { OpStruct } from "./op.ts";
 import { repeated } from "./repeat.ts";
 
@@ -19,8 +21,8 @@ export interface VariantSource {
   readonly op: Pick<OpStruct, "wgsl">;
   // What tells variants of a name apart: `const kName` in WGSL, and part of the key.
   readonly constants?: Constants;
-  // Numbers that have one value everywhere: `const kName` in WGSL.
-  readonly numbers?: Constants;
+  // Declarations of numbers of the family (numbers.ts).
+  readonly numbers?: string;
   readonly parts: readonly string[];
   // Bindings that the text names only in functions which this kernel does not call.
   readonly unused?: readonly number[];
@@ -33,6 +35,13 @@ function declared(constants: Constants): string {
     .map(([name, value]) => `const ${name} = ${value}${typeof value === "number" ? "u" : ""};\n`)
     .join("");
 }
+
+const kNumbers = [
+  `const kNone = ${kNone}u;\n`,
+  named("Step", StepWord),
+  named("Row", { ...RowWord, words: kRowWords }),
+  named("Rounding", Rounding),
+].join("");
 
 // Declared in fragments/common.wgsl and the files beside it. What a kernel does not use is not
 // bound: a device tracks every buffer of every dispatch.
@@ -53,12 +62,12 @@ function usedBindings(code: string, unused: readonly number[]): Omit<Variant, "k
 const variants = new Map<string, Variant>(); // every layer asks for the same ones
 
 export function variant(source: VariantSource): Variant {
-  const { name, op, constants = {}, numbers = {}, parts, unused = [], bindings } = source;
+  const { name, op, constants = {}, numbers = "", parts, unused = [], bindings } = source;
   const key = [name, ...Object.values(constants)].join(" ");
   const known = variants.get(key);
   if (known) return known;
   const text = repeated(parts.join("\n"), constants);
-  const head = [declared(constants), declared(numbers), op.wgsl].join("");
+  const head = [declared(constants), kNumbers, numbers, op.wgsl].join("");
   const code = `${head}\n${text}`;
   const made = { key, ...(bindings ? { code, bindings } : usedBindings(code, unused)) };
   variants.set(key, made);

@@ -1,12 +1,15 @@
 // The kernel that brings weights into the order that products read.
 import { Binding } from "../common/bindings.ts";
+import { named } from "../common/numbers.ts";
 import { declareOp } from "../common/op.ts";
 import { variant } from "../common/variant.ts";
 import type { Variant } from "../common/variant.ts";
 import repack from "./repack.wgsl?raw";
 
+export const RepackKind = { data: 0, scales: 1, zeros: 2 } as const;
+
 export const repackOp = declareOp({
-  kind: "u32", // 0: data, 1: scales, 2: zero points
+  kind: "u32", // RepackKind
   rowBytes: "u32",
   rows: "u32", // in `source`
   words: "u32", // of the result, per group
@@ -21,6 +24,7 @@ export const repackKernel = (): Variant =>
   variant({
     name: "repack",
     op: repackOp,
+    numbers: named("Repack", RepackKind),
     parts: [repack],
     bindings: [Binding.op, Binding.vectors, Binding.kv],
   });

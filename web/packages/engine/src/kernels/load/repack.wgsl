@@ -18,13 +18,13 @@ fn half_at(row: u32, at: u32) -> u32 {
 }
 
 fn word_of(group: u32, word: u32) -> u32 {
-  if (op.kind == 0u) {
+  if (op.kind == kRepackData) {
     let row_words = op.words >> 3u;
     let row = 8u * group + word / row_words;
     let at = 4u * (word % row_words);
     return half_at(row, at) | (half_at(row, at + 2u) << 16u);
   }
-  if (op.kind == 1u) {
+  if (op.kind == kRepackScales) {
     let row = 8u * group + 2u * (word & 3u);
     let at = 2u * (word >> 2u);
     return half_at(row, at) | (half_at(row + 1u, at) << 16u);

@@ -1,6 +1,7 @@
 // Which fragments a kernel of products is made of: where its weights come from, how 8 or 32 of them
 // are multiplied with inputs, and how lanes share the work.
-import { DType } from "../../program/ir.ts";
+import { Activation, DType } from "../../program/ir.ts";
+import { named } from "../common/numbers.ts";
 import { variant } from "../common/variant.ts";
 import type { Constants, Variant } from "../common/variant.ts";
 import type { Arithmetic, LaneKind, ProductKind } from "./arithmetic.ts";
@@ -138,6 +139,7 @@ export function productVariant(of: Products, source: ProductSource): Variant {
   const made = variant({
     name: `${name} dtype ${of.dtype} ${kind}${hasLanes ? ` ${lanes}` : ""}`,
     op: productOp,
+    numbers: named("Activation", Activation),
     constants,
     parts: [...shared, ...inOrder, ...kernel],
     unused,

@@ -28,9 +28,9 @@ export const productOp = declareOp({
   zeroBase: "u32", // in `wscale`, or kNone
   normBase: "u32", // in `vectors`
   epsilon: "f32",
-  activation: "u32",
+  activation: "u32", // of program/ir.ts
   residual: "place", // base kNone: nothing is added
-  roundKind: "u32",
+  roundKind: "u32", // Rounding
   segmentCount: "u32",
   topK: "u32", // experts only, as what follows
   route: "place",

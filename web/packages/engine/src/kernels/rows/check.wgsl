@@ -6,10 +6,8 @@
 @group(0) @binding(2) var<storage, read_write> act: array<u32>;
 @group(0) @binding(7) var<storage, read_write> counts: array<atomic<u32>>;
 
-const kNone = 0xffffffffu;
-
 fn half_of(bits: u32) -> u32 {
-  if (op.packed_kind == 2u) {
+  if (op.packed_kind == kRoundingBf16) {
     return bits >> 16u;
   }
   let sign = (bits >> 16u) & 0x8000u;

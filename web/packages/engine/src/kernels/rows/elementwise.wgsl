@@ -8,22 +8,22 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     return;
   }
   var source_row = row;
-  if (op.kind == 5u) {
+  if (op.kind == kElementwiseGather) {
     source_row = row_source(row);
   }
   let a = act[op.a_base + source_row * op.a_stride + column];
   var result = a;
   switch (op.kind) {
-    case 0u: {
+    case kElementwiseAdd: {
       result = a + act[op.b_base + row * op.b_stride + column];
     }
-    case 1u: {
+    case kElementwiseScale: {
       result = a * op.value;
     }
-    case 2u: {
+    case kElementwiseSoftcap: {
       result = op.value * tanh_of(a / op.value);
     }
-    case 3u: {
+    case kElementwiseGated: {
       result = gated(a, act[op.b_base + row * op.b_stride + column], op.activation);
     }
     default: {

@@ -1,9 +1,11 @@
 // The kernels that work on rows one element or one row at a time: embedding, norms, sums and the
 // like, and what looks at rows that come and go over the wire.
 import { Binding } from "../common/bindings.ts";
+import { named } from "../common/numbers.ts";
 import { declareOp } from "../common/op.ts";
 import { variant } from "../common/variant.ts";
 import type { Variant } from "../common/variant.ts";
+import { Activation } from "../../program/ir.ts";
 import { weightFragments } from "../product/fragments.ts";
 import activation from "../common/fragments/activation.wgsl?raw";
 import common from "../common/fragments/common.wgsl?raw";
@@ -26,7 +28,7 @@ export const embedOp = declareOp({
   zeroBase: "u32",
   scale: "f32",
   chainAt: "u32", // in `aux`
-  roundKind: "u32",
+  roundKind: "u32", // Rounding
 });
 
 export const normOp = declareOp({
@@ -58,7 +60,7 @@ export const elementwiseOp = declareOp({
   kind: "u32", // Elementwise
   value: "f32",
   activation: "u32",
-  roundKind: "u32",
+  roundKind: "u32", // Rounding
 });
 export type ElementwiseParams = Parameters<typeof elementwiseOp.bytes>[0];
 
@@ -67,7 +69,7 @@ export const checkOp = declareOp({
   rows: "place",
   columns: "u32",
   packed: "place", // in words; base kNone: nothing is packed
-  packedKind: "u32", // as roundKind: 1 f16, 2 bf16
+  packedKind: "u32", // Rounding, not f32
 });
 
 export const unpackOp = declareOp({
@@ -75,7 +77,7 @@ export const unpackOp = declareOp({
   packedBase: "u32",
   out: "place",
   columns: "u32",
-  kind: "u32", // as roundKind: 1 f16, 2 bf16
+  kind: "u32", // Rounding, not f32
 });
 
 const kCountingBindings = [Binding.op, Binding.act, Binding.aux];
@@ -90,6 +92,7 @@ export const rowKernels = {
     variant({
       name: "elementwise",
       op: elementwiseOp,
+      numbers: named("Elementwise", Elementwise) + named("Activation", Activation),
       parts: [common, actF32, activation, elementwise],
     }),
   check: (): Variant =>

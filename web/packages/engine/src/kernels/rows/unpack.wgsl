@@ -6,7 +6,7 @@
 
 // Bits of the f32.
 fn widened(half: u32) -> u32 {
-  if (op.kind == 2u) {
+  if (op.kind == kRoundingBf16) {
     return half << 16u;
   }
   let sign = (half & 0x8000u) << 16u;

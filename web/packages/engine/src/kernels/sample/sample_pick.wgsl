@@ -5,7 +5,7 @@ var<workgroup> rank: u32;
 
 @compute @workgroup_size(256)
 fn main(@builtin(local_invocation_index) t: u32) {
-  let is_greedy = (word(kFlags) & 1u) != 0u;
+  let is_greedy = (word(kFlags) & kFlagGreedy) != 0u;
   let key = word(kPrefix);
   let chunk = (op.vocabulary + 255u) / 256u;
   let end = min(op.vocabulary, (t + 1u) * chunk);
@@ -55,10 +55,10 @@ fn main(@builtin(local_invocation_index) t: u32) {
 fn keep(drawn: u32) {
   let token = select(drawn, kNone, atomicLoad(&aux[op.result_at + 5u]) > 0u);
   atomicStore(&aux[op.chain_at], token);
-  if (step[4] != kNone) {
-    atomicStore(&aux[op.history_at + step[4]], token);
+  if (step[kStepHistorySlot] != kNone) {
+    atomicStore(&aux[op.history_at + step[kStepHistorySlot]], token);
   }
-  if (token < op.vocabulary && (word(kFlags) & 2u) != 0u) {
+  if (token < op.vocabulary && (word(kFlags) & kFlagCounted) != 0u) {
     atomicAdd(&aux[op.sampler_at + kStateWords + token], 1u);
   }
 }

@@ -36,16 +36,16 @@ fn random_part(position: u32) -> vec2<u32> {
 
 // What the running count or mass must exceed.
 fn target_of(mass: vec2<u32>, count: u32) -> vec2<u32> {
-  if (op.purpose == kTopK) {
+  if (op.purpose == kPurposeTopK) {
     return vec2(min(word(kTopKLast), count - 1u), 0u);
   }
-  if (op.purpose == kTopP) {  // "reaches p" is "exceeds anything less than p"
+  if (op.purpose == kPurposeTopP) {  // "reaches p" is "exceeds anything less than p"
     let least = part_of(mass, word(kTopPPart));
     let is_exact = least.z == 0u && (least.x != 0u || least.y != 0u);
     return minus(least.xy, vec2(select(0u, 1u, is_exact), 0u));
   }
   // A position's number is its own index; the token that is chosen stands behind row 0.
-  return fine_part_of(mass, random_part(step[kPosition] + 1u));
+  return fine_part_of(mass, random_part(step[kStepRowsBegin + kRowPosition] + 1u));
 }
 
 // How many tokens of mass `units` come before the one that exceeds `rest`.
@@ -111,7 +111,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
     if (left.x == 0u && left.y == 0u) {
       left = all_mass;
     }
-    if (op.purpose == kDraw && (min_p_mass.x != 0u || min_p_mass.y != 0u)) {
+    if (op.purpose == kPurposeDraw && (min_p_mass.x != 0u || min_p_mass.y != 0u)) {
       left = select(left, min_p_mass, is_less(min_p_mass, left));
     }
     target_place = target_of(left, all_count);
@@ -128,7 +128,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
   }
   let begin_count = end_count - count;
   let begin_mass = minus(end_mass, mass);
-  let by_count = op.purpose == kTopK;
+  let by_count = op.purpose == kPurposeTopK;
   let begin = select(begin_mass, vec2(begin_count, 0u), by_count);
   let end = select(end_mass, vec2(end_count, 0u), by_count);
   if (is_less(target_place, begin) || !is_less(target_place, end)) {
@@ -146,7 +146,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
   if (!by_count) {
     rank = rank_of(rest, units, count);
   }
-  if (op.purpose == kDraw) {
+  if (op.purpose == kPurposeDraw) {
     put(kRank, rank);
     put(kSmallestId, smallest);
   } else {

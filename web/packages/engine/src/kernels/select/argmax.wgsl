@@ -120,8 +120,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   aux[at + 5u] = atomicLoad(&bad);
   if (kMerge && row == 0u) {
     aux[op.chain_at] = two.best_id;
-    if (step[4] != kNone) {
-      aux[op.history_at + step[4]] = two.best_id;
+    if (step[kStepHistorySlot] != kNone) {
+      aux[op.history_at + step[kStepHistorySlot]] = two.best_id;
     }
   }
 }

@@ -6,7 +6,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   let row = workgroup.y;
   let part = workgroup.x;
   let best = bitcast<f32>(aux[op.result_at + row * op.result_stride + 1u]);
-  let scale = bitcast<f32>(step[step[6] + row]);
+  let scale = bitcast<f32>(step[step[kStepScalesBegin] + row]);
   let logits = op.logits_base + row * op.logits_stride;
   let size = (op.vocabulary + op.slices - 1u) / op.slices;
   let end = min(op.vocabulary, (part + 1u) * size);

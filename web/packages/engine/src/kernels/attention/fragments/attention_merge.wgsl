@@ -32,7 +32,7 @@ fn first_visible(position: u32) -> u32 {
 fn split_at(row: u32, head: u32, chunk: u32) -> u32 {
   let pairs = (op.head_columns + 1u) >> 1u;
   return op.split_base +
-    ((row * op.heads + head) * step[3] + chunk) * (kSplitHeader + 2u * pairs);
+    ((row * op.heads + head) * step[kStepChunks] + chunk) * (kSplitHeader + 2u * pairs);
 }
 
 fn write_head(row: u32, head: u32, pair: u32, result: Softmax) {

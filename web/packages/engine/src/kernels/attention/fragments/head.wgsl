@@ -43,7 +43,8 @@ fn normalise(part: Part, h: u32, t: u32) {
 
 fn rotate(part: Part, row: u32, h: u32, t: u32) {
   let first = kHeadSpan * h;
-  let table = step[1] + 2u * (row * step[2] + part.rope_first);
+  let table = step[kStepRotationsBegin] +
+    2u * (row * step[kStepRotationPairs] + part.rope_first);
   let pairs = select(0u, part.rope_pairs, h < kHeads);
   for (var i = t; i < pairs; i += 64u) {
     let cosine = bitcast<f32>(step[table + 2u * i]) * part.rope_scale;

@@ -25,14 +25,14 @@ fn sigmoid(x: f32) -> f32 {
 
 fn gated(gate: f32, up: f32, kind: u32) -> f32 {
   switch (kind) {
-    case 1u: {
+    case kActivationGeluTanh: {
       return 0.5 * gate * (1.0 + tanh_of(0.7978845608 * (gate + 0.044715 * gate * gate * gate))) *
         up;
     }
-    case 2u: {
+    case kActivationGelu: {
       return 0.5 * gate * (1.0 + erf_of(gate * 0.70710678)) * up;
     }
-    case 3u: {
+    case kActivationSwigluOai: {
       let limited = min(gate, 7.0);
       return limited * sigmoid(1.702 * limited) * (clamp(up, -7.0, 7.0) + 1.0);
     }

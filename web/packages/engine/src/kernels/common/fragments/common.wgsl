@@ -10,9 +10,6 @@
 @group(0) @binding(5) var<storage, read> wscale: array<vec4<u32>>;
 @group(0) @binding(7) var<storage, read_write> aux: array<u32>;
 
-const kNone = 0xffffffffu;
-const kRowsBegin = 8u;  // run/arena.ts
-
 // Rows [0, base + row * stride + column] of a view.
 struct View {
   base: u32,
@@ -28,19 +25,23 @@ struct Eight {
 fn row_count() -> u32 {
   return step[op.rows_at];
 }
+// Of row `row`: the words are those of RowWord (common/numbers.ts).
+fn row_word(row: u32, word: u32) -> u32 {
+  return step[kStepRowsBegin + kRowWords * row + word];
+}
 fn row_token(row: u32) -> u32 {
-  return step[kRowsBegin + 4u * row];
+  return row_word(row, kRowToken);
 }
 fn row_position(row: u32) -> u32 {
-  return step[kRowsBegin + 4u * row + 1u];
+  return row_word(row, kRowPosition);
 }
 // Where the row's session has its page numbers in `step`.
 fn row_pages(row: u32) -> u32 {
-  return step[kRowsBegin + 4u * row + 2u];
+  return row_word(row, kRowPagesBegin);
 }
 // Which row of the residual stream row `row` of the head is.
 fn row_source(row: u32) -> u32 {
-  return step[kRowsBegin + 4u * row + 3u];
+  return row_word(row, kRowSource);
 }
 
 fn is_finite(value: f32) -> bool {
@@ -79,12 +80,12 @@ fn from_half(half: u32) -> f32 {
   return bitcast<f32>(sign | ((exponent + 112u) << 23u) | (fraction << 13u));
 }
 
-// What a trip over the wire leaves of a value. kind: 0 f32, 1 f16, 2 bf16.
+// What a trip over the wire leaves of a value.
 fn round_value(value: f32, kind: u32) -> f32 {
-  if (kind == 1u) {
+  if (kind == kRoundingF16) {
     return from_half(to_half(value));
   }
-  if (kind == 2u) {
+  if (kind == kRoundingBf16) {
     let bits = bitcast<u32>(value);
     if ((bits & 0x7fffffffu) > 0x7f800000u) {
       return value;

@@ -9,35 +9,6 @@
 @group(0) @binding(2) var<storage, read_write> act: array<f32>;
 @group(0) @binding(7) var<storage, read_write> aux: array<atomic<u32>>;
 
-const kNone = 0xffffffffu;
-const kPosition = 9u;  // in step: of row 0 (run/arena.ts)
-
-const kTopK = 0u;
-const kTopP = 1u;
-const kDraw = 2u;
-
-// Words of the sampler; the first ten are written by the host (run/sampling.ts).
-const kInverseTemperature = 0u;
-const kTopKLast = 1u;    // top_k - 1
-const kTopPPart = 2u;    // top_p in units of 2^-32
-const kMinP = 3u;
-const kSeed = 4u;        // two words
-const kRepetition = 6u;
-const kPresence = 7u;
-const kFrequency = 8u;
-const kFlags = 9u;       // 1: greedy, 2: tokens are counted
-const kMass = 16u;       // of what the cuts have left, two words; 0: no cut was made yet
-const kTarget = 18u;     // two words
-const kPrefix = 20u;     // of the key that is searched
-const kBeforeCount = 21u;
-const kBeforeMass = 22u; // two words
-const kMinPMass = 24u;   // two words
-const kRank = 26u;       // which of the tokens with the found key, by rising id
-const kSmallestId = 27u;
-const kBins = 32u;       // of level 0, then of the others
-const kBinWords = 6u;    // count, mass (two words), one token's weight (two words), ~smallest id
-const kStateWords = 3104u;  // 32 + 2 * 256 * 6; then a count and a bias for each token
-
 fn word(at: u32) -> u32 {
   return atomicLoad(&aux[op.sampler_at + at]);
 }
