@@ -63,7 +63,7 @@ void Core::State::On(const WorkerControl& event) {
   if (!worker) return;  // already given up
   worker->last_heard = now;
   Status status = OnControl(*worker, event.message);
-  if (!status.ok()) Drop(event.worker, status.error().message());
+  if (!status.ok()) Drop(event.worker, status.error().message(), true);
 }
 
 void Core::State::On(const WorkerData& event) {
@@ -72,11 +72,11 @@ void Core::State::On(const WorkerData& event) {
   worker->last_heard = now;
   Status status = wire::IsGenerationFrame(event.frame.bytes()) ? OnGeneration(*worker, event.frame)
                                                                : OnResult(*worker, event.frame);
-  if (!status.ok()) Drop(event.worker, status.error().message());
+  if (!status.ok()) Drop(event.worker, status.error().message(), true);
 }
 
 void Core::State::On(const WorkerLost& event) {
-  if (roster.Find(event.worker)) Forget(event.worker, true);
+  if (roster.Find(event.worker)) Forget(event.worker);
 }
 
 void Core::State::On(const RequestSubmitted& event) {
@@ -92,7 +92,8 @@ void Core::State::On(const PlanFound& event) {
 }
 
 void Core::State::On(const TimerFired&) {
-  for (const Casualty& casualty : health.Tick(now)) Drop(casualty.worker, casualty.reason);
+  for (const Casualty& casualty : health.Tick(now))
+    Drop(casualty.worker, casualty.reason, casualty.refuses);
   for (auto& [id, worker] : roster)
     if (measuring.IsOverdue(worker, now)) {
       measuring.GiveUp(worker);
@@ -148,7 +149,7 @@ Status Core::State::OnControl(Worker& worker, const wire::pb::WorkerMessage& mes
   const auto kind = message.kind_case();
   if (kind == Kind::kLeaving) {
     outbox.Add(CloseWorker{worker.id, "it left"});
-    Forget(worker.id, false);
+    Forget(worker.id);
     return OkStatus();
   }
   if ((kind == Kind::kConnect) == worker.ready)
@@ -191,7 +192,7 @@ void Core::State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
     refused.set_code(std::string(ErrorCodeName(offer.error().code())));
     refused.set_message(offer.error().message());
     outbox.Add(CloseWorker{worker.id, offer.error().message()});
-    return Forget(worker.id, false);
+    return Forget(worker.id);
   }
   worker.ready = true;
   worker.offer = std::move(offer).value();
@@ -283,6 +284,7 @@ Status Core::State::OnStepFailed(Worker& worker, const wire::pb::StepFailed& fai
   if (runs.empty()) return OkStatus();  // nobody waits for it any more
   const std::string problem = PrintableText(failed.message(), 500);
   const bool numbers_failed = failed.code() == ErrorCodeName(ErrorCode::kInvalidData);
+  bool refused_guess = false;
   for (const wire::Run& run : runs) {
     Session& session = *sessions.Find(run.session);
     const uint32_t failures = ++session.active->step_failures;
@@ -297,10 +299,12 @@ Status Core::State::OnStepFailed(Worker& worker, const wire::pb::StepFailed& fai
     } else {
       // Which of several runs failed is not said: each tries again by itself.
       if (runs.size() > 1) session.alone = true;
-      session.Rewind(0);
+      refused_guess = session.RewindAfterFailure() || refused_guess;
     }
   }
-  if (!numbers_failed) NoteFailure(worker, problem);
+  // A device that has told of one failure and then refuses to go on where we guessed that it could
+  // has not failed twice.
+  if (!numbers_failed && !refused_guess) NoteFailure(worker, problem);
   return OkStatus();
 }
 
@@ -340,16 +344,14 @@ Status Core::State::OnResult(Worker& worker, const Slice& frame) {
 
 // ---- consequences ----
 
-void Core::State::Drop(WorkerId id, const std::string& reason) {
+void Core::State::Drop(WorkerId id, const std::string& reason, bool blamed) {
   outbox.Add(CloseWorker{id, reason});
-  Forget(id, true);
+  const Worker& worker = *roster.Find(id);
+  if (blamed && worker.ready) probation.NoteFailure(worker.probation_key, now);
+  Forget(id);
 }
 
-void Core::State::Forget(WorkerId id, bool blamed) {
-  const Worker& worker = *roster.Find(id);
-  // A device that goes while it has nothing to do has not failed.
-  const bool occupied = !worker.in_flight.empty() || worker.Busy();
-  if (blamed && worker.ready && occupied) probation.NoteFailure(worker.probation_key, now);
+void Core::State::Forget(WorkerId id) {
   roster.Remove(id);
   lifecycle.OnWorkerGone(id, now);
   planning.OnWorkerGone(id, now);

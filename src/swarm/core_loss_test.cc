@@ -283,6 +283,48 @@ TEST(Loss, LeavingIsALossWithoutBlame) {
   }
 }
 
+TestWorker SameDevice() {
+  TestWorker worker;
+  worker.device_id = "the same laptop";
+  worker.answer_steps = false;
+  return worker;
+}
+
+// A lid that is closed, a process that is killed, a cable that is pulled: in the middle of a step,
+// again and again, and the device is as welcome as ever.
+TEST(Loss, GoingAwayIsNoFailureHoweverOften) {
+  TestSwarm swarm;
+  swarm.Submit({1, 2, 3}, 5);
+  for (int i = 0; i < 6; ++i) {
+    const WorkerId id = swarm.Join(SameDevice());
+    swarm.Advance(Milliseconds(200));
+    ASSERT_EQ(swarm.picture().state, SwarmState::kUp) << i;
+    ASSERT_EQ(swarm.unanswered_steps(id), 1u);
+    if (i % 2 == 0) {
+      swarm.Lose(id);
+    } else {
+      swarm.worker(id).answer_pings = false;
+      swarm.Advance(Seconds(40));
+      EXPECT_THAT(swarm.CloseReasons(id), SizeIs(1));
+    }
+  }
+  EXPECT_EQ(swarm.core().sizes().probation_records, 0u);
+}
+
+TEST(Loss, AWorkerThatTalksButDoesNotComputeHasFailed) {
+  TestSwarm swarm;
+  swarm.Submit({1, 2, 3}, 5);
+  for (int i = 0; i < 3; ++i) {
+    const WorkerId id = swarm.Join(SameDevice());
+    swarm.Advance(Seconds(40));
+    EXPECT_THAT(swarm.CloseReasons(id), ElementsAre(HasSubstr("did not answer a step"))) << i;
+  }
+  swarm.Join(SameDevice());
+  swarm.Advance(Seconds(1));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
+  EXPECT_THAT(swarm.picture().message, HasSubstr("cannot be used"));
+}
+
 TEST(Loss, SilenceForTenSeconds) {
   TestSwarm swarm;
   TestWorker worker;
@@ -434,6 +476,36 @@ TEST(StepFailure, AFailureOfAStepThatNobodyWaitsForIsNoFailure) {
   swarm.FailStep(1, ErrorCode::kInvalidArgument, "unknown session");
   EXPECT_EQ(swarm.picture().workers[0].problem, "");
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+}
+
+// 24 tokens of prompt in chunks of 8 over two stages: the second chunk fails at the second stage.
+TEST(StepFailure, OnlyWhatIsNotCompleteIsComputedAgain) {
+  TestSwarm swarm;
+  swarm.BringUp(2, Half());
+  const WorkerId front = swarm.picture().stages[0].worker;
+  const WorkerId back = swarm.picture().stages[1].worker;
+  swarm.worker(front).answer_steps = swarm.worker(back).answer_steps = false;
+  const RequestId request = swarm.Submit(Counting(100, 24), 3);
+  swarm.AnswerStep(front);
+  swarm.AnswerStep(front);
+  swarm.AnswerStep(back);  // 8 positions are complete
+  ASSERT_EQ(swarm.step(back).runs[0].first_position, 8u);
+  swarm.FailStep(back, ErrorCode::kUnavailable, "the adapter was busy");
+  swarm.AnswerStep(front);  // of the third chunk, which nobody waits for any more
+  ASSERT_EQ(swarm.unanswered_steps(front), 2u);
+  EXPECT_EQ(swarm.step(front).runs[0].first_position, 8u);
+  EXPECT_EQ(swarm.step(front).runs[0].generation, 1u);
+  // It fails again at the same place: what the stages hold is not trusted any more.
+  swarm.AnswerStep(front);
+  swarm.FailStep(back, ErrorCode::kUnavailable, "it does not know this session");
+  for (const WorkerSnapshot& worker : swarm.picture().workers)
+    EXPECT_EQ(worker.problem, worker.id == back ? "the adapter was busy" : "");  // and not twice
+  swarm.AnswerStep(front);
+  EXPECT_EQ(swarm.step(front).runs[0].first_position, 0u);
+  swarm.worker(front).answer_steps = swarm.worker(back).answer_steps = true;
+  swarm.AnswerStep(front);
+  while (swarm.unanswered_steps(front) > 0) swarm.AnswerStep(front);
+  EXPECT_EQ(swarm.Tokens(request), Counting(124, 3));
 }
 
 // ---- past failures of this field ----

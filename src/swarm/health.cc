@@ -68,17 +68,21 @@ std::vector<Casualty> Health::Tick(Instant now) {
   std::vector<Casualty> casualties;
   for (auto& [id, worker] : roster_) {
     std::string reason;
+    bool refuses = false;
     if (now >= ConnectDueAt(worker))
       reason = "It did not send Connect within " + Seconds(now - worker.connected_at) + ".";
     else if (worker.ready && now >= SilentAt(worker))
       reason = "Nothing was heard from it for " + Seconds(now - worker.last_heard) + ".";
-    else if (now >= StepDueAt(worker))
+    else if (now >= StepDueAt(worker)) {
       reason = "It did not answer a step within " + Seconds(now - worker.oldest_since) + ".";
-    else if (now >= AnswerDueAt(worker))
+      refuses = worker.last_heard > worker.oldest_since;
+    } else if (now >= AnswerDueAt(worker)) {
       reason = worker.prepare == Asked::kWaiting ? "It did not prepare its layers in time."
                                                  : "It did not commit its layers in time.";
+      refuses = worker.last_heard > worker.asked_at;
+    }
     if (!reason.empty()) {
-      casualties.push_back({id, std::move(reason)});
+      casualties.push_back({id, std::move(reason), refuses});
     } else if (worker.ready && now >= worker.next_ping) {
       Ping(worker, now);
     }

@@ -16,6 +16,8 @@ namespace weft::swarm {
 struct Casualty {
   WorkerId worker = 0;
   std::string reason;
+  // It still talks but does not do what it was asked for. False: for all we know it has gone.
+  bool refuses = false;
 };
 
 class Health {

@@ -97,6 +97,7 @@ void Lifecycle::BeginPreparing(Instant now) {
         missing / (worker.offer.download_bytes_per_s * 1e-6) + weights / kLoadBytesPerUs;
     const Duration limit = Microseconds(
         static_cast<int64_t>(std::min(us * options_.timeouts.prepare_factor, 86400e6)));
+    worker.asked_at = now;
     worker.answer_deadline = now + std::max(options_.timeouts.prepare_min, limit);
     worker.prepare_epoch = staged_->epoch;
     worker.prepare = Asked::kWaiting;
@@ -166,6 +167,7 @@ void Lifecycle::AdvanceCommit(Instant now) {
     Worker& worker = *roster_.Find(stage.worker);
     worker.commit_epoch = staged_->epoch;
     worker.commit = Asked::kWaiting;
+    worker.asked_at = now;
     worker.answer_deadline = now + options_.timeouts.commit_limit;
     outbox_.Control(worker.id).mutable_commit_stage()->set_epoch(staged_->epoch);
   }

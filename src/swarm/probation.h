@@ -1,6 +1,8 @@
-// Memory of devices that failed: after a number of failures in a row a device is left out of plans
-// for a while, longer each time, also when it reconnects. Bounded: the devices that failed longest
-// ago are forgotten.
+// Memory of devices that failed, which is: that answered wrongly, refused work, or did not do it
+// while they went on talking. After a number of failures in a row a device is left out of plans for
+// a while, longer each time, also when it reconnects. A device that goes away, even in the middle
+// of a step, has not failed: its user closed a lid. Bounded: the devices that failed longest ago
+// are forgotten.
 #pragma once
 
 #include <cstdint>

@@ -335,6 +335,7 @@ void Requests::Emit(Session& session, EmitToken token, Instant now) {
     return EndSession(session, FinishReason::kStop, std::nullopt, now);
   token.request = active.request.id;
   active.step_failures = 0;
+  session.completed_at_failure.reset();
   ++active.generated_tokens;
   ++counts_.generated_tokens;
   rate_.Add(now);

@@ -26,6 +26,13 @@ void Session::Rewind(uint32_t position) {
   scheduled = completed = position;
 }
 
+bool Session::RewindAfterFailure() {
+  const bool in_vain = completed > 0 && completed_at_failure == completed;
+  completed_at_failure = completed;
+  Rewind(in_vain ? 0 : completed);
+  return in_vain;
+}
+
 wire::OutputKind Session::FinalOutput(uint32_t first, uint32_t count) const {
   if (!active) return wire::OutputKind::kNone;
   const uint32_t end = first + count;
@@ -86,6 +93,7 @@ Session& SessionTable::Admit(ActiveRequest request, std::vector<uint32_t>& relea
   }
   session->tokens = request.request.prompt_ids;
   session->alone = false;
+  session->completed_at_failure.reset();
   session->active = std::move(request);
   return *session;
 }

@@ -36,6 +36,9 @@ struct Session {
   uint32_t scheduled = 0;  // positions handed to the first stage in this generation
   uint32_t completed = 0;  // positions that every stage holds: the last one has answered
   bool alone = false;      // its steps share no frame with others (a step of it failed)
+  // Positions that were complete when a step failed last, until the next token: if no more are at
+  // the next failure, what the stages hold may itself be the reason.
+  std::optional<uint32_t> completed_at_failure;
   Instant idle_since;
   std::optional<ActiveRequest> active;
   // The Sampling message that the last stage has: of a generation, with so many tokens.
@@ -48,6 +51,10 @@ struct Session {
   // Starts a new generation that continues after `position` tokens. REQUIRES: position <=
   // completed.
   void Rewind(uint32_t position);
+  // A step failed and left nothing behind: starts a new generation behind what every stage holds,
+  // or from the first token where that has just been tried in vain. Returns whether this failure
+  // was such a vain attempt: a stage may have lost what it was believed to hold.
+  bool RewindAfterFailure();
   // Rows that could be sent now.
   uint32_t WaitingRows() const {
     return active ? static_cast<uint32_t>(tokens.size()) - scheduled : 0;

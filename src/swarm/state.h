@@ -49,10 +49,11 @@ struct Core::State {
   Status OnResult(Worker& worker, const Slice& frame);
   Status OnGeneration(Worker& worker, const Slice& message);
 
-  // The worker broke the protocol or a deadline: closes its connection and goes on without it.
-  void Drop(WorkerId id, const std::string& reason);
-  // It is no longer connected. `blamed`: it may have failed rather than left.
-  void Forget(WorkerId id, bool blamed);
+  // Closes its connection and goes on without it. `blamed`: it did wrong or refused what it was
+  // asked for, which counts against the device; going away, however suddenly, does not.
+  void Drop(WorkerId id, const std::string& reason, bool blamed);
+  // It is no longer connected.
+  void Forget(WorkerId id);
   void LowerMemory(Worker& worker, const PlanStage& stage);
   bool RestoreMemory();
   void NoteFailure(Worker& worker, const std::string& problem);

@@ -85,7 +85,7 @@ struct Worker {
   uint32_t prepare_first = 0, prepare_end = 0;  // its layers, downloaded where they are missing
   uint32_t commit_epoch = 0;
   Asked commit = Asked::kNo;
-  Instant answer_deadline;  // for whichever of the two is waiting
+  Instant asked_at, answer_deadline;  // of whichever of the two is waiting
   MeasureJob measure;
   bool measure_tried = false;
 
