@@ -10,6 +10,9 @@
 //
 // Every verb throws EngineError; what fails changes nothing.
 
+import type { Sampling } from "./sampling/parameters.ts";
+import type { TokenLogit } from "./sampling/tokenLogit.ts";
+
 export interface LayerRange {
   readonly first: number;
   readonly end: number; // one past the last
@@ -24,37 +27,22 @@ export type Output =
   | DrawOutput
   | { readonly kind: "logits" }; // every row: all logits (only for evaluation)
 
-// How a session samples. Neutral values change nothing.
-export interface Sampling {
-  readonly temperature: number; // 0: greedy
-  readonly topK: number; // 0: all
-  readonly topP: number;
-  readonly minP: number;
-  readonly repetitionPenalty: number; // 1: none
-  readonly presencePenalty: number;
-  readonly frequencyPenalty: number;
-  readonly logitBias: ReadonlyMap<number, number>; // by token
-  readonly seen: ReadonlyMap<number, number>; // how often a token stands in the session so far
-  readonly seed: bigint; // 64 bits
-}
-
-// Last row: the 1..256 best tokens after penalties and biases, with sums over all. Without
-// `sampling` nothing changes the logits.
+// Last row: the best 1 to kMaxCandidates tokens after penalties and biases, with sums over all.
+// Without `sampling` nothing changes the logits.
 export interface CandidatesOutput {
   readonly kind: "candidates";
   readonly count: number;
   readonly sampling?: Sampling;
 }
 
-// Last row: one token drawn from all logits, `uniform` in [0, 1), and the `count` raw best, 0..20.
+// Last row: one token drawn from all logits, `uniform` in [0, 1), and the `count` raw best, 0 to
+// kMaxTopLogprobs.
 export interface DrawOutput {
   readonly kind: "draw";
   readonly count: number;
   readonly sampling: Sampling;
   readonly uniform: number;
 }
-
-export const kMaxRawBest = 20;
 
 // `count` consecutive tokens of one session.
 export interface Run {
@@ -89,19 +77,14 @@ export interface StepInput {
   readonly exchange?: (request: ExchangeRequest) => Promise<Float32Array>;
 }
 
-export interface Candidate {
-  readonly tokenId: number;
-  readonly logit: number;
-}
-
 // For a run whose output is argmax (two candidates: best and runner-up), candidates or a draw (the
 // raw best). By falling logit, equal logits by rising id.
 export interface Selection {
-  readonly candidates: readonly Candidate[];
+  readonly candidates: readonly TokenLogit[];
   readonly logsumexp: number; // of the raw logits over the whole vocabulary
   // Candidates: sum over the vocabulary of exp((logit - best) / temperature), after penalties.
   readonly scaledSum?: number;
-  readonly drawn?: Candidate; // a draw: the token and its raw logit
+  readonly drawn?: TokenLogit; // a draw: the token and its raw logit
 }
 
 export interface StepOutput {

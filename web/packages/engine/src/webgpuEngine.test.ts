@@ -2,12 +2,12 @@
 import { describe, expect, it } from "vitest";
 
 import { f32ToF16 } from "./half.ts";
-import { kGreedy } from "./run/sampling.ts";
+import { kGreedy } from "./test/goldenDraws.ts";
 import { countCreations } from "./test/countedDevice.ts";
 import { openNodeGpu } from "./test/nodeGpu.ts";
 import { drawToken } from "./test/sampleOracle.ts";
 import { kShapes, RandomModel } from "./test/randomModel.ts";
-import { selectRow } from "./sampling.ts";
+import { selectRow } from "./sampling/selectRow.ts";
 import type { Output, Run, StepOutput } from "./stageEngine.ts";
 import { kDefaultOptions, WebGpuEngine } from "./webgpuEngine.ts";
 

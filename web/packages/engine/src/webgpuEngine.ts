@@ -17,7 +17,7 @@ import { checkStep, layersOf, outputColumns } from "./run/check.ts";
 import { Arena } from "./run/arena.ts";
 import { Generator, kMaxInterval, prepareChoice } from "./run/generate.ts";
 import { Machine } from "./run/machine.ts";
-import { checkSampling } from "./run/sampling.ts";
+import { checkSampling } from "./sampling/parameters.ts";
 import { arenaWords, StepRunner } from "./run/step.ts";
 import { SessionTable } from "./sessionTable.ts";
 import type {

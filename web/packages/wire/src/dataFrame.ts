@@ -8,7 +8,7 @@ const kFrameMagic = 0x54464557; // "WEFT"
 export const kHeaderBytes = 40;
 export const kRunBytes = 16;
 const kQueueUnitUs = 100;
-const kMaxRawBest = 20;
+export const kMaxTopLogprobs = 20; // tokens that are reported beside the one drawn
 const kMaxU16 = 0xffff;
 const kMaxU32 = 0xffffffff;
 
@@ -211,10 +211,10 @@ function decodeRun(view: DataView, at: number, index: number): FrameRun {
   }
   const candidateByte = view.getUint8(at + 15);
   if (output === OutputKind.draw) {
-    if (candidateByte > kMaxRawBest) {
+    if (candidateByte > kMaxTopLogprobs) {
       throw new WireError(
         `Run ${index} asks for ${candidateByte} tokens beside a draw, expected at most ` +
-          `${kMaxRawBest}.`,
+          `${kMaxTopLogprobs}.`,
       );
     }
   } else if (output !== OutputKind.candidates && candidateByte !== 0) {

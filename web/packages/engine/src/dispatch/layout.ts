@@ -2,6 +2,8 @@
 // residual stream, logits, the programs' own buffers) and `aux` (words: selections). Sized for the
 // most that the loaded layers need; only loading changes it.
 import type { Place } from "../kernels/common/op.ts";
+import { kMaxSlices, kSortedList } from "../kernels/select/select.ts";
+import { kMaxCandidates } from "../sampling/tokenLogit.ts";
 import { kSamplerWords } from "../kernels/sample/sample.ts";
 import { endsInLogits, findAttention, kBlockValues } from "../program/ir.ts";
 import type { Program } from "../program/ir.ts";
@@ -16,13 +18,10 @@ export const kHeadRows = 8; // of one pass through the output head
 export const kSplitRows = 8;
 export const kSplitFrom = 3;
 export const kSplitChunks = 64;
-export const kTopK = 256;
-export const kMaxSlices = 128; // of the vocabulary (argmax.wgsl)
 const kSliceTokens = 1024; // of small vocabularies
-const kResultHeader = 8; // words of a selection before its candidates
-export const kResultWords = kResultHeader + 2 * kTopK;
+export const kResultHeader = 8; // words of a selection before its candidates
+export const kResultWords = kResultHeader + 2 * kMaxCandidates;
 export const kHistory = 1024; // tokens that whole-model decoding may leave unfetched
-const kListSize = 2048; // top_k.wgsl
 
 export interface Needs {
   readonly hiddenColumns: number;
@@ -160,7 +159,7 @@ function auxLayout({ vocabulary, planeVecs: vecs }: Needs): AuxLayout {
   const sumsAt = historyAt + kHistory;
   const samplerAt = sumsAt + kHeadRows * kMaxSlices;
   const candidatesAt = samplerAt + kSamplerWords + 2 * vocabulary;
-  const candidateStride = 2 * kTopK * listsOf(vocabulary);
+  const candidateStride = 2 * kMaxCandidates * listsOf(vocabulary);
   const planesAt = 4 * Math.ceil((candidatesAt + 2 * kHeadRows * candidateStride) / 4);
   const words = planesAt + 4 * vecs;
   const places = { chainAt, resultAt, partialAt, historyAt, sumsAt, samplerAt, candidatesAt };
@@ -174,5 +173,5 @@ export function slicesOf(vocabulary: number): number {
 
 // Lists that a level of top_k.wgsl makes of so many candidates.
 export function listsOf(candidates: number): number {
-  return Math.ceil(candidates / kListSize);
+  return Math.ceil(candidates / kSortedList);
 }

@@ -6,7 +6,8 @@ import { checkOp, Elementwise, rowKernels, unpackOp } from "../kernels/rows/rows
 import { argmaxOp, scaledSumOp, selectKernels, topKOp } from "../kernels/select/select.ts";
 import type { Draft } from "./dispatch.ts";
 import { elementwise } from "./layer.ts";
-import { kHeadRows, kResultWords, kTopK, listsOf, padded, slicesOf } from "./layout.ts";
+import { kMaxCandidates } from "../sampling/tokenLogit.ts";
+import { kHeadRows, kResultHeader, kResultWords, listsOf, padded, slicesOf } from "./layout.ts";
 import type { Layout } from "./layout.ts";
 
 const always = (): boolean => true;
@@ -108,7 +109,7 @@ export function topKDrafts({ logits, aux }: Layout, vocabulary: number): Draft[]
     const base = aux.candidatesAt + (level % 2) * kHeadRows * aux.candidateStride;
     const isLast = lists === 1;
     const out = isLast
-      ? { base: aux.resultAt + kResultWords - 2 * kTopK, stride: kResultWords }
+      ? { base: aux.resultAt + kResultHeader, stride: kResultWords }
       : { base, stride: aux.candidateStride };
     drafts.push({
       variant: selectKernels.topK(),
@@ -124,7 +125,7 @@ export function topKDrafts({ logits, aux }: Layout, vocabulary: number): Draft[]
       when: always,
     });
     if (isLast) return drafts;
-    count = lists * kTopK;
+    count = lists * kMaxCandidates;
     input = out;
   }
 }

@@ -1,11 +1,10 @@
 // The checks of a step before anything is computed: the same as src/engine/step.cc.
 import { EngineError } from "../error.ts";
 import type { LoadedLayer } from "../dispatch/loadedLayer.ts";
-import { kTopK } from "../dispatch/layout.ts";
 import { endsInLogits } from "../program/ir.ts";
-import { kMaxRawBest } from "../stageEngine.ts";
 import type { Run, StepInput } from "../stageEngine.ts";
-import { countNonFinite } from "../select.ts";
+import { countNonFinite } from "../sampling/selectTop.ts";
+import { kMaxCandidates, kMaxTopLogprobs } from "../sampling/tokenLogit.ts";
 
 function refused(message: string): EngineError {
   return new EngineError("invalid_argument", message);
@@ -87,7 +86,7 @@ function checkOutput(run: Run, last: LoadedLayer): void {
   const { output } = run;
   if (output.kind !== "candidates" && output.kind !== "draw") return;
   const isDraw = output.kind === "draw";
-  const most = Math.min(isDraw ? kMaxRawBest : kTopK, outputColumns(last));
+  const most = Math.min(isDraw ? kMaxTopLogprobs : kMaxCandidates, outputColumns(last));
   const least = isDraw ? 0 : 1;
   const { count } = output;
   if (Number.isInteger(count) && count >= least && count <= most) return;

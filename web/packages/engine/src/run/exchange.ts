@@ -2,7 +2,7 @@
 // comes for them is written into another view.
 import { EngineError } from "../error.ts";
 import type { ExchangePoint } from "../dispatch/layer.ts";
-import { countNonFinite } from "../select.ts";
+import { countNonFinite } from "../sampling/selectTop.ts";
 import type { StepInput } from "../stageEngine.ts";
 import type { BufferCopy } from "./encoder.ts";
 import type { Machine } from "./machine.ts";

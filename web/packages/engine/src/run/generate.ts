@@ -6,13 +6,15 @@
 import { EngineError } from "../error.ts";
 import { kHistory } from "../dispatch/layout.ts";
 import type { LoadedLayer } from "../dispatch/loadedLayer.ts";
-import type { GenerateRequest, Sampling } from "../stageEngine.ts";
+import type { GenerateRequest } from "../stageEngine.ts";
+import { isPlain } from "../sampling/parameters.ts";
+import type { Sampling } from "../sampling/parameters.ts";
 import { kChainedToken } from "./arena.ts";
 import { outputColumns, vocabularyOf } from "./check.ts";
 import type { BufferCopy, Work } from "./encoder.ts";
 import type { Machine } from "./machine.ts";
-import { choiceOf, isPlain, writeSampler } from "./sampling.ts";
-import type { Choice } from "./sampling.ts";
+import { choiceOf, writeSampler } from "./sampler.ts";
+import type { Choice } from "./sampler.ts";
 
 export const kMaxInterval = kHistory / 4;
 

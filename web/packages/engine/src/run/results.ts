@@ -1,11 +1,12 @@
 // What a step gives back: which bytes are copied into its staging buffer as it is encoded, and what
 // they mean once they are there.
 import { EngineError } from "../error.ts";
-import { kResultWords, kTopK, slicesOf } from "../dispatch/layout.ts";
+import { kResultHeader, kResultWords, slicesOf } from "../dispatch/layout.ts";
 import type { Layout } from "../dispatch/layout.ts";
 import { packedStride } from "../dispatch/selection.ts";
-import { changesLogits, selectRow } from "../sampling.ts";
-import { countNonFinite } from "../select.ts";
+import { changesLogits } from "../sampling/parameters.ts";
+import { selectRow } from "../sampling/selectRow.ts";
+import { countNonFinite } from "../sampling/selectTop.ts";
 import type { Run, Selection, StepOutput } from "../stageEngine.ts";
 import type { BufferCopy } from "./encoder.ts";
 
@@ -100,7 +101,7 @@ export class Results {
     const count = output.kind === "candidates" ? output.count : 0;
     const sums = count > 0 ? slicesOf(columns) : 0;
     const from = 4 * (aux.resultAt + row * kResultWords);
-    const words = kResultWords - 2 * kTopK + 2 * count;
+    const words = kResultHeader + 2 * count;
     const sum = { value: 0 };
     if (sums > 0) {
       this.#add(this.#aux, 4 * (aux.sumsAt + row * sums), 4 * sums, (bytes, at) => {
@@ -124,7 +125,7 @@ export class Results {
       count === 0
         ? [best, candidate(8)].slice(0, Math.min(2, vocabulary))
         : Array.from({ length: count }, (_, i) =>
-            candidate(4 * (kResultWords - 2 * kTopK) + 8 * i),
+            candidate(4 * kResultHeader + 8 * i),
           );
     return { candidates, logsumexp: best.logit + Math.log(view.getFloat32(16, true)) };
   }

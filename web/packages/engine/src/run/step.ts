@@ -3,7 +3,7 @@ import { write } from "../gpu/buffers.ts";
 import type { ExchangePoint } from "../dispatch/layer.ts";
 import type { LoadedLayer } from "../dispatch/loadedLayer.ts";
 import { endsInLogits } from "../program/ir.ts";
-import { scaleOf } from "../sampling.ts";
+import { scaleOf } from "../sampling/selectRow.ts";
 import type { StepInput, StepOutput } from "../stageEngine.ts";
 import { Arena } from "./arena.ts";
 import type { ArenaContents } from "./arena.ts";

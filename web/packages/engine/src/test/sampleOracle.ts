@@ -1,7 +1,7 @@
-// Sampling from whole rows of logits in doubles, after the definitions in src/text/sampler.h:
+// Sampling from whole rows of logits in doubles, after the definitions in sampling/draw.ts:
 // sorting, running sums, one number of random.ts. Tests only.
-import { counterDouble } from "../random.ts";
-import type { Sampling } from "../stageEngine.ts";
+import { counterDouble } from "../sampling/random.ts";
+import type { Sampling } from "../sampling/parameters.ts";
 
 // 24 bits of the number, as tests/golden makes its logits.
 export function counterUniform(seed: bigint, position: number, draw = 0): number {

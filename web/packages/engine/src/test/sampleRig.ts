@@ -13,9 +13,9 @@ import { Arena } from "../run/arena.ts";
 import { Encoder } from "../run/encoder.ts";
 import { Poker } from "../run/poker.ts";
 import { Ropes } from "../run/ropes.ts";
-import { choiceOf, writeSampler } from "../run/sampling.ts";
-import type { SamplerTarget } from "../run/sampling.ts";
-import type { Sampling } from "../stageEngine.ts";
+import { choiceOf, writeSampler } from "../run/sampler.ts";
+import type { SamplerTarget } from "../run/sampler.ts";
+import type { Sampling } from "../sampling/parameters.ts";
 import { Staging } from "../run/staging.ts";
 
 const kUsage = Usage.storage | Usage.copyFrom | Usage.copyTo;

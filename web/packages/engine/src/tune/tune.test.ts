@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import type { Gpu } from "../gpu/open.ts";
 import type { Arithmetic } from "../kernels/product/arithmetic.ts";
-import { counterDouble } from "../random.ts";
+import { counterDouble } from "../sampling/random.ts";
 import { defaultArithmetic, isCandidate, stagesOf } from "./candidates.ts";
 import { compare, gainOf } from "./compare.ts";
 import { hashOf, MemoryTuneStore, readChoice } from "./store.ts";

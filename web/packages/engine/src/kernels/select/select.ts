@@ -1,4 +1,6 @@
 // The kernels that find the best of a row of logits, and sums over all of them.
+import { kMaxCandidates } from "../../sampling/tokenLogit.ts";
+import { named } from "../common/numbers.ts";
 import { declareOp } from "../common/op.ts";
 import { variant } from "../common/variant.ts";
 import type { Variant } from "../common/variant.ts";
@@ -9,6 +11,12 @@ import argmax from "./argmax.wgsl?raw";
 import scaledSum from "./scaled_sum.wgsl?raw";
 import topK from "./top_k.wgsl?raw";
 
+// Parts of the vocabulary that workgroups of argmax.wgsl look at, one each.
+export const kMaxSlices = 128;
+
+// Candidates that a workgroup of top_k.wgsl sorts; it keeps the kMaxCandidates best.
+export const kSortedList = 2048;
+
 export const argmaxOp = declareOp({
   rowsAt: "u32",
   logits: "place",
@@ -18,7 +26,7 @@ export const argmaxOp = declareOp({
   resultStride: "u32",
   chainAt: "u32",
   historyAt: "u32", // in `aux`: history[step counter] gets the token; kNone: not kept
-  slices: "u32", // at most 128
+  slices: "u32", // at most kMaxSlices
 });
 
 export const topKOp = declareOp({
@@ -47,7 +55,13 @@ export const selectKernels = {
       constants: { kMerge: isMerge },
       parts: [common, actF32, reduce, argmax],
     }),
-  topK: (): Variant => variant({ name: "top_k", op: topKOp, parts: [common, actF32, topK] }),
+  topK: (): Variant =>
+    variant({
+      name: "top_k",
+      op: topKOp,
+      numbers: named("", { list: kSortedList, keep: kMaxCandidates }),
+      parts: [common, actF32, topK],
+    }),
   scaledSum: (): Variant =>
     variant({ name: "scaled_sum", op: scaledSumOp, parts: [common, actF32, reduce, scaledSum] }),
 } as const;

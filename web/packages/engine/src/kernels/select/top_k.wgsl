@@ -1,8 +1,5 @@
-// The 256 best of every 2,048 candidates, sorted by falling logit and rising id: run over the
+// The kKeep best of every kList candidates, sorted by falling logit and rising id: run over the
 // logits, then over what it left, until one list remains.
-const kList = 2048u;
-const kKeep = 256u;
-
 var<workgroup> logits: array<f32, kList>;
 var<workgroup> ids: array<u32, kList>;
 

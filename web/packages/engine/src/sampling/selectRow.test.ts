@@ -1,62 +1,18 @@
-// Draws against Python's (tests/golden/make_draws.py), and candidates against all logits.
-import { readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
-
+// Draws against the golden tokens, and candidates against all logits.
 import { describe, expect, it } from "vitest";
 
+import { goldenDraws, kGreedy } from "../test/goldenDraws.ts";
 import { counterDouble } from "./random.ts";
-import { scaleOf, selectRow } from "./sampling.ts";
-import type { Sampling } from "./stageEngine.ts";
+import { scaleOf, selectRow } from "./selectRow.ts";
 
-interface GoldenCase {
-  name: string;
-  vocabulary: number;
-  salt: number;
-  seed: string;
-  first_position: number;
-  temperature: number;
-  top_k: number;
-  top_p: number;
-  min_p: number;
-  repetition_penalty: number;
-  presence_penalty: number;
-  frequency_penalty: number;
-  logit_bias: [number, number][];
-  history: number[];
-  tokens: number[];
-}
-const golden = fileURLToPath(new URL("../../../../tests/golden/draws.json", import.meta.url));
-const { cases } = JSON.parse(readFileSync(golden, "utf8")) as { cases: GoldenCase[] };
-
-const kNeutral: Sampling = {
-  temperature: 1, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1, presencePenalty: 0,
-  frequencyPenalty: 0, logitBias: new Map(), seen: new Map(), seed: 0n,
-};
-
-function samplingOf(c: GoldenCase): Sampling {
-  const seen = new Map<number, number>();
-  for (const id of c.history) seen.set(id, (seen.get(id) ?? 0) + 1);
-  return {
-    temperature: c.temperature, topK: c.top_k, topP: c.top_p, minP: c.min_p,
-    repetitionPenalty: c.repetition_penalty, presencePenalty: c.presence_penalty,
-    frequencyPenalty: c.frequency_penalty, logitBias: new Map(c.logit_bias), seen,
-    seed: BigInt(c.seed),
-  };
-}
-
-function logitsOf({ vocabulary, salt }: GoldenCase): Float32Array {
-  return Float32Array.from(
-    { length: vocabulary },
-    (_, i) => ((i * i * 37 + i * 101 + salt) % 1009) / 64 - 8,
-  );
-}
+const kNeutral = { ...kGreedy, temperature: 1 };
 
 describe("draws", () => {
-  it.each(cases.map((c) => [c.name, c] as const))("the golden tokens: %s", (_, c) => {
-    const sampling = samplingOf(c);
-    const logits = logitsOf(c);
-    const tokens = c.tokens.map((_, i) => {
-      const uniform = counterDouble(sampling.seed, c.first_position + i, 0);
+  it.each(goldenDraws.map((c) => [c.name, c] as const))("the golden tokens: %s", (_, c) => {
+    const { sampling } = c;
+    const logits = c.logits();
+    const tokens = c.positions.map((position) => {
+      const uniform = counterDouble(sampling.seed, position, 0);
       return selectRow(logits, { kind: "draw", count: 0, sampling, uniform }).drawn!.tokenId;
     });
     expect(tokens).toEqual(c.tokens);
@@ -91,9 +47,9 @@ describe("draws", () => {
 
 describe("candidates", () => {
   it("come from the penalised logits, with both sums", () => {
-    const c = cases.find(({ name }) => name === "both")!;
-    const logits = logitsOf(c);
-    const sampling = { ...samplingOf(c), temperature: 1.5 };
+    const c = goldenDraws.find(({ name }) => name === "both")!;
+    const logits = c.logits();
+    const sampling = { ...c.sampling, temperature: 1.5 };
     const selection = selectRow(logits, { kind: "candidates", count: 3, sampling });
     const changed = logits.map((logit, id) => {
       const biased = logit + (sampling.logitBias.get(id) ?? 0);

@@ -1,69 +1,16 @@
-// Sampling in whole-model decoding: what a generation asks for, checked, as the words that the
-// kernels read (kernels/sample.wgsl), and which of their dispatches it needs. Order and meaning are
-// those of src/text/sampler.h; the token is the one that the orchestrator would have drawn from the
+// Sampling in whole-model decoding: what a generation asks for as the words that the kernels read
+// (kernels/sample/), and which of their dispatches it needs. Order and meaning are those of
+// sampling/draw.ts; the token is the one that the orchestrator would have drawn from the
 // same logits, seed and position, up to f32 rounding at the boundaries.
-import { EngineError } from "../error.ts";
 import type { Dispatch } from "../dispatch/dispatch.ts";
 import type { SampleDispatches } from "../dispatch/sampling.ts";
 import { kSamplerWords, SamplerFlag, SamplerWord } from "../kernels/sample/sample.ts";
-import type { Sampling } from "../stageEngine.ts";
+import { changesLogits, hasPenalties } from "../sampling/parameters.ts";
+import type { Sampling } from "../sampling/parameters.ts";
 import type { Machine } from "./machine.ts";
-
-export const kGreedy: Sampling = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  seed: 0n,
-  repetitionPenalty: 1,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  logitBias: new Map(),
-  seen: new Map(),
-};
 
 // Below, exp() of any difference but 0 is 0: greedy, but for equal logits.
 const kMinTemperature = 1e-6;
-
-function hasPenalties(sampling: Sampling): boolean {
-  const { repetitionPenalty, presencePenalty, frequencyPenalty } = sampling;
-  return repetitionPenalty !== 1 || presencePenalty !== 0 || frequencyPenalty !== 0;
-}
-
-export function changesLogits(sampling: Sampling): boolean {
-  return hasPenalties(sampling) || sampling.logitBias.size > 0;
-}
-
-// The best raw token is all that is wanted.
-export function isPlain(sampling: Sampling): boolean {
-  return sampling.temperature === 0 && !changesLogits(sampling);
-}
-
-// Throws EngineError (invalid_argument) with the field that is out of range.
-export function checkSampling(sampling: Sampling, vocabulary: number): void {
-  const check = (name: string, value: number, least: number, most: number): void => {
-    if (value >= least && value <= most) return;
-    throw new EngineError(
-      "invalid_argument",
-      `${name} is ${value}; expected ${least} to ${most}.`,
-    );
-  };
-  check("temperature", sampling.temperature, 0, 2);
-  check("top_k", sampling.topK, 0, 2 ** 31 - 1);
-  check("top_p", sampling.topP, 0, 1);
-  check("min_p", sampling.minP, 0, 1);
-  check("repetition_penalty", sampling.repetitionPenalty, 0.1, 10);
-  check("presence_penalty", sampling.presencePenalty, -2, 2);
-  check("frequency_penalty", sampling.frequencyPenalty, -2, 2);
-  for (const [token, bias] of sampling.logitBias) {
-    check("a token of logit_bias", token, 0, vocabulary - 1);
-    check(`logit_bias of token ${token}`, bias, -100, 100);
-  }
-  for (const [token, count] of sampling.seen) {
-    check("a token that was seen", token, 0, vocabulary - 1);
-    check(`the count of token ${token}`, count, 1, 2 ** 24);
-  }
-}
 
 // The dispatches behind the output head, in order.
 export type Choice = readonly (readonly Dispatch[])[];

@@ -1,7 +1,7 @@
 // Selection against sorting everything.
 import { describe, expect, it } from "vitest";
 
-import { countNonFinite, selectTop } from "./select.ts";
+import { countNonFinite, selectTop } from "./selectTop.ts";
 
 function bySorting(logits: Float32Array, count: number): { tokenId: number; logit: number }[] {
   return [...logits]

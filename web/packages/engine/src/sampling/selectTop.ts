@@ -1,5 +1,5 @@
 // The best tokens of a row of logits: what the last stage gives back instead of all of them.
-import type { Candidate, Selection } from "./stageEngine.ts";
+import type { TokenLogit } from "./tokenLogit.ts";
 
 // Above this many values that are not finite the exact number says nothing more.
 export function countNonFinite(values: ArrayLike<number>): number {
@@ -8,11 +8,16 @@ export function countNonFinite(values: ArrayLike<number>): number {
   return count;
 }
 
+export interface Top {
+  readonly candidates: readonly TokenLogit[];
+  readonly logsumexp: number; // of the whole row
+}
+
 // The `count` largest logits by falling value, equal ones by rising id, and logsumexp of all.
 // REQUIRES: every value is finite, 1 <= count.
-export function selectTop(logits: Float32Array, count: number): Selection {
+export function selectTop(logits: Float32Array, count: number): Top {
   const size = Math.min(count, logits.length);
-  const best = new Top(size);
+  const best = new BestHeap(size);
   let largest = -Infinity;
   for (let id = 0; id < logits.length; ++id) {
     const logit = logits[id]!;
@@ -25,9 +30,9 @@ export function selectTop(logits: Float32Array, count: number): Selection {
 }
 
 // A heap with the worst of the best on top. Ids come rising, so that a later equal logit is worse.
-class Top {
+class BestHeap {
   readonly #size: number;
-  readonly #heap: Candidate[] = [];
+  readonly #heap: TokenLogit[] = [];
   threshold = -Infinity; // a logit must exceed it once the heap is full
 
   constructor(size: number) {
@@ -46,7 +51,7 @@ class Top {
     if (heap.length === this.#size) this.threshold = heap[0]!.logit;
   }
 
-  sorted(): Candidate[] {
+  sorted(): TokenLogit[] {
     return [...this.#heap].sort((a, b) => b.logit - a.logit || a.tokenId - b.tokenId);
   }
 
