@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Writes draws.json: tokens drawn from rows of logits that a formula gives, by the definitions of src/text/sampler.h
-and base/random.h in Python's doubles. The samplers in C++ (src/text, src/engine) and TypeScript (web/packages/engine)
-test against it, so that the same seed and position draw the same token on every device."""
+"""Writes the golden draws: tokens drawn from rows of logits that formulas give, by the definitions of base/random.h
+and of a draw (temperature, top_k, top_p, min_p in this order) in Python's doubles. The samplers in C++, TypeScript
+and WGSL test against them, so that the same seed and position draw the same token on every device.
+
+draws.json is made of CASES below. sampler.json keeps its own cases, the edges of every parameter and large
+vocabularies; only their tokens are written anew."""
 import json
 import math
 import pathlib
+import struct
 
 HERE = pathlib.Path(__file__).parent
 MASK = 0xFFFFFFFF
@@ -25,8 +29,24 @@ def logits_of(vocabulary, salt):
     return [((i * i * 37 + i * 101 + salt) % 1009) / 64 - 8 for i in range(vocabulary)]
 
 
-def draw(case, position):
-    logits = logits_of(case["vocabulary"], case["salt"])
+def f32(value):
+    return struct.unpack("f", struct.pack("f", value))[0]
+
+
+def random_logits(case):
+    """A few high ones and many low ones, each operation rounded to f32; with `levels` many equal ones."""
+    logits = []
+    for i in range(case["vocabulary"]):
+        u = math.floor(uniform(case["logits_seed"], i) * 2**24) / 2**24
+        square = f32(u * u)
+        logit = f32(f32(square * square) * case["spread"])
+        levels = case["levels"]
+        logits.append(math.floor(f32(logit * levels)) / levels if levels > 0 else logit)
+    return logits
+
+
+def draw(case, position, logits):
+    logits = list(logits)
     for token, bias in case["logit_bias"]:
         logits[token] += bias
     for token in set(case["history"]):
@@ -59,8 +79,20 @@ def case(name, vocabulary=700, salt=0, seed="1234567890123456789", **params):
     neutral = dict(temperature=1, top_k=0, top_p=1, min_p=0, repetition_penalty=1, presence_penalty=0,
                    frequency_penalty=0, logit_bias=[], history=[])
     made = dict(name=name, vocabulary=vocabulary, salt=salt, seed=seed, first_position=3, **{**neutral, **params})
-    made["tokens"] = [draw(made, 3 + i) for i in range(200)]
+    logits = logits_of(vocabulary, salt)
+    made["tokens"] = [draw(made, 3 + i, logits) for i in range(200)]
     return made
+
+
+def redrawn(case):
+    """The same case with its tokens from here. Parameters are f32 in every engine."""
+    logits = random_logits(case)
+    size = case["vocabulary"]
+    rounded = {key: f32(value) if isinstance(value, float) else value for key, value in case.items()}
+    rounded["history"] = [i for i in case["history"] if i < size]  # others are ignored
+    rounded["logit_bias"] = [[i, f32(bias)] for i, bias in case["logit_bias"] if i < size]
+    first = case["first_position"]
+    return {**case, "tokens": [draw(rounded, first + i, logits) for i in range(case["count"])]}
 
 
 CASES = [
@@ -83,3 +115,6 @@ CASES = [
 if __name__ == "__main__":
     lines = ",\n".join(json.dumps(c) for c in CASES)
     (HERE / "draws.json").write_text('{"cases": [\n' + lines + "\n]}\n")
+    whole_rows = json.loads((HERE / "sampler.json").read_text())["cases"]
+    lines = ",\n".join("    " + json.dumps(redrawn(c), separators=(",", ":")) for c in whole_rows)
+    (HERE / "sampler.json").write_text('{\n  "cases": [\n' + lines + "\n  ]\n}\n")
