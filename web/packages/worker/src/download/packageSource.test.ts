@@ -1,10 +1,10 @@
 // Downloads: verified chunk by chunk, resumed, healed, refused.
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
 import { MemoryStore } from "./blobStore.ts";
 import type { BlobStore, BlobWriter } from "./blobStore.ts";
 import { kChunkBytes } from "./manifest.ts";
-import { PackageSource } from "./packageSource.ts";
+import { PackageSource, VerifiedChunks } from "./packageSource.ts";
 import { ServerHttp } from "./serverHttp.ts";
 import type { Fetch } from "./serverHttp.ts";
 import { toHex } from "./sha256.ts";
@@ -39,6 +39,7 @@ interface Setup {
   source: PackageSource;
   cache: FakeCache;
   memory: MemoryStore;
+  verified: VerifiedChunks;
   life: AbortController;
 }
 
@@ -47,9 +48,10 @@ async function setUp(fetch: Fetch, of: FakePackage = fake): Promise<Setup> {
   const http = new ServerHttp("http://server", "token", fetch, life.signal);
   const cache = new FakeCache(() => true);
   const memory = new MemoryStore(() => true);
-  const source = new PackageSource({ http, cache, memory, needsPrograms: false });
+  const verified = new VerifiedChunks();
+  const source = new PackageSource({ http, cache, memory, verified, needsPrograms: false });
   await source.fetchManifest(toHex(of.digest));
-  return { source, cache, memory, life };
+  return { source, cache, memory, verified, life };
 }
 
 // toEqual compares megabytes element by element, for minutes.
@@ -157,6 +159,19 @@ describe("downloading", () => {
     expect(new Set(tokens)).toEqual(new Set(["Bearer token"]));
   });
 
+  it("is interrupted at the next chunk, and goes on there", async () => {
+    const server = fakeServer(fake);
+    const { source, cache } = await setUp(server.fetch);
+    const stop = new AbortController();
+    const interrupted = source.download(1, () => stop.abort(), stop.signal);
+    await expect(interrupted).rejects.toThrow("interrupted");
+    const held = cache.heldBytes(digest);
+    expect(held).toBe(kChunkBytes);
+    await source.download(1, () => undefined);
+    expectSame(await source.readBlob(digest), fake.blobs.get(digest));
+    expect(server.requests.at(-1)).toBe(`/package/blobs/${digest} bytes=${held}-`);
+  });
+
   it("ends when the worker is stopped", async () => {
     const { source, life } = await setUp(fakeServer(fake).fetch);
     life.abort();
@@ -190,17 +205,57 @@ describe("the stores", () => {
     const memory: MemoryStore = new MemoryStore(
       (bytes) => memory.memoryBytes + bytes <= kBlobBytes + 10,
     );
-    const source = new PackageSource({ http, cache: memory, memory, needsPrograms: false });
+    const source = new PackageSource({
+      http,
+      cache: memory,
+      memory,
+      verified: new VerifiedChunks(),
+      needsPrograms: false,
+    });
     await source.fetchManifest(toHex(fake.digest));
     await source.download(0, () => undefined);
     await expect(source.download(1, () => undefined)).rejects.toThrow("do not fit the offer");
     expect(memory.memoryBytes).toBeLessThanOrEqual(kBlobBytes + 10);
   });
 
+  it("a chunk is hashed once, on its way in or when it is first read", async () => {
+    const hash = vi.spyOn(crypto.subtle, "digest");
+    const { source, verified } = await setUp(fakeServer(fake).fetch);
+    hash.mockClear();
+    await source.download(1, () => undefined);
+    expect(hash).toHaveBeenCalledTimes(3);
+    await source.verify({ first: 1, end: 2 });
+    await source.readBlob(digest);
+    await source.readRange(digest, 5, 100);
+    expect(hash).toHaveBeenCalledTimes(3);
+    verified.clear(); // as after a reload
+    await source.verify({ first: 1, end: 2 });
+    expect(hash).toHaveBeenCalledTimes(6);
+    await source.readRange(digest, 5, 100);
+    await source.readBlob(digest);
+    expect(hash).toHaveBeenCalledTimes(6);
+    hash.mockRestore();
+  });
+
+  it("what a cache tore is fetched again when it is verified", async () => {
+    const server = fakeServer(fake);
+    const { source, cache, verified } = await setUp(server.fetch);
+    await source.download(1, () => undefined);
+    verified.clear(); // as after a reload
+    await cache.remove(digest);
+    const writer = await cache.openWriter(digest);
+    writer.append(new Uint8Array(kBlobBytes).fill(1));
+    const before = server.requests.length;
+    await source.verify({ first: 1, end: 2 });
+    expect(server.requests).toHaveLength(before + 1);
+    expectSame(await heldInCache(cache), fake.blobs.get(digest));
+  });
+
   it("what a cache tore is fetched again when it is read", async () => {
     const server = fakeServer(fake);
-    const { source, cache } = await setUp(server.fetch);
+    const { source, cache, verified } = await setUp(server.fetch);
     await source.download(1, () => undefined);
+    verified.clear(); // as after a reload
     await cache.remove(digest);
     const writer = await cache.openWriter(digest);
     writer.append(new Uint8Array(kBlobBytes).fill(1));
@@ -236,8 +291,9 @@ describe("ranges of a blob", () => {
 
   it("in a torn chunk are fetched again, others are not looked at", async () => {
     const server = fakeServer(fake);
-    const { source, cache } = await setUp(server.fetch);
+    const { source, cache, verified } = await setUp(server.fetch);
     await source.download(1, () => undefined);
+    verified.clear(); // as after a reload
     await cache.remove(digest);
     const writer = await cache.openWriter(digest);
     writer.append(whole.map((byte, i) => (i === kChunkBytes + 9 ? byte ^ 1 : byte)));

@@ -18,8 +18,34 @@ export interface PackageSourceOptions {
   // The cache, and the tab's memory for what the cache does not take.
   readonly cache: BlobStore;
   readonly memory: BlobStore;
+  // Which chunks of the cache were verified since this tab was opened: these are not hashed again,
+  // over reconnections too.
+  readonly verified: VerifiedChunks;
   // Whether a layer is only complete with its program.
   readonly needsPrograms: boolean;
+}
+
+// By blob: the indices of its chunks in the cache that had the right hash when they were written or
+// read. Memory needs no such list: what it holds was verified on its way in.
+export class VerifiedChunks {
+  readonly #chunks = new Map<string, Set<number>>();
+
+  has(digest: string, index: number): boolean {
+    return this.#chunks.get(digest)?.has(index) === true;
+  }
+
+  add(digest: string, index: number): void {
+    const chunks = this.#chunks.get(digest) ?? new Set();
+    this.#chunks.set(digest, chunks.add(index));
+  }
+
+  forget(digest: string): void {
+    this.#chunks.delete(digest);
+  }
+
+  clear(): void {
+    this.#chunks.clear();
+  }
 }
 
 export class PackageSource implements WeightSource {
@@ -114,98 +140,122 @@ export class PackageSource implements WeightSource {
     return bytes;
   }
 
-  // Fetches what the layer misses. `onBytes` is told of every verified piece.
-  async download(layer: number, onBytes: (bytes: number) => void): Promise<void> {
+  // Fetches what the layer misses. `onBytes` is told of every verified piece. Throws EngineError;
+  // of the code `cancelled` after `signal`, and what was verified by then stays.
+  async download(
+    layer: number,
+    onBytes: (bytes: number) => void,
+    signal: AbortSignal | null = null,
+  ): Promise<void> {
     for (const digest of this.#blobsOf(layer)) {
-      if (!this.#has(digest)) await this.#fetchBlob(digest, onBytes);
+      if (!this.#has(digest)) await this.#fetchBlob(digest, onBytes, signal);
     }
   }
 
-  // A whole blob, every chunk verified now; what the store has lost or torn is fetched again.
-  async readBlob(digest: string): Promise<Uint8Array<ArrayBuffer>> {
-    const info = this.#info(digest);
-    if (!this.#has(digest)) await this.#fetchBlob(digest, () => undefined);
-    const bytes = await this.#readVerified(digest, info);
-    if (bytes) return bytes;
-    await this.#options.cache.remove(digest);
-    await this.#options.memory.remove(digest);
-    await this.#fetchBlob(digest, () => undefined);
-    const again = await this.#readVerified(digest, info);
-    if (again) return again;
-    throw new EngineError("io", `This device does not keep blob ${digest} as it was written.`);
+  // Hashes what an earlier visit left of the layers and was not looked at yet, chunk by chunk, so
+  // that loading only reads; what is torn is fetched again. The browser hashes on threads of its
+  // own: a step in progress waits for no more than the hand-over of a chunk.
+  async verify({ first, end }: LayerRange): Promise<void> {
+    for (let layer = first; layer < end; ++layer) {
+      for (const digest of this.#blobsOf(layer)) {
+        await this.#healing(digest, async (info, store) => {
+          for (const index of info.chunks.keys()) {
+            if (this.#isVerified(store, digest, index)) continue;
+            if (!(await this.#readChunk(store, digest, index))) return null;
+          }
+          return true;
+        });
+      }
+    }
   }
 
-  async #readVerified(digest: string, info: BlobInfo): Promise<Uint8Array<ArrayBuffer> | null> {
-    const { cache, memory } = this.#options;
-    const store = memory.heldBytes(digest) === info.byteCount ? memory : cache;
-    try {
-      const blob = new Uint8Array(info.byteCount);
-      for (const [index, expected] of info.chunks.entries()) {
-        const at = index * kChunkBytes;
-        const length = Math.min(kChunkBytes, info.byteCount - at);
-        const chunk = await store.read(digest, at, length);
-        if ((await sha256Hex(chunk)) !== expected) return null;
-        blob.set(chunk, at);
+  // A whole blob, every chunk verified; what the store has lost or torn is fetched again.
+  async readBlob(digest: string): Promise<Uint8Array<ArrayBuffer>> {
+    const { memory } = this.#options;
+    return await this.#healing(digest, async ({ byteCount, chunks }, store) => {
+      const blob = allocated(byteCount);
+      for (const index of chunks.keys()) {
+        const chunk = await this.#readChunk(store, digest, index);
+        if (!chunk) return null;
+        blob.set(chunk, index * kChunkBytes);
       }
       // Downloads that only memory holds are on their way into the engine.
       if (store === memory) await memory.remove(digest);
       return blob;
-    } catch (error) {
-      if (error instanceof RangeError) {
-        throw new EngineError(
-          "out_of_memory",
-          `The browser has no room for a blob of ${info.byteCount} bytes.`,
-        );
-      }
-      return null;
-    }
+    });
   }
 
-  // A range of a blob: only the chunks around it are read and verified.
+  // A range of a blob: only the chunks around it are read.
   async readRange(
     digest: string,
     offset: number,
     byteCount: number,
   ): Promise<Uint8Array<ArrayBuffer>> {
     const info = this.#info(digest);
-    if (offset + byteCount > info.byteCount) {
+    const end = offset + byteCount;
+    if (end > info.byteCount) {
       throw new EngineError(
         "invalid_data",
-        `Bytes ${offset} to ${offset + byteCount} of blob ${digest} were asked for; it has ` +
-          `${info.byteCount}.`,
+        `Bytes ${offset} to ${end} of blob ${digest} were asked for; it has ${info.byteCount}.`,
       );
     }
-    if (!this.#has(digest)) await this.#fetchBlob(digest, () => undefined);
-    const bytes = await this.#readRangeVerified(digest, info, offset, byteCount);
-    if (bytes) return bytes;
-    await this.#options.cache.remove(digest);
-    await this.#options.memory.remove(digest);
-    await this.#fetchBlob(digest, () => undefined);
-    const again = await this.#readRangeVerified(digest, info, offset, byteCount);
-    if (again) return again;
+    return await this.#healing(digest, async (_, store) => {
+      const bytes = new Uint8Array(byteCount);
+      for (let index = Math.floor(offset / kChunkBytes); index * kChunkBytes < end; ++index) {
+        const chunk = await this.#readChunk(store, digest, index);
+        if (!chunk) return null;
+        const at = index * kChunkBytes;
+        const from = Math.max(offset, at);
+        const part = chunk.subarray(from - at, Math.min(end, at + chunk.length) - at);
+        bytes.set(part, from - offset);
+      }
+      return bytes;
+    });
+  }
+
+  // What `read` makes of the blob; where that is null, what is held is not what was written: the
+  // blob is fetched again and read once more.
+  async #healing<T>(
+    digest: string,
+    read: (info: BlobInfo, store: BlobStore) => Promise<T | null>,
+  ): Promise<T> {
+    const info = this.#info(digest);
+    const { cache, memory } = this.#options;
+    for (const isLast of [false, true]) {
+      if (!this.#has(digest)) await this.#fetchBlob(digest, () => undefined);
+      const store = memory.heldBytes(digest) === info.byteCount ? memory : cache;
+      const made = await read(info, store);
+      if (made !== null) return made;
+      if (isLast) break;
+      await this.#forget(digest);
+    }
     throw new EngineError("io", `This device does not keep blob ${digest} as it was written.`);
   }
 
-  // null: what is held is not what was written.
-  async #readRangeVerified(
+  async #forget(digest: string): Promise<void> {
+    this.#options.verified.forget(digest);
+    await this.#options.cache.remove(digest);
+    await this.#options.memory.remove(digest);
+  }
+
+  #isVerified(store: BlobStore, digest: string, index: number): boolean {
+    return store === this.#options.memory || this.#options.verified.has(digest, index);
+  }
+
+  // null: it cannot be read, or is not what was written.
+  async #readChunk(
+    store: BlobStore,
     digest: string,
-    info: BlobInfo,
-    offset: number,
-    byteCount: number,
+    index: number,
   ): Promise<Uint8Array<ArrayBuffer> | null> {
-    const { cache, memory } = this.#options;
-    const store = memory.heldBytes(digest) === info.byteCount ? memory : cache;
-    const bytes = new Uint8Array(byteCount);
-    const first = Math.floor(offset / kChunkBytes);
-    for (let at = first * kChunkBytes; at < offset + byteCount; at += kChunkBytes) {
-      const length = Math.min(kChunkBytes, info.byteCount - at);
-      const chunk = await store.read(digest, at, length).catch(() => null);
-      if (!chunk || (await sha256Hex(chunk)) !== info.chunks[at / kChunkBytes]) return null;
-      const from = Math.max(offset, at);
-      const end = Math.min(offset + byteCount, at + length);
-      bytes.set(chunk.subarray(from - at, end - at), from - offset);
-    }
-    return bytes;
+    const { byteCount, chunks } = this.#info(digest);
+    const at = index * kChunkBytes;
+    const length = Math.min(kChunkBytes, byteCount - at);
+    const chunk = await store.read(digest, at, length).catch(() => null);
+    if (!chunk || this.#isVerified(store, digest, index)) return chunk;
+    if ((await sha256Hex(chunk)) !== chunks[index]) return null;
+    this.#options.verified.add(digest, index);
+    return chunk;
   }
 
   async loaded(layer: number): Promise<void> {
@@ -218,13 +268,17 @@ export class PackageSource implements WeightSource {
     throw new EngineError("invalid_data", `Blob ${digest} is not in the manifest.`);
   }
 
-  async #fetchBlob(digest: string, onBytes: (bytes: number) => void): Promise<void> {
+  async #fetchBlob(
+    digest: string,
+    onBytes: (bytes: number) => void,
+    signal: AbortSignal | null = null,
+  ): Promise<void> {
     const { cache, memory, http } = this.#options;
     try {
-      await http.retrying(() => this.#fetchInto(cache, digest, onBytes));
+      await http.retrying(() => this.#fetchInto(cache, digest, onBytes, signal));
     } catch (error) {
       if (!(error instanceof StoreFailed)) throw error;
-      await http.retrying(() => this.#fetchInto(memory, digest, onBytes));
+      await http.retrying(() => this.#fetchInto(memory, digest, onBytes, signal));
     }
   }
 
@@ -232,6 +286,7 @@ export class PackageSource implements WeightSource {
     store: BlobStore,
     digest: string,
     onBytes: (bytes: number) => void,
+    signal: AbortSignal | null,
   ): Promise<void> {
     const writer = await store
       .openWriter(digest, this.#info(digest).byteCount)
@@ -239,7 +294,11 @@ export class PackageSource implements WeightSource {
         throw new StoreFailed(error); // another tab of this browser writes the same blob
       });
     try {
-      await this.#fetchRest(digest, writer, onBytes);
+      const { cache, verified } = this.#options;
+      await this.#fetchRest(digest, writer, signal, (index, byteCount) => {
+        if (store === cache) verified.add(digest, index);
+        onBytes(byteCount);
+      });
     } finally {
       writer.close();
     }
@@ -249,18 +308,19 @@ export class PackageSource implements WeightSource {
   async #fetchRest(
     digest: string,
     writer: BlobWriter,
-    onBytes: (bytes: number) => void,
+    signal: AbortSignal | null,
+    onChunk: (index: number, byteCount: number) => void,
   ): Promise<void> {
     const { byteCount, chunks } = this.#info(digest);
     let at = writer.offset;
     if (at === byteCount) return;
     const { http } = this.#options;
     const path = `/package/blobs/${digest}`;
-    const response = await http.get(path, at > 0 ? { Range: `bytes=${at}-` } : {});
+    const response = await http.get(path, at > 0 ? { Range: `bytes=${at}-` } : {}, signal);
     let toSkip = response.status === 206 ? 0 : at; // a server without ranges gives it whole
     const chunk = new Uint8Array(kChunkBytes);
     let filled = 0;
-    for await (const piece of http.pieces(response)) {
+    for await (const piece of http.pieces(response, signal)) {
       let rest = piece.subarray(Math.min(toSkip, piece.length));
       toSkip -= piece.length - rest.length;
       while (rest.length > 0) {
@@ -275,15 +335,28 @@ export class PackageSource implements WeightSource {
         if (filled < length) continue;
         await verifyChunk(digest, at, chunk.subarray(0, filled), chunks);
         append(writer, chunk.subarray(0, filled));
-        onBytes(filled);
+        onChunk(at / kChunkBytes, filled);
         at += filled;
         filled = 0;
+        http.checkStopped(signal);
       }
     }
     if (at === byteCount) return;
     throw new EngineError(
       "unavailable",
       `The download of blob ${digest} ended after ${at + filled} of ${byteCount} bytes.`,
+    );
+  }
+}
+
+// A buffer for a whole blob. Throws EngineError where the browser has no room for it.
+function allocated(byteCount: number): Uint8Array<ArrayBuffer> {
+  try {
+    return new Uint8Array(byteCount);
+  } catch {
+    throw new EngineError(
+      "out_of_memory",
+      `The browser has no room for a blob of ${byteCount} bytes.`,
     );
   }
 }

@@ -27,9 +27,14 @@ export class ServerHttp {
   }
 
   // An answer with a body. Throws EngineError: permission_denied, not_found, unavailable,
-  // cancelled.
-  async get(path: string, headers: Record<string, string> = {}): Promise<Response> {
+  // cancelled. `signal` ends this one request.
+  async get(
+    path: string,
+    headers: Record<string, string> = {},
+    signal: AbortSignal | null = null,
+  ): Promise<Response> {
     const token = this.#joinToken;
+    this.checkStopped(signal);
     let response: Response;
     try {
       response = await this.#fetch(this.#origin + path, {
@@ -38,10 +43,10 @@ export class ServerHttp {
         cache: "no-store",
         credentials: "omit",
         redirect: "error",
-        signal: this.#signal,
+        signal: signal ? AbortSignal.any([this.#signal, signal]) : this.#signal,
       });
     } catch {
-      this.#checkStopped();
+      this.checkStopped(signal);
       throw new EngineError("unavailable", `The server does not answer for ${path}.`);
     }
     if (response.ok && response.body) return response;
@@ -73,16 +78,21 @@ export class ServerHttp {
     });
   }
 
-  async *pieces(response: Response): AsyncGenerator<Uint8Array> {
+  // The body as it comes; ends with `cancelled` at the next piece after `signal`.
+  async *pieces(
+    response: Response,
+    signal: AbortSignal | null = null,
+  ): AsyncGenerator<Uint8Array> {
     const reader = response.body!.getReader();
     try {
       for (;;) {
         const { done, value } = await reader.read();
+        this.checkStopped(signal);
         if (done) return;
         yield value;
       }
     } catch {
-      this.#checkStopped();
+      this.checkStopped(signal);
       throw new EngineError("unavailable", "The connection broke during a download.");
     } finally {
       await reader.cancel().catch(() => undefined);
@@ -97,7 +107,7 @@ export class ServerHttp {
       } catch (error) {
         if (!isNetworkFault(error) || count >= kAttempts) throw error;
         await new Promise((resolve) => setTimeout(resolve, count * kPauseMs));
-        this.#checkStopped();
+        this.checkStopped();
       }
     }
   }
@@ -119,8 +129,10 @@ export class ServerHttp {
     }
   }
 
-  #checkStopped(): void {
+  // Throws `cancelled` after the end of this worker, or of what `signal` ends.
+  checkStopped(signal: AbortSignal | null = null): void {
     if (this.#signal.aborted) throw new EngineError("cancelled", "The worker was stopped.");
+    if (signal?.aborted) throw new EngineError("cancelled", "The download was interrupted.");
   }
 }
 

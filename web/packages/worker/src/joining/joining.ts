@@ -1,19 +1,14 @@
-// The handshake of a connection, from Init to Connect: whether both sides speak the same versions,
-// the manifest, the speed of the link, and what this device offers. Has no socket and no queue.
+// From Init to Connect: whether both sides speak the same versions, the manifest, the speed of the
+// link, and what this device offers. Has no socket and no queue.
 import { EngineError } from "@weft/engine";
 import { kPackageFormat, kProgramVersion, kProtocolVersion } from "@weft/wire";
-import type { Init, encodeWorkerMessage } from "@weft/wire";
+import type { Init } from "@weft/wire";
 
 import type { Manifest } from "../download/manifest.ts";
-import { memoryFactor } from "../stage/memoryFactor.ts";
 import type { PackageSource } from "../download/packageSource.ts";
 import { toHex } from "../download/sha256.ts";
-
-// Why a session is over. `refused`: trying again would not help.
-export interface Ending {
-  readonly kind: "refused" | "retry";
-  readonly message: string;
-}
+import type { Ending, JoinedAs, WorkerKind } from "../membership/events.ts";
+import { memoryFactor } from "../stage/memoryFactor.ts";
 
 // What this device says of itself.
 export interface Offer {
@@ -28,10 +23,36 @@ export interface Offer {
   readonly guessWeightFactor: (quantisation: string) => number;
 }
 
-export type WorkerKind = Parameters<typeof encodeWorkerMessage>[0];
+const kProbeLimitMs = 2000;
+
+export interface JoiningParts {
+  readonly offer: Offer;
+  readonly source: PackageSource;
+  // Bytes per second of `byteCount` bytes, measured for at most `limitMs`; 0: unknown.
+  readonly measureDownload: (byteCount: number, limitMs: number) => Promise<number>;
+}
+
+// The manifest, and the Connect to send; or why there is none.
+export async function join(
+  init: Init,
+  { offer, source, measureDownload }: JoiningParts,
+): Promise<{ manifest: Manifest; as: JoinedAs } | Ending> {
+  const mismatch = versionMismatch(init);
+  if (mismatch) return mismatch;
+  const manifest = await fetchManifest(init, source);
+  if ("kind" in manifest) return manifest;
+  if (!offer.needsOnnx && !manifest.lowered) {
+    const message = "This model has no programs: onnxruntime computes its graphs instead.";
+    return { kind: "notLowered", message };
+  }
+  const rate = await measureDownload(Number(init.probeBytes), kProbeLimitMs);
+  const connect = connectMessage(init, manifest, offer, source.downloadedLayers(), rate);
+  const layerBytes = manifest.layers.map(({ weightBytes }) => weightBytes);
+  return { manifest, as: { connect, layerBytes } };
+}
 
 // null when both sides speak the same versions.
-export function versionMismatch(init: Init): Ending | null {
+function versionMismatch(init: Init): Ending | null {
   const pairs: [string, number, number][] = [
     ["protocol", init.protocolVersion, kProtocolVersion],
     ["program", init.programVersion, kProgramVersion],
@@ -48,14 +69,15 @@ export function versionMismatch(init: Init): Ending | null {
 }
 
 // The package that Init named, or why it cannot be had.
-export async function fetchManifest(init: Init, source: PackageSource): Promise<Manifest | Ending> {
+async function fetchManifest(init: Init, source: PackageSource): Promise<Manifest | Ending> {
   let manifest: Manifest;
   try {
     manifest = await source.fetchManifest(toHex(init.packageDigest));
   } catch (error) {
     const code = error instanceof EngineError ? error.code : "unavailable";
     const isFinal = code === "permission_denied" || code === "unsupported";
-    return { kind: isFinal ? "refused" : "retry", message: messageOf(error) };
+    const message = error instanceof Error ? error.message : String(error);
+    return { kind: isFinal ? "refused" : "retry", message };
   }
   if (manifest.layers.length === init.layerCount) return manifest;
   const message =
@@ -64,7 +86,7 @@ export async function fetchManifest(init: Init, source: PackageSource): Promise<
   return { kind: "retry", message };
 }
 
-export function connectMessage(
+function connectMessage(
   init: Init,
   manifest: Manifest,
   offer: Offer,
@@ -91,8 +113,4 @@ export function connectMessage(
       workerId: offer.workerId,
     },
   };
-}
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -2,7 +2,9 @@
 import type { LayerRange, StageEngine } from "@weft/engine";
 
 import type { Manifest } from "../download/manifest.ts";
-import { kMeasureSession } from "../session/stageTable.ts";
+
+// The session that speed measurements use; the orchestrator never names it.
+export const kMeasureSession = 0xffffffff;
 
 // Microseconds of each of `runs` steps at rising positions. The engine has the layers loaded.
 export async function measureRange(

@@ -1,24 +1,18 @@
-// The engine of one connection and the stages that it was given: measures, loads, commits, retires,
-// computes. One verb at a time (the session's compute queue). Failures are EngineErrors.
+// The engine of one connection and how its sessions sample: loads, measures, computes, forgets. One
+// verb at a time, in the order that membership gives. Failures are EngineErrors.
 import { EngineError } from "@weft/engine";
 import type { GenerateRequest, LayerRange, StageEngine } from "@weft/engine";
-import { FrameType } from "@weft/wire";
 import type { Frame, GenerateFrame, Init, Sampling } from "@weft/wire";
 
 import type { Manifest } from "../download/manifest.ts";
-import { measureRange } from "./measure.ts";
-import { memoryFactor } from "./memoryFactor.ts";
 import type { PackageSource } from "../download/packageSource.ts";
-import { SamplingTable } from "../session/samplingTable.ts";
-import { kMeasureSession, StageTable } from "../session/stageTable.ts";
+import type { Timing } from "../membership/events.ts";
+import { kMeasureSession, measureRange } from "./measure.ts";
+import { memoryFactor } from "./memoryFactor.ts";
+import { SamplingTable } from "./samplingTable.ts";
 import { decodeStep, encodeResult } from "./stepCodec.ts";
 
-export interface Timing {
-  readonly layers: LayerRange;
-  readonly runUs: readonly number[];
-}
-
-export interface LoadedStage {
+export interface Installed {
   readonly weightFactor: number; // as Prepared reports it
   readonly usedBytes: number;
 }
@@ -33,7 +27,6 @@ export class StageHost {
   readonly #source: PackageSource;
   readonly #makeEngine: (manifest: Manifest) => Promise<StageEngine>;
   readonly #now: () => number;
-  readonly #stages = new StageTable();
   readonly #sampling = new SamplingTable();
   #engine: StageEngine | null = null;
 
@@ -49,21 +42,13 @@ export class StageHost {
     this.#now = now;
   }
 
-  // The layers of the plan that was committed last.
-  active(): LayerRange | undefined {
-    return this.#stages.active();
-  }
-
-  layersOf(epoch: number, stage: number): LayerRange | undefined {
-    return this.#stages.layersOf(epoch, stage);
-  }
-
   usedBytes(): number {
     if (!this.#engine) return 0;
     const { weightBytes, kvBytes, scratchBytes } = this.#engine.memory();
     return Math.ceil(weightBytes + kvBytes + scratchBytes);
   }
 
+  // What it loads stays until `keep` says otherwise.
   async measure(ranges: readonly LayerRange[], runs: number): Promise<Timing[]> {
     const timings: Timing[] = [];
     try {
@@ -76,49 +61,21 @@ export class StageHost {
       return timings;
     } finally {
       this.#engine?.release(kMeasureSession);
-      await this.#unloadExcept(this.#stages.ranges());
     }
   }
 
-  prepare(epoch: number, stage: number, layers: LayerRange): void {
-    this.#stages.prepare(epoch, stage, layers);
-  }
-
-  // null: the stage was retired meanwhile.
-  async load(
-    epoch: number,
+  // Keeps what is loaded of the range. `onBytes` is told of what reaches the engine.
+  async install(
+    layers: LayerRange,
     init: Init,
-    onProgress: (doneBytes: number, totalBytes: number) => void,
-  ): Promise<LoadedStage | null> {
-    const layers = this.#stages.find(epoch);
-    if (!layers) return null;
-    try {
-      const engine = await this.#loadedEngine();
-      const totalBytes = this.#bytesToLoad(engine, layers);
-      let doneBytes = 0;
-      await engine.load(layers, this.#source, (bytes) => {
-        doneBytes = Math.min(totalBytes, doneBytes + bytes);
-        onProgress(doneBytes, totalBytes);
-      });
-      this.#stages.setLoaded(epoch);
-      return {
-        weightFactor: memoryFactor(this.#manifest, init, this.#measuredFactor(engine), engine),
-        usedBytes: this.usedBytes(),
-      };
-    } catch (error) {
-      this.#stages.remove(epoch);
-      await this.#unloadExcept(this.#stages.ranges()); // what loaded before the failure
-      throw error;
-    }
-  }
-
-  #bytesToLoad(engine: StageEngine, { first, end }: LayerRange): number {
-    let bytes = 0;
-    for (let layer = first; layer < end; ++layer) {
-      if (engine.isLoaded({ first: layer, end: layer + 1 })) continue;
-      bytes += this.#manifest.layers[layer]!.weightBytes;
-    }
-    return bytes;
+    onBytes: (bytes: number) => void,
+  ): Promise<Installed> {
+    const engine = await this.#loadedEngine();
+    await engine.load(layers, this.#source, onBytes);
+    return {
+      weightFactor: memoryFactor(this.#manifest, init, this.#measuredFactor(engine), engine),
+      usedBytes: this.usedBytes(),
+    };
   }
 
   // Bytes that the engine holds for one byte of the weights that are loaded.
@@ -130,14 +87,12 @@ export class StageHost {
     return loadedBytes === 0 ? 1 : engine.memory().weightBytes / loadedBytes;
   }
 
-  commit(epoch: number): void {
-    if (this.#stages.commit(epoch)) return;
-    throw new EngineError("invalid_argument", `Epoch ${epoch} is not prepared here.`);
-  }
-
-  async retire(keep: readonly LayerRange[]): Promise<void> {
-    this.#stages.keepWithin(keep);
-    await this.#unloadExcept(keep);
+  // Unloads everything else.
+  async keep(ranges: readonly LayerRange[]): Promise<void> {
+    for (let layer = 0; layer < this.#manifest.layers.length; ++layer) {
+      const isKept = ranges.some(({ first, end }) => first <= layer && layer < end);
+      if (!isKept) await this.#engine?.unload({ first: layer, end: layer + 1 });
+    }
   }
 
   releaseSessions(sessions: readonly number[]): void {
@@ -148,26 +103,21 @@ export class StageHost {
   }
 
   // "" or why the server cannot be trusted any more.
-  setSampling(message: Sampling): string {
+  takeSampling(message: Sampling): string {
     return this.#sampling.onMessage(message, this.#manifest.vocabulary);
   }
 
   async releaseAll(): Promise<void> {
-    this.#stages.clear();
     this.#sampling.clear();
     this.#engine?.releaseAll();
-    await this.#unloadExcept([]);
+    await this.keep([]);
   }
 
-  async step(frame: Frame, arrival: number): Promise<ComputedStep> {
-    const { type, epoch, stage } = frame.header;
+  // `arrival`: when the frame came.
+  async step(frame: Frame, layers: LayerRange, arrival: number): Promise<ComputedStep> {
     const begin = this.#now();
-    const layers = this.#stages.layersOf(epoch, stage);
-    if (type !== FrameType.step || !this.#engine || !layers) {
-      throw new EngineError(
-        "invalid_argument",
-        `Stage ${stage} of epoch ${epoch} is not committed on this worker.`,
-      );
+    if (!this.#engine) {
+      throw new EngineError("invalid_argument", "No layer is loaded on this worker.");
     }
     const { packs } = this.#engine;
     const input = decodeStep(frame, this.#manifest, layers, this.#sampling, packs);
@@ -178,22 +128,19 @@ export class StageHost {
     return { message: encodeResult(frame, this.#manifest, layers, output, times), computeMs };
   }
 
-  // Tells some tokens at a time; the result are the last ones, once nothing can fail any more.
+  // `onTokens` is told of some tokens at a time, and says whether more are wanted; the result are
+  // the last ones, once nothing can fail any more.
   async generate(
     frame: GenerateFrame,
-    isWanted: () => boolean,
-    onTokens: (tokens: readonly number[]) => void,
+    layers: LayerRange,
+    onTokens: (tokens: readonly number[]) => boolean,
   ): Promise<readonly number[]> {
-    const layers = this.#stages.layersOf(frame.epoch, 0);
-    const isWhole = layers?.first === 0 && layers.end === this.#manifest.layers.length;
-    if (!this.#engine?.generate || !isWhole) {
+    if (!this.#engine?.generate) {
       throw new EngineError(
         "invalid_argument",
-        `The whole model of epoch ${frame.epoch} is not committed on this worker, or its engine ` +
-          `cannot choose tokens.`,
+        "The engine of this worker cannot choose tokens by itself.",
       );
     }
-    if (!isWanted()) return [];
     let made = 0;
     let last: readonly number[] = [];
     await this.#engine.generate(layers, {
@@ -209,9 +156,9 @@ export class StageHost {
       onTokens: (tokens) => {
         made += tokens.length;
         const isLast = made >= frame.count || frame.stopTokens.includes(tokens.at(-1)!);
-        if (isLast) last = tokens;
-        else onTokens(tokens);
-        return isWanted();
+        if (!isLast) return onTokens(tokens);
+        last = tokens;
+        return true;
       },
     });
     return last;
@@ -225,13 +172,6 @@ export class StageHost {
   async #loadedEngine(): Promise<StageEngine> {
     this.#engine ??= await this.#makeEngine(this.#manifest);
     return this.#engine;
-  }
-
-  async #unloadExcept(keep: readonly LayerRange[]): Promise<void> {
-    for (let layer = 0; layer < this.#manifest.layers.length; ++layer) {
-      const isKept = keep.some(({ first, end }) => first <= layer && layer < end);
-      if (!isKept) await this.#engine?.unload({ first: layer, end: layer + 1 });
-    }
   }
 }
 

@@ -8,7 +8,7 @@ import type { Frame, FrameRun } from "@weft/wire";
 
 import { parseManifest } from "../download/manifest.ts";
 import type { Manifest } from "../download/manifest.ts";
-import { SamplingTable } from "../session/samplingTable.ts";
+import { SamplingTable } from "./samplingTable.ts";
 import { decodeStep, encodeResult } from "./stepCodec.ts";
 import { fakePackage, kHidden, kVocabulary } from "../test/fakes.ts";
 

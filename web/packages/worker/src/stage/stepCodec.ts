@@ -22,7 +22,7 @@ import {
 import type { Frame, FrameHeader, FrameRun } from "@weft/wire";
 
 import type { Manifest } from "../download/manifest.ts";
-import type { SamplingTable } from "../session/samplingTable.ts";
+import type { SamplingTable } from "./samplingTable.ts";
 
 const kMaxF16 = 65504;
 const kMaxBf16 = 3.38e38;

@@ -1,95 +1,88 @@
-// One socket and the session behind it.
+// One connection: a socket and the worker behind it.
 import type { StageEngine } from "@weft/engine";
 
 import { MemoryStore } from "../download/blobStore.ts";
 import type { BlobStore } from "../download/blobStore.ts";
-import type { EngineOffer, HostParts, Socket, Start } from "./hostParts.ts";
-import { messageOf } from "../joining/joining.ts";
-import type { Ending } from "../joining/joining.ts";
+import type { Manifest } from "../download/manifest.ts";
 import { PackageSource } from "../download/packageSource.ts";
+import type { VerifiedChunks } from "../download/packageSource.ts";
 import { ServerHttp } from "../download/serverHttp.ts";
-import { WorkerSession } from "./session.ts";
+import type { Ending } from "../membership/events.ts";
+import type { EngineOffer, HostParts, Socket, Start } from "./hostParts.ts";
+import { SilenceWatch } from "./silence.ts";
 import type { StatusBoard } from "./statusBoard.ts";
-
-// What remains when the GPU's engine cannot be made.
-const kFallbackEngine = "ort-wasm";
+import { TabWorker } from "./tabWorker.ts";
 
 export interface ConnectionEvents {
   readonly onEnding: (ending: Ending) => void;
-  // The GPU's engine cannot be made here after all, or its driver refuses a kernel.
+  // The GPU's engine cannot be made here after all.
   readonly onEngineFailed: (why: string) => void;
-  // The engine runs programs only, and the package has none.
-  readonly onNotLowered: () => void;
-  // Whether the user wants the whole model in this tab; and the server has ended that.
-  readonly wantsWhole: () => boolean;
+  // The server has ended that this tab computes the whole model.
   readonly onWholeEnded: () => void;
   // The engine was lost while it held layers.
   readonly onEngineLost: (reason: string) => void;
 }
 
+export interface ConnectionOptions {
+  readonly parts: HostParts;
+  readonly board: StatusBoard;
+  readonly start: Start;
+  readonly memoryBytes: number; // the offer, as far as the device gives it
+  readonly note: string; // for the card
+  readonly wantsWhole: boolean;
+  readonly engine: EngineOffer;
+  readonly store: BlobStore | null; // null: nothing outlives the tab
+  readonly verified: VerifiedChunks; // of the store
+  readonly events: ConnectionEvents;
+}
+
 export class Connection {
-  readonly #parts: HostParts;
-  readonly #url: string;
-  readonly #events: ConnectionEvents;
-  readonly #session: WorkerSession;
+  readonly #options: ConnectionOptions;
+  readonly #worker: TabWorker;
   readonly #life = new AbortController();
+  readonly #memory: MemoryStore;
+  readonly #silence: SilenceWatch;
+  #engine: StageEngine | null = null;
   #socket: Socket | null = null;
   #isOpen = false;
 
-  constructor(
-    parts: HostParts,
-    board: StatusBoard,
-    start: Start & { readonly note: string },
-    engine: EngineOffer,
-    store: BlobStore | null,
-    events: ConnectionEvents,
-  ) {
-    this.#parts = parts;
-    this.#events = events;
-    this.#url = start.serverOrigin.replace(/^http/, "ws") + "/worker";
-    const http = new ServerHttp(
-      start.serverOrigin,
-      start.joinToken,
-      parts.fetch,
-      this.#life.signal,
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+    this.#memory = new MemoryStore((bytes) => this.#heldBytes() + bytes <= options.memoryBytes);
+    this.#worker = this.#makeWorker();
+    this.#silence = new SilenceWatch(
+      () => this.#worker.isJoining, // the server waits for this side
+      () => this.#onEnd("The server has not been heard for 6 s."),
     );
-    let made: StageEngine | null = null;
-    const memory: MemoryStore = new MemoryStore((bytes) => {
-      const use = made?.memory() ?? { weightBytes: 0, kvBytes: 0, scratchBytes: 0 };
-      const held = use.weightBytes + use.kvBytes + use.scratchBytes + memory.memoryBytes;
-      return held + bytes <= start.memoryBytes;
-    });
+  }
+
+  #makeWorker(): TabWorker {
+    const { parts, board, start, memoryBytes, note, wantsWhole, engine, store, verified, events } =
+      this.#options;
+    const { signal } = this.#life;
+    const http = new ServerHttp(start.serverOrigin, start.joinToken, parts.fetch, signal);
     const source = new PackageSource({
       http,
-      cache: store ?? memory,
-      memory,
+      cache: store ?? this.#memory,
+      memory: this.#memory,
+      verified,
       needsPrograms: !engine.needsOnnx,
     });
-    this.#session = new WorkerSession({
-      name: start.name,
-      device: engine.device,
-      workerId: start.workerId,
-      joinToken: start.joinToken,
-      memoryBytes: start.memoryBytes,
-      engineName: engine.name,
-      needsOnnx: engine.needsOnnx,
-      guessWeightFactor: engine.guessWeightFactor,
-      note: start.note,
-      onNotLowered: () => events.onNotLowered(),
-      wantsWhole: () => events.wantsWhole(),
-      onWholeEnded: () => events.onWholeEnded(),
-      onKernelRefused: (why) => events.onEngineFailed(why),
-      makeEngine: async (manifest) => {
-        try {
-          made = await engine.make(start.memoryBytes, () => memory.memoryBytes, manifest);
-          board.set({ engineDetail: made.detail ?? "" });
-          void made.lost?.then((reason) => events.onEngineLost(reason));
-          return made;
-        } catch (error) {
-          if (engine.name !== kFallbackEngine) events.onEngineFailed(messageOf(error));
-          throw error;
-        }
+    return new TabWorker({
+      offer: {
+        name: start.name,
+        device: engine.device,
+        workerId: start.workerId,
+        joinToken: start.joinToken,
+        memoryBytes,
+        engineName: engine.name,
+        needsOnnx: engine.needsOnnx,
+        guessWeightFactor: engine.guessWeightFactor,
       },
+      note,
+      wantsWhole,
+      onWholeEnded: () => events.onWholeEnded(),
+      makeEngine: (manifest) => this.#makeEngine(manifest),
       measureDownload: (byteCount, limitMs) => http.measureDownload(byteCount, limitMs),
       source,
       board,
@@ -101,37 +94,73 @@ export class Connection {
     });
   }
 
+  async #makeEngine(manifest: Manifest): Promise<StageEngine> {
+    const { board, memoryBytes, engine, events } = this.#options;
+    try {
+      const made = await engine.make(memoryBytes, () => this.#memory.memoryBytes, manifest);
+      this.#engine = made;
+      board.set({ engineDetail: made.detail ?? "" });
+      void made.lost?.then((reason) => events.onEngineLost(reason));
+      return made;
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      if (engine.usesGpu) events.onEngineFailed(why);
+      throw error;
+    }
+  }
+
+  // What counts against the offer.
+  #heldBytes(): number {
+    const { memoryBytes } = this.#memory;
+    if (!this.#engine) return memoryBytes;
+    const { weightBytes, kvBytes, scratchBytes } = this.#engine.memory();
+    return weightBytes + kvBytes + scratchBytes + memoryBytes;
+  }
+
   open(): void {
+    const { parts, start } = this.#options;
+    const url = start.serverOrigin.replace(/^http/, "ws") + "/worker";
     let everOpen = false;
-    this.#socket = this.#parts.openSocket(this.#url, {
+    this.#silence.start();
+    this.#socket = parts.openSocket(url, {
       onOpen: () => {
         this.#isOpen = true;
         everOpen = true;
+        this.#silence.heard();
       },
-      onMessage: (message) => this.#session.onMessage(message),
-      onClose: () => {
-        this.#isOpen = false;
-        const message = everOpen
-          ? "The connection to the server was lost."
-          : "The server does not answer, or refuses this page.";
-        this.#events.onEnding({ kind: "retry", message });
+      onMessage: (message) => {
+        this.#silence.heard();
+        this.#worker.onMessage(message);
       },
+      onClose: () =>
+        this.#onEnd(
+          everOpen
+            ? "The connection to the server was lost."
+            : "The server does not answer, or refuses this page.",
+        ),
     });
   }
 
+  #onEnd(message: string): void {
+    this.#isOpen = false;
+    this.#silence.stop();
+    this.#options.events.onEnding({ kind: "retry", message });
+  }
+
   sayRunHere(isWanted: boolean): void {
-    this.#session.sayRunHere(isWanted);
+    this.#worker.sayRunHere(isWanted);
   }
 
   leave(reason: string): void {
-    this.#session.sayLeaving(reason);
+    this.#worker.sayLeaving(reason);
     this.#socket?.close();
   }
 
   // Settles when everything is freed.
   async close(): Promise<void> {
+    this.#silence.stop();
     this.#life.abort();
     this.#socket?.close();
-    await this.#session.close();
+    await this.#worker.close();
   }
 }

@@ -18,7 +18,7 @@ import type {
 } from "./hostParts.ts";
 import type { WorkerStatus } from "./messages.ts";
 import { FakeEngine, fakePackage, fakeServer } from "../test/fakes.ts";
-import { init } from "../test/sessionRig.ts";
+import { init } from "../test/workerRig.ts";
 
 const kStart: Start = {
   kind: "start",
@@ -87,6 +87,7 @@ HostParts {
       return Promise.resolve({
         name: wish === "wasm" ? "ort-wasm" : "ort-webgpu",
         needsOnnx: wish === "onnx" || needsOnnx,
+        usesGpu: wish !== "wasm",
         device: "A browser",
         guessWeightFactor: () => 1,
         make: () => makeEngine(),
@@ -111,6 +112,16 @@ async function started(): Promise<FakeSocket> {
   const socket = sockets.at(-1)!;
   socket.events.onOpen();
   return socket;
+}
+
+const kPing = encodeServerMessage({ case: "ping", value: { nonce: 1n } });
+
+// Time goes by on a connection whose server pings.
+async function pinged(socket: FakeSocket, ms: number): Promise<void> {
+  for (let rest = ms; rest > 0; rest -= 2000) {
+    socket.events.onMessage(kPing);
+    await vi.advanceTimersByTimeAsync(Math.min(rest, 2000));
+  }
 }
 
 const last = (): WorkerStatus => statuses.at(-1)!;
@@ -177,7 +188,7 @@ describe("coming back", () => {
   it("begins with a short pause again after a connection that lasted", async () => {
     let socket = await started();
     for (const [lastedMs, pause] of [[100, "1 s"], [21_000, "1 s"], [100, "2 s"]] as const) {
-      await vi.advanceTimersByTimeAsync(lastedMs);
+      await pinged(socket, lastedMs);
       socket.events.onClose();
       expect((await published()).message).toContain(`Trying again in ${pause}.`);
       await vi.advanceTimersByTimeAsync(2000);
@@ -185,6 +196,22 @@ describe("coming back", () => {
       socket = sockets.at(-1)!;
       socket.events.onOpen();
     }
+  });
+
+  it("after three pings that did not come, as after a lost connection", async () => {
+    const socket = await started();
+    await pinged(socket, 20_000);
+    expect(sockets).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(4100); // two seconds have gone by since the last one
+    expect(last()).toMatchObject({
+      phase: "reconnecting",
+      message: "The server has not been heard for 6 s. Trying again in 1 s.",
+    });
+    expect(socket.isClosed).toBe(true);
+    socket.events.onMessage(kPing); // what was on its way
+    await vi.advanceTimersByTimeAsync(1000);
+    await turn();
+    expect(sockets).toHaveLength(2);
   });
 
   it("not after a refusal", async () => {
@@ -228,7 +255,7 @@ describe("leaving", () => {
     expect(first.sent).toMatchObject([{ value: { reason: "started anew" } }]);
     expect(second).not.toBe(first);
     first.events.onClose();
-    await vi.advanceTimersByTimeAsync(60_000);
+    await vi.advanceTimersByTimeAsync(5000);
     expect(sockets).toHaveLength(2);
   });
 

@@ -3,9 +3,10 @@
 // that tests run it with fakes.
 import { Backoff } from "./backoff.ts";
 import type { BlobStore } from "../download/blobStore.ts";
+import { VerifiedChunks } from "../download/packageSource.ts";
+import type { Ending } from "../membership/events.ts";
 import { Connection } from "./connection.ts";
 import type { EngineOffer, EngineWish, HostParts, Start } from "./hostParts.ts";
-import type { Ending } from "../joining/joining.ts";
 import type { ToWorker } from "./messages.ts";
 import { StatusBoard } from "./statusBoard.ts";
 
@@ -16,6 +17,7 @@ export class WorkerHost {
   readonly #parts: HostParts;
   readonly #board: StatusBoard;
   readonly #backoff: Backoff;
+  readonly #verified = new VerifiedChunks();
   #store: Promise<BlobStore | null> | null = null;
   #start: Start | null = null; // while helping
   #life = new AbortController(); // of one start
@@ -95,6 +97,7 @@ export class WorkerHost {
   async #forgetCache(): Promise<void> {
     const store = await this.#openedStore();
     await store?.clear();
+    this.#verified.clear();
     this.#board.set({ cachedBytes: store?.cachedBytes ?? 0 });
   }
 
@@ -125,29 +128,39 @@ export class WorkerHost {
       cachedBytes: store?.cachedBytes ?? 0,
     });
     const begin = this.#parts.now();
-    const offer = { ...start, memoryBytes, note: this.#note };
-    const connection: Connection = new Connection(this.#parts, this.#board, offer, engine, store, {
-      onEnding: (ending) => this.#onEnding(connection, ending, begin),
-      onEngineFailed: (why) => {
-        this.#useProcessor(why);
-        this.#onEnding(connection, { kind: "retry", message: this.#note }, begin);
+    const connection: Connection = new Connection({
+      parts: this.#parts,
+      board: this.#board,
+      start,
+      memoryBytes,
+      note: this.#note,
+      wantsWhole: this.#wantsWhole,
+      engine,
+      store,
+      verified: this.#verified,
+      events: {
+        onEnding: (ending) => this.#onEnding(connection, ending, begin),
+        onEngineFailed: (why) =>
+          this.#onEnding(connection, { kind: "engineFailed", message: why }, begin),
+        onWholeEnded: () => (this.#wantsWhole = false),
+        onEngineLost: (reason) => this.#onEngineLost(connection, reason, begin),
       },
-      onNotLowered: () => {
-        this.#engineWish = "onnx";
-        const message = "This model has no programs: onnxruntime computes its graphs instead.";
-        this.#onEnding(connection, { kind: "retry", message }, begin);
-      },
-      wantsWhole: () => this.#wantsWhole,
-      onWholeEnded: () => (this.#wantsWhole = false),
-      onEngineLost: (reason) => this.#onEngineLost(connection, reason, begin),
     });
     this.#connection = connection;
     connection.open();
   }
 
-  #useProcessor(why: string): void {
+  // What another engine is to do from now on; the sentence for the page.
+  #learnt({ kind, message }: Ending): string {
+    if (kind === "engineFailed") return this.#useProcessor(message);
+    if (kind === "notLowered") this.#engineWish = "onnx";
+    return message;
+  }
+
+  #useProcessor(why: string): string {
     this.#engineWish = "wasm";
     this.#note = `The GPU cannot be used here: the processor computes instead. (${why})`;
+    return this.#note;
   }
 
   // What the device gives of the offer: asked before anything is promised, once.
@@ -178,11 +191,12 @@ export class WorkerHost {
     this.#connection = null;
     const closed = connection.close();
     if (ending.kind === "refused") return this.#refuse(ending.message);
+    const message = this.#learnt(ending);
     if (this.#parts.now() - begin > kGoodConnectionMs) this.#backoff.reset();
     const pauseMs = this.#backoff.next();
     this.#board.set({
       phase: "reconnecting",
-      message: `${ending.message} Trying again in ${(pauseMs / 1000).toFixed(0)} s.`,
+      message: `${message} Trying again in ${(pauseMs / 1000).toFixed(0)} s.`,
       ...kNothingHeld,
     });
     // The old engine's memory is free before the new one takes any.

@@ -27,7 +27,8 @@ export type EngineWish = EngineChoice | "onnx";
 // An engine that this tab can make.
 export interface EngineOffer {
   readonly name: string; // "ort-wasm", ...
-  readonly needsOnnx: boolean;
+  readonly needsOnnx: boolean; // runs graphs, not programs
+  readonly usesGpu: boolean; // where it fails, another engine may still compute
   readonly device: string; // "Chrome 156, 8 threads, NVIDIA ..."
   readonly guessWeightFactor: (quantisation: string) => number;
   // How much of this memory the device gives; absent where nothing is to be found out.

@@ -38,6 +38,7 @@ function ownEngine(adapter: GPUAdapter): EngineOffer {
   return {
     name: "webgpu",
     needsOnnx: false,
+    usesGpu: true,
     device: deviceText(adapter),
     guessWeightFactor: () => kOwnWeightFactor,
     probe: async (memoryBytes) => {
@@ -69,6 +70,7 @@ async function onnxEngine(choice: EngineChoice): Promise<EngineOffer> {
   return {
     name: `ort-${provider}`,
     needsOnnx: true,
+    usesGpu: provider === "webgpu",
     device: deviceText(adapter),
     guessWeightFactor: (quantisation) => guessWeightFactor(provider, quantisation),
     make: (memoryBytes, alsoHeld) => createOrtEngine(provider, memoryBytes, alsoHeld),
@@ -80,7 +82,7 @@ function openSocket(url: string, events: SocketEvents): Socket {
   socket.binaryType = "arraybuffer";
   socket.onopen = () => events.onOpen();
   socket.onmessage = ({ data }: MessageEvent<unknown>) => {
-    // Text is nothing that the server sends: the session refuses an empty message.
+    // Text is nothing that the server sends: membership refuses an empty message.
     events.onMessage(data instanceof ArrayBuffer ? new Uint8Array(data) : new Uint8Array(0));
   };
   socket.onclose = () => events.onClose();

@@ -5,8 +5,9 @@ import { EngineError } from "@weft/engine";
 import { DType, FrameType, OutputKind, encodeFrame, kProtocolVersion } from "@weft/wire";
 import type { FrameHeader, FrameRun } from "@weft/wire";
 
-import { FakeEngine, fakeServer, kHidden } from "../test/fakes.ts";
-import { kBlobBytes, kLayers, rigPackage, SessionRig, init, until } from "../test/sessionRig.ts";
+import { kChunkBytes } from "../download/manifest.ts";
+import { FakeEngine, fakePackage, fakeServer, kHidden } from "../test/fakes.ts";
+import { kBlobBytes, kLayers, rigPackage, WorkerRig, init, until } from "../test/workerRig.ts";
 
 // One run of one row of stage 0, layers [0, 3), with what a test changes.
 function step(
@@ -41,8 +42,8 @@ function step(
   );
 }
 
-async function working(): Promise<SessionRig> {
-  const rig = new SessionRig();
+async function working(): Promise<WorkerRig> {
+  const rig = new WorkerRig();
   await rig.join();
   await rig.giveStage(1, 0, 0, 3);
   return rig;
@@ -50,7 +51,7 @@ async function working(): Promise<SessionRig> {
 
 describe("joining", () => {
   it("answers Init with the offer, and loads no engine for it", async () => {
-    const rig = new SessionRig();
+    const rig = new WorkerRig();
     await rig.join();
     expect(rig.all("connect")[0]).toMatchObject({
       protocolVersion: kProtocolVersion,
@@ -73,7 +74,7 @@ describe("joining", () => {
     ["programVersion", 0, "program version 0, this page version 1: reload the page, or update"],
     ["packageFormat", 7, "The server speaks package format version 7, this page version 1"],
   ])("a server with another %s is refused with both numbers", async (field, value, words) => {
-    const rig = new SessionRig();
+    const rig = new WorkerRig();
     rig.tell(init({ [field]: value }));
     const ending = await rig.ended();
     expect(ending.kind).toBe("refused");
@@ -83,44 +84,44 @@ describe("joining", () => {
 
   it("a refusal is final unless the server is only busy", async () => {
     for (const [code, kind] of [["permission_denied", "refused"], ["unavailable", "retry"]]) {
-      const rig = new SessionRig();
+      const rig = new WorkerRig();
       rig.tell({ case: "refused", value: { code: code!, message: "No." } });
       expect(await rig.ended()).toEqual({ kind, message: "No." });
     }
   });
 
   it("a package that is not the announced one is tried again, a denied one is not", async () => {
-    const other = new SessionRig();
+    const other = new WorkerRig();
     other.tell(init({ packageDigest: new Uint8Array(32) }));
     expect(await other.ended()).toMatchObject({ kind: "retry" });
-    const longer = new SessionRig();
+    const longer = new WorkerRig();
     longer.tell(init({ layerCount: kLayers + 1 }));
     expect((await longer.ended()).message).toBe(
       "The package has 6 layers, the server announced 7.",
     );
-    const denied = new SessionRig(fakeServer(rigPackage, () => new Response("{}", { status: 401 }))
+    const denied = new WorkerRig(fakeServer(rigPackage, () => new Response("{}", { status: 401 }))
       .fetch);
     denied.tell(init());
     expect(await denied.ended()).toMatchObject({ kind: "refused" });
   });
 
-  it.each<[string, (rig: SessionRig) => void]>([
-    ["bytes that are no message", (rig) => rig.session.onMessage(new Uint8Array([1, 255, 255]))],
-    ["an empty message", (rig) => rig.session.onMessage(new Uint8Array(0))],
-    ["a torn frame", (rig) => rig.session.onMessage(step().subarray(0, 50))],
+  it.each<[string, (rig: WorkerRig) => void]>([
+    ["bytes that are no message", (rig) => rig.worker.onMessage(new Uint8Array([1, 255, 255]))],
+    ["an empty message", (rig) => rig.worker.onMessage(new Uint8Array(0))],
+    ["a torn frame", (rig) => rig.worker.onMessage(step().subarray(0, 50))],
     ["work before Init", (rig) => rig.tell({ case: "commitStage", value: { epoch: 1 } })],
     ["Init twice", (rig) => [init(), init()].forEach((kind) => rig.tell(kind))],
   ])("%s end the connection", async (_, send) => {
-    const rig = new SessionRig();
+    const rig = new WorkerRig();
     send(rig);
     expect((await rig.ended()).kind).toBe("retry");
     expect(rig.endings).toHaveLength(1);
   });
 
   it("a control message of a newer server asks for a reload", async () => {
-    const rig = new SessionRig();
+    const rig = new WorkerRig();
     await rig.join();
-    rig.session.onMessage(new Uint8Array([1]));
+    rig.worker.onMessage(new Uint8Array([1]));
     expect(await rig.ended()).toMatchObject({ kind: "refused" });
   });
 });
@@ -132,21 +133,21 @@ describe("sampling", () => {
   const run = { output: OutputKind.candidates, candidateCount: 2 };
 
   it("answers what it was told how to sample, and nothing else", async () => {
-    const rig = new SessionRig();
+    const rig = new WorkerRig();
     await rig.join();
     await rig.giveStage(1, 0, 0, kLayers);
-    rig.session.onMessage(step({}, run));
+    rig.worker.onMessage(step({}, run));
     const failed = await rig.next("stepFailed");
     expect(failed.message).toBe("How session 1 samples in generation 0 was not told here.");
     rig.tell({ case: "sampling", value: { session: 1, generation: 1, params, tokens: [5] } });
-    rig.session.onMessage(step({ sequence: 2 }, { ...run, generation: 1 }));
+    rig.worker.onMessage(step({ sequence: 2 }, { ...run, generation: 1 }));
     expect((await rig.nextResult()).header.sequence).toBe(2);
     expect(rig.engine.inputs.at(-1)!.runs[0]!.output).toMatchObject({
       kind: "candidates", count: 2, sampling: { temperature: 1.5, seen: new Map([[5, 1]]) },
     });
     rig.tell({ case: "sampling", value: { session: 1, generation: 1, tokens: [7] } });
     const draw = { output: OutputKind.draw, generation: 1, firstPosition: 1 };
-    rig.session.onMessage(step({ sequence: 3 }, draw));
+    rig.worker.onMessage(step({ sequence: 3 }, draw));
     expect((await rig.nextResult(2)).header.sequence).toBe(3);
     const { output } = rig.engine.inputs.at(-1)!.runs[0]!;
     expect(output).toMatchObject({ kind: "draw", sampling: { seen: new Map([[5, 1], [7, 1]]) } });
@@ -171,7 +172,7 @@ describe("stages", () => {
     expect(usedBytes).toBe(3000n);
     expect(weightFactor).toBeGreaterThan(1); // 1000 of 3000 bytes a layer, and twice canonical KV
     expect(rig.status).toMatchObject({ phase: "ready", layers: [0, 3], download: null });
-    rig.session.onMessage(step({}, { count: 2 }));
+    rig.worker.onMessage(step({}, { count: 2 }));
     const { header, payload } = await rig.nextResult();
     expect(header).toMatchObject({ sequence: 1, epoch: 1, stage: 0, rows: 2, columns: kHidden });
     // 0 + 3 layers in f16
@@ -180,10 +181,10 @@ describe("stages", () => {
   });
 
   it("the last stage answers with a token", async () => {
-    const rig = new SessionRig();
+    const rig = new WorkerRig();
     await rig.join();
     await rig.giveStage(1, 0, 0, kLayers);
-    rig.session.onMessage(step({}, { output: OutputKind.argmax }));
+    rig.worker.onMessage(step({}, { output: OutputKind.argmax }));
     const { payload } = await rig.nextResult();
     const view = new DataView(payload.buffer, payload.byteOffset);
     expect([view.getUint32(0, true), view.getFloat32(4, true), view.getFloat32(8, true)])
@@ -198,27 +199,27 @@ describe("stages", () => {
     ["a token that does not exist", tokenStep(99), "Token id 99 is outside the vocabulary of 16"],
   ])("refuses a step of %s", async (_, message, words) => {
     const rig = await working();
-    rig.session.onMessage(message);
+    rig.worker.onMessage(message);
     expect((await rig.next("stepFailed")).message).toContain(words);
     expect(rig.results()).toEqual([]);
     expect(rig.endings).toEqual([]);
-    rig.session.onMessage(step());
+    rig.worker.onMessage(step());
     await rig.nextResult(); // and nothing of it was kept
   });
 
   it("a position that was already computed is refused, a new generation may go back", async () => {
     const rig = await working();
-    rig.session.onMessage(step({ sequence: 1 }));
-    rig.session.onMessage(step({ sequence: 2 }));
+    rig.worker.onMessage(step({ sequence: 1 }));
+    rig.worker.onMessage(step({ sequence: 2 }));
     expect(await rig.next("stepFailed")).toMatchObject({ sequence: 2, code: "invalid_argument" });
-    rig.session.onMessage(step({ sequence: 3 }, { generation: 1 }));
+    rig.worker.onMessage(step({ sequence: 3 }, { generation: 1 }));
     expect((await rig.nextResult(2)).header.sequence).toBe(3);
-    rig.session.onMessage(step({ sequence: 4 }, { firstPosition: 1 }));
+    rig.worker.onMessage(step({ sequence: 4 }, { firstPosition: 1 }));
     expect((await rig.next("stepFailed", 2)).message).toContain("generation 1");
   });
 
   it("what was prepared and not loaded cannot be committed", async () => {
-    const rig = new SessionRig();
+    const rig = new WorkerRig();
     await rig.join();
     rig.tell({ case: "commitStage", value: { epoch: 9 } });
     expect(await rig.next("failed")).toMatchObject({
@@ -226,7 +227,7 @@ describe("stages", () => {
     });
     const { fetch } = fakeServer(rigPackage, (path) =>
       path.includes("/blobs/") ? new Response("{}", { status: 404 }) : null);
-    const broken = new SessionRig(fetch);
+    const broken = new WorkerRig(fetch);
     await broken.join();
     const layers = { first: 0, end: 2 };
     broken.tell({ case: "prepareStage", value: { epoch: 1, stage: 0, layers } });
@@ -238,7 +239,7 @@ describe("stages", () => {
 
   it("layers that do not exist end the connection", async () => {
     for (const layers of [{ first: 2, end: 2 }, { first: 0, end: kLayers + 1 }, undefined]) {
-      const rig = new SessionRig();
+      const rig = new WorkerRig();
       await rig.join();
       const value = { epoch: 1, stage: 0, ...(layers ? { layers } : {}) };
       rig.tell({ case: "prepareStage", value });
@@ -247,7 +248,7 @@ describe("stages", () => {
   });
 
   it("layers that do not fit are reported and given back", async () => {
-    const rig = new SessionRig();
+    const rig = new WorkerRig();
     rig.makeEngine = () => Object.assign(new FakeEngine(), { failLoadAt: 2 });
     await rig.join();
     const layers = { first: 0, end: 4 };
@@ -258,37 +259,85 @@ describe("stages", () => {
     await rig.giveStage(2, 0, 0, 1); // and the session goes on
   });
 
+  it("steps go between the layers of a stage that is loaded", async () => {
+    const rig = await working();
+    const { engine } = rig;
+    let open = (): void => undefined;
+    const opened = new Promise<void>((resolve) => (open = resolve));
+    const order: string[] = [];
+    const [load, compute] = [engine.load.bind(engine), engine.step.bind(engine)];
+    engine.load = async (layers, source) => {
+      order.push(`load ${layers.first}`);
+      if (layers.first === 4) await opened;
+      await load(layers, source);
+    };
+    engine.step = (input) => {
+      order.push("step");
+      return compute(input);
+    };
+    const layers = { first: 3, end: kLayers };
+    rig.tell({ case: "prepareStage", value: { epoch: 2, stage: 1, layers } });
+    await until(() => order.includes("load 4"), "the second layer");
+    rig.worker.onMessage(step());
+    open();
+    expect((await rig.next("prepared", 2)).epoch).toBe(2);
+    expect(order).toEqual(["load 3", "load 4", "step", "load 5"]);
+    await rig.nextResult();
+  });
+
+  it("a stage that is replaced is neither fetched nor loaded any further", async () => {
+    let open = (): void => undefined;
+    const opened = new Promise<void>((resolve) => (open = resolve));
+    const { fetch, requests } = fakeServer(rigPackage);
+    const rig = new WorkerRig(async (url, request) => {
+      if (url.endsWith(rigPackage.digests[3]!)) await opened;
+      return await fetch(url, request);
+    });
+    await rig.join();
+    const prepare = (epoch: number, first: number, end: number): void =>
+      rig.tell({ case: "prepareStage", value: { epoch, stage: 0, layers: { first, end } } });
+    prepare(1, 2, 5);
+    await rig.next("layerDownloaded");
+    prepare(2, 0, 1);
+    open();
+    expect((await rig.next("prepared")).epoch).toBe(2);
+    expect([...rig.engine.loaded]).toEqual([0]);
+    expect(requests.some((path) => path.endsWith(rigPackage.digests[4]!))).toBe(false);
+    rig.tell({ case: "commitStage", value: { epoch: 1 } });
+    expect((await rig.next("failed")).epoch).toBe(1);
+  });
+
   it("a new plan keeps what stays, and Retire unloads the rest", async () => {
     const rig = await working();
-    rig.session.onMessage(step());
+    rig.worker.onMessage(step());
     await rig.nextResult();
     const reads = rig.engine.reads.length;
     await rig.giveStage(2, 0, 0, 2);
     expect(rig.engine.reads).toHaveLength(reads);
     rig.tell({ case: "retire", value: { keep: [{ first: 0, end: 2 }] } });
     await until(() => rig.engine.loaded.size === 2, "two layers");
-    rig.session.onMessage(step({ epoch: 1 }));
+    rig.worker.onMessage(step({ epoch: 1 }));
     expect((await rig.next("stepFailed")).message).toContain("epoch 1 is not committed");
-    rig.session.onMessage(step({ epoch: 2 }, { firstPosition: 1 }));
+    rig.worker.onMessage(step({ epoch: 2 }, { firstPosition: 1 }));
     await rig.nextResult(2); // the session's keys and values are still there
   });
 
   it("sessions that are over are forgotten, Release forgets everything", async () => {
     const rig = await working();
-    rig.session.onMessage(step());
+    rig.worker.onMessage(step());
     await rig.nextResult();
     rig.tell({ case: "invalidateSessions", value: { sessions: [1] } });
-    rig.session.onMessage(step());
+    rig.worker.onMessage(step());
     await rig.nextResult(2);
     rig.tell({ case: "release", value: {} });
     await until(() => rig.engine.loaded.size === 0, "nothing loaded");
-    rig.session.onMessage(step());
+    rig.worker.onMessage(step());
     await rig.next("stepFailed");
     await until(() => rig.status.phase === "idle", "idle");
   });
 
   it("measures with dummy input and leaves nothing behind", async () => {
-    const rig = new SessionRig();
+    const rig = new WorkerRig();
     await rig.join();
     const ranges = [{ first: 1, end: 2 }, { first: 1, end: 4 }];
     rig.tell({ case: "measureSpeed", value: { ranges, runs: 3 } });
@@ -305,14 +354,14 @@ describe("downloads", () => {
     let open = (): void => undefined;
     const opened = new Promise<void>((resolve) => (open = resolve));
     const { fetch } = fakeServer(rigPackage);
-    const rig = new SessionRig(async (url, request) => {
+    const rig = new WorkerRig(async (url, request) => {
       if (url.endsWith(rigPackage.digests[5]!)) await opened;
       return await fetch(url, request);
     });
     await rig.join();
     await rig.giveStage(1, 0, 0, 3);
     rig.tell({ case: "downloadLayers", value: { layers: [5] } });
-    rig.session.onMessage(step());
+    rig.worker.onMessage(step());
     await rig.nextResult();
     expect(rig.all("layerDownloaded")).toHaveLength(3);
     open();
@@ -324,13 +373,46 @@ describe("downloads", () => {
   it("that fail are reported, and the next one is tried", async () => {
     const { fetch } = fakeServer(rigPackage, (path) =>
       path.endsWith(rigPackage.digests[1]!) ? new Response("{}", { status: 404 }) : null);
-    const rig = new SessionRig(fetch);
+    const rig = new WorkerRig(fetch);
     await rig.join();
     rig.tell({ case: "downloadLayers", value: { layers: [1, 2] } });
     expect(await rig.next("failed")).toMatchObject({ epoch: 0, code: "not_found" });
     expect((await rig.next("layerDownloaded")).layer).toBe(2);
     await until(() => rig.status.phase === "idle", "idle");
     expect(rig.status.message).toContain("404");
+  });
+
+  it("of standby layers make way for a stage, and go on where they were", async () => {
+    const large = await fakePackage(kLayers, kChunkBytes + 1000);
+    const server = fakeServer(large);
+    const { digests } = large;
+    let begin = (): void => undefined;
+    const begun = new Promise<void>((resolve) => (begin = resolve));
+    // The first download of layer 5 stops behind its first chunk, until it is interrupted.
+    let isFirst = true;
+    const rig = new WorkerRig(async (url, request) => {
+      if (!url.endsWith(digests[5]!) || !isFirst) return await server.fetch(url, request);
+      isFirst = false;
+      const chunk = large.blobs.get(digests[5]!)!.slice(0, kChunkBytes);
+      return new Response(new ReadableStream<Uint8Array>({
+        start: (controller) => {
+          controller.enqueue(chunk);
+          request.signal?.addEventListener("abort", () => controller.error(new Error("ended")));
+        },
+        pull: () => begin(),
+      }));
+    });
+    rig.tell(init({ packageDigest: large.digest }));
+    await rig.next("connect");
+    rig.tell({ case: "downloadLayers", value: { layers: [5, 4] } });
+    await begun;
+    await until(() => rig.cache.heldBytes(digests[5]!) === kChunkBytes, "a chunk");
+    await rig.giveStage(1, 0, 0, 2);
+    expect(rig.all("layerDownloaded").map(({ layer }) => layer).slice(0, 2)).toEqual([0, 1]);
+    await rig.next("layerDownloaded", 4);
+    expect(rig.all("layerDownloaded").map(({ layer }) => layer)).toEqual([0, 1, 5, 4]);
+    expect(server.requests).toContain(`/package/blobs/${digests[5]} bytes=${kChunkBytes}-`);
+    expect(rig.all("failed")).toEqual([]);
   });
 });
 
@@ -339,16 +421,16 @@ describe("an engine that fails", () => {
     const rig = await working();
     const lost = new EngineError("unavailable", "The GPU was lost.");
     rig.engine.failNextStep = lost;
-    rig.session.onMessage(step());
+    rig.worker.onMessage(step());
     expect(await rig.next("stepFailed")).toMatchObject({
       sequence: 1, code: "unavailable", message: "The GPU was lost.",
     });
-    rig.session.onMessage(step());
+    rig.worker.onMessage(step());
     await rig.nextResult();
     expect(rig.endings).toEqual([]);
     for (let failure = 2; failure <= 4; ++failure) {
       rig.engine.failNextStep = lost;
-      rig.session.onMessage(step({}, { firstPosition: 1 }));
+      rig.worker.onMessage(step({}, { firstPosition: 1 }));
       await rig.next("stepFailed", failure);
     }
     expect(await rig.ended()).toEqual({
@@ -371,7 +453,7 @@ describe("an engine that fails", () => {
   it("refused steps are not the engine's failure", async () => {
     const rig = await working();
     for (let i = 1; i <= 5; ++i) {
-      rig.session.onMessage(step({ epoch: 7 }));
+      rig.worker.onMessage(step({ epoch: 7 }));
       await rig.next("stepFailed", i);
     }
     expect(rig.endings).toEqual([]);
@@ -382,7 +464,7 @@ describe("the end", () => {
   it("a ping is answered while a step computes", async () => {
     const rig = await working();
     rig.engine.gate = new Promise(() => undefined);
-    rig.session.onMessage(step());
+    rig.worker.onMessage(step());
     rig.tell({ case: "ping", value: { nonce: 77n } });
     expect(rig.all("pong")).toMatchObject([{ nonce: 77n }]);
     expect(rig.results()).toEqual([]);
@@ -392,21 +474,22 @@ describe("the end", () => {
     const rig = await working();
     let open = (): void => undefined;
     rig.engine.gate = new Promise<void>((resolve) => (open = resolve));
-    rig.session.onMessage(step({ sequence: 1 }));
-    rig.session.onMessage(step({ sequence: 2 }, { firstPosition: 1 }));
+    rig.worker.onMessage(step({ sequence: 1 }));
+    rig.worker.onMessage(step({ sequence: 2 }, { firstPosition: 1 }));
     await new Promise((resolve) => setImmediate(resolve));
-    const closed = rig.session.close();
+    const closed = rig.worker.close();
     rig.tell({ case: "ping", value: { nonce: 1n } });
     open();
     await closed;
     expect(rig.engine.isDisposed).toBe(true);
-    expect(rig.results().map(({ header }) => header.sequence)).toEqual([1]);
+    expect(rig.engine.inputs).toHaveLength(1);
+    expect(rig.results()).toEqual([]); // nobody is there to take it
     expect(rig.all("pong")).toEqual([]);
   });
 
   it("leaving is said with its reason", () => {
-    const rig = new SessionRig();
-    rig.session.sayLeaving("the tab was closed");
+    const rig = new WorkerRig();
+    rig.worker.sayLeaving("the tab was closed");
     expect(rig.all("leaving")).toMatchObject([{ reason: "the tab was closed" }]);
   });
 });

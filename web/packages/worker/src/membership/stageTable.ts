@@ -1,9 +1,7 @@
-// Which epochs were prepared and committed here, and with which layers.
+// The epochs that were prepared, loaded and committed here, and with which layers.
 import type { LayerRange } from "@weft/engine";
 
-// The session that speed measurements use; the orchestrator never names it.
-export const kMeasureSession = 0xffffffff;
-// An orchestrator keeps two plans; older ones are forgotten.
+// An orchestrator keeps two plans; of more epochs than this the oldest are forgotten.
 const kMostStages = 16;
 
 interface Stage {
@@ -17,11 +15,16 @@ export class StageTable {
   readonly #stages = new Map<number, Stage>(); // by epoch
   #lastCommitted = 0;
 
+  // Replaces what was prepared under older epochs and is not loaded. The stage that was committed
+  // last is never forgotten for a newer one.
   prepare(epoch: number, stage: number, layers: LayerRange): void {
+    for (const [older, { isLoaded }] of this.#stages) {
+      if (older < epoch && !isLoaded) this.#stages.delete(older);
+    }
     this.#stages.set(epoch, { stage, layers, isLoaded: false, isCommitted: false });
     if (this.#stages.size <= kMostStages) return;
-    const oldest = Math.min(...this.#stages.keys());
-    this.#stages.delete(oldest);
+    const mayGo = [...this.#stages.keys()].filter((it) => it !== this.#lastCommitted);
+    this.#stages.delete(Math.min(...mayGo));
   }
 
   setLoaded(epoch: number): void {
@@ -40,6 +43,11 @@ export class StageTable {
 
   find(epoch: number): LayerRange | undefined {
     return this.#stages.get(epoch)?.layers;
+  }
+
+  // Whether the epoch was prepared and still has to be fetched and loaded.
+  isUnfinished(epoch: number): boolean {
+    return this.#stages.get(epoch)?.isLoaded === false;
   }
 
   // The layers that a step of this epoch and stage runs; undefined unless it is committed.

@@ -1,5 +1,5 @@
-// A session with a fake engine, a fake server of the package and a list of what it sent: the tests
-// play the orchestrator.
+// A tab's worker with a fake engine, a fake server of the package and a list of what it sent: the
+// tests play the orchestrator.
 import {
   decodeFrame,
   decodeGeneration,
@@ -13,13 +13,13 @@ import {
 import type { Frame, GenerationFrame, TokensFrame, WorkerMessage } from "@weft/wire";
 
 import { MemoryStore } from "../download/blobStore.ts";
-import type { Ending } from "../joining/joining.ts";
+import type { Ending } from "../membership/events.ts";
 import type { WorkerStatus } from "../threads/messages.ts";
-import { PackageSource } from "../download/packageSource.ts";
+import { PackageSource, VerifiedChunks } from "../download/packageSource.ts";
 import { ServerHttp } from "../download/serverHttp.ts";
 import type { Fetch } from "../download/serverHttp.ts";
-import { WorkerSession } from "../threads/session.ts";
 import { StatusBoard } from "../threads/statusBoard.ts";
+import { TabWorker } from "../threads/tabWorker.ts";
 import { FakeEngine, fakePackage, fakeServer } from "./fakes.ts";
 
 export const kLayers = 6; // embedding, four transformers, head
@@ -50,33 +50,35 @@ export function init(change: Record<string, unknown> = {}): ServerKind {
   return { case: "init", value };
 }
 
-export class SessionRig {
+export class WorkerRig {
   readonly sent: (WorkerMessage["kind"] | Frame)[] = [];
   readonly generation: GenerationFrame[] = []; // frames of its kind that were sent
   readonly endings: Ending[] = [];
-  wantsWhole = false;
+  wantsWhole: boolean;
   readonly engines: FakeEngine[] = [];
   readonly cache = new MemoryStore(() => true);
   readonly board = new StatusBoard(() => undefined, () => 0);
-  readonly session: WorkerSession;
+  readonly worker: TabWorker;
   makeEngine = (): FakeEngine => new FakeEngine();
 
-  constructor(fetch: Fetch = fakeServer(rigPackage).fetch) {
+  constructor(fetch: Fetch = fakeServer(rigPackage).fetch, wantsWhole = false) {
+    this.wantsWhole = wantsWhole;
     const http = new ServerHttp("http://server", "token", fetch, new AbortController().signal);
     const memory = new MemoryStore(() => true);
-    this.session = new WorkerSession({
-      name: "A tab",
-      device: "A browser",
-      workerId: "id",
-      joinToken: "token",
-      memoryBytes: 1 << 24,
-      engineName: "ort-wasm",
-      needsOnnx: true,
-      guessWeightFactor: () => 1.5,
-      onNotLowered: () => this.endings.push({ kind: "retry", message: "not lowered" }),
-      wantsWhole: () => this.wantsWhole,
+    const verified = new VerifiedChunks();
+    this.worker = new TabWorker({
+      offer: {
+        name: "A tab",
+        device: "A browser",
+        workerId: "id",
+        joinToken: "token",
+        memoryBytes: 1 << 24,
+        engineName: "ort-wasm",
+        needsOnnx: true,
+        guessWeightFactor: () => 1.5,
+      },
+      wantsWhole,
       onWholeEnded: () => (this.wantsWhole = false),
-      onKernelRefused: (why) => this.endings.push({ kind: "retry", message: why }),
       note: "",
       makeEngine: () => {
         const engine = this.makeEngine();
@@ -84,7 +86,13 @@ export class SessionRig {
         return Promise.resolve(engine);
       },
       measureDownload: () => Promise.resolve(5e6),
-      source: new PackageSource({ http, cache: this.cache, memory, needsPrograms: false }),
+      source: new PackageSource({
+        http,
+        cache: this.cache,
+        memory,
+        verified,
+        needsPrograms: false,
+      }),
       board: this.board,
       now: () => performance.now(),
       send: (message) => {
@@ -107,11 +115,11 @@ export class SessionRig {
   }
 
   tell(kind: ServerKind): void {
-    this.session.onMessage(encodeServerMessage(kind));
+    this.worker.onMessage(encodeServerMessage(kind));
   }
 
   tellGeneration(frame: GenerationFrame): void {
-    this.session.onMessage(encodeGeneration(frame));
+    this.worker.onMessage(encodeGeneration(frame));
   }
 
   tokens(): TokensFrame[] {

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { WholeModel } from "@weft/wire";
 import type { GenerateFrame } from "@weft/wire";
 
-import { SessionRig, init, kLayers, until } from "../test/sessionRig.ts";
+import { WorkerRig, init, kLayers, until } from "../test/workerRig.ts";
 
 const kPlain: GenerateFrame = {
   kind: "generate",
@@ -29,14 +29,14 @@ const kPlain: GenerateFrame = {
   seen: [],
 };
 
-async function whole(end = kLayers): Promise<SessionRig> {
-  const rig = new SessionRig();
+async function whole(end = kLayers): Promise<WorkerRig> {
+  const rig = new WorkerRig();
   await rig.join();
   await rig.giveStage(1, 0, 0, end);
   return rig;
 }
 
-async function told(rig: SessionRig): Promise<number[][]> {
+async function told(rig: WorkerRig): Promise<number[][]> {
   await until(() => rig.tokens().some(({ isLast }) => isLast), "the last tokens");
   return rig.tokens().map(({ tokens }) => [...tokens]);
 }
@@ -78,16 +78,15 @@ describe("generating", () => {
     let open = (): void => undefined;
     rig.engine.gate = new Promise<void>((resolve) => (open = resolve));
     rig.tellGeneration({ ...kPlain, count: 12 });
+    rig.tellGeneration({ ...kPlain, sequence: 6, session: 2 });
     await until(() => rig.engine.requests.length === 1, "a start");
     rig.tellGeneration({ kind: "stop", sequence: 5, epoch: 1 });
-    open();
-    expect(await told(rig)).toEqual([[4, 5, 6], []]);
-    // One that is stopped before it begins computes nothing.
-    rig.tellGeneration({ ...kPlain, sequence: 6, session: 2 });
     rig.tellGeneration({ kind: "stop", sequence: 6, epoch: 1 });
+    open();
     await until(() => rig.tokens().length === 3, "an empty answer");
-    expect(rig.tokens()[2]).toMatchObject({ sequence: 6, isLast: true, tokens: [] });
-    expect(rig.engine.requests).toHaveLength(1);
+    expect(rig.tokens().map(({ sequence, isLast, tokens }) => [sequence, isLast, [...tokens]]))
+      .toEqual([[5, false, [4, 5, 6]], [5, true, []], [6, true, []]]);
+    expect(rig.engine.requests).toHaveLength(1); // the second was stopped before it began
   });
 
   it("says when it fails, after the tokens that it has told", async () => {
@@ -126,7 +125,7 @@ describe("the whole model here", () => {
     expect(rig.status.whole).toBe("no");
     rig.tellGeneration({ kind: "wholeModel", state: WholeModel.fits });
     expect(rig.status.whole).toBe("possible");
-    rig.session.sayRunHere(true);
+    rig.worker.sayRunHere(true);
     expect(rig.generation).toEqual([{ kind: "runHere", isWanted: true }]);
     rig.wantsWhole = true;
     rig.tellGeneration({ kind: "wholeModel", state: WholeModel.here });
@@ -137,8 +136,7 @@ describe("the whole model here", () => {
   });
 
   it("is asked for again after a reconnection", async () => {
-    const rig = new SessionRig();
-    rig.wantsWhole = true;
+    const rig = new WorkerRig(undefined, true);
     rig.tell(init());
     await rig.next("connect");
     expect(rig.generation).toEqual([{ kind: "runHere", isWanted: true }]);

@@ -54,9 +54,26 @@ describe("keepWithin", () => {
   });
 });
 
-it("a server that prepares for ever does not fill the memory", () => {
-  for (let epoch = 1; epoch <= 1000; ++epoch) table.prepare(epoch, 0, { first: 0, end: 1 });
+it("a new epoch replaces older ones that are not loaded", () => {
+  table.prepare(1, 0, { first: 0, end: 1 });
+  table.prepare(2, 0, { first: 0, end: 2 });
+  expect(table.find(1)).toBeUndefined();
+  expect(table.isUnfinished(2)).toBe(true);
+  table.setLoaded(2);
+  expect(table.isUnfinished(2)).toBe(false);
+  table.prepare(3, 0, { first: 0, end: 3 });
+  expect(table.find(2)).toEqual({ first: 0, end: 2 });
+});
+
+it("preparing for ever neither fills the memory nor evicts the committed stage", () => {
+  commit(1, 0, 0, 4);
+  for (let epoch = 2; epoch <= 1000; ++epoch) {
+    table.prepare(epoch, 0, { first: 0, end: 1 });
+    table.setLoaded(epoch);
+  }
   expect(table.ranges()).toHaveLength(16);
   expect(table.find(1000)).toBeDefined();
   expect(table.find(984)).toBeUndefined();
+  expect(table.layersOf(1, 0)).toEqual({ first: 0, end: 4 });
+  expect(table.active()).toEqual({ first: 0, end: 4 });
 });

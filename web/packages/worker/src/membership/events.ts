@@ -1,0 +1,124 @@
+// What membership hears and what it asks for (docs/protocol.md, "Rooms of a worker"): plain values,
+// so that tests read as tables of events and actions.
+import type { LayerRange } from "@weft/engine";
+import type { Frame, GenerateFrame, Init, Sampling, encodeWorkerMessage } from "@weft/wire";
+
+export type WorkerKind = Parameters<typeof encodeWorkerMessage>[0];
+
+// Why a connection is over. `refused`: trying again would not help. `engineFailed`: the GPU's
+// engine cannot be made, or its driver refuses a kernel; another engine may help. `notLowered`: the
+// package has no programs, and this engine runs nothing else.
+export interface Ending {
+  readonly kind: "refused" | "retry" | "engineFailed" | "notLowered";
+  readonly message: string;
+}
+
+export interface Fault {
+  readonly code: string; // an error code of the wire, as Failed and StepFailed carry it
+  readonly message: string;
+  readonly isKernelRefused: boolean;
+}
+
+// What joining has found out of the package and of this device.
+export interface JoinedAs {
+  readonly connect: WorkerKind; // the Connect to send
+  readonly layerBytes: readonly number[]; // weights of each layer
+}
+
+export interface Timing {
+  readonly layers: LayerRange;
+  readonly runUs: readonly number[];
+}
+
+// What one piece of work came to.
+export type Outcome =
+  | { readonly kind: "done" }
+  | { readonly kind: "failed"; readonly fault: Fault }
+  | { readonly kind: "installed"; readonly weightFactor: number; readonly usedBytes: number }
+  | { readonly kind: "measured"; readonly timings: readonly Timing[] }
+  | { readonly kind: "computed"; readonly message: Uint8Array<ArrayBuffer> } // the result frame
+  | { readonly kind: "made"; readonly tokens: readonly number[]; readonly computeMs: number };
+
+export type Event =
+  // One WebSocket message; `arrival` in ms on the caller's clock.
+  | { readonly kind: "messageReceived"; readonly message: Uint8Array; readonly arrival: number }
+  | { readonly kind: "joined"; readonly as: JoinedAs | Ending }
+  | {
+      readonly kind: "fetchProgressed";
+      readonly doneBytes: number;
+      readonly totalBytes: number;
+    }
+  | {
+      readonly kind: "layerFetched";
+      readonly layer: number;
+      readonly byteCount: number; // 0: it was there
+      readonly elapsedUs: number;
+    }
+  // null: all of it is there. Of the code `cancelled` where it was interrupted.
+  | { readonly kind: "fetchEnded"; readonly fault: Fault | null }
+  | { readonly kind: "layersRead"; readonly epoch: number; readonly fault: Fault | null }
+  // An interval of MakeTokens that is not its last.
+  | {
+      readonly kind: "tokensMade";
+      readonly tokens: readonly number[];
+      readonly computeMs: number;
+    }
+  | { readonly kind: "workDone"; readonly outcome: Outcome }
+  | { readonly kind: "wholeWished"; readonly isWanted: boolean }
+  | { readonly kind: "leaveAsked"; readonly reason: string };
+
+// What the engine's side does, one at a time.
+export type Work =
+  // One layer of a stage; `doneBytes` of the stage's `totalBytes` were installed before it.
+  | {
+      readonly kind: "installLayers";
+      readonly epoch: number;
+      readonly layers: LayerRange;
+      readonly doneBytes: number;
+      readonly totalBytes: number;
+    }
+  | {
+      readonly kind: "measureSpeed";
+      readonly ranges: readonly LayerRange[];
+      readonly runs: number;
+    }
+  | {
+      readonly kind: "runStep";
+      readonly frame: Frame;
+      readonly layers: LayerRange;
+      readonly arrival: number;
+    }
+  | {
+      readonly kind: "makeTokens";
+      readonly frame: GenerateFrame;
+      readonly layers: LayerRange;
+      readonly arrival: number;
+    }
+  | { readonly kind: "takeSampling"; readonly sampling: Sampling }
+  | { readonly kind: "releaseSessions"; readonly sessions: readonly number[] }
+  | { readonly kind: "releaseAll" }
+  | { readonly kind: "keepLayers"; readonly keep: readonly LayerRange[] };
+
+// What the page is told of it.
+export interface Shown {
+  readonly phase?: "measuring" | "idle" | "downloading" | "loading" | "ready" | "computing";
+  readonly message?: string; // a full sentence for people
+  readonly modelName?: string;
+  readonly layers?: [number, number] | null; // [first, end) of the committed stage
+  readonly download?: { doneBytes: number; totalBytes: number } | null;
+  readonly whole?: "no" | "possible" | "here";
+}
+
+export type Action =
+  | { readonly kind: "sendControl"; readonly message: WorkerKind }
+  | { readonly kind: "sendFrame"; readonly message: Uint8Array<ArrayBuffer> }
+  | { readonly kind: "join"; readonly init: Init }
+  // Layers to this device; its FetchEnded brings the next.
+  | { readonly kind: "fetch"; readonly ranges: readonly LayerRange[] }
+  | { readonly kind: "interruptFetch" } // the one under way: FetchEnded still comes
+  | { readonly kind: "readLayers"; readonly epoch: number; readonly layers: LayerRange }
+  | { readonly kind: "compute"; readonly work: Work } // its WorkDone brings the next
+  | { readonly kind: "stopTokens" } // nobody wants the rest of the MakeTokens under way
+  | { readonly kind: "finish"; readonly ending: Ending } // once, the last one
+  | { readonly kind: "show"; readonly shown: Shown }
+  | { readonly kind: "wholeEnded" }; // the server has ended RunHere

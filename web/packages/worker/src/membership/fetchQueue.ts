@@ -1,0 +1,61 @@
+// Which layers are fetched next, and what is no longer wanted. One fetch is under way at a time:
+// stages and measurements in the order in which they were asked for, then standby layers. A stage
+// interrupts standby layers, which go on afterwards behind the bytes that they have.
+import type { LayerRange } from "@weft/engine";
+
+export type Purpose =
+  | { readonly kind: "stage"; readonly epoch: number }
+  | { readonly kind: "measurement"; readonly runs: number }
+  | { readonly kind: "standby" };
+
+export interface Fetch {
+  readonly purpose: Purpose;
+  readonly ranges: readonly LayerRange[];
+}
+
+const isStandby = ({ purpose }: Fetch): boolean => purpose.kind === "standby";
+
+export class FetchQueue {
+  readonly #urgent: Fetch[] = [];
+  readonly #standby: Fetch[] = [];
+  #current: Fetch | null = null;
+  #interrupted = false; // `#current` was asked to end
+  #dropped = false; // nobody wants `#current` any more
+
+  push(fetch: Fetch): void {
+    (isStandby(fetch) ? this.#standby : this.#urgent).push(fetch);
+  }
+
+  // Forgets the fetches of stages whose epoch is not wanted any more.
+  keepStages(isWanted: (epoch: number) => boolean): void {
+    const stays = ({ purpose }: Fetch): boolean =>
+      purpose.kind !== "stage" || isWanted(purpose.epoch);
+    this.#urgent.splice(0, this.#urgent.length, ...this.#urgent.filter(stays));
+    if (this.#current && !stays(this.#current)) this.#dropped = true;
+  }
+
+  // What is to be done now: begin a fetch, interrupt the one under way, or (null) nothing.
+  next(): Fetch | "interrupt" | null {
+    if (!this.#current) {
+      this.#current = this.#urgent.shift() ?? this.#standby.shift() ?? null;
+      this.#interrupted = false;
+      this.#dropped = false;
+      return this.#current;
+    }
+    const gives = this.#dropped || (isStandby(this.#current) && this.#urgent.length > 0);
+    if (!gives || this.#interrupted) return null;
+    this.#interrupted = true;
+    return "interrupt";
+  }
+
+  // The fetch under way has ended. The result is what it was for; null when there is nothing to do
+  // about it: it was dropped, or interrupted and waits for its turn again.
+  ended(isComplete: boolean): Fetch | null {
+    const fetch = this.#current;
+    this.#current = null;
+    if (!fetch || this.#dropped) return null;
+    if (isComplete || !this.#interrupted) return fetch;
+    this.#standby.unshift(fetch);
+    return null;
+  }
+}

@@ -1,0 +1,466 @@
+// The rules of docs/protocol.md as tables: what comes in, and what is asked for in answer. The same
+// cases as src/worker/membership_test.cc, where both sides have them.
+import { describe, expect, it } from "vitest";
+
+import {
+  DType,
+  FrameType,
+  OutputKind,
+  WholeModel,
+  decodeGeneration,
+  encodeFrame,
+  encodeGeneration,
+  encodeServerMessage,
+} from "@weft/wire";
+import type { GenerateFrame } from "@weft/wire";
+
+import type { Action, Event, Fault, Outcome } from "./events.ts";
+import { Membership } from "./membership.ts";
+
+const kLayerBytes = [10, 20, 20, 20, 20, 30];
+type ServerKind = Parameters<typeof encodeServerMessage>[0];
+type Told = Event | ServerKind;
+// An event (or a message of the server), and the actions that answer it, in order.
+type Row = readonly [Told, ...string[]];
+
+const kConnect = { case: "connect", value: { name: "A tab" } } as const;
+const kInit: ServerKind = { case: "init", value: { modelName: "m" } };
+const kJoined: Event = { kind: "joined", as: { connect: kConnect, layerBytes: kLayerBytes } };
+const kFetched: Event = { kind: "fetchEnded", fault: null };
+const kDone: Event = { kind: "workDone", outcome: { kind: "done" } };
+
+function fault(code: string, message = "No.", isKernelRefused = false): Fault {
+  return { code, message, isKernelRefused };
+}
+const failed = (what: Fault): Event =>
+  ({ kind: "workDone", outcome: { kind: "failed", fault: what } });
+const done = (outcome: Outcome): Event => ({ kind: "workDone", outcome });
+const interrupted: Event = { kind: "fetchEnded", fault: fault("cancelled") };
+const installed = done({ kind: "installed", weightFactor: 1.5, usedBytes: 7 });
+const computed = done({ kind: "computed", message: new Uint8Array([87]) });
+const read = (epoch: number): Event => ({ kind: "layersRead", epoch, fault: null });
+
+function prepare(epoch: number, first: number, end: number, stage = 0): ServerKind {
+  return { case: "prepareStage", value: { epoch, stage, layers: { first, end } } };
+}
+const commit = (epoch: number): ServerKind => ({ case: "commitStage", value: { epoch } });
+const retire = (...keep: { first: number; end: number }[]): ServerKind =>
+  ({ case: "retire", value: { keep } });
+const download = (...layers: number[]): ServerKind =>
+  ({ case: "downloadLayers", value: { layers } });
+const kPing: ServerKind = { case: "ping", value: { nonce: 4n } };
+
+function received(message: Uint8Array): Event {
+  return { kind: "messageReceived", message, arrival: 0 };
+}
+
+function step(sequence: number, epoch: number, stage = 0): Event {
+  const run = {
+    session: 1, generation: 0, firstPosition: 0, count: 1, output: OutputKind.hidden,
+    candidateCount: 0,
+  };
+  const header = {
+    type: FrameType.step, sequence, epoch, stage, rows: 1, columns: 1, dtype: DType.i32,
+    queueUs: 0, computeUs: 0,
+  };
+  return received(encodeFrame(header, [run], new Uint8Array(4)));
+}
+
+function generate(sequence: number, epoch: number): Event {
+  const frame: GenerateFrame = {
+    kind: "generate", sequence, epoch, session: 1, generation: 0, position: 0, token: 3, count: 8,
+    interval: 4, temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1,
+    presencePenalty: 0, frequencyPenalty: 0, seed: 0n, stopTokens: [], biases: [], seen: [],
+  };
+  return received(encodeGeneration(frame));
+}
+const stop = (sequence: number, epoch: number): Event =>
+  received(encodeGeneration({ kind: "stop", sequence, epoch }));
+const wholeModel = (state: WholeModel): Event =>
+  received(encodeGeneration({ kind: "wholeModel", state }));
+
+const span = ({ first, end }: { first: number; end: number }): string => `${first}-${end}`;
+
+// An action in a few words; "" for what only the page sees.
+function words(action: Action): string {
+  switch (action.kind) {
+    case "sendControl": {
+      const { case: name, value } = action.message as { case: string; value: object };
+      const numbers = ["sequence", "epoch", "layer"].filter((key) => key in value)
+        .map((key) => ` ${key} ${String((value as Record<string, unknown>)[key])}`);
+      const code = "code" in value ? ` ${String(value.code)}` : "";
+      return `send ${name}${numbers.join("")}${code}`;
+    }
+    case "sendFrame": {
+      if (action.message.length === 1) return "send result";
+      const frame = decodeGeneration(action.message);
+      if (frame.kind !== "tokens") return `send ${frame.kind}`;
+      return `send tokens ${frame.sequence} [${frame.tokens.join()}]${frame.isLast ? " last" : ""}`;
+    }
+    case "fetch":
+      return `fetch ${action.ranges.map(span).join()}`;
+    case "readLayers":
+      return `read ${span(action.layers)} of ${action.epoch}`;
+    case "compute": {
+      const { work } = action;
+      if (work.kind === "installLayers") return `install ${span(work.layers)} of ${work.epoch}`;
+      if (work.kind === "keepLayers") return `keep ${work.keep.map(span).join()}`;
+      if (work.kind === "measureSpeed") return `measure ${work.ranges.map(span).join()}`;
+      if (work.kind === "runStep") {
+        return `step ${work.frame.header.sequence} over ${span(work.layers)}`;
+      }
+      if (work.kind === "makeTokens") return `make tokens ${work.frame.sequence}`;
+      if (work.kind === "releaseSessions") return `release ${work.sessions.join()}`;
+      return work.kind;
+    }
+    case "finish":
+      return `finish ${action.ending.kind}`;
+    case "show":
+      return "";
+    default:
+      return action.kind;
+  }
+}
+
+function tell(membership: Membership, told: Told): Action[] {
+  const isEvent = "kind" in told;
+  return membership.handle(isEvent ? told : received(encodeServerMessage(told)));
+}
+
+function expectTable(membership: Membership, rows: readonly Row[]): void {
+  for (const [index, [told, ...expected]] of rows.entries()) {
+    const actions = tell(membership, told).map(words).filter((it) => it !== "");
+    expect(actions, `row ${index}`).toEqual(expected);
+  }
+}
+
+function joined(wantsWhole = false): Membership {
+  const membership = new Membership("", wantsWhole);
+  tell(membership, kInit);
+  tell(membership, kJoined);
+  return membership;
+}
+
+// Layers [first, end) committed under epoch 1, nothing under way.
+function serving(first: number, end: number): Membership {
+  const membership = joined();
+  tell(membership, prepare(1, first, end));
+  tell(membership, kDone); // what a replaced stage would have left is unloaded
+  tell(membership, kFetched);
+  tell(membership, read(1));
+  for (let layer = first; layer < end; ++layer) tell(membership, installed);
+  expect(tell(membership, commit(1)).map(words)).toContain("send committed epoch 1");
+  return membership;
+}
+
+describe("joining", () => {
+  it.each<[string, Row[]]>([
+    ["Init asks to join, what comes of it is Connect", [
+      [kInit, "join"],
+      [kJoined, "send connect"],
+    ]],
+    ["an ending instead of Connect", [
+      [kInit, "join"],
+      [{ kind: "joined", as: { kind: "notLowered", message: "No programs." } },
+        "finish notLowered"],
+      [kPing],
+    ]],
+    ["Init twice", [[kInit, "join"], [kInit, "finish retry"]]],
+    ["a refusal", [
+      [{ case: "refused", value: { code: "permission_denied", message: "No." } }, "finish refused"],
+    ]],
+    ["a refusal of a server that is busy", [
+      [{ case: "refused", value: { code: "unavailable", message: "Full." } }, "finish retry"],
+    ]],
+    ["work before Connect", [[kInit, "join"], [prepare(1, 0, 2), "finish retry"]]],
+    ["a step before Connect", [
+      [step(3, 1), "send stepFailed sequence 3 epoch 1 invalid_argument"],
+    ]],
+    ["a ping before Connect", [[kPing, "send pong"]]],
+    ["bytes that are no message", [[received(new Uint8Array([1, 255])), "finish retry"]]],
+    ["an empty message", [[received(new Uint8Array(0)), "finish retry"]]],
+    ["leaving, at any time", [
+      [{ kind: "leaveAsked", reason: "stopped" }, "send leaving"],
+    ]],
+  ])("%s", (_, rows) => expectTable(new Membership("", false), rows));
+
+  it("a control message of a newer server asks for a reload", () => {
+    expectTable(joined(), [[received(new Uint8Array([1])), "finish refused"]]);
+  });
+});
+
+describe("stages", () => {
+  it.each<[string, Row[]]>([
+    ["are fetched, read, installed layer by layer, committed, run", [
+      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
+      [{ kind: "layerFetched", layer: 0, byteCount: 10, elapsedUs: 5 },
+        "send layerDownloaded layer 0"],
+      [{ kind: "fetchProgressed", doneBytes: 10, totalBytes: 30 }, "send downloadProgress"],
+      [kDone],
+      [kFetched, "read 0-2 of 1"],
+      [read(1), "install 0-1 of 1"],
+      [installed, "install 1-2 of 1"],
+      [installed, "send prepared epoch 1"],
+      [step(1, 1), "send stepFailed sequence 1 epoch 1 invalid_argument"],
+      [commit(1), "send committed epoch 1"],
+      [step(2, 1), "step 2 over 0-2"],
+      [computed, "send result"],
+    ]],
+    ["what is not prepared cannot be committed", [
+      [commit(7), "send failed epoch 7 invalid_argument"],
+      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
+      [kDone],
+      [commit(1), "send failed epoch 1 invalid_argument"],
+    ]],
+    ["a download that fails is said, and its stage forgotten", [
+      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
+      [kDone],
+      [{ kind: "fetchEnded", fault: fault("not_found") }, "send failed epoch 1 not_found"],
+      [commit(1), "send failed epoch 1 invalid_argument"],
+    ]],
+    ["a layer that does not fit is said, and what was installed goes", [
+      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
+      [kDone],
+      [kFetched, "read 0-2 of 1"],
+      [read(1), "install 0-1 of 1"],
+      [installed, "install 1-2 of 1"],
+      [failed(fault("out_of_memory")), "send failed epoch 1 out_of_memory", "keep "],
+    ]],
+    ["a kernel that the driver refuses asks for another engine", [
+      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
+      [kDone],
+      [kFetched, "read 0-2 of 1"],
+      [read(1), "install 0-1 of 1"],
+      [failed(fault("unsupported", "matvec", true)), "finish engineFailed"],
+    ]],
+    ["layers that the model does not have", [[prepare(1, 0, 7), "finish retry"]]],
+    ["no layers at all", [[prepare(1, 2, 2), "finish retry"]]],
+    ["a new epoch interrupts the fetch of an older one", [
+      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
+      [prepare(2, 3, 4), "interruptFetch"],
+      [interrupted, "fetch 3-4"],
+      [kDone, "keep 3-4"],
+    ]],
+    ["a stage that was replaced is not installed any further", [
+      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
+      [kDone],
+      [kFetched, "read 0-2 of 1"],
+      [read(1), "install 0-1 of 1"],
+      [prepare(2, 3, 4), "fetch 3-4"],
+      [installed, "keep 3-4"],
+      [kDone],
+      [commit(1), "send failed epoch 1 invalid_argument"],
+    ]],
+    ["nor one that was retired while it was read", [
+      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
+      [kDone],
+      [kFetched, "read 0-2 of 1"],
+      [retire({ first: 3, end: 4 }), "keep 3-4"],
+      [kDone],
+      [read(1)],
+    ]],
+    ["Release forgets them, and interrupts", [
+      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
+      [{ case: "release", value: {} }, "interruptFetch"],
+      [interrupted],
+      [kDone, "releaseAll"],
+      [kDone],
+      [commit(1), "send failed epoch 1 invalid_argument"],
+    ]],
+  ])("%s", (_, rows) => expectTable(joined(), rows));
+
+  it("steps come between the layers of another stage", () => {
+    expectTable(serving(0, 2), [
+      [prepare(2, 2, 4), "fetch 2-4", "keep 0-2,2-4"],
+      [kDone],
+      [kFetched, "read 2-4 of 2"],
+      [read(2), "install 2-3 of 2"],
+      [step(5, 1)],
+      [installed, "step 5 over 0-2"],
+      [computed, "send result", "install 3-4 of 2"],
+      [step(6, 1)],
+      [installed, "send prepared epoch 2", "step 6 over 0-2"],
+    ]);
+  });
+
+  it("answers come in the order of the messages, only a ping does not wait", () => {
+    expectTable(serving(0, 2), [
+      [step(5, 1), "step 5 over 0-2"],
+      [step(6, 9)],
+      [commit(9)],
+      [retire({ first: 2, end: 3 })],
+      [step(7, 1)],
+      [kPing, "send pong"],
+      [computed, "send result", "send stepFailed sequence 6 epoch 9 invalid_argument",
+        "send failed epoch 9 invalid_argument", "keep 2-3"],
+      [kDone, "send stepFailed sequence 7 epoch 1 invalid_argument"],
+    ]);
+  });
+
+  it("three failures of the engine in a row end the connection, others do not count", () => {
+    expectTable(serving(0, 2), [
+      [step(1, 1), "step 1 over 0-2"],
+      [failed(fault("unavailable")), "send stepFailed sequence 1 epoch 1 unavailable"],
+      [step(2, 1), "step 2 over 0-2"],
+      [failed(fault("unavailable")), "send stepFailed sequence 2 epoch 1 unavailable"],
+      [step(3, 1), "step 3 over 0-2"],
+      [computed, "send result"],
+      ...[4, 5, 6, 7].flatMap((sequence): Row[] => [
+        [step(sequence, 1), `step ${sequence} over 0-2`],
+        [failed(fault("invalid_data")),
+          `send stepFailed sequence ${sequence} epoch 1 invalid_data`],
+      ]),
+      ...[8, 9].flatMap((sequence): Row[] => [
+        [step(sequence, 1), `step ${sequence} over 0-2`],
+        [failed(fault("unavailable")), `send stepFailed sequence ${sequence} epoch 1 unavailable`],
+      ]),
+      [step(10, 1), "step 10 over 0-2"],
+      [failed(fault("unavailable")), "send stepFailed sequence 10 epoch 1 unavailable",
+        "finish retry"],
+      [kPing],
+    ]);
+  });
+
+  it("sessions and their sampling keep their place among the steps", () => {
+    const sampling: ServerKind = { case: "sampling", value: { session: 1, generation: 1 } };
+    expectTable(serving(0, 2), [
+      [step(1, 1), "step 1 over 0-2"],
+      [sampling],
+      [{ case: "invalidateSessions", value: { sessions: [1, 2] } }],
+      [step(2, 1)],
+      [computed, "send result", "takeSampling"],
+      [kDone, "release 1,2"],
+      [kDone, "step 2 over 0-2"],
+      [computed, "send result"],
+      [sampling, "takeSampling"],
+      [failed(fault("invalid_data")), "finish retry"],
+    ]);
+  });
+});
+
+describe("fetches", () => {
+  it.each<[string, Row[]]>([
+    ["standby layers come one after another", [
+      [download(4, 5), "fetch 4-5"],
+      [kFetched, "fetch 5-6"],
+      [kFetched],
+    ]],
+    ["one that fails is said, and the next is tried", [
+      [download(4, 5), "fetch 4-5"],
+      [{ kind: "fetchEnded", fault: fault("not_found") }, "send failed epoch 0 not_found",
+        "fetch 5-6"],
+    ]],
+    ["a stage overtakes standby layers, which go on afterwards", [
+      [download(4, 5), "fetch 4-5"],
+      [prepare(1, 0, 1), "interruptFetch", "keep 0-1"],
+      [kDone],
+      [download(3)],
+      [interrupted, "fetch 0-1"],
+      [kFetched, "read 0-1 of 1", "fetch 4-5"],
+      [kFetched, "fetch 5-6"],
+      [kFetched, "fetch 3-4"],
+    ]],
+    ["what ended before it heard of the interruption is there", [
+      [download(4), "fetch 4-5"],
+      [prepare(1, 0, 1), "interruptFetch", "keep 0-1"],
+      [kFetched, "fetch 0-1"],
+      [kFetched, "read 0-1 of 1"],
+    ]],
+    ["measurements come in their order, and leave nothing loaded", [
+      [{ case: "measureSpeed", value: { ranges: [{ first: 1, end: 2 }], runs: 3 } }, "fetch 1-2"],
+      [prepare(1, 0, 1), "keep 0-1"],
+      [kFetched, "fetch 0-1"],
+      [kDone, "measure 1-2"],
+      [done({ kind: "measured", timings: [] }), "send measured", "keep 0-1"],
+    ]],
+    ["a measurement that fails is said", [
+      [{ case: "measureSpeed", value: { ranges: [{ first: 1, end: 2 }], runs: 3 } }, "fetch 1-2"],
+      [kFetched, "measure 1-2"],
+      [failed(fault("out_of_memory")), "send failed epoch 0 out_of_memory", "keep "],
+    ]],
+    ["of layers that do not exist end the connection", [[download(1, 6), "finish retry"]]],
+  ])("%s", (_, rows) => expectTable(joined(), rows));
+});
+
+describe("generating", () => {
+  it("tells intervals, and ends the rest when nobody wants it", () => {
+    const made = (...tokens: number[]): Event => ({ kind: "tokensMade", tokens, computeMs: 1 });
+    expectTable(serving(0, 6), [
+      [generate(5, 1), "make tokens 5"],
+      [made(4, 5), "send tokens 5 [4,5]"],
+      [stop(5, 1)],
+      [made(6, 7), "send tokens 5 [6,7]", "stopTokens"],
+      [generate(6, 1)],
+      [stop(6, 1)],
+      [generate(7, 1)],
+      [done({ kind: "made", tokens: [], computeMs: 1 }), "send tokens 5 [] last",
+        "send tokens 6 [] last", "make tokens 7"],
+      [failed(fault("unavailable")), "send stepFailed sequence 7 epoch 1 unavailable"],
+    ]);
+  });
+
+  it("wants the whole model, committed", () => {
+    expectTable(serving(0, 5), [
+      [generate(5, 1), "send stepFailed sequence 5 epoch 1 invalid_argument"],
+    ]);
+    expectTable(serving(0, 6), [
+      [generate(5, 2), "send stepFailed sequence 5 epoch 2 invalid_argument"],
+    ]);
+  });
+
+  it("the user's wish is said when it changes, and again after a reconnection", () => {
+    expectTable(joined(), [
+      [{ kind: "wholeWished", isWanted: true }, "send runHere"],
+      [wholeModel(WholeModel.here)],
+      [wholeModel(WholeModel.fits), "wholeEnded"],
+      [wholeModel(WholeModel.tooLarge)],
+    ]);
+    expectTable(new Membership("", true), [[kInit, "join"], [kJoined, "send connect",
+      "send runHere"]]);
+    expectTable(new Membership("", false), [
+      [{ kind: "wholeWished", isWanted: true }],
+      [kInit, "join"],
+      [kJoined, "send connect", "send runHere"],
+    ]);
+  });
+
+  it("a frame that only workers send ends the connection", () => {
+    const frame = encodeGeneration({ kind: "runHere", isWanted: true });
+    expectTable(joined(), [[received(frame), "finish retry"]]);
+  });
+});
+
+describe("what the page is told", () => {
+  const phases = (membership: Membership, told: Told): (string | undefined)[] =>
+    tell(membership, told).flatMap((it) => it.kind === "show" ? [it.shown.phase] : []);
+
+  it("goes from one phase to the next, and never through a wrong one", () => {
+    const membership = joined();
+    const rows: [Told, (string | undefined)[]][] = [
+      [prepare(1, 0, 2), ["idle"]],
+      [{ kind: "fetchProgressed", doneBytes: 1, totalBytes: 30 }, ["downloading"]],
+      [kDone, [undefined]], // still downloading
+      [kFetched, [undefined, "loading"]],
+      [read(1), ["loading"]],
+      [installed, ["loading"]],
+      [installed, ["idle"]],
+      [commit(1), ["ready"]],
+      [step(1, 1), ["computing"]],
+      [computed, ["ready"]],
+    ];
+    for (const [told, expected] of rows) expect(phases(membership, told)).toEqual(expected);
+  });
+
+  it("a failure stays until a stage is committed", () => {
+    const membership = new Membership("The GPU gives 5 MB.", false);
+    const messageAfter = (told: Told): string =>
+      tell(membership, told).flatMap((it) => it.kind === "show" ? [it.shown.message] : []).at(-1)!;
+    for (const told of [kInit, kJoined, prepare(1, 0, 1), kDone, kFetched]) tell(membership, told);
+    expect(messageAfter({ kind: "layersRead", epoch: 1, fault: fault("io", "Torn.") }))
+      .toBe("Connected, waiting for work. Torn. The GPU gives 5 MB.");
+    for (const told of [kDone, prepare(2, 0, 1), kDone, kFetched, read(2)]) tell(membership, told);
+    expect(messageAfter(installed)).toBe(
+      "Connected, waiting for work. Torn. The GPU gives 5 MB.");
+    expect(messageAfter(commit(2))).toBe("Ready: its layers are loaded. The GPU gives 5 MB.");
+  });
+});

@@ -1,0 +1,560 @@
+// The rules of docs/protocol.md for a worker, from Init to the end of its connection: one event in,
+// actions out. No threads, sockets, clock, files or engine: others carry the actions out and bring
+// back what came of them. The same in C++: src/worker/membership.h.
+//
+// Work waits here, in the order of the messages, and one piece of it is under way at a time. So an
+// answer never waits behind work that came after it, and no message waits for work at all: pings,
+// Stop and fetches are dealt with by the event that brings them.
+import type { LayerRange } from "@weft/engine";
+import {
+  FrameType,
+  WholeModel,
+  decodeFrame,
+  decodeGeneration,
+  decodeServerMessage,
+  encodeGeneration,
+  isGenerationFrame,
+  kControlByte,
+} from "@weft/wire";
+import type {
+  Frame,
+  GenerateFrame,
+  GenerationFrame,
+  Init,
+  MeasureSpeed,
+  PrepareStage,
+  Retire,
+  ServerMessage,
+} from "@weft/wire";
+
+import type {
+  Action,
+  Ending,
+  Event,
+  Fault,
+  JoinedAs,
+  Outcome,
+  Shown,
+  Work,
+  WorkerKind,
+} from "./events.ts";
+import { FetchQueue } from "./fetchQueue.ts";
+import type { Fetch } from "./fetchQueue.ts";
+import { StageTable } from "./stageTable.ts";
+
+const kMaxMeasureRuns = 64;
+// An engine that fails so often in a row has lost its device (a GPU that was reset, say): the next
+// connection makes a new one.
+const kMostEngineFailures = 3;
+
+// Gives the work when its turn comes; null where nothing is to be computed after all.
+type Turn = () => Work | null;
+
+export class Membership {
+  readonly #note: string;
+  readonly #stages = new StageTable();
+  readonly #fetches = new FetchQueue();
+  readonly #turns: Turn[] = [];
+  readonly #wanted = new Set<number>(); // sequences of Generate frames that somebody waits for
+  #actions: Action[] = []; // of the event that is handled
+  #current: Work | null = null; // under way
+  #layerBytes: readonly number[] | null = null; // once Connect was sent
+  #initSeen = false;
+  #kept: readonly LayerRange[] = []; // what the last Retire named
+  #wantsWhole: boolean;
+  #isWholeHere = false;
+  #isDownloading = false;
+  readonly #reading = new Set<number>(); // epochs whose layers are read
+  #hasChanged = false; // what the page sees of the state
+  #fault = ""; // the last failure, until a stage is committed
+  #engineFailures = 0; // in a row
+  #isOver = false;
+
+  // `note`: what the page says beside the state. `wantsWhole`: the user's wish so far.
+  constructor(note: string, wantsWhole: boolean) {
+    this.#note = note;
+    this.#wantsWhole = wantsWhole;
+  }
+
+  // After Finish nothing is asked for any more.
+  handle(event: Event): Action[] {
+    if (!this.#isOver) this.#on(event);
+    if (!this.#isOver) this.#goOn();
+    if (!this.#isOver) this.#showState();
+    const actions = this.#actions;
+    this.#actions = [];
+    return actions;
+  }
+
+  #on(event: Event): void {
+    switch (event.kind) {
+      case "messageReceived":
+        return this.#onMessage(event.message, event.arrival);
+      case "joined":
+        return this.#onJoined(event.as);
+      case "fetchProgressed":
+        return this.#onFetchProgressed(event.doneBytes, event.totalBytes);
+      case "layerFetched": {
+        const [byteCount, elapsedUs] = [event.byteCount, event.elapsedUs].map(BigInt);
+        const value = { layer: event.layer, byteCount: byteCount!, elapsedUs: elapsedUs! };
+        return this.#send({ case: "layerDownloaded", value });
+      }
+      case "fetchEnded":
+        return this.#onFetchEnded(event.fault);
+      case "layersRead":
+        return this.#onLayersRead(event.epoch, event.fault);
+      case "tokensMade":
+        return this.#onTokensMade(event.tokens, event.computeMs);
+      case "workDone":
+        return this.#onWorkDone(event.outcome);
+      case "wholeWished":
+        this.#wantsWhole = event.isWanted;
+        return this.#sayWholeWished(); // before Connect it is left to #onJoined
+      case "leaveAsked":
+        return this.#send({ case: "leaving", value: { reason: event.reason } });
+    }
+  }
+
+  // Begins what can be begun.
+  #goOn(): void {
+    const fetch = this.#fetches.next();
+    if (fetch === "interrupt") this.#actions.push({ kind: "interruptFetch" });
+    else if (fetch) this.#actions.push({ kind: "fetch", ranges: fetch.ranges });
+    while (!this.#current && !this.#isOver) {
+      const turn = this.#turns.shift();
+      if (!turn) return;
+      this.#current = turn();
+      if (!this.#current) continue;
+      this.#actions.push({ kind: "compute", work: this.#current });
+      this.#hasChanged = true;
+    }
+  }
+
+  // ---- messages ----
+
+  #onMessage(message: Uint8Array, arrival: number): void {
+    try {
+      if (isGenerationFrame(message)) return this.#onGeneration(decodeGeneration(message), arrival);
+      if (message[0] !== kControlByte) return this.#onFrame(decodeFrame(message), arrival);
+      this.#onControl(decodeServerMessage(message));
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      this.#finish("retry", `The server sent what cannot be read: ${why}`);
+    }
+  }
+
+  #onControl({ kind }: ServerMessage): void {
+    switch (kind.case) {
+      case "ping":
+        return this.#send({ case: "pong", value: { nonce: kind.value.nonce } });
+      case "init":
+        return this.#onInit(kind.value);
+      case "refused": {
+        const mayRetry = kind.value.code === "unavailable";
+        return this.#finish(mayRetry ? "retry" : "refused", kind.value.message);
+      }
+      default:
+        break;
+    }
+    if (!this.#layerBytes) {
+      return this.#finish("retry", "The server sent work before Init was answered.");
+    }
+    switch (kind.case) {
+      case "downloadLayers":
+        return this.#onDownloadLayers(kind.value.layers);
+      case "measureSpeed":
+        return this.#onMeasureSpeed(kind.value);
+      case "prepareStage":
+        return this.#onPrepareStage(kind.value);
+      case "commitStage":
+        return this.#onCommitStage(kind.value.epoch);
+      case "retire":
+        return this.#onRetire(kind.value);
+      case "invalidateSessions":
+        return this.#push({ kind: "releaseSessions", sessions: kind.value.sessions });
+      case "sampling":
+        return this.#push({ kind: "takeSampling", sampling: kind.value });
+      case "release":
+        this.#stages.clear();
+        this.#kept = [];
+        this.#forgetFetches();
+        return this.#push({ kind: "releaseAll" });
+      default:
+        return this.#finish(
+          "refused",
+          "The server sent a control message that this page does not know: reload the page.",
+        );
+    }
+  }
+
+  #onInit(init: Init): void {
+    if (this.#initSeen) return this.#finish("retry", "The server sent Init twice.");
+    this.#initSeen = true;
+    const { modelName } = init;
+    this.#show({ modelName, phase: "measuring", message: "Measuring the connection." });
+    this.#actions.push({ kind: "join", init });
+  }
+
+  #onJoined(as: JoinedAs | Ending): void {
+    if ("kind" in as) return this.#finish(as.kind, as.message);
+    this.#layerBytes = as.layerBytes;
+    this.#send(as.connect);
+    if (this.#wantsWhole) this.#sayWholeWished();
+    this.#hasChanged = true;
+  }
+
+  #sayWholeWished(): void {
+    if (!this.#layerBytes) return;
+    this.#sendFrame(encodeGeneration({ kind: "runHere", isWanted: this.#wantsWhole }));
+  }
+
+  // null (and the end) when the range is not one of this model.
+  #checked(range: LayerRange | undefined): LayerRange | null {
+    const first = range?.first ?? 0;
+    const end = range?.end ?? 0;
+    const count = this.#layerBytes?.length ?? 0;
+    if (first < end && end <= count) return { first, end };
+    const message = `The server named layers ${first} to ${end} of a model with ${count}.`;
+    this.#finish("retry", message);
+    return null;
+  }
+
+  // null (and the end) as soon as one of them is not of this model.
+  #allChecked(ranges: readonly LayerRange[]): LayerRange[] | null {
+    const checked: LayerRange[] = [];
+    for (const range of ranges) {
+      const one = this.#checked(range);
+      if (!one) return null;
+      checked.push(one);
+    }
+    return checked;
+  }
+
+  #onDownloadLayers(layers: readonly number[]): void {
+    const ranges = this.#allChecked(layers.map((layer) => ({ first: layer, end: layer + 1 })));
+    for (const range of ranges ?? []) {
+      this.#fetches.push({ purpose: { kind: "standby" }, ranges: [range] });
+    }
+  }
+
+  #onMeasureSpeed(message: MeasureSpeed): void {
+    const ranges = this.#allChecked(message.ranges);
+    if (!ranges) return;
+    const runs = Math.min(Math.max(message.runs, 1), kMaxMeasureRuns);
+    this.#fetches.push({ purpose: { kind: "measurement", runs }, ranges });
+  }
+
+  #onPrepareStage({ epoch, stage, layers }: PrepareStage): void {
+    const range = this.#checked(layers);
+    if (!range) return;
+    this.#stages.prepare(epoch, stage, range);
+    this.#forgetFetches();
+    // What was installed of a stage that this one replaces.
+    this.#turns.push(() => this.#keepWhatIsNeeded());
+    this.#fetches.push({ purpose: { kind: "stage", epoch }, ranges: [range] });
+  }
+
+  #onCommitStage(epoch: number): void {
+    const isCommitted = this.#stages.commit(epoch);
+    this.#inTurn(() => {
+      if (isCommitted) {
+        this.#fault = "";
+        this.#send({ case: "committed", value: { epoch } });
+      } else {
+        const message = `Epoch ${epoch} is not prepared here.`;
+        this.#sendFailed(epoch, { code: "invalid_argument", message, isKernelRefused: false });
+      }
+      this.#hasChanged = true;
+    });
+  }
+
+  #onRetire({ keep }: Retire): void {
+    const ranges = this.#allChecked(keep);
+    if (!ranges) return;
+    this.#stages.keepWithin(ranges);
+    this.#kept = ranges;
+    this.#forgetFetches();
+    this.#push({ kind: "keepLayers", keep: ranges });
+  }
+
+  #forgetFetches(): void {
+    this.#fetches.keepStages((epoch) => this.#stages.isUnfinished(epoch));
+  }
+
+  #keepWhatIsNeeded(): Work {
+    return { kind: "keepLayers", keep: [...this.#stages.ranges(), ...this.#kept] };
+  }
+
+  // ---- steps ----
+
+  // Which layers it runs is settled when it comes: Retire may drop the stage while it waits.
+  #onFrame(frame: Frame, arrival: number): void {
+    const { type, sequence, epoch, stage } = frame.header;
+    const layers = type === FrameType.step ? this.#stages.layersOf(epoch, stage) : undefined;
+    if (layers) return this.#push({ kind: "runStep", frame, layers, arrival });
+    const message = `Stage ${stage} of epoch ${epoch} is not committed on this worker.`;
+    this.#inTurn(() => this.#refuseStep(sequence, epoch, stage, message));
+  }
+
+  #onGeneration(frame: GenerationFrame, arrival: number): void {
+    switch (frame.kind) {
+      case "generate":
+        return this.#onGenerate(frame, arrival);
+      case "stop":
+        return void this.#wanted.delete(frame.sequence);
+      case "wholeModel":
+        return this.#onWholeModel(frame.state);
+      default:
+        return this.#finish("retry", "The server sent a frame that only workers send.");
+    }
+  }
+
+  #onGenerate(frame: GenerateFrame, arrival: number): void {
+    const { sequence, epoch } = frame;
+    const layers = this.#stages.layersOf(epoch, 0);
+    if (layers?.first !== 0 || layers.end !== this.#layerBytes?.length) {
+      const message = `The whole model of epoch ${epoch} is not committed on this worker.`;
+      return this.#inTurn(() => this.#refuseStep(sequence, epoch, 0, message));
+    }
+    this.#wanted.add(sequence);
+    this.#turns.push(() => {
+      if (this.#wanted.has(sequence)) return { kind: "makeTokens", frame, layers, arrival };
+      this.#sendTokens(frame, [], 0, true); // stopped before it began
+      return null;
+    });
+  }
+
+  #refuseStep(sequence: number, epoch: number, stage: number, message: string): void {
+    const code = "invalid_argument";
+    this.#send({ case: "stepFailed", value: { sequence, epoch, stage, code, message } });
+  }
+
+  #onTokensMade(tokens: readonly number[], computeMs: number): void {
+    if (this.#current?.kind !== "makeTokens") return;
+    const { frame } = this.#current;
+    this.#sendTokens(frame, tokens, computeMs, false);
+    if (!this.#wanted.has(frame.sequence)) this.#actions.push({ kind: "stopTokens" });
+  }
+
+  #sendTokens(
+    { sequence, epoch }: GenerateFrame,
+    tokens: readonly number[],
+    computeMs: number,
+    isLast: boolean,
+  ): void {
+    const computeUs = computeMs * 1000;
+    const frame = { kind: "tokens", sequence, epoch, isLast, computeUs, tokens } as const;
+    this.#sendFrame(encodeGeneration(frame));
+  }
+
+  #onWholeModel(state: WholeModel): void {
+    const isHere = state === WholeModel.here;
+    if (this.#isWholeHere && !isHere) {
+      this.#wantsWhole = false;
+      this.#actions.push({ kind: "wholeEnded" });
+    }
+    this.#isWholeHere = isHere;
+    this.#show({ whole: isHere ? "here" : state === WholeModel.fits ? "possible" : "no" });
+  }
+
+  // ---- fetches ----
+
+  #onFetchProgressed(doneBytes: number, totalBytes: number): void {
+    this.#isDownloading = true;
+    const [done, total] = [doneBytes, totalBytes].map(BigInt);
+    this.#send({ case: "downloadProgress", value: { doneBytes: done!, totalBytes: total! } });
+    const download = { doneBytes, totalBytes };
+    this.#show({ phase: "downloading", message: "Downloading its layers.", download });
+  }
+
+  #onFetchEnded(fault: Fault | null): void {
+    this.#isDownloading = false;
+    const fetch = this.#fetches.ended(fault === null);
+    this.#show({ download: null });
+    if (fetch && fault) this.#onFetchFailed(fetch, fault);
+    else if (fetch) this.#onFetched(fetch);
+    this.#hasChanged = true;
+  }
+
+  #onFetchFailed({ purpose }: Fetch, fault: Fault): void {
+    const epoch = purpose.kind === "stage" ? purpose.epoch : 0;
+    if (purpose.kind === "stage") this.#stages.remove(epoch);
+    this.#sendFailed(epoch, fault);
+  }
+
+  #onFetched({ purpose, ranges }: Fetch): void {
+    if (purpose.kind === "measurement") {
+      this.#push({ kind: "measureSpeed", ranges, runs: purpose.runs });
+    } else if (purpose.kind === "stage") {
+      const { epoch } = purpose;
+      this.#reading.add(epoch);
+      this.#actions.push({ kind: "readLayers", epoch, layers: ranges[0]! });
+    }
+  }
+
+  #onLayersRead(epoch: number, fault: Fault | null): void {
+    this.#reading.delete(epoch);
+    this.#hasChanged = true;
+    if (!this.#stages.isUnfinished(epoch)) return; // replaced, retired or released meanwhile
+    if (fault) return this.#onStageFailed(epoch, fault);
+    this.#installNext(epoch, this.#stages.find(epoch)!.first);
+  }
+
+  // One layer at a time, each behind the steps that came before its turn.
+  #installNext(epoch: number, layer: number): void {
+    this.#turns.push(() => {
+      const stage = this.#stages.isUnfinished(epoch) && this.#stages.find(epoch);
+      if (!stage) return null;
+      const doneBytes = this.#bytesOf({ first: stage.first, end: layer });
+      const totalBytes = this.#bytesOf(stage);
+      const layers = { first: layer, end: layer + 1 };
+      return { kind: "installLayers", epoch, layers, doneBytes, totalBytes };
+    });
+  }
+
+  #bytesOf({ first, end }: LayerRange): number {
+    return this.#layerBytes!.slice(first, end).reduce((sum, bytes) => sum + bytes, 0);
+  }
+
+  // ---- work that is done ----
+
+  #onWorkDone(outcome: Outcome): void {
+    const work = this.#current;
+    this.#current = null;
+    if (!work) return;
+    if (work.kind === "makeTokens") this.#wanted.delete(work.frame.sequence);
+    if (outcome.kind === "failed") this.#onWorkFailed(work, outcome.fault);
+    else this.#onWorkSucceeded(work, outcome);
+    this.#hasChanged = true;
+  }
+
+  #onWorkSucceeded(work: Work, outcome: Exclude<Outcome, { kind: "failed" }>): void {
+    if (outcome.kind !== "done") this.#engineFailures = 0;
+    if (outcome.kind === "computed") return this.#sendFrame(outcome.message);
+    if (outcome.kind === "made" && work.kind === "makeTokens") {
+      return this.#sendTokens(work.frame, outcome.tokens, outcome.computeMs, true);
+    }
+    if (outcome.kind === "measured") {
+      this.#turns.unshift(() => this.#keepWhatIsNeeded());
+      const timings = outcome.timings.map(({ layers, runUs }) => ({
+        layers,
+        runUs: runUs.map((us) => BigInt(us)),
+      }));
+      return this.#send({ case: "measured", value: { timings } });
+    }
+    if (outcome.kind !== "installed" || work.kind !== "installLayers") return;
+    const { epoch, layers } = work;
+    const stage = this.#stages.isUnfinished(epoch) && this.#stages.find(epoch);
+    if (!stage) return;
+    if (layers.end < stage.end) return this.#installNext(epoch, layers.end);
+    this.#stages.setLoaded(epoch);
+    const { weightFactor, usedBytes } = outcome;
+    const value = { epoch, weightFactor, usedBytes: BigInt(usedBytes) };
+    this.#send({ case: "prepared", value });
+  }
+
+  #onWorkFailed(work: Work, fault: Fault): void {
+    switch (work.kind) {
+      case "runStep":
+      case "makeTokens": {
+        const isStep = work.kind === "runStep";
+        const { sequence, epoch } = isStep ? work.frame.header : work.frame;
+        const stage = isStep ? work.frame.header.stage : 0;
+        const { code, message } = fault;
+        this.#send({ case: "stepFailed", value: { sequence, epoch, stage, code, message } });
+        return this.#countFailure(fault);
+      }
+      case "installLayers":
+        if (fault.isKernelRefused) return this.#finish("engineFailed", fault.message);
+        if (this.#stages.isUnfinished(work.epoch)) this.#onStageFailed(work.epoch, fault);
+        return this.#countFailure(fault);
+      case "measureSpeed":
+        if (fault.isKernelRefused) return this.#finish("engineFailed", fault.message);
+        this.#turns.unshift(() => this.#keepWhatIsNeeded());
+        this.#sendFailed(0, fault);
+        return this.#countFailure(fault);
+      case "takeSampling":
+        return this.#finish("retry", fault.message);
+      default:
+        return this.#finish("retry", `The worker failed: ${fault.message}`);
+    }
+  }
+
+  // What was installed of it goes.
+  #onStageFailed(epoch: number, fault: Fault): void {
+    this.#stages.remove(epoch);
+    this.#turns.unshift(() => this.#keepWhatIsNeeded());
+    this.#sendFailed(epoch, fault);
+  }
+
+  // Any other code is about what was asked, not about the engine.
+  #countFailure({ code, message }: Fault): void {
+    if (code !== "unavailable" || ++this.#engineFailures < kMostEngineFailures) return;
+    this.#finish("retry", `The engine has stopped working: ${message}`);
+  }
+
+  // ---- what goes out ----
+
+  #push(work: Work): void {
+    this.#turns.push(() => work);
+  }
+
+  // An answer in the order of the messages, after the work before it.
+  #inTurn(answer: () => void): void {
+    this.#turns.push(() => {
+      answer();
+      return null;
+    });
+  }
+
+  #send(message: WorkerKind): void {
+    this.#actions.push({ kind: "sendControl", message });
+  }
+
+  #sendFrame(message: Uint8Array<ArrayBuffer>): void {
+    this.#actions.push({ kind: "sendFrame", message });
+  }
+
+  #sendFailed(epoch: number, { code, message }: Fault): void {
+    this.#fault = message;
+    this.#send({ case: "failed", value: { epoch, code, message } });
+  }
+
+  #show(shown: Shown): void {
+    this.#actions.push({ kind: "show", shown });
+  }
+
+  // What is going on, or what is left when nothing is.
+  #showState(): void {
+    if (!this.#hasChanged || !this.#layerBytes) return;
+    this.#hasChanged = false;
+    const active = this.#stages.active();
+    const layers: [number, number] | null = active ? [active.first, active.end] : null;
+    this.#show({ layers, ...this.#stateShown(active !== undefined) });
+  }
+
+  #stateShown(isActive: boolean): Shown {
+    switch (this.#current?.kind) {
+      case "runStep":
+      case "makeTokens":
+        return { phase: "computing", message: "Computing." };
+      case "measureSpeed":
+        return { phase: "measuring", message: "Measuring this device's speed." };
+      default:
+        break;
+    }
+    if (this.#isDownloading) return {};
+    if (this.#reading.size > 0 || this.#current?.kind === "installLayers") {
+      return { phase: "loading", message: "Loading its layers." };
+    }
+    const fault = [this.#fault, this.#note].map((text) => text && ` ${text}`).join("");
+    const message = isActive ? "Ready: its layers are loaded." : "Connected, waiting for work.";
+    return { phase: isActive ? "ready" : "idle", message: message + fault };
+  }
+
+  #finish(kind: Ending["kind"], message: string): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#actions.push({ kind: "finish", ending: { kind, message } });
+  }
+}

@@ -1,0 +1,57 @@
+// When a link counts as broken: after three pings that did not come, and not a moment sooner.
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+
+import { SilenceWatch } from "./silence.ts";
+
+let silent: number;
+let isExcused: boolean;
+let watch: SilenceWatch;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  silent = 0;
+  isExcused = false;
+  watch = new SilenceWatch(() => isExcused, () => (silent += 1));
+  watch.start();
+});
+afterEach(() => vi.useRealTimers());
+
+it("says once that nothing came for six seconds", () => {
+  vi.advanceTimersByTime(5999);
+  expect(silent).toBe(0);
+  vi.advanceTimersByTime(60_000);
+  expect(silent).toBe(1);
+});
+
+it("begins anew with everything that is heard", () => {
+  for (let second = 0; second < 60; second += 5) {
+    vi.advanceTimersByTime(5000);
+    watch.heard();
+  }
+  expect(silent).toBe(0);
+  vi.advanceTimersByTime(6000);
+  expect(silent).toBe(1);
+});
+
+it("does not count while nothing is expected", () => {
+  isExcused = true;
+  vi.advanceTimersByTime(60_000);
+  isExcused = false;
+  vi.advanceTimersByTime(5000);
+  expect(silent).toBe(0);
+  vi.advanceTimersByTime(1000);
+  expect(silent).toBe(1);
+});
+
+// A step of half a minute, say: the clock goes on, the timer does not.
+it("does not count the time in which its thread was busy", () => {
+  vi.setSystemTime(Date.now() + 30_000);
+  vi.advanceTimersByTime(5000);
+  expect(silent).toBe(0);
+});
+
+it("is over with stop", () => {
+  watch.stop();
+  vi.advanceTimersByTime(60_000);
+  expect(silent).toBe(0);
+});

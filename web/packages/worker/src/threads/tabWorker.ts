@@ -1,0 +1,254 @@
+// The worker of one connection in a tab: carries out what membership asks for, and brings back what
+// came of it. It has no socket: its owner hands it messages and sends what it gives out. The
+// counterpart of src/worker/native_worker.h.
+//
+// A tab has one thread for all of this. What must not hold up a step is asynchronous in pieces: a
+// download is hashed by the browser (crypto.subtle has threads of its own) and written to the file
+// system chunk by chunk, and a stage is loaded layer by layer between steps. So a step in progress
+// waits for no more than one chunk, and one that comes while a stage is loaded for one layer.
+import { EngineError, KernelRefusedError } from "@weft/engine";
+import type { LayerRange, StageEngine } from "@weft/engine";
+import { encodeWorkerMessage } from "@weft/wire";
+import type { Init } from "@weft/wire";
+
+import { Downloader } from "../download/downloader.ts";
+import type { Manifest } from "../download/manifest.ts";
+import type { PackageSource } from "../download/packageSource.ts";
+import { join } from "../joining/joining.ts";
+import type { JoiningParts } from "../joining/joining.ts";
+import type { Action, Ending, Event, Fault, Outcome, Shown, Work } from "../membership/events.ts";
+import { Membership } from "../membership/membership.ts";
+import { StageHost } from "../stage/stageHost.ts";
+import type { StatusBoard } from "./statusBoard.ts";
+
+export interface TabWorkerOptions extends JoiningParts {
+  readonly makeEngine: (manifest: Manifest) => Promise<StageEngine>;
+  // Whether the user wants the whole model here; and the server has ended that.
+  readonly wantsWhole: boolean;
+  readonly onWholeEnded: () => void;
+  // What the card says beside the state.
+  readonly note: string;
+  readonly source: PackageSource;
+  readonly board: StatusBoard;
+  readonly now: () => number; // ms
+  readonly send: (message: Uint8Array<ArrayBuffer>) => void;
+  readonly finish: (ending: Ending) => void; // called once; the owner closes the connection
+}
+
+// What exists from Init on.
+interface Joined {
+  readonly init: Init;
+  readonly host: StageHost;
+}
+
+export class TabWorker {
+  readonly #options: TabWorkerOptions;
+  readonly #membership: Membership;
+  readonly #downloader: Downloader;
+  readonly #underWay = new Set<Promise<void>>();
+  #joined: Joined | null = null;
+  #isJoining = false;
+  #fetch = new AbortController(); // of the fetch under way
+  #stopsTokens = false; // nobody wants the rest of the MakeTokens under way
+  #isClosed = false;
+
+  constructor(options: TabWorkerOptions) {
+    this.#options = options;
+    this.#membership = new Membership(options.note, options.wantsWhole);
+    this.#downloader = new Downloader(options.source, options.now, {
+      onProgress: (doneBytes, totalBytes) =>
+        this.#feed({ kind: "fetchProgressed", doneBytes, totalBytes }),
+      onLayer: (layer, byteCount, elapsedUs) =>
+        this.#feed({ kind: "layerFetched", layer, byteCount, elapsedUs }),
+    });
+  }
+
+  // From Init until Connect, while the server has nothing to say.
+  get isJoining(): boolean {
+    return this.#isJoining;
+  }
+
+  // Never blocks.
+  onMessage(message: Uint8Array): void {
+    this.#feed({ kind: "messageReceived", message, arrival: this.#options.now() });
+  }
+
+  sayLeaving(reason: string): void {
+    this.#feed({ kind: "leaveAsked", reason });
+  }
+
+  sayRunHere(isWanted: boolean): void {
+    this.#feed({ kind: "wholeWished", isWanted });
+  }
+
+  // The connection is gone: settles when everything is freed.
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#fetch.abort();
+    await Promise.all(this.#underWay);
+    await this.#joined?.host.dispose();
+  }
+
+  #feed(event: Event): void {
+    if (this.#isClosed) return;
+    for (const action of this.#membership.handle(event)) this.#carryOut(action);
+  }
+
+  #carryOut(action: Action): void {
+    const { send, onWholeEnded, finish } = this.#options;
+    switch (action.kind) {
+      case "sendControl":
+        return send(encodeWorkerMessage(action.message));
+      case "sendFrame":
+        return send(action.message);
+      case "join":
+        return this.#start(this.#join(action.init));
+      case "fetch":
+        return this.#start(this.#runFetch(action.ranges));
+      case "interruptFetch":
+        return this.#fetch.abort();
+      case "readLayers":
+        return this.#start(this.#readLayers(action.epoch, action.layers));
+      case "compute":
+        return this.#start(this.#compute(action.work));
+      case "stopTokens":
+        this.#stopsTokens = true;
+        return;
+      case "show":
+        return this.#show(action.shown);
+      case "wholeEnded":
+        return onWholeEnded();
+      case "finish":
+        return finish(action.ending);
+    }
+  }
+
+  // None of these rejects: what fails is an event.
+  #start(work: Promise<void>): void {
+    this.#underWay.add(work);
+    void work.then(() => this.#underWay.delete(work));
+  }
+
+  async #join(init: Init): Promise<void> {
+    this.#isJoining = true;
+    const { source, makeEngine, now } = this.#options;
+    let event: Event;
+    try {
+      const joined = await join(init, this.#options);
+      if (!("kind" in joined)) {
+        this.#joined = { init, host: new StageHost(joined.manifest, source, makeEngine, now) };
+      }
+      event = { kind: "joined", as: "kind" in joined ? joined : joined.as };
+    } catch (error) {
+      const message = `The worker failed: ${faultOf(error).message}`;
+      event = { kind: "joined", as: { kind: "retry", message } };
+    }
+    this.#isJoining = false;
+    this.#feed(event);
+  }
+
+  async #runFetch(ranges: readonly LayerRange[]): Promise<void> {
+    this.#fetch = new AbortController();
+    const { signal } = this.#fetch;
+    let fault: Fault | null = null;
+    try {
+      for (const range of ranges) await this.#downloader.download(range, signal);
+    } catch (error) {
+      fault = faultOf(error);
+    }
+    this.#feed({ kind: "fetchEnded", fault });
+  }
+
+  async #readLayers(epoch: number, layers: LayerRange): Promise<void> {
+    let fault: Fault | null = null;
+    try {
+      await this.#options.source.verify(layers);
+    } catch (error) {
+      fault = faultOf(error);
+    }
+    this.#feed({ kind: "layersRead", epoch, fault });
+  }
+
+  async #compute(work: Work): Promise<void> {
+    let outcome: Outcome;
+    try {
+      if (!this.#joined) throw new EngineError("unavailable", "Nothing was joined yet.");
+      outcome = await this.#done(work, this.#joined);
+    } catch (error) {
+      outcome = { kind: "failed", fault: faultOf(error) };
+    }
+    this.#feed({ kind: "workDone", outcome });
+  }
+
+  async #done(work: Work, { init, host }: Joined): Promise<Outcome> {
+    const { board } = this.#options;
+    switch (work.kind) {
+      case "installLayers": {
+        let { doneBytes } = work;
+        const installed = await host.install(work.layers, init, (bytes) => {
+          doneBytes = Math.min(work.totalBytes, doneBytes + bytes);
+          const [done, total] = [doneBytes, work.totalBytes].map((it) => (it / 1e6).toFixed(0));
+          board.set({ phase: "loading", message: `Loading its layers: ${done} of ${total} MB.` });
+        });
+        return { kind: "installed", ...installed };
+      }
+      case "measureSpeed":
+        return { kind: "measured", timings: await host.measure(work.ranges, work.runs) };
+      case "runStep": {
+        const { message, computeMs } = await host.step(work.frame, work.layers, work.arrival);
+        board.addStep(work.frame.header.rows, computeMs);
+        return { kind: "computed", message };
+      }
+      case "makeTokens":
+        return await this.#makeTokens(work, host);
+      case "takeSampling": {
+        const problem = host.takeSampling(work.sampling);
+        if (problem !== "") throw new EngineError("invalid_data", problem);
+        return { kind: "done" };
+      }
+      case "releaseSessions":
+        host.releaseSessions(work.sessions);
+        return { kind: "done" };
+      case "releaseAll":
+        await host.releaseAll();
+        return { kind: "done" };
+      case "keepLayers":
+        await host.keep(work.keep);
+        return { kind: "done" };
+    }
+  }
+
+  async #makeTokens(
+    { frame, layers, arrival }: Extract<Work, { kind: "makeTokens" }>,
+    host: StageHost,
+  ): Promise<Outcome> {
+    const { board, now } = this.#options;
+    let since = Math.max(arrival, now());
+    const taken = (tokens: readonly number[]): number => {
+      const computeMs = now() - since;
+      since = now();
+      if (tokens.length > 0) board.addStep(tokens.length, computeMs);
+      return computeMs;
+    };
+    this.#stopsTokens = false;
+    const last = await host.generate(frame, layers, (tokens) => {
+      this.#feed({ kind: "tokensMade", tokens, computeMs: taken(tokens) });
+      return !this.#stopsTokens && !this.#isClosed;
+    });
+    return { kind: "made", tokens: last, computeMs: taken(last) };
+  }
+
+  // With what the device holds by now.
+  #show(shown: Shown): void {
+    const { board, source } = this.#options;
+    const usedBytes = (this.#joined?.host.usedBytes() ?? 0) + source.memoryBytes;
+    const { cachedBytes } = source;
+    board.set(this.#joined ? { ...shown, usedBytes, cachedBytes } : shown);
+  }
+}
+
+function faultOf(error: unknown): Fault {
+  const code = error instanceof EngineError ? error.code : "unavailable";
+  const message = error instanceof Error ? error.message : String(error);
+  return { code, message, isKernelRefused: error instanceof KernelRefusedError };
+}
