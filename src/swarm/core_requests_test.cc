@@ -686,5 +686,64 @@ TEST(Metrics, StageTimesAreMediansOfOneRowSteps) {
   EXPECT_NEAR(picture.workers[0].speed_bytes_per_us, 6e6 / 39'900, 0.01);
 }
 
+// ---- long prompts ----
+
+// Three stages; every worker answers at once but the last one, where the test sets the pace.
+struct SlowLastStage {
+  SlowLastStage() : swarm(Options()) {
+    TestWorker small;
+    small.memory_bytes = 2'500'000;
+    swarm.BringUp(3, small);
+    last = swarm.picture().stages[2].worker;
+    swarm.worker(last).answer_steps = false;
+  }
+  static CoreOptions Options() {
+    CoreOptions options = TestOptions();
+    options.context_length = 512;
+    return options;
+  }
+  TestSwarm swarm;
+  WorkerId last = 0;
+};
+
+TEST(LongPrompt, RowsThatWaitBeforeASlowStageAreBounded) {
+  SlowLastStage slow;
+  TestSwarm& swarm = slow.swarm;
+  const RequestId request = swarm.Submit(std::vector<int32_t>(401, 7), 2);
+  uint64_t most = 0;
+  for (int i = 0; i < 60 && swarm.unanswered_steps(slow.last) > 0; ++i) {
+    most = std::max(most, swarm.core().sizes().waiting_rows);
+    swarm.AnswerStep(slow.last);
+  }
+  EXPECT_THAT(swarm.Tokens(request), ElementsAre(8, 9));
+  // Four chunks of 8 rows before each of the two stages behind the first, and one that was sent
+  // while there was room for less.
+  EXPECT_LE(most, 2u * 5 * 8);
+  EXPECT_GE(most, 8u) << "nothing waited: the test does not reach what it is about";
+}
+
+TEST(LongPrompt, AnotherConversationWaitsForOneChunkAToken) {
+  SlowLastStage slow;
+  TestSwarm& swarm = slow.swarm;
+  const RequestId chat = swarm.Submit({500}, 30);
+  swarm.AnswerStep(slow.last);
+  swarm.AnswerStep(slow.last);
+  const RequestId prompt = swarm.Submit(std::vector<int32_t>(300, 7), 2);
+  size_t chunks = 0, tokens = swarm.Tokens(chat).size(), chunks_in_all = 0;
+  while (swarm.Tokens(prompt).empty()) {
+    ASSERT_GT(swarm.unanswered_steps(slow.last), 0u);
+    const bool is_chunk = swarm.step(slow.last).header.rows > 1;
+    chunks += is_chunk;
+    chunks_in_all += is_chunk;
+    swarm.AnswerStep(slow.last);
+    if (swarm.Tokens(chat).size() == tokens) continue;
+    EXPECT_LE(chunks, 1u) << "before token " << tokens;
+    tokens = swarm.Tokens(chat).size();
+    if (tokens < 30) chunks = 0;
+  }
+  EXPECT_GE(chunks_in_all, 300u / 8) << "the prompt's chunks did not pass";
+  EXPECT_THAT(swarm.Tokens(chat), SizeIs(30));
+}
+
 }  // namespace
 }  // namespace weft::swarm

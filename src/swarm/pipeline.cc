@@ -11,8 +11,8 @@ namespace {
 
 // One step computes while the next already lies in the worker's socket.
 constexpr size_t kFramesInFlight = 2;
-// Rows that may pile up in front of a stage before the stages in front of it are fed no more, in
-// chunks.
+// Rows that may wait in front of a stage or be on their way to it before the stage in front of it is
+// given no more chunks, in chunks.
 constexpr uint32_t kQueuedChunks = 4;
 // A frame must not keep a link busy for longer: nothing behind it may look dead.
 constexpr double kChunkUs = 100'000;
@@ -93,6 +93,40 @@ bool Pipeline::IsLive(const wire::Run& run) const {
   return session && session->active && session->generation == run.generation;
 }
 
+// Whether this is the one row that its conversation waits for, not a part of a longer prompt.
+bool Pipeline::IsNextToken(const wire::Run& run) const {
+  return run.count == 1 && run.first_position + 1u == sessions_.Find(run.session)->tokens.size();
+}
+
+bool Pipeline::SomeoneDecodes() const {
+  const auto& sessions = sessions_.sessions();
+  return std::any_of(sessions.begin(), sessions.end(), [](const auto& session) {
+    return session->active && session->completed + 1 >= session->tokens.size();
+  });
+}
+
+// Rows of prompts are sent where two things hold, single rows always.
+// - Every stage looks one ahead: what it computes must find room in front of the next one. So a
+//   slow stage holds back the one in front of it, and that one the next, up to the sessions, where
+//   rows are mere token ids. Without a bound a prompt of 30,000 tokens in front of a slow last
+//   stage would wait here as hidden rows, of 8 KB each.
+// - A chunk may keep a worker busy for a tenth of a second and more. A second one behind it hides
+//   the delay of the link, but a row that comes after both waits for both: while somebody decodes,
+//   a worker has one chunk at a time, so that a token waits for at most one of them at each stage.
+bool Pipeline::MaySendChunk(size_t stage_index, const Worker& worker) const {
+  if (stage_index + 1 < stages_.size()) {
+    uint64_t rows = stages_[stage_index + 1].queued_rows;
+    for (const SentFrame& sent : worker.in_flight)
+      if (sent.epoch == epoch_) rows += sent.rows;
+    if (rows >= uint64_t{kQueuedChunks} * chunk_rows_) return false;
+  }
+  const bool busy =
+      std::any_of(worker.in_flight.begin(), worker.in_flight.end(), [](const SentFrame& sent) {
+        return !sent.generates && sent.rows > sent.runs.size();  // some run has several rows
+      });
+  return !busy || !SomeoneDecodes();
+}
+
 // An engine that builds ONNX sessions computes one of ours at a time.
 size_t Pipeline::RunLimit(const Worker& worker) const {
   return worker.offer.needs_onnx ? 1 : kRunsPerFrame;
@@ -118,25 +152,24 @@ void Pipeline::SendWaiting(size_t stage_index, Instant now) {
     }
     generated_last_ = false;
     Batch batch;
+    const bool chunks = MaySendChunk(stage_index, *worker);
     if (stage_index == 0)
-      TakeFromSessions(batch, RunLimit(*worker));
+      TakeFromSessions(batch, RunLimit(*worker), chunks);
     else
-      TakeFromQueue(stage, batch, RunLimit(*worker));
+      TakeFromQueue(stage, batch, RunLimit(*worker), chunks);
     if (batch.runs.empty() && generated) continue;
     if (batch.runs.empty()) return;
     Send(stage_index, *worker, std::move(batch), now);
   }
 }
 
-void Pipeline::TakeFromSessions(Batch& batch, size_t run_limit) {
+void Pipeline::TakeFromSessions(Batch& batch, size_t run_limit, bool chunks) {
   const auto& sessions = sessions_.sessions();
-  const bool feed =
-      stages_.size() < 2 || stages_[1].queued_rows < uint64_t{kQueuedChunks} * chunk_rows_;
   // Fair turns: begin behind the session that was served last; single rows before chunks.
   size_t start = 0;
   while (start < sessions.size() && sessions[start]->id <= rotation_) ++start;
   for (const bool decoding : {true, false}) {
-    if (!decoding && !feed) return;
+    if (!decoding && !chunks) return;
     for (size_t i = 0; i < sessions.size(); ++i) {
       Session& session = *sessions[(start + i) % sessions.size()];
       const uint32_t waiting = session.WaitingRows();
@@ -170,33 +203,39 @@ void Pipeline::TakeFromSessions(Batch& batch, size_t run_limit) {
   }
 }
 
-void Pipeline::TakeFromQueue(Stage& stage, Batch& batch, size_t run_limit) {
-  for (size_t i = 0; i < stage.queue.size() && batch.runs.size() < run_limit;) {
-    Waiting& waiting = stage.queue[i];
-    const auto drop = [&] {
+// First the single rows that conversations wait for, past any chunk; then the others as they came.
+// Rows of one session never overtake each other, and a frame names each session once.
+void Pipeline::TakeFromQueue(Stage& stage, Batch& batch, size_t run_limit, bool chunks) {
+  std::erase_if(stage.queue, [&](const Waiting& waiting) {
+    if (IsLive(waiting.run)) return false;
+    stage.queued_rows -= waiting.run.count;
+    return true;
+  });
+  for (const bool decoding : {true, false}) {
+    if (!decoding && !chunks) return;
+    std::vector<uint32_t> passed;  // sessions with an earlier run that stays in the queue
+    for (size_t i = 0; i < stage.queue.size() && batch.runs.size() < run_limit;) {
+      Waiting& waiting = stage.queue[i];
+      const uint32_t session = waiting.run.session;
+      const bool taken = std::any_of(batch.runs.begin(), batch.runs.end(),
+                                     [&](const auto& run) { return run.session == session; });
+      const bool alone = sessions_.Find(session)->alone;
+      const bool fits =
+          batch.runs.empty() || (!alone && batch.rows + waiting.run.count <= chunk_rows_);
+      if (!decoding && !taken && !fits) return;
+      if (taken || !fits || (decoding && !IsNextToken(waiting.run)) ||
+          std::find(passed.begin(), passed.end(), session) != passed.end()) {
+        passed.push_back(session);
+        ++i;
+        continue;
+      }
+      batch.rows += waiting.run.count;
+      batch.runs.push_back(waiting.run);
+      batch.payloads.push_back(std::move(waiting.payload));
       stage.queued_rows -= waiting.run.count;
       stage.queue.erase(stage.queue.begin() + static_cast<std::ptrdiff_t>(i));
-    };
-    if (!IsLive(waiting.run)) {
-      drop();
-      continue;
+      if (alone) return;
     }
-    const uint32_t session = waiting.run.session;
-    const bool taken = std::any_of(batch.runs.begin(), batch.runs.end(),
-                                   [&](const wire::Run& run) { return run.session == session; });
-    const bool alone = sessions_.Find(session)->alone;
-    if (taken || (!batch.runs.empty() && (alone || batch.rows + waiting.run.count > chunk_rows_))) {
-      // Later rows of a session must not overtake this one: `taken` holds them back too, and a
-      // chunk that does not fit ends the batch.
-      if (!taken) return;
-      ++i;
-      continue;
-    }
-    batch.rows += waiting.run.count;
-    batch.runs.push_back(waiting.run);
-    batch.payloads.push_back(std::move(waiting.payload));
-    drop();
-    if (alone) return;
   }
 }
 

@@ -3,7 +3,8 @@
 // with the last stage's outputs.
 //
 // Rows of several sessions that wait at the same stage share a frame; nothing ever waits for
-// company. Answers that belong to a generation or epoch that is over are recognised by their run
+// company. A long prompt neither fills the server with rows that wait in front of a slow stage nor
+// makes others wait for more than one chunk of it at each stage (MaySendChunk). Answers that belong to a generation or epoch that is over are recognised by their run
 // and dropped.
 #pragma once
 
@@ -98,9 +99,12 @@ class Pipeline {
   uint32_t ChunkRows() const;
   uint64_t LongestAnswer(size_t stage_index) const;
   bool IsLive(const wire::Run& run) const;
+  bool IsNextToken(const wire::Run& run) const;
+  bool SomeoneDecodes() const;
+  bool MaySendChunk(size_t stage_index, const Worker& worker) const;
   size_t RunLimit(const Worker& worker) const;
-  void TakeFromSessions(Batch& batch, size_t run_limit);
-  void TakeFromQueue(Stage& stage, Batch& batch, size_t run_limit);
+  void TakeFromSessions(Batch& batch, size_t run_limit, bool chunks);
+  void TakeFromQueue(Stage& stage, Batch& batch, size_t run_limit, bool chunks);
   void Send(size_t stage_index, Worker& worker, Batch batch, Instant now);
   void SendWaiting(size_t stage_index, Instant now);
   void Track(Worker& worker, SentFrame sent, double predicted_us, Instant now);
