@@ -374,6 +374,31 @@ TEST(Loss, ASlowWorkerGetsFiveTimesItsPrediction) {
   EXPECT_THAT(swarm.CloseReasons(1), SizeIs(1));
 }
 
+// One row takes 300 ms and a chunk of 8 no longer, since weights are read once for all rows. A
+// chunk that hangs is noticed after five times that, not five times 8 x 300 ms.
+TEST(Loss, DeadlinesOfChunksComeFromMeasuredChunks) {
+  CoreOptions options = TestOptions();
+  options.context_length = 512;
+  TestSwarm swarm(options);
+  TestWorker worker;
+  worker.answer_steps = false;
+  worker.compute_us = 300'000;
+  swarm.BringUp(1, worker);
+  swarm.Submit({1}, 4);
+  const auto answer = [&] {
+    swarm.Advance(Milliseconds(300));
+    swarm.AnswerStep(1);
+  };
+  for (int i = 0; i < 4; ++i) answer();
+  swarm.Submit(std::vector<int32_t>(200, 7), 4);
+  for (int i = 0; i < 4; ++i) answer();
+  ASSERT_EQ(swarm.step(1).header.rows, 8u);
+  swarm.Advance(Milliseconds(1900));
+  EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
+  swarm.Advance(Milliseconds(200));
+  EXPECT_THAT(swarm.CloseReasons(1), ElementsAre(HasSubstr("did not answer a step within 2 s")));
+}
+
 TEST(StepFailure, IsTriedAgainAndTheStreamGoesOn) {
   TestSwarm swarm;
   TestWorker worker;

@@ -125,6 +125,7 @@ planner::WorkerMetrics Costs::Metrics(const Worker& worker) const {
 double Costs::StepUs(const Worker& worker, uint32_t first, uint32_t end, uint32_t rows) const {
   const planner::LayerCost& input = layers_[first];
   const planner::LayerCost& output = layers_[end - 1];
+  if (const auto measured_us = worker.times.batches.ExpectedUs(rows)) return *measured_us;
   const double compute_us = OverheadUs(worker) + rows * Cost(first, end) / Speed(worker);
   const double down_us =
       rows * static_cast<double>(input.input_bytes) / (worker.offer.download_bytes_per_s * 1e-6);

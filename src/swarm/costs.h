@@ -34,8 +34,8 @@ class Costs {
   double Speed(const Worker& worker) const;      // bytes per us
   double LatencyUs(const Worker& worker) const;  // round trip
 
-  // Upper estimate of sending `rows` rows to the worker, computing [first, end) row by row, and the
-  // answer.
+  // What a step of `rows` rows over [first, end) is expected to take at most, from sending to the
+  // answer: as measured (BatchTimes), until then computed row by row.
   double StepUs(const Worker& worker, uint32_t first, uint32_t end, uint32_t rows) const;
   // One sample of CS_w from a step of one row that took `compute_us`.
   double SpeedSample(const Worker& worker, uint32_t first, uint32_t end, double compute_us) const;

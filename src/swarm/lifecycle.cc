@@ -197,6 +197,7 @@ void Lifecycle::Swap(Instant now) {
     Worker& worker = *roster_.Find(stage.worker);
     worker.times.compute_us.Clear();
     worker.times.stage_us.Clear();
+    worker.times.batches.Clear();
   }
   for (auto& [id, worker] : roster_) Retire(worker);
   outbox_.NoteChange();

@@ -11,8 +11,8 @@ namespace {
 
 // One step computes while the next already lies in the worker's socket.
 constexpr size_t kFramesInFlight = 2;
-// Rows that may wait in front of a stage or be on their way to it before the stage in front of it is
-// given no more chunks, in chunks.
+// Rows that may wait in front of a stage or be on their way to it before the stage in front of it
+// is given no more chunks, in chunks.
 constexpr uint32_t kQueuedChunks = 4;
 // A frame must not keep a link busy for longer: nothing behind it may look dead.
 constexpr double kChunkUs = 100'000;
@@ -316,11 +316,13 @@ void Pipeline::PopOldest(Worker& worker, Instant now) {
   worker.last_step_at = now;
 }
 
-// Only steps of one row that met an idle worker are samples: longer ones are not what the
-// prediction is about.
+// For deadlines every step counts, from when it became the oldest, as they do. For plans only steps
+// of one row that met an idle worker are samples: longer ones are not what they are about.
 void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
                            Instant now) {
-  if (sent.epoch != epoch_ || sent.rows != 1 || !sent.alone || header.compute_us == 0) return;
+  if (sent.epoch != epoch_) return;
+  worker.times.batches.Add(sent.rows, static_cast<double>((now - worker.oldest_since).us));
+  if (sent.rows != 1 || !sent.alone || header.compute_us == 0) return;
   const Stage& stage = stages_[sent.stage];
   const double compute_us = header.compute_us;
   worker.times.compute_us.Add(compute_us);

@@ -4,8 +4,8 @@
 //
 // Rows of several sessions that wait at the same stage share a frame; nothing ever waits for
 // company. A long prompt neither fills the server with rows that wait in front of a slow stage nor
-// makes others wait for more than one chunk of it at each stage (MaySendChunk). Answers that belong to a generation or epoch that is over are recognised by their run
-// and dropped.
+// makes others wait for more than one chunk of it at each stage (MaySendChunk). Answers that belong
+// to a generation or epoch that is over are recognised by their run and dropped.
 #pragma once
 
 #include <cstdint>

@@ -162,6 +162,7 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
     const double us = tokens.compute_us / static_cast<double>(tokens.token_ids.size());
     worker.times.compute_us.Add(us);
     worker.times.stage_us.Add(us);
+    worker.times.batches.Add(1, us);
     worker.times.speed.Add(costs_.SpeedSample(worker, stages_[0].first, stages_[0].end, us));
   }
   if (tokens.last) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "swarm/batch_times.h"
 #include "swarm/connect.h"
 #include "swarm/events.h"
 #include "swarm/layer_set.h"
@@ -48,6 +49,7 @@ struct WorkerTimes {
   Ring<15> compute_us;                // of one-row steps of its stage in this epoch
   Ring<15> stage_us;                  // the same from sending to the answer
   std::optional<double> overhead_us;  // SO_w, once measured
+  BatchTimes batches;                 // steps of its stage in this epoch
 };
 
 // A control request that the worker still has to answer.

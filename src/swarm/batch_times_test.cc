@@ -1,0 +1,44 @@
+// Expected times of steps from measured ones.
+#include "swarm/batch_times.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::swarm {
+namespace {
+
+void AddThrice(BatchTimes& times, uint32_t rows, double elapsed_us) {
+  for (int i = 0; i < 3; ++i) times.Add(rows, elapsed_us);
+}
+
+TEST(BatchTimes, SaysNothingBeforeThreeSamples) {
+  BatchTimes times;
+  EXPECT_FALSE(times.ExpectedUs(8).has_value());
+  times.Add(8, 800);
+  times.Add(8, 800);
+  EXPECT_FALSE(times.ExpectedUs(8).has_value());
+  times.Add(8, 800);
+  EXPECT_DOUBLE_EQ(*times.ExpectedUs(8), 800);
+  times.Clear();
+  EXPECT_FALSE(times.ExpectedUs(8).has_value());
+}
+
+TEST(BatchTimes, TheOwnClassCountsAndItsMedian) {
+  BatchTimes times;
+  AddThrice(times, 1, 1000);
+  AddThrice(times, 128, 6400);
+  times.Add(128, 1e9);  // one hiccup
+  EXPECT_DOUBLE_EQ(*times.ExpectedUs(128), 6400);
+  EXPECT_DOUBLE_EQ(*times.ExpectedUs(200), 10'000);
+  EXPECT_DOUBLE_EQ(*times.ExpectedUs(1), 1000);
+}
+
+TEST(BatchTimes, FewerRowsGiveAnUpperBoundForMoreAndNothingElse) {
+  BatchTimes times;
+  AddThrice(times, 8, 800);
+  EXPECT_DOUBLE_EQ(*times.ExpectedUs(64), 6400);  // no row costs more in a larger step
+  EXPECT_FALSE(times.ExpectedUs(4).has_value());
+  EXPECT_GE(*times.ExpectedUs(UINT32_MAX), 4e11);
+}
+
+}  // namespace
+}  // namespace weft::swarm
