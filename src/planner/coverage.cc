@@ -10,6 +10,8 @@ namespace {
 
 constexpr int kExactWorkers = 16;
 constexpr int kShuffledOrders = 64;
+// Workers looked at by FindCover, in all: half a second at most.
+constexpr uint64_t kCoverWork = 20'000'000;
 
 // Lowers `best` to the gap between a covered prefix and a covered suffix, where that is smaller.
 void Consider(int prefix, int suffix, const std::vector<LayerCost>& layers, double weight_factor,
@@ -86,6 +88,27 @@ Reachability::Reachability(const StageTable& table, double init_cap)
   }
 }
 
+Reachability::Reachability(const CostModel& model, const std::vector<int>& workers)
+    : layer_count_(model.layer_count()), worker_count_(static_cast<int>(workers.size())) {
+  const size_t stride = static_cast<size_t>(layer_count_) + 1;
+  furthest_.resize(workers.size() * stride);
+  lowest_.resize(furthest_.size());
+  for (int row = 0; row < worker_count_; ++row) {
+    const int worker = workers[static_cast<size_t>(row)];
+    // Shortening keeps a stage allowed: neither end of the longest stage ever moves back.
+    int end = 0, first = 0;
+    for (int start = 0; start <= layer_count_; ++start) {
+      end = std::max(end, start);
+      while (end < layer_count_ && model.Allowed(worker, start, end + 1)) ++end;
+      furthest_[At(row, start)] = end;
+    }
+    for (int last = 0; last <= layer_count_; ++last) {
+      while (first < last && Furthest(row, first) < last) ++first;
+      lowest_[At(row, last)] = first;
+    }
+  }
+}
+
 std::vector<int> PrefixCover(const Reachability& reachability) {
   CHECK(reachability.worker_count() <= 24);
   std::vector<int> cover(size_t{1} << reachability.worker_count(), 0);
@@ -112,6 +135,117 @@ std::vector<int> SuffixCover(const Reachability& reachability) {
   return cover;
 }
 
+namespace {
+
+// Depth first, with what cannot work cut off early.
+class CoverSearch {
+ public:
+  explicit CoverSearch(const Reachability& reachability)
+      : reach_(reachability),
+        n_(reachability.layer_count()),
+        m_(reachability.worker_count()),
+        used_(static_cast<size_t>(m_), false),
+        holders_(static_cast<size_t>(n_), 0) {
+    for (int worker = 0; worker < m_; ++worker) {
+      Ability ability;
+      for (int layer = 0; layer < n_; ++layer) {
+        const int length = reach_.Furthest(worker, layer) - layer;
+        ability.longest = std::max(ability.longest, length);
+        ability.sum += length;
+        holders_[Index(layer)] += length > 0;
+      }
+      capacity_ += ability.longest;
+      abilities_.push_back(ability);
+    }
+  }
+
+  std::vector<int> Run() {
+    const bool all_held =
+        std::all_of(holders_.begin(), holders_.end(), [](int h) { return h > 0; });
+    return all_held && Extend(0) ? order_ : std::vector<int>();
+  }
+
+ private:
+  struct Ability {
+    int longest = 0;  // layers of its longest stage
+    int64_t sum = 0;  // of its longest stages from every layer: how capable it is anywhere
+  };
+  struct Choice {
+    int worker = 0;
+    double fit = 0;  // layers that it would take, of the most that it ever can
+  };
+  static size_t Index(int i) { return static_cast<size_t>(i); }
+
+  // Workers that could go on at `first`: those first that waste least of what they can hold, among
+  // equals the least capable, so that the capable ones are left for what only they can hold.
+  std::vector<Choice> Choices(int first) const {
+    std::vector<Choice> choices;
+    for (int worker = 0; worker < m_; ++worker) {
+      const int length = reach_.Furthest(worker, first) - first;
+      if (used_[Index(worker)] || length == 0) continue;
+      choices.push_back({worker, static_cast<double>(length) / abilities_[Index(worker)].longest});
+    }
+    std::stable_sort(choices.begin(), choices.end(), [this](const Choice& a, const Choice& b) {
+      if (a.fit != b.fit) return a.fit > b.fit;
+      return abilities_[Index(a.worker)].sum < abilities_[Index(b.worker)].sum;
+    });
+    return choices;
+  }
+
+  bool AreTwins(int a, int b) const {
+    for (int layer = 0; layer < n_; ++layer)
+      if (reach_.Furthest(a, layer) != reach_.Furthest(b, layer)) return false;
+    return true;
+  }
+
+  // A used worker is no holder any more. Returns whether every layer from `end` keeps one.
+  bool Take(int worker, int end, int sign) {
+    bool all_held = true;
+    for (int layer = end; layer < n_; ++layer) {
+      if (reach_.Furthest(worker, layer) == layer) continue;
+      holders_[Index(layer)] -= sign;
+      all_held = all_held && holders_[Index(layer)] > 0;
+    }
+    capacity_ -= sign * abilities_[Index(worker)].longest;
+    used_[Index(worker)] = sign > 0;
+    return all_held;
+  }
+
+  bool Extend(int first) {
+    if (first == n_) return true;
+    if (capacity_ < n_ - first) return false;
+    int last_failed = kNoWorker;
+    for (const Choice& choice : Choices(first)) {
+      const int worker = choice.worker;
+      if (last_failed != kNoWorker && AreTwins(last_failed, worker)) continue;
+      work_ += static_cast<uint64_t>(m_ + n_);
+      if (work_ > kCoverWork) return false;
+      const int end = reach_.Furthest(worker, first);
+      order_.push_back(worker);
+      if (Take(worker, end, 1) && Extend(end)) return true;
+      Take(worker, end, -1);
+      order_.pop_back();
+      last_failed = worker;
+    }
+    return false;
+  }
+
+  const Reachability& reach_;
+  const int n_, m_;
+  std::vector<Ability> abilities_;
+  std::vector<bool> used_;
+  std::vector<int> holders_;  // unused workers that can hold the layer
+  int64_t capacity_ = 0;      // the longest stages of unused workers together
+  std::vector<int> order_;
+  uint64_t work_ = 0;
+};
+
+}  // namespace
+
+std::vector<int> FindCover(const Reachability& reachability) {
+  return CoverSearch(reachability).Run();
+}
+
 void Shuffle(std::vector<int>& order, SeededRandom& random) {
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
 }
@@ -131,7 +265,13 @@ std::vector<std::vector<int>> SampleOrders(const StageTable& table) {
   std::vector<std::vector<int>> orders{order};
   std::reverse(order.begin(), order.end());
   orders.push_back(order);
-  if (table.worker_count <= kExactWorkers) orders.push_back(DeepestOrder(Reachability(table)));
+  if (table.worker_count <= kExactWorkers) {
+    orders.push_back(DeepestOrder(Reachability(table)));
+  } else if (std::vector<int> cover = FindCover(Reachability(table)); !cover.empty()) {
+    for (const int worker : orders[0])
+      if (std::find(cover.begin(), cover.end(), worker) == cover.end()) cover.push_back(worker);
+    orders.push_back(std::move(cover));
+  }
   SeededRandom random(1);
   for (int i = 0; i < kShuffledOrders; ++i) {
     Shuffle(order, random);

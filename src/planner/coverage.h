@@ -15,6 +15,8 @@ class Reachability {
  public:
   // Only stages whose init is at most `init_cap`.
   explicit Reachability(const StageTable& table, double init_cap = kInfinity);
+  // Row k is the model's worker `workers[k]`. In O(m n), for more workers than a table is made for.
+  Reachability(const CostModel& model, const std::vector<int>& workers);
 
   int layer_count() const { return layer_count_; }
   int worker_count() const { return worker_count_; }
@@ -39,10 +41,16 @@ std::vector<int> PrefixCover(const Reachability& reachability);
 // For every set of workers the smallest q such that they can hold [q, n).
 std::vector<int> SuffixCover(const Reachability& reachability);
 
+// Some workers that together hold all layers, in the order in which they do so when each takes as
+// much as it can; empty where no such order was found. Finds one wherever the choices that matter
+// are few (a device that alone can hold some layer, workers of a few kinds); may miss one where
+// many workers fit only just, since the question is as hard as packing bins. Bounded work.
+std::vector<int> FindCover(const Reachability& reachability);
+
 void Shuffle(std::vector<int>& order, SeededRandom& random);
 // A fixed number of orders of all workers, for searches that cannot try all: by how much a worker
 // can hold, both ways, and shuffled ones; up to 16 workers also one that covers the deepest prefix
-// any order can. Always the same for the same table.
+// any order can, beyond one that begins with FindCover. Always the same for the same table.
 std::vector<std::vector<int>> SampleOrders(const StageTable& table);
 
 // What the workers can do where they cannot hold all layers.

@@ -16,6 +16,8 @@ namespace {
 constexpr int kMaxLayers = 1000;
 // n^2 m up to which all workers are looked at: bounds the stage table at about 100 MB.
 constexpr double kMaxProblem = 4e6;
+// A set of workers that can hold all layers is looked at even where it is so much larger.
+constexpr size_t kCoverFactor = 4;
 // n^2 m up to which orders are annealed (5.5.3).
 constexpr double kMaxAnnealedProblem = 5e4;
 // 2^m m n^2 up to which the exact search runs: 14 workers with 64 layers, 16 with 32.
@@ -99,6 +101,33 @@ Capability Measure(const CostModel& model, int worker) {
   return best;
 }
 
+// Which of `workers`, that come by rising time per layer, to search over: `limit` of them, the
+// fastest, but so that together they can still hold all layers if all workers can. The only device
+// with room for the head may be the slowest of all. Where no such set is known, every layer keeps
+// its fastest holder. A set that holds all layers may be larger than the limit, by kCoverFactor.
+std::vector<bool> KeepFastest(const CostModel& model, const std::vector<int>& workers,
+                              size_t limit) {
+  const Reachability reachability(model, workers);
+  std::vector<int> wanted = FindCover(reachability);
+  if (wanted.empty()) {
+    for (int layer = 0; layer < model.layer_count(); ++layer) {
+      int row = 0;
+      while (row < reachability.worker_count() && reachability.Furthest(row, layer) == layer) ++row;
+      if (row < reachability.worker_count()) wanted.push_back(row);
+    }
+  }
+  std::vector<bool> kept(workers.size(), false);
+  size_t count = 0;
+  const auto keep = [&](size_t row, size_t most) {
+    if (kept[row] || count >= most) return;
+    kept[row] = true;
+    ++count;
+  };
+  for (const int row : wanted) keep(static_cast<size_t>(row), kCoverFactor * limit);
+  for (size_t row = 0; row < workers.size(); ++row) keep(row, limit);
+  return kept;
+}
+
 // The workers to search over: all that can hold some layer, or the most capable of them where the
 // problem would grow too big. Says why about the others.
 std::vector<int> Candidates(const CostModel& model, const std::vector<WorkerMetrics>& workers,
@@ -120,20 +149,25 @@ std::vector<int> Candidates(const CostModel& model, const std::vector<WorkerMetr
     able.push_back(capability);
   }
   const double limit = std::max(1.0, kMaxProblem / ProblemSize(model.layer_count(), 1));
+  std::vector<bool> kept(able.size(), true);
   if (static_cast<double>(able.size()) > limit) {
     std::stable_sort(able.begin(), able.end(), [](const Capability& a, const Capability& b) {
       return a.us_per_layer < b.us_per_layer;
     });
-    for (size_t i = static_cast<size_t>(limit); i < able.size(); ++i) {
-      left_out.push_back({able[i].worker, "the planner looks at the " +
-                                              std::to_string(static_cast<int>(limit)) +
-                                              " fastest workers only"});
-    }
-    able.resize(static_cast<size_t>(limit));
+    std::vector<int> by_speed;
+    for (const Capability& capability : able) by_speed.push_back(capability.worker);
+    kept = KeepFastest(model, by_speed, static_cast<size_t>(limit));
   }
   std::vector<int> candidates;
-  candidates.reserve(able.size());
-  for (const Capability& capability : able) candidates.push_back(capability.worker);
+  for (size_t i = 0; i < able.size(); ++i) {
+    if (kept[i]) {
+      candidates.push_back(able[i].worker);
+    } else {
+      left_out.push_back(
+          {able[i].worker, "the planner looks at the " + std::to_string(static_cast<int>(limit)) +
+                               " fastest workers and those that alone can hold a layer"});
+    }
+  }
   std::sort(candidates.begin(), candidates.end());
   return candidates;
 }

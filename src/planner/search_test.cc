@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -262,6 +264,136 @@ TEST(FindPlanStrategyTest, ThousandsOfWorkersGetAPlan) {
   const PlanOutcome outcome = FindPlan(instance.layers, instance.workers, instance.context);
   ASSERT_TRUE(outcome.plan) << outcome.problem;
   EXPECT_EQ(outcome.plan->stages.size() + outcome.left_out.size(), 3000u);
+}
+
+// ---- devices that nothing can replace ----
+
+// Workers of two small kinds and one big one that alone can hold a fat layer somewhere.
+struct FewKinds {
+  Instance instance;
+  int counts[2] = {0, 0};
+};
+
+FewKinds MakeFewKinds(uint64_t seed) {
+  SeededRandom random(seed * 7919 + 3);
+  FewKinds few;
+  Instance& instance = few.instance;
+  const auto n = 30 + random.Below(12);
+  instance.layers.resize(n);
+  for (LayerCost& layer : instance.layers) {
+    layer.weight_bytes = 1000;
+    layer.compute_cost = 1000;
+  }
+  instance.layers[random.Below(n)].weight_bytes = 5000;
+  WorkerMetrics worker;
+  worker.compute_speed = 10;
+  uint64_t held = 0;
+  while (instance.workers.size() < 17 || held + 6 < n + random.Below(10)) {
+    const auto kind = random.Below(2);
+    worker.memory_bytes = 1000 * (kind + 1);
+    held += kind + 1;
+    ++few.counts[kind];
+    instance.workers.push_back(worker);
+    if (instance.workers.size() == 40) break;
+  }
+  worker.compute_speed = 0.1;  // and the slowest
+  worker.memory_bytes = 5000 + 1000 * random.Below(3);
+  instance.workers.push_back(worker);
+  instance.context.search.anneal_iterations = 50;
+  instance.context.search.anneal_restarts = 1;
+  return few;
+}
+
+// Exhaustive: the furthest that every number of each kind, with or without the big one, can reach.
+// Taking as much as possible is never worse, since what remains is shorter.
+bool CanBeHeld(const FewKinds& few) {
+  const Instance& instance = few.instance;
+  const int n = static_cast<int>(instance.layers.size());
+  const auto reach = [&](uint64_t memory_bytes, int first) {
+    uint64_t bytes = 0;
+    int end = first;
+    while (end < n &&
+           (bytes += instance.layers[static_cast<size_t>(end)].weight_bytes) <= memory_bytes)
+      ++end;
+    return end;
+  };
+  const uint64_t big = instance.workers.back().memory_bytes;
+  std::map<std::array<int, 3>, int> furthest;
+  furthest[{0, 0, 0}] = 0;
+  for (int a = 0; a <= few.counts[0]; ++a)
+    for (int b = 0; b <= few.counts[1]; ++b)
+      for (int c = 0; c <= 1; ++c) {
+        int& best = furthest[{a, b, c}];
+        if (a > 0) best = std::max(best, reach(1000, furthest[{a - 1, b, c}]));
+        if (b > 0) best = std::max(best, reach(2000, furthest[{a, b - 1, c}]));
+        if (c > 0) best = std::max(best, reach(big, furthest[{a, b, 0}]));
+        if (best == n) return true;
+      }
+  return false;
+}
+
+TEST(FindPlanStrategyTest, APlanIsFoundWheneverManySmallWorkersAndABigOneCanHoldTheModel) {
+  int held = 0, not_held = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const FewKinds few = MakeFewKinds(seed);
+    const Instance& instance = few.instance;
+    const bool expected = CanBeHeld(few);
+    const PlanOutcome outcome = FindPlan(instance.layers, instance.workers, instance.context);
+    ASSERT_EQ(outcome.plan.has_value(), expected) << "seed " << seed << ": " << outcome.problem;
+    (expected ? held : not_held) += 1;
+  }
+  EXPECT_GT(held, 50);
+  EXPECT_GT(not_held, 50);
+}
+
+// 600 layers allow a table of eleven workers. Fourteen fast ones come first, but only the slowest
+// of all can hold the head.
+TEST(FindPlanStrategyTest, TheOnlyDeviceThatCanHoldALayerIsAmongTheCandidates) {
+  Instance instance;
+  instance.layers.resize(600);
+  for (LayerCost& layer : instance.layers) layer.weight_bytes = 1000;
+  instance.layers.back().weight_bytes = 500'000;
+  WorkerMetrics fast;
+  fast.memory_bytes = 100'000;
+  fast.compute_speed = 100;
+  instance.workers.assign(14, fast);
+  WorkerMetrics slow;
+  slow.memory_bytes = 500'000;
+  slow.compute_speed = 1;
+  slow.latency_us = 1e6;
+  instance.workers.push_back(slow);
+  instance.context.search.random_work = 1e5;
+  const PlanOutcome outcome = FindPlan(instance.layers, instance.workers, instance.context);
+  ASSERT_TRUE(outcome.plan) << outcome.problem;
+  EXPECT_EQ(outcome.plan->stages.back().worker, 14);
+}
+
+TEST(Coverage, FindCoverHoldsAllLayersInItsOrder) {
+  int found = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const Instance instance = RandomInstance(seed + 77, 24, 30, 1.5);
+    const CostModel model(instance.layers, instance.workers, instance.context);
+    std::vector<int> all(instance.workers.size());
+    std::iota(all.begin(), all.end(), 0);
+    const Reachability reachability(model, all);
+    const Reachability of_table{StageTable(model, all)};
+    for (const int worker : all)
+      for (int layer = 0; layer <= 30; ++layer) {
+        ASSERT_EQ(reachability.Furthest(worker, layer), of_table.Furthest(worker, layer));
+        ASSERT_EQ(reachability.Lowest(worker, layer), of_table.Lowest(worker, layer));
+      }
+    const std::vector<int> cover = FindCover(reachability);
+    if (cover.empty()) continue;
+    ++found;
+    int covered = 0;
+    std::set<int> used;
+    for (const int worker : cover) {
+      EXPECT_TRUE(used.insert(worker).second);
+      covered = reachability.Furthest(worker, covered);
+    }
+    EXPECT_EQ(covered, 30);
+  }
+  EXPECT_GT(found, 100);
 }
 
 }  // namespace
