@@ -4,8 +4,6 @@
 #include <immintrin.h>
 #endif
 
-#include "base/clock.h"
-
 namespace weft::kernels {
 namespace {
 
@@ -17,15 +15,14 @@ void Pause() {
 #endif
 }
 
-// Longer than the gap between two regions of a step (a norm, a few microseconds), shorter than
-// anyone would notice as load once the step is over.
-constexpr Duration kSpinTime = Microseconds(60);
+// How long the caller spins for the others' last tasks, which are tens of microseconds long.
+constexpr Duration kLastTasksTime = Microseconds(60);
 constexpr int kPausesPerClockRead = 32;
 
-// Spins until `done` holds or kSpinTime is over; true when it holds.
+// Spins until `done` holds or `at_most` is over; true when it holds.
 template <typename Done>
-bool SpinUntil(const Done& done) {
-  const auto deadline = MonotonicNow() + kSpinTime;
+bool SpinUntil(const Done& done, Duration at_most) {
+  const auto deadline = MonotonicNow() + at_most;
   do {
     for (int i = 0; i < kPausesPerClockRead; ++i) {
       if (done()) return true;
@@ -55,6 +52,10 @@ void ThreadPool::RunRegion(size_t task_count, Call call, const void* context) {
     for (size_t task = 0; task < task_count; ++task) call(context, task, 0);
     return;
   }
+  if (regions_ended_) {
+    budget_.Observe(MonotonicNow() - *regions_ended_);
+    spin_us_.store(budget_.spin().us, std::memory_order_relaxed);
+  }
   call_ = call;
   context_ = context;
   task_count_ = task_count;
@@ -64,15 +65,17 @@ void ThreadPool::RunRegion(size_t task_count, Call call, const void* context) {
   region_.notify_all();
   TakeTasks(0);
   const auto idle = [this] { return workers_busy_.load(std::memory_order_acquire) == 0; };
-  while (!SpinUntil(idle)) {
+  while (!SpinUntil(idle, kLastTasksTime)) {
     const uint32_t busy = workers_busy_.load(std::memory_order_acquire);
     if (busy != 0) workers_busy_.wait(busy, std::memory_order_acquire);
   }
+  regions_ended_ = MonotonicNow();
 }
 
 uint32_t ThreadPool::AwaitRegion(uint32_t seen) const {
   const auto changed = [this, seen] { return region_.load(std::memory_order_acquire) != seen; };
-  if (!SpinUntil(changed)) region_.wait(seen, std::memory_order_acquire);
+  const Duration spin = {spin_us_.load(std::memory_order_relaxed)};
+  if (!SpinUntil(changed, spin)) region_.wait(seen, std::memory_order_acquire);
   return region_.load(std::memory_order_acquire);
 }
 

@@ -1,15 +1,18 @@
 // A few threads that run short parallel regions, thousands a second: a decode step has about five
-// regions a layer, each of tens of microseconds. Workers spin for a moment after a region so that
-// the next one starts at once, then sleep. One caller at a time.
+// regions a layer, each of tens of microseconds. Workers spin after a region so that the next one
+// starts at once, for as long as gaps between regions usually are (spin_budget.h), then sleep. One
+// caller at a time.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <thread>
-#include <type_traits>
 #include <vector>
+
+#include "base/clock.h"
+#include "kernels/spin_budget.h"
 
 namespace weft::kernels {
 
@@ -51,7 +54,12 @@ class ThreadPool {
   size_t task_count_ = 0;
   bool stopping_ = false;
 
-  alignas(64) std::atomic<uint32_t> region_{0};  // counts regions
+  // The caller's alone: when the last region ended, and what the gaps since then say.
+  std::optional<Instant> regions_ended_;
+  SpinBudget budget_;
+
+  alignas(64) std::atomic<uint32_t> region_{0};             // counts regions
+  std::atomic<int64_t> spin_us_{SpinBudget::kShortest.us};  // of a worker that waits for the next
   alignas(64) std::atomic<size_t> next_task_{0};
   alignas(64) std::atomic<uint32_t> workers_busy_{0};
   std::vector<std::thread> workers_;
