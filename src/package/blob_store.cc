@@ -248,17 +248,21 @@ class FolderBlobStore final : public BlobStore {
   // All chunks are verified; the name must fit too, or the manifest that described them was wrong.
   Status Finish(const Digest& digest, const BlobInfo& info, PartialFile file) {
     TRY(file.Resize(info.byte_count));
-    {
-      ASSIGN_OR_RETURN(const auto mapped, MappedFile::Open(PartialPathOf(digest)));
-      const Digest actual = Digest::Of(mapped->bytes());
-      if (actual != digest) {
-        TRY(file.Resize(0));
-        return Error(ErrorCode::kInvalidData, "The chunk hashes given for blob " + digest.ToHex() +
-                                                  " fit bytes that hash to " + actual.ToHex() +
-                                                  "; they were thrown away.");
-      }
+    ASSIGN_OR_RETURN(auto mapped, MappedFile::Open(PartialPathOf(digest)));
+    const Digest actual = Digest::Of(mapped->bytes());
+    if (actual != digest) {
+      mapped = nullptr;
+      TRY(file.Resize(0));
+      return Error(ErrorCode::kInvalidData, "The chunk hashes given for blob " + digest.ToHex() +
+                                                " fit bytes that hash to " + actual.ToHex() +
+                                                "; they were thrown away.");
     }
-    return file.FinishAs(PathOf(digest));
+    TRY(file.FinishAs(PathOf(digest)));
+    // Nobody has to look at the bytes again.
+    const std::shared_ptr<Entry> entry = EntryOf(digest);
+    const std::lock_guard lock(entry->mutex);
+    entry->verified = std::move(mapped);
+    return OkStatus();
   }
 
   const fs::path folder_;

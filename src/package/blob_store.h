@@ -21,9 +21,9 @@ class BlobStore {
   virtual ~BlobStore() = default;
 
   virtual bool Contains(const Digest& digest) const = 0;
-  // The whole blob, mapped. With `info` every chunk is verified the first time this store hands the
-  // blob out; a mismatch is kInvalidData naming the chunk, and the file is renamed away so that it
-  // is downloaded again.
+  // The whole blob, mapped. Verified once, with `info` chunk by chunk: when it was downloaded
+  // through this store, or the first time that it is handed out. A mismatch is kInvalidData naming
+  // the chunk, and the file is renamed away so that it is downloaded again.
   virtual Result<Slice> Get(const Digest& digest, const BlobInfo* info) = 0;
   // Writes a blob whose bytes must hash to `digest`.
   virtual Status Put(const Digest& digest, ByteSpan bytes) = 0;

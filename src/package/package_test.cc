@@ -308,6 +308,20 @@ TEST(BlobStore, ResumesADownload) {
   EXPECT_EQ(Digest::Of(held->bytes()), digest);
 }
 
+// The bytes were hashed when they came: not again when they are used. Another store, which did not
+// see them come, looks itself.
+TEST(BlobStore, WhatWasDownloadedIsHashedOnce) {
+  const TemporaryFolder folder;
+  const auto bytes = RandomBytes(6, 1000);
+  const Digest digest = Digest::Of(bytes);
+  const BlobInfo info = MakeBlobInfo(bytes);
+  auto store = BlobStore::Open(folder.path()).value();
+  ASSERT_TRUE(store->AppendChunk(digest, info, 0, bytes).ok());
+  FlipBit(folder.path() / digest.ToHex(), 10);
+  EXPECT_TRUE(store->Get(digest, &info).ok());
+  EXPECT_FALSE(BlobStore::Open(folder.path()).value()->Get(digest, &info).ok());
+}
+
 TEST(BlobStore, RefusesChunkHashesOfAnotherBlob) {
   const TemporaryFolder folder;
   const auto bytes = RandomBytes(6, 500);
