@@ -18,7 +18,11 @@ Status Downloader::Fetch(const std::vector<uint32_t>& layers,
   for (const uint32_t layer : layers) {
     const uint64_t missing_bytes = loader_.MissingBytes({layer});
     const Instant begin = MonotonicNow();
-    TRY(loader_.Download(layer, on_progress, interrupted));
+    Status fetched = loader_.Download(layer, on_progress, interrupted);
+    // Whatever broke off when it was stopped says nothing about the source.
+    if (!fetched.ok() && interrupted)
+      return Error(ErrorCode::kCancelled, "The download was interrupted.");
+    TRY(std::move(fetched));
     progress.SetMissing(loader_.MissingBytes(layers));
     report();
     tell_(LayerFetched{layer, missing_bytes, MonotonicNow() - begin});

@@ -64,7 +64,10 @@ class NativeWorker::Impl {
         membership_(OfferOf(options_)) {}
 
   ~Impl() {
-    Interrupt();
+    {
+      const std::lock_guard lock(mutex_);
+      Interrupt();
+    }
     downloads_.Stop();
     reads_.Stop();
     compute_.Stop();
@@ -80,6 +83,7 @@ class NativeWorker::Impl {
   }
 
  private:
+  // Under the lock, as everything that sets these.
   void Interrupt() {
     stopping_ = true;
     fetch_interrupted_ = true;

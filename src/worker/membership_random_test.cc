@@ -1,0 +1,282 @@
+// Membership under orders in any order, from seeds: whatever comes, one fetch, one read and one
+// piece of work are under way at a time, every step is answered once and in order, and nothing is
+// left undone.
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <optional>
+
+#include "base/random.h"
+#include "package/manifest.h"
+#include "program/ir.h"
+#include "wire/version.h"
+#include "worker/membership.h"
+
+namespace weft::worker {
+namespace {
+
+namespace pb = wire::pb;
+
+constexpr uint32_t kLayers = 5;
+
+class NoLayers : public engine::LoadedLayers {};
+
+// One worker and a server that asks for anything legal.
+class RandomRun {
+ public:
+  explicit RandomRun(uint64_t seed) : random_(seed), membership_(MakeOffer()) {}
+
+  void Run() {
+    pb::ServerMessage init;
+    init.mutable_init()->set_protocol_version(wire::kProtocolVersion);
+    init.mutable_init()->set_program_version(program::kProgramVersion);
+    init.mutable_init()->set_package_format(package::kPackageFormat);
+    init.mutable_init()->set_package_digest(std::string(32, 'x'));
+    init.mutable_init()->set_layer_count(kLayers);
+    Feed(ControlReceived{init});
+    JoinedPackage package;
+    package.layer_count = kLayers;
+    Feed(Joined{package});
+    for (int i = 0; i < 400; ++i) {
+      if (random_.Below(3) == 0)
+        Ask();
+      else
+        Answer();
+    }
+    for (int i = 0; i < 10'000 && (fetching_ || reading_ || work_); ++i) Answer();
+    EXPECT_FALSE(fetching_ || reading_ || work_) << "something goes on for ever";
+    EXPECT_TRUE(asked_.empty()) << asked_.size() << " steps were never answered";
+    EXPECT_FALSE(membership_.ended());
+  }
+
+  uint64_t steps = 0, prepared = 0, committed = 0, interrupted = 0, dropped_reads = 0, tokens = 0;
+
+ private:
+  static Offer MakeOffer() {
+    Offer offer;
+    offer.makes_tokens = true;
+    return offer;
+  }
+
+  void Ask() {
+    pb::ServerMessage message;
+    const auto first = static_cast<uint32_t>(random_.Below(kLayers));
+    const auto end = first + 1 + static_cast<uint32_t>(random_.Below(kLayers - first));
+    switch (random_.Below(9)) {
+      case 0:
+        message.mutable_download_layers()->add_layers(first);
+        break;
+      case 1: {
+        auto& range = *message.mutable_measure_speed()->add_ranges();
+        range.set_first(first);
+        range.set_end(end);
+        break;
+      }
+      case 2: {
+        auto& prepare = *message.mutable_prepare_stage();
+        prepare.set_epoch(++epoch_);
+        prepare.mutable_layers()->set_first(random_.Below(2) == 0 ? 0 : first);
+        prepare.mutable_layers()->set_end(random_.Below(2) == 0 ? kLayers : end);
+        break;
+      }
+      case 3:
+        message.mutable_commit_stage()->set_epoch(prepared_epoch_);
+        break;
+      case 4: {
+        auto& keep = *message.mutable_retire()->add_keep();
+        keep.set_first(random_.Below(2) == 0 ? 0 : first);
+        keep.set_end(random_.Below(3) == 0 ? end : kLayers);
+        if (keep.first() >= keep.end()) keep.set_first(0);
+        break;
+      }
+      case 5:
+        if (random_.Below(4) != 0) return;
+        message.mutable_release();
+        break;
+      case 6:
+        return Generate();
+      default:
+        return Step();
+    }
+    Feed(ControlReceived{std::move(message)});
+  }
+
+  void Step() {
+    wire::FrameHeader header;
+    header.sequence = ++sequence_;
+    header.epoch = committed_epoch_;
+    header.rows = header.columns = 1;
+    header.dtype = DType::kI32;
+    const wire::Run run = {1, 0, 0, 1, wire::OutputKind::kNone, 0};
+    std::vector<uint8_t> bytes = wire::EncodeFrameHead(header, {&run, 1}, 4);
+    bytes.resize(bytes.size() + 4);
+    asked_.push_back(sequence_);
+    ++steps;
+    Feed(MessageReceived{Slice(std::move(bytes))});
+  }
+
+  void Generate() {
+    wire::Generate generate;
+    generate.sequence = ++sequence_;
+    generate.epoch = committed_epoch_;
+    asked_.push_back(sequence_);
+    Feed(MessageReceived{Slice(wire::EncodeGeneration(generate))});
+    if (random_.Below(3) == 0)
+      Feed(MessageReceived{Slice(wire::EncodeGeneration(
+          wire::StopGenerating{static_cast<uint32_t>(1 + random_.Below(sequence_)), 1}))});
+  }
+
+  void Answer() {
+    const bool well = random_.Below(8) != 0;
+    const Error error(ErrorCode::kUnavailable, "It went wrong.");
+    switch (random_.Below(3)) {
+      case 0:
+        if (fetching_) AnswerFetch(well);
+        return;
+      case 1:
+        if (!reading_) return;
+        reading_ = false;
+        if (!well) return Feed(LayersRead{error});
+        return Feed(
+            LayersRead{std::unique_ptr<engine::LoadedLayers>(std::make_unique<NoLayers>())});
+      default:
+        if (!work_) return;
+        const std::unique_ptr<Work> work = std::move(work_);
+        if (!well && CanFail(*work)) return Feed(WorkDone{error});
+        return Feed(WorkDone{OutcomeOf(*work)});
+    }
+  }
+
+  void AnswerFetch(bool well) {
+    if (interrupting_ && random_.Below(2) == 0) {
+      fetching_.reset();
+      return Feed(FetchEnded{Error(ErrorCode::kCancelled, "Interrupted.")});
+    }
+    if (!well) {
+      fetching_.reset();
+      return Feed(FetchEnded{Error(ErrorCode::kIo, "Gone.")});
+    }
+    if (fetching_->empty()) {
+      fetching_.reset();
+      return Feed(FetchEnded{});
+    }
+    const uint32_t layer = fetching_->front();
+    fetching_->pop_front();
+    Feed(LayerFetched{layer, 1, Microseconds(1)});
+  }
+
+  static bool CanFail(const Work& work) {
+    return std::holds_alternative<InstallLayers>(work) ||
+           std::holds_alternative<MeasureSpeed>(work) || std::holds_alternative<RunStep>(work) ||
+           std::holds_alternative<MakeTokens>(work);
+  }
+
+  Outcome OutcomeOf(Work& work) {
+    if (std::holds_alternative<InstallLayers>(work)) return Installed{1, 1};
+    if (std::holds_alternative<MeasureSpeed>(work)) return Timings{};
+    if (const auto* step = std::get_if<RunStep>(&work))
+      return StepReply{{Slice(wire::EncodeFrameHead(step->frame.header, step->frame.runs, 0))}};
+    auto* make = std::get_if<MakeTokens>(&work);
+    if (make == nullptr) return Done{};
+    MadeTokens made;
+    made.tokens.sequence = make->asked.sequence;
+    made.tokens.epoch = make->asked.epoch;
+    made.tokens.last = random_.Below(3) == 0;
+    made.rest = std::move(make->asked);
+    return made;
+  }
+
+  void Feed(Event event) {
+    now_ = now_ + Microseconds(1);
+    for (Action& action : membership_.Handle(std::move(event), now_))
+      std::visit([this](auto& each) { Take(each); }, action);
+  }
+
+  void Take(SendControl& action) {
+    const pb::WorkerMessage& message = action.message;
+    if (message.has_prepared()) {
+      ++prepared;
+      EXPECT_GT(message.prepared().epoch(), prepared_epoch_);
+      prepared_epoch_ = message.prepared().epoch();
+    }
+    if (message.has_committed()) {
+      ++committed;
+      committed_epoch_ = message.committed().epoch();
+    }
+    if (message.has_step_failed()) Answered(message.step_failed().sequence(), true);
+  }
+  void Take(SendFrame& action) {
+    const ByteSpan bytes = action.message.at(0).bytes();
+    if (!wire::IsGenerationFrame(bytes)) return Answered(LoadLe<uint32_t>(&bytes[12]), true);
+    const auto frame = wire::DecodeGeneration(bytes);
+    ASSERT_TRUE(frame.ok());
+    const auto& made = std::get<wire::Tokens>(*frame);
+    ++tokens;
+    Answered(made.sequence, made.last);
+  }
+  void Answered(uint32_t sequence, bool last) {
+    ASSERT_FALSE(asked_.empty());
+    EXPECT_EQ(asked_.front(), sequence);
+    if (last) asked_.pop_front();
+  }
+  void Take(Join&) {}
+  void Take(Fetch& action) {
+    EXPECT_FALSE(fetching_.has_value());
+    fetching_.emplace(action.layers.begin(), action.layers.end());
+    interrupting_ = false;
+  }
+  void Take(InterruptFetch&) {
+    EXPECT_TRUE(fetching_.has_value());
+    EXPECT_FALSE(interrupting_);
+    interrupting_ = true;
+    ++interrupted;
+  }
+  void Take(ReadLayers& action) {
+    EXPECT_FALSE(reading_);
+    EXPECT_FALSE(action.ranges.empty());
+    reading_ = true;
+  }
+  void Take(InterruptRead&) {
+    EXPECT_TRUE(reading_);
+    ++dropped_reads;
+  }
+  void Take(Compute& action) {
+    EXPECT_EQ(work_, nullptr);
+    work_ = std::make_unique<Work>(std::move(action.work));
+  }
+  void Take(Finish& action) { ADD_FAILURE() << action.error.ToString(); }
+
+  SeededRandom random_;
+  Membership membership_;
+  Instant now_{1};
+  uint32_t epoch_ = 0, sequence_ = 0, prepared_epoch_ = 0, committed_epoch_ = 0;
+  std::deque<uint32_t> asked_;  // sequences, in order
+  std::optional<std::deque<uint32_t>> fetching_;
+  bool interrupting_ = false, reading_ = false;
+  std::unique_ptr<Work> work_;
+};
+
+TEST(MembershipRandom, WhateverComesIsAnsweredOnceAndInOrder) {
+  uint64_t steps = 0, prepared = 0, committed = 0, interrupted = 0, dropped_reads = 0, tokens = 0;
+  for (uint64_t seed = 1; seed <= 500 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomRun run(seed);
+    run.Run();
+    steps += run.steps;
+    prepared += run.prepared;
+    committed += run.committed;
+    interrupted += run.interrupted;
+    dropped_reads += run.dropped_reads;
+    tokens += run.tokens;
+  }
+  // The seeds are only worth something if they reach what they are about.
+  EXPECT_GT(steps, 10'000u);
+  EXPECT_GT(prepared, 200u);
+  EXPECT_GT(committed, 150u);
+  EXPECT_GT(interrupted, 500u);
+  EXPECT_GT(dropped_reads, 100u);
+  EXPECT_GT(tokens, 50u);
+}
+
+}  // namespace
+}  // namespace weft::worker
