@@ -26,10 +26,6 @@ int32_t HashModel::TokenOfRank(uint64_t row, uint32_t rank) const {
   return static_cast<int32_t>((row + rank * factor) % vocabulary);
 }
 
-wire::ArgmaxResult HashModel::Argmax(uint64_t row) const {
-  return {TokenOfRank(row, 0), LogitOfRank(0), LogitOfRank(0) - LogitOfRank(1)};
-}
-
 std::vector<float> HashModel::Logits(uint64_t row) const {
   std::vector<float> logits(vocabulary);
   for (uint32_t rank = 0; rank < vocabulary; ++rank)
@@ -37,23 +33,22 @@ std::vector<float> HashModel::Logits(uint64_t row) const {
   return logits;
 }
 
-wire::CandidatesResult HashModel::Candidates(std::span<const float> logits,
-                                             std::span<const float> raw, uint32_t count,
-                                             float temperature) {
-  std::vector<wire::CandidateResult> all;
+engine::Selection HashModel::Best(std::span<const float> logits, std::span<const float> raw,
+                                  uint32_t count, float temperature) {
+  std::vector<engine::Candidate> all;
   for (const float logit : logits) all.push_back({static_cast<int32_t>(all.size()), logit});
   std::stable_sort(all.begin(), all.end(),
                    [](const auto& a, const auto& b) { return a.logit > b.logit; });
-  wire::CandidatesResult result;
+  engine::Selection selection;
   double scaled = 0, sum = 0;
   for (const float logit : logits)
     scaled += std::exp((static_cast<double>(logit) - all[0].logit) / temperature);
   for (const float logit : raw) sum += std::exp(static_cast<double>(logit));
-  result.scaled_sum = static_cast<float>(scaled);
-  result.logsumexp = static_cast<float>(std::log(sum));
+  selection.scaled_sum = static_cast<float>(scaled);
+  selection.logsumexp = static_cast<float>(std::log(sum));
   all.resize(count);
-  result.candidates = std::move(all);
-  return result;
+  selection.candidates = std::move(all);
+  return selection;
 }
 
 std::vector<uint64_t> ReferenceRows(const HashModel& model, std::span<const int32_t> tokens) {

@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "engine/engine.h"
 #include "swarm/events.h"
-#include "wire/data_frame.h"
 
 namespace weft::sim {
 
@@ -28,12 +28,11 @@ struct HashModel {
   // The token of a rank in the order that a last row gives to the vocabulary.
   int32_t TokenOfRank(uint64_t row, uint32_t rank) const;
   static float LogitOfRank(uint32_t rank) { return 5.0f - 0.04f * static_cast<float>(rank); }
-  wire::ArgmaxResult Argmax(uint64_t row) const;
   std::vector<float> Logits(uint64_t row) const;  // by token
-  // Of logits that penalties may have changed; `raw` are those before.
-  static wire::CandidatesResult Candidates(std::span<const float> logits,
-                                           std::span<const float> raw, uint32_t count,
-                                           float temperature);
+  // The `count` best of logits that penalties may have changed, with the sums that engine.h names;
+  // `raw` are the logits before.
+  static engine::Selection Best(std::span<const float> logits, std::span<const float> raw,
+                                uint32_t count, float temperature);
 };
 
 // What a request must give without any fault: computed straight from the definition, with none of

@@ -1,6 +1,7 @@
-// A modelled worker: speaks the protocol exactly as docs/protocol.md says, computes the hash model,
-// takes time for it, and refuses - loudly, as a violation - everything that the core should never
-// have asked of it.
+// A modelled device in a swarm: the real membership and stage host (worker/) on a hash model and a
+// virtual clock. What goes wrong with it is put into its engine and into what it sends. Everything
+// that the worker refuses, and that was not made to fail on purpose, is a violation: the core
+// should never have asked for it.
 #pragma once
 
 #include <cstdint>
@@ -9,41 +10,19 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/random.h"
-#include "sim/hash_model.h"
+#include "sim/device.h"
+#include "sim/hash_engine.h"
 #include "sim/scheduler.h"
-#include "swarm/costs.h"
-#include "swarm/layer_set.h"
 #include "swarm/options.h"
-#include "wire/generation.h"
+#include "worker/membership.h"
+#include "worker/stage_host.h"
 
 namespace weft::sim {
-
-// A device, across its connections.
-struct Device {
-  std::string id;
-  std::string kind = "native", engine = "native";
-  bool needs_onnx = false;
-  bool pings_wait =
-      false;  // one thread for everything: a ping is answered after the step before it
-  uint64_t memory_bytes = 0;
-  double weight_factor = 1;  // true factor, reported after loading
-  double claimed_weight_factor = 1;
-  double overhead_us = 200;       // per step
-  double bytes_per_us = 1000;     // compute
-  double slowdown = 1;            // faults change this
-  double link_bytes_per_us = 10;  // each direction
-  Duration latency;               // one way
-  // Faults of this device, each a probability.
-  double step_failure = 0, numbers_failure = 0, prepare_failure = 0, corrupt_frame = 0,
-         illegal_message = 0, commit_crash = 0;
-  swarm::LayerSet disk;  // blobs survive reconnects
-};
 
 using FromWorker = std::variant<wire::pb::WorkerMessage, Slice>;
 
@@ -56,6 +35,8 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
     std::function<void()> crash;
     // So many tokens were chosen without the core.
     std::function<void(size_t count)> generated = [](size_t) {};
+    // A download made way for a more urgent one, or was not wanted any more.
+    std::function<void()> interrupted = [] {};
     // A step of this session was made to fail on purpose because its numbers were not finite.
     std::function<void(uint32_t session)> numbers_failed;
   };
@@ -64,76 +45,47 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
               Device& device, Scheduler& scheduler, uint64_t seed, Hooks hooks);
 
   void OnControl(wire::pb::ServerMessage message);
-  void OnFrame(Slice message);
+  void OnFrame(Slice message) { Feed(worker::MessageReceived{std::move(message)}); }
   // Nothing is answered any more; a frozen worker still takes messages.
   void Freeze() { frozen_ = true; }
-  // Steps and loads are not answered any more; pings are, where they do not wait for them.
+  // Work and loads are not answered any more; pings are, where they do not wait for them.
   void Stall() { stalled_ = true; }
   // Its user presses "Run it all here", or takes it back.
-  void AskWhole(bool wanted);
+  void AskWhole(bool wanted) { Feed(worker::WholeWished{wanted}); }
+  void Leave(const std::string& reason) { Feed(worker::LeaveAsked{reason}); }
   bool refused() const { return refused_; }
-  uint64_t held_bytes() const;
-  size_t session_count() const { return sessions_.size(); }
 
  private:
-  struct Session {
-    uint32_t generation = 0;
-    std::map<uint32_t, std::vector<uint64_t>> chains;  // by layer
+  // One fetch of membership, layer by layer.
+  struct Fetching {
+    std::deque<uint32_t> layers;
+    Instant began;        // of the first of them
+    double bytes = 0;     // of it that were missing then
+    uint64_t number = 0;  // of this fetch, so that what it left behind is not taken for another
   };
-  struct Told {
-    uint32_t generation = 0;
-    SamplingParams params;
-    std::vector<int32_t> tokens;
-  };
-  struct Stage {
-    uint32_t epoch = 0, stage = 0, first = 0, end = 0;
-    bool loaded = false, committed = false;
-  };
-  struct Load {
-    uint32_t epoch;
-  };
-  struct Step {
-    Slice message;
-    Instant arrival;
-  };
-  struct Generation {
-    wire::Generate frame;
-    uint32_t made = 0;
-    bool began = false;
-  };
-  using Job = std::variant<wire::pb::ServerMessage, Load, Step, Generation>;
 
-  void Push(Job job);
-  void RunNext();
-  Duration TimeOf(const Job& job);
-  void Do(wire::pb::ServerMessage& message, Instant began);
-  void Do(const Load& load, Instant began);
-  void Do(const Step& step, Instant began);
-  void ForgetAll() {
-    sessions_.clear();
-    told_.clear();
-  }
-  void Forget(const wire::pb::InvalidateSessions& message);
-  void OnSampling(const wire::pb::Sampling& sampling);
-  void Choose(const wire::Run& run, uint32_t position, uint64_t row, std::vector<uint8_t>& payload);
-  void Do(Generation& generation, Instant began);
-  void OnGenerationFrame(ByteSpan message);
-  int32_t ChooseToken(const wire::Generate& asked, uint64_t row) const;
-  Result<wire::Tokens> MakeTokens(Generation& generation);
-  void FailStep(uint32_t sequence, uint32_t epoch, uint32_t stage, const Error& error);
-  void OnPrepare(const wire::pb::PrepareStage& prepare);
-  void Commit(const wire::pb::CommitStage& commit);
-  void Retire(const swarm::LayerSet& keep);
-  void Download(std::vector<uint32_t> layers, std::function<void()> done);
-  void DownloadNext();
-  Result<std::vector<uint8_t>> Compute(const wire::Frame& frame, uint32_t compute_us);
-  Status TakeRun(const wire::Run& run, const Stage& stage);
-  void RunRow(const wire::Run& run, const Stage& stage, uint32_t position, uint64_t row,
-              std::vector<uint8_t>& payload);
-  void SendFrame(std::vector<uint8_t> message);
-  void Reply(wire::pb::WorkerMessage message);
-  void Violation(const std::string& text) { hooks_.violation(device_.id + ": " + text); }
+  void Feed(worker::Event event);
+  void Carry(worker::SendControl& action);
+  void Carry(worker::SendFrame& action);
+  void Carry(worker::Join& action);
+  void Carry(worker::Fetch& action);
+  void Carry(worker::InterruptFetch& action);
+  void Carry(worker::ReadLayers& action);
+  void Carry(worker::InterruptRead&) {}
+  void Carry(worker::Compute& action);
+  void Carry(worker::Finish& action);
+
+  void FetchNext();
+  void DrawFault(const worker::Work& work);
+  std::optional<Error> StepFault(std::span<const engine::Run> runs);
+  std::optional<Error> ReadFault();
+  void OnRefused(const engine::Run& run, const std::string& why);
+  void CheckFailed(const wire::pb::Failed& failed);
+  void SendData(std::vector<uint8_t> message);
   void MaybeIllegal();
+  // Feeds the event after this time, unless the worker is gone or hangs by then.
+  void FeedAfter(Duration delay, std::function<worker::Event()> event);
+  void Violation(const std::string& text) { hooks_.violation(device_.id + ": " + text); }
 
   const swarm::CoreOptions& options_;
   const swarm::Costs& costs_;
@@ -142,21 +94,20 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   Scheduler& scheduler_;
   SeededRandom random_;
   Hooks hooks_;
-  bool frozen_ = false, stalled_ = false, refused_ = false, connected_ = false;
-  std::deque<Job> jobs_;
-  bool running_ = false;
-  struct Fetch {
-    std::vector<uint32_t> layers;
-    std::function<void()> done;
-  };
-  std::deque<Fetch> fetches_;
-  bool fetching_ = false;
-  swarm::LayerSet loaded_;
-  std::vector<Stage> stages_;
+  bool frozen_ = false, stalled_ = false, refused_ = false;
+  HashEngine* engine_ = nullptr;  // the host's
+  std::unique_ptr<worker::StageHost> host_;
+  worker::Membership membership_;
+  bool computing_ = false;
+  std::deque<wire::pb::ServerMessage> held_pings_;
+  std::optional<Fetching> fetching_;
+  uint64_t fetch_count_ = 0;
   uint32_t committed_epoch_ = 0;
-  std::map<uint32_t, Session> sessions_;
-  std::map<uint32_t, Told> told_;  // by session: how it samples
-  std::set<uint32_t> unwanted_;    // sequences of generations that were stopped
+
+  // Of the work under way: what is to go wrong, and whether its failure was meant to happen.
+  std::optional<Error> fault_;
+  bool excused_ = false;
+  std::optional<uint32_t> excused_sequence_;  // of the StepFailed that may come now
   // Sessions whose last step was failed on purpose, with its generation: what follows in it cannot
   // continue.
   std::map<uint32_t, uint32_t> failed_;

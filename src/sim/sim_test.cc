@@ -37,6 +37,7 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
     sum.failed_on_purpose += outcome.failed_on_purpose;
     sum.wishes += outcome.wishes;
     sum.generated += outcome.generated;
+    sum.interrupted += outcome.interrupted;
   }
   EXPECT_GT(sum.tokens, 50'000u);
   EXPECT_GT(sum.requests, 4'000u);
@@ -46,6 +47,7 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.failed_on_purpose, 0u);
   EXPECT_GT(sum.wishes, 5u);
   EXPECT_GT(sum.generated, 1'000u);
+  EXPECT_GT(sum.interrupted, 50u);
 }
 
 // "An event log that grows for 48 hours": two days of joins, leaves, faults and requests, and

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/check.h"
+#include "program/ir.h"
 
 namespace weft::sim {
 namespace {
@@ -280,6 +281,7 @@ class Simulation {
       for (auto& [request, tracked] : requests_)
         if (tracked.ends == 0) tracked.may_fail = true;
     };
+    hooks.interrupted = [this] { ++outcome_.interrupted; };
     hooks.generated = [this](size_t count) { outcome_.generated += count; };
     hooks.crash = [this, id] {
       if (Find(id)) Crash(id, true);
@@ -350,9 +352,7 @@ class Simulation {
         return;
       case 3: {  // a tab closes properly
         Log("fault: leave " + Name(id));
-        wire::pb::WorkerMessage leaving;
-        leaving.mutable_leaving()->set_reason("closed");
-        SendUp(id, leaving);
+        connection.worker->Leave("closed");
         ++outcome_.losses;
         return;
       }
@@ -622,7 +622,8 @@ Scenario MakeScenario(uint64_t seed) {
   const uint32_t layers = 4 + static_cast<uint32_t>(random.Below(9));
   options.model.name = "hash";
   options.model.vocabulary = 512;
-  options.model.hidden_columns = 4;  // of f16: one 64-bit row
+  options.model.hidden_columns = kRowColumns;
+  options.model.program_version = program::kProgramVersion;
   for (uint32_t i = 0; i < layers; ++i) {
     swarm::ModelLayer layer;
     layer.weight_bytes = layer.download_bytes = 500'000 + random.Below(1'000'000);

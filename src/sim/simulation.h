@@ -1,6 +1,6 @@
-// A whole swarm in one thread: the real core, modelled devices, a network with latency and
-// bandwidth, and a seed that decides everything that goes wrong. The same seed replays the same
-// run.
+// A whole swarm in one thread: the real core, the real workers' side of the protocol on modelled
+// devices, a network with latency and bandwidth, and a seed that decides everything that goes
+// wrong. The same seed replays the same run.
 //
 // Invariants, checked while it runs and at its end:
 //   every accepted request gets exactly one terminal event;
@@ -48,9 +48,10 @@ struct Outcome {
   std::deque<std::string> log;          // the last lines
   uint64_t events = 0, tokens = 0, requests = 0, finished = 0, cancelled = 0, failed_on_purpose = 0;
   uint64_t losses = 0, plans = 0, closed_by_core = 0;
-  uint64_t wishes = 0;     // for the whole model on one device, or against it
-  uint64_t generated = 0;  // tokens that devices with the whole model chose by themselves
-  uint64_t digest = 0;     // of everything that happened
+  uint64_t wishes = 0;       // for the whole model on one device, or against it
+  uint64_t generated = 0;    // tokens that devices with the whole model chose by themselves
+  uint64_t interrupted = 0;  // downloads that made way for others
+  uint64_t digest = 0;       // of everything that happened
   Duration virtual_time;
   swarm::CoreSizes most;  // the largest of each that was seen
 };

@@ -21,7 +21,7 @@ export const kCxxModules = {
   hub: ["base", "net", "package"],
   api: ["base", "swarm", "text"],
   server: ["base", "wire", "package", "text", "planner", "swarm", "net", "api"],
-  sim: ["base", "swarm", "planner", "wire", "text"],
+  sim: ["base", "swarm", "planner", "wire", "text", "worker", "engine", "program"],
   apps: ["*"],
 };
 

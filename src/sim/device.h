@@ -1,0 +1,35 @@
+// A simulated device, across its connections: what it is, what it has on disk, and what goes wrong
+// on it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "base/clock.h"
+#include "swarm/layer_set.h"
+
+namespace weft::sim {
+
+struct Device {
+  std::string id;
+  std::string kind = "native", engine = "native";
+  bool needs_onnx = false;
+  // One thread for everything: a ping is answered after the step before it.
+  bool pings_wait = false;
+  uint64_t memory_bytes = 0;
+  double weight_factor = 1;  // true factor, reported after loading
+  double claimed_weight_factor = 1;
+  double overhead_us = 200;       // per step
+  double bytes_per_us = 1000;     // compute
+  double slowdown = 1;            // faults change this
+  double link_bytes_per_us = 10;  // each direction
+  Duration latency;               // one way
+  // Faults of this device, each a probability.
+  double step_failure = 0, numbers_failure = 0, prepare_failure = 0, corrupt_frame = 0,
+         illegal_message = 0, commit_crash = 0;
+  swarm::LayerSet disk;                      // blobs survive reconnects
+  std::map<uint32_t, double> partial_bytes;  // of layers whose download was interrupted
+};
+
+}  // namespace weft::sim
