@@ -12,7 +12,7 @@ export function routeOf(path: string): Route {
 const kKnown: readonly string[] = ["/", "/chat", "/swarm", "/join"];
 
 // The address to show for a click, or null when the browser shall do what it does.
-export function followedLink(event: MouseEvent): URL | null {
+function followedLink(event: MouseEvent): URL | null {
   const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey &&
     !event.altKey && !event.defaultPrevented;
   if (!isPlain || !(event.target instanceof Element)) return null;

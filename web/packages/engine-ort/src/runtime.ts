@@ -42,7 +42,7 @@ export async function chooseProvider(choice: "auto" | "webgpu" | "wasm"): Promis
 }
 
 // Threads need shared memory, which a page has only when it is isolated (COOP and COEP).
-export function threadCount(): number {
+function threadCount(): number {
   const scope = globalThis as { crossOriginIsolated?: boolean; navigator?: Navigator };
   if (scope.crossOriginIsolated !== true || typeof SharedArrayBuffer === "undefined") return 1;
   const cores = scope.navigator?.hardwareConcurrency ?? 1;

@@ -57,7 +57,7 @@ export function formatMilliseconds(milliseconds: number): string {
   return formatMicroseconds(milliseconds * 1000);
 }
 
-export function formatSeconds(seconds: number): string {
+function formatSeconds(seconds: number): string {
   if (seconds < 119.5) return `${significant(Math.max(0, seconds))} s`;
   const minutes = Math.floor(seconds / 60);
   if (minutes < 120) return `${minutes} min ${Math.round(seconds % 60)} s`;

@@ -1,12 +1,8 @@
 // Control messages: bytes written by hand from the field numbers of control.proto, and bad bytes.
 import { describe, expect, it } from "vitest";
 
-import {
-  decodeServerMessage,
-  decodeWorkerMessage,
-  encodeServerMessage,
-  encodeWorkerMessage,
-} from "./index.ts";
+import { decodeServerMessage, encodeWorkerMessage } from "./index.ts";
+import { decodeWorkerMessage, encodeServerMessage } from "./test/orchestrator.ts";
 
 describe("control messages", () => {
   it("have the field numbers of control.proto", () => {

@@ -3,7 +3,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 
 import { ServerMessageSchema, WorkerMessageSchema } from "../gen/control_pb.ts";
-import type { ServerMessage, WorkerMessage } from "../gen/control_pb.ts";
+import type { ServerMessage } from "../gen/control_pb.ts";
 import { WireError } from "./error.ts";
 import { kControlByte } from "./version.ts";
 
@@ -15,17 +15,9 @@ export type {
   Retire,
   Sampling,
 } from "../gen/control_pb.ts";
-export type { ServerMessage, WorkerMessage };
+export type { ServerMessage };
 
 type WorkerKind = NonNullable<MessageInitShape<typeof WorkerMessageSchema>["kind"]>;
-type ServerKind = NonNullable<MessageInitShape<typeof ServerMessageSchema>["kind"]>;
-
-function withControlByte(body: Uint8Array): Uint8Array<ArrayBuffer> {
-  const message = new Uint8Array(1 + body.length);
-  message[0] = kControlByte;
-  message.set(body, 1);
-  return message;
-}
 
 function bodyOf(message: Uint8Array): Uint8Array {
   if (message[0] !== kControlByte) {
@@ -37,28 +29,20 @@ function bodyOf(message: Uint8Array): Uint8Array {
 }
 
 export function encodeWorkerMessage(kind: WorkerKind): Uint8Array<ArrayBuffer> {
-  return withControlByte(toBinary(WorkerMessageSchema, create(WorkerMessageSchema, { kind })));
+  const body = toBinary(WorkerMessageSchema, create(WorkerMessageSchema, { kind }));
+  const message = new Uint8Array(1 + body.length);
+  message[0] = kControlByte;
+  message.set(body, 1);
+  return message;
 }
 
-export function encodeServerMessage(kind: ServerKind): Uint8Array<ArrayBuffer> {
-  return withControlByte(toBinary(ServerMessageSchema, create(ServerMessageSchema, { kind })));
-}
-
-// Throw WireError for bytes that are no such message. A kind that this side does not know has
+// Throws WireError for bytes that are no such message. A kind that this side does not know has
 // `kind.case` undefined.
 export function decodeServerMessage(message: Uint8Array): ServerMessage {
-  return decoded(() => fromBinary(ServerMessageSchema, bodyOf(message)), message);
-}
-
-export function decodeWorkerMessage(message: Uint8Array): WorkerMessage {
-  return decoded(() => fromBinary(WorkerMessageSchema, bodyOf(message)), message);
-}
-
-function decoded<T>(decode: () => T, message: Uint8Array): T {
+  const body = bodyOf(message);
   try {
-    return decode();
-  } catch (error) {
-    if (error instanceof WireError) throw error;
+    return fromBinary(ServerMessageSchema, body);
+  } catch {
     throw new WireError(`A control message of ${message.length} bytes cannot be parsed.`);
   }
 }

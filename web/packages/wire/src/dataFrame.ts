@@ -5,8 +5,8 @@ import { WireError } from "./error.ts";
 import { kProtocolVersion } from "./version.ts";
 
 const kFrameMagic = 0x54464557; // "WEFT"
-export const kHeaderBytes = 40;
-export const kRunBytes = 16;
+const kHeaderBytes = 40;
+const kRunBytes = 16;
 const kQueueUnitUs = 100;
 export const kMaxTopLogprobs = 20; // tokens that are reported beside the one drawn
 const kMaxU16 = 0xffff;
@@ -244,7 +244,8 @@ function checkStepPayload(header: FrameHeader, payloadBytes: number): void {
   if (header.dtype === DType.i32 && header.columns !== 1) {
     throw new WireError(`The step has ${header.columns} columns of token ids, expected 1.`);
   }
-  // At most 2^32 * 4 * 2^32: beyond what a double holds exactly, but then never equal.
+  // The product is at most 2^32 * 4 * 2^32: beyond what a double holds exactly, but then it is
+  // never equal.
   const rowBytes = header.columns * elementBytes(header.dtype);
   if (rowBytes * header.rows !== payloadBytes) {
     throw new WireError(

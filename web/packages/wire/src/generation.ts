@@ -50,13 +50,13 @@ export interface StopFrame {
   readonly epoch: number;
 }
 
-// From a worker: its user wants it to run the whole model, or not any longer.
+// A worker says that its user wants it to run the whole model, or not any longer.
 export interface RunHereFrame {
   readonly kind: "runHere";
   readonly isWanted: boolean;
 }
 
-// To a worker: whether it may be asked to.
+// A worker is told whether it may be asked to.
 export const WholeModel = { tooLarge: 0, fits: 1, here: 2 } as const;
 export type WholeModel = (typeof WholeModel)[keyof typeof WholeModel];
 export interface WholeModelFrame {

@@ -1,6 +1,6 @@
 // An answer for those who listen: whole sentences, as they become complete.
 
-// After . ! ? … : ; or a line's end; closing quotes and brackets belong to the sentence.
+// A sentence ends after . ! ? … : ; or a line's end; closing quotes and brackets belong to it.
 const kSentenceEnd = /[.!?…]["'”’)\]]*(?=\s)|[。！？]|\n/g;
 // "1." or "e.g." at the end of a list's number is no sentence; shorter pieces are joined.
 const kFewestCharacters = 12;
@@ -22,7 +22,7 @@ export function takeSentences(text: string, from: number, isComplete: boolean): 
   return { chunk: readable(rest.slice(0, end)), nextAt: from + end };
 }
 
-// Without the marks of Markdown.
+// The text without the marks of Markdown.
 function readable(text: string): string {
   return text.replace(/```\w*/g, " ").replace(/[*`#]+/g, "").replace(/\s+/g, " ").trim();
 }

@@ -8,7 +8,7 @@ export interface ChatSettings {
   mostTokens: number | null; // null: as long as the context allows
 }
 
-export function defaultSettings(): ChatSettings {
+function defaultSettings(): ChatSettings {
   return { systemPrompt: "", temperature: null, mostTokens: null };
 }
 

@@ -6,7 +6,7 @@ const kAnimals = [
   "Quail", "Raven", "Robin", "Seal", "Stork", "Swift", "Tern", "Toad", "Vole", "Whale", "Wren",
 ];
 
-// In this order: Edge and Opera call themselves Chrome too, Chrome calls itself Safari.
+// The order counts: Edge and Opera call themselves Chrome too, Chrome calls itself Safari.
 const kBrowsers: readonly [RegExp, string][] = [
   [/\bEdgA?\//, "Edge"], [/\bOPR\//, "Opera"], [/\bSamsungBrowser\//, "Samsung Internet"],
   [/\bFirefox\/|\bFxiOS\//, "Firefox"], [/Chrome\/|\bCriOS\//, "Chrome"],
@@ -20,7 +20,7 @@ const kSystems: readonly [RegExp, string][] = [
 ];
 
 // Names have 64 bytes on the wire; all of these are plain ASCII and shorter.
-export const kNameBytes = 64;
+const kNameBytes = 64;
 
 export function friendlyName(userAgent: string, randomByte: number): string {
   const find = (list: readonly [RegExp, string][]): string =>
@@ -35,7 +35,7 @@ export function isPhone(userAgent: string): boolean {
   return /\bMobi|\bAndroid\b|\biPhone\b|\biPad\b/.test(userAgent);
 }
 
-// At most kNameBytes of UTF-8, cut between characters.
+// Cuts a name to kNameBytes of UTF-8, between characters.
 export function limitName(name: string): string {
   const encoder = new TextEncoder();
   let limited = "";

@@ -10,7 +10,7 @@ export function deviceLetter(index: number): string {
 }
 
 // Colours repeat after this many devices; letters do not.
-export const kDeviceColors = 8;
+const kDeviceColors = 8;
 
 export interface NamedDevice {
   device: Device;
@@ -31,7 +31,7 @@ export class DeviceLetters {
     return index;
   }
 
-  // In the order of the pipeline, then those without a stage by age.
+  // Devices come in the order of the pipeline, then those without a stage by age.
   name(picture: SwarmPicture): NamedDevice[] {
     const byAge = [...picture.devices].sort((a, b) => a.id - b.id);
     for (const device of byAge) this.indexOf(device.id);

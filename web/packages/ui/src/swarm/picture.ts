@@ -140,7 +140,7 @@ function readDevice(json: Json): Device {
   };
 }
 
-// null when this is no picture at all.
+// Gives null when this is no picture at all.
 export function readPicture(json: unknown): SwarmPicture | null {
   if (!isObject(json)) return null;
   const state = text(json, "state");

@@ -28,7 +28,7 @@ export function SharePanel({ share }: { share: Share }): VNode {
   return (
     <div class="share">
       {share.qrSvg !== null && (
-        // As an image: whatever an SVG holds, it runs no script there.
+        // The code is shown as an image: whatever an SVG holds, it runs no script there.
         <img
           class="share-qr"
           width="148"

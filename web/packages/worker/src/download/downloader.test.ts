@@ -1,6 +1,6 @@
 // Progress as the orchestrator and the page hear of it: it rises, never passes the total (which the
 // orchestrator would not believe), and always ends at the total.
-import { expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
 
 import { MemoryStore } from "./blobStore.ts";
 import type { BlobWriter } from "./blobStore.ts";
@@ -11,6 +11,10 @@ import { ServerHttp } from "./serverHttp.ts";
 import type { Fetch } from "./serverHttp.ts";
 import { toHex } from "./sha256.ts";
 import { brokenBody, fakePackage, fakeServer } from "../test/fakes.ts";
+
+// Pauses between attempts take no time here.
+beforeAll(() => vi.stubGlobal("setTimeout", (goOn: () => void) => setImmediate(goOn)));
+afterAll(() => vi.unstubAllGlobals());
 
 const kBlobBytes = kChunkBytes + 500;
 const fake = await fakePackage(4, kBlobBytes);

@@ -1,5 +1,5 @@
 // Downloads: verified chunk by chunk, resumed, healed, refused.
-import { describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 
 import { MemoryStore } from "./blobStore.ts";
 import type { BlobStore, BlobWriter } from "./blobStore.ts";
@@ -10,6 +10,10 @@ import type { Fetch } from "./serverHttp.ts";
 import { toHex } from "./sha256.ts";
 import { brokenBody, fakePackage, fakeServer } from "../test/fakes.ts";
 import type { FakePackage } from "../test/fakes.ts";
+
+// Pauses between attempts take no time here.
+beforeAll(() => vi.stubGlobal("setTimeout", (goOn: () => void) => setImmediate(goOn)));
+afterAll(() => vi.unstubAllGlobals());
 
 const kBlobBytes = 2 * kChunkBytes + 500;
 const fake = await fakePackage(3, kBlobBytes);

@@ -8,7 +8,7 @@ const kPauseMs = 300;
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
 // Whether trying again may help.
-export function isNetworkFault(error: unknown): boolean {
+function isNetworkFault(error: unknown): boolean {
   return error instanceof EngineError && error.code === "unavailable";
 }
 
@@ -148,7 +148,7 @@ async function messageOf(response: Response): Promise<string> {
     const message = body.error?.message;
     if (typeof message === "string") return message.slice(0, 300);
   } catch {
-    // not JSON
+    // It is no JSON: the status must do.
   }
   return response.statusText || "no reason given";
 }

@@ -10,15 +10,15 @@ import {
   decodeGeneration,
   encodeFrame,
   encodeGeneration,
-  encodeServerMessage,
 } from "@weft/wire";
 import type { GenerateFrame } from "@weft/wire";
+import { encodeServerMessage } from "@weft/wire/test/orchestrator.ts";
+import type { ServerKind } from "@weft/wire/test/orchestrator.ts";
 
 import type { Action, Event, Fault, Outcome } from "./events.ts";
 import { Membership } from "./membership.ts";
 
 const kLayerBytes = [10, 20, 20, 20, 20, 30];
-type ServerKind = Parameters<typeof encodeServerMessage>[0];
 type Told = Event | ServerKind;
 // An event (or a message of the server), and the actions that answer it, in order.
 type Row = readonly [Told, ...string[]];

@@ -3,8 +3,9 @@
 import { describe, expect, it } from "vitest";
 
 import { counterDouble } from "@weft/engine";
-import { decodeServerMessage, encodeServerMessage } from "@weft/wire";
+import { decodeServerMessage } from "@weft/wire";
 import type { Sampling } from "@weft/wire";
+import { encodeServerMessage } from "@weft/wire/test/orchestrator.ts";
 
 import { SamplingTable } from "./samplingTable.ts";
 
@@ -14,7 +15,7 @@ const kParams = {
   presencePenalty: 0.5, frequencyPenalty: -0.5, biasTokens: [3, 3], biases: [-100, 1], seed: 99n,
 };
 
-// As it comes over the wire.
+// The message as it comes over the wire.
 function message(value: { generation: number; tokens?: number[]; params?: typeof kParams }):
 Sampling {
   const bytes = encodeServerMessage({ case: "sampling", value: { session: 1, ...value } });

@@ -3,14 +3,14 @@
 import {
   decodeFrame,
   decodeGeneration,
-  decodeWorkerMessage,
   encodeGeneration,
-  encodeServerMessage,
   isGenerationFrame,
   kControlByte,
   kProtocolVersion,
 } from "@weft/wire";
-import type { Frame, GenerationFrame, TokensFrame, WorkerMessage } from "@weft/wire";
+import type { Frame, GenerationFrame, TokensFrame } from "@weft/wire";
+import { decodeWorkerMessage, encodeServerMessage } from "@weft/wire/test/orchestrator.ts";
+import type { ServerKind, WorkerMessage } from "@weft/wire/test/orchestrator.ts";
 
 import { MemoryStore } from "../download/blobStore.ts";
 import type { Ending } from "../membership/events.ts";
@@ -28,7 +28,6 @@ export const kBlobBytes = 3000;
 const kPatienceMs = 15_000;
 export const rigPackage = await fakePackage(kLayers, kBlobBytes);
 
-type ServerKind = Parameters<typeof encodeServerMessage>[0];
 type Kind = NonNullable<WorkerMessage["kind"]["case"]>;
 type ValueOf<K extends Kind> = Extract<WorkerMessage["kind"], { case: K }>["value"];
 

@@ -6,7 +6,7 @@
 
 const kTurnMs = 1000;
 
-export const kSilentTurns = 6; // three pings
+const kSilentTurns = 6; // three pings
 
 export class SilenceWatch {
   readonly #isExcused: () => boolean;
@@ -20,7 +20,7 @@ export class SilenceWatch {
     this.#onSilent = onSilent;
   }
 
-  // From now on something is expected.
+  // Counts from now on: something is expected.
   start(): void {
     this.#timer = setTimeout(() => this.#onTurn(), kTurnMs);
   }

@@ -1,0 +1,23 @@
+// The orchestrator's half of the control messages, for tests that play it.
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+
+import { ServerMessageSchema, WorkerMessageSchema } from "../../gen/control_pb.ts";
+import type { WorkerMessage } from "../../gen/control_pb.ts";
+import { kControlByte } from "../version.ts";
+
+export type { WorkerMessage };
+export type ServerKind = NonNullable<MessageInitShape<typeof ServerMessageSchema>["kind"]>;
+
+export function encodeServerMessage(kind: ServerKind): Uint8Array<ArrayBuffer> {
+  const body = toBinary(ServerMessageSchema, create(ServerMessageSchema, { kind }));
+  const message = new Uint8Array(1 + body.length);
+  message[0] = kControlByte;
+  message.set(body, 1);
+  return message;
+}
+
+// REQUIRES: bytes of encodeWorkerMessage.
+export function decodeWorkerMessage(message: Uint8Array): WorkerMessage {
+  return fromBinary(WorkerMessageSchema, message.subarray(1));
+}
