@@ -9,7 +9,7 @@
 // orchestrator must never send ends the connection (Finish); work that cannot be done here is
 // refused in its own answer (Failed, StepFailed).
 //
-// The same rooms in TypeScript: web/packages/worker/src/membership.ts.
+// The same rooms in TypeScript: web/packages/worker/src/membership.
 #pragma once
 
 #include <cstdint>

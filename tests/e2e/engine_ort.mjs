@@ -1,5 +1,6 @@
-// engine-ort in a real browser: onnxruntime-web's WebGPU provider (on a software adapter) computes
-// what its wasm provider computes, through stages, a truncation and exported keys and values.
+// Tests engine-ort in a real browser: onnxruntime-web's WebGPU provider (on a software adapter)
+// computes what its wasm provider computes, through stages, a truncation and exported keys and
+// values.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 

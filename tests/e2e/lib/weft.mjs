@@ -1,5 +1,5 @@
-// weft itself for end-to-end tests: packages converted once, servers and native workers on free
-// ports, chat completions, the picture of the swarm.
+// Starts weft itself for end-to-end tests: packages converted once, servers and native workers on
+// free ports, chat completions, the picture of the swarm.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";

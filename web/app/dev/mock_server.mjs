@@ -10,7 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { swarms } from "./mock_swarm.mjs";
 
-// src/apps/static_files.cc, AddSecurityHeaders.
+// What the server adds to every response (AddSecurityHeaders of static_files.cc).
 const kSecurityHeaders = {
   "Content-Security-Policy":
     "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' data:; " +
@@ -41,7 +41,7 @@ export class MockServer {
   isLan = true;
   requests = []; // bodies of chat requests
   cancelled = 0; // chat streams that the page ended
-  // async (body, stream) => {}: what a chat request gets; see ChatStream.
+  // What a chat request gets: async (body, stream) => {}; see ChatStream.
   onChat = null;
   #swarm = swarms.up();
   #watchers = new Set();

@@ -10,7 +10,7 @@ export const share = signal<Share | null>(null);
 
 let isAsking = false;
 
-// Also after a reconnection: a server that was started again has other tokens.
+// Asks after a reconnection, too: a server that was started again has other tokens.
 effect(() => {
   if (feedState.value !== "live" || isAsking) return;
   isAsking = true;

@@ -8,7 +8,7 @@ export function load(key: string): string | null {
   }
 }
 
-// undefined when there is nothing, or nothing that parses.
+// Gives undefined when there is nothing, or nothing that parses.
 export function loadJson(key: string): unknown {
   const text = load(key);
   if (text === null) return undefined;
@@ -45,7 +45,7 @@ export function keysWithPrefix(prefix: string): string[] {
   }
 }
 
-// Of this tab only; survives a reload.
+// These are of this tab only, and survive a reload.
 export function loadForTab(key: string): string | null {
   try {
     return sessionStorage.getItem(key);

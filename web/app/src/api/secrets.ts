@@ -49,7 +49,7 @@ export function setJoinToken(token: string): void {
   else save(kJoinToken, token);
 }
 
-// Also when a link with a secret is opened in a page that is open already.
+// A link with a secret may be opened in a page that is open already, too.
 export function takeSecretsFromAddress(): void {
   const { pathname, search, hash } = location;
   const secrets = readHash(pathname, hash);

@@ -28,7 +28,7 @@ export function followSwarm(next: FeedMode): void {
   restart();
 }
 
-// With another key, say.
+// Begins anew, with another key, say.
 export function restartFeed(): void {
   if (running) restart();
 }

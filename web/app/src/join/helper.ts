@@ -93,7 +93,8 @@ export function changeChoices(change: Partial<HelpChoices>): void {
   choices.value = { ...choices.value, ...change };
 }
 
-// From the link (tests, people who prepare links), else from the last time, else the defaults.
+// They come from the link (tests, people who prepare links), else from the last time, else they
+// are the defaults.
 function initialChoices(): HelpChoices {
   const query = new URLSearchParams(location.search);
   const saved = (loadJson(kChoicesKey) ?? {}) as Partial<Record<keyof HelpChoices, unknown>>;

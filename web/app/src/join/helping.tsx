@@ -107,7 +107,7 @@ function Pulse({ status: now, isPaused }: { status: WorkerStatus; isPaused: bool
   );
 }
 
-// Beside the words on a wide screen, under them on a phone.
+// The bar stands beside the words on a wide screen, under them on a phone.
 function HelpProgress({ status: now }: { status: WorkerStatus }): VNode {
   const { download } = now;
   const warmsUp = now.phase === "loading" || now.phase === "measuring";

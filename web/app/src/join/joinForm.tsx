@@ -1,4 +1,5 @@
-// Before helping: what will happen, how much, under which conditions, and one button.
+// What people see before they help: what will happen, how much, under which conditions, and one
+// button.
 import type { VNode } from "preact";
 import { useId } from "preact/hooks";
 import {

@@ -7,7 +7,7 @@ import type { PackageSource } from "./packageSource.ts";
 const kProgressMs = 200;
 
 export interface DownloadEvents {
-  // At most every 200 ms, and at the end; never where nothing is missing.
+  // Called at most every 200 ms, and at the end; never where nothing is missing.
   readonly onProgress: (doneBytes: number, totalBytes: number) => void;
   // `byteCount` bytes came, in `elapsedUs`; 0 and 0: the layer was there.
   readonly onLayer: (layer: number, byteCount: number, elapsedUs: number) => void;

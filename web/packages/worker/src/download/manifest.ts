@@ -18,7 +18,7 @@ export interface LayerInfo {
   readonly program: string; // "" in a package that is not lowered
   readonly blobs: readonly string[];
   readonly weightBytes: number;
-  // In f16, what tabs exchange; native workers keep f32 where the weights are f32.
+  // Counted in f16, what tabs exchange; native workers keep f32 where the weights are f32.
   readonly kvBytesPerPosition: number;
 }
 

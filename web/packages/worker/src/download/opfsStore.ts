@@ -16,7 +16,7 @@ export class OpfsStore implements BlobStore {
     this.#folder = folder;
   }
 
-  // null where the browser has no such file system.
+  // Gives null where the browser has no such file system.
   static async open(): Promise<OpfsStore | null> {
     try {
       const root = await navigator.storage.getDirectory();

@@ -25,8 +25,8 @@ export interface PackageSourceOptions {
   readonly needsPrograms: boolean;
 }
 
-// By blob: the indices of its chunks in the cache that had the right hash when they were written or
-// read. Memory needs no such list: what it holds was verified on its way in.
+// Remembers of each blob which of its chunks in the cache had the right hash when they were written
+// or read. Memory needs no such list: what it holds was verified on its way in.
 export class VerifiedChunks {
   readonly #chunks = new Map<string, Set<number>>();
 
@@ -242,7 +242,7 @@ export class PackageSource implements WeightSource {
     return store === this.#options.memory || this.#options.verified.has(digest, index);
   }
 
-  // null: it cannot be read, or is not what was written.
+  // Gives null where it cannot be read, or is not what was written.
   async #readChunk(
     store: BlobStore,
     digest: string,

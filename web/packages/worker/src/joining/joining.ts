@@ -1,5 +1,5 @@
-// From Init to Connect: whether both sides speak the same versions, the manifest, the speed of the
-// link, and what this device offers. Has no socket and no queue.
+// What happens from Init to Connect: whether both sides speak the same versions, the manifest, the
+// speed of the link, and what this device offers. Has no socket and no queue.
 import { EngineError } from "@weft/engine";
 import { kPackageFormat, kProgramVersion, kProtocolVersion } from "@weft/wire";
 import type { Init } from "@weft/wire";
@@ -19,7 +19,7 @@ export interface Offer {
   readonly memoryBytes: number;
   readonly engineName: string; // what makeEngine will give
   readonly needsOnnx: boolean;
-  // Of the weights alone, before anything was loaded.
+  // A guess for the weights alone, before anything was loaded.
   readonly guessWeightFactor: (quantisation: string) => number;
 }
 
@@ -51,7 +51,7 @@ export async function join(
   return { manifest, as: { connect, layerBytes } };
 }
 
-// null when both sides speak the same versions.
+// Gives null when both sides speak the same versions.
 function versionMismatch(init: Init): Ending | null {
   const pairs: [string, number, number][] = [
     ["protocol", init.protocolVersion, kProtocolVersion],

@@ -54,10 +54,11 @@ export type Event =
       readonly byteCount: number; // 0: it was there
       readonly elapsedUs: number;
     }
-  // null: all of it is there. Of the code `cancelled` where it was interrupted.
+  // The fault is null where all of it is there, and has the code `cancelled` where the fetch was
+  // interrupted.
   | { readonly kind: "fetchEnded"; readonly fault: Fault | null }
   | { readonly kind: "layersRead"; readonly epoch: number; readonly fault: Fault | null }
-  // An interval of MakeTokens that is not its last.
+  // MakeTokens has made an interval that is not its last.
   | {
       readonly kind: "tokensMade";
       readonly tokens: readonly number[];

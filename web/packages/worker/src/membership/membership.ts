@@ -208,7 +208,7 @@ export class Membership {
     this.#sendFrame(encodeGeneration({ kind: "runHere", isWanted: this.#wantsWhole }));
   }
 
-  // null (and the end) when the range is not one of this model.
+  // Gives null, and ends the connection, when the range is not one of this model.
   #checked(range: LayerRange | undefined): LayerRange | null {
     const first = range?.first ?? 0;
     const end = range?.end ?? 0;
@@ -219,7 +219,7 @@ export class Membership {
     return null;
   }
 
-  // null (and the end) as soon as one of them is not of this model.
+  // The same for several ranges.
   #allChecked(ranges: readonly LayerRange[]): LayerRange[] | null {
     const checked: LayerRange[] = [];
     for (const range of ranges) {

@@ -9,7 +9,7 @@ import type { Manifest } from "../download/manifest.ts";
 
 const kLeast = 0.25;
 const kMost = 16; // what the orchestrator accepts
-// Before there is an engine: f32 caches, and copies of one session's.
+// What is assumed before there is an engine: f32 caches, and copies of one session's.
 const kGuess = { kvFactor: 2, copiesKv: true };
 
 export function memoryFactor(

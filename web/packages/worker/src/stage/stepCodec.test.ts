@@ -33,7 +33,7 @@ Frame {
     rows: whole.reduce((sum, { count }) => sum + count, 0), columns, dtype, queueUs: 0,
     computeUs: 0,
   };
-  // As it comes: a view into a message at an odd place.
+  // The frame as it comes: a view into a message at an odd place.
   const message = encodeFrame(header, whole, payload);
   const shifted = new Uint8Array(message.length + 1);
   shifted.set(message, 1);

@@ -13,7 +13,7 @@ export class Backoff {
     this.#random = random;
   }
 
-  // After a connection that was good.
+  // Begins with the short pause again, after a connection that was good.
   reset(): void {
     this.#nextMs = kFirstMs;
   }

@@ -42,7 +42,7 @@ export class HelpClient {
     this.#post({ kind: "start", ...options });
   }
 
-  // At once: whatever still computes is ended with its thread.
+  // Stops at once: whatever still computes is ended with its thread.
   stop(): void {
     this.#options = null;
     if (!this.#worker) return;

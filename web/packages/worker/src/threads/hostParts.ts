@@ -9,7 +9,7 @@ import type { Fetch } from "../download/serverHttp.ts";
 
 export type Start = Extract<ToWorker, { kind: "start" }>;
 
-// As much of a WebSocket as is used.
+// This is as much of a WebSocket as is used.
 export interface Socket {
   send(message: Uint8Array<ArrayBuffer>): void;
   close(): void;
@@ -44,7 +44,7 @@ export interface EngineOffer {
 export interface HostParts {
   readonly openSocket: (url: string, events: SocketEvents) => Socket;
   readonly fetch: Fetch;
-  // null: nothing outlives the tab.
+  // Gives null where nothing outlives the tab.
   readonly openStore: () => Promise<BlobStore | null>;
   readonly chooseEngine: (wish: EngineWish) => Promise<EngineOffer>;
   readonly publish: (message: FromWorker) => void;

@@ -4,7 +4,7 @@ import { FileTuneStore } from "./tuneStore.ts";
 
 const kFile = "weft-tuning.json";
 
-// In dedicated workers of secure pages only, as opfsStore.ts.
+// Works in dedicated workers of secure pages only, as opfsStore.ts.
 export function opfsTuneStore(): FileTuneStore {
   const handle = async (): Promise<FileSystemFileHandle> =>
     await (await navigator.storage.getDirectory()).getFileHandle(kFile, { create: true });

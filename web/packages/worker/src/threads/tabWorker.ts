@@ -63,7 +63,7 @@ export class TabWorker {
     });
   }
 
-  // From Init until Connect, while the server has nothing to say.
+  // True from Init until Connect, while the server has nothing to say.
   get isJoining(): boolean {
     return this.#isJoining;
   }
@@ -238,7 +238,7 @@ export class TabWorker {
     return { kind: "made", tokens: last, computeMs: taken(last) };
   }
 
-  // With what the device holds by now.
+  // The page is told what the device holds by now, too.
   #show(shown: Shown): void {
     const { board, source } = this.#options;
     const usedBytes = (this.#joined?.host.usedBytes() ?? 0) + source.memoryBytes;
