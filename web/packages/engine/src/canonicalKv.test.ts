@@ -4,12 +4,12 @@ import { describe, expect, it } from "vitest";
 
 import { f32ToF16 } from "./half.ts";
 import type { StepOutput } from "./stageEngine.ts";
-import { openNodeGpu } from "./test/nodeGpu.ts";
+import { sharedNodeGpu } from "./test/nodeGpu.ts";
 import { ToyModel } from "./test/toyModel.ts";
 import type { ToyLayer } from "./test/toyModel.ts";
 import { kDefaultOptions, WebGpuEngine } from "./webgpuEngine.ts";
 
-const gpu = await openNodeGpu();
+const gpu = await sharedNodeGpu();
 const kHeads = 2;
 const kHeadColumns = 6;
 const kColumns = kHeads * kHeadColumns;

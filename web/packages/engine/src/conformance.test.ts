@@ -7,11 +7,11 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 
 import type { ConformanceCase } from "./test/caseInputs.ts";
-import { openNodeGpu } from "./test/nodeGpu.ts";
+import { sharedNodeGpu } from "./test/nodeGpu.ts";
 import { runCase } from "./test/runCase.ts";
 
 const folder = join(import.meta.dirname, "../../../../tests/conformance");
-const gpu = await openNodeGpu();
+const gpu = await sharedNodeGpu();
 
 // penalize runs on the server, which samples.
 const files = readdirSync(folder).filter(

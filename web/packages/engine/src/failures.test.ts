@@ -9,11 +9,11 @@ import { probeMemory } from "./gpu/probe.ts";
 import { rowKernels } from "./kernels/rows/rows.ts";
 import { DType } from "./program/ir.ts";
 import type { Run, WeightSource } from "./stageEngine.ts";
-import { openNodeGpu } from "./test/nodeGpu.ts";
+import { openNodeGpu, sharedNodeGpu } from "./test/nodeGpu.ts";
 import { ToyModel } from "./test/toyModel.ts";
 import { WebGpuEngine } from "./webgpuEngine.ts";
 
-const gpu = await openNodeGpu();
+const gpu = await sharedNodeGpu();
 const hasGc = typeof globalThis.gc === "function";
 const kHidden = { kind: "hidden" } as const;
 const kBytes = new Uint8Array(0);

@@ -10,7 +10,7 @@ import { counterDouble } from "./sampling/random.ts";
 import { hasPenalties } from "./sampling/parameters.ts";
 import type { Sampling } from "./sampling/parameters.ts";
 import { goldenDraws, kGreedy } from "./test/goldenDraws.ts";
-import { openNodeGpu } from "./test/nodeGpu.ts";
+import { sharedNodeGpu } from "./test/nodeGpu.ts";
 import { drawToken } from "./test/sampleOracle.ts";
 import { SampleRig } from "./test/sampleRig.ts";
 
@@ -63,7 +63,7 @@ describe("the oracle", { timeout: 120_000 }, () => {
   });
 });
 
-const gpu = await openNodeGpu();
+const gpu = await sharedNodeGpu();
 const rigs = new Map<number, SampleRig>();
 
 async function rigOf(vocabulary: number): Promise<SampleRig> {

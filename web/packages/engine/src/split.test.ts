@@ -11,13 +11,13 @@ import { rowBytes } from "./program/validateWeight.ts";
 import type { Run } from "./stageEngine.ts";
 import { weightOf } from "./test/caseInputs.ts";
 import type { ConformanceCase } from "./test/caseInputs.ts";
-import { openNodeGpu } from "./test/nodeGpu.ts";
+import { sharedNodeGpu } from "./test/nodeGpu.ts";
 import { runCase } from "./test/runCase.ts";
 import { ToyModel } from "./test/toyModel.ts";
 import type { ToyLayer } from "./test/toyModel.ts";
 import { kDefaultOptions, WebGpuEngine } from "./webgpuEngine.ts";
 
-const gpu = await openNodeGpu();
+const gpu = await sharedNodeGpu();
 const kCases = ["f32", "q4", "biased_swiglu_oai"];
 const casesPath = "../../../../tests/conformance/moe_experts.json";
 const experts = JSON.parse(

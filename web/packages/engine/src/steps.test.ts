@@ -6,13 +6,13 @@ import { bf16ToF32, f16ToF32, f32ToBf16, f32ToF16 } from "./half.ts";
 import { kMaxRows, kUsualRows } from "./dispatch/layout.ts";
 import type { ExchangeRequest, Run, StepInput, StepOutput } from "./stageEngine.ts";
 import { weightOf } from "./test/caseInputs.ts";
-import { openNodeGpu } from "./test/nodeGpu.ts";
+import { sharedNodeGpu } from "./test/nodeGpu.ts";
 import { ToyModel } from "./test/toyModel.ts";
 import type { ToyLayer } from "./test/toyModel.ts";
 import { kDefaultOptions, WebGpuEngine } from "./webgpuEngine.ts";
 import type { WebGpuOptions } from "./webgpuEngine.ts";
 
-const gpu = await openNodeGpu();
+const gpu = await sharedNodeGpu();
 const kColumns = 33; // rows do not end at whole words
 const kFactor = 0.75;
 const only = { first: 1, end: 2 };

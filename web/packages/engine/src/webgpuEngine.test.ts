@@ -4,14 +4,14 @@ import { describe, expect, it } from "vitest";
 import { f32ToF16 } from "./half.ts";
 import { kGreedy } from "./test/goldenDraws.ts";
 import { countCreations } from "./test/countedDevice.ts";
-import { openNodeGpu } from "./test/nodeGpu.ts";
+import { sharedNodeGpu } from "./test/nodeGpu.ts";
 import { drawToken } from "./test/sampleOracle.ts";
 import { kShapes, RandomModel } from "./test/randomModel.ts";
 import { selectRow } from "./sampling/selectRow.ts";
 import type { Output, Run, StepOutput } from "./stageEngine.ts";
 import { kDefaultOptions, WebGpuEngine } from "./webgpuEngine.ts";
 
-const gpu = await openNodeGpu();
+const gpu = await sharedNodeGpu();
 const model = new RandomModel(kShapes["tiny"]!);
 const kNoRows = new Float32Array(0);
 const all = model.range;

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 
 import type { Run, StepOutput } from "./stageEngine.ts";
-import { openNodeGpu } from "./test/nodeGpu.ts";
+import { sharedNodeGpu } from "./test/nodeGpu.ts";
 import { PackageFolder } from "./test/packageFolder.ts";
 import { kDefaultOptions, WebGpuEngine } from "./webgpuEngine.ts";
 
@@ -18,7 +18,7 @@ const root = join(import.meta.dirname, "../../../..");
 const weft = process.env["WEFT"] ?? join(root, "build/release/weft");
 const data = process.env["WEFT_DATA"] ?? join(root, "../shared/data");
 const checkpoints = join(data, "checkpoints");
-const gpu = existsSync(weft) ? await openNodeGpu() : null;
+const gpu = existsSync(weft) ? await sharedNodeGpu() : null;
 const folder = mkdtempSync(join(tmpdir(), "weft-whole-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 

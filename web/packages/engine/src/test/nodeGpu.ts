@@ -1,5 +1,6 @@
 // A WebGPU device in Node through Dawn: tests only. Without a GPU it is Chromium's software driver
 // (slow, subgroups of 4, no shader-f16), where that is installed.
+import { setMaxListeners } from "node:events";
 import { existsSync } from "node:fs";
 
 import { openGpu } from "../gpu/open.ts";
@@ -21,7 +22,21 @@ function slowTurns(): void {
 // Dawn dies when its instance is collected before its devices.
 const instances: GPU[] = [];
 
-// null where there is none.
+// What the files that one worker runs have in common. Compiling kernels is most of what tests cost
+// on a software adapter: with one device they are compiled once for all of these files.
+const kShared = Symbol.for("weft: the device of all tests");
+type Holder = Partial<Record<typeof kShared, Promise<Gpu | null>>>;
+
+// The device that all tests of a worker share; null where there is none. Engines on it are freed
+// with freeBuffers(), not with dispose(). A test that loses or breaks its device opens its own.
+export function sharedNodeGpu(): Promise<Gpu | null> {
+  const holder = globalThis as Holder;
+  setMaxListeners(0); // every engine listens to its device
+  holder[kShared] ??= openNodeGpu();
+  return holder[kShared];
+}
+
+// A device of its own; null where there is none.
 export async function openNodeGpu(): Promise<Gpu | null> {
   if (existsSync(kSoftwareDriver)) process.env["VK_ICD_FILENAMES"] ??= kSoftwareDriver;
   try {
