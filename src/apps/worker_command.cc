@@ -8,7 +8,7 @@
 
 #include "apps/commands.h"
 #include "apps/http_source.h"
-#include "base/file.h"
+#include "apps/worker_id.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "net/client.h"
@@ -32,19 +32,6 @@ struct WorkerCommandOptions {
   bool insecure = false;
   uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
 };
-
-// The same id for every start of a worker with this cache folder.
-std::string PersistentWorkerId(const std::filesystem::path& folder) {
-  const auto file = folder / "worker-id";
-  const auto kept = ReadTextFile(file, 256);
-  if (kept.ok() && kept->size() == 32) return *kept;
-  const std::string id = SecureRandomHex(16);
-  std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
-  const Status written = WriteFileAtomically(file, AsBytes(id));
-  if (!written.ok()) LogWarn("{}", written.error().ToString());
-  return id;
-}
 
 // One connection after another until a signal, or until the server refuses this worker.
 class RemoteWorker {
@@ -156,7 +143,8 @@ Status RunWorker(const WorkerCommandOptions& options, int* exit_code) {
       options.memory.empty() ? worker::DefaultMemoryOffer() : *ParseByteCount(options.memory);
   worker_options.thread_count = options.threads;
   worker_options.name = options.name;
-  worker_options.worker_id = PersistentWorkerId(cache);
+  const WorkerId id(cache);
+  worker_options.worker_id = id.text();
   const net::ClientTls tls{options.fingerprint, options.insecure};
   ASSIGN_OR_RETURN(auto source, MakeHttpSource({url, tls, worker_options.join_token, cache}));
   *exit_code = RemoteWorker(url, tls, worker_options, std::move(source)).Run();

@@ -1,0 +1,31 @@
+// WorkerId: which device a native worker is, for the orchestrator. Kept beside the cache, so that a
+// worker that starts again is the same device; workers that run at the same time on one cache are
+// different ones.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace weft::apps {
+
+class WorkerId {
+ public:
+  // The first id of `folder` (files "worker-id", "worker-id-2", ...) that no other process holds,
+  // held until this is destroyed or the process ends. Where the folder cannot be used, a new id for
+  // this time.
+  explicit WorkerId(const std::filesystem::path& folder);
+  ~WorkerId();
+  WorkerId(const WorkerId&) = delete;
+  WorkerId& operator=(const WorkerId&) = delete;
+
+  const std::string& text() const { return text_; }  // 32 hex digits
+
+ private:
+  // False when another process holds the file, or it cannot be used.
+  bool Take(const std::filesystem::path& file);
+
+  std::string text_;
+  int fd_ = -1;  // of the file, locked
+};
+
+}  // namespace weft::apps
