@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "package/blob_store.h"
 
 namespace weft::apps {
@@ -38,7 +39,13 @@ class HttpSource : public worker::PackageSource {
   Status Fetch(const package::Digest& blob, const package::BlobInfo& info,
                const std::function<void(uint64_t)>& on_progress,
                const std::atomic<bool>& cancel) override {
-    if (cache_->Contains(blob)) return OkStatus();
+    if (cache_->Contains(blob)) {
+      // Here rather than where layers are read; a damaged one is moved away and fetched again.
+      const auto held = cache_->Get(blob, &info);
+      if (held.ok()) return OkStatus();
+      if (held.error().code() != ErrorCode::kInvalidData) return held.error();
+      LogWarn("{}", held.error().message());
+    }
     Duration pause = kFirstPause;
     for (int attempt = 1;; ++attempt) {
       const Status fetched = FetchRest(blob, info, on_progress, cancel);
@@ -47,7 +54,9 @@ class HttpSource : public worker::PackageSource {
           fetched.error().code() == ErrorCode::kNotFound) {
         return fetched;
       }
-      std::this_thread::sleep_for(std::chrono::microseconds(pause.us));
+      const Instant next = MonotonicNow() + pause;
+      while (MonotonicNow() < next && !cancel)
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
       pause = pause * 2;
     }
   }
@@ -93,6 +102,7 @@ class HttpSource : public worker::PackageSource {
                    const std::atomic<bool>& cancel) {
     ASSIGN_OR_RETURN(const uint64_t offset, cache_->ResumeOffset(blob, info));
     net::HttpCall call = Get("/package/blobs/" + blob.ToHex());
+    call.cancelled = &cancel;
     if (offset > 0) call.headers.emplace_back("Range", "bytes=" + std::to_string(offset) + "-");
     std::vector<uint8_t> chunk;
     uint64_t index = offset / package::kChunkBytes;
