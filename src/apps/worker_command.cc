@@ -21,6 +21,8 @@ constexpr Duration kFirstPause = Seconds(1);
 constexpr Duration kLongestPause = Seconds(30);
 // A connection that lasted this long was a good one: the next pause starts small again.
 constexpr Duration kGoodConnection = Seconds(20);
+// A worker that was told to stop waits so long for the server to take notice.
+constexpr Duration kGoodbye = Seconds(2);
 
 struct WorkerCommandOptions {
   std::string server;
@@ -46,11 +48,7 @@ class RemoteWorker {
         random_(static_cast<uint64_t>(MonotonicNow().us)) {}
 
   int Run() {
-    loop_.OnStopSignal([this] {
-      if (worker_) worker_->Leave("stopped by its user");
-      if (socket_) socket_->Close("stopped by its user");
-      loop_.Stop();
-    });
+    loop_.OnStopSignal([this] { Stop(); });
     Connect();
     loop_.Run();
     worker_.reset();
@@ -58,6 +56,19 @@ class RemoteWorker {
   }
 
  private:
+  // Says goodbye and ends when the server has closed the connection, or does not.
+  void Stop() {
+    constexpr const char* kReason = "stopped by its user";
+    stopping_ = true;
+    if (!socket_ || !worker_) return loop_.Stop();
+    LogInfo("leaving {}; once more ends at once", url_.Authority());
+    worker_->Leave(kReason);  // posts its message to this loop
+    loop_.Post([this] {
+      if (socket_) socket_->Close(kReason);
+    });
+    retry_.FireAfter(kGoodbye, [this] { loop_.Stop(); });
+  }
+
   void Connect() {
     LogInfo("connecting to {}", url_.Authority());
     connected_at_ = MonotonicNow();
@@ -85,6 +96,7 @@ class RemoteWorker {
     callbacks.on_closed = [this](const std::string& reason) {
       worker_.reset();
       socket_.reset();
+      if (stopping_) return loop_.Stop();
       if (!gave_up_) Retry(reason);
     };
     return callbacks;
@@ -123,7 +135,7 @@ class RemoteWorker {
   std::unique_ptr<worker::NativeWorker> worker_;
   Instant connected_at_;
   Duration pause_ = kFirstPause;
-  bool gave_up_ = false;
+  bool gave_up_ = false, stopping_ = false;
   int exit_code_ = 0;
 };
 

@@ -35,8 +35,10 @@ void EventLoop::Stop() {
 void EventLoop::OnStopSignal(std::function<void()> on_signal) {
   signals_ = std::make_unique<Signals>(*io_);
   signals_->set.async_wait(
-      [on_signal = std::move(on_signal)](const boost::system::error_code& error, int) {
-        if (!error) on_signal();
+      [this, on_signal = std::move(on_signal)](const boost::system::error_code& error, int) {
+        if (error) return;
+        signals_->set.clear();  // from here on they do what they do to any process
+        on_signal();
       });
 }
 

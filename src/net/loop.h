@@ -42,7 +42,8 @@ class EventLoop {
   // Serves work until Stop(). Any thread may call Stop().
   void Run();
   void Stop();
-  // Runs `on_signal` on the loop at the first SIGINT or SIGTERM; none of them ends the process.
+  // Runs `on_signal` on the loop at the first SIGINT or SIGTERM. A second one ends the process at
+  // once, whatever it is doing.
   void OnStopSignal(std::function<void()> on_signal);
 
   boost::asio::io_context& io() { return *io_; }  // for src/net only

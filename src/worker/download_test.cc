@@ -5,6 +5,7 @@
 #include <map>
 
 #include "worker/download_progress.h"
+#include "worker/downloader.h"
 #include "worker/layer_loader.h"
 
 namespace weft::worker {
@@ -103,6 +104,39 @@ TEST(DownloadProgress, OfTiedLayersWithBytesThatCameTwiceEndsAtTheTotal) {
   EXPECT_THAT(heard, Each(Le(1230u)));
   EXPECT_EQ(heard.front(), 1000u);
   EXPECT_EQ(heard.back(), 1230u);
+}
+
+// The line breaks at the moment at which nobody wants the rest any more.
+class BreakingSource : public FakeSource {
+ public:
+  explicit BreakingSource(std::atomic<bool>* interrupted)
+      : FakeSource({{DigestOf(1), true}, {DigestOf(2), false}, {DigestOf(3), false}}),
+        interrupted_(interrupted) {}
+  Status Fetch(const package::Digest& blob, const package::BlobInfo&,
+               const std::function<void(uint64_t)>&, const std::atomic<bool>&) override {
+    if (Has(blob)) return OkStatus();
+    if (interrupted_ != nullptr) *interrupted_ = true;
+    return Error(ErrorCode::kUnavailable, "The line broke.");
+  }
+
+ private:
+  std::atomic<bool>* interrupted_;
+};
+
+TEST(Downloader, WhatBreaksOffBecauseItWasInterruptedIsNoFailureOfTheSource) {
+  std::atomic<bool> interrupted = false;
+  for (const bool at_once : {false, true}) {
+    LayerLoader loader(TiedManifest(),
+                       std::make_shared<BreakingSource>(at_once ? &interrupted : nullptr));
+    std::vector<uint32_t> came;
+    Downloader downloader(loader, [&](const Event& event) {
+      if (const auto* layer = std::get_if<LayerFetched>(&event)) came.push_back(layer->layer);
+    });
+    const Status status = downloader.Fetch({0, 1, 2}, interrupted);
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().code(), at_once ? ErrorCode::kCancelled : ErrorCode::kUnavailable);
+    EXPECT_THAT(came, testing::ElementsAre(0u));
+  }
 }
 
 TEST(DownloadProgress, IsSaidEvery200MsAndWhenAllIsThere) {

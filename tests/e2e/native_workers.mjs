@@ -1,0 +1,104 @@
+// `weft worker` from its first line to its goodbye: who it is, and how it leaves.
+import assert from "node:assert/strict";
+import {
+  mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import {
+  complete, eventually, nativeWorker, packageOf, reasonToSkip, serve, swarmOf,
+} from "./lib/weft.mjs";
+
+const skip = reasonToSkip("weft-tiny");
+const kServer = ["--context", "256", "--sessions", "2", "--no-worker"];
+
+// body({server, cache, start, idOf}): `start` starts a worker on the one cache, `idOf` reads an id
+// file.
+function workersTest(name, body) {
+  test(name, { skip, timeout: 120_000 }, async () => {
+    const cache = mkdtempSync(join(tmpdir(), "weft-cache-"));
+    const server = await serve(packageOf("weft-tiny"), kServer);
+    const workers = [];
+    const start = async (workerName) => {
+      const worker = nativeWorker(server.origin,
+        ["--memory", "256MiB", "--threads", "1", "--cache", cache, "--name", workerName]);
+      workers.push(worker);
+      await eventually(async () => {
+        const { workers: joined } = await swarmOf(server.origin);
+        assert.ok(joined.some((each) => each.name === workerName), worker.output);
+      });
+      return worker;
+    };
+    const idOf = (file) => readFileSync(join(cache, file), "utf8");
+    try {
+      await body({ server, cache, start, idOf });
+    } finally {
+      for (const worker of workers) worker.child.kill("SIGKILL");
+      server.child.kill("SIGCONT");
+      await server.stop();
+      rmSync(cache, { recursive: true });
+    }
+  });
+}
+
+workersTest("workers that share a cache are different devices, each the same when it starts again",
+  async ({ start, idOf }) => {
+    await start("first");
+    const second = await start("second");
+    const ids = [idOf("worker-id"), idOf("worker-id-2")];
+    assert.match(ids[0], /^[0-9a-f]{32}$/);
+    assert.match(ids[1], /^[0-9a-f]{32}$/);
+    assert.notEqual(ids[0], ids[1]);
+    await second.stop();
+    await start("second again");
+    assert.equal(idOf("worker-id-2"), ids[1]);
+  });
+
+async function story(server) {
+  return await eventually(async () => {
+    const { workers } = await swarmOf(server.origin);
+    assert.equal(workers.length, 1);
+    const messages = [{ role: "user", content: "Tell me a story." }];
+    const answer = await complete(server.origin, { model: "weft-tiny", messages, max_tokens: 8 });
+    return answer.choices[0].message.content;
+  }, 60_000);
+}
+
+workersTest("a damaged file of the cache is noticed and downloaded again",
+  async ({ server, cache, start }) => {
+    const first = await start("first");
+    const expected = await story(server);
+    await first.stop();
+    const blobs = join(cache, "blobs");
+    const sizes = readdirSync(blobs).map((name) => [statSync(join(blobs, name)).size, name]);
+    const largest = sizes.reduce((a, b) => (b[0] > a[0] ? b : a))[1];
+    const bytes = readFileSync(join(blobs, largest));
+    bytes[bytes.length >> 1] ^= 1;
+    writeFileSync(join(blobs, largest), bytes);
+    const second = await start("second");
+    assert.equal(await story(server), expected);
+    assert.match(second.output, new RegExp(`${largest}.*does not match`));
+    assert.ok(readdirSync(blobs).includes(`${largest}.corrupt`));
+  });
+
+workersTest("a worker that is told to stop says that it leaves", async ({ server, start }) => {
+  const worker = await start("only");
+  await story(server);
+  worker.child.kill("SIGINT");
+  assert.equal(await worker.exited, 0);
+  await server.waitFor(/closed: it left/);
+});
+
+workersTest("a second signal ends a worker at once", async ({ server, start }) => {
+  const worker = await start("only");
+  const ended = new Promise((resolve) => {
+    worker.child.on("exit", (code, signal) => resolve(signal ?? code));
+  });
+  server.child.kill("SIGSTOP"); // it answers no goodbye
+  worker.child.kill("SIGTERM");
+  await worker.waitFor(/once more ends at once/);
+  worker.child.kill("SIGINT");
+  assert.equal(await ended, "SIGINT");
+});
