@@ -10,7 +10,7 @@ import { EngineError } from "./error.ts";
 import type { LayerRange, Run } from "./stageEngine.ts";
 
 // Positions fit an f32 exactly, which is how rotary embedding uses them.
-export const kMaxPositions = 1 << 24;
+const kMaxPositions = 1 << 24;
 
 interface LayerState {
   generation: number;

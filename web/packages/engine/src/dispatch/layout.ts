@@ -122,10 +122,6 @@ export function mostOf(a: Needs, b: Needs): Needs {
   };
 }
 
-export function isWithin(a: Needs, b: Needs): boolean {
-  return JSON.stringify(mostOf(a, b)) === JSON.stringify(b);
-}
-
 export function layoutOf(needs: Needs, bodyRows: number): Layout {
   const hidden = padded(needs.hiddenColumns);
   const vocabulary = padded(needs.vocabulary);

@@ -23,7 +23,7 @@ export interface Gpu {
   readonly isHardware: boolean;
 }
 
-export async function findGpuAdapter(gpu: GPU | undefined): Promise<GPUAdapter | null> {
+async function findGpuAdapter(gpu: GPU | undefined): Promise<GPUAdapter | null> {
   if (!gpu) return null;
   for (const last of [false, true]) {
     const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });

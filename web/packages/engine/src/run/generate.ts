@@ -18,7 +18,7 @@ import type { Choice } from "./sampler.ts";
 
 export const kMaxInterval = kHistory / 4;
 
-export type GenerateOptions = Omit<GenerateRequest, "generation">;
+type GenerateOptions = Omit<GenerateRequest, "generation">;
 
 interface Batch {
   readonly tokens: Promise<number[]>;

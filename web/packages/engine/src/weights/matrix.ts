@@ -74,7 +74,7 @@ export function matrixKey({ sections, paired }: MatrixSpec): string {
   return JSON.stringify([paired, parts]);
 }
 
-export function totalGroups({ sections }: MatrixSpec): number {
+function totalGroups({ sections }: MatrixSpec): number {
   return sections.reduce((sum, { rows }) => sum + groupsOf(rows), 0);
 }
 
@@ -92,7 +92,7 @@ function groupBytes(dtype: number, blocks: number, hasZero: boolean): GroupBytes
   };
 }
 
-export function hasZeroPoints({ sections }: MatrixSpec): boolean {
+function hasZeroPoints({ sections }: MatrixSpec): boolean {
   return sections[0]!.weight.zero.length > 0;
 }
 

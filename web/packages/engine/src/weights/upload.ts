@@ -35,7 +35,7 @@ interface ArrayForm {
 }
 
 // Where each section's groups go.
-export function piecesOf(spec: MatrixSpec, matrix: Matrix): Piece[] {
+function piecesOf(spec: MatrixSpec, matrix: Matrix): Piece[] {
   const pieces: Piece[] = [];
   let base = 0;
   for (const [index, section] of spec.sections.entries()) {

@@ -13,7 +13,7 @@ export interface Vectors {
 }
 
 // The weights of a program that operations read as vectors.
-export function vectorWeights(program: Program): number[] {
+function vectorWeights(program: Program): number[] {
   const ids = new Set<number>();
   const add = (id: number | null): void => void (id !== null && ids.add(id));
   for (const op of program.ops) {

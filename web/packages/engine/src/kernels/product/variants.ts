@@ -41,7 +41,7 @@ export interface QuantiseVariant extends Omit<ProductVariant, "biased"> {
   readonly withNorm: boolean;
 }
 
-export const kSerialThreads = 16; // of a workgroup of matvec_serial.wgsl and moe_down_serial.wgsl
+const kSerialThreads = 16; // of a workgroup of matvec_serial.wgsl and moe_down_serial.wgsl
 const kTileGroups = 2;
 const kMatMulTile = { kThreadRows: 4, kThreadOutputs: 4 }; // what a thread makes
 
