@@ -1,8 +1,25 @@
-// Causal grouped-query attention over paged keys and values that qk_norm_rope.wgsl appended; with
-// kFused, which is for steps of a single row, the row's query, key and value are normalised,
-// rotated and appended here, with the same bits. One head of one row a workgroup; with kSplit one
-// chunk of it, whose partial results attention_combine.wgsl merges. Chunk boundaries are absolute
-// positions, so that a row's result is the same in a prompt and in decoding.
+// Causal grouped-query attention of one row over the paged keys and values of its session:
+//
+//   score[h, p] = cap(scale * sum over d of query[h, d] * key[p, g, d])
+//                 with g = h / (heads / kv_heads), the head of keys and values
+//   out[h, d] = sum over p of exp(score[h, p]) * value[p, g, d] / sum over p of exp(score[h, p])
+//
+// for the positions p <= the row's own that its window shows. cap(s) is s, or softcap tanh(s /
+// softcap). The exponentials are taken of differences to the largest score of a chunk of 256
+// positions; how chunks are put together stands in fragments/attention_merge.wgsl.
+//
+// One head of one row is a workgroup. Thread t makes the score of position t of a chunk, all by
+// itself and along rising columns. Then threads stand along the columns: with 64 pairs of columns,
+// thread t has pair t % 64 and lane t / 64 of four, takes the positions p with p % 4 equal to its
+// lane in rising order, and the four lanes are added in rising order. This is part of the identity
+// rule (common.wgsl); attention_rows.wgsl and attention_tiles.wgsl give the same bits.
+//
+// The keys and values are those that qk_norm_rope.wgsl appended. With kFused, which is for steps of
+// a single row, the row's query, key and value are normalised, rotated and appended here, which
+// saves a dispatch: every head reads the row's own key and value from workgroup memory, because the
+// page is written by another workgroup of the same dispatch. With kSplit a workgroup has one chunk,
+// and attention_combine.wgsl merges. Chunks begin at absolute positions, so that a row's result is
+// the same in a prompt and in decoding.
 var<workgroup> query: array<f32, 512>;
 var<workgroup> own_key: array<vec2<f32>, kOwnPairs>;  // kFused: the row's own, as its page keeps it
 var<workgroup> chunk_pages: array<u32, 8>;
@@ -15,7 +32,7 @@ fn with_pair(pair: u32, key: vec2<f32>, score: f32) -> f32 {
   return fma(query[2u * pair + 1u], key.y, fma(query[2u * pair], key.x, score));
 }
 
-// `at`: from the beginning of the chunk.
+// The position is counted from the beginning of the chunk.
 fn value_of(kv_head: u32, pair: u32, at: u32) -> vec2<f32> {
   return load_value(chunk_pages[at >> 5u], kv_head, pair, at & 31u);
 }
@@ -54,7 +71,8 @@ fn score_of(row: u32, kv_head: u32, position: u32) -> f32 {
   return score;
 }
 
-// Positions [256 chunk, 256 chunk + 256) of the row's session; `value` is that of pair t.
+// Of positions [256 chunk, 256 chunk + 256) of the row's session. Every thread gets the largest
+// score and the sum; thread t gets the value of pair t.
 fn attend_chunk(row: u32, kv_head: u32, chunk: u32, t: u32) -> Softmax {
   let begin = chunk * kChunk;
   let position = row_position(row);
@@ -117,7 +135,7 @@ fn attend_chunk(row: u32, kv_head: u32, chunk: u32, t: u32) -> Softmax {
   return Softmax(largest, sum, value);
 }
 
-// By one workgroup for each head of keys and values.
+// One workgroup for each head of keys and values does this.
 fn append(row: u32, kv_head: u32, position: u32, t: u32) {
   let page = step[row_pages(row) + (position >> 5u)];
   for (var pair = t; pair < kv_pairs(); pair += 256u) {

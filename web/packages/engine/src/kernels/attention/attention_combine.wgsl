@@ -1,4 +1,6 @@
-// Merges the chunks that attention.wgsl with kSplit left, in rising order.
+// Merges the chunks that attention.wgsl with kSplit left, in rising order: what attention.wgsl does
+// without kSplit in its loop over chunks, and with the same function, so that both give the same
+// bits.
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let head = workgroup.x;

@@ -1,7 +1,13 @@
 // Product of many rows with a matrix in integers: a workgroup makes a tile of 32 rows and 64
 // outputs, a thread 4 rows and 4 outputs, block after block of the inputs (blocks_planes.wgsl) and
 // of the weights from workgroup memory. Blocks come in the order in which matvec_blocks.wgsl adds
-// them: class after class.
+// them: class after class. With 96 blocks and 32 classes that is 0, 32, 64 | 1, 33, 65 | ..., where
+// at every bar the thread adds the class's sums to its totals and begins the next class at 0.
+//
+// Every block is brought to workgroup memory once by all threads together (load_part, store_part)
+// while the block before it is multiplied: one barrier a block. A thread then reads 4 rows of
+// inputs and 4 outputs' weights for 16 products of 32 columns. Its outputs are the same row n of
+// four groups, so that a gate and its up output of a paired matrix are in one thread.
 const kRows = 32u;
 const kOutputs = 64u;
 

@@ -5,6 +5,12 @@
 // times its scale; then lanes are summed (lanes_*.wgsl), then parts in rising order. An output's
 // bits therefore depend on nothing but its own row, column and matrix.
 //
+// For instance 1,024 columns with kParts = 4 are 128 pieces for 128 threads, one each: thread 70 is
+// lane 6 of part 2 and has piece 70, columns 560 to 567. With 4,096 columns it has pieces 70, 198,
+// 326 and 454. Neighbouring threads read neighbouring pieces, and thus neighbouring bytes.
+// Splitting the columns (split-K) is what gives a GPU enough threads when there is only one row:
+// 1,024 outputs are 64 workgroups of 16 and 8,192 threads, where a thread an output would be 1,024.
+//
 // Constants set by product/variants.ts: kTileRows, kParts (part of the order of sums: chosen by the
 // matrix alone), kWithNorm (the input is normalised on the way in: multiplied by the norm's weights
 // here, and the sum by the inverse of the root mean square), kPaired (gate and up), kExperts (the
@@ -12,7 +18,7 @@
 const kOutputs = 8u * kGroups;
 const kStride = (kOutputs + 1u) * kTileRows;
 
-// Of each part: sums of kOutputs outputs of each row, then the rows' sums of squares.
+// For each part: the sums of kOutputs outputs of each row, then the rows' sums of squares.
 var<workgroup> lane_sums: array<f32, kParts * kStride>;
 
 fn scaled_sum(sum: Eight, dots: Eight, scales: Eight) -> Eight {
@@ -67,7 +73,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   }
 }
 
-// Output `local` (group * 8 + row in the group) of tile row m.
+// Finishes output `local` (group * 8 + row in the group) of tile row m.
 fn write_output(row: u32, m: u32, first_group: u32, local: u32, expert: u32) {
   let group = first_group + (local >> 3u);
   if (row > last_row() || group >= op.group_count) {

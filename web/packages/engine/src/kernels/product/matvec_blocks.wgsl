@@ -5,7 +5,13 @@
 // bits for many rows, serial_blocks.wgsl without barriers.
 //
 // A workgroup makes kOutputs outputs of each row. Four lanes share a class; each has a quarter of
-// the outputs.
+// the outputs. For instance 1,024 columns are 32 blocks, with kClasses = 32 one for each class: a
+// workgroup of 128 threads makes 32 outputs, and thread 22 (lane 2 of class 5) multiplies block 5
+// of the inputs with block 5 of outputs 16 to 23. With 3,072 columns class 5 has blocks 5, 37 and
+// 69.
+//
+//   output[n] = sum over c of (sum over the blocks b of class c of
+//                 scale[n, b] * input_scale[b] * sum over k in b of (q[n, k] - zero[n, b]) * x[k])
 //
 // Constants set by product/variants.ts: kTileRows, kClasses (part of the order of sums: chosen by
 // the matrix alone), kWithNorm, kPaired, kExperts as in matvec.wgsl.

@@ -1,6 +1,6 @@
 // The inputs of a product of several rows as integers (blocks_planes.wgsl tells where), made as
-// the kernel for one row makes them, so that the bits are the same. A row a workgroup, a class a
-// thread.
+// the kernel for one row makes them, so that the bits are the same. A workgroup has a row and a
+// thread has a class, whose squares for the norm in front it adds in the order of that kernel, too.
 @group(0) @binding(7) var<storage, read_write> planes: array<vec2<u32>>;
 
 var<workgroup> class_squares: array<vec4<f32>, kClasses>;

@@ -1,7 +1,7 @@
 // One level of a search among the sorted tokens: how many tokens with the prefix that was found,
 // and what mass of them, each of 256 values of the key's next byte has. Level 0 serves all searches
 // of a token.
-var<workgroup> bins: array<atomic<u32>, 1536>;
+var<workgroup> bins: array<atomic<u32>, 256u * kBinWords>;
 
 @compute @workgroup_size(256)
 fn main(

@@ -1,6 +1,7 @@
-// The other half of a search's level: in which bin lies the first place (by falling logit) where
-// the running count or mass exceeds the target? The last level settles the search: a cut (top_k,
-// top_p) leaves the mass up to its place, the draw its token's key and rank among equals.
+// The second step of a search's level, behind sample_histogram.wgsl: in which bin lies the first
+// place (by falling logit) where the running count or mass exceeds the target? The last level
+// settles the search: a cut (top_k, top_p) leaves the mass up to its place, the draw its token's
+// key and rank among equals.
 var<workgroup> counts: array<u32, 256>;
 var<workgroup> lows: array<u32, 256>;
 var<workgroup> highs: array<u32, 256>;

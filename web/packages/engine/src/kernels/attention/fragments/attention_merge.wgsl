@@ -1,5 +1,14 @@
 // Softmax over chunks of 256 positions: what attention.wgsl and attention_combine.wgsl share, so
 // that both give the same bits.
+//
+// A chunk leaves its largest score m, the sum l of exp(score - m) and the sum o of
+// exp(score - m) * value. Two of them are put together (Milakov and Gimelshein, 2018) as
+//
+//   m = max(m1, m2)    l = l1 exp(m1 - m) + l2 exp(m2 - m)    o = o1 exp(m1 - m) + o2 exp(m2 - m)
+//
+// and the result is o / l. Scores 1, 2 | 3 leave (2, 1.368) and (3, 1); together m = 3 and
+// l = 1.368 * 0.368 + 1 = 1.503, which is exp(1 - 3) + exp(2 - 3) + exp(3 - 3). A sink is a score
+// without a value: all begins with m = sink, l = 1, o = 0.
 const kChunk = 256u;
 const kSplitHeader = 2u;
 

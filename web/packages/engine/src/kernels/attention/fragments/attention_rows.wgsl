@@ -1,5 +1,7 @@
-// Attention of several rows (attention_sessions.wgsl): attention.wgsl for kQueries queries at a
-// time, which share the keys and values that a workgroup reads, with the same bits.
+// Attention of several rows (attention_sessions.wgsl) with heads that attention_tiles.wgsl has no
+// tiles for (wider than 128 columns, or not of multiples of 8): attention.wgsl for kQueries queries
+// at a time, which share the keys and values that a workgroup reads, with the same bits. Thread t
+// has position t of a chunk and makes the scores of all queries for it.
 var<workgroup> query: array<vec2<f32>, kQueries * kMaxPairs>;  // [query][pair]
 var<workgroup> weights: array<f32, kQueries * kChunk>;         // [query][position of the chunk]
 var<workgroup> runs: array<f32, kQueries * 16u>;
@@ -28,7 +30,7 @@ fn finished(sum: f32) -> f32 {
   return score;
 }
 
-// The largest score of each query to `totals`; barriers before and behind.
+// Brings the largest score of each query to `totals`; has barriers before and behind.
 fn find_largest(t: u32) {
   workgroupBarrier();
   if (t < 16u * kQueries) {
@@ -49,7 +51,7 @@ fn find_largest(t: u32) {
   workgroupBarrier();
 }
 
-// The sums of weights, in the order of sum_of_threads (reduce.wgsl).
+// Brings the sums of weights there, in the order of sum_of_threads (reduce.wgsl).
 fn find_sums(t: u32) {
   workgroupBarrier();
   if (t < 16u * kQueries) {
@@ -83,7 +85,7 @@ fn load_queries(tile: Tile, t: u32) {
   }
 }
 
-// Rows [first, end) of the tile, which are of one session.
+// Works off rows [first, end) of the tile, which are of one session.
 fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
   let pairs = kv_pairs();
   let lane_count = 256u / pairs;

@@ -1,6 +1,23 @@
 // Attention of several rows (attention_sessions.wgsl), for 16 queries at a time: attention.wgsl
-// with the same bits. A thread makes 4 queries' scores of 4 positions, then 4 queries' values of 4
-// pairs, so that what it reads is used often.
+// with the same bits. A prompt's attention is limited by what threads read, so each makes 16
+// results of what it has read instead of one.
+//
+// Scores of a chunk are [16 queries, 256 positions]. Thread t has the positions 4 (t % 64) to
+// 4 (t % 64) + 3 and the queries 4 (t / 64) to 4 (t / 64) + 3: one key's vec4 of positions meets
+// four queries. Columns are added in pairs, in the order of score_of in attention.wgsl.
+//
+// Values of a chunk are [16 queries, kPairs]. A thread has four pairs, a lane and four queries; the
+// positions p with p % kLanes equal to the lane are its own, as in attention.wgsl:
+//
+//   columns of a head  kPairs  kLanes   threads along [pairs, lanes, queries]
+//                 128      64       4      16 x  4 x 4 = 256
+//                  80      40       6      10 x  6 x 4 = 240, the others wait
+//                  16       8      32       2 x 32 x 4 = 256
+//
+// The weights exp(score - largest) are in registers of the threads that made them. 64 positions of
+// them at a time (a round) go to workgroup memory, where every thread finds those of its queries.
+// At the end two queries at a time bring their lanes together there and are merged with the chunks
+// before: 8 rounds of merging, in each of which thread t has query t / kPairs and pair t % kPairs.
 const kQueries = 16u;
 const kRoundKeys = 64u;  // whose weights lie in workgroup memory at once
 const kLanes = 256u / kPairs;  // of values: part of the order of sums
@@ -31,7 +48,8 @@ fn finished(sums: vec4<f32>) -> vec4<f32> {
   return scores;
 }
 
-// Of four queries and the four positions from `slot` of a page on: sums, pair after pair.
+// The products of four queries with the keys at the four positions from `slot` of a page on, added
+// pair after pair.
 fn scores_of(page: u32, kv_head: u32, slot: u32, first_query: u32) -> array<vec4<f32>, 4> {
   var sums = array<vec4<f32>, 4>();
   for (var pair = 0u; pair < kPairs; pair += 4u) {
@@ -53,7 +71,7 @@ fn scores_of(page: u32, kv_head: u32, slot: u32, first_query: u32) -> array<vec4
   return sums;
 }
 
-// `at`: of the first of four queries.
+// Writes the weights of a thread; `at` is the place of the first of its four queries.
 fn leave_weights(at: u32, own: array<vec4<f32>, 4>) {
 //* each q of kThreadQueries
   shared_values[at + $qu * kRoundKeys] = own[$q].x;
@@ -75,7 +93,7 @@ fn load_queries(tile: Tile, t: u32) {
   }
 }
 
-// To `largest`, of each query; `own`: of the positions of this thread.
+// Brings the largest score of each query to `largest`; `own` are those of this thread.
 fn find_largest(own: array<f32, 4>, t: u32) {
   let first = 4u * (t >> 6u);
 //* each q of kThreadQueries
@@ -96,7 +114,8 @@ fn find_largest(own: array<f32, 4>, t: u32) {
   workgroupBarrier();
 }
 
-// Sums of weights in the order of sum_of_threads (reduce.wgsl): runs of 16 of this round.
+// The sum of all 256 weights of a query in the order of sum_of_threads (reduce.wgsl), which has 16
+// runs of 16: a round of 64 positions is four of the runs.
 fn sum_runs(round: u32, t: u32) {
   if (t < 4u * kQueries) {
     var sum = 0.0;
@@ -117,7 +136,7 @@ fn find_totals(t: u32) {
   }
 }
 
-// Rows [first, end) of the tile, which are of one session.
+// Works off rows [first, end) of the tile, which are of one session.
 fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
   let key_group = t & 63u;
   let first_query = 4u * (t >> 6u);

@@ -1,6 +1,10 @@
 // RMS norm and rotation of one head by 64 threads: what qk_norm_rope.wgsl and attention.wgsl share.
 // A workgroup works on kHeads heads at a time. Cosines and sines come with the step: WGSL's own are
 // too imprecise for positions.
+//
+//   norm      x[d] <- x[d] * weight[d] / sqrt(sum over d of x[d]^2 / columns + epsilon)
+//   rotation  (a, b) <- (a cos - b sin, b cos + a sin)   for pair i of `rope_pairs`:
+//             a = x[i], b = x[i + rope_pairs], or interleaved a = x[2 i], b = x[2 i + 1]
 const kHeadSpan = 1024u / kHeads;
 
 var<workgroup> head_values: array<f32, 1024>;  // [head][column]

@@ -1,6 +1,7 @@
 // Sums over the 32 lanes of a part without subgroups: all lanes leave their values, then one thread
-// for each row of each part adds lanes 16 apart, then 8, 4, 2, 1. Two barriers a sum, because
-// software adapters pay dearly for them.
+// for each row of each part adds lanes 16 apart, then 8, 4, 2, 1: ((l0 + l16) + (l8 + l24)) + ...,
+// the tree that lanes_subgroups.wgsl walks. A sum takes two barriers and no more, because software
+// adapters pay dearly for them.
 var<workgroup> lane_values: array<Eight, 32u * kParts>;
 
 fn leave(v: Eight, t: u32) {

@@ -1,5 +1,13 @@
 // Sums over the 32 lanes of a part by shuffles, which have a defined order (subgroupAdd has none):
 // lanes 16 apart, then 8, 4, 2, 1. lanes_shared.wgsl gives the same bits.
+//
+// Eight rows are summed at once. Each of the first three exchanges halves what a lane still has to
+// carry: of two rows a lane keeps one and gives the other one away. Lanes 16 apart have 8 rows
+// each; the lower lane keeps rows 0 to 3, the upper one rows 4 to 7. Lanes 8 apart keep two rows of
+// these four, lanes 4 apart one, and that one is summed over the last four lanes. So 4 + 2 + 1 + 1
+// + 1 = 9 shuffles do what 8 rows of five shuffles each would do, and lane 4 r ends with row r.
+
+// One of two rows with the partner's part of it: `a` for lower lanes, `b` for upper ones.
 fn crossed(a: f32, b: f32, is_upper: bool, distance: u32) -> f32 {
   return select(a, b, is_upper) + subgroupShuffleXor(select(b, a, is_upper), distance);
 }

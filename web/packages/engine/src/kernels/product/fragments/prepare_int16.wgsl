@@ -1,6 +1,16 @@
 // A block of 32 inputs as integers of 16 bits with one scale, in two planes of signed bytes: an
 // integer is 256 high + low. Products of a block with dot4I8Packed are exact, in any order. An
 // input is off by at most 2^-15 of the largest of its block.
+//
+// For instance x = (1, -0.5, 0, ...). The largest is 1 = 2^0, so the factor is 2^14 * 0.99606 =
+// 16319.5 and the integers are 16320 and -8160; the scale is 1 / 16319.5. As bytes they are 16320 =
+// 256 * 64 - 64 and -8160 = 256 * -32 + 32. With q4 weights q = (9, 6), whose zero point is 8, low
+// and high dots give 256 (9 * 64 - 6 * 32) + (-9 * 64 + 6 * 32) = 97920; the zero point takes 8 *
+// (16320 - 8160) = 65280 off, which leaves 32640. Times the scale this is 2.00006, and (9 - 8) * 1
+// + (6 - 8) * -0.5 is 2.
+//
+// An f32 is made an integer by adding 1.5 * 2^23: its unit in the last place is then 1, so the
+// addition rounds to nearest, and the low bits of the sum are the integer in two's complement.
 struct Input {
   low_a: vec4<u32>,  // columns 0 to 15, in the order of the weights' words
   low_b: vec4<u32>,  // 16 to 31

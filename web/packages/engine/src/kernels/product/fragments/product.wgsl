@@ -1,6 +1,7 @@
-// What the product kernels (matvec.wgsl, moe_down.wgsl) share: their parameters and what happens
-// with a finished sum. A fused matrix has rows in groups of 8; its segments are the outputs of the
-// program's own products. In a paired matrix, groups alternate: gate rows, up rows.
+// What happens with a finished sum: bias, activation, residual, rounding and the place in `act`. A
+// fused matrix has rows in groups of 8; its segments are the outputs of the program's own products.
+// In a paired matrix, groups alternate: gate rows, up rows.
+
 fn store(row: u32, segment: Segment, column: u32, sum: f32) {
   var value = sum;
   if (op.residual_base != kNone) {

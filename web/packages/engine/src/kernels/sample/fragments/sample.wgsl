@@ -1,6 +1,21 @@
 // What the kernels of sampling share (dispatch/sampling.ts has their order): the sampler's words in
 // aux, masses as 64-bit integers, the keys that tokens are sorted by.
 //
+// The rule of a draw (sampling/draw.ts) speaks of tokens that stand in line by falling logit, each
+// as long as its weight. Sorting a vocabulary would cost more than the rest of a step, and nothing
+// but a few places of the line is ever asked for: where the count reaches top_k, where the mass
+// reaches top_p of all, where it passes the number drawn. Each is found like a word in a
+// dictionary. The key of a logit is its f32 turned into an integer that rises where logits fall. A
+// histogram of the keys' first byte tells in which of 256 bins the place lies; a histogram of the
+// second byte of the keys in that bin narrows it down further; after four levels one key is left,
+// and with it the tokens of exactly one logit, which go by rising id.
+//
+// For instance the logits 3, 1, 2, 1 have the keys 3fbfffff, 407fffff, 3fffffff, 407fffff and, at
+// temperature 1, the weights 1, 0.135, 0.368, 0.135: together 1.638. The number 0.85 of the draw
+// is the target 1.393. Bin 3f of level 0 has mass 1.368 and bin 40 the 0.270 behind it, so the
+// prefix is 40, in front of which lies 1.368; levels 1 to 3 find 407fffff; 1.393 - 1.368 = 0.025 is
+// less than one token's 0.135, so it is the first one with that key, token 1.
+//
 // A token's weight is exp((logit - best) / temperature) in units of 2^-44. Sums of integers do not
 // depend on the order of the addends, so that atomics may take them and a replayed step draws the
 // same token; 2^20 tokens of the largest weight fit into 64 bits.
