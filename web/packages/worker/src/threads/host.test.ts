@@ -124,7 +124,7 @@ async function pinged(socket: FakeSocket, ms: number): Promise<void> {
   }
 }
 
-// Waits until `check` does not throw any more: promises go on, and the clock of the tests with them.
+// Waits until `check` does not throw any more: promises go on, and the clock of the tests too.
 async function eventually(check: () => void): Promise<void> {
   const endMs = performance.now() + 10_000;
   for (;;) {
