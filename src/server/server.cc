@@ -48,16 +48,12 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Ser
 
 void Server::MakeHost(ServedModel& model) {
   const package::Manifest& manifest = model.package.manifest;
-  const uint32_t context = manifest.context_length > 0
-                               ? std::min(options_.context_length, manifest.context_length)
-                               : options_.context_length;
+  swarm::CoreOptions core =
+      swarm::OptionsFor(std::move(model.info), options_.context_length, options_.sessions);
+  const uint32_t context = core.context_length;
   if (context < options_.context_length) {
     LogInfo("the model was made for {} positions: the context is {}", context, context);
   }
-  swarm::CoreOptions core;
-  core.model = std::move(model.info);
-  core.context_length = context;
-  core.session_count = options_.sessions;
   core.queue_limit = options_.queue;
   core.generate_interval = options_.generate_interval;
   if (!secrets_.join_token.empty()) core.join_token_sha256_hex = HashSecret(secrets_.join_token);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "swarm/device.h"
 #include "wire/version.h"
 
 namespace weft::swarm {
@@ -154,9 +155,9 @@ Result<Offer> CheckConnect(const wire::pb::Connect& connect, const CoreOptions& 
                    CheckRate("the download rate", connect.download_bytes_per_s()));
   ASSIGN_OR_RETURN(offer.upload_bytes_per_s,
                    CheckRate("the upload rate", connect.upload_bytes_per_s()));
-  // 0 means unknown: a modest home line until something is measured.
-  if (offer.download_bytes_per_s == 0) offer.download_bytes_per_s = 2e6;
-  if (offer.upload_bytes_per_s == 0) offer.upload_bytes_per_s = offer.download_bytes_per_s;
+  // 0 means unknown.
+  offer.download_bytes_per_s = DownloadRate(offer.download_bytes_per_s);
+  offer.upload_bytes_per_s = UploadRate(offer.upload_bytes_per_s, offer.download_bytes_per_s);
   ASSIGN_OR_RETURN(offer.cached_layers, CheckCachedLayers(connect, options.model.layers.size()));
   return offer;
 }

@@ -15,20 +15,6 @@ constexpr uint32_t kNominalPosition = 512;
 // and spares.
 constexpr uint64_t kScratchRows = 32;
 
-struct Defaults {
-  double bytes_per_us, overhead_us, latency_us, session_init_us;
-};
-// Before anything is measured: a laptop's memory bandwidth for native code, a fifth of it in a
-// browser. The wrong guess only lasts until the first steps have been timed.
-constexpr Defaults kNativeDefaults = {5000, 100, 1000, 50'000};
-constexpr Defaults kWebDefaults = {1000, 3000, 4000, 300'000};
-constexpr Defaults kOnnxDefaults = {500, 3000, 4000, 1'000'000};  // builds a session for each stage
-
-const Defaults& DefaultsOf(const Worker& worker) {
-  if (worker.offer.needs_onnx) return kOnnxDefaults;
-  return worker.offer.kind == "native" ? kNativeDefaults : kWebDefaults;
-}
-
 }  // namespace
 
 Costs::Costs(const CoreOptions& options) {
@@ -95,31 +81,37 @@ uint64_t Costs::MemoryBytes(double weight_factor, const LayerSet& held) const {
   return static_cast<uint64_t>(std::ceil(weight_bytes * weight_factor)) + kv_bytes + scratch_bytes;
 }
 
+DeviceNumbers Costs::NumbersOf(const Worker& worker) const {
+  DeviceNumbers device;
+  device.name = worker.offer.name;
+  device.native = worker.offer.kind == "native";
+  device.needs_onnx = worker.offer.needs_onnx;
+  device.memory_bytes = worker.memory_limit;
+  device.weight_factor = worker.weight_factor;
+  device.download_bytes_per_s = worker.offer.download_bytes_per_s;
+  device.upload_bytes_per_s = worker.offer.upload_bytes_per_s;
+  device.overhead_us = worker.times.overhead_us;
+  device.bytes_per_us = worker.times.speed.Median();
+  device.latency_us = worker.times.latency_us.Median();
+  return device;
+}
+
 double Costs::OverheadUs(const Worker& worker) const {
-  return worker.times.overhead_us.value_or(DefaultsOf(worker).overhead_us);
+  return swarm::OverheadUs(NumbersOf(worker));
 }
 
 double Costs::Speed(const Worker& worker) const {
-  return worker.times.speed.Median().value_or(DefaultsOf(worker).bytes_per_us);
+  return BytesPerUs(NumbersOf(worker));
 }
 
 double Costs::LatencyUs(const Worker& worker) const {
-  return worker.times.latency_us.Median().value_or(DefaultsOf(worker).latency_us);
+  return swarm::LatencyUs(NumbersOf(worker));
 }
 
 planner::WorkerMetrics Costs::Metrics(const Worker& worker) const {
-  planner::WorkerMetrics metrics;
-  metrics.name = worker.offer.name;
-  metrics.memory_bytes = worker.memory_limit;
-  metrics.weight_factor = worker.weight_factor;
-  metrics.session_overhead_us = OverheadUs(worker);
-  metrics.compute_speed = Speed(worker);
-  metrics.bandwidth_down = worker.offer.download_bytes_per_s * 1e-6;
-  metrics.bandwidth_up = worker.offer.upload_bytes_per_s * 1e-6;
-  metrics.latency_us = LatencyUs(worker);
-  metrics.session_init_us = DefaultsOf(worker).session_init_us;
-  metrics.cached_layers = worker.cached.bits();
-  return metrics;
+  DeviceNumbers device = NumbersOf(worker);
+  device.cached_layers = worker.cached.bits();
+  return MetricsOf(device);
 }
 
 double Costs::StepUs(const Worker& worker, uint32_t first, uint32_t end, uint32_t rows) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/planner.h"
+#include "swarm/device.h"
 #include "swarm/layer_set.h"
 #include "swarm/options.h"
 #include "swarm/worker.h"
@@ -28,7 +29,7 @@ class Costs {
   uint64_t MemoryBytes(double weight_factor, const LayerSet& held) const;
   uint64_t MemoryBytes(double weight_factor, uint32_t first, uint32_t end) const;
 
-  // Defaults stand where nothing is measured yet.
+  // As it is known now (device.h).
   planner::WorkerMetrics Metrics(const Worker& worker) const;
   double OverheadUs(const Worker& worker) const;
   double Speed(const Worker& worker) const;      // bytes per us
@@ -43,6 +44,8 @@ class Costs {
   uint64_t boundary_row_bytes() const { return boundary_row_bytes_; }
 
  private:
+  DeviceNumbers NumbersOf(const Worker& worker) const;
+
   std::vector<planner::LayerCost> layers_;
   std::vector<double> cost_prefix_;
   std::vector<uint64_t> download_bytes_;

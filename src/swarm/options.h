@@ -1,8 +1,10 @@
 // What the core is told at start: the model's numbers (no files, no graphs), limits and timeouts.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -25,6 +27,7 @@ struct ModelInfo {
   std::string name;
   Sha256Digest package_digest{};
   std::vector<ModelLayer> layers;  // n + 2
+  uint32_t context_length = 0;     // positions that it was made for; 0: not known
   uint32_t hidden_columns = 0;
   uint32_t vocabulary = 0;
   DType boundary_dtype = DType::kF16;
@@ -71,5 +74,16 @@ struct CoreOptions {
       8;  // failed steps of a request without a token before it is given up
   Timeouts timeouts;
 };
+
+// The options of a swarm that serves this model, everything else at its default. The one place where
+// the context is decided: what is wanted, but no more than the model was made for.
+inline CoreOptions OptionsFor(ModelInfo model, uint32_t wanted_context, uint32_t session_count) {
+  CoreOptions options;
+  options.context_length =
+      model.context_length > 0 ? std::min(wanted_context, model.context_length) : wanted_context;
+  options.session_count = session_count;
+  options.model = std::move(model);
+  return options;
+}
 
 }  // namespace weft::swarm

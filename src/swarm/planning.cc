@@ -8,6 +8,15 @@
 
 namespace weft::swarm {
 
+StartPlanning PlanningJob(const Costs& costs, std::vector<planner::WorkerMetrics> workers,
+                          const planner::PlanContext& context) {
+  StartPlanning job;
+  job.layers = costs.layers();
+  job.workers = std::move(workers);
+  job.context = context;
+  return job;
+}
+
 Planning::Planning(const CoreOptions& options, const Costs& costs, Roster& roster,
                    Lifecycle& lifecycle, const Probation& probation, Outbox& outbox)
     : options_(options),
@@ -70,20 +79,19 @@ std::optional<Instant> Planning::next_timer() const {
 }
 
 void Planning::StartJob(Instant now, bool standby) {
-  StartPlanning start;
+  std::vector<planner::WorkerMetrics> metrics;
   Job job;
   for (const auto& [id, worker] : roster_) {
     if (!standby && whole_on_ ? id != *whole_on_ : !IsEligible(worker, now)) continue;
     job.workers.push_back(id);
-    start.workers.push_back(costs_.Metrics(worker));
+    metrics.push_back(costs_.Metrics(worker));
   }
   if (!standby) {
     want_at_.reset();
     last_search_ = now;
     if (job.workers.empty()) return OnNothingFound({}, {});
   }
-  start.context = Context(now);
-  start.layers = costs_.layers();
+  StartPlanning start = PlanningJob(costs_, std::move(metrics), Context(now));
   if (standby) {
     standby_wanted_ = false;
     const SwarmPlan& active = *lifecycle_.active();

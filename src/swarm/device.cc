@@ -1,0 +1,59 @@
+#include "swarm/device.h"
+
+namespace weft::swarm {
+namespace {
+
+constexpr double kUnknownRate = 2e6;  // bytes per s
+
+struct Defaults {
+  double bytes_per_us, overhead_us, latency_us, session_init_us;
+};
+// Before anything is measured: a laptop's memory bandwidth for native code, a fifth of it in a
+// browser. The wrong guess only lasts until the first steps have been timed.
+constexpr Defaults kNativeDefaults = {5000, 100, 1000, 50'000};
+constexpr Defaults kWebDefaults = {1000, 3000, 4000, 300'000};
+constexpr Defaults kOnnxDefaults = {500, 3000, 4000, 1'000'000};  // builds a session for each stage
+
+const Defaults& DefaultsOf(const DeviceNumbers& device) {
+  if (device.needs_onnx) return kOnnxDefaults;
+  return device.native ? kNativeDefaults : kWebDefaults;
+}
+
+}  // namespace
+
+double DownloadRate(double bytes_per_s) {
+  return bytes_per_s > 0 ? bytes_per_s : kUnknownRate;
+}
+
+double UploadRate(double bytes_per_s, double download_bytes_per_s) {
+  return bytes_per_s > 0 ? bytes_per_s : DownloadRate(download_bytes_per_s);
+}
+
+double OverheadUs(const DeviceNumbers& device) {
+  return device.overhead_us.value_or(DefaultsOf(device).overhead_us);
+}
+
+double BytesPerUs(const DeviceNumbers& device) {
+  return device.bytes_per_us.value_or(DefaultsOf(device).bytes_per_us);
+}
+
+double LatencyUs(const DeviceNumbers& device) {
+  return device.latency_us.value_or(DefaultsOf(device).latency_us);
+}
+
+planner::WorkerMetrics MetricsOf(const DeviceNumbers& device) {
+  planner::WorkerMetrics metrics;
+  metrics.name = device.name;
+  metrics.memory_bytes = device.memory_bytes;
+  metrics.weight_factor = device.weight_factor;
+  metrics.session_overhead_us = OverheadUs(device);
+  metrics.compute_speed = BytesPerUs(device);
+  metrics.bandwidth_down = DownloadRate(device.download_bytes_per_s) * 1e-6;
+  metrics.bandwidth_up = UploadRate(device.upload_bytes_per_s, device.download_bytes_per_s) * 1e-6;
+  metrics.latency_us = LatencyUs(device);
+  metrics.session_init_us = DefaultsOf(device).session_init_us;
+  metrics.cached_layers = device.cached_layers;
+  return metrics;
+}
+
+}  // namespace weft::swarm
