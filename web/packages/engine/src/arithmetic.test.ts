@@ -74,7 +74,7 @@ const kShape = {
 };
 
 const kSteps = [5, 1, 26]; // rows: a tile and a rest, one, a matrix product
-// Of all rows.
+// The logits of all rows.
 async function logitsOf(tuning: Arithmetic): Promise<number[]> {
   const engine = new WebGpuEngine(gpu!, { ...kDefaultOptions, tuning });
   const model = new RandomModel(kShape);

@@ -1,5 +1,6 @@
-// f16 and bf16 to f32 and back, whole arrays: round to nearest even, infinities and NaNs kept, the
-// same bits as src/tensor/half.h. Both are read and written as their bits.
+// Conversions of whole arrays from f16 and bf16 to f32 and back. They round to nearest even,
+// infinities and NaNs kept, the same bits as src/tensor/half.h. Both are read and written as their
+// bits.
 
 interface Float16Constructor {
   new (buffer: ArrayBufferLike, byteOffset: number, length: number): Float16View;
@@ -28,7 +29,7 @@ function f16Table(): Uint32Array {
   return table;
 }
 
-// `halves` and `out` have one length.
+// REQUIRES: both arrays have one length.
 export function f16ToF32(halves: Uint16Array, out: Float32Array): void {
   const Float16 = native();
   if (Float16) {

@@ -16,7 +16,7 @@ import { SampleRig } from "./test/sampleRig.ts";
 
 const kPositions = 5;
 const kSmallVocabulary = 1000;
-// f32 against doubles: the exponential is good to some 1e-6.
+// What f32 may differ from doubles by: the exponential is good to some 1e-6.
 const kRounding = 1e-5;
 
 // Falling by a quarter from token to token, in another order.
@@ -78,7 +78,7 @@ describe.skipIf(!gpu)("the sampling kernels", { timeout: 600_000 }, () => {
     const rig = await rigOf(vocabulary);
     const logits = golden.logits();
     const positions = golden.positions.slice(0, kPositions);
-    // With penalties one at a time: the cases draw each position with the same history.
+    // With penalties they come one at a time: the cases draw each position with the same history.
     const isCounting = hasPenalties(sampling);
     const groups = isCounting ? positions.map((position) => [position]) : [positions];
     const drawn: number[] = [];
@@ -141,7 +141,7 @@ describe.skipIf(!gpu)("the sampling kernels, further", { timeout: 600_000 }, () 
   });
 });
 
-// By the definitions: cut after sorting, then the shares of what is left.
+// The probabilities by the definitions: cut after sorting, then the shares of what is left.
 function probabilitiesOf(logits: Float32Array, sampling: Sampling): Map<number, number> {
   const sorted = [...logits.keys()].sort((a, b) => logits[b]! - logits[a]! || a - b);
   const weights = sorted.map((id) =>

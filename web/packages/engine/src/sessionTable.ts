@@ -121,7 +121,7 @@ export class SessionTable {
     }
   }
 
-  // `to` begins as the first `positionCount` positions of `from`, generation 0.
+  // Session `to` begins as the first `positionCount` positions of `from`, generation 0.
   fork(from: number, to: number, positionCount: number): void {
     const layers = this.#require(from, "forked");
     if (this.#sessions.has(to)) {

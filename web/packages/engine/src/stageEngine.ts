@@ -44,7 +44,7 @@ export interface DrawOutput {
   readonly uniform: number;
 }
 
-// `count` consecutive tokens of one session.
+// Consecutive tokens of one session.
 export interface Run {
   readonly session: number;
   readonly generation: number;
@@ -71,14 +71,14 @@ export interface StepInput {
   readonly hidden: Float32Array; // [rows, hidden columns] when layers.first is not 0, else empty
   // Instead of `hidden`, for engines that pack: the rows' bits as they came over the wire.
   readonly packed?: Uint8Array<ArrayBuffer>;
-  // For engines that pack: hidden rows are wanted as bits.
+  // Hidden rows are wanted as bits; only engines that pack give them so.
   readonly packOutput?: boolean;
-  // For layers whose programs have exchange operations; what it throws fails the step.
+  // Layers whose programs have exchange operations need it; what it throws fails the step.
   readonly exchange?: (request: ExchangeRequest) => Promise<Float32Array>;
 }
 
-// For a run whose output is argmax (two candidates: best and runner-up), candidates or a draw (the
-// raw best). By falling logit, equal logits by rising id.
+// What a run gets whose output is argmax (two candidates: best and runner-up), candidates or a draw
+// (the raw best). They are in order of falling logit, equal logits of rising id.
 export interface Selection {
   readonly candidates: readonly TokenLogit[];
   readonly logsumexp: number; // of the raw logits over the whole vocabulary
@@ -165,13 +165,13 @@ export interface StageEngine {
 
   step(input: StepInput): Promise<StepOutput>;
 
-  // Of engines that can choose tokens by themselves: makes tokens with all layers of a model. The
-  // result is how many; the session then holds that many positions more.
+  // Engines that can choose tokens by themselves have it. Makes tokens with all layers of a model.
+  // The result is how many; the session then holds that many positions more.
   generate?(layers: LayerRange, request: GenerateRequest): Promise<number>;
 
   // Forgets positions >= `position`. A session that does not exist is an error.
   truncate(session: number, generation: number, position: number): Promise<void>;
-  // `to` begins as a copy of `from`'s first `positionCount` positions, generation 0.
+  // Session `to` begins as a copy of `from`'s first `positionCount` positions, generation 0.
   fork(from: number, to: number, positionCount: number): Promise<void>;
   release(session: number): void;
   releaseAll(): void;

@@ -122,7 +122,7 @@ export class WebGpuEngine implements StageEngine {
     });
   }
 
-  // For measurements and tests: what a decode step runs, and the switch for reuse.
+  // What a decode step runs, and the switch for reuse: measurements and tests look at them.
   get machine(): Machine {
     return this.#machine;
   }

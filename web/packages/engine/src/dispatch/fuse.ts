@@ -166,7 +166,7 @@ class Fuser {
     const inOrder = same(a.out, gated.gate) && same(b.out, gated.up);
     const swapped = same(b.out, gated.gate) && same(a.out, gated.up);
     const isDisjoint = !overlap(gated.out, input);
-    // In place over one of the two is fine: that one's other readers would be refused here.
+    // The result may go over one of the two: that one's other readers would be refused here.
     const isPrivate = [at, at + 1].every((index) => this.#readOnlyWithin(index, end + 1));
     return (inOrder || swapped) && isDisjoint && isPrivate;
   }

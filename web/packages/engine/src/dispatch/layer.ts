@@ -49,7 +49,7 @@ export interface LayerDrafts {
   readonly exchanges: ExchangePoint[];
 }
 
-// `round`: what the rows that leave the layer are rounded to (common.wgsl), not those of a head.
+// Rows that leave the layer are rounded to `round` (Rounding), but not those of a head.
 export function layerDrafts(context: LayerContext, round: number): LayerDrafts {
   const { program, fused } = context.layer;
   const kind = context.isHead ? 0 : round;
@@ -314,7 +314,7 @@ function tileOf({ heads, kvHeads, headColumns }: Attention): { heads: number; ro
   return { heads: together, rows: Math.floor(queries / together) };
 }
 
-// `parts`: those of the query, the key and the value, where attention makes them itself.
+// Where attention makes query, key and value itself, `parts` are theirs.
 function attentionDrafts(
   context: LayerContext,
   op: Attention,

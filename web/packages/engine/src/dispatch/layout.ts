@@ -8,8 +8,8 @@ import { kSamplerWords } from "../kernels/sample/sample.ts";
 import { endsInLogits, findAttention, kBlockValues } from "../program/ir.ts";
 import type { Program } from "../program/ir.ts";
 
-// Of one pass through the layers: what there is room for at first, and what longer steps get where
-// memory allows.
+// Rows of one pass through the layers: what there is room for at first, and what longer steps get
+// where memory allows.
 export const kUsualRows = 128;
 export const kMaxRows = 512;
 export const kHeadRows = 8; // of one pass through the output head
@@ -102,7 +102,7 @@ export function needsOf(program: Program, bodyRows: number): Needs {
   };
 }
 
-// Of a row: what the product with the most columns takes.
+// What the product with the most columns takes for a row.
 function planeVecsOf({ ops, weights }: Program): number {
   const columns = ops.map((op) =>
     op.kind === "matmul" ? weights[op.weight.weight]!.shape.at(-1)! : 0,

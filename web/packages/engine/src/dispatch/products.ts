@@ -28,7 +28,7 @@ const kManyPartsColumns = 2048;
 const kManyPartsGroups = 1024;
 const kLongColumns = 4096;
 
-// From so many rows matmul.wgsl is faster than tiles.
+// matmul.wgsl is faster than tiles from so many rows on.
 const kMatMulFrom = 24;
 
 export function productDrafts(context: LayerContext, product: Product, round: number): Draft[] {
@@ -103,7 +103,7 @@ function rowDraft(of: SlabVariant, slab: BoundSlab): Draft {
   return matVecDraft({ ...of, tileRows: 1 }, slab, (groups) => [groups, 1, 1], isOne);
 }
 
-// For 2 rows and more, but less than `end`.
+// The kernel for 2 rows and more, but less than `end`.
 function tileDraft(of: SlabVariant, slab: BoundSlab, end: number): Draft {
   const { tileRows } = of.arithmetic;
   return matVecDraft(
@@ -131,7 +131,7 @@ function serialDraft(of: SlabVariant, slab: BoundSlab): Draft {
   return matVecDraft({ ...of, tileRows: 1 }, slab, (groups, rows) => [groups, rows, 1], always);
 }
 
-// Of the groups of a slab.
+// How many workgroups the groups of a slab take.
 export function workgroupsOf(groups: number, perWorkgroup: number): number {
   return Math.ceil(groups / perWorkgroup);
 }

@@ -11,7 +11,7 @@ const kMaxParts = 64; // workgroups that share the vocabulary
 const kPartTokens = 1024; // of one of them, at least
 const kLevels = 4; // bytes of a key
 
-// Of one row. What a generation needs of it: run/sampling.ts.
+// What draws the token of one row; run/sampler.ts tells what a generation needs of it.
 export interface SampleSteps<Item> {
   readonly change: readonly Item[]; // biases and penalties, in front of the argmax
   readonly begin: readonly Item[]; // in front of all searches

@@ -22,7 +22,7 @@ export class Buffers {
   readonly #limitBytes: number;
   readonly #alsoHeld: () => number;
 
-  // `limitBytes` 0: none. `alsoHeld`: bytes that others hold within the same limit.
+  // A limit of 0 is none. `alsoHeld` tells the bytes that others hold within the same limit.
   constructor(gpu: Gpu, limitBytes: number, alsoHeld: () => number) {
     this.gpu = gpu;
     this.#limitBytes = limitBytes;

@@ -49,7 +49,7 @@ function usedFeatures(adapter: GPUAdapter): GPUFeatureName[] {
   return hasWideSubgroups(adapter) ? ["subgroups", ...there] : there;
 }
 
-// `driver` is Dawn's own; browsers leave out most of these.
+// The field `driver` is Dawn's own; browsers leave out most of these.
 function identityOf({ info }: GPUAdapter): string {
   const { vendor, architecture, device, description, subgroupMinSize, subgroupMaxSize } = info;
   const { driver } = info as { driver?: string };

@@ -48,7 +48,7 @@ export class Pages {
     return Math.max(0, needed - this.#free.length);
   }
 
-  // For every page of the run from its first position on: whether a new one must be taken.
+  // The pages of the run from its first position on, and whether new ones must be taken for them.
   #pagesFor(run: {
     session: number;
     firstPosition: number;
@@ -104,7 +104,8 @@ export class Pages {
     if (--this.#uses[page]! === 0) this.#free.push(page);
   }
 
-  // `to` shares the pages of `from`'s first `positionCount` positions. REQUIRES: `to` is unknown.
+  // Session `to` shares the pages of `from`'s first `positionCount` positions. REQUIRES: `to` is
+  // unknown.
   fork(from: number, to: number, positionCount: number): void {
     const shared = this.of(from).slice(0, Math.ceil(positionCount / kPagePositions));
     for (const page of shared) ++this.#uses[page]!;

@@ -41,7 +41,7 @@ export class LayerLoader {
     this.#uploader = new Uploader(buffers, pipelines);
   }
 
-  // `onBytes` is told of every piece of a matrix that has reached the GPU.
+  // The callback `onBytes` is told of every piece of a matrix that has reached the GPU.
   async load(
     index: number,
     source: WeightSource,
@@ -206,7 +206,7 @@ interface ExpertSpecs {
   readonly down: MatrixSpec;
 }
 
-// As many experts a block as fit a binding, at least one.
+// A block has as many experts as fit a binding, and at least one.
 function blockSpecs(
   program: Program,
   op: MoeExperts,

@@ -2,7 +2,7 @@
 // shapes and aliasing are described. Made by decode.ts, checked by validate.ts.
 export const kProgramVersion = 1;
 
-// tensor/dtype.h, as far as weights have them.
+// The numbers of tensor/dtype.h, as far as weights have them.
 export const DType = { f32: 0, f16: 1, bf16: 2, q8: 16, q4: 17 } as const;
 export const kBlockValues = 32;
 

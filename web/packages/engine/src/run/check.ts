@@ -104,7 +104,7 @@ function checkExchanges(layers: readonly LoadedLayer[], { exchange }: StepInput)
   }
 }
 
-// `packed` rows are checked as they are unpacked, on the GPU.
+// Rows in `packed` are checked as they are unpacked, on the GPU.
 function checkRows(first: LoadedLayer, input: StepInput, rows: number): void {
   const isEmbedding = first.program.input === null;
   const ids = isEmbedding ? rows : 0;

@@ -42,7 +42,7 @@ function hostWords(sampling: Sampling): Uint32Array<ArrayBuffer> {
   const temperature = Math.max(Math.fround(sampling.temperature), kMinTemperature);
   floats[SamplerWord.inverseTemperature] = 1 / temperature;
   words[SamplerWord.topKLast] = Math.max(sampling.topK, 1) - 1;
-  // Of 1, which cuts nothing, 0 is left.
+  // A top_p of 1, which cuts nothing, becomes 0.
   words[SamplerWord.topPPart] = Math.fround(sampling.topP) * 2 ** 32;
   floats[SamplerWord.minP] = sampling.minP;
   words[SamplerWord.seed] = Number(BigInt.asUintN(32, sampling.seed));

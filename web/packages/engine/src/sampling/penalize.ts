@@ -9,7 +9,8 @@
 import { hasPenalties } from "./parameters.ts";
 import type { Sampling } from "./parameters.ts";
 
-// In f32, step by step, as the other engines compute it. Tokens outside the vocabulary are ignored.
+// Computes in f32, step by step, as the other engines do. Tokens outside the vocabulary are
+// ignored.
 export function penalized(logits: Float32Array, sampling: Sampling): Float32Array {
   const changed = logits.slice();
   const { fround } = Math;

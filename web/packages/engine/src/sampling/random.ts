@@ -21,7 +21,7 @@ function philox(seed: bigint, position: number, draw: number): [number, number] 
   return [Number(a), Number(b)];
 }
 
-// In [0, 1) with 53 bits.
+// A number in [0, 1) with 53 bits.
 export function counterDouble(seed: bigint, position: number, draw: number): number {
   const [high, low] = philox(seed, position, draw);
   return (high * 2 ** 21 + (low >>> 11)) / 2 ** 53;

@@ -18,7 +18,7 @@ export interface ModelShape {
   readonly vocabulary: number;
 }
 
-// For tests; the benchmark has its own (bench/webgpu/shapes.mjs).
+// These are for tests; the benchmark has its own (bench/webgpu/shapes.mjs).
 export const kShapes: Readonly<Record<string, ModelShape>> = {
   tiny: {
     layers: 2,

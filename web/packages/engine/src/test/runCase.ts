@@ -324,7 +324,7 @@ function flat(c: ConformanceCase, output: StepOutput): number[] {
   return [...values.slice(-c.expected.length)];
 }
 
-// `rowsTogether`: rows of a step; the result must not depend on it.
+// A step has `rowsTogether` rows; the result must not depend on it.
 export async function runCase(
   gpu: Gpu,
   c: ConformanceCase,

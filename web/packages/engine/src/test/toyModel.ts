@@ -30,7 +30,7 @@ export class ToyModel implements WeightSource {
   readonly #keepsWeights: boolean;
   #digestCount = 0;
 
-  // `keepsWeights` false: programs only, whose weights another source makes up.
+  // Without `keepsWeights` there are programs only, whose weights another source makes up.
   constructor(layers: ReadonlyMap<number, ToyLayer>, keepsWeights = true) {
     this.#keepsWeights = keepsWeights;
     for (const [index, layer] of layers) this.#programs.set(index, this.#program(index, layer));

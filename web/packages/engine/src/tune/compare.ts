@@ -1,5 +1,18 @@
 // Which of several ways of doing the same thing is fastest: samples of all of them in turn, and a
 // guard against noise. Knows nothing of GPUs.
+//
+// Times of a GPU that a browser shares with others are not normally distributed: now and then all
+// of a round is slow, and a clock that rises makes later rounds faster than earlier ones. So
+// candidates are compared within a round only, as the ratio of the default's time to theirs, and
+// everything is a median or a quartile. For instance
+//
+//   default    10    10.2   9.9   20    10       quartiles 10 and 10.2: spread 0.02
+//   candidate   8     8.1   8.0   16.5   7.9     quartiles 8.0 and 8.1: spread 0.01
+//   ratio       1.25  1.26  1.24   1.21  1.27    median 1.25: gain 0.25, ahead in 5 of 5
+//
+// wins, although one round took twice as long: 0.25 is more than a tenth, than either spread, and
+// it was ahead in at least three of four rounds. Two equal candidates on a device whose times
+// spread by a fifth win in at most one of fifty tunings (tune.test.ts).
 
 // Milliseconds that one run took.
 export type Sample = () => Promise<number>;

@@ -49,7 +49,7 @@ export class ProductRig implements Rig {
     return kGroups[this.#dtype];
   }
 
-  // `limitBytes`: what the rig may take; it takes less where that is enough.
+  // The rig may take `limitBytes`; it takes less where that is enough.
   constructor(gpu: Gpu, isExact: boolean, limitBytes: number) {
     this.#gpu = gpu;
     this.#buffers = new Buffers(gpu, 0, () => 0);
@@ -170,8 +170,8 @@ function encode(
   }
 }
 
-// As many dispatches as take the time of a sample: whole rounds over the slabs, if possible. More
-// and more are tried, because too few of them are not seen by rounded timestamps.
+// Finds as many dispatches as take the time of a sample: whole rounds over the slabs, if possible.
+// More and more are tried, because too few of them are not seen by rounded timestamps.
 export async function countFor(
   run: (count: number) => Promise<number>,
   sampleMs: number,

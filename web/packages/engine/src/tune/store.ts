@@ -3,7 +3,7 @@
 import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 
 export interface TuneStore {
-  // null where there is nothing.
+  // Gives null where there is nothing.
   get(key: string): Promise<string | null>;
   set(key: string, value: string): Promise<void>;
 }

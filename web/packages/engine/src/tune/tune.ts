@@ -22,7 +22,7 @@ export interface Tuned {
 export interface Rig {
   // Keeps the device busy, so that its clock is up.
   warmUp(arithmetic: Arithmetic, ms: number): Promise<void>;
-  // Of a step of `rows` rows; null where the device refuses the kernel.
+  // Times a step of `rows` rows; null where the device refuses the kernel.
   sampleOf(arithmetic: Arithmetic, rows: number): Promise<Sample | null>;
   free(): void;
 }

@@ -21,7 +21,7 @@ export interface Section {
   readonly rows: number;
 }
 
-// `paired`: sections come in pairs (gate, up) of equal length, whose groups alternate.
+// Sections of a paired matrix come in pairs (gate, up) of equal length, whose groups alternate.
 export interface MatrixSpec {
   readonly sections: readonly Section[];
   readonly paired: boolean;
@@ -104,7 +104,7 @@ export function matrixBytes(spec: MatrixSpec): number {
   return totalGroups(spec) * (data + scale + zero);
 }
 
-// Of these, the ones that one binding must hold (or slabs, each of whole groups).
+// Those of them that one binding must hold (or slabs, each of whole groups).
 export function matrixDataBytes(spec: MatrixSpec): number {
   const { weight } = spec.sections[0]!;
   const blocks = Math.ceil(weight.shape.at(-1)! / kBlockValues);

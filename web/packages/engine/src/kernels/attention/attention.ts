@@ -80,8 +80,8 @@ function isTiledHead(columns: number): boolean {
 
 const kActivations = named("Activation", Activation); // tanh_of stands beside them
 
-// Of attention_tiles.wgsl: queries of a thread, loads that it has on their way at a time, and
-// rounds in which 16 queries, two at a time, are merged.
+// The tile of attention_tiles.wgsl: queries of a thread, loads that it has on their way at a time,
+// and rounds in which 16 queries, two at a time, are merged.
 const kTile = { kThreadQueries: 4, kUnroll: 4, kMergeRounds: 8 };
 
 export const attentionKernels = {
@@ -95,7 +95,7 @@ export const attentionKernels = {
     });
   },
 
-  // `isFused`: with what `heads` does, for a single row.
+  // A single row; isFused adds what `heads` does.
   attention(kvIsF32: boolean, isSplit: boolean, isFused: boolean): Variant {
     const shared = [common, actF32, activation, head, attentionMerge, reduce];
     return variant({

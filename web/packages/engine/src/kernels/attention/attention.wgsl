@@ -52,7 +52,7 @@ fn score_of(row: u32, kv_head: u32, position: u32) -> f32 {
   let is_own = kFused && position == row_position(row);
   var score = 0.0;
   var pair = 0u;
-  // kBatch loads on their way at a time.
+  // So many loads are on their way at a time.
   for (; pair + kBatch <= pairs; pair += kBatch) {
 //* each i of kBatch
     let key_$i = key_of(page, kv_head, pair + $iu, slot, is_own);
@@ -71,8 +71,8 @@ fn score_of(row: u32, kv_head: u32, position: u32) -> f32 {
   return score;
 }
 
-// Of positions [256 chunk, 256 chunk + 256) of the row's session. Every thread gets the largest
-// score and the sum; thread t gets the value of pair t.
+// Attends to positions [256 chunk, 256 chunk + 256) of the row's session. Every thread gets the
+// largest score and the sum; thread t gets the value of pair t.
 fn attend_chunk(row: u32, kv_head: u32, chunk: u32, t: u32) -> Softmax {
   let begin = chunk * kChunk;
   let position = row_position(row);

@@ -26,7 +26,7 @@ export interface VariantSource {
   readonly parts: readonly string[];
   // Bindings that the text names only in functions which this kernel does not call.
   readonly unused?: readonly number[];
-  // Of kernels that declare bindings under names of their own: all that they use.
+  // All bindings of a kernel that declares them under names of its own.
   readonly bindings?: readonly number[];
 }
 

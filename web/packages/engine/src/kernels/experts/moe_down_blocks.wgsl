@@ -1,4 +1,5 @@
-// As moe_down.wgsl in integers: one row and two groups a workgroup, sums as in matvec_blocks.wgsl.
+// The same as moe_down.wgsl in int16: one row and two groups a workgroup, sums as in
+// matvec_blocks.wgsl.
 const kWithNorm = false;
 const kOutputs = 16u;
 const kSumStride = kClasses + 2u;

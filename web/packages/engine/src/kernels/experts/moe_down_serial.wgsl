@@ -1,4 +1,5 @@
-// As moe_down.wgsl, without barriers: an invocation makes the 8 outputs of a group for one row.
+// The same as moe_down.wgsl without barriers: an invocation makes the 8 outputs of a group for one
+// row.
 const kWithNorm = false;
 
 @compute @workgroup_size(16)

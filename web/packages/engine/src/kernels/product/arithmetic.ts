@@ -1,7 +1,7 @@
 // How products are computed: what a device may choose among (tune/). Only `products` changes bits.
 
-// int16: inputs of q4 and q8 products as 16-bit integers (prepare_int16.wgsl). f16: products in f16
-// (needs shader-f16), sums in f32. f32: everything in f32.
+// With int16 the inputs of q4 and q8 products are 16-bit integers (prepare_int16.wgsl); with f16
+// products are made in f16, which needs shader-f16, and added in f32; with f32 all is in f32.
 export type ProductKind = "int16" | "f16" | "f32";
 
 // How the 32 lanes of a part are summed: by subgroup shuffles, in workgroup memory, or by one

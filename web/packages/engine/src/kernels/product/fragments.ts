@@ -56,7 +56,7 @@ export interface Products {
   readonly arithmetic: Arithmetic;
 }
 
-// Of weights of this type: not all have all kinds.
+// The kind that weights of this type get: not all have all kinds.
 function kindOf({ dtype, arithmetic: { products } }: Products): ProductKind {
   if (dtype === DType.q4 || dtype === DType.q8) return products;
   return dtype === DType.f16 && products === "f16" ? "f16" : "f32";
@@ -66,7 +66,7 @@ export function hasIntegerInputs(of: Products): boolean {
   return kindOf(of) === "int16";
 }
 
-// What the order of sums depends on: of parts of lanes, or of classes of blocks.
+// What the order of sums depends on: the number of parts of lanes, or of classes of blocks.
 export function orderOf(of: Products & { parts: number }): Record<string, number> {
   return hasIntegerInputs(of) ? { kClasses: 8 * of.parts } : { kParts: of.parts };
 }

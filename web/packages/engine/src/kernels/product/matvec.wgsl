@@ -18,7 +18,7 @@
 const kOutputs = 8u * kGroups;
 const kStride = (kOutputs + 1u) * kTileRows;
 
-// For each part: the sums of kOutputs outputs of each row, then the rows' sums of squares.
+// A part has the sums of kOutputs outputs of each row, then the rows' sums of squares.
 var<workgroup> lane_sums: array<f32, kParts * kStride>;
 
 fn scaled_sum(sum: Eight, dots: Eight, scales: Eight) -> Eight {

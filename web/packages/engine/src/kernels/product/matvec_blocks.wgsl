@@ -22,7 +22,7 @@ const kSumStride = kClasses + 2u;  // so that lanes hit different banks
 
 var<workgroup> class_sums: array<f32, kOutputs * kRoundRows * kSumStride>;
 
-// Of the 8 f16 scales of a group those of the rows of lane q, first.
+// Brings the f16 scales of the rows of lane q, of the 8 of a group, to the front.
 fn lane_scales(all: vec4<u32>, q: u32) -> vec4<u32> {
   if (kLaneRows == 2u) {
     return vec4(all[q], 0u, 0u, 0u);
@@ -92,7 +92,7 @@ fn sum_of_classes(local: u32) -> f32 {
   return total;
 }
 
-// `at`: output (group * 8 + row in the group), of the rows of this round.
+// Finishes output `at` (group * 8 + row in the group) of the rows of this round.
 fn write_output(row: u32, first_group: u32, at: u32, expert: u32) {
   let local = at % kOutputs;
   let group = first_group + (local >> 3u);

@@ -1,5 +1,5 @@
-// As matvec.wgsl, without barriers: an invocation makes the 8 outputs of a group (kPaired: of a
-// gate group and its up group) for one row, alone (serial.wgsl).
+// The same as matvec.wgsl without barriers: an invocation makes the 8 outputs of a group (kPaired:
+// of a gate group and its up group) for one row, alone (serial.wgsl).
 @compute @workgroup_size(16)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let groups = select(1u, 2u, kPaired);

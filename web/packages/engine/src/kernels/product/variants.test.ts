@@ -79,7 +79,7 @@ describe.skipIf(!opened)("every product kernel", () => {
           const isQuantise = key.startsWith("quantise") || key.startsWith("matmul");
           if (seen.has(key) || (isQuantise && !(isQuantised && isBlocks))) continue;
           seen.add(key);
-          // Without its simpler form: throws where it is refused.
+          // Without its simpler form it throws where it is refused.
           await pipelines.get({ key, code, bindings });
         }
       }

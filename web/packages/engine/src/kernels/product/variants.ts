@@ -110,7 +110,7 @@ export const productKernels = {
     });
   },
 
-  // Of the integers that `quantise` makes, for many rows.
+  // Many rows, of which `quantise` has made integers.
   matmul(of: MatMulVariant): Variant {
     const { withNorm, paired, biased } = of;
     const flags = { kWithNorm: withNorm, kPaired: paired, kExperts: false, kBiased: biased };

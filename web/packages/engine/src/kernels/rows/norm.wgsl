@@ -1,5 +1,5 @@
-// rms_norm and layer_norm, one row a workgroup. Not those in front of products, which matvec.wgsl
-// makes by itself.
+// The operations rms_norm and layer_norm, one row a workgroup. Norms in front of products are not
+// among them: the products make those by themselves.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let input = op.in_base + workgroup.y * op.in_stride;

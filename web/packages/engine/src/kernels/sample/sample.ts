@@ -10,7 +10,7 @@ import sampleMinP from "./sample_min_p.wgsl?raw";
 import samplePick from "./sample_pick.wgsl?raw";
 import sampleScan from "./sample_scan.wgsl?raw";
 
-// Of a search among the sorted tokens.
+// What a search among the sorted tokens is for.
 export const SamplePurpose = { topK: 0, topP: 1, draw: 2 } as const;
 
 export const sampleOp = declareOp({
@@ -50,10 +50,10 @@ export const SamplerWord = {
 
 export const SamplerFlag = { greedy: 1, counted: 2 } as const;
 
-// Of a bin: count, mass (two words), one token's weight (two words), ~smallest id.
+// A bin has count, mass (two words), one token's weight (two words), ~smallest id.
 const kBinWords = 6;
 
-// In front of a count and a bias for each token.
+// They stand in front of a count and a bias for each token.
 export const kSamplerWords = SamplerWord.bins + 2 * 256 * kBinWords;
 
 const numbers = [

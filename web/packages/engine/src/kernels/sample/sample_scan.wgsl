@@ -6,14 +6,14 @@ var<workgroup> counts: array<u32, 256>;
 var<workgroup> lows: array<u32, 256>;
 var<workgroup> highs: array<u32, 256>;
 
-// `whole` times `part` / 2^32, rounded down; z: whether anything was rounded off.
+// Gives `whole` times `part` / 2^32, rounded down, and in z whether anything was rounded off.
 fn part_of(whole: vec2<u32>, part: u32) -> vec3<u32> {
   let low = product(whole.x, part);
   let sum = plus(product(whole.y, part), vec2(low.y, 0u));
   return vec3(sum.x, sum.y, select(0u, 1u, low.x != 0u));
 }
 
-// `whole` times `part` / 2^64, rounded down.
+// Gives `whole` times `part` / 2^64, rounded down.
 fn fine_part_of(whole: vec2<u32>, part: vec2<u32>) -> vec2<u32> {
   let low = product(whole.x, part.x).y;
   let first = plus(product(whole.x, part.y), vec2(low, 0u));

@@ -140,7 +140,7 @@ fn find_totals(t: u32) {
 fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
   let key_group = t & 63u;
   let first_query = 4u * (t >> 6u);
-  // Of values: four pairs, a lane of positions, four queries.
+  // With values a thread has four pairs, a lane of positions and four queries.
   let pair = 4u * (t % (kPairs / 4u));
   let lane = t / (kPairs / 4u) % kLanes;
   let value_queries = t / (kPairs / 4u) / kLanes;

@@ -11,9 +11,9 @@ var<workgroup> head_values: array<f32, 1024>;  // [head][column]
 var<workgroup> squares: array<f32, 64u * kHeads>;
 var<workgroup> runs_of_squares: array<f32, 8u * kHeads>;
 
-// `t`: 0..63 for each of the kHeads heads, whose values begin at kHeadSpan h; each thread looks at
-// the values that it will have written. All threads of the workgroup call this; those of no head do
-// nothing. Sums are taken over runs of 8 threads, then over the runs.
+// Each of the kHeads heads has 64 threads `t`, and its values begin at kHeadSpan h; a thread looks
+// at the values that it has written itself. All threads of the workgroup call this; those of no
+// head do nothing. Sums are taken over runs of 8 threads, then over the runs.
 fn normalise(part: Part, h: u32, t: u32) {
   let first = kHeadSpan * h;
   let is_mine = h < kHeads;

@@ -1,4 +1,4 @@
-// `act` four values at a time: the products, whose threads read 8 columns each.
+// Products, whose threads read 8 columns each, read `act` four values at a time.
 @group(0) @binding(2) var<storage, read_write> act: array<vec4<f32>>;
 
 fn act_at(i: u32) -> f32 {

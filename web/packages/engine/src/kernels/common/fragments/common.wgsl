@@ -25,7 +25,7 @@ struct Eight {
 fn row_count() -> u32 {
   return step[op.rows_at];
 }
-// Of row `row`: the words are those of RowWord (common/numbers.ts).
+// The words of a row are those of RowWord (common/numbers.ts).
 fn row_word(row: u32, word: u32) -> u32 {
   return step[kStepRowsBegin + kRowWords * row + word];
 }

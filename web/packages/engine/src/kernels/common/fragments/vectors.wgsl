@@ -1,4 +1,4 @@
-// `vectors` four values at a time, for products with norms or biases.
+// Products with norms or biases read `vectors` four values at a time.
 @group(0) @binding(3) var<storage, read> vectors: array<vec4<f32>>;
 
 fn vector_at(i: u32) -> f32 {

@@ -1,4 +1,4 @@
-// For products without norm and biases: nothing is bound, and nothing read.
+// Products without norm and biases have nothing bound, and read nothing.
 fn vector_at(i: u32) -> f32 {
   return 0.0;
 }

@@ -1,4 +1,4 @@
-// Without subgroups every lane prepares the whole block: the same bits, and no barriers.
+// Where there are no subgroups every lane prepares the whole block: the same bits, and no barriers.
 fn input_block(base: u32, block: u32, q: u32) -> Input {
   add_squares(base, 4u * block + q);
   return prepared(input_piece(base, 4u * block), input_piece(base, 4u * block + 1u),

@@ -19,7 +19,7 @@ fn input_block(base: u32, block: u32, q: u32) -> Input {
                scale_of(exponent, sum));
 }
 
-// Of the four lanes of a block, for all of them.
+// The sum over the four lanes of a block; all of them get it.
 fn sum_of_four(v: f32, t: u32) -> f32 {
   let both = v + quadSwapX(v);
   return both + quadSwapY(both);

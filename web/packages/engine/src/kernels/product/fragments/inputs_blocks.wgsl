@@ -18,7 +18,7 @@ fn add_squares(base: u32, p: u32) {
   }
 }
 
-// Of a block: those of its four pieces, added to `sums`.
+// Adds the squares of a block's four pieces to `sums`, one each.
 fn with_squares(base: u32, block: u32, sums: vec4<f32>) -> vec4<f32> {
   var all = sums;
   for (var q = 0u; q < 4u; q++) {

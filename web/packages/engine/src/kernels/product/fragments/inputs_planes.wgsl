@@ -1,4 +1,4 @@
-// For matvec_blocks.wgsl: blocks of rows that blocks_planes.wgsl describes.
+// The inputs of matvec_blocks.wgsl where quantise.wgsl made them (blocks_planes.wgsl).
 fn place_of_row(row: u32) -> u32 {
   return planes_of_row(row);
 }

@@ -1,4 +1,4 @@
-// For matvec_blocks.wgsl: rows as they stand in `act`, one a workgroup.
+// The inputs of matvec_blocks.wgsl as they stand in `act`, one row a workgroup.
 var<workgroup> class_squares: array<f32, kClasses>;
 
 fn place_of_row(row: u32) -> u32 {

@@ -17,7 +17,7 @@ fn prepared(x: Eight) -> Input {
   return Input(vec4<f16>(first_columns(x) * factor), vec4<f16>(last_columns(x) * factor), scale);
 }
 
-// Of four chains of products: added in f32.
+// Four chains of products are added in f32.
 fn sum_of_chains(chains: vec4<f16>) -> f32 {
   let wide = vec4<f32>(chains);
   return (wide.x + wide.y) + (wide.z + wide.w);

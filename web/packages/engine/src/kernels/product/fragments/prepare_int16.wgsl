@@ -56,7 +56,7 @@ fn planes_of(a: u32, b: u32, c: u32, d: u32) -> vec2<u32> {
               ((ac >> 8u) & kBytes) | (bd & ~kBytes));
 }
 
-// `exponent`: of the largest of the block.
+// The exponent is that of the largest of the block.
 fn piece_of(x: Eight, exponent: u32) -> Piece {
   let zeros = fma(x.low, vec4<f32>(0.0), x.high * 0.0);  // not finite if an input is not
   let factor = vec4<f32>(bitcast<f32>((268u - exponent) << 23u) * kHeadroom);

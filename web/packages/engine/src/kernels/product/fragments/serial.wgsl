@@ -7,7 +7,7 @@ fn added(a: Eight, b: Eight) -> Eight {
   return Eight(a.low + b.low, a.high + b.high);
 }
 
-// Of `lanes`: those 16 apart, then 8, 4, 2, 1.
+// Adds lanes 16 apart, then 8, 4, 2, 1.
 fn sum_of_lanes() -> Eight {
   for (var distance = 16u; distance > 0u; distance >>= 1u) {
     for (var i = 0u; i < distance; i++) {
