@@ -45,8 +45,8 @@ void AddIds(const json::object& config, const char* name, std::vector<int32_t>* 
 }
 
 // Recommendations of generation_config.json that are in range; others are ignored.
-SamplingParams RecommendedSampling(const json::object& config) {
-  SamplingParams sampling;
+sampling::Parameters RecommendedSampling(const json::object& config) {
+  sampling::Parameters sampling;
   const json::value* sample = config.if_contains("do_sample");
   if (sample != nullptr && sample->is_bool() && !sample->as_bool()) sampling.temperature = 0;
   const auto number = [&](const char* name, float lowest, float highest, float* out) {

@@ -42,7 +42,7 @@ class ModelText {
   const Tokenizer& tokenizer() const { return tokenizer_; }
   const std::vector<int32_t>& stop_ids() const { return stop_ids_; }
   // What generation_config.json recommends; OpenAI's defaults otherwise.
-  const SamplingParams& default_sampling() const { return default_sampling_; }
+  const sampling::Parameters& default_sampling() const { return default_sampling_; }
   bool has_chat_template() const { return template_.chat.has_value(); }
 
  private:
@@ -51,7 +51,7 @@ class ModelText {
   Tokenizer tokenizer_;
   ModelTemplate template_;
   std::vector<int32_t> stop_ids_;
-  SamplingParams default_sampling_;
+  sampling::Parameters default_sampling_;
 };
 
 // The names that Load looks at.

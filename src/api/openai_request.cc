@@ -152,7 +152,7 @@ std::optional<ApiError> ReadStop(const json::value* stop, std::vector<std::strin
   return std::nullopt;
 }
 
-std::optional<ApiError> ReadLogitBias(const json::value* bias, SamplingParams* sampling) {
+std::optional<ApiError> ReadLogitBias(const json::value* bias, sampling::Parameters* sampling) {
   if (bias == nullptr) return std::nullopt;
   const json::object* object = bias->if_object();
   if (object == nullptr || object->size() > 1024) {
@@ -172,7 +172,7 @@ std::optional<ApiError> ReadLogitBias(const json::value* bias, SamplingParams* s
   return std::nullopt;
 }
 
-void ReadSampling(FieldReader& fields, SamplingParams* sampling) {
+void ReadSampling(FieldReader& fields, sampling::Parameters* sampling) {
   if (const auto x = fields.Number("temperature", 0, 2))
     sampling->temperature = static_cast<float>(*x);
   if (const auto x = fields.Number("top_p", 0, 1)) sampling->top_p = static_cast<float>(*x);
@@ -196,7 +196,7 @@ void ReadSampling(FieldReader& fields, SamplingParams* sampling) {
 
 }  // namespace
 
-ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const SamplingParams& defaults) {
+ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameters& defaults) {
   json::parse_options options;
   options.max_depth = 64;
   boost::system::error_code parse_error;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "text/sampler.h"
+#include "sampling/draw.h"
 
 namespace weft::api {
 
@@ -31,7 +31,7 @@ struct ChatRequest {
   boost::json::object template_kwargs;  // chat_template_kwargs
   boost::json::array tools;
   std::optional<uint32_t> max_tokens;  // max_completion_tokens or max_tokens
-  SamplingParams sampling;
+  sampling::Parameters sampling;
   std::vector<std::string> stop;
   bool stream = false;
   bool include_usage = false;  // stream_options.include_usage
@@ -41,6 +41,6 @@ struct ChatRequest {
 };
 
 // Depth at most 64, one JSON object; unknown fields are ignored, as OpenAI's clients expect.
-ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const SamplingParams& defaults = {});
+ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameters& defaults = {});
 
 }  // namespace weft::api

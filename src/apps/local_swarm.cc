@@ -7,6 +7,7 @@
 
 #include "apps/model_info.h"
 #include "base/log.h"
+#include "planner/planner.h"
 
 namespace weft::apps {
 namespace {

@@ -83,7 +83,7 @@ TEST_F(LocalSwarmTest, SamplesFromAllLogits) {
   ASSERT_TRUE(package.ok()) << package.error().ToString();
   const uint32_t vocabulary = package->manifest.vocabulary;
   const std::vector<int32_t> prompt = {5, 17, 300, 17};
-  std::vector<SamplingParams> settings;
+  std::vector<sampling::Parameters> settings;
   for (const float temperature : {0.7f, 1.0f, 1.5f, 2.0f})
     settings.push_back({.temperature = temperature});
   settings.push_back({.temperature = 2, .top_p = 0.95f, .min_p = 0.001f});
@@ -97,7 +97,7 @@ TEST_F(LocalSwarmTest, SamplesFromAllLogits) {
     options.worker_count = workers;
     LocalSwarm swarm(*package, options);
     for (size_t i = 0; i < settings.size(); ++i) {
-      SamplingParams params = settings[i];
+      sampling::Parameters params = settings[i];
       params.seed = 77 + i;
       swarm::Request request;
       request.prompt_ids = prompt;
@@ -116,8 +116,8 @@ TEST_F(LocalSwarmTest, SamplesFromAllLogits) {
       ASSERT_TRUE(whole.ok()) << whole.error().ToString();
       for (size_t at = prompt.size(); at < tokens.size(); ++at) {
         const auto row = std::span(whole->prompt_logits).subspan((at - 1) * vocabulary, vocabulary);
-        EXPECT_EQ(SampleLogits(params, std::span(tokens).first(at), row,
-                               CounterDouble(*params.seed, at, 0)),
+        EXPECT_EQ(sampling::DrawAfterPenalties(params, std::span(tokens).first(at), row,
+                                               CounterDouble(*params.seed, at, 0)),
                   tokens[at])
             << workers << " workers, setting " << i << ", position " << at;
       }

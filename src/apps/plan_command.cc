@@ -7,6 +7,8 @@
 #include "apps/model_info.h"
 #include "apps/plan_devices.h"
 #include "package/package.h"
+#include "planner/explain.h"
+#include "planner/planner.h"
 #include "swarm/planning.h"
 
 namespace weft::apps {

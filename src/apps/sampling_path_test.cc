@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 #include "engine/select.h"
-#include "text/sampler.h"
+#include "sampling/draw.h"
 #include "wire/data_frame.h"
 
 namespace weft::apps {
@@ -28,7 +28,7 @@ std::vector<float> RandomLogits() {
 
 struct Setting {
   const char* name;
-  SamplingParams params;
+  sampling::Parameters params;
   std::vector<int32_t> history;
 };
 
@@ -42,7 +42,7 @@ std::vector<Setting> Settings(const std::vector<float>& logits) {
   const std::vector<int32_t> best(order.begin(), order.begin() + 300);
   std::vector<Setting> settings;
   for (const float temperature : {0.7f, 1.0f, 1.5f, 2.0f}) {
-    const SamplingParams plain{.temperature = temperature};
+    const sampling::Parameters plain{.temperature = temperature};
     settings.push_back({"plain", plain, {}});
     settings.push_back({"top_p", plain, {}});
     settings.back().params.top_p = 0.9f;
@@ -55,7 +55,7 @@ std::vector<Setting> Settings(const std::vector<float>& logits) {
     settings.back().params.logit_bias = {
         {order[1000], 9}, {order[1250], 8}, {order[0], -100}, {order[1], -2}};
     settings.push_back({"everything", plain, best});
-    SamplingParams& all = settings.back().params;
+    sampling::Parameters& all = settings.back().params;
     all.top_k = 400;
     all.top_p = 0.95f;
     all.min_p = 0.005f;
@@ -67,8 +67,8 @@ std::vector<Setting> Settings(const std::vector<float>& logits) {
 
 // The textbook, in doubles.
 std::vector<double> Probabilities(std::vector<double> logits, const Setting& setting) {
-  const SamplingParams& params = setting.params;
-  for (const LogitBias& bias : params.logit_bias)
+  const sampling::Parameters& params = setting.params;
+  for (const sampling::TokenBias& bias : params.logit_bias)
     logits[static_cast<size_t>(bias.token_id)] += static_cast<double>(bias.bias);
   std::map<int32_t, int> seen;
   for (const int32_t id : setting.history) ++seen[id];
@@ -106,7 +106,7 @@ std::vector<double> Probabilities(std::vector<double> logits, const Setting& set
 }
 
 engine::Sampling Told(const Setting& setting) {
-  const SamplingParams& params = setting.params;
+  const sampling::Parameters& params = setting.params;
   engine::Sampling sampling;
   sampling.temperature = params.temperature;
   sampling.top_k = params.top_k;
@@ -118,7 +118,7 @@ engine::Sampling Told(const Setting& setting) {
   std::map<int32_t, uint32_t> seen;
   for (const int32_t id : setting.history) ++seen[id];
   for (const auto& [id, count] : seen) sampling.counts.push_back({id, count});
-  for (const LogitBias& bias : params.logit_bias)
+  for (const sampling::TokenBias& bias : params.logit_bias)
     sampling.biases.push_back({bias.token_id, bias.bias});
   return sampling;
 }
@@ -144,7 +144,7 @@ class Path {
 
   int32_t Token(double uniform) {
     const auto chosen =
-        ChooseCandidate(setting_.params, candidates_, scaled_sum_, kVocabulary, uniform);
+        sampling::ChooseCandidate(setting_.params, candidates_, scaled_sum_, kVocabulary, uniform);
     if (chosen) return candidates_[*chosen].token_id;
     ++tail_draws_;
     return Select({engine::OutputKind::kDraw, 0, &sampling_, uniform}).drawn.token_id;
@@ -160,7 +160,7 @@ class Path {
   const std::vector<float>& logits_;
   const Setting& setting_;
   const engine::Sampling sampling_;
-  std::vector<SampleCandidate> candidates_;
+  std::vector<sampling::TokenLogit> candidates_;
   double scaled_sum_ = 0;
   int tail_draws_ = 0;
 };
@@ -233,7 +233,8 @@ TEST(SamplingPath, TheNumberOfCandidatesDoesNotMatter) {
     Path few(logits, setting, 4), many(logits, setting, 256);
     for (uint64_t i = 0; i < 300; ++i) {
       const double uniform = CounterDouble(7, i, 0);
-      const int32_t all = SampleLogits(setting.params, setting.history, logits, uniform);
+      const int32_t all =
+          sampling::DrawAfterPenalties(setting.params, setting.history, logits, uniform);
       EXPECT_EQ(few.Token(uniform), all) << setting.name << " at " << i;
       EXPECT_EQ(many.Token(uniform), all) << setting.name << " at " << i;
     }

@@ -23,8 +23,9 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "engine/weight_source.h"
-#include "kernels/penalize.h"
 #include "program/ir.h"
+#include "sampling/penalize.h"
+#include "sampling/token_logit.h"
 #include "tensor/dtype.h"
 
 namespace weft::engine {
@@ -47,21 +48,9 @@ enum class OutputKind : uint8_t {
 // How a session samples: what changes the logits of a row before tokens are chosen, and what may
 // be drawn. Neutral values change nothing.
 struct Sampling {
-  float temperature = 1;  // 0: greedy
-  int32_t top_k = 0;      // 0: all
-  float top_p = 1;
-  float min_p = 0;
-  float repetition = 1;
-  float presence = 0;
-  float frequency = 0;
-  std::vector<kernels::TokenCount> counts;  // of the session's tokens, each once
-  std::vector<kernels::TokenBias> biases;
-
-  bool HasPenalties() const { return repetition != 1 || presence != 0 || frequency != 0; }
-  bool ChangesLogits() const { return HasPenalties() || !biases.empty(); }
+  sampling::Parameters parameters;
+  std::vector<sampling::TokenCount> counts;  // of the session's tokens, each once
 };
-
-inline constexpr uint16_t kMaxRawBest = 20;
 
 struct Output {
   OutputKind kind = OutputKind::kNone;
@@ -107,22 +96,17 @@ struct StepInput {
   Exchanger* exchanger = nullptr;      // for layers whose programs have exchange operations
 };
 
-struct Candidate {
-  int32_t token_id = 0;
-  float logit = 0;
-};
-
 // One entry for each run whose output is kArgmax (two candidates: best and runner-up), kCandidates
 // (candidate_count) or kDraw (the raw best). Candidates by falling logit, equal logits by rising
 // id.
 struct Selection {
-  std::vector<Candidate> candidates;
+  std::vector<sampling::TokenLogit> candidates;
   // kCandidates, kDraw: of the raw logits over the whole vocabulary. kArgmax: 0, not computed.
   float logsumexp = 0;
   // kCandidates: sum over the vocabulary of exp((logit - best) / temperature), after penalties and
   // biases; 1 at temperature 0.
   float scaled_sum = 0;
-  Candidate drawn;  // kDraw: the token and its raw logit
+  sampling::TokenLogit drawn;  // kDraw: the token and its raw logit
 };
 
 struct StepOutput {

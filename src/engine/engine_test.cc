@@ -188,7 +188,7 @@ TEST(Engine, SelectionsComeFromTheLastRowOfTheirRun) {
     Oracle::Row sorted = logits;
     std::sort(sorted.rbegin(), sorted.rend());
     for (size_t i = 0; i < expected_count; ++i) {
-      const Candidate& candidate = selection.candidates[i];
+      const sampling::TokenLogit& candidate = selection.candidates[i];
       EXPECT_NEAR(candidate.logit, sorted[i], 1e-3);
       EXPECT_NEAR(logits[static_cast<size_t>(candidate.token_id)], sorted[i], 1e-3);
     }

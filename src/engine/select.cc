@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/draw.h"
+#include "sampling/draw.h"
+#include "sampling/penalize.h"
 
 namespace weft::engine {
 namespace {
 
 // The `count` best of the row, at least one, and logsumexp of the row.
 struct Best {
-  std::array<kernels::TokenLogit, kernels::kMaxTopK> tokens;
+  std::array<sampling::TokenLogit, kernels::kMaxTopK> tokens;
   float logsumexp = 0;
 };
 Best FindBest(const kernels::KernelSet& kernels, std::span<const float> logits, size_t count) {
@@ -26,25 +27,18 @@ void TakeFirst(const Best& best, size_t count, Selection& selection) {
   }
 }
 
-void Penalize(const kernels::KernelSet& kernels, const Sampling& sampling,
-              std::span<float> logits) {
-  kernels.penalize({logits, sampling.repetition, sampling.presence, sampling.frequency,
-                    sampling.counts, sampling.biases});
-}
-
 Selection DrawRow(const kernels::KernelSet& kernels, const Output& wanted,
                   std::span<float> logits) {
-  const Sampling& sampling = *wanted.sampling;
+  const Sampling& how = *wanted.sampling;
   Selection selection;
   const Best raw = FindBest(kernels, logits, wanted.candidate_count);
   selection.logsumexp = raw.logsumexp;
   TakeFirst(raw, wanted.candidate_count, selection);
   // The chosen token's raw logit is wanted, too: a row that changes is kept as it was.
-  const bool changes = sampling.ChangesLogits();
+  const bool changes = how.parameters.ChangesLogits();
   const std::vector<float> before(logits.begin(), changes ? logits.end() : logits.begin());
-  if (changes) Penalize(kernels, sampling, logits);
-  const int32_t token_id = kernels::Draw({logits, sampling.temperature, sampling.top_k,
-                                          sampling.top_p, sampling.min_p, wanted.uniform});
+  if (changes) sampling::Penalize(how.parameters, how.counts, logits);
+  const int32_t token_id = sampling::Draw(how.parameters, logits, wanted.uniform);
   const auto at = static_cast<size_t>(token_id);
   selection.drawn = {token_id, changes ? before[at] : logits[at]};
   return selection;
@@ -64,16 +58,16 @@ Selection CandidatesRow(const kernels::KernelSet& kernels, const Output& wanted,
                         std::span<float> logits) {
   const size_t count = wanted.candidate_count;
   Selection selection;
-  if (wanted.sampling && wanted.sampling->ChangesLogits()) {
+  if (wanted.sampling && wanted.sampling->parameters.ChangesLogits()) {
     selection.logsumexp = FindBest(kernels, logits, 1).logsumexp;
-    Penalize(kernels, *wanted.sampling, logits);
+    sampling::Penalize(wanted.sampling->parameters, wanted.sampling->counts, logits);
     TakeFirst(FindBest(kernels, logits, count), count, selection);
   } else {
     const Best best = FindBest(kernels, logits, count);
     TakeFirst(best, count, selection);
     selection.logsumexp = best.logsumexp;
   }
-  const float temperature = wanted.sampling ? wanted.sampling->temperature : 1;
+  const float temperature = wanted.sampling ? wanted.sampling->parameters.temperature : 1;
   // Towards temperature 0 every term but the best token's vanishes, and greedy requests want the
   // order alone.
   selection.scaled_sum = temperature > 0

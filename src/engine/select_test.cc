@@ -55,14 +55,14 @@ TEST_F(Select, AVocabularyOfOneTokenHasNoRunnerUp) {
 
 TEST_F(Select, GreedyCandidatesAreNotSummedAtATemperature) {
   Sampling greedy;
-  greedy.temperature = 0;
+  greedy.parameters.temperature = 0;
   const Selection selection = Row({OutputKind::kCandidates, 3, &greedy});
   EXPECT_EQ(exponential_passes, 1);  // log probabilities
   EXPECT_EQ(selection.scaled_sum, 1.0f);
   ASSERT_EQ(selection.candidates.size(), 3u);
   EXPECT_EQ(selection.candidates[2].token_id, 4);
   Sampling warm;
-  warm.temperature = 2;
+  warm.parameters.temperature = 2;
   EXPECT_GT(Row({OutputKind::kCandidates, 3, &warm}).scaled_sum, 2.0f);
   EXPECT_EQ(exponential_passes, 2);
 }

@@ -92,7 +92,7 @@ Status CheckOutput(const Run& run, const LoadedLayer& last) {
     case OutputKind::kDraw: {
       if (run.output.sampling == nullptr)
         return Invalid(who + " asks for a draw, but its sampling parameters are not known.");
-      const uint32_t most = std::min<uint32_t>(kMaxRawBest, last.output_columns());
+      const uint32_t most = std::min<uint32_t>(sampling::kMaxTopLogprobs, last.output_columns());
       if (run.output.candidate_count <= most) return OkStatus();
       return Invalid(who + " asks for " + std::to_string(run.output.candidate_count) +
                      " tokens beside a draw; expected 0 to " + std::to_string(most) + ".");
@@ -192,7 +192,7 @@ ResultSize StepRunner::ResultOfStep(const LayerMap& layers, const StepInput& inp
     const Output& wanted = run.output;
     if (wanted.kind == OutputKind::kHidden) size.hidden += run.count * columns;
     if (wanted.kind == OutputKind::kLogits) size.logits += run.count * columns;
-    if (wanted.kind == OutputKind::kDraw && wanted.sampling->ChangesLogits()) {
+    if (wanted.kind == OutputKind::kDraw && wanted.sampling->parameters.ChangesLogits()) {
       size.unchanged = columns;
     }
   }

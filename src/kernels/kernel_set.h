@@ -11,7 +11,6 @@
 #include "kernels/matmul.h"
 #include "kernels/moe_experts.h"
 #include "kernels/moe_route.h"
-#include "kernels/penalize.h"
 #include "kernels/qk_norm_rope.h"
 #include "kernels/rms_norm.h"
 #include "kernels/round.h"
@@ -38,7 +37,6 @@ struct KernelSet {
   Kernel<GatedActivationArgs> gated_activation = GatedActivationReference;
   Kernel<MoeRouteArgs> moe_route = MoeRouteReference;
   Kernel<MoeExpertsArgs> moe_experts = MoeExpertsReference;
-  void (*penalize)(const PenalizeArgs&) = PenalizeReference;
   float (*top_k)(const TopKArgs&) = TopKReference;
   double (*scaled_sum)(const ScaledSumArgs&) = ScaledSumReference;
   ArgmaxResult (*argmax)(std::span<const float>) = ArgmaxReference;

@@ -7,6 +7,7 @@
 
 #include "kernels/kernel_set.h"
 #include "kernels/test_case.h"
+#include "sampling/penalize.h"
 
 namespace weft::kernels {
 
@@ -192,18 +193,20 @@ class CaseRunner {
     return out_;
   }
   std::vector<float> Penalize(const ConformanceCase& c) {
-    std::vector<TokenCount> counts;
+    std::vector<sampling::TokenCount> counts;
     for (const auto& pair : c.params.at("counts").as_array()) {
       counts.push_back({pair.at(0).to_number<int32_t>(), pair.at(1).to_number<uint32_t>()});
     }
-    std::vector<TokenBias> biases;
+    sampling::Parameters parameters;
     for (const auto& pair : c.params.at("biases").as_array()) {
-      biases.push_back({pair.at(0).to_number<int32_t>(), pair.at(1).to_number<float>()});
+      parameters.logit_bias.push_back(
+          {pair.at(0).to_number<int32_t>(), pair.at(1).to_number<float>()});
     }
     std::vector<float> logits = c.Floats("logits");
-    kernels_.penalize({logits, static_cast<float>(c.Number("repetition")),
-                       static_cast<float>(c.Number("presence")),
-                       static_cast<float>(c.Number("frequency")), counts, biases});
+    parameters.repetition_penalty = static_cast<float>(c.Number("repetition"));
+    parameters.presence_penalty = static_cast<float>(c.Number("presence"));
+    parameters.frequency_penalty = static_cast<float>(c.Number("frequency"));
+    sampling::Penalize(parameters, counts, logits);
     return logits;
   }
   std::vector<float> TopK(const ConformanceCase& c) {

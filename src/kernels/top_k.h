@@ -3,15 +3,13 @@
 #pragma once
 
 #include "kernels/view.h"
+#include "sampling/token_logit.h"
 
 namespace weft::kernels {
 
-inline constexpr size_t kMaxTopK = 256;
+inline constexpr size_t kMaxTopK = sampling::kMaxCandidates;
 
-struct TokenLogit {
-  int32_t token_id = 0;
-  float logit = 0;
-};
+using sampling::TokenLogit;
 
 struct TopKArgs {
   std::span<const float> logits;  // [vocabulary], finite

@@ -7,12 +7,18 @@
 #include <string>
 #include <vector>
 
-#include "planner/planner.h"
+#include "planner/problem.h"
 
 namespace weft::planner {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr int kNoWorker = -1;
+
+// Memory that layers [first_layer, end_layer) need on a worker with this weight factor:
+// factor * weights (tied ones once) + KV + the largest scratch. The one formula for plans and for
+// checks on them. 0 for an empty range. REQUIRES: 0 <= first_layer <= end_layer <= layers.size().
+uint64_t StageMemoryBytes(const std::vector<LayerCost>& layers, double weight_factor,
+                          int first_layer, int end_layer);
 
 // A sentence about what is wrong with the layers or the constants, or empty.
 std::string LayersProblem(const std::vector<LayerCost>& layers);

@@ -163,6 +163,20 @@ std::vector<std::string> PlanNotes(const CostModel& model,
   return notes;
 }
 
+std::string_view SearchStrategyName(SearchStrategy strategy) {
+  switch (strategy) {
+    case SearchStrategy::kNone:
+      return "none";
+    case SearchStrategy::kExact:
+      return "exact";
+    case SearchStrategy::kAnnealing:
+      return "annealing";
+    case SearchStrategy::kRandom:
+      return "random";
+  }
+  return "unknown";
+}
+
 std::string ExplainPlan(const std::vector<LayerCost>& layers,
                         const std::vector<WorkerMetrics>& workers, const PlanOutcome& outcome) {
   std::string text;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/cost_model.h"
@@ -15,6 +16,9 @@ std::string FormatMicroseconds(double us);  // "850 us", "12.3 ms", "4.2 s"
 // "the whole model". REQUIRES: 0 <= first < end <= layer_count.
 std::string FormatLayers(int first, int end, int layer_count);
 
+// "exact", "annealing", ...
+std::string_view SearchStrategyName(SearchStrategy strategy);
+
 // Why a worker of `table` has no stage in `chosen`: what the best stage for it, cut out of its
 // neighbours, would change. `row`: its row in the table.
 std::string WhyLeftOut(const StageTable& table, const std::vector<StageChoice>& chosen, int row);
@@ -23,5 +27,10 @@ std::string WhyLeftOut(const StageTable& table, const std::vector<StageChoice>& 
 std::vector<std::string> PlanNotes(const CostModel& model,
                                    const std::vector<WorkerMetrics>& workers, const Plan& plan,
                                    SearchStrategy strategy, int candidate_count);
+
+// For people: stages with their layers and predicted times, tokens per second, who was left out and
+// why, or what is missing. Ends with a newline. `workers` and `layers` are those given to FindPlan.
+std::string ExplainPlan(const std::vector<LayerCost>& layers,
+                        const std::vector<WorkerMetrics>& workers, const PlanOutcome& outcome);
 
 }  // namespace weft::planner

@@ -1,4 +1,5 @@
 #include "planner/explain.h"
+#include "planner/planner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -212,20 +212,6 @@ void ExplainShortfall(const StageTable& table, const std::vector<int>& candidate
 
 }  // namespace
 
-std::string_view SearchStrategyName(SearchStrategy strategy) {
-  switch (strategy) {
-    case SearchStrategy::kNone:
-      return "none";
-    case SearchStrategy::kExact:
-      return "exact";
-    case SearchStrategy::kAnnealing:
-      return "annealing";
-    case SearchStrategy::kRandom:
-      return "random";
-  }
-  return "unknown";
-}
-
 PlanOutcome FindPlan(const std::vector<LayerCost>& layers,
                      const std::vector<WorkerMetrics>& workers, const PlanContext& context) {
   PlanOutcome outcome;

@@ -1,6 +1,7 @@
 // FindPlan, EvaluatePlan, AcceptPlan and FindStandby against the oracle of planner_testing.h and
 // the rules of dynamic-graph-partitioning 5.1-5.3.
 #include "planner/planner.h"
+#include "planner/explain.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

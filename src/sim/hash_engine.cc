@@ -5,7 +5,8 @@
 #include <string>
 
 #include "base/check.h"
-#include "text/sampler.h"
+#include "sampling/draw.h"
+#include "sampling/penalize.h"
 #include "worker/membership_events.h"
 
 namespace weft::sim {
@@ -26,25 +27,6 @@ uint64_t RowOf(std::span<const float> columns) {
   for (uint32_t i = 0; i < kRowColumns; ++i)
     row |= (static_cast<uint64_t>(columns[i]) & 0xff) << (8 * i);
   return row;
-}
-
-SamplingParams ParamsOf(const engine::Sampling& sampling) {
-  SamplingParams params;
-  params.temperature = sampling.temperature;
-  params.top_k = sampling.top_k;
-  params.top_p = sampling.top_p;
-  params.min_p = sampling.min_p;
-  params.repetition_penalty = sampling.repetition;
-  params.presence_penalty = sampling.presence;
-  params.frequency_penalty = sampling.frequency;
-  for (const auto& bias : sampling.biases) params.logit_bias.push_back({bias.token_id, bias.bias});
-  return params;
-}
-
-std::vector<int32_t> HistoryOf(const engine::Sampling& sampling) {
-  std::vector<int32_t> history;
-  for (const auto& seen : sampling.counts) history.insert(history.end(), seen.count, seen.token_id);
-  return history;
 }
 
 }  // namespace
@@ -191,17 +173,16 @@ void HashEngine::Give(const engine::Run& run, uint64_t row, bool last_of_run,
     return;
   }
   CHECK(asked.sampling != nullptr);
-  const SamplingParams params = ParamsOf(*asked.sampling);
-  const std::vector<int32_t> history = HistoryOf(*asked.sampling);
+  const sampling::Parameters& parameters = asked.sampling->parameters;
   const std::vector<float> raw = model_.Logits(row);
+  std::vector<float> logits = raw;
+  sampling::Penalize(parameters, asked.sampling->counts, logits);
   if (asked.kind == engine::OutputKind::kCandidates) {
-    std::vector<float> logits = raw;
-    ChangeLogits(params, history, logits);
     selection = HashModel::Best(logits, raw, asked.candidate_count,
-                                params.IsGreedy() ? 1 : params.temperature);
+                                parameters.IsGreedy() ? 1 : parameters.temperature);
     return;
   }
-  const int32_t token_id = SampleLogits(params, history, raw, asked.uniform);
+  const int32_t token_id = sampling::Draw(parameters, logits, asked.uniform);
   selection = HashModel::Best(raw, raw, asked.candidate_count, 1);
   selection.drawn = {token_id, raw[static_cast<size_t>(token_id)]};
 }

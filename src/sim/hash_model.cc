@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/random.h"
-#include "text/sampler.h"
+#include "sampling/draw.h"
 
 namespace weft::sim {
 
@@ -35,7 +35,7 @@ std::vector<float> HashModel::Logits(uint64_t row) const {
 
 engine::Selection HashModel::Best(std::span<const float> logits, std::span<const float> raw,
                                   uint32_t count, float temperature) {
-  std::vector<engine::Candidate> all;
+  std::vector<sampling::TokenLogit> all;
   for (const float logit : logits) all.push_back({static_cast<int32_t>(all.size()), logit});
   std::stable_sort(all.begin(), all.end(),
                    [](const auto& a, const auto& b) { return a.logit > b.logit; });
@@ -70,8 +70,8 @@ Expected Reference(const HashModel& model, const swarm::Request& request, uint32
   const uint64_t seed = request.sampling.seed.value_or(request.id);
   while (expected.tokens.size() < request.max_tokens && tokens.size() <= context_length) {
     const uint64_t row = ReferenceRows(model, tokens).back();
-    const int32_t token_id = SampleLogits(request.sampling, tokens, model.Logits(row),
-                                          CounterDouble(seed, tokens.size(), 0));
+    const int32_t token_id = sampling::DrawAfterPenalties(
+        request.sampling, tokens, model.Logits(row), CounterDouble(seed, tokens.size(), 0));
     if (std::find(request.stop_ids.begin(), request.stop_ids.end(), token_id) !=
         request.stop_ids.end()) {
       expected.reason = swarm::FinishReason::kStop;

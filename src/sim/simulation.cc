@@ -467,7 +467,7 @@ class Simulation {
     });
   }
 
-  void SetSampling(SamplingParams& sampling) {
+  void SetSampling(sampling::Parameters& sampling) {
     sampling.temperature = 0.5f + 1.5f * static_cast<float>(random_.Uniform());
     sampling.seed = random_.Next();
     switch (random_.Below(5)) {

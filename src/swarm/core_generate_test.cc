@@ -84,11 +84,12 @@ TEST(Generate, SamplingGoesAlong) {
   request.sampling.logit_bias = {{3, -2.0f}, {5000, 1.0f}};
   swarm.Submit(request);
   const wire::Generate& asked = swarm.generates(1).front();
-  EXPECT_EQ(asked.temperature, 0.75f);
-  EXPECT_EQ(asked.top_k, 12u);
-  EXPECT_EQ(asked.seed, 31u);  // without a seed the request's number is one
-  EXPECT_THAT(asked.biases, ElementsAre(std::pair(3, -2.0f)));
-  EXPECT_THAT(asked.seen, ElementsAre(std::pair(5, 2u), std::pair(6, 1u), std::pair(7, 1u)));
+  EXPECT_EQ(asked.sampling.temperature, 0.75f);
+  EXPECT_EQ(asked.sampling.top_k, 12u);
+  EXPECT_EQ(asked.sampling.seed, 31u);  // without a seed the request's number is one
+  EXPECT_THAT(asked.sampling.logit_bias, ElementsAre(sampling::TokenBias{3, -2.0f}));
+  using Seen = sampling::TokenCount;
+  EXPECT_THAT(asked.seen, ElementsAre(Seen{5, 2}, Seen{6, 1}, Seen{7, 1}));
 }
 
 TEST(Generate, LogprobsComeTokenByToken) {

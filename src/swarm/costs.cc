@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "planner/cost_model.h"
 
 namespace weft::swarm {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/planner.h"
+#include "planner/problem.h"
 #include "swarm/device.h"
 #include "swarm/layer_set.h"
 #include "swarm/options.h"

@@ -12,8 +12,8 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/result.h"
-#include "planner/planner.h"
-#include "text/sampler.h"
+#include "planner/problem.h"
+#include "sampling/parameters.h"
 #include "wire/control.pb.h"
 #include "wire/data_frame.h"
 
@@ -28,7 +28,7 @@ struct Request {
   RequestId id = 0;
   std::vector<int32_t> prompt_ids;  // at least one
   uint32_t max_tokens = 0;          // tokens to generate, at least 1
-  SamplingParams sampling;          // temperature 0: greedy
+  sampling::Parameters sampling;    // temperature 0: greedy
   std::vector<int32_t> stop_ids;    // end-of-sequence ids: end the request, are not emitted
   uint32_t top_logprobs = 0;        // candidates to report with each token, 0..20
   bool want_logprobs = false;

@@ -22,12 +22,6 @@ Error Unexpected(std::string message) {
   return Error(ErrorCode::kInvalidData, std::move(message));
 }
 
-std::vector<std::pair<int32_t, uint32_t>> CountsOf(const std::vector<int32_t>& tokens) {
-  std::map<int32_t, uint32_t> counts;
-  for (const int32_t id : tokens) ++counts[id];
-  return {counts.begin(), counts.end()};
-}
-
 }  // namespace
 
 bool CanGenerate(const Worker& worker) {
@@ -64,7 +58,7 @@ Session* Pipeline::NextToGenerate() {
 void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   const ActiveRequest& active = *session.active;
   const Request& request = active.request;
-  const SamplingParams& params = request.sampling;
+  const sampling::Parameters& params = request.sampling;
   const uint32_t interval = Interval(worker);
   const bool alone = sessions_.active_count() == 1;
   wire::Generate frame;
@@ -77,19 +71,13 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   frame.interval = static_cast<uint16_t>(interval);
   frame.count = static_cast<uint16_t>(std::min(active.max_tokens - active.generated_tokens,
                                                alone ? interval * kIntervalsAlone : interval));
-  frame.temperature = params.temperature;
-  frame.top_k = static_cast<uint32_t>(params.top_k);
-  frame.top_p = params.top_p;
-  frame.min_p = params.min_p;
-  frame.repetition_penalty = params.repetition_penalty;
-  frame.presence_penalty = params.presence_penalty;
-  frame.frequency_penalty = params.frequency_penalty;
-  frame.seed = SeedOf(request);
+  frame.sampling = params;
+  frame.sampling.seed = SeedOf(request);
   frame.stop_ids = request.stop_ids;
-  for (const LogitBias& bias : params.logit_bias)
-    if (static_cast<uint32_t>(bias.token_id) < options_.model.vocabulary)
-      frame.biases.emplace_back(bias.token_id, bias.bias);
-  if (params.HasPenalties()) frame.seen = CountsOf(session.tokens);
+  std::erase_if(frame.sampling.logit_bias, [&](const sampling::TokenBias& bias) {
+    return static_cast<uint32_t>(bias.token_id) >= options_.model.vocabulary;
+  });
+  if (params.HasPenalties()) frame.seen = sampling::CountTokens(session.tokens);
 
   SentFrame sent;
   sent.sequence = frame.sequence;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "planner/planner.h"
 #include "swarm/pipeline.h"
 
 namespace weft::swarm {

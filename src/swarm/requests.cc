@@ -5,14 +5,12 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "sampling/choose.h"
+#include "sampling/draw.h"
 #include "swarm/tell_sampling.h"
-#include "text/sampler.h"
 
 namespace weft::swarm {
 namespace {
-
-constexpr uint32_t kMaxCandidates = 256;
-constexpr uint32_t kMaxTopLogprobs = 20;
 
 // A stage that must be asked again for one token in so many, or more often, draws by itself.
 constexpr uint32_t kTokensPerTailDraw = 8;
@@ -31,7 +29,7 @@ uint16_t CandidateCount(const Request& request, const CoreOptions& options) {
     return 0;
   const uint32_t wanted = std::max(options.candidate_count, request.top_logprobs);
   return static_cast<uint16_t>(
-      std::min({std::max(wanted, 1u), kMaxCandidates, options.model.vocabulary}));
+      std::min({std::max(wanted, 1u), sampling::kMaxCandidates, options.model.vocabulary}));
 }
 
 // Of the token to choose next. Without a seed the request's number is one: a replay after a loss
@@ -91,10 +89,10 @@ Status Requests::Check(const Request& request) const {
                      std::to_string(options_.model.vocabulary - 1) + ".");
   if (request.max_tokens == 0 && !request.want_logits)
     return Invalid("max_tokens is 0, expected at least 1.");
-  if (request.top_logprobs > kMaxTopLogprobs)
+  if (request.top_logprobs > sampling::kMaxTopLogprobs)
     return Invalid("top_logprobs is " + std::to_string(request.top_logprobs) +
                    ", expected at most 20.");
-  TRY(ValidateSampling(request.sampling));
+  TRY(sampling::Validate(request.sampling));
   if (waiting_.size() >= options_.queue_limit)
     return Error(ErrorCode::kUnavailable, "The queue is full: " + std::to_string(waiting_.size()) +
                                               " requests are waiting already. Try again later.");
@@ -257,12 +255,12 @@ Status Requests::OnArgmax(Session& session, ByteSpan payload, Instant now) {
 Status Requests::OnCandidates(Session& session, const wire::CandidatesResult& result, Instant now) {
   ActiveRequest& active = *session.active;
   const Request& request = active.request;
-  std::vector<SampleCandidate> candidates;
+  std::vector<sampling::TokenLogit> candidates;
   candidates.reserve(result.candidates.size());
-  for (const wire::CandidateResult& candidate : result.candidates)
+  for (const sampling::TokenLogit& candidate : result.candidates)
     candidates.push_back({candidate.token_id, candidate.logit});
-  const auto chosen = ChooseCandidate(request.sampling, candidates, result.scaled_sum,
-                                      options_.model.vocabulary, UniformOf(session));
+  const auto chosen = sampling::ChooseCandidate(request.sampling, candidates, result.scaled_sum,
+                                                options_.model.vocabulary, UniformOf(session));
   if (!chosen) {
     // The draw fell beyond what the stage gave: it runs the last row again and draws by itself.
     ++active.tail_draws;
@@ -318,7 +316,8 @@ Status Requests::OnLogits(Session& session, const StageOutput& output, Instant n
   ASSIGN_OR_RETURN(const wire::CandidatesResult best,
                    CandidatesOf(row, std::max<size_t>(request.top_logprobs, 2)));
   EmitToken token;
-  token.token_id = SampleLogits(request.sampling, session.tokens, row, UniformOf(session));
+  token.token_id =
+      sampling::DrawAfterPenalties(request.sampling, session.tokens, row, UniformOf(session));
   if (request.want_logprobs)
     token.logprob = row[static_cast<size_t>(token.token_id)] - best.logsumexp;
   if (best.candidates.size() > 1)

@@ -1,4 +1,5 @@
 // The body of a planning job, for whatever thread the host gives it.
+#include "planner/planner.h"
 #include "swarm/events.h"
 
 namespace weft::swarm {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "wire/sampling_message.h"
 #include "wire/version.h"
 
 namespace weft::swarm {
@@ -10,22 +11,6 @@ namespace {
 // Five bytes a token at most, beside the parameters and 1024 biases of ten.
 constexpr uint32_t kTokensPerMessage = 8192;
 static_assert(kTokensPerMessage * 5 + 1024 * 10 + 256 < wire::kMaxControlBytes);
-
-void SetParams(const Request& request, wire::pb::SamplingParams& out) {
-  const SamplingParams& params = request.sampling;
-  out.set_temperature(params.temperature);
-  out.set_top_k(static_cast<uint32_t>(params.top_k));
-  out.set_top_p(params.top_p);
-  out.set_min_p(params.min_p);
-  out.set_repetition_penalty(params.repetition_penalty);
-  out.set_presence_penalty(params.presence_penalty);
-  out.set_frequency_penalty(params.frequency_penalty);
-  out.set_seed(SeedOf(request));
-  for (const LogitBias& bias : params.logit_bias) {
-    out.add_bias_tokens(static_cast<uint32_t>(bias.token_id));
-    out.add_biases(bias.bias);
-  }
-}
 
 }  // namespace
 
@@ -44,7 +29,9 @@ void TellSampling(Session& session, WorkerId worker, Outbox& outbox) {
     auto& message = *outbox.Control(worker).mutable_sampling();
     message.set_session(session.id);
     message.set_generation(session.generation);
-    if (first) SetParams(request, *message.mutable_params());
+    if (first) {
+      wire::FillSamplingParams(request.sampling, SeedOf(request), *message.mutable_params());
+    }
     for (const uint32_t stop = std::min(end, told + kTokensPerMessage); told < stop; ++told)
       message.add_tokens(static_cast<uint32_t>(session.tokens[told]));
   }

@@ -90,9 +90,10 @@ Result<Run> DecodeRun(const uint8_t* at, size_t index) {
     run.candidate_count = static_cast<uint16_t>(at[15] + 1);
   } else if (run.output == OutputKind::kDraw) {
     run.candidate_count = at[15];
-    if (run.candidate_count > kMaxRawBest)
+    if (run.candidate_count > sampling::kMaxTopLogprobs)
       return Malformed(Text("Run ", index, " asks for ", run.candidate_count,
-                            " tokens beside a draw, expected at most ", kMaxRawBest, "."));
+                            " tokens beside a draw, expected at most ", sampling::kMaxTopLogprobs,
+                            "."));
   } else if (at[15] != 0) {
     return Malformed(Text("Run ", index, " has candidate byte ", int{at[15]},
                           " though its output is neither candidates nor a draw, expected 0."));
@@ -165,10 +166,10 @@ Status CheckTokenId(uint32_t token_id, uint32_t vocabulary) {
       Text("A result names token ", token_id, ", expected less than ", vocabulary, "."));
 }
 
-void AppendList(std::span<const CandidateResult> list, std::vector<uint8_t>& out) {
+void AppendList(std::span<const sampling::TokenLogit> list, std::vector<uint8_t>& out) {
   size_t at = out.size();
   out.resize(at + kCandidateBytes * list.size());
-  for (const CandidateResult& candidate : list) {
+  for (const sampling::TokenLogit& candidate : list) {
     StoreLe<uint32_t>(&out[at], static_cast<uint32_t>(candidate.token_id));
     StoreLe<float>(&out[at + 4], candidate.logit);
     at += kCandidateBytes;
@@ -176,8 +177,8 @@ void AppendList(std::span<const CandidateResult> list, std::vector<uint8_t>& out
 }
 
 // REQUIRES: whole entries.
-Result<std::vector<CandidateResult>> DecodeList(ByteSpan bytes, uint32_t vocabulary) {
-  std::vector<CandidateResult> list;
+Result<std::vector<sampling::TokenLogit>> DecodeList(ByteSpan bytes, uint32_t vocabulary) {
+  std::vector<sampling::TokenLogit> list;
   list.reserve(bytes.size() / kCandidateBytes);
   for (size_t at = 0; at < bytes.size(); at += kCandidateBytes) {
     const uint32_t token_id = LoadLe<uint32_t>(bytes.data() + at);
@@ -233,7 +234,8 @@ std::vector<uint8_t> EncodeFrameHead(const FrameHeader& header, std::span<const 
     const bool candidates = run.output == OutputKind::kCandidates;
     CHECK(run.count >= 1);
     CHECK(candidates ? run.candidate_count >= 1 && run.candidate_count <= 256
-                     : run.candidate_count <= (run.output == OutputKind::kDraw ? kMaxRawBest : 0));
+                     : run.candidate_count <=
+                           (run.output == OutputKind::kDraw ? sampling::kMaxTopLogprobs : 0));
     StoreLe<uint32_t>(at, run.session);
     StoreLe<uint32_t>(at + 4, run.generation);
     StoreLe<uint32_t>(at + 8, run.first_position);

@@ -39,6 +39,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "sampling/token_logit.h"
 #include "tensor/dtype.h"
 #include "wire/version.h"
 
@@ -58,8 +59,6 @@ enum class OutputKind : uint8_t {
   kLogits = 4,
   kDraw = 5,
 };
-
-inline constexpr uint16_t kMaxRawBest = 20;
 
 struct Run {
   uint32_t session = 0;     // never reused in a connection
@@ -108,19 +107,15 @@ struct ArgmaxResult {
   float logit = 0;
   float margin = 0;
 };
-struct CandidateResult {
-  int32_t token_id = 0;
-  float logit = 0;
-};
 struct CandidatesResult {
-  std::vector<CandidateResult> candidates;  // by falling logit
+  std::vector<sampling::TokenLogit> candidates;  // by falling logit
   float logsumexp = 0;
   float scaled_sum = 0;
 };
 struct DrawResult {
-  CandidateResult drawn;  // with its raw logit
+  sampling::TokenLogit drawn;  // with its raw logit
   float logsumexp = 0;
-  std::vector<CandidateResult> best;  // raw, by falling logit
+  std::vector<sampling::TokenLogit> best;  // raw, by falling logit
 };
 
 // Payloads of one run's result.

@@ -57,17 +57,18 @@ std::vector<uint8_t> Encode(const Generate& g) {
   out.Put(g.token_id);
   out.Put(g.count);
   out.Put(g.interval);
-  out.Put(g.temperature);
-  out.Put(g.top_k);
+  const sampling::Parameters& p = g.sampling;
+  out.Put(p.temperature);
+  out.Put(static_cast<uint32_t>(p.top_k));
   for (const float value :
-       {g.top_p, g.min_p, g.repetition_penalty, g.presence_penalty, g.frequency_penalty})
+       {p.top_p, p.min_p, p.repetition_penalty, p.presence_penalty, p.frequency_penalty})
     out.Put(value);
-  out.Put(g.seed);
+  out.Put(p.seed.value_or(0));
   out.Put(static_cast<uint16_t>(g.stop_ids.size()));
-  out.Put(static_cast<uint16_t>(g.biases.size()));
+  out.Put(static_cast<uint16_t>(p.logit_bias.size()));
   out.Put(static_cast<uint32_t>(g.seen.size()));
   for (const int32_t id : g.stop_ids) out.Put(id);
-  for (const auto& [id, bias] : g.biases) {
+  for (const auto& [id, bias] : p.logit_bias) {
     out.Put(id);
     out.Put(bias);
   }
@@ -121,12 +122,13 @@ Result<GenerationFrame> DecodeGenerate(ByteSpan message, uint32_t sequence, uint
   g.token_id = in.Get<int32_t>();
   g.count = in.Get<uint16_t>();
   g.interval = in.Get<uint16_t>();
-  g.temperature = in.Get<float>();
-  g.top_k = in.Get<uint32_t>();
+  sampling::Parameters& p = g.sampling;
+  p.temperature = in.Get<float>();
+  p.top_k = static_cast<int32_t>(std::min<uint32_t>(in.Get<uint32_t>(), INT32_MAX));
   for (float* value :
-       {&g.top_p, &g.min_p, &g.repetition_penalty, &g.presence_penalty, &g.frequency_penalty})
+       {&p.top_p, &p.min_p, &p.repetition_penalty, &p.presence_penalty, &p.frequency_penalty})
     *value = in.Get<float>();
-  g.seed = in.Get<uint64_t>();
+  p.seed = in.Get<uint64_t>();
   const auto stops = in.Get<uint16_t>(), biases = in.Get<uint16_t>();
   const auto seen = in.Get<uint32_t>();
   TRY(CheckLength(message, kGenerateBytes + 4ull * stops + 8ull * biases + 8ull * seen));
@@ -137,11 +139,11 @@ Result<GenerationFrame> DecodeGenerate(ByteSpan message, uint32_t sequence, uint
   for (uint32_t i = 0; i < stops; ++i) g.stop_ids.push_back(in.Get<int32_t>());
   for (uint32_t i = 0; i < biases; ++i) {
     const auto id = in.Get<int32_t>();
-    g.biases.emplace_back(id, in.Get<float>());
+    p.logit_bias.push_back({id, in.Get<float>()});
   }
   for (uint32_t i = 0; i < seen; ++i) {
     const auto id = in.Get<int32_t>();
-    g.seen.emplace_back(id, in.Get<uint32_t>());
+    g.seen.push_back({id, in.Get<uint32_t>()});
   }
   return GenerationFrame(std::move(g));
 }

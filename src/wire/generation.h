@@ -22,6 +22,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "sampling/penalize.h"
 
 namespace weft::wire {
 
@@ -32,16 +33,11 @@ struct Generate {
   uint32_t session = 0, generation = 0;
   uint32_t position = 0;  // of `token`, the session's last, which no layer has seen
   int32_t token_id = 0;
-  uint16_t count = 1;     // tokens wanted
-  uint16_t interval = 1;  // of them in one Tokens frame, at most
-  float temperature = 0;  // 0: greedy
-  uint32_t top_k = 0;
-  float top_p = 1, min_p = 0;
-  float repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
-  uint64_t seed = 0;
-  std::vector<int32_t> stop_ids;  // the first of these is the last token
-  std::vector<std::pair<int32_t, float>> biases;
-  std::vector<std::pair<int32_t, uint32_t>> seen;  // in the session so far; for penalties
+  uint16_t count = 1;                      // tokens wanted
+  uint16_t interval = 1;                   // of them in one Tokens frame, at most
+  sampling::Parameters sampling;           // its seed is set
+  std::vector<int32_t> stop_ids;           // the first of these is the last token
+  std::vector<sampling::TokenCount> seen;  // in the session so far; for penalties
   bool operator==(const Generate&) const = default;
 };
 

@@ -60,24 +60,25 @@ GenerationFrame Described(const Json& json) {
   g.token_id = As<int32_t>(json, "token");
   g.count = As<uint16_t>(json, "count");
   g.interval = As<uint16_t>(json, "interval");
-  g.temperature = As<float>(json, "temperature");
-  g.top_k = As<uint32_t>(json, "top_k");
-  g.top_p = As<float>(json, "top_p");
-  g.min_p = As<float>(json, "min_p");
-  g.repetition_penalty = As<float>(json, "repetition");
-  g.presence_penalty = As<float>(json, "presence");
-  g.frequency_penalty = As<float>(json, "frequency");
+  g.sampling.temperature = As<float>(json, "temperature");
+  g.sampling.top_k = As<uint32_t>(json, "top_k");
+  g.sampling.top_p = As<float>(json, "top_p");
+  g.sampling.min_p = As<float>(json, "min_p");
+  g.sampling.repetition_penalty = As<float>(json, "repetition");
+  g.sampling.presence_penalty = As<float>(json, "presence");
+  g.sampling.frequency_penalty = As<float>(json, "frequency");
   const std::string& digits = Field(json, "seed").string_value();
-  std::from_chars(digits.data(), digits.data() + digits.size(), g.seed);
+  std::from_chars(digits.data(), digits.data() + digits.size(), g.sampling.seed.emplace());
   for (const Json& id : Field(json, "stops").list_value().values())
     g.stop_ids.push_back(static_cast<int32_t>(id.number_value()));
   const auto pair = [](const Json& item, int i) {
     return item.list_value().values(i).number_value();
   };
   for (const Json& item : Field(json, "biases").list_value().values())
-    g.biases.emplace_back(static_cast<int32_t>(pair(item, 0)), static_cast<float>(pair(item, 1)));
+    g.sampling.logit_bias.push_back(
+        {static_cast<int32_t>(pair(item, 0)), static_cast<float>(pair(item, 1))});
   for (const Json& item : Field(json, "seen").list_value().values())
-    g.seen.emplace_back(static_cast<int32_t>(pair(item, 0)), static_cast<uint32_t>(pair(item, 1)));
+    g.seen.push_back({static_cast<int32_t>(pair(item, 0)), static_cast<uint32_t>(pair(item, 1))});
   return g;
 }
 

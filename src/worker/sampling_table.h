@@ -33,7 +33,6 @@ class SamplingTable {
  private:
   struct Entry {
     uint32_t generation = 0;
-    uint64_t seed = 0;
     uint64_t token_count = 0;
     engine::Sampling sampling;
     std::unordered_map<uint32_t, size_t> places;  // of tokens in sampling.counts

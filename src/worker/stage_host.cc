@@ -10,15 +10,7 @@ namespace weft::worker {
 namespace {
 
 engine::Sampling SamplingOf(const wire::Generate& asked) {
-  engine::Sampling sampling;
-  sampling.temperature = asked.temperature;
-  sampling.top_k = static_cast<int32_t>(std::min<uint32_t>(asked.top_k, INT32_MAX));
-  sampling.top_p = asked.top_p;
-  sampling.min_p = asked.min_p;
-  sampling.repetition = asked.repetition_penalty;
-  sampling.presence = asked.presence_penalty;
-  sampling.frequency = asked.frequency_penalty;
-  for (const auto& [id, bias] : asked.biases) sampling.biases.push_back({id, bias});
+  engine::Sampling sampling{asked.sampling, {}};
   // What was made since is appended to `seen` one by one: the engine wants each token once.
   std::map<int32_t, uint32_t> counts;
   for (const auto& [id, count] : asked.seen) counts[id] += count;
@@ -97,12 +89,13 @@ Result<Outcome> StageHost::On(RunStep& work) {
 Result<int32_t> StageHost::NextToken(const wire::Generate& asked) {
   const engine::Sampling sampling = SamplingOf(asked);
   engine::Output output;
-  if (sampling.temperature == 0 && !sampling.ChangesLogits()) {
+  if (asked.sampling.IsGreedy() && !asked.sampling.ChangesLogits()) {
     output.kind = engine::OutputKind::kArgmax;
   } else {
     output.kind = engine::OutputKind::kDraw;
     output.sampling = &sampling;
-    output.uniform = CounterDouble(asked.seed, uint64_t{asked.position} + 1, 0);
+    output.uniform =
+        CounterDouble(asked.sampling.seed.value_or(0), uint64_t{asked.position} + 1, 0);
   }
   const engine::Run run{asked.session, asked.generation, asked.position, 1, output};
   const engine::LayerRange whole = {0, model_.layer_count()};
@@ -126,7 +119,7 @@ Result<Outcome> StageHost::On(MakeTokens& work) {
   while (!made.tokens.last && made.tokens.token_ids.size() < asked.interval) {
     ASSIGN_OR_RETURN(asked.token_id, NextToken(asked));
     ++asked.position;
-    if (!asked.seen.empty()) asked.seen.emplace_back(asked.token_id, 1);
+    if (!asked.seen.empty()) asked.seen.push_back({asked.token_id, 1});
     made.tokens.token_ids.push_back(asked.token_id);
     made.tokens.last = --asked.count == 0 || std::find(asked.stop_ids.begin(), asked.stop_ids.end(),
                                                        asked.token_id) != asked.stop_ids.end();

@@ -157,7 +157,7 @@ Result<std::vector<Slice>> EncodeResult(const wire::Frame& frame, const ModelSha
       wire::CandidatesResult result;
       result.logsumexp = selection.logsumexp;
       result.scaled_sum = selection.scaled_sum;
-      for (const engine::Candidate& candidate : selection.candidates) {
+      for (const sampling::TokenLogit& candidate : selection.candidates) {
         result.candidates.push_back({candidate.token_id, candidate.logit});
       }
       wire::AppendCandidates(result, payload);
@@ -166,7 +166,7 @@ Result<std::vector<Slice>> EncodeResult(const wire::Frame& frame, const ModelSha
       wire::DrawResult result;
       result.drawn = {selection.drawn.token_id, selection.drawn.logit};
       result.logsumexp = selection.logsumexp;
-      for (const engine::Candidate& candidate : selection.candidates) {
+      for (const sampling::TokenLogit& candidate : selection.candidates) {
         result.best.push_back({candidate.token_id, candidate.logit});
       }
       wire::AppendDraw(result, payload);

@@ -1,7 +1,7 @@
 // Who includes whom: the module table for C++ and TypeScript; no cycles between files or folders.
 import { posix } from "node:path";
 import {
-  kConfinedHeaders, kCxxModules, kCxxTestExtras, kPartialIncludes, kWebPackages,
+  kConfinedHeaders, kCxxModules, kCxxTestExtras, kWebPackages,
 } from "../modules.mjs";
 import { isTestFile, lineAt, stripSource } from "../source.mjs";
 import { findCycles } from "../graph.mjs";
@@ -53,11 +53,6 @@ function ownInclude(module, file, include) {
     return { what: `src/${module} includes ${include.path}, but may include only ` +
         `${allowed.join(", ") || "nothing of ours"}`,
       instead: "pass the value in, or move the code to the module that may" };
-  }
-  const part = kPartialIncludes[`${module}>${target}`];
-  if (part && !part.test(include.path)) {
-    return { what: `src/${module} may include only ${part} of src/${target}`,
-      instead: "take what is needed as an argument" };
   }
   return undefined;
 }

@@ -1,7 +1,5 @@
 // Sampling from candidates against sampling from all logits: the same token for the same number
 // drawn, and the distribution that the textbook formulas give.
-#include "text/sampler.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,26 +11,29 @@
 
 #include "base/file.h"
 #include "base/random.h"
+#include "sampling/choose.h"
+#include "sampling/draw.h"
+#include "sampling/penalize.h"
 
-namespace weft {
+namespace weft::sampling {
 namespace {
 
 using testing::HasSubstr;
 
 struct Model {
   std::vector<float> logits;
-  std::vector<SampleCandidate> sorted;  // all of them, by falling logit
+  std::vector<TokenLogit> sorted;  // all of them, by falling logit
 
   explicit Model(std::vector<float> all) : logits(std::move(all)) {
     for (const float logit : logits) sorted.push_back({static_cast<int32_t>(sorted.size()), logit});
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const auto& a, const auto& b) { return a.logit > b.logit; });
   }
-  std::span<const SampleCandidate> Best(size_t k) const {
+  std::span<const TokenLogit> Best(size_t k) const {
     return std::span(sorted).first(std::min(k, sorted.size()));
   }
   // What the last stage gives beside the candidates.
-  double ScaledSum(const SamplingParams& params) const {
+  double ScaledSum(const Parameters& params) const {
     double sum = 0;
     for (const float logit : logits)
       sum += std::exp((static_cast<double>(logit) - sorted[0].logit) / params.temperature);
@@ -40,15 +41,15 @@ struct Model {
   }
   uint32_t vocabulary() const { return static_cast<uint32_t>(logits.size()); }
 
-  std::optional<int32_t> Choose(const SamplingParams& params, size_t k, double uniform) const {
+  std::optional<int32_t> Choose(const Parameters& params, size_t k, double uniform) const {
     const double sum = params.IsGreedy() ? 0 : ScaledSum(params);
     const auto index = ChooseCandidate(params, Best(k), sum, vocabulary(), uniform);
     if (!index) return std::nullopt;
     return sorted[*index].token_id;
   }
-  Model Changed(const SamplingParams& params, std::span<const int32_t> history) const {
+  Model Changed(const Parameters& params, std::span<const int32_t> history) const {
     std::vector<float> changed = logits;
-    ChangeLogits(params, history, changed);
+    Penalize(params, CountTokens(history), changed);
     return Model(std::move(changed));
   }
 };
@@ -65,11 +66,11 @@ Model RandomModel(uint64_t seed, size_t vocabulary, double spread) {
 }
 
 // The probabilities by the definitions, on all logits.
-std::vector<double> Reference(const Model& model, const SamplingParams& params,
+std::vector<double> Reference(const Model& model, const Parameters& params,
                               const std::map<int32_t, int>& seen) {
   const size_t n = model.logits.size();
   std::vector<double> logits(model.logits.begin(), model.logits.end());
-  for (const LogitBias& bias : params.logit_bias)
+  for (const TokenBias& bias : params.logit_bias)
     logits[static_cast<size_t>(bias.token_id)] += bias.bias;
   for (const auto& [id, count] : seen) {
     double& logit = logits[static_cast<size_t>(id)];
@@ -113,7 +114,7 @@ std::vector<double> Reference(const Model& model, const SamplingParams& params,
 
 struct Setting {
   const char* name;
-  SamplingParams params;
+  Parameters params;
   std::vector<int32_t> history;
 };
 
@@ -186,7 +187,8 @@ TEST(Sampler, WhatCandidatesSettleIsTheTokenOfAllLogits) {
     std::map<size_t, int> settled;
     for (uint64_t i = 0; i < 500; ++i) {
       const double uniform = CounterDouble(5, i, 0);
-      const int32_t all = SampleLogits(setting.params, setting.history, model.logits, uniform);
+      const int32_t all =
+          DrawAfterPenalties(setting.params, setting.history, model.logits, uniform);
       for (const size_t k : {1, 8, 128, 1999, 2000}) {
         const auto few = changed.Choose(setting.params, k, uniform);
         if (!few) continue;
@@ -203,7 +205,7 @@ TEST(Sampler, WhatCandidatesSettleIsTheTokenOfAllLogits) {
 TEST(Sampler, TailDrawsAreAsFrequentAsTheMissingMass) {
   const Model model = RandomModel(11, 1000, 1.0);
   for (const float temperature : {0.7f, 1.0f, 2.0f}) {
-    const SamplingParams params{.temperature = temperature};
+    const Parameters params{.temperature = temperature};
     double mass = 0;
     for (const auto& candidate : model.Best(32))
       mass +=
@@ -237,7 +239,7 @@ TEST(Sampler, DrawsTheGoldenTokens) {
   const boost::json::value golden = boost::json::parse(*text);
   for (const auto& c : golden.at("cases").as_array()) {
     const auto number = [&](const char* name) { return c.at(name).to_number<double>(); };
-    SamplingParams params;
+    Parameters params;
     params.temperature = static_cast<float>(number("temperature"));
     params.top_k = static_cast<int32_t>(number("top_k"));
     params.top_p = static_cast<float>(number("top_p"));
@@ -261,7 +263,7 @@ TEST(Sampler, DrawsTheGoldenTokens) {
     for (const auto& token : c.at("tokens").as_array()) {
       const double uniform = CounterDouble(seed, position++, 0);
       const auto expected = token.to_number<int32_t>();
-      EXPECT_EQ(SampleLogits(params, history, logits, uniform), expected) << c.at("name");
+      EXPECT_EQ(DrawAfterPenalties(params, history, logits, uniform), expected) << c.at("name");
       EXPECT_EQ(changed.Choose(params, 50, uniform).value_or(expected), expected) << c.at("name");
     }
   }
@@ -271,16 +273,16 @@ TEST(Sampler, PenaltiesAndBiasesReachEveryToken) {
   const Model model = RandomModel(9, 3000, 1.0);
   const int32_t last = model.sorted[2999].token_id;
   // The worst token, lifted to the top; the best ones, banned.
-  SamplingParams params{.temperature = 0, .logit_bias = {{last, 100}}};
-  EXPECT_EQ(SampleLogits(params, {}, model.logits, 0), last);
+  Parameters params{.temperature = 0, .logit_bias = {{last, 100}}};
+  EXPECT_EQ(DrawAfterPenalties(params, {}, model.logits, 0), last);
   params.logit_bias.clear();
   for (size_t i = 0; i < 300; ++i) params.logit_bias.push_back({model.sorted[i].token_id, -100});
-  EXPECT_EQ(SampleLogits(params, {}, model.logits, 0), model.sorted[300].token_id);
+  EXPECT_EQ(DrawAfterPenalties(params, {}, model.logits, 0), model.sorted[300].token_id);
   params = {.temperature = 0, .presence_penalty = 2};
   std::vector<int32_t> history;
   for (size_t i = 0; i < 2999; ++i) history.push_back(model.sorted[i].token_id);
   std::vector<float> changed = model.logits;
-  ChangeLogits(params, history, changed);
+  Penalize(params, CountTokens(history), changed);
   for (size_t i = 0; i < 3000; ++i) {
     const auto id = static_cast<size_t>(model.sorted[i].token_id);
     EXPECT_EQ(changed[id], model.logits[id] - (i < 2999 ? 2 : 0));
@@ -289,20 +291,20 @@ TEST(Sampler, PenaltiesAndBiasesReachEveryToken) {
 
 TEST(Sampler, ChangesComeInTheKernelsOrder) {
   std::vector<float> logits = {2, -2, 1, 0};
-  ChangeLogits({.repetition_penalty = 2,
-                .presence_penalty = 0.25f,
-                .frequency_penalty = 0.5f,
-                .logit_bias = {{0, 1}, {2, 5}, {9, 1}}},
-               std::vector<int32_t>{0, 1, 1, 77, -1}, logits);
+  Penalize({.repetition_penalty = 2,
+            .presence_penalty = 0.25f,
+            .frequency_penalty = 0.5f,
+            .logit_bias = {{0, 1}, {2, 5}, {9, 1}}},
+           CountTokens(std::vector<int32_t>{0, 1, 1, 77, -1}), logits);
   EXPECT_EQ(logits, (std::vector<float>{(2 + 1) / 2.0f - 0.75f, -2 * 2 - 1.25f, 6, 0}));
 }
 
 TEST(Sampler, GreedyTakesTheBestAndTheLowerIdOfEqualOnes) {
   const std::vector<float> equal = {0, 2, 2, 1};
-  EXPECT_EQ(SampleLogits({.temperature = 0}, {}, equal, 0.9), 1);
+  EXPECT_EQ(DrawAfterPenalties({.temperature = 0}, {}, equal, 0.9), 1);
   EXPECT_EQ(Model(equal).Choose({.temperature = 0}, 1, 0.9), 1);
-  SamplingParams greedy{.temperature = 0, .frequency_penalty = 1.5f};
-  EXPECT_EQ(SampleLogits(greedy, std::vector<int32_t>{1, 2}, equal, 0), 3);
+  Parameters greedy{.temperature = 0, .frequency_penalty = 1.5f};
+  EXPECT_EQ(DrawAfterPenalties(greedy, std::vector<int32_t>{1, 2}, equal, 0), 3);
 }
 
 TEST(Sampler, EqualLogitsAreEquallyLikely) {
@@ -329,8 +331,8 @@ TEST(Sampler, EdgeParameters) {
 }
 
 TEST(Sampler, RefusesParametersOutOfRange) {
-  const auto message = [](const SamplingParams& params) {
-    const Status status = ValidateSampling(params);
+  const auto message = [](const Parameters& params) {
+    const Status status = Validate(params);
     return status.ok() ? std::string("ok") : status.error().message();
   };
   EXPECT_EQ(message({}), "ok");
@@ -348,8 +350,8 @@ TEST(Sampler, RefusesParametersOutOfRange) {
   EXPECT_THAT(message({.frequency_penalty = 3}), HasSubstr("frequency_penalty"));
   EXPECT_THAT(message({.logit_bias = {{5, 101}}}), HasSubstr("token 5"));
   EXPECT_THAT(message({.logit_bias = {{-1, 1}}}), HasSubstr("-1"));
-  EXPECT_THAT(message({.logit_bias = std::vector<LogitBias>(2000)}), HasSubstr("2000 entries"));
+  EXPECT_THAT(message({.logit_bias = std::vector<TokenBias>(2000)}), HasSubstr("2000 entries"));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sampling

@@ -1,17 +1,21 @@
-#include "kernels/draw.h"
+#include "sampling/draw.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>
 
-namespace weft::kernels {
+#include "base/check.h"
+#include "sampling/penalize.h"
+
+namespace weft::sampling {
 namespace {
 
 // Tokens by falling logit, sorted only as far as somebody looks.
 class FallingTokens {
  public:
-  explicit FallingTokens(const DrawArgs& args) : args_(args), ids_(args.logits.size()) {
+  FallingTokens(std::span<const float> logits, float temperature)
+      : logits_(logits), temperature_(temperature), ids_(logits.size()) {
     std::iota(ids_.begin(), ids_.end(), 0);
     Extend();
     largest_ = Logit(ids_[0]);
@@ -30,9 +34,9 @@ class FallingTokens {
   }
 
  private:
-  float Logit(int32_t id) const { return args_.logits[static_cast<size_t>(id)]; }
+  float Logit(int32_t id) const { return logits_[static_cast<size_t>(id)]; }
   double Weight(int32_t id) const {
-    return std::exp((static_cast<double>(Logit(id)) - largest_) / args_.temperature);
+    return std::exp((static_cast<double>(Logit(id)) - largest_) / temperature_);
   }
 
   void Extend() {
@@ -46,7 +50,8 @@ class FallingTokens {
     sorted_ = end;
   }
 
-  const DrawArgs& args_;
+  const std::span<const float> logits_;
+  const float temperature_;
   std::vector<int32_t> ids_;
   size_t sorted_ = 0;
   double largest_ = 0;
@@ -60,16 +65,16 @@ double SumOfFirst(FallingTokens& tokens, size_t count) {
 
 }  // namespace
 
-int32_t Draw(const DrawArgs& args) {
-  CHECK(!args.logits.empty());
-  FallingTokens tokens(args);
-  if (args.temperature == 0) return tokens.id(0);
-  const size_t vocabulary = args.logits.size();
+int32_t Draw(const Parameters& parameters, std::span<const float> logits, double uniform) {
+  CHECK(!logits.empty(), "a draw needs a row of logits");
+  FallingTokens tokens(logits, parameters.temperature);
+  if (parameters.temperature == 0) return tokens.id(0);
+  const size_t vocabulary = logits.size();
   size_t kept = vocabulary;
-  if (args.top_k > 0) kept = std::min(kept, static_cast<size_t>(args.top_k));
+  if (parameters.top_k > 0) kept = std::min(kept, static_cast<size_t>(parameters.top_k));
   double sum = kept == vocabulary ? tokens.Sum() : SumOfFirst(tokens, kept);
-  if (args.top_p < 1) {
-    const double wanted = static_cast<double>(args.top_p) * sum;
+  if (parameters.top_p < 1) {
+    const double wanted = static_cast<double>(parameters.top_p) * sum;
     size_t count = 0;
     double first = 0;
     do first += tokens.weight(count++);
@@ -77,16 +82,16 @@ int32_t Draw(const DrawArgs& args) {
     kept = count;
     sum = first;
   }
-  if (args.min_p > 0) {
+  if (parameters.min_p > 0) {
     size_t count = 0;
     double first = 0;
-    for (; count < kept && tokens.weight(count) >= args.min_p; ++count) {
+    for (; count < kept && tokens.weight(count) >= parameters.min_p; ++count) {
       first += tokens.weight(count);
     }
     kept = count;
     sum = first;
   }
-  const double target = args.uniform * sum;
+  const double target = uniform * sum;
   double passed = 0;
   for (size_t rank = 0; rank + 1 < kept; ++rank) {
     passed += tokens.weight(rank);
@@ -95,4 +100,11 @@ int32_t Draw(const DrawArgs& args) {
   return tokens.id(kept - 1);
 }
 
-}  // namespace weft::kernels
+int32_t DrawAfterPenalties(const Parameters& parameters, std::span<const int32_t> history,
+                           std::span<const float> logits, double uniform) {
+  std::vector<float> changed(logits.begin(), logits.end());
+  if (parameters.ChangesLogits()) Penalize(parameters, CountTokens(history), changed);
+  return Draw(parameters, changed, uniform);
+}
+
+}  // namespace weft::sampling

@@ -12,9 +12,9 @@
 
 #include "base/file.h"
 #include "base/random.h"
-#include "text/sampler.h"
+#include "sampling/draw.h"
 
-namespace weft {
+namespace weft::sampling {
 namespace {
 
 namespace json = boost::json;
@@ -44,8 +44,8 @@ std::vector<float> LogitsOf(const json::object& c) {
   return logits;
 }
 
-SamplingParams ParamsOf(const json::object& c) {
-  SamplingParams params;
+Parameters ParamsOf(const json::object& c) {
+  Parameters params;
   params.temperature = Number(c, "temperature");
   params.top_k = c.at("top_k").to_number<int32_t>();
   params.top_p = Number(c, "top_p");
@@ -61,7 +61,7 @@ SamplingParams ParamsOf(const json::object& c) {
 
 json::array TokensOf(const json::object& c) {
   const std::vector<float> logits = LogitsOf(c);
-  const SamplingParams params = ParamsOf(c);
+  const Parameters params = ParamsOf(c);
   const std::string_view digits = c.at("seed").as_string();
   uint64_t seed = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), seed);
@@ -71,7 +71,8 @@ json::array TokensOf(const json::object& c) {
     history.push_back(id.to_number<int32_t>());
   json::array tokens;
   for (uint64_t i = 0; i < c.at("count").to_number<uint64_t>(); ++i)
-    tokens.push_back(SampleLogits(params, history, logits, CounterDouble(seed, first + i, 0)));
+    tokens.push_back(
+        DrawAfterPenalties(params, history, logits, CounterDouble(seed, first + i, 0)));
   return tokens;
 }
 
@@ -99,4 +100,4 @@ TEST(SamplerGolden, TokensOfWholeRows) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sampling
