@@ -1,16 +1,21 @@
 #include "net/tls.h"
 
+#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <ctime>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "base/sha256.h"
 #include "net/address.h"
@@ -130,6 +135,32 @@ bool StillGood(const std::string& pem, const std::vector<std::string>& hosts) {
   return true;
 }
 
+// Takes away what others may do with a key that was kept: an older version, a copy or a restored
+// backup may have left it open. Looks at the file it has opened, not at whatever the name leads to
+// a moment later.
+Status TakeFromOthers(const std::filesystem::path& key_file) {
+  const auto failed = [&](const std::string& what) {
+    return Error(ErrorCode::kPermissionDenied, what + " '" + key_file.string() +
+                                                   "': " + std::strerror(errno) +
+                                                   ". The key must be this user's own file.");
+  };
+  const int fd = open(key_file.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return failed("Cannot open");
+  struct stat info = {};
+  Status outcome = OkStatus();
+  if (fstat(fd, &info) != 0) {
+    outcome = failed("Cannot look at");
+  } else if ((info.st_mode & 0077) != 0) {
+    LogWarn(
+        "'{}' could be read by others: its permissions are 0600 from now on; remove it, and "
+        "the certificate beside it, to have new ones made",
+        key_file.string());
+    if (fchmod(fd, 0600) != 0) outcome = failed("Cannot protect");
+  }
+  close(fd);
+  return outcome;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<TlsContext>> LoadTls(const std::filesystem::path& certificate_file,
@@ -166,12 +197,15 @@ Result<std::shared_ptr<TlsContext>> SelfSignedTls(const std::filesystem::path& f
   const auto kept = ReadTextFile(certificate_file, 64 * 1024);
   if (!kept.ok() || !StillGood(*kept, hosts) || !std::filesystem::exists(key_file)) {
     ASSIGN_OR_RETURN(const PemPair made, MakeCertificate(hosts));
+    // The file is closed to others from its first byte on. At start, before other threads make
+    // files.
     const mode_t old_mask = umask(0077);
     const Status key_written = WriteFileAtomically(key_file, AsBytes(made.key));
     umask(old_mask);
     TRY(key_written);
     TRY(WriteFileAtomically(certificate_file, AsBytes(made.certificate)));
   }
+  TRY(TakeFromOthers(key_file));
   return LoadTls(certificate_file, key_file);
 }
 

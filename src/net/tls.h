@@ -17,8 +17,9 @@ class TlsContext;
 Result<std::shared_ptr<TlsContext>> LoadTls(const std::filesystem::path& certificate_file,
                                             const std::filesystem::path& key_file);
 
-// Makes (once; kept in `folder` with mode 0600 and reused for a year) an ECDSA P-256 certificate
-// for these host names and addresses, signed by itself. Browsers warn about it once.
+// Makes (once; kept in `folder` and reused for a year) an ECDSA P-256 certificate for these host
+// names and addresses, signed by itself. Browsers warn about it once. The key's file is its owner's
+// alone (0600), also when one that is kept was more open; kPermissionDenied when it is not ours.
 Result<std::shared_ptr<TlsContext>> SelfSignedTls(const std::filesystem::path& folder,
                                                   const std::vector<std::string>& hosts);
 
