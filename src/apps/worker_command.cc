@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "net/client.h"
+#include "wire/version.h"
 #include "worker/native_worker.h"
 
 namespace weft::apps {
@@ -72,9 +73,22 @@ class RemoteWorker {
   void Connect() {
     LogInfo("connecting to {}", url_.Authority());
     connected_at_ = MonotonicNow();
+    net::WebSocketClientLimits limits;
+    // The server pings: a line that went dead without a word (a cable, a router, a machine that
+    // sleeps) is noticed by the silence.
+    limits.silence = wire::kPingInterval * 3;
+    net::Headers headers;
+    // In the handshake already, so that a wrong one is refused before there is a connection.
+    if (!options_.join_token.empty()) {
+      headers.emplace_back("Authorization", "Bearer " + options_.join_token);
+    }
     net::ConnectWebSocket(
-        loop_, url_, tls_, {}, [this](auto socket) { return OnOpen(std::move(socket)); },
-        [this](const Error& error) { Retry(error.message()); });
+        loop_, url_, tls_, std::move(headers), limits,
+        [this](auto socket) { return OnOpen(std::move(socket)); },
+        [this](const Error& error) {
+          if (error.code() == ErrorCode::kPermissionDenied) return GiveUp(error);
+          Retry(error.message());
+        });
   }
 
   net::WebSocketCallbacks OnOpen(std::shared_ptr<net::WebSocket> socket) {

@@ -27,22 +27,32 @@ Error BadUrl(std::string_view text, const std::string& why) {
 
 }  // namespace
 
-std::vector<std::string> LanAddresses() {
+std::vector<std::string> LanAddresses(bool with_v6) {
   std::vector<std::string> addresses;
+  std::vector<std::string> v6_addresses;
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return addresses;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
+    if (entry->ifa_addr == nullptr) continue;
     if ((entry->ifa_flags & IFF_UP) == 0 || (entry->ifa_flags & IFF_LOOPBACK) != 0) continue;
-    char text[INET_ADDRSTRLEN] = {};
+    char text[INET6_ADDRSTRLEN] = {};
     const void* raw = entry->ifa_addr;
-    const auto* address = static_cast<const sockaddr_in*>(raw);
-    if (inet_ntop(AF_INET, &address->sin_addr, text, sizeof(text)) != nullptr) {
-      addresses.emplace_back(text);
+    if (entry->ifa_addr->sa_family == AF_INET) {
+      const auto* address = static_cast<const sockaddr_in*>(raw);
+      if (inet_ntop(AF_INET, &address->sin_addr, text, sizeof(text)) != nullptr) {
+        addresses.emplace_back(text);
+      }
+    } else if (with_v6 && entry->ifa_addr->sa_family == AF_INET6) {
+      const in6_addr& address = static_cast<const sockaddr_in6*>(raw)->sin6_addr;
+      if (IN6_IS_ADDR_LINKLOCAL(&address)) continue;
+      if (inet_ntop(AF_INET6, &address, text, sizeof(text)) != nullptr) {
+        v6_addresses.emplace_back(text);
+      }
     }
   }
   freeifaddrs(list);
   std::stable_partition(addresses.begin(), addresses.end(), IsPrivate);
+  addresses.insert(addresses.end(), v6_addresses.begin(), v6_addresses.end());
   return addresses;
 }
 
@@ -50,9 +60,25 @@ bool IsLoopbackAddress(std::string_view address) {
   return address.starts_with("127.") || address == "::1" || address.starts_with("::ffff:127.");
 }
 
+std::string HostInUrl(std::string_view host) {
+  // One colon would be a port, which is the caller's mistake or a name given with its own.
+  const bool is_v6 = std::count(host.begin(), host.end(), ':') > 1 && !host.starts_with('[');
+  return is_v6 ? "[" + std::string(host) + "]" : std::string(host);
+}
+
+std::string NetworkOf(const std::string& address) {
+  in6_addr parsed = {};
+  if (inet_pton(AF_INET6, address.c_str(), &parsed) != 1 || IN6_IS_ADDR_V4MAPPED(&parsed)) {
+    return address;
+  }
+  std::fill(std::begin(parsed.s6_addr) + 8, std::end(parsed.s6_addr), uint8_t{0});
+  char text[INET6_ADDRSTRLEN] = {};
+  inet_ntop(AF_INET6, &parsed, text, sizeof(text));
+  return text;
+}
+
 std::string Url::Authority() const {
-  const bool is_v6 = host.find(':') != std::string::npos;
-  return (is_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+  return HostInUrl(host) + ":" + std::to_string(port);
 }
 
 std::string Url::Target() const {

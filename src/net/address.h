@@ -10,11 +10,18 @@
 
 namespace weft::net {
 
-// IPv4 addresses of this machine's interfaces that are up, private networks first, loopback left
-// out.
-std::vector<std::string> LanAddresses();
+// Addresses of this machine's interfaces that are up, as others can name them: IPv4 first, private
+// networks before public ones, then IPv6 when `with_v6`. Loopback and link-local addresses are left
+// out: the latter mean nothing without the name of an interface on the other machine.
+std::vector<std::string> LanAddresses(bool with_v6 = false);
 
 bool IsLoopbackAddress(std::string_view address);
+
+// "host" or "[2001:db8::1]": as it stands in a URL and in a Host header, without a port.
+std::string HostInUrl(std::string_view host);
+
+// What limits by address count: the address itself, or the first 64 bits of an IPv6 address.
+std::string NetworkOf(const std::string& address);
 
 struct Url {
   bool tls = false;

@@ -1,13 +1,20 @@
 // AnyStream: a TCP socket with or without TLS on it, as one type, so that HTTP and WebSocket code
-// exists once. For src/net only.
+// exists once. Knows when it last wrote, so that a peer that takes nothing is noticed. For src/net
+// only.
 #pragma once
 
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/ssl/stream.hpp>
+#include <boost/beast/core/bind_handler.hpp>
 #include <boost/beast/core/role.hpp>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+
+#include "base/clock.h"
 
 namespace weft::net {
 
@@ -28,9 +35,22 @@ class AnyStream {
     return inner_->tls.emplace(inner_->socket, context);
   }
 
+  // Bytes that were read already and belong to whoever reads next: what a client sent right behind
+  // its WebSocket handshake.
+  void Unread(std::string bytes) { inner_->unread = std::move(bytes); }
+  // When bytes last went into the kernel's buffer or were first offered to it.
+  Instant last_write_at() const { return inner_->last_write_at; }
+
   template <typename Buffers, typename Handler>
   void async_read_some(const Buffers& buffers, Handler&& handler) {
-    if (inner_->tls) {
+    if (!inner_->unread.empty()) {
+      const size_t count = boost::asio::buffer_copy(buffers, boost::asio::buffer(inner_->unread));
+      inner_->unread.erase(0, count);
+      // Posted, not called: a handler never runs inside the function that it was given to.
+      boost::asio::post(get_executor(),
+                        boost::beast::bind_front_handler(std::forward<Handler>(handler),
+                                                         boost::system::error_code(), count));
+    } else if (inner_->tls) {
       inner_->tls->async_read_some(buffers, std::forward<Handler>(handler));
     } else {
       inner_->socket.async_read_some(buffers, std::forward<Handler>(handler));
@@ -38,6 +58,9 @@ class AnyStream {
   }
   template <typename Buffers, typename Handler>
   void async_write_some(const Buffers& buffers, Handler&& handler) {
+    // Writing a long buffer means one call after another: each says that the one before got
+    // something out.
+    inner_->last_write_at = MonotonicNow();
     if (inner_->tls) {
       inner_->tls->async_write_some(buffers, std::forward<Handler>(handler));
     } else {
@@ -56,10 +79,17 @@ class AnyStream {
                        : inner_->socket.write_some(buffers, error);
   }
 
-  // Ends both directions at once; pending operations fail.
-  void Abort() {
+  // Ends both directions at once; pending operations fail. What the kernel still holds is sent.
+  void Close() {
     boost::system::error_code ignored;
     inner_->socket.shutdown(tcp::socket::shutdown_both, ignored);
+    inner_->socket.close(ignored);
+  }
+  // Like Close, but what the kernel still holds is thrown away: for a peer that takes nothing the
+  // kernel would keep it for minutes after this process has forgotten the connection.
+  void Abort() {
+    boost::system::error_code ignored;
+    inner_->socket.set_option(boost::asio::socket_base::linger(true, 0), ignored);
     inner_->socket.close(ignored);
   }
 
@@ -68,21 +98,24 @@ class AnyStream {
     explicit Inner(tcp::socket s) : socket(std::move(s)) {}
     tcp::socket socket;
     std::optional<boost::asio::ssl::stream<tcp::socket&>> tls;
+    std::string unread;
+    Instant last_write_at;
   };
   std::unique_ptr<Inner> inner_;
 };
 
-// What Beast's WebSocket asks of a stream that is not its own (found by argument-dependent lookup).
+// What Beast's WebSocket asks of a stream that is not its own (found by argument-dependent lookup):
+// teardown after both close frames, beast_close_socket when one of its timeouts has passed.
 // A TLS shutdown exchange is not waited for: the WebSocket close frames already said goodbye.
 template <typename Handler>
 void async_teardown(boost::beast::role_type, AnyStream& stream, Handler&& handler) {
-  stream.Abort();
+  stream.Close();
   boost::asio::post(stream.get_executor(), [handler = std::forward<Handler>(handler)]() mutable {
     handler(boost::system::error_code());
   });
 }
 inline void teardown(boost::beast::role_type, AnyStream& stream, boost::system::error_code& error) {
-  stream.Abort();
+  stream.Close();
   error = {};
 }
 inline void beast_close_socket(AnyStream& stream) {

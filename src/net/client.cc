@@ -58,6 +58,10 @@ std::shared_ptr<asio::ssl::context> ClientContext(const Url& server, const Clien
 
 // Server name indication; OpenSSL's own macro hides a C cast.
 void SetServerName(SSL* ssl, const std::string& host) {
+  // The extension is for names only; servers may refuse addresses in it (RFC 6066 3).
+  error_code is_no_address;
+  asio::ip::make_address(host, is_no_address);
+  if (!is_no_address) return;
   SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
            const_cast<char*>(host.c_str()));
 }
@@ -334,12 +338,22 @@ Result<HttpReply> HttpClient::Call(const HttpCall& call,
 
 namespace {
 
-// The steps of an asynchronous WebSocket connection: resolve, connect, TLS, handshake.
+// The steps of an asynchronous WebSocket connection: resolve, connect, TLS, handshake. The pending
+// step holds it, so that it ends with the last of them; the deadline holds it weakly.
 struct Connecting : std::enable_shared_from_this<Connecting> {
   Connecting(EventLoop& loop, Url to, ClientTls trust)
-      : url(std::move(to)), tls(std::move(trust)), resolver(loop.io()), socket(loop.io()) {}
+      : url(std::move(to)),
+        tls(std::move(trust)),
+        resolver(loop.io()),
+        socket(loop.io()),
+        deadline(loop.io()) {}
 
   void Start() {
+    deadline.expires_after(std::chrono::microseconds(limits.connect.us));
+    deadline.async_wait([weak = weak_from_this()](const error_code& error) {
+      const auto self = weak.lock();
+      if (self && !error) self->GiveUp();
+    });
     resolver.async_resolve(url.host, std::to_string(url.port),
                            [self = shared_from_this()](const error_code& error, auto endpoints) {
                              if (error) return self->Fail(CannotReach(self->url, error.message()));
@@ -347,8 +361,20 @@ struct Connecting : std::enable_shared_from_this<Connecting> {
                            });
   }
 
+  // Cancels the step that is under way; it fails, and Fail says why. A name that is being resolved
+  // cannot be cancelled: its answer is not used.
+  void GiveUp() {
+    Fail(CannotReach(url,
+                     "no connection after " + std::to_string(limits.connect.us / 1000000) + " s"));
+    error_code ignored;
+    resolver.cancel();
+    socket.close(ignored);
+    if (stream) stream->Abort();
+  }
+
   template <typename Endpoints>
   void Connect(const Endpoints& endpoints) {
+    if (done) return;
     asio::async_connect(socket, endpoints,
                         [self = shared_from_this()](const error_code& error, const auto&) {
                           if (error) return self->Fail(CannotReach(self->url, error.message()));
@@ -357,6 +383,7 @@ struct Connecting : std::enable_shared_from_this<Connecting> {
   }
 
   void Secure() {
+    if (done) return;
     error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
     stream = std::make_unique<AnyStream>(std::move(socket));
@@ -372,6 +399,8 @@ struct Connecting : std::enable_shared_from_this<Connecting> {
   }
 
   void Handshake() {
+    if (std::exchange(done, true)) return;
+    deadline.cancel();
     // The context must outlive the stream: the callbacks of the open socket hold it.
     auto hold_context = [self = shared_from_this()](std::shared_ptr<WebSocket> opened) {
       WebSocketCallbacks callbacks = self->on_open(std::move(opened));
@@ -379,17 +408,24 @@ struct Connecting : std::enable_shared_from_this<Connecting> {
                                 std::string reason) { inner(std::move(reason)); };
       return callbacks;
     };
-    RequestWebSocket(std::move(*stream), url.Authority(), url.path, headers, {}, hold_context,
+    RequestWebSocket(std::move(*stream), url.Authority(), url.path, headers, limits, hold_context,
                      on_failed);
   }
 
-  void Fail(Error error) { on_failed(std::move(error)); }
+  void Fail(Error error) {
+    if (std::exchange(done, true)) return;
+    deadline.cancel();
+    on_failed(std::move(error));
+  }
 
   Url url;
   ClientTls tls;
   Headers headers;
+  WebSocketClientLimits limits;
   tcp::resolver resolver;
   tcp::socket socket;
+  asio::steady_timer deadline;
+  bool done = false;  // failed, or handed on to RequestWebSocket
   std::shared_ptr<asio::ssl::context> context;
   std::unique_ptr<AnyStream> stream;
   std::function<WebSocketCallbacks(std::shared_ptr<WebSocket>)> on_open;
@@ -399,10 +435,12 @@ struct Connecting : std::enable_shared_from_this<Connecting> {
 }  // namespace
 
 void ConnectWebSocket(EventLoop& loop, const Url& url, const ClientTls& tls, Headers headers,
+                      const WebSocketClientLimits& limits,
                       std::function<WebSocketCallbacks(std::shared_ptr<WebSocket>)> on_open,
                       std::function<void(Error)> on_failed) {
   auto connecting = std::make_shared<Connecting>(loop, url, tls);
   connecting->headers = std::move(headers);
+  connecting->limits = limits;
   connecting->on_open = std::move(on_open);
   connecting->on_failed = std::move(on_failed);
   connecting->Start();

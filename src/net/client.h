@@ -68,9 +68,23 @@ class HttpClient {
   std::unique_ptr<State> state_;
 };
 
+struct WebSocketClientLimits {
+  size_t message_bytes = 64 * 1024 * 1024;
+  size_t queue_bytes = 256 * 1024 * 1024;  // what may wait to be sent
+  Duration connect = Seconds(15);          // name, TCP, TLS
+  Duration handshake = Seconds(10);        // the server's answer
+  // The server said nothing for so long: the connection is taken for dead and closed. 0: never. Any
+  // bytes count, also those of a message that is not complete.
+  Duration silence;
+  Duration write_stall = Seconds(30);  // something waits and no byte gets out
+  Duration close_linger = Seconds(1);  // as in ServerLimits
+};
+
 // Connects `url`'s path as a WebSocket. Callbacks run on the loop; exactly one of `on_open` or
-// `on_closed` comes first.
+// `on_failed` is called. Errors: kPermissionDenied when the server answers 401 or 403 or its
+// certificate is not trusted: asking again will not change that. kUnavailable for all else.
 void ConnectWebSocket(EventLoop& loop, const Url& url, const ClientTls& tls, Headers headers,
+                      const WebSocketClientLimits& limits,
                       std::function<WebSocketCallbacks(std::shared_ptr<WebSocket>)> on_open,
                       std::function<void(Error)> on_failed);
 

@@ -1,5 +1,6 @@
-// How many connections a server has, in all and by address, and how many of them owe an answer. For
-// src/net only; everything happens on the loop's thread.
+// What all connections of a server hold together: how many there are, in all and by address, how
+// many of them owe an answer, and how many bytes wait to be sent. For src/net only; everything
+// happens on the loop's thread.
 #pragma once
 
 #include <functional>
@@ -11,14 +12,10 @@
 
 namespace weft::net {
 
-// How many connections there are, in all and by address, and how many of them owe an answer.
 class ConnectionCounter {
  public:
   bool TryAdd(const std::string& address, const ServerLimits& limits);
-  void Remove(const std::string& address) {
-    --total_;
-    if (--by_address_[address] == 0) by_address_.erase(address);
-  }
+  void Remove(const std::string& address);
   void AddAnswer() { ++open_answers_; }
   void RemoveAnswer() {
     if (--open_answers_ == 0 && on_all_answered_) on_all_answered_();
@@ -28,21 +25,25 @@ class ConnectionCounter {
     on_all_answered_ = std::move(callback);
     if (open_answers_ == 0 && on_all_answered_) on_all_answered_();
   }
+  size_t& queued_bytes() { return queued_bytes_; }
 
  private:
-  std::map<std::string, size_t> by_address_;
+  std::map<std::string, size_t> by_network_;  // keys of NetworkOf
   size_t total_ = 0;
   size_t open_answers_ = 0;
+  size_t queued_bytes_ = 0;
   std::function<void()> on_all_answered_;
 };
 
-// Holds one place in the counter for as long as it lives.
+// Holds one place in the counter for as long as it lives. The listener, the connection and, after
+// it, the WebSocket share it: the last of them gives it up.
 class ConnectionPlace {
  public:
   ConnectionPlace(std::shared_ptr<ConnectionCounter> counter, std::string address)
       : counter_(std::move(counter)), address_(std::move(address)) {}
   ~ConnectionPlace() {
     SetAnswering(false);
+    SetQueuedBytes(0);
     counter_->Remove(address_);
   }
   ConnectionPlace(const ConnectionPlace&) = delete;
@@ -55,11 +56,25 @@ class ConnectionPlace {
     answering_ = answering;
     answering ? counter_->AddAnswer() : counter_->RemoveAnswer();
   }
+  // What waits to be sent on this connection.
+  void SetQueuedBytes(size_t byte_count) {
+    counter_->queued_bytes() += byte_count;
+    counter_->queued_bytes() -= queued_bytes_;
+    queued_bytes_ = byte_count;
+  }
+  size_t queued_bytes() const { return queued_bytes_; }
+  size_t queued_bytes_of_all() const { return counter_->queued_bytes(); }
 
  private:
   std::shared_ptr<ConnectionCounter> counter_;
-  std::string address_;
+  const std::string address_;
   bool answering_ = false;
+  size_t queued_bytes_ = 0;
 };
+
+// Whether `place` may queue `byte_count` more with room for `limit` of its own. When all
+// connections together hold too much, those that lag behind are cut off and those that keep up go
+// on: an empty queue is always let through.
+bool MayQueue(const ConnectionPlace& place, size_t byte_count, size_t limit, size_t limit_of_all);
 
 }  // namespace weft::net

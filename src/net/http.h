@@ -63,7 +63,9 @@ class Responder {
  public:
   virtual ~Responder() = default;
   virtual void Send(HttpResponse response) = 0;
-  // A chunked response. The client may go away at any time: OnClosed tells.
+  // A chunked response. The client may go away at any time: OnClosed tells. In a stream of
+  // server-sent events (Content-Type text/event-stream) each Write ends a line and an event: the
+  // server puts comments between them to find out whether a client still listens.
   virtual void StartStream(int status, Headers headers) = 0;
   virtual void Write(std::string chunk) = 0;
   virtual void End() = 0;
@@ -78,8 +80,13 @@ class WebSocket {
   // Queues one message made of these pieces. Beyond the write queue's limit the connection is
   // closed.
   virtual void Send(std::vector<Slice> pieces) = 0;
-  // Sends what is queued, then a close frame with `reason` (cut to 120 bytes).
+  // Sends what is queued, then a close frame with `reason` (cut to 120 bytes). A peer that does not
+  // take it is not waited for: on_closed comes after ServerLimits::close_linger at the latest, and
+  // no message comes any more.
   virtual void Close(std::string reason) = 0;
+  // The longest message that is taken from now on; a longer one closes the connection before
+  // memory is set aside for it.
+  virtual void SetMessageLimit(size_t byte_count) = 0;
   virtual std::string remote_address() const = 0;
 };
 

@@ -2,9 +2,12 @@
 
 #include <sys/socket.h>
 
+#include <array>
+#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/stream_base.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
+#include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket/rfc6455.hpp>
@@ -19,6 +22,7 @@
 #include "net/peer_process.h"
 #include "net/tls_context.h"
 #include "net/websocket.h"
+#include "net/write_watch.h"
 
 namespace weft::net {
 namespace asio = boost::asio;
@@ -51,6 +55,7 @@ std::string StatusLine(int status) {
   const auto reason = http::obsolete_reason(http::int_to_status(static_cast<unsigned>(status)));
   return "HTTP/1.1 " + std::to_string(status) + " " + std::string(reason) + "\r\n";
 }
+
 SocketEnd EndOf(const tcp::endpoint& endpoint) {
   const asio::ip::address& address = endpoint.address();
   SocketEnd end;
@@ -109,8 +114,14 @@ class ConnectionResponder : public Responder {
   bool ended_ = false;
 };
 
-// One client connection: reads a request, hands it out, writes the answer, again. While an answer
-// is awaited it also reads, to notice a client that goes away.
+// One client connection: reads a request, hands it out, writes the answer, again.
+//
+// It always reads, also while an answer is made: that is how a client that goes away is noticed.
+// One read is under way at any time; what comes is put into `buffer_` and looked at by Advance.
+//
+// Lifetime: every pending operation holds the connection, and so does every responder. After Close
+// or Abort operations fail and calls of responders are ignored, so that it ends with the last of
+// both. Timers hold it weakly.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   HttpConnection(AnyStream stream, const ServerOptions& options, ServerHandler* handler,
@@ -121,17 +132,17 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         remote_address_(std::move(remote_address)),
         place_(std::move(place)),
         peer_(std::make_shared<PeerIdentity>(stream_.socket())),
-        deadline_(stream_.get_executor()) {}
+        deadline_(stream_.get_executor()),
+        probe_timer_(stream_.get_executor()),
+        write_watch_(stream_.get_executor(), options_.limits.write_stall) {}
 
   void Start() {
-    SetDeadline(options_.limits.handshake);
-    if (!options_.tls) {
-      ReadRequest();
-      return;
-    }
+    ExpectRequest(options_.limits.handshake);
+    if (!options_.tls) return Read();
     // Plain HTTP on the TLS port is answered with a sentence instead of a garbled handshake.
     stream_.socket().async_wait(tcp::socket::wait_read,
                                 [self = shared_from_this()](const error_code& error) {
+                                  if (self->closed_) return;
                                   if (error) return self->Abort();
                                   self->ChooseTls();
                                 });
@@ -152,13 +163,29 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     FinishAnswer();
   }
 
+  void SendError(int status, const std::string& sentence) {
+    keep_alive_ = false;
+    Send(handler_->MakeError(status, sentence));
+  }
+
   void StartStream(int status, const Headers& headers) {
-    Queue(Slice::OfText(Head(status, headers) + "Transfer-Encoding: chunked\r\n\r\n"));
+    // HTTP/1.0 knows no chunks: there the answer ends with the connection.
+    if (is_http_1_0_) keep_alive_ = false;
+    const char* const framing = is_http_1_0_ ? "\r\n" : "Transfer-Encoding: chunked\r\n\r\n";
+    stream_started_ = true;
+    for (const auto& [name, value] : headers) {
+      if (beast::iequals(name, "Content-Type")) is_event_stream_ = value == "text/event-stream";
+    }
+    Queue(Slice::OfText(Head(status, headers) + framing));
   }
 
   void WriteChunk(const std::string& chunk) {
     if (chunk.empty() || is_head_request_) return;
-    if (queued_bytes_ + chunk.size() > options_.limits.write_queue_bytes) return Abort();
+    const ServerLimits& limits = options_.limits;
+    if (!MayQueue(*place_, chunk.size(), limits.stream_queue_bytes, limits.all_queue_bytes)) {
+      return Abort();
+    }
+    if (is_http_1_0_) return Queue(Slice::OfText(chunk));
     char length[24];
     const int digits = std::snprintf(length, sizeof(length), "%zx\r\n", chunk.size());
     std::string framed;
@@ -168,7 +195,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void EndStream() {
-    if (!is_head_request_) Queue(Slice::OfText("0\r\n\r\n"));
+    if (!is_head_request_ && !is_http_1_0_) Queue(Slice::OfText("0\r\n\r\n"));
     FinishAnswer();
   }
 
@@ -181,9 +208,20 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     deadline_.expires_after(std::chrono::microseconds(delay.us));
     deadline_.async_wait([weak = weak_from_this()](const error_code& error) {
       const auto self = weak.lock();
-      if (self && !error) self->Abort();
+      if (self && !error && !self->closed_) self->OnDeadline();
     });
   }
+
+  // A client that has begun to ask is told what it waits for; one that says nothing is just let go.
+  void OnDeadline() {
+    if (lingering_) return Close();
+    if (place_->answering() || answered_) return;
+    if (buffer_.size() == 0 && !parser_->got_some()) return Abort();
+    ++serial_;
+    SendError(408, "The request did not arrive in time.");
+  }
+
+  // ---- reading ----
 
   void ChooseTls() {
     uint8_t first = 0;
@@ -191,63 +229,150 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     constexpr uint8_t kTlsHandshakeRecord = 0x16;
     if (count == 1 && first != kTlsHandshakeRecord) {
       plain_on_tls_port_ = true;
-      ReadRequest();
-      return;
+      return Read();
     }
     stream_.AddTls(options_.tls->ssl)
         .async_handshake(asio::ssl::stream_base::server,
                          [self = shared_from_this()](const error_code& error) {
+                           if (self->closed_) return;
                            if (error) return self->Abort();
-                           self->ReadRequest();
+                           self->Read();
                          });
   }
 
-  void ReadRequest() {
+  void Read() {
+    reading_ = true;
+    stream_.async_read_some(asio::buffer(read_bytes_),
+                            [self = shared_from_this()](const error_code& error, size_t count) {
+                              self->reading_ = false;
+                              self->OnRead(error, count);
+                            });
+  }
+
+  void OnRead(const error_code& error, size_t count) {
+    if (closed_) return;
+    // What ends TLS without a goodbye is the end of input as well.
+    if (error == asio::error::eof || error == asio::ssl::error::stream_truncated) {
+      return OnInputEnd();
+    }
+    if (error) return Abort();
+    // Copied, not read in place: requests are parsed out of `buffer_` while a read is under way.
+    if (!lingering_) {
+      buffer_.commit(asio::buffer_copy(buffer_.prepare(count), asio::buffer(read_bytes_, count)));
+    }
+    if (lingering_) {
+      // Nobody wants it.
+    } else if (place_->answering() || answered_) {
+      // Bytes behind a request are the next one, or garbage: both wait, but not without a limit.
+      const ServerLimits& limits = options_.limits;
+      if (buffer_.size() > limits.header_bytes + limits.body_bytes) return Abort();
+    } else if (!Advance()) {
+      return;
+    }
+    Read();
+  }
+
+  // The client says nothing more: it has gone, or it has only closed its sending end (`nc -N`,
+  // shutdown) and waits for its answer. TCP does not tell which, so the answer is made, and until
+  // then ProbeHalfClosed finds out.
+  void OnInputEnd() {
+    input_ended_ = true;
+    keep_alive_ = false;
+    if (lingering_ || (!place_->answering() && !answered_)) return Close();
+    // Reading gives nothing any more; a reset is an error of the socket.
+    stream_.socket().async_wait(tcp::socket::wait_error,
+                                [self = shared_from_this()](const error_code& error) {
+                                  if (!error && !self->closed_) self->Abort();
+                                });
+    ProbeHalfClosed();
+  }
+
+  // Writes something that changes no answer: a client that has gone resets the connection. Before
+  // an answer begins that is "100 Continue", which every client of HTTP/1.1 skips; between events a
+  // comment. Where neither is possible the answer itself will tell.
+  void ProbeHalfClosed() {
+    if (closed_ || !place_->answering() || answered_) return;
+    if (queue_.empty() && !is_http_1_0_) {
+      if (!stream_started_) Queue(Slice::OfText("HTTP/1.1 100 Continue\r\n\r\n"));
+      if (stream_started_ && is_event_stream_) WriteChunk(":\n\n");
+    }
+    probe_timer_.expires_after(std::chrono::microseconds(options_.limits.half_close_probe.us));
+    probe_timer_.async_wait([weak = weak_from_this()](const error_code& error) {
+      const auto self = weak.lock();
+      if (self && !error) self->ProbeHalfClosed();
+    });
+  }
+
+  void ExpectRequest(Duration limit) {
+    SetDeadline(limit);
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(options_.limits.header_bytes));
     parser_->body_limit(options_.limits.body_bytes);
-    http::async_read_header(
-        stream_, buffer_, *parser_,
-        [self = shared_from_this()](const error_code& error, size_t) { self->OnHeader(error); });
   }
 
-  void OnHeader(const error_code& error) {
-    if (error) return OnParseError(error);
-    keep_alive_ = parser_->get().keep_alive();
-    is_head_request_ = parser_->get().method() == http::verb::head;
-    SetDeadline(options_.limits.idle);
+  // Parses what `buffer_` has. False when the connection has ended or become a WebSocket: there is
+  // nothing more to read.
+  bool Advance() {
+    // An empty line before a request is forgiven (RFC 9112 2.2): old clients end bodies with one.
+    while (!parser_->got_some() && buffer_.size() > 0 && IsLineEnd()) buffer_.consume(1);
+    while (buffer_.size() > 0) {
+      error_code error;
+      const bool had_head = parser_->is_header_done();
+      buffer_.consume(parser_->put(buffer_.data(), error));
+      if (error == http::error::need_more) return true;
+      if (error) {
+        OnParseError(error);
+        return !closed_;
+      }
+      if (!had_head && parser_->is_header_done()) {
+        if (!OnHeader()) return !closed_;
+        parser_->eager(true);  // the body in one go
+      }
+      if (parser_->is_done()) {
+        OnRequest();
+        return !closed_;
+      }
+    }
+    return true;
+  }
+
+  bool IsLineEnd() const {
+    const char first = *static_cast<const char*>(buffer_.data().data());
+    return first == '\r' || first == '\n';
+  }
+
+  // False when the request was answered, or is an upgrade.
+  bool OnHeader() {
+    const auto& message = parser_->get();
+    keep_alive_ = message.keep_alive() && !input_ended_;
+    is_head_request_ = message.method() == http::verb::head;
+    is_http_1_0_ = message.version() < 11;
     if (plain_on_tls_port_) {
       ++serial_;
-      keep_alive_ = false;
-      return Send(TextResponse(400, "text/plain; charset=utf-8",
-                               "This port speaks https. Use https:// instead of http://.\n"));
+      SendError(400, "This port speaks https. Use https:// instead of http://.");
+      return false;
     }
-    if (beast::websocket::is_upgrade(parser_->get())) return OnUpgrade();
-    http::async_read(stream_, buffer_, *parser_,
-                     [self = shared_from_this()](const error_code& read_error, size_t) {
-                       self->OnRequest(read_error);
-                     });
+    if (beast::websocket::is_upgrade(message)) {
+      OnUpgrade();
+      return false;
+    }
+    SetDeadline(options_.limits.idle);
+    if (!parser_->is_done() && beast::iequals(message[http::field::expect], "100-continue")) {
+      Queue(Slice::OfText("HTTP/1.1 100 Continue\r\n\r\n"));
+    }
+    return true;
   }
 
   void OnParseError(const error_code& error) {
-    if (error == http::error::end_of_stream || error == asio::error::eof ||
-        error == asio::error::operation_aborted || error == asio::error::connection_reset) {
-      return Abort();
-    }
     ++serial_;
-    keep_alive_ = false;
-    int status = 400;
-    std::string text = "Malformed HTTP request: " + error.message() + ".\n";
+    const auto limit = [](size_t byte_count) { return std::to_string(byte_count) + " bytes."; };
     if (error == http::error::header_limit) {
-      status = 431;
-      text = "The request header is longer than " + std::to_string(options_.limits.header_bytes) +
-             " bytes.\n";
+      SendError(431, "The request header is longer than " + limit(options_.limits.header_bytes));
     } else if (error == http::error::body_limit) {
-      status = 413;
-      text = "The request body is longer than " + std::to_string(options_.limits.body_bytes) +
-             " bytes.\n";
+      SendError(413, "The request body is longer than " + limit(options_.limits.body_bytes));
+    } else {
+      SendError(400, "Malformed HTTP request: " + error.message() + ".");
     }
-    Send(TextResponse(status, "text/plain; charset=utf-8", text));
   }
 
   // False when the target is not an acceptable path (answered).
@@ -258,8 +383,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     const auto path = DecodePath(target.substr(0, question));
     ++serial_;
     if (!path) {
-      keep_alive_ = false;
-      Send(TextResponse(400, "text/plain; charset=utf-8", "The request path is not acceptable.\n"));
+      SendError(400, "The request path is not acceptable.");
       return false;
     }
     request->method = std::string(message.method_string());
@@ -277,40 +401,40 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     return true;
   }
 
-  void OnRequest(const error_code& error) {
-    if (error) return OnParseError(error);
+  void OnRequest() {
     deadline_.cancel();
     HttpRequest request;
     if (!MakeRequest(&request)) return;
     request.body = std::move(parser_->get().body());
     auto responder = std::make_shared<ConnectionResponder>(shared_from_this(), serial_);
     place_->SetAnswering(true);
-    WatchForClose();
     handler_->OnRequest(std::move(request), std::move(responder));
   }
 
+  // Between two reads, so that nobody else reads the stream that moves on to the WebSocket.
   void OnUpgrade() {
     HttpRequest request;
     if (!MakeRequest(&request)) return;
+    if (reading_) {
+      return SendError(400, "A WebSocket handshake has to wait for the answers before it.");
+    }
     HttpResponse refusal;
     if (!handler_->OnHandshake(request, &refusal)) {
       keep_alive_ = false;
       return Send(std::move(refusal));
     }
     deadline_.cancel();
+    write_watch_.Stop();
     peer_->StopLooking();
-    closed_ = true;  // the stream moves on to the WebSocket
-    std::ostringstream head;
-    head << parser_->get().base();
-    const WebSocketLimits limits{options_.limits.websocket_message_bytes,
-                                 options_.limits.write_queue_bytes};
-    AcceptWebSocket(
-        std::move(stream_), head.str(), limits, remote_address_,
-        [handler = handler_, request](std::shared_ptr<WebSocket> socket) {
-          return handler->OnWebSocket(request, std::move(socket));
-        },
-        [place = place_] {});
+    closed_ = true;
+    stream_.Unread(beast::buffers_to_string(buffer_.data()));
+    AcceptWebSocket(std::move(stream_), parser_->get(), options_.limits, remote_address_, place_,
+                    [handler = handler_, request](std::shared_ptr<WebSocket> socket) {
+                      return handler->OnWebSocket(request, std::move(socket));
+                    });
   }
+
+  // ---- writing ----
 
   std::string Head(int status, const Headers& headers) const {
     std::string head = StatusLine(status);
@@ -321,9 +445,18 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   void Queue(Slice piece) {
     if (closed_ || piece.empty()) return;
-    queued_bytes_ += piece.byte_count();
+    // Only what a stream leaves waiting counts: bodies that are sent at once are mostly mapped
+    // files.
+    if (stream_started_) place_->SetQueuedBytes(place_->queued_bytes() + piece.byte_count());
     queue_.push_back(std::move(piece));
-    if (queue_.size() == 1) WriteNext();
+    if (queue_.size() > 1) return;
+    WriteNext();
+    write_watch_.Start(
+        [this]() -> std::optional<Instant> {
+          if (queue_.empty()) return std::nullopt;
+          return stream_.last_write_at();
+        },
+        [this] { Abort(); });
   }
 
   void WriteNext() {
@@ -334,9 +467,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void OnWritten(const error_code& error) {
-    if (closed_) return;
+    if (closed_) return queue_.clear();
     if (error) return Abort();
-    queued_bytes_ -= queue_.front().byte_count();
+    if (stream_started_) {
+      place_->SetQueuedBytes(place_->queued_bytes() -
+                             std::min(place_->queued_bytes(), queue_.front().byte_count()));
+    }
     queue_.pop_front();
     if (!queue_.empty()) return WriteNext();
     if (answered_) NextRequest();
@@ -344,43 +480,54 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   void FinishAnswer() {
     answered_ = true;
+    deadline_.cancel();
     if (queue_.empty()) NextRequest();
   }
 
   void NextRequest() {
     answered_ = false;
+    stream_started_ = false;
+    is_event_stream_ = false;
+    place_->SetQueuedBytes(0);
     place_->SetAnswering(false);
     on_closed_ = nullptr;
-    if (!keep_alive_) return Abort();
-    SetDeadline(options_.limits.idle);
-    if (!watching_) ReadRequest();  // else OnWatched goes on
+    if (!keep_alive_) return Linger();
+    ExpectRequest(options_.limits.idle);
+    // A read is under way, and OnRead goes on with what comes; what has come already is here.
+    Advance();
   }
 
-  // Reads ahead while the answer is being made: an error means the client has gone; bytes are the
-  // next request.
-  void WatchForClose() {
-    watching_ = true;
-    stream_.async_read_some(buffer_.prepare(4096),
-                            [self = shared_from_this()](const error_code& error, size_t count) {
-                              self->OnWatched(error, count);
-                            });
+  // ---- ending ----
+
+  // After the last answer. Closing while the client still sends (the rest of a body that is too
+  // long) would make the kernel reset the connection, and the answer could be lost with it: so only
+  // the sending end is closed, and what comes is thrown away until the client closes or the time is
+  // up.
+  void Linger() {
+    if (input_ended_) return Close();
+    lingering_ = true;  // the read that is under way goes on
+    error_code ignored;
+    stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+    buffer_.consume(buffer_.size());
+    SetDeadline(options_.limits.close_linger);
   }
 
-  void OnWatched(const error_code& error, size_t count) {
-    watching_ = false;
-    if (closed_) return;
-    if (error) return Abort();
-    buffer_.commit(count);
-    if (!place_->answering()) ReadRequest();
-  }
+  // What the kernel still holds for a slow client goes on without us; TCP_USER_TIMEOUT, set by the
+  // listener, ends that when it makes no progress.
+  void Close() { End(&AnyStream::Close); }
+  void Abort() { End(&AnyStream::Abort); }
 
-  void Abort() {
+  void End(void (AnyStream::*end_stream)()) {
     if (closed_) return;
     closed_ = true;
     peer_->StopLooking();
     deadline_.cancel();
-    queue_.clear();
-    stream_.Abort();
+    probe_timer_.cancel();
+    write_watch_.Stop();
+    place_->SetQueuedBytes(0);
+    // The first piece may be in the hands of a write that is under way; OnWritten drops it.
+    if (queue_.size() > 1) queue_.erase(queue_.begin() + 1, queue_.end());
+    (stream_.*end_stream)();
     const auto callback = std::move(on_closed_);
     on_closed_ = nullptr;
     if (callback && place_->answering()) callback();
@@ -394,17 +541,24 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::shared_ptr<ConnectionPlace> place_;
   const std::shared_ptr<PeerIdentity> peer_;
   asio::steady_timer deadline_;
-  beast::flat_buffer buffer_;
+  asio::steady_timer probe_timer_;
+  WriteWatch write_watch_;
+  std::array<uint8_t, 16 * 1024> read_bytes_;  // where the read that is under way puts them
+  beast::flat_buffer buffer_;                  // came and is not parsed yet
   std::optional<Parser> parser_;
   std::deque<Slice> queue_;
-  size_t queued_bytes_ = 0;
   std::function<void()> on_closed_;
   uint64_t serial_ = 0;
   bool keep_alive_ = true;
   bool is_head_request_ = false;
+  bool is_http_1_0_ = false;
   bool plain_on_tls_port_ = false;
-  bool answered_ = false;  // the answer is queued completely
-  bool watching_ = false;
+  bool stream_started_ = false;
+  bool is_event_stream_ = false;
+  bool answered_ = false;     // the answer is queued completely
+  bool input_ended_ = false;  // the client will send nothing more
+  bool lingering_ = false;    // everything is sent; waiting for the client to close
+  bool reading_ = false;
   bool closed_ = false;
 };
 
@@ -414,7 +568,8 @@ ConnectionResponder::~ConnectionResponder() {
     End();
     return;
   }
-  Send(TextResponse(500, "text/plain; charset=utf-8", "The server gave no answer.\n"));
+  ended_ = true;
+  if (connection_->IsCurrent(serial_)) connection_->SendError(500, "The server gave no answer.");
 }
 
 void ConnectionResponder::Send(HttpResponse response) {

@@ -17,22 +17,99 @@
 
 namespace weft::net {
 
+// A client that sends whatever bytes a test wants, and may neither read nor close.
+class RawClient {
+ public:
+  // `receive_buffer`: bytes that the kernel takes for a client that does not read; 0: its default.
+  explicit RawClient(uint16_t port, int receive_buffer = 0, bool over_v6 = false) {
+    fd_ = socket(over_v6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0);
+    if (receive_buffer > 0) {
+      setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
+    }
+    sockaddr_in v4 = {};
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    sockaddr_in6 v6 = {};
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(port);
+    v6.sin6_addr = in6addr_loopback;
+    const void* generic = &v4;
+    if (over_v6) generic = &v6;
+    is_connected_ =
+        connect(fd_, static_cast<const sockaddr*>(generic), over_v6 ? sizeof(v6) : sizeof(v4)) == 0;
+  }
+  ~RawClient() { Close(); }
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
+
+  bool is_connected() const { return is_connected_; }
+  // False when the server has closed.
+  bool Send(std::string_view bytes) const {
+    return send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(bytes.size());
+  }
+  void EndSending() const { shutdown(fd_, SHUT_WR); }
+  // What comes until `end` has come or the server closes.
+  std::string ReadUntil(std::string_view end) const {
+    std::string got;
+    char byte = 0;
+    while (!got.ends_with(end) && recv(fd_, &byte, 1, 0) == 1) got += byte;
+    return got;
+  }
+  std::string ReadSome(size_t limit) const {
+    std::string got(limit, '\0');
+    got.resize(static_cast<size_t>(std::max<ssize_t>(recv(fd_, got.data(), limit, 0), 0)));
+    return got;
+  }
+  std::string ReadAll() const {
+    std::string got;
+    char buffer[4096];
+    for (ssize_t count; (count = recv(fd_, buffer, sizeof(buffer), 0)) > 0;) {
+      got.append(buffer, static_cast<size_t>(count));
+    }
+    return got;
+  }
+  void Close() {
+    if (fd_ >= 0) close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  int fd_ = -1;
+  bool is_connected_ = false;
+};
+
+// Waits for `future`; false when it takes longer than anything here should.
+template <typename T>
+bool Comes(std::future<T>&& future) {
+  return future.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+}
+
 // /echo answers the body; /stream three chunks; /hold never answers and notes when the client
-// leaves; ws echoes.
+// leaves; /events is a stream that stays open and /large an answer of 64 MiB, both noting it, too;
+// ws echoes. Errors of the server itself are JSON.
 class TestHandler : public ServerHandler {
  public:
   void OnRequest(HttpRequest request, std::shared_ptr<Responder> responder) override {
+    last_request = request;
     if (request.path == "/stream") {
       responder->StartStream(200, {{"Content-Type", "text/event-stream"}});
       for (const char* chunk : {"one ", "two ", "three"}) responder->Write(chunk);
       responder->End();
-    } else if (request.path == "/hold") {
+    } else if (request.path == "/hold" || request.path == "/events") {
       held = responder;
       responder->OnClosed([this] { client_left.set_value(); });
+      if (request.path == "/events") {
+        responder->StartStream(200, {{"Content-Type", "text/event-stream"}});
+        responder->Write("data: first\n\n");
+      }
       is_held.set_value();
+    } else if (request.path == "/large") {
+      responder->OnClosed([this] { client_left.set_value(); });
+      responder->Send(TextResponse(200, "text/plain", std::string(64 << 20, 'x')));
     } else if (request.path == "/who") {
       const auto user = request.peer_user();
-      last_request = request;
       responder->Send(TextResponse(200, "text/plain", user ? std::to_string(*user) : "a stranger"));
     } else if (request.path == "/drop") {
       // the responder is dropped without an answer
@@ -43,67 +120,81 @@ class TestHandler : public ServerHandler {
     }
   }
   bool OnHandshake(const HttpRequest& request, HttpResponse* refusal) override {
-    if (request.path == "/ws") return true;
-    *refusal = TextResponse(403, "text/plain", "not here");
+    if (request.path == "/ws" || request.path == "/ws-held") return true;
+    *refusal = TextResponse(request.path == "/secret" ? 401 : 404, "text/plain", "not here");
     return false;
   }
-  WebSocketCallbacks OnWebSocket(const HttpRequest&, std::shared_ptr<WebSocket> socket) override {
+  WebSocketCallbacks OnWebSocket(const HttpRequest& request,
+                                 std::shared_ptr<WebSocket> socket) override {
+    socket->SetMessageLimit(websocket_message_bytes);
     WebSocketCallbacks callbacks;
-    callbacks.on_message = [socket](Slice message) {
-      if (AsText(message.bytes()) == "bye") return socket->Close("as you wish");
-      socket->Send({message.Sub(0, 1), message.Sub(1, message.byte_count() - 1)});
-    };
-    callbacks.on_closed = [](std::string) {};
+    if (request.path == "/ws-held") {
+      held_socket = socket;
+      callbacks.on_message = [this](Slice message) { held_bytes += message.byte_count(); };
+    } else {
+      callbacks.on_message = [socket](Slice message) {
+        if (AsText(message.bytes()) == "bye") return socket->Close("as you wish");
+        if (message.empty()) return socket->Send({});
+        socket->Send({message.Sub(0, 1), message.Sub(1, message.byte_count() - 1)});
+      };
+    }
+    callbacks.on_closed = [this](const std::string& reason) { socket_closed.set_value(reason); };
+    is_open.set_value();
     return callbacks;
+  }
+  HttpResponse MakeError(int status, const std::string& sentence) override {
+    return TextResponse(status, "application/json", "{\"error\":\"" + sentence + "\"}");
   }
 
   HttpRequest last_request;
   std::shared_ptr<Responder> held;
   std::promise<void> is_held;
   std::promise<void> client_left;
+  size_t websocket_message_bytes = 64 << 20;
+  std::shared_ptr<WebSocket> held_socket;
+  size_t held_bytes = 0;
+  std::promise<void> is_open;
+  std::promise<std::string> socket_closed;
 };
 
 class NetTest : public testing::Test {
  protected:
   void Listen(const std::shared_ptr<TlsContext>& tls = nullptr) {
-    ServerOptions options;
-    options.tls = tls;
-    options.limits.handshake = Milliseconds(300);
-    auto server = Server::Listen(loop_, options, &handler_);
+    options_.tls = tls;
+    auto server = Server::Listen(loop_, options_, &handler_);
     ASSERT_TRUE(server.ok()) << server.error().ToString();
     server_ = std::move(server).value();
     thread_ = std::thread([this] { loop_.Run(); });
   }
-  void TearDown() override {
+  void TearDown() override { StopServing(); }
+  // Afterwards this thread may look at what the handler has.
+  void StopServing() {
     loop_.Stop();
     if (thread_.joinable()) thread_.join();
     handler_.held = nullptr;
+    handler_.held_socket = nullptr;
+  }
+  void OnLoop(std::function<void()> work) {
+    std::promise<void> done;
+    loop_.Post([&] {
+      work();
+      done.set_value();
+    });
+    done.get_future().wait();
   }
   Url ServerUrl(const std::string& scheme, const std::string& path = "/") const {
     return *ParseUrl(scheme + "://127.0.0.1:" + std::to_string(server_->port()) + path);
   }
   // Sends raw bytes, returns everything until the server closes.
   std::string Raw(const std::string& bytes) const {
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(server_->port());
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const void* generic = &address;
-    EXPECT_EQ(connect(fd, static_cast<const sockaddr*>(generic), sizeof(address)), 0);
-    EXPECT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(bytes.size()));
-    std::string reply;
-    char buffer[4096];
-    for (ssize_t count; (count = recv(fd, buffer, sizeof(buffer), 0)) > 0;) {
-      reply.append(buffer, static_cast<size_t>(count));
-    }
-    close(fd);
-    return reply;
+    const RawClient client(server_->port());
+    EXPECT_TRUE(client.Send(bytes));
+    return client.ReadAll();
   }
 
   EventLoop loop_;
   TestHandler handler_;
+  ServerOptions options_;  // before Listen
   std::unique_ptr<Server> server_;
   std::thread thread_;
 };
@@ -114,7 +205,7 @@ inline std::pair<std::string, std::string> EchoOnce(const Url& url, const Client
   EventLoop loop;
   std::pair<std::string, std::string> outcome;
   ConnectWebSocket(
-      loop, url, tls, {},
+      loop, url, tls, {}, {},
       [&](std::shared_ptr<WebSocket> socket) {
         socket->Send({Slice(std::vector<uint8_t>(first.begin(), first.end()))});
         WebSocketCallbacks callbacks;

@@ -1,6 +1,9 @@
 #include "net/server.h"
 
+#include <netinet/tcp.h>
+
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/log.h"
@@ -13,6 +16,17 @@ using boost::system::error_code;
 using tcp = asio::ip::tcp;
 
 namespace {
+
+// An IPv4 client of a dual-stack socket is an IPv4 client; zones of IPv6 addresses are left out.
+std::string AddressText(const asio::ip::address& address) {
+  if (!address.is_v6()) return address.to_string();
+  asio::ip::address_v6 v6 = address.to_v6();
+  if (v6.is_v4_mapped()) {
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, v6).to_string();
+  }
+  v6.scope_id(0);
+  return v6.to_string();
+}
 
 class ListeningServer : public Server {
  public:
@@ -30,7 +44,9 @@ class ListeningServer : public Server {
 
   Status Open() {
     error_code error;
-    const auto address = asio::ip::make_address(options_.address, error);
+    std::string_view text = options_.address;
+    if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
+    const auto address = asio::ip::make_address(text, error);
     if (error) {
       return Error(ErrorCode::kInvalidArgument,
                    "'" + options_.address + "' is not an IP address to listen on.");
@@ -38,6 +54,10 @@ class ListeningServer : public Server {
     const tcp::endpoint endpoint(address, options_.port);
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
+    if (!error && address.is_v6()) {
+      // "::" takes IPv4 as well, whatever the machine's default is.
+      acceptor_.set_option(asio::ip::v6_only(!address.is_unspecified()), error);
+    }
     if (!error) acceptor_.bind(endpoint, error);
     if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
     if (error == asio::error::address_in_use) {
@@ -90,13 +110,25 @@ class ListeningServer : public Server {
     const auto remote = socket.remote_endpoint(error);
     if (error) return;
     socket.set_option(tcp::no_delay(true), error);
-    const std::string address = remote.address().to_string();
-    if (!counter_->TryAdd(address, options_.limits)) {
-      LogWarn("refused a connection from {}: too many connections", address);
-      return;
-    }
+    // Also for what the kernel sends after this process has forgotten the connection: without it a
+    // peer that takes nothing keeps the socket's memory for minutes.
+    const auto stall_ms = static_cast<int>(options_.limits.write_stall.us / 1000);
+    socket.set_option(asio::detail::socket_option::integer<IPPROTO_TCP, TCP_USER_TIMEOUT>(stall_ms),
+                      error);
+    const std::string address = AddressText(remote.address());
+    if (!counter_->TryAdd(address, options_.limits)) return LogRefused(address);
     auto place = std::make_shared<ConnectionPlace>(counter_, address);
     ServeHttp(AnyStream(std::move(socket)), options_, handler_, address, std::move(place));
+  }
+
+  // A flood of connections must not become a flood of lines.
+  void LogRefused(const std::string& address) {
+    constexpr Duration kLogInterval = Seconds(10);
+    ++refused_count_;
+    if (refused_logged_at_ && MonotonicNow() - *refused_logged_at_ < kLogInterval) return;
+    LogWarn("too many connections: {} refused, the last one from {}", refused_count_, address);
+    refused_count_ = 0;
+    refused_logged_at_ = MonotonicNow();
   }
 
   const ServerOptions options_;
@@ -104,9 +136,15 @@ class ListeningServer : public Server {
   tcp::acceptor acceptor_;
   std::shared_ptr<ConnectionCounter> counter_;
   asio::steady_timer retry_;
+  uint64_t refused_count_ = 0;  // since the last line of the log
+  std::optional<Instant> refused_logged_at_;
 };
 
 }  // namespace
+
+HttpResponse ServerHandler::MakeError(int status, const std::string& sentence) {
+  return TextResponse(status, "text/plain; charset=utf-8", sentence + "\n");
+}
 
 Result<std::unique_ptr<Server>> Server::Listen(EventLoop& loop, const ServerOptions& options,
                                                ServerHandler* handler) {

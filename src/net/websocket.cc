@@ -1,9 +1,13 @@
 #include "net/websocket.h"
 
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/websocket.hpp>
 #include <deque>
+#include <utility>
+
+#include "net/write_watch.h"
 
 namespace weft::net {
 namespace asio = boost::asio;
@@ -13,20 +17,48 @@ using beast::error_code;
 
 namespace {
 
+constexpr size_t kLongestReason = 120;  // a close frame holds 123 bytes
+
+// What both ends have in common of ServerLimits and WebSocketClientLimits.
+struct Limits {
+  size_t message_bytes = 0;
+  size_t queue_bytes = 0;
+  size_t all_queue_bytes = SIZE_MAX;
+  Duration handshake;
+  Duration silence;  // 0: never
+  Duration write_stall;
+  Duration close_linger;
+};
+
+// Lifetime: pending operations and the owner hold the connection; timers hold it weakly or are
+// stopped by its destructor. After Finish operations fail and nothing is called back any more.
 class WebSocketConnection : public WebSocket,
                             public std::enable_shared_from_this<WebSocketConnection> {
  public:
-  WebSocketConnection(AnyStream stream, const WebSocketLimits& limits, std::string remote_address)
-      : socket_(std::move(stream)), limits_(limits), remote_address_(std::move(remote_address)) {
+  WebSocketConnection(AnyStream stream, const Limits& limits, std::string remote_address,
+                      std::shared_ptr<ConnectionPlace> place)
+      : socket_(std::move(stream)),
+        limits_(limits),
+        remote_address_(std::move(remote_address)),
+        place_(std::move(place)),
+        write_watch_(socket_.get_executor(), limits.write_stall),
+        close_timer_(socket_.get_executor()) {
     socket_.read_message_max(limits.message_bytes);
     socket_.auto_fragment(false);
     socket_.binary(true);
+    // The idle timeout counts from the last byte that came. Keep-alive pings are off: the protocol
+    // on top has its own, and a peer that answers only Beast's would still be of no use.
+    websocket::stream_base::timeout timeout;
+    timeout.handshake_timeout = std::chrono::microseconds(limits.handshake.us);
+    timeout.idle_timeout = limits.silence.us > 0 ? std::chrono::microseconds(limits.silence.us)
+                                                 : websocket::stream_base::none();
+    timeout.keep_alive_pings = false;
+    socket_.set_option(timeout);
   }
 
   websocket::stream<AnyStream>& stream() { return socket_; }
 
-  void Start(const WebSocketOpened& on_open, std::function<void()> on_finished) {
-    on_finished_ = std::move(on_finished);
+  void Start(const WebSocketOpened& on_open) {
     callbacks_ = on_open(shared_from_this());
     Read();
   }
@@ -35,23 +67,33 @@ class WebSocketConnection : public WebSocket,
     if (closing_ || finished_) return;
     size_t byte_count = 0;
     for (const Slice& piece : pieces) byte_count += piece.byte_count();
-    if (queued_bytes_ + byte_count > limits_.write_queue_bytes) {
-      closing_ = true;
-      Finish("the peer reads too slowly: more than " + HumanBytes(limits_.write_queue_bytes) +
-             " wait to be sent");
+    if (!HasRoomFor(byte_count)) {
+      Finish("the peer reads too slowly: more than " + HumanBytes(limits_.queue_bytes) +
+             " wait to be sent to it, or too much to all");
       return;
     }
-    queued_bytes_ += byte_count;
+    SetQueuedBytes(queued_bytes_ + byte_count);
     queue_.push_back({std::move(pieces), byte_count});
-    if (queue_.size() == 1) Write();
+    if (queue_.size() > 1) return;
+    Write();
+    WatchWrites();
   }
 
+  // A peer that takes nothing, or never answers the close frame, is left after the linger time.
   void Close(std::string reason) override {
     if (closing_ || finished_) return;
     closing_ = true;
-    close_reason_ = reason.substr(0, 120);
+    close_reason_ = reason.substr(0, kLongestReason);
+    close_timer_.expires_after(std::chrono::microseconds(limits_.close_linger.us));
+    close_timer_.async_wait([weak = weak_from_this()](const error_code& error) {
+      const auto self = weak.lock();
+      if (self && !error) self->Finish(self->close_reason_);
+    });
     if (queue_.empty()) SendClose();
   }
+
+  // Beast reads it when the head of the next frame is there.
+  void SetMessageLimit(size_t byte_count) override { socket_.read_message_max(byte_count); }
 
   std::string remote_address() const override { return remote_address_; }
 
@@ -61,6 +103,16 @@ class WebSocketConnection : public WebSocket,
     size_t byte_count = 0;
   };
 
+  bool HasRoomFor(size_t byte_count) const {
+    if (place_) return MayQueue(*place_, byte_count, limits_.queue_bytes, limits_.all_queue_bytes);
+    return byte_count <= limits_.queue_bytes && queued_bytes_ <= limits_.queue_bytes - byte_count;
+  }
+
+  void SetQueuedBytes(size_t byte_count) {
+    queued_bytes_ = byte_count;
+    if (place_) place_->SetQueuedBytes(byte_count);
+  }
+
   void Read() {
     socket_.async_read(buffer_, [self = shared_from_this()](const error_code& error, size_t) {
       self->OnRead(error);
@@ -69,18 +121,24 @@ class WebSocketConnection : public WebSocket,
 
   void OnRead(const error_code& error) {
     if (finished_) return;
-    if (error) {
-      const std::string& said = socket_.reason().reason.c_str();
-      Finish(error == websocket::error::closed ? (said.empty() ? "closed by the peer" : said)
-                                               : error.message());
-      return;
-    }
+    // A close that is under way reads the rest itself, up to the peer's close frame.
+    if (error && closing_ && queue_.empty()) return;
+    if (error) return Finish(ReasonOf(error));
     auto held = std::make_shared<beast::flat_buffer>(std::move(buffer_));
     buffer_ = beast::flat_buffer();
     const auto data = held->cdata();
     const ByteSpan bytes(static_cast<const uint8_t*>(data.data()), data.size());
-    callbacks_.on_message(Slice(std::move(held), bytes));
+    if (!closing_) callbacks_.on_message(Slice(std::move(held), bytes));
     if (!finished_) Read();
+  }
+
+  std::string ReasonOf(const error_code& error) const {
+    if (error == beast::error::timeout) {
+      return "nothing came for " + std::to_string(limits_.silence.us / 1000) + " ms";
+    }
+    if (error != websocket::error::closed) return error.message();
+    const auto& reason = socket_.reason().reason;
+    return reason.empty() ? "closed by the peer" : std::string(reason.data(), reason.size());
   }
 
   void Write() {
@@ -93,13 +151,22 @@ class WebSocketConnection : public WebSocket,
     });
   }
 
+  void WatchWrites() {
+    write_watch_.Start(
+        [this]() -> std::optional<Instant> {
+          if (queue_.empty()) return std::nullopt;
+          return socket_.next_layer().last_write_at();
+        },
+        [this] {
+          Finish("the peer took nothing for " + std::to_string(limits_.write_stall.us / 1000000) +
+                 " s");
+        });
+  }
+
   void OnWritten(const error_code& error) {
-    if (finished_) return;
-    if (error) {
-      Finish(error.message());
-      return;
-    }
-    queued_bytes_ -= queue_.front().byte_count;
+    if (finished_) return queue_.clear();
+    if (error) return Finish(ReasonOf(error));
+    SetQueuedBytes(queued_bytes_ - queue_.front().byte_count);
     queue_.pop_front();
     if (!queue_.empty()) {
       Write();
@@ -118,19 +185,25 @@ class WebSocketConnection : public WebSocket,
   void Finish(const std::string& reason) {
     if (finished_) return;
     finished_ = true;
-    queue_.clear();
+    write_watch_.Stop();
+    close_timer_.cancel();
+    SetQueuedBytes(0);
+    // The first message may be in the hands of a write that is under way; OnWritten drops it.
+    if (queue_.size() > 1) queue_.erase(queue_.begin() + 1, queue_.end());
     socket_.next_layer().Abort();
-    if (callbacks_.on_closed) callbacks_.on_closed(reason);
-    callbacks_ = {};
-    if (on_finished_) on_finished_();
-    on_finished_ = nullptr;
+    // The owner may hold this object on; its place among the connections ends here.
+    place_.reset();
+    const WebSocketCallbacks callbacks = std::exchange(callbacks_, {});
+    if (callbacks.on_closed) callbacks.on_closed(reason);
   }
 
   websocket::stream<AnyStream> socket_;
-  const WebSocketLimits limits_;
+  const Limits limits_;
   const std::string remote_address_;
+  std::shared_ptr<ConnectionPlace> place_;  // null at the client's end
   WebSocketCallbacks callbacks_;
-  std::function<void()> on_finished_;
+  WriteWatch write_watch_;
+  asio::steady_timer close_timer_;
   beast::flat_buffer buffer_;
   std::deque<Message> queue_;
   size_t queued_bytes_ = 0;
@@ -139,29 +212,54 @@ class WebSocketConnection : public WebSocket,
   std::string close_reason_;
 };
 
+// 401 and 403 do not change by asking again.
+Error HandshakeFailed(const std::string& address, const error_code& error,
+                      const websocket::response_type& response) {
+  const unsigned status = response.result_int();
+  const bool is_declined = error == websocket::error::upgrade_declined;
+  const std::string why =
+      is_declined ? "the server answered " + std::to_string(status) + ": " + response.body()
+                  : error.message();
+  const bool is_final = is_declined && (status == 401 || status == 403);
+  return Error(is_final ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable,
+               "No WebSocket at " + address + ": " + why + ".");
+}
+
 }  // namespace
 
-void AcceptWebSocket(AnyStream stream, std::string request_head, const WebSocketLimits& limits,
-                     std::string remote_address, WebSocketOpened on_open,
-                     std::function<void()> on_finished) {
-  auto connection =
-      std::make_shared<WebSocketConnection>(std::move(stream), limits, std::move(remote_address));
-  auto head = std::make_shared<std::string>(std::move(request_head));
+void AcceptWebSocket(AnyStream stream,
+                     const beast::http::request<beast::http::string_body>& request,
+                     const ServerLimits& limits, std::string remote_address,
+                     std::shared_ptr<ConnectionPlace> place, WebSocketOpened on_open) {
+  Limits own;
+  own.message_bytes = limits.websocket_message_bytes;
+  own.queue_bytes = limits.websocket_queue_bytes;
+  own.all_queue_bytes = limits.all_queue_bytes;
+  own.handshake = limits.handshake;
+  own.write_stall = limits.write_stall;
+  own.close_linger = limits.close_linger;
+  auto connection = std::make_shared<WebSocketConnection>(
+      std::move(stream), own, std::move(remote_address), std::move(place));
+  // Nobody needs to know which library and version this is.
+  connection->stream().set_option(websocket::stream_base::decorator(
+      [](websocket::response_type& response) { response.erase(beast::http::field::server); }));
   connection->stream().async_accept(
-      asio::buffer(*head), [connection, head, on_open = std::move(on_open),
-                            on_finished = std::move(on_finished)](const error_code& error) {
-        if (error) {
-          on_finished();
-          return;
-        }
-        connection->Start(on_open, on_finished);
+      request, [connection, on_open = std::move(on_open)](const error_code& error) {
+        if (!error) connection->Start(on_open);
       });
 }
 
 void RequestWebSocket(AnyStream stream, const std::string& host, const std::string& target,
-                      Headers headers, const WebSocketLimits& limits, WebSocketOpened on_open,
+                      Headers headers, const WebSocketClientLimits& limits, WebSocketOpened on_open,
                       std::function<void(Error)> on_failed) {
-  auto connection = std::make_shared<WebSocketConnection>(std::move(stream), limits, host);
+  Limits own;
+  own.message_bytes = limits.message_bytes;
+  own.queue_bytes = limits.queue_bytes;
+  own.handshake = limits.handshake;
+  own.silence = limits.silence;
+  own.write_stall = limits.write_stall;
+  own.close_linger = limits.close_linger;
+  auto connection = std::make_shared<WebSocketConnection>(std::move(stream), own, host, nullptr);
   connection->stream().set_option(websocket::stream_base::decorator(
       [headers = std::move(headers)](websocket::request_type& request) {
         for (const auto& [name, value] : headers) request.set(name, value);
@@ -169,19 +267,10 @@ void RequestWebSocket(AnyStream stream, const std::string& host, const std::stri
   auto response = std::make_shared<websocket::response_type>();
   connection->stream().async_handshake(
       *response, host, target,
-      [connection, response, host, target, on_open = std::move(on_open),
+      [connection, response, address = host + target, on_open = std::move(on_open),
        on_failed = std::move(on_failed)](const error_code& error) {
-        if (error) {
-          const unsigned status = response->result_int();
-          std::string why = error.message();
-          if (error == websocket::error::upgrade_declined) {
-            why = "the server answered " + std::to_string(status) + ": " + response->body();
-          }
-          on_failed(Error(ErrorCode::kUnavailable,
-                          "No WebSocket at " + host + target + ": " + why + "."));
-          return;
-        }
-        connection->Start(on_open, nullptr);
+        if (error) return on_failed(HandshakeFailed(address, error, *response));
+        connection->Start(on_open);
       });
 }
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/sha256.h"
 #include "tensor/dtype.h"
+#include "wire/version.h"
 
 namespace weft::swarm {
 
@@ -38,7 +39,7 @@ struct ModelInfo {
 
 // Every timeout of the orchestrator, in one place.
 struct Timeouts {
-  Duration ping_interval = Seconds(2);
+  Duration ping_interval = wire::kPingInterval;
   Duration silence_limit = Seconds(10);       // no byte received: the worker is lost
   Duration silence_limit_busy = Seconds(30);  // same while it loads layers or runs its first steps
   Duration step_deadline_min = Seconds(2);    // deadline = max(this, factor x predicted)

@@ -1,8 +1,11 @@
-// Versions that both ends of a connection compare; a mismatch is answered with both numbers and
-// what to do.
+// What both ends of a connection have to agree about: versions, whose mismatch is answered with
+// both numbers and what to do, limits, and how often a ping comes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+
+#include "base/clock.h"
 
 namespace weft::wire {
 
@@ -14,5 +17,9 @@ inline constexpr uint8_t kControlByte = 0x01;
 
 // Limits of SECURITY.md 3.
 inline constexpr size_t kMaxControlBytes = 64 * 1024;
+
+// How often the orchestrator pings. A worker that hears nothing at all for three of them leaves the
+// connection and makes a new one.
+inline constexpr Duration kPingInterval = Seconds(2);
 
 }  // namespace weft::wire

@@ -1,0 +1,242 @@
+// Clients that are slow, silent, gone or wrong, mostly as raw sockets.
+#include "net/http_connection.h"
+
+#include <gtest/gtest.h>
+
+#include "net/net_testing.h"
+
+namespace weft::net {
+namespace {
+
+class HttpConnectionTest : public NetTest {};
+
+constexpr char kAsk[] = "GET /echo HTTP/1.1\r\nHost: x\r\n\r\n";
+constexpr char kAskAndClose[] = "GET /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+TEST_F(HttpConnectionTest, RefusesBeyondLimitsInTheHandlersFormat) {
+  Listen();
+  const auto expect = [&](const std::string& request, int status) {
+    const std::string reply = Raw(request);
+    EXPECT_TRUE(reply.starts_with("HTTP/1.1 " + std::to_string(status) + " ")) << reply;
+    EXPECT_NE(reply.find("Content-Type: application/json"), std::string::npos) << reply;
+    EXPECT_NE(reply.find("Connection: close"), std::string::npos) << reply;
+  };
+  expect("GET / HTTP/1.1\r\nX: " + std::string(9000, 'a') + "\r\n\r\n", 431);
+  expect("POST / HTTP/1.1\r\nContent-Length: 2000000\r\n\r\n", 413);
+  expect("NONSENSE\r\n\r\n", 400);
+  expect("GET /a/../../etc/passwd HTTP/1.1\r\n\r\n", 400);
+  expect("GET /%2e%2e/x HTTP/1.1\r\n\r\n", 400);
+  expect("GET /%00 HTTP/1.1\r\n\r\n", 400);
+  expect("GET /drop HTTP/1.1\r\n\r\n", 500);
+}
+
+TEST_F(HttpConnectionTest, WhoStopsInTheMiddleIsToldAndWhoSaysNothingIsNot) {
+  options_.limits.handshake = Milliseconds(50);
+  options_.limits.idle = Milliseconds(50);
+  Listen();
+  EXPECT_TRUE(Raw("GET / HTTP/1.1\r\n").starts_with("HTTP/1.1 408"));
+  EXPECT_TRUE(Raw("POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nabc").starts_with("HTTP/1.1 408"));
+  EXPECT_EQ(Raw(""), "");
+}
+
+// A client that sends its whole body before it reads: closing at once would reset the connection
+// and the answer with it.
+TEST_F(HttpConnectionTest, ARefusalReachesAClientThatGoesOnSending) {
+  Listen();
+  const std::string reply =
+      Raw("POST / HTTP/1.1\r\nContent-Length: 8000000\r\n\r\n" + std::string(8000000, 'b'));
+  EXPECT_TRUE(reply.starts_with("HTTP/1.1 413")) << reply;
+  EXPECT_TRUE(reply.ends_with("}")) << reply;
+}
+
+TEST_F(HttpConnectionTest, AClientThatEndsItsSendingIsAnswered) {
+  options_.limits.half_close_probe = Milliseconds(5);
+  Listen();
+  const RawClient client(server_->port());
+  ASSERT_TRUE(client.Send("POST /hold HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi"));
+  client.EndSending();
+  ASSERT_TRUE(Comes(handler_.is_held.get_future()));
+  // The server found out that somebody still listens, more than once.
+  const std::string probe = "HTTP/1.1 100 Continue\r\n\r\n";
+  EXPECT_EQ(client.ReadUntil(probe + probe), probe + probe);
+  OnLoop([&] { handler_.held->Send(TextResponse(200, "text/plain", "late")); });
+  const std::string reply = client.ReadAll();
+  EXPECT_NE(reply.find("HTTP/1.1 200"), std::string::npos) << reply;
+  EXPECT_TRUE(reply.ends_with("late")) << reply;
+}
+
+TEST_F(HttpConnectionTest, AStreamGoesOnForAClientThatEndsItsSending) {
+  options_.limits.half_close_probe = Milliseconds(5);
+  Listen();
+  RawClient client(server_->port());
+  ASSERT_TRUE(client.Send("GET /events HTTP/1.1\r\n\r\n"));
+  client.EndSending();
+  EXPECT_NE(client.ReadUntil("3\r\n:\n\n\r\n").find("data: first"), std::string::npos);
+  OnLoop([&] { handler_.held->Write("data: second\n\n"); });
+  EXPECT_NE(client.ReadUntil("data: second\n\n").find("data: second"), std::string::npos);
+  auto left = handler_.client_left.get_future();
+  EXPECT_EQ(left.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  client.Close();
+  EXPECT_TRUE(Comes(std::move(left)));  // by the next comment
+}
+
+TEST_F(HttpConnectionTest, BytesBehindABodyDoNotHideThatAClientLeaves) {
+  Listen();
+  RawClient client(server_->port());
+  ASSERT_TRUE(client.Send("POST /hold HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi\r\n\r\nmore"));
+  ASSERT_TRUE(Comes(handler_.is_held.get_future()));
+  client.Close();
+  EXPECT_TRUE(Comes(handler_.client_left.get_future()));
+}
+
+TEST_F(HttpConnectionTest, MoreThanARequestAheadIsTooMuch) {
+  options_.limits.body_bytes = 1000;
+  Listen();
+  const RawClient client(server_->port());
+  ASSERT_TRUE(client.Send("POST /hold HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi"));
+  client.Send(std::string(100000, 'x'));
+  EXPECT_TRUE(Comes(handler_.client_left.get_future()));
+}
+
+TEST_F(HttpConnectionTest, RequestsInOnePacketAreAnsweredInOrder) {
+  Listen();
+  const std::string reply =
+      Raw(std::string("POST /echo?q=1 HTTP/1.1\r\nContent-Length: 1\r\n\r\na\r\n") +
+          "GET /echo?q=2 HTTP/1.1\r\n\r\nHEAD /echo?q=3 HTTP/1.1\r\n\r\n" + kAskAndClose);
+  const size_t first = reply.find("POST /echo 1 a");
+  const size_t second = reply.find("GET /echo 2 ");
+  EXPECT_NE(first, std::string::npos) << reply;
+  EXPECT_NE(second, std::string::npos) << reply;
+  EXPECT_LT(first, second);
+  EXPECT_TRUE(reply.ends_with("GET /echo  ")) << reply;
+}
+
+TEST_F(HttpConnectionTest, ASocketHandshakeBehindAnOpenRequestIsRefused) {
+  Listen();
+  const std::string reply = Raw(std::string(kAsk) +
+                                "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: "
+                                "websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "
+                                "dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
+  EXPECT_NE(reply.find("HTTP/1.1 400"), std::string::npos) << reply;
+}
+
+TEST_F(HttpConnectionTest, OldClientsGetStreamsWithoutChunks) {
+  Listen();
+  const std::string reply = Raw("GET /stream HTTP/1.0\r\n\r\n");
+  EXPECT_TRUE(reply.ends_with("\r\n\r\none two three")) << reply;
+  EXPECT_EQ(reply.find("Transfer-Encoding"), std::string::npos) << reply;
+}
+
+TEST_F(HttpConnectionTest, WhoAsksWhetherToSendIsToldToGoOn) {
+  Listen();
+  const RawClient client(server_->port());
+  ASSERT_TRUE(
+      client.Send("POST /echo HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\nConnection: "
+                  "close\r\n\r\n"));
+  EXPECT_EQ(client.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  ASSERT_TRUE(client.Send("ok"));
+  EXPECT_TRUE(client.ReadAll().ends_with("POST /echo  ok"));
+}
+
+TEST_F(HttpConnectionTest, AClientThatTakesNothingOfItsAnswerIsLeft) {
+  options_.limits.write_stall = Milliseconds(50);
+  Listen();
+  const RawClient client(server_->port(), 4096);
+  ASSERT_TRUE(client.Send("GET /large HTTP/1.1\r\n\r\n"));
+  EXPECT_TRUE(Comes(handler_.client_left.get_future()));
+}
+
+// Takes a piece of the answer only now and then, many stall times long in all.
+TEST_F(HttpConnectionTest, ASlowClientIsNotLeftWhileItTakesSomething) {
+  options_.limits.write_stall = Milliseconds(200);
+  Listen();
+  const RawClient client(server_->port());
+  ASSERT_TRUE(client.Send("GET /large HTTP/1.1\r\nConnection: close\r\n\r\n"));
+  client.ReadUntil("\r\n\r\n");
+  size_t count = 0;
+  std::string piece;
+  for (int pause = 0; pause < 16; ++pause) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(25));
+    piece = client.ReadSome(4 << 20);
+    count += piece.size();
+  }
+  EXPECT_EQ(count + client.ReadAll().size(), size_t{64 << 20});
+}
+
+TEST_F(HttpConnectionTest, ASubscriberThatTakesNothingIsLeftAfterAWhile) {
+  options_.limits.write_stall = Milliseconds(50);
+  options_.limits.stream_queue_bytes = 64 << 20;
+  Listen();
+  const RawClient client(server_->port(), 4096);
+  ASSERT_TRUE(client.Send("GET /events HTTP/1.1\r\n\r\n"));
+  ASSERT_TRUE(Comes(handler_.is_held.get_future()));
+  OnLoop([&] { handler_.held->Write(std::string(32 << 20, 'x')); });
+  EXPECT_TRUE(Comes(handler_.client_left.get_future()));
+}
+
+TEST_F(HttpConnectionTest, ASubscriberThatTakesNothingIsLeftWhenItsQueueIsFull) {
+  Listen();
+  const RawClient client(server_->port(), 4096);
+  ASSERT_TRUE(client.Send("GET /events HTTP/1.1\r\n\r\n"));
+  ASSERT_TRUE(Comes(handler_.is_held.get_future()));
+  auto left = handler_.client_left.get_future();
+  // Long before a write stalls: the kernel takes a few MiB, the queue 4, and here are 64.
+  OnLoop([&] {
+    for (int i = 0; i < 64; ++i) handler_.held->Write(std::string(1 << 20, 'x'));
+  });
+  EXPECT_EQ(left.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+}
+
+TEST_F(HttpConnectionTest, TakesBothKindsOfAddressesOnTheSamePort) {
+  options_.address = "[::]";
+  Listen();
+  {
+    const RawClient client(server_->port());
+    ASSERT_TRUE(client.Send(kAskAndClose));
+    EXPECT_TRUE(client.ReadAll().starts_with("HTTP/1.1 200"));
+  }
+  const RawClient client(server_->port(), 0, true);
+  if (!client.is_connected()) GTEST_SKIP() << "this machine has no IPv6 loopback";
+  OnLoop([&] { EXPECT_EQ(handler_.last_request.remote_address, "127.0.0.1"); });
+  ASSERT_TRUE(client.Send(kAskAndClose));
+  EXPECT_TRUE(client.ReadAll().starts_with("HTTP/1.1 200"));
+  OnLoop([&] {
+    EXPECT_EQ(handler_.last_request.remote_address, "::1");
+    EXPECT_TRUE(handler_.last_request.remote_is_loopback);
+  });
+}
+
+TEST(ConnectionLimits, OneNetworkHasItsShare) {
+  ServerLimits limits;
+  limits.connections = 5;
+  limits.connections_per_address = 2;
+  ConnectionCounter counter;
+  EXPECT_TRUE(counter.TryAdd("2001:db8::1", limits));
+  EXPECT_TRUE(counter.TryAdd("2001:db8::2", limits));
+  EXPECT_FALSE(counter.TryAdd("2001:db8::3", limits));
+  EXPECT_TRUE(counter.TryAdd("10.0.0.1", limits));
+  EXPECT_TRUE(counter.TryAdd("127.0.0.1", limits));
+  EXPECT_TRUE(counter.TryAdd("127.0.0.1", limits));
+  EXPECT_FALSE(counter.TryAdd("127.0.0.1", limits));  // five in all
+  counter.Remove("2001:db8::1");
+  EXPECT_TRUE(counter.TryAdd("2001:db8::9", limits));
+}
+
+TEST(ConnectionLimits, WhoKeepsUpIsNeverCutOffForOthers) {
+  const auto counter = std::make_shared<ConnectionCounter>();
+  ServerLimits limits;
+  for (const char* address : {"10.0.0.1", "10.0.0.2"}) counter->TryAdd(address, limits);
+  ConnectionPlace lagging(counter, "10.0.0.1");
+  const ConnectionPlace prompt(counter, "10.0.0.2");
+  EXPECT_TRUE(MayQueue(lagging, 60, 80, 100));
+  lagging.SetQueuedBytes(60);
+  EXPECT_FALSE(MayQueue(lagging, 21, 80, 100));  // its own limit
+  EXPECT_FALSE(MayQueue(lagging, 15, 80, 70));   // that of all
+  EXPECT_TRUE(MayQueue(prompt, 15, 80, 70));
+  EXPECT_FALSE(MayQueue(prompt, 81, 80, 1000));
+  lagging.SetQueuedBytes(0);
+  EXPECT_TRUE(MayQueue(lagging, 15, 80, 70));
+}
+
+}  // namespace
+}  // namespace weft::net
