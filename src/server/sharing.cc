@@ -33,15 +33,25 @@ Result<Secrets> MakeSecrets() {
 }
 
 bool Reach::IsPublic() const {
-  return !net::IsLoopbackAddress(address);
+  return !net::IsLoopbackAddress(PlainAddress());
+}
+
+// "[::]" is how people write "::" where a port may follow.
+std::string Reach::PlainAddress() const {
+  return address.starts_with('[') && address.ends_with(']') ? address.substr(1, address.size() - 2)
+                                                            : address;
 }
 
 std::vector<std::string> Reach::Hosts() const {
   std::vector<std::string> hosts;
-  if (address == "0.0.0.0") hosts = net::LanAddresses();
-  if (address != "0.0.0.0" && IsPublic()) hosts.push_back(address);
+  const std::string plain = PlainAddress();
+  const bool is_v6 = plain.find(':') != std::string::npos;
+  const bool is_any = plain == "0.0.0.0" || plain == "::";
+  if (is_any) hosts = net::LanAddresses(is_v6);
+  if (!is_any && IsPublic()) hosts.push_back(plain);
   hosts.insert(hosts.end(), host_names.begin(), host_names.end());
   hosts.insert(hosts.end(), {"localhost", "127.0.0.1"});
+  if (is_v6) hosts.emplace_back("::1");
   return hosts;
 }
 
@@ -50,8 +60,8 @@ std::set<std::string> Reach::AllowedHosts() const {
   const std::string digits = std::to_string(port);
   const uint16_t default_port = tls ? 443 : 80;
   for (const std::string& host : Hosts()) {
-    allowed.insert(host + ":" + digits);
-    if (port == default_port) allowed.insert(host);
+    allowed.insert(net::HostInUrl(host) + ":" + digits);
+    if (port == default_port) allowed.insert(net::HostInUrl(host));
   }
   allowed.insert("[::1]:" + digits);
   // A name given with its own port is behind a proxy and comes as it is.
@@ -60,8 +70,10 @@ std::set<std::string> Reach::AllowedHosts() const {
 }
 
 std::string Reach::Base(const std::string& scheme) const {
-  const std::string host = IsPublic() ? Hosts().front() : "127.0.0.1";
-  return scheme + (tls ? "s" : "") + "://" + host + ":" + std::to_string(port);
+  // Who listens on ::1 alone is not at 127.0.0.1.
+  const bool is_v6 = PlainAddress().find(':') != std::string::npos;
+  const std::string host = IsPublic() ? Hosts().front() : is_v6 ? "::1" : "127.0.0.1";
+  return scheme + (tls ? "s" : "") + "://" + net::HostInUrl(host) + ":" + std::to_string(port);
 }
 
 ShareInfo MakeShare(const Reach& reach, const Secrets& secrets) {

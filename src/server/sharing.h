@@ -29,6 +29,8 @@ struct Reach {
 
   // Other devices can connect.
   bool IsPublic() const;
+  // `address` without the brackets that may stand around IPv6.
+  std::string PlainAddress() const;
   // Names and addresses without ports, those that others use first.
   std::vector<std::string> Hosts() const;
   // The values that a request's Host header may have.

@@ -7,6 +7,7 @@
 #include "api/openai_response.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "server/worker_socket.h"
 #include "wire/version.h"
 
 namespace weft::server {
@@ -180,22 +181,13 @@ bool WeftServer::OnHandshake(const net::HttpRequest& request, net::HttpResponse*
   return true;
 }
 
+net::HttpResponse WeftServer::MakeError(int status, const std::string& sentence) {
+  return Refusal(status, sentence, "");
+}
+
 net::WebSocketCallbacks WeftServer::OnWebSocket(const net::HttpRequest& request,
                                                 std::shared_ptr<net::WebSocket> socket) {
-  WorkerSink sink;
-  sink.send = [socket](std::vector<Slice> pieces) { socket->Send(std::move(pieces)); };
-  sink.close = [socket](const std::string& reason) { socket->Close(reason); };
-  // The worker's id exists once it is attached; the core's first message only goes out through the
-  // sink.
-  const swarm::WorkerId worker = parts_.host->AttachWorker(std::move(sink), request.remote_address);
-  net::WebSocketCallbacks callbacks;
-  callbacks.on_message = [this, worker](Slice message) {
-    parts_.host->OnWorkerMessage(worker, std::move(message));
-  };
-  callbacks.on_closed = [this, worker](const std::string& reason) {
-    parts_.host->DetachWorker(worker, reason);
-  };
-  return callbacks;
+  return AttachWorkerSocket(*parts_.host, request.remote_address, socket);
 }
 
 }  // namespace weft::server

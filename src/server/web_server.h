@@ -35,6 +35,7 @@ class WeftServer : public net::ServerHandler {
   bool OnHandshake(const net::HttpRequest& request, net::HttpResponse* refusal) override;
   net::WebSocketCallbacks OnWebSocket(const net::HttpRequest& request,
                                       std::shared_ptr<net::WebSocket> socket) override;
+  net::HttpResponse MakeError(int status, const std::string& sentence) override;
 
   // The ports are known after listening.
   void SetAccess(AccessPolicy access) { parts_.access = std::move(access); }

@@ -1,0 +1,130 @@
+// Sockets that never say who they are: what they cost, and how long they stay.
+#include "server/worker_socket.h"
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <thread>
+
+#include "net/net_testing.h"
+#include "net/server.h"
+#include "wire/version.h"
+
+namespace weft::server {
+namespace {
+
+constexpr Duration kConnectLimit = Milliseconds(200);
+constexpr Duration kCloseLinger = Milliseconds(50);
+
+class StrangersTest : public testing::Test, public net::ServerHandler {
+ protected:
+  StrangersTest() : pool_(1) {
+    swarm::CoreOptions core;
+    core.model.layers.resize(3);
+    core.model.vocabulary = 100;
+    core.model.hidden_columns = 8;
+    core.timeouts.connect_limit = kConnectLimit;
+    core.join_token_sha256_hex = std::string(64, 'a');  // nobody has it
+    host_ = std::make_unique<SwarmHost>(loop_, pool_, core);
+    net::ServerOptions options;
+    options.limits.close_linger = kCloseLinger;
+    auto server = net::Server::Listen(loop_, options, this);
+    CHECK(server.ok());
+    server_ = std::move(server).value();
+    thread_ = std::thread([this] { loop_.Run(); });
+  }
+  ~StrangersTest() override {
+    loop_.Stop();
+    thread_.join();
+  }
+
+  void OnRequest(net::HttpRequest, std::shared_ptr<net::Responder>) override {}
+  bool OnHandshake(const net::HttpRequest&, net::HttpResponse*) override { return true; }
+  net::WebSocketCallbacks OnWebSocket(const net::HttpRequest& request,
+                                      std::shared_ptr<net::WebSocket> socket) override {
+    sockets_.push_back(socket);
+    net::WebSocketCallbacks callbacks = AttachWorkerSocket(*host_, request.remote_address, socket);
+    callbacks.on_closed = [this, inner = callbacks.on_closed](const std::string& reason) {
+      inner(reason);
+      ++closed_count_;
+    };
+    return callbacks;
+  }
+
+  // On the loop's thread: bytes that are allocated in this process, clients included.
+  size_t AllocatedBytes() {
+    size_t byte_count = 0;
+    OnLoop([&] { byte_count = mallinfo2().uordblks; });
+    return byte_count;
+  }
+  void OnLoop(const std::function<void()>& work) {
+    std::promise<void> done;
+    loop_.Post([&] {
+      work();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  // A client after its handshake; `then` follows it in the same breath.
+  std::unique_ptr<net::RawClient> Connect(const std::string& then = "") {
+    auto client = std::make_unique<net::RawClient>(server_->port());
+    EXPECT_TRUE(client->Send(
+        "GET /worker HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n" +
+        then));
+    return client;
+  }
+
+  net::EventLoop loop_;
+  net::ThreadPool pool_;
+  std::unique_ptr<SwarmHost> host_;
+  std::unique_ptr<net::Server> server_;
+  std::thread thread_;
+  std::vector<std::weak_ptr<net::WebSocket>> sockets_;
+  int closed_count_ = 0;
+};
+
+// The head of a binary message of 48 MiB, and then as much of it as anybody takes.
+TEST_F(StrangersTest, LongMessagesCostNothing) {
+  const std::string head("\x82\xff\0\0\0\0\x03\0\0\0\0\0\0\0", 14);
+  const std::string block(1 << 20, 'x');
+  const size_t before = AllocatedBytes();
+  std::vector<std::unique_ptr<net::RawClient>> clients;
+  for (int i = 0; i < 4; ++i) clients.push_back(Connect(head));
+  for (const auto& client : clients) {
+    for (int i = 0; i < 48 && client->Send(block); ++i) {
+    }
+    client->ReadAll();  // the server has closed: it did not wait for the rest
+  }
+  const size_t after = AllocatedBytes();
+  EXPECT_LT(after, before + (1 << 20));
+  OnLoop([&] { EXPECT_EQ(closed_count_, 4); });
+}
+
+// Says nothing, and never answers the server's close frame either.
+TEST_F(StrangersTest, SilenceIsNotWaitedFor) {
+  const Instant begin = MonotonicNow();
+  std::vector<std::unique_ptr<net::RawClient>> clients;
+  for (int i = 0; i < 4; ++i) clients.push_back(Connect());
+  for (const auto& client : clients) client->ReadAll();
+  EXPECT_GE(MonotonicNow() - begin, kConnectLimit);
+  // Far from a test of speed: waiting for strangers took minutes.
+  EXPECT_LT(MonotonicNow() - begin, Seconds(30));
+  OnLoop([&] {
+    EXPECT_EQ(closed_count_, 4);
+    ASSERT_EQ(sockets_.size(), 4u);
+  });
+  // What was pending ends in the next turns of the loop, and the sockets with it.
+  const auto are_gone = [&] {
+    bool gone = true;
+    OnLoop([&] {
+      for (const auto& socket : sockets_) gone = gone && socket.expired();
+    });
+    return gone;
+  };
+  while (!are_gone() && MonotonicNow() - begin < Seconds(30)) std::this_thread::yield();
+  EXPECT_TRUE(are_gone());
+}
+
+}  // namespace
+}  // namespace weft::server
