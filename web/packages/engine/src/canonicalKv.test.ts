@@ -2,8 +2,8 @@
 // not by an engine: what the native engine exports and imports, value by value.
 import { describe, expect, it } from "vitest";
 
-import { f32ToF16 } from "./half.ts";
-import type { StepOutput } from "./stageEngine.ts";
+import { f32ToF16 } from "./base/half.ts";
+import type { StepOutput } from "./stage/stageEngine.ts";
 import { sharedNodeGpu } from "./test/nodeGpu.ts";
 import { ToyModel } from "./test/toyModel.ts";
 import type { ToyLayer } from "./test/toyModel.ts";

@@ -2,13 +2,13 @@
 // device Node has.
 import { describe, expect, it } from "vitest";
 
-import { EngineError } from "./error.ts";
+import { EngineError } from "./base/error.ts";
 import type { Gpu } from "./gpu/open.ts";
 import { Pipelines } from "./gpu/pipelines.ts";
 import { probeMemory } from "./gpu/probe.ts";
 import { rowKernels } from "./kernels/rows/rows.ts";
 import { DType } from "./program/ir.ts";
-import type { Run, WeightSource } from "./stageEngine.ts";
+import type { Run, WeightSource } from "./stage/stageEngine.ts";
 import { openNodeGpu, sharedNodeGpu } from "./test/nodeGpu.ts";
 import { ToyModel } from "./test/toyModel.ts";
 import { WebGpuEngine } from "./webgpuEngine.ts";

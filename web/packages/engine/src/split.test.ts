@@ -8,7 +8,7 @@ import { describe, expect, it } from "vitest";
 import type { Gpu } from "./gpu/open.ts";
 import { Binding } from "./kernels/common/bindings.ts";
 import { rowBytes } from "./program/validateWeight.ts";
-import type { Run } from "./stageEngine.ts";
+import type { Run } from "./stage/stageEngine.ts";
 import { weightOf } from "./test/caseInputs.ts";
 import type { ConformanceCase } from "./test/caseInputs.ts";
 import { sharedNodeGpu } from "./test/nodeGpu.ts";

@@ -2,9 +2,9 @@
 // WebGPU device Node has.
 import { describe, expect, it } from "vitest";
 
-import { bf16ToF32, f16ToF32, f32ToBf16, f32ToF16 } from "./half.ts";
+import { bf16ToF32, f16ToF32, f32ToBf16, f32ToF16 } from "./base/half.ts";
 import { kMaxRows, kUsualRows } from "./dispatch/layout.ts";
-import type { ExchangeRequest, Run, StepInput, StepOutput } from "./stageEngine.ts";
+import type { ExchangeRequest, Run, StepInput, StepOutput } from "./stage/stageEngine.ts";
 import { weightOf } from "./test/caseInputs.ts";
 import { sharedNodeGpu } from "./test/nodeGpu.ts";
 import { ToyModel } from "./test/toyModel.ts";

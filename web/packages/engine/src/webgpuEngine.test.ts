@@ -1,14 +1,14 @@
 // The engine's verbs on whatever WebGPU device Node has, with a tiny Qwen3-shaped model.
 import { describe, expect, it } from "vitest";
 
-import { f32ToF16 } from "./half.ts";
+import { f32ToF16 } from "./base/half.ts";
 import { kGreedy } from "./test/goldenDraws.ts";
 import { countCreations } from "./test/countedDevice.ts";
 import { sharedNodeGpu } from "./test/nodeGpu.ts";
 import { drawToken } from "./test/sampleOracle.ts";
 import { kShapes, RandomModel } from "./test/randomModel.ts";
-import { selectRow } from "./sampling/selectRow.ts";
-import type { Output, Run, StepOutput } from "./stageEngine.ts";
+import { selectRow } from "./stage/selectRow.ts";
+import type { Output, Run, StepOutput } from "./stage/stageEngine.ts";
 import { kDefaultOptions, WebGpuEngine } from "./webgpuEngine.ts";
 
 const gpu = await sharedNodeGpu();

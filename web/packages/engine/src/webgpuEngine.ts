@@ -1,6 +1,6 @@
 // StageEngine on WebGPU: interprets the programs of the package with our own kernels. How it works:
 // docs/webgpu.md. One caller at a time, as for every engine; in a dedicated Worker or under Node.
-import { EngineError, KernelRefusedError } from "./error.ts";
+import { EngineError, KernelRefusedError } from "./base/error.ts";
 import { Rounding } from "./kernels/common/numbers.ts";
 import { Buffers } from "./gpu/buffers.ts";
 import type { Gpu } from "./gpu/open.ts";
@@ -19,7 +19,7 @@ import { Generator, kMaxInterval, prepareChoice } from "./run/generate.ts";
 import { Machine } from "./run/machine.ts";
 import { checkSampling } from "./sampling/parameters.ts";
 import { arenaWords, StepRunner } from "./run/step.ts";
-import { SessionTable } from "./sessionTable.ts";
+import { SessionTable } from "./stage/sessionTable.ts";
 import type {
   GenerateRequest,
   LayerRange,
@@ -29,7 +29,7 @@ import type {
   StepInput,
   StepOutput,
   WeightSource,
-} from "./stageEngine.ts";
+} from "./stage/stageEngine.ts";
 import { LayerLoader } from "./load/layerLoader.ts";
 
 export interface WebGpuOptions {

@@ -9,7 +9,7 @@ import { join } from "node:path";
 
 import { afterAll, describe, expect, it } from "vitest";
 
-import type { Run, StepOutput } from "./stageEngine.ts";
+import type { Run, StepOutput } from "./stage/stageEngine.ts";
 import { sharedNodeGpu } from "./test/nodeGpu.ts";
 import { PackageFolder } from "./test/packageFolder.ts";
 import { kDefaultOptions, WebGpuEngine } from "./webgpuEngine.ts";

@@ -1,6 +1,6 @@
 // Every buffer that the engine makes, counted: memory() and the limit of the offer. Also the one
 // place where a lack of GPU memory becomes an error.
-import { EngineError } from "../error.ts";
+import { EngineError } from "../base/error.ts";
 import type { Gpu } from "./open.ts";
 
 export type Purpose = "weights" | "kv" | "scratch";

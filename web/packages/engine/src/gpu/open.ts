@@ -1,6 +1,6 @@
 // Finding an adapter and opening its device, with the limits that the engine makes use of. The same
 // code in a dedicated Worker and under Node (npm `webgpu`): the caller hands in navigator.gpu.
-import { EngineError } from "../error.ts";
+import { EngineError } from "../base/error.ts";
 
 // Asked twice: the first request after the GPU process started may find none.
 const kAdapterPauseMs = 100;

@@ -1,6 +1,6 @@
 // The pipelines, each compiled once, and their bind group layouts: of the common bindings those
 // that a kernel uses.
-import { KernelRefusedError } from "../error.ts";
+import { KernelRefusedError } from "../base/error.ts";
 import type { Variant } from "../kernels/common/variant.ts";
 import { Binding } from "../kernels/common/bindings.ts";
 

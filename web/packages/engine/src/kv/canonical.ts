@@ -1,6 +1,6 @@
 // Canonical keys and values (f16 bits, [k|v][position][kv head][head column]) from and to the words
 // of pages. Positions are counted from the first page's first.
-import { f16ToF32, f32ToF16 } from "../half.ts";
+import { f16ToF32, f32ToF16 } from "../base/half.ts";
 import { kPagePositions } from "./pages.ts";
 import { pageBytes } from "./pools.ts";
 import type { PageShape } from "./pools.ts";

@@ -1,6 +1,6 @@
 // Brings layers onto the GPU: program, vectors, matrices. Matrices that two layers share (tied
 // embeddings) are held once. What fails leaves nothing behind.
-import { EngineError } from "../error.ts";
+import { EngineError } from "../base/error.ts";
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
@@ -11,7 +11,7 @@ import { decodeProgram } from "../program/decode.ts";
 import { endsInLogits, findAttention } from "../program/ir.ts";
 import type { MatMul, MoeExperts, Program, QkNormRope, Weight } from "../program/ir.ts";
 import type { Ropes } from "../run/ropes.ts";
-import type { WeightSource } from "../stageEngine.ts";
+import type { WeightSource } from "../stage/stageEngine.ts";
 import {
   freeMatrix,
   makeMatrix,

@@ -4,7 +4,7 @@ import { fromBinary } from "@bufbuild/protobuf";
 
 import { ProgramSchema } from "../../gen/program_pb.ts";
 import type * as Pb from "../../gen/program_pb.ts";
-import { EngineError } from "../error.ts";
+import { EngineError } from "../base/error.ts";
 import { kProgramVersion } from "./ir.ts";
 import type { Op, Part, Program, Rope, View, Weight, WeightView } from "./ir.ts";
 import { validate } from "./validate.ts";

@@ -5,7 +5,7 @@ import { fromBinary, toBinary } from "@bufbuild/protobuf";
 
 import { ProgramSchema } from "../../gen/program_pb.ts";
 import type { Program as PbProgram } from "../../gen/program_pb.ts";
-import { EngineError } from "../error.ts";
+import { EngineError } from "../base/error.ts";
 import { kShapes, RandomModel } from "../test/randomModel.ts";
 import { decodeProgram } from "./decode.ts";
 

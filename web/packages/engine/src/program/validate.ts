@@ -1,6 +1,6 @@
 // What a program must satisfy before an engine may run it without further checks: the same rules as
 // src/program/validate.cc. Weights: validateWeight.ts.
-import { EngineError } from "../error.ts";
+import { EngineError } from "../base/error.ts";
 import { overlap, same, writtenBy } from "./ir.ts";
 import type { MoeExperts, Op, Program, QkNormRope, View, Weight } from "./ir.ts";
 import { checkWeight, invalid, shapeText } from "./validateWeight.ts";

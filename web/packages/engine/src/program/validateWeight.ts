@@ -1,6 +1,6 @@
 // The weights of a program: dtype and shape are ones that engines hold, and the parts add up to
 // exactly the bytes that they need.
-import { EngineError } from "../error.ts";
+import { EngineError } from "../base/error.ts";
 import { DType, isBlockFormat, kBlockValues } from "./ir.ts";
 import type { Part, Weight } from "./ir.ts";
 

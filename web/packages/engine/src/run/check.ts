@@ -1,8 +1,8 @@
 // The checks of a step before anything is computed: the same as src/engine/step.cc.
-import { EngineError } from "../error.ts";
+import { EngineError } from "../base/error.ts";
 import type { LoadedLayer } from "../dispatch/loadedLayer.ts";
 import { endsInLogits } from "../program/ir.ts";
-import type { Run, StepInput } from "../stageEngine.ts";
+import type { Run, StepInput } from "../stage/stageEngine.ts";
 import { countNonFinite } from "../sampling/selectTop.ts";
 import { kMaxCandidates, kMaxTopLogprobs } from "../sampling/tokenLogit.ts";
 

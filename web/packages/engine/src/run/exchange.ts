@@ -1,9 +1,9 @@
 // An exchange in the middle of a step: rows of one view are read back and given away, and what
 // comes for them is written into another view.
-import { EngineError } from "../error.ts";
+import { EngineError } from "../base/error.ts";
 import type { ExchangePoint } from "../dispatch/layer.ts";
 import { countNonFinite } from "../sampling/selectTop.ts";
-import type { StepInput } from "../stageEngine.ts";
+import type { StepInput } from "../stage/stageEngine.ts";
 import type { BufferCopy } from "./encoder.ts";
 import type { Machine } from "./machine.ts";
 

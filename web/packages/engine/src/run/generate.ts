@@ -3,10 +3,10 @@
 // `interval` of them. With `pipelined` the next batch is already encoded and submitted while a
 // batch is fetched; without, every fetch is waited for before anything more is prepared. Sampling
 // stays on the GPU, too: kernels/sample.wgsl.
-import { EngineError } from "../error.ts";
+import { EngineError } from "../base/error.ts";
 import { kHistory } from "../dispatch/layout.ts";
 import type { LoadedLayer } from "../dispatch/loadedLayer.ts";
-import type { GenerateRequest } from "../stageEngine.ts";
+import type { GenerateRequest } from "../stage/stageEngine.ts";
 import { isPlain } from "../sampling/parameters.ts";
 import type { Sampling } from "../sampling/parameters.ts";
 import { kChainedToken } from "./arena.ts";

@@ -10,7 +10,7 @@ import type { Dispatch, DispatchList, Shared } from "../dispatch/dispatch.ts";
 import { LayerContext } from "../dispatch/layerContext.ts";
 import { layerDrafts } from "../dispatch/layer.ts";
 import type { ExchangePoint } from "../dispatch/layer.ts";
-import { EngineError } from "../error.ts";
+import { EngineError } from "../base/error.ts";
 import {
   kMaxRows,
   kNoNeeds,

@@ -1,7 +1,7 @@
 // Cuts a step into passes: some rows at a time through the layers, at most kHeadRows of them
 // through the output head at a time. Each pass is one submission with its own arena contents.
 import { kHeadRows } from "../dispatch/layout.ts";
-import type { Run, StepInput } from "../stageEngine.ts";
+import type { Run, StepInput } from "../stage/stageEngine.ts";
 import type { ArenaRow } from "./arena.ts";
 import { needsHead } from "./check.ts";
 

@@ -1,13 +1,13 @@
 // What a step gives back: which bytes are copied into its staging buffer as it is encoded, and what
 // they mean once they are there.
-import { EngineError } from "../error.ts";
+import { EngineError } from "../base/error.ts";
 import { kResultHeader, kResultWords, slicesOf } from "../dispatch/layout.ts";
 import type { Layout } from "../dispatch/layout.ts";
 import { packedStride } from "../dispatch/selection.ts";
 import { changesLogits } from "../sampling/parameters.ts";
-import { selectRow } from "../sampling/selectRow.ts";
+import { selectRow } from "../stage/selectRow.ts";
 import { countNonFinite } from "../sampling/selectTop.ts";
-import type { Run, Selection, StepOutput } from "../stageEngine.ts";
+import type { Run, Selection, StepOutput } from "../stage/stageEngine.ts";
 import type { BufferCopy } from "./encoder.ts";
 
 export const kCheckBytes = 8;

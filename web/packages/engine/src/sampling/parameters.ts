@@ -1,6 +1,6 @@
 // How a session samples, in OpenAI's and Hugging Face's words, and what the parameters may be: the
 // ranges of src/sampling/parameters.h. The rules of a draw: draw.ts.
-import { EngineError } from "../error.ts";
+import { EngineError } from "../base/error.ts";
 
 // Neutral values change nothing.
 export interface Sampling {

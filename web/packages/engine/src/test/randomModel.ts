@@ -6,7 +6,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { ProgramSchema } from "../../gen/program_pb.ts";
 import { DType, kProgramVersion } from "../program/ir.ts";
 import { rowBytes } from "../program/validateWeight.ts";
-import type { WeightSource } from "../stageEngine.ts";
+import type { WeightSource } from "../stage/stageEngine.ts";
 
 export interface ModelShape {
   readonly layers: number;

@@ -6,7 +6,7 @@ import type { ConformanceCase, WeightArrays } from "./caseInputs.ts";
 import { kDefaultOptions, WebGpuEngine } from "../webgpuEngine.ts";
 import type { WebGpuOptions } from "../webgpuEngine.ts";
 import type { Gpu } from "../gpu/open.ts";
-import type { Output, StepOutput } from "../stageEngine.ts";
+import type { Output, StepOutput } from "../stage/stageEngine.ts";
 
 const kActivations = ["silu", "gelu_tanh", "gelu", "swiglu_oai"];
 const kRoutes = ["softmax_top_k", "softmax_top_k_normalized"];

@@ -5,7 +5,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 
 import { ProgramSchema } from "../../gen/program_pb.ts";
 import { kProgramVersion } from "../program/ir.ts";
-import type { WeightSource } from "../stageEngine.ts";
+import type { WeightSource } from "../stage/stageEngine.ts";
 import type { WeightArrays } from "./caseInputs.ts";
 
 type ProgramInit = MessageInitShape<typeof ProgramSchema>;

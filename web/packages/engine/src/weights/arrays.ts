@@ -1,7 +1,7 @@
 // One of a weight's arrays (data, scales, zero points) as a run of bytes: the concatenation of its
 // parts, read piece by piece, so that no tensor ever lies in JS memory whole.
 import type { Part } from "../program/ir.ts";
-import type { WeightSource } from "../stageEngine.ts";
+import type { WeightSource } from "../stage/stageEngine.ts";
 
 export class WeightArray {
   readonly #source: WeightSource;

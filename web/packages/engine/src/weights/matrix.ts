@@ -5,7 +5,7 @@
 // Neighbouring threads take neighbouring pieces or blocks and so read neighbouring bytes. One
 // matrix may hold rows of several weights (q, k and v), and gate and up groups alternate in a
 // paired one. What is larger than a binding may be is split into slabs of whole groups.
-import { EngineError } from "../error.ts";
+import { EngineError } from "../base/error.ts";
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";
 import { kNone } from "../kernels/common/op.ts";

@@ -8,7 +8,7 @@ import { kParamBytes } from "../kernels/common/op.ts";
 import { repackKernel, RepackKind, repackOp } from "../kernels/load/load.ts";
 import type { RepackParams } from "../kernels/load/load.ts";
 import { columnsOf, rowBytes } from "../program/validateWeight.ts";
-import type { WeightSource } from "../stageEngine.ts";
+import type { WeightSource } from "../stage/stageEngine.ts";
 import { WeightArray } from "./arrays.ts";
 import { groupsOf, kGroupRows, pieceWordsOf } from "./matrix.ts";
 import type { Matrix, MatrixSpec, Section, Slab } from "./matrix.ts";

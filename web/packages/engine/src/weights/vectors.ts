@@ -1,10 +1,10 @@
 // Weights that kernels read as f32 values (norm weights, biases, sinks): all of a layer in one
 // buffer. Rotary frequencies are read on the CPU instead (run/ropes.ts).
-import { EngineError } from "../error.ts";
-import { f16ToF32, bf16ToF32 } from "../half.ts";
+import { EngineError } from "../base/error.ts";
+import { f16ToF32, bf16ToF32 } from "../base/half.ts";
 import { DType, isBlockFormat } from "../program/ir.ts";
 import type { Program, Weight } from "../program/ir.ts";
-import type { WeightSource } from "../stageEngine.ts";
+import type { WeightSource } from "../stage/stageEngine.ts";
 import { WeightArray } from "./arrays.ts";
 
 export interface Vectors {

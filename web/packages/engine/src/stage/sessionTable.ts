@@ -6,7 +6,7 @@
 // session through layers that a worker gained while the others stay as they are. Layers without
 // attention hold nothing that could be wrong: where a range has layers with KV, those decide; where
 // it has none, a session that is unknown may begin anywhere.
-import { EngineError } from "./error.ts";
+import { EngineError } from "../base/error.ts";
 import type { LayerRange, Run } from "./stageEngine.ts";
 
 // Positions fit an f32 exactly, which is how rotary embedding uses them.

@@ -1,12 +1,12 @@
 // What a run gets of its row of logits: the same as src/engine/select.cc gives, so that the same
 // numbers give the same token.
-import type { Output, Selection } from "../stageEngine.ts";
-import { draw } from "./draw.ts";
-import { changesLogits } from "./parameters.ts";
-import type { Sampling } from "./parameters.ts";
-import { penalized } from "./penalize.ts";
-import { selectTop } from "./selectTop.ts";
-import type { TokenLogit } from "./tokenLogit.ts";
+import type { Output, Selection } from "./stageEngine.ts";
+import { draw } from "../sampling/draw.ts";
+import { changesLogits } from "../sampling/parameters.ts";
+import type { Sampling } from "../sampling/parameters.ts";
+import { penalized } from "../sampling/penalize.ts";
+import { selectTop } from "../sampling/selectTop.ts";
+import type { TokenLogit } from "../sampling/tokenLogit.ts";
 
 // What the sum that goes with candidates is scaled by. Greedy requests want the order alone: any
 // temperature will do.

@@ -10,8 +10,8 @@
 //
 // Every verb throws EngineError; what fails changes nothing.
 
-import type { Sampling } from "./sampling/parameters.ts";
-import type { TokenLogit } from "./sampling/tokenLogit.ts";
+import type { Sampling } from "../sampling/parameters.ts";
+import type { TokenLogit } from "../sampling/tokenLogit.ts";
 
 export interface LayerRange {
   readonly first: number;

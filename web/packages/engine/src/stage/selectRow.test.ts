@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 
 import { goldenDraws, kGreedy } from "../test/goldenDraws.ts";
-import { counterDouble } from "./random.ts";
+import { counterDouble } from "../sampling/random.ts";
 import { scaleOf, selectRow } from "./selectRow.ts";
 
 const kNeutral = { ...kGreedy, temperature: 1 };
