@@ -48,7 +48,7 @@ class HttpSource : public worker::PackageSource {
     }
     Duration pause = kFirstPause;
     for (int attempt = 1;; ++attempt) {
-      const Status fetched = FetchRest(blob, info, on_progress, cancel);
+      Status fetched = FetchRest(blob, info, on_progress, cancel);
       if (fetched.ok() || cancel || attempt == kAttempts ||
           fetched.error().code() == ErrorCode::kPermissionDenied ||
           fetched.error().code() == ErrorCode::kNotFound) {

@@ -120,7 +120,7 @@ void ModelWorker::Carry(worker::Fetch& action) {
 
 // Downloads go on while computing hangs.
 void ModelWorker::FetchNext() {
-  Fetching& fetch = *fetching_;
+  ModelFetch& fetch = *fetching_;
   const auto later = [this, number = fetch.number](Duration delay, auto then) {
     scheduler_.After(delay, [self = weak_from_this(), number, then] {
       const auto worker = self.lock();

@@ -26,6 +26,14 @@ namespace weft::sim {
 
 using FromWorker = std::variant<wire::pb::WorkerMessage, Slice>;
 
+// One fetch of membership, layer by layer.
+struct ModelFetch {
+  std::deque<uint32_t> layers;
+  Instant began;        // of the first of them
+  double bytes = 0;     // of it that were missing then
+  uint64_t number = 0;  // of this fetch, so that what it left behind is not taken for another
+};
+
 class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
  public:
   struct Hooks {
@@ -56,14 +64,6 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   bool refused() const { return refused_; }
 
  private:
-  // One fetch of membership, layer by layer.
-  struct Fetching {
-    std::deque<uint32_t> layers;
-    Instant began;        // of the first of them
-    double bytes = 0;     // of it that were missing then
-    uint64_t number = 0;  // of this fetch, so that what it left behind is not taken for another
-  };
-
   void Feed(worker::Event event);
   void Carry(worker::SendControl& action);
   void Carry(worker::SendFrame& action);
@@ -100,7 +100,7 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   worker::Membership membership_;
   bool computing_ = false;
   std::deque<wire::pb::ServerMessage> held_pings_;
-  std::optional<Fetching> fetching_;
+  std::optional<ModelFetch> fetching_;
   uint64_t fetch_count_ = 0;
   uint32_t committed_epoch_ = 0;
 

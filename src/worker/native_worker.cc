@@ -160,6 +160,7 @@ class NativeWorker::Impl {
         programs.emplace(program.layer_index, std::move(program));
     }
     std::vector<program::Program> each;
+    each.reserve(programs.size());
     for (auto& [layer, program] : programs) each.push_back(std::move(program));
     InterruptibleSource source(*loader_, read_interrupted_);
     return host_->Read(each, source);
