@@ -1,7 +1,7 @@
 // Tabs that help, in headless Chromium: the worker of web/packages/worker without the page around
 // it (tests/e2e/harness), built once by Vite.
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -27,7 +27,26 @@ export function noBrowser() {
   return existsSync(kChromium) ? false : `there is no ${kChromium}`;
 }
 
+const kHarnessSources = [
+  "tests/e2e/harness", "web/packages/engine", "web/packages/engine-ort", "web/packages/wire",
+  "web/packages/worker", "web/package-lock.json",
+];
+
+// When the last of what the harness is made of changed, in ms.
+function newestSource() {
+  let newestMs = 0;
+  for (const source of kHarnessSources) {
+    const path = join(root, source);
+    const names = statSync(path).isDirectory() ? readdirSync(path, { recursive: true }) : [""];
+    for (const name of names) newestMs = Math.max(newestMs, statSync(join(path, name)).mtimeMs);
+  }
+  return newestMs;
+}
+
+// Several files of tests want it: it is built once, and again when its sources have changed.
 export async function buildHarness() {
+  const built = join(harness, "index.html");
+  if (existsSync(built) && statSync(built).mtimeMs > newestSource()) return;
   const vite = join(root, "web/node_modules/vite/dist/node/index.js");
   const { build } = await import(pathToFileURL(vite).href);
   await build({
