@@ -2,7 +2,7 @@
 // folder. What needs a real browser is in tests/e2e.
 import { defineConfig } from "vitest/config";
 
-const kNever = ["**/node_modules/**", "**/gen/**"];
+const kEngines = ["packages/engine/**/*.test.ts", "packages/engine-ort/**/*.test.ts"];
 
 export default defineConfig({
   test: {
@@ -12,22 +12,23 @@ export default defineConfig({
     testTimeout: 20_000,
     passWithNoTests: true,
     projects: [
+      // A device of Dawn and a heap of onnxruntime are their process's: a process for each file.
       {
         extends: true,
         test: {
-          name: "engine",
-          include: ["packages/engine/**/*.test.ts"],
-          exclude: kNever,
-          // The files of a worker share a device and what was compiled on it (test/nodeGpu.ts).
-          isolate: false,
+          name: "engines",
+          include: kEngines,
+          exclude: ["**/node_modules/**", "**/gen/**"],
         },
       },
+      // Most of the time of these would be spent on importing the same modules for each file.
       {
         extends: true,
         test: {
-          name: "web",
+          name: "packages",
           include: ["packages/*/**/*.test.ts", "packages/*/**/*.test.tsx", "app/**/*.test.ts"],
-          exclude: [...kNever, "packages/engine/**"],
+          exclude: ["**/node_modules/**", "**/gen/**", ...kEngines],
+          isolate: false,
         },
       },
     ],
