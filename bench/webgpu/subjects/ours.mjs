@@ -137,14 +137,15 @@ export class Ours {
     await wake(this.#gpu.device, kWakeMs);
     const { machine } = this.#engine;
     const head = this.#model.range.end - 1;
-    const lists = [machine.plan(1).layer, machine.plan(head).layer, machine.plan(head).argmax];
+    const [body, last] = [1, head].map((layer) => machine.dispatchesOf(layer));
+    const lists = [body.layer, last.layer, last.argmax];
     const decode = { rows: 1, chunks: (context >> 8) + 1 };
     const kernels = await this.#times(lists.flat(), decode, 201);
     this.#renew();
     await this.#step(0, prefill);
-    const rows = Math.min(prefill, this.#module.kMostRows);
+    const rows = Math.min(prefill, this.#module.kMaxRows);
     const prompt = { rows, chunks: (prefill >> 8) + 1 };
-    return { kernels, prompt: await this.#times(machine.plan(1).layer, prompt, 21) };
+    return { kernels, prompt: await this.#times(machine.dispatchesOf(1).layer, prompt, 21) };
   }
 
   async #times(dispatches, shape, count) {
