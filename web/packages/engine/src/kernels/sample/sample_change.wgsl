@@ -1,5 +1,5 @@
-// Biases and penalties, in place, before the best token is looked for: the order of
-// text/sampler.cc.
+// Biases and penalties, in place, before the best token is looked for: the formula and the order of
+// sampling/penalize.ts.
 @compute @workgroup_size(256)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let i = id.x;
