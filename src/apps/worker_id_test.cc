@@ -10,7 +10,7 @@ namespace weft::apps {
 namespace {
 
 std::filesystem::path EmptyFolder(const std::string& name) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / ("weft-" + name);
+  auto folder = std::filesystem::path(testing::TempDir()) / ("weft-" + name);
   std::filesystem::remove_all(folder);
   return folder;
 }

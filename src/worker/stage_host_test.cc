@@ -1,0 +1,158 @@
+// The work of a stage host on a small random model: loading, tokens by the frame, unloading.
+#include "worker/stage_host.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/test_model.h"
+
+namespace weft::worker {
+namespace {
+
+using testing::HasSubstr;
+
+class StageHostTest : public testing::Test {
+ protected:
+  StageHostTest() {
+    const engine::ModelSpec spec;
+    programs_ = engine::ModelBuilder(spec, engine::RandomTensors(1), weights_).Build();
+    ModelShape model;
+    model.layer_weight_bytes.resize(programs_.size(), 1000);
+    model.vocabulary = spec.vocabulary;
+    model.hidden_columns = spec.hidden;
+    model.boundary_dtype = DType::kF32;
+    host_ = std::make_unique<StageHost>(model, engine::MakeNativeEngine({.thread_count = 1}),
+                                        [this] { return now_ = now_ + Microseconds(10); });
+  }
+
+  engine::LayerRange whole() const { return {0, static_cast<uint32_t>(programs_.size())}; }
+
+  Result<Outcome> Install(engine::LayerRange range) {
+    const auto some = std::span(programs_).subspan(range.first, range.end - range.first);
+    auto read = host_->Read(some, weights_);
+    EXPECT_TRUE(read.ok());
+    return host_->Do(InstallLayers{std::move(read).value(), {range}});
+  }
+
+  // A step of token ids through the whole model; the best token after the last of them.
+  Result<int32_t> Step(uint32_t session, uint32_t first, std::vector<int32_t> ids) {
+    wire::Frame frame;
+    frame.header.rows = static_cast<uint32_t>(ids.size());
+    frame.header.columns = 1;
+    frame.header.dtype = DType::kI32;
+    frame.runs = {
+        {session, 0, first, static_cast<uint16_t>(ids.size()), wire::OutputKind::kArgmax, 0}};
+    const ByteSpan bytes = AsBytes(std::span<const int32_t>(ids));
+    frame.payload = Slice(std::vector<uint8_t>(bytes.begin(), bytes.end()));
+    ASSIGN_OR_RETURN(const Outcome outcome, host_->Do(RunStep{frame, whole(), now_}));
+    const auto& message = std::get<StepReply>(outcome).message;
+    ASSIGN_OR_RETURN(const wire::ArgmaxResult best, wire::DecodeArgmax(message.at(1).bytes(), 128));
+    return best.token_id;
+  }
+
+  wire::Generate Asked(uint32_t session, uint32_t position, int32_t token, uint16_t interval) {
+    wire::Generate asked;
+    asked.sequence = 9;
+    asked.session = session;
+    asked.position = position;
+    asked.token_id = token;
+    asked.count = 8;
+    asked.interval = interval;
+    asked.sampling.temperature = 0;
+    asked.sampling.seed = 1;
+    return asked;
+  }
+
+  // All tokens of a generation, frame after frame.
+  std::vector<int32_t> Generated(wire::Generate asked) {
+    std::vector<int32_t> tokens;
+    for (bool last = false; !last;) {
+      auto outcome = host_->Do(MakeTokens{std::move(asked)});
+      if (!outcome.ok()) {
+        ADD_FAILURE() << outcome.error().ToString();
+        return tokens;
+      }
+      auto& made = std::get<MadeTokens>(*outcome);
+      tokens.insert(tokens.end(), made.tokens.token_ids.begin(), made.tokens.token_ids.end());
+      EXPECT_EQ(made.tokens.sequence, 9u);
+      last = made.tokens.last;
+      asked = std::move(made.rest);
+    }
+    return tokens;
+  }
+
+  engine::MemorySource weights_;
+  std::vector<program::Program> programs_;
+  Instant now_{1};
+  std::unique_ptr<StageHost> host_;
+};
+
+TEST_F(StageHostTest, TokensByTheFrameAreThoseOfSteps) {
+  ASSERT_TRUE(Install(whole()).ok());
+  const std::vector<int32_t> prompt = {3, 1, 4, 1, 5};
+  std::vector<int32_t> expected;
+  for (int32_t token = Step(1, 0, prompt).value(); expected.size() < 8;) {
+    expected.push_back(token);
+    token = Step(1, static_cast<uint32_t>(prompt.size() + expected.size() - 1), {token}).value();
+  }
+  // The prompt but for its last token goes in a step, as the orchestrator sends it.
+  uint32_t session = 1;
+  for (const uint16_t interval : {1, 3, 8}) {
+    ASSERT_TRUE(Step(++session, 0, {3, 1, 4, 1}).ok());
+    EXPECT_EQ(Generated(Asked(session, 4, 5, interval)), expected);
+  }
+  // A stop token is the last one.
+  ASSERT_TRUE(Step(++session, 0, {3, 1, 4, 1}).ok());
+  wire::Generate stops = Asked(session, 4, 5, 8);
+  stops.stop_ids = {expected[2]};
+  const auto end = std::find(expected.begin(), expected.end(), expected[2]) + 1;
+  EXPECT_EQ(Generated(stops), std::vector<int32_t>(expected.begin(), end));
+}
+
+TEST_F(StageHostTest, DrawsAndPenaltiesDoNotDependOnTheInterval) {
+  ASSERT_TRUE(Install(whole()).ok());
+  std::vector<std::vector<int32_t>> made;
+  uint32_t session = 0;
+  for (const uint16_t interval : {1, 8}) {
+    ASSERT_TRUE(Step(++session, 0, {3, 1, 4, 1}).ok());
+    wire::Generate asked = Asked(session, 4, 5, interval);
+    asked.sampling.temperature = 1.5f;
+    asked.sampling.seed = 77;
+    asked.sampling.frequency_penalty = 2;
+    asked.seen = {{3, 1}, {1, 2}, {4, 1}, {5, 1}};
+    made.push_back(Generated(asked));
+  }
+  EXPECT_EQ(made[0].size(), 8u);
+  EXPECT_EQ(made[0], made[1]);
+  ASSERT_TRUE(Step(++session, 0, {3, 1, 4, 1}).ok());
+  EXPECT_NE(Generated(Asked(session, 4, 5, 8)), made[0]);  // greedy
+}
+
+TEST_F(StageHostTest, LayersThatWentWhileOthersWereReadAreNotPrepared) {
+  ASSERT_TRUE(Install({0, 2}).ok());
+  auto read = host_->Read(programs_, weights_);  // counts on those two
+  ASSERT_TRUE(read.ok());
+  ASSERT_TRUE(host_->Do(KeepLayers{{{1, 2}}}).ok());
+  const auto outcome = host_->Do(InstallLayers{std::move(read).value(), {whole()}});
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_THAT(outcome.error().message(), HasSubstr("were unloaded"));
+}
+
+TEST_F(StageHostTest, MeasuresEachRangeSoOften) {
+  ASSERT_TRUE(Install(whole()).ok());
+  const auto outcome = host_->Do(MeasureSpeed{{{0, 2}, whole()}, 7});
+  ASSERT_TRUE(outcome.ok()) << outcome.error().ToString();
+  const auto& timings = std::get<Timings>(*outcome).of_ranges;
+  ASSERT_EQ(timings.size(), 2u);
+  EXPECT_EQ(timings[0].runs, std::vector<Duration>(7, Microseconds(10)));
+  EXPECT_EQ(timings[1].layers.end, whole().end);
+  // Nothing is left of it.
+  EXPECT_TRUE(Step(kMeasureSession, 0, {1}).ok());
+  ASSERT_TRUE(host_->Do(ReleaseAll{}).ok());
+  const auto gone = host_->Do(MeasureSpeed{{{0, 2}}, 1});
+  ASSERT_FALSE(gone.ok());
+  EXPECT_THAT(gone.error().message(), HasSubstr("not loaded"));
+}
+
+}  // namespace
+}  // namespace weft::worker
