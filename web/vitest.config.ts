@@ -2,7 +2,9 @@
 // folder. What needs a real browser is in tests/e2e.
 import { defineConfig } from "vitest/config";
 
-const kEngines = ["packages/engine/**/*.test.ts", "packages/engine-ort/**/*.test.ts"];
+const kNever = ["**/node_modules/**", "**/gen/**"];
+const kEngine = "packages/engine/**/*.test.ts";
+const kOrt = "packages/engine-ort/**/*.test.ts";
 
 export default defineConfig({
   test: {
@@ -12,14 +14,16 @@ export default defineConfig({
     testTimeout: 20_000,
     passWithNoTests: true,
     projects: [
-      // A device of Dawn and a heap of onnxruntime are their process's: a process for each file.
+      // Most of the time of these would be spent on compiling the same kernels for each file: the
+      // files of a worker share a device and what was compiled on it (test/nodeGpu.ts).
       {
         extends: true,
-        test: {
-          name: "engines",
-          include: kEngines,
-          exclude: ["**/node_modules/**", "**/gen/**"],
-        },
+        test: { name: "engine", include: [kEngine], exclude: kNever, isolate: false },
+      },
+      // A heap of onnxruntime is its process's: a process for each file.
+      {
+        extends: true,
+        test: { name: "engine-ort", include: [kOrt], exclude: kNever },
       },
       // Most of the time of these would be spent on importing the same modules for each file.
       {
@@ -27,7 +31,7 @@ export default defineConfig({
         test: {
           name: "packages",
           include: ["packages/*/**/*.test.ts", "packages/*/**/*.test.tsx", "app/**/*.test.ts"],
-          exclude: ["**/node_modules/**", "**/gen/**", ...kEngines],
+          exclude: [...kNever, kEngine, kOrt],
           isolate: false,
         },
       },
