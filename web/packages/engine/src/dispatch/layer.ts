@@ -63,8 +63,8 @@ export function layerDrafts(context: LayerContext, round: number): LayerDrafts {
     } else if (heads && step === heads.step) {
       drafts.push(headsDraft(context, heads.step, isMany));
     } else if (heads && step.kind === "single" && step.op === heads.attention) {
-      drafts.push(...attentionDrafts(context, heads.attention, [], isMany));
-      drafts.push(...attentionDrafts(context, heads.attention, heads.parts, isSingle));
+      drafts.push(...attentionDrafts(context, heads.attention, "many"));
+      drafts.push(...attentionDrafts(context, heads.attention, "single", heads.parts));
     } else {
       drafts.push(...draftsOf(context, step, index === finisher ? kind : 0));
     }
@@ -91,6 +91,8 @@ function exchangeAt(context: LayerContext, op: Exchange, at: number): ExchangePo
 
 const isMany = ({ rows }: StepShape): boolean => rows > 1;
 const isSingle = ({ rows }: StepShape): boolean => rows === 1;
+
+const kRowsWhen = { single: isSingle, many: isMany, any: always } as const;
 
 interface AttentionHeads {
   readonly step: Heads;
@@ -170,7 +172,7 @@ function singleDrafts(context: LayerContext, op: Op, round: number): Draft[] {
       return [elementwise(context, op.out.columns, fields)];
     }
     case "attention":
-      return attentionDrafts(context, op);
+      return attentionDrafts(context, op, "any");
     case "moeRoute":
       return [routeDraft(context, op)];
     case "moeExperts":
@@ -314,13 +316,15 @@ function tileOf({ heads, kvHeads, headColumns }: Attention): { heads: number; ro
   return { heads: together, rows: Math.floor(queries / together) };
 }
 
-// Where attention makes query, key and value itself, `parts` are theirs.
+// The dispatches of a step of a single row, of many rows or of any. Where attention makes query, key
+// and value itself, `parts` are theirs.
 function attentionDrafts(
   context: LayerContext,
   op: Attention,
+  rows: keyof typeof kRowsWhen,
   parts: readonly HeadsPart[] = [],
-  when: Draft["when"] = always,
 ): Draft[] {
+  const when = kRowsWhen[rows];
   const tile = tileOf(op);
   const params = attentionOp.bytes({
     rowsAt: context.rowsAt,
@@ -340,21 +344,24 @@ function attentionDrafts(
   });
   const bound = { vectors: context.vectors, ...(context.kv ? { kv: context.kv } : {}) };
   const isFused = parts.length > 0;
+  const whole: Draft = {
+    variant: attentionKernels.attention(context.kvIsF32, false, isFused),
+    params,
+    bound,
+    grid: () => [op.heads, 1, 1],
+    when: (shape) => !isSplit(shape) && isSingle(shape),
+  };
+  const tiled: Draft = {
+    variant: attentionKernels.attentionRows(context.kvIsF32, op.headColumns),
+    params,
+    bound,
+    grid: (shape) => [op.heads / tile.heads, Math.ceil(shape.rows / tile.rows), 1],
+    when: (shape) => !isSplit(shape) && isMany(shape),
+  };
+  // What would never run is not compiled either.
   return [
-    {
-      variant: attentionKernels.attention(context.kvIsF32, false, isFused),
-      params,
-      bound,
-      grid: () => [op.heads, 1, 1],
-      when: (shape) => when(shape) && !isSplit(shape) && isSingle(shape),
-    },
-    {
-      variant: attentionKernels.attentionRows(context.kvIsF32, op.headColumns),
-      params,
-      bound,
-      grid: ({ rows }) => [op.heads / tile.heads, Math.ceil(rows / tile.rows), 1],
-      when: (shape) => when(shape) && !isSplit(shape) && isMany(shape),
-    },
+    ...(rows === "many" ? [] : [whole]),
+    ...(rows === "single" ? [] : [tiled]),
     {
       variant: attentionKernels.attention(context.kvIsF32, true, isFused),
       params,
