@@ -17,6 +17,7 @@ import type { ServerKind } from "@weft/wire/test/orchestrator.ts";
 
 import type { Action, Event, Fault, Outcome } from "./events.ts";
 import { Membership } from "./membership.ts";
+import type { MembershipOptions } from "./membership.ts";
 
 const kLayerBytes = [10, 20, 20, 20, 20, 30];
 type Told = Event | ServerKind;
@@ -24,7 +25,9 @@ type Told = Event | ServerKind;
 type Row = readonly [Told, ...string[]];
 
 const kConnect = { case: "connect", value: { name: "A tab" } } as const;
-const kInit: ServerKind = { case: "init", value: { modelName: "m" } };
+const kInit: ServerKind = {
+  case: "init", value: { modelName: "m", contextLength: 64, sessionCount: 2 },
+};
 const kJoined: Event = { kind: "joined", as: { connect: kConnect, layerBytes: kLayerBytes } };
 const kFetched: Event = { kind: "fetchEnded", fault: null };
 const kDone: Event = { kind: "workDone", outcome: { kind: "done" } };
@@ -54,16 +57,15 @@ function received(message: Uint8Array): Event {
   return { kind: "messageReceived", message, arrival: 0 };
 }
 
-function step(sequence: number, epoch: number, stage = 0): Event {
-  const run = {
-    session: 1, generation: 0, firstPosition: 0, count: 1, output: OutputKind.hidden,
-    candidateCount: 0,
-  };
+function step(sequence: number, epoch: number, sessions = [1], firstPosition = 0): Event {
+  const runs = sessions.map((session) => ({
+    session, generation: 0, firstPosition, count: 1, output: OutputKind.hidden, candidateCount: 0,
+  }));
   const header = {
-    type: FrameType.step, sequence, epoch, stage, rows: 1, columns: 1, dtype: DType.i32,
-    queueUs: 0, computeUs: 0,
+    type: FrameType.step, sequence, epoch, stage: 0, rows: runs.length, columns: 1,
+    dtype: DType.i32, queueUs: 0, computeUs: 0,
   };
-  return received(encodeFrame(header, [run], new Uint8Array(4)));
+  return received(encodeFrame(header, runs, new Uint8Array(4 * runs.length)));
 }
 
 function generate(sequence: number, epoch: number): Event {
@@ -134,16 +136,24 @@ function expectTable(membership: Membership, rows: readonly Row[]): void {
   }
 }
 
-function joined(wantsWhole = false): Membership {
-  const membership = new Membership("", wantsWhole);
+function made(change: Partial<MembershipOptions> = {}): Membership {
+  return new Membership({ needsOnnx: false, note: "", wantsWhole: false, ...change });
+}
+
+function joined(change: Partial<MembershipOptions> = {}): Membership {
+  const membership = made(change);
   tell(membership, kInit);
   tell(membership, kJoined);
   return membership;
 }
 
 // Layers [first, end) committed under epoch 1, nothing under way.
-function serving(first: number, end: number): Membership {
-  const membership = joined();
+function serving(
+  first: number,
+  end: number,
+  change: Partial<MembershipOptions> = {},
+): Membership {
+  const membership = joined(change);
   tell(membership, prepare(1, first, end));
   tell(membership, kDone); // what a replaced stage would have left is unloaded
   tell(membership, kFetched);
@@ -182,7 +192,7 @@ describe("joining", () => {
     ["leaving, at any time", [
       [{ kind: "leaveAsked", reason: "stopped" }, "send leaving"],
     ]],
-  ])("%s", (_, rows) => expectTable(new Membership("", false), rows));
+  ])("%s", (_, rows) => expectTable(made(), rows));
 
   it("a control message of a newer server asks for a reload", () => {
     expectTable(joined(), [[received(new Uint8Array([1])), "finish refused"]]);
@@ -321,6 +331,28 @@ describe("stages", () => {
     ]);
   });
 
+  it("steps beyond the limits of Init are refused", () => {
+    expectTable(serving(0, 2), [
+      [step(1, 1, [7], 63), "step 1 over 0-2"],
+      [computed, "send result"],
+      [step(2, 1, [7], 64), "send stepFailed sequence 2 epoch 1 invalid_argument"],
+      [step(3, 1, [7, 8]), "step 3 over 0-2"],
+      [computed, "send result"],
+      [step(4, 1, [9]), "send stepFailed sequence 4 epoch 1 invalid_argument"],
+      [{ case: "invalidateSessions", value: { sessions: [7] } }, "release 7"],
+      [kDone],
+      [step(5, 1, [9]), "step 5 over 0-2"],
+    ]);
+    expectTable(serving(0, 2, { needsOnnx: true }), [
+      [step(1, 1, [7, 8]), "send stepFailed sequence 1 epoch 1 invalid_argument"],
+      [step(2, 1, [8]), "step 2 over 0-2"],
+    ]);
+  });
+
+  it("epochs only rise", () => {
+    expectTable(serving(0, 2), [[prepare(1, 0, 2), "finish retry"]]);
+  });
+
   it("sessions and their sampling keep their place among the steps", () => {
     const sampling: ServerKind = { case: "sampling", value: { session: 1, generation: 1 } };
     expectTable(serving(0, 2), [
@@ -415,9 +447,9 @@ describe("generating", () => {
       [wholeModel(WholeModel.fits), "wholeEnded"],
       [wholeModel(WholeModel.tooLarge)],
     ]);
-    expectTable(new Membership("", true), [[kInit, "join"], [kJoined, "send connect",
+    expectTable(made({ wantsWhole: true }), [[kInit, "join"], [kJoined, "send connect",
       "send runHere"]]);
-    expectTable(new Membership("", false), [
+    expectTable(made(), [
       [{ kind: "wholeWished", isWanted: true }],
       [kInit, "join"],
       [kJoined, "send connect", "send runHere"],
@@ -452,7 +484,7 @@ describe("what the page is told", () => {
   });
 
   it("a failure stays until a stage is committed", () => {
-    const membership = new Membership("The GPU gives 5 MB.", false);
+    const membership = made({ note: "The GPU gives 5 MB." });
     const messageAfter = (told: Told): string =>
       tell(membership, told).flatMap((it) => it.kind === "show" ? [it.shown.message] : []).at(-1)!;
     for (const told of [kInit, kJoined, prepare(1, 0, 1), kDone, kFetched]) tell(membership, told);

@@ -50,8 +50,16 @@ const kMostEngineFailures = 3;
 // Gives the work when its turn comes; null where nothing is to be computed after all.
 type Turn = () => Work | null;
 
+export interface MembershipOptions {
+  readonly needsOnnx: boolean; // the engine runs graphs: one session a step
+  readonly note: string; // what the page says beside the state
+  readonly wantsWhole: boolean; // the user's wish so far
+}
+
 export class Membership {
+  readonly #needsOnnx: boolean;
   readonly #note: string;
+  readonly #sessions = new Set<number>(); // that steps have named and that are not over
   readonly #stages = new StageTable();
   readonly #fetches = new FetchQueue();
   readonly #turns: Turn[] = [];
@@ -60,6 +68,9 @@ export class Membership {
   #current: Work | null = null; // under way
   #layerBytes: readonly number[] | null = null; // once Connect was sent
   #initSeen = false;
+  #contextLength = 0; // of Init; 0: any
+  #sessionCount = 0; // of Init; 0: any
+  #lastEpoch = 0; // that was prepared
   #kept: readonly LayerRange[] = []; // what the last Retire named
   #wantsWhole: boolean;
   #isWholeHere = false;
@@ -70,8 +81,8 @@ export class Membership {
   #engineFailures = 0; // in a row
   #isOver = false;
 
-  // `note`: what the page says beside the state. `wantsWhole`: the user's wish so far.
-  constructor(note: string, wantsWhole: boolean) {
+  constructor({ needsOnnx, note, wantsWhole }: MembershipOptions) {
+    this.#needsOnnx = needsOnnx;
     this.#note = note;
     this.#wantsWhole = wantsWhole;
   }
@@ -171,11 +182,13 @@ export class Membership {
       case "retire":
         return this.#onRetire(kind.value);
       case "invalidateSessions":
+        for (const session of kind.value.sessions) this.#sessions.delete(session);
         return this.#push({ kind: "releaseSessions", sessions: kind.value.sessions });
       case "sampling":
         return this.#push({ kind: "takeSampling", sampling: kind.value });
       case "release":
         this.#stages.clear();
+        this.#sessions.clear();
         this.#kept = [];
         this.#forgetFetches();
         return this.#push({ kind: "releaseAll" });
@@ -190,6 +203,8 @@ export class Membership {
   #onInit(init: Init): void {
     if (this.#initSeen) return this.#finish("retry", "The server sent Init twice.");
     this.#initSeen = true;
+    this.#contextLength = init.contextLength;
+    this.#sessionCount = init.sessionCount;
     const { modelName } = init;
     this.#show({ modelName, phase: "measuring", message: "Measuring the connection." });
     this.#actions.push({ kind: "join", init });
@@ -247,6 +262,12 @@ export class Membership {
   #onPrepareStage({ epoch, stage, layers }: PrepareStage): void {
     const range = this.#checked(layers);
     if (!range) return;
+    if (epoch <= this.#lastEpoch) {
+      const message =
+        `The server prepares epoch ${epoch} after epoch ${this.#lastEpoch}: expected a higher one.`;
+      return this.#finish("retry", message);
+    }
+    this.#lastEpoch = epoch;
     this.#stages.prepare(epoch, stage, range);
     this.#forgetFetches();
     // What was installed of a stage that this one replaces.
@@ -291,9 +312,39 @@ export class Membership {
   #onFrame(frame: Frame, arrival: number): void {
     const { type, sequence, epoch, stage } = frame.header;
     const layers = type === FrameType.step ? this.#stages.layersOf(epoch, stage) : undefined;
-    if (layers) return this.#push({ kind: "runStep", frame, layers, arrival });
-    const message = `Stage ${stage} of epoch ${epoch} is not committed on this worker.`;
-    this.#inTurn(() => this.#refuseStep(sequence, epoch, stage, message));
+    const problem = layers
+      ? this.#problemOf(frame)
+      : `Stage ${stage} of epoch ${epoch} is not committed on this worker.`;
+    if (layers && problem === "") return this.#push({ kind: "runStep", frame, layers, arrival });
+    this.#inTurn(() => this.#refuseStep(sequence, epoch, stage, problem));
+  }
+
+  // "" or why the step is refused.
+  #problemOf({ runs }: Frame): string {
+    if (this.#needsOnnx && runs.length > 1) {
+      return `The frame has ${runs.length} runs; this engine computes one session at a time.`;
+    }
+    for (const { session, firstPosition, count } of runs) {
+      const problem = this.#takeSession(session, firstPosition + count);
+      if (problem !== "") return problem;
+    }
+    return "";
+  }
+
+  // The rules for a session that go beyond the engine's: limits of Init.
+  #takeSession(session: number, positions: number): string {
+    const [context, count] = [this.#contextLength, this.#sessionCount];
+    if (context > 0 && positions > context) {
+      return `Session ${session} would hold ${positions} positions, expected at most ${context}.`;
+    }
+    if (count > 0 && !this.#sessions.has(session) && this.#sessions.size >= count) {
+      return (
+        `Session ${session} would be held beside ${this.#sessions.size} others, expected at ` +
+        `most ${count} in all.`
+      );
+    }
+    this.#sessions.add(session);
+    return "";
   }
 
   #onGeneration(frame: GenerationFrame, arrival: number): void {
@@ -316,6 +367,8 @@ export class Membership {
       const message = `The whole model of epoch ${epoch} is not committed on this worker.`;
       return this.#inTurn(() => this.#refuseStep(sequence, epoch, 0, message));
     }
+    const problem = this.#takeSession(frame.session, frame.position + frame.count);
+    if (problem !== "") return this.#inTurn(() => this.#refuseStep(sequence, epoch, 0, problem));
     this.#wanted.add(sequence);
     this.#turns.push(() => {
       if (this.#wanted.has(sequence)) return { kind: "makeTokens", frame, layers, arrival };

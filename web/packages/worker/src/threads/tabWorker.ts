@@ -54,7 +54,8 @@ export class TabWorker {
 
   constructor(options: TabWorkerOptions) {
     this.#options = options;
-    this.#membership = new Membership(options.note, options.wantsWhole);
+    const { note, wantsWhole, offer } = options;
+    this.#membership = new Membership({ needsOnnx: offer.needsOnnx, note, wantsWhole });
     this.#downloader = new Downloader(options.source, options.now, {
       onProgress: (doneBytes, totalBytes) =>
         this.#feed({ kind: "fetchProgressed", doneBytes, totalBytes }),
