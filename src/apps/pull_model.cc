@@ -54,12 +54,12 @@ Result<hub::PulledModel> Download(const hub::HubSettings& settings,
   const InterruptGuard guard;
   std::unique_ptr<ProgressLine> line;
   hub::PullCallbacks callbacks;
-  callbacks.on_plan = [&](const hub::PullPlan& plan) -> Status {
-    Say(reference.repository + " (" + reference.revision + ", commit " + plan.commit.substr(0, 12) +
-        ") from " + settings.endpoint_text + ": " + std::to_string(plan.file_count) + " files, " +
-        HumanBytes(plan.total_bytes) +
-        (plan.missing_bytes < plan.total_bytes
-             ? ", of which " + HumanBytes(plan.missing_bytes) + " are not here yet."
+  callbacks.on_summary = [&](const hub::PullSummary& summary) -> Status {
+    Say(reference.repository + " (" + reference.revision + ", commit " +
+        summary.commit.substr(0, 12) + ") from " + settings.endpoint_text + ": " +
+        std::to_string(summary.file_count) + " files, " + HumanBytes(summary.total_bytes) +
+        (summary.missing_bytes < summary.total_bytes
+             ? ", of which " + HumanBytes(summary.missing_bytes) + " are not here yet."
              : "."));
     line = std::make_unique<ProgressLine>("Downloading");
     return OkStatus();

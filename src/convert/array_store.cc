@@ -31,7 +31,7 @@ uint64_t ArrayStore::byte_count() const {
   return total;
 }
 
-std::vector<ArrayStore::Blob> ArrayStore::PlanBlobs() {
+std::vector<ArrayStore::Blob> ArrayStore::LayOutBlobs() {
   std::vector<Blob> blobs;
   std::map<int, Blob> small;                         // layer -> arrays
   std::map<std::pair<int, uint64_t>, Blob> experts;  // layer, expert -> arrays
@@ -69,7 +69,7 @@ Result<StoredArray> ArrayStore::Append(const Item& item, BlobWriter& writer) {
 }
 
 Status ArrayStore::Write() {
-  for (const Blob& blob : PlanBlobs()) {
+  for (const Blob& blob : LayOutBlobs()) {
     const std::string key = JournalKey(blob);
     if (TakeOver(blob, key)) continue;
     TRY(WriteBlob(blob));

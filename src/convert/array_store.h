@@ -78,7 +78,7 @@ class ArrayStore {
   };
   using Blob = std::vector<Item>;
 
-  std::vector<Blob> PlanBlobs();
+  std::vector<Blob> LayOutBlobs();
   Status WriteBlob(const Blob& blob);
   bool TakeOver(const Blob& blob, const std::string& key);
   std::string JournalKey(const Blob& blob) const;

@@ -11,7 +11,7 @@
 #include "convert/package_files.h"
 #include "convert/package_folder.h"
 #include "convert/source.h"
-#include "convert/weight_plan.h"
+#include "convert/weight_specs.h"
 #include "convert/weight_store.h"
 #include "onnx/write.h"
 #include "tensor/blocks.h"
@@ -30,7 +30,7 @@ DType Wider(DType a, DType b) {
   return DType::kF32;  // f16 and bf16
 }
 
-DType KeptDType(const PlannedWeight& weight, const TensorMap& tensors) {
+DType KeptDType(const WeightSpec& weight, const TensorMap& tensors) {
   DType dtype = KeptDType(FormatOf(weight.pieces.front(), tensors));
   for (const SourcePiece& piece : weight.pieces) {
     dtype = Wider(dtype, KeptDType(FormatOf(piece, tensors)));
@@ -38,7 +38,7 @@ DType KeptDType(const PlannedWeight& weight, const TensorMap& tensors) {
   return dtype;
 }
 
-DType TargetDType(const PlannedWeight& weight, const TensorMap& tensors,
+DType TargetDType(const WeightSpec& weight, const TensorMap& tensors,
                   const std::optional<DType>& quantisation) {
   if (weight.role == WeightRole::kVector) return DType::kF32;
   if (!quantisation) {
@@ -53,10 +53,10 @@ DType TargetDType(const PlannedWeight& weight, const TensorMap& tensors,
 
 // The experts of a layer are stacked, so they have one dtype; onnxruntime's quantised ones want
 // whole blocks.
-DType ExpertDType(const std::vector<PlannedWeight>& layer, const TensorMap& tensors,
+DType ExpertDType(const std::vector<WeightSpec>& layer, const TensorMap& tensors,
                   const std::optional<DType>& quantisation) {
   DType dtype = quantisation.value_or(DType::kQ4);
-  for (const PlannedWeight& weight : layer) {
+  for (const WeightSpec& weight : layer) {
     if (weight.role != WeightRole::kExpert) continue;
     if (!quantisation) dtype = Wider(dtype, KeptDType(weight, tensors));
     if (IsBlockFormat(dtype) && weight.shape[1] % kBlockValues != 0) dtype = DType::kF16;
@@ -90,17 +90,17 @@ class Converter {
       warnings_.insert(warnings_.end(), found.begin(), found.end());
     }
     warnings_.insert(warnings_.end(), config_.notes.begin(), config_.notes.end());
-    const auto plan = PlanWeights(config_, source_.tensors);
-    TRY(CheckWeights(plan, source_.tensors));
+    const auto specs = SpecifyWeights(config_, source_.tensors);
+    TRY(CheckWeights(specs, source_.tensors));
     ASSIGN_OR_RETURN(PackageFolder folder, PackageFolder::Open(options_.package, options_.force));
-    RoundEmbeddingScale(FormatOf(plan[0][0].pieces[0], source_.tensors));
+    RoundEmbeddingScale(FormatOf(specs[0][0].pieces[0], source_.tensors));
     WeightStore store(folder.partial(), source_.tensors,
                       [this](uint64_t byte_count, bool taken_over) {
                         done_.done_bytes += byte_count;
                         if (taken_over) done_.kept_bytes += byte_count;
                         progress_(done_);
                       });
-    TRY(StoreWeights(plan, source_.tensors, &store));
+    TRY(StoreWeights(specs, source_.tensors, &store));
     const onnx::Model model = BuildModel(config_, store.weights());
     ASSIGN_OR_RETURN(const std::string graph, onnx::SerializeModel(model));
     files.emplace("model.onnx", graph);
@@ -139,10 +139,10 @@ class Converter {
     }
   }
 
-  Status StoreWeights(const std::vector<std::vector<PlannedWeight>>& plan, const TensorMap& tensors,
+  Status StoreWeights(const std::vector<std::vector<WeightSpec>>& specs, const TensorMap& tensors,
                       WeightStore* store) {
-    for (const auto& layer : plan) {
-      for (const PlannedWeight& weight : layer) {
+    for (const auto& layer : specs) {
+      for (const WeightSpec& weight : layer) {
         done_.total_bytes += SourceByteCount(weight, tensors);
       }
     }
@@ -153,7 +153,7 @@ class Converter {
       store->StoreVector(kLocalInverseFrequencies, InverseFrequencies(*config_.local_rope));
     }
     TRY(store->FinishLayer());
-    for (const auto& layer : plan) {
+    for (const auto& layer : specs) {
       const DType expert_dtype = ExpertDType(layer, tensors, options_.quantisation);
       std::vector<StoreJob> jobs;  // of one blob
       for (size_t i = 0; i < layer.size(); ++i) {

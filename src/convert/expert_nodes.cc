@@ -1,6 +1,6 @@
 #include "convert/expert_nodes.h"
 
-#include "convert/weight_plan.h"
+#include "convert/weight_specs.h"
 
 namespace weft::convert {
 namespace {

@@ -1,4 +1,4 @@
-#include "convert/plan_experts.h"
+#include "convert/expert_specs.h"
 
 namespace weft::convert {
 namespace {
@@ -32,7 +32,7 @@ class ExpertPlanner {
     spelling_ = FindSpelling(tensors);
   }
 
-  void AddRouter(std::vector<PlannedWeight>* weights) const {
+  void AddRouter(std::vector<WeightSpec>* weights) const {
     const std::string name = LayerPrefix(layer_) + "mlp.router";
     weights->push_back({name + ".weight",
                         WeightRole::kRouter,
@@ -49,7 +49,7 @@ class ExpertPlanner {
                         {}});
   }
 
-  void AddExpert(uint32_t expert, std::vector<PlannedWeight>* weights) const {
+  void AddExpert(uint32_t expert, std::vector<WeightSpec>* weights) const {
     const std::string prefix = ExpertPrefix(layer_, expert);
     const auto add = [&](const char* name, WeightRole role, std::vector<uint64_t> shape,
                          std::vector<SourcePiece> pieces) {
@@ -160,8 +160,8 @@ class ExpertPlanner {
 
 }  // namespace
 
-void PlanExperts(const ModelConfig& config, uint32_t layer, const TensorMap& tensors,
-                 std::vector<PlannedWeight>* weights) {
+void SpecifyExperts(const ModelConfig& config, uint32_t layer, const TensorMap& tensors,
+                    std::vector<WeightSpec>* weights) {
   const ExpertPlanner planner(config, layer, tensors);
   planner.AddRouter(weights);
   for (uint32_t expert = 0; expert < config.experts.count; ++expert) {

@@ -3,14 +3,14 @@
 
 #include <vector>
 
-#include "convert/weight_plan.h"
+#include "convert/weight_specs.h"
 
 namespace weft::convert {
 
 // Appends the weights of package layer `layer`: "mlp.router.weight" (and ".bias"), and for each
 // expert, in a blob of its own, "gate_up_proj.weight" [2 * width, hidden] (gate rows, then up
 // rows), "down_proj.weight" [hidden, width] and their ".bias"es. REQUIRES: a sparse layer.
-void PlanExperts(const ModelConfig& config, uint32_t layer, const TensorMap& tensors,
-                 std::vector<PlannedWeight>* weights);
+void SpecifyExperts(const ModelConfig& config, uint32_t layer, const TensorMap& tensors,
+                    std::vector<WeightSpec>* weights);
 
 }  // namespace weft::convert

@@ -1,5 +1,5 @@
 // One row each in kFamilies, with a function that sets what differs from plain Llama. Adding a
-// family is a row, a function here, and names in weight_plan.cc when its tensors are called
+// family is a row, a function here, and names in weight_specs.cc when its tensors are called
 // otherwise.
 #include "convert/families.h"
 

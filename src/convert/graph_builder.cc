@@ -4,7 +4,7 @@
 
 #include "convert/expert_nodes.h"
 #include "convert/graph_nodes.h"
-#include "convert/weight_plan.h"
+#include "convert/weight_specs.h"
 
 namespace weft::convert {
 namespace {

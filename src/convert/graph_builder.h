@@ -24,7 +24,7 @@ namespace weft::convert {
 inline constexpr char kInverseFrequencies[] = "rotary.inv_freq";
 inline constexpr char kLocalInverseFrequencies[] = "rotary.local.inv_freq";
 
-// REQUIRES: `weights` has every weight of PlanWeights and the frequencies.
+// REQUIRES: `weights` has every weight of SpecifyWeights and the frequencies.
 onnx::Model BuildModel(const ModelConfig& config, const StoredWeights& weights);
 
 }  // namespace weft::convert

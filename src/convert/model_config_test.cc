@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "convert/checkpoint_testing.h"
-#include "convert/weight_plan.h"
+#include "convert/weight_specs.h"
 
 namespace weft::convert {
 namespace {
@@ -149,18 +149,18 @@ TEST(ModelConfig, NamesWhatItRefuses) {
   EXPECT_THAT(ParseModelConfig(R"({"a":1,"a":2})").error().message(), HasSubstr("key 'a' twice"));
 }
 
-TEST(WeightPlan, NamesTheTensorThatDoesNotFit) {
+TEST(WeightSpecs, NamesTheTensorThatDoesNotFit) {
   const auto config = ParseModelConfig(json::serialize(testing::TinyQwen3Config()));
   ASSERT_TRUE(config.ok()) << config.error().ToString();
-  const auto plan = PlanWeights(*config, {});
-  ASSERT_EQ(plan.size(), 4u);
-  EXPECT_EQ(plan.back().back().pieces[0].tensor, "model.embed_tokens.weight");  // tied
+  const auto specs = SpecifyWeights(*config, {});
+  ASSERT_EQ(specs.size(), 4u);
+  EXPECT_EQ(specs.back().back().pieces[0].tensor, "model.embed_tokens.weight");  // tied
   const testing::FloatTensors whole = testing::TinyQwen3();
   const auto check = [&](const testing::FloatTensors& tensors) {
     const std::string file = testing::Safetensors(tensors);
     const auto parsed = ParseSafetensors(Slice(std::vector<uint8_t>(file.begin(), file.end())),
                                          "model.safetensors");
-    return CheckWeights(plan, *parsed);
+    return CheckWeights(specs, *parsed);
   };
   EXPECT_TRUE(check(whole).ok());
   testing::FloatTensors missing = whole;
@@ -175,14 +175,14 @@ TEST(WeightPlan, NamesTheTensorThatDoesNotFit) {
                         "[64, 96] and dtype F32; expected shape [96, 64]"));
 }
 
-TEST(WeightPlan, RefusesIntegerWeights) {
+TEST(WeightSpecs, RefusesIntegerWeights) {
   const auto config = ParseModelConfig(json::serialize(testing::TinyQwen3Config()));
   const std::string file = testing::Safetensors(
       R"({"model.embed_tokens.weight":{"dtype":"I8","shape":[400,64],"data_offsets":[0,25600]}})",
       std::string(25600, '\1'));
   const auto parsed =
       ParseSafetensors(Slice(std::vector<uint8_t>(file.begin(), file.end())), "x.safetensors");
-  EXPECT_THAT(CheckWeights(PlanWeights(*config, {}), *parsed).error().message(),
+  EXPECT_THAT(CheckWeights(SpecifyWeights(*config, {}), *parsed).error().message(),
               HasSubstr("'model.embed_tokens.weight' of 'x.safetensors' has shape [400, 64] and "
                         "dtype I8"));
 }

@@ -1,15 +1,15 @@
-#include "convert/weight_plan.h"
+#include "convert/weight_specs.h"
 
+#include "convert/expert_specs.h"
 #include "convert/json_reader.h"
-#include "convert/plan_experts.h"
 
 namespace weft::convert {
 namespace {
 
 // Collects the weights of one layer.
-class LayerPlanner {
+class LayerSpecs {
  public:
-  LayerPlanner(const ModelConfig& config, std::string prefix)
+  LayerSpecs(const ModelConfig& config, std::string prefix)
       : config_(config), prefix_(std::move(prefix)) {}
 
   void Vector(const std::string& name, uint64_t columns) {
@@ -43,76 +43,76 @@ class LayerPlanner {
       first_row += rows;
     }
   }
-  std::vector<PlannedWeight>& weights() { return weights_; }
+  std::vector<WeightSpec>& weights() { return weights_; }
 
  private:
   const ModelConfig& config_;
   std::string prefix_;
-  std::vector<PlannedWeight> weights_;
+  std::vector<WeightSpec> weights_;
 };
 
-void PlanAttention(const ModelConfig& config, LayerPlanner* plan) {
+void SpecifyAttention(const ModelConfig& config, LayerSpecs* specs) {
   const uint64_t hidden = config.hidden_columns;
   const uint64_t q = uint64_t{config.heads} * config.head_columns;
   const uint64_t kv = uint64_t{config.kv_heads} * config.head_columns;
   if (config.packed_projections) {
-    plan->Packed("self_attn.qkv_proj.weight",
-                 {{"self_attn.q_proj.weight", q},
-                  {"self_attn.k_proj.weight", kv},
-                  {"self_attn.v_proj.weight", kv}},
-                 hidden);
+    specs->Packed("self_attn.qkv_proj.weight",
+                  {{"self_attn.q_proj.weight", q},
+                   {"self_attn.k_proj.weight", kv},
+                   {"self_attn.v_proj.weight", kv}},
+                  hidden);
   } else {
-    plan->Matrix("self_attn.q_proj.weight", q, hidden);
-    plan->Matrix("self_attn.k_proj.weight", kv, hidden);
-    plan->Matrix("self_attn.v_proj.weight", kv, hidden);
+    specs->Matrix("self_attn.q_proj.weight", q, hidden);
+    specs->Matrix("self_attn.k_proj.weight", kv, hidden);
+    specs->Matrix("self_attn.v_proj.weight", kv, hidden);
   }
   if (config.qkv_bias) {
-    plan->Vector("self_attn.q_proj.bias", q);
-    plan->Vector("self_attn.k_proj.bias", kv);
-    plan->Vector("self_attn.v_proj.bias", kv);
+    specs->Vector("self_attn.q_proj.bias", q);
+    specs->Vector("self_attn.k_proj.bias", kv);
+    specs->Vector("self_attn.v_proj.bias", kv);
   }
   if (config.qk_norm) {
-    plan->Norm("self_attn.q_norm.weight", config.head_columns);
-    plan->Norm("self_attn.k_norm.weight", config.head_columns);
+    specs->Norm("self_attn.q_norm.weight", config.head_columns);
+    specs->Norm("self_attn.k_norm.weight", config.head_columns);
   }
-  if (config.sinks) plan->Vector("self_attn.sinks", config.heads);
-  plan->Matrix("self_attn.o_proj.weight", hidden, q);
-  if (config.output_bias) plan->Vector("self_attn.o_proj.bias", hidden);
+  if (config.sinks) specs->Vector("self_attn.sinks", config.heads);
+  specs->Matrix("self_attn.o_proj.weight", hidden, q);
+  if (config.output_bias) specs->Vector("self_attn.o_proj.bias", hidden);
 }
 
-void PlanMlp(const ModelConfig& config, LayerPlanner* plan) {
+void SpecifyMlp(const ModelConfig& config, LayerSpecs* specs) {
   const uint64_t hidden = config.hidden_columns, mlp = config.mlp_columns;
   if (config.packed_projections) {
-    plan->Packed("mlp.gate_up_proj.weight",
-                 {{"mlp.gate_proj.weight", mlp}, {"mlp.up_proj.weight", mlp}}, hidden);
+    specs->Packed("mlp.gate_up_proj.weight",
+                  {{"mlp.gate_proj.weight", mlp}, {"mlp.up_proj.weight", mlp}}, hidden);
   } else {
-    plan->Matrix("mlp.gate_proj.weight", mlp, hidden);
-    plan->Matrix("mlp.up_proj.weight", mlp, hidden);
+    specs->Matrix("mlp.gate_proj.weight", mlp, hidden);
+    specs->Matrix("mlp.up_proj.weight", mlp, hidden);
   }
-  plan->Matrix("mlp.down_proj.weight", hidden, mlp);
+  specs->Matrix("mlp.down_proj.weight", hidden, mlp);
   if (config.mlp_bias) {
-    plan->Vector("mlp.gate_proj.bias", mlp);
-    plan->Vector("mlp.up_proj.bias", mlp);
-    plan->Vector("mlp.down_proj.bias", hidden);
+    specs->Vector("mlp.gate_proj.bias", mlp);
+    specs->Vector("mlp.up_proj.bias", mlp);
+    specs->Vector("mlp.down_proj.bias", hidden);
   }
 }
 
-std::vector<PlannedWeight> PlanTransformer(const ModelConfig& config, uint32_t layer,
+std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t layer,
                                            const TensorMap& tensors) {
-  LayerPlanner plan(config, LayerPrefix(layer));
-  plan.Norm("input_layernorm.weight", config.hidden_columns);
-  PlanAttention(config, &plan);
-  plan.Norm("post_attention_layernorm.weight", config.hidden_columns);
+  LayerSpecs specs(config, LayerPrefix(layer));
+  specs.Norm("input_layernorm.weight", config.hidden_columns);
+  SpecifyAttention(config, &specs);
+  specs.Norm("post_attention_layernorm.weight", config.hidden_columns);
   if (config.post_norms) {
-    plan.Norm("pre_feedforward_layernorm.weight", config.hidden_columns);
-    plan.Norm("post_feedforward_layernorm.weight", config.hidden_columns);
+    specs.Norm("pre_feedforward_layernorm.weight", config.hidden_columns);
+    specs.Norm("post_feedforward_layernorm.weight", config.hidden_columns);
   }
   if (config.sparse[layer - 1]) {
-    PlanExperts(config, layer, tensors, &plan.weights());
+    SpecifyExperts(config, layer, tensors, &specs.weights());
   } else {
-    PlanMlp(config, &plan);
+    SpecifyMlp(config, &specs);
   }
-  return std::move(plan.weights());
+  return std::move(specs.weights());
 }
 
 Error WrongTensor(const std::string& name, const SourceTensor& tensor,
@@ -168,17 +168,17 @@ std::string ExpertPrefix(uint32_t package_layer, uint32_t expert) {
   return LayerPrefix(package_layer) + "mlp.experts." + std::to_string(expert) + ".";
 }
 
-std::vector<std::vector<PlannedWeight>> PlanWeights(const ModelConfig& config,
+std::vector<std::vector<WeightSpec>> SpecifyWeights(const ModelConfig& config,
                                                     const TensorMap& tensors) {
-  std::vector<std::vector<PlannedWeight>> layers;
-  LayerPlanner embedding(config, "model.");
+  std::vector<std::vector<WeightSpec>> layers;
+  LayerSpecs embedding(config, "model.");
   embedding.Matrix("embed_tokens.weight", config.vocabulary, config.hidden_columns,
                    WeightRole::kVocabulary);
   layers.push_back(std::move(embedding.weights()));
   for (uint32_t layer = 1; layer <= config.layer_count; ++layer) {
-    layers.push_back(PlanTransformer(config, layer, tensors));
+    layers.push_back(SpecifyTransformer(config, layer, tensors));
   }
-  LayerPlanner head(config, "");
+  LayerSpecs head(config, "");
   head.Norm("model.norm.weight", config.hidden_columns);
   head.Matrix("lm_head.weight", config.vocabulary, config.hidden_columns, WeightRole::kVocabulary);
   layers.push_back(std::move(head.weights()));
@@ -186,9 +186,9 @@ std::vector<std::vector<PlannedWeight>> PlanWeights(const ModelConfig& config,
   return layers;
 }
 
-Status CheckWeights(const std::vector<std::vector<PlannedWeight>>& plan, const TensorMap& tensors) {
-  for (const auto& layer : plan) {
-    for (const PlannedWeight& weight : layer) {
+Status CheckWeights(const std::vector<std::vector<WeightSpec>>& specs, const TensorMap& tensors) {
+  for (const auto& layer : specs) {
+    for (const WeightSpec& weight : layer) {
       for (const SourcePiece& piece : weight.pieces) TRY(CheckPiece(piece, tensors));
     }
   }
@@ -204,7 +204,7 @@ uint64_t SourceByteCount(const SourcePiece& piece, const TensorMap& tensors) {
   return piece.rows * RowBytes(FormatOf(piece, tensors), piece.columns);
 }
 
-uint64_t SourceByteCount(const PlannedWeight& weight, const TensorMap& tensors) {
+uint64_t SourceByteCount(const WeightSpec& weight, const TensorMap& tensors) {
   uint64_t byte_count = 0;
   for (const SourcePiece& piece : weight.pieces) byte_count += SourceByteCount(piece, tensors);
   return byte_count;

@@ -38,7 +38,7 @@ struct SourcePiece {
 };
 
 // One weight of the package: its pieces one below the other.
-struct PlannedWeight {
+struct WeightSpec {
   std::string name;  // in the package, e.g. "model.layers.0.mlp.up_proj.weight"
   WeightRole role = WeightRole::kMatrix;
   std::vector<uint64_t> shape;  // [columns] or [rows, columns]
@@ -51,18 +51,18 @@ struct PlannedWeight {
 
 // [layer] as in the package: 0 = embedding, 1..n = transformer layers, n + 1 = head. The names in
 // `tensors` decide between the spellings that experts have; they are not checked.
-std::vector<std::vector<PlannedWeight>> PlanWeights(const ModelConfig& config,
+std::vector<std::vector<WeightSpec>> SpecifyWeights(const ModelConfig& config,
                                                     const TensorMap& tensors);
 
-// Every planned tensor is there with its shape and a type that weft converts. The error names the
-// tensor, what was expected and what was found.
-Status CheckWeights(const std::vector<std::vector<PlannedWeight>>& plan, const TensorMap& tensors);
+// Every tensor of the specs is there with its shape and a type that weft converts. The error names
+// the tensor, what was expected and what was found.
+Status CheckWeights(const std::vector<std::vector<WeightSpec>>& specs, const TensorMap& tensors);
 
 // How the rows of a piece lie in the checkpoint. REQUIRES: CheckWeights passed.
 RowFormat FormatOf(const SourcePiece& piece, const TensorMap& tensors);
 // Bytes of the checkpoint that a weight is read from. REQUIRES: CheckWeights passed.
 uint64_t SourceByteCount(const SourcePiece& piece, const TensorMap& tensors);
-uint64_t SourceByteCount(const PlannedWeight& weight, const TensorMap& tensors);
+uint64_t SourceByteCount(const WeightSpec& weight, const TensorMap& tensors);
 
 // "model.layers.3." for package layer 4.
 std::string LayerPrefix(uint32_t package_layer);

@@ -20,7 +20,7 @@ uint64_t RowsOf(const StoredWeight& weight) {
 }
 
 // The rows of a piece in the checkpoint's tensors.
-SourceRows RowsOf(const PlannedWeight& weight, const SourcePiece& piece, const TensorMap& tensors) {
+SourceRows RowsOf(const WeightSpec& weight, const SourcePiece& piece, const TensorMap& tensors) {
   const SourceTensor& tensor = tensors.find(piece.tensor)->second;
   SourceRows rows{.format = FormatOf(piece, tensors), .data = tensor.bytes.bytes().data()};
   rows.first_row = piece.first_row;

@@ -1,5 +1,5 @@
 // Converts weights and stores them in the blobs of a package: large ones in a blob of their own
-// (data, then scales), those that are planned so (an expert's) together in one, those under 64 KiB
+// (data, then scales), those that are named so (an expert's) together in one, those under 64 KiB
 // together in one blob per layer. Peak memory is a few megabytes, whatever the tensor's size.
 #pragma once
 
@@ -10,13 +10,13 @@
 #include "convert/journal.h"
 #include "convert/source_tensor.h"
 #include "convert/stored_weight.h"
-#include "convert/weight_plan.h"
+#include "convert/weight_specs.h"
 
 namespace weft::convert {
 
 // A weight and what it becomes.
 struct StoreJob {
-  const PlannedWeight* weight = nullptr;
+  const WeightSpec* weight = nullptr;
   DType dtype = DType::kF32;
 };
 

@@ -228,34 +228,34 @@ class Puller {
 
   // What is to come, and whether the disk can hold it.
   Status ReportPlan() {
-    PullPlan plan;
-    plan.commit = listing_.commit;
-    plan.file_count = files_.size();
+    PullSummary summary;
+    summary.commit = listing_.commit;
+    summary.file_count = files_.size();
     for (const RemoteFile& file : files_) {
-      const auto total = CheckedAdd(plan.total_bytes, file.byte_count);
+      const auto total = CheckedAdd(summary.total_bytes, file.byte_count);
       if (!total) {
         return Error(ErrorCode::kInvalidData, "The hub says that '" + file.name + "' has " +
                                                   std::to_string(file.byte_count) +
                                                   " bytes, which no disk can hold.");
       }
-      plan.total_bytes = *total;
+      summary.total_bytes = *total;
       if (cache_.HasBlob(file.content, file.byte_count)) continue;
-      plan.missing_bytes +=
+      summary.missing_bytes +=
           file.byte_count -
           std::min(file.byte_count, cache_.IncompleteBytes(file.content, file.byte_count));
     }
     ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeBytesAt(settings_.cache));
     const uint64_t usable_bytes = free_bytes - std::min(free_bytes, kSpareBytes);
-    if (plan.missing_bytes > 0 && plan.missing_bytes > usable_bytes) {
+    if (summary.missing_bytes > 0 && summary.missing_bytes > usable_bytes) {
       return Error(ErrorCode::kIo,
-                   "The download needs " + HumanBytes(plan.missing_bytes) + " in '" +
+                   "The download needs " + HumanBytes(summary.missing_bytes) + " in '" +
                        settings_.cache.string() + "', where " + HumanBytes(free_bytes) +
                        " are free. Make room, or name another folder in HF_HUB_CACHE.");
     }
-    if (callbacks_.on_plan) TRY(callbacks_.on_plan(plan));
+    if (callbacks_.on_summary) TRY(callbacks_.on_summary(summary));
     done_bytes_ = 0;
     fresh_bytes_ = 0;
-    total_bytes_ = plan.total_bytes;
+    total_bytes_ = summary.total_bytes;
     return OkStatus();
   }
 

@@ -20,7 +20,7 @@ struct PullProgress {
 };
 
 // What is about to be downloaded.
-struct PullPlan {
+struct PullSummary {
   std::string commit;
   size_t file_count = 0;
   uint64_t total_bytes = 0;
@@ -30,7 +30,7 @@ struct PullPlan {
 // All are called on the thread of Pull.
 struct PullCallbacks {
   // Before the weights are downloaded; an error ends the pull. May be null.
-  std::function<Status(const PullPlan&)> on_plan;
+  std::function<Status(const PullSummary&)> on_summary;
   // Several times a second. May be null.
   std::function<void(const PullProgress&)> on_progress;
   // A sentence: what went wrong and is tried again. May be null.

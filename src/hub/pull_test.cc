@@ -40,8 +40,8 @@ class PullTest : public testing::Test {
                              const std::string& revision = "") {
     PullCallbacks callbacks;
     callbacks.on_note = [this](const std::string& note) { notes_.push_back(note); };
-    callbacks.on_plan = [this](const PullPlan& plan) -> Status {
-      plan_ = plan;
+    callbacks.on_summary = [this](const PullSummary& summary) -> Status {
+      summary_ = summary;
       return OkStatus();
     };
     callbacks.on_progress = [this](const PullProgress& progress) {
@@ -64,7 +64,7 @@ class PullTest : public testing::Test {
   std::string weights_;
   std::atomic<bool> cancelled_ = false;
   std::vector<std::string> notes_;
-  PullPlan plan_;
+  PullSummary summary_;
   PullProgress last_;
 };
 
@@ -82,15 +82,15 @@ TEST_F(PullTest, PutsWhatIsNeededIntoTheStandardCache) {
   EXPECT_TRUE(fs::exists(WeightsBlob()));
   EXPECT_FALSE(fs::exists(pulled->folder / "README.md"));
   EXPECT_FALSE(fs::exists(pulled->folder / "pytorch_model.bin"));
-  EXPECT_EQ(plan_.file_count, 3u);
-  EXPECT_EQ(plan_.missing_bytes, weights_.size() + 9);
+  EXPECT_EQ(summary_.file_count, 3u);
+  EXPECT_EQ(summary_.missing_bytes, weights_.size() + 9);
   EXPECT_EQ(last_.done_bytes, last_.total_bytes);
   EXPECT_EQ(pulled->fresh_bytes, weights_.size() + 9);
 
   const auto again = PullIt();  // nothing is downloaded twice
   ASSERT_TRUE(again.ok()) << again.error().ToString();
   EXPECT_EQ(again->fresh_bytes, 0u);
-  EXPECT_EQ(plan_.missing_bytes, 0u);
+  EXPECT_EQ(summary_.missing_bytes, 0u);
 }
 
 TEST_F(PullTest, TheTokenGoesToTheHubAndNowhereElse) {
@@ -338,7 +338,7 @@ TEST_F(RangesTest, GoOnWhereTheyWere) {
   const auto pulled = PullIt();
   ExpectWhole(pulled);
   EXPECT_LE(pulled->fresh_bytes, weights_.size() + 9 - (1 << 20));
-  EXPECT_EQ(plan_.missing_bytes, pulled->fresh_bytes);
+  EXPECT_EQ(summary_.missing_bytes, pulled->fresh_bytes);
 }
 
 TEST_F(RangesTest, SurviveBrokenConnectionsAndBusyServers) {

@@ -1,7 +1,7 @@
 // config.json from outside: never a crash, and what is accepted can be planned without running out
 // of memory.
 #include "convert/model_config.h"
-#include "convert/weight_plan.h"
+#include "convert/weight_specs.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   const auto config = weft::convert::ParseModelConfig(weft::AsText({data, byte_count}));
@@ -9,6 +9,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   CHECK(config->heads % config->kv_heads == 0);
   CHECK(config->windows.size() == config->layer_count);
   CHECK(weft::convert::InverseFrequencies(config->rope).size() == config->rope.rotary_columns / 2);
-  CHECK(weft::convert::PlanWeights(*config, {}).size() == config->layer_count + 2);
+  CHECK(weft::convert::SpecifyWeights(*config, {}).size() == config->layer_count + 2);
   return 0;
 }

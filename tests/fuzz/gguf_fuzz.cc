@@ -8,7 +8,7 @@
 #include "convert/gguf_tensors.h"
 #include "convert/gguf_text.h"
 #include "convert/model_config.h"
-#include "convert/weight_plan.h"
+#include "convert/weight_specs.h"
 
 namespace {
 
@@ -23,7 +23,7 @@ void BecomeCheckpoint(const weft::convert::GgufModel& model) {
       HuggingFaceTensors(model, model_type, config->at("head_dim").to_number<uint64_t>());
   const auto parsed = ParseModelConfig(boost::json::serialize(*config));
   if (!tensors.ok() || !parsed.ok()) return;
-  (void)CheckWeights(PlanWeights(*parsed, *tensors), *tensors);
+  (void)CheckWeights(SpecifyWeights(*parsed, *tensors), *tensors);
 }
 
 }  // namespace
