@@ -316,8 +316,8 @@ function tileOf({ heads, kvHeads, headColumns }: Attention): { heads: number; ro
   return { heads: together, rows: Math.floor(queries / together) };
 }
 
-// The dispatches of a step of a single row, of many rows or of any. Where attention makes query, key
-// and value itself, `parts` are theirs.
+// The dispatches for steps of a single row, of many rows, or of any number. Where attention makes
+// query, key and value itself, `parts` are theirs.
 function attentionDrafts(
   context: LayerContext,
   op: Attention,
