@@ -75,6 +75,21 @@ uint64_t LayerRunner::bytes() const {
 
 namespace {
 
+// A program's kinds are the kernels' kinds, which know nothing of programs.
+constexpr kernels::ActivationKind KernelKind(program::Activation kind) {
+  return static_cast<kernels::ActivationKind>(kind);
+}
+constexpr kernels::RouteKind KernelKind(program::RouteKind kind) {
+  return static_cast<kernels::RouteKind>(kind);
+}
+static_assert(KernelKind(program::Activation::kSilu) == kernels::ActivationKind::kSilu &&
+              KernelKind(program::Activation::kGeluTanh) == kernels::ActivationKind::kGeluTanh &&
+              KernelKind(program::Activation::kGelu) == kernels::ActivationKind::kGelu &&
+              KernelKind(program::Activation::kSwigluOai) == kernels::ActivationKind::kSwigluOai &&
+              KernelKind(program::RouteKind::kSoftmaxTopK) == kernels::RouteKind::kSoftmaxTopK &&
+              KernelKind(program::RouteKind::kSoftmaxTopKNormalized) ==
+                  kernels::RouteKind::kSoftmaxTopKNormalized);
+
 bool Overlap(const program::View& a, const program::View& b) {
   return a.buffer == b.buffer && a.first_column < b.first_column + b.columns &&
          b.first_column < a.first_column + a.columns;
@@ -175,21 +190,19 @@ class LayerRunner::OpRunner {
     kernels_.attention(args, runner_.workspace_);
   }
   void RunOp(const program::GatedActivation& op) {
-    kernels_.gated_activation(
-        {At(op.gate), At(op.up), static_cast<kernels::ActivationKind>(op.kind), At(op.out)},
-        runner_.workspace_);
+    kernels_.gated_activation({At(op.gate), At(op.up), KernelKind(op.kind), At(op.out)},
+                              runner_.workspace_);
   }
   void RunOp(const program::MoeRoute& op) {
-    kernels_.moe_route(
-        {At(op.logits), op.top_k, static_cast<kernels::RouteKind>(op.kind), At(op.out)},
-        runner_.workspace_);
+    kernels_.moe_route({At(op.logits), op.top_k, KernelKind(op.kind), At(op.out)},
+                       runner_.workspace_);
   }
   void RunOp(const program::MoeExperts& op) {
     kernels::MoeExpertsArgs args;
     args.in = At(op.in);
     args.route = At(op.route);
     args.top_k = op.top_k;
-    args.kind = static_cast<kernels::ActivationKind>(op.kind);
+    args.kind = KernelKind(op.kind);
     args.gate_up = layer_.weight(op.gate_up).matrices();
     args.down = layer_.weight(op.down).matrices();
     args.gate_up_bias = Values(op.gate_up_bias);

@@ -71,6 +71,17 @@ Status DecodeHidden(const wire::Frame& frame, const ModelShape& model, std::vect
   return OkStatus();
 }
 
+// An engine's kinds of output are the wire's: a number of a frame means the same in both.
+constexpr bool Same(wire::OutputKind a, engine::OutputKind b) {
+  return static_cast<uint8_t>(a) == static_cast<uint8_t>(b);
+}
+static_assert(Same(wire::OutputKind::kNone, engine::OutputKind::kNone) &&
+              Same(wire::OutputKind::kHidden, engine::OutputKind::kHidden) &&
+              Same(wire::OutputKind::kArgmax, engine::OutputKind::kArgmax) &&
+              Same(wire::OutputKind::kCandidates, engine::OutputKind::kCandidates) &&
+              Same(wire::OutputKind::kLogits, engine::OutputKind::kLogits) &&
+              Same(wire::OutputKind::kDraw, engine::OutputKind::kDraw));
+
 engine::OutputKind EngineKind(wire::OutputKind kind) {
   return static_cast<engine::OutputKind>(static_cast<uint8_t>(kind));
 }
