@@ -341,7 +341,7 @@ Result<Model> ExtractLayers(const LayeredModel& layered, int first, int end) {
 
 Status CheckCuts(const LayeredModel& layered) {
   const LayerCutter cutter(layered);
-  CoarsenedGraph parts;
+  std::vector<SimpleGraph> parts;
   for (int layer = 0; layer < layered.layer_count(); ++layer) {
     ASSIGN_OR_RETURN(const Model part, cutter.ExtractKeepingNames(layer, layer + 1));
     parts.push_back(ToSimpleGraph(part.graph));

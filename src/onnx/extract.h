@@ -1,8 +1,9 @@
 // Cuts a layered decoder: the ONNX model of any range of layers. Exactly one tensor crosses each
 // cut, the residual stream, under fixed names whatever the range:
-//   hidden_in   [batch, sequence, hidden]  input of every part but the first (which takes the
-//   tokens instead) hidden_out  the same                   output of every part but the last (which
-//   gives the logits instead)
+//
+//   hidden_in   [batch, sequence, hidden]  input of all parts but the first, which takes tokens
+//   hidden_out  [batch, sequence, hidden]  output of all parts but the last, which gives logits
+//
 // A part takes and gives the caches of its own layers under their names in the whole graph, and
 // takes those of the graph's other inputs (attention_mask, position_ids) that it needs. What
 // depends on these alone (masks, rotary tables, lengths) is recomputed in each part.
@@ -42,7 +43,7 @@ class LayerCutter {
   std::unique_ptr<const Analysis> analysis_;
 };
 
-// Cuts at every boundary and checks with the set equations (simple_graph.h) that exactly the
+// Cuts at every boundary and checks with the set equation of cuts (simple_graph.h) that exactly the
 // residual stream crosses each. Errors: kUnsupported naming what else crosses.
 Status CheckCuts(const LayeredModel& layered);
 

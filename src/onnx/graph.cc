@@ -290,11 +290,6 @@ const Tensor* Node::TensorAttribute(std::string_view attribute_name) const {
   return FindValue<Tensor>(*this, attribute_name);
 }
 
-const Graph* Node::GraphAttribute(std::string_view attribute_name) const {
-  const auto* value = FindValue<std::shared_ptr<Graph>>(*this, attribute_name);
-  return value == nullptr ? nullptr : value->get();
-}
-
 void Node::Set(Attribute attribute) {
   for (Attribute& existing : attributes) {
     if (existing.name == attribute.name) {

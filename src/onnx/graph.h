@@ -1,12 +1,12 @@
-// An ONNX model in memory: what load.h reads, split.h cuts, write.h writes and the modules
-// `program` and `convert` read or build. Plain data without invariants beyond "initializer names
+// An ONNX model in memory: what load.h reads, extract.h cuts, write.h writes and the modules
+// `lower` and `convert` read or build. Plain data without invariants beyond "initializer names
 // are unique" (they are map keys); load.h validates files, and node order is whatever the owner of
 // the Graph keeps (topological after LoadModel). Weights are never copied: a Tensor's `data` is a
 // Slice of the file it lies in.
 //
 //   Graph graph;
-//   graph.AddInput("x", ElementType::kFloat, {Dim::Of(1), Dim::Of("sequence_length"),
-//   Dim::Of(64)}); graph.AddInitializer("w", Tensor::FromFloats({64, 64}, values));
+//   graph.AddInput("x", ElementType::kFloat, {Dim::Of(1), Dim::Of("rows"), Dim::Of(64)});
+//   graph.AddInitializer("w", Tensor::FromFloats({64, 64}, values));
 //   graph.AddNode("MatMul", {"x", "w"}, {"y"});
 //   graph.AddNode("Softmax", {"y"}, {"z"}, {Attribute::Of("axis", -1)});
 #pragma once
@@ -177,7 +177,6 @@ struct Node {
   std::vector<float> Floats(std::string_view attribute_name,
                             std::vector<float> if_absent = {}) const;
   const Tensor* TensorAttribute(std::string_view attribute_name) const;
-  const Graph* GraphAttribute(std::string_view attribute_name) const;
   void Set(Attribute attribute);
 
   // True for an op of the standard domain.
@@ -204,7 +203,7 @@ struct Dim {
 struct ValueInfo {
   std::string name;
   ElementType type = ElementType::kUndefined;
-  // nullopt: the shape is not declared.
+  // Absent when the shape is not declared.
   std::optional<std::vector<Dim>> shape;
   // A serialized TypeProto when the value is not a dense tensor (sequence, optional, ...).
   std::string opaque_type;

@@ -48,13 +48,13 @@ int CountOps(const Graph& graph, std::string_view op) {
   return count;
 }
 
-// --- the set equations of dynamic-graph-partitioning 6.2.3 and 6.2.4 ---
+// --- the set equation of dynamic-graph-partitioning 6.2.3 ---
 
 SimpleNode MakeNode(std::vector<std::string> inputs, std::vector<std::string> outputs) {
   return {std::move(inputs), std::move(outputs)};
 }
 
-TEST(SimpleGraph, SplitExposesBoundaryButNotConstantsMadeTwice) {
+TEST(SimpleGraph, WhatCrossesACutLeavesOutConstantsMadeTwice) {
   SimpleGraph before;
   before.nodes[0] = MakeNode({}, {"constant"});
   before.nodes[1] = MakeNode({"x", "constant"}, {"a"});
@@ -62,49 +62,6 @@ TEST(SimpleGraph, SplitExposesBoundaryButNotConstantsMadeTwice) {
   after.nodes[0] = MakeNode({}, {"constant"});
   after.nodes[2] = MakeNode({"a", "constant", "mask"}, {"y"});
   EXPECT_EQ(BoundaryTensors(before, after), NameSet{"a"});
-  SetSplitBoundaries({"x", "mask"}, {"y"}, before, after);
-  EXPECT_EQ(before.inputs, NameSet{"x"});
-  EXPECT_EQ(before.outputs, NameSet{"a"});
-  EXPECT_EQ(after.inputs, (NameSet{"a", "mask"}));
-  EXPECT_EQ(after.outputs, NameSet{"y"});
-}
-
-TEST(SimpleGraph, SplitKeepsGlobalOutputsOfTheFirstHalf) {
-  SimpleGraph before;
-  before.nodes[0] = MakeNode({"x"}, {"a", "present"});
-  SimpleGraph after;
-  after.nodes[1] = MakeNode({"a"}, {"y"});
-  SetSplitBoundaries({"x"}, {"y", "present"}, before, after);
-  EXPECT_EQ(before.outputs, (NameSet{"a", "present"}));
-}
-
-TEST(SimpleGraph, MinimalBoundariesDropWhatNobodyDownstreamReads) {
-  CoarsenedGraph parts(3);
-  parts[0].nodes[0] = MakeNode({"x"}, {"a", "unused"});
-  parts[1].nodes[1] = MakeNode({"a"}, {"b", "present"});
-  parts[2].nodes[2] = MakeNode({"b", "a"}, {"y"});
-  SetMinimalBoundaries(parts, {"y", "present"});
-  EXPECT_EQ(parts[0].outputs, NameSet{"a"});
-  EXPECT_EQ(parts[1].inputs, NameSet{"a"});
-  EXPECT_EQ(parts[1].outputs, (NameSet{"b", "present"}));
-  EXPECT_EQ(parts[2].inputs, (NameSet{"a", "b"}));
-  EXPECT_EQ(parts[2].outputs, NameSet{"y"});
-}
-
-TEST(SimpleGraph, MergedRangeHasEachNodeOnce) {
-  CoarsenedGraph parts(3);
-  parts[0].nodes[0] = MakeNode({"x"}, {"a"});
-  parts[1].nodes[5] = MakeNode({"mask"}, {"side"});
-  parts[1].nodes[6] = MakeNode({"a", "side"}, {"b"});
-  parts[2].nodes[5] = MakeNode({"mask"}, {"side"});
-  parts[2].nodes[7] = MakeNode({"b", "side"}, {"y"});
-  const SimpleGraph merged = MergeRange(parts, 1, 3);
-  EXPECT_EQ(merged.nodes.size(), 3u);
-  EXPECT_EQ(merged.NodeOutputs(), (NameSet{"side", "b", "y"}));
-  CoarsenedGraph ranges = {parts[0], merged};
-  SetMinimalBoundaries(ranges, {"y"});
-  EXPECT_EQ(ranges[1].inputs, (NameSet{"a", "mask"}));
-  EXPECT_EQ(ranges[0].outputs, NameSet{"a"});
 }
 
 // --- boundary detection ---

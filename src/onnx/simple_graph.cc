@@ -1,7 +1,5 @@
 #include "onnx/simple_graph.h"
 
-#include "base/check.h"
-
 namespace weft::onnx {
 namespace {
 
@@ -19,10 +17,6 @@ NameSet Difference(const NameSet& a, const NameSet& b) {
     if (!b.contains(name)) rest.insert(name);
   }
   return rest;
-}
-
-void Insert(NameSet& into, const NameSet& names) {
-  into.insert(names.begin(), names.end());
 }
 
 }  // namespace
@@ -58,36 +52,6 @@ SimpleGraph ToSimpleGraph(const Graph& graph) {
 
 NameSet BoundaryTensors(const SimpleGraph& before, const SimpleGraph& after) {
   return Difference(Intersection(before.NodeOutputs(), after.NodeInputs()), after.NodeOutputs());
-}
-
-void SetSplitBoundaries(const NameSet& inputs, const NameSet& outputs, SimpleGraph& before,
-                        SimpleGraph& after) {
-  const NameSet crossing = BoundaryTensors(before, after);
-  before.inputs = Intersection(inputs, before.NodeInputs());
-  before.outputs = Intersection(outputs, before.NodeOutputs());
-  Insert(before.outputs, crossing);
-  after.inputs = Intersection(inputs, after.NodeInputs());
-  Insert(after.inputs, crossing);
-  after.outputs = Intersection(outputs, after.NodeOutputs());
-}
-
-SimpleGraph MergeRange(const CoarsenedGraph& parts, size_t first, size_t end) {
-  CHECK(first < end && end <= parts.size(), "a range of parts");
-  SimpleGraph merged;
-  for (size_t part = first; part < end; ++part) {
-    for (const auto& [index, node] : parts[part].nodes) merged.nodes.emplace(index, node);
-  }
-  return merged;
-}
-
-void SetMinimalBoundaries(CoarsenedGraph& parts, const NameSet& outputs) {
-  NameSet required = outputs;
-  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-    const NameSet written = part->NodeOutputs();
-    part->inputs = Difference(part->NodeInputs(), written);
-    part->outputs = Intersection(required, written);
-    Insert(required, part->inputs);
-  }
 }
 
 }  // namespace weft::onnx

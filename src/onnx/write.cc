@@ -243,15 +243,10 @@ class OutputFile {
 
   void Write(std::string_view text) {
     stream_.write(text.data(), static_cast<std::streamsize>(text.size()));
-    written_ += text.size();
   }
   void Write(const Tensor& tensor) {
     VisitBytes(tensor, [this](ByteSpan bytes) { Write(AsText(bytes)); });
   }
-  void PadTo(uint64_t alignment) {
-    while (written_ % alignment != 0) Write(std::string_view("\0", 1));
-  }
-  uint64_t written() const { return written_; }
 
   Status Commit() {
     stream_.close();
@@ -268,7 +263,6 @@ class OutputFile {
   std::filesystem::path path_;
   std::filesystem::path beside_;
   std::ofstream stream_;
-  uint64_t written_ = 0;
   bool committed_ = false;
 };
 
@@ -293,23 +287,6 @@ Status SaveModel(const Model& model, const std::filesystem::path& path) {
     if (tensor.inline_bytes != nullptr) file.Write(*tensor.inline_bytes);
   }
   return file.Commit();
-}
-
-Status SaveModelWithData(const Model& model, const std::filesystem::path& path,
-                         const std::string& data_name, uint64_t external_from_bytes) {
-  constexpr uint64_t kAlignment = 4096;
-  Model graph_only = model;
-  OutputFile data(path.parent_path() / data_name);
-  for (auto& [name, tensor] : graph_only.graph.initializers) {
-    if (tensor.byte_count < external_from_bytes || !tensor.location.empty()) continue;
-    TRY(CheckWritable(name, tensor));
-    data.PadTo(kAlignment);
-    tensor.location = data_name;
-    tensor.offset = data.written();
-    data.Write(tensor);
-  }
-  TRY(data.Commit());
-  return SaveModel(graph_only, path);
 }
 
 }  // namespace weft::onnx

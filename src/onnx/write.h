@@ -18,10 +18,4 @@ Result<std::string> SerializeModel(const Model& model);
 // The same into a file, written beside it and renamed over it.
 Status SaveModel(const Model& model, const std::filesystem::path& path);
 
-// Saves the graph to `path` and all tensors of at least `external_from_bytes` to one data file
-// beside it, at offsets that are multiples of 4096. `data_name` is a plain file name such as
-// "model.onnx.data".
-Status SaveModelWithData(const Model& model, const std::filesystem::path& path,
-                         const std::string& data_name, uint64_t external_from_bytes = 1024);
-
 }  // namespace weft::onnx

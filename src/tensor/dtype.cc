@@ -64,9 +64,4 @@ int64_t BlockDataBytes(DType dtype) {
   return dtype == DType::kQ8 ? 32 : 16;
 }
 
-int64_t TensorBytes(DType dtype, int64_t rows, int64_t columns) {
-  if (!IsBlockFormat(dtype)) return rows * columns * ElementBytes(dtype);
-  return rows * BlockCount(columns) * (BlockDataBytes(dtype) + 2);
-}
-
 }  // namespace weft

@@ -47,8 +47,4 @@ constexpr int64_t BlockCount(int64_t columns) {
   return (columns + kBlockValues - 1) / kBlockValues;
 }
 
-// Bytes of all arrays of a [rows, columns] tensor without zero points. REQUIRES: rows, columns >= 0
-// and no overflow.
-int64_t TensorBytes(DType dtype, int64_t rows, int64_t columns);
-
 }  // namespace weft

@@ -1,7 +1,5 @@
 #include "text/chat_template.h"
 
-#include <set>
-
 #include "text/template_eval.h"
 #include "text/template_json.h"
 #include "text/template_parser.h"
@@ -12,7 +10,6 @@ namespace weft {
 struct ChatTemplate::Tree {
   std::string source;
   jinja::Block block;
-  std::set<std::string, std::less<>> names;
 };
 
 Result<ChatTemplate> ChatTemplate::Parse(std::string source) {
@@ -27,9 +24,6 @@ Result<ChatTemplate> ChatTemplate::Parse(std::string source) {
   }
   auto tree = std::make_shared<Tree>();
   ASSIGN_OR_RETURN(std::vector<jinja::Token> tokens, jinja::Tokenize(source));
-  for (const jinja::Token& token : tokens) {
-    if (token.kind == jinja::Token::Kind::kName) tree->names.insert(token.text);
-  }
   ASSIGN_OR_RETURN(tree->block, jinja::ParseTemplate(std::move(tokens)));
   tree->source = std::move(source);
   return ChatTemplate(std::move(tree));
@@ -47,10 +41,6 @@ Result<std::string> ChatTemplate::Render(const boost::json::object& context,
 
 const std::string& ChatTemplate::source() const {
   return tree_->source;
-}
-
-bool ChatTemplate::Mentions(std::string_view name) const {
-  return tree_->names.contains(name);
 }
 
 }  // namespace weft

@@ -38,8 +38,6 @@ class ChatTemplate {
                              const RenderOptions& options = {}) const;
 
   const std::string& source() const;
-  // Whether the template speaks of this name anywhere, such as "tools" or "enable_thinking".
-  bool Mentions(std::string_view name) const;
 
  private:
   struct Tree;

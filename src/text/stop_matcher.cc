@@ -3,28 +3,6 @@
 #include <algorithm>
 
 namespace weft {
-namespace {
-
-constexpr size_t kMaxStops = 16;
-constexpr size_t kMaxStopBytes = 1024;
-
-}  // namespace
-
-Status ValidateStops(const std::vector<std::string>& stops) {
-  if (stops.size() > kMaxStops) {
-    return Error(ErrorCode::kInvalidArgument, "There are " + std::to_string(stops.size()) +
-                                                  " stop strings; the limit is " +
-                                                  std::to_string(kMaxStops) + ".");
-  }
-  for (const std::string& stop : stops) {
-    if (stop.empty() || stop.size() > kMaxStopBytes) {
-      return Error(ErrorCode::kInvalidArgument, "A stop string has " + std::to_string(stop.size()) +
-                                                    " bytes, but must have 1 to " +
-                                                    std::to_string(kMaxStopBytes) + ".");
-    }
-  }
-  return OkStatus();
-}
 
 StopMatcher::StopMatcher(std::vector<std::string> stops) {
   for (std::string& stop : stops) {

@@ -6,12 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
-
 namespace weft {
-
-// Errors: kInvalidArgument for more than 16 stop strings, an empty one, or one over 1 KiB.
-Status ValidateStops(const std::vector<std::string>& stops);
 
 class StopMatcher {
  public:

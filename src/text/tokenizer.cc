@@ -117,11 +117,6 @@ std::optional<int32_t> Tokenizer::TokenId(std::string_view text) const {
   return data_->vocabulary.Find(text);
 }
 
-bool Tokenizer::IsSpecial(int32_t id) const {
-  const AddedToken* added = data_->AddedOf(id);
-  return added != nullptr && added->special;
-}
-
 int32_t Tokenizer::vocab_count() const {
   return data_->vocabulary.id_limit();
 }

@@ -48,7 +48,6 @@ class Tokenizer {
   // The bytes that the token stands for, which may be half a character.
   std::string TokenBytes(int32_t id) const;
   std::optional<int32_t> TokenId(std::string_view text) const;
-  bool IsSpecial(int32_t id) const;
   // One more than the largest id, added tokens included.
   int32_t vocab_count() const;
   // What Encode puts before and after a text when asked to.

@@ -53,7 +53,6 @@ class LossyDecoder {
   void Push(std::string_view bytes, std::string& out);
   // What was incomplete becomes one U+FFFD.
   void Flush(std::string& out);
-  bool pending() const { return pending_count_ != 0; }
 
  private:
   void PushByte(uint8_t byte, std::string& out);

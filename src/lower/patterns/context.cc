@@ -31,12 +31,6 @@ const Node* LoweringContext::ProducerIf(std::string_view value, std::string_view
   return node != nullptr && node->Is(op) ? node : nullptr;
 }
 
-const Node* LoweringContext::MicrosoftProducerIf(std::string_view value,
-                                                 std::string_view op) const {
-  const Node* node = Producer(value);
-  return node != nullptr && node->IsMicrosoft(op) ? node : nullptr;
-}
-
 bool LoweringContext::IsReadOnce(std::string_view value) const {
   return index_.Consumers(value).size() == 1 && graph_.FindOutput(value) == nullptr;
 }

@@ -36,7 +36,6 @@ class LoweringContext {
   const onnx::Node* Producer(std::string_view value) const { return index_.ProducerNode(value); }
   // The producer when it is `op` of the standard domain (or of com.microsoft), else nullptr.
   const onnx::Node* ProducerIf(std::string_view value, std::string_view op) const;
-  const onnx::Node* MicrosoftProducerIf(std::string_view value, std::string_view op) const;
   // Nothing but one node reads `value`, and it is no output of the graph.
   bool IsReadOnce(std::string_view value) const;
   // Where `value` comes from when Casts between float types and Identity nodes are looked through.
