@@ -31,19 +31,19 @@ class Builder {
         "perm", rank == 2 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0, 2, 1}));
   }
 
-  // Experts that lie with gate first and up below come as rows in turn, as the graph has them:
+  // Experts that lie with gate first and up below come interleaved, as the graph has them:
   // [experts, 2, width, bytes] with the middle axes exchanged.
-  void PutInTurn(const std::string& name, const std::string& key) {
+  void PutInterleaved(const std::string& name, const std::string& key) {
     Tensor tensor = Take(name);
     const std::vector<int64_t> dims = tensor.dims;
-    Place(name + ".apart", std::move(tensor), key);
+    Place(name + ".deinterleaved", std::move(tensor), key);
     graph_.AddInitializer(name + ".halves",
                           Tensor::FromInt64s({4}, {dims[0], 2, dims[1] / 2, dims[2]}));
     graph_.AddInitializer(name + ".rows", Tensor::FromInt64s({3}, dims));
-    Add("Reshape", {name + ".apart", name + ".halves"}, name + ".split");
-    onnx::Node& turn = Add("Transpose", {name + ".split"}, name + ".in_turn");
+    Add("Reshape", {name + ".deinterleaved", name + ".halves"}, name + ".split");
+    onnx::Node& turn = Add("Transpose", {name + ".split"}, name + ".interleaved");
     turn.Set(onnx::Attribute::Of("perm", std::vector<int64_t>{0, 2, 1, 3}));
-    Add("Reshape", {name + ".in_turn", name + ".rows"}, name);
+    Add("Reshape", {name + ".interleaved", name + ".rows"}, name);
   }
 
   // The new nodes come before those that read what they give.
@@ -108,7 +108,7 @@ onnx::Model GraphOverBlobs(const onnx::Model& model, const PlacedConstants& plac
   Builder builder(&over.graph, store);
   for (const std::string& name : placed.kept) builder.Keep(name);
   for (const std::string& name : placed.turned) builder.TurnBack(name);
-  for (const auto& [name, key] : placed.apart) builder.PutInTurn(name, key);
+  for (const auto& [name, key] : placed.deinterleaved) builder.PutInterleaved(name, key);
   builder.Finish();
   return over;
 }

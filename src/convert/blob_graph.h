@@ -13,9 +13,10 @@ namespace weft::convert {
 
 // Initializers that lie in blobs, by name.
 struct PlacedConstants {
-  std::set<std::string> kept;                // as they are
-  std::set<std::string> turned;              // with the last two axes exchanged
-  std::map<std::string, std::string> apart;  // experts whose rows lie apart -> the array's key
+  std::set<std::string> kept;    // as they are
+  std::set<std::string> turned;  // with the last two axes exchanged
+  // Experts whose gate and up rows are kept deinterleaved -> the key of their array.
+  std::map<std::string, std::string> deinterleaved;
 };
 
 // `model` with external data at the blobs' digests and no bytes of it. REQUIRES: `store` is

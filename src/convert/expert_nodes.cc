@@ -57,7 +57,7 @@ class ExpertBuilder {
     std::vector<Attribute> attributes = {
         Attribute::Of("k", static_cast<int64_t>(config_.experts.chosen)),
         Attribute::Of("activation_type", "swiglu"),
-        Attribute::Of("swiglu_fusion", 1),  // gate and up in turn
+        Attribute::Of("swiglu_fusion", 1),  // gate and up interleaved
         Attribute::Of("activation_alpha", oai ? 1.702f : 1.0f),
         Attribute::Of("activation_beta", oai ? 1.0f : 0.0f),
         Attribute::Of("normalize_routing_weights",
@@ -88,9 +88,9 @@ class ExpertBuilder {
     return output;
   }
 
-  // Rows of gate, then of up -> one of gate, one of up in turn. `columns` 0: a bias, without
+  // Rows of gate, then of up -> interleaved, one of each. `columns` 0: a bias, without
   // columns.
-  std::string InTurn(const std::string& node, const std::string& value, uint64_t columns) {
+  std::string Interleave(const std::string& node, const std::string& value, uint64_t columns) {
     const auto count = static_cast<int64_t>(config_.experts.count);
     const auto width = static_cast<int64_t>(config_.experts.columns);
     const auto last = static_cast<int64_t>(columns);
@@ -110,17 +110,18 @@ class ExpertBuilder {
       }
       return name;
     };
-    const std::string apart = nodes_.Node(
-        node + "/Reshape_1", "Reshape", {value, shape("constants/experts_apart" + suffix, split)});
+    const std::string split_rows =
+        nodes_.Node(node + "/Reshape_1", "Reshape",
+                    {value, shape("constants/experts_deinterleaved" + suffix, split)});
     const std::string turned =
-        nodes_.Node(node + "/Transpose", "Transpose", {apart}, {Attribute::Of("perm", perm)});
+        nodes_.Node(node + "/Transpose", "Transpose", {split_rows}, {Attribute::Of("perm", perm)});
     return nodes_.Node(node + "/Reshape_2", "Reshape",
                        {turned, shape("constants/experts_joined" + suffix, join)});
   }
 
   std::string Finish(const std::string& matrix, const std::string& node, const std::string& value,
                      uint64_t columns) {
-    return matrix == "gate_up_proj" ? InTurn(node, value, columns) : value;
+    return matrix == "gate_up_proj" ? Interleave(node, value, columns) : value;
   }
 
   std::string Matrix(const std::string& matrix) {

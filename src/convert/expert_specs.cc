@@ -9,10 +9,10 @@ enum class Spelling {
   kSeparate,  // <n>.gate_proj.weight, up_proj, down_proj: Qwen on the hub
   kNumbered,  // <n>.w1.weight (gate), w2 (down), w3 (up): Mixtral on the hub
   kStacked,   // gate_up_proj [n, 2 * width, hidden], down_proj [n, hidden, width]: transformers 5
-  kStackedApart,  // gate_proj and up_proj [n, width, hidden], down_proj as above: GGUF
-  kInterleaved,   // gate_up_proj [n, hidden, 2 * width], gate and up columns in turn, down_proj
-                  // [n, width, hidden]: gpt-oss
-  kMxfp4,         // gate_up_proj_blocks, _scales (rows in turn), down_proj_blocks, _scales: gpt-oss
+  kStackedSeparate,  // gate_proj and up_proj [n, width, hidden], down_proj as above: GGUF
+  kInterleaved,  // gate_up_proj [n, hidden, 2 * width], gate and up columns interleaved, down_proj
+                 // [n, width, hidden]: gpt-oss
+  kMxfp4,  // gate_up_proj_blocks, _scales (rows interleaved), down_proj_blocks, _scales: gpt-oss
 };
 
 class ExpertPlanner {
@@ -60,13 +60,13 @@ class ExpertPlanner {
     if (!config_.experts.bias) return;
     add("down_proj.bias", WeightRole::kVector, {hidden_},
         {{stack_ + "down_proj_bias", {experts_, hidden_}, 1, hidden_, expert}});
-    if (spelling_ == Spelling::kStackedApart) {
+    if (spelling_ == Spelling::kStackedSeparate) {
       add("gate_up_proj.bias", WeightRole::kVector, {2 * width_},
           {{stack_ + "gate_proj_bias", {experts_, width_}, 1, width_, expert},
            {stack_ + "up_proj_bias", {experts_, width_}, 1, width_, expert}});
       return;
     }
-    // [n, 2 * width] with gate and up in turn, read as a matrix of one column.
+    // [n, 2 * width] with gate and up interleaved, read as a matrix of one column.
     const std::string gate_up = stack_ + "gate_up_proj_bias";
     add("gate_up_proj.bias", WeightRole::kVector, {2 * width_},
         {{gate_up, {experts_, 2 * width_}, width_, 1, expert * 2 * width_, 2},
@@ -79,7 +79,7 @@ class ExpertPlanner {
     if (tensors.contains(stack_ + "gate_up_proj")) {
       return config_.architecture == "gpt_oss" ? Spelling::kInterleaved : Spelling::kStacked;
     }
-    if (tensors.contains(stack_ + "gate_proj")) return Spelling::kStackedApart;
+    if (tensors.contains(stack_ + "gate_proj")) return Spelling::kStackedSeparate;
     return tensors.contains(stack_ + "0.w1.weight") ? Spelling::kNumbered : Spelling::kSeparate;
   }
 
@@ -104,7 +104,7 @@ class ExpertPlanner {
                 Whole(Numbered(expert, "w3"), width_, hidden_)};
       case Spelling::kStacked:
         return {{both, {experts_, 2 * width_, hidden_}, 2 * width_, hidden_, first}};
-      case Spelling::kStackedApart: {
+      case Spelling::kStackedSeparate: {
         const std::vector<uint64_t> shape = {experts_, width_, hidden_};
         return {{stack_ + "gate_proj", shape, width_, hidden_, expert * width_},
                 {stack_ + "up_proj", shape, width_, hidden_, expert * width_}};
@@ -133,7 +133,7 @@ class ExpertPlanner {
       case Spelling::kNumbered:
         return {Whole(Numbered(expert, "w2"), hidden_, width_)};
       case Spelling::kStacked:
-      case Spelling::kStackedApart:
+      case Spelling::kStackedSeparate:
         return {{stacked, {experts_, hidden_, width_}, hidden_, width_, first}};
       case Spelling::kInterleaved:
         return {{stacked, {experts_, width_, hidden_}, hidden_, width_, 0, 1, true, expert}};

@@ -59,9 +59,9 @@ Status SetAttentionBias(const JsonReader& config, bool if_absent, ModelConfig* m
 
 // The number of experts has two names; 0 when there is neither.
 Status SetExperts(const JsonReader& config, uint64_t columns, ModelConfig* model) {
-  constexpr uint64_t kMostExperts = 4096;
+  constexpr uint64_t kMaxExperts = 4096;
   const char* count_name = config.Has("num_experts") ? "num_experts" : "num_local_experts";
-  ASSIGN_OR_RETURN(const uint64_t count, config.Whole(count_name, 1, kMostExperts));
+  ASSIGN_OR_RETURN(const uint64_t count, config.Whole(count_name, 1, kMaxExperts));
   if (count * model->layer_count > (1 << 16)) {
     return Error(ErrorCode::kInvalidData, "config.json has " + std::to_string(model->layer_count) +
                                               " layers of " + std::to_string(count) +

@@ -57,8 +57,8 @@ class GgufMetadata {
     return values_.emplace(std::move(key), value).second;
   }
 
-  // kInvalidData when the key is absent and no default is given, of another type, or out of range.
-  // An array of numbers that are all the same is that number (values given for each layer).
+  // Errors: kInvalidData when the key is absent and no default is given, of another type, or out of
+  // range. An array of numbers that are all the same is that number (values given for each layer).
   Result<uint64_t> Whole(std::string_view key, uint64_t least, uint64_t most,
                          std::optional<uint64_t> if_absent = std::nullopt) const;
   Result<double> Real(std::string_view key, double least, double most,

@@ -10,7 +10,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr uint64_t kMostIds = 1 << 24;
+constexpr uint64_t kMaxIds = 1 << 24;
 
 Result<std::optional<int32_t>> TokenId(const GgufMetadata& metadata, const std::string& name) {
   const std::string key = "tokenizer.ggml." + name + "_token_id";
@@ -18,7 +18,7 @@ Result<std::optional<int32_t>> TokenId(const GgufMetadata& metadata, const std::
   // llama.cpp writes "none" as -1 in 32 bits.
   ASSIGN_OR_RETURN(const double value, metadata.Real(key, -1, UINT32_MAX));
   if (value < 0 || value == UINT32_MAX) return std::optional<int32_t>();
-  ASSIGN_OR_RETURN(const uint64_t id, metadata.Whole(key, 0, kMostIds));
+  ASSIGN_OR_RETURN(const uint64_t id, metadata.Whole(key, 0, kMaxIds));
   return std::optional<int32_t>(static_cast<int32_t>(id));
 }
 

@@ -89,7 +89,7 @@ class DecoderBuilder {
     }
   }
 
-  // cos and sin of position * frequency, [S, rotary_columns / 2].
+  // The cosines and sines of position * frequency, [S, rotary_columns / 2].
   RotaryTables Tables(const std::string& node, const char* frequencies, const RopeConfig& rope) {
     const std::string angles = Node(node + "/Mul", "Mul", {positions_, nodes_.Plain(frequencies)});
     RotaryTables tables{Node(node + "/Cos", "Cos", {angles}), Node(node + "/Sin", "Sin", {angles})};

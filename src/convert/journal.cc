@@ -72,6 +72,15 @@ Result<std::pair<std::string, Journal::Entry>> ParseLine(std::string_view text) 
 
 }  // namespace
 
+// A line is appended when its blob lies complete under its final name, so a line never speaks of a
+// blob that is still being written. A process that dies may leave half a line, which has no
+// newline: it is skipped, and a newline goes before what is appended next, else the first new line
+// would be glued to it and lost as well.
+//
+// Keys say what a blob was made of (which source, which tensors, in what form), not where it goes,
+// so a conversion that was asked for another format finds nothing it could take by mistake. Names
+// of blobs are hashes, and the bytes are hashed again before one is taken over: a disk that was
+// full or a file that someone edited costs time, never a wrong weight.
 Journal::Journal(const fs::path& folder) : folder_(folder) {
   const auto text = ReadTextFile(folder / kName);
   std::string_view rest = text.ok() ? std::string_view(*text) : std::string_view();

@@ -27,7 +27,8 @@ class JsonReader {
   const boost::json::object& object() const { return *object_; }
   bool Has(std::string_view key) const { return Find(key) != nullptr; }
 
-  // kInvalidData when the key is absent and no default is given, of another type, or out of range.
+  // Errors: kInvalidData when the key is absent and no default is given, of another type, or out of
+  // range.
   Result<uint64_t> Whole(std::string_view key, uint64_t least, uint64_t most,
                          std::optional<uint64_t> if_absent = std::nullopt) const;
   Result<double> Real(std::string_view key, double least, double most,
@@ -35,7 +36,7 @@ class JsonReader {
   Result<bool> Bool(std::string_view key, bool if_absent) const;
   Result<std::string> Text(std::string_view key,
                            std::optional<std::string> if_absent = std::nullopt) const;
-  // nullptr when the key is absent.
+  // Gives nullptr when the key is absent.
   Result<const boost::json::object*> Object(std::string_view key) const;
   Result<const boost::json::array*> Array(std::string_view key) const;
 

@@ -22,9 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using onnx::Tensor;
 using lower::TracedLayer;
 using lower::WeightRecipe;
+using onnx::Tensor;
 
 // Smaller constants stay inside model.onnx.
 constexpr uint64_t kBlobFromBytes = 1024;
@@ -158,25 +158,25 @@ class Importer {
   }
 
   // Experts whose rows programs read in another order, and the keys of their arrays.
-  std::map<std::string, std::string> ApartNames() const {
-    std::map<std::string, std::string> apart;
+  std::map<std::string, std::string> DeinterleavedNames() const {
+    std::map<std::string, std::string> deinterleaved;
     for (const TracedLayer& layer : layers_) {
       for (size_t i = 0; i < layer.recipes.size(); ++i) {
-        const auto key = ApartKey(layer.program.weights[i], layer.recipes[i]);
-        if (key) apart.emplace(layer.recipes[i].data, *key);
+        const auto key = DeinterleavedKey(layer.program.weights[i], layer.recipes[i]);
+        if (key) deinterleaved.emplace(layer.recipes[i].data, *key);
       }
     }
-    return apart;
+    return deinterleaved;
   }
 
   Status Store(ArrayStore* store) {
     const onnx::Graph& graph = layered_.model.graph;
     const std::set<std::string> transposed = TransposedNames();
-    placed_.apart = ApartNames();
+    placed_.deinterleaved = DeinterleavedNames();
     for (const auto& [name, layers] : readers_) {
       const Tensor* tensor = graph.FindInitializer(name);
       if (tensor == nullptr || tensor->byte_count < kBlobFromBytes) continue;
-      if (placed_.apart.contains(name)) continue;  // a program's array serves the graph too
+      if (placed_.deinterleaved.contains(name)) continue;  // a program's array serves the graph too
       for (const int layer : layers) {
         if (transposed.contains(name)) {
           AddTransposed(graph, name, layer, store);

@@ -138,7 +138,8 @@ Status ReadScaling(const Reading& in) {
     in.rope->kind = RopeConfig::Kind::kLinear;
     return OkStatus();
   }
-  // dynamic changes the frequencies only beyond max_position_embeddings, which is as far as we go.
+  // The type dynamic changes the frequencies only beyond max_position_embeddings, which is as far
+  // as we go.
   in.ropes->notes.push_back(
       "The rotation is dynamic, which stretches it beyond max_position_embeddings; weft serves "
       "contexts up to that.");

@@ -14,9 +14,9 @@
 namespace weft::convert {
 namespace {
 
+using lower::WeightRecipe;
 using onnx::Tensor;
 using program::Weight;
-using lower::WeightRecipe;
 
 constexpr uint64_t kSlabBytes = 8 << 20;
 
@@ -73,10 +73,11 @@ class Pieces {
   std::vector<uint8_t> piece_;
 };
 
-// The row that row `row` of a weight was: with gate and up in turn (WeightRecipe::in_turn) each
-// expert's even rows come first.
-uint64_t SourceRow(uint64_t row, uint64_t expert_rows, bool in_turn) {
-  if (!in_turn) return row;
+// The row of the initializer that becomes row `row` of the weight. Interleaved rows of an expert
+// are gate 0, up 0, gate 1, up 1, ...; the weight has gate 0, gate 1, ..., then up 0, up 1, ...:
+// the even rows come first. With 4 rows an expert, rows 0 1 2 3 of the weight were 0 2 1 3.
+uint64_t SourceRow(uint64_t row, uint64_t expert_rows, bool interleaved) {
+  if (!interleaved) return row;
   const uint64_t in_expert = row % expert_rows, half = expert_rows / 2;
   return row - in_expert + (in_expert < half ? 2 * in_expert : 2 * (in_expert - half) + 1);
 }
@@ -90,7 +91,7 @@ Status ForEachRow(uint64_t rows, const Share& share, const Write& write) {
 }
 
 // Rows of [experts, rows, columns] with gate first and up below.
-Status WriteApart(const Tensor& tensor, const Share& share, const ArrayStore::Sink& sink) {
+Status WriteDeinterleaved(const Tensor& tensor, const Share& share, const ArrayStore::Sink& sink) {
   const auto expert_rows = static_cast<uint64_t>(tensor.dims[1]);
   const uint64_t rows = static_cast<uint64_t>(tensor.dims[0]) * expert_rows;
   const uint64_t row_bytes = tensor.byte_count / rows;
@@ -106,7 +107,7 @@ Status WriteApart(const Tensor& tensor, const Share& share, const ArrayStore::Si
 struct Blocks {
   uint64_t rows = 0, columns = 0;
   uint64_t expert_rows = 0;
-  bool in_turn = false;
+  bool interleaved = false;
   uint64_t block_size = 0;      // as it came
   uint64_t from = 0, to = 0;    // blocks in a row, as they came and of 32
   uint64_t data_bytes = 0;      // of a block of 32
@@ -121,7 +122,7 @@ Blocks BlocksOf(const Weight& weight, const WeightRecipe& recipe) {
   blocks.rows = 1;
   for (size_t i = 0; i + 1 < weight.shape.size(); ++i) blocks.rows *= weight.shape[i];
   blocks.expert_rows = weight.shape[weight.shape.size() - 2];
-  blocks.in_turn = recipe.in_turn;
+  blocks.interleaved = recipe.interleaved;
   blocks.block_size = static_cast<uint64_t>(recipe.block_size);
   blocks.from = (blocks.columns + blocks.block_size - 1) / blocks.block_size;
   blocks.to = static_cast<uint64_t>(BlockCount(static_cast<int64_t>(blocks.columns)));
@@ -132,25 +133,26 @@ Blocks BlocksOf(const Weight& weight, const WeightRecipe& recipe) {
 }
 
 bool DataFits(const Blocks& blocks) {
-  return blocks.from_row_bytes == blocks.to * blocks.data_bytes && !blocks.in_turn;
+  return blocks.from_row_bytes == blocks.to * blocks.data_bytes && !blocks.interleaved;
 }
 bool ScaleFits(const onnx::Graph& graph, const WeightRecipe& recipe) {
-  return recipe.block_size == kBlockValues && !recipe.in_turn &&
+  return recipe.block_size == kBlockValues && !recipe.interleaved &&
          TensorOf(graph, recipe.scale).type == onnx::ElementType::kFloat16;
 }
 bool ZeroFits(const WeightRecipe& recipe) {
-  return recipe.block_size == kBlockValues && !recipe.in_turn;
+  return recipe.block_size == kBlockValues && !recipe.interleaved;
 }
 
 std::string CutKey(const std::string& what, const WeightRecipe& recipe, const std::string& name) {
-  return what + (recipe.in_turn ? "/apart/" : "/") + std::to_string(recipe.block_size) + "/" + name;
+  return what + (recipe.interleaved ? "/deinterleaved/" : "/") + std::to_string(recipe.block_size) +
+         "/" + name;
 }
 
 Status WriteCutData(const Tensor& data, const Blocks& blocks, const Share& share,
                     const ArrayStore::Sink& sink) {
   Pieces pieces(sink);
   TRY(ForEachRow(blocks.rows, share, [&](uint64_t row) {
-    const uint64_t from = SourceRow(row, blocks.expert_rows, blocks.in_turn);
+    const uint64_t from = SourceRow(row, blocks.expert_rows, blocks.interleaved);
     return pieces.Add(
         data.data.bytes().subspan(from * blocks.from_row_bytes, blocks.to * blocks.data_bytes));
   }));
@@ -173,7 +175,7 @@ Status WriteScales(const Tensor& scale, const Blocks& blocks, const Share& share
   Pieces pieces(sink);
   std::vector<uint16_t> out(blocks.to);
   TRY(ForEachRow(blocks.rows, share, [&](uint64_t row) {
-    const uint64_t from = SourceRow(row, blocks.expert_rows, blocks.in_turn);
+    const uint64_t from = SourceRow(row, blocks.expert_rows, blocks.interleaved);
     const std::vector<float> values = ScaleRows(scale, from, 1, blocks.from);
     for (uint64_t i = 0; i < out.size(); ++i) out[i] = F32ToF16(values[i / repeat]);
     return pieces.Add(AsBytes(std::span<const uint16_t>(out)));
@@ -187,7 +189,7 @@ Status WriteZeros(const Tensor& zero, const Blocks& blocks, const Share& share,
   const uint64_t from_row_bytes = (blocks.from + 1) / 2;
   Pieces pieces(sink);
   TRY(ForEachRow(blocks.rows, share, [&](uint64_t row) {
-    const uint64_t source = SourceRow(row, blocks.expert_rows, blocks.in_turn);
+    const uint64_t source = SourceRow(row, blocks.expert_rows, blocks.interleaved);
     const uint8_t* from = zero.data.bytes().data() + source * from_row_bytes;
     std::vector<uint8_t> out(blocks.zero_row_bytes(), 0);
     for (uint64_t i = 0; i < blocks.to; ++i) {
@@ -233,11 +235,11 @@ class WeightAdder {
   void Transposed(const std::string& name) {
     AddTransposed(graph_, name, layer_, store_, experts_);
   }
-  void Apart(const WeightRecipe& recipe) {
+  void Deinterleave(const WeightRecipe& recipe) {
     const Tensor& tensor = TensorOf(graph_, recipe.data);
     Add(CutKey("data", recipe, recipe.data), tensor.byte_count,
         [&tensor](const Share& share, const auto& sink) {
-          return WriteApart(tensor, share, sink);
+          return WriteDeinterleaved(tensor, share, sink);
         });
   }
   void Made(const std::string& key, const WeightRecipe& recipe) {
@@ -358,8 +360,8 @@ std::string TransposedKey(const std::string& name) {
   return "transposed/" + name;
 }
 
-std::optional<std::string> ApartKey(const Weight& weight, const WeightRecipe& recipe) {
-  if (!recipe.in_turn) return std::nullopt;
+std::optional<std::string> DeinterleavedKey(const Weight& weight, const WeightRecipe& recipe) {
+  if (!recipe.interleaved) return std::nullopt;
   if (recipe.form == WeightRecipe::Form::kBlocks) {
     const Blocks blocks = BlocksOf(weight, recipe);
     if (blocks.from_row_bytes != blocks.to * blocks.data_bytes) return std::nullopt;
@@ -405,8 +407,8 @@ Status AddWeights(const onnx::Graph& graph, const lower::TracedLayer& layer, Arr
     WeightAdder adder(graph, static_cast<int>(layer.program.layer_index), experts[i], store);
     switch (recipe.form) {
       case WeightRecipe::Form::kPlain:
-        if (recipe.in_turn) {
-          adder.Apart(recipe);
+        if (recipe.interleaved) {
+          adder.Deinterleave(recipe);
         } else {
           adder.Initializer(recipe.data);
         }
@@ -433,8 +435,8 @@ Result<program::Program> FinishProgram(const onnx::Graph& graph, const lower::Tr
     const WeightRecipe& recipe = layer.recipes[i];
     switch (recipe.form) {
       case WeightRecipe::Form::kPlain:
-        weight.data = PartsAt(store, recipe.in_turn ? CutKey("data", recipe, recipe.data)
-                                                    : InitializerKey(recipe.data));
+        weight.data = PartsAt(store, recipe.interleaved ? CutKey("data", recipe, recipe.data)
+                                                        : InitializerKey(recipe.data));
         break;
       case WeightRecipe::Form::kTransposed:
         weight.data = PartsAt(store, TransposedKey(recipe.data));

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "convert/array_store.h"
-#include "onnx/graph.h"
 #include "lower/trace/trace_layer.h"
+#include "onnx/graph.h"
 
 namespace weft::convert {
 
@@ -17,10 +17,10 @@ std::string InitializerKey(const std::string& name);
 // Of its bytes with the last two axes exchanged.
 std::string TransposedKey(const std::string& name);
 
-// Of the bytes of a weight whose rows come apart (WeightRecipe::in_turn) and are otherwise those of
-// its initializer; nullopt for other weights.
-std::optional<std::string> ApartKey(const program::Weight& weight,
-                                    const lower::WeightRecipe& recipe);
+// The key of a weight's bytes that are its initializer's but for the order of rows: gate and up
+// deinterleaved (WeightRecipe::interleaved). nullopt for other weights.
+std::optional<std::string> DeinterleavedKey(const program::Weight& weight,
+                                            const lower::WeightRecipe& recipe);
 
 // Adds an initializer's own bytes. `experts` > 1: it stacks that many.
 void AddInitializer(const onnx::Graph& graph, const std::string& name, int layer, ArrayStore* store,

@@ -12,9 +12,9 @@
 namespace weft::convert {
 namespace {
 
+using lower::WeightRecipe;
 using onnx::ElementType;
 using onnx::Tensor;
-using lower::WeightRecipe;
 using ::testing::HasSubstr;
 
 template <typename T>
@@ -121,7 +121,7 @@ TEST_F(Recipes, GateAndUpInTurnComeApart) {
   for (int i = 0; i < 2 * 4 * 3; ++i) values.push_back(static_cast<float>(i));
   graph_.AddInitializer("w", Raw(ElementType::kFloat, {2, 4, 3}, values));
   const auto weight = Make({"w", DType::kF32, {2, 4, 3}, {}, {}, {}},
-                           {.form = WeightRecipe::Form::kPlain, .data = "w", .in_turn = true});
+                           {.form = WeightRecipe::Form::kPlain, .data = "w", .interleaved = true});
   ASSERT_TRUE(weight.ok()) << weight.error().ToString();
   const std::vector<float> expected = {0,  1,  2,  6,  7,  8,  3,  4,  5,  9,  10, 11,
                                        12, 13, 14, 18, 19, 20, 15, 16, 17, 21, 22, 23};
@@ -139,7 +139,7 @@ TEST_F(Recipes, ExpertsLieInABlobEach) {
   graph_.AddInitializer("down", Raw(ElementType::kFloat, {2, 2, 3}, down));
   graph_.AddInitializer("other", Raw(ElementType::kFloat, {4, 3}, down));
   layer_.recipes = {
-      {.form = WeightRecipe::Form::kPlain, .data = "gate_up", .in_turn = true, .values = {}},
+      {.form = WeightRecipe::Form::kPlain, .data = "gate_up", .interleaved = true, .values = {}},
       {.form = WeightRecipe::Form::kTransposed, .data = "down", .values = {}},
       {.form = WeightRecipe::Form::kMade, .values = {1, 2, 3, 4, 5, 6, 7, 8}}};
   program::Program& program = layer_.program;

@@ -12,6 +12,13 @@ constexpr size_t kNever = SIZE_MAX;
 
 }  // namespace
 
+// A linear scan, as for registers. Tracing gives every intermediate value a buffer of its own; here
+// buffers of the same width share a slot when the one is written only after the last read of the
+// other. For `a = norm(x); b = W a; c = norm(b); y = x + V c` over equal widths, a and c share a
+// slot. A slot is free for operation i when its last read lies before i, or is i itself where the
+// operation may write over what it reads (op_views.h). The input's slot stays the input's, and what
+// the output holds is never written over: their last read is the caller's, after the last
+// operation.
 void ReuseBuffers(Program* program) {
   const size_t count = program->buffers.size();
   std::vector<size_t> last_read(count, 0);

@@ -35,7 +35,7 @@ struct ArrayBytes {
   uint64_t zero = 0;
 };
 
-// nullopt on overflow. REQUIRES: a shape without zeros.
+// Gives nullopt on overflow. REQUIRES: a shape without zeros.
 std::optional<ArrayBytes> BytesOf(const Weight& weight) {
   std::optional<uint64_t> rows = 1;
   for (size_t i = 0; i + 1 < weight.shape.size() && rows; ++i) {

@@ -51,13 +51,13 @@ std::optional<std::vector<int64_t>> Target(const LoweringContext& context, const
   return target == nullptr ? std::nullopt : target->AsInt64s();
 }
 
-// Behind Reshape [n, 2, w, ..], Transpose and Reshape [n, 2 w, ..], which put the rows of gate and
-// up in turn, lie the stacked experts with gate first and up below.
-Result<Stack> MatchInTurn(const LoweringContext& context, const Node& node,
-                          std::string_view value) {
+// Behind Reshape [n, 2, w, ..], Transpose and Reshape [n, 2 w, ..], which interleave the rows of
+// gate and up, lie the stacked experts with gate first and up below.
+Result<Stack> MatchInterleaved(const LoweringContext& context, const Node& node,
+                               std::string_view value) {
   const auto refuse = [&] {
-    return Refuse(
-        node, "reads '" + std::string(value) + "', which is not gate rows and up rows put in turn");
+    return Refuse(node,
+                  "reads '" + std::string(value) + "', which is not gate and up rows interleaved");
   };
   const Node* join = context.ProducerIf(context.ThroughCasts(value), "Reshape");
   const Node* turn = join == nullptr ? nullptr : context.ProducerIf(join->Input(0), "Transpose");
@@ -65,14 +65,14 @@ Result<Stack> MatchInTurn(const LoweringContext& context, const Node& node,
   if (split == nullptr) return refuse();
   ASSIGN_OR_RETURN(Stack stack, MatchStack(context, node, context.ThroughCasts(split->Input(0))));
   const auto count = static_cast<int64_t>(stack.initializers.size());
-  std::vector<int64_t> apart = {count, 2, stack.dims[0] / 2}, joined = {count, stack.dims[0]};
+  std::vector<int64_t> split_shape = {count, 2, stack.dims[0] / 2}, joined = {count, stack.dims[0]};
   std::vector<int64_t> perm = {0, 2, 1};
   for (size_t i = 1; i < stack.dims.size(); ++i) {
-    apart.push_back(stack.dims[i]);
+    split_shape.push_back(stack.dims[i]);
     joined.push_back(stack.dims[i]);
     perm.push_back(static_cast<int64_t>(perm.size()));
   }
-  if (stack.dims[0] % 2 != 0 || Target(context, *split) != apart ||
+  if (stack.dims[0] % 2 != 0 || Target(context, *split) != split_shape ||
       Target(context, *join) != joined || turn->Ints("perm") != perm) {
     return refuse();
   }
@@ -80,8 +80,9 @@ Result<Stack> MatchInTurn(const LoweringContext& context, const Node& node,
 }
 
 // The stacked experts behind an input of `node`.
-Result<Stack> StackAt(const LoweringContext& context, const Node& node, size_t slot, bool in_turn) {
-  if (in_turn) return MatchInTurn(context, node, node.Input(slot));
+Result<Stack> StackAt(const LoweringContext& context, const Node& node, size_t slot,
+                      bool interleaved) {
+  if (interleaved) return MatchInterleaved(context, node, node.Input(slot));
   return MatchStack(context, node, context.ThroughCasts(node.Input(slot)));
 }
 
@@ -150,11 +151,11 @@ class ExpertsLowering {
     if (swiglu && alpha == 1.702f && beta == 1 && limit == 7) return Activation::kSwigluOai;
     return Refuse(node_,
                   "has an activation that is neither silu(gate) * up nor "
-                  "gpt-oss' over gate and up in turn");
+                  "gpt-oss' over gate and up interleaved");
   }
 
-  Result<WeightId> Matrix(size_t slot, size_t scale_slot, bool in_turn) {
-    ASSIGN_OR_RETURN(const Stack data, StackAt(context_, node_, slot, in_turn));
+  Result<WeightId> Matrix(size_t slot, size_t scale_slot, bool interleaved) {
+    ASSIGN_OR_RETURN(const Stack data, StackAt(context_, node_, slot, interleaved));
     if (data.dims.size() != 2) return Refuse(node_, "has no matrices for experts");
     Weight weight{data.name, DType::kF32, {data.initializers.size()}, {}, {}, {}};
     weight.shape.push_back(static_cast<uint64_t>(data.dims[0]));
@@ -169,7 +170,7 @@ class ExpertsLowering {
       return context_.AddWeight(std::move(weight));
     }
     const int64_t bits = node_.Int("expert_weight_bits", 4);
-    ASSIGN_OR_RETURN(const Stack scale, StackAt(context_, node_, scale_slot, in_turn));
+    ASSIGN_OR_RETURN(const Stack scale, StackAt(context_, node_, scale_slot, interleaved));
     const int64_t columns = data.dims[1] * 8 / std::max<int64_t>(bits, 1);
     const bool fits = (bits == 4 || bits == 8) && node_.Int("block_size", 0) == kBlockValues &&
                       data.type == ElementType::kUint8 && columns % kBlockValues == 0 &&
@@ -185,8 +186,8 @@ class ExpertsLowering {
     return context_.AddWeight(std::move(weight));
   }
 
-  Result<WeightId> Bias(size_t slot, bool in_turn) {
-    ASSIGN_OR_RETURN(const Stack bias, StackAt(context_, node_, slot, in_turn));
+  Result<WeightId> Bias(size_t slot, bool interleaved) {
+    ASSIGN_OR_RETURN(const Stack bias, StackAt(context_, node_, slot, interleaved));
     const auto dtype = onnx::ToDType(bias.type);
     if (bias.dims.size() != 1 || !dtype || !onnx::IsFloatType(bias.type)) {
       return Refuse(node_, "has biases that are not a vector for each expert");

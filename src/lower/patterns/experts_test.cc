@@ -48,21 +48,21 @@ void AddStack(Graph* graph, const std::string& name, ElementType type, std::vect
   graph->AddNode("Concat", parts, {name}, {Attribute::Of("axis", 0)}, "", "/" + name);
 }
 
-// Gate rows, then up rows -> in turn; the value is called `name` + "_in_turn".
+// Gate rows, then up rows -> interleaved; the value is called `name` + "_interleaved".
 void AddInTurn(Graph* graph, const std::string& name, std::vector<int64_t> columns) {
-  std::vector<int64_t> apart = {kExperts, 2, kWidth}, joined = {kExperts, 2 * kWidth};
+  std::vector<int64_t> split_shape = {kExperts, 2, kWidth}, joined = {kExperts, 2 * kWidth};
   std::vector<int64_t> perm = {0, 2, 1};
   for (const int64_t c : columns) {
-    apart.push_back(c);
+    split_shape.push_back(c);
     joined.push_back(c);
     perm.push_back(3);
   }
-  AddShape(graph, name + "_apart", apart);
+  AddShape(graph, name + "_split", split_shape);
   AddShape(graph, name + "_joined", joined);
-  graph->AddNode("Reshape", {name, name + "_apart"}, {name + "_4d"});
+  graph->AddNode("Reshape", {name, name + "_split"}, {name + "_4d"});
   graph->AddNode("Transpose", {name + "_4d"}, {name + "_turned"}, {Attribute::Of("perm", perm)}, "",
                  "/" + name + "_turn");
-  graph->AddNode("Reshape", {name + "_turned", name + "_joined"}, {name + "_in_turn"});
+  graph->AddNode("Reshape", {name + "_turned", name + "_joined"}, {name + "_interleaved"});
 }
 
 std::vector<Attribute> MoeAttributes() {
@@ -103,12 +103,12 @@ onnx::Model Plain() {
   AddStack(&graph, "down_bias", ElementType::kFloat, {kHidden}, 12544);
   AddInTurn(&graph, "gate_up", {kHidden});
   AddInTurn(&graph, "gate_up_bias", {});
-  graph.AddNode("Cast", {"gate_up_in_turn"}, {"gate_up_f32"}, {Attribute::Of("to", 1)});
+  graph.AddNode("Cast", {"gate_up_interleaved"}, {"gate_up_f32"}, {Attribute::Of("to", 1)});
   graph.AddNode("Cast", {"down"}, {"down_f32"}, {Attribute::Of("to", 1)});
-  graph.AddNode(
-      "MoE",
-      {"hidden_in", "logits_2d", "gate_up_f32", "gate_up_bias_in_turn", "down_f32", "down_bias"},
-      {"experts"}, MoeAttributes(), kMicrosoft, "/moe");
+  graph.AddNode("MoE",
+                {"hidden_in", "logits_2d", "gate_up_f32", "gate_up_bias_interleaved", "down_f32",
+                 "down_bias"},
+                {"experts"}, MoeAttributes(), kMicrosoft, "/moe");
   graph.AddNode("Add", {"hidden_in", "experts"}, {"hidden_out"}, {}, "", "/end");
   return model;
 }
@@ -125,20 +125,20 @@ onnx::Model Quantised(int64_t bits) {
   AddInTurn(&graph, "gate_up", {kHidden / pack});
   graph.AddNode("Cast", {"gate_up_scale"}, {"gate_up_scale_f32"}, {Attribute::Of("to", 1)});
   graph.nodes.back().outputs = {"scale_f32"};
-  AddShape(&graph, "scale_apart", {kExperts, 2, kWidth, kHidden / 32});
+  AddShape(&graph, "scale_split", {kExperts, 2, kWidth, kHidden / 32});
   AddShape(&graph, "scale_joined", {kExperts, 2 * kWidth, kHidden / 32});
-  graph.AddNode("Reshape", {"scale_f32", "scale_apart"}, {"scale_4d"});
+  graph.AddNode("Reshape", {"scale_f32", "scale_split"}, {"scale_4d"});
   graph.AddNode("Transpose", {"scale_4d"}, {"scale_turned"},
                 {Attribute::Of("perm", std::vector<int64_t>{0, 2, 1, 3})});
-  graph.AddNode("Reshape", {"scale_turned", "scale_joined"}, {"scale_in_turn"});
+  graph.AddNode("Reshape", {"scale_turned", "scale_joined"}, {"scale_interleaved"});
   graph.AddNode("Cast", {"down_scale"}, {"down_scale_f32"}, {Attribute::Of("to", 1)});
   std::vector<Attribute> attributes = MoeAttributes();
   attributes.push_back(Attribute::Of("expert_weight_bits", bits));
   attributes.push_back(Attribute::Of("block_size", 32));
-  graph.AddNode(
-      "QMoE",
-      {"hidden_in", "logits_2d", "gate_up_in_turn", "scale_in_turn", "", "down", "down_scale_f32"},
-      {"experts"}, attributes, kMicrosoft, "/moe");
+  graph.AddNode("QMoE",
+                {"hidden_in", "logits_2d", "gate_up_interleaved", "scale_interleaved", "", "down",
+                 "down_scale_f32"},
+                {"experts"}, attributes, kMicrosoft, "/moe");
   graph.AddNode("Add", {"hidden_in", "experts"}, {"hidden_out"}, {}, "", "/end");
   return model;
 }
@@ -248,14 +248,14 @@ TEST(LoweringExperts, RefusesOtherForms) {
       {false, set(Attribute::Of("k", 0)), "has 0 columns"},
       {true, set(Attribute::Of("block_size", 64)), "blocks of 32"},
       {true, set(Attribute::Of("expert_weight_bits", 2)), "4 or 8 bits"},
-      {false, shape("gate_up_apart", {kExperts, kWidth, 2, kHidden}), "put in turn"},
-      {false, shape("gate_up_joined", {kExperts, 2 * kWidth * kHidden}), "put in turn"},
+      {false, shape("gate_up_split", {kExperts, kWidth, 2, kHidden}), "interleaved"},
+      {false, shape("gate_up_joined", {kExperts, 2 * kWidth * kHidden}), "interleaved"},
       {false, shape("rows", {-1, kExperts + 1}), "logits that are not rows of 3 columns"},
       {false,
        [](onnx::Model* m) {
          NodeNamed(m, "/gate_up_turn").Set(Attribute::Of("perm", std::vector<int64_t>{0, 1, 2, 3}));
        },
-       "put in turn"},
+       "interleaved"},
       {false, [](onnx::Model* m) { NodeNamed(m, "/down").Set(Attribute::Of("axis", 1)); },
        "does not stack one initializer for each expert"},
       {false,

@@ -19,8 +19,8 @@ struct WeightRecipe {
   Form form = Form::kPlain;
   std::string data, scale, zero;  // initializers; "": none
   int64_t block_size = 0;
-  // Each expert's rows are those of gate and up in turn; the weight has gate first, up below.
-  bool in_turn = false;
+  // Each expert's rows are those of gate and up interleaved; the weight has gate first, up below.
+  bool interleaved = false;
   std::vector<float> values;
   bool operator==(const WeightRecipe&) const = default;
 };

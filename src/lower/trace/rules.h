@@ -34,7 +34,7 @@ struct BlockArrays {
   int64_t experts = 0;  // 0: one matrix
   int64_t rows = 0, columns = 0, bits = 4, block_size = 32;
   ValuePtr data, scale, zero;
-  bool in_turn = false;  // WeightRecipe::in_turn
+  bool interleaved = false;  // WeightRecipe::interleaved
 };
 Result<WeightId> BlockWeight(Tracer& tracer, const onnx::Node& node, const BlockArrays& arrays);
 

@@ -23,7 +23,7 @@ ValuePtr At(const Values& in, size_t slot) {
 // A constant [experts, rows, columns] of floats as a weight; `transposed`: [experts, columns,
 // rows].
 Result<WeightId> FloatExperts(Tracer& tracer, const Node& node, const ValuePtr& value,
-                              bool transposed, bool in_turn) {
+                              bool transposed, bool interleaved) {
   const Tensor* tensor = value->kind == Kind::kInitializer && !value->transposed
                              ? tracer.graph().FindInitializer(value->initializer)
                              : nullptr;
@@ -35,7 +35,7 @@ Result<WeightId> FloatExperts(Tracer& tracer, const Node& node, const ValuePtr& 
   WeightRecipe recipe{
       .form = transposed ? WeightRecipe::Form::kTransposed : WeightRecipe::Form::kPlain,
       .data = value->initializer,
-      .in_turn = in_turn,
+      .interleaved = interleaved,
       .values = {}};
   const auto dim = [&](size_t i) { return static_cast<uint64_t>(value->dims[i]); };
   Weight weight{value->initializer + (transposed ? ".transposed" : ""),
@@ -80,13 +80,13 @@ Result<Activation> FusedActivation(const Node& node) {
   if (swiglu && alpha == 1 && beta == 0 && std::isinf(limit)) return Activation::kSilu;
   if (swiglu && alpha == 1.702f && beta == 1 && limit == 7) return Activation::kSwigluOai;
   return Refuse(node,
-                "has an activation that is neither silu(gate) * up nor gpt-oss' over gate and up "
-                "in turn");
+                "has an activation that is neither silu(gate) * up nor gpt-oss' over interleaved "
+                "gate and up");
 }
 
 // [experts, rows] of biases; nullopt when they are all 0.
 Result<std::optional<WeightId>> Biases(Tracer& tracer, const Node& node, const ValuePtr& value,
-                                       int64_t experts, int64_t rows, bool in_turn) {
+                                       int64_t experts, int64_t rows, bool interleaved) {
   if (value == nullptr) return std::optional<WeightId>();
   const ValuePtr numbers = tracer.NumbersOf(value);
   if (numbers == nullptr || numbers->dims != Dims{experts, rows}) {
@@ -100,23 +100,23 @@ Result<std::optional<WeightId>> Biases(Tracer& tracer, const Node& node, const V
   for (int64_t expert = 0; expert < experts; ++expert) {
     for (int64_t row = 0; row < rows; ++row) {
       const int64_t half = rows / 2;
-      const int64_t source = !in_turn ? row : row < half ? 2 * row : 2 * (row - half) + 1;
+      const int64_t source = !interleaved ? row : row < half ? 2 * row : 2 * (row - half) + 1;
       values.push_back(from[static_cast<size_t>(expert * rows + source)]);
     }
   }
-  const WeightId id = tracer.AddVector(value->initializer + ".apart", values);
+  const WeightId id = tracer.AddVector(value->initializer + ".deinterleaved", values);
   tracer.program().weights[id].shape = {static_cast<uint64_t>(experts),
                                         static_cast<uint64_t>(rows)};
   return std::optional<WeightId>(id);
 }
 
 Result<WeightId> FusedExperts(Tracer& tracer, const Node& node, const ValuePtr& data,
-                              const ValuePtr& scale, bool in_turn) {
+                              const ValuePtr& scale, bool interleaved) {
   if (data == nullptr || data->dims.size() != 3 || data->dims[0] > kMaxExperts ||
-      data->dims[1] > kMaxRows || (in_turn && data->dims[1] % 2 != 0)) {
+      data->dims[1] > kMaxRows || (interleaved && data->dims[1] % 2 != 0)) {
     return Refuse(node, "lacks the experts' matrices [experts, rows, columns]");
   }
-  if (node.op_type == "MoE") return FloatExperts(tracer, node, data, false, in_turn);
+  if (node.op_type == "MoE") return FloatExperts(tracer, node, data, false, interleaved);
   if (scale == nullptr) return Refuse(node, "lacks the experts' scales");
   const int64_t bits = node.Int("expert_weight_bits", 4);
   return BlockWeight(tracer, node,
@@ -128,7 +128,7 @@ Result<WeightId> FusedExperts(Tracer& tracer, const Node& node, const ValuePtr& 
                       .data = data,
                       .scale = scale,
                       .zero = nullptr,
-                      .in_turn = in_turn});
+                      .interleaved = interleaved});
 }
 
 // ---- spelt out
@@ -276,7 +276,7 @@ Outputs GatherExperts(Tracer& tracer, const Node& node, const Values& in) {
 }
 
 Outputs MultiplyExperts(Tracer& tracer, const Node& node, const Values& in) {
-  // experts [n, rows, columns] * x [n, columns, 1], or x [n, 1, columns] * experts [n, columns,
+  // The experts [n, rows, columns] * x [n, columns, 1], or x [n, 1, columns] * experts [n, columns,
   // rows]
   const bool first = in[0]->kind == Kind::kExperts;
   const ValuePtr &experts = in[first ? 0 : 1], &x = in[first ? 1 : 0];

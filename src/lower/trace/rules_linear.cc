@@ -106,7 +106,7 @@ Result<WeightId> BlockWeight(Tracer& tracer, const Node& node, const BlockArrays
                       .scale = arrays.scale->initializer,
                       .zero = zero == nullptr ? "" : arrays.zero->initializer,
                       .block_size = block,
-                      .in_turn = arrays.in_turn,
+                      .interleaved = arrays.interleaved,
                       .values = {}};
   Weight weight{
       arrays.data->initializer, arrays.bits == 4 ? DType::kQ4 : DType::kQ8, {}, {}, {}, {}};
