@@ -31,7 +31,7 @@ class FieldReader {
 
   const std::optional<ApiError>& error() const { return error_; }
 
-  // nullptr when absent or null.
+  // Gives nullptr when absent or null.
   const json::value* Find(const char* name) const {
     const json::value* value = object_.if_contains(name);
     return value != nullptr && !value->is_null() ? value : nullptr;

@@ -177,7 +177,7 @@ class StageEngine {
 
 struct NativeEngineOptions {
   uint32_t thread_count = 1;
-  // true: only the scalar reference kernels (the oracle), whatever the processor can do.
+  // Whether to use only the scalar reference kernels (the oracle), whatever the processor can do.
   bool reference_kernels = false;
   // Refuse steps and loads that would take weights + KV + scratch + a step's results beyond this;
   // 0: no limit.

@@ -180,6 +180,19 @@ bool KvCache::Extend(LayerState& state, const Run& run) {
   return true;
 }
 
+// The undo log. A step writes keys and values in place while it runs, into positions beyond what
+// every session had, so most of undoing is forgetting: the old length and generation come back, and
+// pages beyond them are dropped. Two cases would lose something and keep the old list of pages:
+//
+//   truncation   A run at position 40 of a session of 70 drops page 2 (positions 64 to 95) and
+//                writes into page 1 (32 to 63), which still holds positions 40 to 63 of the old
+//                text. With the old list kept, page 1 has two owners, so Extend copies it before
+//                anything is written, and the old pages stay as they were.
+//   fork         The last page has another session's reference already and is copied for the same
+//                reason; undone, the session shares it again.
+//
+// Undoing takes out the layers that the step added to a session, and with its last layer the
+// session. It allocates nothing and cannot fail.
 Result<KvCache::Append> KvCache::BeginAppend(LayerRange layers, std::span<const Run> runs) {
   Append append(this);
   append.first_layer_ = layers.first;

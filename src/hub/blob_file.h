@@ -38,7 +38,7 @@ class BlobFile {
 
   uint64_t byte_count() const { return byte_count_; }
   bool IsWhole() const { return byte_count_ == file_->byte_count; }
-  // kInvalidData beyond the length that the hub stated; a full disk is kIo.
+  // Errors: kInvalidData beyond the length that the hub stated; a full disk is kIo.
   Status Append(ByteSpan bytes);
   // Begins again with nothing.
   Status Clear();

@@ -56,7 +56,7 @@ struct DownloadJob {
   size_t connections = 1;  // for a file of settings.split_bytes or more
 };
 
-// kCancelled, in words.
+// The error kCancelled, in words.
 Error Stopped();
 
 // Afterwards the blob is in the cache, verified.

@@ -61,7 +61,7 @@ struct RangesDone {
   uint64_t range_bytes = 0;
   std::vector<uint64_t> done_bytes;
 };
-// nullopt when there are none, or they are not of a file of that length.
+// Gives nullopt when there are none, or they are not of a file of that length.
 std::optional<RangesDone> ReadRanges(const HubCache& cache, const ContentName& content,
                                      uint64_t byte_count);
 

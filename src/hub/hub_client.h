@@ -29,7 +29,7 @@ class HubClient {
   // `settings` and `cancelled` outlive the client.
   HubClient(const HubSettings& settings, const std::atomic<bool>* cancelled);
 
-  // nullopt: done. The results are filled in.
+  // Gives nullopt when it is done and the results are filled in.
   std::optional<Failure> List(const std::string& repository, const std::string& revision,
                               RepositoryListing* listing);
   std::optional<Failure> Look(const std::string& repository, const std::string& commit,

@@ -27,8 +27,8 @@ struct HubSettings {
   uint64_t range_bytes = 16 << 20;
 };
 
-// kInvalidArgument for an endpoint that is no http(s) address or a proxy that is none, or a token
-// that cannot be one.
+// Errors: kInvalidArgument for an endpoint that is no http(s) address or a proxy that is none, or a
+// token that cannot be one.
 Result<HubSettings> ReadHubSettings(const Environment& environment);
 
 // Where packages of the library are: WEFT_HOME/packages, else XDG_DATA_HOME/weft/packages, else

@@ -20,7 +20,7 @@ struct ModelReference {
   std::string ToText() const;
 };
 
-// kInvalidArgument names the text and what was expected.
+// Errors: kInvalidArgument names the text and what was expected.
 Result<ModelReference> ParseModelReference(std::string_view text, std::string_view revision = "");
 
 // A file's name in a repository, '/' between folders: no absolute paths, no "..", no control

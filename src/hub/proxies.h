@@ -17,7 +17,7 @@ using Environment = std::function<const char*(const char*)>;
 
 class Proxies {
  public:
-  // kInvalidArgument names a variable that holds no http address.
+  // Errors: kInvalidArgument names a variable that holds no http address.
   static Result<Proxies> Read(const Environment& environment);
 
   // The one to use for a server; nullopt: none.

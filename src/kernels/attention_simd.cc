@@ -67,15 +67,30 @@ void AppendHead(const AttentionArgs& args, size_t row, size_t head) {
                  reinterpret_cast<hwy::float16_t*>(to + p * kWidth));
     }
   };
-  alignas(64) uint16_t halves[kLanes];
+  alignas(64) uint16_t narrow_values[kLanes];
   ForLanes(columns, [&](size_t d, size_t n) HWY_ATTR {
-    narrow(k.data() + d, n, halves);
-    for (size_t i = 0; i < n; ++i) page[args.kv.KeyIndex(head, d + i, slot)] = halves[i];
-    narrow(v.data() + d, n, halves);
-    std::memcpy(page + args.kv.ValueIndex(head, slot, d), halves, n * sizeof(uint16_t));
+    narrow(k.data() + d, n, narrow_values);
+    for (size_t i = 0; i < n; ++i) page[args.kv.KeyIndex(head, d + i, slot)] = narrow_values[i];
+    narrow(v.data() + d, n, narrow_values);
+    std::memcpy(page + args.kv.ValueIndex(head, slot, d), narrow_values, n * sizeof(uint16_t));
   });
 #endif
 }
+
+// The work of one task, for one row and the query heads of one kv head:
+//
+//   score[h][t] = cap(scale * sum_d q[h][d] * k[t][d])       over the visible positions t
+//   w[h][t]     = exp(score[h][t] - max)                     sinks take part in max and sum alone
+//   out[h][d]   = sum_t w[h][t] * v[t][d] / sum_t w[h][t]
+//
+// A page keeps keys as [column][position] and values as [position][column]: in the first sum lanes
+// are 32 positions and a column of q is one number for all of them, in the second lanes are columns
+// and a weight is one number. Either way memory is read front to back once for all heads of the
+// group, whose queries differ but whose keys are the same; that sharing is what grouped heads save.
+//
+// The scores of all positions are kept (4 bytes each a head) instead of being folded page by page:
+// the maximum is then known before the first exponential, so that nothing is rescaled, and the sums
+// run in the order of positions from the first visible one, whatever the page it lies in.
 
 // The scores of one page's 32 positions for each head, unmasked, to scores + head * stride.
 template <typename Element, size_t kHeads>
@@ -106,6 +121,9 @@ HWY_INLINE void ScorePage(const AttentionArgs& args, const float* q, const Eleme
     }
   }
 }
+
+// A sink is a score without a position: a head can give it weight and so attend to nothing. It
+// counts in the maximum and the sum, and no value is added for it.
 
 // Turns `count` scores (whole pages) into exponentials; returns their sum, the sink's included.
 HWY_INLINE float Exponentiate(float* scores, size_t count, const float* sink) {

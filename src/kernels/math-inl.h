@@ -1,5 +1,5 @@
-// exp, tanh and what is built on them, over sixteen lanes. Included once per target, inside
-// Highway's dispatch.
+// The functions exp, tanh and what is built on them, over sixteen lanes. Included once per target,
+// inside Highway's dispatch.
 #if defined(WEFT_KERNELS_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_KERNELS_MATH_INL_H_
 #undef WEFT_KERNELS_MATH_INL_H_

@@ -2,6 +2,13 @@
 // come out in steps of eight (a 32-bit lane holds eight weights), so the activations are put in
 // that order once per call instead.
 //
+// out[r][n] = bias[n] + sum_k in[r][k] * w[n][k]. Decoding has one row and reads every weight once:
+// it is as fast as memory, so a weight is used as it is stored and turned into f32 in registers. A
+// prompt has many rows: a tile then loads a weight once for up to kMaxTileRows of them.
+//
+// q8: a block of 32 weights w = scale * (q - 128) is summed without its scale, which is applied
+// once a block: sum += scale * sum_i (q_i - 128) * x_i. q4 does so with four blocks at a time.
+//
 // One tile computes kRows x kColumns outputs; each output has its own accumulators and the same
 // sequence of operations in every tile shape, which is what makes a row's bits independent of the
 // batch.
@@ -162,7 +169,7 @@ struct PlainFormat {
 };
 
 // `count` f16 values as f32; zeros up to a whole number of lanes.
-HWY_INLINE void WidenHalves(const uint16_t* from, size_t count, float* to) {
+HWY_INLINE void WidenF16(const uint16_t* from, size_t count, float* to) {
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     StoreLanes(LoadWiden(reinterpret_cast<const Half*>(from + i)), to + i);
@@ -183,7 +190,7 @@ HWY_INLINE void LoadScales(const Matrix& weight, size_t row, size_t first, size_
   for (size_t i = 0; i < count; i += 32) {
     PrefetchAhead<2 * kPrefetchBytes / kDataBytes>(from + i);
   }
-  WidenHalves(from, count, to);
+  WidenF16(from, count, to);
 }
 
 // 16 unsigned bytes - 128, as f32.
@@ -515,7 +522,8 @@ void PrepareInputs(std::span<Call> calls, Workspace& workspace) {
   }
 }
 
-// Output columns of one task: enough to be worth handing out, few enough to share evenly.
+// Output columns of one task. Tasks are handed out as threads become free, so about eight a thread
+// even out threads of unequal speed; below 16 columns handing out costs more than that saves.
 size_t ColumnsPerTask(size_t all_columns, size_t thread_count) {
   return std::clamp<size_t>(RoundUp(all_columns / (thread_count * 8), 4), 16, 64);
 }

@@ -17,7 +17,7 @@ struct MoeRouteArgs {
   size_t top_k = 0;  // <= experts
   RouteKind kind = RouteKind::kSoftmaxTopK;
   Rows out;  // [rows, 2 * top_k]: expert indices by falling logit (equal: lower index first), then
-             // their weights
+             // Their weights.
 };
 
 void MoeRouteReference(const MoeRouteArgs& args, Workspace& workspace);

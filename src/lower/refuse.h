@@ -9,7 +9,7 @@
 
 namespace weft::lower {
 
-// kUnsupported: "node '...' (Op) <why>."
+// Gives kUnsupported: "node '...' (Op) <why>."
 Error Refuse(const onnx::Node& node, const std::string& why);
 
 }  // namespace weft::lower

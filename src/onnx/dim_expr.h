@@ -27,8 +27,8 @@ struct DimTerm {
   auto operator<=>(const DimTerm&) const = default;
 };
 
-// constant + sum of coefficient * term. Coefficients are never zero. Constants of expressions stay
-// below 2^40 in magnitude; what would exceed that has no expression (nullopt).
+// A constant + sum of coefficient * term. Coefficients are never zero. Constants of expressions
+// stay below 2^40 in magnitude; what would exceed that has no expression (nullopt).
 class DimExpr {
  public:
   DimExpr() = default;
@@ -40,7 +40,7 @@ class DimExpr {
   int64_t constant() const { return constant_; }
   const std::map<DimTerm, int64_t>& terms() const { return terms_; }
 
-  // this + factor * other.
+  // Gives this + factor * other.
   std::optional<DimExpr> Plus(const DimExpr& other, int64_t factor = 1) const;
   std::optional<DimExpr> Times(int64_t factor) const { return DimExpr().Plus(*this, factor); }
   // Exact division by a constant; nullopt when it does not divide every coefficient.

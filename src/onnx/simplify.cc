@@ -90,7 +90,7 @@ int FoldConstants(Graph& graph) {
       if (const Tensor* shared = graph.FindInitializer(node.Input(0));
           shared != nullptr && node.Is("Identity")) {
         value = *shared;  // exporters give equal weights one initializer and Identity nodes; no
-                          // bytes are copied
+                          // Bytes are copied.
       }
     }
     if (value) {

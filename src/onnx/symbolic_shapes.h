@@ -20,7 +20,7 @@ class SymbolicShapes {
   SymbolicShapes(const Graph& graph, const DecoderIo& io,
                  const std::map<std::string, DimExprs, std::less<>>& known = {});
 
-  // nullptr when unknown.
+  // Gives nullptr when unknown.
   const DimExprs* Find(std::string_view value) const;
 
  private:

@@ -28,7 +28,7 @@ class WireReader {
  public:
   explicit WireReader(ByteSpan bytes) : bytes_(bytes) {}
 
-  // nullopt at the end of the message or at the first malformed field; then ok() tells which.
+  // Gives nullopt at the end of the message or at the first malformed field; then ok() tells which.
   std::optional<WireField> Next();
   bool ok() const { return ok_; }
 

@@ -73,7 +73,7 @@ Reachability::Reachability(const StageTable& table, double init_cap)
   for (int worker = 0; worker < worker_count_; ++worker) {
     for (int layer = 0; layer <= layer_count_; ++layer) lowest_[At(worker, layer)] = layer;
     for (int first = layer_count_; first >= 0; --first) {
-      // init never falls with `end`: a binary search finds the last end under the cap.
+      // `init` never falls with `end`: a binary search finds the last end under the cap.
       const auto row = table.init.begin() + static_cast<std::ptrdiff_t>(table.At(worker, 0, 0)) +
                        static_cast<std::ptrdiff_t>(first) * (layer_count_ + 1);
       const auto end =

@@ -20,9 +20,9 @@ struct ExactSearchStats {
   uint64_t transitions = 0;  // (set, start, worker, end) looked at in all passes
 };
 
-// nullopt: no assignment covers all layers. `total_cost` of the result is within a relative 1e-12
-// of the optimum. Time O(passes * 2^m m n^2), memory O(2^m n). REQUIRES: at most 16 workers, at
-// least one layer.
+// Gives nullopt when no assignment covers all layers. `total_cost` of the result is within a
+// relative 1e-12 of the optimum. Time O(passes * 2^m m n^2), memory O(2^m n). REQUIRES: at most 16
+// workers, at least one layer.
 std::optional<Assignment> FindExact(const StageTable& table, ExactSearchStats* stats = nullptr);
 
 }  // namespace weft::planner

@@ -56,6 +56,12 @@ float SquaredError(const PaddedBlock& block, const StoredScale& scale) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
+// A level q of -8..7 stands for q * scale, one more on the negative side, so the value of the
+// largest magnitude takes that side: scale = extreme / -8. That keeps the extreme exactly and
+// wastes the finest steps; a scale that lets the extreme be clipped or land on a level further in
+// often makes the sum of squares smaller. So the scales that put the extreme at each of kQ4Levels
+// are tried and the best is kept (docs/quantisation.md measures q4). The sign of `extreme` chooses
+// the side: for a positive one the scale is negative.
 StoredScale BestQ4Scale(const PaddedBlock& block) {
   float extreme = 0;
   for (const float x : block) {

@@ -60,7 +60,7 @@ HWY_EXPORT(IndicesToQ8);
 namespace {
 
 // Half of a block's scale, 2^(e - 128), as f16: exponents that f16 has, normal and subnormal.
-constexpr int kLeastExponent = 128 - 24, kMostExponent = 128 + 15;
+constexpr int kLeastExponent = 128 - 24, kMaxExponent = 128 + 15;
 
 uint16_t HalfScale(int exponent) {
   const int normal = exponent - 128 + 15;
@@ -76,7 +76,7 @@ constexpr std::array<float, 16> kLevels = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -
 bool Mxfp4ToQ8(const Mxfp4Blocks& blocks, uint8_t* data, std::span<uint16_t> scales) {
   for (size_t b = 0; b < scales.size(); ++b) {
     const int exponent = blocks.exponents[b * blocks.exponent_stride];
-    if (exponent < kLeastExponent || exponent > kMostExponent) return false;
+    if (exponent < kLeastExponent || exponent > kMaxExponent) return false;
   }
   for (size_t b = 0; b < scales.size(); ++b) {
     scales[b] = HalfScale(blocks.exponents[b * blocks.exponent_stride]);

@@ -25,7 +25,7 @@ class JsonFields {
   const boost::json::object& object() const { return *object_; }
   const std::string& where() const { return where_; }
 
-  // nullptr when the field is absent or null.
+  // Gives nullptr when the field is absent or null.
   const boost::json::value* Find(std::string_view key) const;
 
   // The named field; a fallback stands for an absent or null one. Errors: kInvalidData.

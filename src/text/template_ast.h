@@ -33,7 +33,7 @@ struct Expression {
     kAttribute,  // operands[0] . text
     kIndex,      // operands[0] [ operands[1] ]
     kSlice,   // operands[0] [ operands[1] : operands[2] : operands[3] ], each of the three may be
-              // null
+              // The value null.
     kCall,    // operands[0] ( arguments )
     kFilter,  // operands[0] | text ( arguments )
     kTest,    // operands[0] is text ( arguments )

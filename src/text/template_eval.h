@@ -55,7 +55,7 @@ class Evaluator {
   Result<Value> Filter(const std::string& name, const Value& operand,
                        const CallArguments& arguments);
   Result<bool> Test(const std::string& name, const Value& operand, const CallArguments& arguments);
-  // operand.name, undefined when there is none.
+  // Gives operand.name, undefined when there is none.
   Result<Value> Attribute(const Value& operand, const std::string& name);
   Result<Value> Index(const Value& operand, const Value& index);
   const std::optional<int64_t>& local_now_s() const { return local_now_s_; }

@@ -12,7 +12,7 @@ using FilterFunction = Result<Value> (*)(Evaluator&, const Value& operand, const
 using TestFunction = Result<bool> (*)(Evaluator&, const Value& operand, const CallArguments&);
 using MethodFunction = Result<Value> (*)(Evaluator&, const Value& self, const CallArguments&);
 
-// nullptr for an unknown name.
+// Gives nullptr for an unknown name.
 FilterFunction FindFilter(std::string_view name);
 TestFunction FindTest(std::string_view name);
 MethodFunction FindMethod(const Value& self, std::string_view name);
@@ -20,7 +20,7 @@ MethodFunction FindMethod(const Value& self, std::string_view name);
 FilterFunction FindTextFilter(std::string_view name);
 FilterFunction FindListFilter(std::string_view name);
 
-// range, namespace, dict, raise_exception, strftime_now.
+// The functions range, namespace, dict, raise_exception, strftime_now.
 void AddFunctions(Evaluator& evaluator);
 
 // strftime of the C locale. `seconds`: local wall clock, as seconds since 1970.

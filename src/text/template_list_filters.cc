@@ -252,8 +252,8 @@ Result<Value> Map(Evaluator& evaluator, const Value& operand, const CallArgument
   return evaluator.MakeArray(std::move(mapped));
 }
 
-// select, reject, selectattr, rejectattr: the items whose value (or attribute) passes a test, or
-// does not.
+// The filters select, reject, selectattr, rejectattr: the items whose value (or attribute) passes a
+// test, or does not.
 template <bool kKeep, bool kByAttribute>
 Result<Value> Select(Evaluator& evaluator, const Value& operand, const CallArguments& arguments) {
   ASSIGN_OR_RETURN(const std::vector<Value> items, Items(evaluator, operand, "select or reject"));

@@ -40,7 +40,7 @@ Result<Value> Strip(Evaluator& evaluator, const Value& self, const CallArguments
   return evaluator.MakeString(StripText(self.string(), kLeft, kRight));
 }
 
-// startswith and endswith take a string or several.
+// The methods startswith and endswith take a string or several.
 template <bool kAtStart>
 Result<Value> HasAffix(Evaluator&, const Value& self, const CallArguments& arguments) {
   const Value* affix = arguments.Get(0, "prefix");

@@ -65,6 +65,10 @@ BpeModel BpeModel::Build(const Vocabulary& vocabulary, std::span<const BpeMerge>
   return model;
 }
 
+// Where a long piece may be cut. A merge joins two runs of characters, so it joins the last
+// character of the one to the first of the other; if no merge of the vocabulary has that pair of
+// characters at its seam, nothing can ever be merged across it and both sides are independent. A
+// long text without blanks is thereby merged in short parts.
 void BpeModel::FindJoinable(std::span<const BpeMerge> merges) {
   std::vector<std::pair<int32_t, int32_t>> joined;
   joined.reserve(merges.size());
@@ -174,6 +178,10 @@ void BpeModel::Encode(std::string_view piece, bool as_bytes, Scratch& scratch,
   }
 }
 
+// The order of merges decides the ids, and it is not left to right: of all adjacent pairs the one
+// with the lowest rank goes first, of equal ones the leftmost. With merges "b c" (rank 0) and "a b"
+// (rank 1), "abc" becomes a bc; merging from the left would give ab c. After a merge only the two
+// pairs beside it are new.
 void BpeModel::MergeShort(std::span<int32_t> symbols, Scratch&, std::vector<int32_t>& ids) const {
   std::array<PairTable::Merge, kShortSymbols> merges;
   size_t count = symbols.size();
@@ -198,6 +206,9 @@ void BpeModel::MergeShort(std::span<int32_t> symbols, Scratch&, std::vector<int3
   ids.insert(ids.end(), symbols.begin(), symbols.begin() + static_cast<ptrdiff_t>(count));
 }
 
+// The same order for pieces of any length in O(n log n): symbols are a linked list, and a heap
+// holds the pairs. A pair that a merge destroyed stays in the heap and is recognised when it comes
+// up.
 void BpeModel::MergeLong(std::span<const int32_t> symbols, Scratch& scratch,
                          std::vector<int32_t>& ids) const {
   const auto count = static_cast<int32_t>(symbols.size());

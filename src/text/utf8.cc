@@ -17,7 +17,7 @@ struct LeadRule {
   uint8_t upper;
 };
 
-// nullopt-like: continuation_count 0 means that the byte starts no multi-byte character.
+// As nullopt would be: continuation_count 0 means that the byte starts no multi-byte character.
 LeadRule RuleOf(uint8_t lead) {
   if (lead >= 0xC2 && lead <= 0xDF) return {1, 0x80, 0xBF};
   if (lead == 0xE0) return {2, 0xA0, 0xBF};

@@ -8,7 +8,7 @@ namespace {
 
 using onnx::Node;
 
-// x when `value` is tanh(x / cap) and nothing else reads the steps between.
+// Gives x when `value` is tanh(x / cap) and nothing else reads the steps between.
 std::optional<std::string> MatchCapped(const LoweringContext& context, const std::string& value,
                                        float cap) {
   const Node* tanh = context.ProducerIf(context.ThroughCasts(value), "Tanh");

@@ -28,14 +28,15 @@ using SourceColumns = std::vector<int64_t>;
 // The layouts that a tensor of `dims` over `rows` rows may have, with the columns of each.
 std::vector<std::pair<Layout, int64_t>> Layouts(const Dims& dims, int64_t rows);
 
-// nullopt unless every element is the one that the layout puts there.
+// Gives nullopt unless every element is the one that the layout puts there.
 std::optional<Placement> PlacementOf(const Value& value, int64_t rows,
                                      const SourceColumns& columns);
 // The forms of columns [first, first + columns) of `source` in a layout of `dims`.
 std::vector<Form> FormsOf(int32_t source, int64_t source_columns, int64_t first, int64_t columns,
                           const Dims& dims, int64_t rows, Layout layout);
 
-// cos and sin of the angles by which one position turns, one of each for every pair of columns.
+// The cosines and sines of the angles by which one position turns, one of each for every pair of
+// columns.
 struct Turn {
   double position = 0;
   std::vector<double> cos, sin;
@@ -52,7 +53,7 @@ struct Rotation {
   std::vector<Turn> turns;  // one a row; positions count from first_position
 };
 
-// nullopt when `value` is no rotation, or rows turn differently from head to head.
+// Gives nullopt when `value` is no rotation, or rows turn differently from head to head.
 std::optional<Rotation> RotationOf(const Value& value, int64_t rows, int64_t head_columns,
                                    int64_t first_position, const SourceColumns& columns);
 

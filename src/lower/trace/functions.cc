@@ -57,8 +57,12 @@ double Distance(const std::vector<Turn>& turns, size_t pair, float f) {
   return sum;
 }
 
-// The frequency of one pair: from the angle between neighbours, made more exact with every larger
-// distance.
+// The frequency of one pair. An angle is known up to whole turns only, so it begins with the angle
+// between neighbours, f = angle(p + 1) - angle(p), which is below half a turn for every table in
+// use, and is then made more exact with every larger distance: angle(p) - f p is the error that f
+// makes over p positions, wrapped into half a turn, so dividing it by p brings f closer by that
+// much. With f = 0.1 off by 1e-7, position 4000 shows 4e-4; what remains is the table's own
+// rounding, 3e-5 at an angle of 400, over 4000: 8e-9.
 std::optional<float> FitFrequency(const std::vector<Turn>& turns, size_t pair) {
   const auto angle = [&](const Turn& turn) { return std::atan2(turn.sin[pair], turn.cos[pair]); };
   double f = 0;

@@ -24,6 +24,10 @@ int64_t Times(int64_t a, int64_t b) {
   return CountOf({std::max<int64_t>(a, 1), std::max<int64_t>(b, 1)});
 }
 
+// Every movement is one function from the flat index of an output element to that of the input
+// element which stands there. Composing nodes then needs no algebra of shapes: each value's
+// elements are copied through the function. Example: Transpose (1, 0) of [2, 3] has output dims [3,
+// 2]; output index 3 is (1, 1), so it takes input (1, 1) = 4.
 Maybe Make(Dims dims, bool with_indices, const Index& index) {
   for (const int64_t dim : dims) {
     if (dim < 0 || dim > kMaxDim) return std::nullopt;
@@ -77,6 +81,7 @@ Maybe Same(Dims dims, int64_t count, bool with_indices) {
   return Make(std::move(dims), with_indices, [](int64_t i) { return i; });
 }
 
+// 0 keeps the input's dimension at that place (without `allowzero`), one -1 takes what is left.
 Maybe Reshape(const Node& node, const Dims& in, const ValuePtr& target, bool with_indices) {
   Dims dims = Integers(target);
   int64_t known = 1;
@@ -100,6 +105,7 @@ Maybe Reshape(const Node& node, const Dims& in, const ValuePtr& target, bool wit
   return Same(std::move(dims), CountOf(in), with_indices);
 }
 
+// Output axis i is input axis perm[i]: its steps are that axis' stride in the input.
 Maybe Transpose(const Node& node, const Dims& in, bool with_indices) {
   std::vector<int64_t> perm = node.Ints("perm");
   if (perm.empty()) {
@@ -124,6 +130,8 @@ Maybe Transpose(const Node& node, const Dims& in, bool with_indices) {
   });
 }
 
+// Along each axis, output place p is input place first + p * step. Ends clamp as in ONNX: INT64_MAX
+// is an exporter's way to say "to the end". Negative steps are refused; no decoder uses them.
 Maybe Slice(const Dims& in, const std::vector<ValuePtr>& numbers, bool with_indices) {
   if (numbers.size() < 2) return std::nullopt;
   const auto starts = Integers(numbers[0]), ends = Integers(numbers[1]);
@@ -186,6 +194,9 @@ Maybe Split(const Node& node, const Dims& in, const std::vector<ValuePtr>& numbe
   });
 }
 
+// The inputs count as one list of elements, one input after the other; `base` is where each begins
+// in it. The piece that an output element comes from is the last whose first row is not beyond its
+// own.
 Maybe Concat(const Node& node, const std::vector<Dims>& data, bool with_indices) {
   const auto axis = Positive(node.Int("axis", 0), data[0].size());
   if (!axis) return std::nullopt;

@@ -147,6 +147,8 @@ std::optional<std::vector<size_t>> Axes(const Node& node, const std::vector<Valu
   return out;
 }
 
+// Sum, mean or maximum over `axes` (all when none are given): each input element is added to the
+// element of the output that it would be broadcast from.
 std::optional<Value> Reduce(const Node& node, const std::vector<ValuePtr>& in) {
   const Value& x = *in[0];
   const auto axes = Axes(node, in, x.dims.size());
@@ -281,6 +283,9 @@ bool IsComparison(const Node& node) {
          node.Is("IsNaN");
 }
 
+// Masks and angles are compared with what a runtime computes in float32, where 1 - mask times the
+// lowest float is exactly -3.4e38 and a position above 2^24 has no successor; in double they would
+// be other numbers.
 double RoundTo(ElementType type, double value) {
   return onnx::IsFloatType(type) && type != ElementType::kDouble
              ? static_cast<double>(static_cast<float>(value))

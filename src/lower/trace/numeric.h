@@ -19,7 +19,7 @@ bool IsComparison(const onnx::Node& node);
 
 double RoundTo(onnx::ElementType type, double value);
 
-// nullopt when the shapes do not broadcast, or to too many elements.
+// Gives nullopt when the shapes do not broadcast, or to too many elements.
 std::optional<Dims> BroadcastDims(const Dims& a, const Dims& b);
 using onnx::BroadcastIndex;
 

@@ -70,7 +70,7 @@ std::optional<Cap> CapOf(const ValuePtr& scores, double factor) {
   return cap;
 }
 
-// probabilities: kProbabilities of a mask of a function of q k^T.
+// The probabilities: kProbabilities of a mask of a function of q k^T.
 Outputs Attend(Tracer& tracer, const Node& node, const Value& probabilities, const ValuePtr& v) {
   const ValuePtr& masked = probabilities.base;
   if (masked->kind != Kind::kMasked) return Refuse(node, "attends without a mask");

@@ -55,7 +55,7 @@ ValuePtr Columns(const Value& packed, int64_t first, int64_t count) {
   return MakeValue(std::move(out));
 }
 
-// q, k, v as rows.
+// The three of q, k and v as rows.
 Result<Values> Operands(Tracer& tracer, const Node& node, const Values& in, int64_t heads,
                         int64_t kv_heads) {
   Values operands;

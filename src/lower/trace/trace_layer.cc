@@ -135,6 +135,12 @@ void JoinNormsAndRotations(Program* program) {
   }
 }
 
+// One trace shows what a layer does with one batch. What must hold for every batch is what several
+// have in common: a shape that the exporter froze, a branch on the length or a mask that only looks
+// causal for a single row gives another program in one of the probes, and the layer is refused.
+// What no single trace can tell is fitted to all of them: the frequencies of rotations, whose
+// angles are seen at a few positions, and the width of a sliding window, seen where a mask begins
+// to hide the oldest position.
 Result<TracedLayer> Traced(const onnx::Graph& graph, uint32_t layer_index, int64_t context_length) {
   const int64_t positions = TableRows(graph, std::max<int64_t>(context_length, 64));
   std::vector<Trace> traces;

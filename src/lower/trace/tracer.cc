@@ -56,6 +56,18 @@ Tracer::Tracer(const onnx::Graph& graph, uint32_t layer_index, Probe probe, Rule
   trace_.program.layer_index = layer_index;
 }
 
+// The graph runs once, node by node in topological order, over `probe_.rows` made-up tokens after
+// `probe_.past` cached ones. Values that depend on positions and lengths alone are plain numbers.
+// Values that depend on the hidden state are never numbers: each of their elements is a form, which
+// says which elements of which buffer it is made of. Say the residual stream is buffer 0 with 4
+// columns and q is what a product wrote to buffer 1; after Reshape [1, 3, 2, 2] and Transpose
+// (0, 2, 1, 3), element [0, 1, 2, 0] of q is "element 10 of buffer 1", row 2, column 2: that is how
+// it is known to be head 1 of row 2 although no rule knows why the exporter moved it so.
+//
+// Operators that only move elements move forms, so that any spelling of "split into heads" gives
+// the same forms (moves.h). Operators that a program has (products, norms, attention) read the
+// forms back as columns of a buffer (forms.h) and emit an operation, or refuse the node by its
+// name.
 Result<Trace> Tracer::Run() {
   TRY(BindInputs());
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -183,7 +195,8 @@ Status Tracer::Run(const Node& node) {
   return OkStatus();
 }
 
-// What a graph does may fit no tensor at all: here everything that rules made is looked at once.
+// A value that a rule made becomes the node's output. What a graph does may fit no tensor at all:
+// here everything that rules made is looked at once.
 Status Tracer::Keep(const Node& node, const std::string& name, ValuePtr value) {
   const int64_t count = CountOf(value->dims);
   const bool fits =
@@ -277,6 +290,11 @@ Result<ValuePtr> Tracer::EmitNorm(const Node& node, const ValuePtr& x,
   return RowsOf(out, settled->dims, place->layout);
 }
 
+// Some values wait for what comes next before they become operations: exporters write an RMS norm
+// as six nodes and a softcap as three, and only the last of them tells which it is. So a norm
+// without its weight (kNormed) and a function of each element (kPointwise, known by its samples)
+// stay pending until a rule needs rows. A pending multiple x -> k x costs no operation: it goes
+// into the forms' factors. A pending cap * tanh(k x / cap) becomes Scale and Softcap.
 Result<ValuePtr> Tracer::Settle(const Node& node, const ValuePtr& value) {
   if (value == nullptr) return value;
   if (value->kind == Kind::kNormed) {
@@ -331,6 +349,12 @@ Result<View> Tracer::Rows(const Node& node, const ValuePtr& value) {
   return out;
 }
 
+// A rotation is not looked for by its nodes either. After it, an element is ca * a + cb * b with
+// (ca, cb) = (cos, -sin) of an angle and (a, b) the pair that turns together; forms keep a pair
+// even where its angle is 0. RotationOf reads the pairs (halves or neighbours) and the angles of
+// every row. The frequencies behind the angles are not known yet: one trace sees a few positions,
+// and angle = position * frequency only up to whole turns. The weight inv_freq is filled when
+// traces at several positions have been compared.
 Result<Tracer::Placed> Tracer::Heads(const Node& node, const ValuePtr& value) {
   ASSIGN_OR_RETURN(const ValuePtr settled, Settle(node, value));
   if (const auto place = PlacementOf(*settled, rows(), source_columns_)) {
@@ -433,6 +457,11 @@ Result<std::vector<double>> Tracer::VectorOf(const Node& node, const ValuePtr& v
   return values;
 }
 
+// What attention reads must be the whole cache followed by the step's own rows, else the operation,
+// which appends in place, would compute something else. Element (head, t, d) of the expected tensor
+// is element (head / share, t, d) of the cache for t < past, and column head / share * columns + d
+// of row t - past of the step's k or v after that; `share` query heads use one kv head
+// (Expand or Tile in the graph, nothing at all in a program).
 std::optional<double> Tracer::IsKept(const Value& value, const std::string& name,
                                      bool transposed) const {
   const auto kept = kept_.find(name);

@@ -18,7 +18,8 @@ const files = readdirSync(folder).filter(
   (name) => name.endsWith(".json") && name !== "penalize.json",
 );
 
-// An input is off by at most 2^-16 of the largest of 8; the sum of many by less than this.
+// An input is off by at most 2^-16 of the largest of its block of 32; the sum of many by less than
+// this.
 const kIntegerTolerance = 1e-3;
 const hasProducts = (file: string): boolean => /^(matmul|moe_experts)/.test(file);
 

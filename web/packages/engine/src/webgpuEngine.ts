@@ -45,9 +45,9 @@ export interface WebGpuOptions {
   // on a hardware adapter in a browser.
   readonly pokes: boolean | null;
   // How products are computed, where that is to be forced: as 16-bit integers (of q4 and q8
-  // weights; exact to about 2^-16 of the largest of 8), in f16, or in f32 for models that are to
-  // be exact to f32. What the device cannot is done in f32. Without a word: f32 with keys and
-  // values in f32, else what the device does best.
+  // weights; an input is off by at most 2^-16 of the largest of its block of 32), in f16, or in f32
+  // for models that are to be exact to f32. What the device cannot is done in f32. Without a word:
+  // f32 with keys and values in f32, else what the device does best.
   readonly products?: "f32" | "int16" | "f16";
   // Which kernels the device gets (tune/): found out, or kept, by makeWebGpuEngine; without it,
   // and where it is "off", the device's default.
