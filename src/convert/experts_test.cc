@@ -106,7 +106,7 @@ FloatTensors Numbered() {
   return tensors;
 }
 
-FloatTensors Stacked(bool apart) {
+FloatTensors Stacked(bool separate) {
   const std::string stack = std::string(kBlock) + "experts.";
   FloatTensors tensors = WithoutExperts();
   tensors[std::string(kBlock) + "gate.weight"] = Router();
@@ -119,7 +119,7 @@ FloatTensors Stacked(bool apart) {
     Append(&both, expert.up);
     Append(&down, expert.down);
   }
-  if (apart) {
+  if (separate) {
     tensors[stack + "gate_proj"] = gate;
     tensors[stack + "up_proj"] = up;
   } else {
@@ -356,7 +356,7 @@ FloatTensors GptOss() {
 
 constexpr char kGptOssExperts[] = "model.layers.0.mlp.experts.";
 
-TEST_F(ExpertsTest, GptOssColumnsInTurnBecomeRowsOfGateAndUp) {
+TEST_F(ExpertsTest, InterleavedGptOssColumnsBecomeRowsOfGateAndUp) {
   FloatTensors tensors = GptOss();
   FloatTensor gate_up{{kExperts, kHidden, 2 * kWidth}, {}}, down{{kExperts, kWidth, kHidden}, {}};
   FloatTensor expected_gate_up{{}, {}}, expected_down{{}, {}};

@@ -116,7 +116,7 @@ TEST_F(Recipes, LargeBlocksBecomeBlocksOf32WithTheSameValues) {
   }
 }
 
-TEST_F(Recipes, GateAndUpInTurnComeApart) {
+TEST_F(Recipes, InterleavedGateAndUpAreDeinterleaved) {
   std::vector<float> values;
   for (int i = 0; i < 2 * 4 * 3; ++i) values.push_back(static_cast<float>(i));
   graph_.AddInitializer("w", Raw(ElementType::kFloat, {2, 4, 3}, values));

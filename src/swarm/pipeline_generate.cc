@@ -12,7 +12,7 @@ namespace {
 
 // A Tokens frame holds what is made in about this time: shorter than people notice.
 constexpr double kBurstUs = 100'000;
-constexpr uint32_t kFirstInterval = 4, kMostInterval = 16;
+constexpr uint32_t kFirstInterval = 4, kMaxInterval = 16;
 // So many intervals are asked for at once while nobody else waits for the worker.
 constexpr uint32_t kIntervalsAlone = 4;
 // Of a Tokens frame (wire/generation.h), without its tokens.
@@ -40,7 +40,7 @@ uint32_t Pipeline::Interval(const Worker& worker) const {
   if (options_.generate_interval > 0) return options_.generate_interval;
   const auto us = worker.times.compute_us.Median();
   if (!us || *us <= 0) return kFirstInterval;
-  return static_cast<uint32_t>(std::clamp(kBurstUs / *us, 1.0, double{kMostInterval}));
+  return static_cast<uint32_t>(std::clamp(kBurstUs / *us, 1.0, double{kMaxInterval}));
 }
 
 // The next session in turn whose one waiting row is the last known token.

@@ -1,6 +1,7 @@
 #include "text/stop_matcher.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace weft {
 

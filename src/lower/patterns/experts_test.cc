@@ -49,7 +49,7 @@ void AddStack(Graph* graph, const std::string& name, ElementType type, std::vect
 }
 
 // Gate rows, then up rows -> interleaved; the value is called `name` + "_interleaved".
-void AddInTurn(Graph* graph, const std::string& name, std::vector<int64_t> columns) {
+void AddInterleaved(Graph* graph, const std::string& name, std::vector<int64_t> columns) {
   std::vector<int64_t> split_shape = {kExperts, 2, kWidth}, joined = {kExperts, 2 * kWidth};
   std::vector<int64_t> perm = {0, 2, 1};
   for (const int64_t c : columns) {
@@ -101,8 +101,8 @@ onnx::Model Plain() {
   AddStack(&graph, "down", ElementType::kFloat16, {kHidden, kWidth}, 8192);
   AddStack(&graph, "gate_up_bias", ElementType::kFloat, {2 * kWidth}, 12288);
   AddStack(&graph, "down_bias", ElementType::kFloat, {kHidden}, 12544);
-  AddInTurn(&graph, "gate_up", {kHidden});
-  AddInTurn(&graph, "gate_up_bias", {});
+  AddInterleaved(&graph, "gate_up", {kHidden});
+  AddInterleaved(&graph, "gate_up_bias", {});
   graph.AddNode("Cast", {"gate_up_interleaved"}, {"gate_up_f32"}, {Attribute::Of("to", 1)});
   graph.AddNode("Cast", {"down"}, {"down_f32"}, {Attribute::Of("to", 1)});
   graph.AddNode("MoE",
@@ -122,7 +122,7 @@ onnx::Model Quantised(int64_t bits) {
   AddStack(&graph, "down", ElementType::kUint8, {kHidden, kWidth / pack}, 8192);
   AddStack(&graph, "gate_up_scale", ElementType::kFloat16, {2 * kWidth, kHidden / 32}, 16384);
   AddStack(&graph, "down_scale", ElementType::kFloat16, {kHidden, kWidth / 32}, 20480);
-  AddInTurn(&graph, "gate_up", {kHidden / pack});
+  AddInterleaved(&graph, "gate_up", {kHidden / pack});
   graph.AddNode("Cast", {"gate_up_scale"}, {"gate_up_scale_f32"}, {Attribute::Of("to", 1)});
   graph.nodes.back().outputs = {"scale_f32"};
   AddShape(&graph, "scale_split", {kExperts, 2, kWidth, kHidden / 32});
