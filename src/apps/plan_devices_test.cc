@@ -24,7 +24,8 @@ std::string FileWith(const std::string& text) {
 
 constexpr const char* kThreeDevices = R"({"workers": [
   {"name": "desktop", "memory": "90MiB", "download_mb_per_s": 100, "upload_mb_per_s": 10},
-  {"name": "tab", "memory": "120MiB", "kind": "web", "weight_factor": 1.25, "cached_layers": [3, 4]},
+  {"name": "tab", "memory": "120MiB", "kind": "web", "weight_factor": 1.25,
+   "cached_layers": [3, 4]},
   {"name": "onnx tab", "memory": "200MiB", "kind": "web", "needs_onnx": true,
    "download_mb_per_s": 5}]})";
 

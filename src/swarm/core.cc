@@ -52,8 +52,9 @@ void Core::State::On(const WorkerConnected& event) {
   worker.id = event.worker;
   worker.address = event.address;
   worker.connected_at = worker.last_heard = now;
-  worker.last_step_at = Instant{INT64_MIN};
-  worker.cached = worker.requested = worker.loaded = LayerSet(costs.layer_count());
+  worker.steps.last_at = Instant{INT64_MIN};
+  worker.layers.cached = worker.layers.requested = worker.layers.loaded =
+      LayerSet(costs.layer_count());
   *outbox.Control(event.worker).mutable_init() = MakeInit(options);
   outbox.NoteChange();
 }
@@ -138,7 +139,7 @@ std::optional<Instant> Core::State::next_timer() const {
   consider(measuring.next_timer());
   consider(lifecycle.next_timer());
   consider(probation.next_return());
-  for (const auto& [id, worker] : roster) consider(worker.memory_limit_until);
+  for (const auto& [id, worker] : roster) consider(worker.memory.limit_until);
   return next;
 }
 
@@ -198,9 +199,9 @@ void Core::State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
   worker.offer = std::move(offer).value();
   worker.probation_key = worker.offer.device_id.empty() ? worker.address + "/" + worker.offer.name
                                                         : worker.offer.device_id;
-  worker.weight_factor = worker.offer.weight_factor;
-  worker.memory_limit = worker.offer.memory_bytes;
-  for (const uint32_t layer : worker.offer.cached_layers) worker.cached.Add(layer);
+  worker.memory.weight_factor = worker.offer.weight_factor;
+  worker.memory.limit = worker.offer.memory_bytes;
+  for (const uint32_t layer : worker.offer.cached_layers) worker.layers.cached.Add(layer);
   health.Ping(worker, now);
   planning.NoteRosterChange();
   planning.Want(now + options.timeouts.join_debounce);
@@ -213,13 +214,14 @@ Status Core::State::OnDownloadProgress(Worker& worker, const wire::pb::DownloadP
                  "DownloadProgress reports " + std::to_string(progress.done_bytes()) + " of " +
                      std::to_string(progress.total_bytes()) +
                      " bytes, expected at most the total and a total of at most 2^50.");
-  const bool advanced = progress.total_bytes() != worker.download_total_bytes ||
-                        progress.done_bytes() > worker.downloaded_bytes;
-  worker.downloaded_bytes = progress.done_bytes();
-  worker.download_total_bytes = progress.total_bytes();
+  const bool advanced = progress.total_bytes() != worker.layers.download_total_bytes ||
+                        progress.done_bytes() > worker.layers.downloaded_bytes;
+  worker.layers.downloaded_bytes = progress.done_bytes();
+  worker.layers.download_total_bytes = progress.total_bytes();
   // Slow but alive: a download that moves is not cut off.
-  if (advanced && worker.prepare == Asked::kWaiting)
-    worker.answer_deadline = std::max(worker.answer_deadline, now + options.timeouts.prepare_min);
+  if (advanced && worker.staging.prepare == Asked::kWaiting)
+    worker.staging.answer_deadline =
+        std::max(worker.staging.answer_deadline, now + options.timeouts.prepare_min);
   outbox.NoteChange();
   return OkStatus();
 }
@@ -229,8 +231,8 @@ Status Core::State::OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownl
     return Error(ErrorCode::kInvalidData,
                  "LayerDownloaded names layer " + std::to_string(downloaded.layer()) +
                      ", expected less than " + std::to_string(costs.layer_count()) + ".");
-  worker.requested.Remove(downloaded.layer());
-  worker.cached.Add(downloaded.layer());
+  worker.layers.requested.Remove(downloaded.layer());
+  worker.layers.cached.Add(downloaded.layer());
   lifecycle.OnDownload(now);
   outbox.NoteChange();
   return OkStatus();
@@ -238,10 +240,10 @@ Status Core::State::OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownl
 
 Status Core::State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
   const std::string problem = PrintableText(failed.message(), 500);
-  worker.downloaded_bytes = worker.download_total_bytes = 0;
+  worker.layers.downloaded_bytes = worker.layers.download_total_bytes = 0;
   if (failed.epoch() == 0) {
     measuring.OnFailed(worker);
-    worker.requested.Clear();
+    worker.layers.requested.Clear();
   } else {
     const SwarmPlan* staged = lifecycle.staged();
     const PlanStage* stage =
@@ -258,11 +260,11 @@ Status Core::State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
 // What it could not hold is not asked of it again for a while. Not for ever: a browser may have
 // been short of memory for a moment, and a swarm without slack would stay down for that.
 void Core::State::LowerMemory(Worker& worker, const PlanStage& stage) {
-  worker.memory_limit =
-      std::min(worker.memory_limit,
-               costs.MemoryBytes(worker.weight_factor, stage.first, stage.end) * 9 / 10);
-  const auto doublings = static_cast<int>(std::min(worker.memory_failures++, 20u));
-  worker.memory_limit_until =
+  worker.memory.limit =
+      std::min(worker.memory.limit,
+               costs.MemoryBytes(worker.memory.weight_factor, stage.first, stage.end) * 9 / 10);
+  const auto doublings = static_cast<int>(std::min(worker.memory.failures++, 20u));
+  worker.memory.limit_until =
       now + std::min(options.timeouts.aside_max,
                      options.timeouts.aside_first * (int64_t{1} << doublings));
 }
@@ -271,9 +273,9 @@ void Core::State::LowerMemory(Worker& worker, const PlanStage& stage) {
 bool Core::State::RestoreMemory() {
   bool restored = false;
   for (auto& [id, worker] : roster) {
-    if (!worker.memory_limit_until || now < *worker.memory_limit_until) continue;
-    worker.memory_limit = worker.offer.memory_bytes;
-    worker.memory_limit_until.reset();
+    if (!worker.memory.limit_until || now < *worker.memory.limit_until) continue;
+    worker.memory.limit = worker.offer.memory_bytes;
+    worker.memory.limit_until.reset();
     restored = true;
   }
   return restored;
@@ -359,8 +361,8 @@ void Core::State::Forget(WorkerId id) {
 }
 
 void Core::State::NoteFailure(Worker& worker, const std::string& problem) {
-  worker.problem = problem;
-  worker.successes = 0;
+  worker.record.problem = problem;
+  worker.record.successes = 0;
   outbox.NoteChange();
   if (!probation.NoteFailure(worker.probation_key, now)) return;
   // Other connections of the same device are left alone until the next plan.
@@ -369,8 +371,8 @@ void Core::State::NoteFailure(Worker& worker, const std::string& problem) {
 }
 
 void Core::State::NoteSuccess(Worker& worker) {
-  if (++worker.successes != kRedeemingSteps) return;
-  worker.problem.clear();
+  if (++worker.record.successes != kRedeemingSteps) return;
+  worker.record.problem.clear();
   probation.NoteSuccess(worker.probation_key);
 }
 
@@ -378,11 +380,11 @@ void Core::State::CheckSlowdown(Worker& worker) {
   const SwarmPlan* active = lifecycle.active();
   const PlanStage* stage = active ? active->StageOf(worker.id) : nullptr;
   if (!stage || worker.times.stage_us.count() < 8) return;
-  const double reference_us = std::max(stage->predicted_us, worker.slow_reference_us);
+  const double reference_us = std::max(stage->predicted_us, worker.record.slow_reference_us);
   const double median_us = *worker.times.stage_us.Median();
   if (median_us < kSlowdownFactor * reference_us || median_us < reference_us + kSlowdownLeastUs)
     return;
-  worker.slow_reference_us = median_us;
+  worker.record.slow_reference_us = median_us;
   planning.Want(now);
 }
 

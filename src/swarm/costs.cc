@@ -87,8 +87,8 @@ DeviceNumbers Costs::NumbersOf(const Worker& worker) const {
   device.name = worker.offer.name;
   device.native = worker.offer.kind == "native";
   device.needs_onnx = worker.offer.needs_onnx;
-  device.memory_bytes = worker.memory_limit;
-  device.weight_factor = worker.weight_factor;
+  device.memory_bytes = worker.memory.limit;
+  device.weight_factor = worker.memory.weight_factor;
   device.download_bytes_per_s = worker.offer.download_bytes_per_s;
   device.upload_bytes_per_s = worker.offer.upload_bytes_per_s;
   device.overhead_us = worker.times.overhead_us;
@@ -111,7 +111,7 @@ double Costs::LatencyUs(const Worker& worker) const {
 
 planner::WorkerMetrics Costs::Metrics(const Worker& worker) const {
   DeviceNumbers device = NumbersOf(worker);
-  device.cached_layers = worker.cached.bits();
+  device.cached_layers = worker.layers.cached.bits();
   return MetricsOf(device);
 }
 

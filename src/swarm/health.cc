@@ -21,18 +21,19 @@ Instant Health::SilentAt(const Worker& worker) const {
 }
 
 Instant Health::StepDueAt(const Worker& worker) const {
-  if (worker.in_flight.empty()) return kNever;
-  Instant due = worker.oldest_since + worker.in_flight.front().limit;
+  if (worker.steps.in_flight.empty()) return kNever;
+  Instant due = worker.steps.oldest_since + worker.steps.in_flight.front().limit;
   // Loading layers and measuring may hold up the thread that computes.
-  due = std::max(due, worker.prepare == Asked::kWaiting ? worker.answer_deadline : due);
+  due = std::max(due,
+                 worker.staging.prepare == Asked::kWaiting ? worker.staging.answer_deadline : due);
   if (worker.measure.phase == MeasureJob::Phase::kRunning)
     due = std::max(due, worker.measure.deadline);
   return due;
 }
 
 Instant Health::AnswerDueAt(const Worker& worker) const {
-  if (worker.prepare == Asked::kWaiting || worker.commit == Asked::kWaiting)
-    return worker.answer_deadline;
+  if (worker.staging.IsWaiting())
+    return worker.staging.answer_deadline;
   return kNever;
 }
 
@@ -43,24 +44,24 @@ Instant Health::ConnectDueAt(const Worker& worker) const {
 }
 
 void Health::Ping(Worker& worker, Instant now) {
-  worker.next_ping = now + options_.timeouts.ping_interval;
-  if (worker.pings.size() >= kOpenPings) return;
-  worker.pings.push_back({worker.next_nonce++, now});
-  outbox_.Control(worker.id).mutable_ping()->set_nonce(worker.pings.back().nonce);
+  worker.pings.next_at = now + options_.timeouts.ping_interval;
+  if (worker.pings.open.size() >= kOpenPings) return;
+  worker.pings.open.push_back({worker.pings.next_nonce++, now});
+  outbox_.Control(worker.id).mutable_ping()->set_nonce(worker.pings.open.back().nonce);
 }
 
 Status Health::OnPong(Worker& worker, const wire::pb::Pong& pong, Instant now) {
   const auto answered =
-      std::find_if(worker.pings.begin(), worker.pings.end(),
+      std::find_if(worker.pings.open.begin(), worker.pings.open.end(),
                    [&](const SentPing& ping) { return ping.nonce == pong.nonce(); });
-  if (answered == worker.pings.end())
+  if (answered == worker.pings.open.end())
     return Error(ErrorCode::kInvalidData,
                  "Pong names " + std::to_string(pong.nonce()) + ", which no open ping has.");
   // Under load a round trip measures the queue, not the link (dynamic-graph-partitioning 4.3.2).
   const bool idle =
-      worker.in_flight.empty() && worker.last_step_at < answered->sent_at && !worker.Busy();
+      worker.steps.in_flight.empty() && worker.steps.last_at < answered->sent_at && !worker.Busy();
   if (idle) worker.times.latency_us.Add(static_cast<double>((now - answered->sent_at).us));
-  worker.pings.erase(worker.pings.begin(), answered + 1);
+  worker.pings.open.erase(worker.pings.open.begin(), answered + 1);
   return OkStatus();
 }
 
@@ -74,16 +75,16 @@ std::vector<Casualty> Health::Tick(Instant now) {
     else if (worker.ready && now >= SilentAt(worker))
       reason = "Nothing was heard from it for " + Seconds(now - worker.last_heard) + ".";
     else if (now >= StepDueAt(worker)) {
-      reason = "It did not answer a step within " + Seconds(now - worker.oldest_since) + ".";
-      refuses = worker.last_heard > worker.oldest_since;
+      reason = "It did not answer a step within " + Seconds(now - worker.steps.oldest_since) + ".";
+      refuses = worker.last_heard > worker.steps.oldest_since;
     } else if (now >= AnswerDueAt(worker)) {
-      reason = worker.prepare == Asked::kWaiting ? "It did not prepare its layers in time."
-                                                 : "It did not commit its layers in time.";
-      refuses = worker.last_heard > worker.asked_at;
+      reason = worker.staging.prepare == Asked::kWaiting ? "It did not prepare its layers in time."
+                                                         : "It did not commit its layers in time.";
+      refuses = worker.last_heard > worker.staging.asked_at;
     }
     if (!reason.empty()) {
       casualties.push_back({id, std::move(reason), refuses});
-    } else if (worker.ready && now >= worker.next_ping) {
+    } else if (worker.ready && now >= worker.pings.next_at) {
       Ping(worker, now);
     }
   }
@@ -94,7 +95,7 @@ std::optional<Instant> Health::next_timer() const {
   Instant next = kNever;
   for (const auto& [id, worker] : roster_) {
     next = std::min({next, ConnectDueAt(worker), StepDueAt(worker), AnswerDueAt(worker)});
-    if (worker.ready) next = std::min({next, SilentAt(worker), worker.next_ping});
+    if (worker.ready) next = std::min({next, SilentAt(worker), worker.pings.next_at});
   }
   if (next == kNever) return std::nullopt;
   return next;

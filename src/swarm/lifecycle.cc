@@ -28,9 +28,9 @@ Status CheckAnswer(std::string_view name, uint32_t epoch, uint32_t asked_epoch, 
 }  // namespace
 
 bool Lifecycle::FitsBeside(const Worker& worker, const PlanStage& stage) const {
-  LayerSet both = worker.loaded;
+  LayerSet both = worker.layers.loaded;
   both.AddRange(stage.first, stage.end);
-  return costs_.MemoryBytes(worker.weight_factor, both) <= worker.memory_limit;
+  return costs_.MemoryBytes(worker.memory.weight_factor, both) <= worker.memory.limit;
 }
 
 bool Lifecycle::AllFitBeside() const {
@@ -52,7 +52,7 @@ void Lifecycle::Stage(SwarmPlan plan, Instant now) {
   for (const PlanStage& stage : staged_->stages) {
     Worker& worker = *roster_.Find(stage.worker);
     const double seconds =
-        static_cast<double>(costs_.MissingBytes(worker.cached, stage.first, stage.end)) /
+        static_cast<double>(costs_.MissingBytes(worker.layers.cached, stage.first, stage.end)) /
         worker.offer.download_bytes_per_s * options_.timeouts.prepare_factor;
     longest =
         std::max(longest, Microseconds(static_cast<int64_t>(std::min(seconds, 86400.0) * 1e6)));
@@ -65,7 +65,7 @@ void Lifecycle::Stage(SwarmPlan plan, Instant now) {
 void Lifecycle::OnDownload(Instant now) {
   if (!staged_ || phase_ != Phase::kDownloading) return;
   for (const PlanStage& stage : staged_->stages)
-    if (!roster_.Find(stage.worker)->cached.HasAll(stage.first, stage.end)) return;
+    if (!roster_.Find(stage.worker)->layers.cached.HasAll(stage.first, stage.end)) return;
   BeginPreparing(now);
 }
 
@@ -84,12 +84,12 @@ void Lifecycle::BeginPreparing(Instant now) {
     const PlanStage& stage = staged_->stages[i];
     Worker& worker = *roster_.Find(stage.worker);
     if (!FitsBeside(worker, stage)) {
-      LayerSet keep = worker.loaded;
+      LayerSet keep = worker.layers.loaded;
       keep.IntersectRange(stage.first, stage.end);
       KeepOnly(worker, keep);
     }
     const double missing =
-        static_cast<double>(costs_.MissingBytes(worker.cached, stage.first, stage.end));
+        static_cast<double>(costs_.MissingBytes(worker.layers.cached, stage.first, stage.end));
     double weights = 0;
     for (uint32_t layer = stage.first; layer < stage.end; ++layer)
       weights += static_cast<double>(costs_.layers()[layer].weight_bytes);
@@ -97,14 +97,14 @@ void Lifecycle::BeginPreparing(Instant now) {
         missing / (worker.offer.download_bytes_per_s * 1e-6) + weights / kLoadBytesPerUs;
     const Duration limit = Microseconds(
         static_cast<int64_t>(std::min(us * options_.timeouts.prepare_factor, 86400e6)));
-    worker.asked_at = now;
-    worker.answer_deadline = now + std::max(options_.timeouts.prepare_min, limit);
-    worker.prepare_epoch = staged_->epoch;
-    worker.prepare = Asked::kWaiting;
-    worker.commit = Asked::kNo;
-    worker.loaded.AddRange(stage.first, stage.end);
-    worker.prepare_first = stage.first;
-    worker.prepare_end = stage.end;
+    worker.staging.asked_at = now;
+    worker.staging.answer_deadline = now + std::max(options_.timeouts.prepare_min, limit);
+    worker.staging.prepare_epoch = staged_->epoch;
+    worker.staging.prepare = Asked::kWaiting;
+    worker.staging.commit = Asked::kNo;
+    worker.layers.loaded.AddRange(stage.first, stage.end);
+    worker.staging.prepare_first = stage.first;
+    worker.staging.prepare_end = stage.end;
     auto& prepare = *outbox_.Control(worker.id).mutable_prepare_stage();
     prepare.set_epoch(staged_->epoch);
     prepare.set_stage(static_cast<uint32_t>(i));
@@ -114,7 +114,8 @@ void Lifecycle::BeginPreparing(Instant now) {
 }
 
 Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared, Instant now) {
-  TRY(CheckAnswer("Prepared", prepared.epoch(), worker.prepare_epoch, worker.prepare));
+  TRY(CheckAnswer("Prepared", prepared.epoch(), worker.staging.prepare_epoch,
+                  worker.staging.prepare));
   const double factor = prepared.weight_factor();
   if (!(factor >= kMinWeightFactor && factor <= kMaxWeightFactor))
     return Illegal("Prepared gives the weight factor " + std::to_string(factor) +
@@ -122,20 +123,21 @@ Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared,
   if (prepared.used_bytes() > (1ull << 50))
     return Illegal("Prepared reports " + std::to_string(prepared.used_bytes()) +
                    " bytes in use, expected at most 2^50.");
-  worker.weight_factor = factor;
-  worker.reported_bytes = prepared.used_bytes();
+  worker.memory.weight_factor = factor;
+  worker.memory.reported_bytes = prepared.used_bytes();
   outbox_.NoteChange();
   const bool answers =
-      prepared.epoch() == worker.prepare_epoch && worker.prepare == Asked::kWaiting;
-  if (answers) worker.prepare = Asked::kAnswered;
-  if (prepared.epoch() == worker.prepare_epoch)
-    for (uint32_t layer = worker.prepare_first; layer < worker.prepare_end; ++layer) {
-      worker.cached.Add(layer);
-      worker.requested.Remove(layer);
+      prepared.epoch() == worker.staging.prepare_epoch && worker.staging.prepare == Asked::kWaiting;
+  if (answers) worker.staging.prepare = Asked::kAnswered;
+  if (prepared.epoch() == worker.staging.prepare_epoch)
+    for (uint32_t layer = worker.staging.prepare_first; layer < worker.staging.prepare_end;
+         ++layer) {
+      worker.layers.cached.Add(layer);
+      worker.layers.requested.Remove(layer);
     }
   PlanStage* stage = staged_ ? staged_->StageOf(worker.id) : nullptr;
   if (!stage) return OkStatus();
-  if (costs_.MemoryBytes(factor, stage->first, stage->end) > worker.memory_limit) {
+  if (costs_.MemoryBytes(factor, stage->first, stage->end) > worker.memory.limit) {
     // The plan counted with less than the layers take: it is found again with what is known now.
     DropStaged(now);
     Retire(worker);
@@ -165,10 +167,10 @@ void Lifecycle::AdvanceCommit(Instant now) {
     if (stage.commit_asked || (ServesNow(stage) && !newcomers_ready)) continue;
     stage.commit_asked = true;
     Worker& worker = *roster_.Find(stage.worker);
-    worker.commit_epoch = staged_->epoch;
-    worker.commit = Asked::kWaiting;
-    worker.asked_at = now;
-    worker.answer_deadline = now + options_.timeouts.commit_limit;
+    worker.staging.commit_epoch = staged_->epoch;
+    worker.staging.commit = Asked::kWaiting;
+    worker.staging.asked_at = now;
+    worker.staging.answer_deadline = now + options_.timeouts.commit_limit;
     outbox_.Control(worker.id).mutable_commit_stage()->set_epoch(staged_->epoch);
   }
   if (std::all_of(stages.begin(), stages.end(), [](const auto& stage) { return stage.committed; }))
@@ -176,10 +178,11 @@ void Lifecycle::AdvanceCommit(Instant now) {
 }
 
 Status Lifecycle::OnCommitted(Worker& worker, const wire::pb::Committed& committed, Instant now) {
-  TRY(CheckAnswer("Committed", committed.epoch(), worker.commit_epoch, worker.commit));
-  if (committed.epoch() != worker.commit_epoch || worker.commit != Asked::kWaiting)
+  TRY(CheckAnswer("Committed", committed.epoch(), worker.staging.commit_epoch,
+                  worker.staging.commit));
+  if (committed.epoch() != worker.staging.commit_epoch || worker.staging.commit != Asked::kWaiting)
     return OkStatus();
-  worker.commit = Asked::kAnswered;
+  worker.staging.commit = Asked::kAnswered;
   if (!staged_ || staged_->epoch != committed.epoch()) return OkStatus();
   PlanStage* stage = staged_->StageOf(worker.id);
   CHECK(stage != nullptr);
@@ -216,11 +219,11 @@ void Lifecycle::Retire(Worker& worker) {
 }
 
 void Lifecycle::KeepOnly(Worker& worker, const LayerSet& keep) {
-  LayerSet kept = worker.loaded;
+  LayerSet kept = worker.layers.loaded;
   for (uint32_t layer = 0; layer < kept.layer_count(); ++layer)
     if (!keep.Has(layer)) kept.Remove(layer);
-  if (kept == worker.loaded) return;
-  worker.loaded = kept;
+  if (kept == worker.layers.loaded) return;
+  worker.layers.loaded = kept;
   auto& message = outbox_.Control(worker.id);
   if (kept.empty()) {
     message.mutable_release();
@@ -235,17 +238,18 @@ void Lifecycle::KeepOnly(Worker& worker, const LayerSet& keep) {
 }
 
 Status Lifecycle::OnFailed(Worker& worker, const wire::pb::Failed& failed, Instant now) {
-  if (failed.epoch() > std::max(worker.prepare_epoch, worker.commit_epoch))
+  if (failed.epoch() > std::max(worker.staging.prepare_epoch, worker.staging.commit_epoch))
     return Illegal("Failed names epoch " + std::to_string(failed.epoch()) +
-                   ", but the last one asked for was " + std::to_string(worker.prepare_epoch) +
-                   ".");
-  if (failed.epoch() != worker.prepare_epoch || worker.prepare == Asked::kWithdrawn ||
-      worker.commit == Asked::kWithdrawn)
+                   ", but the last one asked for was " +
+                   std::to_string(worker.staging.prepare_epoch) + ".");
+  if (failed.epoch() != worker.staging.prepare_epoch ||
+      worker.staging.prepare == Asked::kWithdrawn || worker.staging.commit == Asked::kWithdrawn)
     return OkStatus();  // replaced since
-  if (worker.prepare != Asked::kWaiting && worker.commit != Asked::kWaiting)
+  if (worker.staging.prepare != Asked::kWaiting && worker.staging.commit != Asked::kWaiting)
     return Illegal("Failed names epoch " + std::to_string(failed.epoch()) +
                    ", which was answered before.");
-  (worker.prepare == Asked::kWaiting ? worker.prepare : worker.commit) = Asked::kAnswered;
+  (worker.staging.prepare == Asked::kWaiting ? worker.staging.prepare : worker.staging.commit) =
+      Asked::kAnswered;
   if (!staged_ || staged_->epoch != failed.epoch()) return OkStatus();
   DropStaged(now);
   Retire(worker);  // what it managed to load is not said
@@ -257,8 +261,8 @@ void Lifecycle::Withdraw() {
   if (!staged_) return;
   for (const PlanStage& stage : staged_->stages)
     if (Worker* worker = roster_.Find(stage.worker)) {
-      if (worker->prepare == Asked::kWaiting) worker->prepare = Asked::kWithdrawn;
-      if (worker->commit == Asked::kWaiting) worker->commit = Asked::kWithdrawn;
+      if (worker->staging.prepare == Asked::kWaiting) worker->staging.prepare = Asked::kWithdrawn;
+      if (worker->staging.commit == Asked::kWaiting) worker->staging.commit = Asked::kWithdrawn;
     }
   staged_.reset();
   outbox_.NoteChange();
@@ -310,10 +314,10 @@ bool Lifecycle::IsUsed(WorkerId worker) const {
 void Lifecycle::Download(Worker& worker, uint32_t first, uint32_t end) {
   wire::pb::DownloadLayers* message = nullptr;
   for (uint32_t layer = first; layer < end; ++layer) {
-    if (worker.cached.Has(layer) || worker.IsFetching(layer)) continue;
+    if (worker.layers.cached.Has(layer) || worker.IsFetching(layer)) continue;
     if (!message) message = outbox_.Control(worker.id).mutable_download_layers();
     message->add_layers(layer);
-    worker.requested.Add(layer);
+    worker.layers.requested.Add(layer);
   }
 }
 

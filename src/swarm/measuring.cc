@@ -11,7 +11,7 @@ std::optional<MeasureRanges> Measuring::PickRanges(const Worker& worker) const {
   const uint32_t layers_end = costs_.layer_count() - 1;  // the head
   uint32_t first = 1, count = 0;
   const bool used = lifecycle_.IsUsed(worker.id);
-  const LayerSet& at_hand = used ? worker.loaded : worker.cached;
+  const LayerSet& at_hand = used ? worker.layers.loaded : worker.layers.cached;
   for (const auto& [range_first, range_end] : at_hand.Ranges()) {
     const uint32_t begin = std::max(range_first, 1u), end = std::min(range_end, layers_end);
     if (end > begin && end - begin > count) {
@@ -29,9 +29,9 @@ std::optional<MeasureRanges> Measuring::PickRanges(const Worker& worker) const {
 }
 
 bool Measuring::Fits(const Worker& worker, uint32_t first, uint32_t end) const {
-  LayerSet held = worker.loaded;
+  LayerSet held = worker.layers.loaded;
   held.AddRange(first, end);
-  return costs_.MemoryBytes(worker.weight_factor, held) <= worker.memory_limit;
+  return costs_.MemoryBytes(worker.memory.weight_factor, held) <= worker.memory.limit;
 }
 
 void Measuring::Settle(bool calm, bool idle, Instant now) {
@@ -41,32 +41,33 @@ void Measuring::Settle(bool calm, bool idle, Instant now) {
     if (worker.measure.phase == MeasureJob::Phase::kDownloading) {
       if (lifecycle_.IsUsed(id))
         worker.measure.phase = MeasureJob::Phase::kNone;
-      else if (worker.cached.HasAll(worker.measure.first, worker.measure.end))
+      else if (worker.layers.cached.HasAll(worker.measure.first, worker.measure.end))
         Ask(worker, now);
       continue;
     }
-    if (!calm || worker.measure.phase != MeasureJob::Phase::kNone || worker.measure_tried ||
+    if (!calm || worker.measure.phase != MeasureJob::Phase::kNone || worker.measure.tried ||
         worker.times.overhead_us)
       continue;
     // An ONNX worker would have to build sessions beside those that it serves with.
-    if (lifecycle_.IsUsed(id) && (!idle || worker.offer.needs_onnx || !worker.in_flight.empty()))
+    if (lifecycle_.IsUsed(id) &&
+        (!idle || worker.offer.needs_onnx || !worker.steps.in_flight.empty()))
       continue;
     const auto ranges = PickRanges(worker);
     if (ranges)
       Start(worker, *ranges, now);
     else
-      worker.measure_tried = true;
+      worker.measure.tried = true;
   }
 }
 
 void Measuring::Start(Worker& worker, const MeasureRanges& ranges, Instant now) {
   const double download_us =
-      static_cast<double>(costs_.MissingBytes(worker.cached, ranges.first, ranges.end)) /
+      static_cast<double>(costs_.MissingBytes(worker.layers.cached, ranges.first, ranges.end)) /
       (worker.offer.download_bytes_per_s * 1e-6) * options_.timeouts.prepare_factor;
   worker.measure = {MeasureJob::Phase::kDownloading, ranges.first, ranges.middle, ranges.end,
                     now + options_.timeouts.prepare_min +
                         Microseconds(static_cast<int64_t>(std::min(download_us, 86400e6)))};
-  if (worker.cached.HasAll(ranges.first, ranges.end))
+  if (worker.layers.cached.HasAll(ranges.first, ranges.end))
     Ask(worker, now);
   else
     lifecycle_.Download(worker, ranges.first, ranges.end);
@@ -78,8 +79,8 @@ void Measuring::Ask(Worker& worker, Instant now) {
   if (!Fits(worker, job.first, job.end)) return GiveUp(worker);  // it holds more since
   job.phase = MeasureJob::Phase::kRunning;
   job.deadline = now + options_.timeouts.measure_limit;
-  worker.measure_tried = true;
-  worker.loaded.AddRange(job.first, job.end);
+  worker.measure.tried = true;
+  worker.layers.loaded.AddRange(job.first, job.end);
   auto& message = *outbox_.Control(worker.id).mutable_measure_speed();
   message.set_runs(kMeasureRuns);
   for (const uint32_t end : {job.middle, job.end}) {
@@ -113,7 +114,7 @@ bool Measuring::IsOverdue(const Worker& worker, Instant now) const {
 
 void Measuring::GiveUp(Worker& worker) {
   worker.measure.phase = MeasureJob::Phase::kNone;
-  worker.measure_tried = true;
+  worker.measure.tried = true;
   lifecycle_.Retire(worker);
   outbox_.NoteChange();
 }

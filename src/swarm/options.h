@@ -76,8 +76,8 @@ struct CoreOptions {
   Timeouts timeouts;
 };
 
-// The options of a swarm that serves this model, everything else at its default. The one place where
-// the context is decided: what is wanted, but no more than the model was made for.
+// The options of a swarm that serves this model, everything else at its default. The one place
+// where the context is decided: what is wanted, but no more than the model was made for.
 inline CoreOptions OptionsFor(ModelInfo model, uint32_t wanted_context, uint32_t session_count) {
   CoreOptions options;
   options.context_length =

@@ -81,9 +81,9 @@ void Pipeline::LimitMessages() {
     uint64_t bytes = 1 + wire::kMaxControlBytes;
     if (const auto found = of_plan.find(id); found != of_plan.end())
       bytes = std::max(bytes, found->second);
-    for (const SentFrame& sent : worker.in_flight) bytes = std::max(bytes, sent.answer_bytes);
-    if (worker.message_limit == bytes) continue;
-    worker.message_limit = bytes;
+    for (const SentFrame& sent : worker.steps.in_flight) bytes = std::max(bytes, sent.answer_bytes);
+    if (worker.told.message_limit == bytes) continue;
+    worker.told.message_limit = bytes;
     outbox_.Add(SetMessageLimit{id, bytes});
   }
 }
@@ -116,12 +116,12 @@ bool Pipeline::SomeoneDecodes() const {
 bool Pipeline::MaySendChunk(size_t stage_index, const Worker& worker) const {
   if (stage_index + 1 < stages_.size()) {
     uint64_t rows = stages_[stage_index + 1].queued_rows;
-    for (const SentFrame& sent : worker.in_flight)
+    for (const SentFrame& sent : worker.steps.in_flight)
       if (sent.epoch == epoch_) rows += sent.rows;
     if (rows >= uint64_t{kQueuedChunks} * chunk_rows_) return false;
   }
-  const bool busy =
-      std::any_of(worker.in_flight.begin(), worker.in_flight.end(), [](const SentFrame& sent) {
+  const bool busy = std::any_of(
+      worker.steps.in_flight.begin(), worker.steps.in_flight.end(), [](const SentFrame& sent) {
         return !sent.generates && sent.rows > sent.runs.size();  // some run has several rows
       });
   return !busy || !SomeoneDecodes();
@@ -143,7 +143,7 @@ void Pipeline::SendWaiting(size_t stage_index, Instant now) {
   Stage& stage = stages_[stage_index];
   Worker* worker = roster_.Find(stage.worker);
   CHECK(worker != nullptr);
-  while (worker->in_flight.size() < kFramesInFlight) {
+  while (worker->steps.in_flight.size() < kFramesInFlight) {
     Session* generated = generates_ ? NextToGenerate() : nullptr;
     if (generated && !generated_last_) {
       SendGenerate(*generated, *worker, now);
@@ -298,22 +298,22 @@ void Pipeline::Send(size_t stage_index, Worker& worker, Batch batch, Instant now
 }
 
 void Pipeline::Track(Worker& worker, SentFrame sent, double predicted_us, Instant now) {
-  sent.alone = worker.in_flight.empty();
+  sent.alone = worker.steps.in_flight.empty();
   const Timeouts& timeouts = options_.timeouts;
-  const Duration least =
-      worker.answered_epoch == epoch_ ? timeouts.step_deadline_min : timeouts.step_deadline_first;
+  const Duration least = worker.steps.answered_epoch == epoch_ ? timeouts.step_deadline_min
+                                                               : timeouts.step_deadline_first;
   sent.limit = std::max(least, Microseconds(static_cast<int64_t>(
                                    std::min(predicted_us * timeouts.step_deadline_factor, 3.6e9))));
-  if (worker.in_flight.empty()) worker.oldest_since = now;
-  worker.last_step_at = now;
-  worker.in_flight.push_back(std::move(sent));
+  if (worker.steps.in_flight.empty()) worker.steps.oldest_since = now;
+  worker.steps.last_at = now;
+  worker.steps.in_flight.push_back(std::move(sent));
 }
 
 void Pipeline::PopOldest(Worker& worker, Instant now) {
-  worker.answered_epoch = worker.in_flight.front().epoch;
-  worker.in_flight.pop_front();
-  worker.oldest_since = now;
-  worker.last_step_at = now;
+  worker.steps.answered_epoch = worker.steps.in_flight.front().epoch;
+  worker.steps.in_flight.pop_front();
+  worker.steps.oldest_since = now;
+  worker.steps.last_at = now;
 }
 
 // For deadlines every step counts, from when it became the oldest, as they do. For plans only steps
@@ -321,7 +321,7 @@ void Pipeline::PopOldest(Worker& worker, Instant now) {
 void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
                            Instant now) {
   if (sent.epoch != epoch_) return;
-  worker.times.batches.Add(sent.rows, static_cast<double>((now - worker.oldest_since).us));
+  worker.times.batches.Add(sent.rows, static_cast<double>((now - worker.steps.oldest_since).us));
   if (sent.rows != 1 || !sent.alone || header.compute_us == 0) return;
   const Stage& stage = stages_[sent.stage];
   const double compute_us = header.compute_us;
@@ -333,16 +333,17 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
 Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice message, Instant now) {
   traffic_.bytes_received += message.byte_count();
   ASSIGN_OR_RETURN(const wire::Frame frame, wire::DecodeFrame(std::move(message)));
-  if (worker.in_flight.empty()) return Unexpected("A data frame came though no step is under way.");
-  const SentFrame& expected = worker.in_flight.front();
+  if (worker.steps.in_flight.empty())
+    return Unexpected("A data frame came though no step is under way.");
+  const SentFrame& expected = worker.steps.in_flight.front();
   if (expected.generates) return Unexpected("A data frame came in answer to a Generate.");
   TRY(wire::CheckFrame(frame, {wire::FrameType::kResult, expected.sequence, expected.epoch,
                                expected.stage, expected.runs, expected.columns,
                                options_.model.boundary_dtype, options_.model.vocabulary}));
-  const SentFrame sent = std::move(worker.in_flight.front());
+  const SentFrame sent = std::move(worker.steps.in_flight.front());
   RecordTimes(worker, sent, frame.header, now);
   PopOldest(worker, now);
-  worker.tokens_computed += sent.rows;
+  worker.steps.tokens_computed += sent.rows;
   std::vector<StageOutput> outputs;
   if (sent.epoch != epoch_) return outputs;
   const bool last = sent.stage + 1u == stages_.size();
@@ -367,8 +368,9 @@ Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice messag
 Result<std::vector<wire::Run>> Pipeline::OnStepFailed(Worker& worker,
                                                       const wire::pb::StepFailed& failed,
                                                       Instant now) {
-  if (worker.in_flight.empty()) return Unexpected("StepFailed came though no step is under way.");
-  const SentFrame& oldest = worker.in_flight.front();
+  if (worker.steps.in_flight.empty())
+    return Unexpected("StepFailed came though no step is under way.");
+  const SentFrame& oldest = worker.steps.in_flight.front();
   if (failed.sequence() != oldest.sequence || failed.epoch() != oldest.epoch ||
       failed.stage() != oldest.stage)
     return Unexpected(

@@ -108,7 +108,7 @@ void Pipeline::SendFrame(WorkerId worker, const wire::GenerationFrame& frame) {
 
 void Pipeline::StopUnwanted() {
   if (!generates_) return;
-  for (SentFrame& sent : roster_.Find(stages_[0].worker)->in_flight) {
+  for (SentFrame& sent : roster_.Find(stages_[0].worker)->steps.in_flight) {
     if (!sent.generates || sent.stopped || sent.epoch != epoch_ || IsLive(sent.runs[0])) continue;
     sent.stopped = true;
     SendFrame(stages_[0].worker, wire::StopGenerating{sent.sequence, sent.epoch});
@@ -117,9 +117,9 @@ void Pipeline::StopUnwanted() {
 
 Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& tokens,
                                            Instant now) {
-  if (worker.in_flight.empty() || !worker.in_flight.front().generates)
+  if (worker.steps.in_flight.empty() || !worker.steps.in_flight.front().generates)
     return Unexpected("Tokens came though the oldest step under way is no Generate.");
-  SentFrame& sent = worker.in_flight.front();
+  SentFrame& sent = worker.steps.in_flight.front();
   if (tokens.sequence != sent.sequence || tokens.epoch != sent.epoch)
     return Unexpected("Tokens answers step " + std::to_string(tokens.sequence) + " of epoch " +
                       std::to_string(tokens.epoch) + ", expected step " +
@@ -145,7 +145,7 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
   out.last = tokens.last;
   out.live = sent.epoch == epoch_ && IsLive(sent.runs[0]);
   sent.tokens_made = static_cast<uint32_t>(made);
-  worker.tokens_computed += tokens.token_ids.size();
+  worker.steps.tokens_computed += tokens.token_ids.size();
   if (sent.epoch == epoch_ && !tokens.token_ids.empty() && tokens.compute_us > 0) {
     const double us = tokens.compute_us / static_cast<double>(tokens.token_ids.size());
     worker.times.compute_us.Add(us);
@@ -156,8 +156,8 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
   if (tokens.last) {
     PopOldest(worker, now);
   } else {
-    worker.answered_epoch = sent.epoch;
-    worker.oldest_since = worker.last_step_at = now;
+    worker.steps.answered_epoch = sent.epoch;
+    worker.steps.oldest_since = worker.steps.last_at = now;
   }
   return out;
 }

@@ -152,7 +152,8 @@ void Planning::OnFound(const PlanFound& found, Instant now) {
 bool Planning::FitsWhole(const Worker& worker, Instant now) const {
   return worker.ready && CanGenerate(worker) && options_.model.lowered &&
          !probation_.IsAside(worker.probation_key, now) &&
-         costs_.MemoryBytes(worker.weight_factor, 0, costs_.layer_count()) <= worker.memory_limit;
+         costs_.MemoryBytes(worker.memory.weight_factor, 0, costs_.layer_count()) <=
+             worker.memory.limit;
 }
 
 bool Planning::IsChosen(const SwarmPlan* plan) const {
@@ -160,7 +161,7 @@ bool Planning::IsChosen(const SwarmPlan* plan) const {
 }
 
 void Planning::RunWholeOn(Worker& worker, bool wanted, Instant now) {
-  worker.told_whole.reset();  // it gets an answer in any case
+  worker.told.whole.reset();  // it gets an answer in any case
   if (wanted ? !FitsWhole(worker, now) : whole_on_ != worker.id) return;
   if (wanted)
     whole_on_ = worker.id;
@@ -179,8 +180,8 @@ void Planning::TellWhole(Instant now) {
     const State state = whole_on_ == id          ? State::kHere
                         : FitsWhole(worker, now) ? State::kFits
                                                  : State::kTooLarge;
-    if (worker.told_whole == state) continue;
-    worker.told_whole = state;
+    if (worker.told.whole == state) continue;
+    worker.told.whole = state;
     SendData data{id, {}};
     data.pieces.emplace_back(wire::EncodeGeneration(wire::WholeModel{state}));
     outbox_.Add(std::move(data));

@@ -13,8 +13,8 @@
 
 namespace weft::swarm {
 
-// The search for a plan that the swarm would start with these workers (Costs::Metrics or MetricsOf).
-// Its number and what it is a standby of are left to the caller.
+// The search for a plan that the swarm would start with these workers (Costs::Metrics or
+// MetricsOf). Its number and what it is a standby of are left to the caller.
 StartPlanning PlanningJob(const Costs& costs, std::vector<planner::WorkerMetrics> workers,
                           const planner::PlanContext& context);
 

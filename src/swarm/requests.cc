@@ -180,7 +180,7 @@ void Requests::EndSession(Session& session, FinishReason reason, std::optional<E
 void Requests::InvalidateSessions(const std::vector<uint32_t>& ids) {
   if (ids.empty()) return;
   for (const auto& [id, worker] : roster_) {
-    if (!worker.ready || worker.loaded.empty()) continue;
+    if (!worker.ready || worker.layers.loaded.empty()) continue;
     auto& message = *outbox_.Control(id).mutable_invalidate_sessions();
     for (const uint32_t session : ids) message.add_sessions(session);
   }

@@ -34,7 +34,7 @@ WorkerSnapshot Core::State::PictureOf(WorkerId id, const Worker& worker) const {
   out.engine = worker.offer.engine;
   out.device = worker.offer.device;
   out.memory_bytes = worker.offer.memory_bytes;
-  out.problem = worker.problem;
+  out.problem = worker.record.problem;
   const PlanStage* stage = active ? active->StageOf(id) : nullptr;
   const bool preparing = staged && staged->StageOf(id);
   out.state = !worker.ready                                      ? WorkerState::kConnecting
@@ -48,22 +48,22 @@ WorkerSnapshot Core::State::PictureOf(WorkerId id, const Worker& worker) const {
     out.first_layer = static_cast<int>(stage->first);
     out.end_layer = static_cast<int>(stage->end);
   }
-  out.used_bytes = std::max(costs.MemoryBytes(worker.weight_factor, worker.loaded),
-                            worker.loaded.empty() ? 0 : worker.reported_bytes);
+  out.used_bytes = std::max(costs.MemoryBytes(worker.memory.weight_factor, worker.layers.loaded),
+                            worker.layers.loaded.empty() ? 0 : worker.memory.reported_bytes);
   for (uint32_t layer = 0; layer < costs.layer_count(); ++layer)
-    if (worker.cached.Has(layer)) out.cached_layers.push_back(layer);
+    if (worker.layers.cached.Has(layer)) out.cached_layers.push_back(layer);
   // Of a download that was asked for and goes on: what a worker said last may be old.
-  if (!worker.requested.empty() || worker.prepare == Asked::kWaiting ||
+  if (!worker.layers.requested.empty() || worker.staging.prepare == Asked::kWaiting ||
       worker.measure.phase != MeasureJob::Phase::kNone) {
-    out.downloaded_bytes = worker.downloaded_bytes;
-    out.download_total_bytes = worker.download_total_bytes;
+    out.downloaded_bytes = worker.layers.downloaded_bytes;
+    out.download_total_bytes = worker.layers.download_total_bytes;
   }
   out.latency_ms = worker.times.latency_us.Median().value_or(0) * 1e-3;
   out.download_bytes_per_s = worker.offer.download_bytes_per_s;
   out.us_per_token = worker.times.compute_us.Median().value_or(0);
   out.speed_bytes_per_us = worker.times.speed.Median().value_or(0);
-  out.computing = !worker.in_flight.empty();
-  out.tokens_computed = worker.tokens_computed;
+  out.computing = !worker.steps.in_flight.empty();
+  out.tokens_computed = worker.steps.tokens_computed;
   return out;
 }
 
@@ -113,8 +113,8 @@ Snapshot Core::State::MakeSnapshot(Instant at) const {
   for (const auto& [id, worker] : roster) {
     picture.workers.push_back(PictureOf(id, worker));
     if (worker.ready && staged && staged->StageOf(id)) {
-      done_bytes += worker.downloaded_bytes;
-      total_bytes += worker.download_total_bytes;
+      done_bytes += worker.layers.downloaded_bytes;
+      total_bytes += worker.layers.download_total_bytes;
     }
   }
 
@@ -161,8 +161,8 @@ CoreSizes Core::sizes() const {
   for (const auto& session : state_->sessions.sessions())
     sizes.session_tokens += session->tokens.size();
   for (const auto& [id, worker] : state_->roster) {
-    sizes.frames_in_flight += worker.in_flight.size();
-    sizes.open_pings += worker.pings.size();
+    sizes.frames_in_flight += worker.steps.in_flight.size();
+    sizes.open_pings += worker.pings.open.size();
   }
   return sizes;
 }

@@ -1,5 +1,5 @@
-// One connected worker as the core knows it, and the roster of all of them. Plain data with a few
-// questions; who may change what is written in lifecycle.h, pipeline.h and health.h.
+// One connected worker as the core knows it, in parts by who may change them, and the roster of all
+// of them. Plain data with a few questions.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +59,71 @@ struct MeasureJob {
   enum class Phase { kNone, kDownloading, kRunning } phase = Phase::kNone;
   uint32_t first = 0, middle = 0, end = 0;  // ranges [first, middle) and [first, end)
   Instant deadline;
+  bool tried = false;  // it has been asked once
 };
 
+// What its engine takes of what it offers. Lifecycle writes what Prepared reports, Core::State the
+// limit.
+struct WorkerMemory {
+  double weight_factor = 1;            // latest report
+  uint64_t reported_bytes = 0;         // used_bytes of the last Prepared
+  uint64_t limit = 0;                  // the offer, or less for a while after it ran out of memory
+  std::optional<Instant> limit_until;  // then the whole offer is tried again
+  uint32_t failures = 0;
+};
+
+// Where the model's layers are on the device. Lifecycle and Measuring write it, and Core::State what
+// the worker says of downloads.
+struct WorkerLayers {
+  LayerSet cached;     // blobs on the device
+  LayerSet requested;  // asked to download (DownloadLayers), not yet answered
+  LayerSet loaded;     // in memory as far as it was told; an upper bound
+  uint64_t downloaded_bytes = 0, download_total_bytes = 0;
+};
+
+// Its part in the staged plan. Lifecycle's.
+struct WorkerStaging {
+  uint32_t prepare_epoch = 0;  // of the last PrepareStage; 0: none yet
+  Asked prepare = Asked::kNo;
+  uint32_t prepare_first = 0, prepare_end = 0;  // its layers, downloaded where they are missing
+  uint32_t commit_epoch = 0;
+  Asked commit = Asked::kNo;
+  Instant asked_at, answer_deadline;  // of whichever of the two is waiting
+
+  bool IsWaiting() const { return prepare == Asked::kWaiting || commit == Asked::kWaiting; }
+};
+
+// Steps on their way. Pipeline's.
+struct WorkerSteps {
+  std::deque<SentFrame> in_flight;
+  Instant oldest_since;          // when in_flight.front() became the oldest
+  Instant last_at;               // a step was sent or answered
+  uint32_t answered_epoch = 0;   // last epoch in which it answered a step
+  uint64_t tokens_computed = 0;  // rows
+};
+
+// Heartbeats. Health's.
+struct WorkerPings {
+  std::deque<SentPing> open;
+  Instant next_at;
+  uint64_t next_nonce = 1;
+};
+
+// How it has done so far, in this connection. Core::State's.
+struct WorkerRecord {
+  std::string problem;           // its last failure, for people
+  uint32_t successes = 0;        // steps since the last failure
+  double slow_reference_us = 0;  // stage time at the last replanning because of slowness; 0: none
+};
+
+// What was said last, so that it is said again only when it changes.
+struct WorkerTold {
+  std::optional<wire::WholeModel::State> whole;  // by Planning, to the worker
+  uint64_t message_limit = 0;                    // by Pipeline, to the host; 0: none yet
+};
+
+// Every part has one owner who changes it, named above; everyone may read. The fields of Worker
+// itself are Core::State's, and those of `times` belong to whoever takes the measurement.
 struct Worker {
   WorkerId id = 0;
   std::string address;
@@ -71,52 +134,26 @@ struct Worker {
   std::string probation_key;  // the device, across connections
 
   WorkerTimes times;
-  double weight_factor = 1;     // latest report
-  uint64_t reported_bytes = 0;  // used_bytes of the last Prepared
-  uint64_t memory_limit = 0;    // the offer, or less for a while after it ran out of memory
-  std::optional<Instant> memory_limit_until;  // then the whole offer is tried again
-  uint32_t memory_failures = 0;
-
-  LayerSet cached;     // blobs on the device
-  LayerSet requested;  // asked to download (DownloadLayers), not yet answered
-  LayerSet loaded;     // in memory as far as it was told; an upper bound
-  uint64_t downloaded_bytes = 0, download_total_bytes = 0;
-
-  uint32_t prepare_epoch = 0;  // of the last PrepareStage; 0: none yet
-  Asked prepare = Asked::kNo;
-  uint32_t prepare_first = 0, prepare_end = 0;  // its layers, downloaded where they are missing
-  uint32_t commit_epoch = 0;
-  Asked commit = Asked::kNo;
-  Instant asked_at, answer_deadline;  // of whichever of the two is waiting
-  MeasureJob measure;
-  bool measure_tried = false;
-
-  std::deque<SentPing> pings;
-  Instant next_ping;
-  uint64_t next_nonce = 1;
-
-  std::deque<SentFrame> in_flight;
-  Instant oldest_since;          // when in_flight.front() became the oldest
-  Instant last_step_at;          // sent or answered
-  uint32_t answered_epoch = 0;   // last epoch in which it answered a step
-  uint64_t tokens_computed = 0;  // rows
-  std::string problem;           // its last failure, for people
-  double slow_reference_us = 0;  // stage time at the last replanning because of slowness; 0: none
-  uint32_t successes = 0;        // steps since the last failure
-  std::optional<wire::WholeModel::State> told_whole;  // what it was told last
-  uint64_t message_limit = 0;                         // of the last SetMessageLimit; 0: none yet
+  WorkerMemory memory;
+  WorkerLayers layers;
+  WorkerStaging staging;
+  MeasureJob measure;  // Measuring's
+  WorkerSteps steps;
+  WorkerPings pings;
+  WorkerRecord record;
+  WorkerTold told;
 
   // True while long silences are normal: loading layers, measuring, first steps of an epoch.
   bool Busy() const {
-    return prepare == Asked::kWaiting || commit == Asked::kWaiting ||
-           measure.phase == MeasureJob::Phase::kRunning ||
-           (!in_flight.empty() && in_flight.front().epoch != answered_epoch);
+    return staging.IsWaiting() || measure.phase == MeasureJob::Phase::kRunning ||
+           (!steps.in_flight.empty() && steps.in_flight.front().epoch != steps.answered_epoch);
   }
   // Whether the layer is on its way to the device. What a PrepareStage brings is, until that is
   // answered or withdrawn: a failed or replaced one brings nothing any more.
   bool IsFetching(uint32_t layer) const {
-    return requested.Has(layer) ||
-           (prepare == Asked::kWaiting && layer >= prepare_first && layer < prepare_end);
+    return layers.requested.Has(layer) ||
+           (staging.prepare == Asked::kWaiting && layer >= staging.prepare_first &&
+            layer < staging.prepare_end);
   }
   bool SpeedKnown() const { return times.overhead_us || times.speed.count() >= 3; }
 };
