@@ -1,3 +1,19 @@
+// The dynamic program of exact_search.h, one pass per cap on init that cap_search.h asks for.
+//
+// A set of workers is a number, bit w = worker w; best[S][i] is the least sum with which exactly
+// the workers of S can hold layers [0, i), in whatever order. Sets are expanded by rising number: to
+// extend S by w sets a bit that S lacks, so S | w is a larger number, and when its turn comes all
+// ways into it have been tried. Example with three layers and two workers whose stages cost 10 and
+// 11 for one layer, 15 and 13 for two; neither can hold all three:
+//
+//   S = {}      i=0: 0
+//   S = {A}     i=1: 10    i=2: 15                from {} by A
+//   S = {B}     i=1: 11    i=2: 13                from {} by B
+//   S = {A, B}  i=3: min(best[A][1] + B[1,3) = 10 + 13, best[A][2] + B[2,3) = 15 + 11,
+//                        best[B][1] + A[1,3) = 11 + 15, best[B][2] + A[2,3) = 13 + 10) = 23
+//
+// Nothing records which choice won: Backtrack finds it again, because the sum of the winner is the
+// entry to the last bit.
 #include "planner/exact_search.h"
 
 #include <algorithm>
