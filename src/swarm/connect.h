@@ -21,7 +21,8 @@ struct Offer {
   double weight_factor = 1;
   double download_bytes_per_s = 0;  // > 0
   double upload_bytes_per_s = 0;    // > 0: the download rate where the worker does not know
-  bool needs_onnx = false;
+  bool needs_onnx = false;          // runs ONNX stages, not programs
+  bool makes_tokens = false;        // can be sent Generate where it runs all layers
   std::vector<uint32_t> cached_layers;
 };
 

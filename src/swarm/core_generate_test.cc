@@ -17,7 +17,7 @@ using State = wire::WholeModel::State;
 TestWorker Tab() {
   TestWorker worker;
   worker.kind = "web";
-  worker.engine = "webgpu";
+  worker.makes_tokens = true;
   return worker;
 }
 

@@ -24,7 +24,7 @@ CoreOptions TestOptions();
 struct TestWorker {
   uint64_t memory_bytes = 100'000'000;
   std::string kind = "native", engine = "native";
-  bool needs_onnx = false;
+  bool needs_onnx = false, makes_tokens = false;
   std::vector<uint32_t> cached_layers;
   std::string device_id;
   std::string token;

@@ -50,6 +50,7 @@ wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
   connect.set_upload_bytes_per_s(worker.bytes_per_s);
   connect.set_join_token(worker.token);
   connect.set_needs_onnx(worker.needs_onnx);
+  connect.set_makes_tokens(worker.makes_tokens);
   connect.set_worker_id(worker.device_id);
   for (const uint32_t layer : worker.cached_layers) connect.add_cached_layers(layer);
   return message;

@@ -32,8 +32,7 @@ Instant Health::StepDueAt(const Worker& worker) const {
 }
 
 Instant Health::AnswerDueAt(const Worker& worker) const {
-  if (worker.staging.IsWaiting())
-    return worker.staging.answer_deadline;
+  if (worker.staging.IsWaiting()) return worker.staging.answer_deadline;
   return kNever;
 }
 

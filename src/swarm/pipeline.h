@@ -74,7 +74,6 @@ class Pipeline {
   void LimitMessages();
 
   const TrafficCounts& traffic() const { return traffic_; }
-  uint32_t chunk_rows() const { return chunk_rows_; }
   // Rows that wait at stages behind the first, of all sessions.
   uint64_t waiting_rows() const;
 

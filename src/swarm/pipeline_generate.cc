@@ -25,7 +25,7 @@ Error Unexpected(std::string message) {
 }  // namespace
 
 bool CanGenerate(const Worker& worker) {
-  return worker.offer.engine == "webgpu" && !worker.offer.needs_onnx;
+  return worker.offer.makes_tokens;
 }
 
 // Others are chosen token by token: their logprobs or logits are wanted, or the worker has just

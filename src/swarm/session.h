@@ -18,8 +18,7 @@ namespace weft::swarm {
 struct ActiveRequest {
   Request request;
   uint32_t prompt_tokens = 0;
-  uint32_t max_tokens = 0;  // clipped to the context
-  bool clipped = false;
+  uint32_t max_tokens = 0;  // of the request, or what the context leaves
   uint32_t cached_prompt_tokens = 0;
   uint32_t generated_tokens = 0;
   uint32_t logits_emitted = 0;   // prompt rows whose logits the client has

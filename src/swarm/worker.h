@@ -72,8 +72,8 @@ struct WorkerMemory {
   uint32_t failures = 0;
 };
 
-// Where the model's layers are on the device. Lifecycle and Measuring write it, and Core::State what
-// the worker says of downloads.
+// Where the model's layers are on the device. Lifecycle and Measuring write it, and Core::State
+// what the worker says of downloads.
 struct WorkerLayers {
   LayerSet cached;     // blobs on the device
   LayerSet requested;  // asked to download (DownloadLayers), not yet answered

@@ -46,6 +46,7 @@ wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package) 
                                                                     : kLocalBytesPerS);
   connect.set_upload_bytes_per_s(offer.upload_bytes_per_s);
   connect.set_needs_onnx(offer.needs_onnx);
+  connect.set_makes_tokens(offer.makes_tokens);
   connect.set_join_token(offer.join_token);
   connect.set_worker_id(offer.worker_id);
   for (const uint32_t layer : package.cached_layers) connect.add_cached_layers(layer);

@@ -19,6 +19,7 @@ export interface Offer {
   readonly memoryBytes: number;
   readonly engineName: string; // what makeEngine will give
   readonly needsOnnx: boolean;
+  readonly makesTokens: boolean; // knows the frames of whole-model generation
   // A guess for the weights alone, before anything was loaded.
   readonly guessWeightFactor: (quantisation: string) => number;
 }
@@ -110,6 +111,7 @@ function connectMessage(
       joinToken: offer.joinToken,
       cachedLayers,
       needsOnnx: offer.needsOnnx,
+      makesTokens: offer.makesTokens,
       workerId: offer.workerId,
     },
   };

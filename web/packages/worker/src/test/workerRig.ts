@@ -74,6 +74,7 @@ export class WorkerRig {
         memoryBytes: 1 << 24,
         engineName: "ort-wasm",
         needsOnnx: true,
+        makesTokens: false,
         guessWeightFactor: () => 1.5,
       },
       wantsWhole,

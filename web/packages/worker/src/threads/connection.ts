@@ -77,6 +77,7 @@ export class Connection {
         memoryBytes,
         engineName: engine.name,
         needsOnnx: engine.needsOnnx,
+        makesTokens: engine.makesTokens,
         guessWeightFactor: engine.guessWeightFactor,
       },
       note,

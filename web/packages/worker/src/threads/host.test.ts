@@ -87,6 +87,7 @@ HostParts {
       return Promise.resolve({
         name: wish === "wasm" ? "ort-wasm" : "ort-webgpu",
         needsOnnx: wish === "onnx" || needsOnnx,
+        makesTokens: !(wish === "onnx" || needsOnnx),
         usesGpu: wish !== "wasm",
         device: "A browser",
         guessWeightFactor: () => 1,

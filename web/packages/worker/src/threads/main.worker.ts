@@ -38,6 +38,7 @@ function ownEngine(adapter: GPUAdapter): EngineOffer {
   return {
     name: "webgpu",
     needsOnnx: false,
+    makesTokens: true,
     usesGpu: true,
     device: deviceText(adapter),
     guessWeightFactor: () => kOwnWeightFactor,
@@ -70,6 +71,7 @@ async function onnxEngine(choice: EngineChoice): Promise<EngineOffer> {
   return {
     name: `ort-${provider}`,
     needsOnnx: true,
+    makesTokens: false,
     usesGpu: provider === "webgpu",
     device: deviceText(adapter),
     guessWeightFactor: (quantisation) => guessWeightFactor(provider, quantisation),

@@ -63,6 +63,7 @@ describe("joining", () => {
       downloadBytesPerS: 5e6,
       cachedLayers: [],
       needsOnnx: true,
+      makesTokens: false,
       workerId: "id",
     });
     expect(rig.engines).toEqual([]);
