@@ -11,8 +11,8 @@
 //
 // Example with alpha = 0.8 and caps 10, 20, 30, 40. The first pass, without a cap, finds f(40) =
 // 100 with an assignment whose largest init is 40: 100 + 32 = 132. What is left are caps 10 to 30,
-// with the bound 100 + 8 = 108 < 132. The middle, 20, gives f(20) = 118 with largest init 20: 134, no
-// better. [10, 10] is bounded by 118 + 8 = 126 and [30, 30] by 100 + 24 = 124, so 30 is next:
+// with the bound 100 + 8 = 108 < 132. The middle, 20, gives f(20) = 118 with largest init 20: 134,
+// no better. [10, 10] is bounded by 118 + 8 = 126 and [30, 30] by 100 + 24 = 124, so 30 is next:
 // f(30) = 101 gives 125. Now 126 for cap 10 is above the best, and 125 is the optimum after three
 // passes instead of four.
 #pragma once

@@ -1,10 +1,10 @@
 // The dynamic program of exact_search.h, one pass per cap on init that cap_search.h asks for.
 //
 // A set of workers is a number, bit w = worker w; best[S][i] is the least sum with which exactly
-// the workers of S can hold layers [0, i), in whatever order. Sets are expanded by rising number: to
-// extend S by w sets a bit that S lacks, so S | w is a larger number, and when its turn comes all
-// ways into it have been tried. Example with three layers and two workers whose stages cost 10 and
-// 11 for one layer, 15 and 13 for two; neither can hold all three:
+// the workers of S can hold layers [0, i), in whatever order. Sets are expanded by rising number:
+// to extend S by w sets a bit that S lacks, so S | w is a larger number, and when its turn comes
+// all ways into it have been tried. Example with three layers and two workers whose stages cost 10
+// and 11 for one layer, 15 and 13 for two; neither can hold all three:
 //
 //   S = {}      i=0: 0
 //   S = {A}     i=1: 10    i=2: 15                from {} by A

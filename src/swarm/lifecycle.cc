@@ -71,9 +71,9 @@ void Lifecycle::OnDownload(Instant now) {
 
 // Everything that a worker was told to load counts against its offer until it was told to drop it,
 // so room is made before PrepareStage is sent, in this order: the active plan goes if the two do
-// not fit beside each other, then layers of workers that neither plan uses, then whatever a worker of
-// the staged plan holds besides its new stage. Messages of a connection keep their order, so the
-// worker has dropped the old layers when it begins to load the new ones.
+// not fit beside each other, then layers of workers that neither plan uses, then whatever a worker
+// of the staged plan holds besides its new stage. Messages of a connection keep their order, so
+// the worker has dropped the old layers when it begins to load the new ones.
 void Lifecycle::BeginPreparing(Instant now) {
   if (active_ && !AllFitBeside()) {
     active_.reset();
