@@ -29,7 +29,7 @@ struct HttpRequest {
   std::function<std::optional<uint32_t>()> find_peer_user;
 
   // The user (uid) whose process sent this over loopback; nullopt: a stranger (peer_process.h says
-  // when). Costs milliseconds at the first call of a connection, nothing after it. Ask in OnRequest
+  // when). Found at the first call of a connection, which may cost milliseconds. Ask in OnRequest
   // or OnHandshake: once the connection has closed or become a WebSocket, only what was found
   // before is told.
   std::optional<uint32_t> peer_user() const;

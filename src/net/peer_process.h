@@ -1,5 +1,6 @@
-// Which user's process holds the other end of a TCP connection within this machine, as the kernel's
-// socket tables (/proc/net/tcp, /proc/net/tcp6) tell it. Linux only; no privilege is needed.
+// Which user's process holds the other end of a TCP connection within this machine, as the kernel
+// tells it: asked for that one socket, or read in its tables (/proc/net/tcp, /proc/net/tcp6) where
+// it does not answer. Linux only; no privilege is needed.
 #pragma once
 
 #include <array>
@@ -30,8 +31,9 @@ std::optional<uint32_t> FindSocketUser(std::string_view table, const SocketEnd& 
 // The user whose process holds the far end `peer` of a connection of this process; `own` is our
 // end. nullopt for a peer that is not on loopback, one that has gone, a user whom our user
 // namespace does not know, and wherever the tables cannot be read: nullopt means "a stranger".
-// The kernel walks all its sockets for it (milliseconds): ask once a connection. And ask while our
-// end is open: until it closes no other process can get the peer's port.
+// Where the tables have to be read the kernel walks all its sockets (milliseconds): ask once a
+// connection. And ask while our end is open: until it closes no other process can get the peer's
+// port.
 std::optional<uint32_t> PeerUser(const SocketEnd& peer, const SocketEnd& own);
 
 }  // namespace weft::net
