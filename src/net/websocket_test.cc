@@ -1,4 +1,5 @@
-// WebSockets of the server against our own client, and against peers that are silent, slow or wrong.
+// WebSockets of the server against our own client, and against peers that are silent, slow or
+// wrong.
 #include <gtest/gtest.h>
 
 #include "net/net_testing.h"

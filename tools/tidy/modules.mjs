@@ -18,7 +18,7 @@ export const kCxxModules = {
   engine: ["base", "tensor", "sampling", "program", "kernels", "package"],
   swarm: ["base", "tensor", "wire", "planner", "sampling"],
   worker: ["base", "tensor", "sampling", "wire", "engine", "program", "package"],
-  net: ["base", "wire"],
+  net: ["base"],
   hub: ["base", "net", "package"],
   api: ["base", "swarm", "text", "sampling"],
   server: ["base", "wire", "package", "text", "planner", "swarm", "net", "api"],
