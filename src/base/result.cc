@@ -14,6 +14,8 @@ std::string_view ErrorCodeName(ErrorCode code) {
       return "not_found";
     case ErrorCode::kAlreadyExists:
       return "already_exists";
+    case ErrorCode::kLimitExceeded:
+      return "limit_exceeded";
     case ErrorCode::kOutOfMemory:
       return "out_of_memory";
     case ErrorCode::kUnavailable:

@@ -25,8 +25,9 @@ enum class ErrorCode {
   kUnsupported,      // well-formed, but outside what weft does
   kNotFound,
   kAlreadyExists,
-  kOutOfMemory,  // an offer, a limit or the machine cannot hold it
-  kUnavailable,  // try again later: a peer is gone, no plan
+  kLimitExceeded,  // what was asked for is longer than a limit that the sentence names
+  kOutOfMemory,    // an offer, a limit or the machine cannot hold it
+  kUnavailable,    // try again later: a peer is gone, no plan
   kTimeout,
   kCancelled,
   kPermissionDenied,

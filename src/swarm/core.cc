@@ -405,6 +405,10 @@ std::optional<Instant> Core::next_timer() const {
   return state_->next_timer();
 }
 
+bool Core::is_up() const {
+  return state_->lifecycle.active() != nullptr && !state_->lifecycle.paused();
+}
+
 Snapshot Core::snapshot(Instant now) const {
   return state_->MakeSnapshot(now);
 }

@@ -32,6 +32,9 @@ class Core {
   // When TimerFired is wanted next; nullopt: not before another event.
   std::optional<Instant> next_timer() const;
 
+  // A full plan serves (SwarmState::kUp).
+  bool is_up() const;
+
   // The state of the swarm as people see it (GET /api/swarm).
   Snapshot snapshot(Instant now) const;
 

@@ -52,8 +52,8 @@ TEST(Submit, BadRequestsAreRefusedInASentence) {
   EXPECT_EQ(ErrorOf(Greedy(1, {1}, 1)), "");
   EXPECT_THAT(ErrorOf(Greedy(1, {}, 1)), HasSubstr("prompt is empty"));
   EXPECT_EQ(ErrorOf(Greedy(1, Counting(0, 65), 1)),
-            "invalid_argument: The prompt has 65 tokens, more than the context of 64: shorten the "
-            "conversation or start weft with a larger --context.");
+            "limit_exceeded: The conversation has 65 tokens; this server's context is 64. Start a "
+            "new chat, or restart the server with a larger --context.");
   EXPECT_EQ(ErrorOf(Greedy(1, Counting(0, 64), 1)), "");
   EXPECT_THAT(ErrorOf(Greedy(1, {1000}, 1)), HasSubstr("token 1000, expected 0 to 999"));
   EXPECT_THAT(ErrorOf(Greedy(1, {-1}, 1)), HasSubstr("token -1"));

@@ -80,9 +80,11 @@ Status Requests::Check(const Request& request) const {
   if (request.prompt_ids.empty())
     return Invalid("The prompt is empty, expected at least one token.");
   if (request.prompt_ids.size() > options_.context_length)
-    return Invalid("The prompt has " + std::to_string(request.prompt_ids.size()) +
-                   " tokens, more than the context of " + std::to_string(options_.context_length) +
-                   ": shorten the conversation or start weft with a larger --context.");
+    return Error(ErrorCode::kLimitExceeded,
+                 "The conversation has " + std::to_string(request.prompt_ids.size()) +
+                     " tokens; this server's context is " +
+                     std::to_string(options_.context_length) +
+                     ". Start a new chat, or restart the server with a larger --context.");
   for (const int32_t id : request.prompt_ids)
     if (id < 0 || static_cast<uint32_t>(id) >= options_.model.vocabulary)
       return Invalid("The prompt holds token " + std::to_string(id) + ", expected 0 to " +
