@@ -1,10 +1,14 @@
 // Oracles: published vectors (SHA-256 of FIPS 180-2, Philox from Random123's kat_vectors).
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <filesystem>
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/log_budget.h"
 #include "base/random.h"
 #include "base/result.h"
 #include "base/sha256.h"
@@ -78,6 +82,40 @@ TEST(File, WritesAtomicallyAndMaps) {
   ASSERT_TRUE(mapped.ok());
   EXPECT_EQ(AsText((*mapped)->bytes()), "two!");
   std::filesystem::remove(path);
+}
+
+TEST(File, BringsWhatIsMappedIntoMemory) {
+  const auto path = std::filesystem::temp_directory_path() / ("weft-" + SecureRandomHex(8));
+  const std::vector<uint8_t> bytes(1 << 20, 7);
+  ASSERT_TRUE(WriteFileAtomically(path, bytes).ok());
+  const int fd = open(path.c_str(), O_RDONLY);
+  ASSERT_EQ(fsync(fd), 0);
+  ASSERT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+  close(fd);
+  const auto mapped = MappedFile::Open(path);
+  ASSERT_TRUE(mapped.ok());
+  BringIntoMemory((*mapped)->bytes().subspan(100'000, 500'000));  // ends on no page
+  const auto first = reinterpret_cast<uintptr_t>((*mapped)->bytes().data()) + 102'400;
+  std::vector<uint8_t> resident(97);
+  ASSERT_EQ(mincore(reinterpret_cast<void*>(first), 97 * 4096, resident.data()), 0);
+  for (const uint8_t page : resident) EXPECT_EQ(page & 1, 1);
+  BringIntoMemory({});
+  std::filesystem::remove(path);
+}
+
+TEST(LogBudget, LeavesOutWhatIsTooMuchAndCountsIt) {
+  LogBudget budget(10, 3);
+  Instant now;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(budget.Take(now).write);
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(budget.Take(now).write);
+  now = now + Milliseconds(110);  // a little more than one line's time
+  const LogBudget::Verdict verdict = budget.Take(now);
+  EXPECT_TRUE(verdict.write);
+  EXPECT_EQ(verdict.left_out, 5u);
+  EXPECT_FALSE(budget.Take(now).write);
+  now = now + Seconds(3600);  // a long silence saves up no more than the burst
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(budget.Take(now).write);
+  EXPECT_FALSE(budget.Take(now).write);
 }
 
 }  // namespace

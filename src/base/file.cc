@@ -113,4 +113,21 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(const_cast<uint8_t*>(data_), byte_count_);
 }
 
+void BringIntoMemory(ByteSpan mapped) {
+  if (mapped.empty()) return;
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t offset = reinterpret_cast<uintptr_t>(mapped.data()) % page;
+  uint8_t* const first = const_cast<uint8_t*>(mapped.data()) - offset;  // NOLINT: for the C call
+  const size_t byte_count = mapped.size() + offset;
+#ifdef MADV_POPULATE_READ
+  if (madvise(first, byte_count, MADV_POPULATE_READ) == 0) return;
+  if (errno != EINVAL) return;
+#endif
+  // Linux before 5.14 only knows how to be told in advance; touching every page waits for the disk.
+  madvise(first, byte_count, MADV_WILLNEED);
+  for (size_t at = 0; at < byte_count; at += page) {
+    static_cast<void>(*const_cast<const volatile uint8_t*>(first + at));
+  }
+}
+
 }  // namespace weft

@@ -35,6 +35,10 @@ class MappedFile {
   size_t byte_count_ = 0;
 };
 
+// Reads what of mapped bytes is not in memory yet, so that whoever uses them next does not wait for
+// the disk. A file that was cut short meanwhile is left to them.
+void BringIntoMemory(ByteSpan mapped);
+
 inline Slice AsSlice(const std::shared_ptr<const MappedFile>& file) {
   return Slice(file, file->bytes());
 }
