@@ -23,8 +23,9 @@ void EventLoop::Post(std::function<void()> work) {
 }
 
 void EventLoop::Run() {
-  const auto guard = asio::make_work_guard(*io_);
+  auto guard = asio::make_work_guard(*io_);
   io_->run();
+  guard.reset();  // before: the last work that ends stops the context once more
   io_->restart();  // it may run again; a Stop that came before Run still counts
 }
 
