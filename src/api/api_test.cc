@@ -8,6 +8,7 @@
 #include "api/openai_request.h"
 #include "api/openai_response.h"
 #include "api/swarm_json.h"
+#include "text/utf8.h"
 
 namespace weft::api {
 namespace {
@@ -87,7 +88,63 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"{" MESSAGES ",\"stream\":\"yes\"}", "stream", "true or false"},
         BadCase{"{" MESSAGES ",\"stop\":\"\"}", "stop", "non-empty"},
         BadCase{"{" MESSAGES ",\"logit_bias\":{\"x\":1}}", "logit_bias", "token id"},
-        BadCase{"{" MESSAGES ",\"top_logprobs\":99}", "top_logprobs", "20"}));
+        BadCase{"{" MESSAGES ",\"top_logprobs\":99}", "top_logprobs", "20"},
+        BadCase{"{" MESSAGES ",\"top_logprobs\":5}", "top_logprobs", "'logprobs': true"},
+        BadCase{"{" MESSAGES ",\"response_format\":{\"type\":\"json_object\"}}", "response_format",
+                "\"text\"} only"},
+        BadCase{"{" MESSAGES ",\"tool_choice\":\"required\"}", "tool_choice", "\"none\" only"},
+        BadCase{"{" MESSAGES
+                ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}}",
+                "tool_choice", "\"none\" only"},
+        BadCase{"{" MESSAGES ",\"functions\":[]}", "functions", "'tools'"},
+        BadCase{"{" MESSAGES ",\"function_call\":\"auto\"}", "function_call", "not supported"},
+        BadCase{"{" MESSAGES ",\"reasoning_effort\":\"low\"}", "reasoning_effort", "not supported"},
+        BadCase{"{" MESSAGES ",\"parallel_tool_calls\":false}", "parallel_tool_calls", "true only"},
+        BadCase{"{" MESSAGES ",\"modalities\":[\"text\",\"audio\"]}", "modalities", "only"},
+        BadCase{"{" MESSAGES ",\"store\":true}", "store", "false only"},
+        BadCase{"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
+                "\"input_audio\",\"input_audio\":{}}]}]}",
+                "messages[0].content", "\"input_audio\""},
+        BadCase{"{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"tool_calls\":5}]}",
+                "messages[0].tool_calls", "array of calls"}));
+
+TEST(ChatRequest, TakesWhatChangesNothing) {
+  const ChatRequest chat = Accepted(
+      "{" MESSAGES
+      ",\"response_format\":{\"type\":\"text\"},\"tool_choice\":\"auto\",\"functions\":null,"
+      "\"parallel_tool_calls\":true,\"modalities\":[\"text\"],\"store\":false,\"n\":1,"
+      "\"metadata\":{\"a\":\"b\"},\"tools\":[{\"type\":\"function\"}]}");
+  EXPECT_EQ(chat.tools.size(), 1u);
+}
+
+TEST(ChatRequest, ToolsThatAreNotToBeUsedAreNotTold) {
+  EXPECT_TRUE(
+      Accepted("{" MESSAGES ",\"tool_choice\":\"none\",\"tools\":[{\"type\":\"function\"}]}")
+          .tools.empty());
+}
+
+TEST(ChatRequest, ArgumentsOfToolCallsReachTemplatesAsObjects) {
+  const ChatRequest chat = Accepted(R"({"model":"m","messages":[{"role":"assistant","tool_calls":[
+      {"type":"function","function":{"name":"add","arguments":"{\"a\": 1}"}},
+      {"type":"function","function":{"name":"add","arguments":"{broken"}},
+      {"type":"function","function":{"name":"add","arguments":{"a":2}}}]}]})");
+  const auto& calls = chat.messages[0].at("tool_calls").as_array();
+  EXPECT_EQ(calls[0].at("function").at("arguments").at("a"), 1);
+  EXPECT_EQ(calls[1].at("function").at("arguments"), "{broken");
+  EXPECT_EQ(calls[2].at("function").at("arguments").at("a"), 2);
+}
+
+TEST(ChatRequest, WhatIsShownOfAValueIsWholeCharacters) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "\u00e9";
+  for (const char* before : {"", "x"}) {
+    const std::string body = "{" MESSAGES ",\"n\":\"" + (before + text) + "\"}";
+    auto parsed = Parse(body);
+    const std::string& message = std::get<ApiError>(parsed).message;
+    EXPECT_THAT(message, testing::HasSubstr("..."));
+    EXPECT_EQ(utf8::FindInvalid(message), std::string::npos) << message;
+  }
+}
 
 TEST(ChatRequest, RefusesDeepNesting) {
   std::string body = "{" MESSAGES ",\"x\":";
@@ -127,6 +184,20 @@ TEST(Responses, ErrorsHaveOpenAisForm) {
   EXPECT_EQ(error.at_pointer("/error/message"), "The queue is full.");
   EXPECT_EQ(error.at_pointer("/error/type"), "overloaded_error");
   EXPECT_EQ(FromError(Error(ErrorCode::kUnavailable, "")).status, 503);
+}
+
+TEST(Responses, NeverHoldBytesThatAreNotText) {
+  const std::string error =
+      ErrorJson({404, "Nothing at \xff\xc3.", "invalid_request_error", "", ""});
+  EXPECT_EQ(utf8::FindInvalid(error), std::string::npos);
+  EXPECT_THAT(error, testing::HasSubstr("\uFFFD"));
+}
+
+TEST(Responses, ATooLongConversationHasOpenAisCode) {
+  const ApiError error = FromError(Error(ErrorCode::kLimitExceeded, "Too long."));
+  EXPECT_EQ(error.status, 400);
+  EXPECT_EQ(error.code, "context_length_exceeded");
+  EXPECT_EQ(error.param, "messages");
 }
 
 TEST(SwarmJson, HasEveryWorker) {

@@ -18,11 +18,17 @@ ApiError Bad(std::string param, std::string message) {
   return error;
 }
 
+// The beginning of a value as JSON, never half a character.
 std::string Shown(const json::value& value) {
+  constexpr size_t kMaxBytes = 60;
   std::string text = json::serialize(value);
-  if (text.size() > 60) text = text.substr(0, 57) + "...";
-  return text;
+  if (text.size() <= kMaxBytes) return text;
+  size_t end = kMaxBytes - 3;
+  while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + "...";
 }
+
+constexpr uint32_t kMaxDepth = 64;
 
 // Reads fields of one object; remembers the first error, after which every read gives its default.
 class FieldReader {
@@ -92,12 +98,44 @@ ApiResult<json::value> ContentText(const json::value* content, const std::string
     const json::value* type = object != nullptr ? object->if_contains("type") : nullptr;
     const json::value* part_text = object != nullptr ? object->if_contains("text") : nullptr;
     if (type == nullptr || *type != "text" || part_text == nullptr || !part_text->is_string()) {
-      return Bad(where, "'" + where + "' has the part " + Shown(part) +
-                            "; this model reads text parts only.");
+      return Bad(where, "'" + where + "' has " +
+                            (type != nullptr ? "a part of type " + Shown(*type)
+                                             : "the part " + Shown(part)) +
+                            "; this model reads text parts only: "
+                            "{\"type\": \"text\", \"text\": ...}.");
     }
     text += part_text->as_string();
   }
   return json::value(json::string(text));
+}
+
+// OpenAI's `arguments` are JSON in a string; the chat templates of models are written for the
+// object itself. What is no object in JSON stays the text that it is: a model wrote it, and may
+// have erred.
+std::optional<ApiError> ReadToolCalls(const std::string& where, json::object& message) {
+  json::value* calls = message.if_contains("tool_calls");
+  if (calls == nullptr || calls->is_null()) return std::nullopt;
+  if (!calls->is_array()) {
+    return Bad(where + ".tool_calls",
+               "'" + where + ".tool_calls' is " + Shown(*calls) + "; expected an array of calls.");
+  }
+  for (json::value& call : calls->as_array()) {
+    json::value* function = call.is_object() ? call.as_object().if_contains("function") : nullptr;
+    if (function == nullptr || !function->is_object()) {
+      return Bad(where + ".tool_calls",
+                 "'" + where + ".tool_calls' has the call " + Shown(call) +
+                     "; expected {\"type\": \"function\", \"function\": {\"name\", "
+                     "\"arguments\"}}.");
+    }
+    json::value* arguments = function->as_object().if_contains("arguments");
+    if (arguments == nullptr || !arguments->is_string()) continue;
+    json::parse_options options;
+    options.max_depth = kMaxDepth;
+    boost::system::error_code error;
+    json::value parsed = json::parse(arguments->as_string(), error, {}, options);
+    if (!error && parsed.is_object()) *arguments = std::move(parsed);
+  }
+  return std::nullopt;
 }
 
 std::optional<ApiError> ReadMessages(const json::value* messages, json::array* out) {
@@ -125,7 +163,13 @@ std::optional<ApiError> ReadMessages(const json::value* messages, json::array* o
     if (text.is_null() && name != "assistant") {
       return Bad(where + ".content", "'" + where + ".content' is missing.");
     }
+    for (const char* field : {"function_call", "audio"}) {
+      const json::value* given = message->if_contains(field);
+      if (given == nullptr || given->is_null()) continue;
+      return Bad(where + "." + field, "'" + where + "." + field + "' is not supported.");
+    }
     json::object copy = *message;
+    if (auto error = ReadToolCalls(where, copy)) return error;
     copy["content"] = std::move(text);
     if (name == "developer") copy["role"] = "system";
     out->push_back(std::move(copy));
@@ -194,11 +238,80 @@ void ReadSampling(FieldReader& fields, sampling::Parameters* sampling) {
   }
 }
 
+// Fields that would change the answer and that weft cannot follow: a client that was ignored would
+// take what it gets for what it asked for.
+struct Unsupported {
+  const char* name;
+  const char* instead;
+};
+constexpr Unsupported kUnsupported[] = {
+    {"functions", "use 'tools'"},
+    {"function_call", "use 'tools'; the answer is text"},
+    {"reasoning_effort", "a model that can be told so takes it in 'chat_template_kwargs'"},
+    {"verbosity", "say it in a message"},
+    {"audio", "answers are text"},
+    {"prediction", "leave it out"},
+    {"web_search_options", "leave it out"},
+    {"guided_json", "answers are free text"},
+    {"guided_regex", "answers are free text"},
+    {"guided_choice", "answers are free text"},
+    {"guided_grammar", "answers are free text"},
+    {"grammar", "answers are free text"},
+    {"best_of", "weft gives one choice a request"},
+    {"use_beam_search", "weft draws one token after another"},
+    {"min_tokens", "leave it out"},
+    {"stop_token_ids", "use 'stop'"},
+    {"continue_final_message", "leave it out"},
+};
+
+// What is supported with some values only. nullopt: all of them are.
+std::optional<ApiError> RefuseUnsupported(const FieldReader& fields) {
+  for (const auto& [name, instead] : kUnsupported) {
+    const json::value* given = fields.Find(name);
+    if (given == nullptr || *given == false) continue;
+    return Bad(name, "'" + std::string(name) + "' is not supported; " + instead + ".");
+  }
+  const auto only = [&](const char* name, const char* expected,
+                        const auto& is_supported) -> std::optional<ApiError> {
+    const json::value* given = fields.Find(name);
+    if (given == nullptr || is_supported(*given)) return std::nullopt;
+    return Bad(name, "'" + std::string(name) + "' is " + Shown(*given) + "; weft supports " +
+                         expected + " only.");
+  };
+  if (auto error = only("response_format", "{\"type\": \"text\"}", [](const json::value& value) {
+        const json::object* object = value.if_object();
+        const json::value* type = object != nullptr ? object->if_contains("type") : nullptr;
+        return type != nullptr && *type == "text";
+      })) {
+    return error;
+  }
+  if (auto error = only("tool_choice", "\"auto\" and \"none\"", [](const json::value& value) {
+        return value == "auto" || value == "none";
+      })) {
+    return error;
+  }
+  if (auto error = only("parallel_tool_calls", "true",
+                        [](const json::value& value) { return value == true; })) {
+    return error;
+  }
+  if (auto error = only("modalities", "[\"text\"]", [](const json::value& value) {
+        return value == json::value(json::array{"text"});
+      })) {
+    return error;
+  }
+  if (auto error = only("service_tier", "\"auto\" and \"default\"", [](const json::value& value) {
+        return value == "auto" || value == "default";
+      })) {
+    return error;
+  }
+  return only("store", "false", [](const json::value& value) { return value == false; });
+}
+
 }  // namespace
 
 ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameters& defaults) {
   json::parse_options options;
-  options.max_depth = 64;
+  options.max_depth = kMaxDepth;
   boost::system::error_code parse_error;
   const json::value document =
       json::parse(json::string_view(AsText(body)), parse_error, {}, options);
@@ -215,6 +328,7 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameter
     return Bad("model", "'model' must name a model; GET /v1/models lists it.");
   }
   request.model = std::string(model->as_string());
+  if (auto error = RefuseUnsupported(fields)) return *error;
   if (auto error = ReadMessages(fields.Find("messages"), &request.messages)) return *error;
   if (auto error = ReadStop(fields.Find("stop"), &request.stop)) return *error;
   if (auto error = ReadLogitBias(fields.Find("logit_bias"), &request.sampling)) return *error;
@@ -233,6 +347,9 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameter
   if (const auto x = fields.Integer("top_logprobs", 0, 20)) {
     request.top_logprobs = static_cast<uint32_t>(*x);
   }
+  if (request.top_logprobs > 0 && !request.logprobs && !fields.error()) {
+    return Bad("top_logprobs", "'top_logprobs' needs 'logprobs': true.");
+  }
   if (const json::value* stream_options = fields.Find("stream_options")) {
     if (!stream_options->is_object()) {
       fields.Fail("stream_options", *stream_options, "an object");
@@ -249,7 +366,8 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameter
   }
   if (const json::value* tools = fields.Find("tools")) {
     if (!tools->is_array()) return Bad("tools", "'tools' must be an array.");
-    request.tools = tools->as_array();
+    const json::value* choice = fields.Find("tool_choice");
+    if (choice == nullptr || *choice != "none") request.tools = tools->as_array();
   }
   if (fields.error()) return *fields.error();
   return request;

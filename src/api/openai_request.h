@@ -29,8 +29,8 @@ struct ChatRequest {
   std::string model;
   boost::json::array messages;  // validated: roles and contents; content parts joined to text
   boost::json::object template_kwargs;  // chat_template_kwargs
-  boost::json::array tools;
-  std::optional<uint32_t> max_tokens;  // max_completion_tokens or max_tokens
+  boost::json::array tools;             // for the template; empty with tool_choice "none"
+  std::optional<uint32_t> max_tokens;   // max_completion_tokens or max_tokens
   sampling::Parameters sampling;
   std::vector<std::string> stop;
   bool stream = false;
@@ -40,7 +40,9 @@ struct ChatRequest {
   uint32_t top_logprobs = 0;
 };
 
-// Depth at most 64, one JSON object; unknown fields are ignored, as OpenAI's clients expect.
+// Depth at most 64, one JSON object. Fields that OpenAI or other servers know and that would change
+// the answer are refused by name where weft cannot follow them; others are ignored, as OpenAI's
+// clients expect. `tools` are told to the model; what it answers, calls included, is text.
 ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameters& defaults = {});
 
 }  // namespace weft::api

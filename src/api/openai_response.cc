@@ -2,6 +2,8 @@
 
 #include <boost/json/serialize.hpp>
 
+#include "text/utf8.h"
+
 namespace weft::api {
 namespace json = boost::json;
 
@@ -11,11 +13,24 @@ json::value OrNull(const std::string& text) {
   return text.empty() ? json::value(nullptr) : json::value(text);
 }
 
+std::string Utf8(const std::string& text) {
+  if (utf8::FindInvalid(text) == std::string::npos) return text;
+  std::string valid;
+  utf8::LossyDecoder decoder;
+  decoder.Push(text, valid);
+  decoder.Flush(valid);
+  return valid;
+}
+
+json::object ModelObject(const std::string& model, int64_t created) {
+  return {{"id", model}, {"object", "model"}, {"created", created}, {"owned_by", "weft"}};
+}
+
 json::object ErrorObject(const ApiError& error) {
   return {{"error",
-           {{"message", error.message},
+           {{"message", Utf8(error.message)},
             {"type", error.type},
-            {"param", OrNull(error.param)},
+            {"param", OrNull(Utf8(error.param))},
             {"code", OrNull(error.code)}}}};
 }
 
@@ -47,6 +62,10 @@ ApiError FromError(const Error& error) {
   switch (error.code()) {
     case ErrorCode::kInvalidArgument:
       return api_error;
+    case ErrorCode::kLimitExceeded:
+      api_error.param = "messages";
+      api_error.code = "context_length_exceeded";
+      return api_error;
     case ErrorCode::kNotFound:
       api_error.status = 404;
       return api_error;
@@ -67,9 +86,19 @@ ApiError FromError(const Error& error) {
 }
 
 std::string ModelsJson(const std::string& model, int64_t created) {
-  const json::object entry = {
-      {"id", model}, {"object", "model"}, {"created", created}, {"owned_by", "weft"}};
-  return json::serialize(json::object{{"object", "list"}, {"data", json::array{entry}}});
+  return json::serialize(
+      json::object{{"object", "list"}, {"data", json::array{ModelObject(model, created)}}});
+}
+
+std::string ModelJson(const std::string& model, int64_t created) {
+  return json::serialize(ModelObject(model, created));
+}
+
+ApiError NoSuchModel(const std::string& asked, const std::string& served) {
+  return {
+      404,
+      "There is no model '" + asked.substr(0, 200) + "' here; this server has '" + served + "'.",
+      "invalid_request_error", "model", "model_not_found"};
 }
 
 std::string ChunkEvent(const CompletionHead& head, json::object delta,

@@ -13,11 +13,17 @@
 
 namespace weft::api {
 
+// Texts that are not UTF-8, such as what a client sent, come out with U+FFFD in place of what is
+// not.
 std::string ErrorJson(const ApiError& error);
 // What an error of the core looks like to a client: status and type by code.
 ApiError FromError(const Error& error);
 
+// That `asked` is not the model that is served.
+ApiError NoSuchModel(const std::string& asked, const std::string& served);
+
 std::string ModelsJson(const std::string& model, int64_t created);
+std::string ModelJson(const std::string& model, int64_t created);
 
 struct Usage {
   uint32_t prompt_tokens = 0;
