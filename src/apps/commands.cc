@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "base/bytes.h"
+#include "net/address.h"
 
 namespace weft::apps {
 
@@ -11,6 +12,14 @@ int ReportStatus(const Status& status) {
   if (status.ok()) return 0;
   std::cerr << "weft: " << status.error().ToString() << "\n";
   return 1;
+}
+
+CLI::Validator AddressOption() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return net::IsIpAddress(text) ? std::string() : "'" + text + "' is no IP address";
+      },
+      "ADDRESS");
 }
 
 CLI::Validator ByteCountOption() {

@@ -22,6 +22,9 @@ void AddOnnxSplitCommand(CLI::App& app, int* exit_code);
 // "weft: <sentence>" on stderr, 1; 0 for an ok status.
 int ReportStatus(const Status& status);
 
+// An option validator for "192.168.1.7" and "fe80::1".
+CLI::Validator AddressOption();
+
 // An option validator for "4GiB", "512MiB", "1000000".
 CLI::Validator ByteCountOption();
 

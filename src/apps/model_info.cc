@@ -30,9 +30,9 @@ swarm::ModelInfo ModelInfoOf(const package::Package& package) {
   swarm::ModelInfo model;
   model.name = manifest.name;
   model.package_digest = package.digest.bytes();
-  model.context_length = manifest.context_length;
   model.hidden_columns = manifest.hidden_columns;
   model.vocabulary = manifest.vocabulary;
+  model.context_length = manifest.context_length;
   model.boundary_dtype = manifest.boundary_dtype;
   model.lowered = manifest.lowered;
   model.program_version = program::kProgramVersion;

@@ -15,6 +15,7 @@
 #include "apps/commands.h"
 #include "apps/pull_model.h"
 #include "apps/serve_command.h"
+#include "apps/terminal_text.h"
 #include "base/log.h"
 #include "hub/library.h"
 #include "net/client.h"
@@ -39,6 +40,11 @@ struct RunOptions {
 
 std::atomic<bool> interrupted = false;
 
+// Without a byte of an answer. Of a server that this process starts itself, which loads the model
+// first, as long as that may take.
+constexpr uint32_t kPatience_s = 600;
+constexpr uint32_t kOwnServerWait_s = 590;
+
 // Takes complete server-sent events out of a growing text.
 class EventSplitter {
  public:
@@ -62,12 +68,12 @@ class EventSplitter {
 std::string ErrorText(const std::string& body) {
   boost::system::error_code error;
   const json::value value = json::parse(body, error);
-  if (error || !value.is_object()) return body.substr(0, 500);
+  if (error || !value.is_object()) return TerminalText(body.substr(0, 500));
   const json::value* inner = value.as_object().if_contains("error");
   const json::object* object = inner != nullptr ? inner->if_object() : nullptr;
   const json::value* message = object != nullptr ? object->if_contains("message") : nullptr;
-  return message != nullptr && message->is_string() ? std::string(message->as_string())
-                                                    : body.substr(0, 500);
+  return TerminalText(message != nullptr && message->is_string() ? std::string(message->as_string())
+                                                                 : body.substr(0, 500));
 }
 
 class TerminalChat {
@@ -81,7 +87,7 @@ class TerminalChat {
     ASSIGN_OR_RETURN(model_, FindModel());
     if (!options_.system.empty()) Say("system", options_.system);
     if (!options_.prompt.empty()) return Ask(options_.prompt);
-    std::cerr << "Chatting with " << model_ << " on " << authority_
+    std::cerr << "Chatting with " << TerminalText(model_) << " on " << authority_
               << ". /new starts over, /bye or Ctrl-D ends, Ctrl-C stops an answer.\n";
     std::signal(SIGINT, [](int) { interrupted = true; });
     for (std::string line; Prompt(&line);) {
@@ -145,7 +151,10 @@ class TerminalChat {
     call.path = "/v1/chat/completions";
     call.headers = Headers();
     call.body = json::serialize(body);
-    call.timeout = Seconds(60);  // the server sends a sign of life every few seconds
+    // Before its answer a server waits for a swarm that is down (`weft serve --wait`); then it
+    // sends a sign of life every few seconds.
+    call.timeout = Seconds(kPatience_s);
+    call.cancelled = &interrupted;
     std::string answer;
     std::string failure;
     EventSplitter splitter;
@@ -183,7 +192,7 @@ class TerminalChat {
     if (content == nullptr || !content->is_string()) return;
     const std::string text(content->as_string());
     *answer += text;
-    std::cout << text << std::flush;
+    std::cout << TerminalText(text) << std::flush;
   }
 
   const RunOptions options_;
@@ -218,8 +227,11 @@ Status ChatWithModel(RunOptions options) {
   ServeOptions serve;
   serve.package = package.string();
   serve.port = 0;
+  serve.own_secrets = true;  // the terminal is the only one that may ask
+  serve.wait_s = kOwnServerWait_s;
   ASSIGN_OR_RETURN(const BackgroundServer server, BackgroundServer::Start(serve));
   ASSIGN_OR_RETURN(const net::Url url, net::ParseUrl(server.url()));
+  options.api_key = server.api_key();
   return TerminalChat(std::move(options), url).Run();
 }
 

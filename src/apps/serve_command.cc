@@ -21,12 +21,14 @@
 namespace weft::apps {
 namespace {
 
+// "" where no folder is ours: a key does not belong into one that everybody writes to.
 std::filesystem::path StateFolder() {
   if (const char* xdg = std::getenv("XDG_STATE_HOME"); xdg != nullptr && *xdg != '\0') {
     return std::filesystem::path(xdg) / "weft";
   }
   const char* home = std::getenv("HOME");
-  return std::filesystem::path(home != nullptr ? home : "/tmp") / ".local" / "state" / "weft";
+  if (home == nullptr || *home == '\0') return {};
+  return std::filesystem::path(home) / ".local" / "state" / "weft";
 }
 
 // web/dist of the source tree this program was built in, or share/weft/web of an installation.
@@ -63,6 +65,9 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.sessions = options.sessions;
   server.generate_interval = options.generate_interval;
   server.queue = options.queue;
+  server.wait = Seconds(options.wait_s);
+  server.trusted_proxies = options.trusted_proxies;
+  if (options.own_secrets) server.secrets = server::RandomSecrets();
   return server;
 }
 
@@ -85,24 +90,27 @@ class ServeCommand {
     model.graphs = MakeOnnxStages(folder / "model.onnx");
     ASSIGN_OR_RETURN(model.files, LoadPage(options.web_root));
     ASSIGN_OR_RETURN(command->server_, server::Server::Listen(server, std::move(model)));
+    command->secrets_ = command->server_->TakeSecrets();
     if (!options.no_worker && command->package_.manifest.lowered) command->StartWorker();
     return command;
   }
 
   void ServeUntilSignal() {
     PrintAddresses();
+    server::Wipe(secrets_);
     server_->StopOnSignal();
     server_->Run();
   }
 
   server::Server& server() { return *server_; }
+  const server::Secrets& secrets() const { return secrets_; }
 
  private:
   void StartWorker() {
     worker::NativeWorkerOptions worker;
     worker.name = "this server";
     worker.worker_id = "built-in";
-    worker.join_token = server_->secrets().join_token;
+    worker.join_token = secrets_.join_token;
     worker.thread_count = options_.threads;
     worker.memory_bytes = options_.worker_memory.empty() ? worker::DefaultMemoryOffer()
                                                          : *ParseByteCount(options_.worker_memory);
@@ -112,46 +120,54 @@ class ServeCommand {
 
   void PrintAddresses() const {
     const server::Reach& reach = server_->reach();
-    const server::Secrets& secrets = server_->secrets();
-    const server::ShareInfo share = server::MakeShare(reach, secrets);
+    const std::string join_url = reach.JoinUrl(secrets_.join_token);
     std::cout << "weft " << wire::kServerVersion << " serves " << package_.manifest.name << " ("
               << package_.manifest.quantisation << ")\n\n"
-              << "  chat:  " << share.chat_url;
-    if (!secrets.api_key.empty()) std::cout << "#key=" << secrets.api_key;
-    std::cout << "\n  help:  " << share.join_url
-              << "   (open it in a browser tab and press the button)\n"
+              << "  chat:  " << reach.Base("http") << "/";
+    if (!secrets_.api_key.empty()) std::cout << "#key=" << secrets_.api_key;
+    std::cout << "\n  help:  " << join_url << "   (open it in a browser tab and press the button)\n"
               << "  API:   " << reach.Base("http") << "/v1\n";
     if (!package_.manifest.lowered) {
       std::cout
           << "\n  This model has no programs for native workers: browser tabs compute it with\n"
              "  onnxruntime-web. Open the help address and press the button.\n";
     }
-    if (!reach.IsPublic()) {
+    if (!secrets_.api_key.empty()) PrintSecrets();
+    if (reach.IsPublic()) {
+      PrintTls();
+      std::cout << "\n" << server::QrForTerminal(join_url);
+    } else if (secrets_.api_key.empty()) {
       std::cout << "\n  To let other devices on your network help:  weft serve --share "
                 << options_.package << "\n";
-    } else {
-      std::cout << "  API key:     " << secrets.api_key << "\n  join token:  " << secrets.join_token
-                << "\n  native worker:  weft worker " << reach.Base("ws") << "#"
-                << secrets.join_token;
-      if (reach.tls) std::cout << " --fingerprint " << net::CertificateFingerprint(*server_->tls());
-      std::cout << "\n";
-      if (options_.tls == "auto" || (options_.share && options_.tls.empty())) {
-        std::cout << "\n  The certificate is self-signed: browsers warn once. Its SHA-256 is\n  "
-                  << net::CertificateFingerprint(*server_->tls()) << "\n";
-      } else if (!reach.tls) {
-        std::cout
-            << "\n  Without TLS, tabs on other devices cannot help (browsers give them no WebGPU,\n"
-               "  no hashing and no cache on plain http) and keys travel in clear. Use --tls "
-               "auto.\n";
-      }
-      std::cout << "\n" << server::QrForTerminal(share.join_url);
     }
     std::cout << std::endl;
+  }
+
+  void PrintSecrets() const {
+    const server::Reach& reach = server_->reach();
+    std::cout << "  API key:     " << secrets_.api_key << "\n  join token:  " << secrets_.join_token
+              << "\n  native worker:  weft worker " << reach.Base("ws") << "#"
+              << secrets_.join_token;
+    if (reach.tls) std::cout << " --fingerprint " << net::CertificateFingerprint(*server_->tls());
+    std::cout << "\n";
+  }
+
+  void PrintTls() const {
+    if (options_.tls == "auto" || (options_.share && options_.tls.empty())) {
+      std::cout << "\n  The certificate is self-signed: browsers warn once. Its SHA-256 is\n  "
+                << net::CertificateFingerprint(*server_->tls()) << "\n";
+    } else if (!server_->reach().tls) {
+      std::cout
+          << "\n  Without TLS, tabs on other devices cannot help (browsers give them no WebGPU,\n"
+             "  no hashing and no cache on plain http) and keys travel in clear. Use --tls "
+             "auto.\n";
+    }
   }
 
   ServeOptions options_;
   package::Package package_;
   std::unique_ptr<server::Server> server_;
+  server::Secrets secrets_;  // until they are printed
   std::unique_ptr<LocalWorker> worker_;
 };
 
@@ -177,6 +193,10 @@ BackgroundServer::~BackgroundServer() {
   if (!state_) return;
   state_->command->server().Stop();
   state_->thread.join();
+}
+
+const std::string& BackgroundServer::api_key() const {
+  return state_->command->secrets().api_key;
 }
 
 std::string BackgroundServer::url() const {
@@ -233,7 +253,18 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
       ->check(CLI::Range(0, 100000));
   command->add_option("--web-root", options->web_root,
                       "Folder of the built page (default: beside this program)");
-  command->add_option("--host-name", options->host_names, "Another name this server is reached by");
+  command
+      ->add_option("--wait", options->wait_s,
+                   "Seconds that a request waits for a swarm that is down, before it is told so")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 86'400));
+  command->add_option("--host-name", options->host_names,
+                      "Another name this server is reached by; demands an API key");
+  command
+      ->add_option("--trusted-proxy", options->trusted_proxies,
+                   "Address of a proxy whose X-Forwarded-For and X-Forwarded-Proto are believed; "
+                   "demands an API key")
+      ->check(AddressOption());
   command->add_option("--allow-origin", options->allowed_origins,
                       "Origin of a page that may call the API (CORS)");
   command->callback([options, exit_code] { *exit_code = ReportStatus(Serve(*options)); });

@@ -26,9 +26,12 @@ struct ServeOptions {
   uint32_t sessions = 4;
   uint32_t generate_interval = 0;
   uint32_t queue = 64;
+  uint32_t wait_s = 30;
   std::string web_root;
   std::vector<std::string> host_names;
   std::vector<std::string> allowed_origins;
+  std::vector<std::string> trusted_proxies;
+  bool own_secrets = false;  // new ones, whatever the environment says
 };
 
 // Serves on a thread of its own until it is destroyed.
@@ -38,7 +41,8 @@ class BackgroundServer {
   BackgroundServer(BackgroundServer&&) noexcept;
   ~BackgroundServer();
 
-  std::string url() const;  // "http://127.0.0.1:40123"
+  std::string url() const;             // "http://127.0.0.1:40123"
+  const std::string& api_key() const;  // "": none is demanded
 
  private:
   struct State;

@@ -56,6 +56,12 @@ std::vector<std::string> LanAddresses(bool with_v6) {
   return addresses;
 }
 
+bool IsIpAddress(const std::string& text) {
+  uint8_t bytes[sizeof(in6_addr)];
+  return inet_pton(AF_INET, text.c_str(), bytes) == 1 ||
+         inet_pton(AF_INET6, text.c_str(), bytes) == 1;
+}
+
 bool IsLoopbackAddress(std::string_view address) {
   return address.starts_with("127.") || address == "::1" || address.starts_with("::ffff:127.");
 }

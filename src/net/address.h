@@ -15,6 +15,9 @@ namespace weft::net {
 // out: the latter mean nothing without the name of an interface on the other machine.
 std::vector<std::string> LanAddresses(bool with_v6 = false);
 
+// "192.168.1.7" or "fe80::1", without a port.
+bool IsIpAddress(const std::string& text);
+
 bool IsLoopbackAddress(std::string_view address);
 
 // "host" or "[2001:db8::1]": as it stands in a URL and in a Host header, without a port.

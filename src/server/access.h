@@ -1,4 +1,5 @@
-// Who may do what (SECURITY.md 1, 2): Host and Origin of every request, API key, join token.
+// Who may do what (SECURITY.md): Host, Origin and Sec-Fetch-Site of every request, API key, join
+// token, and on loopback the user who asks.
 #pragma once
 
 #include <optional>
@@ -6,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/openai_request.h"
 #include "net/http.h"
 
 namespace weft::server {
@@ -16,24 +18,46 @@ struct AccessPolicy {
   // Origins beside the server's own that may call it from a page (CORS), e.g.
   // "https://example.org".
   std::set<std::string> allowed_origins;
+  // Addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.
+  std::set<std::string> trusted_proxies;
   // SHA-256 of key and token in hex; "" demands none. Kept hashed: a look at memory or a core dump
   // tells nothing usable.
   std::string api_key_hash;
   std::string join_token_hash;
+  // Where no secret is demanded: only processes of this user and of root may use what would need
+  // one. nullopt: anyone who can connect.
+  std::optional<uint32_t> only_user;
 };
 
-// nullopt: go on. Otherwise the refusal to send.
-std::optional<net::HttpResponse> CheckHostAndOrigin(const AccessPolicy& policy,
-                                                    const net::HttpRequest& request);
+// What a route demands beside what is demanded of every request.
+enum class Secret {
+  kNone,
+  kApiKey,
+  kJoinToken,     // the API key opens it too
+  kWorkerSocket,  // browsers cannot send a header with it: Connect carries the token, but one that
+                  // does come in a header must be right
+};
 
-enum class Secret { kApiKey, kJoinToken };
-// True when the request carries `Authorization: Bearer <secret>` for one of the accepted kinds, or
-// none is demanded.
-bool HasSecret(const AccessPolicy& policy, const net::HttpRequest& request,
-               std::initializer_list<Secret> accepted);
+// nullopt: go on. Otherwise the refusal to send: of names that are not ours, and of pages of
+// others.
+std::optional<api::ApiError> CheckHostAndOrigin(const AccessPolicy& policy,
+                                                const net::HttpRequest& request);
 
-// The CORS headers for a request whose Origin is on the list; empty otherwise.
-net::Headers CorsHeaders(const AccessPolicy& policy, const net::HttpRequest& request);
+// nullopt: the request carries the secret as `Authorization: Bearer <secret>`, or none is demanded
+// and its user may do without.
+std::optional<api::ApiError> CheckSecret(const AccessPolicy& policy,
+                                         const net::HttpRequest& request, Secret secret);
+
+// The headers that let a page of a listed origin read an answer, and ask with whatever headers it
+// likes; empty for all others. `methods`: what the path answers.
+net::Headers CorsHeaders(const AccessPolicy& policy, const net::HttpRequest& request,
+                         const std::string& methods);
+
+// Puts address and scheme that a trusted proxy tells of its client in place of the proxy's own.
+void UseForwarded(const AccessPolicy& policy, net::HttpRequest& request);
+
+// What follows `Authorization: Bearer`, a scheme in any case; nullopt without it.
+std::optional<std::string_view> BearerToken(const net::HttpRequest& request);
 
 // SHA-256 of a secret in hex.
 std::string HashSecret(std::string_view secret);

@@ -1,7 +1,8 @@
-// /v1/models and POST /v1/chat/completions over a host: parses and tokenises on the pool, generates
-// through the core, streams text as it comes, cancels when the client goes away.
+// /v1/models and POST /v1/chat/completions: a request's text becomes tokens on threads of its own,
+// and then a Completion (completion.h) that the core generates.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -17,29 +18,33 @@ class ChatRoutes {
  public:
   struct Options {
     std::string model_name;
-    uint32_t context_length = 4096;
-    int64_t created = 0;  // Unix seconds
+    int64_t created = 0;          // Unix seconds
+    Duration wait = Seconds(30);  // for a swarm that is down (CompletionContext)
   };
 
+  // `loop` and `host` outlive this.
   ChatRoutes(Options options, std::shared_ptr<const api::ModelText> text, SwarmHost& host,
-             net::EventLoop& loop, net::ThreadPool& pool);
+             net::EventLoop& loop);
 
-  // True when the path was one of ours (answered now or later). `extra_headers` go into every
-  // answer.
-  bool Answer(const net::HttpRequest& request, std::shared_ptr<net::Responder> responder,
-              const net::Headers& extra_headers);
+  void ListModels(net::Responder& responder) const;
+  // GET /v1/models/NAME
+  void DescribeModel(const net::HttpRequest& request, net::Responder& responder) const;
+  // POST /v1/chat/completions. 503 when more texts wait to become tokens than is good for anyone.
+  void Complete(net::HttpRequest request, std::shared_ptr<net::Responder> responder);
 
  private:
-  class Completion;
+  struct Prompt;  // what the threads make of a body
 
-  void Start(std::shared_ptr<Completion> completion, api::ChatRequest chat,
-             std::vector<int32_t> prompt_ids);
+  Prompt ReadPrompt(const std::string& body) const;
+  void Start(Prompt prompt, std::shared_ptr<net::Responder> responder);
 
   const Options options_;
   const std::shared_ptr<const api::ModelText> text_;
   SwarmHost& host_;
   net::EventLoop& loop_;
-  net::ThreadPool& pool_;
+  size_t waiting_prompts_ = 0;
+  // Last: its threads use what stands above.
+  net::ThreadPool prompt_threads_;
 };
 
 }  // namespace weft::server

@@ -3,15 +3,22 @@
 #include <charconv>
 #include <optional>
 
+#include "api/openai_response.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/sha256.h"
+#include "server/responses.h"
 #include "server/static_files.h"
 
 namespace weft::server {
 namespace {
 
-net::HttpResponse NotFound(const std::string& why) {
-  return net::TextResponse(404, "text/plain; charset=utf-8", why + "\n");
+// Disks answer several readers at once; more would only wait for each other.
+constexpr unsigned kReadingThreads = 2;
+constexpr size_t kMaxWaiting = 512;
+
+api::ApiError NotFound(std::string why) {
+  return {404, std::move(why), "invalid_request_error", "", "not_found"};
 }
 
 struct StageRange {
@@ -37,8 +44,12 @@ std::optional<StageRange> ParseStageName(std::string_view name, int layer_count)
 }  // namespace
 
 PackageRoutes::PackageRoutes(package::Package package, std::shared_ptr<StageGraphs> graphs,
-                             net::EventLoop& loop, net::ThreadPool& pool)
-    : package_(std::move(package)), loop_(loop), pool_(pool), graphs_(std::move(graphs)) {}
+                             net::EventLoop& loop)
+    : package_(std::move(package)),
+      loop_(loop),
+      graphs_(std::move(graphs)),
+      reading_threads_(kReadingThreads),
+      cutting_threads_(1) {}
 
 void PackageRoutes::Answer(const net::HttpRequest& request,
                            std::shared_ptr<net::Responder> responder) {
@@ -51,45 +62,76 @@ void PackageRoutes::Answer(const net::HttpRequest& request,
     return responder->Send(RangedResponse(request, bytes, "\"" + package_.digest.ToHex() + "\"",
                                           "application/json", false));
   }
+  if (waiting_ >= kMaxWaiting) {
+    return responder->Send(ErrorResponse(Overloaded(
+        std::to_string(waiting_) + " downloads wait to be read already. Try again soon.")));
+  }
   if (rest.starts_with(kBlobs)) {
-    const auto digest = package::Digest::Parse(rest.substr(kBlobs.size()));
-    if (!digest.ok() || !package_.manifest.blobs.contains(*digest)) {
-      return responder->Send(NotFound("This package has no such blob."));
-    }
-    const auto blob = package_.blobs->Get(*digest, nullptr);  // the receiver verifies
-    if (!blob.ok()) {
-      LogError("{}", blob.error().ToString());
-      return responder->Send(NotFound("The blob's file is missing on the server."));
-    }
-    auto response = RangedResponse(request, *blob, "\"" + digest->ToHex() + "\"",
-                                   "application/octet-stream", true);
-    response.headers.emplace_back("Cross-Origin-Resource-Policy", "same-origin");
-    return responder->Send(std::move(response));
+    return AnswerBlob(request, std::string(rest.substr(kBlobs.size())), std::move(responder));
   }
   if (rest.starts_with(kStages)) {
     return AnswerStage(request, std::string(rest.substr(kStages.size())), std::move(responder));
   }
-  responder->Send(NotFound("No such file in the package."));
+  responder->Send(ErrorResponse(NothingAt(request.path)));
+}
+
+// What is mapped comes from the disk when it is touched: a thread does that, so that the socket
+// finds all of it in memory. It stays in the system's cache, not in ours, however much is asked
+// for.
+void PackageRoutes::AnswerBlob(const net::HttpRequest& request, const std::string& name,
+                               std::shared_ptr<net::Responder> responder) {
+  const auto digest = package::Digest::Parse(name);
+  if (!digest.ok() || !package_.manifest.blobs.contains(*digest)) {
+    return responder->Send(ErrorResponse(NotFound("This package has no such blob.")));
+  }
+  ++waiting_;
+  reading_threads_.Run([this, request, responder = std::move(responder), digest = *digest,
+                        blobs = package_.blobs]() mutable {
+    auto blob = blobs->Get(digest, nullptr);  // the receiver verifies
+    net::HttpResponse response;
+    if (blob.ok()) {
+      response = RangedResponse(request, *blob, "\"" + digest.ToHex() + "\"",
+                                "application/octet-stream", true);
+      if (request.method != "HEAD") {
+        for (const Slice& piece : response.body) BringIntoMemory(piece.bytes());
+      }
+    } else {
+      LogError("{}", blob.error().ToString());
+      response = ErrorResponse(NotFound("The blob's file is missing on the server."));
+    }
+    Deliver(std::move(responder), std::move(response));
+  });
 }
 
 void PackageRoutes::AnswerStage(const net::HttpRequest& request, const std::string& name,
                                 std::shared_ptr<net::Responder> responder) {
   const auto range = ParseStageName(name, static_cast<int>(package_.manifest.layers.size()));
   if (!range) {
-    return responder->Send(NotFound("Stages are named <first>-<end>.onnx, end at most " +
-                                    std::to_string(package_.manifest.layers.size()) + "."));
+    return responder->Send(
+        ErrorResponse(NotFound("Stages are named <first>-<end>.onnx, end at most " +
+                               std::to_string(package_.manifest.layers.size()) + ".")));
   }
-  pool_.Run([this, request, responder, range = *range, graphs = graphs_] {
+  ++waiting_;
+  cutting_threads_.Run([this, request, responder = std::move(responder), range = *range,
+                        graphs = graphs_]() mutable {
     auto stage = graphs->Cut(range.first, range.end);
-    loop_.Post([request, responder, stage = std::move(stage)] {
-      if (!stage.ok()) {
-        LogError("{}", stage.error().ToString());
-        return responder->Send(
-            net::TextResponse(500, "text/plain; charset=utf-8", stage.error().ToString() + "\n"));
-      }
+    net::HttpResponse response;
+    if (stage.ok()) {
       const std::string etag = "\"" + ToHex(Sha256(stage->bytes())).substr(0, 32) + "\"";
-      responder->Send(RangedResponse(request, *stage, etag, "application/octet-stream", false));
-    });
+      response = RangedResponse(request, *stage, etag, "application/octet-stream", false);
+    } else {
+      LogError("{}", stage.error().ToString());
+      response = ErrorResponse(api::FromError(stage.error()));
+    }
+    Deliver(std::move(responder), std::move(response));
+  });
+}
+
+// The thread keeps no reference: connections end on the loop alone.
+void PackageRoutes::Deliver(std::shared_ptr<net::Responder> responder, net::HttpResponse response) {
+  loop_.Post([this, responder = std::move(responder), response = std::move(response)] {
+    --waiting_;
+    responder->Send(response);
   });
 }
 

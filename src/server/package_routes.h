@@ -1,4 +1,5 @@
-// GET /package/...: the manifest, blobs by digest, and any range of layers as one ONNX graph.
+// GET /package/...: the manifest, blobs by digest, and any range of layers as one ONNX graph. Files
+// that are not in memory are read, and graphs cut, on threads of this: never on the loop.
 #pragma once
 
 #include <memory>
@@ -14,20 +15,27 @@ namespace weft::server {
 
 class PackageRoutes {
  public:
-  PackageRoutes(package::Package package, std::shared_ptr<StageGraphs> graphs, net::EventLoop& loop,
-                net::ThreadPool& pool);
+  PackageRoutes(package::Package package, std::shared_ptr<StageGraphs> graphs,
+                net::EventLoop& loop);
 
-  // Answers paths that begin with "/package/".
+  // Answers paths that begin with "/package/". 503 when too many wait to be read.
   void Answer(const net::HttpRequest& request, std::shared_ptr<net::Responder> responder);
 
  private:
+  void AnswerBlob(const net::HttpRequest& request, const std::string& name,
+                  std::shared_ptr<net::Responder> responder);
   void AnswerStage(const net::HttpRequest& request, const std::string& name,
                    std::shared_ptr<net::Responder> responder);
+  // On a thread.
+  void Deliver(std::shared_ptr<net::Responder> responder, net::HttpResponse response);
 
   const package::Package package_;
   net::EventLoop& loop_;
-  net::ThreadPool& pool_;
   const std::shared_ptr<StageGraphs> graphs_;
+  size_t waiting_ = 0;  // answers that the threads owe
+  // Last: their threads use what stands above. Apart: a graph takes seconds, and blobs go on.
+  net::ThreadPool reading_threads_;
+  net::ThreadPool cutting_threads_;
 };
 
 }  // namespace weft::server

@@ -1,9 +1,11 @@
 #include "server/server.h"
 
-#include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "base/log.h"
+#include "server/own_user.h"
+#include "server/routes.h"
 
 namespace weft::server {
 namespace {
@@ -30,7 +32,7 @@ api::ModelCard CardOf(const package::Package& package, uint32_t context_length) 
 }  // namespace
 
 Server::Server(const ServerOptions& options)
-    : options_(options), pool_(2), look_timer_(loop_), stop_timer_(loop_) {
+    : options_(options), planning_thread_(1), look_timer_(loop_), stop_timer_(loop_) {
   reach_.address = options.address;
   reach_.host_names = options.host_names;
   reach_.tls = !options.tls.empty();
@@ -38,11 +40,16 @@ Server::Server(const ServerOptions& options)
 
 Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, ServedModel model) {
   std::unique_ptr<Server> server(new Server(options));
-  if (server->reach_.IsPublic()) {
-    ASSIGN_OR_RETURN(server->secrets_, MakeSecrets());
+  if (options.secrets) {
+    server->secrets_ = *options.secrets;
+  } else {
+    // A name or a proxy means that others come through it, wherever the server itself listens.
+    const bool demanded = server->reach_.IsPublic() || !options.host_names.empty() ||
+                          !options.trusted_proxies.empty();
+    ASSIGN_OR_RETURN(server->secrets_, MakeSecrets(demanded));
   }
   server->MakeHost(model);
-  TRY(server->Open(std::move(model.files)));
+  TRY(server->Open());
   return server;
 }
 
@@ -57,39 +64,48 @@ void Server::MakeHost(ServedModel& model) {
   core.queue_limit = options_.queue;
   core.generate_interval = options_.generate_interval;
   if (!secrets_.join_token.empty()) core.join_token_sha256_hex = HashSecret(secrets_.join_token);
-  host_ = std::make_unique<SwarmHost>(loop_, pool_, core);
+  host_ = std::make_unique<SwarmHost>(loop_, planning_thread_, core);
   feed_ = std::make_unique<SwarmFeed>(loop_, *host_, CardOf(model.package, context));
   host_->OnSwarmChanged([this] { OnSwarmChanged(); });
-  chat_ =
-      std::make_unique<ChatRoutes>(ChatRoutes::Options{manifest.name, context, std::time(nullptr)},
-                                   std::move(model.text), *host_, loop_, pool_);
-  package_routes_ = std::make_unique<PackageRoutes>(std::move(model.package),
-                                                    std::move(model.graphs), loop_, pool_);
-}
-
-Status Server::Open(std::optional<StaticFiles> files) {
-  WeftServer::Parts parts;
-  parts.files = std::move(files);
+  chat_ = std::make_unique<ChatRoutes>(
+      ChatRoutes::Options{manifest.name, std::time(nullptr), options_.wait}, std::move(model.text),
+      *host_, loop_);
+  package_routes_ =
+      std::make_unique<PackageRoutes>(std::move(model.package), std::move(model.graphs), loop_);
+  files_ = std::move(model.files);
+  RouteParts parts;
   parts.host = host_.get();
   parts.feed = feed_.get();
   parts.chat = chat_.get();
   parts.package = package_routes_.get();
-  handler_ = std::make_unique<WeftServer>(std::move(parts));
+  parts.files = files_ ? &*files_ : nullptr;
+  parts.links = &links_;
+  router_ = std::make_unique<Router>(MakeRoutes(parts));
+}
+
+Status Server::Open() {
   net::ServerOptions listen;
   listen.address = options_.address;
   listen.port = options_.port;
   ASSIGN_OR_RETURN(tls_, MakeTls());
   listen.tls = tls_;
-  ASSIGN_OR_RETURN(server_, net::Server::Listen(loop_, listen, handler_.get()));
+  ASSIGN_OR_RETURN(server_, net::Server::Listen(loop_, listen, router_.get()));
   reach_.port = server_->port();
-  handler_->SetAccess(MakeAccess());
-  handler_->SetShare(MakeShare(reach_, secrets_));
+  router_->SetAccess(MakeAccess());
+  links_ = SharedLinks(reach_, secrets_);
   return OkStatus();
 }
 
 Result<std::shared_ptr<net::TlsContext>> Server::MakeTls() const {
   if (options_.tls.empty()) return std::shared_ptr<net::TlsContext>();
-  if (options_.tls == "auto") return net::SelfSignedTls(options_.state_folder, reach_.Hosts());
+  if (options_.tls == "auto") {
+    if (options_.state_folder.empty()) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "There is no folder for the key of a certificate: neither XDG_STATE_HOME nor "
+                   "HOME is set. Set one of them, or name a certificate with --tls.");
+    }
+    return net::SelfSignedTls(options_.state_folder, reach_.Hosts());
+  }
   return net::LoadTls(options_.tls, options_.tls_key.empty() ? options_.tls : options_.tls_key);
 }
 
@@ -99,7 +115,15 @@ AccessPolicy Server::MakeAccess() const {
   access.allowed_origins.insert(options_.allowed_origins.begin(), options_.allowed_origins.end());
   if (!secrets_.api_key.empty()) access.api_key_hash = HashSecret(secrets_.api_key);
   if (!secrets_.join_token.empty()) access.join_token_hash = HashSecret(secrets_.join_token);
+  access.trusted_proxies.insert(options_.trusted_proxies.begin(), options_.trusted_proxies.end());
+  if (secrets_.api_key.empty()) access.only_user = OwnUserIfKnown();
   return access;
+}
+
+Secrets Server::TakeSecrets() {
+  const Secrets taken = secrets_;
+  Wipe(secrets_);
+  return taken;
 }
 
 void Server::Stop() {

@@ -16,12 +16,12 @@
 #include "package/package.h"
 #include "server/chat_routes.h"
 #include "server/package_routes.h"
+#include "server/router.h"
 #include "server/sharing.h"
 #include "server/stage_graphs.h"
 #include "server/static_files.h"
 #include "server/swarm_feed.h"
 #include "server/swarm_host.h"
-#include "server/web_server.h"
 
 namespace weft::server {
 
@@ -30,13 +30,17 @@ struct ServerOptions {
   uint16_t port = 8080;                 // 0: any free one
   std::string tls;                      // "", "auto" (self-signed), or a PEM certificate file
   std::string tls_key;                  // PEM; "": in the certificate's file
-  std::filesystem::path state_folder;   // for the self-signed certificate
+  std::filesystem::path state_folder;   // for the self-signed certificate; "": there is none
   std::vector<std::string> host_names;  // further names of this server
   std::vector<std::string> allowed_origins;
+  std::vector<std::string> trusted_proxies;  // addresses whose X-Forwarded-... are believed
+  // nullopt: those of the environment, or new ones where others can reach the server.
+  std::optional<Secrets> secrets;
   uint32_t context_length = 4096;  // no more than what the model was made for is used
   uint32_t sessions = 4;
   uint32_t generate_interval = 0;
   uint32_t queue = 64;
+  Duration wait = Seconds(30);       // of a request for a swarm that is down
   Instant started = MonotonicNow();  // of the program, for the log
 };
 
@@ -61,7 +65,8 @@ class Server {
   void StopOnSignal();
 
   const Reach& reach() const { return reach_; }
-  const Secrets& secrets() const { return secrets_; }
+  // The secrets in clear, once: the server keeps hashes.
+  Secrets TakeSecrets();
   const net::TlsContext* tls() const { return tls_.get(); }
   // For workers in this process; they end before the server does.
   net::EventLoop& loop() { return loop_; }
@@ -71,7 +76,7 @@ class Server {
   explicit Server(const ServerOptions& options);
 
   void MakeHost(ServedModel& model);
-  Status Open(std::optional<StaticFiles> files);
+  Status Open();
   Result<std::shared_ptr<net::TlsContext>> MakeTls() const;
   AccessPolicy MakeAccess() const;
   void OnSwarmChanged();
@@ -81,13 +86,15 @@ class Server {
   Reach reach_;
   Secrets secrets_;
   net::EventLoop loop_;
-  net::ThreadPool pool_;
+  net::ThreadPool planning_thread_;
   std::shared_ptr<net::TlsContext> tls_;
   std::unique_ptr<SwarmHost> host_;
   std::unique_ptr<SwarmFeed> feed_;
   std::unique_ptr<ChatRoutes> chat_;
   std::unique_ptr<PackageRoutes> package_routes_;
-  std::unique_ptr<WeftServer> handler_;
+  std::optional<StaticFiles> files_;
+  SharedLinks links_;
+  std::unique_ptr<Router> router_;
   std::unique_ptr<net::Server> server_;
   net::EventLoop::Timer look_timer_;
   net::EventLoop::Timer stop_timer_;

@@ -1,35 +1,75 @@
 #include "server/sharing.h"
 
+#include <openssl/crypto.h>
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 #include <cstdlib>
 
 #include "base/random.h"
+#include "base/sha256.h"
 #include "net/address.h"
+#include "server/access.h"
 #include "server/qr_code.h"
 
 namespace weft::server {
+namespace json = boost::json;
+
 namespace {
 
 constexpr size_t kSecretBytes = 16;  // 128 bits
 
-std::string SecretFrom(const char* environment_name) {
-  const char* given = std::getenv(environment_name);
-  return given != nullptr && *given != '\0' ? given : SecureRandomHex(kSecretBytes);
+// The variable's value, which is wiped where it stands: /proc shows a process's first environment
+// for as long as it runs.
+std::string TakeFromEnvironment(const char* name) {
+  char* const given = std::getenv(name);
+  if (given == nullptr) return {};
+  const std::string value = given;
+  OPENSSL_cleanse(given, value.size());
+  unsetenv(name);
+  return value;
+}
+
+// `text` under a stream of bytes that only who has `key` can make again; the same call undoes it.
+std::string Masked(std::string text, std::string_view key) {
+  for (size_t block = 0; block * sizeof(Sha256Digest) < text.size(); ++block) {
+    const std::string input = "weft share " + std::to_string(block) + " " + std::string(key);
+    const Sha256Digest mask = Sha256(AsBytes(input));
+    const size_t begin = block * mask.size();
+    for (size_t i = 0; i < mask.size() && begin + i < text.size(); ++i) {
+      text[begin + i] = static_cast<char>(static_cast<uint8_t>(text[begin + i]) ^ mask[i]);
+    }
+  }
+  return text;
 }
 
 }  // namespace
 
-Result<Secrets> MakeSecrets() {
-  Secrets secrets;
-  secrets.api_key = SecretFrom("WEFT_API_KEY");
-  secrets.join_token = SecretFrom("WEFT_JOIN_TOKEN");
-  for (const std::string* secret : {&secrets.api_key, &secrets.join_token}) {
-    if (secret->size() < 2 * kSecretBytes) {
+Secrets RandomSecrets() {
+  return {SecureRandomHex(kSecretBytes), SecureRandomHex(kSecretBytes)};
+}
+
+Result<Secrets> MakeSecrets(bool demanded) {
+  Secrets given = {TakeFromEnvironment("WEFT_API_KEY"), TakeFromEnvironment("WEFT_JOIN_TOKEN")};
+  for (const std::string* secret : {&given.api_key, &given.join_token}) {
+    if (!secret->empty() && secret->size() < 2 * kSecretBytes) {
       return Error(ErrorCode::kInvalidArgument,
                    "WEFT_API_KEY and WEFT_JOIN_TOKEN must have at least 32 characters; leave them "
                    "unset to have new ones made.");
     }
   }
-  return secrets;
+  if (given.api_key.empty() && given.join_token.empty() && !demanded) return given;
+  const Secrets made = RandomSecrets();
+  if (given.api_key.empty()) given.api_key = made.api_key;
+  if (given.join_token.empty()) given.join_token = made.join_token;
+  return given;
+}
+
+void Wipe(Secrets& secrets) {
+  for (std::string* secret : {&secrets.api_key, &secrets.join_token}) {
+    OPENSSL_cleanse(secret->data(), secret->size());
+    secret->clear();
+  }
 }
 
 bool Reach::IsPublic() const {
@@ -76,14 +116,22 @@ std::string Reach::Base(const std::string& scheme) const {
   return scheme + (tls ? "s" : "") + "://" + net::HostInUrl(host) + ":" + std::to_string(port);
 }
 
-ShareInfo MakeShare(const Reach& reach, const Secrets& secrets) {
-  ShareInfo share;
-  share.lan = reach.IsPublic();
-  share.chat_url = reach.Base("http") + "/";
-  share.join_url = reach.Base("http") + "/join";
-  if (!secrets.join_token.empty()) share.join_url += "#" + secrets.join_token;
-  if (share.lan) share.qr_svg = QrAsSvg(share.join_url);
-  return share;
+std::string Reach::JoinUrl(const std::string& join_token) const {
+  return Base("http") + "/join" + (join_token.empty() ? "" : "#" + join_token);
+}
+
+SharedLinks::SharedLinks(const Reach& reach, const Secrets& secrets)
+    : reach_(reach), hidden_token_(Masked(secrets.join_token, secrets.api_key)) {}
+
+std::string SharedLinks::ToJson(const net::HttpRequest& request) const {
+  const std::string join_url =
+      reach_.JoinUrl(Masked(hidden_token_, BearerToken(request).value_or("")));
+  const std::string qr_svg = reach_.IsPublic() ? QrAsSvg(join_url) : "";
+  return json::serialize(
+      json::object{{"chat_url", reach_.Base("http") + "/"},
+                   {"join_url", join_url},
+                   {"qr_svg", qr_svg.empty() ? json::value(nullptr) : json::value(qr_svg)},
+                   {"lan", reach_.IsPublic()}});
 }
 
 }  // namespace weft::server

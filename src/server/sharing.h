@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "net/http.h"
 
 namespace weft::server {
 
@@ -16,9 +17,13 @@ struct Secrets {
   std::string join_token;
 };
 
-// WEFT_API_KEY and WEFT_JOIN_TOKEN, or new ones. kInvalidArgument when one that is given is too
-// short.
-Result<Secrets> MakeSecrets();
+// WEFT_API_KEY and WEFT_JOIN_TOKEN, which count wherever the server listens; a new one for what is
+// not set when the other one is, or when `demanded`. Their values are wiped from the process's
+// environment. kInvalidArgument when one that is given is too short.
+Result<Secrets> MakeSecrets(bool demanded);
+Secrets RandomSecrets();
+// Overwrites their bytes.
+void Wipe(Secrets& secrets);
 
 // Where a server listens and the names that it answers to.
 struct Reach {
@@ -37,16 +42,22 @@ struct Reach {
   std::set<std::string> AllowedHosts() const;
   // "http://192.168.1.7:8080" for "http", with an s where there is TLS.
   std::string Base(const std::string& scheme) const;
+  std::string JoinUrl(const std::string& join_token) const;
 };
 
-// What GET /api/share tells a page that may see it.
-struct ShareInfo {
-  std::string chat_url;
-  std::string join_url;
-  std::string qr_svg;  // of join_url; "" when other devices cannot reach this server
-  bool lan = false;
-};
+// What GET /api/share tells a page that may see it. The join token is kept under the API key, which
+// every such page shows and the server itself does not know: a look at its memory gives neither.
+class SharedLinks {
+ public:
+  SharedLinks() = default;
+  SharedLinks(const Reach& reach, const Secrets& secrets);
 
-ShareInfo MakeShare(const Reach& reach, const Secrets& secrets);
+  // REQUIRES: the request carries the API key where one is demanded.
+  std::string ToJson(const net::HttpRequest& request) const;
+
+ private:
+  Reach reach_;
+  std::string hidden_token_;
+};
 
 }  // namespace weft::server

@@ -1,11 +1,54 @@
-// How a server is named, for each way of listening.
+// How a server is named, for each way of listening; secrets: when they are demanded, where they
+// come from, and where they do not stay.
 #include "server/sharing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/json/parse.hpp>
+#include <cstdlib>
+#include <cstring>
+
 namespace weft::server {
 namespace {
+
+constexpr char kKey[] = "0123456789abcdef0123456789abcdef-key";
+
+class SecretsTest : public testing::Test {
+ protected:
+  void SetUp() override { Clear(); }
+  void TearDown() override { Clear(); }
+  static void Clear() {
+    unsetenv("WEFT_API_KEY");
+    unsetenv("WEFT_JOIN_TOKEN");
+  }
+};
+
+TEST_F(SecretsTest, AreMadeWhereTheyAreDemandedOnly) {
+  EXPECT_EQ(MakeSecrets(false)->api_key, "");
+  EXPECT_EQ(MakeSecrets(false)->join_token, "");
+  const Secrets made = *MakeSecrets(true);
+  EXPECT_EQ(made.api_key.size(), 32u);
+  EXPECT_EQ(made.join_token.size(), 32u);
+  EXPECT_NE(made.api_key, MakeSecrets(true)->api_key);
+}
+
+TEST_F(SecretsTest, ThatAreSetCountAlsoWhereNoneIsDemanded) {
+  setenv("WEFT_API_KEY", kKey, 1);
+  const Secrets secrets = *MakeSecrets(false);
+  EXPECT_EQ(secrets.api_key, kKey);
+  EXPECT_EQ(secrets.join_token.size(), 32u) << "whoever may not ask may not join either";
+  setenv("WEFT_JOIN_TOKEN", "short", 1);
+  EXPECT_FALSE(MakeSecrets(false).ok());
+}
+
+TEST_F(SecretsTest, AreWipedFromTheEnvironment) {
+  setenv("WEFT_API_KEY", kKey, 1);
+  const char* const place = std::getenv("WEFT_API_KEY");
+  ASSERT_TRUE(MakeSecrets(false).ok());
+  EXPECT_EQ(std::getenv("WEFT_API_KEY"), nullptr);
+  EXPECT_NE(std::memcmp(place, kKey, sizeof(kKey) - 1), 0);
+}
 
 Reach At(const std::string& address) {
   Reach reach;
@@ -39,6 +82,44 @@ TEST(Reach, ListeningEverywhereNamesWhatOthersCanUse) {
   EXPECT_THAT(reach.AllowedHosts(),
               testing::IsSupersetOf({"weft.example:8080", "localhost:8080", "127.0.0.1:8080",
                                      "[::1]:8080", "weft.example"}));
+}
+
+Reach PublicReach() {
+  Reach reach;
+  reach.address = "192.168.1.7";
+  reach.port = 8080;
+  return reach;
+}
+
+TEST(SharedLinks, GiveTheJoinTokenToWhoShowsTheKey) {
+  const Secrets secrets = {kKey, std::string(70, 't') + "-token"};
+  const SharedLinks links(PublicReach(), secrets);
+  net::HttpRequest request;
+  request.headers = {{"authorization", std::string("Bearer ") + kKey}};
+  const auto told = boost::json::parse(links.ToJson(request));
+  EXPECT_EQ(std::string(told.at("join_url").as_string()),
+            "http://192.168.1.7:8080/join#" + secrets.join_token);
+  EXPECT_EQ(told.at("lan"), true);
+  EXPECT_TRUE(told.at("qr_svg").as_string().starts_with("<svg"));
+}
+
+TEST(SharedLinks, DoNotHoldTheTokenInClear) {
+  const std::string token(64, 't');
+  const SharedLinks links(PublicReach(), {kKey, token});
+  const void* const at = &links;
+  const std::string_view bytes(static_cast<const char*>(at), sizeof(links));
+  EXPECT_EQ(bytes.find("tttt"), std::string_view::npos);
+  net::HttpRequest stranger;
+  EXPECT_THAT(links.ToJson(stranger), testing::Not(testing::HasSubstr("tttt")));
+}
+
+TEST(SharedLinks, WithoutSecretsAreAddressesAlone) {
+  Reach reach;
+  reach.address = "127.0.0.1";
+  reach.port = 8080;
+  const auto told = boost::json::parse(SharedLinks(reach, {}).ToJson({}));
+  EXPECT_EQ(told.at("join_url"), "http://127.0.0.1:8080/join");
+  EXPECT_TRUE(told.at("qr_svg").is_null());
 }
 
 }  // namespace

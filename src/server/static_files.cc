@@ -1,6 +1,7 @@
 #include "server/static_files.h"
 
 #include <charconv>
+#include <optional>
 
 #include "base/sha256.h"
 
@@ -66,20 +67,6 @@ std::optional<ByteRange> ParseRange(std::string_view header, uint64_t total) {
 }
 
 }  // namespace
-
-void AddSecurityHeaders(net::HttpResponse& response) {
-  response.headers.insert(
-      response.headers.end(),
-      {{"Content-Security-Policy",
-        "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' data:; "
-        "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
-       {"Cross-Origin-Opener-Policy", "same-origin"},
-       {"Cross-Origin-Embedder-Policy", "require-corp"},
-       {"Cross-Origin-Resource-Policy", "same-origin"},
-       {"X-Content-Type-Options", "nosniff"},
-       {"Referrer-Policy", "no-referrer"},
-       {"Permissions-Policy", "camera=(), geolocation=(), microphone=()"}});
-}
 
 net::HttpResponse RangedResponse(const net::HttpRequest& request, const Slice& bytes,
                                  const std::string& etag, const std::string& content_type,
@@ -148,10 +135,14 @@ Result<StaticFiles> StaticFiles::Load(const std::filesystem::path& root) {
   return loaded;
 }
 
-std::optional<net::HttpResponse> StaticFiles::Answer(const net::HttpRequest& request) const {
-  const auto found = files_.find(request.path);
-  if (found == files_.end()) return std::nullopt;
-  const File& file = found->second;
+std::vector<std::string> StaticFiles::Paths() const {
+  std::vector<std::string> paths;
+  for (const auto& [path, file] : files_) paths.push_back(path);
+  return paths;
+}
+
+net::HttpResponse StaticFiles::Answer(const net::HttpRequest& request) const {
+  const File& file = files_.at(request.path);
   auto bytes = file.plain;
   const char* encoding = nullptr;
   if (file.br && Accepts(request, "br")) {
@@ -167,7 +158,6 @@ std::optional<net::HttpResponse> StaticFiles::Answer(const net::HttpRequest& req
       RangedResponse(whole, AsSlice(bytes), file.etag, file.content_type, file.immutable);
   if (encoding != nullptr) response.headers.emplace_back("Content-Encoding", encoding);
   response.headers.emplace_back("Vary", "Accept-Encoding");
-  AddSecurityHeaders(response);
   return response;
 }
 

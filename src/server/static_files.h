@@ -1,12 +1,12 @@
-// The page's files (web/dist), mapped once at start, served with validators, precompressed forms
-// and the security headers of SECURITY.md 8.
+// The page's files (web/dist), mapped once at start, served with validators and precompressed
+// forms.
 #pragma once
 
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "base/result.h"
@@ -20,8 +20,10 @@ class StaticFiles {
   // named: only files found here at start are served.
   static Result<StaticFiles> Load(const std::filesystem::path& root);
 
-  // nullopt when there is no such file. "/" and the page's own routes give index.html.
-  std::optional<net::HttpResponse> Answer(const net::HttpRequest& request) const;
+  // Of URLs: those of the files, "/" and the page's own routes, which give index.html.
+  std::vector<std::string> Paths() const;
+  // The request's path is one of Paths().
+  net::HttpResponse Answer(const net::HttpRequest& request) const;
 
  private:
   struct File {
@@ -32,9 +34,6 @@ class StaticFiles {
   };
   std::map<std::string, File> files_;  // by URL path
 };
-
-// Headers for everything that a browser may show or run.
-void AddSecurityHeaders(net::HttpResponse& response);
 
 // Serves a range or the whole of an immutable or plain resource: ETag, If-None-Match, Range, 206,
 // 304, 416.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/responses.h"
+
 namespace weft::server {
 namespace {
 
@@ -17,32 +19,25 @@ SwarmFeed::SwarmFeed(net::EventLoop& loop, SwarmHost& host, api::ModelCard model
   Beat();
 }
 
-void SwarmFeed::AnswerOnce(net::Responder& responder, const net::Headers& extra_headers) const {
-  net::HttpResponse response =
-      net::TextResponse(200, "application/json", api::SwarmJson(host_.snapshot(), model_));
-  response.headers.emplace_back("Cache-Control", "no-store");
-  response.headers.insert(response.headers.end(), extra_headers.begin(), extra_headers.end());
-  responder.Send(std::move(response));
+void SwarmFeed::AnswerOnce(net::Responder& responder) const {
+  responder.Send(JsonResponse(200, api::SwarmJson(host_.snapshot(), model_)));
 }
 
-void SwarmFeed::Subscribe(std::shared_ptr<net::Responder> responder,
-                          const net::Headers& extra_headers) {
+void SwarmFeed::Subscribe(std::shared_ptr<net::Responder> responder) {
   if (subscribers_.size() >= kMaxSubscribers) {
-    return responder->Send(net::TextResponse(503, "text/plain; charset=utf-8",
-                                             "Too many pages watch this swarm already.\n"));
+    return responder->Send(ErrorResponse(Overloaded(
+        std::to_string(kMaxSubscribers) + " pages watch this swarm already, the limit.")));
   }
-  net::Headers headers = {{"Content-Type", "text/event-stream"},
-                          {"Cache-Control", "no-store"},
-                          {"X-Accel-Buffering", "no"}};
-  headers.insert(headers.end(), extra_headers.begin(), extra_headers.end());
-  responder->StartStream(200, headers);
+  responder->StartStream(200, {{"Content-Type", "text/event-stream"},
+                               {"Cache-Control", "no-store"},
+                               {"X-Accel-Buffering", "no"}});
   responder->Write("retry: 1000\nevent: swarm\ndata: " + api::SwarmJson(host_.snapshot(), model_) +
                    "\n\n");
+  subscribers_.push_back(responder);
   responder->OnClosed([this, alive = std::weak_ptr(alive_), gone = responder.get()] {
     if (alive.expired()) return;
     std::erase_if(subscribers_, [&](const auto& subscriber) { return subscriber.get() == gone; });
   });
-  subscribers_.push_back(std::move(responder));
 }
 
 void SwarmFeed::Changed() {

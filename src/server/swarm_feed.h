@@ -16,8 +16,9 @@ class SwarmFeed {
  public:
   SwarmFeed(net::EventLoop& loop, SwarmHost& host, api::ModelCard model);
 
-  void AnswerOnce(net::Responder& responder, const net::Headers& extra_headers) const;
-  void Subscribe(std::shared_ptr<net::Responder> responder, const net::Headers& extra_headers);
+  void AnswerOnce(net::Responder& responder) const;
+  // 503 when too many watch already.
+  void Subscribe(std::shared_ptr<net::Responder> responder);
   void EndSubscriptions() { subscribers_.clear(); }
   // Schedules an update for everyone.
   void Changed();

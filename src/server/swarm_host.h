@@ -59,6 +59,7 @@ class SwarmHost {
   // Ends every request with `error`, those that come later too.
   void EndRequests(const Error& error);
 
+  bool is_up() const { return core_.is_up(); }
   swarm::Snapshot snapshot() const { return core_.snapshot(MonotonicNow()); }
   std::optional<swarm::RequestProgress> progress(swarm::RequestId request) const {
     return core_.progress(request);

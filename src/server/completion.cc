@@ -1,0 +1,192 @@
+#include "server/completion.h"
+
+#include <boost/json/object.hpp>
+#include <utility>
+
+#include "server/responses.h"
+
+namespace weft::server {
+namespace json = boost::json;
+
+namespace {
+
+// A comment line that keeps proxies and people from giving up while a request waits.
+constexpr Duration kKeepAliveInterval = Seconds(5);
+// How often a request without a token is looked at; what has changed is said in a comment.
+constexpr Duration kProgressInterval = Milliseconds(250);
+constexpr int kLooksPerKeepAlive = 20;
+
+json::value TokenLogprob(const Tokenizer& tokenizer, int32_t id, float logprob) {
+  const std::string bytes = tokenizer.TokenBytes(id);
+  json::array byte_values;
+  for (const char c : bytes) byte_values.push_back(static_cast<uint8_t>(c));
+  const std::vector<int32_t> ids = {id};
+  return json::object{{"token", tokenizer.Decode(ids, false)},
+                      {"logprob", logprob},
+                      {"bytes", std::move(byte_values)}};
+}
+
+}  // namespace
+
+void Completion::Start(const CompletionContext& context, const api::CompletionHead& head,
+                       const api::ChatRequest& chat, swarm::Request request,
+                       std::shared_ptr<net::Responder> responder) {
+  const std::shared_ptr<Completion> completion(
+      new Completion(context, head, chat, std::move(responder)));
+  completion->Submit(std::move(request));
+}
+
+Completion::Completion(const CompletionContext& context, const api::CompletionHead& head,
+                       const api::ChatRequest& chat, std::shared_ptr<net::Responder> responder)
+    : host_(context.host),
+      tokenizer_(context.tokenizer),
+      wait_(context.wait),
+      head_(head),
+      stream_(chat.stream),
+      include_usage_(chat.include_usage),
+      logprobs_(chat.logprobs),
+      responder_(std::move(responder)),
+      answer_(tokenizer_, chat.stop),
+      timer_(context.loop),
+      submitted_(MonotonicNow()) {}
+
+void Completion::Submit(swarm::Request request) {
+  RequestCallbacks callbacks;
+  callbacks.on_token = [self = shared_from_this()](const swarm::EmitToken& token) {
+    self->OnToken(token);
+  };
+  callbacks.on_finish = [self = shared_from_this()](const swarm::FinishRequest& finish) {
+    self->OnFinish(finish);
+  };
+  id_ = host_.Submit(std::move(request), std::move(callbacks));
+  if (finished_) return;  // the core refused it
+  responder_->OnClosed([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self && !self->finished_) self->host_.Cancel(self->id_);
+  });
+  AwaitSwarm();
+}
+
+void Completion::AwaitSwarm() {
+  if (host_.is_up()) return Begin();
+  if (MonotonicNow() - submitted_ >= wait_) return GiveUp();
+  timer_.FireAfter(kProgressInterval, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self && !self->finished_ && !self->under_way_) self->AwaitSwarm();
+  });
+}
+
+// The core ends it as cancelled, which is told as the reason that is set here.
+void Completion::GiveUp() {
+  given_up_ = Overloaded("The swarm did not come up within " +
+                         std::to_string(static_cast<int64_t>(wait_.seconds())) + " s. " +
+                         host_.snapshot().message);
+  host_.Cancel(id_);
+}
+
+void Completion::Begin() {
+  under_way_ = true;
+  timer_.Cancel();
+  if (!stream_) return;
+  responder_->StartStream(200, {{"Content-Type", "text/event-stream"},
+                                {"Cache-Control", "no-store"},
+                                {"X-Accel-Buffering", "no"}});
+  responder_->Write(api::ChunkEvent(head_, {{"role", "assistant"}, {"content", ""}}, ""));
+  KeepAlive();
+}
+
+void Completion::KeepAlive() {
+  timer_.FireAfter(has_token_ ? kKeepAliveInterval : kProgressInterval, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self || self->finished_) return;
+    if (!self->has_token_) {
+      self->SayProgress();
+    } else if (self->quiet_) {
+      self->responder_->Write(": waiting\n\n");
+    }
+    self->quiet_ = true;
+    self->KeepAlive();
+  });
+}
+
+void Completion::SayProgress() {
+  const auto progress = host_.progress(id_);
+  if (!progress) return;
+  std::string comment = api::ProgressComment(*progress);
+  if (comment == said_ && ++unchanged_looks_ < kLooksPerKeepAlive) return;
+  unchanged_looks_ = 0;
+  responder_->Write(comment);
+  said_ = std::move(comment);
+}
+
+json::value Completion::LogprobsOf(const swarm::EmitToken& token) const {
+  if (!logprobs_) return nullptr;
+  json::object entry = TokenLogprob(tokenizer_, token.token_id, token.logprob).as_object();
+  json::array top;
+  for (const auto& other : token.top) {
+    top.push_back(TokenLogprob(tokenizer_, other.token_id, other.logprob));
+  }
+  entry["top_logprobs"] = std::move(top);
+  return json::object{{"content", json::array{std::move(entry)}}, {"refusal", nullptr}};
+}
+
+void Completion::OnToken(const swarm::EmitToken& token) {
+  if (answer_.stopped() || given_up_) return;
+  if (!under_way_) Begin();  // the swarm came up since the last look
+  has_token_ = true;
+  const std::string piece = answer_.Push(token.token_id);
+  if (stream_) {
+    if (!piece.empty() || logprobs_) {
+      responder_->Write(logprobs_
+                            ? api::ChunkEvent(head_, {{"content", piece}}, "", LogprobsOf(token))
+                            : api::ContentEvent(head_, piece));
+      quiet_ = false;
+    }
+  } else {
+    text_ += piece;
+    if (logprobs_)
+      all_logprobs_.push_back(LogprobsOf(token).as_object().at("content").as_array()[0]);
+  }
+  if (answer_.stopped()) host_.Cancel(id_);
+}
+
+void Completion::OnFinish(const swarm::FinishRequest& finish) {
+  finished_ = true;
+  timer_.Cancel();
+  if (given_up_) return Fail(*given_up_);
+  if (finish.reason == swarm::FinishReason::kError) return Fail(api::FromError(*finish.error));
+  if (!under_way_) Begin();  // it ended without a token
+  const std::string rest = answer_.Flush();
+  const bool at_length = finish.reason == swarm::FinishReason::kLength && !answer_.stopped();
+  const std::string reason = at_length ? "length" : "stop";
+  const api::Usage usage{finish.prompt_tokens, finish.cached_prompt_tokens,
+                         finish.generated_tokens};
+  stream_ ? FinishStream(rest, reason, usage) : FinishWhole(rest, reason, usage);
+}
+
+void Completion::FinishStream(const std::string& rest, const std::string& reason,
+                              const api::Usage& usage) {
+  timer_.Cancel();
+  if (!rest.empty()) responder_->Write(api::ChunkEvent(head_, {{"content", rest}}, ""));
+  responder_->Write(api::ChunkEvent(head_, json::object(), reason));
+  if (include_usage_) responder_->Write(api::UsageEvent(head_, usage));
+  responder_->Write("data: [DONE]\n\n");
+  responder_->End();
+}
+
+void Completion::FinishWhole(const std::string& rest, const std::string& reason,
+                             const api::Usage& usage) {
+  json::value logprobs = nullptr;
+  if (logprobs_) logprobs = json::object{{"content", all_logprobs_}, {"refusal", nullptr}};
+  responder_->Send(
+      JsonResponse(200, api::CompletionJson(head_, text_ + rest, reason, usage, logprobs)));
+}
+
+void Completion::Fail(const api::ApiError& error) {
+  if (!stream_ || !under_way_) return responder_->Send(ErrorResponse(error));
+  responder_->Write(api::ErrorEvent(error));
+  responder_->Write("data: [DONE]\n\n");
+  responder_->End();
+}
+
+}  // namespace weft::server

@@ -1,0 +1,21 @@
+// Answers that many routes give: JSON, and errors in OpenAI's form.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "api/openai_request.h"
+#include "net/http.h"
+
+namespace weft::server {
+
+// JSON that no cache keeps.
+net::HttpResponse JsonResponse(int status, std::string text);
+// {"error": {...}}, with Retry-After where trying again may help (429, 503).
+net::HttpResponse ErrorResponse(const api::ApiError& error);
+
+api::ApiError NothingAt(std::string_view path);
+// What the client's turn would have needed is held by others just now.
+api::ApiError Overloaded(std::string message);
+
+}  // namespace weft::server

@@ -1,0 +1,222 @@
+#include "server/router.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/responses.h"
+
+namespace weft::server {
+namespace {
+
+// Answers that a client behind a trusted proxy may wait for at once. Those who come by themselves
+// are limited by their connections, which all are the proxy's here.
+constexpr size_t kAnswersPerForwardedAddress = 64;
+
+bool Matches(const Route& route, std::string_view path) {
+  const std::string_view pattern = route.path;
+  if (!pattern.ends_with('*')) return path == pattern;
+  return path.starts_with(pattern.substr(0, pattern.size() - 1));
+}
+
+bool Answers(const Route& route, std::string_view method) {
+  return route.method == method || (method == "HEAD" && route.method == "GET");
+}
+
+// "GET, HEAD, OPTIONS"
+std::string MethodsOf(const std::vector<const Route*>& routes) {
+  std::string methods;
+  for (const Route* route : routes) {
+    methods += route->method + ", ";
+    if (route->method == "GET") methods += "HEAD, ";
+  }
+  return methods + "OPTIONS";
+}
+
+// What browsers may do with an answer (SECURITY.md): on every one of them, for an answer that no
+// page should ever show is where it matters.
+void AddSecurityHeaders(net::Headers& headers) {
+  headers.insert(
+      headers.end(),
+      {{"Content-Security-Policy",
+        "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' data:; "
+        "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+       {"Cross-Origin-Opener-Policy", "same-origin"},
+       {"Cross-Origin-Embedder-Policy", "require-corp"},
+       {"Cross-Origin-Resource-Policy", "same-origin"},
+       {"X-Content-Type-Options", "nosniff"},
+       {"Referrer-Policy", "no-referrer"},
+       {"Permissions-Policy", "camera=(), geolocation=(), microphone=()"}});
+}
+
+}  // namespace
+
+// One answer that is owed to an address.
+class Router::Place {
+ public:
+  Place(std::shared_ptr<std::map<std::string, size_t>> owed, std::string address)
+      : owed_(std::move(owed)), address_(std::move(address)) {
+    is_free_ = ++(*owed_)[address_] <= kAnswersPerForwardedAddress;
+  }
+  ~Place() {
+    const auto entry = owed_->find(address_);
+    if (--entry->second == 0) owed_->erase(entry);
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  bool is_free() const { return is_free_; }
+
+ private:
+  const std::shared_ptr<std::map<std::string, size_t>> owed_;
+  const std::string address_;
+  bool is_free_ = false;
+};
+
+// The step that all answers share: headers for other origins and for browsers, HEAD without a body,
+// and an answer in our form where a handler gave none.
+class Router::FinishingResponder : public net::Responder {
+ public:
+  FinishingResponder(std::shared_ptr<net::Responder> client, net::Headers cors, bool is_head,
+                     std::unique_ptr<Place> place)
+      : client_(std::move(client)),
+        cors_(std::move(cors)),
+        is_head_(is_head),
+        place_(std::move(place)) {}
+  ~FinishingResponder() override {
+    if (answered_) return;
+    Send(ErrorResponse({500, "The server gave no answer.", "server_error", "", "unknown"}));
+  }
+
+  void Send(net::HttpResponse response) override {
+    answered_ = true;
+    Finish(response.headers);
+    client_->Send(std::move(response));
+  }
+  void StartStream(int status, net::Headers headers) override {
+    if (!is_head_) {
+      answered_ = true;
+      Finish(headers);
+      return client_->StartStream(status, std::move(headers));
+    }
+    Send({status, std::move(headers), {}});
+    is_over_ = true;
+    if (on_closed_) std::exchange(on_closed_, nullptr)();
+  }
+  void Write(std::string chunk) override {
+    if (!is_over_) client_->Write(std::move(chunk));
+  }
+  void End() override {
+    if (!is_over_) client_->End();
+  }
+  void OnClosed(std::function<void()> callback) override {
+    if (is_over_) return callback();
+    if (!is_head_) return client_->OnClosed(std::move(callback));
+    on_closed_ = callback;
+    client_->OnClosed(std::move(callback));
+  }
+
+ private:
+  void Finish(net::Headers& headers) const {
+    headers.insert(headers.end(), cors_.begin(), cors_.end());
+    AddSecurityHeaders(headers);
+  }
+
+  const std::shared_ptr<net::Responder> client_;
+  const net::Headers cors_;
+  const bool is_head_;
+  const std::unique_ptr<Place> place_;
+  bool answered_ = false;
+  bool is_over_ = false;  // HEAD of a stream: its client has all that it will get
+  std::function<void()> on_closed_;
+};
+
+Router::~Router() = default;
+
+std::vector<const Route*> Router::RoutesAt(std::string_view path) const {
+  std::vector<const Route*> found;
+  for (const Route& route : routes_) {
+    if (Matches(route, path)) found.push_back(&route);
+  }
+  return found;
+}
+
+void Router::OnRequest(net::HttpRequest request, std::shared_ptr<net::Responder> client) {
+  const std::string peer = request.remote_address;
+  UseForwarded(access_, request);
+  std::unique_ptr<Place> place;
+  if (request.remote_address != peer)
+    place = std::make_unique<Place>(owed_, request.remote_address);
+  const bool is_free = !place || place->is_free();
+  const std::vector<const Route*> here = RoutesAt(request.path);
+  const std::string methods = MethodsOf(here);
+  const auto responder = std::make_shared<FinishingResponder>(
+      std::move(client), CorsHeaders(access_, request, methods), request.method == "HEAD",
+      std::move(place));
+  if (!is_free) {
+    return responder->Send(
+        ErrorResponse({429,
+                       "Your address has " + std::to_string(kAnswersPerForwardedAddress) +
+                           " requests under way already, the limit.",
+                       "rate_limit_error", "", "limit_exceeded"}));
+  }
+  if (const auto refusal = CheckHostAndOrigin(access_, request)) {
+    return responder->Send(ErrorResponse(*refusal));
+  }
+  if (here.empty()) return responder->Send(ErrorResponse(NothingAt(request.path)));
+  if (request.method == "OPTIONS") return responder->Send({204, {{"Allow", methods}}, {}});
+  const auto found = std::find_if(here.begin(), here.end(), [&](const Route* route) {
+    return Answers(*route, request.method);
+  });
+  if (found == here.end()) {
+    auto response =
+        ErrorResponse({405, "Use " + here.front()->method + " for " + request.path + ".",
+                       "invalid_request_error", "", "method_not_allowed"});
+    response.headers.emplace_back("Allow", methods);
+    return responder->Send(std::move(response));
+  }
+  const Route& route = **found;
+  if (const auto refusal = CheckSecret(access_, request, route.secret)) {
+    auto response = ErrorResponse(*refusal);
+    if (refusal->status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+    return responder->Send(std::move(response));
+  }
+  if (request.body.size() > route.body_limit_bytes) {
+    return responder->Send(ErrorResponse(
+        {413,
+         "The request's body has " + std::to_string(request.body.size()) + " bytes; at most " +
+             std::to_string(route.body_limit_bytes) + " are taken here.",
+         "invalid_request_error", "", "limit_exceeded"}));
+  }
+  route.handle(std::move(request), responder);
+}
+
+bool Router::OnHandshake(const net::HttpRequest& received, net::HttpResponse* refusal) {
+  net::HttpRequest request = received;
+  UseForwarded(access_, request);
+  const std::vector<const Route*> here = RoutesAt(request.path);
+  std::optional<api::ApiError> error = CheckHostAndOrigin(access_, request);
+  if (!error && (here.empty() || !here.front()->connect)) {
+    error =
+        api::ApiError{404, "Workers connect to /worker.", "invalid_request_error", "", "not_found"};
+  }
+  if (!error) error = CheckSecret(access_, request, Secret::kWorkerSocket);
+  if (!error) error = here.front()->admit(request);
+  if (!error) return true;
+  *refusal = ErrorResponse(*error);
+  AddSecurityHeaders(refusal->headers);
+  return false;
+}
+
+net::HttpResponse Router::MakeError(int status, const std::string& sentence) {
+  auto response = ErrorResponse({status, sentence, "invalid_request_error", "", ""});
+  AddSecurityHeaders(response.headers);
+  return response;
+}
+
+net::WebSocketCallbacks Router::OnWebSocket(const net::HttpRequest& received,
+                                            std::shared_ptr<net::WebSocket> socket) {
+  net::HttpRequest request = received;
+  UseForwarded(access_, request);
+  return RoutesAt(request.path).front()->connect(request, std::move(socket));
+}
+
+}  // namespace weft::server

@@ -1,0 +1,59 @@
+// Router: what `weft serve` answers on its port. Every request goes the same way: who may talk to
+// the server at all (access.h), the table of routes, the route's secret and limits, its handler;
+// and every answer goes through one finishing step.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "net/server.h"
+#include "server/access.h"
+
+namespace weft::server {
+
+struct Route {
+  std::string method;  // "GET" answers HEAD too
+  std::string path;    // the whole path, or with '*' at its end all paths that begin so
+  Secret secret = Secret::kNone;
+  size_t body_limit_bytes = 0;
+  // Answers now or later. Streams may outlive the call, not the router.
+  std::function<void(net::HttpRequest, std::shared_ptr<net::Responder>)> handle;
+  // Of a route that takes WebSockets: an error refuses the handshake.
+  std::function<std::optional<api::ApiError>(const net::HttpRequest&)> admit;
+  std::function<net::WebSocketCallbacks(const net::HttpRequest&, std::shared_ptr<net::WebSocket>)>
+      connect;
+};
+
+class Router : public net::ServerHandler {
+ public:
+  explicit Router(std::vector<Route> routes) : routes_(std::move(routes)) {}
+  ~Router() override;
+
+  // The policy names ports, which are known after listening.
+  void SetAccess(AccessPolicy access) { access_ = std::move(access); }
+
+  void OnRequest(net::HttpRequest request, std::shared_ptr<net::Responder> responder) override;
+  bool OnHandshake(const net::HttpRequest& request, net::HttpResponse* refusal) override;
+  net::WebSocketCallbacks OnWebSocket(const net::HttpRequest& request,
+                                      std::shared_ptr<net::WebSocket> socket) override;
+  net::HttpResponse MakeError(int status, const std::string& sentence) override;
+
+ private:
+  class FinishingResponder;
+  class Place;
+
+  std::vector<const Route*> RoutesAt(std::string_view path) const;
+
+  const std::vector<Route> routes_;
+  AccessPolicy access_;
+  // Answers that are owed, by the address of clients behind a trusted proxy.
+  std::shared_ptr<std::map<std::string, size_t>> owed_ =
+      std::make_shared<std::map<std::string, size_t>>();
+};
+
+}  // namespace weft::server

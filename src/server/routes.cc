@@ -1,0 +1,145 @@
+#include "server/routes.h"
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/random.h"
+#include "server/metrics.h"
+#include "server/responses.h"
+#include "server/worker_socket.h"
+#include "wire/version.h"
+
+namespace weft::server {
+namespace json = boost::json;
+
+namespace {
+
+using Request = net::HttpRequest;
+using Client = std::shared_ptr<net::Responder>;
+
+constexpr size_t kChatBodyBytes = 1 << 20;
+constexpr size_t kProbeBlockBytes = 1 << 20;
+constexpr uint64_t kMaxProbeBytes = 64 << 20;
+
+// A route of the API that is read.
+Route Get(std::string path, Secret secret, std::function<void(Request, Client)> handle) {
+  return {"GET", std::move(path), secret, 0, std::move(handle), nullptr, nullptr};
+}
+
+void AnswerLiveness(const Request&, const Client& client) {
+  client->Send(net::TextResponse(200, "text/plain", "ok\n"));
+}
+
+void AnswerInfo(const Request&, const Client& client) {
+  client->Send(JsonResponse(
+      200, json::serialize(json::object{{"version", wire::kServerVersion},
+                                        {"protocol_version", wire::kProtocolVersion}})));
+}
+
+void AnswerUpgradeRequired(const Request&, const Client& client) {
+  auto response = ErrorResponse({426, "Workers connect here with a WebSocket.",
+                                 "invalid_request_error", "", "upgrade_required"});
+  response.headers.emplace_back("Upgrade", "websocket");
+  client->Send(std::move(response));
+}
+
+// nullopt: the handshake may go on.
+std::optional<api::ApiError> AdmitWorker(const Request& request) {
+  const bool from_page = !request.Header("origin").empty();
+  if (!from_page || request.over_tls || request.remote_is_loopback) return std::nullopt;
+  return api::ApiError{
+      403,
+      "A page on another device cannot help over plain http: browsers give it no "
+      "WebGPU, no hashing and no cache there. Use the https address of 'weft serve --share'.",
+      "invalid_request_error", "", "insecure_context"};
+}
+
+// Bytes that no compression shortens; `block` is sent again and again.
+void AnswerProbe(const Slice& block, const Request& request, const Client& client) {
+  const std::string text = request.QueryValue("bytes");
+  uint64_t byte_count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), byte_count);
+  if (error != std::errc() || end != text.data() + text.size() || byte_count > kMaxProbeBytes) {
+    return client->Send(ErrorResponse(
+        {400, "'bytes' must be a number up to " + std::to_string(kMaxProbeBytes) + ".",
+         "invalid_request_error", "bytes", ""}));
+  }
+  net::HttpResponse response;
+  response.headers = {{"Content-Type", "application/octet-stream"}, {"Cache-Control", "no-store"}};
+  while (byte_count > 0) {
+    const size_t piece = std::min<uint64_t>(byte_count, block.byte_count());
+    response.body.push_back(block.Sub(0, piece));
+    byte_count -= piece;
+  }
+  client->Send(std::move(response));
+}
+
+Slice RandomBlock() {
+  std::vector<uint8_t> random(kProbeBlockBytes);
+  SecureRandomBytes(random);
+  return Slice(std::move(random));
+}
+
+}  // namespace
+
+std::vector<Route> MakeRoutes(const RouteParts& parts) {
+  const auto [host, feed, chat, package, files, links] = parts;
+  std::vector<Route> routes = {
+      // OpenAI's API.
+      Get("/v1/models", Secret::kApiKey,
+          [chat = chat](const Request&, const Client& client) { chat->ListModels(*client); }),
+      Get("/v1/models/*", Secret::kApiKey,
+          [chat = chat](const Request& request, const Client& client) {
+            chat->DescribeModel(request, *client);
+          }),
+      {"POST", "/v1/chat/completions", Secret::kApiKey, kChatBodyBytes,
+       [chat = chat](Request request, Client client) {
+         chat->Complete(std::move(request), std::move(client));
+       },
+       nullptr, nullptr},
+
+      // What the pages ask beside it.
+      Get("/api/swarm", Secret::kApiKey,
+          [feed = feed](const Request&, const Client& client) { feed->AnswerOnce(*client); }),
+      Get("/api/swarm/events", Secret::kApiKey,
+          [feed = feed](const Request&, Client client) { feed->Subscribe(std::move(client)); }),
+      Get("/api/share", Secret::kApiKey,
+          [links = links](const Request& request, const Client& client) {
+            client->Send(JsonResponse(200, links->ToJson(request)));
+          }),
+      Get("/api/info", Secret::kApiKey, AnswerInfo),
+      Get("/metrics", Secret::kApiKey,
+          [host = host](const Request&, const Client& client) {
+            client->Send(net::TextResponse(200, "text/plain; version=0.0.4", MetricsText(*host)));
+          }),
+      Get("/healthz", Secret::kNone, AnswerLiveness),
+
+      // Workers: the model's bytes, the measure of their line, and their sockets.
+      Get("/package/*", Secret::kJoinToken,
+          [package = package](const Request& request, Client client) {
+            package->Answer(request, std::move(client));
+          }),
+      Get("/probe", Secret::kJoinToken,
+          [block = RandomBlock()](const Request& request, const Client& client) {
+            AnswerProbe(block, request, client);
+          }),
+      {"GET", "/worker", Secret::kNone, 0, AnswerUpgradeRequired, AdmitWorker,
+       [host = host](const Request& request, const std::shared_ptr<net::WebSocket>& socket) {
+         return AttachWorkerSocket(*host, request.remote_address, socket);
+       }},
+  };
+  if (files == nullptr) return routes;
+  for (const std::string& path : files->Paths()) {
+    routes.push_back(
+        Get(path, Secret::kNone, [files = files](const Request& request, const Client& client) {
+          client->Send(files->Answer(request));
+        }));
+  }
+  return routes;
+}
+
+}  // namespace weft::server

@@ -1,0 +1,28 @@
+// The table of everything that `weft serve` answers.
+#pragma once
+
+#include <vector>
+
+#include "server/chat_routes.h"
+#include "server/package_routes.h"
+#include "server/router.h"
+#include "server/sharing.h"
+#include "server/static_files.h"
+#include "server/swarm_feed.h"
+#include "server/swarm_host.h"
+
+namespace weft::server {
+
+// What answers. All outlive the routes; `files` may be null: no page was built.
+struct RouteParts {
+  SwarmHost* host = nullptr;
+  SwarmFeed* feed = nullptr;
+  ChatRoutes* chat = nullptr;
+  PackageRoutes* package = nullptr;
+  const StaticFiles* files = nullptr;
+  const SharedLinks* links = nullptr;
+};
+
+std::vector<Route> MakeRoutes(const RouteParts& parts);
+
+}  // namespace weft::server
