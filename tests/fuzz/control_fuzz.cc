@@ -162,6 +162,7 @@ class Hostility {
   }
   void Carry(const StartPlanning& job) { jobs_.push_back(job); }
   void Carry(const EmitLogits&) {}
+  void Carry(const SetMessageLimit&) {}
   void Carry(const SwarmChanged&) {}
 
   void Send(WorkerId id, const WorkerMessage& message) { Feed(WorkerControl{id, message}); }
