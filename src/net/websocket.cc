@@ -30,8 +30,10 @@ struct Limits {
   Duration close_linger;
 };
 
-// Lifetime: pending operations and the owner hold the connection; timers hold it weakly or are
-// stopped by its destructor. After Finish operations fail and nothing is called back any more.
+// Lifetime: a timer holds the connection from Start until a moment after Finish, when what was
+// pending has failed. Operations hold it weakly: Beast parks those that wait for one another inside
+// the stream (a peer that breaks the protocol during a close makes the read wait for the close and
+// the close for the read), where nothing ends them but the stream's own end.
 class WebSocketConnection : public WebSocket,
                             public std::enable_shared_from_this<WebSocketConnection> {
  public:
@@ -42,7 +44,8 @@ class WebSocketConnection : public WebSocket,
         remote_address_(std::move(remote_address)),
         place_(std::move(place)),
         write_watch_(socket_.get_executor(), limits.write_stall),
-        close_timer_(socket_.get_executor()) {
+        close_timer_(socket_.get_executor()),
+        hold_timer_(socket_.get_executor()) {
     socket_.read_message_max(limits.message_bytes);
     socket_.auto_fragment(false);
     socket_.binary(true);
@@ -59,6 +62,8 @@ class WebSocketConnection : public WebSocket,
   websocket::stream<AnyStream>& stream() { return socket_; }
 
   void Start(const WebSocketOpened& on_open) {
+    hold_timer_.expires_at(asio::steady_timer::time_point::max());
+    Hold();
     callbacks_ = on_open(shared_from_this());
     Read();
   }
@@ -103,6 +108,10 @@ class WebSocketConnection : public WebSocket,
     size_t byte_count = 0;
   };
 
+  void Hold() {
+    hold_timer_.async_wait([self = shared_from_this()](const error_code&) {});
+  }
+
   bool HasRoomFor(size_t byte_count) const {
     if (place_) return MayQueue(*place_, byte_count, limits_.queue_bytes, limits_.all_queue_bytes);
     return byte_count <= limits_.queue_bytes && queued_bytes_ <= limits_.queue_bytes - byte_count;
@@ -114,8 +123,8 @@ class WebSocketConnection : public WebSocket,
   }
 
   void Read() {
-    socket_.async_read(buffer_, [self = shared_from_this()](const error_code& error, size_t) {
-      self->OnRead(error);
+    socket_.async_read(buffer_, [weak = weak_from_this()](const error_code& error, size_t) {
+      if (const auto self = weak.lock()) self->OnRead(error);
     });
   }
 
@@ -146,8 +155,8 @@ class WebSocketConnection : public WebSocket,
     for (const Slice& piece : queue_.front().pieces) {
       buffers.emplace_back(piece.bytes().data(), piece.byte_count());
     }
-    socket_.async_write(buffers, [self = shared_from_this()](const error_code& error, size_t) {
-      self->OnWritten(error);
+    socket_.async_write(buffers, [weak = weak_from_this()](const error_code& error, size_t) {
+      if (const auto self = weak.lock()) self->OnWritten(error);
     });
   }
 
@@ -177,8 +186,8 @@ class WebSocketConnection : public WebSocket,
 
   void SendClose() {
     const websocket::close_reason reason(websocket::close_code::normal, close_reason_);
-    socket_.async_close(reason, [self = shared_from_this()](const error_code&) {
-      self->Finish(self->close_reason_);
+    socket_.async_close(reason, [weak = weak_from_this()](const error_code&) {
+      if (const auto self = weak.lock()) self->Finish(self->close_reason_);
     });
   }
 
@@ -191,6 +200,8 @@ class WebSocketConnection : public WebSocket,
     // The first message may be in the hands of a write that is under way; OnWritten drops it.
     if (queue_.size() > 1) queue_.erase(queue_.begin() + 1, queue_.end());
     socket_.next_layer().Abort();
+    hold_timer_.expires_after(std::chrono::microseconds(limits_.close_linger.us));
+    Hold();
     // The owner may hold this object on; its place among the connections ends here.
     place_.reset();
     const WebSocketCallbacks callbacks = std::exchange(callbacks_, {});
@@ -204,6 +215,7 @@ class WebSocketConnection : public WebSocket,
   WebSocketCallbacks callbacks_;
   WriteWatch write_watch_;
   asio::steady_timer close_timer_;
+  asio::steady_timer hold_timer_;
   beast::flat_buffer buffer_;
   std::deque<Message> queue_;
   size_t queued_bytes_ = 0;

@@ -123,6 +123,29 @@ TEST_F(WebSocketTest, ClosingDoesNotWaitForAPeerThatReadsNothing) {
   EXPECT_TRUE(Comes(handler_.socket_closed.get_future()));
 }
 
+// A read that fails while a close is under way: inside Beast each waits for the other.
+TEST_F(WebSocketTest, APeerThatBreaksTheProtocolDuringACloseLeavesNothingBehind) {
+  options_.limits.close_linger = Milliseconds(20);
+  Listen();
+  const RawClient client(server_->port());
+  ASSERT_TRUE(client.Send(Upgrade("/ws-held")));
+  ASSERT_TRUE(Comes(handler_.is_open.get_future()));
+  std::weak_ptr<WebSocket> closed;
+  OnLoop([&] {
+    closed = handler_.held_socket;
+    handler_.held_socket->Close("enough");
+    handler_.held_socket = nullptr;
+  });
+  client.Send(std::string(40, '\xff'));
+  ASSERT_TRUE(Comes(handler_.socket_closed.get_future()));
+  const Instant begin = MonotonicNow();
+  bool is_gone = false;
+  while (!is_gone && MonotonicNow() - begin < Seconds(20)) {
+    OnLoop([&] { is_gone = closed.expired(); });
+  }
+  EXPECT_TRUE(is_gone);
+}
+
 // What an owner still holds of a closed socket must not keep others out.
 TEST_F(WebSocketTest, AClosedSocketTakesNoPlaceAmongTheConnections) {
   options_.limits.close_linger = Milliseconds(20);
