@@ -123,22 +123,23 @@ class WebSocketConnection : public WebSocket,
   }
 
   void Read() {
-    socket_.async_read(buffer_, [weak = weak_from_this()](const error_code& error, size_t) {
+    // A piece at a time, and none once a close has begun: the close reads what still comes itself,
+    // and Beast asserts when it finds a message half read by both.
+    socket_.async_read_some(buffer_, 0, [weak = weak_from_this()](const error_code& error, size_t) {
       if (const auto self = weak.lock()) self->OnRead(error);
     });
   }
 
   void OnRead(const error_code& error) {
-    if (finished_) return;
-    // A close that is under way reads the rest itself, up to the peer's close frame.
-    if (error && closing_ && queue_.empty()) return;
+    if (finished_ || closing_) return;
     if (error) return Finish(ReasonOf(error));
+    if (!socket_.is_message_done()) return Read();
     auto held = std::make_shared<beast::flat_buffer>(std::move(buffer_));
     buffer_ = beast::flat_buffer();
     const auto data = held->cdata();
     const ByteSpan bytes(static_cast<const uint8_t*>(data.data()), data.size());
-    if (!closing_) callbacks_.on_message(Slice(std::move(held), bytes));
-    if (!finished_) Read();
+    callbacks_.on_message(Slice(std::move(held), bytes));
+    if (!finished_ && !closing_) Read();
   }
 
   std::string ReasonOf(const error_code& error) const {
