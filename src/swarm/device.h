@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/planner.h"
+#include "planner/problem.h"
 
 namespace weft::swarm {
 
