@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "text/stop_matcher.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace weft::api {
 

@@ -9,8 +9,8 @@
 
 #include "api/openai_request.h"
 #include "base/result.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "text/jinja/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace weft::api {
 

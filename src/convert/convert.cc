@@ -15,7 +15,7 @@
 #include "convert/weight_store.h"
 #include "onnx/write.h"
 #include "tensor/blocks.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace weft::convert {
 namespace {

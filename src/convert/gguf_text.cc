@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 
-#include "text/vocabulary.h"
+#include "text/tokenizer/vocabulary.h"
 
 namespace weft::convert {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/file.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace weft::convert {
 

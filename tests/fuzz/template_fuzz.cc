@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
-#include "text/chat_template.h"
+#include "text/jinja/chat_template.h"
 #include "text/utf8.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {

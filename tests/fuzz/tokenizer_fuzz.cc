@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 #include "text/utf8.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {

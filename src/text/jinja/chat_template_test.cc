@@ -1,0 +1,260 @@
+// Chat templates against @huggingface/jinja (tools/text_oracle/templates.mjs), and against hostile
+// sources.
+#include "text/jinja/chat_template.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <chrono>
+
+#include "base/file.h"
+#include "text/test_data.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+Result<std::string> RenderSource(const std::string& source,
+                                 const boost::json::object& context = {}) {
+  ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::Parse(source));
+  return chat.Render(context);
+}
+
+std::string Rendered(const std::string& source, const boost::json::object& context = {}) {
+  const auto text = RenderSource(source, context);
+  return text.ok() ? *text : "ERROR " + text.error().ToString();
+}
+
+class TemplateOracle : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto path = TextOracleFolder() / "templates.json";
+    WEFT_NEED_ORACLE(path, "templates.mjs");
+    oracle_ = boost::json::parse(*ReadTextFile(path));
+    options_.local_now_s = oracle_.at("local_now_s").as_int64();
+  }
+
+  boost::json::value oracle_;
+  RenderOptions options_;
+};
+
+TEST_F(TemplateOracle, RendersRealTemplates) {
+  const auto folder = TestDataFolder() / "templates";
+  WEFT_NEED_DATA(folder);
+  int same = 0;
+  int refused_by_both = 0;
+  int only_weft = 0;
+  for (const auto& [name, conversations] : oracle_.at("templates").as_object()) {
+    const auto chat = ChatTemplate::Parse(*ReadTextFile(folder / std::string(name)));
+    ASSERT_TRUE(chat.ok()) << name << ": " << chat.error().ToString();
+    for (const auto& [key, expected] : conversations.as_object()) {
+      const auto& context = oracle_.at("contexts").at(key).as_object();
+      const auto text = chat->Render(context, options_);
+      const auto* wanted = expected.as_object().if_contains("text");
+      if (wanted == nullptr) {
+        ++(text.ok() ? only_weft : refused_by_both);
+        // Where the template itself refuses, it says the same.
+        if (!text.ok() && text.error().code() == ErrorCode::kInvalidArgument) {
+          EXPECT_THAT(text.error().message(),
+                      HasSubstr(std::string_view(expected.at("error").as_string())));
+        }
+        continue;
+      }
+      ++same;
+      const std::string_view expected_text = wanted->as_string();
+      EXPECT_EQ(std::string_view(text.ok() ? *text : text.error().ToString()), expected_text)
+          << name << " with " << key;
+    }
+  }
+  EXPECT_GE(same, 400);
+  std::printf("%d equal; @huggingface/jinja refuses %d that weft renders and %d that both refuse\n",
+              same, only_weft, refused_by_both);
+}
+
+TEST_F(TemplateOracle, RendersSnippets) {
+  const auto& context = oracle_.at("snippet_context").as_object();
+  for (const auto& snippet : oracle_.at("snippets").as_array()) {
+    const std::string source(snippet.at("source").as_string());
+    const auto* wanted = snippet.as_object().if_contains("text");
+    if (wanted == nullptr) continue;
+    const auto chat = ChatTemplate::Parse(source);
+    ASSERT_TRUE(chat.ok()) << source << ": " << chat.error().ToString();
+    const auto text = chat->Render(context, options_);
+    EXPECT_EQ(text.ok() ? *text : text.error().ToString(), wanted->as_string()) << source;
+  }
+}
+
+// ---- what the library refuses, by Jinja's own rules ----
+
+TEST(ChatTemplate, FollowsJinjaWhereTheLibraryDoesNot) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"{{ (1, 2) }} {{ (1,)[0] }}", "[1, 2] 1"},
+      {"{{ 'ab' * 3 }}", "ababab"},
+      {"{{ 'a' < 'b' }} {{ 1 < 2 < 3 }} {{ 1 < 3 < 2 }}", "true true false"},
+      {"{{ 9 is divisibleby 3 }} {{ 9 is divisibleby(2) }}", "true false"},
+      {"{% for x in missing %}x{% else %}none{% endfor %}", "none"},
+      {"{% for i in [1, 2] %}{% if i == 1 %}{% set x = i %}{% endif %}{{ x }};{% endfor %}", "1;;"},
+      {"{% raw %}{{ not }} {% a %}{% endraw %}!", "{{ not }} {% a %}!"},
+      {"{% with a = 1, b = 2 %}{{ a + b }}{% endwith %}{{ a }}", "3"},
+      {"{{ {1: 'one', 2: 'two'}[2] }}{% for k, v in {512: 'a'}.items() %}{{ k + 1 }}{{ v }}{% "
+       "endfor %}",
+       "two513a"},
+      {"{{ [1, 2, 3] | select('odd') | list }}{{ ['a', 'b'] | map('upper') | join }}", "[1, 3]AB"},
+      {"{% set l = [] %}{% set _ = l.append(1) %}{% do l.extend([2, 3]) %}{{ l.pop(0) }}{{ l }}",
+       "1[2, 3]"},
+      {"{{ 'none' if none is none else 'x' }}{{ none ~ 'a' }}", "nonea"},
+      {"{{ 2.5 | round }} {{ 2.567 | round(2) }} {{ 7 | float }} {{ 1e20 }} {{ 0.00001 }}",
+       "2.0 2.57 7.0 1e+20 1e-05"},
+      {"{{ -7 // 2 }} {{ -7 % 3 }} {{ 7.5 // 2 }}", "-4 2 3.0"},
+      {"{{ 'a%sb' }}{# {{ x }} #}{%+ if true %}  y{% endif +%}\n", "a%sb  y"},
+      {"{{ {'items': 1}.items() | list }} {{ {'items': 1}.items }}", "[[\"items\", 1]] 1"},
+      {"{{ '\\u00e9\\x41\\ud83d\\ude00\\q' }}", "éA😀\\q"},
+      {"{{ [3, 1] | min }}{{ [3, 1] | max }}{{ [1, 2] | sum }}{{ 'a b' | wordcount }}", "1332"},
+      {"{{ 'x,y;z'.rsplit(';', 1) }}{{ 'a\\nb\\r\\nc'.splitlines() }}{{ 'abc'.find('c') }}",
+       "[\"x,y\", \"z\"][\"a\", \"b\", \"c\"]2"}};
+  for (const auto& [source, expected] : kCases) EXPECT_EQ(Rendered(source), expected) << source;
+}
+
+// ---- hostile templates ----
+
+TEST(ChatTemplate, ReachesNoHostObjects) {
+  // Unknown attributes are undefined, and undefined cannot be called: there is nothing to climb to.
+  EXPECT_EQ(Rendered("{{ ''.__class__ }}{{ [].__class__.__mro__ }}{{ {}.__init__.__globals__ }}"),
+            "");
+  for (const char* source :
+       {"{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ cycler.__init__.__globals__.os.popen('id') }}", "{{ self.__init__() }}",
+        "{{ namespace.__globals__['os'].system('id') }}", "{{ ''.format.__call__() }}",
+        "{{ range.constructor('return process')() }}",
+        "{{ messages.constructor.constructor('return this')() }}", "{{ lipsum() }}",
+        "{{ config.items() }}", "{{ open('/etc/passwd').read() }}", "{{ import('os') }}",
+        "{{ ('a' | attr('__class__'))() }}"}) {
+    const auto text = RenderSource(source, {{"messages", boost::json::array()}});
+    EXPECT_FALSE(text.ok()) << source << " gave " << *text;
+  }
+  for (const char* tag :
+       {"include 'x'", "import 'x' as y", "from 'x' import y", "extends 'x'", "block b"}) {
+    const auto chat = ChatTemplate::Parse("{% " + std::string(tag) + " %}");
+    ASSERT_FALSE(chat.ok());
+    EXPECT_EQ(chat.error().code(), ErrorCode::kUnsupported);
+  }
+}
+
+TEST(ChatTemplate, StopsEndlessWork) {
+  std::string nested;
+  std::string ends;
+  for (int i = 0; i < 8; ++i) {
+    nested += "{% for a" + std::to_string(i) + " in range(1000) %}";
+    ends += "{% endfor %}";
+  }
+  const std::pair<std::string, const char*> kCases[] = {
+      {nested + ends, "steps"},
+      {"{% for i in range(99999) %}{{ 'x' * 1000 }}{% endfor %}", "bytes"},
+      {"{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}", "levels deep"},
+      {"{% macro f() %}{{ g() }}{% endmacro %}{% macro g() %}{{ f() }}{% endmacro %}{{ f() }}",
+       "levels deep"},
+      {"{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% "
+       "endfor %}",
+       "limit"},
+      {"{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = ns.l + ns.l %}{% "
+       "endfor %}",
+       "steps"},
+      {"{% set ns = namespace(l=[]) %}{% for i in range(999) %}{% set ns.l = [ns.l] %}{% endfor %}",
+       "levels deep"},
+      {"{{ 'x' * 99999999999 }}", "too long"},
+      {"{{ range(1000000000) }}", "range()"},
+      {"{{ 'a' | indent(99999999) }}", "indent"},
+      {"{{ ('a' * 1000000).replace('', 'b' * 1000000) }}", "steps"},
+      {"{{ 9223372036854775807 + 1 }}", "64 bits"},
+      {"{{ 10 ** 100 }}", "64 bits"},
+      {"{{ 1 // 0 }}", "divides by 0"},
+      {"{{ x | nosuchfilter }}", "unknown filter"},
+      {"{{ x is nosuchtest }}", "unknown test"},
+      {"{% break %}", "outside of a loop"},
+      {"{{ range }}", "function"},
+      // Two shared trees of 2^90 leaves.
+      {"{% set ns = namespace(a=1, b=1) %}{% for i in range(90) %}{% set ns.a = [ns.a, ns.a] %}"
+       "{% set ns.b = [ns.b, ns.b] %}{% endfor %}{{ ns.a == ns.b }}",
+       "too large"},
+      {"{% set ns = namespace(a='x') %}{% for i in range(90) %}{% set ns.a = [ns.a, ns.a] %}{% "
+       "endfor %}"
+       "{{ ns.a | tojson }}",
+       "JSON"}};
+  for (const auto& [source, sentence] : kCases) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto text = RenderSource(source);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    ASSERT_FALSE(text.ok()) << source;
+    EXPECT_THAT(text.error().ToString(), HasSubstr(sentence)) << source;
+    EXPECT_LT(seconds.count(), 20) << source;
+  }
+}
+
+TEST(ChatTemplate, ContainersThatHoldThemselvesAreFreed) {
+  // Leaks show under the address sanitizer.
+  EXPECT_THAT(Rendered("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns | tojson }}"),
+              HasSubstr("levels deep"));
+  EXPECT_EQ(Rendered("{% set l = [] %}{% do l.append(l) %}{{ l | length }}{{ l[0][0] | length }}"),
+            "11");
+  EXPECT_EQ(
+      Rendered(
+          "{% set ns = namespace() %}{% macro m() %}x{% endmacro %}{% set ns.m = m %}{{ ns.m() }}"),
+      "x");
+}
+
+TEST(ChatTemplate, NamesTheLineOfASyntaxError) {
+  const std::pair<std::string, const char*> kCases[] = {
+      {"\n\n{{ a", "Line 3"},
+      {"{% if x %}", "{% endif %}"},
+      {"{% for %}{% endfor %}", "name of a variable"},
+      {"{{ }}", "an expression"},
+      {"{{ a b }}", "}}"},
+      {"{{ 'abc }}", "not closed"},
+      {"{# abc", "not closed"},
+      {"{% nosuch %}", "a statement"},
+      {"{{ a ! b }}", "'!'"},
+      {"{{ 99999999999999999999 }}", "64 bits"},
+      {"{% endif %}", "a statement"},
+      {"{% macro f(a, a=) %}{% endmacro %}", "an expression"},
+      {"{{ f(a=1, 2) }}", "by position"},
+      {std::string(100'000, '(') + "}}", "nested"},
+      {"{{ " + std::string(100'000, '[') + "}}", "nested"},
+      {"{{ " + std::string(100'000, '-') + "1 }}", "nested"},
+      {"{{ x" + std::string(100'000, '.') + "}}", "a name"},
+      {std::string(2 << 20, 'x'), "limit"},
+      {"\xff\xfe", "UTF-8"}};
+  for (const auto& [source, sentence] : kCases) {
+    const std::string wrapped = source[0] == '(' ? "{{ " + source : source;
+    const auto chat = ChatTemplate::Parse(wrapped);
+    ASSERT_FALSE(chat.ok()) << source.substr(0, 80);
+    EXPECT_THAT(chat.error().message(), HasSubstr(sentence));
+  }
+  std::string not_not = "{{ ";
+  std::string sum = "{{ 1";
+  std::string ifs;
+  for (int i = 0; i < 50'000; ++i) {
+    not_not += "not ";
+    sum += " + 1";
+    ifs += "{% if x %}";
+  }
+  EXPECT_FALSE(ChatTemplate::Parse(not_not + "x }}").ok());
+  EXPECT_FALSE(ChatTemplate::Parse(sum + " }}").ok());
+  EXPECT_FALSE(ChatTemplate::Parse(ifs).ok());
+}
+
+TEST(ChatTemplate, RefusesDeepContextsAndNamesExceptions) {
+  boost::json::value deep = 1;
+  for (int i = 0; i < 200; ++i) deep = boost::json::array{deep};
+  const auto text = RenderSource("x", {{"messages", deep}});
+  ASSERT_FALSE(text.ok());
+  EXPECT_EQ(text.error().code(), ErrorCode::kInvalidArgument);
+  const auto refused = RenderSource("{{ raise_exception('Roles must alternate.') }}");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(refused.error().message(), HasSubstr("Roles must alternate."));
+}
+
+}  // namespace
+}  // namespace weft

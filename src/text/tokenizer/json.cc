@@ -1,0 +1,272 @@
+// Tokenizer::FromJson: reads the sections of a tokenizer.json.
+#include <algorithm>
+#include <map>
+
+#include "text/tokenizer/data.h"
+#include "text/tokenizer/json_fields.h"
+
+namespace weft {
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{512} << 20;
+constexpr size_t kMaxAddedTokenBytes = 1024;
+constexpr size_t kMaxTemplateItems = 64;
+
+struct FileVocabulary {
+  std::vector<Vocabulary::Entry> entries;
+  std::vector<AddedToken> added;
+};
+
+Result<AddedToken> AddedTokenFromJson(const JsonFields& fields) {
+  AddedToken token;
+  ASSIGN_OR_RETURN(token.content, fields.String("content"));
+  if (token.content.empty() || token.content.size() > kMaxAddedTokenBytes) {
+    return Error(ErrorCode::kInvalidData, fields.Place("content") + " has " +
+                                              std::to_string(token.content.size()) +
+                                              " bytes, but an added token must have 1 to " +
+                                              std::to_string(kMaxAddedTokenBytes) + ".");
+  }
+  ASSIGN_OR_RETURN(const int64_t id, fields.Integer("id", -1, 0, INT32_MAX - 1));
+  if (id < 0) return fields.Wrong("id", "an integer");
+  token.id = static_cast<int32_t>(id);
+  ASSIGN_OR_RETURN(token.special, fields.Bool("special", false));
+  ASSIGN_OR_RETURN(token.normalized, fields.Bool("normalized", !token.special));
+  ASSIGN_OR_RETURN(token.left_strip, fields.Bool("lstrip", false));
+  ASSIGN_OR_RETURN(token.right_strip, fields.Bool("rstrip", false));
+  ASSIGN_OR_RETURN(token.single_word, fields.Bool("single_word", false));
+  return token;
+}
+
+// The model's tokens and the added tokens in one vocabulary. An added token may name again a token
+// of the model.
+Result<Vocabulary> VocabularyFromJson(const JsonFields& model, const JsonFields& root,
+                                      std::vector<AddedToken>& added_tokens) {
+  ASSIGN_OR_RETURN(const JsonFields vocab, model.Object("vocab"));
+  std::vector<Vocabulary::Entry> entries;
+  entries.reserve(vocab.object().size());
+  std::map<int64_t, std::string_view> added_ids;
+  if (root.Find("added_tokens") != nullptr) {
+    ASSIGN_OR_RETURN(const auto* added, root.Array("added_tokens"));
+    for (size_t i = 0; i < added->size(); ++i) {
+      ASSIGN_OR_RETURN(
+          const JsonFields fields,
+          JsonFields::Of((*added)[i], root.Place("added_tokens") + "[" + std::to_string(i) + "]"));
+      ASSIGN_OR_RETURN(AddedToken token, AddedTokenFromJson(fields));
+      if (added_ids.contains(token.id)) {
+        return Error(ErrorCode::kInvalidData, fields.Place("id") + " is " +
+                                                  std::to_string(token.id) +
+                                                  ", which another added token has already.");
+      }
+      added_ids.emplace(token.id, std::string_view());
+      added_tokens.push_back(std::move(token));
+    }
+  }
+  for (const AddedToken& token : added_tokens) {
+    added_ids[token.id] = token.content;
+    entries.push_back({token.content, token.id});
+  }
+  for (const auto& [text, id] : vocab.object()) {
+    if (!id.is_int64()) {
+      return Error(ErrorCode::kInvalidData, vocab.where() + " gives the token \"" +
+                                                std::string(text) + "\" an id that is no integer.");
+    }
+    const auto added = added_ids.find(id.get_int64());
+    if (added == added_ids.end()) entries.push_back({std::string_view(text), id.get_int64()});
+  }
+  return std::move(Vocabulary::Build(entries)).Context("While reading " + vocab.where());
+}
+
+// "left right" or ["left", "right"].
+using MergeTexts = std::pair<std::string_view, std::string_view>;
+std::optional<MergeTexts> MergeTextsOf(const boost::json::value& value) {
+  if (value.is_string()) {
+    const std::string_view text = value.get_string();
+    const size_t space = text.find(' ');
+    if (space == std::string_view::npos || space == 0 || space + 1 == text.size()) return {};
+    return MergeTexts(text.substr(0, space), text.substr(space + 1));
+  }
+  if (!value.is_array() || value.get_array().size() != 2) return {};
+  const boost::json::array& pair = value.get_array();
+  if (!pair[0].is_string() || !pair[1].is_string()) return {};
+  return MergeTexts(pair[0].get_string(), pair[1].get_string());
+}
+
+Result<std::vector<BpeMerge>> MergesFromJson(const JsonFields& model,
+                                             const Vocabulary& vocabulary) {
+  ASSIGN_OR_RETURN(const auto* values, model.Array("merges"));
+  std::vector<BpeMerge> merges;
+  merges.reserve(values->size());
+  std::string merged_text;
+  for (size_t i = 0; i < values->size(); ++i) {
+    const auto where = [&] { return model.Place("merges") + "[" + std::to_string(i) + "]"; };
+    const auto texts = MergeTextsOf((*values)[i]);
+    if (!texts) {
+      return Error(ErrorCode::kInvalidData,
+                   where() + " must be two tokens, \"left right\" or [left, right].");
+    }
+    const auto& [left_text, right_text] = *texts;
+    merged_text.assign(left_text).append(right_text);
+    const auto left = vocabulary.Find(left_text);
+    const auto right = vocabulary.Find(right_text);
+    const auto merged = vocabulary.Find(merged_text);
+    if (!left || !right || !merged) {
+      const std::string_view missing =
+          !left ? left_text : (!right ? right_text : std::string_view(merged_text));
+      return Error(ErrorCode::kInvalidData, where() + " needs the token \"" + std::string(missing) +
+                                                "\", which is not in the vocabulary.");
+    }
+    merges.push_back({*left, *right, *merged, static_cast<uint32_t>(i)});
+  }
+  return merges;
+}
+
+Result<BpeModel> ModelFromJson(const JsonFields& model, const Vocabulary& vocabulary) {
+  BpeModel::Options options;
+  ASSIGN_OR_RETURN(options.byte_fallback, model.Bool("byte_fallback", false));
+  ASSIGN_OR_RETURN(options.fuse_unknown, model.Bool("fuse_unk", false));
+  ASSIGN_OR_RETURN(options.ignore_merges, model.Bool("ignore_merges", false));
+  for (const std::string_view affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    ASSIGN_OR_RETURN(const std::string text, model.String(affix, ""));
+    if (!text.empty()) {
+      return Error(ErrorCode::kUnsupported, model.Place(affix) + " is \"" + text +
+                                                "\"; weft supports none but the empty one.");
+    }
+  }
+  if (model.Find("unk_token") != nullptr) {
+    ASSIGN_OR_RETURN(const std::string unknown, model.String("unk_token"));
+    const auto id = vocabulary.Find(unknown);
+    if (!id) {
+      return Error(ErrorCode::kInvalidData, model.Place("unk_token") + " is \"" + unknown +
+                                                "\", which is not in the vocabulary.");
+    }
+    options.unknown_id = *id;
+  }
+  ASSIGN_OR_RETURN(const std::vector<BpeMerge> merges, MergesFromJson(model, vocabulary));
+  return BpeModel::Build(vocabulary, merges, options);
+}
+
+// What a post-processor puts around one text.
+class PostProcessor {
+ public:
+  PostProcessor(TokenizerData& data) : data_(data) {}
+
+  Status Add(const boost::json::value& value, const std::string& where, int depth) {
+    if (depth > 8) return Error(ErrorCode::kInvalidData, where + " is nested too deeply.");
+    ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(value, where));
+    ASSIGN_OR_RETURN(const std::string type, fields.String("type"));
+    if (type == "ByteLevel") return OkStatus();  // about offsets only
+    if (type == "TemplateProcessing") return AddTemplate(fields);
+    if (type == "BertProcessing" || type == "RobertaProcessing") {
+      ASSIGN_OR_RETURN(const int32_t first, NamedToken(fields, "cls"));
+      ASSIGN_OR_RETURN(const int32_t last, NamedToken(fields, "sep"));
+      data_.prefix_ids.insert(data_.prefix_ids.begin(), first);
+      data_.suffix_ids.push_back(last);
+      return OkStatus();
+    }
+    if (type != "Sequence") {
+      return Error(ErrorCode::kUnsupported,
+                   where + " has the type \"" + type + "\", which weft does not support.");
+    }
+    ASSIGN_OR_RETURN(const auto* parts, fields.Array("processors"));
+    for (size_t i = 0; i < parts->size(); ++i) {
+      TRY(Add((*parts)[i], where + "[" + std::to_string(i) + "]", depth + 1));
+    }
+    return OkStatus();
+  }
+
+ private:
+  Result<int32_t> CheckedId(const boost::json::value& id, const std::string& where) {
+    if (!id.is_int64() || id.get_int64() < 0 || id.get_int64() >= data_.vocabulary.id_limit()) {
+      return Error(ErrorCode::kInvalidData, where + " must be an id of the vocabulary, 0 to " +
+                                                std::to_string(data_.vocabulary.id_limit() - 1) +
+                                                ".");
+    }
+    return static_cast<int32_t>(id.get_int64());
+  }
+
+  // ["</s>", 2]
+  Result<int32_t> NamedToken(const JsonFields& fields, std::string_view key) {
+    ASSIGN_OR_RETURN(const auto* pair, fields.Array(key));
+    if (pair->size() != 2) return fields.Wrong(key, "a token and its id");
+    return CheckedId((*pair)[1], fields.Place(key));
+  }
+
+  Status AddTemplate(const JsonFields& fields) {
+    ASSIGN_OR_RETURN(const auto* items, fields.Array("single"));
+    if (items->size() > kMaxTemplateItems) {
+      return fields.Wrong("single", "an array of at most 64 items");
+    }
+    std::vector<int32_t> before;
+    std::vector<int32_t> after;
+    bool seen_text = false;
+    for (size_t i = 0; i < items->size(); ++i) {
+      const std::string where = fields.Place("single") + "[" + std::to_string(i) + "]";
+      ASSIGN_OR_RETURN(const JsonFields item, JsonFields::Of((*items)[i], where));
+      if (item.Find("Sequence") != nullptr) {
+        if (seen_text) return fields.Wrong("single", "a template with the text in it once");
+        seen_text = true;
+        continue;
+      }
+      ASSIGN_OR_RETURN(const JsonFields special, item.Object("SpecialToken"));
+      ASSIGN_OR_RETURN(const std::string name, special.String("id"));
+      ASSIGN_OR_RETURN(const JsonFields table, fields.Object("special_tokens"));
+      ASSIGN_OR_RETURN(const JsonFields entry, table.Object(name));
+      ASSIGN_OR_RETURN(const auto* ids, entry.Array("ids"));
+      for (const boost::json::value& value : *ids) {
+        ASSIGN_OR_RETURN(const int32_t id, CheckedId(value, entry.Place("ids")));
+        (seen_text ? after : before).push_back(id);
+      }
+    }
+    if (!seen_text) return fields.Wrong("single", "a template with the text in it once");
+    data_.prefix_ids.insert(data_.prefix_ids.begin(), before.begin(), before.end());
+    data_.suffix_ids.insert(data_.suffix_ids.end(), after.begin(), after.end());
+    return OkStatus();
+  }
+
+  TokenizerData& data_;
+};
+
+Status Fill(const JsonFields& root, TokenizerData& data) {
+  ASSIGN_OR_RETURN(const JsonFields model, root.Object("model"));
+  // Files of the oldest kind have no type; only BPE has merges.
+  ASSIGN_OR_RETURN(const std::string type,
+                   model.String("type", model.Find("merges") != nullptr ? "BPE" : "unknown"));
+  if (type != "BPE") {
+    return Error(ErrorCode::kUnsupported, model.Place("type") + " is \"" + type +
+                                              "\"; weft supports BPE (byte-level, or "
+                                              "SentencePiece-style with byte fallback).");
+  }
+  const auto section = [&](std::string_view key) -> const boost::json::value& {
+    static const boost::json::value kNull;
+    const boost::json::value* value = root.Find(key);
+    return value == nullptr ? kNull : *value;
+  };
+  ASSIGN_OR_RETURN(data.vocabulary, VocabularyFromJson(model, root, data.added_tokens));
+  ASSIGN_OR_RETURN(data.model, ModelFromJson(model, data.vocabulary));
+  ASSIGN_OR_RETURN(data.normalizer,
+                   Normalizer::FromJson(section("normalizer"), root.Place("normalizer")));
+  ASSIGN_OR_RETURN(data.pre_tokenizer,
+                   PreTokenizer::FromJson(section("pre_tokenizer"), root.Place("pre_tokenizer")));
+  ASSIGN_OR_RETURN(data.decoder, DecoderChain::FromJson(section("decoder"), root.Place("decoder")));
+  if (const boost::json::value* post = root.Find("post_processor")) {
+    TRY(PostProcessor(data).Add(*post, root.Place("post_processor"), 0));
+  }
+  return data.IndexAddedTokens();
+}
+
+}  // namespace
+
+Result<Tokenizer> Tokenizer::FromJson(ByteSpan tokenizer_json) {
+  if (tokenizer_json.size() > kMaxFileBytes) {
+    return Error(ErrorCode::kInvalidData,
+                 "tokenizer.json has " + std::to_string(tokenizer_json.size()) +
+                     " bytes; the limit is " + std::to_string(kMaxFileBytes) + ".");
+  }
+  ASSIGN_OR_RETURN(const boost::json::value document, ParseJson(tokenizer_json, "tokenizer.json"));
+  ASSIGN_OR_RETURN(const JsonFields root, JsonFields::Of(document, "tokenizer.json"));
+  auto data = std::make_shared<TokenizerData>();
+  TRY(Fill(root, *data));
+  return Tokenizer(std::move(data));
+}
+
+}  // namespace weft

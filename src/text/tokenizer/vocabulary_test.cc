@@ -1,0 +1,196 @@
+// Tokenizers from GGUF vocabularies, by way of the tokenizer.json that says the same, against the
+// ids that the llama.cpp project publishes with them, and on thousands of generated strings against
+// @huggingface/tokenizers (tools/text_oracle/tokenizers.mjs).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "base/file.h"
+#include "text/test_data.h"
+#include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/vocabulary.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+// The tokenizer.* fields of a GGUF file, no more; src/convert has the reader that checks.
+class GgufFields {
+ public:
+  explicit GgufFields(const std::filesystem::path& path) : file_(*MappedFile::Open(path)) {
+    at_ = 8;
+    Number<uint64_t>();  // tensors
+    const auto field_count = Number<uint64_t>();
+    for (uint64_t i = 0; i < field_count; ++i) {
+      const std::string key = Text();
+      ReadValue(key, Number<uint32_t>());
+    }
+  }
+  VocabularySpec spec;
+
+ private:
+  template <typename T>
+  T Number() {
+    const T value = LoadLe<T>(file_->bytes().subspan(at_, sizeof(T)).data());
+    at_ += sizeof(T);
+    return value;
+  }
+  std::string Text() {
+    const auto length = Number<uint64_t>();
+    const std::string text(AsText(file_->bytes().subspan(at_, length)));
+    at_ += length;
+    return text;
+  }
+  void ReadValue(const std::string& key, uint32_t type) {
+    static constexpr size_t kSizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    if (type == 8) {
+      const std::string text = Text();
+      if (key == "tokenizer.ggml.model") spec.model = text;
+      if (key == "tokenizer.ggml.pre") spec.pre = text;
+    } else if (type == 9) {
+      const auto item_type = Number<uint32_t>();
+      const auto count = Number<uint64_t>();
+      for (uint64_t i = 0; i < count; ++i) ReadItem(key, item_type, kSizes[item_type]);
+    } else if (type == 7) {
+      const bool flag = Number<uint8_t>() != 0;
+      if (key == "tokenizer.ggml.add_bos_token") spec.add_bos = flag;
+      if (key == "tokenizer.ggml.add_eos_token") spec.add_eos = flag;
+      if (key == "tokenizer.ggml.add_space_prefix") spec.add_space_prefix = flag;
+    } else if (kSizes[type] == 4) {
+      const auto value = static_cast<int32_t>(Number<uint32_t>());
+      if (key == "tokenizer.ggml.bos_token_id") spec.bos_id = value;
+      if (key == "tokenizer.ggml.eos_token_id") spec.eos_id = value;
+      if (key == "tokenizer.ggml.unknown_token_id") spec.unknown_id = value;
+    } else {
+      at_ += kSizes[type];
+    }
+  }
+  void ReadItem(const std::string& key, uint32_t type, size_t byte_count) {
+    if (type == 8) {
+      std::string text = Text();
+      if (key == "tokenizer.ggml.tokens") spec.tokens.push_back(std::move(text));
+      if (key == "tokenizer.ggml.merges") spec.merges.push_back(std::move(text));
+    } else if (key == "tokenizer.ggml.scores") {
+      spec.scores.push_back(Number<float>());
+    } else if (key == "tokenizer.ggml.token_type") {
+      spec.types.push_back(Number<int32_t>());
+    } else {
+      at_ += byte_count;
+    }
+  }
+
+  std::shared_ptr<const MappedFile> file_;
+  size_t at_ = 0;
+};
+
+Result<Tokenizer> FromVocabulary(const VocabularySpec& spec) {
+  ASSIGN_OR_RETURN(const std::string json, TokenizerJson(spec));
+  return Tokenizer::FromJson(AsBytes(json));
+}
+
+class GgufVocabulary : public testing::TestWithParam<const char*> {};
+
+TEST_P(GgufVocabulary, SameIds) {
+  const auto path =
+      TestDataFolder() / "tokenizers" / (std::string("vocab-") + GetParam() + ".gguf");
+  WEFT_NEED_DATA(path);
+  const auto tokenizer = FromVocabulary(GgufFields(path).spec);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().ToString();
+  // Texts between lines of "__ggml_vocab_test__"; one line of ids each.
+  const std::string inputs = *ReadTextFile(path.string() + ".inp");
+  std::ifstream outputs(path.string() + ".out");
+  const std::string separator = "\n__ggml_vocab_test__\n";
+  size_t count = 0;
+  for (size_t begin = 0; begin <= inputs.size(); ++count) {
+    const size_t end = std::min(inputs.find(separator, begin), inputs.size());
+    const std::string text = inputs.substr(begin, end - begin);
+    begin = end + separator.size();
+    std::string line;
+    if (!std::getline(outputs, line)) break;
+    std::istringstream numbers(line);
+    std::vector<int32_t> expected;
+    for (int32_t id = 0; numbers >> id;) expected.push_back(id);
+    const auto ids = tokenizer->Encode(text, false);
+    ASSERT_TRUE(ids.ok()) << ids.error().ToString();
+    EXPECT_EQ(*ids, expected) << "test " << count << ": " << text;
+    // Qwen's normal form may change the text; these texts are in it.
+    EXPECT_EQ(tokenizer->Decode(expected, false), text);
+  }
+  EXPECT_GE(count, 40u);
+}
+
+TEST_P(GgufVocabulary, SameIdsAndTextOfGeneratedStrings) {
+  const std::string name = GetParam();
+  const auto path = TestDataFolder() / "tokenizers" / ("vocab-" + name + ".gguf");
+  WEFT_NEED_DATA(path);
+  const auto answers = TextOracleFolder() / ("tokenizer-gguf-" + name + ".json");
+  WEFT_NEED_ORACLE(answers, "tokenizers.mjs");
+  const auto tokenizer = FromVocabulary(GgufFields(path).spec);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().ToString();
+  const boost::json::value oracle = boost::json::parse(*ReadTextFile(answers));
+  const boost::json::array& cases = oracle.at("cases").as_array();
+  EXPECT_GE(cases.size(), 2000u);
+  int failures = 0;
+  for (const boost::json::value& test : cases) {
+    const std::string text(test.at("text").as_string());
+    const auto wanted = boost::json::value_to<std::vector<int32_t>>(test.at("ids"));
+    const auto ids = tokenizer->Encode(text, false);
+    ASSERT_TRUE(ids.ok()) << ids.error().ToString();
+    Detokenizer detokenizer(*tokenizer, true);
+    std::string streamed;
+    for (const int32_t id : wanted) streamed += detokenizer.Push(id);
+    streamed += detokenizer.Flush();
+    const bool same = *ids == wanted &&
+                      tokenizer->Decode(wanted, false) == test.at("decoded").as_string() &&
+                      streamed == test.at("decoded_skip").as_string();
+    if (!same && ++failures <= 3) ADD_FAILURE() << boost::json::serialize(test);
+  }
+  EXPECT_EQ(failures, 0) << " of " << cases.size() << " strings";
+}
+
+INSTANTIATE_TEST_SUITE_P(Tokenizer, GgufVocabulary,
+                         testing::Values("gpt-2", "llama-bpe", "qwen2", "deepseek-llm",
+                                         "llama-spm"));
+
+TEST(Vocabulary, RefusesWhatDoesNotFitTogether) {
+  const auto message = [](const VocabularySpec& spec) {
+    const auto tokenizer = FromVocabulary(spec);
+    return tokenizer.ok() ? std::string("ok") : tokenizer.error().message();
+  };
+  VocabularySpec good{
+      .model = "gpt2", .pre = "gpt-2", .tokens = {"a", "b", "ab"}, .merges = {"a b"}};
+  EXPECT_EQ(message(good), "ok");
+  auto spec = good;
+  spec.model = "bert";
+  EXPECT_THAT(message(spec), HasSubstr("bert"));
+  spec = good;
+  spec.pre = "no-such";
+  EXPECT_THAT(message(spec), HasSubstr("no-such"));
+  spec = good;
+  spec.merges = {"ab"};
+  EXPECT_THAT(message(spec), HasSubstr("left right"));
+  spec.merges = {"b b"};
+  EXPECT_THAT(message(spec), HasSubstr("not in the vocabulary"));
+  spec = good;
+  spec.types = {1};
+  EXPECT_THAT(message(spec), HasSubstr("1 types"));
+  spec = good;
+  spec.tokens[1] = "\xff";
+  EXPECT_THAT(message(spec), HasSubstr("UTF-8"));
+  spec = good;
+  spec.bos_id = 7;
+  EXPECT_THAT(message(spec), HasSubstr("bos token is 7"));
+  spec = {.model = "llama", .tokens = {"a"}};
+  EXPECT_THAT(message(spec), HasSubstr("scores"));
+  spec.scores = {NAN};
+  EXPECT_THAT(message(spec), HasSubstr("finite"));
+  spec = {.model = "gpt2"};
+  EXPECT_THAT(message(spec), HasSubstr("0 tokens"));
+}
+
+}  // namespace
+}  // namespace weft
