@@ -4,6 +4,7 @@
 
 #include "text/tokenizer/data.h"
 #include "text/tokenizer/json_fields.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace weft {
 namespace {

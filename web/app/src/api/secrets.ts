@@ -1,7 +1,7 @@
 // The API key and the join token: they come in the part of a link after '#', which browsers send to
 // nobody, are kept in this browser, and leave the address bar at once.
 import { signal } from "@preact/signals";
-import { load, remove, save } from "../storage.ts";
+import { load, remove, save } from "../browser/storage.ts";
 
 const kApiKey = "weft.apiKey";
 const kJoinToken = "weft.joinToken";

@@ -7,7 +7,7 @@ import {
 } from "@weft/ui";
 import { apiKey, setApiKey } from "../api/secrets.ts";
 import { swarmPicture } from "../api/swarmFeed.ts";
-import { share } from "../share.ts";
+import { share } from "../swarm/share.ts";
 import { FeedNotice, SwarmAside } from "../swarm/swarmPage.tsx";
 import * as controller from "./controller.ts";
 import { useStickToEnd } from "./stickToEnd.ts";

@@ -10,7 +10,7 @@ import type { ChatTurn } from "../api/chatStream.ts";
 import { ApiFailure } from "../api/failure.ts";
 import { getJson } from "../api/http.ts";
 import { swarmPicture } from "../api/swarmFeed.ts";
-import { loadJson, randomId, save } from "../storage.ts";
+import { loadJson, randomId, save } from "../browser/storage.ts";
 import { ChatStorage, loadChats } from "./storage.ts";
 import { AnswerStopwatch } from "./stopwatch.ts";
 

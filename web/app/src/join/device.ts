@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { friendlyName, isMeteredConnection, isPhone } from "@weft/ui";
 import type { DeviceConditions, DeviceMemory } from "@weft/ui";
-import { load, randomId, save } from "../storage.ts";
+import { load, randomId, save } from "../browser/storage.ts";
 
 // Not in every browser, and not in TypeScript's library.
 interface NavigatorExtras {

@@ -5,7 +5,7 @@ import { kLeastOfferBytes, defaultOfferBytes, limitName, pauseReason, readOffer 
 import { HelpClient, initialStatus } from "@weft/worker";
 import type { EngineChoice, WorkerPhase, WorkerStatus } from "@weft/worker";
 import { joinToken } from "../api/secrets.ts";
-import { loadJson, save } from "../storage.ts";
+import { loadJson, save } from "../browser/storage.ts";
 import { createWorker } from "./createWorker.ts";
 import {
   claimWorkerId, deviceConditions, deviceMemory, deviceName, saveDeviceName, watchDevice,

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { Notice, SharePanel, SwarmView } from "@weft/ui";
 import { feedState, restartFeed, swarmActivity, swarmPicture } from "../api/swarmFeed.ts";
-import { share } from "../share.ts";
+import { share } from "./share.ts";
 
 export function SwarmPage(): VNode {
   const picture = swarmPicture.value;

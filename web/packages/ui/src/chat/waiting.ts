@@ -1,6 +1,6 @@
 // Why there is no text yet: what the server says about this request in the comments of its stream
 // (docs/protocol.md), and whether the swarm is ready at all.
-import { formatInteger } from "../format.ts";
+import { formatInteger } from "../words/format.ts";
 import type { SwarmPicture } from "../swarm/picture.ts";
 
 export type Progress =

@@ -1,7 +1,7 @@
 // Which devices compute now, and the recent speed of the swarm. A step takes milliseconds and
 // pictures come five times a second: a device counts as computing while its steps go on, and for
 // kHoldMs after the last sign, so that highlights do not flicker.
-import { formatRate } from "../format.ts";
+import { formatRate } from "../words/format.ts";
 import type { SwarmPicture } from "./picture.ts";
 
 const kHoldMs = 700;

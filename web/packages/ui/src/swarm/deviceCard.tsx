@@ -5,7 +5,7 @@ import { Icon } from "../elements/icons.tsx";
 import {
   formatByteRate, formatBytes, formatCount, formatDifference, formatInteger, formatMemoryOf,
   formatMicroseconds, formatMilliseconds, formatRate,
-} from "../format.ts";
+} from "../words/format.ts";
 import { deviceStateWord, kindWord } from "./devices.ts";
 import type { NamedDevice } from "./devices.ts";
 import { DeviceBar } from "./layerBar.tsx";

@@ -1,5 +1,5 @@
 // What several views say about devices: their letters, their order, words for states.
-import { formatCount } from "../format.ts";
+import { formatCount } from "../words/format.ts";
 import type { Device, DeviceState, SwarmPicture, SwarmState } from "./picture.ts";
 
 // "A", "B", ... "Z", "AA": a device keeps its letter while it is connected, whatever the plan, and

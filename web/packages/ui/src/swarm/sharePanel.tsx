@@ -1,7 +1,7 @@
 // How another device gets in: the join link, a button that copies it, a QR code.
 import type { VNode } from "preact";
 import { CopyField, Notice } from "../elements/controls.tsx";
-import { formatBytes } from "../format.ts";
+import { formatBytes } from "../words/format.ts";
 import type { SwarmPicture } from "./picture.ts";
 
 // GET /api/share.

@@ -4,7 +4,7 @@ import { useRef } from "preact/hooks";
 import { Figure } from "../elements/controls.tsx";
 import {
   formatBytes, formatCount, formatDifference, formatInteger, formatMicroseconds, formatRate,
-} from "../format.ts";
+} from "../words/format.ts";
 import { speedsText, sparkline } from "./activity.ts";
 import type { Activity } from "./activity.ts";
 import { DeviceCard } from "./deviceCard.tsx";

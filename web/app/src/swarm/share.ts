@@ -2,9 +2,9 @@
 import { effect, signal } from "@preact/signals";
 import { readShare } from "@weft/ui";
 import type { Share } from "@weft/ui";
-import { getJson } from "./api/http.ts";
-import { learnJoinToken } from "./api/secrets.ts";
-import { feedState } from "./api/swarmFeed.ts";
+import { getJson } from "../api/http.ts";
+import { learnJoinToken } from "../api/secrets.ts";
+import { feedState } from "../api/swarmFeed.ts";
 
 export const share = signal<Share | null>(null);
 
