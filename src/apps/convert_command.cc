@@ -8,8 +8,8 @@
 #include "apps/progress_line.h"
 #include "base/bytes.h"
 #include "convert/convert.h"
-#include "convert/gguf.h"
-#include "convert/model_config.h"
+#include "convert/model/parse_config.h"
+#include "convert/source/gguf.h"
 
 namespace weft::apps {
 namespace {

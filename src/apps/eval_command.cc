@@ -12,7 +12,7 @@
 #include "apps/model_info.h"
 #include "apps/text_evaluation.h"
 #include "base/file.h"
-#include "convert/safetensors.h"
+#include "convert/source/safetensors.h"
 
 namespace weft::apps {
 namespace json = boost::json;

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/random.h"
-#include "convert/onnx_import.h"
+#include "convert/onnx/onnx_import.h"
 #include "engine/engine.h"
 #include "engine/test_safetensors.h"
 #include "package/package.h"

@@ -9,9 +9,9 @@
 #include <ostream>
 
 #include "base/file.h"
-#include "convert/gguf.h"
-#include "convert/gguf_text.h"
-#include "convert/source_folder.h"
+#include "convert/source/gguf.h"
+#include "convert/source/gguf_text.h"
+#include "convert/source/source_folder.h"
 #include "hub/hub_settings.h"
 #include "hub/library.h"
 #include "package/package.h"

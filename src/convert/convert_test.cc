@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "convert/checkpoint_testing.h"
+#include "convert/source/checkpoint_testing.h"
 #include "onnx/load.h"
 #include "package/package.h"
 #include "program/codec.h"

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "convert/checkpoint_testing.h"
 #include "convert/convert.h"
+#include "convert/source/checkpoint_testing.h"
 #include "package/package.h"
 #include "program/codec.h"
 

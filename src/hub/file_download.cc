@@ -1,18 +1,9 @@
 #include "hub/file_download.h"
 
-#include <algorithm>
-#include <chrono>
-#include <thread>
-
-#include "base/clock.h"
 #include "hub/range_download.h"
 
 namespace weft::hub {
 namespace {
-
-constexpr Duration kLongestPause = Seconds(16);
-constexpr Duration kLongestRetryAfter = Seconds(300);
-constexpr auto kSleepSlice = std::chrono::milliseconds(20);
 
 // Asks for what is missing, once. nullopt: the connection brought everything.
 std::optional<Failure> FetchRest(HubClient& client, const DownloadJob& job, BlobFile& blob,
@@ -48,30 +39,6 @@ std::optional<Failure> FetchRest(HubClient& client, const DownloadJob& job, Blob
 }
 
 }  // namespace
-
-bool Patience::TryAgain(const Failure& failure) {
-  if (!failure.may_pass || cancelled_ || ++failures_ >= attempts_) return false;
-  Duration pause = first_pause_ * (int64_t{1} << std::min(failures_ - 1, 20));
-  pause = std::min(pause, kLongestPause);
-  if (failure.retry_after) {
-    if (*failure.retry_after > kLongestRetryAfter) return false;
-    pause = std::max(pause, *failure.retry_after);
-  }
-  Note(failure.error.message() + " Trying again in " +
-       std::to_string((pause.us + 999999) / 1000000) + " s.");
-  Sleep(pause);
-  return !cancelled_;
-}
-
-void Patience::Sleep(Duration pause) const {
-  const Instant end = MonotonicNow() + pause;
-  while (!cancelled_ && MonotonicNow() < end) std::this_thread::sleep_for(kSleepSlice);
-}
-
-Error Stopped() {
-  return Error(ErrorCode::kCancelled,
-               "Stopped. What was downloaded is kept: run the command again to go on.");
-}
 
 namespace {
 

@@ -2,7 +2,9 @@
 // limit connections, not clients.
 #pragma once
 
-#include "hub/file_download.h"
+#include <optional>
+
+#include "hub/download_job.h"
 #include "hub/range_file.h"
 
 namespace weft::hub {

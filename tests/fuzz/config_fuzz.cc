@@ -1,7 +1,7 @@
 // config.json from outside: never a crash, and what is accepted can be planned without running out
 // of memory.
-#include "convert/model_config.h"
-#include "convert/weight_specs.h"
+#include "convert/model/parse_config.h"
+#include "convert/weights/weight_specs.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   const auto config = weft::convert::ParseModelConfig(weft::AsText({data, byte_count}));

@@ -1,14 +1,14 @@
 // GGUF files from outside: never a crash, every tensor lies inside the file, every block type is
 // read to its last byte, and what is accepted becomes a checkpoint that can be planned.
-#include "convert/gguf.h"
+#include "convert/source/gguf.h"
 
 #include <vector>
 
-#include "convert/gguf_config.h"
-#include "convert/gguf_tensors.h"
-#include "convert/gguf_text.h"
-#include "convert/model_config.h"
-#include "convert/weight_specs.h"
+#include "convert/model/parse_config.h"
+#include "convert/source/gguf_config.h"
+#include "convert/source/gguf_tensors.h"
+#include "convert/source/gguf_text.h"
+#include "convert/weights/weight_specs.h"
 
 namespace {
 

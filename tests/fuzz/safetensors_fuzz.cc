@@ -1,5 +1,5 @@
 // safetensors headers from outside: never a crash, and every tensor lies inside the file.
-#include "convert/safetensors.h"
+#include "convert/source/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   const weft::Slice file(std::vector<uint8_t>(data, data + byte_count));

@@ -2,7 +2,9 @@
 // open belongs to the tab.
 import { readChats } from "@weft/ui";
 import type { Chat, Chats } from "@weft/ui";
-import { keysWithPrefix, loadForTab, loadJson, remove, save, saveForTab } from "../browser/storage.ts";
+import {
+  keysWithPrefix, loadForTab, loadJson, remove, save, saveForTab,
+} from "../browser/storage.ts";
 
 const kPrefix = "weft.chat.";
 const kCurrentKey = "weft.currentChat";

@@ -1,0 +1,269 @@
+#include "convert/graph/graph_builder.h"
+
+#include <cmath>
+
+#include "convert/graph/expert_nodes.h"
+#include "convert/graph/graph_nodes.h"
+#include "convert/weights/weight_specs.h"
+
+namespace weft::convert {
+namespace {
+
+using onnx::Attribute;
+using onnx::Dim;
+using onnx::ElementType;
+
+// The names of a rotation's tables.
+struct RotaryTables {
+  std::string cos, sin;
+};
+
+class DecoderBuilder {
+ public:
+  DecoderBuilder(const ModelConfig& config, const StoredWeights& weights)
+      : config_(config), nodes_(weights) {}
+
+  onnx::Graph Build() {
+    nodes_.graph().name = config_.architecture;
+    DeclareInputs();
+    std::string hidden = Embedding();
+    BuildSides();
+    for (uint32_t layer = 1; layer <= config_.layer_count; ++layer) hidden = Layer(layer, hidden);
+    Head(hidden);
+    return std::move(nodes_.graph());
+  }
+
+ private:
+  std::string Node(const std::string& name, const std::string& op, std::vector<std::string> inputs,
+                   std::vector<Attribute> attributes = {}, const std::string& domain = "") {
+    return nodes_.Node(name, op, std::move(inputs), std::move(attributes), domain);
+  }
+  std::string RmsNorm(const std::string& node, const std::string& x, const std::string& weight) {
+    return nodes_.RmsNorm(node, x, weight, config_.rms_epsilon);
+  }
+
+  void DeclareInputs() {
+    onnx::Graph& graph = nodes_.graph();
+    graph.AddInput("input_ids", ElementType::kInt64, {Dim::Of(1), Dim::Of("sequence_length")});
+    graph.AddInput("attention_mask", ElementType::kInt64,
+                   {Dim::Of(1), Dim::Of("total_sequence_length")});
+    graph.AddInput("position_ids", ElementType::kInt64, {Dim::Of(1), Dim::Of("sequence_length")});
+    graph.AddOutput("logits", ElementType::kFloat,
+                    {Dim::Of(1), Dim::Of("sequence_length"), Dim::Of(config_.vocabulary)});
+    for (uint32_t i = 0; i < config_.layer_count; ++i) {
+      for (const char* kind : {".key", ".value"}) {
+        const std::string suffix = std::to_string(i) + kind;
+        const auto shape = [&](const char* positions) {
+          return std::vector<Dim>{Dim::Of(1), Dim::Of(config_.kv_heads), Dim::Of(positions),
+                                  Dim::Of(config_.head_columns)};
+        };
+        graph.AddInput("past_key_values." + suffix, ElementType::kFloat,
+                       shape("past_sequence_length"));
+        graph.AddOutput("present." + suffix, ElementType::kFloat, shape("total_sequence_length"));
+      }
+    }
+  }
+
+  // Values that every layer reads and that depend on the inputs alone: a part of the model computes
+  // them again.
+  void BuildSides() {
+    const std::string axis = nodes_.Constant("constants/axis_1", {1}, {1});
+    const std::string sum = Node("/mask/ReduceSum", "ReduceSum", {"attention_mask", axis},
+                                 {Attribute::Of("keepdims", 0)});
+    const std::string last =
+        Node("/mask/Sub", "Sub", {sum, nodes_.Constant("constants/one", {1}, {1})});
+    const Attribute to_int32 = Attribute::Of("to", static_cast<int>(ElementType::kInt32));
+    last_position_ = Node("/mask/last/Cast", "Cast", {last}, {to_int32});
+    const std::string shape = Node("/mask/Shape", "Shape", {"attention_mask"});
+    const std::string total =
+        Node("/mask/Gather", "Gather", {shape, nodes_.Constant("constants/index_1", {}, {1})},
+             {Attribute::Of("axis", 0)});
+    total_length_ = Node("/mask/total/Cast", "Cast", {total}, {to_int32});
+
+    const std::string positions = nodes_.ToFloat("/rotary/Cast", "position_ids");
+    positions_ = Node("/rotary/Reshape", "Reshape",
+                      {positions, nodes_.Constant("constants/column", {2}, {-1, 1})});
+    tables_ = Tables("/rotary", kInverseFrequencies, config_.rope);
+    if (config_.local_rope) {
+      local_tables_ = Tables("/rotary/local", kLocalInverseFrequencies, *config_.local_rope);
+    }
+  }
+
+  // The cosines and sines of position * frequency, [S, rotary_columns / 2].
+  RotaryTables Tables(const std::string& node, const char* frequencies, const RopeConfig& rope) {
+    const std::string angles = Node(node + "/Mul", "Mul", {positions_, nodes_.Plain(frequencies)});
+    RotaryTables tables{Node(node + "/Cos", "Cos", {angles}), Node(node + "/Sin", "Sin", {angles})};
+    if (rope.scale == 1) return tables;
+    const std::string scale = nodes_.Scalar("constants" + node + "/scale", rope.scale);
+    return {Node(node + "/Cos_scaled", "Mul", {tables.cos, scale}),
+            Node(node + "/Sin_scaled", "Mul", {tables.sin, scale})};
+  }
+
+  std::string Embedding() {
+    const std::string node = "/model/embed_tokens";
+    std::string rows = LookUp(node);
+    if (config_.embedding_scale == 1) return rows;
+    return Node(node + "/Mul", "Mul",
+                {rows, nodes_.Scalar("constants/embedding_scale", config_.embedding_scale)});
+  }
+
+  std::string LookUp(const std::string& node) {
+    const std::string name = "model.embed_tokens.weight";
+    const StoredWeight& table = nodes_.Weight(name);
+    if (IsBlockFormat(table.dtype)) {
+      const auto block_bytes = static_cast<uint64_t>(BlockDataBytes(table.dtype));
+      const std::string data = nodes_.External(
+          name, ElementType::kUint8,
+          Dims({table.shape[0], table.shape[1] / kBlockValues * block_bytes}), table.data);
+      return Node(node + "/Gather", "GatherBlockQuantized",
+                  {data, "input_ids", nodes_.Scales(name, node)},
+                  {Attribute::Of("bits", BlockBits(table.dtype)),
+                   Attribute::Of("block_size", int64_t{kBlockValues}),
+                   Attribute::Of("gather_axis", 0), Attribute::Of("quantize_axis", 1)},
+                  kMicrosoft);
+    }
+    const std::string rows = Node(node + "/Gather", "Gather", {nodes_.Plain(name), "input_ids"},
+                                  {Attribute::Of("axis", 0)});
+    return table.dtype == DType::kF32 ? rows : nodes_.ToFloat(node + "/Cast", rows);
+  }
+
+  // q or k [1, S, heads * head_columns]: norm per head if the model has it, then rotation.
+  std::string HeadNormAndRotation(const std::string& node, std::string x, uint32_t heads,
+                                  const std::string& norm_weight, const RotaryTables& tables) {
+    if (config_.qk_norm) {
+      const auto head_columns = int64_t{config_.head_columns};
+      const auto columns = head_columns * heads;
+      const std::string split =
+          Node(node + "_norm/Reshape_1", "Reshape",
+               {x, nodes_.Constant("constants/heads_" + std::to_string(head_columns), {3},
+                                   {0, -1, head_columns})});
+      const std::string normed = RmsNorm(node + "_norm/LayerNorm", split, norm_weight);
+      x = Node(node + "_norm/Reshape_2", "Reshape",
+               {normed, nodes_.Constant("constants/columns_" + std::to_string(columns), {3},
+                                        {0, -1, columns})});
+    }
+    std::vector<Attribute> attributes = {Attribute::Of("interleaved", 0)};
+    if (config_.rope.rotary_columns < config_.head_columns) {
+      attributes.push_back(Attribute::Of("num_heads", static_cast<int64_t>(heads)));
+      attributes.push_back(
+          Attribute::Of("rotary_embedding_dim", static_cast<int64_t>(config_.rope.rotary_columns)));
+    }
+    // The tables hold one row for each row of x, in order.
+    const std::string first = nodes_.Constant("constants/first_row", {1}, {0});
+    return Node(node + "_rotary/RotaryEmbedding", "RotaryEmbedding",
+                {x, first, tables.cos, tables.sin}, std::move(attributes), kMicrosoft);
+  }
+
+  std::string Attention(const std::string& node, const std::string& prefix, uint32_t index,
+                        const std::string& x) {
+    const std::string path = prefix + "self_attn.";
+    const bool is_local = config_.local_rope && config_.windows[index] != 0;
+    const RotaryTables& tables = is_local ? local_tables_ : tables_;
+    const std::string q = HeadNormAndRotation(
+        node + "/q", nodes_.Linear(node + "/q_proj", x, path + "q_proj", config_.qkv_bias),
+        config_.heads, path + "q_norm.weight", tables);
+    const std::string k = HeadNormAndRotation(
+        node + "/k", nodes_.Linear(node + "/k_proj", x, path + "k_proj", config_.qkv_bias),
+        config_.kv_heads, path + "k_norm.weight", tables);
+    const std::string v = nodes_.Linear(node + "/v_proj", x, path + "v_proj", config_.qkv_bias);
+    const std::string past = "past_key_values." + std::to_string(index);
+    const std::string present = "present." + std::to_string(index);
+    std::vector<Attribute> attributes = {
+        Attribute::Of("num_heads", static_cast<int64_t>(config_.heads)),
+        Attribute::Of("kv_num_heads", static_cast<int64_t>(config_.kv_heads)),
+        Attribute::Of("scale", config_.attention_scale != 0
+                                   ? config_.attention_scale
+                                   : 1 / std::sqrt(static_cast<float>(config_.head_columns))),
+        Attribute::Of("do_rotary", 0),
+    };
+    if (config_.windows[index] != 0) {
+      attributes.push_back(
+          Attribute::Of("local_window_size", static_cast<int64_t>(config_.windows[index])));
+    }
+    if (config_.attention_softcap != 0) {
+      attributes.push_back(Attribute::Of("softcap", config_.attention_softcap));
+    }
+    std::vector<std::string> inputs = {
+        q, k, v, past + ".key", past + ".value", last_position_, total_length_};
+    if (config_.sinks) {  // slot 11
+      inputs.resize(11);
+      inputs.push_back(nodes_.Plain(path + "sinks"));
+    }
+    const std::string out = node + "/GroupQueryAttention/output_0";
+    nodes_.graph().AddNode("GroupQueryAttention", std::move(inputs),
+                           {out, present + ".key", present + ".value"}, std::move(attributes),
+                           kMicrosoft, node + "/GroupQueryAttention");
+    return nodes_.Linear(node + "/o_proj", out, path + "o_proj", config_.output_bias);
+  }
+
+  std::string Mlp(const std::string& node, const std::string& prefix, const std::string& x) {
+    const std::string path = prefix + "mlp.";
+    const std::string gate =
+        nodes_.Linear(node + "/gate_proj", x, path + "gate_proj", config_.mlp_bias);
+    const std::string up = nodes_.Linear(node + "/up_proj", x, path + "up_proj", config_.mlp_bias);
+    const std::string product = Node(node + "/Mul", "Mul", {Activate(node + "/act", gate), up});
+    return nodes_.Linear(node + "/down_proj", product, path + "down_proj", config_.mlp_bias);
+  }
+
+  std::string Activate(const std::string& node, const std::string& gate) {
+    if (config_.activation == Activation::kSilu) {
+      return Node(node + "/Mul", "Mul", {gate, Node(node + "/Sigmoid", "Sigmoid", {gate})});
+    }
+    CHECK(config_.activation != Activation::kSwigluOai, "a dense MLP with gpt-oss' activation");
+    const bool is_tanh = config_.activation == Activation::kGeluTanh;
+    return Node(node + "/Gelu", "Gelu", {gate},
+                {Attribute::Of("approximate", is_tanh ? "tanh" : "none")});
+  }
+
+  // A norm of what is added to the residual stream, where the model has one.
+  std::string PostNorm(const std::string& node, const std::string& x, const std::string& weight) {
+    return config_.post_norms ? RmsNorm(node, x, weight) : x;
+  }
+
+  std::string Layer(uint32_t layer, const std::string& hidden) {
+    const std::string prefix = LayerPrefix(layer);
+    const std::string node = "/model/layers." + std::to_string(layer - 1);
+    const std::string normed =
+        RmsNorm(node + "/input_layernorm/LayerNorm", hidden, prefix + "input_layernorm.weight");
+    const std::string attention = PostNorm(node + "/post_attention_layernorm/LayerNorm",
+                                           Attention(node + "/attn", prefix, layer - 1, normed),
+                                           prefix + "post_attention_layernorm.weight");
+    const std::string attended = Node(node + "/attn/Add", "Add", {hidden, attention});
+    const char* mlp_norm =
+        config_.post_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm";
+    const std::string normed_again =
+        RmsNorm(node + "/" + mlp_norm + "/LayerNorm", attended, prefix + mlp_norm + ".weight");
+    const std::string mlp = config_.sparse[layer - 1]
+                                ? BuildExperts(config_, node + "/mlp", layer, normed_again, &nodes_)
+                                : Mlp(node + "/mlp", prefix, normed_again);
+    const std::string added = PostNorm(node + "/post_feedforward_layernorm/LayerNorm", mlp,
+                                       prefix + "post_feedforward_layernorm.weight");
+    return Node(node + "/mlp/Add", "Add", {attended, added});
+  }
+
+  void Head(const std::string& hidden) {
+    const std::string normed = RmsNorm("/model/norm/LayerNorm", hidden, "model.norm.weight");
+    const std::string logits = nodes_.Linear("/lm_head", normed, "lm_head", false);
+    if (config_.final_softcap != 0) {
+      nodes_.Softcap("/lm_head/softcap", logits, config_.final_softcap);
+    }
+    nodes_.graph().nodes.back().outputs = {"logits"};
+  }
+
+  const ModelConfig& config_;
+  GraphNodes nodes_;
+  std::string last_position_, total_length_, positions_;
+  RotaryTables tables_, local_tables_;
+};
+
+}  // namespace
+
+onnx::Model BuildModel(const ModelConfig& config, const StoredWeights& weights) {
+  onnx::Model model;
+  model.opset_imports = {{"", 21}, {kMicrosoft, 1}};
+  model.producer_name = "weft";
+  model.graph = DecoderBuilder(config, weights).Build();
+  return model;
+}
+
+}  // namespace weft::convert

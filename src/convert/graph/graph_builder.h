@@ -1,0 +1,30 @@
+// Writes a decoder as a standard ONNX graph that onnxruntime runs as it is: com.microsoft
+// GroupQueryAttention, RotaryEmbedding, MatMulNBits, GatherBlockQuantized, MoE and QMoE beside the
+// standard operators, f32 arithmetic, a plain Add at the end of each layer.
+//
+//   inputs   input_ids i64 [1, S], attention_mask i64 [1, T], position_ids i64 [1, S],
+//            past_key_values.<i>.key/.value f32 [1, kv_heads, P, head_columns]      T = P + S
+//   outputs  logits f32 [1, S, vocabulary], present.<i>.key/.value f32 [1, kv_heads, T,
+//   head_columns]
+//
+// Rotation tables are computed from position_ids for the rows of the step (a table for the whole
+// context would be tens of megabytes in every part). Weights are external data: location = blob
+// digest in hex.
+#pragma once
+
+#include "base/result.h"
+#include "convert/model/model_config.h"
+#include "convert/weights/stored_weight.h"
+#include "onnx/graph.h"
+
+namespace weft::convert {
+
+// The names of the weights with the rotation's frequencies, f32 [rotary_columns / 2]: of all
+// layers, and of those with a window where the model has another rotation for them.
+inline constexpr char kInverseFrequencies[] = "rotary.inv_freq";
+inline constexpr char kLocalInverseFrequencies[] = "rotary.local.inv_freq";
+
+// REQUIRES: `weights` has every weight of SpecifyWeights and the frequencies.
+onnx::Model BuildModel(const ModelConfig& config, const StoredWeights& weights);
+
+}  // namespace weft::convert

@@ -1,0 +1,138 @@
+// What all families have in their config.json. What is special about each: families.cc.
+#include "convert/model/parse_config.h"
+
+#include <algorithm>
+
+#include "convert/model/families.h"
+
+namespace weft::convert {
+namespace {
+
+namespace json = boost::json;
+
+Error UnsupportedArchitecture(const std::string& named) {
+  return Error(ErrorCode::kUnsupported, "The architecture '" + Printable(named) +
+                                            "' is not supported; weft converts " +
+                                            SupportedArchitectures() + ".");
+}
+
+Result<const Family*> FindFamily(const JsonReader& config) {
+  ASSIGN_OR_RETURN(const std::string model_type, config.Text("model_type"));
+  const std::span<const Family> families = Families();
+  const auto family = std::find_if(families.begin(), families.end(),
+                                   [&](const Family& f) { return f.model_type == model_type; });
+  if (family == families.end()) return UnsupportedArchitecture(model_type);
+  ASSIGN_OR_RETURN(const json::array* names, config.Array("architectures"));
+  if (names == nullptr || names->empty()) return &*family;
+  for (const json::value& name : *names) {
+    if (name.is_string() && std::string_view(name.get_string()) == family->architecture) {
+      return &*family;
+    }
+  }
+  const json::value& first = names->front();
+  return UnsupportedArchitecture(first.is_string() ? std::string(first.get_string())
+                                                   : Excerpt(first));
+}
+
+Status ReadSizes(const JsonReader& config, ModelConfig* model) {
+  const auto read = [&](std::string_view key, uint64_t most, uint32_t* out,
+                        std::optional<uint64_t> if_absent = std::nullopt) -> Status {
+    ASSIGN_OR_RETURN(const uint64_t value, config.Whole(key, 1, most, if_absent));
+    *out = static_cast<uint32_t>(value);
+    return OkStatus();
+  };
+  TRY(read("hidden_size", 1 << 20, &model->hidden_columns));
+  TRY(read("intermediate_size", 1 << 22, &model->mlp_columns));
+  TRY(read("num_hidden_layers", 4000, &model->layer_count));
+  TRY(read("num_attention_heads", 1 << 14, &model->heads));
+  TRY(read("num_key_value_heads", 1 << 14, &model->kv_heads, model->heads));
+  if (model->heads % model->kv_heads != 0) {
+    return Error(ErrorCode::kInvalidData, "config.json has " + std::to_string(model->heads) +
+                                              " attention heads and " +
+                                              std::to_string(model->kv_heads) +
+                                              " key and value heads, which do not divide.");
+  }
+  if (!config.Has("head_dim") && model->hidden_columns % model->heads != 0) {
+    return Error(ErrorCode::kInvalidData, "config.json has no 'head_dim', and its hidden size " +
+                                              std::to_string(model->hidden_columns) +
+                                              " is no multiple of its " +
+                                              std::to_string(model->heads) + " heads.");
+  }
+  TRY(read("head_dim", 1 << 14, &model->head_columns, model->hidden_columns / model->heads));
+  TRY(read("vocab_size", 1 << 24, &model->vocabulary));
+  TRY(read("max_position_embeddings", 1 << 28, &model->context_length));
+  if (uint64_t{model->heads} * model->head_columns > (1 << 22)) {
+    return Error(ErrorCode::kInvalidData, "config.json has " + std::to_string(model->heads) +
+                                              " heads of " + std::to_string(model->head_columns) +
+                                              " columns; at most 2^22 in all.");
+  }
+  return OkStatus();
+}
+
+Status RefuseQuantised(const JsonReader& config) {
+  ASSIGN_OR_RETURN(const json::object* quantisation, config.Object("quantization_config"));
+  if (quantisation == nullptr) return OkStatus();
+  const JsonReader reader(*quantisation, "'quantization_config' in config.json");
+  ASSIGN_OR_RETURN(const std::string method, reader.Text("quant_method", ""));
+  if (method == "mxfp4") return OkStatus();  // blocks and scales are tensors that we read
+  return Error(
+      ErrorCode::kUnsupported,
+      "config.json has a 'quantization_config' with the method '" + Printable(method) +
+          "': checkpoints that are quantised already are not converted, but for mxfp4. Use "
+          "the original checkpoint with --quant q4 or q8.");
+}
+
+Result<Activation> ReadActivation(const JsonReader& config) {
+  // Gemma's files have both names; then the first one counts.
+  ASSIGN_OR_RETURN(const std::string older, config.Text("hidden_act", "silu"));
+  ASSIGN_OR_RETURN(const std::string name, config.Text("hidden_activation", older));
+  if (name == "silu" || name == "swish") return Activation::kSilu;
+  if (name == "gelu_pytorch_tanh" || name == "gelu_new") return Activation::kGeluTanh;
+  if (name == "gelu") return Activation::kGelu;
+  return Error(ErrorCode::kUnsupported, "The activation '" + Printable(name) +
+                                            "' in config.json is not supported; expected silu, "
+                                            "gelu or gelu_pytorch_tanh.");
+}
+
+}  // namespace
+
+std::string SupportedArchitectures() {
+  std::string text;
+  for (const Family& family : Families()) {
+    text += (text.empty() ? "" : ", ") + std::string(family.model_type);
+  }
+  return text;
+}
+
+Result<ModelConfig> ParseModelConfig(std::string_view config_json,
+                                     std::optional<uint32_t> context_length) {
+  ASSIGN_OR_RETURN(const json::value value, ParseJson(config_json, "config.json"));
+  if (!value.is_object()) return Error(ErrorCode::kInvalidData, "config.json is not an object.");
+  const JsonReader config(value.get_object(), "config.json");
+  ASSIGN_OR_RETURN(const Family* family, FindFamily(config));
+  ModelConfig model;
+  model.architecture = family->model_type;
+  TRY(RefuseQuantised(config));
+  TRY(ReadSizes(config, &model));
+  ASSIGN_OR_RETURN(const double epsilon, config.Real("rms_norm_eps", 0, 0.1, 1e-6));
+  model.rms_epsilon = static_cast<float>(epsilon);
+  ASSIGN_OR_RETURN(model.tied_embeddings, config.Bool("tie_word_embeddings", false));
+  ASSIGN_OR_RETURN(model.activation, ReadActivation(config));
+  if (context_length && *context_length > model.context_length) {
+    return Error(ErrorCode::kInvalidArgument, "A context of " + std::to_string(*context_length) +
+                                                  " positions was asked for; the model has " +
+                                                  std::to_string(model.context_length) +
+                                                  " ('max_position_embeddings').");
+  }
+  ASSIGN_OR_RETURN(Ropes ropes, ReadRopes(config, model.head_columns, context_length));
+  model.context_length = ropes.context_length.value_or(model.context_length);
+  model.rope = std::move(ropes.rope);
+  model.local_rope = std::move(ropes.local);
+  model.notes = std::move(ropes.notes);
+  model.windows.assign(model.layer_count, 0);
+  model.sparse.assign(model.layer_count, false);
+  TRY(family->adjust(config, &model));
+  return model;
+}
+
+}  // namespace weft::convert

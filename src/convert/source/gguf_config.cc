@@ -1,0 +1,342 @@
+// One row each in kArchitectures, with a function that adds what the family's config.json has
+// beyond Llama's. Keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; what a file
+// leaves out is what llama.cpp takes then.
+#include "convert/source/gguf_config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "convert/source/json_reader.h"
+#include "tensor/blocks.h"
+
+namespace weft::convert {
+namespace {
+
+namespace json = boost::json;
+
+constexpr uint64_t kMost = uint64_t{1} << 28;
+
+class ConfigWriter {
+ public:
+  ConfigWriter(const GgufModel& model, std::string architecture)
+      : model_(model), prefix_(std::move(architecture) + ".") {}
+
+  const GgufMetadata& metadata() const { return model_.metadata; }
+  std::string Key(std::string_view name) const { return prefix_ + std::string(name); }
+  bool Has(std::string_view name) const { return metadata().Has(Key(name)); }
+  bool HasTensor(std::string_view name) const {
+    return model_.tensors.find(name) != model_.tensors.end();
+  }
+  Result<uint64_t> Whole(std::string_view name, uint64_t least,
+                         std::optional<uint64_t> if_absent = std::nullopt) const {
+    return metadata().Whole(Key(name), least, kMost, if_absent);
+  }
+  Result<double> Real(std::string_view name, double least, double most,
+                      std::optional<double> if_absent = std::nullopt) const {
+    return metadata().Real(Key(name), least, most, if_absent);
+  }
+
+  Status Sizes();
+  Status Rotation();
+  Status Window();
+  // [layers] with a window where `is_sliding`.
+  template <typename IsSliding>
+  void LayerTypes(const IsSliding& is_sliding) {
+    json::array types;
+    for (uint64_t i = 0; i < layers_; ++i) {
+      types.emplace_back(is_sliding(i) ? "sliding_attention" : "full_attention");
+    }
+    out["layer_types"] = std::move(types);
+  }
+
+  json::object out;
+  uint64_t layers_ = 0, heads_ = 0, head_columns_ = 0, hidden_ = 0, context_ = 0;
+
+ private:
+  Result<json::array> Factors(const std::string& tensor_name, double times) const;
+  Status LongRope(double theta, double times, json::object* rope);
+  Status Yarn(double factor, json::object* rope);
+
+  const GgufModel& model_;
+  std::string prefix_;
+};
+
+Status ConfigWriter::Sizes() {
+  ASSIGN_OR_RETURN(hidden_, Whole("embedding_length", 1));
+  ASSIGN_OR_RETURN(layers_, metadata().Whole(Key("block_count"), 1, 4000));
+  ASSIGN_OR_RETURN(heads_, Whole("attention.head_count", 1));
+  ASSIGN_OR_RETURN(const uint64_t kv_heads, Whole("attention.head_count_kv", 1, heads_));
+  ASSIGN_OR_RETURN(const uint64_t width, Whole("feed_forward_length", 1));
+  ASSIGN_OR_RETURN(context_, Whole("context_length", 1));
+  ASSIGN_OR_RETURN(head_columns_, Whole("attention.key_length", 1, hidden_ / heads_));
+  ASSIGN_OR_RETURN(const uint64_t value_columns, Whole("attention.value_length", 1, head_columns_));
+  if (head_columns_ == 0) {
+    return Error(ErrorCode::kInvalidData,
+                 "'" + model_.file + "' has " + std::to_string(heads_) + " heads in " +
+                     std::to_string(hidden_) +
+                     " columns; expected at least one column for each head.");
+  }
+  if (value_columns != head_columns_) {
+    return Error(ErrorCode::kUnsupported,
+                 "'" + model_.file + "' has keys of " + std::to_string(head_columns_) +
+                     " columns and values of " + std::to_string(value_columns) +
+                     "; weft converts models where they are the same.");
+  }
+  const auto table = model_.tensors.find("token_embd.weight");
+  if (table == model_.tensors.end() || table->second.shape.size() != 2) {
+    return Error(ErrorCode::kInvalidData,
+                 "'" + model_.file + "' has no matrix 'token_embd.weight'.");
+  }
+  ASSIGN_OR_RETURN(const double epsilon, Real("attention.layer_norm_rms_epsilon", 0, 0.1));
+  out["hidden_size"] = hidden_;
+  out["intermediate_size"] = width;
+  out["num_hidden_layers"] = layers_;
+  out["num_attention_heads"] = heads_;
+  out["num_key_value_heads"] = kv_heads;
+  out["head_dim"] = head_columns_;
+  out["vocab_size"] = table->second.shape[0];
+  out["max_position_embeddings"] = context_;
+  out["rms_norm_eps"] = epsilon;
+  out["tie_word_embeddings"] = !HasTensor("output.weight");
+  out["hidden_act"] = "silu";
+  out["attention_bias"] = HasTensor("blk.0.attn_q.bias");
+  return OkStatus();
+}
+
+// A vector of divisors of the rotation's frequencies, each times `times`.
+Result<json::array> ConfigWriter::Factors(const std::string& name, double times) const {
+  const SourceTensor& tensor = model_.tensors.find(name)->second;
+  if (tensor.format != RowFormat::kF32 || tensor.shape.size() != 1 ||
+      tensor.shape[0] > head_columns_) {
+    return Error(ErrorCode::kInvalidData, "Tensor '" + name + "' of '" + tensor.file +
+                                              "' has shape " + ShapeText(tensor.shape) +
+                                              " and type " + tensor.type_name +
+                                              "; expected a vector of F32, one for each pair of a "
+                                              "head's " +
+                                              std::to_string(head_columns_) + " columns.");
+  }
+  std::vector<float> values(tensor.shape[0]);
+  ToF32(DType::kF32, tensor.bytes.bytes().data(), values);
+  json::array factors;
+  for (const float value : values) factors.emplace_back(static_cast<double>(value) * times);
+  return factors;
+}
+
+// Divisors as tensors: the one table of Llama 3, or Phi-3's two.
+Status ConfigWriter::LongRope(double theta, double times, json::object* rope) {
+  const bool single = HasTensor("rope_freqs.weight");
+  ASSIGN_OR_RETURN(json::array longer,
+                   Factors(single ? "rope_freqs.weight" : "rope_factors_long.weight", times));
+  json::array shorter = longer;
+  if (!single && HasTensor("rope_factors_short.weight")) {
+    ASSIGN_OR_RETURN(shorter, Factors("rope_factors_short.weight", times));
+  }
+  // One table serves the whole context.
+  ASSIGN_OR_RETURN(uint64_t original, Whole("rope.scaling.original_context_length", 2, context_));
+  if (single) original = context_;
+  const double ratio = static_cast<double>(context_) / static_cast<double>(original);
+  const double scale =
+      single || ratio <= 1
+          ? 1
+          : std::sqrt(1 + std::log(ratio) / std::log(static_cast<double>(original)));
+  ASSIGN_OR_RETURN(const double attention_factor,
+                   Real("rope.scaling.attn_factor", 1e-3, 1e3, scale));
+  *rope = {{"rope_type", "longrope"},
+           {"rope_theta", theta},
+           {"long_factor", std::move(longer)},
+           {"short_factor", std::move(shorter)},
+           {"attention_factor", attention_factor},
+           {"original_max_position_embeddings", original}};
+  return OkStatus();
+}
+
+Status ConfigWriter::Yarn(double factor, json::object* rope) {
+  (*rope)["rope_type"] = "yarn";
+  (*rope)["factor"] = factor;
+  ASSIGN_OR_RETURN(const uint64_t original,
+                   Whole("rope.scaling.original_context_length", 1, context_));
+  (*rope)["original_max_position_embeddings"] = original;
+  ASSIGN_OR_RETURN(const double fast, Real("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32));
+  ASSIGN_OR_RETURN(const double slow, Real("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1));
+  (*rope)["beta_fast"] = fast;
+  (*rope)["beta_slow"] = slow;
+  return OkStatus();
+}
+
+Status ConfigWriter::Rotation() {
+  ASSIGN_OR_RETURN(const double theta, Real("rope.freq_base", 1, 1e12, 10000));
+  ASSIGN_OR_RETURN(const uint64_t rotated, Whole("rope.dimension_count", 2, head_columns_));
+  // Older files name the factor of a linear scaling alone.
+  ASSIGN_OR_RETURN(const double older, Real("rope.scale_linear", 1e-3, 1e6, 1));
+  ASSIGN_OR_RETURN(double factor, Real("rope.scaling.factor", 0, 1e6, older));
+  if (factor == 0) factor = 1;
+  ASSIGN_OR_RETURN(const std::string type,
+                   metadata().Text(Key("rope.scaling.type"), factor == 1 ? "none" : "linear"));
+  json::object rope{{"rope_type", "default"}, {"rope_theta", theta}};
+  if (HasTensor("rope_freqs.weight") || HasTensor("rope_factors_long.weight")) {
+    TRY(LongRope(theta, type == "linear" ? factor : 1, &rope));
+  } else if (type == "linear") {
+    rope["rope_type"] = "linear";
+    rope["factor"] = factor;
+  } else if (type == "yarn") {
+    TRY(Yarn(factor, &rope));
+  } else if (type != "none") {
+    return Error(ErrorCode::kUnsupported,
+                 "'" + Key("rope.scaling.type") + "' of '" + model_.file + "' is '" +
+                     Printable(type) +
+                     "'; weft converts none, linear, yarn, and longrope with its tables.");
+  }
+  if (rotated != head_columns_) {
+    rope["partial_rotary_factor"] =
+        static_cast<double>(rotated) / static_cast<double>(head_columns_);
+  }
+  out["rope_parameters"] = std::move(rope);
+  return OkStatus();
+}
+
+Status ConfigWriter::Window() {
+  ASSIGN_OR_RETURN(const uint64_t window, Whole("attention.sliding_window", 0, 0));
+  if (window > 0) out["sliding_window"] = window;
+  return OkStatus();
+}
+
+void Name(ConfigWriter* config, const char* model_type, const char* architecture) {
+  config->out["model_type"] = model_type;
+  config->out["architectures"] = json::array{architecture};
+}
+
+Status AddExperts(ConfigWriter* config) {
+  ASSIGN_OR_RETURN(const uint64_t count, config->Whole("expert_count", 1));
+  ASSIGN_OR_RETURN(const uint64_t used, config->Whole("expert_used_count", 1));
+  config->out["num_local_experts"] = count;
+  config->out["num_experts_per_tok"] = used;
+  ASSIGN_OR_RETURN(const uint64_t shared, config->Whole("expert_shared_count", 0, 0));
+  if (shared == 0) return OkStatus();
+  return Error(ErrorCode::kUnsupported, "'" + config->metadata().file() + "' has " +
+                                            std::to_string(shared) +
+                                            " shared experts, which weft does not convert.");
+}
+
+// Llama, Mistral and Mixtral are one architecture to llama.cpp.
+Status AddLlama(ConfigWriter* config) {
+  config->out["mlp_bias"] = config->HasTensor("blk.0.ffn_gate.bias");
+  TRY(config->Window());
+  ASSIGN_OR_RETURN(const uint64_t experts, config->Whole("expert_count", 0, 0));
+  if (experts > 0) {
+    Name(config, "mixtral", "MixtralForCausalLM");
+    return AddExperts(config);
+  }
+  if (config->out.contains("sliding_window")) {
+    Name(config, "mistral", "MistralForCausalLM");
+  } else {
+    Name(config, "llama", "LlamaForCausalLM");
+  }
+  return OkStatus();
+}
+
+Status AddQwen2(ConfigWriter* config) {
+  Name(config, "qwen2", "Qwen2ForCausalLM");
+  return OkStatus();
+}
+
+Status AddQwen3(ConfigWriter* config) {
+  Name(config, "qwen3", "Qwen3ForCausalLM");
+  return OkStatus();
+}
+
+Status AddQwen3Moe(ConfigWriter* config) {
+  Name(config, "qwen3_moe", "Qwen3MoeForCausalLM");
+  ASSIGN_OR_RETURN(const uint64_t width, config->Whole("expert_feed_forward_length", 1));
+  config->out["moe_intermediate_size"] = width;
+  config->out["norm_topk_prob"] = true;
+  return AddExperts(config);
+}
+
+Status AddPhi3(ConfigWriter* config) {
+  Name(config, "phi3", "Phi3ForCausalLM");
+  return config->Window();
+}
+
+// The largest model of both generations divides queries by the width of all heads instead of one.
+Status AddGemma(ConfigWriter* config, uint64_t layers_of_largest) {
+  uint64_t scalar = config->head_columns_;
+  if (config->layers_ == layers_of_largest) scalar = config->hidden_ / config->heads_;
+  ASSIGN_OR_RETURN(const double scale, config->Real("attention.scale", 0, 1e3,
+                                                    1 / std::sqrt(static_cast<double>(scalar))));
+  config->out["query_pre_attn_scalar"] =
+      scale > 0 ? 1 / (scale * scale) : static_cast<double>(scalar);
+  config->out["hidden_activation"] = "gelu_pytorch_tanh";
+  config->out.erase("hidden_act");
+  ASSIGN_OR_RETURN(const double attention_cap, config->Real("attn_logit_softcapping", 0, 1e6, 0));
+  ASSIGN_OR_RETURN(const double final_cap, config->Real("final_logit_softcapping", 0, 1e6, 0));
+  if (attention_cap > 0) config->out["attn_logit_softcapping"] = attention_cap;
+  if (final_cap > 0) config->out["final_logit_softcapping"] = final_cap;
+  return config->Window();
+}
+
+Status AddGemma2(ConfigWriter* config) {
+  Name(config, "gemma2", "Gemma2ForCausalLM");
+  config->LayerTypes([](uint64_t i) { return i % 2 == 0; });
+  return AddGemma(config, 46);
+}
+
+Status AddGemma3(ConfigWriter* config) {
+  Name(config, "gemma3_text", "Gemma3ForCausalLM");
+  config->LayerTypes([](uint64_t i) { return i % 6 != 5; });
+  ASSIGN_OR_RETURN(const double local, config->Real("rope.freq_base_swa", 1, 1e12, 10000));
+  json::object full = config->out["rope_parameters"].as_object();
+  config->out["rope_parameters"] = {
+      {"full_attention", std::move(full)},
+      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", local}}}};
+  return AddGemma(config, 62);
+}
+
+Status AddGptOss(ConfigWriter* config) {
+  Name(config, "gpt_oss", "GptOssForCausalLM");
+  config->LayerTypes([](uint64_t i) { return i % 2 == 0; });
+  ASSIGN_OR_RETURN(const uint64_t width, config->Whole("expert_feed_forward_length", 1));
+  config->out["intermediate_size"] = width;
+  // The model's own value; no GGUF file has it.
+  json::object& rope = config->out["rope_parameters"].as_object();
+  if (rope.at("rope_type") == "yarn") rope["truncate"] = false;
+  TRY(config->Window());
+  return AddExperts(config);
+}
+
+struct Architecture {
+  std::string_view name;  // general.architecture
+  Status (*add)(ConfigWriter*);
+};
+constexpr Architecture kArchitectures[] = {
+    {"gemma2", AddGemma2}, {"gemma3", AddGemma3}, {"gpt-oss", AddGptOss}, {"llama", AddLlama},
+    {"phi3", AddPhi3},     {"qwen2", AddQwen2},   {"qwen3", AddQwen3},    {"qwen3moe", AddQwen3Moe},
+};
+
+}  // namespace
+
+std::string SupportedGgufArchitectures() {
+  std::string text;
+  for (const Architecture& architecture : kArchitectures) {
+    text += (text.empty() ? "" : ", ") + std::string(architecture.name);
+  }
+  return text;
+}
+
+Result<json::object> HuggingFaceConfig(const GgufModel& model) {
+  ASSIGN_OR_RETURN(const std::string name, model.metadata.Text("general.architecture"));
+  const auto* architecture =
+      std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
+                   [&](const Architecture& known) { return known.name == name; });
+  if (architecture == std::end(kArchitectures)) {
+    return Error(ErrorCode::kUnsupported, "The architecture '" + Printable(name) + "' of '" +
+                                              model.file + "' is not supported; weft converts " +
+                                              SupportedGgufArchitectures() + " from GGUF files.");
+  }
+  ConfigWriter config(model, name);
+  TRY(config.Sizes());
+  TRY(config.Rotation());
+  TRY(architecture->add(&config));
+  return std::move(config.out);
+}
+
+}  // namespace weft::convert

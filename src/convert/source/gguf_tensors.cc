@@ -1,0 +1,163 @@
+#include "convert/source/gguf_tensors.h"
+
+#include <charconv>
+
+#include "convert/source/json_reader.h"
+
+namespace weft::convert {
+namespace {
+
+// "blk.3.attn_q.weight" -> layer 3, stem "attn_q", kind "weight".
+struct TensorName {
+  uint64_t layer = 0;
+  std::string_view stem;
+  std::string_view kind;  // "weight" or "bias"
+};
+
+std::optional<TensorName> ParseName(std::string_view name) {
+  if (!name.starts_with("blk.")) return std::nullopt;
+  name.remove_prefix(4);
+  TensorName parsed;
+  const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), parsed.layer);
+  if (failure != std::errc() || end == name.data() + name.size() || *end != '.') return {};
+  name.remove_prefix(static_cast<size_t>(end - name.data()) + 1);
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  parsed.stem = name.substr(0, dot);
+  parsed.kind = name.substr(dot + 1);
+  return parsed;
+}
+
+struct Pair {
+  std::string_view gguf;
+  std::string_view hugging_face;
+};
+
+std::string_view Lookup(std::span<const Pair> table, std::string_view gguf) {
+  for (const Pair& pair : table) {
+    if (pair.gguf == gguf) return pair.hugging_face;
+  }
+  return {};
+}
+
+constexpr Pair kOutside[] = {{"token_embd.weight", "model.embed_tokens.weight"},
+                             {"output_norm.weight", "model.norm.weight"},
+                             {"output.weight", "lm_head.weight"}};
+constexpr Pair kLayer[] = {
+    {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
+    {"attn_qkv", "self_attn.qkv_proj"},  {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
+    {"attn_sinks", "self_attn.sinks"},   {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate_inp", "mlp.gate"},        {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},           {"ffn_down", "mlp.down_proj"}};
+// What a family calls otherwise.
+constexpr Pair kGemma[] = {{"post_attention_norm", "post_attention_layernorm"},
+                           {"ffn_norm", "pre_feedforward_layernorm"},
+                           {"post_ffw_norm", "post_feedforward_layernorm"}};
+constexpr Pair kPhi3[] = {{"ffn_up", "mlp.gate_up_proj"}};
+constexpr Pair kGptOss[] = {{"post_attention_norm", "post_attention_layernorm"},
+                            {"ffn_gate_inp", "mlp.router"}};
+// All experts of a layer in one tensor [experts, ...].
+constexpr Pair kStacks[] = {{"ffn_gate_exps", "mlp.experts.gate_proj"},
+                            {"ffn_up_exps", "mlp.experts.up_proj"},
+                            {"ffn_down_exps", "mlp.experts.down_proj"}};
+
+std::span<const Pair> FamilyNames(std::string_view model_type) {
+  if (model_type == "gemma2" || model_type == "gemma3_text") return kGemma;
+  if (model_type == "phi3") return kPhi3;
+  if (model_type == "gpt_oss") return kGptOss;
+  return {};
+}
+
+class Renamer {
+ public:
+  Renamer(const std::string& model_type, uint64_t head_columns)
+      : family_(FamilyNames(model_type)),
+        is_gemma_(model_type.starts_with("gemma")),
+        // llama.cpp rotates neighbouring columns in this architecture alone.
+        is_llama_(model_type == "llama" || model_type == "mistral" || model_type == "mixtral"),
+        head_columns_(head_columns) {}
+
+  Status Add(const std::string& name, const SourceTensor& tensor) {
+    if (const auto outside = Lookup(kOutside, name); !outside.empty()) {
+      return Put(std::string(outside), name, tensor);
+    }
+    const auto parsed = ParseName(name);
+    if (!parsed) return OkStatus();
+    const std::string prefix = "model.layers." + std::to_string(parsed->layer) + ".";
+    if (const auto stack = Lookup(kStacks, parsed->stem); !stack.empty()) {
+      const char* suffix = parsed->kind == "bias" ? "_bias" : "";
+      return Put(prefix + std::string(stack) + suffix, name, tensor);
+    }
+    std::string_view stem = Lookup(family_, parsed->stem);
+    if (stem.empty()) stem = Lookup(kLayer, parsed->stem);
+    if (stem.empty()) return AddSingleExpert(*parsed, prefix, name, tensor);
+    std::string target = prefix + std::string(stem);
+    if (parsed->stem != "attn_sinks") target += "." + std::string(parsed->kind);
+    SourceTensor copy = tensor;
+    if (is_llama_ && (parsed->stem == "attn_q" || parsed->stem == "attn_k")) {
+      TRY(Interleave(name, &copy));
+    }
+    return Put(std::move(target), name, copy);
+  }
+
+  TensorMap Take() { return std::move(tensors_); }
+
+ private:
+  Status Interleave(const std::string& name, SourceTensor* tensor) const {
+    const bool plain = tensor->format && BlockValues(*tensor->format) == 1;
+    if (head_columns_ % 2 != 0 || tensor->shape[0] % head_columns_ != 0 ||
+        (tensor->shape.size() == 1 && !plain)) {
+      return Error(ErrorCode::kInvalidData,
+                   "Tensor '" + name + "' of '" + tensor->file + "' has shape " +
+                       ShapeText(tensor->shape) + " and type " + tensor->type_name +
+                       "; expected whole heads of " + std::to_string(head_columns_) + " rows.");
+    }
+    tensor->interleaved_rows = head_columns_;
+    return OkStatus();
+  }
+
+  // Files from before experts were stacked: "blk.0.ffn_gate.3.weight".
+  Status AddSingleExpert(const TensorName& parsed, const std::string& prefix,
+                         const std::string& name, const SourceTensor& tensor) {
+    const size_t dot = parsed.stem.find('.');
+    if (dot == std::string_view::npos) return OkStatus();
+    const std::string_view kind = Lookup(kLayer, parsed.stem.substr(0, dot));
+    const std::string_view index = parsed.stem.substr(dot + 1);
+    if (!kind.starts_with("mlp.") || index.find_first_not_of("0123456789") != index.npos) {
+      return OkStatus();
+    }
+    return Put(
+        prefix + "mlp.experts." + std::string(index) + std::string(kind.substr(3)) + ".weight",
+        name, tensor);
+  }
+
+  Status Put(std::string target, const std::string& name, SourceTensor tensor) {
+    if (!tensor.format) {
+      return Error(ErrorCode::kUnsupported, "Tensor '" + name + "' of '" + tensor.file +
+                                                "' is of type " + tensor.type_name +
+                                                "; weft converts " + SupportedGgufTypes() + ".");
+    }
+    tensor.own_name = name;
+    tensor.norm_holds_one = is_gemma_ && tensor.shape.size() == 1;
+    tensors_.emplace(std::move(target), std::move(tensor));
+    return OkStatus();
+  }
+
+  std::span<const Pair> family_;
+  bool is_gemma_, is_llama_;
+  uint64_t head_columns_;
+  TensorMap tensors_;
+};
+
+}  // namespace
+
+Result<TensorMap> HuggingFaceTensors(const GgufModel& model, const std::string& model_type,
+                                     uint64_t head_columns) {
+  Renamer renamer(model_type, head_columns);
+  for (const auto& [name, tensor] : model.tensors) TRY(renamer.Add(name, tensor));
+  return renamer.Take();
+}
+
+}  // namespace weft::convert

@@ -1,0 +1,291 @@
+// GGUF files: what is read, and every way in which a file can be wrong. Models and types are
+// compared with other readings of them in tests/conformance/gguf.mjs.
+#include "convert/source/gguf.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "convert/source/checkpoint_testing.h"
+#include "convert/source/gguf_config.h"
+#include "convert/source/gguf_testing.h"
+#include "convert/source/open_source.h"
+
+namespace weft::convert {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::GgufBuilder;
+using ::testing::HasSubstr;
+using testing::TemporaryFolder;
+
+std::string Message(const std::string& file) {
+  const auto model = ParseGguf(Slice::OfText(file), "x.gguf");
+  return model.ok() ? "ok" : model.error().ToString();
+}
+
+std::string Floats(std::initializer_list<float> values) {
+  std::string bytes;
+  for (const float value : values) bytes += GgufBuilder::Bytes(value);
+  return bytes;
+}
+
+TEST(Gguf, Reads) {
+  GgufBuilder builder;
+  builder.Whole("a.whole", 7);
+  builder.Real("a.real", 0.5f);
+  builder.Text("a.text", "seven");
+  builder.Value("a.flag", GgufType::kBool, std::string(1, '\1'));
+  builder.Value("a.small", GgufType::kI8, std::string(1, '\xff'));
+  builder.Value("a.wide", GgufType::kU64, GgufBuilder::Bytes<uint64_t>(1u << 20));
+  builder.Array("a.texts", GgufType::kText, 2, GgufBuilder::Text("x") + GgufBuilder::Text(""));
+  builder.Array("a.same", GgufType::kU16, 2, std::string("\5\0\5\0", 4));
+  builder.Array("a.differ", GgufType::kU16, 2, std::string("\5\0\6\0", 4));
+  builder.Tensor("m", {3, 2}, 0, Floats({1, 2, 3, 4, 5, 6}));
+  builder.Tensor("odd", {256}, 10, std::string(84, 'x'));
+  const auto model = ParseGguf(Slice::OfText(builder.File()), "x.gguf");
+  ASSERT_TRUE(model.ok()) << model.error().ToString();
+  const GgufMetadata& metadata = model->metadata;
+  EXPECT_EQ(*metadata.Whole("a.whole", 0, 10), 7u);
+  EXPECT_EQ(*metadata.Whole("a.wide", 0, 1u << 21), 1u << 20);
+  EXPECT_EQ(*metadata.Whole("a.none", 0, 10, 3), 3u);
+  EXPECT_EQ(*metadata.Whole("a.same", 0, 10), 5u);
+  EXPECT_EQ(*metadata.Real("a.real", 0, 1), 0.5);
+  EXPECT_EQ(*metadata.Text("a.text"), "seven");
+  EXPECT_TRUE(*metadata.Bool("a.flag", false));
+  EXPECT_THAT(*metadata.Texts("a.texts"), ::testing::ElementsAre("x", ""));
+  EXPECT_THAT(*metadata.Numbers("a.differ"), ::testing::ElementsAre(5, 6));
+  const auto message = [](const auto& result) { return result.error().message(); };
+  EXPECT_THAT(message(metadata.Whole("a.whole", 8, 10)),
+              HasSubstr("'a.whole' in the metadata of 'x.gguf' is 7; expected a whole number"));
+  EXPECT_THAT(message(metadata.Whole("a.small", 0, 10)), HasSubstr("is -1; expected"));
+  EXPECT_THAT(message(metadata.Whole("a.real", 0, 10)), HasSubstr("is 0.5; expected"));
+  EXPECT_THAT(message(metadata.Whole("a.text", 0, 10)), HasSubstr("is the text 'seven'"));
+  EXPECT_THAT(message(metadata.Whole("a.none", 0, 10)), HasSubstr("has no 'a.none'"));
+  EXPECT_THAT(message(metadata.Whole("a.differ", 0, 10)),
+              HasSubstr("5 for layer 0 and 6 for layer 1"));
+  EXPECT_THAT(message(metadata.Text("a.texts")), HasSubstr("an array of 2; expected a text"));
+  EXPECT_THAT(message(metadata.Texts("a.text")), HasSubstr("expected an array of texts"));
+  const SourceTensor& matrix = model->tensors.at("m");
+  EXPECT_THAT(matrix.shape, ::testing::ElementsAre(2, 3));
+  EXPECT_EQ(matrix.format, RowFormat::kF32);
+  EXPECT_EQ(LoadLe<float>(matrix.bytes.bytes().data() + 20), 6);
+  EXPECT_FALSE(model->tensors.at("odd").format.has_value());
+  EXPECT_EQ(model->tensors.at("odd").type_name, "Q2_K");
+}
+
+TEST(Gguf, NamesEveryFaultOfTheHeader) {
+  const auto with = [](auto&& change) {
+    GgufBuilder builder;
+    builder.Whole("a", 1);
+    change(builder);
+    return Message(builder.File());
+  };
+  EXPECT_EQ(with([](GgufBuilder&) {}), "ok");
+  EXPECT_THAT(Message(""), HasSubstr("its magic number needs 4 bytes"));
+  EXPECT_THAT(with([](auto& b) { b.magic = "ggml"; }), HasSubstr("begins with 'ggml'"));
+  EXPECT_THAT(with([](auto& b) { b.version = 1; }), HasSubstr("is GGUF version 1; weft reads"));
+  EXPECT_THAT(with([](auto& b) { b.version = 3u << 24; }), HasSubstr("big-endian"));
+  EXPECT_THAT(with([](auto& b) { b.tensor_count = 1u << 30; }),
+              HasSubstr("claims 1073741824 tensors; its"));
+  EXPECT_THAT(with([](auto& b) { b.key_count = UINT64_MAX; }),
+              HasSubstr("claims 18446744073709551615 keys of metadata"));
+  EXPECT_THAT(with([](auto& b) { b.Whole("a", 2); }), HasSubstr("'a' in the metadata is there tw"));
+  EXPECT_THAT(with([](auto& b) { b.Whole("", 2); }), HasSubstr("has 0 bytes; expected 1 to 65535"));
+  EXPECT_THAT(with([](auto& b) { b.Value("b", GgufType{13}, ""); }),
+              HasSubstr("'b' in the metadata has the type 13"));
+  EXPECT_THAT(with([](auto& b) { b.Array("b", GgufType::kArray, 1, ""); }),
+              HasSubstr("has the type 9 in an array"));
+  EXPECT_THAT(with([](auto& b) { b.Array("b", GgufType::kF64, UINT64_MAX / 2, ""); }),
+              HasSubstr("'b' in the metadata needs 18446744073709551615 bytes"));
+  EXPECT_THAT(with([](auto& b) { b.Array("b", GgufType::kText, 1u << 30, ""); }),
+              HasSubstr("the length of 'b' in the metadata needs 8 bytes"));
+  EXPECT_THAT(
+      with([](auto& b) { b.Value("b", GgufType::kText, GgufBuilder::Bytes<uint64_t>(1000)); }),
+      HasSubstr("Is it cut short?"));
+  EXPECT_THAT(with([](auto& b) { b.Whole("general.alignment", 24); }),
+              HasSubstr("no power of two"));
+  EXPECT_THAT(with([](auto& b) { b.Whole("general.alignment", 0); }), HasSubstr("is 0; expected"));
+}
+
+TEST(Gguf, NamesEveryFaultOfATensor) {
+  const auto with = [](auto&& change) {
+    GgufBuilder builder;
+    builder.Tensor("t", {32}, 8, std::string(34, 'x'));  // 64 bytes of data
+    change(builder);
+    return Message(builder.File());
+  };
+  EXPECT_EQ(with([](GgufBuilder&) {}), "ok");
+  EXPECT_THAT(with([](auto& b) { b.Tensor("t", {1}, 0, Floats({1})); }),
+              HasSubstr("tensor 't' is there twice"));
+  EXPECT_THAT(with([](auto& b) { b.Tensor(std::string(65, 'n'), {1}, 0, Floats({1})); }),
+              HasSubstr("has 65 bytes; expected 1 to 64"));
+  EXPECT_THAT(with([](auto& b) { b.Tensor("u", {}, 0, ""); }), HasSubstr("has 0 dimensions"));
+  EXPECT_THAT(with([](auto& b) {
+                b.Tensor("u", {1, 1, 1, 1, 1}, 0, Floats({1}));
+              }),
+              HasSubstr("has 5 dimensions; expected 1 to 4"));
+  EXPECT_THAT(with([](auto& b) { b.Tensor("u", {33}, 8, ""); }),
+              HasSubstr("'u' has rows of 33 values in blocks (Q8_0) of 32"));
+  EXPECT_THAT(with([](auto& b) { b.Tensor("u", {0}, 0, ""); }), HasSubstr("has the shape [0]"));
+  EXPECT_THAT(with([](auto& b) {
+                b.Tensor("u", {1u << 30, 1u << 30, 1u << 30}, 0, "");
+              }),
+              HasSubstr("expected between 1 and 2^64 bytes"));
+  EXPECT_THAT(with([](auto& b) { b.TensorAt("u", {4}, 0, 8); }),
+              HasSubstr("has the offset 8, which is no multiple of the alignment 32"));
+  EXPECT_THAT(with([](auto& b) { b.TensorAt("u", {8}, 0, 64); }),
+              HasSubstr("'u' has 32 bytes at offset 64; the file has 64 bytes of data"));
+  EXPECT_THAT(with([](auto& b) { b.TensorAt("u", {8}, 0, UINT64_MAX - 31); }),
+              HasSubstr("Is it cut short?"));
+  EXPECT_THAT(with([](auto& b) { b.TensorAt("u", {8}, 0, 32); }),
+              HasSubstr("tensors 't' and 'u' overlap at byte 32"));
+}
+
+// A Llama of one layer, hidden 64, one head; every matrix has `type`.
+class Llama {
+ public:
+  explicit Llama(uint32_t type = 1, uint32_t type_bytes = 2) : type_(type), bytes_(type_bytes) {
+    builder.Text("general.architecture", "llama");
+    builder.Whole("llama.block_count", 1);
+    builder.Whole("llama.context_length", 64);
+    builder.Whole("llama.embedding_length", 64);
+    builder.Whole("llama.feed_forward_length", 96);
+    builder.Whole("llama.attention.head_count", 1);
+    builder.Real("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    Vector("output_norm.weight", 64);
+    Matrix("token_embd.weight", 64, 40);
+    Vector("blk.0.attn_norm.weight", 64);
+    Vector("blk.0.ffn_norm.weight", 64);
+    for (const char* name : {"q", "k", "v", "output"}) {
+      Matrix(std::string("blk.0.attn_") + name + ".weight", 64, 64);
+    }
+    Matrix("blk.0.ffn_gate.weight", 64, 96);
+    Matrix("blk.0.ffn_up.weight", 64, 96);
+    Matrix("blk.0.ffn_down.weight", 96, 64);
+  }
+  void Vector(const std::string& name, uint64_t count) {
+    if (name != without) builder.Tensor(name, {count}, 0, std::string(count * 4, '\0'));
+  }
+  void Matrix(const std::string& name, uint64_t columns, uint64_t rows) {
+    builder.Tensor(name, {columns, rows}, type_, std::string(columns * rows * bytes_, '\0'));
+  }
+
+  GgufBuilder builder;
+  std::string without;
+
+ private:
+  uint32_t type_, bytes_;
+};
+
+class GgufSource : public ::testing::Test {
+ protected:
+  std::string Open(const fs::path& path) {
+    const auto source = OpenSource(path);
+    return source.ok() ? "ok" : source.error().ToString();
+  }
+  std::string OpenText(const std::string& file) {
+    testing::Write(folder_.path() / "m.gguf", file);
+    return Open(folder_.path() / "m.gguf");
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(GgufSource, BecomesACheckpoint) {
+  testing::Write(folder_.path() / "tiny-F16.gguf", Llama().builder.File());
+  const auto source = OpenSource(folder_.path() / "tiny-F16.gguf");
+  ASSERT_TRUE(source.ok()) << source.error().ToString();
+  EXPECT_EQ(source->name, "tiny-F16");
+  EXPECT_TRUE(source->files.contains("config.json"));
+  EXPECT_FALSE(source->files.contains("tokenizer.json"));
+  const SourceTensor& q = source->tensors.at("model.layers.0.self_attn.q_proj.weight");
+  EXPECT_EQ(q.own_name, "blk.0.attn_q.weight");
+  EXPECT_EQ(q.interleaved_rows, 64u);
+  EXPECT_EQ(source->tensors.at("model.layers.0.self_attn.v_proj.weight").interleaved_rows, 0u);
+  EXPECT_EQ(Open(folder_.path()), "ok");  // the only model of the folder
+  testing::Write(folder_.path() / "other.gguf", "");
+  EXPECT_THAT(Open(folder_.path()),
+              HasSubstr("has 2 GGUF models, 'other.gguf' and 'tiny-F16.gguf'"));
+}
+
+TEST_F(GgufSource, NamesWhatItCannotConvert) {
+  EXPECT_THAT(OpenText(Llama(10, 1).builder.File()),
+              HasSubstr("'m.gguf' is of type Q2_K; weft converts F32, F16, Q4_0"));
+  EXPECT_THAT(OpenText(Llama(77, 1).builder.File()), HasSubstr("is of type type 77"));
+  Llama rope;
+  rope.builder.Text("llama.rope.scaling.type", "telepathy");
+  EXPECT_THAT(OpenText(rope.builder.File()), HasSubstr("'llama.rope.scaling.type' of 'm.gguf' is"));
+  Llama factors;
+  factors.builder.Tensor("rope_freqs.weight", {65}, 0, std::string(260, '\0'));
+  EXPECT_THAT(OpenText(factors.builder.File()),
+              HasSubstr("'rope_freqs.weight' of 'm.gguf' has sh"));
+  GgufBuilder heads;
+  heads.Text("general.architecture", "llama");
+  for (const char* name : {"embedding_length", "block_count", "feed_forward_length"}) {
+    heads.Whole(std::string("llama.") + name, 2);
+  }
+  heads.Whole("llama.context_length", 64);
+  heads.Whole("llama.attention.head_count", 3);
+  EXPECT_THAT(OpenText(heads.File()), HasSubstr("has 3 heads in 2 columns; expected at least one"));
+  Llama values;
+  values.builder.Whole("llama.attention.value_length", 32);
+  EXPECT_THAT(OpenText(values.builder.File()), HasSubstr("keys of 64 columns and values of 32"));
+  GgufBuilder mamba;
+  mamba.Text("general.architecture", "mamba");
+  EXPECT_THAT(OpenText(mamba.File()), HasSubstr("The architecture 'mamba' of 'm.gguf' is not"));
+  GgufBuilder none;
+  EXPECT_THAT(OpenText(none.File()), HasSubstr("has no 'general.architecture'"));
+  GgufBuilder sizes;
+  sizes.Text("general.architecture", "qwen3");
+  EXPECT_THAT(OpenText(sizes.File()), HasSubstr("has no 'qwen3.embedding_length'"));
+  EXPECT_THAT(Open(folder_.path() / "nowhere.gguf"), HasSubstr("no GGUF file"));
+}
+
+TEST_F(GgufSource, PutsSplitModelsTogether) {
+  const auto part = [&](uint64_t number, uint64_t count, Llama* whole, GgufBuilder* other,
+                        const std::string& name) {
+    GgufBuilder& builder = whole != nullptr ? whole->builder : *other;
+    builder.Whole("split.no", static_cast<uint32_t>(number));
+    builder.Whole("split.count", static_cast<uint32_t>(count));
+    builder.Whole("split.tensors.count", 12);
+    testing::Write(folder_.path() / name, builder.File());
+  };
+  Llama first;
+  part(0, 2, &first, nullptr, "m-00001-of-00002.gguf");
+  EXPECT_THAT(Open(folder_.path() / "m-00001-of-00002.gguf"),
+              HasSubstr("has no file 'm-00002-of-00002.gguf'"));
+  GgufBuilder second;
+  second.Tensor("output.weight", {64, 40}, 1, std::string(64 * 40 * 2, '\0'));
+  part(1, 2, nullptr, &second, "m-00002-of-00002.gguf");
+  EXPECT_EQ(Open(folder_.path() / "m-00001-of-00002.gguf"), "ok");
+  EXPECT_EQ(Open(folder_.path() / "m-00002-of-00002.gguf"), "ok");
+  EXPECT_EQ(OpenSource(folder_.path())->name, "m");
+  GgufBuilder wrong;
+  part(0, 2, nullptr, &wrong, "m-00002-of-00002.gguf");
+  EXPECT_THAT(Open(folder_.path()),
+              HasSubstr("by its metadata it is part 1 of 2, by its name part 2"));
+  GgufBuilder twice;
+  twice.Tensor("output_norm.weight", {64}, 0, std::string(256, '\0'));
+  part(1, 2, nullptr, &twice, "m-00002-of-00002.gguf");
+  EXPECT_THAT(Open(folder_.path()), HasSubstr("is in 'm-00001-of-00002.gguf' already"));
+  GgufBuilder fewer;
+  part(1, 2, nullptr, &fewer, "m-00002-of-00002.gguf");
+  EXPECT_THAT(Open(folder_.path()), HasSubstr("its parts have 11 tensors; its metadata says 12"));
+  fs::rename(folder_.path() / "m-00001-of-00002.gguf", folder_.path() / "single.gguf");
+  EXPECT_THAT(Open(folder_.path() / "single.gguf"),
+              HasSubstr("it is one of 2 parts, but is not c"));
+}
+
+TEST_F(GgufSource, SurvivesCutsAndFlippedBits) {
+  const std::string whole = Llama().builder.File();
+  SeededRandom random(5);
+  int refused = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::string changed = whole.substr(0, round < 150 ? random.Below(whole.size()) : whole.size());
+    if (round >= 150) changed[random.Below(1400)] ^= static_cast<char>(1 << random.Below(8));
+    if (OpenText(changed) != "ok") ++refused;
+  }
+  EXPECT_GT(refused, 150);
+}
+
+}  // namespace
+}  // namespace weft::convert

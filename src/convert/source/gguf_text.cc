@@ -1,0 +1,119 @@
+#include "convert/source/gguf_text.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "text/tokenizer/vocabulary.h"
+
+namespace weft::convert {
+namespace {
+
+namespace json = boost::json;
+
+constexpr uint64_t kMaxIds = 1 << 24;
+
+Result<std::optional<int32_t>> TokenId(const GgufMetadata& metadata, const std::string& name) {
+  const std::string key = "tokenizer.ggml." + name + "_token_id";
+  if (!metadata.Has(key)) return std::optional<int32_t>();
+  // llama.cpp writes "none" as -1 in 32 bits.
+  ASSIGN_OR_RETURN(const double value, metadata.Real(key, -1, UINT32_MAX));
+  if (value < 0 || value == UINT32_MAX) return std::optional<int32_t>();
+  ASSIGN_OR_RETURN(const uint64_t id, metadata.Whole(key, 0, kMaxIds));
+  return std::optional<int32_t>(static_cast<int32_t>(id));
+}
+
+Result<std::optional<bool>> Flag(const GgufMetadata& metadata, const std::string& key) {
+  if (!metadata.Has(key)) return std::optional<bool>();
+  ASSIGN_OR_RETURN(const bool value, metadata.Bool(key, false));
+  return std::optional<bool>(value);
+}
+
+Result<VocabularySpec> ReadVocabulary(const GgufMetadata& metadata) {
+  const std::string ggml = "tokenizer.ggml.";
+  VocabularySpec spec;
+  ASSIGN_OR_RETURN(spec.model, metadata.Text(ggml + "model"));
+  ASSIGN_OR_RETURN(spec.pre, metadata.Text(ggml + "pre", ""));
+  ASSIGN_OR_RETURN(spec.tokens, metadata.Texts(ggml + "tokens"));
+  ASSIGN_OR_RETURN(spec.merges, metadata.Texts(ggml + "merges"));
+  ASSIGN_OR_RETURN(const auto scores, metadata.Numbers(ggml + "scores"));
+  for (const double score : scores) spec.scores.push_back(static_cast<float>(score));
+  ASSIGN_OR_RETURN(const auto types, metadata.Numbers(ggml + "token_type"));
+  for (const double type : types) {
+    spec.types.push_back(type >= 0 && type <= 64 ? static_cast<int32_t>(type) : kUnused);
+  }
+  ASSIGN_OR_RETURN(spec.bos_id, TokenId(metadata, "bos"));
+  ASSIGN_OR_RETURN(spec.eos_id, TokenId(metadata, "eos"));
+  ASSIGN_OR_RETURN(spec.unknown_id, TokenId(metadata, "unknown"));
+  ASSIGN_OR_RETURN(spec.add_bos, Flag(metadata, ggml + "add_bos_token"));
+  ASSIGN_OR_RETURN(spec.add_eos, Flag(metadata, ggml + "add_eos_token"));
+  ASSIGN_OR_RETURN(spec.add_space_prefix, metadata.Bool(ggml + "add_space_prefix", true));
+  return spec;
+}
+
+// Tokens that end an assistant's turn whatever the file says: files name one of them at most.
+constexpr std::string_view kTurnEnds[] = {
+    "<|eot_id|>",    "<|im_end|>",      "<|end|>",
+    "<end_of_turn>", "<|endoftext|>",   "<|return|>",
+    "<|call|>",      "<|eom_id|>",      "<\uff5cend\u2581of\u2581sentence\uff5c>",
+    "<|EOT|>",       "<|end_of_text|>",
+};
+
+Result<json::array> EndIds(const GgufMetadata& metadata, const VocabularySpec& spec) {
+  std::vector<int32_t> ids;
+  for (const char* name : {"eos", "eot", "eom"}) {
+    ASSIGN_OR_RETURN(const auto id, TokenId(metadata, name));
+    if (id && static_cast<size_t>(*id) < spec.tokens.size()) ids.push_back(*id);
+  }
+  for (size_t id = 0; id < spec.tokens.size() && !spec.types.empty(); ++id) {
+    const bool ends = spec.types[id] == kControl &&
+                      std::find(std::begin(kTurnEnds), std::end(kTurnEnds), spec.tokens[id]) !=
+                          std::end(kTurnEnds);
+    if (ends) ids.push_back(static_cast<int32_t>(id));
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return json::array(ids.begin(), ids.end());
+}
+
+Result<json::object> TokenizerConfig(const GgufMetadata& metadata, const VocabularySpec& spec) {
+  json::object config{{"tokenizer_class", "PreTrainedTokenizerFast"},
+                      {"clean_up_tokenization_spaces", false}};
+  const std::pair<const char*, const char*> kNames[] = {{"bos", "bos_token"},
+                                                        {"eos", "eos_token"},
+                                                        {"unknown", "unk_token"},
+                                                        {"padding", "pad_token"}};
+  for (const auto& [name, key] : kNames) {
+    ASSIGN_OR_RETURN(const auto id, TokenId(metadata, name));
+    if (id && static_cast<size_t>(*id) < spec.tokens.size()) {
+      config[key] = spec.tokens[static_cast<size_t>(*id)];
+    }
+  }
+  ASSIGN_OR_RETURN(const std::string chat_template, metadata.Text("tokenizer.chat_template", ""));
+  if (!chat_template.empty()) config["chat_template"] = chat_template;
+  return config;
+}
+
+}  // namespace
+
+Status AddGgufText(const GgufMetadata& metadata, Source* source) {
+  if (!metadata.Has("tokenizer.ggml.model")) return OkStatus();
+  ASSIGN_OR_RETURN(const VocabularySpec spec, ReadVocabulary(metadata));
+  auto tokenizer = TokenizerJson(spec);
+  if (!tokenizer.ok() && tokenizer.error().code() == ErrorCode::kUnsupported) {
+    source->warnings.push_back(tokenizer.error().message());
+    return OkStatus();
+  }
+  ASSIGN_OR_RETURN(
+      source->files["tokenizer.json"],
+      std::move(tokenizer).Context("While reading the vocabulary of '" + metadata.file() + "'"));
+  ASSIGN_OR_RETURN(const json::object config, TokenizerConfig(metadata, spec));
+  source->files["tokenizer_config.json"] = json::serialize(config);
+  ASSIGN_OR_RETURN(const json::array ends, EndIds(metadata, spec));
+  json::object generation;
+  if (spec.bos_id) generation["bos_token_id"] = *spec.bos_id;
+  if (!ends.empty()) generation["eos_token_id"] = ends;
+  source->files["generation_config.json"] = json::serialize(generation);
+  return OkStatus();
+}
+
+}  // namespace weft::convert

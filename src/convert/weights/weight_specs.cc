@@ -1,0 +1,205 @@
+#include "convert/weights/weight_specs.h"
+
+#include "convert/source/json_reader.h"
+#include "convert/weights/expert_specs.h"
+
+namespace weft::convert {
+namespace {
+
+// Collects the weights of one layer.
+class LayerSpecs {
+ public:
+  LayerSpecs(const ModelConfig& config, std::string prefix)
+      : config_(config), prefix_(std::move(prefix)) {}
+
+  void Vector(const std::string& name, uint64_t columns) {
+    const std::string tensor = prefix_ + name;
+    weights_.push_back(
+        {tensor, WeightRole::kVector, {columns}, {{tensor, {columns}, 1, columns}}, 0, {}});
+  }
+  void Norm(const std::string& name, uint64_t columns) {
+    Vector(name, columns);
+    if (config_.norms_add_one) weights_.back().offset = 1;
+  }
+  void Matrix(const std::string& name, uint64_t rows, uint64_t columns,
+              WeightRole role = WeightRole::kMatrix) {
+    const std::string tensor = prefix_ + name;
+    weights_.push_back(
+        {tensor, role, {rows, columns}, {{tensor, {rows, columns}, rows, columns}}, 0, {}});
+  }
+  // Consecutive row ranges of the matrix `source` become the matrices `parts`.
+  void Packed(const std::string& source, std::vector<std::pair<std::string, uint64_t>> parts,
+              uint64_t columns) {
+    uint64_t all_rows = 0;
+    for (const auto& [name, rows] : parts) all_rows += rows;
+    uint64_t first_row = 0;
+    for (const auto& [name, rows] : parts) {
+      weights_.push_back({prefix_ + name,
+                          WeightRole::kMatrix,
+                          {rows, columns},
+                          {{prefix_ + source, {all_rows, columns}, rows, columns, first_row}},
+                          0,
+                          {}});
+      first_row += rows;
+    }
+  }
+  std::vector<WeightSpec>& weights() { return weights_; }
+
+ private:
+  const ModelConfig& config_;
+  std::string prefix_;
+  std::vector<WeightSpec> weights_;
+};
+
+void SpecifyAttention(const ModelConfig& config, LayerSpecs* specs) {
+  const uint64_t hidden = config.hidden_columns;
+  const uint64_t q = uint64_t{config.heads} * config.head_columns;
+  const uint64_t kv = uint64_t{config.kv_heads} * config.head_columns;
+  if (config.packed_projections) {
+    specs->Packed("self_attn.qkv_proj.weight",
+                  {{"self_attn.q_proj.weight", q},
+                   {"self_attn.k_proj.weight", kv},
+                   {"self_attn.v_proj.weight", kv}},
+                  hidden);
+  } else {
+    specs->Matrix("self_attn.q_proj.weight", q, hidden);
+    specs->Matrix("self_attn.k_proj.weight", kv, hidden);
+    specs->Matrix("self_attn.v_proj.weight", kv, hidden);
+  }
+  if (config.qkv_bias) {
+    specs->Vector("self_attn.q_proj.bias", q);
+    specs->Vector("self_attn.k_proj.bias", kv);
+    specs->Vector("self_attn.v_proj.bias", kv);
+  }
+  if (config.qk_norm) {
+    specs->Norm("self_attn.q_norm.weight", config.head_columns);
+    specs->Norm("self_attn.k_norm.weight", config.head_columns);
+  }
+  if (config.sinks) specs->Vector("self_attn.sinks", config.heads);
+  specs->Matrix("self_attn.o_proj.weight", hidden, q);
+  if (config.output_bias) specs->Vector("self_attn.o_proj.bias", hidden);
+}
+
+void SpecifyMlp(const ModelConfig& config, LayerSpecs* specs) {
+  const uint64_t hidden = config.hidden_columns, mlp = config.mlp_columns;
+  if (config.packed_projections) {
+    specs->Packed("mlp.gate_up_proj.weight",
+                  {{"mlp.gate_proj.weight", mlp}, {"mlp.up_proj.weight", mlp}}, hidden);
+  } else {
+    specs->Matrix("mlp.gate_proj.weight", mlp, hidden);
+    specs->Matrix("mlp.up_proj.weight", mlp, hidden);
+  }
+  specs->Matrix("mlp.down_proj.weight", hidden, mlp);
+  if (config.mlp_bias) {
+    specs->Vector("mlp.gate_proj.bias", mlp);
+    specs->Vector("mlp.up_proj.bias", mlp);
+    specs->Vector("mlp.down_proj.bias", hidden);
+  }
+}
+
+std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t layer,
+                                           const TensorMap& tensors) {
+  LayerSpecs specs(config, LayerPrefix(layer));
+  specs.Norm("input_layernorm.weight", config.hidden_columns);
+  SpecifyAttention(config, &specs);
+  specs.Norm("post_attention_layernorm.weight", config.hidden_columns);
+  if (config.post_norms) {
+    specs.Norm("pre_feedforward_layernorm.weight", config.hidden_columns);
+    specs.Norm("post_feedforward_layernorm.weight", config.hidden_columns);
+  }
+  if (config.sparse[layer - 1]) {
+    SpecifyExperts(config, layer, tensors, &specs.weights());
+  } else {
+    SpecifyMlp(config, &specs);
+  }
+  return std::move(specs.weights());
+}
+
+Error WrongTensor(const std::string& name, const SourceTensor& tensor,
+                  const std::string& expected) {
+  return Error(ErrorCode::kInvalidData, "Tensor '" + NameInFile(name, tensor) + "' of '" +
+                                            tensor.file + "' has shape " + ShapeText(tensor.shape) +
+                                            " and dtype " + tensor.type_name + "; " + expected +
+                                            ".");
+}
+
+Status CheckTensor(const std::string& name, const std::vector<uint64_t>& shape, bool is_bytes,
+                   const TensorMap& tensors) {
+  const std::string expected =
+      "expected shape " + ShapeText(shape) + (is_bytes ? " in U8" : " in F32, F16 or BF16");
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) {
+    return Error(ErrorCode::kInvalidData,
+                 "The checkpoint lacks the tensor '" + name + "' (" + expected + ").");
+  }
+  const SourceTensor& tensor = found->second;
+  const bool fits = is_bytes ? tensor.type_name == "U8" : tensor.format.has_value();
+  return tensor.shape == shape && fits ? OkStatus() : WrongTensor(name, tensor, expected);
+}
+
+Status CheckPiece(const SourcePiece& piece, const TensorMap& tensors) {
+  const bool is_mxfp4 = !piece.exponents.empty();
+  TRY(CheckTensor(piece.tensor, piece.shape, is_mxfp4, tensors));
+  if (!is_mxfp4) {
+    // Single values are read out of the middle of a row.
+    const SourceTensor& tensor = tensors.find(piece.tensor)->second;
+    const bool by_value = piece.transposed || (piece.columns == 1 && piece.rows > 1) ||
+                          (piece.shape.size() == 1 && tensor.interleaved_rows > 0);
+    if (!by_value || BlockValues(*tensor.format) == 1) return OkStatus();
+    return WrongTensor(piece.tensor, tensor, "expected F32, F16 or BF16");
+  }
+  if (piece.columns % kBlockValues != 0) {
+    return Error(ErrorCode::kUnsupported, "Tensor '" + piece.tensor + "' holds rows of " +
+                                              std::to_string(piece.columns) +
+                                              " values in mxfp4, which has blocks of 32.");
+  }
+  std::vector<uint64_t> shape = piece.shape;
+  shape.pop_back();
+  return CheckTensor(piece.exponents, shape, true, tensors);
+}
+
+}  // namespace
+
+std::vector<std::vector<WeightSpec>> SpecifyWeights(const ModelConfig& config,
+                                                    const TensorMap& tensors) {
+  std::vector<std::vector<WeightSpec>> layers;
+  LayerSpecs embedding(config, "model.");
+  embedding.Matrix("embed_tokens.weight", config.vocabulary, config.hidden_columns,
+                   WeightRole::kVocabulary);
+  layers.push_back(std::move(embedding.weights()));
+  for (uint32_t layer = 1; layer <= config.layer_count; ++layer) {
+    layers.push_back(SpecifyTransformer(config, layer, tensors));
+  }
+  LayerSpecs head(config, "");
+  head.Norm("model.norm.weight", config.hidden_columns);
+  head.Matrix("lm_head.weight", config.vocabulary, config.hidden_columns, WeightRole::kVocabulary);
+  layers.push_back(std::move(head.weights()));
+  if (config.tied_embeddings) layers.back().back().pieces = layers.front().front().pieces;
+  return layers;
+}
+
+Status CheckWeights(const std::vector<std::vector<WeightSpec>>& specs, const TensorMap& tensors) {
+  for (const auto& layer : specs) {
+    for (const WeightSpec& weight : layer) {
+      for (const SourcePiece& piece : weight.pieces) TRY(CheckPiece(piece, tensors));
+    }
+  }
+  return OkStatus();
+}
+
+RowFormat FormatOf(const SourcePiece& piece, const TensorMap& tensors) {
+  if (!piece.exponents.empty()) return RowFormat::kMxfp4;
+  return *tensors.find(piece.tensor)->second.format;
+}
+
+uint64_t SourceByteCount(const SourcePiece& piece, const TensorMap& tensors) {
+  return piece.rows * RowBytes(FormatOf(piece, tensors), piece.columns);
+}
+
+uint64_t SourceByteCount(const WeightSpec& weight, const TensorMap& tensors) {
+  uint64_t byte_count = 0;
+  for (const SourcePiece& piece : weight.pieces) byte_count += SourceByteCount(piece, tensors);
+  return byte_count;
+}
+
+}  // namespace weft::convert
