@@ -1,9 +1,9 @@
 # weft_module(NAME DEPS modules... LIBS targets... TEST_LIBS targets... PROTOS files...
-#             MERGED pattern NOT_FUZZED patterns...)
+#             APART patterns... NOT_FUZZED patterns...)
 #   src/NAME/*.cc except *_test.cc and main.cc -> library weft_NAME
 #   src/NAME/*_test.cc                         -> program NAME_test, run by CTest
-#   MERGED: files of a release build that are compiled several at a time, because a header that all
-#   of them need takes longer than they do; NOT_FUZZED: files that fuzz targets do without.
+#   APART: files that a release build compiles alone (weft_unity); NOT_FUZZED: files that fuzz
+#   targets do without.
 # weft_program, weft_fuzz_targets (tests/fuzz/*.cc), weft_benchmarks (bench/*.cc).
 
 find_package(GTest REQUIRED)
@@ -34,21 +34,38 @@ function(weft_precompile target first)
   endif()
 endfunction()
 
-# Of the sources of weft_NAME, those whose stem matches the pattern share compilations.
-function(weft_merge name pattern)
-  if(NOT pattern OR NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+# Sources of one folder are compiled several at a time: most of a compiler's time goes into headers
+# that they share (a fifth to a third of a build from nothing). Files whose stem matches `apart` are
+# compiled alone, because they name their own things as a neighbour does, or because they include
+# themselves again and again for every vector unit. Debug builds compile every file alone.
+set(WEFT_UNITY_FILES 8)
+function(weft_unity target apart)
+  if(NOT WEFT_UNITY OR NOT (WEFT_FUZZ OR CMAKE_BUILD_TYPE STREQUAL "Release"))
     return()
   endif()
-  set(apart ${ARGN})
-  list(FILTER apart EXCLUDE REGEX "/(${pattern})\\.cc$")
-  set_source_files_properties(${apart} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  set_target_properties(weft_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   # Types of unnamed namespaces are those of a .cc file, also where another one includes it.
-  target_compile_options(weft_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  set(counts)
+  foreach(source ${ARGN})
+    get_filename_component(folder ${source} DIRECTORY)
+    get_filename_component(stem ${source} NAME_WE)
+    if(source MATCHES "\\.pb\\.cc$" OR stem MATCHES "^(.*_simd|${apart})$")
+      continue()
+    endif()
+    string(MAKE_C_IDENTIFIER ${folder} key)
+    if(NOT DEFINED count_${key})
+      set(count_${key} 0)
+    endif()
+    math(EXPR batch "${count_${key}} / ${WEFT_UNITY_FILES}")
+    math(EXPR count_${key} "${count_${key}} + 1")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${key}_${batch})
+  endforeach()
 endfunction()
 
 function(weft_module name)
-  cmake_parse_arguments(ARG "" "MERGED" "DEPS;LIBS;TEST_LIBS;PROTOS;NOT_FUZZED" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPS;LIBS;TEST_LIBS;PROTOS;APART;NOT_FUZZED" ${ARGN})
+  list(JOIN ARG_APART "|" apart)
   set(directory ${CMAKE_SOURCE_DIR}/src/${name})
   file(GLOB sources CONFIGURE_DEPENDS ${directory}/*.cc ${directory}/*/*.cc)
   set(tests ${sources})
@@ -76,7 +93,7 @@ function(weft_module name)
   set(scope PUBLIC)
   if(sources OR generated)
     add_library(weft_${name} STATIC ${sources} ${generated})
-    weft_merge(${name} "${ARG_MERGED}" ${sources} ${generated})
+    weft_unity(weft_${name} "${apart}" ${sources} ${generated})
     weft_precompile(weft_${name} weft_base)
   else()
     add_library(weft_${name} INTERFACE)
@@ -99,6 +116,7 @@ function(weft_module name)
     target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
     target_include_directories(${name}_test SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/gen)
     weft_precompile(${name}_test base_test <gmock/gmock.h> <gtest/gtest.h>)
+    weft_unity(${name}_test "${apart}" ${tests})
     add_test(NAME ${name} COMMAND ${name}_test)
   endif()
 endfunction()

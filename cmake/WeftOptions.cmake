@@ -1,5 +1,6 @@
 # Language level, warnings, hardening (SECURITY.md) and sanitizers, for every target.
 option(WEFT_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
+option(WEFT_UNITY "Compile several files of a folder at a time in release builds" ON)
 option(WEFT_WERROR "Treat warnings as errors" ON)
 set(WEFT_SANITIZE "" CACHE STRING "Value for -fsanitize, e.g. address,undefined")
 

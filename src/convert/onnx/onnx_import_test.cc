@@ -2,12 +2,14 @@
 // lowered. That imported models compute what they should is tested in apps/onnx_import_test.cc.
 #include "convert/onnx/onnx_import.h"
 
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <cstdlib>
 
+#include "convert/convert.h"
 #include "convert/source/checkpoint_testing.h"
 #include "onnx/layers.h"
 #include "onnx/load.h"

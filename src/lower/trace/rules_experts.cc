@@ -16,10 +16,6 @@ using Role = Choices::Role;
 
 constexpr int64_t kMaxExperts = 1 << 12, kMaxRows = 1 << 20;
 
-ValuePtr At(const Values& in, size_t slot) {
-  return slot < in.size() ? in[slot] : nullptr;
-}
-
 // A constant [experts, rows, columns] of floats as a weight; `transposed`: [experts, columns,
 // rows].
 Result<WeightId> FloatExperts(Tracer& tracer, const Node& node, const ValuePtr& value,

@@ -10,10 +10,6 @@ namespace {
 
 using onnx::Node;
 
-ValuePtr At(const Values& in, size_t slot) {
-  return slot < in.size() ? in[slot] : nullptr;
-}
-
 bool AreAll(const ValuePtr& numbers, int64_t expected) {
   return numbers != nullptr && !numbers->numbers.empty() &&
          std::all_of(numbers->numbers.begin(), numbers->numbers.end(),

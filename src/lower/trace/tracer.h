@@ -160,5 +160,9 @@ class Tracer {
 ValuePtr MakeValue(Value value);
 ValuePtr MakeNumbers(Dims dims, onnx::ElementType type, std::vector<double> numbers);
 bool IsConstant(const ValuePtr& value);
+// The operand at `slot`; nullptr where the node has none there.
+inline ValuePtr At(const Values& in, size_t slot) {
+  return slot < in.size() ? in[slot] : nullptr;
+}
 
 }  // namespace weft::lower::trace

@@ -6,7 +6,7 @@
 namespace weft::jinja {
 namespace {
 
-using Kind = Statement::Kind;
+using StatementKind = Statement::Kind;
 
 // Work is counted, not timed, so that the same template is refused on every machine. A step is
 // about a node visited; the default of ten million takes about a second. Work on long strings and
@@ -171,47 +171,47 @@ Result<Evaluator::Flow> Evaluator::Execute(const Block& block) {
 
 Result<Evaluator::Flow> Evaluator::ExecuteOne(const Statement& statement) {
   switch (statement.kind) {
-    case Kind::kText:
+    case StatementKind::kText:
       TRY(Print(statement.text));
       break;
-    case Kind::kPrint: {
+    case StatementKind::kPrint: {
       ASSIGN_OR_RETURN(const Value value, Evaluate(*statement.value));
       Result<std::string> text = ToText(value);
       if (!text.ok()) return AtLine(std::move(text).error(), statement.line);
       TRY(Print(*text));
       break;
     }
-    case Kind::kIf:
+    case StatementKind::kIf:
       return ExecuteIf(statement);
-    case Kind::kFor:
+    case StatementKind::kFor:
       return ExecuteFor(statement);
-    case Kind::kSet:
-    case Kind::kSetBlock:
+    case StatementKind::kSet:
+    case StatementKind::kSetBlock:
       TRY(ExecuteSet(statement));
       break;
-    case Kind::kMacro:
+    case StatementKind::kMacro:
       TRY(ExecuteMacro(statement));
       break;
-    case Kind::kCall:
+    case StatementKind::kCall:
       TRY(ExecuteCall(statement));
       break;
-    case Kind::kFilter: {
+    case StatementKind::kFilter: {
       ASSIGN_OR_RETURN(const Value value, Capture(statement.body, statement.filters));
       ASSIGN_OR_RETURN(const std::string text, ToText(value));
       TRY(Print(text));
       break;
     }
-    case Kind::kWith:
+    case StatementKind::kWith:
       TRY(ExecuteWith(statement));
       break;
-    case Kind::kDo:
+    case StatementKind::kDo:
       TRY(Evaluate(*statement.value));
       break;
-    case Kind::kBreak:
+    case StatementKind::kBreak:
       return Flow::kBreak;
-    case Kind::kContinue:
+    case StatementKind::kContinue:
       return Flow::kContinue;
-    case Kind::kBlock:
+    case StatementKind::kBlock:
       return Execute(statement.body);
   }
   return Flow::kNormal;
@@ -296,7 +296,7 @@ Status Evaluator::Bind(const std::vector<std::string>& targets, const Value& val
 
 Status Evaluator::ExecuteSet(const Statement& statement) {
   Value value;
-  if (statement.kind == Kind::kSetBlock) {
+  if (statement.kind == StatementKind::kSetBlock) {
     ASSIGN_OR_RETURN(value, Capture(statement.body, statement.filters));
   } else {
     ASSIGN_OR_RETURN(value, Evaluate(*statement.value));

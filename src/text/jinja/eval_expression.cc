@@ -6,7 +6,7 @@
 namespace weft::jinja {
 namespace {
 
-using Kind = Expression::Kind;
+using ExpressionKind = Expression::Kind;
 
 // Start and length of Python's slice over `count` items: positions start, start + step, ... before
 // stop.
@@ -55,14 +55,14 @@ Result<Value> Evaluator::Evaluate(const Expression& expression) {
 
 Result<Value> Evaluator::EvaluateInner(const Expression& expression) {
   switch (expression.kind) {
-    case Kind::kLiteral:
+    case ExpressionKind::kLiteral:
       return expression.literal;
-    case Kind::kName: {
+    case ExpressionKind::kName: {
       const Value* value = scope_->Find(expression.text);
       return value == nullptr ? Value() : *value;
     }
-    case Kind::kArray:
-    case Kind::kTuple: {
+    case ExpressionKind::kArray:
+    case ExpressionKind::kTuple: {
       std::vector<Value> items;
       for (const ExpressionPtr& operand : expression.operands) {
         ASSIGN_OR_RETURN(Value item, Evaluate(*operand));
@@ -70,46 +70,46 @@ Result<Value> Evaluator::EvaluateInner(const Expression& expression) {
       }
       return MakeArray(std::move(items));
     }
-    case Kind::kObject:
+    case ExpressionKind::kObject:
       return EvaluateObject(expression);
-    case Kind::kAttribute: {
+    case ExpressionKind::kAttribute: {
       ASSIGN_OR_RETURN(const Value operand, Evaluate(*expression.operands[0]));
       return Attribute(operand, expression.text);
     }
-    case Kind::kIndex: {
+    case ExpressionKind::kIndex: {
       ASSIGN_OR_RETURN(const Value operand, Evaluate(*expression.operands[0]));
       ASSIGN_OR_RETURN(const Value index, Evaluate(*expression.operands[1]));
       return Index(operand, index);
     }
-    case Kind::kSlice:
+    case ExpressionKind::kSlice:
       return EvaluateSlice(expression);
-    case Kind::kCall:
+    case ExpressionKind::kCall:
       return EvaluateCall(expression, nullptr);
-    case Kind::kFilter: {
+    case ExpressionKind::kFilter: {
       ASSIGN_OR_RETURN(const Value operand, Evaluate(*expression.operands[0]));
       ASSIGN_OR_RETURN(const CallArguments arguments, EvaluateArguments(expression.arguments));
       return Filter(expression.text, operand, arguments)
           .Context("While running line " + std::to_string(expression.line) +
                    " of the chat template");
     }
-    case Kind::kTest: {
+    case ExpressionKind::kTest: {
       ASSIGN_OR_RETURN(const Value operand, Evaluate(*expression.operands[0]));
       ASSIGN_OR_RETURN(const CallArguments arguments, EvaluateArguments(expression.arguments));
       ASSIGN_OR_RETURN(const bool passed, Test(expression.text, operand, arguments));
       return Value::Bool(passed);
     }
-    case Kind::kNot: {
+    case ExpressionKind::kNot: {
       ASSIGN_OR_RETURN(const Value operand, Evaluate(*expression.operands[0]));
       return Value::Bool(!operand.Truthy());
     }
-    case Kind::kNegative:
-    case Kind::kPositive:
+    case ExpressionKind::kNegative:
+    case ExpressionKind::kPositive:
       return EvaluateSign(expression);
-    case Kind::kBinary:
+    case ExpressionKind::kBinary:
       return EvaluateBinary(expression);
-    case Kind::kComparison:
+    case ExpressionKind::kComparison:
       return EvaluateComparison(expression);
-    case Kind::kConditional: {
+    case ExpressionKind::kConditional: {
       ASSIGN_OR_RETURN(const Value condition, Evaluate(*expression.operands[1]));
       if (condition.Truthy()) return Evaluate(*expression.operands[0]);
       return expression.operands[2] ? Evaluate(*expression.operands[2]) : Value();
@@ -134,7 +134,7 @@ Result<Value> Evaluator::EvaluateSign(const Expression& expression) {
   if (!operand.IsNumeric()) {
     return Refuse("The chat template puts a sign before " + std::string(operand.KindName()) + ".");
   }
-  const bool negative = expression.kind == Kind::kNegative;
+  const bool negative = expression.kind == ExpressionKind::kNegative;
   if (operand.Is(Value::Kind::kFloat)) {
     return Value::Float(negative ? -operand.real() : operand.real());
   }
@@ -221,9 +221,9 @@ Result<Value> Evaluator::EvaluateCall(const Expression& expression, const Value*
   if (caller != nullptr) arguments.named.emplace_back("caller", *caller);
   const std::string place =
       "While running line " + std::to_string(expression.line) + " of the chat template";
-  if (callee.kind != Kind::kAttribute) {
+  if (callee.kind != ExpressionKind::kAttribute) {
     ASSIGN_OR_RETURN(const Value function, Evaluate(callee));
-    if (function.IsUndefined() && callee.kind == Kind::kName) {
+    if (function.IsUndefined() && callee.kind == ExpressionKind::kName) {
       return Refuse("The chat template calls " + callee.text + ", which is not defined.")
           .Context(place);
     }

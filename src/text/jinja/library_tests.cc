@@ -5,16 +5,16 @@
 namespace weft::jinja {
 namespace {
 
-using Kind = Value::Kind;
+using ValueKind = Value::Kind;
 
-template <Kind... kKinds>
+template <ValueKind... kKinds>
 Result<bool> IsKind(Evaluator&, const Value& value, const CallArguments&) {
   return (value.Is(kKinds) || ...);
 }
 
 template <bool kWanted>
 Result<bool> IsBoolean(Evaluator&, const Value& value, const CallArguments&) {
-  return value.Is(Kind::kBool) && value.bool_value() == kWanted;
+  return value.Is(ValueKind::kBool) && value.bool_value() == kWanted;
 }
 
 Result<bool> IsDefined(Evaluator&, const Value& value, const CallArguments&) {
@@ -47,7 +47,7 @@ Result<bool> IsIn(Evaluator& evaluator, const Value& value, const CallArguments&
 Result<bool> IsDivisibleBy(Evaluator&, const Value& value, const CallArguments& arguments) {
   ASSIGN_OR_RETURN(const int64_t divisor,
                    IntegerArgument(arguments, 0, "num", 0, "The test 'divisibleby'"));
-  if (divisor == 0 || !value.Is(Kind::kInteger)) {
+  if (divisor == 0 || !value.Is(ValueKind::kInteger)) {
     return Refuse("The test 'divisibleby' of the chat template needs integers, and not 0.");
   }
   return divisor == -1 || value.integer() % divisor == 0;
@@ -55,7 +55,7 @@ Result<bool> IsDivisibleBy(Evaluator&, const Value& value, const CallArguments& 
 
 template <int kRemainder>
 Result<bool> IsParity(Evaluator&, const Value& value, const CallArguments&) {
-  if (!value.Is(Kind::kInteger)) {
+  if (!value.Is(ValueKind::kInteger)) {
     return Refuse("The chat template asks whether " + std::string(value.KindName()) +
                   " is odd or even.");
   }
@@ -79,10 +79,10 @@ Result<bool> IsTestName(Evaluator&, const Value& value, const CallArguments&) {
 }
 
 constexpr std::pair<std::string_view, TestFunction> kTests[] = {
-    {"boolean", IsKind<Kind::kBool>},
-    {"callable", IsKind<Kind::kFunction>},
+    {"boolean", IsKind<ValueKind::kBool>},
+    {"callable", IsKind<ValueKind::kFunction>},
     {"defined", IsDefined},
-    {"undefined", IsKind<Kind::kUndefined>},
+    {"undefined", IsKind<ValueKind::kUndefined>},
     {"divisibleby", IsDivisibleBy},
     {"eq", IsEqual<true>},
     {"equalto", IsEqual<true>},
@@ -98,14 +98,14 @@ constexpr std::pair<std::string_view, TestFunction> kTests[] = {
     {"odd", IsParity<1>},
     {"true", IsBoolean<true>},
     {"false", IsBoolean<false>},
-    {"none", IsKind<Kind::kNone>},
-    {"string", IsKind<Kind::kString>},
-    {"number", IsKind<Kind::kInteger, Kind::kFloat>},
-    {"integer", IsKind<Kind::kInteger>},
-    {"float", IsKind<Kind::kFloat>},
-    {"iterable", IsKind<Kind::kArray, Kind::kString, Kind::kObject>},
-    {"sequence", IsKind<Kind::kArray, Kind::kString, Kind::kObject>},
-    {"mapping", IsKind<Kind::kObject>},
+    {"none", IsKind<ValueKind::kNone>},
+    {"string", IsKind<ValueKind::kString>},
+    {"number", IsKind<ValueKind::kInteger, ValueKind::kFloat>},
+    {"integer", IsKind<ValueKind::kInteger>},
+    {"float", IsKind<ValueKind::kFloat>},
+    {"iterable", IsKind<ValueKind::kArray, ValueKind::kString, ValueKind::kObject>},
+    {"sequence", IsKind<ValueKind::kArray, ValueKind::kString, ValueKind::kObject>},
+    {"mapping", IsKind<ValueKind::kObject>},
     {"in", IsIn},
     {"lower", IsLower},
     {"upper", IsUpper},

@@ -10,7 +10,7 @@
 namespace weft::jinja {
 namespace {
 
-using Kind = Value::Kind;
+using ValueKind = Value::Kind;
 
 Result<std::vector<Value>> Items(Evaluator& evaluator, const Value& operand,
                                  std::string_view filter) {
@@ -39,7 +39,7 @@ Result<Value> AttributePath(Evaluator& evaluator, Value item, std::string_view p
 }
 
 Result<Value> AttributeOf(Evaluator& evaluator, const Value& item, const Value& attribute) {
-  if (attribute.Is(Kind::kInteger)) return evaluator.Index(item, attribute);
+  if (attribute.Is(ValueKind::kInteger)) return evaluator.Index(item, attribute);
   if (!attribute.IsString()) return Refuse("An attribute of the chat template must be a string.");
   return AttributePath(evaluator, item, attribute.string());
 }
@@ -87,7 +87,7 @@ Result<Value> Sort(Evaluator& evaluator, const Value& operand, const CallArgumen
 }
 
 Result<Value> DictSort(Evaluator& evaluator, const Value& operand, const CallArguments& arguments) {
-  if (!operand.Is(Kind::kObject)) {
+  if (!operand.Is(ValueKind::kObject)) {
     return Refuse("The filter 'dictsort' needs an object, not " + std::string(operand.KindName()) +
                   ".");
   }
@@ -109,7 +109,7 @@ Result<Value> DictSort(Evaluator& evaluator, const Value& operand, const CallArg
 Result<Value> ItemsOfObject(Evaluator& evaluator, const Value& operand, const CallArguments&) {
   std::vector<Value> items;
   if (operand.IsUndefined()) return evaluator.MakeArray({});
-  if (!operand.Is(Kind::kObject)) {
+  if (!operand.Is(ValueKind::kObject)) {
     return Refuse("The filter 'items' needs an object, not " + std::string(operand.KindName()) +
                   ".");
   }
@@ -127,13 +127,13 @@ Result<Value> List(Evaluator& evaluator, const Value& operand, const CallArgumen
 
 Result<Value> Length(Evaluator&, const Value& operand, const CallArguments&) {
   switch (operand.kind()) {
-    case Kind::kString:
+    case ValueKind::kString:
       return Value::Integer(static_cast<int64_t>(utf8::CountCodePoints(operand.string())));
-    case Kind::kArray:
+    case ValueKind::kArray:
       return Value::Integer(static_cast<int64_t>(operand.items().size()));
-    case Kind::kObject:
+    case ValueKind::kObject:
       return Value::Integer(static_cast<int64_t>(operand.object()->count()));
-    case Kind::kUndefined:
+    case ValueKind::kUndefined:
       return Value::Integer(0);
     default:
       return Refuse("The chat template asks for the length of " + std::string(operand.KindName()) +

@@ -7,7 +7,7 @@
 namespace weft::jinja {
 namespace {
 
-using Kind = Value::Kind;
+using ValueKind = Value::Kind;
 
 // ---- strings ----
 
@@ -331,7 +331,8 @@ Result<Value> DictSort(Evaluator& evaluator, const Value& self, const CallArgume
 Result<Value> Update(Evaluator& evaluator, const Value& self, const CallArguments& arguments) {
   std::vector<std::pair<std::string, Value>> fields = arguments.named;
   for (const Value& source : arguments.positional) {
-    if (!source.Is(Kind::kObject)) return Refuse("update() of the chat template needs an object.");
+    if (!source.Is(ValueKind::kObject))
+      return Refuse("update() of the chat template needs an object.");
     const auto& entries = source.object()->entries();
     fields.insert(fields.end(), entries.begin(), entries.end());
   }
@@ -387,11 +388,11 @@ MethodFunction FindIn(const std::pair<std::string_view, MethodFunction> (&method
 
 MethodFunction FindMethod(const Value& self, std::string_view name) {
   switch (self.kind()) {
-    case Kind::kString:
+    case ValueKind::kString:
       return FindIn(kStringMethods, name);
-    case Kind::kArray:
+    case ValueKind::kArray:
       return FindIn(kArrayMethods, name);
-    case Kind::kObject:
+    case ValueKind::kObject:
       return FindIn(kObjectMethods, name);
     default:
       return nullptr;

@@ -7,7 +7,7 @@
 namespace weft::jinja {
 namespace {
 
-using Kind = Expression::Kind;
+using ExpressionKind = Expression::Kind;
 
 int DepthOf(const ExpressionPtr& expression) {
   return expression ? expression->depth : 0;
@@ -80,7 +80,7 @@ Error TokenReader::Fault(std::string_view expected) const {
                                             std::string(expected) + ", but found " + found + ".");
 }
 
-std::unique_ptr<Expression> ExpressionParser::Make(Kind kind) const {
+std::unique_ptr<Expression> ExpressionParser::Make(ExpressionKind kind) const {
   auto expression = std::make_unique<Expression>();
   expression->kind = kind;
   expression->line = tokens_.Peek().line;
@@ -114,7 +114,7 @@ Result<ExpressionPtr> ExpressionParser::Parse(bool conditional) {
   if (++nesting_ > kMaxSyntaxDepth) return tokens_.Fault("fewer nested expressions");
   ASSIGN_OR_RETURN(ExpressionPtr value, ParseOr());
   while (conditional && tokens_.IsName("if")) {
-    auto choice = Make(Kind::kConditional);
+    auto choice = Make(ExpressionKind::kConditional);
     tokens_.Take();
     ASSIGN_OR_RETURN(ExpressionPtr condition, ParseOr());
     ExpressionPtr otherwise;
@@ -133,7 +133,7 @@ Result<ExpressionPtr> ExpressionParser::Parse(bool conditional) {
 Result<ExpressionPtr> ExpressionParser::ParseTuple(bool conditional) {
   ASSIGN_OR_RETURN(ExpressionPtr first, Parse(conditional));
   if (!tokens_.IsOperator(",")) return first;
-  auto tuple = Make(Kind::kTuple);
+  auto tuple = Make(ExpressionKind::kTuple);
   tuple->operands.push_back(std::move(first));
   while (tokens_.TakeOperator(",")) {
     const Token& next = tokens_.Peek();
@@ -149,7 +149,7 @@ Result<ExpressionPtr> ExpressionParser::ParseTuple(bool conditional) {
 Result<ExpressionPtr> ExpressionParser::ParseOr() {
   ASSIGN_OR_RETURN(ExpressionPtr left, ParseAnd());
   while (tokens_.IsName("or")) {
-    auto both = Make(Kind::kBinary);
+    auto both = Make(ExpressionKind::kBinary);
     both->text = tokens_.Take().text;
     ASSIGN_OR_RETURN(ExpressionPtr right, ParseAnd());
     both->operands.push_back(std::move(left));
@@ -162,7 +162,7 @@ Result<ExpressionPtr> ExpressionParser::ParseOr() {
 Result<ExpressionPtr> ExpressionParser::ParseAnd() {
   ASSIGN_OR_RETURN(ExpressionPtr left, ParseNot());
   while (tokens_.IsName("and")) {
-    auto both = Make(Kind::kBinary);
+    auto both = Make(ExpressionKind::kBinary);
     both->text = tokens_.Take().text;
     ASSIGN_OR_RETURN(ExpressionPtr right, ParseNot());
     both->operands.push_back(std::move(left));
@@ -175,7 +175,7 @@ Result<ExpressionPtr> ExpressionParser::ParseAnd() {
 Result<ExpressionPtr> ExpressionParser::ParseNot() {
   if (!tokens_.IsName("not")) return ParseComparison();
   if (++nesting_ > kMaxSyntaxDepth) return tokens_.Fault("fewer nested expressions");
-  auto negation = Make(Kind::kNot);
+  auto negation = Make(ExpressionKind::kNot);
   tokens_.Take();
   ASSIGN_OR_RETURN(ExpressionPtr operand, ParseNot());
   negation->operands.push_back(std::move(operand));
@@ -184,7 +184,7 @@ Result<ExpressionPtr> ExpressionParser::ParseNot() {
 }
 
 Result<ExpressionPtr> ExpressionParser::ParseComparison() {
-  auto comparison = Make(Kind::kComparison);
+  auto comparison = Make(ExpressionKind::kComparison);
   ASSIGN_OR_RETURN(ExpressionPtr first, ParseSum());
   comparison->operands.push_back(std::move(first));
   while (true) {
@@ -215,7 +215,7 @@ Result<ExpressionPtr> ExpressionParser::ParseLeftAssociative(
         std::any_of(operators.begin(), operators.end(),
                     [&](std::string_view symbol) { return tokens_.IsOperator(symbol); });
     if (!found) return left;
-    auto both = Make(Kind::kBinary);
+    auto both = Make(ExpressionKind::kBinary);
     both->text = tokens_.Take().text;
     ASSIGN_OR_RETURN(ExpressionPtr right, (this->*operand)());
     both->operands.push_back(std::move(left));
@@ -241,7 +241,8 @@ Result<ExpressionPtr> ExpressionParser::ParseUnary(bool with_filters) {
   ExpressionPtr operand;
   if (tokens_.IsOperator("-") || tokens_.IsOperator("+")) {
     if (++nesting_ > kMaxSyntaxDepth) return tokens_.Fault("fewer nested expressions");
-    auto sign = Make(tokens_.IsOperator("-") ? Kind::kNegative : Kind::kPositive);
+    auto sign =
+        Make(tokens_.IsOperator("-") ? ExpressionKind::kNegative : ExpressionKind::kPositive);
     tokens_.Take();
     ASSIGN_OR_RETURN(ExpressionPtr number, ParseUnary(false));
     sign->operands.push_back(std::move(number));
@@ -256,7 +257,7 @@ Result<ExpressionPtr> ExpressionParser::ParseUnary(bool with_filters) {
 
 Result<ExpressionPtr> ExpressionParser::ParsePrimary() {
   const Token& token = tokens_.Peek();
-  auto literal = Make(Kind::kLiteral);
+  auto literal = Make(ExpressionKind::kLiteral);
   switch (token.kind) {
     case Token::Kind::kName: {
       const std::string& name = token.text;
@@ -265,7 +266,7 @@ Result<ExpressionPtr> ExpressionParser::ParsePrimary() {
       } else if (name == "none" || name == "None") {
         literal->literal = Value::MakeNone();
       } else {
-        literal->kind = Kind::kName;
+        literal->kind = ExpressionKind::kName;
         literal->text = name;
       }
       break;
@@ -310,7 +311,7 @@ Result<ExpressionPtr> ExpressionParser::ParsePrimary() {
 }
 
 Result<ExpressionPtr> ExpressionParser::ParseParenthesis() {
-  auto empty = Make(Kind::kTuple);
+  auto empty = Make(ExpressionKind::kTuple);
   tokens_.Take();
   if (tokens_.TakeOperator(")")) return Finish(std::move(empty));
   ASSIGN_OR_RETURN(ExpressionPtr inner, ParseTuple());
@@ -319,7 +320,7 @@ Result<ExpressionPtr> ExpressionParser::ParseParenthesis() {
 }
 
 Result<ExpressionPtr> ExpressionParser::ParseArray() {
-  auto array = Make(Kind::kArray);
+  auto array = Make(ExpressionKind::kArray);
   tokens_.Take();
   while (!tokens_.TakeOperator("]")) {
     ASSIGN_OR_RETURN(ExpressionPtr item, Parse());
@@ -330,7 +331,7 @@ Result<ExpressionPtr> ExpressionParser::ParseArray() {
 }
 
 Result<ExpressionPtr> ExpressionParser::ParseObject() {
-  auto object = Make(Kind::kObject);
+  auto object = Make(ExpressionKind::kObject);
   tokens_.Take();
   while (!tokens_.TakeOperator("}")) {
     ASSIGN_OR_RETURN(ExpressionPtr key, Parse());
@@ -346,11 +347,11 @@ Result<ExpressionPtr> ExpressionParser::ParseObject() {
 Result<ExpressionPtr> ExpressionParser::ParsePostfix(ExpressionPtr operand) {
   while (true) {
     if (tokens_.IsOperator(".")) {
-      auto attribute = Make(Kind::kAttribute);
+      auto attribute = Make(ExpressionKind::kAttribute);
       tokens_.Take();
       const Token& name = tokens_.Peek();
       if (name.kind == Token::Kind::kInteger) {
-        attribute->kind = Kind::kIndex;
+        attribute->kind = ExpressionKind::kIndex;
         attribute->operands.push_back(std::move(operand));
         ASSIGN_OR_RETURN(ExpressionPtr index, ParsePrimary());
         attribute->operands.push_back(std::move(index));
@@ -362,7 +363,7 @@ Result<ExpressionPtr> ExpressionParser::ParsePostfix(ExpressionPtr operand) {
     } else if (tokens_.IsOperator("[")) {
       ASSIGN_OR_RETURN(operand, ParseSubscript(std::move(operand)));
     } else if (tokens_.IsOperator("(")) {
-      auto call = Make(Kind::kCall);
+      auto call = Make(ExpressionKind::kCall);
       tokens_.Take();
       call->operands.push_back(std::move(operand));
       ASSIGN_OR_RETURN(call->arguments, ParseArguments());
@@ -374,7 +375,7 @@ Result<ExpressionPtr> ExpressionParser::ParsePostfix(ExpressionPtr operand) {
 }
 
 Result<ExpressionPtr> ExpressionParser::ParseSubscript(ExpressionPtr operand) {
-  auto subscript = Make(Kind::kIndex);
+  auto subscript = Make(ExpressionKind::kIndex);
   tokens_.Take();
   subscript->operands.push_back(std::move(operand));
   const auto part = [&]() -> Status {
@@ -387,7 +388,7 @@ Result<ExpressionPtr> ExpressionParser::ParseSubscript(ExpressionPtr operand) {
   };
   TRY(part());
   if (tokens_.TakeOperator(":")) {
-    subscript->kind = Kind::kSlice;
+    subscript->kind = ExpressionKind::kSlice;
     TRY(part());
     if (tokens_.TakeOperator(":")) TRY(part());
     subscript->operands.resize(4);
@@ -427,7 +428,7 @@ Result<Arguments> ExpressionParser::ParseArguments() {
 Result<ExpressionPtr> ExpressionParser::ParseFiltersAndTests(ExpressionPtr operand) {
   while (true) {
     if (tokens_.IsOperator("|")) {
-      auto filter = Make(Kind::kFilter);
+      auto filter = Make(ExpressionKind::kFilter);
       tokens_.Take();
       ASSIGN_OR_RETURN(filter->text, tokens_.ExpectName("a filter after '|'"));
       filter->operands.push_back(std::move(operand));
@@ -446,9 +447,9 @@ Result<ExpressionPtr> ExpressionParser::ParseFiltersAndTests(ExpressionPtr opera
 }
 
 Result<ExpressionPtr> ExpressionParser::ParseTest(ExpressionPtr operand) {
-  auto test = Make(Kind::kTest);
+  auto test = Make(ExpressionKind::kTest);
   tokens_.Take();
-  auto negation = tokens_.TakeName("not") ? Make(Kind::kNot) : nullptr;
+  auto negation = tokens_.TakeName("not") ? Make(ExpressionKind::kNot) : nullptr;
   ASSIGN_OR_RETURN(test->text, tokens_.ExpectName("a test after 'is'"));
   test->operands.push_back(std::move(operand));
   const Token& next = tokens_.Peek();

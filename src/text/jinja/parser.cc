@@ -4,7 +4,7 @@
 namespace weft::jinja {
 namespace {
 
-using Kind = Statement::Kind;
+using StatementKind = Statement::Kind;
 using StatementPtr = std::unique_ptr<const Statement>;
 using Names = std::initializer_list<std::string_view>;
 
@@ -45,7 +45,7 @@ class StatementParser {
     }
     if (tokens_.Peek().kind == Token::Kind::kPrintBegin) {
       tokens_.Take();
-      statement->kind = Kind::kPrint;
+      statement->kind = StatementKind::kPrint;
       ASSIGN_OR_RETURN(statement->value, expressions_.ParseTuple());
       TRY(tokens_.Expect(Token::Kind::kPrintEnd, "}}"));
       return StatementPtr(std::move(statement));
@@ -100,7 +100,7 @@ class StatementParser {
   }
 
   Status ParseIf(Statement& statement) {
-    statement.kind = Kind::kIf;
+    statement.kind = StatementKind::kIf;
     while (true) {
       Statement::Branch branch;
       ASSIGN_OR_RETURN(branch.condition, expressions_.ParseTuple());
@@ -129,7 +129,7 @@ class StatementParser {
   }
 
   Status ParseFor(Statement& statement) {
-    statement.kind = Kind::kFor;
+    statement.kind = StatementKind::kFor;
     TRY(ParseTargets(statement));
     if (!tokens_.TakeName("in")) return tokens_.Fault("'in'");
     ASSIGN_OR_RETURN(statement.value, expressions_.ParseTuple(false));
@@ -151,7 +151,7 @@ class StatementParser {
   }
 
   Status ParseSet(Statement& statement) {
-    statement.kind = Kind::kSet;
+    statement.kind = StatementKind::kSet;
     TRY(ParseTargets(statement));
     if (statement.targets.size() == 1 && tokens_.TakeOperator(".")) {
       ASSIGN_OR_RETURN(statement.target_attribute, tokens_.ExpectName("a name after '.'"));
@@ -160,7 +160,7 @@ class StatementParser {
       ASSIGN_OR_RETURN(statement.value, expressions_.ParseTuple());
       return EndTag();
     }
-    statement.kind = Kind::kSetBlock;
+    statement.kind = StatementKind::kSetBlock;
     while (tokens_.TakeOperator("|")) TRY(ParseOneFilter(statement));
     TRY(EndTag());
     ASSIGN_OR_RETURN(statement.body, ParseBlock({"endset"}));
@@ -201,7 +201,7 @@ class StatementParser {
   }
 
   Status ParseMacro(Statement& statement) {
-    statement.kind = Kind::kMacro;
+    statement.kind = StatementKind::kMacro;
     ASSIGN_OR_RETURN(statement.text, tokens_.ExpectName("the name of a macro"));
     TRY(tokens_.ExpectOperator("("));
     TRY(ParseParameters(statement));
@@ -209,7 +209,7 @@ class StatementParser {
   }
 
   Status ParseCall(Statement& statement) {
-    statement.kind = Kind::kCall;
+    statement.kind = StatementKind::kCall;
     if (tokens_.TakeOperator("(")) TRY(ParseParameters(statement));
     ASSIGN_OR_RETURN(statement.value, expressions_.Parse());
     if (statement.value->kind != Expression::Kind::kCall) return tokens_.Fault("a call of a macro");
@@ -217,7 +217,7 @@ class StatementParser {
   }
 
   Status ParseFilter(Statement& statement) {
-    statement.kind = Kind::kFilter;
+    statement.kind = StatementKind::kFilter;
     do {
       TRY(ParseOneFilter(statement));
     } while (tokens_.TakeOperator("|"));
@@ -227,7 +227,7 @@ class StatementParser {
   }
 
   Status ParseWith(Statement& statement) {
-    statement.kind = Kind::kWith;
+    statement.kind = StatementKind::kWith;
     while (tokens_.Peek().kind == Token::Kind::kName) {
       Statement::Assignment assignment;
       assignment.name = tokens_.Take().text;
@@ -242,24 +242,24 @@ class StatementParser {
   }
 
   Status ParseDo(Statement& statement) {
-    statement.kind = Kind::kDo;
+    statement.kind = StatementKind::kDo;
     ASSIGN_OR_RETURN(statement.value, expressions_.ParseTuple());
     return EndTag();
   }
 
   Status ParseBreak(Statement& statement) {
-    statement.kind = Kind::kBreak;
+    statement.kind = StatementKind::kBreak;
     return EndTag();
   }
 
   Status ParseContinue(Statement& statement) {
-    statement.kind = Kind::kContinue;
+    statement.kind = StatementKind::kContinue;
     return EndTag();
   }
 
   // transformers marks what the assistant writes; it prints its body.
   Status ParseGeneration(Statement& statement) {
-    statement.kind = Kind::kBlock;
+    statement.kind = StatementKind::kBlock;
     TRY(EndTag());
     ASSIGN_OR_RETURN(statement.body, ParseBlock({"endgeneration"}));
     return CloseTag("endgeneration");

@@ -9,7 +9,7 @@
 namespace weft::jinja {
 namespace {
 
-using Kind = Value::Kind;
+using ValueKind = Value::Kind;
 
 Result<std::string> TextOf(const Value& operand) {
   if (operand.IsString()) return operand.string();
@@ -191,7 +191,7 @@ Result<Value> Abs(Evaluator&, const Value& operand, const CallArguments&) {
   if (!operand.IsNumeric()) {
     return Refuse("The filter 'abs' needs a number, not " + std::string(operand.KindName()) + ".");
   }
-  if (operand.Is(Kind::kFloat)) return Value::Float(std::fabs(operand.real()));
+  if (operand.Is(ValueKind::kFloat)) return Value::Float(std::fabs(operand.real()));
   const int64_t value = operand.AsInteger();
   if (value == INT64_MIN) return Refuse("The chat template computes an integer beyond 64 bits.");
   return Value::Integer(value < 0 ? -value : value);
