@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "net/address.h"
 #include "net/http.h"
+#include "net/limits.h"
 #include "net/loop.h"
 
 namespace weft::net {
@@ -66,18 +67,6 @@ class HttpClient {
  private:
   struct State;
   std::unique_ptr<State> state_;
-};
-
-struct WebSocketClientLimits {
-  size_t message_bytes = 64 * 1024 * 1024;
-  size_t queue_bytes = 256 * 1024 * 1024;  // what may wait to be sent
-  Duration connect = Seconds(15);          // name, TCP, TLS
-  Duration handshake = Seconds(10);        // the server's answer
-  // The server said nothing for so long: the connection is taken for dead and closed. 0: never. Any
-  // bytes count, also those of a message that is not complete.
-  Duration silence;
-  Duration write_stall = Seconds(30);  // something waits and no byte gets out
-  Duration close_linger = Seconds(1);  // as in ServerLimits
 };
 
 // Connects `url`'s path as a WebSocket. Callbacks run on the loop; exactly one of `on_open` or

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "net/server.h"
+#include "net/limits.h"
 
 namespace weft::net {
 

@@ -7,7 +7,7 @@
 
 #include "net/any_stream.h"
 #include "net/connection_limits.h"
-#include "net/server.h"
+#include "net/server_handler.h"
 
 namespace weft::net {
 

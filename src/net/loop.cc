@@ -25,7 +25,7 @@ void EventLoop::Post(std::function<void()> work) {
 void EventLoop::Run() {
   auto guard = asio::make_work_guard(*io_);
   io_->run();
-  guard.reset();  // before: the last work that ends stops the context once more
+  guard.reset();   // before: the last work that ends stops the context once more
   io_->restart();  // it may run again; a Stop that came before Run still counts
 }
 

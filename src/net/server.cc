@@ -142,10 +142,6 @@ class ListeningServer : public Server {
 
 }  // namespace
 
-HttpResponse ServerHandler::MakeError(int status, const std::string& sentence) {
-  return TextResponse(status, "text/plain; charset=utf-8", sentence + "\n");
-}
-
 Result<std::unique_ptr<Server>> Server::Listen(EventLoop& loop, const ServerOptions& options,
                                                ServerHandler* handler) {
   auto server = std::make_unique<ListeningServer>(loop, options, handler);

@@ -10,10 +10,9 @@
 
 #include "base/result.h"
 #include "net/any_stream.h"
-#include "net/client.h"
 #include "net/connection_limits.h"
 #include "net/http.h"
-#include "net/server.h"
+#include "net/limits.h"
 
 namespace weft::net {
 

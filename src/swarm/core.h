@@ -21,6 +21,8 @@ struct CoreSizes {
   uint64_t waiting_rows = 0;
 };
 
+struct State;  // state.h
+
 class Core {
  public:
   explicit Core(CoreOptions options);
@@ -44,7 +46,6 @@ class Core {
   CoreSizes sizes() const;
 
  private:
-  struct State;
   std::unique_ptr<State> state_;
 };
 

@@ -1,11 +1,11 @@
-// Core::State: the parts of the core and how events pass between them. Each part is described in
+// State: the parts of the core and how events pass between them. Each part is described in
 // its own header.
 #pragma once
 
 #include <string>
 
-#include "swarm/core.h"
 #include "swarm/costs.h"
+#include "swarm/events.h"
 #include "swarm/health.h"
 #include "swarm/lifecycle.h"
 #include "swarm/measuring.h"
@@ -15,11 +15,12 @@
 #include "swarm/probation.h"
 #include "swarm/requests.h"
 #include "swarm/session.h"
+#include "swarm/snapshot.h"
 #include "swarm/worker.h"
 
 namespace weft::swarm {
 
-struct Core::State {
+struct State {
   explicit State(CoreOptions core_options);
 
   // One event each.

@@ -109,7 +109,7 @@ struct WorkerPings {
   uint64_t next_nonce = 1;
 };
 
-// How it has done so far, in this connection. Core::State's.
+// How it has done so far, in this connection. State's.
 struct WorkerRecord {
   std::string problem;           // its last failure, for people
   uint32_t successes = 0;        // steps since the last failure
@@ -123,7 +123,7 @@ struct WorkerTold {
 };
 
 // Every part has one owner who changes it, named above; everyone may read. The fields of Worker
-// itself are Core::State's, and those of `times` belong to whoever takes the measurement.
+// itself are State's, and those of `times` belong to whoever takes the measurement.
 struct Worker {
   WorkerId id = 0;
   std::string address;

@@ -1,4 +1,4 @@
-// tokenizer.json from the vocabulary of a GGUF file, written apart from that of src/text/tokenizer: the
+// tokenizer.json from the vocabulary of a GGUF file, apart from that of src/text/tokenizer: the
 // vocabularies of the llama.cpp project, for tokenizers.mjs. Pre-tokenizers are those that
 // tokenizer.ggml.pre names there.
 import { readFileSync } from "node:fs";

@@ -1,4 +1,5 @@
-// Who includes whom: the module table for C++ and TypeScript; no cycles between files or folders.
+// Who includes whom: the module table for C++ and TypeScript; no cycles between files, rooms (a
+// header and its source together) or folders.
 import { posix } from "node:path";
 import {
   kConfinedHeaders, kCxxModules, kCxxTestExtras, kWebPackages,
@@ -165,12 +166,18 @@ export function cycles(files) {
     path: cycle[0], line: 1, what: `include cycle: ${[...cycle, cycle[0]].join(" -> ")}`,
     instead: "move what both need into a third file",
   }));
-  const folderCycles = findCycles(folderEdges(edges)).map((cycle) => ({
+  const roomCycles = findCycles(mergedEdges(edges, roomOf)).map((cycle) => ({
+    path: pathOf(cycle[0], paths), line: 1,
+    what: `header and source of these include each other: ${[...cycle, cycle[0]].join(" -> ")}`,
+    instead: "put the types that both need into a header of their own",
+  }));
+  const folderCycles = findCycles(mergedEdges(edges, posix.dirname)).map((cycle) => ({
     path: cycle[0], line: 1,
     what: `folders include each other: ${[...cycle, cycle[0]].join(" -> ")}`,
     instead: "choose which is the lower one and move what it needs down",
   }));
-  return [...fileCycles, ...folderCycles];
+  // A circle of files is one of rooms, too: it is named once.
+  return [...fileCycles, ...(fileCycles.length > 0 ? [] : roomCycles), ...folderCycles];
 }
 
 function resolveWeb(from, path, paths) {
@@ -183,20 +190,23 @@ function resolveWeb(from, path, paths) {
     .find((candidate) => paths.has(candidate));
 }
 
-const isInside = (inner, outer) => `${inner}/`.startsWith(`${outer}/`);
+// a.h and a.cc are one room: whoever includes the one needs the other when it links.
+const roomOf = (path) => path.replace(/\.(h|cc)$/, "");
+const pathOf = (room, paths) => [`${room}.h`, `${room}.cc`, room].find((path) => paths.has(path));
 
-// A folder and its own subfolder may use each other; any other two may not. Tests do not count.
-function folderEdges(edges) {
-  const folders = new Map();
+// The same edges between what `merge` makes of each path, those inside one left out. Tests do not
+// count: they may know everybody.
+function mergedEdges(edges, merge) {
+  const merged = new Map();
   for (const [from, targets] of edges) {
     if (isTestFile(from)) continue;
-    const source = posix.dirname(from);
+    const source = merge(from);
     for (const to of targets) {
-      const target = posix.dirname(to);
-      if (isInside(source, target) || isInside(target, source)) continue;
-      if (!folders.has(source)) folders.set(source, []);
-      folders.get(source).push(target);
+      const target = merge(to);
+      if (source === target) continue;
+      if (!merged.has(source)) merged.set(source, []);
+      merged.get(source).push(target);
     }
   }
-  return folders;
+  return merged;
 }

@@ -116,7 +116,17 @@ test("files do not include each other in a circle", () => {
     "web/packages/engine/src/b.ts": 'import { a } from "./a";\n',
   }, "web/packages/engine/src/a.ts:1", /include cycle/);
   assertClean("cycles", {
+    "src/onnx/a.h": include("onnx/b.h"), "src/onnx/b.h": "", "src/onnx/a.cc": include("onnx/b.h"),
+  });
+});
+
+test("a header and its source are one room, and rooms make no circle", () => {
+  assertCaught("cycles", {
     "src/onnx/a.h": include("onnx/b.h"), "src/onnx/b.h": "", "src/onnx/b.cc": include("onnx/a.h"),
+  }, "src/onnx/a.h:1", /header and source of these include each other/);
+  assertClean("cycles", {
+    "src/onnx/a.h": include("onnx/b.h"), "src/onnx/b.h": "",
+    "src/onnx/b_test.cc": include("onnx/a.h"),
   });
 });
 
@@ -127,9 +137,14 @@ test("folders do not use each other in a circle", () => {
     "src/engine/step/run.h": include("engine/kv/pool.h"),
     "src/engine/kv/pool.h": "",
   }, "src/engine/kv:1", /folders include each other/);
-  assertClean("cycles", {
+  assertCaught("cycles", {
     "src/engine/engine.h": include("engine/kv/page.h"),
     "src/engine/kv/page.h": include("engine/types.h"),
     "src/engine/types.h": "",
+  }, "src/engine:1", /folders include each other/);
+  assertClean("cycles", {
+    "src/engine/engine.h": include("engine/kv/page.h"),
+    "src/engine/kv/page.h": include("engine/base/types.h"),
+    "src/engine/base/types.h": "",
   });
 });

@@ -24,7 +24,7 @@ std::string Devices(size_t count) {
 
 }  // namespace
 
-WorkerSnapshot Core::State::PictureOf(WorkerId id, const Worker& worker) const {
+WorkerSnapshot State::PictureOf(WorkerId id, const Worker& worker) const {
   const SwarmPlan* active = lifecycle.active();
   const SwarmPlan* staged = lifecycle.staged();
   WorkerSnapshot out;
@@ -68,8 +68,7 @@ WorkerSnapshot Core::State::PictureOf(WorkerId id, const Worker& worker) const {
 }
 
 // The sentence for people. `done_bytes` of `total_bytes` are downloaded for a staged plan.
-void Core::State::DescribeState(uint64_t done_bytes, uint64_t total_bytes,
-                                Snapshot& picture) const {
+void State::DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& picture) const {
   const SwarmPlan* active = lifecycle.active();
   const SwarmPlan* staged = lifecycle.staged();
   switch (picture.state) {
@@ -104,7 +103,7 @@ void Core::State::DescribeState(uint64_t done_bytes, uint64_t total_bytes,
   }
 }
 
-Snapshot Core::State::MakeSnapshot(Instant at) const {
+Snapshot State::MakeSnapshot(Instant at) const {
   Snapshot picture;
   picture.state = StateOf(lifecycle);
   const SwarmPlan* active = lifecycle.active();
@@ -145,26 +144,6 @@ Snapshot Core::State::MakeSnapshot(Instant at) const {
 
   DescribeState(done_bytes, total_bytes, picture);
   return picture;
-}
-
-std::optional<RequestProgress> Core::progress(RequestId request) const {
-  return state_->requests.ProgressOf(request);
-}
-
-CoreSizes Core::sizes() const {
-  CoreSizes sizes;
-  sizes.workers = state_->roster.count();
-  sizes.sessions = state_->sessions.sessions().size();
-  sizes.waiting_requests = state_->requests.waiting_count();
-  sizes.probation_records = state_->probation.record_count();
-  sizes.waiting_rows = state_->pipeline.waiting_rows();
-  for (const auto& session : state_->sessions.sessions())
-    sizes.session_tokens += session->tokens.size();
-  for (const auto& [id, worker] : state_->roster) {
-    sizes.frames_in_flight += worker.steps.in_flight.size();
-    sizes.open_pings += worker.pings.open.size();
-  }
-  return sizes;
 }
 
 }  // namespace weft::swarm

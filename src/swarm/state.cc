@@ -1,0 +1,390 @@
+#include "swarm/state.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace weft::swarm {
+namespace {
+
+// Progress alone refreshes the picture this often at most.
+constexpr Duration kProgressInterval = Milliseconds(100);
+// Idle for so long before active workers are timed, so that a chat's pauses are left alone.
+constexpr Duration kIdleBeforeMeasuring = Seconds(2);
+// A worker that answered so many steps has made up for its failures.
+constexpr uint32_t kRedeemingSteps = 16;
+// A stage this much slower than predicted asks for another plan.
+constexpr double kSlowdownFactor = 1.5;
+constexpr double kSlowdownLeastUs = 2000;
+
+}  // namespace
+
+State::State(CoreOptions core_options)
+    : options(std::move(core_options)),
+      costs(options),
+      probation(options),
+      sessions(options.session_count),
+      lifecycle(options, costs, roster, outbox),
+      planning(options, costs, roster, lifecycle, probation, outbox),
+      measuring(options, costs, roster, lifecycle, outbox),
+      pipeline(options, costs, roster, sessions, outbox),
+      health(options, roster, outbox),
+      requests(options, roster, sessions, outbox) {
+  CHECK(options.context_length >= 1 && options.session_count >= 1 && options.failure_limit >= 1);
+  CHECK(options.model.vocabulary >= 1 && options.model.hidden_columns >= 1);
+  CHECK(options.prefill_chunk_rows >= 1);
+}
+
+// ---- events ----
+
+void State::On(const WorkerConnected& event) {
+  CHECK(roster.Find(event.worker) == nullptr, "a worker id was used twice");
+  if (roster.count() >= options.worker_limit) {
+    auto& refused = *outbox.Control(event.worker).mutable_refused();
+    refused.set_code(std::string(ErrorCodeName(ErrorCode::kUnavailable)));
+    refused.set_message("This swarm has " + std::to_string(roster.count()) +
+                        " connections already, its limit: try again later.");
+    outbox.Add(CloseWorker{event.worker, "too many connections"});
+    return;
+  }
+  Worker& worker = roster.Add(event.worker);
+  worker.id = event.worker;
+  worker.address = event.address;
+  worker.connected_at = worker.last_heard = now;
+  worker.steps.last_at = Instant{INT64_MIN};
+  worker.layers.cached = worker.layers.requested = worker.layers.loaded =
+      LayerSet(costs.layer_count());
+  *outbox.Control(event.worker).mutable_init() = MakeInit(options);
+  outbox.NoteChange();
+}
+
+void State::On(const WorkerControl& event) {
+  Worker* worker = roster.Find(event.worker);
+  if (!worker) return;  // already given up
+  worker->last_heard = now;
+  Status status = OnControl(*worker, event.message);
+  if (!status.ok()) Drop(event.worker, status.error().message(), true);
+}
+
+void State::On(const WorkerData& event) {
+  Worker* worker = roster.Find(event.worker);
+  if (!worker) return;
+  worker->last_heard = now;
+  Status status = wire::IsGenerationFrame(event.frame.bytes()) ? OnGeneration(*worker, event.frame)
+                                                               : OnResult(*worker, event.frame);
+  if (!status.ok()) Drop(event.worker, status.error().message(), true);
+}
+
+void State::On(const WorkerLost& event) {
+  if (roster.Find(event.worker)) Forget(event.worker);
+}
+
+void State::On(const RequestSubmitted& event) {
+  requests.Submit(event.request);
+}
+
+void State::On(const RequestCancelled& event) {
+  requests.Cancel(event.request, now);
+}
+
+void State::On(const PlanFound& event) {
+  planning.OnFound(event, now);
+}
+
+void State::On(const TimerFired&) {
+  for (const Casualty& casualty : health.Tick(now))
+    Drop(casualty.worker, casualty.reason, casualty.refuses);
+  for (auto& [id, worker] : roster)
+    if (measuring.IsOverdue(worker, now)) {
+      measuring.GiveUp(worker);
+      NoteFailure(worker, "It did not measure its speed in time.");
+    }
+  if (lifecycle.DownloadOverdue(now)) {
+    lifecycle.DropStaged(now);
+    planning.Want(now + options.timeouts.replan_interval);
+  }
+  if (probation.TakeReturn(now)) planning.Want(now);
+  if (RestoreMemory()) planning.Want(now);
+}
+
+void State::Settle() {
+  if (sessions.active_count() > 0) last_busy = now;
+  planning.Settle(now);
+  planning.TellWhole(now);
+  const bool preparing = lifecycle.staged() || planning.under_way();
+  measuring.Settle(!preparing, lifecycle.active() && now - last_busy >= kIdleBeforeMeasuring, now);
+  const uint32_t epoch = lifecycle.active() ? lifecycle.active()->epoch : 0;
+  if (epoch != pipeline.epoch()) {
+    if (pipeline.epoch() != 0) requests.RestartSessions();
+    if (epoch != 0)
+      pipeline.Start(*lifecycle.active());
+    else
+      pipeline.Stop();
+  }
+  if (epoch != 0 && !lifecycle.paused()) {
+    requests.Admit();
+    pipeline.Pump(now);
+  }
+  pipeline.LimitMessages();
+}
+
+std::optional<Instant> State::next_timer() const {
+  std::optional<Instant> next;
+  const auto consider = [&next](std::optional<Instant> at) {
+    if (at && (!next || *at < *next)) next = at;
+  };
+  consider(health.next_timer());
+  consider(planning.next_timer());
+  consider(measuring.next_timer());
+  consider(lifecycle.next_timer());
+  consider(probation.next_return());
+  for (const auto& [id, worker] : roster) consider(worker.memory.limit_until);
+  return next;
+}
+
+// ---- messages ----
+
+Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) {
+  using Kind = wire::pb::WorkerMessage;
+  const auto kind = message.kind_case();
+  if (kind == Kind::kLeaving) {
+    outbox.Add(CloseWorker{worker.id, "it left"});
+    Forget(worker.id);
+    return OkStatus();
+  }
+  if ((kind == Kind::kConnect) == worker.ready)
+    return Error(ErrorCode::kInvalidData,
+                 worker.ready ? "Connect came twice." : "The first message was not Connect.");
+  switch (kind) {
+    case Kind::kConnect:
+      OnConnect(worker, message.connect());
+      return OkStatus();
+    case Kind::kDownloadProgress:
+      return OnDownloadProgress(worker, message.download_progress());
+    case Kind::kLayerDownloaded:
+      return OnLayerDownloaded(worker, message.layer_downloaded());
+    case Kind::kMeasured:
+      TRY(measuring.OnMeasured(worker, message.measured()));
+      planning.NoteRosterChange();
+      planning.Want(now);
+      return OkStatus();
+    case Kind::kPrepared:
+      TRY(lifecycle.OnPrepared(worker, message.prepared(), now));
+      if (!lifecycle.staged()) planning.Want(now);
+      return OkStatus();
+    case Kind::kCommitted:
+      return lifecycle.OnCommitted(worker, message.committed(), now);
+    case Kind::kFailed:
+      return OnFailed(worker, message.failed());
+    case Kind::kStepFailed:
+      return OnStepFailed(worker, message.step_failed());
+    case Kind::kPong:
+      return health.OnPong(worker, message.pong(), now);
+    default:
+      return Error(ErrorCode::kInvalidData, "A control message of unknown kind came.");
+  }
+}
+
+void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
+  Result<Offer> offer = CheckConnect(connect, options);
+  if (!offer.ok()) {
+    auto& refused = *outbox.Control(worker.id).mutable_refused();
+    refused.set_code(std::string(ErrorCodeName(offer.error().code())));
+    refused.set_message(offer.error().message());
+    outbox.Add(CloseWorker{worker.id, offer.error().message()});
+    return Forget(worker.id);
+  }
+  worker.ready = true;
+  worker.offer = std::move(offer).value();
+  worker.probation_key = worker.offer.device_id.empty() ? worker.address + "/" + worker.offer.name
+                                                        : worker.offer.device_id;
+  worker.memory.weight_factor = worker.offer.weight_factor;
+  worker.memory.limit = worker.offer.memory_bytes;
+  for (const uint32_t layer : worker.offer.cached_layers) worker.layers.cached.Add(layer);
+  health.Ping(worker, now);
+  planning.NoteRosterChange();
+  planning.Want(now + options.timeouts.join_debounce);
+  outbox.NoteChange();
+}
+
+Status State::OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgress& progress) {
+  if (progress.done_bytes() > progress.total_bytes() || progress.total_bytes() > (1ull << 50))
+    return Error(ErrorCode::kInvalidData,
+                 "DownloadProgress reports " + std::to_string(progress.done_bytes()) + " of " +
+                     std::to_string(progress.total_bytes()) +
+                     " bytes, expected at most the total and a total of at most 2^50.");
+  const bool advanced = progress.total_bytes() != worker.layers.download_total_bytes ||
+                        progress.done_bytes() > worker.layers.downloaded_bytes;
+  worker.layers.downloaded_bytes = progress.done_bytes();
+  worker.layers.download_total_bytes = progress.total_bytes();
+  // Slow but alive: a download that moves is not cut off.
+  if (advanced && worker.staging.prepare == Asked::kWaiting)
+    worker.staging.answer_deadline =
+        std::max(worker.staging.answer_deadline, now + options.timeouts.prepare_min);
+  outbox.NoteChange();
+  return OkStatus();
+}
+
+Status State::OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownloaded& downloaded) {
+  if (downloaded.layer() >= costs.layer_count())
+    return Error(ErrorCode::kInvalidData,
+                 "LayerDownloaded names layer " + std::to_string(downloaded.layer()) +
+                     ", expected less than " + std::to_string(costs.layer_count()) + ".");
+  worker.layers.requested.Remove(downloaded.layer());
+  worker.layers.cached.Add(downloaded.layer());
+  lifecycle.OnDownload(now);
+  outbox.NoteChange();
+  return OkStatus();
+}
+
+Status State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
+  const std::string problem = PrintableText(failed.message(), 500);
+  worker.layers.downloaded_bytes = worker.layers.download_total_bytes = 0;
+  if (failed.epoch() == 0) {
+    measuring.OnFailed(worker);
+    worker.layers.requested.Clear();
+  } else {
+    const SwarmPlan* staged = lifecycle.staged();
+    const PlanStage* stage =
+        staged && staged->epoch == failed.epoch() ? staged->StageOf(worker.id) : nullptr;
+    if (stage && failed.code() == ErrorCodeName(ErrorCode::kOutOfMemory))
+      LowerMemory(worker, *stage);
+    TRY(lifecycle.OnFailed(worker, failed, now));
+  }
+  NoteFailure(worker, problem);
+  planning.Want(now);
+  return OkStatus();
+}
+
+// What it could not hold is not asked of it again for a while. Not for ever: a browser may have
+// been short of memory for a moment, and a swarm without slack would stay down for that.
+void State::LowerMemory(Worker& worker, const PlanStage& stage) {
+  worker.memory.limit =
+      std::min(worker.memory.limit,
+               costs.MemoryBytes(worker.memory.weight_factor, stage.first, stage.end) * 9 / 10);
+  const auto doublings = static_cast<int>(std::min(worker.memory.failures++, 20u));
+  worker.memory.limit_until =
+      now + std::min(options.timeouts.aside_max,
+                     options.timeouts.aside_first * (int64_t{1} << doublings));
+}
+
+// Whether a worker may be asked for its whole offer again.
+bool State::RestoreMemory() {
+  bool restored = false;
+  for (auto& [id, worker] : roster) {
+    if (!worker.memory.limit_until || now < *worker.memory.limit_until) continue;
+    worker.memory.limit = worker.offer.memory_bytes;
+    worker.memory.limit_until.reset();
+    restored = true;
+  }
+  return restored;
+}
+
+Status State::OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed) {
+  ASSIGN_OR_RETURN(const std::vector<wire::Run> runs, pipeline.OnStepFailed(worker, failed, now));
+  if (runs.empty()) return OkStatus();  // nobody waits for it any more
+  const std::string problem = PrintableText(failed.message(), 500);
+  const bool numbers_failed = failed.code() == ErrorCodeName(ErrorCode::kInvalidData);
+  bool refused_guess = false;
+  for (const wire::Run& run : runs) {
+    Session& session = *sessions.Find(run.session);
+    const uint32_t failures = ++session.active->step_failures;
+    if (numbers_failed && runs.size() == 1) {
+      requests.Fail(session, Error(ErrorCode::kInvalidData, problem), now);
+    } else if (failures > options.step_failure_limit) {
+      requests.Fail(session,
+                    Error(ErrorCode::kUnavailable,
+                          "The request was given up after " + std::to_string(failures) +
+                              " failed steps without a token; the last one said: " + problem),
+                    now);
+    } else {
+      // Which of several runs failed is not said: each tries again by itself.
+      if (runs.size() > 1) session.alone = true;
+      refused_guess = session.RewindAfterFailure() || refused_guess;
+    }
+  }
+  // A device that has told of one failure and then refuses to go on where we guessed that it could
+  // has not failed twice.
+  if (!numbers_failed && !refused_guess) NoteFailure(worker, problem);
+  return OkStatus();
+}
+
+Status State::OnGeneration(Worker& worker, const Slice& message) {
+  ASSIGN_OR_RETURN(const wire::GenerationFrame frame, wire::DecodeGeneration(message.bytes()));
+  if (const auto* run_here = std::get_if<wire::RunHere>(&frame)) {
+    if (!worker.ready) return Error(ErrorCode::kInvalidData, "The first message was not Connect.");
+    planning.RunWholeOn(worker, run_here->wanted, now);
+    return OkStatus();
+  }
+  const auto* tokens = std::get_if<wire::Tokens>(&frame);
+  if (!tokens) return Error(ErrorCode::kInvalidData, "A frame came that only the server sends.");
+  ASSIGN_OR_RETURN(const GeneratedTokens generated, pipeline.OnTokens(worker, *tokens, now));
+  if (generated.last) {
+    NoteSuccess(worker);
+    CheckSlowdown(worker);
+  }
+  if (generated.live) requests.OnGenerated(generated, now);
+  if (now - last_change >= kProgressInterval) {
+    last_change = now;
+    outbox.NoteChange();
+  }
+  return OkStatus();
+}
+
+Status State::OnResult(Worker& worker, const Slice& frame) {
+  ASSIGN_OR_RETURN(const std::vector<StageOutput> outputs, pipeline.OnResult(worker, frame, now));
+  NoteSuccess(worker);
+  CheckSlowdown(worker);
+  for (const StageOutput& output : outputs) TRY(requests.OnOutput(output, now));
+  if (now - last_change >= kProgressInterval) {
+    last_change = now;
+    outbox.NoteChange();
+  }
+  return OkStatus();
+}
+
+// ---- consequences ----
+
+void State::Drop(WorkerId id, const std::string& reason, bool blamed) {
+  outbox.Add(CloseWorker{id, reason});
+  const Worker& worker = *roster.Find(id);
+  if (blamed && worker.ready) probation.NoteFailure(worker.probation_key, now);
+  Forget(id);
+}
+
+void State::Forget(WorkerId id) {
+  roster.Remove(id);
+  lifecycle.OnWorkerGone(id, now);
+  planning.OnWorkerGone(id, now);
+  outbox.NoteChange();
+}
+
+void State::NoteFailure(Worker& worker, const std::string& problem) {
+  worker.record.problem = problem;
+  worker.record.successes = 0;
+  outbox.NoteChange();
+  if (!probation.NoteFailure(worker.probation_key, now)) return;
+  // Other connections of the same device are left alone until the next plan.
+  lifecycle.OnWorkerGone(worker.id, now);
+  planning.OnWorkerGone(worker.id, now);
+}
+
+void State::NoteSuccess(Worker& worker) {
+  if (++worker.record.successes != kRedeemingSteps) return;
+  worker.record.problem.clear();
+  probation.NoteSuccess(worker.probation_key);
+}
+
+void State::CheckSlowdown(Worker& worker) {
+  const SwarmPlan* active = lifecycle.active();
+  const PlanStage* stage = active ? active->StageOf(worker.id) : nullptr;
+  if (!stage || worker.times.stage_us.count() < 8) return;
+  const double reference_us = std::max(stage->predicted_us, worker.record.slow_reference_us);
+  const double median_us = *worker.times.stage_us.Median();
+  if (median_us < kSlowdownFactor * reference_us || median_us < reference_us + kSlowdownLeastUs)
+    return;
+  worker.record.slow_reference_us = median_us;
+  planning.Want(now);
+}
+
+}  // namespace weft::swarm
