@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "convert/convert.h"
+#include "sampling/draw.h"
 
 namespace weft::apps {
 namespace {

@@ -8,7 +8,9 @@
 
 #include "base/random.h"
 #include "engine/select.h"
+#include "sampling/choose.h"
 #include "sampling/draw.h"
+#include "sampling/penalize.h"
 #include "wire/data_frame.h"
 
 namespace weft::apps {
@@ -106,21 +108,7 @@ std::vector<double> Probabilities(std::vector<double> logits, const Setting& set
 }
 
 engine::Sampling Told(const Setting& setting) {
-  const sampling::Parameters& params = setting.params;
-  engine::Sampling sampling;
-  sampling.temperature = params.temperature;
-  sampling.top_k = params.top_k;
-  sampling.top_p = params.top_p;
-  sampling.min_p = params.min_p;
-  sampling.repetition = params.repetition_penalty;
-  sampling.presence = params.presence_penalty;
-  sampling.frequency = params.frequency_penalty;
-  std::map<int32_t, uint32_t> seen;
-  for (const int32_t id : setting.history) ++seen[id];
-  for (const auto& [id, count] : seen) sampling.counts.push_back({id, count});
-  for (const sampling::TokenBias& bias : params.logit_bias)
-    sampling.biases.push_back({bias.token_id, bias.bias});
-  return sampling;
+  return {setting.params, sampling::CountTokens(setting.history)};
 }
 
 class Path {

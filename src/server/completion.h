@@ -18,7 +18,7 @@
 #include "net/http.h"
 #include "net/loop.h"
 #include "server/swarm_host.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace weft::server {
 
