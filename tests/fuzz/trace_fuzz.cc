@@ -1,7 +1,7 @@
 // A layer's graph from outside: tracing ends in a program that passes validation's shape or in a
 // sentence, never in a crash, and does not take more memory than its limits say.
-#include "onnx/load.h"
 #include "lower/trace/trace_layer.h"
+#include "onnx/load.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   using weft::Slice;

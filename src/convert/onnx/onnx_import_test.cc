@@ -2,7 +2,6 @@
 // lowered. That imported models compute what they should is tested in apps/onnx_import_test.cc.
 #include "convert/onnx/onnx_import.h"
 
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "lower/patterns/lower_layer.h"
 #include "onnx/graph.h"
 #include "package/manifest.h"
-#include "lower/patterns/lower_layer.h"
 
 namespace weft::convert {
 
