@@ -125,6 +125,13 @@ uint64_t StageMemoryBytes(const std::vector<LayerCost>& layers, double weight_fa
   return ToBytes(std::ceil(weight_factor * weights) + kv + scratch);
 }
 
+// Every cost of a stage is a sum over its layers: differences of prefix sums give it in O(1):
+//
+//   sum of C over [first, end) = compute_prefix_[end] - compute_prefix_[first]
+//
+// likewise for weights, keys and values, and for each worker the weights that it still lacks. What
+// is no sum is kept apart: the largest scratch by (first, end), and tied layers, whose bytes count
+// once where both lie in the stage. Searches ask for m n^2 / 2 stages, thousands for a big model.
 CostModel::CostModel(const std::vector<LayerCost>& layers,
                      const std::vector<WorkerMetrics>& workers, const PlanContext& context,
                      const StandbyRules& standby)

@@ -79,6 +79,9 @@ double InitialTemperature(const Candidate& start, OrderPricer& pricer, SeededRan
   return counted > 0 && difference > 0 ? 10 * difference / counted : kFinalTemperatureUs;
 }
 
+// Simulated annealing: a worse order is taken with probability exp(-increase / temperature), so
+// that the search leaves valleys while it is hot and settles while it cools. The temperature falls
+// by the same factor each time, from `initial` to `final_temperature` over all iterations.
 void Anneal(Candidate& best, OrderPricer& pricer, SeededRandom& random,
             const SearchOptions& options) {
   const double initial = InitialTemperature(best, pricer, random);
@@ -120,6 +123,16 @@ bool OrderPricer::IsComplete(double price) {
   return price < kUncoveredLayerPrice;
 }
 
+// The dynamic program of 5.4. One worker after the other may take a stage or be skipped; all that
+// counts of the past is how many layers are covered:
+//
+//   best[end] = min(best[end], best[first] + cost(worker, first, end))    for first < end
+//
+// It is updated in place, one worker a round. With workers A, B and two layers: after A's round
+// best[1] and best[2] are A's costs of [0, 1) and [0, 2); in B's round best[2] becomes the least of
+// A alone, B alone (first = 0) and A then B (first = 1). With the max term in the cost, one (sum,
+// max) pair a state is not enough to be exact: a dearer sum with a smaller max may end lower.
+// FindAlongOrder settles that for the order that is chosen in the end.
 double OrderPricer::Price(const std::vector<int>& order) {
   const size_t stride = static_cast<size_t>(table_.layer_count) + 1;
   order_ = order;
