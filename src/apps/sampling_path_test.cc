@@ -84,6 +84,7 @@ std::vector<double> Probabilities(std::vector<double> logits, const Setting& set
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return logits[a] > logits[b]; });
   std::vector<double> weights;
+  weights.reserve(order.size());
   for (const size_t id : order)
     weights.push_back(std::exp((logits[id] - logits[order[0]]) / params.temperature));
   const auto sum = [&] {
