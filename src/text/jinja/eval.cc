@@ -55,7 +55,7 @@ void Scope::Set(std::string_view name, Value value) {
   variables_.emplace_back(std::string(name), std::move(value));
 }
 
-Evaluator::Evaluator(const Names& names, const TemplateLimits& limits,
+Evaluator::Evaluator(const NameLookup& names, const TemplateLimits& limits,
                      std::optional<int64_t> local_now_s)
     : names_(names),
       limits_(limits),

@@ -36,7 +36,7 @@ using MethodFunction = Result<Value> (*)(Evaluator&, const Value& self, const Ca
 
 // The names that a template can use, by lookup: nullptr for an unknown one. An evaluator is given
 // them (library.h has those of chat templates), since each of these functions needs an evaluator.
-struct Names {
+struct NameLookup {
   FilterFunction (*find_filter)(std::string_view name) = nullptr;
   TestFunction (*find_test)(std::string_view name) = nullptr;
   MethodFunction (*find_method)(const Value& self, std::string_view name) = nullptr;
@@ -45,7 +45,8 @@ struct Names {
 
 class Evaluator {
  public:
-  Evaluator(const Names& names, const TemplateLimits& limits, std::optional<int64_t> local_now_s);
+  Evaluator(const NameLookup& names, const TemplateLimits& limits,
+            std::optional<int64_t> local_now_s);
   ~Evaluator();
   Evaluator(const Evaluator&) = delete;
 
@@ -109,7 +110,7 @@ class Evaluator {
   Result<Value> EvaluateSign(const Expression& expression);
   Result<CallArguments> EvaluateArguments(const Arguments& arguments);
 
-  const Names names_;
+  const NameLookup names_;
   const TemplateLimits limits_;
   std::optional<int64_t> local_now_s_;
   uint64_t steps_left_;

@@ -20,7 +20,7 @@ FilterFunction FindListFilter(std::string_view name);
 void AddFunctions(Evaluator& evaluator);
 
 // All of the above, for an Evaluator.
-inline constexpr Names kLibrary = {FindFilter, FindTest, FindMethod, AddFunctions};
+inline constexpr NameLookup kLibrary = {FindFilter, FindTest, FindMethod, AddFunctions};
 
 // strftime of the C locale. `seconds`: local wall clock, as seconds since 1970.
 Result<std::string> FormatTime(std::string_view format, int64_t local_seconds);
