@@ -60,14 +60,16 @@ run_lane() {
 
 # The order is for two cores: what compiles on one side, what waits or is single-threaded on the
 # other. Compilation beside running tests is niced, so that no test sees a starved machine, and is
-# followed by what it makes possible: neither side waits for the other.
+# followed by what it makes possible: neither side waits for the other. Browsers come last and alone:
+# tabs that lack a processor for seconds test patience, not weft.
 run_everything() {
   run_lane tidy format tools types eslint web-build &
   run_lane build
   wait
   nice -n 15 "$root/dev" __lane fuzz-build fuzz clang-tidy &
-  run_lane model oracles unit web-unit conformance sim e2e # web-unit runs weft, too
+  run_lane model oracles unit web-unit conformance sim # web-unit runs weft, too
   wait
+  run_lane e2e
 }
 
 # run_steps everything|check|deep|STEP...: exits with 1 when a step failed.
