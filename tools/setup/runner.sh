@@ -60,8 +60,8 @@ run_lane() {
 
 # The order is for two cores: what compiles on one side, what waits or is single-threaded on the
 # other. Compilation beside running tests is niced, so that no test sees a starved machine, and is
-# followed by what it makes possible: neither side waits for the other. Browsers come last and alone:
-# tabs that lack a processor for seconds test patience, not weft.
+# followed by what it makes possible: neither side waits for the other. Browsers come last and
+# alone: tabs that lack a processor for seconds test patience, not weft.
 run_everything() {
   run_lane tidy format tools types eslint web-build &
   run_lane build
