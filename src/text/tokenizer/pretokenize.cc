@@ -36,6 +36,8 @@ StepResult SplitFromJson(const JsonFields& fields) {
 StepResult MetaspaceFromJson(const JsonFields& fields) {
   MetaspaceOptions options;
   ASSIGN_OR_RETURN(options.replacement, fields.String("replacement", "\u2581"));
+  // An empty one would be found again and again at the same place.
+  if (options.replacement.empty()) return fields.Wrong("replacement", "one character");
   ASSIGN_OR_RETURN(options.split, fields.Bool("split", true));
   // Files older than prepend_scheme say add_prefix_space.
   ASSIGN_OR_RETURN(const bool add_prefix_space, fields.Bool("add_prefix_space", true));

@@ -318,6 +318,15 @@ TEST(TokenizerFaults, BadTextIsRefused) {
   EXPECT_TRUE(tokenizer.Encode(std::string("a\0b", 3), false).ok());
 }
 
+// It was found again and again at the same place, for ever.
+TEST(TokenizerFaults, AMetaspaceWithoutReplacementIsRefused) {
+  auto file = TinyFile();
+  file["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", ""}, {"split", true}};
+  const auto tokenizer = Make(file);
+  ASSERT_FALSE(tokenizer.ok());
+  EXPECT_THAT(tokenizer.error().ToString(), HasSubstr("replacement"));
+}
+
 TEST(TokenizerFaults, CatastrophicExpressionsGiveUp) {
   auto file = TinyFile();
   file["pre_tokenizer"] = {
