@@ -40,6 +40,22 @@ double InitImportance(Duration since_redistribution, const CostConstants& consta
   return 1 / (1 + std::exp(z));
 }
 
+// What becomes of init_us in C_total: its power, times this.
+struct InitTransform {
+  double exponent, scale;
+};
+InitTransform TransformOf(const PlanContext& context, bool standby) {
+  const CostConstants& constants = context.constants;
+  if (context.rule == PlanRule::kThesis) {
+    if (!context.up) return {constants.gamma_block, 1};
+    return {constants.gamma, InitImportance(context.since_redistribution, constants)};
+  }
+  // While a plan serves, AcceptMove prices the loading. While nothing does, a wait of R costs the
+  // tokens of that time: R / token_us of the expected_stable_us / token_us that there would be.
+  if (context.up && !standby) return {1, 0};
+  return {1, context.token_us / context.expected_stable_us};
+}
+
 }  // namespace
 
 std::string LayersProblem(const std::vector<LayerCost>& layers) {
@@ -83,6 +99,22 @@ std::string ConstantsProblem(const CostConstants& constants) {
   return {};
 }
 
+std::string ContextProblem(const PlanContext& context) {
+  if (std::string problem = ConstantsProblem(context.constants); !problem.empty()) return problem;
+  if (!IsPositive(context.expected_stable_us)) {
+    return "The expected time to the next change is " + Number(context.expected_stable_us) +
+           " us; expected a finite number > 0.";
+  }
+  if (!IsNonNegative(context.token_us) || !IsNonNegative(context.repair_us)) {
+    return "The time per token and the time of a repair are " + Number(context.token_us) + " and " +
+           Number(context.repair_us) + " us; expected finite numbers >= 0.";
+  }
+  if (!(context.busy_share >= 0 && context.busy_share <= 1)) {
+    return "The busy share is " + Number(context.busy_share) + "; expected 0 to 1.";
+  }
+  return {};
+}
+
 std::string WorkerProblem(const WorkerMetrics& worker) {
   const auto bad = [](const char* what, double value, const char* expected) {
     return std::string("its ") + what + " is " + Number(value) + "; expected " + expected;
@@ -107,6 +139,15 @@ std::string WorkerProblem(const WorkerMetrics& worker) {
   }
   if (worker.session_init_us && !IsNonNegative(*worker.session_init_us)) {
     return bad("session start time", *worker.session_init_us, non_negative);
+  }
+  if (!IsNonNegative(worker.load_bytes_per_us)) {
+    return bad("loading rate", worker.load_bytes_per_us, non_negative);
+  }
+  if (!(worker.batch_gain >= 1 && worker.batch_gain <= kLargest)) {
+    return bad("batch gain", worker.batch_gain, "a finite number >= 1");
+  }
+  if (!IsNonNegative(worker.departures_per_s)) {
+    return bad("rate of departures", worker.departures_per_s, non_negative);
   }
   return {};
 }
@@ -138,9 +179,8 @@ CostModel::CostModel(const std::vector<LayerCost>& layers,
     : layer_count_(static_cast<int>(layers.size())),
       alpha_(context.constants.alpha),
       delta_us_(context.constants.delta_us),
-      init_exponent_(context.up ? context.constants.gamma : context.constants.gamma_block),
-      init_scale_(context.up ? InitImportance(context.since_redistribution, context.constants)
-                             : 1.0),
+      init_exponent_(TransformOf(context, standby.current != nullptr).exponent),
+      init_scale_(TransformOf(context, standby.current != nullptr).scale),
       layers_(layers) {
   const size_t n = layers.size();
   compute_prefix_.assign(n + 1, 0);
@@ -161,34 +201,7 @@ CostModel::CostModel(const std::vector<LayerCost>& layers,
     }
   }
 
-  for (const WorkerMetrics& metrics : workers) {
-    Worker worker;
-    worker.usable = WorkerProblem(metrics).empty();
-    worker.memory_bytes = static_cast<double>(metrics.memory_bytes);
-    worker.weight_factor = metrics.weight_factor;
-    worker.overhead_us = std::max(0.0, metrics.session_overhead_us);
-    worker.compute_speed = metrics.compute_speed;
-    worker.bandwidth_down = metrics.bandwidth_down;
-    worker.bandwidth_up = metrics.bandwidth_up;
-    worker.latency_us = metrics.latency_us;
-    worker.session_init_us = metrics.session_init_us.value_or(context.constants.sigma_us);
-    const auto is_cached = [&](size_t layer) {
-      return layer < metrics.cached_layers.size() && metrics.cached_layers[layer];
-    };
-    worker.missing_weight_prefix.assign(n + 1, 0);
-    for (size_t i = 0; i < n; ++i) {
-      worker.missing_weight_prefix[i + 1] =
-          worker.missing_weight_prefix[i] +
-          (is_cached(i) ? 0 : static_cast<double>(layers[i].weight_bytes));
-    }
-    for (const int layer : tied_layers_) {
-      const size_t other = static_cast<size_t>(layers[Index(layer)].tied_to);
-      worker.tied_free.push_back(!is_cached(Index(layer)) && is_cached(other));
-      worker.tied_in_stage.push_back(!is_cached(Index(layer)) && !is_cached(other));
-    }
-    workers_.push_back(std::move(worker));
-  }
-
+  for (const WorkerMetrics& metrics : workers) workers_.push_back(MakeWorker(metrics, context));
   if (standby.current == nullptr) return;
   for (const StageAssignment& stage : standby.current->stages) {
     CHECK(stage.worker >= 0 && stage.worker < worker_count(), "stage of an unknown worker");
@@ -202,14 +215,54 @@ CostModel::CostModel(const std::vector<LayerCost>& layers,
   }
 }
 
-double CostModel::MemoryBytes(const Worker& worker, int first, int end) const {
-  if (first >= end) return 0;
-  double weights = weight_prefix_[Index(end)] - weight_prefix_[Index(first)];
+CostModel::Worker CostModel::MakeWorker(const WorkerMetrics& metrics,
+                                        const PlanContext& context) const {
+  const size_t n = Index(layer_count_);
+  Worker worker;
+  worker.usable = WorkerProblem(metrics).empty();
+  worker.memory_bytes = static_cast<double>(metrics.memory_bytes);
+  worker.weight_factor = metrics.weight_factor;
+  worker.overhead_us = std::max(0.0, metrics.session_overhead_us);
+  worker.compute_speed = metrics.compute_speed;
+  worker.bandwidth_down = metrics.bandwidth_down;
+  worker.bandwidth_up = metrics.bandwidth_up;
+  worker.latency_us = metrics.latency_us;
+  worker.session_init_us = metrics.session_init_us.value_or(context.constants.sigma_us);
+  worker.load_bytes_per_us = metrics.load_bytes_per_us;
+  worker.batch_gain = metrics.batch_gain;
+  // It leaves departures_per_s times a second; a token's time sees as much of that.
+  if (context.rule == PlanRule::kPriced) {
+    worker.departure_us = metrics.departures_per_s * 1e-6 * context.token_us * context.repair_us;
+  }
+  const auto is_cached = [&](size_t layer) {
+    return layer < metrics.cached_layers.size() && metrics.cached_layers[layer];
+  };
+  worker.missing_weight_prefix.assign(n + 1, 0);
+  for (size_t i = 0; i < n; ++i) {
+    worker.missing_weight_prefix[i + 1] =
+        worker.missing_weight_prefix[i] +
+        (is_cached(i) ? 0 : static_cast<double>(layers_[i].weight_bytes));
+  }
+  for (const int layer : tied_layers_) {
+    const size_t other = static_cast<size_t>(layers_[Index(layer)].tied_to);
+    worker.tied_free.push_back(!is_cached(Index(layer)) && is_cached(other));
+    worker.tied_in_stage.push_back(!is_cached(Index(layer)) && !is_cached(other));
+  }
+  return worker;
+}
+
+double CostModel::WeightBytes(int first, int end) const {
+  double bytes = weight_prefix_[Index(end)] - weight_prefix_[Index(first)];
   for (const int layer : tied_layers_) {
     const LayerCost& cost = layers_[Index(layer)];
-    if (cost.tied_to >= first && layer < end) weights -= static_cast<double>(cost.tied_bytes);
+    if (cost.tied_to >= first && layer < end) bytes -= static_cast<double>(cost.tied_bytes);
   }
-  return std::ceil(worker.weight_factor * weights) + kv_prefix_[Index(end)] -
+  return bytes;
+}
+
+double CostModel::MemoryBytes(const Worker& worker, int first, int end) const {
+  if (first >= end) return 0;
+  return std::ceil(worker.weight_factor * WeightBytes(first, end)) + kv_prefix_[Index(end)] -
          kv_prefix_[Index(first)] +
          scratch_max_[Index(first) * Index(layer_count_) + Index(end) - 1];
 }
@@ -228,6 +281,7 @@ double CostModel::DownloadBytes(const Worker& worker, int first, int end) const 
 }
 
 double CostModel::InitCost(double init_us) const {
+  if (init_exponent_ == 1) return init_us * init_scale_;
   return std::pow(init_us, init_exponent_) * init_scale_;
 }
 
@@ -247,13 +301,18 @@ StageAssignment CostModel::Stage(int /*previous*/, int worker_index, int first, 
   stage.overhead_us = worker.overhead_us + delta_us_;
   stage.compute_us =
       (compute_prefix_[Index(end)] - compute_prefix_[Index(first)]) / worker.compute_speed;
-  stage.transfer_us =
-      worker.latency_us +
+  const double bytes_us =
       static_cast<double>(layers_[Index(first)].input_bytes) / worker.bandwidth_down +
       static_cast<double>(layers_[Index(end) - 1].output_bytes) / worker.bandwidth_up;
+  stage.transfer_us = worker.latency_us + bytes_us;
   stage.exec_us = stage.overhead_us + stage.compute_us + stage.transfer_us;
+  stage.departure_us = worker.departure_us;
+  stage.row_us = stage.compute_us / worker.batch_gain + bytes_us;
   const double download = DownloadBytes(worker, first, end);
   stage.init_us = worker.session_init_us + download / worker.bandwidth_down;
+  if (worker.load_bytes_per_us > 0) {
+    stage.init_us += WeightBytes(first, end) / worker.load_bytes_per_us;
+  }
   stage.init_cost = worker.init_factor * InitCost(stage.init_us);
   stage.memory_bytes = ToBytes(MemoryBytes(worker, first, end));
   stage.download_bytes = ToBytes(download);
@@ -271,6 +330,7 @@ StageTable::StageTable(const CostModel& model, const std::vector<int>& workers)
   sum.assign(m * stride * stride, kInfinity);
   reach.assign(m * stride, 0);
   for (int worker = 0; worker < worker_count; ++worker) {
+    departure.push_back(model.DepartureUs(workers[static_cast<size_t>(worker)]));
     for (int first = 0; first <= layer_count; ++first) {
       int end = first;
       double largest_init = 0;
@@ -284,7 +344,7 @@ StageTable::StageTable(const CostModel& model, const std::vector<int>& workers)
         largest_init = std::max(largest_init, stage.init_cost);
         exec[at] = stage.exec_us;
         init[at] = largest_init;
-        sum[at] = stage.exec_us + (1 - alpha) * largest_init;
+        sum[at] = stage.exec_us + stage.departure_us + (1 - alpha) * largest_init;
       }
       reach[static_cast<size_t>(worker) * stride + static_cast<size_t>(first)] = end;
     }
@@ -295,7 +355,7 @@ double TotalCost(const StageTable& table, const std::vector<StageChoice>& stages
   double exec = 0, init_sum = 0, init_max = 0;
   for (const StageChoice& stage : stages) {
     const size_t at = table.At(stage.worker, stage.first, stage.end);
-    exec += table.exec[at];
+    exec += table.exec[at] + table.departure[static_cast<size_t>(stage.worker)];
     init_sum += table.init[at];
     init_max = std::max(init_max, table.init[at]);
   }

@@ -23,6 +23,7 @@ uint64_t StageMemoryBytes(const std::vector<LayerCost>& layers, double weight_fa
 // A sentence about what is wrong with the layers or the constants, or empty.
 std::string LayersProblem(const std::vector<LayerCost>& layers);
 std::string ConstantsProblem(const CostConstants& constants);
+std::string ContextProblem(const PlanContext& context);
 // Why a worker cannot be planned with at all, or empty.
 std::string WorkerProblem(const WorkerMetrics& worker);
 
@@ -32,7 +33,7 @@ struct StandbyRules {
   bool strict = false;
 };
 
-// REQUIRES: LayersProblem and ConstantsProblem are empty. Keeps references to nothing.
+// REQUIRES: LayersProblem and ContextProblem are empty. Keeps references to nothing.
 class CostModel {
  public:
   CostModel(const std::vector<LayerCost>& layers, const std::vector<WorkerMetrics>& workers,
@@ -42,6 +43,7 @@ class CostModel {
   int worker_count() const { return static_cast<int>(workers_.size()); }
   double alpha() const { return alpha_; }
   bool Usable(int worker) const { return workers_[Index(worker)].usable; }
+  double DepartureUs(int worker) const { return workers_[Index(worker)].departure_us; }
 
   // True: [first, end) may run on `worker`. Shortening an allowed range at either end keeps it
   // allowed; the exact search rests on that.
@@ -59,7 +61,8 @@ class CostModel {
     double memory_bytes = 0;  // what is left for a new stage
     double weight_factor = 1;
     double overhead_us = 0, compute_speed = 1, bandwidth_down = 1, bandwidth_up = 1;
-    double latency_us = 0, session_init_us = 0;
+    double latency_us = 0, session_init_us = 0, load_bytes_per_us = 0, batch_gain = 1;
+    double departure_us = 0;                    // expected downtime per token
     double init_factor = 1;                     // lambda on workers of the current plan
     int blocked_first = 0, blocked_end = 0;     // layers that it runs now
     std::vector<double> missing_weight_prefix;  // [layers + 1] bytes not cached
@@ -68,6 +71,8 @@ class CostModel {
     std::vector<bool> tied_free, tied_in_stage;
   };
   static size_t Index(int i) { return static_cast<size_t>(i); }
+  Worker MakeWorker(const WorkerMetrics& metrics, const PlanContext& context) const;
+  double WeightBytes(int first, int end) const;
   double MemoryBytes(const Worker& worker, int first, int end) const;
   double DownloadBytes(const Worker& worker, int first, int end) const;
   double InitCost(double init_us) const;
@@ -75,7 +80,7 @@ class CostModel {
   int layer_count_;
   double alpha_;
   double delta_us_;
-  double init_exponent_, init_scale_;
+  double init_exponent_, init_scale_;  // by the priced rule 1 and the tokens' share of a wait
   std::vector<LayerCost> layers_;
   std::vector<int> tied_layers_;                                    // layers with tied_to >= 0
   std::vector<double> compute_prefix_, weight_prefix_, kv_prefix_;  // [layers + 1]
@@ -104,9 +109,10 @@ struct StageTable {
   double alpha;
   std::vector<double> exec;  // C_exec; only entries first < end <= Reach are meaningful
   std::vector<double> init;  // C_init; never falls as `end` grows
-  std::vector<double>
-      sum;  // exec + (1 - alpha) * init: the part of C_total that adds up over stages
-  std::vector<int> reach;  // [worker][first]
+  // exec + departure + (1 - alpha) * init: the part of C_total that adds up over stages
+  std::vector<double> sum;
+  std::vector<int> reach;         // [worker][first]
+  std::vector<double> departure;  // [worker] expected downtime per token
 };
 
 // One stage of a search result.

@@ -109,6 +109,20 @@ Reachability::Reachability(const CostModel& model, const std::vector<int>& worke
   }
 }
 
+Reachability::Reachability(int layer_count, std::vector<int> furthest)
+    : layer_count_(layer_count),
+      worker_count_(static_cast<int>(furthest.size()) / (layer_count + 1)),
+      furthest_(std::move(furthest)),
+      lowest_(furthest_.size()) {
+  for (int worker = 0; worker < worker_count_; ++worker) {
+    int first = 0;
+    for (int last = 0; last <= layer_count_; ++last) {
+      while (first < last && Furthest(worker, first) < last) ++first;
+      lowest_[At(worker, last)] = first;
+    }
+  }
+}
+
 std::vector<int> PrefixCover(const Reachability& reachability) {
   CHECK(reachability.worker_count() <= 24);
   std::vector<int> cover(size_t{1} << reachability.worker_count(), 0);

@@ -18,6 +18,9 @@ class Reachability {
   // Row k is the model's worker `workers[k]`. In O(m n), for more workers than a table is made for.
   Reachability(const CostModel& model, const std::vector<int>& workers);
 
+  // furthest[worker][layer], extents (m, n + 1): `layer` itself where no stage may start.
+  Reachability(int layer_count, std::vector<int> furthest);
+
   int layer_count() const { return layer_count_; }
   int worker_count() const { return worker_count_; }
   // Furthest end of a stage that starts at `first`; `first` where none is allowed.

@@ -106,8 +106,9 @@ std::string WhyLeftOut(const StageTable& table, const std::vector<StageChoice>& 
     stage_of.resize(static_cast<size_t>(chosen[i].end), i);
     exec_prefix.push_back(exec_prefix[i] + exec(chosen[i], chosen[i].first, chosen[i].end));
   }
-  double best_change = kInfinity;
+  double best_change = kInfinity, best_departure = 0;
   StageChoice best{row, 0, 0};
+  const auto departure = [&](int worker) { return table.departure[static_cast<size_t>(worker)]; };
   for (int first = 0; first < table.layer_count; ++first) {
     for (int end = first + 1; end <= table.Reach(row, first); ++end) {
       const size_t a = stage_of[static_cast<size_t>(first)];
@@ -120,6 +121,11 @@ std::string WhyLeftOut(const StageTable& table, const std::vector<StageChoice>& 
       if (change < best_change) {
         best_change = change;
         best = {row, first, end};
+        best_departure = departure(row);
+        for (size_t i = a; i <= b; ++i) {
+          const bool replaced = chosen[i].first >= first && chosen[i].end <= end;
+          if (replaced) best_departure -= departure(chosen[i].worker);
+        }
       }
     }
   }
@@ -129,6 +135,11 @@ std::string WhyLeftOut(const StageTable& table, const std::vector<StageChoice>& 
     return "it would slow the swarm: with " + layers +
            ", its best use in this plan, a token takes " + FormatMicroseconds(best_change) +
            " longer";
+  }
+  if (best_change + best_departure >= 0) {
+    return "it leaves too often: with " + layers + " it would save " +
+           FormatMicroseconds(-best_change) + " per token, and its departures would cost " +
+           FormatMicroseconds(best_departure) + " more";
   }
   return "with " + layers + " it would save " + FormatMicroseconds(-best_change) +
          " per token, but loading them is not worth that now";

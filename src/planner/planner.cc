@@ -23,6 +23,11 @@ constexpr double kMaxAnnealedProblem = 5e4;
 // 2^m m n^2 up to which the exact search runs: 14 workers with 64 layers, 16 with 32.
 constexpr double kMaxExactWork = 1.2e9;
 
+// A swarm that nobody uses now is used again: it moves while nobody waits rather than never.
+constexpr double kLeastBusyShare = 0.05;
+// What moving bytes costs others, be it traffic, disk or heat: a gigabyte has to win a second.
+constexpr double kMovedBytesPerUs = 1000;
+
 double ProblemSize(int layer_count, int worker_count) {
   return static_cast<double>(layer_count) * layer_count * worker_count;
 }
@@ -56,13 +61,16 @@ Plan MakePlan(const CostModel& model, const std::vector<StageAssignment>& stages
     const StageAssignment stage =
         model.Stage(previous, range.worker, range.first_layer, range.end_layer);
     plan.exec_us += stage.exec_us;
+    plan.departure_us += stage.departure_us;
+    plan.row_us += stage.row_us;
     plan.init_us = std::max(plan.init_us, stage.init_us);
     init_sum += stage.init_cost;
     init_max = std::max(init_max, stage.init_cost);
     previous = stage.worker;
     plan.stages.push_back(stage);
   }
-  plan.total_cost = plan.exec_us + model.alpha() * init_max + (1 - model.alpha()) * init_sum;
+  plan.total_cost =
+      plan.exec_us + plan.departure_us + model.alpha() * init_max + (1 - model.alpha()) * init_sum;
   return plan;
 }
 
@@ -77,6 +85,25 @@ Plan MakePlan(const CostModel& model, const std::vector<int>& row_workers,
     stages.push_back(stage);
   }
   return MakePlan(model, stages);
+}
+
+// Waits and downtimes are spread over the tokens that there would be, so their price depends on the
+// time per token. Where the caller names none, it is that of the fastest plan: one more search.
+PlanContext WithTokenTime(const std::vector<LayerCost>& layers,
+                          const std::vector<WorkerMetrics>& workers,
+                          const std::vector<int>& candidates, const PlanContext& context) {
+  if (context.rule != PlanRule::kPriced || context.token_us > 0) return context;
+  const bool leaving = std::any_of(candidates.begin(), candidates.end(), [&](int worker) {
+    return workers[static_cast<size_t>(worker)].departures_per_s > 0;
+  });
+  if (context.up && !leaving) return context;
+  const CostModel model(layers, workers, context);
+  const SearchResult fastest = Search(StageTable(model, candidates), context.search);
+  PlanContext timed = context;
+  if (fastest.assignment) {
+    timed.token_us = MakePlan(model, candidates, *fastest.assignment).exec_us;
+  }
+  return timed;
 }
 
 // The most layers that `worker` can run in one stage, and its time per layer then.
@@ -155,6 +182,7 @@ std::vector<int> Candidates(const CostModel& model, const std::vector<WorkerMetr
       return a.us_per_layer < b.us_per_layer;
     });
     std::vector<int> by_speed;
+    by_speed.reserve(able.size());
     for (const Capability& capability : able) by_speed.push_back(capability.worker);
     kept = KeepFastest(model, by_speed, static_cast<size_t>(limit));
   }
@@ -203,7 +231,8 @@ void ExplainShortfall(const StageTable& table, const std::vector<int>& candidate
   outcome.problem = ProblemSentence(outcome, workers.size(), candidates.size(), covered,
                                     static_cast<int>(layers.size()));
   if (covered == 0) return;
-  const CostModel model({layers.begin(), layers.begin() + covered}, workers, context);
+  const std::vector<LayerCost> prefix(layers.begin(), layers.begin() + covered);
+  const CostModel model(prefix, workers, WithTokenTime(prefix, workers, candidates, context));
   const StageTable partial_table(model, candidates);
   const SearchResult result = Search(partial_table, context.search);
   outcome.strategy = result.strategy;
@@ -220,14 +249,15 @@ PlanOutcome FindPlan(const std::vector<LayerCost>& layers,
     outcome.problem = "The model has " + std::to_string(layers.size()) +
                       " layers; the planner takes at most " + std::to_string(kMaxLayers) + ".";
   }
-  if (outcome.problem.empty()) outcome.problem = ConstantsProblem(context.constants);
+  if (outcome.problem.empty()) outcome.problem = ContextProblem(context);
   if (!outcome.problem.empty()) return outcome;
 
   const auto by_worker = [](const LeftOutWorker& a, const LeftOutWorker& b) {
     return a.worker < b.worker;
   };
-  const CostModel model(layers, workers, context);
-  const std::vector<int> candidates = Candidates(model, workers, outcome.left_out);
+  const std::vector<int> candidates =
+      Candidates(CostModel(layers, workers, context), workers, outcome.left_out);
+  const CostModel model(layers, workers, WithTokenTime(layers, workers, candidates, context));
   const StageTable table(model, candidates);
   const SearchResult result = Search(table, context.search);
   if (!result.assignment) {
@@ -255,7 +285,7 @@ std::optional<Plan> EvaluatePlan(const std::vector<LayerCost>& layers,
                                  const std::vector<WorkerMetrics>& workers,
                                  const PlanContext& context,
                                  const std::vector<StageAssignment>& stages) {
-  if (!LayersProblem(layers).empty() || !ConstantsProblem(context.constants).empty() ||
+  if (!LayersProblem(layers).empty() || !ContextProblem(context).empty() ||
       layers.size() > kMaxLayers || stages.empty()) {
     return std::nullopt;
   }
@@ -275,22 +305,44 @@ std::optional<Plan> EvaluatePlan(const std::vector<LayerCost>& layers,
     used[static_cast<size_t>(stage.worker)] = true;
     covered = stage.end_layer;
   }
-  return MakePlan(model, stages);
+  const Plan plan = MakePlan(model, stages);
+  if (context.rule != PlanRule::kPriced || context.token_us > 0) return plan;
+  PlanContext timed = context;
+  timed.token_us = plan.exec_us;
+  return MakePlan(CostModel(layers, workers, timed), stages);
 }
 
 bool AcceptPlan(const Plan& candidate, double current_exec_us, const PlanContext& context) {
   return candidate.total_cost < context.constants.tau * current_exec_us;
 }
 
+bool AcceptMove(const Plan& candidate, double current_cost_us, const MovePrice& price,
+                const PlanContext& context) {
+  if (context.rule == PlanRule::kThesis) return AcceptPlan(candidate, current_cost_us, context);
+  if (!(candidate.total_cost < context.constants.tau * current_cost_us)) return false;
+  if (current_cost_us == kInfinity) return true;
+  const double busy_share = std::max(context.busy_share, kLeastBusyShare);
+  const double ready_us = price.bytes > 0 ? candidate.init_us : 0;
+  const double stable_us = std::max(0.0, context.expected_stable_us - ready_us - price.pause_us);
+  const double won_us = busy_share * stable_us * (1 - candidate.total_cost / current_cost_us);
+  const double stopped_us = price.pause_us + static_cast<double>(price.rows) * candidate.row_us;
+  return won_us > busy_share * stopped_us + static_cast<double>(price.bytes) / kMovedBytesPerUs;
+}
+
 StandbyOutcome FindStandby(const std::vector<LayerCost>& layers,
                            const std::vector<WorkerMetrics>& workers, const PlanContext& context,
                            const Plan& current) {
-  if (!LayersProblem(layers).empty() || !ConstantsProblem(context.constants).empty() ||
+  if (!LayersProblem(layers).empty() || !ContextProblem(context).empty() ||
       layers.size() > kMaxLayers) {
     return {};
   }
+  PlanContext timed = context;
+  if (context.rule == PlanRule::kPriced && context.token_us == 0) {
+    const auto evaluated = EvaluatePlan(layers, workers, context, current.stages);
+    timed.token_us = evaluated ? evaluated->exec_us : current.exec_us;
+  }
   for (const StandbyMode mode : {StandbyMode::kStrict, StandbyMode::kRedundancy}) {
-    const CostModel model(layers, workers, context, {&current, mode == StandbyMode::kStrict});
+    const CostModel model(layers, workers, timed, {&current, mode == StandbyMode::kStrict});
     std::vector<LeftOutWorker> left_out;
     const std::vector<int> candidates = Candidates(model, workers, left_out);
     const SearchResult result = Search(StageTable(model, candidates), context.search);

@@ -11,8 +11,8 @@
 
 namespace weft::planner {
 
-// The cheapest plan by C_total over all orders, cuts and subsets of the workers (exact up to
-// exact_worker_limit workers; a good one beyond). Layers that make no sense give no plan and a
+// The cheapest plan by Plan::total_cost over all orders, cuts and subsets of the workers (exact up
+// to exact_worker_limit workers; a good one beyond). Layers that make no sense give no plan and a
 // `problem`.
 PlanOutcome FindPlan(const std::vector<LayerCost>& layers,
                      const std::vector<WorkerMetrics>& workers, const PlanContext& context);
@@ -29,6 +29,22 @@ std::optional<Plan> EvaluatePlan(const std::vector<LayerCost>& layers,
 // 5.2.4: C_total(candidate) < tau * C_exec(current). `current_exec_us`: EvaluatePlan(...)->exec_us
 // of the active plan, or infinity where there is none.
 bool AcceptPlan(const Plan& candidate, double current_exec_us, const PlanContext& context);
+
+// Whether `candidate` is worth its move, the default rule. `current_cost_us`: EvaluatePlan(...) of
+// the plan that serves, its total_cost, or infinity where nothing serves. True if the candidate is
+// better by more than the measurements' noise (1 - tau), and what it wins from when it is ready to
+// the expected next change is more than the price: the pause, the rows that are computed again and
+// the bytes that are moved. No clock is waited for. With PlanRule::kThesis: AcceptPlan.
+bool AcceptMove(const Plan& candidate, double current_cost_us, const MovePrice& price,
+                const PlanContext& context);
+
+// Who fills a hole in the plan soonest: one worker or several together, by what they hold in
+// memory, on disk and of keys and values. Least downtime; among those within 20 ms or a tenth of
+// it, least time per token. Exact for up to ten candidates that matter, beyond that for the ten
+// most promising. nullopt: they cannot hold the hole together.
+std::optional<Repair> RepairPlan(const std::vector<LayerCost>& layers,
+                                 const std::vector<WorkerMetrics>& workers,
+                                 const PlanContext& context, const RepairProblem& problem);
 
 // 5.2.5: a second plan to hold ready. Strict spares first, then redundancy: a worker of `current`
 // may take layers that it does not run, in the memory that its current stage leaves free, at lambda

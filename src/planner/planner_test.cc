@@ -18,6 +18,7 @@ using ::testing::HasSubstr;
 using testing::Instance;
 using testing::Oracle;
 using testing::RandomInstance;
+using testing::RandomPricedInstance;
 
 constexpr double kNone = std::numeric_limits<double>::infinity();
 
@@ -47,7 +48,8 @@ void ExpectValid(const Instance& instance, const Plan& plan, int layer_count) {
 double OracleCost(const Instance& instance, const Oracle& oracle, const Plan& plan) {
   double exec = 0, init_sum = 0, init_max = 0;
   for (const StageAssignment& stage : plan.stages) {
-    exec += oracle.Exec(stage.worker, stage.first_layer, stage.end_layer);
+    exec += oracle.Exec(stage.worker, stage.first_layer, stage.end_layer) +
+            oracle.Departure(stage.worker);
     const double init = oracle.Init(stage.worker, stage.first_layer, stage.end_layer);
     init_sum += init;
     init_max = std::max(init_max, init);
@@ -108,6 +110,30 @@ TEST(FindPlanTest, EqualsBruteForceOnSevenWorkers) {
   }
 }
 
+TEST(FindPlanTest, EqualsBruteForceByThePricedRule) {
+  int complete = 0, own_token_time = 0, up = 0;
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Instance instance = RandomPricedInstance(seed, 1 + static_cast<int>(seed % 5),
+                                                   1 + static_cast<int>(seed / 5 % 7), 2);
+    Oracle oracle(instance);
+    if (instance.context.token_us == 0) oracle.set_token_us(oracle.Best());  // by time alone
+    const PlanOutcome outcome = Find(instance);
+    ASSERT_EQ(outcome.plan.has_value(), oracle.Best() < kNone);
+    if (!outcome.plan) continue;
+    ++complete;
+    up += instance.context.up;
+    own_token_time += instance.context.token_us == 0;
+    ExpectValid(instance, *outcome.plan, static_cast<int>(instance.layers.size()));
+    ExpectClose(outcome.plan->total_cost, oracle.Best());
+    ExpectClose(outcome.plan->total_cost, OracleCost(instance, oracle, *outcome.plan));
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(complete, 2000);
+  EXPECT_GT(own_token_time, 500);
+  EXPECT_GT(up, 500);
+}
+
 TEST(FindPlanTest, MissingMemoryIsExactlyWhatOneMoreDeviceNeeds) {
   int checked = 0;
   for (uint64_t seed = 0; seed < 600; ++seed) {
@@ -161,6 +187,7 @@ TEST(FindPlanTest, SolvesThePapersOrderingCounterexample) {
 // A model of 4 equal layers; workers that differ only in what a test changes.
 Instance SimpleInstance(int worker_count) {
   Instance instance;
+  instance.context.rule = PlanRule::kThesis;
   instance.layers.resize(4);
   for (LayerCost& layer : instance.layers) {
     layer.weight_bytes = 100'000'000;
@@ -223,6 +250,35 @@ TEST(FindPlanTest, InitCostDecidesAtFirstAndFadesWithTime) {
   EXPECT_EQ(Find(instance).plan->stages[0].worker, 1);
 }
 
+TEST(FindPlanTest, ByThePricedRuleLoadingDecidesOnlyWhileNothingServes) {
+  // As above: 42 ms per token now, or 22 ms after 40 s.
+  Instance instance = SimpleInstance(2);
+  instance.context.rule = PlanRule::kPriced;
+  instance.workers[0].cached_layers.assign(4, true);
+  instance.workers[1].compute_speed *= 2;
+  instance.context.expected_stable_us = 600e6;
+  EXPECT_EQ(Find(instance).plan->stages[0].worker, 1);
+  instance.context.expected_stable_us = 30e6;
+  EXPECT_EQ(Find(instance).plan->stages[0].worker, 0);
+  instance.context.up = true;
+  EXPECT_EQ(Find(instance).plan->stages[0].worker, 1);
+}
+
+TEST(FindPlanTest, AWorkerThatLeavesOftenHasToBeMuchFaster) {
+  Instance instance = SimpleInstance(2);
+  instance.context.rule = PlanRule::kPriced;
+  instance.context.up = true;
+  instance.workers[1].compute_speed *= 1.25;
+  instance.context.repair_us = 5e6;
+  EXPECT_EQ(Find(instance).plan->stages[0].worker, 1);
+  instance.workers[1].departures_per_s = 1.0 / 15;  // a third of the time goes into repairs
+  const PlanOutcome outcome = Find(instance);
+  EXPECT_EQ(outcome.plan->stages[0].worker, 0);
+  EXPECT_THAT(outcome.left_out[0].reason, HasSubstr("it leaves too often"));
+  instance.workers[0].departures_per_s = 1.0 / 15;
+  EXPECT_EQ(Find(instance).plan->stages[0].worker, 1);
+}
+
 TEST(FindPlanTest, TiedWeightsCountOnceWithinAStage) {
   Instance instance = SimpleInstance(1);
   instance.layers[3].tied_to = 0;
@@ -273,6 +329,9 @@ TEST(FindPlanTest, SenselessMetricsExcludeTheWorkerAndSayWhy) {
       {[&](WorkerMetrics& w) { w.session_overhead_us = kNone; }, "session overhead is inf"},
       {[&](WorkerMetrics& w) { w.weight_factor = -kNone; }, "weight factor is -inf"},
       {[&](WorkerMetrics& w) { w.session_init_us = nan; }, "session start time is nan"},
+      {[&](WorkerMetrics& w) { w.load_bytes_per_us = -1; }, "loading rate is -1"},
+      {[&](WorkerMetrics& w) { w.batch_gain = 0.5; }, "batch gain is 0.5"},
+      {[&](WorkerMetrics& w) { w.departures_per_s = nan; }, "rate of departures is nan"},
       {[&](WorkerMetrics& w) { w.memory_bytes = 0; }, "0 B that it offers"},
   };
   for (const auto& [spoil, reason] : faults) {
@@ -345,6 +404,10 @@ TEST(FindPlanTest, SenselessLayersAndConstantsAreProblems) {
               HasSubstr("gamma"));
   EXPECT_THAT(problem_of([](Instance& i) { i.context.constants.t_sharp = {}; }),
               HasSubstr("t_sharp"));
+  EXPECT_THAT(problem_of([](Instance& i) { i.context.expected_stable_us = 0; }),
+              HasSubstr("next change is 0 us"));
+  EXPECT_THAT(problem_of([](Instance& i) { i.context.repair_us = -1; }), HasSubstr("-1"));
+  EXPECT_THAT(problem_of([](Instance& i) { i.context.busy_share = 1.5; }), HasSubstr("1.5"));
 }
 
 TEST(FindPlanTest, IsDeterministicAndIndifferentToTheOrderOfWorkers) {

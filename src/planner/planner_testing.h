@@ -64,6 +64,7 @@ inline Instance RandomInstance(uint64_t seed, int worker_count, int layer_count,
     instance.workers.push_back(worker);
   }
   PlanContext& context = instance.context;
+  context.rule = PlanRule::kThesis;
   context.up = random.Below(2) == 0;
   context.since_redistribution = Seconds(static_cast<int64_t>(random.Below(200)));
   const double alphas[] = {0.8, 0.8, 0, 1, random.Uniform()};
@@ -71,11 +72,31 @@ inline Instance RandomInstance(uint64_t seed, int worker_count, int layer_count,
   return instance;
 }
 
+// By the priced rule, with what only that rule looks at.
+inline Instance RandomPricedInstance(uint64_t seed, int worker_count, int layer_count,
+                                     double slack) {
+  Instance instance = RandomInstance(seed, worker_count, layer_count, slack);
+  SeededRandom random(seed + 99);
+  PlanContext& context = instance.context;
+  context.rule = PlanRule::kPriced;
+  context.expected_stable_us = 1e6 + 6e8 * random.Uniform();
+  context.repair_us = 3e7 * random.Uniform();
+  if (random.Below(2) == 0) context.token_us = 1e5 * random.Uniform();
+  for (WorkerMetrics& worker : instance.workers) {
+    if (random.Below(2) == 0) worker.load_bytes_per_us = 100 + 1000 * random.Uniform();
+    if (random.Below(2) == 0) worker.departures_per_s = 0.01 * random.Uniform();
+  }
+  return instance;
+}
+
 // The formulas, term by term.
 class Oracle {
  public:
   Oracle(const Instance& instance, const Plan* current = nullptr, bool strict = false)
-      : instance_(instance), current_(current), strict_(strict) {}
+      : instance_(instance),
+        current_(current),
+        strict_(strict),
+        token_us_(instance.context.token_us) {}
 
   double Memory(int w, int first, int end) const {
     double weights = 0, kv = 0, scratch = 0;
@@ -118,8 +139,18 @@ class Oracle {
         bytes -= static_cast<double>(Layer(i).tied_bytes);
       }
     }
-    const double us =
-        worker.session_init_us.value_or(constants.sigma_us) + bytes / worker.bandwidth_down;
+    double us = worker.session_init_us.value_or(constants.sigma_us) + bytes / worker.bandwidth_down;
+    double loaded = 0;
+    for (int i = first; i < end; ++i) {
+      loaded += static_cast<double>(Layer(i).weight_bytes);
+      if (Layer(i).tied_to >= first) loaded -= static_cast<double>(Layer(i).tied_bytes);
+    }
+    if (worker.load_bytes_per_us > 0) us += loaded / worker.load_bytes_per_us;
+    if (instance_.context.rule == PlanRule::kPriced) {
+      const bool counts = !instance_.context.up || current_ != nullptr;
+      const double cost = counts ? us * token_us_ / instance_.context.expected_stable_us : 0;
+      return CurrentStage(w) != nullptr ? constants.lambda * cost : cost;
+    }
     const double t = instance_.context.since_redistribution.seconds();
     const double rho =
         1 - 1 / (1 + std::exp(-(t - constants.t_mid.seconds()) / constants.t_sharp.seconds()));
@@ -127,6 +158,14 @@ class Oracle {
                                              : std::pow(us, constants.gamma_block);
     return CurrentStage(w) != nullptr ? constants.lambda * cost : cost;
   }
+
+  // Expected downtime per token, however many layers it runs.
+  double Departure(int w) const {
+    if (instance_.context.rule == PlanRule::kThesis) return 0;
+    return Worker(w).departures_per_s * token_us_ / 1e6 * instance_.context.repair_us;
+  }
+  // Of the priced rule; of the context unless it is set.
+  void set_token_us(double token_us) { token_us_ = token_us; }
 
   // The least C_total over all assignments of exactly [0, layer_count); infinity if there is none.
   double Best(int layer_count) const {
@@ -146,7 +185,8 @@ class Oracle {
             for (int end = covered + 1; end <= layer_count; ++end) {
               if (!Allowed(w, covered, end)) break;
               const double init = Init(w, covered, end);
-              extend(end, exec + Exec(w, covered, end), init_sum + init, std::max(init_max, init));
+              extend(end, exec + Exec(w, covered, end) + Departure(w), init_sum + init,
+                     std::max(init_max, init));
             }
             used[i] = false;
           }
@@ -181,6 +221,7 @@ class Oracle {
   const Instance& instance_;
   const Plan* current_;
   bool strict_;
+  double token_us_;
 };
 
 }  // namespace weft::planner::testing

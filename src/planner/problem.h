@@ -48,6 +48,12 @@ struct WorkerMetrics {
   // layer need less.
   std::optional<double> session_init_us;
   std::vector<bool> cached_layers;  // D_w, by layer; layers beyond its end are not cached
+  // Disk to memory, bytes per us. 0: not measured; loading then takes session_init_us alone.
+  double load_bytes_per_us = 0;
+  // How many rows of a prompt are computed in the time of a single token, at least 1.
+  double batch_gain = 1;
+  // Reliability: 1 / its expected lifetime from now on. 0: not known, or never leaves.
+  double departures_per_s = 0;
 };
 
 // Constants of 5.2, with the paper's values.
@@ -78,11 +84,33 @@ struct SearchOptions {
   uint64_t seed = 1;
 };
 
+// What a plan's loading and its workers' reliability cost, and what a better plan has to win.
+enum class PlanRule {
+  // In time: a plan costs its time per token, what the departures of its workers are expected to
+  // cost per token and, only while nothing serves, the wait until it is ready. AcceptMove weighs
+  // the move against what it wins until the next change.
+  kPriced,
+  // dynamic-graph-partitioning 5.2: a penalty for loading that fades with time since the last
+  // change, kept to compare with. AcceptMove is AcceptPlan.
+  kThesis,
+};
+
 struct PlanContext {
   bool up = false;                // a fully loaded plan is serving
-  Duration since_redistribution;  // only looked at while up
+  Duration since_redistribution;  // only looked at while up, by the thesis' rule
   CostConstants constants;
   SearchOptions search;
+
+  PlanRule rule = PlanRule::kPriced;
+  // The rest is only looked at by the priced rule.
+  // Time per token that waits and downtimes are spread over: that of the plan that serves. 0: of
+  // the fastest plan there is (FindPlan), of the plan itself (EvaluatePlan).
+  double token_us = 0;
+  // Expected time until the next change (a device joins or leaves) ends what a move wins. Measured.
+  double expected_stable_us = 300e6;
+  double busy_share = 1;  // share of the time in which somebody waits for tokens
+  // What a stream stands still when a worker of the plan leaves. Measured, or from RepairPlan.
+  double repair_us = 2e6;
 };
 
 // Layers [first_layer, end_layer) on workers[worker].
@@ -94,9 +122,13 @@ struct StageAssignment {
   double compute_us = 0;   // sum of C / CS_w
   double transfer_us = 0;  // P_w + I / down + O / up
   double exec_us = 0;      // C_exec: the sum of the three
-  double init_us = 0;      // time to be ready: sigma + bytes to download / bandwidth
-  double init_cost =
-      0;  // C_init: init_us after the power transform, decay and lambda (a penalty, not a time)
+  // Expected downtime per token, from how often the worker leaves. 0 by the thesis' rule.
+  double departure_us = 0;
+  double row_us = 0;   // time per row of a prompt, where rows come in batches
+  double init_us = 0;  // time to be ready: sigma + download + disk to memory
+  // C_init: init_us after the power transform, decay and lambda (a penalty, not a time); by the
+  // priced rule the share of the wait that a token bears.
+  double init_cost = 0;
   uint64_t memory_bytes =
       0;  // needed on the worker; never above its offer in a plan that FindPlan returns
   uint64_t download_bytes = 0;  // weights not cached yet
@@ -106,7 +138,10 @@ struct Plan {
   std::vector<StageAssignment> stages;  // in layer order, contiguous from layer 0
   double exec_us = 0;                   // c_e: predicted time per token
   double init_us = 0;  // slowest stage's init_us: predicted time until ready, downloads in parallel
-  double total_cost = 0;  // C_total = c_e + alpha * max(init_cost) + (1 - alpha) * sum(init_cost)
+  double departure_us = 0;  // expected downtime per token, all stages
+  double row_us = 0;        // time per row of a prompt through all stages
+  // C_total = c_e + departures + alpha * max(init_cost) + (1 - alpha) * sum(init_cost)
+  double total_cost = 0;
 };
 
 enum class SearchStrategy {
@@ -144,6 +179,45 @@ struct StandbyOutcome {
   std::optional<Plan> plan;  // init_cost carries lambda; it covers all layers
   StandbyMode mode = StandbyMode::kNone;
   SearchStrategy strategy = SearchStrategy::kNone;
+};
+
+// ---- repair: a hole in a plan that serves ----
+
+// What a worker holds of the model beside what WorkerMetrics says.
+struct RepairCandidate {
+  int worker = 0;           // index into the workers
+  uint64_t free_bytes = 0;  // of its offer, beside what it runs and what it must keep
+  // By layer; layers beyond a vector's end are not there.
+  // In memory already, room for keys and values included: cost neither free bytes nor time.
+  std::vector<bool> loaded_layers;
+  // It also has all their keys and values, as a hot standby does: nothing is replayed for them.
+  std::vector<bool> ready_rows;
+};
+
+struct RepairProblem {
+  int first_layer = 0, end_layer = 0;  // the hole
+  // A neighbour that goes on with its own stage may be one: it gets a stage of its own for the
+  // hole, beside the one that it runs. Each worker at most once.
+  std::vector<RepairCandidate> candidates;
+  uint64_t replay_rows = 0;   // of all live sessions, from the history at the hole's first cut
+  uint64_t chunk_rows = 128;  // rows that are replayed in one step
+};
+
+struct Repair {
+  std::vector<StageAssignment> stages;  // a contiguous cover of the hole, a worker at most once
+  double load_us = 0;      // slowest stage until ready: fetch, disk, memory; all at once
+  double replay_us = 0;    // then the rows, stage after stage
+  double downtime_us = 0;  // load_us + replay_us
+  double exec_us = 0;      // time per token of these stages
+  bool proven = false;     // no other choice stands still for less
+};
+
+// ---- moves: from a plan that serves to a better one ----
+
+struct MovePrice {
+  double pause_us = 0;  // live streams stand still; 0 where everything happens beside them
+  uint64_t bytes = 0;   // fetched, read and loaded by all workers together
+  uint64_t rows = 0;    // of live sessions that are computed once more by the new plan
 };
 
 }  // namespace weft::planner

@@ -56,6 +56,7 @@ bool Planning::IsEligible(const Worker& worker, Instant now) const {
 
 planner::PlanContext Planning::Context(Instant now) const {
   planner::PlanContext context;
+  context.rule = planner::PlanRule::kThesis;
   context.up = lifecycle_.active() != nullptr;
   context.since_redistribution = now - lifecycle_.last_swap();
   return context;
