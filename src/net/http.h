@@ -51,7 +51,7 @@ struct HttpReply {
 
 struct HttpResponse {
   int status = 200;
-  Headers headers;          // Content-Length is added
+  Headers headers;          // Content-Length is added where a body may be
   std::vector<Slice> body;  // sent in order without copying
 };
 

@@ -56,6 +56,12 @@ std::string StatusLine(int status) {
   return "HTTP/1.1 " + std::to_string(status) + " " + std::string(reason) + "\r\n";
 }
 
+// A Content-Length would tell of a body that is not there: of none at all, or of the one that the
+// client has in its cache (RFC 9110 8.6).
+bool MayHaveBody(int status) {
+  return status >= 200 && status != 204 && status != 304;
+}
+
 SocketEnd EndOf(const tcp::endpoint& endpoint) {
   const asio::ip::address& address = endpoint.address();
   SocketEnd end;
@@ -155,9 +161,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     uint64_t byte_count = 0;
     for (const Slice& piece : response.body) byte_count += piece.byte_count();
     std::string head = Head(response.status, response.headers);
-    if (response.status != 304) head += "Content-Length: " + std::to_string(byte_count) + "\r\n";
+    const bool may_have_body = MayHaveBody(response.status);
+    if (may_have_body) head += "Content-Length: " + std::to_string(byte_count) + "\r\n";
     Queue(Slice::OfText(head + "\r\n"));
-    if (!is_head_request_) {
+    if (may_have_body && !is_head_request_) {
       for (Slice& piece : response.body) Queue(std::move(piece));
     }
     FinishAnswer();

@@ -187,6 +187,18 @@ TEST_F(HttpConnectionTest, ASubscriberThatTakesNothingIsLeftWhenItsQueueIsFull) 
   EXPECT_EQ(left.wait_for(std::chrono::seconds(0)), std::future_status::ready);
 }
 
+TEST_F(HttpConnectionTest, AnswersWithoutABodyTellNoLength) {
+  Listen();
+  for (const char* status : {"204", "304"}) {
+    const std::string reply =
+        Raw(std::string("GET /") + status + " HTTP/1.1\r\n\r\n" + kAskAndClose);
+    EXPECT_TRUE(reply.starts_with(std::string("HTTP/1.1 ") + status)) << reply;
+    const size_t next = reply.find("HTTP/1.1 200");
+    ASSERT_NE(next, std::string::npos) << reply;
+    EXPECT_EQ(reply.substr(0, next).find("Content-Length"), std::string::npos) << reply;
+  }
+}
+
 TEST_F(HttpConnectionTest, TakesBothKindsOfAddressesOnTheSamePort) {
   options_.address = "[::]";
   Listen();

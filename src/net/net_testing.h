@@ -88,7 +88,7 @@ bool Comes(std::future<T>&& future) {
 
 // /echo answers the body; /stream three chunks; /hold never answers and notes when the client
 // leaves; /events is a stream that stays open and /large an answer of 64 MiB, both noting it, too;
-// ws echoes. Errors of the server itself are JSON.
+// /204 and /304 are answers without a body; ws echoes. Errors of the server itself are JSON.
 class TestHandler : public ServerHandler {
  public:
   void OnRequest(HttpRequest request, std::shared_ptr<Responder> responder) override {
@@ -108,6 +108,8 @@ class TestHandler : public ServerHandler {
     } else if (request.path == "/large") {
       responder->OnClosed([this] { client_left.set_value(); });
       responder->Send(TextResponse(200, "text/plain", std::string(64 << 20, 'x')));
+    } else if (request.path == "/204" || request.path == "/304") {
+      responder->Send({std::stoi(request.path.substr(1)), {}, {}});
     } else if (request.path == "/who") {
       const auto user = request.peer_user();
       responder->Send(TextResponse(200, "text/plain", user ? std::to_string(*user) : "a stranger"));

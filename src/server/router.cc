@@ -91,13 +91,13 @@ class Router::FinishingResponder : public net::Responder {
     Finish(response.headers);
     client_->Send(std::move(response));
   }
+  // HEAD of a stream is over with its headers.
   void StartStream(int status, net::Headers headers) override {
-    if (!is_head_) {
-      answered_ = true;
-      Finish(headers);
-      return client_->StartStream(status, std::move(headers));
-    }
-    Send({status, std::move(headers), {}});
+    answered_ = true;
+    Finish(headers);
+    client_->StartStream(status, std::move(headers));
+    if (!is_head_) return;
+    client_->End();
     is_over_ = true;
     if (on_closed_) std::exchange(on_closed_, nullptr)();
   }

@@ -199,11 +199,13 @@ TEST_F(RouterTest, EveryAnswerCarriesTheHeadersForBrowsers) {
 
 TEST_F(RouterTest, HeadOfAStreamEndsWithItsHeaders) {
   const auto head = Ask("HEAD", "/events", key_);
-  EXPECT_FALSE(head.is_stream);
+  EXPECT_TRUE(head.is_stream) << "an answer of a known length would be told as 0 bytes long";
+  EXPECT_TRUE(head.has_ended);
   EXPECT_EQ(head.Header("Content-Type"), "text/event-stream");
   EXPECT_EQ(head.body, "");
   const auto stream = Ask("GET", "/events", key_);
   EXPECT_TRUE(stream.is_stream);
+  EXPECT_FALSE(stream.has_ended);
   EXPECT_EQ(stream.body, "event");
 }
 
