@@ -41,7 +41,7 @@ class HttpSource : public worker::PackageSource {
                const std::atomic<bool>& cancel) override {
     if (cache_->Contains(blob)) {
       // Here rather than where layers are read; a damaged one is moved away and fetched again.
-      const auto held = cache_->Get(blob, &info);
+      const auto held = cache_->Get(blob, info);
       if (held.ok()) return OkStatus();
       if (held.error().code() != ErrorCode::kInvalidData) return held.error();
       LogWarn("{}", held.error().message());
@@ -62,7 +62,7 @@ class HttpSource : public worker::PackageSource {
   }
 
   Result<Slice> Read(const package::Digest& blob, const package::BlobInfo& info) override {
-    return cache_->Get(blob, &info);
+    return cache_->Get(blob, info);
   }
 
   double MeasureDownload(uint64_t byte_count) override {

@@ -30,7 +30,7 @@ class PackageWeights : public engine::WeightSource {
   Result<Slice> Read(const program::Part& part) override {
     const package::Digest digest(part.digest);
     ASSIGN_OR_RETURN(const Slice blob,
-                     package_.blobs->Get(digest, &package_.manifest.blobs.at(digest)));
+                     package_.blobs->Get(digest, package_.manifest.blobs.at(digest)));
     return blob.Sub(part.offset, part.byte_count);
   }
 
@@ -42,7 +42,7 @@ std::vector<program::Program> Programs(const package::Package& package) {
   std::vector<program::Program> programs;
   for (const package::LayerInfo& layer : package.manifest.layers) {
     const auto bytes =
-        package.blobs->Get(layer.program, &package.manifest.blobs.at(layer.program)).value();
+        package.blobs->Get(layer.program, package.manifest.blobs.at(layer.program)).value();
     programs.push_back(program::Decode(bytes.bytes()).value());
   }
   return programs;

@@ -18,7 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 using ::testing::HasSubstr;
-using testing::TemporaryFolder;
 
 Result<ConvertReport> Convert(ConvertOptions options) {
   return ConvertCheckpoint(options, [](const ConvertProgress&) {});
@@ -26,7 +25,7 @@ Result<ConvertReport> Convert(ConvertOptions options) {
 
 program::Program LayerProgram(const package::Package& package, size_t layer) {
   const package::Digest digest = package.manifest.layers[layer].program;
-  const auto bytes = package.blobs->Get(digest, &package.manifest.blobs.at(digest));
+  const auto bytes = package.blobs->Get(digest, package.manifest.blobs.at(digest));
   EXPECT_TRUE(bytes.ok());
   auto program = program::Decode(bytes->bytes());
   EXPECT_TRUE(program.ok()) << program.error().ToString();
@@ -38,7 +37,7 @@ std::vector<uint8_t> ReadParts(const package::Package& package,
   std::vector<uint8_t> out;
   for (const program::Part& part : parts) {
     const package::Digest digest(part.digest);
-    const auto bytes = package.blobs->Get(digest, &package.manifest.blobs.at(digest));
+    const auto bytes = package.blobs->Get(digest, package.manifest.blobs.at(digest));
     EXPECT_TRUE(bytes.ok());
     const ByteSpan run = bytes->bytes().subspan(part.offset, part.byte_count);
     out.insert(out.end(), run.begin(), run.end());
@@ -312,7 +311,7 @@ TEST_F(ResumeTest, ConvertsAgainWhatWasDamagedOrChanged) {
   ASSERT_TRUE(Convert(options_).ok());
   const package::Package package = Open();
   const package::Digest digest = *package::Digest::Parse(embedding_);
-  EXPECT_TRUE(package.blobs->Get(digest, &package.manifest.blobs.at(digest)).ok());
+  EXPECT_TRUE(package.blobs->Get(digest, package.manifest.blobs.at(digest)).ok());
 }
 
 TEST_F(ResumeTest, SurvivesATornJournal) {
@@ -325,7 +324,9 @@ TEST_F(ResumeTest, SurvivesATornJournal) {
     options_.force = true;
     const auto report = Convert(options_);
     ASSERT_TRUE(report.ok()) << report.error().ToString();
-    EXPECT_TRUE(Open().blobs->Get(*package::Digest::Parse(embedding_), nullptr).ok());
+    const package::Package package = Open();
+    const auto embedding = *package::Digest::Parse(embedding_);
+    EXPECT_TRUE(package.blobs->Get(embedding, package.manifest.blobs.at(embedding)).ok());
     fs::rename(target(), partial());
   }
 }

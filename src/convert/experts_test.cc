@@ -18,7 +18,6 @@ using testing::FloatTensor;
 using testing::FloatTensors;
 using ::testing::HasSubstr;
 using testing::RandomTensor;
-using testing::TemporaryFolder;
 
 constexpr uint64_t kExperts = 3, kHidden = 64, kWidth = 32;
 constexpr char kBlock[] = "model.layers.1.mlp.";
@@ -151,7 +150,7 @@ class ExpertsTest : public ::testing::Test {
   }
   program::Program Layer(const package::Package& package, size_t layer) const {
     const package::Digest digest = package.manifest.layers[layer].program;
-    const auto bytes = package.blobs->Get(digest, &package.manifest.blobs.at(digest));
+    const auto bytes = package.blobs->Get(digest, package.manifest.blobs.at(digest));
     auto program = program::Decode(bytes->bytes());
     EXPECT_TRUE(program.ok()) << program.error().ToString();
     return std::move(program).value();
@@ -167,7 +166,7 @@ class ExpertsTest : public ::testing::Test {
     std::vector<uint8_t> out;
     for (const program::Part& part : parts) {
       const package::Digest digest(part.digest);
-      const auto blob = package.blobs->Get(digest, &package.manifest.blobs.at(digest));
+      const auto blob = package.blobs->Get(digest, package.manifest.blobs.at(digest));
       const ByteSpan run = blob->bytes().subspan(part.offset, part.byte_count);
       out.insert(out.end(), run.begin(), run.end());
     }

@@ -15,7 +15,6 @@ namespace {
 namespace json = boost::json;
 using ::testing::ElementsAre;
 using testing::FloatTensors;
-using testing::TemporaryFolder;
 
 // Two layers; hidden 96, whose root 9.798 is 9.8125 in bf16.
 json::object Config(const char* model_type, const char* architecture) {
@@ -80,7 +79,7 @@ class GemmaTest : public ::testing::Test {
     return programs;
   }
   ByteSpan Blob(const package::Digest& digest) {
-    held_.push_back(package_->blobs->Get(digest, &package_->manifest.blobs.at(digest)).value());
+    held_.push_back(package_->blobs->Get(digest, package_->manifest.blobs.at(digest)).value());
     return held_.back().bytes();
   }
   std::vector<float> Values(const program::Weight& weight) {

@@ -53,6 +53,9 @@ struct HttpResponse {
   int status = 200;
   Headers headers;          // Content-Length is added where a body may be
   std::vector<Slice> body;  // sent in order without copying
+  // Called with each piece of `body` when those before it have been sent; it is sent when `go_on`
+  // was called, now or later: for bytes that are still on a disk. Null: all can be sent at once.
+  std::function<void(const Slice& piece, std::function<void()> go_on)> prepare = {};
 };
 
 HttpResponse TextResponse(int status, std::string_view content_type, std::string text);

@@ -164,8 +164,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     const bool may_have_body = MayHaveBody(response.status);
     if (may_have_body) head += "Content-Length: " + std::to_string(byte_count) + "\r\n";
     Queue(Slice::OfText(head + "\r\n"));
+    prepare_ = std::move(response.prepare);
     if (may_have_body && !is_head_request_) {
-      for (Slice& piece : response.body) Queue(std::move(piece));
+      for (Slice& piece : response.body) Queue(std::move(piece), prepare_ == nullptr);
     }
     FinishAnswer();
   }
@@ -210,6 +211,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
  private:
   using Parser = http::request_parser<http::string_body>;
+
+  struct Piece {
+    Slice bytes;
+    bool is_prepared = true;  // HttpResponse::prepare
+  };
 
   void SetDeadline(Duration delay) {
     deadline_.expires_after(std::chrono::microseconds(delay.us));
@@ -450,27 +456,36 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     return head;
   }
 
-  void Queue(Slice piece) {
-    if (closed_ || piece.empty()) return;
+  void Queue(Slice bytes, bool is_prepared = true) {
+    if (closed_ || bytes.empty()) return;
     // Only what a stream leaves waiting counts: bodies that are sent at once are mostly mapped
     // files.
-    if (stream_started_) place_->SetQueuedBytes(place_->queued_bytes() + piece.byte_count());
-    queue_.push_back(std::move(piece));
-    if (queue_.size() > 1) return;
-    WriteNext();
-    write_watch_.Start(
-        [this]() -> std::optional<Instant> {
-          if (queue_.empty()) return std::nullopt;
-          return stream_.last_write_at();
-        },
-        [this] { Abort(); });
+    if (stream_started_) place_->SetQueuedBytes(place_->queued_bytes() + bytes.byte_count());
+    queue_.push_back({std::move(bytes), is_prepared});
+    if (queue_.size() == 1) WriteNext();
   }
 
   void WriteNext() {
-    const Slice& piece = queue_.front();
+    if (queue_.front().is_prepared) return WriteFront();
+    prepare_(queue_.front().bytes, [self = shared_from_this()] {
+      if (self->closed_) return self->queue_.clear();
+      self->queue_.front().is_prepared = true;
+      self->WriteFront();
+    });
+  }
+
+  void WriteFront() {
+    const Slice& bytes = queue_.front().bytes;
     asio::async_write(
-        stream_, asio::buffer(piece.bytes().data(), piece.byte_count()),
+        stream_, asio::buffer(bytes.bytes().data(), bytes.byte_count()),
         [self = shared_from_this()](const error_code& error, size_t) { self->OnWritten(error); });
+    write_watch_.Start(
+        [this]() -> std::optional<Instant> {
+          // What is being prepared does not wait for the client.
+          if (queue_.empty() || !queue_.front().is_prepared) return std::nullopt;
+          return stream_.last_write_at();
+        },
+        [this] { Abort(); });
   }
 
   void OnWritten(const error_code& error) {
@@ -478,7 +493,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (error) return Abort();
     if (stream_started_) {
       place_->SetQueuedBytes(place_->queued_bytes() -
-                             std::min(place_->queued_bytes(), queue_.front().byte_count()));
+                             std::min(place_->queued_bytes(), queue_.front().bytes.byte_count()));
     }
     queue_.pop_front();
     if (!queue_.empty()) return WriteNext();
@@ -495,6 +510,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     answered_ = false;
     stream_started_ = false;
     is_event_stream_ = false;
+    prepare_ = nullptr;
     place_->SetQueuedBytes(0);
     place_->SetAnswering(false);
     on_closed_ = nullptr;
@@ -532,7 +548,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     probe_timer_.cancel();
     write_watch_.Stop();
     place_->SetQueuedBytes(0);
-    // The first piece may be in the hands of a write that is under way; OnWritten drops it.
+    // The first piece may be in the hands of a write that is under way, or of who prepares it:
+    // the end of either drops it.
     if (queue_.size() > 1) queue_.erase(queue_.begin() + 1, queue_.end());
     (stream_.*end_stream)();
     const auto callback = std::move(on_closed_);
@@ -553,7 +570,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::array<uint8_t, 16 * 1024> read_bytes_;  // where the read that is under way puts them
   beast::flat_buffer buffer_;                  // came and is not parsed yet
   std::optional<Parser> parser_;
-  std::deque<Slice> queue_;
+  std::deque<Piece> queue_;
+  decltype(HttpResponse::prepare) prepare_;  // of the answer under way
   std::function<void()> on_closed_;
   uint64_t serial_ = 0;
   bool keep_alive_ = true;

@@ -199,6 +199,46 @@ TEST_F(HttpConnectionTest, AnswersWithoutABodyTellNoLength) {
   }
 }
 
+// The preparing takes longer than a client may take to read: that is not the client's fault.
+TEST_F(HttpConnectionTest, APieceIsPreparedWhenThoseBeforeItWereSent) {
+  options_.limits.write_stall = Milliseconds(20);
+  std::vector<std::string> asked;
+  std::function<void()> go_on;
+  handler_.prepare = [&](const Slice& piece, std::function<void()> then) {
+    asked.emplace_back(AsText(piece.bytes()));
+    go_on = std::move(then);
+  };
+  Listen();
+  const RawClient client(server_->port());
+  ASSERT_TRUE(client.Send("GET /pieces HTTP/1.1\r\nConnection: close\r\n\r\n"));
+  EXPECT_NE(client.ReadUntil("\r\n\r\n").find("Content-Length: 11\r\n"), std::string::npos);
+  std::vector<std::string> sent;
+  for (const char* piece : {"one", "two", "three"}) {
+    sent.emplace_back(piece);
+    ASSERT_TRUE(Holds([&] { return asked.size() >= sent.size(); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    OnLoop([&] {
+      EXPECT_EQ(asked, sent);
+      go_on();
+    });
+    EXPECT_EQ(client.ReadUntil(piece), piece);
+  }
+  EXPECT_EQ(client.ReadAll(), "");
+}
+
+TEST_F(HttpConnectionTest, AClientMayLeaveWhileItsPieceIsPrepared) {
+  std::function<void()> go_on;
+  handler_.prepare = [&](const Slice&, std::function<void()> then) { go_on = std::move(then); };
+  Listen();
+  RawClient client(server_->port());
+  ASSERT_TRUE(client.Send("GET /pieces HTTP/1.1\r\n\r\n"));
+  ASSERT_TRUE(Holds([&] { return go_on != nullptr; }));
+  client.Close();
+  ASSERT_TRUE(Comes(handler_.client_left.get_future()));
+  OnLoop([&] { std::exchange(go_on, nullptr)(); });
+  EXPECT_TRUE(Raw(kAskAndClose).starts_with("HTTP/1.1 200"));
+}
+
 TEST_F(HttpConnectionTest, TakesBothKindsOfAddressesOnTheSamePort) {
   options_.address = "[::]";
   Listen();

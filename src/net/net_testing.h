@@ -88,7 +88,8 @@ bool Comes(std::future<T>&& future) {
 
 // /echo answers the body; /stream three chunks; /hold never answers and notes when the client
 // leaves; /events is a stream that stays open and /large an answer of 64 MiB, both noting it, too;
-// /204 and /304 are answers without a body; ws echoes. Errors of the server itself are JSON.
+// /pieces is "one", "two" and "three", each prepared; /204 and /304 are answers without a body; ws
+// echoes. Errors of the server itself are JSON.
 class TestHandler : public ServerHandler {
  public:
   void OnRequest(HttpRequest request, std::shared_ptr<Responder> responder) override {
@@ -108,8 +109,16 @@ class TestHandler : public ServerHandler {
     } else if (request.path == "/large") {
       responder->OnClosed([this] { client_left.set_value(); });
       responder->Send(TextResponse(200, "text/plain", std::string(64 << 20, 'x')));
+    } else if (request.path == "/pieces") {
+      responder->OnClosed([this] { client_left.set_value(); });
+      HttpResponse response;
+      for (const char* piece : {"one", "two", "three"}) {
+        response.body.push_back(Slice::OfText(piece));
+      }
+      response.prepare = prepare;
+      responder->Send(std::move(response));
     } else if (request.path == "/204" || request.path == "/304") {
-      responder->Send({std::stoi(request.path.substr(1)), {}, {}});
+      responder->Send({request.path == "/204" ? 204 : 304, {}, {}});
     } else if (request.path == "/who") {
       const auto user = request.peer_user();
       responder->Send(TextResponse(200, "text/plain", user ? std::to_string(*user) : "a stranger"));
@@ -149,6 +158,7 @@ class TestHandler : public ServerHandler {
   }
 
   HttpRequest last_request;
+  std::function<void(const Slice&, std::function<void()>)> prepare;
   std::shared_ptr<Responder> held;
   std::promise<void> is_held;
   std::promise<void> client_left;
@@ -183,6 +193,15 @@ class NetTest : public testing::Test {
       done.set_value();
     });
     done.get_future().wait();
+  }
+  // Whether `condition`, looked at on the loop, comes true before too long.
+  bool Holds(const std::function<bool()>& condition) {
+    const Instant end = MonotonicNow() + Seconds(20);
+    for (bool holds = false; MonotonicNow() < end; std::this_thread::yield()) {
+      OnLoop([&] { holds = condition(); });
+      if (holds) return true;
+    }
+    return false;
   }
   Url ServerUrl(const std::string& scheme, const std::string& path = "/") const {
     return *ParseUrl(scheme + "://127.0.0.1:" + std::to_string(server_->port()) + path);

@@ -324,7 +324,7 @@ class ExternalData : public ::testing::Test {
     ExpectRefused(LoadWith(location), code, words);
   }
 
-  testing::TemporaryFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(ExternalData, IsMappedByOffset) {

@@ -1,14 +1,13 @@
 // Tests only: small decoders built by hand, and where the test data lies.
 #pragma once
 
-#include <unistd.h>
-
 #include <weft_source_dir.h>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/file_testing.h"
 #include "onnx/graph.h"
 
 namespace weft::onnx::testing {
@@ -23,25 +22,6 @@ inline std::filesystem::path DataFolder() {
   return std::filesystem::is_directory(root / "onnx", error) ? root / "onnx"
                                                              : std::filesystem::path();
 }
-
-// A folder that is removed with everything in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "weft-onnx-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline Tensor Zeros(std::vector<int64_t> dims) {
   int64_t count = 1;

@@ -84,7 +84,7 @@ void ExpectSame(const Model& a, const Model& b) {
 
 TEST(WriteModel, InlineModelComesBackTheSame) {
   const Model model = Example();
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   ASSERT_TRUE(SaveModel(model, folder.path() / "model.onnx").ok());
   const auto loaded = LoadModel(folder.path() / "model.onnx");
   ASSERT_TRUE(loaded.ok()) << loaded.error().ToString();
@@ -128,7 +128,7 @@ TEST(WriteModel, RefusesTensorsWithoutBytesOrPlace) {
   const auto bytes = SerializeModel(model);
   ASSERT_FALSE(bytes.ok());
   EXPECT_EQ(bytes.error().code(), ErrorCode::kInvalidArgument);
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   EXPECT_FALSE(SaveModel(model, folder.path() / "model.onnx").ok());
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }

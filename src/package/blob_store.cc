@@ -103,22 +103,23 @@ class FolderBlobStore final : public BlobStore {
     return fs::is_regular_file(PathOf(digest), failure);
   }
 
-  Result<Slice> Get(const Digest& digest, const BlobInfo* info) override {
+  Result<Slice> Get(const Digest& digest, const BlobInfo& info) override {
     const std::shared_ptr<Entry> entry = EntryOf(digest);
     const std::lock_guard lock(entry->mutex);  // one verification, other threads wait for it
     if (entry->verified != nullptr) {
       TRY(CheckLength(digest, entry->verified->bytes().size(), info));
       return AsSlice(entry->verified);
     }
-    auto opened = MappedFile::Open(PathOf(digest));
-    if (!opened.ok()) {
-      if (opened.error().code() != ErrorCode::kNotFound) return std::move(opened).error();
-      return Error(ErrorCode::kNotFound,
-                   "Blob " + digest.ToHex() + " is not in '" + folder_.string() + "'.");
-    }
-    TRY(Verify(digest, opened.value()->bytes(), info));
-    entry->verified = std::move(opened).value();
+    ASSIGN_OR_RETURN(auto file, OpenFile(digest));
+    TRY(Verify(digest, file->bytes(), info));
+    entry->verified = std::move(file);
     return AsSlice(entry->verified);
+  }
+
+  Result<Slice> Map(const Digest& digest, const BlobInfo& info) override {
+    ASSIGN_OR_RETURN(const auto file, OpenFile(digest));
+    TRY(CheckLength(digest, file->bytes().size(), info));
+    return AsSlice(file);
   }
 
   Status Put(const Digest& digest, ByteSpan bytes) override {
@@ -186,6 +187,13 @@ class FolderBlobStore final : public BlobStore {
     return folder_ / (digest.ToHex() + ".partial");
   }
 
+  Result<std::shared_ptr<const MappedFile>> OpenFile(const Digest& digest) const {
+    auto opened = MappedFile::Open(PathOf(digest));
+    if (opened.ok() || opened.error().code() != ErrorCode::kNotFound) return opened;
+    return Error(ErrorCode::kNotFound,
+                 "Blob " + digest.ToHex() + " is not in '" + folder_.string() + "'.");
+  }
+
   std::shared_ptr<Entry> EntryOf(const Digest& digest) {
     const std::lock_guard lock(mutex_);
     std::shared_ptr<Entry>& entry = entries_[digest];
@@ -193,11 +201,11 @@ class FolderBlobStore final : public BlobStore {
     return entry;
   }
 
-  static Status CheckLength(const Digest& digest, uint64_t byte_count, const BlobInfo* info) {
-    if (info == nullptr || byte_count == info->byte_count) return OkStatus();
+  static Status CheckLength(const Digest& digest, uint64_t byte_count, const BlobInfo& info) {
+    if (byte_count == info.byte_count) return OkStatus();
     return Error(ErrorCode::kInvalidData, "Blob " + digest.ToHex() + " has " +
                                               std::to_string(byte_count) + " bytes; expected " +
-                                              std::to_string(info->byte_count) + ".");
+                                              std::to_string(info.byte_count) + ".");
   }
 
   static Status CheckChunk(const Digest& digest, const BlobInfo& info, uint64_t index,
@@ -220,23 +228,19 @@ class FolderBlobStore final : public BlobStore {
     return OkStatus();
   }
 
-  // Compares the bytes with the chunk hashes, or with the digest when there are none; moves a bad
-  // file away.
-  Status Verify(const Digest& digest, ByteSpan bytes, const BlobInfo* info) {
-    if (info != nullptr) TRY(CheckInfo(digest, *info));
+  // Compares the bytes with the chunk hashes; moves a bad file away.
+  Status Verify(const Digest& digest, ByteSpan bytes, const BlobInfo& info) {
+    TRY(CheckInfo(digest, info));
     std::string fault;
     if (Status length = CheckLength(digest, bytes.size(), info); !length.ok()) {
       fault = length.error().message();
-    } else if (info != nullptr) {
-      const uint64_t bad = FirstBadChunk(bytes, *info);
-      if (bad == info->chunks.size()) return OkStatus();
+    } else {
+      const uint64_t bad = FirstBadChunk(bytes, info);
+      if (bad == info.chunks.size()) return OkStatus();
       fault = "Chunk " + std::to_string(bad) + " of blob " + digest.ToHex() + " (bytes " +
               std::to_string(bad * kChunkBytes) + " to " +
               std::to_string(std::min<uint64_t>((bad + 1) * kChunkBytes, bytes.size())) +
               ") does not match its SHA-256.";
-    } else {
-      if (Digest::Of(bytes) == digest) return OkStatus();
-      fault = "The bytes of blob " + digest.ToHex() + " do not match its name.";
     }
     const fs::path away = PathOf(digest).string() + ".corrupt";
     std::error_code failure;

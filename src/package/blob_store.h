@@ -21,10 +21,12 @@ class BlobStore {
   virtual ~BlobStore() = default;
 
   virtual bool Contains(const Digest& digest) const = 0;
-  // The whole blob, mapped. Verified once, with `info` chunk by chunk: when it was downloaded
-  // through this store, or the first time that it is handed out. A mismatch is kInvalidData naming
-  // the chunk, and the file is renamed away so that it is downloaded again.
-  virtual Result<Slice> Get(const Digest& digest, const BlobInfo* info) = 0;
+  // The whole blob, mapped. Verified once, chunk by chunk: when it was downloaded through this
+  // store, or the first time that it is handed out. A mismatch is kInvalidData naming the chunk,
+  // and the file is renamed away so that it is downloaded again.
+  virtual Result<Slice> Get(const Digest& digest, const BlobInfo& info) = 0;
+  // The same bytes without a look at them: for handing them on to somebody who verifies them.
+  virtual Result<Slice> Map(const Digest& digest, const BlobInfo& info) = 0;
   // Writes a blob whose bytes must hash to `digest`.
   virtual Status Put(const Digest& digest, ByteSpan bytes) = 0;
 

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/file_testing.h"
 #include "base/random.h"
 #include "package/package.h"
 
@@ -13,21 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() : path_(fs::temp_directory_path() / ("weft-test-" + SecureRandomHex(8))) {
-    fs::create_directories(path_);
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::vector<uint8_t> RandomBytes(uint64_t seed, size_t byte_count) {
   SeededRandom random(seed);
@@ -198,7 +184,7 @@ TEST(Package, OpensAndReads) {
   EXPECT_EQ(*package->ReadFile("config.json"), "{}");
   EXPECT_EQ(package->ReadFile("../config.json").error().code(), ErrorCode::kNotFound);
   for (const auto& [digest, info] : package->manifest.blobs) {
-    const auto bytes = package->blobs->Get(digest, &info);
+    const auto bytes = package->blobs->Get(digest, info);
     ASSERT_TRUE(bytes.ok());
     EXPECT_EQ(Digest::Of(bytes->bytes()), digest);
   }
@@ -246,13 +232,31 @@ TEST(BlobStore, NamesTheChunkOfAFlippedBitAndMovesTheFileAway) {
   FlipBit(path, kChunkBytes + 5);
   const auto package = Package::Open(folder.path());
   ASSERT_TRUE(package.ok());
-  const auto bytes = package->blobs->Get(big, &package->manifest.blobs.at(big));
+  const auto bytes = package->blobs->Get(big, package->manifest.blobs.at(big));
   ASSERT_FALSE(bytes.ok());
   EXPECT_EQ(bytes.error().code(), ErrorCode::kInvalidData);
   EXPECT_THAT(bytes.error().message(), HasSubstr("Chunk 1 of blob " + big.ToHex()));
   EXPECT_FALSE(package->blobs->Contains(big));
   EXPECT_TRUE(fs::exists(path.string() + ".corrupt"));
-  EXPECT_EQ(package->blobs->Get(big, nullptr).error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(package->blobs->Get(big, package->manifest.blobs.at(big)).error().code(),
+            ErrorCode::kNotFound);
+}
+
+TEST(BlobStore, HandsOnWithoutALook) {
+  const TemporaryFolder folder;
+  const auto bytes = RandomBytes(4, 1000);
+  const Digest digest = Digest::Of(bytes);
+  auto store = BlobStore::Open(folder.path()).value();
+  ASSERT_TRUE(store->Put(digest, bytes).ok());
+  FlipBit(folder.path() / digest.ToHex(), 10);
+  const auto mapped = store->Map(digest, MakeBlobInfo(bytes));
+  ASSERT_TRUE(mapped.ok()) << "whoever gets it verifies it";
+  EXPECT_EQ(mapped->byte_count(), 1000u);
+  EXPECT_FALSE(store->Get(digest, MakeBlobInfo(bytes)).ok()) << "nothing was taken for verified";
+  EXPECT_EQ(store->Map(digest, MakeBlobInfo(bytes)).error().code(), ErrorCode::kNotFound);
+  ASSERT_TRUE(WriteFileAtomically(folder.path() / digest.ToHex(), RandomBytes(4, 999)).ok());
+  EXPECT_THAT(store->Map(digest, MakeBlobInfo(bytes)).error().message(),
+              HasSubstr("expected 1000"));
 }
 
 TEST(BlobStore, PutVerifies) {
@@ -262,11 +266,11 @@ TEST(BlobStore, PutVerifies) {
   EXPECT_EQ(store->Put(Digest::Of(AsBytes("x")), bytes).error().code(), ErrorCode::kInvalidData);
   ASSERT_TRUE(store->Put(Digest::Of(bytes), bytes).ok());
   ASSERT_TRUE(store->Put(Digest::Of(bytes), bytes).ok());
-  EXPECT_EQ(store->Get(Digest::Of(bytes), nullptr)->byte_count(), 1000u);
+  EXPECT_EQ(store->Get(Digest::Of(bytes), MakeBlobInfo(bytes))->byte_count(), 1000u);
   FlipBit(folder.path() / "blobs" / Digest::Of(bytes).ToHex(), 10);
   auto fresh = BlobStore::Open(folder.path() / "blobs").value();
-  EXPECT_THAT(fresh->Get(Digest::Of(bytes), nullptr).error().message(),
-              HasSubstr("do not match its name"));
+  EXPECT_THAT(fresh->Get(Digest::Of(bytes), MakeBlobInfo(bytes)).error().message(),
+              HasSubstr("Chunk 0 of blob"));
 }
 
 TEST(BlobStore, ResumesADownload) {
@@ -303,7 +307,7 @@ TEST(BlobStore, ResumesADownload) {
   EXPECT_TRUE(store->Contains(digest));
   EXPECT_FALSE(fs::exists(partial));
   EXPECT_EQ(*store->ResumeOffset(digest, info), bytes.size());
-  const auto held = store->Get(digest, &info);
+  const auto held = store->Get(digest, info);
   ASSERT_TRUE(held.ok());
   EXPECT_EQ(Digest::Of(held->bytes()), digest);
 }
@@ -318,8 +322,8 @@ TEST(BlobStore, WhatWasDownloadedIsHashedOnce) {
   auto store = BlobStore::Open(folder.path()).value();
   ASSERT_TRUE(store->AppendChunk(digest, info, 0, bytes).ok());
   FlipBit(folder.path() / digest.ToHex(), 10);
-  EXPECT_TRUE(store->Get(digest, &info).ok());
-  EXPECT_FALSE(BlobStore::Open(folder.path()).value()->Get(digest, &info).ok());
+  EXPECT_TRUE(store->Get(digest, info).ok());
+  EXPECT_FALSE(BlobStore::Open(folder.path()).value()->Get(digest, info).ok());
 }
 
 TEST(BlobStore, RefusesChunkHashesOfAnotherBlob) {
@@ -347,7 +351,7 @@ TEST(BlobStore, ThreadsShareIt) {
         const auto chunk = ByteSpan(bytes).subspan(index * kChunkBytes, kChunkBytes);
         if (!store->AppendChunk(digest, info, index, chunk).ok()) return;
       }
-      const auto held = store->Get(digest, &info);
+      const auto held = store->Get(digest, info);
       if (held.ok() && held->byte_count() == bytes.size()) ++good;
     });
   }

@@ -4,33 +4,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <weft_source_dir.h>
 
-#include <filesystem>
-#include <map>
-
-#include "base/file.h"
 #include "server/server_testing.h"
 
 namespace weft::server {
 namespace {
 
 using testing::HasSubstr;
-
-std::shared_ptr<const api::ModelText> TinyText() {
-  static const auto text = [] {
-    std::map<std::string, std::string> files;
-    const auto folder = std::filesystem::path(WEFT_SOURCE_DIR) / "models" / "weft-tiny";
-    for (const char* name : api::kTextFiles) {
-      auto file = ReadTextFile(folder / name);
-      if (file.ok()) files[name] = std::move(file).value();
-    }
-    auto loaded = api::ModelText::Load(files);
-    EXPECT_TRUE(loaded.ok());
-    return std::make_shared<const api::ModelText>(std::move(loaded).value());
-  }();
-  return text;
-}
 
 swarm::CoreOptions Core(uint32_t queue_limit) {
   swarm::CoreOptions core;

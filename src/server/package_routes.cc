@@ -16,6 +16,8 @@ namespace {
 // Disks answer several readers at once; more would only wait for each other.
 constexpr unsigned kReadingThreads = 2;
 constexpr size_t kMaxWaiting = 512;
+// What is read ahead of a client, however slow it is and however much it asked for.
+constexpr uint64_t kReadAheadBytes = 1 << 20;
 
 api::ApiError NotFound(std::string why) {
   return {404, std::move(why), "invalid_request_error", "", "not_found"};
@@ -75,9 +77,6 @@ void PackageRoutes::Answer(const net::HttpRequest& request,
   responder->Send(ErrorResponse(NothingAt(request.path)));
 }
 
-// What is mapped comes from the disk when it is touched: a thread does that, so that the socket
-// finds all of it in memory. It stays in the system's cache, not in ours, however much is asked
-// for.
 void PackageRoutes::AnswerBlob(const net::HttpRequest& request, const std::string& name,
                                std::shared_ptr<net::Responder> responder) {
   const auto digest = package::Digest::Parse(name);
@@ -86,21 +85,41 @@ void PackageRoutes::AnswerBlob(const net::HttpRequest& request, const std::strin
   }
   ++waiting_;
   reading_threads_.Run([this, request, responder = std::move(responder), digest = *digest,
-                        blobs = package_.blobs]() mutable {
-    auto blob = blobs->Get(digest, nullptr);  // the receiver verifies
+                        info = &package_.manifest.blobs.at(*digest)]() mutable {
+    auto blob = package_.blobs->Map(digest, *info);  // the receiver verifies
     net::HttpResponse response;
     if (blob.ok()) {
       response = RangedResponse(request, *blob, "\"" + digest.ToHex() + "\"",
                                 "application/octet-stream", true);
-      if (request.method != "HEAD") {
-        for (const Slice& piece : response.body) BringIntoMemory(piece.bytes());
-      }
+      ReadAsItIsSent(response);
     } else {
       LogError("{}", blob.error().ToString());
       response = ErrorResponse(NotFound("The blob's file is missing on the server."));
     }
     Deliver(std::move(responder), std::move(response));
   });
+}
+
+// What is mapped comes from the disk when it is touched: a thread does that piece by piece, so that
+// the socket finds each in memory. It stays in the system's cache, not in ours.
+void PackageRoutes::ReadAsItIsSent(net::HttpResponse& response) {
+  std::vector<Slice> pieces;
+  for (const Slice& part : response.body) {
+    for (uint64_t begin = 0; begin < part.byte_count(); begin += kReadAheadBytes) {
+      pieces.push_back(part.Sub(begin, std::min(kReadAheadBytes, part.byte_count() - begin)));
+    }
+  }
+  response.body = std::move(pieces);
+  response.prepare = [this](const Slice& piece, std::function<void()> go_on) {
+    ++waiting_;
+    reading_threads_.Run([this, piece, go_on = std::move(go_on)]() mutable {
+      BringIntoMemory(piece.bytes());
+      loop_.Post([this, go_on = std::move(go_on)] {
+        --waiting_;
+        go_on();
+      });
+    });
+  };
 }
 
 void PackageRoutes::AnswerStage(const net::HttpRequest& request, const std::string& name,
@@ -129,9 +148,9 @@ void PackageRoutes::AnswerStage(const net::HttpRequest& request, const std::stri
 
 // The thread keeps no reference: connections end on the loop alone.
 void PackageRoutes::Deliver(std::shared_ptr<net::Responder> responder, net::HttpResponse response) {
-  loop_.Post([this, responder = std::move(responder), response = std::move(response)] {
+  loop_.Post([this, responder = std::move(responder), response = std::move(response)]() mutable {
     --waiting_;
-    responder->Send(response);
+    responder->Send(std::move(response));
   });
 }
 

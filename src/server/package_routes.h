@@ -18,7 +18,8 @@ class PackageRoutes {
   PackageRoutes(package::Package package, std::shared_ptr<StageGraphs> graphs,
                 net::EventLoop& loop);
 
-  // Answers paths that begin with "/package/". 503 when too many wait to be read.
+  // Answers paths that begin with "/package/". 503 when too many wait to be read; answers that are
+  // under way already go on.
   void Answer(const net::HttpRequest& request, std::shared_ptr<net::Responder> responder);
 
  private:
@@ -27,12 +28,13 @@ class PackageRoutes {
   void AnswerStage(const net::HttpRequest& request, const std::string& name,
                    std::shared_ptr<net::Responder> responder);
   // On a thread.
+  void ReadAsItIsSent(net::HttpResponse& response);
   void Deliver(std::shared_ptr<net::Responder> responder, net::HttpResponse response);
 
   const package::Package package_;
   net::EventLoop& loop_;
   const std::shared_ptr<StageGraphs> graphs_;
-  size_t waiting_ = 0;  // answers that the threads owe
+  size_t waiting_ = 0;  // answers, and pieces of them, that the threads owe
   // Last: their threads use what stands above. Apart: a graph takes seconds, and blobs go on.
   net::ThreadPool reading_threads_;
   net::ThreadPool cutting_threads_;

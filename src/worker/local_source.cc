@@ -19,11 +19,11 @@ class LocalSource : public PackageSource {
   bool Has(const package::Digest& blob) override { return package_.blobs->Contains(blob); }
   Status Fetch(const package::Digest& blob, const package::BlobInfo& info,
                const std::function<void(uint64_t)>&, const std::atomic<bool>&) override {
-    TRY(package_.blobs->Get(blob, &info));
+    TRY(package_.blobs->Get(blob, info));
     return OkStatus();
   }
   Result<Slice> Read(const package::Digest& blob, const package::BlobInfo& info) override {
-    return package_.blobs->Get(blob, &info);
+    return package_.blobs->Get(blob, info);
   }
   double MeasureDownload(uint64_t) override { return 0; }
 

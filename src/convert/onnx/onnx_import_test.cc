@@ -53,7 +53,7 @@ class OnnxFolder : public ::testing::Test {
     return report.ok() ? "" : report.error().ToString();
   }
 
-  testing::TemporaryFolder temporary_;
+  TemporaryFolder temporary_;
   onnx::Model model_;
 };
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "convert/source/checkpoint_testing.h"
-#include "package/blob_store.h"
+#include "package/digest.h"
 #include "tensor/blocks.h"
 #include "tensor/half.h"
 
@@ -42,14 +42,14 @@ class Recipes : public ::testing::Test {
     layer_.program.output = 1;
     layer_.program.ops = {program::Scale{{0, 0, 1}, {1, 0, 1}, 1}};
     ASSIGN_OR_RETURN(const program::Program program, FinishProgram(graph_, layer_, store));
-    blobs_ = package::BlobStore::Open(temporary_.path() / "blobs").value();
     return program.weights[0];
   }
   std::vector<uint8_t> Bytes(const std::vector<program::Part>& parts) {
     std::vector<uint8_t> out;
     for (const program::Part& part : parts) {
-      const Slice blob = blobs_->Get(package::Digest(part.digest), nullptr).value();
-      const ByteSpan bytes = blob.bytes().subspan(part.offset, part.byte_count);
+      const auto path = temporary_.path() / "blobs" / package::Digest(part.digest).ToHex();
+      const auto blob = MappedFile::Open(path).value();
+      const ByteSpan bytes = blob->bytes().subspan(part.offset, part.byte_count);
       out.insert(out.end(), bytes.begin(), bytes.end());
     }
     return out;
@@ -73,11 +73,10 @@ class Recipes : public ::testing::Test {
     return values;
   }
 
-  testing::TemporaryFolder temporary_;
+  TemporaryFolder temporary_;
   onnx::Graph graph_;
   lower::TracedLayer layer_;
   bool rounded_ = false;
-  std::unique_ptr<package::BlobStore> blobs_;
 };
 
 TEST_F(Recipes, LargeBlocksBecomeBlocksOf32WithTheSameValues) {
@@ -167,7 +166,6 @@ TEST_F(Recipes, ExpertsLieInABlobEach) {
   ASSERT_TRUE(store.Write().ok());
   const auto finished = FinishProgram(graph_, layer_, store);
   ASSERT_TRUE(finished.ok()) << finished.error().ToString();
-  blobs_ = package::BlobStore::Open(temporary_.path() / "blobs").value();
   EXPECT_EQ(store.blobs().size(), 3u);  // two experts, and what is left of the layer
   for (const program::Weight& weight : finished->weights) {
     ASSERT_EQ(weight.data.size(), 2u) << weight.name;

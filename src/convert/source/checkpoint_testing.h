@@ -1,4 +1,4 @@
-// For tests: temporary folders, and tiny checkpoints written byte by byte.
+// For tests: tiny checkpoints written byte by byte.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,29 +11,12 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/file_testing.h"
 #include "base/random.h"
 #include "convert/source/safetensors.h"
 #include "tensor/blocks.h"
 
 namespace weft::convert::testing {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder()
-      : path_(std::filesystem::temp_directory_path() / ("weft-convert-" + SecureRandomHex(8))) {
-    std::filesystem::create_directories(path_);
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline void Write(const std::filesystem::path& path, std::string_view text) {
   std::ofstream file(path, std::ios::binary);

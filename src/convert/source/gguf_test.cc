@@ -16,7 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::GgufBuilder;
 using ::testing::HasSubstr;
-using testing::TemporaryFolder;
 
 std::string Message(const std::string& file) {
   const auto model = ParseGguf(Slice::OfText(file), "x.gguf");

@@ -18,7 +18,6 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::Safetensors;
-using testing::TemporaryFolder;
 using testing::Write;
 
 Slice ToSlice(std::string_view text) {
