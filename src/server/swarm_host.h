@@ -1,7 +1,6 @@
 // SwarmHost: runs the orchestrator's core on an event loop: gives it events with the time, carries
 // out its actions, plans on a thread pool. Workers attach as a pair of functions, whatever carries
-// their messages (a WebSocket, or a queue in this process); requests as callbacks. Everything but
-// Submit from other threads happens on the loop.
+// their messages (a WebSocket, or a queue in this process); requests as callbacks. All on the loop.
 #pragma once
 
 #include <deque>

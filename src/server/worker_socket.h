@@ -10,9 +10,10 @@
 namespace weft::server {
 
 // Makes `socket` a worker of `host`, which outlives it. Until the core has accepted its Connect it
-// may send one control message's worth; afterwards the core says how much is legal
-// (swarm::SetMessageLimit). Who does not connect in time is closed by the core, and the socket
-// does not wait for a stranger's goodbye (net::WebSocket::Close).
+// may send one control message's worth in all: the core closes whoever begins with anything else.
+// Afterwards the core says how long a message may be (swarm::SetMessageLimit). Who does not connect
+// in time is closed by the core, and the socket does not wait for a stranger's goodbye
+// (net::WebSocket::Close).
 net::WebSocketCallbacks AttachWorkerSocket(SwarmHost& host, const std::string& address,
                                            const std::shared_ptr<net::WebSocket>& socket);
 

@@ -1,4 +1,4 @@
-// Sockets that never say who they are: what they cost, and how long they stay.
+// Sockets that never say who they are: what they may say, what they cost, how long they stay.
 #include "server/worker_socket.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 
 #include "net/net_testing.h"
 #include "net/server.h"
+#include "wire/control.pb.h"
 #include "wire/version.h"
 
 namespace weft::server {
@@ -44,6 +45,10 @@ class StrangersTest : public testing::Test, public net::ServerHandler {
                                       std::shared_ptr<net::WebSocket> socket) override {
     sockets_.push_back(socket);
     net::WebSocketCallbacks callbacks = AttachWorkerSocket(*host_, request.remote_address, socket);
+    callbacks.on_message = [this, inner = callbacks.on_message](Slice message) {
+      taken_bytes_ += message.byte_count();
+      inner(std::move(message));
+    };
     callbacks.on_closed = [this, inner = callbacks.on_closed](const std::string& reason) {
       inner(reason);
       ++closed_count_;
@@ -65,6 +70,15 @@ class StrangersTest : public testing::Test, public net::ServerHandler {
     });
     done.get_future().wait();
   }
+  // Until so many sockets have closed, which a client that was reset hears first.
+  void AwaitClosed(int count) {
+    const Instant begin = MonotonicNow();
+    int closed = 0;
+    while (closed < count && MonotonicNow() - begin < Seconds(30)) {
+      OnLoop([&] { closed = closed_count_; });
+    }
+    EXPECT_EQ(closed, count);
+  }
   // A client after its handshake; `then` follows it in the same breath.
   std::unique_ptr<net::RawClient> Connect(const std::string& then = "") {
     auto client = std::make_unique<net::RawClient>(server_->port());
@@ -82,7 +96,53 @@ class StrangersTest : public testing::Test, public net::ServerHandler {
   std::thread thread_;
   std::vector<std::weak_ptr<net::WebSocket>> sockets_;
   int closed_count_ = 0;
+  size_t taken_bytes_ = 0;  // of messages, of all strangers
 };
+
+// A binary message as clients send it, masked with zeros (RFC 6455 5.2).
+std::string Masked(const std::string& message) {
+  const size_t byte_count = message.size();
+  const int length_bytes = byte_count < 126 ? 0 : byte_count <= UINT16_MAX ? 2 : 8;
+  std::string head = "\x82";
+  head += static_cast<char>(0x80 | (length_bytes == 0   ? byte_count
+                                    : length_bytes == 2 ? 126
+                                                        : 127));
+  for (int i = length_bytes - 1; i >= 0; --i) head += static_cast<char>(byte_count >> (8 * i));
+  return head + std::string(4, '\0') + message;
+}
+
+// As many messages as anybody takes: of a kind that workers send, not parsable, and empty ones.
+TEST_F(StrangersTest, SayNoMoreThanOneControlMessageInAll) {
+  wire::pb::WorkerMessage failed;
+  failed.mutable_failed()->set_message(std::string(1000, 'x'));
+  const std::string kinds[] = {
+      std::string(1, static_cast<char>(wire::kControlByte)) + failed.SerializeAsString(),
+      std::string(1, static_cast<char>(wire::kControlByte)) + std::string(1000, '\xff'),
+      "WEFT" + std::string(1000, 'x'),
+      "WGEN" + std::string(1000, 'x'),
+      std::string(1 + wire::kMaxControlBytes, 'x'),
+      "",
+  };
+  int client_count = 0;
+  for (const std::string& message : kinds) {
+    SCOPED_TRACE(message.substr(0, 8));
+    OnLoop([&] { taken_bytes_ = 0; });
+    const auto client = Connect();
+    for (int i = 0; i < 200 && client->Send(Masked(message)); ++i) {
+    }
+    client->ReadAll();
+    AwaitClosed(++client_count);
+    OnLoop([&] { EXPECT_LE(taken_bytes_, 1 + wire::kMaxControlBytes); });
+  }
+}
+
+// One byte beyond is not even read.
+TEST_F(StrangersTest, SayNoLongerMessage) {
+  const auto client = Connect(Masked(std::string(2 + wire::kMaxControlBytes, 'x')));
+  client->ReadAll();
+  AwaitClosed(1);
+  OnLoop([&] { EXPECT_EQ(taken_bytes_, 0u); });
+}
 
 // The head of a binary message of 48 MiB, and then as much of it as anybody takes.
 TEST_F(StrangersTest, LongMessagesCostNothing) {
@@ -90,6 +150,7 @@ TEST_F(StrangersTest, LongMessagesCostNothing) {
   const std::string block(1 << 20, 'x');
   const size_t before = AllocatedBytes();
   std::vector<std::unique_ptr<net::RawClient>> clients;
+  clients.reserve(4);
   for (int i = 0; i < 4; ++i) clients.push_back(Connect(head));
   for (const auto& client : clients) {
     for (int i = 0; i < 48 && client->Send(block); ++i) {
@@ -105,6 +166,7 @@ TEST_F(StrangersTest, LongMessagesCostNothing) {
 TEST_F(StrangersTest, SilenceIsNotWaitedFor) {
   const Instant begin = MonotonicNow();
   std::vector<std::unique_ptr<net::RawClient>> clients;
+  clients.reserve(4);
   for (int i = 0; i < 4; ++i) clients.push_back(Connect());
   for (const auto& client : clients) client->ReadAll();
   EXPECT_GE(MonotonicNow() - begin, kConnectLimit);

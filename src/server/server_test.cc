@@ -1,0 +1,118 @@
+// The whole server over sockets: which of its threads wait for which.
+#include "server/server.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "net/net_testing.h"
+#include "server/server_testing.h"
+#include "wire/control.pb.h"
+#include "wire/version.h"
+
+namespace weft::server {
+namespace {
+
+// A conversation through this takes a thread some tenths of a second.
+constexpr char kSlowTemplate[] =
+    "{% for a in range(200) %}{% for b in range(1000) %}{% endfor %}{% endfor %}x";
+constexpr size_t kPrompts = 64;  // as many as may wait to be read
+
+class ServerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ServedModel model;
+    model.package.manifest.name = model.info.name = "slow";
+    model.info.layers.resize(3);
+    model.info.hidden_columns = 8;
+    model.info.vocabulary = 1 << 20;
+    model.text = TinyText(kSlowTemplate);
+    ServerOptions options;
+    options.port = 0;
+    options.secrets = Secrets();
+    options.queue = kPrompts;
+    options.wait = Seconds(600);
+    auto server = Server::Listen(options, std::move(model));
+    ASSERT_TRUE(server.ok()) << server.error().ToString();
+    server_ = std::move(server).value();
+    thread_ = std::thread([this] { server_->Run(); });
+  }
+  void TearDown() override {
+    server_->loop().Stop();
+    thread_.join();
+  }
+  void OnLoop(const std::function<void()>& work) {
+    std::promise<void> done;
+    server_->loop().Post([&] {
+      work();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  // Prompts that have become tokens: their requests wait for the swarm.
+  size_t PromptsRead() {
+    size_t count = 0;
+    OnLoop([&] { count = server_->host().snapshot().queued_requests; });
+    return count;
+  }
+  std::unique_ptr<net::RawClient> Ask() {
+    const std::string body = R"({"model":"slow","messages":[{"role":"user","content":"Hi"}]})";
+    const std::string port = std::to_string(server_->reach().port);
+    auto client = std::make_unique<net::RawClient>(server_->reach().port);
+    EXPECT_TRUE(client->Send("POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:" + port +
+                             "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+                             body));
+    return client;
+  }
+  // A worker that connects, which makes the core want a plan.
+  void AddWorker() {
+    wire::pb::WorkerMessage message;
+    wire::pb::Connect& connect = *message.mutable_connect();
+    connect.set_protocol_version(wire::kProtocolVersion);
+    connect.set_program_version(swarm::ModelInfo().program_version);
+    connect.set_package_format(swarm::ModelInfo().package_format);
+    connect.set_kind("native");
+    connect.set_engine("native");
+    connect.set_memory_bytes(1 << 30);
+    connect.set_weight_factor(1);
+    std::vector<uint8_t> bytes(1 + message.ByteSizeLong());
+    bytes[0] = wire::kControlByte;
+    ASSERT_TRUE(message.SerializeToArray(bytes.data() + 1, static_cast<int>(bytes.size() - 1)));
+    OnLoop([&] {
+      const auto worker = server_->host().AttachWorker(
+          {[](const std::vector<Slice>&) {}, [](const std::string&) {}}, "127.0.0.1");
+      server_->host().OnWorkerMessage(worker, Slice(std::move(bytes)));
+    });
+  }
+
+  std::unique_ptr<Server> server_;
+  std::thread thread_;
+};
+
+TEST_F(ServerTest, PlanningWaitsForNoPromptAndPromptsForNoPlanning) {
+  const auto planning = std::make_shared<std::promise<void>>();
+  std::promise<void> may_end;
+  const std::shared_future<void> end = may_end.get_future().share();
+  OnLoop([&] {
+    server_->host().SetPlanner([planning, end](const swarm::StartPlanning&) {
+      planning->set_value();
+      end.wait();
+      return planner::PlanOutcome();
+    });
+  });
+  std::vector<std::unique_ptr<net::RawClient>> clients;
+  for (size_t i = 0; i < kPrompts; ++i) clients.push_back(Ask());
+  AddWorker();
+  ASSERT_TRUE(net::Comes(planning->get_future()));
+  const size_t read_before = PromptsRead();
+  EXPECT_LT(read_before, kPrompts / 2) << "the plan was made behind the prompts";
+
+  const Instant limit = MonotonicNow() + Seconds(60);
+  while (PromptsRead() == read_before && MonotonicNow() < limit) std::this_thread::yield();
+  EXPECT_GT(PromptsRead(), read_before) << "prompts wait for the plan";
+  may_end.set_value();
+}
+
+}  // namespace
+}  // namespace weft::server
