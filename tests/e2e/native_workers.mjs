@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
+import { proxy } from "./lib/proxy.mjs";
 import {
   complete, eventually, nativeWorker, packageOf, reasonToSkip, serve, swarmOf,
 } from "./lib/weft.mjs";
@@ -14,15 +15,16 @@ import {
 const skip = reasonToSkip("weft-tiny");
 const kServer = ["--context", "256", "--sessions", "2", "--no-worker"];
 
-// body({server, cache, start, idOf}): `start` starts a worker on the one cache, `idOf` reads an id
-// file.
+// body({server, line, cache, start, idOf}): `start` starts a worker on the one cache, over `line`,
+// `idOf` reads an id file.
 function workersTest(name, body) {
   test(name, { skip, timeout: 120_000 }, async () => {
     const cache = mkdtempSync(join(tmpdir(), "weft-cache-"));
     const server = await serve(packageOf("weft-tiny"), kServer);
+    const line = await proxy(server.origin, () => false);
     const workers = [];
     const start = async (workerName) => {
-      const worker = nativeWorker(server.origin,
+      const worker = nativeWorker(line.origin,
         ["--memory", "256MiB", "--threads", "1", "--cache", cache, "--name", workerName]);
       workers.push(worker);
       await eventually(async () => {
@@ -33,9 +35,10 @@ function workersTest(name, body) {
     };
     const idOf = (file) => readFileSync(join(cache, file), "utf8");
     try {
-      await body({ server, cache, start, idOf });
+      await body({ server, line, cache, start, idOf });
     } finally {
       for (const worker of workers) worker.child.kill("SIGKILL");
+      line.close();
       server.child.kill("SIGCONT");
       await server.stop();
       rmSync(cache, { recursive: true });
@@ -102,3 +105,13 @@ workersTest("a second signal ends a worker at once", async ({ server, start }) =
   worker.child.kill("SIGINT");
   assert.equal(await ended, "SIGINT");
 });
+
+workersTest("a worker that hears nothing for three pings closes its line and takes another",
+  async ({ server, line, start }) => {
+    const worker = await start("far away");
+    await story(server);
+    line.silence();
+    await worker.waitFor(/not connected \(nothing came for 6000 ms\); trying again/);
+    await eventually(() => assert.equal(worker.output.match(/ connected to /g)?.length, 2));
+    await story(server);
+  });

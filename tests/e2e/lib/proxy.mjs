@@ -1,5 +1,5 @@
-// A proxy in front of weft that tests use to spoil answers: everything passes as it is, WebSockets
-// included, unless `spoil` takes the request into its own hands.
+// A proxy in front of weft that tests use to spoil answers and lines: everything passes as it is,
+// WebSockets included, unless `spoil` takes the request into its own hands.
 import http from "node:http";
 import net from "node:net";
 
@@ -7,58 +7,19 @@ import net from "node:net";
 // headers, body} of the real answer.
 export async function proxy(origin, spoil) {
   const target = new URL(origin);
-  const rewritten = (headers) => ({
-    ...headers,
-    host: target.host,
-    ...(headers.origin ? { origin } : {}),
-  });
-  const sockets = new Set();
-  const forward = (request) =>
-    new Promise((resolve, reject) => {
-      const { method, url, headers } = request;
-      const outgoing = http.request(
-        {
-          host: target.hostname,
-          port: target.port,
-          method,
-          path: url,
-          headers: rewritten(headers),
-        },
-        (answer) => {
-          const pieces = [];
-          answer.on("data", (piece) => pieces.push(piece));
-          answer.on("end", () =>
-            resolve({
-              status: answer.statusCode,
-              headers: answer.headers,
-              body: Buffer.concat(pieces),
-            }),
-          );
-        },
-      );
-      outgoing.on("error", reject);
-      request.pipe(outgoing);
-    });
   const server = http.createServer(async (request, response) => {
+    const forward = () => forwarded(target, request);
     try {
-      if (await spoil({ request, response, forward: () => forward(request) })) return;
-      const { status, headers, body } = await forward(request);
+      if (await spoil({ request, response, forward })) return;
+      const { status, headers, body } = await forward();
       response.writeHead(status, headers).end(body);
     } catch {
       response.destroy();
     }
   });
-  server.on("upgrade", (request, socket) => {
-    const headers = Object.entries(rewritten(request.headers));
-    const upstream = net.connect(Number(target.port), target.hostname, () => {
-      const lines = headers.map(([name, value]) => `${name}: ${value}`).join("\r\n");
-      upstream.write(`GET ${request.url} HTTP/1.1\r\n${lines}\r\n\r\n`);
-      upstream.pipe(socket);
-      socket.pipe(upstream);
-    });
-    upstream.on("error", () => socket.destroy());
-    socket.on("error", () => upstream.destroy());
-  });
+  const lines = [];
+  server.on("upgrade", (request, socket) => lines.push([tunnel(target, request, socket), socket]));
+  const sockets = new Set();
   server.on("connection", (socket) => {
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
@@ -66,9 +27,54 @@ export async function proxy(origin, spoil) {
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {
     origin: `http://127.0.0.1:${server.address().port}`,
+    // Like a cable that is pulled: the WebSockets of now stay open at both ends and carry nothing.
+    silence: () => {
+      for (const [upstream, socket] of lines.splice(0)) {
+        upstream.unpipe(socket);
+        socket.unpipe(upstream);
+      }
+    },
     close: () => {
       for (const socket of sockets) socket.destroy();
       server.close();
     },
   };
+}
+
+// The headers as if they had been sent to the target itself.
+function rewritten(target, headers) {
+  const { host, origin } = target;
+  return { ...headers, host, ...(headers.origin ? { origin } : {}) };
+}
+
+function forwarded(target, request) {
+  const { method, url } = request;
+  const headers = rewritten(target, request.headers);
+  return new Promise((resolve, reject) => {
+    const outgoing = http.request(new URL(url, target), { method, headers }, (answer) => {
+      const pieces = [];
+      answer.on("data", (piece) => pieces.push(piece));
+      answer.on("end", () => {
+        const body = Buffer.concat(pieces);
+        resolve({ status: answer.statusCode, headers: answer.headers, body });
+      });
+    });
+    outgoing.on("error", reject);
+    request.pipe(outgoing);
+  });
+}
+
+// Repeats a WebSocket's handshake to the target and carries what follows; gives the other end.
+function tunnel(target, request, socket) {
+  const upstream = net.connect(Number(target.port), target.hostname, () => {
+    const head = Object.entries(rewritten(target, request.headers))
+      .map(([name, value]) => `${name}: ${value}\r\n`)
+      .join("");
+    upstream.write(`GET ${request.url} HTTP/1.1\r\n${head}\r\n`);
+    upstream.pipe(socket);
+    socket.pipe(upstream);
+  });
+  upstream.on("error", () => socket.destroy());
+  socket.on("error", () => upstream.destroy());
+  return upstream;
 }
