@@ -6,7 +6,9 @@ Qwen3-0.6B (1.2 GB); --like names others. --experts makes a Qwen3-MoE; gpt-oss-2
 in MXFP4. --sparse leaves the weights
 out: files of the full length with holes, which read as zeros and take no disk. --shards cuts the
 weights into several files with an index, as large models come. With --tokenizer FILE that file
-becomes its tokenizer.json, so that it can be served. No packages beyond Python's own are needed.
+becomes its tokenizer.json, so that it can be served. --untied gives the head weights of its own, as
+mixtures have them anyway: where it reads the embedding, random layers repeat one token for ever.
+No packages beyond Python's own are needed.
 """
 import argparse
 import json
@@ -119,7 +121,7 @@ def tensor_shapes(args):
         }.items():
             shapes[prefix + name] = shape
     shapes["model.norm.weight"] = [args.hidden]
-    if args.experts:
+    if args.untied:
         shapes["lm_head.weight"] = [args.vocab, args.hidden]
     return shapes
 
@@ -191,7 +193,7 @@ def configuration(args):
         "max_position_embeddings": 40960,
         "rms_norm_eps": 1e-6,
         "rope_theta": 1000000,
-        "tie_word_embeddings": not args.experts,
+        "tie_word_embeddings": not args.untied,
         "hidden_act": "silu",
     }
     if is_gpt_oss(args):
@@ -236,6 +238,7 @@ def parse_arguments():
         parser.add_argument("--" + name, type=int)
     parser.add_argument("--head-dim", type=int)
     parser.add_argument("--vocab", type=int, default=151936)
+    parser.add_argument("--untied", action="store_true")
     parser.add_argument("--sparse", action="store_true")
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--tokenizer")
@@ -246,6 +249,7 @@ def parse_arguments():
         key = name.replace("-", "_")
         if getattr(args, key) is None:
             setattr(args, key, SHAPES[args.like].get(key, 0))
+    args.untied = args.untied or args.experts > 0
     return args
 
 
