@@ -2,11 +2,12 @@
 // many bytes a request moves, how fast 1, 3 and 10 workers answer, and how long a start takes.
 //
 //   ./dev bench swarm [--package packages/weft-tiny] [--workers 1,3,10] [--prompt-tokens 25]
-//                     [--tokens 128] [--repeat 5] [--threads 1] [--pin]
+//                     [--tokens 128] [--repeat 5] [--threads 1] [--pin] [--spares 0]
 //
 // Prints one JSON line for each number of workers and a table at the end. Every worker's offer fits
-// exactly the layers it is meant to hold, so that the plan needs all of them. CPU time is the
-// kernel's own count (schedstat, nanoseconds).
+// exactly the layers it is meant to hold, so that the plan needs all of them. With --spares so many
+// more are connected, each with the offer of one that computes. CPU time is the kernel's own count
+// (schedstat, nanoseconds).
 import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,9 +24,11 @@ const { values: options } = parseArgs({
     repeat: { type: "string", default: "5" },
     threads: { type: "string", default: "1" },
     pin: { type: "boolean", default: false },
+    spares: { type: "string", default: "0" },
   },
 });
 const tokenCount = Number(options.tokens);
+const spareCount = Number(options.spares);
 const context = Math.max(256, Number(options["prompt-tokens"]) + tokenCount + 8);
 const manifest = JSON.parse(readFileSync(join(options.package, "weft.json"), "utf8"));
 
@@ -116,7 +119,10 @@ async function promptOf(base, wanted) {
 const varied = (content, i) =>
   content.replace(/[abcd]/g, (c) => "abcdefghijklmnopqrstuvwxyz"["abcd".indexOf(c) + 3 * (i % 7)]);
 
-// Starts a server and `count` workers; resolves once all their stages are up.
+// A worker in one of these states is not done with joining.
+const kUnsettled = ["connecting", "measuring", "preparing"];
+
+// Starts a server, `count` workers and the spares; resolves once all stages are up.
 async function startSwarm(count, children, cache) {
   let base = null;
   const limits = ["--port", "0", "--context", String(context), "--sessions", "1"];
@@ -126,7 +132,9 @@ async function startSwarm(count, children, cache) {
   children.push(server);
   while (!base) await sleep(20);
   const joined = performance.now();
-  offers(count).forEach((offer, i) => {
+  const needed = offers(count);
+  const spares = Array.from({ length: spareCount }, (_, i) => needed[i % count]);
+  [...needed, ...spares].forEach((offer, i) => {
     const folder = join(cache, String(i));
     const args = ["--memory", offer, "--threads", options.threads, "--cache", folder];
     const worker = start(["worker", base.replace("http", "ws"), ...args], () => {});
@@ -135,13 +143,23 @@ async function startSwarm(count, children, cache) {
   });
   for (;;) {
     const swarm = await (await fetch(`${base}/api/swarm`)).json();
-    if (swarm.state === "up" && swarm.stages.length === count) break;
-    if (performance.now() - joined > 120e3) {
-      throw new Error(`${swarm.stages.length} of ${count} stages: ${swarm.message}`);
+    const ready = swarm.workers.filter(({ state }) => !kUnsettled.includes(state)).length;
+    const up = swarm.state === "up" && swarm.stages.length === count;
+    if (up && ready === count + spareCount) break;
+    if (performance.now() - joined > 300e3) {
+      throw new Error(`${swarm.stages.length} of ${count} stages, ${ready} of ` +
+        `${count + spareCount} workers ready: ${swarm.message}`);
     }
     await sleep(50);
   }
   return { base, pid: server.pid, upSeconds: (performance.now() - joined) / 1000 };
+}
+
+// What the server's process takes while nobody asks: pings of all workers, mostly.
+async function idleCpuUsPerSecond({ pid }) {
+  const before = cpuNanoseconds(pid);
+  await sleep(5000);
+  return (cpuNanoseconds(pid) - before) / 5e3;
 }
 
 // A prefill alone for the time to the first token, then a whole request with what the server
@@ -170,6 +188,7 @@ function summary(count, swarm, runs) {
   const of = (pick) => median(runs.map(pick));
   return {
     workers: count,
+    spares: spareCount,
     prompt_tokens: runs[0].prompt,
     tokens: runs[0].tokens,
     up_s: +swarm.upSeconds.toFixed(2),
@@ -178,6 +197,7 @@ function summary(count, swarm, runs) {
     core_us_per_hop: +of((r) => r.coreUs / r.frames).toFixed(1),
     cpu_us_per_hop: +of((r) => r.cpuUs / r.frames).toFixed(1),
     cpu_us_per_token: +of((r) => r.cpuUs / r.tokens).toFixed(1),
+    idle_cpu_us_per_s: +swarm.idleCpuUs.toFixed(0),
     share_of_50ms_token_percent: +of((r) => (r.cpuUs / r.tokens / 50e3) * 100).toFixed(3),
     mb_per_request: +of((r) => r.bytes / 1e6).toFixed(3),
   };
@@ -195,10 +215,11 @@ async function measure(count) {
       const pair = [varied(content, 2 * i + 1), varied(content, 2 * i + 2)];
       runs.push(await measuredChat(swarm, ...pair));
     }
+    swarm.idleCpuUs = await idleCpuUsPerSecond(swarm);
     return summary(count, swarm, runs);
   } finally {
     children.forEach((child) => child.kill());
-    await sleep(300);
+    await sleep(300 + 20 * spareCount);
     rmSync(cache, { recursive: true, force: true });
   }
 }
