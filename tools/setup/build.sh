@@ -110,6 +110,7 @@ command_bench() {
     return 0
   fi
   shift
+  name=${name//-/_}
   if [ -e "bench/${name}_bench.mjs" ] || [ -e "bench/${name}_bench.sh" ]; then
     weft_up_to_date >&2
     case $(echo "bench/${name}_bench."*) in

@@ -5,7 +5,7 @@
 all_steps='
 tidy||the repository itself: module table, sizes, banned calls
 format||clang-format of all C++ and .proto files
-tools||unit tests of the tools
+tools||unit tests of the tools and of what benches compute
 types||tsc over pages, workers and tests
 eslint||lint rules of the web workspace
 web-unit||unit tests of the web packages

@@ -48,7 +48,8 @@ node_tests() {
 
 step_tools() {
   local files
-  mapfile -t files < <(find tools -name node_modules -prune -o -name '*.test.mjs' -print | sort)
+  mapfile -t files < <(
+    find tools bench -name node_modules -prune -o -name '*.test.mjs' -print | sort)
   node_tests "${files[@]}"
 }
 

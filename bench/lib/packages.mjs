@@ -1,0 +1,46 @@
+// The models that benches run: the embedded one, and one of Qwen3-0.6B's layers whose vocabulary is
+// text, made on demand in a cache folder outside the tree.
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const root = fileURLToPath(new URL("../../", import.meta.url));
+
+export function cacheFolder() {
+  return join(process.env.XDG_CACHE_HOME ?? join(homedir(), ".cache"), "weft-bench");
+}
+
+// Every token of weft-tiny's vocabulary but some bytes is text, so that a stream shows it. The head
+// has weights of its own: tied random weights repeat one token, in which no error would be seen.
+function makeQwen06b(weft, folder) {
+  const checkpoint = `${folder}.checkpoint`;
+  const unfinished = `${folder}.part`;
+  for (const path of [checkpoint, unfinished]) rmSync(path, { recursive: true, force: true });
+  mkdirSync(cacheFolder(), { recursive: true });
+  const shape = ["--like", "qwen3-0.6b", "--vocab", "4096", "--untied"];
+  const tokenizer = ["--tokenizer", join(root, "models/weft-tiny/tokenizer.json")];
+  execFileSync(
+    "python3", [join(root, "tools/random_checkpoint.py"), checkpoint, ...shape, ...tokenizer]);
+  execFileSync(weft, ["convert", checkpoint, unfinished, "--quant", "q4"], { stdio: "pipe" });
+  rmSync(checkpoint, { recursive: true });
+  renameSync(unfinished, folder);
+}
+
+const kModels = {
+  tiny: {
+    folder: () => join(root, "packages/weft-tiny"),
+    make: (weft, folder) =>
+      execFileSync(weft, ["convert", join(root, "models/weft-tiny"), folder], { stdio: "pipe" }),
+  },
+  "0.6b": { folder: () => join(cacheFolder(), "qwen3-0.6b-text-q4"), make: makeQwen06b },
+};
+
+// {folder, manifest} of the model's package.
+export function packageOf(weft, model) {
+  const { folder, make } = kModels[model];
+  const path = folder();
+  if (!existsSync(join(path, "weft.json"))) make(weft, path);
+  return { folder: path, manifest: JSON.parse(readFileSync(join(path, "weft.json"), "utf8")) };
+}
