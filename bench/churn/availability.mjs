@@ -30,9 +30,13 @@ export function waitsOf(requests, window, quietFirstMs) {
     .filter(({ from, to }) => to > from);
 }
 
-// The median time between tokens of one request.
-export function medianGapMs(requests) {
-  return median(requests.flatMap(({ tokens }) => tokens.slice(1).map((at, i) => at - tokens[i])));
+// Fewer times between tokens than this have no median worth the name.
+const kFewGaps = 20;
+
+// The median time between tokens of one request; `quietMs` where hardly any token came.
+export function medianGapMs(requests, quietMs) {
+  const gaps = requests.flatMap(({ tokens }) => tokens.slice(1).map((at, i) => at - tokens[i]));
+  return gaps.length < kFewGaps ? quietMs : median(gaps);
 }
 
 // A wait that is longer than this is an outage.

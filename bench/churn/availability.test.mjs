@@ -40,7 +40,9 @@ test("an outage is longer than five medians and than the median and 50 ms", () =
   assert.equal(outageThresholdMs(60), 300);
   const waits = [{ from: 0, to: 52 }, { from: 60, to: 113 }];
   assert.deepEqual(outagesOf(waits, 2), [{ from: 60, to: 113 }]);
-  assert.equal(medianGapMs([request(0, [5, 6, 8, 108], 108), request(200, [900], 900)]), 2);
+  const regular = Array.from({ length: 21 }, (_, i) => 3 * i);
+  assert.equal(medianGapMs([request(0, regular, 60), request(200, [900, 999], 999)], 7), 3);
+  assert.equal(medianGapMs([request(200, [900, 999], 999)], 7), 7, "hardly any token came");
 });
 
 test("intervals: union, length, intersection", () => {

@@ -1,10 +1,6 @@
 // The workers of a cell, each behind a link of its own that can be cut: native processes, or tabs
 // of headless Chromium. Both fail and return in the ways that schedule.mjs names.
-import { execFileSync } from "node:child_process";
-import { mkdirSync, readdirSync } from "node:fs";
-import { join } from "node:path";
-
-import { startWorker } from "../lib/weft_processes.mjs";
+import { linkCache, startWorker } from "../lib/weft_processes.mjs";
 
 // What the processes and tabs of a cell have in common.
 class Member {
@@ -33,11 +29,7 @@ export class NativeMember extends Member {
   constructor(index, link, relays, { weft, offerBytes, threads, folder, blobs }) {
     super(index, link, relays);
     Object.assign(this, { weft, offerBytes, threads, folder });
-    mkdirSync(folder, { recursive: true });
-    for (const name of readdirSync(blobs)) {
-      if (name.startsWith("worker-id")) continue;
-      execFileSync("cp", ["-al", join(blobs, name), folder]);
-    }
+    linkCache(blobs, folder);
   }
 
   start() {

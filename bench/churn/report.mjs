@@ -53,7 +53,7 @@ function seriesOf(happened) {
 // The line of JSON of a cell: figures, and the series that plot.mjs draws.
 export function reportOf(cell, happened, seed) {
   const { window, requests, failures, quiet, layerBytes } = happened;
-  const medianMs = medianGapMs(requests);
+  const medianMs = medianGapMs(requests, quiet.gapMs);
   // What began within the window may end behind it.
   const whole = { from: window.from, to: happened.endedAt };
   const waits = waitsOf(requests, whole, quiet.firstMs);
@@ -91,7 +91,7 @@ export function reportOf(cell, happened, seed) {
     tokens_per_s: rounded((tokenCount * 1000) / (window.to - window.from), 1),
     ...endsOf(requests, happened.hung),
     unexpected_ends: happened.unexpectedEnds,
-    load_average: happened.loadAverage,
+    cpu_waiting: happened.cpuWaiting,
     series: seriesOf(happened),
   };
 }

@@ -1,6 +1,6 @@
 // Runs one cell: a swarm comes up, is measured in quiet, then meets its failures while a client
 // asks; afterwards all are healed. Gives back what happened; report.mjs makes figures of it.
-import { loadavg } from "node:os";
+import { existsSync, readFileSync } from "node:fs";
 
 import { askQuietly, messagesOf, textOf } from "../lib/chat_client.mjs";
 import { median, rounded } from "../lib/statistics.mjs";
@@ -16,15 +16,24 @@ const kHungMs = 60_000;
 // Tokens at most of the prompt that measures what replaying a row takes.
 const kReplayRows = 512;
 
+// How long so far somebody on this machine has waited for a processor, by the kernel's count.
+function cpuWaitingMs() {
+  const file = "/proc/pressure/cpu";
+  if (!existsSync(file)) return NaN;
+  return Number(/^some .*total=(\d+)/m.exec(readFileSync(file, "utf8"))[1]) / 1000;
+}
+
 // Quiet times in this very swarm: to the first token of the cell's prompts, and for a row of a
 // longer one, which is what a row of a replay costs.
 async function measureQuiet(swarm, modelName, prompts, cell, context) {
   const ask = (content, tokens) => askQuietly(swarm.origin,
     { model: modelName, messages: messagesOf(content), max_tokens: tokens });
   const firstMs = [];
+  const gapMs = [];
   for (const { content } of prompts) {
     const { sentAt, times } = await ask(content, Math.min(16, cell.answerTokens));
     firstMs.push(times[0] - sentAt);
+    gapMs.push((times.at(-1) - times[0]) / (times.length - 1));
   }
   // A word is two tokens at most.
   const words = Math.floor(Math.min(kReplayRows, context - 40) / 2);
@@ -32,6 +41,7 @@ async function measureQuiet(swarm, modelName, prompts, cell, context) {
   const { prepares } = await swarm.relays.report();
   return {
     firstMs: median(firstMs),
+    gapMs: median(gapMs),
     rowMs: (times[0] - sentAt) / usage.prompt_tokens,
     joinMs: swarm.joinMs,
     loadMsPerByte: loadRate(prepares.flat(), swarm.layerBytes),
@@ -92,6 +102,7 @@ async function measureCell(swarm, cell, model, prompts, seed) {
     states.push({ at: performance.now(), state, epoch });
   });
   const before = await swarm.relays.report();
+  const waitingBefore = cpuWaitingMs();
   client.start();
   const from = performance.now();
   const window = { from, to: from + cell.seconds * 1000 };
@@ -112,7 +123,7 @@ async function measureCell(swarm, cell, model, prompts, seed) {
     recomputedRows: (after.recomputed - before.recomputed) / swarm.layerBytes.length,
     layerBytes: swarm.layerBytes,
     stages: swarm.stages,
-    loadAverage: rounded(loadavg()[0], 1),
+    cpuWaiting: rounded((cpuWaitingMs() - waitingBefore) / (performance.now() - from), 3),
     unexpectedEnds: swarm.members.reduce((count, each) => count + each.unexpectedEnds, 0),
   };
 }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 import { offerFor } from "../lib/offers.mjs";
 import { Relays } from "../lib/relays.mjs";
-import { startServer, swarmOf, until } from "../lib/weft_processes.mjs";
+import { settledSwarm, startServer, swarmOf, until } from "../lib/weft_processes.mjs";
 import { NativeMember, TabMember } from "./members.mjs";
 
 // What a tab's wasm engine takes for a byte of f16 weights and, a quarter, for copies of keys and
@@ -50,7 +50,7 @@ export class Swarm {
     await this.#add(cell.workers - 1, cell, settings);
     await this.#untilJoined(cell.workers);
     this.joinMs = performance.now() - began;
-    await this.#untilUp(cell);
+    this.stages = (await settledSwarm(this.origin, cell.workers)).stages.length;
   }
 
   async #add(index, cell, settings) {
@@ -70,19 +70,6 @@ export class Swarm {
       ({ workers } = await swarmOf(this.origin));
       return workers.filter(({ state }) => state !== "connecting").length === count;
     }, () => `${count} workers: ${JSON.stringify(workers)}`);
-  }
-
-  // Up, with everybody there and nothing more being prepared.
-  async #untilUp(cell) {
-    let picture = null;
-    await until(async () => {
-      picture = await swarmOf(this.origin);
-      const settled = picture.workers.every(
-        ({ state }) => !["connecting", "measuring", "preparing"].includes(state));
-      return picture.state === "up" && picture.workers.length === cell.workers && settled;
-    }, () => `${cell.name} up: ${picture?.state}, ${picture?.workers.length} of ${cell.workers} ` +
-      `workers, ${picture?.message}`, 300_000);
-    this.stages = picture.stages.length;
   }
 
   // Who has a part now: [{index, first, end}], and how many workers stand by.

@@ -1,6 +1,7 @@
 // Servers and native workers in processes of their own, and the server's pictures of its swarm.
-import { spawn } from "node:child_process";
-import { readFileSync, readdirSync } from "node:fs";
+import { execFileSync, spawn } from "node:child_process";
+import { mkdirSync, readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -72,6 +73,28 @@ export async function startServer(weft, folder, args) {
 
 export function startWorker(weft, origin, args, options = {}) {
   return new WeftProcess(weft, ["worker", origin.replace("http", "ws"), ...args], options);
+}
+
+// Gives a worker's cache folder what another one has downloaded; it stays a device of its own.
+export function linkCache(from, to) {
+  mkdirSync(to, { recursive: true });
+  for (const name of readdirSync(from)) {
+    if (!name.startsWith("worker-id")) execFileSync("cp", ["-al", join(from, name), to]);
+  }
+}
+
+// A worker in one of these states is not done with joining.
+const kUnsettled = ["connecting", "measuring", "preparing"];
+
+// The picture of a swarm that is up with so many workers, none of which is busy with joining.
+export async function settledSwarm(origin, workerCount, timeoutMs = 300_000) {
+  let picture = null;
+  await until(async () => {
+    picture = await swarmOf(origin);
+    return picture.state === "up" && picture.workers.length === workerCount &&
+      picture.workers.every(({ state }) => !kUnsettled.includes(state));
+  }, () => `${workerCount} workers up: ${JSON.stringify(picture)}`, timeoutMs);
+  return picture;
 }
 
 export async function swarmOf(origin) {
