@@ -29,7 +29,8 @@ const text = (value) => ({ type: "string", default: value });
 const flag = { type: "boolean", default: false };
 const { values: options } = parseArgs({ options: {
   weft: text("build/release/weft"), parts: text("validation,split,ablation"),
-  models: text("tiny,0.6b"), only: text(""), requests: text("5"), tokens: text("48"), settle: text("5"),
+  models: text("tiny,0.6b"), only: text(""), requests: text("5"),
+  tokens: text("48"), settle: text("5"),
   json: text(""), list: flag, help: flag,
 } });
 

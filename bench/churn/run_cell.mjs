@@ -11,7 +11,8 @@ import { contextFor } from "./reference.mjs";
 import { kKinds, kTabKinds, scheduleOf, targetOf } from "./schedule.mjs";
 import { Swarm } from "./swarm.mjs";
 
-// After the last failure is healed the stream has to go on within this, or its request hung.
+// After the last failure is healed the stream has to go on within this and ten times what a quiet
+// swarm takes to the first token, or its request hung.
 const kHungMs = 60_000;
 // Tokens at most of the prompt that measures what replaying a row takes.
 const kReplayRows = 512;
@@ -113,7 +114,7 @@ async function measureCell(swarm, cell, model, prompts, seed) {
   const { allBack } = await inflictAll(schedule, scene, window);
   const after = await swarm.relays.report();
   await allBack;
-  const wentOn = await client.finish(kHungMs);
+  const wentOn = await client.finish(kHungMs + 10 * quiet.firstMs);
   await stopWatching();
   return {
     window, endedAt: performance.now(), absences, states, quiet,
