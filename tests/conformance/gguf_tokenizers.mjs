@@ -1,6 +1,6 @@
 // The vocabularies that llama.cpp publishes, put into small models: the tokenizer.json that a
-// package gets for them gives the published ids in @huggingface/tokenizers (weft's own tokenizer is
-// compared in src/text/vocabulary_test.cc), and chats know their template and end tokens.
+// package gets for them gives the published ids in @huggingface/tokenizers, and chats know their
+// template and end tokens. (weft's own tokenizer is compared in vocabulary_spec_test.cc.)
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 
-#include "text/tokenizer/vocabulary.h"
+#include "text/tokenizer/vocabulary_spec.h"
 
 namespace weft::convert {
 namespace {

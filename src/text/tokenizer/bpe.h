@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "text/tokenizer/vocab.h"
+#include "text/tokenizer/vocabulary.h"
 
 namespace weft {
 

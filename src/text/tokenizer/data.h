@@ -9,7 +9,7 @@
 #include "text/tokenizer/decode.h"
 #include "text/tokenizer/normalize.h"
 #include "text/tokenizer/pretokenize.h"
-#include "text/tokenizer/vocab.h"
+#include "text/tokenizer/vocabulary.h"
 
 namespace weft {
 

@@ -9,8 +9,6 @@
 namespace weft {
 namespace {
 
-constexpr int kMaxDepth = 8;
-
 class Collect : public DecodeStage {
  public:
   explicit Collect(std::string* out) : out_(out) {}
@@ -206,26 +204,13 @@ Result<DecoderChain> DecoderChain::FromJson(const boost::json::value& value, std
   DecoderChain chain;
   if (value.is_null()) return chain;
   chain.steps_.clear();
-  TRY(chain.Add(value, where, 0));
+  TRY(ForEachStep(value, where, "decoders", [&](const JsonFields& step, const std::string& type) {
+    return chain.Add(step, type);
+  }));
   return chain;
 }
 
-Status DecoderChain::Add(const boost::json::value& value, const std::string& where, int depth) {
-  if (depth > kMaxDepth) {
-    return Error(ErrorCode::kInvalidData,
-                 where + " is nested more than " + std::to_string(kMaxDepth) + " levels deep.");
-  }
-  ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(value, where));
-  ASSIGN_OR_RETURN(const std::string type, fields.String("type"));
-  const bool fused = std::any_of(steps_.begin(), steps_.end(),
-                                 [](const Step& step) { return step.kind == Kind::kFuse; });
-  if (type == "Sequence") {
-    ASSIGN_OR_RETURN(const auto* parts, fields.Array("decoders"));
-    for (size_t i = 0; i < parts->size(); ++i) {
-      TRY(Add((*parts)[i], where + "[" + std::to_string(i) + "]", depth + 1));
-    }
-    return OkStatus();
-  }
+Status DecoderChain::Add(const JsonFields& fields, const std::string& type) {
   if (type == "Fuse") {
     steps_.push_back({.kind = Kind::kFuse});
     return OkStatus();
@@ -241,8 +226,10 @@ Status DecoderChain::Add(const boost::json::value& value, const std::string& whe
                       .stop = static_cast<uint32_t>(stop)});
     return OkStatus();
   }
+  const bool fused = std::any_of(steps_.begin(), steps_.end(),
+                                 [](const Step& step) { return step.kind == Kind::kFuse; });
   if (fused) {
-    return Error(ErrorCode::kUnsupported, where + " puts the decoder \"" + type +
+    return Error(ErrorCode::kUnsupported, fields.where() + " puts the decoder \"" + type +
                                               "\" after Fuse; weft supports only Strip there.");
   }
   if (type == "ByteLevel") {
@@ -265,8 +252,7 @@ Status DecoderChain::Add(const boost::json::value& value, const std::string& whe
     steps_.push_back(
         {.kind = Kind::kMetaspace, .text = std::move(text), .start = scheme != "never" ? 1u : 0u});
   } else {
-    return Error(ErrorCode::kUnsupported,
-                 where + " has the type \"" + type + "\", which weft does not support.");
+    return UnknownType(fields, type);
   }
   return OkStatus();
 }

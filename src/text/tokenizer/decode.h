@@ -57,7 +57,7 @@ class DecoderChain {
     uint32_t start = 0;
     uint32_t stop = 0;
   };
-  Status Add(const boost::json::value& value, const std::string& where, int depth);
+  Status Add(const JsonFields& fields, const std::string& type);
 
   std::vector<Step> steps_;
 };

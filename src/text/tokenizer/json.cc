@@ -149,12 +149,9 @@ Result<BpeModel> ModelFromJson(const JsonFields& model, const Vocabulary& vocabu
 // What a post-processor puts around one text.
 class PostProcessor {
  public:
-  PostProcessor(TokenizerData& data) : data_(data) {}
+  explicit PostProcessor(TokenizerData& data) : data_(data) {}
 
-  Status Add(const boost::json::value& value, const std::string& where, int depth) {
-    if (depth > 8) return Error(ErrorCode::kInvalidData, where + " is nested too deeply.");
-    ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(value, where));
-    ASSIGN_OR_RETURN(const std::string type, fields.String("type"));
+  Status Add(const JsonFields& fields, const std::string& type) {
     if (type == "ByteLevel") return OkStatus();  // about offsets only
     if (type == "TemplateProcessing") return AddTemplate(fields);
     if (type == "BertProcessing" || type == "RobertaProcessing") {
@@ -164,15 +161,7 @@ class PostProcessor {
       data_.suffix_ids.push_back(last);
       return OkStatus();
     }
-    if (type != "Sequence") {
-      return Error(ErrorCode::kUnsupported,
-                   where + " has the type \"" + type + "\", which weft does not support.");
-    }
-    ASSIGN_OR_RETURN(const auto* parts, fields.Array("processors"));
-    for (size_t i = 0; i < parts->size(); ++i) {
-      TRY(Add((*parts)[i], where + "[" + std::to_string(i) + "]", depth + 1));
-    }
-    return OkStatus();
+    return UnknownType(fields, type);
   }
 
  private:
@@ -250,7 +239,11 @@ Status Fill(const JsonFields& root, TokenizerData& data) {
                    PreTokenizer::FromJson(section("pre_tokenizer"), root.Place("pre_tokenizer")));
   ASSIGN_OR_RETURN(data.decoder, DecoderChain::FromJson(section("decoder"), root.Place("decoder")));
   if (const boost::json::value* post = root.Find("post_processor")) {
-    TRY(PostProcessor(data).Add(*post, root.Place("post_processor"), 0));
+    PostProcessor processor(data);
+    TRY(ForEachStep(*post, root.Place("post_processor"), "processors",
+                    [&](const JsonFields& step, const std::string& kind) {
+                      return processor.Add(step, kind);
+                    }));
   }
   return data.IndexAddedTokens();
 }

@@ -3,6 +3,27 @@
 #include <exception>
 
 namespace weft {
+namespace {
+
+constexpr int kMaxStepDepth = 8;
+
+Status AddSteps(const boost::json::value& value, const std::string& where, std::string_view list,
+                const AddStep& add, int depth) {
+  if (depth > kMaxStepDepth) {
+    return Error(ErrorCode::kInvalidData,
+                 where + " is nested more than " + std::to_string(kMaxStepDepth) + " levels deep.");
+  }
+  ASSIGN_OR_RETURN(const JsonFields step, JsonFields::Of(value, where));
+  ASSIGN_OR_RETURN(const std::string type, step.String("type"));
+  if (type != "Sequence") return add(step, type);
+  ASSIGN_OR_RETURN(const auto* parts, step.Array(list));
+  for (size_t i = 0; i < parts->size(); ++i) {
+    TRY(AddSteps((*parts)[i], where + "[" + std::to_string(i) + "]", list, add, depth + 1));
+  }
+  return OkStatus();
+}
+
+}  // namespace
 
 Result<boost::json::value> ParseJson(ByteSpan bytes, std::string_view what, size_t depth) {
   boost::json::parse_options options;
@@ -113,6 +134,16 @@ Result<const boost::json::array*> JsonFields::Array(std::string_view key) const 
   const boost::json::value* value = Find(key);
   if (value == nullptr || !value->is_array()) return Wrong(key, "an array");
   return &value->get_array();
+}
+
+Status ForEachStep(const boost::json::value& value, const std::string& where, std::string_view list,
+                   const AddStep& add) {
+  return AddSteps(value, where, list, add, 0);
+}
+
+Error UnknownType(const JsonFields& step, const std::string& type) {
+  return Error(ErrorCode::kUnsupported,
+               step.where() + " has the type \"" + type + "\", which weft does not support.");
 }
 
 }  // namespace weft

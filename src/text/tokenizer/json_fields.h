@@ -4,6 +4,7 @@
 
 #include <boost/json.hpp>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -47,6 +48,15 @@ class JsonFields {
   const boost::json::object* object_;
   std::string where_;
 };
+
+// The steps of a pipeline (normalizers, decoders, ...) in order: `value` is one step, or a
+// "Sequence" whose field `list` has such. `add` gets each step with its type. Errors: those of
+// `add`; kInvalidData for what is no step, or is nested too deeply.
+using AddStep = std::function<Status(const JsonFields& step, const std::string& type)>;
+Status ForEachStep(const boost::json::value& value, const std::string& where, std::string_view list,
+                   const AddStep& add);
+// For `add`: a type that nobody here knows.
+Error UnknownType(const JsonFields& step, const std::string& type);
 
 // "a string", "an object", ... for messages.
 std::string_view JsonKindName(const boost::json::value& value);

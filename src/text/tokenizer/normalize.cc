@@ -10,8 +10,6 @@
 namespace weft {
 namespace {
 
-constexpr int kMaxDepth = 8;
-
 Error TooLong() {
   return Error(ErrorCode::kOutOfMemory, "The normalised text would be over the limit of " +
                                             std::to_string(kMaxNormalizedBytes) + " bytes.");
@@ -145,23 +143,14 @@ std::string StripSpace(std::string_view text, bool left, bool right) {
 Result<Normalizer> Normalizer::FromJson(const boost::json::value& value, std::string where) {
   Normalizer normalizer;
   if (value.is_null()) return normalizer;
-  TRY(normalizer.Add(value, where, 0));
+  TRY(ForEachStep(
+      value, where, "normalizers",
+      [&](const JsonFields& step, const std::string& type) { return normalizer.Add(step, type); }));
   return normalizer;
 }
 
-Status Normalizer::Add(const boost::json::value& value, const std::string& where, int depth) {
-  if (depth > kMaxDepth) {
-    return Error(ErrorCode::kInvalidData,
-                 where + " is nested more than " + std::to_string(kMaxDepth) + " levels deep.");
-  }
-  ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(value, where));
-  ASSIGN_OR_RETURN(const std::string type, fields.String("type"));
-  if (type == "Sequence") {
-    ASSIGN_OR_RETURN(const auto* parts, fields.Array("normalizers"));
-    for (size_t i = 0; i < parts->size(); ++i) {
-      TRY(Add((*parts)[i], where + "[" + std::to_string(i) + "]", depth + 1));
-    }
-  } else if (type == "Prepend") {
+Status Normalizer::Add(const JsonFields& fields, const std::string& type) {
+  if (type == "Prepend") {
     ASSIGN_OR_RETURN(std::string prefix, fields.String("prepend"));
     steps_.push_back({.kind = Kind::kPrepend, .text = std::move(prefix)});
   } else if (type == "Replace") {
@@ -194,10 +183,7 @@ Status Normalizer::Add(const boost::json::value& value, const std::string& where
         {"ByteLevel", Kind::kByteLevel}};
     const auto* plain = std::find_if(std::begin(kPlain), std::end(kPlain),
                                      [&](const auto& named) { return named.first == type; });
-    if (plain == std::end(kPlain)) {
-      return Error(ErrorCode::kUnsupported,
-                   where + " has the type \"" + type + "\", which weft does not support.");
-    }
+    if (plain == std::end(kPlain)) return UnknownType(fields, type);
     steps_.push_back({.kind = plain->second});
   }
   return OkStatus();

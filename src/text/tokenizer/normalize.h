@@ -46,7 +46,7 @@ class Normalizer {
     bool left = false, right = false;
     std::shared_ptr<const Regex> regex;
   };
-  Status Add(const boost::json::value& value, const std::string& where, int depth);
+  Status Add(const JsonFields& fields, const std::string& type);
   static Result<std::string> Run(const Step& step, std::string text);
 
   std::vector<Step> steps_;

@@ -5,8 +5,6 @@
 namespace weft {
 namespace {
 
-constexpr int kMaxDepth = 8;
-
 Result<SplitBehavior> BehaviorOf(const JsonFields& fields, std::string_view fallback) {
   ASSIGN_OR_RETURN(const std::string name, fields.String("behavior", fallback));
   if (name == "Removed") return SplitBehavior::kRemoved;
@@ -78,8 +76,7 @@ StepResult StepFromJson(const JsonFields& fields, const std::string& type) {
     if (delimiter.empty()) return fields.Wrong("delimiter", "one character");
     return MakeTextSplit(std::move(delimiter), SplitBehavior::kRemoved, false);
   }
-  return Error(ErrorCode::kUnsupported,
-               fields.where() + " has the type \"" + type + "\", which weft does not support.");
+  return UnknownType(fields, type);
 }
 
 }  // namespace
@@ -87,25 +84,15 @@ StepResult StepFromJson(const JsonFields& fields, const std::string& type) {
 Result<PreTokenizer> PreTokenizer::FromJson(const boost::json::value& value, std::string where) {
   PreTokenizer pre_tokenizer;
   if (value.is_null()) return pre_tokenizer;
-  TRY(pre_tokenizer.Add(value, where, 0));
+  TRY(ForEachStep(value, where, "pretokenizers",
+                  [&](const JsonFields& step, const std::string& type) {
+                    return pre_tokenizer.Add(step, type);
+                  }));
   pre_tokenizer.Finish();
   return pre_tokenizer;
 }
 
-Status PreTokenizer::Add(const boost::json::value& value, const std::string& where, int depth) {
-  if (depth > kMaxDepth) {
-    return Error(ErrorCode::kInvalidData,
-                 where + " is nested more than " + std::to_string(kMaxDepth) + " levels deep.");
-  }
-  ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(value, where));
-  ASSIGN_OR_RETURN(const std::string type, fields.String("type"));
-  if (type == "Sequence") {
-    ASSIGN_OR_RETURN(const auto* parts, fields.Array("pretokenizers"));
-    for (size_t i = 0; i < parts->size(); ++i) {
-      TRY(Add((*parts)[i], where + "[" + std::to_string(i) + "]", depth + 1));
-    }
-    return OkStatus();
-  }
+Status PreTokenizer::Add(const JsonFields& fields, const std::string& type) {
   if (type == "BertPreTokenizer") {
     steps_.push_back(MakeClassSplit(CharClass::kWhiteSpace, SplitBehavior::kRemoved));
     steps_.push_back(MakeClassSplit(CharClass::kPunctuation, SplitBehavior::kIsolated));

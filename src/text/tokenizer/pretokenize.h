@@ -25,7 +25,7 @@ class PreTokenizer {
   Status Apply(PreTokens& tokens) const;
 
  private:
-  Status Add(const boost::json::value& value, const std::string& where, int depth);
+  Status Add(const JsonFields& fields, const std::string& type);
   void Finish();
 
   std::vector<std::shared_ptr<const PreTokenizerStep>> steps_;

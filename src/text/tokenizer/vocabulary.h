@@ -1,43 +1,48 @@
-// Vocabularies without a tokenizer.json, as the metadata of GGUF files hold them
-// (tokenizer.ggml.*), and the tokenizer.json that says the same: packages and tools know that one
-// form.
+// The vocabulary of a tokenizer: token texts by id and ids by text. Immutable; texts live in one
+// block.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 
 namespace weft {
 
-// All vectors have one entry per id or are empty.
-struct VocabularySpec {
-  std::string model;  // "gpt2" (byte-level, merges) or "llama" (SentencePiece, scores)
-  std::string pre;    // pre-tokenizer of a byte-level model: "llama-bpe", "qwen2", ...
-  std::vector<std::string> tokens;
-  std::vector<float> scores;
-  std::vector<int32_t> types;       // a TokenType each
-  std::vector<std::string> merges;  // "left right"
-  std::optional<int32_t> bos_id, eos_id, unknown_id;
-  std::optional<bool> add_bos, add_eos;
-  bool add_space_prefix = true;  // SentencePiece models only
-};
+class Vocabulary {
+ public:
+  struct Entry {
+    std::string_view text;
+    int64_t id;
+  };
+  // Errors: kInvalidData for an id below zero, an id far beyond the count of entries, or an id
+  // given twice.
+  static Result<Vocabulary> Build(const std::vector<Entry>& entries);
 
-// tokenizer.ggml.token_type
-enum TokenType : int32_t {
-  kNormal = 1,
-  kUnknown = 2,
-  kControl = 3,
-  kUserDefined = 4,
-  kUnused = 5,
-  kByte = 6
-};
+  std::optional<int32_t> Find(std::string_view text) const;
+  // Empty for an id without a token.
+  std::string_view Text(int32_t id) const;
+  bool Has(int32_t id) const {
+    return id >= 0 && static_cast<size_t>(id) < places_.size() &&
+           places_[static_cast<size_t>(id)].present;
+  }
+  // One more than the largest id.
+  int32_t id_limit() const { return static_cast<int32_t>(places_.size()); }
 
-// Of several ids with one text the first is written; an id without a text is left out. Errors:
-// kInvalidData names the token, merge or id; kUnsupported the kind of model or pre-tokenizer that
-// weft does not have.
-Result<std::string> TokenizerJson(const VocabularySpec& spec);
+ private:
+  struct Place {
+    uint32_t offset = 0;
+    uint32_t byte_count = 0;
+    bool present = false;
+  };
+  size_t SlotOf(std::string_view text) const;
+
+  std::string texts_;
+  std::vector<Place> places_;   // by id
+  std::vector<int32_t> slots_;  // open addressing, power of two, -1 is free
+};
 
 }  // namespace weft

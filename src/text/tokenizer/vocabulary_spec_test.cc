@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "text/test_data.h"
 #include "text/tokenizer/tokenizer.h"
-#include "text/tokenizer/vocabulary.h"
+#include "text/tokenizer/vocabulary_spec.h"
 
 namespace weft {
 namespace {

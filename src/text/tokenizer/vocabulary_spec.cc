@@ -1,0 +1,351 @@
+#include "text/tokenizer/vocabulary_spec.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cmath>
+#include <unordered_map>
+
+#include "text/tokenizer/split.h"
+#include "text/utf8.h"
+
+namespace weft {
+namespace {
+
+namespace json = boost::json;
+
+// No token of a merged vocabulary is longer; control tokens may be.
+constexpr size_t kMaxMergedBytes = 1024;
+
+constexpr std::string_view kSpaces = R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kContractions = R"((?i:'s|'t|'re|'ve|'m|'ll|'d))";
+constexpr std::string_view kUpper = R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])";
+constexpr std::string_view kLower = R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])";
+
+std::string Joined(std::initializer_list<std::string_view> parts) {
+  std::string all;
+  for (const std::string_view part : parts) all += part;
+  return all;
+}
+
+// Words of any case, digits in groups of up to `digits`.
+std::string PlainWords(std::string_view digits) {
+  return Joined({kContractions, R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})", digits,
+                 R"(| ?[^\s\p{L}\p{N}]+[\r\n]*)", kSpaces});
+}
+
+// Words cut where a capital follows a small letter.
+std::string CasedWords(std::string_view digits, bool contractions) {
+  const std::string suffix = contractions ? Joined({kContractions, "?"}) : "";
+  return Joined({R"([^\r\n\p{L}\p{N}]?)", kUpper, "*", kLower, "+", suffix,
+                 R"(|[^\r\n\p{L}\p{N}]?)", kUpper, "+", kLower, "*", suffix, R"(|\p{N})", digits,
+                 R"(| ?[^\s\p{L}\p{N}]+[\r\n/]*)", kSpaces});
+}
+
+struct PreKind {
+  std::vector<std::string> patterns;
+  bool ignore_merges = false;
+  bool nfc = false;
+  bool add_bos = false;  // where the file does not say
+};
+
+// The pre-tokenizers that tokenizer.ggml.pre names.
+Result<PreKind> PreKindOf(std::string_view pre) {
+  const std::string gpt2(kGpt2Pattern);
+  const auto is = [&](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), pre) != names.end();
+  };
+  if (is({"gpt-2", "gpt2", "phi-2", "olmo", "mpt", "jais", "trillion", "granite-docling"})) {
+    return PreKind{.patterns = {gpt2}};
+  }
+  if (is({"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2"})) {
+    return PreKind{.patterns = {PlainWords("{1,3}")}, .ignore_merges = true, .add_bos = true};
+  }
+  if (is({"glm4", "chatglm-bpe", "smaug-bpe", "dbrx"})) {
+    return PreKind{.patterns = {PlainWords("{1,3}")}, .ignore_merges = true};
+  }
+  if (is({"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "hunyuan"})) {
+    return PreKind{.patterns = {PlainWords("")}, .nfc = true};
+  }
+  if (is({"gpt-4o", "llama4", "gpt-oss"})) return PreKind{.patterns = {CasedWords("{1,3}", true)}};
+  if (is({"tekken"})) {
+    return PreKind{.patterns = {CasedWords("", false)}, .ignore_merges = true, .add_bos = true};
+  }
+  if (is({"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b"})) {
+    return PreKind{.patterns = {R"(\p{N})", gpt2}};
+  }
+  if (is({"falcon"})) {
+    return PreKind{.patterns = {R"([\p{P}\$\+<=>\^~\|`]+)", gpt2, "[0-9][0-9][0-9]"}};
+  }
+  if (is({"deepseek-llm"})) {
+    return PreKind{.patterns = {R"([\r\n])",
+                                // Letters with case, but neither Georgian nor mathematical ones.
+                                R"(\s?(?:(?![ა-ჿ𝐀-𝟿])[\p{Lu}\p{Ll}\p{Lt}])+)",
+                                R"(\s?[!-/:-~！-／：-～‘-‟　-。]+)", R"(\s+$)",
+                                R"([一-龥ࠀ-一가-퟿]+)", R"(\p{N}+)"}};
+  }
+  if (is({"deepseek-coder"})) {
+    return PreKind{.patterns = {R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)",
+                                R"([一-龥ࠀ-一가-퟿]+)", R"(\p{N})"}};
+  }
+  if (is({"deepseek-v3", "hunyuan-dense", "joyai-llm"})) {
+    return PreKind{
+        .patterns = {
+            R"(\p{N}{1,3})", R"([一-龥぀-ゟ゠-ヿ]+)",
+            Joined({R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+)",
+                    R"(|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*)", kSpaces})}};
+  }
+  if (is({"", "default"})) {
+    return PreKind{.patterns = {R"([\p{P}\$\+<=>\^~\|]+)", gpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}};
+  }
+  return Error(ErrorCode::kUnsupported,
+               "The vocabulary's pre-tokenizer is \"" + std::string(pre) +
+                   "\", which weft does not know; use the model's tokenizer.json instead.");
+}
+
+json::object Split(const std::string& pattern) {
+  return {{"type", "Split"},
+          {"pattern", {{"Regex", pattern}}},
+          {"behavior", "Isolated"},
+          {"invert", false}};
+}
+
+class TokenizerWriter {
+ public:
+  explicit TokenizerWriter(const VocabularySpec& spec) : spec_(spec) {}
+
+  Result<std::string> Run() {
+    TRY(CheckSizes());
+    TRY(AddTokens());
+    out_["version"] = "1.0";
+    out_["truncation"] = nullptr;
+    out_["padding"] = nullptr;
+    out_["added_tokens"] = std::move(added_);
+    if (spec_.model == "gpt2") {
+      TRY(ByteLevelModel());
+    } else {
+      TRY(SentencePieceModel());
+    }
+    TRY(AddFrame());
+    return json::serialize(out_);
+  }
+
+ private:
+  Status CheckSizes() const {
+    if (spec_.model != "gpt2" && spec_.model != "llama") {
+      return Error(ErrorCode::kUnsupported,
+                   "The vocabulary is of the kind \"" + spec_.model +
+                       "\"; weft supports gpt2 (byte-level) and llama (SentencePiece BPE).");
+    }
+    const size_t count = spec_.tokens.size();
+    const auto wrong = [&](std::string_view what, size_t got) {
+      return Error(ErrorCode::kInvalidData, "The vocabulary has " + std::to_string(count) +
+                                                " tokens, but " + std::to_string(got) + " " +
+                                                std::string(what) + ".");
+    };
+    if (count == 0 || count > (1u << 24)) {
+      return wrong("is the count of them it can have", 1u << 24);
+    }
+    if (!spec_.types.empty() && spec_.types.size() != count) {
+      return wrong("types", spec_.types.size());
+    }
+    if (!spec_.scores.empty() && spec_.scores.size() != count) {
+      return wrong("scores", spec_.scores.size());
+    }
+    if (spec_.model == "llama" && spec_.scores.empty()) return wrong("scores", 0);
+    return OkStatus();
+  }
+
+  int32_t TypeOf(size_t id) const { return spec_.types.empty() ? kNormal : spec_.types[id]; }
+
+  Status AddTokens() {
+    for (size_t id = 0; id < spec_.tokens.size(); ++id) {
+      const std::string& text = spec_.tokens[id];
+      if (utf8::FindInvalid(text) != std::string_view::npos) {
+        return Error(ErrorCode::kInvalidData,
+                     "Token " + std::to_string(id) + " of the vocabulary is not valid UTF-8.");
+      }
+      if (text.empty() || !ids_.emplace(text, id).second) continue;
+      vocabulary_[text] = id;
+      const bool is_control = TypeOf(id) == kControl;
+      const bool is_added = is_control || TypeOf(id) == kUserDefined ||
+                            (TypeOf(id) == kUnknown && spec_.model == "llama");
+      if (!is_added || text.size() > kMaxMergedBytes) continue;
+      added_.push_back(json::object{{"id", id},
+                                    {"content", text},
+                                    {"single_word", false},
+                                    {"lstrip", false},
+                                    {"rstrip", false},
+                                    {"normalized", false},
+                                    {"special", TypeOf(id) != kUserDefined}});
+    }
+    return OkStatus();
+  }
+
+  Status ByteLevelModel() {
+    ASSIGN_OR_RETURN(const PreKind pre, PreKindOf(spec_.pre));
+    add_bos_ = pre.add_bos;
+    out_["normalizer"] = nullptr;
+    if (pre.nfc) out_["normalizer"] = {{"type", "NFC"}};
+    json::array steps;
+    for (const std::string& pattern : pre.patterns) steps.push_back(Split(pattern));
+    json::object bytes{{"type", "ByteLevel"},
+                       {"add_prefix_space", false},
+                       {"trim_offsets", false},
+                       {"use_regex", false}};
+    steps.push_back(bytes);
+    out_["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
+    out_["decoder"] = std::move(bytes);
+    json::array merges;
+    for (size_t i = 0; i < spec_.merges.size(); ++i) {
+      const std::string& merge = spec_.merges[i];
+      const size_t space = merge.find(' ', 1);
+      if (space == std::string::npos || space + 1 >= merge.size()) {
+        return Error(ErrorCode::kInvalidData, "Merge " + std::to_string(i) + " is \"" + merge +
+                                                  "\", but must be \"left right\".");
+      }
+      const std::string left = merge.substr(0, space), right = merge.substr(space + 1);
+      if (!ids_.contains(left) || !ids_.contains(right) || !ids_.contains(left + right)) {
+        return Error(ErrorCode::kInvalidData,
+                     "Merge " + std::to_string(i) + ", \"" + merge +
+                         "\", is of tokens that are not in the vocabulary.");
+      }
+      merges.push_back(json::array{left, right});
+    }
+    AddModel(std::move(merges), {{"ignore_merges", pre.ignore_merges}});
+    return OkStatus();
+  }
+
+  // Any two neighbours that together are a token merge; the better the token's score, the sooner.
+  Status SentencePieceModel() {
+    add_bos_ = true;
+    ASSIGN_OR_RETURN(json::array merges, ScoredMerges());
+    json::object options{{"fuse_unk", true}, {"byte_fallback", true}};
+    const auto unknown = spec_.unknown_id;
+    if (unknown && *unknown >= 0 && static_cast<size_t>(*unknown) < spec_.tokens.size()) {
+      options["unk_token"] = spec_.tokens[static_cast<size_t>(*unknown)];
+    }
+    AddModel(std::move(merges), std::move(options));
+    constexpr std::string_view kSpace = "\u2581";
+    json::array normalizers, decoders;
+    if (spec_.add_space_prefix) {
+      normalizers.push_back(json::object{{"type", "Prepend"}, {"prepend", kSpace}});
+    }
+    normalizers.push_back(
+        json::object{{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}});
+    decoders.push_back(
+        json::object{{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}});
+    decoders.push_back(json::object{{"type", "ByteFallback"}});
+    decoders.push_back(json::object{{"type", "Fuse"}});
+    if (spec_.add_space_prefix) {
+      decoders.push_back(
+          json::object{{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+    }
+    out_["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::move(normalizers)}};
+    out_["pre_tokenizer"] = nullptr;
+    out_["decoder"] = {{"type", "Sequence"}, {"decoders", std::move(decoders)}};
+    return OkStatus();
+  }
+
+  Result<json::array> ScoredMerges() const {
+    struct Merge {
+      size_t id;
+      size_t cut;  // bytes of the left token
+    };
+    std::vector<Merge> merges;
+    for (size_t id = 0; id < spec_.tokens.size(); ++id) {
+      const std::string& text = spec_.tokens[id];
+      if (!std::isfinite(spec_.scores[id])) {
+        return Error(ErrorCode::kInvalidData,
+                     "The score of token " + std::to_string(id) + " is not finite.");
+      }
+      if (!Merges(id) || text.size() > kMaxMergedBytes) continue;
+      for (size_t at = 0; at < text.size();) {
+        at += utf8::LengthOf(text[at]);
+        if (at < text.size() && MergesText(text.substr(0, at)) && MergesText(text.substr(at))) {
+          merges.push_back({id, at});
+        }
+      }
+    }
+    std::stable_sort(merges.begin(), merges.end(), [&](const Merge& a, const Merge& b) {
+      return spec_.scores[a.id] > spec_.scores[b.id];
+    });
+    json::array pairs;
+    for (const Merge& merge : merges) {
+      const std::string& text = spec_.tokens[merge.id];
+      pairs.push_back(json::array{text.substr(0, merge.cut), text.substr(merge.cut)});
+    }
+    return pairs;
+  }
+
+  bool MergesText(const std::string& text) const {
+    const auto found = ids_.find(text);
+    return found != ids_.end() && Merges(found->second);
+  }
+  bool Merges(size_t id) const {
+    const int32_t type = TypeOf(id);
+    return type != kUnknown && type != kControl && type != kByte;
+  }
+
+  void AddModel(json::array merges, json::object options) {
+    json::object model{{"type", "BPE"},
+                       {"dropout", nullptr},
+                       {"unk_token", nullptr},
+                       {"continuing_subword_prefix", nullptr},
+                       {"end_of_word_suffix", nullptr},
+                       {"fuse_unk", false},
+                       {"byte_fallback", false},
+                       {"ignore_merges", false}};
+    for (auto& option : options) model[option.key()] = option.value();
+    model["vocab"] = std::move(vocabulary_);
+    model["merges"] = std::move(merges);
+    out_["model"] = std::move(model);
+  }
+
+  // What is put around a text.
+  Status AddFrame() {
+    json::array single{json::object{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}};
+    json::object names;
+    const auto add = [&](std::string_view name, const std::optional<int32_t>& id, bool wanted,
+                         bool before) -> Status {
+      if (!id) return OkStatus();
+      if (*id < 0 || static_cast<size_t>(*id) >= spec_.tokens.size()) {
+        return Error(ErrorCode::kInvalidData,
+                     "The vocabulary's " + std::string(name) + " token is " + std::to_string(*id) +
+                         ", but ids are 0 to " + std::to_string(spec_.tokens.size() - 1) + ".");
+      }
+      const std::string& text = spec_.tokens[static_cast<size_t>(*id)];
+      if (!wanted || text.empty()) return OkStatus();
+      const json::object item{{"SpecialToken", {{"id", text}, {"type_id", 0}}}};
+      single.insert(before ? single.begin() : single.end(), item);
+      names[text] = {{"id", text}, {"ids", {*id}}, {"tokens", {text}}};
+      return OkStatus();
+    };
+    TRY(add("bos", spec_.bos_id, spec_.add_bos.value_or(add_bos_), true));
+    TRY(add("eos", spec_.eos_id, spec_.add_eos.value_or(false), false));
+    json::array pair = single;
+    for (json::value item : single) {
+      for (auto& part : item.as_object()) part.value().as_object()["type_id"] = 1;
+      if (item.as_object().contains("Sequence")) item.at("Sequence").as_object()["id"] = "B";
+      pair.push_back(std::move(item));
+    }
+    out_["post_processor"] = {{"type", "TemplateProcessing"},
+                              {"single", std::move(single)},
+                              {"pair", std::move(pair)},
+                              {"special_tokens", std::move(names)}};
+    return OkStatus();
+  }
+
+  const VocabularySpec& spec_;
+  std::unordered_map<std::string, size_t> ids_;
+  json::object out_, vocabulary_;
+  json::array added_;
+  bool add_bos_ = false;
+};
+
+}  // namespace
+
+Result<std::string> TokenizerJson(const VocabularySpec& spec) {
+  return TokenizerWriter(spec).Run();
+}
+
+}  // namespace weft

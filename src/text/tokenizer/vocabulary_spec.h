@@ -1,0 +1,43 @@
+// Vocabularies without a tokenizer.json, as the metadata of GGUF files hold them
+// (tokenizer.ggml.*), and the tokenizer.json that says the same: packages and tools know that one
+// form.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace weft {
+
+// All vectors have one entry per id or are empty.
+struct VocabularySpec {
+  std::string model;  // "gpt2" (byte-level, merges) or "llama" (SentencePiece, scores)
+  std::string pre;    // pre-tokenizer of a byte-level model: "llama-bpe", "qwen2", ...
+  std::vector<std::string> tokens;
+  std::vector<float> scores;
+  std::vector<int32_t> types;       // a TokenType each
+  std::vector<std::string> merges;  // "left right"
+  std::optional<int32_t> bos_id, eos_id, unknown_id;
+  std::optional<bool> add_bos, add_eos;
+  bool add_space_prefix = true;  // SentencePiece models only
+};
+
+// tokenizer.ggml.token_type
+enum TokenType : int32_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnused = 5,
+  kByte = 6
+};
+
+// Of several ids with one text the first is written; an id without a text is left out. Errors:
+// kInvalidData names the token, merge or id; kUnsupported the kind of model or pre-tokenizer that
+// weft does not have.
+Result<std::string> TokenizerJson(const VocabularySpec& spec);
+
+}  // namespace weft
