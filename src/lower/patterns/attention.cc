@@ -1,6 +1,7 @@
 // com.microsoft GroupQueryAttention over separate q, k and v that are rotated already.
 #include <cmath>
 
+#include "lower/layer_form.h"
 #include "lower/patterns/rules.h"
 #include "lower/refuse.h"
 
@@ -48,19 +49,10 @@ Status ExpectKnownForm(const LoweringContext& context, const Node& node) {
   const auto refuse = [&](const std::string& why) { return Refuse(node, why); };
   if (!node.HasInput(1) || !node.HasInput(2)) return refuse("takes q, k and v packed in one value");
   if (node.Int("do_rotary", 0) != 0) return refuse("rotates q and k itself");
-  if (node.Int("smooth_softmax", 0) != 0) return refuse("has a smooth softmax");
-  if (node.Int("qk_output", 0) != 0) return refuse("gives out its scores");
-  if (node.Int("kv_cache_bit_width", 0) != 0) return refuse("has a quantised cache");
-  for (const size_t slot : {size_t{9}, size_t{10}, size_t{12}, size_t{13}}) {
-    if (node.HasInput(slot)) return refuse("has an input in slot " + std::to_string(slot));
-  }
+  if (node.HasInput(9)) return refuse("has an input in slot 9");
+  TRY(ExpectPlainAttention(context.graph(), node));
   if (!IsLastPosition(context, node.Input(5)) || !IsTotalLength(context, node.Input(6))) {
     return refuse("takes lengths that are not those of attention_mask");
-  }
-  for (const size_t slot : {size_t{3}, size_t{4}}) {
-    if (context.graph().FindInput(node.Input(slot)) == nullptr) {
-      return refuse("reads a cache that is not an input of the layer");
-    }
   }
   for (const size_t slot : {size_t{1}, size_t{2}}) {
     if (context.graph().FindOutput(node.Output(slot)) == nullptr ||

@@ -34,7 +34,7 @@ class LoweringContext {
 
   // The node that writes `value`, or nullptr.
   const onnx::Node* Producer(std::string_view value) const { return index_.ProducerNode(value); }
-  // The producer when it is `op` of the standard domain (or of com.microsoft), else nullptr.
+  // The producer when it is `op` of the standard domain, else nullptr.
   const onnx::Node* ProducerIf(std::string_view value, std::string_view op) const;
   // Nothing but one node reads `value`, and it is no output of the graph.
   bool IsReadOnce(std::string_view value) const;

@@ -1,5 +1,6 @@
 #include "lower/patterns/lower_layer.h"
 
+#include "lower/layer_form.h"
 #include "lower/patterns/rule_table.h"
 #include "onnx/extract.h"
 #include "program/codec.h"
@@ -7,17 +8,6 @@
 
 namespace weft::lower {
 namespace {
-
-// The columns of the residual stream that comes in.
-Result<uint32_t> InputColumns(const onnx::ValueInfo& input) {
-  const onnx::Dim columns =
-      input.shape && !input.shape->empty() ? input.shape->back() : onnx::Dim{};
-  if (!columns.known() || columns.value < 1 || columns.value > (1 << 24)) {
-    return Error(ErrorCode::kUnsupported,
-                 "The columns of '" + input.name + "' are not declared in the graph.");
-  }
-  return static_cast<uint32_t>(columns.value);
-}
 
 // Every cache that the layer gives out must be the work of the one Attention; anything else would
 // be lost.
@@ -37,17 +27,12 @@ Status CheckOutputs(LoweringContext& context, const std::string& output) {
 Result<Program> Lower(const onnx::Graph& graph, uint32_t layer_index) {
   LoweringContext context(graph, layer_index, FindRule);
   if (const onnx::ValueInfo* input = graph.FindInput(onnx::kHiddenIn)) {
-    ASSIGN_OR_RETURN(const uint32_t columns, InputColumns(*input));
+    ASSIGN_OR_RETURN(const uint32_t columns, HiddenColumns(*input));
     const View view = context.NewBuffer(onnx::kHiddenIn, columns);
     context.Bind(onnx::kHiddenIn, view);
     context.program().input = view.buffer;
   }
-  const bool is_last = graph.FindOutput(onnx::kHiddenOut) == nullptr;
-  const std::string output = is_last ? "logits" : onnx::kHiddenOut;
-  if (graph.FindOutput(output) == nullptr) {
-    return Error(ErrorCode::kUnsupported,
-                 "The layer has neither an output 'hidden_out' nor 'logits'.");
-  }
+  ASSIGN_OR_RETURN(const std::string output, MainOutput(graph));
   ASSIGN_OR_RETURN(const View result, context.Lower(output));
   TRY(CheckOutputs(context, output));
   context.program().output = result.buffer;

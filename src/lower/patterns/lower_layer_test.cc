@@ -295,6 +295,8 @@ TEST(Lowering, RefusesOtherFormsByName) {
        }},
       {"columns of 'hidden_in' are not declared",
        [](onnx::Model* m) { m->graph.inputs[0].shape.reset(); }},
+      {"'hidden_in' has 300000 columns, expected 1 to 262144",
+       [](onnx::Model* m) { m->graph.inputs[0].shape->back().value = 300'000; }},
       {"neither an output 'hidden_out' nor 'logits'",
        [](onnx::Model* m) { m->graph.outputs[0].name = "something"; }},
       {"is an input or a constant of the layer",

@@ -33,7 +33,7 @@ Result<View> LowerScaling(LoweringContext& context, const onnx::Node& node,
 // The constant `value` when it is a single finite number.
 std::optional<float> ScalarConstant(const LoweringContext& context, std::string_view value);
 
-// The experts.cc
+// experts.cc
 // com.microsoft MoE and QMoE, with their routing.
 Result<View> LowerExperts(LoweringContext& context, const onnx::Node& node);
 // Experts with normalised weights times what the weights were divided by; nullopt when the product

@@ -17,7 +17,6 @@ using Index = std::function<int64_t(int64_t)>;  // flat index of the output -> o
 constexpr std::array<std::string_view, 12> kMoves = {
     "Concat", "Expand", "Flatten", "Gather", "GatherND",  "Reshape",
     "Slice",  "Split",  "Squeeze", "Tile",   "Transpose", "Unsqueeze"};
-constexpr int64_t kMaxElements = int64_t{1} << 24;  // that are followed one by one
 constexpr int64_t kMaxDim = int64_t{1} << 40;
 
 int64_t Times(int64_t a, int64_t b) {

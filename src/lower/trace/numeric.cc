@@ -15,7 +15,6 @@ using Binary = std::function<double(double, double)>;
 
 constexpr double kSqrtHalf = 0.70710678118654752440;
 constexpr double kGeluInner = 0.79788456080286535588;  // sqrt(2 / pi)
-constexpr int64_t kMaxElements = int64_t{1} << 24;
 
 double Sigmoid(double x) {
   return 1 / (1 + std::exp(-x));

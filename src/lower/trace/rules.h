@@ -29,6 +29,8 @@ Outputs RunGatherBlockQuantized(Tracer& tracer, const onnx::Node& node, const Va
 std::optional<Outputs> AddBias(Tracer& tracer, const onnx::Node& node, const ValuePtr& x,
                                const ValuePtr& bias);
 
+inline constexpr int64_t kMaxWeightRows = 1 << 20;
+
 // The arrays of MatMulNBits, GatherBlockQuantized and QMoE.
 struct BlockArrays {
   int64_t experts = 0;  // 0: one matrix

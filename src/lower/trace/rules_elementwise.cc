@@ -12,8 +12,6 @@ using onnx::ElementType;
 using onnx::Node;
 using Function = std::function<double(double, double)>;
 
-constexpr int64_t kMaxNumbers = int64_t{1} << 24;
-
 bool IsScalar(const ValuePtr& value) {
   return value->kind == Kind::kNumbers && value->numbers.size() == 1;
 }
@@ -29,7 +27,7 @@ bool IsInteger(ElementType type) {
 Outputs Numeric(const Node& node, const Function& function, const Value& a, const Value& b,
                 const ElementType type) {
   const auto dims = BroadcastDims(a.dims, b.dims);
-  if (!dims || CountOf(*dims) > kMaxNumbers) {
+  if (!dims || CountOf(*dims) > kMaxElements) {
     return Refuse(node, "combines shapes that do not broadcast, or to too many elements");
   }
   std::vector<double> numbers;

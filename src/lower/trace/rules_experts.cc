@@ -9,12 +9,11 @@
 namespace weft::lower::trace {
 namespace {
 
-using onnx::ElementType;
 using onnx::Node;
 using onnx::Tensor;
 using Role = Choices::Role;
 
-constexpr int64_t kMaxExperts = 1 << 12, kMaxRows = 1 << 20;
+constexpr int64_t kMaxExperts = 1 << 12;
 
 // A constant [experts, rows, columns] of floats as a weight; `transposed`: [experts, columns,
 // rows].
@@ -109,7 +108,7 @@ Result<std::optional<WeightId>> Biases(Tracer& tracer, const Node& node, const V
 Result<WeightId> FusedExperts(Tracer& tracer, const Node& node, const ValuePtr& data,
                               const ValuePtr& scale, bool interleaved) {
   if (data == nullptr || data->dims.size() != 3 || data->dims[0] > kMaxExperts ||
-      data->dims[1] > kMaxRows || (interleaved && data->dims[1] % 2 != 0)) {
+      data->dims[1] > kMaxWeightRows || (interleaved && data->dims[1] % 2 != 0)) {
     return Refuse(node, "lacks the experts' matrices [experts, rows, columns]");
   }
   if (node.op_type == "MoE") return FloatExperts(tracer, node, data, false, interleaved);
@@ -282,7 +281,7 @@ Outputs MultiplyExperts(Tracer& tracer, const Node& node, const Values& in) {
   }
   Choices out = *tracer.ChoicesOf(experts->base)->choices;
   out.columns = experts->dims[first ? 1 : 2];
-  if (out.columns > kMaxRows) return Refuse(node, "has experts of more than a million rows");
+  if (out.columns > kMaxWeightRows) return Refuse(node, "has experts of more than a million rows");
   ASSIGN_OR_RETURN(const WeightId weight,
                    FloatExperts(tracer, node, experts->other, !first, false));
   const auto chosen = tracer.ChoicesOf(x);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lower/layer_form.h"
 #include "lower/refuse.h"
 #include "lower/trace/rules.h"
 
@@ -17,21 +18,10 @@ bool AreAll(const ValuePtr& numbers, int64_t expected) {
 }
 
 Status ExpectKnownForm(Tracer& tracer, const Node& node, const Values& in) {
-  if (node.Int("smooth_softmax", 0) != 0) return Refuse(node, "has a smooth softmax");
-  if (node.Int("qk_output", 0) != 0) return Refuse(node, "gives out its scores");
-  if (node.Int("kv_cache_bit_width", 0) != 0) return Refuse(node, "has a quantised cache");
-  for (const size_t slot : {size_t{10}, size_t{12}, size_t{13}}) {
-    if (At(in, slot) != nullptr)
-      return Refuse(node, "has an input in slot " + std::to_string(slot));
-  }
   for (const size_t slot : {size_t{0}, size_t{3}, size_t{4}, size_t{5}, size_t{6}}) {
     if (At(in, slot) == nullptr) return Refuse(node, "lacks input " + std::to_string(slot));
   }
-  for (const size_t slot : {size_t{3}, size_t{4}}) {
-    if (tracer.graph().FindInput(node.Input(slot)) == nullptr) {
-      return Refuse(node, "reads a cache that is not an input of the layer");
-    }
-  }
+  TRY(ExpectPlainAttention(tracer.graph(), node));
   if (!AreAll(tracer.NumbersOf(in[5]), tracer.total() - 1) ||
       !AreAll(tracer.NumbersOf(in[6]), tracer.total())) {
     return Refuse(node, "takes lengths that are not those of attention_mask");

@@ -11,8 +11,6 @@ using onnx::ElementType;
 using onnx::Node;
 using onnx::Tensor;
 
-constexpr int64_t kMaxRows = 1 << 20;
-
 struct Matrix {
   int64_t rows = 0, columns = 0;  // as programs have it: out = in * W^T
   WeightId weight = 0;
@@ -30,7 +28,7 @@ Result<Matrix> MatrixOf(Tracer& tracer, const Node& node, const ValuePtr& value,
                             std::string(onnx::ElementTypeName(tensor.type)));
   }
   const int64_t rows = value->dims[is_rows ? 0 : 1], columns = value->dims[is_rows ? 1 : 0];
-  if (rows > kMaxRows) return Refuse(node, "has a weight of more than a million rows");
+  if (rows > kMaxWeightRows) return Refuse(node, "has a weight of more than a million rows");
   const bool as_stored = is_rows != value->transposed;
   WeightRecipe recipe{
       .form = as_stored ? WeightRecipe::Form::kPlain : WeightRecipe::Form::kTransposed,
@@ -74,7 +72,7 @@ const Tensor* Constant(Tracer& tracer, const ValuePtr& value) {
 Result<WeightId> BlockWeight(Tracer& tracer, const Node& node, const BlockArrays& arrays) {
   const int64_t block = arrays.block_size, columns = arrays.columns;
   const int64_t rows = arrays.rows * std::max<int64_t>(1, arrays.experts);
-  const auto in_range = [](int64_t value) { return value > 0 && value <= kMaxRows; };
+  const auto in_range = [](int64_t value) { return value > 0 && value <= kMaxWeightRows; };
   const bool known = (arrays.bits == 4 || (arrays.bits == 8 && arrays.zero == nullptr)) &&
                      block >= kBlockValues && block % kBlockValues == 0 && block <= 4096 &&
                      in_range(arrays.rows) && in_range(columns) && columns % kBlockValues == 0;

@@ -1,4 +1,4 @@
-// Runs a layer over several batches (trace.h) and puts what they tell together.
+// Runs a layer over several batches (trace_layer.h) and puts what they tell together.
 #include <algorithm>
 #include <set>
 
@@ -92,6 +92,7 @@ Status SetWindows(const std::vector<Trace>& traces, Trace* trace) {
       continue;
     }
     std::vector<trace::MaskSeen> masks;
+    masks.reserve(traces.size());
     for (const Trace& other : traces) masks.push_back(other.attentions[i].mask);
     const auto window = trace::FitWindow(masks);
     if (!window) {

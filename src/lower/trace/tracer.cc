@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "lower/layer_form.h"
 #include "lower/refuse.h"
 #include "lower/trace/numeric.h"
 #include "onnx/extract.h"
@@ -15,9 +16,6 @@ namespace {
 using onnx::ElementType;
 using onnx::Node;
 using onnx::Tensor;
-
-constexpr int64_t kMaxNumbers = int64_t{1} << 24;
-constexpr int64_t kMaxColumns = int64_t{1} << 18;  // of a residual stream
 
 Error Unsupported(std::string sentence) {
   return Error(ErrorCode::kUnsupported, std::move(sentence));
@@ -85,14 +83,10 @@ Result<Trace> Tracer::Run() {
 Status Tracer::BindInputs() {
   for (const onnx::ValueInfo& input : graph_.inputs) {
     if (input.name == onnx::kHiddenIn) {
-      const onnx::Dim columns =
-          input.shape && !input.shape->empty() ? input.shape->back() : onnx::Dim{};
-      if (!columns.known() || columns.value < 1 || columns.value > kMaxColumns) {
-        return Unsupported("The columns of '" + input.name + "' are not declared in the graph.");
-      }
-      const View view = NewBuffer(input.name, columns.value);
+      ASSIGN_OR_RETURN(const uint32_t columns, HiddenColumns(input));
+      const View view = NewBuffer(input.name, columns);
       trace_.program.input = view.buffer;
-      values_[input.name] = RowsOf(view, {1, rows(), columns.value});
+      values_[input.name] = RowsOf(view, {1, rows(), columns});
     } else if (input.name == "input_ids") {
       values_[input.name] = MakeValue({.kind = Kind::kTokens, .dims = {1, rows()}});
     } else if (input.name == "attention_mask") {
@@ -123,7 +117,7 @@ Status Tracer::BindCache(const onnx::ValueInfo& input) {
   const int32_t source = NewSource(-1, 0);
   cache_sources_[input.name] = source;
   if (!probe_.wide && heads.known() && value.dims[3] > 0) {
-    if (CountOf(value.dims) > kMaxNumbers) {
+    if (CountOf(value.dims) > kMaxElements) {
       return Unsupported("The cache '" + input.name + "' has " + std::to_string(heads.value) +
                          " heads of " + std::to_string(columns.value) +
                          " columns, more than weft looks into.");
@@ -218,7 +212,7 @@ void Tracer::ForgetAfter(size_t node_index) {
 
 ValuePtr Tracer::NumbersOf(const ValuePtr& value) {
   if (value == nullptr || value->kind == Kind::kNumbers) return value;
-  if (value->kind != Kind::kInitializer || CountOf(value->dims) > kMaxNumbers) return nullptr;
+  if (value->kind != Kind::kInitializer || CountOf(value->dims) > kMaxElements) return nullptr;
   const std::string key = value->initializer + (value->transposed ? "/transposed" : "");
   ValuePtr& known = numbers_[key];
   if (known == nullptr) {
@@ -507,14 +501,11 @@ Status Tracer::CheckPresent(const std::string& name, const Value& value) {
 }
 
 Status Tracer::CheckOutputs() {
-  const bool is_last = graph_.FindOutput(onnx::kHiddenOut) == nullptr;
-  if (is_last && graph_.FindOutput("logits") == nullptr) {
-    return Unsupported("The layer has neither an output 'hidden_out' nor 'logits'.");
-  }
+  ASSIGN_OR_RETURN(const std::string main_output, MainOutput(graph_));
   for (const onnx::ValueInfo& info : graph_.outputs) {
     const ValuePtr value = Find(info.name);
     if (value == nullptr) return Unsupported("Nothing computes the output '" + info.name + "'.");
-    if (info.name == (is_last ? "logits" : onnx::kHiddenOut)) {
+    if (info.name == main_output) {
       ASSIGN_OR_RETURN(const View view, Rows(Named(info.name.c_str()), value));
       if (view.columns != program().buffers[view.buffer].columns) {
         return Unsupported("The output '" + info.name + "' is a part of a wider value.");

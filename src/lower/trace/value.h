@@ -1,6 +1,6 @@
-// What tracing knows of an ONNX value when a layer is run on a small made-up batch (trace.h): the
-// numbers themselves where they depend on positions and lengths alone, and for what depends on the
-// hidden state, which elements of which buffer each element is made of.
+// What tracing (trace_layer.h) knows of an ONNX value when a layer is run on a small made-up batch:
+// the numbers themselves where they depend on positions and lengths alone, and for what depends on
+// the hidden state, which elements of which buffer each element is made of.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,9 @@ using Dims = std::vector<int64_t>;
 
 // More elements than any tensor that is traced has.
 inline constexpr int64_t kTooMany = int64_t{1} << 48;
+
+// Most elements of a value that are looked at, computed or moved one by one.
+inline constexpr int64_t kMaxElements = int64_t{1} << 24;
 
 // The number of elements; kTooMany when they are more, 0 where a dimension is not known.
 inline int64_t CountOf(const Dims& dims) {
