@@ -3,7 +3,7 @@
 import { messagesOf, streamChat } from "../lib/chat_client.mjs";
 import { sleep } from "../lib/weft_processes.mjs";
 
-// Between a refused request and the next one.
+// Between a request that failed and the next one.
 const kRetryMs = 100;
 
 export class Client {
@@ -26,7 +26,7 @@ export class Client {
     for (let number = 0; !this.#stopping; ++number) {
       await this.onRequest();
       const request = await this.#ask(this.prompts[number % this.prompts.length]);
-      if (request.refused) await sleep(kRetryMs);
+      if (request.failed) await sleep(kRetryMs);
     }
   }
 
@@ -58,17 +58,15 @@ export class Client {
     return this.requests.reduce((count, { tokens }) => count + tokens.length, 0);
   }
 
-  // Ends after the next token or the request's end, or breaks off after `limitMs`: then the request
-  // hung. True when something came.
+  // Breaks off after the next token, or after `limitMs`: then the request hung. True when a token
+  // came.
   async finish(limitMs) {
-    this.#stopping = true;
     const before = this.tokenCount;
     const endMs = performance.now() + limitMs;
-    const moved = () => this.tokenCount > before || this.requests.at(-1).endedAt !== null;
-    while (!moved() && performance.now() < endMs) await sleep(20);
-    const came = moved();
+    while (this.tokenCount === before && performance.now() < endMs) await sleep(20);
+    this.#stopping = true;
     this.#abort.abort();
     await this.#running;
-    return came;
+    return this.tokenCount > before;
   }
 }

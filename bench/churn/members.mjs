@@ -45,6 +45,14 @@ export class NativeMember extends Member {
     });
   }
 
+  async recover(kind) {
+    if (kind !== "kill" && this.process.exited) {
+      ++this.unexpectedEnds;
+      this.start();
+    }
+    await super.recover(kind);
+  }
+
   async failItself(kind) {
     this.process.signal(kind === "kill" ? "SIGKILL" : "SIGSTOP");
   }

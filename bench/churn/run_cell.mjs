@@ -51,7 +51,9 @@ async function measureQuiet(swarm, modelName, prompts, cell, context) {
 
 // Positions that the live session holds, by the client's count; of a prompt that is being read as
 // many as a quiet swarm would have read by now.
-function rowsOf({ promptTokens, sentAt, tokens }, quiet) {
+function rowsOf(request, quiet) {
+  if (!request) return 0;
+  const { promptTokens, sentAt, tokens } = request;
   if (tokens.length > 0) return promptTokens + tokens.length;
   return Math.round(promptTokens * Math.min(1, (performance.now() - sentAt) / quiet.firstMs));
 }

@@ -16,6 +16,11 @@ export async function until(check, what, timeoutMs = 120_000) {
   }
 }
 
+// However a bench ends, nothing that it started goes on.
+const running = new Set();
+process.on("exit", () => running.forEach((child) => child.kill("SIGKILL")));
+for (const name of ["SIGINT", "SIGTERM"]) process.once(name, () => process.exit(1));
+
 // A process of weft whose last lines are kept for errors.
 export class WeftProcess {
   lines = [];
@@ -25,9 +30,11 @@ export class WeftProcess {
     const [command, ...before] = options.prefix ?? [];
     const whole = command ? [...before, weft, ...args] : args;
     this.child = spawn(command ?? weft, whole, { stdio: ["ignore", "pipe", "pipe"] });
+    running.add(this.child);
     this.ended = new Promise((resolve) =>
       this.child.on("exit", () => {
         this.exited = true;
+        running.delete(this.child);
         resolve();
       }));
     for (const stream of [this.child.stdout, this.child.stderr]) this.#read(stream);
