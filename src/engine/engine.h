@@ -3,11 +3,13 @@
 // calls them on its compute thread and they block. Not thread-safe: one caller at a time. Only Read
 // may be called beside any other verb, so that reading weights never holds up a step.
 //
-// Sessions. A run of rows names (session, generation, first_position). An unknown session must
-// begin at position 0. In the known generation the run must begin exactly at the session's length.
-// A higher generation truncates the session to first_position, which must not lie beyond its
-// length, and then appends. Anything else is refused with kInvalidArgument and changes nothing:
-// wrong KV must be impossible, not unlikely.
+// Sessions. Every layer has a generation and a length for each session that it knows, so that
+// layers which a worker gains can be filled while the others go on. A run of rows names (session,
+// generation, first_position); the layers that it passes decide. An unknown session must begin at
+// position 0. In the known generation the run must begin exactly at the layer's length. A higher
+// generation truncates the layer to first_position, which must not lie beyond its length, and then
+// appends. Anything else is refused with kInvalidArgument and changes nothing: wrong KV must be
+// impossible, not unlikely.
 //
 // Batch invariance: the bits of a row's result depend on its session's rows alone, never on its
 // neighbours in the batch nor on how a prompt was cut into steps. Cut invariance: with a

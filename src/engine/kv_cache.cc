@@ -89,15 +89,6 @@ Status KvCache::CheckRun(LayerRange layers, const Run& run) const {
                                     "; expected 1 or more rows below position " +
                                     std::to_string(kMaxPositions) + ".");
   }
-  const auto known = sessions_.find(run.session);
-  if (known != sessions_.end()) {
-    for (const auto& [layer, state] : known->second) {
-      if (state.generation > run.generation) {
-        return Refused(run.session, "was given " + Describe(run) + ", but is in generation " +
-                                        std::to_string(state.generation) + ".");
-      }
-    }
-  }
   bool any_kv = false;
   for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
     any_kv |= ShapeOf(layer).has_value();
@@ -112,6 +103,10 @@ Status KvCache::CheckRun(LayerRange layers, const Run& run) const {
                                       Describe(run) +
                                       " cannot follow; it must begin at position 0.");
     }
+    if (run.generation < state->generation)
+      return Refused(run.session, "was given " + Describe(run) + ", but layer " +
+                                      std::to_string(layer) + " is in generation " +
+                                      std::to_string(state->generation) + ".");
     const bool may_truncate = run.generation > state->generation;
     const bool fits = may_truncate ? run.first_position <= state->length || !has_kv
                                    : run.first_position == state->length;

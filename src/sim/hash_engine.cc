@@ -55,7 +55,7 @@ void HashEngine::Install(std::unique_ptr<engine::LoadedLayers> layers) {
 void HashEngine::Unload(engine::LayerRange range) {
   for (uint32_t layer = range.first; layer < range.end; ++layer) {
     loaded_.Remove(layer);
-    for (auto& [id, session] : sessions_) session.chains.erase(layer);
+    for (auto& [id, session] : sessions_) session.erase(layer);
   }
 }
 
@@ -83,30 +83,35 @@ Status HashEngine::CheckRun(const engine::Run& run, engine::LayerRange layers) c
     return Error(ErrorCode::kInvalidArgument, sentence);
   };
   const auto found = sessions_.find(run.session);
-  if (found == sessions_.end())
-    return run.first_position == 0 ? OkStatus() : refuse("is unknown and does not begin at 0.");
-  const Session& session = found->second;
-  if (run.generation < session.generation) return refuse("is in a later generation.");
   for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
     if (!model_.IsTransformer(layer)) continue;
-    const auto chain = session.chains.find(layer);
-    const size_t length = chain == session.chains.end() ? 0 : chain->second.size();
-    if (run.generation == session.generation ? run.first_position != length
-                                             : run.first_position > length)
-      return refuse("holds " + std::to_string(length) + " positions of layer " +
-                    std::to_string(layer) + ", the run begins at " +
-                    std::to_string(run.first_position) + ".");
+    const Chain* chain = nullptr;
+    if (found != sessions_.end())
+      if (const auto known = found->second.find(layer); known != found->second.end())
+        chain = &known->second;
+    const std::string place = "layer " + std::to_string(layer);
+    if (chain == nullptr) {
+      if (run.first_position == 0) continue;
+      return refuse("is unknown in " + place + " and does not begin at 0.");
+    }
+    if (run.generation < chain->generation) return refuse("is in a later generation of " + place);
+    const size_t length = chain->links.size();
+    if (run.generation == chain->generation ? run.first_position != length
+                                            : run.first_position > length)
+      return refuse("holds " + std::to_string(length) + " positions of " + place +
+                    ", the run begins at " + std::to_string(run.first_position) + ".");
   }
   return OkStatus();
 }
 
-void HashEngine::BeginRun(const engine::Run& run) {
-  const auto [found, fresh] = sessions_.try_emplace(run.session);
-  Session& session = found->second;
-  if (!fresh && run.generation == session.generation) return;
-  session.generation = run.generation;
-  for (auto& [layer, chain] : session.chains)
-    chain.resize(std::min<size_t>(chain.size(), run.first_position));
+void HashEngine::BeginRun(const engine::Run& run, engine::LayerRange layers) {
+  Session& session = sessions_[run.session];
+  for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
+    if (!model_.IsTransformer(layer)) continue;
+    Chain& chain = session[layer];
+    chain.generation = run.generation;
+    chain.links.resize(std::min<size_t>(chain.links.size(), run.first_position));
+  }
 }
 
 Status HashEngine::Truncate(uint32_t, uint32_t, uint32_t) {
@@ -118,8 +123,8 @@ Status HashEngine::Fork(uint32_t, uint32_t, uint32_t) {
 uint32_t HashEngine::SessionLength(uint32_t session, engine::LayerRange range) const {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return 0;
-  const auto chain = found->second.chains.find(std::max(range.first, 1u));
-  return chain == found->second.chains.end() ? 0 : static_cast<uint32_t>(chain->second.size());
+  const auto chain = found->second.find(std::max(range.first, 1u));
+  return chain == found->second.end() ? 0 : static_cast<uint32_t>(chain->second.links.size());
 }
 Result<std::vector<uint8_t>> HashEngine::ExportKv(uint32_t, uint32_t, uint32_t, uint32_t) {
   return NotSimulated();
@@ -144,7 +149,7 @@ void HashEngine::TakeTime(const engine::StepInput& input, size_t row_count) {
 uint64_t HashEngine::RunRow(Session& session, engine::LayerRange layers, uint64_t row) const {
   for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
     if (!model_.IsTransformer(layer)) continue;
-    std::vector<uint64_t>& chain = session.chains[layer];
+    std::vector<uint64_t>& chain = session[layer].links;
     chain.push_back(HashModel::Mix(chain.empty() ? 0 : chain.back(), row));
     row = HashModel::Mix(row, chain.back());
   }
@@ -198,7 +203,7 @@ Result<engine::StepOutput> HashEngine::Step(const engine::StepInput& input) {
   engine::StepOutput output;
   size_t at = 0;
   for (const engine::Run& run : input.runs) {
-    BeginRun(run);
+    BeginRun(run, input.layers);
     Session& session = sessions_.at(run.session);
     for (uint32_t i = 0; i < run.count; ++i, ++at) {
       const uint64_t input_row = input.layers.first == 0

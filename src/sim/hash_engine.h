@@ -66,14 +66,15 @@ class HashEngine : public engine::StageEngine {
   engine::MemoryUse memory() const override;
 
  private:
-  struct Session {
+  struct Chain {
     uint32_t generation = 0;
-    std::map<uint32_t, std::vector<uint64_t>> chains;  // by layer
+    std::vector<uint64_t> links;  // by position
   };
+  using Session = std::map<uint32_t, Chain>;  // by transformer layer
 
   void TakeTime(const engine::StepInput& input, size_t row_count);
   Status CheckRun(const engine::Run& run, engine::LayerRange layers) const;
-  void BeginRun(const engine::Run& run);
+  void BeginRun(const engine::Run& run, engine::LayerRange layers);
   uint64_t RunRow(Session& session, engine::LayerRange layers, uint64_t row) const;
   void Give(const engine::Run& run, uint64_t row, bool last_of_run,
             engine::StepOutput& output) const;

@@ -253,10 +253,10 @@ void ModelWorker::Carry(worker::SendControl& action) {
   if (message.has_failed()) CheckFailed(message.failed());
   if (message.has_step_failed() && excused_sequence_ != message.step_failed().sequence())
     Violation("refuses a step: " + message.step_failed().message());
-  if (message.has_prepared()) device_.claimed_weight_factor = message.prepared().weight_factor();
-  if (message.has_committed()) {
-    if (random_.Uniform() < device_.commit_crash) return hooks_.crash();
-    committed_epoch_ = message.committed().epoch();
+  if (message.has_prepared()) {
+    if (random_.Uniform() < device_.prepare_crash) return hooks_.crash();
+    device_.claimed_weight_factor = message.prepared().weight_factor();
+    prepared_epoch_ = message.prepared().epoch();
   }
   hooks_.send(std::move(message));
 }
@@ -324,7 +324,7 @@ void ModelWorker::MaybeIllegal() {
       message.mutable_prepared()->set_epoch(1u << 30);
       break;
     case 3:
-      message.mutable_committed()->set_epoch(committed_epoch_);
+      message.mutable_prepared()->set_epoch(prepared_epoch_);
       break;
     case 4:
       message.mutable_measured();

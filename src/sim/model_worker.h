@@ -102,7 +102,7 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   std::deque<wire::pb::ServerMessage> held_pings_;
   std::optional<ModelFetch> fetching_;
   uint64_t fetch_count_ = 0;
-  uint32_t committed_epoch_ = 0;
+  uint32_t prepared_epoch_ = 0;
 
   // Of the work under way: what is to go wrong, and whether its failure was meant to happen.
   std::optional<Error> fault_;

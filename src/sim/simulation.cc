@@ -381,8 +381,8 @@ class Simulation {
         return;
       }
       case 7:  // dies at the worst moment
-        Log("fault: will crash in a commit " + Name(id));
-        device.commit_crash = 0.7;
+        Log("fault: will crash when prepared " + Name(id));
+        device.prepare_crash = 0.7;
         return;
       default: {  // a bad minute
         Log("fault: bad minute of " + Name(id));
@@ -400,7 +400,7 @@ class Simulation {
 
   void Cure(Device& device) {
     device.step_failure = device.corrupt_frame = device.illegal_message = 0;
-    device.prepare_failure = device.numbers_failure = device.commit_crash = 0;
+    device.prepare_failure = device.numbers_failure = device.prepare_crash = 0;
     device.slowdown = 1;
   }
 

@@ -71,8 +71,6 @@ void Membership::OnControl(pb::ServerMessage message) {
       return OnMeasureSpeed(message.measure_speed());
     case Kind::kPrepareStage:
       return OnPrepareStage(message.prepare_stage());
-    case Kind::kCommitStage:
-      return OnCommitStage(message.commit_stage());
     case Kind::kRetire:
       return OnRetire(message.retire());
     case Kind::kInvalidateSessions:
@@ -150,21 +148,9 @@ void Membership::OnPrepareStage(const pb::PrepareStage& message) {
   if (!range) return;
   if (!stages_.Prepare(message.epoch(), message.stage(), *range))
     return Violation("The server asked for epoch " + std::to_string(message.epoch()) +
-                     " to be prepared, which is not newer than those before.");
-  DropUnwantedLoads();
-  Add({message.epoch(), {*range}, 0});
-}
-
-void Membership::OnCommitStage(const pb::CommitStage& message) {
-  const uint32_t epoch = message.epoch();
-  if (!stages_.Commit(epoch))
-    return SayInOrder(
-        FailedMessage(epoch, Error(ErrorCode::kInvalidArgument,
-                                   "Epoch " + std::to_string(epoch) + " is not prepared here.")));
-  DropUnwantedLoads();
-  pb::WorkerMessage reply;
-  reply.mutable_committed()->set_epoch(epoch);
-  SayInOrder(std::move(reply));
+                     " to be prepared, expected one that is newer than those before, and at most " +
+                     std::to_string(StageTable::kMaxBindings) + " at a time.");
+  Add({message.epoch(), {*range}, 0, message.standby()});
 }
 
 void Membership::OnRetire(const pb::Retire& message) {
@@ -174,7 +160,8 @@ void Membership::OnRetire(const pb::Retire& message) {
     if (!checked) return;
     keep.ranges.push_back(*checked);
   }
-  stages_.KeepWithin(keep.ranges);
+  const std::vector<uint32_t> epochs(message.epochs().begin(), message.epochs().end());
+  stages_.KeepOnly(epochs, keep.ranges);
   DropUnwantedLoads();
   ++unloads_waiting_;
   waiting_.push_back(Work(std::move(keep)));
@@ -221,7 +208,7 @@ Result<engine::LayerRange> Membership::LayersFor(const wire::Frame& frame) {
   if (frame.header.type != wire::FrameType::kStep || layers == nullptr)
     return Error(ErrorCode::kInvalidArgument,
                  "Stage " + std::to_string(frame.header.stage) + " of epoch " +
-                     std::to_string(frame.header.epoch) + " is not committed on this worker.");
+                     std::to_string(frame.header.epoch) + " is not prepared on this worker.");
   if (offer_.needs_onnx && frame.runs.size() > 1)
     return Error(ErrorCode::kInvalidArgument, "A step has " + std::to_string(frame.runs.size()) +
                                                   " runs, expected one: this worker runs ONNX.");
@@ -260,7 +247,7 @@ void Membership::OnGenerate(wire::Generate generate) {
   if (!joined_ || layers == nullptr || layers->first != 0 || layers->end != layer_count_)
     status = Error(ErrorCode::kInvalidArgument, "The whole model of epoch " +
                                                     std::to_string(generate.epoch) +
-                                                    " is not committed on this worker.");
+                                                    " is not prepared on this worker.");
   else
     status = TakeSession(generate.session, uint64_t{generate.position} + generate.count);
   if (!status.ok())
@@ -278,11 +265,13 @@ void Membership::On(WholeWished& event) {
 
 void Membership::Add(Load load) {
   const uint32_t ticket = next_ticket_++;
-  fetches_.Add(ticket, FetchQueue::Urgency::kStage, LayersOf(load.ranges));
+  fetches_.Add(ticket,
+               load.standby ? FetchQueue::Urgency::kStandby : FetchQueue::Urgency::kStage,
+               LayersOf(load.ranges));
   loads_.emplace(ticket, std::move(load));
 }
 
-// Loads of stages that are gone: replaced, retired or released.
+// Loads of bindings that are gone: retired or released.
 void Membership::DropUnwantedLoads() {
   for (auto load = loads_.begin(); load != loads_.end();) {
     if (load->second.epoch == 0 || stages_.Has(load->second.epoch)) {

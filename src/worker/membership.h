@@ -43,7 +43,8 @@ class Membership {
   struct Load {
     uint32_t epoch = 0;  // 0: to be measured
     std::vector<engine::LayerRange> ranges;
-    uint32_t runs = 0;  // of the measurement
+    uint32_t runs = 0;     // of the measurement
+    bool standby = false;  // nobody waits for it
   };
   // What waits for the computing thread, in order.
   struct Install {
@@ -76,7 +77,6 @@ class Membership {
   void OnDownloadLayers(const wire::pb::DownloadLayers& message);
   void OnMeasureSpeed(const wire::pb::MeasureSpeed& message);
   void OnPrepareStage(const wire::pb::PrepareStage& message);
-  void OnCommitStage(const wire::pb::CommitStage& message);
   void OnRetire(const wire::pb::Retire& message);
   void OnInvalidateSessions(const wire::pb::InvalidateSessions& message);
   void OnRelease();

@@ -5,57 +5,48 @@
 namespace weft::worker {
 
 bool StageTable::Prepare(uint32_t epoch, uint32_t stage, engine::LayerRange layers) {
-  if (epoch <= newest_epoch_) return false;
+  if (epoch <= newest_epoch_ || bindings_.size() >= kMaxBindings) return false;
   newest_epoch_ = epoch;
-  std::erase_if(stages_, [](const Stage& other) { return !other.committed; });
-  stages_.push_back({epoch, stage, layers});
+  bindings_.push_back({epoch, stage, layers});
   return true;
 }
 
 void StageTable::SetLoaded(uint32_t epoch) {
-  if (Stage* stage = Find(epoch)) stage->loaded = true;
-}
-
-bool StageTable::Commit(uint32_t epoch) {
-  Stage* stage = Find(epoch);
-  if (stage == nullptr || !stage->loaded) return false;
-  stage->committed = true;
-  std::erase_if(stages_, [epoch](const Stage& other) { return other.epoch < epoch; });
-  return true;
+  for (Binding& binding : bindings_)
+    if (binding.epoch == epoch) binding.loaded = true;
 }
 
 const engine::LayerRange* StageTable::ToRun(uint32_t epoch, uint32_t stage) const {
-  const Stage* found = Find(epoch);
-  if (found == nullptr || !found->committed || found->stage != stage) return nullptr;
+  const Binding* found = Find(epoch);
+  if (found == nullptr || !found->loaded || found->stage != stage) return nullptr;
   return &found->layers;
 }
 
 std::vector<engine::LayerRange> StageTable::Ranges() const {
   std::vector<engine::LayerRange> ranges;
-  for (const Stage& stage : stages_) ranges.push_back(stage.layers);
+  for (const Binding& binding : bindings_) ranges.push_back(binding.layers);
   return ranges;
 }
 
 void StageTable::Remove(uint32_t epoch) {
-  std::erase_if(stages_, [epoch](const Stage& stage) { return stage.epoch == epoch; });
+  std::erase_if(bindings_, [epoch](const Binding& binding) { return binding.epoch == epoch; });
 }
 
-void StageTable::KeepWithin(std::span<const engine::LayerRange> keep) {
-  std::erase_if(stages_, [keep](const Stage& stage) {
-    return std::none_of(keep.begin(), keep.end(), [&](engine::LayerRange range) {
-      return range.first <= stage.layers.first && stage.layers.end <= range.end;
+void StageTable::KeepOnly(std::span<const uint32_t> epochs,
+                          std::span<const engine::LayerRange> layers) {
+  std::erase_if(bindings_, [&](const Binding& binding) {
+    const bool wanted = std::find(epochs.begin(), epochs.end(), binding.epoch) != epochs.end();
+    return !wanted || std::none_of(layers.begin(), layers.end(), [&](engine::LayerRange range) {
+      return range.first <= binding.layers.first && binding.layers.end <= range.end;
     });
   });
 }
 
-const StageTable::Stage* StageTable::Find(uint32_t epoch) const {
-  const auto found = std::find_if(stages_.begin(), stages_.end(),
-                                  [epoch](const Stage& stage) { return stage.epoch == epoch; });
-  return found == stages_.end() ? nullptr : &*found;
-}
-
-StageTable::Stage* StageTable::Find(uint32_t epoch) {
-  return const_cast<Stage*>(std::as_const(*this).Find(epoch));
+const StageTable::Binding* StageTable::Find(uint32_t epoch) const {
+  const auto found = std::find_if(bindings_.begin(), bindings_.end(), [epoch](const auto& binding) {
+    return binding.epoch == epoch;
+  });
+  return found == bindings_.end() ? nullptr : &*found;
 }
 
 }  // namespace weft::worker

@@ -1,4 +1,4 @@
-// Which epochs were prepared, loaded and committed on this worker, and with which layers.
+// The bindings of this worker: which layers their steps run, and whether they are loaded.
 #pragma once
 
 #include <cstdint>
@@ -11,35 +11,34 @@ namespace weft::worker {
 
 class StageTable {
  public:
-  // Replaces the stages that were never committed. False, and nothing changed, unless the epoch is
-  // newer than every one before.
+  // A worker holds the binding it serves with, one that will replace it and those that it stands by
+  // with. More than this nobody needs.
+  static constexpr size_t kMaxBindings = 64;
+
+  // False, and nothing changed, unless the epoch is newer than every one before and there is room.
   bool Prepare(uint32_t epoch, uint32_t stage, engine::LayerRange layers);
   void SetLoaded(uint32_t epoch);
-  // False unless the epoch is loaded. Steps of older epochs come no more: their stages are
-  // forgotten.
-  bool Commit(uint32_t epoch);
 
   bool Has(uint32_t epoch) const { return Find(epoch) != nullptr; }
-  // The layers that a step of this epoch and stage runs; null unless it is what was committed last.
+  // The layers that a step of this epoch and stage runs; null unless they are loaded.
   const engine::LayerRange* ToRun(uint32_t epoch, uint32_t stage) const;
-  // Of every stage.
+  // Of every binding.
   std::vector<engine::LayerRange> Ranges() const;
 
   void Remove(uint32_t epoch);
-  // Forgets the stages whose layers do not all stay loaded.
-  void KeepWithin(std::span<const engine::LayerRange> keep);
-  void Clear() { stages_.clear(); }
+  // Forgets every other binding, and those whose layers do not all stay loaded.
+  void KeepOnly(std::span<const uint32_t> epochs, std::span<const engine::LayerRange> layers);
+  void Clear() { bindings_.clear(); }
 
  private:
-  struct Stage {
+  struct Binding {
     uint32_t epoch = 0, stage = 0;
     engine::LayerRange layers;
-    bool loaded = false, committed = false;
+    bool loaded = false;
   };
-  const Stage* Find(uint32_t epoch) const;
-  Stage* Find(uint32_t epoch);
+  const Binding* Find(uint32_t epoch) const;
 
-  std::vector<Stage> stages_;  // by rising epoch: at most one committed and one that is not
+  std::vector<Binding> bindings_;  // by rising epoch
   uint32_t newest_epoch_ = 0;
 };
 

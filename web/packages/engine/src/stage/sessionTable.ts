@@ -56,13 +56,6 @@ export class SessionTable {
         `was given ${describe(run)}; expected 1 or more rows below position ${kMaxPositions}.`,
       );
     }
-    for (const state of this.#sessions.get(run.session)?.values() ?? []) {
-      if (state.generation <= run.generation) continue;
-      throw refused(
-        run.session,
-        `was given ${describe(run)}, but is in generation ${state.generation}.`,
-      );
-    }
     const anyKv = this.#indices(layers).some((layer) => this.#hasKv.get(layer) === true);
     for (const layer of this.#indices(layers)) {
       const hasKv = this.#hasKv.get(layer) === true;
@@ -79,6 +72,12 @@ export class SessionTable {
         run.session,
         `is unknown in layer ${layer}, so ${describe(run)} cannot follow; it must begin at ` +
           `position 0.`,
+      );
+    }
+    if (run.generation < state.generation) {
+      throw refused(
+        run.session,
+        `was given ${describe(run)}, but layer ${layer} is in generation ${state.generation}.`,
       );
     }
     const mayTruncate = run.generation > state.generation;
