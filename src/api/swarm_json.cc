@@ -15,8 +15,8 @@ const char* StateName(swarm::SwarmState state) {
       return "down";
     case swarm::SwarmState::kPreparing:
       return "preparing";
-    case swarm::SwarmState::kCommitting:
-      return "committing";
+    case swarm::SwarmState::kRepairing:
+      return "repairing";
     case swarm::SwarmState::kUp:
       return "up";
   }

@@ -21,7 +21,7 @@ std::optional<Instant> Core::next_timer() const {
 }
 
 bool Core::is_up() const {
-  return state_->lifecycle.active() != nullptr && !state_->lifecycle.paused();
+  return state_->lifecycle.active() != nullptr;
 }
 
 Snapshot Core::snapshot(Instant now) const {

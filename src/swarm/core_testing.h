@@ -30,7 +30,7 @@ struct TestWorker {
   std::string token;
   double bytes_per_s = 1e9;
   // Answers that a test may hold back.
-  bool answer_prepare = true, answer_commit = true, answer_steps = true, answer_pings = true,
+  bool answer_prepare = true, answer_steps = true, answer_pings = true,
        answer_downloads = true, answer_measure = true;
   uint32_t run_us = 100;       // reported for every measured run, times the number of layers
   uint32_t compute_us = 1000;  // reported for every step
@@ -58,12 +58,11 @@ class TestSwarm {
   }
   // Lets time pass, firing timers on the way.
   void Advance(Duration duration);
-  // Join, debounce, plan, prepare, commit.
+  // Join, debounce, plan, prepare.
   void BringUp(int workers, TestWorker worker = {});
 
-  // Answers to what was held back.
+  // The answer to the last PrepareStage, where it was held back.
   wire::pb::WorkerMessage Prepared(WorkerId id) const;
-  wire::pb::WorkerMessage Committed(WorkerId id) const;
   // The oldest unanswered step of the worker, answered now.
   void AnswerStep(WorkerId id);
   void FailStep(WorkerId id, ErrorCode code, const std::string& message);
@@ -98,7 +97,7 @@ class TestSwarm {
   std::vector<FinishRequest> Ends(RequestId id) const;
   std::vector<std::string> CloseReasons(WorkerId id) const;
   // Names of the control messages sent to a worker, pings left out: "init prepare_stage
-  // commit_stage".
+  // retire".
   std::string Sent(WorkerId id) const;
   // The last control message of this kind to the worker. REQUIRES: one was sent.
   wire::pb::ServerMessage Last(WorkerId id, wire::pb::ServerMessage::KindCase kind) const;
@@ -106,8 +105,7 @@ class TestSwarm {
 
  private:
   struct Seen {
-    uint32_t prepare_epoch = 0, commit_epoch = 0;
-    uint32_t first = 0, end = 0;
+    uint32_t prepare_epoch = 0;
     std::deque<wire::Frame> steps;
     std::deque<wire::Generate> generates;
     std::optional<wire::WholeModel::State> whole;

@@ -197,12 +197,7 @@ void TestSwarm::OnControlAction(const SendControl& action) {
   wire::pb::WorkerMessage reply;
   if (message.has_prepare_stage()) {
     seen.prepare_epoch = message.prepare_stage().epoch();
-    seen.first = message.prepare_stage().layers().first();
-    seen.end = message.prepare_stage().layers().end();
     if (worker.answer_prepare) Reply(id, Prepared(id));
-  } else if (message.has_commit_stage()) {
-    seen.commit_epoch = message.commit_stage().epoch();
-    if (worker.answer_commit) Reply(id, Committed(id));
   } else if (message.has_ping() && worker.answer_pings) {
     reply.mutable_pong()->set_nonce(message.ping().nonce());
     Reply(id, reply);
@@ -227,12 +222,6 @@ wire::pb::WorkerMessage TestSwarm::Prepared(WorkerId id) const {
   message.mutable_prepared()->set_epoch(seen_.at(id).prepare_epoch);
   message.mutable_prepared()->set_weight_factor(1);
   message.mutable_prepared()->set_used_bytes(1000);
-  return message;
-}
-
-wire::pb::WorkerMessage TestSwarm::Committed(WorkerId id) const {
-  wire::pb::WorkerMessage message;
-  message.mutable_committed()->set_epoch(seen_.at(id).commit_epoch);
   return message;
 }
 

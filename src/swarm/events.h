@@ -123,7 +123,8 @@ struct StartPlanning {
   std::vector<planner::LayerCost> layers;
   std::vector<planner::WorkerMetrics> workers;
   planner::PlanContext context;
-  std::optional<planner::Plan> standby_of;  // set: planner::FindStandby for this plan
+  // Set: who fills this hole (planner::RepairPlan); the outcome's plan is of the hole alone.
+  std::optional<planner::RepairProblem> repair;
 };
 // Pure and thread-safe.
 planner::PlanOutcome RunPlanning(const StartPlanning& job);

@@ -23,17 +23,18 @@ Instant Health::SilentAt(const Worker& worker) const {
 Instant Health::StepDueAt(const Worker& worker) const {
   if (worker.steps.in_flight.empty()) return kNever;
   Instant due = worker.steps.oldest_since + worker.steps.in_flight.front().limit;
-  // Loading layers and measuring may hold up the thread that computes.
-  due = std::max(due,
-                 worker.staging.prepare == Asked::kWaiting ? worker.staging.answer_deadline : due);
+  // Building ONNX sessions and measuring hold up the thread that computes.
+  if (worker.offer.needs_onnx && worker.IsLoading()) due = std::max(due, AnswerDueAt(worker));
   if (worker.measure.phase == MeasureJob::Phase::kRunning)
     due = std::max(due, worker.measure.deadline);
   return due;
 }
 
 Instant Health::AnswerDueAt(const Worker& worker) const {
-  if (worker.staging.IsWaiting()) return worker.staging.answer_deadline;
-  return kNever;
+  Instant due = kNever;
+  for (const Binding& binding : worker.bindings)
+    if (!binding.loaded) due = std::min(due, binding.answer_deadline);
+  return due;
 }
 
 Instant Health::ConnectDueAt(const Worker& worker) const {
@@ -77,9 +78,10 @@ std::vector<Casualty> Health::Tick(Instant now) {
       reason = "It did not answer a step within " + Seconds(now - worker.steps.oldest_since) + ".";
       refuses = worker.last_heard > worker.steps.oldest_since;
     } else if (now >= AnswerDueAt(worker)) {
-      reason = worker.staging.prepare == Asked::kWaiting ? "It did not prepare its layers in time."
-                                                         : "It did not commit its layers in time.";
-      refuses = worker.last_heard > worker.staging.asked_at;
+      reason = "It did not prepare its layers in time.";
+      refuses = true;
+      for (const Binding& binding : worker.bindings)
+        if (!binding.loaded && worker.last_heard <= binding.asked_at) refuses = false;
     }
     if (!reason.empty()) {
       casualties.push_back({id, std::move(reason), refuses});

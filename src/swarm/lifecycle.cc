@@ -14,40 +14,58 @@ Error Illegal(std::string message) {
   return Error(ErrorCode::kInvalidData, std::move(message));
 }
 
-// Prepared and Committed carry the epoch they answer: the latest request, once, or an older one
-// that a newer replaced.
-Status CheckAnswer(std::string_view name, uint32_t epoch, uint32_t asked_epoch, Asked asked) {
-  if (epoch == 0 || epoch > asked_epoch)
-    return Illegal(std::string(name) + " names epoch " + std::to_string(epoch) +
-                   ", but the last one asked for was " + std::to_string(asked_epoch) + ".");
-  if (epoch == asked_epoch && asked == Asked::kAnswered)
-    return Illegal(std::string(name) + " for epoch " + std::to_string(epoch) + " came twice.");
-  return OkStatus();
-}
-
 }  // namespace
 
-bool Lifecycle::FitsBeside(const Worker& worker, const PlanStage& stage) const {
-  LayerSet both = worker.layers.loaded;
-  both.AddRange(stage.first, stage.end);
-  return costs_.MemoryBytes(worker.memory.weight_factor, both) <= worker.memory.limit;
+void Lifecycle::Changed() {
+  ++version_;
+  outbox_.NoteChange();
 }
 
-bool Lifecycle::AllFitBeside() const {
-  return std::all_of(
-      staged_->stages.begin(), staged_->stages.end(),
-      [this](const PlanStage& stage) { return FitsBeside(*roster_.Find(stage.worker), stage); });
+bool Lifecycle::IsPlanned(BindingId binding) const {
+  return (active_ && active_->Uses(binding)) || (staged_ && staged_->Uses(binding));
+}
+
+// Whether the layers fit the worker beside those of its bindings that stay, and what it measures.
+bool Lifecycle::FitsBeside(const Worker& worker, LayerSpan layers,
+                           const std::function<bool(const Binding&)>& stays) const {
+  LayerSet held(costs_.layer_count());
+  for (const Binding& binding : worker.bindings)
+    if (stays(binding)) held.AddRange(binding.layers.first, binding.layers.end);
+  if (worker.measure.phase == MeasureJob::Phase::kRunning)
+    held.AddRange(worker.measure.first, worker.measure.end);
+  held.AddRange(layers.first, layers.end);
+  return costs_.MemoryBytes(worker.memory.weight_factor, held) <= worker.memory.limit;
+}
+
+bool Lifecycle::FitsBesidePlans(const Worker& worker, LayerSpan layers) const {
+  return FitsBeside(worker, layers,
+                    [this](const Binding& binding) { return IsPlanned(binding.id); });
 }
 
 void Lifecycle::Stage(SwarmPlan plan, Instant now) {
-  CHECK(!plan.stages.empty());
-  Withdraw();
-  plan.epoch = 0;
-  staged_ = std::move(plan);
-  outbox_.NoteChange();
-  if (!active_ || AllFitBeside()) return BeginPreparing(now);
-  // The active plan has to go before this one can be loaded: fetch first what is missing.
-  phase_ = Phase::kDownloading;
+  CHECK(!plan.stages.empty() && !plan.HasHole());
+  const std::optional<SwarmPlan> before = std::exchange(staged_, std::move(plan));
+  for (PlanStage& stage : staged_->stages) {
+    stage.binding = 0;
+    for (Binding& binding : roster_.Find(stage.worker)->bindings)
+      if (binding.layers == stage.layers()) {
+        stage.binding = binding.id;
+        stage.number = binding.stage;
+      }
+  }
+  Changed();
+  if (before)
+    for (const PlanStage& stage : before->stages)
+      if (Worker* worker = roster_.Find(stage.worker)) Retire(*worker);
+  downloading_ = false;
+  const bool fits = std::all_of(
+      staged_->stages.begin(), staged_->stages.end(), [this](const PlanStage& stage) {
+        return stage.binding != 0 || FitsBesidePlans(*roster_.Find(stage.worker), stage.layers());
+      });
+  if (!serves() || fits) return BeginPreparing(now);
+  // Something of the active plan has to go before this one can be loaded: fetch first what is
+  // missing.
+  downloading_ = true;
   Duration longest = options_.timeouts.prepare_min;
   for (const PlanStage& stage : staged_->stages) {
     Worker& worker = *roster_.Find(stage.worker);
@@ -63,64 +81,104 @@ void Lifecycle::Stage(SwarmPlan plan, Instant now) {
 }
 
 void Lifecycle::OnDownload(Instant now) {
-  if (!staged_ || phase_ != Phase::kDownloading) return;
+  if (!staged_ || !downloading_) return;
   for (const PlanStage& stage : staged_->stages)
     if (!roster_.Find(stage.worker)->layers.cached.HasAll(stage.first, stage.end)) return;
   BeginPreparing(now);
 }
 
 // Everything that a worker was told to load counts against its offer until it was told to drop it,
-// so room is made before PrepareStage is sent, in this order: the active plan goes if the two do
-// not fit beside each other, then layers of workers that neither plan uses, then whatever a worker
-// of the staged plan holds besides its new stage. Messages of a connection keep their order, so
-// the worker has dropped the old layers when it begins to load the new ones.
+// so room is made before PrepareStage is sent. Messages of a connection keep their order: the worker
+// has dropped the old layers when it begins to load the new ones.
 void Lifecycle::BeginPreparing(Instant now) {
-  if (active_ && !AllFitBeside()) {
-    active_.reset();
-    rebinding_ = false;
-  }
-  phase_ = Phase::kPreparing;
-  staged_->epoch = next_epoch_++;
-  // What neither plan runs makes room first.
-  for (auto& [id, worker] : roster_)
-    if (worker.ready && !IsUsed(id) && worker.measure.phase != MeasureJob::Phase::kRunning)
-      KeepOnly(worker, LayerSet(costs_.layer_count()));
+  downloading_ = false;
   for (size_t i = 0; i < staged_->stages.size(); ++i) {
-    const PlanStage& stage = staged_->stages[i];
+    PlanStage& stage = staged_->stages[i];
+    if (stage.binding != 0) continue;
     Worker& worker = *roster_.Find(stage.worker);
-    if (!FitsBeside(worker, stage)) {
-      LayerSet keep = worker.layers.loaded;
-      keep.IntersectRange(stage.first, stage.end);
-      KeepOnly(worker, keep);
-    }
-    const double missing =
-        static_cast<double>(costs_.MissingBytes(worker.layers.cached, stage.first, stage.end));
-    double weights = 0;
-    for (uint32_t layer = stage.first; layer < stage.end; ++layer)
-      weights += static_cast<double>(costs_.layers()[layer].weight_bytes);
-    const double us =
-        missing / (worker.offer.download_bytes_per_s * 1e-6) + weights / kLoadBytesPerUs;
-    const Duration limit = Microseconds(
-        static_cast<int64_t>(std::min(us * options_.timeouts.prepare_factor, 86400e6)));
-    worker.staging.asked_at = now;
-    worker.staging.answer_deadline = now + std::max(options_.timeouts.prepare_min, limit);
-    worker.staging.prepare_epoch = staged_->epoch;
-    worker.staging.prepare = Asked::kWaiting;
-    worker.staging.commit = Asked::kNo;
-    worker.layers.loaded.AddRange(stage.first, stage.end);
-    worker.staging.prepare_first = stage.first;
-    worker.staging.prepare_end = stage.end;
-    auto& prepare = *outbox_.Control(worker.id).mutable_prepare_stage();
-    prepare.set_epoch(staged_->epoch);
-    prepare.set_stage(static_cast<uint32_t>(i));
-    prepare.mutable_layers()->set_first(stage.first);
-    prepare.mutable_layers()->set_end(stage.end);
+    MakeRoom(worker, stage.layers());
+    stage.binding = Prepare(worker, stage.layers(), static_cast<uint32_t>(i), false, now).id;
+    stage.number = static_cast<uint32_t>(i);
   }
+  Changed();
+  SwapWhenLoaded(now);
 }
 
+void Lifecycle::MakeRoom(Worker& worker, LayerSpan layers) {
+  Retire(worker);
+  const auto all = [](const Binding&) { return true; };
+  if (FitsBeside(worker, layers, all)) return;
+  DropBindings(worker, [this](const Binding& binding) { return !IsPlanned(binding.id); });
+  if (FitsBeside(worker, layers, all)) return;
+  // The active plan goes on without what it had here.
+  if (active_)
+    for (PlanStage& stage : active_->stages)
+      if (stage.worker == worker.id && !staged_->Uses(stage.binding)) {
+        stage.worker = 0;
+        stage.binding = 0;
+      }
+  DropBindings(worker, [this](const Binding& binding) { return !IsPlanned(binding.id); });
+  if (FitsBeside(worker, layers, all)) return;
+  // What is being measured: the worker has measured it before it hears of this.
+  DropBindings(worker, [](const Binding&) { return false; }, false);
+}
+
+Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, bool standby,
+                            Instant now) {
+  Binding& binding = worker.bindings.emplace_back();
+  binding.id = worker.newest_binding = ++last_binding_;
+  binding.stage = number;
+  binding.layers = layers;
+  binding.standby = standby;
+  const double missing =
+      static_cast<double>(costs_.MissingBytes(worker.layers.cached, layers.first, layers.end));
+  double weights = 0;
+  for (uint32_t layer = layers.first; layer < layers.end; ++layer)
+    weights += static_cast<double>(costs_.layers()[layer].weight_bytes);
+  const double us = missing / (worker.offer.download_bytes_per_s * 1e-6) + weights / kLoadBytesPerUs;
+  const Duration limit =
+      Microseconds(static_cast<int64_t>(std::min(us * options_.timeouts.prepare_factor, 86400e6)));
+  // A worker loads one thing after the other.
+  Instant begin = now;
+  for (const Binding& other : worker.bindings)
+    if (!other.loaded) begin = std::max(begin, other.answer_deadline);
+  binding.asked_at = now;
+  binding.answer_deadline = begin + std::max(options_.timeouts.prepare_min, limit);
+  worker.layers.loaded.AddRange(layers.first, layers.end);
+  auto& prepare = *outbox_.Control(worker.id).mutable_prepare_stage();
+  prepare.set_epoch(binding.id);
+  prepare.set_stage(number);
+  prepare.mutable_layers()->set_first(layers.first);
+  prepare.mutable_layers()->set_end(layers.end);
+  prepare.set_standby(standby);
+  return binding;
+}
+
+bool Lifecycle::StandBy(Worker& worker, LayerSpan layers, Instant now) {
+  for (const Binding& binding : worker.bindings)
+    if (binding.layers == layers) return true;
+  if (!FitsBeside(worker, layers, [](const Binding&) { return true; })) return false;
+  Prepare(worker, layers, 0, true, now);
+  Changed();
+  return true;
+}
+
+void Lifecycle::KeepStandbys(Worker& worker, const std::function<bool(LayerSpan)>& is_wanted) {
+  DropBindings(worker, [&](const Binding& binding) {
+    return binding.standby && !IsPlanned(binding.id) && !is_wanted(binding.layers);
+  });
+}
+
+// The answer to a binding that it was asked for, once, or that it has been told to drop since.
 Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared, Instant now) {
-  TRY(CheckAnswer("Prepared", prepared.epoch(), worker.staging.prepare_epoch,
-                  worker.staging.prepare));
+  const BindingId id = prepared.epoch();
+  Binding* binding = worker.Find(id);
+  if (id == 0 || id > worker.newest_binding)
+    return Illegal("Prepared names epoch " + std::to_string(id) +
+                   ", but the last one asked for was " + std::to_string(worker.newest_binding) +
+                   ".");
+  if (binding != nullptr && binding->loaded)
+    return Illegal("Prepared for epoch " + std::to_string(id) + " came twice.");
   const double factor = prepared.weight_factor();
   if (!(factor >= kMinWeightFactor && factor <= kMaxWeightFactor))
     return Illegal("Prepared gives the weight factor " + std::to_string(factor) +
@@ -130,105 +188,69 @@ Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared,
                    " bytes in use, expected at most 2^50.");
   worker.memory.weight_factor = factor;
   worker.memory.reported_bytes = prepared.used_bytes();
-  outbox_.NoteChange();
-  const bool answers =
-      prepared.epoch() == worker.staging.prepare_epoch && worker.staging.prepare == Asked::kWaiting;
-  if (answers) worker.staging.prepare = Asked::kAnswered;
-  if (prepared.epoch() == worker.staging.prepare_epoch)
-    for (uint32_t layer = worker.staging.prepare_first; layer < worker.staging.prepare_end;
-         ++layer) {
-      worker.layers.cached.Add(layer);
-      worker.layers.requested.Remove(layer);
+  if (binding == nullptr) return OkStatus();
+  binding->loaded = true;
+  Changed();
+  for (uint32_t layer = binding->layers.first; layer < binding->layers.end; ++layer) {
+    worker.layers.cached.Add(layer);
+    worker.layers.requested.Remove(layer);
+  }
+  // It was asked for while the layers were thought to take less: standbys make room, and where that
+  // is not enough the plan is found again with what is known now.
+  const auto all = [](const Binding&) { return true; };
+  if (!FitsBeside(worker, binding->layers, all)) {
+    DropBindings(worker, [this](const Binding& each) { return !IsPlanned(each.id); });
+    if (staged_ && staged_->Uses(id) && worker.Find(id) &&
+        !FitsBeside(worker, worker.Find(id)->layers, all)) {
+      DropStaged(now);
+      Retire(worker);
+      return OkStatus();
     }
-  PlanStage* stage = staged_ ? staged_->StageOf(worker.id) : nullptr;
-  if (!stage) return OkStatus();
-  if (costs_.MemoryBytes(factor, stage->first, stage->end) > worker.memory.limit) {
-    // The plan counted with less than the layers take: it is found again with what is known now.
-    DropStaged(now);
-    Retire(worker);
-    return OkStatus();
   }
-  if (!answers || staged_->epoch != prepared.epoch()) return OkStatus();
-  stage->prepared = true;
-  if (std::all_of(staged_->stages.begin(), staged_->stages.end(),
-                  [](const PlanStage& s) { return s.prepared; })) {
-    phase_ = Phase::kCommitting;
-    AdvanceCommit(now);
-  }
+  SwapWhenLoaded(now);
   return OkStatus();
 }
 
-// A worker that has committed an epoch takes no steps of older ones, so committing the workers of
-// the active plan stops it. They come last: a newcomer that dies between Prepared and Committed, or
-// is never heard of again, costs the serving plan nothing. What is left to go wrong while it stands
-// still are workers that it needs itself.
-void Lifecycle::AdvanceCommit(Instant now) {
-  const auto& stages = staged_->stages;
-  const bool newcomers_ready = std::all_of(stages.begin(), stages.end(), [this](const auto& stage) {
-    return stage.committed || ServesNow(stage);
-  });
-  if (newcomers_ready) phase_ = Phase::kSwitching;
-  for (PlanStage& stage : staged_->stages) {
-    if (stage.commit_asked || (ServesNow(stage) && !newcomers_ready)) continue;
-    stage.commit_asked = true;
-    Worker& worker = *roster_.Find(stage.worker);
-    worker.staging.commit_epoch = staged_->epoch;
-    worker.staging.commit = Asked::kWaiting;
-    worker.staging.asked_at = now;
-    worker.staging.answer_deadline = now + options_.timeouts.commit_limit;
-    outbox_.Control(worker.id).mutable_commit_stage()->set_epoch(staged_->epoch);
+void Lifecycle::SwapWhenLoaded(Instant now) {
+  if (!staged_ || downloading_) return;
+  for (const PlanStage& stage : staged_->stages) {
+    const Binding* binding = roster_.Find(stage.worker)->Find(stage.binding);
+    if (binding == nullptr || !binding->loaded) return;
   }
-  if (std::all_of(stages.begin(), stages.end(), [](const auto& stage) { return stage.committed; }))
-    Swap(now);
-}
-
-Status Lifecycle::OnCommitted(Worker& worker, const wire::pb::Committed& committed, Instant now) {
-  TRY(CheckAnswer("Committed", committed.epoch(), worker.staging.commit_epoch,
-                  worker.staging.commit));
-  if (committed.epoch() != worker.staging.commit_epoch || worker.staging.commit != Asked::kWaiting)
-    return OkStatus();
-  worker.staging.commit = Asked::kAnswered;
-  if (!staged_ || staged_->epoch != committed.epoch()) return OkStatus();
-  PlanStage* stage = staged_->StageOf(worker.id);
-  CHECK(stage != nullptr);
-  stage->committed = true;
-  AdvanceCommit(now);
-  return OkStatus();
-}
-
-void Lifecycle::Swap(Instant now) {
-  active_ = std::move(staged_);
+  const std::optional<SwarmPlan> before = std::exchange(active_, std::move(staged_));
   staged_.reset();
-  rebinding_ = false;
   last_swap_ = now;
   for (const PlanStage& stage : active_->stages) {
     Worker& worker = *roster_.Find(stage.worker);
+    worker.Find(stage.binding)->standby = false;
+    if (before && before->Uses(stage.binding)) continue;
     worker.times.compute_us.Clear();
     worker.times.stage_us.Clear();
     worker.times.batches.Clear();
   }
+  Changed();
   for (auto& [id, worker] : roster_) Retire(worker);
-  outbox_.NoteChange();
 }
 
 void Lifecycle::Retire(Worker& worker) {
   if (!worker.ready) return;
-  LayerSet keep(costs_.layer_count());
-  for (const auto* plan : {&active_, &staged_})
-    if (*plan)
-      if (const PlanStage* stage = (*plan)->StageOf(worker.id))
-        keep.AddRange(stage->first, stage->end);
-  if (worker.measure.phase == MeasureJob::Phase::kRunning)
-    keep.AddRange(worker.measure.first, worker.measure.end);
-  KeepOnly(worker, keep);
+  DropBindings(worker, [this](const Binding& binding) {
+    return !binding.standby && !IsPlanned(binding.id);
+  });
 }
 
-void Lifecycle::KeepOnly(Worker& worker, const LayerSet& keep) {
-  LayerSet kept = worker.layers.loaded;
-  for (uint32_t layer = 0; layer < kept.layer_count(); ++layer)
-    if (!keep.Has(layer)) kept.Remove(layer);
-  if (kept == worker.layers.loaded) return;
+// Tells the worker what stays where something goes: bindings, or layers that were loaded for none.
+void Lifecycle::DropBindings(Worker& worker, const std::function<bool(const Binding&)>& goes,
+                             bool keep_measured) {
+  const size_t dropped = std::erase_if(worker.bindings, goes);
+  LayerSet kept(costs_.layer_count());
+  for (const Binding& binding : worker.bindings)
+    kept.AddRange(binding.layers.first, binding.layers.end);
+  if (keep_measured && worker.measure.phase == MeasureJob::Phase::kRunning)
+    kept.AddRange(worker.measure.first, worker.measure.end);
+  if (dropped == 0 && kept == worker.layers.loaded) return;
   worker.layers.loaded = kept;
+  Changed();
   auto& message = outbox_.Control(worker.id);
   if (kept.empty()) {
     message.mutable_release();
@@ -240,80 +262,134 @@ void Lifecycle::KeepOnly(Worker& worker, const LayerSet& keep) {
     range.set_first(first);
     range.set_end(end);
   }
+  for (const Binding& binding : worker.bindings) retire.add_epochs(binding.id);
 }
 
 Status Lifecycle::OnFailed(Worker& worker, const wire::pb::Failed& failed, Instant now) {
-  if (failed.epoch() > std::max(worker.staging.prepare_epoch, worker.staging.commit_epoch))
-    return Illegal("Failed names epoch " + std::to_string(failed.epoch()) +
-                   ", but the last one asked for was " +
-                   std::to_string(worker.staging.prepare_epoch) + ".");
-  if (failed.epoch() != worker.staging.prepare_epoch ||
-      worker.staging.prepare == Asked::kWithdrawn || worker.staging.commit == Asked::kWithdrawn)
-    return OkStatus();  // replaced since
-  if (worker.staging.prepare != Asked::kWaiting && worker.staging.commit != Asked::kWaiting)
-    return Illegal("Failed names epoch " + std::to_string(failed.epoch()) +
-                   ", which was answered before.");
-  (worker.staging.prepare == Asked::kWaiting ? worker.staging.prepare : worker.staging.commit) =
-      Asked::kAnswered;
-  if (!staged_ || staged_->epoch != failed.epoch()) return OkStatus();
-  DropStaged(now);
-  Retire(worker);  // what it managed to load is not said
+  const BindingId id = failed.epoch();
+  if (id > worker.newest_binding)
+    return Illegal("Failed names epoch " + std::to_string(id) +
+                   ", but the last one asked for was " + std::to_string(worker.newest_binding) +
+                   ".");
+  const Binding* binding = worker.Find(id);
+  if (binding == nullptr) return OkStatus();  // dropped since
+  if (binding->loaded)
+    return Illegal("Failed names epoch " + std::to_string(id) + ", which was answered before.");
+  const bool planned = staged_ && staged_->Uses(id);
+  // What it managed to load is not said.
+  DropBindings(worker, [id](const Binding& each) { return each.id == id; });
+  if (planned) DropStaged(now);
   return OkStatus();
 }
 
-// Nobody waits for the staged plan's answers any more.
-void Lifecycle::Withdraw() {
+void Lifecycle::DropStaged(Instant) {
   if (!staged_) return;
-  for (const PlanStage& stage : staged_->stages)
-    if (Worker* worker = roster_.Find(stage.worker)) {
-      if (worker->staging.prepare == Asked::kWaiting) worker->staging.prepare = Asked::kWithdrawn;
-      if (worker->staging.commit == Asked::kWaiting) worker->staging.commit = Asked::kWithdrawn;
-    }
+  const SwarmPlan dropped = std::move(*staged_);
   staged_.reset();
-  outbox_.NoteChange();
-}
-
-void Lifecycle::DropStaged(Instant now) {
-  if (!staged_) return;
-  const bool switching = phase_ == Phase::kSwitching;
-  const std::vector<PlanStage> dropped = staged_->stages;
-  Withdraw();
-  // Where nothing serves, the next plan is likely to want the same layers and replaces what is
-  // being prepared. Beside a serving plan they would be loaded for nobody: Retire ends that.
-  if (!active_) return;
-  for (const PlanStage& stage : dropped)
+  downloading_ = false;
+  Changed();
+  // Where nothing serves, the next plan is likely to want the same layers: what is being loaded
+  // stays until it is known.
+  if (!serves()) return;
+  for (const PlanStage& stage : dropped.stages)
     if (Worker* worker = roster_.Find(stage.worker)) Retire(*worker);
-  if (!switching && !rebinding_) return;
-  // A worker runs steps of the last epoch it committed only, and some have committed the dropped
-  // one: the active stages get a new epoch, which costs two round trips.
-  rebinding_ = true;
-  SwarmPlan again = *active_;
-  for (PlanStage& stage : again.stages)
-    stage.prepared = stage.commit_asked = stage.committed = false;
-  Stage(std::move(again), now);
 }
 
-bool Lifecycle::OnWorkerGone(WorkerId worker, Instant now) {
-  bool lost = false;
-  if (active_ && active_->StageOf(worker)) {
-    active_.reset();
-    rebinding_ = false;
-    lost = true;
+bool Lifecycle::OnWorkerGone(WorkerId gone, Instant now) {
+  bool hurt = false;
+  if (active_ && active_->StageOf(gone)) {
+    hurt = true;
+    for (PlanStage& stage : active_->stages)
+      if (stage.worker == gone) {
+        stage.worker = 0;
+        stage.binding = 0;
+      }
+    const bool empty = std::all_of(active_->stages.begin(), active_->stages.end(),
+                                   [](const PlanStage& stage) { return stage.IsHole(); });
+    if (empty && !FillFromStandbys(0, costs_.layer_count())) active_.reset();
   }
-  if (staged_ && staged_->StageOf(worker)) {
+  if (staged_ && staged_->StageOf(gone)) {
     DropStaged(now);
-    lost = true;
-  } else if (staged_ && !active_ && phase_ == Phase::kDownloading) {
-    BeginPreparing(now);
-  } else if (staged_ && lost && committing()) {
-    AdvanceCommit(now);  // those that served with it have nothing to wait for any more
+    hurt = true;
   }
-  if (lost) outbox_.NoteChange();
-  return lost;
+  // Neighbouring holes are one: whoever stands by may hold layers of both.
+  for (uint32_t at = 0; active_ && at < costs_.layer_count();) {
+    uint32_t end = at;
+    for (const PlanStage& stage : active_->stages)
+      if (stage.first == end && stage.IsHole()) end = stage.end;
+    if (end > at) {
+      FillFromStandbys(at, end);
+      at = end;
+    } else {
+      for (const PlanStage& stage : active_->stages)
+        if (stage.first == at) end = stage.end;
+      at = end;
+    }
+  }
+  Changed();  // it may have stood by
+  if (staged_ && downloading_ && !serves()) BeginPreparing(now);
+  return hurt;
+}
+
+// Puts loaded standbys into the hole [first, end) if they fill all of it: from the front the one that
+// reaches furthest, each worker once. Workers that serve already come behind those that do not.
+bool Lifecycle::FillFromStandbys(uint32_t first, uint32_t end) {
+  std::vector<PlanStage> filling;
+  for (uint32_t at = first; at < end;) {
+    PlanStage best;
+    bool best_is_used = true;
+    for (const auto& [id, worker] : roster_) {
+      const bool taken = std::any_of(filling.begin(), filling.end(),
+                                     [id](const PlanStage& stage) { return stage.worker == id; });
+      if (taken || !worker.ready) continue;
+      const bool used = IsUsed(id);
+      for (const Binding& binding : worker.bindings) {
+        if (!binding.loaded || IsPlanned(binding.id) || binding.layers.first != at ||
+            binding.layers.end > end)
+          continue;
+        const bool better = binding.layers.end > best.end ||
+                            (binding.layers.end == best.end && best_is_used && !used);
+        if (!better) continue;
+        best = {id, at, binding.layers.end, 0, binding.id, binding.stage};
+        best_is_used = used;
+      }
+    }
+    if (best.worker == 0) return false;
+    filling.push_back(best);
+    at = best.end;
+  }
+  std::vector<PlanStage> stages;
+  for (const PlanStage& stage : active_->stages) {
+    if (stage.first < first || stage.first >= end) {
+      stages.push_back(stage);
+    } else if (stage.first == first) {
+      stages.insert(stages.end(), filling.begin(), filling.end());
+    }
+  }
+  active_->stages = std::move(stages);
+  for (const PlanStage& stage : filling) {
+    Worker& worker = *roster_.Find(stage.worker);
+    worker.Find(stage.binding)->standby = false;
+    worker.times.compute_us.Clear();
+    worker.times.stage_us.Clear();
+    worker.times.batches.Clear();
+  }
+  Changed();
+  return true;
 }
 
 bool Lifecycle::IsUsed(WorkerId worker) const {
   return (active_ && active_->StageOf(worker)) || (staged_ && staged_->StageOf(worker));
+}
+
+std::vector<BoundStage> Lifecycle::Followers() const {
+  std::vector<BoundStage> followers;
+  for (const auto& [id, worker] : roster_) {
+    if (!worker.ready || (active_ && active_->StageOf(id))) continue;
+    for (const Binding& binding : worker.bindings)
+      if (binding.loaded) followers.push_back({binding.id, id, binding.stage, binding.layers});
+  }
+  return followers;
 }
 
 void Lifecycle::Download(Worker& worker, uint32_t first, uint32_t end) {
@@ -327,11 +403,11 @@ void Lifecycle::Download(Worker& worker, uint32_t first, uint32_t end) {
 }
 
 bool Lifecycle::DownloadOverdue(Instant now) const {
-  return staged_ && phase_ == Phase::kDownloading && now >= download_deadline_;
+  return staged_ && downloading_ && now >= download_deadline_;
 }
 
 std::optional<Instant> Lifecycle::next_timer() const {
-  if (staged_ && phase_ == Phase::kDownloading) return download_deadline_;
+  if (staged_ && downloading_) return download_deadline_;
   return std::nullopt;
 }
 

@@ -1,14 +1,18 @@
-// The life of plans (dynamic-graph-partitioning 4.4): Down -> Preparing -> Committing -> Up with an
-// active and a staged plan. Sends the control messages that bring a staged plan up beside the
-// active one and swaps them; decides nothing about which plan is good (planning.h).
+// The life of plans (dynamic-graph-partitioning 4.4): Down -> Preparing -> Up, with an active and a
+// staged plan. Asks for the bindings that a staged plan still lacks and makes it the active one when
+// they are loaded; decides nothing about which plan is good (planning.h).
 //
-// Memory: before PrepareStage goes to a worker, what it was told to load plus the new stage fits
-// its offer. Where that cannot hold beside the active plan, layers are downloaded first while the
-// active plan serves, then the active plan is given up and the streams pause until the staged one
-// is up.
+// A loss makes a hole in the active plan and nothing else: its other stages keep their bindings,
+// layers, keys and values. Where workers stand by with the lost layers loaded, they are put in at
+// once; else whoever plans stages a plan that differs from the active one in the hole.
+//
+// Memory: before PrepareStage goes to a worker, what it was told to load plus the new layers fits
+// its offer. Room is made by dropping standbys, then what the active plan has there. Where that
+// would stop a plan that serves, layers are downloaded first while it does.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,48 +28,43 @@ namespace weft::swarm {
 
 class Lifecycle {
  public:
-  // Of the staged plan. kCommitting asks workers without a part in the active plan, which goes on
-  // serving meanwhile; kSwitching asks those that both plans use, which take no steps of the old
-  // epoch any more.
-  enum class Phase { kDownloading, kPreparing, kCommitting, kSwitching };
-
   // Keeps references; all outlive it.
   Lifecycle(const CoreOptions& options, const Costs& costs, Roster& roster, Outbox& outbox)
       : options_(options), costs_(costs), roster_(roster), outbox_(outbox) {}
 
-  // Makes `plan` the staged one in place of any other. REQUIRES: its workers are in the roster and
-  // ready.
+  // Makes `plan` the staged one in place of any other. Bindings that its workers have already for
+  // the same layers are taken over. REQUIRES: its workers are in the roster and ready, no holes.
   void Stage(SwarmPlan plan, Instant now);
+  // Asks a worker to hold layers that no plan has there, loaded. False: they do not fit.
+  bool StandBy(Worker& worker, LayerSpan layers, Instant now);
+  // Drops the standbys of this worker whose layers `is_wanted` does not want.
+  void KeepStandbys(Worker& worker, const std::function<bool(LayerSpan)>& is_wanted);
 
   // Answers of workers. An error: the message is not legal now, the worker breaks the protocol.
   // OnPrepared drops the staged plan when the layers take more memory than it counted with.
   Status OnPrepared(Worker& worker, const wire::pb::Prepared& prepared, Instant now);
-  Status OnCommitted(Worker& worker, const wire::pb::Committed& committed, Instant now);
-  // A worker failed to prepare or commit: drops the staged plan if it was that one's.
+  // A worker failed to prepare: drops the staged plan if it was that one's.
   Status OnFailed(Worker& worker, const wire::pb::Failed& failed, Instant now);
   // A layer has arrived somewhere, or a download failed.
   void OnDownload(Instant now);
 
-  // The worker is gone or must not be used any more. Returns true when a plan was lost by it.
+  // The worker is gone or must not be used any more. Returns true when a plan was hurt by it.
   bool OnWorkerGone(WorkerId worker, Instant now);
 
   // Asks for layers of [first, end) that the worker neither has nor was asked for.
   void Download(Worker& worker, uint32_t first, uint32_t end);
-  // Frees whatever no plan needs on this worker.
+  // Frees what neither a plan nor a standby needs on this worker.
   void Retire(Worker& worker);
 
   const SwarmPlan* active() const { return active_ ? &*active_ : nullptr; }
   const SwarmPlan* staged() const { return staged_ ? &*staged_ : nullptr; }
-  // The staged plan is loaded everywhere and about to serve; an active one may serve until then.
-  bool committing() const {
-    return staged_ && (phase_ == Phase::kCommitting || phase_ == Phase::kSwitching);
-  }
-  // No new frames: workers of the active plan are being switched, or that was broken off and they
-  // wait for a new epoch.
-  bool paused() const {
-    return (active_ && rebinding_) || (committing() && (!active_ || phase_ == Phase::kSwitching));
-  }
+  // Every layer has its worker: answers flow.
+  bool serves() const { return active_ && !active_->HasHole(); }
   bool IsUsed(WorkerId worker) const;
+  // Loaded bindings that no plan runs.
+  std::vector<BoundStage> Followers() const;
+  // Raised whenever active(), Followers() or the bindings that exist may have changed.
+  uint64_t version() const { return version_; }
   Instant last_swap() const { return last_swap_; }
   // Whether the download phase has waited too long; the staged plan is then dropped by DropStaged.
   bool DownloadOverdue(Instant now) const;
@@ -73,24 +72,28 @@ class Lifecycle {
   std::optional<Instant> next_timer() const;
 
  private:
-  bool FitsBeside(const Worker& worker, const PlanStage& stage) const;
-  bool AllFitBeside() const;
+  bool IsPlanned(BindingId binding) const;
+  bool FitsBeside(const Worker& worker, LayerSpan layers,
+                  const std::function<bool(const Binding&)>& stays) const;
+  bool FitsBesidePlans(const Worker& worker, LayerSpan layers) const;
   void BeginPreparing(Instant now);
-  void AdvanceCommit(Instant now);
-  bool ServesNow(const PlanStage& stage) const { return active_ && active_->StageOf(stage.worker); }
-  void Withdraw();
-  void Swap(Instant now);
-  void KeepOnly(Worker& worker, const LayerSet& keep);
+  void MakeRoom(Worker& worker, LayerSpan layers);
+  Binding& Prepare(Worker& worker, LayerSpan layers, uint32_t number, bool standby, Instant now);
+  void SwapWhenLoaded(Instant now);
+  bool FillFromStandbys(uint32_t first, uint32_t end);
+  void DropBindings(Worker& worker, const std::function<bool(const Binding&)>& goes,
+                    bool keep_measured = true);
+  void Changed();
 
   const CoreOptions& options_;
   const Costs& costs_;
   Roster& roster_;
   Outbox& outbox_;
   std::optional<SwarmPlan> active_, staged_;
-  Phase phase_ = Phase::kPreparing;
-  bool rebinding_ = false;  // some workers have committed an epoch that was dropped since
+  bool downloading_ = false;  // the staged plan waits for layers before it is prepared
   Instant download_deadline_{INT64_MAX};
-  uint32_t next_epoch_ = 1;
+  BindingId last_binding_ = 0;
+  uint64_t version_ = 1;
   Instant last_swap_;
 };
 

@@ -62,6 +62,7 @@ struct CoreOptions {
   uint32_t context_length = 4096;     // positions a session may hold
   uint32_t session_count = 4;         // sessions held at once
   uint32_t queue_limit = 64;          // requests waiting beyond that are refused
+  uint64_t history_bytes = 1 << 30;   // boundary rows that are kept for whoever takes over layers
   uint32_t prefill_chunk_rows = 128;  // upper bound of rows in one prefill frame
   uint32_t candidate_count = 64;      // asked of the last stage when sampling
   // Tokens in one frame of a device that runs the whole model; 0: as many as take a tenth of a

@@ -16,6 +16,8 @@ constexpr size_t kFramesInFlight = 2;
 constexpr uint32_t kQueuedChunks = 4;
 // A frame must not keep a link busy for longer: nothing behind it may look dead.
 constexpr double kChunkUs = 100'000;
+// A follower is sent this many rows at once, or more.
+constexpr uint32_t kFollowerRows = 8;
 constexpr uint64_t kLogitFrameBytes = 4 << 20;
 constexpr size_t kRunsPerFrame = 64;
 // Of a run's candidates (wire/data_frame.h).
@@ -31,20 +33,23 @@ Pipeline::Pipeline(const CoreOptions& options, const Costs& costs, Roster& roste
                    SessionTable& sessions, Outbox& outbox)
     : options_(options), costs_(costs), roster_(roster), sessions_(sessions), outbox_(outbox) {}
 
-void Pipeline::Start(const SwarmPlan& plan) {
-  CHECK(plan.epoch != 0 && !plan.stages.empty());
-  stages_.clear();
-  for (const PlanStage& stage : plan.stages)
-    stages_.push_back({stage.worker, stage.first, stage.end, {}, 0});
-  epoch_ = plan.epoch;
-  generates_ = stages_.size() == 1 && CanGenerate(*roster_.Find(stages_[0].worker));
+void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers) {
+  std::vector<Stage> before = std::exchange(stages_, {});
+  followers_.clear();
+  for (BoundStage& bound : followers) followers_.push_back({bound, 0, false, true});
+  if (plan == nullptr) {
+    generates_ = false;
+    return;
+  }
+  for (const PlanStage& stage : plan->stages) {
+    stages_.push_back({stage.bound()});
+    for (const Stage& old : before)
+      if (old.bound.binding == stage.binding) stages_.back().rotation = old.rotation;
+  }
+  stages_.back().last = true;
+  generates_ = stages_.size() == 1 && stages_[0].bound.binding != 0 &&
+               CanGenerate(*roster_.Find(stages_[0].bound.worker));
   chunk_rows_ = ChunkRows();
-}
-
-void Pipeline::Stop() {
-  stages_.clear();
-  epoch_ = 0;
-  generates_ = false;
 }
 
 // The largest chunk whose hidden rows pass the slowest link of the plan in kChunkUs.
@@ -52,7 +57,8 @@ uint32_t Pipeline::ChunkRows() const {
   double rows = std::min<double>(options_.prefill_chunk_rows, 65535);
   const double row_bytes = static_cast<double>(costs_.boundary_row_bytes());
   for (size_t i = 0; i < stages_.size(); ++i) {
-    const Worker* worker = roster_.Find(stages_[i].worker);
+    if (stages_[i].bound.binding == 0) continue;
+    const Worker* worker = roster_.Find(stages_[i].bound.worker);
     CHECK(worker != nullptr);
     if (i > 0)
       rows = std::min(rows, kChunkUs * 1e-6 * worker->offer.download_bytes_per_s / row_bytes);
@@ -64,17 +70,20 @@ uint32_t Pipeline::ChunkRows() const {
 
 // Of a step of this stage that asks for no logits: hidden rows of a whole chunk, or at the last
 // stage the most candidates for every session.
-uint64_t Pipeline::LongestAnswer(size_t stage_index) const {
+uint64_t Pipeline::LongestAnswer(const Stage& stage) const {
   const uint64_t runs = std::min<uint64_t>(kRunsPerFrame, options_.session_count);
   uint64_t bytes = wire::kHeaderBytes + runs * wire::kRunBytes;
-  if (stage_index + 1 < stages_.size())
-    return bytes + uint64_t{chunk_rows_} * costs_.boundary_row_bytes();
+  if (!stage.last) return bytes + uint64_t{chunk_rows_} * costs_.boundary_row_bytes();
   return bytes + runs * (kCandidateHeadBytes + kMaxCandidates * kCandidateBytes);
 }
 
 void Pipeline::LimitMessages() {
   std::map<WorkerId, uint64_t> of_plan;
-  for (size_t i = 0; i < stages_.size(); ++i) of_plan[stages_[i].worker] = LongestAnswer(i);
+  for (const Stage& stage : stages_)
+    if (stage.bound.binding != 0) {
+      uint64_t& bytes = of_plan[stage.bound.worker];
+      bytes = std::max(bytes, LongestAnswer(stage));
+    }
   for (auto& [id, worker] : roster_) {
     if (!worker.ready) continue;
     // Control messages always may come; steps that were sent are answered whatever the plan is now.
@@ -88,14 +97,39 @@ void Pipeline::LimitMessages() {
   }
 }
 
-bool Pipeline::IsLive(const wire::Run& run) const {
-  const Session* session = sessions_.Find(run.session);
-  return session && session->active && session->generation == run.generation;
+const Pipeline::Stage* Pipeline::FindStage(BindingId binding) const {
+  for (const Stage& stage : stages_)
+    if (stage.bound.binding == binding) return &stage;
+  return nullptr;
 }
 
-// Whether this is the one row that its conversation waits for, not a part of a longer prompt.
-bool Pipeline::IsNextToken(const wire::Run& run) const {
-  return run.count == 1 && run.first_position + 1u == sessions_.Find(run.session)->tokens.size();
+// The session's progress that this run of the binding belongs to; null where nobody waits for it any
+// more.
+StageProgress* Pipeline::LiveProgress(const wire::Run& run, BindingId binding) const {
+  Session* session = sessions_.Find(run.session);
+  StageProgress* progress = session ? session->Find(binding) : nullptr;
+  return progress && progress->generation == run.generation ? progress : nullptr;
+}
+
+// Where the rows end that a stage of these layers could be sent.
+uint32_t Pipeline::Available(const Session& session, const LayerSpan& layers) const {
+  if (layers.first == 0) return static_cast<uint32_t>(session.tokens.size());
+  const auto rows = session.history.find(layers.first);
+  return rows == session.history.end() ? 0 : rows->second.end();
+}
+
+// Rows that have come for the stage and that it has not been sent.
+uint64_t Pipeline::WaitingRows(size_t stage_index) const {
+  const BoundStage& bound = stages_[stage_index].bound;
+  uint64_t rows = 0;
+  for (const auto& session : sessions_.sessions()) {
+    const auto known = session->history.find(bound.layers.first);
+    if (known == session->history.end()) continue;
+    const StageProgress* progress = session->Find(bound.binding);
+    const uint32_t from = std::max(progress ? progress->sent : 0, known->second.first());
+    rows += known->second.end() - std::min(from, known->second.end());
+  }
+  return rows;
 }
 
 bool Pipeline::SomeoneDecodes() const {
@@ -109,16 +143,22 @@ bool Pipeline::SomeoneDecodes() const {
 // - Every stage looks one ahead: what it computes must find room in front of the next one. So a
 //   slow stage holds back the one in front of it, and that one the next, up to the sessions, where
 //   rows are mere token ids. Without a bound a prompt of 30,000 tokens in front of a slow last
-//   stage would wait here as hidden rows, of 8 KB each.
+//   stage would wait here as hidden rows, of 8 KB each. In front of a hole the rows are what its
+//   next worker will be sent, and history's budget is the bound.
 // - A chunk may keep a worker busy for a tenth of a second and more. A second one behind it hides
 //   the delay of the link, but a row that comes after both waits for both: while somebody decodes,
 //   a worker has one chunk at a time, so that a token waits for at most one of them at each stage.
 bool Pipeline::MaySendChunk(size_t stage_index, const Worker& worker) const {
   if (stage_index + 1 < stages_.size()) {
-    uint64_t rows = stages_[stage_index + 1].queued_rows;
-    for (const SentFrame& sent : worker.steps.in_flight)
-      if (sent.epoch == epoch_) rows += sent.rows;
-    if (rows >= uint64_t{kQueuedChunks} * chunk_rows_) return false;
+    const Stage& next = stages_[stage_index + 1];
+    if (next.bound.binding == 0) {
+      if (sessions_.history_bytes() >= options_.history_bytes) return false;
+    } else {
+      uint64_t rows = WaitingRows(stage_index + 1);
+      for (const SentFrame& sent : worker.steps.in_flight)
+        if (sent.epoch == stages_[stage_index].bound.binding && sent.columns > 0) rows += sent.rows;
+      if (rows >= uint64_t{kQueuedChunks} * chunk_rows_) return false;
+    }
   }
   const bool busy = std::any_of(
       worker.steps.in_flight.begin(), worker.steps.in_flight.end(), [](const SentFrame& sent) {
@@ -136,12 +176,15 @@ void Pipeline::Pump(Instant now) {
   StopUnwanted();
   // From the back, so that what the front sends never finds a stage filled by rows that could have
   // moved on.
-  for (size_t i = stages_.size(); i-- > 0;) SendWaiting(i, now);
+  for (size_t i = stages_.size(); i-- > 0;)
+    if (stages_[i].bound.binding != 0) SendWaiting(i, now);
+  for (Stage& follower : followers_) Feed(follower, now);
+  TrimHistory();
 }
 
 void Pipeline::SendWaiting(size_t stage_index, Instant now) {
   Stage& stage = stages_[stage_index];
-  Worker* worker = roster_.Find(stage.worker);
+  Worker* worker = roster_.Find(stage.bound.worker);
   CHECK(worker != nullptr);
   while (worker->steps.in_flight.size() < kFramesInFlight) {
     Session* generated = generates_ ? NextToGenerate() : nullptr;
@@ -152,123 +195,191 @@ void Pipeline::SendWaiting(size_t stage_index, Instant now) {
     }
     generated_last_ = false;
     Batch batch;
-    const bool chunks = MaySendChunk(stage_index, *worker);
-    if (stage_index == 0)
-      TakeFromSessions(batch, RunLimit(*worker), chunks);
-    else
-      TakeFromQueue(stage, batch, RunLimit(*worker), chunks);
+    TakeRows(stage_index, *worker, MaySendChunk(stage_index, *worker), batch);
     if (batch.runs.empty() && generated) continue;
     if (batch.runs.empty()) return;
-    Send(stage_index, *worker, std::move(batch), now);
+    Send(stage, *worker, std::move(batch), now);
   }
 }
 
-void Pipeline::TakeFromSessions(Batch& batch, size_t run_limit, bool chunks) {
-  const auto& sessions = sessions_.sessions();
-  // Fair turns: begin behind the session that was served last; single rows before chunks.
-  size_t start = 0;
-  while (start < sessions.size() && sessions[start]->id <= rotation_) ++start;
-  for (const bool decoding : {true, false}) {
-    if (!decoding && !chunks) return;
-    for (size_t i = 0; i < sessions.size(); ++i) {
-      Session& session = *sessions[(start + i) % sessions.size()];
-      const uint32_t waiting = session.WaitingRows();
-      if (waiting == 0 || (waiting == 1) != decoding) continue;
-      const bool generates = Generates(session);
-      if (generates && decoding) continue;
-      if (batch.runs.size() >= run_limit || batch.rows >= chunk_rows_) return;
-      if (session.alone && !batch.runs.empty()) continue;
-      wire::Run run;
-      run.session = session.id;
-      run.generation = session.generation;
-      run.first_position = session.scheduled;
-      uint32_t limit = chunk_rows_ - batch.rows;
-      if (session.active->request.want_logits)
-        limit = std::min<uint64_t>(
-            limit,
-            std::max<uint64_t>(1, kLogitFrameBytes / (uint64_t{options_.model.vocabulary} * 4)));
-      // The last known token is where generating begins.
-      if (generates) limit = std::min(limit, waiting - 1);
-      run.count = static_cast<uint16_t>(session.RunLimit(session.scheduled, limit));
-      const size_t at = batch.token_ids.size();
-      batch.token_ids.resize(at + run.count * sizeof(int32_t));
-      std::memcpy(&batch.token_ids[at], &session.tokens[session.scheduled],
-                  run.count * sizeof(int32_t));
-      session.scheduled += run.count;
-      batch.rows += run.count;
-      batch.runs.push_back(run);
-      rotation_ = session.id;
-      if (session.alone) return;
-    }
-  }
-}
-
-// First the single rows that conversations wait for, past any chunk; then the others as they came.
-// Rows of one session never overtake each other, and a frame names each session once.
-void Pipeline::TakeFromQueue(Stage& stage, Batch& batch, size_t run_limit, bool chunks) {
-  std::erase_if(stage.queue, [&](const Waiting& waiting) {
-    if (IsLive(waiting.run)) return false;
-    stage.queued_rows -= waiting.run.count;
-    return true;
-  });
-  for (const bool decoding : {true, false}) {
-    if (!decoding && !chunks) return;
-    std::vector<uint32_t> passed;  // sessions with an earlier run that stays in the queue
-    for (size_t i = 0; i < stage.queue.size() && batch.runs.size() < run_limit;) {
-      Waiting& waiting = stage.queue[i];
-      const uint32_t session = waiting.run.session;
-      const bool taken = std::any_of(batch.runs.begin(), batch.runs.end(),
-                                     [&](const auto& run) { return run.session == session; });
-      const bool alone = sessions_.Find(session)->alone;
-      const bool fits =
-          batch.runs.empty() || (!alone && batch.rows + waiting.run.count <= chunk_rows_);
-      if (!decoding && !taken && !fits) return;
-      if (taken || !fits || (decoding && !IsNextToken(waiting.run)) ||
-          std::find(passed.begin(), passed.end(), session) != passed.end()) {
-        passed.push_back(session);
-        ++i;
-        continue;
-      }
-      batch.rows += waiting.run.count;
-      batch.runs.push_back(waiting.run);
-      batch.payloads.push_back(std::move(waiting.payload));
-      stage.queued_rows -= waiting.run.count;
-      stage.queue.erase(stage.queue.begin() + static_cast<std::ptrdiff_t>(i));
-      if (alone) return;
-    }
-  }
-}
-
-void Pipeline::Send(size_t stage_index, Worker& worker, Batch batch, Instant now) {
+// What the stage of this session may be sent, after mending what keeps it from being sent anything;
+// null: the session has nothing for it now.
+StageProgress* Pipeline::Ready(Session& session, size_t stage_index) {
   const Stage& stage = stages_[stage_index];
-  const bool last = stage_index + 1 == stages_.size();
-  bool hidden = false;
-  for (wire::Run& run : batch.runs) {
-    run.candidate_count = 0;
-    run.output = wire::OutputKind::kHidden;
-    if (!last) {
-      hidden = true;
-      continue;
-    }
-    Session& session = *sessions_.Find(run.session);
-    run.output = session.FinalOutput(run.first_position, run.count);
-    if (run.output == wire::OutputKind::kCandidates)
-      run.candidate_count = session.active->candidate_count;
-    else if (run.output == wire::OutputKind::kDraw)
-      run.candidate_count = static_cast<uint16_t>(
-          std::min(session.active->request.top_logprobs, options_.model.vocabulary));
-    else
-      continue;
-    TellSampling(session, worker.id, outbox_);
+  StageProgress* progress = &session.Track(stage.bound);
+  // The last row is wanted once more (its draw fell into the tail).
+  if (stage.last && progress->held > session.completed)
+    session.RewindStage(*progress, session.completed);
+  if (stage_index > 0) Reproduce(session, stage_index, *progress);
+  return progress->sent < Available(session, stage.bound.layers) ? progress : nullptr;
+}
+
+// Where history lacks the row that the stage needs next (it was dropped, or the layers were never cut
+// here), the stage in front of it computes again from there, out of its own history, and so on to
+// the tokens.
+void Pipeline::Reproduce(Session& session, size_t stage_index, StageProgress& stage) {
+  const Stage& before = stages_[stage_index - 1];
+  if (before.bound.binding == 0) return;
+  RowHistory& rows = session.history[stage.layers.first];
+  const uint32_t next = stage.sent;
+  if (rows.Has(next)) return;
+  const BindingId needing = stage.binding;
+  StageProgress& source = session.Track(before.bound);
+  if (source.held <= next) return;  // it is still to come
+  session.RewindStage(source, next);
+  rows.Restart(source.held);
+  CHECK(session.Find(needing) != nullptr);
+}
+
+// First the single rows that conversations wait for, past any chunk; then rows of prompts and what a
+// new worker is behind; at last conversations that nobody waits for. Fair turns: each pass begins
+// behind the session that was served last. A frame names each session once.
+void Pipeline::TakeRows(size_t stage_index, Worker& worker, bool chunks, Batch& batch) {
+  const size_t run_limit = RunLimit(worker);
+  TakePass(stage_index, Pass::kDecoding, run_limit, batch);
+  if (!chunks) return;
+  TakePass(stage_index, Pass::kChunks, run_limit, batch);
+  if (batch.runs.empty()) TakePass(stage_index, Pass::kIdle, run_limit, batch);
+}
+
+void Pipeline::TakePass(size_t stage_index, Pass pass, size_t run_limit, Batch& batch) {
+  Stage& stage = stages_[stage_index];
+  const auto& sessions = sessions_.sessions();
+  size_t start = 0;
+  while (start < sessions.size() && sessions[start]->id <= stage.rotation) ++start;
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    Session& session = *sessions[(start + i) % sessions.size()];
+    if (session.active.has_value() == (pass == Pass::kIdle)) continue;
+    StageProgress* progress = Ready(session, stage_index);
+    if (progress == nullptr) continue;
+    // The one row that its conversation waits for, not a part of a longer prompt.
+    const bool decodes = progress->sent + 1u == session.tokens.size();
+    if (pass != Pass::kIdle && decodes != (pass == Pass::kDecoding)) continue;
+    const bool generates = Generates(session);
+    if (generates && decodes) continue;
+    if (batch.runs.size() >= run_limit || batch.rows >= chunk_rows_) return;
+    if (session.alone && !batch.runs.empty()) continue;
+    uint32_t limit = chunk_rows_ - batch.rows;
+    // The last known token is where generating begins.
+    if (generates)
+      limit = std::min(limit, static_cast<uint32_t>(session.tokens.size()) - 1 - progress->sent);
+    AddRun(session, *progress, stage, limit, batch);
+    stage.rotation = session.id;
+    if (session.alone) return;
   }
+}
+
+// One run of at most `row_limit` rows from where the stage stands. A run never mixes rows with
+// different outputs: what a stage gives is wanted from where the history behind it ends, and of the
+// last one what the session says.
+void Pipeline::AddRun(Session& session, StageProgress& progress, const Stage& stage,
+                      uint32_t row_limit, Batch& batch) {
+  const LayerSpan& layers = stage.bound.layers;
+  wire::Run run;
+  run.session = session.id;
+  run.generation = progress.generation;
+  run.first_position = progress.sent;
+  run.candidate_count = 0;
+  run.output = wire::OutputKind::kNone;
+  uint32_t limit = std::min(row_limit, Available(session, layers) - progress.sent);
+  if (layers.first > 0) {
+    const RowHistory& rows = session.history.at(layers.first);
+    limit = std::min(limit, rows.end() - progress.sent);
+  }
+  if (stage.last) {
+    if (session.active && session.active->request.want_logits)
+      limit = std::min<uint64_t>(
+          limit,
+          std::max<uint64_t>(1, kLogitFrameBytes / (uint64_t{options_.model.vocabulary} * 4)));
+    limit = session.RunLimit(progress.sent, limit);
+    run.output = session.FinalOutput(progress.sent, limit);
+  } else if (!stage.follows) {
+    const uint32_t known = session.history[layers.end].end();
+    if (progress.sent >= known)
+      run.output = wire::OutputKind::kHidden;
+    else
+      limit = std::min(limit, known - progress.sent);
+  }
+  run.count = static_cast<uint16_t>(limit);
+  if (run.output == wire::OutputKind::kHidden) batch.hidden = true;
+  if (run.output == wire::OutputKind::kCandidates)
+    run.candidate_count = session.active->candidate_count;
+  else if (run.output == wire::OutputKind::kDraw)
+    run.candidate_count = static_cast<uint16_t>(
+        std::min(session.active->request.top_logprobs, options_.model.vocabulary));
+  if (run.output == wire::OutputKind::kCandidates || run.output == wire::OutputKind::kDraw)
+    TellSampling(session, progress, outbox_);
+  if (layers.first == 0) {
+    const size_t at = batch.token_ids.size();
+    batch.token_ids.resize(at + run.count * sizeof(int32_t));
+    std::memcpy(&batch.token_ids[at], &session.tokens[progress.sent], run.count * sizeof(int32_t));
+  } else {
+    for (Slice& piece : session.history.at(layers.first).Read(progress.sent, run.count))
+      batch.payloads.push_back(std::move(piece));
+  }
+  progress.sent += run.count;
+  batch.rows += run.count;
+  batch.runs.push_back(run);
+}
+
+// A follower computes only while its worker has nothing else to do, and only when some rows have
+// come together: it is to lag by little, not to double the work of every token.
+void Pipeline::Feed(Stage& follower, Instant now) {
+  Worker* worker = roster_.Find(follower.bound.worker);
+  CHECK(worker != nullptr);
+  if (!worker->steps.in_flight.empty() || worker->offer.needs_onnx) return;
+  Batch batch;
+  for (const auto& session : sessions_.sessions()) {
+    if (batch.rows >= chunk_rows_ || batch.runs.size() >= kRunsPerFrame) break;
+    StageProgress& progress = session->Track(follower.bound);
+    // The last known token's row may be cut back again, and is not worth a frame.
+    const uint32_t end = std::min(Available(*session, follower.bound.layers), session->completed);
+    if (progress.sent + kFollowerRows > end) continue;
+    if (follower.bound.layers.first > 0 &&
+        !session->history[follower.bound.layers.first].Has(progress.sent))
+      continue;
+    const uint32_t limit = std::min(chunk_rows_ - batch.rows, end - progress.sent);
+    AddRun(*session, progress, follower, limit, batch);
+  }
+  if (!batch.runs.empty()) Send(follower, *worker, std::move(batch), now);
+}
+
+uint64_t Pipeline::Lag(const BoundStage& stage) const {
+  uint64_t rows = 0;
+  for (const auto& session : sessions_.sessions()) {
+    const StageProgress* progress = session->Find(stage.binding);
+    const uint32_t held = progress ? progress->held : 0;
+    rows += session->completed - std::min(held, session->completed);
+  }
+  return rows;
+}
+
+// Rows go that every stage of the plan and every follower was sent.
+void Pipeline::TrimHistory() {
+  sessions_.TrimHistory(options_.history_bytes, [this](const Session& session, uint32_t layer) {
+    uint32_t from = UINT32_MAX;
+    for (const Stage& stage : stages_) {
+      if (stage.bound.layers.first != layer) continue;
+      const auto found = std::find_if(
+          session.progress.begin(), session.progress.end(),
+          [&](const StageProgress& each) { return each.binding == stage.bound.binding; });
+      from = std::min(from, found == session.progress.end() ? 0 : found->sent);
+    }
+    return from;
+  });
+}
+
+void Pipeline::Send(const Stage& stage, Worker& worker, Batch batch, Instant now) {
+  const BoundStage& bound = stage.bound;
+  const bool takes_tokens = bound.layers.first == 0;
   wire::FrameHeader header;
   header.type = wire::FrameType::kStep;
   header.sequence = next_sequence_++;
-  header.epoch = epoch_;
-  header.stage = static_cast<uint16_t>(stage_index);
+  header.epoch = bound.binding;
+  header.stage = static_cast<uint16_t>(bound.stage);
   header.rows = batch.rows;
-  header.columns = stage_index == 0 ? 1 : options_.model.hidden_columns;
-  header.dtype = stage_index == 0 ? DType::kI32 : options_.model.boundary_dtype;
+  header.columns = takes_tokens ? 1 : options_.model.hidden_columns;
+  header.dtype = takes_tokens ? DType::kI32 : options_.model.boundary_dtype;
 
   SendData data{worker.id, {}};
   size_t payload_bytes = batch.token_ids.size();
@@ -283,25 +394,27 @@ void Pipeline::Send(size_t stage_index, Worker& worker, Batch batch, Instant now
 
   SentFrame sent;
   sent.sequence = header.sequence;
-  sent.epoch = epoch_;
+  sent.epoch = bound.binding;
   sent.stage = header.stage;
+  sent.layers = bound.layers;
   sent.rows = batch.rows;
   sent.runs = std::move(batch.runs);
-  sent.columns = hidden ? options_.model.hidden_columns : 0;
+  sent.columns = batch.hidden ? options_.model.hidden_columns : 0;
   sent.answer_bytes =
       wire::kHeaderBytes + sent.runs.size() * wire::kRunBytes +
       wire::ResultPayloadBytes(sent.runs, sent.columns, options_.model.boundary_dtype,
                                options_.model.vocabulary);
   sent.sent_at = now;
-  const double predicted_us = costs_.StepUs(worker, stage.first, stage.end, sent.rows);
+  const double predicted_us =
+      costs_.StepUs(worker, bound.layers.first, bound.layers.end, sent.rows);
   Track(worker, std::move(sent), predicted_us, now);
 }
 
 void Pipeline::Track(Worker& worker, SentFrame sent, double predicted_us, Instant now) {
   sent.alone = worker.steps.in_flight.empty();
   const Timeouts& timeouts = options_.timeouts;
-  const Duration least = worker.steps.answered_epoch == epoch_ ? timeouts.step_deadline_min
-                                                               : timeouts.step_deadline_first;
+  const Duration least = worker.steps.answered_epoch == sent.epoch ? timeouts.step_deadline_min
+                                                                   : timeouts.step_deadline_first;
   sent.limit = std::max(least, Microseconds(static_cast<int64_t>(
                                    std::min(predicted_us * timeouts.step_deadline_factor, 3.6e9))));
   if (worker.steps.in_flight.empty()) worker.steps.oldest_since = now;
@@ -320,14 +433,13 @@ void Pipeline::PopOldest(Worker& worker, Instant now) {
 // of one row that met an idle worker are samples: longer ones are not what they are about.
 void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
                            Instant now) {
-  if (sent.epoch != epoch_) return;
+  if (FindStage(sent.epoch) == nullptr) return;
   worker.times.batches.Add(sent.rows, static_cast<double>((now - worker.steps.oldest_since).us));
   if (sent.rows != 1 || !sent.alone || header.compute_us == 0) return;
-  const Stage& stage = stages_[sent.stage];
   const double compute_us = header.compute_us;
   worker.times.compute_us.Add(compute_us);
   worker.times.stage_us.Add(static_cast<double>((now - sent.sent_at).us));
-  worker.times.speed.Add(costs_.SpeedSample(worker, stage.first, stage.end, compute_us));
+  worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers.first, sent.layers.end, compute_us));
 }
 
 Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice message, Instant now) {
@@ -345,29 +457,30 @@ Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice messag
   PopOldest(worker, now);
   worker.steps.tokens_computed += sent.rows;
   std::vector<StageOutput> outputs;
-  if (sent.epoch != epoch_) return outputs;
-  const bool last = sent.stage + 1u == stages_.size();
+  const Stage* stage = FindStage(sent.epoch);
   size_t at = 0;
   for (const wire::Run& run : frame.runs) {
     const size_t byte_count = wire::ResultPayloadBytes(
         {&run, 1}, sent.columns, options_.model.boundary_dtype, options_.model.vocabulary);
     Slice payload = frame.payload.Sub(at, byte_count);
     at += byte_count;
-    if (!IsLive(run)) continue;
-    if (last) {
-      outputs.push_back({run, std::move(payload)});
-    } else {
-      Stage& next = stages_[sent.stage + 1u];
-      next.queue.push_back({run, std::move(payload)});
-      next.queued_rows += run.count;
+    StageProgress* progress = LiveProgress(run, sent.epoch);
+    if (progress == nullptr) continue;
+    progress->held = run.first_position + run.count;
+    Session& session = *sessions_.Find(run.session);
+    if (run.output == wire::OutputKind::kHidden) {
+      session.history[sent.layers.end].Append(run.first_position, run.count, payload.bytes());
+    } else if (stage != nullptr && stage->last) {
+      // What an idle session's last stage lacked it has had computed before.
+      if (session.active) outputs.push_back({run, std::move(payload)});
     }
   }
   return outputs;
 }
 
-Result<std::vector<wire::Run>> Pipeline::OnStepFailed(Worker& worker,
-                                                      const wire::pb::StepFailed& failed,
-                                                      Instant now) {
+Result<Pipeline::FailedRuns> Pipeline::OnStepFailed(Worker& worker,
+                                                    const wire::pb::StepFailed& failed,
+                                                    Instant now) {
   if (worker.steps.in_flight.empty())
     return Unexpected("StepFailed came though no step is under way.");
   const SentFrame& oldest = worker.steps.in_flight.front();
@@ -378,17 +491,16 @@ Result<std::vector<wire::Run>> Pipeline::OnStepFailed(Worker& worker,
         std::to_string(failed.epoch()) + " and stage " + std::to_string(failed.stage()) +
         ", expected step " + std::to_string(oldest.sequence) + " of epoch " +
         std::to_string(oldest.epoch) + " and stage " + std::to_string(oldest.stage) + ".");
-  std::vector<wire::Run> live;
-  if (oldest.epoch == epoch_)
-    std::copy_if(oldest.runs.begin(), oldest.runs.end(), std::back_inserter(live),
-                 [this](const wire::Run& run) { return IsLive(run); });
+  FailedRuns live{oldest.epoch, {}};
+  std::copy_if(oldest.runs.begin(), oldest.runs.end(), std::back_inserter(live.runs),
+               [&](const wire::Run& run) { return LiveProgress(run, live.binding) != nullptr; });
   PopOldest(worker, now);
   return live;
 }
 
 uint64_t Pipeline::waiting_rows() const {
   uint64_t rows = 0;
-  for (const Stage& stage : stages_) rows += stage.queued_rows;
+  for (size_t i = 1; i < stages_.size(); ++i) rows += WaitingRows(i);
   return rows;
 }
 

@@ -1,15 +1,19 @@
-// Moves rows through the stages of the active plan: composes step frames from what waits at a
-// stage, checks answers, hands them on. Knows nothing of how a plan comes about nor of what is done
-// with the last stage's outputs.
+// Moves rows through the stages of the active plan: composes step frames from what waits in front
+// of a stage, checks answers, keeps the rows that they bring. Knows nothing of how a plan comes
+// about nor of what is done with the last stage's outputs.
+//
+// Nothing is pushed from stage to stage. What a stage gives goes into the session's history in front
+// of the next layer, and each stage is sent what it has not had yet: rows that have just come, or
+// all of them where its worker has taken over a moment ago. So a loss, a prompt and a token are the
+// same thing at different distances (session.h has a picture).
 //
 // Rows of several sessions that wait at the same stage share a frame; nothing ever waits for
 // company. A long prompt neither fills the server with rows that wait in front of a slow stage nor
 // makes others wait for more than one chunk of it at each stage (MaySendChunk). Answers that belong
-// to a generation or epoch that is over are recognised by their run and dropped.
+// to a generation that is over are recognised by their run and dropped.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <vector>
 
@@ -50,21 +54,24 @@ class Pipeline {
   Pipeline(const CoreOptions& options, const Costs& costs, Roster& roster, SessionTable& sessions,
            Outbox& outbox);
 
-  // From now on frames go along these stages. Whatever waited for the old ones is dropped; the
-  // caller restarts the sessions.
-  void Start(const SwarmPlan& plan);
-  void Stop();
-  uint32_t epoch() const { return epoch_; }  // 0: stopped
+  // From now on frames go along these stages, none where it is null. Followers are loaded and run
+  // no part of the plan: in idle time they are sent what the stages of their layers were sent, so
+  // that little is missing when they have to take over.
+  void SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers);
 
   // Sends what may be sent.
   void Pump(Instant now);
 
-  // The answer to the worker's oldest step. Outputs of the last stage come back, other rows move on
-  // to the next stage. An error means the frame is none that was expected: the worker cannot be
-  // trusted any more.
+  // The answer to the worker's oldest step. Outputs of the last stage come back, other rows go into
+  // the history. An error means the frame is none that was expected: the worker cannot be trusted
+  // any more.
   Result<std::vector<StageOutput>> OnResult(Worker& worker, Slice message, Instant now);
-  // Likewise for a step that failed; the runs of it that are still wanted.
-  Result<std::vector<wire::Run>> OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed,
+  // Likewise for a step that failed; the runs of it that are still wanted, and whose they were.
+  struct FailedRuns {
+    BindingId binding = 0;
+    std::vector<wire::Run> runs;
+  };
+  Result<FailedRuns> OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed,
                                               Instant now);
 
   // Some tokens of the worker's oldest step, which must be a Generate. Errors as OnResult's.
@@ -74,38 +81,46 @@ class Pipeline {
   void LimitMessages();
 
   const TrafficCounts& traffic() const { return traffic_; }
-  // Rows that wait at stages behind the first, of all sessions.
+  // Rows that stages behind the first have not been sent, of all sessions.
   uint64_t waiting_rows() const;
+  // Positions of live sessions that this binding still lacks to do what it is there for.
+  uint64_t Lag(const BoundStage& stage) const;
 
  private:
-  struct Waiting {
-    wire::Run run;  // its output is filled in when it is sent
-    Slice payload;  // hidden rows
-  };
   struct Stage {
-    WorkerId worker = 0;
-    uint32_t first = 0, end = 0;
-    std::deque<Waiting> queue;  // empty at the first stage: its rows come from the sessions
-    uint64_t queued_rows = 0;
+    BoundStage bound;
+    uint32_t rotation = 0;  // id of the session that was served last
+    bool last = false;      // of the plan
+    bool follows = false;   // runs no part of the plan
   };
   struct Batch {
     std::vector<wire::Run> runs;
     std::vector<Slice> payloads;
     std::vector<uint8_t> token_ids;
     uint32_t rows = 0;
+    bool hidden = false;  // some run gives rows back
   };
+  enum class Pass { kDecoding, kChunks, kIdle };
 
   uint32_t ChunkRows() const;
-  uint64_t LongestAnswer(size_t stage_index) const;
-  bool IsLive(const wire::Run& run) const;
-  bool IsNextToken(const wire::Run& run) const;
+  uint64_t LongestAnswer(const Stage& stage) const;
+  const Stage* FindStage(BindingId binding) const;
+  StageProgress* LiveProgress(const wire::Run& run, BindingId binding) const;
+  uint64_t WaitingRows(size_t stage_index) const;
+  uint32_t Available(const Session& session, const LayerSpan& layers) const;
   bool SomeoneDecodes() const;
   bool MaySendChunk(size_t stage_index, const Worker& worker) const;
   size_t RunLimit(const Worker& worker) const;
-  void TakeFromSessions(Batch& batch, size_t run_limit, bool chunks);
-  void TakeFromQueue(Stage& stage, Batch& batch, size_t run_limit, bool chunks);
-  void Send(size_t stage_index, Worker& worker, Batch batch, Instant now);
+  StageProgress* Ready(Session& session, size_t stage_index);
+  void Reproduce(Session& session, size_t stage_index, StageProgress& stage);
+  void TakeRows(size_t stage_index, Worker& worker, bool chunks, Batch& batch);
+  void TakePass(size_t stage_index, Pass pass, size_t run_limit, Batch& batch);
+  void AddRun(Session& session, StageProgress& progress, const Stage& stage, uint32_t row_limit,
+              Batch& batch);
+  void Send(const Stage& stage, Worker& worker, Batch batch, Instant now);
   void SendWaiting(size_t stage_index, Instant now);
+  void Feed(Stage& follower, Instant now);
+  void TrimHistory();
   void Track(Worker& worker, SentFrame sent, double predicted_us, Instant now);
   bool Generates(const Session& session) const;
   uint32_t Interval(const Worker& worker) const;
@@ -122,11 +137,9 @@ class Pipeline {
   Roster& roster_;
   SessionTable& sessions_;
   Outbox& outbox_;
-  uint32_t epoch_ = 0;
-  std::vector<Stage> stages_;
+  std::vector<Stage> stages_, followers_;
   uint32_t chunk_rows_ = 1;
   uint32_t next_sequence_ = 1;
-  uint32_t rotation_ = 0;           // id of the session that was served last at the first stage
   bool generates_ = false;          // one stage, on a worker that chooses tokens by itself
   uint32_t generate_rotation_ = 0;  // id of the session that was last asked tokens for
   bool generated_last_ = false;     // prompts and generations take turns

@@ -50,7 +50,9 @@ Session* Pipeline::NextToGenerate() {
   while (start < sessions.size() && sessions[start]->id <= generate_rotation_) ++start;
   for (size_t i = 0; i < sessions.size(); ++i) {
     Session& session = *sessions[(start + i) % sessions.size()];
-    if (session.WaitingRows() == 1 && Generates(session)) return &session;
+    if (!Generates(session)) continue;
+    const StageProgress* progress = Ready(session, 0);
+    if (progress != nullptr && progress->sent + 1u == session.tokens.size()) return &session;
   }
   return nullptr;
 }
@@ -61,12 +63,14 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   const sampling::Parameters& params = request.sampling;
   const uint32_t interval = Interval(worker);
   const bool alone = sessions_.active_count() == 1;
+  const BoundStage& bound = stages_[0].bound;
+  StageProgress& progress = session.Track(bound);
   wire::Generate frame;
   frame.sequence = next_sequence_++;
-  frame.epoch = epoch_;
+  frame.epoch = bound.binding;
   frame.session = session.id;
-  frame.generation = session.generation;
-  frame.position = session.scheduled;
+  frame.generation = progress.generation;
+  frame.position = progress.sent;
   frame.token_id = session.tokens.back();
   frame.interval = static_cast<uint16_t>(interval);
   frame.count = static_cast<uint16_t>(std::min(active.max_tokens - active.generated_tokens,
@@ -81,21 +85,22 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
 
   SentFrame sent;
   sent.sequence = frame.sequence;
-  sent.epoch = epoch_;
+  sent.epoch = bound.binding;
+  sent.layers = bound.layers;
   wire::Run run;
   run.session = session.id;
-  run.generation = session.generation;
+  run.generation = progress.generation;
   run.first_position = frame.position;
   run.count = frame.count;
   sent.runs = {run};
   sent.sent_at = now;
   sent.generates = true;
   sent.answer_bytes = kTokensHeadBytes + uint64_t{frame.count} * sizeof(int32_t);
-  session.scheduled = static_cast<uint32_t>(session.tokens.size());
+  progress.sent = static_cast<uint32_t>(session.tokens.size());
   generate_rotation_ = session.id;
   // The first tokens come when two intervals were made at most: the worker works ahead.
   const double predicted_us =
-      costs_.StepUs(worker, stages_[0].first, stages_[0].end, 1) * 2 * interval;
+      costs_.StepUs(worker, bound.layers.first, bound.layers.end, 1) * 2 * interval;
   Track(worker, std::move(sent), predicted_us, now);
   SendFrame(worker.id, frame);
 }
@@ -108,10 +113,11 @@ void Pipeline::SendFrame(WorkerId worker, const wire::GenerationFrame& frame) {
 
 void Pipeline::StopUnwanted() {
   if (!generates_) return;
-  for (SentFrame& sent : roster_.Find(stages_[0].worker)->steps.in_flight) {
-    if (!sent.generates || sent.stopped || sent.epoch != epoch_ || IsLive(sent.runs[0])) continue;
+  const WorkerId worker = stages_[0].bound.worker;
+  for (SentFrame& sent : roster_.Find(worker)->steps.in_flight) {
+    if (!sent.generates || sent.stopped || LiveProgress(sent.runs[0], sent.epoch)) continue;
     sent.stopped = true;
-    SendFrame(stages_[0].worker, wire::StopGenerating{sent.sequence, sent.epoch});
+    SendFrame(worker, wire::StopGenerating{sent.sequence, sent.epoch});
   }
 }
 
@@ -143,15 +149,21 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
   out.run.first_position += sent.tokens_made;
   out.token_ids = tokens.token_ids;
   out.last = tokens.last;
-  out.live = sent.epoch == epoch_ && IsLive(sent.runs[0]);
+  StageProgress* progress = LiveProgress(sent.runs[0], sent.epoch);
+  out.live = progress != nullptr && FindStage(sent.epoch) != nullptr;
+  if (progress != nullptr) {
+    progress->held = out.run.first_position + static_cast<uint32_t>(tokens.token_ids.size());
+    // Until the last one has come, the worker goes on by itself.
+    progress->sent = progress->held + (tokens.last ? 0 : 1);
+  }
   sent.tokens_made = static_cast<uint32_t>(made);
   worker.steps.tokens_computed += tokens.token_ids.size();
-  if (sent.epoch == epoch_ && !tokens.token_ids.empty() && tokens.compute_us > 0) {
+  if (FindStage(sent.epoch) != nullptr && !tokens.token_ids.empty() && tokens.compute_us > 0) {
     const double us = tokens.compute_us / static_cast<double>(tokens.token_ids.size());
     worker.times.compute_us.Add(us);
     worker.times.stage_us.Add(us);
     worker.times.batches.Add(1, us);
-    worker.times.speed.Add(costs_.SpeedSample(worker, stages_[0].first, stages_[0].end, us));
+    worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers.first, sent.layers.end, us));
   }
   if (tokens.last) {
     PopOldest(worker, now);

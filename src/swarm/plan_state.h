@@ -1,35 +1,43 @@
-// A plan as the core carries it out: the planner's stages bound to connections.
+// A plan as the core carries it out: ranges of layers in order, each bound to a worker.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
-#include "base/clock.h"
-#include "swarm/events.h"
+#include "swarm/binding.h"
 
 namespace weft::swarm {
 
+// A range of layers and who runs it. Without a worker it is a hole: the stages in front of it go
+// on, as far as history holds what they give, while somebody is found for it.
 struct PlanStage {
   WorkerId worker = 0;
   uint32_t first = 0, end = 0;  // layers [first, end)
   double predicted_us = 0;      // per token: overhead, compute and transfer
-  bool prepared = false, commit_asked = false, committed = false;
+  BindingId binding = 0;        // 0: a hole, or not asked for yet
+  uint32_t number = 0;          // Binding::stage
+
+  bool IsHole() const { return worker == 0; }
+  LayerSpan layers() const { return {first, end}; }
+  BoundStage bound() const { return {binding, worker, number, layers()}; }
 };
 
 struct SwarmPlan {
-  uint32_t epoch = 0;  // 0: not announced to anyone yet
-  std::vector<PlanStage> stages;
-  double predicted_us = 0;  // per token
+  std::vector<PlanStage> stages;  // contiguous from layer 0 to the last
+  double predicted_us = 0;        // per token
 
   const PlanStage* StageOf(WorkerId worker) const {
     for (const PlanStage& stage : stages)
       if (stage.worker == worker) return &stage;
     return nullptr;
   }
-  PlanStage* StageOf(WorkerId worker) {
-    for (PlanStage& stage : stages)
-      if (stage.worker == worker) return &stage;
-    return nullptr;
+  bool Uses(BindingId binding) const {
+    return std::any_of(stages.begin(), stages.end(),
+                       [binding](const PlanStage& stage) { return stage.binding == binding; });
+  }
+  bool HasHole() const {
+    return std::any_of(stages.begin(), stages.end(), [](const auto& stage) { return stage.IsHole(); });
   }
 };
 

@@ -8,6 +8,12 @@
 #include "swarm/pipeline.h"
 
 namespace weft::swarm {
+namespace {
+
+// A plan that is being loaded is replaced by one that takes so much less time at most.
+constexpr double kBetterThanStaged = 0.8;
+
+}  // namespace
 
 StartPlanning PlanningJob(const Costs& costs, std::vector<planner::WorkerMetrics> workers,
                           const planner::PlanContext& context) {
@@ -32,18 +38,18 @@ void Planning::Want(Instant at) {
 }
 
 void Planning::OnWorkerGone(WorkerId worker, Instant now) {
-  std::erase(standby_workers_, worker);
   if (whole_on_ == worker) {
     whole_on_.reset();
     Want(now);
   }
   NoteRosterChange();
+  if (lifecycle_.active() && lifecycle_.active()->HasHole()) ++losses_;
   if (job_ &&
       std::find(job_->workers.begin(), job_->workers.end(), worker) != job_->workers.end()) {
     job_.reset();
     Want(now);
   }
-  if (!lifecycle_.active()) Want(now);
+  if (!lifecycle_.serves()) Want(now);
 }
 
 // While a plan serves, a worker is timed before it is planned with: a guess could put a slow one
@@ -51,89 +57,132 @@ void Planning::OnWorkerGone(WorkerId worker, Instant now) {
 bool Planning::IsEligible(const Worker& worker, Instant now) const {
   if (!worker.ready || probation_.IsAside(worker.probation_key, now)) return false;
   if (!options_.model.lowered && !worker.offer.needs_onnx) return false;
-  return worker.SpeedKnown() || !lifecycle_.active() || lifecycle_.IsUsed(worker.id);
+  return worker.SpeedKnown() || !lifecycle_.serves() || lifecycle_.IsUsed(worker.id);
 }
 
 planner::PlanContext Planning::Context(Instant now) const {
   planner::PlanContext context;
-  context.rule = planner::PlanRule::kThesis;
-  context.up = lifecycle_.active() != nullptr;
+  context.up = lifecycle_.serves();
   context.since_redistribution = now - lifecycle_.last_swap();
+  // As if one loss had been seen in the first five minutes, so that the first one is no surprise.
+  context.expected_stable_us =
+      (static_cast<double>((now - first_seen_).us) + 300e6) / static_cast<double>(losses_ + 1);
+  if (const SwarmPlan* active = lifecycle_.active(); active && context.up)
+    context.token_us = active->predicted_us;
   return context;
 }
 
 bool Planning::IsBlocked() const {
-  return job_ || lifecycle_.paused() || (lifecycle_.active() && lifecycle_.staged());
+  return job_.has_value();
 }
 
+namespace {
+
+// The first range of a plan that nobody runs, neighbouring ones taken together.
+std::optional<LayerSpan> HoleOf(const SwarmPlan& plan) {
+  std::optional<LayerSpan> hole;
+  for (const PlanStage& stage : plan.stages) {
+    if (stage.IsHole() && hole)
+      hole->end = stage.end;
+    else if (stage.IsHole())
+      hole = stage.layers();
+    else if (hole)
+      break;
+  }
+  return hole;
+}
+
+}  // namespace
+
 void Planning::Settle(Instant now) {
+  if (first_seen_ == Instant{}) first_seen_ = now;
   if (IsBlocked()) return;
   if (!want_at_ && lifecycle_.active() && now >= last_search_ + options_.timeouts.replan_interval)
     want_at_ = now;
-  if (want_at_ && now >= *want_at_) StartJob(now, false);
+  if (want_at_ && now >= *want_at_) {
+    const SwarmPlan* active = lifecycle_.active();
+    const auto hole = active ? HoleOf(*active) : std::nullopt;
+    if (!hole || whole_on_)
+      StartSearch(now);
+    else if (!lifecycle_.staged())
+      StartRepair(*hole, now);
+  }
+  if (standbys_wanted_ && !job_ && lifecycle_.serves() && !lifecycle_.staged()) ChooseStandbys(now);
 }
 
 std::optional<Instant> Planning::next_timer() const {
   if (IsBlocked()) return std::nullopt;
-  if (want_at_) return want_at_;
+  if (want_at_) {
+    // What is staged fills the hole, or is dropped: both are events.
+    const bool waits = lifecycle_.active() && !lifecycle_.serves() && lifecycle_.staged();
+    return waits ? std::nullopt : want_at_;
+  }
   if (lifecycle_.active()) return last_search_ + options_.timeouts.replan_interval;
   return std::nullopt;
 }
 
-void Planning::StartJob(Instant now, bool standby) {
-  std::vector<planner::WorkerMetrics> metrics;
-  Job job;
-  for (const auto& [id, worker] : roster_) {
-    if (!standby && whole_on_ ? id != *whole_on_ : !IsEligible(worker, now)) continue;
-    job.workers.push_back(id);
-    metrics.push_back(costs_.Metrics(worker));
-  }
-  if (!standby) {
-    want_at_.reset();
-    last_search_ = now;
-    if (job.workers.empty()) return OnNothingFound({}, {});
-  }
-  StartPlanning start = PlanningJob(costs_, std::move(metrics), Context(now));
-  if (standby) {
-    standby_wanted_ = false;
-    const SwarmPlan& active = *lifecycle_.active();
-    planner::Plan current;
-    for (const PlanStage& stage : active.stages) {
-      const auto at = std::find(job.workers.begin(), job.workers.end(), stage.worker);
-      if (at == job.workers.end()) return;
-      planner::StageAssignment assignment;
-      assignment.worker = static_cast<int>(at - job.workers.begin());
-      assignment.first_layer = static_cast<int>(stage.first);
-      assignment.end_layer = static_cast<int>(stage.end);
-      current.stages.push_back(assignment);
-    }
-    auto evaluated =
-        planner::EvaluatePlan(start.layers, start.workers, start.context, current.stages);
-    if (!evaluated) return;
-    start.standby_of = std::move(*evaluated);
-  }
-  job.standby = standby;
+void Planning::Start(Job job, StartPlanning start) {
   job.work = start.work = next_work_++;
   job_ = std::move(job);
   outbox_.Add(std::move(start));
+}
+
+void Planning::StartSearch(Instant now) {
+  std::vector<planner::WorkerMetrics> metrics;
+  Job job;
+  for (const auto& [id, worker] : roster_) {
+    if (whole_on_ ? id != *whole_on_ : !IsEligible(worker, now)) continue;
+    job.workers.push_back(id);
+    metrics.push_back(costs_.Metrics(worker));
+  }
+  want_at_.reset();
+  last_search_ = now;
+  if (job.workers.empty()) return OnNothingFound({}, {});
+  Start(std::move(job), PlanningJob(costs_, std::move(metrics), Context(now)));
+}
+
+void Planning::StartRepair(LayerSpan hole, Instant now) {
+  std::vector<planner::WorkerMetrics> metrics;
+  planner::RepairProblem problem;
+  problem.first_layer = static_cast<int>(hole.first);
+  problem.end_layer = static_cast<int>(hole.end);
+  problem.replay_rows = live_rows_;
+  problem.chunk_rows = options_.prefill_chunk_rows;
+  Job job;
+  job.hole = hole;
+  for (const auto& [id, worker] : roster_) {
+    if (!IsEligible(worker, now)) continue;
+    planner::RepairCandidate candidate;
+    candidate.worker = static_cast<int>(job.workers.size());
+    candidate.loaded_layers.assign(costs_.layer_count(), false);
+    // Standbys of other layers would make room.
+    LayerSet held(costs_.layer_count());
+    for (const Binding& binding : worker.bindings) {
+      const bool stays = lifecycle_.active()->Uses(binding.id);
+      if (stays) held.AddRange(binding.layers.first, binding.layers.end);
+      for (uint32_t layer = binding.layers.first; layer < binding.layers.end; ++layer)
+        if (binding.loaded) candidate.loaded_layers[layer] = true;
+    }
+    for (uint32_t layer = hole.first; layer < hole.end; ++layer)
+      if (candidate.loaded_layers[layer]) held.Add(layer);
+    const uint64_t held_bytes = costs_.MemoryBytes(worker.memory.weight_factor, held);
+    candidate.free_bytes = worker.memory.limit - std::min(held_bytes, worker.memory.limit);
+    problem.candidates.push_back(std::move(candidate));
+    metrics.push_back(costs_.Metrics(worker));
+    job.workers.push_back(id);
+  }
+  if (job.workers.empty()) return StartSearch(now);
+  want_at_.reset();
+  StartPlanning start = PlanningJob(costs_, std::move(metrics), Context(now));
+  start.repair = std::move(problem);
+  Start(std::move(job), std::move(start));
 }
 
 void Planning::OnFound(const PlanFound& found, Instant now) {
   if (!job_ || found.work != job_->work) return;
   const Job job = std::move(*job_);
   job_.reset();
-  if (job.standby) {
-    standby_workers_.clear();
-    if (!found.outcome.plan || !lifecycle_.active()) return;
-    for (const planner::StageAssignment& stage : found.outcome.plan->stages) {
-      const WorkerId id = job.workers[static_cast<size_t>(stage.worker)];
-      standby_workers_.push_back(id);
-      lifecycle_.Download(*roster_.Find(id), static_cast<uint32_t>(stage.first_layer),
-                          static_cast<uint32_t>(stage.end_layer));
-    }
-    outbox_.NoteChange();
-    return;
-  }
+  if (job.hole) return OnRepairFound(found.outcome, job, now);
   if (!found.outcome.plan && whole_on_) {
     whole_on_.reset();  // it has less memory than it seemed
     return Want(now);
@@ -143,11 +192,79 @@ void Planning::OnFound(const PlanFound& found, Instant now) {
     missing_memory_bytes_ = 0;
     covered_end_ = costs_.layer_count();
     Consider(*found.outcome.plan, job.workers, now);
-  } else {
+  } else if (!lifecycle_.serves()) {
     OnNothingFound(found.outcome, job.workers);
   }
-  if (standby_wanted_ && !job_ && !want_at_ && lifecycle_.active() && !lifecycle_.staged())
-    StartJob(now, true);
+}
+
+// The active plan with its hole filled becomes the staged one: the bindings of the other stages stay
+// what they are.
+void Planning::OnRepairFound(const planner::PlanOutcome& outcome, const Job& job, Instant now) {
+  const SwarmPlan* active = lifecycle_.active();
+  const auto hole = active ? HoleOf(*active) : std::nullopt;
+  if (!hole || *hole != *job.hole) return Want(now);
+  if (!outcome.plan) return StartSearch(now);
+  SwarmPlan next;
+  next.predicted_us = active->predicted_us;
+  bool filled = false;
+  for (const PlanStage& stage : active->stages) {
+    if (!stage.IsHole() || stage.first >= hole->end) {
+      next.stages.push_back(stage);
+      continue;
+    }
+    next.predicted_us -= stage.predicted_us;
+    if (std::exchange(filled, true)) continue;
+    for (const planner::StageAssignment& part : outcome.plan->stages) {
+      next.stages.push_back({job.workers[static_cast<size_t>(part.worker)],
+                             static_cast<uint32_t>(part.first_layer),
+                             static_cast<uint32_t>(part.end_layer), part.exec_us});
+      next.predicted_us += part.exec_us;
+    }
+  }
+  if (next.HasHole()) {
+    // Another one further on: each is filled by itself, this one once all are known to be filled.
+    return StartSearch(now);
+  }
+  lifecycle_.Stage(std::move(next), now);
+  NoteRosterChange();
+  Want(now + options_.timeouts.join_debounce);
+}
+
+// Who stands by with which stage of the active plan. Each worker that runs no part of it holds as
+// many stages as fit its offer, those first that fewest others stand by with and whose loss would
+// cost most for their bytes: loading takes as long as the bytes, and replaying as the reads, so the
+// cost for a byte is that of compute, C / W. Then workers of the plan, in what their own stage
+// leaves free.
+void Planning::ChooseStandbys(Instant now) {
+  standbys_wanted_ = false;
+  const SwarmPlan& active = *lifecycle_.active();
+  std::vector<Worker*> holders;
+  for (const bool spare : {true, false})
+    for (auto& [id, worker] : roster_)
+      if (IsEligible(worker, now) && lifecycle_.IsUsed(id) != spare &&
+          worker.measure.phase == MeasureJob::Phase::kNone)
+        holders.push_back(&worker);
+  std::vector<uint32_t> copies(active.stages.size(), 0);
+  for (Worker* worker : holders) {
+    lifecycle_.KeepStandbys(*worker, [&](LayerSpan layers) {
+      return std::any_of(active.stages.begin(), active.stages.end(), [&](const PlanStage& stage) {
+        return stage.layers() == layers && stage.worker != worker->id;
+      });
+    });
+    std::vector<size_t> order;
+    for (size_t i = 0; i < active.stages.size(); ++i)
+      if (active.stages[i].worker != worker->id) order.push_back(i);
+    const auto worth = [&](size_t i) {
+      const PlanStage& stage = active.stages[i];
+      return costs_.Cost(stage.first, stage.end) /
+             static_cast<double>(costs_.MemoryBytes(1, stage.first, stage.end) + 1);
+    };
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return copies[a] != copies[b] ? copies[a] < copies[b] : worth(a) > worth(b);
+    });
+    for (const size_t i : order)
+      if (lifecycle_.StandBy(*worker, active.stages[i].layers(), now)) ++copies[i];
+  }
 }
 
 bool Planning::FitsWhole(const Worker& worker, Instant now) const {
@@ -205,32 +322,54 @@ std::optional<planner::Plan> Planning::Evaluate(const SwarmPlan& plan, Instant n
 
 void Planning::Consider(const planner::Plan& plan, const std::vector<WorkerId>& workers,
                         Instant now) {
-  if (lifecycle_.paused()) return Want(now);
   SwarmPlan next;
   next.predicted_us = plan.exec_us;
   for (const planner::StageAssignment& stage : plan.stages)
     next.stages.push_back({workers[static_cast<size_t>(stage.worker)],
                            static_cast<uint32_t>(stage.first_layer),
-                           static_cast<uint32_t>(stage.end_layer), stage.exec_us, false, false});
+                           static_cast<uint32_t>(stage.end_layer), stage.exec_us});
   // The search took a while: what was learnt since may have made its plan impossible.
   if (!Evaluate(next, now)) return Want(now);
   const planner::PlanContext context = Context(now);
   bool accepted = true;
   if (IsChosen(&next)) {
     accepted = !IsChosen(lifecycle_.active()) && !IsChosen(lifecycle_.staged());
-  } else if (const SwarmPlan* active = lifecycle_.active()) {
-    if (lifecycle_.staged()) return;  // one swap at a time
-    const auto current = Evaluate(*active, now);
-    accepted = planner::AcceptPlan(
-        plan, current ? current->exec_us : std::numeric_limits<double>::infinity(), context);
   } else if (const SwarmPlan* staged = lifecycle_.staged()) {
-    // Both still have to be loaded, so both count with what they need for that.
+    // Both still have to be loaded, so both count with what they need for that. What is under way is
+    // given up for something clearly better only.
     const auto current = Evaluate(*staged, now);
-    accepted = !current || plan.total_cost < context.constants.tau * current->total_cost;
+    accepted = !current || plan.total_cost < kBetterThanStaged * current->total_cost;
+  } else if (lifecycle_.serves()) {
+    const auto current = Evaluate(*lifecycle_.active(), now);
+    accepted = planner::AcceptMove(
+        plan, current ? current->total_cost : std::numeric_limits<double>::infinity(),
+        PriceOf(plan, next), context);
   }
   if (!accepted) return;
   NoteRosterChange();
   lifecycle_.Stage(std::move(next), now);
+}
+
+// What changing over to the plan costs: its bytes, and what live sessions compute once more. Layers
+// that nobody else runs on their new worker, behind a cut of the active plan, are filled beside it;
+// where a worker's own range changes, streams wait for the rows.
+planner::MovePrice Planning::PriceOf(const planner::Plan& plan, const SwarmPlan& next) const {
+  const SwarmPlan& active = *lifecycle_.active();
+  planner::MovePrice price;
+  for (size_t i = 0; i < next.stages.size(); ++i) {
+    const PlanStage& stage = next.stages[i];
+    price.bytes += plan.stages[i].download_bytes;
+    const PlanStage* before = active.StageOf(stage.worker);
+    if (before != nullptr && before->layers() == stage.layers()) continue;
+    price.rows = live_rows_;
+    const bool cut_is_known =
+        stage.first == 0 ||
+        std::any_of(active.stages.begin(), active.stages.end(),
+                    [&](const PlanStage& each) { return each.first == stage.first; });
+    if (before != nullptr || !cut_is_known)
+      price.pause_us = static_cast<double>(live_rows_) * plan.row_us;
+  }
+  return price;
 }
 
 void Planning::OnNothingFound(const planner::PlanOutcome& outcome,
@@ -257,11 +396,6 @@ void Planning::OnNothingFound(const planner::PlanOutcome& outcome,
                         static_cast<uint32_t>(stage.end_layer));
     covered_end_ = std::max(covered_end_, static_cast<uint32_t>(stage.end_layer));
   }
-}
-
-bool Planning::IsStandby(WorkerId worker) const {
-  return std::find(standby_workers_.begin(), standby_workers_.end(), worker) !=
-         standby_workers_.end();
 }
 
 }  // namespace weft::swarm

@@ -1,5 +1,6 @@
-// When to look for a plan and what to do with what was found
-// (dynamic-graph-partitioning 4.4.1, 5.2.4, 5.2.5). One job at a time; an answer that counts on a
+// When to look for a plan and what to do with what was found (dynamic-graph-partitioning 4.4.1).
+// Where the active plan has a hole, who fills it soonest is asked first, and the best of all plans
+// only where nobody can, or once answers flow again. One job at a time; an answer that counts on a
 // worker that has gone is ignored.
 #pragma once
 
@@ -14,7 +15,7 @@
 namespace weft::swarm {
 
 // The search for a plan that the swarm would start with these workers (Costs::Metrics or
-// MetricsOf). Its number and what it is a standby of are left to the caller.
+// MetricsOf). Its number is left to the caller.
 StartPlanning PlanningJob(const Costs& costs, std::vector<planner::WorkerMetrics> workers,
                           const planner::PlanContext& context);
 
@@ -26,8 +27,10 @@ class Planning {
 
   // A plan is wanted at `at` or before.
   void Want(Instant at);
-  // Another standby than the last one may be better.
-  void NoteRosterChange() { standby_wanted_ = true; }
+  // Other standbys than the last ones may be better.
+  void NoteRosterChange() { standbys_wanted_ = true; }
+  // Positions that a new plan would have to compute again, of sessions that somebody waits for.
+  void SetLiveRows(uint64_t rows) { live_rows_ = rows; }
   void OnWorkerGone(WorkerId worker, Instant now);
   void OnFound(const PlanFound& found, Instant now);
   // Its user wants this worker to run the whole model, alone, or not any longer. Until that, or
@@ -48,18 +51,22 @@ class Planning {
   uint64_t missing_memory_bytes() const { return missing_memory_bytes_; }
   // Layers of the last partial plan.
   uint32_t covered_end() const { return covered_end_; }
-  bool IsStandby(WorkerId worker) const;
 
  private:
   struct Job {
     WorkId work = 0;
-    bool standby = false;
+    std::optional<LayerSpan> hole;  // set: a repair
     std::vector<WorkerId> workers;  // by the planner's index
   };
 
   bool IsEligible(const Worker& worker, Instant now) const;
   planner::PlanContext Context(Instant now) const;
-  void StartJob(Instant now, bool standby);
+  void StartSearch(Instant now);
+  void StartRepair(LayerSpan hole, Instant now);
+  void OnRepairFound(const planner::PlanOutcome& outcome, const Job& job, Instant now);
+  void Start(Job job, StartPlanning start);
+  void ChooseStandbys(Instant now);
+  planner::MovePrice PriceOf(const planner::Plan& plan, const SwarmPlan& next) const;
   void Consider(const planner::Plan& plan, const std::vector<WorkerId>& workers, Instant now);
   // The plan's costs as they are now; nullopt when it is no longer possible.
   std::optional<planner::Plan> Evaluate(const SwarmPlan& plan, Instant now) const;
@@ -79,8 +86,10 @@ class Planning {
   WorkId next_work_ = 1;
   std::optional<Instant> want_at_;
   Instant last_search_;
-  bool standby_wanted_ = false;
-  std::vector<WorkerId> standby_workers_;
+  bool standbys_wanted_ = false;
+  uint64_t live_rows_ = 0;
+  uint64_t losses_ = 0;  // of workers that had a part in the active plan
+  Instant first_seen_;   // since when they are counted
   std::string problem_;
   uint64_t missing_memory_bytes_ = 0;
   uint32_t covered_end_ = 0;

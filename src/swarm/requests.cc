@@ -188,16 +188,11 @@ void Requests::InvalidateSessions(const std::vector<uint32_t>& ids) {
   }
 }
 
-void Requests::RestartSessions() {
-  std::vector<uint32_t> released;
-  sessions_.Restart(released);
-  InvalidateSessions(released);
-}
-
 Status Requests::OnOutput(const StageOutput& output, Instant now) {
   Session* session = sessions_.Find(output.run.session);
-  CHECK(session && session->active && session->generation == output.run.generation);
-  session->completed = output.run.first_position + output.run.count;
+  if (!session || !session->active) return OkStatus();  // an earlier output of the frame ended it
+  session->completed =
+      std::max(session->completed, output.run.first_position + output.run.count);
   switch (output.run.output) {
     case wire::OutputKind::kNone:
       return OkStatus();
@@ -228,20 +223,13 @@ void Requests::OnGenerated(const GeneratedTokens& generated, Instant now) {
   uint32_t position = run.first_position;
   for (const int32_t id : generated.token_ids) {
     Session* session = sessions_.Find(run.session);
-    if (!session || !session->active || session->generation != run.generation) return;
+    if (!session || !session->active) return;
     CHECK(position + 1 == session->tokens.size());
-    session->completed = session->scheduled = ++position;
+    session->completed = ++position;
     EmitToken token;
     token.token_id = id;
     Emit(*session, std::move(token), now);
   }
-  Session* session = sessions_.Find(run.session);
-  if (!session || !session->active || session->generation != run.generation) return;
-  // Until the last one has come, the worker goes on by itself.
-  if (!generated.last)
-    session->scheduled = static_cast<uint32_t>(session->tokens.size());
-  else
-    session->scheduled = session->completed;
 }
 
 Status Requests::OnArgmax(Session& session, ByteSpan payload, Instant now) {
@@ -267,7 +255,7 @@ Status Requests::OnCandidates(Session& session, const wire::CandidatesResult& re
     // The draw fell beyond what the stage gave: it runs the last row again and draws by itself.
     ++active.tail_draws;
     active.stage_draws = true;
-    session.Rewind(static_cast<uint32_t>(session.tokens.size()) - 1);
+    session.completed = static_cast<uint32_t>(session.tokens.size()) - 1;
     return OkStatus();
   }
   EmitToken token;
@@ -336,7 +324,7 @@ void Requests::Emit(Session& session, EmitToken token, Instant now) {
     return EndSession(session, FinishReason::kStop, std::nullopt, now);
   token.request = active.request.id;
   active.step_failures = 0;
-  session.completed_at_failure.reset();
+  for (StageProgress& stage : session.progress) stage.held_at_failure.reset();
   ++active.generated_tokens;
   ++counts_.generated_tokens;
   rate_.Add(now);

@@ -40,9 +40,6 @@ class Requests {
   void OnGenerated(const GeneratedTokens& generated, Instant now);
   void Fail(Session& session, Error error, Instant now);
 
-  // All stages have lost their keys and values: every session starts again.
-  void RestartSessions();
-
   std::optional<RequestProgress> ProgressOf(RequestId id) const;
   uint32_t waiting_count() const { return static_cast<uint32_t>(waiting_.size()); }
   const RequestCounts& counts() const { return counts_; }

@@ -5,12 +5,13 @@
 namespace weft::swarm {
 
 planner::PlanOutcome RunPlanning(const StartPlanning& job) {
-  if (!job.standby_of) return planner::FindPlan(job.layers, job.workers, job.context);
-  planner::StandbyOutcome standby =
-      planner::FindStandby(job.layers, job.workers, job.context, *job.standby_of);
+  if (!job.repair) return planner::FindPlan(job.layers, job.workers, job.context);
   planner::PlanOutcome outcome;
-  outcome.plan = std::move(standby.plan);
-  outcome.strategy = standby.strategy;
+  if (auto repair = planner::RepairPlan(job.layers, job.workers, job.context, *job.repair)) {
+    outcome.plan.emplace();
+    outcome.plan->stages = std::move(repair->stages);
+    outcome.plan->exec_us = repair->exec_us;
+  }
   return outcome;
 }
 

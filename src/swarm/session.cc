@@ -20,17 +20,64 @@ uint32_t CommonPrefix(std::span<const int32_t> a, std::span<const int32_t> b) {
 
 }  // namespace
 
-void Session::Rewind(uint32_t position) {
-  CHECK(position <= completed);
-  ++generation;
-  scheduled = completed = position;
+StageProgress* Session::Find(BindingId binding) {
+  for (StageProgress& stage : progress)
+    if (stage.binding == binding) return &stage;
+  return nullptr;
 }
 
-bool Session::RewindAfterFailure() {
-  const bool in_vain = completed > 0 && completed_at_failure == completed;
-  completed_at_failure = completed;
-  Rewind(in_vain ? 0 : completed);
+StageProgress& Session::Track(const BoundStage& stage) {
+  if (StageProgress* known = Find(stage.binding)) return *known;
+  // Keys and values belong to layers: what earlier bindings of this worker left in all of its
+  // layers need not be computed again.
+  uint32_t held = UINT32_MAX;
+  for (uint32_t layer = stage.layers.first; layer < stage.layers.end; ++layer) {
+    uint32_t most = 0;
+    for (const StageProgress& other : progress)
+      if (other.worker == stage.worker && other.layers.Covers(layer))
+        most = std::max(most, other.held);
+    held = std::min(held, most);
+  }
+  Forget([&](const StageProgress& other) {
+    return other.worker == stage.worker && other.layers.Overlaps(stage.layers);
+  });
+  StageProgress& fresh = progress.emplace_back();
+  fresh.binding = stage.binding;
+  fresh.worker = stage.worker;
+  fresh.layers = stage.layers;
+  fresh.held = held;
+  RewindStage(fresh, held);
+  return fresh;
+}
+
+void Session::Forget(const std::function<bool(const StageProgress&)>& is_gone) {
+  std::erase_if(progress, is_gone);
+}
+
+void Session::Rewind(uint32_t position) {
+  CHECK(position <= completed);
+  completed = position;
+  for (StageProgress& stage : progress)
+    if (stage.sent > position) RewindStage(stage, position);
+  for (auto& [layer, rows] : history) rows.Truncate(position);
+}
+
+void Session::RewindStage(StageProgress& stage, uint32_t position) {
+  stage.generation = ++last_generation_;
+  stage.sent = stage.held = std::min(stage.held, position);
+}
+
+bool Session::RewindAfterFailure(StageProgress& stage) {
+  const bool in_vain = stage.held > 0 && stage.held_at_failure == stage.held;
+  stage.held_at_failure = stage.held;
+  RewindStage(stage, in_vain ? 0 : stage.held);
   return in_vain;
+}
+
+uint64_t Session::history_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [layer, rows] : history) bytes += rows.byte_count();
+  return bytes;
 }
 
 wire::OutputKind Session::FinalOutput(uint32_t first, uint32_t count) const {
@@ -93,7 +140,8 @@ Session& SessionTable::Admit(ActiveRequest request, std::vector<uint32_t>& relea
   }
   session->tokens = request.request.prompt_ids;
   session->alone = false;
-  session->completed_at_failure.reset();
+  session->told.reset();
+  for (StageProgress& stage : session->progress) stage.held_at_failure.reset();
   session->active = std::move(request);
   return *session;
 }
@@ -110,14 +158,30 @@ void SessionTable::Remove(uint32_t id) {
   std::erase_if(sessions_, [id](const auto& session) { return session->id == id; });
 }
 
-void SessionTable::Restart(std::vector<uint32_t>& released) {
-  for (const auto& session : sessions_) {
-    if (session->active)
-      session->Rewind(0);
-    else
-      released.push_back(session->id);
-  }
-  std::erase_if(sessions_, [](const auto& session) { return !session->active; });
+void SessionTable::TrimHistory(
+    uint64_t budget, const std::function<uint32_t(const Session&, uint32_t layer)>& keep_from) {
+  uint64_t held = history_bytes();
+  if (held <= budget) return;
+  std::vector<Session*> order;
+  for (const auto& session : sessions_) order.push_back(session.get());
+  // Idle ones first, the one that was left alone for the longest in front.
+  std::stable_sort(order.begin(), order.end(), [](const Session* a, const Session* b) {
+    if (a->active.has_value() != b->active.has_value()) return !a->active;
+    return !a->active && a->idle_since < b->idle_since;
+  });
+  for (Session* session : order)
+    for (auto& [layer, rows] : session->history) {
+      const uint64_t before = rows.byte_count();
+      rows.DropBefore(keep_from(*session, layer));
+      held -= before - rows.byte_count();
+      if (held <= budget) return;
+    }
+}
+
+uint64_t SessionTable::history_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& session : sessions_) bytes += session->history_bytes();
+  return bytes;
 }
 
 Session* SessionTable::Find(uint32_t id) {

@@ -1,16 +1,32 @@
-// Sessions: a conversation's tokens and which of them the stages of the active plan hold keys and
-// values for. A session outlives its request so that the next turn of a chat reuses its prefix.
-// Rules of generations: engine/engine.h.
+// Sessions: a conversation's tokens, which of them each stage holds keys and values for, and the
+// rows that passed between the stages. A session outlives its request so that the next turn of a
+// chat reuses its prefix.
+//
+// Stages may lag. Take a swarm of three whose middle worker was lost at position 120 and whose
+// replacement has come to 96:
+//
+//   layers      0-9            10-19              20-29
+//   held        120            96                 119
+//   history            0..120         119..119
+//
+// The replacement is sent rows 96 to 119 from the history in front of layer 10. What it gives for
+// 96 to 118 nobody wants: the last stage has had those rows. Rules of generations: engine/engine.h;
+// they are numbered through a session and count for each stage by itself.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/clock.h"
+#include "swarm/binding.h"
 #include "swarm/events.h"
+#include "swarm/row_history.h"
 #include "wire/data_frame.h"
 
 namespace weft::swarm {
@@ -28,42 +44,65 @@ struct ActiveRequest {
   uint32_t tail_draws = 0;       // candidates that did not settle their token
 };
 
+// How far one binding is with a session.
+struct StageProgress {
+  BindingId binding = 0;
+  WorkerId worker = 0;
+  LayerSpan layers;
+  uint32_t generation = 0;
+  uint32_t sent = 0;  // positions handed to it in this generation
+  uint32_t held = 0;  // positions that it has computed
+  // `held` when a step of it failed last, until the next token: if no more are at the next failure,
+  // what it holds may itself be the reason.
+  std::optional<uint32_t> held_at_failure;
+};
+
 struct Session {
   uint32_t id = 0;
-  uint32_t generation = 0;
   std::vector<int32_t> tokens;
-  uint32_t scheduled = 0;  // positions handed to the first stage in this generation
-  uint32_t completed = 0;  // positions that every stage holds: the last one has answered
+  uint32_t completed = 0;  // positions that have passed the last layer, with what came of them
   bool alone = false;      // its steps share no frame with others (a step of it failed)
-  // Positions that were complete when a step failed last, until the next token: if no more are at
-  // the next failure, what the stages hold may itself be the reason.
-  std::optional<uint32_t> completed_at_failure;
   Instant idle_since;
   std::optional<ActiveRequest> active;
   // The Sampling message that the last stage has: of a generation, with so many tokens.
   struct Told {
+    BindingId binding = 0;
     uint32_t generation = 0;
     uint32_t token_count = 0;
   };
   std::optional<Told> told;
 
-  // Starts a new generation that continues after `position` tokens. REQUIRES: position <=
+  std::list<StageProgress> progress;  // references stay valid while others come and go
+  // By the layer that the rows go into.
+  std::map<uint32_t, RowHistory> history;
+
+  StageProgress* Find(BindingId binding);
+  // The same, begun with what the worker's other bindings hold where it is new. Those of them that
+  // share layers with it are over.
+  StageProgress& Track(const BoundStage& stage);
+  // Forgets what these bindings hold.
+  void Forget(const std::function<bool(const StageProgress&)>& is_gone);
+
+  // Goes back to `position`, in front of which nothing has changed. REQUIRES: position <=
   // completed.
   void Rewind(uint32_t position);
-  // A step failed and left nothing behind: starts a new generation behind what every stage holds,
-  // or from the first token where that has just been tried in vain. Returns whether this failure
-  // was such a vain attempt: a stage may have lost what it was believed to hold.
-  bool RewindAfterFailure();
-  // Rows that could be sent now.
-  uint32_t WaitingRows() const {
-    return active ? static_cast<uint32_t>(tokens.size()) - scheduled : 0;
-  }
+  // This stage computes again from `position`, or from what it holds if that is less; the others do
+  // not hear of it.
+  void RewindStage(StageProgress& stage, uint32_t position);
+  // A step of the stage failed and left nothing behind: goes back to what it holds, or to the first
+  // position where that has just been tried in vain. Returns whether this failure was such a vain
+  // attempt: the stage may have lost what it was believed to hold.
+  bool RewindAfterFailure(StageProgress& stage);
+  uint64_t history_bytes() const;
+
   // What the last stage gives back for `count` rows from `first`: the next token's scores after the
-  // last known token, logits for prompt rows where they are wanted, else nothing. The same at every
-  // stage of one generation.
+  // last known token, logits for prompt rows where they are wanted, else nothing.
   wire::OutputKind FinalOutput(uint32_t first, uint32_t count) const;
   // Rows from `first` that one run may hold: a run never mixes rows with different outputs.
   uint32_t RunLimit(uint32_t first, uint32_t row_limit) const;
+
+ private:
+  uint32_t last_generation_ = 0;
 };
 
 class SessionTable {
@@ -77,9 +116,13 @@ class SessionTable {
   // The request is over; its session stays for reuse.
   void MakeIdle(Session& session, Instant now);
   void Remove(uint32_t id);
-  // Drops idle sessions and makes every other one start again from its first token: no stage's KV
-  // is of use.
-  void Restart(std::vector<uint32_t>& released);
+  // Drops kept rows until no more than `budget` bytes are held, those first that are cheapest to
+  // make again: of the session that has been idle for the longest, and of the cut nearest to the
+  // tokens. Rows that `keep_from` (session, layer) and later positions name stay: somebody has not
+  // been sent them yet.
+  void TrimHistory(uint64_t budget,
+                   const std::function<uint32_t(const Session&, uint32_t layer)>& keep_from);
+  uint64_t history_bytes() const;
 
   Session* Find(uint32_t id);
   Session* FindRequest(RequestId request);

@@ -10,7 +10,7 @@
 
 namespace weft::swarm {
 
-enum class SwarmState { kDown, kPreparing, kCommitting, kUp };
+enum class SwarmState { kDown, kPreparing, kRepairing, kUp };
 enum class WorkerState { kConnecting, kMeasuring, kIdle, kPreparing, kActive, kStandby };
 
 struct WorkerSnapshot {
@@ -50,7 +50,7 @@ struct Snapshot {
   std::string message;                // a sentence for people: what is going on and what to do
   uint64_t missing_memory_bytes = 0;  // > 0: no plan because of memory
   std::vector<WorkerSnapshot> workers;
-  uint32_t epoch = 0;
+  uint64_t epoch = 0;  // rises with every change of plan
   std::vector<StageSnapshot> stages;  // the active plan
   double predicted_us_per_token = 0, measured_us_per_token = 0;
   std::vector<bool> covered_layers;  // layers that some worker holds or could hold

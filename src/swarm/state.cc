@@ -112,20 +112,24 @@ void State::Settle() {
   planning.Settle(now);
   planning.TellWhole(now);
   const bool preparing = lifecycle.staged() || planning.under_way();
-  measuring.Settle(!preparing, lifecycle.active() && now - last_busy >= kIdleBeforeMeasuring, now);
-  const uint32_t epoch = lifecycle.active() ? lifecycle.active()->epoch : 0;
-  if (epoch != pipeline.epoch()) {
-    if (pipeline.epoch() != 0) requests.RestartSessions();
-    if (epoch != 0)
-      pipeline.Start(*lifecycle.active());
-    else
-      pipeline.Stop();
-  }
-  if (epoch != 0 && !lifecycle.paused()) {
+  measuring.Settle(!preparing, lifecycle.serves() && now - last_busy >= kIdleBeforeMeasuring, now);
+  if (lifecycle.version() != pipeline_version) UpdatePipeline();
+  if (lifecycle.active()) {
     requests.Admit();
     pipeline.Pump(now);
   }
   pipeline.LimitMessages();
+}
+
+// Frames follow the plan that is active now. What a binding that is gone held is forgotten.
+void State::UpdatePipeline() {
+  pipeline_version = lifecycle.version();
+  pipeline.SetPlan(lifecycle.active(), lifecycle.Followers());
+  for (const auto& session : sessions.sessions())
+    session->Forget([this](const StageProgress& stage) {
+      const Worker* worker = roster.Find(stage.worker);
+      return worker == nullptr || worker->Find(stage.binding) == nullptr;
+    });
 }
 
 std::optional<Instant> State::next_timer() const {
@@ -172,8 +176,6 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
       TRY(lifecycle.OnPrepared(worker, message.prepared(), now));
       if (!lifecycle.staged()) planning.Want(now);
       return OkStatus();
-    case Kind::kCommitted:
-      return lifecycle.OnCommitted(worker, message.committed(), now);
     case Kind::kFailed:
       return OnFailed(worker, message.failed());
     case Kind::kStepFailed:
@@ -218,9 +220,10 @@ Status State::OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgres
   worker.layers.downloaded_bytes = progress.done_bytes();
   worker.layers.download_total_bytes = progress.total_bytes();
   // Slow but alive: a download that moves is not cut off.
-  if (advanced && worker.staging.prepare == Asked::kWaiting)
-    worker.staging.answer_deadline =
-        std::max(worker.staging.answer_deadline, now + options.timeouts.prepare_min);
+  if (advanced)
+    for (Binding& binding : worker.bindings)
+      binding.answer_deadline =
+          std::max(binding.answer_deadline, now + options.timeouts.prepare_min);
   outbox.NoteChange();
   return OkStatus();
 }
@@ -244,11 +247,9 @@ Status State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
     measuring.OnFailed(worker);
     worker.layers.requested.Clear();
   } else {
-    const SwarmPlan* staged = lifecycle.staged();
-    const PlanStage* stage =
-        staged && staged->epoch == failed.epoch() ? staged->StageOf(worker.id) : nullptr;
-    if (stage && failed.code() == ErrorCodeName(ErrorCode::kOutOfMemory))
-      LowerMemory(worker, *stage);
+    const Binding* binding = worker.Find(failed.epoch());
+    if (binding && failed.code() == ErrorCodeName(ErrorCode::kOutOfMemory))
+      LowerMemory(worker, binding->layers);
     TRY(lifecycle.OnFailed(worker, failed, now));
   }
   NoteFailure(worker, problem);
@@ -258,10 +259,10 @@ Status State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
 
 // What it could not hold is not asked of it again for a while. Not for ever: a browser may have
 // been short of memory for a moment, and a swarm without slack would stay down for that.
-void State::LowerMemory(Worker& worker, const PlanStage& stage) {
+void State::LowerMemory(Worker& worker, LayerSpan layers) {
   worker.memory.limit =
       std::min(worker.memory.limit,
-               costs.MemoryBytes(worker.memory.weight_factor, stage.first, stage.end) * 9 / 10);
+               costs.MemoryBytes(worker.memory.weight_factor, layers.first, layers.end) * 9 / 10);
   const auto doublings = static_cast<int>(std::min(worker.memory.failures++, 20u));
   worker.memory.limit_until =
       now + std::min(options.timeouts.aside_max,
@@ -281,13 +282,19 @@ bool State::RestoreMemory() {
 }
 
 Status State::OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed) {
-  ASSIGN_OR_RETURN(const std::vector<wire::Run> runs, pipeline.OnStepFailed(worker, failed, now));
+  ASSIGN_OR_RETURN(const auto live, pipeline.OnStepFailed(worker, failed, now));
+  const std::vector<wire::Run>& runs = live.runs;
   if (runs.empty()) return OkStatus();  // nobody waits for it any more
   const std::string problem = PrintableText(failed.message(), 500);
   const bool numbers_failed = failed.code() == ErrorCodeName(ErrorCode::kInvalidData);
   bool refused_guess = false;
   for (const wire::Run& run : runs) {
     Session& session = *sessions.Find(run.session);
+    StageProgress& stage = *session.Find(live.binding);
+    if (!session.active) {  // what a replacement or a follower is behind
+      refused_guess = session.RewindAfterFailure(stage) || refused_guess;
+      continue;
+    }
     const uint32_t failures = ++session.active->step_failures;
     if (numbers_failed && runs.size() == 1) {
       requests.Fail(session, Error(ErrorCode::kInvalidData, problem), now);
@@ -300,7 +307,7 @@ Status State::OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed) {
     } else {
       // Which of several runs failed is not said: each tries again by itself.
       if (runs.size() > 1) session.alone = true;
-      refused_guess = session.RewindAfterFailure() || refused_guess;
+      refused_guess = session.RewindAfterFailure(stage) || refused_guess;
     }
   }
   // A device that has told of one failure and then refuses to go on where we guessed that it could

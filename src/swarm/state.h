@@ -35,6 +35,7 @@ struct State {
 
   // After every event: brings what follows from the new state under way.
   void Settle();
+  void UpdatePipeline();
   std::optional<Instant> next_timer() const;
   Snapshot MakeSnapshot(Instant at) const;
   WorkerSnapshot PictureOf(WorkerId id, const Worker& worker) const;
@@ -55,7 +56,7 @@ struct State {
   void Drop(WorkerId id, const std::string& reason, bool blamed);
   // It is no longer connected.
   void Forget(WorkerId id);
-  void LowerMemory(Worker& worker, const PlanStage& stage);
+  void LowerMemory(Worker& worker, LayerSpan layers);
   bool RestoreMemory();
   void NoteFailure(Worker& worker, const std::string& problem);
   void NoteSuccess(Worker& worker);
@@ -73,6 +74,7 @@ struct State {
   Pipeline pipeline;
   Health health;
   Requests requests;
+  uint64_t pipeline_version = 0;  // of the lifecycle, when the pipeline was told of it last
   Instant now;
   Instant last_change;  // when SwarmChanged was last caused by mere progress
   Instant last_busy;    // when a request was last active

@@ -9,8 +9,8 @@ namespace weft::swarm {
 namespace {
 
 SwarmState StateOf(const Lifecycle& lifecycle) {
-  if (lifecycle.paused()) return SwarmState::kCommitting;
-  if (lifecycle.active()) return SwarmState::kUp;  // and stays so while newcomers commit
+  if (lifecycle.serves()) return SwarmState::kUp;
+  if (lifecycle.active()) return SwarmState::kRepairing;
   return lifecycle.staged() ? SwarmState::kPreparing : SwarmState::kDown;
 }
 
@@ -41,7 +41,7 @@ WorkerSnapshot State::PictureOf(WorkerId id, const Worker& worker) const {
               : stage                                            ? WorkerState::kActive
               : preparing                                        ? WorkerState::kPreparing
               : worker.measure.phase != MeasureJob::Phase::kNone ? WorkerState::kMeasuring
-              : planning.IsStandby(id)                           ? WorkerState::kStandby
+              : !worker.bindings.empty()                         ? WorkerState::kStandby
                                                                  : WorkerState::kIdle;
   if (!worker.ready) return out;
   if (stage) {
@@ -53,7 +53,7 @@ WorkerSnapshot State::PictureOf(WorkerId id, const Worker& worker) const {
   for (uint32_t layer = 0; layer < costs.layer_count(); ++layer)
     if (worker.layers.cached.Has(layer)) out.cached_layers.push_back(layer);
   // Of a download that was asked for and goes on: what a worker said last may be old.
-  if (!worker.layers.requested.empty() || worker.staging.prepare == Asked::kWaiting ||
+  if (!worker.layers.requested.empty() || worker.IsLoading() ||
       worker.measure.phase != MeasureJob::Phase::kNone) {
     out.downloaded_bytes = worker.layers.downloaded_bytes;
     out.download_total_bytes = worker.layers.download_total_bytes;
@@ -88,8 +88,12 @@ void State::DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& p
                         (staged->stages.size() == 1 ? " loads its" : " load their") + " layers" +
                         Percent(done_bytes, total_bytes) + ".";
       break;
-    case SwarmState::kCommitting:
-      picture.message = "Starting: all layers are loaded.";
+    case SwarmState::kRepairing:
+      picture.message =
+          staged ? "A device has gone: another one takes over its layers" +
+                       Percent(done_bytes, total_bytes) + "."
+                 : "A device has gone and its layers are missing. " + planning.problem();
+      picture.missing_memory_bytes = planning.missing_memory_bytes();
       break;
     case SwarmState::kDown:
       picture.missing_memory_bytes = planning.missing_memory_bytes();
@@ -121,11 +125,12 @@ Snapshot State::MakeSnapshot(Instant at) const {
   for (uint32_t layer = 0; layer < planning.covered_end(); ++layer)
     picture.covered_layers[layer] = true;
   if (active) {
-    picture.epoch = active->epoch;
+    picture.epoch = lifecycle.version();
     picture.predicted_us_per_token = active->predicted_us;
     bool all_measured = true;
     for (const PlanStage& stage : active->stages) {
-      const double measured_us = roster.Find(stage.worker)->times.stage_us.Median().value_or(0);
+      const Worker* worker = roster.Find(stage.worker);
+      const double measured_us = worker ? worker->times.stage_us.Median().value_or(0) : 0;
       picture.stages.push_back(
           {stage.worker, stage.first, stage.end, stage.predicted_us, measured_us});
       picture.measured_us_per_token += measured_us;

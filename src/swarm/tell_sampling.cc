@@ -18,17 +18,18 @@ uint64_t SeedOf(const Request& request) {
   return request.sampling.seed.value_or(request.id);
 }
 
-void TellSampling(Session& session, WorkerId worker, Outbox& outbox) {
+void TellSampling(Session& session, const StageProgress& stage, Outbox& outbox) {
   const Request& request = session.active->request;
-  const bool begins = !session.told || session.told->generation != session.generation;
-  if (begins) session.told = {session.generation, 0};
+  const bool begins = !session.told || session.told->binding != stage.binding ||
+                      session.told->generation != stage.generation;
+  if (begins) session.told = {stage.binding, stage.generation, 0};
   const bool penalties = request.sampling.HasPenalties();
   const auto end = penalties ? static_cast<uint32_t>(session.tokens.size()) : 0;
   uint32_t& told = session.told->token_count;
   for (bool first = begins; first || told < end; first = false) {
-    auto& message = *outbox.Control(worker).mutable_sampling();
+    auto& message = *outbox.Control(stage.worker).mutable_sampling();
     message.set_session(session.id);
-    message.set_generation(session.generation);
+    message.set_generation(stage.generation);
     if (first) {
       wire::FillSamplingParams(request.sampling, SeedOf(request), *message.mutable_params());
     }

@@ -10,8 +10,8 @@ namespace weft::swarm {
 // The seed of a request without one is its number.
 uint64_t SeedOf(const Request& request);
 
-// What `worker` does not know yet of how the token behind the session's tokens is to be chosen. To
-// be called before the step that asks for it is sent. REQUIRES: a request is active.
-void TellSampling(Session& session, WorkerId worker, Outbox& outbox);
+// What the last stage does not know yet of how the token behind the session's tokens is to be
+// chosen. To be called before the step that asks for it is sent. REQUIRES: a request is active.
+void TellSampling(Session& session, const StageProgress& stage, Outbox& outbox);
 
 }  // namespace weft::swarm

@@ -2,6 +2,7 @@
 // of them. Plain data with a few questions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -11,6 +12,7 @@
 
 #include "base/clock.h"
 #include "swarm/batch_times.h"
+#include "swarm/binding.h"
 #include "swarm/connect.h"
 #include "swarm/events.h"
 #include "swarm/layer_set.h"
@@ -23,8 +25,9 @@ namespace weft::swarm {
 // A step frame that has not been answered.
 struct SentFrame {
   uint32_t sequence = 0;
-  uint32_t epoch = 0;
+  BindingId epoch = 0;
   uint16_t stage = 0;
+  LayerSpan layers;
   std::vector<wire::Run> runs;
   uint32_t rows = 0;
   uint32_t columns = 0;  // of the hidden rows expected back; 0: none
@@ -46,14 +49,11 @@ struct SentPing {
 struct WorkerTimes {
   Ring<7> latency_us;                 // round trip of a ping, only while idle
   Ring<15> speed;                     // CS_w in bytes per us
-  Ring<15> compute_us;                // of one-row steps of its stage in this epoch
+  Ring<15> compute_us;                // of one-row steps of its stage
   Ring<15> stage_us;                  // the same from sending to the answer
   std::optional<double> overhead_us;  // SO_w, once measured
-  BatchTimes batches;                 // steps of its stage in this epoch
+  BatchTimes batches;                 // steps of its stage
 };
-
-// A control request that the worker still has to answer.
-enum class Asked { kNo, kWaiting, kAnswered, kWithdrawn };
 
 struct MeasureJob {
   enum class Phase { kNone, kDownloading, kRunning } phase = Phase::kNone;
@@ -81,24 +81,12 @@ struct WorkerLayers {
   uint64_t downloaded_bytes = 0, download_total_bytes = 0;
 };
 
-// Its part in the staged plan. Lifecycle's.
-struct WorkerStaging {
-  uint32_t prepare_epoch = 0;  // of the last PrepareStage; 0: none yet
-  Asked prepare = Asked::kNo;
-  uint32_t prepare_first = 0, prepare_end = 0;  // its layers, downloaded where they are missing
-  uint32_t commit_epoch = 0;
-  Asked commit = Asked::kNo;
-  Instant asked_at, answer_deadline;  // of whichever of the two is waiting
-
-  bool IsWaiting() const { return prepare == Asked::kWaiting || commit == Asked::kWaiting; }
-};
-
 // Steps on their way. Pipeline's.
 struct WorkerSteps {
   std::deque<SentFrame> in_flight;
   Instant oldest_since;          // when in_flight.front() became the oldest
   Instant last_at;               // a step was sent or answered
-  uint32_t answered_epoch = 0;   // last epoch in which it answered a step
+  uint32_t answered_epoch = 0;   // last binding of which it answered a step
   uint64_t tokens_computed = 0;  // rows
 };
 
@@ -136,25 +124,36 @@ struct Worker {
   WorkerTimes times;
   WorkerMemory memory;
   WorkerLayers layers;
-  WorkerStaging staging;
+  std::vector<Binding> bindings;  // that it was asked for and not told to drop; Lifecycle's
+  BindingId newest_binding = 0;
   MeasureJob measure;  // Measuring's
   WorkerSteps steps;
   WorkerPings pings;
   WorkerRecord record;
   WorkerTold told;
 
-  // True while long silences are normal: loading layers, measuring, first steps of an epoch.
+  // True while long silences are normal: loading layers, measuring, first steps of a binding.
   bool Busy() const {
-    return staging.IsWaiting() || measure.phase == MeasureJob::Phase::kRunning ||
+    return IsLoading() || measure.phase == MeasureJob::Phase::kRunning ||
            (!steps.in_flight.empty() && steps.in_flight.front().epoch != steps.answered_epoch);
   }
-  // Whether the layer is on its way to the device. What a PrepareStage brings is, until that is
-  // answered or withdrawn: a failed or replaced one brings nothing any more.
+  // Whether the layer is on its way to the device, asked for by itself or with a binding.
   bool IsFetching(uint32_t layer) const {
     return layers.requested.Has(layer) ||
-           (staging.prepare == Asked::kWaiting && layer >= staging.prepare_first &&
-            layer < staging.prepare_end);
+           std::any_of(bindings.begin(), bindings.end(), [layer](const Binding& binding) {
+             return !binding.loaded && binding.layers.Covers(layer);
+           });
   }
+  bool IsLoading() const {
+    return std::any_of(bindings.begin(), bindings.end(),
+                       [](const Binding& binding) { return !binding.loaded; });
+  }
+  Binding* Find(BindingId wanted) {
+    for (Binding& binding : bindings)
+      if (binding.id == wanted) return &binding;
+    return nullptr;
+  }
+  const Binding* Find(BindingId wanted) const { return const_cast<Worker*>(this)->Find(wanted); }
   bool SpeedKnown() const { return times.overhead_us || times.speed.count() >= 3; }
 };
 

@@ -1,0 +1,40 @@
+// A binding ties a range of layers to a worker. Its number is what steps carry (the epoch on the
+// wire). It belongs to the two, not to a plan: a worker that goes on with the same layers after a
+// change of plan keeps its binding, and hears nothing of the change.
+#pragma once
+
+#include <cstdint>
+
+#include "base/clock.h"
+#include "swarm/events.h"
+
+namespace weft::swarm {
+
+using BindingId = uint32_t;  // 0: none; rising, never reused
+
+struct LayerSpan {
+  uint32_t first = 0, end = 0;  // [first, end)
+  bool Overlaps(const LayerSpan& other) const { return first < other.end && other.first < end; }
+  bool Covers(uint32_t layer) const { return first <= layer && layer < end; }
+  bool operator==(const LayerSpan&) const = default;
+};
+
+// As its worker was told (PrepareStage).
+struct Binding {
+  BindingId id = 0;
+  uint32_t stage = 0;  // what its steps carry beside its number
+  LayerSpan layers;
+  bool loaded = false;   // Prepared has come: steps may be sent
+  bool standby = false;  // held ready; no plan counts on it
+  Instant asked_at, answer_deadline;
+};
+
+// What a step or a session needs to know of a binding, its worker included.
+struct BoundStage {
+  BindingId binding = 0;
+  WorkerId worker = 0;
+  uint32_t stage = 0;
+  LayerSpan layers;
+};
+
+}  // namespace weft::swarm
