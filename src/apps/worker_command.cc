@@ -76,7 +76,7 @@ class RemoteWorker {
     net::WebSocketClientLimits limits;
     // The server pings: a line that went dead without a word (a cable, a router, a machine that
     // sleeps) is noticed by the silence.
-    limits.silence = wire::kPingInterval * 3;
+    limits.silence = wire::kPingInterval * 6;
     net::Headers headers;
     // In the handshake already, so that a wrong one is refused before there is a connection.
     if (!options_.join_token.empty()) {

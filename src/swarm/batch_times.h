@@ -34,8 +34,16 @@ class BatchTimes {
     return std::nullopt;
   }
 
+  // The longest that a step of about so many rows has taken of late, by the same classes; nullopt as
+  // above.
+  std::optional<double> LongestUs(uint32_t rows) const {
+    for (size_t i = Class(std::max(rows, 1u)) + 1; i-- > 0;)
+      if (rings_[i].count() >= kSamplesToTrust) return rows * *rings_[i].Largest();
+    return std::nullopt;
+  }
+
  private:
-  static constexpr size_t kSamples = 7, kSamplesToTrust = 3;
+  static constexpr size_t kSamples = 15, kSamplesToTrust = 3;
   static size_t Class(uint32_t rows) { return static_cast<size_t>(std::bit_width(rows)) - 1; }
 
   std::array<Ring<kSamples>, 32> rings_{};  // us a row

@@ -123,6 +123,9 @@ wire::pb::Init MakeInit(const CoreOptions& options) {
   init.set_session_count(options.session_count);
   init.set_join_token_required(!options.join_token_sha256_hex.empty());
   init.set_probe_bytes(options.probe_bytes);
+  init.set_swarm_id(options.swarm_id);
+  init.set_resume_ms(static_cast<uint32_t>(options.timeouts.resume_limit.us / 1000));
+  init.set_ping_interval_ms(static_cast<uint32_t>(options.timeouts.ping_interval.us / 1000));
   return init;
 }
 

@@ -8,6 +8,8 @@ namespace {
 constexpr Instant kNever{INT64_MAX};
 // A worker that computes may answer late; more open pings than this say nothing new.
 constexpr size_t kOpenPings = 16;
+// After so many answers it is known how fast a worker answers.
+constexpr size_t kPongsToTrust = 3;
 
 std::string Seconds(Duration duration) {
   return std::to_string((duration.us + 500'000) / 1'000'000) + " s";
@@ -17,6 +19,13 @@ std::string Seconds(Duration duration) {
 
 Instant Health::SilentAt(const Worker& worker) const {
   const Timeouts& timeouts = options_.timeouts;
+  if (worker.offer.kind == "native" && worker.times.pong_us.count() >= kPongsToTrust) {
+    const auto longest = static_cast<int64_t>(*worker.times.pong_us.Largest());
+    return worker.last_heard +
+           std::max(timeouts.silence_limit_native,
+                    std::min(timeouts.silence_limit,
+                             timeouts.ping_interval + Microseconds(4 * longest)));
+  }
   return worker.last_heard + (worker.Busy() ? timeouts.silence_limit_busy : timeouts.silence_limit);
 }
 
@@ -28,6 +37,21 @@ Instant Health::StepDueAt(const Worker& worker) const {
   if (worker.measure.phase == MeasureJob::Phase::kRunning)
     due = std::max(due, worker.measure.deadline);
   return due;
+}
+
+Instant Health::LateAt(const Worker& worker) const {
+  if (worker.steps.in_flight.empty() || worker.steps.in_flight.front().was_late) return kNever;
+  return worker.steps.oldest_since + worker.steps.in_flight.front().late;
+}
+
+std::vector<WorkerId> Health::TakeLate(Instant now) {
+  std::vector<WorkerId> late;
+  for (auto& [id, worker] : roster_)
+    if (now >= LateAt(worker)) {
+      worker.steps.in_flight.front().was_late = true;
+      late.push_back(id);
+    }
+  return late;
 }
 
 Instant Health::AnswerDueAt(const Worker& worker) const {
@@ -57,6 +81,7 @@ Status Health::OnPong(Worker& worker, const wire::pb::Pong& pong, Instant now) {
   if (answered == worker.pings.open.end())
     return Error(ErrorCode::kInvalidData,
                  "Pong names " + std::to_string(pong.nonce()) + ", which no open ping has.");
+  worker.times.pong_us.Add(static_cast<double>((now - answered->sent_at).us));
   // Under load a round trip measures the queue, not the link (dynamic-graph-partitioning 4.3.2).
   const bool idle =
       worker.steps.in_flight.empty() && worker.steps.last_at < answered->sent_at && !worker.Busy();
@@ -95,7 +120,8 @@ std::vector<Casualty> Health::Tick(Instant now) {
 std::optional<Instant> Health::next_timer() const {
   Instant next = kNever;
   for (const auto& [id, worker] : roster_) {
-    next = std::min({next, ConnectDueAt(worker), StepDueAt(worker), AnswerDueAt(worker)});
+    next = std::min({next, ConnectDueAt(worker), StepDueAt(worker), AnswerDueAt(worker),
+                     LateAt(worker)});
     if (worker.ready) next = std::min({next, SilentAt(worker), worker.pings.next_at});
   }
   if (next == kNever) return std::nullopt;

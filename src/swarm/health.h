@@ -30,11 +30,14 @@ class Health {
   void Ping(Worker& worker, Instant now);
   // An error: no such ping is out.
   Status OnPong(Worker& worker, const wire::pb::Pong& pong, Instant now);
+  // Workers whose oldest step is late since the last call, each step once.
+  std::vector<WorkerId> TakeLate(Instant now);
   std::optional<Instant> next_timer() const;
 
  private:
   Instant SilentAt(const Worker& worker) const;
   Instant StepDueAt(const Worker& worker) const;  // Instant{INT64_MAX}: nothing is due
+  Instant LateAt(const Worker& worker) const;
   Instant AnswerDueAt(const Worker& worker) const;
   Instant ConnectDueAt(const Worker& worker) const;
 

@@ -101,7 +101,6 @@ void Lifecycle::BeginPreparing(Instant now) {
     stage.number = static_cast<uint32_t>(i);
   }
   Changed();
-  SwapWhenLoaded(now);
 }
 
 void Lifecycle::MakeRoom(Worker& worker, LayerSpan layers) {
@@ -207,16 +206,19 @@ Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared,
       return OkStatus();
     }
   }
-  SwapWhenLoaded(now);
   return OkStatus();
 }
 
-void Lifecycle::SwapWhenLoaded(Instant now) {
-  if (!staged_ || downloading_) return;
-  for (const PlanStage& stage : staged_->stages) {
+bool Lifecycle::CanSwap() const {
+  if (!staged_ || downloading_) return false;
+  return std::all_of(staged_->stages.begin(), staged_->stages.end(), [this](const auto& stage) {
     const Binding* binding = roster_.Find(stage.worker)->Find(stage.binding);
-    if (binding == nullptr || !binding->loaded) return;
-  }
+    return binding != nullptr && binding->loaded;
+  });
+}
+
+void Lifecycle::Swap(Instant now) {
+  CHECK(CanSwap());
   const std::optional<SwarmPlan> before = std::exchange(active_, std::move(staged_));
   staged_.reset();
   last_swap_ = now;
@@ -304,31 +306,78 @@ bool Lifecycle::OnWorkerGone(WorkerId gone, Instant now) {
         stage.worker = 0;
         stage.binding = 0;
       }
-    const bool empty = std::all_of(active_->stages.begin(), active_->stages.end(),
-                                   [](const PlanStage& stage) { return stage.IsHole(); });
-    if (empty && !FillFromStandbys(0, costs_.layer_count())) active_.reset();
   }
   if (staged_ && staged_->StageOf(gone)) {
     DropStaged(now);
     hurt = true;
   }
-  // Neighbouring holes are one: whoever stands by may hold layers of both.
-  for (uint32_t at = 0; active_ && at < costs_.layer_count();) {
-    uint32_t end = at;
-    for (const PlanStage& stage : active_->stages)
-      if (stage.first == end && stage.IsHole()) end = stage.end;
-    if (end > at) {
-      FillFromStandbys(at, end);
-      at = end;
-    } else {
-      for (const PlanStage& stage : active_->stages)
-        if (stage.first == at) end = stage.end;
-      at = end;
-    }
-  }
+  FillHoles();
+  if (active_ && std::all_of(active_->stages.begin(), active_->stages.end(),
+                             [](const PlanStage& stage) { return stage.IsHole(); }))
+    active_.reset();
   Changed();  // it may have stood by
   if (staged_ && downloading_ && !serves()) BeginPreparing(now);
   return hurt;
+}
+
+// Neighbouring holes are one: whoever stands by may hold layers of both.
+void Lifecycle::FillHoles() {
+  for (uint32_t at = 0; active_ && at < costs_.layer_count();) {
+    uint32_t end = at, stage_end = at;
+    for (const PlanStage& stage : active_->stages) {
+      if (stage.first == end && stage.IsHole()) end = stage.end;
+      if (stage.first == at) stage_end = stage.end;
+    }
+    if (end > at) FillFromStandbys(at, end);
+    at = std::max(end, stage_end);
+  }
+}
+
+bool Lifecycle::Relieve(WorkerId late) {
+  if (!active_) return false;
+  bool relieved = false;
+  for (PlanStage& stage : active_->stages) {
+    if (stage.worker != late) continue;
+    for (auto& [id, worker] : roster_) {
+      if (id == late || IsUsed(id) || !worker.ready || !worker.steps.in_flight.empty()) continue;
+      const auto ready = std::find_if(
+          worker.bindings.begin(), worker.bindings.end(), [&](const Binding& binding) {
+            return binding.loaded && binding.layers == stage.layers();
+          });
+      if (ready == worker.bindings.end()) continue;
+      roster_.Find(late)->Find(stage.binding)->standby = true;
+      ready->standby = false;
+      stage.worker = id;
+      stage.binding = ready->id;
+      stage.number = ready->stage;
+      relieved = true;
+      break;
+    }
+  }
+  if (relieved) Changed();
+  return relieved;
+}
+
+void Lifecycle::Resume(Worker& worker, const std::vector<Binding>& held, Instant now) {
+  for (const Binding& binding : held) {
+    worker.bindings.push_back(binding);
+    worker.bindings.back().standby = true;
+    worker.newest_binding = std::max(worker.newest_binding, binding.id);
+    worker.layers.loaded.AddRange(binding.layers.first, binding.layers.end);
+    for (uint32_t layer = binding.layers.first; layer < binding.layers.end; ++layer)
+      worker.layers.cached.Add(layer);
+  }
+  FillHoles();
+  if (!active_ && !staged_) {
+    // Everything that is needed may have come back.
+    active_.emplace();
+    active_->stages.push_back({0, 0, costs_.layer_count()});
+    if (!FillFromStandbys(0, costs_.layer_count())) active_.reset();
+    last_swap_ = now;
+  }
+  // What was being loaded for a hole that is no more is not wanted.
+  if (serves() && staged_) DropStaged(now);
+  Changed();
 }
 
 // Puts loaded standbys into the hole [first, end) if they fill all of it: from the front the one that

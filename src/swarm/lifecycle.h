@@ -58,6 +58,15 @@ class Lifecycle {
 
   const SwarmPlan* active() const { return active_ ? &*active_ : nullptr; }
   const SwarmPlan* staged() const { return staged_ ? &*staged_ : nullptr; }
+  // The staged plan is loaded everywhere and may take over (Swap).
+  bool CanSwap() const;
+  void Swap(Instant now);
+  // Puts loaded standbys in the place of a worker that is slow to answer, for the same layers. It
+  // stands by from then on, and its answer still counts where it comes first.
+  bool Relieve(WorkerId late);
+  // A worker that came back holds these bindings still.
+  void Resume(Worker& worker, const std::vector<Binding>& held, Instant now);
+
   // Every layer has its worker: answers flow.
   bool serves() const { return active_ && !active_->HasHole(); }
   bool IsUsed(WorkerId worker) const;
@@ -79,7 +88,7 @@ class Lifecycle {
   void BeginPreparing(Instant now);
   void MakeRoom(Worker& worker, LayerSpan layers);
   Binding& Prepare(Worker& worker, LayerSpan layers, uint32_t number, bool standby, Instant now);
-  void SwapWhenLoaded(Instant now);
+  void FillHoles();
   bool FillFromStandbys(uint32_t first, uint32_t end);
   void DropBindings(Worker& worker, const std::function<bool(const Binding&)>& goes,
                     bool keep_measured = true);

@@ -40,8 +40,14 @@ struct ModelInfo {
 // Every timeout of the orchestrator, in one place.
 struct Timeouts {
   Duration ping_interval = wire::kPingInterval;
-  Duration silence_limit = Seconds(10);       // no byte received: the worker is lost
+  // No byte received: the worker is lost. A native worker answers pings on a thread of its own: it
+  // is lost after this, or after four times its longest round trip of late and a ping.
+  Duration silence_limit_native = Milliseconds(1100);
+  Duration silence_limit = Seconds(10);       // of a tab
   Duration silence_limit_busy = Seconds(30);  // same while it loads layers or runs its first steps
+  // A step is late, and asked of whoever stands by, after twice the longest time that steps of about
+  // as many rows took and this.
+  Duration late_slack = Milliseconds(30);
   Duration step_deadline_min = Seconds(2);    // deadline = max(this, factor x predicted)
   double step_deadline_factor = 5;
   Duration step_deadline_first =
@@ -52,6 +58,8 @@ struct Timeouts {
   Duration measure_limit = Seconds(30);
   Duration commit_limit = Seconds(10);
   Duration replan_interval = Seconds(15);
+  Duration resume_limit = Seconds(60);  // a worker whose connection broke may come back so long
+  Duration leave_limit = Seconds(2);    // one that leaves is let go at the latest
   Duration join_debounce = Milliseconds(150);  // devices that join together are planned together
   Duration aside_first = Seconds(15);  // a worker that failed is left out so long, doubling,
   Duration aside_max = Seconds(600);   // up to this
@@ -72,6 +80,8 @@ struct CoreOptions {
   uint64_t probe_bytes = 8 << 20;     // length of GET /probe that a joining worker times
   uint32_t worker_limit = 256;        // connections beyond that are refused
   uint32_t failure_limit = 3;         // failures in a row before a worker is put aside
+  uint32_t kill_limit = 3;              // devices that one step of a request may take down
+  std::string swarm_id = std::string(16, '\0');  // random, of this start
   uint32_t step_failure_limit =
       8;  // failed steps of a request without a token before it is given up
   Timeouts timeouts;

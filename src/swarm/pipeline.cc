@@ -344,6 +344,25 @@ void Pipeline::Feed(Stage& follower, Instant now) {
   if (!batch.runs.empty()) Send(follower, *worker, std::move(batch), now);
 }
 
+// Whether the stages of a plan that are not active yet have had nearly all that live sessions hold.
+// Those that cannot be fed beforehand (nobody gives the rows at their cut) do not count.
+bool Pipeline::HasCaughtUp(const SwarmPlan& plan) const {
+  for (const Stage& follower : followers_) {
+    if (!plan.Uses(follower.bound.binding)) continue;
+    if (roster_.Find(follower.bound.worker)->offer.needs_onnx) continue;
+    for (const auto& session : sessions_.sessions()) {
+      if (!session->active) continue;
+      const StageProgress* progress = session->Find(follower.bound.binding);
+      const uint32_t held = progress ? progress->held : 0;
+      const uint32_t first = follower.bound.layers.first;
+      const auto rows = session->history.find(first);
+      const bool fed = first == 0 || (rows != session->history.end() && rows->second.Has(held));
+      if (fed && held + 2 * kFollowerRows < session->completed) return false;
+    }
+  }
+  return true;
+}
+
 uint64_t Pipeline::Lag(const BoundStage& stage) const {
   uint64_t rows = 0;
   for (const auto& session : sessions_.sessions()) {
@@ -417,6 +436,10 @@ void Pipeline::Track(Worker& worker, SentFrame sent, double predicted_us, Instan
                                                                    : timeouts.step_deadline_first;
   sent.limit = std::max(least, Microseconds(static_cast<int64_t>(
                                    std::min(predicted_us * timeouts.step_deadline_factor, 3.6e9))));
+  const auto longest_us = worker.times.batches.LongestUs(sent.rows);
+  sent.late = longest_us && !sent.generates
+                  ? Microseconds(static_cast<int64_t>(*longest_us * 2)) + timeouts.late_slack
+                  : sent.limit;
   if (worker.steps.in_flight.empty()) worker.steps.oldest_since = now;
   worker.steps.last_at = now;
   worker.steps.in_flight.push_back(std::move(sent));

@@ -83,6 +83,9 @@ class Pipeline {
   const TrafficCounts& traffic() const { return traffic_; }
   // Rows that stages behind the first have not been sent, of all sessions.
   uint64_t waiting_rows() const;
+  // Whether a staged plan, all loaded, may take over without anybody waiting for rows that can be
+  // computed beforehand.
+  bool HasCaughtUp(const SwarmPlan& plan) const;
   // Positions of live sessions that this binding still lacks to do what it is there for.
   uint64_t Lag(const BoundStage& stage) const;
 

@@ -55,7 +55,7 @@ void Planning::OnWorkerGone(WorkerId worker, Instant now) {
 // While a plan serves, a worker is timed before it is planned with: a guess could put a slow one
 // into the chain.
 bool Planning::IsEligible(const Worker& worker, Instant now) const {
-  if (!worker.ready || probation_.IsAside(worker.probation_key, now)) return false;
+  if (!worker.ready || worker.leaves_at || probation_.IsAside(worker.probation_key, now)) return false;
   if (!options_.model.lowered && !worker.offer.needs_onnx) return false;
   return worker.SpeedKnown() || !lifecycle_.serves() || lifecycle_.IsUsed(worker.id);
 }
@@ -78,13 +78,19 @@ bool Planning::IsBlocked() const {
 
 namespace {
 
-// The first range of a plan that nobody runs, neighbouring ones taken together.
-std::optional<LayerSpan> HoleOf(const SwarmPlan& plan) {
+bool NeedsWorker(const PlanStage& stage, const Roster& roster) {
+  return stage.IsHole() || roster.Find(stage.worker)->leaves_at;
+}
+
+// The first range of a plan that nobody runs, or somebody who leaves; neighbouring ones taken
+// together.
+std::optional<LayerSpan> HoleOf(const SwarmPlan& plan, const Roster& roster) {
   std::optional<LayerSpan> hole;
   for (const PlanStage& stage : plan.stages) {
-    if (stage.IsHole() && hole)
+    const bool open = NeedsWorker(stage, roster);
+    if (open && hole)
       hole->end = stage.end;
-    else if (stage.IsHole())
+    else if (open)
       hole = stage.layers();
     else if (hole)
       break;
@@ -101,7 +107,7 @@ void Planning::Settle(Instant now) {
     want_at_ = now;
   if (want_at_ && now >= *want_at_) {
     const SwarmPlan* active = lifecycle_.active();
-    const auto hole = active ? HoleOf(*active) : std::nullopt;
+    const auto hole = active ? HoleOf(*active, roster_) : std::nullopt;
     if (!hole || whole_on_)
       StartSearch(now);
     else if (!lifecycle_.staged())
@@ -201,14 +207,14 @@ void Planning::OnFound(const PlanFound& found, Instant now) {
 // what they are.
 void Planning::OnRepairFound(const planner::PlanOutcome& outcome, const Job& job, Instant now) {
   const SwarmPlan* active = lifecycle_.active();
-  const auto hole = active ? HoleOf(*active) : std::nullopt;
+  const auto hole = active ? HoleOf(*active, roster_) : std::nullopt;
   if (!hole || *hole != *job.hole) return Want(now);
   if (!outcome.plan) return StartSearch(now);
   SwarmPlan next;
   next.predicted_us = active->predicted_us;
   bool filled = false;
   for (const PlanStage& stage : active->stages) {
-    if (!stage.IsHole() || stage.first >= hole->end) {
+    if (stage.first < hole->first || stage.first >= hole->end) {
       next.stages.push_back(stage);
       continue;
     }

@@ -324,6 +324,10 @@ void Requests::Emit(Session& session, EmitToken token, Instant now) {
     return EndSession(session, FinishReason::kStop, std::nullopt, now);
   token.request = active.request.id;
   active.step_failures = 0;
+  if (!active.victims.empty()) {
+    active.victims.clear();
+    session.alone = false;
+  }
   for (StageProgress& stage : session.progress) stage.held_at_failure.reset();
   ++active.generated_tokens;
   ++counts_.generated_tokens;

@@ -28,6 +28,10 @@ class Ring {
                      sorted.begin() + static_cast<std::ptrdiff_t>(count_));
     return sorted[middle];
   }
+  std::optional<double> Largest() const {
+    if (count_ == 0) return std::nullopt;
+    return *std::max_element(values_.begin(), values_.begin() + static_cast<std::ptrdiff_t>(count_));
+  }
 
  private:
   std::array<double, N> values_{};

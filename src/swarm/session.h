@@ -20,7 +20,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -40,6 +42,9 @@ struct ActiveRequest {
   uint32_t logits_emitted = 0;   // prompt rows whose logits the client has
   uint32_t step_failures = 0;    // since its last token
   uint16_t candidate_count = 0;  // asked for where candidates are; 0: the best token is enough
+  // Devices that went while they computed its position `victims_at`.
+  std::set<std::string> victims;
+  uint32_t victims_at = 0;
   bool stage_draws = false;      // at the next position: the last stage, from all logits
   uint32_t tail_draws = 0;       // candidates that did not settle their token
 };

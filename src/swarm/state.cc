@@ -76,7 +76,10 @@ void State::On(const WorkerData& event) {
 }
 
 void State::On(const WorkerLost& event) {
-  if (roster.Find(event.worker)) Forget(event.worker);
+  Worker* worker = roster.Find(event.worker);
+  if (worker == nullptr) return;
+  BlameRequests(*worker);
+  Forget(event.worker, true);
 }
 
 void State::On(const RequestSubmitted& event) {
@@ -99,6 +102,8 @@ void State::On(const TimerFired&) {
       measuring.GiveUp(worker);
       NoteFailure(worker, "It did not measure its speed in time.");
     }
+  for (const WorkerId late : health.TakeLate(now)) lifecycle.Relieve(late);
+  if (absences.Expire(now)) UpdatePipeline();
   if (lifecycle.DownloadOverdue(now)) {
     lifecycle.DropStaged(now);
     planning.Want(now + options.timeouts.replan_interval);
@@ -111,6 +116,18 @@ void State::Settle() {
   if (sessions.active_count() > 0) last_busy = now;
   planning.Settle(now);
   planning.TellWhole(now);
+  for (auto& [id, worker] : roster)
+    if (worker.leaves_at && (!lifecycle.IsUsed(id) || now >= *worker.leaves_at)) {
+      outbox.Add(CloseWorker{id, "it left"});
+      Forget(id);
+      break;  // another one, with the event that follows
+    }
+  if (lifecycle.version() != pipeline_version) UpdatePipeline();
+  if (lifecycle.CanSwap() &&
+      (!lifecycle.serves() || pipeline.HasCaughtUp(*lifecycle.staged()))) {
+    lifecycle.Swap(now);
+    planning.NoteRosterChange();
+  }
   const bool preparing = lifecycle.staged() || planning.under_way();
   measuring.Settle(!preparing, lifecycle.serves() && now - last_busy >= kIdleBeforeMeasuring, now);
   if (lifecycle.version() != pipeline_version) UpdatePipeline();
@@ -128,6 +145,7 @@ void State::UpdatePipeline() {
   for (const auto& session : sessions.sessions())
     session->Forget([this](const StageProgress& stage) {
       const Worker* worker = roster.Find(stage.worker);
+      if (absences.Holds(stage.binding)) return false;
       return worker == nullptr || worker->Find(stage.binding) == nullptr;
     });
 }
@@ -142,7 +160,11 @@ std::optional<Instant> State::next_timer() const {
   consider(measuring.next_timer());
   consider(lifecycle.next_timer());
   consider(probation.next_return());
-  for (const auto& [id, worker] : roster) consider(worker.memory.limit_until);
+  consider(absences.next_timer());
+  for (const auto& [id, worker] : roster) {
+    consider(worker.memory.limit_until);
+    consider(worker.leaves_at);
+  }
   return next;
 }
 
@@ -152,8 +174,7 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
   using Kind = wire::pb::WorkerMessage;
   const auto kind = message.kind_case();
   if (kind == Kind::kLeaving) {
-    outbox.Add(CloseWorker{worker.id, "it left"});
-    Forget(worker.id);
+    OnLeaving(worker, message.leaving());
     return OkStatus();
   }
   if ((kind == Kind::kConnect) == worker.ready)
@@ -203,10 +224,79 @@ void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
   worker.memory.weight_factor = worker.offer.weight_factor;
   worker.memory.limit = worker.offer.memory_bytes;
   for (const uint32_t layer : worker.offer.cached_layers) worker.layers.cached.Add(layer);
+  Resume(worker, connect);
   health.Ping(worker, now);
   planning.NoteRosterChange();
   planning.Want(now + options.timeouts.join_debounce);
   outbox.NoteChange();
+}
+
+void State::OnLeaving(Worker& worker, const wire::pb::Leaving& leaving) {
+  if (!leaving.draining() || !worker.ready || !lifecycle.IsUsed(worker.id)) {
+    outbox.Add(CloseWorker{worker.id, "it left"});
+    return Forget(worker.id);
+  }
+  if (worker.leaves_at) return;
+  worker.leaves_at = now + options.timeouts.leave_limit;
+  // Who stands by with its layers takes over at once; else they are loaded elsewhere while it goes
+  // on.
+  if (!lifecycle.Relieve(worker.id)) planning.Want(now);
+  outbox.NoteChange();
+}
+
+void State::Resume(Worker& worker, const wire::pb::Connect& connect) {
+  auto absence = absences.Take(worker.offer.device_id);
+  if (!absence) {
+    if (connect.held_size() > 0) outbox.Control(worker.id).mutable_release();
+    return;
+  }
+  const double weight_factor = worker.memory.weight_factor;
+  worker.times = absence->times;
+  worker.times.latency_us.Clear();
+  worker.times.pong_us.Clear();
+  worker.measure.tried = absence->measured;
+  std::vector<Binding> held;
+  for (const wire::pb::HeldBinding& claim : connect.held()) {
+    const auto known = std::find_if(
+        absence->bindings.begin(), absence->bindings.end(), [&](const Binding& binding) {
+          return binding.id == claim.epoch() && binding.stage == claim.stage() &&
+                 binding.layers == LayerSpan{claim.layers().first(), claim.layers().end()};
+        });
+    if (known == absence->bindings.end() || claim.sessions_size() != claim.positions_size())
+      continue;
+    held.push_back(*known);
+    // What it holds of a session is what it says, as far as the session has not changed since.
+    for (const auto& session : sessions.sessions()) {
+      StageProgress* progress = session->Find(known->id);
+      if (progress == nullptr) continue;
+      uint32_t positions = 0;
+      for (int i = 0; i < claim.sessions_size(); ++i)
+        if (claim.sessions(i) == session->id) positions = claim.positions(i);
+      progress->worker = worker.id;
+      progress->held = std::min(positions, progress->sent);
+      session->RewindStage(*progress, progress->held);
+    }
+  }
+  if (!held.empty()) {
+    worker.memory.weight_factor = absence->memory.weight_factor;
+    worker.memory.reported_bytes = absence->memory.reported_bytes;
+    lifecycle.Resume(worker, held, now);
+  } else {
+    worker.memory.weight_factor = weight_factor;
+  }
+  if (held.size() == static_cast<size_t>(connect.held_size())) return;
+  // The rest means nothing any more.
+  auto& message = outbox.Control(worker.id);
+  if (held.empty()) {
+    message.mutable_release();
+    return;
+  }
+  for (const Binding& binding : held) {
+    auto& range = *message.mutable_retire()->add_keep();
+    range.set_first(binding.layers.first);
+    range.set_end(binding.layers.end);
+    message.mutable_retire()->add_epochs(binding.id);
+  }
 }
 
 Status State::OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgress& progress) {
@@ -356,10 +446,36 @@ void State::Drop(WorkerId id, const std::string& reason, bool blamed) {
   outbox.Add(CloseWorker{id, reason});
   const Worker& worker = *roster.Find(id);
   if (blamed && worker.ready) probation.NoteFailure(worker.probation_key, now);
-  Forget(id);
+  // Silence may be that of the line: what it holds is good when it is back. Wrong answers are not.
+  Forget(id, !blamed);
 }
 
-void State::Forget(WorkerId id) {
+// A request that takes device after device down, at the same place, is the likely reason itself.
+void State::BlameRequests(const Worker& worker) {
+  if (worker.steps.in_flight.empty() || worker.leaves_at) return;
+  const SentFrame& computing = worker.steps.in_flight.front();
+  for (const wire::Run& run : computing.runs) {
+    Session* session = sessions.Find(run.session);
+    StageProgress* stage = session ? session->Find(computing.epoch) : nullptr;
+    if (!stage || !session->active || stage->generation != run.generation) continue;
+    auto& victims = session->active->victims;
+    if (session->active->victims_at != run.first_position) victims.clear();
+    session->active->victims_at = run.first_position;
+    victims.insert(worker.probation_key);
+    // It computes alone until it gets further, so that no other request is suspected.
+    session->alone = true;
+    if (victims.size() < options.kill_limit) continue;
+    requests.Fail(*session,
+                  Error(ErrorCode::kUnavailable,
+                        "The request was given up: " + std::to_string(victims.size()) +
+                            " devices have gone, one after the other, while they computed its "
+                            "position " + std::to_string(run.first_position) + "."),
+                  now);
+  }
+}
+
+void State::Forget(WorkerId id, bool returns) {
+  if (returns) absences.Note(*roster.Find(id), now + options.timeouts.resume_limit);
   roster.Remove(id);
   lifecycle.OnWorkerGone(id, now);
   planning.OnWorkerGone(id, now);

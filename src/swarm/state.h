@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "swarm/absences.h"
 #include "swarm/costs.h"
 #include "swarm/events.h"
 #include "swarm/health.h"
@@ -44,6 +45,9 @@ struct State {
   // Messages of a worker that has connected properly; an error closes the connection.
   Status OnControl(Worker& worker, const wire::pb::WorkerMessage& message);
   void OnConnect(Worker& worker, const wire::pb::Connect& connect);
+  void OnLeaving(Worker& worker, const wire::pb::Leaving& leaving);
+  // What the worker has kept of an earlier connection, by `held`, is used again.
+  void Resume(Worker& worker, const wire::pb::Connect& connect);
   Status OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgress& progress);
   Status OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownloaded& downloaded);
   Status OnFailed(Worker& worker, const wire::pb::Failed& failed);
@@ -54,8 +58,10 @@ struct State {
   // Closes its connection and goes on without it. `blamed`: it did wrong or refused what it was
   // asked for, which counts against the device; going away, however suddenly, does not.
   void Drop(WorkerId id, const std::string& reason, bool blamed);
-  // It is no longer connected.
-  void Forget(WorkerId id);
+  // It is no longer connected; `returns`: it may come back with what it holds.
+  void Forget(WorkerId id, bool returns = false);
+  // Requests whose steps it was computing when it went.
+  void BlameRequests(const Worker& worker);
   void LowerMemory(Worker& worker, LayerSpan layers);
   bool RestoreMemory();
   void NoteFailure(Worker& worker, const std::string& problem);
@@ -67,6 +73,7 @@ struct State {
   Outbox outbox;
   Roster roster;
   Probation probation;
+  Absences absences;
   SessionTable sessions;
   Lifecycle lifecycle;
   Planning planning;

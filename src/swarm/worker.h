@@ -32,7 +32,10 @@ struct SentFrame {
   uint32_t rows = 0;
   uint32_t columns = 0;  // of the hidden rows expected back; 0: none
   Instant sent_at;
-  Duration limit;      // answered within this, counted from when it became the oldest
+  // Counted from when it became the oldest: answered within this, or the worker is given up; and
+  // late from then on, so that whoever stands by is asked.
+  Duration limit, late;
+  bool was_late = false;
   bool alone = false;  // nothing else was in flight: its round trip is a measurement
   // A Generate (wire/generation.h): answered by several messages, the last one of which ends it.
   bool generates = false, stopped = false;
@@ -48,6 +51,7 @@ struct SentPing {
 // Measured while the worker is connected (dynamic-graph-partitioning 4.3.2).
 struct WorkerTimes {
   Ring<7> latency_us;                 // round trip of a ping, only while idle
+  Ring<15> pong_us;                   // the same, whatever it did
   Ring<15> speed;                     // CS_w in bytes per us
   Ring<15> compute_us;                // of one-row steps of its stage
   Ring<15> stage_us;                  // the same from sending to the answer
@@ -118,6 +122,8 @@ struct Worker {
   Instant connected_at;
   Instant last_heard;
   bool ready = false;  // Connect was accepted
+  // It has said that it leaves, and goes on until its layers are elsewhere, at most until then.
+  std::optional<Instant> leaves_at;
   Offer offer;
   std::string probation_key;  // the device, across connections
 

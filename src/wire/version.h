@@ -20,6 +20,6 @@ inline constexpr size_t kMaxControlBytes = 64 * 1024;
 
 // How often the orchestrator pings. A worker that hears nothing at all for three of them leaves the
 // connection and makes a new one.
-inline constexpr Duration kPingInterval = Seconds(2);
+inline constexpr Duration kPingInterval = Milliseconds(500);
 
 }  // namespace weft::wire
