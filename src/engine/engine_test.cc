@@ -324,6 +324,25 @@ TEST(EngineSessions, LayersGainedLaterAreReplayedByThemselves) {
   EXPECT_EQ(Bits(got->logits), Bits(whole.Step(1, 20, more, {OutputKind::kLogits})->logits));
 }
 
+// Layers that are filled are in another generation than those that go on meanwhile.
+TEST(EngineSessions, OnlyTheLayersOfARunDecideByTheirGenerations) {
+  const ModelSpec spec = Models()[1].spec;
+  Loaded loaded(spec), whole(spec);
+  const std::vector<int32_t> ids = Ids(20, spec.vocabulary), more = Ids(3, spec.vocabulary, 8);
+  StepRun run = {1, 4, 0, 20, {OutputKind::kHidden}};
+  const auto early = loaded.engine->Step({{0, 2}, {&run, 1}, ids, {}});
+  ASSERT_TRUE(early.ok());
+  run = {1, 2, 0, 20, {OutputKind::kNone}};  // behind the first layers' generation
+  ASSERT_TRUE(loaded.engine->Step({{2, 5}, {&run, 1}, {}, early->hidden}).ok());
+  ExpectCode(loaded.Step(1, 20, more, {OutputKind::kNone}, 3), ErrorCode::kInvalidArgument,
+             "layer 1 is in generation 4");
+  EXPECT_EQ(loaded.engine->SessionLength(1, {2, 5}), 20u);
+  const auto got = loaded.Step(1, 20, more, {OutputKind::kLogits}, 4);
+  ASSERT_TRUE(got.ok()) << got.error().ToString();
+  ASSERT_TRUE(whole.Step(1, 0, ids, {OutputKind::kNone}).ok());
+  EXPECT_EQ(Bits(got->logits), Bits(whole.Step(1, 20, more, {OutputKind::kLogits})->logits));
+}
+
 TEST(EngineSessions, ExportedKvContinuesElsewhere) {
   const ModelSpec spec = Models()[1].spec;
   Loaded from(spec), to(spec);

@@ -162,6 +162,7 @@ void Membership::OnRetire(const pb::Retire& message) {
   }
   const std::vector<uint32_t> epochs(message.epochs().begin(), message.epochs().end());
   stages_.KeepOnly(epochs, keep.ranges);
+  kept_ = keep.ranges;
   DropUnwantedLoads();
   ++unloads_waiting_;
   waiting_.push_back(Work(std::move(keep)));
@@ -178,6 +179,7 @@ void Membership::OnInvalidateSessions(const pb::InvalidateSessions& message) {
 
 void Membership::OnRelease() {
   stages_.Clear();
+  kept_.clear();
   sessions_.clear();
   DropUnwantedLoads();
   ++unloads_waiting_;
@@ -265,8 +267,7 @@ void Membership::On(WholeWished& event) {
 
 void Membership::Add(Load load) {
   const uint32_t ticket = next_ticket_++;
-  fetches_.Add(ticket,
-               load.standby ? FetchQueue::Urgency::kStandby : FetchQueue::Urgency::kStage,
+  fetches_.Add(ticket, load.standby ? FetchQueue::Urgency::kStandby : FetchQueue::Urgency::kStage,
                LayersOf(load.ranges));
   loads_.emplace(ticket, std::move(load));
 }
@@ -282,6 +283,12 @@ void Membership::DropUnwantedLoads() {
     std::erase(fetched_, load->first);
     load = loads_.erase(load);
   }
+}
+
+KeepLayers Membership::WhatIsNeeded() const {
+  KeepLayers keep{stages_.Ranges()};
+  keep.ranges.insert(keep.ranges.end(), kept_.begin(), kept_.end());
+  return keep;
 }
 
 void Membership::FailLoad(uint32_t ticket, const Error& error) {
@@ -353,7 +360,7 @@ void Membership::OnInstalled(uint32_t ticket, const Result<Outcome>& outcome) {
 void Membership::OnTimings(const Result<Outcome>& outcome) {
   // What was loaded only to be measured goes again.
   ++unloads_waiting_;
-  waiting_.push_front(Work(KeepLayers{stages_.Ranges()}));
+  waiting_.push_front(Work(WhatIsNeeded()));
   if (!outcome.ok()) return Say(FailedMessage(0, outcome.error()));
   pb::WorkerMessage message;
   for (const Timing& measured : std::get<Timings>(*outcome).of_ranges) {
@@ -405,8 +412,11 @@ void Membership::Advance() {
   }
   // Only what stays loaded may be counted on by what is read.
   if (!reading_ && !fetched_.empty() && unloads_waiting_ == 0) {
-    reading_ = fetched_.front();
-    fetched_.pop_front();
+    auto next = std::find_if(fetched_.begin(), fetched_.end(),
+                             [this](uint32_t ticket) { return !loads_.at(ticket).standby; });
+    if (next == fetched_.end()) next = fetched_.begin();
+    reading_ = *next;
+    fetched_.erase(next);
     read_interrupted_ = false;
     actions_.push_back(ReadLayers{loads_.at(*reading_).ranges});
   }

@@ -94,6 +94,8 @@ class Membership {
   void BeginWork(Work work);
   void Add(Load load);
   void DropUnwantedLoads();
+  // Of every binding, and what the last Retire named.
+  KeepLayers WhatIsNeeded() const;
   void FailLoad(uint32_t ticket, const Error& error);
   void OnInstalled(uint32_t ticket, const Result<Outcome>& outcome);
   void OnMadeTokens(const Running& ran, Result<Outcome> outcome);
@@ -117,9 +119,10 @@ class Membership {
   uint32_t layer_count_ = 0, context_length_ = 0, session_count_ = 0;  // the last two: 0 is any
 
   StageTable stages_;
-  std::set<uint32_t> sessions_;    // that steps have named and that are not over
-  std::set<uint32_t> stopped_;     // sequences of Generate frames that nobody waits for
-  std::set<uint32_t> generating_;  // sequences of those that were not answered to the end
+  std::vector<engine::LayerRange> kept_;  // what the last Retire named
+  std::set<uint32_t> sessions_;           // that steps have named and that are not over
+  std::set<uint32_t> stopped_;            // sequences of Generate frames that nobody waits for
+  std::set<uint32_t> generating_;         // sequences of those that were not answered to the end
   FetchQueue fetches_;
   std::map<uint32_t, Load> loads_;  // by ticket
   uint32_t next_ticket_ = 1;

@@ -101,14 +101,15 @@ pb::ServerMessage PrepareMessage(uint32_t epoch, uint32_t first, uint32_t end) {
   return message;
 }
 
-pb::ServerMessage CommitMessage(uint32_t epoch) {
-  pb::ServerMessage message;
-  message.mutable_commit_stage()->set_epoch(epoch);
+pb::ServerMessage StandbyMessage(uint32_t epoch, uint32_t first, uint32_t end) {
+  pb::ServerMessage message = PrepareMessage(epoch, first, end);
+  message.mutable_prepare_stage()->set_standby(true);
   return message;
 }
 
-pb::ServerMessage RetireMessage(uint32_t first, uint32_t end) {
+pb::ServerMessage RetireMessage(std::vector<uint32_t> epochs, uint32_t first, uint32_t end) {
   pb::ServerMessage message;
+  message.mutable_retire()->mutable_epochs()->Add(epochs.begin(), epochs.end());
   auto& keep = *message.mutable_retire()->add_keep();
   keep.set_first(first);
   keep.set_end(end);
@@ -168,14 +169,14 @@ class MembershipTest : public testing::Test {
     package.layer_count = kLayers;
     ASSERT_THAT(Told(Joined{package}), ElementsAre("connect"));
   }
-  // Brings a stage to where it computes.
-  void Commit(uint32_t epoch, uint32_t first, uint32_t end) {
+  // Brings a binding to where it computes.
+  void Bind(uint32_t epoch, uint32_t first, uint32_t end) {
     Told(PrepareMessage(epoch, first, end));
     FetchOver();
     Read();
-    WorkOver(Installed{1, 100});
-    ASSERT_THAT(Told(CommitMessage(epoch)),
-                ElementsAre("committed { epoch: " + std::to_string(epoch) + " }"));
+    const std::string epoch_text = std::to_string(epoch);
+    ASSERT_THAT(WorkOver(Installed{1, 100}), ElementsAre("prepared { epoch: " + epoch_text +
+                                                         " weight_factor: 1 used_bytes: 100 }"));
   }
 
   Said Step(uint32_t sequence, uint32_t epoch, uint32_t session = 1, uint32_t first = 0,
@@ -220,7 +221,7 @@ TEST_F(MembershipTest, APingIsAnsweredAtOnceWhateverElseGoesOn) {
   const auto ping = Make([](pb::ServerMessage& m) { m.mutable_ping()->set_nonce(7); });
   EXPECT_THAT(Told(ping), ElementsAre("pong { nonce: 7 }"));
   Join();
-  Commit(1, 0, kLayers);
+  Bind(1, 0, kLayers);
   Step(1, 1);
   EXPECT_THAT(Told(ping), ElementsAre("pong { nonce: 7 }"));
 }
@@ -258,7 +259,7 @@ TEST_F(MembershipTest, WhatTheServerMustNotSendEndsTheConnection) {
       {true, PrepareMessage(1, 2, 2), "invalid_data", "layers 2 to 2 of a model with 6"},
       {true, PrepareMessage(1, 0, 7), "invalid_data", "layers 0 to 7"},
       {true, PrepareMessage(0, 0, 6), "invalid_data", "epoch 0 to be prepared"},
-      {true, RetireMessage(3, 9), "invalid_data", "layers 3 to 9"},
+      {true, RetireMessage({}, 3, 9), "invalid_data", "layers 3 to 9"},
       {true, MeasureMessage(5, 4), "invalid_data", "layers 5 to 4"},
       {true, DownloadMessage({1, 6}), "invalid_data", "layer 6 of a model with 6"},
       {true, pb::ServerMessage(), "invalid_data", "unknown control message"},
@@ -291,7 +292,7 @@ TEST_F(MembershipTest, APackageThatIsNotTheServersEndsTheConnection) {
   EXPECT_THAT(Problem(), HasSubstr("7 layers, the server announced 6"));
 }
 
-TEST_F(MembershipTest, AStageIsFetchedReadInstalledAndCommitted) {
+TEST_F(MembershipTest, ABindingIsFetchedReadInstalledAndRun) {
   Join();
   EXPECT_THAT(Told(PrepareMessage(3, 1, 3)), ElementsAre("FETCH 1 2"));
   EXPECT_THAT(Told(FetchProgressed{5, 20}),
@@ -301,15 +302,13 @@ TEST_F(MembershipTest, AStageIsFetchedReadInstalledAndCommitted) {
   EXPECT_THAT(Told(LayerFetched{2, 0, Milliseconds(5)}),
               ElementsAre("layer_downloaded { layer: 2 }"));  // it was there
   EXPECT_THAT(FetchOver(), ElementsAre("READ 1-3"));
-  EXPECT_THAT(Told(CommitMessage(3)), ElementsAre("failed 3 invalid_argument"));
   EXPECT_THAT(Step(1, 3), ElementsAre("step_failed 1 invalid_argument"));
   EXPECT_THAT(Read(), ElementsAre("COMPUTE install 1-3"));
   EXPECT_THAT(WorkOver(Installed{1.5, 100}),
               ElementsAre("prepared { epoch: 3 weight_factor: 1.5 used_bytes: 100 }"));
-  EXPECT_THAT(Step(2, 3), ElementsAre("step_failed 2 invalid_argument"));
-  EXPECT_THAT(Told(CommitMessage(3)), ElementsAre("committed { epoch: 3 }"));
-  EXPECT_THAT(Step(3, 3), ElementsAre("COMPUTE step 3"));
+  EXPECT_THAT(Step(2, 3), ElementsAre("COMPUTE step 2"));
   EXPECT_THAT(WorkOver(StepReply{}), ElementsAre("frame"));
+  EXPECT_THAT(Step(3, 4), ElementsAre("step_failed 3 invalid_argument"));
 }
 
 TEST_F(MembershipTest, WhatFailsOnTheWayIsSaidAndForgotten) {
@@ -325,7 +324,7 @@ TEST_F(MembershipTest, WhatFailsOnTheWayIsSaidAndForgotten) {
   FetchOver();
   Read();
   EXPECT_THAT(WorkFailed(ErrorCode::kUnavailable), ElementsAre("failed 3 unavailable"));
-  EXPECT_THAT(Told(CommitMessage(3)), ElementsAre("failed 3 invalid_argument"));
+  EXPECT_THAT(Step(1, 3), ElementsAre("step_failed 1 invalid_argument"));
   Told(DownloadMessage({4}));
   EXPECT_THAT(Told(FetchEnded{Error(ErrorCode::kIo, "Disk.")}), ElementsAre("failed 0 io"));
   EXPECT_THAT(Told(PrepareMessage(4, 0, 2)), ElementsAre("FETCH 0 1"));
@@ -361,63 +360,116 @@ TEST_F(MembershipTest, AnInterruptionThatNobodyAskedForIsAFailure) {
   EXPECT_THAT(FetchInterrupted(), ElementsAre("failed 1 cancelled"));
 }
 
-TEST_F(MembershipTest, AReplacedStageIsDroppedWhereverItIs) {
+// Nobody waits for it.
+TEST_F(MembershipTest, AStandbyBindingIsFetchedAndReadBehindTheOthers) {
+  Join();
+  EXPECT_THAT(Told(StandbyMessage(1, 0, 2)), ElementsAre("FETCH 0 1"));
+  Told(StandbyMessage(2, 4, 5));
+  Fetched(0);
+  EXPECT_THAT(Told(PrepareMessage(3, 3, 4)), ElementsAre("INTERRUPT FETCH"));
+  EXPECT_THAT(FetchInterrupted(), ElementsAre("FETCH 3"));
+  EXPECT_THAT(FetchOver(), ElementsAre("READ 3-4", "FETCH 1"));
+  EXPECT_THAT(FetchOver(), ElementsAre("FETCH 4"));
+  EXPECT_THAT(FetchOver(), IsEmpty());
+  EXPECT_THAT(Told(PrepareMessage(4, 5, 6)), ElementsAre("FETCH 5"));
+  EXPECT_THAT(FetchOver(), IsEmpty());
+  EXPECT_THAT(Read(), ElementsAre("COMPUTE install 3-4"));
+  EXPECT_THAT(WorkOver(Installed{1, 1}),
+              ElementsAre("prepared { epoch: 3 weight_factor: 1 used_bytes: 1 }", "READ 5-6"));
+  Read();
+  EXPECT_THAT(WorkOver(Installed{1, 1}),
+              ElementsAre("prepared { epoch: 4 weight_factor: 1 used_bytes: 1 }", "READ 0-2"));
+}
+
+TEST_F(MembershipTest, ARetiredBindingIsDroppedWhereverItIs) {
   Join();
   Told(PrepareMessage(1, 0, 2));
-  EXPECT_THAT(Told(PrepareMessage(2, 3, 5)), ElementsAre("INTERRUPT FETCH"));
+  Told(PrepareMessage(2, 3, 5));
+  // While it is fetched.
+  EXPECT_THAT(Told(RetireMessage({2}, 0, 6)), ElementsAre("COMPUTE keep 0-6", "INTERRUPT FETCH"));
   EXPECT_THAT(FetchInterrupted(), ElementsAre("FETCH 3 4"));
+  WorkOver();
   EXPECT_THAT(FetchOver(), ElementsAre("READ 3-5"));
   // While it is read.
-  EXPECT_THAT(Told(PrepareMessage(3, 0, 1)), ElementsAre("INTERRUPT READ", "FETCH 0"));
+  Told(PrepareMessage(3, 0, 1));
+  EXPECT_THAT(Told(RetireMessage({3}, 0, 6)), ElementsAre("COMPUTE keep 0-6", "INTERRUPT READ"));
+  WorkOver();
   EXPECT_THAT(FetchOver(), IsEmpty());  // one read at a time
   EXPECT_THAT(Read(), ElementsAre("READ 0-1"));
-  // While its layers wait for a step to end.
   EXPECT_THAT(Read(), ElementsAre("COMPUTE install 0-1"));
   WorkOver(Installed{1, 1});
-  Told(CommitMessage(3));
+  // While its layers wait for a step to end.
   Step(1, 3);
   Told(PrepareMessage(4, 2, 3));
   FetchOver();
   EXPECT_THAT(Read(), IsEmpty());
-  EXPECT_THAT(Told(PrepareMessage(5, 4, 5)), ElementsAre("FETCH 4"));
-  EXPECT_THAT(WorkOver(StepReply{}), ElementsAre("frame"));
-  EXPECT_THAT(FetchOver(), ElementsAre("READ 4-5"));
-  // The stage that computes was never touched.
-  EXPECT_THAT(Step(2, 3), ElementsAre("COMPUTE step 2"));
+  EXPECT_THAT(Told(RetireMessage({3}, 0, 6)), IsEmpty());
+  EXPECT_THAT(WorkOver(StepReply{}), ElementsAre("frame", "COMPUTE keep 0-6"));
+  EXPECT_THAT(WorkOver(), IsEmpty());
+  EXPECT_THAT(Step(2, 4), ElementsAre("step_failed 2 invalid_argument"));
+  // The binding that computes was never touched.
+  EXPECT_THAT(Step(3, 3), ElementsAre("COMPUTE step 3"));
 }
 
-TEST_F(MembershipTest, AnOlderEpochIsNeverPreparedAgain) {
+TEST_F(MembershipTest, SeveralBindingsComputeBesideEachOther) {
   Join();
-  Told(PrepareMessage(5, 0, 2));
-  EXPECT_THAT(Told(PrepareMessage(5, 0, 2)), ElementsAre("FINISH invalid_data"));
+  Bind(1, 0, 2);
+  Bind(2, 0, 4);
+  Bind(5, 4, 6);
+  EXPECT_THAT(Step(1, 5), ElementsAre("COMPUTE step 1"));
+  EXPECT_THAT(Step(2, 1), IsEmpty());
+  EXPECT_THAT(WorkOver(StepReply{}), ElementsAre("frame", "COMPUTE step 2"));
+  WorkOver(StepReply{});
+  EXPECT_THAT(Told(RetireMessage({1, 5}, 0, 6)), ElementsAre("COMPUTE keep 0-6"));
+  WorkOver();
+  EXPECT_THAT(Step(3, 2), ElementsAre("step_failed 3 invalid_argument"));
+  EXPECT_THAT(Step(4, 1), ElementsAre("COMPUTE step 4"));
+  WorkOver(StepReply{});
+  EXPECT_THAT(Step(5, 5), ElementsAre("COMPUTE step 5"));
+}
+
+TEST_F(MembershipTest, ABindingIsNeverPreparedTwiceNorOneOfAnOlderNumber) {
+  for (const uint32_t epoch : {4u, 5u}) {
+    membership_ = std::make_unique<Membership>(Offer());
+    Join();
+    Told(PrepareMessage(5, 0, 2));
+    EXPECT_THAT(Told(PrepareMessage(epoch, 0, 2)), ElementsAre("FINISH invalid_data"));
+  }
+}
+
+TEST_F(MembershipTest, MoreBindingsThanAnyoneNeedsEndTheConnection) {
+  Join();
+  uint32_t epoch = 0;
+  while (epoch < StageTable::kMaxBindings) Told(PrepareMessage(++epoch, 0, 1));
+  Told(RetireMessage({1}, 0, 6));  // makes room
+  for (uint32_t i = 1; i < StageTable::kMaxBindings; ++i) Told(PrepareMessage(++epoch, 0, 1));
+  EXPECT_FALSE(membership_->ended());
+  EXPECT_THAT(Told(PrepareMessage(++epoch, 0, 1)), ElementsAre("FINISH invalid_data"));
+  EXPECT_THAT(Problem(), HasSubstr("at most 64 at a time"));
 }
 
 TEST_F(MembershipTest, AnswersAndUnloadingKeepTheOrderOfTheMessages) {
   Join();
-  Commit(1, 0, kLayers);
-  Told(PrepareMessage(2, 2, 4));
-  FetchOver();
-  Read();
-  WorkOver(Installed{1, 1});
+  Bind(1, 0, kLayers);
+  Bind(2, 2, 4);
   EXPECT_THAT(Step(1, 1), ElementsAre("COMPUTE step 1"));
   EXPECT_THAT(Step(2, 1), IsEmpty());
-  EXPECT_THAT(Told(CommitMessage(2)), IsEmpty());
-  EXPECT_THAT(Step(3, 1), IsEmpty());  // of the epoch before: refused, in its turn
+  EXPECT_THAT(Step(3, 3), IsEmpty());  // refused, in its turn
   EXPECT_THAT(Step(4, 2), IsEmpty());
-  EXPECT_THAT(Told(RetireMessage(2, 4)), IsEmpty());
+  EXPECT_THAT(Told(RetireMessage({2}, 2, 4)), IsEmpty());
+  EXPECT_THAT(Step(5, 1), IsEmpty());
   EXPECT_THAT(WorkOver(StepReply{}), ElementsAre("frame", "COMPUTE step 2"));
   EXPECT_THAT(WorkOver(StepReply{}),
-              ElementsAre("frame", "committed { epoch: 2 }", "step_failed 3 invalid_argument",
-                          "COMPUTE step 4"));
+              ElementsAre("frame", "step_failed 3 invalid_argument", "COMPUTE step 4"));
   EXPECT_THAT(WorkFailed(ErrorCode::kInvalidData),
               ElementsAre("step_failed 4 invalid_data", "COMPUTE keep 2-4"));
-  EXPECT_THAT(WorkOver(), IsEmpty());
+  EXPECT_THAT(WorkOver(), ElementsAre("step_failed 5 invalid_argument"));
 }
 
 // What is read counts on what is loaded, so nothing may be about to be unloaded.
 TEST_F(MembershipTest, NothingIsReadWhileLayersAreToBeUnloaded) {
   Join();
-  Commit(1, 0, kLayers);
+  Bind(1, 0, kLayers);
   Step(1, 1);
   Told(Make([](pb::ServerMessage& m) { m.mutable_release(); }));
   Told(PrepareMessage(2, 0, 2));
@@ -426,21 +478,25 @@ TEST_F(MembershipTest, NothingIsReadWhileLayersAreToBeUnloaded) {
   EXPECT_THAT(WorkOver(), ElementsAre("READ 0-2"));
 }
 
-TEST_F(MembershipTest, RetireDropsTheStagesItDoesNotKeep) {
+TEST_F(MembershipTest, RetireDropsBindingsItDoesNotNameOrWhoseLayersItDoesNotKeep) {
   Join();
-  Commit(1, 0, 3);
-  EXPECT_THAT(Told(RetireMessage(0, 4)), ElementsAre("COMPUTE keep 0-4"));
+  Bind(1, 0, 3);
+  Bind(2, 0, 3);
+  Bind(3, 2, 4);
+  EXPECT_THAT(Told(RetireMessage({1, 3}, 0, 4)), ElementsAre("COMPUTE keep 0-4"));
   WorkOver();
   EXPECT_THAT(Step(1, 1), ElementsAre("COMPUTE step 1"));
   WorkOver(StepReply{});
-  Told(RetireMessage(1, 4));
+  EXPECT_THAT(Step(2, 2), ElementsAre("step_failed 2 invalid_argument"));
+  Told(RetireMessage({1, 3}, 1, 4));
   WorkOver();
-  EXPECT_THAT(Step(2, 1), ElementsAre("step_failed 2 invalid_argument"));
+  EXPECT_THAT(Step(3, 1), ElementsAre("step_failed 3 invalid_argument"));
+  EXPECT_THAT(Step(4, 3), ElementsAre("COMPUTE step 4"));
 }
 
-TEST_F(MembershipTest, MeasuresAndUnloadsWhatNoStageKeeps) {
+TEST_F(MembershipTest, MeasuresAndUnloadsWhatNobodyKeeps) {
   Join();
-  Commit(1, 0, 2);
+  Bind(1, 0, 2);
   EXPECT_THAT(Told(MeasureMessage(1, 4)), ElementsAre("FETCH 1 2 3"));
   EXPECT_THAT(FetchOver(), ElementsAre("READ 1-4"));
   EXPECT_THAT(Read(), ElementsAre("COMPUTE install 1-4"));
@@ -452,17 +508,19 @@ TEST_F(MembershipTest, MeasuresAndUnloadsWhatNoStageKeeps) {
       ElementsAre("measured { timings { layers { first: 1 end: 4 } run_us: 30 run_us: 31 } }",
                   "COMPUTE keep 0-2"));
   WorkOver();
+  Told(RetireMessage({1}, 0, 3));
+  WorkOver();
   Told(MeasureMessage(1, 4));
   FetchOver();
   Read();
   WorkOver(Installed{1, 1});
   EXPECT_THAT(WorkFailed(ErrorCode::kUnavailable),
-              ElementsAre("failed 0 unavailable", "COMPUTE keep 0-2"));
+              ElementsAre("failed 0 unavailable", "COMPUTE keep 0-2 0-3"));
 }
 
 TEST_F(MembershipTest, StepsBeyondTheLimitsOfInitAreRefused) {
   Join();
-  Commit(1, 0, kLayers);
+  Bind(1, 0, kLayers);
   EXPECT_THAT(Step(1, 1, 7, 99), ElementsAre("COMPUTE step 1"));
   WorkOver(StepReply{});
   EXPECT_THAT(Step(2, 1, 7, 100), ElementsAre("step_failed 2 invalid_argument"));  // 100 positions
@@ -488,7 +546,7 @@ TEST_F(MembershipTest, SamplingThatCannotBeEndsTheConnection) {
 
 TEST_F(MembershipTest, WhoLeavesSaysSoAndNothingMore) {
   Join();
-  Commit(1, 0, kLayers);
+  Bind(1, 0, kLayers);
   Step(1, 1);
   EXPECT_THAT(Told(LeaveAsked{"stopped"}), ElementsAre("leaving { reason: \"stopped\" }"));
   EXPECT_THAT(WorkOver(StepReply{}), IsEmpty());
@@ -532,20 +590,19 @@ class GeneratingTest : public MembershipTest {
     return std::get<wire::Tokens>(frame.value());
   }
   // Epoch 1, with all layers.
-  void CommitWhole(uint32_t stage = 0) {
+  void BindWhole(uint32_t stage = 0) {
     auto prepare = PrepareMessage(1, 0, kLayers);
     prepare.mutable_prepare_stage()->set_stage(stage);
     Told(prepare);
     FetchOver();
     Read();
     WorkOver(Installed{1, 100});
-    Told(CommitMessage(1));
   }
 };
 
 TEST_F(GeneratingTest, GivesOneIntervalAfterAnotherBeforeAnyOtherWork) {
   Join();
-  CommitWhole();
+  BindWhole();
   EXPECT_THAT(Generate(1), ElementsAre("COMPUTE tokens 1"));
   EXPECT_THAT(Step(2, 1, 1, 20, 0), IsEmpty());
   EXPECT_THAT(Made(1, false), ElementsAre("frame", "COMPUTE tokens 1"));
@@ -556,7 +613,7 @@ TEST_F(GeneratingTest, GivesOneIntervalAfterAnotherBeforeAnyOtherWork) {
 
 TEST_F(GeneratingTest, AGenerationThatNobodyWantsEndsWithAnEmptyFrame) {
   Join();
-  CommitWhole();
+  BindWhole();
   Generate(1);
   Generate(2);
   EXPECT_THAT(Told(wire::EncodeGeneration(wire::StopGenerating{1, 1})), IsEmpty());
@@ -572,17 +629,17 @@ TEST_F(GeneratingTest, AGenerationThatNobodyWantsEndsWithAnEmptyFrame) {
 TEST_F(GeneratingTest, NeedsTheWholeModelWithinTheLimits) {
   Join();
   EXPECT_THAT(Generate(1), ElementsAre("step_failed 1 invalid_argument"));
-  CommitWhole(1);  // as another stage
+  BindWhole(1);  // as another stage
   EXPECT_THAT(Generate(2), ElementsAre("step_failed 2 invalid_argument"));
   Told(Make([](pb::ServerMessage& m) { m.mutable_release(); }));
   WorkOver();
-  Commit(2, 0, kLayers - 1);
+  Bind(2, 0, kLayers - 1);
   EXPECT_THAT(Generate(3), ElementsAre("step_failed 3 invalid_argument"));
 }
 
 TEST_F(GeneratingTest, KeepsTheLimitsOfInit) {
   Join();
-  CommitWhole();
+  BindWhole();
   EXPECT_THAT(Generate(4, 1, 98), ElementsAre("step_failed 4 invalid_argument"));
   EXPECT_THAT(Generate(5, 1, 97), ElementsAre("COMPUTE tokens 5"));
   EXPECT_THAT(Told(wire::EncodeGeneration(wire::WholeModel{})), IsEmpty());
@@ -608,7 +665,7 @@ class OnnxTest : public MembershipTest {
 
 TEST_F(OnnxTest, TakesOneRunInAFrame) {
   Join();
-  Commit(1, 0, kLayers);
+  Bind(1, 0, kLayers);
   wire::FrameHeader header;
   header.sequence = 1;
   header.epoch = 1;

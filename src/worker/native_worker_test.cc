@@ -149,11 +149,6 @@ class NativeWorkerTest : public testing::Test {
     message.mutable_prepare_stage()->mutable_layers()->set_end(end);
     Tell(message);
   }
-  void Commit(uint32_t epoch) {
-    pb::ServerMessage message;
-    message.mutable_commit_stage()->set_epoch(epoch);
-    Tell(message);
-  }
   // One token of session 1.
   void Step(uint32_t sequence, uint32_t epoch, uint32_t position, wire::OutputKind output) {
     wire::FrameHeader header;
@@ -211,11 +206,10 @@ class NativeWorkerTest : public testing::Test {
   std::vector<std::string> came_;
 };
 
-TEST_F(NativeWorkerTest, ComputesStepsOfTheStageItCommitted) {
+TEST_F(NativeWorkerTest, ComputesStepsOfTheStageItPrepared) {
   Start();
   Prepare(1, 0, 4);
   ASSERT_TRUE(Comes("prepared { epoch: 1 "));
-  Commit(1);
   Step(5, 1, 0, wire::OutputKind::kArgmax);
   EXPECT_TRUE(Comes("result 5"));
   Step(6, 1, 5, wire::OutputKind::kArgmax);  // does not continue the session
@@ -235,7 +229,6 @@ TEST_F(NativeWorkerTest, StepsGoOnWhileTheNextStageIsFetchedAndRead) {
   Start();
   Prepare(1, 0, 2);
   ASSERT_TRUE(Comes("prepared { epoch: 1 "));
-  Commit(1);
   Prepare(2, 0, 3);
   Step(1, 1, 0, wire::OutputKind::kHidden);
   EXPECT_TRUE(Comes("result 1"));
@@ -248,9 +241,9 @@ TEST_F(NativeWorkerTest, StepsGoOnWhileTheNextStageIsFetchedAndRead) {
   EXPECT_TRUE(Comes("prepared { epoch: 2 "));
   EXPECT_TRUE(fetch_held);
   EXPECT_TRUE(read_held);
-  // The layers that both stages run keep their keys and values.
-  Commit(2);
-  EXPECT_TRUE(Comes("committed { epoch: 2 "));
+  // The layers that both bindings run keep their keys and values.
+  Step(3, 1, 2, wire::OutputKind::kHidden);
+  EXPECT_TRUE(Comes("result 3"));
   worker_.reset();  // before what its threads use here
 }
 

@@ -43,9 +43,8 @@ void StageTable::KeepOnly(std::span<const uint32_t> epochs,
 }
 
 const StageTable::Binding* StageTable::Find(uint32_t epoch) const {
-  const auto found = std::find_if(bindings_.begin(), bindings_.end(), [epoch](const auto& binding) {
-    return binding.epoch == epoch;
-  });
+  const auto found = std::find_if(bindings_.begin(), bindings_.end(),
+                                  [epoch](const auto& binding) { return binding.epoch == epoch; });
   return found == bindings_.end() ? nullptr : &*found;
 }
 

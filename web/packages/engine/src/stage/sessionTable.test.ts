@@ -45,10 +45,11 @@ describe("appending", () => {
     const sessions = table();
     step(sessions, layers, run(1, 2, 0, 10));
     expect(() => sessions.check(layers, [run(1, 3, 11, 1)])).toThrow("cannot follow");
-    expect(() => sessions.check(layers, [run(1, 1, 10, 1)])).toThrow("but is in generation 2");
+    const check = (next: Run) => () => sessions.check(layers, [next]);
+    expect(check(run(1, 1, 10, 1))).toThrow("but layer 1 is in generation 2");
     step(sessions, layers, run(1, 3, 4, 2));
     expect(sessions.length(1, layers)).toBe(6);
-    expect(() => sessions.check(layers, [run(1, 2, 6, 1)])).toThrow("but is in generation 3");
+    expect(check(run(1, 2, 6, 1))).toThrow("but layer 1 is in generation 3");
     step(sessions, layers, run(1, 9, 6, 1)); // a higher generation at the end keeps everything
     expect(sessions.length(1, layers)).toBe(7);
   });
@@ -84,6 +85,25 @@ describe("layers", () => {
     expect(sessions.length(1, grown)).toBe(9);
   });
 
+  it("of one session have their own generations: only those of a run decide", () => {
+    const sessions = table();
+    step(sessions, layers, run(1, 4, 0, 8));
+    step(sessions, { first: 3, end: 4 }, run(1, 2, 0, 8)); // behind the others
+    const grown = { first: 1, end: 4 };
+    expect(() => sessions.check(grown, [run(1, 3, 8, 1)])).toThrow(
+      "Session 1 was given a run of 1 rows at position 8, generation 3, but layer 1 is in " +
+        "generation 4.",
+    );
+    expect(() => sessions.check({ first: 3, end: 4 }, [run(1, 1, 8, 1)])).toThrow(
+      "but layer 3 is in generation 2",
+    );
+    step(sessions, grown, run(1, 4, 8, 1));
+    expect(sessions.length(1, grown)).toBe(9);
+    expect(() => sessions.check({ first: 3, end: 4 }, [run(1, 3, 9, 1)])).toThrow(
+      "but layer 3 is in generation 4",
+    );
+  });
+
   it("without attention decide only where no layer of the range has it", () => {
     const sessions = table();
     step(sessions, { first: 0, end: 2 }, run(1, 0, 0, 4));
@@ -111,7 +131,7 @@ describe("truncate and fork", () => {
     expect(() => sessions.truncate(1, 1, 7)).toThrow("cannot be truncated to 7 positions");
     expect(() => sessions.truncate(9, 1, 0)).toThrow("Session 9 is unknown");
     sessions.truncate(1, 1, 2);
-    expect(() => sessions.check(layers, [run(1, 0, 2, 1)])).toThrow("but is in generation 1");
+    expect(() => sessions.check(layers, [run(1, 0, 2, 1)])).toThrow("layer 1 is in generation 1");
     step(sessions, layers, run(1, 1, 2, 1));
   });
 

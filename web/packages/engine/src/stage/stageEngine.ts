@@ -2,11 +2,13 @@
 // src/engine/engine.h; here every verb that computes is asynchronous. One caller at a time: a verb
 // is called when the one before it has settled.
 //
-// Sessions. A run of rows names (session, generation, first position). An unknown session must
-// begin at position 0. In the known generation the run must begin exactly at the session's length.
-// A higher generation truncates the session to its first position, which must not lie beyond its
-// length, and then appends. Anything else is refused with invalid_argument and changes nothing:
-// wrong keys and values must be impossible, not unlikely.
+// Sessions. Every layer has a generation and a length for each session that it knows, so that
+// layers which a worker gains can be filled while the others go on. A run of rows names (session,
+// generation, first position); the layers that it passes decide. An unknown session must begin at
+// position 0. In the known generation the run must begin exactly at the layer's length. A higher
+// generation truncates the layer to the run's first position, which must not lie beyond its length,
+// and then appends. Anything else is refused with invalid_argument and changes nothing: wrong keys
+// and values must be impossible, not unlikely.
 //
 // Every verb throws EngineError; what fails changes nothing.
 
