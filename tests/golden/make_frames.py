@@ -4,9 +4,11 @@ file for each good frame. Packs bytes from the table in src/wire/data_frame.h wi
 codecs in C++ and TypeScript, which both read these files in their tests."""
 import json
 import pathlib
+import re
 import struct
 
 HERE = pathlib.Path(__file__).parent
+VERSION = int(re.search(r"kProtocolVersion = (\d+)", (HERE / "../../src/wire/version.h").read_text())[1])
 MAGIC = b"WEFT"
 TYPE = {"step": 1, "result": 2}
 DTYPE = {"f32": 0, "f16": 1, "bf16": 2, "i32": 3}
@@ -24,7 +26,7 @@ def pack(frame):
         struct.pack("<IIIHBB", r["session"], r["generation"], r["first_position"], r["count"], OUTPUT[r["output"]],
                     r["candidate_count"] - (r["output"] == "candidates")) for r in frame["runs"])
     body = runs + payload
-    header = MAGIC + struct.pack("<HBBIIIHHIIBBHI", 2, TYPE[frame["type"]], 0, len(body), frame["sequence"],
+    header = MAGIC + struct.pack("<HBBIIIHHIIBBHI", VERSION, TYPE[frame["type"]], 0, len(body), frame["sequence"],
                                  frame["epoch"], frame["stage"], len(frame["runs"]),
                                  sum(r["count"] for r in frame["runs"]), frame["columns"], DTYPE[frame["dtype"]], 0,
                                  frame["queue_us"] // 100, frame["compute_us"])
@@ -80,7 +82,7 @@ REFUSED = [
     dict(name="empty", hex="", problem="0 bytes"),
     patched("short_header", "step_tokens_prefill", 0, b"", "39 bytes", cut=39),
     patched("wrong_magic", "step_tokens_prefill", 0, b"w", "WEFT"),
-    patched("wrong_version", "step_tokens_prefill", 4, b"\x03\x00", "version 3"),
+    patched("wrong_version", "step_tokens_prefill", 4, struct.pack("<H", VERSION + 1), f"version {VERSION + 1}"),
     patched("type_zero", "step_tokens_prefill", 6, b"\x00", "type 0"),
     patched("type_unknown", "step_tokens_prefill", 6, b"\x03", "type 3"),
     patched("flags_set", "step_tokens_prefill", 7, b"\x01", "flags 1"),

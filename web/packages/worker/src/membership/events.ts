@@ -105,7 +105,7 @@ export interface Shown {
   readonly phase?: "measuring" | "idle" | "downloading" | "loading" | "ready" | "computing";
   readonly message?: string; // a full sentence for people
   readonly modelName?: string;
-  readonly layers?: [number, number] | null; // [first, end) of the committed stage
+  readonly layers?: [number, number] | null; // [first, end) of the stage that computes
   readonly download?: { doneBytes: number; totalBytes: number } | null;
   readonly whole?: "no" | "possible" | "here";
 }

@@ -1,10 +1,11 @@
 // Which layers are fetched next, and what is no longer wanted. One fetch is under way at a time:
-// stages and measurements in the order in which they were asked for, then standby layers. A stage
-// interrupts standby layers, which go on afterwards behind the bytes that they have.
+// stages and measurements in the order in which they were asked for, then what nobody waits for,
+// standby stages and standby layers. A stage interrupts those, which go on afterwards behind the
+// bytes that they have.
 import type { LayerRange } from "@weft/engine";
 
 export type Purpose =
-  | { readonly kind: "stage"; readonly epoch: number }
+  | { readonly kind: "stage"; readonly epoch: number; readonly isStandby: boolean }
   | { readonly kind: "measurement"; readonly runs: number }
   | { readonly kind: "standby" };
 
@@ -13,7 +14,8 @@ export interface Fetch {
   readonly ranges: readonly LayerRange[];
 }
 
-const isStandby = ({ purpose }: Fetch): boolean => purpose.kind === "standby";
+const isStandby = ({ purpose }: Fetch): boolean =>
+  purpose.kind === "standby" || (purpose.kind === "stage" && purpose.isStandby);
 
 export class FetchQueue {
   readonly #urgent: Fetch[] = [];
@@ -30,7 +32,9 @@ export class FetchQueue {
   keepStages(isWanted: (epoch: number) => boolean): void {
     const stays = ({ purpose }: Fetch): boolean =>
       purpose.kind !== "stage" || isWanted(purpose.epoch);
-    this.#urgent.splice(0, this.#urgent.length, ...this.#urgent.filter(stays));
+    for (const list of [this.#urgent, this.#standby]) {
+      list.splice(0, list.length, ...list.filter(stays));
+    }
     if (this.#current && !stays(this.#current)) this.#dropped = true;
   }
 

@@ -15,9 +15,10 @@ import type { GenerateFrame } from "@weft/wire";
 import { encodeServerMessage } from "@weft/wire/test/orchestrator.ts";
 import type { ServerKind } from "@weft/wire/test/orchestrator.ts";
 
-import type { Action, Event, Fault, Outcome } from "./events.ts";
+import type { Action, Event, Fault, Outcome, Shown } from "./events.ts";
 import { Membership } from "./membership.ts";
 import type { MembershipOptions } from "./membership.ts";
+import { kMaxBindings } from "./stageTable.ts";
 
 const kLayerBytes = [10, 20, 20, 20, 20, 30];
 type Told = Event | ServerKind;
@@ -43,12 +44,12 @@ const installed = done({ kind: "installed", weightFactor: 1.5, usedBytes: 7 });
 const computed = done({ kind: "computed", message: new Uint8Array([87]) });
 const read = (epoch: number): Event => ({ kind: "layersRead", epoch, fault: null });
 
-function prepare(epoch: number, first: number, end: number, stage = 0): ServerKind {
-  return { case: "prepareStage", value: { epoch, stage, layers: { first, end } } };
+function prepare(epoch: number, first: number, end: number, standby = false): ServerKind {
+  return { case: "prepareStage", value: { epoch, stage: 0, layers: { first, end }, standby } };
 }
-const commit = (epoch: number): ServerKind => ({ case: "commitStage", value: { epoch } });
-const retire = (...keep: { first: number; end: number }[]): ServerKind =>
-  ({ case: "retire", value: { keep } });
+// Keeps these bindings, and layers [first, end).
+const retire = (epochs: number[], first: number, end: number): ServerKind =>
+  ({ case: "retire", value: { epochs, keep: [{ first, end }] } });
 const download = (...layers: number[]): ServerKind =>
   ({ case: "downloadLayers", value: { layers } });
 const kPing: ServerKind = { case: "ping", value: { nonce: 4n } };
@@ -147,7 +148,7 @@ function joined(change: Partial<MembershipOptions> = {}): Membership {
   return membership;
 }
 
-// Layers [first, end) committed under epoch 1, nothing under way.
+// Layers [first, end) bound under epoch 1, nothing under way.
 function serving(
   first: number,
   end: number,
@@ -155,11 +156,10 @@ function serving(
 ): Membership {
   const membership = joined(change);
   tell(membership, prepare(1, first, end));
-  tell(membership, kDone); // what a replaced stage would have left is unloaded
   tell(membership, kFetched);
   tell(membership, read(1));
-  for (let layer = first; layer < end; ++layer) tell(membership, installed);
-  expect(tell(membership, commit(1)).map(words)).toContain("send committed epoch 1");
+  for (let layer = first; layer < end - 1; ++layer) tell(membership, installed);
+  expect(tell(membership, installed).map(words)).toContain("send prepared epoch 1");
   return membership;
 }
 
@@ -201,88 +201,90 @@ describe("joining", () => {
 
 describe("stages", () => {
   it.each<[string, Row[]]>([
-    ["are fetched, read, installed layer by layer, committed, run", [
-      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
+    ["are fetched, read, installed layer by layer, run", [
+      [prepare(1, 0, 2), "fetch 0-2"],
       [{ kind: "layerFetched", layer: 0, byteCount: 10, elapsedUs: 5 },
         "send layerDownloaded layer 0"],
       [{ kind: "fetchProgressed", doneBytes: 10, totalBytes: 30 }, "send downloadProgress"],
-      [kDone],
       [kFetched, "read 0-2 of 1"],
       [read(1), "install 0-1 of 1"],
       [installed, "install 1-2 of 1"],
-      [installed, "send prepared epoch 1"],
-      [step(1, 1), "send stepFailed sequence 1 epoch 1 invalid_argument"],
-      [commit(1), "send committed epoch 1"],
+      [step(1, 1)],
+      [installed, "send prepared epoch 1", "send stepFailed sequence 1 epoch 1 invalid_argument"],
       [step(2, 1), "step 2 over 0-2"],
       [computed, "send result"],
-    ]],
-    ["what is not prepared cannot be committed", [
-      [commit(7), "send failed epoch 7 invalid_argument"],
-      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
-      [kDone],
-      [commit(1), "send failed epoch 1 invalid_argument"],
+      [step(3, 2), "send stepFailed sequence 3 epoch 2 invalid_argument"],
     ]],
     ["a download that fails is said, and its stage forgotten", [
-      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
-      [kDone],
+      [prepare(1, 0, 2), "fetch 0-2"],
       [{ kind: "fetchEnded", fault: fault("not_found") }, "send failed epoch 1 not_found"],
-      [commit(1), "send failed epoch 1 invalid_argument"],
+      [step(1, 1), "send stepFailed sequence 1 epoch 1 invalid_argument"],
     ]],
     ["a layer that does not fit is said, and what was installed goes", [
-      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
-      [kDone],
+      [prepare(1, 0, 2), "fetch 0-2"],
       [kFetched, "read 0-2 of 1"],
       [read(1), "install 0-1 of 1"],
       [installed, "install 1-2 of 1"],
       [failed(fault("out_of_memory")), "send failed epoch 1 out_of_memory", "keep "],
     ]],
     ["a kernel that the driver refuses asks for another engine", [
-      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
-      [kDone],
+      [prepare(1, 0, 2), "fetch 0-2"],
       [kFetched, "read 0-2 of 1"],
       [read(1), "install 0-1 of 1"],
       [failed(fault("unsupported", "matvec", true)), "finish engineFailed"],
     ]],
     ["layers that the model does not have", [[prepare(1, 0, 7), "finish retry"]]],
     ["no layers at all", [[prepare(1, 2, 2), "finish retry"]]],
-    ["a new epoch interrupts the fetch of an older one", [
-      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
-      [prepare(2, 3, 4), "interruptFetch"],
+    ["Retire interrupts the fetch of one that it does not name", [
+      [prepare(1, 0, 2), "fetch 0-2"],
+      [prepare(2, 3, 4)],
+      [retire([2], 0, 6), "interruptFetch", "keep 0-6"],
       [interrupted, "fetch 3-4"],
-      [kDone, "keep 3-4"],
     ]],
-    ["a stage that was replaced is not installed any further", [
-      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
-      [kDone],
+    ["a stage that was retired is not installed any further", [
+      [prepare(1, 0, 2), "fetch 0-2"],
       [kFetched, "read 0-2 of 1"],
       [read(1), "install 0-1 of 1"],
       [prepare(2, 3, 4), "fetch 3-4"],
+      [retire([2], 3, 4)],
       [installed, "keep 3-4"],
       [kDone],
-      [commit(1), "send failed epoch 1 invalid_argument"],
+      [step(1, 1), "send stepFailed sequence 1 epoch 1 invalid_argument"],
     ]],
     ["nor one that was retired while it was read", [
-      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
-      [kDone],
+      [prepare(1, 0, 2), "fetch 0-2"],
       [kFetched, "read 0-2 of 1"],
-      [retire({ first: 3, end: 4 }), "keep 3-4"],
+      [retire([], 3, 4), "keep 3-4"],
       [kDone],
       [read(1)],
     ]],
     ["Release forgets them, and interrupts", [
-      [prepare(1, 0, 2), "fetch 0-2", "keep 0-2"],
-      [{ case: "release", value: {} }, "interruptFetch"],
+      [prepare(1, 0, 2), "fetch 0-2"],
+      [{ case: "release", value: {} }, "interruptFetch", "releaseAll"],
       [interrupted],
-      [kDone, "releaseAll"],
       [kDone],
-      [commit(1), "send failed epoch 1 invalid_argument"],
+      [step(1, 1), "send stepFailed sequence 1 epoch 1 invalid_argument"],
+    ]],
+    ["a standby's are fetched and installed behind those that somebody waits for", [
+      [prepare(1, 0, 2, true), "fetch 0-2"],
+      [kFetched, "read 0-2 of 1"],
+      [read(1), "install 0-1 of 1"],
+      [prepare(2, 4, 5, true), "fetch 4-5"],
+      [prepare(3, 2, 4), "interruptFetch"],
+      [interrupted, "fetch 2-4"],
+      [kFetched, "read 2-4 of 3", "fetch 4-5"],
+      [read(3)],
+      [installed, "install 2-3 of 3"],
+      [installed, "install 3-4 of 3"],
+      [installed, "send prepared epoch 3", "install 1-2 of 1"],
+      [installed, "send prepared epoch 1"],
+      [step(1, 1), "step 1 over 0-2"],
     ]],
   ])("%s", (_, rows) => expectTable(joined(), rows));
 
   it("steps come between the layers of another stage", () => {
     expectTable(serving(0, 2), [
-      [prepare(2, 2, 4), "fetch 2-4", "keep 0-2,2-4"],
-      [kDone],
+      [prepare(2, 2, 4), "fetch 2-4"],
       [kFetched, "read 2-4 of 2"],
       [read(2), "install 2-3 of 2"],
       [step(5, 1)],
@@ -297,12 +299,10 @@ describe("stages", () => {
     expectTable(serving(0, 2), [
       [step(5, 1), "step 5 over 0-2"],
       [step(6, 9)],
-      [commit(9)],
-      [retire({ first: 2, end: 3 })],
+      [retire([1], 2, 3)],
       [step(7, 1)],
       [kPing, "send pong"],
-      [computed, "send result", "send stepFailed sequence 6 epoch 9 invalid_argument",
-        "send failed epoch 9 invalid_argument", "keep 2-3"],
+      [computed, "send result", "send stepFailed sequence 6 epoch 9 invalid_argument", "keep 2-3"],
       [kDone, "send stepFailed sequence 7 epoch 1 invalid_argument"],
     ]);
   });
@@ -349,8 +349,36 @@ describe("stages", () => {
     ]);
   });
 
-  it("epochs only rise", () => {
+  it("epochs only rise, and of too many at a time the connection ends", () => {
     expectTable(serving(0, 2), [[prepare(1, 0, 2), "finish retry"]]);
+    const membership = serving(0, 2);
+    for (let epoch = 2; epoch <= kMaxBindings; ++epoch) tell(membership, prepare(epoch, 0, 2));
+    expectTable(membership, [[prepare(kMaxBindings + 1, 0, 2), "finish retry"]]);
+  });
+
+  it("several bindings compute beside each other until Retire names them no more", () => {
+    const membership = serving(0, 2);
+    for (const [epoch, first, end] of [[2, 0, 3], [3, 3, 4]] as const) {
+      tell(membership, prepare(epoch, first, end));
+      tell(membership, kFetched);
+      tell(membership, read(epoch));
+      for (let layer = first; layer < end; ++layer) tell(membership, installed);
+    }
+    expectTable(membership, [
+      [step(1, 3), "step 1 over 3-4"],
+      [step(2, 1)],
+      [computed, "send result", "step 2 over 0-2"],
+      [computed, "send result"],
+      [retire([1, 3], 0, 6), "keep 0-6"],
+      [kDone],
+      [step(3, 2), "send stepFailed sequence 3 epoch 2 invalid_argument"],
+      [step(4, 1), "step 4 over 0-2"],
+      [computed, "send result"],
+      [retire([1, 3], 1, 6), "keep 1-6"],
+      [kDone],
+      [step(5, 1), "send stepFailed sequence 5 epoch 1 invalid_argument"],
+      [step(6, 3), "step 6 over 3-4"],
+    ]);
   });
 
   it("sessions and their sampling keep their place among the steps", () => {
@@ -384,8 +412,7 @@ describe("fetches", () => {
     ]],
     ["a stage overtakes standby layers, which go on afterwards", [
       [download(4, 5), "fetch 4-5"],
-      [prepare(1, 0, 1), "interruptFetch", "keep 0-1"],
-      [kDone],
+      [prepare(1, 0, 1), "interruptFetch"],
       [download(3)],
       [interrupted, "fetch 0-1"],
       [kFetched, "read 0-1 of 1", "fetch 4-5"],
@@ -394,15 +421,14 @@ describe("fetches", () => {
     ]],
     ["what ended before it heard of the interruption is there", [
       [download(4), "fetch 4-5"],
-      [prepare(1, 0, 1), "interruptFetch", "keep 0-1"],
+      [prepare(1, 0, 1), "interruptFetch"],
       [kFetched, "fetch 0-1"],
       [kFetched, "read 0-1 of 1"],
     ]],
     ["measurements come in their order, and leave nothing loaded", [
       [{ case: "measureSpeed", value: { ranges: [{ first: 1, end: 2 }], runs: 3 } }, "fetch 1-2"],
-      [prepare(1, 0, 1), "keep 0-1"],
-      [kFetched, "fetch 0-1"],
-      [kDone, "measure 1-2"],
+      [prepare(1, 0, 1)],
+      [kFetched, "fetch 0-1", "measure 1-2"],
       [done({ kind: "measured", timings: [] }), "send measured", "keep 0-1"],
     ]],
     ["a measurement that fails is said", [
@@ -431,7 +457,7 @@ describe("generating", () => {
     ]);
   });
 
-  it("wants the whole model, committed", () => {
+  it("wants the whole model, prepared", () => {
     expectTable(serving(0, 5), [
       [generate(5, 1), "send stepFailed sequence 5 epoch 1 invalid_argument"],
     ]);
@@ -469,30 +495,40 @@ describe("what the page is told", () => {
   it("goes from one phase to the next, and never through a wrong one", () => {
     const membership = joined();
     const rows: [Told, (string | undefined)[]][] = [
-      [prepare(1, 0, 2), ["idle"]],
+      [prepare(1, 0, 2), []],
       [{ kind: "fetchProgressed", doneBytes: 1, totalBytes: 30 }, ["downloading"]],
-      [kDone, [undefined]], // still downloading
+      [retire([1], 0, 2), [undefined]], // still downloading
+      [kDone, [undefined]],
       [kFetched, [undefined, "loading"]],
       [read(1), ["loading"]],
       [installed, ["loading"]],
-      [installed, ["idle"]],
-      [commit(1), ["ready"]],
+      [installed, ["ready"]],
       [step(1, 1), ["computing"]],
       [computed, ["ready"]],
     ];
     for (const [told, expected] of rows) expect(phases(membership, told)).toEqual(expected);
   });
 
-  it("a failure stays until a stage is committed", () => {
+  it("a failure stays until a stage is prepared", () => {
     const membership = made({ note: "The GPU gives 5 MB." });
     const messageAfter = (told: Told): string =>
       tell(membership, told).flatMap((it) => it.kind === "show" ? [it.shown.message] : []).at(-1)!;
-    for (const told of [kInit, kJoined, prepare(1, 0, 1), kDone, kFetched]) tell(membership, told);
+    for (const told of [kInit, kJoined, prepare(1, 0, 1), kFetched]) tell(membership, told);
     expect(messageAfter({ kind: "layersRead", epoch: 1, fault: fault("io", "Torn.") }))
       .toBe("Connected, waiting for work. Torn. The GPU gives 5 MB.");
-    for (const told of [kDone, prepare(2, 0, 1), kDone, kFetched, read(2)]) tell(membership, told);
-    expect(messageAfter(installed)).toBe(
-      "Connected, waiting for work. Torn. The GPU gives 5 MB.");
-    expect(messageAfter(commit(2))).toBe("Ready: its layers are loaded. The GPU gives 5 MB.");
+    for (const told of [kDone, prepare(2, 0, 1), kFetched, read(2)]) tell(membership, told);
+    expect(messageAfter(installed)).toBe("Ready: its layers are loaded. The GPU gives 5 MB.");
+  });
+
+  it("a standby says so until steps come for it", () => {
+    const membership = joined();
+    for (const told of [prepare(1, 0, 1, true), kFetched, read(1)]) tell(membership, told);
+    const shown = (told: Told): Shown[] =>
+      tell(membership, told).flatMap((it) => it.kind === "show" ? [it.shown] : []);
+    expect(shown(installed)).toMatchObject([{
+      phase: "ready", layers: [0, 1], message: "Ready to take over: its layers are loaded.",
+    }]);
+    shown(step(1, 1));
+    expect(shown(computed)).toMatchObject([{ message: "Ready: its layers are loaded." }]);
   });
 });

@@ -40,7 +40,8 @@ import type {
 } from "./events.ts";
 import { FetchQueue } from "./fetchQueue.ts";
 import type { Fetch } from "./fetchQueue.ts";
-import { StageTable } from "./stageTable.ts";
+import { StageTable, kMaxBindings } from "./stageTable.ts";
+import type { Holding } from "./stageTable.ts";
 
 const kMaxMeasureRuns = 64;
 // An engine that fails so often in a row has lost its device (a GPU that was reset, say): the next
@@ -70,14 +71,14 @@ export class Membership {
   #initSeen = false;
   #contextLength = 0; // of Init; 0: any
   #sessionCount = 0; // of Init; 0: any
-  #lastEpoch = 0; // that was prepared
   #kept: readonly LayerRange[] = []; // what the last Retire named
   #wantsWhole: boolean;
   #isWholeHere = false;
   #isDownloading = false;
   readonly #reading = new Set<number>(); // epochs whose layers are read
+  #urgentInstalls = 0; // turns that install a layer which somebody waits for
   #hasChanged = false; // what the page sees of the state
-  #fault = ""; // the last failure, until a stage is committed
+  #fault = ""; // the last failure, until a stage is prepared
   #engineFailures = 0; // in a row
   #isOver = false;
 
@@ -177,8 +178,6 @@ export class Membership {
         return this.#onMeasureSpeed(kind.value);
       case "prepareStage":
         return this.#onPrepareStage(kind.value);
-      case "commitStage":
-        return this.#onCommitStage(kind.value.epoch);
       case "retire":
         return this.#onRetire(kind.value);
       case "invalidateSessions":
@@ -259,47 +258,29 @@ export class Membership {
     this.#fetches.push({ purpose: { kind: "measurement", runs }, ranges });
   }
 
-  #onPrepareStage({ epoch, stage, layers }: PrepareStage): void {
+  #onPrepareStage({ epoch, stage, layers, standby }: PrepareStage): void {
     const range = this.#checked(layers);
     if (!range) return;
-    if (epoch <= this.#lastEpoch) {
+    if (!this.#stages.prepare(epoch, stage, range, standby)) {
       const message =
-        `The server prepares epoch ${epoch} after epoch ${this.#lastEpoch}: expected a higher one.`;
+        `The server asked for epoch ${epoch} to be prepared, expected one that is newer than ` +
+        `those before, and at most ${kMaxBindings} at a time.`;
       return this.#finish("retry", message);
     }
-    this.#lastEpoch = epoch;
-    this.#stages.prepare(epoch, stage, range);
-    this.#forgetFetches();
-    // What was installed of a stage that this one replaces.
-    this.#turns.push(() => this.#keepWhatIsNeeded());
-    this.#fetches.push({ purpose: { kind: "stage", epoch }, ranges: [range] });
+    this.#fetches.push({ purpose: { kind: "stage", epoch, isStandby: standby }, ranges: [range] });
   }
 
-  #onCommitStage(epoch: number): void {
-    const isCommitted = this.#stages.commit(epoch);
-    this.#inTurn(() => {
-      if (isCommitted) {
-        this.#fault = "";
-        this.#send({ case: "committed", value: { epoch } });
-      } else {
-        const message = `Epoch ${epoch} is not prepared here.`;
-        this.#sendFailed(epoch, { code: "invalid_argument", message, isKernelRefused: false });
-      }
-      this.#hasChanged = true;
-    });
-  }
-
-  #onRetire({ keep }: Retire): void {
+  #onRetire({ keep, epochs }: Retire): void {
     const ranges = this.#allChecked(keep);
     if (!ranges) return;
-    this.#stages.keepWithin(ranges);
+    this.#stages.keepOnly(epochs, ranges);
     this.#kept = ranges;
     this.#forgetFetches();
     this.#push({ kind: "keepLayers", keep: ranges });
   }
 
   #forgetFetches(): void {
-    this.#fetches.keepStages((epoch) => this.#stages.isUnfinished(epoch));
+    this.#fetches.keepStages((epoch) => this.#stages.unfinished(epoch) !== undefined);
   }
 
   #keepWhatIsNeeded(): Work {
@@ -311,10 +292,10 @@ export class Membership {
   // Which layers it runs is settled when it comes: Retire may drop the stage while it waits.
   #onFrame(frame: Frame, arrival: number): void {
     const { type, sequence, epoch, stage } = frame.header;
-    const layers = type === FrameType.step ? this.#stages.layersOf(epoch, stage) : undefined;
+    const layers = type === FrameType.step ? this.#stages.toRun(epoch, stage) : undefined;
     const problem = layers
       ? this.#problemOf(frame)
-      : `Stage ${stage} of epoch ${epoch} is not committed on this worker.`;
+      : `Stage ${stage} of epoch ${epoch} is not prepared on this worker.`;
     if (layers && problem === "") return this.#push({ kind: "runStep", frame, layers, arrival });
     this.#inTurn(() => this.#refuseStep(sequence, epoch, stage, problem));
   }
@@ -362,9 +343,9 @@ export class Membership {
 
   #onGenerate(frame: GenerateFrame, arrival: number): void {
     const { sequence, epoch } = frame;
-    const layers = this.#stages.layersOf(epoch, 0);
+    const layers = this.#stages.toRun(epoch, 0);
     if (layers?.first !== 0 || layers.end !== this.#layerBytes?.length) {
-      const message = `The whole model of epoch ${epoch} is not committed on this worker.`;
+      const message = `The whole model of epoch ${epoch} is not prepared on this worker.`;
       return this.#inTurn(() => this.#refuseStep(sequence, epoch, 0, message));
     }
     const problem = this.#takeSession(frame.session, frame.position + frame.count);
@@ -448,21 +429,31 @@ export class Membership {
   #onLayersRead(epoch: number, fault: Fault | null): void {
     this.#reading.delete(epoch);
     this.#hasChanged = true;
-    if (!this.#stages.isUnfinished(epoch)) return; // replaced, retired or released meanwhile
+    const stage = this.#stages.unfinished(epoch);
+    if (!stage) return; // retired or released meanwhile
     if (fault) return this.#onStageFailed(epoch, fault);
-    this.#installNext(epoch, this.#stages.find(epoch)!.first);
+    this.#installNext(epoch, stage.first);
   }
 
-  // One layer at a time, each behind the steps that came before its turn.
+  // One layer at a time, each behind the steps that came before its turn, and a standby's behind
+  // those that somebody waits for.
   #installNext(epoch: number, layer: number): void {
-    this.#turns.push(() => {
-      const stage = this.#stages.isUnfinished(epoch) && this.#stages.find(epoch);
+    const isStandby = this.#stages.isStandby(epoch);
+    const turn = (): Work | null => {
+      if (isStandby && this.#urgentInstalls > 0) {
+        this.#turns.push(turn);
+        return null;
+      }
+      if (!isStandby) --this.#urgentInstalls;
+      const stage = this.#stages.unfinished(epoch);
       if (!stage) return null;
       const doneBytes = this.#bytesOf({ first: stage.first, end: layer });
       const totalBytes = this.#bytesOf(stage);
       const layers = { first: layer, end: layer + 1 };
       return { kind: "installLayers", epoch, layers, doneBytes, totalBytes };
-    });
+    };
+    if (!isStandby) ++this.#urgentInstalls;
+    this.#turns.push(turn);
   }
 
   #bytesOf({ first, end }: LayerRange): number {
@@ -497,10 +488,11 @@ export class Membership {
     }
     if (outcome.kind !== "installed" || work.kind !== "installLayers") return;
     const { epoch, layers } = work;
-    const stage = this.#stages.isUnfinished(epoch) && this.#stages.find(epoch);
+    const stage = this.#stages.unfinished(epoch);
     if (!stage) return;
     if (layers.end < stage.end) return this.#installNext(epoch, layers.end);
     this.#stages.setLoaded(epoch);
+    this.#fault = "";
     const { weightFactor, usedBytes } = outcome;
     const value = { epoch, weightFactor, usedBytes: BigInt(usedBytes) };
     this.#send({ case: "prepared", value });
@@ -519,7 +511,7 @@ export class Membership {
       }
       case "installLayers":
         if (fault.isKernelRefused) return this.#finish("engineFailed", fault.message);
-        if (this.#stages.isUnfinished(work.epoch)) this.#onStageFailed(work.epoch, fault);
+        if (this.#stages.unfinished(work.epoch)) this.#onStageFailed(work.epoch, fault);
         return this.#countFailure(fault);
       case "measureSpeed":
         if (fault.isKernelRefused) return this.#finish("engineFailed", fault.message);
@@ -581,12 +573,12 @@ export class Membership {
   #showState(): void {
     if (!this.#hasChanged || !this.#layerBytes) return;
     this.#hasChanged = false;
-    const active = this.#stages.active();
-    const layers: [number, number] | null = active ? [active.first, active.end] : null;
-    this.#show({ layers, ...this.#stateShown(active !== undefined) });
+    const held = this.#stages.shown();
+    const layers: [number, number] | null = held ? [held.layers.first, held.layers.end] : null;
+    this.#show({ layers, ...this.#stateShown(held) });
   }
 
-  #stateShown(isActive: boolean): Shown {
+  #stateShown(held: Holding | undefined): Shown {
     switch (this.#current?.kind) {
       case "runStep":
       case "makeTokens":
@@ -601,8 +593,11 @@ export class Membership {
       return { phase: "loading", message: "Loading its layers." };
     }
     const fault = [this.#fault, this.#note].map((text) => text && ` ${text}`).join("");
-    const message = isActive ? "Ready: its layers are loaded." : "Connected, waiting for work.";
-    return { phase: isActive ? "ready" : "idle", message: message + fault };
+    if (!held) return { phase: "idle", message: "Connected, waiting for work." + fault };
+    const message = held.isStandby
+      ? "Ready to take over: its layers are loaded."
+      : "Ready: its layers are loaded.";
+    return { phase: "ready", message: message + fault };
   }
 
   #finish(kind: Ending["kind"], message: string): void {

@@ -1,79 +1,79 @@
-// Which steps may run: only those of an epoch and stage that was prepared, loaded and committed.
+// Which steps may run: only those of an epoch and stage that was prepared and is loaded.
 import { beforeEach, describe, expect, it } from "vitest";
 
-import { StageTable } from "./stageTable.ts";
+import { StageTable, kMaxBindings } from "./stageTable.ts";
 
 let table: StageTable;
 beforeEach(() => {
   table = new StageTable();
 });
 
-function commit(epoch: number, stage: number, first: number, end: number): void {
-  table.prepare(epoch, stage, { first, end });
+function bind(epoch: number, stage: number, first: number, end: number, isStandby = false): void {
+  expect(table.prepare(epoch, stage, { first, end }, isStandby)).toBe(true);
   table.setLoaded(epoch);
-  expect(table.commit(epoch)).toBe(true);
 }
 
-it("a stage is usable once it is loaded and committed, under its own number", () => {
-  table.prepare(3, 1, { first: 2, end: 5 });
-  expect(table.commit(3)).toBe(false);
+it("a binding is usable once it is loaded, under its own number and stage", () => {
+  table.prepare(3, 1, { first: 2, end: 5 }, false);
+  expect(table.toRun(3, 1)).toBeUndefined();
+  expect(table.unfinished(3)).toEqual({ first: 2, end: 5 });
   table.setLoaded(3);
-  expect(table.layersOf(3, 1)).toBeUndefined();
-  expect(table.active()).toBeUndefined();
-  expect(table.commit(3)).toBe(true);
-  expect(table.layersOf(3, 1)).toEqual({ first: 2, end: 5 });
-  expect(table.layersOf(3, 0)).toBeUndefined();
-  expect(table.layersOf(4, 1)).toBeUndefined();
-  expect(table.active()).toEqual({ first: 2, end: 5 });
+  expect(table.unfinished(3)).toBeUndefined();
+  expect(table.toRun(3, 1)).toEqual({ first: 2, end: 5 });
+  expect(table.toRun(3, 0)).toBeUndefined();
+  expect(table.toRun(4, 1)).toBeUndefined();
 });
 
-it("preparing an epoch anew takes its commit back", () => {
-  commit(3, 0, 0, 2);
-  table.prepare(3, 0, { first: 0, end: 4 });
-  expect(table.layersOf(3, 0)).toBeUndefined();
-  expect(table.commit(3)).toBe(false);
+it("several are held beside each other, whatever is loaded of them", () => {
+  bind(1, 0, 0, 2);
+  table.prepare(2, 0, { first: 0, end: 4 }, false);
+  bind(3, 1, 4, 6, true);
+  expect(table.toRun(1, 0)).toEqual({ first: 0, end: 2 });
+  expect(table.toRun(2, 0)).toBeUndefined();
+  expect(table.toRun(3, 1)).toEqual({ first: 4, end: 6 });
+  expect([1, 3].map((epoch) => table.isStandby(epoch))).toEqual([false, true]);
+  table.remove(2);
+  expect(table.ranges()).toEqual([{ first: 0, end: 2 }, { first: 4, end: 6 }]);
 });
 
-it("the epoch committed last is the active one while an older one may still be asked for", () => {
-  commit(1, 0, 0, 2);
-  commit(2, 0, 0, 4);
-  expect(table.active()).toEqual({ first: 0, end: 4 });
-  expect(table.layersOf(1, 0)).toEqual({ first: 0, end: 2 });
-});
-
-describe("keepWithin", () => {
-  it("forgets what does not stay loaded as a whole", () => {
-    commit(1, 0, 0, 4);
-    commit(2, 0, 1, 3);
-    table.keepWithin([{ first: 1, end: 3 }, { first: 3, end: 4 }]);
-    expect(table.find(1)).toBeUndefined();
-    expect(table.find(2)).toEqual({ first: 1, end: 3 });
-    expect(table.ranges()).toEqual([{ first: 1, end: 3 }]);
-    table.clear();
-    expect(table.active()).toBeUndefined();
-  });
-});
-
-it("a new epoch replaces older ones that are not loaded", () => {
-  table.prepare(1, 0, { first: 0, end: 1 });
-  table.prepare(2, 0, { first: 0, end: 2 });
-  expect(table.find(1)).toBeUndefined();
-  expect(table.isUnfinished(2)).toBe(true);
-  table.setLoaded(2);
-  expect(table.isUnfinished(2)).toBe(false);
-  table.prepare(3, 0, { first: 0, end: 3 });
-  expect(table.find(2)).toEqual({ first: 0, end: 2 });
-});
-
-it("preparing for ever neither fills the memory nor evicts the committed stage", () => {
-  commit(1, 0, 0, 4);
-  for (let epoch = 2; epoch <= 1000; ++epoch) {
-    table.prepare(epoch, 0, { first: 0, end: 1 });
-    table.setLoaded(epoch);
+it("epochs only rise, also behind those that are gone", () => {
+  bind(3, 0, 0, 2);
+  table.clear();
+  for (const epoch of [2, 3]) {
+    expect(table.prepare(epoch, 0, { first: 0, end: 2 }, false)).toBe(false);
   }
-  expect(table.ranges()).toHaveLength(16);
-  expect(table.find(1000)).toBeDefined();
-  expect(table.find(984)).toBeUndefined();
-  expect(table.layersOf(1, 0)).toEqual({ first: 0, end: 4 });
-  expect(table.active()).toEqual({ first: 0, end: 4 });
+  bind(4, 0, 0, 2);
+});
+
+it("there is room for so many and no more, and nothing makes way by itself", () => {
+  for (let epoch = 1; epoch <= kMaxBindings; ++epoch) bind(epoch, 0, 0, 4);
+  expect(table.prepare(kMaxBindings + 1, 0, { first: 0, end: 4 }, false)).toBe(false);
+  expect(table.toRun(1, 0)).toEqual({ first: 0, end: 4 });
+  table.keepOnly([1], [{ first: 0, end: 4 }]);
+  bind(kMaxBindings + 1, 0, 0, 4);
+});
+
+it("keepOnly forgets what is not named, and what does not stay loaded as a whole", () => {
+  bind(1, 0, 0, 4);
+  bind(2, 0, 1, 3);
+  bind(3, 0, 1, 3);
+  table.keepOnly([1, 2], [{ first: 1, end: 3 }, { first: 3, end: 4 }]);
+  expect(table.ranges()).toEqual([{ first: 1, end: 3 }]);
+  expect(table.toRun(2, 0)).toEqual({ first: 1, end: 3 });
+});
+
+describe("what is shown", () => {
+  it("is what steps come for, else the newest that is loaded and not for standby", () => {
+    expect(table.shown()).toBeUndefined();
+    bind(1, 0, 4, 6, true);
+    expect(table.shown()).toMatchObject({ layers: { first: 4, end: 6 }, isStandby: true });
+    bind(2, 0, 0, 2);
+    bind(3, 0, 2, 4, true);
+    table.prepare(4, 0, { first: 0, end: 6 }, false);
+    expect(table.shown()).toMatchObject({ layers: { first: 0, end: 2 }, isStandby: false });
+    table.toRun(1, 0); // the standby has taken over
+    expect(table.shown()).toMatchObject({ layers: { first: 4, end: 6 }, isStandby: false });
+    table.keepOnly([3], [{ first: 0, end: 6 }]);
+    expect(table.shown()).toMatchObject({ layers: { first: 2, end: 4 }, isStandby: true });
+  });
 });

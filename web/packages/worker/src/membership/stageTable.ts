@@ -1,84 +1,87 @@
-// The epochs that were prepared, loaded and committed here, and with which layers.
+// The bindings of this worker: which layers their steps run, and whether they are loaded. The same
+// in C++: src/worker/stage_table.h.
 import type { LayerRange } from "@weft/engine";
 
-// An orchestrator keeps two plans; of more epochs than this the oldest are forgotten.
-const kMostStages = 16;
+// A worker holds the binding it serves with, one that will replace it and those that it stands by
+// with. More than this nobody needs.
+export const kMaxBindings = 64;
 
-interface Stage {
+interface Binding {
   readonly stage: number;
   readonly layers: LayerRange;
+  readonly isStandby: boolean; // nobody waits for it
   isLoaded: boolean;
-  isCommitted: boolean;
+}
+
+// What the page shows of the bindings.
+export interface Holding {
+  readonly layers: LayerRange;
+  readonly isStandby: boolean; // and no step has come for it
 }
 
 export class StageTable {
-  readonly #stages = new Map<number, Stage>(); // by epoch
-  #lastCommitted = 0;
+  readonly #bindings = new Map<number, Binding>(); // by rising epoch
+  #newestEpoch = 0;
+  #lastRun = 0; // the epoch of the last step
 
-  // Replaces what was prepared under older epochs and is not loaded. The stage that was committed
-  // last is never forgotten for a newer one.
-  prepare(epoch: number, stage: number, layers: LayerRange): void {
-    for (const [older, { isLoaded }] of this.#stages) {
-      if (older < epoch && !isLoaded) this.#stages.delete(older);
-    }
-    this.#stages.set(epoch, { stage, layers, isLoaded: false, isCommitted: false });
-    if (this.#stages.size <= kMostStages) return;
-    const mayGo = [...this.#stages.keys()].filter((it) => it !== this.#lastCommitted);
-    this.#stages.delete(Math.min(...mayGo));
-  }
-
-  setLoaded(epoch: number): void {
-    const stage = this.#stages.get(epoch);
-    if (stage) stage.isLoaded = true;
-  }
-
-  // False when the epoch was never prepared, did not load yet, or is retired.
-  commit(epoch: number): boolean {
-    const stage = this.#stages.get(epoch);
-    if (stage?.isLoaded !== true) return false;
-    stage.isCommitted = true;
-    this.#lastCommitted = epoch;
+  // False, and nothing changed, unless the epoch is newer than every one before and there is room.
+  prepare(epoch: number, stage: number, layers: LayerRange, isStandby: boolean): boolean {
+    if (epoch <= this.#newestEpoch || this.#bindings.size >= kMaxBindings) return false;
+    this.#newestEpoch = epoch;
+    this.#bindings.set(epoch, { stage, layers, isStandby, isLoaded: false });
     return true;
   }
 
-  find(epoch: number): LayerRange | undefined {
-    return this.#stages.get(epoch)?.layers;
+  setLoaded(epoch: number): void {
+    const binding = this.#bindings.get(epoch);
+    if (binding) binding.isLoaded = true;
   }
 
-  // Whether the epoch was prepared and still has to be fetched and loaded.
-  isUnfinished(epoch: number): boolean {
-    return this.#stages.get(epoch)?.isLoaded === false;
+  // What still has to be fetched and loaded of the epoch: its layers, or undefined.
+  unfinished(epoch: number): LayerRange | undefined {
+    const binding = this.#bindings.get(epoch);
+    return binding?.isLoaded === false ? binding.layers : undefined;
   }
 
-  // The layers that a step of this epoch and stage runs; undefined unless it is committed.
-  layersOf(epoch: number, stage: number): LayerRange | undefined {
-    const found = this.#stages.get(epoch);
-    return found?.isCommitted === true && found.stage === stage ? found.layers : undefined;
+  isStandby(epoch: number): boolean {
+    return this.#bindings.get(epoch)?.isStandby === true;
   }
 
-  // The layers of the plan that was committed last.
-  active(): LayerRange | undefined {
-    const found = this.#stages.get(this.#lastCommitted);
-    return found?.isCommitted === true ? found.layers : undefined;
+  // The layers that a step of this epoch and stage runs; undefined unless they are loaded.
+  toRun(epoch: number, stage: number): LayerRange | undefined {
+    const binding = this.#bindings.get(epoch);
+    if (binding?.isLoaded !== true || binding.stage !== stage) return undefined;
+    this.#lastRun = epoch;
+    return binding.layers;
+  }
+
+  // What is computed here: the layers of the last step, or those of the newest binding that is
+  // loaded; a standby's only where there is nothing else.
+  shown(): Holding | undefined {
+    const ran = this.#bindings.get(this.#lastRun);
+    if (ran) return { layers: ran.layers, isStandby: false };
+    const loaded = [...this.#bindings.values()].filter(({ isLoaded }) => isLoaded);
+    return loaded.findLast(({ isStandby }) => !isStandby) ?? loaded.at(-1);
   }
 
   remove(epoch: number): void {
-    this.#stages.delete(epoch);
+    this.#bindings.delete(epoch);
   }
 
   clear(): void {
-    this.#stages.clear();
+    this.#bindings.clear();
   }
 
-  // Forgets the stages whose layers do not stay loaded.
-  keepWithin(keep: readonly LayerRange[]): void {
-    for (const [epoch, { layers }] of this.#stages) {
+  // Forgets every other binding, and those whose layers do not all stay loaded.
+  keepOnly(epochs: readonly number[], keep: readonly LayerRange[]): void {
+    for (const [epoch, { layers }] of this.#bindings) {
       const stays = keep.some(({ first, end }) => first <= layers.first && layers.end <= end);
-      if (!stays) this.#stages.delete(epoch);
+      if (!stays || !epochs.includes(epoch)) this.#bindings.delete(epoch);
     }
   }
 
+  // Of every binding.
   ranges(): LayerRange[] {
-    return [...this.#stages.values()].map(({ layers }) => layers);
+    return [...this.#bindings.values()].map(({ layers }) => layers);
   }
 }

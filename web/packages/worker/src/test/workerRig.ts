@@ -157,12 +157,10 @@ export class WorkerRig {
     await this.next("connect");
   }
 
-  // Prepares and commits [first, end) as `stage` of `epoch`.
+  // Prepares [first, end) as `stage` of `epoch`.
   async giveStage(epoch: number, stage: number, first: number, end: number): Promise<void> {
     this.tell({ case: "prepareStage", value: { epoch, stage, layers: { first, end } } });
     await until(() => this.all("prepared").some((it) => it.epoch === epoch), "prepared");
-    this.tell({ case: "commitStage", value: { epoch } });
-    await until(() => this.all("committed").some((it) => it.epoch === epoch), "committed");
   }
 }
 

@@ -24,7 +24,7 @@ export type WorkerPhase =
   | "idle" // connected, without a stage
   | "downloading"
   | "loading"
-  | "ready" // holds a committed stage, waits for steps
+  | "ready" // holds a stage, waits for steps
   | "computing"
   | "reconnecting"
   | "stopped"
@@ -39,7 +39,7 @@ export interface WorkerStatus {
   engine: string; // "ort-wasm", "ort-webgpu", ...; "" before it is chosen
   engineDetail: string; // which of its kernels compute, and how that was found out; or ""
   modelName: string;
-  layers: [number, number] | null; // [first, end) of the committed stage
+  layers: [number, number] | null; // [first, end) of the stage that computes
   download: { doneBytes: number; totalBytes: number } | null;
   memoryBytes: number; // the offer
   usedBytes: number; // weights, keys and values held now

@@ -71,7 +71,8 @@ describe("joining", () => {
   });
 
   it.each([
-    ["protocolVersion", 3, "The server speaks protocol version 3, this page version 2: reload"],
+    ["protocolVersion", 99, `The server speaks protocol version 99, this page version ` +
+      `${kProtocolVersion}: reload`],
     ["programVersion", 0, "program version 0, this page version 1: reload the page, or update"],
     ["packageFormat", 7, "The server speaks package format version 7, this page version 1"],
   ])("a server with another %s is refused with both numbers", async (field, value, words) => {
@@ -110,7 +111,7 @@ describe("joining", () => {
     ["bytes that are no message", (rig) => rig.worker.onMessage(new Uint8Array([1, 255, 255]))],
     ["an empty message", (rig) => rig.worker.onMessage(new Uint8Array(0))],
     ["a torn frame", (rig) => rig.worker.onMessage(step().subarray(0, 50))],
-    ["work before Init", (rig) => rig.tell({ case: "commitStage", value: { epoch: 1 } })],
+    ["work before Init", (rig) => rig.tell({ case: "release", value: {} })],
     ["Init twice", (rig) => [init(), init()].forEach((kind) => rig.tell(kind))],
   ])("%s end the connection", async (_, send) => {
     const rig = new WorkerRig();
@@ -166,7 +167,7 @@ describe("sampling", () => {
 });
 
 describe("stages", () => {
-  it("downloads, loads, commits and computes", async () => {
+  it("downloads, loads and computes", async () => {
     const rig = await working();
     expect(rig.all("layerDownloaded").map(({ layer }) => layer)).toEqual([0, 1, 2]);
     const { weightFactor, usedBytes } = rig.all("prepared")[0]!;
@@ -193,8 +194,8 @@ describe("stages", () => {
   });
 
   it.each<[string, Uint8Array<ArrayBuffer>, string]>([
-    ["an epoch that is not committed", step({ epoch: 2 }), "Stage 0 of epoch 2 is not committed"],
-    ["another stage", step({ stage: 1 }), "Stage 1 of epoch 1 is not committed"],
+    ["an epoch that is not prepared", step({ epoch: 2 }), "Stage 0 of epoch 2 is not prepared"],
+    ["another stage", step({ stage: 1 }), "Stage 1 of epoch 1 is not prepared"],
     ["a session in its middle", step({}, { firstPosition: 3 }), "must begin at position 0"],
     ["tokens from the last stage's head", step({}, { output: OutputKind.argmax }), "only the last"],
     ["a token that does not exist", tokenStep(99), "Token id 99 is outside the vocabulary of 16"],
@@ -219,13 +220,7 @@ describe("stages", () => {
     expect((await rig.next("stepFailed", 2)).message).toContain("generation 1");
   });
 
-  it("what was prepared and not loaded cannot be committed", async () => {
-    const rig = new WorkerRig();
-    await rig.join();
-    rig.tell({ case: "commitStage", value: { epoch: 9 } });
-    expect(await rig.next("failed")).toMatchObject({
-      epoch: 9, code: "invalid_argument", message: "Epoch 9 is not prepared here.",
-    });
+  it("what cannot be fetched is said, and is no stage", async () => {
     const { fetch } = fakeServer(rigPackage, (path) =>
       path.includes("/blobs/") ? new Response("{}", { status: 404 }) : null);
     const broken = new WorkerRig(fetch);
@@ -233,9 +228,8 @@ describe("stages", () => {
     const layers = { first: 0, end: 2 };
     broken.tell({ case: "prepareStage", value: { epoch: 1, stage: 0, layers } });
     expect(await broken.next("failed")).toMatchObject({ epoch: 1, code: "not_found" });
-    broken.tell({ case: "commitStage", value: { epoch: 1 } });
-    await broken.next("failed", 2);
-    expect(broken.all("committed")).toEqual([]);
+    broken.worker.onMessage(step());
+    expect((await broken.next("stepFailed")).message).toContain("epoch 1 is not prepared");
   });
 
   it("layers that do not exist end the connection", async () => {
@@ -286,7 +280,7 @@ describe("stages", () => {
     await rig.nextResult();
   });
 
-  it("a stage that is replaced is neither fetched nor loaded any further", async () => {
+  it("a stage that is retired is neither fetched nor loaded any further", async () => {
     let open = (): void => undefined;
     const opened = new Promise<void>((resolve) => (open = resolve));
     const { fetch, requests } = fakeServer(rigPackage);
@@ -300,27 +294,30 @@ describe("stages", () => {
     prepare(1, 2, 5);
     await rig.next("layerDownloaded");
     prepare(2, 0, 1);
+    rig.tell({ case: "retire", value: { epochs: [2], keep: [{ first: 0, end: 1 }] } });
     open();
     expect((await rig.next("prepared")).epoch).toBe(2);
     expect([...rig.engine.loaded]).toEqual([0]);
     expect(requests.some((path) => path.endsWith(rigPackage.digests[4]!))).toBe(false);
-    rig.tell({ case: "commitStage", value: { epoch: 1 } });
-    expect((await rig.next("failed")).epoch).toBe(1);
+    rig.worker.onMessage(step());
+    expect(await rig.next("stepFailed")).toMatchObject({ epoch: 1 });
   });
 
-  it("a new plan keeps what stays, and Retire unloads the rest", async () => {
+  it("a new binding keeps what stays, and Retire unloads the rest", async () => {
     const rig = await working();
     rig.worker.onMessage(step());
     await rig.nextResult();
     const reads = rig.engine.reads.length;
     await rig.giveStage(2, 0, 0, 2);
     expect(rig.engine.reads).toHaveLength(reads);
-    rig.tell({ case: "retire", value: { keep: [{ first: 0, end: 2 }] } });
+    rig.worker.onMessage(step({ epoch: 1 }, { firstPosition: 1 })); // both may compute
+    await rig.nextResult(2);
+    rig.tell({ case: "retire", value: { epochs: [2], keep: [{ first: 0, end: 2 }] } });
     await until(() => rig.engine.loaded.size === 2, "two layers");
     rig.worker.onMessage(step({ epoch: 1 }));
-    expect((await rig.next("stepFailed")).message).toContain("epoch 1 is not committed");
-    rig.worker.onMessage(step({ epoch: 2 }, { firstPosition: 1 }));
-    await rig.nextResult(2); // the session's keys and values are still there
+    expect((await rig.next("stepFailed")).message).toContain("epoch 1 is not prepared");
+    rig.worker.onMessage(step({ epoch: 2 }, { firstPosition: 2 }));
+    await rig.nextResult(3); // the session's keys and values are still there
   });
 
   it("sessions that are over are forgotten, Release forgets everything", async () => {

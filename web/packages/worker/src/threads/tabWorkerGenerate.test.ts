@@ -100,10 +100,10 @@ describe("generating", () => {
     expect(sent).toEqual([[false, [4, 5, 6]]]);
   });
 
-  it("refuses what is not the whole model of a committed epoch", async () => {
+  it("refuses what is not the whole model of a prepared epoch", async () => {
     const part = await whole(3);
     part.tellGeneration(kPlain);
-    expect((await part.next("stepFailed")).message).toContain("not committed");
+    expect((await part.next("stepFailed")).message).toContain("not prepared");
     const rig = await whole();
     rig.tellGeneration({ ...kPlain, epoch: 2 });
     expect((await rig.next("stepFailed")).message).toContain("epoch 2");
