@@ -68,7 +68,7 @@ std::vector<int> EvenEnds(const std::vector<planner::LayerCost>& layers, int sta
 
 planner::PlanOutcome PlanEvenStages(const swarm::StartPlanning& job, uint32_t stage_count) {
   planner::PlanOutcome outcome;
-  if (job.standby_of) return outcome;
+  if (job.repair) return outcome;
   const auto count = std::min<size_t>(stage_count, job.layers.size());
   if (job.workers.size() < count) {
     outcome.problem =

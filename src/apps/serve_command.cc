@@ -52,6 +52,12 @@ Result<std::optional<server::StaticFiles>> LoadPage(const std::string& web_root)
   return std::optional<server::StaticFiles>();
 }
 
+// Rows kept for recovery may take a twentieth of the machine's memory, a gibibyte at most.
+uint64_t HistoryBytes(const std::string& wanted) {
+  if (!wanted.empty()) return *ParseByteCount(wanted);
+  return std::min<uint64_t>(worker::TotalMemory() / 20, 1ull << 30);
+}
+
 server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server::ServerOptions server;
   server.address = options.share && options.address == "127.0.0.1" ? "0.0.0.0" : options.address;
@@ -64,6 +70,7 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.context_length = options.context_length;
   server.sessions = options.sessions;
   server.generate_interval = options.generate_interval;
+  server.history_bytes = HistoryBytes(options.history);
   server.queue = options.queue;
   server.wait = Seconds(options.wait_s);
   server.trusted_proxies = options.trusted_proxies;
@@ -248,6 +255,11 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
                    "Tokens in a frame of a tab that runs the whole model; 0: by its speed")
       ->capture_default_str()
       ->check(CLI::Range(0, 256));
+  command
+      ->add_option("--history", options->history,
+                   "Memory for rows between devices, with which a lost device is replaced; 0 keeps "
+                   "none (default: 5% of this machine's, at most 1GiB)")
+      ->check(ByteCountOption());
   command->add_option("--queue", options->queue, "Requests that may wait")
       ->capture_default_str()
       ->check(CLI::Range(0, 100000));

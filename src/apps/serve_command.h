@@ -25,6 +25,7 @@ struct ServeOptions {
   uint32_t context_length = 4096;
   uint32_t sessions = 4;
   uint32_t generate_interval = 0;
+  std::string history;  // bytes; "": 5% of the memory, at most 1 GiB
   uint32_t queue = 64;
   uint32_t wait_s = 30;
   std::string web_root;

@@ -1,9 +1,11 @@
 #include "server/server.h"
 
+#include <array>
 #include <ctime>
 #include <utility>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "server/own_user.h"
 #include "server/routes.h"
 
@@ -63,6 +65,10 @@ void Server::MakeHost(ServedModel& model) {
   }
   core.queue_limit = options_.queue;
   core.generate_interval = options_.generate_interval;
+  core.history_bytes = options_.history_bytes;
+  std::array<uint8_t, 16> swarm_id;
+  SecureRandomBytes(swarm_id);
+  core.swarm_id = std::string(AsText(swarm_id));
   if (!secrets_.join_token.empty()) core.join_token_sha256_hex = HashSecret(secrets_.join_token);
   host_ = std::make_unique<SwarmHost>(loop_, planning_thread_, core);
   feed_ = std::make_unique<SwarmFeed>(loop_, *host_, CardOf(model.package, context));

@@ -39,6 +39,7 @@ struct ServerOptions {
   uint32_t context_length = 4096;  // no more than what the model was made for is used
   uint32_t sessions = 4;
   uint32_t generate_interval = 0;
+  uint64_t history_bytes = 1 << 30;  // of boundary rows that are kept for whoever takes over
   uint32_t queue = 64;
   Duration wait = Seconds(30);       // of a request for a swarm that is down
   Instant started = MonotonicNow();  // of the program, for the log

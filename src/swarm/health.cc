@@ -12,6 +12,7 @@ constexpr size_t kOpenPings = 16;
 constexpr size_t kPongsToTrust = 3;
 
 std::string Seconds(Duration duration) {
+  if (duration < Milliseconds(1950)) return std::to_string(duration.us / 1000) + " ms";
   return std::to_string((duration.us + 500'000) / 1'000'000) + " s";
 }
 
@@ -44,11 +45,31 @@ Instant Health::LateAt(const Worker& worker) const {
   return worker.steps.oldest_since + worker.steps.in_flight.front().late;
 }
 
+// Silence, however short, where an answer is due at once: the worker's thread for the connection
+// answers pings while steps are computed, so that a slow step and a dead machine can be told apart
+// in the time of a few round trips.
+void Health::Probe(Worker& worker, Instant now) {
+  if (worker.offer.kind != "native" || worker.times.pong_us.count() < kPongsToTrust) return;
+  if (worker.pings.probed_at) return;
+  const auto longest = static_cast<int64_t>(*worker.times.pong_us.Largest());
+  worker.pings.probed_at = now;
+  worker.pings.probe_due =
+      now + std::max(options_.timeouts.probe_limit, Microseconds(4 * longest));
+  Ping(worker, now);
+}
+
+Instant Health::ProbeDueAt(const Worker& worker) const {
+  return worker.pings.probed_at && worker.last_heard <= *worker.pings.probed_at
+             ? worker.pings.probe_due
+             : kNever;
+}
+
 std::vector<WorkerId> Health::TakeLate(Instant now) {
   std::vector<WorkerId> late;
   for (auto& [id, worker] : roster_)
     if (now >= LateAt(worker)) {
       worker.steps.in_flight.front().was_late = true;
+      Probe(worker, now);
       late.push_back(id);
     }
   return late;
@@ -97,7 +118,7 @@ std::vector<Casualty> Health::Tick(Instant now) {
     bool refuses = false;
     if (now >= ConnectDueAt(worker))
       reason = "It did not send Connect within " + Seconds(now - worker.connected_at) + ".";
-    else if (worker.ready && now >= SilentAt(worker))
+    else if (worker.ready && now >= std::min(SilentAt(worker), ProbeDueAt(worker)))
       reason = "Nothing was heard from it for " + Seconds(now - worker.last_heard) + ".";
     else if (now >= StepDueAt(worker)) {
       reason = "It did not answer a step within " + Seconds(now - worker.steps.oldest_since) + ".";
@@ -110,7 +131,11 @@ std::vector<Casualty> Health::Tick(Instant now) {
     }
     if (!reason.empty()) {
       casualties.push_back({id, std::move(reason), refuses});
-    } else if (worker.ready && now >= worker.pings.next_at) {
+      continue;
+    }
+    if (worker.pings.probed_at && worker.last_heard > *worker.pings.probed_at)
+      worker.pings.probed_at.reset();
+    if (worker.ready && now >= worker.pings.next_at) {
       Ping(worker, now);
     }
   }
@@ -121,7 +146,7 @@ std::optional<Instant> Health::next_timer() const {
   Instant next = kNever;
   for (const auto& [id, worker] : roster_) {
     next = std::min({next, ConnectDueAt(worker), StepDueAt(worker), AnswerDueAt(worker),
-                     LateAt(worker)});
+                     LateAt(worker), ProbeDueAt(worker)});
     if (worker.ready) next = std::min({next, SilentAt(worker), worker.pings.next_at});
   }
   if (next == kNever) return std::nullopt;

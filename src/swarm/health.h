@@ -38,6 +38,8 @@ class Health {
   Instant SilentAt(const Worker& worker) const;
   Instant StepDueAt(const Worker& worker) const;  // Instant{INT64_MAX}: nothing is due
   Instant LateAt(const Worker& worker) const;
+  void Probe(Worker& worker, Instant now);
+  Instant ProbeDueAt(const Worker& worker) const;
   Instant AnswerDueAt(const Worker& worker) const;
   Instant ConnectDueAt(const Worker& worker) const;
 

@@ -58,6 +58,9 @@ struct Timeouts {
   Duration measure_limit = Seconds(30);
   Duration commit_limit = Seconds(10);
   Duration replan_interval = Seconds(15);
+  // A native worker whose step is late is pinged; without an answer after this, or after four times
+  // its longest round trip of late, it is lost.
+  Duration probe_limit = Milliseconds(150);
   Duration resume_limit = Seconds(60);  // a worker whose connection broke may come back so long
   Duration leave_limit = Seconds(2);    // one that leaves is let go at the latest
   Duration join_debounce = Milliseconds(150);  // devices that join together are planned together

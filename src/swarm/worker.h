@@ -99,6 +99,9 @@ struct WorkerPings {
   std::deque<SentPing> open;
   Instant next_at;
   uint64_t next_nonce = 1;
+  // A step is late and the worker was asked for a sign of life: since when, and until when.
+  std::optional<Instant> probed_at;
+  Instant probe_due;
 };
 
 // How it has done so far, in this connection. State's.

@@ -20,15 +20,27 @@ std::string DescribeProcessor(uint32_t thread_count) {
   return text;
 }
 
-uint64_t DefaultMemoryOffer() {
+namespace {
+
+// A line of /proc/meminfo in bytes; 2 GiB where there is none.
+uint64_t MemoryInfo(const std::string& wanted) {
   std::ifstream file("/proc/meminfo");
   std::string key;
   uint64_t kilobytes = 0;
   std::string unit;
-  while (file >> key >> kilobytes >> unit) {
-    if (key == "MemAvailable:") return kilobytes * 1024 / 2;
-  }
-  return 1ull << 30;
+  while (file >> key >> kilobytes >> unit)
+    if (key == wanted) return kilobytes * 1024;
+  return 2ull << 30;
+}
+
+}  // namespace
+
+uint64_t DefaultMemoryOffer() {
+  return MemoryInfo("MemAvailable:") / 2;
+}
+
+uint64_t TotalMemory() {
+  return MemoryInfo("MemTotal:");
 }
 
 }  // namespace weft::worker

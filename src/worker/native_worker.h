@@ -57,5 +57,7 @@ class NativeWorker {
 std::string DescribeProcessor(uint32_t thread_count);
 // Memory that a worker offers when the user says nothing: half of what the system has available.
 uint64_t DefaultMemoryOffer();
+// Of this machine, in bytes.
+uint64_t TotalMemory();
 
 }  // namespace weft::worker
