@@ -194,8 +194,12 @@ void ModelWorker::Carry(worker::Compute& action) {
   const auto* step = std::get_if<worker::RunStep>(&action.work);
   const auto* make = std::get_if<worker::MakeTokens>(&action.work);
   const uint32_t sequence = step ? step->frame.header.sequence : make ? make->asked.sequence : 0;
+  const std::vector<wire::Run> runs = step ? step->frame.runs : std::vector<wire::Run>();
   // It is done now and known when it has taken its time.
   Result<worker::Outcome> outcome = host_->Do(std::move(action.work));
+  // All of its runs have failed with it, so what follows them may be refused, too.
+  if (!outcome.ok() && excused_)
+    for (const wire::Run& run : runs) failed_.emplace(run.session, run.generation);
   const std::optional<uint32_t> excused = excused_ ? std::optional(sequence) : std::nullopt;
   if (outcome.ok())
     if (const auto* made = std::get_if<worker::MadeTokens>(&*outcome))
@@ -227,7 +231,7 @@ std::optional<Error> ModelWorker::StepFault(std::span<const engine::Run> runs) {
   if (!fault_) return std::nullopt;
   excused_ = true;
   for (const engine::Run& run : runs) {
-    failed_[run.session] = run.generation;
+    failed_.emplace(run.session, run.generation);
     if (fault_->code() == ErrorCode::kInvalidData && runs.size() == 1)
       hooks_.numbers_failed(run.session);
   }
@@ -241,8 +245,7 @@ std::optional<Error> ModelWorker::ReadFault() {
 
 // Only a step that follows one which was failed on purpose may be refused.
 void ModelWorker::OnRefused(const engine::Run& run, const std::string& why) {
-  const auto failed = failed_.find(run.session);
-  excused_ = failed != failed_.end() && failed->second == run.generation;
+  excused_ = failed_.contains({run.session, run.generation});
   if (!excused_) Violation("refuses a step: " + why);
 }
 

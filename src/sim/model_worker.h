@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -110,7 +111,7 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   std::optional<uint32_t> excused_sequence_;  // of the StepFailed that may come now
   // Sessions whose last step was failed on purpose, with its generation: what follows in it cannot
   // continue.
-  std::map<uint32_t, uint32_t> failed_;
+  std::set<std::pair<uint32_t, uint32_t>> failed_;  // (session, generation) of steps
 };
 
 }  // namespace weft::sim

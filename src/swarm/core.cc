@@ -12,7 +12,7 @@ std::vector<Action> Core::Handle(const Event& event, Instant now) {
   CHECK(now >= state_->now, "time went backwards");
   state_->now = now;
   std::visit([this](const auto& e) { state_->On(e); }, event);
-  state_->Settle();
+  state_->Settle(std::holds_alternative<WorkerData>(event));
   return state_->outbox.Take();
 }
 

@@ -142,13 +142,15 @@ std::vector<Casualty> Health::Tick(Instant now) {
   return casualties;
 }
 
+Instant Health::NextOf(const Worker& worker) const {
+  const Instant next = std::min({ConnectDueAt(worker), StepDueAt(worker), AnswerDueAt(worker),
+                                 LateAt(worker), ProbeDueAt(worker)});
+  return worker.ready ? std::min({next, SilentAt(worker), worker.pings.next_at}) : next;
+}
+
 std::optional<Instant> Health::next_timer() const {
   Instant next = kNever;
-  for (const auto& [id, worker] : roster_) {
-    next = std::min({next, ConnectDueAt(worker), StepDueAt(worker), AnswerDueAt(worker),
-                     LateAt(worker), ProbeDueAt(worker)});
-    if (worker.ready) next = std::min({next, SilentAt(worker), worker.pings.next_at});
-  }
+  for (const auto& [id, worker] : roster_) next = std::min(next, NextOf(worker));
   if (next == kNever) return std::nullopt;
   return next;
 }

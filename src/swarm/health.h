@@ -32,6 +32,8 @@ class Health {
   Status OnPong(Worker& worker, const wire::pb::Pong& pong, Instant now);
   // Workers whose oldest step is late since the last call, each step once.
   std::vector<WorkerId> TakeLate(Instant now);
+  // When Tick is wanted next because of this worker; Instant{INT64_MAX}: not before an event.
+  Instant NextOf(const Worker& worker) const;
   std::optional<Instant> next_timer() const;
 
  private:

@@ -431,13 +431,18 @@ bool Lifecycle::IsUsed(WorkerId worker) const {
   return (active_ && active_->StageOf(worker)) || (staged_ && staged_->StageOf(worker));
 }
 
+// Those of the staged plan first: it waits for them.
 std::vector<BoundStage> Lifecycle::Followers() const {
   std::vector<BoundStage> followers;
+  const auto is_staged = [this](const BoundStage& each) {
+    return staged_ && staged_->Uses(each.binding);
+  };
   for (const auto& [id, worker] : roster_) {
     if (!worker.ready || (active_ && active_->StageOf(id))) continue;
     for (const Binding& binding : worker.bindings)
       if (binding.loaded) followers.push_back({binding.id, id, binding.stage, binding.layers});
   }
+  std::stable_partition(followers.begin(), followers.end(), is_staged);
   return followers;
 }
 

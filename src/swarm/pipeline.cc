@@ -1,7 +1,6 @@
 #include "swarm/pipeline.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/check.h"
 #include "swarm/tell_sampling.h"
@@ -16,6 +15,9 @@ constexpr size_t kFramesInFlight = 2;
 constexpr uint32_t kQueuedChunks = 4;
 // A frame must not keep a link busy for longer: nothing behind it may look dead.
 constexpr double kChunkUs = 100'000;
+// More standbys than this that hold the same layers are loaded but not fed: each costs a device its
+// rest and every token a look.
+constexpr std::ptrdiff_t kFollowersOfARange = 2;
 // A follower is sent this many rows at once, or more.
 constexpr uint32_t kFollowerRows = 8;
 constexpr uint64_t kLogitFrameBytes = 4 << 20;
@@ -36,7 +38,13 @@ Pipeline::Pipeline(const CoreOptions& options, const Costs& costs, Roster& roste
 void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers) {
   std::vector<Stage> before = std::exchange(stages_, {});
   followers_.clear();
-  for (BoundStage& bound : followers) followers_.push_back({bound, 0, false, true});
+  for (const BoundStage& bound : followers) {
+    const auto same =
+        std::count_if(followers_.begin(), followers_.end(), [&](const Stage& follower) {
+          return follower.bound.layers == bound.layers;
+        });
+    if (same < kFollowersOfARange) followers_.push_back({bound, 0, false, true});
+  }
   if (plan == nullptr) {
     generates_ = false;
     return;
@@ -77,24 +85,16 @@ uint64_t Pipeline::LongestAnswer(const Stage& stage) const {
   return bytes + runs * (kCandidateHeadBytes + kMaxCandidates * kCandidateBytes);
 }
 
-void Pipeline::LimitMessages() {
-  std::map<WorkerId, uint64_t> of_plan;
+void Pipeline::LimitMessages(Worker& worker) {
+  if (!worker.ready) return;
+  // Control messages always may come; steps that were sent are answered whatever the plan is now.
+  uint64_t bytes = 1 + wire::kMaxControlBytes;
   for (const Stage& stage : stages_)
-    if (stage.bound.binding != 0) {
-      uint64_t& bytes = of_plan[stage.bound.worker];
-      bytes = std::max(bytes, LongestAnswer(stage));
-    }
-  for (auto& [id, worker] : roster_) {
-    if (!worker.ready) continue;
-    // Control messages always may come; steps that were sent are answered whatever the plan is now.
-    uint64_t bytes = 1 + wire::kMaxControlBytes;
-    if (const auto found = of_plan.find(id); found != of_plan.end())
-      bytes = std::max(bytes, found->second);
-    for (const SentFrame& sent : worker.steps.in_flight) bytes = std::max(bytes, sent.answer_bytes);
-    if (worker.told.message_limit == bytes) continue;
-    worker.told.message_limit = bytes;
-    outbox_.Add(SetMessageLimit{id, bytes});
-  }
+    if (stage.bound.worker == worker.id) bytes = std::max(bytes, LongestAnswer(stage));
+  for (const SentFrame& sent : worker.steps.in_flight) bytes = std::max(bytes, sent.answer_bytes);
+  if (worker.told.message_limit == bytes) return;
+  worker.told.message_limit = bytes;
+  outbox_.Add(SetMessageLimit{worker.id, bytes});
 }
 
 const Pipeline::Stage* Pipeline::FindStage(BindingId binding) const {
@@ -210,8 +210,12 @@ StageProgress* Pipeline::Ready(Session& session, size_t stage_index) {
   // The last row is wanted once more (its draw fell into the tail).
   if (stage.last && progress->held > session.completed)
     session.RewindStage(*progress, session.completed);
-  if (stage_index > 0) Reproduce(session, stage_index, *progress);
-  return progress->sent < Available(session, stage.bound.layers) ? progress : nullptr;
+  if (stage_index > 0) {
+    Reproduce(session, stage_index, *progress);
+    // It may have to wait until the stage in front of it is there again.
+    return session.history[stage.bound.layers.first].Has(progress->sent) ? progress : nullptr;
+  }
+  return progress->sent < session.tokens.size() ? progress : nullptr;
 }
 
 // Where history lacks the row that the stage needs next (it was dropped, or the layers were never cut
@@ -442,6 +446,7 @@ void Pipeline::Track(Worker& worker, SentFrame sent, double predicted_us, Instan
                   : sent.limit;
   if (worker.steps.in_flight.empty()) worker.steps.oldest_since = now;
   worker.steps.last_at = now;
+  touched_.push_back(worker.id);
   worker.steps.in_flight.push_back(std::move(sent));
 }
 
@@ -450,6 +455,7 @@ void Pipeline::PopOldest(Worker& worker, Instant now) {
   worker.steps.in_flight.pop_front();
   worker.steps.oldest_since = now;
   worker.steps.last_at = now;
+  touched_.push_back(worker.id);
 }
 
 // For deadlines every step counts, from when it became the oldest, as they do. For plans only steps
@@ -494,8 +500,10 @@ Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice messag
     if (run.output == wire::OutputKind::kHidden) {
       session.history[sent.layers.end].Append(run.first_position, run.count, payload.bytes());
     } else if (stage != nullptr && stage->last) {
-      // What an idle session's last stage lacked it has had computed before.
-      if (session.active) outputs.push_back({run, std::move(payload)});
+      // What comes of rows that have passed the last layer before is known: they were a replacement's,
+      // or a late worker's whose place another one had taken.
+      if (session.active && progress->held > session.completed)
+        outputs.push_back({run, std::move(payload)});
     }
   }
   return outputs;

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -77,8 +78,10 @@ class Pipeline {
   // Some tokens of the worker's oldest step, which must be a Generate. Errors as OnResult's.
   Result<GeneratedTokens> OnTokens(Worker& worker, const wire::Tokens& tokens, Instant now);
 
-  // Tells the host how long a message of each worker may be now (SetMessageLimit).
-  void LimitMessages();
+  // Tells the host how long a message of a worker may be now (SetMessageLimit), where that changed.
+  void LimitMessages(Worker& worker);
+  // Workers that were sent something since the last call, or answered; some perhaps twice.
+  std::vector<WorkerId> TakeTouched() { return std::exchange(touched_, {}); }
 
   const TrafficCounts& traffic() const { return traffic_; }
   // Rows that stages behind the first have not been sent, of all sessions.
@@ -141,6 +144,7 @@ class Pipeline {
   SessionTable& sessions_;
   Outbox& outbox_;
   std::vector<Stage> stages_, followers_;
+  std::vector<WorkerId> touched_;
   uint32_t chunk_rows_ = 1;
   uint32_t next_sequence_ = 1;
   bool generates_ = false;          // one stage, on a worker that chooses tokens by itself

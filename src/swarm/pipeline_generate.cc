@@ -150,7 +150,8 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
   out.token_ids = tokens.token_ids;
   out.last = tokens.last;
   StageProgress* progress = LiveProgress(sent.runs[0], sent.epoch);
-  out.live = progress != nullptr && FindStage(sent.epoch) != nullptr;
+  out.live = progress != nullptr && FindStage(sent.epoch) != nullptr &&
+             out.run.first_position + 1u == sessions_.Find(out.run.session)->tokens.size();
   if (progress != nullptr) {
     progress->held = out.run.first_position + static_cast<uint32_t>(tokens.token_ids.size());
     // Until the last one has come, the worker goes on by itself.

@@ -112,9 +112,34 @@ void State::On(const TimerFired&) {
   if (RestoreMemory()) planning.Want(now);
 }
 
-void State::Settle() {
+void State::Settle(bool after_frame) {
   if (sessions.active_count() > 0) last_busy = now;
+  uint64_t live_rows = 0;
+  for (const auto& session : sessions.sessions())
+    if (session->active) live_rows += session->completed;
+  planning.SetLiveRows(live_rows);
   planning.Settle(now);
+  // What a frame changed of the lifecycle (its worker was dropped, say) is no small matter.
+  const bool small = after_frame && lifecycle.version() == pipeline_version;
+  if (!small) SettlePlans();
+  if (lifecycle.version() != pipeline_version) UpdatePipeline();
+  if (lifecycle.CanSwap() &&
+      (!lifecycle.serves() || pipeline.HasCaughtUp(*lifecycle.staged()))) {
+    lifecycle.Swap(now);
+    planning.NoteRosterChange();
+    UpdatePipeline();
+  }
+  if (lifecycle.active()) {
+    requests.Admit();
+    pipeline.Pump(now);
+  }
+  SettleTouched();
+  if (small) return;
+  for (auto& [id, worker] : roster) pipeline.LimitMessages(worker);
+  timer = FindTimer();
+}
+
+void State::SettlePlans() {
   planning.TellWhole(now);
   for (auto& [id, worker] : roster)
     if (worker.leaves_at && (!lifecycle.IsUsed(id) || now >= *worker.leaves_at)) {
@@ -122,20 +147,18 @@ void State::Settle() {
       Forget(id);
       break;  // another one, with the event that follows
     }
-  if (lifecycle.version() != pipeline_version) UpdatePipeline();
-  if (lifecycle.CanSwap() &&
-      (!lifecycle.serves() || pipeline.HasCaughtUp(*lifecycle.staged()))) {
-    lifecycle.Swap(now);
-    planning.NoteRosterChange();
-  }
   const bool preparing = lifecycle.staged() || planning.under_way();
   measuring.Settle(!preparing, lifecycle.serves() && now - last_busy >= kIdleBeforeMeasuring, now);
-  if (lifecycle.version() != pipeline_version) UpdatePipeline();
-  if (lifecycle.active()) {
-    requests.Admit();
-    pipeline.Pump(now);
+}
+
+void State::SettleTouched() {
+  for (const WorkerId id : pipeline.TakeTouched()) {
+    Worker* worker = roster.Find(id);
+    if (worker == nullptr) continue;
+    pipeline.LimitMessages(*worker);
+    const Instant due = health.NextOf(*worker);
+    if (due != Instant{INT64_MAX} && (!timer || due < *timer)) timer = due;
   }
-  pipeline.LimitMessages();
 }
 
 // Frames follow the plan that is active now. What a binding that is gone held is forgotten.
@@ -150,7 +173,7 @@ void State::UpdatePipeline() {
     });
 }
 
-std::optional<Instant> State::next_timer() const {
+std::optional<Instant> State::FindTimer() const {
   std::optional<Instant> next;
   const auto consider = [&next](std::optional<Instant> at) {
     if (at && (!next || *at < *next)) next = at;
@@ -385,6 +408,9 @@ Status State::OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed) {
       refused_guess = session.RewindAfterFailure(stage) || refused_guess;
       continue;
     }
+    // Failures without getting any further are what counts.
+    if (stage.held_at_failure && stage.held > *stage.held_at_failure)
+      session.active->step_failures = 0;
     const uint32_t failures = ++session.active->step_failures;
     if (numbers_failed && runs.size() == 1) {
       requests.Fail(session, Error(ErrorCode::kInvalidData, problem), now);

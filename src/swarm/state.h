@@ -34,10 +34,16 @@ struct State {
   void On(const PlanFound& event);
   void On(const TimerFired& event);
 
-  // After every event: brings what follows from the new state under way.
-  void Settle();
+  // After every event: brings what follows from the new state under way. Frames come many times for
+  // each token, so that what follows from them alone never walks over all workers.
+  void Settle(bool after_frame);
+  void SettlePlans();
+  void SettleTouched();
   void UpdatePipeline();
-  std::optional<Instant> next_timer() const;
+  // When TimerFired is wanted: as looked for after the last event that was no frame, or earlier
+  // because of workers that were sent something since. It may come too early, never too late.
+  std::optional<Instant> next_timer() const { return timer; }
+  std::optional<Instant> FindTimer() const;
   Snapshot MakeSnapshot(Instant at) const;
   WorkerSnapshot PictureOf(WorkerId id, const Worker& worker) const;
   void DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& picture) const;
@@ -81,6 +87,7 @@ struct State {
   Pipeline pipeline;
   Health health;
   Requests requests;
+  std::optional<Instant> timer;
   uint64_t pipeline_version = 0;  // of the lifecycle, when the pipeline was told of it last
   Instant now;
   Instant last_change;  // when SwarmChanged was last caused by mere progress
