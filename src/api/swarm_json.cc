@@ -69,14 +69,25 @@ json::object WorkerJson(const swarm::WorkerSnapshot& worker) {
 }  // namespace
 
 std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
-  json::array workers, stages, covered;
+  json::array workers, stages, standbys, covered;
   for (const auto& worker : snapshot.workers) workers.push_back(WorkerJson(worker));
   for (const auto& stage : snapshot.stages) {
+    json::array filled_by(stage.filled_by.begin(), stage.filled_by.end());
     stages.push_back({{"worker", stage.worker},
                       {"first_layer", stage.first_layer},
                       {"end_layer", stage.end_layer},
                       {"predicted_us", stage.predicted_us},
-                      {"measured_us", stage.measured_us}});
+                      {"measured_us", stage.measured_us},
+                      {"binding", stage.binding},
+                      {"filled_by", std::move(filled_by)},
+                      {"loss_us", stage.loss_us ? json::value(*stage.loss_us) : nullptr}});
+  }
+  for (const auto& standby : snapshot.standbys) {
+    standbys.push_back({{"worker", standby.worker},
+                        {"first_layer", standby.first_layer},
+                        {"end_layer", standby.end_layer},
+                        {"loaded", standby.loaded},
+                        {"lag_rows", standby.lag_rows}});
   }
   for (const bool layer : snapshot.covered_layers) covered.push_back(layer);
   return json::serialize(json::object{{"state", StateName(snapshot.state)},
@@ -102,6 +113,9 @@ std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
                                       {"boundary_bytes_received", snapshot.boundary_bytes_received},
                                       {"covered_layers", std::move(covered)},
                                       {"stages", std::move(stages)},
+                                      {"standbys", std::move(standbys)},
+                                      {"history_bytes", snapshot.history_bytes},
+                                      {"history_limit_bytes", snapshot.history_limit_bytes},
                                       {"workers", std::move(workers)}});
 }
 

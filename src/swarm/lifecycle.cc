@@ -129,14 +129,8 @@ Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, b
   binding.stage = number;
   binding.layers = layers;
   binding.standby = standby;
-  const double missing =
-      static_cast<double>(costs_.MissingBytes(worker.layers.cached, layers.first, layers.end));
-  double weights = 0;
-  for (uint32_t layer = layers.first; layer < layers.end; ++layer)
-    weights += static_cast<double>(costs_.layers()[layer].weight_bytes);
-  const double us = missing / (worker.offer.download_bytes_per_s * 1e-6) + weights / kLoadBytesPerUs;
-  const Duration limit =
-      Microseconds(static_cast<int64_t>(std::min(us * options_.timeouts.prepare_factor, 86400e6)));
+  const Duration limit = Microseconds(static_cast<int64_t>(
+      std::min(LoadUs(worker, layers) * options_.timeouts.prepare_factor, 86400e6)));
   // A worker loads one thing after the other.
   Instant begin = now;
   for (const Binding& other : worker.bindings)
@@ -151,6 +145,15 @@ Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, b
   prepare.mutable_layers()->set_end(layers.end);
   prepare.set_standby(standby);
   return binding;
+}
+
+double Lifecycle::LoadUs(const Worker& worker, LayerSpan layers) const {
+  const double missing =
+      static_cast<double>(costs_.MissingBytes(worker.layers.cached, layers.first, layers.end));
+  double weights = 0;
+  for (uint32_t layer = layers.first; layer < layers.end; ++layer)
+    weights += static_cast<double>(costs_.layers()[layer].weight_bytes);
+  return missing / (worker.offer.download_bytes_per_s * 1e-6) + weights / kLoadBytesPerUs;
 }
 
 bool Lifecycle::StandBy(Worker& worker, LayerSpan layers, Instant now) {

@@ -53,6 +53,8 @@ class Lifecycle {
 
   // Asks for layers of [first, end) that the worker neither has nor was asked for.
   void Download(Worker& worker, uint32_t first, uint32_t end);
+  // How long the worker is expected to need until it has these layers in memory.
+  double LoadUs(const Worker& worker, LayerSpan layers) const;
   // Frees what neither a plan nor a standby needs on this worker.
   void Retire(Worker& worker);
 

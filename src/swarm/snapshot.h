@@ -32,9 +32,22 @@ struct WorkerSnapshot {
 };
 
 struct StageSnapshot {
-  WorkerId worker = 0;
+  WorkerId worker = 0;  // 0: a hole, nobody runs these layers now
   uint32_t first_layer = 0, end_layer = 0;
   double predicted_us = 0, measured_us = 0;
+  uint32_t binding = 0;
+  std::vector<WorkerId> filled_by;  // who loads the layers of a hole
+  // What the loss of its worker would cost answers now, as far as it can be foreseen; nullopt: they
+  // would stop until another device joins.
+  std::optional<double> loss_us;
+};
+
+// Layers that a worker holds ready without running them.
+struct StandbySnapshot {
+  WorkerId worker = 0;
+  uint32_t first_layer = 0, end_layer = 0;
+  bool loaded = false;
+  uint64_t lag_rows = 0;  // positions of live sessions that it has not computed
 };
 
 // How far a request is that was accepted and is not over.
@@ -52,6 +65,8 @@ struct Snapshot {
   std::vector<WorkerSnapshot> workers;
   uint64_t epoch = 0;  // rises with every change of plan
   std::vector<StageSnapshot> stages;  // the active plan
+  std::vector<StandbySnapshot> standbys;
+  uint64_t history_bytes = 0, history_limit_bytes = 0;  // rows kept for whoever takes over
   double predicted_us_per_token = 0, measured_us_per_token = 0;
   std::vector<bool> covered_layers;  // layers that some worker holds or could hold
   uint32_t active_requests = 0, queued_requests = 0;

@@ -46,6 +46,8 @@ struct State {
   std::optional<Instant> FindTimer() const;
   Snapshot MakeSnapshot(Instant at) const;
   WorkerSnapshot PictureOf(WorkerId id, const Worker& worker) const;
+  StageSnapshot PictureOf(const PlanStage& stage) const;
+  std::optional<double> LossUs(const PlanStage& stage) const;
   void DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& picture) const;
 
   // Messages of a worker that has connected properly; an error closes the connection.

@@ -67,6 +67,56 @@ WorkerSnapshot State::PictureOf(WorkerId id, const Worker& worker) const {
   return out;
 }
 
+StageSnapshot State::PictureOf(const PlanStage& stage) const {
+  StageSnapshot out;
+  out.worker = stage.worker;
+  out.first_layer = stage.first;
+  out.end_layer = stage.end;
+  out.predicted_us = stage.predicted_us;
+  out.binding = stage.binding;
+  const Worker* worker = roster.Find(stage.worker);
+  if (worker != nullptr) out.measured_us = worker->times.stage_us.Median().value_or(0);
+  if (stage.IsHole() && lifecycle.staged())
+    for (const PlanStage& filling : lifecycle.staged()->stages)
+      if (filling.layers().Overlaps(stage.layers())) out.filled_by.push_back(filling.worker);
+  if (!stage.IsHole()) out.loss_us = LossUs(stage);
+  return out;
+}
+
+// The least that anybody else needs: rows to compute where the layers are loaded, layers to fetch
+// and to load, too, where they are not but would fit.
+std::optional<double> State::LossUs(const PlanStage& stage) const {
+  uint64_t live_rows = 0;
+  for (const auto& session : sessions.sessions())
+    if (session->active) live_rows += session->completed;
+  std::optional<double> least;
+  for (const auto& [id, worker] : roster) {
+    if (id == stage.worker || !worker.ready || worker.leaves_at) continue;
+    const double row_us =
+        costs.StepUs(worker, stage.first, stage.end, options.prefill_chunk_rows) /
+        options.prefill_chunk_rows;
+    double us = 0;
+    const auto standing_by =
+        std::find_if(worker.bindings.begin(), worker.bindings.end(), [&](const Binding& binding) {
+          return binding.loaded && binding.layers == stage.layers();
+        });
+    if (standing_by != worker.bindings.end()) {
+      const BoundStage bound{standing_by->id, id, standing_by->stage, standing_by->layers};
+      us = static_cast<double>(pipeline.Lag(bound)) * row_us;
+    } else {
+      LayerSet held(costs.layer_count());
+      for (const Binding& binding : worker.bindings)
+        if (lifecycle.active()->Uses(binding.id))
+          held.AddRange(binding.layers.first, binding.layers.end);
+      held.AddRange(stage.first, stage.end);
+      if (costs.MemoryBytes(worker.memory.weight_factor, held) > worker.memory.limit) continue;
+      us = lifecycle.LoadUs(worker, stage.layers()) + static_cast<double>(live_rows) * row_us;
+    }
+    if (!least || us < *least) least = us;
+  }
+  return least;
+}
+
 // The sentence for people. `done_bytes` of `total_bytes` are downloaded for a staged plan.
 void State::DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& picture) const {
   const SwarmPlan* active = lifecycle.active();
@@ -129,15 +179,22 @@ Snapshot State::MakeSnapshot(Instant at) const {
     picture.predicted_us_per_token = active->predicted_us;
     bool all_measured = true;
     for (const PlanStage& stage : active->stages) {
-      const Worker* worker = roster.Find(stage.worker);
-      const double measured_us = worker ? worker->times.stage_us.Median().value_or(0) : 0;
-      picture.stages.push_back(
-          {stage.worker, stage.first, stage.end, stage.predicted_us, measured_us});
+      picture.stages.push_back(PictureOf(stage));
+      const double measured_us = picture.stages.back().measured_us;
       picture.measured_us_per_token += measured_us;
       all_measured = all_measured && measured_us > 0;
     }
     if (!all_measured) picture.measured_us_per_token = 0;
   }
+  for (const auto& [id, worker] : roster)
+    for (const Binding& binding : worker.bindings) {
+      if ((active && active->Uses(binding.id)) || (staged && staged->Uses(binding.id))) continue;
+      const BoundStage bound{binding.id, id, binding.stage, binding.layers};
+      picture.standbys.push_back({id, binding.layers.first, binding.layers.end, binding.loaded,
+                                  pipeline.Lag(bound)});
+    }
+  picture.history_bytes = sessions.history_bytes();
+  picture.history_limit_bytes = options.history_bytes;
   picture.active_requests = sessions.active_count();
   picture.queued_requests = requests.waiting_count();
   picture.completed_requests = requests.counts().completed;
