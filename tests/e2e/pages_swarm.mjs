@@ -52,7 +52,7 @@ pageTest("the states have words, and changes arrive by themselves", { swarm: "em
     for (const [name, word, message] of [
       ["empty", "Down", "No device computes for this swarm yet"],
       ["preparing", "Preparing", "2 devices load their layers (34%)"],
-      ["committing", "Starting", "all layers are loaded"],
+      ["repairing", "Taking over", "another one takes over its layers"],
       ["up", "Up", "Ready: 3 devices"],
     ]) {
       server.show(swarms[name]());

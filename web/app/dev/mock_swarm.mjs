@@ -42,6 +42,7 @@ export function picture(state, devices, more = {}) {
     end_layer: worker.end_layer,
     predicted_us: worker.us_per_token * 0.95 + 1000,
     measured_us: worker.us_per_token + 1100,
+    loss_us: null,
   }));
   const sum = (key) => stages.reduce((total, stage) => total + stage[key], 0);
   return {
@@ -63,6 +64,9 @@ export function picture(state, devices, more = {}) {
     generated_tokens: 5210,
     covered_layers: new Array(kLayers).fill(state !== "down"),
     stages: isUp ? stages : [],
+    standbys: [],
+    history_bytes: 3 * kMiB,
+    history_limit_bytes: 1024 * kMiB,
     workers: devices,
     ...more,
   };
@@ -112,7 +116,20 @@ export const swarms = {
       state: "preparing", downloaded_bytes: 3_400_000, download_total_bytes: 9_800_000,
     }),
   ], { message: "Preparing: 2 devices load their layers (34%)." }),
-  committing: () => picture("committing", threeDevices(), {
-    message: "Starting: all layers are loaded.",
-  }),
+  repairing: () => {
+    const [first, , last] = threeDevices();
+    const spare = device(4, "Wren, Firefox on Windows", { state: "standby" });
+    return picture("repairing", [first, last, spare], {
+      message: "A device has gone: another one takes over its layers.",
+      stages: [
+        { worker: 1, first_layer: 0, end_layer: 4, loss_us: 850_000 },
+        { worker: 0, first_layer: 4, end_layer: 7, loss_us: null, filled_by: [4] },
+        { worker: 3, first_layer: 7, end_layer: 10, loss_us: 0 },
+      ],
+      standbys: [
+        { worker: 4, first_layer: 7, end_layer: 10, loaded: true, lag_rows: 5 },
+        { worker: 4, first_layer: 0, end_layer: 4, loaded: false, lag_rows: 120 },
+      ],
+    });
+  },
 };

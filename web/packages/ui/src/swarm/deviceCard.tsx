@@ -10,18 +10,19 @@ import { deviceStateWord, kindWord } from "./devices.ts";
 import type { NamedDevice } from "./devices.ts";
 import { DeviceBar } from "./layerBar.tsx";
 import { layersText } from "./layers.ts";
-import type { Device, Stage } from "./picture.ts";
+import type { Device, Stage, Standby } from "./picture.ts";
 
 interface DeviceCardProps {
   named: NamedDevice;
   stage: Stage | undefined; // of the active plan
+  standbys: readonly Standby[]; // its own
   layerCount: number;
   isComputing: boolean;
   isFull: boolean; // all figures; otherwise one line of them
 }
 
 export function DeviceCard(props: DeviceCardProps): VNode {
-  const { named, stage, layerCount, isComputing, isFull } = props;
+  const { named, stage, standbys, layerCount, isComputing, isFull } = props;
   const { device, letter, color } = named;
   return (
     <li class={`device-card ${isComputing ? "is-computing" : ""}`}>
@@ -33,6 +34,11 @@ export function DeviceCard(props: DeviceCardProps): VNode {
       <p class="device-identity">{identity(device)}</p>
       <DeviceBar named={named} layerCount={layerCount} />
       <p class="device-holds">{holdsText(device, layerCount)}</p>
+      {standbys.length > 0 && (
+        <p class="device-holds">
+          {standbys.map((standby) => standbyText(standby, layerCount)).join(" ")}
+        </p>
+      )}
       <Download device={device} />
       {device.problem !== "" && <p class="device-problem">{device.problem}</p>}
       {isFull
@@ -79,6 +85,20 @@ function holdsText(device: Device, layerCount: number): string {
   return spare > 0 ? `${runs}, has ${cached} more in its cache.` : `${runs}.`;
 }
 
+function standbyText(standby: Standby, layerCount: number): string {
+  const layers = layersText(standby.firstLayer, standby.endLayer, layerCount);
+  if (!standby.isLoaded) return `Loads ${layers} to stand by.`;
+  const lag = standby.lagRows === 0 ? "up to date" : `${formatCount(standby.lagRows, "row")} behind`;
+  return `Stands by with ${layers}, ${lag}.`;
+}
+
+// What its loss would be to somebody who waits for an answer.
+function lossText(stage: Stage): string {
+  if (stage.lossUs === null) return "answers stop";
+  return stage.lossUs < 1000 ? "hardly noticed"
+    : `answers wait ${formatMicroseconds(stage.lossUs)}`;
+}
+
 function briefFigures(device: Device): string[] {
   const parts: string[] = [];
   if (device.usPerToken > 0) parts.push(`${formatMicroseconds(device.usPerToken)} a token`);
@@ -102,6 +122,7 @@ function DeviceFigures({ device, stage }: { device: Device; stage: Stage | undef
       {stage && stage.predictedUs > 0 && (
         <Figure name="Its step, predicted and measured" value={stageText(stage)} isWide />
       )}
+      {stage && <Figure name="If it goes now" value={lossText(stage)} />}
     </dl>
   );
 }

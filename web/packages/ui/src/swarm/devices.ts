@@ -49,7 +49,7 @@ export class DeviceLetters {
 const kStateWords: Record<SwarmState, string> = {
   down: "Down",
   preparing: "Preparing",
-  committing: "Starting",
+  repairing: "Taking over",
   up: "Up",
 };
 

@@ -21,6 +21,10 @@ export function LayerBar({ picture, devices, computing }: LayerBarProps): VNode 
     const layers = layersText(device.firstLayer, device.endLayer, picture.layerCount);
     return `${letter} (${device.name}): ${layers}`;
   });
+  const holes = picture.stages.filter(({ deviceId }) => deviceId === 0);
+  for (const { firstLayer, endLayer } of holes) {
+    words.push(`Nobody: ${layersText(firstLayer, endLayer, picture.layerCount)}`);
+  }
   const label = words.length > 0
     ? `Who runs what. ${words.join("; ")}.` : "No device runs a layer.";
   return (
@@ -33,6 +37,16 @@ export function LayerBar({ picture, devices, computing }: LayerBarProps): VNode 
             layerCount={picture.layerCount}
             isComputing={computing.has(named.device.id)}
           />
+        ))}
+        {holes.map(({ firstLayer, endLayer }) => (
+          <div
+            key={`hole-${firstLayer}`}
+            class="segment segment-hole"
+            title={`Missing: ${layersText(firstLayer, endLayer, picture.layerCount)}`}
+            style={{ "grid-column": `${firstLayer + 1} / ${endLayer + 1}` }}
+          >
+            <span>?</span>
+          </div>
         ))}
       </div>
       <div class="layer-axis" aria-hidden="true">

@@ -2,7 +2,7 @@
 // that knows the JSON. Missing or odd fields become harmless defaults: a page of another version
 // than its server should still show what it can.
 
-export type SwarmState = "down" | "preparing" | "committing" | "up";
+export type SwarmState = "down" | "preparing" | "repairing" | "up";
 export type DeviceState =
   "connecting" | "measuring" | "idle" | "preparing" | "active" | "standby";
 
@@ -15,11 +15,22 @@ export interface Model {
 }
 
 export interface Stage {
-  deviceId: number;
+  deviceId: number; // 0: a hole, nobody runs these layers now
   firstLayer: number;
   endLayer: number;
   predictedUs: number;
   measuredUs: number; // 0: not measured yet
+  // What answers would stand still if its device went; null: until another device joins.
+  lossUs: number | null;
+}
+
+// Layers that a device holds ready without running them.
+export interface Standby {
+  deviceId: number;
+  firstLayer: number;
+  endLayer: number;
+  isLoaded: boolean;
+  lagRows: number; // positions of conversations that it has not computed yet
 }
 
 export interface Device {
@@ -62,12 +73,15 @@ export interface SwarmPicture {
   generatedTokens: number;
   coveredLayers: boolean[];
   stages: Stage[];
+  standbys: Standby[];
+  historyBytes: number; // of rows that are kept for whoever takes over layers
+  historyLimitBytes: number;
   devices: Device[];
 }
 
 type Json = Record<string, unknown>;
 
-const kSwarmStates: readonly string[] = ["down", "preparing", "committing", "up"];
+const kSwarmStates: readonly string[] = ["down", "preparing", "repairing", "up"];
 const kDeviceStates: readonly string[] =
   ["connecting", "measuring", "idle", "preparing", "active", "standby"];
 // More layers than any model has: what a broken answer could make the page draw.
@@ -111,6 +125,17 @@ function readStage(json: Json): Stage {
     endLayer: number(json, "end_layer"),
     predictedUs: number(json, "predicted_us"),
     measuredUs: number(json, "measured_us"),
+    lossUs: typeof json["loss_us"] === "number" ? number(json, "loss_us") : null,
+  };
+}
+
+function readStandby(json: Json): Standby {
+  return {
+    deviceId: number(json, "worker", -1),
+    firstLayer: number(json, "first_layer"),
+    endLayer: number(json, "end_layer"),
+    isLoaded: json["loaded"] === true,
+    lagRows: number(json, "lag_rows"),
   };
 }
 
@@ -165,6 +190,9 @@ export function readPicture(json: unknown): SwarmPicture | null {
     generatedTokens: number(json, "generated_tokens"),
     coveredLayers: covered.slice(0, layerCount),
     stages: list(json, "stages").filter(isObject).map(readStage),
+    standbys: list(json, "standbys").filter(isObject).map(readStandby),
+    historyBytes: number(json, "history_bytes"),
+    historyLimitBytes: number(json, "history_limit_bytes"),
     devices: list(json, "workers").filter(isObject).map(readDevice),
   };
 }

@@ -26,7 +26,12 @@ describe("readPicture", () => {
       missing_memory_bytes: 1.2e9,
       model: { name: "weft-tiny", layers: 10, weight_bytes: 13e6, context_length: 1024 },
       covered_layers: [true, false],
-      stages: [{ worker: 3, first_layer: 0, end_layer: 2, predicted_us: 5, measured_us: 6 }],
+      stages: [
+        { worker: 3, first_layer: 0, end_layer: 2, predicted_us: 5, measured_us: 6, loss_us: 70 },
+        { worker: 0, first_layer: 2, end_layer: 4, loss_us: null },
+      ],
+      standbys: [{ worker: 4, first_layer: 0, end_layer: 2, loaded: true, lag_rows: 8 }],
+      history_bytes: 9,
       workers: [{ id: 3, name: "x", kind: "web", state: "idle", cached_layers: [1, "2", 3] }],
     });
     expect(read).toMatchObject({
@@ -34,7 +39,9 @@ describe("readPicture", () => {
       missingMemoryBytes: 1.2e9,
       layerCount: 2,
       model: { name: "weft-tiny", weightBytes: 13e6 },
-      stages: [{ deviceId: 3, measuredUs: 6 }],
+      stages: [{ deviceId: 3, measuredUs: 6, lossUs: 70 }, { deviceId: 0, lossUs: null }],
+      standbys: [{ deviceId: 4, endLayer: 2, isLoaded: true, lagRows: 8 }],
+      historyBytes: 9,
     });
     expect(read?.devices[0]).toMatchObject({ id: 3, cachedLayers: [1, 3], firstLayer: -1 });
   });

@@ -3,7 +3,8 @@ import type { VNode } from "preact";
 import { useRef } from "preact/hooks";
 import { Figure } from "../elements/controls.tsx";
 import {
-  formatBytes, formatCount, formatDifference, formatInteger, formatMicroseconds, formatRate,
+  formatBytes, formatCount, formatDifference, formatInteger, formatMemoryOf, formatMicroseconds,
+  formatRate,
 } from "../words/format.ts";
 import { speedsText, sparkline } from "./activity.ts";
 import type { Activity } from "./activity.ts";
@@ -56,6 +57,7 @@ export function SwarmView({ picture, activity, isFull }: SwarmViewProps & {
               key={named.device.id}
               named={named}
               stage={stageOf.get(named.device.id)}
+              standbys={picture.standbys.filter(({ deviceId }) => deviceId === named.device.id)}
               layerCount={picture.layerCount}
               isComputing={activity.computing.has(named.device.id)}
               isFull={isFull}
@@ -93,6 +95,10 @@ function ModelFigures({ picture }: { picture: SwarmPicture }): VNode {
       <Figure name="Context" value={formatCount(model.contextLength, "token")} />
       <Figure name="Requests" value={requests + failed} />
       <Figure name="Tokens generated" value={formatInteger(picture.generatedTokens)} />
+      {picture.historyLimitBytes > 0 && (
+        <Figure name="Kept for recovery"
+          value={formatMemoryOf(picture.historyBytes, picture.historyLimitBytes)} />
+      )}
     </dl>
   );
 }
