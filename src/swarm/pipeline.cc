@@ -229,7 +229,11 @@ void Pipeline::Reproduce(Session& session, size_t stage_index, StageProgress& st
   if (rows.Has(next)) return;
   const BindingId needing = stage.binding;
   StageProgress& source = session.Track(before.bound);
-  if (source.held <= next) return;  // it is still to come
+  if (source.held <= next) {
+    // It is still to come, and would not be asked for where later rows are kept.
+    if (rows.first() > next) rows.Restart(source.held);
+    return;
+  }
   session.RewindStage(source, next);
   rows.Restart(source.held);
   CHECK(session.Find(needing) != nullptr);
