@@ -165,12 +165,17 @@ void State::SettleTouched() {
 void State::UpdatePipeline() {
   pipeline_version = lifecycle.version();
   pipeline.SetPlan(lifecycle.active(), lifecycle.Followers());
-  for (const auto& session : sessions.sessions())
+  for (const auto& session : sessions.sessions()) {
+    // A worker that goes on with some of its layers still holds what it has computed in them.
+    if (const SwarmPlan* active = lifecycle.active())
+      for (const PlanStage& stage : active->stages)
+        if (!stage.IsHole()) session->Track(stage.bound());
     session->Forget([this](const StageProgress& stage) {
       const Worker* worker = roster.Find(stage.worker);
       if (absences.Holds(stage.binding)) return false;
       return worker == nullptr || worker->Find(stage.binding) == nullptr;
     });
+  }
 }
 
 std::optional<Instant> State::FindTimer() const {
