@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 
 namespace weft::net {
 
@@ -90,6 +91,8 @@ class WebSocket {
   // The longest message that is taken from now on; a longer one closes the connection before
   // memory is set aside for it.
   virtual void SetMessageLimit(size_t byte_count) = 0;
+  // How long the peer may be silent behind what comes next, as WebSocketClientLimits::silence.
+  virtual void SetSilence(Duration silence) = 0;
   virtual std::string remote_address() const = 0;
 };
 

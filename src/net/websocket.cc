@@ -41,6 +41,7 @@ class WebSocketConnection : public WebSocket,
                       std::shared_ptr<ConnectionPlace> place)
       : socket_(std::move(stream)),
         limits_(limits),
+        silence_(limits.silence),
         remote_address_(std::move(remote_address)),
         place_(std::move(place)),
         write_watch_(socket_.get_executor(), limits.write_stall),
@@ -49,14 +50,7 @@ class WebSocketConnection : public WebSocket,
     socket_.read_message_max(limits.message_bytes);
     socket_.auto_fragment(false);
     socket_.binary(true);
-    // The idle timeout counts from the last byte that came. Keep-alive pings are off: the protocol
-    // on top has its own, and a peer that answers only Beast's would still be of no use.
-    websocket::stream_base::timeout timeout;
-    timeout.handshake_timeout = std::chrono::microseconds(limits.handshake.us);
-    timeout.idle_timeout = limits.silence.us > 0 ? std::chrono::microseconds(limits.silence.us)
-                                                 : websocket::stream_base::none();
-    timeout.keep_alive_pings = false;
-    socket_.set_option(timeout);
+    SetTimeouts();
   }
 
   websocket::stream<AnyStream>& stream() { return socket_; }
@@ -100,6 +94,12 @@ class WebSocketConnection : public WebSocket,
   // Beast reads it when the head of the next frame is there.
   void SetMessageLimit(size_t byte_count) override { socket_.read_message_max(byte_count); }
 
+  void SetSilence(Duration silence) override {
+    if (closing_ || finished_) return;
+    silence_ = silence;
+    SetTimeouts();
+  }
+
   std::string remote_address() const override { return remote_address_; }
 
  private:
@@ -107,6 +107,17 @@ class WebSocketConnection : public WebSocket,
     std::vector<Slice> pieces;
     size_t byte_count = 0;
   };
+
+  // The idle timeout counts from the last byte that came. Keep-alive pings are off: the protocol on
+  // top has its own, and a peer that answers only Beast's would still be of no use.
+  void SetTimeouts() {
+    websocket::stream_base::timeout timeout;
+    timeout.handshake_timeout = std::chrono::microseconds(limits_.handshake.us);
+    timeout.idle_timeout =
+        silence_.us > 0 ? std::chrono::microseconds(silence_.us) : websocket::stream_base::none();
+    timeout.keep_alive_pings = false;
+    socket_.set_option(timeout);
+  }
 
   void Hold() {
     hold_timer_.async_wait([self = shared_from_this()](const error_code&) {});
@@ -144,7 +155,7 @@ class WebSocketConnection : public WebSocket,
 
   std::string ReasonOf(const error_code& error) const {
     if (error == beast::error::timeout) {
-      return "nothing came for " + std::to_string(limits_.silence.us / 1000) + " ms";
+      return "nothing came for " + std::to_string(silence_.us / 1000) + " ms";
     }
     if (error != websocket::error::closed) return error.message();
     const auto& reason = socket_.reason().reason;
@@ -211,6 +222,7 @@ class WebSocketConnection : public WebSocket,
 
   websocket::stream<AnyStream> socket_;
   const Limits limits_;
+  Duration silence_;  // 0: never
   const std::string remote_address_;
   std::shared_ptr<ConnectionPlace> place_;  // null at the client's end
   WebSocketCallbacks callbacks_;

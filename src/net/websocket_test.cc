@@ -201,12 +201,15 @@ TEST_F(WebSocketTest, APeerWhoseQueueIsFullIsLeft) {
 }
 
 // Connects to `path` of the server with these limits; the reason of the end.
-std::string EndOf(const Url& url, const WebSocketClientLimits& limits) {
+std::string EndOf(
+    const Url& url, const WebSocketClientLimits& limits,
+    const std::function<void(WebSocket&)>& on_open = [](WebSocket&) {}) {
   EventLoop loop;
   std::string outcome;
   ConnectWebSocket(
       loop, url, {}, {}, limits,
-      [&](std::shared_ptr<WebSocket>) {
+      [&](const std::shared_ptr<WebSocket>& socket) {
+        loop.Post([&on_open, socket] { on_open(*socket); });
         WebSocketCallbacks callbacks;
         callbacks.on_message = [](Slice) {};
         callbacks.on_closed = [&](const std::string& reason) {
@@ -229,6 +232,17 @@ TEST_F(WebSocketTest, ASilentServerIsLeft) {
   WebSocketClientLimits limits;
   limits.silence = Milliseconds(50);
   EXPECT_EQ(EndOf(ServerUrl("ws", "/ws-held"), limits), "closed: nothing came for 50 ms");
+}
+
+TEST_F(WebSocketTest, HowLongAServerMayBeSilentCanBeSaidLater) {
+  Listen();
+  WebSocketClientLimits limits;
+  limits.silence = Seconds(60);
+  const auto shorten = [](WebSocket& socket) {
+    socket.SetSilence(Milliseconds(50));
+    socket.Send({Slice(std::vector<uint8_t>{'x'})});  // comes back, and nothing after it
+  };
+  EXPECT_EQ(EndOf(ServerUrl("ws", "/ws"), limits, shorten), "closed: nothing came for 50 ms");
 }
 
 TEST(WebSocketClient, AServerThatNeverAnswersTheHandshakeIsLeft) {
