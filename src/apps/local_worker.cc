@@ -41,7 +41,8 @@ LocalWorker::LocalWorker(net::EventLoop& loop, server::SwarmHost& host,
       if (state && state->host) state->host->OnWorkerMessage(state->id, message);
     });
   };
-  const auto finished = [weak, &loop, on_given_up](const Error& error) {
+  worker::NativeWorkerHooks hooks;
+  hooks.on_finished = [weak, &loop, on_given_up](const Error& error) {
     loop.Post([weak, error, on_given_up] {
       const auto state = weak.lock();
       if (!state || !state->host) return;
@@ -51,7 +52,7 @@ LocalWorker::LocalWorker(net::EventLoop& loop, server::SwarmHost& host,
     });
   };
   state_->worker = std::make_unique<worker::NativeWorker>(
-      std::move(options), worker::MakeLocalSource(std::move(package)), send, finished);
+      std::move(options), worker::MakeLocalSource(std::move(package)), send, hooks);
   server::WorkerSink sink;
   sink.send = [weak](std::vector<Slice> pieces) {
     if (const auto state = weak.lock()) state->worker->OnMessage(Joined(std::move(pieces)));

@@ -31,6 +31,7 @@ class FetchQueue {
   // The fetch under way has ended. Returns the ticket it was for when that has now all its layers
   // or has failed, which takes it off the list; nullopt when it goes on later or was dropped.
   std::optional<uint32_t> Ended(End end);
+  bool under_way() const { return under_way_; }
 
  private:
   struct Want {

@@ -1,5 +1,7 @@
 #include "worker/joining.h"
 
+#include <algorithm>
+
 #include "base/sha256.h"
 #include "package/manifest.h"
 #include "program/ir.h"
@@ -10,6 +12,10 @@ namespace {
 
 // Reported for a local disk, so that downloads are free in the plan.
 constexpr double kLocalBytesPerS = 1e10;
+
+// Three pings that did not come, but no less than what a busy machine may take to get one out.
+constexpr int64_t kPingsMissed = 3;
+constexpr Duration kLeastSilence = Seconds(3);
 
 Status CheckVersion(const char* what, uint32_t server, uint32_t worker) {
   if (server == worker) return OkStatus();
@@ -51,6 +57,12 @@ wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package) 
   connect.set_worker_id(offer.worker_id);
   for (const uint32_t layer : package.cached_layers) connect.add_cached_layers(layer);
   return connect;
+}
+
+Duration SilenceLimit(const wire::pb::Init& init) {
+  const Duration interval =
+      init.ping_interval_ms() > 0 ? Milliseconds(init.ping_interval_ms()) : wire::kPingInterval;
+  return std::max(kLeastSilence, interval * kPingsMissed);
 }
 
 }  // namespace weft::worker

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "wire/control.pb.h"
 
@@ -35,5 +36,8 @@ struct JoinedPackage {
 Status CheckInit(const wire::pb::Init& init);
 
 wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package);
+
+// How long a server that pings as its Init says may be silent.
+Duration SilenceLimit(const wire::pb::Init& init);
 
 }  // namespace weft::worker

@@ -25,6 +25,17 @@ bool Unloads(const Work& work) {
   return std::holds_alternative<KeepLayers>(work) || std::holds_alternative<ReleaseAll>(work);
 }
 
+// What leaves less behind, whoever asked for it.
+bool Forgets(const Work& work) {
+  return Unloads(work) || std::holds_alternative<ReleaseSessions>(work);
+}
+
+// Of no use to a worker that goes.
+bool BringsLoads(const pb::ServerMessage& message) {
+  return message.has_download_layers() || message.has_measure_speed() ||
+         message.has_prepare_stage();
+}
+
 }  // namespace
 
 std::vector<Action> Membership::Handle(Event event, Instant now) {
@@ -37,6 +48,7 @@ std::vector<Action> Membership::Handle(Event event, Instant now) {
 // ---- messages ----
 
 void Membership::On(MessageReceived& event) {
+  if (!connected_) return;
   const ByteSpan bytes = event.message.bytes();
   if (bytes.empty()) return Violation("The server sent an empty message.");
   if (wire::IsGenerationFrame(bytes)) return OnGeneration(bytes);
@@ -64,6 +76,7 @@ void Membership::OnControl(pb::ServerMessage message) {
       break;
   }
   if (!joined_) return Violation("The server sent work before Init was answered.");
+  if (leaving_ && BringsLoads(message)) return;
   switch (message.kind_case()) {
     case Kind::kDownloadLayers:
       return OnDownloadLayers(message.download_layers());
@@ -91,10 +104,37 @@ void Membership::OnInit(const pb::Init& init) {
   layer_count_ = init.layer_count();
   context_length_ = init.context_length();
   session_count_ = init.session_count();
+  init_ = init;
+  actions_.push_back(LimitSilence{SilenceLimit(init)});
+  if (!package_) return;
+  if (keeping_.Fits(init, now_))
+    keeping_.Resume();
+  else
+    Forget();
+}
+
+void Membership::AnswerInit() {
+  if (!init_ || joining_ || taking_stock_) return;
+  if (package_) {
+    taking_stock_ = true;
+    TakeStock stock;
+    for (const StageTable::Binding& binding : stages_.bindings()) {
+      pb::HeldBinding& held = stock.bindings.emplace_back();
+      held.set_epoch(binding.epoch);
+      held.set_stage(binding.stage);
+      held.mutable_layers()->set_first(binding.layers.first);
+      held.mutable_layers()->set_end(binding.layers.end);
+    }
+    stock.sessions.assign(sessions_.begin(), sessions_.end());
+    return waiting_.push_back(Work(std::move(stock)));
+  }
+  if (!IsIdle()) return;  // what is to go is not gone yet
+  joining_ = true;
+  joins_in_vain_ = false;
   Join join;
-  std::copy(init.package_digest().begin(), init.package_digest().end(),
+  std::copy(init_->package_digest().begin(), init_->package_digest().end(),
             join.package_digest.begin());
-  join.probe_bytes = init.probe_bytes();
+  join.probe_bytes = init_->probe_bytes();
   actions_.push_back(join);
 }
 
@@ -104,14 +144,37 @@ void Membership::OnRefused(const pb::Refused& refused) {
 }
 
 void Membership::On(Joined& event) {
+  joining_ = false;
+  if (joins_in_vain_) return;  // for a connection that is gone
   if (!event.package.ok()) return End(std::move(event.package).error());
-  const JoinedPackage& package = *event.package;
-  if (package.layer_count != layer_count_)
-    return Violation("The package has " + std::to_string(package.layer_count) +
+  if (event.package->layer_count != layer_count_)
+    return Violation("The package has " + std::to_string(event.package->layer_count) +
                      " layers, the server announced " + std::to_string(layer_count_) + ".");
+  package_ = std::move(event.package).value();
+  keeping_.Begin(*init_);
+  SayConnect({});
+}
+
+void Membership::OnStock(Stock stock) {
+  taking_stock_ = false;
+  std::set<uint32_t> held;
+  for (const pb::HeldBinding& binding : stock.bindings)
+    held.insert(binding.sessions().begin(), binding.sessions().end());
+  // The server hears nothing of the others, and may use their numbers again.
+  ReleaseSessions release;
+  std::set_difference(sessions_.begin(), sessions_.end(), held.begin(), held.end(),
+                      std::back_inserter(release.sessions));
+  if (!release.sessions.empty()) waiting_.push_front(Work(std::move(release)));
+  sessions_ = std::move(held);
+  SayConnect(std::move(stock.bindings));
+}
+
+void Membership::SayConnect(std::vector<pb::HeldBinding> held) {
   joined_ = true;
+  init_.reset();
   pb::WorkerMessage message;
-  *message.mutable_connect() = MakeConnect(offer_, package);
+  *message.mutable_connect() = MakeConnect(offer_, *package_);
+  message.mutable_connect()->mutable_held()->Assign(held.begin(), held.end());
   Say(std::move(message));
 }
 
@@ -260,7 +323,7 @@ void Membership::OnGenerate(wire::Generate generate) {
 
 void Membership::On(WholeWished& event) {
   if (!joined_) return;
-  actions_.push_back(SendFrame{{Slice(wire::EncodeGeneration(wire::RunHere{event.wanted}))}});
+  SayFrame({Slice(wire::EncodeGeneration(wire::RunHere{event.wanted}))});
 }
 
 // ---- layers on their way into the engine ----
@@ -308,6 +371,11 @@ void Membership::On(FetchProgressed& event) {
 
 void Membership::On(LayerFetched& event) {
   fetches_.LayerCame(event.layer);
+  if (package_) {
+    std::vector<uint32_t>& cached = package_->cached_layers;
+    const auto place = std::lower_bound(cached.begin(), cached.end(), event.layer);
+    if (place == cached.end() || *place != event.layer) cached.insert(place, event.layer);
+  }
   pb::WorkerMessage message;
   message.mutable_layer_downloaded()->set_layer(event.layer);
   message.mutable_layer_downloaded()->set_byte_count(event.byte_count);
@@ -378,12 +446,16 @@ void Membership::On(WorkDone& event) {
   CHECK(running_.has_value());
   const Running ran = *std::exchange(running_, std::nullopt);
   if (ran.keeps) --unloads_waiting_;
+  if (ran.unanswered) {
+    if (ran.install) reading_.reset();
+    return;
+  }
+  if (ran.takes_stock) return OnStock(std::get<Stock>(std::move(event.outcome).value()));
   if (ran.install) return OnInstalled(*ran.install, event.outcome);
   if (ran.measures) return OnTimings(event.outcome);
   if (ran.generates) return OnMadeTokens(ran, std::move(event.outcome));
   if (event.outcome.ok()) {
-    if (ran.steps)
-      actions_.push_back(SendFrame{std::move(std::get<StepReply>(*event.outcome).message)});
+    if (ran.steps) SayFrame(std::move(std::get<StepReply>(*event.outcome).message));
     return;
   }
   if (!ran.steps) return End(std::move(event.outcome).error());  // sampling that cannot be
@@ -394,7 +466,7 @@ void Membership::OnMadeTokens(const Running& ran, Result<Outcome> outcome) {
   if (outcome.ok()) {
     auto& made = std::get<MadeTokens>(*outcome);
     const bool last = made.tokens.last;
-    actions_.push_back(SendFrame{{Slice(wire::EncodeGeneration(std::move(made.tokens)))}});
+    SayFrame({Slice(wire::EncodeGeneration(std::move(made.tokens)))});
     // Before anything else: answers are in order.
     if (!last) return waiting_.push_front(Work(MakeTokens{std::move(made.rest)}));
   } else {
@@ -404,7 +476,12 @@ void Membership::OnMadeTokens(const Running& ran, Result<Outcome> outcome) {
   stopped_.erase(ran.sequence);
 }
 
+bool Membership::IsIdle() const {
+  return !running_ && waiting_.empty() && !reading_ && !fetches_.under_way();
+}
+
 void Membership::Advance() {
+  AnswerInit();
   while (!ended_ && !running_ && !waiting_.empty()) {
     Waiting next = std::move(waiting_.front());
     waiting_.pop_front();
@@ -442,6 +519,7 @@ void Membership::BeginWork(Work work) {
   Running running;
   running.measures = std::holds_alternative<MeasureSpeed>(work);
   running.keeps = Unloads(work);
+  running.takes_stock = std::holds_alternative<TakeStock>(work);
   if (const auto* step = std::get_if<RunStep>(&work)) {
     running.steps = true;
     running.sequence = step->frame.header.sequence;
@@ -461,13 +539,87 @@ void Membership::BeginWork(Work work) {
   actions_.push_back(Compute{std::move(work)});
 }
 
+// ---- between connections ----
+
+void Membership::On(ConnectionLost&) {
+  if (!connected_) return;
+  connected_ = false;
+  if (leaving_) {
+    ended_ = true;
+    return;
+  }
+  DropLoads();
+  DropUnanswerable();
+  if (!package_) return;
+  const Duration time = keeping_.Lost(now_);
+  if (time.us > 0)
+    actions_.push_back(KeepFor{time});
+  else
+    Forget();
+}
+
+void Membership::On(ConnectedAgain&) {
+  ConnectionLost lost;
+  On(lost);  // whoever did not hear of it
+  connected_ = !ended_;
+}
+
+void Membership::On(KeptLongEnough&) {
+  if (!connected_ && package_ && keeping_.IsOver(now_)) Forget();
+}
+
+void Membership::DropLoads() {
+  const bool loads = running_ && (running_->install || running_->measures);
+  const bool holds_more = loads || !loads_.empty() || !kept_.empty();
+  stages_.RemoveUnloaded();
+  kept_.clear();
+  loads_.clear();
+  fetches_.Clear();
+  fetched_.clear();
+  std::erase_if(waiting_, [this](const Waiting& waiting) {
+    if (!std::holds_alternative<Install>(waiting)) return false;
+    reading_.reset();  // it was read, and is not installed
+    return true;
+  });
+  if (!holds_more) return;
+  ++unloads_waiting_;
+  waiting_.push_back(Work(WhatIsNeeded()));
+}
+
+void Membership::DropUnanswerable() {
+  init_seen_ = joined_ = taking_stock_ = false;
+  init_.reset();
+  joins_in_vain_ = joining_;
+  generating_.clear();
+  stopped_.clear();
+  std::erase_if(waiting_, [](const Waiting& waiting) {
+    const auto* work = std::get_if<Work>(&waiting);
+    return work == nullptr || !Forgets(*work);
+  });
+  if (running_) running_->unanswered = true;
+}
+
+void Membership::Forget() {
+  package_.reset();
+  keeping_.End();
+  stages_ = {};
+  kept_.clear();
+  sessions_.clear();
+  DropUnwantedLoads();
+  ++unloads_waiting_;
+  waiting_.push_back(Work(ReleaseAll{}));
+}
+
 // ---- the end, and what is said ----
 
 void Membership::On(LeaveAsked& event) {
   pb::WorkerMessage message;
   message.mutable_leaving()->set_reason(event.reason);
+  message.mutable_leaving()->set_draining(event.draining);
   Say(std::move(message));
-  ended_ = true;
+  leaving_ = true;
+  ended_ = !event.draining || !connected_;
+  if (!ended_) DropLoads();
 }
 
 void Membership::End(Error error) {
@@ -476,7 +628,11 @@ void Membership::End(Error error) {
 }
 
 void Membership::Say(pb::WorkerMessage message) {
-  actions_.push_back(SendControl{std::move(message)});
+  if (connected_) actions_.push_back(SendControl{std::move(message)});
+}
+
+void Membership::SayFrame(std::vector<Slice> message) {
+  if (connected_) actions_.push_back(SendFrame{std::move(message)});
 }
 
 pb::WorkerMessage Membership::FailedMessage(uint32_t epoch, const Error& error) {

@@ -1,13 +1,18 @@
-// Membership: the worker's side of docs/protocol.md on one connection, from Init to its end. A
-// state machine: an event in, actions out; no threads, sockets, clock, files or engine. It decides
-// what is legal, what is fetched, read, loaded and computed in which order, and what is answered;
-// others carry it out (native_worker.h on threads, sim/ on a virtual clock).
+// Membership: the worker's side of docs/protocol.md, from Init to the end of its connection, and
+// over the connections to one swarm that follow each other. A state machine: an event in, actions
+// out; no threads, sockets, clock, files or engine. It decides what is legal, what is fetched,
+// read, loaded and computed in which order, and what is answered; others carry it out
+// (native_worker.h on threads, sim/ on a virtual clock).
 //
 // Rules. Messages take effect in the order in which they came. What the engine has to do for them
 // waits in one queue, with the answers that must not overtake it, and is done one piece at a time;
 // so a step that arrived before a Retire is still computed before the layers go. What the
 // orchestrator must never send ends the connection (Finish); work that cannot be done here is
 // refused in its own answer (Failed, StepFailed).
+//
+// A connection that breaks ends what was not finished: loads, and work that waits. The work under
+// way is finished and not answered; what forgets or unloads is still done. Bindings and sessions
+// stay for as long as keeping.h says, and the Connect of the next connection names them.
 //
 // The same rooms in TypeScript: web/packages/worker/src/membership.
 #pragma once
@@ -22,6 +27,7 @@
 #include <vector>
 
 #include "worker/fetch_queue.h"
+#include "worker/keeping.h"
 #include "worker/membership_events.h"
 #include "worker/stage_table.h"
 
@@ -29,6 +35,7 @@ namespace weft::worker {
 
 class Membership {
  public:
+  // Begins with a connection, whose Init comes next.
   explicit Membership(Offer offer) : offer_(std::move(offer)) {}
 
   // What to do now, in this order. `now` is when the event happened.
@@ -55,13 +62,16 @@ class Membership {
   // What the computing thread does now.
   struct Running {
     std::optional<uint32_t> install;  // a ticket
-    bool measures = false, keeps = false;
+    bool measures = false, keeps = false, takes_stock = false;
+    bool unanswered = false;                // its connection is gone
     bool steps = false, generates = false;  // answered under the numbers below
     uint32_t sequence = 0, epoch = 0, stage = 0;
   };
 
   void On(MessageReceived& event);
-  void On(ControlReceived& event) { OnControl(std::move(event.message)); }
+  void On(ControlReceived& event) {
+    if (connected_) OnControl(std::move(event.message));
+  }
   void On(Joined& event);
   void On(FetchProgressed& event);
   void On(LayerFetched& event);
@@ -70,6 +80,9 @@ class Membership {
   void On(WorkDone& event);
   void On(WholeWished& event);
   void On(LeaveAsked& event);
+  void On(ConnectionLost& event);
+  void On(ConnectedAgain& event);
+  void On(KeptLongEnough& event);
 
   void OnControl(wire::pb::ServerMessage message);
   void OnInit(const wire::pb::Init& init);
@@ -88,8 +101,19 @@ class Membership {
   Status TakeSession(uint32_t session, uint64_t end_position);
   Result<engine::LayerRange> LayersFor(const wire::Frame& frame);
 
+  // From Init to Connect.
+  void AnswerInit();
+  void OnStock(Stock stock);
+  void SayConnect(std::vector<wire::pb::HeldBinding> held);
+  // What is neither loaded nor under way ends.
+  void DropLoads();
+  void DropUnanswerable();
+  // Nothing that is held means anything any more.
+  void Forget();
+
   // What follows from the event: the next work, fetch and read.
   void Advance();
+  bool IsIdle() const;
   void Begin(Waiting waiting);
   void BeginWork(Work work);
   void Add(Load load);
@@ -104,6 +128,7 @@ class Membership {
   // nullopt, and the end, when the range is not one of this model.
   std::optional<engine::LayerRange> Checked(const wire::pb::LayerRange& range);
   void Say(wire::pb::WorkerMessage message);
+  void SayFrame(std::vector<Slice> message);
   // Behind the work that waits.
   void SayInOrder(wire::pb::WorkerMessage message) { waiting_.push_back(std::move(message)); }
   static wire::pb::WorkerMessage FailedMessage(uint32_t epoch, const Error& error);
@@ -115,7 +140,13 @@ class Membership {
   const Offer offer_;
   std::vector<Action> actions_;  // of the event that is being handled
   Instant now_;
-  bool init_seen_ = false, joined_ = false, ended_ = false;
+  bool connected_ = true, leaving_ = false, ended_ = false;
+  bool init_seen_ = false, joined_ = false;  // on this connection
+  std::optional<wire::pb::Init> init_;       // until it is answered by Connect
+  bool joining_ = false, joins_in_vain_ = false;
+  bool taking_stock_ = false;
+  std::optional<JoinedPackage> package_;  // what is held is of
+  Keeping keeping_;
   uint32_t layer_count_ = 0, context_length_ = 0, session_count_ = 0;  // the last two: 0 is any
 
   StageTable stages_;

@@ -57,8 +57,13 @@ struct ReleaseAll {};
 struct KeepLayers {
   std::vector<engine::LayerRange> ranges;
 };
+// Looks up what the layers of these bindings hold of these sessions. Outcome: Stock.
+struct TakeStock {
+  std::vector<wire::pb::HeldBinding> bindings;  // without sessions
+  std::vector<uint32_t> sessions;
+};
 using Work = std::variant<InstallLayers, MeasureSpeed, RunStep, MakeTokens, TakeSampling,
-                          ReleaseSessions, ReleaseAll, KeepLayers>;
+                          ReleaseSessions, ReleaseAll, KeepLayers, TakeStock>;
 
 struct Done {};
 struct Installed {
@@ -79,7 +84,10 @@ struct MadeTokens {
   wire::Tokens tokens;
   wire::Generate rest;  // what is wanted after them; nothing where they are the last
 };
-using Outcome = std::variant<Done, Installed, Timings, StepReply, MadeTokens>;
+struct Stock {
+  std::vector<wire::pb::HeldBinding> bindings;
+};
+using Outcome = std::variant<Done, Installed, Timings, StepReply, MadeTokens, Stock>;
 
 // ---- events ----
 
@@ -115,11 +123,20 @@ struct WorkDone {
 struct WholeWished {
   bool wanted = false;
 };
+// The user goes. Draining: steps are answered until the connection is lost.
 struct LeaveAsked {
   std::string reason;
+  bool draining = false;
 };
+// The connection broke. Nothing is sent from then on; what is held stays for a while.
+struct ConnectionLost {};
+// There is another connection: its Init comes next.
+struct ConnectedAgain {};
+// The time of KeepFor is over.
+struct KeptLongEnough {};
 using Event = std::variant<MessageReceived, ControlReceived, Joined, FetchProgressed, LayerFetched,
-                           FetchEnded, LayersRead, WorkDone, WholeWished, LeaveAsked>;
+                           FetchEnded, LayersRead, WorkDone, WholeWished, LeaveAsked,
+                           ConnectionLost, ConnectedAgain, KeptLongEnough>;
 
 // ---- actions ----
 
@@ -129,7 +146,8 @@ struct SendControl {
 struct SendFrame {
   std::vector<Slice> message;  // in pieces
 };
-// Fetch the manifest and time the link. Answered by Joined.
+// Fetch the manifest and time the link; what was made for another package goes. Asked for while
+// nothing is under way. Answered by Joined.
 struct Join {
   Sha256Digest package_digest{};
   uint64_t probe_bytes = 0;
@@ -150,11 +168,20 @@ struct InterruptRead {};
 struct Compute {
   Work work;
 };
-// The connection is over; nothing comes after it. kUnavailable: trying again could help.
+// The connection is over, and this membership with it; nothing comes after it. kUnavailable: trying
+// again could help.
 struct Finish {
   Error error;
 };
+// Tell KeptLongEnough after this time.
+struct KeepFor {
+  Duration time;
+};
+// When nothing at all was heard of the server for this time, the connection is lost.
+struct LimitSilence {
+  Duration time;
+};
 using Action = std::variant<SendControl, SendFrame, Join, Fetch, InterruptFetch, ReadLayers,
-                            InterruptRead, Compute, Finish>;
+                            InterruptRead, Compute, Finish, KeepFor, LimitSilence>;
 
 }  // namespace weft::worker

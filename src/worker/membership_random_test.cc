@@ -1,10 +1,11 @@
-// Membership under orders in any order, from seeds: whatever comes, one fetch, one read and one
-// piece of work are under way at a time, every step is answered once and in order, and nothing is
-// left undone.
+// Membership under orders in any order, from seeds: whatever comes, and whenever the connection
+// breaks, one fetch, one read and one piece of work are under way at a time, every step of a
+// connection is answered once and in order, and nothing is left undone.
 #include <gtest/gtest.h>
 
 #include <deque>
 #include <optional>
+#include <set>
 
 #include "base/random.h"
 #include "package/manifest.h"
@@ -27,28 +28,24 @@ class RandomRun {
   explicit RandomRun(uint64_t seed) : random_(seed), membership_(MakeOffer()) {}
 
   void Run() {
-    pb::ServerMessage init;
-    init.mutable_init()->set_protocol_version(wire::kProtocolVersion);
-    init.mutable_init()->set_program_version(program::kProgramVersion);
-    init.mutable_init()->set_package_format(package::kPackageFormat);
-    init.mutable_init()->set_package_digest(std::string(32, 'x'));
-    init.mutable_init()->set_layer_count(kLayers);
-    Feed(ControlReceived{init});
-    JoinedPackage package;
-    package.layer_count = kLayers;
-    Feed(Joined{package});
-    for (int i = 0; i < 400; ++i) {
-      if (random_.Below(3) == 0)
+    SayInit();
+    for (int i = 0; i < 1500; ++i) {
+      if (random_.Below(150) == 0)
+        Break();
+      else if (is_member_ && random_.Below(6) == 0)
         Ask();
       else
         Answer();
     }
-    for (int i = 0; i < 10'000 && (fetching_ || reading_ || work_); ++i) Answer();
-    EXPECT_FALSE(fetching_ || reading_ || work_) << "something goes on for ever";
+    if (!connected_) Break();
+    for (int i = 0; i < 10'000 && IsBusy(); ++i) Answer();
+    EXPECT_FALSE(IsBusy()) << "something goes on for ever";
+    EXPECT_TRUE(is_member_);
     EXPECT_TRUE(asked_.empty()) << asked_.size() << " steps were never answered";
     EXPECT_FALSE(membership_.ended());
   }
 
+  uint64_t joins = 0, returns = 0;
   uint64_t steps = 0, prepared = 0, interrupted = 0, dropped_reads = 0, tokens = 0;
 
  private:
@@ -58,11 +55,39 @@ class RandomRun {
     return offer;
   }
 
+  bool IsBusy() const { return fetching_ || reading_ || work_ || joining_; }
+
+  void SayInit() {
+    connected_ = true;
+    pb::ServerMessage init;
+    init.mutable_init()->set_protocol_version(wire::kProtocolVersion);
+    init.mutable_init()->set_program_version(program::kProgramVersion);
+    init.mutable_init()->set_package_format(package::kPackageFormat);
+    init.mutable_init()->set_package_digest(std::string(32, 'x'));
+    init.mutable_init()->set_layer_count(kLayers);
+    init.mutable_init()->set_swarm_id(random_.Below(8) == 0 ? "two" : "one");
+    init.mutable_init()->set_resume_ms(60'000);
+    Feed(ControlReceived{std::move(init)});
+  }
+
+  // The connection breaks, or there is another one; perhaps it took too long.
+  void Break() {
+    if (connected_) {
+      connected_ = is_member_ = false;
+      asked_.clear();
+      return Feed(ConnectionLost{});
+    }
+    if (random_.Below(6) == 0) now_ = now_ + Seconds(60);
+    if (random_.Below(3) == 0) Feed(KeptLongEnough{});
+    Feed(ConnectedAgain{});
+    SayInit();
+  }
+
   void Ask() {
     pb::ServerMessage message;
     const auto first = static_cast<uint32_t>(random_.Below(kLayers));
     const auto end = first + 1 + static_cast<uint32_t>(random_.Below(kLayers - first));
-    switch (random_.Below(8)) {
+    switch (random_.Below(9)) {
       case 0:
         message.mutable_download_layers()->add_layers(first);
         break;
@@ -72,7 +97,8 @@ class RandomRun {
         range.set_end(end);
         break;
       }
-      case 2: {
+      case 2:
+      case 6: {
         auto& prepare = *message.mutable_prepare_stage();
         prepare.set_epoch(++epoch_);
         prepare.set_standby(random_.Below(4) == 0);
@@ -90,7 +116,7 @@ class RandomRun {
         break;
       }
       case 4:
-        if (random_.Below(4) != 0) return;
+        if (random_.Below(8) != 0) return;
         message.mutable_release();
         break;
       case 5:
@@ -129,10 +155,12 @@ class RandomRun {
   void Answer() {
     const bool well = random_.Below(8) != 0;
     const Error error(ErrorCode::kUnavailable, "It went wrong.");
-    switch (random_.Below(3)) {
+    switch (random_.Below(4)) {
       case 0:
         if (fetching_) AnswerFetch(well);
         return;
+      case 3:
+        return AnswerJoin();
       case 1:
         if (!reading_) return;
         reading_ = false;
@@ -145,6 +173,13 @@ class RandomRun {
         if (!well && CanFail(*work)) return Feed(WorkDone{error});
         return Feed(WorkDone{OutcomeOf(*work)});
     }
+  }
+
+  void AnswerJoin() {
+    if (!std::exchange(joining_, false)) return;
+    JoinedPackage package;
+    package.layer_count = kLayers;
+    Feed(Joined{std::move(package)});
   }
 
   void AnswerFetch(bool well) {
@@ -176,6 +211,12 @@ class RandomRun {
     if (std::holds_alternative<MeasureSpeed>(work)) return Timings{};
     if (const auto* step = std::get_if<RunStep>(&work))
       return StepReply{{Slice(wire::EncodeFrameHead(step->frame.header, step->frame.runs, 0))}};
+    if (auto* stock = std::get_if<TakeStock>(&work)) {
+      for (pb::HeldBinding& binding : stock->bindings)
+        for (const uint32_t session : stock->sessions)
+          if (random_.Below(2) == 0) binding.add_sessions(session);
+      return Stock{std::move(stock->bindings)};
+    }
     auto* make = std::get_if<MakeTokens>(&work);
     if (make == nullptr) return Done{};
     MadeTokens made;
@@ -194,13 +235,17 @@ class RandomRun {
 
   void Take(SendControl& action) {
     const pb::WorkerMessage& message = action.message;
+    EXPECT_TRUE(connected_);
+    if (message.has_connect()) Welcome(message.connect());
     if (message.has_prepared()) {
       ++prepared;
       prepared_epoch_ = message.prepared().epoch();
+      loaded_.insert(prepared_epoch_);
     }
     if (message.has_step_failed()) Answered(message.step_failed().sequence(), true);
   }
   void Take(SendFrame& action) {
+    EXPECT_TRUE(connected_);
     const ByteSpan bytes = action.message.at(0).bytes();
     if (!wire::IsGenerationFrame(bytes)) return Answered(LoadLe<uint32_t>(&bytes[12]), true);
     const auto frame = wire::DecodeGeneration(bytes);
@@ -214,7 +259,25 @@ class RandomRun {
     EXPECT_EQ(asked_.front(), sequence);
     if (last) asked_.pop_front();
   }
-  void Take(Join&) {}
+  // Only what was prepared, and since the worker last joined.
+  void Welcome(const pb::Connect& connect) {
+    is_member_ = true;
+    if (connect.held_size() > 0) ++returns;
+    for (const pb::HeldBinding& held : connect.held()) EXPECT_TRUE(loaded_.contains(held.epoch()));
+    loaded_.clear();
+    for (const pb::HeldBinding& held : connect.held()) loaded_.insert(held.epoch());
+  }
+  void Take(Join&) {
+    EXPECT_FALSE(IsBusy());
+    joining_ = true;
+    ++joins;
+    loaded_.clear();
+  }
+  void Take(KeepFor& action) {
+    EXPECT_FALSE(connected_);
+    EXPECT_GT(action.time.us, 0);
+  }
+  void Take(LimitSilence&) {}
   void Take(Fetch& action) {
     EXPECT_FALSE(fetching_.has_value());
     fetching_.emplace(action.layers.begin(), action.layers.end());
@@ -247,12 +310,15 @@ class RandomRun {
   uint32_t epoch_ = 0, sequence_ = 0, prepared_epoch_ = 0;
   std::deque<uint32_t> asked_;  // sequences, in order
   std::optional<std::deque<uint32_t>> fetching_;
-  bool interrupting_ = false, reading_ = false;
+  std::set<uint32_t> loaded_;  // what was prepared and may be held
+  bool interrupting_ = false, reading_ = false, joining_ = false;
+  bool connected_ = false, is_member_ = false;
   std::unique_ptr<Work> work_;
 };
 
 TEST(MembershipRandom, WhateverComesIsAnsweredOnceAndInOrder) {
   uint64_t steps = 0, prepared = 0, interrupted = 0, dropped_reads = 0, tokens = 0;
+  uint64_t joins = 0, returns = 0;
   for (uint64_t seed = 1; seed <= 500 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomRun run(seed);
@@ -262,13 +328,17 @@ TEST(MembershipRandom, WhateverComesIsAnsweredOnceAndInOrder) {
     interrupted += run.interrupted;
     dropped_reads += run.dropped_reads;
     tokens += run.tokens;
+    joins += run.joins;
+    returns += run.returns;
   }
   // The seeds are only worth something if they reach what they are about.
   EXPECT_GT(steps, 10'000u);
-  EXPECT_GT(prepared, 200u);
+  EXPECT_GT(prepared, 1'000u);
   EXPECT_GT(interrupted, 500u);
   EXPECT_GT(dropped_reads, 100u);
   EXPECT_GT(tokens, 50u);
+  EXPECT_GT(joins, 800u);
+  EXPECT_GT(returns, 100u);
 }
 
 }  // namespace

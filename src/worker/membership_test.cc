@@ -1,214 +1,20 @@
 // The worker's side of the protocol as tables: an event, and what membership asks for then.
-#include "worker/membership.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "package/manifest.h"
-#include "program/ir.h"
-#include "wire/version.h"
+#include "worker/membership_testing.h"
 
 namespace weft::worker {
 namespace {
 
-namespace pb = wire::pb;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using Said = std::vector<std::string>;
-
-constexpr uint32_t kLayers = 6;
-
-class NoLayers : public engine::LoadedLayers {};
-
-std::string Text(const std::vector<engine::LayerRange>& ranges) {
-  std::string text;
-  for (const engine::LayerRange range : ranges)
-    text += " " + std::to_string(range.first) + "-" + std::to_string(range.end);
-  return text;
-}
-
-std::string Text(const pb::WorkerMessage& message) {
-  if (message.has_connect()) return "connect";
-  std::string text = message.ShortDebugString();
-  // Only what failed counts here, the sentence has its own tests.
-  if (message.has_failed())
-    text = "failed " + std::to_string(message.failed().epoch()) + " " + message.failed().code();
-  if (message.has_step_failed())
-    text = "step_failed " + std::to_string(message.step_failed().sequence()) + " " +
-           message.step_failed().code();
-  return text;
-}
-
-std::string Text(const Work& work) {
-  struct Namer {
-    std::string operator()(const InstallLayers& each) { return "install" + Text(each.ranges); }
-    std::string operator()(const MeasureSpeed& each) { return "measure" + Text(each.ranges); }
-    std::string operator()(const RunStep& each) {
-      return "step " + std::to_string(each.frame.header.sequence);
-    }
-    std::string operator()(const MakeTokens& each) {
-      return "tokens " + std::to_string(each.asked.sequence);
-    }
-    std::string operator()(const TakeSampling&) { return "sampling"; }
-    std::string operator()(const ReleaseSessions&) { return "release sessions"; }
-    std::string operator()(const ReleaseAll&) { return "release all"; }
-    std::string operator()(const KeepLayers& each) { return "keep" + Text(each.ranges); }
-  };
-  return std::visit(Namer(), work);
-}
-
-std::string Text(const Action& action) {
-  struct Namer {
-    std::string operator()(const SendControl& each) { return Text(each.message); }
-    std::string operator()(const SendFrame&) { return "frame"; }
-    std::string operator()(const Join&) { return "JOIN"; }
-    std::string operator()(const Fetch& each) {
-      std::string text = "FETCH";
-      for (const uint32_t layer : each.layers) text += " " + std::to_string(layer);
-      return text;
-    }
-    std::string operator()(const InterruptFetch&) { return "INTERRUPT FETCH"; }
-    std::string operator()(const ReadLayers& each) { return "READ" + Text(each.ranges); }
-    std::string operator()(const InterruptRead&) { return "INTERRUPT READ"; }
-    std::string operator()(const Compute& each) { return "COMPUTE " + Text(each.work); }
-    std::string operator()(const Finish& each) {
-      return "FINISH " + std::string(ErrorCodeName(each.error.code()));
-    }
-  };
-  return std::visit(Namer(), action);
-}
-
-pb::ServerMessage InitMessage() {
-  pb::ServerMessage message;
-  pb::Init& init = *message.mutable_init();
-  init.set_protocol_version(wire::kProtocolVersion);
-  init.set_program_version(program::kProgramVersion);
-  init.set_package_format(package::kPackageFormat);
-  init.set_package_digest(std::string(32, 'x'));
-  init.set_layer_count(kLayers);
-  init.set_context_length(100);
-  init.set_session_count(2);
-  return message;
-}
-
-pb::ServerMessage PrepareMessage(uint32_t epoch, uint32_t first, uint32_t end) {
-  pb::ServerMessage message;
-  message.mutable_prepare_stage()->set_epoch(epoch);
-  message.mutable_prepare_stage()->set_stage(1);
-  message.mutable_prepare_stage()->mutable_layers()->set_first(first);
-  message.mutable_prepare_stage()->mutable_layers()->set_end(end);
-  return message;
-}
-
-pb::ServerMessage StandbyMessage(uint32_t epoch, uint32_t first, uint32_t end) {
-  pb::ServerMessage message = PrepareMessage(epoch, first, end);
-  message.mutable_prepare_stage()->set_standby(true);
-  return message;
-}
-
-pb::ServerMessage RetireMessage(std::vector<uint32_t> epochs, uint32_t first, uint32_t end) {
-  pb::ServerMessage message;
-  message.mutable_retire()->mutable_epochs()->Add(epochs.begin(), epochs.end());
-  auto& keep = *message.mutable_retire()->add_keep();
-  keep.set_first(first);
-  keep.set_end(end);
-  return message;
-}
-
-pb::ServerMessage DownloadMessage(std::vector<uint32_t> layers) {
-  pb::ServerMessage message;
-  message.mutable_download_layers()->mutable_layers()->Add(layers.begin(), layers.end());
-  return message;
-}
-
-pb::ServerMessage MeasureMessage(uint32_t first, uint32_t end) {
-  pb::ServerMessage message;
-  message.mutable_measure_speed()->set_runs(7);
-  auto& range = *message.mutable_measure_speed()->add_ranges();
-  range.set_first(first);
-  range.set_end(end);
-  return message;
-}
-
-pb::ServerMessage Make(void (*fill)(pb::ServerMessage&)) {
-  pb::ServerMessage message;
-  fill(message);
-  return message;
-}
-
-// A worker and what it does, in words.
-class MembershipTest : public testing::Test {
- protected:
-  explicit MembershipTest(Offer offer = {})
-      : membership_(std::make_unique<Membership>(std::move(offer))) {}
-
-  Said Told(Event event) {
-    Said said;
-    actions_ = membership_->Handle(std::move(event), now_);
-    for (const Action& action : actions_) said.push_back(Text(action));
-    return said;
-  }
-  Said Told(pb::ServerMessage message) { return Told(ControlReceived{std::move(message)}); }
-  Said Told(std::vector<uint8_t> bytes) { return Told(MessageReceived{Slice(std::move(bytes))}); }
-
-  Said Read() {
-    return Told(LayersRead{std::unique_ptr<engine::LoadedLayers>(std::make_unique<NoLayers>())});
-  }
-  Said Fetched(uint32_t layer) { return Told(LayerFetched{layer, 10, Milliseconds(1)}); }
-  Said FetchOver() { return Told(FetchEnded{}); }
-  Said FetchInterrupted() {
-    return Told(FetchEnded{Error(ErrorCode::kCancelled, "The download was cancelled.")});
-  }
-  Said WorkOver(Outcome outcome = Done{}) { return Told(WorkDone{std::move(outcome)}); }
-  Said WorkFailed(ErrorCode code) { return Told(WorkDone{Error(code, "It went wrong.")}); }
-
-  void Join() {
-    ASSERT_THAT(Told(InitMessage()), ElementsAre("JOIN"));
-    JoinedPackage package;
-    package.layer_count = kLayers;
-    ASSERT_THAT(Told(Joined{package}), ElementsAre("connect"));
-  }
-  // Brings a binding to where it computes.
-  void Bind(uint32_t epoch, uint32_t first, uint32_t end) {
-    Told(PrepareMessage(epoch, first, end));
-    FetchOver();
-    Read();
-    const std::string epoch_text = std::to_string(epoch);
-    ASSERT_THAT(WorkOver(Installed{1, 100}), ElementsAre("prepared { epoch: " + epoch_text +
-                                                         " weight_factor: 1 used_bytes: 100 }"));
-  }
-
-  Said Step(uint32_t sequence, uint32_t epoch, uint32_t session = 1, uint32_t first = 0,
-            uint32_t stage = 1, uint16_t rows = 1) {
-    wire::FrameHeader header;
-    header.sequence = sequence;
-    header.epoch = epoch;
-    header.stage = static_cast<uint16_t>(stage);
-    header.rows = rows;
-    header.columns = 1;
-    header.dtype = DType::kI32;
-    const wire::Run run = {session, 0, first, rows, wire::OutputKind::kNone, 0};
-    std::vector<uint8_t> bytes = wire::EncodeFrameHead(header, {&run, 1}, rows * 4u);
-    bytes.resize(bytes.size() + rows * 4u);
-    return Told(std::move(bytes));
-  }
-
-  std::string Problem() {
-    for (const Action& action : actions_)
-      if (const auto* finish = std::get_if<Finish>(&action)) return finish->error.message();
-    return "";
-  }
-
-  Instant now_{1'000'000};
-  std::unique_ptr<Membership> membership_;
-  std::vector<Action> actions_;
-};
 
 TEST_F(MembershipTest, JoinsWithWhatItOffers) {
-  EXPECT_THAT(Told(InitMessage()), ElementsAre("JOIN"));
+  EXPECT_THAT(Told(InitMessage()), ElementsAre("SILENCE 3000", "JOIN"));
   JoinedPackage package;
-  package.layer_count = kLayers;
+  package.layer_count = kTestLayers;
   package.cached_layers = {2, 3};
   EXPECT_THAT(Told(Joined{package}), ElementsAre("connect"));
   const pb::Connect& connect = std::get<SendControl>(actions_[0]).message.connect();
@@ -217,11 +23,23 @@ TEST_F(MembershipTest, JoinsWithWhatItOffers) {
   EXPECT_EQ(connect.download_bytes_per_s(), 1e10);  // a local disk
 }
 
+// Of what Init says, and never less than a busy machine may need.
+TEST_F(MembershipTest, ThreePingsThatDoNotComeAreSilence) {
+  const std::pair<uint32_t, const char*> cases[] = {
+      {0, "SILENCE 6000"}, {1, "SILENCE 3000"}, {1000, "SILENCE 3000"}, {1001, "SILENCE 3003"}};
+  for (const auto& [interval_ms, silence] : cases) {
+    membership_ = std::make_unique<Membership>(Offer());
+    auto init = InitMessage();
+    init.mutable_init()->set_ping_interval_ms(interval_ms);
+    EXPECT_THAT(Told(init), ElementsAre(silence, "JOIN"));
+  }
+}
+
 TEST_F(MembershipTest, APingIsAnsweredAtOnceWhateverElseGoesOn) {
   const auto ping = Make([](pb::ServerMessage& m) { m.mutable_ping()->set_nonce(7); });
   EXPECT_THAT(Told(ping), ElementsAre("pong { nonce: 7 }"));
   Join();
-  Bind(1, 0, kLayers);
+  Bind(1, 0, kTestLayers);
   Step(1, 1);
   EXPECT_THAT(Told(ping), ElementsAre("pong { nonce: 7 }"));
 }
@@ -287,7 +105,7 @@ TEST_F(MembershipTest, WhatCannotBeReadEndsTheConnection) {
 TEST_F(MembershipTest, APackageThatIsNotTheServersEndsTheConnection) {
   Told(InitMessage());
   JoinedPackage package;
-  package.layer_count = kLayers + 1;
+  package.layer_count = kTestLayers + 1;
   EXPECT_THAT(Told(Joined{package}), ElementsAre("FINISH invalid_data"));
   EXPECT_THAT(Problem(), HasSubstr("7 layers, the server announced 6"));
 }
@@ -450,7 +268,7 @@ TEST_F(MembershipTest, MoreBindingsThanAnyoneNeedsEndTheConnection) {
 
 TEST_F(MembershipTest, AnswersAndUnloadingKeepTheOrderOfTheMessages) {
   Join();
-  Bind(1, 0, kLayers);
+  Bind(1, 0, kTestLayers);
   Bind(2, 2, 4);
   EXPECT_THAT(Step(1, 1), ElementsAre("COMPUTE step 1"));
   EXPECT_THAT(Step(2, 1), IsEmpty());
@@ -469,7 +287,7 @@ TEST_F(MembershipTest, AnswersAndUnloadingKeepTheOrderOfTheMessages) {
 // What is read counts on what is loaded, so nothing may be about to be unloaded.
 TEST_F(MembershipTest, NothingIsReadWhileLayersAreToBeUnloaded) {
   Join();
-  Bind(1, 0, kLayers);
+  Bind(1, 0, kTestLayers);
   Step(1, 1);
   Told(Make([](pb::ServerMessage& m) { m.mutable_release(); }));
   Told(PrepareMessage(2, 0, 2));
@@ -520,7 +338,7 @@ TEST_F(MembershipTest, MeasuresAndUnloadsWhatNobodyKeeps) {
 
 TEST_F(MembershipTest, StepsBeyondTheLimitsOfInitAreRefused) {
   Join();
-  Bind(1, 0, kLayers);
+  Bind(1, 0, kTestLayers);
   EXPECT_THAT(Step(1, 1, 7, 99), ElementsAre("COMPUTE step 1"));
   WorkOver(StepReply{});
   EXPECT_THAT(Step(2, 1, 7, 100), ElementsAre("step_failed 2 invalid_argument"));  // 100 positions
@@ -542,15 +360,6 @@ TEST_F(MembershipTest, SamplingThatCannotBeEndsTheConnection) {
   EXPECT_THAT(Told(Make([](pb::ServerMessage& m) { m.mutable_sampling(); })),
               ElementsAre("COMPUTE sampling"));
   EXPECT_THAT(WorkFailed(ErrorCode::kInvalidData), ElementsAre("FINISH invalid_data"));
-}
-
-TEST_F(MembershipTest, WhoLeavesSaysSoAndNothingMore) {
-  Join();
-  Bind(1, 0, kLayers);
-  Step(1, 1);
-  EXPECT_THAT(Told(LeaveAsked{"stopped"}), ElementsAre("leaving { reason: \"stopped\" }"));
-  EXPECT_THAT(WorkOver(StepReply{}), IsEmpty());
-  EXPECT_TRUE(membership_->ended());
 }
 
 TEST_F(MembershipTest, AWorkerThatChoosesNoTokensRefusesGenerationFrames) {
@@ -591,7 +400,7 @@ class GeneratingTest : public MembershipTest {
   }
   // Epoch 1, with all layers.
   void BindWhole(uint32_t stage = 0) {
-    auto prepare = PrepareMessage(1, 0, kLayers);
+    auto prepare = PrepareMessage(1, 0, kTestLayers);
     prepare.mutable_prepare_stage()->set_stage(stage);
     Told(prepare);
     FetchOver();
@@ -633,7 +442,7 @@ TEST_F(GeneratingTest, NeedsTheWholeModelWithinTheLimits) {
   EXPECT_THAT(Generate(2), ElementsAre("step_failed 2 invalid_argument"));
   Told(Make([](pb::ServerMessage& m) { m.mutable_release(); }));
   WorkOver();
-  Bind(2, 0, kLayers - 1);
+  Bind(2, 0, kTestLayers - 1);
   EXPECT_THAT(Generate(3), ElementsAre("step_failed 3 invalid_argument"));
 }
 
@@ -665,7 +474,7 @@ class OnnxTest : public MembershipTest {
 
 TEST_F(OnnxTest, TakesOneRunInAFrame) {
   Join();
-  Bind(1, 0, kLayers);
+  Bind(1, 0, kTestLayers);
   wire::FrameHeader header;
   header.sequence = 1;
   header.epoch = 1;

@@ -55,12 +55,12 @@ class InterruptibleSource : public engine::WeightSource {
 
 class NativeWorker::Impl {
  public:
-  Impl(NativeWorkerOptions options, std::shared_ptr<PackageSource> source,
-       std::function<void(std::vector<Slice>)> send, std::function<void(Error)> on_finished)
+  Impl(NativeWorkerOptions options, std::shared_ptr<PackageSource> source, SendMessage send,
+       NativeWorkerHooks hooks)
       : options_(std::move(options)),
         source_(std::move(source)),
+        hooks_(std::move(hooks)),
         send_(std::move(send)),
-        on_finished_(std::move(on_finished)),
         membership_(OfferOf(options_)) {}
 
   ~Impl() {
@@ -77,12 +77,22 @@ class NativeWorker::Impl {
   // was decided; carrying out is never more than putting something on a queue.
   void Feed(Event event) {
     const std::lock_guard lock(mutex_);
+    FeedLocked(std::move(event));
+  }
+
+  void ConnectedAgain(SendMessage send) {
+    const std::lock_guard lock(mutex_);
+    send_ = std::move(send);
+    FeedLocked(worker::ConnectedAgain{});
+  }
+
+ private:
+  void FeedLocked(Event event) {
     for (Action& action : membership_.Handle(std::move(event), MonotonicNow()))
       std::visit([this](auto& each) { Carry(each); }, action);
     if (membership_.ended()) Interrupt();
   }
 
- private:
   // Under the lock, as everything that sets these.
   void Interrupt() {
     stopping_ = true;
@@ -101,7 +111,9 @@ class NativeWorker::Impl {
     send_({Slice(std::move(bytes))});
   }
   void Carry(SendFrame& action) { send_(std::move(action.message)); }
-  void Carry(Finish& action) { on_finished_(std::move(action.error)); }
+  void Carry(Finish& action) { hooks_.on_finished(std::move(action.error)); }
+  void Carry(KeepFor& action) { hooks_.keep_for(action.time); }
+  void Carry(LimitSilence& action) { hooks_.limit_silence(action.time); }
 
   void Carry(Join& action) {
     downloads_.Push([this, join = action] { Feed(Joined{OnJoin(join)}); });
@@ -128,7 +140,10 @@ class NativeWorker::Impl {
 
   // ---- the thread that downloads ----
 
+  // Nothing else is under way, so what was made for another package can go.
   Result<JoinedPackage> OnJoin(const Join& join) {
+    host_.reset();
+    loader_.reset();
     ASSIGN_OR_RETURN(package::Manifest manifest,
                      source_->FetchManifest(package::Digest(join.package_digest)));
     engine::NativeEngineOptions engine_options;
@@ -168,8 +183,7 @@ class NativeWorker::Impl {
 
   const NativeWorkerOptions options_;
   const std::shared_ptr<PackageSource> source_;
-  const std::function<void(std::vector<Slice>)> send_;
-  const std::function<void(Error)> on_finished_;
+  const NativeWorkerHooks hooks_;
 
   // Made by the thread that downloads before membership hears of Joined, which lets the other two
   // begin. Outlives what membership keeps of the engine.
@@ -177,6 +191,7 @@ class NativeWorker::Impl {
   std::unique_ptr<StageHost> host_;
 
   std::mutex mutex_;
+  SendMessage send_;       // under mutex_, of the connection that there is
   Membership membership_;  // under mutex_
   std::atomic<bool> stopping_ = false, fetch_interrupted_ = false, read_interrupted_ = false;
 
@@ -186,16 +201,24 @@ class NativeWorker::Impl {
 };
 
 NativeWorker::NativeWorker(NativeWorkerOptions options, std::shared_ptr<PackageSource> source,
-                           std::function<void(std::vector<Slice>)> send,
-                           std::function<void(Error)> on_finished)
+                           SendMessage send, NativeWorkerHooks hooks)
     : impl_(std::make_unique<Impl>(std::move(options), std::move(source), std::move(send),
-                                   std::move(on_finished))) {}
+                                   std::move(hooks))) {}
 NativeWorker::~NativeWorker() = default;
 void NativeWorker::OnMessage(Slice message) {
   impl_->Feed(MessageReceived{std::move(message)});
 }
+void NativeWorker::OnConnectionLost() {
+  impl_->Feed(ConnectionLost{});
+}
+void NativeWorker::OnConnectedAgain(SendMessage send) {
+  impl_->ConnectedAgain(std::move(send));
+}
+void NativeWorker::OnKeptLongEnough() {
+  impl_->Feed(KeptLongEnough{});
+}
 void NativeWorker::Leave(const std::string& reason) {
-  impl_->Feed(LeaveAsked{reason});
+  impl_->Feed(LeaveAsked{reason, true});
 }
 
 }  // namespace weft::worker

@@ -1,6 +1,7 @@
 // NativeWorker: one worker of a swarm on this machine's processor. It answers the orchestrator's
 // messages (docs/protocol.md): downloads layers, loads them, runs steps. It has no socket: the
-// owner hands it messages and sends what it gives out, over a WebSocket or in process.
+// owner hands it messages and sends what it gives out, over a WebSocket or in process. It outlives
+// connections: what it holds can be used again by the next one to the same swarm.
 //
 // What is done is decided by membership (membership.h); this puts it on threads. One downloads and
 // verifies blobs, one reads and repacks layers, one owns the engine and computes; so steps of the
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/result.h"
 #include "worker/package_source.h"
 
@@ -28,16 +30,27 @@ struct NativeWorkerOptions {
   bool reference_kernels = false;
 };
 
+// One WebSocket message in pieces.
+using SendMessage = std::function<void(std::vector<Slice>)>;
+
+// Called on any of the worker's threads or from within its functions; they must not call back.
+struct NativeWorkerHooks {
+  // Once, when the worker gives up, with a sentence for people; the owner then closes the
+  // connection and destroys the worker. kUnavailable: the server is busy or its package could not
+  // be had, another worker may do better. Any other code: it would not (refused, wrong version, a
+  // server that breaks the protocol).
+  std::function<void(Error)> on_finished;
+  // When nothing at all came for this time, the connection is to be taken for dead.
+  std::function<void(Duration)> limit_silence = [](Duration) {};
+  // OnKeptLongEnough is to be called after this time.
+  std::function<void(Duration)> keep_for = [](Duration) {};
+};
+
 class NativeWorker {
  public:
-  // `send` takes one WebSocket message in pieces. `on_finished` is called once when the worker
-  // gives up, with a sentence for people; the owner then closes the connection. kUnavailable: the
-  // server is busy or its package could not be had, another connection may do better. Any other
-  // code: it would not (refused, wrong version, a server that breaks the protocol). Both are called
-  // on any of the worker's threads or from within OnMessage and Leave, and must not call back.
-  NativeWorker(NativeWorkerOptions options, std::shared_ptr<PackageSource> source,
-               std::function<void(std::vector<Slice>)> send,
-               std::function<void(Error)> on_finished);
+  // `send` belongs to the first connection and, like the hooks, must not call back.
+  NativeWorker(NativeWorkerOptions options, std::shared_ptr<PackageSource> source, SendMessage send,
+               NativeWorkerHooks hooks);
   // Stops its threads; a download is cancelled, a step in progress is finished.
   ~NativeWorker();
   NativeWorker(const NativeWorker&) = delete;
@@ -45,7 +58,12 @@ class NativeWorker {
 
   // Any thread; never blocks for long.
   void OnMessage(Slice message);
-  // Says goodbye to the orchestrator. Nothing is answered any more.
+  // The connection broke: `send` is not called any more.
+  void OnConnectionLost();
+  // There is another one. Nothing of the one before is sent to it.
+  void OnConnectedAgain(SendMessage send);
+  void OnKeptLongEnough();
+  // Says goodbye to the orchestrator. Steps are answered until the connection is lost.
   void Leave(const std::string& reason);
 
  private:

@@ -13,80 +13,17 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/test_model.h"
 #include "package/manifest.h"
-#include "program/codec.h"
+#include "program/ir.h"
 #include "wire/control.pb.h"
 #include "wire/data_frame.h"
 #include "wire/version.h"
+#include "worker/model_source_testing.h"
 
 namespace weft::worker {
 namespace {
 
 namespace pb = wire::pb;
-
-// A random model as a package in memory.
-class ModelSource : public PackageSource {
- public:
-  // Called without a lock, on the worker's threads. `fetch` returns what Fetch returns.
-  std::function<Status(uint32_t layer, const std::atomic<bool>& cancel)> fetch =
-      [](uint32_t, const std::atomic<bool>&) { return OkStatus(); };
-  std::function<void(uint32_t layer)> read = [](uint32_t) {};
-
-  ModelSource() {
-    engine::MemorySource weights;
-    for (const program::Program& program :
-         engine::ModelBuilder({}, engine::RandomTensors(1), weights).Build()) {
-      package::LayerInfo& layer = manifest_.layers.emplace_back();
-      layer.index = static_cast<uint32_t>(manifest_.layers.size() - 1);
-      layer.program = Add(program::Encode(program), layer.index);
-      for (const program::Weight& weight : program.weights) {
-        for (const program::Part& part : weight.data) {
-          const package::Digest digest(part.digest);
-          layer.blobs.push_back(digest);
-          layer.weight_bytes += part.byte_count;
-          manifest_.blobs[digest].byte_count = part.byte_count;
-          blobs_.try_emplace(digest, weights.Read(part).value());
-          layer_of_.try_emplace(digest, layer.index);
-        }
-      }
-    }
-    const engine::ModelSpec spec;
-    manifest_.name = "random";
-    manifest_.quantisation = "f16";
-    manifest_.hidden_columns = spec.hidden;
-    manifest_.vocabulary = spec.vocabulary;
-  }
-
-  const package::Manifest& manifest() const { return manifest_; }
-
-  Result<package::Manifest> FetchManifest(const package::Digest&) override { return manifest_; }
-  bool Has(const package::Digest&) override { return true; }
-  Status Fetch(const package::Digest& blob, const package::BlobInfo&,
-               const std::function<void(uint64_t)>&, const std::atomic<bool>& cancel) override {
-    const uint32_t layer = layer_of_.at(blob);
-    return blob == manifest_.layers[layer].program ? fetch(layer, cancel) : OkStatus();
-  }
-  Result<Slice> Read(const package::Digest& blob, const package::BlobInfo&) override {
-    const uint32_t layer = layer_of_.at(blob);
-    if (blob == manifest_.layers[layer].program) read(layer);
-    return blobs_.at(blob);
-  }
-  double MeasureDownload(uint64_t) override { return 0; }
-
- private:
-  package::Digest Add(std::vector<uint8_t> bytes, uint32_t layer) {
-    const package::Digest digest = package::Digest::Of(bytes);
-    manifest_.blobs[digest].byte_count = bytes.size();
-    blobs_.emplace(digest, Slice(std::move(bytes)));
-    layer_of_[digest] = layer;
-    return digest;
-  }
-
-  package::Manifest manifest_;
-  std::map<package::Digest, Slice> blobs_;
-  std::map<package::Digest, uint32_t> layer_of_;
-};
 
 // Something that one thread waits for and another brings about. Gives up after so long that only a
 // fault can be the reason.
@@ -116,15 +53,36 @@ class NativeWorkerTest : public testing::Test {
   void Start() {
     NativeWorkerOptions options;
     options.memory_bytes = 1 << 30;
-    worker_ = std::make_unique<NativeWorker>(
-        options, source_,
-        [this](std::vector<Slice> pieces) {
-          std::vector<uint8_t> bytes;
-          for (const Slice& piece : pieces)
-            bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
-          Take(std::move(bytes));
-        },
-        [](const Error& error) { ADD_FAILURE() << "gave up: " << error.ToString(); });
+    NativeWorkerHooks hooks;
+    hooks.on_finished = [](const Error& error) {
+      ADD_FAILURE() << "gave up: " << error.ToString();
+    };
+    hooks.keep_for = [this](Duration time) { kept_for_ms_ = time.us / 1000; };
+    hooks.limit_silence = [this](Duration time) { silence_ms_ = time.us / 1000; };
+    worker_ = std::make_unique<NativeWorker>(options, source_, Sender(), hooks);
+    SayInit();
+    ASSERT_TRUE(Comes("connect"));
+  }
+
+  // Of a connection of its own: what was sent over those before is forgotten.
+  SendMessage Sender() {
+    const std::lock_guard lock(mutex_);
+    came_.clear();
+    return [this, number = ++connections_](std::vector<Slice> pieces) {
+      std::vector<uint8_t> bytes;
+      for (const Slice& piece : pieces)
+        bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
+      EXPECT_EQ(number, connections_) << "sent over a connection that is gone";
+      Take(std::move(bytes));
+    };
+  }
+  void ComeBack(const std::string& swarm_id = "one") {
+    worker_->OnConnectedAgain(Sender());
+    SayInit(swarm_id);
+    ASSERT_TRUE(Comes("connect"));
+  }
+
+  void SayInit(const std::string& swarm_id = "one") {
     pb::ServerMessage message;
     pb::Init& init = *message.mutable_init();
     init.set_protocol_version(wire::kProtocolVersion);
@@ -132,8 +90,10 @@ class NativeWorkerTest : public testing::Test {
     init.set_package_format(package::kPackageFormat);
     init.set_package_digest(std::string(32, 'x'));
     init.set_layer_count(static_cast<uint32_t>(source_->manifest().layers.size()));
+    init.set_swarm_id(swarm_id);
+    init.set_resume_ms(60'000);
+    init.set_ping_interval_ms(1500);
     Tell(message);
-    ASSERT_TRUE(Comes("connect"));
   }
 
   void Tell(const pb::ServerMessage& message) {
@@ -176,9 +136,18 @@ class NativeWorkerTest : public testing::Test {
     const std::lock_guard lock(mutex_);
     return Has(begin);
   }
+  // Of this connection.
+  std::string First(const std::string& begin) {
+    const std::lock_guard lock(mutex_);
+    for (const std::string& text : came_)
+      if (text.starts_with(begin)) return text;
+    return "";
+  }
 
   std::shared_ptr<ModelSource> source_ = std::make_shared<ModelSource>();
   std::unique_ptr<NativeWorker> worker_;
+  std::atomic<int64_t> kept_for_ms_ = 0, silence_ms_ = 0;
+  std::thread::id pong_sent_on_;
 
  private:
   void Take(std::vector<uint8_t> bytes) {
@@ -187,6 +156,7 @@ class NativeWorkerTest : public testing::Test {
       pb::WorkerMessage message;
       ASSERT_TRUE(message.ParseFromArray(bytes.data() + 1, static_cast<int>(bytes.size() - 1)));
       text = message.ShortDebugString();
+      if (message.has_pong()) pong_sent_on_ = std::this_thread::get_id();
     } else {
       const auto frame = wire::DecodeFrame(Slice(std::move(bytes)));
       ASSERT_TRUE(frame.ok());
@@ -204,6 +174,7 @@ class NativeWorkerTest : public testing::Test {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> came_;
+  int connections_ = 0;
 };
 
 TEST_F(NativeWorkerTest, ComputesStepsOfTheStageItPrepared) {
@@ -296,6 +267,124 @@ TEST_F(NativeWorkerTest, StopsWhileItDownloadsAndReads) {
   ASSERT_TRUE(fetching.Wait());
   worker_->Leave("done");
   EXPECT_TRUE(CameYet("leaving { reason: \"done\""));
+  worker_.reset();
+}
+
+// By the thread that brings it, however much there is to compute: it waits for no other.
+TEST_F(NativeWorkerTest, APingIsAnsweredWhileStepsAreComputed) {
+  Start();
+  Prepare(1, 0, 4);
+  ASSERT_TRUE(Comes("prepared { epoch: 1 "));
+  for (uint32_t position = 0; position < 20; ++position)
+    Step(1 + position, 1, position, wire::OutputKind::kArgmax);
+  pb::ServerMessage ping;
+  ping.mutable_ping()->set_nonce(9);
+  Tell(ping);
+  EXPECT_TRUE(CameYet("pong { nonce: 9"));
+  EXPECT_EQ(pong_sent_on_, std::this_thread::get_id());
+  EXPECT_TRUE(Comes("result 20"));
+  EXPECT_EQ(silence_ms_, 4500);  // three pings
+}
+
+TEST_F(NativeWorkerTest, ComesBackWithWhatItHolds) {
+  std::atomic<int> fetches = 0;
+  source_->fetch = [&](uint32_t, const std::atomic<bool>&) {
+    ++fetches;
+    return OkStatus();
+  };
+  Start();
+  Prepare(3, 0, 4);
+  ASSERT_TRUE(Comes("prepared { epoch: 3 "));
+  for (const uint32_t position : {0u, 1u, 2u})
+    Step(1 + position, 3, position, wire::OutputKind::kArgmax);
+  ASSERT_TRUE(Comes("result 3"));
+  Prepare(4, 0, 2);
+  ASSERT_TRUE(Comes("prepared { epoch: 4 "));
+  worker_->OnConnectionLost();
+  EXPECT_EQ(kept_for_ms_, 60'000);
+  const int before = fetches;
+  ComeBack();
+  const std::string connect = First("connect");
+  EXPECT_THAT(connect, testing::HasSubstr("held { epoch: 3 layers { end: 4 } "
+                                          "sessions: 1 positions: 3 }"));
+  EXPECT_THAT(connect, testing::HasSubstr("held { epoch: 4 layers { end: 2 } "
+                                          "sessions: 1 positions: 3 }"));
+  EXPECT_EQ(source_->probes, 1);
+  // The keys and values are there: it goes on at once, with nothing fetched or loaded.
+  Step(1, 3, 3, wire::OutputKind::kArgmax);
+  EXPECT_TRUE(Comes("result 1"));
+  EXPECT_EQ(fetches, before);
+  worker_.reset();
+}
+
+TEST_F(NativeWorkerTest, AStepThatOutlivesItsConnectionIsFinishedAndNotAnswered) {
+  Start();
+  Prepare(1, 0, 4);
+  ASSERT_TRUE(Comes("prepared { epoch: 1 "));
+  for (uint32_t position = 0; position < 20; ++position)
+    Step(1 + position, 1, position, wire::OutputKind::kArgmax);
+  worker_->OnConnectionLost();  // some are computed, one is under way, the others wait
+  ComeBack();                   // fails where an answer of the connection before is sent
+  EXPECT_FALSE(CameYet("result"));
+  EXPECT_FALSE(CameYet("step_failed"));
+  // What was computed is held, whether it was answered or not: a step fits in just one place.
+  uint32_t held = 0;
+  for (uint32_t position = 0; position <= 20; ++position) {
+    if (First("connect").find(" positions: " + std::to_string(position) + " ") != std::string::npos)
+      held = position;
+  }
+  Step(30, 1, held, wire::OutputKind::kArgmax);
+  EXPECT_TRUE(Comes("result 30"));
+}
+
+TEST_F(NativeWorkerTest, AnotherSwarmFindsAWorkerThatHoldsNothing) {
+  Start();
+  Prepare(5, 0, 4);
+  ASSERT_TRUE(Comes("prepared { epoch: 5 "));
+  worker_->OnConnectionLost();
+  ComeBack("two");
+  EXPECT_THAT(First("connect"), testing::Not(testing::HasSubstr("held")));
+  EXPECT_EQ(source_->probes, 2);
+  Step(1, 5, 0, wire::OutputKind::kArgmax);
+  EXPECT_TRUE(Comes("step_failed { sequence: 1 "));
+  Prepare(1, 0, 4);  // its own numbers
+  EXPECT_TRUE(Comes("prepared { epoch: 1 "));
+}
+
+TEST_F(NativeWorkerTest, ComesBackInTheMiddleOfALoad) {
+  Latch fetching;
+  std::atomic<bool> first = true;
+  source_->fetch = [&](uint32_t layer, const std::atomic<bool>& cancel) -> Status {
+    if (layer != 2 || !first.exchange(false)) return OkStatus();
+    fetching.Open();
+    while (!cancel) std::this_thread::yield();
+    return Error(ErrorCode::kCancelled, "The download was cancelled.");
+  };
+  Start();
+  Prepare(1, 0, 2);
+  ASSERT_TRUE(Comes("prepared { epoch: 1 "));
+  Prepare(2, 2, 4);
+  ASSERT_TRUE(fetching.Wait());
+  worker_->OnConnectionLost();
+  ComeBack();
+  EXPECT_THAT(First("connect"), testing::HasSubstr("held { epoch: 1 layers { end: 2 } }"));
+  EXPECT_THAT(First("connect"), testing::Not(testing::HasSubstr("epoch: 2")));
+  Prepare(3, 2, 4);
+  EXPECT_TRUE(Comes("prepared { epoch: 3 "));
+  worker_.reset();
+}
+
+TEST_F(NativeWorkerTest, WhoLeavesAnswersTheStepsThatItWasSent) {
+  Start();
+  Prepare(1, 0, 4);
+  ASSERT_TRUE(Comes("prepared { epoch: 1 "));
+  Step(1, 1, 0, wire::OutputKind::kArgmax);
+  worker_->Leave("done");
+  EXPECT_TRUE(CameYet("leaving { reason: \"done\" draining: true }"));
+  Step(2, 1, 1, wire::OutputKind::kArgmax);
+  EXPECT_TRUE(Comes("result 1"));
+  EXPECT_TRUE(Comes("result 2"));
+  worker_->OnConnectionLost();
   worker_.reset();
 }
 

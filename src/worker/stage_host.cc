@@ -159,4 +159,17 @@ Result<Outcome> StageHost::On(KeepLayers& work) {
   return Outcome(Done{});
 }
 
+Result<Outcome> StageHost::On(TakeStock& work) {
+  for (wire::pb::HeldBinding& binding : work.bindings) {
+    const engine::LayerRange layers = {binding.layers().first(), binding.layers().end()};
+    for (const uint32_t session : work.sessions) {
+      const uint32_t positions = engine_->SessionLength(session, layers);
+      if (positions == 0) continue;
+      binding.add_sessions(session);
+      binding.add_positions(positions);
+    }
+  }
+  return Outcome(Stock{std::move(work.bindings)});
+}
+
 }  // namespace weft::worker

@@ -40,6 +40,7 @@ class StageHost {
   Result<Outcome> On(ReleaseSessions& work);
   Result<Outcome> On(ReleaseAll& work);
   Result<Outcome> On(KeepLayers& work);
+  Result<Outcome> On(TakeStock& work);
 
   Result<Duration> TimeOneRow(engine::LayerRange range, uint32_t position);
   // The token behind `asked.position`, which the step appends.

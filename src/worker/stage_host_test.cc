@@ -138,6 +138,29 @@ TEST_F(StageHostTest, LayersThatWentWhileOthersWereReadAreNotPrepared) {
   EXPECT_THAT(outcome.error().message(), HasSubstr("were unloaded"));
 }
 
+TEST_F(StageHostTest, StockIsWhatAllLayersOfABindingHold) {
+  ASSERT_TRUE(Install(whole()).ok());
+  ASSERT_TRUE(Step(1, 0, {3, 1, 4}).ok());
+  ASSERT_TRUE(Step(2, 0, {1}).ok());
+  ASSERT_TRUE(host_->Do(KeepLayers{{{0, 2}}}).ok());
+  ASSERT_TRUE(Install(whole()).ok());
+  ASSERT_TRUE(Step(5, 0, {1, 5}).ok());
+  TakeStock work;
+  for (const engine::LayerRange layers : {engine::LayerRange{0, 2}, whole()}) {
+    work.bindings.emplace_back().mutable_layers()->set_first(layers.first);
+    work.bindings.back().mutable_layers()->set_end(layers.end);
+  }
+  work.sessions = {1, 2, 5, 9};
+  const auto outcome = host_->Do(std::move(work));
+  ASSERT_TRUE(outcome.ok()) << outcome.error().ToString();
+  const auto& bindings = std::get<Stock>(*outcome).bindings;
+  EXPECT_THAT(bindings.at(0).sessions(), testing::ElementsAre(1, 2, 5));
+  EXPECT_THAT(bindings.at(0).positions(), testing::ElementsAre(3, 1, 2));
+  // The others have lost what the layers held that were unloaded meanwhile.
+  EXPECT_THAT(bindings.at(1).sessions(), testing::ElementsAre(5));
+  EXPECT_THAT(bindings.at(1).positions(), testing::ElementsAre(2));
+}
+
 TEST_F(StageHostTest, MeasuresEachRangeSoOften) {
   ASSERT_TRUE(Install(whole()).ok());
   const auto outcome = host_->Do(MeasureSpeed{{{0, 2}, whole()}, 7});

@@ -32,6 +32,10 @@ void StageTable::Remove(uint32_t epoch) {
   std::erase_if(bindings_, [epoch](const Binding& binding) { return binding.epoch == epoch; });
 }
 
+void StageTable::RemoveUnloaded() {
+  std::erase_if(bindings_, [](const Binding& binding) { return !binding.loaded; });
+}
+
 void StageTable::KeepOnly(std::span<const uint32_t> epochs,
                           std::span<const engine::LayerRange> layers) {
   std::erase_if(bindings_, [&](const Binding& binding) {

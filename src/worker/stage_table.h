@@ -11,6 +11,12 @@ namespace weft::worker {
 
 class StageTable {
  public:
+  struct Binding {
+    uint32_t epoch = 0, stage = 0;
+    engine::LayerRange layers;
+    bool loaded = false;
+  };
+
   // A worker holds the binding it serves with, one that will replace it and those that it stands by
   // with. More than this nobody needs.
   static constexpr size_t kMaxBindings = 64;
@@ -22,23 +28,21 @@ class StageTable {
   bool Has(uint32_t epoch) const { return Find(epoch) != nullptr; }
   // The layers that a step of this epoch and stage runs; null unless they are loaded.
   const engine::LayerRange* ToRun(uint32_t epoch, uint32_t stage) const;
+  // By rising epoch.
+  const std::vector<Binding>& bindings() const { return bindings_; }
   // Of every binding.
   std::vector<engine::LayerRange> Ranges() const;
 
   void Remove(uint32_t epoch);
+  void RemoveUnloaded();
   // Forgets every other binding, and those whose layers do not all stay loaded.
   void KeepOnly(std::span<const uint32_t> epochs, std::span<const engine::LayerRange> layers);
   void Clear() { bindings_.clear(); }
 
  private:
-  struct Binding {
-    uint32_t epoch = 0, stage = 0;
-    engine::LayerRange layers;
-    bool loaded = false;
-  };
   const Binding* Find(uint32_t epoch) const;
 
-  std::vector<Binding> bindings_;  // by rising epoch
+  std::vector<Binding> bindings_;
   uint32_t newest_epoch_ = 0;
 };
 

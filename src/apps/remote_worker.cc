@@ -1,0 +1,126 @@
+#include "apps/remote_worker.h"
+
+#include "base/log.h"
+#include "wire/version.h"
+
+namespace weft::apps {
+
+RemoteWorker::RemoteWorker(net::EventLoop& loop, net::Url url, net::ClientTls tls,
+                           worker::NativeWorkerOptions options,
+                           std::shared_ptr<worker::PackageSource> source,
+                           std::function<void(Status)> on_over, RemoteWorkerTimes times)
+    : loop_(loop),
+      url_(std::move(url)),
+      tls_(std::move(tls)),
+      options_(std::move(options)),
+      source_(std::move(source)),
+      times_(times),
+      on_over_(std::move(on_over)),
+      retry_(loop),
+      keep_(loop),
+      goodbye_(loop),
+      backoff_(static_cast<uint64_t>(MonotonicNow().us), times.shortest_pause,
+               times.longest_pause) {}
+
+void RemoteWorker::Leave(const std::string& reason) {
+  if (leaving_) return;
+  leaving_ = true;
+  if (!socket_ || !worker_) return Over(OkStatus());
+  LogInfo("leaving {}; once more ends at once", url_.Authority());
+  worker_->Leave(reason);
+  goodbye_.FireAfter(times_.goodbye, [this] { Over(OkStatus()); });
+}
+
+void RemoteWorker::Connect() {
+  LogInfo("connecting to {}", url_.Authority());
+  connected_at_ = MonotonicNow();
+  net::WebSocketClientLimits limits;
+  // The server pings: a line that went dead without a word (a cable, a router, a machine that
+  // sleeps) is noticed by the silence. Init says how often.
+  limits.silence = wire::kPingInterval * 6;
+  net::Headers headers;
+  // In the handshake already, so that a wrong one is refused before there is a connection.
+  if (!options_.join_token.empty()) {
+    headers.emplace_back("Authorization", "Bearer " + options_.join_token);
+  }
+  net::ConnectWebSocket(
+      loop_, url_, tls_, std::move(headers), limits,
+      [this](auto socket) { return OnOpen(std::move(socket)); },
+      [this](const Error& error) {
+        if (error.code() == ErrorCode::kPermissionDenied) return Over(error);
+        Retry(error.message());
+      });
+}
+
+net::WebSocketCallbacks RemoteWorker::OnOpen(std::shared_ptr<net::WebSocket> socket) {
+  LogInfo("connected to {}; offering {}", url_.Authority(), HumanBytes(options_.memory_bytes));
+  socket_ = std::move(socket);
+  auto send = [this, weak = std::weak_ptr(socket_)](std::vector<Slice> pieces) {
+    loop_.Post([weak, pieces = std::move(pieces)]() mutable {
+      if (const auto open = weak.lock()) open->Send(std::move(pieces));
+    });
+  };
+  if (has_finished_) worker_.reset();
+  has_finished_ = false;
+  if (worker_) {
+    worker_->OnConnectedAgain(std::move(send));
+  } else {
+    worker_ = std::make_unique<worker::NativeWorker>(options_, source_, std::move(send), Hooks());
+  }
+  net::WebSocketCallbacks callbacks;
+  callbacks.on_message = [this](Slice message) { worker_->OnMessage(std::move(message)); };
+  callbacks.on_closed = [this](const std::string& reason) { OnClosed(reason); };
+  return callbacks;
+}
+
+worker::NativeWorkerHooks RemoteWorker::Hooks() {
+  worker::NativeWorkerHooks hooks;
+  hooks.on_finished = [this](const Error& error) {
+    loop_.Post([this, error] { OnFinished(error); });
+  };
+  hooks.limit_silence = [this](Duration time) {
+    loop_.Post([this, time] {
+      if (socket_) socket_->SetSilence(time);
+    });
+  };
+  hooks.keep_for = [this](Duration time) {
+    loop_.Post([this, time] {
+      keep_.FireAfter(time, [this] {
+        if (worker_) worker_->OnKeptLongEnough();
+      });
+    });
+  };
+  return hooks;
+}
+
+void RemoteWorker::OnClosed(const std::string& reason) {
+  socket_.reset();
+  worker_->OnConnectionLost();
+  if (leaving_) return Over(OkStatus());
+  if (on_over_) Retry(reason);
+}
+
+void RemoteWorker::OnFinished(const Error& error) {
+  has_finished_ = true;
+  // Another connection may do better, unless the server's answer would be the same.
+  if (error.code() != ErrorCode::kUnavailable) return Over(error);
+  if (socket_) socket_->Close(error.message());
+}
+
+void RemoteWorker::Retry(const std::string& reason) {
+  if (leaving_ || !on_over_) return;
+  if (MonotonicNow() - connected_at_ > times_.good_connection) backoff_.Reset();
+  const Duration wait = backoff_.Next();
+  if (wait.us == 0)
+    LogWarn("not connected ({}); trying again at once", reason);
+  else
+    LogWarn("not connected ({}); trying again in {:.1f} s", reason, wait.seconds());
+  retry_.FireAfter(wait, [this] { Connect(); });
+}
+
+void RemoteWorker::Over(Status status) {
+  retry_.Cancel();
+  if (const auto on_over = std::exchange(on_over_, nullptr)) on_over(std::move(status));
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,62 @@
+// RemoteWorker: a worker of a swarm on another machine. Connects, and connects again when the
+// connection breaks, with what the worker still holds.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "apps/backoff.h"
+#include "base/result.h"
+#include "net/client.h"
+#include "worker/native_worker.h"
+
+namespace weft::apps {
+
+struct RemoteWorkerTimes {
+  Duration shortest_pause = Seconds(1), longest_pause = Seconds(30);  // of Backoff
+  // A connection that lasted this long was a good one: the next attempt comes at once again.
+  Duration good_connection = Seconds(20);
+  // A worker that goes waits so long for the server to have taken over what it does.
+  Duration goodbye = Seconds(2);
+};
+
+// Everything on the loop's thread. The loop runs no more when it is destroyed.
+class RemoteWorker {
+ public:
+  // `on_over` is called once: with the server's refusal, or OkStatus after Leave. `url` has the
+  // path of the workers' socket.
+  RemoteWorker(net::EventLoop& loop, net::Url url, net::ClientTls tls,
+               worker::NativeWorkerOptions options, std::shared_ptr<worker::PackageSource> source,
+               std::function<void(Status)> on_over, RemoteWorkerTimes times = {});
+
+  void Start() { Connect(); }
+  // Finishes what it was asked to compute and goes.
+  void Leave(const std::string& reason);
+
+ private:
+  void Connect();
+  net::WebSocketCallbacks OnOpen(std::shared_ptr<net::WebSocket> socket);
+  void OnClosed(const std::string& reason);
+  // The worker has given up.
+  void OnFinished(const Error& error);
+  void Retry(const std::string& reason);
+  void Over(Status status);
+  worker::NativeWorkerHooks Hooks();
+
+  net::EventLoop& loop_;
+  const net::Url url_;
+  const net::ClientTls tls_;
+  const worker::NativeWorkerOptions options_;
+  const std::shared_ptr<worker::PackageSource> source_;
+  const RemoteWorkerTimes times_;
+  std::function<void(Status)> on_over_;  // null once it was called
+  net::EventLoop::Timer retry_, keep_, goodbye_;
+  Backoff backoff_;
+  std::shared_ptr<net::WebSocket> socket_;
+  std::unique_ptr<worker::NativeWorker> worker_;  // outlives connections
+  bool has_finished_ = false;                     // the worker; the next connection has another
+  Instant connected_at_;
+  bool leaving_ = false;
+};
+
+}  // namespace weft::apps

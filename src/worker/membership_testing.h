@@ -1,0 +1,233 @@
+// A membership for tests: its events told by name, and what it asks for then in words.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "package/manifest.h"
+#include "program/ir.h"
+#include "wire/version.h"
+#include "worker/membership.h"
+
+namespace weft::worker {
+
+namespace pb = wire::pb;
+using Said = std::vector<std::string>;
+
+inline constexpr uint32_t kTestLayers = 6;
+
+class NoLayers : public engine::LoadedLayers {};
+
+inline std::string Text(const std::vector<engine::LayerRange>& ranges) {
+  std::string text;
+  for (const engine::LayerRange range : ranges)
+    text += " " + std::to_string(range.first) + "-" + std::to_string(range.end);
+  return text;
+}
+
+inline std::string Text(const pb::WorkerMessage& message) {
+  if (message.has_connect()) {
+    std::string text = "connect";
+    for (const pb::HeldBinding& held : message.connect().held()) {
+      text += " [" + held.ShortDebugString() + "]";
+    }
+    return text;
+  }
+  std::string text = message.ShortDebugString();
+  // Only what failed counts here, the sentence has its own tests.
+  if (message.has_failed())
+    text = "failed " + std::to_string(message.failed().epoch()) + " " + message.failed().code();
+  if (message.has_step_failed())
+    text = "step_failed " + std::to_string(message.step_failed().sequence()) + " " +
+           message.step_failed().code();
+  return text;
+}
+
+inline std::string Text(const Work& work) {
+  struct Namer {
+    std::string operator()(const InstallLayers& each) { return "install" + Text(each.ranges); }
+    std::string operator()(const MeasureSpeed& each) { return "measure" + Text(each.ranges); }
+    std::string operator()(const RunStep& each) {
+      return "step " + std::to_string(each.frame.header.sequence);
+    }
+    std::string operator()(const MakeTokens& each) {
+      return "tokens " + std::to_string(each.asked.sequence);
+    }
+    std::string operator()(const TakeSampling&) { return "sampling"; }
+    std::string operator()(const ReleaseSessions&) { return "release sessions"; }
+    std::string operator()(const ReleaseAll&) { return "release all"; }
+    std::string operator()(const KeepLayers& each) { return "keep" + Text(each.ranges); }
+    std::string operator()(const TakeStock& each) {
+      std::string text = "stock";
+      for (const pb::HeldBinding& binding : each.bindings)
+        text += " " + std::to_string(binding.epoch());
+      for (const uint32_t session : each.sessions) text += " s" + std::to_string(session);
+      return text;
+    }
+  };
+  return std::visit(Namer(), work);
+}
+
+inline std::string Text(const Action& action) {
+  struct Namer {
+    std::string operator()(const SendControl& each) { return Text(each.message); }
+    std::string operator()(const SendFrame&) { return "frame"; }
+    std::string operator()(const Join&) { return "JOIN"; }
+    std::string operator()(const Fetch& each) {
+      std::string text = "FETCH";
+      for (const uint32_t layer : each.layers) text += " " + std::to_string(layer);
+      return text;
+    }
+    std::string operator()(const InterruptFetch&) { return "INTERRUPT FETCH"; }
+    std::string operator()(const ReadLayers& each) { return "READ" + Text(each.ranges); }
+    std::string operator()(const InterruptRead&) { return "INTERRUPT READ"; }
+    std::string operator()(const Compute& each) { return "COMPUTE " + Text(each.work); }
+    std::string operator()(const Finish& each) {
+      return "FINISH " + std::string(ErrorCodeName(each.error.code()));
+    }
+    std::string operator()(const KeepFor& each) {
+      return "KEEP " + std::to_string(each.time.us / 1000);
+    }
+    std::string operator()(const LimitSilence& each) {
+      return "SILENCE " + std::to_string(each.time.us / 1000);
+    }
+  };
+  return std::visit(Namer(), action);
+}
+
+inline pb::ServerMessage InitMessage() {
+  pb::ServerMessage message;
+  pb::Init& init = *message.mutable_init();
+  init.set_protocol_version(wire::kProtocolVersion);
+  init.set_program_version(program::kProgramVersion);
+  init.set_package_format(package::kPackageFormat);
+  init.set_package_digest(std::string(32, 'x'));
+  init.set_layer_count(kTestLayers);
+  init.set_context_length(100);
+  init.set_session_count(2);
+  init.set_swarm_id("one");
+  init.set_resume_ms(60'000);
+  init.set_ping_interval_ms(500);
+  return message;
+}
+
+inline pb::ServerMessage PrepareMessage(uint32_t epoch, uint32_t first, uint32_t end) {
+  pb::ServerMessage message;
+  message.mutable_prepare_stage()->set_epoch(epoch);
+  message.mutable_prepare_stage()->set_stage(1);
+  message.mutable_prepare_stage()->mutable_layers()->set_first(first);
+  message.mutable_prepare_stage()->mutable_layers()->set_end(end);
+  return message;
+}
+
+inline pb::ServerMessage StandbyMessage(uint32_t epoch, uint32_t first, uint32_t end) {
+  pb::ServerMessage message = PrepareMessage(epoch, first, end);
+  message.mutable_prepare_stage()->set_standby(true);
+  return message;
+}
+
+inline pb::ServerMessage RetireMessage(std::vector<uint32_t> epochs, uint32_t first, uint32_t end) {
+  pb::ServerMessage message;
+  message.mutable_retire()->mutable_epochs()->Add(epochs.begin(), epochs.end());
+  auto& keep = *message.mutable_retire()->add_keep();
+  keep.set_first(first);
+  keep.set_end(end);
+  return message;
+}
+
+inline pb::ServerMessage DownloadMessage(std::vector<uint32_t> layers) {
+  pb::ServerMessage message;
+  message.mutable_download_layers()->mutable_layers()->Add(layers.begin(), layers.end());
+  return message;
+}
+
+inline pb::ServerMessage MeasureMessage(uint32_t first, uint32_t end) {
+  pb::ServerMessage message;
+  message.mutable_measure_speed()->set_runs(7);
+  auto& range = *message.mutable_measure_speed()->add_ranges();
+  range.set_first(first);
+  range.set_end(end);
+  return message;
+}
+
+inline pb::ServerMessage Make(void (*fill)(pb::ServerMessage&)) {
+  pb::ServerMessage message;
+  fill(message);
+  return message;
+}
+
+// A worker and what it does, in words.
+class MembershipTest : public testing::Test {
+ protected:
+  explicit MembershipTest(Offer offer = {})
+      : membership_(std::make_unique<Membership>(std::move(offer))) {}
+
+  Said Told(Event event) {
+    Said said;
+    actions_ = membership_->Handle(std::move(event), now_);
+    for (const Action& action : actions_) said.push_back(Text(action));
+    return said;
+  }
+  Said Told(pb::ServerMessage message) { return Told(ControlReceived{std::move(message)}); }
+  Said Told(std::vector<uint8_t> bytes) { return Told(MessageReceived{Slice(std::move(bytes))}); }
+
+  Said Read() {
+    return Told(LayersRead{std::unique_ptr<engine::LoadedLayers>(std::make_unique<NoLayers>())});
+  }
+  Said Fetched(uint32_t layer) { return Told(LayerFetched{layer, 10, Milliseconds(1)}); }
+  Said FetchOver() { return Told(FetchEnded{}); }
+  Said FetchInterrupted() {
+    return Told(FetchEnded{Error(ErrorCode::kCancelled, "The download was cancelled.")});
+  }
+  Said WorkOver(Outcome outcome = Done{}) { return Told(WorkDone{std::move(outcome)}); }
+  Said WorkFailed(ErrorCode code) { return Told(WorkDone{Error(code, "It went wrong.")}); }
+
+  void Join() {
+    ASSERT_THAT(Told(InitMessage()), testing::ElementsAre("SILENCE 3000", "JOIN"));
+    JoinedPackage package;
+    package.layer_count = kTestLayers;
+    ASSERT_THAT(Told(Joined{package}), testing::ElementsAre("connect"));
+  }
+  // Brings a binding to where it computes.
+  void Bind(uint32_t epoch, uint32_t first, uint32_t end) {
+    Told(PrepareMessage(epoch, first, end));
+    FetchOver();
+    Read();
+    const std::string epoch_text = std::to_string(epoch);
+    ASSERT_THAT(WorkOver(Installed{1, 100}),
+                testing::ElementsAre("prepared { epoch: " + epoch_text +
+                                     " weight_factor: 1 used_bytes: 100 }"));
+  }
+
+  Said Step(uint32_t sequence, uint32_t epoch, uint32_t session = 1, uint32_t first = 0,
+            uint32_t stage = 1, uint16_t rows = 1) {
+    wire::FrameHeader header;
+    header.sequence = sequence;
+    header.epoch = epoch;
+    header.stage = static_cast<uint16_t>(stage);
+    header.rows = rows;
+    header.columns = 1;
+    header.dtype = DType::kI32;
+    const wire::Run run = {session, 0, first, rows, wire::OutputKind::kNone, 0};
+    std::vector<uint8_t> bytes = wire::EncodeFrameHead(header, {&run, 1}, rows * 4u);
+    bytes.resize(bytes.size() + rows * 4u);
+    return Told(std::move(bytes));
+  }
+
+  std::string Problem() {
+    for (const Action& action : actions_)
+      if (const auto* finish = std::get_if<Finish>(&action)) return finish->error.message();
+    return "";
+  }
+
+  Instant now_{1'000'000};
+  std::unique_ptr<Membership> membership_;
+  std::vector<Action> actions_;
+};
+
+}  // namespace weft::worker
