@@ -84,6 +84,18 @@ void ModelWorker::OnControl(pb::ServerMessage message) {
   Feed(worker::ControlReceived{std::move(message)});
 }
 
+void ModelWorker::ConnectAgain() {
+  refused_ = false;
+  held_pings_.clear();
+  Feed(worker::ConnectedAgain{});
+}
+
+void ModelWorker::Carry(worker::KeepFor& action) {
+  scheduler_.After(action.time, [self = weak_from_this()] {
+    if (const auto worker = self.lock()) worker->Feed(worker::KeptLongEnough{});
+  });
+}
+
 void ModelWorker::Feed(worker::Event event) {
   if (frozen_) return;
   for (worker::Action& action : membership_.Handle(std::move(event), scheduler_.now()))

@@ -63,6 +63,10 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   void AskWhole(bool wanted) { Feed(worker::WholeWished{wanted}); }
   void Leave(const std::string& reason) { Feed(worker::LeaveAsked{reason}); }
   bool refused() const { return refused_; }
+  // Its connection broke, and it has noticed; there is another one. What it holds stays meanwhile.
+  void LoseConnection() { Feed(worker::ConnectionLost{}); }
+  void ConnectAgain();
+  bool can_connect_again() const { return !frozen_ && !stalled_ && !membership_.ended(); }
 
  private:
   void Feed(worker::Event event);
@@ -75,6 +79,8 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   void Carry(worker::InterruptRead&) {}
   void Carry(worker::Compute& action);
   void Carry(worker::Finish& action);
+  void Carry(worker::KeepFor& action);
+  void Carry(worker::LimitSilence&) {}
 
   void FetchNext();
   void DrawFault(const worker::Work& work);

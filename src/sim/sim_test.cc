@@ -38,6 +38,7 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
     sum.wishes += outcome.wishes;
     sum.generated += outcome.generated;
     sum.interrupted += outcome.interrupted;
+    sum.resumed += outcome.resumed;
   }
   EXPECT_GT(sum.tokens, 50'000u);
   EXPECT_GT(sum.requests, 4'000u);
@@ -48,6 +49,7 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.wishes, 5u);
   EXPECT_GT(sum.generated, 1'000u);
   EXPECT_GT(sum.interrupted, 50u);
+  EXPECT_GT(sum.resumed, 50u);
 }
 
 // "An event log that grows for 48 hours": two days of joins, leaves, faults and requests, and

@@ -20,10 +20,12 @@ constexpr Duration kPatience = Seconds(3600);
 struct Connection {
   Device* device = nullptr;
   std::shared_ptr<ModelWorker> worker;
+  std::shared_ptr<WorkerId> line;  // the worker's connection now
   bool open = true;                                 // as the server sees it
   swarm::LayerSet told;                             // layers that the core has told it to load
   double known_factor = 1;                          // weight factor as the core knows it
   bool broken = false;                              // nothing passes any more
+  bool survives = false;                            // its worker will come back with what it holds
   Instant last_down, last_up;                       // deliveries never overtake each other
   uint64_t message_limit = wire::kMaxControlBytes;  // longer messages a host would not receive
 };
@@ -152,6 +154,10 @@ class Simulation {
     connection->open = false;
     const bool refused = connection->worker->refused();
     Device& device = *connection->device;
+    if (connection->survives) {
+      connections_.erase(action.worker);
+      return;
+    }
     // The device notices and, after a while, comes back.
     scheduler_.After(device.latency, [this, id = action.worker] {
       if (Connection* gone = Any(id)) gone->worker->Freeze();
@@ -264,17 +270,34 @@ class Simulation {
     return last;
   }
 
-  void Open(Device& device) {
+  void Open(Device& device) { Open(device, nullptr, nullptr); }
+
+  // A new connection: of a worker that has just started, or of one that held on, which knows what it
+  // was told over the connection `before`.
+  void Open(Device& device, std::shared_ptr<ModelWorker> worker, const Connection* before) {
     for (const auto& [id, connection] : connections_)
       if (connection.device == &device && connection.open && !connection.broken) return;
     const WorkerId id = next_worker_++;
-    if (scenario_.new_names) device.id = "stranger" + std::to_string(id);
+    if (scenario_.new_names && !worker) device.id = "stranger" + std::to_string(id);
     Connection& connection = connections_[id];
     connection.device = &device;
     connection.last_down = connection.last_up = scheduler_.now();
-    connection.told = swarm::LayerSet(model_.layer_count);
+    connection.told = before ? before->told : swarm::LayerSet(model_.layer_count);
+    if (worker) {
+      connection.known_factor = before->known_factor;
+      connection.worker = std::move(worker);
+      connection.line = before->line;
+      *connection.line = id;
+      ++outcome_.resumed;
+      Log("back " + Name(id));
+      connection.worker->ConnectAgain();
+      return Feed(swarm::WorkerConnected{id, "10.0.0.1"});
+    }
+    connection.line = std::make_shared<WorkerId>(id);
     ModelWorker::Hooks hooks;
-    hooks.send = [this, id](FromWorker message) { SendUp(id, std::move(message)); };
+    hooks.send = [this, line = connection.line](FromWorker message) {
+      SendUp(*line, std::move(message));
+    };
     hooks.violation = [this](const std::string& text) { Violate(text); };
     hooks.numbers_failed = [this](uint32_t) {
       // Which request it was only the core knows: any that runs may be the one.
@@ -283,8 +306,8 @@ class Simulation {
     };
     hooks.interrupted = [this] { ++outcome_.interrupted; };
     hooks.generated = [this](size_t count) { outcome_.generated += count; };
-    hooks.crash = [this, id] {
-      if (Find(id)) Crash(id, true);
+    hooks.crash = [this, line = connection.line] {
+      if (Find(*line)) Crash(*line, true);
     };
     connection.worker = std::make_shared<ModelWorker>(scenario_.options, costs_, model_, device,
                                                       scheduler_, random_.Next(), std::move(hooks));
@@ -340,7 +363,7 @@ class Simulation {
     const WorkerId id = open[random_.Below(open.size())];
     Connection& connection = connections_.at(id);
     Device& device = *connection.device;
-    switch (random_.Below(9)) {
+    switch (random_.Below(11)) {
       case 0:
         return Crash(id, true);  // the socket closes
       case 1:
@@ -380,6 +403,9 @@ class Simulation {
         }
         return;
       }
+      case 8:
+      case 9:  // the line breaks and the device does not
+        return Cut(id, random_.Below(2) == 0);
       case 7:  // dies at the worst moment
         Log("fault: will crash when prepared " + Name(id));
         device.prepare_crash = 0.7;
@@ -418,6 +444,30 @@ class Simulation {
         Feed(swarm::WorkerLost{id, "connection reset"});
       });
     Reopen(device, Milliseconds(200 + static_cast<int64_t>(random_.Below(20'000))));
+  }
+
+  void Cut(WorkerId id, bool told) {
+    Log("fault: " + std::string(told ? "cut " : "silence ") + Name(id));
+    ++outcome_.losses;
+    Connection& connection = connections_.at(id);
+    connection.broken = connection.survives = true;
+    const auto before = std::make_shared<Connection>(connection);
+    Device& device = *connection.device;
+    scheduler_.After(told ? device.latency : Seconds(3),
+                     [before] { before->worker->LoseConnection(); });
+    if (told)
+      scheduler_.After(device.latency, [this, id] {
+        if (!Find(id)) return;
+        connections_.erase(id);
+        Feed(swarm::WorkerLost{id, "connection reset"});
+      });
+    scheduler_.After(Milliseconds(3200 + static_cast<int64_t>(random_.Below(20'000))),
+                     [this, &device, before] {
+                       if (before->worker->can_connect_again())
+                         Open(device, before->worker, before.get());
+                       else
+                         Open(device);
+                     });
   }
 
   // The chaos is over and everything is cured. Fresh devices join at once in half of the runs; in

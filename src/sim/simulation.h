@@ -50,6 +50,7 @@ struct Outcome {
   uint64_t losses = 0, plans = 0, closed_by_core = 0;
   uint64_t wishes = 0;       // for the whole model on one device, or against it
   uint64_t generated = 0;    // tokens that devices with the whole model chose by themselves
+  uint64_t resumed = 0;      // connections of workers that had held on to what they hold
   uint64_t interrupted = 0;  // downloads that made way for others
   uint64_t digest = 0;       // of everything that happened
   Duration virtual_time;

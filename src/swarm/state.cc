@@ -1,6 +1,7 @@
 #include "swarm/state.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/check.h"
 
@@ -311,6 +312,15 @@ void State::Resume(Worker& worker, const wire::pb::Connect& connect) {
     lifecycle.Resume(worker, held, now);
   } else {
     worker.memory.weight_factor = weight_factor;
+  }
+  // Sessions that ended while it was away.
+  std::set<uint32_t> ended;
+  for (const wire::pb::HeldBinding& claim : connect.held())
+    for (const uint32_t session : claim.sessions())
+      if (sessions.Find(session) == nullptr) ended.insert(session);
+  if (!ended.empty()) {
+    auto& message = *outbox.Control(worker.id).mutable_invalidate_sessions();
+    for (const uint32_t session : ended) message.add_sessions(session);
   }
   if (held.size() == static_cast<size_t>(connect.held_size())) return;
   // The rest means nothing any more.
