@@ -333,7 +333,13 @@ class Simulation {
         Violate("a message of " + std::to_string(bytes) + " bytes of " + Name(id) +
                 " would have been cut off at " + std::to_string(from->message_limit));
       if (const auto* text = std::get_if<wire::pb::WorkerMessage>(&message)) {
-        if (text->has_connect()) from->known_factor = text->connect().weight_factor();
+        if (text->has_connect()) {
+          from->known_factor = text->connect().weight_factor();
+          // What it does not name has gone with the connection before.
+          from->told = swarm::LayerSet(model_.layer_count);
+          for (const auto& held : text->connect().held())
+            from->told.AddRange(held.layers().first(), held.layers().end());
+        }
         if (text->has_prepared()) from->known_factor = text->prepared().weight_factor();
         if (!text->has_pong()) Log("<- " + Name(id) + " " + text->ShortDebugString());
         Feed(swarm::WorkerControl{id, *text});
@@ -485,7 +491,7 @@ class Simulation {
   void WatchForDown() {
     scheduler_.After(Seconds(20), [this] {
       if (unfinished_ == 0) return;
-      if (core_.snapshot(scheduler_.now()).state == swarm::SwarmState::kDown)
+      if (core_.snapshot(scheduler_.now()).state != swarm::SwarmState::kUp)
         AddFreshDevices();
       else
         WatchForDown();

@@ -36,6 +36,8 @@ Pipeline::Pipeline(const CoreOptions& options, const Costs& costs, Roster& roste
     : options_(options), costs_(costs), roster_(roster), sessions_(sessions), outbox_(outbox) {}
 
 void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers) {
+  if (generates_ && (plan == nullptr || !plan->Uses(stages_[0].bound.binding)))
+    EndGenerating(stages_[0].bound);
   std::vector<Stage> before = std::exchange(stages_, {});
   followers_.clear();
   for (const BoundStage& bound : followers) {
@@ -340,6 +342,8 @@ void Pipeline::Feed(Stage& follower, Instant now) {
   for (const auto& session : sessions_.sessions()) {
     if (batch.rows >= chunk_rows_ || batch.runs.size() >= kRunsPerFrame) break;
     StageProgress& progress = session->Track(follower.bound);
+    // What it cannot compute is left to those who have to.
+    if (progress.held_at_failure == progress.held) continue;
     // The last known token's row may be cut back again, and is not worth a frame.
     const uint32_t end = std::min(Available(*session, follower.bound.layers), session->completed);
     if (progress.sent + kFollowerRows > end) continue;

@@ -134,6 +134,7 @@ class Pipeline {
   void SendGenerate(Session& session, Worker& worker, Instant now);
   void SendFrame(WorkerId worker, const wire::GenerationFrame& frame);
   void StopUnwanted();
+  void EndGenerating(const BoundStage& bound);
   void PopOldest(Worker& worker, Instant now);
   void RecordTimes(Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
                    Instant now);

@@ -121,6 +121,23 @@ void Pipeline::StopUnwanted() {
   }
 }
 
+// The binding is not the plan's any more. It has gone on by itself behind what is known, and tokens
+// that come from now on are others' to choose.
+void Pipeline::EndGenerating(const BoundStage& bound) {
+  Worker* worker = roster_.Find(bound.worker);
+  if (worker == nullptr) return;
+  for (SentFrame& sent : worker->steps.in_flight) {
+    if (!sent.generates || sent.epoch != bound.binding) continue;
+    if (StageProgress* progress = LiveProgress(sent.runs[0], sent.epoch)) {
+      Session& session = *sessions_.Find(sent.runs[0].session);
+      session.RewindStage(*progress, session.completed);
+    }
+    if (sent.stopped) continue;
+    sent.stopped = true;
+    SendFrame(worker->id, wire::StopGenerating{sent.sequence, sent.epoch});
+  }
+}
+
 Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& tokens,
                                            Instant now) {
   if (worker.steps.in_flight.empty() || !worker.steps.in_flight.front().generates)

@@ -419,7 +419,8 @@ Status State::OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed) {
   for (const wire::Run& run : runs) {
     Session& session = *sessions.Find(run.session);
     StageProgress& stage = *session.Find(live.binding);
-    if (!session.active) {  // what a replacement or a follower is behind
+    // What a replacement or a follower is behind is nobody's answer.
+    if (!session.active || !lifecycle.active() || !lifecycle.active()->Uses(live.binding)) {
       refused_guess = session.RewindAfterFailure(stage) || refused_guess;
       continue;
     }
