@@ -294,7 +294,8 @@ void State::Resume(Worker& worker, const wire::pb::Connect& connect) {
     if (known == absence->bindings.end() || claim.sessions_size() != claim.positions_size())
       continue;
     held.push_back(*known);
-    // What it holds of a session is what it says, as far as the session has not changed since.
+    // Of what it says that it holds, only what it has answered is known to be of these tokens: a
+    // frame that went back and was lost with the line has left older ones behind it.
     for (const auto& session : sessions.sessions()) {
       StageProgress* progress = session->Find(known->id);
       if (progress == nullptr) continue;
@@ -302,7 +303,7 @@ void State::Resume(Worker& worker, const wire::pb::Connect& connect) {
       for (int i = 0; i < claim.sessions_size(); ++i)
         if (claim.sessions(i) == session->id) positions = claim.positions(i);
       progress->worker = worker.id;
-      progress->held = std::min(positions, progress->sent);
+      progress->held = std::min(positions, progress->held);
       session->RewindStage(*progress, progress->held);
     }
   }
