@@ -59,7 +59,7 @@ void Health::Probe(Worker& worker, Instant now) {
 }
 
 Instant Health::ProbeDueAt(const Worker& worker) const {
-  return worker.pings.probed_at && worker.last_heard <= *worker.pings.probed_at
+  return worker.pings.probed_at && worker.last_heard < *worker.pings.probed_at
              ? worker.pings.probe_due
              : kNever;
 }
@@ -133,7 +133,7 @@ std::vector<Casualty> Health::Tick(Instant now) {
       casualties.push_back({id, std::move(reason), refuses});
       continue;
     }
-    if (worker.pings.probed_at && worker.last_heard > *worker.pings.probed_at)
+    if (worker.pings.probed_at && worker.last_heard >= *worker.pings.probed_at)
       worker.pings.probed_at.reset();
     if (worker.ready && now >= worker.pings.next_at) {
       Ping(worker, now);
