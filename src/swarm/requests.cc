@@ -191,27 +191,34 @@ void Requests::InvalidateSessions(const std::vector<uint32_t>& ids) {
 Status Requests::OnOutput(const StageOutput& output, Instant now) {
   Session* session = sessions_.Find(output.run.session);
   if (!session || !session->active) return OkStatus();  // an earlier output of the frame ended it
-  session->completed =
-      std::max(session->completed, output.run.first_position + output.run.count);
+  const uint32_t completed = session->completed;
+  session->completed = std::max(completed, output.run.first_position + output.run.count);
+  Status status = TakeOutput(*session, output, now);
+  // What cannot be read has brought nothing: another worker computes these rows.
+  if (!status.ok()) session->completed = completed;
+  return status;
+}
+
+Status Requests::TakeOutput(Session& session, const StageOutput& output, Instant now) {
   switch (output.run.output) {
     case wire::OutputKind::kNone:
       return OkStatus();
     case wire::OutputKind::kArgmax:
-      return OnArgmax(*session, output.payload.bytes(), now);
+      return OnArgmax(session, output.payload.bytes(), now);
     case wire::OutputKind::kCandidates: {
       ASSIGN_OR_RETURN(const wire::CandidatesResult result,
                        wire::DecodeCandidates(output.payload.bytes(), output.run.candidate_count,
                                               options_.model.vocabulary));
-      return OnCandidates(*session, result, now);
+      return OnCandidates(session, result, now);
     }
     case wire::OutputKind::kDraw: {
       ASSIGN_OR_RETURN(const wire::DrawResult result,
                        wire::DecodeDraw(output.payload.bytes(), output.run.candidate_count,
                                         options_.model.vocabulary));
-      return OnDraw(*session, result, now);
+      return OnDraw(session, result, now);
     }
     case wire::OutputKind::kLogits:
-      return OnLogits(*session, output, now);
+      return OnLogits(session, output, now);
     case wire::OutputKind::kHidden:
       break;
   }

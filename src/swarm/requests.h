@@ -51,6 +51,8 @@ class Requests {
   void EndSession(Session& session, FinishReason reason, std::optional<Error> error, Instant now);
   void InvalidateSessions(const std::vector<uint32_t>& ids);
 
+  // An error comes before a token of the output has been emitted.
+  Status TakeOutput(Session& session, const StageOutput& output, Instant now);
   Status OnArgmax(Session& session, ByteSpan payload, Instant now);
   Status OnCandidates(Session& session, const wire::CandidatesResult& result, Instant now);
   Status OnDraw(Session& session, const wire::DrawResult& result, Instant now);
