@@ -64,9 +64,9 @@ planner::PlanContext Planning::Context(Instant now) const {
   planner::PlanContext context;
   context.up = lifecycle_.serves();
   context.since_redistribution = now - lifecycle_.last_swap();
-  // As if one loss had been seen in the first five minutes, so that the first one is no surprise.
-  context.expected_stable_us =
-      (static_cast<double>((now - first_seen_).us) + 300e6) / static_cast<double>(losses_ + 1);
+  // As if one loss were to come in any case, and in the first five minutes as if they were over.
+  const auto seen_us = static_cast<double>((now - first_seen_).us);
+  context.expected_stable_us = std::max(seen_us, 300e6) / static_cast<double>(losses_ + 1);
   if (const SwarmPlan* active = lifecycle_.active(); active && context.up)
     context.token_us = active->predicted_us;
   return context;
