@@ -71,6 +71,8 @@ engine::MemoryUse HashEngine::memory() const {
   use.weight_bytes = static_cast<uint64_t>(std::ceil(weights * device_.weight_factor));
   const uint64_t held = costs_.MemoryBytes(device_.weight_factor, loaded_);
   use.kv_bytes = held > use.weight_bytes ? held - use.weight_bytes : 0;
+  if (weights > 0 && held < device_.memory_bytes)
+    use.weight_bytes += std::min(device_.room_bytes, device_.memory_bytes - held);
   return use;
 }
 

@@ -270,7 +270,6 @@ void ModelWorker::Carry(worker::SendControl& action) {
     Violation("refuses a step: " + message.step_failed().message());
   if (message.has_prepared()) {
     if (random_.Uniform() < device_.prepare_crash) return hooks_.crash();
-    device_.claimed_weight_factor = message.prepared().weight_factor();
     prepared_epoch_ = message.prepared().epoch();
   }
   hooks_.send(std::move(message));

@@ -39,6 +39,7 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
     sum.generated += outcome.generated;
     sum.interrupted += outcome.interrupted;
     sum.resumed += outcome.resumed;
+    sum.doubts += outcome.doubts;
   }
   EXPECT_GT(sum.tokens, 50'000u);
   EXPECT_GT(sum.requests, 4'000u);
@@ -50,6 +51,7 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.generated, 1'000u);
   EXPECT_GT(sum.interrupted, 50u);
   EXPECT_GT(sum.resumed, 50u);
+  EXPECT_GT(sum.doubts, 10u);
 }
 
 // "An event log that grows for 48 hours": two days of joins, leaves, faults and requests, and

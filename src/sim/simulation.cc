@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/check.h"
+#include "planner/planner.h"
 #include "program/ir.h"
 
 namespace weft::sim {
@@ -23,7 +24,9 @@ struct Connection {
   std::shared_ptr<WorkerId> line;  // the worker's connection now
   bool open = true;                                 // as the server sees it
   swarm::LayerSet told;                             // layers that the core has told it to load
-  double known_factor = 1;                          // weight factor as the core knows it
+  double reported_factor = 1;                       // weight factor of its last message
+  bool doubted = false;                             // its claim counts where that is less
+  bool ran_out = false;                             // of memory, once
   bool broken = false;                              // nothing passes any more
   bool survives = false;                            // its worker will come back with what it holds
   Instant last_down, last_up;                       // deliveries never overtake each other
@@ -109,7 +112,8 @@ class Simulation {
     });
   }
 
-  // What the core tells a worker to hold must fit its offer, as far as the core can know.
+  // What the core tells a worker to hold must fit its offer by what the worker reported last. Only
+  // where nothing serves may the core go back to what the worker claimed, and once it has, go on so.
   void CheckMemory(Connection& connection, const wire::pb::ServerMessage& message) {
     swarm::LayerSet keep(model_.layer_count);
     if (message.has_prepare_stage()) {
@@ -126,10 +130,21 @@ class Simulation {
     } else {
       return;
     }
-    const uint64_t bytes = costs_.MemoryBytes(connection.known_factor, connection.told);
-    if (bytes > connection.device->memory_bytes)
-      Violate(connection.device->id + " is told to hold " + std::to_string(bytes) + " of " +
-              std::to_string(connection.device->memory_bytes) + " bytes");
+    const Device& device = *connection.device;
+    const double reported = connection.reported_factor;
+    const double claimed = std::min(reported, device.claimed_weight_factor);
+    const bool exceeds_report =
+        costs_.MemoryBytes(reported, connection.told) > device.memory_bytes;
+    const bool serves =
+        core_.snapshot(scheduler_.now()).state == swarm::SwarmState::kUp;
+    // After it ran out of memory less is asked of it than it offers; how much is not known here.
+    if (!serves && (exceeds_report || connection.ran_out)) connection.doubted = true;
+    if (exceeds_report) ++outcome_.doubts;
+    const uint64_t bytes =
+        costs_.MemoryBytes(connection.doubted ? claimed : reported, connection.told);
+    if (bytes > device.memory_bytes)
+      Violate(device.id + " is told to hold " + std::to_string(bytes) + " of " +
+              std::to_string(device.memory_bytes) + " bytes");
   }
 
   void Carry(const swarm::SendData& action) {
@@ -284,7 +299,9 @@ class Simulation {
     connection.last_down = connection.last_up = scheduler_.now();
     connection.told = before ? before->told : swarm::LayerSet(model_.layer_count);
     if (worker) {
-      connection.known_factor = before->known_factor;
+      connection.reported_factor = before->reported_factor;
+      connection.doubted = before->doubted;
+      connection.ran_out = before->ran_out;
       connection.worker = std::move(worker);
       connection.line = before->line;
       *connection.line = id;
@@ -334,13 +351,14 @@ class Simulation {
                 " would have been cut off at " + std::to_string(from->message_limit));
       if (const auto* text = std::get_if<wire::pb::WorkerMessage>(&message)) {
         if (text->has_connect()) {
-          from->known_factor = text->connect().weight_factor();
+          from->reported_factor = text->connect().weight_factor();
           // What it does not name has gone with the connection before.
           from->told = swarm::LayerSet(model_.layer_count);
           for (const auto& held : text->connect().held())
             from->told.AddRange(held.layers().first(), held.layers().end());
         }
-        if (text->has_prepared()) from->known_factor = text->prepared().weight_factor();
+        if (text->has_prepared()) from->reported_factor = text->prepared().weight_factor();
+        if (text->failed().code() == ErrorCodeName(ErrorCode::kOutOfMemory)) from->ran_out = true;
         if (!text->has_pong()) Log("<- " + Name(id) + " " + text->ShortDebugString());
         Feed(swarm::WorkerControl{id, *text});
       } else {
@@ -491,11 +509,25 @@ class Simulation {
   void WatchForDown() {
     scheduler_.After(Seconds(20), [this] {
       if (unfinished_ == 0) return;
-      if (core_.snapshot(scheduler_.now()).state != swarm::SwarmState::kUp)
+      if (core_.snapshot(scheduler_.now()).state != swarm::SwarmState::kUp && !CouldServe())
         AddFreshDevices();
       else
         WatchForDown();
     });
+  }
+
+  // Whether the devices that are connected can in truth hold the model, those left out that take more
+  // than they claim: what they could hold nobody can know.
+  bool CouldServe() {
+    std::vector<planner::WorkerMetrics> metrics;
+    for (const auto& [id, connection] : connections_) {
+      const Device& device = *connection.device;
+      if (!connection.open || connection.broken) continue;
+      if (device.weight_factor > device.claimed_weight_factor) continue;
+      metrics.emplace_back().memory_bytes = device.memory_bytes;
+      metrics.back().weight_factor = device.weight_factor;
+    }
+    return planner::FindPlan(costs_.layers(), metrics, {}).plan.has_value();
   }
 
   void AddFreshDevices() {
@@ -672,7 +704,7 @@ class Simulation {
 }  // namespace
 
 Scenario MakeScenario(uint64_t seed) {
-  SeededRandom random(seed ^ 0xabcdef12345ull);
+  SeededRandom random(seed ^ 0xabcdef12345ull), engine_random(seed ^ 0x5ea1ed0fe2ull);
   Scenario scenario;
   swarm::CoreOptions& options = scenario.options;
   const uint32_t layers = 4 + static_cast<uint32_t>(random.Below(9));
@@ -712,6 +744,7 @@ Scenario MakeScenario(uint64_t seed) {
     }
     device.memory_bytes = whole / 5 + random.Below(whole + whole / 2);
     device.weight_factor = random.Below(4) == 0 ? 1.0 + random.Uniform() * 0.5 : 1.0;
+    if (engine_random.Below(2) == 0) device.room_bytes = engine_random.Below(whole);
     device.overhead_us = 50 + 2000 * random.Uniform();
     device.bytes_per_us = 100 + 4000 * random.Uniform();
     device.link_bytes_per_us = 1 + 50 * random.Uniform();

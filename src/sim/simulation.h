@@ -6,8 +6,8 @@
 //   every accepted request gets exactly one terminal event;
 //   its tokens are those of the run without any fault (a prefix of them where it was cancelled or
 //   failed on purpose); no worker is told to hold more memory or sessions than it offers; no worker
-//   ever refuses what the core sends; once faults have stopped and enough devices are there, no
-//   request hangs; what the core keeps stays bounded.
+//   ever refuses what the core sends; once faults have stopped and devices are there that can hold
+//   the model as they claim, whatever they report, no request hangs; what the core keeps stays bounded.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +52,7 @@ struct Outcome {
   uint64_t generated = 0;    // tokens that devices with the whole model chose by themselves
   uint64_t resumed = 0;      // connections of workers that had held on to what they hold
   uint64_t interrupted = 0;  // downloads that made way for others
+  uint64_t doubts = 0;       // layers that workers were told beyond what they had reported
   uint64_t digest = 0;       // of everything that happened
   Duration virtual_time;
   swarm::CoreSizes most;  // the largest of each that was seen

@@ -188,8 +188,12 @@ Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared,
   if (prepared.used_bytes() > (1ull << 50))
     return Illegal("Prepared reports " + std::to_string(prepared.used_bytes()) +
                    " bytes in use, expected at most 2^50.");
-  worker.memory.weight_factor = factor;
-  worker.memory.reported_bytes = prepared.used_bytes();
+  WorkerMemory& memory = worker.memory;
+  memory.reported_bytes = prepared.used_bytes();
+  if (memory.doubt == Doubt::kDoubted && memory.reported_bytes > worker.offer.memory_bytes)
+    memory.doubt = Doubt::kRefuted;
+  memory.weight_factor =
+      memory.doubt == Doubt::kDoubted ? std::min(factor, worker.offer.weight_factor) : factor;
   if (binding == nullptr) return OkStatus();
   binding->loaded = true;
   Changed();

@@ -133,14 +133,39 @@ void Planning::Start(Job job, StartPlanning start) {
   outbox_.Add(std::move(start));
 }
 
-void Planning::StartSearch(Instant now) {
+bool Planning::MayDoubt(const Worker& worker) const {
+  return worker.memory.doubt == Doubt::kNone &&
+         worker.memory.weight_factor > worker.offer.weight_factor;
+}
+
+bool Planning::WantsDoubtfulSearch(const Job& job) const {
+  if (job.doubtful || want_at_ || lifecycle_.serves() || lifecycle_.staged()) return false;
+  return std::any_of(job.workers.begin(), job.workers.end(),
+                     [this](WorkerId id) { return MayDoubt(*roster_.Find(id)); });
+}
+
+void Planning::NoteDoubt(const planner::Plan& plan, const std::vector<WorkerId>& workers) {
+  for (const planner::StageAssignment& stage : plan.stages) {
+    Worker& worker = *roster_.Find(workers[static_cast<size_t>(stage.worker)]);
+    const uint64_t reported_bytes = costs_.MemoryBytes(worker.memory.weight_factor,
+                                                       static_cast<uint32_t>(stage.first_layer),
+                                                       static_cast<uint32_t>(stage.end_layer));
+    if (!MayDoubt(worker) || reported_bytes <= worker.memory.limit) continue;
+    worker.memory.doubt = Doubt::kDoubted;
+    worker.memory.weight_factor = worker.offer.weight_factor;
+  }
+}
+
+void Planning::StartSearch(Instant now, bool doubtful) {
   std::vector<planner::WorkerMetrics> metrics;
   Job job;
   for (const auto& [id, worker] : roster_) {
     if (whole_on_ ? id != *whole_on_ : !IsEligible(worker, now)) continue;
     job.workers.push_back(id);
     metrics.push_back(costs_.Metrics(worker));
+    if (doubtful && MayDoubt(worker)) metrics.back().weight_factor = worker.offer.weight_factor;
   }
+  job.doubtful = doubtful;
   want_at_.reset();
   last_search_ = now;
   if (job.workers.empty()) return OnNothingFound({}, {});
@@ -193,7 +218,9 @@ void Planning::OnFound(const PlanFound& found, Instant now) {
     whole_on_.reset();  // it has less memory than it seemed
     return Want(now);
   }
+  if (!found.outcome.plan && WantsDoubtfulSearch(job)) return StartSearch(now, true);
   if (found.outcome.plan) {
+    if (job.doubtful) NoteDoubt(*found.outcome.plan, job.workers);
     problem_.clear();
     missing_memory_bytes_ = 0;
     covered_end_ = costs_.layer_count();

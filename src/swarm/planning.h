@@ -56,12 +56,19 @@ class Planning {
   struct Job {
     WorkId work = 0;
     std::optional<LayerSpan> hole;  // set: a repair
+    bool doubtful = false;          // a search that counts with claims
     std::vector<WorkerId> workers;  // by the planner's index
   };
 
   bool IsEligible(const Worker& worker, Instant now) const;
   planner::PlanContext Context(Instant now) const;
-  void StartSearch(Instant now);
+  void StartSearch(Instant now, bool doubtful = false);
+  // Without a plan, those that loaded layers before may have reported too much (WorkerMemory): whether
+  // a search that counts with their claims would be another one.
+  bool MayDoubt(const Worker& worker) const;
+  bool WantsDoubtfulSearch(const Job& job) const;
+  // Of the workers that hold more in the plan than they could by what they reported.
+  void NoteDoubt(const planner::Plan& plan, const std::vector<WorkerId>& workers);
   void StartRepair(LayerSpan hole, Instant now);
   void OnRepairFound(const planner::PlanOutcome& outcome, const Job& job, Instant now);
   void Start(Job job, StartPlanning start);

@@ -66,10 +66,19 @@ struct MeasureJob {
   bool tried = false;  // it has been asked once
 };
 
-// What its engine takes of what it offers. Lifecycle writes what Prepared reports, Core::State the
-// limit.
+// What its engine takes of what it offers. Lifecycle writes what Prepared reports, Planning the
+// doubt, Core::State the limit.
+//
+// What a worker reports after a load holds for that load. An engine that asks for room in large
+// pieces, or kept some that an earlier load took, reports more for a byte of weights than the next
+// byte would take, and nothing would ever correct that where it keeps the worker out of every plan.
+// So a report above the claim is doubted where no plan is left with it: the claim counts again. A
+// worker that then holds more than it offers has refuted the doubt.
+enum class Doubt { kNone, kDoubted, kRefuted };
+
 struct WorkerMemory {
-  double weight_factor = 1;            // latest report
+  double weight_factor = 1;            // that plans count with: latest report, in doubt the claim
+  Doubt doubt = Doubt::kNone;          // of reports above the claim
   uint64_t reported_bytes = 0;         // used_bytes of the last Prepared
   uint64_t limit = 0;                  // the offer, or less for a while after it ran out of memory
   std::optional<Instant> limit_until;  // then the whole offer is tried again
