@@ -40,7 +40,7 @@ async function forward(engine, layerCount, cut, ids, firstPosition, generation) 
 
 // "own": our WebGPU engine, to f32 throughout; else a provider of onnxruntime-web.
 function makeEngine(provider) {
-  if (provider !== "own") return createOrtEngine(provider, 512e6, () => 0);
+  if (provider !== "own") return createOrtEngine(provider, 512e6, () => 0, "f32");
   const options = { memoryLimitBytes: 512e6, alsoHeld: () => 0 };
   return makeWebGpuEngine(navigator.gpu, { ...options, kvDtype: "f32", residualDtype: "f32" });
 }

@@ -14,6 +14,7 @@ export class HeapBudget {
   #alsoHeld: () => number = () => 0;
   readonly #memories: { memory: WebAssembly.Memory; initialBytes: number }[] = [];
   #otherBytes = 0;
+  #bytesBeforeGrowth = 0;
 
   constructor(limitBytes: number) {
     this.#limitBytes = limitBytes;
@@ -35,6 +36,17 @@ export class HeapBudget {
       (sum, { memory, initialBytes }) => sum + memory.buffer.byteLength - initialBytes,
       0,
     );
+  }
+
+  // What it had grown by before it grew for the last time: so much was taken, and a little more. The
+  // library asks for up to a fifth more than it needs.
+  get bytesBeforeGrowth(): number {
+    return this.#bytesBeforeGrowth;
+  }
+
+  // What the empty runtime began with, most of it free.
+  get initialBytes(): number {
+    return this.#memories.reduce((sum, { initialBytes }) => sum + initialBytes, 0);
   }
 
   // Bytes outside of the heap that count too: keys and values, blobs on their way into the heap.
@@ -81,7 +93,10 @@ export class HeapBudget {
           `${pages * kPageBytes} bytes more would pass the offer of ${this.#limitBytes} bytes.`,
         );
       }
-      return grow(pages);
+      const before = this.heapBytes;
+      const previousPages = grow(pages);
+      this.#bytesBeforeGrowth = before;
+      return previousPages;
     };
   }
 }

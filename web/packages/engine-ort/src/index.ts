@@ -18,18 +18,19 @@ export function guessWeightFactor(provider: Provider, quantisation: string): num
 
 // Loads onnxruntime-web and makes an engine that takes at most `memoryBytes` (0: no limit) for
 // weights, keys and values, and scratch, together with what `alsoHeld` says that others hold.
-// One engine of a provider at a time. Throws EngineError when the library cannot be loaded.
+// `quantisation`: of the package, as its manifest names it. One engine of a provider at a time. Throws EngineError when the library cannot be loaded.
 export async function createOrtEngine(
   provider: Provider,
   memoryBytes: number,
   alsoHeld: () => number,
+  quantisation: string,
 ): Promise<StageEngine> {
   const loaded = (runtimes[provider] ??= load(provider));
   // What failed to load is tried again by the next call.
   loaded.catch(() => delete runtimes[provider]);
   const { runtime, budget } = await loaded;
   budget.setLimit(memoryBytes, alsoHeld);
-  return new OrtEngine(runtime, budget);
+  return new OrtEngine(runtime, budget, guessWeightFactor(provider, quantisation));
 }
 
 // The library keeps one wasm instance, and so one heap, for the life of the worker.

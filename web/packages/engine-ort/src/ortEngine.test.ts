@@ -117,7 +117,7 @@ function worstDifference(actual: ArrayLike<number>, expected: ArrayLike<number>)
 }
 
 async function loaded(model: SplitModel): Promise<OrtEngine> {
-  const engine = new OrtEngine(runtime, budget);
+  const engine = new OrtEngine(runtime, budget, 2);
   await engine.load({ first: 0, end: model.layerCount }, model);
   return engine;
 }
@@ -313,7 +313,7 @@ describe.skipIf(!isThere)("OrtEngine on wasm (needs reference data and build/rel
   it("a value that is not finite fails the step, names the layer and keeps nothing", async () => {
     const { model } = open("qwen3-genai-2025-fp16");
     const layers = { first: 2, end: 4 };
-    const engine = new OrtEngine(runtime, budget);
+    const engine = new OrtEngine(runtime, budget, 2);
     await engine.load(layers, model);
     const kvBytes = engine.memory().kvBytes;
     const step = {
@@ -333,7 +333,7 @@ describe.skipIf(!isThere)("OrtEngine on wasm (needs reference data and build/rel
   it("refuses to grow beyond the offer", async () => {
     const { model } = open("qwen3-genai");
     const small = new HeapBudget(1);
-    const engine = new OrtEngine(runtime, small);
+    const engine = new OrtEngine(runtime, small, 2);
     await expect(engine.load({ first: 0, end: 2 }, model)).rejects.toThrow("the offer is 1 bytes");
     expect(engine.isLoaded({ first: 0, end: 1 })).toBe(false);
     expect(small.otherBytes).toBe(0);

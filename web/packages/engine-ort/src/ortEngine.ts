@@ -19,6 +19,7 @@ import { KvStore, positionBytes } from "./kvStore.ts";
 import { LayerSession } from "./layerSession.ts";
 import { StepRun, checkStep } from "./stepRun.ts";
 import type { OrtRuntime } from "./runtime.ts";
+import { weightFactor } from "./weightEstimate.ts";
 
 export class OrtEngine implements StageEngine {
   readonly name: string;
@@ -29,14 +30,17 @@ export class OrtEngine implements StageEngine {
   readonly #layers = new Map<number, LayerSession>();
   readonly #table = new SessionTable();
   readonly #kv: KvStore;
-  // The largest heap seen per byte of loaded weights, taken when the most was loaded: the heap
-  // never shrinks, so that later loads into freed room say nothing.
+  // Taken when the most was loaded: the heap never shrinks, so that later loads into freed room say
+  // nothing.
   #mostLoadedBytes = 0;
-  #heapPerWeightByte = 0;
+  #weightFactor: number;
+  readonly #guess: number;
 
-  constructor(runtime: OrtRuntime, budget: HeapBudget) {
+  // `guess`: bytes for a byte of weights, before the heap has told.
+  constructor(runtime: OrtRuntime, budget: HeapBudget, guess: number) {
     this.#runtime = runtime;
     this.#budget = budget;
+    this.#guess = this.#weightFactor = guess;
     this.name = `ort-${runtime.provider}`;
     this.#kv = new KvStore(runtime.ort, (delta) => budget.addOther(delta));
   }
@@ -85,7 +89,18 @@ export class OrtEngine implements StageEngine {
     const loaded = this.#loadedBytes();
     if (loaded < this.#mostLoadedBytes || loaded === 0) return;
     this.#mostLoadedBytes = loaded;
-    this.#heapPerWeightByte = this.#budget.heapBytes / loaded;
+    const { heapBytes, bytesBeforeGrowth, initialBytes } = this.#budget;
+    this.#weightFactor = weightFactor(this.#guess, {
+      loadedBytes: loaded,
+      largestLayerBytes: Math.max(...[...this.#layers.values()].map(({ blobBytes }) => blobBytes)),
+      heapBytes,
+      bytesBeforeGrowth,
+      initialBytes,
+    });
+  }
+
+  weightFactor(): number {
+    return this.#weightFactor;
   }
 
   async unload(layers: LayerRange): Promise<void> {
@@ -242,7 +257,7 @@ export class OrtEngine implements StageEngine {
     const heap = this.#budget.heapBytes;
     const loaded = this.#loadedBytes();
     // On a GPU the weights are not in the heap; on wasm a small model may fit the initial heap.
-    const weightBytes = Math.ceil(Math.max(1, this.#heapPerWeightByte) * loaded);
+    const weightBytes = Math.min(Math.ceil(this.#weightFactor * loaded), Math.max(heap, loaded));
     return {
       weightBytes,
       kvBytes: this.#kv.bytes,

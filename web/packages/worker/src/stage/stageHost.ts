@@ -72,8 +72,9 @@ export class StageHost {
   ): Promise<Installed> {
     const engine = await this.#loadedEngine();
     await engine.load(layers, this.#source, onBytes);
+    const measured = engine.weightFactor?.() ?? this.#measuredFactor(engine);
     return {
-      weightFactor: memoryFactor(this.#manifest, init, this.#measuredFactor(engine), engine),
+      weightFactor: memoryFactor(this.#manifest, init, measured, engine),
       usedBytes: this.usedBytes(),
     };
   }

@@ -75,7 +75,8 @@ async function onnxEngine(choice: EngineChoice): Promise<EngineOffer> {
     usesGpu: provider === "webgpu",
     device: deviceText(adapter),
     guessWeightFactor: (quantisation) => guessWeightFactor(provider, quantisation),
-    make: (memoryBytes, alsoHeld) => createOrtEngine(provider, memoryBytes, alsoHeld),
+    make: (memoryBytes, alsoHeld, { quantisation }) =>
+      createOrtEngine(provider, memoryBytes, alsoHeld, quantisation),
   };
 }
 

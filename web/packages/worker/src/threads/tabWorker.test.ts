@@ -182,6 +182,19 @@ describe("stages", () => {
     await until(() => rig.status.rowsComputed === 2, "two rows");
   });
 
+  it("an engine that knows better than its memory tells says what weights take", async () => {
+    const factors = [];
+    for (const factor of [2, 3]) {
+      const rig = new WorkerRig();
+      rig.makeEngine = () => Object.assign(new FakeEngine(), { weightFactor: () => factor });
+      await rig.join();
+      await rig.giveStage(1, 0, 0, 3);
+      factors.push(rig.all("prepared")[0]!.weightFactor);
+    }
+    expect(factors[1]! - factors[0]!).toBe(1);
+    expect(factors[0]).toBeGreaterThan(2); // keys and values beside
+  });
+
   it("the last stage answers with a token", async () => {
     const rig = new WorkerRig();
     await rig.join();
