@@ -62,7 +62,8 @@ struct Timeouts {
   // its longest round trip of late, it is lost.
   Duration probe_limit = Milliseconds(150);
   Duration resume_limit = Seconds(60);  // a worker whose connection broke may come back so long
-  Duration leave_limit = Seconds(2);    // one that leaves is let go at the latest
+  // One that leaves is let go at the latest; workers give up after 2 s.
+  Duration leave_limit = Milliseconds(1500);
   Duration join_debounce = Milliseconds(150);  // devices that join together are planned together
   Duration aside_first = Seconds(15);  // a worker that failed is left out so long, doubling,
   Duration aside_max = Seconds(600);   // up to this

@@ -261,7 +261,10 @@ void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
 }
 
 void State::OnLeaving(Worker& worker, const wire::pb::Leaving& leaving) {
-  if (!leaving.draining() || !worker.ready || !lifecycle.IsUsed(worker.id)) {
+  const bool others = std::any_of(roster.begin(), roster.end(), [&](const auto& each) {
+    return each.first != worker.id && each.second.ready && !each.second.leaves_at;
+  });
+  if (!leaving.draining() || !worker.ready || !lifecycle.IsUsed(worker.id) || !others) {
     outbox.Add(CloseWorker{worker.id, "it left"});
     return Forget(worker.id);
   }

@@ -351,6 +351,14 @@ void Membership::DropUnwantedLoads() {
 KeepLayers Membership::WhatIsNeeded() const {
   KeepLayers keep{stages_.Ranges()};
   keep.ranges.insert(keep.ranges.end(), kept_.begin(), kept_.end());
+  // Steps that wait came before whatever has dropped their binding since, and are still computed.
+  for (const Waiting& each : waiting_) {
+    const auto* work = std::get_if<Work>(&each);
+    if (const auto* step = work ? std::get_if<RunStep>(work) : nullptr)
+      keep.ranges.push_back(step->layers);
+    else if (work && std::holds_alternative<MakeTokens>(*work))
+      keep.ranges.push_back({0, layer_count_});
+  }
   return keep;
 }
 
