@@ -16,12 +16,6 @@ using testing::IsEmpty;
 using testing::SizeIs;
 using wire::pb::ServerMessage;
 
-std::vector<int32_t> Counting(int32_t from, size_t count) {
-  std::vector<int32_t> tokens(count);
-  for (size_t i = 0; i < count; ++i) tokens[i] = from + static_cast<int32_t>(i);
-  return tokens;
-}
-
 TestWorker Silent() {
   TestWorker worker;
   worker.answer_steps = false;
@@ -331,14 +325,17 @@ TEST(PrefixReuse, ACancelledSessionIsReusedAsFarAsEveryStageHoldsIt) {
   EXPECT_EQ(swarm.Tokens(second), Counting(40, 5));
 }
 
-TEST(PrefixReuse, NothingIsReusedAcrossPlans) {
+// A new worker computes once more, while nobody waits, what conversations held that are idle.
+TEST(PrefixReuse, ANewWorkerIsReadyForTheNextTurn) {
   TestSwarm swarm;
   swarm.BringUp(1);
   swarm.Submit(Counting(0, 20), 5);
   swarm.Lose(1);
   swarm.BringUp(1);
+  EXPECT_EQ(swarm.Rows(2), "[0,24) none");
   const RequestId second = swarm.Submit(Counting(0, 30), 3);
-  EXPECT_EQ(swarm.Ends(second)[0].cached_prompt_tokens, 0u);
+  EXPECT_EQ(swarm.Rows(2), "[0,24) none [24,32) argmax");
+  EXPECT_EQ(swarm.Ends(second)[0].cached_prompt_tokens, 24u);
   EXPECT_EQ(swarm.Tokens(second), Counting(30, 3));
 }
 

@@ -18,7 +18,7 @@ TEST(Core, OneWorkerComesUpAndGenerates) {
   EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
   const WorkerId id = swarm.Join();
   swarm.Advance(Milliseconds(150));
-  EXPECT_EQ(swarm.Sent(id), "init prepare_stage commit_stage");
+  EXPECT_EQ(swarm.Sent(id), "init prepare_stage");
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
   const RequestId request = swarm.Submit({3, 4, 5}, 4);
   EXPECT_THAT(swarm.Tokens(request), ElementsAre(6, 7, 8, 9));

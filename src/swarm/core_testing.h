@@ -1,6 +1,8 @@
 // For tests of the core: a swarm of scripted workers around a Core, without time of its own. Each
 // worker answers everything at once and correctly unless a test switches an answer off; every
-// action is kept for inspection.
+// action is kept for inspection. Whatever a test is about, it fails where the core sends a step that
+// a real worker would refuse: of a binding that is not loaded, or rows that do not continue what its
+// layers hold (core_testing_engine.h).
 //
 // The "model" adds one: its hidden rows carry token ids, and the last stage answers with the next
 // id (modulo the vocabulary), so that a generation from prompt {..., 5} is 6, 7, 8, ...
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "swarm/core.h"
+#include "swarm/core_testing_engine.h"
 #include "wire/generation.h"
 
 namespace weft::swarm {
@@ -36,6 +39,29 @@ struct TestWorker {
   uint32_t compute_us = 1000;  // reported for every step
 };
 
+TestWorker Half();   // holds three layers of TestOptions
+TestWorker Third();  // holds two
+
+// Tokens that count up from `from`.
+std::vector<int32_t> Counting(int32_t from, size_t count);
+
+// A binding as its worker knows it.
+struct TestBinding {
+  BindingId id = 0;
+  uint32_t stage = 0;
+  LayerSpan layers;
+  bool standby = false;
+  bool loaded = false;  // the worker has said Prepared
+};
+
+// Rows of one session as a worker got them.
+struct TestRun {
+  WorkerId worker = 0;
+  BindingId binding = 0;
+  LayerSpan layers;
+  wire::Run run;
+};
+
 class TestSwarm {
  public:
   explicit TestSwarm(CoreOptions options = TestOptions());
@@ -45,6 +71,8 @@ class TestSwarm {
   // Connects without answering Init.
   WorkerId Open(TestWorker worker = {});
   void Lose(WorkerId id);
+  // A worker that was lost connects again, with what it had loaded and held.
+  WorkerId Return(WorkerId lost);
   TestWorker& worker(WorkerId id) { return workers_.at(id); }
 
   RequestId Submit(std::vector<int32_t> prompt, uint32_t max_tokens);
@@ -61,15 +89,27 @@ class TestSwarm {
   // Join, debounce, plan, prepare.
   void BringUp(int workers, TestWorker worker = {});
 
-  // The answer to the last PrepareStage, where it was held back.
+  // What the worker was told to hold and not told to drop, by rising number.
+  const std::vector<TestBinding>& bindings(WorkerId id) const { return seen_.at(id).bindings; }
+  // The answer to the last PrepareStage, where it was held back, or to this one.
   wire::pb::WorkerMessage Prepared(WorkerId id) const;
+  wire::pb::WorkerMessage Prepared(WorkerId id, BindingId binding) const;
+  // Answers every PrepareStage that was held back.
+  void AnswerPrepares(WorkerId id);
+  wire::pb::WorkerMessage Failed(BindingId binding, ErrorCode code) const;
   // The oldest unanswered step of the worker, answered now.
   void AnswerStep(WorkerId id);
+  // From now on the worker answers steps at once; first those that were held back.
+  void AnswerSteps(WorkerId id);
   void FailStep(WorkerId id, ErrorCode code, const std::string& message);
   Slice ResultOf(WorkerId id) const;
   size_t unanswered_steps(WorkerId id) const;
   // The oldest unanswered one. REQUIRES: there is one.
-  const wire::Frame& step(WorkerId id) const { return seen_.at(id).steps.front(); }
+  const wire::Frame& step(WorkerId id) const { return seen_.at(id).steps.front().frame; }
+  // Positions of the session that all these layers hold on the worker.
+  uint32_t Held(WorkerId id, LayerSpan layers, uint32_t session = 1) const {
+    return seen_.at(id).engine.Held(layers, session);
+  }
   // Generate frames (wire/generation.h) that a worker got and has not answered. `TellTokens` gives
   // the next `count` of the oldest one: the ids behind its token.
   const std::deque<wire::Generate>& generates(WorkerId id) const { return seen_.at(id).generates; }
@@ -89,10 +129,24 @@ class TestSwarm {
   float tail_mass = 0;      // beyond the candidates; the best one has 1
   bool hold_plans = false;  // keep StartPlanning for the test
   std::vector<StartPlanning> held_plans;
+  // Answers the last one of them, as if no plan were better than these stages (of a repair: for the
+  // hole), or with no plan at all.
+  void AnswerPlan(const std::vector<std::pair<WorkerId, LayerSpan>>& stages);
+  void AnswerNoPlan() { Feed(PlanFound{held_plans.back().work, {}}); }
+  // A worker joins a swarm that serves, with plans held, and is timed: the plan that is held then
+  // may count on it.
+  WorkerId JoinTimed(TestWorker worker);
 
   // What happened, in order, since the start or ClearLog().
   const std::vector<Action>& log() const { return log_; }
-  void ClearLog() { log_.clear(); }
+  void ClearLog() {
+    log_.clear();
+    runs_.clear();
+  }
+  const std::vector<TestRun>& runs() const { return runs_; }
+  // Those of a session that a worker got, in order, frames that continue each other taken together:
+  // "[0,24) none [24,25) hidden".
+  std::string Rows(WorkerId id, uint32_t session = 1) const;
   std::vector<int32_t> Tokens(RequestId id) const;
   std::vector<FinishRequest> Ends(RequestId id) const;
   std::vector<std::string> CloseReasons(WorkerId id) const;
@@ -104,17 +158,36 @@ class TestSwarm {
   wire::pb::WorkerMessage ConnectOf(WorkerId id) const;
 
  private:
+  struct Step {
+    wire::Frame frame;
+    LayerSpan layers;
+    // Of every run: its rows, and its session's tokens up to its end as they were when it came.
+    std::vector<std::vector<int32_t>> rows, known;
+  };
   struct Seen {
-    uint32_t prepare_epoch = 0;
-    std::deque<wire::Frame> steps;
+    BindingId newest_binding = 0;
+    std::vector<TestBinding> bindings;
+    TestEngine engine;
+    std::deque<Step> steps;
+    // What changes the engine takes effect behind the steps that came before it.
+    uint32_t steps_received = 0, steps_done = 0, steps_at_failure = 0;
+    std::deque<std::pair<uint32_t, wire::pb::ServerMessage>> behind_steps;
     std::deque<wire::Generate> generates;
     std::optional<wire::WholeModel::State> whole;
     uint32_t stops = 0;
     uint64_t message_limit = 0;
   };
   void Carry(const Action& action);
+  void NoteAnswer(const Event& event);
+  void OnStep(WorkerId id, wire::Frame frame);
+  std::string Compute(Seen& seen, const Step& step);
+  void ChangeEngine(Seen& seen);
+  void OnBindings(WorkerId id, const wire::pb::ServerMessage& message);
   void OnGenerationFrame(WorkerId id, const wire::GenerationFrame& frame);
   void OnControlAction(const SendControl& action);
+  void SayStepFailed(WorkerId id, const wire::Frame& frame, ErrorCode code,
+                     const std::string& message);
+  void Gone(WorkerId id);
   void Reply(WorkerId id, wire::pb::WorkerMessage message) {
     queue_.push_back(WorkerControl{id, std::move(message)});
   }
@@ -126,9 +199,12 @@ class TestSwarm {
   RequestId next_request_ = 1;
   std::map<WorkerId, TestWorker> workers_;
   std::map<WorkerId, Seen> seen_;
+  std::map<WorkerId, std::pair<TestWorker, Seen>> lost_;
+  TestTokens tokens_;
   std::deque<Event> queue_;
   bool running_ = false;
   std::vector<Action> log_;
+  std::vector<TestRun> runs_;
 };
 
 }  // namespace weft::swarm

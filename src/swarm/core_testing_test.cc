@@ -1,6 +1,8 @@
 // The body of core_testing.h; its name puts it into the test program only.
 #include "swarm/core_testing.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 
 #include "base/check.h"
@@ -8,6 +10,27 @@
 #include "wire/version.h"
 
 namespace weft::swarm {
+
+namespace {
+
+const char* NameOf(wire::OutputKind kind) {
+  constexpr const char* kNames[] = {"none", "hidden", "argmax", "candidates", "logits", "draw"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+// The ids of the tokens that the rows of a step stand for.
+std::vector<int32_t> ValuesOf(const wire::Frame& step) {
+  std::vector<int32_t> values(step.header.rows);
+  const uint8_t* payload = step.payload.bytes().data();
+  for (size_t row = 0; row < values.size(); ++row)
+    values[row] = step.header.dtype == DType::kI32
+                      ? LoadLe<int32_t>(payload + row * 4)
+                      : static_cast<int32_t>(
+                            F16ToF32(LoadLe<uint16_t>(payload + row * step.header.columns * 2)));
+  return values;
+}
+
+}  // namespace
 
 CoreOptions TestOptions() {
   CoreOptions options;
@@ -20,6 +43,24 @@ CoreOptions TestOptions() {
   options.queue_limit = 3;
   options.prefill_chunk_rows = 8;
   return options;
+}
+
+TestWorker Half() {
+  TestWorker worker;
+  worker.memory_bytes = 3'500'000;
+  return worker;
+}
+
+TestWorker Third() {
+  TestWorker worker;
+  worker.memory_bytes = 2'500'000;
+  return worker;
+}
+
+std::vector<int32_t> Counting(int32_t from, size_t count) {
+  std::vector<int32_t> tokens(count);
+  for (size_t i = 0; i < count; ++i) tokens[i] = from + static_cast<int32_t>(i);
+  return tokens;
 }
 
 TestSwarm::TestSwarm(CoreOptions options) : options_(options), core_(options) {}
@@ -53,6 +94,18 @@ wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
   connect.set_makes_tokens(worker.makes_tokens);
   connect.set_worker_id(worker.device_id);
   for (const uint32_t layer : worker.cached_layers) connect.add_cached_layers(layer);
+  const Seen& seen = seen_.at(id);
+  for (const TestBinding& binding : seen.bindings) {
+    auto& held = *connect.add_held();
+    held.set_epoch(binding.id);
+    held.set_stage(binding.stage);
+    held.mutable_layers()->set_first(binding.layers.first);
+    held.mutable_layers()->set_end(binding.layers.end);
+    for (const auto& [session, positions] : seen.engine.Sessions(binding.layers)) {
+      held.add_sessions(session);
+      held.add_positions(positions);
+    }
+  }
   return message;
 }
 
@@ -63,9 +116,27 @@ WorkerId TestSwarm::Join(TestWorker worker) {
 }
 
 void TestSwarm::Lose(WorkerId id) {
-  workers_.erase(id);
-  seen_.erase(id);
+  Gone(id);
   Feed(WorkerLost{id, "socket closed"});
+}
+
+void TestSwarm::Gone(WorkerId id) {
+  const auto seen = seen_.find(id);
+  if (seen == seen_.end()) return;
+  lost_[id] = {workers_.at(id), std::move(seen->second)};
+  workers_.erase(id);
+  seen_.erase(seen);
+}
+
+WorkerId TestSwarm::Return(WorkerId lost) {
+  auto& [worker, before] = lost_.at(lost);
+  const WorkerId id = Open(worker);
+  Seen& seen = seen_.at(id);
+  seen.bindings = before.bindings;
+  std::erase_if(seen.bindings, [](const TestBinding& binding) { return !binding.loaded; });
+  seen.engine = before.engine;
+  Control(id, ConnectOf(id));
+  return id;
 }
 
 RequestId TestSwarm::Submit(std::vector<int32_t> prompt, uint32_t max_tokens) {
@@ -91,6 +162,7 @@ void TestSwarm::Feed(Event event) {
   while (!queue_.empty()) {
     const Event next = std::move(queue_.front());
     queue_.pop_front();
+    NoteAnswer(next);
     for (const Action& action : core_.Handle(next, now_)) {
       log_.push_back(action);
       Carry(action);
@@ -118,6 +190,34 @@ void TestSwarm::BringUp(int workers, TestWorker worker) {
   CHECK(picture().state == SwarmState::kUp, "the test swarm did not come up");
 }
 
+WorkerId TestSwarm::JoinTimed(TestWorker worker) {
+  CHECK(hold_plans);
+  const WorkerId id = Join(std::move(worker));
+  Advance(Milliseconds(150));
+  // Nobody is timed while a plan is looked for.
+  for (int i = 0; i < 3 && Sent(id).find("measure_speed") == std::string::npos; ++i) AnswerNoPlan();
+  return id;
+}
+
+void TestSwarm::AnswerPlan(const std::vector<std::pair<WorkerId, LayerSpan>>& stages) {
+  const StartPlanning& job = held_plans.back();
+  PlanFound found{job.work, {}};
+  planner::Plan& plan = found.outcome.plan.emplace();
+  for (const auto& [id, layers] : stages) {
+    planner::StageAssignment& stage = plan.stages.emplace_back();
+    const auto worker = std::find_if(
+        job.workers.begin(), job.workers.end(),
+        [id = id](const auto& each) { return each.name == "worker " + std::to_string(id); });
+    CHECK(worker != job.workers.end(), "the plan counts on a worker that was not planned with");
+    stage.worker = static_cast<int>(worker - job.workers.begin());
+    stage.first_layer = static_cast<int>(layers.first);
+    stage.end_layer = static_cast<int>(layers.end);
+    stage.exec_us = 1;
+  }
+  plan.exec_us = plan.total_cost = static_cast<double>(stages.size());
+  Feed(std::move(found));
+}
+
 void TestSwarm::Carry(const Action& action) {
   if (const auto* control = std::get_if<SendControl>(&action)) return OnControlAction(*control);
   if (const auto* data = std::get_if<SendData>(&action)) {
@@ -127,18 +227,103 @@ void TestSwarm::Carry(const Action& action) {
       bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
     if (wire::IsGenerationFrame(bytes))
       return OnGenerationFrame(data->worker, wire::DecodeGeneration(bytes).value());
-    seen_[data->worker].steps.push_back(wire::DecodeFrame(Slice(std::move(bytes))).value());
-    if (workers_[data->worker].answer_steps) AnswerStep(data->worker);
+    OnStep(data->worker, wire::DecodeFrame(Slice(std::move(bytes))).value());
   } else if (const auto* limit = std::get_if<SetMessageLimit>(&action)) {
     if (seen_.contains(limit->worker)) seen_[limit->worker].message_limit = limit->bytes;
   } else if (const auto* closed = std::get_if<CloseWorker>(&action)) {
-    workers_.erase(closed->worker);
-    seen_.erase(closed->worker);
+    Gone(closed->worker);
   } else if (const auto* plan = std::get_if<StartPlanning>(&action)) {
     if (hold_plans)
       held_plans.push_back(*plan);
     else
       queue_.push_back(PlanFound{plan->work, RunPlanning(*plan)});
+  }
+}
+
+void TestSwarm::NoteAnswer(const Event& event) {
+  const auto* control = std::get_if<WorkerControl>(&event);
+  if (!control || !seen_.contains(control->worker) || !control->message.has_prepared()) return;
+  for (TestBinding& binding : seen_[control->worker].bindings)
+    if (binding.id == control->message.prepared().epoch()) binding.loaded = true;
+}
+
+void TestSwarm::OnStep(WorkerId id, wire::Frame frame) {
+  Seen& seen = seen_.at(id);
+  const auto binding =
+      std::find_if(seen.bindings.begin(), seen.bindings.end(),
+                   [&](const TestBinding& each) { return each.id == frame.header.epoch; });
+  if (binding == seen.bindings.end() || !binding->loaded ||
+      binding->stage != frame.header.stage) {
+    ADD_FAILURE() << "Worker " << id << " got a step of binding " << frame.header.epoch
+                  << " and stage " << frame.header.stage << ", which it has not loaded.";
+    return;
+  }
+  Step step;
+  step.layers = binding->layers;
+  const std::vector<int32_t> values = ValuesOf(frame);
+  auto at = values.begin();
+  for (const wire::Run& run : frame.runs) {
+    const std::vector<int32_t>& rows = step.rows.emplace_back(at, at + run.count);
+    at += run.count;
+    if (step.layers.first == 0) tokens_.Note(run.session, run.first_position, rows);
+    step.known.push_back(tokens_.Of(run.session, run.first_position + run.count));
+    runs_.push_back({id, binding->id, step.layers, run});
+  }
+  step.frame = std::move(frame);
+  seen.steps.push_back(std::move(step));
+  ++seen.steps_received;
+  if (workers_[id].answer_steps) AnswerStep(id);
+}
+
+// Why a real engine would refuse the step; else what the worker holds has grown by it.
+std::string TestSwarm::Compute(Seen& seen, const Step& step) {
+  TestEngine before = seen.engine;
+  for (size_t i = 0; i < step.rows.size(); ++i) {
+    const std::string why =
+        seen.engine.Append(step.layers, step.frame.runs[i], step.rows[i], step.known[i]);
+    if (why.empty()) continue;
+    seen.engine = std::move(before);
+    return why;
+  }
+  return {};
+}
+
+void TestSwarm::OnBindings(WorkerId id, const wire::pb::ServerMessage& message) {
+  Seen& seen = seen_.at(id);
+  if (message.has_prepare_stage()) {
+    const auto& asked = message.prepare_stage();
+    seen.newest_binding = asked.epoch();
+    seen.bindings.push_back({asked.epoch(), asked.stage(),
+                             {asked.layers().first(), asked.layers().end()}, asked.standby()});
+  } else if (message.has_release()) {
+    seen.bindings.clear();
+  } else if (message.has_retire()) {
+    const auto& kept = message.retire().epochs();
+    std::erase_if(seen.bindings, [&](const TestBinding& binding) {
+      return std::find(kept.begin(), kept.end(), binding.id) == kept.end();
+    });
+  }
+  seen.behind_steps.emplace_back(seen.steps_received, message);
+  ChangeEngine(seen);
+}
+
+void TestSwarm::ChangeEngine(Seen& seen) {
+  while (!seen.behind_steps.empty() && seen.behind_steps.front().first <= seen.steps_done) {
+    const wire::pb::ServerMessage message = std::move(seen.behind_steps.front().second);
+    seen.behind_steps.pop_front();
+    if (message.has_release()) {
+      seen.engine.Release();
+    } else if (message.has_prepare_stage()) {
+      const auto& layers = message.prepare_stage().layers();
+      seen.engine.Load({layers.first(), layers.end()});
+    } else if (message.has_retire()) {
+      std::vector<LayerSpan> kept;
+      for (const auto& range : message.retire().keep()) kept.push_back({range.first(), range.end()});
+      seen.engine.KeepOnly(kept);
+    } else {
+      for (const uint32_t session : message.invalidate_sessions().sessions())
+        seen.engine.Forget(session);
+    }
   }
 }
 
@@ -162,7 +347,9 @@ void TestSwarm::TellTokens(WorkerId id, uint32_t count) {
   tokens.sequence = generate.sequence;
   tokens.epoch = generate.epoch;
   tokens.compute_us = workers_.at(id).compute_us * count;
+  std::vector<int32_t> rows;
   while (!tokens.last && tokens.token_ids.size() < count) {
+    rows.push_back(generate.token_id);
     generate.token_id = (generate.token_id + 1) % static_cast<int32_t>(options_.model.vocabulary);
     tokens.token_ids.push_back(generate.token_id);
     const auto& stops = generate.stop_ids;
@@ -170,6 +357,16 @@ void TestSwarm::TellTokens(WorkerId id, uint32_t count) {
                   std::find(stops.begin(), stops.end(), generate.token_id) != stops.end();
   }
   if (count == 0) tokens.last = true;
+  wire::Run run;
+  run.session = generate.session;
+  run.generation = generate.generation;
+  run.first_position = generate.position;
+  run.count = static_cast<uint16_t>(rows.size());
+  tokens_.Note(run.session, run.first_position, rows);
+  generate.position += run.count;
+  EXPECT_EQ(seen_.at(id).engine.Append({0, static_cast<uint32_t>(options_.model.layers.size())},
+                                       run, rows, tokens_.Of(run.session, generate.position)),
+            "");
   if (tokens.last) seen_.at(id).generates.pop_front();
   Feed(WorkerData{id, Slice(wire::EncodeGeneration(tokens))});
 }
@@ -192,12 +389,12 @@ void TestSwarm::OnControlAction(const SendControl& action) {
   const WorkerId id = action.worker;
   if (!seen_.contains(id)) return;
   TestWorker& worker = workers_[id];
-  Seen& seen = seen_[id];
   const auto& message = action.message;
   wire::pb::WorkerMessage reply;
-  if (message.has_prepare_stage()) {
-    seen.prepare_epoch = message.prepare_stage().epoch();
-    if (worker.answer_prepare) Reply(id, Prepared(id));
+  if (message.has_prepare_stage() || message.has_retire() || message.has_release() ||
+      message.has_invalidate_sessions()) {
+    OnBindings(id, message);
+    if (message.has_prepare_stage() && worker.answer_prepare) Reply(id, Prepared(id));
   } else if (message.has_ping() && worker.answer_pings) {
     reply.mutable_pong()->set_nonce(message.ping().nonce());
     Reply(id, reply);
@@ -218,26 +415,38 @@ void TestSwarm::OnControlAction(const SendControl& action) {
 }
 
 wire::pb::WorkerMessage TestSwarm::Prepared(WorkerId id) const {
+  return Prepared(id, seen_.at(id).newest_binding);
+}
+
+wire::pb::WorkerMessage TestSwarm::Prepared(WorkerId, BindingId binding) const {
   wire::pb::WorkerMessage message;
-  message.mutable_prepared()->set_epoch(seen_.at(id).prepare_epoch);
+  message.mutable_prepared()->set_epoch(binding);
   message.mutable_prepared()->set_weight_factor(1);
   message.mutable_prepared()->set_used_bytes(1000);
   return message;
 }
 
+void TestSwarm::AnswerPrepares(WorkerId id) {
+  for (const TestBinding& binding : std::vector(bindings(id)))
+    if (!binding.loaded) Control(id, Prepared(id, binding.id));
+}
+
+wire::pb::WorkerMessage TestSwarm::Failed(BindingId binding, ErrorCode code) const {
+  wire::pb::WorkerMessage message;
+  message.mutable_failed()->set_epoch(binding);
+  message.mutable_failed()->set_code(std::string(ErrorCodeName(code)));
+  return message;
+}
+
 Slice TestSwarm::ResultOf(WorkerId id) const {
-  const wire::Frame& step = seen_.at(id).steps.front();
+  const wire::Frame& step = seen_.at(id).steps.front().frame;
   wire::FrameHeader header = step.header;
   header.type = wire::FrameType::kResult;
   header.dtype = DType::kF16;
   header.columns = 0;
   header.compute_us = workers_.at(id).compute_us;
-  const bool tokens = step.header.dtype == DType::kI32;
-  const auto row_value = [&](uint32_t row) -> int32_t {
-    const uint8_t* payload = step.payload.bytes().data();
-    if (tokens) return LoadLe<int32_t>(payload + row * 4);
-    return static_cast<int32_t>(F16ToF32(LoadLe<uint16_t>(payload + row * 8)));
-  };
+  const std::vector<int32_t> values = ValuesOf(step);
+  const auto row_value = [&](uint32_t row) { return values[row]; };
   std::vector<uint8_t> payload;
   uint32_t row = 0;
   for (const wire::Run& run : step.runs) {
@@ -288,20 +497,67 @@ Slice TestSwarm::ResultOf(WorkerId id) const {
 void TestSwarm::AnswerStep(WorkerId id) {
   const Slice result = ResultOf(id);
   CHECK(result.byte_count() <= message_limit(id), "the host would have cut off an answer");
-  seen_[id].steps.pop_front();
-  Feed(WorkerData{id, result});
+  Seen& seen = seen_.at(id);
+  const Step step = std::move(seen.steps.front());
+  seen.steps.pop_front();
+  const std::string refusal = Compute(seen, step);
+  ++seen.steps_done;
+  ChangeEngine(seen);
+  if (refusal.empty()) return Feed(WorkerData{id, result});
+  // What was on its way behind a step that failed is bound to be refused.
+  if (seen.steps_done > seen.steps_at_failure) ADD_FAILURE() << "Worker " << id << ": " << refusal;
+  SayStepFailed(id, step.frame, ErrorCode::kInvalidArgument, refusal);
+}
+
+void TestSwarm::AnswerSteps(WorkerId id) {
+  workers_.at(id).answer_steps = true;
+  while (seen_.contains(id) && unanswered_steps(id) > 0) AnswerStep(id);
 }
 
 void TestSwarm::FailStep(WorkerId id, ErrorCode code, const std::string& text) {
-  const wire::FrameHeader header = seen_[id].steps.front().header;
-  seen_[id].steps.pop_front();
+  Seen& seen = seen_.at(id);
+  const wire::Frame frame = std::move(seen.steps.front().frame);
+  seen.steps.pop_front();
+  ++seen.steps_done;
+  seen.steps_at_failure = seen.steps_received;
+  ChangeEngine(seen);
+  SayStepFailed(id, frame, code, text);
+}
+
+void TestSwarm::SayStepFailed(WorkerId id, const wire::Frame& frame, ErrorCode code,
+                              const std::string& text) {
   wire::pb::WorkerMessage message;
-  message.mutable_step_failed()->set_sequence(header.sequence);
-  message.mutable_step_failed()->set_epoch(header.epoch);
-  message.mutable_step_failed()->set_stage(header.stage);
+  message.mutable_step_failed()->set_sequence(frame.header.sequence);
+  message.mutable_step_failed()->set_epoch(frame.header.epoch);
+  message.mutable_step_failed()->set_stage(frame.header.stage);
   message.mutable_step_failed()->set_code(std::string(ErrorCodeName(code)));
   message.mutable_step_failed()->set_message(text);
   Control(id, std::move(message));
+}
+
+std::string TestSwarm::Rows(WorkerId id, uint32_t session) const {
+  std::string text;
+  std::optional<TestRun> open;
+  const auto close = [&] {
+    if (!open) return;
+    text += (text.empty() ? "[" : " [") + std::to_string(open->run.first_position) + "," +
+            std::to_string(open->run.first_position + open->run.count) + ") " +
+            NameOf(open->run.output);
+    open.reset();
+  };
+  for (const TestRun& each : runs_) {
+    if (each.worker != id || each.run.session != session) continue;
+    if (open && open->binding == each.binding && open->run.generation == each.run.generation &&
+        open->run.output == each.run.output &&
+        open->run.first_position + open->run.count == each.run.first_position) {
+      open->run.count = static_cast<uint16_t>(open->run.count + each.run.count);
+      continue;
+    }
+    close();
+    open = each;
+  }
+  close();
+  return text;
 }
 
 size_t TestSwarm::unanswered_steps(WorkerId id) const {
