@@ -21,7 +21,7 @@ constexpr Duration kPatience = Seconds(3600);
 struct Connection {
   Device* device = nullptr;
   std::shared_ptr<ModelWorker> worker;
-  std::shared_ptr<WorkerId> line;  // the worker's connection now
+  std::shared_ptr<WorkerId> line;                   // the worker's connection now
   bool open = true;                                 // as the server sees it
   swarm::LayerSet told;                             // layers that the core has told it to load
   double reported_factor = 1;                       // weight factor of its last message
@@ -113,7 +113,8 @@ class Simulation {
   }
 
   // What the core tells a worker to hold must fit its offer by what the worker reported last. Only
-  // where nothing serves may the core go back to what the worker claimed, and once it has, go on so.
+  // where nothing serves may the core go back to what the worker claimed, and once it has, go on
+  // so.
   void CheckMemory(Connection& connection, const wire::pb::ServerMessage& message) {
     swarm::LayerSet keep(model_.layer_count);
     if (message.has_prepare_stage()) {
@@ -133,10 +134,8 @@ class Simulation {
     const Device& device = *connection.device;
     const double reported = connection.reported_factor;
     const double claimed = std::min(reported, device.claimed_weight_factor);
-    const bool exceeds_report =
-        costs_.MemoryBytes(reported, connection.told) > device.memory_bytes;
-    const bool serves =
-        core_.snapshot(scheduler_.now()).state == swarm::SwarmState::kUp;
+    const bool exceeds_report = costs_.MemoryBytes(reported, connection.told) > device.memory_bytes;
+    const bool serves = core_.snapshot(scheduler_.now()).state == swarm::SwarmState::kUp;
     // After it ran out of memory less is asked of it than it offers; how much is not known here.
     if (!serves && (exceeds_report || connection.ran_out)) connection.doubted = true;
     if (exceeds_report) ++outcome_.doubts;
@@ -287,8 +286,8 @@ class Simulation {
 
   void Open(Device& device) { Open(device, nullptr, nullptr); }
 
-  // A new connection: of a worker that has just started, or of one that held on, which knows what it
-  // was told over the connection `before`.
+  // A new connection: of a worker that has just started, or of one that held on, which knows what
+  // it was told over the connection `before`.
   void Open(Device& device, std::shared_ptr<ModelWorker> worker, const Connection* before) {
     for (const auto& [id, connection] : connections_)
       if (connection.device == &device && connection.open && !connection.broken) return;
@@ -516,8 +515,8 @@ class Simulation {
     });
   }
 
-  // Whether the devices that are connected can in truth hold the model, those left out that take more
-  // than they claim: what they could hold nobody can know.
+  // Whether the devices that are connected can in truth hold the model, those left out that take
+  // more than they claim: what they could hold nobody can know.
   bool CouldServe() {
     std::vector<planner::WorkerMetrics> metrics;
     for (const auto& [id, connection] : connections_) {

@@ -7,7 +7,8 @@
 //   its tokens are those of the run without any fault (a prefix of them where it was cancelled or
 //   failed on purpose); no worker is told to hold more memory or sessions than it offers; no worker
 //   ever refuses what the core sends; once faults have stopped and devices are there that can hold
-//   the model as they claim, whatever they report, no request hangs; what the core keeps stays bounded.
+//   the model as they claim, whatever they report, no request hangs; what the core keeps stays
+// bounded.
 #pragma once
 
 #include <cstdint>

@@ -34,8 +34,8 @@ class BatchTimes {
     return std::nullopt;
   }
 
-  // The longest that a step of about so many rows has taken of late, by the same classes; nullopt as
-  // above.
+  // The longest that a step of about so many rows has taken of late, by the same classes; nullopt
+  // as above.
   std::optional<double> LongestUs(uint32_t rows) const {
     for (size_t i = Class(std::max(rows, 1u)) + 1; i-- > 0;)
       if (rings_[i].count() >= kSamplesToTrust) return rows * *rings_[i].Largest();

@@ -46,8 +46,8 @@ struct ThreeStages {
   std::vector<WorkerId> workers;
 };
 
-// With a request whose prompt has 20 tokens and of which four were answered: 24 tokens are known, 23
-// rows have passed the last stage, and it computes the row of the last one.
+// With a request whose prompt has 20 tokens and of which four were answered: 24 tokens are known,
+// 23 rows have passed the last stage, and it computes the row of the last one.
 struct MiddleOfAnswer : ThreeStages {
   explicit MiddleOfAnswer(const CoreOptions& options = TestOptions()) : ThreeStages(options) {
     swarm.worker(workers[2]).answer_steps = false;
@@ -80,8 +80,8 @@ std::string Orders(const TestSwarm& swarm, WorkerId worker) {
 }
 
 TEST(Hole, OnlyWhatWasLostIsComputedAgain) {
-  // What the replacement gets: the rows that its stage had, once and without output, then those that
-  // the answer waits for.
+  // What the replacement gets: the rows that its stage had, once and without output, then those
+  // that the answer waits for.
   const char* const expected[] = {"[0,24) none [24,29) hidden", "[0,24) none [24,29) hidden",
                                   "[0,16) none [16,29) argmax"};
   for (size_t lost = 0; lost < 3; ++lost) {

@@ -333,5 +333,66 @@ TEST(Lifecycle, APackageWithoutProgramsNeedsOnnxWorkers) {
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
 }
 
+// A worker that would hold all six layers and says that they take half as much again, `used_bytes`
+// in all: another plan is looked for.
+WorkerId JoinWithReport(TestSwarm& swarm, uint64_t used_bytes) {
+  TestWorker worker = Held();
+  worker.memory_bytes = 6'100'000;
+  const WorkerId id = swarm.Join(worker);
+  swarm.Advance(Milliseconds(200));
+  WorkerMessage prepared = swarm.Prepared(id);
+  prepared.mutable_prepared()->set_weight_factor(1.5);
+  prepared.mutable_prepared()->set_used_bytes(used_bytes);
+  swarm.Control(id, prepared);
+  return id;
+}
+
+// What it holds fits, so its report cannot be true of it: nothing else would serve for ever.
+TEST(Lifecycle, AReportThatLeavesNoPlanIsDoubted) {
+  TestSwarm swarm;
+  const WorkerId id = JoinWithReport(swarm, 6'000'000);
+  ASSERT_EQ(swarm.picture().state, SwarmState::kPreparing);
+  const auto range = swarm.Last(id, ServerMessage::kPrepareStage).prepare_stage().layers();
+  EXPECT_EQ(range.end(), 6u);
+  WorkerMessage prepared = swarm.Prepared(id);
+  prepared.mutable_prepared()->set_weight_factor(1.5);
+  prepared.mutable_prepared()->set_used_bytes(6'000'000);
+  swarm.Control(id, prepared);
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+  swarm.Advance(Seconds(60));
+  const uint64_t epoch = swarm.picture().epoch;
+  swarm.Advance(Seconds(60));
+  EXPECT_EQ(swarm.picture().epoch, epoch);  // and stays so
+}
+
+TEST(Lifecycle, AWorkerThatHoldsMoreThanItOffersIsBelieved) {
+  TestSwarm swarm;
+  const WorkerId id = JoinWithReport(swarm, 9'000'000);
+  WorkerMessage prepared = swarm.Prepared(id);
+  prepared.mutable_prepared()->set_weight_factor(1.5);
+  prepared.mutable_prepared()->set_used_bytes(9'000'000);
+  swarm.Control(id, prepared);
+  EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
+  EXPECT_THAT(swarm.picture().message, HasSubstr("more memory"));
+  swarm.ClearLog();
+  swarm.Advance(Seconds(60));
+  EXPECT_THAT(swarm.Sent(id), Not(HasSubstr("prepare_stage")));
+}
+
+TEST(Lifecycle, ALoadInDoubtThatRunsOutOfMemoryLowersWhatIsAsked) {
+  TestSwarm swarm;
+  const WorkerId id = JoinWithReport(swarm, 6'000'000);
+  TestWorker small;
+  small.memory_bytes = 2'500'000;
+  swarm.Join(small);
+  WorkerMessage failed;
+  failed.mutable_failed()->set_epoch(2);
+  failed.mutable_failed()->set_code("out_of_memory");
+  swarm.Control(id, failed);
+  swarm.Advance(Milliseconds(200));
+  const auto range = swarm.Last(id, ServerMessage::kPrepareStage).prepare_stage().layers();
+  EXPECT_EQ(range.end() - range.first(), 5u);  // by its claim, in nine tenths of the offer
+}
+
 }  // namespace
 }  // namespace weft::swarm

@@ -419,8 +419,8 @@ TEST(StepFailure, AFailureOfAStepThatNobodyWaitsForIsNoFailure) {
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
 }
 
-// 24 tokens of prompt in chunks of 8 over two stages: the second chunk fails at the second stage. The
-// rows that it needs are kept, so the first stage hears nothing of it.
+// 24 tokens of prompt in chunks of 8 over two stages: the second chunk fails at the second stage.
+// The rows that it needs are kept, so the first stage hears nothing of it.
 TEST(StepFailure, OnlyTheStageThatFailedGoesBack) {
   TestSwarm swarm;
   swarm.BringUp(2, Half());
@@ -460,8 +460,7 @@ TEST(StepFailure, OfTheFirstStageIsNotFeltBehindIt) {
   swarm.AnswerStep(front);  // refused
   swarm.FailStep(front, ErrorCode::kUnavailable, "it does not know this session");
   swarm.AnswerSteps(front);
-  EXPECT_EQ(swarm.Rows(front),
-            "[0,24) hidden [8,24) hidden [0,8) none [8,26) hidden");
+  EXPECT_EQ(swarm.Rows(front), "[0,24) hidden [8,24) hidden [0,8) none [8,26) hidden");
   EXPECT_EQ(swarm.Rows(back), "[0,16) none [16,26) argmax");
   EXPECT_EQ(swarm.Tokens(request), Counting(124, 3));
 }

@@ -122,8 +122,8 @@ TEST(Move, StagesThatStayHearNothingOfIt) {
   EXPECT_EQ(swarm.Rows(late), "[0,24) none [24,29) hidden");
 }
 
-// Its last layers stay where they are, loaded and with their keys and values; one row was on its way
-// to the binding that is over.
+// Its last layers stay where they are, loaded and with their keys and values; one row was on its
+// way to the binding that is over.
 TEST(Move, AWorkerThatGivesLayersAwayKeepsWhatItComputedInTheOthers) {
   Moving moving(2, Half());
   TestSwarm& swarm = moving.swarm;

@@ -1,8 +1,8 @@
 // For tests of the core: a swarm of scripted workers around a Core, without time of its own. Each
 // worker answers everything at once and correctly unless a test switches an answer off; every
-// action is kept for inspection. Whatever a test is about, it fails where the core sends a step that
-// a real worker would refuse: of a binding that is not loaded, or rows that do not continue what its
-// layers hold (core_testing_engine.h).
+// action is kept for inspection. Whatever a test is about, it fails where the core sends a step
+// that a real worker would refuse: of a binding that is not loaded, or rows that do not continue
+// what its layers hold (core_testing_engine.h).
 //
 // The "model" adds one: its hidden rows carry token ids, and the last stage answers with the next
 // id (modulo the vocabulary), so that a generation from prompt {..., 5} is 6, 7, 8, ...
@@ -33,8 +33,8 @@ struct TestWorker {
   std::string token;
   double bytes_per_s = 1e9;
   // Answers that a test may hold back.
-  bool answer_prepare = true, answer_steps = true, answer_pings = true,
-       answer_downloads = true, answer_measure = true;
+  bool answer_prepare = true, answer_steps = true, answer_pings = true, answer_downloads = true,
+       answer_measure = true;
   uint32_t run_us = 100;       // reported for every measured run, times the number of layers
   uint32_t compute_us = 1000;  // reported for every step
 };

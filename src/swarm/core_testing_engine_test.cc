@@ -30,9 +30,8 @@ void TestEngine::Load(LayerSpan layers) {
 
 void TestEngine::KeepOnly(const std::vector<LayerSpan>& ranges) {
   std::erase_if(layers_, [&](const auto& layer) {
-    return std::none_of(ranges.begin(), ranges.end(), [&](const LayerSpan& range) {
-      return range.Covers(layer.first);
-    });
+    return std::none_of(ranges.begin(), ranges.end(),
+                        [&](const LayerSpan& range) { return range.Covers(layer.first); });
   });
 }
 

@@ -252,8 +252,7 @@ void TestSwarm::OnStep(WorkerId id, wire::Frame frame) {
   const auto binding =
       std::find_if(seen.bindings.begin(), seen.bindings.end(),
                    [&](const TestBinding& each) { return each.id == frame.header.epoch; });
-  if (binding == seen.bindings.end() || !binding->loaded ||
-      binding->stage != frame.header.stage) {
+  if (binding == seen.bindings.end() || !binding->loaded || binding->stage != frame.header.stage) {
     ADD_FAILURE() << "Worker " << id << " got a step of binding " << frame.header.epoch
                   << " and stage " << frame.header.stage << ", which it has not loaded.";
     return;
@@ -293,8 +292,10 @@ void TestSwarm::OnBindings(WorkerId id, const wire::pb::ServerMessage& message) 
   if (message.has_prepare_stage()) {
     const auto& asked = message.prepare_stage();
     seen.newest_binding = asked.epoch();
-    seen.bindings.push_back({asked.epoch(), asked.stage(),
-                             {asked.layers().first(), asked.layers().end()}, asked.standby()});
+    seen.bindings.push_back({asked.epoch(),
+                             asked.stage(),
+                             {asked.layers().first(), asked.layers().end()},
+                             asked.standby()});
   } else if (message.has_release()) {
     seen.bindings.clear();
   } else if (message.has_retire()) {
@@ -318,7 +319,8 @@ void TestSwarm::ChangeEngine(Seen& seen) {
       seen.engine.Load({layers.first(), layers.end()});
     } else if (message.has_retire()) {
       std::vector<LayerSpan> kept;
-      for (const auto& range : message.retire().keep()) kept.push_back({range.first(), range.end()});
+      for (const auto& range : message.retire().keep())
+        kept.push_back({range.first(), range.end()});
       seen.engine.KeepOnly(kept);
     } else {
       for (const uint32_t session : message.invalidate_sessions().sessions())
@@ -453,11 +455,12 @@ Slice TestSwarm::ResultOf(WorkerId id) const {
     const int32_t next =
         (row_value(row + run.count - 1u) + 1) % static_cast<int32_t>(options_.model.vocabulary);
     if (run.output == wire::OutputKind::kHidden) {
-      header.columns = 4;
+      header.columns = options_.model.hidden_columns;
       for (uint32_t i = 0; i < run.count; ++i) {
         const uint16_t half = F32ToF16(static_cast<float>(row_value(row + i)));
-        payload.insert(payload.end(), {static_cast<uint8_t>(half), static_cast<uint8_t>(half >> 8),
-                                       0, 0, 0, 0, 0, 0});
+        payload.insert(payload.end(),
+                       {static_cast<uint8_t>(half), static_cast<uint8_t>(half >> 8)});
+        payload.resize(payload.size() + (header.columns - 1) * sizeof(half));
       }
     } else if (run.output == wire::OutputKind::kArgmax) {
       wire::AppendArgmax({next, 1.0f, 0.5f}, payload);

@@ -53,8 +53,7 @@ void Health::Probe(Worker& worker, Instant now) {
   if (worker.pings.probed_at) return;
   const auto longest = static_cast<int64_t>(*worker.times.pong_us.Largest());
   worker.pings.probed_at = now;
-  worker.pings.probe_due =
-      now + std::max(options_.timeouts.probe_limit, Microseconds(4 * longest));
+  worker.pings.probe_due = now + std::max(options_.timeouts.probe_limit, Microseconds(4 * longest));
   Ping(worker, now);
 }
 

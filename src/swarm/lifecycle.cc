@@ -58,8 +58,8 @@ void Lifecycle::Stage(SwarmPlan plan, Instant now) {
     for (const PlanStage& stage : before->stages)
       if (Worker* worker = roster_.Find(stage.worker)) Retire(*worker);
   downloading_ = false;
-  const bool fits = std::all_of(
-      staged_->stages.begin(), staged_->stages.end(), [this](const PlanStage& stage) {
+  const bool fits =
+      std::all_of(staged_->stages.begin(), staged_->stages.end(), [this](const PlanStage& stage) {
         return stage.binding != 0 || FitsBesidePlans(*roster_.Find(stage.worker), stage.layers());
       });
   if (!serves() || fits) return BeginPreparing(now);
@@ -88,8 +88,8 @@ void Lifecycle::OnDownload(Instant now) {
 }
 
 // Everything that a worker was told to load counts against its offer until it was told to drop it,
-// so room is made before PrepareStage is sent. Messages of a connection keep their order: the worker
-// has dropped the old layers when it begins to load the new ones.
+// so room is made before PrepareStage is sent. Messages of a connection keep their order: the
+// worker has dropped the old layers when it begins to load the new ones.
 void Lifecycle::BeginPreparing(Instant now) {
   downloading_ = false;
   for (size_t i = 0; i < staged_->stages.size(); ++i) {
@@ -119,7 +119,8 @@ void Lifecycle::MakeRoom(Worker& worker, LayerSpan layers) {
   DropBindings(worker, [this](const Binding& binding) { return !IsPlanned(binding.id); });
   if (FitsBeside(worker, layers, all)) return;
   // What is being measured: the worker has measured it before it hears of this.
-  DropBindings(worker, [](const Binding&) { return false; }, false);
+  DropBindings(
+      worker, [](const Binding&) { return false; }, false);
 }
 
 Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, bool standby,
@@ -347,8 +348,8 @@ bool Lifecycle::Relieve(WorkerId late) {
     if (stage.worker != late) continue;
     for (auto& [id, worker] : roster_) {
       if (id == late || IsUsed(id) || !worker.ready || !worker.steps.in_flight.empty()) continue;
-      const auto ready = std::find_if(
-          worker.bindings.begin(), worker.bindings.end(), [&](const Binding& binding) {
+      const auto ready =
+          std::find_if(worker.bindings.begin(), worker.bindings.end(), [&](const Binding& binding) {
             return binding.loaded && binding.layers == stage.layers();
           });
       if (ready == worker.bindings.end()) continue;
@@ -387,8 +388,9 @@ void Lifecycle::Resume(Worker& worker, const std::vector<Binding>& held, Instant
   Changed();
 }
 
-// Puts loaded standbys into the hole [first, end) if they fill all of it: from the front the one that
-// reaches furthest, each worker once. Workers that serve already come behind those that do not.
+// Puts loaded standbys into the hole [first, end) if they fill all of it: from the front the one
+// that reaches furthest, each worker once. Workers that serve already come behind those that do
+// not.
 bool Lifecycle::FillFromStandbys(uint32_t first, uint32_t end) {
   std::vector<PlanStage> filling;
   for (uint32_t at = first; at < end;) {

@@ -1,6 +1,6 @@
 // The life of plans (dynamic-graph-partitioning 4.4): Down -> Preparing -> Up, with an active and a
-// staged plan. Asks for the bindings that a staged plan still lacks and makes it the active one when
-// they are loaded; decides nothing about which plan is good (planning.h).
+// staged plan. Asks for the bindings that a staged plan still lacks and makes it the active one
+// when they are loaded; decides nothing about which plan is good (planning.h).
 //
 // A loss makes a hole in the active plan and nothing else: its other stages keep their bindings,
 // layers, keys and values. Where workers stand by with the lost layers loaded, they are put in at

@@ -45,10 +45,10 @@ struct Timeouts {
   Duration silence_limit_native = Milliseconds(1100);
   Duration silence_limit = Seconds(10);       // of a tab
   Duration silence_limit_busy = Seconds(30);  // same while it loads layers or runs its first steps
-  // A step is late, and asked of whoever stands by, after twice the longest time that steps of about
-  // as many rows took and this.
+  // A step is late, and asked of whoever stands by, after twice the longest time that steps of
+  // about as many rows took and this.
   Duration late_slack = Milliseconds(30);
-  Duration step_deadline_min = Seconds(2);    // deadline = max(this, factor x predicted)
+  Duration step_deadline_min = Seconds(2);  // deadline = max(this, factor x predicted)
   double step_deadline_factor = 5;
   Duration step_deadline_first =
       Seconds(30);  // instead of min until a worker has answered once in an epoch
@@ -80,11 +80,11 @@ struct CoreOptions {
   // Tokens in one frame of a device that runs the whole model; 0: as many as take a tenth of a
   // second.
   uint32_t generate_interval = 0;
-  std::string join_token_sha256_hex;  // empty: no token needed
-  uint64_t probe_bytes = 8 << 20;     // length of GET /probe that a joining worker times
-  uint32_t worker_limit = 256;        // connections beyond that are refused
-  uint32_t failure_limit = 3;         // failures in a row before a worker is put aside
-  uint32_t kill_limit = 3;              // devices that one step of a request may take down
+  std::string join_token_sha256_hex;             // empty: no token needed
+  uint64_t probe_bytes = 8 << 20;                // length of GET /probe that a joining worker times
+  uint32_t worker_limit = 256;                   // connections beyond that are refused
+  uint32_t failure_limit = 3;                    // failures in a row before a worker is put aside
+  uint32_t kill_limit = 3;                       // devices that one step of a request may take down
   std::string swarm_id = std::string(16, '\0');  // random, of this start
   uint32_t step_failure_limit =
       8;  // failed steps of a request without a token before it is given up

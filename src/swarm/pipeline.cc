@@ -42,9 +42,8 @@ void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers)
   followers_.clear();
   for (const BoundStage& bound : followers) {
     const auto same =
-        std::count_if(followers_.begin(), followers_.end(), [&](const Stage& follower) {
-          return follower.bound.layers == bound.layers;
-        });
+        std::count_if(followers_.begin(), followers_.end(),
+                      [&](const Stage& follower) { return follower.bound.layers == bound.layers; });
     if (same < kFollowersOfARange) followers_.push_back({bound, 0, false, true});
   }
   if (plan == nullptr) {
@@ -105,8 +104,8 @@ const Pipeline::Stage* Pipeline::FindStage(BindingId binding) const {
   return nullptr;
 }
 
-// The session's progress that this run of the binding belongs to; null where nobody waits for it any
-// more.
+// The session's progress that this run of the binding belongs to; null where nobody waits for it
+// any more.
 StageProgress* Pipeline::LiveProgress(const wire::Run& run, BindingId binding) const {
   Session* session = sessions_.Find(run.session);
   StageProgress* progress = session ? session->Find(binding) : nullptr;
@@ -220,9 +219,9 @@ StageProgress* Pipeline::Ready(Session& session, size_t stage_index) {
   return progress->sent < session.tokens.size() ? progress : nullptr;
 }
 
-// Where history lacks the row that the stage needs next (it was dropped, or the layers were never cut
-// here), the stage in front of it computes again from there, out of its own history, and so on to
-// the tokens.
+// Where history lacks the row that the stage needs next (it was dropped, or the layers were never
+// cut here), the stage in front of it computes again from there, out of its own history, and so on
+// to the tokens.
 void Pipeline::Reproduce(Session& session, size_t stage_index, StageProgress& stage) {
   const Stage& before = stages_[stage_index - 1];
   if (before.bound.binding == 0) return;
@@ -241,8 +240,8 @@ void Pipeline::Reproduce(Session& session, size_t stage_index, StageProgress& st
   CHECK(session.Find(needing) != nullptr);
 }
 
-// First the single rows that conversations wait for, past any chunk; then rows of prompts and what a
-// new worker is behind; at last conversations that nobody waits for. Fair turns: each pass begins
+// First the single rows that conversations wait for, past any chunk; then rows of prompts and what
+// a new worker is behind; at last conversations that nobody waits for. Fair turns: each pass begins
 // behind the session that was served last. A frame names each session once.
 void Pipeline::TakeRows(size_t stage_index, Worker& worker, bool chunks, Batch& batch) {
   const size_t run_limit = RunLimit(worker);
@@ -476,7 +475,8 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   const double compute_us = header.compute_us;
   worker.times.compute_us.Add(compute_us);
   worker.times.stage_us.Add(static_cast<double>((now - sent.sent_at).us));
-  worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers.first, sent.layers.end, compute_us));
+  worker.times.speed.Add(
+      costs_.SpeedSample(worker, sent.layers.first, sent.layers.end, compute_us));
 }
 
 Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice message, Instant now) {
@@ -508,8 +508,8 @@ Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice messag
     if (run.output == wire::OutputKind::kHidden) {
       session.history[sent.layers.end].Append(run.first_position, run.count, payload.bytes());
     } else if (stage != nullptr && stage->last) {
-      // What comes of rows that have passed the last layer before is known: they were a replacement's,
-      // or a late worker's whose place another one had taken.
+      // What comes of rows that have passed the last layer before is known: they were a
+      // replacement's, or a late worker's whose place another one had taken.
       if (session.active && progress->held > session.completed)
         outputs.push_back({run, std::move(payload)});
     }

@@ -2,10 +2,10 @@
 // of a stage, checks answers, keeps the rows that they bring. Knows nothing of how a plan comes
 // about nor of what is done with the last stage's outputs.
 //
-// Nothing is pushed from stage to stage. What a stage gives goes into the session's history in front
-// of the next layer, and each stage is sent what it has not had yet: rows that have just come, or
-// all of them where its worker has taken over a moment ago. So a loss, a prompt and a token are the
-// same thing at different distances (session.h has a picture).
+// Nothing is pushed from stage to stage. What a stage gives goes into the session's history in
+// front of the next layer, and each stage is sent what it has not had yet: rows that have just
+// come, or all of them where its worker has taken over a moment ago. So a loss, a prompt and a
+// token are the same thing at different distances (session.h has a picture).
 //
 // Rows of several sessions that wait at the same stage share a frame; nothing ever waits for
 // company. A long prompt neither fills the server with rows that wait in front of a slow stage nor
@@ -72,8 +72,7 @@ class Pipeline {
     BindingId binding = 0;
     std::vector<wire::Run> runs;
   };
-  Result<FailedRuns> OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed,
-                                              Instant now);
+  Result<FailedRuns> OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed, Instant now);
 
   // Some tokens of the worker's oldest step, which must be a Generate. Errors as OnResult's.
   Result<GeneratedTokens> OnTokens(Worker& worker, const wire::Tokens& tokens, Instant now);

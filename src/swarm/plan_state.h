@@ -37,7 +37,8 @@ struct SwarmPlan {
                        [binding](const PlanStage& stage) { return stage.binding == binding; });
   }
   bool HasHole() const {
-    return std::any_of(stages.begin(), stages.end(), [](const auto& stage) { return stage.IsHole(); });
+    return std::any_of(stages.begin(), stages.end(),
+                       [](const auto& stage) { return stage.IsHole(); });
   }
 };
 

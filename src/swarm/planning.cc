@@ -55,7 +55,8 @@ void Planning::OnWorkerGone(WorkerId worker, Instant now) {
 // While a plan serves, a worker is timed before it is planned with: a guess could put a slow one
 // into the chain.
 bool Planning::IsEligible(const Worker& worker, Instant now) const {
-  if (!worker.ready || worker.leaves_at || probation_.IsAside(worker.probation_key, now)) return false;
+  if (!worker.ready || worker.leaves_at || probation_.IsAside(worker.probation_key, now))
+    return false;
   if (!options_.model.lowered && !worker.offer.needs_onnx) return false;
   return worker.SpeedKnown() || !lifecycle_.serves() || lifecycle_.IsUsed(worker.id);
 }
@@ -147,9 +148,9 @@ bool Planning::WantsDoubtfulSearch(const Job& job) const {
 void Planning::NoteDoubt(const planner::Plan& plan, const std::vector<WorkerId>& workers) {
   for (const planner::StageAssignment& stage : plan.stages) {
     Worker& worker = *roster_.Find(workers[static_cast<size_t>(stage.worker)]);
-    const uint64_t reported_bytes = costs_.MemoryBytes(worker.memory.weight_factor,
-                                                       static_cast<uint32_t>(stage.first_layer),
-                                                       static_cast<uint32_t>(stage.end_layer));
+    const uint64_t reported_bytes =
+        costs_.MemoryBytes(worker.memory.weight_factor, static_cast<uint32_t>(stage.first_layer),
+                           static_cast<uint32_t>(stage.end_layer));
     if (!MayDoubt(worker) || reported_bytes <= worker.memory.limit) continue;
     worker.memory.doubt = Doubt::kDoubted;
     worker.memory.weight_factor = worker.offer.weight_factor;
@@ -230,8 +231,8 @@ void Planning::OnFound(const PlanFound& found, Instant now) {
   }
 }
 
-// The active plan with its hole filled becomes the staged one: the bindings of the other stages stay
-// what they are.
+// The active plan with its hole filled becomes the staged one: the bindings of the other stages
+// stay what they are.
 void Planning::OnRepairFound(const planner::PlanOutcome& outcome, const Job& job, Instant now) {
   const SwarmPlan* active = lifecycle_.active();
   const auto hole = active ? HoleOf(*active, roster_) : std::nullopt;
@@ -368,8 +369,8 @@ void Planning::Consider(const planner::Plan& plan, const std::vector<WorkerId>& 
   if (IsChosen(&next)) {
     accepted = !IsChosen(lifecycle_.active()) && !IsChosen(lifecycle_.staged());
   } else if (const SwarmPlan* staged = lifecycle_.staged()) {
-    // Both still have to be loaded, so both count with what they need for that. What is under way is
-    // given up for something clearly better only.
+    // Both still have to be loaded, so both count with what they need for that. What is under way
+    // is given up for something clearly better only.
     const auto current = Evaluate(*staged, now);
     accepted = !current || plan.total_cost < kBetterThanStaged * current->total_cost;
   } else if (lifecycle_.serves()) {

@@ -63,8 +63,8 @@ class Planning {
   bool IsEligible(const Worker& worker, Instant now) const;
   planner::PlanContext Context(Instant now) const;
   void StartSearch(Instant now, bool doubtful = false);
-  // Without a plan, those that loaded layers before may have reported too much (WorkerMemory): whether
-  // a search that counts with their claims would be another one.
+  // Without a plan, those that loaded layers before may have reported too much (WorkerMemory):
+  // whether a search that counts with their claims would be another one.
   bool MayDoubt(const Worker& worker) const;
   bool WantsDoubtfulSearch(const Job& job) const;
   // Of the workers that hold more in the plan than they could by what they reported.

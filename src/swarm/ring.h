@@ -30,7 +30,8 @@ class Ring {
   }
   std::optional<double> Largest() const {
     if (count_ == 0) return std::nullopt;
-    return *std::max_element(values_.begin(), values_.begin() + static_cast<std::ptrdiff_t>(count_));
+    return *std::max_element(values_.begin(),
+                             values_.begin() + static_cast<std::ptrdiff_t>(count_));
   }
 
  private:

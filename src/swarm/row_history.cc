@@ -13,8 +13,7 @@ void RowHistory::Append(uint32_t position, uint32_t count, ByteSpan rows) {
   const uint32_t known = end_ - position;
   const size_t row_bytes = rows.size() / count;
   const ByteSpan fresh = rows.subspan(known * row_bytes);
-  blocks_.push_back(
-      {end_, count - known, Slice(std::vector<uint8_t>(fresh.begin(), fresh.end()))});
+  blocks_.push_back({end_, count - known, Slice(std::vector<uint8_t>(fresh.begin(), fresh.end()))});
   byte_count_ += fresh.size();
   end_ = position + count;
 }
@@ -22,9 +21,9 @@ void RowHistory::Append(uint32_t position, uint32_t count, ByteSpan rows) {
 std::vector<Slice> RowHistory::Read(uint32_t first, uint32_t count) const {
   CHECK(count > 0 && first >= first_ && first + count <= end_);
   std::vector<Slice> pieces;
-  auto block = std::upper_bound(
-      blocks_.begin(), blocks_.end(), first,
-      [](uint32_t position, const Block& each) { return position < each.first; });
+  auto block =
+      std::upper_bound(blocks_.begin(), blocks_.end(), first,
+                       [](uint32_t position, const Block& each) { return position < each.first; });
   for (--block; count > 0; ++block) {
     const uint32_t skipped = first - block->first;
     const uint32_t taken = std::min(count, block->count - skipped);

@@ -45,8 +45,8 @@ struct ActiveRequest {
   // Devices that went while they computed its position `victims_at`.
   std::set<std::string> victims;
   uint32_t victims_at = 0;
-  bool stage_draws = false;      // at the next position: the last stage, from all logits
-  uint32_t tail_draws = 0;       // candidates that did not settle their token
+  bool stage_draws = false;  // at the next position: the last stage, from all logits
+  uint32_t tail_draws = 0;   // candidates that did not settle their token
 };
 
 // How far one binding is with a session.

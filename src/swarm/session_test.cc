@@ -170,8 +170,8 @@ ActiveRequest RequestFor(RequestId id, std::vector<int32_t> prompt) {
   return active;
 }
 
-// Three sessions with 10 rows of 8 bytes in front of the layers 2 and 4 each: the second one idle for
-// longest, then the third one, and the first one active.
+// Three sessions with 10 rows of 8 bytes in front of the layers 2 and 4 each: the second one idle
+// for longest, then the third one, and the first one active.
 struct ThreeSessions {
   ThreeSessions() {
     std::vector<uint32_t> released;

@@ -124,8 +124,7 @@ void State::Settle(bool after_frame) {
   const bool small = after_frame && lifecycle.version() == pipeline_version;
   if (!small) SettlePlans();
   if (lifecycle.version() != pipeline_version) UpdatePipeline();
-  if (lifecycle.CanSwap() &&
-      (!lifecycle.serves() || pipeline.HasCaughtUp(*lifecycle.staged()))) {
+  if (lifecycle.CanSwap() && (!lifecycle.serves() || pipeline.HasCaughtUp(*lifecycle.staged()))) {
     lifecycle.Swap(now);
     planning.NoteRosterChange();
     UpdatePipeline();
@@ -515,7 +514,8 @@ void State::BlameRequests(const Worker& worker) {
                   Error(ErrorCode::kUnavailable,
                         "The request was given up: " + std::to_string(victims.size()) +
                             " devices have gone, one after the other, while they computed its "
-                            "position " + std::to_string(run.first_position) + "."),
+                            "position " +
+                            std::to_string(run.first_position) + "."),
                   now);
   }
 }

@@ -92,14 +92,12 @@ std::optional<double> State::LossUs(const PlanStage& stage) const {
   std::optional<double> least;
   for (const auto& [id, worker] : roster) {
     if (id == stage.worker || !worker.ready || worker.leaves_at) continue;
-    const double row_us =
-        costs.StepUs(worker, stage.first, stage.end, options.prefill_chunk_rows) /
-        options.prefill_chunk_rows;
+    const double row_us = costs.StepUs(worker, stage.first, stage.end, options.prefill_chunk_rows) /
+                          options.prefill_chunk_rows;
     double us = 0;
-    const auto standing_by =
-        std::find_if(worker.bindings.begin(), worker.bindings.end(), [&](const Binding& binding) {
-          return binding.loaded && binding.layers == stage.layers();
-        });
+    const auto standing_by = std::find_if(
+        worker.bindings.begin(), worker.bindings.end(),
+        [&](const Binding& binding) { return binding.loaded && binding.layers == stage.layers(); });
     if (standing_by != worker.bindings.end()) {
       const BoundStage bound{standing_by->id, id, standing_by->stage, standing_by->layers};
       us = static_cast<double>(pipeline.Lag(bound)) * row_us;
@@ -139,10 +137,10 @@ void State::DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& p
                         Percent(done_bytes, total_bytes) + ".";
       break;
     case SwarmState::kRepairing:
-      picture.message =
-          staged ? "A device has gone: another one takes over its layers" +
-                       Percent(done_bytes, total_bytes) + "."
-                 : "A device has gone and its layers are missing. " + planning.problem();
+      picture.message = staged
+                            ? "A device has gone: another one takes over its layers" +
+                                  Percent(done_bytes, total_bytes) + "."
+                            : "A device has gone and its layers are missing. " + planning.problem();
       picture.missing_memory_bytes = planning.missing_memory_bytes();
       break;
     case SwarmState::kDown:
@@ -190,8 +188,8 @@ Snapshot State::MakeSnapshot(Instant at) const {
     for (const Binding& binding : worker.bindings) {
       if ((active && active->Uses(binding.id)) || (staged && staged->Uses(binding.id))) continue;
       const BoundStage bound{binding.id, id, binding.stage, binding.layers};
-      picture.standbys.push_back({id, binding.layers.first, binding.layers.end, binding.loaded,
-                                  pipeline.Lag(bound)});
+      picture.standbys.push_back(
+          {id, binding.layers.first, binding.layers.end, binding.loaded, pipeline.Lag(bound)});
     }
   picture.history_bytes = sessions.history_bytes();
   picture.history_limit_bytes = options.history_bytes;

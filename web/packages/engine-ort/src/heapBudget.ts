@@ -38,8 +38,8 @@ export class HeapBudget {
     );
   }
 
-  // What it had grown by before it grew for the last time: so much was taken, and a little more. The
-  // library asks for up to a fifth more than it needs.
+  // What it had grown by before it grew for the last time: so much was taken, and a little more.
+  // The library asks for up to a fifth more than it needs.
   get bytesBeforeGrowth(): number {
     return this.#bytesBeforeGrowth;
   }

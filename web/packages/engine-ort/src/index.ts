@@ -18,7 +18,8 @@ export function guessWeightFactor(provider: Provider, quantisation: string): num
 
 // Loads onnxruntime-web and makes an engine that takes at most `memoryBytes` (0: no limit) for
 // weights, keys and values, and scratch, together with what `alsoHeld` says that others hold.
-// `quantisation`: of the package, as its manifest names it. One engine of a provider at a time. Throws EngineError when the library cannot be loaded.
+// `quantisation`: of the package, as its manifest names it. One engine of a provider at a time.
+// Throws EngineError when the library cannot be loaded.
 export async function createOrtEngine(
   provider: Provider,
   memoryBytes: number,

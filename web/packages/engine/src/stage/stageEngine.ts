@@ -193,8 +193,8 @@ export interface StageEngine {
   ): Promise<void>;
 
   memory(): MemoryUse;
-  // Bytes to count with for a byte of weights that are loaded or would be; absent where what memory()
-  // says of the loaded ones holds for others too.
+  // Bytes to count with for a byte of weights that are loaded or would be; absent where what
+  // memory() says of the loaded ones holds for others too.
   weightFactor?(): number;
   // Ends the engine: frees everything it holds.
   dispose(): Promise<void>;

@@ -88,7 +88,8 @@ function holdsText(device: Device, layerCount: number): string {
 function standbyText(standby: Standby, layerCount: number): string {
   const layers = layersText(standby.firstLayer, standby.endLayer, layerCount);
   if (!standby.isLoaded) return `Loads ${layers} to stand by.`;
-  const lag = standby.lagRows === 0 ? "up to date" : `${formatCount(standby.lagRows, "row")} behind`;
+  const lag = standby.lagRows === 0
+    ? "up to date" : `${formatCount(standby.lagRows, "row")} behind`;
   return `Stands by with ${layers}, ${lag}.`;
 }
 
