@@ -110,7 +110,8 @@ void RemoteWorker::OnFinished(const Error& error) {
 void RemoteWorker::Retry(const std::string& reason) {
   if (leaving_ || !on_over_) return;
   if (MonotonicNow() - connected_at_ > times_.good_connection) backoff_.Reset();
-  const Duration wait = backoff_.Next();
+  Duration wait = backoff_.Next();
+  if (has_finished_ && wait.us == 0) wait = backoff_.Next();  // it was told to come later
   if (wait.us == 0)
     LogWarn("not connected ({}); trying again at once", reason);
   else

@@ -139,6 +139,7 @@ class RemoteWorkerTest : public testing::Test {
     options.memory_bytes = 1 << 30;
     RemoteWorkerTimes times;
     times.goodbye = Milliseconds(50);
+    times.shortest_pause = Milliseconds(10);
     remote_ = std::make_unique<RemoteWorker>(
         loop_, server_.url(), net::ClientTls(), options, source_,
         [this](Status status) {

@@ -7,7 +7,7 @@ import type { Init } from "@weft/wire";
 import type { Manifest } from "../download/manifest.ts";
 import type { PackageSource } from "../download/packageSource.ts";
 import { toHex } from "../download/sha256.ts";
-import type { Ending, JoinedAs, WorkerKind } from "../membership/events.ts";
+import type { ConnectKind, Ending, JoinedAs } from "../membership/events.ts";
 import { memoryFactor } from "../stage/memoryFactor.ts";
 
 // What this device says of itself.
@@ -93,7 +93,7 @@ function connectMessage(
   offer: Offer,
   cachedLayers: number[],
   downloadBytesPerS: number,
-): WorkerKind {
+): ConnectKind {
   const guess = offer.guessWeightFactor(manifest.quantisation);
   return {
     case: "connect",

@@ -5,9 +5,9 @@ import type { Frame, GenerateFrame, Init, Sampling, encodeWorkerMessage } from "
 
 export type WorkerKind = Parameters<typeof encodeWorkerMessage>[0];
 
-// Why a connection is over. `refused`: trying again would not help. `engineFailed`: the GPU's
-// engine cannot be made, or its driver refuses a kernel; another engine may help. `notLowered`: the
-// package has no programs, and this engine runs nothing else.
+// Why a worker is over, and its connection with it. `refused`: trying again would not help.
+// `engineFailed`: the GPU's engine cannot be made, or its driver refuses a kernel; another engine
+// may help. `notLowered`: the package has no programs, and this engine runs nothing else.
 export interface Ending {
   readonly kind: "refused" | "retry" | "engineFailed" | "notLowered";
   readonly message: string;
@@ -19,9 +19,27 @@ export interface Fault {
   readonly isKernelRefused: boolean;
 }
 
+// The Connect to send, without what is held since an earlier connection.
+export interface ConnectKind {
+  readonly case: "connect";
+  readonly value: Extract<
+    Extract<WorkerKind, { case: "connect" }>["value"],
+    { $typeName?: never }
+  >;
+}
+
+// A binding that is loaded since an earlier connection, and what its layers hold of each session.
+export interface HeldBinding {
+  readonly epoch: number;
+  readonly stage: number;
+  readonly layers: LayerRange;
+  readonly sessions: readonly number[];
+  readonly positions: readonly number[]; // one for each of sessions
+}
+
 // What joining has found out of the package and of this device.
 export interface JoinedAs {
-  readonly connect: WorkerKind; // the Connect to send
+  readonly connect: ConnectKind;
   readonly layerBytes: readonly number[]; // weights of each layer
 }
 
@@ -37,7 +55,8 @@ export type Outcome =
   | { readonly kind: "installed"; readonly weightFactor: number; readonly usedBytes: number }
   | { readonly kind: "measured"; readonly timings: readonly Timing[] }
   | { readonly kind: "computed"; readonly message: Uint8Array<ArrayBuffer> } // the result frame
-  | { readonly kind: "made"; readonly tokens: readonly number[]; readonly computeMs: number };
+  | { readonly kind: "made"; readonly tokens: readonly number[]; readonly computeMs: number }
+  | { readonly kind: "stock"; readonly bindings: readonly HeldBinding[] };
 
 export type Event =
   // One WebSocket message; `arrival` in ms on the caller's clock.
@@ -66,7 +85,15 @@ export type Event =
     }
   | { readonly kind: "workDone"; readonly outcome: Outcome }
   | { readonly kind: "wholeWished"; readonly isWanted: boolean }
-  | { readonly kind: "leaveAsked"; readonly reason: string };
+  // The user goes. Draining: steps are answered until the connection is lost.
+  | { readonly kind: "leaveAsked"; readonly reason: string; readonly isDraining: boolean }
+  // The connection broke. Nothing is sent from then on; what is held stays for a while. `now` as
+  // `arrival`.
+  | { readonly kind: "connectionLost"; readonly now: number }
+  // There is another connection: its Init comes next.
+  | { readonly kind: "connectedAgain"; readonly now: number }
+  // The time of `keepFor` is over.
+  | { readonly kind: "keptLongEnough"; readonly now: number };
 
 // What the engine's side does, one at a time.
 export type Work =
@@ -98,7 +125,13 @@ export type Work =
   | { readonly kind: "takeSampling"; readonly sampling: Sampling }
   | { readonly kind: "releaseSessions"; readonly sessions: readonly number[] }
   | { readonly kind: "releaseAll" }
-  | { readonly kind: "keepLayers"; readonly keep: readonly LayerRange[] };
+  | { readonly kind: "keepLayers"; readonly keep: readonly LayerRange[] }
+  // Looks up what the layers of these bindings hold of these sessions.
+  | {
+      readonly kind: "takeStock";
+      readonly bindings: readonly Omit<HeldBinding, "sessions" | "positions">[];
+      readonly sessions: readonly number[];
+    };
 
 // What the page is told of it.
 export interface Shown {
@@ -113,6 +146,8 @@ export interface Shown {
 export type Action =
   | { readonly kind: "sendControl"; readonly message: WorkerKind }
   | { readonly kind: "sendFrame"; readonly message: Uint8Array<ArrayBuffer> }
+  // The manifest and the speed of the line; what was made for another package goes. Asked for while
+  // nothing is under way.
   | { readonly kind: "join"; readonly init: Init }
   // Layers to this device; its FetchEnded brings the next.
   | { readonly kind: "fetch"; readonly ranges: readonly LayerRange[] }
@@ -121,5 +156,8 @@ export type Action =
   | { readonly kind: "compute"; readonly work: Work } // its WorkDone brings the next
   | { readonly kind: "stopTokens" } // nobody wants the rest of the MakeTokens under way
   | { readonly kind: "finish"; readonly ending: Ending } // once, the last one
+  | { readonly kind: "keepFor"; readonly ms: number } // `keptLongEnough` is to be told after this
+  // When nothing at all was heard of the server for this time, the connection is lost.
+  | { readonly kind: "limitSilence"; readonly ms: number }
   | { readonly kind: "show"; readonly shown: Shown }
   | { readonly kind: "wholeEnded" }; // the server has ended RunHere

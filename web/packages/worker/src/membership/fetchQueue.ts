@@ -38,6 +38,17 @@ export class FetchQueue {
     if (this.#current && !stays(this.#current)) this.#dropped = true;
   }
 
+  get isUnderWay(): boolean {
+    return this.#current !== null;
+  }
+
+  // Nothing of it is wanted any more.
+  clear(): void {
+    this.#urgent.length = 0;
+    this.#standby.length = 0;
+    this.#dropped = this.#current !== null;
+  }
+
   // What is to be done now: begin a fetch, interrupt the one under way, or (null) nothing.
   next(): Fetch | "interrupt" | null {
     if (!this.#current) {

@@ -2,187 +2,42 @@
 // cases as src/worker/membership_test.cc, where both sides have them.
 import { describe, expect, it } from "vitest";
 
-import {
-  DType,
-  FrameType,
-  OutputKind,
-  WholeModel,
-  decodeGeneration,
-  encodeFrame,
-  encodeGeneration,
-} from "@weft/wire";
-import type { GenerateFrame } from "@weft/wire";
-import { encodeServerMessage } from "@weft/wire/test/orchestrator.ts";
+import { WholeModel, encodeGeneration } from "@weft/wire";
 import type { ServerKind } from "@weft/wire/test/orchestrator.ts";
 
-import type { Action, Event, Fault, Outcome, Shown } from "./events.ts";
-import { Membership } from "./membership.ts";
-import type { MembershipOptions } from "./membership.ts";
+import {
+  computed, done, download, expectTable, failed, fault, generate, installed, interrupted, joined,
+  kDone, kFetched, kInit, kJoined, kPing, made, prepare, read, received, retire, serving, step,
+  stop, tell, wholeModel,
+} from "../test/membershipTable.ts";
+import type { Row, Told } from "../test/membershipTable.ts";
+import type { Event, Shown } from "./events.ts";
+import type { Membership } from "./membership.ts";
 import { kMaxBindings } from "./stageTable.ts";
-
-const kLayerBytes = [10, 20, 20, 20, 20, 30];
-type Told = Event | ServerKind;
-// An event (or a message of the server), and the actions that answer it, in order.
-type Row = readonly [Told, ...string[]];
-
-const kConnect = { case: "connect", value: { name: "A tab" } } as const;
-const kInit: ServerKind = {
-  case: "init", value: { modelName: "m", contextLength: 64, sessionCount: 2 },
-};
-const kJoined: Event = { kind: "joined", as: { connect: kConnect, layerBytes: kLayerBytes } };
-const kFetched: Event = { kind: "fetchEnded", fault: null };
-const kDone: Event = { kind: "workDone", outcome: { kind: "done" } };
-
-function fault(code: string, message = "No.", isKernelRefused = false): Fault {
-  return { code, message, isKernelRefused };
-}
-const failed = (what: Fault): Event =>
-  ({ kind: "workDone", outcome: { kind: "failed", fault: what } });
-const done = (outcome: Outcome): Event => ({ kind: "workDone", outcome });
-const interrupted: Event = { kind: "fetchEnded", fault: fault("cancelled") };
-const installed = done({ kind: "installed", weightFactor: 1.5, usedBytes: 7 });
-const computed = done({ kind: "computed", message: new Uint8Array([87]) });
-const read = (epoch: number): Event => ({ kind: "layersRead", epoch, fault: null });
-
-function prepare(epoch: number, first: number, end: number, standby = false): ServerKind {
-  return { case: "prepareStage", value: { epoch, stage: 0, layers: { first, end }, standby } };
-}
-// Keeps these bindings, and layers [first, end).
-const retire = (epochs: number[], first: number, end: number): ServerKind =>
-  ({ case: "retire", value: { epochs, keep: [{ first, end }] } });
-const download = (...layers: number[]): ServerKind =>
-  ({ case: "downloadLayers", value: { layers } });
-const kPing: ServerKind = { case: "ping", value: { nonce: 4n } };
-
-function received(message: Uint8Array): Event {
-  return { kind: "messageReceived", message, arrival: 0 };
-}
-
-function step(sequence: number, epoch: number, sessions = [1], firstPosition = 0): Event {
-  const runs = sessions.map((session) => ({
-    session, generation: 0, firstPosition, count: 1, output: OutputKind.hidden, candidateCount: 0,
-  }));
-  const header = {
-    type: FrameType.step, sequence, epoch, stage: 0, rows: runs.length, columns: 1,
-    dtype: DType.i32, queueUs: 0, computeUs: 0,
-  };
-  return received(encodeFrame(header, runs, new Uint8Array(4 * runs.length)));
-}
-
-function generate(sequence: number, epoch: number): Event {
-  const frame: GenerateFrame = {
-    kind: "generate", sequence, epoch, session: 1, generation: 0, position: 0, token: 3, count: 8,
-    interval: 4, temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1,
-    presencePenalty: 0, frequencyPenalty: 0, seed: 0n, stopTokens: [], biases: [], seen: [],
-  };
-  return received(encodeGeneration(frame));
-}
-const stop = (sequence: number, epoch: number): Event =>
-  received(encodeGeneration({ kind: "stop", sequence, epoch }));
-const wholeModel = (state: WholeModel): Event =>
-  received(encodeGeneration({ kind: "wholeModel", state }));
-
-const span = ({ first, end }: { first: number; end: number }): string => `${first}-${end}`;
-
-// An action in a few words; "" for what only the page sees.
-function words(action: Action): string {
-  switch (action.kind) {
-    case "sendControl": {
-      const { case: name, value } = action.message as { case: string; value: object };
-      const numbers = ["sequence", "epoch", "layer"].filter((key) => key in value)
-        .map((key) => ` ${key} ${String((value as Record<string, unknown>)[key])}`);
-      const code = "code" in value ? ` ${String(value.code)}` : "";
-      return `send ${name}${numbers.join("")}${code}`;
-    }
-    case "sendFrame": {
-      if (action.message.length === 1) return "send result";
-      const frame = decodeGeneration(action.message);
-      if (frame.kind !== "tokens") return `send ${frame.kind}`;
-      return `send tokens ${frame.sequence} [${frame.tokens.join()}]${frame.isLast ? " last" : ""}`;
-    }
-    case "fetch":
-      return `fetch ${action.ranges.map(span).join()}`;
-    case "readLayers":
-      return `read ${span(action.layers)} of ${action.epoch}`;
-    case "compute": {
-      const { work } = action;
-      if (work.kind === "installLayers") return `install ${span(work.layers)} of ${work.epoch}`;
-      if (work.kind === "keepLayers") return `keep ${work.keep.map(span).join()}`;
-      if (work.kind === "measureSpeed") return `measure ${work.ranges.map(span).join()}`;
-      if (work.kind === "runStep") {
-        return `step ${work.frame.header.sequence} over ${span(work.layers)}`;
-      }
-      if (work.kind === "makeTokens") return `make tokens ${work.frame.sequence}`;
-      if (work.kind === "releaseSessions") return `release ${work.sessions.join()}`;
-      return work.kind;
-    }
-    case "finish":
-      return `finish ${action.ending.kind}`;
-    case "show":
-      return "";
-    default:
-      return action.kind;
-  }
-}
-
-function tell(membership: Membership, told: Told): Action[] {
-  const isEvent = "kind" in told;
-  return membership.handle(isEvent ? told : received(encodeServerMessage(told)));
-}
-
-function expectTable(membership: Membership, rows: readonly Row[]): void {
-  for (const [index, [told, ...expected]] of rows.entries()) {
-    const actions = tell(membership, told).map(words).filter((it) => it !== "");
-    expect(actions, `row ${index}`).toEqual(expected);
-  }
-}
-
-function made(change: Partial<MembershipOptions> = {}): Membership {
-  return new Membership({ needsOnnx: false, note: "", wantsWhole: false, ...change });
-}
-
-function joined(change: Partial<MembershipOptions> = {}): Membership {
-  const membership = made(change);
-  tell(membership, kInit);
-  tell(membership, kJoined);
-  return membership;
-}
-
-// Layers [first, end) bound under epoch 1, nothing under way.
-function serving(
-  first: number,
-  end: number,
-  change: Partial<MembershipOptions> = {},
-): Membership {
-  const membership = joined(change);
-  tell(membership, prepare(1, first, end));
-  tell(membership, kFetched);
-  tell(membership, read(1));
-  for (let layer = first; layer < end - 1; ++layer) tell(membership, installed);
-  expect(tell(membership, installed).map(words)).toContain("send prepared epoch 1");
-  return membership;
-}
 
 describe("joining", () => {
   it.each<[string, Row[]]>([
     ["Init asks to join, what comes of it is Connect", [
-      [kInit, "join"],
+      [kInit, "limitSilence 3000", "join"],
       [kJoined, "send connect"],
     ]],
     ["an ending instead of Connect", [
-      [kInit, "join"],
+      [kInit, "limitSilence 3000", "join"],
       [{ kind: "joined", as: { kind: "notLowered", message: "No programs." } },
         "finish notLowered"],
       [kPing],
     ]],
-    ["Init twice", [[kInit, "join"], [kInit, "finish retry"]]],
+    ["Init twice", [[kInit, "limitSilence 3000", "join"], [kInit, "finish retry"]]],
     ["a refusal", [
       [{ case: "refused", value: { code: "permission_denied", message: "No." } }, "finish refused"],
     ]],
     ["a refusal of a server that is busy", [
       [{ case: "refused", value: { code: "unavailable", message: "Full." } }, "finish retry"],
     ]],
-    ["work before Connect", [[kInit, "join"], [prepare(1, 0, 2), "finish retry"]]],
+    ["work before Connect", [
+      [kInit, "limitSilence 3000", "join"],
+      [prepare(1, 0, 2), "finish retry"],
+    ]],
     ["a step before Connect", [
       [step(3, 1), "send stepFailed sequence 3 epoch 1 invalid_argument"],
     ]],
@@ -190,7 +45,7 @@ describe("joining", () => {
     ["bytes that are no message", [[received(new Uint8Array([1, 255])), "finish retry"]]],
     ["an empty message", [[received(new Uint8Array(0)), "finish retry"]]],
     ["leaving, at any time", [
-      [{ kind: "leaveAsked", reason: "stopped" }, "send leaving"],
+      [{ kind: "leaveAsked", reason: "stopped", isDraining: false }, "send leaving"],
     ]],
   ])("%s", (_, rows) => expectTable(made(), rows));
 
@@ -473,11 +328,13 @@ describe("generating", () => {
       [wholeModel(WholeModel.fits), "wholeEnded"],
       [wholeModel(WholeModel.tooLarge)],
     ]);
-    expectTable(made({ wantsWhole: true }), [[kInit, "join"], [kJoined, "send connect",
-      "send runHere"]]);
+    expectTable(made({ wantsWhole: true }), [
+      [kInit, "limitSilence 3000", "join"],
+      [kJoined, "send connect", "send runHere"],
+    ]);
     expectTable(made(), [
       [{ kind: "wholeWished", isWanted: true }],
-      [kInit, "join"],
+      [kInit, "limitSilence 3000", "join"],
       [kJoined, "send connect", "send runHere"],
     ]);
   });

@@ -1,10 +1,15 @@
-// The rules of docs/protocol.md for a worker, from Init to the end of its connection: one event in,
-// actions out. No threads, sockets, clock, files or engine: others carry the actions out and bring
-// back what came of them. The same in C++: src/worker/membership.h.
+// The rules of docs/protocol.md for a worker, from Init to the end of its connection, and over the
+// connections to one swarm that follow each other: one event in, actions out. No threads, sockets,
+// clock, files or engine: others carry the actions out and bring back what came of them. The same
+// in C++: src/worker/membership.h.
 //
 // Work waits here, in the order of the messages, and one piece of it is under way at a time. So an
 // answer never waits behind work that came after it, and no message waits for work at all: pings,
 // Stop and fetches are dealt with by the event that brings them.
+//
+// A connection that breaks ends what was not finished: loads, and work that waits. The work under
+// way is finished and not answered; what forgets or unloads is still done. Bindings and sessions
+// stay for as long as keeping.ts says, and the Connect of the next connection names them.
 import type { LayerRange } from "@weft/engine";
 import {
   FrameType,
@@ -29,9 +34,11 @@ import type {
 
 import type {
   Action,
+  ConnectKind,
   Ending,
   Event,
   Fault,
+  HeldBinding,
   JoinedAs,
   Outcome,
   Shown,
@@ -40,16 +47,32 @@ import type {
 } from "./events.ts";
 import { FetchQueue } from "./fetchQueue.ts";
 import type { Fetch } from "./fetchQueue.ts";
+import { Keeping } from "./keeping.ts";
 import { StageTable, kMaxBindings } from "./stageTable.ts";
 import type { Holding } from "./stageTable.ts";
 
 const kMaxMeasureRuns = 64;
+// Of no use to a worker that goes.
+const kLoading: readonly ServerMessage["kind"]["case"][] =
+  ["downloadLayers", "measureSpeed", "prepareStage"];
 // An engine that fails so often in a row has lost its device (a GPU that was reset, say): the next
 // connection makes a new one.
 const kMostEngineFailures = 3;
 
-// Gives the work when its turn comes; null where nothing is to be computed after all.
-type Turn = () => Work | null;
+// What is to be done in its turn.
+interface Turn {
+  // Gives the work; null where nothing is to be computed after all.
+  readonly take: () => Work | null;
+  // It leaves less behind: that is done whether there is a connection or not.
+  readonly forgets: boolean;
+}
+
+const kForgetting: readonly Work["kind"][] = ["releaseSessions", "releaseAll", "keepLayers"];
+
+// Three pings that did not come, but no less than what a busy machine may take to get one out.
+const kPingsMissed = 3;
+const kLeastSilenceMs = 3000;
+const kPingIntervalMs = 500; // of a server that does not say
 
 export interface MembershipOptions {
   readonly needsOnnx: boolean; // the engine runs graphs: one session a step
@@ -67,7 +90,17 @@ export class Membership {
   readonly #wanted = new Set<number>(); // sequences of Generate frames that somebody waits for
   #actions: Action[] = []; // of the event that is handled
   #current: Work | null = null; // under way
-  #layerBytes: readonly number[] | null = null; // once Connect was sent
+  #isUnanswered = false; // the connection that asked for it is gone
+  #isConnected = true;
+  #isLeaving = false;
+  readonly #keeping = new Keeping();
+  #package: JoinedAs | null = null; // what is held is of
+  #cached = new Set<number>(); // layers on this device
+  #init: Init | null = null; // until it is answered by Connect
+  #isJoining = false;
+  #joinsInVain = false;
+  #isTakingStock = false;
+  #isMember = false; // Connect was sent on this connection
   #initSeen = false;
   #contextLength = 0; // of Init; 0: any
   #sessionCount = 0; // of Init; 0: any
@@ -88,7 +121,7 @@ export class Membership {
     this.#wantsWhole = wantsWhole;
   }
 
-  // After Finish nothing is asked for any more.
+  // Begins with a connection, whose Init comes next. After Finish nothing is asked for any more.
   handle(event: Event): Action[] {
     if (!this.#isOver) this.#on(event);
     if (!this.#isOver) this.#goOn();
@@ -101,7 +134,8 @@ export class Membership {
   #on(event: Event): void {
     switch (event.kind) {
       case "messageReceived":
-        return this.#onMessage(event.message, event.arrival);
+        if (this.#isConnected) this.#onMessage(event.message, event.arrival);
+        return;
       case "joined":
         return this.#onJoined(event.as);
       case "fetchProgressed":
@@ -109,6 +143,7 @@ export class Membership {
       case "layerFetched": {
         const [byteCount, elapsedUs] = [event.byteCount, event.elapsedUs].map(BigInt);
         const value = { layer: event.layer, byteCount: byteCount!, elapsedUs: elapsedUs! };
+        this.#cached.add(event.layer);
         return this.#send({ case: "layerDownloaded", value });
       }
       case "fetchEnded":
@@ -123,19 +158,28 @@ export class Membership {
         this.#wantsWhole = event.isWanted;
         return this.#sayWholeWished(); // before Connect it is left to #onJoined
       case "leaveAsked":
-        return this.#send({ case: "leaving", value: { reason: event.reason } });
+        return this.#onLeaveAsked(event.reason, event.isDraining);
+      case "connectionLost":
+        return this.#onConnectionLost(event.now);
+      case "connectedAgain":
+        this.#onConnectionLost(event.now); // whoever did not hear of it
+        this.#isConnected = true;
+        return;
+      case "keptLongEnough":
+        if (!this.#isConnected && this.#package && this.#keeping.isOver(event.now)) this.#forget();
     }
   }
 
   // Begins what can be begun.
   #goOn(): void {
+    this.#answerInit();
     const fetch = this.#fetches.next();
     if (fetch === "interrupt") this.#actions.push({ kind: "interruptFetch" });
     else if (fetch) this.#actions.push({ kind: "fetch", ranges: fetch.ranges });
     while (!this.#current && !this.#isOver) {
       const turn = this.#turns.shift();
       if (!turn) return;
-      this.#current = turn();
+      this.#current = turn.take();
       if (!this.#current) continue;
       this.#actions.push({ kind: "compute", work: this.#current });
       this.#hasChanged = true;
@@ -148,19 +192,19 @@ export class Membership {
     try {
       if (isGenerationFrame(message)) return this.#onGeneration(decodeGeneration(message), arrival);
       if (message[0] !== kControlByte) return this.#onFrame(decodeFrame(message), arrival);
-      this.#onControl(decodeServerMessage(message));
+      this.#onControl(decodeServerMessage(message), arrival);
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
       this.#finish("retry", `The server sent what cannot be read: ${why}`);
     }
   }
 
-  #onControl({ kind }: ServerMessage): void {
+  #onControl({ kind }: ServerMessage, now: number): void {
     switch (kind.case) {
       case "ping":
         return this.#send({ case: "pong", value: { nonce: kind.value.nonce } });
       case "init":
-        return this.#onInit(kind.value);
+        return this.#onInit(kind.value, now);
       case "refused": {
         const mayRetry = kind.value.code === "unavailable";
         return this.#finish(mayRetry ? "retry" : "refused", kind.value.message);
@@ -168,9 +212,10 @@ export class Membership {
       default:
         break;
     }
-    if (!this.#layerBytes) {
+    if (!this.#isMember) {
       return this.#finish("retry", "The server sent work before Init was answered.");
     }
+    if (this.#isLeaving && kLoading.includes(kind.case)) return;
     switch (kind.case) {
       case "downloadLayers":
         return this.#onDownloadLayers(kind.value.layers);
@@ -199,34 +244,85 @@ export class Membership {
     }
   }
 
-  #onInit(init: Init): void {
+  #onInit(init: Init, now: number): void {
     if (this.#initSeen) return this.#finish("retry", "The server sent Init twice.");
     this.#initSeen = true;
     this.#contextLength = init.contextLength;
     this.#sessionCount = init.sessionCount;
-    const { modelName } = init;
+    this.#init = init;
+    const interval = init.pingIntervalMs > 0 ? init.pingIntervalMs : kPingIntervalMs;
+    const ms = Math.max(kLeastSilenceMs, kPingsMissed * interval);
+    this.#actions.push({ kind: "limitSilence", ms });
+    if (!this.#package) return;
+    if (this.#keeping.fits(init, now)) this.#keeping.resume();
+    else this.#forget();
+  }
+
+  #answerInit(): void {
+    if (!this.#init || this.#isJoining || this.#isTakingStock) return;
+    if (this.#package) {
+      this.#isTakingStock = true;
+      const bindings = this.#stages.bindings()
+        .map(([epoch, { stage, layers }]) => ({ epoch, stage, layers }));
+      return this.#push({ kind: "takeStock", bindings, sessions: [...this.#sessions] });
+    }
+    if (!this.#isIdle()) return; // what is to go is not gone yet
+    this.#isJoining = true;
+    this.#joinsInVain = false;
+    const { modelName } = this.#init;
     this.#show({ modelName, phase: "measuring", message: "Measuring the connection." });
-    this.#actions.push({ kind: "join", init });
+    this.#actions.push({ kind: "join", init: this.#init });
+  }
+
+  #isIdle(): boolean {
+    const isWaiting = this.#turns.length > 0 || this.#reading.size > 0;
+    return !this.#current && !isWaiting && !this.#fetches.isUnderWay;
   }
 
   #onJoined(as: JoinedAs | Ending): void {
+    this.#isJoining = false;
+    if (this.#joinsInVain || !this.#init) return; // for a connection that is gone
     if ("kind" in as) return this.#finish(as.kind, as.message);
-    this.#layerBytes = as.layerBytes;
-    this.#send(as.connect);
+    this.#package = as;
+    this.#cached = new Set(as.connect.value.cachedLayers);
+    this.#keeping.begin(this.#init);
+    this.#sayConnect([]);
+  }
+
+  #onStock(bindings: readonly HeldBinding[]): void {
+    this.#isTakingStock = false;
+    const held = new Set(bindings.flatMap(({ sessions }) => sessions));
+    // The server hears nothing of the others, and may use their numbers again.
+    const sessions = [...this.#sessions].filter((session) => !held.has(session));
+    for (const session of sessions) this.#sessions.delete(session);
+    if (sessions.length > 0) this.#turns.unshift(turnOf({ kind: "releaseSessions", sessions }));
+    this.#sayConnect(bindings);
+  }
+
+  #sayConnect(held: readonly HeldBinding[]): void {
+    this.#isMember = true;
+    this.#init = null;
+    const { value } = this.#package!.connect;
+    const cachedLayers = [...this.#cached].sort((a, b) => a - b);
+    this.#send({ case: "connect", value: { ...value, cachedLayers, held: held.map(heldValue) } });
     if (this.#wantsWhole) this.#sayWholeWished();
     this.#hasChanged = true;
   }
 
   #sayWholeWished(): void {
-    if (!this.#layerBytes) return;
+    if (!this.#isMember) return;
     this.#sendFrame(encodeGeneration({ kind: "runHere", isWanted: this.#wantsWhole }));
+  }
+
+  get #layerCount(): number {
+    return this.#package?.layerBytes.length ?? 0;
   }
 
   // Gives null, and ends the connection, when the range is not one of this model.
   #checked(range: LayerRange | undefined): LayerRange | null {
     const first = range?.first ?? 0;
     const end = range?.end ?? 0;
-    const count = this.#layerBytes?.length ?? 0;
+    const count = this.#layerCount;
     if (first < end && end <= count) return { first, end };
     const message = `The server named layers ${first} to ${end} of a model with ${count}.`;
     this.#finish("retry", message);
@@ -283,8 +379,9 @@ export class Membership {
     this.#fetches.keepStages((epoch) => this.#stages.unfinished(epoch) !== undefined);
   }
 
-  #keepWhatIsNeeded(): Work {
-    return { kind: "keepLayers", keep: [...this.#stages.ranges(), ...this.#kept] };
+  #keepingWhatIsNeeded(): Turn {
+    const keep = (): LayerRange[] => [...this.#stages.ranges(), ...this.#kept];
+    return { take: () => ({ kind: "keepLayers", keep: keep() }), forgets: true };
   }
 
   // ---- steps ----
@@ -344,18 +441,19 @@ export class Membership {
   #onGenerate(frame: GenerateFrame, arrival: number): void {
     const { sequence, epoch } = frame;
     const layers = this.#stages.toRun(epoch, 0);
-    if (layers?.first !== 0 || layers.end !== this.#layerBytes?.length) {
+    if (layers?.first !== 0 || layers.end !== this.#layerCount) {
       const message = `The whole model of epoch ${epoch} is not prepared on this worker.`;
       return this.#inTurn(() => this.#refuseStep(sequence, epoch, 0, message));
     }
     const problem = this.#takeSession(frame.session, frame.position + frame.count);
     if (problem !== "") return this.#inTurn(() => this.#refuseStep(sequence, epoch, 0, problem));
     this.#wanted.add(sequence);
-    this.#turns.push(() => {
+    const take = (): Work | null => {
       if (this.#wanted.has(sequence)) return { kind: "makeTokens", frame, layers, arrival };
       this.#sendTokens(frame, [], 0, true); // stopped before it began
       return null;
-    });
+    };
+    this.#turns.push({ take, forgets: false });
   }
 
   #refuseStep(sequence: number, epoch: number, stage: number, message: string): void {
@@ -364,7 +462,7 @@ export class Membership {
   }
 
   #onTokensMade(tokens: readonly number[], computeMs: number): void {
-    if (this.#current?.kind !== "makeTokens") return;
+    if (this.#current?.kind !== "makeTokens" || this.#isUnanswered) return;
     const { frame } = this.#current;
     this.#sendTokens(frame, tokens, computeMs, false);
     if (!this.#wanted.has(frame.sequence)) this.#actions.push({ kind: "stopTokens" });
@@ -439,9 +537,9 @@ export class Membership {
   // those that somebody waits for.
   #installNext(epoch: number, layer: number): void {
     const isStandby = this.#stages.isStandby(epoch);
-    const turn = (): Work | null => {
+    const take = (): Work | null => {
       if (isStandby && this.#urgentInstalls > 0) {
-        this.#turns.push(turn);
+        this.#turns.push({ take, forgets: false });
         return null;
       }
       if (!isStandby) --this.#urgentInstalls;
@@ -453,11 +551,11 @@ export class Membership {
       return { kind: "installLayers", epoch, layers, doneBytes, totalBytes };
     };
     if (!isStandby) ++this.#urgentInstalls;
-    this.#turns.push(turn);
+    this.#turns.push({ take, forgets: false });
   }
 
   #bytesOf({ first, end }: LayerRange): number {
-    return this.#layerBytes!.slice(first, end).reduce((sum, bytes) => sum + bytes, 0);
+    return this.#package!.layerBytes.slice(first, end).reduce((sum, bytes) => sum + bytes, 0);
   }
 
   // ---- work that is done ----
@@ -466,20 +564,25 @@ export class Membership {
     const work = this.#current;
     this.#current = null;
     if (!work) return;
+    this.#hasChanged = true;
+    if (this.#isUnanswered) {
+      this.#isUnanswered = false;
+      return;
+    }
     if (work.kind === "makeTokens") this.#wanted.delete(work.frame.sequence);
     if (outcome.kind === "failed") this.#onWorkFailed(work, outcome.fault);
     else this.#onWorkSucceeded(work, outcome);
-    this.#hasChanged = true;
   }
 
   #onWorkSucceeded(work: Work, outcome: Exclude<Outcome, { kind: "failed" }>): void {
     if (outcome.kind !== "done") this.#engineFailures = 0;
     if (outcome.kind === "computed") return this.#sendFrame(outcome.message);
+    if (outcome.kind === "stock") return this.#onStock(outcome.bindings);
     if (outcome.kind === "made" && work.kind === "makeTokens") {
       return this.#sendTokens(work.frame, outcome.tokens, outcome.computeMs, true);
     }
     if (outcome.kind === "measured") {
-      this.#turns.unshift(() => this.#keepWhatIsNeeded());
+      this.#turns.unshift(this.#keepingWhatIsNeeded());
       const timings = outcome.timings.map(({ layers, runUs }) => ({
         layers,
         runUs: runUs.map((us) => BigInt(us)),
@@ -515,7 +618,7 @@ export class Membership {
         return this.#countFailure(fault);
       case "measureSpeed":
         if (fault.isKernelRefused) return this.#finish("engineFailed", fault.message);
-        this.#turns.unshift(() => this.#keepWhatIsNeeded());
+        this.#turns.unshift(this.#keepingWhatIsNeeded());
         this.#sendFailed(0, fault);
         return this.#countFailure(fault);
       case "takeSampling":
@@ -528,7 +631,7 @@ export class Membership {
   // What was installed of it goes.
   #onStageFailed(epoch: number, fault: Fault): void {
     this.#stages.remove(epoch);
-    this.#turns.unshift(() => this.#keepWhatIsNeeded());
+    this.#turns.unshift(this.#keepingWhatIsNeeded());
     this.#sendFailed(epoch, fault);
   }
 
@@ -538,26 +641,85 @@ export class Membership {
     this.#finish("retry", `The engine has stopped working: ${message}`);
   }
 
+  // ---- between connections ----
+
+  #onConnectionLost(now: number): void {
+    if (!this.#isConnected) return;
+    this.#isConnected = false;
+    if (this.#isLeaving) {
+      this.#isOver = true;
+      return;
+    }
+    this.#dropLoads();
+    this.#dropUnanswerable();
+    if (!this.#package) return;
+    const ms = this.#keeping.lost(now);
+    if (ms > 0) this.#actions.push({ kind: "keepFor", ms });
+    else this.#forget();
+  }
+
+  // What is neither loaded nor under way ends.
+  #dropLoads(): void {
+    const loads = ["installLayers", "measureSpeed"].includes(this.#current?.kind ?? "");
+    const isUnfinished = this.#stages.bindings().some(([, { isLoaded }]) => !isLoaded);
+    const holdsMore = loads || isUnfinished || this.#kept.length > 0;
+    this.#stages.removeUnloaded();
+    this.#kept = [];
+    this.#fetches.clear();
+    if (holdsMore) this.#turns.push(this.#keepingWhatIsNeeded());
+  }
+
+  #dropUnanswerable(): void {
+    this.#initSeen = this.#isMember = this.#isTakingStock = this.#isDownloading = false;
+    this.#init = null;
+    this.#joinsInVain = this.#isJoining;
+    this.#wanted.clear();
+    this.#urgentInstalls = 0;
+    this.#turns.splice(0, this.#turns.length, ...this.#turns.filter(({ forgets }) => forgets));
+    this.#isUnanswered = this.#current !== null;
+    if (this.#current?.kind === "makeTokens") this.#actions.push({ kind: "stopTokens" });
+  }
+
+  // Nothing that is held means anything any more.
+  #forget(): void {
+    this.#package = null;
+    this.#keeping.end();
+    this.#stages.reset();
+    this.#kept = [];
+    this.#sessions.clear();
+    this.#forgetFetches();
+    this.#push({ kind: "releaseAll" });
+    this.#show({ layers: null, download: null });
+  }
+
+  #onLeaveAsked(reason: string, isDraining: boolean): void {
+    this.#send({ case: "leaving", value: { reason, draining: isDraining } });
+    this.#isLeaving = true;
+    this.#isOver = !isDraining || !this.#isConnected;
+    if (!this.#isOver) this.#dropLoads();
+  }
+
   // ---- what goes out ----
 
   #push(work: Work): void {
-    this.#turns.push(() => work);
+    this.#turns.push(turnOf(work));
   }
 
   // An answer in the order of the messages, after the work before it.
   #inTurn(answer: () => void): void {
-    this.#turns.push(() => {
+    const take = (): null => {
       answer();
       return null;
-    });
+    };
+    this.#turns.push({ take, forgets: false });
   }
 
   #send(message: WorkerKind): void {
-    this.#actions.push({ kind: "sendControl", message });
+    if (this.#isConnected) this.#actions.push({ kind: "sendControl", message });
   }
 
   #sendFrame(message: Uint8Array<ArrayBuffer>): void {
-    this.#actions.push({ kind: "sendFrame", message });
+    if (this.#isConnected) this.#actions.push({ kind: "sendFrame", message });
   }
 
   #sendFailed(epoch: number, { code, message }: Fault): void {
@@ -571,7 +733,7 @@ export class Membership {
 
   // What is going on, or what is left when nothing is.
   #showState(): void {
-    if (!this.#hasChanged || !this.#layerBytes) return;
+    if (!this.#hasChanged || !this.#isMember) return;
     this.#hasChanged = false;
     const held = this.#stages.shown();
     const layers: [number, number] | null = held ? [held.layers.first, held.layers.end] : null;
@@ -606,3 +768,14 @@ export class Membership {
     this.#actions.push({ kind: "finish", ending: { kind, message } });
   }
 }
+
+function turnOf(work: Work): Turn {
+  return { take: () => work, forgets: kForgetting.includes(work.kind) };
+}
+
+// As the wire wants it.
+function heldValue({ sessions, positions, ...rest }: HeldBinding): HeldValue {
+  return { ...rest, sessions: [...sessions], positions: [...positions] };
+}
+
+type HeldValue = NonNullable<ConnectKind["value"]["held"]>[number];

@@ -6,7 +6,7 @@ import type { LayerRange } from "@weft/engine";
 // with. More than this nobody needs.
 export const kMaxBindings = 64;
 
-interface Binding {
+export interface Binding {
   readonly stage: number;
   readonly layers: LayerRange;
   readonly isStandby: boolean; // nobody waits for it
@@ -64,12 +64,30 @@ export class StageTable {
     return loaded.findLast(({ isStandby }) => !isStandby) ?? loaded.at(-1);
   }
 
+  // With their epochs, which rise.
+  bindings(): [number, Binding][] {
+    return [...this.#bindings];
+  }
+
+  removeUnloaded(): void {
+    for (const [epoch, { isLoaded }] of this.#bindings) {
+      if (!isLoaded) this.#bindings.delete(epoch);
+    }
+  }
+
   remove(epoch: number): void {
     this.#bindings.delete(epoch);
   }
 
   clear(): void {
     this.#bindings.clear();
+  }
+
+  // As a table that was never used: another server counts its epochs by itself.
+  reset(): void {
+    this.clear();
+    this.#newestEpoch = 0;
+    this.#lastRun = 0;
   }
 
   // Forgets every other binding, and those whose layers do not all stay loaded.

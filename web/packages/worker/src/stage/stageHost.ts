@@ -1,4 +1,4 @@
-// The engine of one connection and how its sessions sample: loads, measures, computes, forgets. One
+// The engine and how its sessions sample: loads, measures, computes, forgets. One
 // verb at a time, in the order that membership gives. Failures are EngineErrors.
 import { EngineError } from "@weft/engine";
 import type { GenerateRequest, LayerRange, StageEngine } from "@weft/engine";
@@ -6,7 +6,7 @@ import type { Frame, GenerateFrame, Init, Sampling } from "@weft/wire";
 
 import type { Manifest } from "../download/manifest.ts";
 import type { PackageSource } from "../download/packageSource.ts";
-import type { Timing } from "../membership/events.ts";
+import type { HeldBinding, Timing, Work } from "../membership/events.ts";
 import { kMeasureSession, measureRange } from "./measure.ts";
 import { memoryFactor } from "./memoryFactor.ts";
 import { SamplingTable } from "./samplingTable.ts";
@@ -94,6 +94,23 @@ export class StageHost {
       const isKept = ranges.some(({ first, end }) => first <= layer && layer < end);
       if (!isKept) await this.#engine?.unload({ first: layer, end: layer + 1 });
     }
+  }
+
+  // What the layers of these bindings hold of these sessions.
+  takeStock(
+    bindings: Extract<Work, { kind: "takeStock" }>["bindings"],
+    sessions: readonly number[],
+  ): HeldBinding[] {
+    return bindings.map((binding) => {
+      const held = sessions
+        .map((session) => [session, this.#engine?.sessionLength(session, binding.layers) ?? 0])
+        .filter(([, positions]) => positions! > 0);
+      return {
+        ...binding,
+        sessions: held.map(([session]) => session!),
+        positions: held.map(([, positions]) => positions!),
+      };
+    });
   }
 
   releaseSessions(sessions: readonly number[]): void {

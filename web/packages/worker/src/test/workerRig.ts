@@ -44,6 +44,9 @@ export function init(change: Record<string, unknown> = {}): ServerKind {
     contextLength: 64,
     sessionCount: 2,
     probeBytes: 1000n,
+    swarmId: new Uint8Array(16).fill(1),
+    resumeMs: 60_000,
+    pingIntervalMs: 500,
     ...change,
   };
   return { case: "init", value };
@@ -53,7 +56,10 @@ export class WorkerRig {
   readonly sent: (WorkerMessage["kind"] | Frame)[] = [];
   readonly generation: GenerationFrame[] = []; // frames of its kind that were sent
   readonly endings: Ending[] = [];
+  silenceMs = 0; // as Init wants it
+  #connections = 0;
   wantsWhole: boolean;
+  probeCount = 0; // of the line
   readonly engines: FakeEngine[] = [];
   readonly cache = new MemoryStore(() => true);
   readonly board = new StatusBoard(() => undefined, () => 0);
@@ -85,7 +91,10 @@ export class WorkerRig {
         this.engines.push(engine);
         return Promise.resolve(engine);
       },
-      measureDownload: () => Promise.resolve(5e6),
+      measureDownload: () => {
+        this.probeCount += 1;
+        return Promise.resolve(5e6);
+      },
       source: new PackageSource({
         http,
         cache: this.cache,
@@ -95,15 +104,31 @@ export class WorkerRig {
       }),
       board: this.board,
       now: () => performance.now(),
-      send: (message) => {
-        if (isGenerationFrame(message)) {
-          return void this.generation.push(decodeGeneration(message));
-        }
-        const isControl = message[0] === kControlByte;
-        this.sent.push(isControl ? decodeWorkerMessage(message).kind : decodeFrame(message));
-      },
       finish: (ending) => this.endings.push(ending),
     });
+    this.connect();
+  }
+
+  // Another connection, or the first; what was sent over those before is forgotten.
+  connect(): void {
+    this.sent.length = 0;
+    this.generation.length = 0;
+    const number = ++this.#connections;
+    this.worker.connected({
+      send: (message) => {
+        if (number !== this.#connections) throw new Error("Sent over a line that is gone.");
+        this.#take(message);
+      },
+      limitSilence: (ms) => (this.silenceMs = ms),
+    });
+  }
+
+  #take(message: Uint8Array<ArrayBuffer>): void {
+    if (isGenerationFrame(message)) {
+      return void this.generation.push(decodeGeneration(message));
+    }
+    const isControl = message[0] === kControlByte;
+    this.sent.push(isControl ? decodeWorkerMessage(message).kind : decodeFrame(message));
   }
 
   get engine(): FakeEngine {
@@ -152,8 +177,8 @@ export class WorkerRig {
     return this.endings[0]!;
   }
 
-  async join(): Promise<void> {
-    this.tell(init());
+  async join(change: Record<string, unknown> = {}): Promise<void> {
+    this.tell(init(change));
     await this.next("connect");
   }
 

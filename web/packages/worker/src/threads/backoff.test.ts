@@ -3,15 +3,18 @@ import { expect, it } from "vitest";
 
 import { Backoff } from "./backoff.ts";
 
-it("doubles from one second to thirty and begins again after a good connection", () => {
+it("begins at once, doubles from one second to thirty, begins again when it was good", () => {
   const backoff = new Backoff(() => 0.5); // the middle: no jitter
-  const pauses = Array.from({ length: 7 }, () => backoff.next());
-  expect(pauses).toEqual([1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
+  const pauses = Array.from({ length: 8 }, () => backoff.next());
+  expect(pauses).toEqual([0, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
   backoff.reset();
-  expect(backoff.next()).toBe(1000);
+  expect([backoff.next(), backoff.next()]).toEqual([0, 1000]);
 });
 
 it("spreads workers that lost one server over half of the pause", () => {
-  expect(new Backoff(() => 0).next()).toBe(750);
-  expect(new Backoff(() => 1 - 2 ** -32).next()).toBeCloseTo(1250);
+  for (const [random, pauseMs] of [[0, 750], [1 - 2 ** -32, 1250]] as const) {
+    const backoff = new Backoff(() => random);
+    backoff.next();
+    expect(backoff.next()).toBeCloseTo(pauseMs);
+  }
 });

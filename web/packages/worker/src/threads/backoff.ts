@@ -1,27 +1,28 @@
-// Pauses between attempts to connect: doubling from 1 s to 30 s, with jitter, so that a server that
-// restarts is not met by all its workers in one instant.
+// Pauses between attempts to connect: none before the first, then doubling from 1 s to 30 s, with
+// jitter, so that a server that restarts is not met by all its workers in one instant. The same in
+// C++: src/apps/backoff.h.
 
-const kFirstMs = 1000;
+const kShortestMs = 1000;
 const kLongestMs = 30_000;
 
 export class Backoff {
   readonly #random: () => number;
-  #nextMs = kFirstMs;
+  #nextMs = 0;
 
   // `random` gives [0, 1).
   constructor(random: () => number) {
     this.#random = random;
   }
 
-  // Begins with the short pause again, after a connection that was good.
+  // Begins without a pause again, after a connection that was good.
   reset(): void {
-    this.#nextMs = kFirstMs;
+    this.#nextMs = 0;
   }
 
   // The pause before the next attempt.
   next(): number {
     const pause = this.#nextMs * (0.75 + 0.5 * this.#random());
-    this.#nextMs = Math.min(this.#nextMs * 2, kLongestMs);
+    this.#nextMs = Math.min(Math.max(this.#nextMs * 2, kShortestMs), kLongestMs);
     return pause;
   }
 }

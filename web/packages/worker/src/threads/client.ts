@@ -5,8 +5,9 @@ import type { FromWorker, ToWorker, WorkerStatus } from "./messages.ts";
 
 export type HelpOptions = Omit<Extract<ToWorker, { kind: "start" }>, "kind">;
 
-// A step that computes right now blocks its worker; after this the worker is ended all the same.
-const kStopGraceMs = 250;
+// The worker has the server take over what it does, for at most 2 s; a step that computes right now
+// may block it. After this it is ended all the same.
+const kStopGraceMs = 2250;
 
 export class HelpClient {
   readonly #createWorker: () => Worker;
@@ -18,13 +19,18 @@ export class HelpClient {
 
   constructor(createWorker: () => Worker) {
     this.#createWorker = createWorker;
-    self.addEventListener("pagehide", () => this.#post({ kind: "leaving" }));
-    // Back from the back/forward cache: the connection is gone, the wish to help is not.
+    // A frozen page computes nothing, and its worker neither: the server is better told.
+    for (const going of ["pagehide", "freeze"]) {
+      self.addEventListener(going, () => this.#post({ kind: "leaving" }), { capture: true });
+    }
+    // Back from the back/forward cache, or thawed: the connection is gone, the wish to help is not.
+    const startAgain = (): void => {
+      if (this.#options) this.start(this.#options);
+    };
     self.addEventListener("pageshow", (event) => {
-      if ("persisted" in event && event.persisted === true && this.#options) {
-        this.start(this.#options);
-      }
+      if ("persisted" in event && event.persisted === true) startAgain();
     });
+    self.addEventListener("resume", startAgain, { capture: true });
   }
 
   get status(): WorkerStatus {
@@ -42,7 +48,8 @@ export class HelpClient {
     this.#post({ kind: "start", ...options });
   }
 
-  // Stops at once: whatever still computes is ended with its thread.
+  // Lets it finish what it computes and hand it over; whatever still goes on then is ended with its
+  // thread.
   stop(): void {
     this.#options = null;
     if (!this.#worker) return;

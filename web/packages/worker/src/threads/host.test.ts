@@ -177,9 +177,16 @@ describe("starting", () => {
 });
 
 describe("coming back", () => {
-  it("after a lost connection, with pauses that double", async () => {
+  it("after a lost connection: at once, then with pauses that double", async () => {
     const heard: string[] = [];
     let socket = await started();
+    socket.events.onClose();
+    expect(sockets).toHaveLength(2);
+    expect(await published()).toMatchObject({
+      phase: "reconnecting",
+      message: "The connection to the server was lost. Connecting to server:8443.",
+    });
+    socket = sockets.at(-1)!;
     for (const pauseMs of [1000, 2000, 4000]) {
       socket.events.onClose();
       const { phase, message } = await published();
@@ -195,18 +202,22 @@ describe("coming back", () => {
       socket = sockets.at(-1)!;
     }
     expect(heard).toEqual([
-      "The connection to the server was lost. Trying again in 1 s.",
+      "The server does not answer, or refuses this page. Trying again in 1 s.",
       "The server does not answer, or refuses this page. Trying again in 2 s.",
       "The server does not answer, or refuses this page. Trying again in 4 s.",
     ]);
   });
 
-  it("begins with a short pause again after a connection that lasted", async () => {
+  it("begins without a pause again after a connection that lasted", async () => {
     let socket = await started();
-    for (const [lastedMs, pause] of [[100, "1 s"], [21_000, "1 s"], [100, "2 s"]] as const) {
+    const rounds = [
+      [100, "lost. Connecting to"], [100, "Trying again in 1 s."],
+      [21_000, "lost. Connecting to"], [100, "Trying again in 1 s."],
+    ] as const;
+    for (const [lastedMs, words] of rounds) {
       await pinged(socket, lastedMs);
       socket.events.onClose();
-      expect((await published()).message).toContain(`Trying again in ${pause}.`);
+      expect((await published()).message).toContain(words);
       await vi.advanceTimersByTimeAsync(2000);
       await turn();
       socket = sockets.at(-1)!;
@@ -221,7 +232,7 @@ describe("coming back", () => {
     await vi.advanceTimersByTimeAsync(4100); // two seconds have gone by since the last one
     expect(last()).toMatchObject({
       phase: "reconnecting",
-      message: "The server has not been heard for 6 s. Trying again in 1 s.",
+      message: "The server has not been heard for 6 s. Connecting to server:8443.",
     });
     expect(socket.isClosed).toBe(true);
     socket.events.onMessage(kPing); // what was on its way
@@ -246,24 +257,64 @@ describe("coming back", () => {
   it("not after a stop", async () => {
     const socket = await started();
     socket.events.onClose();
+    sockets[1]!.events.onClose();
     host.onMessage({ kind: "stop" });
     await vi.advanceTimersByTimeAsync(60_000);
     await turn();
-    expect(sockets).toHaveLength(1);
+    expect(sockets).toHaveLength(2);
   });
 });
 
 describe("leaving", () => {
-  it.each([["stop", "stopped by its user"], ["leaving", "the tab was closed"]] as const)(
-    "%s is said to the server and to the page", async (kind, reason) => {
-      const socket = await started();
-      host.onMessage({ kind });
-      expect(socket.sent).toMatchObject([{ case: "leaving", value: { reason } }]);
-      expect(socket.isClosed).toBe(true);
-      expect(last()).toMatchObject({
-        phase: "stopped", layers: null, download: null, usedBytes: 0,
-      });
-    });
+  const kStopped = { phase: "stopped", layers: null, download: null, usedBytes: 0 } as const;
+
+  it("a closing tab says so to the server and to the page, and is gone", async () => {
+    const socket = await started();
+    host.onMessage({ kind: "leaving" });
+    const value = { reason: "the tab was closed", draining: false };
+    expect(socket.sent).toMatchObject([{ case: "leaving", value }]);
+    expect(socket.isClosed).toBe(true);
+    expect(last()).toMatchObject(kStopped);
+  });
+
+  it("a stop waits until the server has closed the connection", async () => {
+    const socket = await started();
+    host.onMessage({ kind: "stop" });
+    host.onMessage({ kind: "stop" });
+    const value = { reason: "stopped by its user", draining: true };
+    expect(socket.sent).toMatchObject([{ case: "leaving", value }]);
+    expect(await published()).toMatchObject({ message: "Finishing what it computes." });
+    expect(socket.isClosed).toBe(false);
+    socket.events.onClose();
+    expect(last()).toMatchObject(kStopped);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(sockets).toHaveLength(1);
+  });
+
+  it.each<[string, number, () => void]>([
+    ["two seconds", 2000, () => undefined],
+    ["the tab being closed meanwhile", 0, () => host.onMessage({ kind: "leaving" })],
+  ])("a stop waits no longer than %s", async (_, ms, hurry) => {
+    const socket = await started();
+    host.onMessage({ kind: "stop" });
+    await vi.advanceTimersByTimeAsync(Math.max(0, ms - 1));
+    expect(socket.isClosed).toBe(false);
+    hurry();
+    if (ms > 0) await vi.advanceTimersByTimeAsync(1);
+    expect(socket.isClosed).toBe(true);
+    expect(socket.sent).toHaveLength(1);
+    expect(last()).toMatchObject(kStopped);
+  });
+
+  it("a start while it leaves takes a connection of its own", async () => {
+    const first = await started();
+    host.onMessage({ kind: "stop" });
+    const second = await started();
+    expect(first.isClosed).toBe(true);
+    expect(second).not.toBe(first);
+    await vi.advanceTimersByTimeAsync(2500);
+    expect(second.isClosed).toBe(false);
+  });
 
   it("a second start leaves the first connection", async () => {
     const first = await started();
@@ -309,6 +360,31 @@ describe("with work", () => {
 
   const sent = (socket: FakeSocket): (string | undefined)[] =>
     socket.sent.map((kind) => kind.case);
+
+  it("what is loaded outlives the connection, and the next one is told of it", async () => {
+    let made = 0;
+    makeEngine = () => {
+      made += 1;
+      return Promise.resolve(new FakeEngine());
+    };
+    const first = await giveStage(1000);
+    await eventually(() => expect(sent(first)).toContain("prepared"));
+    await eventually(() => expect(last()).toMatchObject({ phase: "ready", layers: [0, 6] }));
+    first.events.onClose();
+    expect(await published()).toMatchObject({ phase: "reconnecting", layers: [0, 6] });
+    const second = sockets[1]!;
+    second.events.onOpen();
+    second.events.onMessage(encodeServerMessage(init({ packageDigest })));
+    await eventually(() => expect(sent(second)).toContain("connect"));
+    expect(second.sent[0]!.value).toMatchObject({ held: [{ epoch: 1 }] });
+    expect(made).toBe(1);
+    await eventually(() => expect(last()).toMatchObject({ phase: "ready", layers: [0, 6] }));
+    // Silence as Init wants it: three turns, counted from the last that was heard.
+    await vi.advanceTimersByTimeAsync(4000);
+    const messages = statuses.map(({ message }) => message);
+    expect(messages).toContain("The server has not been heard for 3 s. Trying again in 1 s.");
+    host.onMessage({ kind: "stop" });
+  });
 
   it("a GPU that cannot be used after all gives way to the processor", async () => {
     makeEngine = () => Promise.reject(new EngineError("unavailable", "No device."));

@@ -1,17 +1,19 @@
-// The worker of a tab from start to stop: one connection after another until the user stops or the
-// server refuses. What the browser gives (sockets, storage, GPU) comes in through HostParts, so
-// that tests run it with fakes.
+// The worker of a tab from start to stop: one connection after another, with what the tab still
+// holds, until the user stops or the server refuses. What the browser gives (sockets, storage, GPU)
+// comes in through HostParts, so that tests run it with fakes.
 import { Backoff } from "./backoff.ts";
 import type { BlobStore } from "../download/blobStore.ts";
 import { VerifiedChunks } from "../download/packageSource.ts";
 import type { Ending } from "../membership/events.ts";
-import { Connection } from "./connection.ts";
+import { Helper } from "./helper.ts";
 import type { EngineOffer, EngineWish, HostParts, Start } from "./hostParts.ts";
 import type { ToWorker } from "./messages.ts";
 import { StatusBoard } from "./statusBoard.ts";
 
-// A connection that lasted this long was a good one: the next pause starts small again.
+// A connection that lasted this long was a good one: the next attempt comes at once again.
 const kGoodConnectionMs = 20_000;
+// A worker that goes waits so long for the server to have taken over what it does.
+const kGoodbyeMs = 2000;
 
 export class WorkerHost {
   readonly #parts: HostParts;
@@ -21,8 +23,10 @@ export class WorkerHost {
   #store: Promise<BlobStore | null> | null = null;
   #start: Start | null = null; // while helping
   #life = new AbortController(); // of one start
-  #connection: Connection | null = null;
+  #helper: Helper | null = null;
+  #connectedAt = 0; // ms
   #retryTimer: ReturnType<typeof setTimeout> | null = null;
+  #goodbyeTimer: ReturnType<typeof setTimeout> | null = null; // while it leaves
   #engineWish: EngineWish = "auto";
   #lossCount = 0; // engines lost since the user's start
   #wantsWhole = false; // said again to the server after a reconnection
@@ -43,19 +47,20 @@ export class WorkerHost {
       case "start":
         return this.#onStart(message);
       case "stop":
-        return this.#onStop("stopped by its user");
+        return this.#onStop("stopped by its user", true);
       case "leaving":
-        return this.#onStop("the tab was closed"); // there is time for one short message
+        return this.#onStop("the tab was closed", false); // there is time for one short message
       case "runHere":
         this.#wantsWhole = message.isWanted;
-        return this.#connection?.sayRunHere(message.isWanted);
+        return this.#helper?.sayRunHere(message.isWanted);
       case "forgetCache":
         void this.#forgetCache();
     }
   }
 
   #onStart(start: Start): void {
-    if (this.#start) this.#onStop("started anew");
+    if (this.#start) this.#onStop("started anew", false);
+    else if (this.#helper) this.#onGone();
     const obstacle = this.#parts.obstacle();
     if (obstacle !== "") return this.#refuse(obstacle);
     this.#start = start;
@@ -70,14 +75,25 @@ export class WorkerHost {
     this.#connect("connecting");
   }
 
-  #onStop(reason: string): void {
+  // Draining: steps are answered until the server has taken over what this tab does.
+  #onStop(reason: string, isDraining: boolean): void {
+    const isFirst = this.#goodbyeTimer === null;
     this.#start = null;
     this.#life.abort();
     if (this.#retryTimer !== null) clearTimeout(this.#retryTimer);
     this.#retryTimer = null;
-    this.#connection?.leave(reason);
-    void this.#connection?.close();
-    this.#connection = null;
+    const { isConnected } = this.#helper ?? { isConnected: false };
+    if (isFirst) this.#helper?.leave(reason, isDraining);
+    if (!isDraining || !isConnected) return this.#onGone();
+    this.#goodbyeTimer ??= setTimeout(() => this.#onGone(), kGoodbyeMs);
+    this.#board.set({ message: "Finishing what it computes." });
+  }
+
+  #onGone(): void {
+    if (this.#goodbyeTimer !== null) clearTimeout(this.#goodbyeTimer);
+    this.#goodbyeTimer = null;
+    void this.#helper?.close();
+    this.#helper = null;
     this.#board.set({ phase: "stopped", message: "Stopped.", ...kNothingHeld });
     this.#board.flush();
   }
@@ -101,13 +117,15 @@ export class WorkerHost {
     this.#board.set({ cachedBytes: store?.cachedBytes ?? 0 });
   }
 
-  #connect(phase: "connecting" | "reconnecting"): void {
+  // `why`: what went before, for people.
+  #connect(phase: "connecting" | "reconnecting", why = ""): void {
     const start = this.#start;
     if (!start) return;
     const { host } = new URL(start.serverOrigin);
-    this.#board.set({ phase, message: `Connecting to ${host}.` });
-    const life = this.#life;
-    void this.#open(start, life.signal);
+    this.#board.set({ phase, message: `${why}Connecting to ${host}.` });
+    if (!this.#helper) return void this.#open(start, this.#life.signal);
+    this.#connectedAt = this.#parts.now();
+    this.#helper.connect();
   }
 
   async #open(start: Start, life: AbortSignal): Promise<void> {
@@ -127,8 +145,7 @@ export class WorkerHost {
       memoryBytes,
       cachedBytes: store?.cachedBytes ?? 0,
     });
-    const begin = this.#parts.now();
-    const connection: Connection = new Connection({
+    const helper: Helper = new Helper({
       parts: this.#parts,
       board: this.#board,
       start,
@@ -139,15 +156,15 @@ export class WorkerHost {
       store,
       verified: this.#verified,
       events: {
-        onEnding: (ending) => this.#onEnding(connection, ending, begin),
-        onEngineFailed: (why) =>
-          this.#onEnding(connection, { kind: "engineFailed", message: why }, begin),
+        onLost: (message) => this.#onLost(helper, message),
+        onEnding: (ending) => this.#onEnding(helper, ending),
         onWholeEnded: () => (this.#wantsWhole = false),
-        onEngineLost: (reason) => this.#onEngineLost(connection, reason, begin),
+        onEngineLost: (reason) => this.#onEngineLost(helper, reason),
       },
     });
-    this.#connection = connection;
-    connection.open();
+    this.#helper = helper;
+    this.#connectedAt = this.#parts.now();
+    helper.connect();
   }
 
   // What another engine is to do from now on; the sentence for the page.
@@ -178,32 +195,52 @@ export class WorkerHost {
   }
 
   // A GPU may be lost once (a driver restarted); a device that loses it again does not help.
-  #onEngineLost(connection: Connection, reason: string, begin: number): void {
-    if (this.#connection !== connection) return;
+  #onEngineLost(helper: Helper, reason: string): void {
+    if (this.#helper !== helper) return;
     const message = `The GPU was lost: ${reason}.`;
-    connection.leave(message);
+    helper.leave(message, false);
     const kind = ++this.#lossCount > 1 ? "refused" : "retry";
-    this.#onEnding(connection, { kind, message }, begin);
+    this.#onEnding(helper, { kind, message });
   }
 
-  #onEnding(connection: Connection, ending: Ending, begin: number): void {
-    if (this.#connection !== connection) return; // stopped, or ended before
-    this.#connection = null;
-    const closed = connection.close();
+  // What it holds is kept for the next connection.
+  #onLost(helper: Helper, message: string): void {
+    if (this.#helper !== helper) return; // stopped, or ended before
+    if (this.#goodbyeTimer !== null) return this.#onGone();
+    this.#board.set({ download: null });
+    const pauseMs = this.#pauseMs();
+    if (pauseMs === 0) this.#connect("reconnecting", `${message} `);
+    else this.#retry(message, pauseMs, Promise.resolve());
+  }
+
+  #onEnding(helper: Helper, ending: Ending): void {
+    if (this.#helper !== helper) return;
+    if (this.#goodbyeTimer !== null) return this.#onGone();
+    this.#helper = null;
+    const closed = helper.close();
     if (ending.kind === "refused") return this.#refuse(ending.message);
+    this.#board.set(kNothingHeld);
+    // The old engine's memory is free before the new one takes any.
     const message = this.#learnt(ending);
-    if (this.#parts.now() - begin > kGoodConnectionMs) this.#backoff.reset();
-    const pauseMs = this.#backoff.next();
+    // Never at once: the server was not content, and people want to read why.
+    this.#retry(message, this.#pauseMs() || this.#pauseMs(), closed);
+  }
+
+  #pauseMs(): number {
+    if (this.#parts.now() - this.#connectedAt > kGoodConnectionMs) this.#backoff.reset();
+    this.#connectedAt = this.#parts.now();
+    return this.#backoff.next();
+  }
+
+  #retry(message: string, pauseMs: number, isReady: Promise<void>): void {
     this.#board.set({
       phase: "reconnecting",
       message: `${message} Trying again in ${(pauseMs / 1000).toFixed(0)} s.`,
-      ...kNothingHeld,
     });
-    // The old engine's memory is free before the new one takes any.
     const life = this.#life;
     this.#retryTimer = setTimeout(() => {
       this.#retryTimer = null;
-      void closed.then(() => {
+      void isReady.then(() => {
         if (!life.signal.aborted) this.#connect("reconnecting");
       });
     }, pauseMs);

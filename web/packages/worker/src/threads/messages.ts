@@ -13,8 +13,8 @@ export type ToWorker =
       memoryBytes: number; // the offer, never exceeded
       engine: EngineChoice;
     }
-  | { kind: "stop" } // the user's button: says Leaving, frees everything
-  | { kind: "leaving" } // the page is going away (pagehide): only a short message gets out
+  | { kind: "stop" } // the user's button: says Leaving, hands over what it does, frees everything
+  | { kind: "leaving" } // the page goes away, or is frozen: only a short message gets out
   | { kind: "runHere"; isWanted: boolean } // the whole model in this tab, or not any longer
   | { kind: "forgetCache" }; // deletes every cached weight
 

@@ -1,9 +1,10 @@
-// When a link counts as broken: after three pings that did not come, and not a moment sooner.
+// When a link counts as broken: after so much silence, and not a moment sooner.
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 
 import { SilenceWatch } from "./silence.ts";
 
 let silent: number;
+let silentMs: number;
 let isExcused: boolean;
 let watch: SilenceWatch;
 
@@ -11,7 +12,10 @@ beforeEach(() => {
   vi.useFakeTimers();
   silent = 0;
   isExcused = false;
-  watch = new SilenceWatch(() => isExcused, () => (silent += 1));
+  watch = new SilenceWatch(() => isExcused, (ms) => {
+    silent += 1;
+    silentMs = ms;
+  });
   watch.start();
 });
 afterEach(() => vi.useRealTimers());
@@ -21,6 +25,14 @@ it("says once that nothing came for six seconds", () => {
   expect(silent).toBe(0);
   vi.advanceTimersByTime(60_000);
   expect(silent).toBe(1);
+});
+
+it("takes the server's word for how long that may be", () => {
+  watch.limit(3000);
+  vi.advanceTimersByTime(2999);
+  expect(silent).toBe(0);
+  vi.advanceTimersByTime(1);
+  expect([silent, silentMs]).toEqual([1, 3000]);
 });
 
 it("begins anew with everything that is heard", () => {

@@ -1,21 +1,22 @@
 // Notices that nothing comes any more: a link that broke without a word (a laptop's lid, another
-// network) stays open for the browser for many minutes. The server pings every 2 s.
+// network) stays open for the browser for many minutes. The server pings, and says how often.
 //
 // Silence is counted in turns of a timer, not read off a clock: while this thread was busy or its
 // tab frozen nothing could be heard, and what came meanwhile is heard before a second turn.
 
 const kTurnMs = 1000;
 
-const kSilentTurns = 6; // three pings
+const kSilentTurns = 6; // until the server has said how often it pings
 
 export class SilenceWatch {
   readonly #isExcused: () => boolean;
-  readonly #onSilent: () => void;
+  readonly #onSilent: (ms: number) => void;
   #turns = 0;
+  #limit = kSilentTurns;
   #timer: ReturnType<typeof setTimeout> | null = null;
 
-  // `onSilent` is called once. While `isExcused`, nothing is expected to come.
-  constructor(isExcused: () => boolean, onSilent: () => void) {
+  // `onSilent` is called once, with how long it was. While `isExcused`, nothing is expected.
+  constructor(isExcused: () => boolean, onSilent: (ms: number) => void) {
     this.#isExcused = isExcused;
     this.#onSilent = onSilent;
   }
@@ -23,6 +24,11 @@ export class SilenceWatch {
   // Counts from now on: something is expected.
   start(): void {
     this.#timer = setTimeout(() => this.#onTurn(), kTurnMs);
+  }
+
+  // How long it may be silent from now on.
+  limit(ms: number): void {
+    this.#limit = Math.ceil(ms / kTurnMs);
   }
 
   heard(): void {
@@ -36,8 +42,8 @@ export class SilenceWatch {
 
   #onTurn(): void {
     this.#turns = this.#isExcused() ? 0 : this.#turns + 1;
-    if (this.#turns < kSilentTurns) return this.start();
+    if (this.#turns < this.#limit) return this.start();
     this.#timer = null;
-    this.#onSilent();
+    this.#onSilent(this.#turns * kTurnMs);
   }
 }

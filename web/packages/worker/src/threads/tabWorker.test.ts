@@ -471,7 +471,102 @@ describe("an engine that fails", () => {
   });
 });
 
+describe("coming back", () => {
+  it("says what is held, and goes on without loading or timing anything", async () => {
+    const rig = await working();
+    await rig.giveStage(2, 1, 1, 3);
+    rig.worker.onMessage(step({}, { count: 4 }));
+    await rig.nextResult();
+    const reads = rig.engine.reads.length;
+    rig.worker.lost();
+    rig.connect();
+    await rig.join();
+    expect(rig.all("connect")[0]).toMatchObject({
+      cachedLayers: [0, 1, 2],
+      downloadBytesPerS: 5e6,
+      held: [
+        { epoch: 1, stage: 0, layers: { first: 0, end: 3 }, sessions: [1], positions: [4] },
+        { epoch: 2, stage: 1, layers: { first: 1, end: 3 }, sessions: [1], positions: [4] },
+      ],
+    });
+    expect(rig.probeCount).toBe(1);
+    expect(rig.silenceMs).toBe(3000);
+    rig.worker.onMessage(step({ sequence: 9 }, { firstPosition: 4 }));
+    expect((await rig.nextResult()).header.sequence).toBe(9);
+    expect([rig.engines.length, rig.engine.reads.length]).toEqual([1, reads]);
+    expect(rig.status.phase).toBe("ready");
+  });
+
+  it("a step that outlives its connection is finished and not answered", async () => {
+    const rig = await working();
+    let open = (): void => undefined;
+    rig.engine.gate = new Promise<void>((resolve) => (open = resolve));
+    rig.worker.onMessage(step({ sequence: 1 }));
+    rig.worker.onMessage(step({ sequence: 2 }, { firstPosition: 1 }));
+    await new Promise((resolve) => setImmediate(resolve));
+    rig.worker.lost();
+    rig.connect();
+    rig.tell(init());
+    rig.tell({ case: "ping", value: { nonce: 77n } });
+    expect(rig.all("pong")).toHaveLength(1);
+    open();
+    const { held } = await rig.next("connect");
+    expect(held).toMatchObject([{ epoch: 1, sessions: [1], positions: [1] }]);
+    expect(rig.engine.inputs).toHaveLength(1);
+    expect(rig.results()).toEqual([]);
+  });
+
+  it("to another swarm as a worker that holds nothing", async () => {
+    const rig = await working();
+    rig.worker.lost();
+    rig.connect();
+    await rig.join({ swarmId: new Uint8Array(16).fill(2) });
+    expect(rig.all("connect")[0]!.held).toEqual([]);
+    expect(rig.probeCount).toBe(2);
+    expect(rig.engine.isDisposed).toBe(true);
+    await rig.giveStage(1, 0, 0, 3);
+    expect(rig.engines).toHaveLength(2);
+    rig.worker.onMessage(step());
+    await rig.nextResult();
+  });
+
+  it("to a server whose package has changed, with that one", async () => {
+    const other = await fakePackage(kLayers - 1, kBlobBytes);
+    let served = rigPackage;
+    const rig = new WorkerRig((url, request) => fakeServer(served).fetch(url, request));
+    await rig.join();
+    await rig.giveStage(1, 0, 0, 3);
+    rig.worker.lost();
+    rig.connect();
+    served = other;
+    await rig.join({ packageDigest: other.digest, layerCount: kLayers - 1 });
+    expect(rig.all("connect")[0]!.held).toEqual([]);
+    await rig.giveStage(1, 0, 0, kLayers - 1);
+  });
+
+  it("what is kept for nobody is freed when its time is over", async () => {
+    const rig = new WorkerRig();
+    await rig.join({ resumeMs: 5 });
+    await rig.giveStage(1, 0, 0, 3);
+    rig.worker.lost();
+    await until(() => rig.engine.loaded.size === 0, "nothing loaded");
+    expect(rig.status.layers).toBeNull();
+  });
+});
+
 describe("the end", () => {
+  it("who leaves answers what it was sent", async () => {
+    const rig = await working();
+    let open = (): void => undefined;
+    rig.engine.gate = new Promise<void>((resolve) => (open = resolve));
+    rig.worker.onMessage(step({ sequence: 1 }));
+    rig.worker.sayLeaving("stopped", true);
+    rig.worker.onMessage(step({ sequence: 2 }, { firstPosition: 1 }));
+    expect(rig.all("leaving")).toMatchObject([{ reason: "stopped", draining: true }]);
+    open();
+    expect((await rig.nextResult(2)).header.sequence).toBe(2);
+  });
+
   it("a ping is answered while a step computes", async () => {
     const rig = await working();
     rig.engine.gate = new Promise(() => undefined);
@@ -500,8 +595,8 @@ describe("the end", () => {
 
   it("leaving is said with its reason", () => {
     const rig = new WorkerRig();
-    rig.worker.sayLeaving("the tab was closed");
-    expect(rig.all("leaving")).toMatchObject([{ reason: "the tab was closed" }]);
+    rig.worker.sayLeaving("the tab was closed", false);
+    expect(rig.all("leaving")).toMatchObject([{ reason: "the tab was closed", draining: false }]);
   });
 });
 

@@ -1,6 +1,7 @@
-// The worker of one connection in a tab: carries out what membership asks for, and brings back what
-// came of it. It has no socket: its owner hands it messages and sends what it gives out. The
-// counterpart of src/worker/native_worker.h.
+// The worker of a tab: carries out what membership asks for, and brings back what came of it. It
+// has no socket: its owner hands it messages and sends what it gives out. It outlives connections:
+// what it holds can be used again by the next one to the same swarm. The counterpart of
+// src/worker/native_worker.h.
 //
 // A tab has one thread for all of this. What must not hold up a step is asynchronous in pieces: a
 // download is hashed by the browser (crypto.subtle has threads of its own) and written to the file
@@ -31,8 +32,15 @@ export interface TabWorkerOptions extends JoiningParts {
   readonly source: PackageSource;
   readonly board: StatusBoard;
   readonly now: () => number; // ms
+  // Called once; the owner closes the connection, and the worker.
+  readonly finish: (ending: Ending) => void;
+}
+
+// What a connection is to its worker.
+export interface Line {
   readonly send: (message: Uint8Array<ArrayBuffer>) => void;
-  readonly finish: (ending: Ending) => void; // called once; the owner closes the connection
+  // When nothing at all was heard for this time, it is lost.
+  readonly limitSilence: (ms: number) => void;
 }
 
 // What exists from Init on.
@@ -46,10 +54,13 @@ export class TabWorker {
   readonly #membership: Membership;
   readonly #downloader: Downloader;
   readonly #underWay = new Set<Promise<void>>();
+  #line: Line | null = null;
+  #wasConnected = false;
   #joined: Joined | null = null;
   #isJoining = false;
   #fetch = new AbortController(); // of the fetch under way
   #stopsTokens = false; // nobody wants the rest of the MakeTokens under way
+  #keepTimer: ReturnType<typeof setTimeout> | null = null;
   #isClosed = false;
 
   constructor(options: TabWorkerOptions) {
@@ -69,22 +80,37 @@ export class TabWorker {
     return this.#isJoining;
   }
 
+  // There is a connection; its Init comes next.
+  connected(line: Line): void {
+    this.#line = line;
+    if (this.#wasConnected) this.#feed({ kind: "connectedAgain", now: this.#options.now() });
+    this.#wasConnected = true;
+  }
+
+  // The connection broke: nothing is sent any more.
+  lost(): void {
+    this.#line = null;
+    this.#feed({ kind: "connectionLost", now: this.#options.now() });
+  }
+
   // Never blocks.
   onMessage(message: Uint8Array): void {
     this.#feed({ kind: "messageReceived", message, arrival: this.#options.now() });
   }
 
-  sayLeaving(reason: string): void {
-    this.#feed({ kind: "leaveAsked", reason });
+  // Draining: steps are answered until the connection is lost.
+  sayLeaving(reason: string, isDraining: boolean): void {
+    this.#feed({ kind: "leaveAsked", reason, isDraining });
   }
 
   sayRunHere(isWanted: boolean): void {
     this.#feed({ kind: "wholeWished", isWanted });
   }
 
-  // The connection is gone: settles when everything is freed.
+  // Settles when everything is freed.
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#setKeepTimer(null);
     this.#fetch.abort();
     await Promise.all(this.#underWay);
     await this.#joined?.host.dispose();
@@ -96,12 +122,16 @@ export class TabWorker {
   }
 
   #carryOut(action: Action): void {
-    const { send, onWholeEnded, finish } = this.#options;
+    const { onWholeEnded, finish } = this.#options;
     switch (action.kind) {
       case "sendControl":
-        return send(encodeWorkerMessage(action.message));
+        return this.#line?.send(encodeWorkerMessage(action.message));
       case "sendFrame":
-        return send(action.message);
+        return this.#line?.send(action.message);
+      case "limitSilence":
+        return this.#line?.limitSilence(action.ms);
+      case "keepFor":
+        return this.#setKeepTimer(action.ms);
       case "join":
         return this.#start(this.#join(action.init));
       case "fetch":
@@ -124,6 +154,12 @@ export class TabWorker {
     }
   }
 
+  #setKeepTimer(ms: number | null): void {
+    if (this.#keepTimer !== null) clearTimeout(this.#keepTimer);
+    const tell = (): void => this.#feed({ kind: "keptLongEnough", now: this.#options.now() });
+    this.#keepTimer = ms === null ? null : setTimeout(tell, ms);
+  }
+
   // None of these rejects: what fails is an event.
   #start(work: Promise<void>): void {
     this.#underWay.add(work);
@@ -135,6 +171,8 @@ export class TabWorker {
     const { source, makeEngine, now } = this.#options;
     let event: Event;
     try {
+      await this.#joined?.host.dispose(); // of another package
+      this.#joined = null;
       const joined = await join(init, this.#options);
       if (!("kind" in joined)) {
         this.#joined = { init, host: new StageHost(joined.manifest, source, makeEngine, now) };
@@ -216,6 +254,8 @@ export class TabWorker {
       case "keepLayers":
         await host.keep(work.keep);
         return { kind: "done" };
+      case "takeStock":
+        return { kind: "stock", bindings: host.takeStock(work.bindings, work.sessions) };
     }
   }
 

@@ -1,0 +1,185 @@
+// A membership for tests: events told as messages of the server or by name, and in words what is
+// asked for in answer.
+import { expect } from "vitest";
+
+import {
+  DType,
+  FrameType,
+  OutputKind,
+  decodeGeneration,
+  encodeFrame,
+  encodeGeneration,
+} from "@weft/wire";
+import type { GenerateFrame, WholeModel } from "@weft/wire";
+import { encodeServerMessage } from "@weft/wire/test/orchestrator.ts";
+import type { ServerKind } from "@weft/wire/test/orchestrator.ts";
+
+import type { Action, Event, Fault, HeldBinding, Outcome } from "../membership/events.ts";
+import { Membership } from "../membership/membership.ts";
+import type { MembershipOptions } from "../membership/membership.ts";
+
+const kLayerBytes = [10, 20, 20, 20, 20, 30];
+export type Told = Event | ServerKind;
+// An event (or a message of the server), and the actions that answer it, in order.
+export type Row = readonly [Told, ...string[]];
+
+const kConnect = { case: "connect", value: { name: "A tab" } } as const;
+// Init as the server of these tests says it, with a change.
+export function init(change: Record<string, unknown> = {}): ServerKind {
+  const value = {
+    modelName: "m", contextLength: 64, sessionCount: 2, pingIntervalMs: 500,
+    swarmId: new Uint8Array([1]), packageDigest: new Uint8Array(32), resumeMs: 60_000, ...change,
+  };
+  return { case: "init", value };
+}
+export const kInit = init();
+export const kJoined: Event =
+  { kind: "joined", as: { connect: kConnect, layerBytes: kLayerBytes } };
+export const kFetched: Event = { kind: "fetchEnded", fault: null };
+export const kDone: Event = { kind: "workDone", outcome: { kind: "done" } };
+
+export function fault(code: string, message = "No.", isKernelRefused = false): Fault {
+  return { code, message, isKernelRefused };
+}
+export const failed = (what: Fault): Event =>
+  ({ kind: "workDone", outcome: { kind: "failed", fault: what } });
+export const done = (outcome: Outcome): Event => ({ kind: "workDone", outcome });
+export const interrupted: Event = { kind: "fetchEnded", fault: fault("cancelled") };
+export const installed = done({ kind: "installed", weightFactor: 1.5, usedBytes: 7 });
+export const computed = done({ kind: "computed", message: new Uint8Array([87]) });
+export const read = (epoch: number): Event => ({ kind: "layersRead", epoch, fault: null });
+
+export function prepare(epoch: number, first: number, end: number, standby = false): ServerKind {
+  return { case: "prepareStage", value: { epoch, stage: 0, layers: { first, end }, standby } };
+}
+// Keeps these bindings, and layers [first, end).
+export const retire = (epochs: number[], first: number, end: number): ServerKind =>
+  ({ case: "retire", value: { epochs, keep: [{ first, end }] } });
+export const download = (...layers: number[]): ServerKind =>
+  ({ case: "downloadLayers", value: { layers } });
+export const kPing: ServerKind = { case: "ping", value: { nonce: 4n } };
+
+export function received(message: Uint8Array, arrival = 0): Event {
+  return { kind: "messageReceived", message, arrival };
+}
+
+export function step(sequence: number, epoch: number, sessions = [1], firstPosition = 0): Event {
+  const runs = sessions.map((session) => ({
+    session, generation: 0, firstPosition, count: 1, output: OutputKind.hidden, candidateCount: 0,
+  }));
+  const header = {
+    type: FrameType.step, sequence, epoch, stage: 0, rows: runs.length, columns: 1,
+    dtype: DType.i32, queueUs: 0, computeUs: 0,
+  };
+  return received(encodeFrame(header, runs, new Uint8Array(4 * runs.length)));
+}
+
+export function generate(sequence: number, epoch: number): Event {
+  const frame: GenerateFrame = {
+    kind: "generate", sequence, epoch, session: 1, generation: 0, position: 0, token: 3, count: 8,
+    interval: 4, temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1,
+    presencePenalty: 0, frequencyPenalty: 0, seed: 0n, stopTokens: [], biases: [], seen: [],
+  };
+  return received(encodeGeneration(frame));
+}
+export const stop = (sequence: number, epoch: number): Event =>
+  received(encodeGeneration({ kind: "stop", sequence, epoch }));
+export const wholeModel = (state: WholeModel): Event =>
+  received(encodeGeneration({ kind: "wholeModel", state }));
+
+const span = ({ first, end }: { first: number; end: number }): string => `${first}-${end}`;
+
+// " 3: s1 at 7" for binding 3, whose layers hold 7 positions of session 1.
+function heldWords(connect: { held?: readonly HeldBinding[] }): string {
+  return (connect.held ?? [])
+    .map(({ epoch, sessions, positions }) =>
+      ` ${epoch}:${sessions.map((it, index) => ` s${it} at ${positions[index]}`).join("")}`)
+    .join();
+}
+
+// An action in a few words; "" for what only the page sees.
+function words(action: Action): string {
+  switch (action.kind) {
+    case "sendControl": {
+      const { case: name, value } = action.message as { case: string; value: object };
+      const numbers = ["sequence", "epoch", "layer"].filter((key) => key in value)
+        .map((key) => ` ${key} ${String((value as Record<string, unknown>)[key])}`);
+      if (name === "connect") return `send connect${heldWords(value)}`;
+      const code = "code" in value ? ` ${String(value.code)}` : "";
+      return `send ${name}${numbers.join("")}${code}`;
+    }
+    case "sendFrame": {
+      if (action.message.length === 1) return "send result";
+      const frame = decodeGeneration(action.message);
+      if (frame.kind !== "tokens") return `send ${frame.kind}`;
+      return `send tokens ${frame.sequence} [${frame.tokens.join()}]${frame.isLast ? " last" : ""}`;
+    }
+    case "fetch":
+      return `fetch ${action.ranges.map(span).join()}`;
+    case "readLayers":
+      return `read ${span(action.layers)} of ${action.epoch}`;
+    case "compute": {
+      const { work } = action;
+      if (work.kind === "installLayers") return `install ${span(work.layers)} of ${work.epoch}`;
+      if (work.kind === "keepLayers") return `keep ${work.keep.map(span).join()}`;
+      if (work.kind === "measureSpeed") return `measure ${work.ranges.map(span).join()}`;
+      if (work.kind === "runStep") {
+        return `step ${work.frame.header.sequence} over ${span(work.layers)}`;
+      }
+      if (work.kind === "makeTokens") return `make tokens ${work.frame.sequence}`;
+      if (work.kind === "releaseSessions") return `release ${work.sessions.join()}`;
+      if (work.kind === "takeStock") {
+        return `takeStock of ${work.bindings.map(({ epoch }) => epoch).join()}, sessions ` +
+          work.sessions.join();
+      }
+      return work.kind;
+    }
+    case "finish":
+      return `finish ${action.ending.kind}`;
+    case "keepFor":
+    case "limitSilence":
+      return `${action.kind} ${action.ms}`;
+    case "show":
+      return "";
+    default:
+      return action.kind;
+  }
+}
+
+export function tell(membership: Membership, told: Told): Action[] {
+  const isEvent = "kind" in told;
+  return membership.handle(isEvent ? told : received(encodeServerMessage(told)));
+}
+
+export function expectTable(membership: Membership, rows: readonly Row[]): void {
+  for (const [index, [told, ...expected]] of rows.entries()) {
+    const actions = tell(membership, told).map(words).filter((it) => it !== "");
+    expect(actions, `row ${index}`).toEqual(expected);
+  }
+}
+
+export function made(change: Partial<MembershipOptions> = {}): Membership {
+  return new Membership({ needsOnnx: false, note: "", wantsWhole: false, ...change });
+}
+
+export function joined(change: Partial<MembershipOptions> = {}): Membership {
+  const membership = made(change);
+  tell(membership, kInit);
+  tell(membership, kJoined);
+  return membership;
+}
+
+// Layers [first, end) bound under epoch 1, nothing under way.
+export function serving(
+  first: number,
+  end: number,
+  change: Partial<MembershipOptions> = {},
+): Membership {
+  const membership = joined(change);
+  tell(membership, prepare(1, first, end));
+  tell(membership, kFetched);
+  tell(membership, read(1));
+  for (let layer = first; layer < end - 1; ++layer) tell(membership, installed);
+  expect(tell(membership, installed).map(words)).toContain("send prepared epoch 1");
+  return membership;
+}

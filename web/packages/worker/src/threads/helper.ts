@@ -1,0 +1,148 @@
+// One engine of this tab and the worker around it, over the connections that follow each other.
+import type { StageEngine } from "@weft/engine";
+
+import { MemoryStore } from "../download/blobStore.ts";
+import type { BlobStore } from "../download/blobStore.ts";
+import type { Manifest } from "../download/manifest.ts";
+import { PackageSource } from "../download/packageSource.ts";
+import type { VerifiedChunks } from "../download/packageSource.ts";
+import { ServerHttp } from "../download/serverHttp.ts";
+import type { Ending } from "../membership/events.ts";
+import { Connection } from "./connection.ts";
+import type { EngineOffer, HostParts, Start } from "./hostParts.ts";
+import type { StatusBoard } from "./statusBoard.ts";
+import { TabWorker } from "./tabWorker.ts";
+
+export interface HelperEvents {
+  // The connection is gone; what the engine holds stays for the next one.
+  readonly onLost: (message: string) => void;
+  // The worker is over. Nothing comes after it.
+  readonly onEnding: (ending: Ending) => void;
+  // The server has ended that this tab computes the whole model.
+  readonly onWholeEnded: () => void;
+  // The engine was lost while it held layers.
+  readonly onEngineLost: (reason: string) => void;
+}
+
+export interface HelperOptions {
+  readonly parts: HostParts;
+  readonly board: StatusBoard;
+  readonly start: Start;
+  readonly memoryBytes: number; // the offer, as far as the device gives it
+  readonly note: string; // for the card
+  readonly wantsWhole: boolean;
+  readonly engine: EngineOffer;
+  readonly store: BlobStore | null; // null: nothing outlives the tab
+  readonly verified: VerifiedChunks; // of the store
+  readonly events: HelperEvents;
+}
+
+export class Helper {
+  readonly #options: HelperOptions;
+  readonly #worker: TabWorker;
+  readonly #life = new AbortController();
+  readonly #memory: MemoryStore;
+  #engine: StageEngine | null = null;
+  #connection: Connection | null = null;
+
+  constructor(options: HelperOptions) {
+    this.#options = options;
+    this.#memory = new MemoryStore((bytes) => this.#heldBytes() + bytes <= options.memoryBytes);
+    this.#worker = this.#makeWorker();
+  }
+
+  #makeWorker(): TabWorker {
+    const { parts, board, start, memoryBytes, note, wantsWhole, engine, store, verified, events } =
+      this.#options;
+    const { signal } = this.#life;
+    const http = new ServerHttp(start.serverOrigin, start.joinToken, parts.fetch, signal);
+    const source = new PackageSource({
+      http,
+      cache: store ?? this.#memory,
+      memory: this.#memory,
+      verified,
+      needsPrograms: !engine.needsOnnx,
+    });
+    return new TabWorker({
+      offer: {
+        name: start.name,
+        device: engine.device,
+        workerId: start.workerId,
+        joinToken: start.joinToken,
+        memoryBytes,
+        engineName: engine.name,
+        needsOnnx: engine.needsOnnx,
+        makesTokens: engine.makesTokens,
+        guessWeightFactor: engine.guessWeightFactor,
+      },
+      note,
+      wantsWhole,
+      onWholeEnded: () => events.onWholeEnded(),
+      makeEngine: (manifest) => this.#makeEngine(manifest),
+      measureDownload: (byteCount, limitMs) => http.measureDownload(byteCount, limitMs),
+      source,
+      board,
+      now: parts.now,
+      finish: (ending) => events.onEnding(ending),
+    });
+  }
+
+  async #makeEngine(manifest: Manifest): Promise<StageEngine> {
+    const { board, memoryBytes, engine, events } = this.#options;
+    try {
+      const made = await engine.make(memoryBytes, () => this.#memory.memoryBytes, manifest);
+      this.#engine = made;
+      board.set({ engineDetail: made.detail ?? "" });
+      void made.lost?.then((reason) => events.onEngineLost(reason));
+      return made;
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      if (engine.usesGpu) events.onEnding({ kind: "engineFailed", message });
+      throw error;
+    }
+  }
+
+  // What counts against the offer.
+  #heldBytes(): number {
+    const { memoryBytes } = this.#memory;
+    if (!this.#engine) return memoryBytes;
+    const { weightBytes, kvBytes, scratchBytes } = this.#engine.memory();
+    return weightBytes + kvBytes + scratchBytes + memoryBytes;
+  }
+
+  connect(): void {
+    const { parts, start, events } = this.#options;
+    const connection = new Connection(parts, start.serverOrigin, {
+      onOpen: () => this.#worker.connected(connection),
+      onMessage: (message) => this.#worker.onMessage(message),
+      onEnd: (message) => {
+        this.#connection = null;
+        this.#worker.lost();
+        events.onLost(message);
+      },
+      isExcused: () => this.#worker.isJoining,
+    });
+    this.#connection = connection;
+  }
+
+  get isConnected(): boolean {
+    return this.#connection?.isOpen === true;
+  }
+
+  sayRunHere(isWanted: boolean): void {
+    this.#worker.sayRunHere(isWanted);
+  }
+
+  // Draining: onLost comes when the server has taken over what this tab does.
+  leave(reason: string, isDraining: boolean): void {
+    this.#worker.sayLeaving(reason, isDraining);
+  }
+
+  // Settles when everything is freed.
+  async close(): Promise<void> {
+    this.#life.abort();
+    this.#connection?.close();
+    this.#connection = null;
+    await this.#worker.close();
+  }
+}
