@@ -1,5 +1,6 @@
 #include "hub/file_download.h"
 
+#include "hub/blob_file.h"
 #include "hub/range_download.h"
 
 namespace weft::hub {
@@ -102,7 +103,7 @@ Status DownloadFile(HubClient& client, const DownloadJob& job) {
                    }));
   if (is_there()) return OkStatus();  // another process finished it
   if (job.connections > 1 && job.file.byte_count >= job.settings.split_bytes) {
-    const Status done = OverManyConnections(job);
+    Status done = OverManyConnections(job);
     if (done.ok() || done.error().code() != ErrorCode::kUnsupported) return done;
   }
   return OverOneConnection(client, job);
