@@ -193,6 +193,7 @@ TEST(TokenizerRules, AnyThreadMayEncode) {
   const std::string text = "Several threads share one tokenizer; none of them locks. 12345 café";
   const auto expected = *tokenizer.Encode(text, true);
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int j = 0; j < 200; ++j) {
@@ -207,6 +208,7 @@ TEST(TokenizerRules, AnyThreadMayEncode) {
 // ---- files and texts that are wrong ----
 
 using File = boost::json::object;
+using List = boost::json::array;
 
 // What loading a file says after a change.
 template <typename Change>
@@ -226,9 +228,9 @@ TEST(TokenizerFaults, ModelsNameTheirField) {
   EXPECT_THAT(message([&](File& f) { model(f).erase("vocab"); }), HasSubstr("model.vocab"));
   EXPECT_THAT(message([&](File& f) { model(f).erase("merges"); }),
               HasSubstr("model.merges must be an array, but is missing"));
-  EXPECT_THAT(message([&](File& f) { model(f)["merges"] = {"a"}; }), HasSubstr("merges[0]"));
-  EXPECT_THAT(message([&](File& f) { model(f)["merges"] = {"a q"}; }), HasSubstr("\"q\""));
-  EXPECT_THAT(message([&](File& f) { model(f)["merges"] = {"b b"}; }), HasSubstr("\"bb\""));
+  EXPECT_THAT(message([&](File& f) { model(f)["merges"] = List{"a"}; }), HasSubstr("merges[0]"));
+  EXPECT_THAT(message([&](File& f) { model(f)["merges"] = List{"a q"}; }), HasSubstr("\"q\""));
+  EXPECT_THAT(message([&](File& f) { model(f)["merges"] = List{"b b"}; }), HasSubstr("\"bb\""));
   EXPECT_THAT(message([&](File& f) {
                 model(f)["merges"] = {{"a", "b", "c"}};
               }),
