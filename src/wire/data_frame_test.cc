@@ -1,11 +1,10 @@
 // Data frames against tests/golden, which an independent packer (make_frames.py) wrote.
 #include "wire/data_frame.h"
 
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
 #include <weft_source_dir.h>
+#include <boost/json.hpp>
 #include <cmath>
 #include <map>
 #include <string>
@@ -16,7 +15,7 @@
 namespace weft::wire {
 namespace {
 
-using Json = google::protobuf::Value;
+using Json = boost::json::value;
 
 std::string GoldenPath(const std::string& name) {
   return std::string(WEFT_SOURCE_DIR) + "/tests/golden/" + name;
@@ -27,23 +26,15 @@ std::vector<uint8_t> Hex(std::string text) {
   return FromHex(text).value();
 }
 
-const Json& Field(const Json& object, const std::string& name) {
-  return object.struct_value().fields().at(name);
+uint32_t Number(const Json& object, const char* name) {
+  return object.at(name).to_number<uint32_t>();
 }
-uint32_t Number(const Json& object, const std::string& name) {
-  return static_cast<uint32_t>(Field(object, name).number_value());
-}
-const std::string& String(const Json& object, const std::string& name) {
-  return Field(object, name).string_value();
+std::string String(const Json& object, const char* name) {
+  return boost::json::value_to<std::string>(object.at(name));
 }
 
 const Json& Golden() {
-  static const Json golden = [] {
-    Json parsed;
-    const std::string text = ReadTextFile(GoldenPath("frames.json")).value();
-    EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(text, &parsed).ok());
-    return parsed;
-  }();
+  static const Json golden = boost::json::parse(ReadTextFile(GoldenPath("frames.json")).value());
   return golden;
 }
 
@@ -53,7 +44,7 @@ std::vector<wire::Run> Runs(const Json& frame) {
       {"argmax", OutputKind::kArgmax}, {"candidates", OutputKind::kCandidates},
       {"logits", OutputKind::kLogits}, {"draw", OutputKind::kDraw}};
   std::vector<wire::Run> runs;
-  for (const Json& run : Field(frame, "runs").list_value().values())
+  for (const Json& run : frame.at("runs").as_array())
     runs.push_back({Number(run, "session"), Number(run, "generation"),
                     Number(run, "first_position"), static_cast<uint16_t>(Number(run, "count")),
                     kinds.at(String(run, "output")),
@@ -76,8 +67,8 @@ FrameHeader Header(const Json& frame) {
 }
 
 TEST(DataFrame, EncodesTheGoldenBytes) {
-  for (const Json& frame : Field(Golden(), "frames").list_value().values()) {
-    const std::string& name = String(frame, "name");
+  for (const Json& frame : Golden().at("frames").as_array()) {
+    const std::string name = String(frame, "name");
     const std::vector<uint8_t> payload = Hex(String(frame, "payload_hex"));
     std::vector<uint8_t> bytes = EncodeFrameHead(Header(frame), Runs(frame), payload.size());
     bytes.insert(bytes.end(), payload.begin(), payload.end());
@@ -87,8 +78,8 @@ TEST(DataFrame, EncodesTheGoldenBytes) {
 
 TEST(DataFrame, DecodesTheGoldenBytes) {
   int count = 0;
-  for (const Json& frame : Field(Golden(), "frames").list_value().values()) {
-    const std::string& name = String(frame, "name");
+  for (const Json& frame : Golden().at("frames").as_array()) {
+    const std::string name = String(frame, "name");
     const Slice message(Hex(ReadTextFile(GoldenPath(name + ".hex")).value()));
     const Result<Frame> decoded = DecodeFrame(message);
     ASSERT_TRUE(decoded.ok()) << name << ": " << decoded.error().ToString();
@@ -111,7 +102,7 @@ TEST(DataFrame, DecodesTheGoldenBytes) {
 
 TEST(DataFrame, RefusesEachBrokenFieldAndNamesIt) {
   int count = 0;
-  for (const Json& bad : Field(Golden(), "refused").list_value().values()) {
+  for (const Json& bad : Golden().at("refused").as_array()) {
     const Result<Frame> decoded = DecodeFrame(Slice(Hex(String(bad, "hex"))));
     ASSERT_FALSE(decoded.ok()) << String(bad, "name");
     EXPECT_EQ(decoded.error().code(), ErrorCode::kInvalidData);
@@ -124,7 +115,7 @@ TEST(DataFrame, RefusesEachBrokenFieldAndNamesIt) {
 
 TEST(DataFrame, EveryTruncationAndRandomFlipIsRefusedOrStaysConsistent) {
   SeededRandom random(7);
-  for (const Json& frame : Field(Golden(), "frames").list_value().values()) {
+  for (const Json& frame : Golden().at("frames").as_array()) {
     const auto bytes = Hex(ReadTextFile(GoldenPath(String(frame, "name") + ".hex")).value());
     for (size_t cut = 0; cut < bytes.size(); ++cut)
       EXPECT_FALSE(DecodeFrame(Slice(std::vector(bytes.begin(), bytes.begin() + cut))).ok());

@@ -2,11 +2,10 @@
 // (make_generation_frames.py) wrote.
 #include "wire/generation.h"
 
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
 #include <weft_source_dir.h>
+#include <boost/json.hpp>
 #include <charconv>
 #include <string>
 
@@ -15,40 +14,34 @@
 namespace weft::wire {
 namespace {
 
-using Json = google::protobuf::Value;
+using Json = boost::json::value;
 
 const Json& Golden() {
-  static const Json golden = [] {
-    Json json;
-    const auto text = ReadTextFile(std::string(WEFT_SOURCE_DIR) + "/tests/golden/generation.json");
-    CHECK(text.ok() && google::protobuf::util::JsonStringToMessage(*text, &json).ok());
-    return json;
-  }();
+  static const Json golden = boost::json::parse(
+      ReadTextFile(std::string(WEFT_SOURCE_DIR) + "/tests/golden/generation.json").value());
   return golden;
 }
 
-const Json& Field(const Json& object, const std::string& name) {
-  return object.struct_value().fields().at(name);
-}
-double Number(const Json& object, const std::string& name) {
-  return Field(object, name).number_value();
-}
 template <typename T>
-T As(const Json& object, const std::string& name) {
-  return static_cast<T>(Number(object, name));
+T As(const Json& object, const char* name) {
+  return object.at(name).to_number<T>();
+}
+std::string String(const Json& object, const char* name) {
+  return boost::json::value_to<std::string>(object.at(name));
 }
 
 GenerationFrame Described(const Json& json) {
-  const std::string& type = Field(json, "type").string_value();
-  if (type == "run_here") return RunHere{Number(json, "value") == 1};
+  const std::string type = String(json, "type");
+  if (type == "run_here") return RunHere{As<int>(json, "value") == 1};
   if (type == "whole_model")
     return WholeModel{static_cast<WholeModel::State>(As<uint32_t>(json, "value"))};
   const auto sequence = As<uint32_t>(json, "sequence"), epoch = As<uint32_t>(json, "epoch");
   if (type == "stop") return StopGenerating{sequence, epoch};
   if (type == "tokens") {
-    Tokens tokens{sequence, epoch, Number(json, "last") == 1, As<uint32_t>(json, "compute_us"), {}};
-    for (const Json& id : Field(json, "tokens").list_value().values())
-      tokens.token_ids.push_back(static_cast<int32_t>(id.number_value()));
+    Tokens tokens{
+        sequence, epoch, As<int>(json, "last") == 1, As<uint32_t>(json, "compute_us"), {}};
+    for (const Json& id : json.at("tokens").as_array())
+      tokens.token_ids.push_back(id.to_number<int32_t>());
     return tokens;
   }
   Generate g;
@@ -67,37 +60,33 @@ GenerationFrame Described(const Json& json) {
   g.sampling.repetition_penalty = As<float>(json, "repetition");
   g.sampling.presence_penalty = As<float>(json, "presence");
   g.sampling.frequency_penalty = As<float>(json, "frequency");
-  const std::string& digits = Field(json, "seed").string_value();
+  const std::string digits = String(json, "seed");
   std::from_chars(digits.data(), digits.data() + digits.size(), g.sampling.seed.emplace());
-  for (const Json& id : Field(json, "stops").list_value().values())
-    g.stop_ids.push_back(static_cast<int32_t>(id.number_value()));
-  const auto pair = [](const Json& item, int i) {
-    return item.list_value().values(i).number_value();
-  };
-  for (const Json& item : Field(json, "biases").list_value().values())
+  for (const Json& id : json.at("stops").as_array()) g.stop_ids.push_back(id.to_number<int32_t>());
+  for (const Json& item : json.at("biases").as_array())
     g.sampling.logit_bias.push_back(
-        {static_cast<int32_t>(pair(item, 0)), static_cast<float>(pair(item, 1))});
-  for (const Json& item : Field(json, "seen").list_value().values())
-    g.seen.push_back({static_cast<int32_t>(pair(item, 0)), static_cast<uint32_t>(pair(item, 1))});
+        {item.at(0).to_number<int32_t>(), item.at(1).to_number<float>()});
+  for (const Json& item : json.at("seen").as_array())
+    g.seen.push_back({item.at(0).to_number<int32_t>(), item.at(1).to_number<uint32_t>()});
   return g;
 }
 
 TEST(Generation, FramesAreTheGoldenBytes) {
-  ASSERT_GT(Field(Golden(), "frames").list_value().values_size(), 5);
-  for (const Json& json : Field(Golden(), "frames").list_value().values()) {
-    const std::vector<uint8_t> bytes = FromHex(Field(json, "hex").string_value()).value();
+  ASSERT_GT(Golden().at("frames").as_array().size(), 5u);
+  for (const Json& json : Golden().at("frames").as_array()) {
+    const std::vector<uint8_t> bytes = FromHex(String(json, "hex")).value();
     const GenerationFrame frame = Described(json);
     EXPECT_EQ(ToHex(EncodeGeneration(frame)), ToHex(bytes));
     EXPECT_TRUE(IsGenerationFrame(bytes));
     const auto decoded = DecodeGeneration(bytes);
     ASSERT_TRUE(decoded.ok()) << decoded.error().message();
-    EXPECT_TRUE(*decoded == frame) << Field(json, "type").string_value();
+    EXPECT_TRUE(*decoded == frame) << String(json, "type");
   }
 }
 
 TEST(Generation, RefusesWhatIsNoFrame) {
-  for (const auto& [name, hex] : Field(Golden(), "refused").struct_value().fields()) {
-    const auto decoded = DecodeGeneration(FromHex(hex.string_value()).value());
+  for (const auto& [name, hex] : Golden().at("refused").as_object()) {
+    const auto decoded = DecodeGeneration(FromHex(boost::json::value_to<std::string>(hex)).value());
     ASSERT_FALSE(decoded.ok()) << name;
     EXPECT_NE(decoded.error().message().find("expected"), std::string::npos) << name;
   }
