@@ -37,10 +37,11 @@ endfunction()
 # Sources of one folder are compiled several at a time: most of a compiler's time goes into headers
 # that they share (a fifth to a third of a build from nothing). Files whose stem matches `apart` are
 # compiled alone, because they name their own things as a neighbour does, or because they include
-# themselves again and again for every vector unit. Debug builds compile every file alone.
+# themselves again and again for every vector unit. The presets debug and lint compile every file
+# alone.
 set(WEFT_UNITY_FILES 8)
 function(weft_unity target apart)
-  if(NOT WEFT_UNITY OR NOT (WEFT_FUZZ OR CMAKE_BUILD_TYPE STREQUAL "Release"))
+  if(NOT WEFT_UNITY OR NOT (WEFT_FUZZ OR WEFT_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Release"))
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
