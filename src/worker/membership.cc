@@ -558,7 +558,11 @@ void Membership::On(ConnectionLost&) {
   }
   DropLoads();
   DropUnanswerable();
-  if (!package_) return;
+  if (package_) KeepOrForget();
+}
+
+// Timers may fire early: then for what is left of the time.
+void Membership::KeepOrForget() {
   const Duration time = keeping_.Lost(now_);
   if (time.us > 0)
     actions_.push_back(KeepFor{time});
@@ -573,7 +577,7 @@ void Membership::On(ConnectedAgain&) {
 }
 
 void Membership::On(KeptLongEnough&) {
-  if (!connected_ && package_ && keeping_.IsOver(now_)) Forget();
+  if (!connected_ && package_) KeepOrForget();
 }
 
 void Membership::DropLoads() {

@@ -109,6 +109,7 @@ class Membership {
   void DropLoads();
   void DropUnanswerable();
   // Nothing that is held means anything any more.
+  void KeepOrForget();
   void Forget();
 
   // What follows from the event: the next work, fetch and read.
