@@ -198,7 +198,7 @@ describe("what is kept", () => {
   it("goes when its time is over, which is counted from the first break", () => {
     expectTable(serving(0, 2), [
       [lost(0), "keepFor 60000"],
-      [over(59_999)], // of another break
+      [over(59_999), "keepFor 1"], // of an early clock
       [kAgain],
       [lost(40_000), "keepFor 20000"],
       [over(60_000), "releaseAll"],

@@ -166,7 +166,7 @@ export class Membership {
         this.#isConnected = true;
         return;
       case "keptLongEnough":
-        if (!this.#isConnected && this.#package && this.#keeping.isOver(event.now)) this.#forget();
+        if (!this.#isConnected && this.#package) this.#keepOrForget(event.now);
     }
   }
 
@@ -652,7 +652,11 @@ export class Membership {
     }
     this.#dropLoads();
     this.#dropUnanswerable();
-    if (!this.#package) return;
+    if (this.#package) this.#keepOrForget(now);
+  }
+
+  // Timers may fire early: then for what is left of the time.
+  #keepOrForget(now: number): void {
     const ms = this.#keeping.lost(now);
     if (ms > 0) this.#actions.push({ kind: "keepFor", ms });
     else this.#forget();
