@@ -397,8 +397,9 @@ bool Lifecycle::FillFromStandbys(uint32_t first, uint32_t end) {
     PlanStage best;
     bool best_is_used = true;
     for (const auto& [id, worker] : roster_) {
-      const bool taken = std::any_of(filling.begin(), filling.end(),
-                                     [id](const PlanStage& stage) { return stage.worker == id; });
+      const bool taken =
+          std::any_of(filling.begin(), filling.end(),
+                      [holder = id](const PlanStage& stage) { return stage.worker == holder; });
       if (taken || !worker.ready) continue;
       const bool used = IsUsed(id);
       for (const Binding& binding : worker.bindings) {

@@ -57,7 +57,7 @@ class Script {
 };
 
 struct Worker {
-  WorkerMessage prepared, committed;
+  WorkerMessage prepared;
   std::vector<wire::Frame> steps;
 };
 
@@ -83,7 +83,7 @@ class Hostility {
       case 2:
         return Send(id, workers_[id].prepared);
       case 3:
-        return Send(id, workers_[id].committed);
+        return Leave(id);
       case 4:
         return Answer(id, false);
       case 5:
@@ -138,9 +138,6 @@ class Hostility {
       prepared.set_epoch(action.message.prepare_stage().epoch());
       prepared.set_weight_factor(1);
     }
-    if (action.message.has_commit_stage()) {
-      worker.committed.mutable_committed()->set_epoch(action.message.commit_stage().epoch());
-    }
   }
   void Carry(const SendData& action) {
     std::vector<uint8_t> bytes;
@@ -173,6 +170,26 @@ class Hostility {
     if (message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) Send(id, message);
   }
 
+  void Leave(WorkerId id) {
+    WorkerMessage message;
+    message.mutable_leaving()->set_draining(script_.Byte() % 2 == 0);
+    Send(id, message);
+  }
+
+  // One of three devices, perhaps with something that it says it holds since its last connection.
+  void ComeBack(wire::pb::Connect& connect) {
+    const uint8_t what = script_.Byte();
+    connect.set_worker_id(std::string(1, static_cast<char>('a' + what % 3)));
+    if (what % 2 == 0) return;
+    auto& held = *connect.add_held();
+    held.set_epoch(script_.Byte());
+    held.set_stage(script_.Byte() % 4);
+    held.mutable_layers()->set_first(script_.Byte() % 8);
+    held.mutable_layers()->set_end(script_.Byte() % 8);
+    held.add_sessions(script_.Byte());
+    held.add_positions(script_.Byte());
+  }
+
   void Connect(WorkerId id) {
     WorkerMessage message;
     auto& connect = *message.mutable_connect();
@@ -181,6 +198,7 @@ class Hostility {
     connect.set_package_format(1);
     connect.set_kind("native");
     connect.set_engine("native");
+    ComeBack(connect);
     connect.set_memory_bytes(uint64_t{script_.Byte()} * 4000);
     connect.set_weight_factor(1);
     connect.set_download_bytes_per_s(1e9);
