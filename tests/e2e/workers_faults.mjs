@@ -154,7 +154,7 @@ test("another protocol version is told to reload", { skip, timeout: 60_000 }, as
     await tab.start({ name: "old page", memoryBytes: 256e6 });
     const { message } = await tab.waitFor("refused");
     assert.equal(
-      message, "The server speaks protocol version 9, this page version 2: reload the page.");
+      message, "The server speaks protocol version 9, this page version 3: reload the page.");
     await new Promise((resolve) => setTimeout(resolve, 1500));
     assert.equal(server.connections(), 1, "a refused page tries again");
   } finally {
