@@ -54,6 +54,8 @@ function(weft_unity target apart)
     if(source MATCHES "\\.pb\\.cc$" OR stem MATCHES "^(.*_simd|${apart})$")
       continue()
     endif()
+    # Relative: names of what is compiled are the same in any checkout, and ccache knows it again.
+    file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${folder})
     string(MAKE_C_IDENTIFIER ${folder} key)
     if(NOT DEFINED count_${key})
       set(count_${key} 0)

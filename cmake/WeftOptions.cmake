@@ -22,6 +22,8 @@ add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wold-style-cast -
 if(WEFT_WERROR)
   add_compile_options(-Werror)
 endif()
+# Messages name files as the repository does, and two checkouts share what ccache keeps.
+add_compile_options(-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
 add_compile_options(-fstack-protector-strong -fno-math-errno -ffp-contract=off)
 add_compile_definitions(_GLIBCXX_ASSERTIONS)
 add_link_options(-pie -Wl,-z,relro,-z,now)
