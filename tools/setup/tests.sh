@@ -23,19 +23,19 @@ step_oracles() {
   end_stamp oracles
 }
 
-# Programs of all modules, at most $jobs at a time; every one writes GoogleTest's JSON.
+# run_ctest PRESET LIMIT_S: programs of all modules, at most $jobs at a time, each at most so long;
+# every one writes GoogleTest's JSON.
 run_ctest() {
-  local preset=$1 status=0 results="$logs/gtest-$1"
-  shift
+  local preset=$1 limit_s=$2 status=0 results="$logs/gtest-$1"
   rm -rf "$results"
   mkdir -p "$results"
-  GTEST_OUTPUT="json:$results/" ctest --test-dir "build/$preset" -j "$jobs" --timeout 600 \
-    --output-on-failure --output-junit "$results/ctest.xml" "$@" || status=$?
+  GTEST_OUTPUT="json:$results/" ctest --test-dir "build/$preset" -j "$jobs" --timeout "$limit_s" \
+    --output-on-failure --output-junit "$results/ctest.xml" || status=$?
   count gtest "$results"
   return "$status"
 }
 
-step_unit() { run_ctest release; }
+step_unit() { run_ctest release 600; }
 
 # node_tests FILE...: files that use node:test count their tests, any other file counts as one.
 node_tests() {
@@ -138,12 +138,12 @@ step_e2e() {
 
 step_asan_ubsan() {
   build_preset asan-ubsan
-  run_ctest asan-ubsan
+  run_ctest asan-ubsan 3600
 }
 
 step_tsan() {
   build_preset tsan
-  run_ctest tsan
+  run_ctest tsan 3600
 }
 
 command_fuzz() {
