@@ -407,6 +407,24 @@ TEST(StepFailure, EndlessFailuresEndTheRequestAndPutTheWorkerAside) {
   EXPECT_EQ(failures, 9);
 }
 
+// It is connected still and has its layers loaded: that must not make it its own replacement.
+TEST(StepFailure, AWorkerThatIsPutAsideLeavesAHole) {
+  TestSwarm swarm;
+  swarm.BringUp(2, Half());
+  const WorkerId back = swarm.picture().stages[1].worker;
+  swarm.worker(back).answer_steps = false;
+  const RequestId request = swarm.Submit(Counting(100, 5), 3);
+  for (int i = 0; i < 4 && swarm.unanswered_steps(back) > 0; ++i)
+    swarm.FailStep(back, ErrorCode::kIo, "the device is broken");
+  EXPECT_EQ(swarm.picture().state, SwarmState::kRepairing);
+  EXPECT_EQ(swarm.picture().stages[1].worker, 0u);
+  EXPECT_THAT(swarm.bindings(back), IsEmpty()) << "it is not to stand by either";
+  swarm.Join(Half());
+  swarm.Advance(Milliseconds(200));
+  EXPECT_NE(swarm.picture().stages[1].worker, back);
+  EXPECT_EQ(swarm.Tokens(request), Counting(105, 3));
+}
+
 TEST(StepFailure, AFailureOfAStepThatNobodyWaitsForIsNoFailure) {
   TestSwarm swarm;
   TestWorker worker;

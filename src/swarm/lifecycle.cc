@@ -319,6 +319,9 @@ bool Lifecycle::OnWorkerGone(WorkerId gone, Instant now) {
     DropStaged(now);
     hurt = true;
   }
+  // One that is still there is not to be found standing by with what it has loaded.
+  if (Worker* unwanted = roster_.Find(gone))
+    DropBindings(*unwanted, [](const Binding&) { return true; });
   FillHoles();
   if (active_ && std::all_of(active_->stages.begin(), active_->stages.end(),
                              [](const PlanStage& stage) { return stage.IsHole(); }))
