@@ -241,6 +241,10 @@ void TestSwarm::Carry(const Action& action) {
 }
 
 void TestSwarm::NoteAnswer(const Event& event) {
+  // By now everything is carried out that followed from the event before.
+  if (const auto* data = std::get_if<WorkerData>(&event); data && seen_.contains(data->worker))
+    CHECK(data->frame.byte_count() <= message_limit(data->worker),
+          "the host would have cut off an answer");
   const auto* control = std::get_if<WorkerControl>(&event);
   if (!control || !seen_.contains(control->worker) || !control->message.has_prepared()) return;
   for (TestBinding& binding : seen_[control->worker].bindings)
@@ -499,7 +503,6 @@ Slice TestSwarm::ResultOf(WorkerId id) const {
 
 void TestSwarm::AnswerStep(WorkerId id) {
   const Slice result = ResultOf(id);
-  CHECK(result.byte_count() <= message_limit(id), "the host would have cut off an answer");
   Seen& seen = seen_.at(id);
   const Step step = std::move(seen.steps.front());
   seen.steps.pop_front();

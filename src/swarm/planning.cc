@@ -101,15 +101,20 @@ std::optional<LayerSpan> HoleOf(const SwarmPlan& plan, const Roster& roster) {
 
 }  // namespace
 
+// Nothing where plans are not repaired but searched for.
+std::optional<LayerSpan> Planning::HoleToFill() const {
+  const SwarmPlan* active = lifecycle_.active();
+  return active && !whole_on_ ? HoleOf(*active, roster_) : std::nullopt;
+}
+
 void Planning::Settle(Instant now) {
   if (first_seen_ == Instant{}) first_seen_ = now;
   if (IsBlocked()) return;
   if (!want_at_ && lifecycle_.active() && now >= last_search_ + options_.timeouts.replan_interval)
     want_at_ = now;
   if (want_at_ && now >= *want_at_) {
-    const SwarmPlan* active = lifecycle_.active();
-    const auto hole = active ? HoleOf(*active, roster_) : std::nullopt;
-    if (!hole || whole_on_)
+    const auto hole = HoleToFill();
+    if (!hole)
       StartSearch(now);
     else if (!lifecycle_.staged())
       StartRepair(*hole, now);
@@ -121,8 +126,7 @@ std::optional<Instant> Planning::next_timer() const {
   if (IsBlocked()) return std::nullopt;
   if (want_at_) {
     // What is staged fills the hole, or is dropped: both are events.
-    const bool waits = lifecycle_.active() && !lifecycle_.serves() && lifecycle_.staged();
-    return waits ? std::nullopt : want_at_;
+    return lifecycle_.staged() && HoleToFill() ? std::nullopt : want_at_;
   }
   if (lifecycle_.active()) return last_search_ + options_.timeouts.replan_interval;
   return std::nullopt;

@@ -62,6 +62,8 @@ class Planning {
 
   bool IsEligible(const Worker& worker, Instant now) const;
   planner::PlanContext Context(Instant now) const;
+  // What a repair is to fill: layers of the active plan that nobody runs, or somebody who leaves.
+  std::optional<LayerSpan> HoleToFill() const;
   void StartSearch(Instant now, bool doubtful = false);
   // Without a plan, those that loaded layers before may have reported too much (WorkerMemory):
   // whether a search that counts with their claims would be another one.

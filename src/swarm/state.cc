@@ -115,6 +115,7 @@ void State::On(const TimerFired&) {
 
 void State::Settle(bool after_frame) {
   if (sessions.active_count() > 0) last_busy = now;
+  if (!after_frame) LetLeaversGo();  // before planning, which looks for who replaces them
   uint64_t live_rows = 0;
   for (const auto& session : sessions.sessions())
     if (session->active) live_rows += session->completed;
@@ -126,6 +127,7 @@ void State::Settle(bool after_frame) {
   if (lifecycle.version() != pipeline_version) UpdatePipeline();
   if (lifecycle.CanSwap() && (!lifecycle.serves() || pipeline.HasCaughtUp(*lifecycle.staged()))) {
     lifecycle.Swap(now);
+    LetLeaversGo();
     planning.NoteRosterChange();
     UpdatePipeline();
   }
@@ -139,14 +141,23 @@ void State::Settle(bool after_frame) {
   timer = FindTimer();
 }
 
+// Those whose layers are elsewhere, and those that have no more time. One after the other: who
+// stays may take over from who goes.
+void State::LetLeaversGo() {
+  const auto may_go = [this](const auto& each) {
+    const auto& [id, worker] = each;
+    return worker.leaves_at && (!lifecycle.IsUsed(id) || now >= *worker.leaves_at);
+  };
+  for (auto leaver = std::find_if(roster.begin(), roster.end(), may_go); leaver != roster.end();
+       leaver = std::find_if(roster.begin(), roster.end(), may_go)) {
+    const WorkerId id = leaver->first;
+    outbox.Add(CloseWorker{id, "it left"});
+    Forget(id);
+  }
+}
+
 void State::SettlePlans() {
   planning.TellWhole(now);
-  for (auto& [id, worker] : roster)
-    if (worker.leaves_at && (!lifecycle.IsUsed(id) || now >= *worker.leaves_at)) {
-      outbox.Add(CloseWorker{id, "it left"});
-      Forget(id);
-      break;  // another one, with the event that follows
-    }
   const bool preparing = lifecycle.staged() || planning.under_way();
   measuring.Settle(!preparing, lifecycle.serves() && now - last_busy >= kIdleBeforeMeasuring, now);
 }

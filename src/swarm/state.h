@@ -37,6 +37,7 @@ struct State {
   // After every event: brings what follows from the new state under way. Frames come many times for
   // each token, so that what follows from them alone never walks over all workers.
   void Settle(bool after_frame);
+  void LetLeaversGo();
   void SettlePlans();
   void SettleTouched();
   void UpdatePipeline();
