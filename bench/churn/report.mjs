@@ -38,9 +38,10 @@ function endsOf(requests, hung) {
   };
 }
 
-function seriesOf(happened) {
+function seriesOf(happened, outages) {
   const { window, states, failures, requests } = happened;
   return {
+    outages: outages.map(({ from, to }) => [relative(from, window), relative(to, window)]),
     tokens_each_second: tokensEachSecond(requests, window),
     states: states.filter(({ at }) => at < window.to)
       .map(({ at, state, epoch }) => ({ at: relative(at, window), state, epoch })),
@@ -92,7 +93,7 @@ export function reportOf(cell, happened, seed) {
     ...endsOf(requests, happened.hung),
     unexpected_ends: happened.unexpectedEnds,
     cpu_waiting: happened.cpuWaiting,
-    series: seriesOf(happened),
+    series: seriesOf(happened, outages),
   };
 }
 
