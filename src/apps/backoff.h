@@ -1,6 +1,8 @@
 // Pauses between attempts to connect: none before the first, then doubling from 1 s to 30 s, with
-// jitter, so that a server that restarts is not met by all its workers in one instant. The same in
-// TypeScript: web/packages/worker/src/threads/backoff.ts.
+// jitter, so that a server that restarts is not met by all its workers in one instant. A worker that
+// still holds what it computed with is missed, and asks for a shorter limit: a swarm with too few
+// others stands still for as long as the pause is. The same in TypeScript:
+// web/packages/worker/src/threads/backoff.ts.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +19,14 @@ class Backoff {
 
   // Begins without a pause again, after a connection that was good.
   void Reset() { next_ = {}; }
-  // The pause before the next attempt.
-  Duration Next() {
-    const Duration pause{
-        static_cast<int64_t>(static_cast<double>(next_.us) * (0.75 + 0.5 * random_.Uniform()))};
+  // The pause before the next attempt, at most `limit` before the jitter.
+  Duration Next(Duration limit) {
+    const auto us = static_cast<double>(std::min(next_, limit).us);
+    const Duration pause{static_cast<int64_t>(us * (0.75 + 0.5 * random_.Uniform()))};
     next_ = std::clamp(next_ * 2, shortest_, longest_);
     return pause;
   }
+  Duration Next() { return Next(longest_); }
 
  private:
   const Duration shortest_, longest_;

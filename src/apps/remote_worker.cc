@@ -60,7 +60,10 @@ net::WebSocketCallbacks RemoteWorker::OnOpen(std::shared_ptr<net::WebSocket> soc
       if (const auto open = weak.lock()) open->Send(std::move(pieces));
     });
   };
-  if (has_finished_) worker_.reset();
+  if (has_finished_) {
+    worker_.reset();
+    keeps_ = false;
+  }
   has_finished_ = false;
   if (worker_) {
     worker_->OnConnectedAgain(std::move(send));
@@ -85,7 +88,9 @@ worker::NativeWorkerHooks RemoteWorker::Hooks() {
   };
   hooks.keep_for = [this](Duration time) {
     loop_.Post([this, time] {
+      keeps_ = true;
       keep_.FireAfter(time, [this] {
+        keeps_ = false;
         if (worker_) worker_->OnKeptLongEnough();
       });
     });
@@ -110,7 +115,8 @@ void RemoteWorker::OnFinished(const Error& error) {
 void RemoteWorker::Retry(const std::string& reason) {
   if (leaving_ || !on_over_) return;
   if (MonotonicNow() - connected_at_ > times_.good_connection) backoff_.Reset();
-  Duration wait = backoff_.Next();
+  const bool is_missed = keeps_ && !has_finished_;
+  Duration wait = is_missed ? backoff_.Next(times_.longest_pause_kept) : backoff_.Next();
   if (has_finished_ && wait.us == 0) wait = backoff_.Next();  // it was told to come later
   if (wait.us == 0)
     LogWarn("not connected ({}); trying again at once", reason);

@@ -14,6 +14,8 @@ namespace weft::apps {
 
 struct RemoteWorkerTimes {
   Duration shortest_pause = Seconds(1), longest_pause = Seconds(30);  // of Backoff
+  // Of a worker that holds layers, keys and values which the server counts on for a while.
+  Duration longest_pause_kept = Milliseconds(250);
   // A connection that lasted this long was a good one: the next attempt comes at once again.
   Duration good_connection = Seconds(20);
   // A worker that goes waits so long for the server to have taken over what it does.
@@ -56,6 +58,7 @@ class RemoteWorker {
   std::unique_ptr<worker::NativeWorker> worker_;  // outlives connections
   bool has_finished_ = false;                     // the worker; the next connection has another
   Instant connected_at_;
+  bool keeps_ = false;  // what was loaded, for the next connection
   bool leaving_ = false;
 };
 

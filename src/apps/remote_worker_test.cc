@@ -239,5 +239,13 @@ TEST(Backoff, BeginsAtOnceDoublesAndNeverPassesItsLongestPause) {
   }
 }
 
+TEST(Backoff, ALimitShortensThePauseAndNotThoseAfterIt) {
+  Backoff backoff(7);
+  EXPECT_EQ(backoff.Next(Milliseconds(250)).us, 0);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_NEAR(backoff.Next(Milliseconds(250)).seconds(), 0.25, 0.25 / 4);
+  EXPECT_NEAR(backoff.Next().seconds(), 8, 2);
+}
+
 }  // namespace
 }  // namespace weft::apps

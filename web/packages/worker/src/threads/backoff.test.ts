@@ -11,6 +11,12 @@ it("begins at once, doubles from one second to thirty, begins again when it was 
   expect([backoff.next(), backoff.next()]).toEqual([0, 1000]);
 });
 
+it("is shortened by a limit, which changes none of the pauses after it", () => {
+  const backoff = new Backoff(() => 0.5);
+  expect([250, 250, 250].map((limitMs) => backoff.next(limitMs))).toEqual([0, 250, 250]);
+  expect(backoff.next()).toBe(4000);
+});
+
 it("spreads workers that lost one server over half of the pause", () => {
   for (const [random, pauseMs] of [[0, 750], [1 - 2 ** -32, 1250]] as const) {
     const backoff = new Backoff(() => random);

@@ -125,6 +125,11 @@ export class Helper {
     this.#connection = connection;
   }
 
+  // Whether what it holds is kept for the next connection.
+  get isKeeping(): boolean {
+    return this.#worker.isKeeping;
+  }
+
   get isConnected(): boolean {
     return this.#connection?.isOpen === true;
   }

@@ -382,7 +382,7 @@ describe("with work", () => {
     // Silence as Init wants it: three turns, counted from the last that was heard.
     await vi.advanceTimersByTimeAsync(4000);
     const messages = statuses.map(({ message }) => message);
-    expect(messages).toContain("The server has not been heard for 3 s. Trying again in 1 s.");
+    expect(messages).toContain("The server has not been heard for 3 s. Trying again in 0.3 s.");
     host.onMessage({ kind: "stop" });
   });
 

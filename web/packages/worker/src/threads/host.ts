@@ -12,6 +12,8 @@ import { StatusBoard } from "./statusBoard.ts";
 
 // A connection that lasted this long was a good one: the next attempt comes at once again.
 const kGoodConnectionMs = 20_000;
+// The longest pause between attempts to connect while the server counts on what the tab holds.
+const kLongestPauseKeptMs = 250;
 // A worker that goes waits so long for the server to have taken over what it does.
 const kGoodbyeMs = 2000;
 
@@ -208,7 +210,7 @@ export class WorkerHost {
     if (this.#helper !== helper) return; // stopped, or ended before
     if (this.#goodbyeTimer !== null) return this.#onGone();
     this.#board.set({ download: null });
-    const pauseMs = this.#pauseMs();
+    const pauseMs = this.#pauseMs(helper.isKeeping ? kLongestPauseKeptMs : undefined);
     if (pauseMs === 0) this.#connect("reconnecting", `${message} `);
     else this.#retry(message, pauseMs, Promise.resolve());
   }
@@ -226,16 +228,16 @@ export class WorkerHost {
     this.#retry(message, this.#pauseMs() || this.#pauseMs(), closed);
   }
 
-  #pauseMs(): number {
+  #pauseMs(limitMs?: number): number {
     if (this.#parts.now() - this.#connectedAt > kGoodConnectionMs) this.#backoff.reset();
     this.#connectedAt = this.#parts.now();
-    return this.#backoff.next();
+    return this.#backoff.next(limitMs);
   }
 
   #retry(message: string, pauseMs: number, isReady: Promise<void>): void {
     this.#board.set({
       phase: "reconnecting",
-      message: `${message} Trying again in ${(pauseMs / 1000).toFixed(0)} s.`,
+      message: `${message} Trying again in ${(pauseMs / 1000).toFixed(pauseMs < 950 ? 1 : 0)} s.`,
     });
     const life = this.#life;
     this.#retryTimer = setTimeout(() => {

@@ -93,6 +93,11 @@ export class TabWorker {
     this.#feed({ kind: "connectionLost", now: this.#options.now() });
   }
 
+  // Whether it waits for a connection with what it holds.
+  get isKeeping(): boolean {
+    return this.#keepTimer !== null;
+  }
+
   // Never blocks.
   onMessage(message: Uint8Array): void {
     this.#feed({ kind: "messageReceived", message, arrival: this.#options.now() });
@@ -156,7 +161,10 @@ export class TabWorker {
 
   #setKeepTimer(ms: number | null): void {
     if (this.#keepTimer !== null) clearTimeout(this.#keepTimer);
-    const tell = (): void => this.#feed({ kind: "keptLongEnough", now: this.#options.now() });
+    const tell = (): void => {
+      this.#keepTimer = null;
+      this.#feed({ kind: "keptLongEnough", now: this.#options.now() });
+    };
     this.#keepTimer = ms === null ? null : setTimeout(tell, ms);
   }
 
