@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 
 std::string FileWith(const std::string& text) {
-  const std::string path =
+  std::string path =
       testing::TempDir() + "plan_devices_" + std::to_string(std::hash<std::string>()(text));
   std::ofstream(path) << text;
   return path;
@@ -80,8 +80,9 @@ TEST(PlanDevices, TheServerFindsTheSamePlanForThem) {
   const swarm::Costs costs(Options());
   std::vector<planner::WorkerMetrics> workers;
   for (const swarm::DeviceNumbers& device : *devices) workers.push_back(swarm::MetricsOf(device));
-  const auto ours = swarm::RunPlanning(swarm::PlanningJob(costs, workers, {}));
-  const auto theirs = swarm::RunPlanning(JobOfCore(*devices));
+  const swarm::StartPlanning job = JobOfCore(*devices);
+  const auto ours = swarm::RunPlanning(swarm::PlanningJob(costs, workers, job.context));
+  const auto theirs = swarm::RunPlanning(job);
   ASSERT_TRUE(ours.plan) << ours.problem;
   ASSERT_TRUE(theirs.plan) << theirs.problem;
   EXPECT_GE(ours.plan->stages.size(), 2u);

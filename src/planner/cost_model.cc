@@ -177,6 +177,7 @@ CostModel::CostModel(const std::vector<LayerCost>& layers,
                      const std::vector<WorkerMetrics>& workers, const PlanContext& context,
                      const StandbyRules& standby)
     : layer_count_(static_cast<int>(layers.size())),
+      objective_(context.objective),
       alpha_(context.constants.alpha),
       delta_us_(context.constants.delta_us),
       init_exponent_(TransformOf(context, standby.current != nullptr).exponent),
@@ -194,6 +195,8 @@ CostModel::CostModel(const std::vector<LayerCost>& layers,
     if (layers[i].tied_to >= 0 && layers[i].tied_bytes > 0) {
       tied_layers_.push_back(static_cast<int>(i));
     }
+    most_input_bytes_ = std::max(most_input_bytes_, static_cast<double>(layers[i].input_bytes));
+    most_output_bytes_ = std::max(most_output_bytes_, static_cast<double>(layers[i].output_bytes));
     double largest = 0;
     for (size_t end = i; end < n; ++end) {
       largest = std::max(largest, static_cast<double>(layers[end].scratch_bytes));
@@ -230,6 +233,8 @@ CostModel::Worker CostModel::MakeWorker(const WorkerMetrics& metrics,
   worker.session_init_us = metrics.session_init_us.value_or(context.constants.sigma_us);
   worker.load_bytes_per_us = metrics.load_bytes_per_us;
   worker.batch_gain = metrics.batch_gain;
+  worker.link_us =
+      most_input_bytes_ / metrics.bandwidth_down + most_output_bytes_ / metrics.bandwidth_up;
   // It leaves departures_per_s times a second; a token's time sees as much of that.
   if (context.rule == PlanRule::kPriced) {
     worker.departure_us = metrics.departures_per_s * 1e-6 * context.token_us * context.repair_us;
@@ -308,6 +313,7 @@ StageAssignment CostModel::Stage(int /*previous*/, int worker_index, int first, 
   stage.exec_us = stage.overhead_us + stage.compute_us + stage.transfer_us;
   stage.departure_us = worker.departure_us;
   stage.row_us = stage.compute_us / worker.batch_gain + bytes_us;
+  stage.busy_us = stage.overhead_us + stage.compute_us + worker.link_us;
   const double download = DownloadBytes(worker, first, end);
   stage.init_us = worker.session_init_us + download / worker.bandwidth_down;
   if (worker.load_bytes_per_us > 0) {
@@ -319,10 +325,27 @@ StageAssignment CostModel::Stage(int /*previous*/, int worker_index, int first, 
   return stage;
 }
 
+double CostModel::LeastExec(int worker_index, int first, int furthest,
+                            const std::vector<double>& rest) const {
+  const Worker& worker = workers_[Index(worker_index)];
+  const double per_op = 1 / worker.compute_speed, per_byte = 1 / worker.bandwidth_up;
+  double least = kInfinity;
+  for (size_t end = Index(first) + 1; end <= Index(furthest); ++end) {
+    least = std::min(least, compute_prefix_[end] * per_op +
+                                static_cast<double>(layers_[end - 1].output_bytes) * per_byte +
+                                rest[end]);
+  }
+  return least - compute_prefix_[Index(first)] * per_op + worker.overhead_us + delta_us_ +
+         worker.latency_us + worker.departure_us +
+         static_cast<double>(layers_[Index(first)].input_bytes) / worker.bandwidth_down;
+}
+
 StageTable::StageTable(const CostModel& model, const std::vector<int>& workers)
     : layer_count(model.layer_count()),
       worker_count(static_cast<int>(workers.size())),
-      alpha(model.alpha()) {
+      objective(model.objective()),
+      alpha(objective == Objective::kLatency ? model.alpha() : 0) {
+  for (int end = 0; end <= layer_count; ++end) compute.push_back(model.ComputeBefore(end));
   const size_t stride = static_cast<size_t>(layer_count) + 1;
   const size_t m = static_cast<size_t>(worker_count);
   exec.assign(m * stride * stride, kInfinity);
@@ -341,25 +364,64 @@ StageTable::StageTable(const CostModel& model, const std::vector<int>& workers)
         const size_t at = At(worker, first, end);
         // Bytes are exact integers in a double, so that init cannot fall; the max only guards pow's
         // last bit.
-        largest_init = std::max(largest_init, stage.init_cost);
+        const bool latency = objective == Objective::kLatency;
+        largest_init = std::max(largest_init, latency ? stage.init_cost : stage.busy_us);
         exec[at] = stage.exec_us;
         init[at] = largest_init;
-        sum[at] = stage.exec_us + stage.departure_us + (1 - alpha) * largest_init;
+        sum[at] = stage.exec_us + stage.departure_us + (latency ? (1 - alpha) * largest_init : 0);
       }
       reach[static_cast<size_t>(worker) * stride + static_cast<size_t>(first)] = end;
     }
   }
 }
 
+StageTable SumUnderCap(const StageTable& table, double cap) {
+  StageTable capped = table;
+  capped.objective = Objective::kLatency;
+  capped.alpha = 0;
+  for (int worker = 0; worker < table.worker_count; ++worker) {
+    for (int first = 0; first < table.layer_count; ++first) {
+      int& reach =
+          capped.reach[static_cast<size_t>(worker) * (static_cast<size_t>(table.layer_count) + 1) +
+                       static_cast<size_t>(first)];
+      while (reach > first && table.init[table.At(worker, first, reach)] > cap) {
+        capped.sum[table.At(worker, first, reach)] = kInfinity;
+        capped.init[table.At(worker, first, reach)] = kInfinity;
+        --reach;
+      }
+      for (int end = first + 1; end <= reach; ++end) capped.init[table.At(worker, first, end)] = 0;
+    }
+  }
+  return capped;
+}
+
 double TotalCost(const StageTable& table, const std::vector<StageChoice>& stages) {
-  double exec = 0, init_sum = 0, init_max = 0;
+  double sum = 0, init_max = 0;
   for (const StageChoice& stage : stages) {
     const size_t at = table.At(stage.worker, stage.first, stage.end);
-    exec += table.exec[at] + table.departure[static_cast<size_t>(stage.worker)];
-    init_sum += table.init[at];
+    sum += table.sum[at];
     init_max = std::max(init_max, table.init[at]);
   }
-  return exec + table.alpha * init_max + (1 - table.alpha) * init_sum;
+  return table.objective == Objective::kThroughput ? init_max : sum + table.alpha * init_max;
+}
+
+std::vector<int> EarlierTwins(const StageTable& table) {
+  const auto equal = [&](const std::vector<double>& values, int a, int b) {
+    const auto at = [&](int worker) {
+      return values.begin() + static_cast<std::ptrdiff_t>(table.At(worker, 0, 0));
+    };
+    return std::equal(at(a), at(a + 1), at(b));
+  };
+  std::vector<int> twins(static_cast<size_t>(table.worker_count), kNoWorker);
+  for (int worker = 1; worker < table.worker_count; ++worker) {
+    for (int other = worker - 1; other >= 0; --other) {
+      // Entries beyond a worker's reach are infinite, so equal tables also mean equal reach.
+      if (!equal(table.sum, worker, other) || !equal(table.init, worker, other)) continue;
+      twins[static_cast<size_t>(worker)] = other;
+      break;
+    }
+  }
+  return twins;
 }
 
 std::vector<double> DistinctCaps(const StageTable& table) {

@@ -44,6 +44,11 @@ class CostModel {
   double alpha() const { return alpha_; }
   bool Usable(int worker) const { return workers_[Index(worker)].usable; }
   double DepartureUs(int worker) const { return workers_[Index(worker)].departure_us; }
+  double OfferBytes(int worker) const { return workers_[Index(worker)].memory_bytes; }
+  Objective objective() const { return objective_; }
+  // Bytes that layers [0, end) need at weight factor 1, scratch aside.
+  double BytesBefore(int end) const { return weight_prefix_[Index(end)] + kv_prefix_[Index(end)]; }
+  double ComputeBefore(int end) const { return compute_prefix_[Index(end)]; }
 
   // True: [first, end) may run on `worker`. Shortening an allowed range at either end keeps it
   // allowed; the exact search rests on that.
@@ -54,6 +59,8 @@ class CostModel {
   // the transfer of the stage's input will depend on it. REQUIRES: the worker is usable, first <
   // end.
   StageAssignment Stage(int previous, int worker, int first, int end) const;
+  // Least exec_us + departure_us + rest[end] over the stages [first, end), first < end <= furthest.
+  double LeastExec(int worker, int first, int furthest, const std::vector<double>& rest) const;
 
  private:
   struct Worker {
@@ -63,6 +70,7 @@ class CostModel {
     double overhead_us = 0, compute_speed = 1, bandwidth_down = 1, bandwidth_up = 1;
     double latency_us = 0, session_init_us = 0, load_bytes_per_us = 0, batch_gain = 1;
     double departure_us = 0;                    // expected downtime per token
+    double link_us = 0;                         // transfers of a stage between others
     double init_factor = 1;                     // lambda on workers of the current plan
     int blocked_first = 0, blocked_end = 0;     // layers that it runs now
     std::vector<double> missing_weight_prefix;  // [layers + 1] bytes not cached
@@ -78,6 +86,7 @@ class CostModel {
   double InitCost(double init_us) const;
 
   int layer_count_;
+  Objective objective_;
   double alpha_;
   double delta_us_;
   double init_exponent_, init_scale_;  // by the priced rule 1 and the tokens' share of a wait
@@ -85,6 +94,7 @@ class CostModel {
   std::vector<int> tied_layers_;                                    // layers with tied_to >= 0
   std::vector<double> compute_prefix_, weight_prefix_, kv_prefix_;  // [layers + 1]
   std::vector<double> scratch_max_;                                 // [first][end - 1]
+  double most_input_bytes_ = 0, most_output_bytes_ = 0;             // of any layer
   std::vector<Worker> workers_;
 };
 
@@ -106,13 +116,16 @@ struct StageTable {
 
   int layer_count;
   int worker_count;
-  double alpha;
+  Objective objective;
+  double alpha;              // 0 for throughput
   std::vector<double> exec;  // C_exec; only entries first < end <= Reach are meaningful
-  std::vector<double> init;  // C_init; never falls as `end` grows
-  // exec + departure + (1 - alpha) * init: the part of C_total that adds up over stages
+  std::vector<double> init;  // C_init, or busy_us for throughput; never falls as `end` grows
+  // exec + departure + (1 - alpha) * init: the part of C_total that adds up over stages. Without
+  // init for throughput.
   std::vector<double> sum;
   std::vector<int> reach;         // [worker][first]
   std::vector<double> departure;  // [worker] expected downtime per token
+  std::vector<double> compute;    // [layers + 1] compute cost of [0, end)
 };
 
 // One stage of a search result.
@@ -128,8 +141,16 @@ struct Assignment {
   double total_cost = kInfinity;    // C_total
 };
 
+// For every worker the last one before it with the same stages at the same costs, or kNoWorker.
+// Exchanging such twins changes nothing, so searches use them in index order only.
+std::vector<int> EarlierTwins(const StageTable& table);
+
 // The distinct C_init values of all stages, ascending.
 std::vector<double> DistinctCaps(const StageTable& table);
+
+// The table with only those stages whose init is at most `cap`, and init 0: what is left to be
+// minimised is the sum.
+StageTable SumUnderCap(const StageTable& table, double cap);
 
 // C_total of these stages, straight from the definition.
 double TotalCost(const StageTable& table, const std::vector<StageChoice>& stages);

@@ -10,8 +10,6 @@ namespace {
 
 constexpr int kExactWorkers = 16;
 constexpr int kShuffledOrders = 64;
-// Workers looked at by FindCover, in all: half a second at most.
-constexpr uint64_t kCoverWork = 20'000'000;
 
 // Lowers `best` to the gap between a covered prefix and a covered suffix, where that is smaller.
 void Consider(int prefix, int suffix, const std::vector<LayerCost>& layers, double weight_factor,
@@ -67,53 +65,45 @@ std::vector<int> DeepestOrder(const Reachability& reachability) {
 
 Reachability::Reachability(const StageTable& table, double init_cap)
     : layer_count_(table.layer_count), worker_count_(table.worker_count) {
-  const size_t stride = static_cast<size_t>(layer_count_) + 1;
-  furthest_.resize(static_cast<size_t>(worker_count_) * stride);
-  lowest_.resize(furthest_.size());
+  furthest_ = table.reach;
   for (int worker = 0; worker < worker_count_; ++worker) {
-    for (int layer = 0; layer <= layer_count_; ++layer) lowest_[At(worker, layer)] = layer;
-    for (int first = layer_count_; first >= 0; --first) {
+    for (int first = 0; first < layer_count_; ++first) {
+      const auto row = table.init.begin() + static_cast<std::ptrdiff_t>(table.At(worker, first, 0));
+      const int reach = table.Reach(worker, first);
+      if (reach == first || row[reach] <= init_cap) continue;
       // `init` never falls with `end`: a binary search finds the last end under the cap.
-      const auto row = table.init.begin() + static_cast<std::ptrdiff_t>(table.At(worker, 0, 0)) +
-                       static_cast<std::ptrdiff_t>(first) * (layer_count_ + 1);
-      const auto end =
-          std::upper_bound(row + first + 1, row + table.Reach(worker, first) + 1, init_cap);
-      const int furthest = static_cast<int>(end - row) - 1;
-      furthest_[At(worker, first)] = furthest;
-      // The starts that reach a given end are contiguous, and we visit them downwards.
-      for (int reached = first + 1; reached <= furthest; ++reached) {
-        lowest_[At(worker, reached)] = first;
-      }
+      const auto end = std::upper_bound(row + first + 1, row + reach, init_cap);
+      furthest_[At(worker, first)] = static_cast<int>(end - row) - 1;
     }
   }
+  FindLowest();
 }
 
 Reachability::Reachability(const CostModel& model, const std::vector<int>& workers)
     : layer_count_(model.layer_count()), worker_count_(static_cast<int>(workers.size())) {
-  const size_t stride = static_cast<size_t>(layer_count_) + 1;
-  furthest_.resize(workers.size() * stride);
-  lowest_.resize(furthest_.size());
+  furthest_.resize(workers.size() * (static_cast<size_t>(layer_count_) + 1));
   for (int row = 0; row < worker_count_; ++row) {
     const int worker = workers[static_cast<size_t>(row)];
-    // Shortening keeps a stage allowed: neither end of the longest stage ever moves back.
-    int end = 0, first = 0;
+    int end = 0;
     for (int start = 0; start <= layer_count_; ++start) {
       end = std::max(end, start);
       while (end < layer_count_ && model.Allowed(worker, start, end + 1)) ++end;
       furthest_[At(row, start)] = end;
     }
-    for (int last = 0; last <= layer_count_; ++last) {
-      while (first < last && Furthest(row, first) < last) ++first;
-      lowest_[At(row, last)] = first;
-    }
   }
+  FindLowest();
 }
 
 Reachability::Reachability(int layer_count, std::vector<int> furthest)
     : layer_count_(layer_count),
       worker_count_(static_cast<int>(furthest.size()) / (layer_count + 1)),
-      furthest_(std::move(furthest)),
-      lowest_(furthest_.size()) {
+      furthest_(std::move(furthest)) {
+  FindLowest();
+}
+
+// Shortening keeps a stage allowed: neither end of the longest stage ever moves back.
+void Reachability::FindLowest() {
+  lowest_.resize(furthest_.size());
   for (int worker = 0; worker < worker_count_; ++worker) {
     int first = 0;
     for (int last = 0; last <= layer_count_; ++last) {
@@ -154,8 +144,9 @@ namespace {
 // Depth first, with what cannot work cut off early.
 class CoverSearch {
  public:
-  explicit CoverSearch(const Reachability& reachability)
+  CoverSearch(const Reachability& reachability, uint64_t most_work)
       : reach_(reachability),
+        most_work_(most_work),
         n_(reachability.layer_count()),
         m_(reachability.worker_count()),
         used_(static_cast<size_t>(m_), false),
@@ -233,7 +224,7 @@ class CoverSearch {
       const int worker = choice.worker;
       if (last_failed != kNoWorker && AreTwins(last_failed, worker)) continue;
       work_ += static_cast<uint64_t>(m_ + n_);
-      if (work_ > kCoverWork) return false;
+      if (work_ > most_work_) return false;
       const int end = reach_.Furthest(worker, first);
       order_.push_back(worker);
       if (Take(worker, end, 1) && Extend(end)) return true;
@@ -245,6 +236,7 @@ class CoverSearch {
   }
 
   const Reachability& reach_;
+  const uint64_t most_work_;
   const int n_, m_;
   std::vector<Ability> abilities_;
   std::vector<bool> used_;
@@ -256,8 +248,8 @@ class CoverSearch {
 
 }  // namespace
 
-std::vector<int> FindCover(const Reachability& reachability) {
-  return CoverSearch(reachability).Run();
+std::vector<int> FindCover(const Reachability& reachability, uint64_t work) {
+  return CoverSearch(reachability, work).Run();
 }
 
 void Shuffle(std::vector<int>& order, SeededRandom& random) {

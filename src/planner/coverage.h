@@ -33,6 +33,8 @@ class Reachability {
     return static_cast<size_t>(worker) * (static_cast<size_t>(layer_count_) + 1) +
            static_cast<size_t>(layer);
   }
+  void FindLowest();
+
   int layer_count_;
   int worker_count_;
   std::vector<int> furthest_, lowest_;  // [worker][layer]
@@ -47,8 +49,9 @@ std::vector<int> SuffixCover(const Reachability& reachability);
 // Some workers that together hold all layers, in the order in which they do so when each takes as
 // much as it can; empty where no such order was found. Finds one wherever the choices that matter
 // are few (a device that alone can hold some layer, workers of a few kinds); may miss one where
-// many workers fit only just, since the question is as hard as packing bins. Bounded work.
-std::vector<int> FindCover(const Reachability& reachability);
+// many workers fit only just, since the question is as hard as packing bins. `work`: workers and
+// layers looked at, at most; half a second for what is given here.
+std::vector<int> FindCover(const Reachability& reachability, uint64_t work = 20'000'000);
 
 void Shuffle(std::vector<int>& order, SeededRandom& random);
 // A fixed number of orders of all workers, for searches that cannot try all: by how much a worker

@@ -66,20 +66,11 @@ class ExactSearch {
 // 2^k subsets of k twins into k + 1.
 void ExactSearch::FindTwins() {
   earlier_twins_.assign(static_cast<size_t>(m_), 0);
-  const auto equal = [&](const std::vector<double>& values, int a, int b) {
-    const auto begin = values.begin();
-    const auto at = [&](int worker) {
-      return begin + static_cast<std::ptrdiff_t>(table_.At(worker, 0, 0));
-    };
-    return std::equal(at(a), at(a + 1), at(b));
-  };
-  for (int worker = 1; worker < m_; ++worker) {
-    for (int other = 0; other < worker; ++other) {
-      // Entries beyond a worker's reach are infinite, so equal tables also mean equal reach.
-      if (equal(table_.sum, worker, other) && equal(table_.init, worker, other)) {
-        earlier_twins_[static_cast<size_t>(worker)] |= size_t{1} << other;
-      }
-    }
+  const std::vector<int> twins = EarlierTwins(table_);
+  for (size_t worker = 0; worker < twins.size(); ++worker) {
+    if (twins[worker] == kNoWorker) continue;
+    const size_t twin = static_cast<size_t>(twins[worker]);
+    earlier_twins_[worker] = earlier_twins_[twin] | size_t{1} << twin;
   }
 }
 

@@ -146,17 +146,22 @@ std::string WhyLeftOut(const StageTable& table, const std::vector<StageChoice>& 
 }
 
 std::vector<std::string> PlanNotes(const CostModel& model,
-                                   const std::vector<WorkerMetrics>& workers, const Plan& plan,
-                                   SearchStrategy strategy, int candidate_count) {
+                                   const std::vector<WorkerMetrics>& workers,
+                                   const PlanOutcome& outcome, int candidate_count) {
+  const Plan& plan = *outcome.plan;
   std::vector<std::string> notes;
-  if (strategy == SearchStrategy::kExact) {
+  if (outcome.strategy == SearchStrategy::kExact) {
     notes.push_back(
         Format("Exact search over %d worker%s: no other choice, order or cut has a lower "
                "cost (time per token plus what loading is worth now).",
                candidate_count, candidate_count == 1 ? "" : "s"));
   } else {
-    notes.push_back(Format("Search by %s over orders of %d workers: good, not proven best.",
-                           std::string(SearchStrategyName(strategy)).c_str(), candidate_count));
+    notes.push_back(
+        Format("Search %s over %d workers: ",
+               std::string(SearchStrategyName(outcome.strategy)).c_str(), candidate_count) +
+        (outcome.lower_bound > 0
+             ? "no plan can be better by more than " + Format("%.1f%%.", 100 * outcome.gap)
+             : "to compare with, not the best."));
   }
   for (const StageAssignment& stage : plan.stages) {
     const bool at_end = stage.end_layer == model.layer_count() ||
@@ -180,10 +185,18 @@ std::string_view SearchStrategyName(SearchStrategy strategy) {
       return "none";
     case SearchStrategy::kExact:
       return "exact";
+    case SearchStrategy::kPrices:
+      return "by prices";
+    case SearchStrategy::kEqual:
+      return "equally";
+    case SearchStrategy::kMemory:
+      return "by memory";
+    case SearchStrategy::kPermutations:
+      return "by all orders";
     case SearchStrategy::kAnnealing:
-      return "annealing";
+      return "by annealing";
     case SearchStrategy::kRandom:
-      return "random";
+      return "by random orders";
   }
   return "unknown";
 }

@@ -16,7 +16,7 @@ std::string FormatMicroseconds(double us);  // "850 us", "12.3 ms", "4.2 s"
 // "the whole model". REQUIRES: 0 <= first < end <= layer_count.
 std::string FormatLayers(int first, int end, int layer_count);
 
-// "exact", "annealing", ...
+// "exact", "by annealing", ...: in a sentence after "search" or "shared out"
 std::string_view SearchStrategyName(SearchStrategy strategy);
 
 // Why a worker of `table` has no stage in `chosen`: what the best stage for it, cut out of its
@@ -24,9 +24,10 @@ std::string_view SearchStrategyName(SearchStrategy strategy);
 std::string WhyLeftOut(const StageTable& table, const std::vector<StageChoice>& chosen, int row);
 
 // "at the limit of its memory" notes and the like for a plan.
+// REQUIRES: outcome.plan.
 std::vector<std::string> PlanNotes(const CostModel& model,
-                                   const std::vector<WorkerMetrics>& workers, const Plan& plan,
-                                   SearchStrategy strategy, int candidate_count);
+                                   const std::vector<WorkerMetrics>& workers,
+                                   const PlanOutcome& outcome, int candidate_count);
 
 // For people: stages with their layers and predicted times, tokens per second, who was left out and
 // why, or what is missing. Ends with a newline. `workers` and `layers` are those given to FindPlan.

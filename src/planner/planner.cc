@@ -1,57 +1,23 @@
 #include "planner/planner.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "base/check.h"
-#include "planner/cost_model.h"
+#include "planner/candidates.h"
 #include "planner/coverage.h"
-#include "planner/exact_search.h"
 #include "planner/explain.h"
-#include "planner/order_search.h"
+#include "planner/search.h"
 
 namespace weft::planner {
 namespace {
 
 constexpr int kMaxLayers = 1000;
-// n^2 m up to which all workers are looked at: bounds the stage table at about 100 MB.
-constexpr double kMaxProblem = 4e6;
-// A set of workers that can hold all layers is looked at even where it is so much larger.
-constexpr size_t kCoverFactor = 4;
-// n^2 m up to which orders are annealed (5.5.3).
-constexpr double kMaxAnnealedProblem = 5e4;
-// 2^m m n^2 up to which the exact search runs: 14 workers with 64 layers, 16 with 32.
-constexpr double kMaxExactWork = 1.2e9;
+// Below that the bound and the plan are sums of the same numbers in different orders.
+constexpr double kProvenGap = 1e-11;
 
 // A swarm that nobody uses now is used again: it moves while nobody waits rather than never.
 constexpr double kLeastBusyShare = 0.05;
 // What moving bytes costs others, be it traffic, disk or heat: a gigabyte has to win a second.
 constexpr double kMovedBytesPerUs = 1000;
-
-double ProblemSize(int layer_count, int worker_count) {
-  return static_cast<double>(layer_count) * layer_count * worker_count;
-}
-
-bool IsExact(int layer_count, int worker_count, const SearchOptions& options) {
-  return worker_count <= std::min(options.exact_worker_limit, 16) &&
-         std::ldexp(ProblemSize(layer_count, worker_count), worker_count) <= kMaxExactWork;
-}
-
-struct SearchResult {
-  std::optional<Assignment> assignment;  // worker = row of the table
-  SearchStrategy strategy = SearchStrategy::kNone;
-};
-
-SearchResult Search(const StageTable& table, const SearchOptions& options) {
-  if (table.worker_count == 0) return {};
-  if (IsExact(table.layer_count, table.worker_count, options)) {
-    return {FindExact(table), SearchStrategy::kExact};
-  }
-  if (ProblemSize(table.layer_count, table.worker_count) < kMaxAnnealedProblem) {
-    return {FindAnnealed(table, options), SearchStrategy::kAnnealing};
-  }
-  return {FindRandom(table, options), SearchStrategy::kRandom};
-}
 
 Plan MakePlan(const CostModel& model, const std::vector<StageAssignment>& stages) {
   Plan plan;
@@ -63,6 +29,7 @@ Plan MakePlan(const CostModel& model, const std::vector<StageAssignment>& stages
     plan.exec_us += stage.exec_us;
     plan.departure_us += stage.departure_us;
     plan.row_us += stage.row_us;
+    plan.slowest_us = std::max(plan.slowest_us, stage.busy_us);
     plan.init_us = std::max(plan.init_us, stage.init_us);
     init_sum += stage.init_cost;
     init_max = std::max(init_max, stage.init_cost);
@@ -71,6 +38,7 @@ Plan MakePlan(const CostModel& model, const std::vector<StageAssignment>& stages
   }
   plan.total_cost =
       plan.exec_us + plan.departure_us + model.alpha() * init_max + (1 - model.alpha()) * init_sum;
+  if (model.objective() == Objective::kThroughput) plan.total_cost = plan.slowest_us;
   return plan;
 }
 
@@ -87,117 +55,43 @@ Plan MakePlan(const CostModel& model, const std::vector<int>& row_workers,
   return MakePlan(model, stages);
 }
 
+// A search over given workers: the model, its stages and what was found.
+struct Searched {
+  Searched(const std::vector<LayerCost>& layers, const std::vector<WorkerMetrics>& workers,
+           const std::vector<int>& candidates, const PlanContext& context,
+           const StandbyRules& standby = {})
+      : model(layers, workers, context, standby),
+        table(model, candidates),
+        result(Search(model, candidates, table, context.search)) {
+    if (result.assignment) plan = MakePlan(model, candidates, *result.assignment);
+  }
+  CostModel model;
+  StageTable table;
+  SearchResult result;
+  std::optional<Plan> plan;
+};
+
 // Waits and downtimes are spread over the tokens that there would be, so their price depends on the
 // time per token. Where the caller names none, it is that of the fastest plan: one more search.
 PlanContext WithTokenTime(const std::vector<LayerCost>& layers,
                           const std::vector<WorkerMetrics>& workers,
                           const std::vector<int>& candidates, const PlanContext& context) {
-  if (context.rule != PlanRule::kPriced || context.token_us > 0) return context;
+  if (context.rule != PlanRule::kPriced || context.token_us > 0 ||
+      context.objective == Objective::kThroughput) {
+    return context;
+  }
   const bool leaving = std::any_of(candidates.begin(), candidates.end(), [&](int worker) {
     return workers[static_cast<size_t>(worker)].departures_per_s > 0;
   });
   if (context.up && !leaving) return context;
-  const CostModel model(layers, workers, context);
-  const SearchResult fastest = Search(StageTable(model, candidates), context.search);
   PlanContext timed = context;
-  if (fastest.assignment) {
-    timed.token_us = MakePlan(model, candidates, *fastest.assignment).exec_us;
-  }
+  timed.search.choice = PlanChoice::kBest;
+  // Where the search is not exact, the time need not be either.
+  timed.search.price_work = context.search.price_work / 4;
+  const Searched fastest(layers, workers, candidates, timed);
+  timed.search = context.search;
+  if (fastest.plan) timed.token_us = fastest.plan->exec_us;
   return timed;
-}
-
-// The most layers that `worker` can run in one stage, and its time per layer then.
-struct Capability {
-  int worker = 0;
-  int layers = 0;
-  double us_per_layer = kInfinity;
-};
-
-Capability Measure(const CostModel& model, int worker) {
-  Capability best{worker, 0, kInfinity};
-  // Shortening keeps a stage allowed, so a window that only grows or slides finds the longest one.
-  int first = 0;
-  for (int end = 1; end <= model.layer_count(); ++end) {
-    if (!model.Allowed(worker, first, end)) {
-      ++first;
-      continue;
-    }
-    best.layers = end - first;
-    best.us_per_layer = model.Stage(kNoWorker, worker, first, end).exec_us / best.layers;
-  }
-  return best;
-}
-
-// Which of `workers`, that come by rising time per layer, to search over: `limit` of them, the
-// fastest, but so that together they can still hold all layers if all workers can. The only device
-// with room for the head may be the slowest of all. Where no such set is known, every layer keeps
-// its fastest holder. A set that holds all layers may be larger than the limit, by kCoverFactor.
-std::vector<bool> KeepFastest(const CostModel& model, const std::vector<int>& workers,
-                              size_t limit) {
-  const Reachability reachability(model, workers);
-  std::vector<int> wanted = FindCover(reachability);
-  if (wanted.empty()) {
-    for (int layer = 0; layer < model.layer_count(); ++layer) {
-      int row = 0;
-      while (row < reachability.worker_count() && reachability.Furthest(row, layer) == layer) ++row;
-      if (row < reachability.worker_count()) wanted.push_back(row);
-    }
-  }
-  std::vector<bool> kept(workers.size(), false);
-  size_t count = 0;
-  const auto keep = [&](size_t row, size_t most) {
-    if (kept[row] || count >= most) return;
-    kept[row] = true;
-    ++count;
-  };
-  for (const int row : wanted) keep(static_cast<size_t>(row), kCoverFactor * limit);
-  for (size_t row = 0; row < workers.size(); ++row) keep(row, limit);
-  return kept;
-}
-
-// The workers to search over: all that can hold some layer, or the most capable of them where the
-// problem would grow too big. Says why about the others.
-std::vector<int> Candidates(const CostModel& model, const std::vector<WorkerMetrics>& workers,
-                            std::vector<LeftOutWorker>& left_out) {
-  std::vector<Capability> able;
-  for (int worker = 0; worker < model.worker_count(); ++worker) {
-    const WorkerMetrics& metrics = workers[static_cast<size_t>(worker)];
-    const std::string problem = WorkerProblem(metrics);
-    if (!problem.empty()) {
-      left_out.push_back({worker, problem});
-      continue;
-    }
-    const Capability capability = Measure(model, worker);
-    if (capability.layers == 0) {
-      left_out.push_back({worker, "the " + FormatBytes(static_cast<double>(metrics.memory_bytes)) +
-                                      " that it offers cannot hold any layer"});
-      continue;
-    }
-    able.push_back(capability);
-  }
-  const double limit = std::max(1.0, kMaxProblem / ProblemSize(model.layer_count(), 1));
-  std::vector<bool> kept(able.size(), true);
-  if (static_cast<double>(able.size()) > limit) {
-    std::stable_sort(able.begin(), able.end(), [](const Capability& a, const Capability& b) {
-      return a.us_per_layer < b.us_per_layer;
-    });
-    std::vector<int> by_speed;
-    by_speed.reserve(able.size());
-    for (const Capability& capability : able) by_speed.push_back(capability.worker);
-    kept = KeepFastest(model, by_speed, static_cast<size_t>(limit));
-  }
-  std::vector<int> candidates;
-  for (size_t i = 0; i < able.size(); ++i) {
-    if (kept[i]) {
-      candidates.push_back(able[i].worker);
-    } else {
-      left_out.push_back(
-          {able[i].worker, "the planner looks at the " + std::to_string(static_cast<int>(limit)) +
-                               " fastest workers and those that alone can hold a layer"});
-    }
-  }
-  std::sort(candidates.begin(), candidates.end());
-  return candidates;
 }
 
 std::string ProblemSentence(const PlanOutcome& outcome, size_t worker_count, size_t candidate_count,
@@ -232,11 +126,20 @@ void ExplainShortfall(const StageTable& table, const std::vector<int>& candidate
                                     static_cast<int>(layers.size()));
   if (covered == 0) return;
   const std::vector<LayerCost> prefix(layers.begin(), layers.begin() + covered);
-  const CostModel model(prefix, workers, WithTokenTime(prefix, workers, candidates, context));
-  const StageTable partial_table(model, candidates);
-  const SearchResult result = Search(partial_table, context.search);
-  outcome.strategy = result.strategy;
-  if (result.assignment) outcome.partial = MakePlan(model, candidates, *result.assignment);
+  const Searched searched(prefix, workers, candidates,
+                          WithTokenTime(prefix, workers, candidates, context));
+  outcome.strategy = searched.result.strategy;
+  outcome.partial = searched.plan;
+}
+
+// The workers to look at, once with and once without what loading costs, where that matters.
+CandidateSet CandidatesOf(const std::vector<LayerCost>& layers,
+                          const std::vector<WorkerMetrics>& workers, PlanContext& context) {
+  CandidateSet set = FindCandidates(CostModel(layers, workers, context), workers);
+  const double token_us = context.token_us;
+  context = WithTokenTime(layers, workers, set.workers, context);
+  if (context.token_us == token_us || set.dropped.empty()) return set;
+  return FindCandidates(CostModel(layers, workers, context), workers);
 }
 
 }  // namespace
@@ -255,19 +158,35 @@ PlanOutcome FindPlan(const std::vector<LayerCost>& layers,
   const auto by_worker = [](const LeftOutWorker& a, const LeftOutWorker& b) {
     return a.worker < b.worker;
   };
-  const std::vector<int> candidates =
-      Candidates(CostModel(layers, workers, context), workers, outcome.left_out);
-  const CostModel model(layers, workers, WithTokenTime(layers, workers, candidates, context));
-  const StageTable table(model, candidates);
-  const SearchResult result = Search(table, context.search);
-  if (!result.assignment) {
+  PlanContext timed = context;
+  CandidateSet set = CandidatesOf(layers, workers, timed);
+  const std::vector<int>& candidates = set.workers;
+  const Searched searched(layers, workers, candidates, timed);
+  const SearchResult& result = searched.result;
+  outcome.left_out = std::move(set.left_out);
+  if (!searched.plan) {
     std::sort(outcome.left_out.begin(), outcome.left_out.end(), by_worker);
-    ExplainShortfall(table, candidates, layers, workers, context, outcome);
+    if (context.search.choice != PlanChoice::kBest) {
+      outcome.strategy = result.strategy;
+      outcome.problem = "The layers do not fit as they are shared out " +
+                        std::string(SearchStrategyName(result.strategy)) + ".";
+      return outcome;
+    }
+    ExplainShortfall(searched.table, candidates, layers, workers, context, outcome);
     return outcome;
   }
   outcome.strategy = result.strategy;
-  outcome.plan = MakePlan(model, candidates, *result.assignment);
-  outcome.notes = PlanNotes(model, workers, *outcome.plan, result.strategy, table.worker_count);
+  outcome.plan = searched.plan;
+  outcome.lower_bound = result.lower_bound;
+  if (!set.dropped.empty() && context.search.choice == PlanChoice::kBest) {
+    outcome.lower_bound =
+        std::min(result.lower_bound, RelaxedBound(searched.model, set, result.prices));
+  }
+  if (outcome.lower_bound > 0) {
+    outcome.gap = std::max(0.0, outcome.plan->total_cost / outcome.lower_bound - 1);
+    if (outcome.gap < kProvenGap) outcome.gap = 0;
+  }
+  outcome.notes = PlanNotes(searched.model, workers, outcome, searched.table.worker_count);
   std::vector<bool> used(candidates.size(), false);
   for (const StageChoice& stage : result.assignment->stages) {
     used[static_cast<size_t>(stage.worker)] = true;
@@ -275,7 +194,8 @@ PlanOutcome FindPlan(const std::vector<LayerCost>& layers,
   for (size_t row = 0; row < candidates.size(); ++row) {
     if (used[row]) continue;
     outcome.left_out.push_back(
-        {candidates[row], WhyLeftOut(table, result.assignment->stages, static_cast<int>(row))});
+        {candidates[row],
+         WhyLeftOut(searched.table, result.assignment->stages, static_cast<int>(row))});
   }
   std::sort(outcome.left_out.begin(), outcome.left_out.end(), by_worker);
   return outcome;
@@ -329,6 +249,27 @@ bool AcceptMove(const Plan& candidate, double current_cost_us, const MovePrice& 
   return won_us > busy_share * stopped_us + static_cast<double>(price.bytes) / kMovedBytesPerUs;
 }
 
+std::vector<WorkerMetrics> WithoutMetric(std::vector<WorkerMetrics> workers, Metric metric) {
+  constexpr double kImmeasurable = 1e15;  // ops or bytes per us
+  for (WorkerMetrics& worker : workers) {
+    switch (metric) {
+      case Metric::kSpeed:
+        worker.compute_speed = kImmeasurable;
+        break;
+      case Metric::kOverhead:
+        worker.session_overhead_us = 0;
+        break;
+      case Metric::kLatency:
+        worker.latency_us = 0;
+        break;
+      case Metric::kBandwidth:
+        worker.bandwidth_down = worker.bandwidth_up = kImmeasurable;
+        break;
+    }
+  }
+  return workers;
+}
+
 StandbyOutcome FindStandby(const std::vector<LayerCost>& layers,
                            const std::vector<WorkerMetrics>& workers, const PlanContext& context,
                            const Plan& current) {
@@ -342,13 +283,10 @@ StandbyOutcome FindStandby(const std::vector<LayerCost>& layers,
     timed.token_us = evaluated ? evaluated->exec_us : current.exec_us;
   }
   for (const StandbyMode mode : {StandbyMode::kStrict, StandbyMode::kRedundancy}) {
-    const CostModel model(layers, workers, timed, {&current, mode == StandbyMode::kStrict});
-    std::vector<LeftOutWorker> left_out;
-    const std::vector<int> candidates = Candidates(model, workers, left_out);
-    const SearchResult result = Search(StageTable(model, candidates), context.search);
-    if (result.assignment) {
-      return {MakePlan(model, candidates, *result.assignment), mode, result.strategy};
-    }
+    const StandbyRules rules{&current, mode == StandbyMode::kStrict};
+    const CandidateSet set = FindCandidates(CostModel(layers, workers, timed, rules), workers);
+    const Searched searched(layers, workers, set.workers, timed, rules);
+    if (searched.plan) return {searched.plan, mode, searched.result.strategy};
   }
   return {};
 }

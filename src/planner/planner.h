@@ -46,6 +46,12 @@ std::optional<Repair> RepairPlan(const std::vector<LayerCost>& layers,
                                  const std::vector<WorkerMetrics>& workers,
                                  const PlanContext& context, const RepairProblem& problem);
 
+// What can be left out of the cost model, to see what it is good for (7.5).
+enum class Metric { kSpeed, kOverhead, kLatency, kBandwidth };
+// The workers as if that took no time. EvaluatePlan with the real ones says what a plan for them is
+// worth.
+std::vector<WorkerMetrics> WithoutMetric(std::vector<WorkerMetrics> workers, Metric metric);
+
 // 5.2.5: a second plan to hold ready. Strict spares first, then redundancy: a worker of `current`
 // may take layers that it does not run, in the memory that its current stage leaves free, at lambda
 // times the init cost.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -195,6 +196,51 @@ class Oracle {
     return best;
   }
   double Best() const { return Best(static_cast<int>(instance_.layers.size())); }
+
+  // A token's time on the worker and its link, as if in the middle of a pipeline.
+  double Busy(int w, int first, int end) const {
+    const WorkerMetrics& worker = Worker(w);
+    double ops = 0, input = 0, output = 0;
+    for (int i = first; i < end; ++i) ops += Layer(i).compute_cost;
+    for (const LayerCost& layer : instance_.layers) {
+      input = std::max(input, static_cast<double>(layer.input_bytes));
+      output = std::max(output, static_cast<double>(layer.output_bytes));
+    }
+    return std::max(0.0, worker.session_overhead_us) + instance_.context.constants.delta_us +
+           ops / worker.compute_speed + input / worker.bandwidth_down +
+           output / worker.bandwidth_up;
+  }
+  // The least slowest stage, and the least exec and departures of those that have it.
+  std::pair<double, double> BestThroughput() const {
+    const double none = std::numeric_limits<double>::infinity();
+    std::pair<double, double> best = {none, none};
+    std::vector<bool> used(instance_.workers.size(), false);
+    const int layer_count = static_cast<int>(instance_.layers.size());
+    const std::function<void(int, double, double)> extend = [&](int covered, double slowest,
+                                                                double sum) {
+      if (covered == layer_count) {
+        // Equal but for rounding.
+        if (slowest < best.first * (1 - 1e-12) || (best.first == none && slowest < none)) {
+          best = {slowest, sum};
+        } else if (slowest <= best.first * (1 + 1e-12)) {
+          best.second = std::min(best.second, sum);
+        }
+        return;
+      }
+      for (size_t i = 0; i < used.size(); ++i) {
+        const int w = static_cast<int>(i);
+        if (used[i]) continue;
+        used[i] = true;
+        for (int end = covered + 1; end <= layer_count && Allowed(w, covered, end); ++end) {
+          extend(end, std::max(slowest, Busy(w, covered, end)),
+                 sum + Exec(w, covered, end) + Departure(w));
+        }
+        used[i] = false;
+      }
+    };
+    extend(0, 0, 0);
+    return best;
+  }
 
   // The deepest prefix that any assignment covers.
   int DeepestPrefix() const {

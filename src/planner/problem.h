@@ -69,18 +69,30 @@ struct CostConstants {
   Duration t_sharp = Seconds(12);  // steepness of that decay
 };
 
+// How layers are shared out.
+enum class PlanChoice {
+  kBest,  // what is cheapest
+  // To compare with, each as good as its rule allows:
+  kEqual,        // equal numbers of layers, on as many workers as can hold that
+  kMemory,       // in proportion to what the workers offer, the largest first
+  kPermutation,  // the thesis' search: all orders of few workers, annealing, random (5.5)
+};
+
 // Limits of the search. Counts, never wall time, so that one input has one result.
 struct SearchOptions {
+  PlanChoice choice = PlanChoice::kBest;
+  int equal_parts = 0;  // of PlanChoice::kEqual; 0: as many as can be held
   // Up to so many workers the search is exact, by dynamic programming over worker subsets. Cost
   // doubles with each (figures in docs/planner.md). At most 16.
   int exact_worker_limit = 14;
-  // Beyond: 5.5.3. The thesis' 1000 iterations with a patience of 200 end 5 to 7% above the
-  // optimum for 14 workers; these end 0.5% above it.
-  int anneal_iterations = 4000;
-  int anneal_patience = 4000;  // stop a run after so many iterations without improvement
-  int anneal_restarts = 4;
-  // 5.5.4, for problems too big to anneal: stage costs looked at.
-  double random_work = 5e7;
+  // Beyond: prices and a beam (price_search.h): stage costs looked at, ways kept per layer.
+  double price_work = 3e7;
+  int beam_width = 64;
+  // PlanChoice::kPermutation: as the thesis has it.
+  int anneal_iterations = 1000;
+  int anneal_patience = 200;  // stop a run after so many iterations without improvement
+  int anneal_restarts = 1;
+  double random_work = 5e7;  // stage costs looked at, where the thesis takes 100 ms
   uint64_t seed = 1;
 };
 
@@ -95,12 +107,20 @@ enum class PlanRule {
   kThesis,
 };
 
+enum class Objective {
+  kLatency,  // one stream: the sum of the stages
+  // Many streams that fill the pipeline: the slowest stage, then the sum. For a plan that serves:
+  // loading does not count.
+  kThroughput,
+};
+
 struct PlanContext {
   bool up = false;                // a fully loaded plan is serving
   Duration since_redistribution;  // only looked at while up, by the thesis' rule
   CostConstants constants;
   SearchOptions search;
 
+  Objective objective = Objective::kLatency;
   PlanRule rule = PlanRule::kPriced;
   // The rest is only looked at by the priced rule.
   // Time per token that waits and downtimes are spread over: that of the plan that serves. 0: of
@@ -124,7 +144,10 @@ struct StageAssignment {
   double exec_us = 0;      // C_exec: the sum of the three
   // Expected downtime per token, from how often the worker leaves. 0 by the thesis' rule.
   double departure_us = 0;
-  double row_us = 0;   // time per row of a prompt, where rows come in batches
+  double row_us = 0;  // time per row of a prompt, where rows come in batches
+  // What a token occupies the worker and its link for: no latency, and transfers as those of a
+  // stage between others. More layers never make it less.
+  double busy_us = 0;
   double init_us = 0;  // time to be ready: sigma + download + disk to memory
   // C_init: init_us after the power transform, decay and lambda (a penalty, not a time); by the
   // priced rule the share of the wait that a token bears.
@@ -140,15 +163,21 @@ struct Plan {
   double init_us = 0;  // slowest stage's init_us: predicted time until ready, downloads in parallel
   double departure_us = 0;  // expected downtime per token, all stages
   double row_us = 0;        // time per row of a prompt through all stages
-  // C_total = c_e + departures + alpha * max(init_cost) + (1 - alpha) * sum(init_cost)
+  double slowest_us = 0;  // largest busy_us: no more than 1 / slowest_us tokens leave the pipeline
+  // C_total: for throughput slowest_us, else
+  // c_e + departures + alpha * max(init_cost) + (1 - alpha) * sum(init_cost).
   double total_cost = 0;
 };
 
 enum class SearchStrategy {
-  kNone,       // nothing to search
-  kExact,      // optimal: subset DP
-  kAnnealing,  // 5.5.3
-  kRandom,     // 5.5.4
+  kNone,          // nothing to search
+  kExact,         // optimal
+  kPrices,        // price_search.h
+  kEqual,         // PlanChoice::kEqual
+  kMemory,        // PlanChoice::kMemory
+  kPermutations,  // 5.5.2
+  kAnnealing,     // 5.5.3
+  kRandom,        // 5.5.4
 };
 struct LeftOutWorker {
   int worker = 0;
@@ -165,6 +194,10 @@ struct PlanOutcome {
   // can. 0 with a plan.
   uint64_t missing_memory_bytes = 0;
   SearchStrategy strategy = SearchStrategy::kNone;
+  // With a plan by PlanChoice::kBest: no plan has a lower total_cost than the bound, and `plan` is
+  // above it by this share (0: nothing is better).
+  double lower_bound = 0;
+  double gap = 0;
   std::string problem;  // why there is no plan: one full sentence; empty with a plan
   std::vector<LeftOutWorker> left_out;  // workers without layers in `plan`, or unusable ones
   std::vector<std::string> notes;       // why the plan looks as it does, one sentence each

@@ -1,0 +1,17 @@
+// Search for swarms too big for the exact one, with a lower bound beside what it finds.
+//
+// Prices for the use of each worker (price_path.h) are raised where the relaxed way uses a worker
+// more than once and lowered where it does not, so that the bound rises. The cuts of the relaxed
+// ways, their workers matched anew, are first assignments; a beam steered by the final prices finds
+// better ones, windows of a few stages solved exactly improve those. Bounded by counts of stage
+// costs looked at: one input, one result.
+#pragma once
+
+#include "planner/search_result.h"
+
+namespace weft::planner {
+
+// Of a table for latency.
+SearchResult FindByPrices(const StageTable& table, const SearchOptions& options);
+
+}  // namespace weft::planner
