@@ -59,11 +59,20 @@ json::object WorkerJson(const swarm::WorkerSnapshot& worker) {
           {"download_total_bytes", worker.download_total_bytes},
           {"latency_ms", worker.latency_ms},
           {"download_bytes_per_s", worker.download_bytes_per_s},
+          {"upload_bytes_per_s", worker.upload_bytes_per_s},
+          {"overhead_us", worker.overhead_us},
+          {"batch_gain", worker.batch_gain},
+          {"load_bytes_per_us", worker.load_bytes_per_us},
+          {"expected_stay_s", worker.expected_stay_s},
           {"us_per_token", worker.us_per_token},
           {"speed_bytes_per_us", worker.speed_bytes_per_us},
           {"computing", worker.computing},
           {"tokens_computed", worker.tokens_computed},
           {"problem", worker.problem}};
+}
+
+json::value ErrorJson(const std::optional<double>& error) {
+  return error ? json::value(*error) : nullptr;
 }
 
 }  // namespace
@@ -103,6 +112,9 @@ std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
                                       {"epoch", snapshot.epoch},
                                       {"predicted_us_per_token", snapshot.predicted_us_per_token},
                                       {"measured_us_per_token", snapshot.measured_us_per_token},
+                                      {"prediction_error",
+                                       {{"initial", ErrorJson(snapshot.initial_error)},
+                                        {"running", ErrorJson(snapshot.running_error)}}},
                                       {"tokens_per_second", snapshot.tokens_per_second},
                                       {"active_requests", snapshot.active_requests},
                                       {"queued_requests", snapshot.queued_requests},

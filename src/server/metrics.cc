@@ -35,6 +35,14 @@ std::string MetricsText(const SwarmHost& host) {
       snapshot.predicted_us_per_token);
   add("weft_measured_us_per_token", "gauge", "The measured time per token",
       snapshot.measured_us_per_token);
+  if (snapshot.initial_error)
+    add("weft_initial_prediction_error_ratio", "gauge",
+        "Mean of |predicted - measured| / measured of steps, predicted with their plan",
+        *snapshot.initial_error);
+  if (snapshot.running_error)
+    add("weft_running_prediction_error_ratio", "gauge",
+        "Mean of |predicted - measured| / measured of steps, predicted when they were sent",
+        *snapshot.running_error);
   return text;
 }
 

@@ -24,8 +24,9 @@ struct Binding {
   BindingId id = 0;
   uint32_t stage = 0;  // what its steps carry beside its number
   LayerSpan layers;
-  bool loaded = false;   // Prepared has come: steps may be sent
-  bool standby = false;  // held ready; no plan counts on it
+  bool loaded = false;      // Prepared has come: steps may be sent
+  bool standby = false;     // held ready; no plan counts on it
+  bool only_loads = false;  // all of it was on the device when it was asked for
   Instant asked_at, answer_deadline;
 };
 

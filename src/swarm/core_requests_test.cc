@@ -652,37 +652,6 @@ TEST(Logits, OnlyLogitsAndNoTokens) {
   EXPECT_EQ(swarm.Ends(1)[0].reason, FinishReason::kLength);
 }
 
-TEST(Metrics, CountBytesOfDataFramesExactly) {
-  TestSwarm swarm;
-  swarm.BringUp(1);
-  swarm.Submit({1, 2, 3}, 2);
-  // Two steps: 3 tokens, then 1; two results with one argmax each. Heads are 40 + 16 bytes.
-  const Snapshot picture = swarm.picture();
-  EXPECT_EQ(picture.boundary_bytes_sent, 2 * 56u + 3 * 4 + 4);
-  EXPECT_EQ(picture.boundary_bytes_received, 2 * (56u + 12));
-  EXPECT_EQ(picture.generated_tokens, 2u);
-  EXPECT_EQ(picture.completed_requests, 1u);
-  EXPECT_EQ(picture.workers[0].tokens_computed, 4u);
-}
-
-TEST(Metrics, StageTimesAreMediansOfOneRowSteps) {
-  TestSwarm swarm;
-  TestWorker worker = Silent();
-  worker.compute_us = 40'000;
-  swarm.BringUp(1, worker);
-  swarm.Submit({1}, 9);
-  for (int i = 0; i < 9; ++i) {
-    swarm.Advance(Milliseconds(i == 4 ? 500 : 50));  // one outlier
-    swarm.AnswerStep(1);
-  }
-  const Snapshot picture = swarm.picture();
-  EXPECT_DOUBLE_EQ(picture.stages[0].measured_us, 50'000);
-  EXPECT_DOUBLE_EQ(picture.workers[0].us_per_token, 40'000);
-  EXPECT_DOUBLE_EQ(picture.measured_us_per_token, 50'000);
-  // 6 MB of layers in 40 ms less the assumed overhead of 100 us.
-  EXPECT_NEAR(picture.workers[0].speed_bytes_per_us, 6e6 / 39'900, 0.01);
-}
-
 // ---- long prompts ----
 
 // Three stages; every worker answers at once but the last one, where the test sets the pace.

@@ -89,11 +89,15 @@ DeviceNumbers Costs::NumbersOf(const Worker& worker) const {
   device.needs_onnx = worker.offer.needs_onnx;
   device.memory_bytes = worker.memory.limit;
   device.weight_factor = worker.memory.weight_factor;
-  device.download_bytes_per_s = worker.offer.download_bytes_per_s;
-  device.upload_bytes_per_s = worker.offer.upload_bytes_per_s;
+  const LineRates rates = Rates(worker);
+  device.download_bytes_per_s = rates.down * 1e6;
+  device.upload_bytes_per_s = rates.up * 1e6;
   device.overhead_us = worker.times.overhead_us;
   device.bytes_per_us = worker.times.speed.Median();
   device.latency_us = worker.times.latency_us.Median();
+  device.handover_us = worker.times.handover_us.Median();
+  device.batch_gain = worker.times.batch_gain.Median();
+  device.load_bytes_per_us = worker.times.load_rate.Median();
   return device;
 }
 
@@ -115,15 +119,31 @@ planner::WorkerMetrics Costs::Metrics(const Worker& worker) const {
   return MetricsOf(device);
 }
 
+// What the device has said of its line counts until its steps tell.
+LineRates Costs::Rates(const Worker& worker) const {
+  return {worker.times.down_rate.Median().value_or(worker.offer.download_bytes_per_s * 1e-6),
+          worker.times.up_rate.Median().value_or(worker.offer.upload_bytes_per_s * 1e-6)};
+}
+
+double Costs::ComputeUs(const Worker& worker, uint32_t first, uint32_t end) const {
+  return OverheadUs(worker) + Cost(first, end) / Speed(worker);
+}
+
+double Costs::TokenUs(const Worker& worker, uint32_t first, uint32_t end) const {
+  const LineRates rates = Rates(worker);
+  return kServerStepUs + ComputeUs(worker, first, end) + StepLatencyUs(NumbersOf(worker)) +
+         static_cast<double>(layers_[first].input_bytes) / rates.down +
+         static_cast<double>(layers_[end - 1].output_bytes) / rates.up;
+}
+
 double Costs::StepUs(const Worker& worker, uint32_t first, uint32_t end, uint32_t rows) const {
   const planner::LayerCost& input = layers_[first];
   const planner::LayerCost& output = layers_[end - 1];
   if (const auto measured_us = worker.times.batches.ExpectedUs(rows)) return *measured_us;
   const double compute_us = OverheadUs(worker) + rows * Cost(first, end) / Speed(worker);
-  const double down_us =
-      rows * static_cast<double>(input.input_bytes) / (worker.offer.download_bytes_per_s * 1e-6);
-  const double up_us =
-      rows * static_cast<double>(output.output_bytes) / (worker.offer.upload_bytes_per_s * 1e-6);
+  const LineRates rates = Rates(worker);
+  const double down_us = rows * static_cast<double>(input.input_bytes) / rates.down;
+  const double up_us = rows * static_cast<double>(output.output_bytes) / rates.up;
   return compute_us + LatencyUs(worker) + down_us + up_us;
 }
 

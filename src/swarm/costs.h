@@ -33,7 +33,13 @@ class Costs {
   planner::WorkerMetrics Metrics(const Worker& worker) const;
   double OverheadUs(const Worker& worker) const;
   double Speed(const Worker& worker) const;      // bytes per us
-  double LatencyUs(const Worker& worker) const;  // round trip
+  double LatencyUs(const Worker& worker) const;  // round trip of a ping
+  LineRates Rates(const Worker& worker) const;
+  // SO + C / CS of one row.
+  double ComputeUs(const Worker& worker, uint32_t first, uint32_t end) const;
+  // Of one row over [first, end), by the planner's formula: SO + C / CS + P + H + I / down + O / up
+  // and the server's own work.
+  double TokenUs(const Worker& worker, uint32_t first, uint32_t end) const;
 
   // What a step of `rows` rows over [first, end) is expected to take at most, from sending to the
   // answer: as measured (BatchTimes), until then computed row by row.

@@ -12,6 +12,10 @@
 
 namespace weft::swarm {
 
+// Of a device that nothing is known of: a tab that somebody has opened for half an hour.
+inline constexpr double kAssumedStayS = 1800;
+inline constexpr double kAssumedLossesPerS = 1 / kAssumedStayS;
+
 struct DeviceNumbers {
   std::string name;
   bool native = true;       // false: in a browser
@@ -23,7 +27,11 @@ struct DeviceNumbers {
   // Unset: not measured yet.
   std::optional<double> overhead_us;   // SO_w, of every step
   std::optional<double> bytes_per_us;  // CS_w, weights and keys and values read
-  std::optional<double> latency_us;    // P_w, round trip
+  std::optional<double> latency_us;    // P_w, round trip of a ping
+  std::optional<double> handover_us;   // what a small step's line takes beyond that
+  std::optional<double> batch_gain;    // rows of a chunk in the time of a token
+  std::optional<double> load_bytes_per_us;
+  double losses_per_s = kAssumedLossesPerS;
   std::vector<bool> cached_layers;
 };
 
@@ -32,9 +40,14 @@ struct DeviceNumbers {
 double DownloadRate(double bytes_per_s);
 double UploadRate(double bytes_per_s, double download_bytes_per_s);
 
+// The server's own work for a step: the planner's delta.
+inline constexpr double kServerStepUs = 40;
+
 double OverheadUs(const DeviceNumbers& device);
 double BytesPerUs(const DeviceNumbers& device);
 double LatencyUs(const DeviceNumbers& device);
+// P and H together: what the line of a step takes that carries next to nothing.
+double StepLatencyUs(const DeviceNumbers& device);
 
 planner::WorkerMetrics MetricsOf(const DeviceNumbers& device);
 

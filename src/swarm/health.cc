@@ -10,6 +10,8 @@ constexpr Instant kNever{INT64_MAX};
 constexpr size_t kOpenPings = 16;
 // After so many answers it is known how fast a worker answers.
 constexpr size_t kPongsToTrust = 3;
+// What the probe of a line's way up asks for: a quarter of a second on a line of a megabit.
+constexpr uint32_t kProbeBytes = 32 * 1024;
 
 std::string Seconds(Duration duration) {
   if (duration < Milliseconds(1950)) return std::to_string(duration.us / 1000) + " ms";
@@ -91,7 +93,15 @@ void Health::Ping(Worker& worker, Instant now) {
   worker.pings.next_at = now + options_.timeouts.ping_interval;
   if (worker.pings.open.size() >= kOpenPings) return;
   worker.pings.open.push_back({worker.pings.next_nonce++, now});
-  outbox_.Control(worker.id).mutable_ping()->set_nonce(worker.pings.open.back().nonce);
+  auto& ping = *outbox_.Control(worker.id).mutable_ping();
+  ping.set_nonce(worker.pings.open.back().nonce);
+  // Once for each connection, until steps tell more.
+  if (worker.pings.upload_probed || worker.times.latency_us.count() < kPongsToTrust ||
+      !worker.steps.in_flight.empty() || worker.Busy())
+    return;
+  worker.pings.upload_probed = true;
+  worker.pings.open.back().answer_bytes = kProbeBytes;
+  ping.set_answer_bytes(kProbeBytes);
 }
 
 Status Health::OnPong(Worker& worker, const wire::pb::Pong& pong, Instant now) {
@@ -101,12 +111,25 @@ Status Health::OnPong(Worker& worker, const wire::pb::Pong& pong, Instant now) {
   if (answered == worker.pings.open.end())
     return Error(ErrorCode::kInvalidData,
                  "Pong names " + std::to_string(pong.nonce()) + ", which no open ping has.");
-  worker.times.pong_us.Add(static_cast<double>((now - answered->sent_at).us));
+  const SentPing ping = *answered;
+  worker.pings.open.erase(worker.pings.open.begin(), answered + 1);
+  if (pong.padding().size() > ping.answer_bytes)
+    return Error(ErrorCode::kInvalidData, "Pong carries " + std::to_string(pong.padding().size()) +
+                                              " bytes, expected " +
+                                              std::to_string(ping.answer_bytes) + ".");
+  const auto round_us = static_cast<double>((now - ping.sent_at).us);
   // Under load a round trip measures the queue, not the link (dynamic-graph-partitioning 4.3.2).
   const bool idle =
-      worker.steps.in_flight.empty() && worker.steps.last_at < answered->sent_at && !worker.Busy();
-  if (idle) worker.times.latency_us.Add(static_cast<double>((now - answered->sent_at).us));
-  worker.pings.open.erase(worker.pings.open.begin(), answered + 1);
+      worker.steps.in_flight.empty() && worker.steps.last_at < ping.sent_at && !worker.Busy();
+  if (ping.answer_bytes > 0) {
+    // Workers of before answer without.
+    if (idle && pong.padding().size() == ping.answer_bytes)
+      worker.times.AddUpload(ping.answer_bytes,
+                             round_us - worker.times.latency_us.Median().value_or(0));
+    return OkStatus();
+  }
+  worker.times.pong_us.Add(round_us);
+  if (idle) worker.times.latency_us.Add(round_us);
   return OkStatus();
 }
 

@@ -7,7 +7,7 @@
 namespace weft::swarm {
 namespace {
 
-// Loading from disk into memory, on top of the download.
+// Loading from disk into memory, on top of the download, before it was measured.
 constexpr double kLoadBytesPerUs = 100;
 
 Error Illegal(std::string message) {
@@ -137,6 +137,7 @@ Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, b
   for (const Binding& other : worker.bindings)
     if (!other.loaded) begin = std::max(begin, other.answer_deadline);
   binding.asked_at = now;
+  binding.only_loads = begin == now && worker.layers.cached.HasAll(layers.first, layers.end);
   binding.answer_deadline = begin + std::max(options_.timeouts.prepare_min, limit);
   worker.layers.loaded.AddRange(layers.first, layers.end);
   auto& prepare = *outbox_.Control(worker.id).mutable_prepare_stage();
@@ -154,7 +155,8 @@ double Lifecycle::LoadUs(const Worker& worker, LayerSpan layers) const {
   double weights = 0;
   for (uint32_t layer = layers.first; layer < layers.end; ++layer)
     weights += static_cast<double>(costs_.layers()[layer].weight_bytes);
-  return missing / (worker.offer.download_bytes_per_s * 1e-6) + weights / kLoadBytesPerUs;
+  return missing / (worker.offer.download_bytes_per_s * 1e-6) +
+         weights / worker.times.load_rate.Median().value_or(kLoadBytesPerUs);
 }
 
 bool Lifecycle::StandBy(Worker& worker, LayerSpan layers, Instant now) {
@@ -197,6 +199,7 @@ Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared,
       memory.doubt == Doubt::kDoubted ? std::min(factor, worker.offer.weight_factor) : factor;
   if (binding == nullptr) return OkStatus();
   binding->loaded = true;
+  NoteLoad(worker, *binding, now);
   Changed();
   for (uint32_t layer = binding->layers.first; layer < binding->layers.end; ++layer) {
     worker.layers.cached.Add(layer);
@@ -217,6 +220,16 @@ Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared,
   return OkStatus();
 }
 
+// What was on the device already took its engine so long, and the line a round trip.
+void Lifecycle::NoteLoad(Worker& worker, const Binding& binding, Instant now) const {
+  if (!binding.only_loads) return;
+  double bytes = 0;
+  for (uint32_t layer = binding.layers.first; layer < binding.layers.end; ++layer)
+    bytes += static_cast<double>(costs_.layers()[layer].weight_bytes);
+  const double us = static_cast<double>((now - binding.asked_at).us) - costs_.LatencyUs(worker);
+  worker.times.load_rate.Add(bytes / std::max(us, 1.0));
+}
+
 bool Lifecycle::CanSwap() const {
   if (!staged_ || downloading_) return false;
   return std::all_of(staged_->stages.begin(), staged_->stages.end(), [this](const auto& stage) {
@@ -234,9 +247,7 @@ void Lifecycle::Swap(Instant now) {
     Worker& worker = *roster_.Find(stage.worker);
     worker.Find(stage.binding)->standby = false;
     if (before && before->Uses(stage.binding)) continue;
-    worker.times.compute_us.Clear();
-    worker.times.stage_us.Clear();
-    worker.times.batches.Clear();
+    worker.times.ClearBinding();
   }
   Changed();
   for (auto& [id, worker] : roster_) Retire(worker);
@@ -432,9 +443,7 @@ bool Lifecycle::FillFromStandbys(uint32_t first, uint32_t end) {
   for (const PlanStage& stage : filling) {
     Worker& worker = *roster_.Find(stage.worker);
     worker.Find(stage.binding)->standby = false;
-    worker.times.compute_us.Clear();
-    worker.times.stage_us.Clear();
-    worker.times.batches.Clear();
+    worker.times.ClearBinding();
   }
   Changed();
   return true;

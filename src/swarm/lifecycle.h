@@ -84,6 +84,7 @@ class Lifecycle {
 
  private:
   bool IsPlanned(BindingId binding) const;
+  void NoteLoad(Worker& worker, const Binding& binding, Instant now) const;
   bool FitsBeside(const Worker& worker, LayerSpan layers,
                   const std::function<bool(const Binding&)>& stays) const;
   bool FitsBesidePlans(const Worker& worker, LayerSpan layers) const;

@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace weft::swarm {
+namespace {
+
+constexpr Duration kMeasureAgain = Seconds(600);
+
+}  // namespace
 
 // The longest run of transformer layers that the worker runs (when it is in a plan) or has cached,
 // else the first ones; cut to kMeasureLayers and to what fits beside what is loaded. nullopt: not
@@ -45,9 +50,12 @@ void Measuring::Settle(bool calm, bool idle, Instant now) {
         Ask(worker, now);
       continue;
     }
-    if (!calm || worker.measure.phase != MeasureJob::Phase::kNone || worker.measure.tried ||
-        worker.times.overhead_us)
-      continue;
+    if (!calm || worker.measure.phase != MeasureJob::Phase::kNone) continue;
+    // Devices get hot, or are used for other things: what was measured is measured again, while
+    // nobody waits and with layers that are there.
+    const bool again =
+        worker.times.overhead_us && idle && now >= worker.measure.again_at && !worker.IsLoading();
+    if (!again && (worker.measure.tried || worker.times.overhead_us)) continue;
     // An ONNX worker would have to build sessions beside those that it serves with.
     if (lifecycle_.IsUsed(id) &&
         (!idle || worker.offer.needs_onnx || !worker.steps.in_flight.empty()))
@@ -76,7 +84,7 @@ void Measuring::Start(Worker& worker, const MeasureRanges& ranges, Instant now) 
 
 void Measuring::Ask(Worker& worker, Instant now) {
   MeasureJob& job = worker.measure;
-  if (!Fits(worker, job.first, job.end)) return GiveUp(worker);  // it holds more since
+  if (!Fits(worker, job.first, job.end)) return GiveUp(worker, now);  // it holds more since
   job.phase = MeasureJob::Phase::kRunning;
   job.deadline = now + options_.timeouts.measure_limit;
   worker.measure.tried = true;
@@ -90,7 +98,7 @@ void Measuring::Ask(Worker& worker, Instant now) {
   }
 }
 
-Status Measuring::OnMeasured(Worker& worker, const wire::pb::Measured& measured) {
+Status Measuring::OnMeasured(Worker& worker, const wire::pb::Measured& measured, Instant now) {
   const MeasureJob job = worker.measure;
   if (job.phase != MeasureJob::Phase::kRunning)
     return Error(ErrorCode::kInvalidData, "Measured came though no measurement was asked for.");
@@ -98,13 +106,13 @@ Status Measuring::OnMeasured(Worker& worker, const wire::pb::Measured& measured)
                                                         costs_.Cost(job.first, job.end)));
   worker.times.overhead_us = speed.overhead_us;
   worker.times.speed.Add(speed.ops_per_us);
-  GiveUp(worker);
+  GiveUp(worker, now);
   return OkStatus();
 }
 
-bool Measuring::OnFailed(Worker& worker) {
+bool Measuring::OnFailed(Worker& worker, Instant now) {
   if (worker.measure.phase == MeasureJob::Phase::kNone) return false;
-  GiveUp(worker);
+  GiveUp(worker, now);
   return true;
 }
 
@@ -112,8 +120,9 @@ bool Measuring::IsOverdue(const Worker& worker, Instant now) const {
   return worker.measure.phase != MeasureJob::Phase::kNone && now >= worker.measure.deadline;
 }
 
-void Measuring::GiveUp(Worker& worker) {
+void Measuring::GiveUp(Worker& worker, Instant now) {
   worker.measure.phase = MeasureJob::Phase::kNone;
+  worker.measure.again_at = now + kMeasureAgain;
   worker.measure.tried = true;
   lifecycle_.Retire(worker);
   outbox_.NoteChange();

@@ -20,12 +20,12 @@ class Measuring {
   // way; `idle`: besides, no request is active.
   void Settle(bool calm, bool idle, Instant now);
   // An error: nothing was asked, or the answer is malformed.
-  Status OnMeasured(Worker& worker, const wire::pb::Measured& measured);
+  Status OnMeasured(Worker& worker, const wire::pb::Measured& measured, Instant now);
   // Failed with epoch 0 ends a measurement under way; false: none was.
-  bool OnFailed(Worker& worker);
+  bool OnFailed(Worker& worker, Instant now);
   // The measurement has taken too long.
   bool IsOverdue(const Worker& worker, Instant now) const;
-  void GiveUp(Worker& worker);
+  void GiveUp(Worker& worker, Instant now);
   std::optional<Instant> next_timer() const;
 
  private:

@@ -52,6 +52,7 @@ void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers)
   }
   for (const PlanStage& stage : plan->stages) {
     stages_.push_back({stage.bound()});
+    stages_.back().planned_us = stage.predicted_us;
     for (const Stage& old : before)
       if (old.bound.binding == stage.binding) stages_.back().rotation = old.rotation;
   }
@@ -69,10 +70,9 @@ uint32_t Pipeline::ChunkRows() const {
     if (stages_[i].bound.binding == 0) continue;
     const Worker* worker = roster_.Find(stages_[i].bound.worker);
     CHECK(worker != nullptr);
-    if (i > 0)
-      rows = std::min(rows, kChunkUs * 1e-6 * worker->offer.download_bytes_per_s / row_bytes);
-    if (i + 1 < stages_.size())
-      rows = std::min(rows, kChunkUs * 1e-6 * worker->offer.upload_bytes_per_s / row_bytes);
+    const LineRates rates = costs_.Rates(*worker);
+    if (i > 0) rows = std::min(rows, kChunkUs * rates.down / row_bytes);
+    if (i + 1 < stages_.size()) rows = std::min(rows, kChunkUs * rates.up / row_bytes);
   }
   return std::max(1u, static_cast<uint32_t>(rows));
 }
@@ -415,7 +415,8 @@ void Pipeline::Send(const Stage& stage, Worker& worker, Batch batch, Instant now
   size_t payload_bytes = batch.token_ids.size();
   for (const Slice& payload : batch.payloads) payload_bytes += payload.byte_count();
   std::vector<uint8_t> head = wire::EncodeFrameHead(header, batch.runs, payload_bytes);
-  traffic_.bytes_sent += head.size() + payload_bytes;
+  const uint64_t step_bytes = head.size() + payload_bytes;
+  traffic_.bytes_sent += step_bytes;
   head.insert(head.end(), batch.token_ids.begin(), batch.token_ids.end());
   data.pieces.reserve(1 + batch.payloads.size());
   data.pieces.emplace_back(std::move(head));
@@ -435,9 +436,13 @@ void Pipeline::Send(const Stage& stage, Worker& worker, Batch batch, Instant now
       wire::ResultPayloadBytes(sent.runs, sent.columns, options_.model.boundary_dtype,
                                options_.model.vocabulary);
   sent.sent_at = now;
-  const double predicted_us =
-      costs_.StepUs(worker, bound.layers.first, bound.layers.end, sent.rows);
-  Track(worker, std::move(sent), predicted_us, now);
+  sent.step_bytes = step_bytes;
+  if (sent.rows == 1) {
+    sent.planned_us = stage.planned_us;
+    sent.predicted_us = costs_.TokenUs(worker, bound.layers.first, bound.layers.end);
+  }
+  const double limit_us = costs_.StepUs(worker, bound.layers.first, bound.layers.end, sent.rows);
+  Track(worker, std::move(sent), limit_us, now);
 }
 
 void Pipeline::Track(Worker& worker, SentFrame sent, double predicted_us, Instant now) {
@@ -465,16 +470,31 @@ void Pipeline::PopOldest(Worker& worker, Instant now) {
   touched_.push_back(worker.id);
 }
 
-// For deadlines every step counts, from when it became the oldest, as they do. For plans only steps
-// of one row that met an idle worker are samples: longer ones are not what they are about.
+// For deadlines every step counts, from when it became the oldest, as they do. Of a worker's speed
+// only steps of one row tell that met an idle worker, longer ones of its line and of what rows cost
+// together.
 void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
                            Instant now) {
   if (FindStage(sent.epoch) == nullptr) return;
   worker.times.batches.Add(sent.rows, static_cast<double>((now - worker.steps.oldest_since).us));
-  if (sent.rows != 1 || !sent.alone || header.compute_us == 0) return;
+  StepTime step;
+  step.rows = sent.rows;
+  step.bytes_down = sent.step_bytes;
+  step.bytes_up = sent.answer_bytes;
+  step.elapsed_us = static_cast<double>((now - sent.sent_at).us);
+  step.queue_us = header.queue_us;
+  step.compute_us = header.compute_us;
+  step.alone = sent.alone;
+  if (header.compute_us == 0) return;
+  worker.times.AddLine(step, costs_.Rates(worker));
+  worker.times.AddBatch(step, costs_.ComputeUs(worker, sent.layers.first, sent.layers.end));
+  if (sent.rows != 1 || !sent.alone) return;
   const double compute_us = header.compute_us;
   worker.times.compute_us.Add(compute_us);
-  worker.times.stage_us.Add(static_cast<double>((now - sent.sent_at).us));
+  worker.times.stage_us.Add(step.elapsed_us);
+  const double stage_us = step.elapsed_us + kServerStepUs;
+  if (sent.planned_us > 0) errors_.initial.Add(sent.planned_us, stage_us);
+  errors_.running.Add(sent.predicted_us, stage_us);
   worker.times.speed.Add(
       costs_.SpeedSample(worker, sent.layers.first, sent.layers.end, compute_us));
 }

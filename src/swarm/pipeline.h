@@ -49,6 +49,12 @@ struct TrafficCounts {
   uint64_t bytes_sent = 0, bytes_received = 0;  // whole data frames
 };
 
+// How wrong predictions of single steps were, of one row, on workers that were idle.
+struct PredictionErrors {
+  MeanError initial;  // by the plan when it was made
+  MeanError running;  // by what was known when the step was sent
+};
+
 class Pipeline {
  public:
   // Keeps references; all outlive the pipeline.
@@ -83,6 +89,7 @@ class Pipeline {
   std::vector<WorkerId> TakeTouched() { return std::exchange(touched_, {}); }
 
   const TrafficCounts& traffic() const { return traffic_; }
+  const PredictionErrors& errors() const { return errors_; }
   // Rows that stages behind the first have not been sent, of all sessions.
   uint64_t waiting_rows() const;
   // Whether a staged plan, all loaded, may take over without anybody waiting for rows that can be
@@ -97,6 +104,7 @@ class Pipeline {
     uint32_t rotation = 0;  // id of the session that was served last
     bool last = false;      // of the plan
     bool follows = false;   // runs no part of the plan
+    double planned_us = 0;  // of one row, when the plan was made
   };
   struct Batch {
     std::vector<wire::Run> runs;
@@ -151,6 +159,7 @@ class Pipeline {
   uint32_t generate_rotation_ = 0;  // id of the session that was last asked tokens for
   bool generated_last_ = false;     // prompts and generations take turns
   TrafficCounts traffic_;
+  PredictionErrors errors_;
 };
 
 }  // namespace weft::swarm

@@ -12,6 +12,8 @@ namespace {
 
 // A plan that is being loaded is replaced by one that takes so much less time at most.
 constexpr double kBetterThanStaged = 0.8;
+// A device that makes the swarm half as fast again is used however wrong predictions are.
+constexpr double kLeastTau = 0.7;
 
 }  // namespace
 
@@ -21,6 +23,7 @@ StartPlanning PlanningJob(const Costs& costs, std::vector<planner::WorkerMetrics
   job.layers = costs.layers();
   job.workers = std::move(workers);
   job.context = context;
+  job.context.constants.delta_us = kServerStepUs;
   return job;
 }
 
@@ -43,7 +46,10 @@ void Planning::OnWorkerGone(WorkerId worker, Instant now) {
     Want(now);
   }
   NoteRosterChange();
-  if (lifecycle_.active() && lifecycle_.active()->HasHole()) ++losses_;
+  if (lifecycle_.active() && lifecycle_.active()->HasHole()) {
+    ++losses_;
+    if (!hole_since_) hole_since_ = now;
+  }
   if (job_ &&
       std::find(job_->workers.begin(), job_->workers.end(), worker) != job_->workers.end()) {
     job_.reset();
@@ -63,6 +69,10 @@ bool Planning::IsEligible(const Worker& worker, Instant now) const {
 
 planner::PlanContext Planning::Context(Instant now) const {
   planner::PlanContext context;
+  context.constants.delta_us = kServerStepUs;
+  // What is better by less than predictions are wrong is no better.
+  if (const auto error = running_error_)
+    context.constants.tau = std::clamp(1 - *error, kLeastTau, context.constants.tau);
   context.up = lifecycle_.serves();
   context.since_redistribution = now - lifecycle_.last_swap();
   // As if one loss were to come in any case, and in the first five minutes as if they were over.
@@ -70,7 +80,14 @@ planner::PlanContext Planning::Context(Instant now) const {
   context.expected_stable_us = std::max(seen_us, 300e6) / static_cast<double>(losses_ + 1);
   if (const SwarmPlan* active = lifecycle_.active(); active && context.up)
     context.token_us = active->predicted_us;
+  if (const auto repair_us = repair_us_.Median()) context.repair_us = *repair_us;
   return context;
+}
+
+planner::WorkerMetrics Planning::MetricsOf(const Worker& worker, Instant now) const {
+  planner::WorkerMetrics metrics = costs_.Metrics(worker);
+  metrics.departures_per_s = lifetimes_.LossesPerS(worker.probation_key, now);
+  return metrics;
 }
 
 bool Planning::IsBlocked() const {
@@ -109,6 +126,10 @@ std::optional<LayerSpan> Planning::HoleToFill() const {
 
 void Planning::Settle(Instant now) {
   if (first_seen_ == Instant{}) first_seen_ = now;
+  if (hole_since_ && (lifecycle_.serves() || !lifecycle_.active())) {
+    if (lifecycle_.serves()) repair_us_.Add(static_cast<double>((now - *hole_since_).us));
+    hole_since_.reset();
+  }
   if (IsBlocked()) return;
   if (!want_at_ && lifecycle_.active() && now >= last_search_ + options_.timeouts.replan_interval)
     want_at_ = now;
@@ -167,7 +188,7 @@ void Planning::StartSearch(Instant now, bool doubtful) {
   for (const auto& [id, worker] : roster_) {
     if (whole_on_ ? id != *whole_on_ : !IsEligible(worker, now)) continue;
     job.workers.push_back(id);
-    metrics.push_back(costs_.Metrics(worker));
+    metrics.push_back(MetricsOf(worker, now));
     if (doubtful && MayDoubt(worker)) metrics.back().weight_factor = worker.offer.weight_factor;
   }
   job.doubtful = doubtful;
@@ -204,7 +225,7 @@ void Planning::StartRepair(LayerSpan hole, Instant now) {
     const uint64_t held_bytes = costs_.MemoryBytes(worker.memory.weight_factor, held);
     candidate.free_bytes = worker.memory.limit - std::min(held_bytes, worker.memory.limit);
     problem.candidates.push_back(std::move(candidate));
-    metrics.push_back(costs_.Metrics(worker));
+    metrics.push_back(MetricsOf(worker, now));
     job.workers.push_back(id);
   }
   if (job.workers.empty()) return StartSearch(now);
@@ -353,7 +374,7 @@ std::optional<planner::Plan> Planning::Evaluate(const SwarmPlan& plan, Instant n
     assignment.first_layer = static_cast<int>(stage.first);
     assignment.end_layer = static_cast<int>(stage.end);
     stages.push_back(assignment);
-    metrics.push_back(costs_.Metrics(*roster_.Find(stage.worker)));
+    metrics.push_back(MetricsOf(*roster_.Find(stage.worker), now));
   }
   return planner::EvaluatePlan(costs_.layers(), metrics, Context(now), stages);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "swarm/lifecycle.h"
+#include "swarm/lifetimes.h"
 #include "swarm/probation.h"
 
 namespace weft::swarm {
@@ -31,7 +32,11 @@ class Planning {
   void NoteRosterChange() { standbys_wanted_ = true; }
   // Positions that a new plan would have to compute again, of sessions that somebody waits for.
   void SetLiveRows(uint64_t rows) { live_rows_ = rows; }
+  // Of steps, as measured (MeanError).
+  void SetRunningError(std::optional<double> error) { running_error_ = error; }
   void OnWorkerGone(WorkerId worker, Instant now);
+  Lifetimes& lifetimes() { return lifetimes_; }
+  const Lifetimes& lifetimes() const { return lifetimes_; }
   void OnFound(const PlanFound& found, Instant now);
   // Its user wants this worker to run the whole model, alone, or not any longer. Until that, or
   // until it cannot any more, no other plan is looked for. The latest wish counts.
@@ -81,6 +86,7 @@ class Planning {
   std::optional<planner::Plan> Evaluate(const SwarmPlan& plan, Instant now) const;
   void OnNothingFound(const planner::PlanOutcome& outcome, const std::vector<WorkerId>& workers);
   bool IsBlocked() const;
+  planner::WorkerMetrics MetricsOf(const Worker& worker, Instant now) const;
   bool FitsWhole(const Worker& worker, Instant now) const;
   // Whether this is the plan that the user of a device has chosen.
   bool IsChosen(const SwarmPlan* plan) const;
@@ -97,6 +103,10 @@ class Planning {
   Instant last_search_;
   bool standbys_wanted_ = false;
   uint64_t live_rows_ = 0;
+  std::optional<double> running_error_;
+  Lifetimes lifetimes_;
+  std::optional<Instant> hole_since_;
+  Ring<7> repair_us_;    // how long holes lasted
   uint64_t losses_ = 0;  // of workers that had a part in the active plan
   Instant first_seen_;   // since when they are counted
   std::string problem_;

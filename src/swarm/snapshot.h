@@ -23,9 +23,13 @@ struct WorkerSnapshot {
   std::vector<uint32_t> cached_layers;
   uint64_t downloaded_bytes = 0, download_total_bytes = 0;  // 0: it downloads nothing now
   double latency_ms = 0;
-  double download_bytes_per_s = 0;
+  double download_bytes_per_s = 0, upload_bytes_per_s = 0;
   double us_per_token = 0;        // measured compute time of its stage, median of recent steps
   double speed_bytes_per_us = 0;  // CS_w
+  double overhead_us = 0;         // SO_w
+  double batch_gain = 0;          // rows of a prompt in the time of a token; 0: not measured
+  double load_bytes_per_us = 0;   // from its disk into its engine; 0: not measured
+  double expected_stay_s = 0;     // until its next loss
   bool computing = false;
   uint64_t tokens_computed = 0;
   std::string problem;  // its last failure in a sentence, empty when all is well
@@ -68,6 +72,9 @@ struct Snapshot {
   std::vector<StandbySnapshot> standbys;
   uint64_t history_bytes = 0, history_limit_bytes = 0;  // rows kept for whoever takes over
   double predicted_us_per_token = 0, measured_us_per_token = 0;
+  // Mean of |predicted - measured| / measured of steps, by the plan when it was made and by what is
+  // known now.
+  std::optional<double> initial_error, running_error;
   std::vector<bool> covered_layers;  // layers that some worker holds or could hold
   uint32_t active_requests = 0, queued_requests = 0;
   uint64_t completed_requests = 0, failed_requests = 0, generated_tokens = 0;

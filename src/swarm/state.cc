@@ -100,7 +100,7 @@ void State::On(const TimerFired&) {
     Drop(casualty.worker, casualty.reason, casualty.refuses);
   for (auto& [id, worker] : roster)
     if (measuring.IsOverdue(worker, now)) {
-      measuring.GiveUp(worker);
+      measuring.GiveUp(worker, now);
       NoteFailure(worker, "It did not measure its speed in time.");
     }
   for (const WorkerId late : health.TakeLate(now)) lifecycle.Relieve(late);
@@ -120,6 +120,7 @@ void State::Settle(bool after_frame) {
   for (const auto& session : sessions.sessions())
     if (session->active) live_rows += session->completed;
   planning.SetLiveRows(live_rows);
+  planning.SetRunningError(pipeline.errors().running.value());
   planning.Settle(now);
   // What a frame changed of the lifecycle (its worker was dropped, say) is no small matter.
   const bool small = after_frame && lifecycle.version() == pipeline_version;
@@ -228,7 +229,7 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
     case Kind::kLayerDownloaded:
       return OnLayerDownloaded(worker, message.layer_downloaded());
     case Kind::kMeasured:
-      TRY(measuring.OnMeasured(worker, message.measured()));
+      TRY(measuring.OnMeasured(worker, message.measured(), now));
       planning.NoteRosterChange();
       planning.Want(now);
       return OkStatus();
@@ -264,6 +265,7 @@ void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
   worker.memory.limit = worker.offer.memory_bytes;
   for (const uint32_t layer : worker.offer.cached_layers) worker.layers.cached.Add(layer);
   Resume(worker, connect);
+  planning.lifetimes().NoteJoined(worker.probation_key, now);
   health.Ping(worker, now);
   planning.NoteRosterChange();
   planning.Want(now + options.timeouts.join_debounce);
@@ -386,7 +388,7 @@ Status State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
   const std::string problem = PrintableText(failed.message(), 500);
   worker.layers.downloaded_bytes = worker.layers.download_total_bytes = 0;
   if (failed.epoch() == 0) {
-    measuring.OnFailed(worker);
+    measuring.OnFailed(worker, now);
     worker.layers.requested.Clear();
   } else {
     const Binding* binding = worker.Find(failed.epoch());
@@ -532,7 +534,12 @@ void State::BlameRequests(const Worker& worker) {
 }
 
 void State::Forget(WorkerId id, bool returns) {
-  if (returns) absences.Note(*roster.Find(id), now + options.timeouts.resume_limit);
+  const Worker& worker = *roster.Find(id);
+  if (worker.ready && worker.leaves_at)
+    planning.lifetimes().NoteLeft(worker.probation_key, now);
+  else if (worker.ready)
+    planning.lifetimes().NoteLost(worker.probation_key, now);
+  if (returns) absences.Note(worker, now + options.timeouts.resume_limit);
   roster.Remove(id);
   lifecycle.OnWorkerGone(id, now);
   planning.OnWorkerGone(id, now);

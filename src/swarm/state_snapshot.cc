@@ -59,7 +59,13 @@ WorkerSnapshot State::PictureOf(WorkerId id, const Worker& worker) const {
     out.download_total_bytes = worker.layers.download_total_bytes;
   }
   out.latency_ms = worker.times.latency_us.Median().value_or(0) * 1e-3;
-  out.download_bytes_per_s = worker.offer.download_bytes_per_s;
+  const LineRates rates = costs.Rates(worker);
+  out.download_bytes_per_s = rates.down * 1e6;
+  out.upload_bytes_per_s = rates.up * 1e6;
+  out.overhead_us = costs.OverheadUs(worker);
+  out.batch_gain = worker.times.batch_gain.Median().value_or(0);
+  out.load_bytes_per_us = worker.times.load_rate.Median().value_or(0);
+  out.expected_stay_s = 1 / planning.lifetimes().LossesPerS(worker.probation_key, now);
   out.us_per_token = worker.times.compute_us.Median().value_or(0);
   out.speed_bytes_per_us = worker.times.speed.Median().value_or(0);
   out.computing = !worker.steps.in_flight.empty();
@@ -72,10 +78,14 @@ StageSnapshot State::PictureOf(const PlanStage& stage) const {
   out.worker = stage.worker;
   out.first_layer = stage.first;
   out.end_layer = stage.end;
-  out.predicted_us = stage.predicted_us;
+  out.predicted_us = stage.predicted_us;  // of a hole as it was planned, else as of now
   out.binding = stage.binding;
   const Worker* worker = roster.Find(stage.worker);
-  if (worker != nullptr) out.measured_us = worker->times.stage_us.Median().value_or(0);
+  if (worker != nullptr) {
+    out.predicted_us = costs.TokenUs(*worker, stage.first, stage.end);
+    if (const auto stage_us = worker->times.stage_us.Median())
+      out.measured_us = *stage_us + kServerStepUs;
+  }
   if (stage.IsHole() && lifecycle.staged())
     for (const PlanStage& filling : lifecycle.staged()->stages)
       if (filling.layers().Overlaps(stage.layers())) out.filled_by.push_back(filling.worker);
@@ -174,10 +184,10 @@ Snapshot State::MakeSnapshot(Instant at) const {
     picture.covered_layers[layer] = true;
   if (active) {
     picture.epoch = lifecycle.version();
-    picture.predicted_us_per_token = active->predicted_us;
     bool all_measured = true;
     for (const PlanStage& stage : active->stages) {
       picture.stages.push_back(PictureOf(stage));
+      picture.predicted_us_per_token += picture.stages.back().predicted_us;
       const double measured_us = picture.stages.back().measured_us;
       picture.measured_us_per_token += measured_us;
       all_measured = all_measured && measured_us > 0;
@@ -191,6 +201,8 @@ Snapshot State::MakeSnapshot(Instant at) const {
       picture.standbys.push_back(
           {id, binding.layers.first, binding.layers.end, binding.loaded, pipeline.Lag(bound)});
     }
+  picture.initial_error = pipeline.errors().initial.value();
+  picture.running_error = pipeline.errors().running.value();
   picture.history_bytes = sessions.history_bytes();
   picture.history_limit_bytes = options.history_bytes;
   picture.active_requests = sessions.active_count();

@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "swarm/batch_times.h"
 #include "swarm/binding.h"
 #include "swarm/connect.h"
 #include "swarm/events.h"
 #include "swarm/layer_set.h"
-#include "swarm/ring.h"
+#include "swarm/worker_times.h"
 #include "wire/data_frame.h"
 #include "wire/generation.h"
 
@@ -37,6 +36,9 @@ struct SentFrame {
   Duration limit, late;
   bool was_late = false;
   bool alone = false;  // nothing else was in flight: its round trip is a measurement
+  uint64_t step_bytes = 0;
+  // For one row: by the plan when it was made, and by what is known now.
+  double planned_us = 0, predicted_us = 0;
   // A Generate (wire/generation.h): answered by several messages, the last one of which ends it.
   bool generates = false, stopped = false;
   uint32_t tokens_made = 0;
@@ -46,17 +48,7 @@ struct SentFrame {
 struct SentPing {
   uint64_t nonce = 0;
   Instant sent_at;
-};
-
-// Measured while the worker is connected (dynamic-graph-partitioning 4.3.2).
-struct WorkerTimes {
-  Ring<7> latency_us;                 // round trip of a ping, only while idle
-  Ring<15> pong_us;                   // the same, whatever it did
-  Ring<15> speed;                     // CS_w in bytes per us
-  Ring<15> compute_us;                // of one-row steps of its stage
-  Ring<15> stage_us;                  // the same from sending to the answer
-  std::optional<double> overhead_us;  // SO_w, once measured
-  BatchTimes batches;                 // steps of its stage
+  uint32_t answer_bytes = 0;  // > 0: asked for, to measure the line
 };
 
 struct MeasureJob {
@@ -64,6 +56,7 @@ struct MeasureJob {
   uint32_t first = 0, middle = 0, end = 0;  // ranges [first, middle) and [first, end)
   Instant deadline;
   bool tried = false;  // it has been asked once
+  Instant again_at;    // measured: when it may be measured again
 };
 
 // What its engine takes of what it offers. Lifecycle writes what Prepared reports, Planning the
@@ -108,6 +101,7 @@ struct WorkerPings {
   std::deque<SentPing> open;
   Instant next_at;
   uint64_t next_nonce = 1;
+  bool upload_probed = false;
   // A step is late and the worker was asked for a sign of life: since when, and until when.
   std::optional<Instant> probed_at;
   Instant probe_due;

@@ -12,6 +12,8 @@ namespace pb = wire::pb;
 namespace {
 
 constexpr uint32_t kMaxMeasureRuns = 64;
+// Of a Pong, whatever a Ping asks for.
+constexpr uint32_t kMostPadding = 32 * 1024;
 
 std::vector<uint32_t> LayersOf(const std::vector<engine::LayerRange>& ranges) {
   std::vector<uint32_t> layers;
@@ -66,6 +68,8 @@ void Membership::OnControl(pb::ServerMessage message) {
     case Kind::kPing: {
       pb::WorkerMessage reply;
       reply.mutable_pong()->set_nonce(message.ping().nonce());
+      reply.mutable_pong()->set_padding(
+          std::string(std::min(message.ping().answer_bytes(), kMostPadding), '\0'));
       return Say(std::move(reply));
     }
     case Kind::kInit:

@@ -44,6 +44,18 @@ TEST_F(MembershipTest, APingIsAnsweredAtOnceWhateverElseGoesOn) {
   EXPECT_THAT(Told(ping), ElementsAre("pong { nonce: 7 }"));
 }
 
+TEST_F(MembershipTest, APongHasTheBytesThatThePingAsksForUpToALimit) {
+  const auto padding_of = [this](uint32_t wanted) {
+    pb::ServerMessage ping;
+    ping.mutable_ping()->set_answer_bytes(wanted);
+    Told(ping);
+    return std::get<SendControl>(actions_.at(0)).message.pong().padding().size();
+  };
+  EXPECT_EQ(padding_of(0), 0u);
+  EXPECT_EQ(padding_of(1000), 1000u);
+  EXPECT_EQ(padding_of(1u << 31), 32'768u);
+}
+
 TEST_F(MembershipTest, WhatTheServerMustNotSendEndsTheConnection) {
   struct Case {
     bool joins_first;

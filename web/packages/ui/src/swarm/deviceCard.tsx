@@ -109,7 +109,7 @@ function briefFigures(device: Device): string[] {
 }
 
 function DeviceFigures({ device, stage }: { device: Device; stage: Stage | undefined }): VNode {
-  const { usPerToken, latencyMs, downloadBytesPerSecond: rate } = device;
+  const { usPerToken, latencyMs, downloadBytesPerSecond, uploadBytesPerSecond } = device;
   return (
     <dl class="figures">
       <Figure name="Compute per token" value={usPerToken > 0
@@ -117,7 +117,8 @@ function DeviceFigures({ device, stage }: { device: Device; stage: Stage | undef
       <Figure name="That is up to" value={formatRate(usPerToken > 0 ? 1e6 / usPerToken : 0,
         "tokens")} />
       <Figure name="Latency" value={latencyMs > 0 ? formatMilliseconds(latencyMs) : "–"} />
-      <Figure name="Download speed" value={rate > 0 ? formatByteRate(rate) : "–"} />
+      <Figure name="Line down, up" value={[downloadBytesPerSecond, uploadBytesPerSecond]
+        .map((rate) => (rate > 0 ? formatByteRate(rate) : "–")).join(", ")} />
       <Figure name="Memory used" value={formatMemoryOf(device.usedBytes, device.memoryBytes)} />
       <Figure name="Tokens computed" value={formatInteger(device.tokensComputed)} />
       {stage && stage.predictedUs > 0 && (

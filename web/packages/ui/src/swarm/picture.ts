@@ -49,6 +49,7 @@ export interface Device {
   downloadTotalBytes: number; // 0: nothing to download
   latencyMs: number;
   downloadBytesPerSecond: number;
+  uploadBytesPerSecond: number;
   usPerToken: number;
   bytesPerUs: number;
   computing: boolean;
@@ -64,6 +65,7 @@ export interface SwarmPicture {
   layerCount: number; // embedding and head included: layer 0 is one, the last layer the other
   epoch: number;
   predictedUsPerToken: number;
+  predictionError: number | null; // mean of |predicted - measured| / measured of steps
   measuredUsPerToken: number; // 0: not measured yet
   tokensPerSecond: number;
   activeRequests: number;
@@ -157,12 +159,18 @@ function readDevice(json: Json): Device {
     downloadTotalBytes: number(json, "download_total_bytes"),
     latencyMs: number(json, "latency_ms"),
     downloadBytesPerSecond: number(json, "download_bytes_per_s"),
+    uploadBytesPerSecond: number(json, "upload_bytes_per_s"),
     usPerToken: number(json, "us_per_token"),
     bytesPerUs: number(json, "speed_bytes_per_us"),
     computing: json["computing"] === true,
     tokensComputed: number(json, "tokens_computed"),
     problem: text(json, "problem"),
   };
+}
+
+function readError(json: unknown): number | null {
+  const running = isObject(json) ? json["running"] : null;
+  return typeof running === "number" && running >= 0 ? running : null;
 }
 
 // Gives null when this is no picture at all.
@@ -181,6 +189,7 @@ export function readPicture(json: unknown): SwarmPicture | null {
     layerCount,
     epoch: number(json, "epoch"),
     predictedUsPerToken: number(json, "predicted_us_per_token"),
+    predictionError: readError(json["prediction_error"]),
     measuredUsPerToken: number(json, "measured_us_per_token"),
     tokensPerSecond: number(json, "tokens_per_second"),
     activeRequests: number(json, "active_requests"),

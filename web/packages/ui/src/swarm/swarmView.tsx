@@ -117,7 +117,11 @@ function PlanTimes({ picture }: { picture: SwarmPicture }): VNode | null {
         <dt>Predicted</dt>
         <dd>
           <i class="plan-bar plan-bar-predicted" style={width(predicted)} />
-          <span class="figure">{formatMicroseconds(predicted)}</span>
+          <span class="figure">
+            {formatMicroseconds(predicted)}
+            {picture.predictionError !== null &&
+              ` (±${Math.round(100 * picture.predictionError)}%)`}
+          </span>
         </dd>
         <dt>Measured</dt>
         <dd>

@@ -49,6 +49,14 @@ describe("joining", () => {
     ]],
   ])("%s", (_, rows) => expectTable(made(), rows));
 
+  it.each([[0, 0], [1000, 1000], [2 ** 31, 32_768]])(
+    "a pong has the bytes that the ping asks for up to a limit: %i, %i",
+    (answerBytes, length) => {
+      const actions = tell(made(), { case: "ping", value: { nonce: 4n, answerBytes } });
+      const pong = actions.find(({ kind }) => kind === "sendControl");
+      expect(pong).toMatchObject({ message: { value: { nonce: 4n, padding: { length } } } });
+    });
+
   it("a control message of a newer server asks for a reload", () => {
     expectTable(joined(), [[received(new Uint8Array([1])), "finish refused"]]);
   });

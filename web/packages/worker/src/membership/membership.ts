@@ -52,6 +52,8 @@ import { StageTable, kMaxBindings } from "./stageTable.ts";
 import type { Holding } from "./stageTable.ts";
 
 const kMaxMeasureRuns = 64;
+// Bytes of a pong, whatever a ping asks for.
+const kMostPadding = 32 * 1024;
 // Of no use to a worker that goes.
 const kLoading: readonly ServerMessage["kind"]["case"][] =
   ["downloadLayers", "measureSpeed", "prepareStage"];
@@ -202,7 +204,13 @@ export class Membership {
   #onControl({ kind }: ServerMessage, now: number): void {
     switch (kind.case) {
       case "ping":
-        return this.#send({ case: "pong", value: { nonce: kind.value.nonce } });
+        return this.#send({
+          case: "pong",
+          value: {
+            nonce: kind.value.nonce,
+            padding: new Uint8Array(Math.min(kind.value.answerBytes, kMostPadding)),
+          },
+        });
       case "init":
         return this.#onInit(kind.value, now);
       case "refused": {
