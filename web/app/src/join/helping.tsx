@@ -4,24 +4,12 @@ import {
   Figure, Icon, Notice, ProgressBar, formatBytes, formatInteger, formatMemoryOf, formatMilliseconds,
   formatPercent, formatRate, layersText,
 } from "@weft/ui";
-import type { WorkerPhase, WorkerStatus } from "@weft/worker";
+import { furtherWords, kPhaseWords } from "@weft/worker";
+import type { WorkerStatus } from "@weft/worker";
 import {
   forgetCache, isHelping, pausedBecause, runItAllHere, shownPhase, status, stopHelping,
 } from "./helper.ts";
 import { modelState } from "./model.ts";
-
-const kPhaseWords: Record<WorkerPhase, string> = {
-  connecting: "Connecting",
-  measuring: "Measuring this device",
-  idle: "Connected, waiting for work",
-  downloading: "Downloading",
-  loading: "Warming up",
-  ready: "Ready",
-  computing: "Computing",
-  reconnecting: "Reconnecting",
-  stopped: "Stopped",
-  refused: "Refused",
-};
 
 export function Helping(): VNode {
   const now = { ...status.value, phase: shownPhase.value };
@@ -80,22 +68,6 @@ function WholeModel({ status: { whole } }: { status: WorkerStatus }): VNode | nu
       </button>
     </div>
   );
-}
-
-// The worker's sentence, where the large words and the figures do not say it all.
-function furtherWords({ phase, message }: WorkerStatus): string {
-  switch (phase) {
-    case "downloading":
-      return "Its part of the model, to be kept for the next time.";
-    case "loading":
-      return "Its part of the model is brought to where it is computed.";
-    case "ready":
-      return "Computes as soon as somebody asks.";
-    case "computing":
-      return "A part of an answer is being computed here.";
-    default:
-      return message.replace(/\.$/, "") === kPhaseWords[phase] ? "" : message;
-  }
 }
 
 function Pulse({ status: now, isPaused }: { status: WorkerStatus; isPaused: boolean }): VNode {

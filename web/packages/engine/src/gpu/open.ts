@@ -61,7 +61,7 @@ function identityOf({ info }: GPUAdapter): string {
 // Throws EngineError (unavailable) where there is no adapter or it gives no device.
 export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
   const adapter = await findGpuAdapter(gpu);
-  if (!adapter) throw new EngineError("unavailable", "This browser gives no WebGPU adapter.");
+  if (!adapter) throw new EngineError("unavailable", "There is no WebGPU adapter here.");
   const { maxBufferSize, maxStorageBufferBindingSize } = adapter.limits;
   // Offsets inside of a binding are 32-bit numbers of words at most.
   const bindingBytes = Math.min(maxStorageBufferBindingSize, maxBufferSize, 2 ** 32 - 4);

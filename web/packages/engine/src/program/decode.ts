@@ -19,8 +19,9 @@ export function decodeProgram(bytes: Uint8Array): Program {
   if (message.version !== kProgramVersion) {
     throw new EngineError(
       "unsupported",
-      `The program has version ${message.version}, this page reads version ${kProgramVersion}: ` +
-        `reload the page, or convert the model again.`,
+      `The program has version ${message.version}, this worker reads version ` +
+        `${kProgramVersion}: reload the page, update weft on this device, or convert the model ` +
+        `again.`,
     );
   }
   const program: Program = {

@@ -45,7 +45,7 @@ describe("decodeProgram", () => {
   });
 
   const refusals: [string, (program: PbProgram) => void, string][] = [
-    ["another version", (p) => void (p.version = 2), "version 2, this page reads version 1"],
+    ["another version", (p) => void (p.version = 2), "version 2, this worker reads version 1"],
     ["no operations", (p) => void (p.ops = []), "no operations"],
     ["an unknown operation", (p) => {
       p.ops[0]!.kind = { case: undefined };

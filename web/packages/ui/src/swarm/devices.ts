@@ -72,6 +72,7 @@ export function deviceStateWord(state: DeviceState): string {
 
 export function kindWord(kind: string): string {
   if (kind === "web") return "browser tab";
+  if (kind === "headless") return "program on a GPU";
   return kind === "native" ? "native program" : kind;
 }
 

@@ -36,7 +36,7 @@ export interface Standby {
 export interface Device {
   id: number;
   name: string;
-  kind: string; // "web": a browser tab; "native": the program
+  kind: string; // "web": a browser tab; "headless": our engine on Node; "native": the program
   engine: string;
   device: string;
   state: DeviceState;

@@ -133,8 +133,8 @@ export function parseManifest(bytes: Uint8Array): Manifest {
   if (format !== kPackageFormat) {
     throw new EngineError(
       "unsupported",
-      `The package has format ${format}, this page reads format ${kPackageFormat}: reload the ` +
-        `page, or convert the model again.`,
+      `The package has format ${format}, this worker reads format ${kPackageFormat}: reload ` +
+        `the page, update weft on this device, or convert the model again.`,
     );
   }
   const boundaryDtype = dtypeFromName(text(json["boundary_dtype"], "boundary_dtype"));

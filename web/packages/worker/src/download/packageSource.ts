@@ -349,14 +349,14 @@ export class PackageSource implements WeightSource {
   }
 }
 
-// A buffer for a whole blob. Throws EngineError where the browser has no room for it.
+// A buffer for a whole blob. Throws EngineError where there is no room for it.
 function allocated(byteCount: number): Uint8Array<ArrayBuffer> {
   try {
     return new Uint8Array(byteCount);
   } catch {
     throw new EngineError(
       "out_of_memory",
-      `The browser has no room for a blob of ${byteCount} bytes.`,
+      `There is no room in memory for a blob of ${byteCount} bytes.`,
     );
   }
 }

@@ -5,7 +5,22 @@ import { EngineError } from "@weft/engine";
 const kAttempts = 3;
 const kPauseMs = 300;
 
-export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+// This is as much of a Response as is used.
+export interface Answer {
+  readonly ok: boolean;
+  readonly status: number;
+  readonly statusText: string;
+  readonly body: { getReader(): AnswerReader } | null;
+  json(): Promise<unknown>;
+}
+
+export interface AnswerReader {
+  read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>;
+  // Ends the request; nothing more is read.
+  cancel(): Promise<void>;
+}
+
+export type Fetch = (url: string, init: RequestInit) => Promise<Answer>;
 
 // Whether trying again may help.
 function isNetworkFault(error: unknown): boolean {
@@ -32,10 +47,10 @@ export class ServerHttp {
     path: string,
     headers: Record<string, string> = {},
     signal: AbortSignal | null = null,
-  ): Promise<Response> {
+  ): Promise<Answer> {
     const token = this.#joinToken;
     this.checkStopped(signal);
-    let response: Response;
+    let response: Answer;
     try {
       response = await this.#fetch(this.#origin + path, {
         headers: token === "" ? headers : { ...headers, Authorization: `Bearer ${token}` },
@@ -80,7 +95,7 @@ export class ServerHttp {
 
   // The body as it comes; ends with `cancelled` at the next piece after `signal`.
   async *pieces(
-    response: Response,
+    response: Answer,
     signal: AbortSignal | null = null,
   ): AsyncGenerator<Uint8Array> {
     const reader = response.body!.getReader();
@@ -88,7 +103,7 @@ export class ServerHttp {
       for (;;) {
         const { done, value } = await reader.read();
         this.checkStopped(signal);
-        if (done) return;
+        if (done || !value) return;
         yield value;
       }
     } catch {
@@ -142,7 +157,7 @@ function codeOf(status: number): "permission_denied" | "not_found" | "unavailabl
 }
 
 // The sentence of an error answer of ours, or its status text.
-async function messageOf(response: Response): Promise<string> {
+async function messageOf(response: Answer): Promise<string> {
   try {
     const body = (await response.json()) as { error?: { message?: unknown } };
     const message = body.error?.message;

@@ -12,6 +12,7 @@ import { memoryFactor } from "../stage/memoryFactor.ts";
 
 // What this device says of itself.
 export interface Offer {
+  readonly kind: "web" | "headless";
   readonly name: string;
   readonly device: string;
   readonly workerId: string;
@@ -43,7 +44,7 @@ export async function join(
   const manifest = await fetchManifest(init, source);
   if ("kind" in manifest) return manifest;
   if (!offer.needsOnnx && !manifest.lowered) {
-    const message = "This model has no programs: onnxruntime computes its graphs instead.";
+    const message = "This model has no programs, only ONNX graphs.";
     return { kind: "notLowered", message };
   }
   const rate = await measureDownload(Number(init.probeBytes), kProbeLimitMs);
@@ -62,8 +63,9 @@ function versionMismatch(init: Init): Ending | null {
   for (const [what, theirs, ours] of pairs) {
     if (theirs === ours) continue;
     const message =
-      `The server speaks ${what} version ${theirs}, this page version ${ours}: ` +
-      (theirs > ours ? "reload the page." : "reload the page, or update weft on the server.");
+      `The server speaks ${what} version ${theirs}, this worker version ${ours}: ` +
+      "reload the page, or update weft on " +
+      (theirs > ours ? "this device." : "the server.");
     return { kind: "refused", message };
   }
   return null;
@@ -101,7 +103,7 @@ function connectMessage(
       protocolVersion: kProtocolVersion,
       programVersion: kProgramVersion,
       packageFormat: kPackageFormat,
-      kind: "web",
+      kind: offer.kind,
       engine: offer.engineName,
       name: offer.name,
       device: offer.device,

@@ -247,7 +247,8 @@ export class Membership {
       default:
         return this.#finish(
           "refused",
-          "The server sent a control message that this page does not know: reload the page.",
+          "The server sent a control message that this worker does not know: reload the page, " +
+            "or update weft on this device.",
         );
     }
   }

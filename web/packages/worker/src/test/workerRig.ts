@@ -73,6 +73,7 @@ export class WorkerRig {
     const verified = new VerifiedChunks();
     this.worker = new TabWorker({
       offer: {
+        kind: "web",
         name: "A tab",
         device: "A browser",
         workerId: "id",

@@ -6,8 +6,10 @@ import type { Line } from "./tabWorker.ts";
 export interface ConnectionEvents {
   readonly onOpen: () => void;
   readonly onMessage: (message: Uint8Array) => void;
-  // It is over, with a sentence for people; called once, and not after close().
+  // It is over, with a sentence for people; one of both is called, once, and not after close().
   readonly onEnd: (message: string) => void;
+  // The same where another attempt would end in the same way.
+  readonly onRefused: (message: string) => void;
   // Whether the server waits for this side, and has nothing to say.
   readonly isExcused: () => boolean;
 }
@@ -39,12 +41,11 @@ export class Connection implements Line {
         this.#silence.heard();
         events.onMessage(message);
       },
-      onClose: () =>
-        this.#end(
-          everOpen
-            ? "The connection to the server was lost."
-            : "The server does not answer, or refuses this page.",
-        ),
+      onClose: (failure) => {
+        const known = failure?.message ?? "The server does not answer, or refuses this worker.";
+        const message = everOpen ? "The connection to the server was lost." : known;
+        this.#end(message, failure?.isFinal === true && !everOpen);
+      },
     });
   }
 
@@ -67,9 +68,10 @@ export class Connection implements Line {
     this.#socket.close();
   }
 
-  #end(message: string): void {
+  #end(message: string, isFinal = false): void {
     if (this.#isOver) return;
     this.close();
-    this.#events.onEnd(message);
+    if (isFinal) this.#events.onRefused(message);
+    else this.#events.onEnd(message);
   }
 }

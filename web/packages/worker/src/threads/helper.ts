@@ -65,6 +65,7 @@ export class Helper {
     });
     return new TabWorker({
       offer: {
+        kind: parts.kind,
         name: start.name,
         device: engine.device,
         workerId: start.workerId,
@@ -120,6 +121,7 @@ export class Helper {
         this.#worker.lost();
         events.onLost(message);
       },
+      onRefused: (message) => events.onEnding({ kind: "refused", message }),
       isExcused: () => this.#worker.isJoining,
     });
     this.#connection = connection;

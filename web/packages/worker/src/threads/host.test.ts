@@ -53,6 +53,7 @@ let statuses: WorkerStatus[];
 let choices: EngineWish[];
 let store: MemoryStore;
 let obstacle: string;
+let withoutGpu: string;
 let host: WorkerHost;
 let makeEngine: () => Promise<FakeEngine>;
 let probe: EngineOffer["probe"] | null;
@@ -65,6 +66,7 @@ beforeEach(() => {
   choices = [];
   store = new MemoryStore(() => true);
   obstacle = "";
+  withoutGpu = "";
   makeEngine = () => Promise.resolve(new FakeEngine());
   needsOnnx = true;
   probe = null;
@@ -75,6 +77,8 @@ afterEach(() => vi.useRealTimers());
 function parts(fetch: HostParts["fetch"] = () => Promise.reject(new TypeError("offline"))):
 HostParts {
   return {
+    kind: "web",
+    withoutGpu,
     openSocket: (url, events) => {
       const socket = new FakeSocket(url, events);
       sockets.push(socket);
@@ -202,9 +206,9 @@ describe("coming back", () => {
       socket = sockets.at(-1)!;
     }
     expect(heard).toEqual([
-      "The server does not answer, or refuses this page. Trying again in 1 s.",
-      "The server does not answer, or refuses this page. Trying again in 2 s.",
-      "The server does not answer, or refuses this page. Trying again in 4 s.",
+      "The server does not answer, or refuses this worker. Trying again in 1 s.",
+      "The server does not answer, or refuses this worker. Trying again in 2 s.",
+      "The server does not answer, or refuses this worker. Trying again in 4 s.",
     ]);
   });
 
@@ -252,6 +256,18 @@ describe("coming back", () => {
     await vi.advanceTimersByTimeAsync(60_000);
     expect(sockets).toHaveLength(1);
     expect(socket.isClosed).toBe(true);
+  });
+
+  it("not where another attempt would end in the same way", async () => {
+    const socket = await started();
+    socket.events.onClose({ message: "It was open: this is a lost line.", isFinal: true });
+    expect((await published()).phase).toBe("reconnecting");
+    await turn();
+    sockets[1]!.events.onClose({ message: "Another server's certificate.", isFinal: true });
+    await published();
+    expect(last()).toMatchObject({ phase: "refused", message: "Another server's certificate." });
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(sockets).toHaveLength(2);
   });
 
   it("not after a stop", async () => {
@@ -410,6 +426,34 @@ describe("with work", () => {
     await eventually(() => expect(sent(socket)).toContain("prepared"));
     await eventually(() => expect(last().message).toContain(why));
     host.onMessage({ kind: "stop" });
+  });
+
+  it.each([
+    ["cannot be made", () => Promise.reject(new EngineError("unavailable", "No device."))],
+    ["refuses a kernel", () => {
+      const refused = new FakeEngine();
+      refused.load = () => Promise.reject(new KernelRefusedError("matvec", "no such type"));
+      return Promise.resolve(refused);
+    }],
+  ])("a GPU that %s ends a worker that has nothing else", async (_, make) => {
+    withoutGpu = "Another program may help.";
+    makeEngine = make;
+    await giveStage(1000);
+    await eventually(() => expect(last().phase).toBe("refused"));
+    expect(last().message).toMatch(/(No device|no such type)\b.* Another program may help\.$/);
+    expect(choices).toEqual(["auto"]);
+  });
+
+  it("a package without programs ends a worker that runs nothing else", async () => {
+    withoutGpu = "Another program may help.";
+    needsOnnx = false;
+    const fake = await fakePackage(6, 1000); // its layers are ONNX
+    host = new WorkerHost(parts(fakeServer(fake).fetch));
+    const socket = await started();
+    socket.events.onMessage(encodeServerMessage(init({ packageDigest: fake.digest })));
+    await eventually(() => expect(last().phase).toBe("refused"));
+    expect(last().message)
+      .toBe("This model has no programs, only ONNX graphs. Another program may help.");
   });
 
   it("promises no more memory than the GPU gives, and says so", async () => {

@@ -1,6 +1,6 @@
-// The worker of a tab from start to stop: one connection after another, with what the tab still
-// holds, until the user stops or the server refuses. What the browser gives (sockets, storage, GPU)
-// comes in through HostParts, so that tests run it with fakes.
+// The worker of a tab, or of a headless process, from start to stop: one connection after another,
+// with what it still holds, until the user stops or the server refuses. What the browser or Node
+// gives (sockets, storage, GPU) comes in through HostParts, so that tests run it with fakes.
 import { Backoff } from "./backoff.ts";
 import type { BlobStore } from "../download/blobStore.ts";
 import { VerifiedChunks } from "../download/packageSource.ts";
@@ -32,6 +32,7 @@ export class WorkerHost {
   #engineWish: EngineWish = "auto";
   #lossCount = 0; // engines lost since the user's start
   #wantsWhole = false; // said again to the server after a reconnection
+  #closed: Promise<void> = Promise.resolve(); // what the last helper held is freed
   #granted: number | null = null; // bytes of the offer that the GPU gives, once it was asked
   #note = ""; // why another engine computes, or with less memory, than was wished
 
@@ -42,6 +43,11 @@ export class WorkerHost {
       (status) => parts.publish({ kind: "status", status }),
       parts.now,
     );
+  }
+
+  // After a stop or a refusal: settles when everything is freed.
+  get closed(): Promise<void> {
+    return this.#closed;
   }
 
   onMessage(message: ToWorker): void {
@@ -73,7 +79,7 @@ export class WorkerHost {
     this.#note = "";
     this.#life = new AbortController();
     this.#backoff.reset();
-    this.#board.set({ memoryBytes: start.memoryBytes });
+    this.#board.set({ phase: "connecting", message: "", memoryBytes: start.memoryBytes });
     this.#connect("connecting");
   }
 
@@ -94,7 +100,7 @@ export class WorkerHost {
   #onGone(): void {
     if (this.#goodbyeTimer !== null) clearTimeout(this.#goodbyeTimer);
     this.#goodbyeTimer = null;
-    void this.#helper?.close();
+    if (this.#helper) this.#closed = this.#helper.close();
     this.#helper = null;
     this.#board.set({ phase: "stopped", message: "Stopped.", ...kNothingHeld });
     this.#board.flush();
@@ -131,6 +137,7 @@ export class WorkerHost {
   }
 
   async #open(start: Start, life: AbortSignal): Promise<void> {
+    const { withoutGpu } = this.#parts;
     const [store, engine] = await Promise.all([
       this.#openedStore(),
       this.#parts.chooseEngine(this.#engineWish),
@@ -138,6 +145,7 @@ export class WorkerHost {
     const memoryBytes = await this.#grantedBytes(start, engine);
     if (life.aborted) return;
     if (memoryBytes === 0) {
+      if (withoutGpu !== "") return this.#refuse(`The GPU gives no memory. ${withoutGpu}`);
       this.#useProcessor("it gives no memory.");
       return await this.#open(start, life);
     }
@@ -172,8 +180,9 @@ export class WorkerHost {
   // What another engine is to do from now on; the sentence for the page.
   #learnt({ kind, message }: Ending): string {
     if (kind === "engineFailed") return this.#useProcessor(message);
-    if (kind === "notLowered") this.#engineWish = "onnx";
-    return message;
+    if (kind !== "notLowered") return message;
+    this.#engineWish = "onnx";
+    return `${message} onnxruntime computes them instead.`;
   }
 
   #useProcessor(why: string): string {
@@ -216,16 +225,20 @@ export class WorkerHost {
   }
 
   #onEnding(helper: Helper, ending: Ending): void {
+    const { withoutGpu } = this.#parts;
     if (this.#helper !== helper) return;
     if (this.#goodbyeTimer !== null) return this.#onGone();
     this.#helper = null;
-    const closed = helper.close();
+    this.#closed = helper.close();
     if (ending.kind === "refused") return this.#refuse(ending.message);
+    if (ending.kind !== "retry" && withoutGpu !== "") {
+      return this.#refuse(`${ending.message} ${withoutGpu}`);
+    }
     this.#board.set(kNothingHeld);
     // The old engine's memory is free before the new one takes any.
     const message = this.#learnt(ending);
     // Never at once: the server was not content, and people want to read why.
-    this.#retry(message, this.#pauseMs() || this.#pauseMs(), closed);
+    this.#retry(message, this.#pauseMs() || this.#pauseMs(), this.#closed);
   }
 
   #pauseMs(limitMs?: number): number {

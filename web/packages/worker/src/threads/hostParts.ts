@@ -1,5 +1,5 @@
-// What a worker needs of the browser (sockets, storage, GPU), as interfaces: the entry gives
-// the real ones, tests give fakes.
+// What a worker needs of the browser, or of Node (sockets, storage, GPU), as interfaces: the entry
+// gives the real ones, tests give fakes.
 import type { StageEngine } from "@weft/engine";
 
 import type { BlobStore } from "../download/blobStore.ts";
@@ -15,16 +15,22 @@ export interface Socket {
   close(): void;
 }
 
+// Why there is no connection, where that is known: a browser tells its pages nothing.
+export interface SocketFailure {
+  readonly message: string; // a full sentence
+  readonly isFinal: boolean; // the next attempt would end in the same way
+}
+
 export interface SocketEvents {
   onOpen(): void;
   onMessage(message: Uint8Array): void;
-  onClose(): void;
+  onClose(failure?: SocketFailure): void;
 }
 
 // What the user chose, or "onnx": whatever runs ONNX graphs, for a package without programs.
 export type EngineWish = EngineChoice | "onnx";
 
-// An engine that this tab can make.
+// An engine that this device can make.
 export interface EngineOffer {
   readonly name: string; // "ort-wasm", ...
   readonly needsOnnx: boolean; // runs graphs, not programs
@@ -43,6 +49,9 @@ export interface EngineOffer {
 }
 
 export interface HostParts {
+  readonly kind: "web" | "headless"; // of worker, for the picture of the swarm
+  // "" where another engine computes what the GPU cannot; else what its user may do.
+  readonly withoutGpu: string;
   readonly openSocket: (url: string, events: SocketEvents) => Socket;
   readonly fetch: Fetch;
   // Gives null where nothing outlives the tab.
@@ -51,6 +60,6 @@ export interface HostParts {
   readonly publish: (message: FromWorker) => void;
   readonly now: () => number;
   readonly random: () => number;
-  // "" where this page may help, else the reason why it cannot.
+  // "" where this device may help, else the reason why it cannot.
   readonly obstacle: () => string;
 }

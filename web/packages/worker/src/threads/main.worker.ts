@@ -6,8 +6,6 @@ import {
   guessWeightFactor,
   isFallback,
 } from "@weft/engine-ort";
-import type { WebGpuOptions } from "@weft/engine/webgpuEngine.ts";
-import { DType } from "@weft/wire";
 
 import { describeBrowser } from "./browser.ts";
 import { WorkerHost } from "./host.ts";
@@ -15,9 +13,7 @@ import type { EngineOffer, EngineWish, Socket, SocketEvents } from "./hostParts.
 import type { EngineChoice, ToWorker } from "./messages.ts";
 import { OpfsStore } from "../download/opfsStore.ts";
 import { opfsTuneStore } from "./opfsTuneStore.ts";
-
-// Rows padded to groups of 8, and what is on its way to the GPU.
-const kOwnWeightFactor = 1.1;
+import { ownEngine } from "./ownEngine.ts";
 
 function deviceText(adapter: GPUAdapter | null): string {
   const browser = describeBrowser(navigator.userAgent, navigator.hardwareConcurrency);
@@ -30,39 +26,10 @@ function deviceText(adapter: GPUAdapter | null): string {
 async function chooseEngine(wish: EngineWish): Promise<EngineOffer> {
   const mayUseOwn = wish === "auto" || wish === "webgpu";
   const adapter = mayUseOwn ? await findAdapter().catch(() => null) : null;
-  if (adapter && (wish === "webgpu" || !isFallback(adapter))) return ownEngine(adapter);
+  if (adapter && (wish === "webgpu" || !isFallback(adapter))) {
+    return ownEngine(navigator.gpu, deviceText(adapter), opfsTuneStore());
+  }
   return await onnxEngine(wish === "onnx" ? "auto" : wish);
-}
-
-function ownEngine(adapter: GPUAdapter): EngineOffer {
-  return {
-    name: "webgpu",
-    needsOnnx: false,
-    makesTokens: true,
-    usesGpu: true,
-    device: deviceText(adapter),
-    guessWeightFactor: () => kOwnWeightFactor,
-    probe: async (memoryBytes) => {
-      const { probeWebGpu } = await import("@weft/engine/makeWebGpuEngine.ts");
-      return await probeWebGpu(navigator.gpu, memoryBytes);
-    },
-    make: async (memoryBytes, alsoHeld, { quantisation, boundaryDtype }) => {
-      const { makeWebGpuEngine } = await import("@weft/engine/makeWebGpuEngine.ts");
-      const options: WebGpuOptions = {
-        memoryLimitBytes: memoryBytes,
-        alsoHeld,
-        kvDtype: quantisation === "f32" ? "f32" : "f16",
-        residualDtype: residualOf(boundaryDtype),
-        pokes: null,
-      };
-      return await makeWebGpuEngine(navigator.gpu, options, opfsTuneStore());
-    },
-  };
-}
-
-function residualOf(boundaryDtype: DType): "f32" | "f16" | "bf16" {
-  if (boundaryDtype === DType.f32) return "f32";
-  return boundaryDtype === DType.bf16 ? "bf16" : "f16";
 }
 
 async function onnxEngine(choice: EngineChoice): Promise<EngineOffer> {
@@ -101,6 +68,8 @@ function obstacle(): string {
 }
 
 const host = new WorkerHost({
+  kind: "web",
+  withoutGpu: "",
   openSocket,
   fetch: (url, init) => fetch(url, init),
   openStore: () => OpfsStore.open(),

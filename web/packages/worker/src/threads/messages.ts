@@ -39,6 +39,7 @@ export interface WorkerStatus {
   engine: string; // "ort-wasm", "ort-webgpu", ...; "" before it is chosen
   engineDetail: string; // which of its kernels compute, and how that was found out; or ""
   modelName: string;
+  layerCount: number; // of the model, with embedding and head; 0 before it is known
   layers: [number, number] | null; // [first, end) of the stage that computes
   download: { doneBytes: number; totalBytes: number } | null;
   memoryBytes: number; // the offer
@@ -63,6 +64,7 @@ export function initialStatus(): WorkerStatus {
     engine: "",
     engineDetail: "",
     modelName: "",
+    layerCount: 0,
     layers: null,
     download: null,
     memoryBytes: 0,

@@ -71,10 +71,10 @@ describe("joining", () => {
   });
 
   it.each([
-    ["protocolVersion", 99, `The server speaks protocol version 99, this page version ` +
+    ["protocolVersion", 99, `The server speaks protocol version 99, this worker version ` +
       `${kProtocolVersion}: reload`],
-    ["programVersion", 0, "program version 0, this page version 1: reload the page, or update"],
-    ["packageFormat", 7, "The server speaks package format version 7, this page version 1"],
+    ["programVersion", 0, "program version 0, this worker version 1: reload the page, or update"],
+    ["packageFormat", 7, "The server speaks package format version 7, this worker version 1"],
   ])("a server with another %s is refused with both numbers", async (field, value, words) => {
     const rig = new WorkerRig();
     rig.tell(init({ [field]: value }));

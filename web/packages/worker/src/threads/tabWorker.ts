@@ -176,7 +176,7 @@ export class TabWorker {
 
   async #join(init: Init): Promise<void> {
     this.#isJoining = true;
-    const { source, makeEngine, now } = this.#options;
+    const { board, source, makeEngine, now } = this.#options;
     let event: Event;
     try {
       await this.#joined?.host.dispose(); // of another package
@@ -184,6 +184,7 @@ export class TabWorker {
       const joined = await join(init, this.#options);
       if (!("kind" in joined)) {
         this.#joined = { init, host: new StageHost(joined.manifest, source, makeEngine, now) };
+        board.set({ layerCount: joined.manifest.layers.length });
       }
       event = { kind: "joined", as: "kind" in joined ? joined : joined.as };
     } catch (error) {
