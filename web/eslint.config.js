@@ -11,7 +11,10 @@ export default tseslint.config(
     extends: [tseslint.configs.recommendedTypeChecked],
     languageOptions: {
       parserOptions: {
-        project: ["./tsconfig.json", "./tsconfig.worker.json", "./tsconfig.test.json"],
+        project: [
+          "./tsconfig.json", "./tsconfig.worker.json", "./tsconfig.node.json",
+          "./tsconfig.test.json",
+        ],
         tsconfigRootDir: import.meta.dirname,
       },
     },

@@ -54,12 +54,16 @@ export const kConfinedHeaders = [
   },
 ];
 
+// Packages that run in Node and may use its own modules.
+export const kNodePackages = ["headless"];
+
 // TypeScript: folder under web/packages (or "app") -> packages of ours that it may import.
 export const kWebPackages = {
   wire: [],
   engine: [],
   "engine-ort": ["engine"],
   worker: ["wire", "engine", "engine-ort"],
+  headless: ["wire", "engine", "worker", "ui"], // of ui: words alone
   ui: [],
   app: ["*"],
 };

@@ -2,7 +2,8 @@
 import { kCxxBans, kTypeScriptBans } from "./banned_calls.mjs";
 import { isTestFile, languageOf, lineAt, stripSource } from "../source.mjs";
 
-function appliesTo(ban, module, isTest) {
+function appliesTo(ban, module, isTest, path) {
+  if (ban.exceptFiles?.includes(path)) return false;
   if (isTest && !ban.tests) return false;
   if (ban.only && !ban.only.includes(module)) return false;
   return !ban.except?.includes(module);
@@ -14,9 +15,9 @@ export function bannedCalls(file) {
   const cxx = /^(?:src|tests|bench)\/(?:([^/]+)\/)?/.exec(file.path);
   let bans = [];
   if (cxx && language === "cxx") {
-    bans = kCxxBans.filter((ban) => appliesTo(ban, cxx[1] ?? "", isTest));
+    bans = kCxxBans.filter((ban) => appliesTo(ban, cxx[1] ?? "", isTest, file.path));
   } else if (/^web\/(packages|app)\//.test(file.path) && /\.tsx?$/.test(file.path)) {
-    bans = kTypeScriptBans.filter((ban) => appliesTo(ban, "", isTest));
+    bans = kTypeScriptBans.filter((ban) => appliesTo(ban, "", isTest, file.path));
   } else {
     return [];
   }

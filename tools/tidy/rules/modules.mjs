@@ -2,7 +2,7 @@
 // header and its source together) or folders.
 import { posix } from "node:path";
 import {
-  kConfinedHeaders, kCxxModules, kCxxTestExtras, kWebPackages,
+  kConfinedHeaders, kCxxModules, kCxxTestExtras, kNodePackages, kWebPackages,
 } from "../modules.mjs";
 import { isTestFile, lineAt, stripSource } from "../source.mjs";
 import { findCycles } from "../graph.mjs";
@@ -144,6 +144,7 @@ function webImport(folder, manifest, file, item) {
       instead: "pass the value in, or declare the interface here" };
   }
   if (isTestFile(file.path)) return undefined;
+  if (item.path.startsWith("node:") && kNodePackages.includes(folder.name)) return undefined;
   const name = item.path.split("/").slice(0, item.path.startsWith("@") ? 2 : 1).join("/");
   if (manifest?.dependencies?.[name]) return undefined;
   return { what: `import of ${name}, which is not a dependency of this package`,

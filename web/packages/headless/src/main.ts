@@ -1,0 +1,71 @@
+// Entry of the headless worker: `weft worker --gpu` starts it with Node, and so can anybody.
+import { formatMemory } from "@weft/ui/words/format.ts";
+
+import { chooseAdapter, listAdapters } from "./gpu/adapters.ts";
+import { findDawn } from "./gpu/dawn.ts";
+import { cardMemory, defaultOffer } from "./gpu/memory.ts";
+import { kHelp, parseOptions } from "./options.ts";
+import type { HelpOptions } from "./options.ts";
+import { UsageError } from "./server/address.ts";
+import { Display } from "./terminal/display.ts";
+import { plainText } from "./terminal/words.ts";
+import { work } from "./work.ts";
+
+const kOldestNode = 20;
+
+async function list(): Promise<number> {
+  const dawn = await findDawn();
+  const entries = await listAdapters(dawn);
+  for (const entry of entries) {
+    const card = await cardMemory(entry, entries);
+    const holds = entry.isSoftware
+      ? "a software adapter: only with --allow-software"
+      : `could hold ${formatMemory(defaultOffer(card))}` +
+        (card ? ` of ${formatMemory(card.totalBytes)}` : " of the system's memory");
+    process.stdout.write(`${entry.index}  ${plainText(entry.name)}  ${holds}\n`);
+  }
+  if (entries.length > 0) return 0;
+  await chooseAdapter(dawn, null, false); // says why there is none
+  return 1;
+}
+
+async function help(options: HelpOptions): Promise<number> {
+  const dawn = await findDawn();
+  const adapter = await chooseAdapter(dawn, options.adapter, options.allowSoftware);
+  const memoryBytes = options.memoryBytes ??
+    defaultOffer(await cardMemory(adapter, await listAdapters(dawn)));
+  const display = new Display(process.stderr, () => performance.now());
+  display.say(`Helping with ${plainText(adapter.name)}; offering ${formatMemory(memoryBytes)}.`);
+  const status = await work(options, adapter, memoryBytes, display);
+  display.finish();
+  return status;
+}
+
+async function run(): Promise<number> {
+  if (Number(process.versions.node.split(".")[0]) < kOldestNode) {
+    throw new UsageError(
+      `This is Node ${process.versions.node}; weft's GPU worker needs Node ${kOldestNode} or ` +
+        `newer (https://nodejs.org).`,
+    );
+  }
+  const command = parseOptions(process.argv.slice(2));
+  switch (command.kind) {
+    case "help":
+      process.stdout.write(kHelp);
+      return 0;
+    case "list":
+      return await list();
+    case "work":
+      return await help(command);
+  }
+}
+
+// What Dawn still holds would keep the process, or end it with a fault: it is left as it is.
+run().then(
+  (status) => process.exit(status),
+  (error: unknown) => {
+    const text = error instanceof Error ? error.message : String(error);
+    process.stderr.write(`weft: ${error instanceof UsageError ? text : `it failed: ${text}`}\n`);
+    process.exit(1);
+  },
+);

@@ -1,0 +1,74 @@
+// The command line: what a person may write, and what is said of what nobody can use.
+import { describe, expect, it } from "vitest";
+
+import { parseByteCount, parseOptions } from "./options.ts";
+import { parseAddress } from "./server/address.ts";
+
+const kFingerprint = "ab".repeat(32);
+
+describe("addresses", () => {
+  it.each([
+    ["wss://host:8443#token", "https://host:8443", "token"],
+    ["ws://127.0.0.1:8080", "http://127.0.0.1:8080", ""],
+    ["https://host:8443/join#token", "https://host:8443", "token"],
+    ["wss://host#a", "https://host", "a"],
+    ["ws://[::1]:80#t", "http://[::1]", "t"],
+  ])("%s", (text, origin, joinToken) => {
+    expect(parseAddress(text)).toEqual({ origin, joinToken });
+  });
+
+  it.each(["host:8443", "ftp://host", "", "wss://", "nonsense"])("'%s' is none", (text) => {
+    expect(() => parseAddress(text)).toThrow("expected wss://host:port#token");
+  });
+});
+
+describe("amounts of memory", () => {
+  it.each([
+    ["4GiB", 4 * 2 ** 30], ["512M", 512 * 2 ** 20], ["1.5gib", 1.5 * 2 ** 30], ["1GB", 1e9],
+    ["1000000", 1e6],
+  ])("%s", (text, bytes) => expect(parseByteCount(text)).toBe(bytes));
+
+  it.each(["", "0", "-1", "4 parsecs", "GiB", "1e9", "9999TiB"])("'%s' is none", (text) => {
+    expect(() => parseByteCount(text)).toThrow("is no amount of memory");
+  });
+});
+
+describe("the command line", () => {
+  it("has a default for all but the address", () => {
+    expect(parseOptions(["wss://host:1#t"], {})).toMatchObject({
+      kind: "work", origin: "https://host:1", joinToken: "t", memoryBytes: null, adapter: null,
+      trust: { fingerprint: "", isInsecure: false }, allowSoftware: false, wantsWhole: false,
+    });
+  });
+
+  it("takes the token from the option, the address or the environment, in this order", () => {
+    const token = (args: string[]): string => {
+      const command = parseOptions(args, { WEFT_JOIN_TOKEN: "environment" });
+      return command.kind === "work" ? command.joinToken : "";
+    };
+    expect(token(["wss://host#address", "--token", "option"])).toBe("option");
+    expect(token(["wss://host#address"])).toBe("address");
+    expect(token(["wss://host"])).toBe("environment");
+  });
+
+  it("takes a fingerprint with or without colons", () => {
+    const colons = kFingerprint.toUpperCase().replace(/..(?=.)/g, "$&:");
+    for (const text of [kFingerprint, colons]) {
+      expect(parseOptions(["wss://h", "--fingerprint", text], {}))
+        .toMatchObject({ trust: { fingerprint: kFingerprint } });
+    }
+  });
+
+  it("--list needs no address", () => {
+    expect(parseOptions(["--list"])).toEqual({ kind: "list", allowSoftware: false });
+  });
+
+  it.each([
+    [[], "One address is expected"],
+    [["ws://a", "ws://b"], "One address is expected"],
+    [["ws://a", "--adapter", "first"], "--adapter is 'first'"],
+    [["ws://a", "--fingerprint", "12"], "expected 64 hexadecimal digits"],
+    [["ws://a", "--memory", "much"], "is no amount of memory"],
+    [["ws://a", "--gpus", "2"], "Unknown option '--gpus'"],
+  ])("%j is refused", (args, words) => expect(() => parseOptions(args, {})).toThrow(words));
+});

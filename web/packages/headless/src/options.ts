@@ -1,0 +1,126 @@
+// The command line, as `weft worker --gpu` hands it on or a person writes it.
+import { hostname } from "node:os";
+import { parseArgs } from "node:util";
+
+import { plainFingerprint } from "./server/connecting.ts";
+import type { Trust } from "./server/connecting.ts";
+import { parseAddress, UsageError } from "./server/address.ts";
+import { cacheFolder } from "./disk/folders.ts";
+
+export interface HelpOptions {
+  readonly origin: string;
+  readonly joinToken: string;
+  readonly trust: Trust;
+  readonly name: string;
+  readonly memoryBytes: number | null; // null: what the adapter has
+  readonly adapter: number | null; // null: the first GPU
+  readonly cache: string;
+  readonly allowSoftware: boolean;
+  readonly wantsWhole: boolean;
+}
+
+export type Command =
+  | { readonly kind: "help" }
+  | { readonly kind: "list"; readonly allowSoftware: boolean }
+  | ({ readonly kind: "work" } & HelpOptions);
+
+export const kHelp = `Helps a swarm with this machine's GPU, without a browser.
+
+  weft worker --gpu wss://host:port#token [options]
+
+  --memory BYTES      memory to offer, e.g. 4GiB (default: most of what the GPU has free)
+  --adapter INDEX     which GPU; one process for each
+  --list              names the adapters and what each could hold
+  --run-here          asks for the whole model on this GPU, where it fits
+  --name NAME         name shown to the others (default: this machine's)
+  --token TOKEN       join token (also after '#' in the address, or in WEFT_JOIN_TOKEN)
+  --fingerprint HEX   SHA-256 of the server's self-signed certificate, as it prints it
+  --insecure          accept any certificate (only where nobody can interfere)
+  --cache FOLDER      folder for downloaded weights (default: ${cacheFolder()})
+  --allow-software    compute on a software adapter, too (for tests: it is slow)
+`;
+
+const kUnits: Readonly<Record<string, number>> = {
+  "": 1, B: 1,
+  KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12,
+  K: 2 ** 10, M: 2 ** 20, G: 2 ** 30, T: 2 ** 40,
+  KIB: 2 ** 10, MIB: 2 ** 20, GIB: 2 ** 30, TIB: 2 ** 40,
+};
+
+// "4GiB", "512M", "1000000" as bytes. Throws UsageError.
+export function parseByteCount(text: string): number {
+  const [, number, unit] = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(text) ?? [];
+  const factor = unit === undefined ? undefined : kUnits[unit.toUpperCase()];
+  const bytes = Math.floor(Number(number) * (factor ?? NaN));
+  if (bytes > 0 && bytes <= 2 ** 50) return bytes;
+  throw new UsageError(
+    `'${text}' is no amount of memory; write 4GiB, 512MiB or a number of bytes.`,
+  );
+}
+
+function parseIndex(text: string): number {
+  if (/^\d{1,3}$/.test(text)) return Number(text);
+  throw new UsageError(`--adapter is '${text}'; expected a number that --list shows.`);
+}
+
+function parseFingerprint(text: string): string {
+  const plain = plainFingerprint(text);
+  if (plain === "" || /^[0-9a-f]{64}$/.test(plain)) return plain;
+  throw new UsageError(`--fingerprint is '${text}'; expected 64 hexadecimal digits.`);
+}
+
+const kOptions = {
+  memory: { type: "string" },
+  adapter: { type: "string" },
+  name: { type: "string" },
+  token: { type: "string" },
+  fingerprint: { type: "string" },
+  cache: { type: "string" },
+  insecure: { type: "boolean" },
+  list: { type: "boolean" },
+  "allow-software": { type: "boolean" },
+  "run-here": { type: "boolean" },
+  help: { type: "boolean", short: "h" },
+} as const;
+
+// Throws UsageError.
+export function parseOptions(
+  args: readonly string[],
+  environment: Readonly<Record<string, string | undefined>> = process.env,
+): Command {
+  const { values, positionals } = parsed(args);
+  if (values.help === true) return { kind: "help" };
+  const allowSoftware = values["allow-software"] === true;
+  if (values.list === true) return { kind: "list", allowSoftware };
+  const [server] = positionals;
+  if (server === undefined || positionals.length > 1) {
+    throw new UsageError("One address is expected: wss://host:port#token (--help says more).");
+  }
+  const address = parseAddress(server);
+  return {
+    kind: "work",
+    origin: address.origin,
+    joinToken: values.token ?? (address.joinToken || environment["WEFT_JOIN_TOKEN"] || ""),
+    trust: {
+      fingerprint: parseFingerprint(values.fingerprint ?? ""),
+      isInsecure: values.insecure === true,
+    },
+    name: values.name ?? hostname(),
+    memoryBytes: values.memory === undefined ? null : parseByteCount(values.memory),
+    adapter: values.adapter === undefined ? null : parseIndex(values.adapter),
+    cache: values.cache ?? cacheFolder(),
+    allowSoftware,
+    wantsWhole: values["run-here"] === true,
+  };
+}
+
+type Parsed = ReturnType<typeof parseArgs<{ options: typeof kOptions; allowPositionals: true }>>;
+
+function parsed(args: readonly string[]): Parsed {
+  try {
+    return parseArgs({ args: [...args], options: kOptions, allowPositionals: true });
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new UsageError(`${why} (--help says more)`);
+  }
+}
