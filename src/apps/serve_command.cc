@@ -11,6 +11,7 @@
 #include "apps/local_worker.h"
 #include "apps/model_info.h"
 #include "apps/onnx_stages.h"
+#include "apps/web_files.h"
 #include "base/log.h"
 #include "hub/hub_settings.h"
 #include "hub/library.h"
@@ -29,17 +30,6 @@ std::filesystem::path StateFolder() {
   const char* home = std::getenv("HOME");
   if (home == nullptr || *home == '\0') return {};
   return std::filesystem::path(home) / ".local" / "state" / "weft";
-}
-
-// web/dist of the source tree this program was built in, or share/weft/web of an installation.
-std::filesystem::path FindWebRoot() {
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  for (const char* relative : {"../../web/dist", "../share/weft/web"}) {
-    const auto candidate = program.parent_path() / relative;
-    if (std::filesystem::exists(candidate / "index.html")) return candidate.lexically_normal();
-  }
-  return (program.parent_path() / "../../web/dist").lexically_normal();
 }
 
 // The page's files; nullopt with a warning when none were built and none were asked for.

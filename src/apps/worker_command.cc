@@ -1,11 +1,14 @@
-// `weft worker ws://host:port`: joins a swarm from another machine and stays (remote_worker.h).
+// `weft worker ws://host:port`: joins a swarm from another machine and stays (remote_worker.h), or
+// with --gpu becomes the program that does so on a GPU (gpu_worker.h).
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "apps/commands.h"
+#include "apps/gpu_worker.h"
 #include "apps/http_source.h"
 #include "apps/remote_worker.h"
 #include "apps/worker_id.h"
@@ -21,11 +24,41 @@ struct WorkerCommandOptions {
   std::string fingerprint;
   std::string cache;
   bool insecure = false;
+  bool gpu = false, list = false, allow_software = false, run_here = false;  // of --gpu
+  std::optional<uint32_t> adapter;
   uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
 };
 
+// What the headless worker is told; what nobody said, it finds out by itself.
+std::vector<std::string> GpuArguments(const WorkerCommandOptions& options) {
+  std::vector<std::string> arguments;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) arguments.insert(arguments.end(), {name, value});
+  };
+  const auto add_flag = [&](const char* name, bool is_set) {
+    if (is_set) arguments.emplace_back(name);
+  };
+  add("--memory", options.memory);
+  add("--token", options.token);
+  add("--name", options.name);
+  add("--fingerprint", options.fingerprint);
+  add("--cache", options.cache);
+  add("--adapter", options.adapter ? std::to_string(*options.adapter) : "");
+  add_flag("--insecure", options.insecure);
+  add_flag("--list", options.list);
+  add_flag("--allow-software", options.allow_software);
+  add_flag("--run-here", options.run_here);
+  if (!options.server.empty()) arguments.push_back(options.server);
+  return arguments;
+}
+
 // Until a signal, or until the server refuses this worker.
 Status RunWorker(const WorkerCommandOptions& options) {
+  if (options.gpu) return BecomeGpuWorker(GpuArguments(options));
+  if (options.server.empty()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "Where is the swarm? Expected ws://host:port or wss://host:port#token.");
+  }
   ASSIGN_OR_RETURN(net::Url url, net::ParseUrl(options.server));
   worker::NativeWorkerOptions worker_options;
   worker_options.join_token = options.token.empty() ? url.fragment : options.token;
@@ -62,6 +95,24 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "native worker";
 }
 
+void AddGpuOptions(CLI::App& command, WorkerCommandOptions& options, CLI::Option* threads) {
+  CLI::Option* gpu =
+      command
+          .add_flag("--gpu", options.gpu,
+                    "Compute with this machine's GPU (needs Node.js and says what else)")
+          ->excludes(threads);
+  command.add_option("--adapter", options.adapter, "Which GPU; one process for each")->needs(gpu);
+  command.add_flag("--list", options.list, "Name the GPUs and what each could hold")->needs(gpu);
+  command
+      .add_flag("--run-here", options.run_here,
+                "Ask for the whole model on this GPU, where it fits")
+      ->needs(gpu);
+  command
+      .add_flag("--allow-software", options.allow_software,
+                "Compute on a software adapter, too (for tests: it is slow)")
+      ->needs(gpu);
+}
+
 }  // namespace
 
 void AddWorkerCommand(CLI::App& app, int* exit_code) {
@@ -69,17 +120,15 @@ void AddWorkerCommand(CLI::App& app, int* exit_code) {
   options->name = HostName();
   CLI::App* command = app.add_subcommand(
       "worker", "Help a swarm from this machine: computes a part of the model, no other setup.");
-  command
-      ->add_option("server", options->server,
-                   "Where the swarm is: ws://host:port or wss://host:port#token")
-      ->required();
+  command->add_option("server", options->server,
+                      "Where the swarm is: ws://host:port or wss://host:port#token");
   command
       ->add_option("--memory", options->memory,
                    "Memory to offer, e.g. 4GiB (default: half of what is free)")
       ->check(ByteCountOption());
-  command->add_option("--threads", options->threads, "Threads that compute")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
+  CLI::Option* threads = command->add_option("--threads", options->threads, "Threads that compute")
+                             ->capture_default_str()
+                             ->check(CLI::Range(1, 1024));
   command->add_option("--name", options->name, "Name shown to the others")->capture_default_str();
   command->add_option("--token", options->token,
                       "Join token (also after '#' in the address, or in WEFT_JOIN_TOKEN)");
@@ -89,6 +138,7 @@ void AddWorkerCommand(CLI::App& app, int* exit_code) {
                     "Accept any certificate (only where nobody can interfere)");
   command->add_option("--cache", options->cache,
                       "Folder for downloaded weights (default: ~/.cache/weft)");
+  AddGpuOptions(*command, *options, threads);
   command->callback([options, exit_code] {
     const Status status = RunWorker(*options);
     if (!status.ok()) *exit_code = ReportStatus(status);

@@ -10,7 +10,7 @@
 namespace weft::swarm {
 namespace {
 
-constexpr std::array<std::string_view, 2> kKinds = {"native", "web"};
+constexpr std::array<std::string_view, 3> kKinds = {"native", "web", "headless"};
 constexpr std::array<std::string_view, 4> kEngines = {"native", "ort-wasm", "ort-webgpu", "webgpu"};
 constexpr size_t kNameBytes = 64, kDeviceBytes = 200, kDeviceIdBytes = 64, kTokenBytes = 256;
 // An offer beyond 2^50 bytes or a rate beyond 1 TB/s is a broken worker, not a big one.

@@ -13,7 +13,7 @@ namespace weft::swarm {
 
 // What a worker said about itself, after validation.
 struct Offer {
-  std::string kind;  // "native" or "web"
+  std::string kind;  // "native", "web" or "headless"
   std::string engine;
   std::string name, device;
   std::string device_id;  // the same device after a reload; may be empty
