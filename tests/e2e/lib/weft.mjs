@@ -79,6 +79,27 @@ export function nativeWorker(origin, args) {
   return new Process(["worker", origin.replace(/^http/, "ws"), ...args], {});
 }
 
+// Without a GPU, Dawn computes on the software adapter that Debian's Chromium brings.
+const kSoftware = "/usr/lib/chromium/vk_swiftshader_icd.json";
+const kDawn = {
+  VK_ICD_FILENAMES: kSoftware,
+  LD_LIBRARY_PATH: [process.env.LD_LIBRARY_PATH, "/usr/lib/chromium"].filter(Boolean).join(":"),
+};
+
+export function noDawn() {
+  const needed = [join(root, "web/dist/headless/worker.mjs"),
+    join(root, "web/node_modules/webgpu/index.js"), kSoftware];
+  const missing = needed.find((path) => !existsSync(path));
+  return missing ? `there is no ${missing}` : false;
+}
+
+// `weft worker --gpu`; with `isAllowed` it takes the software adapter.
+export function gpuWorker(origin, args, isAllowed = true) {
+  const software = isAllowed ? ["--allow-software"] : [];
+  const address = origin.replace(/^http/, "ws");
+  return new Process(["worker", "--gpu", ...software, ...args, address], kDawn);
+}
+
 export async function swarmOf(origin) {
   const response = await fetch(`${origin}/api/swarm`);
   return await response.json();
