@@ -3,14 +3,13 @@
 import { mean, sum } from "../lib/statistics.mjs";
 
 // docs/planner.md: delta, and what a frame carries beside its rows (src/wire/data_frame.h).
-const kDeltaUs = 500;
+const kDeltaUs = 40;
 const kFrameBytes = 40 + 16;
 const kArgmaxBytes = 12;
 const kTokenBytes = 4;
 
 // {overhead, compute, latency, bandwidth} in us per token, summed over the stages. `us_per_token`
-// is a stage's own time, with the overhead of its session in it. Uploads count at the download
-// rate, as the server assumes it of workers that did not measure them.
+// is a stage's own time, with the overhead of its session in it.
 export function partsOf(picture, manifest) {
   const rowBytes = manifest.hidden_columns * (manifest.boundary_dtype === "f32" ? 4 : 2);
   const workers = new Map(picture.workers.map((worker) => [worker.id, worker]));
@@ -21,8 +20,9 @@ export function partsOf(picture, manifest) {
     const up = kFrameBytes + (end === manifest.layers.length ? kArgmaxBytes : rowBytes);
     parts.overhead += kDeltaUs;
     parts.compute += worker.us_per_token;
-    parts.latency += worker.latency_ms * 1000;
-    parts.bandwidth += ((down + up) / worker.download_bytes_per_s) * 1e6;
+    parts.latency += worker.latency_ms * 1000 + worker.handover_us;
+    parts.bandwidth += (down / worker.download_bytes_per_s) * 1e6 +
+      (up / worker.upload_bytes_per_s) * 1e6;
   }
   return parts;
 }

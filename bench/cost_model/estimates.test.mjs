@@ -14,8 +14,10 @@ const manifest = {
 };
 const picture = {
   workers: [
-    { id: 7, us_per_token: 900, latency_ms: 0.5, download_bytes_per_s: 1e6 },
-    { id: 9, us_per_token: 400, latency_ms: 2, download_bytes_per_s: 2e6 },
+    { id: 7, us_per_token: 900, latency_ms: 0.5, handover_us: -100, download_bytes_per_s: 1e6,
+      upload_bytes_per_s: 1e6 },
+    { id: 9, us_per_token: 400, latency_ms: 2, handover_us: 100, download_bytes_per_s: 2e6,
+      upload_bytes_per_s: 0.5e6 },
   ],
   stages: [
     { worker: 9, first_layer: 0, end_layer: 4 }, { worker: 7, first_layer: 4, end_layer: 10 },
@@ -24,11 +26,11 @@ const picture = {
 
 test("a token costs overhead, compute, latency and transfer of every stage", () => {
   const parts = partsOf(picture, manifest);
-  // Stage 1: a token in, a row of 200 bytes out, at 2 bytes a us; stage 2: a row in, argmax out.
-  assert.deepEqual(parts, { overhead: 1000, compute: 1300, latency: 2500,
-    bandwidth: (56 + 4 + 56 + 200) / 2 + (56 + 200 + 56 + 12) / 1 });
-  assert.equal(estimateUs(parts), 1000 + 1300 + 2500 + 158 + 324);
-  assert.equal(estimateUs(parts, "latency"), 1000 + 1300 + 158 + 324);
+  // Stage 1: a token in, a row of 200 bytes out, at 2 bytes a us and half a byte; stage 2: a row in, argmax out.
+  assert.deepEqual(parts, { overhead: 80, compute: 1300, latency: 2500,
+    bandwidth: (56 + 4) / 2 + (56 + 200) / 0.5 + (56 + 200 + 56 + 12) / 1 });
+  assert.equal(estimateUs(parts), 80 + 1300 + 2500 + 30 + 512 + 324);
+  assert.equal(estimateUs(parts, "latency"), 80 + 1300 + 30 + 512 + 324);
 });
 
 test("errors are absolute and relative to what was measured", () => {

@@ -14,8 +14,8 @@ export function contextFor(tokens) {
 }
 
 // Starts a swarm and asks: {initialUs, stages, requests: [{predictedUs, measuredUs}], parts}. The
-// initial estimate is the server's for its plan before it answered anything; each request stands
-// beside the model's formula with what had been measured when it ended.
+// initial estimate is the server's for its plan before it answered anything; each later request
+// stands beside the server's estimate just before it.
 async function answers(model, devices, offers, { tokens, requests, ...settings }) {
   const context = contextFor(tokens);
   const { folder, manifest } = model;
@@ -29,9 +29,10 @@ async function answers(model, devices, offers, { tokens, requests, ...settings }
     for (let number = 0; number < requests; ++number) {
       const answer = await askQuietly(swarm.origin, { model: manifest.name,
         messages: messagesOf(textOf(number + 1, 15)), max_tokens: tokens });
+      if (picture !== null) {
+        pairs.push({ predictedUs: picture.predicted_us_per_token, measuredUs: tokenUs(answer) });
+      }
       picture = await swarmOf(swarm.origin);
-      pairs.push({ predictedUs: estimateUs(partsOf(picture, manifest)),
-        measuredUs: tokenUs(answer) });
     }
     return { initialUs: initial.predicted_us_per_token, pairs, picture,
       sameEpoch: initial.epoch === picture.epoch, parts: partsOf(picture, manifest) };

@@ -61,6 +61,7 @@ json::object WorkerJson(const swarm::WorkerSnapshot& worker) {
           {"download_bytes_per_s", worker.download_bytes_per_s},
           {"upload_bytes_per_s", worker.upload_bytes_per_s},
           {"overhead_us", worker.overhead_us},
+          {"handover_us", worker.handover_us},
           {"batch_gain", worker.batch_gain},
           {"load_bytes_per_us", worker.load_bytes_per_us},
           {"expected_stay_s", worker.expected_stay_s},

@@ -119,6 +119,11 @@ planner::WorkerMetrics Costs::Metrics(const Worker& worker) const {
   return MetricsOf(device);
 }
 
+double Costs::HandoverUs(const Worker& worker) const {
+  const DeviceNumbers device = NumbersOf(worker);
+  return StepLatencyUs(device) - swarm::LatencyUs(device);
+}
+
 // What the device has said of its line counts until its steps tell.
 LineRates Costs::Rates(const Worker& worker) const {
   return {worker.times.down_rate.Median().value_or(worker.offer.download_bytes_per_s * 1e-6),

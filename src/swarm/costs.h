@@ -34,6 +34,8 @@ class Costs {
   double OverheadUs(const Worker& worker) const;
   double Speed(const Worker& worker) const;      // bytes per us
   double LatencyUs(const Worker& worker) const;  // round trip of a ping
+  // What a small step's line takes beyond that, measured or assumed.
+  double HandoverUs(const Worker& worker) const;
   LineRates Rates(const Worker& worker) const;
   // SO + C / CS of one row.
   double ComputeUs(const Worker& worker, uint32_t first, uint32_t end) const;

@@ -27,6 +27,7 @@ struct WorkerSnapshot {
   double us_per_token = 0;        // measured compute time of its stage, median of recent steps
   double speed_bytes_per_us = 0;  // CS_w
   double overhead_us = 0;         // SO_w
+  double handover_us = 0;         // of a small step, beyond a ping
   double batch_gain = 0;          // rows of a prompt in the time of a token; 0: not measured
   double load_bytes_per_us = 0;   // from its disk into its engine; 0: not measured
   double expected_stay_s = 0;     // until its next loss

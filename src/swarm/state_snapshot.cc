@@ -63,6 +63,7 @@ WorkerSnapshot State::PictureOf(WorkerId id, const Worker& worker) const {
   out.download_bytes_per_s = rates.down * 1e6;
   out.upload_bytes_per_s = rates.up * 1e6;
   out.overhead_us = costs.OverheadUs(worker);
+  out.handover_us = costs.HandoverUs(worker);
   out.batch_gain = worker.times.batch_gain.Median().value_or(0);
   out.load_bytes_per_us = worker.times.load_rate.Median().value_or(0);
   out.expected_stay_s = 1 / planning.lifetimes().LossesPerS(worker.probation_key, now);
