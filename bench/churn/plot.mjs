@@ -9,7 +9,7 @@ import { ewma, kStates, rollingShares, spansOf, timeInStates, transitionsOf } fr
 const kSmoothSeconds = 10;
 const kRollingSeconds = 120; // the paper's window; a fifth of a cell that is shorter than 600 s
 const kPanel = { width: 420, height: 180, left: 52, top: 34, gap: 28, bottom: 34 };
-const kStateColours = { down: "#d95f5f", preparing: "#e8a33d", committing: "#5f8fd9",
+const kStateColours = { down: "#d95f5f", preparing: "#e8a33d", repairing: "#5f8fd9",
   up: "#6bb07b" };
 const kFailureColours = { kill: "#000000", stop: "#7a3fb0", silent: "#7a3fb0", cut: "#c2185b" };
 

@@ -1,7 +1,7 @@
 // The swarm's states over time: shares, transitions, rolling shares and the smoothed rate, as
 // web-distributed-inference-architecture 6.5 shows them. Times in seconds from a cell's begin.
 
-export const kStates = ["down", "preparing", "committing", "up"];
+export const kStates = ["down", "preparing", "repairing", "up"];
 
 // [{state, from, to}] of [{at, state}] until `end`; equal states in a row are one, unless `epoch`
 // differs.

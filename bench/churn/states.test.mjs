@@ -15,7 +15,7 @@ test("spans join equal pictures, and a new epoch begins a new one", () => {
   const spans = spansOf(changes, 10);
   assert.deepEqual(spans.map(({ state, from, to }) => [state, from, to]),
     [["up", 0, 4], ["down", 4, 5], ["up", 5, 7], ["up", 7, 10]]);
-  assert.deepEqual(timeInStates(spans, 3, 6), { down: 1, preparing: 0, committing: 0, up: 2 });
+  assert.deepEqual(timeInStates(spans, 3, 6), { down: 1, preparing: 0, repairing: 0, up: 2 });
   assert.deepEqual(transitionsOf(spans).map(({ from, to, seconds }) => [from, to, seconds]),
     [["up", "down", 4], ["down", "up", 1], ["up", "up", 2]]);
 });
