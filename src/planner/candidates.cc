@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "planner/coverage.h"
-#include "planner/explain.h"
+#include "planner/words.h"
 
 namespace weft::planner {
 namespace {

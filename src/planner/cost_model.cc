@@ -44,7 +44,7 @@ double InitImportance(Duration since_redistribution, const CostConstants& consta
 struct InitTransform {
   double exponent, scale;
 };
-InitTransform TransformOf(const PlanContext& context, bool standby) {
+InitTransform TransformOf(const PlanContext& context) {
   const CostConstants& constants = context.constants;
   if (context.rule == PlanRule::kThesis) {
     if (!context.up) return {constants.gamma_block, 1};
@@ -52,7 +52,7 @@ InitTransform TransformOf(const PlanContext& context, bool standby) {
   }
   // While a plan serves, AcceptMove prices the loading. While nothing does, a wait of R costs the
   // tokens of that time: R / token_us of the expected_stable_us / token_us that there would be.
-  if (context.up && !standby) return {1, 0};
+  if (context.up) return {1, 0};
   return {1, context.token_us / context.expected_stable_us};
 }
 
@@ -89,11 +89,9 @@ std::string ConstantsProblem(const CostConstants& constants) {
     return "The planner's gamma and gamma_block are " + Number(constants.gamma) + " and " +
            Number(constants.gamma_block) + "; expected 0 to 1.";
   }
-  if (!IsNonNegative(constants.sigma_us) || !IsNonNegative(constants.delta_us) ||
-      !IsNonNegative(constants.lambda)) {
-    return "The planner's sigma, delta and lambda are " + Number(constants.sigma_us) + ", " +
-           Number(constants.delta_us) + " and " + Number(constants.lambda) +
-           "; expected finite numbers >= 0.";
+  if (!IsNonNegative(constants.sigma_us) || !IsNonNegative(constants.delta_us)) {
+    return "The planner's sigma and delta are " + Number(constants.sigma_us) + " and " +
+           Number(constants.delta_us) + "; expected finite numbers >= 0.";
   }
   if (constants.t_sharp.us <= 0) return "The planner's t_sharp must be longer than 0.";
   return {};
@@ -108,6 +106,10 @@ std::string ContextProblem(const PlanContext& context) {
   if (!IsNonNegative(context.token_us) || !IsNonNegative(context.repair_us)) {
     return "The time per token and the time of a repair are " + Number(context.token_us) + " and " +
            Number(context.repair_us) + " us; expected finite numbers >= 0.";
+  }
+  if (context.repair_bytes_per_us != 0 && !IsPositive(context.repair_bytes_per_us)) {
+    return "The rate of loading in a repair is " + Number(context.repair_bytes_per_us) +
+           " bytes per us; expected 0 or a finite number > 0.";
   }
   if (!(context.busy_share >= 0 && context.busy_share <= 1)) {
     return "The busy share is " + Number(context.busy_share) + "; expected 0 to 1.";
@@ -174,14 +176,13 @@ uint64_t StageMemoryBytes(const std::vector<LayerCost>& layers, double weight_fa
 // is no sum is kept apart: the largest scratch by (first, end), and tied layers, whose bytes count
 // once where both lie in the stage. Searches ask for m n^2 / 2 stages, thousands for a big model.
 CostModel::CostModel(const std::vector<LayerCost>& layers,
-                     const std::vector<WorkerMetrics>& workers, const PlanContext& context,
-                     const StandbyRules& standby)
+                     const std::vector<WorkerMetrics>& workers, const PlanContext& context)
     : layer_count_(static_cast<int>(layers.size())),
       objective_(context.objective),
       alpha_(context.constants.alpha),
       delta_us_(context.constants.delta_us),
-      init_exponent_(TransformOf(context, standby.current != nullptr).exponent),
-      init_scale_(TransformOf(context, standby.current != nullptr).scale),
+      init_exponent_(TransformOf(context).exponent),
+      init_scale_(TransformOf(context).scale),
       layers_(layers) {
   const size_t n = layers.size();
   compute_prefix_.assign(n + 1, 0);
@@ -205,17 +206,6 @@ CostModel::CostModel(const std::vector<LayerCost>& layers,
   }
 
   for (const WorkerMetrics& metrics : workers) workers_.push_back(MakeWorker(metrics, context));
-  if (standby.current == nullptr) return;
-  for (const StageAssignment& stage : standby.current->stages) {
-    CHECK(stage.worker >= 0 && stage.worker < worker_count(), "stage of an unknown worker");
-    Worker& worker = workers_[Index(stage.worker)];
-    if (standby.strict) worker.usable = false;
-    worker.init_factor = context.constants.lambda;
-    worker.blocked_first = stage.first_layer;
-    worker.blocked_end = stage.end_layer;
-    // The stage stays resident while the standby is prepared.
-    worker.memory_bytes -= MemoryBytes(worker, stage.first_layer, stage.end_layer);
-  }
 }
 
 CostModel::Worker CostModel::MakeWorker(const WorkerMetrics& metrics,
@@ -237,7 +227,11 @@ CostModel::Worker CostModel::MakeWorker(const WorkerMetrics& metrics,
       most_input_bytes_ / metrics.bandwidth_down + most_output_bytes_ / metrics.bandwidth_up;
   // It leaves departures_per_s times a second; a token's time sees as much of that.
   if (context.rule == PlanRule::kPriced) {
-    worker.departure_us = metrics.departures_per_s * 1e-6 * context.token_us * context.repair_us;
+    const double departures = metrics.departures_per_s * 1e-6 * context.token_us;
+    worker.departure_us = departures * context.repair_us;
+    if (context.repair_bytes_per_us > 0) {
+      worker.departure_us_per_byte = departures / context.repair_bytes_per_us;
+    }
   }
   const auto is_cached = [&](size_t layer) {
     return layer < metrics.cached_layers.size() && metrics.cached_layers[layer];
@@ -293,7 +287,6 @@ double CostModel::InitCost(double init_us) const {
 bool CostModel::Allowed(int worker_index, int first, int end) const {
   const Worker& worker = workers_[Index(worker_index)];
   if (!worker.usable) return false;
-  if (first < worker.blocked_end && worker.blocked_first < end) return false;
   return MemoryBytes(worker, first, end) <= worker.memory_bytes;
 }
 
@@ -311,7 +304,7 @@ StageAssignment CostModel::Stage(int /*previous*/, int worker_index, int first, 
       static_cast<double>(layers_[Index(end) - 1].output_bytes) / worker.bandwidth_up;
   stage.transfer_us = worker.latency_us + bytes_us;
   stage.exec_us = stage.overhead_us + stage.compute_us + stage.transfer_us;
-  stage.departure_us = worker.departure_us;
+  stage.departure_us = DepartureUs(worker, first, end);
   stage.row_us = stage.compute_us / worker.batch_gain + bytes_us;
   stage.busy_us = stage.overhead_us + stage.compute_us + worker.link_us;
   const double download = DownloadBytes(worker, first, end);
@@ -319,7 +312,7 @@ StageAssignment CostModel::Stage(int /*previous*/, int worker_index, int first, 
   if (worker.load_bytes_per_us > 0) {
     stage.init_us += WeightBytes(first, end) / worker.load_bytes_per_us;
   }
-  stage.init_cost = worker.init_factor * InitCost(stage.init_us);
+  stage.init_cost = InitCost(stage.init_us);
   stage.memory_bytes = ToBytes(MemoryBytes(worker, first, end));
   stage.download_bytes = ToBytes(download);
   return stage;
@@ -333,10 +326,11 @@ double CostModel::LeastExec(int worker_index, int first, int furthest,
   for (size_t end = Index(first) + 1; end <= Index(furthest); ++end) {
     least = std::min(least, compute_prefix_[end] * per_op +
                                 static_cast<double>(layers_[end - 1].output_bytes) * per_byte +
-                                rest[end]);
+                                worker.departure_us_per_byte * weight_prefix_[end] + rest[end]);
   }
   return least - compute_prefix_[Index(first)] * per_op + worker.overhead_us + delta_us_ +
-         worker.latency_us + worker.departure_us +
+         worker.latency_us + worker.departure_us -
+         worker.departure_us_per_byte * weight_prefix_[Index(first)] +
          static_cast<double>(layers_[Index(first)].input_bytes) / worker.bandwidth_down;
 }
 
@@ -353,7 +347,6 @@ StageTable::StageTable(const CostModel& model, const std::vector<int>& workers)
   sum.assign(m * stride * stride, kInfinity);
   reach.assign(m * stride, 0);
   for (int worker = 0; worker < worker_count; ++worker) {
-    departure.push_back(model.DepartureUs(workers[static_cast<size_t>(worker)]));
     for (int first = 0; first <= layer_count; ++first) {
       int end = first;
       double largest_init = 0;

@@ -1,4 +1,4 @@
-// The cost model of dynamic-graph-partitioning 5.2 and 5.2.5 as prefix sums (costs of one stage in
+// The cost model of dynamic-graph-partitioning 5.2 as prefix sums (costs of one stage in
 // O(1)), and its table over all stages, which is what the searches read. Not a search.
 #pragma once
 
@@ -27,23 +27,16 @@ std::string ContextProblem(const PlanContext& context);
 // Why a worker cannot be planned with at all, or empty.
 std::string WorkerProblem(const WorkerMetrics& worker);
 
-// What the current plan forbids or makes dearer when a standby is searched (5.2.5).
-struct StandbyRules {
-  const Plan* current = nullptr;
-  bool strict = false;
-};
-
 // REQUIRES: LayersProblem and ContextProblem are empty. Keeps references to nothing.
 class CostModel {
  public:
   CostModel(const std::vector<LayerCost>& layers, const std::vector<WorkerMetrics>& workers,
-            const PlanContext& context, const StandbyRules& standby = {});
+            const PlanContext& context);
 
   int layer_count() const { return layer_count_; }
   int worker_count() const { return static_cast<int>(workers_.size()); }
   double alpha() const { return alpha_; }
   bool Usable(int worker) const { return workers_[Index(worker)].usable; }
-  double DepartureUs(int worker) const { return workers_[Index(worker)].departure_us; }
   double OfferBytes(int worker) const { return workers_[Index(worker)].memory_bytes; }
   Objective objective() const { return objective_; }
   // Bytes that layers [0, end) need at weight factor 1, scratch aside.
@@ -65,14 +58,13 @@ class CostModel {
  private:
   struct Worker {
     bool usable = false;
-    double memory_bytes = 0;  // what is left for a new stage
+    double memory_bytes = 0;
     double weight_factor = 1;
     double overhead_us = 0, compute_speed = 1, bandwidth_down = 1, bandwidth_up = 1;
     double latency_us = 0, session_init_us = 0, load_bytes_per_us = 0, batch_gain = 1;
-    double departure_us = 0;                    // expected downtime per token
-    double link_us = 0;                         // transfers of a stage between others
-    double init_factor = 1;                     // lambda on workers of the current plan
-    int blocked_first = 0, blocked_end = 0;     // layers that it runs now
+    double departure_us = 0;           // expected downtime per token...
+    double departure_us_per_byte = 0;  // ...and for each byte that others then have to load
+    double link_us = 0;                // transfers of a stage between others
     std::vector<double> missing_weight_prefix;  // [layers + 1] bytes not cached
     // Tied pairs whose second download is saved: only within one stage, or always (the first is
     // cached).
@@ -84,6 +76,10 @@ class CostModel {
   double MemoryBytes(const Worker& worker, int first, int end) const;
   double DownloadBytes(const Worker& worker, int first, int end) const;
   double InitCost(double init_us) const;
+  double DepartureUs(const Worker& worker, int first, int end) const {
+    return worker.departure_us + worker.departure_us_per_byte *
+                                     (weight_prefix_[Index(end)] - weight_prefix_[Index(first)]);
+  }
 
   int layer_count_;
   Objective objective_;
@@ -114,6 +110,13 @@ struct StageTable {
                  static_cast<size_t>(first)];
   }
 
+  // Expected downtime per token: what of `sum` is neither exec nor init.
+  double Departure(int worker, int first, int end) const {
+    const size_t at = At(worker, first, end);
+    const double init_us = objective == Objective::kLatency ? (1 - alpha) * init[at] : 0;
+    return sum[at] - exec[at] - init_us;
+  }
+
   int layer_count;
   int worker_count;
   Objective objective;
@@ -123,9 +126,8 @@ struct StageTable {
   // exec + departure + (1 - alpha) * init: the part of C_total that adds up over stages. Without
   // init for throughput.
   std::vector<double> sum;
-  std::vector<int> reach;         // [worker][first]
-  std::vector<double> departure;  // [worker] expected downtime per token
-  std::vector<double> compute;    // [layers + 1] compute cost of [0, end)
+  std::vector<int> reach;       // [worker][first]
+  std::vector<double> compute;  // [layers + 1] compute cost of [0, end)
 };
 
 // One stage of a search result.

@@ -1,8 +1,11 @@
 #include "planner/explain.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdarg>
 #include <cstdio>
+
+#include "planner/draw_plan.h"
 
 namespace weft::planner {
 namespace {
@@ -17,83 +20,62 @@ std::string Format(const char* format, ...) {
   return buffer;
 }
 
-constexpr size_t kMaxNameBytes = 40;
-
-// Names come from strangers and go to terminals: no control characters, and short.
-std::string WorkerName(const std::vector<WorkerMetrics>& workers, int worker) {
-  std::string name = workers[static_cast<size_t>(worker)].name;
-  if (name.empty()) return "worker " + std::to_string(worker);
-  if (name.size() > kMaxNameBytes) {
-    size_t end = kMaxNameBytes;
-    // Not inside a UTF-8 sequence: its further bytes are 10xxxxxx.
-    while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0) == 0x80) --end;
-    name.resize(end);
-  }
-  for (char& c : name) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return name;
-}
-
 void AppendStages(const Plan& plan, const std::vector<LayerCost>& layers,
                   const std::vector<WorkerMetrics>& workers, std::string& text) {
   const int layer_count = static_cast<int>(layers.size());
   const auto range_of = [&](const StageAssignment& stage) {
     return FormatLayers(stage.first_layer, stage.end_layer, layer_count);
   };
-  size_t width = 6, range_width = 6;
+  size_t name_width = 6, range_width = 6;
   for (const StageAssignment& stage : plan.stages) {
-    width = std::max(width, WorkerName(workers, stage.worker).size());
+    name_width = std::max(name_width, ShownName(workers, stage.worker).size());
     range_width = std::max(range_width, range_of(stage).size());
   }
-  const int name_width = static_cast<int>(width), layers_width = static_cast<int>(range_width);
-  text += Format("  stage  %-*s  %-*s  overhead_us  compute_us  transfer_us     total_us  ",
-                 name_width, "worker", layers_width, "layers") +
-          "memory              to download\n";
+  text += "  stage  " + Padded("worker", name_width) + "  " + Padded("layers", range_width) +
+          "  overhead_us  compute_us  transfer_us     total_us  memory              to download\n";
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const StageAssignment& stage = plan.stages[i];
     const WorkerMetrics& worker = workers[static_cast<size_t>(stage.worker)];
     const std::string memory = FormatBytes(static_cast<double>(stage.memory_bytes)) + " of " +
                                FormatBytes(static_cast<double>(worker.memory_bytes));
-    text += Format("  %5zu  %-*s  %-*s  %11.0f  %10.0f  %11.0f  %11.0f  ", i + 1, name_width,
-                   WorkerName(workers, stage.worker).c_str(), layers_width, range_of(stage).c_str(),
-                   stage.overhead_us, stage.compute_us, stage.transfer_us, stage.exec_us) +
+    text += Format("  %5zu  ", i + 1) + Padded(ShownName(workers, stage.worker), name_width) +
+            "  " + Padded(range_of(stage), range_width) +
+            Format("  %11.0f  %10.0f  %11.0f  %11.0f  ", stage.overhead_us, stage.compute_us,
+                   stage.transfer_us, stage.exec_us) +
             Format("%-18s  %s\n", memory.c_str(),
                    FormatBytes(static_cast<double>(stage.download_bytes)).c_str());
   }
 }
 
+// How good the plan is, by its own bound.
+std::string GapSentence(const PlanOutcome& outcome) {
+  if (outcome.lower_bound <= 0) return {};
+  const std::string bound = FormatMicroseconds(outcome.lower_bound);
+  if (outcome.gap <= 0) return "No plan costs less: lower bound " + bound + ", gap 0%.\n";
+  return "A better plan may exist: lower bound " + bound +
+         Format(", at most %.1f%% below this plan's cost.\n",
+                100 * (1 - outcome.lower_bound / outcome.plan->total_cost));
+}
+
 }  // namespace
 
-std::string FormatBytes(double bytes) {
-  if (bytes >= 1e9) return Format("%.1f GB", bytes / 1e9);
-  if (bytes >= 1e6) return Format("%.1f MB", bytes / 1e6);
-  if (bytes >= 1e3) return Format("%.1f kB", bytes / 1e3);
-  return Format("%.0f B", bytes);
-}
-
-std::string FormatMicroseconds(double us) {
-  if (us >= 1e6) return Format("%.1f s", us / 1e6);
-  if (us >= 1e3) return Format("%.1f ms", us / 1e3);
-  return Format("%.0f us", us);
-}
-
-std::string FormatLayers(int first, int end, int layer_count) {
-  const bool has_embedding = first == 0;
-  const bool has_head = end == layer_count && layer_count > 1;
-  if (has_embedding && has_head) return "the whole model";
-  const int first_inner = std::max(first, 1), last_inner = std::min(end, layer_count - 1) - 1;
-  std::string text = has_embedding ? "the embedding" : "";
-  const auto append = [&](const std::string& part) {
-    text += (text.empty() ? "" : " and ") + part;
-  };
-  if (last_inner > first_inner) {
-    append("layers " + std::to_string(first_inner) + "-" + std::to_string(last_inner));
-  } else if (last_inner == first_inner) {
-    append("layer " + std::to_string(first_inner));
-  }
-  if (has_head) append("the head");
-  return text;
+std::string OversizedSentence(const std::vector<LayerCost>& layers,
+                              const std::vector<WorkerMetrics>& workers,
+                              const std::vector<OversizedLayer>& oversized) {
+  const OversizedLayer& worst = *std::max_element(
+      oversized.begin(), oversized.end(), [](const OversizedLayer& a, const OversizedLayer& b) {
+        return a.lacking_bytes < b.lacking_bytes;
+      });
+  std::string name = FormatLayers(worst.layer, worst.layer + 1, static_cast<int>(layers.size()));
+  name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
+  std::string text = name + " needs " + FormatBytes(static_cast<double>(worst.memory_bytes)) +
+                     " on one device, since a layer is not divided, and no device offers that: " +
+                     ShownName(workers, worst.worker) + " lacks " +
+                     FormatBytes(static_cast<double>(worst.lacking_bytes));
+  const size_t others = oversized.size() - 1;
+  if (others == 1) text += ", and another layer fits none either";
+  if (others > 1) text += ", and " + std::to_string(others) + " other layers fit none either";
+  return text + ".";
 }
 
 std::string WhyLeftOut(const StageTable& table, const std::vector<StageChoice>& chosen, int row) {
@@ -108,7 +90,9 @@ std::string WhyLeftOut(const StageTable& table, const std::vector<StageChoice>& 
   }
   double best_change = kInfinity, best_departure = 0;
   StageChoice best{row, 0, 0};
-  const auto departure = [&](int worker) { return table.departure[static_cast<size_t>(worker)]; };
+  const auto departure = [&](const StageChoice& stage, int first, int end) {
+    return first < end ? table.Departure(stage.worker, first, end) : 0;
+  };
   for (int first = 0; first < table.layer_count; ++first) {
     for (int end = first + 1; end <= table.Reach(row, first); ++end) {
       const size_t a = stage_of[static_cast<size_t>(first)];
@@ -121,10 +105,11 @@ std::string WhyLeftOut(const StageTable& table, const std::vector<StageChoice>& 
       if (change < best_change) {
         best_change = change;
         best = {row, first, end};
-        best_departure = departure(row);
+        best_departure = departure(best, first, end) +
+                         departure(chosen[a], chosen[a].first, first) +
+                         departure(chosen[b], end, chosen[b].end);
         for (size_t i = a; i <= b; ++i) {
-          const bool replaced = chosen[i].first >= first && chosen[i].end <= end;
-          if (replaced) best_departure -= departure(chosen[i].worker);
+          best_departure -= departure(chosen[i], chosen[i].first, chosen[i].end);
         }
       }
     }
@@ -156,12 +141,9 @@ std::vector<std::string> PlanNotes(const CostModel& model,
                "cost (time per token plus what loading is worth now).",
                candidate_count, candidate_count == 1 ? "" : "s"));
   } else {
-    notes.push_back(
-        Format("Search %s over %d workers: ",
-               std::string(SearchStrategyName(outcome.strategy)).c_str(), candidate_count) +
-        (outcome.lower_bound > 0
-             ? "no plan can be better by more than " + Format("%.1f%%.", 100 * outcome.gap)
-             : "to compare with, not the best."));
+    notes.push_back(Format(
+        "Search %s over %d workers%s.", std::string(SearchStrategyName(outcome.strategy)).c_str(),
+        candidate_count, outcome.lower_bound > 0 ? "" : ": to compare with, not the best"));
   }
   for (const StageAssignment& stage : plan.stages) {
     const bool at_end = stage.end_layer == model.layer_count() ||
@@ -170,7 +152,7 @@ std::vector<std::string> PlanNotes(const CostModel& model,
                           !model.Allowed(stage.worker, stage.first_layer - 1, stage.end_layer);
     const bool holds_all = stage.first_layer == 0 && stage.end_layer == model.layer_count();
     if (at_end && at_start && !holds_all) {
-      notes.push_back(WorkerName(workers, stage.worker) + " is full: one more layer does not fit.");
+      notes.push_back(ShownName(workers, stage.worker) + " is full: one more layer does not fit.");
     }
   }
   if (plan.stages.size() == 1 && candidate_count > 1) {
@@ -208,11 +190,19 @@ std::string ExplainPlan(const std::vector<LayerCost>& layers,
     const Plan& plan = *outcome.plan;
     text += Format("Plan: %zu stage%s for %zu layers.\n", plan.stages.size(),
                    plan.stages.size() == 1 ? "" : "s", layers.size());
+    text += DrawPlan(layers, workers, plan);
     AppendStages(plan, layers, workers, text);
     text += Format("Predicted time per token: %s (%.1f tokens/s).\n",
                    FormatMicroseconds(plan.exec_us).c_str(),
                    plan.exec_us > 0 ? 1e6 / plan.exec_us : 0.0);
+    if (plan.slowest_us > 0) {
+      text += Format("Many conversations at once: up to %.1f tokens/s.\n", 1e6 / plan.slowest_us);
+    }
+    if (plan.departure_us > 0) {
+      text += "Expected departures cost " + FormatMicroseconds(plan.departure_us) + " per token.\n";
+    }
     text += "Ready after " + FormatMicroseconds(plan.init_us) + " of loading.\n";
+    text += GapSentence(outcome);
   } else {
     text += "No plan. " + outcome.problem + "\n";
     if (outcome.partial) {
@@ -224,7 +214,7 @@ std::string ExplainPlan(const std::vector<LayerCost>& layers,
   for (const std::string& note : outcome.notes) text += "  - " + note + "\n";
   if (!outcome.left_out.empty()) text += "Without layers:\n";
   for (const LeftOutWorker& left_out : outcome.left_out) {
-    text += "  - " + WorkerName(workers, left_out.worker) + ": " + left_out.reason + ".\n";
+    text += "  - " + ShownName(workers, left_out.worker) + ": " + left_out.reason + ".\n";
   }
   return text;
 }

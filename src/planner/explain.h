@@ -1,4 +1,4 @@
-// The planner's words for people: numbers with units, and the reasons behind a plan.
+// Plans for people: what is in them, and the reasons behind them.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 #include <vector>
 
 #include "planner/cost_model.h"
+#include "planner/words.h"
 
 namespace weft::planner {
 
-std::string FormatBytes(double bytes);      // "1.2 GB", "512.0 MB"; decimal units
-std::string FormatMicroseconds(double us);  // "850 us", "12.3 ms", "4.2 s"
-// [first, end) in the words of the pages: "the embedding and layers 1-3", "layer 8 and the head",
-// "the whole model". REQUIRES: 0 <= first < end <= layer_count.
-std::string FormatLayers(int first, int end, int layer_count);
-
 // "exact", "by annealing", ...: in a sentence after "search" or "shared out"
 std::string_view SearchStrategyName(SearchStrategy strategy);
+
+// Which layer fits no device, and by how much. REQUIRES: `oversized` is not empty.
+std::string OversizedSentence(const std::vector<LayerCost>& layers,
+                              const std::vector<WorkerMetrics>& workers,
+                              const std::vector<OversizedLayer>& oversized);
 
 // Why a worker of `table` has no stage in `chosen`: what the best stage for it, cut out of its
 // neighbours, would change. `row`: its row in the table.
@@ -29,8 +29,9 @@ std::vector<std::string> PlanNotes(const CostModel& model,
                                    const std::vector<WorkerMetrics>& workers,
                                    const PlanOutcome& outcome, int candidate_count);
 
-// For people: stages with their layers and predicted times, tokens per second, who was left out and
-// why, or what is missing. Ends with a newline. `workers` and `layers` are those given to FindPlan.
+// For people: a drawing, stages with their layers and predicted times, tokens per second, the lower
+// bound, who was left out and why, or what is missing. Ends with a newline. `workers` and `layers`
+// are those given to FindPlan.
 std::string ExplainPlan(const std::vector<LayerCost>& layers,
                         const std::vector<WorkerMetrics>& workers, const PlanOutcome& outcome);
 

@@ -58,9 +58,8 @@ Plan MakePlan(const CostModel& model, const std::vector<int>& row_workers,
 // A search over given workers: the model, its stages and what was found.
 struct Searched {
   Searched(const std::vector<LayerCost>& layers, const std::vector<WorkerMetrics>& workers,
-           const std::vector<int>& candidates, const PlanContext& context,
-           const StandbyRules& standby = {})
-      : model(layers, workers, context, standby),
+           const std::vector<int>& candidates, const PlanContext& context)
+      : model(layers, workers, context),
         table(model, candidates),
         result(Search(model, candidates, table, context.search)) {
     if (result.assignment) plan = MakePlan(model, candidates, *result.assignment);
@@ -110,6 +109,22 @@ std::string ProblemSentence(const PlanOutcome& outcome, size_t worker_count, siz
   return "The model needs " + missing + " more memory: the workers can hold " + held + ".";
 }
 
+std::vector<OversizedLayer> OversizedLayers(const std::vector<LayerCost>& layers,
+                                            const std::vector<WorkerMetrics>& workers) {
+  std::vector<OversizedLayer> oversized;
+  for (int layer = 0; layer < static_cast<int>(layers.size()); ++layer) {
+    OversizedLayer least{layer, kNoWorker, 0, UINT64_MAX};
+    for (size_t i = 0; i < workers.size() && least.lacking_bytes > 0; ++i) {
+      if (!WorkerProblem(workers[i]).empty()) continue;
+      const uint64_t needed = StageMemoryBytes(layers, workers[i].weight_factor, layer, layer + 1);
+      const uint64_t lacking = needed - std::min(needed, workers[i].memory_bytes);
+      if (lacking < least.lacking_bytes) least = {layer, static_cast<int>(i), needed, lacking};
+    }
+    if (least.worker != kNoWorker && least.lacking_bytes > 0) oversized.push_back(least);
+  }
+  return oversized;
+}
+
 // Fills in what can be said and done without a full plan.
 void ExplainShortfall(const StageTable& table, const std::vector<int>& candidates,
                       const std::vector<LayerCost>& layers,
@@ -124,6 +139,10 @@ void ExplainShortfall(const StageTable& table, const std::vector<int>& candidate
   const int covered = shortfall.covered_layers;
   outcome.problem = ProblemSentence(outcome, workers.size(), candidates.size(), covered,
                                     static_cast<int>(layers.size()));
+  outcome.oversized = OversizedLayers(layers, workers);
+  if (!outcome.oversized.empty()) {
+    outcome.problem = OversizedSentence(layers, workers, outcome.oversized) + " " + outcome.problem;
+  }
   if (covered == 0) return;
   const std::vector<LayerCost> prefix(layers.begin(), layers.begin() + covered);
   const Searched searched(prefix, workers, candidates,
@@ -268,27 +287,6 @@ std::vector<WorkerMetrics> WithoutMetric(std::vector<WorkerMetrics> workers, Met
     }
   }
   return workers;
-}
-
-StandbyOutcome FindStandby(const std::vector<LayerCost>& layers,
-                           const std::vector<WorkerMetrics>& workers, const PlanContext& context,
-                           const Plan& current) {
-  if (!LayersProblem(layers).empty() || !ContextProblem(context).empty() ||
-      layers.size() > kMaxLayers) {
-    return {};
-  }
-  PlanContext timed = context;
-  if (context.rule == PlanRule::kPriced && context.token_us == 0) {
-    const auto evaluated = EvaluatePlan(layers, workers, context, current.stages);
-    timed.token_us = evaluated ? evaluated->exec_us : current.exec_us;
-  }
-  for (const StandbyMode mode : {StandbyMode::kStrict, StandbyMode::kRedundancy}) {
-    const StandbyRules rules{&current, mode == StandbyMode::kStrict};
-    const CandidateSet set = FindCandidates(CostModel(layers, workers, timed, rules), workers);
-    const Searched searched(layers, workers, set.workers, timed, rules);
-    if (searched.plan) return {searched.plan, mode, searched.result.strategy};
-  }
-  return {};
 }
 
 }  // namespace weft::planner

@@ -40,8 +40,9 @@ bool AcceptMove(const Plan& candidate, double current_cost_us, const MovePrice& 
 
 // Who fills a hole in the plan soonest: one worker or several together, by what they hold in
 // memory, on disk and of keys and values. Least downtime; among those within 20 ms or a tenth of
-// it, least time per token. Exact for up to ten candidates that matter, beyond that for the ten
-// most promising. nullopt: they cannot hold the hole together.
+// it, least time per token, expected departures included where the context names a token_us. Exact
+// for up to ten candidates that matter, beyond that for the ten most promising. nullopt: they
+// cannot hold the hole together.
 std::optional<Repair> RepairPlan(const std::vector<LayerCost>& layers,
                                  const std::vector<WorkerMetrics>& workers,
                                  const PlanContext& context, const RepairProblem& problem);
@@ -51,12 +52,5 @@ enum class Metric { kSpeed, kOverhead, kLatency, kBandwidth };
 // The workers as if that took no time. EvaluatePlan with the real ones says what a plan for them is
 // worth.
 std::vector<WorkerMetrics> WithoutMetric(std::vector<WorkerMetrics> workers, Metric metric);
-
-// 5.2.5: a second plan to hold ready. Strict spares first, then redundancy: a worker of `current`
-// may take layers that it does not run, in the memory that its current stage leaves free, at lambda
-// times the init cost.
-StandbyOutcome FindStandby(const std::vector<LayerCost>& layers,
-                           const std::vector<WorkerMetrics>& workers, const PlanContext& context,
-                           const Plan& current);
 
 }  // namespace weft::planner

@@ -1,5 +1,5 @@
-// FindPlan, EvaluatePlan, AcceptPlan and FindStandby against the oracle of planner_testing.h and
-// the rules of dynamic-graph-partitioning 5.1-5.3.
+// FindPlan, EvaluatePlan and AcceptPlan against the oracle of planner_testing.h and the rules of
+// dynamic-graph-partitioning 5.1-5.3.
 #include "planner/planner.h"
 #include "planner/explain.h"
 
@@ -49,7 +49,7 @@ double OracleCost(const Instance& instance, const Oracle& oracle, const Plan& pl
   double exec = 0, init_sum = 0, init_max = 0;
   for (const StageAssignment& stage : plan.stages) {
     exec += oracle.Exec(stage.worker, stage.first_layer, stage.end_layer) +
-            oracle.Departure(stage.worker);
+            oracle.Departure(stage.worker, stage.first_layer, stage.end_layer);
     const double init = oracle.Init(stage.worker, stage.first_layer, stage.end_layer);
     init_sum += init;
     init_max = std::max(init_max, init);
@@ -382,7 +382,6 @@ TEST(FindPlanTest, SenselessLayersAndConstantsAreProblems) {
     spoil(instance);
     const PlanOutcome outcome = Find(instance);
     EXPECT_FALSE(outcome.plan);
-    EXPECT_FALSE(FindStandby(instance.layers, instance.workers, instance.context, {}).plan);
     EXPECT_FALSE(EvaluatePlan(instance.layers, instance.workers, instance.context,
                               {{.worker = 0, .first_layer = 0, .end_layer = 4}}));
     return outcome.problem;
@@ -478,65 +477,6 @@ TEST(AcceptPlanTest, NeverReplacesAPlanByItself) {
     if (!outcome.plan) continue;
     EXPECT_FALSE(AcceptPlan(*outcome.plan, outcome.plan->exec_us, instance.context));
   }
-}
-
-TEST(FindStandbyTest, EqualsBruteForceUnderTheRulesOf525) {
-  int strict = 0, redundancy = 0, none = 0;
-  for (uint64_t seed = 0; seed < 1500; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    const int worker_count = 2 + static_cast<int>(seed % 4);
-    const Instance instance =
-        RandomInstance(seed + 50'000, worker_count, 3 + static_cast<int>(seed % 5), 3);
-    const PlanOutcome current = Find(instance);
-    if (!current.plan) continue;
-    const StandbyOutcome standby =
-        FindStandby(instance.layers, instance.workers, instance.context, *current.plan);
-    const Oracle strict_oracle(instance, &*current.plan, true);
-    const Oracle redundancy_oracle(instance, &*current.plan, false);
-    const double strict_best = strict_oracle.Best();
-    const double redundancy_best = redundancy_oracle.Best();
-    if (strict_best < kNone) {
-      ++strict;
-      ASSERT_EQ(standby.mode, StandbyMode::kStrict);
-      ExpectClose(standby.plan->total_cost, strict_best);
-    } else if (redundancy_best < kNone) {
-      ++redundancy;
-      ASSERT_EQ(standby.mode, StandbyMode::kRedundancy);
-      ExpectClose(standby.plan->total_cost, redundancy_best);
-    } else {
-      ++none;
-      ASSERT_EQ(standby.mode, StandbyMode::kNone);
-      ASSERT_FALSE(standby.plan);
-      continue;
-    }
-    // With the current stages, every worker stays within its offer and no layer is held twice.
-    for (const StageAssignment& stage : standby.plan->stages) {
-      EXPECT_TRUE(redundancy_oracle.Allowed(stage.worker, stage.first_layer, stage.end_layer));
-    }
-    EXPECT_EQ(standby.plan->stages.back().end_layer, static_cast<int>(instance.layers.size()));
-    if (HasFailure()) return;
-  }
-  EXPECT_GT(strict, 100);
-  EXPECT_GT(redundancy, 50);
-  EXPECT_GT(none, 100);
-}
-
-TEST(FindStandbyTest, TwoWorkersHoldEachOthersLayers) {
-  Instance instance = SimpleInstance(2);
-  Plan current;
-  current.stages = {{0, 0, 2}, {1, 2, 4}};
-  const StandbyOutcome standby =
-      FindStandby(instance.layers, instance.workers, instance.context, current);
-  ASSERT_TRUE(standby.plan);
-  EXPECT_EQ(standby.mode, StandbyMode::kRedundancy);
-  ASSERT_EQ(standby.plan->stages.size(), 2u);
-  EXPECT_EQ(standby.plan->stages[0].worker, 1);
-  EXPECT_EQ(standby.plan->stages[1].worker, 0);
-  // lambda: ten times the penalty, the same time.
-  EXPECT_DOUBLE_EQ(standby.plan->stages[0].init_us, 21e6);
-  EXPECT_DOUBLE_EQ(standby.plan->stages[0].init_cost, 10 * std::pow(21e6, 0.9));
-  instance.workers[0].memory_bytes = 399'999'999;  // its own 200 MB stay
-  EXPECT_FALSE(FindStandby(instance.layers, instance.workers, instance.context, current).plan);
 }
 
 }  // namespace

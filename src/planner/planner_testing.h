@@ -83,6 +83,7 @@ inline Instance RandomPricedInstance(uint64_t seed, int worker_count, int layer_
   context.expected_stable_us = 1e6 + 6e8 * random.Uniform();
   context.repair_us = 3e7 * random.Uniform();
   if (random.Below(2) == 0) context.token_us = 1e5 * random.Uniform();
+  if (random.Below(2) == 0) context.repair_bytes_per_us = 10 + 100 * random.Uniform();
   for (WorkerMetrics& worker : instance.workers) {
     if (random.Below(2) == 0) worker.load_bytes_per_us = 100 + 1000 * random.Uniform();
     if (random.Below(2) == 0) worker.departures_per_s = 0.01 * random.Uniform();
@@ -93,11 +94,8 @@ inline Instance RandomPricedInstance(uint64_t seed, int worker_count, int layer_
 // The formulas, term by term.
 class Oracle {
  public:
-  Oracle(const Instance& instance, const Plan* current = nullptr, bool strict = false)
-      : instance_(instance),
-        current_(current),
-        strict_(strict),
-        token_us_(instance.context.token_us) {}
+  explicit Oracle(const Instance& instance)
+      : instance_(instance), token_us_(instance.context.token_us) {}
 
   double Memory(int w, int first, int end) const {
     double weights = 0, kv = 0, scratch = 0;
@@ -111,13 +109,7 @@ class Oracle {
     return std::ceil(Worker(w).weight_factor * weights) + kv + scratch;
   }
   bool Allowed(int w, int first, int end) const {
-    double free = static_cast<double>(Worker(w).memory_bytes);
-    if (const StageAssignment* stage = CurrentStage(w)) {
-      if (strict_) return false;
-      if (first < stage->end_layer && stage->first_layer < end) return false;
-      free -= Memory(w, stage->first_layer, stage->end_layer);
-    }
-    return Memory(w, first, end) <= free;
+    return Memory(w, first, end) <= static_cast<double>(Worker(w).memory_bytes);
   }
   double Exec(int w, int first, int end) const {
     const WorkerMetrics& worker = Worker(w);
@@ -148,22 +140,24 @@ class Oracle {
     }
     if (worker.load_bytes_per_us > 0) us += loaded / worker.load_bytes_per_us;
     if (instance_.context.rule == PlanRule::kPriced) {
-      const bool counts = !instance_.context.up || current_ != nullptr;
-      const double cost = counts ? us * token_us_ / instance_.context.expected_stable_us : 0;
-      return CurrentStage(w) != nullptr ? constants.lambda * cost : cost;
+      return instance_.context.up ? 0 : us * token_us_ / instance_.context.expected_stable_us;
     }
     const double t = instance_.context.since_redistribution.seconds();
     const double rho =
         1 - 1 / (1 + std::exp(-(t - constants.t_mid.seconds()) / constants.t_sharp.seconds()));
-    const double cost = instance_.context.up ? std::pow(us, constants.gamma) * rho
-                                             : std::pow(us, constants.gamma_block);
-    return CurrentStage(w) != nullptr ? constants.lambda * cost : cost;
+    return instance_.context.up ? std::pow(us, constants.gamma) * rho
+                                : std::pow(us, constants.gamma_block);
   }
 
-  // Expected downtime per token, however many layers it runs.
-  double Departure(int w) const {
-    if (instance_.context.rule == PlanRule::kThesis) return 0;
-    return Worker(w).departures_per_s * token_us_ / 1e6 * instance_.context.repair_us;
+  // Expected downtime per token.
+  double Departure(int w, int first, int end) const {
+    const PlanContext& context = instance_.context;
+    if (context.rule == PlanRule::kThesis) return 0;
+    double repair_us = context.repair_us;
+    for (int i = first; i < end && context.repair_bytes_per_us > 0; ++i) {
+      repair_us += static_cast<double>(Layer(i).weight_bytes) / context.repair_bytes_per_us;
+    }
+    return Worker(w).departures_per_s * token_us_ / 1e6 * repair_us;
   }
   // Of the priced rule; of the context unless it is set.
   void set_token_us(double token_us) { token_us_ = token_us; }
@@ -186,8 +180,8 @@ class Oracle {
             for (int end = covered + 1; end <= layer_count; ++end) {
               if (!Allowed(w, covered, end)) break;
               const double init = Init(w, covered, end);
-              extend(end, exec + Exec(w, covered, end) + Departure(w), init_sum + init,
-                     std::max(init_max, init));
+              extend(end, exec + Exec(w, covered, end) + Departure(w, covered, end),
+                     init_sum + init, std::max(init_max, init));
             }
             used[i] = false;
           }
@@ -233,7 +227,7 @@ class Oracle {
         used[i] = true;
         for (int end = covered + 1; end <= layer_count && Allowed(w, covered, end); ++end) {
           extend(end, std::max(slowest, Busy(w, covered, end)),
-                 sum + Exec(w, covered, end) + Departure(w));
+                 sum + Exec(w, covered, end) + Departure(w, covered, end));
         }
         used[i] = false;
       }
@@ -256,17 +250,8 @@ class Oracle {
     const std::vector<bool>& cached = Worker(w).cached_layers;
     return static_cast<size_t>(i) < cached.size() && cached[static_cast<size_t>(i)];
   }
-  const StageAssignment* CurrentStage(int w) const {
-    if (current_ == nullptr) return nullptr;
-    for (const StageAssignment& stage : current_->stages) {
-      if (stage.worker == w) return &stage;
-    }
-    return nullptr;
-  }
 
   const Instance& instance_;
-  const Plan* current_;
-  bool strict_;
   double token_us_;
 };
 

@@ -64,7 +64,6 @@ struct CostConstants {
   double sigma_us = 1e6;           // creating a session
   double delta_us = 500;           // per stage and token: serialisation and the server's own work
   double tau = 0.95;               // a new plan must be this much better
-  double lambda = 10;              // init of a standby on a worker that is already in the plan
   Duration t_mid = Seconds(60);    // init counts half this long after the last redistribution
   Duration t_sharp = Seconds(12);  // steepness of that decay
 };
@@ -129,8 +128,11 @@ struct PlanContext {
   // Expected time until the next change (a device joins or leaves) ends what a move wins. Measured.
   double expected_stable_us = 300e6;
   double busy_share = 1;  // share of the time in which somebody waits for tokens
-  // What a stream stands still when a worker of the plan leaves. Measured, or from RepairPlan.
+  // What a stream stands still when a worker of the plan leaves: so long in any case, and as long
+  // as whoever takes over needs for the weights of its layers, at so many bytes per us (0: they are
+  // there already, as where devices stand by). Measured, or from RepairPlan.
   double repair_us = 2e6;
+  double repair_bytes_per_us = 0;
 };
 
 // Layers [first_layer, end_layer) on workers[worker].
@@ -142,15 +144,16 @@ struct StageAssignment {
   double compute_us = 0;   // sum of C / CS_w
   double transfer_us = 0;  // P_w + I / down + O / up
   double exec_us = 0;      // C_exec: the sum of the three
-  // Expected downtime per token, from how often the worker leaves. 0 by the thesis' rule.
+  // Expected downtime per token, from how often the worker leaves and what its layers weigh (tied
+  // ones twice, so that it adds up by layers). 0 by the thesis' rule.
   double departure_us = 0;
   double row_us = 0;  // time per row of a prompt, where rows come in batches
   // What a token occupies the worker and its link for: no latency, and transfers as those of a
   // stage between others. More layers never make it less.
   double busy_us = 0;
   double init_us = 0;  // time to be ready: sigma + download + disk to memory
-  // C_init: init_us after the power transform, decay and lambda (a penalty, not a time); by the
-  // priced rule the share of the wait that a token bears.
+  // C_init: init_us after the power transform and decay (a penalty, not a time); by the priced rule
+  // the share of the wait that a token bears.
   double init_cost = 0;
   uint64_t memory_bytes =
       0;  // needed on the worker; never above its offer in a plan that FindPlan returns
@@ -179,6 +182,13 @@ enum class SearchStrategy {
   kAnnealing,     // 5.5.3
   kRandom,        // 5.5.4
 };
+// A layer that no worker could hold, were it its only one.
+struct OversizedLayer {
+  int layer = 0;
+  int worker = 0;              // the one that lacks least for it
+  uint64_t memory_bytes = 0;   // the layer needs on it...
+  uint64_t lacking_bytes = 0;  // ...and that is more than it offers
+};
 struct LeftOutWorker {
   int worker = 0;
   std::string reason;  // one sentence without the worker's name
@@ -193,25 +203,16 @@ struct PlanOutcome {
   // weight factor 1) so that all layers fit, the other workers taking as much of the rest as they
   // can. 0 with a plan.
   uint64_t missing_memory_bytes = 0;
+  // Without a plan: layers are not divided over workers, so that these need a larger one.
+  std::vector<OversizedLayer> oversized;
   SearchStrategy strategy = SearchStrategy::kNone;
   // With a plan by PlanChoice::kBest: no plan has a lower total_cost than the bound, and `plan` is
   // above it by this share (0: nothing is better).
   double lower_bound = 0;
   double gap = 0;
-  std::string problem;  // why there is no plan: one full sentence; empty with a plan
+  std::string problem;                  // why there is no plan: full sentences; empty with a plan
   std::vector<LeftOutWorker> left_out;  // workers without layers in `plan`, or unusable ones
   std::vector<std::string> notes;       // why the plan looks as it does, one sentence each
-};
-
-enum class StandbyMode {
-  kNone,        // no standby exists
-  kStrict,      // all its workers are outside the current plan
-  kRedundancy,  // some current workers also hold other layers
-};
-struct StandbyOutcome {
-  std::optional<Plan> plan;  // init_cost carries lambda; it covers all layers
-  StandbyMode mode = StandbyMode::kNone;
-  SearchStrategy strategy = SearchStrategy::kNone;
 };
 
 // ---- repair: a hole in a plan that serves ----

@@ -104,11 +104,11 @@ Repair MakeRepair(const RepairTable& table, const RepairChoice& result, bool pro
   Repair repair;
   for (const RepairStageChoice& stage : result.stages) {
     repair.stages.push_back(table.Assignment(stage.row, stage.first, stage.end));
+    repair.exec_us += repair.stages.back().exec_us;
   }
   repair.load_us = result.load_us;
   repair.replay_us = result.replay_us;
   repair.downtime_us = result.downtime_us();
-  repair.exec_us = result.exec_us;
   repair.proven = proven;
   return repair;
 }

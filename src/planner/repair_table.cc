@@ -85,7 +85,7 @@ int RepairTable::FillFrom(int row, int first, const RepairCandidate& candidate,
     }
     stage.replay_us =
         rows > 0 ? steps * (costs.overhead_us + worker.latency_us) + rows * costs.row_us : 0;
-    stage.exec_us = costs.exec_us;
+    stage.exec_us = costs.exec_us + costs.departure_us;
     stage.ready = ready;
     memory_bytes_[Index(row, first, end)] = static_cast<uint64_t>(memory);
   }

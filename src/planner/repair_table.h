@@ -12,7 +12,7 @@ namespace weft::planner {
 struct RepairStage {
   double load_us = 0;    // fetch, disk and memory; 0 if all its layers are in memory
   double replay_us = 0;  // all rows through it
-  double exec_us = 0;    // per token
+  double exec_us = 0;    // per token, with what the worker's departures cost
   bool ready = false;    // has all keys and values: replays only for a later stage
 };
 
