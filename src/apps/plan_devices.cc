@@ -1,8 +1,11 @@
 #include "apps/plan_devices.h"
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <cmath>
+#include <set>
+#include <sstream>
 
 #include "base/file.h"
 
@@ -14,8 +17,8 @@ namespace {
 // Reads one worker of the file; remembers the first thing that is wrong.
 class WorkerReader {
  public:
-  WorkerReader(const json::value& value, size_t index)
-      : where_("workers[" + std::to_string(index) + "]") {
+  // `where`: the device in sentences about it.
+  WorkerReader(const json::value& value, std::string where) : where_(std::move(where)) {
     if (value.is_object()) {
       object_ = &value.as_object();
     } else {
@@ -31,7 +34,7 @@ class WorkerReader {
   }
 
   std::string OneOf(const char* name, const std::string& if_absent, const std::string& other) {
-    const std::string text = Text(name, if_absent);
+    std::string text = Text(name, if_absent);
     if (text != if_absent && text != other) {
       Fail(std::string("has '") + name + "' = \"" + text + "\"; expected \"" + if_absent +
            "\" or \"" + other + "\"");
@@ -86,10 +89,22 @@ class WorkerReader {
     return layers;
   }
 
+  // REQUIRES: everything that there can be has been asked for.
+  void RefuseOthers() {
+    if (object_ == nullptr) return;
+    for (const auto& member : *object_) {
+      if (asked_.count(std::string(member.key())) > 0) continue;
+      std::string names;
+      for (const std::string& name : asked_) names += (names.empty() ? "" : ", ") + name;
+      Fail("has an unknown '" + std::string(member.key()) + "'; there are: " + names);
+    }
+  }
+
   const std::string& problem() const { return problem_; }
 
  private:
-  const json::value* Find(const char* name) const {
+  const json::value* Find(const char* name) {
+    asked_.insert(name);
     return object_ == nullptr ? nullptr : object_->if_contains(name);
   }
   void Fail(const std::string& what) {
@@ -98,12 +113,14 @@ class WorkerReader {
 
   std::string where_;
   const json::object* object_ = nullptr;
+  std::set<std::string> asked_;
   std::string problem_;
 };
 
-swarm::DeviceNumbers ReadDevice(WorkerReader& reader, size_t index, size_t layer_count) {
-  swarm::DeviceNumbers device;
-  device.name = reader.Text("name", "worker " + std::to_string(index + 1));
+PlanDevice ReadDevice(WorkerReader& reader, const std::string& if_nameless, size_t layer_count) {
+  PlanDevice result;
+  swarm::DeviceNumbers& device = result.numbers;
+  device.name = reader.Text("name", if_nameless);
   device.native = reader.OneOf("kind", "native", "web") == "native";
   device.needs_onnx = reader.Flag("needs_onnx");
   device.memory_bytes = reader.Bytes("memory");
@@ -119,12 +136,32 @@ swarm::DeviceNumbers ReadDevice(WorkerReader& reader, size_t index, size_t layer
   device.download_bytes_per_s = scaled("download_mb_per_s", 1e-6, 1e6).value_or(0);
   device.upload_bytes_per_s = scaled("upload_mb_per_s", 1e-6, 1e6).value_or(0);
   device.cached_layers = reader.Layers("cached_layers", layer_count);
-  return device;
+  result.lifetime_s = scaled("lifetime_minutes", 1e-3, 60).value_or(0);
+  reader.RefuseOthers();
+  return result;
+}
+
+// "field=value" as a member of the JSON that the file would have; false: it is no such thing.
+bool AddField(const std::string& text, json::object& object) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) return false;
+  const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
+  boost::system::error_code error;
+  const json::value number_or_flag = json::parse(value, error);
+  const bool is_text = error || !(number_or_flag.is_number() || number_or_flag.is_bool());
+  object[name] = is_text ? json::value(value) : number_or_flag;
+  return true;
 }
 
 }  // namespace
 
-Result<std::vector<swarm::DeviceNumbers>> ReadDevices(const std::string& path, size_t layer_count) {
+planner::WorkerMetrics MetricsOf(const PlanDevice& device) {
+  planner::WorkerMetrics metrics = swarm::MetricsOf(device.numbers);
+  if (device.lifetime_s > 0) metrics.departures_per_s = 1 / device.lifetime_s;
+  return metrics;
+}
+
+Result<std::vector<PlanDevice>> ReadDevices(const std::string& path, size_t layer_count) {
   ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, 1 << 20));
   boost::system::error_code error;
   const json::value document = json::parse(text, error);
@@ -138,15 +175,60 @@ Result<std::vector<swarm::DeviceNumbers>> ReadDevices(const std::string& path, s
             "\"read_gb_per_s\": 20, \"latency_ms\": 2, \"download_mb_per_s\": 50}]}" +
             (error ? ": " + error.message() : "") + ".");
   }
-  std::vector<swarm::DeviceNumbers> devices;
+  std::vector<PlanDevice> devices;
   for (size_t i = 0; i < list->as_array().size(); ++i) {
-    WorkerReader reader(list->as_array()[i], i);
-    devices.push_back(ReadDevice(reader, i, layer_count));
+    WorkerReader reader(list->as_array()[i], "workers[" + std::to_string(i) + "]");
+    devices.push_back(ReadDevice(reader, "worker " + std::to_string(i + 1), layer_count));
     if (!reader.problem().empty()) {
       return Error(ErrorCode::kInvalidData, "In '" + path + "', " + reader.problem());
     }
   }
   return devices;
+}
+
+Result<PlanDevice> ParseDevice(const std::string& text, size_t layer_count) {
+  std::istringstream parts(text);
+  std::string part;
+  json::object object;
+  bool understood = true;
+  for (bool first = true; std::getline(parts, part, ','); first = false) {
+    if (!first) {
+      understood = understood && AddField(part, object);
+      continue;
+    }
+    const size_t equals = part.find('=');
+    understood = equals != std::string::npos && equals > 0;
+    if (!understood) break;
+    object["name"] = part.substr(0, equals);
+    object["memory"] = part.substr(equals + 1);
+  }
+  if (!understood || object.empty()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "'" + text +
+                     "' is no device; expected one such as laptop=8GB or "
+                     "laptop=8GB,read_gb_per_s=20,kind=web.");
+  }
+  const json::value value = std::move(object);  // that the reader points into
+  WorkerReader reader(value, "'" + text + "'");
+  PlanDevice device = ReadDevice(reader, "", layer_count);
+  if (!reader.problem().empty()) return Error(ErrorCode::kInvalidArgument, reader.problem());
+  return device;
+}
+
+Status RemoveDevice(std::vector<PlanDevice>& devices, const std::string& name) {
+  const auto found = std::find_if(devices.begin(), devices.end(), [&](const PlanDevice& device) {
+    return device.numbers.name == name;
+  });
+  if (found != devices.end()) {
+    devices.erase(found);
+    return OkStatus();
+  }
+  std::string names;
+  for (const PlanDevice& device : devices) {
+    names += (names.empty() ? "" : ", ") + device.numbers.name;
+  }
+  return Error(ErrorCode::kInvalidArgument,
+               "There is no device '" + name + "' to remove; there are: " + names + ".");
 }
 
 }  // namespace weft::apps

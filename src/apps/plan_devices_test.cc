@@ -60,13 +60,13 @@ wire::pb::WorkerMessage ConnectOf(const swarm::DeviceNumbers& device) {
 }
 
 // What the core hands to the planner when these devices have joined.
-swarm::StartPlanning JobOfCore(const std::vector<swarm::DeviceNumbers>& devices) {
+swarm::StartPlanning JobOfCore(const std::vector<PlanDevice>& devices) {
   swarm::Core core(Options());
   const Instant now{1'000'000};
   swarm::WorkerId id = 1;
-  for (const swarm::DeviceNumbers& device : devices) {
+  for (const PlanDevice& device : devices) {
     core.Handle(swarm::WorkerConnected{id, "127.0.0.1"}, now);
-    core.Handle(swarm::WorkerControl{id++, ConnectOf(device)}, now);
+    core.Handle(swarm::WorkerControl{id++, ConnectOf(device.numbers)}, now);
   }
   for (const swarm::Action& action : core.Handle(swarm::TimerFired{}, now + Seconds(1)))
     if (const auto* job = std::get_if<swarm::StartPlanning>(&action)) return *job;
@@ -79,7 +79,7 @@ TEST(PlanDevices, TheServerFindsTheSamePlanForThem) {
   ASSERT_TRUE(devices.ok()) << devices.error().message();
   const swarm::Costs costs(Options());
   std::vector<planner::WorkerMetrics> workers;
-  for (const swarm::DeviceNumbers& device : *devices) workers.push_back(swarm::MetricsOf(device));
+  for (const PlanDevice& device : *devices) workers.push_back(MetricsOf(device));
   const swarm::StartPlanning job = JobOfCore(*devices);
   for (size_t i = 0; i < workers.size(); ++i) {
     // The core has known them for a moment.
@@ -116,7 +116,47 @@ TEST(PlanDevices, SaysWhichFieldOfWhichDeviceIsWrong) {
   EXPECT_THAT(problem(R"({"memory": "1GiB", "needs_onnx": 1})"), HasSubstr("'needs_onnx'"));
   EXPECT_THAT(problem(R"({"memory": "1GiB", "read_gb_per_s": 0})"), HasSubstr("read_gb_per_s"));
   EXPECT_THAT(problem(R"({"memory": "1GiB", "cached_layers": [10]})"), HasSubstr("layer 10 of 10"));
+  EXPECT_THAT(problem(R"({"memory": "1GiB", "latncy_ms": 3})"), HasSubstr("unknown 'latncy_ms'"));
   EXPECT_THAT(problem("3"), HasSubstr("is not an object"));
+}
+
+TEST(PlanDevices, OneMoreDeviceIsAsShortAsItsNameAndMemory) {
+  const auto laptop = ParseDevice("laptop=8GB", 10);
+  ASSERT_TRUE(laptop.ok()) << laptop.error().message();
+  EXPECT_EQ(laptop->numbers.name, "laptop");
+  EXPECT_EQ(laptop->numbers.memory_bytes, 8'000'000'000u);
+  EXPECT_TRUE(laptop->numbers.native);
+  EXPECT_EQ(MetricsOf(*laptop).departures_per_s, 0);
+
+  const auto tab =
+      ParseDevice("12=3GiB,kind=web,latency_ms=20,needs_onnx=true,lifetime_minutes=5", 10);
+  ASSERT_TRUE(tab.ok()) << tab.error().message();
+  EXPECT_EQ(tab->numbers.name, "12");
+  EXPECT_FALSE(tab->numbers.native);
+  EXPECT_TRUE(tab->numbers.needs_onnx);
+  EXPECT_EQ(tab->numbers.latency_us, 20'000);
+  EXPECT_DOUBLE_EQ(MetricsOf(*tab).departures_per_s, 1.0 / 300);
+
+  const auto problem = [](const std::string& text) {
+    const auto device = ParseDevice(text, 10);
+    return device.ok() ? std::string() : device.error().message();
+  };
+  EXPECT_THAT(problem(""), HasSubstr("expected one such as laptop=8GB"));
+  EXPECT_THAT(problem("8GB"), HasSubstr("'8GB' is no device"));
+  EXPECT_THAT(problem("laptop=8GB,fast"), HasSubstr("is no device"));
+  EXPECT_THAT(problem("laptop=much"), HasSubstr("needs 'memory'"));
+  EXPECT_THAT(problem("laptop=8GB,speed=3"), HasSubstr("unknown 'speed'"));
+}
+
+TEST(PlanDevices, ADeviceIsRemovedByItsName) {
+  auto devices = ReadDevices(FileWith(kThreeDevices), 10);
+  ASSERT_TRUE(devices.ok());
+  EXPECT_TRUE(RemoveDevice(*devices, "tab").ok());
+  EXPECT_EQ(devices->size(), 2u);
+  const Status again = RemoveDevice(*devices, "tab");
+  ASSERT_FALSE(again.ok());
+  EXPECT_THAT(again.error().message(), HasSubstr("no device 'tab' to remove; there are: desktop, "
+                                                 "onnx tab."));
 }
 
 }  // namespace

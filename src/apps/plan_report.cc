@@ -1,0 +1,185 @@
+#include "apps/plan_report.h"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <cmath>
+
+#include "planner/explain.h"
+#include "swarm/planning.h"
+
+namespace weft::apps {
+namespace json = boost::json;
+
+namespace {
+
+// Of a conversation that goes on when a device is lost.
+constexpr uint64_t kReplayRows = 1000;
+
+// What a device's successor fetches and loads its layers with, where departures are expected: the
+// middle one of the devices.
+double RepairRate(const std::vector<planner::WorkerMetrics>& workers) {
+  std::vector<double> rates;
+  rates.reserve(workers.size());
+  for (const planner::WorkerMetrics& worker : workers) rates.push_back(worker.bandwidth_down);
+  if (rates.empty()) return 0;
+  const auto middle = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2);
+  std::nth_element(rates.begin(), middle, rates.end());
+  return *middle;
+}
+
+// Finds a plan without some of the metrics; its times are then those with all of them.
+void PlanBlindly(const planner::PlanContext& context, const PlanSettings& settings,
+                 PlanCase& plan_case) {
+  std::vector<planner::WorkerMetrics> seen = plan_case.workers;
+  for (const planner::Metric metric : settings.without) {
+    seen = planner::WithoutMetric(std::move(seen), metric);
+  }
+  planner::PlanOutcome blind = planner::FindPlan(plan_case.layers, seen, context);
+  if (!blind.plan) return;
+  plan_case.believed_us = blind.plan->exec_us;
+  if (plan_case.outcome.plan) plan_case.best_us = plan_case.outcome.plan->exec_us;
+  blind.plan =
+      planner::EvaluatePlan(plan_case.layers, plan_case.workers, context, blind.plan->stages);
+  blind.lower_bound = blind.gap = 0;
+  blind.notes.clear();
+  blind.left_out.clear();
+  plan_case.outcome = std::move(blind);
+}
+
+std::string TokensPerSecond(double us) {
+  const double rate = us > 0 ? 1e6 / us : 0;
+  const double rounded = std::round(rate * (rate < 10 ? 100 : 10)) / (rate < 10 ? 100 : 10);
+  std::string text = std::to_string(rounded);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text + " tokens/s";
+}
+
+bool Survives(const planner::Loss& loss) {
+  return loss.repair || loss.after;
+}
+
+std::string Survival(const PlanCase& plan_case) {
+  std::string fatal;
+  size_t count = 0;
+  for (const planner::Loss& loss : plan_case.losses) {
+    if (Survives(loss)) continue;
+    fatal += (count++ == 0 ? "" : ", ") + planner::ShownName(plan_case.workers, loss.worker);
+  }
+  if (count == 0) return "survives the loss of any device";
+  if (count == plan_case.workers.size()) return "survives the loss of none";
+  return "stops without " + fatal;
+}
+
+std::string Missing(const planner::PlanOutcome& outcome) {
+  if (outcome.missing_memory_bytes == 0) return outcome.problem;
+  return "does not run: " +
+         planner::FormatBytes(static_cast<double>(outcome.missing_memory_bytes)) +
+         " of memory are missing";
+}
+
+json::object JsonOf(const planner::Plan& plan, const std::vector<planner::WorkerMetrics>& workers) {
+  json::array stages;
+  for (const planner::StageAssignment& stage : plan.stages) {
+    stages.push_back({{"worker", workers[static_cast<size_t>(stage.worker)].name},
+                      {"first_layer", stage.first_layer},
+                      {"end_layer", stage.end_layer},
+                      {"predicted_us", stage.exec_us},
+                      {"memory_bytes", stage.memory_bytes},
+                      {"download_bytes", stage.download_bytes}});
+  }
+  return {{"stages", std::move(stages)},         {"predicted_us_per_token", plan.exec_us},
+          {"slowest_stage_us", plan.slowest_us}, {"departures_us_per_token", plan.departure_us},
+          {"cost_us", plan.total_cost},          {"ready_after_us", plan.init_us}};
+}
+
+json::array LossesJson(const PlanCase& plan_case) {
+  json::array losses;
+  for (const planner::Loss& loss : plan_case.losses) {
+    json::object item{{"worker", plan_case.workers[static_cast<size_t>(loss.worker)].name},
+                      {"survives", Survives(loss)},
+                      {"missing_memory_bytes", loss.missing_memory_bytes}};
+    if (Survives(loss)) item["downtime_us"] = loss.downtime_us;
+    if (loss.after) item["predicted_us_per_token"] = loss.after->exec_us;
+    losses.push_back(std::move(item));
+  }
+  return losses;
+}
+
+}  // namespace
+
+PlanCase SolvePlanCase(const swarm::CoreOptions& core, const std::vector<PlanDevice>& devices,
+                       const PlanSettings& settings) {
+  const swarm::Costs costs(core);
+  PlanCase result;
+  result.layers = costs.layers();
+  for (const PlanDevice& device : devices) {
+    if (core.model.lowered || device.numbers.needs_onnx) {
+      result.workers.push_back(MetricsOf(device));
+    }
+  }
+  planner::PlanContext context;
+  context.objective = settings.objective;
+  context.search.choice = settings.choice;
+  context.search.equal_parts = settings.equal_parts;
+  context.repair_bytes_per_us = RepairRate(result.workers);
+  result.outcome = swarm::RunPlanning(swarm::PlanningJob(costs, result.workers, context));
+  if (!settings.without.empty()) PlanBlindly(context, settings, result);
+  if (result.outcome.plan) {
+    result.losses = planner::FindLosses(result.layers, result.workers, context,
+                                        *result.outcome.plan, kReplayRows);
+  }
+  return result;
+}
+
+std::string SummaryOf(const PlanCase& plan_case) {
+  const planner::PlanOutcome& outcome = plan_case.outcome;
+  if (!outcome.plan) return Missing(outcome);
+  return TokensPerSecond(outcome.plan->exec_us) + " on " +
+         std::to_string(outcome.plan->stages.size()) + " of " +
+         std::to_string(plan_case.workers.size()) + " devices, ready after " +
+         planner::FormatMicroseconds(outcome.plan->init_us) + "; " + Survival(plan_case);
+}
+
+std::string ReportOf(const PlanCase& plan_case) {
+  std::string text = planner::ExplainPlan(plan_case.layers, plan_case.workers, plan_case.outcome);
+  if (plan_case.believed_us > 0 && plan_case.outcome.plan) {
+    text += "Planned without all metrics: it was believed to take " +
+            planner::FormatMicroseconds(plan_case.believed_us) + " per token";
+    if (plan_case.best_us > 0) {
+      text += "; the plan that knows them takes " + planner::FormatMicroseconds(plan_case.best_us);
+    }
+    text += ".\n";
+  }
+  if (!plan_case.losses.empty()) {
+    text += "If a device goes, with a conversation of " + std::to_string(kReplayRows) +
+            " tokens and nobody standing by:\n" +
+            planner::DescribeLosses(plan_case.workers, static_cast<int>(plan_case.layers.size()),
+                                    plan_case.losses);
+  }
+  return text;
+}
+
+json::object JsonOf(const PlanCase& plan_case) {
+  const planner::PlanOutcome& outcome = plan_case.outcome;
+  json::array left_out;
+  for (const planner::LeftOutWorker& worker : outcome.left_out) {
+    left_out.push_back({{"worker", plan_case.workers[static_cast<size_t>(worker.worker)].name},
+                        {"reason", worker.reason}});
+  }
+  json::object object{{"plan", outcome.plan ? json::value(JsonOf(*outcome.plan, plan_case.workers))
+                                            : json::value(nullptr)},
+                      {"problem", outcome.problem},
+                      {"missing_memory_bytes", outcome.missing_memory_bytes},
+                      {"strategy", planner::SearchStrategyName(outcome.strategy)},
+                      {"left_out", std::move(left_out)},
+                      {"losses", LossesJson(plan_case)}};
+  if (outcome.lower_bound > 0) {
+    object["lower_bound_us"] = outcome.lower_bound;
+    object["gap"] = outcome.gap;
+  }
+  if (plan_case.believed_us > 0) object["believed_us_per_token"] = plan_case.believed_us;
+  return object;
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,44 @@
+// What `weft plan` finds out about some devices and one model, and how it tells it.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/plan_devices.h"
+#include "planner/losses.h"
+#include "planner/planner.h"
+#include "swarm/costs.h"
+#include "swarm/options.h"
+
+namespace weft::apps {
+
+struct PlanSettings {
+  planner::PlanChoice choice = planner::PlanChoice::kBest;
+  int equal_parts = 0;                   // of PlanChoice::kEqual
+  std::vector<planner::Metric> without;  // metrics that the planner does not see
+  planner::Objective objective = planner::Objective::kLatency;
+};
+
+// A model, the devices that can run it, and the plan for them.
+struct PlanCase {
+  std::vector<planner::LayerCost> layers;
+  std::vector<planner::WorkerMetrics> workers;
+  // With metrics left out the plan was chosen without them; its times are the real ones.
+  planner::PlanOutcome outcome;
+  std::vector<planner::Loss> losses;
+  // With metrics left out: what the plan was believed to take, and what the best one takes.
+  double believed_us = 0, best_us = 0;
+};
+
+// As the server plans while nothing serves yet.
+PlanCase SolvePlanCase(const swarm::CoreOptions& core, const std::vector<PlanDevice>& devices,
+                       const PlanSettings& settings);
+
+// One line: whether it runs, how fast, whose loss it survives; or what is missing.
+std::string SummaryOf(const PlanCase& plan_case);
+// Everything, with a drawing. Ends with a newline.
+std::string ReportOf(const PlanCase& plan_case);
+boost::json::object JsonOf(const PlanCase& plan_case);
+
+}  // namespace weft::apps

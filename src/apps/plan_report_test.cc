@@ -1,0 +1,115 @@
+// What `weft plan` finds out about devices: strategies, metrics left out, what changes.
+#include "apps/plan_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace weft::apps {
+namespace {
+
+using testing::HasSubstr;
+
+// Ten layers of 20 MB.
+swarm::CoreOptions TenLayers() {
+  swarm::ModelInfo model;
+  model.layers.assign(10, {20'000'000, 20'000'000, 20'000'000, 64});
+  model.hidden_columns = 512;
+  model.vocabulary = 1000;
+  model.context_length = 2048;
+  return swarm::OptionsFor(model, 512, 1);
+}
+
+std::vector<PlanDevice> Devices(const std::vector<std::string>& texts) {
+  std::vector<PlanDevice> devices;
+  for (const std::string& text : texts) {
+    auto device = ParseDevice(text, 10);
+    EXPECT_TRUE(device.ok()) << text;
+    devices.push_back(*device);
+  }
+  return devices;
+}
+
+PlanCase Solve(const std::vector<std::string>& texts, const PlanSettings& settings = {}) {
+  return SolvePlanCase(TenLayers(), Devices(texts), settings);
+}
+
+constexpr const char* kFast = "fast=120MB,read_gb_per_s=20,download_mb_per_s=100";
+constexpr const char* kSlow = "slow=170MB,read_gb_per_s=2,download_mb_per_s=100";
+constexpr const char* kSpare = "spare=260MB,read_gb_per_s=5,download_mb_per_s=100";
+
+TEST(PlanReport, AnAddedDeviceMakesAModelRunAndSurviveLosses) {
+  EXPECT_THAT(SummaryOf(Solve({kFast})), HasSubstr("does not run: "));
+  EXPECT_THAT(SummaryOf(Solve({kFast})), HasSubstr(" of memory are missing"));
+  const PlanCase two = Solve({kFast, kSlow});
+  ASSERT_TRUE(two.outcome.plan) << two.outcome.problem;
+  EXPECT_THAT(SummaryOf(two), HasSubstr(" tokens/s on 2 of 2 devices, ready after "));
+  EXPECT_THAT(SummaryOf(two), HasSubstr("; survives the loss of none"));
+  const PlanCase three = Solve({kFast, kSlow, kSpare});
+  EXPECT_THAT(SummaryOf(three), HasSubstr("; survives the loss of any device"));
+  EXPECT_LT(three.outcome.plan->exec_us, two.outcome.plan->exec_us);
+  EXPECT_THAT(ReportOf(two), HasSubstr("everything stops: "));
+  EXPECT_THAT(ReportOf(three), HasSubstr("answers stand still for "));
+  EXPECT_THAT(ReportOf(three), HasSubstr("[==="));
+  // The fast one and the spare one hold the model; without the fast one, the spare one alone.
+  EXPECT_THAT(SummaryOf(Solve({"tiny=30MB,read_gb_per_s=40", kSpare})), HasSubstr("tokens/s on "));
+}
+
+TEST(PlanReport, OtherStrategiesAreSlowerAndNamed) {
+  PlanSettings settings;
+  const double ours = Solve({kFast, kSlow, kSpare}).outcome.plan->total_cost;
+  settings.choice = planner::PlanChoice::kEqual;
+  settings.equal_parts = 3;
+  const PlanCase equal = Solve({kFast, kSlow, kSpare}, settings);
+  ASSERT_TRUE(equal.outcome.plan) << equal.outcome.problem;
+  ASSERT_EQ(equal.outcome.plan->stages.size(), 3u);
+  EXPECT_EQ(equal.outcome.plan->stages[0].end_layer, 2);
+  EXPECT_EQ(equal.outcome.plan->stages[1].end_layer, 6);
+  EXPECT_GT(equal.outcome.plan->total_cost, ours);
+  EXPECT_THAT(ReportOf(equal), HasSubstr("Search equally over 3 workers: to compare with"));
+  settings.equal_parts = 0;
+  for (const auto choice : {planner::PlanChoice::kMemory, planner::PlanChoice::kPermutation}) {
+    settings.choice = choice;
+    const PlanCase other = Solve({kFast, kSlow, kSpare}, settings);
+    ASSERT_TRUE(other.outcome.plan) << other.outcome.problem;
+    EXPECT_GE(other.outcome.plan->total_cost, ours * (1 - 1e-9));
+  }
+}
+
+TEST(PlanReport, WhoIsBlindForBandwidthTakesTheSlowLink) {
+  PlanSettings settings;
+  settings.without = {planner::Metric::kBandwidth};
+  // Two are needed. The fastest is behind a line of 20 kB/s.
+  const std::vector<std::string> three = {"near=170MB,read_gb_per_s=5,download_mb_per_s=100",
+                                          "nearer=170MB,read_gb_per_s=5,download_mb_per_s=100",
+                                          "far=170MB,read_gb_per_s=6,download_mb_per_s=0.02"};
+  const PlanCase seeing = Solve(three), blind = Solve(three, settings);
+  ASSERT_TRUE(seeing.outcome.plan && blind.outcome.plan);
+  const auto uses_far = [](const PlanCase& of) {
+    const auto& stages = of.outcome.plan->stages;
+    return std::any_of(stages.begin(), stages.end(),
+                       [](const planner::StageAssignment& stage) { return stage.worker == 2; });
+  };
+  EXPECT_FALSE(uses_far(seeing));
+  EXPECT_TRUE(uses_far(blind));
+  EXPECT_GT(blind.outcome.plan->exec_us, seeing.outcome.plan->exec_us);
+  EXPECT_LT(blind.believed_us, blind.outcome.plan->exec_us);
+  EXPECT_EQ(blind.best_us, seeing.outcome.plan->exec_us);
+  EXPECT_THAT(ReportOf(blind), HasSubstr("Planned without all metrics: it was believed to take "));
+}
+
+TEST(PlanReport, JsonSaysWhatTheTextSays) {
+  const PlanCase two = Solve({kFast, kSlow});
+  const boost::json::object json = JsonOf(two);
+  EXPECT_EQ(json.at("plan").at("stages").as_array().size(), 2u);
+  EXPECT_EQ(json.at("plan").at("predicted_us_per_token").as_double(), two.outcome.plan->exec_us);
+  EXPECT_EQ(json.at("gap").as_double(), 0);
+  EXPECT_EQ(json.at("losses").as_array().size(), 2u);
+  EXPECT_FALSE(json.at("losses").at(0).at("survives").as_bool());
+  EXPECT_GT(json.at("losses").at(0).at("missing_memory_bytes").to_number<double>(), 0);
+  const boost::json::object none = JsonOf(Solve({kFast}));
+  EXPECT_TRUE(none.at("plan").is_null());
+  EXPECT_GT(none.at("missing_memory_bytes").to_number<double>(), 0);
+}
+
+}  // namespace
+}  // namespace weft::apps
