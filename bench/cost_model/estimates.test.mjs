@@ -26,7 +26,8 @@ const picture = {
 
 test("a token costs overhead, compute, latency and transfer of every stage", () => {
   const parts = partsOf(picture, manifest);
-  // Stage 1: a token in, a row of 200 bytes out, at 2 bytes a us and half a byte; stage 2: a row in, argmax out.
+  // Stage 1: a token in, a row of 200 bytes out, at 2 bytes a us and half a byte; stage 2: a row
+  // in, argmax out.
   assert.deepEqual(parts, { overhead: 80, compute: 1300, latency: 2500,
     bandwidth: (56 + 4) / 2 + (56 + 200) / 0.5 + (56 + 200 + 56 + 12) / 1 });
   assert.equal(estimateUs(parts), 80 + 1300 + 2500 + 30 + 512 + 324);

@@ -6,6 +6,7 @@
 
 #include "apps/commands.h"
 #include "apps/model_info.h"
+#include "apps/plan_devices.h"
 #include "apps/plan_report.h"
 #include "package/package.h"
 #include "planner/words.h"
@@ -56,10 +57,10 @@ std::string ChangeOf(const PlanOptions& options) {
 }
 
 Status ApplyChange(const PlanOptions& options, size_t layer_count,
-                   std::vector<PlanDevice>& devices) {
+                   std::vector<swarm::DeviceNumbers>& devices) {
   for (const std::string& name : options.removed) TRY(RemoveDevice(devices, name));
   for (const std::string& text : options.added) {
-    ASSIGN_OR_RETURN(PlanDevice device, ParseDevice(text, layer_count));
+    ASSIGN_OR_RETURN(swarm::DeviceNumbers device, ParseDevice(text, layer_count));
     devices.push_back(std::move(device));
   }
   return OkStatus();
@@ -86,7 +87,8 @@ Result<ModelCases> SolveModel(const PlanOptions& options, const std::string& pat
   const swarm::CoreOptions core =
       swarm::OptionsFor(ModelInfoOf(package), options.context_length, options.sessions);
   const size_t layer_count = core.model.layers.size();
-  ASSIGN_OR_RETURN(std::vector<PlanDevice> devices, ReadDevices(options.workers, layer_count));
+  ASSIGN_OR_RETURN(std::vector<swarm::DeviceNumbers> devices,
+                   ReadDevices(options.workers, layer_count));
   const PlanSettings settings = SettingsOf(options);
   ModelCases cases{path, SolvePlanCase(core, devices, settings), std::nullopt};
   if (!options.added.empty() || !options.removed.empty()) {
@@ -180,7 +182,7 @@ void AddPlanCommand(CLI::App& app, int* exit_code) {
           "\"needs_onnx\", \"weight_factor\", \"read_gb_per_s\", \"overhead_us\", \"latency_ms\", "
           "\"download_mb_per_s\", \"upload_mb_per_s\", \"lifetime_minutes\", "
           "\"cached_layers\"}]}; what a device leaves out is assumed as the server assumes it of a "
-          "device that it has not measured, and that it stays")
+          "device that it has not measured")
       ->required();
   command
       ->add_option("--add", options->added,

@@ -117,9 +117,9 @@ class WorkerReader {
   std::string problem_;
 };
 
-PlanDevice ReadDevice(WorkerReader& reader, const std::string& if_nameless, size_t layer_count) {
-  PlanDevice result;
-  swarm::DeviceNumbers& device = result.numbers;
+swarm::DeviceNumbers ReadDevice(WorkerReader& reader, const std::string& if_nameless,
+                                size_t layer_count) {
+  swarm::DeviceNumbers device;
   device.name = reader.Text("name", if_nameless);
   device.native = reader.OneOf("kind", "native", "web") == "native";
   device.needs_onnx = reader.Flag("needs_onnx");
@@ -136,9 +136,11 @@ PlanDevice ReadDevice(WorkerReader& reader, const std::string& if_nameless, size
   device.download_bytes_per_s = scaled("download_mb_per_s", 1e-6, 1e6).value_or(0);
   device.upload_bytes_per_s = scaled("upload_mb_per_s", 1e-6, 1e6).value_or(0);
   device.cached_layers = reader.Layers("cached_layers", layer_count);
-  result.lifetime_s = scaled("lifetime_minutes", 1e-3, 60).value_or(0);
+  if (const auto lifetime_s = scaled("lifetime_minutes", 1e-3, 60)) {
+    device.losses_per_s = 1 / *lifetime_s;
+  }
   reader.RefuseOthers();
-  return result;
+  return device;
 }
 
 // "field=value" as a member of the JSON that the file would have; false: it is no such thing.
@@ -155,13 +157,7 @@ bool AddField(const std::string& text, json::object& object) {
 
 }  // namespace
 
-planner::WorkerMetrics MetricsOf(const PlanDevice& device) {
-  planner::WorkerMetrics metrics = swarm::MetricsOf(device.numbers);
-  if (device.lifetime_s > 0) metrics.departures_per_s = 1 / device.lifetime_s;
-  return metrics;
-}
-
-Result<std::vector<PlanDevice>> ReadDevices(const std::string& path, size_t layer_count) {
+Result<std::vector<swarm::DeviceNumbers>> ReadDevices(const std::string& path, size_t layer_count) {
   ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, 1 << 20));
   boost::system::error_code error;
   const json::value document = json::parse(text, error);
@@ -175,7 +171,7 @@ Result<std::vector<PlanDevice>> ReadDevices(const std::string& path, size_t laye
             "\"read_gb_per_s\": 20, \"latency_ms\": 2, \"download_mb_per_s\": 50}]}" +
             (error ? ": " + error.message() : "") + ".");
   }
-  std::vector<PlanDevice> devices;
+  std::vector<swarm::DeviceNumbers> devices;
   for (size_t i = 0; i < list->as_array().size(); ++i) {
     WorkerReader reader(list->as_array()[i], "workers[" + std::to_string(i) + "]");
     devices.push_back(ReadDevice(reader, "worker " + std::to_string(i + 1), layer_count));
@@ -186,7 +182,7 @@ Result<std::vector<PlanDevice>> ReadDevices(const std::string& path, size_t laye
   return devices;
 }
 
-Result<PlanDevice> ParseDevice(const std::string& text, size_t layer_count) {
+Result<swarm::DeviceNumbers> ParseDevice(const std::string& text, size_t layer_count) {
   std::istringstream parts(text);
   std::string part;
   json::object object;
@@ -210,22 +206,22 @@ Result<PlanDevice> ParseDevice(const std::string& text, size_t layer_count) {
   }
   const json::value value = std::move(object);  // that the reader points into
   WorkerReader reader(value, "'" + text + "'");
-  PlanDevice device = ReadDevice(reader, "", layer_count);
+  swarm::DeviceNumbers device = ReadDevice(reader, "", layer_count);
   if (!reader.problem().empty()) return Error(ErrorCode::kInvalidArgument, reader.problem());
   return device;
 }
 
-Status RemoveDevice(std::vector<PlanDevice>& devices, const std::string& name) {
-  const auto found = std::find_if(devices.begin(), devices.end(), [&](const PlanDevice& device) {
-    return device.numbers.name == name;
-  });
+Status RemoveDevice(std::vector<swarm::DeviceNumbers>& devices, const std::string& name) {
+  const auto found =
+      std::find_if(devices.begin(), devices.end(),
+                   [&](const swarm::DeviceNumbers& device) { return device.name == name; });
   if (found != devices.end()) {
     devices.erase(found);
     return OkStatus();
   }
   std::string names;
-  for (const PlanDevice& device : devices) {
-    names += (names.empty() ? "" : ", ") + device.numbers.name;
+  for (const swarm::DeviceNumbers& device : devices) {
+    names += (names.empty() ? "" : ", ") + device.name;
   }
   return Error(ErrorCode::kInvalidArgument,
                "There is no device '" + name + "' to remove; there are: " + names + ".");

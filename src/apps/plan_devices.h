@@ -6,26 +6,18 @@
 #include <vector>
 
 #include "base/result.h"
-#include "planner/problem.h"
 #include "swarm/device.h"
 
 namespace weft::apps {
 
-struct PlanDevice {
-  swarm::DeviceNumbers numbers;
-  double lifetime_s = 0;  // mean time until it leaves; 0: it stays
-};
-
-planner::WorkerMetrics MetricsOf(const PlanDevice& device);
-
 // JSON like {"workers": [{"name": "laptop", "memory": "4GiB", ...}]}; only "memory" has to be
 // there. The error names the file, the device, the field and what was expected.
-Result<std::vector<PlanDevice>> ReadDevices(const std::string& path, size_t layer_count);
+Result<std::vector<swarm::DeviceNumbers>> ReadDevices(const std::string& path, size_t layer_count);
 
 // "laptop=8GB", or "laptop=8GB,read_gb_per_s=20,kind=web" with fields as in the file.
-Result<PlanDevice> ParseDevice(const std::string& text, size_t layer_count);
+Result<swarm::DeviceNumbers> ParseDevice(const std::string& text, size_t layer_count);
 
 // Takes the device of that name out.
-Status RemoveDevice(std::vector<PlanDevice>& devices, const std::string& name);
+Status RemoveDevice(std::vector<swarm::DeviceNumbers>& devices, const std::string& name);
 
 }  // namespace weft::apps

@@ -60,13 +60,13 @@ wire::pb::WorkerMessage ConnectOf(const swarm::DeviceNumbers& device) {
 }
 
 // What the core hands to the planner when these devices have joined.
-swarm::StartPlanning JobOfCore(const std::vector<PlanDevice>& devices) {
+swarm::StartPlanning JobOfCore(const std::vector<swarm::DeviceNumbers>& devices) {
   swarm::Core core(Options());
   const Instant now{1'000'000};
   swarm::WorkerId id = 1;
-  for (const PlanDevice& device : devices) {
+  for (const swarm::DeviceNumbers& device : devices) {
     core.Handle(swarm::WorkerConnected{id, "127.0.0.1"}, now);
-    core.Handle(swarm::WorkerControl{id++, ConnectOf(device.numbers)}, now);
+    core.Handle(swarm::WorkerControl{id++, ConnectOf(device)}, now);
   }
   for (const swarm::Action& action : core.Handle(swarm::TimerFired{}, now + Seconds(1)))
     if (const auto* job = std::get_if<swarm::StartPlanning>(&action)) return *job;
@@ -79,7 +79,7 @@ TEST(PlanDevices, TheServerFindsTheSamePlanForThem) {
   ASSERT_TRUE(devices.ok()) << devices.error().message();
   const swarm::Costs costs(Options());
   std::vector<planner::WorkerMetrics> workers;
-  for (const PlanDevice& device : *devices) workers.push_back(MetricsOf(device));
+  for (const swarm::DeviceNumbers& device : *devices) workers.push_back(swarm::MetricsOf(device));
   const swarm::StartPlanning job = JobOfCore(*devices);
   for (size_t i = 0; i < workers.size(); ++i) {
     // The core has known them for a moment.
@@ -123,19 +123,19 @@ TEST(PlanDevices, SaysWhichFieldOfWhichDeviceIsWrong) {
 TEST(PlanDevices, OneMoreDeviceIsAsShortAsItsNameAndMemory) {
   const auto laptop = ParseDevice("laptop=8GB", 10);
   ASSERT_TRUE(laptop.ok()) << laptop.error().message();
-  EXPECT_EQ(laptop->numbers.name, "laptop");
-  EXPECT_EQ(laptop->numbers.memory_bytes, 8'000'000'000u);
-  EXPECT_TRUE(laptop->numbers.native);
-  EXPECT_EQ(MetricsOf(*laptop).departures_per_s, 0);
+  EXPECT_EQ(laptop->name, "laptop");
+  EXPECT_EQ(laptop->memory_bytes, 8'000'000'000u);
+  EXPECT_TRUE(laptop->native);
+  EXPECT_EQ(laptop->losses_per_s, swarm::kAssumedLossesPerS);
 
   const auto tab =
       ParseDevice("12=3GiB,kind=web,latency_ms=20,needs_onnx=true,lifetime_minutes=5", 10);
   ASSERT_TRUE(tab.ok()) << tab.error().message();
-  EXPECT_EQ(tab->numbers.name, "12");
-  EXPECT_FALSE(tab->numbers.native);
-  EXPECT_TRUE(tab->numbers.needs_onnx);
-  EXPECT_EQ(tab->numbers.latency_us, 20'000);
-  EXPECT_DOUBLE_EQ(MetricsOf(*tab).departures_per_s, 1.0 / 300);
+  EXPECT_EQ(tab->name, "12");
+  EXPECT_FALSE(tab->native);
+  EXPECT_TRUE(tab->needs_onnx);
+  EXPECT_EQ(tab->latency_us, 20'000);
+  EXPECT_DOUBLE_EQ(tab->losses_per_s, 1.0 / 300);
 
   const auto problem = [](const std::string& text) {
     const auto device = ParseDevice(text, 10);

@@ -1,10 +1,10 @@
 #include "apps/plan_report.h"
 
-#include <algorithm>
 #include <boost/json/array.hpp>
 #include <cmath>
 
 #include "planner/explain.h"
+#include "swarm/costs.h"
 #include "swarm/planning.h"
 
 namespace weft::apps {
@@ -14,18 +14,6 @@ namespace {
 
 // Of a conversation that goes on when a device is lost.
 constexpr uint64_t kReplayRows = 1000;
-
-// What a device's successor fetches and loads its layers with, where departures are expected: the
-// middle one of the devices.
-double RepairRate(const std::vector<planner::WorkerMetrics>& workers) {
-  std::vector<double> rates;
-  rates.reserve(workers.size());
-  for (const planner::WorkerMetrics& worker : workers) rates.push_back(worker.bandwidth_down);
-  if (rates.empty()) return 0;
-  const auto middle = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2);
-  std::nth_element(rates.begin(), middle, rates.end());
-  return *middle;
-}
 
 // Finds a plan without some of the metrics; its times are then those with all of them.
 void PlanBlindly(const planner::PlanContext& context, const PlanSettings& settings,
@@ -108,21 +96,21 @@ json::array LossesJson(const PlanCase& plan_case) {
 
 }  // namespace
 
-PlanCase SolvePlanCase(const swarm::CoreOptions& core, const std::vector<PlanDevice>& devices,
+PlanCase SolvePlanCase(const swarm::CoreOptions& core,
+                       const std::vector<swarm::DeviceNumbers>& devices,
                        const PlanSettings& settings) {
   const swarm::Costs costs(core);
   PlanCase result;
   result.layers = costs.layers();
-  for (const PlanDevice& device : devices) {
-    if (core.model.lowered || device.numbers.needs_onnx) {
-      result.workers.push_back(MetricsOf(device));
+  for (const swarm::DeviceNumbers& device : devices) {
+    if (core.model.lowered || device.needs_onnx) {
+      result.workers.push_back(swarm::MetricsOf(device));
     }
   }
   planner::PlanContext context;
   context.objective = settings.objective;
   context.search.choice = settings.choice;
   context.search.equal_parts = settings.equal_parts;
-  context.repair_bytes_per_us = RepairRate(result.workers);
   result.outcome = swarm::RunPlanning(swarm::PlanningJob(costs, result.workers, context));
   if (!settings.without.empty()) PlanBlindly(context, settings, result);
   if (result.outcome.plan) {

@@ -5,10 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/plan_devices.h"
 #include "planner/losses.h"
 #include "planner/planner.h"
-#include "swarm/costs.h"
+#include "swarm/device.h"
 #include "swarm/options.h"
 
 namespace weft::apps {
@@ -32,7 +31,8 @@ struct PlanCase {
 };
 
 // As the server plans while nothing serves yet.
-PlanCase SolvePlanCase(const swarm::CoreOptions& core, const std::vector<PlanDevice>& devices,
+PlanCase SolvePlanCase(const swarm::CoreOptions& core,
+                       const std::vector<swarm::DeviceNumbers>& devices,
                        const PlanSettings& settings);
 
 // One line: whether it runs, how fast, whose loss it survives; or what is missing.

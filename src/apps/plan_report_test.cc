@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "apps/plan_devices.h"
+
 namespace weft::apps {
 namespace {
 
@@ -19,8 +21,8 @@ swarm::CoreOptions TenLayers() {
   return swarm::OptionsFor(model, 512, 1);
 }
 
-std::vector<PlanDevice> Devices(const std::vector<std::string>& texts) {
-  std::vector<PlanDevice> devices;
+std::vector<swarm::DeviceNumbers> Devices(const std::vector<std::string>& texts) {
+  std::vector<swarm::DeviceNumbers> devices;
   for (const std::string& text : texts) {
     auto device = ParseDevice(text, 10);
     EXPECT_TRUE(device.ok()) << text;
