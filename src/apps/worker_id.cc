@@ -31,18 +31,11 @@ WorkerId::WorkerId(const std::filesystem::path& folder) {
   text_ = SecureRandomHex(kIdBytes);
 }
 
-WorkerId::~WorkerId() {
-  if (fd_ >= 0) close(fd_);  // which gives the lock back
-}
-
 bool WorkerId::Take(const std::filesystem::path& file) {
-  const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return false;
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    close(fd);
-    return false;
-  }
-  fd_ = fd;
+  Descriptor opened(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const int fd = opened.get();
+  if (!opened.is_open() || flock(fd, LOCK_EX | LOCK_NB) != 0) return false;
+  lock_ = std::move(opened);
   char kept[kIdDigits + 1];
   const ssize_t count = pread(fd, kept, sizeof(kept), 0);
   text_.assign(kept, kept + std::max<ssize_t>(count, 0));

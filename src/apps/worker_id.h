@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <string>
 
+#include "base/descriptor.h"
+
 namespace weft::apps {
 
 class WorkerId {
@@ -14,9 +16,6 @@ class WorkerId {
   // held until this is destroyed or the process ends. Where the folder cannot be used, a new id for
   // this time.
   explicit WorkerId(const std::filesystem::path& folder);
-  ~WorkerId();
-  WorkerId(const WorkerId&) = delete;
-  WorkerId& operator=(const WorkerId&) = delete;
 
   const std::string& text() const { return text_; }  // 32 hex digits
 
@@ -25,7 +24,7 @@ class WorkerId {
   bool Take(const std::filesystem::path& file);
 
   std::string text_;
-  int fd_ = -1;  // of the file, locked
+  Descriptor lock_;  // the file; closing it gives the lock back
 };
 
 }  // namespace weft::apps

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/bytes.h"
+#include "base/descriptor.h"
 #include "base/file.h"
 #include "base/log_budget.h"
 #include "base/random.h"
@@ -101,6 +102,28 @@ TEST(File, BringsWhatIsMappedIntoMemory) {
   for (const uint8_t page : resident) EXPECT_EQ(page & 1, 1);
   BringIntoMemory({});
   std::filesystem::remove(path);
+}
+
+TEST(Descriptor, ClosesOnceWhoeverHoldsIt) {
+  const auto is_open = [](int fd) { return fcntl(fd, F_GETFD) != -1; };
+  const int number = open("/dev/null", O_RDONLY);
+  ASSERT_GE(number, 0);
+  {
+    Descriptor first(number);
+    Descriptor second(std::move(first));
+    EXPECT_EQ(first.get(), -1);  // NOLINT: what is left of it
+    first = std::move(second);
+    EXPECT_EQ(first.get(), number);
+    EXPECT_TRUE(is_open(number));
+  }
+  EXPECT_FALSE(is_open(number));
+  Descriptor replaced(open("/dev/null", O_RDONLY));
+  const int before = replaced.get();
+  replaced = Descriptor(open("/dev/zero", O_RDONLY));
+  EXPECT_FALSE(is_open(before));
+  const int released = replaced.Release();
+  EXPECT_TRUE(is_open(released));
+  close(released);
 }
 
 TEST(LogBudget, LeavesOutWhatIsTooMuchAndCountsIt) {

@@ -8,33 +8,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/descriptor.h"
 #include "base/random.h"
 
 namespace weft {
 namespace {
-
-Error SystemError(const std::string& what, const std::string& path) {
-  const int number = errno;
-  const ErrorCode code = number == ENOENT   ? ErrorCode::kNotFound
-                         : number == EACCES ? ErrorCode::kPermissionDenied
-                                            : ErrorCode::kIo;
-  return Error(code, what + " '" + path + "': " + std::strerror(number) + ".");
-}
-
-// Closes a file descriptor when it goes out of scope.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 Result<uint64_t> RegularFileBytes(int fd, const std::string& path) {
   struct stat info = {};
@@ -47,9 +25,17 @@ Result<uint64_t> RegularFileBytes(int fd, const std::string& path) {
 
 }  // namespace
 
+Error SystemError(const std::string& what, const std::filesystem::path& path) {
+  const int number = errno;
+  const ErrorCode code = number == ENOENT   ? ErrorCode::kNotFound
+                         : number == EACCES ? ErrorCode::kPermissionDenied
+                                            : ErrorCode::kIo;
+  return Error(code, what + " '" + path.string() + "': " + std::strerror(number) + ".");
+}
+
 Result<std::string> ReadTextFile(const std::filesystem::path& path, uint64_t byte_limit) {
   const Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return SystemError("Cannot open", path.string());
+  if (!fd.is_open()) return SystemError("Cannot open", path);
   ASSIGN_OR_RETURN(const uint64_t byte_count, RegularFileBytes(fd.get(), path.string()));
   if (byte_count > byte_limit) {
     return Error(ErrorCode::kInvalidData, "'" + path.string() + "' has " +
@@ -61,7 +47,7 @@ Result<std::string> ReadTextFile(const std::filesystem::path& path, uint64_t byt
   while (done < text.size()) {
     const ssize_t count = read(fd.get(), text.data() + done, text.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return SystemError("Cannot read", path.string());
+    if (count < 0) return SystemError("Cannot read", path);
     if (count == 0) break;
     done += static_cast<size_t>(count);
   }
@@ -73,7 +59,7 @@ Status WriteFileAtomically(const std::filesystem::path& path, ByteSpan bytes) {
   const std::string beside = path.string() + ".tmp-" + SecureRandomHex(4);
   {
     const Descriptor fd(open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-    if (fd.get() < 0) return SystemError("Cannot create", beside);
+    if (!fd.is_open()) return SystemError("Cannot create", beside);
     size_t done = 0;
     while (done < bytes.size()) {
       const ssize_t count = write(fd.get(), bytes.data() + done, bytes.size() - done);
@@ -87,7 +73,7 @@ Status WriteFileAtomically(const std::filesystem::path& path, ByteSpan bytes) {
     }
   }
   if (rename(beside.c_str(), path.c_str()) != 0) {
-    Error error = SystemError("Cannot rename to", path.string());
+    Error error = SystemError("Cannot rename to", path);
     unlink(beside.c_str());
     return error;
   }
@@ -96,14 +82,14 @@ Status WriteFileAtomically(const std::filesystem::path& path, ByteSpan bytes) {
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::filesystem::path& path) {
   const Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return SystemError("Cannot open", path.string());
+  if (!fd.is_open()) return SystemError("Cannot open", path);
   ASSIGN_OR_RETURN(const uint64_t byte_count, RegularFileBytes(fd.get(), path.string()));
   std::shared_ptr<MappedFile> file(new MappedFile);
   file->path_ = path.string();
   file->byte_count_ = byte_count;
   if (byte_count > 0) {
     void* data = mmap(nullptr, byte_count, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-    if (data == MAP_FAILED) return SystemError("Cannot map", path.string());
+    if (data == MAP_FAILED) return SystemError("Cannot map", path);
     file->data_ = static_cast<const uint8_t*>(data);
   }
   return std::shared_ptr<const MappedFile>(std::move(file));

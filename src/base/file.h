@@ -10,6 +10,10 @@
 
 namespace weft {
 
+// What the operating system says of its last call (errno) as an error: "<what> '<path>': <reason>."
+// kNotFound, kPermissionDenied or kIo.
+Error SystemError(const std::string& what, const std::filesystem::path& path);
+
 Result<std::string> ReadTextFile(const std::filesystem::path& path,
                                  uint64_t byte_limit = 256ull << 20);
 

@@ -41,21 +41,15 @@ Result<BlobLock> BlobLock::Take(const HubCache& cache, const ContentName& conten
                                 const std::function<void()>& on_wait) {
   BlobLock lock;
   const auto path = cache.LockPath(content);
-  lock.fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock.fd_ < 0) return DownloadError("Cannot open", path);
-  for (bool waits = false; flock(lock.fd_, LOCK_EX | LOCK_NB) != 0; waits = true) {
+  lock.fd_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!lock.fd_.is_open()) return DownloadError("Cannot open", path);
+  for (bool waits = false; flock(lock.fd_.get(), LOCK_EX | LOCK_NB) != 0; waits = true) {
     if (errno != EWOULDBLOCK && errno != EINTR) return DownloadError("Cannot lock", path);
     if (cancelled) return Error(ErrorCode::kCancelled, "The download was stopped.");
     if (!waits) on_wait();
     std::this_thread::sleep_for(kLockInterval);
   }
   return lock;
-}
-
-BlobLock::BlobLock(BlobLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-BlobLock::~BlobLock() {
-  if (fd_ >= 0) close(fd_);
 }
 
 Result<BlobFile> BlobFile::Open(const HubCache& cache, const RemoteFile& file) {
@@ -67,22 +61,10 @@ Result<BlobFile> BlobFile::Open(const HubCache& cache, const RemoteFile& file) {
 }
 
 Status BlobFile::Reopen() {
-  if (fd_ >= 0) close(fd_);
   const auto path = cache_->IncompletePath(file_->content);
-  fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd_ < 0) return DownloadError("Cannot open", path);
+  fd_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!fd_.is_open()) return DownloadError("Cannot open", path);
   return HashWhatIsThere();
-}
-
-BlobFile::BlobFile(BlobFile&& other) noexcept
-    : cache_(other.cache_),
-      file_(other.file_),
-      hash_(std::move(other.hash_)),
-      byte_count_(other.byte_count_),
-      fd_(std::exchange(other.fd_, -1)) {}
-
-BlobFile::~BlobFile() {
-  if (fd_ >= 0) close(fd_);
 }
 
 Status BlobFile::HashWhatIsThere() {
@@ -91,7 +73,7 @@ Status BlobFile::HashWhatIsThere() {
   byte_count_ = 0;
   std::vector<uint8_t> piece(kReadBytes);
   while (true) {
-    const ssize_t count = read(fd_, piece.data(), piece.size());
+    const ssize_t count = read(fd_.get(), piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return DownloadError("Cannot read", path);
     if (count == 0) return OkStatus();
@@ -108,7 +90,7 @@ Status BlobFile::Append(ByteSpan bytes) {
                                               " bytes and sends more.");
   }
   while (!bytes.empty()) {
-    const ssize_t count = write(fd_, bytes.data(), bytes.size());
+    const ssize_t count = write(fd_.get(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return DownloadError("Cannot write", cache_->IncompletePath(file_->content));
     const auto written = bytes.first(static_cast<size_t>(count));
@@ -120,7 +102,7 @@ Status BlobFile::Append(ByteSpan bytes) {
 }
 
 Status BlobFile::Clear() {
-  if (ftruncate(fd_, 0) != 0 || lseek(fd_, 0, SEEK_SET) != 0) {
+  if (ftruncate(fd_.get(), 0) != 0 || lseek(fd_.get(), 0, SEEK_SET) != 0) {
     return DownloadError("Cannot empty", cache_->IncompletePath(file_->content));
   }
   hash_.emplace(file_->content, file_->byte_count);
@@ -136,7 +118,7 @@ Status BlobFile::Publish() {
     unlink(path.c_str());
     return WrongHash(*file_, actual);
   }
-  if (fdatasync(fd_) != 0) return DownloadError("Cannot write", path);
+  if (fdatasync(fd_.get()) != 0) return DownloadError("Cannot write", path);
   const auto blob = cache_->BlobPath(file_->content);
   if (rename(path.c_str(), blob.c_str()) != 0) return DownloadError("Cannot rename to", blob);
   return OkStatus();

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/descriptor.h"
 #include "hub/hub_cache.h"
 #include "hub/hub_client.h"
 
@@ -19,22 +20,16 @@ class BlobLock {
   static Result<BlobLock> Take(const HubCache& cache, const ContentName& content,
                                const std::atomic<bool>& cancelled,
                                const std::function<void()>& on_wait);
-  BlobLock(BlobLock&& other) noexcept;
-  BlobLock& operator=(BlobLock&&) = delete;
-  ~BlobLock();
 
  private:
   BlobLock() = default;
-  int fd_ = -1;
+  Descriptor fd_;
 };
 
 class BlobFile {
  public:
   // REQUIRES: the blob's lock is held. `file` and `cache` outlive this object.
   static Result<BlobFile> Open(const HubCache& cache, const RemoteFile& file);
-  BlobFile(BlobFile&& other) noexcept;
-  BlobFile& operator=(BlobFile&&) = delete;
-  ~BlobFile();
 
   uint64_t byte_count() const { return byte_count_; }
   bool IsWhole() const { return byte_count_ == file_->byte_count; }
@@ -56,7 +51,7 @@ class BlobFile {
   const RemoteFile* file_ = nullptr;
   std::optional<ContentHash> hash_;
   uint64_t byte_count_ = 0;
-  int fd_ = -1;
+  Descriptor fd_;
 };
 
 // What errno says about a file of the cache; a full disk in words of its own.

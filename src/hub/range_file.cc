@@ -45,20 +45,20 @@ Result<RangeFile> RangeFile::Open(const HubCache& cache, const RemoteFile& file,
   std::error_code failure;
   if (!fs::exists(path, failure)) ranges.TakeOverBeginning();
   constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-  ranges.fd_ = open(path.c_str(), kFlags, 0644);
-  if (ranges.fd_ < 0) return DownloadError("Cannot open", path);
-  ranges.done_fd_ = open(done_path.c_str(), kFlags, 0644);
-  if (ranges.done_fd_ < 0) return DownloadError("Cannot open", done_path);
+  ranges.fd_ = Descriptor(open(path.c_str(), kFlags, 0644));
+  if (!ranges.fd_.is_open()) return DownloadError("Cannot open", path);
+  ranges.done_fd_ = Descriptor(open(done_path.c_str(), kFlags, 0644));
+  if (!ranges.done_fd_.is_open()) return DownloadError("Cannot open", done_path);
   ranges.ReadDone();
   // The length of the file on the disk is that of the whole: what is missing is a hole.
-  if (ftruncate(ranges.fd_, static_cast<off_t>(file.byte_count)) != 0) {
+  if (ftruncate(ranges.fd_.get(), static_cast<off_t>(file.byte_count)) != 0) {
     return DownloadError("Cannot lengthen", path);
   }
-  if (ftruncate(ranges.done_fd_, static_cast<off_t>((2 + count) * sizeof(uint64_t))) != 0) {
+  if (ftruncate(ranges.done_fd_.get(), static_cast<off_t>((2 + count) * sizeof(uint64_t))) != 0) {
     return DownloadError("Cannot lengthen", done_path);
   }
   const uint64_t header[] = {file.byte_count, range_bytes};
-  TRY(WriteAt(ranges.done_fd_, 0, AsBytes(std::span<const uint64_t>(header)), done_path));
+  TRY(WriteAt(ranges.done_fd_.get(), 0, AsBytes(std::span<const uint64_t>(header)), done_path));
   for (size_t i = 0; i < count; ++i) TRY(ranges.WriteDone(i));
   return ranges;
 }
@@ -70,13 +70,8 @@ RangeFile::RangeFile(RangeFile&& other) noexcept
       done_(std::move(other.done_)),
       stored_(std::move(other.stored_)),
       taken_(std::move(other.taken_)),
-      fd_(std::exchange(other.fd_, -1)),
-      done_fd_(std::exchange(other.done_fd_, -1)) {}
-
-RangeFile::~RangeFile() {
-  if (fd_ >= 0) close(fd_);
-  if (done_fd_ >= 0) close(done_fd_);
-}
+      fd_(std::move(other.fd_)),
+      done_fd_(std::move(other.done_fd_)) {}
 
 uint64_t RangeFile::RangeEnd(size_t range) const {
   return std::min(file_->byte_count, RangeBegin(range) + range_bytes_);
@@ -97,10 +92,9 @@ void RangeFile::TakeOverBeginning() {
   }
   const fs::path done_path = cache_->RangesDonePath(file_->content);
   fs::remove(done_path, failure);
-  const int fd = open(done_path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd < 0) return;
-  (void)WriteAt(fd, 0, AsBytes(std::span<const uint64_t>(text)), done_path);
-  close(fd);
+  const Descriptor done(open(done_path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!done.is_open()) return;
+  (void)WriteAt(done.get(), 0, AsBytes(std::span<const uint64_t>(text)), done_path);
 }
 
 // Anything unexpected: nothing is done.
@@ -113,7 +107,7 @@ void RangeFile::ReadDone() {
 Status RangeFile::WriteDone(size_t range) {
   stored_[range] = done_[range];
   const uint64_t offset = (2 + range) * sizeof(uint64_t);
-  return WriteAt(done_fd_, offset, AsBytes(std::span<const uint64_t>(&done_[range], 1)),
+  return WriteAt(done_fd_.get(), offset, AsBytes(std::span<const uint64_t>(&done_[range], 1)),
                  cache_->RangesDonePath(file_->content));
 }
 
@@ -146,7 +140,7 @@ ByteRange RangeFile::Missing(size_t range) const {
 Status RangeFile::Append(size_t range, ByteSpan bytes) {
   const ByteRange missing = Missing(range);
   CHECK(bytes.size() <= missing.end - missing.first);
-  TRY(WriteAt(fd_, missing.first, bytes, cache_->RangesPath(file_->content)));
+  TRY(WriteAt(fd_.get(), missing.first, bytes, cache_->RangesPath(file_->content)));
   done_[range] += bytes.size();
   const bool is_whole = done_[range] == RangeEnd(range) - RangeBegin(range);
   if (is_whole || done_[range] - stored_[range] >= kNoteEveryBytes) TRY(WriteDone(range));
@@ -159,7 +153,7 @@ Status RangeFile::Publish() {
   ContentHash hash(file_->content, file_->byte_count);
   std::vector<uint8_t> piece(kReadBytes);
   for (uint64_t at = 0; at < file_->byte_count;) {
-    const ssize_t count = pread(fd_, piece.data(), piece.size(), static_cast<off_t>(at));
+    const ssize_t count = pread(fd_.get(), piece.data(), piece.size(), static_cast<off_t>(at));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return DownloadError("Cannot read", path);
     if (count == 0) break;
@@ -171,7 +165,7 @@ Status RangeFile::Publish() {
     Remove();
     return WrongHash(*file_, actual);
   }
-  if (fdatasync(fd_) != 0) return DownloadError("Cannot write", path);
+  if (fdatasync(fd_.get()) != 0) return DownloadError("Cannot write", path);
   const fs::path blob = cache_->BlobPath(file_->content);
   if (rename(path.c_str(), blob.c_str()) != 0) return DownloadError("Cannot rename to", blob);
   std::error_code ignored;

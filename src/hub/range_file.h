@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "hub/hub_cache.h"
 #include "hub/hub_client.h"
 
@@ -23,7 +24,6 @@ class RangeFile {
                                 uint64_t range_bytes);
   RangeFile(RangeFile&& other) noexcept;
   RangeFile& operator=(RangeFile&&) = delete;
-  ~RangeFile();
 
   // Bytes of the file that are there.
   uint64_t DoneBytes() const;
@@ -57,7 +57,7 @@ class RangeFile {
   std::vector<uint64_t> done_;    // bytes of each range; an entry is its taker's
   std::vector<uint64_t> stored_;  // what the disk says of done_
   std::vector<bool> taken_;
-  int fd_ = -1, done_fd_ = -1;
+  Descriptor fd_, done_fd_;
 };
 
 }  // namespace weft::hub

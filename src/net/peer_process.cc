@@ -16,6 +16,7 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "base/descriptor.h"
 
 namespace weft::net {
 namespace {
@@ -105,13 +106,12 @@ std::optional<uint32_t> AskForSocket(const SocketEnd& holder, const SocketEnd& o
   std::memcpy(id.idiag_dst, other.address.data() + begin, other.address.size() - begin);
   id.idiag_cookie[0] = id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
 
-  const int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-  if (fd < 0) return std::nullopt;
+  const Descriptor kernel(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  if (!kernel.is_open()) return std::nullopt;
   // The answer is there when send returns: the kernel makes it in that call.
   std::array<uint8_t, 1024> answer;
-  ssize_t count = send(fd, &question, sizeof(question), 0);
-  if (count > 0) count = recv(fd, answer.data(), answer.size(), MSG_DONTWAIT);
-  close(fd);
+  ssize_t count = send(kernel.get(), &question, sizeof(question), 0);
+  if (count > 0) count = recv(kernel.get(), answer.data(), answer.size(), MSG_DONTWAIT);
   if (count < static_cast<ssize_t>(NLMSG_HDRLEN + sizeof(inet_diag_msg))) return std::nullopt;
   if (LoadLe<nlmsghdr>(answer.data()).nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;
   const auto found = LoadLe<inet_diag_msg>(answer.data() + NLMSG_HDRLEN);

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "base/descriptor.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -144,21 +145,16 @@ Status TakeFromOthers(const std::filesystem::path& key_file) {
                                                    "': " + std::strerror(errno) +
                                                    ". The key must be this user's own file.");
   };
-  const int fd = open(key_file.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return failed("Cannot open");
+  const Descriptor key(open(key_file.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (!key.is_open()) return failed("Cannot open");
   struct stat info = {};
-  Status outcome = OkStatus();
-  if (fstat(fd, &info) != 0) {
-    outcome = failed("Cannot look at");
-  } else if ((info.st_mode & 0077) != 0) {
-    LogWarn(
-        "'{}' could be read by others: its permissions are 0600 from now on; remove it, and "
-        "the certificate beside it, to have new ones made",
-        key_file.string());
-    if (fchmod(fd, 0600) != 0) outcome = failed("Cannot protect");
-  }
-  close(fd);
-  return outcome;
+  if (fstat(key.get(), &info) != 0) return failed("Cannot look at");
+  if ((info.st_mode & 0077) == 0) return OkStatus();
+  LogWarn(
+      "'{}' could be read by others: its permissions are 0600 from now on; remove it, and "
+      "the certificate beside it, to have new ones made",
+      key_file.string());
+  return fchmod(key.get(), 0600) == 0 ? OkStatus() : failed("Cannot protect");
 }
 
 }  // namespace

@@ -17,25 +17,6 @@
 namespace weft::onnx {
 namespace {
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  int Release() {
-    const int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
-
- private:
-  int fd_;
-};
-
 Error Denied(const std::string& location, std::string_view why) {
   return Error(ErrorCode::kPermissionDenied,
                "The external data file " + Quoted(location) + " " + std::string(why) + ".");
@@ -62,32 +43,29 @@ Status CheckSpelling(const std::string& location) {
 }
 
 // For kernels without openat2: one component after the other, no symbolic links at all.
-int OpenWithoutLinks(int folder_fd, const std::string& location) {
-  Descriptor current(dup(folder_fd));
-  size_t begin = 0;
+Descriptor OpenWithoutLinks(int folder_fd, std::string_view location) {
+  Descriptor folder(dup(folder_fd));
   while (true) {
-    const size_t slash = location.find('/', begin);
-    const std::string part = location.substr(begin, slash - begin);
-    const bool last = slash == std::string::npos;
-    const int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (last ? 0 : O_DIRECTORY);
-    if (part.empty() && !last) {
-      begin = slash + 1;
-      continue;
+    const size_t slash = location.find('/');
+    const std::string part(location.substr(0, slash));
+    const bool last = slash == std::string_view::npos;
+    if (!part.empty() || last) {
+      const int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (last ? 0 : O_DIRECTORY);
+      Descriptor next(openat(folder.get(), part.c_str(), flags));
+      if (last || !next.is_open()) return next;
+      folder = std::move(next);
     }
-    Descriptor next(openat(current.get(), part.c_str(), flags));
-    if (next.get() < 0 || last) return next.Release();
-    close(current.Release());
-    return OpenWithoutLinks(next.get(), location.substr(slash + 1));
+    location.remove_prefix(slash + 1);
   }
 }
 
-int OpenBeneath(int folder_fd, const std::string& location) {
+Descriptor OpenBeneath(int folder_fd, const std::string& location) {
   open_how how = {};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // never wait for a named pipe
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
   const auto fd = syscall(SYS_openat2, folder_fd, location.c_str(), &how, sizeof(how));
   if (fd < 0 && errno == ENOSYS) return OpenWithoutLinks(folder_fd, location);
-  return static_cast<int>(fd);
+  return Descriptor(static_cast<int>(fd));
 }
 
 // The name of a blob: SHA-256 in hex.
@@ -111,10 +89,6 @@ Error OpenError(const std::string& location, int number) {
 ExternalFiles::ExternalFiles(std::filesystem::path folder, bool allow_hard_links)
     : folder_(std::move(folder)), allow_hard_links_(allow_hard_links) {}
 
-ExternalFiles::~ExternalFiles() {
-  if (folder_fd_ >= 0) close(folder_fd_);
-}
-
 Result<Slice> ExternalFiles::Open(const std::string& location) {
   if (const auto it = open_.find(location); it != open_.end()) return it->second;
   ASSIGN_OR_RETURN(Slice slice, Map(location));
@@ -130,34 +104,33 @@ std::string ExternalFiles::Version() const {
   return version;
 }
 
-// A link of a snapshot that leads to another place of its repository. -1 with errno as open.
-int ExternalFiles::OpenInCache(const std::string& location) const {
+// A link of a snapshot that leads to another place of its repository. Not open: errno says why.
+Descriptor ExternalFiles::OpenInCache(const std::string& location) const {
   std::error_code failure;
   const std::filesystem::path home =
       std::filesystem::canonical(folder_.empty() ? "." : folder_, failure);
   const std::filesystem::path repository =
       failure ? std::filesystem::path() : CacheRepositoryOf(home);
   errno = EXDEV;
-  if (repository.empty()) return -1;
+  if (repository.empty()) return {};
   const Descriptor root(open(repository.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (root.get() < 0) return -1;
+  if (!root.is_open()) return {};
   return OpenBeneath(root.get(), (home.lexically_relative(repository) / location).string());
 }
 
 Result<Slice> ExternalFiles::Map(const std::string& location) {
   TRY(CheckSpelling(location));
-  if (folder_fd_ < 0) {
+  if (!root_.is_open()) {
     const std::filesystem::path folder = folder_.empty() ? "." : folder_;
-    folder_fd_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder_fd_ < 0) return OpenError(folder.string(), errno);
+    root_ = Descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!root_.is_open()) return OpenError(folder.string(), errno);
   }
-  int opened = OpenBeneath(folder_fd_, location);
-  if (opened < 0 && errno == ENOENT && IsDigest(location)) {
-    opened = OpenBeneath(folder_fd_, "blobs/" + location);  // the graph of a model package
+  Descriptor fd = OpenBeneath(root_.get(), location);
+  if (!fd.is_open() && errno == ENOENT && IsDigest(location)) {
+    fd = OpenBeneath(root_.get(), "blobs/" + location);  // the graph of a model package
   }
-  if (opened < 0 && errno == EXDEV) opened = OpenInCache(location);
-  const Descriptor fd(opened);
-  if (fd.get() < 0) return OpenError(location, errno);
+  if (!fd.is_open() && errno == EXDEV) fd = OpenInCache(location);
+  if (!fd.is_open()) return OpenError(location, errno);
   struct stat info = {};
   if (fstat(fd.get(), &info) != 0) return OpenError(location, errno);
   if (!S_ISREG(info.st_mode)) return Denied(location, "is not a regular file");

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "base/descriptor.h"
 #include "base/result.h"
 
 namespace weft::onnx {
@@ -19,9 +20,6 @@ class ExternalFiles {
  public:
   // `folder` is the folder that the model file lies in.
   ExternalFiles(std::filesystem::path folder, bool allow_hard_links);
-  ~ExternalFiles();
-  ExternalFiles(const ExternalFiles&) = delete;
-  ExternalFiles& operator=(const ExternalFiles&) = delete;
 
   // The file mapped read-only; each file once. A location that is a SHA-256 in hex is also looked
   // for in the subfolder blobs/, where model packages keep their weights. Errors: kPermissionDenied
@@ -32,11 +30,11 @@ class ExternalFiles {
 
  private:
   Result<Slice> Map(const std::string& location);
-  int OpenInCache(const std::string& location) const;
+  Descriptor OpenInCache(const std::string& location) const;
 
   std::filesystem::path folder_;
   bool allow_hard_links_;
-  int folder_fd_ = -1;
+  Descriptor root_;  // `folder_`, once something was asked for
   std::map<std::string, Slice> open_;
 };
 

@@ -13,14 +13,12 @@
 #include <cerrno>
 #include <mutex>
 
+#include "base/descriptor.h"
+
 namespace weft::package {
 namespace {
 
 namespace fs = std::filesystem;
-
-Error SystemError(const std::string& what, const fs::path& path) {
-  return Error(ErrorCode::kIo, what + " '" + path.string() + "': " + std::strerror(errno) + ".");
-}
 
 // An open partial file, locked until it goes out of scope.
 class PartialFile {
@@ -28,34 +26,29 @@ class PartialFile {
   static Result<PartialFile> Open(const fs::path& path) {
     PartialFile file;
     file.path_ = path;
-    file.fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (file.fd_ < 0) return SystemError("Cannot open", path);
-    while (flock(file.fd_, LOCK_EX) != 0) {
+    file.fd_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+    if (!file.fd_.is_open()) return SystemError("Cannot open", path);
+    while (flock(file.fd_.get(), LOCK_EX) != 0) {
       if (errno != EINTR) return SystemError("Cannot lock", path);
     }
     return file;
   }
-  PartialFile(PartialFile&& other) noexcept
-      : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
-  PartialFile& operator=(PartialFile&&) = delete;
-  ~PartialFile() {
-    if (fd_ >= 0) close(fd_);
-  }
 
   Result<uint64_t> ByteCount() const {
     struct stat info = {};
-    if (fstat(fd_, &info) != 0) return SystemError("Cannot stat", path_);
+    if (fstat(fd_.get(), &info) != 0) return SystemError("Cannot stat", path_);
     return static_cast<uint64_t>(info.st_size);
   }
   Status Resize(uint64_t byte_count) {
-    if (ftruncate(fd_, static_cast<off_t>(byte_count)) != 0) {
+    if (ftruncate(fd_.get(), static_cast<off_t>(byte_count)) != 0) {
       return SystemError("Cannot truncate", path_);
     }
     return OkStatus();
   }
   Status Write(uint64_t offset, ByteSpan bytes) {
     while (!bytes.empty()) {
-      const ssize_t count = pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+      const ssize_t count =
+          pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) return SystemError("Cannot write", path_);
       offset += static_cast<uint64_t>(count);
@@ -65,7 +58,7 @@ class PartialFile {
   }
   // Makes the bytes durable and gives the file its final name.
   Status FinishAs(const fs::path& path) {
-    if (fsync(fd_) != 0) return SystemError("Cannot sync", path_);
+    if (fsync(fd_.get()) != 0) return SystemError("Cannot sync", path_);
     if (rename(path_.c_str(), path.c_str()) != 0) return SystemError("Cannot rename to", path);
     return OkStatus();
   }
@@ -73,7 +66,7 @@ class PartialFile {
  private:
   PartialFile() = default;
   fs::path path_;
-  int fd_ = -1;
+  Descriptor fd_;
 };
 
 // The index of the first chunk of `bytes` that does not match, or the number of chunks. REQUIRES:

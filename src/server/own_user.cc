@@ -7,24 +7,11 @@
 
 #include <algorithm>
 
+#include "base/descriptor.h"
 #include "net/peer_process.h"
 
 namespace weft::server {
 namespace {
-
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 net::SocketEnd EndOf(const sockaddr_in& address) {
   net::SocketEnd end;
@@ -38,8 +25,8 @@ net::SocketEnd EndOf(const sockaddr_in& address) {
 }  // namespace
 
 std::optional<uint32_t> OwnUserIfKnown() {
-  const Socket listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const Socket client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const Descriptor client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in own = {};
   own.sin_family = AF_INET;
   own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -48,11 +35,11 @@ std::optional<uint32_t> OwnUserIfKnown() {
   void* const peer_address = &peer;
   socklen_t own_bytes = sizeof(own);
   socklen_t peer_bytes = sizeof(peer);
-  if (bind(listener.fd(), static_cast<const sockaddr*>(own_address), own_bytes) != 0 ||
-      listen(listener.fd(), 1) != 0 ||
-      getsockname(listener.fd(), static_cast<sockaddr*>(own_address), &own_bytes) != 0 ||
-      connect(client.fd(), static_cast<const sockaddr*>(own_address), own_bytes) != 0 ||
-      getsockname(client.fd(), static_cast<sockaddr*>(peer_address), &peer_bytes) != 0) {
+  if (bind(listener.get(), static_cast<const sockaddr*>(own_address), own_bytes) != 0 ||
+      listen(listener.get(), 1) != 0 ||
+      getsockname(listener.get(), static_cast<sockaddr*>(own_address), &own_bytes) != 0 ||
+      connect(client.get(), static_cast<const sockaddr*>(own_address), own_bytes) != 0 ||
+      getsockname(client.get(), static_cast<sockaddr*>(peer_address), &peer_bytes) != 0) {
     return std::nullopt;
   }
   const std::optional<uint32_t> user = net::PeerUser(EndOf(peer), EndOf(own));

@@ -64,9 +64,10 @@ Result<PackageFolder> PackageFolder::Open(const fs::path& package, bool replace)
   std::error_code failure;
   fs::create_directories(folder.partial_, failure);
   if (failure) return IoError("Cannot create", folder.partial_, failure.message());
-  folder.lock_fd_ = open(folder.partial_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  if (folder.lock_fd_ < 0) return IoError("Cannot open", folder.partial_, std::strerror(errno));
-  if (flock(folder.lock_fd_, LOCK_EX | LOCK_NB) != 0) {
+  folder.lock_ =
+      Descriptor(open(folder.partial_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!folder.lock_.is_open()) return IoError("Cannot open", folder.partial_, std::strerror(errno));
+  if (flock(folder.lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     return Error(ErrorCode::kUnavailable,
                  "Another process is writing '" + folder.partial_.string() + "'.");
   }
@@ -74,15 +75,6 @@ Result<PackageFolder> PackageFolder::Open(const fs::path& package, bool replace)
   fs::create_directories(folder.partial_ / "blobs", failure);
   if (failure) return IoError("Cannot create", folder.partial_ / "blobs", failure.message());
   return folder;
-}
-
-PackageFolder::PackageFolder(PackageFolder&& other) noexcept
-    : package_(std::move(other.package_)),
-      partial_(std::move(other.partial_)),
-      lock_fd_(std::exchange(other.lock_fd_, -1)) {}
-
-PackageFolder::~PackageFolder() {
-  if (lock_fd_ >= 0) close(lock_fd_);
 }
 
 Status PackageFolder::Publish() {

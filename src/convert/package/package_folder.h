@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/descriptor.h"
 #include "base/result.h"
 
 namespace weft::convert {
@@ -13,9 +14,6 @@ class PackageFolder {
   // destroyed. Errors: kAlreadyExists when `package` exists and is not to be replaced, or is no
   // package; kUnavailable when another process is writing it.
   static Result<PackageFolder> Open(const std::filesystem::path& package, bool replace);
-  PackageFolder(PackageFolder&& other) noexcept;
-  PackageFolder& operator=(PackageFolder&&) = delete;
-  ~PackageFolder();
 
   const std::filesystem::path& partial() const { return partial_; }
   // Renames the partial folder over the package's name; a package that was there is removed.
@@ -25,7 +23,7 @@ class PackageFolder {
   PackageFolder() = default;
   std::filesystem::path package_;
   std::filesystem::path partial_;
-  int lock_fd_ = -1;
+  Descriptor lock_;  // of `partial_`
 };
 
 }  // namespace weft::convert

@@ -7,32 +7,25 @@
 #include <cerrno>
 #include <future>
 
+#include "base/file.h"
 #include "base/random.h"
 
 namespace weft::convert {
-namespace {
 
 namespace fs = std::filesystem;
-
-Error SystemError(const std::string& what, const fs::path& path) {
-  return Error(ErrorCode::kIo, what + " '" + path.string() + "': " + std::strerror(errno) + ".");
-}
-
-}  // namespace
 
 Result<std::unique_ptr<BlobWriter>> BlobWriter::Open(const fs::path& folder) {
   std::unique_ptr<BlobWriter> writer(new BlobWriter);
   writer->folder_ = folder;
   writer->path_ = folder / ("unfinished-" + SecureRandomHex(8));
-  writer->fd_ = open(writer->path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (writer->fd_ < 0) return SystemError("Cannot create", writer->path_);
+  writer->fd_ =
+      Descriptor(open(writer->path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!writer->fd_.is_open()) return SystemError("Cannot create", writer->path_);
   return writer;
 }
 
 BlobWriter::~BlobWriter() {
-  if (fd_ < 0) return;
-  close(fd_);
-  unlink(path_.c_str());
+  if (fd_.is_open()) unlink(path_.c_str());
 }
 
 void BlobWriter::HashChunks(ByteSpan bytes) {
@@ -59,7 +52,7 @@ Status BlobWriter::Append(ByteSpan bytes) {
   whole_.Update(bytes);
   byte_count_ += bytes.size();
   while (!bytes.empty()) {
-    const ssize_t count = write(fd_, bytes.data(), bytes.size());
+    const ssize_t count = write(fd_.get(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return SystemError("Cannot write", path_);
     bytes = bytes.subspan(static_cast<size_t>(count));
@@ -74,10 +67,10 @@ Result<uint64_t> BlobWriter::Align(uint64_t alignment) {
 }
 
 Result<BlobWriter::Finished> BlobWriter::Finish() {
-  CHECK(fd_ >= 0 && byte_count_ > 0);
+  CHECK(fd_.is_open() && byte_count_ > 0);
   if (chunk_fill_ > 0) chunks_.push_back(chunk_.Finish());
   Finished finished{package::Digest(whole_.Finish()), {byte_count_, std::move(chunks_)}};
-  if (close(std::exchange(fd_, -1)) != 0) {
+  if (close(fd_.Release()) != 0) {
     Error error = SystemError("Cannot write", path_);
     unlink(path_.c_str());
     return error;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/descriptor.h"
 #include "base/result.h"
 #include "convert/weights/stored_weight.h"
 #include "package/manifest.h"
@@ -42,7 +43,7 @@ class BlobWriter {
 
   std::filesystem::path folder_;
   std::filesystem::path path_;
-  int fd_ = -1;
+  Descriptor fd_;
   uint64_t byte_count_ = 0;
   uint64_t chunk_fill_ = 0;
   Sha256Stream whole_;
