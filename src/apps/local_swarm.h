@@ -39,7 +39,7 @@ class LocalSwarm {
 
  private:
   net::EventLoop loop_;
-  net::ThreadPool pool_;
+  TaskQueue pool_;
   server::SwarmHost host_;
   std::vector<std::unique_ptr<LocalWorker>> workers_;
 };

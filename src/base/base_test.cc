@@ -4,7 +4,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/descriptor.h"
@@ -13,6 +18,7 @@
 #include "base/random.h"
 #include "base/result.h"
 #include "base/sha256.h"
+#include "base/task_queue.h"
 
 namespace weft {
 namespace {
@@ -102,6 +108,53 @@ TEST(File, BringsWhatIsMappedIntoMemory) {
   for (const uint8_t page : resident) EXPECT_EQ(page & 1, 1);
   BringIntoMemory({});
   std::filesystem::remove(path);
+}
+
+TEST(TaskQueue, OneThreadRunsTasksInOrder) {
+  std::vector<int> order;
+  std::promise<void> all;
+  TaskQueue queue;
+  for (int i = 0; i < 100; ++i) queue.Push([&, i] { order.push_back(i); });
+  queue.Push([&] { all.set_value(); });
+  all.get_future().wait();
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+  EXPECT_EQ(order.size(), 100u);
+}
+
+TEST(TaskQueue, SeveralThreadsRunAtOnce) {
+  std::promise<void> first, second;
+  TaskQueue queue(2);
+  queue.Push([&] {
+    first.set_value();
+    second.get_future().wait();
+  });
+  queue.Push([&] {
+    first.get_future().wait();
+    second.set_value();
+  });
+  std::promise<void> after;
+  queue.Push([&] { after.set_value(); });
+  after.get_future().wait();
+}
+
+TEST(TaskQueue, StopFinishesWhatRunsAndDropsTheRest) {
+  std::promise<void> begun;
+  bool finished = false, dropped_ran = false;
+  TaskQueue queue;
+  queue.Push([&] {
+    begun.set_value();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    finished = true;
+  });
+  const auto held = std::make_shared<int>(7);
+  queue.Push([&, held] { dropped_ran = true; });
+  begun.get_future().wait();
+  queue.Stop();
+  EXPECT_TRUE(finished);
+  EXPECT_FALSE(dropped_ran);
+  EXPECT_EQ(held.use_count(), 1) << "what was dropped is gone";
+  queue.Push([&] { dropped_ran = true; });
+  EXPECT_FALSE(dropped_ran);
 }
 
 TEST(Descriptor, ClosesOnceWhoeverHoldsIt) {

@@ -1,6 +1,6 @@
 // EventLoop: one thread's queue of work, timers and sockets. The orchestrator's core, its sockets
-// and the API all run on one loop, so none of them needs a lock; long work goes to a ThreadPool
-// (thread_pool.h) and comes back with Post.
+// and the API all run on one loop, so none of them needs a lock; long work goes to a TaskQueue
+// (base/task_queue.h) and comes back with Post.
 #pragma once
 
 #include <functional>

@@ -7,7 +7,6 @@
 
 #include "base/random.h"
 #include "net/net_testing.h"
-#include "net/thread_pool.h"
 
 namespace weft::net {
 namespace {
@@ -252,19 +251,6 @@ TEST(Address, CountsV6BySixtyFourBits) {
   EXPECT_NE(NetworkOf("2001:db8:1:2::1"), NetworkOf("2001:db8:1:3::1"));
   EXPECT_NE(NetworkOf("10.0.0.1"), NetworkOf("10.0.0.2"));
   EXPECT_NE(NetworkOf("::ffff:10.0.0.1"), NetworkOf("::ffff:10.0.0.2"));
-}
-
-TEST(ThreadPool, RunsEverything) {
-  std::atomic<int> count = 0;
-  std::promise<void> all;
-  ThreadPool pool(2);
-  for (int i = 0; i < 100; ++i) {
-    pool.Run([&] {
-      if (++count == 100) all.set_value();
-    });
-  }
-  all.get_future().wait();
-  EXPECT_EQ(count, 100);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Server: HTTP/1.1 and WebSocket on one port, plain or TLS, on an event loop. Knows nothing of what
-// it serves. Limits are refused before allocation (SECURITY.md 3).
+// it serves. What is beyond a limit is refused before memory is set aside for it (SECURITY.md).
 #pragma once
 
 #include <cstdint>

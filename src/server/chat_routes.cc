@@ -62,7 +62,7 @@ void ChatRoutes::Complete(net::HttpRequest request, std::shared_ptr<net::Respond
                    " requests wait to be read already, the limit. Try again later.")));
   }
   ++waiting_prompts_;
-  prompt_threads_.Run(
+  prompt_threads_.Push(
       [this, responder = std::move(responder), body = std::move(request.body)]() mutable {
         auto prompt = std::make_shared<Prompt>(ReadPrompt(body));
         // The thread keeps no reference to the responder: connections end on the loop alone.

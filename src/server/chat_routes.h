@@ -7,9 +7,9 @@
 #include <string>
 
 #include "api/model_text.h"
+#include "base/task_queue.h"
 #include "net/http.h"
 #include "net/loop.h"
-#include "net/thread_pool.h"
 #include "server/swarm_host.h"
 
 namespace weft::server {
@@ -44,7 +44,7 @@ class ChatRoutes {
   net::EventLoop& loop_;
   size_t waiting_prompts_ = 0;
   // Last: its threads use what stands above.
-  net::ThreadPool prompt_threads_;
+  TaskQueue prompt_threads_;
 };
 
 }  // namespace weft::server

@@ -51,7 +51,7 @@ class ChatRoutesTest : public testing::Test {
   }
 
   net::EventLoop loop_;
-  net::ThreadPool planning_{1};
+  TaskQueue planning_{1};
   std::unique_ptr<SwarmHost> host_;
   std::unique_ptr<ChatRoutes> chat_;
 };

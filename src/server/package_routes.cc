@@ -84,8 +84,8 @@ void PackageRoutes::AnswerBlob(const net::HttpRequest& request, const std::strin
     return responder->Send(ErrorResponse(NotFound("This package has no such blob.")));
   }
   ++waiting_;
-  reading_threads_.Run([this, request, responder = std::move(responder), digest = *digest,
-                        info = &package_.manifest.blobs.at(*digest)]() mutable {
+  reading_threads_.Push([this, request, responder = std::move(responder), digest = *digest,
+                         info = &package_.manifest.blobs.at(*digest)]() mutable {
     auto blob = package_.blobs->Map(digest, *info);  // the receiver verifies
     net::HttpResponse response;
     if (blob.ok()) {
@@ -112,7 +112,7 @@ void PackageRoutes::ReadAsItIsSent(net::HttpResponse& response) {
   response.body = std::move(pieces);
   response.prepare = [this](const Slice& piece, std::function<void()> go_on) {
     ++waiting_;
-    reading_threads_.Run([this, piece, go_on = std::move(go_on)]() mutable {
+    reading_threads_.Push([this, piece, go_on = std::move(go_on)]() mutable {
       BringIntoMemory(piece.bytes());
       loop_.Post([this, go_on = std::move(go_on)] {
         --waiting_;
@@ -131,8 +131,8 @@ void PackageRoutes::AnswerStage(const net::HttpRequest& request, const std::stri
                                std::to_string(package_.manifest.layers.size()) + ".")));
   }
   ++waiting_;
-  cutting_threads_.Run([this, request, responder = std::move(responder), range = *range,
-                        graphs = graphs_]() mutable {
+  cutting_threads_.Push([this, request, responder = std::move(responder), range = *range,
+                         graphs = graphs_]() mutable {
     auto stage = graphs->Cut(range.first, range.end);
     net::HttpResponse response;
     if (stage.ok()) {

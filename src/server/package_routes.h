@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "base/task_queue.h"
 #include "net/http.h"
 #include "net/loop.h"
-#include "net/thread_pool.h"
 #include "package/package.h"
 #include "server/stage_graphs.h"
 
@@ -36,8 +36,8 @@ class PackageRoutes {
   const std::shared_ptr<StageGraphs> graphs_;
   size_t waiting_ = 0;  // answers, and pieces of them, that the threads owe
   // Last: their threads use what stands above. Apart: a graph takes seconds, and blobs go on.
-  net::ThreadPool reading_threads_;
-  net::ThreadPool cutting_threads_;
+  TaskQueue reading_threads_;
+  TaskQueue cutting_threads_;
 };
 
 }  // namespace weft::server

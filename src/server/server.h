@@ -87,7 +87,7 @@ class Server {
   Reach reach_;
   Secrets secrets_;
   net::EventLoop loop_;
-  net::ThreadPool planning_thread_;
+  TaskQueue planning_thread_;
   std::shared_ptr<net::TlsContext> tls_;
   std::unique_ptr<SwarmHost> host_;
   std::unique_ptr<SwarmFeed> feed_;

@@ -26,7 +26,7 @@ Overloaded(Handlers...) -> Overloaded<Handlers...>;
 
 }  // namespace
 
-SwarmHost::SwarmHost(net::EventLoop& loop, net::ThreadPool& pool, swarm::CoreOptions options)
+SwarmHost::SwarmHost(net::EventLoop& loop, TaskQueue& pool, swarm::CoreOptions options)
     : loop_(loop), pool_(pool), core_(std::move(options)), timer_(loop) {}
 
 swarm::WorkerId SwarmHost::AttachWorker(WorkerSink sink, const std::string& address) {
@@ -153,7 +153,7 @@ void SwarmHost::CarryOut(swarm::Action& action) {
 }
 
 void SwarmHost::Plan(const swarm::StartPlanning& job) {
-  pool_.Run([this, alive = std::weak_ptr(alive_), planner = planner_, job] {
+  pool_.Push([this, alive = std::weak_ptr(alive_), planner = planner_, job] {
     planner::PlanOutcome outcome = planner(job);
     loop_.Post([this, alive, work = job.work, outcome = std::move(outcome)] {
       if (!alive.expired()) Handle(swarm::PlanFound{work, outcome});

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/task_queue.h"
 #include "net/loop.h"
-#include "net/thread_pool.h"
 #include "swarm/core.h"
 
 namespace weft::server {
@@ -43,7 +43,7 @@ struct HostCounters {
 
 class SwarmHost {
  public:
-  SwarmHost(net::EventLoop& loop, net::ThreadPool& pool, swarm::CoreOptions options);
+  SwarmHost(net::EventLoop& loop, TaskQueue& pool, swarm::CoreOptions options);
   SwarmHost(const SwarmHost&) = delete;
   SwarmHost& operator=(const SwarmHost&) = delete;
 
@@ -79,7 +79,7 @@ class SwarmHost {
   void ArmTimer();
 
   net::EventLoop& loop_;
-  net::ThreadPool& pool_;
+  TaskQueue& pool_;
   swarm::Core core_;
   net::EventLoop::Timer timer_;
   std::optional<Instant> armed_for_;  // when timer_ fires

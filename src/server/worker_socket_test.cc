@@ -90,7 +90,7 @@ class StrangersTest : public testing::Test, public net::ServerHandler {
   }
 
   net::EventLoop loop_;
-  net::ThreadPool pool_;
+  TaskQueue pool_;
   std::unique_ptr<SwarmHost> host_;
   std::unique_ptr<net::Server> server_;
   std::thread thread_;

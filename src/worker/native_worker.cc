@@ -5,13 +5,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/task_queue.h"
 #include "package/manifest.h"
 #include "wire/version.h"
 #include "worker/downloader.h"
 #include "worker/layer_loader.h"
 #include "worker/membership.h"
 #include "worker/stage_host.h"
-#include "worker/task_queue.h"
 
 namespace weft::worker {
 namespace {

@@ -1,8 +1,11 @@
-#include "worker/task_queue.h"
+#include "base/task_queue.h"
 
-namespace weft::worker {
+namespace weft {
 
-TaskQueue::TaskQueue() : thread_([this] { Loop(); }) {}
+TaskQueue::TaskQueue(unsigned thread_count) {
+  for (unsigned i = 0; i < thread_count; ++i) threads_.emplace_back([this] { Loop(); });
+}
+
 TaskQueue::~TaskQueue() {
   Stop();
 }
@@ -17,13 +20,16 @@ void TaskQueue::Push(std::function<void()> task) {
 }
 
 void TaskQueue::Stop() {
+  std::deque<std::function<void()>> dropped;  // outside of the lock: what they hold may take long
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    tasks_.clear();
+    dropped.swap(tasks_);
   }
-  wake_.notify_one();
-  if (thread_.joinable()) thread_.join();
+  wake_.notify_all();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
 void TaskQueue::Loop() {
@@ -40,4 +46,4 @@ void TaskQueue::Loop() {
   }
 }
 
-}  // namespace weft::worker
+}  // namespace weft
