@@ -351,6 +351,7 @@ TEST_F(MembershipTest, MeasuresAndUnloadsWhatNobodyKeeps) {
 TEST_F(MembershipTest, StepsBeyondTheLimitsOfInitAreRefused) {
   Join();
   Bind(1, 0, kTestLayers);
+  EXPECT_THAT(Step(6, 1, kMeasureSession), ElementsAre("step_failed 6 invalid_argument"));
   EXPECT_THAT(Step(1, 1, 7, 99), ElementsAre("COMPUTE step 1"));
   WorkOver(StepReply{});
   EXPECT_THAT(Step(2, 1, 7, 100), ElementsAre("step_failed 2 invalid_argument"));  // 100 positions
@@ -363,7 +364,6 @@ TEST_F(MembershipTest, StepsBeyondTheLimitsOfInitAreRefused) {
   WorkOver();
   EXPECT_THAT(Step(5, 1, 9), ElementsAre("COMPUTE step 5"));
   WorkOver(StepReply{});
-  EXPECT_THAT(Step(6, 1, kMeasureSession), ElementsAre("step_failed 6 invalid_argument"));
   EXPECT_THAT(Step(7, 1, 9, 0, 2), ElementsAre("step_failed 7 invalid_argument"));  // stage 2
 }
 

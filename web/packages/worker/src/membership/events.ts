@@ -3,6 +3,9 @@
 import type { LayerRange } from "@weft/engine";
 import type { Frame, GenerateFrame, Init, Sampling, encodeWorkerMessage } from "@weft/wire";
 
+// The session that speed measurements use; no step may name it.
+export const kMeasureSession = 0xffffffff;
+
 export type WorkerKind = Parameters<typeof encodeWorkerMessage>[0];
 
 // Why a worker is over, and its connection with it. `refused`: trying again would not help.

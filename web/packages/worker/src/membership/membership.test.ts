@@ -11,6 +11,7 @@ import {
   stop, tell, wholeModel,
 } from "../test/membershipTable.ts";
 import type { Row, Told } from "../test/membershipTable.ts";
+import { kMeasureSession } from "./events.ts";
 import type { Event, Shown } from "./events.ts";
 import type { Membership } from "./membership.ts";
 import { kMaxBindings } from "./stageTable.ts";
@@ -194,8 +195,9 @@ describe("stages", () => {
     ]);
   });
 
-  it("steps beyond the limits of Init are refused", () => {
+  it("steps beyond the limits of Init and of the measured session are refused", () => {
     expectTable(serving(0, 2), [
+      [step(9, 1, [kMeasureSession]), "send stepFailed sequence 9 epoch 1 invalid_argument"],
       [step(1, 1, [7], 63), "step 1 over 0-2"],
       [computed, "send result"],
       [step(2, 1, [7], 64), "send stepFailed sequence 2 epoch 1 invalid_argument"],

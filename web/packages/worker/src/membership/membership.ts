@@ -32,6 +32,7 @@ import type {
   ServerMessage,
 } from "@weft/wire";
 
+import { kMeasureSession } from "./events.ts";
 import type {
   Action,
   ConnectKind,
@@ -420,6 +421,9 @@ export class Membership {
 
   // The rules for a session that go beyond the engine's: limits of Init.
   #takeSession(session: number, positions: number): string {
+    if (session === kMeasureSession) {
+      return `Session ${session} is the one that measurements use.`;
+    }
     const [context, count] = [this.#contextLength, this.#sessionCount];
     if (context > 0 && positions > context) {
       return `Session ${session} would hold ${positions} positions, expected at most ${context}.`;

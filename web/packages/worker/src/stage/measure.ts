@@ -2,9 +2,7 @@
 import type { LayerRange, StageEngine } from "@weft/engine";
 
 import type { Manifest } from "../download/manifest.ts";
-
-// The session that speed measurements use; the orchestrator never names it.
-export const kMeasureSession = 0xffffffff;
+import { kMeasureSession } from "../membership/events.ts";
 
 // Microseconds of each of `runs` steps at rising positions. The engine has the layers loaded.
 export async function measureRange(

@@ -6,8 +6,9 @@ import type { Frame, GenerateFrame, Init, Sampling } from "@weft/wire";
 
 import type { Manifest } from "../download/manifest.ts";
 import type { PackageSource } from "../download/packageSource.ts";
+import { kMeasureSession } from "../membership/events.ts";
 import type { HeldBinding, Timing, Work } from "../membership/events.ts";
-import { kMeasureSession, measureRange } from "./measure.ts";
+import { measureRange } from "./measure.ts";
 import { memoryFactor } from "./memoryFactor.ts";
 import { SamplingTable } from "./samplingTable.ts";
 import { decodeStep, encodeResult } from "./stepCodec.ts";
