@@ -2,7 +2,8 @@
 // schemes. Measured in the browser: names of controls, contrast of every text, widths, shifts.
 import assert from "node:assert/strict";
 import { threeDevices } from "../../web/app/dev/mock_swarm.mjs";
-import { ask, eventually, gate, pageTest, setUpBrowser } from "./lib/pages.mjs";
+import { ask, gate, pageTest, setUpBrowser } from "./lib/pages.mjs";
+import { eventually } from "./lib/weft.mjs";
 
 setUpBrowser();
 

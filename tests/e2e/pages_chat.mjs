@@ -1,6 +1,7 @@
 // The chat page against the stand-in server: sending, streaming, stopping, asking again, keeping.
 import assert from "node:assert/strict";
-import { ask, eventually, gate, pageTest, setUpBrowser } from "./lib/pages.mjs";
+import { ask, gate, pageTest, setUpBrowser } from "./lib/pages.mjs";
+import { eventually } from "./lib/weft.mjs";
 
 setUpBrowser();
 

@@ -1,6 +1,7 @@
 // The helper's page with a worker that only pretends: what is told to it, and what is shown of it.
 import assert from "node:assert/strict";
-import { eventually, pageTest, setUpBrowser } from "./lib/pages.mjs";
+import { pageTest, setUpBrowser } from "./lib/pages.mjs";
+import { eventually } from "./lib/weft.mjs";
 
 setUpBrowser();
 

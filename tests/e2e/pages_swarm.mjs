@@ -1,7 +1,8 @@
 // The picture of the swarm, and what the chat says while the swarm cannot answer.
 import assert from "node:assert/strict";
 import { swarms, threeDevices } from "../../web/app/dev/mock_swarm.mjs";
-import { eventually, pageTest, setUpBrowser } from "./lib/pages.mjs";
+import { pageTest, setUpBrowser } from "./lib/pages.mjs";
+import { eventually } from "./lib/weft.mjs";
 
 setUpBrowser();
 

@@ -64,19 +64,6 @@ export async function ask(page, text) {
   await page.keyboard.press("Enter");
 }
 
-// Waits until `check` does not throw any more.
-export async function eventually(check, timeoutMs = 10_000) {
-  const endMs = Date.now() + timeoutMs;
-  for (;;) {
-    try {
-      return await check();
-    } catch (error) {
-      if (Date.now() > endMs) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-  }
-}
-
 // A promise and what settles it: lets a test decide when the server goes on.
 export function gate() {
   let open;
