@@ -69,7 +69,11 @@ void BM_Serving(benchmark::State& state) {
   PlanSwarms(state, [](PlanContext& context) { context.up = true; });
 }
 void BM_Starting(benchmark::State& state) {
-  PlanSwarms(state, [](PlanContext& context) { context.up = false; });
+  // As the server starts: the time per token that waits are spread over is not known yet.
+  PlanSwarms(state, [](PlanContext& context) {
+    context.up = false;
+    context.token_us = 0;
+  });
 }
 void BM_Throughput(benchmark::State& state) {
   PlanSwarms(state, [](PlanContext& context) { context.objective = Objective::kThroughput; });

@@ -86,7 +86,7 @@ PlanContext WithTokenTime(const std::vector<LayerCost>& layers,
   PlanContext timed = context;
   timed.search.choice = PlanChoice::kBest;
   // Where the search is not exact, the time need not be either.
-  timed.search.price_work = context.search.price_work / 4;
+  timed.search.price_work = context.search.price_work / 8;
   const Searched fastest(layers, workers, candidates, timed);
   timed.search = context.search;
   if (fastest.plan) timed.token_us = fastest.plan->exec_us;
