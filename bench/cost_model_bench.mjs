@@ -20,6 +20,8 @@ const kUsage = `Usage: ./dev bench cost-model [options]
   --only TEXT      configurations whose names contain it
   --requests N     answers for each configuration (default 5)
   --tokens N       tokens of an answer (default 48)
+  --share X        devices get so much of their share of a core (default 1): on a machine that has
+                   other work too, less is what they really get
   --settle N       seconds for which a plan has to stay before it is measured (default 5)
   --json FILE      appends a line of JSON for each configuration
   --list           prints the names of all configurations and ends
@@ -30,7 +32,7 @@ const flag = { type: "boolean", default: false };
 const { values: options } = parseArgs({ options: {
   weft: text("build/release/weft"), parts: text("validation,split,ablation"),
   models: text("tiny,0.6b"), only: text(""), requests: text("5"),
-  tokens: text("48"), settle: text("5"),
+  tokens: text("48"), share: text("1"), settle: text("5"),
   json: text(""), list: flag, help: flag,
 } });
 
@@ -46,7 +48,11 @@ function plannedRuns() {
     if (!known[part]) throw new Error(`no part is called '${part}': see --help`);
     return known[part]();
   });
-  return runs.filter(([, { name }]) => name.includes(options.only));
+  const share = Number(options.share);
+  const shared = (each) => ({ ...each,
+    devices: each.devices.map((device) => ({ ...device, core: device.core * share })) });
+  return runs.filter(([, { name }]) => name.includes(options.only))
+    .map(([run, configuration]) => [run, shared(configuration)]);
 }
 
 async function modelsOf(runs, scratch) {

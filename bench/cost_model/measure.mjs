@@ -66,7 +66,8 @@ export async function validate(configuration, model, settings) {
   };
 }
 
-// Offers of a split (configurations.mjs): of equal parts, the exact size of the largest one.
+// Offers of a split (configurations.mjs): of equal parts, the exact size of the largest one; else
+// three quarters of the way to where fewer devices would do, so that layers can be shifted.
 export function offersOf({ split, needed, devices }, manifest, context) {
   const count = manifest.layers.length;
   if (needed === null) return devices.map(() => 2 * stageBytes(manifest, context, 0, count));
@@ -74,7 +75,9 @@ export function offersOf({ split, needed, devices }, manifest, context) {
   const starts = Array.from({ length: count - part + 1 }, (_, first) => first);
   const equal = Math.max(...starts.map((first) =>
     stageBytes(manifest, context, first, first + part)));
-  const offer = split === "equal" ? equal : offerFor(manifest, context, needed);
+  const roomy = Math.round(
+    (offerFor(manifest, context, needed) + leastOffer(manifest, context, needed - 1)) / 2);
+  const offer = split === "equal" ? equal : roomy;
   return devices.map(() => Math.max(offer, leastOffer(manifest, context, needed)));
 }
 
