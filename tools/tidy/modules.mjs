@@ -20,8 +20,9 @@ export const kCxxModules = {
   worker: ["base", "tensor", "sampling", "wire", "engine", "program", "package"],
   net: ["base"],
   hub: ["base", "net", "package"],
+  journal: ["base"],
   api: ["base", "swarm", "text", "sampling"],
-  server: ["base", "wire", "package", "text", "planner", "swarm", "net", "api"],
+  server: ["base", "wire", "package", "text", "planner", "swarm", "net", "journal", "api"],
   sim: ["base", "swarm", "planner", "wire", "worker", "engine", "program", "sampling"],
   apps: ["*"],
 };
@@ -49,7 +50,7 @@ export const kConfinedHeaders = [
   {
     pattern: /^(thread|mutex|condition_variable|future|fstream|filesystem)$/,
     except: ["base", "tensor", "wire", "package", "onnx", "program", "lower", "text", "convert",
-      "kernels", "engine", "worker", "net", "hub", "api", "server", "apps"],
+      "kernels", "engine", "worker", "net", "hub", "journal", "api", "server", "apps"],
     instead: "swarm, planner and sim have no threads and no files: make it an action",
   },
 ];
