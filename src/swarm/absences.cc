@@ -6,7 +6,6 @@ namespace weft::swarm {
 
 void Absences::Note(const Worker& worker, Instant until) {
   if (!worker.ready || worker.offer.device_id.empty()) return;
-  Take(worker.offer.device_id);
   Absence absence;
   absence.device = worker.offer.device_id;
   absence.worker = worker.id;
@@ -16,6 +15,11 @@ void Absences::Note(const Worker& worker, Instant until) {
   absence.memory = worker.memory;
   absence.measured = worker.measure.tried;
   absence.until = until;
+  Add(std::move(absence));
+}
+
+void Absences::Add(Absence absence) {
+  Take(absence.device);
   absences_.push_back(std::move(absence));
   if (absences_.size() > kMost) absences_.erase(absences_.begin());
 }

@@ -27,6 +27,8 @@ class Absences {
   static constexpr size_t kMost = 256;
 
   void Note(const Worker& worker, Instant until);
+  // In place of what was kept of the device. REQUIRES: `until` is not before that of any other.
+  void Add(Absence absence);
   // The device is back, or is another one: what was kept of it.
   std::optional<Absence> Take(const std::string& device);
   // Whether somebody who may come back holds it.
@@ -35,6 +37,7 @@ class Absences {
   bool Expire(Instant now);
   std::optional<Instant> next_timer() const;
   size_t count() const { return absences_.size(); }
+  const std::vector<Absence>& all() const { return absences_; }
 
  private:
   std::vector<Absence> absences_;  // by rising `until`

@@ -26,10 +26,6 @@ struct Offer {
   std::vector<uint32_t> cached_layers;
 };
 
-// Engines load weights as f32 at worst (q4: 4.5 bits a weight) and need at least half the file's
-// bytes at best.
-inline constexpr double kMinWeightFactor = 0.25, kMaxWeightFactor = 16;
-
 wire::pb::Init MakeInit(const CoreOptions& options);
 
 // kUnsupported: a version differs (the sentence names both and what to do). kPermissionDenied: join

@@ -7,10 +7,13 @@ namespace weft::swarm {
 
 Core::Core(CoreOptions options) : state_(std::make_unique<State>(std::move(options))) {}
 Core::~Core() = default;
+Core::Core(Core&&) noexcept = default;
+Core& Core::operator=(Core&&) noexcept = default;
 
 std::vector<Action> Core::Handle(const Event& event, Instant now) {
   CHECK(now >= state_->now, "time went backwards");
   state_->now = now;
+  if (!state_->is_restored) state_->Restore();
   std::visit([this](const auto& e) { state_->On(e); }, event);
   state_->Settle(std::holds_alternative<WorkerData>(event));
   return state_->outbox.Take();
@@ -30,6 +33,14 @@ Snapshot Core::snapshot(Instant now) const {
 
 std::optional<RequestProgress> Core::progress(RequestId request) const {
   return state_->requests.ProgressOf(request);
+}
+
+Placement Core::placement() const {
+  return state_->MakePlacement();
+}
+
+uint64_t Core::placement_version() const {
+  return state_->placement_version();
 }
 
 CoreSizes Core::sizes() const {

@@ -27,6 +27,8 @@ class Core {
  public:
   explicit Core(CoreOptions options);
   ~Core();
+  Core(Core&&) noexcept;
+  Core& operator=(Core&&) noexcept;
 
   // `now` never goes backwards. Actions are to be carried out in order.
   std::vector<Action> Handle(const Event& event, Instant now);
@@ -44,6 +46,10 @@ class Core {
   std::optional<RequestProgress> progress(RequestId request) const;
 
   CoreSizes sizes() const;
+
+  // For CoreOptions::restored of a later core. Another one when the version has risen.
+  Placement placement() const;
+  uint64_t placement_version() const;
 
  private:
   std::unique_ptr<State> state_;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -73,6 +74,9 @@ class TestSwarm {
   void Lose(WorkerId id);
   // A worker that was lost connects again, with what it had loaded and held.
   WorkerId Return(WorkerId lost);
+  // The core ends without a word, and another one begins with what it has placed. All workers are
+  // lost; nobody hears any more of the requests there were.
+  void Restart(const std::function<void(CoreOptions&)>& change = {});
   TestWorker& worker(WorkerId id) { return workers_.at(id); }
 
   RequestId Submit(std::vector<int32_t> prompt, uint32_t max_tokens);

@@ -139,6 +139,14 @@ WorkerId TestSwarm::Return(WorkerId lost) {
   return id;
 }
 
+void TestSwarm::Restart(const std::function<void(CoreOptions&)>& change) {
+  options_.restored = core_.placement();
+  if (change) change(options_);
+  while (!seen_.empty()) Gone(seen_.begin()->first);
+  core_ = Core(options_);
+  ClearLog();
+}
+
 RequestId TestSwarm::Submit(std::vector<int32_t> prompt, uint32_t max_tokens) {
   Request request;
   request.id = next_request_++;

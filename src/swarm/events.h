@@ -27,10 +27,12 @@ using WorkId = uint64_t;     // a planning job
 struct Request {
   RequestId id = 0;
   std::vector<int32_t> prompt_ids;  // at least one
-  uint32_t max_tokens = 0;          // tokens to generate, at least 1
-  sampling::Parameters sampling;    // temperature 0: greedy
-  std::vector<int32_t> stop_ids;    // end-of-sequence ids: end the request, are not emitted
-  uint32_t top_logprobs = 0;        // candidates to report with each token, 0..20
+  // Of its answer, before a restart: they count as generated and are not emitted again.
+  std::vector<int32_t> answer_ids;
+  uint32_t max_tokens = 0;        // tokens to generate, at least 1
+  sampling::Parameters sampling;  // temperature 0: greedy
+  std::vector<int32_t> stop_ids;  // end-of-sequence ids: end the request, are not emitted
+  uint32_t top_logprobs = 0;      // candidates to report with each token, 0..20
   bool want_logprobs = false;
   bool want_logits = false;  // evaluation only: every prompt row's logits come with EmitLogits
 };

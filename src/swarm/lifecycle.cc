@@ -45,6 +45,7 @@ bool Lifecycle::FitsBesidePlans(const Worker& worker, LayerSpan layers) const {
 void Lifecycle::Stage(SwarmPlan plan, Instant now) {
   CHECK(!plan.stages.empty() && !plan.HasHole());
   const std::optional<SwarmPlan> before = std::exchange(staged_, std::move(plan));
+  restored_.reset();
   for (PlanStage& stage : staged_->stages) {
     stage.binding = 0;
     for (Binding& binding : roster_.Find(stage.worker)->bindings)
@@ -380,6 +381,33 @@ bool Lifecycle::Relieve(WorkerId late) {
   return relieved;
 }
 
+void Lifecycle::Restore(SwarmPlan plan, BindingId last_binding) {
+  last_binding_ = last_binding;
+  if (!plan.stages.empty()) restored_ = std::move(plan);
+}
+
+// The stage that the worker ran before the restart, if nobody else runs it by now.
+void Lifecycle::TakeBack(const Worker& worker, Instant now) {
+  if (!restored_ || staged_ || IsUsed(worker.id)) return;
+  for (const PlanStage& before : restored_->stages) {
+    const Binding* binding = worker.Find(before.binding);
+    if (binding == nullptr || binding->layers != before.layers()) continue;
+    if (!active_) {
+      active_ = restored_;
+      for (PlanStage& stage : active_->stages) stage.binding = 0;
+      last_swap_ = now;
+    }
+    for (PlanStage& stage : active_->stages)
+      if (stage.IsHole() && stage.layers() == before.layers()) {
+        stage.worker = worker.id;
+        stage.binding = binding->id;
+        stage.number = binding->stage;
+        roster_.Find(worker.id)->Find(binding->id)->standby = false;
+      }
+    return;
+  }
+}
+
 void Lifecycle::Resume(Worker& worker, const std::vector<Binding>& held, Instant now) {
   for (const Binding& binding : held) {
     worker.bindings.push_back(binding);
@@ -389,6 +417,7 @@ void Lifecycle::Resume(Worker& worker, const std::vector<Binding>& held, Instant
     for (uint32_t layer = binding.layers.first; layer < binding.layers.end; ++layer)
       worker.layers.cached.Add(layer);
   }
+  TakeBack(worker, now);
   FillHoles();
   if (!active_ && !staged_) {
     // Everything that is needed may have come back.

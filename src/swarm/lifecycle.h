@@ -66,6 +66,9 @@ class Lifecycle {
   // Puts loaded standbys in the place of a worker that is slow to answer, for the same layers. It
   // stands by from then on, and its answer still counts where it comes first.
   bool Relieve(WorkerId late);
+  // `plan`: of the core before this one, by the numbers of its bindings, without workers. Its
+  // stages are put in as they come back (Resume), until another plan is staged.
+  void Restore(SwarmPlan plan, BindingId last_binding);
   // A worker that came back holds these bindings still.
   void Resume(Worker& worker, const std::vector<Binding>& held, Instant now);
 
@@ -77,6 +80,7 @@ class Lifecycle {
   // Raised whenever active(), Followers() or the bindings that exist may have changed.
   uint64_t version() const { return version_; }
   Instant last_swap() const { return last_swap_; }
+  BindingId last_binding() const { return last_binding_; }
   // Whether the download phase has waited too long; the staged plan is then dropped by DropStaged.
   bool DownloadOverdue(Instant now) const;
   void DropStaged(Instant now);
@@ -91,6 +95,7 @@ class Lifecycle {
   void BeginPreparing(Instant now);
   void MakeRoom(Worker& worker, LayerSpan layers);
   Binding& Prepare(Worker& worker, LayerSpan layers, uint32_t number, bool standby, Instant now);
+  void TakeBack(const Worker& worker, Instant now);
   void FillHoles();
   bool FillFromStandbys(uint32_t first, uint32_t end);
   void DropBindings(Worker& worker, const std::function<bool(const Binding&)>& goes,
@@ -102,7 +107,8 @@ class Lifecycle {
   Roster& roster_;
   Outbox& outbox_;
   std::optional<SwarmPlan> active_, staged_;
-  bool downloading_ = false;  // the staged plan waits for layers before it is prepared
+  std::optional<SwarmPlan> restored_;  // as Restore was given it
+  bool downloading_ = false;           // the staged plan waits for layers before it is prepared
   Instant download_deadline_{INT64_MAX};
   BindingId last_binding_ = 0;
   uint64_t version_ = 1;

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/sha256.h"
+#include "swarm/placement.h"
 #include "tensor/dtype.h"
 #include "wire/version.h"
 
@@ -62,6 +64,9 @@ struct Timeouts {
   // its longest round trip of late, it is lost.
   Duration probe_limit = Milliseconds(150);
   Duration resume_limit = Seconds(60);  // a worker whose connection broke may come back so long
+  // After a restart the devices of before are waited for so long before anybody else is asked to
+  // load what they hold.
+  Duration restart_limit = Seconds(10);
   // One that leaves is let go at the latest; workers give up after 2 s.
   Duration leave_limit = Milliseconds(1500);
   Duration join_debounce = Milliseconds(150);  // devices that join together are planned together
@@ -80,12 +85,16 @@ struct CoreOptions {
   // Tokens in one frame of a device that runs the whole model; 0: as many as take a tenth of a
   // second.
   uint32_t generate_interval = 0;
-  std::string join_token_sha256_hex;             // empty: no token needed
-  uint64_t probe_bytes = 8 << 20;                // length of GET /probe that a joining worker times
-  uint32_t worker_limit = 256;                   // connections beyond that are refused
-  uint32_t failure_limit = 3;                    // failures in a row before a worker is put aside
-  uint32_t kill_limit = 3;                       // devices that one step of a request may take down
-  std::string swarm_id = std::string(16, '\0');  // random, of this start
+  std::string join_token_sha256_hex;  // empty: no token needed
+  // Those of earlier starts that are let in, too.
+  std::vector<std::string> earlier_join_tokens_sha256_hex;
+  uint64_t probe_bytes = 8 << 20;  // length of GET /probe that a joining worker times
+  uint32_t worker_limit = 256;     // connections beyond that are refused
+  uint32_t failure_limit = 3;      // failures in a row before a worker is put aside
+  uint32_t kill_limit = 3;         // devices that one step of a request may take down
+  // Random, of this start, or that of `restored`: what the core before this one has placed where.
+  std::string swarm_id = std::string(16, '\0');
+  std::optional<Placement> restored;
   uint32_t step_failure_limit =
       8;  // failed steps of a request without a token before it is given up
   Timeouts timeouts;

@@ -130,6 +130,11 @@ void Planning::Settle(Instant now) {
     if (lifecycle_.serves()) repair_us_.Add(static_cast<double>((now - *hole_since_).us));
     hole_since_.reset();
   }
+  if (waits_until_) {
+    if (now < *waits_until_) return;
+    StopWaiting();
+    Want(now);
+  }
   if (IsBlocked()) return;
   if (!want_at_ && lifecycle_.active() && now >= last_search_ + options_.timeouts.replan_interval)
     want_at_ = now;
@@ -144,6 +149,7 @@ void Planning::Settle(Instant now) {
 }
 
 std::optional<Instant> Planning::next_timer() const {
+  if (waits_until_) return waits_until_;
   if (IsBlocked()) return std::nullopt;
   if (want_at_) {
     // What is staged fills the hole, or is dropped: both are events.

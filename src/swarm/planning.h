@@ -34,6 +34,10 @@ class Planning {
   void SetLiveRows(uint64_t rows) { live_rows_ = rows; }
   // Of steps, as measured (MeanError).
   void SetRunningError(std::optional<double> error) { running_error_ = error; }
+  // No plan is looked for before this, or StopWaiting: devices are about to come back with theirs.
+  void WaitUntil(Instant at) { waits_until_ = at; }
+  void StopWaiting() { waits_until_.reset(); }
+  bool waits() const { return waits_until_.has_value(); }
   void OnWorkerGone(WorkerId worker, Instant now);
   Lifetimes& lifetimes() { return lifetimes_; }
   const Lifetimes& lifetimes() const { return lifetimes_; }
@@ -99,7 +103,7 @@ class Planning {
   Outbox& outbox_;
   std::optional<Job> job_;
   WorkId next_work_ = 1;
-  std::optional<Instant> want_at_;
+  std::optional<Instant> want_at_, waits_until_;
   Instant last_search_;
   bool standbys_wanted_ = false;
   uint64_t live_rows_ = 0;

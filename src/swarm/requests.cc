@@ -85,10 +85,13 @@ Status Requests::Check(const Request& request) const {
                      " tokens; this server's context is " +
                      std::to_string(options_.context_length) +
                      ". Start a new chat, or restart the server with a larger --context.");
-  for (const int32_t id : request.prompt_ids)
-    if (id < 0 || static_cast<uint32_t>(id) >= options_.model.vocabulary)
-      return Invalid("The prompt holds token " + std::to_string(id) + ", expected 0 to " +
-                     std::to_string(options_.model.vocabulary - 1) + ".");
+  for (const auto* ids : {&request.prompt_ids, &request.answer_ids})
+    for (const int32_t id : *ids)
+      if (id < 0 || static_cast<uint32_t>(id) >= options_.model.vocabulary)
+        return Invalid("The prompt holds token " + std::to_string(id) + ", expected 0 to " +
+                       std::to_string(options_.model.vocabulary - 1) + ".");
+  if (!request.answer_ids.empty() && (request.want_logits || request.want_logprobs))
+    return Invalid("Logits and logprobs of an answer that has begun are not known any more.");
   if (request.max_tokens == 0 && !request.want_logits)
     return Invalid("max_tokens is 0, expected at least 1.");
   if (request.top_logprobs > sampling::kMaxTopLogprobs)
@@ -112,6 +115,9 @@ void Requests::Submit(Request request) {
   active.max_tokens = std::min(active.request.max_tokens, room);
   active.candidate_count = CandidateCount(active.request, options_);
   active.stage_draws = MustDraw(active.request);
+  active.generated_tokens = static_cast<uint32_t>(active.request.answer_ids.size());
+  if (active.generated_tokens > 0 && active.generated_tokens >= active.max_tokens)
+    return Finish(active, FinishReason::kLength, std::nullopt);
   waiting_.push_back(std::move(active));
   outbox_.NoteChange();
 }

@@ -139,6 +139,8 @@ Session& SessionTable::Admit(ActiveRequest request, std::vector<uint32_t>& relea
     session->id = next_id_++;
   }
   session->tokens = request.request.prompt_ids;
+  session->tokens.insert(session->tokens.end(), request.request.answer_ids.begin(),
+                         request.request.answer_ids.end());
   session->alone = false;
   session->told.reset();
   for (StageProgress& stage : session->progress) stage.held_at_failure.reset();

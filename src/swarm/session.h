@@ -133,6 +133,9 @@ class SessionTable {
   Session* FindRequest(RequestId request);
   const std::vector<std::unique_ptr<Session>>& sessions() const { return sessions_; }
   uint32_t active_count() const;
+  uint32_t last_id() const { return next_id_ - 1; }
+  // Numbers up to this one are spent.
+  void ContinueAfter(uint32_t id) { next_id_ = id + 1; }
 
  private:
   Session* ReusableFor(const ActiveRequest& request, uint32_t& prefix);

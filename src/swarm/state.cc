@@ -132,14 +132,15 @@ void State::Settle(bool after_frame) {
     planning.NoteRosterChange();
     UpdatePipeline();
   }
+  // Hosts know what workers may answer before these are asked.
+  if (!small)
+    for (auto& [id, worker] : roster) pipeline.LimitMessages(worker);
   if (lifecycle.active()) {
     requests.Admit();
     pipeline.Pump(now);
   }
   SettleTouched();
-  if (small) return;
-  for (auto& [id, worker] : roster) pipeline.LimitMessages(worker);
-  timer = FindTimer();
+  if (!small) timer = FindTimer();
 }
 
 // Those whose layers are elsewhere, and those that have no more time. One after the other: who
@@ -266,6 +267,7 @@ void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
   for (const uint32_t layer : worker.offer.cached_layers) worker.layers.cached.Add(layer);
   Resume(worker, connect);
   planning.lifetimes().NoteJoined(worker.probation_key, now);
+  NoteReturn(worker.offer.device_id);
   health.Ping(worker, now);
   planning.NoteRosterChange();
   planning.Want(now + options.timeouts.join_debounce);

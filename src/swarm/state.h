@@ -2,6 +2,7 @@
 // its own header.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "swarm/absences.h"
@@ -51,6 +52,12 @@ struct State {
   std::optional<double> LossUs(const PlanStage& stage) const;
   void DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& picture) const;
 
+  // What a restart needs, and what came of it (CoreOptions::restored).
+  Placement MakePlacement() const;
+  uint64_t placement_version() const;
+  void Restore();
+  void NoteReturn(const std::string& device);
+
   // Messages of a worker that has connected properly; an error closes the connection.
   Status OnControl(Worker& worker, const wire::pb::WorkerMessage& message);
   void OnConnect(Worker& worker, const wire::pb::Connect& connect);
@@ -91,6 +98,8 @@ struct State {
   Health health;
   Requests requests;
   std::optional<Instant> timer;
+  bool is_restored = false;       // Restore was called: with the first event
+  std::set<std::string> awaited;  // devices of before a restart that held layers
   uint64_t pipeline_version = 0;  // of the lifecycle, when the pipeline was told of it last
   Instant now;
   Instant last_change;  // when SwarmChanged was last caused by mere progress

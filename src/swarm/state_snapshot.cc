@@ -164,6 +164,9 @@ void State::DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& p
                 : "No device computes for this swarm yet: open the join link on a device.";
       break;
   }
+  if (planning.waits() && picture.state != SwarmState::kUp)
+    picture.message = "The server has started again and waits for " + Devices(awaited.size()) +
+                      " that computed before.";
 }
 
 Snapshot State::MakeSnapshot(Instant at) const {
