@@ -48,6 +48,16 @@ uint64_t HistoryBytes(const std::string& wanted) {
   return std::min<uint64_t>(worker::TotalMemory() / 20, 1ull << 30);
 }
 
+// One for each port: a server that starts again is found by its devices where the one before was.
+// On a port that is any free one nobody finds it.
+std::filesystem::path JournalOf(const ServeOptions& options) {
+  if (options.journal == "off") return {};
+  if (!options.journal.empty()) return options.journal;
+  const std::filesystem::path folder = StateFolder();
+  if (folder.empty() || options.port == 0) return {};
+  return folder / ("serve-" + std::to_string(options.port) + ".journal");
+}
+
 server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server::ServerOptions server;
   server.address = options.share && options.address == "127.0.0.1" ? "0.0.0.0" : options.address;
@@ -64,6 +74,10 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.queue = options.queue;
   server.wait = Seconds(options.wait_s);
   server.trusted_proxies = options.trusted_proxies;
+  server.journal = JournalOf(options);
+  server.journal_is_asked_for = !options.journal.empty() || options.journal_prompts;
+  server.journal_prompts = options.journal_prompts;
+  server.new_secrets = options.new_secrets;
   if (options.own_secrets) server.secrets = server::RandomSecrets();
   return server;
 }
@@ -76,6 +90,10 @@ class ServeCommand {
     auto command = std::make_unique<ServeCommand>();
     command->options_ = options;
     server::ServerOptions server = ServerOptionsOf(options);
+    if (options.journal_prompts && server.journal.empty()) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "--journal-prompts needs a journal: name its file with --journal.");
+    }
     ASSIGN_OR_RETURN(const std::filesystem::path folder,
                      hub::FindPackage(hub::LibraryFolder(std::getenv), options.package));
     ASSIGN_OR_RETURN(command->package_, package::Package::Open(folder));
@@ -147,6 +165,10 @@ class ServeCommand {
               << secrets_.join_token;
     if (reach.tls) std::cout << " --fingerprint " << net::CertificateFingerprint(*server_->tls());
     std::cout << "\n";
+    if (server_->admits_earlier()) {
+      std::cout << "\n  Keys and links of earlier starts are as good as these (--new-secrets ends "
+                   "that).\n";
+    }
   }
 
   void PrintTls() const {
@@ -269,6 +291,14 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
       ->check(AddressOption());
   command->add_option("--allow-origin", options->allowed_origins,
                       "Origin of a page that may call the API (CORS)");
+  command->add_option("--journal", options->journal,
+                      "File that a restart takes up plan, keys and requests from, or 'off' "
+                      "(default: serve-PORT.journal in the state folder)");
+  command->add_flag("--journal-prompts", options->journal_prompts,
+                    "Keep prompts and answers of unfinished requests in it, too, which then go on "
+                    "after a restart");
+  command->add_flag("--new-secrets", options->new_secrets,
+                    "Let nobody in with an API key or a join token of an earlier start");
   command->callback([options, exit_code] { *exit_code = ReportStatus(Serve(*options)); });
 }
 

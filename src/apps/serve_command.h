@@ -32,6 +32,10 @@ struct ServeOptions {
   std::vector<std::string> host_names;
   std::vector<std::string> allowed_origins;
   std::vector<std::string> trusted_proxies;
+  // "": in the state folder where there is one and the port is known; "off": none.
+  std::string journal;
+  bool journal_prompts = false;
+  bool new_secrets = false;  // those of earlier starts are not let in any more
   bool own_secrets = false;  // new ones, whatever the environment says
 };
 

@@ -56,9 +56,21 @@ api::ApiError OtherSite() {
                  "unknown_origin");
 }
 
-bool Carries(const net::HttpRequest& request, const std::string& expected_hash) {
+// Whether the request carries the secret, or one of the earlier ones.
+bool Carries(const AccessPolicy& policy, const net::HttpRequest& request,
+             const std::string& expected_hash, const std::vector<std::string>& earlier_hashes) {
   const auto token = BearerToken(request);
-  return token && ConstantTimeEquals(HashSecret(*token), expected_hash);
+  if (!token) return false;
+  const std::string hash = HashSecret(*token);
+  bool matches = ConstantTimeEquals(hash, expected_hash);
+  for (const std::string& earlier : earlier_hashes)
+    matches = ConstantTimeEquals(hash, earlier) || matches;
+  if (matches && policy.on_use) policy.on_use(hash);
+  return matches;
+}
+
+bool CarriesApiKey(const AccessPolicy& policy, const net::HttpRequest& request) {
+  return Carries(policy, request, policy.api_key_hash, policy.earlier_api_key_hashes);
 }
 
 // Where no secret is demanded.
@@ -123,7 +135,7 @@ std::optional<api::ApiError> CheckSecret(const AccessPolicy& policy,
       return std::nullopt;
     case Secret::kApiKey:
       if (policy.api_key_hash.empty()) return CheckUser(policy, request);
-      if (Carries(request, policy.api_key_hash)) return std::nullopt;
+      if (CarriesApiKey(policy, request)) return std::nullopt;
       return Refusal(401,
                      "This server wants its API key as 'Authorization: Bearer <key>'; 'weft serve' "
                      "printed it.",
@@ -134,10 +146,10 @@ std::optional<api::ApiError> CheckSecret(const AccessPolicy& policy,
       if (secret == Secret::kWorkerSocket && request.Header("authorization").empty()) {
         return std::nullopt;
       }
-      if (Carries(request, policy.join_token_hash)) return std::nullopt;
-      if (!policy.api_key_hash.empty() && Carries(request, policy.api_key_hash)) {
+      if (Carries(policy, request, policy.join_token_hash, policy.earlier_join_token_hashes)) {
         return std::nullopt;
       }
+      if (!policy.api_key_hash.empty() && CarriesApiKey(policy, request)) return std::nullopt;
       return Refusal(401,
                      "This swarm wants its join token as 'Authorization: Bearer <token>'; the join "
                      "link carries it.",

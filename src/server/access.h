@@ -2,10 +2,12 @@
 // token, and on loopback the user who asks.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/openai_request.h"
 #include "net/http.h"
@@ -24,6 +26,10 @@ struct AccessPolicy {
   // tells nothing usable.
   std::string api_key_hash;
   std::string join_token_hash;
+  // Those of earlier starts, which are as good where one is demanded.
+  std::vector<std::string> earlier_api_key_hashes, earlier_join_token_hashes;
+  // Told the hash by which somebody was let in; may be empty.
+  std::function<void(const std::string& hash)> on_use;
   // Where no secret is demanded: only processes of this user and of root may use what would need
   // one. nullopt: anyone who can connect.
   std::optional<uint32_t> only_user;

@@ -62,6 +62,27 @@ TEST(Access, SecretsOnlyInTheHeader) {
   EXPECT_TRUE(CheckSecret(Policy(), in_query, Secret::kApiKey));
 }
 
+TEST(Access, SecretsOfEarlierStartsAreAsGood) {
+  AccessPolicy policy = Policy();
+  policy.earlier_api_key_hashes = {HashSecret("old-key"), HashSecret("older-key")};
+  policy.earlier_join_token_hashes = {HashSecret("old-token")};
+  std::vector<std::string> used;
+  policy.on_use = [&used](const std::string& hash) { used.push_back(hash); };
+  const auto may = [&policy](const std::string& secret, Secret wanted) {
+    return !CheckSecret(policy, RequestWith({{"authorization", "Bearer " + secret}}), wanted);
+  };
+  EXPECT_TRUE(may("old-key", Secret::kApiKey));
+  EXPECT_TRUE(may("older-key", Secret::kApiKey));
+  EXPECT_TRUE(may("key-key-key", Secret::kApiKey));
+  EXPECT_FALSE(may("old-token", Secret::kApiKey));
+  EXPECT_TRUE(may("old-token", Secret::kJoinToken));
+  EXPECT_TRUE(may("old-key", Secret::kJoinToken));
+  EXPECT_FALSE(may("oldest-key", Secret::kJoinToken));
+  EXPECT_EQ(used, (std::vector<std::string>{HashSecret("old-key"), HashSecret("older-key"),
+                                            HashSecret("key-key-key"), HashSecret("old-token"),
+                                            HashSecret("old-key")}));
+}
+
 TEST(Access, CorsOnlyForListedOrigins) {
   const auto headers_for = [](const char* origin) {
     return CorsHeaders(Policy(), RequestWith({{"origin", origin}}), "GET");

@@ -31,16 +31,19 @@ uint64_t RandomSeed() {
 
 struct ChatRoutes::Prompt {
   std::optional<api::ApiError> error;
+  std::optional<KeyedCall> call;
   api::ChatRequest chat;
   std::vector<int32_t> ids;
 };
 
 ChatRoutes::ChatRoutes(Options options, std::shared_ptr<const api::ModelText> text, SwarmHost& host,
-                       net::EventLoop& loop)
+                       net::EventLoop& loop, RequestLedger ledger)
     : options_(std::move(options)),
       text_(std::move(text)),
       host_(host),
       loop_(loop),
+      ledger_(std::move(ledger)),
+      resumed_(host, ledger_),
       prompt_threads_(kPromptThreads) {}
 
 void ChatRoutes::ListModels(net::Responder& responder) const {
@@ -62,20 +65,29 @@ void ChatRoutes::Complete(net::HttpRequest request, std::shared_ptr<net::Respond
                    " requests wait to be read already, the limit. Try again later.")));
   }
   ++waiting_prompts_;
-  prompt_threads_.Push(
-      [this, responder = std::move(responder), body = std::move(request.body)]() mutable {
-        auto prompt = std::make_shared<Prompt>(ReadPrompt(body));
-        // The thread keeps no reference to the responder: connections end on the loop alone.
-        loop_.Post([this, responder = std::move(responder), prompt] {
-          --waiting_prompts_;
-          Start(std::move(*prompt), responder);
-        });
-      });
+  prompt_threads_.Push([this, responder = std::move(responder), body = std::move(request.body),
+                        key = std::string(request.Header("idempotency-key"))]() mutable {
+    auto prompt = std::make_shared<Prompt>(ReadPrompt(key, body));
+    // The thread keeps no reference to the responder: connections end on the loop alone.
+    loop_.Post([this, responder = std::move(responder), prompt] {
+      --waiting_prompts_;
+      Start(std::move(*prompt), responder);
+    });
+  });
 }
 
 // On a thread of the pool.
-ChatRoutes::Prompt ChatRoutes::ReadPrompt(const std::string& body) const {
+ChatRoutes::Prompt ChatRoutes::ReadPrompt(const std::string& idempotency_key,
+                                          const std::string& body) const {
   Prompt prompt;
+  if (!idempotency_key.empty()) {
+    auto call = MakeKeyedCall(idempotency_key, body);
+    if (auto* refused = std::get_if<api::ApiError>(&call)) {
+      prompt.error = std::move(*refused);
+      return prompt;
+    }
+    prompt.call = std::move(std::get<KeyedCall>(call));
+  }
   auto parsed = api::ParseChatRequest(AsBytes(body), text_->default_sampling());
   if (auto* refused = std::get_if<api::ApiError>(&parsed)) {
     prompt.error = std::move(*refused);
@@ -106,11 +118,51 @@ void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder)
   if (!chat.ignore_eos) request.stop_ids = text_->stop_ids();
   request.want_logprobs = chat.logprobs;
   request.top_logprobs = chat.top_logprobs;
+  if (prompt.call) {
+    const auto seed = ledger_.SeedOf(*prompt.call, std::time(nullptr));
+    if (const auto* refused = std::get_if<api::ApiError>(&seed)) {
+      return responder->Send(ErrorResponse(*refused));
+    }
+    const auto& known = std::get<std::optional<uint64_t>>(seed);
+    if (known) request.sampling.seed = known;
+  }
   if (!request.sampling.seed) request.sampling.seed = RandomSeed();
   const api::CompletionHead head = {"chatcmpl-" + SecureRandomHex(12), std::time(nullptr),
                                     options_.model_name};
   const CompletionContext context{host_, loop_, text_->tokenizer(), options_.wait};
-  Completion::Start(context, head, chat, std::move(request), std::move(responder));
+  Completion::Start(context, head, chat, GenerationOf(prompt.call, std::move(request)),
+                    std::move(responder));
+}
+
+// With a key the ledger knows of it from here on.
+Generate ChatRoutes::GenerationOf(const std::optional<KeyedCall>& keyed, swarm::Request request) {
+  if (!keyed) {
+    return [this, request = std::move(request)](RequestCallbacks callbacks) {
+      return host_.Submit(request, std::move(callbacks));
+    };
+  }
+  const KeyedCall& call = *keyed;
+  if (Generate resumed = resumed_.Take(call)) return resumed;
+  journal::pb::RequestBegun begun;
+  begun.set_key(call.key);
+  begun.set_digest(call.digest);
+  begun.set_seed(*request.sampling.seed);
+  begun.set_prompt_tokens(static_cast<uint32_t>(request.prompt_ids.size()));
+  if (options_.note_prompts) *begun.mutable_generation() = ToRecord(request);
+  const RequestLedger::Run run = ledger_.Begin(std::move(begun), std::time(nullptr));
+  return [this, run, request = std::move(request)](RequestCallbacks callbacks) {
+    callbacks.on_token = [this, run,
+                          take = std::move(callbacks.on_token)](const swarm::EmitToken& token) {
+      ledger_.AddToken(run, token.token_id);
+      take(token);
+    };
+    callbacks.on_finish =
+        [this, run, finish = std::move(callbacks.on_finish)](const swarm::FinishRequest& end) {
+          ledger_.End(run, end.generated_tokens);
+          finish(end);
+        };
+    return host_.Submit(request, std::move(callbacks));
+  };
 }
 
 }  // namespace weft::server

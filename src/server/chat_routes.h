@@ -4,12 +4,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "api/model_text.h"
 #include "base/task_queue.h"
 #include "net/http.h"
 #include "net/loop.h"
+#include "server/completion.h"
+#include "server/request_ledger.h"
+#include "server/resumed_answers.h"
 #include "server/swarm_host.h"
 
 namespace weft::server {
@@ -20,28 +24,35 @@ class ChatRoutes {
     std::string model_name;
     int64_t created = 0;          // Unix seconds
     Duration wait = Seconds(30);  // for a swarm that is down (CompletionContext)
+    bool note_prompts = false;    // the ledger is told them, so that requests can go on later
   };
 
   // `loop` and `host` outlive this.
   ChatRoutes(Options options, std::shared_ptr<const api::ModelText> text, SwarmHost& host,
-             net::EventLoop& loop);
+             net::EventLoop& loop, RequestLedger ledger = {});
 
   void ListModels(net::Responder& responder) const;
   // GET /v1/models/NAME
   void DescribeModel(const net::HttpRequest& request, net::Responder& responder) const;
-  // POST /v1/chat/completions. 503 when more texts wait to become tokens than is good for anyone.
+  // Requests that the server before this one did not finish go on. Once, on the loop.
+  void Resume(const journal::Contents& found) { resumed_.Start(found); }
+  // POST /v1/chat/completions, with an Idempotency-Key (request_ledger.h) or without. 503 when more
+  // texts wait to become tokens than is good for anyone.
   void Complete(net::HttpRequest request, std::shared_ptr<net::Responder> responder);
 
  private:
   struct Prompt;  // what the threads make of a body
 
-  Prompt ReadPrompt(const std::string& body) const;
+  Prompt ReadPrompt(const std::string& idempotency_key, const std::string& body) const;
   void Start(Prompt prompt, std::shared_ptr<net::Responder> responder);
+  Generate GenerationOf(const std::optional<KeyedCall>& keyed, swarm::Request request);
 
   const Options options_;
   const std::shared_ptr<const api::ModelText> text_;
   SwarmHost& host_;
   net::EventLoop& loop_;
+  RequestLedger ledger_;
+  ResumedAnswers resumed_;
   size_t waiting_prompts_ = 0;
   // Last: its threads use what stands above.
   TaskQueue prompt_threads_;

@@ -32,8 +32,9 @@ class ChatRoutesTest : public testing::Test {
     chat_ = std::make_unique<ChatRoutes>(ChatRoutes::Options{"tiny", 0, wait}, TinyText(), *host_,
                                          loop_);
   }
-  Client Ask(const std::string& fields) {
+  Client Ask(const std::string& fields, const std::string& key = "") {
     net::HttpRequest request;
+    if (!key.empty()) request.headers.emplace_back("idempotency-key", key);
     request.body = R"({"model":"tiny","messages":[{"role":"user","content":"Hi"}])" + fields + "}";
     auto client = std::make_shared<RecordingResponder>();
     chat_->Complete(std::move(request), client);
@@ -111,6 +112,24 @@ TEST_F(ChatRoutesTest, ContextIsLimitedByTheCoreAndToldInOpenAisWords) {
   EXPECT_EQ(client->status, 400);
   EXPECT_THAT(client->body, HasSubstr("context_length_exceeded"));
   EXPECT_THAT(client->body, HasSubstr("this server's context is 64"));
+}
+
+TEST_F(ChatRoutesTest, AKeyIsForOneBody) {
+  Serve(8, Seconds(0));
+  const Client first = Ask("", "key");
+  Await(first);
+  EXPECT_EQ(first->status, 503) << "it was accepted, and waited";
+  const Client again = Ask("", "key");
+  Await(again);
+  EXPECT_EQ(again->status, 503);
+  const Client other = Ask(R"(,"max_tokens":3)", "key");
+  Await(other);
+  EXPECT_EQ(other->status, 422);
+  EXPECT_THAT(other->body, HasSubstr(R"("code":"idempotency_key_reused")"));
+  const Client another_key = Ask(R"(,"max_tokens":3)", "another key");
+  Await(another_key);
+  EXPECT_EQ(another_key->status, 400) << "a space";
+  EXPECT_THAT(another_key->body, HasSubstr(R"("param":"Idempotency-Key")"));
 }
 
 TEST_F(ChatRoutesTest, NoMoreThanSoManyBodiesWaitToBeRead) {

@@ -29,11 +29,11 @@ json::value TokenLogprob(const Tokenizer& tokenizer, int32_t id, float logprob) 
 }  // namespace
 
 void Completion::Start(const CompletionContext& context, const api::CompletionHead& head,
-                       const api::ChatRequest& chat, swarm::Request request,
+                       const api::ChatRequest& chat, const Generate& generate,
                        std::shared_ptr<net::Responder> responder) {
   const std::shared_ptr<Completion> completion(
       new Completion(context, head, chat, std::move(responder)));
-  completion->Submit(std::move(request));
+  completion->Submit(generate);
 }
 
 Completion::Completion(const CompletionContext& context, const api::CompletionHead& head,
@@ -50,7 +50,7 @@ Completion::Completion(const CompletionContext& context, const api::CompletionHe
       timer_(context.loop),
       submitted_(MonotonicNow()) {}
 
-void Completion::Submit(swarm::Request request) {
+void Completion::Submit(const Generate& generate) {
   RequestCallbacks callbacks;
   callbacks.on_token = [self = shared_from_this()](const swarm::EmitToken& token) {
     self->OnToken(token);
@@ -58,13 +58,14 @@ void Completion::Submit(swarm::Request request) {
   callbacks.on_finish = [self = shared_from_this()](const swarm::FinishRequest& finish) {
     self->OnFinish(finish);
   };
-  id_ = host_.Submit(std::move(request), std::move(callbacks));
-  if (finished_) return;  // the core refused it
+  id_ = generate(std::move(callbacks));
+  if (finished_) return;  // the core refused it, or its answer was known
+  if (answer_.stopped()) return host_.Cancel(id_);
   responder_->OnClosed([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self && !self->finished_) self->host_.Cancel(self->id_);
   });
-  AwaitSwarm();
+  if (!under_way_) AwaitSwarm();
 }
 
 void Completion::AwaitSwarm() {

@@ -6,11 +6,11 @@
 // answer is under way, and what goes wrong is an event of the stream.
 #pragma once
 
+#include <boost/json/array.hpp>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-
-#include <boost/json/array.hpp>
 
 #include "api/answer_text.h"
 #include "api/openai_response.h"
@@ -31,19 +31,23 @@ struct CompletionContext {
   Duration wait;
 };
 
+// Has the core generate: the request's number, for cancelling and progress. Tokens that are known
+// already, and the end, may come before it returns.
+using Generate = std::function<swarm::RequestId(RequestCallbacks)>;
+
 class Completion : public std::enable_shared_from_this<Completion> {
  public:
-  // Gives the request to the core. The core's callbacks, a timer and the connection keep the
+  // Calls `generate`. The core's callbacks, a timer and the connection keep the
   // completion alive until its end.
   static void Start(const CompletionContext& context, const api::CompletionHead& head,
-                    const api::ChatRequest& chat, swarm::Request request,
+                    const api::ChatRequest& chat, const Generate& generate,
                     std::shared_ptr<net::Responder> responder);
 
  private:
   Completion(const CompletionContext& context, const api::CompletionHead& head,
              const api::ChatRequest& chat, std::shared_ptr<net::Responder> responder);
 
-  void Submit(swarm::Request request);
+  void Submit(const Generate& generate);
   // Before the answer is under way: whether it can be now.
   void AwaitSwarm();
   void GiveUp();

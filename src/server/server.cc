@@ -50,9 +50,59 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Ser
                           !options.trusted_proxies.empty();
     ASSIGN_OR_RETURN(server->secrets_, MakeSecrets(demanded));
   }
+  TRY(server->OpenJournal(model.info));
   server->MakeHost(model);
   TRY(server->Open());
   return server;
+}
+
+Status Server::OpenJournal(const swarm::ModelInfo& model) {
+  if (options_.journal.empty()) return OkStatus();
+  // Secrets that are to end must not be good again after the next start.
+  const bool is_needed = options_.journal_is_asked_for || options_.new_secrets;
+  Recovery::Options open;
+  open.path = options_.journal;
+  open.package_digest = model.package_digest;
+  open.keep_prompts = options_.journal_prompts;
+  auto recovery = Recovery::Open(open);
+  if (!recovery.ok()) {
+    if (is_needed) return recovery.error();
+    LogWarn("{} The server goes on without a journal.", recovery.error().message());
+    return OkStatus();
+  }
+  recovery_ = std::move(*recovery);
+  Status written = recovery_->status();
+  // Without secrets whoever comes is let in.
+  if (!secrets_.api_key.empty()) {
+    const Status noted = NoteSecrets();
+    if (written.ok()) written = noted;
+  }
+  if (written.ok() || is_needed) return written;
+  LogWarn("{} What the journal holds is used all the same.", written.error().message());
+  return OkStatus();
+}
+
+// From now on the journal knows the secrets of this start, and this start those still good.
+Status Server::NoteSecrets() {
+  const bool only_key = options_.new_secrets || secrets_.key_is_set;
+  const bool only_token = options_.new_secrets || secrets_.token_is_set;
+  journal::pb::Secrets now;
+  const Sha256Digest key = Sha256(AsBytes(secrets_.api_key));
+  const Sha256Digest token = Sha256(AsBytes(secrets_.join_token));
+  now.set_api_key(std::string(AsText(key)));
+  now.set_join_token(std::string(AsText(token)));
+  now.set_hidden_join_token(SharedLinks(reach_, secrets_).hidden_token());
+  now.set_only_key(only_key);
+  now.set_only_token(only_token);
+  for (const journal::pb::Secrets& each : recovery_->found().secrets()) {
+    const bool is_good = each.api_key().size() == key.size() &&
+                         each.join_token().size() == token.size() &&
+                         !(only_key && each.api_key() != now.api_key()) &&
+                         !(only_token && each.join_token() != now.join_token());
+    const bool is_new = each.api_key() != now.api_key() || each.join_token() != now.join_token();
+    if (is_good && is_new) earlier_secrets_.push_back(each);
+  }
+  return recovery_->NoteSecrets(now);
 }
 
 void Server::MakeHost(ServedModel& model) {
@@ -70,12 +120,27 @@ void Server::MakeHost(ServedModel& model) {
   SecureRandomBytes(swarm_id);
   core.swarm_id = std::string(AsText(swarm_id));
   if (!secrets_.join_token.empty()) core.join_token_sha256_hex = HashSecret(secrets_.join_token);
+  for (const journal::pb::Secrets& earlier : earlier_secrets_)
+    core.earlier_join_tokens_sha256_hex.push_back(ToHex(AsBytes(earlier.join_token())));
+  if (recovery_) {
+    core.restored = recovery_->PlacementFor(core);
+    if (core.restored) core.swarm_id = core.restored->swarm_id;
+  }
   host_ = std::make_unique<SwarmHost>(loop_, planning_thread_, core);
+  if (recovery_) {
+    host_->OnPlacementChanged([this, core](const swarm::Placement& placement) {
+      recovery_->NotePlacement(placement, core);
+    });
+  }
   feed_ = std::make_unique<SwarmFeed>(loop_, *host_, CardOf(model.package, context));
   host_->OnSwarmChanged([this] { OnSwarmChanged(); });
   chat_ = std::make_unique<ChatRoutes>(
-      ChatRoutes::Options{manifest.name, std::time(nullptr), options_.wait}, std::move(model.text),
-      *host_, loop_);
+      ChatRoutes::Options{manifest.name, std::time(nullptr), options_.wait,
+                          recovery_ && recovery_->keeps_prompts()},
+      std::move(model.text), *host_, loop_, MakeLedger());
+  if (recovery_) {
+    loop_.Post([this] { chat_->Resume(recovery_->found()); });
+  }
   package_routes_ =
       std::make_unique<PackageRoutes>(std::move(model.package), std::move(model.graphs), loop_);
   files_ = std::move(model.files);
@@ -89,6 +154,12 @@ void Server::MakeHost(ServedModel& model) {
   router_ = std::make_unique<Router>(MakeRoutes(parts));
 }
 
+RequestLedger Server::MakeLedger() {
+  if (!recovery_) return {};
+  return {recovery_->found(),
+          [this](journal::pb::Record record) { recovery_->Note(std::move(record)); }};
+}
+
 Status Server::Open() {
   net::ServerOptions listen;
   listen.address = options_.address;
@@ -99,6 +170,11 @@ Status Server::Open() {
   reach_.port = server_->port();
   router_->SetAccess(MakeAccess());
   links_ = SharedLinks(reach_, secrets_);
+  for (const journal::pb::Secrets& earlier : earlier_secrets_) {
+    const std::string key_hash = ToHex(AsBytes(earlier.api_key()));
+    if (key_hash != HashSecret(secrets_.api_key))
+      links_.AddEarlier(key_hash, earlier.hidden_join_token());
+  }
   return OkStatus();
 }
 
@@ -121,6 +197,11 @@ AccessPolicy Server::MakeAccess() const {
   access.allowed_origins.insert(options_.allowed_origins.begin(), options_.allowed_origins.end());
   if (!secrets_.api_key.empty()) access.api_key_hash = HashSecret(secrets_.api_key);
   if (!secrets_.join_token.empty()) access.join_token_hash = HashSecret(secrets_.join_token);
+  for (const journal::pb::Secrets& earlier : earlier_secrets_) {
+    access.earlier_api_key_hashes.push_back(ToHex(AsBytes(earlier.api_key())));
+    access.earlier_join_token_hashes.push_back(ToHex(AsBytes(earlier.join_token())));
+  }
+  if (recovery_) access.on_use = [this](const std::string& hash) { recovery_->NoteUse(hash); };
   access.trusted_proxies.insert(options_.trusted_proxies.begin(), options_.trusted_proxies.end());
   if (secrets_.api_key.empty()) access.only_user = OwnUserIfKnown();
   return access;
@@ -145,6 +226,7 @@ void Server::StopOnSignal() {
 
 // Requests that wait are told why they end; the loop goes on until they have their answers.
 void Server::BeginStop() {
+  if (recovery_) recovery_->NoteStop();
   host_->EndRequests(Error(ErrorCode::kUnavailable, "The server is stopping."));
   feed_->EndSubscriptions();
   stop_timer_.FireAfter(kStopLimit, [this] { loop_.Stop(); });

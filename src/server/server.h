@@ -16,6 +16,7 @@
 #include "package/package.h"
 #include "server/chat_routes.h"
 #include "server/package_routes.h"
+#include "server/recovery.h"
 #include "server/router.h"
 #include "server/sharing.h"
 #include "server/stage_graphs.h"
@@ -36,6 +37,11 @@ struct ServerOptions {
   std::vector<std::string> trusted_proxies;  // addresses whose X-Forwarded-... are believed
   // nullopt: those of the environment, or new ones where others can reach the server.
   std::optional<Secrets> secrets;
+  // What a restart needs is kept there; "": nowhere.
+  std::filesystem::path journal;
+  bool journal_is_asked_for = false;  // a server that cannot have it does not start
+  bool journal_prompts = false;
+  bool new_secrets = false;        // those of earlier starts are not let in any more
   uint32_t context_length = 4096;  // no more than what the model was made for is used
   uint32_t sessions = 4;
   uint32_t generate_interval = 0;
@@ -68,6 +74,10 @@ class Server {
   const Reach& reach() const { return reach_; }
   // The secrets in clear, once: the server keeps hashes.
   Secrets TakeSecrets();
+  // Keys and links of earlier starts are let in, too.
+  bool admits_earlier() const { return !earlier_secrets_.empty(); }
+  // nullptr: there is none.
+  const std::filesystem::path* journal() const { return recovery_ ? &options_.journal : nullptr; }
   const net::TlsContext* tls() const { return tls_.get(); }
   // For workers in this process; they end before the server does.
   net::EventLoop& loop() { return loop_; }
@@ -76,7 +86,10 @@ class Server {
  private:
   explicit Server(const ServerOptions& options);
 
+  Status OpenJournal(const swarm::ModelInfo& model);
+  Status NoteSecrets();
   void MakeHost(ServedModel& model);
+  RequestLedger MakeLedger();
   Status Open();
   Result<std::shared_ptr<net::TlsContext>> MakeTls() const;
   AccessPolicy MakeAccess() const;
@@ -87,6 +100,8 @@ class Server {
   Reach reach_;
   Secrets secrets_;
   net::EventLoop loop_;
+  std::unique_ptr<Recovery> recovery_;  // nullptr: there is no journal
+  std::vector<journal::pb::Secrets> earlier_secrets_;
   TaskQueue planning_thread_;
   std::shared_ptr<net::TlsContext> tls_;
   std::unique_ptr<SwarmHost> host_;

@@ -51,6 +51,8 @@ Secrets RandomSecrets() {
 
 Result<Secrets> MakeSecrets(bool demanded) {
   Secrets given = {TakeFromEnvironment("WEFT_API_KEY"), TakeFromEnvironment("WEFT_JOIN_TOKEN")};
+  given.key_is_set = !given.api_key.empty();
+  given.token_is_set = !given.join_token.empty();
   for (const std::string* secret : {&given.api_key, &given.join_token}) {
     if (!secret->empty() && secret->size() < 2 * kSecretBytes) {
       return Error(ErrorCode::kInvalidArgument,
@@ -124,8 +126,10 @@ SharedLinks::SharedLinks(const Reach& reach, const Secrets& secrets)
     : reach_(reach), hidden_token_(Masked(secrets.join_token, secrets.api_key)) {}
 
 std::string SharedLinks::ToJson(const net::HttpRequest& request) const {
-  const std::string join_url =
-      reach_.JoinUrl(Masked(hidden_token_, BearerToken(request).value_or("")));
+  const std::string key(BearerToken(request).value_or(""));
+  const auto earlier = earlier_tokens_.find(HashSecret(key));
+  const std::string& hidden = earlier == earlier_tokens_.end() ? hidden_token_ : earlier->second;
+  const std::string join_url = reach_.JoinUrl(Masked(hidden, key));
   const std::string qr_svg = reach_.IsPublic() ? QrAsSvg(join_url) : "";
   return json::serialize(
       json::object{{"chat_url", reach_.Base("http") + "/"},

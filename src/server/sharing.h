@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@ namespace weft::server {
 struct Secrets {
   std::string api_key;
   std::string join_token;
+  // Somebody has chosen it: others of its kind, made before, are not let in any more.
+  bool key_is_set = false, token_is_set = false;
 };
 
 // WEFT_API_KEY and WEFT_JOIN_TOKEN, which count wherever the server listens; a new one for what is
@@ -52,12 +55,20 @@ class SharedLinks {
   SharedLinks() = default;
   SharedLinks(const Reach& reach, const Secrets& secrets);
 
+  // A key of an earlier start, by its hash, and what hidden_token() was then.
+  void AddEarlier(const std::string& api_key_hash, const std::string& hidden_token) {
+    earlier_tokens_[api_key_hash] = hidden_token;
+  }
+  // The join token under the API key.
+  const std::string& hidden_token() const { return hidden_token_; }
+
   // REQUIRES: the request carries the API key where one is demanded.
   std::string ToJson(const net::HttpRequest& request) const;
 
  private:
   Reach reach_;
   std::string hidden_token_;
+  std::map<std::string, std::string> earlier_tokens_;
 };
 
 }  // namespace weft::server

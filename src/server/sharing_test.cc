@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "server/access.h"
+
 namespace weft::server {
 namespace {
 
@@ -101,6 +103,18 @@ TEST(SharedLinks, GiveTheJoinTokenToWhoShowsTheKey) {
             "http://192.168.1.7:8080/join#" + secrets.join_token);
   EXPECT_EQ(told.at("lan"), true);
   EXPECT_TRUE(told.at("qr_svg").as_string().starts_with("<svg"));
+}
+
+TEST(SharedLinks, GiveTheTokenOfAnEarlierStartToWhoShowsItsKey) {
+  const Secrets before = {std::string(32, 'a'), std::string(32, 'b')};
+  const Secrets now = {std::string(32, 'c'), std::string(32, 'd')};
+  SharedLinks links(PublicReach(), now);
+  links.AddEarlier(HashSecret(before.api_key), SharedLinks(PublicReach(), before).hidden_token());
+  for (const Secrets& each : {before, now}) {
+    net::HttpRequest request;
+    request.headers = {{"authorization", "Bearer " + each.api_key}};
+    EXPECT_THAT(links.ToJson(request), testing::HasSubstr("/join#" + each.join_token));
+  }
 }
 
 TEST(SharedLinks, DoNotHoldTheTokenInClear) {

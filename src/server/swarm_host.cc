@@ -93,6 +93,10 @@ void SwarmHost::Handle(swarm::Event event) {
     for (swarm::Action& action : actions) CarryOut(action);
     ++counters_.events;
   }
+  if (on_placement_changed_ && core_.placement_version() != placement_version_) {
+    placement_version_ = core_.placement_version();
+    on_placement_changed_(core_.placement());
+  }
   ArmTimer();
   counters_.core_time = counters_.core_time + (MonotonicNow() - begin);
   handling_ = false;

@@ -67,6 +67,10 @@ class SwarmHost {
   // Replaces swarm::RunPlanning (called on the pool), for swarms that are cut by hand.
   using Planner = std::function<planner::PlanOutcome(const swarm::StartPlanning&)>;
   void SetPlanner(Planner planner) { planner_ = std::move(planner); }
+  // Called on the loop when devices hold something else, or the plan is another one.
+  void OnPlacementChanged(std::function<void(const swarm::Placement&)> callback) {
+    on_placement_changed_ = std::move(callback);
+  }
   // Called on the loop after the snapshot may have changed.
   void OnSwarmChanged(std::function<void()> callback) { on_swarm_changed_ = std::move(callback); }
 
@@ -93,6 +97,8 @@ class SwarmHost {
   HostCounters counters_;
   Planner planner_ = swarm::RunPlanning;
   std::function<void()> on_swarm_changed_;
+  std::function<void(const swarm::Placement&)> on_placement_changed_;
+  uint64_t placement_version_ = 0;                              // that was told last
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // planning may end after the host
 };
 

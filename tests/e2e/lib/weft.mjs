@@ -64,9 +64,10 @@ class Process {
   }
 }
 
-// `weft serve` of a package; stop() ends it.
+// `weft serve` of a package, on any port unless `args` names one; stop() ends it.
 export async function serve(folder, args, environment = {}) {
-  const server = new Process(["serve", folder, "--port", "0", ...args], environment);
+  const port = args.includes("--port") ? [] : ["--port", "0"];
+  const server = new Process(["serve", folder, ...port, ...args], environment);
   const match = await server.waitFor(/chat:\s+(https?:\/\/[^/\s]+)\//).catch(async (error) => {
     await server.stop();
     throw error;

@@ -1,0 +1,86 @@
+#include "server/placement_record.h"
+
+namespace weft::server {
+namespace {
+
+journal::pb::Times ToRecord(const swarm::PlacedTimes& times) {
+  journal::pb::Times record;
+  if (times.overhead_us) record.set_overhead_us(*times.overhead_us);
+  if (times.handover_us) record.set_handover_us(*times.handover_us);
+  if (times.bytes_per_us) record.set_bytes_per_us(*times.bytes_per_us);
+  if (times.batch_gain) record.set_batch_gain(*times.batch_gain);
+  if (times.down_rate) record.set_down_rate(*times.down_rate);
+  if (times.up_rate) record.set_up_rate(*times.up_rate);
+  if (times.load_rate) record.set_load_rate(*times.load_rate);
+  return record;
+}
+
+swarm::PlacedTimes FromRecord(const journal::pb::Times& record) {
+  swarm::PlacedTimes times;
+  if (record.has_overhead_us()) times.overhead_us = record.overhead_us();
+  if (record.has_handover_us()) times.handover_us = record.handover_us();
+  if (record.has_bytes_per_us()) times.bytes_per_us = record.bytes_per_us();
+  if (record.has_batch_gain()) times.batch_gain = record.batch_gain();
+  if (record.has_down_rate()) times.down_rate = record.down_rate();
+  if (record.has_up_rate()) times.up_rate = record.up_rate();
+  if (record.has_load_rate()) times.load_rate = record.load_rate();
+  return times;
+}
+
+}  // namespace
+
+journal::pb::Placement ToRecord(const swarm::Placement& placement) {
+  journal::pb::Placement record;
+  record.set_swarm_id(placement.swarm_id);
+  record.set_last_binding(placement.last_binding);
+  record.set_last_session(placement.last_session);
+  for (const swarm::PlacedDevice& device : placement.devices) {
+    auto& out = *record.add_devices();
+    out.set_id(device.device);
+    for (const swarm::Binding& binding : device.bindings) {
+      auto& bound = *out.add_bindings();
+      bound.set_id(binding.id);
+      bound.set_stage(binding.stage);
+      bound.set_first_layer(binding.layers.first);
+      bound.set_end_layer(binding.layers.end);
+    }
+    out.set_weight_factor(device.weight_factor);
+    out.set_used_bytes(device.used_bytes);
+    *out.mutable_times() = ToRecord(device.times);
+  }
+  for (const swarm::PlacedStage& stage : placement.stages) {
+    auto& out = *record.add_stages();
+    out.set_binding(stage.binding);
+    out.set_first_layer(stage.layers.first);
+    out.set_end_layer(stage.layers.end);
+    out.set_predicted_us(stage.predicted_us);
+  }
+  return record;
+}
+
+swarm::Placement FromRecord(const journal::pb::Placement& record) {
+  swarm::Placement placement;
+  placement.swarm_id = record.swarm_id();
+  placement.last_binding = record.last_binding();
+  placement.last_session = record.last_session();
+  for (const auto& in : record.devices()) {
+    swarm::PlacedDevice& device = placement.devices.emplace_back();
+    device.device = in.id();
+    for (const auto& bound : in.bindings()) {
+      swarm::Binding& binding = device.bindings.emplace_back();
+      binding.id = bound.id();
+      binding.stage = bound.stage();
+      binding.layers = {bound.first_layer(), bound.end_layer()};
+      binding.loaded = true;
+    }
+    device.weight_factor = in.weight_factor();
+    device.used_bytes = in.used_bytes();
+    device.times = FromRecord(in.times());
+  }
+  for (const auto& stage : record.stages())
+    placement.stages.push_back(
+        {stage.binding(), {stage.first_layer(), stage.end_layer()}, stage.predicted_us()});
+  return placement;
+}
+
+}  // namespace weft::server

@@ -1,0 +1,120 @@
+// Keys that are used again: for the same body, for another one, after a restart, after a day.
+#include "server/request_ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace weft::server {
+namespace {
+
+using journal::pb::Record;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr int64_t kNow = 1'700'000'000;
+
+KeyedCall CallOf(std::string_view key, std::string_view body) {
+  return std::get<KeyedCall>(MakeKeyedCall(key, body));
+}
+
+journal::pb::RequestBegun BegunOf(const KeyedCall& call, uint64_t seed) {
+  journal::pb::RequestBegun begun;
+  begun.set_key(call.key);
+  begun.set_digest(call.digest);
+  begun.set_seed(seed);
+  return begun;
+}
+
+class Ledger : public testing::Test {
+ protected:
+  static std::optional<uint64_t> SeedIn(RequestLedger& ledger, const KeyedCall& call,
+                                        int64_t now_s = kNow) {
+    return std::get<std::optional<uint64_t>>(ledger.SeedOf(call, now_s));
+  }
+  // What a later start reads.
+  journal::Contents Noted() const {
+    journal::Contents contents;
+    for (const Record& record : noted_) contents.Apply(record);
+    return contents;
+  }
+
+  std::vector<Record> noted_;
+  RequestLedger ledger_{{}, [this](Record record) { noted_.push_back(std::move(record)); }};
+};
+
+TEST(KeyedCall, NeitherTellsNorConfusesKeyAndBody) {
+  const KeyedCall call = CallOf("key", "body");
+  EXPECT_THAT(call.key, SizeIs(32));
+  EXPECT_NE(CallOf("keyb", "ody").digest, call.digest);
+  EXPECT_NE(CallOf("yek", "body").digest, call.digest) << "a digest without its key says nothing";
+  EXPECT_EQ(CallOf("key", "body").digest, call.digest);
+}
+
+TEST(KeyedCall, RefusesKeysThatAreNone) {
+  for (const std::string& key : {std::string(), std::string(256, 'k'), std::string("two words"),
+                                 std::string("l\n"), std::string("\xc3\xa9")}) {
+    const auto call = MakeKeyedCall(key, "body");
+    const auto* refused = std::get_if<api::ApiError>(&call);
+    ASSERT_NE(refused, nullptr) << key;
+    EXPECT_EQ(refused->status, 400);
+    EXPECT_EQ(refused->param, "Idempotency-Key");
+  }
+  EXPECT_TRUE(std::holds_alternative<KeyedCall>(MakeKeyedCall(std::string(255, 'k'), "")));
+}
+
+TEST_F(Ledger, GivesTheSameBodyTheSameSeed) {
+  const KeyedCall call = CallOf("key", "body");
+  EXPECT_EQ(SeedIn(ledger_, call), std::nullopt);
+  const auto run = ledger_.Begin(BegunOf(call, 7), kNow);
+  EXPECT_EQ(SeedIn(ledger_, call), 7u) << "while it runs";
+  ledger_.End(run, 3);
+  EXPECT_EQ(SeedIn(ledger_, call), 7u) << "when it is over";
+  RequestLedger after_restart(Noted(), nullptr);
+  EXPECT_EQ(SeedIn(after_restart, call), 7u);
+  EXPECT_EQ(Noted().requests()[0].generated_tokens, 3u);
+}
+
+TEST_F(Ledger, RefusesAnotherBody) {
+  ledger_.Begin(BegunOf(CallOf("key", "body"), 7), kNow);
+  const auto seed = ledger_.SeedOf(CallOf("key", "another"), kNow);
+  const auto* refused = std::get_if<api::ApiError>(&seed);
+  ASSERT_NE(refused, nullptr);
+  EXPECT_EQ(refused->status, 422);
+  EXPECT_EQ(refused->code, "idempotency_key_reused");
+  EXPECT_EQ(SeedIn(ledger_, CallOf("another-key", "another")), std::nullopt);
+}
+
+TEST_F(Ledger, ForgetsAKeyAfterADay) {
+  const KeyedCall call = CallOf("key", "body");
+  ledger_.Begin(BegunOf(call, 7), kNow);
+  EXPECT_EQ(SeedIn(ledger_, call, kNow + journal::kRequestSeconds - 1), 7u);
+  EXPECT_EQ(SeedIn(ledger_, call, kNow + journal::kRequestSeconds), std::nullopt);
+}
+
+TEST_F(Ledger, NotesTokensOnlyBesideTheirPromptAndOfTheLatestRun) {
+  const KeyedCall call = CallOf("key", "body");
+  const auto without = ledger_.Begin(BegunOf(call, 7), kNow);
+  for (int32_t id = 0; id < 40; ++id) ledger_.AddToken(without, id);
+  EXPECT_THAT(Noted().requests()[0].token_ids, IsEmpty());
+
+  auto begun = BegunOf(call, 7);
+  begun.mutable_generation()->add_prompt_ids(1);
+  const auto first = ledger_.Begin(begun, kNow);
+  const auto second = ledger_.Begin(begun, kNow);
+  for (int32_t id = 0; id < 40; ++id) {
+    ledger_.AddToken(first, 1000 + id);
+    ledger_.AddToken(second, id);
+  }
+  ledger_.End(first, 40);
+  ASSERT_THAT(Noted().requests(), SizeIs(1));
+  EXPECT_EQ(Noted().requests()[0].generated_tokens, std::nullopt);
+  std::vector<int32_t> expected(32);
+  for (int32_t id = 0; id < 32; ++id) expected[static_cast<size_t>(id)] = id;
+  EXPECT_EQ(Noted().requests()[0].token_ids, expected) << "all but the last few";
+  ledger_.End(second, 40);
+  EXPECT_EQ(Noted().requests()[0].generated_tokens, 40u);
+}
+
+}  // namespace
+}  // namespace weft::server
