@@ -22,7 +22,8 @@ RepairProblem HoleOf(const std::vector<WorkerMetrics>& workers, const Plan& plan
     candidate.worker = static_cast<int>(i);
     candidate.free_bytes = workers[i].memory_bytes;
     for (const StageAssignment& stage : plan.stages) {
-      if (stage.worker == candidate.worker) candidate.free_bytes -= stage.memory_bytes;
+      if (stage.worker != candidate.worker) continue;
+      candidate.free_bytes -= std::min(stage.memory_bytes, candidate.free_bytes);
     }
     problem.candidates.push_back(std::move(candidate));
   }

@@ -14,6 +14,9 @@ namespace {
 
 // For each limit that is tried; some twenty are.
 constexpr uint64_t kPipelineCoverWork = 500'000;
+// Up to so many workers all sets of them are looked at for each limit, even where their sum is not
+// minimised over sets.
+constexpr int kMostInSets = 16;
 
 // What n workers can hold at most, each in its best stage: there are no more stages than layers.
 double MostOf(std::vector<double> held, int layer_count) {
@@ -44,8 +47,8 @@ bool IsImpossible(const StageTable& table, const Reachability& reachability) {
          !std::all_of(has_holder.begin(), has_holder.end(), [](bool has) { return has; });
 }
 
-bool IsCovered(const Reachability& reachability, bool exact) {
-  if (!exact) return !FindCover(reachability, kPipelineCoverWork).empty();
+bool IsCovered(const Reachability& reachability, bool in_sets) {
+  if (!in_sets) return !FindCover(reachability, kPipelineCoverWork).empty();
   return PrefixCover(reachability).back() == reachability.layer_count();
 }
 
@@ -53,6 +56,7 @@ bool IsCovered(const Reachability& reachability, bool exact) {
 
 SearchResult FindPipeline(const StageTable& table, const SearchOptions& options, bool exact) {
   CHECK(table.objective == Objective::kThroughput);
+  const bool in_sets = exact || table.worker_count <= kMostInSets;
   const std::vector<double> caps = DistinctCaps(table);
   const auto first_where = [&](const auto& holds) {
     return std::partition_point(caps.begin(), caps.end(),
@@ -61,7 +65,7 @@ SearchResult FindPipeline(const StageTable& table, const SearchOptions& options,
   const auto possible = first_where(
       [&](const Reachability& reachability) { return !IsImpossible(table, reachability); });
   const auto least = std::partition_point(possible, caps.end(), [&](double cap) {
-    return !IsCovered(Reachability(table, cap), exact);
+    return !IsCovered(Reachability(table, cap), in_sets);
   });
   if (least == caps.end()) return {};
   const StageTable capped = SumUnderCap(table, *least);
@@ -72,7 +76,7 @@ SearchResult FindPipeline(const StageTable& table, const SearchOptions& options,
   result.assignment = exact ? FindExact(capped) : FindByPrices(capped, half).assignment;
   if (!result.assignment) return {};
   result.assignment->total_cost = TotalCost(table, result.assignment->stages);
-  result.lower_bound = exact ? result.assignment->total_cost : *possible;
+  result.lower_bound = in_sets ? result.assignment->total_cost : *possible;
   return result;
 }
 

@@ -6,8 +6,9 @@
 
 namespace weft::planner {
 
-// `exact`: over subsets of the workers, at most 16 of them. Else the slowest stage is the least
-// for which a cover is found, and its lower bound one that counting layers and compute gives.
+// `exact`: over subsets of the workers, at most 16 of them. Else so is the slowest stage alone, and
+// of more workers it is the least for which a cover is found, its lower bound one that counting
+// layers and compute gives.
 // REQUIRES: a table for throughput.
 SearchResult FindPipeline(const StageTable& table, const SearchOptions& options, bool exact);
 

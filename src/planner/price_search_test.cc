@@ -352,6 +352,13 @@ TEST(FindPlanTest, ForThroughputEqualsBruteForceOverAllOrdersAndCuts) {
     EXPECT_NEAR(outcome.plan->slowest_us, slowest_us, 1e-9 * slowest_us);
     EXPECT_NEAR(outcome.plan->exec_us + outcome.plan->departure_us, sum_us, 1e-9 * sum_us);
     EXPECT_EQ(outcome.gap, 0);
+    // The slowest stage is the least also where the sum is no longer looked for in all sets.
+    instance.context.search.exact_worker_limit = 0;
+    const PlanOutcome quick = FindPlan(instance.layers, instance.workers, instance.context);
+    ASSERT_TRUE(quick.plan);
+    EXPECT_EQ(quick.strategy, SearchStrategy::kPrices);
+    EXPECT_NEAR(quick.plan->slowest_us, slowest_us, 1e-9 * slowest_us);
+    EXPECT_EQ(quick.gap, 0);
     if (HasFailure()) return;
   }
   EXPECT_GT(complete, 1000);

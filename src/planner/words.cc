@@ -44,13 +44,13 @@ std::string FormatBytes(double bytes) {
   if (bytes >= 1e9) return OneDecimal(bytes / 1e9, "GB");
   if (bytes >= 1e6) return OneDecimal(bytes / 1e6, "MB");
   if (bytes >= 1e3) return OneDecimal(bytes / 1e3, "kB");
-  return std::to_string(static_cast<int>(std::lround(bytes))) + " B";
+  return std::to_string(std::lround(bytes)) + " B";
 }
 
 std::string FormatMicroseconds(double us) {
   if (us >= 1e6) return OneDecimal(us / 1e6, "s");
   if (us >= 1e3) return OneDecimal(us / 1e3, "ms");
-  return std::to_string(static_cast<int>(std::lround(us))) + " us";
+  return std::to_string(std::lround(us)) + " us";
 }
 
 std::string FormatLayers(int first, int end, int layer_count) {
