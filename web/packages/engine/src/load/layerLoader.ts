@@ -81,7 +81,7 @@ export class LayerLoader {
       if (vectors) this.#buffers.free(vectors);
       throw error;
     } finally {
-      this.#uploader.finish();
+      await this.#uploader.finish();
     }
   }
 

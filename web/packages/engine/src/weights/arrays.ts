@@ -19,6 +19,13 @@ export class WeightArray {
 
   // Bytes [offset, offset + byteCount) of the array.
   async read(offset: number, byteCount: number): Promise<Uint8Array<ArrayBuffer>> {
+    const whole = this.#parts.find(
+      ({ begin, byteCount: length }) => begin <= offset && offset + byteCount <= begin + length,
+    );
+    if (whole) {
+      const at = whole.offset + offset - whole.begin;
+      return await this.#source.readRange(whole.digest, at, byteCount);
+    }
     const out = new Uint8Array(byteCount);
     for (const part of this.#parts) {
       const first = Math.max(offset, part.begin);

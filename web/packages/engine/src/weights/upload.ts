@@ -61,6 +61,7 @@ export class Uploader {
   onBytes: (bytes: number) => void = () => undefined;
   #staging: GPUBuffer | null = null;
   #params: GPUBuffer | null = null;
+  #underWay: Promise<unknown> = Promise.resolve(); // the piece that the GPU repacks
 
   constructor(buffers: Buffers, pipelines: Pipelines) {
     this.#buffers = buffers;
@@ -129,6 +130,9 @@ export class Uploader {
     params: RepackParams,
   ): Promise<void> {
     const { device } = this.#buffers.gpu;
+    // One piece on its way at a time, while the next one is read: what the queue holds counts as
+    // memory too.
+    await this.#underWay;
     const staging = this.#stagingOf(bytes.length);
     this.#params ??= this.#buffers.make(
       "repack",
@@ -156,8 +160,8 @@ export class Uploader {
     pass.dispatchWorkgroups(...grid);
     pass.end();
     device.queue.submit([encoder.finish()]);
-    // One chunk on its way at a time: what the queue holds counts as memory too.
-    await device.queue.onSubmittedWorkDone();
+    this.#underWay = device.queue.onSubmittedWorkDone();
+    this.#underWay.catch(() => undefined); // the device was lost: the caller looks at that
     this.onBytes(bytes.length);
   }
 
@@ -170,8 +174,9 @@ export class Uploader {
     return this.#staging;
   }
 
-  // Frees what loading needed.
-  finish(): void {
+  // Frees what loading needed, once the GPU has taken all of it.
+  async finish(): Promise<void> {
+    await this.#underWay.catch(() => undefined);
     if (this.#staging) this.#buffers.free(this.#staging);
     this.#staging = null;
   }

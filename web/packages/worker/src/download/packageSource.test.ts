@@ -114,6 +114,35 @@ describe("downloading", () => {
     ]);
   });
 
+  it("fetches blobs of a layer beside each other, and one that fails ends them all", async () => {
+    const text = new TextDecoder().decode(fake.json);
+    const json = JSON.parse(text) as { layers: { blobs: string[] }[] };
+    json.layers[1]!.blobs = [...fake.digests];
+    const bytes = new TextEncoder().encode(JSON.stringify(json));
+    const sha256 = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+    const wide = { ...fake, json: bytes, digest: sha256 };
+    const server = fakeServer(wide, (path) =>
+      isBroken && path.endsWith(fake.digests[2]!) ? new Response("{}", { status: 404 }) : null);
+    let isBroken = false;
+    let atOnce = 0;
+    let most = 0;
+    const { source, cache } = await setUp(async (url, init) => {
+      most = Math.max(most, ++atOnce);
+      await new Promise((resolve) => setImmediate(resolve));
+      --atOnce;
+      return await server.fetch(url, init);
+    }, wide);
+    await source.download(1, () => undefined);
+    expect([most, source.missingBytes({ first: 1, end: 2 })]).toEqual([3, 0]);
+    for (const name of fake.digests) {
+      expectSame(await cache.read(name, 0, kBlobBytes), fake.blobs.get(name));
+    }
+    await cache.clear();
+    isBroken = true;
+    await expect(source.download(1, () => undefined)).rejects.toMatchObject({ code: "not_found" });
+    expect(cache.heldBytes(fake.digests[2]!)).toBe(0);
+  });
+
   it("gives up after three broken connections and keeps what was verified", async () => {
     const server = fakeServer(fake, (path, bytes, from) =>
       path.endsWith(digest) ? brokenBody(bytes.slice(from, from + 9), 206) : null,

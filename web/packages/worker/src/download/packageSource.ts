@@ -12,6 +12,11 @@ import { sha256Hex } from "./sha256.ts";
 // A graph holds no weights; more than this is no graph of a stage.
 const kMaxGraphBytes = 64 << 20;
 const kMaxManifestBytes = 256 << 20;
+// Blobs of a layer that are on their way at once: one connection waits while another's bytes are
+// hashed.
+const kBlobsAtOnce = 4;
+// Chunks of a blob that are hashed while the next one comes.
+const kHashesAtOnce = 2;
 
 export interface PackageSourceOptions {
   readonly http: ServerHttp;
@@ -147,9 +152,19 @@ export class PackageSource implements WeightSource {
     onBytes: (bytes: number) => void,
     signal: AbortSignal | null = null,
   ): Promise<void> {
-    for (const digest of this.#blobsOf(layer)) {
-      if (!this.#has(digest)) await this.#fetchBlob(digest, onBytes, signal);
-    }
+    const rest = [...new Set(this.#blobsOf(layer))].filter((digest) => !this.#has(digest));
+    const lanes = Array.from({ length: kBlobsAtOnce }, async () => {
+      try {
+        for (let next = rest.shift(); next !== undefined; next = rest.shift()) {
+          await this.#fetchBlob(next, onBytes, signal);
+        }
+      } finally {
+        rest.length = 0; // a lane that fails ends the others behind their blobs
+      }
+    });
+    // Nothing writes behind this call.
+    const failed = (await Promise.allSettled(lanes)).find((lane) => lane.status === "rejected");
+    if (failed) throw failed.reason;
   }
 
   // Hashes what an earlier visit left of the layers and was not looked at yet, chunk by chunk, so
@@ -200,6 +215,9 @@ export class PackageSource implements WeightSource {
       );
     }
     return await this.#healing(digest, async (_, store) => {
+      if (this.#areVerified(store, digest, offset, end)) {
+        return await store.read(digest, offset, byteCount).catch(() => null);
+      }
       const bytes = new Uint8Array(byteCount);
       for (let index = Math.floor(offset / kChunkBytes); index * kChunkBytes < end; ++index) {
         const chunk = await this.#readChunk(store, digest, index);
@@ -240,6 +258,13 @@ export class PackageSource implements WeightSource {
 
   #isVerified(store: BlobStore, digest: string, index: number): boolean {
     return store === this.#options.memory || this.#options.verified.has(digest, index);
+  }
+
+  #areVerified(store: BlobStore, digest: string, offset: number, end: number): boolean {
+    for (let index = Math.floor(offset / kChunkBytes); index * kChunkBytes < end; ++index) {
+      if (!this.#isVerified(store, digest, index)) return false;
+    }
+    return true;
   }
 
   // Gives null where it cannot be read, or is not what was written.
@@ -318,34 +343,78 @@ export class PackageSource implements WeightSource {
     const path = `/package/blobs/${digest}`;
     const response = await http.get(path, at > 0 ? { Range: `bytes=${at}-` } : {}, signal);
     let toSkip = response.status === 206 ? 0 : at; // a server without ranges gives it whole
-    const chunk = new Uint8Array(kChunkBytes);
-    let filled = 0;
-    for await (const piece of http.pieces(response, signal)) {
-      let rest = piece.subarray(Math.min(toSkip, piece.length));
-      toSkip -= piece.length - rest.length;
-      while (rest.length > 0) {
-        const length = Math.min(kChunkBytes, byteCount - at);
-        const take = rest.subarray(0, length - filled);
-        if (take.length === 0) {
-          throw new EngineError("invalid_data", `Blob ${digest} has more than ${byteCount} bytes.`);
-        }
-        chunk.set(take, filled);
-        filled += take.length;
-        rest = rest.subarray(take.length);
-        if (filled < length) continue;
-        await verifyChunk(digest, at, chunk.subarray(0, filled), chunks);
-        append(writer, chunk.subarray(0, filled));
-        onChunk(at / kChunkBytes, filled);
-        at += filled;
-        filled = 0;
+    const appender = new Appender(
+      (from, bytes) => verifyChunk(digest, from, bytes, chunks),
+      (from, bytes) => {
         http.checkStopped(signal);
+        append(writer, bytes);
+        onChunk(from / kChunkBytes, bytes.length);
+      },
+    );
+    let chunk = new Uint8Array(Math.min(kChunkBytes, byteCount - at));
+    let filled = 0;
+    try {
+      for await (const piece of http.pieces(response, signal)) {
+        let rest = piece.subarray(Math.min(toSkip, piece.length));
+        toSkip -= piece.length - rest.length;
+        while (rest.length > 0) {
+          const length = Math.min(kChunkBytes, byteCount - at);
+          const take = rest.subarray(0, length - filled);
+          if (take.length === 0) {
+            const message = `Blob ${digest} has more than ${byteCount} bytes.`;
+            throw new EngineError("invalid_data", message);
+          }
+          chunk.set(take, filled);
+          filled += take.length;
+          rest = rest.subarray(take.length);
+          if (filled < length) continue;
+          await appender.add(at, chunk);
+          at += filled;
+          filled = 0;
+          chunk = new Uint8Array(Math.min(kChunkBytes, byteCount - at));
+          http.checkStopped(signal);
+        }
       }
+    } finally {
+      await appender.finish(); // what came before a fault is kept
     }
     if (at === byteCount) return;
     throw new EngineError(
       "unavailable",
       `The download of blob ${digest} ended after ${at + filled} of ${byteCount} bytes.`,
     );
+  }
+}
+
+// Chunks on their way into a writer: hashed beside each other and beside what still comes, appended
+// in their order as soon as they are known to be right.
+class Appender {
+  readonly #append: (at: number, bytes: Uint8Array<ArrayBuffer>) => void;
+  readonly #verify: (at: number, bytes: Uint8Array<ArrayBuffer>) => Promise<void>;
+  readonly #underWay: Promise<void>[] = []; // one after the other
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(
+    verify: (at: number, bytes: Uint8Array<ArrayBuffer>) => Promise<void>,
+    append: (at: number, bytes: Uint8Array<ArrayBuffer>) => void,
+  ) {
+    this.#verify = verify;
+    this.#append = append;
+  }
+
+  // The bytes are the appender's from now on. Throws what an earlier chunk met: nothing is appended
+  // behind it.
+  async add(at: number, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+    const isRight = this.#verify(at, bytes);
+    const last = Promise.all([this.#last, isRight]).then(() => this.#append(at, bytes));
+    last.catch(() => undefined); // thrown by add() or finish()
+    this.#last = last;
+    this.#underWay.push(last);
+    if (this.#underWay.length > kHashesAtOnce) await this.#underWay.shift();
+  }
+
+  async finish(): Promise<void> {
+    await this.#last;
   }
 }
 

@@ -30,6 +30,7 @@ export class StageHost {
   readonly #now: () => number;
   readonly #sampling = new SamplingTable();
   #engine: StageEngine | null = null;
+  #making: Promise<StageEngine> | null = null;
 
   constructor(
     manifest: Manifest,
@@ -184,12 +185,24 @@ export class StageHost {
   }
 
   async dispose(): Promise<void> {
-    await this.#engine?.dispose();
+    const engine = await this.#making?.catch(() => null);
+    await engine?.dispose();
+  }
+
+  // Makes the engine while layers are on their way to it. What fails is said by who needs it.
+  warmUp(): void {
+    this.#loadedEngine().catch(() => undefined);
   }
 
   // The engine, made when it is first needed: a tab that only waits loads no library.
   async #loadedEngine(): Promise<StageEngine> {
-    this.#engine ??= await this.#makeEngine(this.#manifest);
+    this.#making ??= this.#makeEngine(this.#manifest);
+    try {
+      this.#engine = await this.#making;
+    } catch (error) {
+      this.#making = null;
+      throw error;
+    }
     return this.#engine;
   }
 }

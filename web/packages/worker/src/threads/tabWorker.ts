@@ -198,6 +198,7 @@ export class TabWorker {
   async #runFetch(ranges: readonly LayerRange[]): Promise<void> {
     this.#fetch = new AbortController();
     const { signal } = this.#fetch;
+    this.#joined?.host.warmUp();
     let fault: Fault | null = null;
     try {
       for (const range of ranges) await this.#downloader.download(range, signal);
