@@ -32,7 +32,12 @@ export async function bundleEngine(outDir = join(root, "build/bench/webgpu")) {
   return await bundle("engine", outDir);
 }
 
+// The same for check_engine.mjs, which also reads packages.
+export async function bundleCheckEngine(outDir = join(root, "build/bench/webgpu")) {
+  return await bundle("check_engine", outDir);
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   console.log(await bundleEngine(process.argv[2]));
-  console.log(await bundle("check_engine", process.argv[2] ?? join(root, "build/bench/webgpu")));
+  console.log(await bundleCheckEngine(process.argv[2]));
 }

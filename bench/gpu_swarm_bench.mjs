@@ -1,0 +1,285 @@
+// Headless GPU workers of one machine: how fast a model reaches the GPU beside the bare line, and
+// tokens/s of one device through the server, of one that runs the whole model, and of several
+// processes, beside the engine alone. Prints a line of JSON a figure.
+//
+//   ./dev bench gpu-swarm --package DIR [--workers 1,2] [--adapters 0,1] [--tokens 160]
+//     [--rounds 3] [--parts line,load,engine,swarm] [--allow-software]
+//
+// Worker i takes adapter i of --adapters, or the first again. On a machine without npm: --worker
+// FILE (web/dist/headless/worker.mjs), --dawn FILE (webgpu's index.js or dawn.node), --engine FILE
+// (check_engine.mjs of bench/webgpu/bundle.mjs) and --weft FILE.
+import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { get } from "node:http";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { parseArgs } from "node:util";
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "..");
+const { values } = parseArgs({
+  options: {
+    weft: { type: "string", default: join(root, "build/release/weft") },
+    package: { type: "string", default: join(root, "packages/weft-tiny") },
+    worker: { type: "string", default: join(root, "web/dist/headless/worker.mjs") },
+    dawn: { type: "string", default: join(root, "web/node_modules/webgpu/index.js") },
+    engine: { type: "string" },
+    workers: { type: "string", default: "1,2" },
+    adapters: { type: "string", default: "0" },
+    tokens: { type: "string", default: "160" },
+    rounds: { type: "string", default: "3" },
+    parts: { type: "string", default: "line,load,engine,swarm" },
+    "allow-software": { type: "boolean", default: false },
+  },
+});
+const parts = values.parts.split(",");
+const tokens = Number(values.tokens);
+const rounds = Number(values.rounds);
+const kContext = 1024;
+const kSessions = 8;
+const kUpMs = 90_000;
+
+const manifest = JSON.parse(readFileSync(join(values.package, "weft.json"), "utf8"));
+const blobBytes = Object.values(manifest.blobs).reduce((sum, blob) => sum + blob.byte_count, 0);
+const heldBytes = manifest.layers.reduce(
+  (sum, it) => sum + it.weight_bytes + it.kv_bytes_per_position * kContext * kSessions, 0);
+const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const print = (figure) => console.log(JSON.stringify(figure));
+const round = (value, digits = 2) => Number(value.toFixed(digits));
+
+async function withServer(body) {
+  const args = ["serve", values.package, "--no-worker", "--port", "0",
+    "--context", String(kContext), "--sessions", String(kSessions)];
+  const server = spawn(values.weft, args, { stdio: ["ignore", "pipe", "pipe"] });
+  let said = "";
+  for (const stream of [server.stdout, server.stderr]) stream.on("data", (text) => (said += text));
+  try {
+    let origin;
+    for (let i = 0; i < 200 && !origin; ++i) {
+      await sleep(50);
+      origin = /chat:\s+(http:\S+?)\/\s/.exec(said)?.[1];
+    }
+    if (!origin) throw new Error(`weft serve says: ${said}`);
+    return await body(origin);
+  } finally {
+    server.kill("SIGTERM");
+    await new Promise((resolve) => server.on("exit", resolve));
+  }
+}
+
+// A headless worker; its memory is what its part of the model takes, with room for its scratch.
+function startWorker(origin, index, count, cache, more = []) {
+  const adapters = values.adapters.split(",");
+  const memory = count === 1 ? heldBytes * 1.6 + 1e9 : (heldBytes / count) * 2;
+  const args = [values.worker, origin.replace("http", "ws"), "--name", `gpu ${index}`,
+    "--memory", String(Math.round(memory)), "--cache", cache,
+    "--adapter", adapters[index] ?? adapters[0], ...more];
+  if (values["allow-software"]) args.push("--allow-software");
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+  const worker = { child, said: "" };
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on("data", (text) => (worker.said += text));
+  }
+  worker.stopped = new Promise((resolve) => child.on("exit", resolve));
+  return worker;
+}
+
+async function stop(workers) {
+  for (const { child } of workers) child.kill("SIGTERM");
+  await Promise.all(workers.map(({ stopped }) => Promise.race([stopped, sleep(5000)])));
+  for (const { child } of workers) child.kill("SIGKILL");
+}
+
+const swarmOf = async (origin) => await (await fetch(`${origin}/api/swarm`)).json();
+
+async function waitFor(origin, workers, isThere) {
+  const end = Date.now() + kUpMs;
+  for (;;) {
+    const swarm = await swarmOf(origin);
+    if (isThere(swarm)) return swarm;
+    const said = workers.map((worker) => worker.said.slice(-500)).join("\n");
+    if (Date.now() > end) throw new Error(`${swarm.state}: ${swarm.message}\n${said}`);
+    await sleep(20);
+  }
+}
+
+function fetchAndHash(url) {
+  return new Promise((resolve, reject) => {
+    get(url, (response) => {
+      const hash = createHash("sha256");
+      response.on("data", (piece) => hash.update(piece));
+      response.on("end", () => resolve(hash.digest("hex")));
+      response.on("error", reject);
+    }).on("error", reject);
+  });
+}
+
+// Every blob once, fetched and hashed and nothing else.
+async function measureLine(origin) {
+  const begin = performance.now();
+  for (const digest of Object.keys(manifest.blobs)) {
+    const actual = await fetchAndHash(`${origin}/package/blobs/${digest}`);
+    if (actual !== digest) throw new Error(`blob ${digest} hashes to ${actual}`);
+  }
+  return blobBytes / ((performance.now() - begin) / 1000);
+}
+
+// From the first that is asked of a device until its layers compute.
+async function measureLoad(origin, cache) {
+  const worker = startWorker(origin, 0, 1, cache);
+  try {
+    await waitFor(origin, [worker], (swarm) => swarm.state === "preparing" || swarm.state === "up");
+    const begin = performance.now();
+    await waitFor(origin, [worker], (swarm) => swarm.state === "up");
+    return blobBytes / ((performance.now() - begin) / 1000);
+  } finally {
+    await stop([worker]);
+  }
+}
+
+async function ask(origin, prompt, count) {
+  const begin = performance.now();
+  const response = await fetch(`${origin}/v1/chat/completions`, {
+    method: "POST",
+    body: JSON.stringify({
+      model: manifest.name, stream: true, stream_options: { include_usage: true }, temperature: 0,
+      max_tokens: count, ignore_eos: true, messages: [{ role: "user", content: prompt }],
+    }),
+  });
+  if (!response.ok) throw new Error(await response.text());
+  let first = 0;
+  let usage = null;
+  let rest = "";
+  for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop();
+    for (const line of lines.filter((it) => it.startsWith("data: {"))) {
+      const event = JSON.parse(line.slice(6));
+      if (event.error) throw new Error(JSON.stringify(event.error));
+      usage = event.usage ?? usage;
+      if (event.choices?.[0]?.delta?.content) first ||= performance.now();
+    }
+  }
+  const end = performance.now();
+  return { count: usage.completion_tokens, ms: end - begin, decodeMs: end - first };
+}
+
+async function measureTokens(origin) {
+  await ask(origin, "warm up", Math.min(tokens, 32));
+  const alone = [];
+  for (let i = 0; i < rounds; ++i) {
+    const { count, decodeMs } = await ask(origin, `number ${i} is a story`, tokens);
+    alone.push(((count - 1) * 1000) / decodeMs);
+  }
+  const begin = performance.now();
+  const many = await Promise.all(
+    [0, 1, 2, 3].map((i) => ask(origin, `story ${i} of four`, Math.ceil(tokens / 2))));
+  const total = many.reduce((sum, { count }) => sum + count, 0);
+  const ofFour = (total * 1000) / (performance.now() - begin);
+  return { tokens_per_s: round(median(alone)), tokens_per_s_of_4: round(ofFour) };
+}
+
+async function measureSwarm(count, cache, more = []) {
+  return await withServer(async (origin) => {
+    const workers = [];
+    try {
+      for (let i = 0; i < count; ++i) workers.push(startWorker(origin, i, count, cache, more));
+      const { stages } = await waitFor(origin, workers, (swarm) =>
+        swarm.state === "up" && swarm.stages.length >= count);
+      await sleep(3000); // measurements of the devices
+      return { stages: stages.length, ...(await measureTokens(origin)) };
+    } finally {
+      await stop(workers);
+    }
+  });
+}
+
+// The same package in the engine, without a server.
+async function measureEngine() {
+  const { kDefaultOptions, openGpu, tuneFor, MemoryTuneStore, PackageFolder, WebGpuEngine } =
+    await import(pathToFileURL(values.engine).href);
+  const { create } = values.dawn.endsWith(".node") ? createRequire(import.meta.url)(values.dawn)
+    : await import(pathToFileURL(values.dawn).href);
+  const gpu = create(["enable-dawn-features=disable_workgroup_init"]);
+  const opened = await openGpu(gpu);
+  const residualDtype = manifest.boundary_dtype;
+  const options = { ...kDefaultOptions, residualDtype };
+  const { arithmetic } = await tuneFor(opened, options, new MemoryTuneStore());
+  const engine = new WebGpuEngine(opened, { ...options, tuning: arithmetic });
+  const source = new PackageFolder(values.package);
+  const begin = performance.now();
+  await engine.load(source.range, source);
+  const loadBytesPerS = blobBytes / ((performance.now() - begin) / 1000);
+  const decode = async (session) => {
+    let last = 1;
+    const start = performance.now();
+    for (let position = 0; position < tokens; ++position) {
+      const run = { session, generation: 0, firstPosition: position, count: 1,
+        output: { kind: "argmax" } };
+      const { selections } = await engine.step({ layers: source.range, runs: [run],
+        tokenIds: Int32Array.of(last), hidden: new Float32Array(0) });
+      last = selections[0].candidates[0].tokenId;
+    }
+    return (tokens * 1000) / (performance.now() - start);
+  };
+  const generate = async (session) => {
+    const start = performance.now();
+    const made = await engine.generate(source.range, { session, generation: 0, firstPosition: 0,
+      firstToken: 1, count: tokens, interval: 8, pipelined: true, onTokens: () => true });
+    return (made * 1000) / (performance.now() - start);
+  };
+  await decode(1);
+  await generate(2);
+  const steps = [];
+  const batches = [];
+  for (let i = 0; i < rounds; ++i) {
+    steps.push(await decode(10 + i));
+    batches.push(await generate(20 + i));
+  }
+  return { load_mb_per_s: round(loadBytesPerS / 1e6, 0), tokens_per_s: round(median(steps)),
+    tokens_per_s_whole: round(median(batches)) };
+}
+
+if (parts.includes("engine") && !values.engine) {
+  const { bundleCheckEngine } = await import("./webgpu/bundle.mjs");
+  values.engine = await bundleCheckEngine();
+}
+if (!existsSync(values.worker)) throw new Error(`There is no ${values.worker}: ./dev build`);
+const folder = mkdtempSync(join(tmpdir(), "weft-gpu-swarm-"));
+const cache = join(folder, "warm");
+try {
+  print({ figure: "package", name: manifest.name, mb: round(blobBytes / 1e6) });
+  if (parts.includes("line") || parts.includes("load")) {
+    await withServer(async (origin) => {
+      const lines = [];
+      const loads = [];
+      for (let i = 0; i < rounds; ++i) {
+        lines.push(await measureLine(origin));
+        if (!parts.includes("load")) continue;
+        loads.push(await measureLoad(origin, join(folder, `cold ${i}`)));
+      }
+      const line = median(lines);
+      print({ figure: "line", mb_per_s: round(line / 1e6) });
+      if (!parts.includes("load")) return;
+      print({ figure: "load", mb_per_s: round(median(loads) / 1e6),
+        share_of_line: round(median(loads.map((load, i) => load / lines[i]))) });
+      print({ figure: "load again", mb_per_s:
+        round((await measureLoad(origin, join(folder, "cold 0"))) / 1e6) });
+    });
+  }
+  if (parts.includes("swarm")) {
+    for (const count of values.workers.split(",").map(Number)) {
+      print({ figure: "swarm", workers: count, ...(await measureSwarm(count, cache)) });
+      if (count > 1) continue;
+      const whole = await measureSwarm(1, cache, ["--run-here"]);
+      print({ figure: "whole model", workers: 1, ...whole });
+    }
+  }
+  if (parts.includes("engine")) print({ figure: "engine alone", ...(await measureEngine()) });
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+process.exit(0); // Dawn would keep it
