@@ -73,6 +73,7 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.history_bytes = HistoryBytes(options.history);
   server.queue = options.queue;
   server.wait = Seconds(options.wait_s);
+  server.token_limit = Seconds(options.token_limit_s);
   server.trusted_proxies = options.trusted_proxies;
   server.journal = JournalOf(options);
   server.journal_is_asked_for = !options.journal.empty() || options.journal_prompts;
@@ -230,6 +231,23 @@ Status Serve(const ServeOptions& options) {
   return OkStatus();
 }
 
+// How long requests wait, and how many.
+void AddPatience(CLI::App& command, ServeOptions& options) {
+  command.add_option("--queue", options.queue, "Requests that may wait")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 100000));
+  command
+      .add_option("--wait", options.wait_s,
+                  "Seconds that a request waits for a swarm that is down, before it is told so")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 86'400));
+  command
+      .add_option("--token-limit", options.token_limit_s,
+                  "Seconds without a token after which a request is given up")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 86'400));
+}
+
 }  // namespace
 
 void AddServeCommand(CLI::App& app, int* exit_code) {
@@ -272,16 +290,9 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
                    "Memory for rows between devices, with which a lost device is replaced; 0 keeps "
                    "none (default: 5% of this machine's, at most 1GiB)")
       ->check(ByteCountOption());
-  command->add_option("--queue", options->queue, "Requests that may wait")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 100000));
   command->add_option("--web-root", options->web_root,
                       "Folder of the built page (default: beside this program)");
-  command
-      ->add_option("--wait", options->wait_s,
-                   "Seconds that a request waits for a swarm that is down, before it is told so")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 86'400));
+  AddPatience(*command, *options);
   command->add_option("--host-name", options->host_names,
                       "Another name this server is reached by; demands an API key");
   command

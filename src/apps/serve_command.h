@@ -28,6 +28,7 @@ struct ServeOptions {
   std::string history;  // bytes; "": 5% of the memory, at most 1 GiB
   uint32_t queue = 64;
   uint32_t wait_s = 30;
+  uint32_t token_limit_s = 900;
   std::string web_root;
   std::vector<std::string> host_names;
   std::vector<std::string> allowed_origins;

@@ -116,6 +116,7 @@ void Server::MakeHost(ServedModel& model) {
   core.queue_limit = options_.queue;
   core.generate_interval = options_.generate_interval;
   core.history_bytes = options_.history_bytes;
+  core.timeouts.token_limit = options_.token_limit;
   std::array<uint8_t, 16> swarm_id;
   SecureRandomBytes(swarm_id);
   core.swarm_id = std::string(AsText(swarm_id));

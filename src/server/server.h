@@ -47,8 +47,9 @@ struct ServerOptions {
   uint32_t generate_interval = 0;
   uint64_t history_bytes = 1 << 30;  // of boundary rows that are kept for whoever takes over
   uint32_t queue = 64;
-  Duration wait = Seconds(30);       // of a request for a swarm that is down
-  Instant started = MonotonicNow();  // of the program, for the log
+  Duration wait = Seconds(30);          // of a request for a swarm that is down
+  Duration token_limit = Seconds(900);  // a request that got no token for so long is ended
+  Instant started = MonotonicNow();     // of the program, for the log
 };
 
 // What is served.

@@ -30,7 +30,7 @@ struct Device {
   Duration latency;               // one way
   // Faults of this device, each a probability.
   double step_failure = 0, numbers_failure = 0, prepare_failure = 0, corrupt_frame = 0,
-         illegal_message = 0, prepare_crash = 0;
+         illegal_message = 0, prepare_crash = 0, duplicate_message = 0, late_message = 0;
   swarm::LayerSet disk;                      // blobs survive reconnects
   std::map<uint32_t, double> partial_bytes;  // of layers whose download was interrupted
 };

@@ -2,6 +2,7 @@
 // for, so that a seed replays a run exactly.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <queue>
@@ -32,6 +33,20 @@ class Scheduler {
     now_ = entry.when;
     entry.what();
     return true;
+  }
+  // Nothing happens until then, and what was due meanwhile happens then, in its order: the machine
+  // slept, and its clock went on.
+  void Sleep(Duration time) {
+    const Instant end = now_ + time;
+    std::priority_queue<Entry> rest;
+    for (; !queue_.empty(); queue_.pop()) {
+      Entry entry = std::move(const_cast<Entry&>(queue_.top()));
+      entry.when = std::max(entry.when, end);
+      entry.order = next_order_++;
+      rest.push(std::move(entry));
+    }
+    queue_ = std::move(rest);
+    now_ = end;
   }
   size_t waiting_count() const { return queue_.size(); }
 

@@ -9,8 +9,8 @@ namespace weft::sim {
 namespace {
 
 TEST(Simulation, SeedsHoldAllInvariants) {
-  // About 10 ms a seed; `weft sim` runs as many as one likes.
-  EXPECT_EQ(RunSimulation(1, 400, false), 0);
+  // About 25 ms a seed; `weft sim` runs as many as one likes.
+  EXPECT_EQ(RunSimulation(1, 1000, false), 0);
 }
 
 TEST(Simulation, OneSeedReplaysARunExactly) {
@@ -36,6 +36,9 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
     sum.cancelled += outcome.cancelled;
     sum.failed_on_purpose += outcome.failed_on_purpose;
     sum.wishes += outcome.wishes;
+    sum.faults += outcome.faults;
+    sum.repeated += outcome.repeated;
+    sum.overtaken += outcome.overtaken;
     sum.generated += outcome.generated;
     sum.interrupted += outcome.interrupted;
     sum.resumed += outcome.resumed;
@@ -48,6 +51,9 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.cancelled, 50u);
   EXPECT_GT(sum.failed_on_purpose, 0u);
   EXPECT_GT(sum.wishes, 5u);
+  EXPECT_GT(sum.faults, 180u * 20u);  // a tenth of the seeds has none
+  EXPECT_GT(sum.repeated, 50u);
+  EXPECT_GT(sum.overtaken, 50u);
   EXPECT_GT(sum.generated, 1'000u);
   EXPECT_GT(sum.interrupted, 50u);
   EXPECT_GT(sum.resumed, 50u);

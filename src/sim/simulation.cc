@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "planner/planner.h"
-#include "program/ir.h"
 
 namespace weft::sim {
 namespace {
@@ -29,7 +28,8 @@ struct Connection {
   bool ran_out = false;                             // of memory, once
   bool broken = false;                              // nothing passes any more
   bool survives = false;                            // its worker will come back with what it holds
-  Instant last_down, last_up;                       // deliveries never overtake each other
+  Instant last_down, last_up;                       // deliveries do not overtake each other
+  Instant paused_until;                             // its machine stands still
   uint64_t message_limit = wire::kMaxControlBytes;  // longer messages a host would not receive
 };
 
@@ -141,7 +141,8 @@ class Simulation {
     if (exceeds_report) ++outcome_.doubts;
     const uint64_t bytes =
         costs_.MemoryBytes(connection.doubted ? claimed : reported, connection.told);
-    if (bytes > device.memory_bytes)
+    // The factor that a worker reports is itself a quotient of bytes.
+    if (bytes > device.memory_bytes + 1)
       Violate(device.id + " is told to hold " + std::to_string(bytes) + " of " +
               std::to_string(device.memory_bytes) + " bytes");
   }
@@ -246,6 +247,11 @@ class Simulation {
 
   void Carry(const swarm::StartPlanning& action) {
     ++outcome_.plans;
+    // A search while nothing serves may go back to claims; told of it they may be later.
+    if (core_.snapshot(scheduler_.now()).state != swarm::SwarmState::kUp)
+      for (auto& [id, connection] : connections_)
+        if (connection.reported_factor > connection.device->claimed_weight_factor)
+          connection.doubted = true;
     const Duration delay = Microseconds(500 + static_cast<int64_t>(random_.Below(30'000)));
     scheduler_.After(delay, [this, action] {
       Feed(swarm::PlanFound{action.work, swarm::RunPlanning(action)});
@@ -278,7 +284,8 @@ class Simulation {
   Instant Arrival(Connection& connection, size_t byte_count, Instant& last) {
     const Device& device = *connection.device;
     const double us = static_cast<double>(byte_count + 20) / device.link_bytes_per_us;
-    const Instant begin = std::max(scheduler_.now() + device.latency, last);
+    const Instant begin =
+        std::max({scheduler_.now() + device.latency, last, connection.paused_until});
     last =
         begin + Microseconds(static_cast<int64_t>(us) + static_cast<int64_t>(random_.Below(200)));
     return last;
@@ -342,10 +349,28 @@ class Simulation {
     const size_t bytes =
         control ? control->ByteSizeLong() + 1 : std::get<Slice>(message).byte_count();
     const Instant at = Arrival(*connection, bytes, connection->last_up);
-    scheduler_.At(at, [this, id, bytes, message = std::move(message)] {
+    const Device& device = *connection->device;
+    // Tokens are believed whoever has the whole model, so a device that mixes them up cannot be
+    // told from one that makes up others.
+    if (!control && wire::IsGenerationFrame(std::get<Slice>(message).bytes()))
+      return Deliver(id, std::move(message), bytes, at, true);
+    if (random_.Uniform() < device.late_message) {  // those after it are there before
+      ++outcome_.overtaken;
+      const Duration late = Milliseconds(1 + static_cast<int64_t>(random_.Below(500)));
+      return Deliver(id, std::move(message), bytes, at + late, false);
+    }
+    if (random_.Uniform() < device.duplicate_message) {
+      ++outcome_.repeated;
+      Deliver(id, message, bytes, at, false);
+    }
+    Deliver(id, std::move(message), bytes, at, true);
+  }
+
+  void Deliver(WorkerId id, FromWorker message, size_t bytes, Instant at, bool in_order) {
+    scheduler_.At(at, [this, id, bytes, in_order, message = std::move(message)] {
       Connection* from = Find(id);
       if (!from || from->broken) return;
-      if (bytes > from->message_limit)
+      if (in_order && bytes > from->message_limit)
         Violate("a message of " + std::to_string(bytes) + " bytes of " + Name(id) +
                 " would have been cut off at " + std::to_string(from->message_limit));
       if (const auto* text = std::get_if<wire::pb::WorkerMessage>(&message)) {
@@ -383,10 +408,11 @@ class Simulation {
     for (const auto& [id, connection] : connections_)
       if (connection.open && !connection.broken) open.push_back(id);
     if (open.empty()) return;
+    ++outcome_.faults;
     const WorkerId id = open[random_.Below(open.size())];
     Connection& connection = connections_.at(id);
     Device& device = *connection.device;
-    switch (random_.Below(11)) {
+    switch (random_.Below(13)) {
       case 0:
         return Crash(id, true);  // the socket closes
       case 1:
@@ -402,54 +428,85 @@ class Simulation {
         ++outcome_.losses;
         return;
       }
-      case 4: {  // busy with something else for a while
-        const double slowdown = 3 + 20 * random_.Uniform();
-        Log("fault: slow " + Name(id));
-        device.slowdown = slowdown;
-        scheduler_.After(Seconds(5 + static_cast<int64_t>(random_.Below(30))),
-                         [&device] { device.slowdown = 1; });
-        return;
-      }
+      case 4:
+        return Slow(id);
       case 5:  // its computing hangs while its socket lives
         Log("fault: stall " + Name(id));
         connection.worker->Stall();
         ++outcome_.losses;
         return;
-      case 6: {  // somebody wants the whole model in a tab, or not any longer
-        const bool wanted = random_.Below(3) != 0;
-        for (const WorkerId each : open) {
-          Connection& tab = connections_.at(each);
-          if (tab.device->engine != "webgpu") continue;
-          Log("whole model " + std::string(wanted ? "wanted by " : "given back by ") + Name(each));
-          ++outcome_.wishes;
-          return tab.worker->AskWhole(wanted);
-        }
-        return;
-      }
+      case 6:
+        return WantWhole(open);
       case 8:
       case 9:  // the line breaks and the device does not
         return Cut(id, random_.Below(2) == 0);
+      case 10:
+        return Pause(id);
+      case 11:
+        return SleepAll();
       case 7:  // dies at the worst moment
         Log("fault: will crash when prepared " + Name(id));
         device.prepare_crash = 0.7;
         return;
-      default: {  // a bad minute
-        Log("fault: bad minute of " + Name(id));
-        device.step_failure = 0.1 * random_.Uniform();
-        device.corrupt_frame = 0.02 * random_.Uniform();
-        device.illegal_message = 0.02 * random_.Uniform();
-        device.prepare_failure = 0.3 * random_.Uniform();
-        device.numbers_failure = random_.Below(4) == 0 ? 0.01 : 0;
-        scheduler_.After(Seconds(5 + static_cast<int64_t>(random_.Below(20))),
-                         [this, &device] { Cure(device); });
-        return;
-      }
+      default:
+        return HaveBadMinute(id);
     }
+  }
+
+  // Busy with something else for a while.
+  void Slow(WorkerId id) {
+    Log("fault: slow " + Name(id));
+    Device& device = *connections_.at(id).device;
+    device.slowdown = 3 + 20 * random_.Uniform();
+    scheduler_.After(Seconds(5 + static_cast<int64_t>(random_.Below(30))),
+                     [&device] { device.slowdown = 1; });
+  }
+
+  // Somebody wants the whole model in a tab, or not any longer.
+  void WantWhole(const std::vector<WorkerId>& open) {
+    const bool wanted = random_.Below(3) != 0;
+    for (const WorkerId each : open) {
+      Connection& tab = connections_.at(each);
+      if (tab.device->engine != "webgpu") continue;
+      Log("whole model " + std::string(wanted ? "wanted by " : "given back by ") + Name(each));
+      ++outcome_.wishes;
+      return tab.worker->AskWhole(wanted);
+    }
+  }
+
+  // Its machine stands still, and goes on as if nothing had been.
+  void Pause(WorkerId id) {
+    Log("fault: pause " + Name(id));
+    ++outcome_.losses;
+    connections_.at(id).paused_until =
+        scheduler_.now() + Milliseconds(200 + static_cast<int64_t>(random_.Below(8000)));
+  }
+
+  // All machines sleep, and their clocks jump.
+  void SleepAll() {
+    const Duration time = Milliseconds(500 + static_cast<int64_t>(random_.Below(20'000)));
+    Log("fault: everything sleeps for " + std::to_string(time.us / 1000) + " ms");
+    scheduler_.Sleep(time);
+  }
+
+  void HaveBadMinute(WorkerId id) {
+    Log("fault: bad minute of " + Name(id));
+    Device& device = *connections_.at(id).device;
+    device.step_failure = 0.1 * random_.Uniform();
+    device.corrupt_frame = 0.02 * random_.Uniform();
+    device.illegal_message = 0.02 * random_.Uniform();
+    device.prepare_failure = 0.3 * random_.Uniform();
+    device.numbers_failure = random_.Below(4) == 0 ? 0.01 : 0;
+    device.duplicate_message = random_.Below(2) == 0 ? 0.05 : 0;
+    device.late_message = random_.Below(2) == 0 ? 0.05 : 0;
+    scheduler_.After(Seconds(5 + static_cast<int64_t>(random_.Below(20))),
+                     [this, &device] { Cure(device); });
   }
 
   void Cure(Device& device) {
     device.step_failure = device.corrupt_frame = device.illegal_message = 0;
     device.prepare_failure = device.numbers_failure = device.prepare_crash = 0;
+    device.duplicate_message = device.late_message = 0;
     device.slowdown = 1;
   }
 
@@ -701,60 +758,6 @@ class Simulation {
 };
 
 }  // namespace
-
-Scenario MakeScenario(uint64_t seed) {
-  SeededRandom random(seed ^ 0xabcdef12345ull), engine_random(seed ^ 0x5ea1ed0fe2ull);
-  Scenario scenario;
-  swarm::CoreOptions& options = scenario.options;
-  const uint32_t layers = 4 + static_cast<uint32_t>(random.Below(9));
-  options.model.name = "hash";
-  options.model.vocabulary = 512;
-  options.model.hidden_columns = kRowColumns;
-  options.model.program_version = program::kProgramVersion;
-  for (uint32_t i = 0; i < layers; ++i) {
-    swarm::ModelLayer layer;
-    layer.weight_bytes = layer.download_bytes = 500'000 + random.Below(1'000'000);
-    layer.read_bytes_per_token = layer.weight_bytes;
-    layer.kv_bytes_per_position = i > 0 && i + 1 < layers ? 64 : 0;
-    options.model.layers.push_back(layer);
-  }
-  options.context_length = 48 + static_cast<uint32_t>(random.Below(100));
-  options.session_count = 1 + static_cast<uint32_t>(random.Below(4));
-  options.queue_limit = 20;
-  options.prefill_chunk_rows = 1 + static_cast<uint32_t>(random.Below(32));
-  options.candidate_count = 4 + static_cast<uint32_t>(random.Below(64));
-  scenario.longest_prompt = options.context_length;
-  scenario.longest_answer = 40;
-
-  const swarm::Costs costs(options);
-  const uint64_t whole = costs.MemoryBytes(1, 0, layers);
-  const size_t device_count = 1 + random.Below(5);
-  for (size_t i = 0; i < device_count; ++i) {
-    Device device;
-    device.id = "device" + std::to_string(i);
-    if (random.Below(3) == 0) {
-      device.kind = "web";
-      device.engine = "ort-wasm";
-      device.needs_onnx = true;
-      device.pings_wait = true;
-    } else if (random.Below(3) == 0) {  // chooses tokens by itself where it has the whole model
-      device.kind = "web";
-      device.engine = "webgpu";
-    }
-    device.memory_bytes = whole / 5 + random.Below(whole + whole / 2);
-    device.weight_factor = random.Below(4) == 0 ? 1.0 + random.Uniform() * 0.5 : 1.0;
-    if (engine_random.Below(2) == 0) device.room_bytes = engine_random.Below(whole);
-    device.overhead_us = 50 + 2000 * random.Uniform();
-    device.bytes_per_us = 100 + 4000 * random.Uniform();
-    device.link_bytes_per_us = 1 + 50 * random.Uniform();
-    device.latency = Microseconds(100 + static_cast<int64_t>(random.Below(60'000)));
-    scenario.devices.push_back(std::move(device));
-  }
-  scenario.chaos = Seconds(20 + static_cast<int64_t>(random.Below(100)));
-  scenario.faults_per_minute = random.Below(5) == 0 ? 0 : 1 + 12 * random.Uniform();
-  scenario.requests_per_minute = 10 + 80 * random.Uniform();
-  return scenario;
-}
 
 Outcome Simulate(uint64_t seed, const Scenario& scenario) {
   return Simulation(seed, scenario).Run();

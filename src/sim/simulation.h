@@ -49,6 +49,7 @@ struct Outcome {
   std::deque<std::string> log;          // the last lines
   uint64_t events = 0, tokens = 0, requests = 0, finished = 0, cancelled = 0, failed_on_purpose = 0;
   uint64_t losses = 0, plans = 0, closed_by_core = 0;
+  uint64_t faults = 0, repeated = 0, overtaken = 0;  // messages that came twice or out of order
   uint64_t wishes = 0;       // for the whole model on one device, or against it
   uint64_t generated = 0;    // tokens that devices with the whole model chose by themselves
   uint64_t resumed = 0;      // connections of workers that had held on to what they hold

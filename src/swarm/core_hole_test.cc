@@ -342,7 +342,7 @@ TEST(Hole, EveryStage) {
   EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
   EXPECT_THAT(swarm.picture().stages, IsEmpty());
   EXPECT_EQ(swarm.picture().active_requests, 1u);
-  swarm.Advance(Seconds(3600));
+  swarm.Advance(Seconds(800));
   EXPECT_THAT(swarm.Ends(middle.request), IsEmpty());
   // Others come and cut the model elsewhere.
   swarm.Join(Half());

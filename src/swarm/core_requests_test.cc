@@ -652,6 +652,43 @@ TEST(Logits, OnlyLogitsAndNoTokens) {
   EXPECT_EQ(swarm.Ends(1)[0].reason, FinishReason::kLength);
 }
 
+// ---- no token for too long ----
+
+TEST(TokenLimit, EndsWhoWaitsAndWhoIsComputed) {
+  CoreOptions options = TestOptions();
+  options.session_count = 1;
+  TestSwarm swarm(options);
+  swarm.BringUp(1, Silent());
+  swarm.Submit(Greedy(1, {1}, 5));
+  swarm.Advance(Seconds(1));
+  swarm.Submit(Greedy(2, {1}, 5));  // waits for the session
+  // Its steps are never answered: worker after worker is given up, and the next one comes.
+  for (int i = 0; i < 899; ++i) swarm.Advance(Seconds(1));
+  EXPECT_THAT(swarm.Ends(2), IsEmpty());
+  ASSERT_THAT(swarm.Ends(1), SizeIs(1));
+  EXPECT_THAT(swarm.Ends(1)[0].error->message(), HasSubstr("no token came for 900 s"));
+  swarm.Advance(Seconds(1));
+  ASSERT_THAT(swarm.Ends(2), SizeIs(1));
+  EXPECT_EQ(swarm.Ends(2)[0].error->code(), ErrorCode::kUnavailable);
+}
+
+TEST(TokenLimit, CountsFromTheLastToken) {
+  CoreOptions options = TestOptions();
+  options.timeouts.token_limit = Seconds(10);
+  options.timeouts.step_deadline_first = options.timeouts.step_deadline_min = Seconds(60);
+  TestSwarm swarm(options);
+  swarm.BringUp(1, Silent());
+  swarm.Submit(Greedy(1, {1}, 5));
+  for (int i = 0; i < 3; ++i) {
+    swarm.Advance(Seconds(9));
+    swarm.AnswerStep(1);
+  }
+  EXPECT_THAT(swarm.Ends(1), IsEmpty());
+  swarm.Advance(Seconds(10));
+  ASSERT_THAT(swarm.Ends(1), SizeIs(1));
+  EXPECT_EQ(swarm.Tokens(1).size(), 3u);
+}
+
 // ---- long prompts ----
 
 // Three stages; every worker answers at once but the last one, where the test sets the pace.

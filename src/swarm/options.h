@@ -58,7 +58,6 @@ struct Timeouts {
   Duration prepare_min = Seconds(20);   // prepare limit = max(this, factor x bytes / bandwidth)
   double prepare_factor = 3;
   Duration measure_limit = Seconds(30);
-  Duration commit_limit = Seconds(10);
   Duration replan_interval = Seconds(15);
   // A native worker whose step is late is pinged; without an answer after this, or after four times
   // its longest round trip of late, it is lost.
@@ -69,6 +68,8 @@ struct Timeouts {
   Duration restart_limit = Seconds(10);
   // One that leaves is let go at the latest; workers give up after 2 s.
   Duration leave_limit = Milliseconds(1500);
+  // A request that got no token for so long is ended, waiting or running.
+  Duration token_limit = Seconds(900);
   Duration join_debounce = Milliseconds(150);  // devices that join together are planned together
   Duration aside_first = Seconds(15);  // a worker that failed is left out so long, doubling,
   Duration aside_max = Seconds(600);   // up to this

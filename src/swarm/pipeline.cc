@@ -550,7 +550,7 @@ Result<Pipeline::FailedRuns> Pipeline::OnStepFailed(Worker& worker,
         std::to_string(failed.epoch()) + " and stage " + std::to_string(failed.stage()) +
         ", expected step " + std::to_string(oldest.sequence) + " of epoch " +
         std::to_string(oldest.epoch) + " and stage " + std::to_string(oldest.stage) + ".");
-  FailedRuns live{oldest.epoch, {}};
+  FailedRuns live{oldest.epoch, oldest.runs.size(), {}};
   std::copy_if(oldest.runs.begin(), oldest.runs.end(), std::back_inserter(live.runs),
                [&](const wire::Run& run) { return LiveProgress(run, live.binding) != nullptr; });
   PopOldest(worker, now);

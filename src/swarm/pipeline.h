@@ -76,6 +76,7 @@ class Pipeline {
   // Likewise for a step that failed; the runs of it that are still wanted, and whose they were.
   struct FailedRuns {
     BindingId binding = 0;
+    size_t frame_runs = 0;  // of all that were computed together
     std::vector<wire::Run> runs;
   };
   Result<FailedRuns> OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed, Instant now);

@@ -104,8 +104,9 @@ Status Requests::Check(const Request& request) const {
   return OkStatus();
 }
 
-void Requests::Submit(Request request) {
+void Requests::Submit(Request request, Instant now) {
   ActiveRequest active;
+  active.last_token_at = now;
   active.prompt_tokens = static_cast<uint32_t>(request.prompt_ids.size());
   Status status = Check(request);
   active.request = std::move(request);
@@ -142,6 +143,38 @@ void Requests::Cancel(RequestId id, Instant now) {
   }
   if (Session* session = sessions_.FindRequest(id))
     EndSession(*session, FinishReason::kCancelled, std::nullopt, now);
+}
+
+void Requests::EndOverdue(Instant now) {
+  const Instant least = now - options_.timeouts.token_limit;
+  const auto is_overdue = [least](const ActiveRequest& active) {
+    return active.last_token_at <= least;
+  };
+  const Error error(ErrorCode::kUnavailable,
+                    "The request was given up: no token came for " +
+                        std::to_string(options_.timeouts.token_limit.us / 1'000'000) + " s.");
+  for (auto waiting = waiting_.begin(); waiting != waiting_.end();) {
+    if (!is_overdue(*waiting)) {
+      ++waiting;
+      continue;
+    }
+    Finish(*waiting, FinishReason::kError, error);
+    waiting = waiting_.erase(waiting);
+  }
+  for (const auto& session : sessions_.sessions())
+    if (session->active && is_overdue(*session->active)) Fail(*session, error, now);
+}
+
+std::optional<Instant> Requests::next_timer() const {
+  std::optional<Instant> first;
+  const auto consider = [&first](const ActiveRequest& active) {
+    if (!first || active.last_token_at < *first) first = active.last_token_at;
+  };
+  for (const ActiveRequest& active : waiting_) consider(active);
+  for (const auto& session : sessions_.sessions())
+    if (session->active) consider(*session->active);
+  if (!first) return std::nullopt;
+  return *first + options_.timeouts.token_limit;
 }
 
 std::optional<RequestProgress> Requests::ProgressOf(RequestId id) const {
@@ -337,6 +370,7 @@ void Requests::Emit(Session& session, EmitToken token, Instant now) {
     return EndSession(session, FinishReason::kStop, std::nullopt, now);
   token.request = active.request.id;
   active.step_failures = 0;
+  active.last_token_at = now;
   if (!active.victims.empty()) {
     active.victims.clear();
     session.alone = false;

@@ -28,7 +28,7 @@ class Requests {
       : options_(options), roster_(roster), sessions_(sessions), outbox_(outbox) {}
 
   // Queues the request, or ends it at once with a clear error.
-  void Submit(Request request);
+  void Submit(Request request, Instant now);
   // Ends a waiting or running request as cancelled; unknown or finished ids are ignored.
   void Cancel(RequestId id, Instant now);
   // Gives sessions to waiting requests, first come first served.
@@ -39,6 +39,10 @@ class Requests {
   // Tokens that a worker with the whole model has chosen.
   void OnGenerated(const GeneratedTokens& generated, Instant now);
   void Fail(Session& session, Error error, Instant now);
+
+  // Ends those that got no token for too long.
+  void EndOverdue(Instant now);
+  std::optional<Instant> next_timer() const;
 
   std::optional<RequestProgress> ProgressOf(RequestId id) const;
   uint32_t waiting_count() const { return static_cast<uint32_t>(waiting_.size()); }

@@ -84,7 +84,7 @@ void State::On(const WorkerLost& event) {
 }
 
 void State::On(const RequestSubmitted& event) {
-  requests.Submit(event.request);
+  requests.Submit(event.request, now);
 }
 
 void State::On(const RequestCancelled& event) {
@@ -105,6 +105,7 @@ void State::On(const TimerFired&) {
     }
   for (const WorkerId late : health.TakeLate(now)) lifecycle.Relieve(late);
   if (absences.Expire(now)) UpdatePipeline();
+  requests.EndOverdue(now);
   if (lifecycle.DownloadOverdue(now)) {
     lifecycle.DropStaged(now);
     planning.Want(now + options.timeouts.replan_interval);
@@ -202,6 +203,7 @@ std::optional<Instant> State::FindTimer() const {
   consider(lifecycle.next_timer());
   consider(probation.next_return());
   consider(absences.next_timer());
+  consider(requests.next_timer());
   for (const auto& [id, worker] : roster) {
     consider(worker.memory.limit_until);
     consider(worker.leaves_at);
@@ -446,7 +448,7 @@ Status State::OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed) {
     if (stage.held_at_failure && stage.held > *stage.held_at_failure)
       session.active->step_failures = 0;
     const uint32_t failures = ++session.active->step_failures;
-    if (numbers_failed && runs.size() == 1) {
+    if (numbers_failed && live.frame_runs == 1) {
       requests.Fail(session, Error(ErrorCode::kInvalidData, problem), now);
     } else if (failures > options.step_failure_limit) {
       requests.Fail(session,
@@ -456,7 +458,7 @@ Status State::OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed) {
                     now);
     } else {
       // Which of several runs failed is not said: each tries again by itself.
-      if (runs.size() > 1) session.alone = true;
+      if (live.frame_runs > 1) session.alone = true;
       refused_guess = session.RewindAfterFailure(stage) || refused_guess;
     }
   }
