@@ -78,8 +78,7 @@ planner::PlanContext Planning::Context(Instant now) const {
   // As if one loss were to come in any case, and in the first five minutes as if they were over.
   const auto seen_us = static_cast<double>((now - first_seen_).us);
   context.expected_stable_us = std::max(seen_us, 300e6) / static_cast<double>(losses_ + 1);
-  if (const SwarmPlan* active = lifecycle_.active(); active && context.up)
-    context.token_us = active->predicted_us;
+  if (const SwarmPlan* active = lifecycle_.active()) context.token_us = active->predicted_us;
   if (const auto repair_us = repair_us_.Median()) context.repair_us = *repair_us;
   return context;
 }
