@@ -49,18 +49,18 @@ sampling::Parameters RecommendedSampling(const json::object& config) {
   sampling::Parameters sampling;
   const json::value* sample = config.if_contains("do_sample");
   if (sample != nullptr && sample->is_bool() && !sample->as_bool()) sampling.temperature = 0;
-  const auto number = [&](const char* name, float lowest, float highest, float* out) {
+  const auto number = [&](const char* name, sampling::Range range, float* out) {
     const json::value* value = config.if_contains(name);
     if (value == nullptr || !value->is_number()) return;
-    const auto given = static_cast<float>(value->to_number<double>());
-    if (given >= lowest && given <= highest) *out = given;
+    const auto given = value->to_number<double>();
+    if (given >= range.lowest && given <= range.highest) *out = static_cast<float>(given);
   };
-  number("temperature", 0, 2, &sampling.temperature);
-  number("top_p", 0, 1, &sampling.top_p);
-  number("min_p", 0, 1, &sampling.min_p);
-  number("repetition_penalty", 0.1f, 10, &sampling.repetition_penalty);
+  number("temperature", sampling::kTemperatureRange, &sampling.temperature);
+  number("top_p", sampling::kTopPRange, &sampling.top_p);
+  number("min_p", sampling::kMinPRange, &sampling.min_p);
+  number("repetition_penalty", sampling::kRepetitionPenaltyRange, &sampling.repetition_penalty);
   float top_k = 0;
-  number("top_k", 0, 1 << 20, &top_k);
+  number("top_k", {0, sampling::kMaxTopK}, &top_k);
   sampling.top_k = static_cast<int32_t>(top_k);
   return sampling;
 }

@@ -28,6 +28,15 @@ std::string Shown(const json::value& value) {
   return text.substr(0, end) + "...";
 }
 
+// As one would write it: JSON's would be 2E0.
+std::string TextOf(const sampling::Range& range) {
+  const auto text = [](double number) {
+    char digits[32];
+    return std::string(digits, std::to_chars(digits, digits + sizeof(digits), number).ptr);
+  };
+  return "a number from " + text(range.lowest) + " to " + text(range.highest);
+}
+
 constexpr uint32_t kMaxDepth = 64;
 
 // Reads fields of one object; remembers the first error, after which every read gives its default.
@@ -50,12 +59,12 @@ class FieldReader {
     return value->as_bool();
   }
 
-  std::optional<double> Number(const char* name, double lowest, double highest) {
+  std::optional<double> Number(const char* name, sampling::Range range) {
     const json::value* value = Find(name);
     if (value == nullptr) return std::nullopt;
     const double number = value->is_number() ? value->to_number<double>() : std::nan("");
-    if (!(number >= lowest && number <= highest)) {
-      Fail(name, *value, "a number from " + Shown(lowest) + " to " + Shown(highest));
+    if (!(number >= range.lowest && number <= range.highest)) {
+      Fail(name, *value, TextOf(range));
       return std::nullopt;
     }
     return number;
@@ -199,17 +208,19 @@ std::optional<ApiError> ReadStop(const json::value* stop, std::vector<std::strin
 std::optional<ApiError> ReadLogitBias(const json::value* bias, sampling::Parameters* sampling) {
   if (bias == nullptr) return std::nullopt;
   const json::object* object = bias->if_object();
-  if (object == nullptr || object->size() > 1024) {
-    return Bad("logit_bias", "'logit_bias' must be an object of at most 1024 token ids.");
+  if (object == nullptr || object->size() > sampling::kMaxBiases) {
+    return Bad("logit_bias", "'logit_bias' must be an object of at most " +
+                                 std::to_string(sampling::kMaxBiases) + " token ids.");
   }
+  constexpr sampling::Range kRange = sampling::kBiasRange;
   for (const auto& [key, value] : *object) {
     int32_t id = -1;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
     const double amount = value.is_number() ? value.to_number<double>() : std::nan("");
     if (error != std::errc() || end != key.data() + key.size() || id < 0 ||
-        !(std::fabs(amount) <= 100)) {
+        !(amount >= kRange.lowest && amount <= kRange.highest)) {
       return Bad("logit_bias", "'logit_bias' maps '" + std::string(key) + "' to " + Shown(value) +
-                                   "; expected a token id and a number from -100 to 100.");
+                                   "; expected a token id and " + TextOf(kRange) + ".");
     }
     sampling->logit_bias.push_back({id, static_cast<float>(amount)});
   }
@@ -217,21 +228,17 @@ std::optional<ApiError> ReadLogitBias(const json::value* bias, sampling::Paramet
 }
 
 void ReadSampling(FieldReader& fields, sampling::Parameters* sampling) {
-  if (const auto x = fields.Number("temperature", 0, 2))
-    sampling->temperature = static_cast<float>(*x);
-  if (const auto x = fields.Number("top_p", 0, 1)) sampling->top_p = static_cast<float>(*x);
-  if (const auto x = fields.Number("min_p", 0, 1)) sampling->min_p = static_cast<float>(*x);
-  if (const auto x = fields.Integer("top_k", -1, 1 << 20)) {
+  const auto read = [&fields](const char* name, sampling::Range range, float* out) {
+    if (const auto x = fields.Number(name, range)) *out = static_cast<float>(*x);
+  };
+  read("temperature", sampling::kTemperatureRange, &sampling->temperature);
+  read("top_p", sampling::kTopPRange, &sampling->top_p);
+  read("min_p", sampling::kMinPRange, &sampling->min_p);
+  read("presence_penalty", sampling::kPenaltyRange, &sampling->presence_penalty);
+  read("frequency_penalty", sampling::kPenaltyRange, &sampling->frequency_penalty);
+  read("repetition_penalty", sampling::kRepetitionPenaltyRange, &sampling->repetition_penalty);
+  if (const auto x = fields.Integer("top_k", -1, sampling::kMaxTopK)) {
     sampling->top_k = *x < 0 ? 0 : static_cast<int32_t>(*x);
-  }
-  if (const auto x = fields.Number("presence_penalty", -2, 2)) {
-    sampling->presence_penalty = static_cast<float>(*x);
-  }
-  if (const auto x = fields.Number("frequency_penalty", -2, 2)) {
-    sampling->frequency_penalty = static_cast<float>(*x);
-  }
-  if (const auto x = fields.Number("repetition_penalty", 0.1, 10)) {
-    sampling->repetition_penalty = static_cast<float>(*x);
   }
   if (const auto x = fields.Integer("seed", INT64_MIN, INT64_MAX)) {
     sampling->seed = static_cast<uint64_t>(*x);

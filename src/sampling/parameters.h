@@ -19,13 +19,13 @@ struct TokenBias {
 
 // Neutral values change nothing. Ranges are OpenAI's; Validate checks them.
 struct Parameters {
-  float temperature = 1;         // 0: greedy; at most 2
+  float temperature = 1;         // 0: greedy
   int32_t top_k = 0;             // 0: all tokens
   float top_p = 1;               // keep the smallest set with this mass
   float min_p = 0;               // drop tokens below min_p times the best one's probability
   float repetition_penalty = 1;  // > 0; divides positive, multiplies negative logits of seen tokens
-  float presence_penalty = 0;    // -2..2, subtracted once from tokens seen
-  float frequency_penalty = 0;   // -2..2, subtracted for each time a token was seen
+  float presence_penalty = 0;    // subtracted once from tokens seen
+  float frequency_penalty = 0;   // subtracted for each time a token was seen
   std::vector<TokenBias> logit_bias;
   std::optional<uint64_t> seed;  // absent: the host draws one for the request
 
@@ -40,9 +40,19 @@ struct Parameters {
   bool operator==(const Parameters&) const = default;
 };
 
-// Most entries of logit_bias, and the largest of them.
+struct Range {
+  double lowest = 0, highest = 0;
+};
+
+// What the fields may be, in a request and as a model's recommendation.
+inline constexpr Range kTemperatureRange{0, 2};
+inline constexpr Range kTopPRange{0, 1};
+inline constexpr Range kMinPRange{0, 1};
+inline constexpr Range kRepetitionPenaltyRange{0.1, 10};
+inline constexpr Range kPenaltyRange{-2, 2};  // of presence and frequency
+inline constexpr Range kBiasRange{-100, 100};
+inline constexpr int32_t kMaxTopK = 1 << 20;
 inline constexpr size_t kMaxBiases = 1024;
-inline constexpr float kMaxBias = 100;
 
 // What a request may ask. kInvalidArgument: the first field out of range, by name, with its value
 // and what was expected.

@@ -343,6 +343,7 @@ TEST(Sampler, RefusesParametersOutOfRange) {
   EXPECT_THAT(message({.temperature = NAN}), HasSubstr("temperature"));
   EXPECT_THAT(message({.temperature = -1}), HasSubstr("temperature"));
   EXPECT_THAT(message({.top_k = -2}), HasSubstr("top_k is -2"));
+  EXPECT_THAT(message({.top_k = kMaxTopK + 1}), HasSubstr("top_k is 1048577"));
   EXPECT_THAT(message({.top_p = 1.01f}), HasSubstr("top_p"));
   EXPECT_THAT(message({.min_p = -0.1f}), HasSubstr("min_p"));
   EXPECT_THAT(message({.repetition_penalty = 0}), HasSubstr("repetition_penalty"));
