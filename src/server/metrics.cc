@@ -1,48 +1,57 @@
 #include "server/metrics.h"
 
+#include <string_view>
+#include <vector>
+
 namespace weft::server {
 
 std::string MetricsText(const SwarmHost& host) {
   const HostCounters& counters = host.counters();
   const swarm::Snapshot snapshot = host.snapshot();
+  const bool is_up = snapshot.state == swarm::SwarmState::kUp;
+  struct Metric {
+    const char* name;
+    const char* help;
+    double value;
+  };
+  const auto count = [](uint64_t value) { return static_cast<double>(value); };
+  std::vector<Metric> metrics = {
+      {"weft_core_seconds_total", "Time inside the orchestrator's core",
+       counters.core_time.seconds()},
+      {"weft_core_events_total", "Events handled by the core", count(counters.events)},
+      {"weft_frames_sent_total", "Step frames sent", count(counters.frames_sent)},
+      {"weft_frames_received_total", "Result frames received", count(counters.frames_received)},
+      {"weft_frame_bytes_sent_total", "Bytes of step frames", count(counters.bytes_sent)},
+      {"weft_frame_bytes_received_total", "Bytes of result frames", count(counters.bytes_received)},
+      {"weft_generated_tokens_total", "Tokens generated", count(snapshot.generated_tokens)},
+      {"weft_requests_completed_total", "Requests that ended well",
+       count(snapshot.completed_requests)},
+      {"weft_requests_failed_total", "Requests that ended with an error",
+       count(snapshot.failed_requests)},
+      {"weft_workers", "Connected workers", count(snapshot.workers.size())},
+      {"weft_up", "1 when a full plan serves", is_up ? 1.0 : 0.0},
+      {"weft_predicted_us_per_token", "The plan's time per token", snapshot.predicted_us_per_token},
+      {"weft_measured_us_per_token", "The measured time per token", snapshot.measured_us_per_token},
+  };
+  if (snapshot.initial_error) {
+    metrics.push_back({"weft_initial_prediction_error_ratio",
+                       "Mean of |predicted - measured| / measured of steps, predicted with their "
+                       "plan",
+                       *snapshot.initial_error});
+  }
+  if (snapshot.running_error) {
+    metrics.push_back({"weft_running_prediction_error_ratio",
+                       "Mean of |predicted - measured| / measured of steps, predicted when they "
+                       "were sent",
+                       *snapshot.running_error});
+  }
   std::string text;
-  const auto add = [&](const char* name, const char* kind, const char* help, double value) {
+  for (const auto& [name, help, value] : metrics) {
+    // Prometheus' convention: what only rises is named so.
+    const char* kind = std::string_view(name).ends_with("_total") ? "counter" : "gauge";
     text += std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + kind + "\n" +
             name + " " + std::to_string(value) + "\n";
-  };
-  add("weft_core_seconds_total", "counter", "Time inside the orchestrator's core",
-      counters.core_time.seconds());
-  add("weft_core_events_total", "counter", "Events handled by the core",
-      static_cast<double>(counters.events));
-  add("weft_frames_sent_total", "counter", "Step frames sent",
-      static_cast<double>(counters.frames_sent));
-  add("weft_frames_received_total", "counter", "Result frames received",
-      static_cast<double>(counters.frames_received));
-  add("weft_frame_bytes_sent_total", "counter", "Bytes of step frames",
-      static_cast<double>(counters.bytes_sent));
-  add("weft_frame_bytes_received_total", "counter", "Bytes of result frames",
-      static_cast<double>(counters.bytes_received));
-  add("weft_generated_tokens_total", "counter", "Tokens generated",
-      static_cast<double>(snapshot.generated_tokens));
-  add("weft_requests_completed_total", "counter", "Requests that ended well",
-      static_cast<double>(snapshot.completed_requests));
-  add("weft_requests_failed_total", "counter", "Requests that ended with an error",
-      static_cast<double>(snapshot.failed_requests));
-  add("weft_workers", "gauge", "Connected workers", static_cast<double>(snapshot.workers.size()));
-  add("weft_up", "gauge", "1 when a full plan serves",
-      snapshot.state == swarm::SwarmState::kUp ? 1 : 0);
-  add("weft_predicted_us_per_token", "gauge", "The plan's time per token",
-      snapshot.predicted_us_per_token);
-  add("weft_measured_us_per_token", "gauge", "The measured time per token",
-      snapshot.measured_us_per_token);
-  if (snapshot.initial_error)
-    add("weft_initial_prediction_error_ratio", "gauge",
-        "Mean of |predicted - measured| / measured of steps, predicted with their plan",
-        *snapshot.initial_error);
-  if (snapshot.running_error)
-    add("weft_running_prediction_error_ratio", "gauge",
-        "Mean of |predicted - measured| / measured of steps, predicted when they were sent",
-        *snapshot.running_error);
+  }
   return text;
 }
 
