@@ -18,13 +18,15 @@ namespace json = boost::json;
 namespace {
 
 constexpr size_t kSecretBytes = 16;  // 128 bits
+constexpr char kApiKeyName[] = "WEFT_API_KEY";
+constexpr char kJoinTokenName[] = "WEFT_JOIN_TOKEN";
 
 // The variable's value, which is wiped where it stands: /proc shows a process's first environment
 // for as long as it runs.
 std::string TakeFromEnvironment(const char* name) {
   char* const given = std::getenv(name);
   if (given == nullptr) return {};
-  const std::string value = given;
+  std::string value = given;
   OPENSSL_cleanse(given, value.size());
   unsetenv(name);
   return value;
@@ -43,6 +45,16 @@ std::string Masked(std::string text, std::string_view key) {
   return text;
 }
 
+// Of a secret that was given; it is not shown.
+Status CheckLength(const char* name, const std::string& secret) {
+  constexpr size_t kLeast = 2 * kSecretBytes;
+  if (secret.empty() || secret.size() >= kLeast) return OkStatus();
+  return Error(ErrorCode::kInvalidArgument,
+               std::string(name) + " has " + std::to_string(secret.size()) +
+                   " characters, but must have at least " + std::to_string(kLeast) +
+                   "; leave it unset to have a new one made.");
+}
+
 }  // namespace
 
 Secrets RandomSecrets() {
@@ -50,16 +62,12 @@ Secrets RandomSecrets() {
 }
 
 Result<Secrets> MakeSecrets(bool demanded) {
-  Secrets given = {TakeFromEnvironment("WEFT_API_KEY"), TakeFromEnvironment("WEFT_JOIN_TOKEN")};
+  // Both leave the environment, whatever is wrong with one of them.
+  Secrets given = {TakeFromEnvironment(kApiKeyName), TakeFromEnvironment(kJoinTokenName)};
   given.key_is_set = !given.api_key.empty();
   given.token_is_set = !given.join_token.empty();
-  for (const std::string* secret : {&given.api_key, &given.join_token}) {
-    if (!secret->empty() && secret->size() < 2 * kSecretBytes) {
-      return Error(ErrorCode::kInvalidArgument,
-                   "WEFT_API_KEY and WEFT_JOIN_TOKEN must have at least 32 characters; leave them "
-                   "unset to have new ones made.");
-    }
-  }
+  TRY(CheckLength(kApiKeyName, given.api_key));
+  TRY(CheckLength(kJoinTokenName, given.join_token));
   if (given.api_key.empty() && given.join_token.empty() && !demanded) return given;
   const Secrets made = RandomSecrets();
   if (given.api_key.empty()) given.api_key = made.api_key;
