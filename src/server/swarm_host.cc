@@ -17,12 +17,13 @@ swarm::FinishRequest Failed(swarm::RequestId id, const Error& error) {
   return {.request = id, .reason = swarm::FinishReason::kError, .error = error};
 }
 
+// One handler for each kind of action.
 template <typename... Handlers>
-struct Overloaded : Handlers... {
+struct ByKind : Handlers... {
   using Handlers::operator()...;
 };
 template <typename... Handlers>
-Overloaded(Handlers...) -> Overloaded<Handlers...>;
+ByKind(Handlers...) -> ByKind<Handlers...>;
 
 }  // namespace
 
@@ -103,7 +104,7 @@ void SwarmHost::Handle(swarm::Event event) {
 }
 
 void SwarmHost::CarryOut(swarm::Action& action) {
-  std::visit(Overloaded{
+  std::visit(ByKind{
                  [&](swarm::SendControl& send) {
                    const auto worker = workers_.find(send.worker);
                    if (worker != workers_.end()) worker->second.send({EncodeControl(send.message)});
