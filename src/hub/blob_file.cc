@@ -14,7 +14,6 @@
 namespace weft::hub {
 namespace {
 
-constexpr size_t kReadBytes = 1 << 20;
 constexpr auto kLockInterval = std::chrono::milliseconds(100);
 
 }  // namespace

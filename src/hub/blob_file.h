@@ -13,6 +13,8 @@
 
 namespace weft::hub {
 
+inline constexpr size_t kReadBytes = 1 << 20;  // of a file that is hashed, at a time
+
 // Keeps other processes from writing a blob.
 class BlobLock {
  public:

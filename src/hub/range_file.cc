@@ -15,7 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kNoteEveryBytes = 1 << 20;  // a kill loses at most so much of a range
-constexpr size_t kReadBytes = 1 << 20;
 
 Status WriteAt(int fd, uint64_t offset, ByteSpan bytes, const fs::path& path) {
   while (!bytes.empty()) {

@@ -5,12 +5,6 @@
 #include "base/check.h"
 
 namespace weft::convert {
-namespace {
-
-constexpr uint64_t kSmallBytes = 64 << 10;
-constexpr uint64_t kAlignment = 64;  // of arrays inside a blob: one cache line
-
-}  // namespace
 
 void ArrayStore::Add(const std::string& key, int layer, uint64_t byte_count, Producer producer,
                      uint64_t shares) {

@@ -16,6 +16,10 @@
 
 namespace weft::convert {
 
+// Smaller arrays of a layer share a blob, and are as quick to make as to find again.
+inline constexpr uint64_t kSmallBytes = 64 << 10;
+inline constexpr uint64_t kAlignment = 64;  // of arrays inside a blob: one cache line
+
 // Bytes of one blob in order; hashed and written as they come, never held.
 class BlobWriter {
  public:

@@ -11,9 +11,7 @@
 namespace weft::convert {
 namespace {
 
-constexpr uint64_t kSmallBytes = 64 << 10;
 constexpr uint64_t kSlabBytes = 8 << 20;  // of the checkpoint, converted at a time
-constexpr uint64_t kAlignment = 64;       // of arrays inside a blob: one cache line
 
 uint64_t RowsOf(const StoredWeight& weight) {
   return weight.shape.size() == 1 ? 1 : weight.shape.front();
