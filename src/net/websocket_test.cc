@@ -64,14 +64,17 @@ TEST_F(WebSocketTest, ARefusalForWantOfASecretIsFinal) {
 
 TEST_F(WebSocketTest, FramesRightBehindTheHandshakeAreRead) {
   Listen();
-  const RawClient client(server_->port());
-  ASSERT_TRUE(client.Send(Upgrade("/ws") + Message("early") + Message("bird")));
-  client.ReadUntil("\r\n\r\n");
-  EXPECT_EQ(client.ReadUntil("bird"),
-            "\x82\x05"
-            "early"
-            "\x82\x04"
-            "bird");
+  {
+    const RawClient client(server_->port());
+    ASSERT_TRUE(client.Send(Upgrade("/ws") + Message("early") + Message("bird")));
+    client.ReadUntil("\r\n\r\n");
+    EXPECT_EQ(client.ReadUntil("bird"),
+              "\x82\x05"
+              "early"
+              "\x82\x04"
+              "bird");
+  }
+  EXPECT_TRUE(Comes(handler_.socket_closed.get_future())) << "or it outlives its loop";
 }
 
 TEST_F(WebSocketTest, AMessageThatIsTooLongClosesBeforeItIsRead) {

@@ -79,7 +79,10 @@ class RouterTest : public testing::Test {
     const auto client = std::make_shared<RecordingResponder>();
     router_.OnRequest(std::move(request), client);
     EXPECT_EQ(client->answers, 1);
-    return *client;
+    RecordingResponder seen = *client;
+    // As a connection that has closed: its handlers, which hold it, are let go.
+    client->on_closed = nullptr;
+    return seen;
   }
   // The error's code, after a look at its form.
   static std::string CodeOf(const RecordingResponder& answer) {

@@ -136,9 +136,10 @@ step_e2e() {
   WEFT="$weft" node_tests "${files[@]}"
 }
 
+# What is undefined fails the test that did it; by itself the sanitizer would only say so.
 step_asan_ubsan() {
   build_preset asan-ubsan
-  run_ctest asan-ubsan 3600
+  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 run_ctest asan-ubsan 3600
 }
 
 step_tsan() {
