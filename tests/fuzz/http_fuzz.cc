@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "net/http_connection.h"
 #include "net/loop.h"
+#include "socket_pair.h"
 
 namespace {
 
@@ -66,20 +67,6 @@ class Handler : public net::ServerHandler {
   std::vector<std::shared_ptr<net::Responder>> late_;
 };
 
-void RunAll(net::EventLoop& loop) {
-  loop.io().restart();
-  loop.io().poll();
-}
-
-std::string Received(int fd) {
-  std::string got;
-  char buffer[4096];
-  for (ssize_t count; (count = recv(fd, buffer, sizeof(buffer), MSG_DONTWAIT)) > 0;) {
-    got.append(buffer, static_cast<size_t>(count));
-  }
-  return got;
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
@@ -91,15 +78,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   net::ServerOptions options;
   options.limits.header_bytes = 1024;
   options.limits.body_bytes = 512;
-  const auto counter = std::make_shared<net::ConnectionCounter>();
-  CHECK(counter->TryAdd("127.0.0.1", options.limits));
-  auto place = std::make_shared<net::ConnectionPlace>(counter, "127.0.0.1");
-  const std::weak_ptr<net::ConnectionPlace> is_open = place;
   int ends[2];
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-  using tcp = boost::asio::ip::tcp;
-  net::ServeHttp(net::AnyStream(tcp::socket(loop.io(), tcp::v4(), ends[0])), options, &handler,
-                 "127.0.0.1", std::move(place));
+  const auto is_open = ServeAt(loop, ends[0], options, &handler);
   std::string reply;
   while (!rest.empty()) {
     const std::string_view next = rest.substr(0, piece);

@@ -14,11 +14,11 @@
 #include "net/http_connection.h"
 #include "net/loop.h"
 #include "net/websocket.h"
+#include "socket_pair.h"
 
 namespace {
 
 using namespace weft;
-using tcp = boost::asio::ip::tcp;
 
 constexpr size_t kMessageLimit = 300;
 
@@ -50,20 +50,6 @@ class Handler : public net::ServerHandler {
 // Closing waits for the peer for a while: here for none.
 constexpr Duration kNoLinger;
 
-void RunAll(net::EventLoop& loop) {
-  loop.io().restart();
-  loop.io().poll();
-}
-
-std::string Received(int fd) {
-  std::string got;
-  char buffer[4096];
-  for (ssize_t count; (count = recv(fd, buffer, sizeof(buffer), MSG_DONTWAIT)) > 0;) {
-    got.append(buffer, static_cast<size_t>(count));
-  }
-  return got;
-}
-
 // The right answer to the handshake that the client sent (RFC 6455 4.2.2).
 std::string AnswerTo(const std::string& request) {
   constexpr std::string_view kName = "Sec-WebSocket-Key: ";
@@ -94,12 +80,7 @@ void ToServer(net::EventLoop& loop, const int (&ends)[2], std::string_view bytes
   Handler handler;
   net::ServerOptions options;
   options.limits.close_linger = kNoLinger;
-  const auto counter = std::make_shared<net::ConnectionCounter>();
-  CHECK(counter->TryAdd("127.0.0.1", options.limits));
-  auto place = std::make_shared<net::ConnectionPlace>(counter, "127.0.0.1");
-  const std::weak_ptr<net::ConnectionPlace> is_open = place;
-  net::ServeHttp(net::AnyStream(tcp::socket(loop.io(), tcp::v4(), ends[0])), options, &handler,
-                 "127.0.0.1", std::move(place));
+  const auto is_open = ServeAt(loop, ends[0], options, &handler);
   const std::string handshake =
       "GET /worker HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
       "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
@@ -115,7 +96,7 @@ void ToClient(net::EventLoop& loop, const int (&ends)[2], std::string_view bytes
   limits.message_bytes = kMessageLimit;
   limits.close_linger = kNoLinger;
   net::RequestWebSocket(
-      net::AnyStream(tcp::socket(loop.io(), tcp::v4(), ends[0])), "x:1", "/worker", {}, limits,
+      StreamOf(loop, ends[0]), "x:1", "/worker", {}, limits,
       [&](std::shared_ptr<net::WebSocket> socket) { return Echo(socket, &open_count); },
       [&](const Error&) { ++failed_count; });
   RunAll(loop);
