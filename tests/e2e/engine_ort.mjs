@@ -2,29 +2,17 @@
 // computes what its wasm provider computes, through stages, a truncation and exported keys and
 // values.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { assertAgrees, assertReleased, runEngine } from "./lib/engines.mjs";
-import { Tab, buildHarness, harness, launchBrowser, noBrowser } from "./lib/tabs.mjs";
-import { packageOf, reasonToSkip, serve } from "./lib/weft.mjs";
+import { assertAgrees, assertReleased, engineTests, runEngine } from "./lib/engines.mjs";
+import { Tab } from "./lib/tabs.mjs";
 
-const skip = noBrowser() || reasonToSkip("stories260K");
-let browser = null;
-let server = null;
-before(async () => {
-  if (skip) return;
-  await buildHarness();
-  browser = await launchBrowser();
-  server = await serve(packageOf("stories260K"), ["--no-worker", "--web-root", harness]);
-});
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-});
+const shared = engineTests();
+const { skip } = shared;
 
 test("the WebGPU provider agrees with the wasm provider", { skip, timeout: 240_000 }, async () => {
-  const context = await browser.newContext();
-  const { page } = await Tab.open(context, server.origin);
+  const context = await shared.browser.newContext();
+  const { page } = await Tab.open(context, shared.server.origin);
   const wasm = await runEngine(page, "wasm");
   assert.equal(wasm.name, "ort-wasm");
   const webgpu = await runEngine(page, "webgpu");

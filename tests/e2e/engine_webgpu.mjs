@@ -1,29 +1,18 @@
 // Our WebGPU engine in a real browser (on a software adapter) computes what onnxruntime-web's wasm
 // provider computes, through stages, a truncation and exported keys and values.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { assertAgrees, assertReleased, runEngine } from "./lib/engines.mjs";
-import { Tab, buildHarness, harness, launchBrowser, noBrowser } from "./lib/tabs.mjs";
-import { complete, eventually, packageOf, reasonToSkip, serve, swarmOf } from "./lib/weft.mjs";
+import { assertAgrees, assertReleased, engineTests, runEngine } from "./lib/engines.mjs";
+import { Tab } from "./lib/tabs.mjs";
+import { complete, eventually, swarmOf } from "./lib/weft.mjs";
 
-const skip = noBrowser() || reasonToSkip("stories260K");
-let browser = null;
-let server = null;
-before(async () => {
-  if (skip) return;
-  await buildHarness();
-  browser = await launchBrowser();
-  server = await serve(packageOf("stories260K"), ["--no-worker", "--web-root", harness]);
-});
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-});
+const shared = engineTests();
+const { skip } = shared;
 
 test("our engine agrees with onnxruntime's wasm", { skip, timeout: 480_000 }, async () => {
-  const context = await browser.newContext();
-  const { page } = await Tab.open(context, server.origin);
+  const context = await shared.browser.newContext();
+  const { page } = await Tab.open(context, shared.server.origin);
   const wasm = await runEngine(page, "wasm");
   const own = await runEngine(page, "own");
   assert.equal(own.name, "webgpu");
@@ -35,14 +24,14 @@ test("our engine agrees with onnxruntime's wasm", { skip, timeout: 480_000 }, as
 
 // Six tokens of the continuation that transformers and llama2.c agree on (expected.json).
 test("a tab with our engine is a swarm of one", { skip, timeout: 480_000 }, async () => {
-  const context = await browser.newContext();
-  const tab = await Tab.open(context, server.origin);
+  const context = await shared.browser.newContext();
+  const tab = await Tab.open(context, shared.server.origin);
   await tab.start({ name: "own engine", memoryBytes: 400e6, engine: "webgpu" });
   await eventually(async () => {
-    const { state, message } = await swarmOf(server.origin);
+    const { state, message } = await swarmOf(shared.server.origin);
     assert.equal(state, "up", message);
   }, 240_000);
-  const answer = await complete(server.origin, {
+  const answer = await complete(shared.server.origin, {
     model: "stories260K",
     messages: [{ role: "user", content: "Once upon a time" }],
     max_tokens: 6,
