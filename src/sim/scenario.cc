@@ -57,7 +57,32 @@ Scenario MakeScenario(uint64_t seed) {
   const double least = 25 * 60 / scenario.chaos.seconds();
   scenario.faults_per_minute = random.Below(10) == 0 ? 0 : least * (1 + random.Uniform());
   scenario.requests_per_minute = 10 + 80 * random.Uniform();
+  if (engine_random.Below(3) == 0) scenario.restarts_per_minute = 1 + 4 * engine_random.Uniform();
   return scenario;
+}
+
+void SetSampling(SeededRandom& random, uint32_t vocabulary, sampling::Parameters& sampling) {
+  sampling.temperature = 0.5f + 1.5f * static_cast<float>(random.Uniform());
+  sampling.seed = random.Next();
+  switch (random.Below(5)) {
+    case 0:
+      sampling.top_p = 0.5f + 0.5f * static_cast<float>(random.Uniform());
+      break;
+    case 1:
+      sampling.min_p = 0.2f * static_cast<float>(random.Uniform());
+      break;
+    case 2:
+      sampling.repetition_penalty = 1.2f;
+      sampling.frequency_penalty = 0.5f;
+      break;
+    case 3:
+      sampling.temperature = random.Below(2) == 0 ? 0 : sampling.temperature;
+      sampling.logit_bias = {{static_cast<int32_t>(random.Below(vocabulary)), 12},
+                             {static_cast<int32_t>(random.Below(vocabulary)), -100}};
+      break;
+    default:
+      break;
+  }
 }
 
 }  // namespace weft::sim

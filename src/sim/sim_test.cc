@@ -43,6 +43,8 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
     sum.interrupted += outcome.interrupted;
     sum.resumed += outcome.resumed;
     sum.doubts += outcome.doubts;
+    sum.restarts += outcome.restarts;
+    sum.continued += outcome.continued;
   }
   EXPECT_GT(sum.tokens, 50'000u);
   EXPECT_GT(sum.requests, 4'000u);
@@ -58,6 +60,8 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.interrupted, 50u);
   EXPECT_GT(sum.resumed, 50u);
   EXPECT_GT(sum.doubts, 10u);
+  EXPECT_GT(sum.restarts, 100u);
+  EXPECT_GT(sum.continued, 100u);
 }
 
 // "An event log that grows for 48 hours": two days of joins, leaves, faults and requests, and

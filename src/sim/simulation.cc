@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "planner/planner.h"
+#include "sim/connection.h"
 
 namespace weft::sim {
 namespace {
@@ -17,37 +18,12 @@ constexpr size_t kLogLines = 400;
 // it.
 constexpr Duration kPatience = Seconds(3600);
 
-struct Connection {
-  Device* device = nullptr;
-  std::shared_ptr<ModelWorker> worker;
-  std::shared_ptr<WorkerId> line;                   // the worker's connection now
-  bool open = true;                                 // as the server sees it
-  swarm::LayerSet told;                             // layers that the core has told it to load
-  double reported_factor = 1;                       // weight factor of its last message
-  bool doubted = false;                             // its claim counts where that is less
-  bool ran_out = false;                             // of memory, once
-  bool broken = false;                              // nothing passes any more
-  bool survives = false;                            // its worker will come back with what it holds
-  Instant last_down, last_up;                       // deliveries do not overtake each other
-  Instant paused_until;                             // its machine stands still
-  uint64_t message_limit = wire::kMaxControlBytes;  // longer messages a host would not receive
-};
-
-struct Tracked {
-  swarm::Request request;
-  Expected expected;
-  std::vector<int32_t> tokens;
-  uint32_t ends = 0;
-  bool cancelled = false;
-  bool may_fail = false;  // its numbers were made to fail on purpose
-  uint32_t logit_rows = 0;
-};
-
 class Simulation {
  public:
   Simulation(uint64_t seed, const Scenario& scenario)
       : scenario_(scenario),
         random_(seed * 0x9e3779b97f4a7c15ull + 1),
+        restart_random_(seed ^ 0x7e57a7edull),
         costs_(scenario_.options),
         core_(scenario_.options) {
     model_.layer_count = static_cast<uint32_t>(scenario_.options.model.layers.size());
@@ -61,6 +37,7 @@ class Simulation {
       scheduler_.After(Milliseconds(static_cast<int64_t>(random_.Below(3000))),
                        [this, &device] { Open(device); });
     ScheduleFault();
+    ScheduleRestart();
     ScheduleRequest();
     scheduler_.At(chaos_end_, [this] { Heal(); });
     while (outcome_.violations.empty() && scheduler_.Step(chaos_end_)) AfterStep();
@@ -79,6 +56,11 @@ class Simulation {
     const auto actions = core_.Handle(event, scheduler_.now());
     for (const swarm::Action& action : actions)
       std::visit([this](const auto& each) { Carry(each); }, action);
+    if (core_.placement_version() != noted_version_) {
+      noted_version_ = core_.placement_version();
+      noted_.push_back(core_.placement());
+      if (noted_.size() > 2) noted_.pop_front();
+    }
     ArmTimer();
   }
 
@@ -134,7 +116,8 @@ class Simulation {
     const Device& device = *connection.device;
     const double reported = connection.reported_factor;
     const double claimed = std::min(reported, device.claimed_weight_factor);
-    const bool exceeds_report = costs_.MemoryBytes(reported, connection.told) > device.memory_bytes;
+    const bool exceeds_report = costs_.MemoryBytes(std::max(reported, connection.earlier_factor),
+                                                   connection.told) > device.memory_bytes;
     const bool serves = core_.snapshot(scheduler_.now()).state == swarm::SwarmState::kUp;
     // After it ran out of memory less is asked of it than it offers; how much is not known here.
     if (!serves && (exceeds_report || connection.ran_out)) connection.doubted = true;
@@ -250,11 +233,13 @@ class Simulation {
     // A search while nothing serves may go back to claims; told of it they may be later.
     if (core_.snapshot(scheduler_.now()).state != swarm::SwarmState::kUp)
       for (auto& [id, connection] : connections_)
-        if (connection.reported_factor > connection.device->claimed_weight_factor)
+        if (std::max(connection.reported_factor, connection.earlier_factor) >
+            connection.device->claimed_weight_factor)
           connection.doubted = true;
     const Duration delay = Microseconds(500 + static_cast<int64_t>(random_.Below(30'000)));
-    scheduler_.After(delay, [this, action] {
-      Feed(swarm::PlanFound{action.work, swarm::RunPlanning(action)});
+    scheduler_.After(delay, [this, action, start = outcome_.restarts] {
+      if (start == outcome_.restarts)
+        Feed(swarm::PlanFound{action.work, swarm::RunPlanning(action)});
     });
   }
 
@@ -306,6 +291,7 @@ class Simulation {
     connection.told = before ? before->told : swarm::LayerSet(model_.layer_count);
     if (worker) {
       connection.reported_factor = before->reported_factor;
+      connection.earlier_factor = std::max(before->reported_factor, before->earlier_factor);
       connection.doubted = before->doubted;
       connection.ran_out = before->ran_out;
       connection.worker = std::move(worker);
@@ -381,7 +367,10 @@ class Simulation {
           for (const auto& held : text->connect().held())
             from->told.AddRange(held.layers().first(), held.layers().end());
         }
-        if (text->has_prepared()) from->reported_factor = text->prepared().weight_factor();
+        if (text->has_prepared()) {
+          from->reported_factor = text->prepared().weight_factor();
+          from->earlier_factor = 0;
+        }
         if (text->failed().code() == ErrorCodeName(ErrorCode::kOutOfMemory)) from->ran_out = true;
         if (!text->has_pong()) Log("<- " + Name(id) + " " + text->ShortDebugString());
         Feed(swarm::WorkerControl{id, *text});
@@ -510,6 +499,14 @@ class Simulation {
     device.slowdown = 1;
   }
 
+  void TellLost(WorkerId id, Duration latency) {
+    scheduler_.After(latency, [this, id] {
+      if (!Find(id)) return;
+      connections_.erase(id);
+      Feed(swarm::WorkerLost{id, "connection reset"});
+    });
+  }
+
   void Crash(WorkerId id, bool told) {
     Log("fault: " + std::string(told ? "crash " : "drop ") + Name(id));
     ++outcome_.losses;
@@ -517,12 +514,7 @@ class Simulation {
     connection.broken = true;
     connection.worker->Freeze();
     Device& device = *connection.device;
-    if (told)
-      scheduler_.After(device.latency, [this, id] {
-        if (!Find(id)) return;
-        connections_.erase(id);
-        Feed(swarm::WorkerLost{id, "connection reset"});
-      });
+    if (told) TellLost(id, device.latency);
     Reopen(device, Milliseconds(200 + static_cast<int64_t>(random_.Below(20'000))));
   }
 
@@ -535,19 +527,83 @@ class Simulation {
     Device& device = *connection.device;
     scheduler_.After(told ? device.latency : Seconds(3),
                      [before] { before->worker->LoseConnection(); });
-    if (told)
-      scheduler_.After(device.latency, [this, id] {
-        if (!Find(id)) return;
-        connections_.erase(id);
-        Feed(swarm::WorkerLost{id, "connection reset"});
-      });
-    scheduler_.After(Milliseconds(3200 + static_cast<int64_t>(random_.Below(20'000))),
-                     [this, &device, before] {
-                       if (before->worker->can_connect_again())
-                         Open(device, before->worker, before.get());
-                       else
-                         Open(device);
-                     });
+    if (told) TellLost(id, device.latency);
+    ComeBack(before, Milliseconds(3200 + static_cast<int64_t>(random_.Below(20'000))));
+  }
+
+  // The worker of the connection `before`, or another one on its device.
+  void ComeBack(const std::shared_ptr<Connection>& before, Duration delay) {
+    scheduler_.After(delay, [this, before] {
+      if (before->worker->can_connect_again())
+        Open(*before->device, before->worker, before.get());
+      else
+        Open(*before->device);
+    });
+  }
+
+  void ScheduleRestart() {
+    if (scenario_.restarts_per_minute <= 0) return;
+    const double us =
+        60e6 / scenario_.restarts_per_minute * (0.2 + 1.6 * restart_random_.Uniform());
+    scheduler_.After(Microseconds(static_cast<int64_t>(us)), [this] {
+      if (scheduler_.now() >= chaos_end_) return;
+      Restart();
+      ScheduleRestart();
+    });
+  }
+
+  // Another core begins with what the one before has noted last, or before that.
+  void Restart() {
+    Log("fault: the server starts again");
+    ++outcome_.restarts;
+    if (!noted_.empty())
+      scenario_.options.restored = restart_random_.Below(4) == 0 ? noted_.front() : noted_.back();
+    core_ = swarm::Core(scenario_.options);
+    armed_.reset();
+    sent_bytes_ = 0;
+    for (auto& [id, connection] : std::exchange(connections_, {})) CutOff(connection);
+    SubmitAgain();
+  }
+
+  void CutOff(Connection& connection) {
+    if (!connection.open) return connection.worker->Freeze();  // it comes back by itself
+    if (connection.broken) return;
+    connection.broken = connection.survives = true;
+    const auto before = std::make_shared<Connection>(connection);
+    scheduler_.After(before->device->latency, [before] { before->worker->LoseConnection(); });
+    ComeBack(before, before->device->latency +
+                         Milliseconds(100 + static_cast<int64_t>(restart_random_.Below(15'000))));
+  }
+
+  // Requests of before go on behind their tokens, or are asked for again, or by nobody.
+  void SubmitAgain() {
+    size_t waiting = 0;
+    for (auto& [request, tracked] : requests_) {
+      if (tracked.ends > 0) continue;
+      const bool goes_on = restart_random_.Below(2) == 0 && !tracked.request.want_logits &&
+                           ++waiting <= scenario_.options.queue_limit;
+      if (goes_on) {
+        ++outcome_.continued;
+        swarm::Request again = tracked.request;
+        again.answer_ids = tracked.tokens;
+        Feed(swarm::RequestSubmitted{std::move(again)});
+        continue;
+      }
+      scheduler_.After(Milliseconds(static_cast<int64_t>(restart_random_.Below(3000))),
+                       [this, id = request, start = outcome_.restarts] { AskAgain(id, start); });
+    }
+  }
+
+  void AskAgain(RequestId id, uint64_t start) {
+    const auto found = requests_.find(id);
+    if (start != outcome_.restarts || found == requests_.end() || found->second.ends > 0) return;
+    Tracked& tracked = found->second;
+    tracked.tokens.clear();
+    tracked.logit_rows = 0;
+    if (!tracked.cancelled && restart_random_.Below(8) != 0)
+      return Feed(swarm::RequestSubmitted{tracked.request});
+    ++tracked.ends;
+    --unfinished_;
   }
 
   // The chaos is over and everything is cured. Fresh devices join at once in half of the runs; in
@@ -611,30 +667,6 @@ class Simulation {
     });
   }
 
-  void SetSampling(sampling::Parameters& sampling) {
-    sampling.temperature = 0.5f + 1.5f * static_cast<float>(random_.Uniform());
-    sampling.seed = random_.Next();
-    switch (random_.Below(5)) {
-      case 0:
-        sampling.top_p = 0.5f + 0.5f * static_cast<float>(random_.Uniform());
-        break;
-      case 1:
-        sampling.min_p = 0.2f * static_cast<float>(random_.Uniform());
-        break;
-      case 2:
-        sampling.repetition_penalty = 1.2f;
-        sampling.frequency_penalty = 0.5f;
-        break;
-      case 3:
-        sampling.temperature = random_.Below(2) == 0 ? 0 : sampling.temperature;
-        sampling.logit_bias = {{static_cast<int32_t>(random_.Below(model_.vocabulary)), 12},
-                               {static_cast<int32_t>(random_.Below(model_.vocabulary)), -100}};
-        break;
-      default:
-        break;
-    }
-  }
-
   swarm::Request MakeRequest() {
     swarm::Request request;
     request.id = next_request_++;
@@ -651,9 +683,8 @@ class Simulation {
       request.prompt_ids.resize(scenario_.options.context_length);
     request.max_tokens = 1 + static_cast<uint32_t>(random_.Below(scenario_.longest_answer));
     request.sampling.temperature = 0;
-    if (random_.Uniform() < scenario_.sampled_probability) {
-      SetSampling(request.sampling);
-    }
+    if (random_.Uniform() < scenario_.sampled_probability)
+      SetSampling(random_, model_.vocabulary, request.sampling);
     for (int i = 0; i < 8; ++i)
       request.stop_ids.push_back(static_cast<int32_t>(random_.Below(model_.vocabulary)));
     request.want_logits = random_.Uniform() < 0.05;
@@ -738,7 +769,7 @@ class Simulation {
   }
 
   Scenario scenario_;
-  SeededRandom random_;
+  SeededRandom random_, restart_random_;
   Scheduler scheduler_;
   HashModel model_;
   swarm::Costs costs_;
@@ -753,6 +784,8 @@ class Simulation {
   uint64_t sent_bytes_ = 0;
   WorkerId next_worker_ = 1;
   RequestId next_request_ = 1;
+  std::deque<swarm::Placement> noted_;  // the last two
+  uint64_t noted_version_ = 0;
   std::optional<Instant> armed_;
   int stuck_timers_ = 0;
 };

@@ -31,6 +31,7 @@ struct Scenario {
   std::vector<Device> devices;
   Duration chaos;  // faults and requests happen for so long
   double faults_per_minute = 0;
+  double restarts_per_minute = 0;  // of the server, from what it has noted
   double requests_per_minute = 0;
   uint32_t longest_prompt = 40;
   uint32_t longest_answer = 30;
@@ -43,6 +44,8 @@ struct Scenario {
 // What the seed makes of it: number and kind of devices, their memory (usually several are needed),
 // links, faults.
 Scenario MakeScenario(uint64_t seed);
+// Of a request that is not greedy, or is with biases.
+void SetSampling(SeededRandom& random, uint32_t vocabulary, sampling::Parameters& sampling);
 
 struct Outcome {
   std::vector<std::string> violations;  // empty: all invariants held
@@ -54,8 +57,9 @@ struct Outcome {
   uint64_t generated = 0;    // tokens that devices with the whole model chose by themselves
   uint64_t resumed = 0;      // connections of workers that had held on to what they hold
   uint64_t interrupted = 0;  // downloads that made way for others
-  uint64_t doubts = 0;       // layers that workers were told beyond what they had reported
-  uint64_t digest = 0;       // of everything that happened
+  uint64_t restarts = 0, continued = 0;  // of the server; requests that went on by themselves
+  uint64_t doubts = 0;  // layers that workers were told beyond what they had reported
+  uint64_t digest = 0;  // of everything that happened
   Duration virtual_time;
   swarm::CoreSizes most;  // the largest of each that was seen
 };
