@@ -4,11 +4,13 @@ import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
+import { after, before, test } from "node:test";
 
+import { Tab, buildHarness, harness, launchBrowser, noBrowser } from "./lib/tabs.mjs";
 import { eventually, nativeWorker, packageOf, reasonToSkip, serve } from "./lib/weft.mjs";
 
 const skip = reasonToSkip("weft-tiny");
+const skipTabs = noBrowser() || skip;
 const kServer = ["--context", "512", "--sessions", "2", "--no-worker"];
 // Neither of two workers can hold the model alone.
 const kMemory = "20MiB";
@@ -104,9 +106,10 @@ class Swarm {
   }
 
   // Kills the server when the answer has so many characters.
-  async killInAnswer(key, characters = 60) {
+  async killInAnswer(key, { characters = 60, request = kRequest } = {}) {
     let killed;
     const cut = await this.ask(key, {
+      request,
       onText: (text) => {
         if (text.length > characters) killed ??= this.lookAndKill();
       },
@@ -123,8 +126,8 @@ class Swarm {
   }
 }
 
-function restartTest(name, { args = [], environment = {} }, body) {
-  test(name, { skip, timeout: 180_000 }, async () => {
+function restartTest(name, { args = [], environment = {}, skip: why = skip }, body) {
+  test(name, { skip: why, timeout: 180_000 }, async () => {
     const swarm = new Swarm(args, environment);
     try {
       await swarm.start();
@@ -188,6 +191,42 @@ restartTest("with journalled prompts an answer goes on by itself", { args: ["--j
     // Computed once more, it is the same.
     assert.equal((await swarm.ask("the-key")).text, answer.text);
     assert.equal((await swarm.picture()).completed_requests, 2);
+  });
+
+let browser = null;
+before(async () => {
+  if (skipTabs) return;
+  await buildHarness();
+  browser = await launchBrowser();
+});
+after(async () => browser?.close());
+
+restartTest("a tab comes back with what it holds",
+  { args: ["--web-root", harness], skip: skipTabs },
+  async (swarm) => {
+    const context = await browser.newContext();
+    try {
+      const tab = await Tab.open(context, swarm.origin);
+      await tab.start({ name: "tab", memoryBytes: 256e6 });
+      await swarm.up();
+      const known = (await tab.statuses()).length;
+      const request = { ...kRequest, max_tokens: 60 };
+      const cut = await swarm.killInAnswer("tab-key", { request, characters: 20 });
+      await swarm.start();
+      const picture = await swarm.up();
+      assert.deepEqual(Swarm.stagesOf(picture), Swarm.stagesOf(swarm.atKill));
+      assert.equal(picture.workers[0].kind, "web");
+      assert.equal(picture.workers[0].downloaded_bytes, 0);
+      const again = await swarm.ask("tab-key", { request });
+      assert.equal(again.finishReason, "length");
+      assert.ok(again.text.startsWith(cut), `${cut}\nis not how it begins:\n${again.text}`);
+      const phases = (await tab.statuses()).slice(known).map(({ phase }) => phase);
+      assert.ok(phases.includes("computing"), JSON.stringify(phases));
+      assert.ok(!phases.includes("loading") && !phases.includes("downloading"),
+        JSON.stringify(phases));
+    } finally {
+      await context.close();
+    }
   });
 
 restartTest("keys and links of before let in, until somebody ends that",
