@@ -54,7 +54,7 @@ void RequestLedger::Apply(journal::pb::Record record) {
 
 RequestLedger::Run RequestLedger::Begin(journal::pb::RequestBegun begun, int64_t now_s) {
   begun.set_begun_at_s(now_s);
-  const Run run{begun.key(), next_number_++};
+  Run run{begun.key(), next_number_++};
   live_[run.key] = {run.number, begun.has_generation(), 0, {}};
   journal::pb::Record record;
   *record.mutable_request_begun() = std::move(begun);

@@ -209,7 +209,7 @@ AccessPolicy Server::MakeAccess() const {
 }
 
 Secrets Server::TakeSecrets() {
-  const Secrets taken = secrets_;
+  Secrets taken = secrets_;
   Wipe(secrets_);
   return taken;
 }
