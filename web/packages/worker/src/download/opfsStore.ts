@@ -5,12 +5,18 @@
 // the file to whole chunks. What a crash tore is found by the reader, who verifies.
 import { isDigest, kChunkBytes } from "./manifest.ts";
 import type { BlobStore, BlobWriter } from "./blobStore.ts";
+import { within } from "./within.ts";
 
 const kFolder = "weft-blobs";
+// Chromium sometimes never answers when several files are opened at once (seen in one of six visits
+// with four downloads beside each other): they are opened one after the other, and a file that is
+// not open by then counts as one that cannot be kept.
+const kOpenMs = 3000;
 
 export class OpfsStore implements BlobStore {
   readonly #folder: FileSystemDirectoryHandle;
   readonly #held = new Map<string, number>();
+  #opening: Promise<unknown> = Promise.resolve();
 
   private constructor(folder: FileSystemDirectoryHandle) {
     this.#folder = folder;
@@ -50,8 +56,10 @@ export class OpfsStore implements BlobStore {
   }
 
   async openWriter(digest: string, byteCount: number): Promise<BlobWriter> {
-    const handle = await this.#folder.getFileHandle(digest, { create: true });
-    const access = await handle.createSyncAccessHandle(); // throws while another tab has it
+    const opened = this.#opening.then(() =>
+      within(kOpenMs, this.#openFile(digest), (late) => late.close()));
+    this.#opening = opened.catch(() => undefined);
+    const access = await opened;
     let offset = access.getSize();
     // Longer than the blob, or torn inside of a chunk: keep the whole chunks.
     if (offset > byteCount) offset = 0;
@@ -79,6 +87,12 @@ export class OpfsStore implements BlobStore {
       },
       close,
     };
+  }
+
+  // Throws while another tab has the file.
+  async #openFile(digest: string): Promise<FileSystemSyncAccessHandle> {
+    const handle = await this.#folder.getFileHandle(digest, { create: true });
+    return await handle.createSyncAccessHandle();
   }
 
   async read(digest: string, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
