@@ -38,6 +38,29 @@ struct Moving {
   RequestId request = 0;
 };
 
+// Both are measured alike, and the one that serves is half as fast in answers, as the other would
+// be: it stays where it is.
+TEST(Move, ANewcomerIsNotFasterForBeingMeasuredAlone) {
+  TestSwarm swarm;
+  TestWorker worker;
+  worker.run_us = 1000;
+  worker.compute_us = 12'000;
+  swarm.BringUp(1, worker);
+  swarm.Advance(Seconds(20));
+  const double measured = swarm.picture().workers[0].speed_bytes_per_us;
+  swarm.Tokens(swarm.Submit(Counting(100, 5), 30));
+  EXPECT_NEAR(swarm.picture().workers[0].speed_bytes_per_us, measured / 2, measured / 20);
+  swarm.Join(worker);
+  swarm.Advance(Seconds(60));
+  EXPECT_DOUBLE_EQ(swarm.picture().workers[1].speed_bytes_per_us, measured);
+  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+  // One that is faster by more than that is used.
+  worker.run_us = 300;
+  const WorkerId fast = swarm.Join(worker);
+  swarm.Advance(Seconds(60));
+  EXPECT_EQ(swarm.picture().stages[0].worker, fast);
+}
+
 // A slow worker serves, a fast one joins: it is timed, loads and is sent what there is beside the
 // plan that serves, and takes over when it has nearly all of it.
 TEST(Move, TheNewcomerCatchesUpBesideTheStream) {

@@ -106,6 +106,7 @@ Status Measuring::OnMeasured(Worker& worker, const wire::pb::Measured& measured,
                                                         costs_.Cost(job.first, job.end)));
   worker.times.overhead_us = speed.overhead_us;
   worker.times.speed.Add(speed.ops_per_us);
+  worker.times.repeated_speed = speed.ops_per_us;
   GiveUp(worker, now);
   return OkStatus();
 }

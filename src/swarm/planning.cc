@@ -12,8 +12,15 @@ namespace {
 
 // A plan that is being loaded is replaced by one that takes so much less time at most.
 constexpr double kBetterThanStaged = 0.8;
+// Steps that make more of a median than a measurement.
+constexpr size_t kServedSteps = 8;
+constexpr double kLeastServedShare = 0.25;
 // A device that makes the swarm half as fast again is used however wrong predictions are.
 constexpr double kLeastTau = 0.7;
+
+bool HasServed(const Worker& worker) {
+  return worker.times.speed.count() >= kServedSteps;
+}
 
 }  // namespace
 
@@ -86,7 +93,22 @@ planner::PlanContext Planning::Context(Instant now) const {
 planner::WorkerMetrics Planning::MetricsOf(const Worker& worker, Instant now) const {
   planner::WorkerMetrics metrics = costs_.Metrics(worker);
   metrics.departures_per_s = lifetimes_.LossesPerS(worker.probation_key, now);
+  if (!HasServed(worker) && worker.times.repeated_speed) metrics.compute_speed *= ServedShare();
   return metrics;
+}
+
+// How fast devices were in answers, as a share of what their measurements had said: the median of
+// those that both are known of, 1 before. Without it every newcomer would look faster than whoever
+// answers, and answers would wander from one to the next.
+double Planning::ServedShare() const {
+  std::vector<double> shares;
+  for (const auto& [id, worker] : roster_)
+    if (HasServed(worker) && worker.times.repeated_speed)
+      shares.push_back(*worker.times.speed.Median() / *worker.times.repeated_speed);
+  if (shares.empty()) return 1;
+  const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
+  std::nth_element(shares.begin(), middle, shares.end());
+  return std::clamp(*middle, kLeastServedShare, 1.0);
 }
 
 bool Planning::IsBlocked() const {

@@ -91,6 +91,7 @@ class Planning {
   void OnNothingFound(const planner::PlanOutcome& outcome, const std::vector<WorkerId>& workers);
   bool IsBlocked() const;
   planner::WorkerMetrics MetricsOf(const Worker& worker, Instant now) const;
+  double ServedShare() const;
   bool FitsWhole(const Worker& worker, Instant now) const;
   // Whether this is the plan that the user of a device has chosen.
   bool IsChosen(const SwarmPlan* plan) const;

@@ -38,9 +38,12 @@ struct WorkerTimes {
   Ring<15> handover_us;               // H; negative where steps are quicker than pings
   Ring<15> speed;                     // CS_w in bytes per us
   std::optional<double> overhead_us;  // SO_w, once measured
-  Ring<15> batch_gain;                // how many rows of a chunk take as long as a token
-  Ring<7> down_rate, up_rate;         // of the line, bytes per us
-  Ring<7> load_rate;                  // from its disk into its engine, bytes of weights per us
+  // CS_w of a few layers that were run again and again: faster than in answers, whose layers do not
+  // fit the processor's caches.
+  std::optional<double> repeated_speed;
+  Ring<15> batch_gain;         // how many rows of a chunk take as long as a token
+  Ring<7> down_rate, up_rate;  // of the line, bytes per us
+  Ring<7> load_rate;           // from its disk into its engine, bytes of weights per us
   // Of the binding that it runs now.
   Ring<15> compute_us;  // of one-row steps
   Ring<15> stage_us;    // the same from sending to the answer
