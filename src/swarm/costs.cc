@@ -84,7 +84,6 @@ uint64_t Costs::MemoryBytes(double weight_factor, const LayerSet& held) const {
 
 DeviceNumbers Costs::NumbersOf(const Worker& worker) const {
   DeviceNumbers device;
-  device.name = worker.offer.name;
   device.native = worker.offer.kind == "native";
   device.needs_onnx = worker.offer.needs_onnx;
   device.memory_bytes = worker.memory.limit;
@@ -115,6 +114,7 @@ double Costs::LatencyUs(const Worker& worker) const {
 
 planner::WorkerMetrics Costs::Metrics(const Worker& worker) const {
   DeviceNumbers device = NumbersOf(worker);
+  device.name = worker.offer.name;
   device.cached_layers = worker.layers.cached.bits();
   return MetricsOf(device);
 }
@@ -135,10 +135,12 @@ double Costs::ComputeUs(const Worker& worker, uint32_t first, uint32_t end) cons
 }
 
 double Costs::TokenUs(const Worker& worker, uint32_t first, uint32_t end) const {
-  const LineRates rates = Rates(worker);
-  return kServerStepUs + ComputeUs(worker, first, end) + StepLatencyUs(NumbersOf(worker)) +
-         static_cast<double>(layers_[first].input_bytes) / rates.down +
-         static_cast<double>(layers_[end - 1].output_bytes) / rates.up;
+  // Asked for every token: the numbers are gathered once.
+  const DeviceNumbers device = NumbersOf(worker);
+  return kServerStepUs + swarm::OverheadUs(device) + Cost(first, end) / BytesPerUs(device) +
+         StepLatencyUs(device) +
+         static_cast<double>(layers_[first].input_bytes) / (device.download_bytes_per_s * 1e-6) +
+         static_cast<double>(layers_[end - 1].output_bytes) / (device.upload_bytes_per_s * 1e-6);
 }
 
 double Costs::StepUs(const Worker& worker, uint32_t first, uint32_t end, uint32_t rows) const {

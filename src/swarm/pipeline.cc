@@ -487,7 +487,8 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   step.alone = sent.alone;
   if (header.compute_us == 0) return;
   worker.times.AddLine(step, costs_.Rates(worker));
-  worker.times.AddBatch(step, costs_.ComputeUs(worker, sent.layers.first, sent.layers.end));
+  if (sent.rows > 1)
+    worker.times.AddBatch(step, costs_.ComputeUs(worker, sent.layers.first, sent.layers.end));
   if (sent.rows != 1 || !sent.alone) return;
   const double compute_us = header.compute_us;
   worker.times.compute_us.Add(compute_us);
