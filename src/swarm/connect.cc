@@ -154,6 +154,8 @@ Result<Offer> CheckConnect(const wire::pb::Connect& connect, const CoreOptions& 
   offer.device_id = PrintableText(connect.worker_id(), kDeviceIdBytes);
   offer.needs_onnx = connect.needs_onnx();
   offer.makes_tokens = connect.makes_tokens();
+  offer.takes_experts = connect.takes_experts();
+  offer.can_be_hub = connect.can_be_hub();
   offer.memory_bytes = connect.memory_bytes();
   if (offer.memory_bytes == 0 || offer.memory_bytes > kMaxMemoryBytes)
     return Broken("Connect offers " + std::to_string(offer.memory_bytes) +

@@ -23,6 +23,8 @@ struct Offer {
   double upload_bytes_per_s = 0;    // > 0: the download rate where the worker does not know
   bool needs_onnx = false;          // runs ONNX stages, not programs
   bool makes_tokens = false;        // can be sent Generate where it runs all layers
+  bool takes_experts = false;       // can be sent HoldExperts
+  bool can_be_hub = false;          // can be sent PrepareStage with shards
   std::vector<uint32_t> cached_layers;
 };
 

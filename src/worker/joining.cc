@@ -53,6 +53,8 @@ wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package) 
   connect.set_upload_bytes_per_s(offer.upload_bytes_per_s);
   connect.set_needs_onnx(offer.needs_onnx);
   connect.set_makes_tokens(offer.makes_tokens);
+  connect.set_takes_experts(offer.takes_experts);
+  connect.set_can_be_hub(offer.can_be_hub);
   connect.set_join_token(offer.join_token);
   connect.set_worker_id(offer.worker_id);
   for (const uint32_t layer : package.cached_layers) connect.add_cached_layers(layer);

@@ -23,6 +23,8 @@ struct Offer {
   double upload_bytes_per_s = 0;  // 0: unknown
   bool needs_onnx = false;        // computes ONNX stages, a run at a time
   bool makes_tokens = false;      // knows the frames of whole-model generation
+  bool takes_experts = false;     // knows HoldExperts and shard messages
+  bool can_be_hub = false;        // knows stages whose experts are elsewhere
 };
 
 // What was found out after Init: the package, and how fast the link to it is.
