@@ -243,6 +243,24 @@ TEST(Loss, AWorkerThatTalksButDoesNotComputeHasFailed) {
   EXPECT_THAT(swarm.picture().message, HasSubstr("cannot be used"));
 }
 
+// However often it failed: ten minutes without an answer would be worse.
+TEST(Loss, WhereNothingElseCanServeADeviceIsTriedAgainAfterAMinute) {
+  TestSwarm swarm;
+  for (int i = 0; i < 9; ++i) {
+    swarm.Submit({1, 2, 3}, 5);
+    swarm.Join(SameDevice());
+    swarm.Advance(Seconds(i < 8 ? 105 : 45));
+    ASSERT_THAT(swarm.picture().workers, IsEmpty()) << "it failed again: " << i;
+  }
+  TestWorker mended = SameDevice();
+  mended.answer_steps = true;
+  swarm.Join(mended);
+  swarm.Advance(Seconds(1));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
+  swarm.Advance(Seconds(60));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+}
+
 TEST(Loss, SilenceForTenSeconds) {
   TestSwarm swarm;
   TestWorker worker;

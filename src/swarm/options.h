@@ -73,6 +73,7 @@ struct Timeouts {
   Duration join_debounce = Milliseconds(150);  // devices that join together are planned together
   Duration aside_first = Seconds(15);  // a worker that failed is left out so long, doubling,
   Duration aside_max = Seconds(600);   // up to this
+  Duration aside_alone = Seconds(60);  // where nothing can be computed without it
 };
 
 struct CoreOptions {

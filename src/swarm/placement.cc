@@ -59,7 +59,6 @@ Status CheckPlacement(const Placement& placement, uint32_t layer_count) {
     }
   }
   uint32_t next = 0;
-  std::set<const PlacedDevice*> used;
   for (const PlacedStage& stage : placement.stages) {
     if (stage.layers.first != next || stage.layers.end <= next)
       return Wrong("has a plan whose stages do not follow each other");
@@ -70,8 +69,6 @@ Status CheckPlacement(const Placement& placement, uint32_t layer_count) {
     const auto span = spans.find(stage.binding);
     if (span == spans.end() || span->second != stage.layers)
       return Wrong("has a stage whose binding no device holds");
-    if (!used.insert(holders.at(stage.binding)).second)
-      return Wrong("has two stages on one device");
   }
   if (next != 0 && next != layer_count) return Wrong("has a plan that does not cover the model");
   return OkStatus();

@@ -31,6 +31,12 @@ bool Probation::IsAside(const std::string& device, Instant now) const {
   return found != records_.end() && now < found->second.aside_until;
 }
 
+void Probation::Hasten(Duration wait) {
+  for (auto& [device, record] : records_)
+    if (record.returns)
+      record.aside_until = std::min(record.aside_until, record.last_failure + wait);
+}
+
 std::optional<Instant> Probation::next_return() const {
   std::optional<Instant> next;
   for (const auto& [device, record] : records_)

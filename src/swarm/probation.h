@@ -25,6 +25,9 @@ class Probation {
   void NoteSuccess(const std::string& device) { records_.erase(device); }
 
   bool IsAside(const std::string& device, Instant now) const;
+  // Nothing can be computed without devices that are aside: each may be used again so long after
+  // its last failure, whatever it was told.
+  void Hasten(Duration wait);
   // When the next device that was put aside may be used again.
   std::optional<Instant> next_return() const;
   // True once for each such moment that has come.

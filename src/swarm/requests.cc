@@ -161,8 +161,12 @@ void Requests::EndOverdue(Instant now) {
     Finish(*waiting, FinishReason::kError, error);
     waiting = waiting_.erase(waiting);
   }
+  // What fails is removed from the sessions: they are found first, and ended afterwards.
+  std::vector<RequestId> overdue;
   for (const auto& session : sessions_.sessions())
-    if (session->active && is_overdue(*session->active)) Fail(*session, error, now);
+    if (session->active && is_overdue(*session->active))
+      overdue.push_back(session->active->request.id);
+  for (const RequestId id : overdue) Fail(*sessions_.FindRequest(id), error, now);
 }
 
 std::optional<Instant> Requests::next_timer() const {

@@ -161,6 +161,9 @@ void State::LetLeaversGo() {
 
 void State::SettlePlans() {
   planning.TellWhole(now);
+  // Ten minutes without a device are for swarms that have others.
+  if (!lifecycle.serves() && !planning.problem().empty())
+    probation.Hasten(options.timeouts.aside_alone);
   const bool preparing = lifecycle.staged() || planning.under_way();
   measuring.Settle(!preparing, lifecycle.serves() && now - last_busy >= kIdleBeforeMeasuring, now);
 }
