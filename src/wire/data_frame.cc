@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/sentence.h"
 
 namespace weft::wire {
 namespace {
@@ -18,21 +19,6 @@ Error Malformed(std::string message) {
   return Error(ErrorCode::kInvalidData, std::move(message));
 }
 
-// The parts joined into one sentence.
-template <typename... Parts>
-std::string Text(const Parts&... parts) {
-  std::string out;
-  const auto append = [&out](const auto& part) {
-    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>) {
-      out += std::to_string(part);
-    } else {
-      out += part;
-    }
-  };
-  (append(parts), ...);
-  return out;
-}
-
 bool IsElementDType(uint8_t dtype) {
   return dtype == static_cast<uint8_t>(DType::kF32) || dtype == static_cast<uint8_t>(DType::kF16) ||
          dtype == static_cast<uint8_t>(DType::kBF16) || dtype == static_cast<uint8_t>(DType::kI32);
@@ -41,21 +27,22 @@ bool IsElementDType(uint8_t dtype) {
 Result<FrameHeader> DecodeHeader(const uint8_t* at) {
   const uint32_t magic = LoadLe<uint32_t>(at);
   if (magic != kFrameMagic)
-    return Malformed(Text("The frame begins with the number ", magic, ", expected ", kFrameMagic,
-                          " (\"WEFT\")."));
+    return Malformed(Sentence("The frame begins with the number ", magic, ", expected ",
+                              kFrameMagic, " (\"WEFT\")."));
   const uint16_t version = LoadLe<uint16_t>(at + 4);
   if (version != kProtocolVersion)
     return Malformed(
-        Text("The frame has protocol version ", version, ", expected ", kProtocolVersion, "."));
+        Sentence("The frame has protocol version ", version, ", expected ", kProtocolVersion, "."));
   if (at[6] != static_cast<uint8_t>(FrameType::kStep) &&
       at[6] != static_cast<uint8_t>(FrameType::kResult))
-    return Malformed(Text("The frame has type ", int{at[6]}, ", expected 1 (step) or 2 (result)."));
-  if (at[7] != 0) return Malformed(Text("The frame has flags ", int{at[7]}, ", expected 0."));
+    return Malformed(
+        Sentence("The frame has type ", int{at[6]}, ", expected 1 (step) or 2 (result)."));
+  if (at[7] != 0) return Malformed(Sentence("The frame has flags ", int{at[7]}, ", expected 0."));
   if (!IsElementDType(at[32]))
-    return Malformed(Text("The frame has element type ", int{at[32]},
-                          ", expected 0 (f32), 1 (f16), 2 (bf16) or 3 (i32)."));
+    return Malformed(Sentence("The frame has element type ", int{at[32]},
+                              ", expected 0 (f32), 1 (f16), 2 (bf16) or 3 (i32)."));
   if (at[33] != 0)
-    return Malformed(Text("The frame's reserved byte is ", int{at[33]}, ", expected 0."));
+    return Malformed(Sentence("The frame's reserved byte is ", int{at[33]}, ", expected 0."));
   FrameHeader header;
   header.type = static_cast<FrameType>(at[6]);
   header.sequence = LoadLe<uint32_t>(at + 12);
@@ -67,8 +54,8 @@ Result<FrameHeader> DecodeHeader(const uint8_t* at) {
   header.queue_us = uint32_t{LoadLe<uint16_t>(at + 34)} * kQueueUnitUs;
   header.compute_us = LoadLe<uint32_t>(at + 36);
   if (header.type == FrameType::kStep && (header.queue_us != 0 || header.compute_us != 0))
-    return Malformed(Text("The step carries times (queue ", header.queue_us, " us, compute ",
-                          header.compute_us, " us), expected 0."));
+    return Malformed(Sentence("The step carries times (queue ", header.queue_us, " us, compute ",
+                              header.compute_us, " us), expected 0."));
   return header;
 }
 
@@ -78,25 +65,27 @@ Result<Run> DecodeRun(const uint8_t* at, size_t index) {
   run.generation = LoadLe<uint32_t>(at + 4);
   run.first_position = LoadLe<uint32_t>(at + 8);
   run.count = LoadLe<uint16_t>(at + 12);
-  if (run.count == 0) return Malformed(Text("Run ", index, " has 0 rows, expected 1 to 65535."));
+  if (run.count == 0)
+    return Malformed(Sentence("Run ", index, " has 0 rows, expected 1 to 65535."));
   if (!CheckedAdd<uint32_t>(run.first_position, run.count))
-    return Malformed(Text("Run ", index, " begins at position ", run.first_position, " and has ",
-                          run.count, " rows, which passes the last position 4294967295."));
+    return Malformed(Sentence("Run ", index, " begins at position ", run.first_position,
+                              " and has ", run.count,
+                              " rows, which passes the last position 4294967295."));
   if (at[14] > static_cast<uint8_t>(OutputKind::kDraw))
     return Malformed(
-        Text("Run ", index, " asks for output kind ", int{at[14]}, ", expected 0 to 5."));
+        Sentence("Run ", index, " asks for output kind ", int{at[14]}, ", expected 0 to 5."));
   run.output = static_cast<OutputKind>(at[14]);
   if (run.output == OutputKind::kCandidates) {
     run.candidate_count = static_cast<uint16_t>(at[15] + 1);
   } else if (run.output == OutputKind::kDraw) {
     run.candidate_count = at[15];
     if (run.candidate_count > sampling::kMaxTopLogprobs)
-      return Malformed(Text("Run ", index, " asks for ", run.candidate_count,
-                            " tokens beside a draw, expected at most ", sampling::kMaxTopLogprobs,
-                            "."));
+      return Malformed(Sentence("Run ", index, " asks for ", run.candidate_count,
+                                " tokens beside a draw, expected at most ",
+                                sampling::kMaxTopLogprobs, "."));
   } else if (at[15] != 0) {
-    return Malformed(Text("Run ", index, " has candidate byte ", int{at[15]},
-                          " though its output is neither candidates nor a draw, expected 0."));
+    return Malformed(Sentence("Run ", index, " has candidate byte ", int{at[15]},
+                              " though its output is neither candidates nor a draw, expected 0."));
   }
   return run;
 }
@@ -110,19 +99,20 @@ Status CheckSessionsDistinct(std::span<const Run> runs) {
   const auto twice = std::adjacent_find(sessions.begin(), sessions.end());
   if (twice == sessions.end()) return OkStatus();
   return Malformed(
-      Text("Session ", *twice, " is named by two runs of a frame, expected one each."));
+      Sentence("Session ", *twice, " is named by two runs of a frame, expected one each."));
 }
 
 Status CheckStepPayload(const FrameHeader& header, uint64_t payload_bytes) {
   if (header.columns == 0) return Malformed("The step has 0 columns, expected at least 1.");
   if (header.dtype == DType::kI32 && header.columns != 1)
-    return Malformed(Text("The step has ", header.columns, " columns of token ids, expected 1."));
+    return Malformed(
+        Sentence("The step has ", header.columns, " columns of token ids, expected 1."));
   const uint64_t row_bytes =
       uint64_t{header.columns} * static_cast<uint64_t>(ElementBytes(header.dtype));
   const auto expected = CheckedMul<uint64_t>(row_bytes, header.rows);
   if (!expected || *expected != payload_bytes)
-    return Malformed(Text("The step's payload has ", payload_bytes, " bytes, expected ",
-                          header.rows, " rows of ", row_bytes, " bytes."));
+    return Malformed(Sentence("The step's payload has ", payload_bytes, " bytes, expected ",
+                              header.rows, " rows of ", row_bytes, " bytes."));
   return OkStatus();
 }
 
@@ -140,9 +130,9 @@ Status CheckResultPayload(const FrameHeader& header, std::span<const Run> runs,
   if (hidden && selected)
     return Malformed("The result mixes hidden rows with other outputs in one frame.");
   if (hidden != (header.columns != 0))
-    return Malformed(Text("The result has ", header.columns, " columns, expected ",
-                          hidden ? "at least 1 because it holds hidden rows."
-                                 : "0 because it holds no hidden rows."));
+    return Malformed(Sentence("The result has ", header.columns, " columns, expected ",
+                              hidden ? "at least 1 because it holds hidden rows."
+                                     : "0 because it holds no hidden rows."));
   if (hidden && header.dtype == DType::kI32)
     return Malformed("The result's hidden rows have element type i32, expected f16, bf16 or f32.");
   // Without the vocabulary only the part in front of the logits is known; CheckFrame knows the
@@ -150,20 +140,21 @@ Status CheckResultPayload(const FrameHeader& header, std::span<const Run> runs,
   const uint64_t known = ResultPayloadBytes(runs, header.columns, header.dtype, 0);
   if (logit_rows == 0 ? payload_bytes != known
                       : payload_bytes < known || (payload_bytes - known) % (logit_rows * 4) != 0)
-    return Malformed(Text("The result's payload has ", payload_bytes, " bytes, expected ", known,
-                          logit_rows == 0 ? "." : " and whole rows of logits."));
+    return Malformed(Sentence("The result's payload has ", payload_bytes, " bytes, expected ",
+                              known, logit_rows == 0 ? "." : " and whole rows of logits."));
   return OkStatus();
 }
 
 Status CheckFinite(float value, std::string_view what) {
   if (std::isfinite(value)) return OkStatus();
-  return Malformed(Text("The ", what, " of a result is ", value, ", expected a finite number."));
+  return Malformed(
+      Sentence("The ", what, " of a result is ", value, ", expected a finite number."));
 }
 
 Status CheckTokenId(uint32_t token_id, uint32_t vocabulary) {
   if (token_id < vocabulary) return OkStatus();
   return Malformed(
-      Text("A result names token ", token_id, ", expected less than ", vocabulary, "."));
+      Sentence("A result names token ", token_id, ", expected less than ", vocabulary, "."));
 }
 
 void AppendList(std::span<const sampling::TokenLogit> list, std::vector<uint8_t>& out) {
@@ -186,23 +177,24 @@ Result<std::vector<sampling::TokenLogit>> DecodeList(ByteSpan bytes, uint32_t vo
     TRY(CheckTokenId(token_id, vocabulary));
     TRY(CheckFinite(logit, "logit"));
     if (!list.empty() && logit > list.back().logit)
-      return Malformed(Text("Candidate ", list.size(), " has logit ", logit, ", expected at most ",
-                            list.back().logit, " as the one before it."));
+      return Malformed(Sentence("Candidate ", list.size(), " has logit ", logit,
+                                ", expected at most ", list.back().logit,
+                                " as the one before it."));
     list.push_back({static_cast<int32_t>(token_id), logit});
   }
   return list;
 }
 
 std::string RunText(const Run& run) {
-  return Text("session ", run.session, " generation ", run.generation, " position ",
-              run.first_position, " rows ", run.count, " output ", static_cast<int>(run.output),
-              " candidates ", run.candidate_count);
+  return Sentence("session ", run.session, " generation ", run.generation, " position ",
+                  run.first_position, " rows ", run.count, " output ", static_cast<int>(run.output),
+                  " candidates ", run.candidate_count);
 }
 
 template <typename T>
 Status CheckField(std::string_view name, T actual, T expected) {
   if (actual == expected) return OkStatus();
-  return Malformed(Text("The frame's ", name, " is ", actual, ", expected ", expected, "."));
+  return Malformed(Sentence("The frame's ", name, " is ", actual, ", expected ", expected, "."));
 }
 
 }  // namespace
@@ -253,18 +245,18 @@ Result<Frame> DecodeFrame(Slice message) {
   const ByteSpan bytes = message.bytes();
   if (bytes.size() < kHeaderBytes)
     return Malformed(
-        Text("The frame has ", bytes.size(), " bytes, expected at least ", kHeaderBytes, "."));
+        Sentence("The frame has ", bytes.size(), " bytes, expected at least ", kHeaderBytes, "."));
   Frame frame;
   ASSIGN_OR_RETURN(frame.header, DecodeHeader(bytes.data()));
   const uint32_t after_header = LoadLe<uint32_t>(bytes.data() + 8);
   if (after_header != bytes.size() - kHeaderBytes)
-    return Malformed(Text("The frame announces ", after_header,
-                          " bytes after its header, expected ", bytes.size() - kHeaderBytes,
-                          " as the message holds."));
+    return Malformed(Sentence("The frame announces ", after_header,
+                              " bytes after its header, expected ", bytes.size() - kHeaderBytes,
+                              " as the message holds."));
   const size_t run_count = LoadLe<uint16_t>(bytes.data() + 22);
   if (run_count == 0 || run_count * kRunBytes > after_header)
-    return Malformed(Text("The frame has ", run_count, " runs, expected 1 to ",
-                          after_header / kRunBytes, " that fit in it."));
+    return Malformed(Sentence("The frame has ", run_count, " runs, expected 1 to ",
+                              after_header / kRunBytes, " that fit in it."));
   frame.runs.reserve(run_count);
   uint64_t rows = 0;
   for (size_t i = 0; i < run_count; ++i) {
@@ -273,8 +265,8 @@ Result<Frame> DecodeFrame(Slice message) {
     frame.runs.push_back(run);
   }
   if (rows != frame.header.rows)
-    return Malformed(
-        Text("The frame has ", frame.header.rows, " rows, expected ", rows, " as its runs count."));
+    return Malformed(Sentence("The frame has ", frame.header.rows, " rows, expected ", rows,
+                              " as its runs count."));
   TRY(CheckSessionsDistinct(frame.runs));
   const size_t payload_offset = kHeaderBytes + run_count * kRunBytes;
   const size_t payload_bytes = bytes.size() - payload_offset;
@@ -347,7 +339,7 @@ void AppendDraw(const DrawResult& result, std::vector<uint8_t>& out) {
 Result<ArgmaxResult> DecodeArgmax(ByteSpan payload, uint32_t vocabulary) {
   if (payload.size() != kArgmaxBytes)
     return Malformed(
-        Text("An argmax result has ", payload.size(), " bytes, expected ", kArgmaxBytes, "."));
+        Sentence("An argmax result has ", payload.size(), " bytes, expected ", kArgmaxBytes, "."));
   const uint32_t token_id = LoadLe<uint32_t>(payload.data());
   TRY(CheckTokenId(token_id, vocabulary));
   ArgmaxResult result;
@@ -357,7 +349,8 @@ Result<ArgmaxResult> DecodeArgmax(ByteSpan payload, uint32_t vocabulary) {
   TRY(CheckFinite(result.logit, "logit"));
   TRY(CheckFinite(result.margin, "margin"));
   if (result.margin < 0)
-    return Malformed(Text("The margin of a result is ", result.margin, ", expected at least 0."));
+    return Malformed(
+        Sentence("The margin of a result is ", result.margin, ", expected at least 0."));
   return result;
 }
 
@@ -365,11 +358,12 @@ Result<CandidatesResult> DecodeCandidates(ByteSpan payload, uint32_t candidate_c
                                           uint32_t vocabulary) {
   const size_t expected = kCandidatesHeadBytes + kCandidateBytes * candidate_count;
   if (payload.size() != expected)
-    return Malformed(
-        Text("A result with candidates has ", payload.size(), " bytes, expected ", expected, "."));
+    return Malformed(Sentence("A result with candidates has ", payload.size(), " bytes, expected ",
+                              expected, "."));
   const uint32_t count = LoadLe<uint32_t>(payload.data());
   if (count != candidate_count)
-    return Malformed(Text("A result has ", count, " candidates, expected ", candidate_count, "."));
+    return Malformed(
+        Sentence("A result has ", count, " candidates, expected ", candidate_count, "."));
   CandidatesResult result;
   result.logsumexp = LoadLe<float>(payload.data() + 4);
   TRY(CheckFinite(result.logsumexp, "logsumexp"));
@@ -377,8 +371,8 @@ Result<CandidatesResult> DecodeCandidates(ByteSpan payload, uint32_t candidate_c
   TRY(CheckFinite(result.scaled_sum, "sum of scaled probabilities"));
   // The best token alone counts 1.
   if (result.scaled_sum < 0.999f)
-    return Malformed(Text("The sum of scaled probabilities of a result is ", result.scaled_sum,
-                          ", expected at least 1."));
+    return Malformed(Sentence("The sum of scaled probabilities of a result is ", result.scaled_sum,
+                              ", expected at least 1."));
   ASSIGN_OR_RETURN(result.candidates,
                    DecodeList(payload.subspan(kCandidatesHeadBytes), vocabulary));
   return result;
@@ -388,7 +382,7 @@ Result<DrawResult> DecodeDraw(ByteSpan payload, uint32_t best_count, uint32_t vo
   const size_t expected = kDrawHeadBytes + kCandidateBytes * best_count;
   if (payload.size() != expected)
     return Malformed(
-        Text("A result of a draw has ", payload.size(), " bytes, expected ", expected, "."));
+        Sentence("A result of a draw has ", payload.size(), " bytes, expected ", expected, "."));
   DrawResult result;
   const uint32_t token_id = LoadLe<uint32_t>(payload.data());
   TRY(CheckTokenId(token_id, vocabulary));
@@ -409,13 +403,13 @@ Status CheckFrame(const Frame& frame, const ExpectedFrame& expected) {
   TRY(CheckField("number of runs", frame.runs.size(), expected.runs.size()));
   for (size_t i = 0; i < frame.runs.size(); ++i) {
     if (frame.runs[i] == expected.runs[i]) continue;
-    return Malformed(Text("Run ", i, " of the frame is ", RunText(frame.runs[i]), ", expected ",
-                          RunText(expected.runs[i]), "."));
+    return Malformed(Sentence("Run ", i, " of the frame is ", RunText(frame.runs[i]), ", expected ",
+                              RunText(expected.runs[i]), "."));
   }
   TRY(CheckField("number of columns", header.columns, expected.columns));
   if (expected.columns != 0 && header.dtype != expected.dtype)
-    return Malformed(Text("The frame's element type is ", DTypeName(header.dtype), ", expected ",
-                          DTypeName(expected.dtype), "."));
+    return Malformed(Sentence("The frame's element type is ", DTypeName(header.dtype),
+                              ", expected ", DTypeName(expected.dtype), "."));
   const uint64_t payload_bytes =
       ResultPayloadBytes(expected.runs, expected.columns, expected.dtype, expected.vocabulary);
   if (header.type == FrameType::kResult)

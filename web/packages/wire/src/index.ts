@@ -3,5 +3,6 @@ export * from "./control.ts";
 export * from "./dataFrame.ts";
 export * from "./dtype.ts";
 export * from "./error.ts";
+export * from "./expertFrame.ts";
 export * from "./generation.ts";
 export * from "./version.ts";

@@ -1,0 +1,129 @@
+// Shard messages: rows that a hub sends to whoever holds an expert of a layer, and what comes back.
+// One WebSocket message holds several of the frames of moex-expert-disaggregation 4.2; all numbers
+// are little-endian, payloads are not copied.
+//
+//   shard message                      frame: header, 28 bytes, then its payload
+//   0  u8  0x02                        0  u8[4] "MoEx"
+//   1  u32 peer                        4  u16 version of this layout (1)
+//   5  frames, at least one            6  u16 type
+//                                      8  u32 payload bytes
+//                                      12 u32 sequence; its top bit tells two batches apart
+//                                      16 u16 layer
+//                                      18 u16 expert
+//                                      20 u32 tokens
+//                                      24 u16 hidden (columns of a row)
+//                                      26 u8  dtype: 1 f16, 2 bf16, 5 f32 (3 int8, 4 int4: refused)
+//                                      27 u8  flags: 1 LZ4, 2 same rows, 4 gates, 8 failed
+//
+// From a hub the peer is the holder that the frames are for, from a holder it is the hub; whoever
+// forwards a message replaces these four bytes and nothing else.
+//
+// Type and payload:
+//   1 DISPATCH     rows [tokens, hidden], then with flag 4 the rows' gate weights f16 [tokens].
+//                  Flag 2: the rows are those of the frame before, a DISPATCH with the same
+//                  sequence, layer, tokens, hidden and dtype, and are not repeated: a row goes once
+//                  to a worker that runs several of its experts.
+//   2 RESULT       same sequence, layer and expert: unweighted rows [tokens, hidden]. Flag 8: it
+//                  failed; the payload is a sentence, and there is no tensor.
+//   3 CANCEL       nobody waits for this sequence, layer and expert (65535: any) any more. Empty.
+//   4 HEARTBEAT    24 bytes: u32 dispatches waiting, u32 median us of a recent one, u64 bytes held,
+//                  u32 bytes of the longest message it takes, u32 what it can (kTakes...).
+//   5 WEIGHT_SYNC  u32 epoch: from here on the connection speaks of this placement of experts.
+// Frames without a tensor have tokens, hidden and dtype 0; the last two have layer and expert 0.
+// Flag 1: the rows are one LZ4 block, shorter than they are. The gates behind it are as they are.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "tensor/dtype.h"
+
+namespace weft::wire {
+
+inline constexpr uint8_t kShardByte = 0x02;  // first byte of the message
+inline constexpr size_t kShardHeadBytes = 5;
+inline constexpr size_t kExpertHeaderBytes = 28;
+inline constexpr uint16_t kExpertFrameVersion = 1;
+inline constexpr uint32_t kBatchBit = 0x80000000u;
+inline constexpr uint16_t kAnyExpert = 0xffff;
+
+// Limits of one message. Rows count for every frame that means them, also where they are sent once:
+// the answer repeats them, and has to fit a message too.
+inline constexpr size_t kMaxShardFrames = 1024;
+inline constexpr uint32_t kMaxFrameTokens = 65536;
+inline constexpr uint64_t kMaxShardRowBytes = uint64_t{60} << 20;
+inline constexpr size_t kMaxFailureBytes = 1024;
+
+enum class ExpertFrameType : uint16_t {
+  kDispatch = 1,
+  kResult = 2,
+  kCancel = 3,
+  kHeartbeat = 4,
+  kWeightSync = 5,
+};
+
+struct ExpertFrame {
+  ExpertFrameType type = ExpertFrameType::kDispatch;
+  uint32_t sequence = 0;
+  uint16_t layer = 0;
+  uint16_t expert = 0;
+  uint32_t tokens = 0;
+  uint16_t hidden = 0;
+  DType dtype = DType::kF32;
+  bool same_rows = false;  // `rows` is the frame's before, and is not sent again
+  bool failed = false;     // of a result: `body` is a sentence
+  Slice rows;              // [tokens, hidden]; decompressed where they came compressed
+  Slice gates;             // f16 [tokens], or empty
+  Slice body;              // of frames without a tensor
+};
+
+struct ShardMessage {
+  uint32_t peer = 0;
+  std::vector<ExpertFrame> frames;
+};
+
+enum class RowCompression { kNone, kLz4 };
+
+// The message in pieces that are written one after the other; rows, gates and bodies are the very
+// slices of `frames`. With kLz4, rows that it makes shorter are compressed.
+// REQUIRES: 1..kMaxShardFrames frames of the layout above, within the limits.
+std::vector<Slice> EncodeShardMessage(uint32_t peer, std::span<const ExpertFrame> frames,
+                                      RowCompression compression = RowCompression::kNone);
+
+// Whether the message is one of these, by its first byte.
+bool IsShardMessage(ByteSpan message);
+
+// Parses and validates all of it; rows share the message unless they came compressed. The error
+// names the frame, the field, its value and what was expected.
+Result<ShardMessage> DecodeShardMessage(const Slice& message);
+
+// For whoever forwards: whom the message is for, and the same message from or for somebody else, in
+// two pieces. Its frames are the receiver's to check.
+Result<uint32_t> ShardPeer(ByteSpan message);
+// REQUIRES: ShardPeer(message) is ok.
+std::vector<Slice> WithShardPeer(const Slice& message, uint32_t peer);
+
+inline constexpr uint32_t kTakesLz4 = 1, kTakesF16 = 2, kTakesBF16 = 4;
+
+struct Heartbeat {
+  uint32_t waiting = 0;     // dispatches, the one under way included
+  uint32_t compute_us = 0;  // median of the recent ones
+  uint64_t held_bytes = 0;
+  uint32_t max_message_bytes = 0;
+  uint32_t takes = 0;  // kTakes...
+  bool operator==(const Heartbeat&) const = default;
+};
+ExpertFrame HeartbeatFrame(const Heartbeat& heartbeat);
+ExpertFrame WeightSyncFrame(uint32_t epoch);
+ExpertFrame CancelFrame(uint32_t sequence, uint16_t layer, uint16_t expert);
+// A dispatch that cannot be computed; what is too long of the sentence is cut off.
+ExpertFrame FailedResult(const ExpertFrame& dispatch, std::string sentence);
+
+// REQUIRES: a decoded frame of that type.
+Heartbeat ReadHeartbeat(const ExpertFrame& frame);
+uint32_t ReadWeightSync(const ExpertFrame& frame);
+
+}  // namespace weft::wire

@@ -1,0 +1,126 @@
+// Shard messages shared with the C++ codec (tests/golden/expert_frames.json, written by a third
+// implementation in Python).
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+import { describe, expect, it } from "vitest";
+
+import {
+  DType,
+  ExpertFrameType,
+  decodeShardMessage,
+  dtypeFromName,
+  encodeShardMessage,
+  failedResult,
+  heartbeatFrame,
+  isShardMessage,
+  kTakesF16,
+  kTakesLz4,
+  readWeightSync,
+  resultFrame,
+} from "./index.ts";
+import type { ExpertFrame } from "./index.ts";
+
+interface GoldenFrame {
+  type: "dispatch" | "result" | "cancel" | "heartbeat" | "weight_sync";
+  sequence: number;
+  layer: number;
+  expert: number;
+  tokens: number;
+  hidden: number;
+  dtype: string;
+  rows: string;
+  gates: string;
+  body: string;
+  same_rows: boolean;
+  failed: boolean;
+}
+interface GoldenMessage {
+  name: string;
+  peer: number;
+  lz4: boolean;
+  frames: GoldenFrame[];
+  hex: string;
+}
+
+const path = new URL("../../../../tests/golden/expert_frames.json", import.meta.url);
+const golden = JSON.parse(readFileSync(fileURLToPath(path), "utf8")) as {
+  messages: GoldenMessage[];
+  refused: { name: string; hex: string; problem: string }[];
+};
+
+const bytesOf = (hex: string): Uint8Array => Uint8Array.from(Buffer.from(hex, "hex"));
+const hexOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
+const find = (name: string): GoldenMessage => golden.messages.find((m) => m.name === name)!;
+
+function described(f: GoldenFrame): ExpertFrame {
+  return {
+    type: ExpertFrameType[f.type === "weight_sync" ? "weightSync" : f.type],
+    sequence: f.sequence,
+    layer: f.layer,
+    expert: f.expert,
+    tokens: f.tokens,
+    hidden: f.hidden,
+    dtype: dtypeFromName(f.dtype) ?? DType.f32,
+    sameRows: f.same_rows,
+    failed: f.failed,
+    rows: bytesOf(f.rows),
+    gates: bytesOf(f.gates),
+    body: bytesOf(f.body),
+  };
+}
+
+describe("shard messages", () => {
+  const plain = golden.messages.filter((message) => !message.lz4);
+
+  it.each(plain.map((message) => [message.name, message] as const))(
+    "%s is the golden bytes",
+    (_, message) => {
+      const frames = message.frames.map(described);
+      expect(hexOf(encodeShardMessage(message.peer, frames))).toBe(message.hex);
+      expect(isShardMessage(bytesOf(message.hex))).toBe(true);
+      expect(decodeShardMessage(bytesOf(message.hex))).toEqual({ peer: message.peer, frames });
+    },
+  );
+
+  it("refuses compressed rows, which a tab does not take", () => {
+    const message = golden.messages.find(({ lz4 }) => lz4)!;
+    expect(() => decodeShardMessage(bytesOf(message.hex))).toThrow("compressed with LZ4");
+  });
+
+  // What is wrong inside an LZ4 block only a decoder that reads them can say.
+  it.each(golden.refused.map((r) => [r.name, r] as const))("refuses %s", (name, refused) => {
+    const isOfLz4 = name === "not_lz4" || (name.startsWith("lz4_") && name !== "lz4_and_same");
+    expect(() => decodeShardMessage(bytesOf(refused.hex))).toThrow(
+      isOfLz4 ? "compressed with LZ4" : refused.problem,
+    );
+  });
+
+  it("shares the rows of a message between frames that mean the same", () => {
+    const message = bytesOf(find("dispatch_same_rows").hex);
+    const [first, second] = decodeShardMessage(message).frames;
+    expect(first!.rows.buffer).toBe(message.buffer);
+    expect(second!.rows).toBe(first!.rows);
+  });
+
+  it("makes a tab's own frames", () => {
+    const heartbeat = {
+      waiting: 3,
+      computeUs: 1250,
+      heldBytes: 6 * 2 ** 30,
+      maxMessageBytes: 64 * 2 ** 20,
+      takes: kTakesLz4 | kTakesF16,
+    };
+    expect(heartbeatFrame(heartbeat).body).toEqual(
+      bytesOf(find("heartbeat").frames[0]!.body),
+    );
+    const sync = described(find("weight_sync_then_dispatch").frames[0]!);
+    expect(readWeightSync(sync)).toBe(77);
+    const [rows, failed] = find("results").frames.map(described) as [ExpertFrame, ExpertFrame];
+    const dispatch = { ...rows, type: ExpertFrameType.dispatch, gates: bytesOf("003c") };
+    expect(resultFrame(dispatch, DType.bf16, rows.rows)).toEqual(rows);
+    const sentence = Buffer.from(failed.body).toString();
+    expect(failedResult({ ...dispatch, expert: 6 }, sentence)).toEqual(failed);
+    expect(failedResult(dispatch, "x".repeat(2000)).body.length).toBe(1024);
+  });
+});

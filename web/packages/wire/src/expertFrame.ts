@@ -1,0 +1,392 @@
+// Shard messages: rows for the experts that a tab holds, and their results. The layout is that of
+// src/wire/expert_frame.h; this is its other implementation, held together by
+// tests/golden/expert_frames.json. Rows that are compressed are refused: a tab does not say in its
+// heartbeat that it takes them.
+import { DType, elementBytes } from "./dtype.ts";
+import { WireError } from "./error.ts";
+
+export const kShardByte = 0x02; // first byte of the message
+const kShardHeadBytes = 5;
+const kHeaderBytes = 28;
+const kVersion = 1;
+const kMagic = 0x4d6f4578; // "MoEx", in order
+const kHeartbeatBytes = 24;
+const kMaxFrames = 1024;
+const kMaxTokens = 65536;
+const kMaxRowBytes = 60 * 2 ** 20;
+const kMaxFailureBytes = 1024;
+const Flag = { lz4: 1, sameRows: 2, gates: 4, failed: 8 } as const;
+
+export const kBatchBit = 0x80000000;
+export const kAnyExpert = 0xffff;
+
+export const ExpertFrameType = {
+  dispatch: 1,
+  result: 2,
+  cancel: 3,
+  heartbeat: 4,
+  weightSync: 5,
+} as const;
+export type ExpertFrameType = (typeof ExpertFrameType)[keyof typeof ExpertFrameType];
+
+const kTypeNames = ["", "dispatch", "result", "cancel", "heartbeat", "weight sync"] as const;
+
+export interface ExpertFrame {
+  readonly type: ExpertFrameType;
+  readonly sequence: number;
+  readonly layer: number;
+  readonly expert: number;
+  readonly tokens: number;
+  readonly hidden: number;
+  readonly dtype: DType; // f32 where there is no tensor
+  readonly sameRows: boolean; // `rows` are those of the frame before, and are not sent again
+  readonly failed: boolean; // of a result: `body` is a sentence
+  readonly rows: Uint8Array; // [tokens, hidden]
+  readonly gates: Uint8Array; // f16 [tokens], or empty
+  readonly body: Uint8Array; // of frames without a tensor
+}
+
+export interface ShardMessage {
+  readonly peer: number;
+  readonly frames: readonly ExpertFrame[];
+}
+
+const kNothing = new Uint8Array(0);
+const kBare = {
+  sequence: 0,
+  layer: 0,
+  expert: 0,
+  tokens: 0,
+  hidden: 0,
+  dtype: DType.f32,
+  sameRows: false,
+  failed: false,
+  rows: kNothing,
+  gates: kNothing,
+  body: kNothing,
+} as const;
+
+function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+function hasTensor(type: ExpertFrameType, failed: boolean): boolean {
+  return (
+    type === ExpertFrameType.dispatch || (type === ExpertFrameType.result && !failed)
+  );
+}
+
+function codeOf(dtype: DType): number {
+  if (dtype === DType.f32) return 5;
+  return dtype === DType.f16 ? 1 : 2;
+}
+
+function dtypeOf(code: number): DType {
+  if (code === 1) return DType.f16;
+  if (code === 2) return DType.bf16;
+  if (code === 5) return DType.f32;
+  if (code === 3 || code === 4) {
+    const name = code === 3 ? "int8" : "int4";
+    throw new WireError(`Its rows are ${name}, expected f16, bf16 or f32.`);
+  }
+  throw new WireError(
+    `Its rows have element type ${code}, expected 1 (f16), 2 (bf16) or 5 (f32).`,
+  );
+}
+
+function payloadOf(frame: ExpertFrame): readonly Uint8Array[] {
+  if (!hasTensor(frame.type, frame.failed)) return [frame.body];
+  return frame.sameRows ? [frame.gates] : [frame.rows, frame.gates];
+}
+
+function writeHeader(at: DataView, frame: ExpertFrame, payloadBytes: number): void {
+  const tensor = hasTensor(frame.type, frame.failed);
+  at.setUint32(0, kMagic, false);
+  at.setUint16(4, kVersion, true);
+  at.setUint16(6, frame.type, true);
+  at.setUint32(8, payloadBytes, true);
+  at.setUint32(12, frame.sequence, true);
+  at.setUint16(16, frame.layer, true);
+  at.setUint16(18, frame.expert, true);
+  at.setUint32(20, frame.tokens, true);
+  at.setUint16(24, frame.hidden, true);
+  at.setUint8(26, tensor ? codeOf(frame.dtype) : 0);
+  const flags =
+    (frame.sameRows ? Flag.sameRows : 0) |
+    (frame.gates.length > 0 ? Flag.gates : 0) |
+    (frame.failed ? Flag.failed : 0);
+  at.setUint8(27, flags);
+}
+
+// REQUIRES: 1 to 1,024 frames of the layout.
+export function encodeShardMessage(
+  peer: number,
+  frames: readonly ExpertFrame[],
+): Uint8Array<ArrayBuffer> {
+  const payloads = frames.map(payloadOf);
+  const lengths = payloads.map((parts) => parts.reduce((sum, part) => sum + part.length, 0));
+  const bytes = new Uint8Array(
+    lengths.reduce((sum, length) => sum + kHeaderBytes + length, kShardHeadBytes),
+  );
+  const view = viewOf(bytes);
+  view.setUint8(0, kShardByte);
+  view.setUint32(1, peer, true);
+  let at = kShardHeadBytes;
+  for (const [i, frame] of frames.entries()) {
+    writeHeader(new DataView(bytes.buffer, at, kHeaderBytes), frame, lengths[i]!);
+    at += kHeaderBytes;
+    for (const part of payloads[i]!) {
+      bytes.set(part, at);
+      at += part.length;
+    }
+  }
+  return bytes;
+}
+
+export function isShardMessage(message: Uint8Array): boolean {
+  return message[0] === kShardByte;
+}
+
+function checkFlags(type: ExpertFrameType, flags: number): void {
+  let known = 0;
+  if (type === ExpertFrameType.dispatch) known = Flag.lz4 | Flag.sameRows | Flag.gates;
+  if (type === ExpertFrameType.result) known = flags & Flag.failed ? Flag.failed : Flag.lz4;
+  if (flags & ~known) {
+    throw new WireError(
+      `It is a ${kTypeNames[type]} with flags ${flags}, expected none but those of ${known}.`,
+    );
+  }
+  if (flags & Flag.lz4 && flags & Flag.sameRows) {
+    throw new WireError(
+      "It repeats the rows before it and compresses them, expected one or neither.",
+    );
+  }
+  if (flags & Flag.lz4) {
+    throw new WireError("Its rows are compressed with LZ4, expected as they are.");
+  }
+}
+
+function checkBody(frame: ExpertFrame, dtypeCode: number, payload: Uint8Array): void {
+  const { type, layer, expert } = frame;
+  const name = kTypeNames[type];
+  if (frame.tokens !== 0 || frame.hidden !== 0 || dtypeCode !== 0) {
+    throw new WireError(
+      `It is a ${name}${frame.failed ? " that failed" : ""} with ${frame.tokens} tokens of ` +
+        `${frame.hidden} columns and element type ${dtypeCode}, expected 0 of each.`,
+    );
+  }
+  const ofExpert = type === ExpertFrameType.result || type === ExpertFrameType.cancel;
+  if (!ofExpert && (layer !== 0 || expert !== 0)) {
+    throw new WireError(
+      `It is a ${name} of layer ${layer} and expert ${expert}, expected 0 and 0.`,
+    );
+  }
+  let [least, most] = [0, 0];
+  if (type === ExpertFrameType.result) [least, most] = [1, kMaxFailureBytes];
+  if (type === ExpertFrameType.heartbeat) least = most = kHeartbeatBytes;
+  if (type === ExpertFrameType.weightSync) least = most = 4;
+  if (payload.length < least || payload.length > most) {
+    throw new WireError(
+      `It is a ${name} with ${payload.length} bytes of payload, expected ${least}` +
+        (least === most ? "." : ` to ${most}.`),
+    );
+  }
+}
+
+class Decoder {
+  readonly #message: Uint8Array;
+  readonly #view: DataView;
+  #at = kShardHeadBytes;
+  #rowBytes = 0;
+
+  constructor(message: Uint8Array) {
+    this.#message = message;
+    this.#view = viewOf(message);
+  }
+
+  frames(): ExpertFrame[] {
+    const frames: ExpertFrame[] = [];
+    while (this.#at < this.#message.length || frames.length === 0) {
+      if (frames.length === kMaxFrames) {
+        throw new WireError(
+          `The shard message has more than ${kMaxFrames} frames, expected at most that many.`,
+        );
+      }
+      try {
+        frames.push(this.#next(frames.at(-1)));
+      } catch (error) {
+        if (!(error instanceof WireError)) throw error;
+        throw new WireError(
+          `Frame ${frames.length} of the shard message is refused. ${error.message}`,
+        );
+      }
+    }
+    return frames;
+  }
+
+  #next(before: ExpertFrame | undefined): ExpertFrame {
+    const left = this.#message.length - this.#at;
+    if (left < kHeaderBytes) {
+      throw new WireError(`It has ${left} bytes, expected at least ${kHeaderBytes}.`);
+    }
+    const at = this.#at;
+    const view = this.#view;
+    if (view.getUint32(at, false) !== kMagic) {
+      const begins = view.getUint32(at, false).toString(16).padStart(8, "0");
+      throw new WireError(
+        `It begins with the bytes ${begins}, expected 4d6f4578 ("MoEx").`,
+      );
+    }
+    const version = view.getUint16(at + 4, true);
+    if (version !== kVersion) {
+      throw new WireError(`It has version ${version}, expected ${kVersion}.`);
+    }
+    const type = view.getUint16(at + 6, true);
+    if (type < 1 || type > ExpertFrameType.weightSync) {
+      throw new WireError(`It has type ${type}, expected 1 to 5.`);
+    }
+    const payloadBytes = view.getUint32(at + 8, true);
+    if (payloadBytes > left - kHeaderBytes) {
+      throw new WireError(
+        `It announces ${payloadBytes} bytes of payload, expected at most the ` +
+          `${left - kHeaderBytes} that follow.`,
+      );
+    }
+    const from = at + kHeaderBytes;
+    this.#at = from + payloadBytes;
+    return this.#frame(at, type as ExpertFrameType, before);
+  }
+
+  // Of the payload that ends where the next frame begins.
+  #frame(at: number, type: ExpertFrameType, before: ExpertFrame | undefined): ExpertFrame {
+    const view = this.#view;
+    const payload = this.#message.subarray(at + kHeaderBytes, this.#at);
+    const [dtypeCode, flags] = [view.getUint8(at + 26), view.getUint8(at + 27)];
+    checkFlags(type, flags);
+    const frame: ExpertFrame = {
+      ...kBare,
+      type,
+      sequence: view.getUint32(at + 12, true),
+      layer: view.getUint16(at + 16, true),
+      expert: view.getUint16(at + 18, true),
+      tokens: view.getUint32(at + 20, true),
+      hidden: view.getUint16(at + 24, true),
+      failed: (flags & Flag.failed) !== 0,
+    };
+    if (!hasTensor(type, frame.failed)) {
+      checkBody(frame, dtypeCode, payload);
+      return { ...frame, body: payload };
+    }
+    return this.#tensor({ ...frame, dtype: dtypeOf(dtypeCode) }, flags, payload, before);
+  }
+
+  #tensor(
+    frame: ExpertFrame,
+    flags: number,
+    payload: Uint8Array,
+    before: ExpertFrame | undefined,
+  ): ExpertFrame {
+    const { tokens, hidden, dtype } = frame;
+    if (tokens === 0 || tokens > kMaxTokens || hidden === 0) {
+      throw new WireError(
+        `It has ${tokens} tokens of ${hidden} columns, expected 1 to ${kMaxTokens} tokens ` +
+          `of at least 1 column.`,
+      );
+    }
+    const rowBytes = tokens * hidden * elementBytes(dtype);
+    this.#rowBytes += rowBytes;
+    if (this.#rowBytes > kMaxRowBytes) {
+      throw new WireError(
+        `With it the message holds rows of ${this.#rowBytes} bytes, expected at most ` +
+          `${kMaxRowBytes}.`,
+      );
+    }
+    const gateBytes = flags & Flag.gates ? 2 * tokens : 0;
+    if (payload.length < gateBytes) {
+      throw new WireError(
+        `Its payload has ${payload.length} bytes, expected ${gateBytes} of gate weights alone.`,
+      );
+    }
+    const rows = payload.subarray(0, payload.length - gateBytes);
+    const gates = payload.subarray(rows.length);
+    const sameRows = (flags & Flag.sameRows) !== 0;
+    const expected = sameRows ? 0 : rowBytes;
+    if (rows.length !== expected) {
+      const why = sameRows ? " as it repeats those before it." : ".";
+      throw new WireError(`Its rows have ${rows.length} bytes, expected ${expected}${why}`);
+    }
+    if (!sameRows) return { ...frame, rows, gates };
+    if (
+      before?.type !== ExpertFrameType.dispatch ||
+      before.sequence !== frame.sequence ||
+      before.layer !== frame.layer ||
+      before.tokens !== tokens ||
+      before.hidden !== hidden ||
+      before.dtype !== dtype
+    ) {
+      throw new WireError(
+        "It repeats the rows before it, expected a dispatch there with the same sequence, " +
+          "layer, tokens, columns and element type.",
+      );
+    }
+    return { ...frame, rows: before.rows, gates, sameRows };
+  }
+}
+
+// Throws WireError that names the frame, the field, its value and what was expected. Rows share the
+// message.
+export function decodeShardMessage(message: Uint8Array): ShardMessage {
+  if (!isShardMessage(message)) {
+    throw new WireError(
+      `The message begins with ${message[0] ?? "nothing"}, expected 2 as a shard message does.`,
+    );
+  }
+  if (message.length < kShardHeadBytes + kHeaderBytes) {
+    throw new WireError(
+      `The shard message has ${message.length} bytes, expected at least ` +
+        `${kShardHeadBytes + kHeaderBytes}.`,
+    );
+  }
+  return { peer: viewOf(message).getUint32(1, true), frames: new Decoder(message).frames() };
+}
+
+export interface Heartbeat {
+  readonly waiting: number; // dispatches, the one under way included
+  readonly computeUs: number; // median of the recent ones
+  readonly heldBytes: number;
+  readonly maxMessageBytes: number;
+  readonly takes: number; // kTakes...
+}
+
+export const kTakesLz4 = 1;
+export const kTakesF16 = 2;
+export const kTakesBF16 = 4;
+
+export function heartbeatFrame(heartbeat: Heartbeat): ExpertFrame {
+  const body = new Uint8Array(kHeartbeatBytes);
+  const view = viewOf(body);
+  view.setUint32(0, heartbeat.waiting, true);
+  view.setUint32(4, heartbeat.computeUs, true);
+  view.setBigUint64(8, BigInt(heartbeat.heldBytes), true);
+  view.setUint32(16, heartbeat.maxMessageBytes, true);
+  view.setUint32(20, heartbeat.takes, true);
+  return { ...kBare, type: ExpertFrameType.heartbeat, body };
+}
+
+// The epoch that a weight sync opens. REQUIRES: a decoded frame of that type.
+export function readWeightSync(frame: ExpertFrame): number {
+  return viewOf(frame.body).getUint32(0, true);
+}
+
+export function resultFrame(dispatch: ExpertFrame, dtype: DType, rows: Uint8Array): ExpertFrame {
+  const { sequence, layer, expert, tokens, hidden } = dispatch;
+  const type = ExpertFrameType.result;
+  return { ...kBare, type, sequence, layer, expert, tokens, hidden, dtype, rows };
+}
+
+// A dispatch that cannot be computed; what is too long of the sentence is cut off.
+export function failedResult(dispatch: ExpertFrame, sentence: string): ExpertFrame {
+  const { sequence, layer, expert } = dispatch;
+  const body = new TextEncoder().encode(sentence).subarray(0, kMaxFailureBytes);
+  return { ...kBare, type: ExpertFrameType.result, sequence, layer, expert, failed: true, body };
+}
