@@ -9,6 +9,7 @@
 #include "engine/test_model.h"
 #include "engine/test_oracle.h"
 #include "engine/test_safetensors.h"
+#include "engine/test_shards.h"
 
 namespace weft::engine {
 namespace {
@@ -179,6 +180,14 @@ TEST_P(CheckpointTest, LogitsAndGreedyIdsAreThoseOfTransformers) {
     const StepRun evaluation = {1, 0, 0, count, {OutputKind::kLogits}};
     const auto evaluated = engine->Step({all, {&evaluation, 1}, ids, {}});
     ASSERT_TRUE(evaluated.ok()) << evaluated.error().ToString();
+    if (checkpoint.spec.experts > 0) {
+      SplitModel split(
+          programs, source,
+          {.thread_count = 2, .reference_kernels = reference_kernels, .kv_dtype = kv_dtype}, 3);
+      const auto apart = split.Step({all, {&evaluation, 1}, ids, {}});
+      ASSERT_TRUE(apart.ok()) << apart.error().ToString();
+      EXPECT_EQ(apart->logits, evaluated->logits) << "with its experts elsewhere";
+    }
     const std::vector<float> expected = reference.Floats("logits");
     ASSERT_EQ(evaluated->logits.size(), expected.size());
     // The only thing that the engine may round is the KV, to f16: without that rounding oracle and

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "base/bytes.h"
@@ -31,6 +32,9 @@
 #include "tensor/dtype.h"
 
 namespace weft::engine {
+
+// Of one engine, most of which may have stopped.
+inline constexpr size_t kStepsInFlight = 2;
 
 struct LayerRange {
   uint32_t first = 0;
@@ -71,23 +75,27 @@ struct Run {
   Output output;
 };
 
-// A program's `exchange` operation: the step stops, gives `out` away and goes on with what comes
-// back in `in`. A long step comes in parts, [first_row, first_row + row_count) of its rows.
-struct ExchangeRequest {
+// What a step wants where it stopped at a SlotExchange: one row of `columns` values for every slot,
+// [row_count * top_k, columns], row by row in the order of their routes. A long step stops several
+// times at a layer, for some of its rows each time.
+struct SlotRequest {
   uint32_t layer = 0;
-  uint32_t id = 0;  // of the operation
-  size_t first_row = 0;
   size_t row_count = 0;
-  std::span<const float> out;  // [row_count, out columns of the operation]
-  std::span<float> in;         // [row_count, in columns of the operation], to be filled
+  uint32_t experts = 0;  // of the layer
+  uint32_t top_k = 0;
+  uint32_t columns = 0;
+  std::span<const float> in;     // [row_count, columns]: what goes into the experts
+  std::span<const float> route;  // [row_count, 2 * top_k]: as MoeRoute writes it
 };
 
-// Whoever exchanges rows for a step. Blocks until they are there; an error, or std::bad_alloc,
-// fails the step, which then changes nothing.
-class Exchanger {
+// A step that stopped. It holds the room that its rows take, and what it has computed. Destroyed
+// without having been resumed it was abandoned: every session is where it was before the step. Must
+// not outlive its engine.
+class PendingStep {
  public:
-  virtual ~Exchanger() = default;
-  virtual Status Exchange(const ExchangeRequest& request) = 0;
+  virtual ~PendingStep() = default;
+  // The spans live as long as this does.
+  virtual const SlotRequest& request() const = 0;
 };
 
 struct StepInput {
@@ -95,7 +103,6 @@ struct StepInput {
   std::span<const Run> runs;           // each session at most once
   std::span<const int32_t> token_ids;  // [rows] when layers.first == 0, else empty
   std::span<const float> hidden;       // [rows, hidden_columns] when layers.first > 0, else empty
-  Exchanger* exchanger = nullptr;      // for layers whose programs have exchange operations
 };
 
 // One entry for each run whose output is kArgmax (two candidates: best and runner-up), kCandidates
@@ -117,10 +124,13 @@ struct StepOutput {
   std::vector<float> logits;          // rows of all kLogits runs in order, [rows, vocabulary]
 };
 
+// A step goes to its end, or to a SlotExchange.
+using StepProgress = std::variant<StepOutput, std::unique_ptr<PendingStep>>;
+
 struct MemoryUse {
   uint64_t weight_bytes = 0;  // as held, after repacking
   uint64_t kv_bytes = 0;
-  uint64_t scratch_bytes = 0;  // with rows of exchanges; results of steps are their caller's
+  uint64_t scratch_bytes = 0;  // results of steps are their caller's
 };
 
 // Layers that StageEngine::Read made ready and that are not part of the engine yet. Their weights
@@ -156,6 +166,24 @@ class StageEngine {
   // step with the positions, generation and KV that it had, so that the step can be given again
   // from there.
   virtual Result<StepOutput> Step(const StepInput& input) = 0;
+
+  // The same for layers with SlotExchange: nothing waits here for what others compute. What the
+  // spans of `input` show stays as it is until the step has ended or was abandoned. While one step
+  // waits another may begin, on sessions of its own: at most kStepsInFlight at once.
+  // REQUIRES, while steps wait: nothing releases, truncates or imports their sessions, or unloads
+  // layers.
+  virtual Result<StepProgress> Begin(const StepInput& input) {
+    ASSIGN_OR_RETURN(StepOutput output, Step(input));
+    return StepProgress(std::move(output));
+  }
+  // `slots` as step.request() wants them; looked at during the call only. An error ends the step,
+  // which then has changed nothing.
+  virtual Result<StepProgress> Resume(std::unique_ptr<PendingStep> step,
+                                      std::span<const float> slots) {
+    static_cast<void>(step);
+    static_cast<void>(slots);
+    return Error(ErrorCode::kUnsupported, "This engine's steps never stop.");
+  }
 
   // Forgets positions >= `position`. A session that does not exist is an error.
   virtual Status Truncate(uint32_t session, uint32_t generation, uint32_t position) = 0;

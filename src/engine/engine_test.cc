@@ -687,12 +687,15 @@ TEST(EngineLoading, BadWeightsAndProgramsAreRefused) {
              ErrorCode::kInvalidArgument, "Two programs");
   ExpectCode(load([](auto& programs, auto&) {
                program::Program& head = programs.back();
-               const uint32_t columns = head.buffers[head.output].columns;
-               const program::View logits = {head.output, 0, columns};
-               head.ops.insert(head.ops.begin() + 1, program::Exchange{{0, 0, 64}, {0, 0, 64}, 0});
-               head.ops.push_back(program::Scale{logits, logits, 1});
+               head.buffers.push_back({"mixed", 64});
+               head.ops.insert(head.ops.begin() + 1,
+                               program::SlotExchange{{0, 0, 64}, {1, 0, 2}, {3, 0, 64}, 4, 1});
              }),
-             ErrorCode::kUnsupported, "exchange");
+             ErrorCode::kUnsupported, "in the output head");
+  ExpectCode(load([](auto& programs, auto&) {
+               programs[1].ops.push_back(program::Exchange{{0, 0, 64}, {0, 0, 64}, 0});
+             }),
+             ErrorCode::kUnsupported, "layer 1 has an Exchange");
 }
 
 TEST(EngineLoading, ASourceThatGivesTheWrongNumberOfBytesIsAnError) {

@@ -15,7 +15,7 @@ void ScratchNeeds::Include(const ScratchNeeds& other) {
   buffers = std::max(buffers, other.buffers);
   matmul = std::max(matmul, other.matmul);
   experts = std::max(experts, other.experts);
-  exchange = std::max(exchange, other.exchange);
+  given = std::max(given, other.given);
   per_thread = std::max(per_thread, other.per_thread);
 }
 
@@ -39,20 +39,30 @@ ScratchNeeds NeedsOf(const LoadedLayer& layer, size_t rows, uint32_t end_positio
       const size_t width = layer.weight(experts->down).matrices()[0].columns;
       needs.experts = kernels::MoeExpertsScratchFloats(rows, experts->top_k, columns, width);
       needs.matmul += kernels::MatMulScratchFloats(rows * experts->top_k, std::max(columns, width));
-    } else if (const auto* exchange = std::get_if<program::Exchange>(&op)) {
+    } else if (const auto* exchange = std::get_if<program::SlotExchange>(&op)) {
       // One at a time: the rows of the last are done with when the next one gives its own.
-      needs.exchange =
-          std::max(needs.exchange, rows * (exchange->out.columns + exchange->in.columns));
+      needs.given = std::max(needs.given, rows * (exchange->in.columns + exchange->route.columns));
     }
   }
   return needs;
 }
 
+void StepScratch::Reserve(const ScratchNeeds& needs) {
+  for (kernels::FloatBuffer& each : residual) each.Reserve(needs.residual);
+  logits.Reserve(needs.logits);
+  buffers.Reserve(needs.buffers);
+  given.Reserve(needs.given);
+}
+
+uint64_t StepScratch::BytesAfter(const ScratchNeeds& needs) const {
+  const uint64_t floats = 2 * std::max(needs.residual, residual[0].capacity()) +
+                          std::max(needs.logits, logits.capacity()) +
+                          std::max(needs.buffers, buffers.capacity()) +
+                          std::max(needs.given, given.capacity());
+  return floats * sizeof(float);
+}
+
 void LayerRunner::Reserve(const ScratchNeeds& needs) {
-  for (kernels::FloatBuffer& residual : residual_) residual.Reserve(needs.residual);
-  logits_.Reserve(needs.logits);
-  slab_.Reserve(needs.buffers);
-  exchange_.Reserve(needs.exchange);
   workspace_.Shared(kernels::Workspace::kMatMulInput, needs.matmul);
   workspace_.Shared(kernels::Workspace::kExperts, needs.experts);
   workspace_.ReservePrivate(needs.per_thread);
@@ -60,17 +70,10 @@ void LayerRunner::Reserve(const ScratchNeeds& needs) {
 
 uint64_t LayerRunner::BytesAfter(const ScratchNeeds& needs) const {
   const uint64_t floats =
-      2 * std::max(needs.residual, residual_[0].capacity()) +
-      std::max(needs.logits, logits_.capacity()) + std::max(needs.buffers, slab_.capacity()) +
       std::max(needs.matmul, workspace_.SharedCapacity(kernels::Workspace::kMatMulInput)) +
       std::max(needs.experts, workspace_.SharedCapacity(kernels::Workspace::kExperts)) +
-      std::max(needs.exchange, exchange_.capacity()) +
       workspace_.thread_count() * std::max(needs.per_thread, workspace_.PrivateCapacity());
   return floats * sizeof(float);
-}
-
-uint64_t LayerRunner::bytes() const {
-  return BytesAfter({});
 }
 
 namespace {
@@ -109,6 +112,42 @@ class LayerRunner::OpRunner {
  public:
   OpRunner(LayerRunner& runner, const LoadedLayer& layer, const RowBatch& rows)
       : runner_(runner), kernels_(runner.kernels_), layer_(layer), rows_(rows) {}
+
+  // What `op` gives away, copied into `given` without gaps.
+  SlotRequest Request(const program::SlotExchange& op, float* given) const {
+    const Rows in = At(op.in), route = At(op.route);
+    float* routes = given + in.rows * in.columns;
+    for (size_t row = 0; row < in.rows; ++row) {
+      std::ranges::copy(in.Row(row), given + row * in.columns);
+      std::ranges::copy(route.Row(row), routes + row * route.columns);
+    }
+    return {layer_.program().layer_index,
+            in.rows,
+            op.experts,
+            op.top_k,
+            op.out.columns,
+            {given, in.rows * in.columns},
+            {routes, in.rows * route.columns}};
+  }
+
+  Status TakeSlots(const program::SlotExchange& op, std::span<const float> slots) {
+    const std::string layer = "Layer " + std::to_string(layer_.program().layer_index);
+    const Rows out = At(op.out);
+    const size_t slot_count = rows_.count * op.top_k;
+    if (slots.size() != slot_count * out.columns)
+      return Error(ErrorCode::kInvalidArgument,
+                   layer + " wants " + std::to_string(slot_count) + " rows of its experts, of " +
+                       std::to_string(out.columns) + " values each; it was given " +
+                       std::to_string(slots.size()) + " values.");
+    const auto bad = std::ranges::count_if(slots, [](float x) { return !std::isfinite(x); });
+    if (bad > 0)
+      return Error(ErrorCode::kInvalidData, layer + " was given " + std::to_string(bad) +
+                                                " values of its experts that are not finite.");
+    kernels_.sum_slots(
+        {At(op.route), op.top_k, {slots.data(), slot_count, out.columns, out.columns}, out},
+        runner_.workspace_);
+    return OkStatus();
+  }
 
   void operator()(const program::MatMul& op) {
     if (!std::ranges::all_of(runner_.pending_,
@@ -198,6 +237,10 @@ class LayerRunner::OpRunner {
                        runner_.workspace_);
   }
   void RunOp(const program::MoeExperts& op) {
+    if (op.route.buffer == layer_.program().input) {
+      status_ = CheckGivenRoutes(op);
+      if (!status_.ok()) return;
+    }
     kernels::MoeExpertsArgs args;
     args.in = At(op.in);
     args.route = At(op.route);
@@ -210,27 +253,20 @@ class LayerRunner::OpRunner {
     args.out = At(op.out);
     kernels_.moe_experts(args, runner_.workspace_);
   }
-  void RunOp(const program::Exchange& op) { status_ = Exchange(op); }
+  // Layers with Exchange are not loaded, and a SlotExchange is not run but stopped at.
+  void RunOp(const program::Exchange&) { CHECK(false); }
+  void RunOp(const program::SlotExchange&) { CHECK(false); }
 
-  Status Exchange(const program::Exchange& op) {
-    const uint32_t layer = layer_.program().layer_index;
-    const Rows out = At(op.out), in = At(op.in);
-    const std::span<float> given(runner_.exchange_.Reserve(0), out.rows * out.columns);
-    const std::span<float> received(given.data() + given.size(), in.rows * in.columns);
-    for (size_t row = 0; row < out.rows; ++row) {
-      std::ranges::copy(out.Row(row), given.data() + row * out.columns);
-    }
-    std::ranges::fill(received, 0.0f);
-    TRY(rows_.exchanger->Exchange({layer, op.id, rows_.first_row, rows_.count, given, received}));
-    const auto bad = std::ranges::count_if(received, [](float x) { return !std::isfinite(x); });
-    if (bad > 0) {
-      return Error(ErrorCode::kInvalidData,
-                   "Exchange " + std::to_string(op.id) + " of layer " + std::to_string(layer) +
-                       " brought " + std::to_string(bad) + " values that are not finite.");
-    }
-    for (size_t row = 0; row < in.rows; ++row) {
-      std::copy_n(received.data() + row * in.columns, in.columns, in.data + row * in.stride);
-    }
+  // Routes that came with the rows instead of from a MoeRoute.
+  Status CheckGivenRoutes(const program::MoeExperts& op) const {
+    const Rows route = At(op.route);
+    for (size_t row = 0; row < route.rows; ++row)
+      for (const float expert : route.Row(row).first(op.top_k))
+        if (!(expert >= 0 && expert < static_cast<float>(op.experts)))
+          return Error(ErrorCode::kInvalidData, "Row " + std::to_string(row) + " of layer " +
+                                                    std::to_string(layer_.program().layer_index) +
+                                                    " asks for expert " + std::to_string(expert) +
+                                                    " of " + std::to_string(op.experts) + ".");
     return OkStatus();
   }
 
@@ -250,11 +286,12 @@ class LayerRunner::OpRunner {
   Status status_ = OkStatus();
 };
 
-Result<float*> LayerRunner::Run(const LoadedLayer& layer, const RowBatch& rows, float* input,
-                                float* output) {
+Result<LayerEnd> LayerRunner::Run(const LoadedLayer& layer, const RowBatch& rows,
+                                  StepScratch& scratch, float* input, float* output,
+                                  const LayerResume* resume) {
   const program::Program& program = layer.program();
   buffers_.assign(program.buffers.size(), nullptr);
-  float* free = slab_.Reserve(0);
+  float* free = scratch.buffers.Reserve(0);
   for (program::BufferId id = 0; id < program.buffers.size(); ++id) {
     if (id == program.input) {
       buffers_[id] = input;
@@ -266,12 +303,23 @@ Result<float*> LayerRunner::Run(const LoadedLayer& layer, const RowBatch& rows, 
     }
   }
   OpRunner runner(*this, layer, rows);
-  for (const program::Op& op : program.ops) {
+  size_t first = 0;
+  if (resume != nullptr) {
+    first = resume->stopped_at + 1;
+    TRY(runner.TakeSlots(std::get<program::SlotExchange>(program.ops[resume->stopped_at]),
+                         resume->slots));
+  }
+  for (size_t index = first; index < program.ops.size(); ++index) {
+    const program::Op& op = program.ops[index];
+    if (const auto* exchange = std::get_if<program::SlotExchange>(&op)) {
+      runner.FlushMatMuls();
+      return LayerEnd{nullptr, index, runner.Request(*exchange, scratch.given.Reserve(0))};
+    }
     std::visit(runner, op);
     TRY(runner.status());
   }
   runner.FlushMatMuls();
-  return buffers_[program.output];
+  return LayerEnd{buffers_[program.output]};
 }
 
 }  // namespace weft::engine

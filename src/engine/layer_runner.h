@@ -1,5 +1,5 @@
-// Interprets one layer's program over a batch of rows. Owns the memory that programs compute in,
-// which grows to what the largest batch needed and is then reused.
+// Interprets one layer's program over a batch of rows, from its beginning or from behind the
+// SlotExchange at which it stopped.
 #pragma once
 
 #include <span>
@@ -18,8 +18,6 @@ struct RowBatch {
   std::span<const int32_t> token_ids;              // [count], embedding only
   std::span<const uint32_t> positions;             // [count]
   std::span<const kernels::AttentionRow> kv_rows;  // [count], layers with attention only
-  size_t first_row = 0;                            // of the step
-  Exchanger* exchanger = nullptr;                  // layers with exchanges only
 };
 
 // Scratch memory in f32 values.
@@ -29,7 +27,7 @@ struct ScratchNeeds {
   size_t buffers = 0;   // the program's own buffers
   size_t matmul = 0;
   size_t experts = 0;
-  size_t exchange = 0;  // rows given away and brought back, without gaps
+  size_t given = 0;  // rows and routes that are given away at a SlotExchange, without gaps
   size_t per_thread = 0;
 
   void Include(const ScratchNeeds& other);
@@ -38,26 +36,51 @@ struct ScratchNeeds {
 // What `rows` rows of `layer` need when their sessions end at most at position `end_position`.
 ScratchNeeds NeedsOf(const LoadedLayer& layer, size_t rows, uint32_t end_position);
 
+// What a step computes in and keeps while it waits. Grows to what the largest step needed and is
+// then used again.
+struct StepScratch {
+  kernels::FloatBuffer residual[2];  // layers read one and write the other
+  kernels::FloatBuffer logits;
+  kernels::FloatBuffer buffers;  // of the running program
+  kernels::FloatBuffer given;
+
+  // Throws std::bad_alloc.
+  void Reserve(const ScratchNeeds& needs);
+  // Bytes held once `needs` are reserved.
+  uint64_t BytesAfter(const ScratchNeeds& needs) const;
+};
+
+// Where a program ended or stopped.
+struct LayerEnd {
+  float* result = nullptr;   // of a program that ended
+  size_t stopped_at = 0;     // else the SlotExchange, an index of ops,
+  SlotRequest request = {};  // and what it wants
+};
+
+// How a program goes on: the SlotExchange at which it stopped, and the rows of its slots.
+struct LayerResume {
+  size_t stopped_at = 0;
+  std::span<const float> slots;
+};
+
 class LayerRunner {
  public:
   LayerRunner(const kernels::KernelSet& kernels, size_t thread_count)
       : kernels_(kernels), workspace_(thread_count) {}
 
-  // Throws std::bad_alloc.
+  // What only one program at a time computes in. Throws std::bad_alloc.
   void Reserve(const ScratchNeeds& needs);
-  // Scratch bytes held once `needs` are reserved.
+  // Bytes held once `needs` are reserved.
   uint64_t BytesAfter(const ScratchNeeds& needs) const;
-  uint64_t bytes() const;
-
-  // Two buffers for the residual stream; layers read one and write the other.
-  float* residual(size_t index) { return residual_[index].Reserve(0); }
-  float* logits() { return logits_.Reserve(0); }
 
   // Runs the program from `input` [rows, input_columns] (null for the embedding) to `output` [rows,
-  // output_columns], both without gaps; returns where the result is: `input` when the program's
-  // input and output are one buffer. Fails only with the exchanger. REQUIRES: Reserve for these
-  // needs.
-  Result<float*> Run(const LoadedLayer& layer, const RowBatch& rows, float* input, float* output);
+  // output_columns], both without gaps; the result is in `input` when the program's input and
+  // output are one buffer. `resume`: null at the beginning. kInvalidData for slots that are not
+  // finite, or rows that name an expert that a shard does not have; kInvalidArgument for other
+  // than the slots that were wanted. REQUIRES: Reserve for these needs, here and of `scratch`; a
+  // program that goes on finds rows, buffers and scratch as it left them.
+  Result<LayerEnd> Run(const LoadedLayer& layer, const RowBatch& rows, StepScratch& scratch,
+                       float* input, float* output, const LayerResume* resume = nullptr);
   // Rounds `values` in place to what `dtype` holds (kernels/round.h).
   void Round(const kernels::Rows& values, DType dtype) {
     kernels_.round({values, dtype}, workspace_);
@@ -68,10 +91,6 @@ class LayerRunner {
 
   const kernels::KernelSet& kernels_;
   kernels::Workspace workspace_;
-  kernels::FloatBuffer residual_[2];
-  kernels::FloatBuffer logits_;
-  kernels::FloatBuffer slab_;
-  kernels::FloatBuffer exchange_;  // rows of one exchange: those given away, then those received
   // Kept between runs so that decoding does not allocate.
   std::vector<float*> buffers_;                  // [buffer id] of the running program
   std::vector<const program::MatMul*> pending_;  // products waiting to run as one parallel region

@@ -32,20 +32,18 @@ struct VectorWeights {
   void operator()(const Other&) {}
 };
 
-// True unless the operation that finishes the output is an Add: a layer adds to the residual stream
-// last, the head ends with a product (and perhaps a scale or softcap).
+// True unless the operation that finishes the output is an Add or the experts themselves: a layer
+// adds to the residual stream last, a shard gives rows of its experts, the head ends with a product
+// (and perhaps a scale or softcap).
 bool EndsInLogits(const program::Program& program) {
   if (!program.input) return false;
   bool logits = false;
   for (const program::Op& op : program.ops) {
     std::visit(
         [&](const auto& known) {
-          if constexpr (std::is_same_v<std::decay_t<decltype(known)>, program::Exchange>) {
-            if (known.in.buffer == program.output) logits = false;
-          } else {
-            if (known.out.buffer == program.output) {
-              logits = !std::is_same_v<std::decay_t<decltype(known)>, program::Add>;
-            }
+          using Op = std::decay_t<decltype(known)>;
+          if (known.out.buffer == program.output) {
+            logits = !std::is_same_v<Op, program::Add> && !std::is_same_v<Op, program::MoeExperts>;
           }
         },
         op);
@@ -58,13 +56,14 @@ bool Overlap(const program::View& a, const program::View& b) {
          b.first_column < a.first_column + a.columns;
 }
 
-// Expert indices are read from a buffer, so they must be what a MoeRoute wrote there: nothing else
-// may have touched them.
+// Expert indices are read from a buffer, so they must be what a MoeRoute wrote there, or what came
+// in: nothing else may have touched them.
 Status CheckRoutes(const program::Program& program) {
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const auto* experts = std::get_if<program::MoeExperts>(&program.ops[i]);
     if (experts == nullptr) continue;
-    bool routed = false;
+    // A shard's route comes with its rows, and is checked with them.
+    bool routed = experts->route.buffer == program.input;
     for (size_t earlier = 0; earlier < i; ++earlier) {
       std::visit(
           [&](const auto& op) {
@@ -75,8 +74,6 @@ Status CheckRoutes(const program::Program& program) {
                          op.out.columns == experts->route.columns && op.top_k == experts->top_k &&
                          op.experts == experts->experts;
               }
-            } else if constexpr (std::is_same_v<Op, program::Exchange>) {
-              if (Overlap(op.in, experts->route)) routed = false;
             } else {
               if (Overlap(op.out, experts->route)) routed = false;
             }
@@ -101,15 +98,20 @@ Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, DType kv_
   VectorWeights vectors;
   vectors.is_vector.resize(program.weights.size());
   LoadedLayer layer;
+  bool exchanges = false;
   for (const program::Op& op : program.ops) {
-    if (std::holds_alternative<program::Exchange>(op)) layer.has_exchange_ = true;
+    if (std::holds_alternative<program::Exchange>(op))
+      return Error(ErrorCode::kUnsupported,
+                   "The program of layer " + std::to_string(program.layer_index) +
+                       " has an Exchange, which this engine does not run.");
+    exchanges |= std::holds_alternative<program::SlotExchange>(op);
     std::visit(vectors, op);
   }
   TRY(CheckRoutes(program));
   layer.program_ = program;
   layer.kv_dtype_ = kv_dtype;
   layer.is_head_ = EndsInLogits(program);
-  if (layer.is_head_ && layer.has_exchange_) {
+  if (layer.is_head_ && exchanges) {
     return Error(ErrorCode::kUnsupported,
                  "The program of layer " + std::to_string(program.layer_index) +
                      " has an exchange in the output head, whose rows are not those of the step.");

@@ -13,7 +13,7 @@ namespace weft::engine {
 class LoadedLayer {
  public:
   // Validates the program and reads its weights; its KV will be kept in `kv_dtype`. kUnsupported
-  // for an output head with Exchange, whose rows are gathered.
+  // for Exchange, and for an output head with SlotExchange, whose rows are gathered.
   static Result<LoadedLayer> Load(const program::Program& program, DType kv_dtype,
                                   WeightSource& source);
 
@@ -30,8 +30,6 @@ class LoadedLayer {
   // Rows of the embedding table; 0 for other layers.
   uint64_t vocabulary() const;
 
-  bool has_exchange() const { return has_exchange_; }
-
   // f32 columns of all buffers that the program keeps for itself: all but input and output.
   uint64_t private_columns() const;
 
@@ -40,7 +38,6 @@ class LoadedLayer {
   std::vector<LoadedWeight> weights_;
   DType kv_dtype_ = DType::kF16;
   bool is_head_ = false;
-  bool has_exchange_ = false;
 };
 
 }  // namespace weft::engine

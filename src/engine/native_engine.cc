@@ -1,11 +1,14 @@
 // The native engine: loaded layers, their KV and the memory limit. Steps themselves: step.h.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 #include <new>
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "engine/engine.h"
 #include "engine/kv_cache.h"
@@ -74,12 +77,12 @@ class MemoryBudget {
     const std::lock_guard lock(mutex_);
     weight_bytes_ = byte_count;
   }
-  // What keys and values and scratch memory take now.
-  void SetUse(uint64_t kv_bytes, uint64_t scratch_bytes) {
+  // What keys and values, scratch memory and results of steps that wait take now.
+  void SetUse(uint64_t kv_bytes, uint64_t scratch_bytes, uint64_t result_bytes) {
     const std::lock_guard lock(mutex_);
     kv_bytes_ = kv_bytes;
     scratch_bytes_ = scratch_bytes;
-    result_bytes_ = 0;
+    result_bytes_ = result_bytes;
   }
   // The same for what they are about to take; kOutOfMemory and nothing changed where it does not
   // fit.
@@ -159,6 +162,7 @@ class NativeEngine final : public StageEngine {
         budget_(options.memory_limit_bytes),
         runner_(kernels_, options.thread_count),
         step_(kernels_, runner_, options.residual_dtype) {
+    for (StepState& state : states_) idle_.insert(idle_.begin(), &state);
     CHECK(options.kv_dtype == DType::kF16 || options.kv_dtype == DType::kF32);
     CHECK(options.residual_dtype == DType::kF32 || options.residual_dtype == DType::kF16 ||
           options.residual_dtype == DType::kBF16);
@@ -213,6 +217,7 @@ class NativeEngine final : public StageEngine {
   }
 
   void Unload(LayerRange range) override {
+    CHECK(!StepsWait());
     const auto first = layers_.lower_bound(range.first);
     const auto end = layers_.lower_bound(std::max(range.first, range.end));
     for (auto layer = first; layer != end; ++layer) {
@@ -233,9 +238,26 @@ class NativeEngine final : public StageEngine {
   }
 
   Result<StepOutput> Step(const StepInput& input) override {
-    Result<StepOutput> output = ClaimAndRun(input);
+    ASSIGN_OR_RETURN(StepProgress progress, Begin(input));
+    if (auto* output = std::get_if<StepOutput>(&progress)) return std::move(*output);
+    const auto& pending = std::get<std::unique_ptr<PendingStep>>(progress);
+    return Error(ErrorCode::kInvalidArgument,
+                 "Layer " + std::to_string(pending->request().layer) +
+                     " stops for what others compute, so its steps have to be begun and resumed.");
+  }
+
+  Result<StepProgress> Begin(const StepInput& input) override {
+    Result<StepProgress> progress = ClaimAndRun(input);
     NoteUse();
-    return output;
+    return progress;
+  }
+
+  Result<StepProgress> Resume(std::unique_ptr<PendingStep> step,
+                              std::span<const float> slots) override {
+    Result<StepProgress> progress = GoOn(static_cast<NativePendingStep&>(*step), slots);
+    step.reset();  // what it held is free, or has been handed on
+    NoteUse();
+    return progress;
   }
 
   Status Truncate(uint32_t session, uint32_t generation, uint32_t position) override {
@@ -251,6 +273,7 @@ class NativeEngine final : public StageEngine {
     NoteUse();
   }
   void ReleaseAll() override {
+    CHECK(!StepsWait());
     kv_.ReleaseAll();
     NoteUse();
   }
@@ -271,47 +294,128 @@ class NativeEngine final : public StageEngine {
                    "Layer " + std::to_string(layer) + " is not loaded, so it takes no KV.");
     }
     TRY(kv_.CheckRuns(range, {&run, 1}));
-    TRY(budget_.Claim(kv_.bytes() + kv_.BytesFor(range, {&run, 1}), runner_.bytes(), 0,
+    TRY(budget_.Claim(kv_.bytes() + kv_.BytesFor(range, {&run, 1}), ScratchBytes(),
+                      pending_result_bytes_,
                       "Importing KV of " + std::to_string(count) + " positions"));
     return kv_.Import(run, layer, kv);
   }
 
-  MemoryUse memory() const override { return {ledger_.bytes(), kv_.bytes(), runner_.bytes()}; }
+  MemoryUse memory() const override { return {ledger_.bytes(), kv_.bytes(), ScratchBytes()}; }
 
  private:
-  Result<StepOutput> ClaimAndRun(const StepInput& input) {
+  // A state for one step, back in the engine when that is over.
+  class Lease {
+   public:
+    Lease(NativeEngine& engine, StepState& state) : engine_(&engine), state_(&state) {}
+    Lease(Lease&& other) noexcept
+        : engine_(std::exchange(other.engine_, nullptr)), state_(other.state_) {}
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    ~Lease() {
+      if (engine_ != nullptr) engine_->idle_.push_back(state_);
+    }
+
+   private:
+    NativeEngine* engine_;
+    StepState* state_;
+  };
+
+  class NativePendingStep final : public PendingStep {
+   public:
+    NativePendingStep(NativeEngine& engine, Lease lease, StepFlight step, uint64_t result_bytes)
+        : engine_(engine),
+          lease_(std::move(lease)),
+          flight_(std::move(step)),
+          result_bytes_(result_bytes) {
+      engine_.pending_result_bytes_ += result_bytes_;
+    }
+    ~NativePendingStep() override { engine_.pending_result_bytes_ -= result_bytes_; }
+    const SlotRequest& request() const override { return flight_.request; }
+    StepFlight& flight() { return flight_; }
+
+    // Of the same step, at its next stop.
+    std::unique_ptr<PendingStep> Next() {
+      return std::make_unique<NativePendingStep>(engine_, std::move(lease_), std::move(flight_),
+                                                 result_bytes_);
+    }
+
+   private:
+    NativeEngine& engine_;
+    Lease lease_;  // outlives the flight, which computes in it
+    StepFlight flight_;
+    const uint64_t result_bytes_;
+  };
+
+  Result<StepProgress> ClaimAndRun(const StepInput& input) {
+    if (idle_.empty())
+      return Error(ErrorCode::kUnavailable, std::to_string(kStepsInFlight) +
+                                                " steps wait for what others compute, as many as "
+                                                "an engine runs beside each other.");
     ASSIGN_OR_RETURN(const size_t row_count, CheckStep(layers_, input));
     TRY(kv_.CheckRuns(input.layers, input.runs));
     const ScratchNeeds needs = StepRunner::NeedsOfStep(layers_, input, row_count);
     const ResultSize result = StepRunner::ResultOfStep(layers_, input);
-    const uint64_t scratch = runner_.BytesAfter(needs);
-    TRY(budget_.Claim(kv_.bytes() + kv_.BytesFor(input.layers, input.runs), scratch, result.bytes(),
+    StepState& state = *idle_.back();
+    const uint64_t scratch = ScratchBytes() - runner_.BytesAfter({}) -
+                             state.scratch.BytesAfter({}) + runner_.BytesAfter(needs) +
+                             state.scratch.BytesAfter(needs);
+    TRY(budget_.Claim(kv_.bytes() + kv_.BytesFor(input.layers, input.runs), scratch,
+                      result.bytes() + pending_result_bytes_,
                       "A step of " + std::to_string(row_count) + " rows"));
     try {
-      return RunStep(input, needs, result);
+      return RunStep(input, state, needs, result);
     } catch (const std::bad_alloc&) {
-      return Error(ErrorCode::kOutOfMemory, "The machine has no memory left for the " +
-                                                HumanBytes(scratch + result.bytes()) +
-                                                " that a step of " + std::to_string(row_count) +
-                                                " rows computes in and gives back.");
+      return NoMemory(scratch + result.bytes(), row_count);
     }
   }
 
-  // Throws std::bad_alloc. However this ends without a result, `append` puts every session back to
-  // what it was.
-  Result<StepOutput> RunStep(const StepInput& input, const ScratchNeeds& needs,
-                             const ResultSize& result) {
+  static Error NoMemory(uint64_t byte_count, size_t row_count) {
+    return Error(ErrorCode::kOutOfMemory, "The machine has no memory left for the " +
+                                              HumanBytes(byte_count) + " that a step of " +
+                                              std::to_string(row_count) +
+                                              " rows computes in and gives back.");
+  }
+
+  // Throws std::bad_alloc. However this ends without a result, the step's `kv` puts every session
+  // back to what it was.
+  Result<StepProgress> RunStep(const StepInput& input, StepState& state, const ScratchNeeds& needs,
+                               const ResultSize& result) {
+    idle_.pop_back();
+    Lease lease(*this, state);
     runner_.Reserve(needs);
+    state.scratch.Reserve(needs);
     StepOutput output;
     output.hidden.reserve(result.hidden);
     output.logits.reserve(result.logits);
     ASSIGN_OR_RETURN(KvCache::Append append, kv_.BeginAppend(input.layers, input.runs));
-    TRY(step_.Execute(layers_, input, append, output));
-    append.Commit();
-    return output;
+    StepFlight flight{
+        .input = input, .kv = std::move(append), .output = std::move(output), .state = &state};
+    ASSIGN_OR_RETURN(const bool ended, step_.Continue(layers_, flight, {}));
+    if (!ended)
+      return StepProgress(std::make_unique<NativePendingStep>(*this, std::move(lease),
+                                                              std::move(flight), result.bytes()));
+    flight.kv.Commit();
+    return StepProgress(std::move(flight.output));
   }
 
-  void NoteUse() { budget_.SetUse(kv_.bytes(), runner_.bytes()); }
+  Result<StepProgress> GoOn(NativePendingStep& step, std::span<const float> slots) {
+    try {
+      ASSIGN_OR_RETURN(const bool ended, step_.Continue(layers_, step.flight(), slots));
+      if (!ended) return StepProgress(step.Next());
+    } catch (const std::bad_alloc&) {
+      return NoMemory(ScratchBytes(), step.flight().state->rows.size());
+    }
+    step.flight().kv.Commit();
+    return StepProgress(std::move(step.flight().output));
+  }
+
+  bool StepsWait() const { return idle_.size() < states_.size(); }
+  uint64_t ScratchBytes() const {
+    uint64_t bytes = runner_.BytesAfter({});
+    for (const StepState& state : states_) bytes += state.scratch.BytesAfter({});
+    return bytes;
+  }
+  void NoteUse() { budget_.SetUse(kv_.bytes(), ScratchBytes(), pending_result_bytes_); }
 
   const NativeEngineOptions options_;
   const kernels::KernelSet& kernels_;
@@ -322,6 +426,9 @@ class NativeEngine final : public StageEngine {
   KvCache kv_;
   LayerRunner runner_;
   StepRunner step_;
+  std::array<StepState, kStepsInFlight> states_;
+  std::vector<StepState*> idle_;       // of `states_`; the one that was used last at the end
+  uint64_t pending_result_bytes_ = 0;  // of steps that wait
 };
 
 }  // namespace

@@ -102,14 +102,20 @@ Status CheckOutput(const Run& run, const LoadedLayer& last) {
                  std::to_string(static_cast<int>(run.output.kind)) + ", which does not exist.");
 }
 
-Status CheckExchanger(const LayerMap& layers, const StepInput& input) {
-  if (input.exchanger != nullptr) return OkStatus();
-  for (uint32_t index = input.layers.first; index < input.layers.end; ++index) {
-    if (!layers.at(index).has_exchange()) continue;
-    return Invalid("Layer " + std::to_string(index) +
-                   " exchanges rows in the middle of a step; this one came without an exchanger.");
-  }
-  return OkStatus();
+// `values` are what the layer gave in `dtype` for the step's rows[indices].
+Status CheckFinite(uint32_t layer, DType dtype, const StepFlight& step,
+                   std::span<const size_t> indices, std::span<const float> values) {
+  const size_t bad = CountNonFinite(values);
+  if (bad == 0) return OkStatus();
+  const size_t columns = values.size() / indices.size();
+  size_t first = 0;
+  while (CountNonFinite(values.subspan(first * columns, columns)) == 0) ++first;
+  const StepRow& row = step.state->rows[indices[first]];
+  return Error(ErrorCode::kInvalidData,
+               "Layer " + std::to_string(layer) + " computed " + std::to_string(bad) +
+                   " values that are not finite in " + std::string(DTypeName(dtype)) +
+                   ", first in session " + std::to_string(step.input.runs[row.run].session) +
+                   " at position " + std::to_string(row.position) + ".");
 }
 
 Status CheckInputs(const LoadedLayer& first, const StepInput& input, size_t row_count) {
@@ -139,7 +145,6 @@ Status CheckInputs(const LoadedLayer& first, const StepInput& input, size_t row_
 
 Result<size_t> CheckStep(const LayerMap& layers, const StepInput& input) {
   TRY(CheckLayers(layers, input.layers));
-  TRY(CheckExchanger(layers, input));
   if (input.runs.empty()) return Invalid("A step needs at least one run of rows; it has none.");
   const LoadedLayer& last = layers.at(input.layers.end - 1);
   std::unordered_set<uint32_t> sessions;
@@ -199,48 +204,34 @@ ResultSize StepRunner::ResultOfStep(const LayerMap& layers, const StepInput& inp
   return size;
 }
 
-void StepRunner::ListRows(const StepInput& input) {
-  rows_.clear();
-  for (uint32_t run = 0; run < input.runs.size(); ++run) {
-    for (uint32_t i = 0; i < input.runs[run].count; ++i) {
-      rows_.push_back({run, input.runs[run].first_position + i, i + 1 == input.runs[run].count});
-    }
+void StepRunner::ListRows(StepFlight& step) {
+  std::vector<StepRow>& rows = step.state->rows;
+  rows.clear();
+  for (uint32_t run = 0; run < step.input.runs.size(); ++run) {
+    const Run& each = step.input.runs[run];
+    for (uint32_t i = 0; i < each.count; ++i)
+      rows.push_back({run, each.first_position + i, i + 1 == each.count});
   }
 }
 
-void StepRunner::Place(const LoadedLayer& layer, const KvCache::Append& kv,
+void StepRunner::Place(const LoadedLayer& layer, StepFlight& step,
                        std::span<const size_t> indices) {
-  positions_.clear();
-  kv_rows_.clear();
+  StepState& state = *step.state;
+  state.positions.clear();
+  state.kv_rows.clear();
   const bool has_kv = layer.kv_shape().has_value();
   for (const size_t index : indices) {
-    const Row& row = rows_[index];
-    positions_.push_back(row.position);
+    const StepRow& row = state.rows[index];
+    state.positions.push_back(row.position);
     if (!has_kv) continue;
-    const auto& state = kv.state(row.run, layer.program().layer_index);
-    kv_rows_.push_back({row.position, state.addresses.data()});
+    const auto& kv = step.kv.state(row.run, layer.program().layer_index);
+    state.kv_rows.push_back({row.position, kv.addresses.data()});
   }
 }
 
-Status StepRunner::CheckFinite(uint32_t layer, DType dtype, const StepInput& input,
-                               std::span<const size_t> indices,
-                               std::span<const float> values) const {
-  const size_t bad = CountNonFinite(values);
-  if (bad == 0) return OkStatus();
-  const size_t columns = values.size() / indices.size();
-  size_t first = 0;
-  while (CountNonFinite(values.subspan(first * columns, columns)) == 0) ++first;
-  const Row& row = rows_[indices[first]];
-  return Error(ErrorCode::kInvalidData,
-               "Layer " + std::to_string(layer) + " computed " + std::to_string(bad) +
-                   " values that are not finite in " + std::string(DTypeName(dtype)) +
-                   ", first in session " + std::to_string(input.runs[row.run].session) +
-                   " at position " + std::to_string(row.position) + ".");
-}
-
-void StepRunner::Select(const StepInput& input, const Row& row, std::span<float> logits,
-                        StepOutput& output) const {
-  const Output& wanted = input.runs[row.run].output;
+void StepRunner::Select(StepFlight& step, const StepRow& row, std::span<float> logits) const {
+  const Output& wanted = step.input.runs[row.run].output;
+  StepOutput& output = step.output;
   if (wanted.kind == OutputKind::kLogits) {
     output.logits.insert(output.logits.end(), logits.begin(), logits.end());
   } else if (row.last_of_run && NeedsLogits(wanted.kind)) {
@@ -248,75 +239,108 @@ void StepRunner::Select(const StepInput& input, const Row& row, std::span<float>
   }
 }
 
-Status StepRunner::RunHead(const LoadedLayer& layer, const StepInput& input,
-                           const KvCache::Append& kv, size_t first_row, size_t row_count, size_t in,
-                           StepOutput& output) {
+Status StepRunner::RunHead(const LoadedLayer& layer, StepFlight& step) {
+  StepState& state = *step.state;
   const bool all_rows = layer.kv_shape().has_value();
   const size_t columns = layer.input_columns();
   const size_t vocabulary = layer.output_columns();
-  head_rows_.clear();
-  for (size_t row = first_row; row < first_row + row_count; ++row) {
-    const bool needed = RowNeedsHead(input.runs[rows_[row].run], rows_[row].last_of_run);
-    if (all_rows || needed) head_rows_.push_back(row);
+  const float* stream = state.scratch.residual[step.in].Reserve(0);
+  state.head_rows.clear();
+  for (const size_t row : state.pass_rows) {
+    const bool needed =
+        RowNeedsHead(step.input.runs[state.rows[row].run], state.rows[row].last_of_run);
+    if (all_rows || needed) state.head_rows.push_back(row);
   }
-  const std::span<const size_t> wanted(head_rows_);
+  const std::span<const size_t> wanted(state.head_rows);
   for (size_t done = 0; done < wanted.size(); done += kHeadRowsPerPass) {
     const auto indices = wanted.subspan(done, std::min(kHeadRowsPerPass, wanted.size() - done));
-    float* gathered = runner_.residual(1 - in);
+    float* gathered = state.scratch.residual[1 - step.in].Reserve(0);
     for (size_t i = 0; i < indices.size(); ++i) {
-      std::copy_n(runner_.residual(in) + (indices[i] - first_row) * columns, columns,
+      std::copy_n(stream + (indices[i] - step.first_row) * columns, columns,
                   gathered + i * columns);
     }
-    Place(layer, kv, indices);
-    ASSIGN_OR_RETURN(float* logits, runner_.Run(layer, {indices.size(), {}, positions_, kv_rows_},
-                                                gathered, runner_.logits()));
-    TRY(CheckFinite(layer.program().layer_index, DType::kF32, input, indices,
-                    {logits, indices.size() * vocabulary}));
-    for (size_t i = 0; i < indices.size(); ++i) {
-      Select(input, rows_[indices[i]], {logits + i * vocabulary, vocabulary}, output);
+    Place(layer, step, indices);
+    ASSIGN_OR_RETURN(const LayerEnd end,
+                     runner_.Run(layer, {indices.size(), {}, state.positions, state.kv_rows},
+                                 state.scratch, gathered, state.scratch.logits.Reserve(0)));
+    TRY(CheckFinite(layer.program().layer_index, DType::kF32, step, indices,
+                    {end.result, indices.size() * vocabulary}));
+    for (size_t i = 0; i < indices.size(); ++i)
+      Select(step, state.rows[indices[i]], {end.result + i * vocabulary, vocabulary});
+  }
+  return OkStatus();
+}
+
+// The next rows of the step, at its first layer.
+void StepRunner::BeginPass(const LayerMap& layers, StepFlight& step) {
+  StepState& state = *step.state;
+  step.first_row += step.row_count;
+  step.row_count = std::min(kRowsPerPass, state.rows.size() - step.first_row);
+  step.layer = step.input.layers.first;
+  step.in = 0;
+  step.in_pass = true;
+  const size_t columns = layers.at(step.layer).input_columns();
+  std::copy_n(step.input.hidden.data() + step.first_row * columns, step.row_count * columns,
+              state.scratch.residual[0].Reserve(0));
+  state.pass_rows.clear();
+  for (size_t row = 0; row < step.row_count; ++row) state.pass_rows.push_back(step.first_row + row);
+}
+
+Result<bool> StepRunner::RunPass(const LayerMap& layers, StepFlight& step,
+                                 std::span<const float> slots) {
+  StepState& state = *step.state;
+  size_t columns = layers.at(step.input.layers.first).input_columns();
+  for (; step.layer < step.input.layers.end; ++step.layer) {
+    const LoadedLayer& layer = layers.at(step.layer);
+    if (layer.is_head()) {
+      TRY(RunHead(layer, step));
+      return true;
     }
-  }
-  return OkStatus();
-}
-
-Status StepRunner::RunPass(const LayerMap& layers, const StepInput& input,
-                           const KvCache::Append& kv, size_t first_row, size_t row_count,
-                           StepOutput& output) {
-  size_t in = 0;  // which residual buffer holds the stream
-  size_t columns = layers.at(input.layers.first).input_columns();
-  std::copy_n(input.hidden.data() + first_row * columns, row_count * columns, runner_.residual(in));
-  pass_rows_.clear();
-  for (size_t row = 0; row < row_count; ++row) pass_rows_.push_back(first_row + row);
-  for (uint32_t index = input.layers.first; index < input.layers.end; ++index) {
-    const LoadedLayer& layer = layers.at(index);
-    if (layer.is_head()) return RunHead(layer, input, kv, first_row, row_count, in, output);
-    Place(layer, kv, pass_rows_);
-    const auto ids = layer.is_embedding() ? input.token_ids.subspan(first_row, row_count)
-                                          : std::span<const int32_t>();
-    const RowBatch rows = {row_count, ids, positions_, kv_rows_, first_row, input.exchanger};
-    ASSIGN_OR_RETURN(float* result,
-                     runner_.Run(layer, rows, runner_.residual(in), runner_.residual(1 - in)));
-    if (result != runner_.residual(in)) in = 1 - in;
+    LayerResume resume;
+    if (step.stopped_at) resume = {*step.stopped_at, slots};
+    if (!step.stopped_at) Place(layer, step, state.pass_rows);
+    const auto ids = layer.is_embedding()
+                         ? step.input.token_ids.subspan(step.first_row, step.row_count)
+                         : std::span<const int32_t>();
+    float* stream = state.scratch.residual[step.in].Reserve(0);
+    ASSIGN_OR_RETURN(
+        const LayerEnd end,
+        runner_.Run(layer, {step.row_count, ids, state.positions, state.kv_rows}, state.scratch,
+                    stream, state.scratch.residual[1 - step.in].Reserve(0),
+                    step.stopped_at ? &resume : nullptr));
+    step.stopped_at.reset();
+    if (end.result == nullptr) {
+      step.stopped_at = end.stopped_at;
+      step.request = end.request;
+      return false;
+    }
+    if (end.result != stream) step.in = 1 - step.in;
     columns = layer.output_columns();
-    runner_.Round({result, row_count, columns, columns}, residual_dtype_);
-    TRY(CheckFinite(index, residual_dtype_, input, pass_rows_, {result, row_count * columns}));
+    runner_.Round({end.result, step.row_count, columns, columns}, residual_dtype_);
+    TRY(CheckFinite(step.layer, residual_dtype_, step, state.pass_rows,
+                    {end.result, step.row_count * columns}));
   }
-  for (size_t row = 0; row < row_count; ++row) {
-    if (input.runs[rows_[first_row + row].run].output.kind != OutputKind::kHidden) continue;
-    const float* values = runner_.residual(in) + row * columns;
-    output.hidden.insert(output.hidden.end(), values, values + columns);
+  for (size_t row = 0; row < step.row_count; ++row) {
+    const StepRow& place = state.rows[step.first_row + row];
+    if (step.input.runs[place.run].output.kind != OutputKind::kHidden) continue;
+    const float* values = state.scratch.residual[step.in].Reserve(0) + row * columns;
+    step.output.hidden.insert(step.output.hidden.end(), values, values + columns);
   }
-  return OkStatus();
+  return true;
 }
 
-Status StepRunner::Execute(const LayerMap& layers, const StepInput& input,
-                           const KvCache::Append& kv, StepOutput& output) {
-  ListRows(input);
-  for (size_t first = 0; first < rows_.size(); first += kRowsPerPass) {
-    const size_t count = std::min(kRowsPerPass, rows_.size() - first);
-    TRY(RunPass(layers, input, kv, first, count, output));
+Result<bool> StepRunner::Continue(const LayerMap& layers, StepFlight& step,
+                                  std::span<const float> slots) {
+  if (!step.in_pass) {
+    ListRows(step);
+    BeginPass(layers, step);
   }
-  return OkStatus();
+  for (;;) {
+    ASSIGN_OR_RETURN(const bool ended, RunPass(layers, step, slots));
+    if (!ended) return false;
+    if (step.first_row + step.row_count == step.state->rows.size()) return true;
+    BeginPass(layers, step);
+  }
 }
 
 }  // namespace weft::engine

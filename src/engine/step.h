@@ -1,9 +1,11 @@
 // One step of an engine: checks what is asked, cuts the rows into passes that fit the scratch
 // memory, runs every layer over each pass and collects what the runs ask for. The cut does not
-// change a row's bits.
+// change a row's bits. A step stops at each SlotExchange that a pass reaches; all that it needs to
+// go on is its own, so that another step can run meanwhile.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "engine/engine.h"
@@ -28,6 +30,38 @@ struct ResultSize {
   uint64_t bytes() const { return (hidden + logits + unchanged) * sizeof(float); }
 };
 
+// A row of a step.
+struct StepRow {
+  uint32_t run = 0;
+  uint32_t position = 0;
+  bool last_of_run = false;
+};
+
+// What a step keeps; used again by the next one, so that decoding does not allocate.
+struct StepState {
+  StepScratch scratch;
+  std::vector<StepRow> rows;      // of the whole step
+  std::vector<size_t> pass_rows;  // indices into rows
+  std::vector<size_t> head_rows;
+  std::vector<uint32_t> positions;  // of the rows that the running layer computes
+  std::vector<kernels::AttentionRow> kv_rows;
+};
+
+// A step under way.
+struct StepFlight {
+  StepInput input;
+  KvCache::Append kv;
+  StepOutput output;
+  StepState* state = nullptr;
+  // Where it is: the pass, its layer, which residual buffer holds the stream.
+  size_t first_row = 0, row_count = 0;
+  uint32_t layer = 0;
+  size_t in = 0;
+  bool in_pass = false;
+  std::optional<size_t> stopped_at;  // the operation of that layer
+  SlotRequest request;               // what it wants there
+};
+
 class StepRunner {
  public:
   StepRunner(const kernels::KernelSet& kernels, LayerRunner& runner, DType residual_dtype)
@@ -39,42 +73,28 @@ class StepRunner {
   // REQUIRES: CheckStep succeeded.
   static ResultSize ResultOfStep(const LayerMap& layers, const StepInput& input);
 
-  // Fills `output`, which is empty. kInvalidData when values stop being finite, naming the layer.
-  // Throws std::bad_alloc; not for `output` when it has room for ResultOfStep.
-  // REQUIRES: CheckStep succeeded, the runner has reserved the step's needs, `kv` has room for it.
-  Status Execute(const LayerMap& layers, const StepInput& input, const KvCache::Append& kv,
-                 StepOutput& output);
+  // Goes on to the end, whose output is filled then, or to the next SlotExchange; says whether that
+  // was the end. `slots` are what the step wanted where it stopped, nothing at its beginning.
+  // kInvalidData when values stop being finite, naming the layer. Throws std::bad_alloc; not for
+  // the output when it has room for ResultOfStep.
+  // REQUIRES: CheckStep succeeded, the runner and the step's scratch have reserved its needs, its
+  // `kv` has room for it.
+  Result<bool> Continue(const LayerMap& layers, StepFlight& step, std::span<const float> slots);
 
  private:
-  struct Row {
-    uint32_t run = 0;
-    uint32_t position = 0;
-    bool last_of_run = false;
-  };
-
-  void ListRows(const StepInput& input);
-  Status RunPass(const LayerMap& layers, const StepInput& input, const KvCache::Append& kv,
-                 size_t first_row, size_t row_count, StepOutput& output);
+  static void ListRows(StepFlight& step);
+  static void BeginPass(const LayerMap& layers, StepFlight& step);
+  // Whether it came to the end of the pass.
+  Result<bool> RunPass(const LayerMap& layers, StepFlight& step, std::span<const float> slots);
   // Runs the head over the rows of the pass that need it, a few at a time.
-  Status RunHead(const LoadedLayer& layer, const StepInput& input, const KvCache::Append& kv,
-                 size_t first_row, size_t row_count, size_t in, StepOutput& output);
-  void Select(const StepInput& input, const Row& row, std::span<float> logits,
-              StepOutput& output) const;
-  // Fills positions_ and kv_rows_ for rows_[indices].
-  void Place(const LoadedLayer& layer, const KvCache::Append& kv, std::span<const size_t> indices);
-  // `values` are what the layer gave in `dtype` for rows_[indices].
-  Status CheckFinite(uint32_t layer, DType dtype, const StepInput& input,
-                     std::span<const size_t> indices, std::span<const float> values) const;
+  Status RunHead(const LoadedLayer& layer, StepFlight& step);
+  void Select(StepFlight& step, const StepRow& row, std::span<float> logits) const;
+  // Fills the positions and kv_rows of the step for its rows[indices].
+  static void Place(const LoadedLayer& layer, StepFlight& step, std::span<const size_t> indices);
 
   const kernels::KernelSet& kernels_;
   LayerRunner& runner_;
   const DType residual_dtype_;  // what the residual stream is rounded to after each layer
-  // Reused from step to step.
-  std::vector<Row> rows_;          // of the whole step
-  std::vector<size_t> pass_rows_;  // indices into rows_
-  std::vector<size_t> head_rows_;
-  std::vector<uint32_t> positions_;
-  std::vector<kernels::AttentionRow> kv_rows_;
 };
 
 }  // namespace weft::engine

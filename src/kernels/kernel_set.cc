@@ -28,6 +28,7 @@ KernelSet MakeFast() {
   set.attention = AttentionSimd;
   set.gated_activation = GatedActivationSimd;
   set.moe_experts = MoeExpertsSimd;
+  set.sum_slots = SumSlotsSimd;
   set.argmax = ArgmaxSimd;
   set.top_k = TopKSimd;
   set.scaled_sum = ScaledSumSimd;

@@ -37,6 +37,7 @@ struct KernelSet {
   Kernel<GatedActivationArgs> gated_activation = GatedActivationReference;
   Kernel<MoeRouteArgs> moe_route = MoeRouteReference;
   Kernel<MoeExpertsArgs> moe_experts = MoeExpertsReference;
+  Kernel<SumSlotsArgs> sum_slots = SumSlotsReference;
   float (*top_k)(const TopKArgs&) = TopKReference;
   double (*scaled_sum)(const ScaledSumArgs&) = ScaledSumReference;
   ArgmaxResult (*argmax)(std::span<const float>) = ArgmaxReference;

@@ -12,7 +12,30 @@ std::span<const float> BiasOf(std::span<const float> bias, size_t expert, size_t
   return bias.empty() ? bias : bias.subspan(expert * columns, columns);
 }
 
+class SlotSum {
+ public:
+  explicit SlotSum(size_t columns) : sum_(columns, 0.0) {}
+  void Add(float weight, std::span<const float> slot) {
+    for (size_t i = 0; i < sum_.size(); ++i) sum_[i] += static_cast<double>(weight) * slot[i];
+  }
+  void Round(std::span<float> out) const {
+    std::ranges::transform(sum_, out.begin(), [](double x) { return static_cast<float>(x); });
+  }
+
+ private:
+  std::vector<double> sum_;
+};
+
 }  // namespace
+
+void SumSlotsReference(const SumSlotsArgs& args, Workspace&) {
+  for (size_t row = 0; row < args.out.rows; ++row) {
+    SlotSum sum(args.out.columns);
+    for (size_t slot = 0; slot < args.top_k; ++slot)
+      sum.Add(args.route.Row(row)[args.top_k + slot], args.slots.Row(row * args.top_k + slot));
+    sum.Round(args.out.Row(row));
+  }
+}
 
 void MoeExpertsReference(const MoeExpertsArgs& args, Workspace& workspace) {
   CHECK(args.route.columns == 2 * args.top_k && args.gate_up.size() == args.down.size());
@@ -22,10 +45,9 @@ void MoeExpertsReference(const MoeExpertsArgs& args, Workspace& workspace) {
   std::vector<float> expert_out(columns);
   for (size_t row = 0; row < args.in.rows; ++row) {
     const std::span<const float> route = args.route.Row(row);
-    std::vector<double> sum(columns, 0.0);
+    SlotSum sum(columns);
     for (size_t slot = 0; slot < args.top_k; ++slot) {
       const auto expert = static_cast<size_t>(route[slot]);
-      const float weight = route[args.top_k + slot];
       const Rows hidden = {gate_up.data(), 1, 2 * width, 2 * width};
       MatMulReference({{args.in.Row(row).data(), 1, columns, columns},
                        args.gate_up[expert],
@@ -40,10 +62,9 @@ void MoeExpertsReference(const MoeExpertsArgs& args, Workspace& workspace) {
                        BiasOf(args.down_bias, expert, columns),
                        {expert_out.data(), 1, columns, columns}},
                       workspace);
-      for (size_t i = 0; i < columns; ++i) sum[i] += static_cast<double>(weight) * expert_out[i];
+      sum.Add(route[args.top_k + slot], expert_out);
     }
-    std::ranges::transform(sum, args.out.Row(row).begin(),
-                           [](double x) { return static_cast<float>(x); });
+    sum.Round(args.out.Row(row));
   }
 }
 

@@ -23,8 +23,19 @@ struct MoeExpertsArgs {
   Rows out;                             // [rows, columns]; must not overlap `in`
 };
 
+// The last part of it alone, for experts that were computed elsewhere: out = sum over a row's
+// slots, in the order of its route, of weight * the slot's row. As MoeExperts sums, bit for bit.
+struct SumSlotsArgs {
+  ConstRows route;  // [rows, 2 * top_k]
+  size_t top_k = 0;
+  ConstRows slots;  // [rows * top_k, columns]
+  Rows out;         // [rows, columns]
+};
+
 void MoeExpertsReference(const MoeExpertsArgs& args, Workspace& workspace);
 void MoeExpertsSimd(const MoeExpertsArgs& args, Workspace& workspace);
+void SumSlotsReference(const SumSlotsArgs& args, Workspace& workspace);
+void SumSlotsSimd(const SumSlotsArgs& args, Workspace& workspace);
 
 // Floats of Workspace::kExperts that MoeExpertsSimd needs.
 constexpr size_t MoeExpertsScratchFloats(size_t rows, size_t top_k, size_t columns, size_t width) {

@@ -56,7 +56,27 @@ std::span<const float> BiasOf(std::span<const float> bias, size_t expert, size_t
   return bias.empty() ? bias : bias.subspan(expert * columns, columns);
 }
 
+// `result_of(slot)` is where the row of the row's slot begins.
+template <typename ResultOf>
+void SumRow(std::span<const float> weights, const ResultOf& result_of, std::span<float> sum) {
+  std::ranges::fill(sum, 0.0f);
+  for (size_t slot = 0; slot < weights.size(); ++slot) {
+    const float weight = weights[slot];
+    const float* result = result_of(slot);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += weight * result[i];
+  }
+}
+
 }  // namespace
+
+void SumSlotsSimd(const SumSlotsArgs& args, Workspace& workspace) {
+  workspace.threads().Run(args.out.rows, [&](size_t row, size_t) {
+    SumRow(
+        args.route.Row(row).subspan(args.top_k),
+        [&](size_t slot) { return args.slots.Row(row * args.top_k + slot).data(); },
+        args.out.Row(row));
+  });
+}
 
 void MoeExpertsSimd(const MoeExpertsArgs& args, Workspace& workspace) {
   CHECK(args.route.columns == 2 * args.top_k && args.gate_up.size() == args.down.size() &&
@@ -93,13 +113,10 @@ void MoeExpertsSimd(const MoeExpertsArgs& args, Workspace& workspace) {
   MatMulsSimd(products, workspace);
 
   workspace.threads().Run(args.in.rows, [&](size_t row, size_t) {
-    const std::span<float> sum = args.out.Row(row);
-    std::ranges::fill(sum, 0.0f);
-    for (size_t slot = 0; slot < args.top_k; ++slot) {
-      const float weight = args.route.Row(row)[args.top_k + slot];
-      const float* result = out + gathered.place[row * args.top_k + slot] * columns;
-      for (size_t i = 0; i < columns; ++i) sum[i] += weight * result[i];
-    }
+    SumRow(
+        args.route.Row(row).subspan(args.top_k),
+        [&](size_t slot) { return out + gathered.place[row * args.top_k + slot] * columns; },
+        args.out.Row(row));
   });
 }
 

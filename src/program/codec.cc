@@ -156,6 +156,14 @@ struct OpWriter {
     Put(op.in, o->mutable_in());
     o->set_id(op.id);
   }
+  void operator()(const SlotExchange& op) const {
+    auto* o = out->mutable_slot_exchange();
+    Put(op.in, o->mutable_in());
+    Put(op.route, o->mutable_route());
+    Put(op.out, o->mutable_out());
+    o->set_experts(op.experts);
+    o->set_top_k(op.top_k);
+  }
 };
 
 // ---- reading
@@ -289,6 +297,11 @@ Result<Op> ToOp(const pb::Op& in) {
     case pb::Op::kExchange: {
       const pb::Exchange& op = in.exchange();
       return Op(Exchange{ToView(op.out()), ToView(op.in()), op.id()});
+    }
+    case pb::Op::kSlotExchange: {
+      const pb::SlotExchange& op = in.slot_exchange();
+      return Op(SlotExchange{ToView(op.in()), ToView(op.route()), ToView(op.out()), op.experts(),
+                             op.top_k()});
     }
     case pb::Op::KIND_NOT_SET:
       break;

@@ -34,6 +34,7 @@ std::string_view OpName(const Op& op) {
                         [](const MoeRoute&) { return "MoeRoute"; },
                         [](const MoeExperts&) { return "MoeExperts"; },
                         [](const Exchange&) { return "Exchange"; },
+                        [](const SlotExchange&) { return "SlotExchange"; },
                     },
                     op);
 }

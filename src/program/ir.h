@@ -179,9 +179,18 @@ struct Exchange {
   View out, in;
   uint32_t id = 0;
 };
+// What stands where MoeExperts was in a hub's program (shards.h): the engine stops here, gives the
+// rows of `in` and `route` away, and goes on when it is handed one row of out.columns for every
+// slot, which is a row and one of its top_k experts. out = sum over a row's slots, in the order of
+// its route, of weight * the slot's row, summed as MoeExperts sums.
+struct SlotExchange {
+  View in, route, out;
+  uint32_t experts = 0;
+  uint32_t top_k = 0;
+};
 
 using Op = std::variant<Embed, RmsNorm, LayerNorm, MatMul, Add, Scale, Softcap, QkNormRope,
-                        Attention, GatedActivation, MoeRoute, MoeExperts, Exchange>;
+                        Attention, GatedActivation, MoeRoute, MoeExperts, Exchange, SlotExchange>;
 
 struct Program {
   uint32_t layer_index = 0;

@@ -1,4 +1,4 @@
-// Goes through the buffer views of an operation without knowing which one it is.
+// Goes through the buffer views and the weights of an operation without knowing which one it is.
 #pragma once
 
 #include <type_traits>
@@ -28,13 +28,42 @@ void VisitViews(Operation& operation, const Visit& visit) {
           visit(op.gate, false);
           visit(op.up, false);
         }
-        if constexpr (std::is_same_v<T, MoeExperts>) visit(op.route, false);
+        if constexpr (requires { op.route; }) visit(op.route, false);
         if constexpr (std::is_same_v<T, Exchange>) {  // gives `out` away, receives `in`
           visit(op.out, false);
           visit(op.in, true);
         } else {
           if constexpr (requires { op.in; }) visit(op.in, false);
           visit(op.out, true);
+        }
+      },
+      operation);
+}
+
+// Calls visit(id) for every weight that the operation uses.
+template <typename Operation, typename Visit>
+void VisitWeights(Operation& operation, const Visit& visit) {
+  const auto if_set = [&](auto& id) {
+    if (id) visit(*id);
+  };
+  std::visit(
+      [&](auto& op) {
+        if constexpr (requires { op.weight.weight; }) {
+          visit(op.weight.weight);
+        } else if constexpr (requires { op.weight; }) {
+          visit(op.weight);
+        }
+        if constexpr (requires { op.bias; }) if_set(op.bias);
+        if constexpr (requires { op.norm_weight; }) if_set(op.norm_weight);
+        if constexpr (requires { op.rope; }) {
+          if (op.rope) visit(op.rope->inv_freq);
+        }
+        if constexpr (requires { op.sinks; }) if_set(op.sinks);
+        if constexpr (requires { op.gate_up; }) {
+          visit(op.gate_up);
+          visit(op.down);
+          if_set(op.gate_up_bias);
+          if_set(op.down_bias);
         }
       },
       operation);

@@ -257,12 +257,7 @@ class OpChecker {
     return OkStatus();
   }
   Status operator()(const MoeExperts& op) {
-    TRY(Read("in", op.in));
-    TRY(Read("route", op.route));
-    TRY(WriteApart(op.out, {op.in, op.route}));
-    TRY(ExpectExperts(op.experts, op.top_k));
-    TRY(ExpectColumns("route", op.route, 2 * op.top_k));
-    TRY(ExpectColumns("out", op.out, op.in.columns));
+    TRY(RoutedRows(op));
     TRY(ExpectActivation(op.kind));
     ASSIGN_OR_RETURN(const Weight* down, WeightAt("down", op.down));
     if (down->shape.size() != 3 || down->shape[0] != op.experts ||
@@ -277,6 +272,7 @@ class OpChecker {
     if (op.down_bias) TRY(ExpectShape("down_bias", *op.down_bias, {op.experts, op.in.columns}));
     return OkStatus();
   }
+  Status operator()(const SlotExchange& op) { return RoutedRows(op); }
   Status operator()(const Exchange& op) {
     if (!exchange_ids_.insert(op.id).second) {
       return Invalid("another Exchange has the id " + Str(op.id) + " too.");
@@ -286,6 +282,16 @@ class OpChecker {
   }
 
  private:
+  // What MoeExperts and SlotExchange have in common.
+  template <typename Routed>
+  Status RoutedRows(const Routed& op) {
+    TRY(Read("in", op.in));
+    TRY(Read("route", op.route));
+    TRY(WriteApart(op.out, {op.in, op.route}));
+    TRY(ExpectExperts(op.experts, op.top_k));
+    TRY(ExpectColumns("route", op.route, 2 * op.top_k));
+    return ExpectColumns("out", op.out, op.in.columns);
+  }
   Status CheckView(std::string_view role, const View& view) const {
     if (view.buffer >= program_.buffers.size()) {
       return Invalid("'" + std::string(role) + "' names buffer " + Str(view.buffer) +

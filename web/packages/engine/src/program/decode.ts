@@ -126,6 +126,11 @@ function opOf(message: Pb.Op): Op {
       return expertsOf(kind.value);
     case "exchange":
       return { kind: "exchange", ...inOut(kind.value), id: kind.value.id };
+    case "slotExchange":
+      throw new EngineError(
+        "unsupported",
+        "The program is a hub's, whose experts are elsewhere: this engine runs no hubs.",
+      );
     case undefined:
       throw new EngineError("invalid_data", "The program has an operation that is not known.");
   }

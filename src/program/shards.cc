@@ -1,0 +1,119 @@
+#include "program/shards.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "program/op_views.h"
+
+namespace weft::program {
+namespace {
+
+// Bytes [begin, begin + byte_count) of what the parts hold one after the other.
+std::vector<Part> Cut(const std::vector<Part>& parts, uint64_t begin, uint64_t byte_count) {
+  std::vector<Part> cut;
+  uint64_t at = 0;  // where the part begins
+  for (const Part& part : parts) {
+    const uint64_t first = std::max(begin, at);
+    const uint64_t end = std::min(begin + byte_count, at + part.byte_count);
+    if (first < end) cut.push_back({part.digest, part.offset + first - at, end - first});
+    at += part.byte_count;
+  }
+  return cut;
+}
+
+// The experts of a stacked array, which takes as many bytes for each.
+std::vector<Part> Pick(const std::vector<Part>& parts, uint64_t expert_count,
+                       std::span<const uint32_t> experts) {
+  uint64_t byte_count = 0;
+  for (const Part& part : parts) byte_count += part.byte_count;
+  const uint64_t each = byte_count / expert_count;
+  std::vector<Part> picked;
+  for (const uint32_t expert : experts) {
+    const std::vector<Part> own = Cut(parts, expert * each, each);
+    picked.insert(picked.end(), own.begin(), own.end());
+  }
+  return picked;
+}
+
+// [experts, ...] with only some of the experts.
+Weight Pick(const Weight& weight, std::span<const uint32_t> experts) {
+  const uint64_t count = weight.shape[0];
+  Weight picked{weight.name,
+                weight.dtype,
+                weight.shape,
+                Pick(weight.data, count, experts),
+                Pick(weight.scale, count, experts),
+                Pick(weight.zero, count, experts)};
+  picked.shape[0] = experts.size();
+  return picked;
+}
+
+void DropUnusedWeights(Program& program) {
+  std::vector<bool> used(program.weights.size(), false);
+  for (const Op& op : program.ops) VisitWeights(op, [&](WeightId id) { used[id] = true; });
+  std::vector<WeightId> new_id(program.weights.size());
+  std::vector<Weight> kept;
+  for (WeightId id = 0; id < used.size(); ++id) {
+    if (!used[id]) continue;
+    new_id[id] = static_cast<WeightId>(kept.size());
+    kept.push_back(std::move(program.weights[id]));
+  }
+  program.weights = std::move(kept);
+  for (Op& op : program.ops) VisitWeights(op, [&](WeightId& id) { id = new_id[id]; });
+}
+
+}  // namespace
+
+const MoeExperts* FindExperts(const Program& program) {
+  for (const Op& op : program.ops)
+    if (const auto* experts = std::get_if<MoeExperts>(&op)) return experts;
+  return nullptr;
+}
+
+Program HubProgram(const Program& program) {
+  Program hub = program;
+  for (Op& op : hub.ops) {
+    const auto* experts = std::get_if<MoeExperts>(&op);
+    if (experts == nullptr) continue;
+    op = SlotExchange{experts->in, experts->route, experts->out, experts->experts, experts->top_k};
+  }
+  DropUnusedWeights(hub);
+  return hub;
+}
+
+Result<Program> ExpertProgram(const Program& program, std::span<const uint32_t> experts) {
+  const std::string layer = "Layer " + std::to_string(program.layer_index);
+  const MoeExperts* whole = FindExperts(program);
+  if (whole == nullptr || experts.empty())
+    return Error(
+        ErrorCode::kInvalidArgument,
+        layer + (whole == nullptr ? " has no experts." : " was asked for none of its experts."));
+  for (const uint32_t expert : experts)
+    if (expert >= whole->experts)
+      return Error(ErrorCode::kInvalidArgument, layer + " has no expert " + std::to_string(expert) +
+                                                    ", only " + std::to_string(whole->experts) +
+                                                    ".");
+  Program shard;
+  shard.layer_index = program.layer_index;
+  const uint32_t columns = whole->in.columns;
+  shard.buffers = {{"row_and_route", columns + 2}, {"expert_row", columns}};
+  shard.input = 0;
+  shard.output = 1;
+  MoeExperts op = *whole;
+  op.in = {0, 0, columns};
+  op.route = {0, columns, 2};
+  op.out = {1, 0, columns};
+  op.experts = static_cast<uint32_t>(experts.size());
+  op.top_k = 1;
+  Op holder = op;
+  VisitWeights(holder, [&](WeightId& id) {
+    shard.weights.push_back(Pick(program.weights[id], experts));
+    id = static_cast<WeightId>(shard.weights.size() - 1);
+  });
+  shard.ops.push_back(holder);
+  return shard;
+}
+
+}  // namespace weft::program

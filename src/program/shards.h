@@ -1,0 +1,30 @@
+// Cuts a layer where it is sparse: a hub keeps everything but the experts, whose work goes to
+// whoever holds them.
+//
+//   the layer    ... MoeRoute, MoeExperts, Add ...
+//   its hub      ... MoeRoute, SlotExchange, Add ...
+//   a shard      one MoeExperts over some of the experts, a slot a row
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "program/ir.h"
+
+namespace weft::program {
+
+// The experts of a layer; nullptr where it has none.
+const MoeExperts* FindExperts(const Program& program);
+
+// The program with SlotExchange in the place of MoeExperts, without the weights that nothing uses
+// any more. A program without experts stays as it is.
+Program HubProgram(const Program& program);
+
+// A program of the same layer over these experts alone, in this order. Its input [columns + 2] is
+// the row that goes into the experts, then the index of its expert in `experts` and the weight 1;
+// its output [columns] is the unweighted row of that expert. An engine runs it as a layer without
+// keys and values. kInvalidArgument: the layer has no experts, or not these.
+Result<Program> ExpertProgram(const Program& program, std::span<const uint32_t> experts);
+
+}  // namespace weft::program
