@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/random.h"
+#include "convert/convert.h"
 #include "convert/onnx/onnx_import.h"
 #include "engine/engine.h"
 #include "engine/test_safetensors.h"
@@ -19,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using engine::LayerRange;
 using engine::OutputKind;
 using engine::TestSafetensors;
 using StepRun = engine::Run;  // inside a test, Run is gtest's

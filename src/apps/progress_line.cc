@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 
 #include "base/bytes.h"
@@ -12,7 +13,7 @@ namespace {
 constexpr int kBarColumns = 28;
 
 std::string TimeText(double seconds) {
-  const auto whole = static_cast<long>(seconds + 0.5);
+  const auto whole = std::lround(seconds);
   if (whole < 120) return std::to_string(whole) + " s";
   return std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
 }

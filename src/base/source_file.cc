@@ -14,7 +14,7 @@ fs::path CacheRepositoryOf(const fs::path& folder) {
   for (fs::path at = folder; at.has_relative_path(); at = at.parent_path()) {
     const fs::path above = at.parent_path();
     if (above.filename() != "snapshots") continue;
-    const fs::path repository = above.parent_path();
+    fs::path repository = above.parent_path();
     if (repository.filename().string().starts_with("models--")) return repository;
   }
   return {};

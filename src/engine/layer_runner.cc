@@ -6,7 +6,6 @@
 
 namespace weft::engine {
 
-using kernels::ConstRows;
 using kernels::Rows;
 
 void ScratchNeeds::Include(const ScratchNeeds& other) {

@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/check.h"
+
 namespace weft::hub {
 
 class FakeProxy {
@@ -22,9 +24,9 @@ class FakeProxy {
   FakeProxy() : listener_(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in at = Loopback(0);
     socklen_t bytes = sizeof(at);
-    bind(listener_, Generic(&at), bytes);
-    listen(listener_, 16);
-    getsockname(listener_, Generic(&at), &bytes);
+    CHECK(bind(listener_, Generic(&at), bytes) == 0);
+    CHECK(listen(listener_, 16) == 0);
+    CHECK(getsockname(listener_, Generic(&at), &bytes) == 0);
     port_ = ntohs(at.sin_port);
     thread_ = std::thread([this] { Accept(); });
   }

@@ -136,7 +136,8 @@ TEST_F(NetTest, DrainsWhenTheLastAnswerIsSent) {
   loop_.Post([&] { server_->Drain([&] { drained.set_value(); }); });
   EXPECT_EQ(is_drained.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
   EXPECT_FALSE(HttpClient(url, {}).Call({}).ok());  // accepts nothing new
-  const std::string body(10'000'000, 'x');          // more than a socket takes at once
+  std::string body;                                 // more than a socket takes at once
+  body.resize(10'000'000, 'x');
   loop_.Post([&] { handler_.held->Send(TextResponse(503, "text/plain", body)); });
   ASSERT_EQ(is_drained.wait_for(std::chrono::seconds(5)), std::future_status::ready);
   const auto held_reply = reply.get();

@@ -55,7 +55,7 @@ std::string Fingerprint(X509* certificate) {
   unsigned char* der = nullptr;
   const int count = i2d_X509(certificate, &der);
   CHECK(count > 0);
-  const std::string hex = ToHex(Sha256(ByteSpan(der, static_cast<size_t>(count))));
+  std::string hex = ToHex(Sha256(ByteSpan(der, static_cast<size_t>(count))));
   OPENSSL_free(der);
   return hex;
 }

@@ -277,13 +277,15 @@ std::string_view Node::String(std::string_view attribute_name, std::string_view 
 std::vector<int64_t> Node::Ints(std::string_view attribute_name,
                                 std::vector<int64_t> if_absent) const {
   const auto* value = FindValue<std::vector<int64_t>>(*this, attribute_name);
-  return value == nullptr ? std::move(if_absent) : *value;
+  if (value == nullptr) return if_absent;
+  return *value;
 }
 
 std::vector<float> Node::Floats(std::string_view attribute_name,
                                 std::vector<float> if_absent) const {
   const auto* value = FindValue<std::vector<float>>(*this, attribute_name);
-  return value == nullptr ? std::move(if_absent) : *value;
+  if (value == nullptr) return if_absent;
+  return *value;
 }
 
 const Tensor* Node::TensorAttribute(std::string_view attribute_name) const {

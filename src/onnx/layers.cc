@@ -234,7 +234,7 @@ Result<std::vector<int>> BoundaryFinder::Find(int source) {
   std::vector<int> boundaries;
   int previous = -1;
   for (const int entry : entries) {
-    const auto floor = static_cast<size_t>(previous + 1);
+    const auto floor = static_cast<size_t>(previous) + 1;
     const size_t position = FirstOfCasts(static_cast<size_t>(entry), floor);
     boundaries.push_back(chain_[WithThreeAxes(position, floor)]);
     previous = entry;

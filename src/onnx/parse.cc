@@ -351,9 +351,11 @@ Status Parser::AddToGraph(Graph& graph, const WireField& field, int depth) {
     case 12:
     case 13: {
       ASSIGN_OR_RETURN(ValueInfo value, ParseValueInfo(field.bytes));
-      if (field.number == 11) graph.inputs.push_back(std::move(value));
-      if (field.number == 12) graph.outputs.push_back(std::move(value));
-      if (field.number == 13) {
+      if (field.number == 11) {
+        graph.inputs.push_back(std::move(value));
+      } else if (field.number == 12) {
+        graph.outputs.push_back(std::move(value));
+      } else {
         std::string key = value.name;
         graph.value_infos.insert_or_assign(std::move(key), std::move(value));
       }

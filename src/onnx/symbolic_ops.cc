@@ -492,7 +492,7 @@ SymbolicOp::Maybe SymbolicOp::IntegerValues() const {
     return DimExprs(dims->begin() + begin, dims->begin() + end);
   }
   if (IsOneOf(node_, {"Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape"})) {
-    const Maybe values = Integers(0);
+    Maybe values = Integers(0);
     // Still a scalar or a vector: what follows must not mistake a matrix for one.
     const Maybe dims = OutputDims(0);
     if (!values || !dims || dims->size() > 1) return std::nullopt;

@@ -313,7 +313,7 @@ TEST(Sampler, EqualLogitsAreEquallyLikely) {
   constexpr int kDraws = 50'000;
   for (uint64_t i = 0; i < kDraws; ++i)
     ++counts[static_cast<size_t>(*model.Choose({}, 10, CounterDouble(4, i, 0)))];
-  for (const int count : counts) EXPECT_NEAR(count, kDraws / 10, 5 * std::sqrt(kDraws / 10));
+  for (const int count : counts) EXPECT_NEAR(count, kDraws / 10.0, 5 * std::sqrt(kDraws / 10.0));
 }
 
 TEST(Sampler, EdgeParameters) {

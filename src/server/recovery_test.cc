@@ -12,7 +12,6 @@
 namespace weft::server {
 namespace {
 
-using testing::ElementsAre;
 using testing::SizeIs;
 
 swarm::Placement SomePlacement() {

@@ -8,7 +8,6 @@ namespace weft::server {
 namespace {
 
 using journal::pb::Record;
-using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 

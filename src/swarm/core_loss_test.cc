@@ -12,7 +12,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
-using wire::pb::ServerMessage;
 using wire::pb::WorkerMessage;
 
 TestWorker Held() {

@@ -16,7 +16,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
-using wire::pb::ServerMessage;
 
 // A worker for each stage, by the order of the layers.
 std::vector<WorkerId> StagesOf(const TestSwarm& swarm) {

@@ -13,10 +13,8 @@ namespace {
 using testing::Each;
 using testing::ElementsAre;
 using testing::EndsWith;
-using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
-using wire::pb::WorkerMessage;
 
 // Too slow to be planned with where others serve.
 TestWorker Slow(uint32_t layers) {

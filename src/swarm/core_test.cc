@@ -10,7 +10,6 @@ namespace weft::swarm {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::SizeIs;
 
 TEST(Core, OneWorkerComesUpAndGenerates) {

@@ -290,7 +290,7 @@ void TestSwarm::OnStep(WorkerId id, wire::Frame frame) {
 std::string TestSwarm::Compute(Seen& seen, const Step& step) {
   TestEngine before = seen.engine;
   for (size_t i = 0; i < step.rows.size(); ++i) {
-    const std::string why =
+    std::string why =
         seen.engine.Append(step.layers, step.frame.runs[i], step.rows[i], step.known[i]);
     if (why.empty()) continue;
     seen.engine = std::move(before);

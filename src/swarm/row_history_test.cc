@@ -6,9 +6,6 @@
 namespace weft::swarm {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-
 // Rows of two bytes: the position and what it is one of.
 std::vector<uint8_t> Rows(uint32_t first, uint32_t count, uint8_t mark = 0) {
   std::vector<uint8_t> rows;

@@ -12,7 +12,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-using testing::SizeIs;
 
 BoundStage Bound(BindingId binding, WorkerId worker, uint32_t first, uint32_t end) {
   return {binding, worker, 0, {first, end}};

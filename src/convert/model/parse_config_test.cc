@@ -12,7 +12,6 @@ namespace {
 
 namespace json = boost::json;
 using ::testing::ElementsAre;
-using ::testing::FloatNear;
 using ::testing::HasSubstr;
 
 Result<ModelConfig> Parse(const json::object& config) {

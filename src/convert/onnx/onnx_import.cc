@@ -189,7 +189,7 @@ class Importer {
     bool rounded = false;
     for (const TracedLayer& layer : layers_) {
       if (const Status added = AddWeights(graph, layer, store, &rounded); !added.ok()) {
-        return std::move(added).error();
+        return added.error();
       }
     }
     if (rounded) {

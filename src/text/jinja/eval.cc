@@ -278,10 +278,10 @@ Status Evaluator::ExecuteWith(const Statement& statement) {
   return OkStatus();
 }
 
-Status Evaluator::Bind(const std::vector<std::string>& targets, const Value& value) {
+Status Evaluator::Bind(const std::vector<std::string>& targets, Value value) {
   TRY(Charge(1 + scope_->variable_count() / 16));
   if (targets.size() == 1) {
-    scope_->Set(targets[0], value);
+    scope_->Set(targets[0], std::move(value));
     return OkStatus();
   }
   if (!value.IsArray() || value.items().size() != targets.size()) {
@@ -289,7 +289,7 @@ Status Evaluator::Bind(const std::vector<std::string>& targets, const Value& val
                   (value.IsArray() ? " of " + std::to_string(value.items().size()) : "") +
                   " into " + std::to_string(targets.size()) + " variables.");
   }
-  const std::vector<Value> parts = value.items();
+  const std::vector<Value>& parts = value.items();
   for (size_t i = 0; i < targets.size(); ++i) scope_->Set(targets[i], parts[i]);
   return OkStatus();
 }

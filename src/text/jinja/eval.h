@@ -89,7 +89,7 @@ class Evaluator {
   Status ExecuteMacro(const Statement& statement);
   Status ExecuteCall(const Statement& statement);
   Result<std::vector<Value>> ItemsOf(const Statement& loop);
-  Status Bind(const std::vector<std::string>& targets, const Value& value);
+  Status Bind(const std::vector<std::string>& targets, Value value);
   // The block's output through the statement's filters, as one string.
   Result<Value> Capture(const Block& block, const std::vector<Statement::Filter>& filters);
   Value MakeMacro(const Statement& statement, std::string name);

@@ -109,7 +109,7 @@ class Translator {
   // A bracketed class. [A&&[^B]] becomes (?:(?=[^B])[A]).
   Status Class() {
     if (++class_depth_ > kMaxClassDepth) return Unsupported("classes nested too deeply");
-    const Status status = ClassBody();
+    Status status = ClassBody();
     --class_depth_;
     return status;
   }

@@ -41,7 +41,7 @@ class GgufFields {
   }
   std::string Text() {
     const auto length = Number<uint64_t>();
-    const std::string text(AsText(file_->bytes().subspan(at_, length)));
+    std::string text(AsText(file_->bytes().subspan(at_, length)));
     at_ += length;
     return text;
   }
@@ -72,8 +72,10 @@ class GgufFields {
   void ReadItem(const std::string& key, uint32_t type, size_t byte_count) {
     if (type == 8) {
       std::string text = Text();
-      if (key == "tokenizer.ggml.tokens") spec.tokens.push_back(std::move(text));
-      if (key == "tokenizer.ggml.merges") spec.merges.push_back(std::move(text));
+      if (key == "tokenizer.ggml.tokens")
+        spec.tokens.push_back(std::move(text));
+      else if (key == "tokenizer.ggml.merges")
+        spec.merges.push_back(std::move(text));
     } else if (key == "tokenizer.ggml.scores") {
       spec.scores.push_back(Number<float>());
     } else if (key == "tokenizer.ggml.token_type") {
