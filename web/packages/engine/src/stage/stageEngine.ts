@@ -112,6 +112,13 @@ export interface WeightSource {
     offset: number,
     byteCount: number,
   ): Promise<Uint8Array<ArrayBuffer>>;
+  // The same in pieces that end at multiples of 4 bytes of the blob, or with the range, each good
+  // until the next one is asked for: what lies in memory is not copied. Not every source has it.
+  readPieces?(
+    digest: string,
+    offset: number,
+    byteCount: number,
+  ): AsyncIterable<Uint8Array<ArrayBuffer>>;
   // The engine holds all it needs of the layer: copies that were kept only for it may go.
   loaded(layer: number): Promise<void>;
   // The ONNX graph of layers [first, end); its weights are external data named by blob digest.

@@ -17,11 +17,26 @@ export class WeightArray {
     });
   }
 
-  // Bytes [offset, offset + byteCount) of the array.
-  async read(offset: number, byteCount: number): Promise<Uint8Array<ArrayBuffer>> {
-    const whole = this.#parts.find(
+  // Bytes [offset, offset + byteCount) of the array in pieces of multiples of 4 bytes (but the
+  // last), each good until the next one is asked for.
+  async *pieces(offset: number, byteCount: number): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+    const whole = this.#wholeIn(offset, byteCount);
+    const at = whole ? whole.offset + offset - whole.begin : 0;
+    const pieces =
+      whole && at % 4 === 0 ? this.#source.readPieces?.(whole.digest, at, byteCount) : undefined;
+    if (pieces) yield* pieces;
+    else yield await this.read(offset, byteCount);
+  }
+
+  #wholeIn(offset: number, byteCount: number): (Part & { begin: number }) | undefined {
+    return this.#parts.find(
       ({ begin, byteCount: length }) => begin <= offset && offset + byteCount <= begin + length,
     );
+  }
+
+  // Bytes [offset, offset + byteCount) of the array.
+  async read(offset: number, byteCount: number): Promise<Uint8Array<ArrayBuffer>> {
+    const whole = this.#wholeIn(offset, byteCount);
     if (whole) {
       const at = whole.offset + offset - whole.begin;
       return await this.#source.readRange(whole.digest, at, byteCount);

@@ -1,11 +1,14 @@
-// Fills a matrix from the package: some MiB of rows at a time go into one staging buffer, and a
-// kernel brings them into the order that products read. Nothing larger lies in JS memory.
+// Fills a matrix from the package. Rows that need no padding, as those of q4 and q8 never do, go
+// where products read them straight from the pieces that the source gives; gate and up, whose
+// groups alternate, and what is to be padded or turned around (scales) go through a staging buffer
+// and a kernel. Nothing larger than a few MiB lies in JS memory.
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage, write } from "../gpu/buffers.ts";
 import { Binding } from "../kernels/common/bindings.ts";
+import type { Variant } from "../kernels/common/variant.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
 import { kParamBytes } from "../kernels/common/op.ts";
-import { repackKernel, RepackKind, repackOp } from "../kernels/load/load.ts";
+import { interleaveKernel, repackKernel, RepackKind, repackOp } from "../kernels/load/load.ts";
 import type { RepackParams } from "../kernels/load/load.ts";
 import { columnsOf, rowBytes } from "../program/validateWeight.ts";
 import type { WeightSource } from "../stage/stageEngine.ts";
@@ -14,6 +17,8 @@ import { groupsOf, kGroupRows, pieceWordsOf } from "./matrix.ts";
 import type { Matrix, MatrixSpec, Section, Slab } from "./matrix.ts";
 
 const kStagingBytes = 4 << 20;
+// What the queue was handed counts as memory, too: two batches of so much are on their way at most.
+const kBatchBytes = 16 << 20;
 const kThreads = 64;
 const kMaxWorkgroups = 32768;
 
@@ -61,7 +66,8 @@ export class Uploader {
   onBytes: (bytes: number) => void = () => undefined;
   #staging: GPUBuffer | null = null;
   #params: GPUBuffer | null = null;
-  #underWay: Promise<unknown> = Promise.resolve(); // the piece that the GPU repacks
+  #handedBytes = 0; // since the last batch
+  #underWay: Promise<unknown> = Promise.resolve(); // the last batch
 
   constructor(buffers: Buffers, pipelines: Pipelines) {
     this.#buffers = buffers;
@@ -101,21 +107,31 @@ export class Uploader {
     { kind, words, base }: ArrayForm,
   ): Promise<void> {
     const perChunk = Math.max(1, Math.floor(kStagingBytes / (bytesOfRow * kGroupRows)));
+    const isPlain = kind === RepackKind.data && words * 4 === bytesOfRow * kGroupRows;
     for (let done = 0; done < count; done += perChunk) {
       const groups = Math.min(perChunk, count - done);
       const firstRow = (firstLocal + done) * kGroupRows;
       const rows = Math.min(groups * kGroupRows, section.rows - firstRow);
       const at = (section.firstRow + firstRow) * bytesOfRow;
-      const bytes = await array.read(at, rows * bytesOfRow);
-      const threads = groups * words;
+      const pieces = array.pieces(at, rows * bytesOfRow);
+      const outBase = base + (firstOut + done * step) * words;
+      if (isPlain && step === 1) {
+        await this.#write(pieces, target, 4 * outBase); // buffers begin as zeros
+        continue;
+      }
+      await this.#write(pieces, this.#stagingOf(rows * bytesOfRow), 0);
+      // Whole groups: words of four at a time.
+      const isWhole = isPlain && rows === groups * kGroupRows;
+      const threads = isWhole ? (groups * words) / 4 : groups * words;
       const workgroups = Math.ceil(threads / kThreads);
       const x = Math.min(workgroups, kMaxWorkgroups);
-      await this.#repack(bytes, target, [x, Math.ceil(workgroups / x)], {
+      const kernel = isWhole ? interleaveKernel() : repackKernel();
+      await this.#run(kernel, target, [x, Math.ceil(workgroups / x)], {
         kind,
         rowBytes: bytesOfRow,
         rows,
         words,
-        outBase: base + (firstOut + done * step) * words,
+        outBase,
         groupStep: step,
         groups,
         threadsX: x * kThreads,
@@ -123,30 +139,48 @@ export class Uploader {
     }
   }
 
-  async #repack(
-    bytes: Uint8Array<ArrayBuffer>,
+  async #write(
+    pieces: AsyncIterable<Uint8Array<ArrayBuffer>>,
+    target: GPUBuffer,
+    offset: number,
+  ): Promise<void> {
+    const { device } = this.#buffers.gpu;
+    let at = offset;
+    for await (const piece of pieces) {
+      write(device, target, at, piece);
+      at += piece.length;
+      this.onBytes(piece.length);
+      this.#handedBytes += piece.length;
+      if (this.#handedBytes >= kBatchBytes) await this.#endBatch();
+    }
+  }
+
+  async #endBatch(): Promise<void> {
+    const { queue } = this.#buffers.gpu.device;
+    queue.submit([]); // what was written is on its way
+    const before = this.#underWay;
+    this.#underWay = queue.onSubmittedWorkDone();
+    this.#underWay.catch(() => undefined); // the device was lost: the caller looks at that
+    this.#handedBytes = 0;
+    await before.catch(() => undefined);
+  }
+
+  // What was written to the staging buffer goes to the matrix. The queue keeps the order: the next
+  // piece overwrites it behind this.
+  async #run(
+    kernel: Variant,
     target: GPUBuffer,
     grid: readonly [number, number],
     params: RepackParams,
   ): Promise<void> {
     const { device } = this.#buffers.gpu;
-    // One piece on its way at a time, while the next one is read: what the queue holds counts as
-    // memory too.
-    await this.#underWay;
-    const staging = this.#stagingOf(bytes.length);
-    this.#params ??= this.#buffers.make(
-      "repack",
-      "scratch",
-      kParamBytes,
-      Usage.uniform | Usage.copyTo,
-    );
-    write(device, staging, 0, bytes);
-    device.queue.writeBuffer(this.#params, 0, repackOp.bytes(params));
-    const kernel = repackKernel();
     const pipeline = await this.#pipelines.get(kernel);
+    const usage = Usage.uniform | Usage.copyTo;
+    this.#params ??= this.#buffers.make("repack", "scratch", kParamBytes, usage);
+    device.queue.writeBuffer(this.#params, 0, repackOp.bytes(params));
     const bound = new Map<number, GPUBuffer>([
       [Binding.op, this.#params],
-      [Binding.vectors, staging],
+      [Binding.vectors, this.#staging!],
       [Binding.kv, target],
     ]);
     const group = device.createBindGroup({
@@ -160,9 +194,6 @@ export class Uploader {
     pass.dispatchWorkgroups(...grid);
     pass.end();
     device.queue.submit([encoder.finish()]);
-    this.#underWay = device.queue.onSubmittedWorkDone();
-    this.#underWay.catch(() => undefined); // the device was lost: the caller looks at that
-    this.onBytes(bytes.length);
   }
 
   #stagingOf(byteCount: number): GPUBuffer {
@@ -174,9 +205,9 @@ export class Uploader {
     return this.#staging;
   }
 
-  // Frees what loading needed, once the GPU has taken all of it.
+  // Frees what loading needed; the device keeps it until the GPU has taken all of it.
   async finish(): Promise<void> {
-    await this.#underWay.catch(() => undefined);
+    await this.#endBatch();
     if (this.#staging) this.#buffers.free(this.#staging);
     this.#staging = null;
   }

@@ -1,9 +1,10 @@
-// The kernel that brings weights into the order that products read.
+// The kernels that bring weights into the order that products read.
 import { Binding } from "../common/bindings.ts";
 import { named } from "../common/numbers.ts";
 import { declareOp } from "../common/op.ts";
 import { variant } from "../common/variant.ts";
 import type { Variant } from "../common/variant.ts";
+import interleave from "./interleave.wgsl?raw";
 import repack from "./repack.wgsl?raw";
 
 export const RepackKind = { data: 0, scales: 1, zeros: 2 } as const;
@@ -26,5 +27,14 @@ export const repackKernel = (): Variant =>
     op: repackOp,
     numbers: named("Repack", RepackKind),
     parts: [repack],
+    bindings: [Binding.op, Binding.vectors, Binding.kv],
+  });
+
+// For data whose rows need no padding: takes the same parameters.
+export const interleaveKernel = (): Variant =>
+  variant({
+    name: "interleave",
+    op: repackOp,
+    parts: [interleave],
     bindings: [Binding.op, Binding.vectors, Binding.kv],
   });

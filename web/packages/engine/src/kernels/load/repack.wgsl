@@ -17,6 +17,15 @@ fn half_at(row: u32, at: u32) -> u32 {
   return byte_at(row, at) | (byte_at(row, at + 1u) << 8u);
 }
 
+// Rows of scales begin at even bytes.
+fn scale_at(row: u32, at: u32) -> u32 {
+  if (row >= op.rows || at >= op.row_bytes) {
+    return 0u;
+  }
+  let index = row * op.row_bytes + at;
+  return (source[index >> 2u] >> (8u * (index & 2u))) & 65535u;
+}
+
 fn word_of(group: u32, word: u32) -> u32 {
   if (op.kind == kRepackData) {
     let row_words = op.words >> 3u;
@@ -27,7 +36,7 @@ fn word_of(group: u32, word: u32) -> u32 {
   if (op.kind == kRepackScales) {
     let row = 8u * group + 2u * (word & 3u);
     let at = 2u * (word >> 2u);
-    return half_at(row, at) | (half_at(row + 1u, at) << 16u);
+    return scale_at(row, at) | (scale_at(row + 1u, at) << 16u);
   }
   var nibbles = 0u;
   for (var r = 0u; r < 8u; r++) {
