@@ -43,6 +43,7 @@ journal::pb::Placement ToRecord(const swarm::Placement& placement) {
       bound.set_stage(binding.stage);
       bound.set_first_layer(binding.layers.first);
       bound.set_end_layer(binding.layers.end);
+      bound.set_shards(binding.layers.shards);
     }
     out.set_weight_factor(device.weight_factor);
     out.set_used_bytes(device.used_bytes);
@@ -54,6 +55,7 @@ journal::pb::Placement ToRecord(const swarm::Placement& placement) {
     out.set_first_layer(stage.layers.first);
     out.set_end_layer(stage.layers.end);
     out.set_predicted_us(stage.predicted_us);
+    out.set_shards(stage.layers.shards);
   }
   return record;
 }
@@ -70,7 +72,7 @@ swarm::Placement FromRecord(const journal::pb::Placement& record) {
       swarm::Binding& binding = device.bindings.emplace_back();
       binding.id = bound.id();
       binding.stage = bound.stage();
-      binding.layers = {bound.first_layer(), bound.end_layer()};
+      binding.layers = {bound.first_layer(), bound.end_layer(), bound.shards()};
       binding.loaded = true;
     }
     device.weight_factor = in.weight_factor();
@@ -78,8 +80,9 @@ swarm::Placement FromRecord(const journal::pb::Placement& record) {
     device.times = FromRecord(in.times());
   }
   for (const auto& stage : record.stages())
-    placement.stages.push_back(
-        {stage.binding(), {stage.first_layer(), stage.end_layer()}, stage.predicted_us()});
+    placement.stages.push_back({stage.binding(),
+                                {stage.first_layer(), stage.end_layer(), stage.shards()},
+                                stage.predicted_us()});
   return placement;
 }
 

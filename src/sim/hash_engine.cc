@@ -138,7 +138,7 @@ Status HashEngine::ImportKv(uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, By
 // ---- steps ----
 
 void HashEngine::TakeTime(const engine::StepInput& input, size_t row_count) {
-  double us = static_cast<double>(row_count) * costs_.Cost(input.layers.first, input.layers.end) /
+  double us = static_cast<double>(row_count) * costs_.Cost({input.layers.first, input.layers.end}) /
               device_.bytes_per_us;
   const bool measures = input.runs[0].session == worker::kMeasureSession;
   // The tokens of one frame of a generation share the overhead.

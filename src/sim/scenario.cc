@@ -29,7 +29,7 @@ Scenario MakeScenario(uint64_t seed) {
   scenario.longest_answer = 40;
 
   const swarm::Costs costs(options);
-  const uint64_t whole = costs.MemoryBytes(1, 0, layers);
+  const uint64_t whole = costs.MemoryBytes(1, {0, layers});
   const size_t device_count = 1 + random.Below(5);
   for (size_t i = 0; i < device_count; ++i) {
     Device device;

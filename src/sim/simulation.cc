@@ -643,7 +643,7 @@ class Simulation {
   }
 
   void AddFreshDevices() {
-    const uint64_t whole = costs_.MemoryBytes(1.0, 0, costs_.layer_count());
+    const uint64_t whole = costs_.MemoryBytes(1.0, {0, costs_.layer_count()});
     for (int i = 0; i < 2; ++i) {
       auto& fresh = spare_.emplace_back(std::make_unique<Device>());
       fresh->id = "fresh" + std::to_string(i);

@@ -14,6 +14,9 @@ using BindingId = uint32_t;  // 0: none; rising, never reused
 
 struct LayerSpan {
   uint32_t first = 0, end = 0;  // [first, end)
+  // In hub form: experts are elsewhere (experts.h). Another thing to load than the whole layers, so
+  // that spans of the two forms are never equal.
+  bool shards = false;
   bool Overlaps(const LayerSpan& other) const { return first < other.end && other.first < end; }
   bool Covers(uint32_t layer) const { return first <= layer && layer < end; }
   bool operator==(const LayerSpan&) const = default;

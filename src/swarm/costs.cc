@@ -18,61 +18,86 @@ constexpr uint64_t kScratchRows = 32;
 
 }  // namespace
 
+ModelLayer HubForm(const ModelLayer& layer) {
+  ModelLayer hub = layer;
+  const uint64_t expert_bytes = layer.expert_count * layer.expert_bytes;
+  hub.weight_bytes -= std::min(hub.weight_bytes, expert_bytes);
+  hub.download_bytes -= std::min(hub.download_bytes, expert_bytes);
+  hub.read_bytes_per_token -=
+      std::min(hub.read_bytes_per_token, layer.experts_per_token * layer.expert_bytes);
+  hub.tied_bytes = std::min(hub.tied_bytes, hub.weight_bytes);
+  return hub;
+}
+
 Costs::Costs(const CoreOptions& options) {
   const ModelInfo& model = options.model;
   CHECK(model.layers.size() >= 2, "a model has at least an embedding and a head");
   boundary_row_bytes_ =
       model.hidden_columns * static_cast<uint64_t>(ElementBytes(model.boundary_dtype));
-  const uint64_t position = std::min(options.context_length / 2, kNominalPosition);
-  const uint64_t kv_positions = uint64_t{options.context_length} * options.session_count;
-  const uint64_t frame_bytes = wire::kHeaderBytes + wire::kRunBytes;
-  const size_t count = model.layers.size();
-  cost_prefix_.push_back(0);
-  for (size_t i = 0; i < count; ++i) {
-    const ModelLayer& layer = model.layers[i];
-    planner::LayerCost cost;
-    cost.compute_cost =
-        static_cast<double>(layer.read_bytes_per_token + layer.kv_bytes_per_position * position);
-    cost.weight_bytes = layer.weight_bytes;
-    cost.kv_bytes = layer.kv_bytes_per_position * kv_positions;
-    cost.scratch_bytes =
-        uint64_t{options.prefill_chunk_rows} * model.hidden_columns * sizeof(float) * kScratchRows;
-    if (i + 1 == count) cost.scratch_bytes += uint64_t{model.vocabulary} * sizeof(float);
-    cost.input_bytes = frame_bytes + (i == 0 ? sizeof(int32_t) : boundary_row_bytes_);
-    cost.output_bytes = frame_bytes + (i + 1 == count ? 12 : boundary_row_bytes_);
-    cost.tied_to = layer.tied_to;
-    cost.tied_bytes = layer.tied_bytes;
-    layers_.push_back(cost);
-    cost_prefix_.push_back(cost_prefix_.back() + cost.compute_cost);
-    download_bytes_.push_back(layer.download_bytes);
+  for (const ModelLayer& layer : model.layers) {
+    AddLayer(options, layer, forms_[0]);
+    AddLayer(options, HubForm(layer), forms_[1]);
   }
 }
 
-double Costs::Cost(uint32_t first, uint32_t end) const {
-  return cost_prefix_[end] - cost_prefix_[first];
+void Costs::AddLayer(const CoreOptions& options, const ModelLayer& layer, Form& form) const {
+  const ModelInfo& model = options.model;
+  const uint64_t position = std::min(options.context_length / 2, kNominalPosition);
+  const uint64_t kv_positions = uint64_t{options.context_length} * options.session_count;
+  const uint64_t frame_bytes = wire::kHeaderBytes + wire::kRunBytes;
+  const bool first = form.layers.empty(), last = form.layers.size() + 1 == model.layers.size();
+  planner::LayerCost cost;
+  cost.compute_cost =
+      static_cast<double>(layer.read_bytes_per_token + layer.kv_bytes_per_position * position);
+  cost.weight_bytes = layer.weight_bytes;
+  cost.kv_bytes = layer.kv_bytes_per_position * kv_positions;
+  cost.scratch_bytes =
+      uint64_t{options.prefill_chunk_rows} * model.hidden_columns * sizeof(float) * kScratchRows;
+  if (last) cost.scratch_bytes += uint64_t{model.vocabulary} * sizeof(float);
+  cost.input_bytes = frame_bytes + (first ? sizeof(int32_t) : boundary_row_bytes_);
+  cost.output_bytes = frame_bytes + (last ? 12 : boundary_row_bytes_);
+  cost.tied_to = layer.tied_to;
+  cost.tied_bytes = layer.tied_bytes;
+  form.layers.push_back(cost);
+  form.cost_prefix.push_back(form.cost_prefix.back() + cost.compute_cost);
+  form.download_bytes.push_back(layer.download_bytes);
 }
 
-uint64_t Costs::MissingBytes(const LayerSet& cached, uint32_t first, uint32_t end) const {
-  uint64_t bytes = 0;
-  for (uint32_t i = first; i < end; ++i)
-    if (!cached.Has(i)) bytes += download_bytes_[i];
+double Costs::Cost(LayerSpan layers) const {
+  const std::vector<double>& prefix = FormOf(layers.shards).cost_prefix;
+  return prefix[layers.end] - prefix[layers.first];
+}
+
+double Costs::WeightBytes(LayerSpan span) const {
+  double bytes = 0;
+  for (uint32_t layer = span.first; layer < span.end; ++layer)
+    bytes += static_cast<double>(layers(span.shards)[layer].weight_bytes);
   return bytes;
 }
 
-uint64_t Costs::MemoryBytes(double weight_factor, uint32_t first, uint32_t end) const {
-  return planner::StageMemoryBytes(layers_, weight_factor, static_cast<int>(first),
-                                   static_cast<int>(end));
+uint64_t Costs::MissingBytes(const WorkerLayers& cached, LayerSpan layers) const {
+  uint64_t bytes = 0;
+  for (uint32_t i = layers.first; i < layers.end; ++i)
+    if (!cached.Cached(layers.shards).Has(i)) bytes += FormOf(layers.shards).download_bytes[i];
+  return bytes;
 }
 
-uint64_t Costs::MemoryBytes(double weight_factor, const LayerSet& held) const {
+uint64_t Costs::MemoryBytes(double weight_factor, LayerSpan span) const {
+  return planner::StageMemoryBytes(layers(span.shards), weight_factor, static_cast<int>(span.first),
+                                   static_cast<int>(span.end));
+}
+
+uint64_t Costs::MemoryBytes(double weight_factor, const LayerSet& held,
+                            const LayerSet& hubs) const {
   const auto ranges = held.Ranges();
   if (ranges.empty()) return 0;
-  if (ranges.size() == 1) return MemoryBytes(weight_factor, ranges[0].first, ranges[0].second);
+  if (ranges.size() == 1 && (hubs.empty() || hubs == held))
+    return MemoryBytes(weight_factor, {ranges[0].first, ranges[0].second, !hubs.empty()});
   double weight_bytes = 0;
   uint64_t kv_bytes = 0, scratch_bytes = 0;
   for (uint32_t i = 0; i < layer_count(); ++i) {
     if (!held.Has(i)) continue;
-    const planner::LayerCost& layer = layers_[i];
+    const planner::LayerCost& layer = layers(hubs.Has(i))[i];
     weight_bytes += static_cast<double>(layer.weight_bytes);
     if (layer.tied_to >= 0 && held.Has(static_cast<size_t>(layer.tied_to)))
       weight_bytes -= static_cast<double>(layer.tied_bytes);
@@ -112,10 +137,10 @@ double Costs::LatencyUs(const Worker& worker) const {
   return swarm::LatencyUs(NumbersOf(worker));
 }
 
-planner::WorkerMetrics Costs::Metrics(const Worker& worker) const {
+planner::WorkerMetrics Costs::Metrics(const Worker& worker, bool shards) const {
   DeviceNumbers device = NumbersOf(worker);
   device.name = worker.offer.name;
-  device.cached_layers = worker.layers.cached.bits();
+  device.cached_layers = worker.layers.Cached(shards).bits();
   return MetricsOf(device);
 }
 
@@ -130,36 +155,37 @@ LineRates Costs::Rates(const Worker& worker) const {
           worker.times.up_rate.Median().value_or(worker.offer.upload_bytes_per_s * 1e-6)};
 }
 
-double Costs::ComputeUs(const Worker& worker, uint32_t first, uint32_t end) const {
-  return OverheadUs(worker) + Cost(first, end) / Speed(worker);
+double Costs::ComputeUs(const Worker& worker, LayerSpan layers) const {
+  return OverheadUs(worker) + Cost(layers) / Speed(worker);
 }
 
-double Costs::TokenUs(const Worker& worker, uint32_t first, uint32_t end) const {
+double Costs::TokenUs(const Worker& worker, LayerSpan span) const {
   // Asked for every token: the numbers are gathered once.
   const DeviceNumbers device = NumbersOf(worker);
-  return kServerStepUs + swarm::OverheadUs(device) + Cost(first, end) / BytesPerUs(device) +
+  return kServerStepUs + swarm::OverheadUs(device) + Cost(span) / BytesPerUs(device) +
          StepLatencyUs(device) +
-         static_cast<double>(layers_[first].input_bytes) / (device.download_bytes_per_s * 1e-6) +
-         static_cast<double>(layers_[end - 1].output_bytes) / (device.upload_bytes_per_s * 1e-6);
+         static_cast<double>(layers()[span.first].input_bytes) /
+             (device.download_bytes_per_s * 1e-6) +
+         static_cast<double>(layers()[span.end - 1].output_bytes) /
+             (device.upload_bytes_per_s * 1e-6);
 }
 
-double Costs::StepUs(const Worker& worker, uint32_t first, uint32_t end, uint32_t rows) const {
-  const planner::LayerCost& input = layers_[first];
-  const planner::LayerCost& output = layers_[end - 1];
+double Costs::StepUs(const Worker& worker, LayerSpan span, uint32_t rows) const {
+  const planner::LayerCost& input = layers()[span.first];
+  const planner::LayerCost& output = layers()[span.end - 1];
   if (const auto measured_us = worker.times.batches.ExpectedUs(rows)) return *measured_us;
-  const double compute_us = OverheadUs(worker) + rows * Cost(first, end) / Speed(worker);
+  const double compute_us = OverheadUs(worker) + rows * Cost(span) / Speed(worker);
   const LineRates rates = Rates(worker);
   const double down_us = rows * static_cast<double>(input.input_bytes) / rates.down;
   const double up_us = rows * static_cast<double>(output.output_bytes) / rates.up;
   return compute_us + LatencyUs(worker) + down_us + up_us;
 }
 
-double Costs::SpeedSample(const Worker& worker, uint32_t first, uint32_t end,
-                          double compute_us) const {
+double Costs::SpeedSample(const Worker& worker, LayerSpan layers, double compute_us) const {
   // The overhead is an estimate: at least a tenth of the step counts as work, so that a sample
   // stays finite.
   const double work_us = std::max({compute_us - OverheadUs(worker), compute_us * 0.1, 0.5});
-  return std::max(Cost(first, end), 1.0) / work_us;
+  return std::max(Cost(layers), 1.0) / work_us;
 }
 
 }  // namespace weft::swarm

@@ -2,6 +2,7 @@
 // predictions that deadlines are made of. No state besides the options.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -17,20 +18,25 @@ class Costs {
  public:
   explicit Costs(const CoreOptions& options);
 
-  const std::vector<planner::LayerCost>& layers() const { return layers_; }
-  uint32_t layer_count() const { return static_cast<uint32_t>(layers_.size()); }
-  // Sum of C over [first, end).
-  double Cost(uint32_t first, uint32_t end) const;
-  // Bytes to download for the layers of [first, end) that are not in `cached`.
-  uint64_t MissingBytes(const LayerSet& cached, uint32_t first, uint32_t end) const;
+  // Of whole layers, or of their hub form.
+  const std::vector<planner::LayerCost>& layers(bool shards = false) const {
+    return FormOf(shards).layers;
+  }
+  uint32_t layer_count() const { return static_cast<uint32_t>(layers().size()); }
+  // Sum of C.
+  double Cost(LayerSpan layers) const;
+  // Sum of W.
+  double WeightBytes(LayerSpan layers) const;
+  // Bytes to download for the layers that are not cached in their form.
+  uint64_t MissingBytes(const WorkerLayers& cached, LayerSpan layers) const;
 
   // Memory that these layers need on a worker: for one range the planner's StageMemoryBytes, for
-  // several the same formula over their union.
-  uint64_t MemoryBytes(double weight_factor, const LayerSet& held) const;
-  uint64_t MemoryBytes(double weight_factor, uint32_t first, uint32_t end) const;
+  // several the same formula over their union. Those of `hubs` are held in hub form.
+  uint64_t MemoryBytes(double weight_factor, const LayerSet& held, const LayerSet& hubs = {}) const;
+  uint64_t MemoryBytes(double weight_factor, LayerSpan layers) const;
 
-  // As it is known now (device.h).
-  planner::WorkerMetrics Metrics(const Worker& worker) const;
+  // As it is known now (device.h). `shards`: for a plan of hubs.
+  planner::WorkerMetrics Metrics(const Worker& worker, bool shards = false) const;
   double OverheadUs(const Worker& worker) const;
   double Speed(const Worker& worker) const;      // bytes per us
   double LatencyUs(const Worker& worker) const;  // round trip of a ping
@@ -38,26 +44,35 @@ class Costs {
   double HandoverUs(const Worker& worker) const;
   LineRates Rates(const Worker& worker) const;
   // SO + C / CS of one row.
-  double ComputeUs(const Worker& worker, uint32_t first, uint32_t end) const;
-  // Of one row over [first, end), by the planner's formula: SO + C / CS + P + H + I / down + O / up
+  double ComputeUs(const Worker& worker, LayerSpan layers) const;
+  // Of one row over these layers, by the planner's formula: SO + C / CS + P + H + I / down + O / up
   // and the server's own work.
-  double TokenUs(const Worker& worker, uint32_t first, uint32_t end) const;
+  double TokenUs(const Worker& worker, LayerSpan layers) const;
 
-  // What a step of `rows` rows over [first, end) is expected to take at most, from sending to the
+  // What a step of `rows` rows over these layers is expected to take at most, from sending to the
   // answer: as measured (BatchTimes), until then computed row by row.
-  double StepUs(const Worker& worker, uint32_t first, uint32_t end, uint32_t rows) const;
+  double StepUs(const Worker& worker, LayerSpan layers, uint32_t rows) const;
   // One sample of CS_w from a step of one row that took `compute_us`.
-  double SpeedSample(const Worker& worker, uint32_t first, uint32_t end, double compute_us) const;
+  double SpeedSample(const Worker& worker, LayerSpan layers, double compute_us) const;
 
   uint64_t boundary_row_bytes() const { return boundary_row_bytes_; }
 
  private:
+  // The layers as a whole, or as hubs.
+  struct Form {
+    std::vector<planner::LayerCost> layers;
+    std::vector<double> cost_prefix = {0};
+    std::vector<uint64_t> download_bytes;
+  };
+  const Form& FormOf(bool shards) const { return forms_[shards ? 1 : 0]; }
+  void AddLayer(const CoreOptions& options, const ModelLayer& layer, Form& form) const;
   DeviceNumbers NumbersOf(const Worker& worker) const;
 
-  std::vector<planner::LayerCost> layers_;
-  std::vector<double> cost_prefix_;
-  std::vector<uint64_t> download_bytes_;
+  std::array<Form, 2> forms_;
   uint64_t boundary_row_bytes_ = 0;
 };
+
+// What the layer is where its experts are elsewhere.
+ModelLayer HubForm(const ModelLayer& layer);
 
 }  // namespace weft::swarm

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "swarm/binding.h"
+
 namespace weft::swarm {
 
 class LayerSet {
@@ -30,6 +32,7 @@ class LayerSet {
   void Add(size_t layer) {
     if (layer < bits_.size()) bits_[layer] = true;
   }
+  void Add(const LayerSpan& span) { AddRange(span.first, span.end); }
   void AddRange(uint32_t first, uint32_t end) {
     for (uint32_t i = first; i < end; ++i) Add(i);
   }

@@ -25,16 +25,23 @@ bool Lifecycle::IsPlanned(BindingId binding) const {
   return (active_ && active_->Uses(binding)) || (staged_ && staged_->Uses(binding));
 }
 
-// Whether the layers fit the worker beside those of its bindings that stay, and what it measures.
+// The other form of a layer never fits beside one.
 bool Lifecycle::FitsBeside(const Worker& worker, LayerSpan layers,
                            const std::function<bool(const Binding&)>& stays) const {
-  LayerSet held(costs_.layer_count());
+  LayerSet held(costs_.layer_count()), hubs(costs_.layer_count());
+  bool both_forms = false;
+  const auto add = [&](const LayerSpan& span) {
+    both_forms = both_forms || (span.shards != layers.shards && span.Overlaps(layers));
+    held.Add(span);
+    if (span.shards) hubs.Add(span);
+  };
   for (const Binding& binding : worker.bindings)
-    if (stays(binding)) held.AddRange(binding.layers.first, binding.layers.end);
+    if (stays(binding)) add(binding.layers);
   if (worker.measure.phase == MeasureJob::Phase::kRunning)
-    held.AddRange(worker.measure.first, worker.measure.end);
-  held.AddRange(layers.first, layers.end);
-  return costs_.MemoryBytes(worker.memory.weight_factor, held) <= worker.memory.limit;
+    add({worker.measure.first, worker.measure.end});
+  add(layers);
+  return !both_forms &&
+         costs_.MemoryBytes(worker.memory.weight_factor, held, hubs) <= worker.memory.limit;
 }
 
 bool Lifecycle::FitsBesidePlans(const Worker& worker, LayerSpan layers) const {
@@ -63,16 +70,16 @@ void Lifecycle::Stage(SwarmPlan plan, Instant now) {
       std::all_of(staged_->stages.begin(), staged_->stages.end(), [this](const PlanStage& stage) {
         return stage.binding != 0 || FitsBesidePlans(*roster_.Find(stage.worker), stage.layers());
       });
-  if (!serves() || fits) return BeginPreparing(now);
+  // Hubs are fetched as they are prepared: DownloadLayers means whole layers.
+  if (!serves() || fits || staged_->shards()) return BeginPreparing(now);
   // Something of the active plan has to go before this one can be loaded: fetch first what is
   // missing.
   downloading_ = true;
   Duration longest = options_.timeouts.prepare_min;
   for (const PlanStage& stage : staged_->stages) {
     Worker& worker = *roster_.Find(stage.worker);
-    const double seconds =
-        static_cast<double>(costs_.MissingBytes(worker.layers.cached, stage.first, stage.end)) /
-        worker.offer.download_bytes_per_s * options_.timeouts.prepare_factor;
+    const double seconds = static_cast<double>(costs_.MissingBytes(worker.layers, stage.layers())) /
+                           worker.offer.download_bytes_per_s * options_.timeouts.prepare_factor;
     longest =
         std::max(longest, Microseconds(static_cast<int64_t>(std::min(seconds, 86400.0) * 1e6)));
     Download(worker, stage.first, stage.end);
@@ -84,7 +91,7 @@ void Lifecycle::Stage(SwarmPlan plan, Instant now) {
 void Lifecycle::OnDownload(Instant now) {
   if (!staged_ || !downloading_) return;
   for (const PlanStage& stage : staged_->stages)
-    if (!roster_.Find(stage.worker)->layers.cached.HasAll(stage.first, stage.end)) return;
+    if (!roster_.Find(stage.worker)->layers.HasCached(stage.layers())) return;
   BeginPreparing(now);
 }
 
@@ -138,26 +145,23 @@ Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, b
   for (const Binding& other : worker.bindings)
     if (!other.loaded) begin = std::max(begin, other.answer_deadline);
   binding.asked_at = now;
-  binding.only_loads = begin == now && worker.layers.cached.HasAll(layers.first, layers.end);
+  binding.only_loads = begin == now && worker.layers.HasCached(layers);
   binding.answer_deadline = begin + std::max(options_.timeouts.prepare_min, limit);
-  worker.layers.loaded.AddRange(layers.first, layers.end);
+  worker.layers.NoteLoaded(layers);
   auto& prepare = *outbox_.Control(worker.id).mutable_prepare_stage();
   prepare.set_epoch(binding.id);
   prepare.set_stage(number);
   prepare.mutable_layers()->set_first(layers.first);
   prepare.mutable_layers()->set_end(layers.end);
   prepare.set_standby(standby);
+  prepare.set_shards(layers.shards);
   return binding;
 }
 
 double Lifecycle::LoadUs(const Worker& worker, LayerSpan layers) const {
-  const double missing =
-      static_cast<double>(costs_.MissingBytes(worker.layers.cached, layers.first, layers.end));
-  double weights = 0;
-  for (uint32_t layer = layers.first; layer < layers.end; ++layer)
-    weights += static_cast<double>(costs_.layers()[layer].weight_bytes);
+  const double missing = static_cast<double>(costs_.MissingBytes(worker.layers, layers));
   return missing / (worker.offer.download_bytes_per_s * 1e-6) +
-         weights / worker.times.load_rate.Median().value_or(kLoadBytesPerUs);
+         costs_.WeightBytes(layers) / worker.times.load_rate.Median().value_or(kLoadBytesPerUs);
 }
 
 bool Lifecycle::StandBy(Worker& worker, LayerSpan layers, Instant now) {
@@ -202,10 +206,9 @@ Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared,
   binding->loaded = true;
   NoteLoad(worker, *binding, now);
   Changed();
-  for (uint32_t layer = binding->layers.first; layer < binding->layers.end; ++layer) {
-    worker.layers.cached.Add(layer);
+  worker.layers.NoteCached(binding->layers);
+  for (uint32_t layer = binding->layers.first; layer < binding->layers.end; ++layer)
     worker.layers.requested.Remove(layer);
-  }
   // It was asked for while the layers were thought to take less: standbys make room, and where that
   // is not enough the plan is found again with what is known now.
   const auto all = [](const Binding&) { return true; };
@@ -224,11 +227,8 @@ Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared,
 // What was on the device already took its engine so long, and the line a round trip.
 void Lifecycle::NoteLoad(Worker& worker, const Binding& binding, Instant now) const {
   if (!binding.only_loads) return;
-  double bytes = 0;
-  for (uint32_t layer = binding.layers.first; layer < binding.layers.end; ++layer)
-    bytes += static_cast<double>(costs_.layers()[layer].weight_bytes);
   const double us = static_cast<double>((now - binding.asked_at).us) - costs_.LatencyUs(worker);
-  worker.times.load_rate.Add(bytes / std::max(us, 1.0));
+  worker.times.load_rate.Add(costs_.WeightBytes(binding.layers) / std::max(us, 1.0));
 }
 
 bool Lifecycle::CanSwap() const {
@@ -265,13 +265,16 @@ void Lifecycle::Retire(Worker& worker) {
 void Lifecycle::DropBindings(Worker& worker, const std::function<bool(const Binding&)>& goes,
                              bool keep_measured) {
   const size_t dropped = std::erase_if(worker.bindings, goes);
-  LayerSet kept(costs_.layer_count());
-  for (const Binding& binding : worker.bindings)
-    kept.AddRange(binding.layers.first, binding.layers.end);
+  LayerSet kept(costs_.layer_count()), kept_hubs(costs_.layer_count());
+  for (const Binding& binding : worker.bindings) {
+    kept.Add(binding.layers);
+    if (binding.layers.shards) kept_hubs.Add(binding.layers);
+  }
   if (keep_measured && worker.measure.phase == MeasureJob::Phase::kRunning)
     kept.AddRange(worker.measure.first, worker.measure.end);
   if (dropped == 0 && kept == worker.layers.loaded) return;
   worker.layers.loaded = kept;
+  worker.layers.loaded_hubs = kept_hubs;
   Changed();
   auto& message = outbox_.Control(worker.id);
   if (kept.empty()) {
@@ -413,16 +416,17 @@ void Lifecycle::Resume(Worker& worker, const std::vector<Binding>& held, Instant
     worker.bindings.push_back(binding);
     worker.bindings.back().standby = true;
     worker.newest_binding = std::max(worker.newest_binding, binding.id);
-    worker.layers.loaded.AddRange(binding.layers.first, binding.layers.end);
-    for (uint32_t layer = binding.layers.first; layer < binding.layers.end; ++layer)
-      worker.layers.cached.Add(layer);
+    worker.layers.NoteLoaded(binding.layers);
+    worker.layers.NoteCached(binding.layers);
   }
   TakeBack(worker, now);
   FillHoles();
   if (!active_ && !staged_) {
     // Everything that is needed may have come back.
     active_.emplace();
-    active_->stages.push_back({0, 0, costs_.layer_count()});
+    PlanStage& all = active_->stages.emplace_back();
+    all.end = costs_.layer_count();
+    all.shards = !held.empty() && held.front().layers.shards;
     if (!FillFromStandbys(0, costs_.layer_count())) active_.reset();
     last_swap_ = now;
   }
@@ -447,12 +451,12 @@ bool Lifecycle::FillFromStandbys(uint32_t first, uint32_t end) {
       const bool used = IsUsed(id);
       for (const Binding& binding : worker.bindings) {
         if (!binding.loaded || IsPlanned(binding.id) || binding.layers.first != at ||
-            binding.layers.end > end)
+            binding.layers.end > end || binding.layers.shards != active_->shards())
           continue;
         const bool better = binding.layers.end > best.end ||
                             (binding.layers.end == best.end && best_is_used && !used);
         if (!better) continue;
-        best = {id, at, binding.layers.end, 0, binding.id, binding.stage};
+        best = {id, at, binding.layers.end, 0, binding.id, binding.stage, active_->shards()};
         best_is_used = used;
       }
     }

@@ -55,6 +55,9 @@ class Lifecycle {
   void Download(Worker& worker, uint32_t first, uint32_t end);
   // How long the worker is expected to need until it has these layers in memory.
   double LoadUs(const Worker& worker, LayerSpan layers) const;
+  // Whether the layers fit the worker beside those of its bindings that stay, and what it measures.
+  bool FitsBeside(const Worker& worker, LayerSpan layers,
+                  const std::function<bool(const Binding&)>& stays) const;
   // Frees what neither a plan nor a standby needs on this worker.
   void Retire(Worker& worker);
 
@@ -89,8 +92,6 @@ class Lifecycle {
  private:
   bool IsPlanned(BindingId binding) const;
   void NoteLoad(Worker& worker, const Binding& binding, Instant now) const;
-  bool FitsBeside(const Worker& worker, LayerSpan layers,
-                  const std::function<bool(const Binding&)>& stays) const;
   bool FitsBesidePlans(const Worker& worker, LayerSpan layers) const;
   void BeginPreparing(Instant now);
   void MakeRoom(Worker& worker, LayerSpan layers);

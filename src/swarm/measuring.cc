@@ -36,7 +36,8 @@ std::optional<MeasureRanges> Measuring::PickRanges(const Worker& worker) const {
 bool Measuring::Fits(const Worker& worker, uint32_t first, uint32_t end) const {
   LayerSet held = worker.layers.loaded;
   held.AddRange(first, end);
-  return costs_.MemoryBytes(worker.memory.weight_factor, held) <= worker.memory.limit;
+  return costs_.MemoryBytes(worker.memory.weight_factor, held, worker.layers.loaded_hubs) <=
+         worker.memory.limit;
 }
 
 void Measuring::Settle(bool calm, bool idle, Instant now) {
@@ -70,7 +71,7 @@ void Measuring::Settle(bool calm, bool idle, Instant now) {
 
 void Measuring::Start(Worker& worker, const MeasureRanges& ranges, Instant now) {
   const double download_us =
-      static_cast<double>(costs_.MissingBytes(worker.layers.cached, ranges.first, ranges.end)) /
+      static_cast<double>(costs_.MissingBytes(worker.layers, {ranges.first, ranges.end})) /
       (worker.offer.download_bytes_per_s * 1e-6) * options_.timeouts.prepare_factor;
   worker.measure = {MeasureJob::Phase::kDownloading, ranges.first, ranges.middle, ranges.end,
                     now + options_.timeouts.prepare_min +
@@ -103,7 +104,7 @@ Status Measuring::OnMeasured(Worker& worker, const wire::pb::Measured& measured,
   if (job.phase != MeasureJob::Phase::kRunning)
     return Error(ErrorCode::kInvalidData, "Measured came though no measurement was asked for.");
   ASSIGN_OR_RETURN(const Speed speed, SpeedFromMeasured(measured, {job.first, job.middle, job.end},
-                                                        costs_.Cost(job.first, job.end)));
+                                                        costs_.Cost({job.first, job.end})));
   worker.times.overhead_us = speed.overhead_us;
   worker.times.speed.Add(speed.ops_per_us);
   worker.times.repeated_speed = speed.ops_per_us;

@@ -21,6 +21,11 @@ struct ModelLayer {
   uint64_t download_bytes = 0;        // blobs, program included
   uint64_t read_bytes_per_token = 0;  // C_i at position 0
   uint64_t kv_bytes_per_position = 0;
+  // A mixture of experts: 0 experts where the layer is none. An expert's bytes are parts of
+  // weight_bytes and download_bytes, and of read_bytes_per_token as often as a token asks for one;
+  // what is left is the layer's hub form.
+  uint32_t expert_count = 0, experts_per_token = 0;
+  uint64_t expert_bytes = 0;
   // `tied_bytes` of weight_bytes are the same blobs as in the earlier layer `tied_to` (-1: none).
   int tied_to = -1;
   uint64_t tied_bytes = 0;
@@ -38,6 +43,10 @@ struct ModelInfo {
   uint32_t program_version = 1;  // program::kProgramVersion and package::kPackageFormat, which
   uint32_t package_format = 1;   // this module may not include
 };
+
+// What plans are looked for: ranges of whole layers, or hubs whose experts are held by any worker
+// that takes them (experts.h).
+enum class PlanKind { kLayers, kExperts };
 
 // Every timeout of the orchestrator, in one place.
 struct Timeouts {
@@ -78,9 +87,11 @@ struct Timeouts {
 
 struct CoreOptions {
   ModelInfo model;
-  uint32_t context_length = 4096;     // positions a session may hold
-  uint32_t session_count = 4;         // sessions held at once
-  uint32_t queue_limit = 64;          // requests waiting beyond that are refused
+  uint32_t context_length = 4096;          // positions a session may hold
+  uint32_t session_count = 4;              // sessions held at once
+  PlanKind plan_kind = PlanKind::kLayers;  // kExperts: only of a model that has experts
+  uint32_t expert_replicas = 2;            // holders of each expert, as far as memory goes
+  uint32_t queue_limit = 64;               // requests waiting beyond that are refused
   uint64_t history_bytes = 1 << 30;   // boundary rows that are kept for whoever takes over layers
   uint32_t prefill_chunk_rows = 128;  // upper bound of rows in one prefill frame
   uint32_t candidate_count = 64;      // asked of the last stage when sampling

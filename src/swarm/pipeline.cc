@@ -57,7 +57,7 @@ void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers)
       if (old.bound.binding == stage.binding) stages_.back().rotation = old.rotation;
   }
   stages_.back().last = true;
-  generates_ = stages_.size() == 1 && stages_[0].bound.binding != 0 &&
+  generates_ = stages_.size() == 1 && stages_[0].bound.binding != 0 && !plan->shards() &&
                CanGenerate(*roster_.Find(stages_[0].bound.worker));
   chunk_rows_ = ChunkRows();
 }
@@ -439,9 +439,9 @@ void Pipeline::Send(const Stage& stage, Worker& worker, Batch batch, Instant now
   sent.step_bytes = step_bytes;
   if (sent.rows == 1) {
     sent.planned_us = stage.planned_us;
-    sent.predicted_us = costs_.TokenUs(worker, bound.layers.first, bound.layers.end);
+    sent.predicted_us = costs_.TokenUs(worker, bound.layers);
   }
-  const double limit_us = costs_.StepUs(worker, bound.layers.first, bound.layers.end, sent.rows);
+  const double limit_us = costs_.StepUs(worker, bound.layers, sent.rows);
   Track(worker, std::move(sent), limit_us, now);
 }
 
@@ -487,8 +487,7 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   step.alone = sent.alone;
   if (header.compute_us == 0) return;
   worker.times.AddLine(step, costs_.Rates(worker));
-  if (sent.rows > 1)
-    worker.times.AddBatch(step, costs_.ComputeUs(worker, sent.layers.first, sent.layers.end));
+  if (sent.rows > 1) worker.times.AddBatch(step, costs_.ComputeUs(worker, sent.layers));
   if (sent.rows != 1 || !sent.alone) return;
   const double compute_us = header.compute_us;
   worker.times.compute_us.Add(compute_us);
@@ -496,8 +495,7 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   const double stage_us = step.elapsed_us + kServerStepUs;
   if (sent.planned_us > 0) errors_.initial.Add(sent.planned_us, stage_us);
   errors_.running.Add(sent.predicted_us, stage_us);
-  worker.times.speed.Add(
-      costs_.SpeedSample(worker, sent.layers.first, sent.layers.end, compute_us));
+  worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers, compute_us));
 }
 
 Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice message, Instant now) {

@@ -99,8 +99,7 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   progress.sent = static_cast<uint32_t>(session.tokens.size());
   generate_rotation_ = session.id;
   // The first tokens come when two intervals were made at most: the worker works ahead.
-  const double predicted_us =
-      costs_.StepUs(worker, bound.layers.first, bound.layers.end, 1) * 2 * interval;
+  const double predicted_us = costs_.StepUs(worker, bound.layers, 1) * 2 * interval;
   Track(worker, std::move(sent), predicted_us, now);
   SendFrame(worker.id, frame);
 }
@@ -181,7 +180,7 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
     worker.times.compute_us.Add(us);
     worker.times.stage_us.Add(us);
     worker.times.batches.Add(1, us);
-    worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers.first, sent.layers.end, us));
+    worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers, us));
   }
   if (tokens.last) {
     PopOldest(worker, now);

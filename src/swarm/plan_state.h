@@ -17,9 +17,10 @@ struct PlanStage {
   double predicted_us = 0;      // per token: overhead, compute and transfer
   BindingId binding = 0;        // 0: a hole, or not asked for yet
   uint32_t number = 0;          // Binding::stage
+  bool shards = false;          // LayerSpan::shards, the same for all stages of a plan
 
   bool IsHole() const { return worker == 0; }
-  LayerSpan layers() const { return {first, end}; }
+  LayerSpan layers() const { return {first, end, shards}; }
   BoundStage bound() const { return {binding, worker, number, layers()}; }
 };
 
@@ -36,6 +37,7 @@ struct SwarmPlan {
     return std::any_of(stages.begin(), stages.end(),
                        [binding](const PlanStage& stage) { return stage.binding == binding; });
   }
+  bool shards() const { return !stages.empty() && stages.front().shards; }
   bool HasHole() const {
     return std::any_of(stages.begin(), stages.end(),
                        [](const auto& stage) { return stage.IsHole(); });

@@ -18,6 +18,22 @@ constexpr double kLeastServedShare = 0.25;
 // A device that makes the swarm half as fast again is used however wrong predictions are.
 constexpr double kLeastTau = 0.7;
 
+LayerSpan SpanOf(const planner::StageAssignment& stage, bool shards) {
+  return {static_cast<uint32_t>(stage.first_layer), static_cast<uint32_t>(stage.end_layer), shards};
+}
+
+PlanStage StageOf(const planner::StageAssignment& stage, const std::vector<WorkerId>& workers,
+                  bool shards) {
+  const LayerSpan layers = SpanOf(stage, shards);
+  return {workers[static_cast<size_t>(stage.worker)],
+          layers.first,
+          layers.end,
+          stage.exec_us,
+          0,
+          0,
+          shards};
+}
+
 bool HasServed(const Worker& worker) {
   return worker.times.speed.count() >= kServedSteps;
 }
@@ -25,9 +41,9 @@ bool HasServed(const Worker& worker) {
 }  // namespace
 
 StartPlanning PlanningJob(const Costs& costs, std::vector<planner::WorkerMetrics> workers,
-                          const planner::PlanContext& context) {
+                          const planner::PlanContext& context, bool shards) {
   StartPlanning job;
-  job.layers = costs.layers();
+  job.layers = costs.layers(shards);
   job.workers = std::move(workers);
   job.context = context;
   job.context.constants.delta_us = kServerStepUs;
@@ -67,10 +83,11 @@ void Planning::OnWorkerGone(WorkerId worker, Instant now) {
 
 // While a plan serves, a worker is timed before it is planned with: a guess could put a slow one
 // into the chain.
-bool Planning::IsEligible(const Worker& worker, Instant now) const {
+bool Planning::IsEligible(const Worker& worker, bool shards, Instant now) const {
   if (!worker.ready || worker.leaves_at || probation_.IsAside(worker.probation_key, now))
     return false;
   if (!options_.model.lowered && !worker.offer.needs_onnx) return false;
+  if (shards && !worker.offer.can_be_hub) return false;
   return worker.SpeedKnown() || !lifecycle_.serves() || lifecycle_.IsUsed(worker.id);
 }
 
@@ -90,8 +107,8 @@ planner::PlanContext Planning::Context(Instant now) const {
   return context;
 }
 
-planner::WorkerMetrics Planning::MetricsOf(const Worker& worker, Instant now) const {
-  planner::WorkerMetrics metrics = costs_.Metrics(worker);
+planner::WorkerMetrics Planning::MetricsOf(const Worker& worker, bool shards, Instant now) const {
+  planner::WorkerMetrics metrics = costs_.Metrics(worker, shards);
   metrics.departures_per_s = lifetimes_.LossesPerS(worker.probation_key, now);
   if (!HasServed(worker) && worker.times.repeated_speed) metrics.compute_speed *= ServedShare();
   return metrics;
@@ -127,7 +144,7 @@ std::optional<LayerSpan> HoleOf(const SwarmPlan& plan, const Roster& roster) {
   std::optional<LayerSpan> hole;
   for (const PlanStage& stage : plan.stages) {
     const bool open = NeedsWorker(stage, roster);
-    if (open && hole)
+    if (open && hole && hole->shards == stage.shards)
       hole->end = stage.end;
     else if (open)
       hole = stage.layers();
@@ -197,12 +214,11 @@ bool Planning::WantsDoubtfulSearch(const Job& job) const {
                      [this](WorkerId id) { return MayDoubt(*roster_.Find(id)); });
 }
 
-void Planning::NoteDoubt(const planner::Plan& plan, const std::vector<WorkerId>& workers) {
+void Planning::NoteDoubt(const planner::Plan& plan, const Job& job) {
   for (const planner::StageAssignment& stage : plan.stages) {
-    Worker& worker = *roster_.Find(workers[static_cast<size_t>(stage.worker)]);
+    Worker& worker = *roster_.Find(job.workers[static_cast<size_t>(stage.worker)]);
     const uint64_t reported_bytes =
-        costs_.MemoryBytes(worker.memory.weight_factor, static_cast<uint32_t>(stage.first_layer),
-                           static_cast<uint32_t>(stage.end_layer));
+        costs_.MemoryBytes(worker.memory.weight_factor, SpanOf(stage, job.shards));
     if (!MayDoubt(worker) || reported_bytes <= worker.memory.limit) continue;
     worker.memory.doubt = Doubt::kDoubted;
     worker.memory.weight_factor = worker.offer.weight_factor;
@@ -212,17 +228,19 @@ void Planning::NoteDoubt(const planner::Plan& plan, const std::vector<WorkerId>&
 void Planning::StartSearch(Instant now, bool doubtful) {
   std::vector<planner::WorkerMetrics> metrics;
   Job job;
+  job.shards = WantsShards();
   for (const auto& [id, worker] : roster_) {
-    if (whole_on_ ? id != *whole_on_ : !IsEligible(worker, now)) continue;
+    if (whole_on_ ? id != *whole_on_ : !IsEligible(worker, job.shards, now)) continue;
     job.workers.push_back(id);
-    metrics.push_back(MetricsOf(worker, now));
+    metrics.push_back(MetricsOf(worker, job.shards, now));
     if (doubtful && MayDoubt(worker)) metrics.back().weight_factor = worker.offer.weight_factor;
   }
   job.doubtful = doubtful;
   want_at_.reset();
   last_search_ = now;
-  if (job.workers.empty()) return OnNothingFound({}, {});
-  Start(std::move(job), PlanningJob(costs_, std::move(metrics), Context(now)));
+  if (job.workers.empty()) return OnNothingFound({}, job);
+  StartPlanning start = PlanningJob(costs_, std::move(metrics), Context(now), job.shards);
+  Start(std::move(job), std::move(start));
 }
 
 void Planning::StartRepair(LayerSpan hole, Instant now) {
@@ -234,30 +252,37 @@ void Planning::StartRepair(LayerSpan hole, Instant now) {
   problem.chunk_rows = options_.prefill_chunk_rows;
   Job job;
   job.hole = hole;
+  job.shards = hole.shards;
   for (const auto& [id, worker] : roster_) {
-    if (!IsEligible(worker, now)) continue;
+    if (!IsEligible(worker, job.shards, now)) continue;
     planner::RepairCandidate candidate;
     candidate.worker = static_cast<int>(job.workers.size());
     candidate.loaded_layers.assign(costs_.layer_count(), false);
     // Standbys of other layers would make room.
-    LayerSet held(costs_.layer_count());
+    LayerSet held(costs_.layer_count()), hubs(costs_.layer_count());
     for (const Binding& binding : worker.bindings) {
-      const bool stays = lifecycle_.active()->Uses(binding.id);
-      if (stays) held.AddRange(binding.layers.first, binding.layers.end);
+      if (lifecycle_.active()->Uses(binding.id)) {
+        held.Add(binding.layers);
+        if (binding.layers.shards) hubs.Add(binding.layers);
+      }
       for (uint32_t layer = binding.layers.first; layer < binding.layers.end; ++layer)
-        if (binding.loaded) candidate.loaded_layers[layer] = true;
+        if (binding.loaded && binding.layers.shards == hole.shards)
+          candidate.loaded_layers[layer] = true;
     }
-    for (uint32_t layer = hole.first; layer < hole.end; ++layer)
-      if (candidate.loaded_layers[layer]) held.Add(layer);
-    const uint64_t held_bytes = costs_.MemoryBytes(worker.memory.weight_factor, held);
+    for (uint32_t layer = hole.first; layer < hole.end; ++layer) {
+      if (!candidate.loaded_layers[layer]) continue;
+      held.Add(layer);
+      if (hole.shards) hubs.Add(layer);
+    }
+    const uint64_t held_bytes = costs_.MemoryBytes(worker.memory.weight_factor, held, hubs);
     candidate.free_bytes = worker.memory.limit - std::min(held_bytes, worker.memory.limit);
     problem.candidates.push_back(std::move(candidate));
-    metrics.push_back(MetricsOf(worker, now));
+    metrics.push_back(MetricsOf(worker, job.shards, now));
     job.workers.push_back(id);
   }
   if (job.workers.empty()) return StartSearch(now);
   want_at_.reset();
-  StartPlanning start = PlanningJob(costs_, std::move(metrics), Context(now));
+  StartPlanning start = PlanningJob(costs_, std::move(metrics), Context(now), job.shards);
   start.repair = std::move(problem);
   Start(std::move(job), std::move(start));
 }
@@ -273,13 +298,13 @@ void Planning::OnFound(const PlanFound& found, Instant now) {
   }
   if (!found.outcome.plan && WantsDoubtfulSearch(job)) return StartSearch(now, true);
   if (found.outcome.plan) {
-    if (job.doubtful) NoteDoubt(*found.outcome.plan, job.workers);
+    if (job.doubtful) NoteDoubt(*found.outcome.plan, job);
     problem_.clear();
     missing_memory_bytes_ = 0;
     covered_end_ = costs_.layer_count();
-    Consider(*found.outcome.plan, job.workers, now);
+    Consider(*found.outcome.plan, job, now);
   } else if (!lifecycle_.serves()) {
-    OnNothingFound(found.outcome, job.workers);
+    OnNothingFound(found.outcome, job);
   }
 }
 
@@ -301,9 +326,7 @@ void Planning::OnRepairFound(const planner::PlanOutcome& outcome, const Job& job
     next.predicted_us -= stage.predicted_us;
     if (std::exchange(filled, true)) continue;
     for (const planner::StageAssignment& part : outcome.plan->stages) {
-      next.stages.push_back({job.workers[static_cast<size_t>(part.worker)],
-                             static_cast<uint32_t>(part.first_layer),
-                             static_cast<uint32_t>(part.end_layer), part.exec_us});
+      next.stages.push_back(StageOf(part, job.workers, job.shards));
       next.predicted_us += part.exec_us;
     }
   }
@@ -327,7 +350,7 @@ void Planning::ChooseStandbys(Instant now) {
   std::vector<Worker*> holders;
   for (const bool spare : {true, false})
     for (auto& [id, worker] : roster_)
-      if (IsEligible(worker, now) && lifecycle_.IsUsed(id) != spare &&
+      if (IsEligible(worker, active.shards(), now) && lifecycle_.IsUsed(id) != spare &&
           worker.measure.phase == MeasureJob::Phase::kNone)
         holders.push_back(&worker);
   std::vector<uint32_t> copies(active.stages.size(), 0);
@@ -342,8 +365,8 @@ void Planning::ChooseStandbys(Instant now) {
       if (active.stages[i].worker != worker->id) order.push_back(i);
     const auto worth = [&](size_t i) {
       const PlanStage& stage = active.stages[i];
-      return costs_.Cost(stage.first, stage.end) /
-             static_cast<double>(costs_.MemoryBytes(1, stage.first, stage.end) + 1);
+      return costs_.Cost(stage.layers()) /
+             static_cast<double>(costs_.MemoryBytes(1, stage.layers()) + 1);
     };
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
       return copies[a] != copies[b] ? copies[a] < copies[b] : worth(a) > worth(b);
@@ -356,7 +379,7 @@ void Planning::ChooseStandbys(Instant now) {
 bool Planning::FitsWhole(const Worker& worker, Instant now) const {
   return worker.ready && CanGenerate(worker) && options_.model.lowered &&
          !probation_.IsAside(worker.probation_key, now) &&
-         costs_.MemoryBytes(worker.memory.weight_factor, 0, costs_.layer_count()) <=
+         costs_.MemoryBytes(worker.memory.weight_factor, {0, costs_.layer_count()}) <=
              worker.memory.limit;
 }
 
@@ -401,19 +424,16 @@ std::optional<planner::Plan> Planning::Evaluate(const SwarmPlan& plan, Instant n
     assignment.first_layer = static_cast<int>(stage.first);
     assignment.end_layer = static_cast<int>(stage.end);
     stages.push_back(assignment);
-    metrics.push_back(MetricsOf(*roster_.Find(stage.worker), now));
+    metrics.push_back(MetricsOf(*roster_.Find(stage.worker), plan.shards(), now));
   }
-  return planner::EvaluatePlan(costs_.layers(), metrics, Context(now), stages);
+  return planner::EvaluatePlan(costs_.layers(plan.shards()), metrics, Context(now), stages);
 }
 
-void Planning::Consider(const planner::Plan& plan, const std::vector<WorkerId>& workers,
-                        Instant now) {
+void Planning::Consider(const planner::Plan& plan, const Job& job, Instant now) {
   SwarmPlan next;
   next.predicted_us = plan.exec_us;
   for (const planner::StageAssignment& stage : plan.stages)
-    next.stages.push_back({workers[static_cast<size_t>(stage.worker)],
-                           static_cast<uint32_t>(stage.first_layer),
-                           static_cast<uint32_t>(stage.end_layer), stage.exec_us});
+    next.stages.push_back(StageOf(stage, job.workers, job.shards));
   // The search took a while: what was learnt since may have made its plan impossible.
   if (!Evaluate(next, now)) return Want(now);
   const planner::PlanContext context = Context(now);
@@ -458,12 +478,11 @@ planner::MovePrice Planning::PriceOf(const planner::Plan& plan, const SwarmPlan&
   return price;
 }
 
-void Planning::OnNothingFound(const planner::PlanOutcome& outcome,
-                              const std::vector<WorkerId>& workers) {
+void Planning::OnNothingFound(const planner::PlanOutcome& outcome, const Job& job) {
   outbox_.NoteChange();
   missing_memory_bytes_ = outcome.missing_memory_bytes;
   covered_end_ = 0;
-  if (workers.empty()) {
+  if (job.workers.empty()) {
     problem_ = "No device computes for this swarm yet: open the join link on a device.";
     for (const auto& [id, worker] : roster_)
       if (worker.ready)
@@ -475,9 +494,9 @@ void Planning::OnNothingFound(const planner::PlanOutcome& outcome,
   if (missing_memory_bytes_ > 0)
     problem_ = "This swarm needs " + HumanBytes(missing_memory_bytes_) +
                " more memory: open the join link on another device.";
-  if (!outcome.partial) return;
+  if (!outcome.partial || job.shards) return;
   for (const planner::StageAssignment& stage : outcome.partial->stages) {
-    Worker* worker = roster_.Find(workers[static_cast<size_t>(stage.worker)]);
+    Worker* worker = roster_.Find(job.workers[static_cast<size_t>(stage.worker)]);
     lifecycle_.Download(*worker, static_cast<uint32_t>(stage.first_layer),
                         static_cast<uint32_t>(stage.end_layer));
     covered_end_ = std::max(covered_end_, static_cast<uint32_t>(stage.end_layer));

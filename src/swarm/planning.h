@@ -18,7 +18,7 @@ namespace weft::swarm {
 // The search for a plan that the swarm would start with these workers (Costs::Metrics or
 // MetricsOf). Its number is left to the caller.
 StartPlanning PlanningJob(const Costs& costs, std::vector<planner::WorkerMetrics> workers,
-                          const planner::PlanContext& context);
+                          const planner::PlanContext& context, bool shards = false);
 
 class Planning {
  public:
@@ -66,10 +66,14 @@ class Planning {
     WorkId work = 0;
     std::optional<LayerSpan> hole;  // set: a repair
     bool doubtful = false;          // a search that counts with claims
+    bool shards = false;            // for hubs
     std::vector<WorkerId> workers;  // by the planner's index
   };
 
-  bool IsEligible(const Worker& worker, Instant now) const;
+  bool IsEligible(const Worker& worker, bool shards, Instant now) const;
+  // Whether the plan that is wanted is one of hubs. A device whose user wants it to run the whole
+  // model does so.
+  bool WantsShards() const { return options_.plan_kind == PlanKind::kExperts && !whole_on_; }
   planner::PlanContext Context(Instant now) const;
   // What a repair is to fill: layers of the active plan that nobody runs, or somebody who leaves.
   std::optional<LayerSpan> HoleToFill() const;
@@ -79,18 +83,18 @@ class Planning {
   bool MayDoubt(const Worker& worker) const;
   bool WantsDoubtfulSearch(const Job& job) const;
   // Of the workers that hold more in the plan than they could by what they reported.
-  void NoteDoubt(const planner::Plan& plan, const std::vector<WorkerId>& workers);
+  void NoteDoubt(const planner::Plan& plan, const Job& job);
   void StartRepair(LayerSpan hole, Instant now);
   void OnRepairFound(const planner::PlanOutcome& outcome, const Job& job, Instant now);
   void Start(Job job, StartPlanning start);
   void ChooseStandbys(Instant now);
   planner::MovePrice PriceOf(const planner::Plan& plan, const SwarmPlan& next) const;
-  void Consider(const planner::Plan& plan, const std::vector<WorkerId>& workers, Instant now);
+  void Consider(const planner::Plan& plan, const Job& job, Instant now);
   // The plan's costs as they are now; nullopt when it is no longer possible.
   std::optional<planner::Plan> Evaluate(const SwarmPlan& plan, Instant now) const;
-  void OnNothingFound(const planner::PlanOutcome& outcome, const std::vector<WorkerId>& workers);
+  void OnNothingFound(const planner::PlanOutcome& outcome, const Job& job);
   bool IsBlocked() const;
-  planner::WorkerMetrics MetricsOf(const Worker& worker, Instant now) const;
+  planner::WorkerMetrics MetricsOf(const Worker& worker, bool shards, Instant now) const;
   double ServedShare() const;
   bool FitsWhole(const Worker& worker, Instant now) const;
   // Whether this is the plan that the user of a device has chosen.

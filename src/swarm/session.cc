@@ -34,7 +34,8 @@ StageProgress& Session::Track(const BoundStage& stage) {
   for (uint32_t layer = stage.layers.first; layer < stage.layers.end; ++layer) {
     uint32_t most = 0;
     for (const StageProgress& other : progress)
-      if (other.worker == stage.worker && other.layers.Covers(layer))
+      if (other.worker == stage.worker && other.layers.shards == stage.layers.shards &&
+          other.layers.Covers(layer))
         most = std::max(most, other.held);
     held = std::min(held, most);
   }

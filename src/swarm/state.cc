@@ -53,8 +53,8 @@ void State::On(const WorkerConnected& event) {
   worker.address = event.address;
   worker.connected_at = worker.last_heard = now;
   worker.steps.last_at = Instant{INT64_MIN};
-  worker.layers.cached = worker.layers.requested = worker.layers.loaded =
-      LayerSet(costs.layer_count());
+  worker.layers.cached = worker.layers.cached_hubs = worker.layers.requested =
+      worker.layers.loaded = worker.layers.loaded_hubs = LayerSet(costs.layer_count());
   *outbox.Control(event.worker).mutable_init() = MakeInit(options);
   outbox.NoteChange();
 }
@@ -269,7 +269,8 @@ void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
                                                         : worker.offer.device_id;
   worker.memory.weight_factor = worker.offer.weight_factor;
   worker.memory.limit = worker.offer.memory_bytes;
-  for (const uint32_t layer : worker.offer.cached_layers) worker.layers.cached.Add(layer);
+  for (const uint32_t layer : worker.offer.cached_layers)
+    worker.layers.NoteCached({layer, layer + 1});
   Resume(worker, connect);
   planning.lifetimes().NoteJoined(worker.probation_key, now);
   NoteReturn(worker.offer.device_id);
@@ -311,7 +312,8 @@ void State::Resume(Worker& worker, const wire::pb::Connect& connect) {
     const auto known = std::find_if(
         absence->bindings.begin(), absence->bindings.end(), [&](const Binding& binding) {
           return binding.id == claim.epoch() && binding.stage == claim.stage() &&
-                 binding.layers == LayerSpan{claim.layers().first(), claim.layers().end()};
+                 binding.layers ==
+                     LayerSpan{claim.layers().first(), claim.layers().end(), binding.layers.shards};
         });
     if (known == absence->bindings.end() || claim.sessions_size() != claim.positions_size())
       continue;
@@ -385,7 +387,7 @@ Status State::OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownloaded&
                  "LayerDownloaded names layer " + std::to_string(downloaded.layer()) +
                      ", expected less than " + std::to_string(costs.layer_count()) + ".");
   worker.layers.requested.Remove(downloaded.layer());
-  worker.layers.cached.Add(downloaded.layer());
+  worker.layers.NoteCached({downloaded.layer(), downloaded.layer() + 1});
   lifecycle.OnDownload(now);
   outbox.NoteChange();
   return OkStatus();
@@ -411,9 +413,8 @@ Status State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
 // What it could not hold is not asked of it again for a while. Not for ever: a browser may have
 // been short of memory for a moment, and a swarm without slack would stay down for that.
 void State::LowerMemory(Worker& worker, LayerSpan layers) {
-  worker.memory.limit =
-      std::min(worker.memory.limit,
-               costs.MemoryBytes(worker.memory.weight_factor, layers.first, layers.end) * 9 / 10);
+  worker.memory.limit = std::min(worker.memory.limit,
+                                 costs.MemoryBytes(worker.memory.weight_factor, layers) * 9 / 10);
   const auto doublings = static_cast<int>(std::min(worker.memory.failures++, 20u));
   worker.memory.limit_until =
       now + std::min(options.timeouts.aside_max,

@@ -48,7 +48,8 @@ WorkerSnapshot State::PictureOf(WorkerId id, const Worker& worker) const {
     out.first_layer = static_cast<int>(stage->first);
     out.end_layer = static_cast<int>(stage->end);
   }
-  out.used_bytes = std::max(costs.MemoryBytes(worker.memory.weight_factor, worker.layers.loaded),
+  out.used_bytes = std::max(costs.MemoryBytes(worker.memory.weight_factor, worker.layers.loaded,
+                                              worker.layers.loaded_hubs),
                             worker.layers.loaded.empty() ? 0 : worker.memory.reported_bytes);
   for (uint32_t layer = 0; layer < costs.layer_count(); ++layer)
     if (worker.layers.cached.Has(layer)) out.cached_layers.push_back(layer);
@@ -83,7 +84,7 @@ StageSnapshot State::PictureOf(const PlanStage& stage) const {
   out.binding = stage.binding;
   const Worker* worker = roster.Find(stage.worker);
   if (worker != nullptr) {
-    out.predicted_us = costs.TokenUs(*worker, stage.first, stage.end);
+    out.predicted_us = costs.TokenUs(*worker, stage.layers());
     if (const auto stage_us = worker->times.stage_us.Median())
       out.measured_us = *stage_us + kServerStepUs;
   }
@@ -103,7 +104,7 @@ std::optional<double> State::LossUs(const PlanStage& stage) const {
   std::optional<double> least;
   for (const auto& [id, worker] : roster) {
     if (id == stage.worker || !worker.ready || worker.leaves_at) continue;
-    const double row_us = costs.StepUs(worker, stage.first, stage.end, options.prefill_chunk_rows) /
+    const double row_us = costs.StepUs(worker, stage.layers(), options.prefill_chunk_rows) /
                           options.prefill_chunk_rows;
     double us = 0;
     const auto standing_by = std::find_if(
@@ -113,12 +114,11 @@ std::optional<double> State::LossUs(const PlanStage& stage) const {
       const BoundStage bound{standing_by->id, id, standing_by->stage, standing_by->layers};
       us = static_cast<double>(pipeline.Lag(bound)) * row_us;
     } else {
-      LayerSet held(costs.layer_count());
-      for (const Binding& binding : worker.bindings)
-        if (lifecycle.active()->Uses(binding.id))
-          held.AddRange(binding.layers.first, binding.layers.end);
-      held.AddRange(stage.first, stage.end);
-      if (costs.MemoryBytes(worker.memory.weight_factor, held) > worker.memory.limit) continue;
+      if (stage.shards && !worker.offer.can_be_hub) continue;
+      const bool fits = lifecycle.FitsBeside(
+          worker, stage.layers(),
+          [this](const Binding& binding) { return lifecycle.active()->Uses(binding.id); });
+      if (!fits) continue;
       us = lifecycle.LoadUs(worker, stage.layers()) + static_cast<double>(live_rows) * row_us;
     }
     if (!least || us < *least) least = us;

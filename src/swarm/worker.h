@@ -81,10 +81,25 @@ struct WorkerMemory {
 // Where the model's layers are on the device. Lifecycle and Measuring write it, and Core::State
 // what the worker says of downloads.
 struct WorkerLayers {
-  LayerSet cached;     // blobs on the device
-  LayerSet requested;  // asked to download (DownloadLayers), not yet answered
-  LayerSet loaded;     // in memory as far as it was told; an upper bound
+  LayerSet cached;       // blobs on the device
+  LayerSet cached_hubs;  // at least those of their hub form
+  LayerSet requested;    // asked to download (DownloadLayers), not yet answered
+  LayerSet loaded;       // in memory as far as it was told; an upper bound
+  LayerSet loaded_hubs;  // of `loaded` those in hub form: a worker never has both forms of a layer
   uint64_t downloaded_bytes = 0, download_total_bytes = 0;
+
+  const LayerSet& Cached(bool shards) const { return shards ? cached_hubs : cached; }
+  bool HasCached(const LayerSpan& span) const {
+    return Cached(span.shards).HasAll(span.first, span.end);
+  }
+  void NoteCached(const LayerSpan& span) {
+    cached_hubs.Add(span);
+    if (!span.shards) cached.Add(span);
+  }
+  void NoteLoaded(const LayerSpan& span) {
+    loaded.Add(span);
+    if (span.shards) loaded_hubs.Add(span);
+  }
 };
 
 // Steps on their way. Pipeline's.
