@@ -124,7 +124,7 @@ class Encoder {
         std::optional<Slice> shorter;
         if (compression == RowCompression::kLz4) shorter = Compressed(frame.rows);
         if (shorter) flags |= kLz4Flag;
-        payload.push_back(shorter ? std::move(*shorter) : frame.rows);
+        payload.push_back(shorter ? *shorter : frame.rows);
       }
       if (!frame.gates.empty()) {
         CHECK(frame.gates.byte_count() == kGateBytes * frame.tokens);

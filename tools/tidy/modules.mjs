@@ -7,6 +7,7 @@ export const kCxxModules = {
   tensor: ["base"],
   sampling: ["base"],
   wire: ["base", "tensor", "sampling"],
+  dispatch: ["base", "tensor", "wire"],
   package: ["base", "tensor"],
   onnx: ["base", "tensor"],
   program: ["base", "tensor"],
@@ -52,7 +53,7 @@ export const kConfinedHeaders = [
     pattern: /^(thread|mutex|condition_variable|future|fstream|filesystem)$/,
     except: ["base", "tensor", "wire", "package", "onnx", "program", "lower", "text", "convert",
       "kernels", "engine", "worker", "net", "hub", "journal", "api", "server", "apps"],
-    instead: "swarm, planner and sim have no threads and no files: make it an action",
+    instead: "swarm, planner, dispatch and sim have no threads and no files: make it an action",
   },
 ];
 

@@ -1,0 +1,604 @@
+#include "dispatch/dispatcher.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "base/check.h"
+#include "base/sentence.h"
+#include "tensor/half.h"
+
+namespace weft::dispatch {
+namespace {
+
+// Messages of more rows than this take time for their rows, which says nothing about a round trip.
+constexpr size_t kShortRows = 16;
+constexpr double kUnknownRowUs = 10'000;
+constexpr double kUnknownRoundTripUs = 30'000;
+constexpr uint32_t kMostBackoff = 8;
+
+Error Refused(std::string sentence) {
+  return Error(ErrorCode::kInvalidData, std::move(sentence));
+}
+
+Duration Us(double us) {
+  return Microseconds(static_cast<int64_t>(us));
+}
+
+size_t RowBytes(uint16_t hidden, DType dtype) {
+  return size_t{hidden} * static_cast<size_t>(ElementBytes(dtype));
+}
+
+void PackRow(std::span<const float> row, DType dtype, uint8_t* out) {
+  for (const float value : row) {
+    if (dtype == DType::kF32) {
+      StoreLe<float>(out, value);
+      out += 4;
+    } else {
+      StoreLe<uint16_t>(out, dtype == DType::kF16 ? F32ToF16(value) : F32ToBF16(value));
+      out += 2;
+    }
+  }
+}
+
+float ElementAt(const uint8_t* bytes, size_t index, DType dtype) {
+  if (dtype == DType::kF32) return LoadLe<float>(bytes + 4 * index);
+  const uint16_t half = LoadLe<uint16_t>(bytes + 2 * index);
+  return dtype == DType::kF16 ? F16ToF32(half) : BF16ToF32(half);
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(Options options) : options_(options) {
+  CHECK(options_.copies >= 1);
+}
+
+// ---- a layer begins and ends
+
+Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& work) {
+  CHECK(batch_index < batches_.size() && !batches_[batch_index].is_active);
+  CHECK(work.top_k >= 1 && work.hidden >= 1 && !work.experts.empty());
+  CHECK(work.experts.size() % work.top_k == 0);
+  CHECK(work.rows.size() == work.experts.size() / work.top_k * work.hidden);
+  Batch& batch = batches_[batch_index];
+  batch = {};
+  batch.is_active = true;
+  counters_[batch_index] = (counters_[batch_index] + 1) & ~wire::kBatchBit;
+  batch.sequence = counters_[batch_index] | (batch_index == 0 ? 0 : wire::kBatchBit);
+  batch.layer = work.layer;
+  batch.hidden = work.hidden;
+  batch.tasks = MakeTasks(work);
+  batch.left = batch.tasks.size();
+  batch.slot_rows.resize(work.experts.size() * work.hidden);
+  for (Task& task : batch.tasks) DispatchFirst(now, batch_index, task);
+  return Finish(now);
+}
+
+// One for each expert that the rows chose. Experts that the same rows chose share what is sent:
+// for a single token all of them do.
+std::vector<Dispatcher::Task> Dispatcher::MakeTasks(const LayerWork& work) const {
+  std::map<uint16_t, std::vector<uint32_t>> slots_of;
+  for (uint32_t slot = 0; slot < work.experts.size(); ++slot) {
+    CHECK(work.experts[slot] < wire::kAnyExpert);
+    slots_of[static_cast<uint16_t>(work.experts[slot])].push_back(slot);
+  }
+  std::map<std::vector<uint32_t>, Slice> packed;  // by row numbers
+  std::vector<Task> tasks;
+  for (auto& [expert, slots] : slots_of) {
+    std::vector<uint32_t> row_numbers;
+    for (const uint32_t slot : slots) row_numbers.push_back(slot / work.top_k);
+    Slice& rows = packed[row_numbers];
+    if (rows.empty()) {
+      const size_t row_bytes = RowBytes(work.hidden, options_.dtype);
+      std::vector<uint8_t> bytes(row_bytes * slots.size());
+      for (size_t i = 0; i < slots.size(); ++i)
+        PackRow(work.rows.subspan(size_t{row_numbers[i]} * work.hidden, work.hidden),
+                options_.dtype, &bytes[i * row_bytes]);
+      rows = Slice(std::move(bytes));
+    }
+    Task task;
+    task.expert = expert;
+    task.slots = std::move(slots);
+    task.rows = rows;
+    tasks.push_back(std::move(task));
+  }
+  return tasks;
+}
+
+Actions Dispatcher::Abandon(Instant now, uint32_t batch_index) {
+  Batch& batch = batches_[batch_index];
+  for (Task& task : batch.tasks) {
+    if (!task.is_done) Cancel(now, batch, task);
+  }
+  batch = {};
+  return Finish(now);
+}
+
+// ---- who is asked
+
+Duration Dispatcher::Predicted(const HolderState& holder, size_t row_bytes) const {
+  double us = kUnknownRoundTripUs;
+  if (!holder.round_trips.empty()) us = static_cast<double>(holder.round_trips.Quantile(0.5).us);
+  // What is already asked of it is computed first: a message of several experts takes longer.
+  us += static_cast<double>(holder.queue.us) + us * 0.125 * holder.open;
+  if (holder.bytes_per_second > 0)
+    us += 1e6 * static_cast<double>(row_bytes) * (1 + holder.open) / holder.bytes_per_second;
+  return Us(us);
+}
+
+Duration Dispatcher::LateAfter(const HolderState& holder, size_t row_count) const {
+  Duration late = options_.first_late;
+  if (!holder.round_trips.empty()) late = holder.round_trips.Quantile(options_.late_share);
+  if (row_count > kShortRows)
+    late = late + Us(2 * holder.row_us.value_or(kUnknownRowUs) * static_cast<double>(row_count));
+  return late;
+}
+
+Duration Dispatcher::TimeoutOf(const HolderState& holder, size_t row_count, uint32_t sends) const {
+  Duration timeout = options_.timeout;
+  if (options_.adaptive && holder.round_trips.count() >= kShortRows)
+    timeout = std::clamp(holder.round_trips.Quantile(0.95) * 4,
+                         std::min(options_.least_timeout, timeout), timeout);
+  timeout = timeout * std::min(sends, kMostBackoff);
+  if (row_count > kShortRows)
+    timeout =
+        timeout + Us(4 * holder.row_us.value_or(kUnknownRowUs) * static_cast<double>(row_count));
+  return timeout;
+}
+
+// A second holder is asked at once where the first one's round trips spread so far that waiting
+// until it is late costs more than the second one's whole round trip, and the second is idle.
+bool Dispatcher::WantsCopyAtOnce(const HolderState& first, const HolderState& second,
+                                 size_t row_bytes) const {
+  if (first.round_trips.count() < kShortRows || second.round_trips.empty()) return false;
+  if (second.open > 0 || second.queue.us > 0) return false;
+  return first.round_trips.Quantile(options_.late_share) > Predicted(second, row_bytes) * 2;
+}
+
+std::vector<uint32_t> Dispatcher::Candidates(Instant now, uint16_t layer, const Task& task) const {
+  // Those who let a dispatch pass come after the others, then those already asked for this one.
+  std::vector<std::tuple<bool, bool, Duration, uint32_t>> order;
+  for (const auto& [id, holder] : holders_) {
+    if (holder.is_aside || holder.is_unhealthy) continue;
+    if (!holder.experts.contains({layer, task.expert})) continue;
+    const auto copy = std::find_if(task.copies.begin(), task.copies.end(),
+                                   [id = id](const Copy& c) { return c.holder == id; });
+    const bool is_asked = copy != task.copies.end();
+    if (is_asked && IsWaitedFor(*copy)) continue;
+    order.emplace_back(is_asked, now < holder.demoted_until,
+                       Predicted(holder, task.rows.byte_count()), id);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<uint32_t> ids;
+  ids.reserve(order.size());
+  for (const auto& entry : order) ids.push_back(std::get<3>(entry));
+  return ids;
+}
+
+void Dispatcher::DispatchFirst(Instant now, uint32_t batch_index, Task& task) {
+  const std::vector<uint32_t> ids = Candidates(now, batches_[batch_index].layer, task);
+  if (ids.empty()) {
+    Redispatch(now, batch_index, task);
+    return;
+  }
+  size_t at_once = 1;
+  if (!options_.adaptive) {
+    if (options_.copy_time == CopyTime::kAtOnce) at_once = options_.copies;
+  } else if (options_.copies >= 2 && ids.size() >= 2 &&
+             WantsCopyAtOnce(holders_.at(ids[0]), holders_.at(ids[1]), task.rows.byte_count())) {
+    at_once = 2;
+  }
+  at_once = std::min(at_once, ids.size());
+  for (size_t i = 0; i < at_once; ++i) Ask(now, batch_index, task, ids[i]);
+}
+
+void Dispatcher::Ask(Instant now, uint32_t batch_index, Task& task, uint32_t id) {
+  HolderState& holder = holders_.at(id);
+  auto copy = std::find_if(task.copies.begin(), task.copies.end(),
+                           [id](const Copy& c) { return c.holder == id; });
+  const bool is_first = task.copies.empty();
+  if (copy == task.copies.end()) {
+    task.copies.push_back({});
+    copy = task.copies.end() - 1;
+    copy->holder = id;
+    ++holder.open;
+  } else if (copy->is_closed) {
+    copy->is_closed = false;
+    ++holder.open;
+  }
+  copy->sent = now;
+  copy->is_timed_out = false;
+  ++copy->sends;
+  task.is_missing = false;
+  const size_t row_count = task.slots.size();
+  copy->deadline = now + TimeoutOf(holder, row_count, copy->sends);
+  task.next_copy.reset();
+  const bool may_copy = options_.adaptive || options_.copy_time == CopyTime::kWhenLate;
+  if (may_copy && task.copies.size() < options_.copies)
+    task.next_copy = now + LateAfter(holder, row_count);
+  ++holder.stats.calls;
+  if (!is_first) ++holder.stats.hedges;
+  outbox_[id].push_back({batch_index, &task});
+}
+
+void Dispatcher::Redispatch(Instant now, uint32_t batch_index, Task& task) {
+  if (task.is_done) return;
+  if (std::any_of(task.copies.begin(), task.copies.end(),
+                  [this](const Copy& copy) { return IsWaitedFor(copy); }))
+    return;
+  Batch& batch = batches_[batch_index];
+  const std::vector<uint32_t> ids = Candidates(now, batch.layer, task);
+  if (!ids.empty()) {
+    Ask(now, batch_index, task, ids.front());
+    return;
+  }
+  task.next_copy.reset();
+  if (task.is_missing) return;
+  task.is_missing = true;
+  if (actions_.missing.empty() || actions_.missing.back().batch != batch_index)
+    actions_.missing.push_back({batch_index, batch.layer, {}});
+  actions_.missing.back().experts.push_back(task.expert);
+}
+
+void Dispatcher::RetryMissing(Instant now) {
+  for (uint32_t index = 0; index < batches_.size(); ++index) {
+    for (Task& task : batches_[index].tasks) {
+      if (task.is_missing) Redispatch(now, index, task);
+    }
+  }
+}
+
+// ---- answers
+
+Actions Dispatcher::OnResult(Instant now, uint32_t holder, const wire::ExpertFrame& frame) {
+  const auto found = holders_.find(holder);
+  // What a holder said before it was lost or put aside is of no use and no harm.
+  if (found == holders_.end() || found->second.is_aside) return Finish(now);
+  const Status accepted = Accept(now, holder, frame);
+  if (!accepted.ok()) CountBad(now, holder, accepted.error().message());
+  return Finish(now);
+}
+
+Status Dispatcher::Accept(Instant now, uint32_t id, const wire::ExpertFrame& frame) {
+  HolderState& holder = holders_.at(id);
+  if (frame.type != wire::ExpertFrameType::kResult)
+    return Refused(
+        Sentence("It sent a frame of type ", static_cast<int>(frame.type), ", expected a result."));
+  const uint32_t index = (frame.sequence & wire::kBatchBit) ? 1 : 0;
+  Batch& batch = batches_[index];
+  if (!batch.is_active || frame.sequence != batch.sequence) {
+    const std::optional<uint32_t> last = holder.last_sequence[index];
+    const uint32_t behind = (last.value_or(0) - frame.sequence) & ~wire::kBatchBit;
+    if (!last || behind > (wire::kBatchBit >> 1))
+      return Refused(Sentence("It answers the sequence ", frame.sequence,
+                              ", expected one that it was asked."));
+    ++holder.stats.stale_answers;
+    return OkStatus();
+  }
+  const auto task =
+      std::lower_bound(batch.tasks.begin(), batch.tasks.end(), frame.expert,
+                       [](const Task& t, uint16_t expert) { return t.expert < expert; });
+  Copy* copy = nullptr;
+  if (task != batch.tasks.end() && task->expert == frame.expert && frame.layer == batch.layer) {
+    for (Copy& candidate : task->copies) {
+      if (candidate.holder == id) copy = &candidate;
+    }
+  }
+  if (copy == nullptr)
+    return Refused(Sentence("It answers for expert ", frame.expert, " of layer ", frame.layer,
+                            ", expected one of layer ", batch.layer, " that it was asked for."));
+  if (copy->answers == copy->sends)
+    return Refused(Sentence("It answers for expert ", frame.expert, " of layer ", frame.layer,
+                            " once more, expected ", copy->sends, " answers."));
+  ++copy->answers;
+  Status rows = frame.failed ? OkStatus() : CheckRows(batch, *task, frame);
+  if (frame.failed || !rows.ok()) {
+    Close(*copy);
+    // It does not hold what it was said to: it is not asked for this expert again.
+    if (frame.failed) holder.experts.erase({batch.layer, frame.expert});
+    Redispatch(now, index, *task);
+    return rows;
+  }
+  Take(now, index, *task, *copy, frame);
+  return OkStatus();
+}
+
+Status Dispatcher::CheckRows(const Batch& batch, const Task& task,
+                             const wire::ExpertFrame& frame) const {
+  if (frame.tokens != task.slots.size() || frame.hidden != batch.hidden ||
+      frame.dtype != options_.dtype)
+    return Refused(Sentence("It answers expert ", frame.expert, " with ", frame.tokens, " rows of ",
+                            frame.hidden, " columns in ", DTypeName(frame.dtype), ", expected ",
+                            task.slots.size(), " of ", batch.hidden, " in ",
+                            DTypeName(options_.dtype), "."));
+  const size_t count = size_t{frame.tokens} * frame.hidden;
+  if (frame.rows.byte_count() != count * static_cast<size_t>(ElementBytes(frame.dtype)))
+    return Refused(Sentence("Its rows have ", frame.rows.byte_count(), " bytes, expected ", count,
+                            " numbers."));
+  for (size_t i = 0; i < count; ++i) {
+    if (!std::isfinite(ElementAt(frame.rows.bytes().data(), i, frame.dtype)))
+      return Refused(Sentence("Its rows of expert ", frame.expert,
+                              " hold a number that is not finite at ", i,
+                              ", expected finite ones."));
+  }
+  return OkStatus();
+}
+
+void Dispatcher::Take(Instant now, uint32_t index, Task& task, Copy& copy,
+                      const wire::ExpertFrame& frame) {
+  HolderState& holder = holders_.at(copy.holder);
+  Sample(holder, now - copy.sent, task.slots.size());
+  if (!copy.is_timed_out) {
+    holder.timeouts_in_a_row = 0;
+    holder.demoted_until = {};
+  }
+  Close(copy);
+  if (task.is_done) return;
+  ++holder.stats.wins;
+  Batch& batch = batches_[index];
+  const uint8_t* bytes = frame.rows.bytes().data();
+  for (size_t i = 0; i < task.slots.size(); ++i) {
+    float* out = &batch.slot_rows[size_t{task.slots[i]} * batch.hidden];
+    for (size_t c = 0; c < batch.hidden; ++c)
+      out[c] = ElementAt(bytes, i * batch.hidden + c, frame.dtype);
+  }
+  task.is_done = true;
+  task.is_missing = false;
+  task.next_copy.reset();
+  Cancel(now, batch, task);
+  task.rows = {};
+  if (--batch.left > 0) return;
+  actions_.done.push_back({index, batch.layer, std::move(batch.slot_rows)});
+  batch = {};
+}
+
+// What is cancelled has taken at least this long: without it, who always loses would keep the
+// good figures of its first answers.
+void Dispatcher::Cancel(Instant now, const Batch& batch, Task& task) {
+  for (Copy& copy : task.copies) {
+    if (copy.is_closed) continue;
+    HolderState& holder = holders_.at(copy.holder);
+    const Duration waited = now - copy.sent;
+    if (!holder.round_trips.empty() && waited > holder.round_trips.Quantile(0.5))
+      Sample(holder, waited, task.slots.size());
+    ++holder.stats.losses;
+    Close(copy);
+    cancels_[copy.holder].push_back(wire::CancelFrame(batch.sequence, batch.layer, task.expert));
+  }
+}
+
+void Dispatcher::Close(Copy& copy) {
+  if (copy.is_closed) return;
+  copy.is_closed = true;
+  --holders_.at(copy.holder).open;
+}
+
+void Dispatcher::Sample(HolderState& holder, Duration round_trip, size_t row_count) {
+  if (row_count <= kShortRows) {
+    holder.round_trips.Add(round_trip);
+    return;
+  }
+  const double us = static_cast<double>(round_trip.us) / static_cast<double>(row_count);
+  holder.row_us = holder.row_us ? 0.75 * *holder.row_us + 0.25 * us : us;
+}
+
+Actions Dispatcher::OnMalformed(Instant now, uint32_t holder, const std::string& sentence) {
+  const auto found = holders_.find(holder);
+  if (found != holders_.end() && !found->second.is_aside) CountBad(now, holder, sentence);
+  return Finish(now);
+}
+
+void Dispatcher::CountBad(Instant now, uint32_t id, const std::string& sentence) {
+  HolderState& holder = holders_.at(id);
+  ++holder.stats.bad_answers;
+  if (++holder.bad_answers < options_.bad_answers_to_aside) return;
+  holder.is_aside = true;
+  actions_.put_aside.push_back({id, sentence});
+  Drop(now, id);
+}
+
+// ---- holders come and go
+
+// Nothing is expected of it any more; what it was asked goes to others.
+void Dispatcher::Drop(Instant now, uint32_t id) {
+  outbox_.erase(id);
+  cancels_.erase(id);
+  for (uint32_t index = 0; index < batches_.size(); ++index) {
+    for (Task& task : batches_[index].tasks) {
+      const size_t asked = std::erase_if(task.copies, [this, id](Copy& copy) {
+        if (copy.holder != id) return false;
+        Close(copy);
+        return true;
+      });
+      if (asked > 0) Redispatch(now, index, task);
+    }
+  }
+}
+
+Actions Dispatcher::OnHolderLost(Instant now, uint32_t holder) {
+  const auto found = holders_.find(holder);
+  if (found == holders_.end()) return Finish(now);
+  found->second.is_aside = true;  // so that nothing goes to it
+  Drop(now, holder);
+  holders_.erase(holder);
+  return Finish(now);
+}
+
+Actions Dispatcher::SetHolders(Instant now, uint32_t epoch, std::vector<Holder> holders) {
+  if (epoch <= epoch_) return Finish(now);
+  epoch_ = epoch;
+  std::set<uint32_t> named;
+  for (Holder& holder : holders) {
+    named.insert(holder.id);
+    HolderState& state = holders_[holder.id];
+    state.experts = {holder.experts.begin(), holder.experts.end()};
+    state.bytes_per_second = holder.bytes_per_second;
+  }
+  std::vector<uint32_t> gone;
+  for (const auto& [id, state] : holders_) {
+    if (!named.contains(id)) gone.push_back(id);
+  }
+  for (const uint32_t id : gone) holders_.at(id).is_aside = true;
+  for (const uint32_t id : gone) {
+    Drop(now, id);
+    holders_.erase(id);
+  }
+  RetryMissing(now);
+  return Finish(now);
+}
+
+Actions Dispatcher::OnHeartbeat(Instant now, uint32_t id, const wire::Heartbeat& heartbeat) {
+  const auto found = holders_.find(id);
+  if (found == holders_.end()) return Finish(now);
+  HolderState& holder = found->second;
+  // What it says of itself orders who is asked first, and no more: a minute is enough.
+  const double queue_us = double{1} * heartbeat.waiting * heartbeat.compute_us;
+  holder.queue = Us(std::min(queue_us, 60e6));
+  holder.is_unhealthy = false;
+  holder.timeouts_in_a_row = 0;
+  RetryMissing(now);
+  return Finish(now);
+}
+
+// ---- time
+
+Actions Dispatcher::OnTimer(Instant now) {
+  for (uint32_t index = 0; index < batches_.size(); ++index) {
+    for (Task& task : batches_[index].tasks) {
+      if (!task.is_done) Expire(now, index, task);
+    }
+  }
+  return Finish(now);
+}
+
+void Dispatcher::Expire(Instant now, uint32_t index, Task& task) {
+  for (Copy& copy : task.copies) {
+    if (!IsWaitedFor(copy) || now < copy.deadline) continue;
+    copy.is_timed_out = true;
+    HolderState& holder = holders_.at(copy.holder);
+    holder.demoted_until = now + options_.demotion;
+    Sample(holder, now - copy.sent, task.slots.size());
+    // All that one message asked runs out of time together, and counts once.
+    if (holder.last_counted && copy.sent <= *holder.last_counted) continue;
+    holder.last_counted = copy.sent;
+    ++holder.stats.timeouts;
+    if (++holder.timeouts_in_a_row >= options_.timeouts_to_unhealthy) holder.is_unhealthy = true;
+  }
+  Redispatch(now, index, task);
+  if (!task.next_copy || now < *task.next_copy) return;
+  task.next_copy.reset();
+  const std::vector<uint32_t> ids = Candidates(now, batches_[index].layer, task);
+  const auto fresh = std::find_if(ids.begin(), ids.end(), [&task](uint32_t id) {
+    return std::none_of(task.copies.begin(), task.copies.end(),
+                        [id](const Copy& copy) { return copy.holder == id; });
+  });
+  if (fresh != ids.end()) Ask(now, index, task, *fresh);
+}
+
+// ---- actions
+
+Actions Dispatcher::Finish(Instant now) {
+  FlushSends(now);
+  SetTimer();
+  return std::exchange(actions_, {});
+}
+
+void Dispatcher::FlushSends(Instant now) {
+  for (auto& [id, frames] : cancels_) {
+    for (size_t from = 0; from < frames.size(); from += wire::kMaxShardFrames) {
+      const size_t to = std::min(frames.size(), from + wire::kMaxShardFrames);
+      actions_.sends.push_back({id,
+                                {frames.begin() + static_cast<std::ptrdiff_t>(from),
+                                 frames.begin() + static_cast<std::ptrdiff_t>(to)}});
+    }
+  }
+  cancels_.clear();
+  for (auto& [id, queued] : outbox_) {
+    HolderState& holder = holders_.at(id);
+    // Those with the same rows stand beside each other, so that the rows go once.
+    std::stable_sort(queued.begin(), queued.end(), [](const Queued& a, const Queued& b) {
+      return std::pair(a.batch, a.task->rows.bytes().data()) <
+             std::pair(b.batch, b.task->rows.bytes().data());
+    });
+    size_t row_count = 0;
+    for (const Queued& item : queued) row_count += item.task->slots.size();
+    Send send{id, {}};
+    uint64_t message_bytes = 0;
+    const Slice* before = nullptr;
+    for (const auto& [batch_index, task] : queued) {
+      const Batch& batch = batches_[batch_index];
+      const uint64_t row_bytes = task->rows.byte_count();
+      if (send.frames.size() == wire::kMaxShardFrames ||
+          message_bytes + row_bytes > wire::kMaxShardRowBytes) {
+        actions_.sends.push_back(std::exchange(send, {id, {}}));
+        message_bytes = 0;
+        before = nullptr;
+      }
+      message_bytes += row_bytes;
+      wire::ExpertFrame frame;
+      frame.sequence = batch.sequence;
+      frame.layer = batch.layer;
+      frame.expert = task->expert;
+      frame.hidden = batch.hidden;
+      frame.dtype = options_.dtype;
+      frame.tokens = static_cast<uint32_t>(task->slots.size());
+      frame.rows = task->rows;
+      frame.same_rows = before != nullptr && before->bytes().data() == task->rows.bytes().data() &&
+                        send.frames.back().sequence == batch.sequence;
+      if (!frame.same_rows) holder.stats.sent_bytes += row_bytes;
+      before = &task->rows;
+      holder.last_sequence[batch_index] = batch.sequence;
+      for (Copy& copy : task->copies) {
+        if (copy.holder == id) copy.deadline = now + TimeoutOf(holder, row_count, copy.sends);
+      }
+      if (task->next_copy && task->copies.back().holder == id)
+        task->next_copy = now + LateAfter(holder, row_count);
+      send.frames.push_back(std::move(frame));
+    }
+    actions_.sends.push_back(std::move(send));
+  }
+  outbox_.clear();
+}
+
+void Dispatcher::SetTimer() {
+  const auto at = [this](Instant time) {
+    actions_.timer = actions_.timer ? std::min(*actions_.timer, time) : time;
+  };
+  for (const Batch& batch : batches_) {
+    for (const Task& task : batch.tasks) {
+      if (task.is_done) continue;
+      if (task.next_copy) at(*task.next_copy);
+      for (const Copy& copy : task.copies) {
+        if (IsWaitedFor(copy)) at(copy.deadline);
+      }
+    }
+  }
+}
+
+std::optional<HolderStats> Dispatcher::StatsOf(uint32_t id) const {
+  const auto found = holders_.find(id);
+  if (found == holders_.end()) return std::nullopt;
+  const HolderState& holder = found->second;
+  HolderStats stats = holder.stats;
+  stats.is_unhealthy = holder.is_unhealthy;
+  stats.is_aside = holder.is_aside;
+  if (!holder.round_trips.empty()) {
+    stats.p50 = holder.round_trips.Quantile(0.5);
+    stats.p95 = holder.round_trips.Quantile(0.95);
+  }
+  return stats;
+}
+
+size_t Dispatcher::HeldBytes() const {
+  size_t byte_count = 0;
+  for (const Batch& batch : batches_) {
+    byte_count += batch.slot_rows.size() * sizeof(float);
+    std::set<const uint8_t*> counted;
+    for (const Task& task : batch.tasks) {
+      if (counted.insert(task.rows.bytes().data()).second) byte_count += task.rows.byte_count();
+    }
+  }
+  return byte_count;
+}
+
+}  // namespace weft::dispatch

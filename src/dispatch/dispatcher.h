@@ -1,0 +1,225 @@
+// Sends the rows of a layer to whoever holds its experts, and collects one row for every slot: a
+// state machine without I/O, clock or threads. Events go in with the time, actions come out; the
+// simulator runs it as production does (moex-expert-disaggregation 3.4 algorithm 1, 4.1, 4.3).
+//
+//   Begin -> one message a holder, all experts and tokens of the layer in it, all holders at once
+//     | result: the first valid one of an expert wins, CANCEL to who else computes it
+//     | late:   a copy to another holder, as the hedging says
+//     | timeout: another holder; who let it pass is asked after others for a while, and after three
+//     |          in a row not at all until its next heartbeat
+//     | nobody left: Missing; the layer waits for SetHolders or a heartbeat, nothing is dropped
+//   Done when every slot has its row
+//
+// A batch has one layer under way (the barrier that keeps queues short); two batches may be under
+// way. The hub's own experts are a holder like any other, with the hub's own number.
+//
+// Slot rows are unweighted: the hub sums them in the route's order, so that the bits of a layer do
+// not depend on who computed what, or on how many copies were sent.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "dispatch/latency_window.h"
+#include "tensor/dtype.h"
+#include "wire/expert_frame.h"
+
+namespace weft::dispatch {
+
+enum class CopyTime { kAtOnce, kWhenLate };
+
+struct Options {
+  // Fixed hedging: `copies` holders are asked for an expert, the further ones at once or each when
+  // the one before it is late. Adaptive: as many of up to `copies` as the holders' round trips say.
+  bool adaptive = true;
+  uint32_t copies = 3;
+  CopyTime copy_time = CopyTime::kWhenLate;  // of fixed hedging
+  // Late is what took longer than this share of a holder's last round trips.
+  double late_share = 0.75;
+  Duration first_late = Milliseconds(100);  // before there are any
+  // At most this, and adaptive below it. Rows of a long batch have time of their own beside it.
+  Duration timeout = Milliseconds(500);
+  Duration least_timeout = Milliseconds(100);
+  Duration demotion = Seconds(5);  // how long a timeout makes a holder one for copies only
+  uint32_t timeouts_to_unhealthy = 3;
+  uint32_t bad_answers_to_aside = 3;
+  DType dtype = DType::kF32;  // of rows on the wire, both ways
+  wire::RowCompression compression = wire::RowCompression::kNone;
+};
+
+// Who can be asked: what it holds, and how fast bytes reach it (0: not known).
+struct Holder {
+  uint32_t id = 0;
+  std::vector<std::pair<uint16_t, uint16_t>> experts;  // layer, expert
+  double bytes_per_second = 0;
+};
+
+// One layer of a batch. Slot (row, j) is number row * top_k + j.
+struct LayerWork {
+  uint16_t layer = 0;
+  uint32_t top_k = 0;
+  uint16_t hidden = 0;                // columns of a row and of a slot's row
+  std::span<const float> rows;        // [tokens, hidden], copied
+  std::span<const uint32_t> experts;  // [tokens, top_k], each below kAnyExpert
+};
+
+// Frames for a holder, dispatches or cancels, that fit one shard message.
+struct Send {
+  uint32_t holder = 0;
+  std::vector<wire::ExpertFrame> frames;
+};
+struct Done {
+  uint32_t batch = 0;
+  uint16_t layer = 0;
+  std::vector<float> slot_rows;  // [tokens * top_k, hidden]
+};
+// Nobody who can be asked holds these; the batch waits.
+struct Missing {
+  uint32_t batch = 0;
+  uint16_t layer = 0;
+  std::vector<uint16_t> experts;
+};
+// A holder gave its last bad answer; it is not asked again.
+struct PutAside {
+  uint32_t holder = 0;
+  std::string sentence;
+};
+
+struct Actions {
+  std::vector<Send> sends;
+  std::vector<Done> done;
+  std::vector<Missing> missing;
+  std::vector<PutAside> put_aside;
+  std::optional<Instant> timer;  // when OnTimer is due; replaces the one before
+};
+
+// What a holder did so far.
+struct HolderStats {
+  uint64_t calls = 0;   // experts asked of it
+  uint64_t hedges = 0;  // of them, as a further copy
+  uint64_t wins = 0, losses = 0;
+  uint64_t timeouts = 0, bad_answers = 0, stale_answers = 0;
+  uint64_t sent_bytes = 0;  // rows, as they are before compression
+  Duration p50, p95;
+  bool is_unhealthy = false, is_aside = false;
+};
+
+class Dispatcher {
+ public:
+  explicit Dispatcher(Options options);
+
+  // REQUIRES: batch 0 or 1 with nothing under way; at least one row; rows that fit a frame
+  // (wire::kMaxFrameTokens, wire::kMaxShardRowBytes).
+  Actions Begin(Instant now, uint32_t batch, const LayerWork& work);
+  // The batch's layer is not wanted any more.
+  Actions Abandon(Instant now, uint32_t batch);
+  // All who can be asked now. An epoch that is not newer than the last one's changes nothing.
+  Actions SetHolders(Instant now, uint32_t epoch, std::vector<Holder> holders);
+  Actions OnHolderLost(Instant now, uint32_t holder);
+  // A decoded result frame. What does not answer a dispatch exactly, or is not finite, is refused
+  // and counted against the holder.
+  Actions OnResult(Instant now, uint32_t holder, const wire::ExpertFrame& frame);
+  // A message of this holder that is no shard message, for the same count.
+  Actions OnMalformed(Instant now, uint32_t holder, const std::string& sentence);
+  Actions OnHeartbeat(Instant now, uint32_t holder, const wire::Heartbeat& heartbeat);
+  Actions OnTimer(Instant now);
+
+  bool IsBusy(uint32_t batch) const { return batches_[batch].is_active; }
+  std::optional<HolderStats> StatsOf(uint32_t holder) const;
+  // Of rows kept: for dispatches that may be sent again, and of slots.
+  size_t HeldBytes() const;
+
+ private:
+  // An expert asked of a holder.
+  struct Copy {
+    uint32_t holder = 0;
+    Instant sent, deadline;
+    uint32_t sends = 0, answers = 0;
+    bool is_timed_out = false;
+    bool is_closed = false;  // answered or cancelled: nothing is expected of it
+  };
+  struct Task {
+    uint16_t expert = 0;
+    std::vector<uint32_t> slots;  // rising
+    Slice rows;                   // as sent, one for each slot
+    std::vector<Copy> copies;     // one a holder at most
+    std::optional<Instant> next_copy;
+    bool is_done = false, is_missing = false;
+  };
+  struct Batch {
+    bool is_active = false;
+    uint32_t sequence = 0;
+    uint16_t layer = 0, hidden = 0;
+    std::vector<Task> tasks;  // by expert
+    size_t left = 0;
+    std::vector<float> slot_rows;
+  };
+  struct HolderState {
+    std::set<std::pair<uint16_t, uint16_t>> experts;  // layer, expert
+    double bytes_per_second = 0;
+    LatencyWindow round_trips;     // of short messages
+    std::optional<double> row_us;  // of long ones
+    uint32_t open = 0;             // copies that are not closed
+    Duration queue;                // at its last heartbeat
+    uint32_t timeouts_in_a_row = 0, bad_answers = 0;
+    std::optional<Instant> last_counted;  // of messages that timed out
+    Instant demoted_until;
+    bool is_unhealthy = false, is_aside = false;
+    std::array<std::optional<uint32_t>, 2> last_sequence;
+    HolderStats stats;
+  };
+  using Holders = std::map<uint32_t, HolderState>;
+
+  std::vector<Task> MakeTasks(const LayerWork& work) const;
+
+  // Holders that can be asked for it and are not among its open copies, best first.
+  std::vector<uint32_t> Candidates(Instant now, uint16_t layer, const Task& task) const;
+  Duration Predicted(const HolderState& holder, size_t row_bytes) const;
+  Duration LateAfter(const HolderState& holder, size_t row_count) const;
+  Duration TimeoutOf(const HolderState& holder, size_t row_count, uint32_t sends) const;
+  bool WantsCopyAtOnce(const HolderState& first, const HolderState& second, size_t row_bytes) const;
+
+  void DispatchFirst(Instant now, uint32_t batch, Task& task);
+  void Ask(Instant now, uint32_t batch, Task& task, uint32_t holder);
+  // After a copy came to nothing: another holder unless one is still computing.
+  void Redispatch(Instant now, uint32_t batch, Task& task);
+  void RetryMissing(Instant now);
+  void Close(Copy& copy);
+  void Cancel(Instant now, const Batch& batch, Task& task);
+  bool IsWaitedFor(const Copy& copy) const { return !copy.is_closed && !copy.is_timed_out; }
+  void Expire(Instant now, uint32_t batch, Task& task);
+
+  Status Accept(Instant now, uint32_t holder, const wire::ExpertFrame& frame);
+  Status CheckRows(const Batch& batch, const Task& task, const wire::ExpertFrame& frame) const;
+  void Take(Instant now, uint32_t batch, Task& task, Copy& copy, const wire::ExpertFrame& frame);
+  void Sample(HolderState& holder, Duration round_trip, size_t row_count);
+  void CountBad(Instant now, uint32_t holder, const std::string& sentence);
+  void Drop(Instant now, uint32_t holder);
+
+  // What was queued since the event came, as actions.
+  Actions Finish(Instant now);
+  void FlushSends(Instant now);
+  void SetTimer();
+
+  Options options_;
+  uint32_t epoch_ = 0;
+  Holders holders_;
+  std::array<Batch, 2> batches_;
+  std::array<uint32_t, 2> counters_{};
+  struct Queued {
+    uint32_t batch = 0;
+    Task* task = nullptr;
+  };
+  std::map<uint32_t, std::vector<Queued>> outbox_;
+  std::map<uint32_t, std::vector<wire::ExpertFrame>> cancels_;
+  Actions actions_;
+};
+
+}  // namespace weft::dispatch

@@ -1,0 +1,278 @@
+// The dispatcher's rules one at a time: events in, actions out.
+#include "dispatch/dispatcher.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "tensor/half.h"
+
+namespace weft::dispatch {
+namespace {
+
+constexpr uint16_t kLayer = 3;
+constexpr uint16_t kHidden = 2;
+constexpr Instant kStart = {1'000'000};
+
+Instant At(int64_t ms) {
+  return kStart + Milliseconds(ms);
+}
+
+Options Fixed(uint32_t copies, CopyTime time) {
+  Options options;
+  options.adaptive = false;
+  options.copies = copies;
+  options.copy_time = time;
+  return options;
+}
+
+std::vector<Holder> HoldersOf(std::vector<std::pair<uint32_t, std::vector<uint16_t>>> held) {
+  std::vector<Holder> holders;
+  for (const auto& [id, experts] : held) {
+    Holder holder{id, {}, 0};
+    for (const uint16_t expert : experts) holder.experts.emplace_back(kLayer, expert);
+    holders.push_back(holder);
+  }
+  return holders;
+}
+
+// One token whose route is `experts`.
+Actions BeginToken(Dispatcher& dispatcher, Instant now, const std::vector<uint32_t>& experts,
+                   uint32_t batch = 0) {
+  const std::vector<float> row = {1.5f, -2.0f};
+  return dispatcher.Begin(now, batch,
+                          {kLayer, static_cast<uint32_t>(experts.size()), kHidden, row, experts});
+}
+
+wire::ExpertFrame Answer(const wire::ExpertFrame& dispatch, std::vector<float> rows) {
+  wire::ExpertFrame frame = dispatch;
+  frame.type = wire::ExpertFrameType::kResult;
+  frame.same_rows = false;
+  const ByteSpan bytes = AsBytes(std::span<const float>(rows));
+  frame.rows = Slice(std::vector<uint8_t>(bytes.begin(), bytes.end()));
+  return frame;
+}
+
+// The frames of the only message to `holder`; none where there is no message.
+std::vector<wire::ExpertFrame> To(const Actions& actions, uint32_t holder) {
+  std::vector<wire::ExpertFrame> frames;
+  for (const Send& send : actions.sends) {
+    if (send.holder != holder) continue;
+    EXPECT_TRUE(frames.empty()) << "two messages to one holder";
+    frames = send.frames;
+  }
+  return frames;
+}
+
+TEST(Dispatcher, AllExpertsOfAHolderGoInOneMessageAndARowGoesOnce) {
+  Dispatcher dispatcher(Fixed(1, CopyTime::kAtOnce));
+  EXPECT_TRUE(
+      dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {1, 2, 5}}, {8, {9}}})).sends.empty());
+  const Actions begun = BeginToken(dispatcher, kStart, {5, 9, 1});
+  ASSERT_EQ(begun.sends.size(), 2u);
+  const auto to_seven = To(begun, 7);
+  ASSERT_EQ(to_seven.size(), 2u);
+  EXPECT_EQ(to_seven[0].expert, 1);
+  EXPECT_FALSE(to_seven[0].same_rows);
+  EXPECT_EQ(to_seven[1].expert, 5);
+  EXPECT_TRUE(to_seven[1].same_rows);
+  EXPECT_EQ(begun.timer, At(500));
+  EXPECT_TRUE(dispatcher.OnResult(At(5), 7, Answer(to_seven[1], {50, 51})).done.empty());
+  EXPECT_TRUE(dispatcher.OnResult(At(6), 8, Answer(To(begun, 8)[0], {90, 91})).done.empty());
+  const Actions last = dispatcher.OnResult(At(7), 7, Answer(to_seven[0], {10, 11}));
+  ASSERT_EQ(last.done.size(), 1u);
+  EXPECT_EQ(last.done[0].slot_rows, (std::vector<float>{50, 51, 90, 91, 10, 11}));
+  EXPECT_FALSE(last.timer);
+  EXPECT_EQ(dispatcher.HeldBytes(), 0u);
+}
+
+// Rows 0 and 2 chose expert 4, row 1 chose 6: each is sent the rows that chose it, in their order.
+TEST(Dispatcher, RowsAreGroupedByExpert) {
+  Options options = Fixed(1, CopyTime::kAtOnce);
+  options.dtype = DType::kF16;
+  Dispatcher dispatcher(options);
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {4, 6}}}));
+  const std::vector<float> rows = {0.5f, 1, 2, 3, 4, 5};
+  const std::vector<uint32_t> experts = {4, 6, 4};
+  const Actions begun = dispatcher.Begin(kStart, 1, {kLayer, 1, kHidden, rows, experts});
+  auto frames = To(begun, 7);
+  ASSERT_EQ(frames.size(), 2u);
+  if (frames[0].expert != 4) std::swap(frames[0], frames[1]);
+  EXPECT_EQ(frames[0].tokens, 2u);
+  EXPECT_EQ(frames[1].tokens, 1u);
+  EXPECT_NE(frames[0].sequence & wire::kBatchBit, 0u);
+  ASSERT_EQ(frames[0].rows.byte_count(), 8u);
+  const uint8_t* bytes = frames[0].rows.bytes().data();
+  EXPECT_EQ(F16ToF32(LoadLe<uint16_t>(bytes)), 0.5f);
+  EXPECT_EQ(F16ToF32(LoadLe<uint16_t>(bytes + 4)), 4.0f);
+}
+
+TEST(Dispatcher, TheFirstOfCopiesWinsAndTheOthersAreCancelled) {
+  Dispatcher dispatcher(Fixed(3, CopyTime::kAtOnce));
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{1, {0}}, {2, {0}}, {3, {0}}, {4, {0}}}));
+  const Actions begun = BeginToken(dispatcher, kStart, {0});
+  ASSERT_EQ(begun.sends.size(), 3u);
+  const Actions won =
+      dispatcher.OnResult(At(1), begun.sends[1].holder, Answer(begun.sends[1].frames[0], {7, 8}));
+  ASSERT_EQ(won.done.size(), 1u);
+  ASSERT_EQ(won.sends.size(), 2u);
+  for (const Send& send : won.sends) {
+    EXPECT_EQ(send.frames[0].type, wire::ExpertFrameType::kCancel);
+    EXPECT_EQ(send.frames[0].sequence, begun.sends[0].frames[0].sequence);
+  }
+  // The answer that crossed the cancel is neither used nor held against anybody.
+  const uint32_t loser = begun.sends[0].holder;
+  const Actions late = dispatcher.OnResult(At(2), loser, Answer(begun.sends[0].frames[0], {1, 1}));
+  EXPECT_TRUE(late.done.empty());
+  EXPECT_EQ(dispatcher.StatsOf(loser)->bad_answers, 0u);
+  EXPECT_EQ(dispatcher.StatsOf(loser)->losses, 1u);
+}
+
+TEST(Dispatcher, ACopyGoesOutWhenTheFirstIsLate) {
+  Dispatcher dispatcher(Fixed(2, CopyTime::kWhenLate));
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{1, {0}}, {2, {0}}}));
+  const Actions begun = BeginToken(dispatcher, kStart, {0});
+  ASSERT_EQ(begun.sends.size(), 1u);
+  EXPECT_EQ(begun.timer, At(100));
+  EXPECT_TRUE(dispatcher.OnTimer(At(99)).sends.empty());
+  const Actions copied = dispatcher.OnTimer(At(100));
+  ASSERT_EQ(copied.sends.size(), 1u);
+  EXPECT_EQ(copied.sends[0].holder, 2u);
+  EXPECT_EQ(dispatcher.StatsOf(2)->hedges, 1u);
+  EXPECT_EQ(copied.timer, At(500));
+}
+
+TEST(Dispatcher, ATimeoutAsksAnotherAndThreeInARowMakeUnhealthyUntilAHeartbeat) {
+  Dispatcher dispatcher(Fixed(1, CopyTime::kAtOnce));
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{1, {0}}}));
+  (void)BeginToken(dispatcher, kStart, {0});
+  EXPECT_EQ(To(dispatcher.OnTimer(At(500)), 1).size(), 1u) << "the only one is asked again";
+  EXPECT_EQ(To(dispatcher.OnTimer(At(1500)), 1).size(), 1u) << "after twice the time";
+  const Actions third = dispatcher.OnTimer(At(3000));
+  EXPECT_TRUE(third.sends.empty());
+  ASSERT_EQ(third.missing.size(), 1u);
+  EXPECT_EQ(third.missing[0].experts, std::vector<uint16_t>{0});
+  EXPECT_TRUE(dispatcher.StatsOf(1)->is_unhealthy);
+  const Actions healed = dispatcher.OnHeartbeat(At(3001), 1, {});
+  ASSERT_EQ(To(healed, 1).size(), 1u);
+  EXPECT_EQ(dispatcher.OnResult(At(3002), 1, Answer(To(healed, 1)[0], {1, 2})).done.size(), 1u);
+}
+
+TEST(Dispatcher, WhoLetADispatchPassIsAskedAfterOthersForAWhile) {
+  Dispatcher dispatcher(Fixed(1, CopyTime::kAtOnce));
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{1, {0}}, {2, {0}}}));
+  (void)BeginToken(dispatcher, kStart, {0});
+  const Actions moved = dispatcher.OnTimer(At(500));
+  ASSERT_EQ(moved.sends.size(), 1u);
+  EXPECT_EQ(moved.sends[0].holder, 2u);
+  // Slow as the second is, it is asked first now.
+  EXPECT_EQ(dispatcher.OnResult(At(999), 2, Answer(moved.sends[0].frames[0], {1, 2})).done.size(),
+            1u);
+  const Actions next = BeginToken(dispatcher, At(1000), {0});
+  ASSERT_EQ(next.sends.size(), 1u);
+  EXPECT_EQ(next.sends[0].holder, 2u);
+}
+
+TEST(Dispatcher, TheThirdBadAnswerPutsTheHolderAside) {
+  Dispatcher dispatcher(Fixed(1, CopyTime::kAtOnce));
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{1, {0}}, {2, {0}}}));
+  wire::ExpertFrame asked = To(BeginToken(dispatcher, kStart, {0}), 1)[0];
+  // Not finite: another holder is asked, and this one is not lost yet.
+  const Actions first = dispatcher.OnResult(At(1), 1, Answer(asked, {1, NAN}));
+  ASSERT_EQ(To(first, 2).size(), 1u);
+  EXPECT_TRUE(first.put_aside.empty());
+  // Once more, for an expert that it was not asked, and bytes that are no message.
+  EXPECT_TRUE(dispatcher.OnResult(At(2), 1, Answer(asked, {1, 2})).put_aside.empty());
+  const Actions third = dispatcher.OnMalformed(At(3), 1, "It is no message.");
+  ASSERT_EQ(third.put_aside.size(), 1u);
+  EXPECT_EQ(third.put_aside[0].holder, 1u);
+  EXPECT_TRUE(dispatcher.StatsOf(1)->is_aside);
+  EXPECT_TRUE(dispatcher.OnResult(At(4), 1, Answer(asked, {1, 2})).done.empty());
+  EXPECT_EQ(dispatcher.OnResult(At(5), 2, Answer(To(first, 2)[0], {3, 4})).done.size(), 1u);
+  EXPECT_EQ(BeginToken(dispatcher, At(6), {0}).sends[0].holder, 2u);
+}
+
+TEST(Dispatcher, RefusesWhatDoesNotAnswerItsQuestion) {
+  using Change = void (*)(wire::ExpertFrame&);
+  const std::vector<std::pair<std::string, Change>> changes = {
+      {"sequence", [](wire::ExpertFrame& f) { f.sequence += 1; }},
+      {"other batch", [](wire::ExpertFrame& f) { f.sequence |= wire::kBatchBit; }},
+      {"layer", [](wire::ExpertFrame& f) { f.layer += 1; }},
+      {"expert", [](wire::ExpertFrame& f) { f.expert = 6; }},
+      {"tokens", [](wire::ExpertFrame& f) { f.tokens = 2; }},
+      {"columns", [](wire::ExpertFrame& f) { f.hidden = 1; }},
+      {"dtype", [](wire::ExpertFrame& f) { f.dtype = DType::kF16; }},
+      {"length", [](wire::ExpertFrame& f) { f.rows = f.rows.Sub(0, 4); }},
+      {"type", [](wire::ExpertFrame& f) { f.type = wire::ExpertFrameType::kDispatch; }}};
+  for (const auto& [name, change] : changes) {
+    Dispatcher dispatcher(Fixed(1, CopyTime::kAtOnce));
+    (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{1, {0, 6}}}));
+    wire::ExpertFrame answer = Answer(To(BeginToken(dispatcher, kStart, {0}), 1)[0], {1, 2});
+    change(answer);
+    EXPECT_TRUE(dispatcher.OnResult(At(1), 1, answer).done.empty()) << name;
+    EXPECT_EQ(dispatcher.StatsOf(1)->bad_answers, 1u) << name;
+    EXPECT_TRUE(dispatcher.IsBusy(0)) << name;
+  }
+}
+
+TEST(Dispatcher, AHolderThatCannotIsNotAskedForThatExpertAgain) {
+  Dispatcher dispatcher(Fixed(1, CopyTime::kAtOnce));
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{1, {0, 1}}}));
+  const Actions begun = BeginToken(dispatcher, kStart, {0, 1});
+  const Actions failed =
+      dispatcher.OnResult(At(1), 1, wire::FailedResult(To(begun, 1)[0], "It is not loaded."));
+  ASSERT_EQ(failed.missing.size(), 1u);
+  EXPECT_EQ(dispatcher.StatsOf(1)->bad_answers, 0u);
+  EXPECT_TRUE(dispatcher.OnResult(At(2), 1, Answer(To(begun, 1)[1], {3, 4})).done.empty());
+  // An old statement changes nothing, a new one does.
+  EXPECT_TRUE(dispatcher.SetHolders(At(3), 1, HoldersOf({{2, {0}}})).sends.empty());
+  const Actions given = dispatcher.SetHolders(At(4), 2, HoldersOf({{1, {1}}, {2, {0}}}));
+  ASSERT_EQ(To(given, 2).size(), 1u);
+  const Actions last = dispatcher.OnResult(At(5), 2, Answer(To(given, 2)[0], {1, 2}));
+  ASSERT_EQ(last.done.size(), 1u);
+  EXPECT_EQ(last.done[0].slot_rows, (std::vector<float>{1, 2, 3, 4}));
+}
+
+TEST(Dispatcher, AnAbandonedLayerCancelsAndLeavesNothing) {
+  Dispatcher dispatcher(Fixed(1, CopyTime::kAtOnce));
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{1, {0}}}));
+  const auto asked = To(BeginToken(dispatcher, kStart, {0}, 1), 1);
+  const auto cancels = To(dispatcher.Abandon(At(1), 1), 1);
+  ASSERT_EQ(cancels.size(), 1u);
+  EXPECT_EQ(cancels[0].type, wire::ExpertFrameType::kCancel);
+  EXPECT_EQ(dispatcher.HeldBytes(), 0u);
+  EXPECT_TRUE(dispatcher.OnResult(At(2), 1, Answer(asked[0], {1, 2})).done.empty());
+  EXPECT_EQ(dispatcher.StatsOf(1)->stale_answers, 1u);
+}
+
+// A prompt's rows for one holder: more than a message may hold goes in several.
+TEST(Dispatcher, MessagesKeepTheLimits) {
+  Dispatcher dispatcher(Fixed(1, CopyTime::kAtOnce));
+  std::vector<uint16_t> all;
+  for (uint16_t expert = 0; expert < 1500; ++expert) all.push_back(expert);
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{1, all}}));
+  std::vector<uint32_t> experts(all.begin(), all.end());
+  const Actions begun = BeginToken(dispatcher, kStart, experts);
+  ASSERT_EQ(begun.sends.size(), 2u);
+  EXPECT_EQ(begun.sends[0].frames.size(), wire::kMaxShardFrames);
+  for (const Send& send : begun.sends) {
+    EXPECT_FALSE(send.frames[0].same_rows);
+    (void)wire::EncodeShardMessage(1, send.frames);
+  }
+}
+
+TEST(LatencyWindow, QuantilesAreOfTheLastSamples) {
+  LatencyWindow window;
+  for (int i = 1; i <= 200; ++i) window.Add(Milliseconds((i * 37) % 201));
+  std::vector<int64_t> last;
+  for (int i = 137; i <= 200; ++i) last.push_back((i * 37) % 201);
+  std::sort(last.begin(), last.end());
+  EXPECT_EQ(window.Quantile(0.5), Milliseconds(last[31]));
+  EXPECT_EQ(window.Quantile(0.95), Milliseconds(last[60]));
+  EXPECT_EQ(window.Quantile(0), Milliseconds(last[0]));
+  EXPECT_EQ(window.Quantile(1), Milliseconds(last[63]));
+}
+
+}  // namespace
+}  // namespace weft::dispatch
