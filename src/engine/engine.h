@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <variant>
 #include <vector>
@@ -205,6 +206,18 @@ class StageEngine {
   virtual MemoryUse memory() const = 0;
 };
 
+// What several engines may hold together. On any thread.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+
+ private:
+  friend class MemoryBudget;
+  const uint64_t limit_bytes_;
+  std::mutex mutex_;
+  uint64_t used_bytes_ = 0;  // by all of them
+};
+
 struct NativeEngineOptions {
   uint32_t thread_count = 1;
   // Whether to use only the scalar reference kernels (the oracle), whatever the processor can do.
@@ -212,6 +225,8 @@ struct NativeEngineOptions {
   // Refuse steps and loads that would take weights + KV + scratch + a step's results beyond this;
   // 0: no limit.
   uint64_t memory_limit_bytes = 0;
+  // The same for what this engine and others hold together; then memory_limit_bytes is 0.
+  std::shared_ptr<MemoryLimit> memory;
   // What keys and values are kept in: kF16, or kF32 for models that are to be exact to f32.
   DType kv_dtype = DType::kF16;
   // What rows are rounded to after the embedding and after each transformer layer: the type that

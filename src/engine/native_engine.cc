@@ -68,64 +68,84 @@ uint64_t CollectParts(const program::Program& program, std::set<PartKey>& parts)
   return bytes;
 }
 
-// What an engine holds against its limit. Locked, because layers are read beside the steps.
+}  // namespace
+
+// What an engine holds against its limit, or against one that it shares with other engines. Locked,
+// because layers are read beside the steps.
 class MemoryBudget {
  public:
-  explicit MemoryBudget(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  explicit MemoryBudget(std::shared_ptr<MemoryLimit> limit) : limit_(std::move(limit)) {}
+  ~MemoryBudget() {
+    const std::lock_guard lock(limit_->mutex_);
+    limit_->used_bytes_ -= use_.total();
+  }
 
   void SetWeights(uint64_t byte_count) {
-    const std::lock_guard lock(mutex_);
-    weight_bytes_ = byte_count;
+    const std::lock_guard lock(limit_->mutex_);
+    Use use = use_;
+    use.weights = byte_count;
+    Set(use);
   }
   // What keys and values, scratch memory and results of steps that wait take now.
   void SetUse(uint64_t kv_bytes, uint64_t scratch_bytes, uint64_t result_bytes) {
-    const std::lock_guard lock(mutex_);
-    kv_bytes_ = kv_bytes;
-    scratch_bytes_ = scratch_bytes;
-    result_bytes_ = result_bytes;
+    const std::lock_guard lock(limit_->mutex_);
+    Set({use_.weights, use_.reading, kv_bytes, scratch_bytes, result_bytes});
   }
   // The same for what they are about to take; kOutOfMemory and nothing changed where it does not
   // fit.
   // `result_bytes`: what a step gives back, which is the caller's once it returns.
   Status Claim(uint64_t kv_bytes, uint64_t scratch_bytes, uint64_t result_bytes,
                const std::string& what) {
-    const std::lock_guard lock(mutex_);
-    TRY(Check(weight_bytes_ + reading_bytes_, kv_bytes, scratch_bytes, result_bytes, what));
-    kv_bytes_ = kv_bytes;
-    scratch_bytes_ = scratch_bytes;
-    result_bytes_ = result_bytes;
+    const std::lock_guard lock(limit_->mutex_);
+    const Use use = {use_.weights, use_.reading, kv_bytes, scratch_bytes, result_bytes};
+    TRY(Check(use, what));
+    Set(use);
     return OkStatus();
   }
   // Weights that are being read. Given back when they are installed or dropped.
   Status ClaimReading(uint64_t byte_count, const std::string& what) {
-    const std::lock_guard lock(mutex_);
-    TRY(Check(weight_bytes_ + reading_bytes_ + byte_count, kv_bytes_, scratch_bytes_, result_bytes_,
-              what));
-    reading_bytes_ += byte_count;
+    const std::lock_guard lock(limit_->mutex_);
+    Use use = use_;
+    use.reading += byte_count;
+    TRY(Check(use, what));
+    Set(use);
     return OkStatus();
   }
   void EndReading(uint64_t byte_count) {
-    const std::lock_guard lock(mutex_);
-    reading_bytes_ -= byte_count;
+    const std::lock_guard lock(limit_->mutex_);
+    Use use = use_;
+    use.reading -= byte_count;
+    Set(use);
   }
 
  private:
-  Status Check(uint64_t weights, uint64_t kv, uint64_t scratch, uint64_t result,
-               const std::string& what) const {
-    const uint64_t need = weights + kv + scratch + result;
-    if (limit_bytes_ == 0 || need <= limit_bytes_) return OkStatus();
+  struct Use {
+    uint64_t weights = 0, reading = 0, kv = 0, scratch = 0, result = 0;
+    uint64_t total() const { return weights + reading + kv + scratch + result; }
+  };
+
+  void Set(const Use& use) {
+    limit_->used_bytes_ += use.total() - use_.total();
+    use_ = use;
+  }
+  Status Check(const Use& use, const std::string& what) const {
+    const uint64_t others = limit_->used_bytes_ - use_.total();
+    const uint64_t need = use.total() + others;
+    if (limit_->limit_bytes_ == 0 || need <= limit_->limit_bytes_) return OkStatus();
     return Error(ErrorCode::kOutOfMemory,
                  what + " needs " + std::to_string(need) + " bytes in all (weights " +
-                     std::to_string(weights) + ", KV " + std::to_string(kv) + ", scratch " +
-                     std::to_string(scratch) + ", results " + std::to_string(result) +
-                     "); the limit is " + std::to_string(limit_bytes_) + ".");
+                     std::to_string(use.weights + use.reading) + ", KV " + std::to_string(use.kv) +
+                     ", scratch " + std::to_string(use.scratch) + ", results " +
+                     std::to_string(use.result) +
+                     (others > 0 ? ", other engines " + std::to_string(others) : "") +
+                     "); the limit is " + std::to_string(limit_->limit_bytes_) + ".");
   }
 
-  const uint64_t limit_bytes_;  // 0: none
-  std::mutex mutex_;
-  uint64_t weight_bytes_ = 0, reading_bytes_ = 0, kv_bytes_ = 0, scratch_bytes_ = 0,
-           result_bytes_ = 0;
+  const std::shared_ptr<MemoryLimit> limit_;
+  Use use_;  // under its lock
 };
+
+namespace {
 
 class NativeLayers final : public LoadedLayers {
  public:
@@ -159,7 +179,8 @@ class NativeEngine final : public StageEngine {
   explicit NativeEngine(const NativeEngineOptions& options)
       : options_(options),
         kernels_(options.reference_kernels ? kernels::ReferenceKernels() : kernels::FastKernels()),
-        budget_(options.memory_limit_bytes),
+        budget_(options.memory ? options.memory
+                               : std::make_shared<MemoryLimit>(options.memory_limit_bytes)),
         runner_(kernels_, options.thread_count),
         step_(kernels_, runner_, options.residual_dtype) {
     for (StepState& state : states_) idle_.insert(idle_.begin(), &state);

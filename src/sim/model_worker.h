@@ -72,6 +72,7 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   void Feed(worker::Event event);
   void Carry(worker::SendControl& action);
   void Carry(worker::SendFrame& action);
+  void Carry(worker::SendShards&) { Violation("answers hubs"); }
   void Carry(worker::Join& action);
   void Carry(worker::Fetch& action);
   void Carry(worker::InterruptFetch& action);

@@ -32,6 +32,8 @@ class FetchQueue {
   // or has failed, which takes it off the list; nullopt when it goes on later or was dropped.
   std::optional<uint32_t> Ended(End end);
   bool under_way() const { return under_way_; }
+  // What the fetch under way is for; nullopt: nobody wants it any more.
+  std::optional<uint32_t> served() const { return served_; }
 
  private:
   struct Want {

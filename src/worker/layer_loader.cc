@@ -1,8 +1,10 @@
 #include "worker/layer_loader.h"
 
+#include <algorithm>
 #include <set>
 
 #include "program/codec.h"
+#include "program/shards.h"
 
 namespace weft::worker {
 
@@ -49,12 +51,59 @@ Status LayerLoader::Download(uint32_t layer, const std::function<void(uint64_t)>
   return OkStatus();
 }
 
-Result<std::vector<program::Program>> LayerLoader::Programs(uint32_t first, uint32_t end) {
-  if (!manifest_.lowered) {
-    return Error(ErrorCode::kUnsupported,
-                 "The model '" + manifest_.name +
-                     "' has no programs: only browsers with onnxruntime-web can compute it.");
+Result<std::vector<package::Digest>> LayerLoader::Blobs(const wire::LayerExperts& experts) {
+  ASSIGN_OR_RETURN(const auto layer, Programs(experts.layer, experts.layer + 1));
+  ASSIGN_OR_RETURN(const program::Program shard,
+                   program::ExpertProgram(layer.front(), experts.experts));
+  std::vector<package::Digest> blobs;
+  for (const program::Weight& weight : shard.weights)
+    for (const auto* parts : {&weight.data, &weight.scale, &weight.zero})
+      for (const program::Part& part : *parts) {
+        const package::Digest digest(part.digest);
+        if (!manifest_.blobs.contains(digest))
+          return Error(ErrorCode::kInvalidData, "A program refers to blob " + digest.ToHex() +
+                                                    ", which is not in the manifest.");
+        if (std::find(blobs.begin(), blobs.end(), digest) == blobs.end()) blobs.push_back(digest);
+      }
+  return blobs;
+}
+
+uint64_t LayerLoader::MissingExpertBytes(const wire::LayerExperts& experts) {
+  uint64_t byte_count = 0;
+  // Which blobs these are is known once their program is there, a few KiB.
+  const package::Digest& program = manifest_.layers[experts.layer].program;
+  if (!source_->Has(program)) return manifest_.blobs.at(program).byte_count;
+  const auto blobs = Blobs(experts);
+  if (!blobs.ok()) return 0;
+  for (const package::Digest& blob : *blobs)
+    if (!source_->Has(blob)) byte_count += manifest_.blobs.at(blob).byte_count;
+  return byte_count;
+}
+
+Status LayerLoader::DownloadExperts(const wire::LayerExperts& experts,
+                                    const std::function<void(uint64_t)>& on_progress,
+                                    const std::atomic<bool>& cancel) {
+  const std::string what = "While downloading experts of layer " + std::to_string(experts.layer);
+  TRY(CheckLowered());
+  const package::Digest& program = manifest_.layers[experts.layer].program;
+  TRY(source_->Fetch(program, manifest_.blobs.at(program), on_progress, cancel).Context(what));
+  ASSIGN_OR_RETURN(const std::vector<package::Digest> blobs, Blobs(experts));
+  for (const package::Digest& blob : blobs) {
+    if (cancel) return Error(ErrorCode::kCancelled, "The download was cancelled.");
+    TRY(source_->Fetch(blob, manifest_.blobs.at(blob), on_progress, cancel).Context(what));
   }
+  return OkStatus();
+}
+
+Status LayerLoader::CheckLowered() const {
+  if (manifest_.lowered) return OkStatus();
+  return Error(ErrorCode::kUnsupported,
+               "The model '" + manifest_.name +
+                   "' has no programs: only browsers with onnxruntime-web can compute it.");
+}
+
+Result<std::vector<program::Program>> LayerLoader::Programs(uint32_t first, uint32_t end) {
+  TRY(CheckLowered());
   std::vector<program::Program> programs;
   for (uint32_t layer = first; layer < end; ++layer) {
     const package::Digest& digest = manifest_.layers[layer].program;

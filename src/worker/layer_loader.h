@@ -11,6 +11,7 @@
 #include "engine/weight_source.h"
 #include "package/manifest.h"
 #include "program/ir.h"
+#include "wire/expert_sets.h"
 #include "worker/package_source.h"
 
 namespace weft::worker {
@@ -30,12 +31,21 @@ class LayerLoader : public engine::WeightSource {
   Status Download(uint32_t layer, const std::function<void(uint64_t)>& on_progress,
                   const std::atomic<bool>& cancel);
 
+  // The same for what these experts of a layer take: its program and their blobs.
+  uint64_t MissingExpertBytes(const wire::LayerExperts& experts);
+  Status DownloadExperts(const wire::LayerExperts& experts,
+                         const std::function<void(uint64_t)>& on_progress,
+                         const std::atomic<bool>& cancel);
+
   // Decoded programs of [first, end). REQUIRES: downloaded, end <= layer count.
   Result<std::vector<program::Program>> Programs(uint32_t first, uint32_t end);
   Result<Slice> Read(const program::Part& part) override;
 
  private:
   std::vector<package::Digest> Blobs(uint32_t layer) const;
+  Status CheckLowered() const;
+  // REQUIRES: the layer's program is on the device.
+  Result<std::vector<package::Digest>> Blobs(const wire::LayerExperts& experts);
 
   const package::Manifest manifest_;
   const std::shared_ptr<PackageSource> source_;

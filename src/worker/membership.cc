@@ -35,7 +35,7 @@ bool Forgets(const Work& work) {
 // Of no use to a worker that goes.
 bool BringsLoads(const pb::ServerMessage& message) {
   return message.has_download_layers() || message.has_measure_speed() ||
-         message.has_prepare_stage();
+         message.has_prepare_stage() || message.has_hold_experts();
 }
 
 }  // namespace
@@ -54,6 +54,7 @@ void Membership::On(MessageReceived& event) {
   const ByteSpan bytes = event.message.bytes();
   if (bytes.empty()) return Violation("The server sent an empty message.");
   if (wire::IsGenerationFrame(bytes)) return OnGeneration(bytes);
+  if (wire::IsShardMessage(bytes)) return OnShards(event.message);
   if (bytes[0] != wire::kControlByte) return OnFrame(event.message);
   pb::ServerMessage control;
   const ByteSpan body = bytes.subspan(1);
@@ -70,7 +71,8 @@ void Membership::OnControl(pb::ServerMessage message) {
       reply.mutable_pong()->set_nonce(message.ping().nonce());
       reply.mutable_pong()->set_padding(
           std::string(std::min(message.ping().answer_bytes(), kMostPadding), '\0'));
-      return Say(std::move(reply));
+      Say(std::move(reply));
+      return SayHeartbeats();
     }
     case Kind::kInit:
       return OnInit(message.init());
@@ -96,6 +98,8 @@ void Membership::OnControl(pb::ServerMessage message) {
       return waiting_.push_back(Work(TakeSampling{std::move(*message.mutable_sampling())}));
     case Kind::kRelease:
       return OnRelease();
+    case Kind::kHoldExperts:
+      return OnHoldExperts(message.hold_experts());
     default:
       return Violation("The server sent an unknown control message: update weft.");
   }
@@ -246,6 +250,7 @@ void Membership::OnInvalidateSessions(const pb::InvalidateSessions& message) {
 
 void Membership::OnRelease() {
   stages_.Clear();
+  experts_.Clear();
   kept_.clear();
   sessions_.clear();
   DropUnwantedLoads();
@@ -342,14 +347,16 @@ void Membership::Add(Load load) {
 // Loads of bindings that are gone: retired or released.
 void Membership::DropUnwantedLoads() {
   for (auto load = loads_.begin(); load != loads_.end();) {
-    if (load->second.epoch == 0 || stages_.Has(load->second.epoch)) {
-      ++load;
-      continue;
-    }
-    fetches_.Drop(load->first);
-    std::erase(fetched_, load->first);
-    load = loads_.erase(load);
+    const auto each = load++;
+    const bool is_binding = each->second.epoch != 0 && !each->second.experts;
+    if (is_binding && !stages_.Has(each->second.epoch)) DropLoad(each);
   }
+}
+
+void Membership::DropLoad(std::map<uint32_t, Load>::iterator load) {
+  fetches_.Drop(load->first);
+  std::erase(fetched_, load->first);
+  loads_.erase(load);
 }
 
 KeepLayers Membership::WhatIsNeeded() const {
@@ -369,7 +376,7 @@ KeepLayers Membership::WhatIsNeeded() const {
 void Membership::FailLoad(uint32_t ticket, const Error& error) {
   const auto load = loads_.find(ticket);
   const uint32_t epoch = load == loads_.end() ? 0 : load->second.epoch;
-  if (epoch != 0) stages_.Remove(epoch);
+  if (epoch != 0 && !load->second.experts) stages_.Remove(epoch);
   if (load != loads_.end()) loads_.erase(load);
   Say(FailedMessage(epoch, error));
 }
@@ -427,6 +434,7 @@ void Membership::OnInstalled(uint32_t ticket, const Result<Outcome>& outcome) {
   if (!outcome.ok()) return FailLoad(ticket, outcome.error());
   const Load load = std::move(found->second);
   loads_.erase(found);
+  if (load.experts) return OnExpertsInstalled(load, *outcome);
   if (load.epoch == 0) return waiting_.push_front(Work(MeasureSpeed{load.ranges, load.runs}));
   stages_.SetLoaded(load.epoch);
   const auto& installed = std::get<Installed>(*outcome);
@@ -466,6 +474,7 @@ void Membership::On(WorkDone& event) {
   if (ran.install) return OnInstalled(*ran.install, event.outcome);
   if (ran.measures) return OnTimings(event.outcome);
   if (ran.generates) return OnMadeTokens(ran, std::move(event.outcome));
+  if (ran.experts_for) return OnExpertResults(*ran.experts_for, std::move(event.outcome).value());
   if (event.outcome.ok()) {
     if (ran.steps) SayFrame(std::move(std::get<StepReply>(*event.outcome).message));
     return;
@@ -489,12 +498,19 @@ void Membership::OnMadeTokens(const Running& ran, Result<Outcome> outcome) {
 }
 
 bool Membership::IsIdle() const {
-  return !running_ && waiting_.empty() && !reading_ && !fetches_.under_way();
+  return !running_ && waiting_.empty() && experts_.empty() && !reading_ && !fetches_.under_way();
 }
 
 void Membership::Advance() {
   AnswerInit();
-  while (!ended_ && !running_ && !waiting_.empty()) {
+  // Hubs' dispatches and all other work take turns.
+  while (!ended_ && !running_) {
+    if (std::exchange(experts_turn_, false) && BeginExperts()) break;
+    if (waiting_.empty()) {
+      BeginExperts();
+      break;
+    }
+    experts_turn_ = true;
     Waiting next = std::move(waiting_.front());
     waiting_.pop_front();
     Begin(std::move(next));
@@ -507,13 +523,19 @@ void Membership::Advance() {
     reading_ = *next;
     fetched_.erase(next);
     read_interrupted_ = false;
-    actions_.push_back(ReadLayers{loads_.at(*reading_).ranges});
+    const Load& load = loads_.at(*reading_);
+    actions_.push_back(ReadLayers{load.ranges, load.experts});
   }
   if (reading_ && !read_interrupted_ && !loads_.contains(*reading_)) {
     read_interrupted_ = true;
     actions_.push_back(InterruptRead{});
   }
-  if (auto layers = fetches_.Begin()) actions_.push_back(Fetch{std::move(*layers)});
+  if (auto layers = fetches_.Begin()) {
+    Fetch fetch{std::move(*layers), {}};
+    const auto load = loads_.find(*fetches_.served());  // or of DownloadLayers
+    if (load != loads_.end() && load->second.experts) fetch.experts = *load->second.experts;
+    actions_.push_back(std::move(fetch));
+  }
   if (fetches_.TakeInterrupt()) actions_.push_back(InterruptFetch{});
 }
 
@@ -524,6 +546,10 @@ void Membership::Begin(Waiting waiting) {
   const auto load = loads_.find(install.ticket);
   if (load == loads_.end()) return reading_.reset();  // retired while it waited
   running_ = Running{.install = install.ticket};
+  if (load->second.experts) {
+    actions_.push_back(Compute{InstallExperts{std::move(install.layers)}});
+    return;
+  }
   actions_.push_back(Compute{InstallLayers{std::move(install.layers), load->second.ranges}});
 }
 
@@ -587,6 +613,8 @@ void Membership::On(KeptLongEnough&) {
 void Membership::DropLoads() {
   const bool loads = running_ && (running_->install || running_->measures);
   const bool holds_more = loads || !loads_.empty() || !kept_.empty();
+  experts_.Clear();
+  experts_epoch_ = 0;
   stages_.RemoveUnloaded();
   kept_.clear();
   loads_.clear();

@@ -26,6 +26,7 @@
 #include <variant>
 #include <vector>
 
+#include "worker/expert_queue.h"
 #include "worker/fetch_queue.h"
 #include "worker/keeping.h"
 #include "worker/membership_events.h"
@@ -50,8 +51,9 @@ class Membership {
   struct Load {
     uint32_t epoch = 0;  // 0: to be measured
     std::vector<engine::LayerRange> ranges;
-    uint32_t runs = 0;     // of the measurement
-    bool standby = false;  // nobody waits for it
+    uint32_t runs = 0;                                            // of the measurement
+    bool standby = false;                                         // nobody waits for it
+    std::optional<std::vector<wire::LayerExperts>> experts = {};  // instead of ranges
   };
   // What waits for the computing thread, in order.
   struct Install {
@@ -65,6 +67,7 @@ class Membership {
     bool measures = false, keeps = false, takes_stock = false;
     bool unanswered = false;                // its connection is gone
     bool steps = false, generates = false;  // answered under the numbers below
+    std::optional<uint32_t> experts_for;    // the hub
     uint32_t sequence = 0, epoch = 0, stage = 0;
   };
 
@@ -93,6 +96,8 @@ class Membership {
   void OnRetire(const wire::pb::Retire& message);
   void OnInvalidateSessions(const wire::pb::InvalidateSessions& message);
   void OnRelease();
+  void OnHoldExperts(const wire::pb::HoldExperts& message);
+  void OnShards(const Slice& message);
   void OnFrame(const Slice& message);
   void OnGeneration(ByteSpan message);
   void OnGenerate(wire::Generate generate);
@@ -119,10 +124,17 @@ class Membership {
   void BeginWork(Work work);
   void Add(Load load);
   void DropUnwantedLoads();
+  void DropLoad(std::map<uint32_t, Load>::iterator load);
+  // The next message's dispatches, if there are any.
+  bool BeginExperts();
+  // To every hub, how busy this worker is.
+  void SayHeartbeats();
   // Of every binding, and what the last Retire named.
   KeepLayers WhatIsNeeded() const;
   void FailLoad(uint32_t ticket, const Error& error);
   void OnInstalled(uint32_t ticket, const Result<Outcome>& outcome);
+  void OnExpertsInstalled(const Load& load, const Outcome& outcome);
+  void OnExpertResults(uint32_t hub, Outcome outcome);
   void OnMadeTokens(const Running& ran, Result<Outcome> outcome);
   void OnTimings(const Result<Outcome>& outcome);
 
@@ -151,6 +163,11 @@ class Membership {
   uint32_t layer_count_ = 0, context_length_ = 0, session_count_ = 0;  // the last two: 0 is any
 
   StageTable stages_;
+  ExpertQueue experts_;
+  uint32_t experts_epoch_ = 0;            // of the newest HoldExperts of this connection
+  uint64_t experts_bytes_ = 0;            // that they take
+  Duration experts_time_;                 // that the last dispatches took
+  bool experts_turn_ = false;             // before what waits
   std::vector<engine::LayerRange> kept_;  // what the last Retire named
   std::set<uint32_t> sessions_;           // that steps have named and that are not over
   std::set<uint32_t> stopped_;            // sequences of Generate frames that nobody waits for

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -14,6 +15,8 @@
 #include "engine/engine.h"
 #include "wire/control.pb.h"
 #include "wire/data_frame.h"
+#include "wire/expert_frame.h"
+#include "wire/expert_sets.h"
 #include "wire/generation.h"
 #include "worker/joining.h"
 
@@ -29,6 +32,10 @@ struct InstallLayers {
   std::unique_ptr<engine::LoadedLayers> layers;
   std::vector<engine::LayerRange> ranges;  // loaded afterwards
 };
+// Experts that were read are held from now on, and no others. Outcome: ExpertsInstalled.
+struct InstallExperts {
+  std::unique_ptr<engine::LoadedLayers> experts;
+};
 // Times steps of one row over loaded ranges. Outcome: Timings.
 struct MeasureSpeed {
   std::vector<engine::LayerRange> ranges;
@@ -39,6 +46,10 @@ struct RunStep {
   wire::Frame frame;
   engine::LayerRange layers;
   Instant arrival;
+};
+// A hub's dispatches, as far as they fit one step for each layer. Outcome: ExpertResults.
+struct RunExperts {
+  std::vector<wire::ExpertFrame> dispatches;
 };
 // Up to `asked.interval` tokens of a whole-model generation. Outcome: MadeTokens.
 struct MakeTokens {
@@ -62,13 +73,21 @@ struct TakeStock {
   std::vector<wire::pb::HeldBinding> bindings;  // without sessions
   std::vector<uint32_t> sessions;
 };
-using Work = std::variant<InstallLayers, MeasureSpeed, RunStep, MakeTokens, TakeSampling,
-                          ReleaseSessions, ReleaseAll, KeepLayers, TakeStock>;
+using Work =
+    std::variant<InstallLayers, InstallExperts, MeasureSpeed, RunStep, RunExperts, MakeTokens,
+                 TakeSampling, ReleaseSessions, ReleaseAll, KeepLayers, TakeStock>;
 
 struct Done {};
 struct Installed {
   double weight_factor = 1;  // bytes held for a byte of weights
   uint64_t used_bytes = 0;   // of the offer
+};
+struct ExpertsInstalled {
+  uint64_t used_bytes = 0;  // of the offer, by experts
+};
+struct ExpertResults {
+  std::vector<wire::ExpertFrame> results;  // of each dispatch
+  Duration computed;
 };
 struct Timing {
   engine::LayerRange layers;
@@ -87,7 +106,8 @@ struct MadeTokens {
 struct Stock {
   std::vector<wire::pb::HeldBinding> bindings;
 };
-using Outcome = std::variant<Done, Installed, Timings, StepReply, MadeTokens, Stock>;
+using Outcome = std::variant<Done, Installed, ExpertsInstalled, Timings, StepReply, ExpertResults,
+                             MadeTokens, Stock>;
 
 // ---- events ----
 
@@ -146,6 +166,11 @@ struct SendControl {
 struct SendFrame {
   std::vector<Slice> message;  // in pieces
 };
+// A shard message (wire/expert_frame.h).
+struct SendShards {
+  uint32_t peer = 0;
+  std::vector<wire::ExpertFrame> frames;
+};
 // Fetch the manifest and time the link; what was made for another package goes. Asked for while
 // nothing is under way. Answered by Joined.
 struct Join {
@@ -153,14 +178,17 @@ struct Join {
   uint64_t probe_bytes = 0;
 };
 // Make these layers present and verified, in this order. Answered by LayerFetched for each, perhaps
-// FetchProgressed, and FetchEnded. One at a time.
+// FetchProgressed, and FetchEnded. One at a time. Of layers in `experts` only what these experts
+// take, without LayerFetched.
 struct Fetch {
   std::vector<uint32_t> layers;
+  std::vector<wire::LayerExperts> experts;
 };
 struct InterruptFetch {};
-// Read and repack these ranges. Answered by LayersRead. One at a time.
+// Read and repack these ranges, or these experts. Answered by LayersRead. One at a time.
 struct ReadLayers {
   std::vector<engine::LayerRange> ranges;
+  std::optional<std::vector<wire::LayerExperts>> experts;  // for InstallExperts
 };
 // What is being read is not wanted any more; LayersRead comes nevertheless.
 struct InterruptRead {};
@@ -181,7 +209,7 @@ struct KeepFor {
 struct LimitSilence {
   Duration time;
 };
-using Action = std::variant<SendControl, SendFrame, Join, Fetch, InterruptFetch, ReadLayers,
-                            InterruptRead, Compute, Finish, KeepFor, LimitSilence>;
+using Action = std::variant<SendControl, SendFrame, SendShards, Join, Fetch, InterruptFetch,
+                            ReadLayers, InterruptRead, Compute, Finish, KeepFor, LimitSilence>;
 
 }  // namespace weft::worker

@@ -267,6 +267,7 @@ class RandomRun {
     loaded_.clear();
     for (const pb::HeldBinding& held : connect.held()) loaded_.insert(held.epoch());
   }
+  void Take(SendShards&) { ADD_FAILURE() << "nobody asked for experts"; }
   void Take(Join&) {
     EXPECT_FALSE(IsBusy());
     joining_ = true;

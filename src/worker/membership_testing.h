@@ -51,6 +51,13 @@ inline std::string Text(const pb::WorkerMessage& message) {
 inline std::string Text(const Work& work) {
   struct Namer {
     std::string operator()(const InstallLayers& each) { return "install" + Text(each.ranges); }
+    std::string operator()(const InstallExperts&) { return "install experts"; }
+    std::string operator()(const RunExperts& each) {
+      std::string text = "experts";
+      for (const wire::ExpertFrame& frame : each.dispatches)
+        text += " " + std::to_string(frame.layer) + ":" + std::to_string(frame.expert);
+      return text;
+    }
     std::string operator()(const MeasureSpeed& each) { return "measure" + Text(each.ranges); }
     std::string operator()(const RunStep& each) {
       return "step " + std::to_string(each.frame.header.sequence);
@@ -77,14 +84,29 @@ inline std::string Text(const Action& action) {
   struct Namer {
     std::string operator()(const SendControl& each) { return Text(each.message); }
     std::string operator()(const SendFrame&) { return "frame"; }
+    std::string operator()(const SendShards& each) {
+      std::string text = "shards to " + std::to_string(each.peer);
+      for (const wire::ExpertFrame& frame : each.frames) {
+        const bool beats = frame.type == wire::ExpertFrameType::kHeartbeat;
+        text += beats ? " heartbeat"
+                      : (frame.failed ? " failed " : " ") + std::to_string(frame.layer) + ":" +
+                            std::to_string(frame.expert);
+      }
+      return text;
+    }
     std::string operator()(const Join&) { return "JOIN"; }
     std::string operator()(const Fetch& each) {
       std::string text = "FETCH";
       for (const uint32_t layer : each.layers) text += " " + std::to_string(layer);
+      for (const wire::LayerExperts& set : each.experts)
+        for (const uint32_t expert : set.experts)
+          text += " " + std::to_string(set.layer) + ":" + std::to_string(expert);
       return text;
     }
     std::string operator()(const InterruptFetch&) { return "INTERRUPT FETCH"; }
-    std::string operator()(const ReadLayers& each) { return "READ" + Text(each.ranges); }
+    std::string operator()(const ReadLayers& each) {
+      return each.experts ? "READ EXPERTS" : "READ" + Text(each.ranges);
+    }
     std::string operator()(const InterruptRead&) { return "INTERRUPT READ"; }
     std::string operator()(const Compute& each) { return "COMPUTE " + Text(each.work); }
     std::string operator()(const Finish& each) {

@@ -21,10 +21,10 @@ class ModelSource : public PackageSource {
       [](uint32_t, const std::atomic<bool>&) { return OkStatus(); };
   std::function<void(uint32_t layer)> read = [](uint32_t) {};
 
-  ModelSource() {
+  explicit ModelSource(const engine::ModelSpec& spec = {}) {
     engine::MemorySource weights;
     for (const program::Program& program :
-         engine::ModelBuilder({}, engine::RandomTensors(1), weights).Build()) {
+         engine::ModelBuilder(spec, engine::RandomTensors(1), weights).Build()) {
       package::LayerInfo& layer = manifest_.layers.emplace_back();
       layer.index = static_cast<uint32_t>(manifest_.layers.size() - 1);
       layer.program = Add(program::Encode(program), layer.index);
@@ -39,7 +39,6 @@ class ModelSource : public PackageSource {
         }
       }
     }
-    const engine::ModelSpec spec;
     manifest_.name = "random";
     manifest_.quantisation = "f16";
     manifest_.hidden_columns = spec.hidden;

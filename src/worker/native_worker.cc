@@ -23,6 +23,7 @@ Offer OfferOf(const NativeWorkerOptions& options) {
   offer.worker_id = options.worker_id;
   offer.join_token = options.join_token;
   offer.memory_bytes = options.memory_bytes;
+  offer.takes_experts = true;
   return offer;
 }
 
@@ -111,6 +112,7 @@ class NativeWorker::Impl {
     send_({Slice(std::move(bytes))});
   }
   void Carry(SendFrame& action) { send_(std::move(action.message)); }
+  void Carry(SendShards& action) { send_(wire::EncodeShardMessage(action.peer, action.frames)); }
   void Carry(Finish& action) { hooks_.on_finished(std::move(action.error)); }
   void Carry(KeepFor& action) { hooks_.keep_for(action.time); }
   void Carry(LimitSilence& action) { hooks_.limit_silence(action.time); }
@@ -120,15 +122,19 @@ class NativeWorker::Impl {
   }
   void Carry(Fetch& action) {
     fetch_interrupted_ = stopping_.load();
-    downloads_.Push([this, layers = std::move(action.layers)] {
+    downloads_.Push([this, fetch = std::move(action)] {
       Downloader downloader(*loader_, [this](Event event) { Feed(std::move(event)); });
-      Feed(FetchEnded{downloader.Fetch(layers, fetch_interrupted_)});
+      Feed(FetchEnded{fetch.experts.empty()
+                          ? downloader.Fetch(fetch.layers, fetch_interrupted_)
+                          : downloader.FetchExperts(fetch.experts, fetch_interrupted_)});
     });
   }
   void Carry(InterruptFetch&) { fetch_interrupted_ = true; }
   void Carry(ReadLayers& action) {
     read_interrupted_ = stopping_.load();
-    reads_.Push([this, ranges = std::move(action.ranges)] { Feed(LayersRead{OnRead(ranges)}); });
+    reads_.Push([this, read = std::move(action)] {
+      Feed(LayersRead{read.experts ? OnReadExperts(*read.experts) : OnRead(read.ranges)});
+    });
   }
   void Carry(InterruptRead&) { read_interrupted_ = true; }
   void Carry(Compute& action) {
@@ -149,13 +155,16 @@ class NativeWorker::Impl {
     engine::NativeEngineOptions engine_options;
     engine_options.thread_count = options_.thread_count;
     engine_options.reference_kernels = options_.reference_kernels;
-    engine_options.memory_limit_bytes = options_.memory_bytes;
+    engine_options.memory = std::make_shared<engine::MemoryLimit>(options_.memory_bytes);
     // Rows are what they would be if they crossed the wire between any two layers, so the answer
     // does not depend on the plan (docs/decisions/0006-cut-invariance.md).
     engine_options.residual_dtype = manifest.boundary_dtype;
     engine_options.kv_dtype = package::KvDType(manifest.quantisation);
     host_ = std::make_unique<StageHost>(ShapeOf(manifest), engine::MakeNativeEngine(engine_options),
                                         MonotonicNow);
+    // Rows of experts are not the residual stream: they are given back as they were computed.
+    engine_options.residual_dtype = DType::kF32;
+    host_->HoldExpertsWith(std::make_unique<ExpertHost>(engine::MakeNativeEngine(engine_options)));
     loader_ = std::make_unique<LayerLoader>(std::move(manifest), source_);
     JoinedPackage joined;
     joined.layer_count = static_cast<uint32_t>(loader_->manifest().layers.size());
@@ -179,6 +188,17 @@ class NativeWorker::Impl {
     for (auto& [layer, program] : programs) each.push_back(std::move(program));
     InterruptibleSource source(*loader_, read_interrupted_);
     return host_->Read(each, source);
+  }
+
+  Result<std::unique_ptr<engine::LoadedLayers>> OnReadExperts(
+      const std::vector<wire::LayerExperts>& sets) {
+    std::vector<program::Program> layers;
+    for (const wire::LayerExperts& set : sets) {
+      ASSIGN_OR_RETURN(auto one, loader_->Programs(set.layer, set.layer + 1));
+      layers.push_back(std::move(one.front()));
+    }
+    InterruptibleSource source(*loader_, read_interrupted_);
+    return host_->experts().Read(sets, layers, source);
   }
 
   const NativeWorkerOptions options_;

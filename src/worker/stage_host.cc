@@ -43,6 +43,18 @@ Result<Outcome> StageHost::On(InstallLayers& work) {
   return Outcome(installed);
 }
 
+Result<Outcome> StageHost::On(InstallExperts& work) {
+  return Outcome(ExpertsInstalled{experts_->Install(std::move(work.experts))});
+}
+
+Result<Outcome> StageHost::On(RunExperts& work) {
+  const Instant begin = clock_();
+  ExpertResults ran;
+  ran.results = experts_->Run(work.dispatches);
+  ran.computed = clock_() - begin;
+  return Outcome(std::move(ran));
+}
+
 Result<Outcome> StageHost::On(MeasureSpeed& work) {
   Timings timings;
   for (const engine::LayerRange range : work.ranges) {
@@ -144,6 +156,7 @@ Result<Outcome> StageHost::On(ReleaseSessions& work) {
 
 Result<Outcome> StageHost::On(ReleaseAll&) {
   sampling_.Clear();
+  if (experts_) experts_->Clear();
   engine_->ReleaseAll();
   engine_->Unload({0, model_.layer_count()});
   return Outcome(Done{});

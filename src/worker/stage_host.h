@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "worker/expert_host.h"
 #include "worker/membership_events.h"
 #include "worker/sampling_table.h"
 #include "worker/step_codec.h"
@@ -21,6 +22,10 @@ class StageHost {
             std::function<Instant()> clock)
       : model_(std::move(model)), engine_(std::move(engine)), clock_(std::move(clock)) {}
 
+  // Experts that are held for hubs. Before any work for them.
+  void HoldExpertsWith(std::unique_ptr<ExpertHost> experts) { experts_ = std::move(experts); }
+  ExpertHost& experts() { return *experts_; }
+
   // The outcome that membership_events.h names for each kind of work. Errors of TakeSampling mean
   // that the orchestrator cannot be trusted any more, all others that the work was not done.
   Result<Outcome> Do(Work work);
@@ -33,6 +38,8 @@ class StageHost {
 
  private:
   Result<Outcome> On(InstallLayers& work);
+  Result<Outcome> On(InstallExperts& work);
+  Result<Outcome> On(RunExperts& work);
   Result<Outcome> On(MeasureSpeed& work);
   Result<Outcome> On(RunStep& work);
   Result<Outcome> On(MakeTokens& work);
@@ -50,6 +57,7 @@ class StageHost {
   const std::unique_ptr<engine::StageEngine> engine_;
   const std::function<Instant()> clock_;
   SamplingTable sampling_;
+  std::unique_ptr<ExpertHost> experts_;
 };
 
 }  // namespace weft::worker

@@ -1,0 +1,142 @@
+#include "worker/expert_host.h"
+
+#include <algorithm>
+#include <string>
+
+#include "program/shards.h"
+#include "tensor/blocks.h"
+#include "tensor/half.h"
+
+namespace weft::worker {
+
+// What Read gives to Install: the new shards, and which ones are held from then on.
+class ExpertHost::LoadedExperts : public engine::LoadedLayers {
+ public:
+  std::unique_ptr<engine::LoadedLayers> layers;
+  Shards shards;
+};
+
+Result<std::unique_ptr<engine::LoadedLayers>> ExpertHost::Read(
+    const std::vector<wire::LayerExperts>& sets, std::span<const program::Program> layers,
+    engine::WeightSource& source) {
+  auto loaded = std::make_unique<LoadedExperts>();
+  std::vector<program::Program> programs;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    const wire::LayerExperts& set = sets[i];
+    {
+      const std::lock_guard lock(mutex_);
+      const auto held = shards_.find(set.layer);
+      if (held != shards_.end() && held->second.experts == set.experts) {
+        loaded->shards.insert(*held);
+        continue;
+      }
+    }
+    ASSIGN_OR_RETURN(program::Program shard, program::ExpertProgram(layers[i], set.experts));
+    // A changed shard is another layer of the engine: the old one computes until it is replaced,
+    // and what both hold is read once.
+    shard.layer_index = next_index_++;
+    loaded->shards[set.layer] = {shard.layer_index, shard.buffers[shard.output].columns,
+                                 set.experts};
+    programs.push_back(std::move(shard));
+  }
+  ASSIGN_OR_RETURN(loaded->layers, engine_->Read(programs, source));
+  return std::unique_ptr<engine::LoadedLayers>(std::move(loaded));
+}
+
+uint64_t ExpertHost::Install(std::unique_ptr<engine::LoadedLayers> read) {
+  auto& loaded = static_cast<LoadedExperts&>(*read);
+  engine_->Install(std::move(loaded.layers));
+  const std::lock_guard lock(mutex_);
+  for (const auto& [layer, shard] : shards_) {
+    const auto kept = loaded.shards.find(layer);
+    if (kept == loaded.shards.end() || kept->second.index != shard.index)
+      engine_->Unload({shard.index, shard.index + 1});
+  }
+  shards_ = std::move(loaded.shards);
+  const engine::MemoryUse use = engine_->memory();
+  return use.weight_bytes + use.kv_bytes + use.scratch_bytes;
+}
+
+void ExpertHost::Clear() {
+  engine_->ReleaseAll();
+  const std::lock_guard lock(mutex_);
+  for (const auto& [layer, shard] : shards_) engine_->Unload({shard.index, shard.index + 1});
+  shards_.clear();
+}
+
+std::vector<wire::ExpertFrame> ExpertHost::Run(std::span<const wire::ExpertFrame> dispatches) {
+  std::vector<wire::ExpertFrame> results(dispatches.size());
+  std::map<uint32_t, std::vector<size_t>> by_layer;
+  for (size_t i = 0; i < dispatches.size(); ++i) {
+    const wire::ExpertFrame& asked = dispatches[i];
+    const auto shard = shards_.find(asked.layer);
+    const bool held =
+        shard != shards_.end() && std::binary_search(shard->second.experts.begin(),
+                                                     shard->second.experts.end(), asked.expert);
+    if (!held) {
+      results[i] =
+          wire::FailedResult(asked, "Expert " + std::to_string(asked.expert) + " of layer " +
+                                        std::to_string(asked.layer) + " is not held here.");
+    } else if (asked.hidden != shard->second.columns) {
+      results[i] =
+          wire::FailedResult(asked, "The rows have " + std::to_string(asked.hidden) +
+                                        " columns, layer " + std::to_string(asked.layer) +
+                                        " takes " + std::to_string(shard->second.columns) + ".");
+    } else {
+      by_layer[asked.layer].push_back(i);
+    }
+  }
+  for (const auto& [layer, which] : by_layer) {
+    const Status status = RunLayer(shards_.at(layer), dispatches, which, results);
+    if (status.ok()) continue;
+    for (const size_t i : which)
+      results[i] = wire::FailedResult(dispatches[i], status.error().ToString());
+  }
+  return results;
+}
+
+Status ExpertHost::RunLayer(const Shard& shard, std::span<const wire::ExpertFrame> dispatches,
+                            std::span<const size_t> which,
+                            std::vector<wire::ExpertFrame>& results) {
+  const size_t columns = shard.columns;
+  size_t row_count = 0;
+  for (const size_t i : which) row_count += dispatches[i].tokens;
+  std::vector<float> rows(row_count * (columns + 2));
+  float* row = rows.data();
+  for (const size_t i : which) {
+    const wire::ExpertFrame& asked = dispatches[i];
+    const auto place = std::lower_bound(shard.experts.begin(), shard.experts.end(), asked.expert);
+    const auto expert = static_cast<float>(place - shard.experts.begin());
+    const size_t row_bytes = columns * static_cast<size_t>(ElementBytes(asked.dtype));
+    for (size_t token = 0; token < asked.tokens; ++token, row += columns + 2) {
+      ToF32(asked.dtype, asked.rows.bytes().data() + token * row_bytes, {row, columns});
+      row[columns] = expert;
+      row[columns + 1] = 1;
+    }
+  }
+  // Nothing of it is a session's: shards have no keys and values.
+  const engine::Run run = {
+      0, ++steps_, 0, static_cast<uint32_t>(row_count), {engine::OutputKind::kHidden}};
+  ASSIGN_OR_RETURN(const engine::StepOutput output,
+                   engine_->Step({{shard.index, shard.index + 1}, {&run, 1}, {}, rows}));
+  std::span<const float> rest(output.hidden);
+  for (const size_t i : which) {
+    const wire::ExpertFrame& asked = dispatches[i];
+    const auto values = rest.first(asked.tokens * columns);
+    rest = rest.subspan(values.size());
+    std::vector<uint8_t> bytes(values.size() * static_cast<size_t>(ElementBytes(asked.dtype)));
+    FromF32(values, asked.dtype, bytes.data());
+    wire::ExpertFrame& result = results[i];
+    result.type = wire::ExpertFrameType::kResult;
+    result.sequence = asked.sequence;
+    result.layer = asked.layer;
+    result.expert = asked.expert;
+    result.tokens = asked.tokens;
+    result.hidden = asked.hidden;
+    result.dtype = asked.dtype;
+    result.rows = Slice(std::move(bytes));
+  }
+  return OkStatus();
+}
+
+}  // namespace weft::worker

@@ -1,0 +1,163 @@
+// Experts of a small random model in an engine of their own: the rows are those of the layer, what
+// changes is read once, and what cannot be computed is said.
+#include "worker/expert_host.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "engine/test_model.h"
+#include "program/shards.h"
+
+namespace weft::worker {
+namespace {
+
+using testing::HasSubstr;
+
+engine::ModelSpec Spec() {
+  engine::ModelSpec spec;
+  spec.experts = 4;
+  spec.top_k = 2;
+  return spec;
+}
+
+class ExpertHostTest : public testing::Test {
+ protected:
+  ExpertHostTest() { Make(0); }
+  void Make(uint64_t limit) {
+    engine::NativeEngineOptions options;
+    options.memory = std::make_shared<engine::MemoryLimit>(limit);
+    host_ = std::make_unique<ExpertHost>(engine::MakeNativeEngine(options));
+  }
+
+  Result<uint64_t> Hold(const std::vector<wire::LayerExperts>& sets) {
+    std::vector<program::Program> layers;
+    for (const wire::LayerExperts& set : sets) layers.push_back(programs_[set.layer]);
+    ASSIGN_OR_RETURN(auto read, host_->Read(sets, layers, weights_));
+    return host_->Install(std::move(read));
+  }
+
+  static wire::ExpertFrame Dispatch(uint16_t layer, uint16_t expert,
+                                    const std::vector<float>& rows) {
+    wire::ExpertFrame frame;
+    frame.sequence = 5;
+    frame.layer = layer;
+    frame.expert = expert;
+    frame.hidden = 64;
+    frame.tokens = static_cast<uint32_t>(rows.size() / 64);
+    const ByteSpan bytes = AsBytes(std::span<const float>(rows));
+    frame.rows = Slice(std::vector<uint8_t>(bytes.begin(), bytes.end()));
+    return frame;
+  }
+  static std::vector<float> Rows(size_t count, float seed) {
+    std::vector<float> rows(count * 64);
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = std::sin(seed + static_cast<float>(i));
+    return rows;
+  }
+  static std::vector<float> Floats(const wire::ExpertFrame& result) {
+    EXPECT_FALSE(result.failed) << AsText(result.body.bytes());
+    std::vector<float> values(result.rows.byte_count() / 4);
+    ToF32(DType::kF32, result.rows.bytes().data(), values);
+    return values;
+  }
+  // The same rows by a shard of that one expert.
+  std::vector<float> Alone(uint32_t layer, uint32_t expert, const std::vector<float>& rows) {
+    const auto shard =
+        program::ExpertProgram(programs_[layer], std::vector<uint32_t>{expert}).value();
+    const auto engine = engine::MakeNativeEngine({.reference_kernels = false});
+    EXPECT_TRUE(engine->Load({&shard, 1}, weights_).ok());
+    std::vector<float> input;
+    for (size_t row = 0; row < rows.size() / 64; ++row) {
+      const auto at = rows.begin() + static_cast<ptrdiff_t>(row * 64);
+      input.insert(input.end(), at, at + 64);
+      input.insert(input.end(), {0, 1});
+    }
+    const engine::Run run = {
+        1, 0, 0, static_cast<uint32_t>(rows.size() / 64), {engine::OutputKind::kHidden}};
+    return engine->Step({{layer, layer + 1}, {&run, 1}, {}, input})->hidden;
+  }
+
+  engine::MemorySource weights_;
+  const std::vector<program::Program> programs_ =
+      engine::ModelBuilder(Spec(), engine::RandomTensors(1), weights_).Build();
+  std::unique_ptr<ExpertHost> host_;
+};
+
+TEST_F(ExpertHostTest, SeveralExpertsAndLayersOfAMessageGiveEachItsRows) {
+  ASSERT_TRUE(Hold({{1, {1, 3}}, {2, {0}}}).ok());
+  const auto two = Rows(2, 0), three = Rows(3, 1), one = Rows(1, 2);
+  const std::vector<wire::ExpertFrame> asked = {Dispatch(1, 3, two), Dispatch(2, 0, three),
+                                                Dispatch(1, 1, one)};
+  const auto results = host_->Run(asked);
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(Floats(results[0]), Alone(1, 3, two));
+  EXPECT_EQ(Floats(results[1]), Alone(2, 0, three));
+  EXPECT_EQ(Floats(results[2]), Alone(1, 1, one));
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(results[i].type, wire::ExpertFrameType::kResult);
+    EXPECT_EQ(results[i].sequence, 5u);
+    EXPECT_EQ(results[i].layer, asked[i].layer);
+    EXPECT_EQ(results[i].expert, asked[i].expert);
+    EXPECT_EQ(results[i].tokens, asked[i].tokens);
+  }
+}
+
+TEST_F(ExpertHostTest, HoldsWhatWasSaidLastAndReadsOnlyWhatChanged) {
+  ASSERT_TRUE(Hold({{1, {1, 3}}, {2, {0}}}).ok());
+  const int reads = weights_.reads;
+  const uint64_t before = Hold({{1, {1, 3}}, {2, {0}}}).value();
+  EXPECT_EQ(weights_.reads, reads);
+  const uint64_t less = Hold({{1, {1}}}).value();
+  EXPECT_LT(less, before);
+  const auto rows = Rows(1, 0);
+  const auto results =
+      host_->Run(std::vector{Dispatch(1, 1, rows), Dispatch(1, 3, rows), Dispatch(2, 0, rows)});
+  EXPECT_EQ(Floats(results[0]), Alone(1, 1, rows));
+  EXPECT_TRUE(results[1].failed);
+  EXPECT_THAT(std::string(AsText(results[2].body.bytes())),
+              HasSubstr("Expert 0 of layer 2 is not held"));
+  host_->Clear();
+  EXPECT_TRUE(host_->Run(std::vector{Dispatch(1, 1, rows)})[0].failed);
+}
+
+TEST_F(ExpertHostTest, WhatCannotBeComputedIsSaidAndTheRestGoesOn) {
+  ASSERT_TRUE(Hold({{1, {1}}, {2, {0}}}).ok());
+  auto rows = Rows(1, 0);
+  auto narrow = Dispatch(1, 1, rows);
+  narrow.hidden = 32;
+  auto broken = rows;
+  broken[7] = std::numeric_limits<float>::infinity();
+  const auto results =
+      host_->Run(std::vector{narrow, Dispatch(1, 1, broken), Dispatch(2, 0, rows)});
+  EXPECT_THAT(std::string(AsText(results[0].body.bytes())), HasSubstr("32 columns"));
+  EXPECT_THAT(std::string(AsText(results[1].body.bytes())), HasSubstr("not finite"));
+  EXPECT_EQ(Floats(results[2]), Alone(2, 0, rows));
+}
+
+TEST_F(ExpertHostTest, ExpertsThatALayerDoesNotHaveAreNotHeld) {
+  EXPECT_EQ(Hold({{1, {4}}}).error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(Hold({{0, {0}}}).error().code(), ErrorCode::kInvalidArgument);
+}
+
+TEST_F(ExpertHostTest, NeverHoldsMoreThanTheEnginesMayTogether) {
+  const uint64_t use = Hold({{1, {0, 1}}}).value();
+  Make(use);
+  EXPECT_TRUE(Hold({{1, {0, 1}}}).ok());
+  EXPECT_EQ(Hold({{1, {0, 1, 2}}}).error().code(), ErrorCode::kOutOfMemory);
+  // Of two engines with one limit each counts what the other holds.
+  engine::NativeEngineOptions options;
+  options.memory = std::make_shared<engine::MemoryLimit>(use * 3 / 2);
+  const auto first = engine::MakeNativeEngine(options);
+  auto second = engine::MakeNativeEngine(options);
+  const auto shard = program::ExpertProgram(programs_[1], std::vector<uint32_t>{0, 1}).value();
+  ASSERT_TRUE(first->Load({&shard, 1}, weights_).ok());
+  EXPECT_EQ(second->Load({&shard, 1}, weights_).error().code(), ErrorCode::kOutOfMemory);
+  first->Unload({1, 2});
+  EXPECT_TRUE(second->Load({&shard, 1}, weights_).ok());
+  second.reset();
+  EXPECT_TRUE(first->Load({&shard, 1}, weights_).ok());
+}
+
+}  // namespace
+}  // namespace weft::worker

@@ -1,0 +1,93 @@
+#include "worker/expert_queue.h"
+
+#include <algorithm>
+#include <string>
+
+namespace weft::worker {
+namespace {
+
+using Type = wire::ExpertFrameType;
+
+std::set<std::pair<uint32_t, uint32_t>> Pairs(const std::vector<wire::LayerExperts>& sets) {
+  std::set<std::pair<uint32_t, uint32_t>> pairs;
+  for (const wire::LayerExperts& set : sets)
+    for (const uint32_t expert : set.experts) pairs.emplace(set.layer, expert);
+  return pairs;
+}
+
+}  // namespace
+
+void ExpertQueue::Hold(const std::vector<wire::LayerExperts>& sets) {
+  held_ = Pairs(sets);
+}
+
+void ExpertQueue::HoldOnly(const std::vector<wire::LayerExperts>& sets) {
+  const auto kept = Pairs(sets);
+  std::erase_if(held_, [&](const auto& each) { return !kept.contains(each); });
+}
+
+std::vector<wire::ExpertFrame> ExpertQueue::Take(uint32_t peer,
+                                                 std::span<const wire::ExpertFrame> frames) {
+  std::vector<wire::ExpertFrame> refusals;
+  ExpertWork work;
+  work.peer = peer;
+  for (const wire::ExpertFrame& frame : frames) {
+    if (frame.type == Type::kCancel) Cancel(peer, frame);
+    if (frame.type != Type::kDispatch) continue;
+    Preempt(peer, frame.sequence);
+    if (Holds(frame.layer, frame.expert)) {
+      work.dispatches.push_back(frame);
+      continue;
+    }
+    refusals.push_back(wire::FailedResult(frame, "Expert " + std::to_string(frame.expert) +
+                                                     " of layer " + std::to_string(frame.layer) +
+                                                     " is not held here."));
+  }
+  if (work.dispatches.empty()) return refusals;
+  hubs_.insert(peer);
+  waiting_.push_back(std::move(work));
+  return refusals;
+}
+
+void ExpertQueue::Preempt(uint32_t peer, uint32_t sequence) {
+  for (ExpertWork& work : waiting_) {
+    if (work.peer != peer) continue;
+    std::erase_if(work.dispatches, [&](const wire::ExpertFrame& each) {
+      return each.sequence != sequence &&
+             (each.sequence & wire::kBatchBit) == (sequence & wire::kBatchBit);
+    });
+  }
+  std::erase_if(waiting_, [](const ExpertWork& work) { return work.dispatches.empty(); });
+}
+
+void ExpertQueue::Cancel(uint32_t peer, const wire::ExpertFrame& cancel) {
+  for (ExpertWork& work : waiting_) {
+    if (work.peer != peer) continue;
+    std::erase_if(work.dispatches, [&](const wire::ExpertFrame& each) {
+      return each.sequence == cancel.sequence && each.layer == cancel.layer &&
+             (each.expert == cancel.expert || cancel.expert == wire::kAnyExpert);
+    });
+  }
+  std::erase_if(waiting_, [](const ExpertWork& work) { return work.dispatches.empty(); });
+}
+
+std::optional<ExpertWork> ExpertQueue::Next() {
+  if (waiting_.empty()) return std::nullopt;
+  ExpertWork next = std::move(waiting_.front());
+  waiting_.pop_front();
+  return next;
+}
+
+uint32_t ExpertQueue::count() const {
+  size_t count = 0;
+  for (const ExpertWork& work : waiting_) count += work.dispatches.size();
+  return static_cast<uint32_t>(count);
+}
+
+void ExpertQueue::Clear() {
+  held_.clear();
+  hubs_.clear();
+  waiting_.clear();
+}
+
+}  // namespace weft::worker
