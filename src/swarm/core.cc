@@ -14,6 +14,7 @@ std::vector<Action> Core::Handle(const Event& event, Instant now) {
   CHECK(now >= state_->now, "time went backwards");
   state_->now = now;
   if (!state_->is_restored) state_->Restore();
+  if (state_->PassOn(event)) return state_->outbox.Take();
   std::visit([this](const auto& e) { state_->On(e); }, event);
   state_->Settle(std::holds_alternative<WorkerData>(event));
   return state_->outbox.Take();

@@ -28,14 +28,14 @@ CoreOptions TestOptions();
 struct TestWorker {
   uint64_t memory_bytes = 100'000'000;
   std::string kind = "native", engine = "native";
-  bool needs_onnx = false, makes_tokens = false;
+  bool needs_onnx = false, makes_tokens = false, takes_experts = false, can_be_hub = false;
   std::vector<uint32_t> cached_layers;
   std::string device_id;
   std::string token;
   double bytes_per_s = 1e9;
   // Answers that a test may hold back.
   bool answer_prepare = true, answer_steps = true, answer_pings = true, answer_downloads = true,
-       answer_measure = true;
+       answer_measure = true, answer_experts = true;
   uint32_t run_us = 100;       // reported for every measured run, times the number of layers
   uint32_t compute_us = 1000;  // reported for every step
 };
@@ -100,6 +100,8 @@ class TestSwarm {
   wire::pb::WorkerMessage Prepared(WorkerId id, BindingId binding) const;
   // Answers every PrepareStage that was held back.
   void AnswerPrepares(WorkerId id);
+  // The answer to the last HoldExperts, where it was held back; later ones are answered at once.
+  void AnswerExperts(WorkerId id);
   wire::pb::WorkerMessage Failed(BindingId binding, ErrorCode code) const;
   // The oldest unanswered step of the worker, answered now.
   void AnswerStep(WorkerId id);
@@ -188,6 +190,7 @@ class TestSwarm {
   void ChangeEngine(Seen& seen);
   void OnBindings(WorkerId id, const wire::pb::ServerMessage& message);
   void OnGenerationFrame(WorkerId id, const wire::GenerationFrame& frame);
+  wire::pb::WorkerMessage ExpertsHeld(const wire::pb::HoldExperts& asked) const;
   void OnControlAction(const SendControl& action);
   void SayStepFailed(WorkerId id, const wire::Frame& frame, ErrorCode code,
                      const std::string& message);

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 #include "tensor/half.h"
+#include "wire/expert_frame.h"
 #include "wire/version.h"
 
 namespace weft::swarm {
@@ -92,6 +94,8 @@ wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
   connect.set_join_token(worker.token);
   connect.set_needs_onnx(worker.needs_onnx);
   connect.set_makes_tokens(worker.makes_tokens);
+  connect.set_takes_experts(worker.takes_experts);
+  connect.set_can_be_hub(worker.can_be_hub);
   connect.set_worker_id(worker.device_id);
   for (const uint32_t layer : worker.cached_layers) connect.add_cached_layers(layer);
   const Seen& seen = seen_.at(id);
@@ -233,6 +237,7 @@ void TestSwarm::Carry(const Action& action) {
     std::vector<uint8_t> bytes;
     for (const Slice& piece : data->pieces)
       bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
+    if (wire::IsShardMessage(bytes)) return;
     if (wire::IsGenerationFrame(bytes))
       return OnGenerationFrame(data->worker, wire::DecodeGeneration(bytes).value());
     OnStep(data->worker, wire::DecodeFrame(Slice(std::move(bytes))).value());
@@ -306,7 +311,7 @@ void TestSwarm::OnBindings(WorkerId id, const wire::pb::ServerMessage& message) 
     seen.newest_binding = asked.epoch();
     seen.bindings.push_back({asked.epoch(),
                              asked.stage(),
-                             {asked.layers().first(), asked.layers().end()},
+                             {asked.layers().first(), asked.layers().end(), asked.shards()},
                              asked.standby()});
   } else if (message.has_release()) {
     seen.bindings.clear();
@@ -417,6 +422,8 @@ void TestSwarm::OnControlAction(const SendControl& action) {
       reply.mutable_layer_downloaded()->set_layer(layer);
       Reply(id, reply);
     }
+  } else if (message.has_hold_experts() && worker.answer_experts) {
+    Reply(id, ExpertsHeld(message.hold_experts()));
   } else if (message.has_measure_speed() && worker.answer_measure) {
     for (const auto& range : message.measure_speed().ranges()) {
       auto& timing = *reply.mutable_measured()->add_timings();
@@ -426,6 +433,23 @@ void TestSwarm::OnControlAction(const SendControl& action) {
     }
     Reply(id, reply);
   }
+}
+
+wire::pb::WorkerMessage TestSwarm::ExpertsHeld(const wire::pb::HoldExperts& asked) const {
+  uint64_t bytes = 0;
+  for (const wire::pb::ExpertSet& set : asked.sets())
+    for (const char bits : set.experts())
+      bytes += static_cast<uint64_t>(std::popcount(static_cast<uint8_t>(bits))) *
+               options_.model.layers[set.layer()].expert_bytes;
+  wire::pb::WorkerMessage message;
+  message.mutable_experts_held()->set_epoch(asked.epoch());
+  message.mutable_experts_held()->set_used_bytes(bytes);
+  return message;
+}
+
+void TestSwarm::AnswerExperts(WorkerId id) {
+  workers_.at(id).answer_experts = true;
+  Control(id, ExpertsHeld(Last(id, wire::pb::ServerMessage::kHoldExperts).hold_experts()));
 }
 
 wire::pb::WorkerMessage TestSwarm::Prepared(WorkerId id) const {

@@ -15,6 +15,7 @@ constexpr uint32_t kNominalPosition = 512;
 // Working rows of f32 that an engine holds per row of a chunk: residual, normed, q, k, v, gate, up,
 // and spares.
 constexpr uint64_t kScratchRows = 32;
+constexpr double kLoadBytesPerUs = 100;
 
 }  // namespace
 
@@ -153,6 +154,10 @@ double Costs::HandoverUs(const Worker& worker) const {
 LineRates Costs::Rates(const Worker& worker) const {
   return {worker.times.down_rate.Median().value_or(worker.offer.download_bytes_per_s * 1e-6),
           worker.times.up_rate.Median().value_or(worker.offer.upload_bytes_per_s * 1e-6)};
+}
+
+double Costs::LoadBytesPerUs(const Worker& worker) const {
+  return worker.times.load_rate.Median().value_or(kLoadBytesPerUs);
 }
 
 double Costs::ComputeUs(const Worker& worker, LayerSpan layers) const {

@@ -43,6 +43,8 @@ class Costs {
   // What a small step's line takes beyond that, measured or assumed.
   double HandoverUs(const Worker& worker) const;
   LineRates Rates(const Worker& worker) const;
+  // From disk into memory, on top of the download; measured or assumed.
+  double LoadBytesPerUs(const Worker& worker) const;
   // SO + C / CS of one row.
   double ComputeUs(const Worker& worker, LayerSpan layers) const;
   // Of one row over these layers, by the planner's formula: SO + C / CS + P + H + I / down + O / up

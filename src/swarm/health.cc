@@ -33,8 +33,11 @@ Instant Health::SilentAt(const Worker& worker) const {
 }
 
 Instant Health::StepDueAt(const Worker& worker) const {
-  if (worker.steps.in_flight.empty()) return kNever;
+  if (worker.steps.in_flight.empty() || worker.experts.waits) return kNever;
   Instant due = worker.steps.oldest_since + worker.steps.in_flight.front().limit;
+  // A hub may wait for a holder that has gone without a word: that one is found out first.
+  if (worker.experts.is_hub)
+    due = std::max(due, worker.steps.oldest_since + options_.timeouts.silence_limit_busy);
   // Building ONNX sessions and measuring hold up the thread that computes.
   if (worker.offer.needs_onnx && worker.IsLoading()) due = std::max(due, AnswerDueAt(worker));
   if (worker.measure.phase == MeasureJob::Phase::kRunning)
@@ -43,7 +46,9 @@ Instant Health::StepDueAt(const Worker& worker) const {
 }
 
 Instant Health::LateAt(const Worker& worker) const {
-  if (worker.steps.in_flight.empty() || worker.steps.in_flight.front().was_late) return kNever;
+  if (worker.steps.in_flight.empty() || worker.steps.in_flight.front().was_late ||
+      worker.experts.waits)
+    return kNever;
   return worker.steps.oldest_since + worker.steps.in_flight.front().late;
 }
 
@@ -80,6 +85,7 @@ Instant Health::AnswerDueAt(const Worker& worker) const {
   Instant due = kNever;
   for (const Binding& binding : worker.bindings)
     if (!binding.loaded) due = std::min(due, binding.answer_deadline);
+  if (!worker.experts.answered) due = std::min(due, worker.experts.answer_deadline);
   return due;
 }
 

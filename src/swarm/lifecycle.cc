@@ -7,9 +7,6 @@
 namespace weft::swarm {
 namespace {
 
-// Loading from disk into memory, on top of the download, before it was measured.
-constexpr double kLoadBytesPerUs = 100;
-
 Error Illegal(std::string message) {
   return Error(ErrorCode::kInvalidData, std::move(message));
 }
@@ -40,8 +37,9 @@ bool Lifecycle::FitsBeside(const Worker& worker, LayerSpan layers,
   if (worker.measure.phase == MeasureJob::Phase::kRunning)
     add({worker.measure.first, worker.measure.end});
   add(layers);
-  return !both_forms &&
-         costs_.MemoryBytes(worker.memory.weight_factor, held, hubs) <= worker.memory.limit;
+  return !both_forms && costs_.MemoryBytes(worker.memory.weight_factor, held, hubs) +
+                                worker.experts.memory_bytes <=
+                            worker.memory.limit;
 }
 
 bool Lifecycle::FitsBesidePlans(const Worker& worker, LayerSpan layers) const {
@@ -104,18 +102,49 @@ void Lifecycle::BeginPreparing(Instant now) {
     PlanStage& stage = staged_->stages[i];
     if (stage.binding != 0) continue;
     Worker& worker = *roster_.Find(stage.worker);
-    MakeRoom(worker, stage.layers());
+    MakeRoom(worker, stage.layers(), now);
     stage.binding = Prepare(worker, stage.layers(), static_cast<uint32_t>(i), false, now).id;
     stage.number = static_cast<uint32_t>(i);
   }
   Changed();
 }
 
-void Lifecycle::MakeRoom(Worker& worker, LayerSpan layers) {
+wire::pb::HoldExperts& Lifecycle::HoldExperts(Worker& worker, std::vector<bool> told,
+                                              uint64_t memory_bytes, double load_us, Instant now) {
+  WorkerExperts& experts = worker.experts;
+  experts.epoch = worker.newest_binding = ++last_binding_;
+  experts.told = std::move(told);
+  experts.memory_bytes = memory_bytes;
+  experts.answered = false;
+  experts.was_holder = true;
+  const Duration limit = Microseconds(
+      static_cast<int64_t>(std::min(load_us * options_.timeouts.prepare_factor, 86400e6)));
+  // A worker loads one thing after the other.
+  Instant begin = now;
+  for (const Binding& binding : worker.bindings)
+    if (!binding.loaded) begin = std::max(begin, binding.answer_deadline);
+  experts.answer_deadline = begin + std::max(options_.timeouts.prepare_min, limit);
+  auto& message = *outbox_.Control(worker.id).mutable_hold_experts();
+  message.set_epoch(experts.epoch);
+  return message;
+}
+
+// Layers go before experts, of which others may hold the same and which are the sooner loaded
+// elsewhere (Experts).
+void Lifecycle::DropExperts(Worker& worker, Instant now) {
+  if (worker.experts.memory_bytes == 0) return;
+  worker.experts.held.clear();
+  HoldExperts(worker, {}, 0, 0, now);
+  Changed();
+}
+
+void Lifecycle::MakeRoom(Worker& worker, LayerSpan layers, Instant now) {
   Retire(worker);
   const auto all = [](const Binding&) { return true; };
   if (FitsBeside(worker, layers, all)) return;
   DropBindings(worker, [this](const Binding& binding) { return !IsPlanned(binding.id); });
+  if (FitsBeside(worker, layers, all)) return;
+  DropExperts(worker, now);
   if (FitsBeside(worker, layers, all)) return;
   // The active plan goes on without what it had here.
   if (active_)
@@ -144,6 +173,7 @@ Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, b
   Instant begin = now;
   for (const Binding& other : worker.bindings)
     if (!other.loaded) begin = std::max(begin, other.answer_deadline);
+  if (!worker.experts.answered) begin = std::max(begin, worker.experts.answer_deadline);
   binding.asked_at = now;
   binding.only_loads = begin == now && worker.layers.HasCached(layers);
   binding.answer_deadline = begin + std::max(options_.timeouts.prepare_min, limit);
@@ -161,7 +191,7 @@ Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, b
 double Lifecycle::LoadUs(const Worker& worker, LayerSpan layers) const {
   const double missing = static_cast<double>(costs_.MissingBytes(worker.layers, layers));
   return missing / (worker.offer.download_bytes_per_s * 1e-6) +
-         costs_.WeightBytes(layers) / worker.times.load_rate.Median().value_or(kLoadBytesPerUs);
+         costs_.WeightBytes(layers) / costs_.LoadBytesPerUs(worker);
 }
 
 bool Lifecycle::StandBy(Worker& worker, LayerSpan layers, Instant now) {
@@ -214,6 +244,8 @@ Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared,
   const auto all = [](const Binding&) { return true; };
   if (!FitsBeside(worker, binding->layers, all)) {
     DropBindings(worker, [this](const Binding& each) { return !IsPlanned(each.id); });
+    if (worker.Find(id) && !FitsBeside(worker, worker.Find(id)->layers, all))
+      DropExperts(worker, now);
     if (staged_ && staged_->Uses(id) && worker.Find(id) &&
         !FitsBeside(worker, worker.Find(id)->layers, all)) {
       DropStaged(now);
@@ -277,7 +309,8 @@ void Lifecycle::DropBindings(Worker& worker, const std::function<bool(const Bind
   worker.layers.loaded_hubs = kept_hubs;
   Changed();
   auto& message = outbox_.Control(worker.id);
-  if (kept.empty()) {
+  // Release would let go of experts, too.
+  if (kept.empty() && worker.experts.told.empty()) {
     message.mutable_release();
     return;
   }

@@ -7,8 +7,8 @@
 // once; else whoever plans stages a plan that differs from the active one in the hole.
 //
 // Memory: before PrepareStage goes to a worker, what it was told to load plus the new layers fits
-// its offer. Room is made by dropping standbys, then what the active plan has there. Where that
-// would stop a plan that serves, layers are downloaded first while it does.
+// its offer. Room is made by dropping standbys, then experts, then what the active plan has there.
+// Where that would stop a plan that serves, layers are downloaded first while it does.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +58,10 @@ class Lifecycle {
   // Whether the layers fit the worker beside those of its bindings that stay, and what it measures.
   bool FitsBeside(const Worker& worker, LayerSpan layers,
                   const std::function<bool(const Binding&)>& stays) const;
+  // Says which experts the worker is to hold from now on, all of them; the caller fills in their
+  // sets. `load_us`: what it is expected to need for them.
+  wire::pb::HoldExperts& HoldExperts(Worker& worker, std::vector<bool> experts,
+                                     uint64_t memory_bytes, double load_us, Instant now);
   // Frees what neither a plan nor a standby needs on this worker.
   void Retire(Worker& worker);
 
@@ -94,7 +98,8 @@ class Lifecycle {
   void NoteLoad(Worker& worker, const Binding& binding, Instant now) const;
   bool FitsBesidePlans(const Worker& worker, LayerSpan layers) const;
   void BeginPreparing(Instant now);
-  void MakeRoom(Worker& worker, LayerSpan layers);
+  void MakeRoom(Worker& worker, LayerSpan layers, Instant now);
+  void DropExperts(Worker& worker, Instant now);
   Binding& Prepare(Worker& worker, LayerSpan layers, uint32_t number, bool standby, Instant now);
   void TakeBack(const Worker& worker, Instant now);
   void FillHoles();

@@ -36,7 +36,8 @@ std::optional<MeasureRanges> Measuring::PickRanges(const Worker& worker) const {
 bool Measuring::Fits(const Worker& worker, uint32_t first, uint32_t end) const {
   LayerSet held = worker.layers.loaded;
   held.AddRange(first, end);
-  return costs_.MemoryBytes(worker.memory.weight_factor, held, worker.layers.loaded_hubs) <=
+  return costs_.MemoryBytes(worker.memory.weight_factor, held, worker.layers.loaded_hubs) +
+             worker.experts.memory_bytes <=
          worker.memory.limit;
 }
 

@@ -93,6 +93,7 @@ void Pipeline::LimitMessages(Worker& worker) {
   for (const Stage& stage : stages_)
     if (stage.bound.worker == worker.id) bytes = std::max(bytes, LongestAnswer(stage));
   for (const SentFrame& sent : worker.steps.in_flight) bytes = std::max(bytes, sent.answer_bytes);
+  bytes = std::max(bytes, worker.experts.longest_message);
   if (worker.told.message_limit == bytes) return;
   worker.told.message_limit = bytes;
   outbox_.Add(SetMessageLimit{worker.id, bytes});

@@ -26,6 +26,12 @@ bool Probation::NoteFailure(const std::string& device, Instant now) {
   return aside;
 }
 
+void Probation::PutAside(const std::string& device, Instant now) {
+  Record& record = records_[device];
+  record.failures = std::max(record.failures, options_.failure_limit - 1);
+  NoteFailure(device, now);
+}
+
 bool Probation::IsAside(const std::string& device, Instant now) const {
   const auto found = records_.find(device);
   return found != records_.end() && now < found->second.aside_until;

@@ -21,6 +21,8 @@ class Probation {
 
   // Returns true when the device is put aside by this failure.
   bool NoteFailure(const std::string& device, Instant now);
+  // At once, whatever it did before.
+  void PutAside(const std::string& device, Instant now);
   // It has worked well for a while.
   void NoteSuccess(const std::string& device) { records_.erase(device); }
 

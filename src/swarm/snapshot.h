@@ -33,7 +33,10 @@ struct WorkerSnapshot {
   double expected_stay_s = 0;     // until its next loss
   bool computing = false;
   uint64_t tokens_computed = 0;
-  std::string problem;  // its last failure in a sentence, empty when all is well
+  // Experts that it was told to hold, and of them those that it holds.
+  uint32_t experts_told = 0, experts_held = 0;
+  uint64_t expert_messages = 0;  // between it and others, both ways
+  std::string problem;           // its last failure in a sentence, empty when all is well
 };
 
 struct StageSnapshot {
@@ -76,6 +79,8 @@ struct Snapshot {
   // Mean of |predicted - measured| / measured of steps, by the plan when it was made and by what is
   // known now.
   std::optional<double> initial_error, running_error;
+  // Of a plan whose stages are hubs: the model's experts, and how many of them somebody holds.
+  uint32_t experts_needed = 0, experts_held = 0;
   std::vector<bool> covered_layers;  // layers that some worker holds or could hold
   uint32_t active_requests = 0, queued_requests = 0;
   uint64_t completed_requests = 0, failed_requests = 0, generated_tokens = 0;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "wire/expert_frame.h"
 
 namespace weft::swarm {
 namespace {
@@ -26,6 +27,7 @@ State::State(CoreOptions core_options)
       probation(options),
       sessions(options.session_count),
       lifecycle(options, costs, roster, outbox),
+      experts(options, costs, roster, lifecycle, probation, outbox),
       planning(options, costs, roster, lifecycle, probation, outbox),
       measuring(options, costs, roster, lifecycle, outbox),
       pipeline(options, costs, roster, sessions, outbox),
@@ -67,10 +69,20 @@ void State::On(const WorkerControl& event) {
   if (!status.ok()) Drop(event.worker, status.error().message(), true);
 }
 
+bool State::PassOn(const Event& event) {
+  const auto* data = std::get_if<WorkerData>(&event);
+  if (data == nullptr || !wire::IsShardMessage(data->frame.bytes())) return false;
+  Worker* worker = roster.Find(data->worker);
+  if (worker == nullptr || !experts.Forward(*worker, data->frame)) return false;
+  worker->last_heard = now;
+  return true;
+}
+
 void State::On(const WorkerData& event) {
   Worker* worker = roster.Find(event.worker);
   if (!worker) return;
   worker->last_heard = now;
+  if (wire::IsShardMessage(event.frame.bytes())) return OnWrongShards(*worker);
   Status status = wire::IsGenerationFrame(event.frame.bytes()) ? OnGeneration(*worker, event.frame)
                                                                : OnResult(*worker, event.frame);
   if (!status.ok()) Drop(event.worker, status.error().message(), true);
@@ -110,7 +122,10 @@ void State::On(const TimerFired&) {
     lifecycle.DropStaged(now);
     planning.Want(now + options.timeouts.replan_interval);
   }
-  if (probation.TakeReturn(now)) planning.Want(now);
+  if (probation.TakeReturn(now)) {
+    experts.NoteChange();
+    planning.Want(now);
+  }
   if (RestoreMemory()) planning.Want(now);
 }
 
@@ -123,14 +138,17 @@ void State::Settle(bool after_frame) {
   planning.SetLiveRows(live_rows);
   planning.SetRunningError(pipeline.errors().running.value());
   planning.Settle(now);
+  experts.Settle(now);
   // What a frame changed of the lifecycle (its worker was dropped, say) is no small matter.
   const bool small = after_frame && lifecycle.version() == pipeline_version;
   if (!small) SettlePlans();
   if (lifecycle.version() != pipeline_version) UpdatePipeline();
-  if (lifecycle.CanSwap() && (!lifecycle.serves() || pipeline.HasCaughtUp(*lifecycle.staged()))) {
+  if (lifecycle.CanSwap() && experts.Covers(*lifecycle.staged()) &&
+      (!lifecycle.serves() || pipeline.HasCaughtUp(*lifecycle.staged()))) {
     lifecycle.Swap(now);
     LetLeaversGo();
     planning.NoteRosterChange();
+    experts.Settle(now);
     UpdatePipeline();
   }
   // Hosts know what workers may answer before these are asked.
@@ -243,6 +261,8 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
       TRY(lifecycle.OnPrepared(worker, message.prepared(), now));
       if (!lifecycle.staged()) planning.Want(now);
       return OkStatus();
+    case Kind::kExpertsHeld:
+      return experts.OnHeld(worker, message.experts_held());
     case Kind::kFailed:
       return OnFailed(worker, message.failed());
     case Kind::kStepFailed:
@@ -277,6 +297,7 @@ void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
   health.Ping(worker, now);
   planning.NoteRosterChange();
   planning.Want(now + options.timeouts.join_debounce);
+  experts.NoteChange();
   outbox.NoteChange();
 }
 
@@ -290,6 +311,7 @@ void State::OnLeaving(Worker& worker, const wire::pb::Leaving& leaving) {
   }
   if (worker.leaves_at) return;
   worker.leaves_at = now + options.timeouts.leave_limit;
+  experts.NoteChange();
   // Who stands by with its layers takes over at once; else they are loaded elsewhere while it goes
   // on.
   if (!lifecycle.Relieve(worker.id)) planning.Want(now);
@@ -373,10 +395,12 @@ Status State::OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgres
   worker.layers.downloaded_bytes = progress.done_bytes();
   worker.layers.download_total_bytes = progress.total_bytes();
   // Slow but alive: a download that moves is not cut off.
-  if (advanced)
+  if (advanced) {
+    const Instant least = now + options.timeouts.prepare_min;
     for (Binding& binding : worker.bindings)
-      binding.answer_deadline =
-          std::max(binding.answer_deadline, now + options.timeouts.prepare_min);
+      binding.answer_deadline = std::max(binding.answer_deadline, least);
+    worker.experts.answer_deadline = std::max(worker.experts.answer_deadline, least);
+  }
   outbox.NoteChange();
   return OkStatus();
 }
@@ -400,10 +424,18 @@ Status State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
     measuring.OnFailed(worker, now);
     worker.layers.requested.Clear();
   } else {
-    const Binding* binding = worker.Find(failed.epoch());
-    if (binding && failed.code() == ErrorCodeName(ErrorCode::kOutOfMemory))
-      LowerMemory(worker, binding->layers);
-    TRY(lifecycle.OnFailed(worker, failed, now));
+    const bool no_memory = failed.code() == ErrorCodeName(ErrorCode::kOutOfMemory);
+    const double factor = worker.memory.weight_factor;
+    const uint64_t expert_bytes = worker.experts.memory_bytes;
+    if (experts.OnFailed(worker, failed)) {
+      if (no_memory)
+        LowerMemory(worker, expert_bytes + costs.MemoryBytes(factor, worker.layers.loaded,
+                                                             worker.layers.loaded_hubs));
+    } else {
+      const Binding* binding = worker.Find(failed.epoch());
+      if (binding && no_memory) LowerMemory(worker, costs.MemoryBytes(factor, binding->layers));
+      TRY(lifecycle.OnFailed(worker, failed, now));
+    }
   }
   NoteFailure(worker, problem);
   planning.Want(now);
@@ -412,9 +444,8 @@ Status State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
 
 // What it could not hold is not asked of it again for a while. Not for ever: a browser may have
 // been short of memory for a moment, and a swarm without slack would stay down for that.
-void State::LowerMemory(Worker& worker, LayerSpan layers) {
-  worker.memory.limit = std::min(worker.memory.limit,
-                                 costs.MemoryBytes(worker.memory.weight_factor, layers) * 9 / 10);
+void State::LowerMemory(Worker& worker, uint64_t bytes) {
+  worker.memory.limit = std::min(worker.memory.limit, bytes * 9 / 10);
   const auto doublings = static_cast<int>(std::min(worker.memory.failures++, 20u));
   worker.memory.limit_until =
       now + std::min(options.timeouts.aside_max,
@@ -428,6 +459,7 @@ bool State::RestoreMemory() {
     if (!worker.memory.limit_until || now < *worker.memory.limit_until) continue;
     worker.memory.limit = worker.offer.memory_bytes;
     worker.memory.limit_until.reset();
+    experts.NoteChange();
     restored = true;
   }
   return restored;
@@ -560,6 +592,19 @@ void State::NoteFailure(Worker& worker, const std::string& problem) {
   outbox.NoteChange();
   if (!probation.NoteFailure(worker.probation_key, now)) return;
   // Other connections of the same device are left alone until the next plan.
+  lifecycle.OnWorkerGone(worker.id, now);
+  planning.OnWorkerGone(worker.id, now);
+}
+
+// One message that nobody asked it for may be a mistake; three are put down to the device.
+void State::OnWrongShards(Worker& worker) {
+  constexpr uint32_t kMostWrong = 3;
+  worker.record.problem = "It sent an expert message that nobody waits for.";
+  outbox.NoteChange();
+  if (++worker.experts.bad_messages != kMostWrong) return;
+  worker.experts.bad_messages = 0;
+  if (worker.ready) probation.PutAside(worker.probation_key, now);
+  experts.NoteChange();
   lifecycle.OnWorkerGone(worker.id, now);
   planning.OnWorkerGone(worker.id, now);
 }

@@ -8,6 +8,7 @@
 #include "swarm/absences.h"
 #include "swarm/costs.h"
 #include "swarm/events.h"
+#include "swarm/experts.h"
 #include "swarm/health.h"
 #include "swarm/lifecycle.h"
 #include "swarm/measuring.h"
@@ -35,6 +36,10 @@ struct State {
   void On(const PlanFound& event);
   void On(const TimerFired& event);
 
+  // Shard messages come many times for each layer of each token: what hubs and holders say to each
+  // other is passed on and has no consequences. False: there is more to it.
+  bool PassOn(const Event& event);
+
   // After every event: brings what follows from the new state under way. Frames come many times for
   // each token, so that what follows from them alone never walks over all workers.
   void Settle(bool after_frame);
@@ -50,6 +55,7 @@ struct State {
   WorkerSnapshot PictureOf(WorkerId id, const Worker& worker) const;
   StageSnapshot PictureOf(const PlanStage& stage) const;
   std::optional<double> LossUs(const PlanStage& stage) const;
+  void DescribeExperts(Snapshot& picture) const;
   void DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& picture) const;
 
   // What a restart needs, and what came of it (CoreOptions::restored).
@@ -70,6 +76,7 @@ struct State {
   Status OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed);
   Status OnResult(Worker& worker, const Slice& frame);
   Status OnGeneration(Worker& worker, const Slice& message);
+  void OnWrongShards(Worker& worker);
 
   // Closes its connection and goes on without it. `blamed`: it did wrong or refused what it was
   // asked for, which counts against the device; going away, however suddenly, does not.
@@ -78,7 +85,8 @@ struct State {
   void Forget(WorkerId id, bool returns = false);
   // Requests whose steps it was computing when it went.
   void BlameRequests(const Worker& worker);
-  void LowerMemory(Worker& worker, LayerSpan layers);
+  // It could not hold so much.
+  void LowerMemory(Worker& worker, uint64_t bytes);
   bool RestoreMemory();
   void NoteFailure(Worker& worker, const std::string& problem);
   void NoteSuccess(Worker& worker);
@@ -92,6 +100,7 @@ struct State {
   Absences absences;
   SessionTable sessions;
   Lifecycle lifecycle;
+  Experts experts;
   Planning planning;
   Measuring measuring;
   Pipeline pipeline;

@@ -70,6 +70,13 @@ WorkerSnapshot State::PictureOf(WorkerId id, const Worker& worker) const {
   out.expected_stay_s = 1 / planning.lifetimes().LossesPerS(worker.probation_key, now);
   out.us_per_token = worker.times.compute_us.Median().value_or(0);
   out.speed_bytes_per_us = worker.times.speed.Median().value_or(0);
+  out.used_bytes += worker.experts.memory_bytes;
+  const auto count = [](const std::vector<bool>& set) {
+    return static_cast<uint32_t>(std::count(set.begin(), set.end(), true));
+  };
+  out.experts_told = count(worker.experts.told);
+  out.experts_held = count(worker.experts.held);
+  out.expert_messages = worker.experts.messages_sent + worker.experts.messages_received;
   out.computing = !worker.steps.in_flight.empty();
   out.tokens_computed = worker.steps.tokens_computed;
   return out;
@@ -126,6 +133,16 @@ std::optional<double> State::LossUs(const PlanStage& stage) const {
   return least;
 }
 
+void State::DescribeExperts(Snapshot& picture) const {
+  const Experts::Coverage& coverage = experts.coverage();
+  picture.message += " Of " + std::to_string(coverage.needed) + " experts " +
+                     std::to_string(coverage.held) + " are loaded.";
+  if (coverage.missing_bytes == 0) return;
+  picture.missing_memory_bytes = coverage.missing_bytes;
+  picture.message += " They need " + HumanBytes(coverage.missing_bytes) +
+                     " more memory: open the join link on another device.";
+}
+
 // The sentence for people. `done_bytes` of `total_bytes` are downloaded for a staged plan.
 void State::DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& picture) const {
   const SwarmPlan* active = lifecycle.active();
@@ -146,6 +163,7 @@ void State::DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& p
       picture.message = "Preparing: " + Devices(staged->stages.size()) +
                         (staged->stages.size() == 1 ? " loads its" : " load their") + " layers" +
                         Percent(done_bytes, total_bytes) + ".";
+      if (staged->shards()) DescribeExperts(picture);
       break;
     case SwarmState::kRepairing:
       picture.message = staged
@@ -205,6 +223,8 @@ Snapshot State::MakeSnapshot(Instant at) const {
       picture.standbys.push_back(
           {id, binding.layers.first, binding.layers.end, binding.loaded, pipeline.Lag(bound)});
     }
+  picture.experts_needed = experts.coverage().needed;
+  picture.experts_held = experts.coverage().held;
   picture.initial_error = pipeline.errors().initial.value();
   picture.running_error = pipeline.errors().running.value();
   picture.history_bytes = sessions.history_bytes();

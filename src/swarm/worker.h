@@ -129,6 +129,27 @@ struct WorkerRecord {
   double slow_reference_us = 0;  // stage time at the last replanning because of slowness; 0: none
 };
 
+// Its part in plans of hubs. Experts' and, where layers need the room, Lifecycle's.
+struct WorkerExperts {
+  // As a holder, by the numbers of experts (Experts): whose place it is, what it was told to hold,
+  // and of that what it has said that it holds. Empty: none.
+  std::vector<bool> wanted, told, held;
+  uint64_t memory_bytes = 0;            // that `told` takes
+  std::optional<double> weight_factor;  // as it has reported
+  BindingId epoch = 0;                  // of the last HoldExperts
+  bool answered = true;
+  Instant answer_deadline;
+  bool was_holder = false;
+  // As a hub.
+  bool is_hub = false, was_hub = false;
+  std::string told_holders;  // the last ExpertHolders, without its epoch
+  bool waits = false;        // some of its experts are held by nobody
+  // Shard messages.
+  uint64_t longest_message = 0;  // 0: it has no business with them
+  uint64_t messages_sent = 0, messages_received = 0;
+  uint32_t bad_messages = 0;
+};
+
 // What was said last, so that it is said again only when it changes.
 struct WorkerTold {
   std::optional<wire::WholeModel::State> whole;  // by Planning, to the worker
@@ -157,6 +178,7 @@ struct Worker {
   WorkerSteps steps;
   WorkerPings pings;
   WorkerRecord record;
+  WorkerExperts experts;
   WorkerTold told;
 
   // True while long silences are normal: loading layers, measuring, first steps of a binding.
@@ -172,8 +194,8 @@ struct Worker {
            });
   }
   bool IsLoading() const {
-    return std::any_of(bindings.begin(), bindings.end(),
-                       [](const Binding& binding) { return !binding.loaded; });
+    return !experts.answered || std::any_of(bindings.begin(), bindings.end(),
+                                            [](const Binding& binding) { return !binding.loaded; });
   }
   Binding* Find(BindingId wanted) {
     for (Binding& binding : bindings)
