@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "base/log.h"
+#include "program/codec.h"
 #include "program/ir.h"
+#include "program/shards.h"
 
 namespace weft::apps {
 
@@ -21,6 +24,30 @@ void FindTiedWeights(const package::Manifest& manifest, std::vector<swarm::Model
     }
     layers[layer].tied_bytes = std::min(layers[layer].tied_bytes, layers[layer].weight_bytes);
   }
+}
+
+uint64_t BytesOf(const program::Weight& weight) {
+  uint64_t bytes = 0;
+  for (const auto* parts : {&weight.data, &weight.scale, &weight.zero})
+    for (const program::Part& part : *parts) bytes += part.byte_count;
+  return bytes;
+}
+
+// What the layer's program says of its experts, if it has any.
+Status FindExpertCosts(const package::Package& package, const package::LayerInfo& layer,
+                       swarm::ModelLayer& costs) {
+  ASSIGN_OR_RETURN(const Slice bytes,
+                   package.blobs->Get(layer.program, package.manifest.blobs.at(layer.program)));
+  ASSIGN_OR_RETURN(const program::Program program, program::Decode(bytes.bytes()));
+  const program::MoeExperts* experts = program::FindExperts(program);
+  if (experts == nullptr) return OkStatus();
+  costs.expert_count = experts->experts;
+  costs.experts_per_token = experts->top_k;
+  for (const auto& weight : {std::optional(experts->gate_up), std::optional(experts->down),
+                             experts->gate_up_bias, experts->down_bias})
+    if (weight) costs.expert_bytes += BytesOf(program.weights[*weight]);
+  costs.expert_bytes /= experts->experts;
+  return OkStatus();
 }
 
 }  // namespace
@@ -43,6 +70,11 @@ swarm::ModelInfo ModelInfoOf(const package::Package& package) {
     costs.download_bytes = package::DownloadBytes(manifest, layer.index, layer.index + 1);
     costs.read_bytes_per_token = layer.read_bytes_per_token;
     costs.kv_bytes_per_position = layer.kv_bytes_per_position;
+    if (model.lowered) {
+      const Status found = FindExpertCosts(package, layer, costs);
+      if (!found.ok())
+        LogWarn("the program of layer {} cannot be read: {}", layer.index, found.error().message());
+    }
     model.layers.push_back(costs);
   }
   FindTiedWeights(manifest, model.layers);
