@@ -69,6 +69,9 @@ json::object WorkerJson(const swarm::WorkerSnapshot& worker) {
           {"speed_bytes_per_us", worker.speed_bytes_per_us},
           {"computing", worker.computing},
           {"tokens_computed", worker.tokens_computed},
+          {"experts_told", worker.experts_told},
+          {"experts_held", worker.experts_held},
+          {"expert_messages", worker.expert_messages},
           {"problem", worker.problem}};
 }
 
@@ -124,6 +127,8 @@ std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
                                       {"generated_tokens", snapshot.generated_tokens},
                                       {"boundary_bytes_sent", snapshot.boundary_bytes_sent},
                                       {"boundary_bytes_received", snapshot.boundary_bytes_received},
+                                      {"experts_needed", snapshot.experts_needed},
+                                      {"experts_held", snapshot.experts_held},
                                       {"covered_layers", std::move(covered)},
                                       {"stages", std::move(stages)},
                                       {"standbys", std::move(standbys)},

@@ -34,6 +34,7 @@ export function DeviceCard(props: DeviceCardProps): VNode {
       <p class="device-identity">{identity(device)}</p>
       <DeviceBar named={named} layerCount={layerCount} />
       <p class="device-holds">{holdsText(device, layerCount)}</p>
+      {device.expertsTold > 0 && <p class="device-holds">{expertsText(device)}</p>}
       {standbys.length > 0 && (
         <p class="device-holds">
           {standbys.map((standby) => standbyText(standby, layerCount)).join(" ")}
@@ -78,11 +79,18 @@ function holdsText(device: Device, layerCount: number): string {
   const spare = device.cachedLayers.filter(
     (layer) => layer < device.firstLayer || layer >= device.endLayer).length;
   const cached = formatCount(spare, "layer");
+  if (device.firstLayer < 0 && device.expertsTold > 0) return "Runs no layers.";
   if (device.firstLayer < 0) {
     return spare > 0 ? `Runs nothing now, has ${cached} in its cache.` : "Runs nothing now.";
   }
   const runs = `Runs ${layersText(device.firstLayer, device.endLayer, layerCount)}`;
   return spare > 0 ? `${runs}, has ${cached} more in its cache.` : `${runs}.`;
+}
+
+function expertsText(device: Device): string {
+  const { expertsTold: told, expertsHeld: held } = device;
+  if (held >= told) return `Holds ${formatCount(held, "expert")} for others.`;
+  return `Holds ${formatInteger(held)} of ${formatCount(told, "expert")} and loads the others.`;
 }
 
 function standbyText(standby: Standby, layerCount: number): string {
@@ -121,6 +129,9 @@ function DeviceFigures({ device, stage }: { device: Device; stage: Stage | undef
         .map((rate) => (rate > 0 ? formatByteRate(rate) : "–")).join(", ")} />
       <Figure name="Memory used" value={formatMemoryOf(device.usedBytes, device.memoryBytes)} />
       <Figure name="Tokens computed" value={formatInteger(device.tokensComputed)} />
+      {device.expertsTold > 0 && (
+        <Figure name="Expert messages" value={formatInteger(device.expertMessages)} />
+      )}
       {stage && stage.predictedUs > 0 && (
         <Figure name="Its step, predicted and measured" value={stageText(stage)} isWide />
       )}

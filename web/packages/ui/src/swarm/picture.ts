@@ -54,6 +54,10 @@ export interface Device {
   bytesPerUs: number;
   computing: boolean;
   tokensComputed: number;
+  // Of a mixture of experts: those that it is to hold, and of them those that it holds.
+  expertsTold: number;
+  expertsHeld: number;
+  expertMessages: number; // between it and others
   problem: string; // its last failure in a sentence
 }
 
@@ -164,6 +168,9 @@ function readDevice(json: Json): Device {
     bytesPerUs: number(json, "speed_bytes_per_us"),
     computing: json["computing"] === true,
     tokensComputed: number(json, "tokens_computed"),
+    expertsTold: number(json, "experts_told"),
+    expertsHeld: number(json, "experts_held"),
+    expertMessages: number(json, "expert_messages"),
     problem: text(json, "problem"),
   };
 }

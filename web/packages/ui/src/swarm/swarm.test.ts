@@ -32,7 +32,8 @@ describe("readPicture", () => {
       ],
       standbys: [{ worker: 4, first_layer: 0, end_layer: 2, loaded: true, lag_rows: 8 }],
       history_bytes: 9,
-      workers: [{ id: 3, name: "x", kind: "web", state: "idle", cached_layers: [1, "2", 3] }],
+      workers: [{ id: 3, name: "x", kind: "web", state: "idle", cached_layers: [1, "2", 3],
+        experts_told: 12, experts_held: 7, expert_messages: 90 }],
     });
     expect(read).toMatchObject({
       state: "down",
@@ -43,7 +44,8 @@ describe("readPicture", () => {
       standbys: [{ deviceId: 4, endLayer: 2, isLoaded: true, lagRows: 8 }],
       historyBytes: 9,
     });
-    expect(read?.devices[0]).toMatchObject({ id: 3, cachedLayers: [1, 3], firstLayer: -1 });
+    expect(read?.devices[0]).toMatchObject({ id: 3, cachedLayers: [1, 3], firstLayer: -1,
+      expertsTold: 12, expertsHeld: 7, expertMessages: 90 });
   });
 
   it.each([null, 5, "up", [], {}, { state: "sideways" }])("refuses %j", (json) => {
