@@ -18,7 +18,7 @@ export const kCxxModules = {
   kernels: ["base", "tensor", "sampling"],
   engine: ["base", "tensor", "sampling", "program", "kernels", "package"],
   swarm: ["base", "tensor", "wire", "planner", "sampling"],
-  worker: ["base", "tensor", "sampling", "wire", "engine", "program", "package"],
+  worker: ["base", "tensor", "sampling", "wire", "dispatch", "engine", "program", "package"],
   net: ["base"],
   hub: ["base", "net", "package"],
   journal: ["base"],
