@@ -1,5 +1,6 @@
 #include "convert/convert.h"
 
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -85,6 +86,7 @@ class Converter {
     TextFiles& files = source_.files;
     ASSIGN_OR_RETURN(config_, ParseModelConfig(files.at("config.json"), options_.context_length));
     warnings_ = source_.warnings;
+    if (config_.wrapped) UnwrapTensors();
     if (!options_.without_tokenizer) {
       ASSIGN_OR_RETURN(const auto found, CheckTokenizer(files, config_.vocabulary));
       warnings_.insert(warnings_.end(), found.begin(), found.end());
@@ -101,7 +103,7 @@ class Converter {
                         progress_(done_);
                       });
     TRY(StoreWeights(specs, source_.tensors, &store));
-    const onnx::Model model = BuildModel(config_, store.weights());
+    const onnx::Model model = BuildModel(config_, store.weights(), LayerScalars());
     ASSIGN_OR_RETURN(const std::string graph, onnx::SerializeModel(model));
     files.emplace("model.onnx", graph);
     const std::string quantisation = QuantisationName(options_.quantisation, store.weights());
@@ -116,11 +118,41 @@ class Converter {
   }
 
  private:
+  // The decoder's tensors of a model with towers get the names that they have in one without. What
+  // is left is what text does not need.
+  void UnwrapTensors() {
+    constexpr std::pair<std::string_view, std::string_view> kPrefixes[] = {
+        {"model.language_model.", "model."},
+        {"language_model.model.", "model."},
+        {"language_model.lm_head.", "lm_head."}};
+    TensorMap kept;
+    size_t skipped = 0;
+    for (auto& [name, tensor] : source_.tensors) {
+      const auto* prefix = std::find_if(std::begin(kPrefixes), std::end(kPrefixes),
+                                        [&](const auto& p) { return name.starts_with(p.first); });
+      if (prefix != std::end(kPrefixes)) {
+        if (tensor.own_name.empty()) tensor.own_name = name;
+        kept.emplace(std::string(prefix->second) + name.substr(prefix->first.size()), tensor);
+      } else if (name.starts_with("lm_head.")) {
+        kept.emplace(name, tensor);
+      } else {
+        ++skipped;
+      }
+    }
+    if (skipped > 0) {
+      warnings_.push_back("The model takes text only: " + std::to_string(skipped) +
+                          " tensors of its towers for pictures or sound are left out.");
+    }
+    source_.tensors = std::move(kept);
+  }
+
   // transformers multiplies in the dtype of the table: Gemma was trained with the rounded factor.
   // A package in f32 is the model as transformers computes it in f32.
   void RoundEmbeddingScale(RowFormat table) {
     const DType dtype = KeptDType(table);
-    if (IsBlockFormat(dtype) || options_.quantisation == DType::kF32) return;
+    if (!config_.rounds_embedding_scale || IsBlockFormat(dtype) ||
+        options_.quantisation == DType::kF32)
+      return;
     const float exact = config_.embedding_scale;
     std::array<uint8_t, sizeof(float)> rounded{};
     FromF32({&exact, 1}, dtype, rounded.data());
@@ -139,6 +171,32 @@ class Converter {
     }
   }
 
+  // What layers read that is not in the checkpoint.
+  void StoreTables(WeightStore* store) const {
+    const std::vector<RopeConfig> rotations = config_.Rotations();
+    for (size_t i = 0; i < rotations.size(); ++i) {
+      store->StoreVector(FrequenciesName(i), InverseFrequencies(rotations[i]));
+    }
+    if (!config_.value_norm) return;
+    std::set<uint32_t> widths;
+    for (uint32_t i = 0; i < config_.layer_count; ++i) widths.insert(config_.HeadColumns(i));
+    for (const uint32_t width : widths) {
+      store->StoreVector(OnesName(width), std::vector<float>(width, 1));
+    }
+  }
+
+  // The numbers that layers end with. REQUIRES: CheckWeights passed.
+  std::vector<float> LayerScalars() const {
+    std::vector<float> scalars;
+    for (uint32_t layer = 1; config_.layer_scalars && layer <= config_.layer_count; ++layer) {
+      const SourceTensor& tensor =
+          source_.tensors.find(LayerPrefix(layer) + "layer_scalar")->second;
+      scalars.push_back(0);
+      ToF32(KeptDType(*tensor.format), tensor.bytes.bytes().data(), {&scalars.back(), 1});
+    }
+    return scalars;
+  }
+
   Status StoreWeights(const std::vector<std::vector<WeightSpec>>& specs, const TensorMap& tensors,
                       WeightStore* store) {
     for (const auto& layer : specs) {
@@ -148,10 +206,7 @@ class Converter {
     }
     progress_(done_);
     std::map<Widening, uint64_t> widened;
-    store->StoreVector(kInverseFrequencies, InverseFrequencies(config_.rope));
-    if (config_.local_rope) {
-      store->StoreVector(kLocalInverseFrequencies, InverseFrequencies(*config_.local_rope));
-    }
+    StoreTables(store);
     TRY(store->FinishLayer());
     for (const auto& layer : specs) {
       const DType expert_dtype = ExpertDType(layer, tensors, options_.quantisation);

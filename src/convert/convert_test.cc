@@ -356,7 +356,7 @@ TEST_F(ConvertTest, RefusesBrokenFiles) {
   json::object config = testing::TinyQwen3Config();
   config["model_type"] = "mamba";
   testing::Write(source() / "config.json", json::serialize(config));
-  ExpectRefused("The architecture 'mamba' is not supported; weft converts gemma2");
+  ExpectRefused("The architecture 'mamba' is not supported; weft converts cohere2");
   config = testing::TinyQwen3Config();
   config["vocab_size"] = 401;
   testing::Write(source() / "config.json", json::serialize(config));

@@ -32,23 +32,30 @@ struct VectorWeights {
   void operator()(const Other&) {}
 };
 
-// True unless the operation that finishes the output is an Add or the experts themselves: a layer
-// adds to the residual stream last, a shard gives rows of its experts, the head ends with a product
-// (and perhaps a scale or softcap).
+// True unless the output is a sum, a sum times a number, or the work of experts alone: a layer adds
+// to the residual stream last, a shard gives rows of its experts, the head ends with a product (and
+// perhaps a scale or softcap).
 bool EndsInLogits(const program::Program& program) {
   if (!program.input) return false;
-  bool logits = false;
+  std::vector<bool> is_sum(program.buffers.size());  // of what a buffer holds now
+  is_sum[*program.input] = true;
   for (const program::Op& op : program.ops) {
     std::visit(
         [&](const auto& known) {
-          using Op = std::decay_t<decltype(known)>;
-          if (known.out.buffer == program.output) {
-            logits = !std::is_same_v<Op, program::Add> && !std::is_same_v<Op, program::MoeExperts>;
+          using T = std::decay_t<decltype(known)>;
+          if constexpr (std::is_same_v<T, program::Exchange>) {
+            is_sum[known.in.buffer] = true;
+          } else if constexpr (std::is_same_v<T, program::Scale>) {
+            is_sum[known.out.buffer] = is_sum[known.in.buffer];
+          } else {
+            is_sum[known.out.buffer] = std::is_same_v<T, program::Add> ||
+                                       std::is_same_v<T, program::MoeExperts> ||
+                                       std::is_same_v<T, program::SlotExchange>;
           }
         },
         op);
   }
-  return logits;
+  return !is_sum[program.output];
 }
 
 bool Overlap(const program::View& a, const program::View& b) {

@@ -1,6 +1,7 @@
 // node check.mjs --weft WEFT --data DIR [--only NAME] [--quant NAME] [--cuts yes] [--native yes]
-//               [--context N] [--reference FILE]
-// Converts the checkpoints of DIR and runs each package's model.onnx whole in onnxruntime: logits
+//               [--context N] [--reference FILE] [--folder checkpoints]
+// Converts the checkpoints of that folder of DIR and runs each package's model.onnx whole in
+// onnxruntime: logits
 // and greedy tokens against what transformers gave (reference.safetensors), stories260K against
 // expected.json. For q8 and q4 the reference is the same model with weights that dequantize.mjs, a
 // second implementation of the block formats, writes back as f32. With --cuts the f32 packages are
@@ -41,6 +42,7 @@ const knownOptions = [
   '--native',
   '--context',
   '--reference',
+  '--folder',
 ];
 
 function parseArguments(args) {
@@ -53,6 +55,7 @@ function parseArguments(args) {
   if (!options.weft || !options.data) {
     throw new Error(`usage: node check.mjs --weft WEFT --data DIR [${knownOptions.slice(2)}]`);
   }
+  options.folder ??= 'checkpoints';
   return options;
 }
 
@@ -163,7 +166,7 @@ function sameTokens(actual, expected, margins) {
 }
 
 async function checkCheckpoint(name, quantisation, options, work) {
-  const source = join(options.data, 'checkpoints', name);
+  const source = join(options.data, options.folder, name);
   const referenceFile = join(source, options.reference ?? 'reference.safetensors');
   const reference = readSafetensors(referenceFile);
   const target = join(work, `${name}-${quantisation}`);
@@ -243,7 +246,7 @@ async function main() {
   const work = mkdtempSync(join(tmpdir(), 'weft-convert-'));
   const results = [];
   try {
-    for (const name of readdirSync(join(options.data, 'checkpoints')).sort()) {
+    for (const name of readdirSync(join(options.data, options.folder)).sort()) {
       if (options.only && options.only !== name) continue;
       for (const quantisation of ['f32', 'f16', 'q8', 'q4']) {
         if (options.quant && options.quant !== quantisation) continue;

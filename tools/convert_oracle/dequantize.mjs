@@ -2,6 +2,7 @@
 // turns the weights of a package back into an f32 checkpoint.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { readSafetensors } from '../onnx_check/reference.mjs';
 
 const q8 = 16;
 const q4 = 17;
@@ -179,7 +180,7 @@ function inTurn({ shape, values }) {
 /** A weight of the package under a name and in the layout that the checkpoint may have. */
 function asInCheckpoint(name, weight, config) {
   const tensor = { shape: weight.shape, values: toFloats(weight) };
-  if (config.model_type.startsWith('gemma') && name.includes('norm')) {
+  if (/^gemma[23]/.test(config.model_type) && name.includes('norm')) {
     tensor.values = tensor.values.map((value) => value - 1);
   }
   const expert = /^(.*\.experts\.)(gate_up|down)_proj\.(weight|bias)$/.exec(name);
@@ -197,16 +198,42 @@ export function writeDequantized(model, source, folder) {
   const config = JSON.parse(readFileSync(join(source, 'config.json'), 'utf8'));
   const tensors = {};
   for (const [name, weight] of Object.entries(readWeights(model))) {
-    if (name.startsWith('rotary.')) continue;
+    if (name.startsWith('rotary.') || name.startsWith('ones.')) continue; // not of the checkpoint
     const [as, tensor] = asInCheckpoint(name, weight, config);
     tensors[as] = tensor;
   }
+  if (config.model_type === 'glm4') packGateAndUp(tensors);
+  if (config.model_type.startsWith('gemma4')) addLayerScalars(source, tensors);
   // Programs name the head by itself even where it is the embedding table; a packed model was
   // taken apart.
   const untied = { ...config, tie_word_embeddings: false };
   if (config.model_type === 'phi3') Object.assign(untied, llamaNames(config));
   writeFileSync(join(folder, 'config.json'), JSON.stringify(untied));
   writeSafetensors(join(folder, 'model.safetensors'), tensors);
+}
+
+/** GLM-4 has one matrix with the rows of gate, then those of up. */
+function packGateAndUp(tensors) {
+  for (const name of Object.keys(tensors)) {
+    if (!name.endsWith('.mlp.gate_proj.weight')) continue;
+    const up = name.replace('gate_proj', 'up_proj');
+    const [rows, columns] = tensors[name].shape;
+    const values = new Float32Array(2 * rows * columns);
+    values.set(tensors[name].values);
+    values.set(tensors[up].values, rows * columns);
+    tensors[name.replace('gate_proj', 'gate_up_proj')] = { shape: [2 * rows, columns], values };
+    delete tensors[name];
+    delete tensors[up];
+  }
+}
+
+/** Numbers of the checkpoint that programs hold as they are. */
+function addLayerScalars(source, tensors) {
+  const all = readSafetensors(join(source, 'model.safetensors'));
+  for (const [name, { values }] of Object.entries(all)) {
+    if (!name.endsWith('.layer_scalar')) continue;
+    tensors[name] = { shape: [1], values: Float32Array.from(values) };
+  }
 }
 
 /** Phi-3 without its packed projections is a Mistral. */

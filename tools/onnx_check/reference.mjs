@@ -1,7 +1,12 @@
-// Reads reference.safetensors: an 8-byte length, a JSON header, then raw little-endian tensors.
+// Reads safetensors files: an 8-byte length, a JSON header, then raw little-endian tensors.
 import { readFileSync } from 'node:fs';
 
-const arrays = { F32: Float32Array, I64: BigInt64Array, I32: Int32Array };
+const arrays = { F32: Float32Array, I64: BigInt64Array, I32: Int32Array, BF16: Uint16Array };
+
+/** The upper half of a float's bits. */
+function widen(bits) {
+  return new Float32Array(Uint32Array.of(bits << 16).buffer)[0];
+}
 
 /** Returns { name: { dims, values } } with numbers for every tensor of `path`. */
 export function readSafetensors(path) {
@@ -16,7 +21,8 @@ export function readSafetensors(path) {
     const [begin, end] = entry.data_offsets;
     const bytes = file.subarray(8 + headerBytes + begin, 8 + headerBytes + end);
     const copy = new Uint8Array(bytes).buffer;
-    tensors[name] = { dims: entry.shape, values: Array.from(new Values(copy), Number) };
+    const toNumber = entry.dtype === 'BF16' ? widen : Number;
+    tensors[name] = { dims: entry.shape, values: Array.from(new Values(copy), toNumber) };
   }
   return tensors;
 }

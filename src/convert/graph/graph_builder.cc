@@ -16,12 +16,14 @@ using onnx::ElementType;
 // The names of a rotation's tables.
 struct RotaryTables {
   std::string cos, sin;
+  uint32_t columns = 0;  // that turn
 };
 
 class DecoderBuilder {
  public:
-  DecoderBuilder(const ModelConfig& config, const StoredWeights& weights)
-      : config_(config), nodes_(weights) {}
+  DecoderBuilder(const ModelConfig& config, const StoredWeights& weights,
+                 const std::vector<float>& layer_scalars)
+      : config_(config), layer_scalars_(layer_scalars), nodes_(weights) {}
 
   onnx::Graph Build() {
     nodes_.graph().name = config_.architecture;
@@ -38,8 +40,13 @@ class DecoderBuilder {
                    std::vector<Attribute> attributes = {}, const std::string& domain = "") {
     return nodes_.Node(name, op, std::move(inputs), std::move(attributes), domain);
   }
-  std::string RmsNorm(const std::string& node, const std::string& x, const std::string& weight) {
-    return nodes_.RmsNorm(node, x, weight, config_.rms_epsilon);
+  std::string Norm(const std::string& node, const std::string& x, const std::string& weight) {
+    return config_.mean_norms ? nodes_.LayerNorm(node, x, weight, config_.rms_epsilon)
+                              : nodes_.RmsNorm(node, x, weight, config_.rms_epsilon);
+  }
+  // x times a number that the model has; x itself where that is 1.
+  std::string Times(const std::string& node, const std::string& x, float factor) {
+    return factor == 1 ? x : Node(node, "Mul", {x, nodes_.Scalar("constants" + node, factor)});
   }
 
   void DeclareInputs() {
@@ -54,8 +61,8 @@ class DecoderBuilder {
       for (const char* kind : {".key", ".value"}) {
         const std::string suffix = std::to_string(i) + kind;
         const auto shape = [&](const char* positions) {
-          return std::vector<Dim>{Dim::Of(1), Dim::Of(config_.kv_heads), Dim::Of(positions),
-                                  Dim::Of(config_.head_columns)};
+          return std::vector<Dim>{Dim::Of(1), Dim::Of(config_.KvHeads(i)), Dim::Of(positions),
+                                  Dim::Of(config_.HeadColumns(i))};
         };
         graph.AddInput("past_key_values." + suffix, ElementType::kFloat,
                        shape("past_sequence_length"));
@@ -83,28 +90,28 @@ class DecoderBuilder {
     const std::string positions = nodes_.ToFloat("/rotary/Cast", "position_ids");
     positions_ = Node("/rotary/Reshape", "Reshape",
                       {positions, nodes_.Constant("constants/column", {2}, {-1, 1})});
-    tables_ = Tables("/rotary", kInverseFrequencies, config_.rope);
-    if (config_.local_rope) {
-      local_tables_ = Tables("/rotary/local", kLocalInverseFrequencies, *config_.local_rope);
+    const std::vector<RopeConfig> rotations = config_.Rotations();
+    for (size_t i = 0; i < rotations.size(); ++i) {
+      const std::string node = i == 0 ? "/rotary" : "/rotary/" + std::to_string(i);
+      tables_.push_back(Tables(node, FrequenciesName(i), rotations[i]));
     }
   }
 
   // The cosines and sines of position * frequency, [S, rotary_columns / 2].
-  RotaryTables Tables(const std::string& node, const char* frequencies, const RopeConfig& rope) {
+  RotaryTables Tables(const std::string& node, const std::string& frequencies,
+                      const RopeConfig& rope) {
     const std::string angles = Node(node + "/Mul", "Mul", {positions_, nodes_.Plain(frequencies)});
-    RotaryTables tables{Node(node + "/Cos", "Cos", {angles}), Node(node + "/Sin", "Sin", {angles})};
+    RotaryTables tables{Node(node + "/Cos", "Cos", {angles}), Node(node + "/Sin", "Sin", {angles}),
+                        rope.rotary_columns};
     if (rope.scale == 1) return tables;
     const std::string scale = nodes_.Scalar("constants" + node + "/scale", rope.scale);
     return {Node(node + "/Cos_scaled", "Mul", {tables.cos, scale}),
-            Node(node + "/Sin_scaled", "Mul", {tables.sin, scale})};
+            Node(node + "/Sin_scaled", "Mul", {tables.sin, scale}), rope.rotary_columns};
   }
 
   std::string Embedding() {
     const std::string node = "/model/embed_tokens";
-    std::string rows = LookUp(node);
-    if (config_.embedding_scale == 1) return rows;
-    return Node(node + "/Mul", "Mul",
-                {rows, nodes_.Scalar("constants/embedding_scale", config_.embedding_scale)});
+    return Times(node + "/Mul", LookUp(node), config_.embedding_scale);
   }
 
   std::string LookUp(const std::string& node) {
@@ -127,26 +134,32 @@ class DecoderBuilder {
     return table.dtype == DType::kF32 ? rows : nodes_.ToFloat(node + "/Cast", rows);
   }
 
-  // q or k [1, S, heads * head_columns]: norm per head if the model has it, then rotation.
-  std::string HeadNormAndRotation(const std::string& node, std::string x, uint32_t heads,
-                                  const std::string& norm_weight, const RotaryTables& tables) {
-    if (config_.qk_norm) {
-      const auto head_columns = int64_t{config_.head_columns};
-      const auto columns = head_columns * heads;
-      const std::string split =
-          Node(node + "_norm/Reshape_1", "Reshape",
-               {x, nodes_.Constant("constants/heads_" + std::to_string(head_columns), {3},
-                                   {0, -1, head_columns})});
-      const std::string normed = RmsNorm(node + "_norm/LayerNorm", split, norm_weight);
-      x = Node(node + "_norm/Reshape_2", "Reshape",
-               {normed, nodes_.Constant("constants/columns_" + std::to_string(columns), {3},
-                                        {0, -1, columns})});
-    }
-    std::vector<Attribute> attributes = {Attribute::Of("interleaved", 0)};
-    if (config_.rope.rotary_columns < config_.head_columns) {
+  // An RMS norm of each head of x [1, S, heads * head_columns].
+  std::string HeadNorm(const std::string& node, const std::string& x, uint32_t heads,
+                       uint32_t head_columns, const std::string& weight) {
+    const int64_t columns = int64_t{heads} * head_columns;
+    const std::string split =
+        Node(node + "/Reshape_1", "Reshape",
+             {x, nodes_.Constant("constants/heads_" + std::to_string(head_columns), {3},
+                                 {0, -1, int64_t{head_columns}})});
+    const std::string normed =
+        nodes_.RmsNorm(node + "/LayerNorm", split, weight, config_.rms_epsilon);
+    return Node(node + "/Reshape_2", "Reshape",
+                {normed, nodes_.Constant("constants/columns_" + std::to_string(columns), {3},
+                                         {0, -1, columns})});
+  }
+
+  std::string Rotate(const std::string& node, const std::string& x, uint32_t heads,
+                     uint32_t layer) {
+    const uint32_t rotation = config_.RotationOf(layer);
+    if (rotation == kNoRotation) return x;
+    const RotaryTables& tables = tables_[rotation];
+    std::vector<Attribute> attributes = {
+        Attribute::Of("interleaved", config_.interleaved_pairs ? 1 : 0)};
+    if (tables.columns < config_.HeadColumns(layer)) {
       attributes.push_back(Attribute::Of("num_heads", static_cast<int64_t>(heads)));
       attributes.push_back(
-          Attribute::Of("rotary_embedding_dim", static_cast<int64_t>(config_.rope.rotary_columns)));
+          Attribute::Of("rotary_embedding_dim", static_cast<int64_t>(tables.columns)));
     }
     // The tables hold one row for each row of x, in order.
     const std::string first = nodes_.Constant("constants/first_row", {1}, {0});
@@ -154,35 +167,59 @@ class DecoderBuilder {
                 {x, first, tables.cos, tables.sin}, std::move(attributes), kMicrosoft);
   }
 
-  std::string Attention(const std::string& node, const std::string& prefix, uint32_t index,
-                        const std::string& x) {
-    const std::string path = prefix + "self_attn.";
-    const bool is_local = config_.local_rope && config_.windows[index] != 0;
-    const RotaryTables& tables = is_local ? local_tables_ : tables_;
-    const std::string q = HeadNormAndRotation(
-        node + "/q", nodes_.Linear(node + "/q_proj", x, path + "q_proj", config_.qkv_bias),
-        config_.heads, path + "q_norm.weight", tables);
-    const std::string k = HeadNormAndRotation(
-        node + "/k", nodes_.Linear(node + "/k_proj", x, path + "k_proj", config_.qkv_bias),
-        config_.kv_heads, path + "k_norm.weight", tables);
-    const std::string v = nodes_.Linear(node + "/v_proj", x, path + "v_proj", config_.qkv_bias);
-    const std::string past = "past_key_values." + std::to_string(index);
-    const std::string present = "present." + std::to_string(index);
+  // q or k [1, S, heads * head_columns]: its norm where the model has one, and its rotation.
+  std::string NormAndRotation(const std::string& node, std::string x, uint32_t heads,
+                              const std::string& norm_weight, uint32_t layer) {
+    const uint32_t head_columns = config_.HeadColumns(layer);
+    if (config_.qk_norm == QkNorm::kHead) {
+      x = HeadNorm(node + "_norm", x, heads, head_columns, norm_weight);
+    } else if (config_.qk_norm == QkNorm::kRow) {
+      x = nodes_.RmsNorm(node + "_norm/LayerNorm", x, norm_weight, config_.rms_epsilon);
+    }
+    x = Rotate(node, x, heads, layer);
+    if (config_.qk_norm != QkNorm::kHeadAfterRotation) return x;
+    return HeadNorm(node + "_norm", x, heads, head_columns, norm_weight);
+  }
+
+  std::vector<Attribute> AttentionAttributes(uint32_t layer) const {
+    const auto head_columns = static_cast<float>(config_.HeadColumns(layer));
     std::vector<Attribute> attributes = {
         Attribute::Of("num_heads", static_cast<int64_t>(config_.heads)),
-        Attribute::Of("kv_num_heads", static_cast<int64_t>(config_.kv_heads)),
-        Attribute::Of("scale", config_.attention_scale != 0
-                                   ? config_.attention_scale
-                                   : 1 / std::sqrt(static_cast<float>(config_.head_columns))),
+        Attribute::Of("kv_num_heads", static_cast<int64_t>(config_.KvHeads(layer))),
+        Attribute::Of("scale", config_.attention_scale != 0 ? config_.attention_scale
+                                                            : 1 / std::sqrt(head_columns)),
         Attribute::Of("do_rotary", 0),
     };
-    if (config_.windows[index] != 0) {
+    if (config_.windows[layer] != 0) {
       attributes.push_back(
-          Attribute::Of("local_window_size", static_cast<int64_t>(config_.windows[index])));
+          Attribute::Of("local_window_size", static_cast<int64_t>(config_.windows[layer])));
     }
     if (config_.attention_softcap != 0) {
       attributes.push_back(Attribute::Of("softcap", config_.attention_softcap));
     }
+    return attributes;
+  }
+
+  std::string Attention(const std::string& node, const std::string& prefix, uint32_t index,
+                        const std::string& x) {
+    const std::string path = prefix + "self_attn.";
+    const std::string q = NormAndRotation(
+        node + "/q", nodes_.Linear(node + "/q_proj", x, path + "q_proj", config_.qkv_bias),
+        config_.heads, path + config_.q_norm + ".weight", index);
+    const uint32_t kv_heads = config_.KvHeads(index);
+    const std::string keys = nodes_.Linear(node + "/k_proj", x, path + "k_proj", config_.qkv_bias);
+    const std::string k =
+        NormAndRotation(node + "/k", keys, kv_heads, path + config_.k_norm + ".weight", index);
+    std::string v = keys;
+    if (!config_.KeysAreValues(index)) {
+      v = nodes_.Linear(node + "/v_proj", x, path + "v_proj", config_.qkv_bias);
+    }
+    if (config_.value_norm) {
+      const uint32_t columns = config_.HeadColumns(index);
+      v = HeadNorm(node + "/v_norm", v, kv_heads, columns, OnesName(columns));
+    }
+    const std::string past = "past_key_values." + std::to_string(index);
+    const std::string present = "present." + std::to_string(index);
     std::vector<std::string> inputs = {
         q, k, v, past + ".key", past + ".value", last_position_, total_length_};
     if (config_.sinks) {  // slot 11
@@ -191,7 +228,7 @@ class DecoderBuilder {
     }
     const std::string out = node + "/GroupQueryAttention/output_0";
     nodes_.graph().AddNode("GroupQueryAttention", std::move(inputs),
-                           {out, present + ".key", present + ".value"}, std::move(attributes),
+                           {out, present + ".key", present + ".value"}, AttentionAttributes(index),
                            kMicrosoft, node + "/GroupQueryAttention");
     return nodes_.Linear(node + "/o_proj", out, path + "o_proj", config_.output_bias);
   }
@@ -215,35 +252,41 @@ class DecoderBuilder {
                 {Attribute::Of("approximate", is_tanh ? "tanh" : "none")});
   }
 
-  // A norm of what is added to the residual stream, where the model has one.
-  std::string PostNorm(const std::string& node, const std::string& x, const std::string& weight) {
-    return config_.post_norms ? RmsNorm(node, x, weight) : x;
+  // A norm of a layer, where the model has it.
+  std::string MaybeNorm(const std::string& node, const std::string& x, const std::string& prefix,
+                        const std::string& name) {
+    return name.empty() ? x : Norm(node + "/" + name + "/LayerNorm", x, prefix + name + ".weight");
   }
 
   std::string Layer(uint32_t layer, const std::string& hidden) {
     const std::string prefix = LayerPrefix(layer);
     const std::string node = "/model/layers." + std::to_string(layer - 1);
-    const std::string normed =
-        RmsNorm(node + "/input_layernorm/LayerNorm", hidden, prefix + "input_layernorm.weight");
-    const std::string attention = PostNorm(node + "/post_attention_layernorm/LayerNorm",
-                                           Attention(node + "/attn", prefix, layer - 1, normed),
-                                           prefix + "post_attention_layernorm.weight");
-    const std::string attended = Node(node + "/attn/Add", "Add", {hidden, attention});
-    const char* mlp_norm =
-        config_.post_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm";
-    const std::string normed_again =
-        RmsNorm(node + "/" + mlp_norm + "/LayerNorm", attended, prefix + mlp_norm + ".weight");
-    const std::string mlp = config_.sparse[layer - 1]
-                                ? BuildExperts(config_, node + "/mlp", layer, normed_again, &nodes_)
-                                : Mlp(node + "/mlp", prefix, normed_again);
-    const std::string added = PostNorm(node + "/post_feedforward_layernorm/LayerNorm", mlp,
-                                       prefix + "post_feedforward_layernorm.weight");
-    return Node(node + "/mlp/Add", "Add", {attended, added});
+    const LayerNorms& norms = config_.norms;
+    const std::string normed = MaybeNorm(node, hidden, prefix, norms.attention_in);
+    const std::string attention = MaybeNorm(
+        node, Attention(node + "/attn", prefix, layer - 1, normed), prefix, norms.attention_out);
+    const std::string attended =
+        Node(node + "/attn/Add", "Add",
+             {hidden, Times(node + "/attn/scaled", attention, config_.residual_scale)});
+    const std::string mlp_in =
+        config_.parallel_blocks ? normed : MaybeNorm(node, attended, prefix, norms.mlp_in);
+    const std::string mlp = MaybeNorm(
+        node,
+        config_.sparse[layer - 1] ? BuildExperts(config_, node + "/mlp", layer, mlp_in, &nodes_)
+                                  : Mlp(node + "/mlp", prefix, mlp_in),
+        prefix, norms.mlp_out);
+    const std::string added =
+        Node(node + "/mlp/Add", "Add",
+             {attended, Times(node + "/mlp/scaled", mlp, config_.residual_scale)});
+    return config_.layer_scalars ? Times(node + "/layer_scalar", added, layer_scalars_[layer - 1])
+                                 : added;
   }
 
   void Head(const std::string& hidden) {
-    const std::string normed = RmsNorm("/model/norm/LayerNorm", hidden, "model.norm.weight");
-    const std::string logits = nodes_.Linear("/lm_head", normed, "lm_head", false);
+    const std::string normed = Norm("/model/norm/LayerNorm", hidden, "model.norm.weight");
+    const std::string logits =
+        Times("/lm_head/scaled", nodes_.Linear("/lm_head", normed, "lm_head", false),
+              config_.logits_scale);
     if (config_.final_softcap != 0) {
       nodes_.Softcap("/lm_head/softcap", logits, config_.final_softcap);
     }
@@ -251,18 +294,28 @@ class DecoderBuilder {
   }
 
   const ModelConfig& config_;
+  const std::vector<float>& layer_scalars_;
   GraphNodes nodes_;
   std::string last_position_, total_length_, positions_;
-  RotaryTables tables_, local_tables_;
+  std::vector<RotaryTables> tables_;  // [rotation]
 };
 
 }  // namespace
 
-onnx::Model BuildModel(const ModelConfig& config, const StoredWeights& weights) {
+std::string FrequenciesName(size_t index) {
+  return index == 0 ? "rotary.inv_freq" : "rotary." + std::to_string(index) + ".inv_freq";
+}
+
+std::string OnesName(uint32_t columns) {
+  return "ones." + std::to_string(columns);
+}
+
+onnx::Model BuildModel(const ModelConfig& config, const StoredWeights& weights,
+                       const std::vector<float>& layer_scalars) {
   onnx::Model model;
   model.opset_imports = {{"", 21}, {kMicrosoft, 1}};
   model.producer_name = "weft";
-  model.graph = DecoderBuilder(config, weights).Build();
+  model.graph = DecoderBuilder(config, weights, layer_scalars).Build();
   return model;
 }
 

@@ -12,6 +12,9 @@
 // digest in hex.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/result.h"
 #include "convert/model/model_config.h"
 #include "convert/weights/stored_weight.h"
@@ -19,12 +22,15 @@
 
 namespace weft::convert {
 
-// The names of the weights with the rotation's frequencies, f32 [rotary_columns / 2]: of all
-// layers, and of those with a window where the model has another rotation for them.
-inline constexpr char kInverseFrequencies[] = "rotary.inv_freq";
-inline constexpr char kLocalInverseFrequencies[] = "rotary.local.inv_freq";
+// The name of the weight with the frequencies of rotation `index` of ModelConfig::Rotations(),
+// f32 [rotary_columns / 2].
+std::string FrequenciesName(size_t index);
+// The name of a weight of ones, f32 [columns]: of norms that only divide.
+std::string OnesName(uint32_t columns);
 
-// REQUIRES: `weights` has every weight of SpecifyWeights and the frequencies.
-onnx::Model BuildModel(const ModelConfig& config, const StoredWeights& weights);
+// REQUIRES: `weights` has every weight of SpecifyWeights and the frequencies and ones
+// that the model needs; `layer_scalars` [layer_count] where the model has such.
+onnx::Model BuildModel(const ModelConfig& config, const StoredWeights& weights,
+                       const std::vector<float>& layer_scalars = {});
 
 }  // namespace weft::convert

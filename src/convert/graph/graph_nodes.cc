@@ -108,6 +108,13 @@ std::string GraphNodes::RmsNorm(const std::string& node, const std::string& x,
                Attribute::Of("stash_type", 1)});
 }
 
+std::string GraphNodes::LayerNorm(const std::string& node, const std::string& x,
+                                  const std::string& weight, float epsilon) {
+  return Node(node, "LayerNormalization", {x, Plain(weight)},
+              {Attribute::Of("axis", -1), Attribute::Of("epsilon", epsilon),
+               Attribute::Of("stash_type", 1)});
+}
+
 std::string GraphNodes::Softcap(const std::string& node, const std::string& x, float cap) {
   const std::string limit = Scalar("constants" + node, cap);
   const std::string ratio = Node(node + "/Div", "Div", {x, limit});

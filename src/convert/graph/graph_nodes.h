@@ -45,6 +45,9 @@ class GraphNodes {
                      bool has_bias);
   std::string RmsNorm(const std::string& node, const std::string& x, const std::string& weight,
                       float epsilon);
+  // Without bias.
+  std::string LayerNorm(const std::string& node, const std::string& x, const std::string& weight,
+                        float epsilon);
   // cap * tanh(x / cap)
   std::string Softcap(const std::string& node, const std::string& x, float cap);
 

@@ -3,42 +3,12 @@
 // otherwise.
 #include "convert/model/families.h"
 
-#include <cmath>
+#include "convert/model/adjust.h"
 
 namespace weft::convert {
 namespace {
 
 namespace json = boost::json;
-
-Result<uint32_t> Window(const JsonReader& config) {
-  ASSIGN_OR_RETURN(const uint64_t window, config.Whole("sliding_window", 0, 1 << 30, 0));
-  return static_cast<uint32_t>(window);
-}
-
-// The window of every layer, by `layer_types`, or by `is_sliding` where config.json has none.
-template <typename IsSliding>
-Status SetWindows(const JsonReader& config, const IsSliding& is_sliding, ModelConfig* model) {
-  ASSIGN_OR_RETURN(const uint32_t window, Window(config));
-  ASSIGN_OR_RETURN(const json::array* types, config.Array("layer_types"));
-  if (types != nullptr && types->size() != model->layer_count) {
-    return Error(ErrorCode::kInvalidData, "'layer_types' in config.json has " +
-                                              std::to_string(types->size()) + " entries for " +
-                                              std::to_string(model->layer_count) + " layers.");
-  }
-  for (uint32_t i = 0; i < model->layer_count; ++i) {
-    bool sliding = is_sliding(i);
-    if (types != nullptr) {
-      sliding = (*types)[i] == "sliding_attention";
-      if (!sliding && (*types)[i] != "full_attention") {
-        return Error(ErrorCode::kUnsupported,
-                     "'layer_types' in config.json names " + Excerpt((*types)[i]) +
-                         "; weft converts layers of full_attention and sliding_attention.");
-      }
-    }
-    model->windows[i] = sliding ? window : 0;
-  }
-  return OkStatus();
-}
 
 // Qwen: a window only with use_sliding_window, and by layer_types or from layer max_window_layers
 // on.
@@ -51,42 +21,9 @@ Status SetQwenWindows(const JsonReader& config, ModelConfig* model) {
       config, [&](uint32_t i) { return i >= first; }, model);
 }
 
-Status SetAttentionBias(const JsonReader& config, bool if_absent, ModelConfig* model) {
-  ASSIGN_OR_RETURN(const bool bias, config.Bool("attention_bias", if_absent));
-  model->qkv_bias = model->output_bias = bias;
-  return OkStatus();
-}
-
-// The number of experts has two names; 0 when there is neither.
-Status SetExperts(const JsonReader& config, uint64_t columns, ModelConfig* model) {
-  constexpr uint64_t kMaxExperts = 4096;
-  const char* count_name = config.Has("num_experts") ? "num_experts" : "num_local_experts";
-  ASSIGN_OR_RETURN(const uint64_t count, config.Whole(count_name, 1, kMaxExperts));
-  if (count * model->layer_count > (1 << 16)) {
-    return Error(ErrorCode::kInvalidData, "config.json has " + std::to_string(model->layer_count) +
-                                              " layers of " + std::to_string(count) +
-                                              " experts; at most 2^16 experts in all.");
-  }
-  const char* chosen_name =
-      config.Has("num_experts_per_tok") ? "num_experts_per_tok" : "experts_per_token";
-  ASSIGN_OR_RETURN(const uint64_t chosen, config.Whole(chosen_name, 1, count));
-  model->experts.count = static_cast<uint32_t>(count);
-  model->experts.chosen = static_cast<uint32_t>(chosen);
-  model->experts.columns = static_cast<uint32_t>(columns);
-  model->sparse.assign(model->layer_count, true);
-  return OkStatus();
-}
-
 Status AdjustLlama(const JsonReader& config, ModelConfig* model) {
   ASSIGN_OR_RETURN(model->mlp_bias, config.Bool("mlp_bias", false));
   return SetAttentionBias(config, false, model);
-}
-
-// Every layer attends to `sliding_window` positions when that is set.
-Status AdjustMistral(const JsonReader& config, ModelConfig* model) {
-  ASSIGN_OR_RETURN(const uint32_t window, Window(config));
-  model->windows.assign(model->layer_count, window);
-  return OkStatus();
 }
 
 Status AdjustMixtral(const JsonReader& config, ModelConfig* model) {
@@ -95,7 +32,7 @@ Status AdjustMixtral(const JsonReader& config, ModelConfig* model) {
 }
 
 Status AdjustPhi3(const JsonReader& config, ModelConfig* model) {
-  model->packed_projections = true;
+  model->packed_qkv = model->packed_gate_up = true;
   return AdjustMistral(config, model);
 }
 
@@ -105,7 +42,7 @@ Status AdjustQwen2(const JsonReader& config, ModelConfig* model) {
 }
 
 Status AdjustQwen3(const JsonReader& config, ModelConfig* model) {
-  model->qk_norm = true;
+  model->qk_norm = QkNorm::kHead;
   TRY(SetAttentionBias(config, false, model));
   return SetQwenWindows(config, model);
 }
@@ -131,50 +68,6 @@ Status AdjustQwen3Moe(const JsonReader& config, ModelConfig* model) {
   return OkStatus();
 }
 
-// What Gemma 2 and 3 have in common.
-Status AdjustGemma(const JsonReader& config, ModelConfig* model) {
-  TRY(SetAttentionBias(config, false, model));
-  ASSIGN_OR_RETURN(model->tied_embeddings, config.Bool("tie_word_embeddings", true));
-  model->norms_add_one = true;
-  model->post_norms = true;
-  model->embedding_scale = std::sqrt(static_cast<float>(model->hidden_columns));
-  ASSIGN_OR_RETURN(const double scalar, config.Real("query_pre_attn_scalar", 1e-3, 1e6, 256));
-  model->attention_scale = static_cast<float>(1 / std::sqrt(scalar));
-  ASSIGN_OR_RETURN(const double attention_cap, config.Real("attn_logit_softcapping", 0, 1e6, 0));
-  ASSIGN_OR_RETURN(const double final_cap, config.Real("final_logit_softcapping", 0, 1e6, 0));
-  model->attention_softcap = static_cast<float>(attention_cap);
-  model->final_softcap = static_cast<float>(final_cap);
-  // Only false, or not set, is a causal language model.
-  ASSIGN_OR_RETURN(const bool both_ways, config.Bool("use_bidirectional_attention", false));
-  if (!both_ways) return OkStatus();
-  return Error(ErrorCode::kUnsupported,
-               "config.json has 'use_bidirectional_attention'; weft converts decoders that look "
-               "back only.");
-}
-
-Status AdjustGemma2(const JsonReader& config, ModelConfig* model) {
-  TRY(AdjustGemma(config, model));
-  return SetWindows(
-      config, [](uint32_t i) { return i % 2 == 0; }, model);
-}
-
-Status AdjustGemma3(const JsonReader& config, ModelConfig* model) {
-  TRY(AdjustGemma(config, model));
-  model->qk_norm = true;
-  if (!config.Has("rope_parameters")) {  // what older files leave out
-    if (!config.Has("rope_theta")) model->rope.theta = 1e6;
-    if (!model->local_rope) {
-      model->local_rope.emplace();
-      model->local_rope->rotary_columns = model->rope.rotary_columns;
-    }
-  }
-  const char* name =
-      config.Has("sliding_window_pattern") ? "sliding_window_pattern" : "_sliding_window_pattern";
-  ASSIGN_OR_RETURN(const uint64_t pattern, config.Whole(name, 1, 1 << 20, 6));
-  return SetWindows(
-      config, [&](uint32_t i) { return (i + 1) % pattern != 0; }, model);
-}
-
 Status AdjustGptOss(const JsonReader& config, ModelConfig* model) {
   TRY(SetAttentionBias(config, true, model));
   TRY(SetExperts(config, model->mlp_columns, model));
@@ -190,23 +83,56 @@ Status AdjustGptOss(const JsonReader& config, ModelConfig* model) {
       config, [](uint32_t i) { return i % 2 == 0; }, model);
 }
 
+// The last column: what the configuration class takes for keys that a file leaves out, where that
+// is not what plain Llama takes.
 constexpr Family kFamilies[] = {
+    {"cohere2", "Cohere2ForCausalLM", AdjustCohere2,
+     R"({"tie_word_embeddings": true, "sliding_window": 4096, "max_position_embeddings": 8192})"},
+    {"ernie4_5", "Ernie4_5ForCausalLM", AdjustErnie,
+     R"({"tie_word_embeddings": true, "rope_theta": 500000.0, "rms_norm_eps": 1e-5,
+         "head_dim": 128})"},
+    {"exaone4", "Exaone4ForCausalLM", AdjustExaone4, R"({"rms_norm_eps": 1e-5})"},
     {"gemma2", "Gemma2ForCausalLM", AdjustGemma2},
     {"gemma3_text", "Gemma3ForCausalLM", AdjustGemma3},
+    {"gemma4_text", "Gemma4ForCausalLM", AdjustGemma4, kGemma4Defaults},
+    {"gemma4_unified_text", "Gemma4UnifiedForCausalLM", AdjustGemma4Unified, kGemma4Defaults},
+    {"glm4", "Glm4ForCausalLM", AdjustGlm4,
+     R"({"partial_rotary_factor": 0.5, "rms_norm_eps": 1.5625e-07, "head_dim": 128})"},
     {"gpt_oss", "GptOssForCausalLM", AdjustGptOss},
+    {"granite", "GraniteForCausalLM", AdjustGranite},
+    {"granite_swa", "GraniteSWAForCausalLM", AdjustGraniteSwa,
+     R"({"tie_word_embeddings": true, "sliding_window": 128, "rms_norm_eps": 1e-5})"},
+    {"hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", AdjustHunyuan, R"({"rms_norm_eps": 1e-5})"},
     {"llama", "LlamaForCausalLM", AdjustLlama},
+    {"ministral3", "Ministral3ForCausalLM", AdjustMinistral3, R"({"rms_norm_eps": 1e-5})"},
     {"mistral", "MistralForCausalLM", AdjustMistral},
     {"mixtral", "MixtralForCausalLM", AdjustMixtral},
+    {"olmo2", "Olmo2ForCausalLM", AdjustOlmo2, R"({"rms_norm_eps": 1e-5})"},
+    {"olmo3", "Olmo3ForCausalLM", AdjustOlmo3, R"({"rms_norm_eps": 1e-5, "sliding_window": 4096})"},
     {"phi3", "Phi3ForCausalLM", AdjustPhi3},
     {"qwen2", "Qwen2ForCausalLM", AdjustQwen2},
     {"qwen3", "Qwen3ForCausalLM", AdjustQwen3},
     {"qwen3_moe", "Qwen3MoeForCausalLM", AdjustQwen3Moe},
+    {"seed_oss", "SeedOssForCausalLM", AdjustSeedOss, R"({"head_dim": 128})"},
+    {"smollm3", "SmolLM3ForCausalLM", AdjustSmolLm3,
+     R"({"tie_word_embeddings": true, "rope_theta": 2000000.0})"},
+};
+
+constexpr Wrapper kWrappers[] = {
+    {"gemma3", "Gemma3ForConditionalGeneration", kGemma3Defaults},
+    {"gemma4", "Gemma4ForConditionalGeneration", R"({"tie_word_embeddings": true})"},
+    {"gemma4_unified", "Gemma4UnifiedForConditionalGeneration", R"({"tie_word_embeddings": true})"},
+    {"mistral3", "Mistral3ForConditionalGeneration", "{}"},
 };
 
 }  // namespace
 
 std::span<const Family> Families() {
   return kFamilies;
+}
+
+std::span<const Wrapper> Wrappers() {
+  return kWrappers;
 }
 
 }  // namespace weft::convert

@@ -15,8 +15,18 @@ struct Family {
   std::string_view architecture;  // the one class name that is a causal language model
   // Sets what differs. Sizes, rotation and activation are read already.
   Status (*adjust)(const JsonReader&, ModelConfig*);
+  std::string_view defaults = "{}";  // a JSON object: keys that config.json may leave out
+};
+
+// Models that look at pictures: config.json has the decoder as `text_config`, whose `model_type` is
+// that of a family, and the decoder's tensors lie under "model.language_model.".
+struct Wrapper {
+  std::string_view model_type;
+  std::string_view architecture;
+  std::string_view defaults = "{}";  // of `text_config`
 };
 
 std::span<const Family> Families();
+std::span<const Wrapper> Wrappers();
 
 }  // namespace weft::convert

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace weft::convert {
 namespace {
 
@@ -61,8 +63,9 @@ TEST(Families, Gemma2) {
   const auto config = Gemma2();
   ASSERT_TRUE(config.ok()) << config.error().ToString();
   EXPECT_TRUE(config->tied_embeddings);  // what its files leave out
-  EXPECT_TRUE(config->norms_add_one && config->post_norms);
-  EXPECT_FALSE(config->qk_norm);
+  EXPECT_TRUE(config->norms_add_one);
+  EXPECT_EQ(config->norms.mlp_out, "post_feedforward_layernorm");
+  EXPECT_EQ(config->qk_norm, QkNorm::kNone);
   EXPECT_FLOAT_EQ(config->embedding_scale, std::sqrt(96.0f));
   EXPECT_FLOAT_EQ(config->attention_scale, 1.0f / 8);
   EXPECT_EQ(config->attention_softcap, 50);
@@ -77,7 +80,7 @@ TEST(Families, Gemma2) {
 TEST(Families, Gemma3) {
   const auto config = Gemma3();
   ASSERT_TRUE(config.ok()) << config.error().ToString();
-  EXPECT_TRUE(config->qk_norm);
+  EXPECT_EQ(config->qk_norm, QkNorm::kHead);
   EXPECT_THAT(config->windows, ElementsAre(16, 0, 16, 0));
   EXPECT_EQ(config->rope.theta, 1e6);
   ASSERT_TRUE(config->local_rope);
@@ -89,7 +92,7 @@ TEST(Families, Gemma3) {
   EXPECT_THAT(Gemma3({{"use_bidirectional_attention", true}}).error().message(),
               HasSubstr("use_bidirectional_attention"));
   EXPECT_THAT(Gemma3({{"model_type", "gemma3"}}).error().message(),
-              HasSubstr("'gemma3' is not supported"));
+              HasSubstr("'Gemma3ForCausalLM' is not supported"));
 }
 
 TEST(Families, Qwen3MoeHasDenseLayersAmongSparseOnes) {
@@ -144,6 +147,117 @@ TEST(Families, NameWhatTheyRefuse) {
                              "full_attention"};
   EXPECT_THAT(Gemma2({{"layer_types", types}}).error().message(),
               HasSubstr("names \"linear_attention\""));
+}
+
+json::object Gemma4() {
+  json::object config = Config("gemma4_text", "Gemma4ForCausalLM");
+  config["hidden_size_per_layer_input"] = 0;
+  config["attention_k_eq_v"] = true;
+  config["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention",
+                           "full_attention"};
+  config["global_head_dim"] = 32;
+  config["num_global_key_value_heads"] = 1;
+  return config;
+}
+
+TEST(Families, Gemma4HasOtherHeadsInLayersWithoutAWindow) {
+  const auto config = Parse(Gemma4(), {});
+  ASSERT_TRUE(config.ok()) << config.error().ToString();
+  EXPECT_THAT(config->layer_head_columns, ElementsAre(16, 32, 16, 32));
+  EXPECT_THAT(config->layer_kv_heads, ElementsAre(2, 1, 2, 1));
+  EXPECT_THAT(config->keys_are_values, ElementsAre(false, true, false, true));
+  EXPECT_THAT(config->windows, ElementsAre(16, 0, 16, 0));
+  // A quarter of the 16 pairs of 32 columns turn, at frequencies of the whole head.
+  const std::vector<float> full = InverseFrequencies(config->layer_ropes[1]);
+  ASSERT_EQ(full.size(), 16u);
+  EXPECT_FLOAT_EQ(full[3], static_cast<float>(std::pow(1e6, -6.0 / 32)));
+  EXPECT_EQ(full[4], 0.0f);
+  EXPECT_EQ(InverseFrequencies(config->layer_ropes[0]).size(), 8u);
+  // The same in the form that transformers 5.17 writes.
+  const auto newer = Parse(Gemma4(), {{"global_head_dim", nullptr},
+                                      {"num_global_key_value_heads", nullptr},
+                                      {"per_layer_config",
+                                       {{"1", {{"head_dim", 32}, {"num_key_value_heads", 1}}},
+                                        {"3", {{"head_dim", 32}, {"num_key_value_heads", 1}}}}}});
+  ASSERT_TRUE(newer.ok()) << newer.error().ToString();
+  EXPECT_EQ(newer->layer_head_columns, config->layer_head_columns);
+  EXPECT_EQ(newer->layer_kv_heads, config->layer_kv_heads);
+}
+
+TEST(Families, Gemma4NamesWhatItRefuses) {
+  const std::pair<json::object, const char*> cases[] = {
+      {{{"use_bidirectional_attention", "all"}}, "decoders that look back only"},
+      {{{"num_global_key_value_heads", 3}}, "Layer 1 of config.json has 3 key and value heads"},
+      {{{"num_global_key_value_heads", 0}}, "'num_global_key_value_heads'"},
+      {{{"global_head_dim", "wide"}}, "'global_head_dim'"},
+      {{{"per_layer_config", {{"9", json::object{}}}}}, "has the entry '9'"},
+      {{{"per_layer_config", {{"1", 7}}}}, "has the entry '1'"},
+      {{{"per_layer_config", {{"1", {{"head_dim", 64}}}}}}, "others of its type"},
+      {{{"layer_types", {"full_attention"}}}, "has 1 entries for 4 layers"},
+      {{{"layer_types",
+         {"chunked_attention", "full_attention", "full_attention", "full_attention"}}},
+       "names \"chunked_attention\""},
+  };
+  for (const auto& [changes, message] : cases) {
+    const auto config = Parse(Gemma4(), changes);
+    ASSERT_FALSE(config.ok()) << message;
+    EXPECT_THAT(config.error().message(), HasSubstr(message));
+  }
+  EXPECT_TRUE(Parse(Gemma4(), {{"use_bidirectional_attention", "vision"}}).ok());
+}
+
+TEST(Families, AWrapperGivesItsDecoder) {
+  json::object text = Gemma4();
+  text.erase("architectures");
+  const json::object wrapped = {{"model_type", "gemma4"},
+                                {"architectures", {"Gemma4ForConditionalGeneration"}},
+                                {"text_config", text},
+                                {"vision_config", {{"hidden_size", 8}}}};
+  const auto config = ParseModelConfig(json::serialize(wrapped));
+  ASSERT_TRUE(config.ok()) << config.error().ToString();
+  EXPECT_TRUE(config->wrapped);
+  EXPECT_TRUE(config->tied_embeddings);
+  EXPECT_EQ(config->architecture, "gemma4_text");
+  EXPECT_THAT(Parse(wrapped, {{"text_config", nullptr}}).error().message(),
+              HasSubstr("has no 'text_config'"));
+  EXPECT_THAT(Parse(wrapped, {{"architectures", {"Gemma4Model"}}}).error().message(),
+              HasSubstr("'Gemma4Model' is not supported"));
+}
+
+TEST(Families, LayersWithoutARotation) {
+  const auto smollm = Parse(Config("smollm3", "SmolLM3ForCausalLM"), {});
+  ASSERT_TRUE(smollm.ok()) << smollm.error().ToString();
+  EXPECT_THAT(smollm->unrotated, ElementsAre(false, false, false, true));
+  EXPECT_EQ(smollm->RotationOf(3), kNoRotation);
+  const auto granite = Parse(Config("granite_swa", "GraniteSWAForCausalLM"),
+                             {{"layer_rope_theta", {0, 10000, 500000, 10000}}});
+  ASSERT_TRUE(granite.ok()) << granite.error().ToString();
+  EXPECT_EQ(granite->RotationOf(0), kNoRotation);
+  EXPECT_EQ(granite->Rotations().size(), 2u);
+  EXPECT_EQ(granite->RotationOf(1), granite->RotationOf(3));
+  EXPECT_NE(granite->RotationOf(1), granite->RotationOf(2));
+  EXPECT_TRUE(granite->sinks);
+  EXPECT_THAT(granite->windows, ElementsAre(0, 16, 16, 16));
+  EXPECT_THAT(Parse(Config("smollm3", "SmolLM3ForCausalLM"), {{"no_rope_layers", {1, 0, 1, 2}}})
+                  .error()
+                  .message(),
+              HasSubstr("'no_rope_layers' in config.json holds 2"));
+  EXPECT_THAT(Parse(Config("granite_swa", "GraniteSWAForCausalLM"), {{"layer_rope_theta", {-1}}})
+                  .error()
+                  .message(),
+              HasSubstr("has 1 entries for 4 layers"));
+}
+
+TEST(Families, QueriesThatGrowLimitTheContext) {
+  const auto config = Parse(Config("ministral3", "Ministral3ForCausalLM"),
+                            {{"rope_parameters",
+                              {{"rope_type", "yarn"},
+                               {"factor", 16},
+                               {"llama_4_scaling_beta", 0.1},
+                               {"original_max_position_embeddings", 128}}}});
+  ASSERT_TRUE(config.ok()) << config.error().ToString();
+  EXPECT_EQ(config->context_length, 128u);
+  EXPECT_EQ(config->notes.size(), 1u);
 }
 
 }  // namespace

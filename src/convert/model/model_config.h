@@ -25,6 +25,26 @@ struct ExpertConfig {
   bool bias = false;  // of gate, up and down
 };
 
+// The norm of q and k.
+enum class QkNorm {
+  kNone,
+  kHead,               // of each head, before the rotation
+  kHeadAfterRotation,  // of each head, after it
+  kRow,                // of all heads' columns as one row, before it
+};
+
+// The norms around the two blocks of a layer, by the names of their tensors in it; "": none there.
+//   attended = x + out(attention(in(x)))      y = attended + out(mlp(in(attended)))
+struct LayerNorms {
+  std::string attention_in = "input_layernorm";
+  std::string attention_out = {};
+  std::string mlp_in = "post_attention_layernorm";
+  std::string mlp_out = {};
+};
+
+// Of `ModelConfig::rotations`: a layer whose queries and keys are not rotated.
+inline constexpr uint32_t kNoRotation = UINT32_MAX;
+
 // Plain data: a source other than config.json fills it in itself. What is not named is as in Llama.
 struct ModelConfig {
   std::string architecture;  // config.json's model_type: "qwen3", "llama", ...
@@ -41,22 +61,55 @@ struct ModelConfig {
   bool qkv_bias = false;
   bool output_bias = false;  // of the attention's output projection
   bool mlp_bias = false;
-  bool qk_norm = false;             // RMS norm of each head of q and k
-  bool packed_projections = false;  // qkv_proj and gate_up_proj instead of single matrices
-  bool norms_add_one = false;       // the checkpoint's norm weights are w - 1
-  bool post_norms = false;          // attention and MLP are normed before they are added, too
-  bool sinks = false;               // an extra logit a head in the attention's softmax
-  float embedding_scale = 1;        // rounded to the dtype of the embedding table before use
-  float attention_scale = 0;        // of q . k; 0: 1 / sqrt(head_columns)
-  float attention_softcap = 0;      // 0: none
-  float final_softcap = 0;          // of the logits; 0: none
+  QkNorm qk_norm = QkNorm::kNone;
+  std::string q_norm = "q_norm", k_norm = "k_norm";  // the tensors of that norm
+  bool value_norm = false;      // each head of v is divided by its root mean square
+  bool packed_qkv = false;      // qkv_proj instead of single matrices
+  bool packed_gate_up = false;  // gate_up_proj instead of two matrices
+  bool norms_add_one = false;   // the checkpoint's norm weights are w - 1
+  bool mean_norms = false;      // norms subtract the mean (LayerNorm without bias), not RMS
+  LayerNorms norms;
+  // Attention and MLP read the same normed row, and both are added to what it was made of.
+  bool parallel_blocks = false;
+  bool sinks = false;                   // an extra logit a head in the attention's softmax
+  float embedding_scale = 1;            // of the rows of the embedding table
+  bool rounds_embedding_scale = false;  // to the dtype of that table, before use
+  float residual_scale = 1;             // of what attention and MLP add to the residual stream
+  float logits_scale = 1;
+  float attention_scale = 0;    // of q . k; 0: 1 / sqrt(head_columns)
+  float attention_softcap = 0;  // 0: none
+  float final_softcap = 0;      // of the logits; 0: none
   Activation activation = Activation::kSilu;
   std::vector<uint32_t> windows;  // [layer_count]; 0: a layer attends to the whole past
   ExpertConfig experts;
   std::vector<bool> sparse;  // [layer_count] whether a layer has experts
   RopeConfig rope;
   std::optional<RopeConfig> local_rope;  // of layers with a window, where it differs from `rope`
-  std::vector<std::string> notes;        // sentences that a user should read
+  bool interleaved_pairs = false;        // rotations turn columns 2i and 2i + 1, not i and i + half
+  // What layers have otherwise than the model, [layer_count]; empty: nothing.
+  std::vector<uint32_t> layer_head_columns;
+  std::vector<uint32_t> layer_kv_heads;
+  std::vector<RopeConfig> layer_ropes;  // instead of the two above
+  std::vector<bool> unrotated;          // queries and keys stay as they are
+  std::vector<bool> keys_are_values;    // v is k before its norm and rotation: there is no v_proj
+  // Each layer ends with a product with one number of the checkpoint, "layer_scalar".
+  bool layer_scalars = false;
+  bool wrapped = false;  // the tensors have the names of a model with a tower for pictures
+  std::vector<std::string> notes;  // sentences that a user should read
+
+  // `layer` counts transformer layers from 0.
+  uint32_t HeadColumns(uint32_t layer) const {
+    return layer_head_columns.empty() ? head_columns : layer_head_columns[layer];
+  }
+  uint32_t KvHeads(uint32_t layer) const {
+    return layer_kv_heads.empty() ? kv_heads : layer_kv_heads[layer];
+  }
+  bool KeysAreValues(uint32_t layer) const {
+    return !keys_are_values.empty() && keys_are_values[layer];
+  }
+  // Every rotation of the model once, and which of them a layer has (kNoRotation: none).
+  std::vector<RopeConfig> Rotations() const;
+  uint32_t RotationOf(uint32_t layer) const;
 };
 
 }  // namespace weft::convert

@@ -16,22 +16,79 @@ Error UnsupportedArchitecture(const std::string& named) {
                                             SupportedArchitectures() + ".");
 }
 
-Result<const Family*> FindFamily(const JsonReader& config) {
-  ASSIGN_OR_RETURN(const std::string model_type, config.Text("model_type"));
-  const std::span<const Family> families = Families();
-  const auto family = std::find_if(families.begin(), families.end(),
-                                   [&](const Family& f) { return f.model_type == model_type; });
-  if (family == families.end()) return UnsupportedArchitecture(model_type);
+// config.json without its wrapper, and with what its family takes for absent keys.
+struct Decoder {
+  json::object config;
+  const Family* family = nullptr;
+  bool wrapped = false;
+};
+
+Status CheckArchitecture(const JsonReader& config, std::string_view expected) {
   ASSIGN_OR_RETURN(const json::array* names, config.Array("architectures"));
-  if (names == nullptr || names->empty()) return &*family;
+  if (names == nullptr || names->empty()) return OkStatus();
   for (const json::value& name : *names) {
-    if (name.is_string() && std::string_view(name.get_string()) == family->architecture) {
-      return &*family;
-    }
+    if (name.is_string() && std::string_view(name.get_string()) == expected) return OkStatus();
   }
   const json::value& first = names->front();
   return UnsupportedArchitecture(first.is_string() ? std::string(first.get_string())
                                                    : Excerpt(first));
+}
+
+// Keys that `object` lacks, or has as null.
+Status AddDefaults(std::string_view defaults, json::object* object) {
+  ASSIGN_OR_RETURN(const json::value value, ParseJson(defaults, "a family's defaults"));
+  for (const auto& [key, known] : value.get_object()) {
+    const auto found = object->find(key);
+    if (found == object->end()) {
+      object->emplace(key, known);
+    } else if (found->value().is_null() && key != "sliding_window") {
+      found->value() = known;  // of sliding_window null is a value: no window
+    }
+  }
+  return OkStatus();
+}
+
+// The decoder that a model with towers for pictures holds; `config` itself when it is none.
+Result<json::object> Unwrap(const JsonReader& config, bool* wrapped) {
+  ASSIGN_OR_RETURN(const std::string model_type, config.Text("model_type"));
+  const std::span<const Wrapper> wrappers = Wrappers();
+  const auto wrapper = std::find_if(wrappers.begin(), wrappers.end(),
+                                    [&](const Wrapper& w) { return w.model_type == model_type; });
+  *wrapped = wrapper != wrappers.end();
+  if (!*wrapped) return config.object();
+  TRY(CheckArchitecture(config, wrapper->architecture));
+  ASSIGN_OR_RETURN(const json::object* text, config.Object("text_config"));
+  if (text == nullptr) {
+    return Error(ErrorCode::kInvalidData, "config.json of a '" + model_type +
+                                              "' has no 'text_config', which describes the part "
+                                              "that weft converts.");
+  }
+  json::object decoder = *text;
+  for (const char* key : {"tie_word_embeddings", "quantization_config"}) {
+    const auto outer = config.object().find(key);
+    if (outer != config.object().end() && !outer->value().is_null()) {
+      decoder[key] = outer->value();
+    }
+  }
+  decoder.erase("architectures");
+  TRY(AddDefaults(wrapper->defaults, &decoder));
+  return decoder;
+}
+
+Result<Decoder> FindDecoder(const JsonReader& config) {
+  Decoder decoder;
+  ASSIGN_OR_RETURN(decoder.config, Unwrap(config, &decoder.wrapped));
+  const JsonReader reader(decoder.config,
+                          decoder.wrapped ? "'text_config' in config.json" : config.what());
+  ASSIGN_OR_RETURN(const std::string model_type, reader.Text("model_type"));
+  const std::span<const Family> families = Families();
+  const auto family = std::find_if(families.begin(), families.end(),
+                                   [&](const Family& f) { return f.model_type == model_type; });
+  if (family == families.end()) return UnsupportedArchitecture(model_type);
+  TRY(CheckArchitecture(reader, family->architecture));
+  decoder.family = &*family;
+  TRY(AddDefaults(family->defaults, &decoder.config));
+  return decoder;
 }
 
 Status ReadSizes(const JsonReader& config, ModelConfig* model) {
@@ -108,10 +165,12 @@ Result<ModelConfig> ParseModelConfig(std::string_view config_json,
                                      std::optional<uint32_t> context_length) {
   ASSIGN_OR_RETURN(const json::value value, ParseJson(config_json, "config.json"));
   if (!value.is_object()) return Error(ErrorCode::kInvalidData, "config.json is not an object.");
-  const JsonReader config(value.get_object(), "config.json");
-  ASSIGN_OR_RETURN(const Family* family, FindFamily(config));
+  const JsonReader whole(value.get_object(), "config.json");
+  ASSIGN_OR_RETURN(const Decoder decoder, FindDecoder(whole));
+  const JsonReader config(decoder.config, "config.json");
   ModelConfig model;
-  model.architecture = family->model_type;
+  model.architecture = decoder.family->model_type;
+  model.wrapped = decoder.wrapped;
   TRY(RefuseQuantised(config));
   TRY(ReadSizes(config, &model));
   ASSIGN_OR_RETURN(const double epsilon, config.Real("rms_norm_eps", 0, 0.1, 1e-6));
@@ -131,7 +190,7 @@ Result<ModelConfig> ParseModelConfig(std::string_view config_json,
   model.notes = std::move(ropes.notes);
   model.windows.assign(model.layer_count, 0);
   model.sparse.assign(model.layer_count, false);
-  TRY(family->adjust(config, &model));
+  TRY(decoder.family->adjust(config, &model));
   return model;
 }
 

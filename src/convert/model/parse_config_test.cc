@@ -38,7 +38,7 @@ TEST(ModelConfig, FillsInWhatIsNotSaid) {
   EXPECT_EQ(config->head_columns, 16u);
   EXPECT_EQ(config->rope.theta, 10000);
   EXPECT_FALSE(config->tied_embeddings);
-  EXPECT_FALSE(config->qk_norm);
+  EXPECT_EQ(config->qk_norm, QkNorm::kNone);
   EXPECT_THAT(config->windows, ElementsAre(0, 0, 0, 0));
 }
 
@@ -102,7 +102,7 @@ TEST(ModelConfig, NamesWhatItRefuses) {
     ErrorCode code;
   } cases[] = {
       {{{"model_type", "mamba"}},
-       "'mamba' is not supported; weft converts gemma2, gemma3_text, gpt_oss, llama, mistral",
+       "'mamba' is not supported; weft converts cohere2, ernie4_5, exaone4, gemma2, gemma3_text",
        ErrorCode::kUnsupported},
       {{{"model_type", nullptr}}, "has no 'model_type'", ErrorCode::kInvalidData},
       {{{"model_type", "../\n"}}, "'../?' is not supported", ErrorCode::kUnsupported},
@@ -126,7 +126,8 @@ TEST(ModelConfig, NamesWhatItRefuses) {
        ErrorCode::kUnsupported},
       {{{"rope_scaling", json::object{{"rope_type", "mrope"}}}},
        "The rope type 'mrope' of 'rope_scaling' in config.json is not supported; weft converts "
-       "models with the types default, linear, dynamic, llama3, yarn and longrope",
+       "models with the types default, linear, dynamic, llama3, yarn, longrope and "
+       "proportional",
        ErrorCode::kUnsupported},
       {{{"rope_scaling", json::object{{"rope_type", "llama3"}}}},
        "has no 'factor'",

@@ -14,6 +14,7 @@ namespace json = boost::json;
 struct Reading {
   const JsonReader& reader;
   const JsonReader& config;
+  uint32_t head_columns;
   RopeConfig* rope;
   Ropes* ropes;  // notes and the context are written
 };
@@ -119,17 +120,39 @@ Status ReadLongRope(const Reading& in) {
   return OkStatus();
 }
 
+// Gemma 4: the frequencies are those of the whole head, and only the first pairs turn at all. Other
+// types with a `partial_rotary_factor` turn the first columns as if the head had no others.
+Status ReadProportional(const Reading& in) {
+  RopeConfig& rope = *in.rope;
+  rope.kind = RopeConfig::Kind::kProportional;
+  ASSIGN_OR_RETURN(rope.turning_share, in.reader.Real("partial_rotary_factor", 0, 1, 1.0));
+  ASSIGN_OR_RETURN(rope.factor, in.reader.Real("factor", 1e-3, 1e6, 1.0));
+  rope.rotary_columns = in.head_columns;
+  return OkStatus();
+}
+
+// Hunyuan's form of the type dynamic: a base that is stretched once and for all.
+Status ReadAlpha(const Reading& in) {
+  RopeConfig& rope = *in.rope;
+  ASSIGN_OR_RETURN(const double alpha, in.reader.Real("alpha", 1e-3, 1e9));
+  const double columns = rope.rotary_columns;
+  if (columns > 2) rope.theta *= std::pow(alpha, columns / (columns - 2));
+  rope.factor = 1;
+  return OkStatus();
+}
+
 Status ReadScaling(const Reading& in) {
   // "type" is the older name of "rope_type", "su" that of "longrope".
   ASSIGN_OR_RETURN(const std::string older, in.reader.Text("type", "default"));
   ASSIGN_OR_RETURN(const std::string type, in.reader.Text("rope_type", older));
   if (type == "default") return OkStatus();
+  if (type == "proportional") return ReadProportional(in);
   if (type == "longrope" || type == "su") return ReadLongRope(in);
   if (type != "linear" && type != "dynamic" && type != "llama3" && type != "yarn") {
     return Error(ErrorCode::kUnsupported,
                  "The rope type '" + Printable(type) + "' of " + in.reader.what() +
                      " is not supported; weft converts models with the types default, linear, "
-                     "dynamic, llama3, yarn and longrope.");
+                     "dynamic, llama3, yarn, longrope and proportional.");
   }
   ASSIGN_OR_RETURN(in.rope->factor, in.reader.Real("factor", 1, 1e6));
   if (type == "llama3") return ReadLlama3(in);
@@ -138,6 +161,7 @@ Status ReadScaling(const Reading& in) {
     in.rope->kind = RopeConfig::Kind::kLinear;
     return OkStatus();
   }
+  if (in.reader.Has("alpha")) return ReadAlpha(in);
   // The type dynamic changes the frequencies only beyond max_position_embeddings, which is as far
   // as we go.
   in.ropes->notes.push_back(
@@ -155,19 +179,17 @@ Result<RopeConfig> ReadOne(const JsonReader& reader, const JsonReader& config,
   ASSIGN_OR_RETURN(double share, config.Real("partial_rotary_factor", 1e-3, 1, 1.0));
   ASSIGN_OR_RETURN(share, reader.Real("partial_rotary_factor", 1e-3, 1, share));
   rope.rotary_columns = static_cast<uint32_t>(head_columns * share);
-  if (rope.rotary_columns == 0 || rope.rotary_columns % 2 != 0) {
-    return Error(ErrorCode::kUnsupported, config.what() + " asks for a rotation of " +
-                                              std::to_string(rope.rotary_columns) +
-                                              " of a head's " + std::to_string(head_columns) +
-                                              " columns; it must be an even number of at least 2.");
-  }
-  TRY(ReadScaling({reader, config, &rope, ropes}));
-  return rope;
+  TRY(ReadScaling({reader, config, head_columns, &rope, ropes}));
+  if (rope.rotary_columns >= 2 && rope.rotary_columns % 2 == 0) return rope;
+  return Error(ErrorCode::kUnsupported, config.what() + " asks for a rotation of " +
+                                            std::to_string(rope.rotary_columns) + " of a head's " +
+                                            std::to_string(head_columns) +
+                                            " columns; it must be an even number of at least 2.");
 }
 
 // `rope_parameters` of transformers 5.
 Result<Ropes> ReadParameters(const json::object& parameters, const JsonReader& config,
-                             uint32_t head_columns, Ropes ropes) {
+                             uint32_t head_columns, uint32_t local_head_columns, Ropes ropes) {
   const JsonReader all(parameters, "'rope_parameters' in " + config.what());
   ASSIGN_OR_RETURN(const json::object* full, all.Object("full_attention"));
   ASSIGN_OR_RETURN(const json::object* sliding, all.Object("sliding_attention"));
@@ -180,12 +202,12 @@ Result<Ropes> ReadParameters(const json::object& parameters, const JsonReader& c
                                               " has only one of 'full_attention' and "
                                               "'sliding_attention'.");
   }
-  const auto read = [&](const json::object& object, const std::string& name) {
+  const auto read = [&](const json::object& object, const std::string& name, uint32_t columns) {
     const JsonReader reader(object, "'" + name + "' of " + all.what());
-    return ReadOne(reader, config, head_columns, &ropes);
+    return ReadOne(reader, config, columns, &ropes);
   };
-  ASSIGN_OR_RETURN(ropes.rope, read(*full, "full_attention"));
-  ASSIGN_OR_RETURN(ropes.local, read(*sliding, "sliding_attention"));
+  ASSIGN_OR_RETURN(ropes.rope, read(*full, "full_attention", head_columns));
+  ASSIGN_OR_RETURN(ropes.local, read(*sliding, "sliding_attention", local_head_columns));
   return ropes;
 }
 
@@ -223,12 +245,14 @@ double Llama3Frequency(const RopeConfig& rope, double frequency) {
 }  // namespace
 
 Result<Ropes> ReadRopes(const JsonReader& config, uint32_t head_columns,
-                        std::optional<uint32_t> context_length) {
+                        std::optional<uint32_t> context_length,
+                        std::optional<uint32_t> local_head_columns) {
   Ropes ropes;
   ropes.context_length = context_length;
   ASSIGN_OR_RETURN(const json::object* parameters, config.Object("rope_parameters"));
   if (parameters != nullptr) {
-    return ReadParameters(*parameters, config, head_columns, std::move(ropes));
+    return ReadParameters(*parameters, config, head_columns,
+                          local_head_columns.value_or(head_columns), std::move(ropes));
   }
   ASSIGN_OR_RETURN(const json::object* scaling, config.Object("rope_scaling"));
   const json::object nothing;
@@ -265,6 +289,11 @@ std::vector<float> InverseFrequencies(const RopeConfig& rope) {
       case RopeConfig::Kind::kLongRope:
         frequency /= rope.divisors[pair];
         break;
+      case RopeConfig::Kind::kProportional: {
+        const auto turning = std::floor(rope.turning_share * rope.rotary_columns / 2);
+        frequency = pair < turning ? frequency / rope.factor : 0;
+        break;
+      }
     }
     table.push_back(static_cast<float>(frequency));
   }

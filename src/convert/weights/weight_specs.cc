@@ -51,11 +51,11 @@ class LayerSpecs {
   std::vector<WeightSpec> weights_;
 };
 
-void SpecifyAttention(const ModelConfig& config, LayerSpecs* specs) {
-  const uint64_t hidden = config.hidden_columns;
-  const uint64_t q = uint64_t{config.heads} * config.head_columns;
-  const uint64_t kv = uint64_t{config.kv_heads} * config.head_columns;
-  if (config.packed_projections) {
+void SpecifyProjections(const ModelConfig& config, uint32_t index, LayerSpecs* specs) {
+  const uint64_t hidden = config.hidden_columns, head_columns = config.HeadColumns(index);
+  const uint64_t q = config.heads * head_columns, kv = config.KvHeads(index) * head_columns;
+  const bool has_values = !config.KeysAreValues(index);
+  if (config.packed_qkv) {
     specs->Packed("self_attn.qkv_proj.weight",
                   {{"self_attn.q_proj.weight", q},
                    {"self_attn.k_proj.weight", kv},
@@ -64,16 +64,22 @@ void SpecifyAttention(const ModelConfig& config, LayerSpecs* specs) {
   } else {
     specs->Matrix("self_attn.q_proj.weight", q, hidden);
     specs->Matrix("self_attn.k_proj.weight", kv, hidden);
-    specs->Matrix("self_attn.v_proj.weight", kv, hidden);
+    if (has_values) specs->Matrix("self_attn.v_proj.weight", kv, hidden);
   }
-  if (config.qkv_bias) {
-    specs->Vector("self_attn.q_proj.bias", q);
-    specs->Vector("self_attn.k_proj.bias", kv);
-    specs->Vector("self_attn.v_proj.bias", kv);
-  }
-  if (config.qk_norm) {
-    specs->Norm("self_attn.q_norm.weight", config.head_columns);
-    specs->Norm("self_attn.k_norm.weight", config.head_columns);
+  if (!config.qkv_bias) return;
+  specs->Vector("self_attn.q_proj.bias", q);
+  specs->Vector("self_attn.k_proj.bias", kv);
+  if (has_values) specs->Vector("self_attn.v_proj.bias", kv);
+}
+
+void SpecifyAttention(const ModelConfig& config, uint32_t index, LayerSpecs* specs) {
+  const uint64_t hidden = config.hidden_columns, head_columns = config.HeadColumns(index);
+  const uint64_t q = config.heads * head_columns, kv = config.KvHeads(index) * head_columns;
+  SpecifyProjections(config, index, specs);
+  if (config.qk_norm != QkNorm::kNone) {
+    const bool whole = config.qk_norm == QkNorm::kRow;
+    specs->Norm("self_attn." + config.q_norm + ".weight", whole ? q : head_columns);
+    specs->Norm("self_attn." + config.k_norm + ".weight", whole ? kv : head_columns);
   }
   if (config.sinks) specs->Vector("self_attn.sinks", config.heads);
   specs->Matrix("self_attn.o_proj.weight", hidden, q);
@@ -82,7 +88,7 @@ void SpecifyAttention(const ModelConfig& config, LayerSpecs* specs) {
 
 void SpecifyMlp(const ModelConfig& config, LayerSpecs* specs) {
   const uint64_t hidden = config.hidden_columns, mlp = config.mlp_columns;
-  if (config.packed_projections) {
+  if (config.packed_gate_up) {
     specs->Packed("mlp.gate_up_proj.weight",
                   {{"mlp.gate_proj.weight", mlp}, {"mlp.up_proj.weight", mlp}}, hidden);
   } else {
@@ -100,13 +106,14 @@ void SpecifyMlp(const ModelConfig& config, LayerSpecs* specs) {
 std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t layer,
                                            const TensorMap& tensors) {
   LayerSpecs specs(config, LayerPrefix(layer));
-  specs.Norm("input_layernorm.weight", config.hidden_columns);
-  SpecifyAttention(config, &specs);
-  specs.Norm("post_attention_layernorm.weight", config.hidden_columns);
-  if (config.post_norms) {
-    specs.Norm("pre_feedforward_layernorm.weight", config.hidden_columns);
-    specs.Norm("post_feedforward_layernorm.weight", config.hidden_columns);
+  const LayerNorms& norms = config.norms;
+  for (const std::string* name :
+       {&norms.attention_in, &norms.attention_out, &norms.mlp_in, &norms.mlp_out}) {
+    const bool is_used = !name->empty() && !(config.parallel_blocks && name == &norms.mlp_in);
+    if (is_used) specs.Norm(*name + ".weight", config.hidden_columns);
   }
+  SpecifyAttention(config, layer - 1, &specs);
+  if (config.layer_scalars) specs.Vector("layer_scalar", 1);
   if (config.sparse[layer - 1]) {
     SpecifyExperts(config, layer, tensors, &specs.weights());
   } else {

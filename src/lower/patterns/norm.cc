@@ -34,6 +34,22 @@ Result<View> LowerRmsNorm(LoweringContext& context, const Node& node) {
   return out;
 }
 
+Result<View> LowerLayerNorm(LoweringContext& context, const Node& node) {
+  ASSIGN_OR_RETURN(const View in, context.Lower(std::string(node.Input(0))));
+  ASSIGN_OR_RETURN(const WeightId weight, context.Vector(node, node.Input(1)));
+  if (node.Int("axis", -1) != -1 || context.program().weights[weight].shape[0] != in.columns) {
+    return Refuse(node,
+                  "does not normalise whole rows of " + std::to_string(in.columns) + " columns");
+  }
+  LayerNorm op{in, {}, weight, {}, node.Float("epsilon", 1e-5f)};
+  if (node.HasInput(2)) {
+    ASSIGN_OR_RETURN(op.bias, context.Vector(node, node.Input(2)));
+  }
+  op.out = context.NewBuffer(node.Output(0), in.columns);
+  context.Emit(op);
+  return op.out;
+}
+
 std::optional<HeadNorm> MatchHeadNorm(const LoweringContext& context, std::string_view value) {
   const Node* join = context.ProducerIf(value, "Reshape");
   const Node* norm = join == nullptr ? nullptr : context.Producer(join->Input(0));

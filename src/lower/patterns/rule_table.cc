@@ -9,6 +9,7 @@ namespace {
 constexpr RuleOf<Rule> kRules[] = {
     {kStandardDomain, "Add", LowerAdd},
     {kStandardDomain, "Gather", LowerGather},
+    {kStandardDomain, "LayerNormalization", LowerLayerNorm},
     {kStandardDomain, "MatMul", LowerMatMul},
     {kStandardDomain, "Mul", LowerMul},
     {kStandardDomain, "RMSNormalization", LowerRmsNorm},

@@ -18,13 +18,19 @@ const root = join(import.meta.dirname, "../../../..");
 const weft = process.env["WEFT"] ?? join(root, "build/release/weft");
 const data = process.env["WEFT_DATA"] ?? join(root, "../shared/data");
 const checkpoints = join(data, "checkpoints");
+const recent = join(data, "checkpoints-2026");
 const gpu = existsSync(weft) ? await sharedNodeGpu() : null;
 const folder = mkdtempSync(join(tmpdir(), "weft-whole-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const isEvery = process.env["WEFT_ALL_MODELS"] !== undefined;
-// Trained, with experts, with sinks and windows.
-const kEveryDay = ["stories260K", "qwen3-moe", "gpt-oss"];
+// Trained, with experts, with sinks and windows, with two kinds of heads.
+const kEveryDay = ["stories260K", "qwen3-moe", "gpt-oss", "gemma4"];
+// Of the families of 2026.
+const kRecent = [
+  ...["cohere2", "ernie4_5", "exaone4", "gemma4", "gemma4-unified", "gemma4-wrapped", "glm4"],
+  ...["granite", "hunyuan", "ministral3", "olmo2", "olmo3", "seed-oss", "smollm3"],
+];
 
 interface Model {
   readonly name: string;
@@ -44,6 +50,7 @@ function models(): Model[] {
   if (existsSync(data)) folders.push(["stories260K", join(data, "stories260K")]);
   const names = existsSync(checkpoints) ? readdirSync(checkpoints).sort() : [];
   for (const name of names) folders.push([name, join(checkpoints, name)]);
+  if (existsSync(recent)) for (const name of kRecent) folders.push([name, join(recent, name)]);
   const chosen = isEvery ? folders : folders.filter(([name]) => kEveryDay.includes(name));
   return chosen.flatMap(([name, path]) => {
     const exact = { name, folder: path, quantisation: "f32" } as const;

@@ -223,11 +223,19 @@ export function findAttention(program: Program): Attention | null {
   return program.ops.find((op): op is Attention => op.kind === "attention") ?? null;
 }
 
-// True unless the operation that finishes the output is an Add: a layer adds to the residual stream
+// True unless the output is a sum, or a sum times a number: a layer adds to the residual stream
 // last, the head ends with a product (and perhaps a scale or softcap). As loaded_layer.cc.
 export function endsInLogits(program: Program): boolean {
   if (program.input === null) return false;
-  let last: Op | undefined;
-  for (const op of program.ops) if (writtenBy(op).buffer === program.output) last = op;
-  return last !== undefined && last.kind !== "add" && last.kind !== "exchange";
+  const sums = new Set([program.input]); // buffers that hold one now
+  for (const op of program.ops) {
+    const out = writtenBy(op).buffer;
+    const isSum =
+      op.kind === "add" ||
+      op.kind === "exchange" ||
+      (op.kind === "scale" && sums.has(op.in.buffer));
+    if (isSum) sums.add(out);
+    else sums.delete(out);
+  }
+  return !sums.has(program.output);
 }
