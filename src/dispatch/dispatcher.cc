@@ -70,6 +70,7 @@ Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& wo
   batch.tasks = MakeTasks(work);
   batch.left = batch.tasks.size();
   batch.slot_rows.resize(work.experts.size() * work.hidden);
+  SetUsualTail();
   for (Task& task : batch.tasks) DispatchFirst(now, batch_index, task);
   return Finish(now);
 }
@@ -128,7 +129,10 @@ Duration Dispatcher::Predicted(const HolderState& holder, size_t row_bytes) cons
 
 Duration Dispatcher::LateAfter(const HolderState& holder, size_t row_count) const {
   Duration late = options_.first_late;
-  if (!holder.round_trips.empty()) late = holder.round_trips.Quantile(options_.late_share);
+  // What stalls now and then is late long before its stalls are over.
+  if (!holder.round_trips.empty())
+    late = std::min(holder.round_trips.Quantile(options_.late_share),
+                    holder.round_trips.Quantile(0.5) * 2);
   if (row_count > kShortRows)
     late = late + Us(2 * holder.row_us.value_or(kUnknownRowUs) * static_cast<double>(row_count));
   return late;
@@ -146,13 +150,31 @@ Duration Dispatcher::TimeoutOf(const HolderState& holder, size_t row_count, uint
   return timeout;
 }
 
-// A second holder is asked at once where the first one's round trips spread so far that waiting
-// until it is late costs more than the second one's whole round trip, and the second is idle.
-bool Dispatcher::WantsCopyAtOnce(const HolderState& first, const HolderState& second,
-                                 size_t row_bytes) const {
-  if (first.round_trips.count() < kShortRows || second.round_trips.empty()) return false;
-  if (second.open > 0 || second.queue.us > 0) return false;
-  return first.round_trips.Quantile(options_.late_share) > Predicted(second, row_bytes) * 2;
+// A third of all holders keep 95 of 100 round trips below this.
+void Dispatcher::SetUsualTail() {
+  std::vector<Duration> tails;
+  for (const auto& [id, holder] : holders_) {
+    if (holder.round_trips.count() >= kShortRows)
+      tails.push_back(holder.round_trips.Quantile(0.95));
+  }
+  usual_tail_.reset();
+  if (tails.size() < 2) return;
+  std::sort(tails.begin(), tails.end());
+  usual_tail_ = tails[(tails.size() - 1) / 3];
+}
+
+// A layer ends with its slowest expert: copies at once are for the experts that only slow or
+// stalling holders have. For the others one asked when the first is late costs less than it saves.
+size_t Dispatcher::CopiesAtOnce(const std::vector<uint32_t>& ids) const {
+  if (!options_.adaptive) return options_.copy_time == CopyTime::kAtOnce ? options_.copies : 1;
+  if (!usual_tail_) return 1;
+  size_t count = 0;
+  while (count < std::min<size_t>(options_.copies, ids.size())) {
+    const LatencyWindow& round_trips = holders_.at(ids[count++]).round_trips;
+    const bool is_known = round_trips.count() >= kShortRows;
+    if (is_known && round_trips.Quantile(0.95) * 4 < *usual_tail_ * 5) break;
+  }
+  return count;
 }
 
 std::vector<uint32_t> Dispatcher::Candidates(Instant now, uint16_t layer, const Task& task) const {
@@ -181,14 +203,7 @@ void Dispatcher::DispatchFirst(Instant now, uint32_t batch_index, Task& task) {
     Redispatch(now, batch_index, task);
     return;
   }
-  size_t at_once = 1;
-  if (!options_.adaptive) {
-    if (options_.copy_time == CopyTime::kAtOnce) at_once = options_.copies;
-  } else if (options_.copies >= 2 && ids.size() >= 2 &&
-             WantsCopyAtOnce(holders_.at(ids[0]), holders_.at(ids[1]), task.rows.byte_count())) {
-    at_once = 2;
-  }
-  at_once = std::min(at_once, ids.size());
+  const size_t at_once = std::min(CopiesAtOnce(ids), ids.size());
   for (size_t i = 0; i < at_once; ++i) Ask(now, batch_index, task, ids[i]);
 }
 

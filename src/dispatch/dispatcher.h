@@ -39,10 +39,10 @@ struct Options {
   // Fixed hedging: `copies` holders are asked for an expert, the further ones at once or each when
   // the one before it is late. Adaptive: as many of up to `copies` as the holders' round trips say.
   bool adaptive = true;
-  uint32_t copies = 3;
+  uint32_t copies = 4;
   CopyTime copy_time = CopyTime::kWhenLate;  // of fixed hedging
   // Late is what took longer than this share of a holder's last round trips.
-  double late_share = 0.75;
+  double late_share = 0.95;
   Duration first_late = Milliseconds(100);  // before there are any
   // At most this, and adaptive below it. Rows of a long batch have time of their own beside it.
   Duration timeout = Milliseconds(500);
@@ -184,7 +184,8 @@ class Dispatcher {
   Duration Predicted(const HolderState& holder, size_t row_bytes) const;
   Duration LateAfter(const HolderState& holder, size_t row_count) const;
   Duration TimeoutOf(const HolderState& holder, size_t row_count, uint32_t sends) const;
-  bool WantsCopyAtOnce(const HolderState& first, const HolderState& second, size_t row_bytes) const;
+  void SetUsualTail();
+  size_t CopiesAtOnce(const std::vector<uint32_t>& ids) const;
 
   void DispatchFirst(Instant now, uint32_t batch, Task& task);
   void Ask(Instant now, uint32_t batch, Task& task, uint32_t holder);
@@ -213,6 +214,7 @@ class Dispatcher {
   Holders holders_;
   std::array<Batch, 2> batches_;
   std::array<uint32_t, 2> counters_{};
+  std::optional<Duration> usual_tail_;
   struct Queued {
     uint32_t batch = 0;
     Task* task = nullptr;

@@ -10,7 +10,9 @@ namespace weft::dispatch {
 void LatencyWindow::Add(Duration round_trip) {
   const auto begin = sorted_.begin();
   auto end = begin + static_cast<std::ptrdiff_t>(count_);
+  sum_ = sum_ + round_trip;
   if (count_ == kSamples) {
+    sum_ = sum_ - ring_[next_];
     std::copy(std::lower_bound(begin, end, ring_[next_]) + 1, end,
               std::lower_bound(begin, end, ring_[next_]));
     --end;

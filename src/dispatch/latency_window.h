@@ -17,10 +17,13 @@ class LatencyWindow {
   size_t count() const { return count_; }
   // The sample that at least this share of the samples does not exceed. REQUIRES: !empty(), 0 to 1.
   Duration Quantile(double share) const;
+  // REQUIRES: !empty().
+  Duration Mean() const { return Microseconds(sum_.us / static_cast<int64_t>(count_)); }
 
  private:
   std::array<Duration, kSamples> ring_{};    // by age
   std::array<Duration, kSamples> sorted_{};  // the same
+  Duration sum_;
   size_t next_ = 0, count_ = 0;
 };
 
