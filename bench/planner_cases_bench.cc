@@ -7,6 +7,7 @@
 // second as in table 7.7 (Qwen3-14B), and what is left of their time per token in table 7.2
 // (Qwen3-0.6B) is their overhead. The other three have Thor's overhead, since all four run on their
 // processors, and the speed that is left for table 7.2.
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -224,6 +225,69 @@ void PrintAblations() {
   PrintAblation("three needed, slowed network (the traps)", Slowed(three));
 }
 
+// ---- 7.4 with the model and the devices of `./dev bench cost-model` ----
+
+// Qwen3-0.6B's layers in q4 (4.5 bits a weight) with a vocabulary of 4,096, so that embedding and
+// head are smaller than a layer, where those of the thesis' file are ten times one.
+std::vector<LayerCost> BenchLayers() {
+  std::vector<LayerCost> layers = LayersOf(k0_6B);
+  for (LayerCost& layer : layers) {
+    layer.compute_cost *= 4.5 / 32;
+    layer.weight_bytes = static_cast<uint64_t>(static_cast<double>(layer.weight_bytes) * 4.5 / 32);
+  }
+  const double vocabulary_share = 4096 / kVocabulary;
+  for (LayerCost* layer : {&layers.front(), &layers.back()})
+    layer->weight_bytes =
+        static_cast<uint64_t>(static_cast<double>(layer->weight_bytes) * vocabulary_share);
+  layers.back().compute_cost *= vocabulary_share;
+  return layers;
+}
+
+// The least time of all orders and cuts in which each of the three runs something and none more
+// than `most` layers, one by one, by the cost model alone.
+Plan BestOfAll(const std::vector<LayerCost>& layers, const std::vector<WorkerMetrics>& workers,
+               int most) {
+  const int count = static_cast<int>(layers.size());
+  std::vector<int> order = {0, 1, 2};
+  Plan best;
+  do {
+    for (int one = 1; one <= most; ++one) {
+      for (int two = one + 1; two < count && two - one <= most; ++two) {
+        if (count - two > most) continue;
+        const auto plan =
+            EvaluatePlan(layers, workers, Serving(),
+                         {{order[0], 0, one}, {order[1], one, two}, {order[2], two, count}});
+        if (plan && (best.stages.empty() || plan->exec_us < best.exec_us)) best = *plan;
+      }
+    }
+  } while (std::next_permutation(order.begin(), order.end()));
+  return best;
+}
+
+void PrintBenchSplits() {
+  const std::vector<LayerCost> layers = BenchLayers();
+  std::vector<WorkerMetrics> workers = WorkersOf({kAidos, kThor, kPgx}, 1000);
+  for (size_t i = 0; i < workers.size(); ++i) {
+    const double share = kDevices[i].tokens_per_s / kDevices[kAidos].tokens_per_s;
+    workers[i].compute_speed = 7000 * share;  // bytes per us: 27 tokens/s on a whole core
+    workers[i].session_overhead_us = 50;
+    workers[i].latency_us = 100;
+    workers[i].bandwidth_down = workers[i].bandwidth_up = 1000;
+  }
+  const int equal = (static_cast<int>(layers.size()) + 2) / 3;
+  const double equal_us = BestOfAll(layers, workers, equal).exec_us;
+  std::printf("7.4, the bench's 0.6B model on Aidos, Thor and Pgx, every split tried:\n\n");
+  std::printf(
+      "| layers that a device holds at most | best split | against %d each |\n|---|---|---|\n",
+      equal);
+  for (int most = equal; most < static_cast<int>(layers.size()) / 2; ++most) {
+    const Plan best = BestOfAll(layers, workers, most);
+    std::printf("| %d | %s | %+.0f%% |\n", most, StagesOf(best, workers).c_str(),
+                100 * (equal_us / best.exec_us - 1));
+  }
+  std::printf("\n");
+}
+
 // ---- 7.6 ----
 
 // On disk are the weights that a device ran before; loading reads 2 GB/s.
@@ -286,6 +350,7 @@ void PrintLargeModel() {
 int main() {
   weft::planner::PrintSingle();
   weft::planner::PrintSplits();
+  weft::planner::PrintBenchSplits();
   weft::planner::PrintAblations();
   weft::planner::PrintChurn();
   weft::planner::PrintLargeModel();
