@@ -278,11 +278,11 @@ TEST(Measuring, AStandbyIsTimedAndTheFormulasHold) {
   const auto asked = swarm.Last(id, ServerMessage::kMeasureSpeed).measure_speed();
   EXPECT_EQ(asked.runs(), 7u);
   ASSERT_EQ(asked.ranges_size(), 2);
-  EXPECT_EQ(asked.ranges(0).first(), asked.ranges(1).first());
-  EXPECT_GE(asked.ranges(0).first(), 1u);  // transformer layers only
-  EXPECT_LE(asked.ranges(1).end(), 5u);
-  EXPECT_EQ(asked.ranges(0).end() - asked.ranges(0).first(), 2u);
-  EXPECT_EQ(asked.ranges(1).end() - asked.ranges(1).first(), 4u);
+  // Transformer layers only, and no run finds in a cache what the other range has just used.
+  EXPECT_EQ(asked.ranges(0).first(), 1u);
+  EXPECT_EQ(asked.ranges(0).end(), 2u);
+  EXPECT_EQ(asked.ranges(1).first(), 2u);
+  EXPECT_EQ(asked.ranges(1).end(), 5u);
   // C of a layer is 1 MB of reads: 1e6 bytes / 250 us.
   EXPECT_DOUBLE_EQ(swarm.picture().workers[1].speed_bytes_per_us, 4000);
   EXPECT_THAT(swarm.Sent(id), HasSubstr("measure_speed release"));

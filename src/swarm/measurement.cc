@@ -13,11 +13,11 @@ Error Broken(std::string message) {
   return Error(ErrorCode::kInvalidData, std::move(message));
 }
 
-Result<double> MeanOfLast(const wire::pb::Measured::Timing& timing, uint32_t first, uint32_t end) {
-  if (timing.layers().first() != first || timing.layers().end() != end)
+Result<double> MeanOfLast(const wire::pb::Measured::Timing& timing, LayerSpan layers) {
+  if (timing.layers().first() != layers.first || timing.layers().end() != layers.end)
     return Broken("Measured times layers " + std::to_string(timing.layers().first()) + " to " +
-                  std::to_string(timing.layers().end()) + ", expected " + std::to_string(first) +
-                  " to " + std::to_string(end) + ".");
+                  std::to_string(timing.layers().end()) + ", expected " +
+                  std::to_string(layers.first) + " to " + std::to_string(layers.end) + ".");
   if (timing.run_us_size() != static_cast<int>(kMeasureRuns))
     return Broken("Measured holds " + std::to_string(timing.run_us_size()) +
                   " runs of a range, expected " + std::to_string(kMeasureRuns) + ".");
@@ -37,27 +37,25 @@ Result<double> MeanOfLast(const wire::pb::Measured::Timing& timing, uint32_t fir
 
 MeasureRanges RangesOf(uint32_t first, uint32_t layer_count) {
   CHECK(layer_count >= 2);
-  return {first, first + (layer_count + 1) / 2, first + layer_count};
+  return {first, first + std::max(layer_count / 3, 1u), first + layer_count};
 }
 
-Speed SpeedFromTimes(const MeasureRanges& ranges, double half_us, double whole_us, double cost) {
-  const double delta_us = whole_us - half_us;
-  if (delta_us <= 0) return {0, cost / whole_us};
-  const double per_layer_us = delta_us / (ranges.end - ranges.middle);
-  const double overhead_us = std::max(0.0, half_us - (ranges.middle - ranges.first) * per_layer_us);
-  return {overhead_us, cost / (whole_us - overhead_us)};
+Speed SpeedFromTimes(const RangeTime& small, const RangeTime& large) {
+  const double us = small.us + large.us, cost = small.cost + large.cost;
+  const double delta_us = large.us - small.us, delta_cost = large.cost - small.cost;
+  if (delta_us <= 0 || delta_cost <= 0) return {0, cost / us};
+  const double overhead_us = std::max(0.0, small.us - small.cost * delta_us / delta_cost);
+  return {overhead_us, cost / (us - 2 * overhead_us)};
 }
 
 Result<Speed> SpeedFromMeasured(const wire::pb::Measured& measured, const MeasureRanges& ranges,
-                                double cost) {
+                                const std::function<double(LayerSpan)>& cost) {
   if (measured.timings_size() != 2)
     return Broken("Measured holds " + std::to_string(measured.timings_size()) +
                   " ranges, expected 2.");
-  ASSIGN_OR_RETURN(const double half_us,
-                   MeanOfLast(measured.timings(0), ranges.first, ranges.middle));
-  ASSIGN_OR_RETURN(const double whole_us,
-                   MeanOfLast(measured.timings(1), ranges.first, ranges.end));
-  return SpeedFromTimes(ranges, half_us, whole_us, cost);
+  ASSIGN_OR_RETURN(const double small_us, MeanOfLast(measured.timings(0), ranges.small()));
+  ASSIGN_OR_RETURN(const double large_us, MeanOfLast(measured.timings(1), ranges.large()));
+  return SpeedFromTimes({small_us, cost(ranges.small())}, {large_us, cost(ranges.large())});
 }
 
 }  // namespace weft::swarm

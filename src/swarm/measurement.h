@@ -2,39 +2,51 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <span>
+#include <functional>
 
 #include "base/result.h"
+#include "swarm/binding.h"
 #include "wire/control.pb.h"
 
 namespace weft::swarm {
 
-inline constexpr uint32_t kMeasureRuns = 7;    // of each range
-inline constexpr uint32_t kMeasureKept = 3;    // the last ones count: the first warm up
-inline constexpr uint32_t kMeasureLayers = 4;  // k - i where the model and the memory allow
+inline constexpr uint32_t kMeasureRuns = 7;  // of each range
+inline constexpr uint32_t kMeasureKept = 3;  // the last ones count: the first warm up
+// Layers of both ranges where the model and the memory allow: of those that would have to be
+// downloaded, and of those that are on the device. A processor keeps four layers of a small model
+// in its caches, in answers it has to read them from memory.
+inline constexpr uint32_t kMeasureLayers = 4, kMeasureLayersAtHand = 16;
 
 struct Speed {
   double overhead_us = 0;  // SO_w, not negative
   double ops_per_us = 0;   // CS_w, in units of the layers' cost
 };
 
-// [first, middle) and [first, end) with middle - first = ceil((end - first) / 2).
+// Two ranges of [first, end), of different lengths. They share no layer, and runs of them take
+// turns, so that neither finds its weights where its last run has left them: of 16 layers of 9 MB
+// 141 MB pass before the same layer comes again. Two layers are too few for that: one is run, and
+// both.
 struct MeasureRanges {
   uint32_t first = 0, middle = 0, end = 0;
+  LayerSpan small() const { return {first, middle}; }
+  LayerSpan large() const { return {end - first > 2 ? middle : first, end}; }
   bool operator==(const MeasureRanges&) const = default;
 };
 
 // `layer_count` consecutive layers from `first`. REQUIRES: layer_count >= 2.
 MeasureRanges RangesOf(uint32_t first, uint32_t layer_count);
 
-// t_i,j and t_i,k in us are means of the last runs; `cost` is the sum of C over [first, end).
-// Noise can make the longer range the quicker one: then everything counts as speed and nothing as
-// overhead.
-Speed SpeedFromTimes(const MeasureRanges& ranges, double half_us, double whole_us, double cost);
+// Means of the last runs of a range, and the sum of C over it.
+struct RangeTime {
+  double us = 0, cost = 0;
+};
+
+// t = SO + C / CS of both. Noise can make the larger range the quicker one: then everything counts
+// as speed and nothing as overhead.
+Speed SpeedFromTimes(const RangeTime& small, const RangeTime& large);
 
 // Errors: ranges that were not asked for, another number of runs, a time of 0 or beyond an hour.
 Result<Speed> SpeedFromMeasured(const wire::pb::Measured& measured, const MeasureRanges& ranges,
-                                double cost);
+                                const std::function<double(LayerSpan)>& cost);
 
 }  // namespace weft::swarm

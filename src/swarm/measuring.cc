@@ -10,13 +10,15 @@ constexpr Duration kMeasureAgain = Seconds(600);
 }  // namespace
 
 // The longest run of transformer layers that the worker runs (when it is in a plan) or has cached,
-// else the first ones; cut to kMeasureLayers and to what fits beside what is loaded. nullopt: not
-// even two layers.
+// else the first ones; cut to as many as are run and to what fits beside what is loaded. nullopt:
+// not even two layers.
 std::optional<MeasureRanges> Measuring::PickRanges(const Worker& worker) const {
   const uint32_t layers_end = costs_.layer_count() - 1;  // the head
   uint32_t first = 1, count = 0;
   const bool used = lifecycle_.IsUsed(worker.id);
   const LayerSet& at_hand = used ? worker.layers.loaded : worker.layers.cached;
+  // Sessions of ONNX stages are built anew for each range.
+  uint32_t most = worker.offer.needs_onnx ? kMeasureLayers : kMeasureLayersAtHand;
   for (const auto& [range_first, range_end] : at_hand.Ranges()) {
     const uint32_t begin = std::max(range_first, 1u), end = std::min(range_end, layers_end);
     if (end > begin && end - begin > count) {
@@ -27,8 +29,9 @@ std::optional<MeasureRanges> Measuring::PickRanges(const Worker& worker) const {
   if (count < 2 && !used) {
     first = 1;
     count = layers_end - 1;
+    most = kMeasureLayers;
   }
-  for (count = std::min(count, kMeasureLayers); count >= 2; --count)
+  for (count = std::min(count, most); count >= 2; --count)
     if (Fits(worker, first, first + count)) return RangesOf(first, count);
   return std::nullopt;
 }
@@ -41,7 +44,8 @@ bool Measuring::Fits(const Worker& worker, uint32_t first, uint32_t end) const {
          worker.memory.limit;
 }
 
-void Measuring::Settle(bool calm, bool idle, Instant now) {
+bool Measuring::Settle(bool calm, bool idle, Instant now) {
+  bool gave_up = false;
   for (auto& [id, worker] : roster_) {
     if (!worker.ready) continue;
     if (!options_.model.lowered && !worker.offer.needs_onnx) continue;  // it never gets a stage
@@ -66,8 +70,9 @@ void Measuring::Settle(bool calm, bool idle, Instant now) {
     if (ranges)
       Start(worker, *ranges, now);
     else
-      worker.measure.tried = true;
+      gave_up = worker.measure.tried = true;
   }
+  return gave_up;
 }
 
 void Measuring::Start(Worker& worker, const MeasureRanges& ranges, Instant now) {
@@ -93,10 +98,11 @@ void Measuring::Ask(Worker& worker, Instant now) {
   worker.layers.loaded.AddRange(job.first, job.end);
   auto& message = *outbox_.Control(worker.id).mutable_measure_speed();
   message.set_runs(kMeasureRuns);
-  for (const uint32_t end : {job.middle, job.end}) {
+  const MeasureRanges ranges{job.first, job.middle, job.end};
+  for (const LayerSpan layers : {ranges.small(), ranges.large()}) {
     auto& range = *message.add_ranges();
-    range.set_first(job.first);
-    range.set_end(end);
+    range.set_first(layers.first);
+    range.set_end(layers.end);
   }
 }
 
@@ -104,8 +110,9 @@ Status Measuring::OnMeasured(Worker& worker, const wire::pb::Measured& measured,
   const MeasureJob job = worker.measure;
   if (job.phase != MeasureJob::Phase::kRunning)
     return Error(ErrorCode::kInvalidData, "Measured came though no measurement was asked for.");
-  ASSIGN_OR_RETURN(const Speed speed, SpeedFromMeasured(measured, {job.first, job.middle, job.end},
-                                                        costs_.Cost({job.first, job.end})));
+  ASSIGN_OR_RETURN(const Speed speed,
+                   SpeedFromMeasured(measured, {job.first, job.middle, job.end},
+                                     [this](LayerSpan layers) { return costs_.Cost(layers); }));
   worker.times.overhead_us = speed.overhead_us;
   worker.times.speed.Add(speed.ops_per_us);
   worker.times.repeated_speed = speed.ops_per_us;

@@ -17,8 +17,8 @@ class Measuring {
       : options_(options), costs_(costs), roster_(roster), lifecycle_(lifecycle), outbox_(outbox) {}
 
   // Starts what may start. `calm`: the swarm serves, or cannot serve for now, and no plan is on its
-  // way; `idle`: besides, no request is active.
-  void Settle(bool calm, bool idle, Instant now);
+  // way; `idle`: besides, no request is active. True: somebody turned out to hold too little.
+  bool Settle(bool calm, bool idle, Instant now);
   // An error: nothing was asked, or the answer is malformed.
   Status OnMeasured(Worker& worker, const wire::pb::Measured& measured, Instant now);
   // Failed with epoch 0 ends a measurement under way; false: none was.

@@ -22,7 +22,8 @@
 
 namespace weft::worker {
 
-// The session that speed measurements use; no step may name it.
+// The session that speed measurements use, and below it one for each further range that they run in
+// turn. No step may name it; the server counts sessions from 1.
 inline constexpr uint32_t kMeasureSession = 0xffffffff;
 
 // ---- work of the computing thread, and what came of it ----

@@ -57,27 +57,30 @@ Result<Outcome> StageHost::On(RunExperts& work) {
 
 Result<Outcome> StageHost::On(MeasureSpeed& work) {
   Timings timings;
-  for (const engine::LayerRange range : work.ranges) {
-    Timing& timing = timings.of_ranges.emplace_back();
-    timing.layers = range;
-    for (uint32_t run = 0; run < work.runs; ++run) {
-      const auto elapsed = TimeOneRow(range, run);
-      if (!elapsed.ok()) {
-        engine_->Release(kMeasureSession);
-        return elapsed.error();
-      }
-      timing.runs.push_back(*elapsed);
+  for (const engine::LayerRange range : work.ranges) timings.of_ranges.push_back({range, {}});
+  Status status = OkStatus();
+  for (uint32_t run = 0; run < work.runs && status.ok(); ++run)
+    for (size_t i = 0; i < timings.of_ranges.size() && status.ok(); ++i) {
+      Timing& timing = timings.of_ranges[i];
+      const auto elapsed =
+          TimeOneRow(timing.layers, kMeasureSession - static_cast<uint32_t>(i), run);
+      if (elapsed.ok())
+        timing.runs.push_back(*elapsed);
+      else
+        status = elapsed.error();
     }
-    engine_->Release(kMeasureSession);
-  }
+  for (size_t i = 0; i < timings.of_ranges.size(); ++i)
+    engine_->Release(kMeasureSession - static_cast<uint32_t>(i));
+  TRY(std::move(status));
   return Outcome(std::move(timings));
 }
 
-Result<Duration> StageHost::TimeOneRow(engine::LayerRange range, uint32_t position) {
+Result<Duration> StageHost::TimeOneRow(engine::LayerRange range, uint32_t session,
+                                       uint32_t position) {
   const bool is_last = range.end == model_.layer_count();
   const engine::Output output{is_last ? engine::OutputKind::kArgmax : engine::OutputKind::kHidden,
                               0};
-  const engine::Run run{kMeasureSession, 0, position, 1, output};
+  const engine::Run run{session, 0, position, 1, output};
   const std::vector<int32_t> token_ids(range.first == 0 ? 1 : 0, 0);
   const std::vector<float> hidden(range.first == 0 ? 0 : model_.hidden_columns, 0.01f);
   const Instant begin = clock_();

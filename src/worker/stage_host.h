@@ -49,7 +49,7 @@ class StageHost {
   Result<Outcome> On(KeepLayers& work);
   Result<Outcome> On(TakeStock& work);
 
-  Result<Duration> TimeOneRow(engine::LayerRange range, uint32_t position);
+  Result<Duration> TimeOneRow(engine::LayerRange range, uint32_t session, uint32_t position);
   // The token behind `asked.position`, which the step appends.
   Result<int32_t> NextToken(const wire::Generate& asked);
 

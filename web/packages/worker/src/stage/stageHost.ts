@@ -6,9 +6,8 @@ import type { Frame, GenerateFrame, Init, Sampling } from "@weft/wire";
 
 import type { Manifest } from "../download/manifest.ts";
 import type { PackageSource } from "../download/packageSource.ts";
-import { kMeasureSession } from "../membership/events.ts";
 import type { HeldBinding, Timing, Work } from "../membership/events.ts";
-import { measureRange } from "./measure.ts";
+import { measureRanges } from "./measure.ts";
 import { memoryFactor } from "./memoryFactor.ts";
 import { SamplingTable } from "./samplingTable.ts";
 import { decodeStep, encodeResult } from "./stepCodec.ts";
@@ -52,18 +51,9 @@ export class StageHost {
 
   // What it loads stays until `keep` says otherwise.
   async measure(ranges: readonly LayerRange[], runs: number): Promise<Timing[]> {
-    const timings: Timing[] = [];
-    try {
-      const engine = await this.#loadedEngine();
-      for (const layers of ranges) {
-        await engine.load(layers, this.#source);
-        const runUs = await measureRange(engine, layers, this.#manifest, runs, this.#now);
-        timings.push({ layers, runUs });
-      }
-      return timings;
-    } finally {
-      this.#engine?.release(kMeasureSession);
-    }
+    const engine = await this.#loadedEngine();
+    for (const layers of ranges) await engine.load(layers, this.#source);
+    return await measureRanges(engine, ranges, this.#manifest, runs, this.#now);
   }
 
   // Keeps what is loaded of the range. `onBytes` is told of what reaches the engine.
