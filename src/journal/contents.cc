@@ -33,7 +33,11 @@ void Contents::Apply(const pb::Record& record) {
 void Contents::Apply(const pb::Start& start) {
   if (start.package_digest() == package_digest_) return;
   package_digest_ = start.package_digest();
+  // How devices come and go has nothing to do with the model.
+  pb::Placement kept;
+  if (placement_) kept.mutable_lifetimes()->Swap(placement_->mutable_lifetimes());
   placement_.reset();
+  if (kept.lifetimes_size() > 0) placement_ = std::move(kept);
   requests_.clear();
 }
 

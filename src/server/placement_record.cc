@@ -49,6 +49,12 @@ journal::pb::Placement ToRecord(const swarm::Placement& placement) {
     out.set_used_bytes(device.used_bytes);
     *out.mutable_times() = ToRecord(device.times);
   }
+  for (const swarm::PlacedLifetime& lifetime : placement.lifetimes) {
+    auto& out = *record.add_lifetimes();
+    out.set_device(lifetime.device);
+    out.set_losses(lifetime.losses);
+    out.set_stayed_s(lifetime.stayed_s);
+  }
   for (const swarm::PlacedStage& stage : placement.stages) {
     auto& out = *record.add_stages();
     out.set_binding(stage.binding);
@@ -79,6 +85,8 @@ swarm::Placement FromRecord(const journal::pb::Placement& record) {
     device.used_bytes = in.used_bytes();
     device.times = FromRecord(in.times());
   }
+  for (const auto& lifetime : record.lifetimes())
+    placement.lifetimes.push_back({lifetime.device(), lifetime.losses(), lifetime.stayed_s()});
   for (const auto& stage : record.stages())
     placement.stages.push_back({stage.binding(),
                                 {stage.first_layer(), stage.end_layer(), stage.shards()},

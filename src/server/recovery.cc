@@ -57,6 +57,11 @@ std::optional<swarm::Placement> Recovery::PlacementFor(const swarm::CoreOptions&
   return std::nullopt;
 }
 
+std::vector<swarm::PlacedLifetime> Recovery::Lifetimes() const {
+  const auto& record = found_.placement();
+  return record ? FromRecord(*record).lifetimes : std::vector<swarm::PlacedLifetime>{};
+}
+
 // A journal that fails is a matter for the log: answers do not depend on it.
 void Recovery::Append(const journal::pb::Record& record, Durability durability) {
   const bool was_ok = journal_->status().ok();

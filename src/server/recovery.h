@@ -41,6 +41,8 @@ class Recovery {
   const journal::Contents& found() const { return found_; }
   // What a core with these options takes up; nullopt: nothing, or nobody holds it any more.
   std::optional<swarm::Placement> PlacementFor(const swarm::CoreOptions& core) const;
+  // Of devices that were known at any earlier start, whatever it served.
+  std::vector<swarm::PlacedLifetime> Lifetimes() const;
   bool keeps_prompts() const { return keep_prompts_; }
 
   // Waits for the disk.

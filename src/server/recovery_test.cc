@@ -28,6 +28,7 @@ swarm::Placement SomePlacement() {
   device.times.up_rate = 2.5;
   placement.devices.emplace_back().device = "phone";
   placement.stages = {{9, {0, 3}, 120.5}};
+  placement.lifetimes = {{"laptop", 3, 1800.5}};
   return placement;
 }
 
@@ -68,6 +69,25 @@ TEST_F(RecoveryTest, FindsThePlacementThatWasNotedLast) {
   EXPECT_EQ(found->devices[0].times.overhead_us, 20);
   EXPECT_EQ(found->devices[0].times.up_rate, 2.5);
   EXPECT_EQ(found->devices[0].times.bytes_per_us, std::nullopt);
+}
+
+TEST_F(RecoveryTest, KnowsHowDevicesComeAndGoWhateverIsServedNow) {
+  { Open()->NotePlacement(SomePlacement(), SomeCore()); }
+  swarm::CoreOptions other = SomeCore();
+  other.context_length += 1;
+  Recovery::Options options;
+  options.path = folder_ / "journal";
+  for (const uint8_t package : {0, 1}) {
+    options.package_digest[0] = package;
+    auto recovery = Recovery::Open(options);
+    ASSERT_TRUE(recovery.ok());
+    EXPECT_FALSE((*recovery)->PlacementFor(other));
+    const auto lifetimes = (*recovery)->Lifetimes();
+    ASSERT_THAT(lifetimes, SizeIs(1));
+    EXPECT_EQ(lifetimes[0].device, "laptop");
+    EXPECT_EQ(lifetimes[0].losses, 3u);
+    EXPECT_EQ(lifetimes[0].stayed_s, 1800.5);
+  }
 }
 
 TEST_F(RecoveryTest, UsesNoPlacementThatDoesNotFit) {

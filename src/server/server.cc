@@ -124,6 +124,7 @@ void Server::MakeHost(ServedModel& model) {
   for (const journal::pb::Secrets& earlier : earlier_secrets_)
     core.earlier_join_tokens_sha256_hex.push_back(ToHex(AsBytes(earlier.join_token())));
   if (recovery_) {
+    core.lifetimes = recovery_->Lifetimes();
     core.restored = recovery_->PlacementFor(core);
     if (core.restored) core.swarm_id = core.restored->swarm_id;
   }

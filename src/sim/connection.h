@@ -30,6 +30,24 @@ struct Connection {
   uint64_t message_limit = wire::kMaxControlBytes;  // longer messages a host would not receive
 };
 
+// Takes what a worker is told to load or to keep into `told`. False: it is not told to load.
+inline bool NoteTold(const wire::pb::ServerMessage& message, uint32_t layer_count,
+                     swarm::LayerSet& told) {
+  if (message.has_prepare_stage()) {
+    told.AddRange(message.prepare_stage().layers().first(), message.prepare_stage().layers().end());
+    return true;
+  }
+  for (const auto& range : message.measure_speed().ranges())
+    told.AddRange(range.first(), range.end());
+  if (message.has_measure_speed()) return true;
+  if (!message.has_retire() && !message.has_release()) return false;
+  swarm::LayerSet keep(layer_count);
+  for (const auto& range : message.retire().keep()) keep.AddRange(range.first(), range.end());
+  for (uint32_t layer = 0; layer < layer_count; ++layer)
+    if (!keep.Has(layer)) told.Remove(layer);
+  return false;
+}
+
 struct Tracked {
   swarm::Request request;
   Expected expected;

@@ -45,6 +45,7 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
     sum.doubts += outcome.doubts;
     sum.restarts += outcome.restarts;
     sum.continued += outcome.continued;
+    sum.survivor_frames += outcome.survivor_frames;
   }
   EXPECT_GT(sum.tokens, 50'000u);
   EXPECT_GT(sum.requests, 4'000u);
@@ -62,6 +63,7 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.doubts, 10u);
   EXPECT_GT(sum.restarts, 100u);
   EXPECT_GT(sum.continued, 100u);
+  EXPECT_GT(sum.survivor_frames, 5u);
 }
 
 // "An event log that grows for 48 hours": two days of joins, leaves, faults and requests, and

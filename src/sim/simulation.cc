@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "planner/planner.h"
 #include "sim/connection.h"
+#include "sim/recompute_watch.h"
 
 namespace weft::sim {
 namespace {
@@ -44,6 +45,7 @@ class Simulation {
     const Instant limit = chaos_end_ + kPatience;
     while (outcome_.violations.empty() && unfinished_ > 0 && scheduler_.Step(limit)) AfterStep();
     CheckEnd();
+    outcome_.survivor_frames = recomputes_.survivor_frames();
     outcome_.virtual_time = scheduler_.now() - Instant{1'000'000};
     return std::move(outcome_);
   }
@@ -54,6 +56,7 @@ class Simulation {
   void Feed(swarm::Event event) {
     ++outcome_.events;
     const auto actions = core_.Handle(event, scheduler_.now());
+    if (const auto again = recomputes_.OnEvent(event, actions)) Violate(*again);
     for (const swarm::Action& action : actions)
       std::visit([this](const auto& each) { Carry(each); }, action);
     if (core_.placement_version() != noted_version_) {
@@ -98,21 +101,7 @@ class Simulation {
   // where nothing serves may the core go back to what the worker claimed, and once it has, go on
   // so.
   void CheckMemory(Connection& connection, const wire::pb::ServerMessage& message) {
-    swarm::LayerSet keep(model_.layer_count);
-    if (message.has_prepare_stage()) {
-      connection.told.AddRange(message.prepare_stage().layers().first(),
-                               message.prepare_stage().layers().end());
-    } else if (message.has_measure_speed()) {
-      for (const auto& range : message.measure_speed().ranges())
-        connection.told.AddRange(range.first(), range.end());
-    } else if (message.has_retire() || message.has_release()) {
-      for (const auto& range : message.retire().keep()) keep.AddRange(range.first(), range.end());
-      for (uint32_t layer = 0; layer < model_.layer_count; ++layer)
-        if (!keep.Has(layer)) connection.told.Remove(layer);
-      return;
-    } else {
-      return;
-    }
+    if (!NoteTold(message, model_.layer_count, connection.told)) return;
     const Device& device = *connection.device;
     const double reported = connection.reported_factor;
     const double claimed = std::min(reported, device.claimed_weight_factor);
@@ -559,6 +548,7 @@ class Simulation {
     if (!noted_.empty())
       scenario_.options.restored = restart_random_.Below(4) == 0 ? noted_.front() : noted_.back();
     core_ = swarm::Core(scenario_.options);
+    recomputes_.Restart();
     armed_.reset();
     sent_bytes_ = 0;
     for (auto& [id, connection] : std::exchange(connections_, {})) CutOff(connection);
@@ -774,6 +764,7 @@ class Simulation {
   HashModel model_;
   swarm::Costs costs_;
   swarm::Core core_;
+  RecomputeWatch recomputes_;
   Outcome outcome_;
   Instant chaos_end_;
   std::map<WorkerId, Connection> connections_;

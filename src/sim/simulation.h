@@ -8,7 +8,7 @@
 //   failed on purpose); no worker is told to hold more memory or sessions than it offers; no worker
 //   ever refuses what the core sends; once faults have stopped and devices are there that can hold
 //   the model as they claim, whatever they report, no request hangs; what the core keeps stays
-// bounded.
+// bounded; a loss has no stage that goes on compute anything again (recompute_watch.h).
 #pragma once
 
 #include <cstdint>
@@ -58,6 +58,7 @@ struct Outcome {
   uint64_t resumed = 0;      // connections of workers that had held on to what they hold
   uint64_t interrupted = 0;  // downloads that made way for others
   uint64_t restarts = 0, continued = 0;  // of the server; requests that went on by themselves
+  uint64_t survivor_frames = 0;          // recompute_watch.h
   uint64_t doubts = 0;  // layers that workers were told beyond what they had reported
   uint64_t digest = 0;  // of everything that happened
   Duration virtual_time;

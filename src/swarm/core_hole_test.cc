@@ -298,6 +298,54 @@ TEST(Hole, TwoThatAreApart) {
   EXPECT_EQ(swarm.Tokens(middle.request), Counting(124, 6));
 }
 
+// Each is asked for by itself and both are filled at once, with the cuts that there are: no other
+// plan is looked for, which would have everybody load and compute again.
+TEST(Hole, TwoThatAreApartAreFilledByTwo) {
+  MiddleOfAnswer middle;
+  TestSwarm& swarm = middle.swarm;
+  swarm.hold_plans = true;
+  TestWorker spare = Third();
+  spare.answer_prepare = false;  // nobody stands by
+  const WorkerId one = swarm.JoinTimed(spare), other = swarm.JoinTimed(spare);
+  swarm.worker(one).answer_prepare = swarm.worker(other).answer_prepare = true;
+  swarm.ClearLog();
+  swarm.Lose(middle.workers[0]);
+  swarm.Lose(middle.workers[2]);
+  swarm.AnswerSteps(middle.workers[1]);
+  ASSERT_TRUE(swarm.held_plans.back().repair);
+  EXPECT_EQ(swarm.held_plans.back().repair->end_layer, 2);
+  swarm.AnswerPlan({{one, {0, 2}}});
+  ASSERT_TRUE(swarm.held_plans.back().repair) << "the second hole is no reason for other cuts";
+  EXPECT_EQ(swarm.held_plans.back().repair->first_layer, 4);
+  const StartPlanning& second = swarm.held_plans.back();
+  for (const planner::RepairCandidate& each : second.repair->candidates) {
+    const std::string& name = second.workers[static_cast<size_t>(each.worker)].name;
+    if (name != "worker " + std::to_string(one)) continue;
+    EXPECT_LT(each.free_bytes, 2 * kTestLayerBytes) << "it is needed for the first hole";
+  }
+  EXPECT_EQ(Orders(swarm, one), "") << "all holes are filled or none";
+  swarm.AnswerPlan({{other, {4, 6}}});
+  for (const WorkerId id : {one, other}) swarm.AnswerPrepares(id);
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+  EXPECT_THAT(middle.Plan(), ElementsAre(std::pair(one, LayerSpan{0, 2}),
+                                         std::pair(middle.workers[1], LayerSpan{2, 4}),
+                                         std::pair(other, LayerSpan{4, 6})));
+  EXPECT_EQ(swarm.Tokens(middle.request), Counting(124, 6));
+  EXPECT_EQ(swarm.Rows(middle.workers[1]), "[24,29) hidden");
+}
+
+// The answer has waited long enough when somebody comes who may fill the hole: others that might
+// join a little later are not waited for.
+TEST(Hole, WhileAnAnswerWaitsWhoComesIsPlannedWithAtOnce) {
+  MiddleOfAnswer middle;
+  TestSwarm& swarm = middle.swarm;
+  middle.Lose(1);
+  swarm.Join(Third());
+  swarm.Advance(Milliseconds(20));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+  EXPECT_EQ(swarm.Tokens(middle.request), Counting(124, 6));
+}
+
 TEST(Hole, NeighboursAreOneHole) {
   // One worker takes both stages: the cut between them is no more.
   MiddleOfAnswer middle;

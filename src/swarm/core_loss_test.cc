@@ -155,12 +155,15 @@ TEST(Loss, WhatIsPreparedForADroppedPlanIsCancelled) {
   }
   ASSERT_THAT(swarm.Sent(2), HasSubstr("prepare_stage"));
   ASSERT_THAT(swarm.Sent(3), HasSubstr("prepare_stage"));
+  const BindingId asked = swarm.bindings(2).at(0).id;
   swarm.hold_plans = true;
   swarm.ClearLog();
   swarm.Lose(3);
-  EXPECT_EQ(swarm.Sent(2), "release");
-  // Its late answer is no offence.
-  swarm.Control(2, swarm.Prepared(2));
+  EXPECT_EQ(swarm.Sent(2), "release prepare_stage");
+  ASSERT_THAT(swarm.bindings(2), SizeIs(1));
+  EXPECT_TRUE(swarm.bindings(2)[0].standby);
+  // Its late answer to what was asked first is no offence.
+  swarm.Control(2, swarm.Prepared(2, asked));
   EXPECT_THAT(swarm.CloseReasons(2), IsEmpty());
 }
 

@@ -79,6 +79,36 @@ TEST(Restart, NumbersGoOnWhereTheyWere) {
   EXPECT_GT(swarm.bindings(late)[0].id, before.last_binding + 100);
 }
 
+TEST(Restart, HowOftenADeviceWasLostIsKnown) {
+  TestSwarm swarm;
+  swarm.BringUp(2, Half());
+  const WorkerId fickle = StagesOf(swarm).at(0), steady = StagesOf(swarm).at(1);
+  WorkerId again = fickle;
+  for (int i = 0; i < 3; ++i) {
+    swarm.Advance(Seconds(60));
+    swarm.Lose(again);
+    again = swarm.Return(again);
+    swarm.Advance(Seconds(1));
+  }
+  const auto rates = [&] {
+    std::map<std::string, double> losses_per_s;
+    swarm.hold_plans = true;
+    swarm.Advance(Seconds(20));
+    for (const planner::WorkerMetrics& worker : swarm.held_plans.back().workers)
+      losses_per_s[worker.name] = worker.departures_per_s;
+    swarm.AnswerNoPlan();
+    swarm.hold_plans = false;
+    return losses_per_s;
+  };
+  const auto before = rates();
+  EXPECT_NEAR(before.at("worker " + std::to_string(again)), 4 / 2000.0, 1e-4);
+  swarm.Restart();
+  const WorkerId fickle_now = swarm.Return(again), steady_now = swarm.Return(steady);
+  const auto after = rates();
+  EXPECT_NEAR(after.at("worker " + std::to_string(fickle_now)), 4 / 2020.0, 1e-4);
+  EXPECT_NEAR(after.at("worker " + std::to_string(steady_now)), 1 / 2020.0, 1e-4);
+}
+
 TEST(Restart, WhatWasMeasuredIsKnown) {
   TestSwarm swarm;
   swarm.BringUp(2, Half());

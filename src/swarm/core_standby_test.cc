@@ -141,6 +141,24 @@ TEST(Standby, IsFedOneFrameAtATimeAndHoldsUpNobody) {
   EXPECT_EQ(swarm.Rows(standing.spare), "[0,48) none");
 }
 
+// Nothing of the prompt has passed the last stage: whoever stands by with a stage has its rows all
+// the same, and does not begin with the first one when it takes over.
+TEST(Standby, FollowsAPromptThatIsBeingRead) {
+  StandingBy standing(6);
+  TestSwarm& swarm = standing.swarm;
+  swarm.worker(standing.workers[2]).answer_steps = false;
+  const RequestId request = swarm.Submit(Counting(100, 40), 3);
+  EXPECT_EQ(swarm.Tokens(request), Counting(140, 0));
+  for (size_t stage = 0; stage < 3; ++stage) {
+    const LayerSpan layers{standing.LayerOf(stage), standing.LayerOf(stage) + 2};
+    EXPECT_EQ(swarm.Held(standing.spare, layers), 32u) << stage;
+  }
+  swarm.ClearLog();
+  standing.Lose(2);
+  EXPECT_EQ(swarm.Tokens(request), Counting(140, 3));
+  EXPECT_EQ(swarm.Rows(standing.spare), "[32,42) argmax");
+}
+
 TEST(Standby, FollowsAConversationThatGoesBack) {
   StandingBy standing(2);
   TestSwarm& swarm = standing.swarm;
@@ -243,6 +261,53 @@ TEST(Standby, MakesRoomForWhatIsMissing) {
               EndsWith(lost == 2 ? "[0,24) none [24,29) argmax" : "[0,24) none [24,29) hidden"));
 }
 
+// ---- spares that are smaller than every stage ----
+
+// Two stages of three layers, and spares that hold two or one.
+struct SmallSpares {
+  SmallSpares() {
+    swarm.BringUp(2, Half());
+    for (const StageSnapshot& stage : swarm.picture().stages) workers.push_back(stage.worker);
+    for (const uint32_t layers : {2u, 1u}) {
+      spares.push_back(swarm.Join(Slow(layers)));
+      swarm.Advance(Seconds(1));
+    }
+    swarm.hold_plans = true;
+  }
+  LayerSpan Of(size_t spare) const { return swarm.bindings(spares[spare]).at(0).layers; }
+  TestSwarm swarm;
+  std::vector<WorkerId> workers, spares;
+};
+
+TEST(Standby, SparesThatAreSmallerThanEveryStageHoldOneTogether) {
+  SmallSpares small;
+  for (const WorkerId spare : small.spares) ASSERT_THAT(small.swarm.bindings(spare), SizeIs(1));
+  EXPECT_THAT((std::vector{small.Of(0), small.Of(1)}),
+              testing::AnyOf(ElementsAre(LayerSpan{0, 2}, LayerSpan{2, 3}),
+                             ElementsAre(LayerSpan{3, 5}, LayerSpan{5, 6})));
+  // What they hold stays while it is good.
+  small.swarm.ClearLog();
+  small.swarm.hold_plans = false;
+  small.swarm.Join(Slow(1));
+  small.swarm.Advance(Seconds(20));
+  for (const WorkerId spare : small.spares) EXPECT_EQ(small.swarm.Sent(spare), "");
+}
+
+TEST(Standby, SmallSparesTakeAStageOverTogether) {
+  SmallSpares small;
+  TestSwarm& swarm = small.swarm;
+  const size_t covered = small.Of(0).first == 0 ? 0 : 1;
+  swarm.worker(small.workers[1]).answer_steps = false;
+  const RequestId request = swarm.Submit(Counting(100, 20), 10);
+  while (swarm.Tokens(request).size() < 4) swarm.AnswerStep(small.workers[1]);
+  swarm.ClearLog();
+  swarm.Lose(small.workers[covered]);
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp) << "without a plan, and without loading";
+  swarm.AnswerSteps(small.workers[1 - covered]);
+  EXPECT_EQ(swarm.Tokens(request), Counting(124, 6));
+  for (const WorkerId spare : small.spares) EXPECT_EQ(swarm.Sent(spare), "");
+}
+
 // ---- one that is late ----
 
 // The stage that the spare worker stands by with has computed some steps in no time, and then one
@@ -275,6 +340,54 @@ TEST(Standby, IsAskedAfterAStepThatIsLate) {
   EXPECT_THAT(swarm.CloseReasons(scene.late), IsEmpty());
   EXPECT_EQ(swarm.Tokens(scene.request), Counting(8, 5));
   EXPECT_THAT(swarm.Ends(scene.request), SizeIs(1));
+}
+
+// No step of it was timed yet, so that none is late before its deadline of half a minute. It owes
+// an answer, says nothing, and does not answer a ping: 100 ms, and 150.
+TEST(Standby, TakesOverFromASilentOneWhoseStepIsNotLate) {
+  StandingBy standing(2);
+  TestSwarm& swarm = standing.swarm;
+  swarm.Advance(Seconds(2));
+  const WorkerId silent = standing.workers[standing.Covered()];
+  swarm.worker(silent).answer_steps = swarm.worker(silent).answer_pings = false;
+  const RequestId request = swarm.Submit({7}, 5);
+  swarm.Advance(Milliseconds(240));
+  EXPECT_THAT(swarm.CloseReasons(silent), IsEmpty());
+  swarm.Advance(Milliseconds(20));
+  EXPECT_THAT(swarm.CloseReasons(silent), ElementsAre(HasSubstr("Nothing was heard from it for")));
+  EXPECT_EQ(swarm.Tokens(request), Counting(8, 5));
+}
+
+TEST(Standby, OneThatIsSlowAndAnswersPingsIsWaitedFor) {
+  StandingBy standing(2);
+  TestSwarm& swarm = standing.swarm;
+  swarm.Advance(Seconds(2));
+  const WorkerId slow = standing.workers[standing.Covered()];
+  swarm.worker(slow).answer_steps = false;
+  const RequestId request = swarm.Submit({7}, 5);
+  swarm.Advance(Seconds(3));
+  EXPECT_THAT(swarm.CloseReasons(slow), IsEmpty());
+  swarm.AnswerSteps(slow);
+  EXPECT_EQ(swarm.Tokens(request), Counting(8, 5));
+}
+
+// What it is being fed is what it needs in any case.
+TEST(Standby, OneThatIsBeingFedIsAskedToo) {
+  Late scene;
+  TestSwarm& swarm = scene.swarm;
+  swarm.worker(scene.spare).answer_steps = false;
+  swarm.worker(scene.late).answer_steps = true;
+  swarm.AnswerSteps(scene.late);
+  const RequestId request = swarm.Submit(Counting(600, 30), 3);
+  ASSERT_EQ(swarm.unanswered_steps(scene.spare), 1u);
+  EXPECT_EQ(swarm.Tokens(request), Counting(630, 3));
+  swarm.worker(scene.late).answer_steps = false;
+  const RequestId next = swarm.Submit({7}, 5);
+  ASSERT_EQ(swarm.unanswered_steps(scene.spare), 1u);
+  swarm.Advance(Milliseconds(80));
+  EXPECT_EQ(swarm.unanswered_steps(scene.spare), 2u) << "behind what it is fed";
+  swarm.AnswerSteps(scene.spare);
+  EXPECT_EQ(swarm.Tokens(next), Counting(8, 5));
 }
 
 TEST(Standby, TheAnswerThatComesFirstCounts) {

@@ -145,6 +145,7 @@ WorkerId TestSwarm::Return(WorkerId lost) {
 
 void TestSwarm::Restart(const std::function<void(CoreOptions&)>& change) {
   options_.restored = core_.placement();
+  options_.lifetimes = options_.restored->lifetimes;
   if (change) change(options_);
   while (!seen_.empty()) Gone(seen_.begin()->first);
   core_ = Core(options_);

@@ -114,7 +114,7 @@ DeviceNumbers Costs::NumbersOf(const Worker& worker) const {
   device.needs_onnx = worker.offer.needs_onnx;
   device.memory_bytes = worker.memory.limit;
   device.weight_factor = worker.memory.weight_factor;
-  const LineRates rates = Rates(worker);
+  const LineRates rates = worker.Rates();
   device.download_bytes_per_s = rates.down * 1e6;
   device.upload_bytes_per_s = rates.up * 1e6;
   device.overhead_us = worker.times.overhead_us;
@@ -150,12 +150,6 @@ double Costs::HandoverUs(const Worker& worker) const {
   return StepLatencyUs(device) - swarm::LatencyUs(device);
 }
 
-// What the device has said of its line counts until its steps tell.
-LineRates Costs::Rates(const Worker& worker) const {
-  return {worker.times.down_rate.Median().value_or(worker.offer.download_bytes_per_s * 1e-6),
-          worker.times.up_rate.Median().value_or(worker.offer.upload_bytes_per_s * 1e-6)};
-}
-
 double Costs::LoadBytesPerUs(const Worker& worker) const {
   return worker.times.load_rate.Median().value_or(kLoadBytesPerUs);
 }
@@ -180,7 +174,7 @@ double Costs::StepUs(const Worker& worker, LayerSpan span, uint32_t rows) const 
   const planner::LayerCost& output = layers()[span.end - 1];
   if (const auto measured_us = worker.times.batches.ExpectedUs(rows)) return *measured_us;
   const double compute_us = OverheadUs(worker) + rows * Cost(span) / Speed(worker);
-  const LineRates rates = Rates(worker);
+  const LineRates rates = worker.Rates();
   const double down_us = rows * static_cast<double>(input.input_bytes) / rates.down;
   const double up_us = rows * static_cast<double>(output.output_bytes) / rates.up;
   return compute_us + LatencyUs(worker) + down_us + up_us;

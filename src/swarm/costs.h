@@ -42,7 +42,6 @@ class Costs {
   double LatencyUs(const Worker& worker) const;  // round trip of a ping
   // What a small step's line takes beyond that, measured or assumed.
   double HandoverUs(const Worker& worker) const;
-  LineRates Rates(const Worker& worker) const;
   // From disk into memory, on top of the download; measured or assumed.
   double LoadBytesPerUs(const Worker& worker) const;
   // SO + C / CS of one row.

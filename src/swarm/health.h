@@ -40,6 +40,8 @@ class Health {
   Instant SilentAt(const Worker& worker) const;
   Instant StepDueAt(const Worker& worker) const;  // Instant{INT64_MAX}: nothing is due
   Instant LateAt(const Worker& worker) const;
+  bool CanProbe(const Worker& worker) const;
+  Instant ProbeAt(const Worker& worker) const;
   void Probe(Worker& worker, Instant now);
   Instant ProbeDueAt(const Worker& worker) const;
   Instant AnswerDueAt(const Worker& worker) const;

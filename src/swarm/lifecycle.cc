@@ -397,24 +397,32 @@ bool Lifecycle::Relieve(WorkerId late) {
   bool relieved = false;
   for (PlanStage& stage : active_->stages) {
     if (stage.worker != late) continue;
-    for (auto& [id, worker] : roster_) {
-      if (id == late || IsUsed(id) || !worker.ready || !worker.steps.in_flight.empty()) continue;
-      const auto ready =
-          std::find_if(worker.bindings.begin(), worker.bindings.end(), [&](const Binding& binding) {
-            return binding.loaded && binding.layers == stage.layers();
-          });
-      if (ready == worker.bindings.end()) continue;
-      roster_.Find(late)->Find(stage.binding)->standby = true;
-      ready->standby = false;
-      stage.worker = id;
-      stage.binding = ready->id;
-      stage.number = ready->stage;
-      relieved = true;
-      break;
-    }
+    const auto [worker, ready] = WhoRelieves(stage);
+    if (ready == nullptr) continue;
+    roster_.Find(late)->Find(stage.binding)->standby = true;
+    ready->standby = false;
+    stage.worker = worker;
+    stage.binding = ready->id;
+    stage.number = ready->stage;
+    relieved = true;
   }
   if (relieved) Changed();
   return relieved;
+}
+
+// Somebody idle; else somebody who is being fed, which is what it needs anyway, unless it owes an
+// answer itself.
+std::pair<WorkerId, Binding*> Lifecycle::WhoRelieves(const PlanStage& stage) {
+  std::pair<WorkerId, Binding*> found{0, nullptr};
+  for (auto& [id, worker] : roster_) {
+    if (id == stage.worker || IsUsed(id) || !worker.ready || worker.IsProbed()) continue;
+    const auto& steps = worker.steps.in_flight;
+    if (!steps.empty() && (found.second != nullptr || steps.front().was_late)) continue;
+    for (Binding& binding : worker.bindings)
+      if (binding.loaded && binding.layers == stage.layers()) found = {id, &binding};
+    if (found.first == id && steps.empty()) break;
+  }
+  return found;
 }
 
 void Lifecycle::Restore(SwarmPlan plan, BindingId last_binding) {

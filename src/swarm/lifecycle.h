@@ -82,6 +82,8 @@ class Lifecycle {
   // Every layer has its worker: answers flow.
   bool serves() const { return active_ && !active_->HasHole(); }
   bool IsUsed(WorkerId worker) const;
+  // Whether the layers fit the worker if it drops what it only stands by with.
+  bool FitsBesidePlans(const Worker& worker, LayerSpan layers) const;
   // Loaded bindings that no plan runs.
   std::vector<BoundStage> Followers() const;
   // Raised whenever active(), Followers() or the bindings that exist may have changed.
@@ -96,13 +98,13 @@ class Lifecycle {
  private:
   bool IsPlanned(BindingId binding) const;
   void NoteLoad(Worker& worker, const Binding& binding, Instant now) const;
-  bool FitsBesidePlans(const Worker& worker, LayerSpan layers) const;
   void BeginPreparing(Instant now);
   void MakeRoom(Worker& worker, LayerSpan layers, Instant now);
   void DropExperts(Worker& worker, Instant now);
   Binding& Prepare(Worker& worker, LayerSpan layers, uint32_t number, bool standby, Instant now);
   void TakeBack(const Worker& worker, Instant now);
   void FillHoles();
+  std::pair<WorkerId, Binding*> WhoRelieves(const PlanStage& stage);
   bool FillFromStandbys(uint32_t first, uint32_t end);
   void DropBindings(Worker& worker, const std::function<bool(const Binding&)>& goes,
                     bool keep_measured = true);

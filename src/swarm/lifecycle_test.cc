@@ -370,7 +370,7 @@ TEST_F(LifecycleTest, AStandbyRelievesOneThatIsLateAndTheyChangePlaces) {
   EXPECT_EQ(Active()[0].first, 1u);
 }
 
-TEST_F(LifecycleTest, OneThatIsBusyOrLoadingOrServesRelievesNobody) {
+TEST_F(LifecycleTest, OneThatIsLateOrLoadingOrServesRelievesNobody) {
   for (const WorkerId id : {1, 4}) Add(id, 3);
   Add(2, 6);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
@@ -379,10 +379,20 @@ TEST_F(LifecycleTest, OneThatIsBusyOrLoadingOrServesRelievesNobody) {
   EXPECT_TRUE(lifecycle_.StandBy(*roster_.Find(4), {0, 3}, now_));
   EXPECT_FALSE(lifecycle_.Relieve(1));
   Load();
-  roster_.Find(4)->steps.in_flight.emplace_back();
+  roster_.Find(4)->steps.in_flight.emplace_back().was_late = true;
   EXPECT_FALSE(lifecycle_.Relieve(1));
-  roster_.Find(4)->steps.in_flight.clear();
+  roster_.Find(4)->steps.in_flight.front().was_late = false;
   EXPECT_TRUE(lifecycle_.Relieve(1));
+}
+
+TEST_F(LifecycleTest, OneThatIsIdleRelievesRatherThanOneThatIsFed) {
+  for (const WorkerId id : {1, 4, 5}) Add(id, 3);
+  Add(2, 6);
+  Serve({{1, {0, 3}}, {2, {3, 6}}});
+  for (const WorkerId id : {4, 5}) StandBy(id, {0, 3});
+  roster_.Find(4)->steps.in_flight.emplace_back();
+  EXPECT_TRUE(lifecycle_.Relieve(1));
+  EXPECT_EQ(Active()[0].first, 5u);
 }
 
 }  // namespace

@@ -39,6 +39,27 @@ void Lifetimes::NoteLeft(const std::string& device, Instant now) {
   if (found != records_.end()) NoteGone(found->second, now);
 }
 
+std::vector<PlacedLifetime> Lifetimes::Placed(Instant now) const {
+  std::vector<PlacedLifetime> placed;
+  for (const auto& [device, record] : records_)
+    placed.push_back({device, record.losses, Stayed(record, now).seconds()});
+  std::stable_sort(placed.begin(), placed.end(), [](const auto& one, const auto& other) {
+    return one.stayed_s > other.stayed_s;
+  });
+  if (placed.size() > kPlaced) placed.resize(kPlaced);
+  return placed;
+}
+
+void Lifetimes::Restore(const std::vector<PlacedLifetime>& placed) {
+  constexpr double kCenturyS = 3.2e9;
+  for (const PlacedLifetime& each : placed) {
+    if (each.device.empty() || !(each.stayed_s >= 0 && each.stayed_s < kCenturyS)) continue;
+    Record& record = records_[each.device];
+    record.losses += each.losses;
+    record.stayed = record.stayed + Microseconds(static_cast<int64_t>(each.stayed_s * 1e6));
+  }
+}
+
 double Lifetimes::LossesPerS(const std::string& device, Instant now) const {
   const auto found = records_.find(device);
   if (found == records_.end()) return kAssumedLossesPerS;

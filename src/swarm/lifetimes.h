@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
+#include "swarm/placement.h"
 
 namespace weft::swarm {
 
@@ -25,6 +27,13 @@ class Lifetimes {
   // hour.
   double LossesPerS(const std::string& device, Instant now) const;
   size_t device_count() const { return records_.size(); }
+
+  // What a core that starts again has to know, of at most kPlaced devices: those that were there
+  // for the longest.
+  static constexpr size_t kPlaced = 256;
+  std::vector<PlacedLifetime> Placed(Instant now) const;
+  // What makes no sense is left out.
+  void Restore(const std::vector<PlacedLifetime>& placed);
 
  private:
   struct Record {

@@ -68,8 +68,10 @@ struct Timeouts {
   double prepare_factor = 3;
   Duration measure_limit = Seconds(30);
   Duration replan_interval = Seconds(15);
-  // A native worker whose step is late is pinged; without an answer after this, or after four times
-  // its longest round trip of late, it is lost.
+  // A native worker whose step is late, or that owes an answer and says nothing for `probe_after`,
+  // is pinged; without a byte after probe_limit, or after four times its longest round trip of
+  // late, beside what its steps take on the line, it is lost.
+  Duration probe_after = Milliseconds(100);
   Duration probe_limit = Milliseconds(150);
   Duration resume_limit = Seconds(60);  // a worker whose connection broke may come back so long
   // After a restart the devices of before are waited for so long before anybody else is asked to
@@ -80,6 +82,7 @@ struct Timeouts {
   // A request that got no token for so long is ended, waiting or running.
   Duration token_limit = Seconds(900);
   Duration join_debounce = Milliseconds(150);  // devices that join together are planned together
+  Duration join_debounce_waited_for = Milliseconds(20);  // while an answer waits for missing layers
   Duration aside_first = Seconds(15);  // a worker that failed is left out so long, doubling,
   Duration aside_max = Seconds(600);   // up to this
   Duration aside_alone = Seconds(60);  // where nothing can be computed without it
@@ -108,6 +111,7 @@ struct CoreOptions {
   // Random, of this start, or that of `restored`: what the core before this one has placed where.
   std::string swarm_id = std::string(16, '\0');
   std::optional<Placement> restored;
+  std::vector<PlacedLifetime> lifetimes;  // of devices that cores before this one have known
   uint32_t step_failure_limit =
       8;  // failed steps of a request without a token before it is given up
   Timeouts timeouts;

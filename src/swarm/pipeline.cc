@@ -29,6 +29,11 @@ Error Unexpected(std::string message) {
   return Error(ErrorCode::kInvalidData, std::move(message));
 }
 
+// Its position; 0 where none is known.
+uint32_t LastToken(const Session& session) {
+  return session.tokens.empty() ? 0 : static_cast<uint32_t>(session.tokens.size()) - 1;
+}
+
 }  // namespace
 
 Pipeline::Pipeline(const CoreOptions& options, const Costs& costs, Roster& roster,
@@ -52,9 +57,12 @@ void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers)
   }
   for (const PlanStage& stage : plan->stages) {
     stages_.push_back({stage.bound()});
-    stages_.back().planned_us = stage.predicted_us;
-    for (const Stage& old : before)
-      if (old.bound.binding == stage.binding) stages_.back().rotation = old.rotation;
+    if (stage.is_measured) stages_.back().planned_us = stage.predicted_us;
+    for (const Stage& old : before) {
+      if (old.bound.binding != stage.binding) continue;
+      stages_.back().rotation = old.rotation;
+      if (!stage.is_measured) stages_.back().planned_us = old.planned_us;
+    }
   }
   stages_.back().last = true;
   generates_ = stages_.size() == 1 && stages_[0].bound.binding != 0 && !plan->shards() &&
@@ -70,7 +78,7 @@ uint32_t Pipeline::ChunkRows() const {
     if (stages_[i].bound.binding == 0) continue;
     const Worker* worker = roster_.Find(stages_[i].bound.worker);
     CHECK(worker != nullptr);
-    const LineRates rates = costs_.Rates(*worker);
+    const LineRates rates = worker->Rates();
     if (i > 0) rows = std::min(rows, kChunkUs * rates.down / row_bytes);
     if (i + 1 < stages_.size()) rows = std::min(rows, kChunkUs * rates.up / row_bytes);
   }
@@ -209,9 +217,14 @@ void Pipeline::SendWaiting(size_t stage_index, Instant now) {
 StageProgress* Pipeline::Ready(Session& session, size_t stage_index) {
   const Stage& stage = stages_[stage_index];
   StageProgress* progress = &session.Track(stage.bound);
-  // The last row is wanted once more (its draw fell into the tail).
-  if (stage.last && progress->held > session.completed)
-    session.RewindStage(*progress, session.completed);
+  if (stage.last && progress->held > session.completed) {
+    // The last row is wanted once more: its draw fell into the tail. Rows of a prompt that it was
+    // fed before it took over have passed, and nothing is to come of them.
+    if (progress->held < session.tokens.size())
+      session.completed = progress->held;
+    else
+      session.RewindStage(*progress, session.completed);
+  }
   if (stage_index > 0) {
     Reproduce(session, stage_index, *progress);
     // It may have to wait until the stage in front of it is there again.
@@ -344,8 +357,13 @@ void Pipeline::Feed(Stage& follower, Instant now) {
     StageProgress& progress = session->Track(follower.bound);
     // What it cannot compute is left to those who have to.
     if (progress.held_at_failure == progress.held) continue;
-    // The last known token's row may be cut back again, and is not worth a frame.
-    const uint32_t end = std::min(Available(*session, follower.bound.layers), session->completed);
+    // The last known token's row may be cut back again, and is not worth a frame. Those in front of
+    // it are what they are, of a prompt that is being read, too: whoever takes over in its midst is
+    // not to begin with row 0. Where the logits of a prompt are wanted, each row is.
+    const bool has_outputs = session->active && session->active->request.want_logits;
+    const uint32_t known =
+        has_outputs ? session->completed : std::max(session->completed, LastToken(*session));
+    const uint32_t end = std::min(Available(*session, follower.bound.layers), known);
     if (progress.sent + kFollowerRows > end) continue;
     if (follower.bound.layers.first > 0 &&
         !session->history[follower.bound.layers.first].Has(progress.sent))
@@ -400,7 +418,7 @@ void Pipeline::TrimHistory() {
   });
 }
 
-void Pipeline::Send(const Stage& stage, Worker& worker, Batch batch, Instant now) {
+void Pipeline::Send(Stage& stage, Worker& worker, Batch batch, Instant now) {
   const BoundStage& bound = stage.bound;
   const bool takes_tokens = bound.layers.first == 0;
   wire::FrameHeader header;
@@ -438,9 +456,11 @@ void Pipeline::Send(const Stage& stage, Worker& worker, Batch batch, Instant now
                                options_.model.vocabulary);
   sent.sent_at = now;
   sent.step_bytes = step_bytes;
-  if (sent.rows == 1) {
-    sent.planned_us = stage.planned_us;
+  // What is assumed of a kind of device before anything is measured of this one is no prediction.
+  if (sent.rows == 1 && worker.SpeedKnown()) {
     sent.predicted_us = costs_.TokenUs(worker, bound.layers);
+    if (stage.planned_us == 0) stage.planned_us = sent.predicted_us;
+    sent.planned_us = stage.planned_us;
   }
   const double limit_us = costs_.StepUs(worker, bound.layers, sent.rows);
   Track(worker, std::move(sent), limit_us, now);
@@ -487,15 +507,17 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   step.compute_us = header.compute_us;
   step.alone = sent.alone;
   if (header.compute_us == 0) return;
-  worker.times.AddLine(step, costs_.Rates(worker));
+  worker.times.AddLine(step, worker.Rates());
   if (sent.rows > 1) worker.times.AddBatch(step, costs_.ComputeUs(worker, sent.layers));
   if (sent.rows != 1 || !sent.alone) return;
   const double compute_us = header.compute_us;
   worker.times.compute_us.Add(compute_us);
   worker.times.stage_us.Add(step.elapsed_us);
   const double stage_us = step.elapsed_us + kServerStepUs;
-  if (sent.planned_us > 0) errors_.initial.Add(sent.planned_us, stage_us);
-  errors_.running.Add(sent.predicted_us, stage_us);
+  if (sent.predicted_us > 0) {
+    errors_.initial.Add(sent.planned_us, stage_us);
+    errors_.running.Add(sent.predicted_us, stage_us);
+  }
   worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers, compute_us));
 }
 

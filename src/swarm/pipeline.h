@@ -51,7 +51,7 @@ struct TrafficCounts {
 
 // How wrong predictions of single steps were, of one row, on workers that were idle.
 struct PredictionErrors {
-  MeanError initial;  // by the plan when it was made
+  MeanError initial;  // by the plan when it was made, or when its devices had first been measured
   MeanError running;  // by what was known when the step was sent
 };
 
@@ -105,7 +105,8 @@ class Pipeline {
     uint32_t rotation = 0;  // id of the session that was served last
     bool last = false;      // of the plan
     bool follows = false;   // runs no part of the plan
-    double planned_us = 0;  // of one row, when the plan was made
+    // Of one row: when the plan was made, or once its device had been measured. 0: it has not.
+    double planned_us = 0;
   };
   struct Batch {
     std::vector<wire::Run> runs;
@@ -131,7 +132,7 @@ class Pipeline {
   void TakePass(size_t stage_index, Pass pass, size_t run_limit, Batch& batch);
   void AddRun(Session& session, StageProgress& progress, const Stage& stage, uint32_t row_limit,
               Batch& batch);
-  void Send(const Stage& stage, Worker& worker, Batch batch, Instant now);
+  void Send(Stage& stage, Worker& worker, Batch batch, Instant now);
   void SendWaiting(size_t stage_index, Instant now);
   void Feed(Stage& follower, Instant now);
   void TrimHistory();

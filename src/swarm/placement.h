@@ -38,12 +38,21 @@ struct PlacedStage {
   double predicted_us = 0;
 };
 
+// How often a device was lost, and how long it was there (Lifetimes).
+struct PlacedLifetime {
+  std::string device;
+  uint64_t losses = 0;
+  double stayed_s = 0;
+};
+
 struct Placement {
   std::string swarm_id;        // CoreOptions::swarm_id
   BindingId last_binding = 0;  // no number up to these is given out again
   uint32_t last_session = 0;
   std::vector<PlacedDevice> devices;
   std::vector<PlacedStage> stages;  // of the active plan; empty: there was none
+  // Good for any model, and however long ago it was: CoreOptions::lifetimes.
+  std::vector<PlacedLifetime> lifetimes;
 };
 
 // kInvalidData: no core that served a model of so many layers gave this.

@@ -18,6 +18,7 @@ struct PlanStage {
   BindingId binding = 0;        // 0: a hole, or not asked for yet
   uint32_t number = 0;          // Binding::stage
   bool shards = false;          // LayerSpan::shards, the same for all stages of a plan
+  bool is_measured = false;     // predicted_us is of what was measured of the worker
 
   bool IsHole() const { return worker == 0; }
   LayerSpan layers() const { return {first, end, shards}; }

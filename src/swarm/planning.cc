@@ -22,16 +22,11 @@ LayerSpan SpanOf(const planner::StageAssignment& stage, bool shards) {
   return {static_cast<uint32_t>(stage.first_layer), static_cast<uint32_t>(stage.end_layer), shards};
 }
 
-PlanStage StageOf(const planner::StageAssignment& stage, const std::vector<WorkerId>& workers,
-                  bool shards) {
-  const LayerSpan layers = SpanOf(stage, shards);
-  return {workers[static_cast<size_t>(stage.worker)],
-          layers.first,
-          layers.end,
-          stage.exec_us,
-          0,
-          0,
-          shards};
+std::optional<double> MedianOf(std::vector<double> values) {
+  if (values.empty()) return std::nullopt;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 bool HasServed(const Worker& worker) {
@@ -81,14 +76,24 @@ void Planning::OnWorkerGone(WorkerId worker, Instant now) {
   if (!lifecycle_.serves()) Want(now);
 }
 
+bool Planning::MayCompute(const Worker& worker, bool shards, Instant now) const {
+  return worker.ready && !worker.leaves_at && !probation_.IsAside(worker.probation_key, now) &&
+         (options_.model.lowered || worker.offer.needs_onnx) &&
+         (!shards || worker.offer.can_be_hub);
+}
+
 // While a plan serves, a worker is timed before it is planned with: a guess could put a slow one
 // into the chain.
 bool Planning::IsEligible(const Worker& worker, bool shards, Instant now) const {
-  if (!worker.ready || worker.leaves_at || probation_.IsAside(worker.probation_key, now))
-    return false;
-  if (!options_.model.lowered && !worker.offer.needs_onnx) return false;
-  if (shards && !worker.offer.can_be_hub) return false;
-  return worker.SpeedKnown() || !lifecycle_.serves() || lifecycle_.IsUsed(worker.id);
+  return MayCompute(worker, shards, now) &&
+         (worker.SpeedKnown() || !lifecycle_.serves() || lifecycle_.IsUsed(worker.id));
+}
+
+// One that cannot be timed, because it holds a single layer, may stand by: better than nobody.
+bool Planning::MayStandBy(const Worker& worker, bool shards, Instant now) const {
+  return worker.measure.phase == MeasureJob::Phase::kNone &&
+         (IsEligible(worker, shards, now) ||
+          (MayCompute(worker, shards, now) && worker.measure.tried));
 }
 
 planner::PlanContext Planning::Context(Instant now) const {
@@ -104,6 +109,7 @@ planner::PlanContext Planning::Context(Instant now) const {
   context.expected_stable_us = std::max(seen_us, 300e6) / static_cast<double>(losses_ + 1);
   if (const SwarmPlan* active = lifecycle_.active()) context.token_us = active->predicted_us;
   if (const auto repair_us = repair_us_.Median()) context.repair_us = *repair_us;
+  context.repair_bytes_per_us = RepairRate();
   return context;
 }
 
@@ -122,10 +128,30 @@ double Planning::ServedShare() const {
   for (const auto& [id, worker] : roster_)
     if (HasServed(worker) && worker.times.repeated_speed)
       shares.push_back(*worker.times.speed.Median() / *worker.times.repeated_speed);
-  if (shares.empty()) return 1;
-  const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
-  std::nth_element(shares.begin(), middle, shares.end());
-  return std::clamp(*middle, kLeastServedShare, 1.0);
+  return std::clamp(MedianOf(std::move(shares)).value_or(1), kLeastServedShare, 1.0);
+}
+
+// How fast whoever takes over loads the weights of who went: the median of the devices' rates. 0
+// where somebody stands by with every stage, so that nothing has to be loaded, and where no load
+// was measured.
+double Planning::RepairRate() const {
+  if (const SwarmPlan* active = lifecycle_.active()) {
+    const auto stands_by = [&](const PlanStage& stage) {
+      return std::any_of(roster_.begin(), roster_.end(), [&](const auto& each) {
+        const auto& [id, worker] = each;
+        return id != stage.worker && std::any_of(worker.bindings.begin(), worker.bindings.end(),
+                                                 [&](const Binding& binding) {
+                                                   return binding.loaded &&
+                                                          binding.layers == stage.layers();
+                                                 });
+      });
+    };
+    if (std::all_of(active->stages.begin(), active->stages.end(), stands_by)) return 0;
+  }
+  std::vector<double> rates;
+  for (const auto& [id, worker] : roster_)
+    if (const auto rate = worker.times.load_rate.Median()) rates.push_back(*rate);
+  return MedianOf(std::move(rates)).value_or(0);
 }
 
 bool Planning::IsBlocked() const {
@@ -181,7 +207,7 @@ void Planning::Settle(Instant now) {
     if (!hole)
       StartSearch(now);
     else if (!lifecycle_.staged())
-      StartRepair(*hole, now);
+      StartRepair(*hole, {}, now);
   }
   if (standbys_wanted_ && !job_ && lifecycle_.serves() && !lifecycle_.staged()) ChooseStandbys(now);
 }
@@ -243,7 +269,7 @@ void Planning::StartSearch(Instant now, bool doubtful) {
   Start(std::move(job), std::move(start));
 }
 
-void Planning::StartRepair(LayerSpan hole, Instant now) {
+void Planning::StartRepair(LayerSpan hole, std::vector<PlanStage> filling, Instant now) {
   std::vector<planner::WorkerMetrics> metrics;
   planner::RepairProblem problem;
   problem.first_layer = static_cast<int>(hole.first);
@@ -269,6 +295,11 @@ void Planning::StartRepair(LayerSpan hole, Instant now) {
         if (binding.loaded && binding.layers.shards == hole.shards)
           candidate.loaded_layers[layer] = true;
     }
+    for (const PlanStage& stage : filling) {
+      if (stage.worker != id) continue;
+      held.Add(stage.layers());
+      if (stage.shards) hubs.Add(stage.layers());
+    }
     for (uint32_t layer = hole.first; layer < hole.end; ++layer) {
       if (!candidate.loaded_layers[layer]) continue;
       held.Add(layer);
@@ -282,6 +313,7 @@ void Planning::StartRepair(LayerSpan hole, Instant now) {
   }
   if (job.workers.empty()) return StartSearch(now);
   want_at_.reset();
+  job.filling = std::move(filling);
   StartPlanning start = PlanningJob(costs_, std::move(metrics), Context(now), job.shards);
   start.repair = std::move(problem);
   Start(std::move(job), std::move(start));
@@ -289,9 +321,9 @@ void Planning::StartRepair(LayerSpan hole, Instant now) {
 
 void Planning::OnFound(const PlanFound& found, Instant now) {
   if (!job_ || found.work != job_->work) return;
-  const Job job = std::move(*job_);
+  Job job = std::move(*job_);
   job_.reset();
-  if (job.hole) return OnRepairFound(found.outcome, job, now);
+  if (job.hole) return OnRepairFound(found.outcome, std::move(job), now);
   if (!found.outcome.plan && whole_on_) {
     whole_on_.reset();  // it has less memory than it seemed
     return Want(now);
@@ -308,33 +340,61 @@ void Planning::OnFound(const PlanFound& found, Instant now) {
   }
 }
 
-// The active plan with its hole filled becomes the staged one: the bindings of the other stages
-// stay what they are.
-void Planning::OnRepairFound(const planner::PlanOutcome& outcome, const Job& job, Instant now) {
-  const SwarmPlan* active = lifecycle_.active();
-  const auto hole = active ? HoleOf(*active, roster_) : std::nullopt;
-  if (!hole || *hole != *job.hole) return Want(now);
-  if (!outcome.plan) return StartSearch(now);
-  SwarmPlan next;
-  next.predicted_us = active->predicted_us;
-  bool filled = false;
-  for (const PlanStage& stage : active->stages) {
-    if (stage.first < hole->first || stage.first >= hole->end) {
-      next.stages.push_back(stage);
-      continue;
+// What the planner gave to one of the workers that it was asked with.
+PlanStage Planning::StageOf(const planner::StageAssignment& part, const Job& job) const {
+  const LayerSpan layers = SpanOf(part, job.shards);
+  PlanStage stage;
+  stage.worker = job.workers[static_cast<size_t>(part.worker)];
+  stage.first = layers.first;
+  stage.end = layers.end;
+  stage.predicted_us = part.exec_us;
+  stage.shards = job.shards;
+  const Worker* worker = roster_.Find(stage.worker);
+  stage.is_measured = worker != nullptr && worker->SpeedKnown();
+  return stage;
+}
+
+// The active plan with these stages, in order, in its holes; a hole that none of them is for stays
+// one. nullopt: they do not fill the holes that there are now.
+std::optional<SwarmPlan> Planning::Filled(const std::vector<PlanStage>& filling) const {
+  SwarmPlan plan;
+  size_t used = 0;
+  uint32_t filled_end = 0;
+  for (const PlanStage& stage : lifecycle_.active()->stages) {
+    const bool open = NeedsWorker(stage, roster_);
+    for (; open && used < filling.size() && filling[used].first < stage.end &&
+           filling[used].first == std::max(filled_end, stage.first);
+         ++used) {
+      plan.stages.push_back(filling[used]);
+      filled_end = filling[used].end;
     }
-    next.predicted_us -= stage.predicted_us;
-    if (std::exchange(filled, true)) continue;
-    for (const planner::StageAssignment& part : outcome.plan->stages) {
-      next.stages.push_back(StageOf(part, job.workers, job.shards));
-      next.predicted_us += part.exec_us;
-    }
+    if (filled_end <= stage.first)
+      plan.stages.push_back(stage);
+    else if (!open || filled_end < stage.end)
+      return std::nullopt;
   }
-  if (next.HasHole()) {
-    // Another one further on: each is filled by itself, this one once all are known to be filled.
-    return StartSearch(now);
+  if (used < filling.size()) return std::nullopt;
+  for (const PlanStage& stage : plan.stages) plan.predicted_us += stage.predicted_us;
+  return plan;
+}
+
+// The active plan with its holes filled, one after the other, becomes the staged one: the bindings
+// of the other stages stay what they are.
+void Planning::OnRepairFound(const planner::PlanOutcome& outcome, Job job, Instant now) {
+  if (lifecycle_.active() == nullptr) return Want(now);
+  std::optional<SwarmPlan> next = Filled(job.filling);
+  if (!next || HoleOf(*next, roster_) != job.hole) return Want(now);
+  if (outcome.plan) {
+    for (const planner::StageAssignment& part : outcome.plan->stages)
+      job.filling.push_back(StageOf(part, job));
+    next = Filled(job.filling);
+    if (!next) return Want(now);
+    if (const auto another = HoleOf(*next, roster_))
+      return StartRepair(*another, std::move(job.filling), now);
+  } else if (job.filling.empty() || next->HasHole()) {
+    return StartSearch(now);  // with other cuts
   }
-  lifecycle_.Stage(std::move(next), now);
+  lifecycle_.Stage(std::move(*next), now);
   NoteRosterChange();
   Want(now + options_.timeouts.join_debounce);
 }
@@ -343,20 +403,27 @@ void Planning::OnRepairFound(const planner::PlanOutcome& outcome, const Job& job
 // many stages as fit its offer, those first that fewest others stand by with and whose loss would
 // cost most for their bytes: loading takes as long as the bytes, and replaying as the reads, so the
 // cost for a byte is that of compute, C / W. Then workers of the plan, in what their own stage
-// leaves free.
+// leaves free. A spare that is smaller than every stage holds a part of one.
 void Planning::ChooseStandbys(Instant now) {
   standbys_wanted_ = false;
   const SwarmPlan& active = *lifecycle_.active();
   std::vector<Worker*> holders;
   for (const bool spare : {true, false})
     for (auto& [id, worker] : roster_)
-      if (IsEligible(worker, active.shards(), now) && lifecycle_.IsUsed(id) != spare &&
-          worker.measure.phase == MeasureJob::Phase::kNone)
+      if (MayStandBy(worker, active.shards(), now) && lifecycle_.IsUsed(id) != spare)
         holders.push_back(&worker);
-  std::vector<uint32_t> copies(active.stages.size(), 0);
+  std::vector<uint32_t> copies(active.stages.size(), 0), layer_copies(costs_.layer_count(), 0);
   for (Worker* worker : holders) {
+    const bool is_small =
+        !lifecycle_.IsUsed(worker->id) &&
+        std::none_of(active.stages.begin(), active.stages.end(), [&](const PlanStage& stage) {
+          return lifecycle_.FitsBesidePlans(*worker, stage.layers());
+        });
     lifecycle_.KeepStandbys(*worker, [&](LayerSpan layers) {
       return std::any_of(active.stages.begin(), active.stages.end(), [&](const PlanStage& stage) {
+        if (is_small)
+          return stage.shards == layers.shards && stage.first <= layers.first &&
+                 layers.end <= stage.end;
         return stage.layers() == layers && stage.worker != worker->id;
       });
     });
@@ -371,8 +438,38 @@ void Planning::ChooseStandbys(Instant now) {
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
       return copies[a] != copies[b] ? copies[a] < copies[b] : worth(a) > worth(b);
     });
+    if (is_small) {
+      StandByWithPart(*worker, order, layer_copies, now);
+      continue;
+    }
     for (const size_t i : order)
       if (lifecycle_.StandBy(*worker, active.stages[i].layers(), now)) ++copies[i];
+  }
+}
+
+// Of the first of these stages of which it can hold anything: as many layers as fit, from the first
+// one that fewest spares hold already. Three spares that hold 4 layers each so stand by with 4, 4
+// and 2 of a stage of 10, and fill its place together (Lifecycle::FillFromStandbys).
+void Planning::StandByWithPart(Worker& worker, const std::vector<size_t>& stages,
+                               std::vector<uint32_t>& layer_copies, Instant now) {
+  const auto hold = [&](LayerSpan layers) {
+    if (!lifecycle_.StandBy(worker, layers, now)) return false;
+    for (uint32_t layer = layers.first; layer < layers.end; ++layer) ++layer_copies[layer];
+    return true;
+  };
+  for (const Binding& binding : worker.bindings)
+    if (binding.standby && hold(binding.layers)) return;
+  const auto least = [&](size_t i) {
+    const PlanStage& stage = lifecycle_.active()->stages[i];
+    return std::min_element(layer_copies.begin() + stage.first, layer_copies.begin() + stage.end);
+  };
+  std::vector<size_t> order = stages;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return *least(a) < *least(b); });
+  for (const size_t i : order) {
+    const auto first = static_cast<uint32_t>(least(i) - layer_copies.begin());
+    for (uint32_t end = lifecycle_.active()->stages[i].end; end > first; --end)
+      if (hold({first, end, lifecycle_.active()->shards()})) return;
   }
 }
 
@@ -433,7 +530,7 @@ void Planning::Consider(const planner::Plan& plan, const Job& job, Instant now) 
   SwarmPlan next;
   next.predicted_us = plan.exec_us;
   for (const planner::StageAssignment& stage : plan.stages)
-    next.stages.push_back(StageOf(stage, job.workers, job.shards));
+    next.stages.push_back(StageOf(stage, job));
   // The search took a while: what was learnt since may have made its plan impossible.
   if (!Evaluate(next, now)) return Want(now);
   const planner::PlanContext context = Context(now);

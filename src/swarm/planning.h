@@ -68,9 +68,14 @@ class Planning {
     bool doubtful = false;          // a search that counts with claims
     bool shards = false;            // for hubs
     std::vector<WorkerId> workers;  // by the planner's index
+    // Of a repair: who fills the holes in front of this one. All are filled or none, so that who
+    // fills one is not counted on for the next with memory that is taken.
+    std::vector<PlanStage> filling;
   };
 
+  bool MayCompute(const Worker& worker, bool shards, Instant now) const;
   bool IsEligible(const Worker& worker, bool shards, Instant now) const;
+  bool MayStandBy(const Worker& worker, bool shards, Instant now) const;
   // Whether the plan that is wanted is one of hubs. A device whose user wants it to run the whole
   // model does so.
   bool WantsShards() const { return options_.plan_kind == PlanKind::kExperts && !whole_on_; }
@@ -84,10 +89,14 @@ class Planning {
   bool WantsDoubtfulSearch(const Job& job) const;
   // Of the workers that hold more in the plan than they could by what they reported.
   void NoteDoubt(const planner::Plan& plan, const Job& job);
-  void StartRepair(LayerSpan hole, Instant now);
-  void OnRepairFound(const planner::PlanOutcome& outcome, const Job& job, Instant now);
+  void StartRepair(LayerSpan hole, std::vector<PlanStage> filling, Instant now);
+  PlanStage StageOf(const planner::StageAssignment& part, const Job& job) const;
+  std::optional<SwarmPlan> Filled(const std::vector<PlanStage>& filling) const;
+  void OnRepairFound(const planner::PlanOutcome& outcome, Job job, Instant now);
   void Start(Job job, StartPlanning start);
   void ChooseStandbys(Instant now);
+  void StandByWithPart(Worker& worker, const std::vector<size_t>& stages,
+                       std::vector<uint32_t>& layer_copies, Instant now);
   planner::MovePrice PriceOf(const planner::Plan& plan, const SwarmPlan& next) const;
   void Consider(const planner::Plan& plan, const Job& job, Instant now);
   // The plan's costs as they are now; nullopt when it is no longer possible.
@@ -96,6 +105,7 @@ class Planning {
   bool IsBlocked() const;
   planner::WorkerMetrics MetricsOf(const Worker& worker, bool shards, Instant now) const;
   double ServedShare() const;
+  double RepairRate() const;
   bool FitsWhole(const Worker& worker, Instant now) const;
   // Whether this is the plan that the user of a device has chosen.
   bool IsChosen(const SwarmPlan* plan) const;

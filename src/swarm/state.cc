@@ -36,6 +36,7 @@ State::State(CoreOptions core_options)
   CHECK(options.context_length >= 1 && options.session_count >= 1 && options.failure_limit >= 1);
   CHECK(options.model.vocabulary >= 1 && options.model.hidden_columns >= 1);
   CHECK(options.prefill_chunk_rows >= 1);
+  planning.lifetimes().Restore(options.lifetimes);
 }
 
 // ---- events ----
@@ -183,7 +184,8 @@ void State::SettlePlans() {
   if (!lifecycle.serves() && !planning.problem().empty())
     probation.Hasten(options.timeouts.aside_alone);
   const bool preparing = lifecycle.staged() || planning.under_way();
-  measuring.Settle(!preparing, lifecycle.serves() && now - last_busy >= kIdleBeforeMeasuring, now);
+  const bool idle = lifecycle.serves() && now - last_busy >= kIdleBeforeMeasuring;
+  if (measuring.Settle(!preparing, idle, now)) planning.NoteRosterChange();
 }
 
 void State::SettleTouched() {
@@ -296,7 +298,9 @@ void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
   NoteReturn(worker.offer.device_id);
   health.Ping(worker, now);
   planning.NoteRosterChange();
-  planning.Want(now + options.timeouts.join_debounce);
+  const bool is_waited_for = sessions.active_count() > 0 && !lifecycle.serves();
+  planning.Want(now + (is_waited_for ? options.timeouts.join_debounce_waited_for
+                                     : options.timeouts.join_debounce));
   experts.NoteChange();
   outbox.NoteChange();
 }

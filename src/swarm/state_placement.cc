@@ -78,6 +78,7 @@ Placement State::MakePlacement() const {
         add(DeviceOf(worker.offer.device_id, worker.bindings, worker.memory, worker.times));
   for (const Absence& absence : absences.all())
     add(DeviceOf(absence.device, absence.bindings, absence.memory, absence.times));
+  placement.lifetimes = planning.lifetimes().Placed(now);
   const SwarmPlan* active = lifecycle.active();
   if (active == nullptr) return placement;
   for (const PlanStage& stage : active->stages) {

@@ -60,7 +60,7 @@ WorkerSnapshot State::PictureOf(WorkerId id, const Worker& worker) const {
     out.download_total_bytes = worker.layers.download_total_bytes;
   }
   out.latency_ms = worker.times.latency_us.Median().value_or(0) * 1e-3;
-  const LineRates rates = costs.Rates(worker);
+  const LineRates rates = worker.Rates();
   out.download_bytes_per_s = rates.down * 1e6;
   out.upload_bytes_per_s = rates.up * 1e6;
   out.overhead_us = costs.OverheadUs(worker);

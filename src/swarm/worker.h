@@ -53,7 +53,7 @@ struct SentPing {
 
 struct MeasureJob {
   enum class Phase { kNone, kDownloading, kRunning } phase = Phase::kNone;
-  uint32_t first = 0, middle = 0, end = 0;  // ranges [first, middle) and [first, end)
+  uint32_t first = 0, middle = 0, end = 0;  // MeasureRanges
   Instant deadline;
   bool tried = false;  // it has been asked once
   Instant again_at;    // measured: when it may be measured again
@@ -117,7 +117,7 @@ struct WorkerPings {
   Instant next_at;
   uint64_t next_nonce = 1;
   bool upload_probed = false;
-  // A step is late and the worker was asked for a sign of life: since when, and until when.
+  // An answer is owed and the worker was asked for a sign of life: when last, and until when.
   std::optional<Instant> probed_at;
   Instant probe_due;
 };
@@ -203,6 +203,13 @@ struct Worker {
     return nullptr;
   }
   const Binding* Find(BindingId wanted) const { return const_cast<Worker*>(this)->Find(wanted); }
+  // What the device has said of its line counts until its steps tell.
+  LineRates Rates() const {
+    return {times.down_rate.Median().value_or(offer.download_bytes_per_s * 1e-6),
+            times.up_rate.Median().value_or(offer.upload_bytes_per_s * 1e-6)};
+  }
+  // It was pinged because it owes an answer, and nothing has come since.
+  bool IsProbed() const { return pings.probed_at && last_heard < *pings.probed_at; }
   bool SpeedKnown() const { return times.overhead_us || times.speed.count() >= 3; }
 };
 

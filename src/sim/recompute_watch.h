@@ -1,0 +1,102 @@
+// Who survives a loss computes nothing again because of it: what follows at once from a loss sends
+// no stage that serves positions that it was sent already. (Followers may be: where small spares
+// fill a hole together, the first of them gives its rows once more, for the next.)
+//
+// What else makes a stage go back (a failed step, another end of a conversation, a connection that
+// broke) has nothing to do with losses: what was seen before is forgotten then.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "swarm/events.h"
+#include "wire/data_frame.h"
+#include "wire/generation.h"
+
+namespace weft::sim {
+
+class RecomputeWatch {
+ public:
+  // The event, and what the core does about it. A sentence: what a survivor was sent again.
+  std::optional<std::string> OnEvent(const swarm::Event& event,
+                                     const std::vector<swarm::Action>& actions) {
+    bool is_loss = std::holds_alternative<swarm::WorkerLost>(event);
+    for (const swarm::Action& action : actions) {
+      is_loss = is_loss || std::holds_alternative<swarm::CloseWorker>(action);
+      if (std::holds_alternative<swarm::FinishRequest>(action)) seen_.clear();
+    }
+    if (MayGoBack(event)) seen_.clear();
+    const auto* control = std::get_if<swarm::WorkerControl>(&event);
+    if (control != nullptr && control->message.has_step_failed())
+      std::erase_if(seen_,
+                    [control](const auto& each) { return each.second.worker == control->worker; });
+    std::optional<std::string> problem;
+    for (const swarm::Action& action : actions) {
+      const auto* data = std::get_if<swarm::SendData>(&action);
+      if (data == nullptr) continue;
+      auto found = OnData(*data, is_loss);
+      if (found && !problem) problem = std::move(found);
+    }
+    return problem;
+  }
+  // Another core begins.
+  void Restart() { seen_.clear(); }
+  // Frames to stages that served before the loss that they follow from.
+  uint64_t survivor_frames() const { return survivor_frames_; }
+
+ private:
+  struct Sent {
+    swarm::WorkerId worker = 0;
+    uint32_t generation = 0, end = 0;
+    bool serves = false;  // it was asked for something that others need
+  };
+
+  static bool MayGoBack(const swarm::Event& event) {
+    const auto* control = std::get_if<swarm::WorkerControl>(&event);
+    return (control != nullptr && control->message.has_connect()) ||
+           std::holds_alternative<swarm::RequestSubmitted>(event) ||
+           std::holds_alternative<swarm::RequestCancelled>(event);
+  }
+
+  std::optional<std::string> OnData(const swarm::SendData& data, bool is_loss) {
+    std::vector<uint8_t> bytes;
+    for (const Slice& piece : data.pieces)
+      bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
+    // A worker that chooses tokens by itself has gone further than it was sent.
+    if (wire::IsGenerationFrame(bytes)) {
+      seen_.clear();
+      return std::nullopt;
+    }
+    const Result<wire::Frame> frame = wire::DecodeFrame(Slice(std::move(bytes)));
+    if (!frame.ok()) return std::nullopt;  // its worker says so
+    const uint32_t epoch = frame.value().header.epoch;
+    std::optional<std::string> problem;
+    for (const wire::Run& run : frame.value().runs) {
+      Sent& sent = seen_[{epoch, run.session}];
+      if (is_loss && sent.serves) {
+        ++survivor_frames_;
+        // The last stage may be asked for its last row once more, to draw from it.
+        const bool again = run.generation != sent.generation && run.first_position + 1 < sent.end;
+        if (again)
+          problem = "worker " + std::to_string(data.worker) + " was sent position " +
+                    std::to_string(run.first_position) + " of session " +
+                    std::to_string(run.session) + " again because another worker was lost";
+      }
+      sent.worker = data.worker;
+      sent.generation = run.generation;
+      sent.end = run.first_position + run.count;
+      sent.serves = sent.serves || run.output != wire::OutputKind::kNone;
+    }
+    return problem;
+  }
+
+  std::map<std::pair<uint32_t, uint32_t>, Sent> seen_;  // by binding and session
+  uint64_t survivor_frames_ = 0;
+};
+
+}  // namespace weft::sim
