@@ -116,9 +116,8 @@ TEST(ExpertRing, HotExpertsGetMoreAndAreLoadedFirst) {
 }
 
 // The bound of expert_ring.h: what a change of one holder loads anywhere, over what that holder has
-// before it leaves or after it came. Offers are up to four times as large as others and as full
-// as they
-// get: a holder leaves whenever the others can still hold everything in 19 of 20 bytes.
+// before it leaves or after it came. Offers are up to four times as large as others and as full as
+// they get: a holder leaves whenever the others can still hold everything in 19 of 20 bytes.
 TEST(ExpertRing, AJoinOrLeaveMovesAShareOfOneHolder) {
   SeededRandom random(14);
   uint32_t last_id = 0;
