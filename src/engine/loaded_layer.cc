@@ -33,29 +33,33 @@ struct VectorWeights {
 };
 
 // True unless the output is a sum, a sum times a number, or the work of experts alone: a layer adds
-// to the residual stream last, a shard gives rows of its experts, the head ends with a product (and
-// perhaps a scale or softcap).
+// to the residual stream last (Gemma 4's then scale it), a shard gives rows of its experts, the head
+// ends with a product (and perhaps a scale or softcap).
 bool EndsInLogits(const program::Program& program) {
   if (!program.input) return false;
-  std::vector<bool> is_sum(program.buffers.size());  // of what a buffer holds now
-  is_sum[*program.input] = true;
+  enum class Held { kNothing, kSum, kRows, kOther };
+  std::vector<Held> held(program.buffers.size(), Held::kNothing);  // what operations left there
   for (const program::Op& op : program.ops) {
     std::visit(
         [&](const auto& known) {
           using T = std::decay_t<decltype(known)>;
           if constexpr (std::is_same_v<T, program::Exchange>) {
-            is_sum[known.in.buffer] = true;
+            held[known.in.buffer] = Held::kRows;
           } else if constexpr (std::is_same_v<T, program::Scale>) {
-            is_sum[known.out.buffer] = is_sum[known.in.buffer];
+            const bool of_sum = held[known.in.buffer] == Held::kSum;
+            held[known.out.buffer] = of_sum ? Held::kSum : Held::kOther;
+          } else if constexpr (std::is_same_v<T, program::Add>) {
+            held[known.out.buffer] = Held::kSum;
           } else {
-            is_sum[known.out.buffer] = std::is_same_v<T, program::Add> ||
-                                       std::is_same_v<T, program::MoeExperts> ||
-                                       std::is_same_v<T, program::SlotExchange>;
+            held[known.out.buffer] =
+                std::is_same_v<T, program::MoeExperts> || std::is_same_v<T, program::SlotExchange>
+                    ? Held::kRows
+                    : Held::kOther;
           }
         },
         op);
   }
-  return !is_sum[program.output];
+  return held[program.output] == Held::kOther;
 }
 
 bool Overlap(const program::View& a, const program::View& b) {

@@ -224,18 +224,15 @@ export function findAttention(program: Program): Attention | null {
 }
 
 // True unless the output is a sum, or a sum times a number: a layer adds to the residual stream
-// last, the head ends with a product (and perhaps a scale or softcap). As loaded_layer.cc.
+// last (Gemma 4's then scale it), the head ends with a product (and perhaps a scale or softcap). As
+// loaded_layer.cc.
 export function endsInLogits(program: Program): boolean {
   if (program.input === null) return false;
-  const sums = new Set([program.input]); // buffers that hold one now
+  const held = new Map<number, "sum" | "rows" | "other">(); // what operations left in a buffer
   for (const op of program.ops) {
-    const out = writtenBy(op).buffer;
-    const isSum =
-      op.kind === "add" ||
-      op.kind === "exchange" ||
-      (op.kind === "scale" && sums.has(op.in.buffer));
-    if (isSum) sums.add(out);
-    else sums.delete(out);
+    const isSum = op.kind === "add" || (op.kind === "scale" && held.get(op.in.buffer) === "sum");
+    const rest = op.kind === "exchange" ? "rows" : "other";
+    held.set(writtenBy(op).buffer, isSum ? "sum" : rest);
   }
-  return !sums.has(program.output);
+  return held.get(program.output) === "other";
 }

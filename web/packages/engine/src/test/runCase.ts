@@ -115,13 +115,10 @@ class Preparing {
         return this.#matmul();
       case "add": {
         const columns = this.#shape("a")[1]!;
-        const value = { a: view(0, columns), b: view(0, columns, columns), out: view(2, columns) };
-        const copy = { in: view(2, columns), out: view(1, columns), factor: 1 };
-        const ops = [
-          { kind: { case: "add", value } },
-          { kind: { case: "scale", value: copy } },
-        ] as const;
-        return this.#prepared(["a", "b"], columns, [columns], [...ops]);
+        const value = { a: view(0, columns), b: view(0, columns, columns), out: view(1, columns) };
+        const ops = [{ kind: { case: "add", value } }] as const;
+        const more = { output: { kind: "hidden" } } as const;
+        return this.#prepared(["a", "b"], columns, [columns], [...ops], more);
       }
       case "scale":
       case "softcap": {
