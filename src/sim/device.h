@@ -15,6 +15,7 @@ struct Device {
   std::string id;
   std::string kind = "native", engine = "native";
   bool needs_onnx = false;
+  uint32_t token_batch = 0;  // sessions of whole-model generation in one batch; 0: it knows none
   // One thread for everything: a ping is answered after the step before it.
   bool pings_wait = false;
   uint64_t memory_bytes = 0;

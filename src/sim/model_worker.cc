@@ -29,7 +29,7 @@ worker::Offer OfferOf(const Device& device) {
   offer.weight_factor = device.claimed_weight_factor;
   offer.upload_bytes_per_s = device.link_bytes_per_us * 1e6;
   offer.needs_onnx = device.needs_onnx;
-  offer.makes_tokens = device.engine == "webgpu";
+  offer.makes_tokens = device.token_batch;
   return offer;
 }
 
@@ -204,22 +204,26 @@ void ModelWorker::Carry(worker::Compute& action) {
   DrawFault(action.work);
   engine_->BeginWork(scheduler_.now());
   const auto* step = std::get_if<worker::RunStep>(&action.work);
-  const auto* make = std::get_if<worker::MakeTokens>(&action.work);
-  const uint32_t sequence = step ? step->frame.header.sequence : make ? make->asked.sequence : 0;
+  const uint32_t sequence = step ? step->frame.header.sequence : 0;
   const std::vector<wire::Run> runs = step ? step->frame.runs : std::vector<wire::Run>();
   // It is done now and known when it has taken its time.
   Result<worker::Outcome> outcome = host_->Do(std::move(action.work));
   // All of its runs have failed with it, so what follows them may be refused, too.
   if (!outcome.ok() && excused_)
     for (const wire::Run& run : runs) failed_.emplace(run.session, run.generation);
-  const std::optional<uint32_t> excused = excused_ ? std::optional(sequence) : std::nullopt;
+  std::set<uint32_t> excused;
+  if (excused_) excused.insert(sequence);
   if (outcome.ok())
     if (const auto* made = std::get_if<worker::MadeTokens>(&*outcome))
-      hooks_.generated(made->tokens.token_ids.size());
+      for (const worker::MadeOfOne& one : made->of_each) {
+        hooks_.generated(one.tokens.token_ids.size(), made->of_each.size());
+        // Whatever was not meant to fail was a violation.
+        if (one.error) excused.insert(one.tokens.sequence);
+      }
   FeedAfter(engine_->clock() - scheduler_.now() + kOverhead,
             [this, excused, outcome = std::move(outcome)] {
               computing_ = false;
-              excused_sequence_ = excused;
+              excused_sequences_ = excused;
               for (pb::ServerMessage& ping : held_pings_)
                 Feed(worker::ControlReceived{std::move(ping)});
               held_pings_.clear();
@@ -230,6 +234,7 @@ void ModelWorker::Carry(worker::Compute& action) {
 void ModelWorker::DrawFault(const worker::Work& work) {
   fault_.reset();
   excused_ = false;
+  batches_ = std::holds_alternative<worker::MakeTokens>(work);
   if (!std::holds_alternative<worker::RunStep>(work) &&
       !std::holds_alternative<worker::MakeTokens>(work))
     return;
@@ -241,6 +246,8 @@ void ModelWorker::DrawFault(const worker::Work& work) {
 
 std::optional<Error> ModelWorker::StepFault(std::span<const engine::Run> runs) {
   if (!fault_) return std::nullopt;
+  // The host tries each of a batch by itself: the first one fails.
+  if (batches_ && runs.size() > 1) return fault_;
   excused_ = true;
   for (const engine::Run& run : runs) {
     failed_.emplace(run.session, run.generation);
@@ -266,7 +273,7 @@ void ModelWorker::OnRefused(const engine::Run& run, const std::string& why) {
 void ModelWorker::Carry(worker::SendControl& action) {
   pb::WorkerMessage& message = action.message;
   if (message.has_failed()) CheckFailed(message.failed());
-  if (message.has_step_failed() && excused_sequence_ != message.step_failed().sequence())
+  if (message.has_step_failed() && !excused_sequences_.contains(message.step_failed().sequence()))
     Violation("refuses a step: " + message.step_failed().message());
   if (message.has_prepared()) {
     if (random_.Uniform() < device_.prepare_crash) return hooks_.crash();

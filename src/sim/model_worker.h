@@ -42,8 +42,8 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
     // Something that must never happen, in words.
     std::function<void(const std::string&)> violation;
     std::function<void()> crash;
-    // So many tokens were chosen without the core.
-    std::function<void(size_t count)> generated = [](size_t) {};
+    // So many tokens were chosen without the core, in a batch of so many sessions.
+    std::function<void(size_t count, size_t sessions)> generated = [](size_t, size_t) {};
     // A download made way for a more urgent one, or was not wanted any more.
     std::function<void()> interrupted = [] {};
     // A step of this session was made to fail on purpose because its numbers were not finite.
@@ -115,7 +115,8 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   // Of the work under way: what is to go wrong, and whether its failure was meant to happen.
   std::optional<Error> fault_;
   bool excused_ = false;
-  std::optional<uint32_t> excused_sequence_;  // of the StepFailed that may come now
+  std::set<uint32_t> excused_sequences_;  // of the StepFailed that may come now
+  bool batches_ = false;                  // it is a batch of Generates
   // Sessions whose last step was failed on purpose, with its generation: what follows in it cannot
   // continue.
   std::set<std::pair<uint32_t, uint32_t>> failed_;  // (session, generation) of steps

@@ -42,6 +42,7 @@ Scenario MakeScenario(uint64_t seed) {
     } else if (random.Below(3) == 0) {  // chooses tokens by itself where it has the whole model
       device.kind = "web";
       device.engine = "webgpu";
+      device.token_batch = engine_random.Below(3) == 0 ? 1 : 2 + static_cast<uint32_t>(i);
     }
     device.memory_bytes = whole / 5 + random.Below(whole + whole / 2);
     device.weight_factor = random.Below(4) == 0 ? 1.0 + random.Uniform() * 0.5 : 1.0;

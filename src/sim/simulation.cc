@@ -293,9 +293,7 @@ class Simulation {
     }
     connection.line = std::make_shared<WorkerId>(id);
     ModelWorker::Hooks hooks;
-    hooks.send = [this, line = connection.line](FromWorker message) {
-      SendUp(*line, std::move(message));
-    };
+    hooks.send = [this, to = connection.line](FromWorker it) { SendUp(*to, std::move(it)); };
     hooks.violation = [this](const std::string& text) { Violate(text); };
     hooks.numbers_failed = [this](uint32_t) {
       // Which request it was only the core knows: any that runs may be the one.
@@ -303,7 +301,9 @@ class Simulation {
         if (tracked.ends == 0) tracked.may_fail = true;
     };
     hooks.interrupted = [this] { ++outcome_.interrupted; };
-    hooks.generated = [this](size_t count) { outcome_.generated += count; };
+    hooks.generated = [this](size_t count, size_t sessions) {
+      (sessions > 1 ? outcome_.generated_together : outcome_.generated_alone) += count;
+    };
     hooks.crash = [this, line = connection.line] {
       if (Find(*line)) Crash(*line, true);
     };

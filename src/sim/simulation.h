@@ -53,10 +53,12 @@ struct Outcome {
   uint64_t events = 0, tokens = 0, requests = 0, finished = 0, cancelled = 0, failed_on_purpose = 0;
   uint64_t losses = 0, plans = 0, closed_by_core = 0;
   uint64_t faults = 0, repeated = 0, overtaken = 0;  // messages that came twice or out of order
-  uint64_t wishes = 0;       // for the whole model on one device, or against it
-  uint64_t generated = 0;    // tokens that devices with the whole model chose by themselves
-  uint64_t resumed = 0;      // connections of workers that had held on to what they hold
-  uint64_t interrupted = 0;  // downloads that made way for others
+  uint64_t wishes = 0;              // for the whole model on one device, or against it
+  // Tokens that devices with the whole model chose by themselves, one session at a time.
+  uint64_t generated_alone = 0;
+  uint64_t generated_together = 0;  // those of batches of several sessions
+  uint64_t resumed = 0;             // connections of workers that had held on to what they hold
+  uint64_t interrupted = 0;         // downloads that made way for others
   uint64_t restarts = 0, continued = 0;  // of the server; requests that went on by themselves
   uint64_t survivor_frames = 0;          // recompute_watch.h
   uint64_t doubts = 0;  // layers that workers were told beyond what they had reported

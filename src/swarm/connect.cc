@@ -16,6 +16,7 @@ constexpr size_t kNameBytes = 64, kDeviceBytes = 200, kDeviceIdBytes = 64, kToke
 // An offer beyond 2^50 bytes or a rate beyond 1 TB/s is a broken worker, not a big one.
 constexpr uint64_t kMaxMemoryBytes = 1ull << 50;
 constexpr double kMaxRate = 1e12;
+constexpr uint32_t kMaxTokenBatch = 64;
 
 Error Broken(std::string message) {
   return Error(ErrorCode::kInvalidData, std::move(message));
@@ -132,6 +133,7 @@ wire::pb::Init MakeInit(const CoreOptions& options) {
   init.set_probe_bytes(options.probe_bytes);
   init.set_swarm_id(options.swarm_id);
   init.set_resume_ms(static_cast<uint32_t>(options.timeouts.resume_limit.us / 1000));
+  init.set_batches_tokens(true);
   init.set_ping_interval_ms(static_cast<uint32_t>(options.timeouts.ping_interval.us / 1000));
   return init;
 }
@@ -153,7 +155,7 @@ Result<Offer> CheckConnect(const wire::pb::Connect& connect, const CoreOptions& 
   offer.device = PrintableText(connect.device(), kDeviceBytes);
   offer.device_id = PrintableText(connect.worker_id(), kDeviceIdBytes);
   offer.needs_onnx = connect.needs_onnx();
-  offer.makes_tokens = connect.makes_tokens();
+  offer.makes_tokens = std::min(connect.makes_tokens(), kMaxTokenBatch);
   offer.takes_experts = connect.takes_experts();
   offer.can_be_hub = connect.can_be_hub();
   offer.memory_bytes = connect.memory_bytes();

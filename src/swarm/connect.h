@@ -22,7 +22,9 @@ struct Offer {
   double download_bytes_per_s = 0;  // > 0
   double upload_bytes_per_s = 0;    // > 0: the download rate where the worker does not know
   bool needs_onnx = false;          // runs ONNX stages, not programs
-  bool makes_tokens = false;        // can be sent Generate where it runs all layers
+  // Generates that may be on their way to it at once where it runs all layers; 0: none ever, 1: one
+  // after the other.
+  uint32_t makes_tokens = 0;
   bool takes_experts = false;       // can be sent HoldExperts
   bool can_be_hub = false;          // can be sent PrepareStage with shards
   std::vector<uint32_t> cached_layers;

@@ -17,13 +17,20 @@ using State = wire::WholeModel::State;
 TestWorker Tab() {
   TestWorker worker;
   worker.kind = "web";
-  worker.makes_tokens = true;
+  worker.makes_tokens = 1;
   return worker;
 }
 
 TestWorker HeldTab() {
   TestWorker worker = Tab();
   worker.answer_steps = false;
+  return worker;
+}
+
+// Takes so many sessions in one batch.
+TestWorker HeldBatcher(uint32_t sessions) {
+  TestWorker worker = HeldTab();
+  worker.makes_tokens = sessions;
   return worker;
 }
 
@@ -125,6 +132,121 @@ TEST(Generate, SeveralRequestsTakeTurns) {
   EXPECT_THAT(swarm.Tokens(second), ElementsAre(21, 22, 23, 24, 25, 26));
 }
 
+TEST(GenerateBatch, EverySessionHasAPlaceAndIsAnsweredForItself) {
+  TestSwarm swarm;
+  swarm.BringUp(1, HeldBatcher(8));
+  const RequestId first = swarm.Submit({5}, 6), second = swarm.Submit({20}, 6);
+  ASSERT_THAT(swarm.generates(1), SizeIs(2));
+  EXPECT_EQ(swarm.generates(1)[0].count, 6);
+  EXPECT_EQ(swarm.generates(1)[1].count, 6);
+  swarm.TellTokens(1, 2, 1);
+  swarm.TellTokens(1, 2, 0);
+  swarm.TellTokens(1, 4, 1);
+  EXPECT_THAT(swarm.Tokens(second), ElementsAre(21, 22, 23, 24, 25, 26));
+  EXPECT_THAT(swarm.Tokens(first), ElementsAre(6, 7));
+  EXPECT_THAT(swarm.Ends(second), SizeIs(1));
+  // Another one takes the place while the first goes on.
+  const RequestId third = swarm.Submit({30}, 3);
+  ASSERT_THAT(swarm.generates(1), SizeIs(2));
+  swarm.TellTokens(1, 3, 1);
+  swarm.TellTokens(1, 4, 0);
+  EXPECT_THAT(swarm.Tokens(third), ElementsAre(31, 32, 33));
+  EXPECT_THAT(swarm.Tokens(first), ElementsAre(6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
+  EXPECT_EQ(swarm.core().sizes().frames_in_flight, 0u);
+}
+
+// Steps go beside Generates, one slice of a prompt at a time while somebody decodes.
+TEST(GenerateBatch, PromptsPassBetweenBatches) {
+  TestSwarm swarm;
+  swarm.BringUp(1, HeldBatcher(8));
+  const RequestId first = swarm.Submit({5}, 40);
+  const RequestId second = swarm.Submit(Counting(20, 30), 4);  // 8 rows a frame
+  ASSERT_EQ(swarm.unanswered_steps(1), 1u);
+  swarm.TellTokens(1, 2);
+  for (int frame = 0; frame < 4; ++frame) {
+    ASSERT_EQ(swarm.unanswered_steps(1), 1u) << frame;
+    swarm.AnswerStep(1);
+    swarm.TellTokens(1, 2);
+  }
+  ASSERT_THAT(swarm.generates(1), SizeIs(2));
+  EXPECT_EQ(swarm.generates(1)[1].position, 29u);
+  swarm.TellTokens(1, 4, 1);
+  EXPECT_THAT(swarm.Tokens(second), ElementsAre(50, 51, 52, 53));
+  EXPECT_THAT(swarm.Tokens(first), SizeIs(10));
+}
+
+TEST(GenerateBatch, ThereAreNoMoreThanItsPlaces) {
+  CoreOptions options = TestOptions();
+  options.session_count = 4;
+  TestSwarm swarm(options);
+  swarm.BringUp(1, HeldBatcher(2));
+  std::vector<RequestId> requests;
+  for (int32_t i = 0; i < 4; ++i) requests.push_back(swarm.Submit({10 * i}, 20));
+  EXPECT_THAT(swarm.generates(1), SizeIs(2));
+  // Where others wait, so much is asked for that the turns are short.
+  while (!swarm.generates(1).empty()) {
+    EXPECT_LE(swarm.generates(1).size(), 2u);
+    EXPECT_LE(swarm.generates(1)[0].count, 64);
+    swarm.TellTokens(1, swarm.generates(1)[0].interval);
+  }
+  for (const RequestId request : requests) EXPECT_THAT(swarm.Tokens(request), SizeIs(20));
+}
+
+TEST(GenerateBatch, OneIsStoppedAndTheOthersGoOn) {
+  TestSwarm swarm;
+  swarm.BringUp(1, HeldBatcher(8));
+  const RequestId first = swarm.Submit({5}, 40), second = swarm.Submit({20}, 4);
+  swarm.TellTokens(1, 3, 0);
+  swarm.Cancel(first);
+  EXPECT_EQ(swarm.stops(1), 1u);
+  swarm.TellTokens(1, 2, 1);
+  swarm.TellTokens(1, 0, 0);
+  swarm.TellTokens(1, 2, 0);
+  EXPECT_THAT(swarm.Tokens(second), ElementsAre(21, 22, 23, 24));
+  EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
+  EXPECT_EQ(swarm.core().sizes().frames_in_flight, 0u);
+}
+
+// A batch that fails is told of session by session, and is one failure of the device: it is not put
+// aside for it.
+TEST(GenerateBatch, AFailedBatchIsOneFailure) {
+  CoreOptions options = TestOptions();
+  options.session_count = 6;
+  TestSwarm swarm(options);
+  swarm.BringUp(1, HeldBatcher(8));
+  std::vector<RequestId> requests;
+  for (int32_t i = 0; i < 6; ++i) requests.push_back(swarm.Submit({10 * i}, 3));
+  ASSERT_THAT(swarm.generates(1), SizeIs(6));
+  swarm.worker(1).answer_steps = true;
+  while (!swarm.generates(1).empty()) swarm.FailGenerate(1);
+  swarm.Advance(Seconds(1));
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const auto base = static_cast<int32_t>(10 * i);
+    EXPECT_THAT(swarm.Tokens(requests[i]), ElementsAre(base + 1, base + 2, base + 3));
+  }
+  EXPECT_THAT(swarm.picture().stages, SizeIs(1));
+}
+
+// Its own tokens, or a step that passed, are what a Generate's deadline begins again with.
+TEST(GenerateBatch, OneThatIsForgottenIsNoticed) {
+  CoreOptions options = TestOptions();
+  options.generate_interval = 16;
+  TestSwarm swarm(options);
+  swarm.BringUp(1, HeldBatcher(8));
+  const RequestId first = swarm.Submit({5}, 60), second = swarm.Submit({20}, 60);
+  swarm.TellTokens(1, 1, 0);
+  swarm.TellTokens(1, 1, 1);
+  for (int i = 0; i < 30 && swarm.CloseReasons(1).empty(); ++i) {
+    swarm.TellTokens(1, 1, 0);
+    swarm.Advance(Seconds(1));
+  }
+  EXPECT_THAT(swarm.Tokens(first).size(), testing::Gt(1u));
+  EXPECT_THAT(swarm.Tokens(second), SizeIs(1));
+  ASSERT_THAT(swarm.CloseReasons(1), SizeIs(1));
+  EXPECT_THAT(swarm.CloseReasons(1)[0], HasSubstr("did not answer a step"));
+}
+
 TEST(Generate, CancellingStopsTheDevice) {
   TestSwarm swarm;
   swarm.BringUp(1, HeldTab());
@@ -161,7 +283,7 @@ TEST(Generate, TokensThatWereNotAskedForCloseTheConnection) {
     const auto reasons = swarm.CloseReasons(1);
     return reasons.empty() ? std::string() : reasons[0];
   };
-  EXPECT_THAT(close_reason({.token_ids = {6}}, true), HasSubstr("expected step"));
+  EXPECT_THAT(close_reason({.token_ids = {6}}, true), HasSubstr("expected one of"));
   EXPECT_THAT(close_reason({.token_ids = {1000}}, false), HasSubstr("expected 0 to 999"));
   EXPECT_THAT(close_reason({.token_ids = {1, 2, 3, 4, 5}}, false), HasSubstr("more than asked"));
   EXPECT_THAT(close_reason({.token_ids = {1, 2, 3, 4}}, false), HasSubstr("marked"));

@@ -28,7 +28,8 @@ CoreOptions TestOptions();
 struct TestWorker {
   uint64_t memory_bytes = 100'000'000;
   std::string kind = "native", engine = "native";
-  bool needs_onnx = false, makes_tokens = false, takes_experts = false, can_be_hub = false;
+  bool needs_onnx = false, takes_experts = false, can_be_hub = false;
+  uint32_t makes_tokens = 0;
   std::vector<uint32_t> cached_layers;
   std::string device_id;
   std::string token;
@@ -117,10 +118,10 @@ class TestSwarm {
     return seen_.at(id).engine.Held(layers, session);
   }
   // Generate frames (wire/generation.h) that a worker got and has not answered. `TellTokens` gives
-  // the next `count` of the oldest one: the ids behind its token.
+  // the next `count` of one of them, the oldest unless told: the ids behind its token.
   const std::deque<wire::Generate>& generates(WorkerId id) const { return seen_.at(id).generates; }
-  void TellTokens(WorkerId id, uint32_t count);
-  void FailGenerate(WorkerId id);
+  void TellTokens(WorkerId id, uint32_t count, size_t which = 0);
+  void FailGenerate(WorkerId id, size_t which = 0);
   std::optional<wire::WholeModel::State> told_whole(WorkerId id) const {
     return seen_.at(id).whole;
   }

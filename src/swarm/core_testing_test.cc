@@ -361,8 +361,8 @@ void TestSwarm::OnGenerationFrame(WorkerId id, const wire::GenerationFrame& fram
   }
 }
 
-void TestSwarm::TellTokens(WorkerId id, uint32_t count) {
-  wire::Generate& generate = seen_.at(id).generates.front();
+void TestSwarm::TellTokens(WorkerId id, uint32_t count, size_t which) {
+  wire::Generate& generate = seen_.at(id).generates.at(which);
   wire::Tokens tokens;
   tokens.sequence = generate.sequence;
   tokens.epoch = generate.epoch;
@@ -387,13 +387,15 @@ void TestSwarm::TellTokens(WorkerId id, uint32_t count) {
   EXPECT_EQ(seen_.at(id).engine.Append({0, static_cast<uint32_t>(options_.model.layers.size())},
                                        run, rows, tokens_.Of(run.session, generate.position)),
             "");
-  if (tokens.last) seen_.at(id).generates.pop_front();
+  auto& generates = seen_.at(id).generates;
+  if (tokens.last) generates.erase(generates.begin() + static_cast<std::ptrdiff_t>(which));
   Feed(WorkerData{id, Slice(wire::EncodeGeneration(tokens))});
 }
 
-void TestSwarm::FailGenerate(WorkerId id) {
-  const wire::Generate asked = seen_.at(id).generates.front();
-  seen_.at(id).generates.pop_front();
+void TestSwarm::FailGenerate(WorkerId id, size_t which) {
+  auto& generates = seen_.at(id).generates;
+  const wire::Generate asked = generates.at(which);
+  generates.erase(generates.begin() + static_cast<std::ptrdiff_t>(which));
   wire::pb::WorkerMessage message;
   message.mutable_step_failed()->set_sequence(asked.sequence);
   message.mutable_step_failed()->set_epoch(asked.epoch);

@@ -13,6 +13,14 @@ constexpr size_t kPongsToTrust = 3;
 // What the probe of a line's way up asks for: a quarter of a second on a line of a megabit.
 constexpr uint32_t kProbeBytes = 32 * 1024;
 
+// From when a Generate's tokens are waited for. Step frames pass between the batches of a device
+// that takes several; one that takes them in turn has the others to do first.
+Instant GenerateSince(const Worker& worker, const SentFrame& sent) {
+  const Instant passed =
+      worker.offer.makes_tokens > 1 ? worker.steps.answered_at : worker.steps.oldest_since;
+  return std::max(sent.told_at, passed);
+}
+
 std::string Seconds(Duration duration) {
   if (duration < Milliseconds(1950)) return std::to_string(duration.us / 1000) + " ms";
   return std::to_string((duration.us + 500'000) / 1'000'000) + " s";
@@ -33,16 +41,28 @@ Instant Health::SilentAt(const Worker& worker) const {
 }
 
 Instant Health::StepDueAt(const Worker& worker) const {
-  if (worker.steps.in_flight.empty() || worker.experts.waits) return kNever;
-  Instant due = worker.steps.oldest_since + worker.steps.in_flight.front().limit;
-  // A hub may wait for a holder that has gone without a word: that one is found out first.
-  if (worker.experts.is_hub)
-    due = std::max(due, worker.steps.oldest_since + options_.timeouts.silence_limit_busy);
+  if (worker.steps.idle() || worker.experts.waits) return kNever;
+  Instant due = kNever;
+  if (!worker.steps.in_flight.empty()) {
+    due = worker.steps.oldest_since + worker.steps.in_flight.front().limit;
+    // A hub may wait for a holder that has gone without a word: that one is found out first.
+    if (worker.experts.is_hub)
+      due = std::max(due, worker.steps.oldest_since + options_.timeouts.silence_limit_busy);
+  }
+  for (const SentFrame& sent : worker.steps.generating)
+    due = std::min(due, GenerateSince(worker, sent) + sent.limit);
   // Building ONNX sessions and measuring hold up the thread that computes.
   if (worker.offer.needs_onnx && worker.IsLoading()) due = std::max(due, AnswerDueAt(worker));
   if (worker.measure.phase == MeasureJob::Phase::kRunning)
     due = std::max(due, worker.measure.deadline);
   return due;
+}
+
+Instant Health::UnansweredSince(const Worker& worker) const {
+  Instant since = worker.steps.in_flight.empty() ? kNever : worker.steps.oldest_since;
+  for (const SentFrame& sent : worker.steps.generating)
+    since = std::min(since, GenerateSince(worker, sent));
+  return since;
 }
 
 Instant Health::LateAt(const Worker& worker) const {
@@ -121,7 +141,7 @@ void Health::Ping(Worker& worker, Instant now) {
   ping.set_nonce(worker.pings.open.back().nonce);
   // Once for each connection, until steps tell more.
   if (worker.pings.upload_probed || worker.times.latency_us.count() < kPongsToTrust ||
-      !worker.steps.in_flight.empty() || worker.Busy())
+      !worker.steps.idle() || worker.Busy())
     return;
   worker.pings.upload_probed = true;
   worker.pings.open.back().answer_bytes = kProbeBytes;
@@ -143,8 +163,7 @@ Status Health::OnPong(Worker& worker, const wire::pb::Pong& pong, Instant now) {
                                               std::to_string(ping.answer_bytes) + ".");
   const auto round_us = static_cast<double>((now - ping.sent_at).us);
   // Under load a round trip measures the queue, not the link (dynamic-graph-partitioning 4.3.2).
-  const bool idle =
-      worker.steps.in_flight.empty() && worker.steps.last_at < ping.sent_at && !worker.Busy();
+  const bool idle = worker.steps.idle() && worker.steps.last_at < ping.sent_at && !worker.Busy();
   if (ping.answer_bytes > 0) {
     // Workers of before answer without.
     if (idle && pong.padding().size() == ping.answer_bytes)
@@ -167,8 +186,9 @@ std::vector<Casualty> Health::Tick(Instant now) {
     else if (worker.ready && now >= std::min(SilentAt(worker), ProbeDueAt(worker)))
       reason = "Nothing was heard from it for " + Seconds(now - worker.last_heard) + ".";
     else if (now >= StepDueAt(worker)) {
-      reason = "It did not answer a step within " + Seconds(now - worker.steps.oldest_since) + ".";
-      refuses = worker.last_heard > worker.steps.oldest_since;
+      const Instant since = UnansweredSince(worker);
+      reason = "It did not answer a step within " + Seconds(now - since) + ".";
+      refuses = worker.last_heard > since;
     } else if (now >= AnswerDueAt(worker)) {
       reason = "It did not prepare its layers in time.";
       refuses = true;

@@ -39,6 +39,7 @@ class Health {
  private:
   Instant SilentAt(const Worker& worker) const;
   Instant StepDueAt(const Worker& worker) const;  // Instant{INT64_MAX}: nothing is due
+  Instant UnansweredSince(const Worker& worker) const;
   Instant LateAt(const Worker& worker) const;
   bool CanProbe(const Worker& worker) const;
   Instant ProbeAt(const Worker& worker) const;

@@ -417,10 +417,11 @@ std::pair<WorkerId, Binding*> Lifecycle::WhoRelieves(const PlanStage& stage) {
   for (auto& [id, worker] : roster_) {
     if (id == stage.worker || IsUsed(id) || !worker.ready || worker.IsProbed()) continue;
     const auto& steps = worker.steps.in_flight;
-    if (!steps.empty() && (found.second != nullptr || steps.front().was_late)) continue;
+    const bool idle = worker.steps.idle();
+    if (!idle && (found.second != nullptr || steps.empty() || steps.front().was_late)) continue;
     for (Binding& binding : worker.bindings)
       if (binding.loaded && binding.layers == stage.layers()) found = {id, &binding};
-    if (found.first == id && steps.empty()) break;
+    if (found.first == id && idle) break;
   }
   return found;
 }

@@ -63,8 +63,7 @@ bool Measuring::Settle(bool calm, bool idle, Instant now) {
         worker.times.overhead_us && idle && now >= worker.measure.again_at && !worker.IsLoading();
     if (!again && (worker.measure.tried || worker.times.overhead_us)) continue;
     // An ONNX worker would have to build sessions beside those that it serves with.
-    if (lifecycle_.IsUsed(id) &&
-        (!idle || worker.offer.needs_onnx || !worker.steps.in_flight.empty()))
+    if (lifecycle_.IsUsed(id) && (!idle || worker.offer.needs_onnx || !worker.steps.idle()))
       continue;
     const auto ranges = PickRanges(worker);
     if (ranges)

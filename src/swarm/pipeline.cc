@@ -100,7 +100,8 @@ void Pipeline::LimitMessages(Worker& worker) {
   uint64_t bytes = 1 + wire::kMaxControlBytes;
   for (const Stage& stage : stages_)
     if (stage.bound.worker == worker.id) bytes = std::max(bytes, LongestAnswer(stage));
-  for (const SentFrame& sent : worker.steps.in_flight) bytes = std::max(bytes, sent.answer_bytes);
+  for (const auto* frames : {&worker.steps.in_flight, &worker.steps.generating})
+    for (const SentFrame& sent : *frames) bytes = std::max(bytes, sent.answer_bytes);
   bytes = std::max(bytes, worker.experts.longest_message);
   if (worker.told.message_limit == bytes) return;
   worker.told.message_limit = bytes;
@@ -170,10 +171,10 @@ bool Pipeline::MaySendChunk(size_t stage_index, const Worker& worker) const {
       if (rows >= uint64_t{kQueuedChunks} * chunk_rows_) return false;
     }
   }
-  const bool busy = std::any_of(
-      worker.steps.in_flight.begin(), worker.steps.in_flight.end(), [](const SentFrame& sent) {
-        return !sent.generates && sent.rows > sent.runs.size();  // some run has several rows
-      });
+  const bool busy = std::any_of(worker.steps.in_flight.begin(), worker.steps.in_flight.end(),
+                                [](const SentFrame& sent) {
+                                  return sent.rows > sent.runs.size();  // some run has several rows
+                                });
   return !busy || !SomeoneDecodes();
 }
 
@@ -196,20 +197,32 @@ void Pipeline::SendWaiting(size_t stage_index, Instant now) {
   Stage& stage = stages_[stage_index];
   Worker* worker = roster_.Find(stage.bound.worker);
   CHECK(worker != nullptr);
-  while (worker->steps.in_flight.size() < kFramesInFlight) {
-    Session* generated = generates_ ? NextToGenerate() : nullptr;
+  const WorkerSteps& steps = worker->steps;
+  if (!generates_ || worker->offer.makes_tokens > 1) {
+    if (generates_) SendGenerates(*worker, now);
+    while (steps.in_flight.size() < kFramesInFlight && SendStep(stage_index, *worker, now)) {
+    }
+    return;
+  }
+  // Steps and Generates take turns.
+  while (steps.in_flight.size() + steps.generating.size() < kFramesInFlight) {
+    Session* generated = NextToGenerate();
     if (generated && !generated_last_) {
       SendGenerate(*generated, *worker, now);
       generated_last_ = true;
       continue;
     }
     generated_last_ = false;
-    Batch batch;
-    TakeRows(stage_index, *worker, MaySendChunk(stage_index, *worker), batch);
-    if (batch.runs.empty() && generated) continue;
-    if (batch.runs.empty()) return;
-    Send(stage, *worker, std::move(batch), now);
+    if (!SendStep(stage_index, *worker, now) && !generated) return;
   }
+}
+
+bool Pipeline::SendStep(size_t stage_index, Worker& worker, Instant now) {
+  Batch batch;
+  TakeRows(stage_index, worker, MaySendChunk(stage_index, worker), batch);
+  if (batch.runs.empty()) return false;
+  Send(stages_[stage_index], worker, std::move(batch), now);
+  return true;
 }
 
 // What the stage of this session may be sent, after mending what keeps it from being sent anything;
@@ -350,7 +363,7 @@ void Pipeline::AddRun(Session& session, StageProgress& progress, const Stage& st
 void Pipeline::Feed(Stage& follower, Instant now) {
   Worker* worker = roster_.Find(follower.bound.worker);
   CHECK(worker != nullptr);
-  if (!worker->steps.in_flight.empty() || worker->offer.needs_onnx) return;
+  if (!worker->steps.idle() || worker->offer.needs_onnx) return;
   Batch batch;
   for (const auto& session : sessions_.sessions()) {
     if (batch.rows >= chunk_rows_ || batch.runs.size() >= kRunsPerFrame) break;
@@ -463,31 +476,31 @@ void Pipeline::Send(Stage& stage, Worker& worker, Batch batch, Instant now) {
     sent.planned_us = stage.planned_us;
   }
   const double limit_us = costs_.StepUs(worker, bound.layers, sent.rows);
-  Track(worker, std::move(sent), limit_us, now);
+  Track(worker, sent, limit_us, now);
+  if (worker.steps.in_flight.empty()) worker.steps.oldest_since = now;
+  const auto longest_us = worker.times.batches.LongestUs(sent.rows);
+  sent.late = longest_us ? Microseconds(static_cast<int64_t>(*longest_us * 2)) +
+                               options_.timeouts.late_slack
+                         : sent.limit;
+  worker.steps.in_flight.push_back(std::move(sent));
 }
 
-void Pipeline::Track(Worker& worker, SentFrame sent, double predicted_us, Instant now) {
-  sent.alone = worker.steps.in_flight.empty();
+// When it must be answered, and that the worker has something to do.
+void Pipeline::Track(Worker& worker, SentFrame& sent, double predicted_us, Instant now) {
+  sent.alone = worker.steps.idle();
   const Timeouts& timeouts = options_.timeouts;
   const Duration least = worker.steps.answered_epoch == sent.epoch ? timeouts.step_deadline_min
                                                                    : timeouts.step_deadline_first;
   sent.limit = std::max(least, Microseconds(static_cast<int64_t>(
                                    std::min(predicted_us * timeouts.step_deadline_factor, 3.6e9))));
-  const auto longest_us = worker.times.batches.LongestUs(sent.rows);
-  sent.late = longest_us && !sent.generates
-                  ? Microseconds(static_cast<int64_t>(*longest_us * 2)) + timeouts.late_slack
-                  : sent.limit;
-  if (worker.steps.in_flight.empty()) worker.steps.oldest_since = now;
   worker.steps.last_at = now;
   touched_.push_back(worker.id);
-  worker.steps.in_flight.push_back(std::move(sent));
 }
 
 void Pipeline::PopOldest(Worker& worker, Instant now) {
   worker.steps.answered_epoch = worker.steps.in_flight.front().epoch;
   worker.steps.in_flight.pop_front();
-  worker.steps.oldest_since = now;
-  worker.steps.last_at = now;
+  worker.steps.oldest_since = worker.steps.answered_at = worker.steps.last_at = now;
   touched_.push_back(worker.id);
 }
 
@@ -527,7 +540,6 @@ Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice messag
   if (worker.steps.in_flight.empty())
     return Unexpected("A data frame came though no step is under way.");
   const SentFrame& expected = worker.steps.in_flight.front();
-  if (expected.generates) return Unexpected("A data frame came in answer to a Generate.");
   TRY(wire::CheckFrame(frame, {wire::FrameType::kResult, expected.sequence, expected.epoch,
                                expected.stage, expected.runs, expected.columns,
                                options_.model.boundary_dtype, options_.model.vocabulary}));
@@ -562,6 +574,11 @@ Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice messag
 Result<Pipeline::FailedRuns> Pipeline::OnStepFailed(Worker& worker,
                                                     const wire::pb::StepFailed& failed,
                                                     Instant now) {
+  auto& generating = worker.steps.generating;
+  const auto generate = std::find_if(generating.begin(), generating.end(), [&](const auto& sent) {
+    return sent.sequence == failed.sequence() && sent.epoch == failed.epoch();
+  });
+  if (generate != generating.end()) return FailGenerate(worker, generate, now);
   if (worker.steps.in_flight.empty())
     return Unexpected("StepFailed came though no step is under way.");
   const SentFrame& oldest = worker.steps.in_flight.front();
@@ -572,7 +589,7 @@ Result<Pipeline::FailedRuns> Pipeline::OnStepFailed(Worker& worker,
         std::to_string(failed.epoch()) + " and stage " + std::to_string(failed.stage()) +
         ", expected step " + std::to_string(oldest.sequence) + " of epoch " +
         std::to_string(oldest.epoch) + " and stage " + std::to_string(oldest.stage) + ".");
-  FailedRuns live{oldest.epoch, oldest.runs.size(), {}};
+  FailedRuns live{oldest.epoch, oldest.runs.size(), {}, false};
   std::copy_if(oldest.runs.begin(), oldest.runs.end(), std::back_inserter(live.runs),
                [&](const wire::Run& run) { return LiveProgress(run, live.binding) != nullptr; });
   PopOldest(worker, now);

@@ -78,10 +78,11 @@ class Pipeline {
     BindingId binding = 0;
     size_t frame_runs = 0;  // of all that were computed together
     std::vector<wire::Run> runs;
+    bool counted = false;  // a failure of the same batch of Generates has been told already
   };
   Result<FailedRuns> OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed, Instant now);
 
-  // Some tokens of the worker's oldest step, which must be a Generate. Errors as OnResult's.
+  // Some tokens of one of the worker's Generates. Errors as OnResult's.
   Result<GeneratedTokens> OnTokens(Worker& worker, const wire::Tokens& tokens, Instant now);
 
   // Tells the host how long a message of a worker may be now (SetMessageLimit), where that changed.
@@ -134,16 +135,22 @@ class Pipeline {
               Batch& batch);
   void Send(Stage& stage, Worker& worker, Batch batch, Instant now);
   void SendWaiting(size_t stage_index, Instant now);
+  bool SendStep(size_t stage_index, Worker& worker, Instant now);
+  void SendGenerates(Worker& worker, Instant now);
   void Feed(Stage& follower, Instant now);
   void TrimHistory();
-  void Track(Worker& worker, SentFrame sent, double predicted_us, Instant now);
+  void Track(Worker& worker, SentFrame& sent, double predicted_us, Instant now);
   bool Generates(const Session& session) const;
-  uint32_t Interval(const Worker& worker) const;
+  std::optional<double> GenerateUs(const Worker& worker, size_t sessions) const;
+  uint32_t Interval(std::optional<double> step_us) const;
+  uint32_t TokensToAsk(const Worker& worker, uint32_t interval, bool measured) const;
+  void RecordTokens(Worker& worker, const SentFrame& sent, double step_us);
   Session* NextToGenerate();
   void SendGenerate(Session& session, Worker& worker, Instant now);
   void SendFrame(WorkerId worker, const wire::GenerationFrame& frame);
   void StopUnwanted();
   void EndGenerating(const BoundStage& bound);
+  FailedRuns FailGenerate(Worker& worker, std::deque<SentFrame>::iterator generate, Instant now);
   void PopOldest(Worker& worker, Instant now);
   void RecordTimes(Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
                    Instant now);

@@ -13,8 +13,12 @@ namespace {
 // A Tokens frame holds what is made in about this time: shorter than people notice.
 constexpr double kBurstUs = 100'000;
 constexpr uint32_t kFirstInterval = 4, kMaxInterval = 16;
-// So many intervals are asked for at once while nobody else waits for the worker.
+// So many intervals are asked for at once where a device's speed is not known yet, or a session is
+// alone on one that takes turns.
 constexpr uint32_t kIntervalsAlone = 4;
+// Of a device that takes every session into its batch. Behind the last token its place in the batch
+// is empty for a round trip, and a Generate can be stopped at any time: so many that it is seldom.
+constexpr uint32_t kMostTokens = 512;
 // Of a Tokens frame (wire/generation.h), without its tokens.
 constexpr uint64_t kTokensHeadBytes = 24;
 
@@ -25,22 +29,37 @@ Error Unexpected(std::string message) {
 }  // namespace
 
 bool CanGenerate(const Worker& worker) {
-  return worker.offer.makes_tokens;
+  return worker.offer.makes_tokens > 0;
 }
 
-// Others are chosen token by token: their logprobs or logits are wanted, or the worker has just
-// failed to generate for them.
+// Others are chosen token by token: their logprobs or logits are wanted, the worker has just failed
+// to generate for them, or devices have gone while they did and it must be known whose fault it is.
 bool Pipeline::Generates(const Session& session) const {
-  if (!generates_ || !session.active || session.active->step_failures > 0) return false;
+  if (!generates_ || !session.active || session.active->step_failures > 0 ||
+      !session.active->victims.empty())
+    return false;
   const Request& request = session.active->request;
   return !request.want_logits && !request.want_logprobs && request.top_logprobs == 0;
 }
 
-uint32_t Pipeline::Interval(const Worker& worker) const {
+// What a step of one row of each of so many sessions takes.
+std::optional<double> Pipeline::GenerateUs(const Worker& worker, size_t sessions) const {
+  if (sessions > 1)
+    if (const auto us = worker.times.batches.ExpectedUs(static_cast<uint32_t>(sessions))) return us;
+  return worker.times.compute_us.Median();
+}
+
+uint32_t Pipeline::Interval(std::optional<double> step_us) const {
   if (options_.generate_interval > 0) return options_.generate_interval;
-  const auto us = worker.times.compute_us.Median();
-  if (!us || *us <= 0) return kFirstInterval;
-  return static_cast<uint32_t>(std::clamp(kBurstUs / *us, 1.0, double{kMaxInterval}));
+  if (!step_us || *step_us <= 0) return kFirstInterval;
+  return static_cast<uint32_t>(std::clamp(kBurstUs / *step_us, 1.0, double{kMaxInterval}));
+}
+
+uint32_t Pipeline::TokensToAsk(const Worker& worker, uint32_t interval, bool measured) const {
+  const uint32_t places = worker.offer.makes_tokens;
+  if (places == 1) return sessions_.active_count() == 1 ? interval * kIntervalsAlone : interval;
+  // Where more sessions are active than have a place, they take turns.
+  return measured && sessions_.active_count() <= places ? kMostTokens : interval * kIntervalsAlone;
 }
 
 // The next session in turn whose one waiting row is the last known token.
@@ -57,12 +76,22 @@ Session* Pipeline::NextToGenerate() {
   return nullptr;
 }
 
+// A device that takes several computes them as one batch, beside the steps.
+void Pipeline::SendGenerates(Worker& worker, Instant now) {
+  while (worker.steps.generating.size() < worker.offer.makes_tokens) {
+    Session* session = NextToGenerate();
+    if (session == nullptr) return;
+    SendGenerate(*session, worker, now);
+  }
+}
+
 void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   const ActiveRequest& active = *session.active;
   const Request& request = active.request;
   const sampling::Parameters& params = request.sampling;
-  const uint32_t interval = Interval(worker);
-  const bool alone = sessions_.active_count() == 1;
+  const size_t together = worker.steps.generating.size() + 1;
+  const auto step_us = GenerateUs(worker, together);
+  const uint32_t interval = Interval(step_us);
   const BoundStage& bound = stages_[0].bound;
   StageProgress& progress = session.Track(bound);
   wire::Generate frame;
@@ -74,7 +103,7 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   frame.token_id = session.tokens.back();
   frame.interval = static_cast<uint16_t>(interval);
   frame.count = static_cast<uint16_t>(std::min(active.max_tokens - active.generated_tokens,
-                                               alone ? interval * kIntervalsAlone : interval));
+                                               TokensToAsk(worker, interval, step_us.has_value())));
   frame.sampling = params;
   frame.sampling.seed = SeedOf(request);
   frame.stop_ids = request.stop_ids;
@@ -93,14 +122,15 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   run.first_position = frame.position;
   run.count = frame.count;
   sent.runs = {run};
-  sent.sent_at = now;
-  sent.generates = true;
+  sent.sent_at = sent.told_at = now;
   sent.answer_bytes = kTokensHeadBytes + uint64_t{frame.count} * sizeof(int32_t);
   progress.sent = static_cast<uint32_t>(session.tokens.size());
   generate_rotation_ = session.id;
   // The first tokens come when two intervals were made at most: the worker works ahead.
-  const double predicted_us = costs_.StepUs(worker, bound.layers, 1) * 2 * interval;
-  Track(worker, std::move(sent), predicted_us, now);
+  const double predicted_us =
+      costs_.StepUs(worker, bound.layers, static_cast<uint32_t>(together)) * 2 * interval;
+  Track(worker, sent, predicted_us, now);
+  worker.steps.generating.push_back(std::move(sent));
   SendFrame(worker.id, frame);
 }
 
@@ -113,8 +143,8 @@ void Pipeline::SendFrame(WorkerId worker, const wire::GenerationFrame& frame) {
 void Pipeline::StopUnwanted() {
   if (!generates_) return;
   const WorkerId worker = stages_[0].bound.worker;
-  for (SentFrame& sent : roster_.Find(worker)->steps.in_flight) {
-    if (!sent.generates || sent.stopped || LiveProgress(sent.runs[0], sent.epoch)) continue;
+  for (SentFrame& sent : roster_.Find(worker)->steps.generating) {
+    if (sent.stopped || LiveProgress(sent.runs[0], sent.epoch)) continue;
     sent.stopped = true;
     SendFrame(worker, wire::StopGenerating{sent.sequence, sent.epoch});
   }
@@ -125,8 +155,8 @@ void Pipeline::StopUnwanted() {
 void Pipeline::EndGenerating(const BoundStage& bound) {
   Worker* worker = roster_.Find(bound.worker);
   if (worker == nullptr) return;
-  for (SentFrame& sent : worker->steps.in_flight) {
-    if (!sent.generates || sent.epoch != bound.binding) continue;
+  for (SentFrame& sent : worker->steps.generating) {
+    if (sent.epoch != bound.binding) continue;
     if (StageProgress* progress = LiveProgress(sent.runs[0], sent.epoch)) {
       Session& session = *sessions_.Find(sent.runs[0].session);
       session.RewindStage(*progress, session.completed);
@@ -137,16 +167,34 @@ void Pipeline::EndGenerating(const BoundStage& bound) {
   }
 }
 
+// What fails with one of a batch is told of each, one after the other.
+Pipeline::FailedRuns Pipeline::FailGenerate(Worker& worker,
+                                            std::deque<SentFrame>::iterator generate, Instant now) {
+  FailedRuns live{generate->epoch, 1, {}, generate->failure_counted};
+  if (LiveProgress(generate->runs[0], live.binding) != nullptr)
+    live.runs.push_back(generate->runs[0]);
+  worker.steps.generating.erase(generate);
+  for (SentFrame& sent : worker.steps.generating) sent.failure_counted = true;
+  worker.steps.answered_epoch = live.binding;
+  worker.steps.oldest_since = worker.steps.last_at = now;
+  touched_.push_back(worker.id);
+  return live;
+}
+
 Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& tokens,
                                            Instant now) {
-  if (worker.steps.in_flight.empty() || !worker.steps.in_flight.front().generates)
-    return Unexpected("Tokens came though the oldest step under way is no Generate.");
-  SentFrame& sent = worker.steps.in_flight.front();
-  if (tokens.sequence != sent.sequence || tokens.epoch != sent.epoch)
-    return Unexpected("Tokens answers step " + std::to_string(tokens.sequence) + " of epoch " +
-                      std::to_string(tokens.epoch) + ", expected step " +
-                      std::to_string(sent.sequence) + " of epoch " + std::to_string(sent.epoch) +
-                      ".");
+  auto& generating = worker.steps.generating;
+  const auto found = std::find_if(generating.begin(), generating.end(), [&](const auto& sent) {
+    return sent.sequence == tokens.sequence && sent.epoch == tokens.epoch;
+  });
+  if (found == generating.end()) {
+    std::string expected = generating.empty() ? "none" : "one of";
+    for (const SentFrame& sent : generating)
+      expected += " " + std::to_string(sent.sequence) + " of epoch " + std::to_string(sent.epoch);
+    return Unexpected("Tokens answers the Generate " + std::to_string(tokens.sequence) +
+                      " of epoch " + std::to_string(tokens.epoch) + ", expected " + expected + ".");
+  }
+  SentFrame& sent = *found;
   const uint32_t wanted = sent.runs[0].count;
   const size_t made = sent.tokens_made + tokens.token_ids.size();
   const bool may_be_empty = tokens.last && (sent.stopped || sent.tokens_made > 0);
@@ -175,20 +223,25 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
   }
   sent.tokens_made = static_cast<uint32_t>(made);
   worker.steps.tokens_computed += tokens.token_ids.size();
-  if (FindStage(sent.epoch) != nullptr && !tokens.token_ids.empty() && tokens.compute_us > 0) {
-    const double us = tokens.compute_us / static_cast<double>(tokens.token_ids.size());
-    worker.times.compute_us.Add(us);
-    worker.times.stage_us.Add(us);
-    worker.times.batches.Add(1, us);
-    worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers, us));
-  }
+  if (FindStage(sent.epoch) != nullptr && !tokens.token_ids.empty() && tokens.compute_us > 0)
+    RecordTokens(worker, sent, tokens.compute_us / static_cast<double>(tokens.token_ids.size()));
+  worker.steps.answered_epoch = sent.epoch;
+  worker.steps.oldest_since = worker.steps.last_at = sent.told_at = now;
+  sent.failure_counted = false;
   if (tokens.last) {
-    PopOldest(worker, now);
-  } else {
-    worker.steps.answered_epoch = sent.epoch;
-    worker.steps.oldest_since = worker.steps.last_at = now;
+    generating.erase(found);
+    touched_.push_back(worker.id);
   }
   return out;
+}
+
+// Of a device's speed only a session that was alone tells.
+void Pipeline::RecordTokens(Worker& worker, const SentFrame& sent, double step_us) {
+  worker.times.batches.Add(static_cast<uint32_t>(worker.steps.generating.size()), step_us);
+  if (worker.steps.generating.size() > 1) return;
+  worker.times.compute_us.Add(step_us);
+  worker.times.stage_us.Add(step_us);
+  worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers, step_us));
 }
 
 }  // namespace weft::swarm

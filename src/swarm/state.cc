@@ -504,7 +504,7 @@ Status State::OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed) {
   }
   // A device that has told of one failure and then refuses to go on where we guessed that it could
   // has not failed twice.
-  if (!numbers_failed && !refused_guess) NoteFailure(worker, problem);
+  if (!numbers_failed && !refused_guess && !live.counted) NoteFailure(worker, problem);
   return OkStatus();
 }
 
@@ -518,7 +518,7 @@ Status State::OnGeneration(Worker& worker, const Slice& message) {
   const auto* tokens = std::get_if<wire::Tokens>(&frame);
   if (!tokens) return Error(ErrorCode::kInvalidData, "A frame came that only the server sends.");
   ASSIGN_OR_RETURN(const GeneratedTokens generated, pipeline.OnTokens(worker, *tokens, now));
-  if (generated.last) {
+  if (!generated.token_ids.empty()) {
     NoteSuccess(worker);
     CheckSlowdown(worker);
   }
@@ -554,15 +554,20 @@ void State::Drop(WorkerId id, const std::string& reason, bool blamed) {
 
 // A request that takes device after device down, at the same place, is the likely reason itself.
 void State::BlameRequests(const Worker& worker) {
-  if (worker.steps.in_flight.empty() || worker.leaves_at) return;
-  const SentFrame& computing = worker.steps.in_flight.front();
+  if (worker.leaves_at) return;
+  if (!worker.steps.in_flight.empty()) BlameRequests(worker, worker.steps.in_flight.front());
+  for (const SentFrame& sent : worker.steps.generating) BlameRequests(worker, sent);
+}
+
+void State::BlameRequests(const Worker& worker, const SentFrame& computing) {
   for (const wire::Run& run : computing.runs) {
     Session* session = sessions.Find(run.session);
     StageProgress* stage = session ? session->Find(computing.epoch) : nullptr;
     if (!stage || !session->active || stage->generation != run.generation) continue;
+    const uint32_t position = run.first_position + computing.tokens_made;
     auto& victims = session->active->victims;
-    if (session->active->victims_at != run.first_position) victims.clear();
-    session->active->victims_at = run.first_position;
+    if (session->active->victims_at != position) victims.clear();
+    session->active->victims_at = position;
     victims.insert(worker.probation_key);
     // It computes alone until it gets further, so that no other request is suspected.
     session->alone = true;
@@ -572,7 +577,7 @@ void State::BlameRequests(const Worker& worker) {
                         "The request was given up: " + std::to_string(victims.size()) +
                             " devices have gone, one after the other, while they computed its "
                             "position " +
-                            std::to_string(run.first_position) + "."),
+                            std::to_string(position) + "."),
                   now);
   }
 }

@@ -85,6 +85,7 @@ struct State {
   void Forget(WorkerId id, bool returns = false);
   // Requests whose steps it was computing when it went.
   void BlameRequests(const Worker& worker);
+  void BlameRequests(const Worker& worker, const SentFrame& computing);
   // It could not hold so much.
   void LowerMemory(Worker& worker, uint64_t bytes);
   bool RestoreMemory();

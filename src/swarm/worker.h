@@ -21,7 +21,7 @@
 
 namespace weft::swarm {
 
-// A step frame that has not been answered.
+// A step frame or a Generate that has not been answered to the end.
 struct SentFrame {
   uint32_t sequence = 0;
   BindingId epoch = 0;
@@ -40,8 +40,12 @@ struct SentFrame {
   // For one row: by the plan when it was made, and by what is known now.
   double planned_us = 0, predicted_us = 0;
   // A Generate (wire/generation.h): answered by several messages, the last one of which ends it.
-  bool generates = false, stopped = false;
+  bool stopped = false;
   uint32_t tokens_made = 0;
+  Instant told_at;  // when it was sent, or told of tokens last
+  // Another Generate of its batch has failed since it told of tokens: if it fails, too, the device
+  // has failed once.
+  bool failure_counted = false;
   uint64_t answer_bytes = 0;  // of the longest message that may answer it
 };
 
@@ -104,9 +108,12 @@ struct WorkerLayers {
 
 // Steps on their way. Pipeline's.
 struct WorkerSteps {
-  std::deque<SentFrame> in_flight;
-  Instant oldest_since;          // when in_flight.front() became the oldest
-  Instant last_at;               // a step was sent or answered
+  std::deque<SentFrame> in_flight;   // step frames, answered in order
+  std::deque<SentFrame> generating;  // Generates, of which each is answered for itself
+  Instant oldest_since;  // when in_flight.front() became the oldest, or Tokens came after that
+  Instant answered_at;   // a step frame was answered
+  Instant last_at;       // anything was sent or answered
+  bool idle() const { return in_flight.empty() && generating.empty(); }
   uint32_t answered_epoch = 0;   // last binding of which it answered a step
   uint64_t tokens_computed = 0;  // rows
 };
@@ -184,7 +191,8 @@ struct Worker {
   // True while long silences are normal: loading layers, measuring, first steps of a binding.
   bool Busy() const {
     return IsLoading() || measure.phase == MeasureJob::Phase::kRunning ||
-           (!steps.in_flight.empty() && steps.in_flight.front().epoch != steps.answered_epoch);
+           (!steps.in_flight.empty() && steps.in_flight.front().epoch != steps.answered_epoch) ||
+           (!steps.generating.empty() && steps.generating.front().epoch != steps.answered_epoch);
   }
   // Whether the layer is on its way to the device, asked for by itself or with a binding.
   bool IsFetching(uint32_t layer) const {

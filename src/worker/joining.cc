@@ -37,6 +37,10 @@ Status CheckInit(const wire::pb::Init& init) {
                                             " bytes, expected 32.");
 }
 
+uint32_t TokenBatch(const Offer& offer, const wire::pb::Init& init) {
+  return init.batches_tokens() ? offer.makes_tokens : std::min(offer.makes_tokens, 1u);
+}
+
 wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package) {
   wire::pb::Connect connect;
   connect.set_protocol_version(wire::kProtocolVersion);
@@ -52,7 +56,6 @@ wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package) 
                                                                     : kLocalBytesPerS);
   connect.set_upload_bytes_per_s(offer.upload_bytes_per_s);
   connect.set_needs_onnx(offer.needs_onnx);
-  connect.set_makes_tokens(offer.makes_tokens);
   connect.set_takes_experts(offer.takes_experts);
   connect.set_can_be_hub(offer.can_be_hub);
   connect.set_join_token(offer.join_token);

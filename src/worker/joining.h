@@ -22,7 +22,8 @@ struct Offer {
   double weight_factor = 1;  // bytes held for a byte of weights, as far as known before loading
   double upload_bytes_per_s = 0;  // 0: unknown
   bool needs_onnx = false;        // computes ONNX stages, a run at a time
-  bool makes_tokens = false;      // knows the frames of whole-model generation
+  // Sessions of whole-model generation that one batch takes; 0: it knows none of those frames.
+  uint32_t makes_tokens = 0;
   bool takes_experts = false;     // knows HoldExperts and shard messages
   bool can_be_hub = false;        // knows stages whose experts are elsewhere
 };
@@ -37,6 +38,10 @@ struct JoinedPackage {
 // kUnsupported names both versions, kInvalidData what else cannot be.
 Status CheckInit(const wire::pb::Init& init);
 
+// Sessions of a batch with a server that has sent this Init.
+uint32_t TokenBatch(const Offer& offer, const wire::pb::Init& init);
+
+// Without makes_tokens, which Init decides as well.
 wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package);
 
 // How long a server that pings as its Init says may be silent.

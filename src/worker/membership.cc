@@ -179,9 +179,12 @@ void Membership::OnStock(Stock stock) {
 
 void Membership::SayConnect(std::vector<pb::HeldBinding> held) {
   joined_ = true;
+  const uint32_t places = TokenBatch(offer_, *init_);
+  generations_.Begin(places);
   init_.reset();
   pb::WorkerMessage message;
   *message.mutable_connect() = MakeConnect(offer_, *package_);
+  message.mutable_connect()->set_makes_tokens(places);
   message.mutable_connect()->mutable_held()->Assign(held.begin(), held.end());
   Say(std::move(message));
 }
@@ -235,6 +238,7 @@ void Membership::OnRetire(const pb::Retire& message) {
   stages_.KeepOnly(epochs, keep.ranges);
   kept_ = keep.ranges;
   DropUnwantedLoads();
+  StopOver();
   ++unloads_waiting_;
   waiting_.push_back(Work(std::move(keep)));
 }
@@ -245,6 +249,7 @@ void Membership::OnInvalidateSessions(const pb::InvalidateSessions& message) {
     sessions_.erase(session);
     release.sessions.push_back(session);
   }
+  StopOver();
   waiting_.push_back(Work(std::move(release)));
 }
 
@@ -253,6 +258,7 @@ void Membership::OnRelease() {
   experts_.Clear();
   kept_.clear();
   sessions_.clear();
+  StopOver();
   DropUnwantedLoads();
   ++unloads_waiting_;
   waiting_.push_back(Work(ReleaseAll{}));
@@ -301,14 +307,14 @@ void Membership::OnFrame(const Slice& message) {
 }
 
 void Membership::OnGeneration(ByteSpan message) {
-  if (!offer_.makes_tokens)
+  if (offer_.makes_tokens == 0)
     return Violation("The server sent a generation frame to a worker that chooses no tokens.");
   auto frame = wire::DecodeGeneration(message);
   if (!frame.ok()) return End(std::move(frame).error());
   if (auto* generate = std::get_if<wire::Generate>(&*frame))
     return OnGenerate(std::move(*generate));
   if (const auto* stop = std::get_if<wire::StopGenerating>(&*frame)) {
-    if (generating_.contains(stop->sequence)) stopped_.insert(stop->sequence);
+    generations_.Stop(stop->sequence);
     return;
   }
   if (std::holds_alternative<wire::WholeModel>(*frame)) return;  // for a user's eyes
@@ -326,8 +332,15 @@ void Membership::OnGenerate(wire::Generate generate) {
     status = TakeSession(generate.session, uint64_t{generate.position} + generate.count);
   if (!status.ok())
     return SayInOrder(StepFailedMessage(generate.sequence, generate.epoch, 0, status.error()));
-  generating_.insert(generate.sequence);
-  waiting_.push_back(Work(MakeTokens{std::move(generate)}));
+  generations_.Add(generate);
+  waiting_.push_back(std::move(generate));
+}
+
+// Generates go on between other work, and would be found without their session or their layers.
+void Membership::StopOver() {
+  generations_.StopWhere([this](uint32_t session, uint32_t epoch) {
+    return !sessions_.contains(session) || !stages_.Has(epoch);
+  });
 }
 
 void Membership::On(WholeWished& event) {
@@ -363,13 +376,14 @@ KeepLayers Membership::WhatIsNeeded() const {
   KeepLayers keep{stages_.Ranges()};
   keep.ranges.insert(keep.ranges.end(), kept_.begin(), kept_.end());
   // Steps that wait came before whatever has dropped their binding since, and are still computed.
+  bool generates = generations_.has_joined();
   for (const Waiting& each : waiting_) {
     const auto* work = std::get_if<Work>(&each);
     if (const auto* step = work ? std::get_if<RunStep>(work) : nullptr)
       keep.ranges.push_back(step->layers);
-    else if (work && std::holds_alternative<MakeTokens>(*work))
-      keep.ranges.push_back({0, layer_count_});
+    generates = generates || std::holds_alternative<wire::Generate>(each);
   }
+  if (generates) keep.ranges.push_back({0, layer_count_});
   return keep;
 }
 
@@ -473,7 +487,7 @@ void Membership::On(WorkDone& event) {
   if (ran.takes_stock) return OnStock(std::get<Stock>(std::move(event.outcome).value()));
   if (ran.install) return OnInstalled(*ran.install, event.outcome);
   if (ran.measures) return OnTimings(event.outcome);
-  if (ran.generates) return OnMadeTokens(ran, std::move(event.outcome));
+  if (!ran.generates.empty()) return OnMadeTokens(ran, std::move(event.outcome));
   if (ran.experts_for) return OnExpertResults(*ran.experts_for, std::move(event.outcome).value());
   if (event.outcome.ok()) {
     if (ran.steps) SayFrame(std::move(std::get<StepReply>(*event.outcome).message));
@@ -484,21 +498,30 @@ void Membership::On(WorkDone& event) {
 }
 
 void Membership::OnMadeTokens(const Running& ran, Result<Outcome> outcome) {
-  if (outcome.ok()) {
-    auto& made = std::get<MadeTokens>(*outcome);
-    const bool last = made.tokens.last;
-    SayFrame({Slice(wire::EncodeGeneration(std::move(made.tokens)))});
-    // Before anything else: answers are in order.
-    if (!last) return waiting_.push_front(Work(MakeTokens{std::move(made.rest)}));
-  } else {
-    Say(StepFailedMessage(ran.sequence, ran.epoch, 0, outcome.error()));
+  if (!outcome.ok()) {
+    for (const auto& [sequence, epoch] : ran.generates) {
+      Say(StepFailedMessage(sequence, epoch, 0, outcome.error()));
+      generations_.End(sequence);
+    }
+    return;
   }
-  generating_.erase(ran.sequence);
-  stopped_.erase(ran.sequence);
+  for (MadeOfOne& made : std::get<MadeTokens>(*outcome).of_each) {
+    const uint32_t sequence = made.tokens.sequence;
+    const bool goes_on = !made.error && !made.tokens.last;
+    if (made.error)
+      Say(StepFailedMessage(sequence, made.tokens.epoch, 0, *made.error));
+    else
+      SayFrame({Slice(wire::EncodeGeneration(std::move(made.tokens)))});
+    if (goes_on)
+      generations_.GoOn(std::move(made.rest));
+    else
+      generations_.End(sequence);
+  }
 }
 
 bool Membership::IsIdle() const {
-  return !running_ && waiting_.empty() && experts_.empty() && !reading_ && !fetches_.under_way();
+  return !running_ && waiting_.empty() && !generations_.has_joined() && experts_.empty() &&
+         !reading_ && !fetches_.under_way();
 }
 
 void Membership::Advance() {
@@ -506,11 +529,16 @@ void Membership::Advance() {
   // Hubs' dispatches and all other work take turns.
   while (!ended_ && !running_) {
     if (std::exchange(experts_turn_, false) && BeginExperts()) break;
-    if (waiting_.empty()) {
+    const bool makes_tokens = generations_.IsNext(!waiting_.empty());
+    if (!makes_tokens && waiting_.empty()) {
       BeginExperts();
       break;
     }
     experts_turn_ = true;
+    if (makes_tokens) {
+      BeginBatch();
+      continue;
+    }
     Waiting next = std::move(waiting_.front());
     waiting_.pop_front();
     Begin(std::move(next));
@@ -542,9 +570,12 @@ void Membership::Advance() {
 void Membership::Begin(Waiting waiting) {
   if (auto* message = std::get_if<pb::WorkerMessage>(&waiting)) return Say(std::move(*message));
   if (auto* work = std::get_if<Work>(&waiting)) return BeginWork(std::move(*work));
+  if (auto* generate = std::get_if<wire::Generate>(&waiting))
+    return generations_.Join(std::move(*generate));
   auto& install = std::get<Install>(waiting);
   const auto load = loads_.find(install.ticket);
   if (load == loads_.end()) return reading_.reset();  // retired while it waited
+  generations_.Passed();
   running_ = Running{.install = install.ticket};
   if (load->second.experts) {
     actions_.push_back(Compute{InstallExperts{std::move(install.layers)}});
@@ -563,18 +594,23 @@ void Membership::BeginWork(Work work) {
     running.sequence = step->frame.header.sequence;
     running.epoch = step->frame.header.epoch;
     running.stage = step->frame.header.stage;
-  } else if (const auto* make = std::get_if<MakeTokens>(&work)) {
-    running.generates = true;
-    running.sequence = make->asked.sequence;
-    running.epoch = make->asked.epoch;
-    if (stopped_.contains(make->asked.sequence)) {  // nobody wants the rest
-      MadeTokens none;
-      none.tokens = {make->asked.sequence, make->asked.epoch, true, 0, {}};
-      return OnMadeTokens(running, Outcome(std::move(none)));
-    }
   }
-  running_ = running;
+  if (running.steps || running.measures) generations_.Passed();
+  running_ = std::move(running);
   actions_.push_back(Compute{std::move(work)});
+}
+
+void Membership::BeginBatch() {
+  Generations::Batch batch = generations_.Take();
+  for (const wire::Generate& generate : batch.unwanted)
+    SayFrame({Slice(
+        wire::EncodeGeneration(wire::Tokens{generate.sequence, generate.epoch, true, 0, {}}))});
+  if (batch.wanted.empty()) return;
+  Running running;
+  for (const wire::Generate& generate : batch.wanted)
+    running.generates.emplace_back(generate.sequence, generate.epoch);
+  running_ = std::move(running);
+  actions_.push_back(Compute{MakeTokens{std::move(batch.wanted)}});
 }
 
 // ---- between connections ----
@@ -634,8 +670,7 @@ void Membership::DropUnanswerable() {
   init_seen_ = joined_ = taking_stock_ = false;
   init_.reset();
   joins_in_vain_ = joining_;
-  generating_.clear();
-  stopped_.clear();
+  generations_.Clear();
   std::erase_if(waiting_, [](const Waiting& waiting) {
     const auto* work = std::get_if<Work>(&waiting);
     return work == nullptr || !Forgets(*work);

@@ -23,11 +23,13 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "worker/expert_queue.h"
 #include "worker/fetch_queue.h"
+#include "worker/generations.h"
 #include "worker/keeping.h"
 #include "worker/membership_events.h"
 #include "worker/stage_table.h"
@@ -60,15 +62,16 @@ class Membership {
     uint32_t ticket = 0;
     std::unique_ptr<engine::LoadedLayers> layers;
   };
-  using Waiting = std::variant<Work, Install, wire::pb::WorkerMessage>;
+  using Waiting = std::variant<Work, Install, wire::pb::WorkerMessage, wire::Generate>;
   // What the computing thread does now.
   struct Running {
     std::optional<uint32_t> install;  // a ticket
     bool measures = false, keeps = false, takes_stock = false;
-    bool unanswered = false;                // its connection is gone
-    bool steps = false, generates = false;  // answered under the numbers below
-    std::optional<uint32_t> experts_for;    // the hub
+    bool unanswered = false;              // its connection is gone
+    bool steps = false;                   // answered under the numbers below
+    std::optional<uint32_t> experts_for;  // the hub
     uint32_t sequence = 0, epoch = 0, stage = 0;
+    std::vector<std::pair<uint32_t, uint32_t>> generates;  // sequences and epochs of a batch
   };
 
   void On(MessageReceived& event);
@@ -122,6 +125,7 @@ class Membership {
   bool IsIdle() const;
   void Begin(Waiting waiting);
   void BeginWork(Work work);
+  void BeginBatch();
   void Add(Load load);
   void DropUnwantedLoads();
   void DropLoad(std::map<uint32_t, Load>::iterator load);
@@ -136,6 +140,7 @@ class Membership {
   void OnExpertsInstalled(const Load& load, const Outcome& outcome);
   void OnExpertResults(uint32_t hub, Outcome outcome);
   void OnMadeTokens(const Running& ran, Result<Outcome> outcome);
+  void StopOver();
   void OnTimings(const Result<Outcome>& outcome);
 
   // nullopt, and the end, when the range is not one of this model.
@@ -170,8 +175,7 @@ class Membership {
   bool experts_turn_ = false;             // before what waits
   std::vector<engine::LayerRange> kept_;  // what the last Retire named
   std::set<uint32_t> sessions_;           // that steps have named and that are not over
-  std::set<uint32_t> stopped_;            // sequences of Generate frames that nobody waits for
-  std::set<uint32_t> generating_;         // sequences of those that were not answered to the end
+  Generations generations_;
   FetchQueue fetches_;
   std::map<uint32_t, Load> loads_;  // by ticket
   uint32_t next_ticket_ = 1;

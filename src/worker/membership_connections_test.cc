@@ -337,7 +337,7 @@ class GeneratingAgainTest : public ConnectionsTest {
   GeneratingAgainTest() : ConnectionsTest(MakeOffer()) {}
   static Offer MakeOffer() {
     Offer offer;
-    offer.makes_tokens = true;
+    offer.makes_tokens = 1;
     return offer;
   }
 };
@@ -359,7 +359,7 @@ TEST_F(GeneratingAgainTest, AGenerationEndsWithItsInterval) {
   EXPECT_THAT(Told(wire::EncodeGeneration(generate)), ElementsAre("COMPUTE tokens 1"));
   Lost();
   MadeTokens made;
-  made.rest = generate;
+  made.of_each.push_back({{}, generate, std::nullopt});
   EXPECT_THAT(WorkOver(std::move(made)), IsEmpty());
   Again();
   EXPECT_THAT(StockTaken({{1, 2}}), ElementsAre("connect [epoch: 1 sessions: 1 positions: 2]"));

@@ -52,9 +52,10 @@ struct RunStep {
 struct RunExperts {
   std::vector<wire::ExpertFrame> dispatches;
 };
-// Up to `asked.interval` tokens of a whole-model generation. Outcome: MadeTokens.
+// One batch of whole-model generations: some tokens of each, the least `interval` of them at most.
+// Outcome: MadeTokens.
 struct MakeTokens {
-  wire::Generate asked;  // what is still wanted
+  std::vector<wire::Generate> asked;  // what is still wanted
 };
 // How a session samples. Outcome: Done.
 struct TakeSampling {
@@ -100,9 +101,14 @@ struct Timings {
 struct StepReply {
   std::vector<Slice> message;  // the result frame, in pieces
 };
-struct MadeTokens {
+// Of one generation of a batch.
+struct MadeOfOne {
   wire::Tokens tokens;
-  wire::Generate rest;  // what is wanted after them; nothing where they are the last
+  wire::Generate rest;         // what is wanted after them; nothing where they are the last
+  std::optional<Error> error;  // it has failed, and the others have not
+};
+struct MadeTokens {
+  std::vector<MadeOfOne> of_each;
 };
 struct Stock {
   std::vector<wire::pb::HeldBinding> bindings;

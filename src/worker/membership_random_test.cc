@@ -25,7 +25,8 @@ class NoLayers : public engine::LoadedLayers {};
 // One worker and a server that asks for anything legal.
 class RandomRun {
  public:
-  explicit RandomRun(uint64_t seed) : random_(seed), membership_(MakeOffer()) {}
+  explicit RandomRun(uint64_t seed)
+      : random_(seed), membership_(MakeOffer(seed)), places_(MakeOffer(seed).makes_tokens) {}
 
   void Run() {
     SayInit();
@@ -46,12 +47,12 @@ class RandomRun {
   }
 
   uint64_t joins = 0, returns = 0;
-  uint64_t steps = 0, prepared = 0, interrupted = 0, dropped_reads = 0, tokens = 0;
+  uint64_t steps = 0, prepared = 0, interrupted = 0, dropped_reads = 0, tokens = 0, together = 0;
 
  private:
-  static Offer MakeOffer() {
+  static Offer MakeOffer(uint64_t seed) {
     Offer offer;
-    offer.makes_tokens = true;
+    offer.makes_tokens = 1 + static_cast<uint32_t>(seed % 4);
     return offer;
   }
 
@@ -67,6 +68,7 @@ class RandomRun {
     init.mutable_init()->set_layer_count(kLayers);
     init.mutable_init()->set_swarm_id(random_.Below(8) == 0 ? "two" : "one");
     init.mutable_init()->set_resume_ms(60'000);
+    init.mutable_init()->set_batches_tokens(true);
     Feed(ControlReceived{std::move(init)});
   }
 
@@ -75,6 +77,7 @@ class RandomRun {
     if (connected_) {
       connected_ = is_member_ = false;
       asked_.clear();
+      generates_.clear();
       return Feed(ConnectionLost{});
     }
     if (random_.Below(6) == 0) now_ = now_ + Seconds(60);
@@ -146,6 +149,7 @@ class RandomRun {
     generate.sequence = ++sequence_;
     generate.epoch = prepared_epoch_;
     asked_.push_back(sequence_);
+    generates_.insert(sequence_);
     Feed(MessageReceived{Slice(wire::EncodeGeneration(generate))});
     if (random_.Below(3) == 0)
       Feed(MessageReceived{Slice(wire::EncodeGeneration(
@@ -220,10 +224,16 @@ class RandomRun {
     auto* make = std::get_if<MakeTokens>(&work);
     if (make == nullptr) return Done{};
     MadeTokens made;
-    made.tokens.sequence = make->asked.sequence;
-    made.tokens.epoch = make->asked.epoch;
-    made.tokens.last = random_.Below(3) == 0;
-    made.rest = std::move(make->asked);
+    EXPECT_LE(make->asked.size(), places_);
+    for (wire::Generate& asked : make->asked) {
+      MadeOfOne& one = made.of_each.emplace_back();
+      one.tokens.sequence = asked.sequence;
+      one.tokens.epoch = asked.epoch;
+      one.tokens.last = random_.Below(3) == 0;
+      one.rest = std::move(asked);
+      if (random_.Below(8) == 0) one.error = Error(ErrorCode::kUnavailable, "It went wrong.");
+    }
+    together += make->asked.size() > 1 ? 1 : 0;
     return made;
   }
 
@@ -255,9 +265,14 @@ class RandomRun {
     Answered(made.sequence, made.last);
   }
   void Answered(uint32_t sequence, bool last) {
-    ASSERT_FALSE(asked_.empty());
-    EXPECT_EQ(asked_.front(), sequence);
-    if (last) asked_.pop_front();
+    // Generates of a batch are answered for themselves, steps in their order.
+    const bool for_itself = places_ > 1 && generates_.contains(sequence);
+    const auto asked = std::find_if(asked_.begin(), asked_.end(), [&](uint32_t each) {
+      return for_itself ? each == sequence : places_ == 1 || !generates_.contains(each);
+    });
+    ASSERT_NE(asked, asked_.end());
+    EXPECT_EQ(*asked, sequence);
+    if (last) asked_.erase(asked);
   }
   // Only what was prepared, and since the worker last joined.
   void Welcome(const pb::Connect& connect) {
@@ -307,9 +322,11 @@ class RandomRun {
 
   SeededRandom random_;
   Membership membership_;
+  const uint32_t places_;  // sessions of a batch
   Instant now_{1};
   uint32_t epoch_ = 0, sequence_ = 0, prepared_epoch_ = 0;
-  std::deque<uint32_t> asked_;  // sequences, in order
+  std::deque<uint32_t> asked_;    // sequences, in order
+  std::set<uint32_t> generates_;  // those of Generates
   std::optional<std::deque<uint32_t>> fetching_;
   std::set<uint32_t> loaded_;  // what was prepared and may be held
   bool interrupting_ = false, reading_ = false, joining_ = false;
@@ -318,7 +335,7 @@ class RandomRun {
 };
 
 TEST(MembershipRandom, WhateverComesIsAnsweredOnceAndInOrder) {
-  uint64_t steps = 0, prepared = 0, interrupted = 0, dropped_reads = 0, tokens = 0;
+  uint64_t steps = 0, prepared = 0, interrupted = 0, dropped_reads = 0, tokens = 0, together = 0;
   uint64_t joins = 0, returns = 0;
   for (uint64_t seed = 1; seed <= 500 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -329,6 +346,7 @@ TEST(MembershipRandom, WhateverComesIsAnsweredOnceAndInOrder) {
     interrupted += run.interrupted;
     dropped_reads += run.dropped_reads;
     tokens += run.tokens;
+    together += run.together;
     joins += run.joins;
     returns += run.returns;
   }
@@ -338,6 +356,7 @@ TEST(MembershipRandom, WhateverComesIsAnsweredOnceAndInOrder) {
   EXPECT_GT(interrupted, 500u);
   EXPECT_GT(dropped_reads, 100u);
   EXPECT_GT(tokens, 50u);
+  EXPECT_GT(together, 5u);
   EXPECT_GT(joins, 800u);
   EXPECT_GT(returns, 100u);
 }

@@ -382,10 +382,10 @@ TEST_F(MembershipTest, AWorkerThatChoosesNoTokensRefusesGenerationFrames) {
 // A worker that knows whole-model generation.
 class GeneratingTest : public MembershipTest {
  protected:
-  GeneratingTest() : MembershipTest(MakeOffer()) {}
-  static Offer MakeOffer() {
+  explicit GeneratingTest(uint32_t sessions = 1) : MembershipTest(MakeOffer(sessions)) {}
+  static Offer MakeOffer(uint32_t sessions) {
     Offer offer;
-    offer.makes_tokens = true;
+    offer.makes_tokens = sessions;
     return offer;
   }
   Said Generate(uint32_t sequence, uint32_t session = 1, uint16_t count = 8) {
@@ -398,12 +398,17 @@ class GeneratingTest : public MembershipTest {
     generate.interval = 2;
     return Told(wire::EncodeGeneration(generate));
   }
-  Said Made(uint32_t sequence, bool last) {
+  Said Made(uint32_t sequence, bool last) { return MadeEach({{sequence, last}}); }
+  // Of a batch: the sequences, and whether these tokens are their last ones.
+  Said MadeEach(std::vector<std::pair<uint32_t, bool>> of_each) {
     MadeTokens made;
-    made.tokens.sequence = made.rest.sequence = sequence;
-    made.tokens.epoch = made.rest.epoch = 1;
-    made.tokens.last = last;
-    made.tokens.token_ids = {4, 5};
+    for (const auto& [sequence, last] : of_each) {
+      MadeOfOne& one = made.of_each.emplace_back();
+      one.tokens.sequence = one.rest.sequence = sequence;
+      one.tokens.epoch = one.rest.epoch = 1;
+      one.tokens.last = last;
+      one.tokens.token_ids = {4, 5};
+    }
     return WorkOver(std::move(made));
   }
   wire::Tokens Tokens() {
@@ -429,6 +434,67 @@ TEST_F(GeneratingTest, GivesOneIntervalAfterAnotherBeforeAnyOtherWork) {
   EXPECT_THAT(Made(1, false), ElementsAre("frame", "COMPUTE tokens 1"));
   EXPECT_FALSE(Tokens().last);
   EXPECT_THAT(Made(1, true), ElementsAre("frame", "COMPUTE step 2"));
+  EXPECT_TRUE(Tokens().last);
+}
+
+class BatchingTest : public GeneratingTest {
+ protected:
+  BatchingTest() : GeneratingTest(2) {}
+};
+
+TEST_F(BatchingTest, GenerationsRunTogetherAndOneStepPassesBetweenBatches) {
+  Join();
+  BindWhole();
+  EXPECT_THAT(Generate(1), ElementsAre("COMPUTE tokens 1"));
+  EXPECT_THAT(Generate(2, 2), IsEmpty());
+  EXPECT_THAT(Step(3, 1, 1, 20, 0), IsEmpty());
+  EXPECT_THAT(Step(4, 1, 2, 20, 0), IsEmpty());
+  EXPECT_THAT(MadeEach({{1, false}}), ElementsAre("frame", "COMPUTE step 3"));
+  EXPECT_THAT(WorkOver(StepReply{}), ElementsAre("frame", "COMPUTE tokens 1 2"));
+  EXPECT_THAT(MadeEach({{1, false}, {2, true}}), ElementsAre("frame", "frame", "COMPUTE step 4"));
+  EXPECT_THAT(WorkOver(StepReply{}), ElementsAre("frame", "COMPUTE tokens 1"));
+  EXPECT_THAT(MadeEach({{1, false}}), ElementsAre("frame", "COMPUTE tokens 1"));
+}
+
+TEST_F(BatchingTest, MoreThanABatchTakeTurns) {
+  Join();
+  BindWhole();
+  Generate(1);
+  Generate(2, 2);
+  Generate(3, 2);
+  EXPECT_THAT(MadeEach({{1, false}}), ElementsAre("frame", "COMPUTE tokens 1 2"));
+  EXPECT_THAT(MadeEach({{1, false}, {2, false}}),
+              ElementsAre("frame", "frame", "COMPUTE tokens 3 1"));
+  EXPECT_THAT(MadeEach({{3, false}, {1, true}}),
+              ElementsAre("frame", "frame", "COMPUTE tokens 2 3"));
+}
+
+TEST_F(BatchingTest, OneOfABatchIsStoppedOrFails) {
+  Join();
+  BindWhole();
+  Generate(1);
+  Generate(2, 2);
+  MadeEach({{1, false}});
+  EXPECT_THAT(Told(wire::EncodeGeneration(wire::StopGenerating{1, 1})), IsEmpty());
+  EXPECT_THAT(MadeEach({{1, false}, {2, false}}),
+              ElementsAre("frame", "frame", "frame", "COMPUTE tokens 2"));
+  MadeTokens made;
+  made.of_each.push_back(
+      {{2, 1, false, 0, {}}, {}, Error(ErrorCode::kUnavailable, "It hiccuped.")});
+  EXPECT_THAT(WorkOver(std::move(made)), ElementsAre("step_failed 2 unavailable"));
+}
+
+// What the server says of a session's end comes between two batches, and may come before its Stop.
+TEST_F(BatchingTest, AnEndedSessionIsInNoFurtherBatch) {
+  Join();
+  BindWhole();
+  Generate(1);
+  Generate(2, 2);
+  MadeEach({{1, false}});
+  Told(Make([](pb::ServerMessage& m) { m.mutable_invalidate_sessions()->add_sessions(1); }));
+  EXPECT_THAT(MadeEach({{1, false}, {2, false}}),
+              ElementsAre("frame", "frame", "COMPUTE release sessions"));
+  EXPECT_THAT(WorkOver(), ElementsAre("frame", "COMPUTE tokens 2"));
   EXPECT_TRUE(Tokens().last);
 }
 

@@ -63,7 +63,9 @@ inline std::string Text(const Work& work) {
       return "step " + std::to_string(each.frame.header.sequence);
     }
     std::string operator()(const MakeTokens& each) {
-      return "tokens " + std::to_string(each.asked.sequence);
+      std::string text = "tokens";
+      for (const wire::Generate& asked : each.asked) text += " " + std::to_string(asked.sequence);
+      return text;
     }
     std::string operator()(const TakeSampling&) { return "sampling"; }
     std::string operator()(const ReleaseSessions&) { return "release sessions"; }
@@ -135,6 +137,7 @@ inline pb::ServerMessage InitMessage() {
   init.set_swarm_id("one");
   init.set_resume_ms(60'000);
   init.set_ping_interval_ms(500);
+  init.set_batches_tokens(true);
   return message;
 }
 

@@ -101,46 +101,85 @@ Result<Outcome> StageHost::On(RunStep& work) {
   return Outcome(StepReply{std::move(message)});
 }
 
-Result<int32_t> StageHost::NextToken(const wire::Generate& asked) {
-  const engine::Sampling sampling = SamplingOf(asked);
-  engine::Output output;
-  if (asked.sampling.IsGreedy() && !asked.sampling.ChangesLogits()) {
-    output.kind = engine::OutputKind::kArgmax;
-  } else {
-    output.kind = engine::OutputKind::kDraw;
-    output.sampling = &sampling;
-    output.uniform =
-        CounterDouble(asked.sampling.seed.value_or(0), uint64_t{asked.position} + 1, 0);
+Result<std::vector<int32_t>> StageHost::NextTokens(std::span<MadeOfOne* const> parts) {
+  std::vector<engine::Sampling> samplings(parts.size());
+  std::vector<engine::Run> runs;
+  std::vector<int32_t> token_ids;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const wire::Generate& asked = parts[i]->rest;
+    engine::Output output;
+    if (asked.sampling.IsGreedy() && !asked.sampling.ChangesLogits()) {
+      output.kind = engine::OutputKind::kArgmax;
+    } else {
+      samplings[i] = SamplingOf(asked);
+      output.kind = engine::OutputKind::kDraw;
+      output.sampling = &samplings[i];
+      output.uniform =
+          CounterDouble(asked.sampling.seed.value_or(0), uint64_t{asked.position} + 1, 0);
+    }
+    runs.push_back({asked.session, asked.generation, asked.position, 1, output});
+    token_ids.push_back(asked.token_id);
   }
-  const engine::Run run{asked.session, asked.generation, asked.position, 1, output};
   const engine::LayerRange whole = {0, model_.layer_count()};
-  ASSIGN_OR_RETURN(const engine::StepOutput made,
-                   engine_->Step({whole, {&run, 1}, {&asked.token_id, 1}, {}}));
-  const engine::Selection& selection = made.selections.at(0);
-  return output.kind == engine::OutputKind::kDraw ? selection.drawn.token_id
-                                                  : selection.candidates.at(0).token_id;
+  ASSIGN_OR_RETURN(const engine::StepOutput made, engine_->Step({whole, runs, token_ids, {}}));
+  std::vector<int32_t> tokens;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const engine::Selection& selection = made.selections.at(i);
+    tokens.push_back(runs[i].output.kind == engine::OutputKind::kDraw
+                         ? selection.drawn.token_id
+                         : selection.candidates.at(0).token_id);
+  }
+  return tokens;
+}
+
+// One token more of each. Which of several rows made a step fail is not said: each is tried again
+// by itself.
+void StageHost::MakeNext(std::span<MadeOfOne* const> parts) {
+  const auto tokens = NextTokens(parts);
+  if (!tokens.ok() && parts.size() > 1) {
+    for (size_t i = 0; i < parts.size(); ++i) MakeNext(parts.subspan(i, 1));
+    return;
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!tokens.ok()) {
+      parts[i]->error = tokens.error();
+      continue;
+    }
+    wire::Generate& asked = parts[i]->rest;
+    asked.token_id = (*tokens)[i];
+    ++asked.position;
+    if (!asked.seen.empty()) asked.seen.push_back({asked.token_id, 1});
+    parts[i]->tokens.token_ids.push_back(asked.token_id);
+    parts[i]->tokens.last =
+        --asked.count == 0 || std::find(asked.stop_ids.begin(), asked.stop_ids.end(),
+                                        asked.token_id) != asked.stop_ids.end();
+  }
 }
 
 Result<Outcome> StageHost::On(MakeTokens& work) {
-  wire::Generate& asked = work.asked;
-  if (asked.token_id < 0 || static_cast<uint32_t>(asked.token_id) >= model_.vocabulary)
-    return Error(ErrorCode::kInvalidData, "Token id " + std::to_string(asked.token_id) +
-                                              " is outside the vocabulary of " +
-                                              std::to_string(model_.vocabulary) + ".");
   const Instant begin = clock_();
   MadeTokens made;
-  made.tokens.sequence = asked.sequence;
-  made.tokens.epoch = asked.epoch;
-  while (!made.tokens.last && made.tokens.token_ids.size() < asked.interval) {
-    ASSIGN_OR_RETURN(asked.token_id, NextToken(asked));
-    ++asked.position;
-    if (!asked.seen.empty()) asked.seen.push_back({asked.token_id, 1});
-    made.tokens.token_ids.push_back(asked.token_id);
-    made.tokens.last = --asked.count == 0 || std::find(asked.stop_ids.begin(), asked.stop_ids.end(),
-                                                       asked.token_id) != asked.stop_ids.end();
+  uint16_t interval = UINT16_MAX;
+  for (wire::Generate& asked : work.asked) {
+    MadeOfOne& one = made.of_each.emplace_back();
+    one.tokens.sequence = asked.sequence;
+    one.tokens.epoch = asked.epoch;
+    if (asked.token_id < 0 || static_cast<uint32_t>(asked.token_id) >= model_.vocabulary)
+      one.error = Error(ErrorCode::kInvalidData, "Token id " + std::to_string(asked.token_id) +
+                                                     " is outside the vocabulary of " +
+                                                     std::to_string(model_.vocabulary) + ".");
+    interval = std::min(interval, asked.interval);
+    one.rest = std::move(asked);
   }
-  made.tokens.compute_us = static_cast<uint32_t>((clock_() - begin).us);
-  made.rest = std::move(asked);
+  for (uint16_t i = 0; i < interval; ++i) {
+    std::vector<MadeOfOne*> parts;
+    for (MadeOfOne& one : made.of_each)
+      if (!one.error && !one.tokens.last) parts.push_back(&one);
+    if (parts.empty()) break;
+    MakeNext(parts);
+    const auto compute_us = static_cast<uint32_t>((clock_() - begin).us);
+    for (MadeOfOne* one : parts) one->tokens.compute_us = compute_us;
+  }
   return Outcome(std::move(made));
 }
 

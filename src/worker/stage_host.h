@@ -50,8 +50,9 @@ class StageHost {
   Result<Outcome> On(TakeStock& work);
 
   Result<Duration> TimeOneRow(engine::LayerRange range, uint32_t session, uint32_t position);
-  // The token behind `asked.position`, which the step appends.
-  Result<int32_t> NextToken(const wire::Generate& asked);
+  // The tokens behind each one's position, which the step appends.
+  Result<std::vector<int32_t>> NextTokens(std::span<MadeOfOne* const> parts);
+  void MakeNext(std::span<MadeOfOne* const> parts);
 
   const ModelShape model_;
   const std::unique_ptr<engine::StageEngine> engine_;

@@ -67,12 +67,13 @@ class StageHostTest : public testing::Test {
   std::vector<int32_t> Generated(wire::Generate asked) {
     std::vector<int32_t> tokens;
     for (bool last = false; !last;) {
-      auto outcome = host_->Do(MakeTokens{std::move(asked)});
+      auto outcome = host_->Do(MakeTokens{{std::move(asked)}});
       if (!outcome.ok()) {
         ADD_FAILURE() << outcome.error().ToString();
         return tokens;
       }
-      auto& made = std::get<MadeTokens>(*outcome);
+      MadeOfOne& made = std::get<MadeTokens>(*outcome).of_each.at(0);
+      EXPECT_FALSE(made.error.has_value());
       tokens.insert(tokens.end(), made.tokens.token_ids.begin(), made.tokens.token_ids.end());
       EXPECT_EQ(made.tokens.sequence, 9u);
       last = made.tokens.last;
@@ -107,6 +108,38 @@ TEST_F(StageHostTest, TokensByTheFrameAreThoseOfSteps) {
   stops.stop_ids = {expected[2]};
   const auto end = std::find(expected.begin(), expected.end(), expected[2]) + 1;
   EXPECT_EQ(Generated(stops), std::vector<int32_t>(expected.begin(), end));
+}
+
+// One session greedy, one that draws with penalties, one whose token is none of the vocabulary.
+TEST_F(StageHostTest, ABatchGivesEachWhatItGetsAlone) {
+  ASSERT_TRUE(Install(whole()).ok());
+  for (uint32_t session = 1; session <= 4; ++session)
+    ASSERT_TRUE(Step(session, 0, {3, 1, 4, 1}).ok());
+  wire::Generate draws = Asked(1, 4, 5, 2);
+  draws.sampling.temperature = 1.5f;
+  draws.sampling.frequency_penalty = 2;
+  draws.seen = {{3, 1}, {1, 2}, {4, 1}, {5, 1}};
+  const std::vector<int32_t> greedy_alone = Generated(Asked(2, 4, 5, 2));
+  const std::vector<int32_t> drawn_alone = Generated(draws);
+  draws.session = 3;
+  std::vector<wire::Generate> asked = {Asked(4, 4, 5, 3), draws, Asked(5, 0, 128, 2)};
+  std::vector<std::vector<int32_t>> made(2);
+  for (int batch = 0; !asked.empty(); ++batch) {
+    auto outcome = host_->Do(MakeTokens{std::move(asked)});
+    ASSERT_TRUE(outcome.ok());
+    asked.clear();
+    auto& of_each = std::get<MadeTokens>(*outcome).of_each;
+    ASSERT_EQ(of_each.size(), batch == 0 ? 3u : 2u);
+    EXPECT_EQ(of_each.back().error.has_value(), batch == 0);
+    for (size_t i = 0; i < 2; ++i) {
+      const auto& ids = of_each[i].tokens.token_ids;
+      EXPECT_EQ(ids.size(), 2u);  // the least interval of all
+      made[i].insert(made[i].end(), ids.begin(), ids.end());
+      if (!of_each[i].tokens.last) asked.push_back(std::move(of_each[i].rest));
+    }
+  }
+  EXPECT_EQ(made[0], greedy_alone);
+  EXPECT_EQ(made[1], drawn_alone);
 }
 
 TEST_F(StageHostTest, DrawsAndPenaltiesDoNotDependOnTheInterval) {

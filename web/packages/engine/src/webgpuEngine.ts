@@ -14,11 +14,11 @@ import type { Append } from "./kv/pages.ts";
 import { pageBytes, Pools } from "./kv/pools.ts";
 import type { PageShape } from "./kv/pools.ts";
 import { checkStep, layersOf, outputColumns } from "./run/check.ts";
-import { Arena } from "./run/arena.ts";
-import { Generator, kMaxInterval, prepareChoice } from "./run/generate.ts";
 import { Machine } from "./run/machine.ts";
 import { checkSampling } from "./sampling/parameters.ts";
 import { arenaWords, StepRunner } from "./run/step.ts";
+import { kMaxInterval, TokenLoop } from "./run/tokenLoop.ts";
+import type { Sessions } from "./run/tokenLoop.ts";
 import { SessionTable } from "./stage/sessionTable.ts";
 import type {
   GenerateRequest,
@@ -28,9 +28,11 @@ import type {
   StageEngine,
   StepInput,
   StepOutput,
+  TokenSource,
   WeightSource,
 } from "./stage/stageEngine.ts";
 import { LayerLoader } from "./load/layerLoader.ts";
+import type { LoadedLayer } from "./dispatch/loadedLayer.ts";
 
 export interface WebGpuOptions {
   // Refuses loads and steps that would take more; 0: no limit.
@@ -213,53 +215,75 @@ export class WebGpuEngine implements StageEngine {
     }
   }
 
-  // Decoding where this engine holds the whole model: run/generate.ts. Returns how many tokens were
-  // made; the session then holds that many positions more.
-  async generate(layers: LayerRange, options: GenerateRequest): Promise<number> {
+  // Decoding where this engine holds the whole model: run/tokenLoop.ts.
+  async generateAll(layers: LayerRange, source: TokenSource): Promise<void> {
     this.#checkDevice();
-    const { session, generation, firstPosition, firstToken, count, interval } = options;
     const loaded = layersOf(this.#machine.layers, layers);
-    const run = (made: number): Run => ({
-      session,
-      generation,
-      firstPosition,
-      count: made,
-      output: { kind: "argmax" },
-    });
-    const tokenIds = Int32Array.from({ length: count }, () => firstToken);
-    checkStep(loaded, { layers, runs: [run(count)], tokenIds, hidden: new Float32Array(0) });
-    this.#table.check(layers, [run(count)]);
-    if (options.sampling) checkSampling(options.sampling, outputColumns(loaded.at(-1)!));
-    if (!(interval >= 1 && interval <= kMaxInterval)) {
-      throw new EngineError(
-        "invalid_argument",
-        `The interval is ${interval}; expected 1 to ${kMaxInterval}.`,
-      );
-    }
-    const append = this.#beginAppend([run(count)]);
+    const sessions = this.#sessionsOf(layers, loaded);
     try {
-      const { arena, ropes, encoder } = this.#machine;
-      const pageCount = append.pages.get(session)!.length;
-      if (arena.reserve(Arena.oneRowWords(pageCount, ropes.columns))) this.#machine.invalidate();
       await this.#machine.prepare();
-      encoder.submit([], [], (commands) => this.#pools.copy(commands, append.copies));
-      const choice = await prepareChoice(this.#machine, loaded.at(-1)!, options.sampling);
-      const made = await new Generator(
-        this.#machine,
-        loaded,
-        options,
-        append.pages,
-        choice,
-      ).run();
+      await new TokenLoop(this.#machine, loaded, sessions).run(source);
       this.#checkDevice();
-      append.keep();
-      if (made > 0) this.#table.commit(layers, [run(made)]);
-      return made;
     } catch (error) {
-      append.drop();
-      this.#forgetOverwritten(layers, [run(count)]);
       throw this.#asLost(error);
     }
+  }
+
+  // Returns how many tokens were made; the session then holds that many positions more.
+  async generate(layers: LayerRange, request: GenerateRequest): Promise<number> {
+    let made = 0;
+    const failures: unknown[] = [];
+    const own: GenerateRequest = {
+      ...request,
+      onTokens: (tokens, isLast, ms) => {
+        made += tokens.length;
+        return request.onTokens(tokens, isLast, ms);
+      },
+      onFailed: (error) => failures.push(error),
+    };
+    const waiting = [own];
+    const source = { take: () => waiting.splice(0), pauses: () => false };
+    await this.generateAll(layers, source);
+    if (failures.length > 0) throw this.#asLost(failures[0]);
+    return made;
+  }
+
+  #sessionsOf(layers: LayerRange, loaded: readonly LoadedLayer[]): Sessions {
+    const runOf = (request: GenerateRequest, done: number, count: number): Run => ({
+      session: request.session,
+      generation: request.generation,
+      firstPosition: request.firstPosition + done,
+      count,
+      output: { kind: "argmax" },
+    });
+    return {
+      begin: (request) => {
+        const { count, interval, firstToken, sampling } = request;
+        const runs = [runOf(request, 0, count)];
+        const tokenIds = Int32Array.from({ length: count }, () => firstToken);
+        checkStep(loaded, { layers, runs, tokenIds, hidden: new Float32Array(0) });
+        this.#table.check(layers, runs);
+        if (sampling) checkSampling(sampling, outputColumns(loaded.at(-1)!));
+        if (!(interval >= 1 && interval <= kMaxInterval)) {
+          const message = `The interval is ${interval}; expected 1 to ${kMaxInterval}.`;
+          throw new EngineError("invalid_argument", message);
+        }
+        const append = this.#beginAppend(runs);
+        if (append.copies.length > 0) {
+          const copy = (commands: GPUCommandEncoder): void =>
+            this.#pools.copy(commands, append.copies);
+          this.#machine.encoder.submit([], [], copy);
+        }
+        return append;
+      },
+      commit: (request, done, count) =>
+        this.#table.commit(layers, [runOf(request, done, count)]),
+      end: (request, append, done, hasWritten) => {
+        if (done > 0) return append.keep();
+        append.drop();
+        if (hasWritten) this.#forgetOverwritten(layers, [runOf(request, 0, request.count)]);
+      },
+    };
   }
 
   // Pages for the runs, after growing the pools where needed.

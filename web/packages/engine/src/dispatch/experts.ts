@@ -35,7 +35,7 @@ export function expertDrafts(context: LayerContext, op: MoeExperts, round: numbe
   const width = blocks[0]!.down.columns;
   const { expertBase } = context.layout;
   const hidden: Place = { base: expertBase, stride: padded(width) };
-  const rows = rowsOfLayer(context.layer.program, context.layout.bodyRows);
+  const rows = rowsOfLayer(context.layer.program, context.layout);
   const isWhole = blocks.length === 1 && isInOneSlab(blocks[0]!);
   const route = isWhole
     ? context.place(op.route)

@@ -89,8 +89,9 @@ function exchangeAt(context: LayerContext, op: Exchange, at: number): ExchangePo
   };
 }
 
-const isMany = ({ rows }: StepShape): boolean => rows > 1;
-const isSingle = ({ rows }: StepShape): boolean => rows === 1;
+// Rows that each attend by themselves: what a row's attention needs is made and appended with it.
+const isSingle = ({ rows, isApart = false }: StepShape): boolean => rows === 1 || isApart;
+const isMany = (shape: StepShape): boolean => !isSingle(shape);
 
 const kRowsWhen = { single: isSingle, many: isMany, any: always } as const;
 
@@ -102,8 +103,8 @@ interface AttentionHeads {
 
 const kMaxFusedColumns = 340; // three heads in head.wgsl's workgroup memory
 
-// The heads that attention makes by itself in a step of a single row: those of its query, key and
-// value, where nothing else reads the query.
+// The heads that attention makes by itself for a row that is the only one of its session: those of
+// its query, key and value, where nothing else reads the query.
 function headsOfAttention(program: Program, fused: readonly Fused[]): AttentionHeads | null {
   for (const [index, step] of fused.entries()) {
     const next = fused[index + 1];
@@ -348,7 +349,7 @@ function attentionDrafts(
     variant: attentionKernels.attention(context.kvIsF32, false, isFused),
     params,
     bound,
-    grid: () => [op.heads, 1, 1],
+    grid: ({ rows }) => [op.heads, rows, 1],
     when: (shape) => !isSplit(shape) && isSingle(shape),
   };
   const tiled: Draft = {

@@ -38,7 +38,7 @@ export class LayerContext {
     const { program } = layer;
     this.isHead = endsInLogits(program);
     this.rowsAt = this.isHead ? RowsAt.head : RowsAt.body;
-    const rows = rowsOfLayer(program, layout.bodyRows);
+    const rows = rowsOfLayer(program, layout);
     const aliased = outputIsInput(program, layer.fused);
     let base = layout.privateBase;
     for (const [id, { columns }] of program.buffers.entries()) {

@@ -1,6 +1,7 @@
 // Where everything lies in the two scratch buffers that all layers share: `act` (f32 values: the
 // residual stream, logits, the programs' own buffers) and `aux` (words: selections). Sized for the
 // most that the loaded layers need; only loading changes it.
+import { kMaxSeats } from "../base/seats.ts";
 import type { Place } from "../kernels/common/op.ts";
 import { kMaxSlices, kSortedList } from "../kernels/select/select.ts";
 import { kMaxCandidates } from "../sampling/tokenLogit.ts";
@@ -12,7 +13,9 @@ import type { Program } from "../program/ir.ts";
 // where memory allows.
 export const kUsualRows = 128;
 export const kMaxRows = 512;
-export const kHeadRows = 8; // of one pass through the output head
+export const kHeadRows = 8; // of one pass through the output head, at least
+// Sessions of one batch of whole-model decoding: one until there are more, then as many as these.
+export const kSeatCounts: readonly number[] = [1, kHeadRows, kMaxSeats];
 // Split attention: for so many rows at most; a chunk is 256 positions, more chunks than these go
 // one after another.
 export const kSplitRows = 8;
@@ -35,6 +38,8 @@ export interface Needs {
 export interface Layout {
   readonly needs: Needs;
   readonly bodyRows: number; // of one pass through the layers
+  readonly headRows: number; // of one pass through the output head
+  readonly seats: number; // of whole-model decoding, one of its head's rows and a sampler each
   readonly residual: Place;
   readonly headInput: Place;
   readonly logits: Place;
@@ -47,12 +52,13 @@ export interface Layout {
 }
 
 export interface AuxLayout {
-  readonly chainAt: number;
+  readonly chainAt: number; // a word a seat
   readonly resultAt: number;
   readonly partialAt: number;
   readonly historyAt: number;
   readonly sumsAt: number; // up to kMaxSlices of a row of the head (scaled_sum.wgsl)
-  readonly samplerAt: number;
+  readonly samplerAt: number; // `samplerStride` words a seat
+  readonly samplerStride: number;
   readonly candidatesAt: number;
   readonly candidateStride: number; // of a row, one level
   readonly planesAt: number; // a multiple of 4
@@ -63,8 +69,13 @@ export function padded(columns: number): number {
   return Math.ceil(columns / 32) * 32;
 }
 
-export function rowsOfLayer(program: Program, bodyRows: number): number {
-  return endsInLogits(program) ? kHeadRows : bodyRows;
+// Of a pass through the output head, where so many sessions may have a seat.
+export function headRowsOf(seats: number): number {
+  return Math.max(kHeadRows, seats);
+}
+
+export function rowsOfLayer(program: Program, { bodyRows, headRows }: Layout): number {
+  return endsInLogits(program) ? headRows : bodyRows;
 }
 
 export const kNoNeeds: Needs = {
@@ -76,9 +87,9 @@ export const kNoNeeds: Needs = {
   planeVecs: 0,
 };
 
-export function needsOf(program: Program, bodyRows: number): Needs {
+export function needsOf(program: Program, bodyRows: number, seats: number): Needs {
   const isHead = endsInLogits(program);
-  const rows = rowsOfLayer(program, bodyRows);
+  const rows = isHead ? headRowsOf(seats) : bodyRows;
   const outColumns = program.buffers[program.output]!.columns;
   const inColumns = program.input === null ? 0 : program.buffers[program.input]!.columns;
   let privateColumns = 0;
@@ -122,18 +133,21 @@ export function mostOf(a: Needs, b: Needs): Needs {
   };
 }
 
-export function layoutOf(needs: Needs, bodyRows: number): Layout {
+export function layoutOf(needs: Needs, bodyRows: number, seats = 1): Layout {
+  const headRows = headRowsOf(seats);
   const hidden = padded(needs.hiddenColumns);
   const vocabulary = padded(needs.vocabulary);
   const headBase = bodyRows * hidden;
-  const logitsBase = headBase + kHeadRows * hidden;
-  const privateBase = logitsBase + kHeadRows * vocabulary;
+  const logitsBase = headBase + headRows * hidden;
+  const privateBase = logitsBase + headRows * vocabulary;
   const splitBase = privateBase + needs.privateValues;
   const expertBase = splitBase + needs.splitValues;
   const packedBase = expertBase + needs.expertValues;
   return {
     needs,
     bodyRows,
+    headRows,
+    seats,
     residual: { base: 0, stride: hidden },
     headInput: { base: headBase, stride: hidden },
     logits: { base: logitsBase, stride: vocabulary },
@@ -142,24 +156,29 @@ export function layoutOf(needs: Needs, bodyRows: number): Layout {
     expertBase,
     packedBase,
     actValues: packedBase + (bodyRows * hidden) / 2,
-    aux: auxLayout(needs),
+    aux: auxLayout(needs, headRows, seats),
   };
 }
 
 // Words 0 and 1 count values that are not finite: computed (check.wgsl), come (unpack.wgsl).
-function auxLayout({ vocabulary, planeVecs: vecs }: Needs): AuxLayout {
-  const chainAt = 4;
-  const resultAt = 8;
-  const partialAt = resultAt + kHeadRows * kResultWords;
-  const historyAt = partialAt + kHeadRows * kMaxSlices * 8;
+function auxLayout(
+  { vocabulary, planeVecs: vecs }: Needs,
+  headRows: number,
+  seats: number,
+): AuxLayout {
+  const chainAt = 8;
+  const resultAt = chainAt + kMaxSeats;
+  const partialAt = resultAt + headRows * kResultWords;
+  const historyAt = partialAt + headRows * kMaxSlices * 8;
   const sumsAt = historyAt + kHistory;
-  const samplerAt = sumsAt + kHeadRows * kMaxSlices;
-  const candidatesAt = samplerAt + kSamplerWords + 2 * vocabulary;
+  const samplerAt = sumsAt + headRows * kMaxSlices;
+  const samplerStride = kSamplerWords + 2 * vocabulary;
+  const candidatesAt = samplerAt + seats * samplerStride;
   const candidateStride = 2 * kMaxCandidates * listsOf(vocabulary);
-  const planesAt = 4 * Math.ceil((candidatesAt + 2 * kHeadRows * candidateStride) / 4);
+  const planesAt = 4 * Math.ceil((candidatesAt + 2 * headRows * candidateStride) / 4);
   const words = planesAt + 4 * vecs;
   const places = { chainAt, resultAt, partialAt, historyAt, sumsAt, samplerAt, candidatesAt };
-  return { ...places, candidateStride, planesAt, words };
+  return { ...places, samplerStride, candidateStride, planesAt, words };
 }
 
 // The sum over the vocabulary depends on it: nothing but its size decides.

@@ -5,13 +5,14 @@ import { sampleKernel, sampleOp, SamplePurpose } from "../kernels/sample/sample.
 import type { SampleKernel } from "../kernels/sample/sample.ts";
 import { RowsAt } from "../kernels/common/numbers.ts";
 import type { Dispatch, Draft } from "./dispatch.ts";
+import { kResultWords } from "./layout.ts";
 import type { Layout } from "./layout.ts";
 
 const kMaxParts = 64; // workgroups that share the vocabulary
 const kPartTokens = 1024; // of one of them, at least
 const kLevels = 4; // bytes of a key
 
-// What draws the token of one row; run/sampler.ts tells what a generation needs of it.
+// What draws the tokens of a step's rows; run/sampler.ts tells what their generations need of it.
 export interface SampleSteps<Item> {
   readonly change: readonly Item[]; // biases and penalties, in front of the argmax
   readonly begin: readonly Item[]; // in front of all searches
@@ -26,21 +27,25 @@ export type SampleDispatches = SampleSteps<Dispatch>;
 const kOrder = ["change", "begin", "topK", "topP", "minP", "draw", "pick"] as const;
 
 function sampleSteps({ logits, aux }: Layout, vocabulary: number): SampleSteps<Draft> {
-  const { resultAt, chainAt, historyAt, samplerAt } = aux;
-  const places = { logitsBase: logits.base, resultAt, chainAt, historyAt, samplerAt };
-  const at = { rowsAt: RowsAt.head, vocabulary, ...places };
+  const { resultAt, chainAt, historyAt, samplerAt, samplerStride } = aux;
+  const places = { logits, resultAt, resultStride: kResultWords, chainAt, historyAt };
+  const samplers = { samplerAt, samplerStride };
+  const at = { rowsAt: RowsAt.head, vocabulary, ...places, ...samplers };
   const draft = (kernel: SampleKernel, groups: number, level = 0, purpose = 0): Draft => ({
     variant: sampleKernel(kernel),
     params: sampleOp.bytes({ ...at, level, purpose }),
     bound: {},
-    grid: () => [groups, 1, 1],
+    grid: ({ rows }) => [groups, rows, 1],
     when: () => true,
   });
   const parts = Math.min(kMaxParts, Math.ceil(vocabulary / kPartTokens));
   const search = (purpose: number): Draft[] => {
     const drafts = [draft("scan", 1, 0, purpose)];
     for (let level = 1; level < kLevels; ++level) {
-      drafts.push(draft("histogram", parts, level), draft("scan", 1, level, purpose));
+      drafts.push(
+        draft("histogram", parts, level, purpose),
+        draft("scan", 1, level, purpose),
+      );
     }
     return drafts;
   };

@@ -7,7 +7,7 @@ import { argmaxOp, scaledSumOp, selectKernels, topKOp } from "../kernels/select/
 import type { Draft } from "./dispatch.ts";
 import { elementwise } from "./layer.ts";
 import { kMaxCandidates } from "../sampling/tokenLogit.ts";
-import { kHeadRows, kResultHeader, kResultWords, listsOf, padded, slicesOf } from "./layout.ts";
+import { kResultHeader, kResultWords, listsOf, padded, slicesOf } from "./layout.ts";
 import type { Layout } from "./layout.ts";
 
 const always = (): boolean => true;
@@ -100,13 +100,13 @@ export function scaledSumDraft({ logits, aux }: Layout, vocabulary: number): Dra
 }
 
 // Level after level until one list of the best is left, behind the head of the row's result.
-export function topKDrafts({ logits, aux }: Layout, vocabulary: number): Draft[] {
+export function topKDrafts({ headRows, logits, aux }: Layout, vocabulary: number): Draft[] {
   const drafts: Draft[] = [];
   let count = vocabulary;
   let input = logits;
   for (let level = 0; ; ++level) {
     const lists = listsOf(count);
-    const base = aux.candidatesAt + (level % 2) * kHeadRows * aux.candidateStride;
+    const base = aux.candidatesAt + (level % 2) * headRows * aux.candidateStride;
     const isLast = lists === 1;
     const out = isLast
       ? { base: aux.resultAt + kResultHeader, stride: kResultWords }

@@ -1,10 +1,10 @@
 // The parameters of a step in one buffer, written by one call: eight words of counts and places
-// (StepWord), four words for each row (RowWord), then the page numbers of the sessions, the cosines
+// (StepWord), five words for each row (RowWord), then the page numbers of the sessions, the cosines
 // and sines of the rows and the scales of the head's rows. For a row at position 70 of a session
 // whose pages are 4, 9, 2 (32 positions each; 70 lies in page 2), with two rotation pairs:
 //
-//   word 0        1   2   3   4      5   6   7   8      9   10  11      12 13 14   15..18      19
-//        rows = 1 15  2   1   kNone  1   19  -   token  70  12  row 0   4  9  2    c0 s0 c1 s1 1/T
+//   word 0     1   2   3   4      5   6   7   8      9   10  11     12      13 14 15  16..19  20
+//        1 row 16  2   1   kNone  1   20  -   token  70  13  row 0  seat 0  4  9  2   c s c s 1/T
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";
 import { kRowWords, RowWord, StepWord } from "../kernels/common/numbers.ts";
@@ -13,13 +13,14 @@ import type { Ropes } from "./ropes.ts";
 
 const kMinWords = 1 << 14;
 
-// A token that the last argmax chose and only the GPU knows.
+// A token that was chosen last for the row's seat, and only the GPU knows.
 export const kChainedToken = -1;
 
 export interface ArenaRow {
   readonly token: number;
   readonly position: number;
   readonly session: number;
+  readonly seat?: number; // of whole-model decoding
 }
 
 export interface ArenaContents {
@@ -60,10 +61,6 @@ export class Arena {
     return StepWord.rowsBegin + kRowWords * rowCount + pageCount + rotations + headRows.length;
   }
 
-  static oneRowWords(pageCount: number, ropeColumns: number): number {
-    return StepWord.rowsBegin + kRowWords + pageCount + 2 * ropeColumns + 1;
-  }
-
   // Makes room. True when the buffer is another one now, which bind groups must follow.
   reserve(words: number): boolean {
     if (words <= this.#words.length) return false;
@@ -93,11 +90,12 @@ export class Arena {
     words[StepWord.chunks] = chunks;
     words[StepWord.historySlot] = historySlot ?? kNone;
     words[StepWord.headRows] = headRows.length;
-    for (const [index, { token, position, session }] of rows.entries()) {
+    for (const [index, { token, position, session, seat = 0 }] of rows.entries()) {
       const row = rowAt(index);
       words[row + RowWord.token] = token === kChainedToken ? kNone : token;
       words[row + RowWord.position] = position;
       words[row + RowWord.pagesBegin] = pagesAt.get(session) ?? 0;
+      words[row + RowWord.seat] = seat;
       ropes.write(position, this.#floats, at);
       at += 2 * ropes.columns;
     }

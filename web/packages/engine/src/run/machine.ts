@@ -11,9 +11,11 @@ import { LayerContext } from "../dispatch/layerContext.ts";
 import { layerDrafts } from "../dispatch/layer.ts";
 import type { ExchangePoint } from "../dispatch/layer.ts";
 import { EngineError } from "../base/error.ts";
+import { kMaxSeats } from "../base/seats.ts";
 import {
   kMaxRows,
   kNoNeeds,
+  kSeatCounts,
   kUsualRows,
   layoutOf,
   mostOf,
@@ -38,6 +40,10 @@ import { Encoder } from "./encoder.ts";
 import { Poker } from "./poker.ts";
 import { Ropes } from "./ropes.ts";
 import { Staging } from "./staging.ts";
+
+function isFull(error: unknown): boolean {
+  return error instanceof EngineError && error.code === "out_of_memory";
+}
 
 const kUsage = Usage.storage | Usage.copyFrom | Usage.copyTo;
 
@@ -74,6 +80,8 @@ export class Machine {
   readonly #unusedWrite: GPUBuffer;
   #layout: Layout = layoutOf(kNoNeeds, kUsualRows);
   #bodyRows = kUsualRows;
+  #seats = 1;
+  #maxSeats = kMaxSeats;
   #maxRows = kMaxRows;
   #act: GPUBuffer | null = null;
   #aux: GPUBuffer | null = null;
@@ -127,6 +135,26 @@ export class Machine {
     return this.#bodyRows;
   }
 
+  // So many sessions are to make tokens in one batch: there are seats for as many as memory allows.
+  // Returns how many there are; if they are more than before, what the samplers and chains held is
+  // gone.
+  expectSeats(count: number): number {
+    const wanted = kSeatCounts.find((seats) => seats >= count) ?? kMaxSeats;
+    if (wanted <= this.#seats || this.#seats >= this.#maxSeats) return this.#seats;
+    const before = this.#seats;
+    this.#seats = wanted;
+    this.#isStale = true;
+    try {
+      this.#resizeFor(this.#bodyRows);
+    } catch (error) {
+      if (!isFull(error)) throw error;
+      this.#maxSeats = this.#seats = before;
+      this.#freeScratch();
+      this.#resize();
+    }
+    return this.#seats;
+  }
+
   async prepare(): Promise<void> {
     if (!this.#isStale) return;
     for (const params of this.#params) this.buffers.free(params);
@@ -172,21 +200,24 @@ export class Machine {
     try {
       this.#resizeFor(this.#bodyRows);
     } catch (error) {
-      const isFull = error instanceof EngineError && error.code === "out_of_memory";
-      if (!isFull || this.#bodyRows === kUsualRows) throw error;
+      if (!isFull(error) || this.#bodyRows === kUsualRows) throw error;
       this.#maxRows = this.#bodyRows = kUsualRows;
-      for (const buffer of [this.#act, this.#aux]) if (buffer) this.buffers.free(buffer);
-      this.#act = this.#aux = null;
+      this.#freeScratch();
       this.#resizeFor(kUsualRows);
     }
+  }
+
+  #freeScratch(): void {
+    for (const buffer of [this.#act, this.#aux]) if (buffer) this.buffers.free(buffer);
+    this.#act = this.#aux = null;
   }
 
   #resizeFor(bodyRows: number): void {
     let needs = kNoNeeds;
     for (const { program } of this.layers.values()) {
-      needs = mostOf(needs, needsOf(program, bodyRows));
+      needs = mostOf(needs, needsOf(program, bodyRows, this.#seats));
     }
-    this.#layout = layoutOf(needs, bodyRows);
+    this.#layout = layoutOf(needs, bodyRows, this.#seats);
     this.#act = this.#sized(this.#act, "activations", 4 * this.#layout.actValues);
     this.#aux = this.#sized(this.#aux, "selections", 4 * this.#layout.aux.words);
   }

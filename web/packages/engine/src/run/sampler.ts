@@ -15,30 +15,45 @@ const kMinTemperature = 1e-6;
 // The dispatches behind the output head, in order.
 export type Choice = readonly (readonly Dispatch[])[];
 
+// What some row needs is dispatched for all of them; flags tell the others to leave it.
 export function choiceOf(
-  sampling: Sampling,
+  samplings: readonly Sampling[],
   argmax: readonly Dispatch[],
   sample: SampleDispatches,
 ): Choice {
+  const some = (flag: number): boolean =>
+    samplings.some((sampling) => (flagsOf(sampling) & flag) !== 0);
   const choice: (readonly Dispatch[])[] = [];
-  if (changesLogits(sampling)) choice.push(sample.change);
+  if (some(SamplerFlag.changes)) choice.push(sample.change);
   choice.push(argmax);
-  if (sampling.temperature > 0) {
+  if (samplings.some(({ temperature }) => temperature > 0)) {
     choice.push(sample.begin);
-    if (sampling.topK > 0) choice.push(sample.topK);
-    if (Math.fround(sampling.topP) < 1) choice.push(sample.topP);
-    if (sampling.minP > 0) choice.push(sample.minP);
+    if (some(SamplerFlag.topK)) choice.push(sample.topK);
+    if (some(SamplerFlag.topP)) choice.push(sample.topP);
+    if (some(SamplerFlag.minP)) choice.push(sample.minP);
     choice.push(sample.draw);
   }
   choice.push(sample.pick);
   return choice;
 }
 
+function flagsOf(sampling: Sampling): number {
+  const draws = sampling.temperature > 0;
+  const flags: readonly (readonly [boolean, number])[] = [
+    [!draws, SamplerFlag.greedy],
+    [hasPenalties(sampling), SamplerFlag.counted],
+    [changesLogits(sampling), SamplerFlag.changes],
+    [draws && sampling.topK > 0, SamplerFlag.topK],
+    [draws && Math.fround(sampling.topP) < 1, SamplerFlag.topP],
+    [draws && sampling.minP > 0, SamplerFlag.minP],
+  ];
+  return flags.reduce((sum, [isSet, flag]) => sum + (isSet ? flag : 0), 0);
+}
+
 // The words in front of a count and a bias for each token, bins empty.
 function hostWords(sampling: Sampling): Uint32Array<ArrayBuffer> {
   const words = new Uint32Array(kSamplerWords);
   const floats = new Float32Array(words.buffer);
-  const isGreedy = sampling.temperature === 0;
   const temperature = Math.max(Math.fround(sampling.temperature), kMinTemperature);
   floats[SamplerWord.inverseTemperature] = 1 / temperature;
   words[SamplerWord.topKLast] = Math.max(sampling.topK, 1) - 1;
@@ -50,17 +65,37 @@ function hostWords(sampling: Sampling): Uint32Array<ArrayBuffer> {
   floats[SamplerWord.repetition] = sampling.repetitionPenalty;
   floats[SamplerWord.presence] = sampling.presencePenalty;
   floats[SamplerWord.frequency] = sampling.frequencyPenalty;
-  words[SamplerWord.flags] =
-    (isGreedy ? SamplerFlag.greedy : 0) + (hasPenalties(sampling) ? SamplerFlag.counted : 0);
+  words[SamplerWord.flags] = flagsOf(sampling);
   return words;
 }
 
+// Of a generation that takes the best raw token: where others of its batch are drawn, its sampler
+// is asked, too.
+export const kPlain: Sampling = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  repetitionPenalty: 1,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  logitBias: new Map(),
+  seen: new Map(),
+  seed: 0n,
+};
+
 export type SamplerTarget = Pick<Machine, "buffers" | "layout" | "aux">;
 
-// Sets the sampler up for one generation, whatever the one before left.
-export function writeSampler(to: SamplerTarget, vocabulary: number, sampling: Sampling): void {
+// Sets a seat's sampler up for one generation, whatever the one before left.
+export function writeSampler(
+  to: SamplerTarget,
+  vocabulary: number,
+  seat: number,
+  sampling: Sampling,
+): void {
   const { queue } = to.buffers.gpu.device;
-  const at = 4 * to.layout.aux.samplerAt;
+  const { samplerAt, samplerStride } = to.layout.aux;
+  const at = 4 * (samplerAt + seat * samplerStride);
   queue.writeBuffer(to.aux, at, hostWords(sampling));
   if (!changesLogits(sampling)) return;
   const counts = new Uint32Array(2 * vocabulary);

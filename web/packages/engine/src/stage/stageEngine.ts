@@ -142,8 +142,20 @@ export interface GenerateRequest {
   // The first of these is told like any token and ends the generation: what was computed behind it
   // is thrown away.
   readonly stopTokens?: readonly number[];
-  // Told of every batch; false ends the generation.
-  readonly onTokens: (tokens: readonly number[]) => boolean;
+  // Told of every batch, whether it is the last one, and how long the tokens took; false ends the
+  // generation.
+  readonly onTokens: (tokens: readonly number[], isLast: boolean, ms: number) => boolean;
+  // It ends without a last batch, and the others go on: it cannot be, or has numbers that are not
+  // finite.
+  readonly onFailed?: (error: unknown) => void;
+}
+
+// Who takes part in whole-model decoding while it goes on.
+export interface TokenSource {
+  // Those that come in now, each session once: asked before every batch.
+  readonly take: () => readonly GenerateRequest[];
+  // Whether to end, with what has been told by then: asked before every batch but the first.
+  readonly pauses: () => boolean;
 }
 
 export interface StageEngine {
@@ -174,8 +186,11 @@ export interface StageEngine {
 
   step(input: StepInput): Promise<StepOutput>;
 
-  // Engines that can choose tokens by themselves have it. Makes tokens with all layers of a model.
-  // The result is how many; the session then holds that many positions more.
+  // Engines that can choose tokens by themselves have these. Makes tokens with all layers of a
+  // model, of several sessions in one batch; each then holds a position more for every token that
+  // was told.
+  generateAll?(layers: LayerRange, source: TokenSource): Promise<void>;
+  // Of one session; the result is how many.
   generate?(layers: LayerRange, request: GenerateRequest): Promise<number>;
 
   // Forgets positions >= `position`. A session that does not exist is an error.

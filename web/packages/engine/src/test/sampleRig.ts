@@ -75,9 +75,9 @@ export class SampleRig implements SamplerTarget {
     sampling: Sampling,
     positions: readonly number[],
   ): Promise<number[]> {
-    writeSampler(this, this.#vocabulary, sampling);
+    writeSampler(this, this.#vocabulary, 0, sampling);
     const { queue } = this.buffers.gpu.device;
-    const choice = choiceOf(sampling, this.#argmax, this.#sample);
+    const choice = choiceOf([sampling], this.#argmax, this.#sample);
     const shape = { rows: 1, chunks: 1 };
     const { historyAt } = this.layout.aux;
     const target = this.#staging.take(4 * positions.length);

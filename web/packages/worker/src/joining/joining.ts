@@ -20,7 +20,7 @@ export interface Offer {
   readonly memoryBytes: number;
   readonly engineName: string; // what makeEngine will give
   readonly needsOnnx: boolean;
-  readonly makesTokens: boolean; // knows the frames of whole-model generation
+  readonly makesTokens: number; // sessions of whole-model generation in one batch; 0: it knows none
   // A guess for the weights alone, before anything was loaded.
   readonly guessWeightFactor: (quantisation: string) => number;
 }

@@ -7,8 +7,8 @@ import type { ServerKind } from "@weft/wire/test/orchestrator.ts";
 
 import {
   computed, done, download, expectTable, fault, generate, init, installed, interrupted, joined,
-  kDone, kFetched, kInit, kJoined, kPing, made, prepare, read, received, retire, serving, step,
-  tell,
+  kDone, kFetched, kInit, kJoined, kPaused, kPing, made, prepare, read, received, retire, serving,
+  step, tell, told,
 } from "../test/membershipTable.ts";
 import type { Row } from "../test/membershipTable.ts";
 import type { Event } from "./events.ts";
@@ -82,12 +82,12 @@ describe("coming back", () => {
   it("a generation ends, and is not told", () => {
     expectTable(serving(0, 6), [
       [generate(1, 1), "make tokens 1"],
-      [lost(), "stopTokens", "keepFor 60000"],
-      [{ kind: "tokensMade", tokens: [4, 5], computeMs: 1 }],
+      [lost(), "pauseTokens", "keepFor 60000"],
+      [told(1, [4, 5])],
       [kAgain],
-      [{ kind: "tokensMade", tokens: [6], computeMs: 1 }],
+      [told(1, [6])],
       [kInit, "limitSilence 3000"],
-      [done({ kind: "made", tokens: [7], computeMs: 1 }), "takeStock of 1, sessions 1"],
+      [kPaused, "takeStock of 1, sessions 1"],
       [stock([1, 4]), "send connect 1: s1 at 4"],
     ]);
   });

@@ -58,7 +58,7 @@ export type Outcome =
   | { readonly kind: "installed"; readonly weightFactor: number; readonly usedBytes: number }
   | { readonly kind: "measured"; readonly timings: readonly Timing[] }
   | { readonly kind: "computed"; readonly message: Uint8Array<ArrayBuffer> } // the result frame
-  | { readonly kind: "made"; readonly tokens: readonly number[]; readonly computeMs: number }
+  | { readonly kind: "paused" } // MakeTokens: all of its generations have ended, or it was to pause
   | { readonly kind: "stock"; readonly bindings: readonly HeldBinding[] };
 
 export type Event =
@@ -80,12 +80,15 @@ export type Event =
   // interrupted.
   | { readonly kind: "fetchEnded"; readonly fault: Fault | null }
   | { readonly kind: "layersRead"; readonly epoch: number; readonly fault: Fault | null }
-  // MakeTokens has made an interval that is not its last.
+  // Of one generation of the MakeTokens under way: some tokens, or that it has failed alone.
   | {
       readonly kind: "tokensMade";
+      readonly sequence: number;
       readonly tokens: readonly number[];
       readonly computeMs: number;
+      readonly isLast: boolean;
     }
+  | { readonly kind: "tokensFailed"; readonly sequence: number; readonly fault: Fault }
   | { readonly kind: "workDone"; readonly outcome: Outcome }
   | { readonly kind: "wholeWished"; readonly isWanted: boolean }
   // The user goes. Draining: steps are answered until the connection is lost.
@@ -119,11 +122,11 @@ export type Work =
       readonly layers: LayerRange;
       readonly arrival: number;
     }
+  // Batches of these generations, and of those that join them.
   | {
       readonly kind: "makeTokens";
-      readonly frame: GenerateFrame;
+      readonly frames: readonly GenerateFrame[];
       readonly layers: LayerRange;
-      readonly arrival: number;
     }
   | { readonly kind: "takeSampling"; readonly sampling: Sampling }
   | { readonly kind: "releaseSessions"; readonly sessions: readonly number[] }
@@ -157,7 +160,11 @@ export type Action =
   | { readonly kind: "interruptFetch" } // the one under way: FetchEnded still comes
   | { readonly kind: "readLayers"; readonly epoch: number; readonly layers: LayerRange }
   | { readonly kind: "compute"; readonly work: Work } // its WorkDone brings the next
-  | { readonly kind: "stopTokens" } // nobody wants the rest of the MakeTokens under way
+  // Of the MakeTokens under way: one generation more; nobody wants the rest of one; other work
+  // waits, so that it is to end behind the next batch.
+  | { readonly kind: "joinTokens"; readonly frame: GenerateFrame }
+  | { readonly kind: "stopTokens"; readonly sequence: number }
+  | { readonly kind: "pauseTokens" }
   | { readonly kind: "finish"; readonly ending: Ending } // once, the last one
   | { readonly kind: "keepFor"; readonly ms: number } // `keptLongEnough` is to be told after this
   // When nothing at all was heard of the server for this time, the connection is lost.

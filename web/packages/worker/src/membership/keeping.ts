@@ -50,3 +50,14 @@ export class Keeping {
 function areEqual(one: Uint8Array, other: Uint8Array): boolean {
   return one.length === other.length && one.every((byte, index) => byte === other[index]);
 }
+
+// Three pings that did not come, but no less than what a busy machine may take to get one out.
+const kPingsMissed = 3;
+const kLeastSilenceMs = 3000;
+const kPingIntervalMs = 500; // of a server that does not say
+
+// How long a server that pings as its Init says may be silent.
+export function silenceLimitMs({ pingIntervalMs }: Pick<Init, "pingIntervalMs">): number {
+  const interval = pingIntervalMs > 0 ? pingIntervalMs : kPingIntervalMs;
+  return Math.max(kLeastSilenceMs, kPingsMissed * interval);
+}

@@ -6,13 +6,13 @@ import { WholeModel, encodeGeneration } from "@weft/wire";
 import type { ServerKind } from "@weft/wire/test/orchestrator.ts";
 
 import {
-  computed, done, download, expectTable, failed, fault, generate, installed, interrupted, joined,
-  kDone, kFetched, kInit, kJoined, kPing, made, prepare, read, received, retire, serving, step,
-  stop, tell, wholeModel,
+  computed, done, download, expectTable, failed, fault, generate, init, installed, interrupted,
+  joined, kDone, kFetched, kInit, kJoined, kPaused, kPing, made, prepare, read, received, retire,
+  serving, step, stop, tell, told, wholeModel,
 } from "../test/membershipTable.ts";
 import type { Row, Told } from "../test/membershipTable.ts";
 import { kMeasureSession } from "./events.ts";
-import type { Event, Shown } from "./events.ts";
+import type { Shown } from "./events.ts";
 import type { Membership } from "./membership.ts";
 import { kMaxBindings } from "./stageTable.ts";
 
@@ -306,19 +306,82 @@ describe("fetches", () => {
 });
 
 describe("generating", () => {
-  it("tells intervals, and ends the rest when nobody wants it", () => {
-    const made = (...tokens: number[]): Event => ({ kind: "tokensMade", tokens, computeMs: 1 });
+  it("tells what is made of each, and ends those that nobody wants", () => {
     expectTable(serving(0, 6), [
       [generate(5, 1), "make tokens 5"],
-      [made(4, 5), "send tokens 5 [4,5]"],
-      [stop(5, 1)],
-      [made(6, 7), "send tokens 5 [6,7]", "stopTokens"],
-      [generate(6, 1)],
-      [stop(6, 1)],
-      [generate(7, 1)],
-      [done({ kind: "made", tokens: [], computeMs: 1 }), "send tokens 5 [] last",
-        "send tokens 6 [] last", "make tokens 7"],
+      [generate(6, 1, 2), "joinTokens 6"],
+      [told(5, [4, 5]), "send tokens 5 [4,5]"],
+      [told(6, [7, 8]), "send tokens 6 [7,8]"],
+      [stop(5, 1), "stopTokens 5"],
+      [stop(9, 1)],
+      [told(5, [6, 7]), "send tokens 5 [6,7] last"],
+      [told(6, [9], true), "send tokens 6 [9] last"],
+      [told(5, [8])], // was on its way
+      [kPaused],
+      [generate(7, 1), "make tokens 7"],
       [failed(fault("unavailable")), "send stepFailed sequence 7 epoch 1 unavailable"],
+    ]);
+  });
+
+  it("lets one step pass between two batches", () => {
+    expectTable(serving(0, 6), [
+      [generate(5, 1), "make tokens 5"],
+      [step(6, 1, [2]), "pauseTokens"],
+      [step(7, 1, [2])],
+      [generate(8, 1, 2)], // behind the steps
+      [told(5, [4, 5]), "send tokens 5 [4,5]"],
+      [kPaused, "step 6 over 0-6"],
+      [computed, "send result", "make tokens 5", "pauseTokens"],
+      [told(5, [6, 7]), "send tokens 5 [6,7]"],
+      [kPaused, "step 7 over 0-6"],
+      [computed, "send result", "make tokens 5", "joinTokens 8"],
+    ]);
+  });
+
+  it("goes on behind what was told", () => {
+    const membership = serving(0, 6);
+    tell(membership, generate(5, 1));
+    tell(membership, told(5, [4, 5]));
+    tell(membership, step(6, 1, [2]));
+    tell(membership, kPaused);
+    const work = tell(membership, computed).map((action) =>
+      action.kind === "compute" ? action.work : null,
+    );
+    expect(work.find((each) => each?.kind === "makeTokens")).toMatchObject({
+      frames: [{ sequence: 5, position: 2, token: 5, count: 6 }],
+    });
+  });
+
+  it("ends one whose session is over, and one that fails alone", () => {
+    const over: Told = { case: "invalidateSessions", value: { sessions: [1] } };
+    expectTable(serving(0, 6), [
+      [generate(5, 1), "make tokens 5"],
+      [generate(6, 1, 2), "joinTokens 6"],
+      [over, "stopTokens 5", "pauseTokens"],
+      [kPaused, "release 1"],
+      [kDone, "send tokens 5 [] last", "make tokens 6"],
+      [{ kind: "tokensFailed", sequence: 6, fault: fault("invalid_data") },
+        "send stepFailed sequence 6 epoch 1 invalid_data"],
+      [kPaused],
+    ]);
+  });
+
+  it("takes turns with a server from before there were batches", () => {
+    const membership = made();
+    tell(membership, init({ batchesTokens: false }));
+    tell(membership, kJoined);
+    tell(membership, prepare(1, 0, 6));
+    tell(membership, kFetched);
+    tell(membership, read(1));
+    for (let layer = 0; layer < 6; ++layer) tell(membership, installed);
+    expectTable(membership, [
+      [generate(5, 1), "make tokens 5"],
+      [step(6, 1, [2])],
+      [generate(7, 1, 2)],
+      [told(5, [4, 5]), "send tokens 5 [4,5]"],
+      [told(5, [6], true), "send tokens 5 [6] last"],
+      [kPaused, "step 6 over 0-6"],
+      [computed, "send result", "make tokens 7"],
     ]);
   });
 

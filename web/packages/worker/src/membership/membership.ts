@@ -32,10 +32,8 @@ import type {
   ServerMessage,
 } from "@weft/wire";
 
-import { kMeasureSession } from "./events.ts";
 import type {
   Action,
-  ConnectKind,
   Ending,
   Event,
   Fault,
@@ -48,11 +46,17 @@ import type {
 } from "./events.ts";
 import { FetchQueue } from "./fetchQueue.ts";
 import type { Fetch } from "./fetchQueue.ts";
-import { Keeping } from "./keeping.ts";
+import { Generations } from "./generations.ts";
+import { Keeping, silenceLimitMs } from "./keeping.ts";
+import { SessionLimits } from "./sessionLimits.ts";
 import { StageTable, kMaxBindings } from "./stageTable.ts";
-import type { Holding } from "./stageTable.ts";
+import { shownOf } from "./shown.ts";
+import { heldValue, turnOf } from "./turns.ts";
+import type { Said, StepNumbers, Turn } from "./turns.ts";
 
 const kMaxMeasureRuns = 64;
+// Work that takes its time: where tokens are made they have their turn behind it.
+const kLong: readonly Work["kind"][] = ["runStep", "installLayers", "measureSpeed"];
 // Bytes of a pong, whatever a ping asks for.
 const kMostPadding = 32 * 1024;
 // Of no use to a worker that goes.
@@ -61,21 +65,6 @@ const kLoading: readonly ServerMessage["kind"]["case"][] =
 // An engine that fails so often in a row has lost its device (a GPU that was reset, say): the next
 // connection makes a new one.
 const kMostEngineFailures = 3;
-
-// What is to be done in its turn.
-interface Turn {
-  // Gives the work; null where nothing is to be computed after all.
-  readonly take: () => Work | null;
-  // It leaves less behind: that is done whether there is a connection or not.
-  readonly forgets: boolean;
-}
-
-const kForgetting: readonly Work["kind"][] = ["releaseSessions", "releaseAll", "keepLayers"];
-
-// Three pings that did not come, but no less than what a busy machine may take to get one out.
-const kPingsMissed = 3;
-const kLeastSilenceMs = 3000;
-const kPingIntervalMs = 500; // of a server that does not say
 
 export interface MembershipOptions {
   readonly needsOnnx: boolean; // the engine runs graphs: one session a step
@@ -86,14 +75,15 @@ export interface MembershipOptions {
 export class Membership {
   readonly #needsOnnx: boolean;
   readonly #note: string;
-  readonly #sessions = new Set<number>(); // that steps have named and that are not over
+  readonly #sessions = new SessionLimits();
   readonly #stages = new StageTable();
   readonly #fetches = new FetchQueue();
   readonly #turns: Turn[] = [];
-  readonly #wanted = new Set<number>(); // sequences of Generate frames that somebody waits for
+  readonly #generations = new Generations();
   #actions: Action[] = []; // of the event that is handled
   #current: Work | null = null; // under way
   #isUnanswered = false; // the connection that asked for it is gone
+  #isPausing = false; // it is MakeTokens, and ends behind its next batch
   #isConnected = true;
   #isLeaving = false;
   readonly #keeping = new Keeping();
@@ -105,8 +95,6 @@ export class Membership {
   #isTakingStock = false;
   #isMember = false; // Connect was sent on this connection
   #initSeen = false;
-  #contextLength = 0; // of Init; 0: any
-  #sessionCount = 0; // of Init; 0: any
   #kept: readonly LayerRange[] = []; // what the last Retire named
   #wantsWhole: boolean;
   #isWholeHere = false;
@@ -154,7 +142,9 @@ export class Membership {
       case "layersRead":
         return this.#onLayersRead(event.epoch, event.fault);
       case "tokensMade":
-        return this.#onTokensMade(event.tokens, event.computeMs);
+        return this.#onTokensMade(event);
+      case "tokensFailed":
+        return this.#onTokensFailed(event.sequence, event.fault);
       case "workDone":
         return this.#onWorkDone(event.outcome);
       case "wholeWished":
@@ -180,20 +170,43 @@ export class Membership {
     if (fetch === "interrupt") this.#actions.push({ kind: "interruptFetch" });
     else if (fetch) this.#actions.push({ kind: "fetch", ranges: fetch.ranges });
     while (!this.#current && !this.#isOver) {
-      const turn = this.#turns.shift();
-      if (!turn) return;
-      this.#current = turn.take();
-      if (!this.#current) continue;
-      this.#actions.push({ kind: "compute", work: this.#current });
-      this.#hasChanged = true;
+      const isBatch = this.#generations.isNext(this.#turns.length > 0);
+      if (!isBatch && this.#turns.length === 0) return;
+      const work = isBatch ? this.#nextBatch() : this.#turns.shift()!.take();
+      if (work) this.#begin(work);
     }
+    if (this.#current?.kind === "makeTokens") this.#goOnMaking();
+  }
+
+  #begin(work: Work): void {
+    if (kLong.includes(work.kind)) this.#generations.passed();
+    this.#current = work;
+    this.#isPausing = false;
+    this.#actions.push({ kind: "compute", work });
+    this.#hasChanged = true;
+  }
+
+  #nextBatch(): Work | null {
+    const { wanted, unwanted } = this.#generations.take();
+    for (const frame of unwanted) this.#sendTokens(frame, [], 0, true);
+    if (wanted.length === 0) return null;
+    return { kind: "makeTokens", frames: wanted, layers: { first: 0, end: this.#layerCount } };
+  }
+
+  // Generates whose turn has come join the batches; other work passes between two of them.
+  #goOnMaking(): void {
+    if (!this.#generations.isBatching || this.#isUnanswered) return;
+    while (this.#turns[0]?.joins === true) this.#turns.shift()!.take();
+    if (this.#turns.length === 0 || this.#isPausing) return;
+    this.#isPausing = true;
+    this.#actions.push({ kind: "pauseTokens" });
   }
 
   // ---- messages ----
 
   #onMessage(message: Uint8Array, arrival: number): void {
     try {
-      if (isGenerationFrame(message)) return this.#onGeneration(decodeGeneration(message), arrival);
+      if (isGenerationFrame(message)) return this.#onGeneration(decodeGeneration(message));
       if (message[0] !== kControlByte) return this.#onFrame(decodeFrame(message), arrival);
       this.#onControl(decodeServerMessage(message), arrival);
     } catch (error) {
@@ -235,13 +248,15 @@ export class Membership {
       case "retire":
         return this.#onRetire(kind.value);
       case "invalidateSessions":
-        for (const session of kind.value.sessions) this.#sessions.delete(session);
+        for (const session of kind.value.sessions) this.#sessions.forget(session);
+        this.#stopOver();
         return this.#push({ kind: "releaseSessions", sessions: kind.value.sessions });
       case "sampling":
         return this.#push({ kind: "takeSampling", sampling: kind.value });
       case "release":
         this.#stages.clear();
         this.#sessions.clear();
+        this.#stopOver();
         this.#kept = [];
         this.#forgetFetches();
         return this.#push({ kind: "releaseAll" });
@@ -257,12 +272,9 @@ export class Membership {
   #onInit(init: Init, now: number): void {
     if (this.#initSeen) return this.#finish("retry", "The server sent Init twice.");
     this.#initSeen = true;
-    this.#contextLength = init.contextLength;
-    this.#sessionCount = init.sessionCount;
+    this.#sessions.begin(init.contextLength, init.sessionCount);
     this.#init = init;
-    const interval = init.pingIntervalMs > 0 ? init.pingIntervalMs : kPingIntervalMs;
-    const ms = Math.max(kLeastSilenceMs, kPingsMissed * interval);
-    this.#actions.push({ kind: "limitSilence", ms });
+    this.#actions.push({ kind: "limitSilence", ms: silenceLimitMs(init) });
     if (!this.#package) return;
     if (this.#keeping.fits(init, now)) this.#keeping.resume();
     else this.#forget();
@@ -274,7 +286,7 @@ export class Membership {
       this.#isTakingStock = true;
       const bindings = this.#stages.bindings()
         .map(([epoch, { stage, layers }]) => ({ epoch, stage, layers }));
-      return this.#push({ kind: "takeStock", bindings, sessions: [...this.#sessions] });
+      return this.#push({ kind: "takeStock", bindings, sessions: this.#sessions.all() });
     }
     if (!this.#isIdle()) return; // what is to go is not gone yet
     this.#isJoining = true;
@@ -303,18 +315,22 @@ export class Membership {
     this.#isTakingStock = false;
     const held = new Set(bindings.flatMap(({ sessions }) => sessions));
     // The server hears nothing of the others, and may use their numbers again.
-    const sessions = [...this.#sessions].filter((session) => !held.has(session));
-    for (const session of sessions) this.#sessions.delete(session);
+    const sessions = this.#sessions.all().filter((session) => !held.has(session));
+    for (const session of sessions) this.#sessions.forget(session);
     if (sessions.length > 0) this.#turns.unshift(turnOf({ kind: "releaseSessions", sessions }));
     this.#sayConnect(bindings);
   }
 
   #sayConnect(held: readonly HeldBinding[]): void {
     this.#isMember = true;
+    const isBatching = this.#init?.batchesTokens === true;
     this.#init = null;
     const { value } = this.#package!.connect;
+    const makesTokens = Math.min(value.makesTokens ?? 0, isBatching ? Infinity : 1);
+    this.#generations.begin(makesTokens);
     const cachedLayers = [...this.#cached].sort((a, b) => a - b);
-    this.#send({ case: "connect", value: { ...value, cachedLayers, held: held.map(heldValue) } });
+    const own = { makesTokens, cachedLayers, held: held.map(heldValue) };
+    this.#send({ case: "connect", value: { ...value, ...own } });
     if (this.#wantsWhole) this.#sayWholeWished();
     this.#hasChanged = true;
   }
@@ -380,6 +396,7 @@ export class Membership {
     const ranges = this.#allChecked(keep);
     if (!ranges) return;
     this.#stages.keepOnly(epochs, ranges);
+    this.#stopOver();
     this.#kept = ranges;
     this.#forgetFetches();
     this.#push({ kind: "keepLayers", keep: ranges });
@@ -413,37 +430,18 @@ export class Membership {
       return `The frame has ${runs.length} runs; this engine computes one session at a time.`;
     }
     for (const { session, firstPosition, count } of runs) {
-      const problem = this.#takeSession(session, firstPosition + count);
+      const problem = this.#sessions.take(session, firstPosition + count);
       if (problem !== "") return problem;
     }
     return "";
   }
 
-  // The rules for a session that go beyond the engine's: limits of Init.
-  #takeSession(session: number, positions: number): string {
-    if (session === kMeasureSession) {
-      return `Session ${session} is the one that measurements use.`;
-    }
-    const [context, count] = [this.#contextLength, this.#sessionCount];
-    if (context > 0 && positions > context) {
-      return `Session ${session} would hold ${positions} positions, expected at most ${context}.`;
-    }
-    if (count > 0 && !this.#sessions.has(session) && this.#sessions.size >= count) {
-      return (
-        `Session ${session} would be held beside ${this.#sessions.size} others, expected at ` +
-        `most ${count} in all.`
-      );
-    }
-    this.#sessions.add(session);
-    return "";
-  }
-
-  #onGeneration(frame: GenerationFrame, arrival: number): void {
+  #onGeneration(frame: GenerationFrame): void {
     switch (frame.kind) {
       case "generate":
-        return this.#onGenerate(frame, arrival);
+        return this.#onGenerate(frame);
       case "stop":
-        return void this.#wanted.delete(frame.sequence);
+        return this.#stop([frame.sequence]);
       case "wholeModel":
         return this.#onWholeModel(frame.state);
       default:
@@ -451,34 +449,72 @@ export class Membership {
     }
   }
 
-  #onGenerate(frame: GenerateFrame, arrival: number): void {
+  #onGenerate(frame: GenerateFrame): void {
     const { sequence, epoch } = frame;
     const layers = this.#stages.toRun(epoch, 0);
     if (layers?.first !== 0 || layers.end !== this.#layerCount) {
       const message = `The whole model of epoch ${epoch} is not prepared on this worker.`;
       return this.#inTurn(() => this.#refuseStep(sequence, epoch, 0, message));
     }
-    const problem = this.#takeSession(frame.session, frame.position + frame.count);
+    const problem = this.#sessions.take(frame.session, frame.position + frame.count);
     if (problem !== "") return this.#inTurn(() => this.#refuseStep(sequence, epoch, 0, problem));
-    this.#wanted.add(sequence);
-    const take = (): Work | null => {
-      if (this.#wanted.has(sequence)) return { kind: "makeTokens", frame, layers, arrival };
-      this.#sendTokens(frame, [], 0, true); // stopped before it began
+    this.#generations.add(frame);
+    const take = (): null => {
+      if (this.#generations.isStopped(sequence)) {
+        this.#generations.end(sequence);
+        this.#sendTokens(frame, [], 0, true);
+        return null;
+      }
+      this.#generations.join(sequence);
+      const isMaking = this.#current?.kind === "makeTokens";
+      if (isMaking) this.#actions.push({ kind: "joinTokens", frame });
       return null;
     };
-    this.#turns.push({ take, forgets: false });
+    this.#turns.push({ take, forgets: false, joins: true });
+  }
+
+  // Of those under way the engine is told, too.
+  #stop(sequences: readonly number[]): void {
+    for (const sequence of sequences) {
+      this.#generations.stop(sequence);
+      if (this.#current?.kind !== "makeTokens" || this.#isUnanswered) continue;
+      if (this.#generations.frameOf(sequence)) this.#actions.push({ kind: "stopTokens", sequence });
+    }
+  }
+
+  // Generates go on between other work, and would be found without their session or their layers.
+  #stopOver(): void {
+    const isOver = ({ session, epoch }: GenerateFrame): boolean =>
+      !this.#sessions.has(session) || !this.#stages.toRun(epoch, 0);
+    this.#stop(this.#generations.stopWhere(isOver));
   }
 
   #refuseStep(sequence: number, epoch: number, stage: number, message: string): void {
-    const code = "invalid_argument";
+    this.#sendStepFailed({ sequence, epoch, stage }, { code: "invalid_argument", message });
+  }
+
+  #sendStepFailed({ sequence, epoch, stage = 0 }: StepNumbers, { code, message }: Said): void {
     this.#send({ case: "stepFailed", value: { sequence, epoch, stage, code, message } });
   }
 
-  #onTokensMade(tokens: readonly number[], computeMs: number): void {
-    if (this.#current?.kind !== "makeTokens" || this.#isUnanswered) return;
-    const { frame } = this.#current;
-    this.#sendTokens(frame, tokens, computeMs, false);
-    if (!this.#wanted.has(frame.sequence)) this.#actions.push({ kind: "stopTokens" });
+  // Tokens of one that nobody wants are its last ones.
+  #onTokensMade(made: Extract<Event, { kind: "tokensMade" }>): void {
+    const { sequence, tokens, computeMs } = made;
+    const frame = this.#generations.frameOf(sequence);
+    if (!frame) return; // it has ended, or its connection has
+    const isLast = made.isLast || this.#generations.isStopped(sequence);
+    this.#sendTokens(frame, tokens, computeMs, isLast);
+    this.#engineFailures = 0;
+    if (isLast) this.#generations.end(sequence);
+    else this.#generations.told(sequence, tokens);
+  }
+
+  #onTokensFailed(sequence: number, fault: Fault): void {
+    const frame = this.#generations.frameOf(sequence);
+    if (!frame) return;
+    this.#generations.end(sequence);
+    this.#sendStepFailed(frame, fault);
+    this.#countFailure(fault);
   }
 
   #sendTokens(
@@ -487,9 +523,8 @@ export class Membership {
     computeMs: number,
     isLast: boolean,
   ): void {
-    const computeUs = computeMs * 1000;
-    const frame = { kind: "tokens", sequence, epoch, isLast, computeUs, tokens } as const;
-    this.#sendFrame(encodeGeneration(frame));
+    const made = { isLast, computeUs: computeMs * 1000, tokens };
+    this.#sendFrame(encodeGeneration({ kind: "tokens", sequence, epoch, ...made }));
   }
 
   #onWholeModel(state: WholeModel): void {
@@ -582,7 +617,6 @@ export class Membership {
       this.#isUnanswered = false;
       return;
     }
-    if (work.kind === "makeTokens") this.#wanted.delete(work.frame.sequence);
     if (outcome.kind === "failed") this.#onWorkFailed(work, outcome.fault);
     else this.#onWorkSucceeded(work, outcome);
   }
@@ -591,9 +625,6 @@ export class Membership {
     if (outcome.kind !== "done") this.#engineFailures = 0;
     if (outcome.kind === "computed") return this.#sendFrame(outcome.message);
     if (outcome.kind === "stock") return this.#onStock(outcome.bindings);
-    if (outcome.kind === "made" && work.kind === "makeTokens") {
-      return this.#sendTokens(work.frame, outcome.tokens, outcome.computeMs, true);
-    }
     if (outcome.kind === "measured") {
       this.#turns.unshift(this.#keepingWhatIsNeeded());
       const timings = outcome.timings.map(({ layers, runUs }) => ({
@@ -617,14 +648,11 @@ export class Membership {
   #onWorkFailed(work: Work, fault: Fault): void {
     switch (work.kind) {
       case "runStep":
-      case "makeTokens": {
-        const isStep = work.kind === "runStep";
-        const { sequence, epoch } = isStep ? work.frame.header : work.frame;
-        const stage = isStep ? work.frame.header.stage : 0;
-        const { code, message } = fault;
-        this.#send({ case: "stepFailed", value: { sequence, epoch, stage, code, message } });
+        this.#sendStepFailed(work.frame.header, fault);
         return this.#countFailure(fault);
-      }
+      case "makeTokens":
+        for (const frame of this.#generations.endJoined()) this.#sendStepFailed(frame, fault);
+        return this.#countFailure(fault);
       case "installLayers":
         if (fault.isKernelRefused) return this.#finish("engineFailed", fault.message);
         if (this.#stages.unfinished(work.epoch)) this.#onStageFailed(work.epoch, fault);
@@ -690,11 +718,11 @@ export class Membership {
     this.#initSeen = this.#isMember = this.#isTakingStock = this.#isDownloading = false;
     this.#init = null;
     this.#joinsInVain = this.#isJoining;
-    this.#wanted.clear();
     this.#urgentInstalls = 0;
     this.#turns.splice(0, this.#turns.length, ...this.#turns.filter(({ forgets }) => forgets));
     this.#isUnanswered = this.#current !== null;
-    if (this.#current?.kind === "makeTokens") this.#actions.push({ kind: "stopTokens" });
+    if (this.#current?.kind === "makeTokens") this.#actions.push({ kind: "pauseTokens" });
+    this.#generations.clear();
   }
 
   // Nothing that is held means anything any more.
@@ -754,29 +782,10 @@ export class Membership {
     this.#hasChanged = false;
     const held = this.#stages.shown();
     const layers: [number, number] | null = held ? [held.layers.first, held.layers.end] : null;
-    this.#show({ layers, ...this.#stateShown(held) });
-  }
-
-  #stateShown(held: Holding | undefined): Shown {
-    switch (this.#current?.kind) {
-      case "runStep":
-      case "makeTokens":
-        return { phase: "computing", message: "Computing." };
-      case "measureSpeed":
-        return { phase: "measuring", message: "Measuring this device's speed." };
-      default:
-        break;
-    }
-    if (this.#isDownloading) return {};
-    if (this.#reading.size > 0 || this.#current?.kind === "installLayers") {
-      return { phase: "loading", message: "Loading its layers." };
-    }
-    const fault = [this.#fault, this.#note].map((text) => text && ` ${text}`).join("");
-    if (!held) return { phase: "idle", message: "Connected, waiting for work." + fault };
-    const message = held.isStandby
-      ? "Ready to take over: its layers are loaded."
-      : "Ready: its layers are loaded.";
-    return { phase: "ready", message: message + fault };
+    const isLoading = this.#reading.size > 0 || this.#current?.kind === "installLayers";
+    const [isDownloading, fault, note] = [this.#isDownloading, this.#fault, this.#note];
+    const state = { work: this.#current?.kind, isDownloading, isLoading, held, fault, note };
+    this.#show({ layers, ...shownOf(state) });
   }
 
   #finish(kind: Ending["kind"], message: string): void {
@@ -785,14 +794,3 @@ export class Membership {
     this.#actions.push({ kind: "finish", ending: { kind, message } });
   }
 }
-
-function turnOf(work: Work): Turn {
-  return { take: () => work, forgets: kForgetting.includes(work.kind) };
-}
-
-// As the wire wants it.
-function heldValue({ sessions, positions, ...rest }: HeldBinding): HeldValue {
-  return { ...rest, sessions: [...sessions], positions: [...positions] };
-}
-
-type HeldValue = NonNullable<ConnectKind["value"]["held"]>[number];

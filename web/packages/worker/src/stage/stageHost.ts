@@ -22,6 +22,20 @@ export interface ComputedStep {
   readonly computeMs: number;
 }
 
+// Generations that run together (engine TokenSource), and who is told of them.
+export interface TokenBatch {
+  readonly take: () => readonly GenerateFrame[];
+  readonly pauses: () => boolean;
+  // False: nobody wants the rest of it.
+  readonly onTokens: (
+    frame: GenerateFrame,
+    tokens: readonly number[],
+    isLast: boolean,
+    ms: number,
+  ) => boolean;
+  readonly onFailed: (frame: GenerateFrame, error: unknown) => void;
+}
+
 export class StageHost {
   readonly #manifest: Manifest;
   readonly #source: PackageSource;
@@ -138,40 +152,18 @@ export class StageHost {
     return { message: encodeResult(frame, this.#manifest, layers, output, times), computeMs };
   }
 
-  // `onTokens` is told of some tokens at a time, and says whether more are wanted; the result are
-  // the last ones, once nothing can fail any more.
-  async generate(
-    frame: GenerateFrame,
-    layers: LayerRange,
-    onTokens: (tokens: readonly number[]) => boolean,
-  ): Promise<readonly number[]> {
-    if (!this.#engine?.generate) {
+  // Until all have ended, or `pauses` says so.
+  async generate(layers: LayerRange, batch: TokenBatch): Promise<void> {
+    if (!this.#engine?.generateAll) {
       throw new EngineError(
         "invalid_argument",
         "The engine of this worker cannot choose tokens by itself.",
       );
     }
-    let made = 0;
-    let last: readonly number[] = [];
-    await this.#engine.generate(layers, {
-      session: frame.session,
-      generation: frame.generation,
-      firstPosition: frame.position,
-      firstToken: frame.token,
-      count: frame.count,
-      interval: frame.interval,
-      pipelined: true,
-      sampling: samplingOf(frame),
-      stopTokens: frame.stopTokens,
-      onTokens: (tokens) => {
-        made += tokens.length;
-        const isLast = made >= frame.count || frame.stopTokens.includes(tokens.at(-1)!);
-        if (!isLast) return onTokens(tokens);
-        last = tokens;
-        return true;
-      },
+    await this.#engine.generateAll(layers, {
+      take: () => batch.take().map((frame) => requestOf(frame, batch)),
+      pauses: batch.pauses,
     });
-    return last;
   }
 
   async dispose(): Promise<void> {
@@ -197,6 +189,18 @@ export class StageHost {
   }
 }
 
-function samplingOf(frame: GenerateFrame): NonNullable<GenerateRequest["sampling"]> {
-  return { ...frame, logitBias: new Map(frame.biases), seen: new Map(frame.seen) };
+function requestOf(frame: GenerateFrame, { onTokens, onFailed }: TokenBatch): GenerateRequest {
+  return {
+    session: frame.session,
+    generation: frame.generation,
+    firstPosition: frame.position,
+    firstToken: frame.token,
+    count: frame.count,
+    interval: frame.interval,
+    pipelined: true,
+    sampling: { ...frame, logitBias: new Map(frame.biases), seen: new Map(frame.seen) },
+    stopTokens: frame.stopTokens,
+    onTokens: (tokens, isLast, ms) => onTokens(frame, tokens, isLast, ms),
+    onFailed: (error) => onFailed(frame, error),
+  };
 }

@@ -7,6 +7,7 @@ import type {
   StageEngine,
   StepInput,
   StepOutput,
+  TokenSource,
   WeightSource,
 } from "@weft/engine";
 
@@ -190,27 +191,43 @@ export class FakeEngine implements StageEngine {
     return { hidden, selections, logits: new Float32Array(0) };
   }
 
-  // Each token is the one before plus one.
-  async generate(layers: LayerRange, request: GenerateRequest): Promise<number> {
-    this.requests.push(request);
-    const run = { ...request, count: 1, output: { kind: "none" } as const };
-    this.table.check(layers, [run]);
-    let made = 0;
-    let goesOn = true;
-    while (goesOn && made < request.count) {
-      await this.gate;
-      if (made >= this.failAfter) throw new EngineError("unavailable", "The GPU was lost: test.");
-      const tokens: number[] = [];
-      while (goesOn && tokens.length < Math.min(request.interval, request.count - made)) {
-        tokens.push((request.firstToken + made + tokens.length + 1) % kVocabulary);
-        goesOn = !request.stopTokens?.includes(tokens.at(-1)!);
+  // Each token is the one before plus one. An interval of every session after the other.
+  async generateAll(layers: LayerRange, source: TokenSource): Promise<void> {
+    let active: { request: GenerateRequest; made: number }[] = [];
+    for (let round = 0; round === 0 || !source.pauses(); ++round) {
+      for (const request of source.take()) {
+        this.requests.push(request);
+        const run = { ...request, count: 1, output: { kind: "none" } as const };
+        try {
+          this.table.check(layers, [run]);
+          active.push({ request, made: 0 });
+        } catch (error) {
+          request.onFailed?.(error);
+        }
       }
-      made += tokens.length;
-      goesOn = request.onTokens(tokens) && goesOn;
+      if (active.length === 0) return;
+      await this.gate;
+      const goesOn = active.map((each) => this.#interval(layers, each));
+      active = active.filter((_, index) => goesOn[index]);
       await Promise.resolve();
     }
-    this.table.commit(layers, [{ ...run, count: made }]);
-    return made;
+  }
+
+  #interval(layers: LayerRange, active: { request: GenerateRequest; made: number }): boolean {
+    const { request, made } = active;
+    if (made >= this.failAfter) throw new EngineError("unavailable", "The GPU was lost: test.");
+    const tokens: number[] = [];
+    let isStopped = false;
+    while (!isStopped && tokens.length < Math.min(request.interval, request.count - made)) {
+      tokens.push((request.firstToken + made + tokens.length + 1) % kVocabulary);
+      isStopped = request.stopTokens?.includes(tokens.at(-1)!) === true;
+    }
+    const firstPosition = request.firstPosition + made;
+    const run = { ...request, firstPosition, count: tokens.length };
+    this.table.commit(layers, [{ ...run, output: { kind: "none" } }]);
+    active.made += tokens.length;
+    const isLast = isStopped || active.made === request.count;
+    return request.onTokens(tokens, isLast, 1) && !isLast;
   }
 
   truncate(): Promise<void> {

@@ -23,12 +23,13 @@ export type Told = Event | ServerKind;
 // An event (or a message of the server), and the actions that answer it, in order.
 export type Row = readonly [Told, ...string[]];
 
-const kConnect = { case: "connect", value: { name: "A tab" } } as const;
+const kConnect = { case: "connect", value: { name: "A tab", makesTokens: 8 } } as const;
 // Init as the server of these tests says it, with a change.
 export function init(change: Record<string, unknown> = {}): ServerKind {
   const value = {
     modelName: "m", contextLength: 64, sessionCount: 2, pingIntervalMs: 500,
-    swarmId: new Uint8Array([1]), packageDigest: new Uint8Array(32), resumeMs: 60_000, ...change,
+    swarmId: new Uint8Array([1]), packageDigest: new Uint8Array(32), resumeMs: 60_000,
+    batchesTokens: true, ...change,
   };
   return { case: "init", value };
 }
@@ -74,14 +75,18 @@ export function step(sequence: number, epoch: number, sessions = [1], firstPosit
   return received(encodeFrame(header, runs, new Uint8Array(4 * runs.length)));
 }
 
-export function generate(sequence: number, epoch: number): Event {
+export function generate(sequence: number, epoch: number, session = 1): Event {
   const frame: GenerateFrame = {
-    kind: "generate", sequence, epoch, session: 1, generation: 0, position: 0, token: 3, count: 8,
+    kind: "generate", sequence, epoch, session, generation: 0, position: 0, token: 3, count: 8,
     interval: 4, temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1,
     presencePenalty: 0, frequencyPenalty: 0, seed: 0n, stopTokens: [], biases: [], seen: [],
   };
   return received(encodeGeneration(frame));
 }
+// Tokens of one generation of those under way.
+export const told = (sequence: number, tokens: number[], isLast = false): Event =>
+  ({ kind: "tokensMade", sequence, tokens, computeMs: 1, isLast });
+export const kPaused: Event = { kind: "workDone", outcome: { kind: "paused" } };
 export const stop = (sequence: number, epoch: number): Event =>
   received(encodeGeneration({ kind: "stop", sequence, epoch }));
 export const wholeModel = (state: WholeModel): Event =>
@@ -126,7 +131,9 @@ function words(action: Action): string {
       if (work.kind === "runStep") {
         return `step ${work.frame.header.sequence} over ${span(work.layers)}`;
       }
-      if (work.kind === "makeTokens") return `make tokens ${work.frame.sequence}`;
+      if (work.kind === "makeTokens") {
+        return `make tokens ${work.frames.map(({ sequence }) => sequence).join()}`;
+      }
       if (work.kind === "releaseSessions") return `release ${work.sessions.join()}`;
       if (work.kind === "takeStock") {
         return `takeStock of ${work.bindings.map(({ epoch }) => epoch).join()}, sessions ` +
@@ -134,6 +141,10 @@ function words(action: Action): string {
       }
       return work.kind;
     }
+    case "joinTokens":
+      return `joinTokens ${action.frame.sequence}`;
+    case "stopTokens":
+      return `stopTokens ${action.sequence}`;
     case "finish":
       return `finish ${action.ending.kind}`;
     case "keepFor":

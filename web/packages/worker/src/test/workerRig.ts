@@ -46,6 +46,7 @@ export function init(change: Record<string, unknown> = {}): ServerKind {
     probeBytes: 1000n,
     swarmId: new Uint8Array(16).fill(1),
     resumeMs: 60_000,
+    batchesTokens: true,
     pingIntervalMs: 500,
     ...change,
   };
@@ -81,7 +82,7 @@ export class WorkerRig {
         memoryBytes: 1 << 24,
         engineName: "ort-wasm",
         needsOnnx: true,
-        makesTokens: false,
+        makesTokens: 4,
         guessWeightFactor: () => 1.5,
       },
       wantsWhole,

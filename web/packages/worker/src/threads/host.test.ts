@@ -91,7 +91,7 @@ HostParts {
       return Promise.resolve({
         name: wish === "wasm" ? "ort-wasm" : "ort-webgpu",
         needsOnnx: wish === "onnx" || needsOnnx,
-        makesTokens: !(wish === "onnx" || needsOnnx),
+        makesTokens: wish === "onnx" || needsOnnx ? 0 : 1,
         usesGpu: wish !== "wasm",
         device: "A browser",
         guessWeightFactor: () => 1,

@@ -34,7 +34,8 @@ export type EngineWish = EngineChoice | "onnx";
 export interface EngineOffer {
   readonly name: string; // "ort-wasm", ...
   readonly needsOnnx: boolean; // runs graphs, not programs
-  readonly makesTokens: boolean; // can choose tokens by itself where it holds all layers
+  // Sessions that it can choose tokens of, by itself and in one batch, where it holds all layers.
+  readonly makesTokens: number;
   readonly usesGpu: boolean; // where it fails, another engine may still compute
   readonly device: string; // "Chrome 156, 8 threads, NVIDIA ..."
   readonly guessWeightFactor: (quantisation: string) => number;

@@ -38,7 +38,7 @@ async function onnxEngine(choice: EngineChoice): Promise<EngineOffer> {
   return {
     name: `ort-${provider}`,
     needsOnnx: true,
-    makesTokens: false,
+    makesTokens: 0,
     usesGpu: provider === "webgpu",
     device: deviceText(adapter),
     guessWeightFactor: (quantisation) => guessWeightFactor(provider, quantisation),

@@ -1,4 +1,5 @@
 // Our own engine as the host is offered it: in a tab, and in a headless worker on Dawn.
+import { kMaxSeats } from "@weft/engine/base/seats.ts";
 import type { TuneStore } from "@weft/engine/tune/store.ts";
 import type { WebGpuOptions } from "@weft/engine/webgpuEngine.ts";
 import { DType } from "@weft/wire";
@@ -13,7 +14,7 @@ export function ownEngine(gpu: GPU, device: string, store: TuneStore): EngineOff
   return {
     name: "webgpu",
     needsOnnx: false,
-    makesTokens: true,
+    makesTokens: kMaxSeats,
     usesGpu: true,
     device,
     guessWeightFactor: () => kOwnWeightFactor,

@@ -63,7 +63,7 @@ describe("joining", () => {
       downloadBytesPerS: 5e6,
       cachedLayers: [],
       needsOnnx: true,
-      makesTokens: false,
+      makesTokens: 4,
       workerId: "id",
     });
     expect(rig.engines).toEqual([]);

@@ -10,7 +10,7 @@
 import { EngineError, KernelRefusedError } from "@weft/engine";
 import type { LayerRange, StageEngine } from "@weft/engine";
 import { encodeWorkerMessage } from "@weft/wire";
-import type { Init } from "@weft/wire";
+import type { GenerateFrame, Init } from "@weft/wire";
 
 import { Downloader } from "../download/downloader.ts";
 import type { Manifest } from "../download/manifest.ts";
@@ -59,7 +59,10 @@ export class TabWorker {
   #joined: Joined | null = null;
   #isJoining = false;
   #fetch = new AbortController(); // of the fetch under way
-  #stopsTokens = false; // nobody wants the rest of the MakeTokens under way
+  // Of the MakeTokens under way: who joins it, whose rest nobody wants, and whether it is to end.
+  #joiningTokens: GenerateFrame[] = [];
+  readonly #stoppedTokens = new Set<number>();
+  #pausesTokens = false;
   #keepTimer: ReturnType<typeof setTimeout> | null = null;
   #isClosed = false;
 
@@ -147,8 +150,14 @@ export class TabWorker {
         return this.#start(this.#readLayers(action.epoch, action.layers));
       case "compute":
         return this.#start(this.#compute(action.work));
+      case "joinTokens":
+        this.#joiningTokens.push(action.frame);
+        return;
       case "stopTokens":
-        this.#stopsTokens = true;
+        this.#stoppedTokens.add(action.sequence);
+        return;
+      case "pauseTokens":
+        this.#pausesTokens = true;
         return;
       case "show":
         return this.#show(action.shown);
@@ -270,23 +279,32 @@ export class TabWorker {
   }
 
   async #makeTokens(
-    { frame, layers, arrival }: Extract<Work, { kind: "makeTokens" }>,
+    { frames, layers }: Extract<Work, { kind: "makeTokens" }>,
     host: StageHost,
   ): Promise<Outcome> {
-    const { board, now } = this.#options;
-    let since = Math.max(arrival, now());
-    const taken = (tokens: readonly number[]): number => {
-      const computeMs = now() - since;
-      since = now();
-      if (tokens.length > 0) board.addStep(tokens.length, computeMs);
-      return computeMs;
-    };
-    this.#stopsTokens = false;
-    const last = await host.generate(frame, layers, (tokens) => {
-      this.#feed({ kind: "tokensMade", tokens, computeMs: taken(tokens) });
-      return !this.#stopsTokens && !this.#isClosed;
+    this.#joiningTokens = [...frames];
+    this.#stoppedTokens.clear();
+    this.#pausesTokens = false;
+    let together = 0;
+    await host.generate(layers, {
+      take: () => {
+        together += this.#joiningTokens.length;
+        return this.#joiningTokens.splice(0);
+      },
+      pauses: () => this.#pausesTokens || this.#isClosed,
+      onTokens: ({ sequence }, tokens, isLast, computeMs) => {
+        this.#options.board.addStep(tokens.length, computeMs / together);
+        this.#feed({ kind: "tokensMade", sequence, tokens, computeMs, isLast });
+        const isWanted = !isLast && !this.#stoppedTokens.has(sequence) && !this.#isClosed;
+        if (!isWanted) --together;
+        return isWanted;
+      },
+      onFailed: ({ sequence }, error) => {
+        --together;
+        this.#feed({ kind: "tokensFailed", sequence, fault: faultOf(error) });
+      },
     });
-    return { kind: "made", tokens: last, computeMs: taken(last) };
+    return { kind: "paused" };
   }
 
   // The page is told what the device holds by now, too.

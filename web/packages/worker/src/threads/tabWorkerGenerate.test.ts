@@ -83,10 +83,40 @@ describe("generating", () => {
     rig.tellGeneration({ kind: "stop", sequence: 5, epoch: 1 });
     rig.tellGeneration({ kind: "stop", sequence: 6, epoch: 1 });
     open();
-    await until(() => rig.tokens().length === 3, "an empty answer");
+    await until(() => rig.tokens().length === 2, "both ends");
     expect(rig.tokens().map(({ sequence, isLast, tokens }) => [sequence, isLast, [...tokens]]))
-      .toEqual([[5, false, [4, 5, 6]], [5, true, []], [6, true, []]]);
-    expect(rig.engine.requests).toHaveLength(1); // the second was stopped before it began
+      .toEqual([[5, true, [4, 5, 6]], [6, true, [4, 5, 6]]]);
+    rig.tellGeneration({ ...kPlain, sequence: 7, position: 3, token: 6, count: 1 });
+    await until(() => rig.tokens().length === 3, "one that goes on");
+    expect(rig.tokens()[2]).toMatchObject({ sequence: 7, isLast: true, tokens: [7] });
+  });
+
+  it("runs several together, and a step between two of their batches", async () => {
+    const rig = await whole();
+    let open = (): void => undefined;
+    rig.engine.gate = new Promise<void>((resolve) => (open = resolve));
+    rig.tellGeneration(kPlain);
+    await until(() => rig.engine.requests.length === 1, "a start");
+    rig.tellGeneration({ ...kPlain, sequence: 6, session: 2, token: 8, count: 4 });
+    open();
+    await until(() => rig.tokens().filter(({ isLast }) => isLast).length === 2, "both ends");
+    const of = (wanted: number): number[] => {
+      const own = rig.tokens().filter(({ sequence }) => sequence === wanted);
+      return own.flatMap(({ tokens }) => [...tokens]);
+    };
+    expect(of(5)).toEqual([4, 5, 6, 7, 8, 9, 10]);
+    expect(of(6)).toEqual([9, 10, 11, 12]);
+    const order = rig.tokens().map(({ sequence }) => sequence);
+    expect(order.indexOf(6)).toBeLessThan(order.lastIndexOf(5));
+    expect(rig.engine.sessionLength(2, { first: 0, end: kLayers })).toBe(4);
+  });
+
+  it("fails one alone that cannot be", async () => {
+    const rig = await whole();
+    rig.tellGeneration({ ...kPlain, position: 4 });
+    rig.tellGeneration({ ...kPlain, sequence: 6, session: 2 });
+    expect(await rig.next("stepFailed")).toMatchObject({ sequence: 5, code: "invalid_argument" });
+    expect(await told(rig)).toEqual([[4, 5, 6], [7, 8, 9], [10]]);
   });
 
   it("says when it fails, after the tokens that it has told", async () => {

@@ -1,4 +1,4 @@
-// Causal grouped-query attention of one row over the paged keys and values of its session:
+// Causal grouped-query attention of a row over the paged keys and values of its session:
 //
 //   score[h, p] = cap(scale * sum over d of query[h, d] * key[p, g, d])
 //                 with g = h / (heads / kv_heads), the head of keys and values
@@ -14,12 +14,12 @@
 // lane in rising order, and the four lanes are added in rising order. This is part of the identity
 // rule (common.wgsl); attention_rows.wgsl and attention_tiles.wgsl give the same bits.
 //
-// The keys and values are those that qk_norm_rope.wgsl appended. With kFused, which is for steps of
-// a single row, the row's query, key and value are normalised, rotated and appended here, which
-// saves a dispatch: every head reads the row's own key and value from workgroup memory, because the
-// page is written by another workgroup of the same dispatch. With kSplit a workgroup has one chunk,
-// and attention_combine.wgsl merges. Chunks begin at absolute positions, so that a row's result is
-// the same in a prompt and in decoding.
+// The keys and values are those that qk_norm_rope.wgsl appended. With kFused, which is for rows
+// that are the only ones of their sessions, the row's query, key and value are normalised, rotated
+// and appended here, which saves a dispatch: every head reads the row's own key and value from
+// workgroup memory, because the page is written by another workgroup of the same dispatch. With
+// kSplit a workgroup has one chunk, and attention_combine.wgsl merges. Chunks begin at absolute
+// positions, so that a row's result is the same in a prompt and in decoding.
 var<workgroup> query: array<f32, 512>;
 var<workgroup> own_key: array<vec2<f32>, kOwnPairs>;  // kFused: the row's own, as its page keeps it
 var<workgroup> chunk_pages: array<u32, 8>;

@@ -8,19 +8,20 @@ export const StepWord = {
   rotationsBegin: 1, // cosine, sine of every pair, row after row
   rotationPairs: 2, // of a row
   chunks: 3, // of 256 positions, of the longest session (split attention)
-  historySlot: 4, // where the argmax's token is kept, or kNone
+  historySlot: 4, // where the tokens of row 0, 1, ... are kept, or kNone
   headRows: 5,
   scalesBegin: 6, // 1 / temperature of the head's rows (scaled_sum.wgsl)
   rowsBegin: 8, // kRowWords words a row
 } as const;
 
 export const RowWord = {
-  token: 0, // kNone: the one that the last argmax chose
+  token: 0, // kNone: the one that was chosen last for the row's seat
   position: 1,
   pagesBegin: 2, // page numbers of the row's session
   source: 3, // of row i of the head: which row of the residual stream it is
+  seat: 4, // which chain and which sampler are the row's (run/tokenLoop.ts)
 } as const;
-export const kRowWords = 4;
+export const kRowWords = 5;
 
 // Which count of rows an operation runs over.
 export const RowsAt = { body: StepWord.bodyRows, head: StepWord.headRows } as const;

@@ -1,4 +1,5 @@
-// Rows of the embedding table. A token of kNone is the one that the last argmax chose (aux).
+// Rows of the embedding table. A token of kNone is the one that was chosen last for the row's seat
+// (aux).
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let row = id.y;
@@ -8,7 +9,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   }
   var token = row_token(row);
   if (token == kNone) {
-    token = aux[op.chain_at];
+    token = aux[op.chain_at + row_seat(row)];
   }
   if (token < op.row_first || token >= op.row_end) {
     return;

@@ -15,17 +15,19 @@ export const SamplePurpose = { topK: 0, topP: 1, draw: 2 } as const;
 
 export const sampleOp = declareOp({
   rowsAt: "u32",
-  logitsBase: "u32",
+  logits: "place",
   vocabulary: "u32",
-  resultAt: "u32", // in `aux`: what argmax.wgsl left for row 0
+  resultAt: "u32", // in `aux`: what argmax.wgsl left, `resultStride` words a row
+  resultStride: "u32",
   chainAt: "u32",
   historyAt: "u32",
-  samplerAt: "u32", // in `aux`
+  samplerAt: "u32", // in `aux`, `samplerStride` words a seat
+  samplerStride: "u32",
   level: "u32", // of a search: bits [24 - 8 level, 32 - 8 level) of the key
   purpose: "u32", // of a search: SamplePurpose
 });
 
-// Words of the sampler in `aux`. The first ten are written by the host (run/sampling.ts), the rest
+// Words of a sampler in `aux`. The first ten are written by the host (run/sampling.ts), the rest
 // by the kernels; numbers of two words are 64-bit integers, low word first.
 export const SamplerWord = {
   inverseTemperature: 0,
@@ -48,7 +50,16 @@ export const SamplerWord = {
   bins: 32, // 256 of level 0, then 256 of the others
 } as const;
 
-export const SamplerFlag = { greedy: 1, counted: 2 } as const;
+// What a row's generation asks for: rows of one step may ask for different things, and a dispatch
+// that some of them need leaves the others as they are.
+export const SamplerFlag = {
+  greedy: 1,
+  counted: 2,
+  changes: 4,
+  topK: 8,
+  topP: 16,
+  minP: 32,
+} as const;
 
 // A bin has count, mass (two words), one token's weight (two words), ~smallest id.
 const kBinWords = 6;

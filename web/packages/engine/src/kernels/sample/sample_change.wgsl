@@ -3,7 +3,8 @@
 @compute @workgroup_size(256)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let i = id.x;
-  if (i >= op.vocabulary) {
+  begin_row(id.y);
+  if (i >= op.vocabulary || !has(kFlagChanges)) {
     return;
   }
   let count = word(kStateWords + i);
@@ -11,11 +12,11 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   if (count == 0u && bias == 0.0) {
     return;
   }
-  var logit = act[op.logits_base + i] + bias;
+  var logit = act[own_logits + i] + bias;
   if (count > 0u) {
     let repetition = bitcast<f32>(word(kRepetition));
     logit = select(logit * repetition, logit / repetition, logit > 0.0);
     logit -= bitcast<f32>(word(kPresence)) + bitcast<f32>(word(kFrequency)) * f32(count);
   }
-  act[op.logits_base + i] = logit;
+  act[own_logits + i] = logit;
 }

@@ -9,6 +9,11 @@ fn main(
   @builtin(num_workgroups) parts: vec3<u32>,
   @builtin(local_invocation_index) t: u32,
 ) {
+  begin_row(workgroup.y);
+  let is_searched = op.level == 0u || asks_for(op.purpose);
+  if (is_skipped(t, has(kFlagGreedy) || !is_searched)) {
+    return;
+  }
   for (var i = t; i < 256u * kBinWords; i += 256u) {
     atomicStore(&bins[i], 0u);
   }
@@ -20,7 +25,7 @@ fn main(
   let size = (op.vocabulary + parts.x - 1u) / parts.x;
   let end = min(op.vocabulary, (workgroup.x + 1u) * size);
   for (var i = workgroup.x * size + t; i < end; i += 256u) {
-    let logit = act[op.logits_base + i];
+    let logit = act[own_logits + i];
     let key = key_of(logit);
     let is_here = op.level == 0u || ((key ^ prefix) >> min(shift + 8u, 31u)) == 0u;
     if (!is_finite(logit) || !is_here) {
@@ -44,11 +49,11 @@ fn main(
     return;
   }
   let out = kBins + select(256u * kBinWords, 0u, op.level == 0u) + own;
-  atomicAdd(&aux[op.sampler_at + out], count);
+  atomicAdd(&aux[own_sampler + out], count);
   add_wide(out + 1u, vec2(atomicLoad(&bins[own + 1u]), atomicLoad(&bins[own + 2u])));
   if (op.level == 3u) {
     put(out + 3u, atomicLoad(&bins[own + 3u]));
     put(out + 4u, atomicLoad(&bins[own + 4u]));
-    atomicMax(&aux[op.sampler_at + out + 5u], atomicLoad(&bins[own + 5u]));
+    atomicMax(&aux[own_sampler + out + 5u], atomicLoad(&bins[own + 5u]));
   }
 }

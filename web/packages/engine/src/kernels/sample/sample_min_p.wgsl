@@ -7,6 +7,10 @@ fn main(
   @builtin(num_workgroups) parts: vec3<u32>,
   @builtin(local_invocation_index) t: u32,
 ) {
+  begin_row(workgroup.y);
+  if (is_skipped(t, !has(kFlagMinP))) {
+    return;
+  }
   if (t < 2u) {
     atomicStore(&sum[t], 0u);
   }
@@ -18,7 +22,7 @@ fn main(
   let end = min(op.vocabulary, (workgroup.x + 1u) * size);
   var mine = vec2(0u, 0u);
   for (var i = workgroup.x * size + t; i < end; i += 256u) {
-    let logit = act[op.logits_base + i];
+    let logit = act[own_logits + i];
     if (!is_finite(logit)) {
       continue;
     }

@@ -1,11 +1,12 @@
-// The drawn token, to the next embedding and into the history; the sampler is left as it was before
-// the step. A row with values that are not finite has no token (kNone).
+// The drawn token, to the next embedding of its seat and into the history; the sampler is left as
+// it was before the step. A row with values that are not finite has no token (kNone).
 var<workgroup> counts: array<u32, 256>;
 var<workgroup> rank: u32;
 
 @compute @workgroup_size(256)
-fn main(@builtin(local_invocation_index) t: u32) {
-  let is_greedy = (word(kFlags) & kFlagGreedy) != 0u;
+fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  begin_row(workgroup.y);
+  let is_greedy = has(kFlagGreedy);
   let key = word(kPrefix);
   let chunk = (op.vocabulary + 255u) / 256u;
   let end = min(op.vocabulary, (t + 1u) * chunk);
@@ -15,12 +16,12 @@ fn main(@builtin(local_invocation_index) t: u32) {
   let wanted = workgroupUniformLoad(&rank);
   if (wanted == 0u) {
     if (t == 0u) {
-      keep(select(word(kSmallestId), atomicLoad(&aux[op.result_at]), is_greedy));
+      keep(select(word(kSmallestId), atomicLoad(&aux[own_result]), is_greedy));
     }
   } else {  // not the first of several equal logits
     var count = 0u;
     for (var i = t * chunk; i < end; i++) {
-      count += select(0u, 1u, key_of(act[op.logits_base + i]) == key);
+      count += select(0u, 1u, key_of(act[own_logits + i]) == key);
     }
     counts[t] = count;
     workgroupBarrier();
@@ -30,7 +31,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
     }
     if (before <= wanted && wanted < before + count) {
       for (var i = t * chunk; i < end; i++) {
-        if (key_of(act[op.logits_base + i]) != key) {
+        if (key_of(act[own_logits + i]) != key) {
           continue;
         }
         if (before == wanted) {
@@ -53,12 +54,12 @@ fn main(@builtin(local_invocation_index) t: u32) {
 }
 
 fn keep(drawn: u32) {
-  let token = select(drawn, kNone, atomicLoad(&aux[op.result_at + 5u]) > 0u);
-  atomicStore(&aux[op.chain_at], token);
+  let token = select(drawn, kNone, atomicLoad(&aux[own_result + 5u]) > 0u);
+  atomicStore(&aux[op.chain_at + row_word(own_row, kRowSeat)], token);
   if (step[kStepHistorySlot] != kNone) {
-    atomicStore(&aux[op.history_at + step[kStepHistorySlot]], token);
+    atomicStore(&aux[op.history_at + step[kStepHistorySlot] + own_row], token);
   }
-  if (token < op.vocabulary && (word(kFlags) & kFlagCounted) != 0u) {
-    atomicAdd(&aux[op.sampler_at + kStateWords + token], 1u);
+  if (token < op.vocabulary && has(kFlagCounted)) {
+    atomicAdd(&aux[own_sampler + kStateWords + token], 1u);
   }
 }

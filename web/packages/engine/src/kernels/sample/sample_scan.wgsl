@@ -45,8 +45,8 @@ fn target_of(mass: vec2<u32>, count: u32) -> vec2<u32> {
     let is_exact = least.z == 0u && (least.x != 0u || least.y != 0u);
     return minus(least.xy, vec2(select(0u, 1u, is_exact), 0u));
   }
-  // A position's number is its own index; the token that is chosen stands behind row 0.
-  return fine_part_of(mass, random_part(step[kStepRowsBegin + kRowPosition] + 1u));
+  // A position's number is its own index; the token that is chosen stands behind the row.
+  return fine_part_of(mass, random_part(row_word(own_row, kRowPosition) + 1u));
 }
 
 // How many tokens of mass `units` come before the one that exceeds `rest`.
@@ -66,7 +66,11 @@ fn times(units: vec2<u32>, count: u32) -> vec2<u32> {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(local_invocation_index) t: u32) {
+fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  begin_row(workgroup.y);
+  if (is_skipped(t, !asks_for(op.purpose))) {
+    return;
+  }
   let bin = kBins + select(256u * kBinWords, 0u, op.level == 0u) + kBinWords * t;
   let count = word(bin);
   let mass = wide(bin + 1u);

@@ -1,6 +1,6 @@
 // Best and second best logit of a row, and the parts of logsumexp, over slices of the vocabulary
-// (kMerge: of the slices' results, which also hands the best token to the next embedding). Equal
-// logits go by rising id.
+// (kMerge: of the slices' results, which also hands the best token to the next embedding of the
+// row's seat). Equal logits go by rising id.
 struct Two {
   best: f32,
   best_id: u32,
@@ -118,10 +118,11 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   aux[at + 3u] = bitcast<u32>(two.second);
   aux[at + 4u] = bitcast<u32>(sum);
   aux[at + 5u] = atomicLoad(&bad);
-  if (kMerge && row == 0u) {
-    aux[op.chain_at] = two.best_id;
+  if (kMerge) {
+    let source = row_source(row);
+    aux[op.chain_at + row_seat(source)] = two.best_id;
     if (step[kStepHistorySlot] != kNone) {
-      aux[op.history_at + step[kStepHistorySlot]] = two.best_id;
+      aux[op.history_at + step[kStepHistorySlot] + source] = two.best_id;
     }
   }
 }

@@ -24,8 +24,8 @@ export const argmaxOp = declareOp({
   partialAt: "u32", // in `aux`, 8 words a slice
   resultAt: "u32", // in `aux`, `resultStride` words a row
   resultStride: "u32",
-  chainAt: "u32",
-  historyAt: "u32", // in `aux`: history[step counter] gets the token; kNone: not kept
+  chainAt: "u32", // in `aux`, a word a seat
+  historyAt: "u32", // in `aux`: history[slot of the step + row] gets the token; kNone: not kept
   slices: "u32", // at most kMaxSlices
 });
 

@@ -44,6 +44,11 @@ fn row_source(row: u32) -> u32 {
   return row_word(row, kRowSource);
 }
 
+// Whose chosen tokens and sampler are the row's in whole-model decoding.
+fn row_seat(row: u32) -> u32 {
+  return row_word(row, kRowSeat);
+}
+
 fn is_finite(value: f32) -> bool {
   return (bitcast<u32>(value) & 0x7f800000u) != 0x7f800000u;
 }

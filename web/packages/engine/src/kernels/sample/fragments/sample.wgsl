@@ -24,11 +24,55 @@
 @group(0) @binding(2) var<storage, read_write> act: array<f32>;
 @group(0) @binding(7) var<storage, read_write> aux: array<atomic<u32>>;
 
+// Of the row that the workgroup is for (begin_row).
+var<private> own_row: u32;
+var<private> own_logits: u32;
+var<private> own_result: u32;
+var<private> own_sampler: u32;
+
+fn row_word(row: u32, word: u32) -> u32 {
+  return step[kStepRowsBegin + kRowWords * row + word];
+}
+// Row `head_row` of the head: its logits, what argmax.wgsl found of it, the sampler of its seat.
+fn begin_row(head_row: u32) {
+  own_row = row_word(head_row, kRowSource);
+  own_logits = op.logits_base + head_row * op.logits_stride;
+  own_result = op.result_at + head_row * op.result_stride;
+  own_sampler = op.sampler_at + row_word(own_row, kRowSeat) * op.sampler_stride;
+}
+
 fn word(at: u32) -> u32 {
-  return atomicLoad(&aux[op.sampler_at + at]);
+  return atomicLoad(&aux[own_sampler + at]);
 }
 fn put(at: u32, value: u32) {
-  atomicStore(&aux[op.sampler_at + at], value);
+  atomicStore(&aux[own_sampler + at], value);
+}
+fn has(flag: u32) -> bool {
+  return (word(kFlags) & flag) != 0u;
+}
+
+// Whether the row's generation makes the search for this purpose (SamplePurpose).
+fn asks_for(purpose: u32) -> bool {
+  switch purpose {
+    case kPurposeTopK: {
+      return has(kFlagTopK);
+    }
+    case kPurposeTopP: {
+      return has(kFlagTopP);
+    }
+    default: {
+      return !has(kFlagGreedy);
+    }
+  }
+}
+
+// Whether every thread is to leave the row as it is, in a form that barriers may stand behind.
+var<workgroup> skipped: u32;
+fn is_skipped(t: u32, skips: bool) -> bool {
+  if (t == 0u) {
+    skipped = select(0u, 1u, skips);
+  }
+  return workgroupUniformLoad(&skipped) != 0u;
 }
 
 // 64-bit numbers: low word, high word.
@@ -51,9 +95,9 @@ fn is_less(a: vec2<u32>, b: vec2<u32>) -> bool {
 }
 // Adds to the number at `at` from many threads at once.
 fn add_wide(at: u32, value: vec2<u32>) {
-  let low = atomicAdd(&aux[op.sampler_at + at], value.x);
+  let low = atomicAdd(&aux[own_sampler + at], value.x);
   let carry = select(0u, 1u, low + value.x < low);
-  atomicAdd(&aux[op.sampler_at + at + 1u], value.y + carry);
+  atomicAdd(&aux[own_sampler + at + 1u], value.y + carry);
 }
 
 // The 64-bit product.
@@ -76,7 +120,7 @@ fn key_of(logit: f32) -> u32 {
 }
 
 fn best_logit() -> f32 {
-  return bitcast<f32>(atomicLoad(&aux[op.result_at + 1u]));
+  return bitcast<f32>(atomicLoad(&aux[own_result + 1u]));
 }
 
 fn weight_of(logit: f32, best: f32, inverse_temperature: f32) -> f32 {

@@ -1,0 +1,32 @@
+// What waits in a membership to be computed, in the order of the messages, and words for the wire.
+import type { ConnectKind, Fault, HeldBinding, Work } from "./events.ts";
+
+export interface Turn {
+  // Gives the work; null where nothing is to be computed after all.
+  readonly take: () => Work | null;
+  // It leaves less behind: that is done whether there is a connection or not.
+  readonly forgets: boolean;
+  // A Generate: its turn may come while others make tokens.
+  readonly joins?: boolean;
+}
+
+const kForgetting: readonly Work["kind"][] = ["releaseSessions", "releaseAll", "keepLayers"];
+
+export function turnOf(work: Work): Turn {
+  return { take: () => work, forgets: kForgetting.includes(work.kind) };
+}
+
+type HeldValue = NonNullable<ConnectKind["value"]["held"]>[number];
+
+// As the wire wants it.
+export function heldValue({ sessions, positions, ...rest }: HeldBinding): HeldValue {
+  return { ...rest, sessions: [...sessions], positions: [...positions] };
+}
+
+// What StepFailed names, and what it says.
+export interface StepNumbers {
+  readonly sequence: number;
+  readonly epoch: number;
+  readonly stage?: number; // of whole-model generation: the only one
+}
+export type Said = Pick<Fault, "code" | "message">;
