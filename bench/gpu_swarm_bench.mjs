@@ -1,9 +1,11 @@
 // Headless GPU workers of one machine: how fast a model reaches the GPU beside the bare line, and
 // tokens/s of one device through the server, of one that runs the whole model, and of several
-// processes, beside the engine alone. Prints a line of JSON a figure.
+// processes, with one conversation and more at once, beside the engine alone. Prints a line of JSON
+// a figure.
 //
 //   ./dev bench gpu-swarm --package DIR [--workers 1,2] [--adapters 0,1] [--tokens 160]
-//     [--rounds 3] [--parts line,load,engine,swarm] [--allow-software]
+//     [--rounds 3] [--conversations 1,4,16,32] [--parts line,load,engine,swarm]
+//     [--allow-software]
 //
 // Worker i takes adapter i of --adapters, or the first again. On a machine without npm: --worker
 // FILE (web/dist/headless/worker.mjs), --dawn FILE (webgpu's index.js or dawn.node), --engine FILE
@@ -30,6 +32,7 @@ const { values } = parseArgs({
     adapters: { type: "string", default: "0" },
     tokens: { type: "string", default: "160" },
     rounds: { type: "string", default: "3" },
+    conversations: { type: "string", default: "1,4,16,32" },
     parts: { type: "string", default: "line,load,engine,swarm" },
     "allow-software": { type: "boolean", default: false },
   },
@@ -38,7 +41,8 @@ const parts = values.parts.split(",");
 const tokens = Number(values.tokens);
 const rounds = Number(values.rounds);
 const kContext = 1024;
-const kSessions = 8;
+const conversations = values.conversations.split(",").map(Number);
+const kSessions = Math.max(8, ...conversations);
 const kUpMs = 90_000;
 
 const manifest = JSON.parse(readFileSync(join(values.package, "weft.json"), "utf8"));
@@ -164,22 +168,37 @@ async function ask(origin, prompt, count) {
     }
   }
   const end = performance.now();
-  return { count: usage.completion_tokens, ms: end - begin, decodeMs: end - first };
+  return { count: usage.completion_tokens, firstMs: first - begin, decodeMs: end - first };
 }
 
-async function measureTokens(origin) {
-  await ask(origin, "warm up", Math.min(tokens, 32));
-  const alone = [];
-  for (let i = 0; i < rounds; ++i) {
-    const { count, decodeMs } = await ask(origin, `number ${i} is a story`, tokens);
-    alone.push(((count - 1) * 1000) / decodeMs);
-  }
+// So many conversations at once: tokens/s of one of them while it decodes and of all from the first
+// request to the last token, and the time to the first token. Medians.
+async function measureTogether(origin, count, name) {
   const begin = performance.now();
-  const many = await Promise.all(
-    [0, 1, 2, 3].map((i) => ask(origin, `story ${i} of four`, Math.ceil(tokens / 2))));
-  const total = many.reduce((sum, { count }) => sum + count, 0);
-  const ofFour = (total * 1000) / (performance.now() - begin);
-  return { tokens_per_s: round(median(alone)), tokens_per_s_of_4: round(ofFour) };
+  const answers = await Promise.all(Array.from({ length: count }, (_, i) =>
+    ask(origin, `${name}: story ${i} of ${count}`, tokens)));
+  const ms = performance.now() - begin;
+  return {
+    one: median(answers.map((it) => ((it.count - 1) * 1000) / it.decodeMs)),
+    all: (answers.reduce((sum, it) => sum + it.count, 0) * 1000) / ms,
+    firstMs: median(answers.map(({ firstMs }) => firstMs)),
+  };
+}
+
+// A cell for each count of conversations; the first round warms up what so many need.
+async function measureTokens(origin) {
+  const cells = {};
+  for (const count of conversations) {
+    await measureTogether(origin, count, "warm up");
+    const runs = [];
+    for (let i = 0; i < rounds; ++i) runs.push(await measureTogether(origin, count, `round ${i}`));
+    cells[count] = {
+      tokens_per_s_of_one: round(median(runs.map(({ one }) => one))),
+      tokens_per_s_of_all: round(median(runs.map(({ all }) => all))),
+      first_token_ms: round(median(runs.map(({ firstMs }) => firstMs)), 1),
+    };
+  }
+  return { conversations: cells };
 }
 
 async function measureSwarm(count, cache, more = []) {

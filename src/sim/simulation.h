@@ -53,7 +53,7 @@ struct Outcome {
   uint64_t events = 0, tokens = 0, requests = 0, finished = 0, cancelled = 0, failed_on_purpose = 0;
   uint64_t losses = 0, plans = 0, closed_by_core = 0;
   uint64_t faults = 0, repeated = 0, overtaken = 0;  // messages that came twice or out of order
-  uint64_t wishes = 0;              // for the whole model on one device, or against it
+  uint64_t wishes = 0;  // for the whole model on one device, or against it
   // Tokens that devices with the whole model chose by themselves, one session at a time.
   uint64_t generated_alone = 0;
   uint64_t generated_together = 0;  // those of batches of several sessions

@@ -25,8 +25,8 @@ struct Offer {
   // Generates that may be on their way to it at once where it runs all layers; 0: none ever, 1: one
   // after the other.
   uint32_t makes_tokens = 0;
-  bool takes_experts = false;       // can be sent HoldExperts
-  bool can_be_hub = false;          // can be sent PrepareStage with shards
+  bool takes_experts = false;  // can be sent HoldExperts
+  bool can_be_hub = false;     // can be sent PrepareStage with shards
   std::vector<uint32_t> cached_layers;
 };
 

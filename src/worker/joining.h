@@ -24,8 +24,8 @@ struct Offer {
   bool needs_onnx = false;        // computes ONNX stages, a run at a time
   // Sessions of whole-model generation that one batch takes; 0: it knows none of those frames.
   uint32_t makes_tokens = 0;
-  bool takes_experts = false;     // knows HoldExperts and shard messages
-  bool can_be_hub = false;        // knows stages whose experts are elsewhere
+  bool takes_experts = false;  // knows HoldExperts and shard messages
+  bool can_be_hub = false;     // knows stages whose experts are elsewhere
 };
 
 // What was found out after Init: the package, and how fast the link to it is.
