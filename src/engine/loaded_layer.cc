@@ -33,8 +33,8 @@ struct VectorWeights {
 };
 
 // True unless the output is a sum, a sum times a number, or the work of experts alone: a layer adds
-// to the residual stream last (Gemma 4's then scale it), a shard gives rows of its experts, the head
-// ends with a product (and perhaps a scale or softcap).
+// to the residual stream last (Gemma 4's then scale it), a shard gives rows of its experts, and the
+// head ends with a product (and perhaps a scale or softcap).
 bool EndsInLogits(const program::Program& program) {
   if (!program.input) return false;
   enum class Held { kNothing, kSum, kRows, kOther };
