@@ -11,6 +11,12 @@
 // appends. Anything else is refused with kInvalidArgument and changes nothing: wrong KV must be
 // impossible, not unlikely.
 //
+// A layer with recurrent operations also holds a state of fixed size, which knows one position
+// only: that behind the last row. Such a layer is truncated to 0, to its length or to a mark, a
+// position whose state a run with Keep::kEnd kept; anything else is refused, too. At most kMaxMarks
+// are held for a session; one more costs the second lowest, so that the first (behind the system
+// prompt, usually) and the latest stay.
+//
 // Batch invariance: the bits of a row's result depend on its session's rows alone, never on its
 // neighbours in the batch nor on how a prompt was cut into steps. Cut invariance: with a
 // residual_dtype that is also the wire's, they do not depend on how the layers were cut into stages
@@ -67,6 +73,15 @@ struct Output {
   double uniform = 0;                  // kDraw: where in [0, 1) the draw falls
 };
 
+// Positions of a session whose recurrent state is kept beside the current one.
+inline constexpr size_t kMaxMarks = 4;
+
+// What a run leaves in layers with recurrent state beside the state at its end.
+enum class Keep : uint8_t {
+  kNone = 0,
+  kEnd = 1,  // the position behind the run becomes a mark
+};
+
 // `count` consecutive tokens of one session.
 struct Run {
   uint32_t session = 0;
@@ -74,6 +89,7 @@ struct Run {
   uint32_t first_position = 0;
   uint32_t count = 0;
   Output output;
+  Keep keep = Keep::kNone;
 };
 
 // What a step wants where it stopped at a SlotExchange: one row of `columns` values for every slot,
@@ -129,8 +145,8 @@ struct StepOutput {
 using StepProgress = std::variant<StepOutput, std::unique_ptr<PendingStep>>;
 
 struct MemoryUse {
-  uint64_t weight_bytes = 0;  // as held, after repacking
-  uint64_t kv_bytes = 0;
+  uint64_t weight_bytes = 0;   // as held, after repacking
+  uint64_t kv_bytes = 0;       // with recurrent state and marks
   uint64_t scratch_bytes = 0;  // results of steps are their caller's
 };
 
@@ -186,7 +202,8 @@ class StageEngine {
     return Error(ErrorCode::kUnsupported, "This engine's steps never stop.");
   }
 
-  // Forgets positions >= `position`. A session that does not exist is an error.
+  // Forgets positions >= `position`. A session that does not exist is an error, as is a position
+  // that a layer with recurrent state cannot go back to.
   virtual Status Truncate(uint32_t session, uint32_t generation, uint32_t position) = 0;
   // `to` begins as a copy of `from`'s first `position_count` positions, generation 0.
   virtual Status Fork(uint32_t from, uint32_t to, uint32_t position_count) = 0;

@@ -35,6 +35,49 @@ class KvCache::Page {
   std::shared_ptr<uint64_t> total_;
 };
 
+class KvCache::StatePage {
+ public:
+  // Undefined contents. Throws std::bad_alloc.
+  StatePage(uint64_t float_count, std::shared_ptr<uint64_t> total)
+      : byte_count_(float_count * sizeof(float)),
+        address_(::operator new (byte_count_, std::align_val_t{64})),
+        total_(std::move(total)) {
+    *total_ += byte_count_;
+  }
+  ~StatePage() {
+    ::operator delete (address_, std::align_val_t{64});
+    *total_ -= byte_count_;
+  }
+  StatePage(const StatePage&) = delete;
+  StatePage& operator=(const StatePage&) = delete;
+
+  float* values() const { return static_cast<float*>(address_); }
+
+ private:
+  uint64_t byte_count_;
+  void* address_;
+  std::shared_ptr<uint64_t> total_;
+};
+
+const float* KvCache::LayerState::StateBefore() const {
+  return state_before == nullptr ? nullptr : state_before->values();
+}
+
+float* KvCache::LayerState::StateAfter() const {
+  return state == nullptr ? nullptr : state->values();
+}
+
+void KvCache::LayerState::CutStateTo(uint32_t position) {
+  if (shape.state_floats == 0) return;
+  CHECK(HasStateAt(position) && position <= length);
+  if (position == 0) {
+    state = nullptr;
+  } else if (position < length) {
+    state = marks.at(position);
+  }
+  marks.erase(marks.upper_bound(position), marks.end());
+}
+
 namespace {
 
 uint32_t PagesFor(uint32_t positions) {
@@ -50,6 +93,16 @@ std::string Describe(const Run& run) {
          std::to_string(run.first_position) + ", generation " + std::to_string(run.generation);
 }
 
+// "holds the recurrent state of layer 3 at position 70 and at no mark": why a session cannot be cut
+// back to `position`.
+std::string NoStateAt(uint32_t layer, const KvCache::LayerState& state, uint32_t position) {
+  std::string text = "holds the recurrent state of layer " + std::to_string(layer) +
+                     " at position " + std::to_string(state.length) + " and at ";
+  text += state.marks.empty() ? "no mark" : "the marks";
+  for (const auto& [mark, page] : state.marks) text += " " + std::to_string(mark);
+  return text + ", not at " + std::to_string(position);
+}
+
 // Whether `run` replaces pages that someone else, or this session after a failure, still needs: it
 // truncates, or it goes on in a page that a fork shares.
 bool WritesKept(const KvCache::LayerState& state, const Run& run) {
@@ -60,7 +113,7 @@ bool WritesKept(const KvCache::LayerState& state, const Run& run) {
 
 }  // namespace
 
-void KvCache::AddLayer(uint32_t layer, std::optional<KvShape> shape) {
+void KvCache::AddLayer(uint32_t layer, const LayerShape& shape) {
   CHECK(layers_.emplace(layer, shape).second);
 }
 
@@ -77,9 +130,9 @@ const KvCache::LayerState* KvCache::Find(uint32_t session, uint32_t layer) const
   return state == known->second.end() ? nullptr : &state->second;
 }
 
-std::optional<KvShape> KvCache::ShapeOf(uint32_t layer) const {
+KvCache::LayerShape KvCache::ShapeOf(uint32_t layer) const {
   const auto known = layers_.find(layer);
-  return known == layers_.end() ? std::nullopt : known->second;
+  return known == layers_.end() ? LayerShape() : known->second;
 }
 
 Status KvCache::CheckRun(LayerRange layers, const Run& run) const {
@@ -89,34 +142,42 @@ Status KvCache::CheckRun(LayerRange layers, const Run& run) const {
                                     "; expected 1 or more rows below position " +
                                     std::to_string(kMaxPositions) + ".");
   }
-  bool any_kv = false;
+  bool any_holds = false;
   for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
-    any_kv |= ShapeOf(layer).has_value();
+    any_holds |= ShapeOf(layer).holds_any();
   }
   for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
-    const bool has_kv = ShapeOf(layer).has_value();
-    if (any_kv && !has_kv) continue;  // the layers with KV decide
+    const bool holds = ShapeOf(layer).holds_any();
+    if (any_holds && !holds) continue;  // the layers that hold something decide
     const LayerState* state = Find(run.session, layer);
     if (state == nullptr) {
-      if (run.first_position == 0 || !has_kv) continue;
+      if (run.first_position == 0 || !holds) continue;
       return Refused(run.session, "is unknown in layer " + std::to_string(layer) + ", so " +
                                       Describe(run) +
                                       " cannot follow; it must begin at position 0.");
     }
-    if (run.generation < state->generation)
-      return Refused(run.session, "was given " + Describe(run) + ", but layer " +
-                                      std::to_string(layer) + " is in generation " +
-                                      std::to_string(state->generation) + ".");
-    const bool may_truncate = run.generation > state->generation;
-    const bool fits = may_truncate ? run.first_position <= state->length || !has_kv
-                                   : run.first_position == state->length;
-    if (fits) continue;
-    return Refused(run.session, "holds " + std::to_string(state->length) + " positions of layer " +
-                                    std::to_string(layer) + " in generation " +
-                                    std::to_string(state->generation) + ", so " + Describe(run) +
-                                    " cannot follow.");
+    TRY(CheckKnown(layer, *state, run));
   }
   return OkStatus();
+}
+
+Status KvCache::CheckKnown(uint32_t layer, const LayerState& state, const Run& run) const {
+  if (run.generation < state.generation)
+    return Refused(run.session, "was given " + Describe(run) + ", but layer " +
+                                    std::to_string(layer) + " is in generation " +
+                                    std::to_string(state.generation) + ".");
+  const bool may_truncate = run.generation > state.generation;
+  const bool fits = may_truncate ? run.first_position <= state.length || !state.shape.holds_any()
+                                 : run.first_position == state.length;
+  if (!fits) {
+    return Refused(run.session, "holds " + std::to_string(state.length) + " positions of layer " +
+                                    std::to_string(layer) + " in generation " +
+                                    std::to_string(state.generation) + ", so " + Describe(run) +
+                                    " cannot follow.");
+  }
+  if (state.HasStateAt(run.first_position)) return OkStatus();
+  return Refused(run.session, NoStateAt(layer, state, run.first_position) + ", so " +
+                                  Describe(run) + " cannot follow.");
 }
 
 Status KvCache::CheckRuns(LayerRange layers, std::span<const Run> runs) const {
@@ -128,7 +189,9 @@ uint64_t KvCache::BytesFor(LayerRange layers, std::span<const Run> runs) const {
   uint64_t bytes = 0;
   for (const Run& run : runs) {
     for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
-      const std::optional<KvShape> shape = ShapeOf(layer);
+      const LayerShape held = ShapeOf(layer);
+      bytes += held.state_bytes();
+      const std::optional<KvShape>& shape = held.kv;
       if (!shape) continue;
       const LayerState* state = Find(run.session, layer);
       const uint32_t kept = state == nullptr ? 0 : PagesFor(run.first_position);
@@ -152,22 +215,36 @@ KvCache::PageRef KvCache::NewPage(const KvShape& shape) {
   }
 }
 
+KvCache::StateRef KvCache::NewState(uint64_t float_count) {
+  try {
+    return std::make_shared<StatePage>(float_count, bytes_);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 bool KvCache::Extend(LayerState& state, const Run& run) {
+  state.CutStateTo(run.first_position);
   state.generation = run.generation;
   state.length = run.first_position;
-  if (!state.shape) return true;
+  if (state.shape.state_floats > 0) {
+    state.state_before = std::move(state.state);
+    state.state = NewState(state.shape.state_floats);
+    if (state.state == nullptr) return false;
+  }
+  if (!state.shape.kv) return true;
   const uint32_t kept = PagesFor(run.first_position);
   state.pages.resize(kept);
   state.addresses.resize(kept);
   if (run.first_position % kPagePositions != 0 && state.pages.back().use_count() > 1) {
-    PageRef copy = NewPage(*state.shape);
+    PageRef copy = NewPage(*state.shape.kv);
     if (copy == nullptr) return false;
-    std::memcpy(copy->address(), state.pages.back()->address(), state.shape->page_bytes());
+    std::memcpy(copy->address(), state.pages.back()->address(), state.shape.kv->page_bytes());
     state.pages.back() = std::move(copy);
     state.addresses.back() = state.pages.back()->address();
   }
   while (state.pages.size() < PagesFor(run.first_position + run.count)) {
-    PageRef page = NewPage(*state.shape);
+    PageRef page = NewPage(*state.shape.kv);
     if (page == nullptr) return false;
     state.addresses.push_back(page->address());
     state.pages.push_back(std::move(page));
@@ -185,6 +262,8 @@ bool KvCache::Extend(LayerState& state, const Run& run) {
 //                anything is written, and the old pages stay as they were.
 //   fork         The last page has another session's reference already and is copied for the same
 //                reason; undone, the session shares it again.
+//
+// State is never written in place, so undoing is taking the old page and the old marks back.
 //
 // Undoing takes out the layers that the step added to a session, and with its last layer the
 // session. It allocates nothing and cannot fail.
@@ -206,6 +285,10 @@ Result<KvCache::Append> KvCache::BeginAppend(LayerRange layers, std::span<const 
       undo.state = &state;
       undo.before.generation = state.generation;
       undo.before.length = state.length;
+      undo.before.state = state.state;
+      if (run.first_position < state.length) undo.before.marks = state.marks;
+      undo.truncates = run.first_position < state.length;
+      undo.keep = run.keep;
       if (WritesKept(state, run)) {
         undo.before.pages = state.pages;
         undo.before.addresses = state.addresses;
@@ -219,6 +302,17 @@ Result<KvCache::Append> KvCache::BeginAppend(LayerRange layers, std::span<const 
     }
   }
   return append;
+}
+
+void KvCache::Append::Commit() {
+  for (Undo& undo : undo_) {
+    LayerState& state = *undo.state;
+    state.state_before = nullptr;
+    if (state.shape.state_floats == 0 || undo.keep != Keep::kEnd) continue;
+    state.marks.insert_or_assign(state.length, state.state);
+    if (state.marks.size() > kMaxMarks) state.marks.erase(std::next(state.marks.begin()));
+  }
+  cache_ = nullptr;
 }
 
 KvCache::Append::~Append() {
@@ -236,10 +330,13 @@ void KvCache::Undo(Append& append) {
     LayerState& state = *undo->state;
     state.generation = undo->before.generation;
     state.length = undo->before.length;
+    state.state = std::move(undo->before.state);
+    state.state_before = nullptr;
+    if (undo->truncates) state.marks = std::move(undo->before.marks);
     if (!undo->before.pages.empty()) {
       state.pages = std::move(undo->before.pages);
       state.addresses = std::move(undo->before.addresses);
-    } else if (state.shape) {
+    } else if (state.shape.kv) {
       state.pages.resize(PagesFor(state.length));
       state.addresses.resize(state.pages.size());
     }
@@ -260,6 +357,9 @@ Status KvCache::Truncate(uint32_t session, uint32_t generation, uint32_t positio
                                   "; a truncation must raise the generation, which is " +
                                   std::to_string(state.generation) + ".");
     }
+    if (position < state.length && !state.HasStateAt(position)) {
+      return Refused(session, NoStateAt(layer, state, position) + ", so it cannot be truncated.");
+    }
   }
   if (position > longest) {
     return Refused(session, "cannot be truncated to " + std::to_string(position) +
@@ -267,8 +367,9 @@ Status KvCache::Truncate(uint32_t session, uint32_t generation, uint32_t positio
   }
   for (auto& [layer, state] : known->second) {
     state.generation = generation;
+    state.CutStateTo(std::min(state.length, position));
     state.length = std::min(state.length, position);
-    if (!state.shape) continue;
+    if (!state.shape.kv) continue;
     state.pages.resize(PagesFor(state.length));
     state.addresses.resize(state.pages.size());
   }
@@ -287,7 +388,12 @@ Status KvCache::Fork(uint32_t from, uint32_t to, uint32_t position_count) {
         "Session " + std::to_string(to) + " exists already, so nothing can be forked into it.");
   }
   uint32_t longest = 0;
-  for (const auto& [layer, state] : source->second) longest = std::max(longest, state.length);
+  for (const auto& [layer, state] : source->second) {
+    longest = std::max(longest, state.length);
+    if (position_count < state.length && !state.HasStateAt(position_count)) {
+      return Refused(from, NoStateAt(layer, state, position_count) + ", so it cannot be forked.");
+    }
+  }
   if (position_count > longest) {
     return Refused(from, "cannot be forked at position " + std::to_string(position_count) +
                              "; it holds " + std::to_string(longest) + ".");
@@ -295,8 +401,9 @@ Status KvCache::Fork(uint32_t from, uint32_t to, uint32_t position_count) {
   Session copy = source->second;
   for (auto& [layer, state] : copy) {
     state.generation = 0;
+    state.CutStateTo(std::min(state.length, position_count));
     state.length = std::min(state.length, position_count);
-    if (!state.shape) continue;
+    if (!state.shape.kv) continue;
     state.pages.resize(PagesFor(state.length));
     state.addresses.resize(state.pages.size());
   }
@@ -305,27 +412,27 @@ Status KvCache::Fork(uint32_t from, uint32_t to, uint32_t position_count) {
 }
 
 uint32_t KvCache::Length(uint32_t session, LayerRange layers) const {
-  uint32_t with_kv = UINT32_MAX;
-  uint32_t without_kv = UINT32_MAX;
+  uint32_t holding = UINT32_MAX;
+  uint32_t passing = UINT32_MAX;
   for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
     const LayerState* state = Find(session, layer);
-    uint32_t& shortest = ShapeOf(layer) ? with_kv : without_kv;
+    uint32_t& shortest = ShapeOf(layer).holds_any() ? holding : passing;
     shortest = std::min(shortest, state == nullptr ? 0 : state->length);
   }
-  if (with_kv != UINT32_MAX) return with_kv;
-  return without_kv == UINT32_MAX ? 0 : without_kv;
+  if (holding != UINT32_MAX) return holding;
+  return passing == UINT32_MAX ? 0 : passing;
 }
 
 namespace {
 
 template <typename Element>
 std::vector<uint8_t> ExportRows(const KvCache::LayerState& state, uint32_t first, uint32_t count) {
-  const size_t columns = state.shape->row_columns();
+  const size_t columns = state.shape.kv->row_columns();
   std::vector<Element> kv(2 * columns * count);
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t position = first + i;
     const auto* page = static_cast<const Element*>(state.addresses[position / kPagePositions]);
-    kernels::CopyOut(*state.shape, page, position % kPagePositions, kv.data() + i * columns,
+    kernels::CopyOut(*state.shape.kv, page, position % kPagePositions, kv.data() + i * columns,
                      kv.data() + (count + i) * columns);
   }
   const ByteSpan bytes = AsBytes(std::span<const Element>(kv));
@@ -335,13 +442,13 @@ std::vector<uint8_t> ExportRows(const KvCache::LayerState& state, uint32_t first
 // `kv` has the size that `run` takes.
 template <typename Element>
 void ImportRows(const KvCache::LayerState& state, const Run& run, ByteSpan kv) {
-  const size_t columns = state.shape->row_columns();
+  const size_t columns = state.shape.kv->row_columns();
   std::vector<Element> values(kv.size() / sizeof(Element));
   if (!kv.empty()) std::memcpy(values.data(), kv.data(), kv.size());
   for (uint32_t i = 0; i < run.count; ++i) {
     const uint32_t position = run.first_position + i;
     auto* page = static_cast<Element*>(state.addresses[position / kPagePositions]);
-    kernels::CopyIn(*state.shape, page, position % kPagePositions, values.data() + i * columns,
+    kernels::CopyIn(*state.shape.kv, page, position % kPagePositions, values.data() + i * columns,
                     values.data() + (run.count + i) * columns);
   }
 }
@@ -351,7 +458,7 @@ void ImportRows(const KvCache::LayerState& state, const Run& run, ByteSpan kv) {
 Result<std::vector<uint8_t>> KvCache::Export(uint32_t session, uint32_t layer, uint32_t first,
                                              uint32_t count) const {
   const LayerState* state = Find(session, layer);
-  if (state == nullptr || !state->shape) {
+  if (state == nullptr || !state->shape.kv) {
     return Error(ErrorCode::kNotFound, "Session " + std::to_string(session) +
                                            " has no KV in layer " + std::to_string(layer) + ".");
   }
@@ -360,13 +467,13 @@ Result<std::vector<uint8_t>> KvCache::Export(uint32_t session, uint32_t layer, u
                                 std::to_string(layer) + "; " + std::to_string(count) +
                                 " from position " + std::to_string(first) + " were asked for.");
   }
-  return kernels::WithKvElement(state->shape->dtype, [&](auto element) {
+  return kernels::WithKvElement(state->shape.kv->dtype, [&](auto element) {
     return ExportRows<decltype(element)>(*state, first, count);
   });
 }
 
 Status KvCache::Import(const Run& run, uint32_t layer, ByteSpan kv) {
-  const std::optional<KvShape> shape = ShapeOf(layer);
+  const std::optional<KvShape> shape = ShapeOf(layer).kv;
   if (!shape) {
     return Error(ErrorCode::kInvalidArgument,
                  "Layer " + std::to_string(layer) + " has no attention, so it holds no KV.");

@@ -1,10 +1,15 @@
-// The paged KV of all sessions in all loaded layers, and the rules of who may append where
-// (engine.h, "Sessions").
+// The paged KV and the recurrent state of all sessions in all loaded layers, and the rules of who
+// may append where (engine.h, "Sessions").
 //
 // Every layer of a session has its own length and generation, so that a new plan can replay a
-// session through layers that a worker gained while the others stay as they are. Layers without
-// attention hold no KV; their entries only remember how far they ran, and a session that they do
-// not know may begin anywhere, since nothing can be wrong with KV that is not there.
+// session through layers that a worker gained while the others stay as they are. Layers with
+// neither attention nor recurrent state hold nothing; their entries only remember how far they ran,
+// and a session that they do not know may begin anywhere, since nothing can be wrong with what is
+// not there.
+//
+// Recurrent state is one immutable page for a position. A run reads the page at its first position
+// and writes a new one; the old one goes with its last owner: the session, a mark, a fork, or a
+// step that may still fail.
 //
 // Pages are reference-counted and copied when a shared one is written: a fork costs nothing until
 // the two part, and a step that fails after truncating gives the old pages back.
@@ -29,14 +34,41 @@ class KvCache {
  public:
   class Page;
   using PageRef = std::shared_ptr<Page>;
+  class StatePage;
+  using StateRef = std::shared_ptr<StatePage>;
+
+  // What a layer holds for a session.
+  struct LayerShape {
+    std::optional<kernels::KvShape> kv;  // none: the layer has no attention
+    uint64_t state_floats = 0;           // 0: it has no recurrent operation
+
+    bool holds_any() const { return kv.has_value() || state_floats > 0; }
+    uint64_t state_bytes() const { return state_floats * sizeof(float); }
+  };
 
   // One session in one layer.
   struct LayerState {
-    std::optional<kernels::KvShape> shape;  // none: the layer has no attention
+    LayerShape shape;
     uint32_t generation = 0;
     uint32_t length = 0;
     std::vector<PageRef> pages;
-    std::vector<void*> addresses;  // of the pages, as kernels take them
+    std::vector<void*> addresses;        // of the pages, as kernels take them
+    StateRef state;                      // at `length`; null there: zeros, at 0
+    StateRef state_before;               // while a run computes `state`: what it begins with
+    std::map<uint32_t, StateRef> marks;  // by position
+
+    // Whether the state at `position` is known. Always where there is none.
+    bool HasStateAt(uint32_t position) const {
+      return shape.state_floats == 0 || position == 0 || position == length ||
+             marks.contains(position);
+    }
+    // The layer's positions below `position` alone. REQUIRES: HasStateAt(position), and it is not
+    // beyond the length.
+    void CutStateTo(uint32_t position);
+
+    // Where a run reads its state, null for zeros, and where it writes the next one.
+    const float* StateBefore() const;
+    float* StateAfter() const;
   };
 
   // Room for rows that are being computed. Destroyed without Commit it restores what was there
@@ -56,7 +88,8 @@ class KvCache {
     const LayerState& state(size_t run, uint32_t layer) const {
       return *undo_[run * layers_in_range_ + layer - first_layer_].state;
     }
-    void Commit() { cache_ = nullptr; }
+    // Makes the step's end what the sessions hold, with the marks that the runs ask for.
+    void Commit();
 
    private:
     friend class KvCache;
@@ -64,6 +97,8 @@ class KvCache {
       uint32_t session = 0;
       uint32_t layer = 0;
       bool created = false;
+      bool truncates = false;
+      Keep keep = Keep::kNone;
       LayerState* state = nullptr;
       LayerState before;  // pages only where the run replaces some that were there
     };
@@ -75,7 +110,7 @@ class KvCache {
     std::vector<Undo> undo_;  // [run][layer of the range]
   };
 
-  void AddLayer(uint32_t layer, std::optional<kernels::KvShape> shape);
+  void AddLayer(uint32_t layer, const LayerShape& shape);
   // Drops the layer's KV in all sessions.
   void RemoveLayer(uint32_t layer);
 
@@ -99,20 +134,22 @@ class KvCache {
                                       uint32_t count) const;
   // REQUIRES: CheckRuns succeeded for this layer and run.
   Status Import(const Run& run, uint32_t layer, ByteSpan kv);
-  // The shape of an added layer's KV, or none.
-  std::optional<kernels::KvShape> ShapeOf(uint32_t layer) const;
+  // The shape of an added layer; that of one which holds nothing otherwise.
+  LayerShape ShapeOf(uint32_t layer) const;
 
  private:
   using Session = std::map<uint32_t, LayerState>;  // by layer
 
   const LayerState* Find(uint32_t session, uint32_t layer) const;
   Status CheckRun(LayerRange layers, const Run& run) const;
+  Status CheckKnown(uint32_t layer, const LayerState& state, const Run& run) const;
   // Truncates to first_position and adds pages for `count` more. nullptr page: no memory.
   bool Extend(LayerState& state, const Run& run);
   PageRef NewPage(const kernels::KvShape& shape);
+  StateRef NewState(uint64_t float_count);
   void Undo(Append& append);
 
-  std::map<uint32_t, std::optional<kernels::KvShape>> layers_;
+  std::map<uint32_t, LayerShape> layers_;
   std::unordered_map<uint32_t, Session> sessions_;
   std::shared_ptr<uint64_t> bytes_ = std::make_shared<uint64_t>(0);  // pages count themselves
 };

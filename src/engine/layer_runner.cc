@@ -90,7 +90,13 @@ static_assert(KernelKind(program::Activation::kSilu) == kernels::ActivationKind:
               KernelKind(program::Activation::kSwigluOai) == kernels::ActivationKind::kSwigluOai &&
               KernelKind(program::RouteKind::kSoftmaxTopK) == kernels::RouteKind::kSoftmaxTopK &&
               KernelKind(program::RouteKind::kSoftmaxTopKNormalized) ==
-                  kernels::RouteKind::kSoftmaxTopKNormalized);
+                  kernels::RouteKind::kSoftmaxTopKNormalized &&
+              static_cast<kernels::GateKind>(program::GateKind::kSigmoid) ==
+                  kernels::GateKind::kSigmoid &&
+              static_cast<kernels::GateKind>(program::GateKind::kSilu) ==
+                  kernels::GateKind::kSilu &&
+              kernels::kMostConvTaps == program::kMaxConvTaps &&
+              kernels::kMostStateColumns == program::kMaxStateColumns);
 
 bool Overlap(const program::View& a, const program::View& b) {
   return a.buffer == b.buffer && a.first_column < b.first_column + b.columns &&
@@ -162,6 +168,11 @@ class LayerRunner::OpRunner {
   }
 
   const Status& status() const { return status_; }
+
+  // `op` ran before the step stopped.
+  void SkipState(const program::Op& op) {
+    state_offset_ += program::StateFloats(layer_.program(), op);
+  }
 
   void FlushMatMuls() {
     if (runner_.pending_.empty()) return;
@@ -255,6 +266,59 @@ class LayerRunner::OpRunner {
   // Layers with Exchange are not loaded, and a SlotExchange is not run but stopped at.
   void RunOp(const program::Exchange&) { CHECK(false); }
   void RunOp(const program::SlotExchange&) { CHECK(false); }
+  void RunOp(const program::Gate& op) {
+    kernels_.gate({At(op.in), At(op.gate), static_cast<kernels::GateKind>(op.kind), At(op.out)},
+                  runner_.workspace_);
+  }
+  void RunOp(const program::CausalConv& op) {
+    kernels_.causal_conv(
+        {At(op.in), Values(op.weight), Values(op.bias), op.silu, NextState(op), At(op.out)},
+        runner_.workspace_);
+  }
+  void RunOp(const program::DeltaRule& op) {
+    kernels::DeltaRuleArgs args;
+    args.q = At(op.q);
+    args.k = At(op.k);
+    args.v = At(op.v);
+    args.a = At(op.a);
+    args.b = At(op.b);
+    args.key_heads = op.key_heads;
+    args.value_heads = op.value_heads;
+    args.decay = Values(op.decay);
+    args.dt_bias = Values(op.dt_bias);
+    args.tiled = op.groups == program::KeyGroups::kTiled;
+    args.runs = NextState(op);
+    args.out = At(op.out);
+    kernels_.delta_rule(args, runner_.workspace_);
+  }
+  void RunOp(const program::SsmScan& op) {
+    kernels::SsmScanArgs args;
+    args.x = At(op.x);
+    args.b = At(op.b_in);
+    args.c = At(op.c_in);
+    args.dt = At(op.dt);
+    args.heads = op.heads;
+    args.groups = op.groups;
+    args.decay = Values(op.decay);
+    args.dt_bias = Values(op.dt_bias);
+    args.skip = Values(op.skip);
+    args.dt_min = op.dt_min;
+    args.dt_max = op.dt_max;
+    args.runs = NextState(op);
+    args.out = At(op.out);
+    kernels_.ssm_scan(args, runner_.workspace_);
+  }
+
+  // The batch's runs with the state of `op`, which lies behind that of the operations before it.
+  std::span<const kernels::StateRun> NextState(const program::Op& op) {
+    runner_.state_runs_.assign(rows_.state_runs.begin(), rows_.state_runs.end());
+    for (kernels::StateRun& run : runner_.state_runs_) {
+      if (run.before != nullptr) run.before += state_offset_;
+      run.after += state_offset_;
+    }
+    SkipState(op);
+    return runner_.state_runs_;
+  }
 
   // Routes that came with the rows instead of from a MoeRoute.
   Status CheckGivenRoutes(const program::MoeExperts& op) const {
@@ -282,6 +346,7 @@ class LayerRunner::OpRunner {
   const kernels::KernelSet& kernels_;
   const LoadedLayer& layer_;
   const RowBatch& rows_;
+  uint64_t state_offset_ = 0;  // f32 values, of the next recurrent operation
   Status status_ = OkStatus();
 };
 
@@ -305,6 +370,7 @@ Result<LayerEnd> LayerRunner::Run(const LoadedLayer& layer, const RowBatch& rows
   size_t first = 0;
   if (resume != nullptr) {
     first = resume->stopped_at + 1;
+    for (size_t index = 0; index < first; ++index) runner.SkipState(program.ops[index]);
     TRY(runner.TakeSlots(std::get<program::SlotExchange>(program.ops[resume->stopped_at]),
                          resume->slots));
   }

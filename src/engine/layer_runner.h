@@ -18,6 +18,7 @@ struct RowBatch {
   std::span<const int32_t> token_ids;              // [count], embedding only
   std::span<const uint32_t> positions;             // [count]
   std::span<const kernels::AttentionRow> kv_rows;  // [count], layers with attention only
+  std::span<const kernels::StateRun> state_runs;   // layers with recurrent state only
 };
 
 // Scratch memory in f32 values.
@@ -95,6 +96,7 @@ class LayerRunner {
   std::vector<float*> buffers_;                  // [buffer id] of the running program
   std::vector<const program::MatMul*> pending_;  // products waiting to run as one parallel region
   std::vector<kernels::MatMulArgs> matmuls_;
+  std::vector<kernels::StateRun> state_runs_;  // those of the batch, at one operation's state
 };
 
 }  // namespace weft::engine

@@ -24,6 +24,19 @@ struct VectorWeights {
     if (op.rope) Mark(op.rope->inv_freq);
   }
   void operator()(const program::Attention& op) { Mark(op.sinks); }
+  void operator()(const program::CausalConv& op) {
+    Mark(op.weight);
+    Mark(op.bias);
+  }
+  void operator()(const program::DeltaRule& op) {
+    Mark(op.decay);
+    Mark(op.dt_bias);
+  }
+  void operator()(const program::SsmScan& op) {
+    Mark(op.decay);
+    Mark(op.dt_bias);
+    Mark(op.skip);
+  }
   void operator()(const program::MoeExperts& op) {
     Mark(op.gate_up_bias);
     Mark(op.down_bias);
@@ -126,6 +139,12 @@ Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, DType kv_
     return Error(ErrorCode::kUnsupported,
                  "The program of layer " + std::to_string(program.layer_index) +
                      " has an exchange in the output head, whose rows are not those of the step.");
+  }
+  if (layer.is_head_ && layer.state_floats() > 0) {
+    return Error(ErrorCode::kUnsupported,
+                 "The program of layer " + std::to_string(program.layer_index) +
+                     " has recurrent operations in the output head, which runs over some rows "
+                     "only.");
   }
   for (size_t id = 0; id < program.weights.size(); ++id) {
     auto weight = LoadedWeight::Load(program.weights[id], vectors.is_vector[id], source);

@@ -7,6 +7,7 @@
 #include "engine/loaded_weight.h"
 #include "kernels/kv_page.h"
 #include "program/ir.h"
+#include "program/state.h"
 
 namespace weft::engine {
 
@@ -27,6 +28,8 @@ class LoadedLayer {
   uint32_t input_columns() const;   // 0 for the embedding
   uint32_t output_columns() const;  // hidden columns, or the vocabulary of the head
   std::optional<kernels::KvShape> kv_shape() const;
+  // Recurrent state of a session, in f32 values; 0 for most layers.
+  uint64_t state_floats() const { return program::StateFloats(program_); }
   // Rows of the embedding table; 0 for other layers.
   uint64_t vocabulary() const;
 

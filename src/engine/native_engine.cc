@@ -229,7 +229,7 @@ class NativeEngine final : public StageEngine {
     LayerMap& loaded = static_cast<NativeLayers&>(*read).layers;
     std::erase_if(loaded, [&](const auto& entry) { return layers_.contains(entry.first); });
     for (const auto& [index, layer] : loaded) {
-      kv_.AddLayer(index, layer.kv_shape());
+      kv_.AddLayer(index, {layer.kv_shape(), layer.state_floats()});
       ledger_.Add(layer);
     }
     budget_.SetWeights(ledger_.bytes());

@@ -219,13 +219,24 @@ void StepRunner::Place(const LoadedLayer& layer, StepFlight& step,
   StepState& state = *step.state;
   state.positions.clear();
   state.kv_rows.clear();
+  state.state_runs.clear();
   const bool has_kv = layer.kv_shape().has_value();
-  for (const size_t index : indices) {
-    const StepRow& row = state.rows[index];
+  const bool has_state = layer.state_floats() > 0;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const StepRow& row = state.rows[indices[i]];
     state.positions.push_back(row.position);
-    if (!has_kv) continue;
-    const auto& kv = step.kv.state(row.run, layer.program().layer_index);
-    state.kv_rows.push_back({row.position, kv.addresses.data()});
+    if (!has_kv && !has_state) continue;
+    const auto& held = step.kv.state(row.run, layer.program().layer_index);
+    if (has_kv) state.kv_rows.push_back({row.position, held.addresses.data()});
+    if (!has_state) continue;
+    if (i > 0 && state.rows[indices[i - 1]].run == row.run) {
+      ++state.state_runs.back().row_count;
+      continue;
+    }
+    // A run that an earlier pass began goes on from what that pass left.
+    const bool begins = indices[i] == 0 || state.rows[indices[i] - 1].run != row.run;
+    state.state_runs.push_back(
+        {i, 1, begins ? held.StateBefore() : held.StateAfter(), held.StateAfter()});
   }
 }
 
@@ -261,7 +272,7 @@ Status StepRunner::RunHead(const LoadedLayer& layer, StepFlight& step) {
     }
     Place(layer, step, indices);
     ASSIGN_OR_RETURN(const LayerEnd end,
-                     runner_.Run(layer, {indices.size(), {}, state.positions, state.kv_rows},
+                     runner_.Run(layer, {indices.size(), {}, state.positions, state.kv_rows, {}},
                                  state.scratch, gathered, state.scratch.logits.Reserve(0)));
     TRY(CheckFinite(layer.program().layer_index, DType::kF32, step, indices,
                     {end.result, indices.size() * vocabulary}));
@@ -305,8 +316,8 @@ Result<bool> StepRunner::RunPass(const LayerMap& layers, StepFlight& step,
     float* stream = state.scratch.residual[step.in].Reserve(0);
     ASSIGN_OR_RETURN(
         const LayerEnd end,
-        runner_.Run(layer, {step.row_count, ids, state.positions, state.kv_rows}, state.scratch,
-                    stream, state.scratch.residual[1 - step.in].Reserve(0),
+        runner_.Run(layer, {step.row_count, ids, state.positions, state.kv_rows, state.state_runs},
+                    state.scratch, stream, state.scratch.residual[1 - step.in].Reserve(0),
                     step.stopped_at ? &resume : nullptr));
     step.stopped_at.reset();
     if (end.result == nullptr) {

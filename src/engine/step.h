@@ -45,6 +45,7 @@ struct StepState {
   std::vector<size_t> head_rows;
   std::vector<uint32_t> positions;  // of the rows that the running layer computes
   std::vector<kernels::AttentionRow> kv_rows;
+  std::vector<kernels::StateRun> state_runs;
 };
 
 // A step under way.
@@ -89,7 +90,7 @@ class StepRunner {
   // Runs the head over the rows of the pass that need it, a few at a time.
   Status RunHead(const LoadedLayer& layer, StepFlight& step);
   void Select(StepFlight& step, const StepRow& row, std::span<float> logits) const;
-  // Fills the positions and kv_rows of the step for its rows[indices].
+  // Fills the positions, kv_rows and state_runs of the step for its rows[indices].
   static void Place(const LoadedLayer& layer, StepFlight& step, std::span<const size_t> indices);
 
   const kernels::KernelSet& kernels_;

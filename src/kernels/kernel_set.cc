@@ -27,6 +27,10 @@ KernelSet MakeFast() {
   set.qk_norm_rope = QkNormRopeSimd;
   set.attention = AttentionSimd;
   set.gated_activation = GatedActivationSimd;
+  set.gate = GateSimd;
+  set.causal_conv = CausalConvSimd;
+  set.delta_rule = DeltaRuleSimd;
+  set.ssm_scan = SsmScanSimd;
   set.moe_experts = MoeExpertsSimd;
   set.sum_slots = SumSlotsSimd;
   set.argmax = ArgmaxSimd;

@@ -5,7 +5,10 @@
 #include "kernels/add.h"
 #include "kernels/argmax.h"
 #include "kernels/attention.h"
+#include "kernels/causal_conv.h"
+#include "kernels/delta_rule.h"
 #include "kernels/embed.h"
+#include "kernels/gate.h"
 #include "kernels/gated_activation.h"
 #include "kernels/layer_norm.h"
 #include "kernels/matmul.h"
@@ -16,6 +19,7 @@
 #include "kernels/round.h"
 #include "kernels/scale.h"
 #include "kernels/softcap.h"
+#include "kernels/ssm_scan.h"
 #include "kernels/top_k.h"
 
 namespace weft::kernels {
@@ -35,6 +39,10 @@ struct KernelSet {
   Kernel<QkNormRopeArgs> qk_norm_rope = QkNormRopeReference;
   Kernel<AttentionArgs> attention = AttentionReference;
   Kernel<GatedActivationArgs> gated_activation = GatedActivationReference;
+  Kernel<GateArgs> gate = GateReference;
+  Kernel<CausalConvArgs> causal_conv = CausalConvReference;
+  Kernel<DeltaRuleArgs> delta_rule = DeltaRuleReference;
+  Kernel<SsmScanArgs> ssm_scan = SsmScanReference;
   Kernel<MoeRouteArgs> moe_route = MoeRouteReference;
   Kernel<MoeExpertsArgs> moe_experts = MoeExpertsReference;
   Kernel<SumSlotsArgs> sum_slots = SumSlotsReference;

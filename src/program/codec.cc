@@ -164,6 +164,54 @@ struct OpWriter {
     o->set_experts(op.experts);
     o->set_top_k(op.top_k);
   }
+  void operator()(const Gate& op) const {
+    auto* o = out->mutable_gate();
+    Put(op.in, o->mutable_in());
+    Put(op.gate, o->mutable_gate());
+    Put(op.out, o->mutable_out());
+    o->set_kind(static_cast<uint32_t>(op.kind));
+  }
+  void operator()(const CausalConv& op) const {
+    auto* o = out->mutable_causal_conv();
+    Put(op.in, o->mutable_in());
+    Put(op.out, o->mutable_out());
+    o->set_weight(op.weight);
+    if (op.bias) o->set_bias(*op.bias);
+    o->set_silu(op.silu);
+  }
+  void operator()(const DeltaRule& op) const {
+    auto* o = out->mutable_delta_rule();
+    Put(op.q, o->mutable_q());
+    Put(op.k, o->mutable_k());
+    Put(op.v, o->mutable_v());
+    Put(op.a, o->mutable_a());
+    Put(op.b, o->mutable_b());
+    Put(op.out, o->mutable_out());
+    o->set_key_heads(op.key_heads);
+    o->set_value_heads(op.value_heads);
+    o->set_key_columns(op.key_columns);
+    o->set_value_columns(op.value_columns);
+    o->set_decay(op.decay);
+    o->set_dt_bias(op.dt_bias);
+    o->set_groups(static_cast<uint32_t>(op.groups));
+  }
+  void operator()(const SsmScan& op) const {
+    auto* o = out->mutable_ssm_scan();
+    Put(op.x, o->mutable_x());
+    Put(op.b_in, o->mutable_b());
+    Put(op.c_in, o->mutable_c());
+    Put(op.dt, o->mutable_dt());
+    Put(op.out, o->mutable_out());
+    o->set_heads(op.heads);
+    o->set_head_columns(op.head_columns);
+    o->set_groups(op.groups);
+    o->set_state_columns(op.state_columns);
+    o->set_decay(op.decay);
+    o->set_dt_bias(op.dt_bias);
+    o->set_skip(op.skip);
+    o->set_dt_min(op.dt_min);
+    o->set_dt_max(op.dt_max);
+  }
 };
 
 // ---- reading
@@ -249,6 +297,45 @@ MoeExperts ToMoeExperts(const pb::MoeExperts& in) {
   return op;
 }
 
+CausalConv ToCausalConv(const pb::CausalConv& in) {
+  CausalConv op{ToView(in.in()), ToView(in.out()), in.weight(), {}, in.silu()};
+  if (in.has_bias()) op.bias = in.bias();
+  return op;
+}
+
+DeltaRule ToDeltaRule(const pb::DeltaRule& in) {
+  return {.q = ToView(in.q()),
+          .k = ToView(in.k()),
+          .v = ToView(in.v()),
+          .out = ToView(in.out()),
+          .a = ToView(in.a()),
+          .b = ToView(in.b()),
+          .key_heads = in.key_heads(),
+          .value_heads = in.value_heads(),
+          .key_columns = in.key_columns(),
+          .value_columns = in.value_columns(),
+          .decay = in.decay(),
+          .dt_bias = in.dt_bias(),
+          .groups = static_cast<KeyGroups>(in.groups())};
+}
+
+SsmScan ToSsmScan(const pb::SsmScan& in) {
+  return {.x = ToView(in.x()),
+          .out = ToView(in.out()),
+          .b_in = ToView(in.b()),
+          .c_in = ToView(in.c()),
+          .dt = ToView(in.dt()),
+          .heads = in.heads(),
+          .head_columns = in.head_columns(),
+          .groups = in.groups(),
+          .state_columns = in.state_columns(),
+          .decay = in.decay(),
+          .dt_bias = in.dt_bias(),
+          .skip = in.skip(),
+          .dt_min = in.dt_min(),
+          .dt_max = in.dt_max()};
+}
+
 Result<Op> ToOp(const pb::Op& in) {
   switch (in.kind_case()) {
     case pb::Op::kEmbed:
@@ -303,6 +390,17 @@ Result<Op> ToOp(const pb::Op& in) {
       return Op(SlotExchange{ToView(op.in()), ToView(op.route()), ToView(op.out()), op.experts(),
                              op.top_k()});
     }
+    case pb::Op::kGate: {
+      const pb::Gate& op = in.gate();
+      return Op(Gate{ToView(op.in()), ToView(op.gate()), ToView(op.out()),
+                     static_cast<GateKind>(op.kind())});
+    }
+    case pb::Op::kCausalConv:
+      return Op(ToCausalConv(in.causal_conv()));
+    case pb::Op::kDeltaRule:
+      return Op(ToDeltaRule(in.delta_rule()));
+    case pb::Op::kSsmScan:
+      return Op(ToSsmScan(in.ssm_scan()));
     case pb::Op::KIND_NOT_SET:
       break;
   }

@@ -35,6 +35,10 @@ std::string_view OpName(const Op& op) {
                         [](const MoeExperts&) { return "MoeExperts"; },
                         [](const Exchange&) { return "Exchange"; },
                         [](const SlotExchange&) { return "SlotExchange"; },
+                        [](const Gate&) { return "Gate"; },
+                        [](const CausalConv&) { return "CausalConv"; },
+                        [](const DeltaRule&) { return "DeltaRule"; },
+                        [](const SsmScan&) { return "SsmScan"; },
                     },
                     op);
 }

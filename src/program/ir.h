@@ -8,9 +8,14 @@
 // (argmax, candidates, ...) is what each row asks of the engine (engine/engine.h), not part of a
 // program.
 //
-// Aliasing: Add, Scale, Softcap, RmsNorm, LayerNorm, QkNormRope and GatedActivation may write
+// Aliasing: Add, Scale, Softcap, RmsNorm, LayerNorm, QkNormRope, GatedActivation and Gate may write
 // exactly the view that they read (in place); every other overlap of an operation's output with its
 // inputs is refused by the codec, as is reading columns that nothing wrote before.
+//
+// Recurrent operations (CausalConv, DeltaRule, SsmScan) carry f32 state of a fixed size from row to
+// row of a session, zero before position 0. A layer's state is that of its operations one after the
+// other, in the order of the program (program/state.h). Rows are taken strictly in order, one at a
+// time: a form that takes chunks would change bits with the cut of a prompt.
 #pragma once
 
 #include <array>
@@ -29,6 +34,11 @@ namespace weft::program {
 // Version of program.proto and of the meanings below; a package with another one is refused with
 // both numbers.
 inline constexpr uint32_t kProgramVersion = 1;
+
+// Taps of a CausalConv, and columns that a state is summed over: what engines keep in registers and
+// in workgroup memory.
+inline constexpr uint32_t kMaxConvTaps = 8;
+inline constexpr uint32_t kMaxStateColumns = 256;
 
 using BufferId = uint32_t;
 using WeightId = uint32_t;
@@ -155,6 +165,66 @@ struct GatedActivation {
   View gate, up, out;
   Activation kind = Activation::kSilu;
 };
+enum class GateKind : uint32_t {
+  kIdentity = 0,  // in * gate
+  kSigmoid = 1,   // in * sigmoid(gate)
+  kSilu = 2,      // in * gate * sigmoid(gate)
+};
+// out = in * f(gate); `gate` has the columns of `in`, or one, which then scales the whole row.
+struct Gate {
+  View in, gate, out;
+  GateKind kind = GateKind::kSigmoid;
+};
+// A causal convolution of each column with its own taps:
+//   out[t] = f(sum over j of weight[column, j] * in[t - taps + 1 + j] (+ bias[column])),
+// f = silu or the identity. State: the last taps - 1 rows of `in`, the oldest first,
+// [taps - 1, columns].
+struct CausalConv {
+  View in, out;
+  WeightId weight = 0;           // f32 [columns, taps]
+  std::optional<WeightId> bias;  // [columns]
+  bool silu = false;
+};
+// Which key head a value head j reads, where key heads are fewer.
+enum class KeyGroups : uint32_t {
+  kGrouped = 0,  // j / (value_heads / key_heads): neighbours share one
+  kTiled = 1,    // j % key_heads
+};
+// The gated delta rule. Per value head, with its key head's q and k, each divided by
+// sqrt(sum of squares + 1e-6) and q by sqrt(key_columns), too, and
+//   g = decay * softplus(a + dt_bias), beta = sigmoid(b):
+//   S <- e^g S;  r = S^T k;  S <- S + k (beta (v - r))^T;  out = S^T q.
+// State: S of every value head, [value_heads, key_columns, value_columns].
+struct DeltaRule {
+  View q, k;    // [rows, key_heads * key_columns]
+  View v, out;  // [rows, value_heads * value_columns]
+  View a, b;    // [rows, value_heads]
+  uint32_t key_heads = 0;
+  uint32_t value_heads = 0;
+  uint32_t key_columns = 0;
+  uint32_t value_columns = 0;
+  WeightId decay = 0;    // [value_heads], -exp(A_log): not above 0
+  WeightId dt_bias = 0;  // [value_heads]
+  KeyGroups groups = KeyGroups::kGrouped;
+};
+// Mamba2's selective scan. Head j reads b and c of group j / (heads / groups), and with
+//   dt = clamp(softplus(dt + dt_bias), dt_min, dt_max), per column x of the head:
+//   S <- e^(decay * dt) S + (dt * x) b;  out = S . c + skip * x.
+// State: [heads, state_columns, head_columns].
+struct SsmScan {
+  View x, out;      // [rows, heads * head_columns]
+  View b_in, c_in;  // [rows, groups * state_columns]
+  View dt;          // [rows, heads]
+  uint32_t heads = 0;
+  uint32_t head_columns = 0;
+  uint32_t groups = 0;
+  uint32_t state_columns = 0;
+  WeightId decay = 0;    // [heads], -exp(A_log): not above 0
+  WeightId dt_bias = 0;  // [heads]
+  WeightId skip = 0;     // [heads], D
+  float dt_min = 0;
+  float dt_max = 0;  // 0: no upper limit
+};
 struct MoeRoute {
   View logits;  // [rows, experts]
   // [rows, 2 * top_k]: expert indices as f32, then their weights; ties go to the lower index.
@@ -190,7 +260,8 @@ struct SlotExchange {
 };
 
 using Op = std::variant<Embed, RmsNorm, LayerNorm, MatMul, Add, Scale, Softcap, QkNormRope,
-                        Attention, GatedActivation, MoeRoute, MoeExperts, Exchange, SlotExchange>;
+                        Attention, GatedActivation, MoeRoute, MoeExperts, Exchange, SlotExchange,
+                        Gate, CausalConv, DeltaRule, SsmScan>;
 
 struct Program {
   uint32_t layer_index = 0;

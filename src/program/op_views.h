@@ -29,6 +29,13 @@ void VisitViews(Operation& operation, const Visit& visit) {
           visit(op.up, false);
         }
         if constexpr (requires { op.route; }) visit(op.route, false);
+        if constexpr (std::is_same_v<T, Gate>) visit(op.gate, false);
+        if constexpr (std::is_same_v<T, SsmScan>) {
+          visit(op.x, false);
+          visit(op.b_in, false);
+          visit(op.c_in, false);
+          visit(op.dt, false);
+        }
         if constexpr (std::is_same_v<T, Exchange>) {  // gives `out` away, receives `in`
           visit(op.out, false);
           visit(op.in, true);
@@ -76,7 +83,8 @@ inline bool MayWriteInPlace(const Op& operation) {
         using T = std::remove_cvref_t<decltype(op)>;
         return std::is_same_v<T, Add> || std::is_same_v<T, Scale> || std::is_same_v<T, Softcap> ||
                std::is_same_v<T, RmsNorm> || std::is_same_v<T, LayerNorm> ||
-               std::is_same_v<T, QkNormRope> || std::is_same_v<T, GatedActivation>;
+               std::is_same_v<T, QkNormRope> || std::is_same_v<T, GatedActivation> ||
+               std::is_same_v<T, Gate>;
       },
       operation);
 }

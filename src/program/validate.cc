@@ -280,6 +280,89 @@ class OpChecker {
     TRY(Read("out", op.out));
     return Write("in", op.in);
   }
+  Status operator()(const Gate& op) {
+    if (op.kind > GateKind::kSilu) {
+      return Invalid("its kind of gate is " + Str(static_cast<uint64_t>(op.kind)) +
+                     ", which is none.");
+    }
+    if (op.gate.columns == op.in.columns) {
+      return Elementwise({{"in", op.in}, {"gate", op.gate}}, op.out);
+    }
+    TRY(Read("gate", op.gate));
+    TRY(ExpectColumns("gate", op.gate, 1));
+    if (Overlap(op.gate, op.out)) return Invalid("'out' overlaps 'gate'.");
+    return Elementwise({{"in", op.in}}, op.out);
+  }
+  Status operator()(const CausalConv& op) {
+    TRY(Read("in", op.in));
+    TRY(WriteApart(op.out, {op.in}));
+    TRY(ExpectColumns("out", op.out, op.in.columns));
+    ASSIGN_OR_RETURN(const Weight* weight, WeightAt("weight", op.weight));
+    if (weight->dtype != DType::kF32 || weight->shape.size() != 2 ||
+        weight->shape[0] != op.in.columns || weight->shape[1] < 2 ||
+        weight->shape[1] > kMaxConvTaps) {
+      return WrongShape("weight", *weight,
+                        "[" + Str(op.in.columns) + ", 2 to " + Str(kMaxConvTaps) + "] in f32");
+    }
+    return op.bias ? ExpectVector("bias", *op.bias, op.in.columns) : OkStatus();
+  }
+  Status operator()(const DeltaRule& op) {
+    for (const auto& [role, view] : {std::pair<std::string_view, View>{"q", op.q},
+                                     {"k", op.k},
+                                     {"v", op.v},
+                                     {"a", op.a},
+                                     {"b", op.b}}) {
+      TRY(Read(role, view));
+    }
+    TRY(WriteApart(op.out, {op.q, op.k, op.v, op.a, op.b}));
+    TRY(ExpectHeads("q", op.q, "key_heads", op.key_heads, op.key_columns));
+    TRY(ExpectHeads("k", op.k, "key_heads", op.key_heads, op.key_columns));
+    TRY(ExpectHeads("v", op.v, "value_heads", op.value_heads, op.value_columns));
+    TRY(ExpectHeads("out", op.out, "value_heads", op.value_heads, op.value_columns));
+    TRY(ExpectColumns("a", op.a, op.value_heads));
+    TRY(ExpectColumns("b", op.b, op.value_heads));
+    if (op.value_heads % op.key_heads != 0 || op.key_columns > kMaxStateColumns) {
+      return Invalid(Str(op.value_heads) + " value heads cannot share " + Str(op.key_heads) +
+                     " key heads of " + Str(op.key_columns) +
+                     " columns; expected a multiple, and "
+                     "at most " +
+                     Str(kMaxStateColumns) + " columns.");
+    }
+    if (op.groups > KeyGroups::kTiled) {
+      return Invalid("its key groups are " + Str(static_cast<uint64_t>(op.groups)) +
+                     ", which is no kind of them.");
+    }
+    TRY(ExpectVector("decay", op.decay, op.value_heads));
+    return ExpectVector("dt_bias", op.dt_bias, op.value_heads);
+  }
+  Status operator()(const SsmScan& op) {
+    for (const auto& [role, view] : {std::pair<std::string_view, View>{"x", op.x},
+                                     {"b", op.b_in},
+                                     {"c", op.c_in},
+                                     {"dt", op.dt}}) {
+      TRY(Read(role, view));
+    }
+    TRY(WriteApart(op.out, {op.x, op.b_in, op.c_in, op.dt}));
+    TRY(ExpectHeads("x", op.x, "heads", op.heads, op.head_columns));
+    TRY(ExpectHeads("out", op.out, "heads", op.heads, op.head_columns));
+    TRY(ExpectHeads("b", op.b_in, "groups", op.groups, op.state_columns));
+    TRY(ExpectHeads("c", op.c_in, "groups", op.groups, op.state_columns));
+    TRY(ExpectColumns("dt", op.dt, op.heads));
+    if (op.heads % op.groups != 0 || op.state_columns > kMaxStateColumns) {
+      return Invalid(Str(op.heads) + " heads cannot share " + Str(op.groups) + " groups of " +
+                     Str(op.state_columns) + " columns; expected a multiple, and at most " +
+                     Str(kMaxStateColumns) + " columns.");
+    }
+    TRY(ExpectFinite("dt_min", op.dt_min));
+    TRY(ExpectFinite("dt_max", op.dt_max));
+    if (op.dt_min < 0 || op.dt_max < 0 || (op.dt_max > 0 && op.dt_max < op.dt_min)) {
+      return Invalid("its time steps lie between " + std::to_string(op.dt_min) + " and " +
+                     std::to_string(op.dt_max) + ".");
+    }
+    TRY(ExpectVector("decay", op.decay, op.heads));
+    TRY(ExpectVector("dt_bias", op.dt_bias, op.heads));
+    return ExpectVector("skip", op.skip, op.heads);
+  }
 
  private:
   // What MoeExperts and SlotExchange have in common.
