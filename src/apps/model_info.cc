@@ -75,6 +75,7 @@ swarm::ModelInfo ModelInfoOf(const package::Package& package) {
       if (!found.ok())
         LogWarn("the program of layer {} cannot be read: {}", layer.index, found.error().message());
     }
+    costs.state_bytes = layer.state_bytes;
     model.layers.push_back(costs);
   }
   FindTiedWeights(manifest, model.layers);

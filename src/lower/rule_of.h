@@ -8,7 +8,8 @@
 
 namespace weft::lower {
 
-inline constexpr std::string_view kStandardDomain = "", kMicrosoftDomain = "com.microsoft";
+inline constexpr std::string_view kStandardDomain = "", kMicrosoftDomain = "com.microsoft",
+                                  kWeftDomain = "weft";
 
 template <typename Rule>
 struct RuleOf {

@@ -39,6 +39,7 @@ struct LayerInfo {
   // Bytes of weights read for one token: an embedding reads one row, a mixture its active experts.
   uint64_t read_bytes_per_token = 0;
   uint64_t kv_bytes_per_position = 0;  // keys and values in KvDType(); 0 without attention
+  uint64_t state_bytes = 0;            // recurrent state of a session, whatever its length
 };
 
 struct Manifest {

@@ -34,6 +34,7 @@ json::value Value(const LayerInfo& layer, bool lowered) {
   out["weight_bytes"] = layer.weight_bytes;
   out["read_bytes_per_token"] = layer.read_bytes_per_token;
   out["kv_bytes_per_position"] = layer.kv_bytes_per_position;
+  if (layer.state_bytes > 0) out["state_bytes"] = layer.state_bytes;
   return out;
 }
 
@@ -190,6 +191,9 @@ Result<LayerInfo> ParseLayer(const json::value& value, const Manifest& manifest,
                    Number(fields, "read_bytes_per_token", where, 0, kMaxBytes));
   ASSIGN_OR_RETURN(layer.kv_bytes_per_position,
                    Number(fields, "kv_bytes_per_position", where, 0, 1ull << 32));
+  if (fields.contains("state_bytes")) {
+    ASSIGN_OR_RETURN(layer.state_bytes, Number(fields, "state_bytes", where, 0, 1ull << 32));
+  }
   return layer;
 }
 

@@ -1,9 +1,11 @@
 #include "convert/graph/graph_builder.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "convert/graph/expert_nodes.h"
 #include "convert/graph/graph_nodes.h"
+#include "convert/graph/recurrent_nodes.h"
 #include "convert/weights/weight_specs.h"
 
 namespace weft::convert {
@@ -58,6 +60,10 @@ class DecoderBuilder {
     graph.AddOutput("logits", ElementType::kFloat,
                     {Dim::Of(1), Dim::Of("sequence_length"), Dim::Of(config_.vocabulary)});
     for (uint32_t i = 0; i < config_.layer_count; ++i) {
+      if (config_.mixers[i] != Mixer::kAttention) {
+        DeclareState(config_, i, &graph);
+        continue;
+      }
       for (const char* kind : {".key", ".value"}) {
         const std::string suffix = std::to_string(i) + kind;
         const auto shape = [&](const char* positions) {
@@ -137,16 +143,8 @@ class DecoderBuilder {
   // An RMS norm of each head of x [1, S, heads * head_columns].
   std::string HeadNorm(const std::string& node, const std::string& x, uint32_t heads,
                        uint32_t head_columns, const std::string& weight) {
-    const int64_t columns = int64_t{heads} * head_columns;
-    const std::string split =
-        Node(node + "/Reshape_1", "Reshape",
-             {x, nodes_.Constant("constants/heads_" + std::to_string(head_columns), {3},
-                                 {0, -1, int64_t{head_columns}})});
-    const std::string normed =
-        nodes_.RmsNorm(node + "/LayerNorm", split, weight, config_.rms_epsilon);
-    return Node(node + "/Reshape_2", "Reshape",
-                {normed, nodes_.Constant("constants/columns_" + std::to_string(columns), {3},
-                                         {0, -1, columns})});
+    return nodes_.HeadNorm(node, x, weight, uint64_t{heads} * head_columns, head_columns,
+                           config_.rms_epsilon);
   }
 
   std::string Rotate(const std::string& node, const std::string& x, uint32_t heads,
@@ -226,11 +224,22 @@ class DecoderBuilder {
       inputs.resize(11);
       inputs.push_back(nodes_.Plain(path + "sinks"));
     }
-    const std::string out = node + "/GroupQueryAttention/output_0";
+    std::string out = node + "/GroupQueryAttention/output_0";
     nodes_.graph().AddNode("GroupQueryAttention", std::move(inputs),
                            {out, present + ".key", present + ".value"}, AttentionAttributes(index),
                            kMicrosoft, node + "/GroupQueryAttention");
+    if (config_.attention_gate) {
+      const std::string gate =
+          nodes_.Linear(node + "/gate_proj", x, path + "gate_proj", config_.qkv_bias);
+      out = Node(node + "/gate/Mul", "Mul", {out, Node(node + "/gate/Sigmoid", "Sigmoid", {gate})});
+    }
     return nodes_.Linear(node + "/o_proj", out, path + "o_proj", config_.output_bias);
+  }
+
+  std::string Mix(const std::string& node, const std::string& prefix, uint32_t index,
+                  const std::string& x) {
+    if (config_.mixers[index] == Mixer::kAttention) return Attention(node, prefix, index, x);
+    return BuildDeltaNet(config_, node, prefix, index, x, &nodes_);
   }
 
   std::string Mlp(const std::string& node, const std::string& prefix, const std::string& x) {
@@ -264,7 +273,7 @@ class DecoderBuilder {
     const LayerNorms& norms = config_.norms;
     const std::string normed = MaybeNorm(node, hidden, prefix, norms.attention_in);
     const std::string attention = MaybeNorm(
-        node, Attention(node + "/attn", prefix, layer - 1, normed), prefix, norms.attention_out);
+        node, Mix(node + "/attn", prefix, layer - 1, normed), prefix, norms.attention_out);
     const std::string attended =
         Node(node + "/attn/Add", "Add",
              {hidden, Times(node + "/attn/scaled", attention, config_.residual_scale)});
@@ -314,6 +323,9 @@ onnx::Model BuildModel(const ModelConfig& config, const StoredWeights& weights,
                        const std::vector<float>& layer_scalars) {
   onnx::Model model;
   model.opset_imports = {{"", 21}, {kMicrosoft, 1}};
+  const bool is_recurrent =
+      std::ranges::any_of(config.mixers, [](Mixer mixer) { return mixer != Mixer::kAttention; });
+  if (is_recurrent) model.opset_imports[kWeft] = 1;
   model.producer_name = "weft";
   model.graph = DecoderBuilder(config, weights, layer_scalars).Build();
   return model;

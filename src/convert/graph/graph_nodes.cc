@@ -115,6 +115,18 @@ std::string GraphNodes::LayerNorm(const std::string& node, const std::string& x,
                Attribute::Of("stash_type", 1)});
 }
 
+std::string GraphNodes::HeadNorm(const std::string& node, const std::string& x,
+                                 const std::string& weight, uint64_t columns, uint64_t head_columns,
+                                 float epsilon) {
+  const auto head = static_cast<int64_t>(head_columns), all = static_cast<int64_t>(columns);
+  const std::string split =
+      Node(node + "/Reshape_1", "Reshape",
+           {x, Constant("constants/heads_" + std::to_string(head), {3}, {0, -1, head})});
+  const std::string normed = RmsNorm(node + "/LayerNorm", split, weight, epsilon);
+  return Node(node + "/Reshape_2", "Reshape",
+              {normed, Constant("constants/columns_" + std::to_string(all), {3}, {0, -1, all})});
+}
+
 std::string GraphNodes::Softcap(const std::string& node, const std::string& x, float cap) {
   const std::string limit = Scalar("constants" + node, cap);
   const std::string ratio = Node(node + "/Div", "Div", {x, limit});

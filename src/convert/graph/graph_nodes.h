@@ -11,6 +11,8 @@
 namespace weft::convert {
 
 inline constexpr char kMicrosoft[] = "com.microsoft";
+// Operators with recurrent state, which onnxruntime has not (recurrent_nodes.h).
+inline constexpr char kWeft[] = "weft";
 
 class GraphNodes {
  public:
@@ -48,6 +50,9 @@ class GraphNodes {
   // Without bias.
   std::string LayerNorm(const std::string& node, const std::string& x, const std::string& weight,
                         float epsilon);
+  // The norm of each head of `head_columns` of x [1, S, columns], with one weight for all heads.
+  std::string HeadNorm(const std::string& node, const std::string& x, const std::string& weight,
+                       uint64_t columns, uint64_t head_columns, float epsilon);
   // cap * tanh(x / cap)
   std::string Softcap(const std::string& node, const std::string& x, float cap);
 

@@ -5,6 +5,8 @@
 
 #include "convert/model/adjust.h"
 
+#include "convert/model/recurrent_families.h"
+
 namespace weft::convert {
 namespace {
 
@@ -112,6 +114,7 @@ constexpr Family kFamilies[] = {
     {"phi3", "Phi3ForCausalLM", AdjustPhi3},
     {"qwen2", "Qwen2ForCausalLM", AdjustQwen2},
     {"qwen3", "Qwen3ForCausalLM", AdjustQwen3},
+    {"qwen3_5_text", "Qwen3_5ForCausalLM", AdjustQwen35},
     {"qwen3_moe", "Qwen3MoeForCausalLM", AdjustQwen3Moe},
     {"seed_oss", "SeedOssForCausalLM", AdjustSeedOss, R"({"head_dim": 128})"},
     {"smollm3", "SmolLM3ForCausalLM", AdjustSmolLm3,

@@ -45,6 +45,27 @@ struct LayerNorms {
 // Of `ModelConfig::rotations`: a layer whose queries and keys are not rotated.
 inline constexpr uint32_t kNoRotation = UINT32_MAX;
 
+// What mixes the rows of a layer with those before them.
+enum class Mixer {
+  kAttention,
+  kDeltaNet,  // Gated DeltaNet: a causal convolution, then the gated delta rule
+};
+
+// Gated DeltaNet of layers with Mixer::kDeltaNet.
+struct DeltaNetConfig {
+  uint32_t key_heads = 0;
+  uint32_t value_heads = 0;  // a multiple of key_heads
+  uint32_t key_columns = 0;  // of a head
+  uint32_t value_columns = 0;
+  uint32_t taps = 0;    // of the convolution
+  bool tiled = false;   // value head j reads key head j % key_heads, as GGUF orders them
+  bool packed = false;  // in_proj_qkvz and in_proj_ba by key head: Qwen3-Next
+
+  uint64_t key_width() const { return uint64_t{key_heads} * key_columns; }
+  uint64_t value_width() const { return uint64_t{value_heads} * value_columns; }
+  uint64_t conv_width() const { return 2 * key_width() + value_width(); }
+};
+
 // Plain data: a source other than config.json fills it in itself. What is not named is as in Llama.
 struct ModelConfig {
   std::string architecture;  // config.json's model_type: "qwen3", "llama", ...
@@ -71,6 +92,7 @@ struct ModelConfig {
   LayerNorms norms;
   // Attention and MLP read the same normed row, and both are added to what it was made of.
   bool parallel_blocks = false;
+  bool attention_gate = false;          // q_proj has [q | gate] a head; attention * sigmoid(gate)
   bool sinks = false;                   // an extra logit a head in the attention's softmax
   float embedding_scale = 1;            // of the rows of the embedding table
   bool rounds_embedding_scale = false;  // to the dtype of that table, before use
@@ -81,6 +103,8 @@ struct ModelConfig {
   float final_softcap = 0;      // of the logits; 0: none
   Activation activation = Activation::kSilu;
   std::vector<uint32_t> windows;  // [layer_count]; 0: a layer attends to the whole past
+  std::vector<Mixer> mixers;      // [layer_count]
+  DeltaNetConfig delta_net;
   ExpertConfig experts;
   std::vector<bool> sparse;  // [layer_count] whether a layer has experts
   RopeConfig rope;

@@ -190,6 +190,7 @@ Result<ModelConfig> ParseModelConfig(std::string_view config_json,
   model.notes = std::move(ropes.notes);
   model.windows.assign(model.layer_count, 0);
   model.sparse.assign(model.layer_count, false);
+  model.mixers.assign(model.layer_count, Mixer::kAttention);
   TRY(decoder.family->adjust(config, &model));
   return model;
 }

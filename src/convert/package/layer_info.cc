@@ -8,6 +8,7 @@
 #include "onnx/extract.h"
 #include "onnx/layers.h"
 #include "program/codec.h"
+#include "program/state.h"
 
 namespace weft::convert {
 namespace {
@@ -180,6 +181,7 @@ Result<DescribedLayers> DescribeLayers(const onnx::Model& model, DType kv_dtype,
       programs.push_back(program::Encode(*program));
       AddProgramBlobs(*program, &described.layers.back());
       CountChosenExperts(part.graph, *program, &described.layers.back());
+      described.layers.back().state_bytes = program::StateFloats(*program) * sizeof(float);
     } else {
       described.lowered = false;
       described.why_not_lowered = program.error().ToString();

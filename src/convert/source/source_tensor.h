@@ -25,6 +25,8 @@ struct SourceTensor {
   uint64_t interleaved_rows = 0;
   // A norm weight w of Gemma, of which Hugging Face checkpoints hold w - 1, is w here.
   bool norm_holds_one = false;
+  // The logarithm of a decay, of which Hugging Face checkpoints hold A_log, is -exp(A_log) here.
+  bool holds_decay = false;
 };
 
 // By the names that Hugging Face checkpoints give them.

@@ -43,6 +43,7 @@ struct WeightSpec {
   // Consecutive weights with the same name here share a blob (an expert); "": the weight has its
   // own, or the layer's.
   std::string blob;
+  bool minus_exp = false;  // the weight is -exp(value): the decay of recurrent layers
 };
 
 // "model.layers.3." for package layer 4.

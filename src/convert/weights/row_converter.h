@@ -33,6 +33,7 @@ struct SourceRows {
   uint64_t transposed_rows = 0;
   uint64_t interleaved_rows = 0;  // as in SourceTensor
   float offset = 0;               // added to every value
+  bool minus_exp = false;         // every value x becomes -e^x
 };
 
 // Converts rows on up to `threads` threads, without any change where IsExact(format, to).

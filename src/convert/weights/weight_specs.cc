@@ -2,6 +2,7 @@
 
 #include "convert/source/json_reader.h"
 #include "convert/weights/expert_specs.h"
+#include "convert/weights/recurrent_specs.h"
 
 namespace weft::convert {
 namespace {
@@ -43,6 +44,32 @@ class LayerSpecs {
       first_row += rows;
     }
   }
+  // A projection whose rows are [first | second] of every head: the two as matrices of their own,
+  // and their biases.
+  void Halves(const std::string& source, const std::string& first, const std::string& second,
+              bool has_bias, uint64_t columns) {
+    const uint64_t rows = config_.head_columns, heads = config_.heads;
+    for (uint64_t half = 0; half < 2; ++half) {
+      const std::string name = prefix_ + (half == 0 ? first : second);
+      std::vector<SourcePiece> pieces;
+      for (uint64_t head = 0; head < heads; ++head) {
+        pieces.push_back({prefix_ + source + ".weight",
+                          {2 * heads * rows, columns},
+                          rows,
+                          columns,
+                          (2 * head + half) * rows});
+      }
+      weights_.push_back(
+          {name + ".weight", WeightRole::kMatrix, {heads * rows, columns}, pieces, 0, {}});
+      if (!has_bias) continue;
+      weights_.push_back({name + ".bias",
+                          WeightRole::kVector,
+                          {heads * rows},
+                          {{prefix_ + source + ".bias", {2 * heads * rows}, heads, rows, half, 2}},
+                          0,
+                          {}});
+    }
+  }
   std::vector<WeightSpec>& weights() { return weights_; }
 
  private:
@@ -62,12 +89,17 @@ void SpecifyProjections(const ModelConfig& config, uint32_t index, LayerSpecs* s
                    {"self_attn.v_proj.weight", kv}},
                   hidden);
   } else {
-    specs->Matrix("self_attn.q_proj.weight", q, hidden);
+    if (config.attention_gate) {
+      specs->Halves("self_attn.q_proj", "self_attn.q_proj", "self_attn.gate_proj", config.qkv_bias,
+                    hidden);
+    } else {
+      specs->Matrix("self_attn.q_proj.weight", q, hidden);
+    }
     specs->Matrix("self_attn.k_proj.weight", kv, hidden);
     if (has_values) specs->Matrix("self_attn.v_proj.weight", kv, hidden);
   }
   if (!config.qkv_bias) return;
-  specs->Vector("self_attn.q_proj.bias", q);
+  if (!config.attention_gate) specs->Vector("self_attn.q_proj.bias", q);
   specs->Vector("self_attn.k_proj.bias", kv);
   if (has_values) specs->Vector("self_attn.v_proj.bias", kv);
 }
@@ -106,13 +138,17 @@ void SpecifyMlp(const ModelConfig& config, LayerSpecs* specs) {
 std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t layer,
                                            const TensorMap& tensors) {
   LayerSpecs specs(config, LayerPrefix(layer));
+  if (config.mixers[layer - 1] == Mixer::kDeltaNet) {
+    SpecifyDeltaNet(config, layer, &specs.weights());
+  } else {
+    SpecifyAttention(config, layer - 1, &specs);
+  }
   const LayerNorms& norms = config.norms;
   for (const std::string* name :
        {&norms.attention_in, &norms.attention_out, &norms.mlp_in, &norms.mlp_out}) {
     const bool is_used = !name->empty() && !(config.parallel_blocks && name == &norms.mlp_in);
     if (is_used) specs.Norm(*name + ".weight", config.hidden_columns);
   }
-  SpecifyAttention(config, layer - 1, &specs);
   if (config.layer_scalars) specs.Vector("layer_scalar", 1);
   if (config.sparse[layer - 1]) {
     SpecifyExperts(config, layer, tensors, &specs.weights());

@@ -27,6 +27,7 @@ SourceRows RowsOf(const WeightSpec& weight, const SourcePiece& piece, const Tens
   rows.columns = piece.columns;
   rows.interleaved_rows = tensor.interleaved_rows;
   rows.offset = tensor.norm_holds_one ? 0 : weight.offset;
+  rows.minus_exp = weight.minus_exp && !tensor.holds_decay;
   if (!piece.exponents.empty()) {
     rows.exponents = tensors.find(piece.exponents)->second.bytes.bytes().data();
   }
@@ -63,6 +64,7 @@ std::string KeyOf(std::span<const StoreJob> jobs, const TensorMap& tensors) {
   std::string key;
   for (const StoreJob& job : jobs) {
     key += std::string(DTypeName(job.dtype)) + '+' + std::to_string(job.weight->offset);
+    if (job.weight->minus_exp) key += "-exp";
     for (const SourcePiece& piece : job.weight->pieces) {
       const SourceTensor& tensor = tensors.find(piece.tensor)->second;
       key += '/' + tensor.file + '/' + tensor.version + '/' + piece.tensor;

@@ -1,4 +1,6 @@
 // Gated activations: activation(gate) * up, where silu is written as Mul(gate, Sigmoid(gate)).
+#include <utility>
+
 #include "lower/patterns/rules.h"
 #include "lower/refuse.h"
 
@@ -32,6 +34,33 @@ std::optional<ActivatedGate> MatchActivation(const LoweringContext& context,
   return std::nullopt;
 }
 
+// The gates in * sigmoid(gate), and what is left: the product of two hidden values. A gate of one
+// column scales whole rows.
+Result<View> LowerGate(LoweringContext& context, const Node& node) {
+  Gate op;
+  op.kind = GateKind::kIdentity;
+  std::string in(node.Input(0)), gate(node.Input(1));
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    const Node* sigmoid = context.ProducerIf(node.Input(side), "Sigmoid");
+    if (sigmoid == nullptr) continue;
+    op.kind = GateKind::kSigmoid;
+    in = node.Input(1 - side);
+    gate = sigmoid->Input(0);
+    break;
+  }
+  ASSIGN_OR_RETURN(op.in, context.Lower(in));
+  ASSIGN_OR_RETURN(op.gate, context.Lower(gate));
+  const bool swaps = op.in.columns == 1 && op.kind == GateKind::kIdentity;
+  if (swaps) std::swap(op.in, op.gate);
+  if (op.gate.columns != op.in.columns && op.gate.columns != 1) {
+    return Refuse(node, "multiplies " + std::to_string(op.in.columns) + " and " +
+                            std::to_string(op.gate.columns) + " columns");
+  }
+  op.out = context.NewBuffer(node.Output(0), op.in.columns);
+  context.Emit(op);
+  return op.out;
+}
+
 }  // namespace
 
 Result<View> LowerMul(LoweringContext& context, const Node& node) {
@@ -54,7 +83,7 @@ Result<View> LowerMul(LoweringContext& context, const Node& node) {
     context.Emit(GatedActivation{gate, up, out, activated->kind});
     return out;
   }
-  return Refuse(node, "is not a gated activation");
+  return LowerGate(context, node);
 }
 
 }  // namespace weft::lower

@@ -2,21 +2,26 @@
 
 #include "lower/layer_form.h"
 #include "lower/patterns/rule_table.h"
+#include "lower/rule_of.h"
 #include "onnx/extract.h"
 #include "program/codec.h"
 #include "program/reuse_buffers.h"
+#include "program/state.h"
 
 namespace weft::lower {
 namespace {
 
-// Every cache that the layer gives out must be the work of the one Attention; anything else would
-// be lost.
+// Every cache that the layer gives out must be the work of the one Attention, or of an operator
+// with recurrent state; anything else would be lost.
 Status CheckOutputs(LoweringContext& context, const std::string& output) {
   for (const onnx::ValueInfo& info : context.graph().outputs) {
     if (info.name == output) continue;
     const onnx::Node* node = context.Producer(info.name);
-    const bool is_cache = node != nullptr && node->IsMicrosoft("GroupQueryAttention");
-    if (!is_cache || FindAttention(context.program()) == nullptr) {
+    const bool is_cache = node != nullptr && node->IsMicrosoft("GroupQueryAttention") &&
+                          FindAttention(context.program()) != nullptr;
+    const bool is_state = node != nullptr && node->domain == kWeftDomain &&
+                          program::StateFloats(context.program()) > 0;
+    if (!is_cache && !is_state) {
       return Error(ErrorCode::kUnsupported, "The layer also gives out '" + info.name +
                                                 "', which no program operation does.");
     }

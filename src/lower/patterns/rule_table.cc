@@ -22,6 +22,8 @@ constexpr RuleOf<Rule> kRules[] = {
     {kMicrosoftDomain, "QMoE", LowerExperts},
     {kMicrosoftDomain, "RotaryEmbedding", LowerRotaryEmbedding},
     {kMicrosoftDomain, "SimplifiedLayerNormalization", LowerRmsNorm},
+    {kWeftDomain, "CausalConv", LowerCausalConv},
+    {kWeftDomain, "DeltaRule", LowerDeltaRule},
 };
 
 }  // namespace

@@ -47,6 +47,10 @@ Result<View> LowerRotaryEmbedding(LoweringContext& context, const onnx::Node& no
 // attention.cc
 Result<View> LowerGroupQueryAttention(LoweringContext& context, const onnx::Node& node);
 
+// recurrent.cc
+Result<View> LowerCausalConv(LoweringContext& context, const onnx::Node& node);
+Result<View> LowerDeltaRule(LoweringContext& context, const onnx::Node& node);
+
 // A norm over each head of a packed value: what Reshape, RMS norm, Reshape computes.
 struct HeadNorm {
   std::string input;   // [rows, heads * head_columns]
