@@ -30,6 +30,9 @@ ModelLayer HubForm(const ModelLayer& layer) {
   return hub;
 }
 
+// Of a session in a recurrent layer: the state, and the next one, which a step writes beside it.
+constexpr uint64_t kStatesOfSession = 2;
+
 Costs::Costs(const CoreOptions& options) {
   const ModelInfo& model = options.model;
   CHECK(model.layers.size() >= 2, "a model has at least an embedding and a head");
@@ -49,9 +52,11 @@ void Costs::AddLayer(const CoreOptions& options, const ModelLayer& layer, Form& 
   const bool first = form.layers.empty(), last = form.layers.size() + 1 == model.layers.size();
   planner::LayerCost cost;
   cost.compute_cost =
-      static_cast<double>(layer.read_bytes_per_token + layer.kv_bytes_per_position * position);
+      static_cast<double>(layer.read_bytes_per_token + layer.kv_bytes_per_position * position +
+                          2 * layer.state_bytes);  // read and written whole for every token
   cost.weight_bytes = layer.weight_bytes;
-  cost.kv_bytes = layer.kv_bytes_per_position * kv_positions;
+  cost.kv_bytes = layer.kv_bytes_per_position * kv_positions +
+                  layer.state_bytes * options.session_count * kStatesOfSession;
   cost.scratch_bytes =
       uint64_t{options.prefill_chunk_rows} * model.hidden_columns * sizeof(float) * kScratchRows;
   if (last) cost.scratch_bytes += uint64_t{model.vocabulary} * sizeof(float);

@@ -21,6 +21,7 @@ struct ModelLayer {
   uint64_t download_bytes = 0;        // blobs, program included
   uint64_t read_bytes_per_token = 0;  // C_i at position 0
   uint64_t kv_bytes_per_position = 0;
+  uint64_t state_bytes = 0;  // recurrent state of a session; 0 for most layers
   // A mixture of experts: 0 experts where the layer is none. An expert's bytes are parts of
   // weight_bytes and download_bytes, and of read_bytes_per_token as often as a token asks for one;
   // what is left is the layer's hub form.
@@ -39,7 +40,11 @@ struct ModelInfo {
   uint32_t hidden_columns = 0;
   uint32_t vocabulary = 0;
   DType boundary_dtype = DType::kF16;
-  bool lowered = true;           // false: only workers that run ONNX stages can serve it
+  bool lowered = true;  // false: only workers that run ONNX stages can serve it
+  // Whether sessions have recurrent state, which knows few positions of its past.
+  bool is_recurrent() const {
+    return std::ranges::any_of(layers, [](const ModelLayer& l) { return l.state_bytes > 0; });
+  }
   uint32_t program_version = 1;  // program::kProgramVersion and package::kPackageFormat, which
   uint32_t package_format = 1;   // this module may not include
 };

@@ -30,15 +30,21 @@ StageProgress& Session::Track(const BoundStage& stage) {
   if (StageProgress* known = Find(stage.binding)) return *known;
   // Keys and values belong to layers: what earlier bindings of this worker left in all of its
   // layers need not be computed again.
-  uint32_t held = UINT32_MAX;
+  uint32_t held = UINT32_MAX, longest = 0;
+  bool settled = true;  // nothing is under way that would take a layer further
   for (uint32_t layer = stage.layers.first; layer < stage.layers.end; ++layer) {
     uint32_t most = 0;
-    for (const StageProgress& other : progress)
-      if (other.worker == stage.worker && other.layers.shards == stage.layers.shards &&
-          other.layers.Covers(layer))
-        most = std::max(most, other.held);
+    for (const StageProgress& other : progress) {
+      if (other.worker != stage.worker || other.layers.shards != stage.layers.shards ||
+          !other.layers.Covers(layer))
+        continue;
+      most = std::max(most, other.held);
+      settled &= other.sent == other.held;
+    }
     held = std::min(held, most);
+    longest = std::max(longest, most);
   }
+  if (recurrent && (held != longest || !settled)) held = 0;
   Forget([&](const StageProgress& other) {
     return other.worker == stage.worker && other.layers.Overlaps(stage.layers);
   });
@@ -47,7 +53,7 @@ StageProgress& Session::Track(const BoundStage& stage) {
   fresh.worker = stage.worker;
   fresh.layers = stage.layers;
   fresh.held = held;
-  RewindStage(fresh, held);
+  Restart(fresh, held);
   return fresh;
 }
 
@@ -63,15 +69,24 @@ void Session::Rewind(uint32_t position) {
   for (auto& [layer, rows] : history) rows.Truncate(position);
 }
 
-void Session::RewindStage(StageProgress& stage, uint32_t position) {
+bool Session::CanBeAt(const StageProgress& stage, uint32_t position) const {
+  return !recurrent || (position == stage.held && stage.sent == stage.held);
+}
+
+void Session::Restart(StageProgress& stage, uint32_t position) {
   stage.generation = ++last_generation_;
-  stage.sent = stage.held = std::min(stage.held, position);
+  stage.sent = stage.held = position;
+}
+
+void Session::RewindStage(StageProgress& stage, uint32_t position) {
+  position = std::min(stage.held, position);
+  Restart(stage, CanBeAt(stage, position) ? position : 0);
 }
 
 bool Session::RewindAfterFailure(StageProgress& stage) {
   const bool in_vain = stage.held > 0 && stage.held_at_failure == stage.held;
   stage.held_at_failure = stage.held;
-  RewindStage(stage, in_vain ? 0 : stage.held);
+  Restart(stage, in_vain ? 0 : stage.held);
   return in_vain;
 }
 
@@ -107,8 +122,9 @@ Session* SessionTable::ReusableFor(const ActiveRequest& request, uint32_t& prefi
   for (const auto& session : sessions_) {
     if (session->active) continue;
     // The last prompt token always runs: its output is the first new token.
-    const uint32_t common = std::min({CommonPrefix(session->tokens, prompt), session->completed,
-                                      static_cast<uint32_t>(prompt.size()) - 1});
+    const uint32_t common =
+        session->ReusableUpTo(std::min({CommonPrefix(session->tokens, prompt), session->completed,
+                                        static_cast<uint32_t>(prompt.size()) - 1}));
     if (common == 0 || common <= prefix) continue;
     if (!full && common < kUsefulPrefix && common * 2 < session->completed) continue;
     best = session.get();
@@ -138,6 +154,7 @@ Session& SessionTable::Admit(ActiveRequest request, std::vector<uint32_t>& relea
     }
     session = sessions_.emplace_back(std::make_unique<Session>()).get();
     session->id = next_id_++;
+    session->recurrent = recurrent_;
   }
   session->tokens = request.request.prompt_ids;
   session->tokens.insert(session->tokens.end(), request.request.answer_ids.begin(),

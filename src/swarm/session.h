@@ -12,6 +12,10 @@
 // The replacement is sent rows 96 to 119 from the history in front of layer 10. What it gives for
 // 96 to 118 nobody wants: the last stage has had those rows. Rules of generations: engine/engine.h;
 // they are numbered through a session and count for each stage by itself.
+//
+// Layers with recurrent state know one position only, that behind their last row. A stage of such a
+// model stays where it is or begins again at 0: it is never asked to go back to anything between,
+// nor to a position that it may have gone beyond with a step which nobody has answered yet.
 #pragma once
 
 #include <cstdint>
@@ -67,6 +71,7 @@ struct Session {
   uint32_t id = 0;
   std::vector<int32_t> tokens;
   uint32_t completed = 0;  // positions that have passed the last layer, with what came of them
+  bool recurrent = false;  // the model has layers with recurrent state
   bool alone = false;      // its steps share no frame with others (a step of it failed)
   Instant idle_since;
   std::optional<ActiveRequest> active;
@@ -92,13 +97,17 @@ struct Session {
   // Goes back to `position`, in front of which nothing has changed. REQUIRES: position <=
   // completed.
   void Rewind(uint32_t position);
-  // This stage computes again from `position`, or from what it holds if that is less; the others do
-  // not hear of it.
+  // This stage computes again from `position`, or from what it holds if that is less, or from 0
+  // where it cannot go back there; the others do not hear of it.
   void RewindStage(StageProgress& stage, uint32_t position);
   // A step of the stage failed and left nothing behind: goes back to what it holds, or to the first
   // position where that has just been tried in vain. Returns whether this failure was such a vain
   // attempt: the stage may have lost what it was believed to hold.
   bool RewindAfterFailure(StageProgress& stage);
+  // The greatest position, up to `position`, that the next request may go on from.
+  uint32_t ReusableUpTo(uint32_t position) const {
+    return !recurrent || position == completed ? position : 0;
+  }
   uint64_t history_bytes() const;
 
   // What the last stage gives back for `count` rows from `first`: the next token's scores after the
@@ -108,12 +117,18 @@ struct Session {
   uint32_t RunLimit(uint32_t first, uint32_t row_limit) const;
 
  private:
+  // Whether the layers of the stage, as far as is known, can be at `position` next.
+  bool CanBeAt(const StageProgress& stage, uint32_t position) const;
+  // The stage is at `position` in a new generation.
+  void Restart(StageProgress& stage, uint32_t position);
+
   uint32_t last_generation_ = 0;
 };
 
 class SessionTable {
  public:
-  explicit SessionTable(uint32_t session_limit) : session_limit_(session_limit) {}
+  explicit SessionTable(uint32_t session_limit, bool recurrent = false)
+      : session_limit_(session_limit), recurrent_(recurrent) {}
 
   // A session for this request: an idle one with a useful common prefix, else a new one in place of
   // the least recently used idle one; the id of a session that had to go is appended to `released`.
@@ -142,6 +157,7 @@ class SessionTable {
   Session* ReusableFor(const ActiveRequest& request, uint32_t& prefix);
 
   uint32_t session_limit_;
+  bool recurrent_;  // of the model
   uint32_t next_id_ = 1;
   std::vector<std::unique_ptr<Session>> sessions_;
 };

@@ -25,7 +25,7 @@ State::State(CoreOptions core_options)
     : options(std::move(core_options)),
       costs(options),
       probation(options),
-      sessions(options.session_count),
+      sessions(options.session_count, options.model.is_recurrent()),
       lifecycle(options, costs, roster, outbox),
       experts(options, costs, roster, lifecycle, probation, outbox),
       planning(options, costs, roster, lifecycle, probation, outbox),
@@ -354,6 +354,7 @@ void State::Resume(Worker& worker, const wire::pb::Connect& connect) {
         if (claim.sessions(i) == session->id) positions = claim.positions(i);
       progress->worker = worker.id;
       progress->held = std::min(positions, progress->held);
+      progress->sent = positions;  // it may have gone beyond what it has answered
       session->RewindStage(*progress, progress->held);
     }
   }
