@@ -242,8 +242,21 @@ class DecoderBuilder {
     return BuildDeltaNet(config_, node, prefix, index, x, &nodes_);
   }
 
-  std::string Mlp(const std::string& node, const std::string& prefix, const std::string& x) {
-    const std::string path = prefix + "mlp.";
+  // The experts that a row goes to, and the one that all rows go to.
+  std::string Experts(const std::string& node, const std::string& prefix, uint32_t layer,
+                      const std::string& x) {
+    const std::string routed = BuildExperts(config_, node, layer, x, &nodes_);
+    if (config_.experts.gated_shared_columns == 0) return routed;
+    const std::string shared = Mlp(node + "/shared_expert", prefix + "mlp.shared_expert.", x);
+    const std::string gate =
+        nodes_.Linear(node + "/shared_expert_gate", x, prefix + "mlp.shared_expert_gate", false);
+    const std::string scaled =
+        Node(node + "/shared_expert_gate/Mul", "Mul",
+             {shared, Node(node + "/shared_expert_gate/Sigmoid", "Sigmoid", {gate})});
+    return Node(node + "/shared_expert/Add", "Add", {routed, scaled});
+  }
+
+  std::string Mlp(const std::string& node, const std::string& path, const std::string& x) {
     const std::string gate =
         nodes_.Linear(node + "/gate_proj", x, path + "gate_proj", config_.mlp_bias);
     const std::string up = nodes_.Linear(node + "/up_proj", x, path + "up_proj", config_.mlp_bias);
@@ -281,8 +294,8 @@ class DecoderBuilder {
         config_.parallel_blocks ? normed : MaybeNorm(node, attended, prefix, norms.mlp_in);
     const std::string mlp = MaybeNorm(
         node,
-        config_.sparse[layer - 1] ? BuildExperts(config_, node + "/mlp", layer, mlp_in, &nodes_)
-                                  : Mlp(node + "/mlp", prefix, mlp_in),
+        config_.sparse[layer - 1] ? Experts(node + "/mlp", prefix, layer, mlp_in)
+                                  : Mlp(node + "/mlp", prefix + "mlp.", mlp_in),
         prefix, norms.mlp_out);
     const std::string added =
         Node(node + "/mlp/Add", "Add",

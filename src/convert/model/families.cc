@@ -50,11 +50,7 @@ Status AdjustQwen3(const JsonReader& config, ModelConfig* model) {
 }
 
 // Every decoder_sparse_step-th layer has experts, but for those that mlp_only_layers names.
-Status AdjustQwen3Moe(const JsonReader& config, ModelConfig* model) {
-  TRY(AdjustQwen3(config, model));
-  ASSIGN_OR_RETURN(const uint64_t columns, config.Whole("moe_intermediate_size", 1, 1 << 22));
-  TRY(SetExperts(config, columns, model));
-  ASSIGN_OR_RETURN(model->experts.normalized, config.Bool("norm_topk_prob", false));
+Status SetDenseLayers(const JsonReader& config, ModelConfig* model) {
   ASSIGN_OR_RETURN(const uint64_t step, config.Whole("decoder_sparse_step", 1, 1 << 20, 1));
   for (uint32_t i = 0; i < model->layer_count; ++i) model->sparse[i] = (i + 1) % step == 0;
   ASSIGN_OR_RETURN(const json::array* dense, config.Array("mlp_only_layers"));
@@ -67,6 +63,33 @@ Status AdjustQwen3Moe(const JsonReader& config, ModelConfig* model) {
     }
     model->sparse[static_cast<size_t>(layer.get_int64())] = false;
   }
+  return OkStatus();
+}
+
+Status AdjustQwen3Moe(const JsonReader& config, ModelConfig* model) {
+  TRY(AdjustQwen3(config, model));
+  ASSIGN_OR_RETURN(const uint64_t columns, config.Whole("moe_intermediate_size", 1, 1 << 22));
+  TRY(SetExperts(config, columns, model));
+  ASSIGN_OR_RETURN(model->experts.normalized, config.Bool("norm_topk_prob", false));
+  return SetDenseLayers(config, model);
+}
+
+// Experts in every layer, and one that all rows go to.
+Status AdjustQwen35Moe(const JsonReader& config, ModelConfig* model) {
+  TRY(AdjustQwen35(config, model));
+  ASSIGN_OR_RETURN(const uint64_t columns, config.Whole("moe_intermediate_size", 1, 1 << 22, 512));
+  TRY(SetExperts(config, columns, model));
+  ASSIGN_OR_RETURN(model->experts.normalized, config.Bool("norm_topk_prob", true));
+  ASSIGN_OR_RETURN(const uint64_t shared,
+                   config.Whole("shared_expert_intermediate_size", 0, 1 << 22, 512));
+  model->experts.gated_shared_columns = static_cast<uint32_t>(shared);
+  return SetDenseLayers(config, model);
+}
+
+// The same with the projections of a key head packed together.
+Status AdjustQwen3Next(const JsonReader& config, ModelConfig* model) {
+  TRY(AdjustQwen35Moe(config, model));
+  model->delta_net.packed = true;
   return OkStatus();
 }
 
@@ -114,8 +137,10 @@ constexpr Family kFamilies[] = {
     {"phi3", "Phi3ForCausalLM", AdjustPhi3},
     {"qwen2", "Qwen2ForCausalLM", AdjustQwen2},
     {"qwen3", "Qwen3ForCausalLM", AdjustQwen3},
+    {"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", AdjustQwen35Moe},
     {"qwen3_5_text", "Qwen3_5ForCausalLM", AdjustQwen35},
     {"qwen3_moe", "Qwen3MoeForCausalLM", AdjustQwen3Moe},
+    {"qwen3_next", "Qwen3NextForCausalLM", AdjustQwen3Next},
     {"seed_oss", "SeedOssForCausalLM", AdjustSeedOss, R"({"head_dim": 128})"},
     {"smollm3", "SmolLM3ForCausalLM", AdjustSmolLm3,
      R"({"tie_word_embeddings": true, "rope_theta": 2000000.0})"},
@@ -126,6 +151,8 @@ constexpr Wrapper kWrappers[] = {
     {"gemma4", "Gemma4ForConditionalGeneration", R"({"tie_word_embeddings": true})"},
     {"gemma4_unified", "Gemma4UnifiedForConditionalGeneration", R"({"tie_word_embeddings": true})"},
     {"mistral3", "Mistral3ForConditionalGeneration", "{}"},
+    {"qwen3_5", "Qwen3_5ForConditionalGeneration", "{}"},
+    {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "{}"},
 };
 
 }  // namespace

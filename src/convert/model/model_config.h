@@ -23,6 +23,8 @@ struct ExpertConfig {
   bool normalized = true;
   bool router_bias = false;
   bool bias = false;  // of gate, up and down
+  // Width of an expert that every row goes to, times the sigmoid of a number of its own; 0: none.
+  uint32_t gated_shared_columns = 0;
 };
 
 // The norm of q and k.

@@ -99,7 +99,10 @@ Status ReadSizes(const JsonReader& config, ModelConfig* model) {
     return OkStatus();
   };
   TRY(read("hidden_size", 1 << 20, &model->hidden_columns));
-  TRY(read("intermediate_size", 1 << 22, &model->mlp_columns));
+  // A model whose layers are all sparse may have no dense width.
+  const bool is_sparse = !config.Has("intermediate_size") && config.Has("moe_intermediate_size");
+  TRY(read(is_sparse ? "moe_intermediate_size" : "intermediate_size", 1 << 22,
+           &model->mlp_columns));
   TRY(read("num_hidden_layers", 4000, &model->layer_count));
   TRY(read("num_attention_heads", 1 << 14, &model->heads));
   TRY(read("num_key_value_heads", 1 << 14, &model->kv_heads, model->heads));

@@ -135,6 +135,15 @@ void SpecifyMlp(const ModelConfig& config, LayerSpecs* specs) {
   }
 }
 
+void SpecifySharedExpert(const ModelConfig& config, LayerSpecs* specs) {
+  const uint64_t hidden = config.hidden_columns, width = config.experts.gated_shared_columns;
+  if (width == 0) return;
+  specs->Matrix("mlp.shared_expert.gate_proj.weight", width, hidden);
+  specs->Matrix("mlp.shared_expert.up_proj.weight", width, hidden);
+  specs->Matrix("mlp.shared_expert.down_proj.weight", hidden, width);
+  specs->Matrix("mlp.shared_expert_gate.weight", 1, hidden, WeightRole::kRouter);
+}
+
 std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t layer,
                                            const TensorMap& tensors) {
   LayerSpecs specs(config, LayerPrefix(layer));
@@ -152,6 +161,7 @@ std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t l
   if (config.layer_scalars) specs.Vector("layer_scalar", 1);
   if (config.sparse[layer - 1]) {
     SpecifyExperts(config, layer, tensors, &specs.weights());
+    SpecifySharedExpert(config, &specs);
   } else {
     SpecifyMlp(config, &specs);
   }

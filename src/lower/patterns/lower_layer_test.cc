@@ -278,8 +278,8 @@ TEST(Lowering, RefusesOtherFormsByName) {
        [](onnx::Model* m) { AddWeight(&m->graph, "norm", ElementType::kFloat, {32}); }},
       {"'/norm' (SimplifiedLayerNormalization) has 'hidden_in' where a constant",
        [](onnx::Model* m) { NodeNamed(m, "/norm").inputs[1] = "hidden_in"; }},
-      {"'/gated' (Mul) is not a gated activation",
-       [](onnx::Model* m) { NodeNamed(m, "/gated").inputs[1] = "gate_out"; }},
+      {"'/gated' (Mul) multiplies 96 and 64 columns",
+       [](onnx::Model* m) { NodeNamed(m, "/gated").inputs[1] = "hidden_in"; }},
       {"'/q_rows' (Reshape) does not end a norm over heads",
        [](onnx::Model* m) {
          m->graph.AddInitializer("to_heads", Tensor::FromInt64s({3}, {0, 16, -1}));
