@@ -102,6 +102,9 @@ Status HashEngine::CheckRun(const engine::Run& run, engine::LayerRange layers) c
                                             : run.first_position > length)
       return refuse("holds " + std::to_string(length) + " positions of " + place +
                     ", the run begins at " + std::to_string(run.first_position) + ".");
+    if (model_.IsRecurrent(layer) && run.first_position != 0 && run.first_position != length)
+      return refuse("holds the state of " + place + " at " + std::to_string(length) +
+                    ", the run begins at " + std::to_string(run.first_position) + ".");
   }
   return OkStatus();
 }

@@ -8,6 +8,15 @@
 
 namespace weft::sim {
 
+HashModel HashModel::Of(const swarm::ModelInfo& info) {
+  HashModel model;
+  model.layer_count = static_cast<uint32_t>(info.layers.size());
+  model.vocabulary = info.vocabulary;
+  for (const swarm::ModelLayer& layer : info.layers)
+    model.recurrent.push_back(layer.state_bytes > 0);
+  return model;
+}
+
 uint64_t HashModel::Mix(uint64_t a, uint64_t b) {
   // The finaliser of splitmix64 over both words.
   uint64_t x = a * 0x9e3779b97f4a7c15ull + b + 0x7f4a7c15ull;

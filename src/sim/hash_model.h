@@ -14,16 +14,20 @@
 
 #include "engine/engine.h"
 #include "swarm/events.h"
+#include "swarm/options.h"
 
 namespace weft::sim {
 
 struct HashModel {
-  uint32_t layer_count = 0;   // n + 2
-  uint32_t vocabulary = 512;  // a power of two
+  uint32_t layer_count = 0;     // n + 2
+  uint32_t vocabulary = 512;    // a power of two
+  std::vector<bool> recurrent;  // [layer_count]: layers that know their last position only
 
+  static HashModel Of(const swarm::ModelInfo& info);
   static uint64_t Mix(uint64_t a, uint64_t b);
   static uint64_t Embed(int32_t token_id, uint32_t position);
   bool IsTransformer(uint32_t layer) const { return layer > 0 && layer + 1 < layer_count; }
+  bool IsRecurrent(uint32_t layer) const { return layer < recurrent.size() && recurrent[layer]; }
 
   // The token of a rank in the order that a last row gives to the vocabulary.
   int32_t TokenOfRank(uint64_t row, uint32_t rank) const;

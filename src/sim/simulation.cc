@@ -27,8 +27,7 @@ class Simulation {
         restart_random_(seed ^ 0x7e57a7edull),
         costs_(scenario_.options),
         core_(scenario_.options) {
-    model_.layer_count = static_cast<uint32_t>(scenario_.options.model.layers.size());
-    model_.vocabulary = scenario_.options.model.vocabulary;
+    model_ = HashModel::Of(scenario_.options.model);
     for (Device& device : scenario_.devices) device.disk = swarm::LayerSet(model_.layer_count);
   }
 

@@ -253,5 +253,65 @@ TEST(SessionTable, AnIdleSessionKeepsWhatEveryStageHoldsOfIt) {
   EXPECT_THAT(released, IsEmpty());
 }
 
+// ---- recurrent state, which knows one position ----
+
+TEST(RecurrentSession, AStageStaysWhereItIsOrBeginsAgain) {
+  Session session;
+  session.recurrent = true;
+  session.completed = 20;
+  StageProgress& here = At(session, Bound(1, 7, 0, 3), 20);
+  session.RewindStage(here, 20);
+  EXPECT_EQ(here.sent, 20u);
+  session.RewindStage(here, 19);
+  EXPECT_EQ(here.sent, 0u);
+
+  // A step that nobody has answered may have taken it further.
+  StageProgress& sent = At(session, Bound(2, 8, 3, 6), 20);
+  sent.sent = 21;
+  session.RewindStage(sent, 20);
+  EXPECT_EQ(sent.sent, 0u);
+
+  // A step that failed left nothing behind.
+  StageProgress& failed = At(session, Bound(3, 9, 6, 9), 20);
+  failed.sent = 24;
+  EXPECT_FALSE(session.RewindAfterFailure(failed));
+  EXPECT_EQ(failed.sent, 20u);
+}
+
+TEST(RecurrentSession, ABindingTakesOverLayersThatAreAtOnePlace) {
+  Session session;
+  session.recurrent = true;
+  At(session, Bound(1, 7, 0, 2), 20);
+  At(session, Bound(2, 7, 2, 4), 20);
+  EXPECT_EQ(session.Track(Bound(3, 7, 0, 4)).held, 20u);
+
+  Session apart;
+  apart.recurrent = true;
+  At(apart, Bound(1, 7, 0, 2), 20);
+  At(apart, Bound(2, 7, 2, 4), 19);
+  EXPECT_EQ(apart.Track(Bound(3, 7, 0, 4)).held, 0u);
+
+  Session under_way;
+  under_way.recurrent = true;
+  At(under_way, Bound(1, 7, 0, 2), 20).sent = 21;
+  EXPECT_EQ(under_way.Track(Bound(3, 7, 0, 2)).held, 0u);
+}
+
+TEST(RecurrentSession, ANextTurnGoesOnFromTheEndOrNotAtAll) {
+  SessionTable table(3, true);
+  std::vector<uint32_t> released;
+  Session& session = table.Admit(RequestFor(1, {1, 2, 3, 4, 5, 6}), released);
+  session.completed = 5;
+  At(session, Bound(1, 7, 0, 2), 5);
+  table.MakeIdle(session, Instant{1});
+  Session& parted = table.Admit(RequestFor(2, {1, 2, 3, 4, 9, 9}), released);
+  EXPECT_NE(parted.id, session.id);
+  EXPECT_EQ(parted.active->cached_prompt_tokens, 0u);
+  Session& next = table.Admit(RequestFor(3, {1, 2, 3, 4, 5, 9, 9}), released);
+  EXPECT_EQ(next.id, session.id);
+  EXPECT_EQ(next.active->cached_prompt_tokens, 5u);
+  EXPECT_EQ(next.Find(1)->sent, 5u);
+}
+
 }  // namespace
 }  // namespace weft::swarm
