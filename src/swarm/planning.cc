@@ -79,7 +79,9 @@ void Planning::OnWorkerGone(WorkerId worker, Instant now) {
 bool Planning::MayCompute(const Worker& worker, bool shards, Instant now) const {
   return worker.ready && !worker.leaves_at && !probation_.IsAside(worker.probation_key, now) &&
          (options_.model.lowered || worker.offer.needs_onnx) &&
-         (!shards || worker.offer.can_be_hub);
+         (!shards || worker.offer.can_be_hub) &&
+         // onnxruntime has no operators for recurrent layers.
+         !(worker.offer.needs_onnx && options_.model.is_recurrent());
 }
 
 // While a plan serves, a worker is timed before it is planned with: a guess could put a slow one
