@@ -232,8 +232,11 @@ StageProgress* Pipeline::Ready(Session& session, size_t stage_index) {
   StageProgress* progress = &session.Track(stage.bound);
   if (stage.last && progress->held > session.completed) {
     // The last row is wanted once more: its draw fell into the tail. Rows of a prompt that it was
-    // fed before it took over have passed, and nothing is to come of them.
-    if (progress->held < session.tokens.size())
+    // fed before it took over have passed, and nothing is to come of them, unless their logits are
+    // wanted.
+    const bool has_outputs = session.active && session.active->request.want_logits &&
+                             session.completed < session.active->prompt_tokens;
+    if (progress->held < session.tokens.size() && !has_outputs)
       session.completed = progress->held;
     else
       session.RewindStage(*progress, session.completed);
