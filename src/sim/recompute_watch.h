@@ -22,6 +22,10 @@ namespace weft::sim {
 
 class RecomputeWatch {
  public:
+  // `recurrent`: the model has layers that cannot go back by a row, so that a stage begins again at
+  // 0 wherever another one would be asked for its last row.
+  explicit RecomputeWatch(bool recurrent) : recurrent_(recurrent) {}
+
   // The event, and what the core does about it. A sentence: what a survivor was sent again.
   std::optional<std::string> OnEvent(const swarm::Event& event,
                                      const std::vector<swarm::Action>& actions) {
@@ -81,7 +85,9 @@ class RecomputeWatch {
       if (is_loss && sent.serves) {
         ++survivor_frames_;
         // The last stage may be asked for its last row once more, to draw from it.
-        const bool again = run.generation != sent.generation && run.first_position + 1 < sent.end;
+        const bool begins = recurrent_ && run.first_position == 0;
+        const bool again =
+            run.generation != sent.generation && run.first_position + 1 < sent.end && !begins;
         if (again)
           problem = "worker " + std::to_string(data.worker) + " was sent position " +
                     std::to_string(run.first_position) + " of session " +
@@ -97,6 +103,7 @@ class RecomputeWatch {
 
   std::map<std::pair<uint32_t, uint32_t>, Sent> seen_;  // by binding and session
   uint64_t survivor_frames_ = 0;
+  const bool recurrent_;
 };
 
 }  // namespace weft::sim

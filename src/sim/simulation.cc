@@ -763,7 +763,7 @@ class Simulation {
   HashModel model_;
   swarm::Costs costs_;
   swarm::Core core_;
-  RecomputeWatch recomputes_;
+  RecomputeWatch recomputes_{scenario_.options.model.is_recurrent()};
   Outcome outcome_;
   Instant chaos_end_;
   std::map<WorkerId, Connection> connections_;
