@@ -29,6 +29,7 @@ worker::Offer OfferOf(const Device& device) {
   offer.weight_factor = device.claimed_weight_factor;
   offer.upload_bytes_per_s = device.link_bytes_per_us * 1e6;
   offer.needs_onnx = device.needs_onnx;
+  offer.keeps_state = !device.needs_onnx;
   offer.makes_tokens = device.token_batch;
   return offer;
 }

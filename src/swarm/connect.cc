@@ -157,6 +157,7 @@ Result<Offer> CheckConnect(const wire::pb::Connect& connect, const CoreOptions& 
   offer.needs_onnx = connect.needs_onnx();
   offer.makes_tokens = std::min(connect.makes_tokens(), kMaxTokenBatch);
   offer.takes_experts = connect.takes_experts();
+  offer.keeps_state = connect.keeps_state();
   offer.can_be_hub = connect.can_be_hub();
   offer.memory_bytes = connect.memory_bytes();
   if (offer.memory_bytes == 0 || offer.memory_bytes > kMaxMemoryBytes)

@@ -26,6 +26,7 @@ struct Offer {
   // after the other.
   uint32_t makes_tokens = 0;
   bool takes_experts = false;  // can be sent HoldExperts
+  bool keeps_state = false;    // runs layers with recurrent state
   bool can_be_hub = false;     // can be sent PrepareStage with shards
   std::vector<uint32_t> cached_layers;
 };

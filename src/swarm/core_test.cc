@@ -49,5 +49,19 @@ TEST(Core, ThreeWorkersThatNeedEachOtherShareTheModel) {
   EXPECT_THAT(swarm.Tokens(request), ElementsAre(120, 121, 122, 123, 124));
 }
 
+TEST(Core, RecurrentLayersGoToThoseWhoKeepTheirState) {
+  CoreOptions options = TestOptions();
+  options.model.layers[2].state_bytes = 4096;
+  TestSwarm swarm(options);
+  swarm.Join();
+  swarm.Advance(Seconds(1));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
+  EXPECT_THAT(swarm.picture().message, testing::HasSubstr("recurrent layers"));
+  TestWorker keeper;
+  keeper.keeps_state = true;
+  swarm.BringUp(1, keeper);
+  EXPECT_THAT(swarm.Tokens(swarm.Submit({3, 4, 5}, 2)), ElementsAre(6, 7));
+}
+
 }  // namespace
 }  // namespace weft::swarm

@@ -96,6 +96,7 @@ wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
   connect.set_makes_tokens(worker.makes_tokens);
   connect.set_takes_experts(worker.takes_experts);
   connect.set_can_be_hub(worker.can_be_hub);
+  connect.set_keeps_state(worker.keeps_state);
   connect.set_worker_id(worker.device_id);
   for (const uint32_t layer : worker.cached_layers) connect.add_cached_layers(layer);
   const Seen& seen = seen_.at(id);

@@ -80,8 +80,7 @@ bool Planning::MayCompute(const Worker& worker, bool shards, Instant now) const 
   return worker.ready && !worker.leaves_at && !probation_.IsAside(worker.probation_key, now) &&
          (options_.model.lowered || worker.offer.needs_onnx) &&
          (!shards || worker.offer.can_be_hub) &&
-         // onnxruntime has no operators for recurrent layers.
-         !(worker.offer.needs_onnx && options_.model.is_recurrent());
+         (worker.offer.keeps_state || !options_.model.is_recurrent());
 }
 
 // While a plan serves, a worker is timed before it is planned with: a guess could put a slow one
@@ -583,10 +582,14 @@ void Planning::OnNothingFound(const planner::PlanOutcome& outcome, const Job& jo
   covered_end_ = 0;
   if (job.workers.empty()) {
     problem_ = "No device computes for this swarm yet: open the join link on a device.";
-    for (const auto& [id, worker] : roster_)
-      if (worker.ready)
+    for (const auto& [id, worker] : roster_) {
+      if (!worker.ready) continue;
+      problem_ = "The devices that have joined cannot be used: open the join link on another one.";
+      if (!worker.offer.keeps_state && options_.model.is_recurrent())
         problem_ =
-            "The devices that have joined cannot be used: open the join link on another one.";
+            "This model has recurrent layers, which browsers do not run: start `weft worker` "
+            "on a device.";
+    }
     return;
   }
   problem_ = outcome.problem;

@@ -57,6 +57,7 @@ wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package) 
   connect.set_upload_bytes_per_s(offer.upload_bytes_per_s);
   connect.set_needs_onnx(offer.needs_onnx);
   connect.set_takes_experts(offer.takes_experts);
+  connect.set_keeps_state(offer.keeps_state);
   connect.set_can_be_hub(offer.can_be_hub);
   connect.set_join_token(offer.join_token);
   connect.set_worker_id(offer.worker_id);

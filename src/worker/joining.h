@@ -25,6 +25,7 @@ struct Offer {
   // Sessions of whole-model generation that one batch takes; 0: it knows none of those frames.
   uint32_t makes_tokens = 0;
   bool takes_experts = false;  // knows HoldExperts and shard messages
+  bool keeps_state = false;    // runs layers with recurrent state
   bool can_be_hub = false;     // knows stages whose experts are elsewhere
 };
 

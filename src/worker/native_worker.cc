@@ -24,6 +24,7 @@ Offer OfferOf(const NativeWorkerOptions& options) {
   offer.join_token = options.join_token;
   offer.memory_bytes = options.memory_bytes;
   offer.takes_experts = true;
+  offer.keeps_state = true;
   return offer;
 }
 

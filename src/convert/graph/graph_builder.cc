@@ -285,18 +285,18 @@ class DecoderBuilder {
     const std::string node = "/model/layers." + std::to_string(layer - 1);
     const LayerNorms& norms = config_.norms;
     const std::string normed = MaybeNorm(node, hidden, prefix, norms.attention_in);
-    const std::string attention = MaybeNorm(
-        node, Mix(node + "/attn", prefix, layer - 1, normed), prefix, norms.attention_out);
+    const std::string attention = MaybeNorm(node, Mix(node + "/attn", prefix, layer - 1, normed),
+                                            prefix, norms.attention_out);
     const std::string attended =
         Node(node + "/attn/Add", "Add",
              {hidden, Times(node + "/attn/scaled", attention, config_.residual_scale)});
     const std::string mlp_in =
         config_.parallel_blocks ? normed : MaybeNorm(node, attended, prefix, norms.mlp_in);
-    const std::string mlp = MaybeNorm(
-        node,
-        config_.sparse[layer - 1] ? Experts(node + "/mlp", prefix, layer, mlp_in)
-                                  : Mlp(node + "/mlp", prefix + "mlp.", mlp_in),
-        prefix, norms.mlp_out);
+    const std::string mlp =
+        MaybeNorm(node,
+                  config_.sparse[layer - 1] ? Experts(node + "/mlp", prefix, layer, mlp_in)
+                                            : Mlp(node + "/mlp", prefix + "mlp.", mlp_in),
+                  prefix, norms.mlp_out);
     const std::string added =
         Node(node + "/mlp/Add", "Add",
              {attended, Times(node + "/mlp/scaled", mlp, config_.residual_scale)});
