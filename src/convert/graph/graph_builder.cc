@@ -245,7 +245,7 @@ class DecoderBuilder {
   // The experts that a row goes to, and the one that all rows go to.
   std::string Experts(const std::string& node, const std::string& prefix, uint32_t layer,
                       const std::string& x) {
-    const std::string routed = BuildExperts(config_, node, layer, x, &nodes_);
+    std::string routed = BuildExperts(config_, node, layer, x, &nodes_);
     if (config_.experts.gated_shared_columns == 0) return routed;
     const std::string shared = Mlp(node + "/shared_expert", prefix + "mlp.shared_expert.", x);
     const std::string gate =
