@@ -24,7 +24,10 @@ constexpr size_t kMaxScriptEvents = 400;
 CoreOptions Options() {
   CoreOptions options;
   options.model.name = "fuzz";
-  options.model.layers.assign(5, {100000, 100000, 100000, 4, -1, 0});
+  ModelLayer layer;
+  layer.weight_bytes = layer.download_bytes = layer.read_bytes_per_token = 100000;
+  layer.kv_bytes_per_position = 4;
+  options.model.layers.assign(5, layer);
   options.model.hidden_columns = kColumns;
   options.model.vocabulary = kVocabulary;
   options.context_length = 64;
