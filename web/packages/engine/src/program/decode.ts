@@ -131,6 +131,14 @@ function opOf(message: Pb.Op): Op {
         "unsupported",
         "The program is a hub's, whose experts are elsewhere: this engine runs no hubs.",
       );
+    case "gate":
+    case "causalConv":
+    case "deltaRule":
+    case "ssmScan":
+      throw new EngineError(
+        "unsupported",
+        `The program has recurrent layers (${kind.case}): this engine runs none.`,
+      );
     case undefined:
       throw new EngineError("invalid_data", "The program has an operation that is not known.");
   }
