@@ -77,7 +77,7 @@ async function withServer(body) {
 // A headless worker; its memory is what its part of the model takes, with room for its scratch.
 function startWorker(origin, index, count, cache, more = []) {
   const adapters = values.adapters.split(",");
-  const memory = count === 1 ? heldBytes * 1.6 + 1e9 : (heldBytes / count) * 2;
+  const memory = count === 1 ? heldBytes * 2 + 3e9 : (heldBytes / count) * 2;
   const args = [values.worker, origin.replace("http", "ws"), "--name", `gpu ${index}`,
     "--memory", String(Math.round(memory)), "--cache", cache,
     "--adapter", adapters[index] ?? adapters[0], ...more];
