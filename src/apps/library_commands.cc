@@ -10,6 +10,7 @@
 #include "hub/hub_cache.h"
 #include "hub/hub_settings.h"
 #include "hub/library.h"
+#include "swarm/options.h"
 
 namespace weft::apps {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
-constexpr uint64_t kUsualContext = 4096;  // the default of `weft serve`
+constexpr uint64_t kUsualContext = swarm::kDefaultContextLength;
 
 std::string DateText(int64_t seconds) {
   const std::time_t when = seconds;

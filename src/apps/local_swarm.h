@@ -8,13 +8,14 @@
 #include "apps/local_worker.h"
 #include "package/package.h"
 #include "server/swarm_host.h"
+#include "swarm/options.h"
 
 namespace weft::apps {
 
 struct LocalSwarmOptions {
   uint32_t worker_count = 1;  // stages; at most the number of layers
   uint32_t threads_per_worker = 1;
-  uint32_t context_length = 4096;
+  uint32_t context_length = swarm::kDefaultContextLength;
   bool reference_kernels = false;
 };
 

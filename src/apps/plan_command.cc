@@ -10,6 +10,7 @@
 #include "apps/plan_report.h"
 #include "package/package.h"
 #include "planner/words.h"
+#include "swarm/options.h"
 
 namespace weft::apps {
 namespace json = boost::json;
@@ -38,7 +39,7 @@ struct PlanOptions {
   std::string strategy = "weft", objective = "latency";
   std::vector<std::string> without;
   int equal_parts = 0;
-  uint32_t context_length = 4096;
+  uint32_t context_length = swarm::kDefaultContextLength;
   uint32_t sessions = 4;
   bool as_json = false;
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "swarm/options.h"
 
 namespace weft::apps {
 
@@ -22,11 +23,11 @@ struct ServeOptions {
   std::string worker_memory;
   bool no_worker = false;
   uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
-  uint32_t context_length = 4096;
-  uint32_t sessions = 4;
+  uint32_t context_length = swarm::kDefaultContextLength;
+  uint32_t sessions = swarm::kDefaultSessions;
   uint32_t generate_interval = 0;
   std::string history;  // bytes; "": 5% of the memory, at most 1 GiB
-  uint32_t queue = 64;
+  uint32_t queue = swarm::kDefaultQueueLimit;
   uint32_t wait_s = 30;
   uint32_t token_limit_s = 900;
   std::string web_root;

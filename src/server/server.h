@@ -41,12 +41,13 @@ struct ServerOptions {
   std::filesystem::path journal;
   bool journal_is_asked_for = false;  // a server that cannot have it does not start
   bool journal_prompts = false;
-  bool new_secrets = false;        // those of earlier starts are not let in any more
-  uint32_t context_length = 4096;  // no more than what the model was made for is used
-  uint32_t sessions = 4;
+  bool new_secrets = false;  // those of earlier starts are not let in any more
+  uint32_t context_length =
+      swarm::kDefaultContextLength;  // no more than what the model was made for is used
+  uint32_t sessions = swarm::kDefaultSessions;
   uint32_t generate_interval = 0;
   uint64_t history_bytes = 1 << 30;  // of boundary rows that are kept for whoever takes over
-  uint32_t queue = 64;
+  uint32_t queue = swarm::kDefaultQueueLimit;
   Duration wait = Seconds(30);          // of a request for a swarm that is down
   Duration token_limit = Seconds(900);  // a request that got no token for so long is ended
   Instant started = MonotonicNow();     // of the program, for the log

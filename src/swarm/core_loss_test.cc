@@ -20,6 +20,15 @@ TestWorker Held() {
   return worker;
 }
 
+// One worker that computes; each step waits until the test answers it.
+struct SteppedSwarm : TestSwarm {
+  SteppedSwarm() {
+    TestWorker worker;
+    worker.answer_steps = false;
+    BringUp(1, worker);
+  }
+};
+
 TEST(Loss, WhilePreparing) {
   TestSwarm swarm;
   swarm.Join(Held());
@@ -278,10 +287,7 @@ TEST(Loss, SilenceForTenSeconds) {
 }
 
 TEST(Loss, AStepThatIsNotAnsweredInTime) {
-  TestSwarm swarm;
-  TestWorker worker;
-  worker.answer_steps = false;
-  swarm.BringUp(1, worker);
+  SteppedSwarm swarm;
   const RequestId request = swarm.Submit({1}, 5);
   // The first steps of an epoch may take long: shaders, page faults.
   swarm.Advance(Seconds(25));
@@ -338,10 +344,7 @@ TEST(Loss, DeadlinesOfChunksComeFromMeasuredChunks) {
 }
 
 TEST(StepFailure, IsTriedAgainAndTheStreamGoesOn) {
-  TestSwarm swarm;
-  TestWorker worker;
-  worker.answer_steps = false;
-  swarm.BringUp(1, worker);
+  SteppedSwarm swarm;
   const RequestId request = swarm.Submit({1, 2}, 6);
   for (int i = 0; i < 4; ++i) {
     swarm.AnswerStep(1);
@@ -355,10 +358,7 @@ TEST(StepFailure, IsTriedAgainAndTheStreamGoesOn) {
 }
 
 TEST(StepFailure, NumbersThatAreNotFiniteFailTheRequestAndNameTheLayer) {
-  TestSwarm swarm;
-  TestWorker worker;
-  worker.answer_steps = false;
-  swarm.BringUp(1, worker);
+  SteppedSwarm swarm;
   const RequestId bad = swarm.Submit({1, 2}, 6);
   swarm.FailStep(1, ErrorCode::kInvalidData, "Layer 3 gave 7 values that are not finite.");
   ASSERT_THAT(swarm.Ends(bad), SizeIs(1));
@@ -474,10 +474,7 @@ TEST(StepFailure, AWorkerThatIsPutAsideLeavesAHole) {
 }
 
 TEST(StepFailure, AFailureOfAStepThatNobodyWaitsForIsNoFailure) {
-  TestSwarm swarm;
-  TestWorker worker;
-  worker.answer_steps = false;
-  swarm.BringUp(1, worker);
+  SteppedSwarm swarm;
   const RequestId request = swarm.Submit({1, 2}, 6);
   swarm.Cancel(request);
   swarm.FailStep(1, ErrorCode::kInvalidArgument, "unknown session");

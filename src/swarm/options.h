@@ -93,13 +93,19 @@ struct Timeouts {
   Duration aside_alone = Seconds(60);  // where nothing can be computed without it
 };
 
+// What `weft serve` serves with where nothing else is asked for, in one place for the core, the
+// server and the command line.
+inline constexpr uint32_t kDefaultContextLength = 4096;  // positions a session may hold
+inline constexpr uint32_t kDefaultSessions = 4;          // held at once
+inline constexpr uint32_t kDefaultQueueLimit = 64;       // requests that may wait
+
 struct CoreOptions {
   ModelInfo model;
-  uint32_t context_length = 4096;          // positions a session may hold
-  uint32_t session_count = 4;              // sessions held at once
-  PlanKind plan_kind = PlanKind::kLayers;  // kExperts: only of a model that has experts
-  uint32_t expert_replicas = 2;            // holders of each expert, as far as memory goes
-  uint32_t queue_limit = 64;               // requests waiting beyond that are refused
+  uint32_t context_length = kDefaultContextLength;  // positions a session may hold
+  uint32_t session_count = kDefaultSessions;        // sessions held at once
+  PlanKind plan_kind = PlanKind::kLayers;           // kExperts: only of a model that has experts
+  uint32_t expert_replicas = 2;                     // holders of each expert, as far as memory goes
+  uint32_t queue_limit = kDefaultQueueLimit;        // requests waiting beyond that are refused
   uint64_t history_bytes = 1 << 30;   // boundary rows that are kept for whoever takes over layers
   uint32_t prefill_chunk_rows = 128;  // upper bound of rows in one prefill frame
   uint32_t candidate_count = 64;      // asked of the last stage when sampling

@@ -3,38 +3,26 @@
 
 #include <gtest/gtest.h>
 
-#include <weft_source_dir.h>
 #include <boost/json.hpp>
 #include <cmath>
 #include <map>
 #include <string>
 
-#include "base/file.h"
 #include "base/random.h"
+#include "wire/golden_testing.h"
 
 namespace weft::wire {
 namespace {
 
 using Json = boost::json::value;
 
-std::string GoldenPath(const std::string& name) {
-  return std::string(WEFT_SOURCE_DIR) + "/tests/golden/" + name;
-}
-
 std::vector<uint8_t> Hex(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return FromHex(text).value();
 }
 
-uint32_t Number(const Json& object, const char* name) {
-  return object.at(name).to_number<uint32_t>();
-}
-std::string String(const Json& object, const char* name) {
-  return boost::json::value_to<std::string>(object.at(name));
-}
-
 const Json& Golden() {
-  static const Json golden = boost::json::parse(ReadTextFile(GoldenPath("frames.json")).value());
+  static const Json golden = GoldenJson("frames.json");
   return golden;
 }
 

@@ -4,12 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include <weft_source_dir.h>
 #include <boost/json.hpp>
 #include <map>
 #include <string>
 
-#include "base/file.h"
+#include "wire/golden_testing.h"
 
 namespace weft::wire {
 namespace {
@@ -17,18 +16,10 @@ namespace {
 using Json = boost::json::value;
 
 const Json& Golden() {
-  static const Json golden = boost::json::parse(
-      ReadTextFile(std::string(WEFT_SOURCE_DIR) + "/tests/golden/expert_frames.json").value());
+  static const Json golden = GoldenJson("expert_frames.json");
   return golden;
 }
 
-template <typename T>
-T As(const Json& object, const char* name) {
-  return object.at(name).to_number<T>();
-}
-std::string String(const Json& object, const char* name) {
-  return boost::json::value_to<std::string>(object.at(name));
-}
 Slice Bytes(const Json& object, const char* name) {
   return Slice(FromHex(String(object, name)).value());
 }
@@ -50,11 +41,11 @@ ExpertFrame Described(const Json& json) {
       {"weight_sync", ExpertFrameType::kWeightSync}};
   ExpertFrame frame;
   frame.type = types.at(String(json, "type"));
-  frame.sequence = As<uint32_t>(json, "sequence");
-  frame.layer = As<uint16_t>(json, "layer");
-  frame.expert = As<uint16_t>(json, "expert");
-  frame.tokens = As<uint32_t>(json, "tokens");
-  frame.hidden = As<uint16_t>(json, "hidden");
+  frame.sequence = Number(json, "sequence");
+  frame.layer = Number<uint16_t>(json, "layer");
+  frame.expert = Number<uint16_t>(json, "expert");
+  frame.tokens = Number(json, "tokens");
+  frame.hidden = Number<uint16_t>(json, "hidden");
   if (frame.tokens != 0) frame.dtype = DTypeFromName(String(json, "dtype")).value();
   frame.same_rows = json.at("same_rows").as_bool();
   frame.failed = json.at("failed").as_bool();
@@ -96,14 +87,13 @@ TEST(ExpertFrame, MessagesAreTheGoldenBytes) {
     for (const Json& frame : json.at("frames").as_array()) frames.push_back(Described(frame));
     // The golden LZ4 block was made by hand, and the library may find another one.
     if (!json.at("lz4").as_bool()) {
-      EXPECT_EQ(Joined(EncodeShardMessage(As<uint32_t>(json, "peer"), frames)),
-                String(json, "hex"));
+      EXPECT_EQ(Joined(EncodeShardMessage(Number(json, "peer"), frames)), String(json, "hex"));
     }
     const Slice bytes = Bytes(json, "hex");
     EXPECT_TRUE(IsShardMessage(bytes.bytes()));
     const auto decoded = DecodeShardMessage(bytes);
     ASSERT_TRUE(decoded.ok()) << decoded.error().message();
-    EXPECT_EQ(decoded->peer, As<uint32_t>(json, "peer"));
+    EXPECT_EQ(decoded->peer, Number(json, "peer"));
     ASSERT_EQ(decoded->frames.size(), frames.size());
     for (size_t i = 0; i < frames.size(); ++i) ExpectSame(decoded->frames[i], frames[i]);
   }
@@ -190,7 +180,7 @@ TEST(ExpertFrame, RepeatedRowsCountAgainstTheLimit) {
 TEST(ExpertFrame, ForwardingChangesThePeerAlone) {
   const Json& json = Golden().at("messages").at(1);
   const Slice message = Bytes(json, "hex");
-  EXPECT_EQ(ShardPeer(message.bytes()).value(), As<uint32_t>(json, "peer"));
+  EXPECT_EQ(ShardPeer(message.bytes()).value(), Number(json, "peer"));
   const auto pieces = WithShardPeer(message, 12);
   EXPECT_EQ(pieces.back().bytes().data(), message.bytes().data() + kShardHeadBytes);
   EXPECT_EQ(Joined(pieces), "020c000000" + Hex(message).substr(10));

@@ -4,12 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include <weft_source_dir.h>
 #include <boost/json.hpp>
 #include <charconv>
 #include <string>
 
-#include "base/file.h"
+#include "wire/golden_testing.h"
 
 namespace weft::wire {
 namespace {
@@ -17,29 +16,19 @@ namespace {
 using Json = boost::json::value;
 
 const Json& Golden() {
-  static const Json golden = boost::json::parse(
-      ReadTextFile(std::string(WEFT_SOURCE_DIR) + "/tests/golden/generation.json").value());
+  static const Json golden = GoldenJson("generation.json");
   return golden;
-}
-
-template <typename T>
-T As(const Json& object, const char* name) {
-  return object.at(name).to_number<T>();
-}
-std::string String(const Json& object, const char* name) {
-  return boost::json::value_to<std::string>(object.at(name));
 }
 
 GenerationFrame Described(const Json& json) {
   const std::string type = String(json, "type");
-  if (type == "run_here") return RunHere{As<int>(json, "value") == 1};
+  if (type == "run_here") return RunHere{Number<int>(json, "value") == 1};
   if (type == "whole_model")
-    return WholeModel{static_cast<WholeModel::State>(As<uint32_t>(json, "value"))};
-  const auto sequence = As<uint32_t>(json, "sequence"), epoch = As<uint32_t>(json, "epoch");
+    return WholeModel{static_cast<WholeModel::State>(Number(json, "value"))};
+  const auto sequence = Number(json, "sequence"), epoch = Number(json, "epoch");
   if (type == "stop") return StopGenerating{sequence, epoch};
   if (type == "tokens") {
-    Tokens tokens{
-        sequence, epoch, As<int>(json, "last") == 1, As<uint32_t>(json, "compute_us"), {}};
+    Tokens tokens{sequence, epoch, Number<int>(json, "last") == 1, Number(json, "compute_us"), {}};
     for (const Json& id : json.at("tokens").as_array())
       tokens.token_ids.push_back(id.to_number<int32_t>());
     return tokens;
@@ -47,19 +36,19 @@ GenerationFrame Described(const Json& json) {
   Generate g;
   g.sequence = sequence;
   g.epoch = epoch;
-  g.session = As<uint32_t>(json, "session");
-  g.generation = As<uint32_t>(json, "generation");
-  g.position = As<uint32_t>(json, "position");
-  g.token_id = As<int32_t>(json, "token");
-  g.count = As<uint16_t>(json, "count");
-  g.interval = As<uint16_t>(json, "interval");
-  g.sampling.temperature = As<float>(json, "temperature");
-  g.sampling.top_k = As<uint32_t>(json, "top_k");
-  g.sampling.top_p = As<float>(json, "top_p");
-  g.sampling.min_p = As<float>(json, "min_p");
-  g.sampling.repetition_penalty = As<float>(json, "repetition");
-  g.sampling.presence_penalty = As<float>(json, "presence");
-  g.sampling.frequency_penalty = As<float>(json, "frequency");
+  g.session = Number(json, "session");
+  g.generation = Number(json, "generation");
+  g.position = Number(json, "position");
+  g.token_id = Number<int32_t>(json, "token");
+  g.count = Number<uint16_t>(json, "count");
+  g.interval = Number<uint16_t>(json, "interval");
+  g.sampling.temperature = Number<float>(json, "temperature");
+  g.sampling.top_k = Number(json, "top_k");
+  g.sampling.top_p = Number<float>(json, "top_p");
+  g.sampling.min_p = Number<float>(json, "min_p");
+  g.sampling.repetition_penalty = Number<float>(json, "repetition");
+  g.sampling.presence_penalty = Number<float>(json, "presence");
+  g.sampling.frequency_penalty = Number<float>(json, "frequency");
   const std::string digits = String(json, "seed");
   std::from_chars(digits.data(), digits.data() + digits.size(), g.sampling.seed.emplace());
   for (const Json& id : json.at("stops").as_array()) g.stop_ids.push_back(id.to_number<int32_t>());
