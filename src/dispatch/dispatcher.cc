@@ -604,6 +604,11 @@ std::optional<HolderStats> Dispatcher::StatsOf(uint32_t id) const {
   return stats;
 }
 
+bool Dispatcher::IsMissing(uint32_t batch) const {
+  const std::vector<Task>& tasks = batches_[batch].tasks;
+  return std::any_of(tasks.begin(), tasks.end(), [](const Task& task) { return task.is_missing; });
+}
+
 size_t Dispatcher::HeldBytes() const {
   size_t byte_count = 0;
   for (const Batch& batch : batches_) {

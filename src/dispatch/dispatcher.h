@@ -132,6 +132,8 @@ class Dispatcher {
   Actions OnTimer(Instant now);
 
   bool IsBusy(uint32_t batch) const { return batches_[batch].is_active; }
+  // It waits for an expert that nobody who can be asked holds.
+  bool IsMissing(uint32_t batch) const;
   std::optional<HolderStats> StatsOf(uint32_t holder) const;
   // Of rows kept: for dispatches that may be sent again, and of slots.
   size_t HeldBytes() const;

@@ -272,6 +272,7 @@ void Experts::TellHubs(Instant now) {
       if (layers.empty()) continue;
       auto& out = *statement.add_holders();
       out.set_peer(PeerOf(holder));
+      if (holder == id) statement.set_self(PeerOf(id));
       wire::FillExpertSets(layers, *out.mutable_sets());
     }
     for (size_t i = 0; i < asked.size(); ++i) part.waits = part.waits || (asked[i] && !holders_[i]);

@@ -30,11 +30,11 @@ Status Downloader::Fetch(const std::vector<uint32_t>& layers,
   return OkStatus();
 }
 
-Status Downloader::FetchExperts(const std::vector<wire::LayerExperts>& sets,
-                                const std::atomic<bool>& interrupted) {
+Status Downloader::FetchParts(const std::vector<LayerPart>& parts,
+                              const std::atomic<bool>& interrupted) {
   const auto missing = [&] {
     uint64_t byte_count = 0;
-    for (const wire::LayerExperts& set : sets) byte_count += loader_.MissingExpertBytes(set);
+    for (const LayerPart& part : parts) byte_count += loader_.MissingPartBytes(part);
     return byte_count;
   };
   DownloadProgress progress(missing(), MonotonicNow());
@@ -43,8 +43,8 @@ Status Downloader::FetchExperts(const std::vector<wire::LayerExperts>& sets,
     if (!progress.IsDue(MonotonicNow())) return;
     tell_(FetchProgressed{progress.done_bytes(), progress.total_bytes()});
   };
-  for (const wire::LayerExperts& set : sets) {
-    Status fetched = loader_.DownloadExperts(set, on_progress, interrupted);
+  for (const LayerPart& part : parts) {
+    Status fetched = loader_.DownloadPart(part, on_progress, interrupted);
     if (!fetched.ok() && interrupted)
       return Error(ErrorCode::kCancelled, "The download was interrupted.");
     TRY(std::move(fetched));

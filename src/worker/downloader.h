@@ -18,9 +18,8 @@ class Downloader {
   Downloader(LayerLoader& loader, std::function<void(Event)> tell)
       : loader_(loader), tell_(std::move(tell)) {}
 
-  // What these experts take, without LayerFetched.
-  Status FetchExperts(const std::vector<wire::LayerExperts>& sets,
-                      const std::atomic<bool>& interrupted);
+  // Parts of layers, without LayerFetched.
+  Status FetchParts(const std::vector<LayerPart>& parts, const std::atomic<bool>& interrupted);
 
   // kCancelled soon after `interrupted` turns true; what came until then stays on the device.
   Status Fetch(const std::vector<uint32_t>& layers, const std::atomic<bool>& interrupted);

@@ -51,15 +51,19 @@ Status LayerLoader::Download(uint32_t layer, const std::function<void(uint64_t)>
   return OkStatus();
 }
 
-Result<std::vector<package::Digest>> LayerLoader::Blobs(const wire::LayerExperts& experts) {
-  ASSIGN_OR_RETURN(const auto layer, Programs(experts.layer, experts.layer + 1));
-  ASSIGN_OR_RETURN(const program::Program shard,
-                   program::ExpertProgram(layer.front(), experts.experts));
+Result<std::vector<package::Digest>> LayerLoader::Blobs(const LayerPart& part) {
+  ASSIGN_OR_RETURN(const auto layer, Programs(part.layer, part.layer + 1));
+  program::Program shard;
+  if (part.experts.empty()) {
+    shard = program::HubProgram(layer.front());
+  } else {
+    ASSIGN_OR_RETURN(shard, program::ExpertProgram(layer.front(), part.experts));
+  }
   std::vector<package::Digest> blobs;
   for (const program::Weight& weight : shard.weights)
     for (const auto* parts : {&weight.data, &weight.scale, &weight.zero})
-      for (const program::Part& part : *parts) {
-        const package::Digest digest(part.digest);
+      for (const program::Part& piece : *parts) {
+        const package::Digest digest(piece.digest);
         if (!manifest_.blobs.contains(digest))
           return Error(ErrorCode::kInvalidData, "A program refers to blob " + digest.ToHex() +
                                                     ", which is not in the manifest.");
@@ -68,26 +72,26 @@ Result<std::vector<package::Digest>> LayerLoader::Blobs(const wire::LayerExperts
   return blobs;
 }
 
-uint64_t LayerLoader::MissingExpertBytes(const wire::LayerExperts& experts) {
+uint64_t LayerLoader::MissingPartBytes(const LayerPart& part) {
   uint64_t byte_count = 0;
   // Which blobs these are is known once their program is there, a few KiB.
-  const package::Digest& program = manifest_.layers[experts.layer].program;
+  const package::Digest& program = manifest_.layers[part.layer].program;
   if (!source_->Has(program)) return manifest_.blobs.at(program).byte_count;
-  const auto blobs = Blobs(experts);
+  const auto blobs = Blobs(part);
   if (!blobs.ok()) return 0;
   for (const package::Digest& blob : *blobs)
     if (!source_->Has(blob)) byte_count += manifest_.blobs.at(blob).byte_count;
   return byte_count;
 }
 
-Status LayerLoader::DownloadExperts(const wire::LayerExperts& experts,
-                                    const std::function<void(uint64_t)>& on_progress,
-                                    const std::atomic<bool>& cancel) {
-  const std::string what = "While downloading experts of layer " + std::to_string(experts.layer);
+Status LayerLoader::DownloadPart(const LayerPart& part,
+                                 const std::function<void(uint64_t)>& on_progress,
+                                 const std::atomic<bool>& cancel) {
+  const std::string what = "While downloading a part of layer " + std::to_string(part.layer);
   TRY(CheckLowered());
-  const package::Digest& program = manifest_.layers[experts.layer].program;
+  const package::Digest& program = manifest_.layers[part.layer].program;
   TRY(source_->Fetch(program, manifest_.blobs.at(program), on_progress, cancel).Context(what));
-  ASSIGN_OR_RETURN(const std::vector<package::Digest> blobs, Blobs(experts));
+  ASSIGN_OR_RETURN(const std::vector<package::Digest> blobs, Blobs(part));
   for (const package::Digest& blob : blobs) {
     if (cancel) return Error(ErrorCode::kCancelled, "The download was cancelled.");
     TRY(source_->Fetch(blob, manifest_.blobs.at(blob), on_progress, cancel).Context(what));

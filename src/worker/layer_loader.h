@@ -11,10 +11,15 @@
 #include "engine/weight_source.h"
 #include "package/manifest.h"
 #include "program/ir.h"
-#include "wire/expert_sets.h"
 #include "worker/package_source.h"
 
 namespace weft::worker {
+
+// What of a layer is wanted: some of its experts, or all but them (program/shards.h).
+struct LayerPart {
+  uint32_t layer = 0;
+  std::vector<uint32_t> experts;  // none: its hub form
+};
 
 class LayerLoader : public engine::WeightSource {
  public:
@@ -31,11 +36,10 @@ class LayerLoader : public engine::WeightSource {
   Status Download(uint32_t layer, const std::function<void(uint64_t)>& on_progress,
                   const std::atomic<bool>& cancel);
 
-  // The same for what these experts of a layer take: its program and their blobs.
-  uint64_t MissingExpertBytes(const wire::LayerExperts& experts);
-  Status DownloadExperts(const wire::LayerExperts& experts,
-                         const std::function<void(uint64_t)>& on_progress,
-                         const std::atomic<bool>& cancel);
+  // The same for what a part of a layer takes: its program and the part's blobs.
+  uint64_t MissingPartBytes(const LayerPart& part);
+  Status DownloadPart(const LayerPart& part, const std::function<void(uint64_t)>& on_progress,
+                      const std::atomic<bool>& cancel);
 
   // Decoded programs of [first, end). REQUIRES: downloaded, end <= layer count.
   Result<std::vector<program::Program>> Programs(uint32_t first, uint32_t end);
@@ -45,7 +49,7 @@ class LayerLoader : public engine::WeightSource {
   std::vector<package::Digest> Blobs(uint32_t layer) const;
   Status CheckLowered() const;
   // REQUIRES: the layer's program is on the device.
-  Result<std::vector<package::Digest>> Blobs(const wire::LayerExperts& experts);
+  Result<std::vector<package::Digest>> Blobs(const LayerPart& part);
 
   const package::Manifest manifest_;
   const std::shared_ptr<PackageSource> source_;

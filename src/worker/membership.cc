@@ -29,7 +29,8 @@ bool Unloads(const Work& work) {
 
 // What leaves less behind, whoever asked for it.
 bool Forgets(const Work& work) {
-  return Unloads(work) || std::holds_alternative<ReleaseSessions>(work);
+  return Unloads(work) || std::holds_alternative<ReleaseSessions>(work) ||
+         std::holds_alternative<AbandonSteps>(work);
 }
 
 // Of no use to a worker that goes.
@@ -100,6 +101,8 @@ void Membership::OnControl(pb::ServerMessage message) {
       return OnRelease();
     case Kind::kHoldExperts:
       return OnHoldExperts(message.hold_experts());
+    case Kind::kExpertHolders:
+      return OnExpertHolders(message.expert_holders());
     default:
       return Violation("The server sent an unknown control message: update weft.");
   }
@@ -132,6 +135,7 @@ void Membership::AnswerInit() {
       held.set_stage(binding.stage);
       held.mutable_layers()->set_first(binding.layers.first);
       held.mutable_layers()->set_end(binding.layers.end);
+      stock.shards.push_back(binding.shards);
     }
     stock.sessions.assign(sessions_.begin(), sessions_.end());
     return waiting_.push_back(Work(std::move(stock)));
@@ -220,11 +224,13 @@ void Membership::OnMeasureSpeed(const pb::MeasureSpeed& message) {
 void Membership::OnPrepareStage(const pb::PrepareStage& message) {
   const auto range = Checked(message.layers());
   if (!range) return;
-  if (!stages_.Prepare(message.epoch(), message.stage(), *range))
+  if (message.shards() && !offer_.can_be_hub)
+    return Violation("The server asked a worker that cannot be a hub to be one.");
+  if (!stages_.Prepare(message.epoch(), message.stage(), *range, message.shards()))
     return Violation("The server asked for epoch " + std::to_string(message.epoch()) +
                      " to be prepared, expected one that is newer than those before, and at most " +
                      std::to_string(StageTable::kMaxBindings) + " at a time.");
-  Add({message.epoch(), {*range}, 0, message.standby()});
+  Add({message.epoch(), {*range}, 0, message.standby(), message.shards()});
 }
 
 void Membership::OnRetire(const pb::Retire& message) {
@@ -237,6 +243,7 @@ void Membership::OnRetire(const pb::Retire& message) {
   const std::vector<uint32_t> epochs(message.epochs().begin(), message.epochs().end());
   stages_.KeepOnly(epochs, keep.ranges);
   kept_ = keep.ranges;
+  keep.hubs = stages_.Ranges(true);
   DropUnwantedLoads();
   StopOver();
   ++unloads_waiting_;
@@ -283,9 +290,9 @@ Status Membership::TakeSession(uint32_t session, uint64_t end_position) {
                 std::to_string(session_count_) + " others, expected at most as many in all.");
 }
 
-Result<engine::LayerRange> Membership::LayersFor(const wire::Frame& frame) {
-  const engine::LayerRange* layers = stages_.ToRun(frame.header.epoch, frame.header.stage);
-  if (frame.header.type != wire::FrameType::kStep || layers == nullptr)
+Result<StageTable::Binding> Membership::BindingFor(const wire::Frame& frame) {
+  const StageTable::Binding* binding = stages_.ToRun(frame.header.epoch, frame.header.stage);
+  if (frame.header.type != wire::FrameType::kStep || binding == nullptr)
     return Error(ErrorCode::kInvalidArgument,
                  "Stage " + std::to_string(frame.header.stage) + " of epoch " +
                      std::to_string(frame.header.epoch) + " is not prepared on this worker.");
@@ -294,16 +301,18 @@ Result<engine::LayerRange> Membership::LayersFor(const wire::Frame& frame) {
                                                   " runs, expected one: this worker runs ONNX.");
   for (const wire::Run& run : frame.runs)
     TRY(TakeSession(run.session, uint64_t{run.first_position} + run.count));
-  return *layers;
+  return *binding;
 }
 
 void Membership::OnFrame(const Slice& message) {
   auto frame = wire::DecodeFrame(message);
   if (!frame.ok()) return End(std::move(frame).error());
-  const auto layers = LayersFor(*frame);
-  if (layers.ok()) return waiting_.push_back(Work(RunStep{std::move(*frame), *layers, now_}));
+  const auto binding = BindingFor(*frame);
+  if (binding.ok())
+    return waiting_.push_back(
+        Work(RunStep{std::move(*frame), binding->layers, now_, binding->shards}));
   SayInOrder(StepFailedMessage(frame->header.sequence, frame->header.epoch, frame->header.stage,
-                               layers.error()));
+                               binding.error()));
 }
 
 void Membership::OnGeneration(ByteSpan message) {
@@ -322,9 +331,10 @@ void Membership::OnGeneration(ByteSpan message) {
 }
 
 void Membership::OnGenerate(wire::Generate generate) {
-  const engine::LayerRange* layers = stages_.ToRun(generate.epoch, 0);
+  const StageTable::Binding* binding = stages_.ToRun(generate.epoch, 0);
   Status status = OkStatus();
-  if (!joined_ || layers == nullptr || layers->first != 0 || layers->end != layer_count_)
+  if (!joined_ || binding == nullptr || binding->shards || binding->layers.first != 0 ||
+      binding->layers.end != layer_count_)
     status = Error(ErrorCode::kInvalidArgument, "The whole model of epoch " +
                                                     std::to_string(generate.epoch) +
                                                     " is not prepared on this worker.");
@@ -373,14 +383,15 @@ void Membership::DropLoad(std::map<uint32_t, Load>::iterator load) {
 }
 
 KeepLayers Membership::WhatIsNeeded() const {
-  KeepLayers keep{stages_.Ranges()};
-  keep.ranges.insert(keep.ranges.end(), kept_.begin(), kept_.end());
+  KeepLayers keep{stages_.Ranges(false), stages_.Ranges(true)};
+  const std::vector<engine::LayerRange> kept = KeptWhole();
+  keep.ranges.insert(keep.ranges.end(), kept.begin(), kept.end());
   // Steps that wait came before whatever has dropped their binding since, and are still computed.
   bool generates = generations_.has_joined();
   for (const Waiting& each : waiting_) {
     const auto* work = std::get_if<Work>(&each);
     if (const auto* step = work ? std::get_if<RunStep>(work) : nullptr)
-      keep.ranges.push_back(step->layers);
+      (step->shards ? keep.hubs : keep.ranges).push_back(step->layers);
     generates = generates || std::holds_alternative<wire::Generate>(each);
   }
   if (generates) keep.ranges.push_back({0, layer_count_});
@@ -489,12 +500,33 @@ void Membership::On(WorkDone& event) {
   if (ran.measures) return OnTimings(event.outcome);
   if (!ran.generates.empty()) return OnMadeTokens(ran, std::move(event.outcome));
   if (ran.experts_for) return OnExpertResults(*ran.experts_for, std::move(event.outcome).value());
-  if (event.outcome.ok()) {
-    if (ran.steps) SayFrame(std::move(std::get<StepReply>(*event.outcome).message));
-    return;
+  if (ran.step) return OnStepDone(ran, std::move(event.outcome));
+  if (!event.outcome.ok()) End(std::move(event.outcome).error());  // sampling that cannot be
+}
+
+void Membership::OnStepDone(const Running& ran, Result<Outcome> outcome) {
+  if (outcome.ok())
+    if (const auto* waits = std::get_if<StepWaits>(&*outcome)) {
+      hub_.Wait(now_, *ran.place, *waits);
+      return CarryHub();
+    }
+  if (ran.place) hub_.End(*ran.place);
+  if (!outcome.ok()) return FailStep(*ran.step, outcome.error());
+  AnswerStep(*ran.step, SendFrame{std::move(std::get<StepReply>(*outcome).message)});
+}
+
+void Membership::AnswerStep(uint64_t number, Action answer) {
+  step_answers_.at(number - first_step_).answer = std::move(answer);
+  while (!step_answers_.empty() && step_answers_.front().answer) {
+    if (connected_) actions_.push_back(*std::move(step_answers_.front().answer));
+    step_answers_.pop_front();
+    ++first_step_;
   }
-  if (!ran.steps) return End(std::move(event.outcome).error());  // sampling that cannot be
-  Say(StepFailedMessage(ran.sequence, ran.epoch, ran.stage, event.outcome.error()));
+}
+
+void Membership::FailStep(uint64_t number, const Error& error) {
+  const StepAnswer& step = step_answers_.at(number - first_step_);
+  AnswerStep(number, SendControl{StepFailedMessage(step.sequence, step.epoch, step.stage, error)});
 }
 
 void Membership::OnMadeTokens(const Running& ran, Result<Outcome> outcome) {
@@ -521,16 +553,20 @@ void Membership::OnMadeTokens(const Running& ran, Result<Outcome> outcome) {
 
 bool Membership::IsIdle() const {
   return !running_ && waiting_.empty() && !generations_.has_joined() && experts_.empty() &&
-         !reading_ && !fetches_.under_way();
+         hub_.IsIdle() && !reading_ && !fetches_.under_way();
 }
 
 void Membership::Advance() {
   AnswerInit();
-  // Hubs' dispatches and all other work take turns.
+  // Hubs' dispatches and all other work take turns; steps that were begun come before others.
   while (!ended_ && !running_) {
     if (std::exchange(experts_turn_, false) && BeginExperts()) break;
-    const bool makes_tokens = generations_.IsNext(!waiting_.empty());
-    if (!makes_tokens && waiting_.empty()) {
+    if (BeginResume()) break;
+    const bool held_up = !waiting_.empty() && IsHeldUp(waiting_.front());
+    if (held_up && AbandonStuckFor(waiting_.front())) continue;
+    const bool others_wait = !waiting_.empty() && !held_up;
+    const bool makes_tokens = generations_.IsNext(others_wait);
+    if (!makes_tokens && !others_wait) {
       BeginExperts();
       break;
     }
@@ -552,23 +588,29 @@ void Membership::Advance() {
     fetched_.erase(next);
     read_interrupted_ = false;
     const Load& load = loads_.at(*reading_);
-    actions_.push_back(ReadLayers{load.ranges, load.experts});
+    actions_.push_back(ReadLayers{load.ranges, load.experts, load.shards});
   }
   if (reading_ && !read_interrupted_ && !loads_.contains(*reading_)) {
     read_interrupted_ = true;
     actions_.push_back(InterruptRead{});
   }
   if (auto layers = fetches_.Begin()) {
-    Fetch fetch{std::move(*layers), {}};
+    Fetch fetch{std::move(*layers), {}, false};
     const auto load = loads_.find(*fetches_.served());  // or of DownloadLayers
-    if (load != loads_.end() && load->second.experts) fetch.experts = *load->second.experts;
+    if (load != loads_.end()) {
+      if (load->second.experts) fetch.experts = *load->second.experts;
+      fetch.shards = load->second.shards;
+    }
     actions_.push_back(std::move(fetch));
   }
   if (fetches_.TakeInterrupt()) actions_.push_back(InterruptFetch{});
 }
 
 void Membership::Begin(Waiting waiting) {
-  if (auto* message = std::get_if<pb::WorkerMessage>(&waiting)) return Say(std::move(*message));
+  if (auto* message = std::get_if<pb::WorkerMessage>(&waiting)) {
+    step_answers_.emplace_back();
+    return AnswerStep(first_step_ + step_answers_.size() - 1, SendControl{std::move(*message)});
+  }
   if (auto* work = std::get_if<Work>(&waiting)) return BeginWork(std::move(*work));
   if (auto* generate = std::get_if<wire::Generate>(&waiting))
     return generations_.Join(std::move(*generate));
@@ -581,7 +623,8 @@ void Membership::Begin(Waiting waiting) {
     actions_.push_back(Compute{InstallExperts{std::move(install.layers)}});
     return;
   }
-  actions_.push_back(Compute{InstallLayers{std::move(install.layers), load->second.ranges}});
+  actions_.push_back(
+      Compute{InstallLayers{std::move(install.layers), load->second.ranges, load->second.shards}});
 }
 
 void Membership::BeginWork(Work work) {
@@ -589,13 +632,13 @@ void Membership::BeginWork(Work work) {
   running.measures = std::holds_alternative<MeasureSpeed>(work);
   running.keeps = Unloads(work);
   running.takes_stock = std::holds_alternative<TakeStock>(work);
-  if (const auto* step = std::get_if<RunStep>(&work)) {
-    running.steps = true;
-    running.sequence = step->frame.header.sequence;
-    running.epoch = step->frame.header.epoch;
-    running.stage = step->frame.header.stage;
+  if (auto* step = std::get_if<RunStep>(&work)) {
+    const wire::FrameHeader& header = step->frame.header;
+    step_answers_.push_back({header.sequence, header.epoch, header.stage});
+    running.step = first_step_ + step_answers_.size() - 1;
+    if (step->shards) running.place = step->place = hub_.Begin(*running.step, step->frame.runs);
   }
-  if (running.steps || running.measures) generations_.Passed();
+  if (running.step || running.measures) generations_.Passed();
   running_ = std::move(running);
   actions_.push_back(Compute{std::move(work)});
 }
@@ -671,10 +714,13 @@ void Membership::DropUnanswerable() {
   init_.reset();
   joins_in_vain_ = joining_;
   generations_.Clear();
+  first_step_ += step_answers_.size();
+  step_answers_.clear();
   std::erase_if(waiting_, [](const Waiting& waiting) {
     const auto* work = std::get_if<Work>(&waiting);
     return work == nullptr || !Forgets(*work);
   });
+  ForgetHub();
   if (running_) running_->unanswered = true;
 }
 

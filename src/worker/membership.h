@@ -10,6 +10,9 @@
 // orchestrator must never send ends the connection (Finish); work that cannot be done here is
 // refused in its own answer (Failed, StepFailed).
 //
+// Steps are answered in the order in which they came, whichever of them waited for experts on other
+// machines and ended after a later one (hub.h).
+//
 // A connection that breaks ends what was not finished: loads, and work that waits. The work under
 // way is finished and not answered; what forgets or unloads is still done. Bindings and sessions
 // stay for as long as keeping.h says, and the Connect of the next connection names them.
@@ -30,6 +33,7 @@
 #include "worker/expert_queue.h"
 #include "worker/fetch_queue.h"
 #include "worker/generations.h"
+#include "worker/hub.h"
 #include "worker/keeping.h"
 #include "worker/membership_events.h"
 #include "worker/stage_table.h"
@@ -39,7 +43,8 @@ namespace weft::worker {
 class Membership {
  public:
   // Begins with a connection, whose Init comes next.
-  explicit Membership(Offer offer) : offer_(std::move(offer)) {}
+  explicit Membership(Offer offer, const dispatch::Options& dispatch = {})
+      : offer_(std::move(offer)), hub_(dispatch) {}
 
   // What to do now, in this order. `now` is when the event happened.
   std::vector<Action> Handle(Event event, Instant now);
@@ -55,6 +60,7 @@ class Membership {
     std::vector<engine::LayerRange> ranges;
     uint32_t runs = 0;                                            // of the measurement
     bool standby = false;                                         // nobody waits for it
+    bool shards = false;                                          // the ranges' hub form
     std::optional<std::vector<wire::LayerExperts>> experts = {};  // instead of ranges
   };
   // What waits for the computing thread, in order.
@@ -67,11 +73,16 @@ class Membership {
   struct Running {
     std::optional<uint32_t> install;  // a ticket
     bool measures = false, keeps = false, takes_stock = false;
-    bool unanswered = false;              // its connection is gone
-    bool steps = false;                   // answered under the numbers below
-    std::optional<uint32_t> experts_for;  // the hub
-    uint32_t sequence = 0, epoch = 0, stage = 0;
+    bool unanswered = false;                               // its connection is gone
+    std::optional<uint64_t> step;                          // a number of step_answers_
+    std::optional<uint32_t> place;                         // of a hub's step
+    std::optional<uint32_t> experts_for;                   // the hub
     std::vector<std::pair<uint32_t, uint32_t>> generates;  // sequences and epochs of a batch
+  };
+  // A step that was begun, and what it was answered with while older ones are not.
+  struct StepAnswer {
+    uint32_t sequence = 0, epoch = 0, stage = 0;
+    std::optional<Action> answer = {};
   };
 
   void On(MessageReceived& event);
@@ -89,6 +100,7 @@ class Membership {
   void On(ConnectionLost& event);
   void On(ConnectedAgain& event);
   void On(KeptLongEnough& event);
+  void On(TimerDue& event);
 
   void OnControl(wire::pb::ServerMessage message);
   void OnInit(const wire::pb::Init& init);
@@ -100,14 +112,16 @@ class Membership {
   void OnInvalidateSessions(const wire::pb::InvalidateSessions& message);
   void OnRelease();
   void OnHoldExperts(const wire::pb::HoldExperts& message);
+  void OnExpertHolders(const wire::pb::ExpertHolders& message);
   void OnShards(const Slice& message);
+  void OnShardFrames(uint32_t peer, std::span<const wire::ExpertFrame> frames);
   void OnFrame(const Slice& message);
   void OnGeneration(ByteSpan message);
   void OnGenerate(wire::Generate generate);
 
   // The rules for a run of rows that go beyond the engine's: limits of Init.
   Status TakeSession(uint32_t session, uint64_t end_position);
-  Result<engine::LayerRange> LayersFor(const wire::Frame& frame);
+  Result<StageTable::Binding> BindingFor(const wire::Frame& frame);
 
   // From Init to Connect.
   void AnswerInit();
@@ -116,6 +130,7 @@ class Membership {
   // What is neither loaded nor under way ends.
   void DropLoads();
   void DropUnanswerable();
+  void ForgetHub();
   // Nothing that is held means anything any more.
   void KeepOrForget();
   void Forget();
@@ -133,12 +148,26 @@ class Membership {
   bool BeginExperts();
   // To every hub, how busy this worker is.
   void SayHeartbeats();
+  // Whether it has to wait for steps that wait for experts.
+  bool IsHeldUp(const Waiting& waiting) const;
+  // Steps that nobody can help give way to what makes them pointless.
+  bool AbandonStuckFor(const Waiting& waiting);
+  // A step that has what it waited for.
+  bool BeginResume();
+  // What the hub wants sent, and when it wants to be woken.
+  void CarryHub();
   // Of every binding, and what the last Retire named.
   KeepLayers WhatIsNeeded() const;
+  // Layers that are kept for more than their hub form.
+  std::vector<engine::LayerRange> KeptWhole() const;
   void FailLoad(uint32_t ticket, const Error& error);
   void OnInstalled(uint32_t ticket, const Result<Outcome>& outcome);
   void OnExpertsInstalled(const Load& load, const Outcome& outcome);
   void OnExpertResults(uint32_t hub, Outcome outcome);
+  void OnStepDone(const Running& ran, Result<Outcome> outcome);
+  // Sends it once every older step is answered.
+  void AnswerStep(uint64_t number, Action answer);
+  void FailStep(uint64_t number, const Error& error);
   void OnMadeTokens(const Running& ran, Result<Outcome> outcome);
   void StopOver();
   void OnTimings(const Result<Outcome>& outcome);
@@ -147,6 +176,8 @@ class Membership {
   std::optional<engine::LayerRange> Checked(const wire::pb::LayerRange& range);
   void Say(wire::pb::WorkerMessage message);
   void SayFrame(std::vector<Slice> message);
+  // Of shard messages. Those for this worker itself take no detour.
+  void SayShards(uint32_t peer, std::vector<wire::ExpertFrame> frames);
   // Behind the work that waits.
   void SayInOrder(wire::pb::WorkerMessage message) { waiting_.push_back(std::move(message)); }
   static wire::pb::WorkerMessage FailedMessage(uint32_t epoch, const Error& error);
@@ -168,6 +199,10 @@ class Membership {
   uint32_t layer_count_ = 0, context_length_ = 0, session_count_ = 0;  // the last two: 0 is any
 
   StageTable stages_;
+  Hub hub_;
+  std::optional<Instant> wakes_at_;  // as was asked for
+  std::deque<StepAnswer> step_answers_;
+  uint64_t first_step_ = 0;  // the number of the first of them
   ExpertQueue experts_;
   uint32_t experts_epoch_ = 0;            // of the newest HoldExperts of this connection
   uint64_t experts_bytes_ = 0;            // that they take

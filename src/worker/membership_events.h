@@ -32,6 +32,7 @@ inline constexpr uint32_t kMeasureSession = 0xffffffff;
 struct InstallLayers {
   std::unique_ptr<engine::LoadedLayers> layers;
   std::vector<engine::LayerRange> ranges;  // loaded afterwards
+  bool shards = false;                     // in their hub form
 };
 // Experts that were read are held from now on, and no others. Outcome: ExpertsInstalled.
 struct InstallExperts {
@@ -42,11 +43,22 @@ struct MeasureSpeed {
   std::vector<engine::LayerRange> ranges;
   uint32_t runs = 1;
 };
-// Outcome: StepReply.
+// Outcome: StepReply. Of layers in their hub form: that, or StepWaits.
 struct RunStep {
   wire::Frame frame;
   engine::LayerRange layers;
   Instant arrival;
+  bool shards = false;
+  uint32_t place = 0;  // of a hub's step, among those under way
+};
+// Goes on with a step that stopped. Outcome: as of RunStep.
+struct ResumeStep {
+  uint32_t place = 0;
+  std::vector<float> slot_rows;
+};
+// Forgets the steps that stopped at these places, as if they had never begun. Outcome: Done.
+struct AbandonSteps {
+  std::vector<uint32_t> places;
 };
 // A hub's dispatches, as far as they fit one step for each layer. Outcome: ExpertResults.
 struct RunExperts {
@@ -69,15 +81,17 @@ struct ReleaseAll {};
 // Unloads every layer outside of these ranges. Outcome: Done.
 struct KeepLayers {
   std::vector<engine::LayerRange> ranges;
+  std::vector<engine::LayerRange> hubs;  // of layers in their hub form
 };
 // Looks up what the layers of these bindings hold of these sessions. Outcome: Stock.
 struct TakeStock {
   std::vector<wire::pb::HeldBinding> bindings;  // without sessions
+  std::vector<bool> shards;                     // of each binding: layers in their hub form
   std::vector<uint32_t> sessions;
 };
-using Work =
-    std::variant<InstallLayers, InstallExperts, MeasureSpeed, RunStep, RunExperts, MakeTokens,
-                 TakeSampling, ReleaseSessions, ReleaseAll, KeepLayers, TakeStock>;
+using Work = std::variant<InstallLayers, InstallExperts, MeasureSpeed, RunStep, ResumeStep,
+                          AbandonSteps, RunExperts, MakeTokens, TakeSampling, ReleaseSessions,
+                          ReleaseAll, KeepLayers, TakeStock>;
 
 struct Done {};
 struct Installed {
@@ -101,6 +115,14 @@ struct Timings {
 struct StepReply {
   std::vector<Slice> message;  // the result frame, in pieces
 };
+// The step stopped where a layer's experts are elsewhere. It wants one row for every slot: slot
+// (row, j) is number row * top_k + j.
+struct StepWaits {
+  uint16_t layer = 0, columns = 0;
+  uint32_t top_k = 0;
+  std::vector<float> rows;        // [tokens, columns]
+  std::vector<uint32_t> experts;  // [tokens, top_k]
+};
 // Of one generation of a batch.
 struct MadeOfOne {
   wire::Tokens tokens;
@@ -113,8 +135,8 @@ struct MadeTokens {
 struct Stock {
   std::vector<wire::pb::HeldBinding> bindings;
 };
-using Outcome = std::variant<Done, Installed, ExpertsInstalled, Timings, StepReply, ExpertResults,
-                             MadeTokens, Stock>;
+using Outcome = std::variant<Done, Installed, ExpertsInstalled, Timings, StepReply, StepWaits,
+                             ExpertResults, MadeTokens, Stock>;
 
 // ---- events ----
 
@@ -161,9 +183,11 @@ struct ConnectionLost {};
 struct ConnectedAgain {};
 // The time of KeepFor is over.
 struct KeptLongEnough {};
+// That of WakeAt has come.
+struct TimerDue {};
 using Event = std::variant<MessageReceived, ControlReceived, Joined, FetchProgressed, LayerFetched,
                            FetchEnded, LayersRead, WorkDone, WholeWished, LeaveAsked,
-                           ConnectionLost, ConnectedAgain, KeptLongEnough>;
+                           ConnectionLost, ConnectedAgain, KeptLongEnough, TimerDue>;
 
 // ---- actions ----
 
@@ -186,16 +210,18 @@ struct Join {
 };
 // Make these layers present and verified, in this order. Answered by LayerFetched for each, perhaps
 // FetchProgressed, and FetchEnded. One at a time. Of layers in `experts` only what these experts
-// take, without LayerFetched.
+// take, with `shards` only what the layers' hub form takes, both without LayerFetched.
 struct Fetch {
   std::vector<uint32_t> layers;
   std::vector<wire::LayerExperts> experts;
+  bool shards = false;
 };
 struct InterruptFetch {};
 // Read and repack these ranges, or these experts. Answered by LayersRead. One at a time.
 struct ReadLayers {
   std::vector<engine::LayerRange> ranges;
   std::optional<std::vector<wire::LayerExperts>> experts;  // for InstallExperts
+  bool shards = false;                                     // the ranges' hub form
 };
 // What is being read is not wanted any more; LayersRead comes nevertheless.
 struct InterruptRead {};
@@ -212,11 +238,17 @@ struct Finish {
 struct KeepFor {
   Duration time;
 };
+// Tell TimerDue then, in place of what was asked before; nullopt: not any more. Too early does no
+// harm.
+struct WakeAt {
+  std::optional<Instant> at;
+};
 // When nothing at all was heard of the server for this time, the connection is lost.
 struct LimitSilence {
   Duration time;
 };
-using Action = std::variant<SendControl, SendFrame, SendShards, Join, Fetch, InterruptFetch,
-                            ReadLayers, InterruptRead, Compute, Finish, KeepFor, LimitSilence>;
+using Action =
+    std::variant<SendControl, SendFrame, SendShards, Join, Fetch, InterruptFetch, ReadLayers,
+                 InterruptRead, Compute, Finish, KeepFor, WakeAt, LimitSilence>;
 
 }  // namespace weft::worker

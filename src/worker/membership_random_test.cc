@@ -3,7 +3,9 @@
 // connection is answered once and in order, and nothing is left undone.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -30,7 +32,7 @@ class RandomRun {
 
   void Run() {
     SayInit();
-    for (int i = 0; i < 1500; ++i) {
+    for (int i = 0; i < 2500; ++i) {
       if (random_.Below(150) == 0)
         Break();
       else if (is_member_ && random_.Below(6) == 0)
@@ -39,7 +41,10 @@ class RandomRun {
         Answer();
     }
     if (!connected_) Break();
-    for (int i = 0; i < 10'000 && IsBusy(); ++i) Answer();
+    for (int i = 0; i < 20'000 && (IsBusy() || !asked_.empty()); ++i) {
+      if (is_member_ && i % 100 == 0) SayHolders(true);
+      Answer();
+    }
     EXPECT_FALSE(IsBusy()) << "something goes on for ever";
     EXPECT_TRUE(is_member_);
     EXPECT_TRUE(asked_.empty()) << asked_.size() << " steps were never answered";
@@ -48,11 +53,13 @@ class RandomRun {
 
   uint64_t joins = 0, returns = 0;
   uint64_t steps = 0, prepared = 0, interrupted = 0, dropped_reads = 0, tokens = 0, together = 0;
+  uint64_t resumed = 0, abandoned = 0;
 
  private:
   static Offer MakeOffer(uint64_t seed) {
     Offer offer;
     offer.makes_tokens = 1 + static_cast<uint32_t>(seed % 4);
+    offer.can_be_hub = true;
     return offer;
   }
 
@@ -76,6 +83,7 @@ class RandomRun {
   void Break() {
     if (connected_) {
       connected_ = is_member_ = false;
+      dispatched_.clear();
       asked_.clear();
       generates_.clear();
       return Feed(ConnectionLost{});
@@ -90,7 +98,7 @@ class RandomRun {
     pb::ServerMessage message;
     const auto first = static_cast<uint32_t>(random_.Below(kLayers));
     const auto end = first + 1 + static_cast<uint32_t>(random_.Below(kLayers - first));
-    switch (random_.Below(9)) {
+    switch (random_.Below(10)) {
       case 0:
         message.mutable_download_layers()->add_layers(first);
         break;
@@ -105,6 +113,7 @@ class RandomRun {
         auto& prepare = *message.mutable_prepare_stage();
         prepare.set_epoch(++epoch_);
         prepare.set_standby(random_.Below(4) == 0);
+        prepare.set_shards(random_.Below(3) == 0);
         prepare.mutable_layers()->set_first(random_.Below(2) == 0 ? 0 : first);
         prepare.mutable_layers()->set_end(random_.Below(2) == 0 ? kLayers : end);
         break;
@@ -124,6 +133,8 @@ class RandomRun {
         break;
       case 5:
         return Generate();
+      case 7:
+        return SayHolders(random_.Below(3) != 0);
       default:
         return Step();
     }
@@ -136,11 +147,43 @@ class RandomRun {
     header.epoch = prepared_epoch_;
     header.rows = header.columns = 1;
     header.dtype = DType::kI32;
-    const wire::Run run = {1, 0, 0, 1, wire::OutputKind::kNone, 0};
+    const auto session = static_cast<uint32_t>(1 + random_.Below(3));
+    const wire::Run run = {session, 0, 0, 1, wire::OutputKind::kNone, 0};
     std::vector<uint8_t> bytes = wire::EncodeFrameHead(header, {&run, 1}, 4);
     bytes.resize(bytes.size() + 4);
     asked_.push_back(sequence_);
     ++steps;
+    Feed(MessageReceived{Slice(std::move(bytes))});
+  }
+
+  // Two workers hold what steps want, or nobody does.
+  void SayHolders(bool held) {
+    pb::ServerMessage message;
+    auto& statement = *message.mutable_expert_holders();
+    statement.set_epoch(++statement_);
+    for (const uint32_t peer : {5u, 6u}) {
+      auto& holder = *statement.add_holders();
+      holder.set_peer(peer);
+      if (held) wire::FillExpertSets({{1, {0}}}, *holder.mutable_sets());
+    }
+    Feed(ControlReceived{std::move(message)});
+  }
+
+  // A holder answers what it was asked, in any order, or says that it is there.
+  void AnswerShards() {
+    if (!is_member_) return;
+    uint32_t peer = 5 + static_cast<uint32_t>(random_.Below(2));
+    wire::ExpertFrame frame = wire::HeartbeatFrame({});
+    if (!dispatched_.empty()) {
+      const auto place =
+          dispatched_.begin() + static_cast<std::ptrdiff_t>(random_.Below(dispatched_.size()));
+      std::tie(peer, frame) = *place;
+      frame.type = wire::ExpertFrameType::kResult;
+      dispatched_.erase(place);
+    }
+    std::vector<uint8_t> bytes;
+    for (const Slice& piece : wire::EncodeShardMessage(peer, {&frame, 1}))
+      bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
     Feed(MessageReceived{Slice(std::move(bytes))});
   }
 
@@ -159,7 +202,13 @@ class RandomRun {
   void Answer() {
     const bool well = random_.Below(8) != 0;
     const Error error(ErrorCode::kUnavailable, "It went wrong.");
-    switch (random_.Below(4)) {
+    switch (random_.Below(6)) {
+      case 4:
+        return AnswerShards();
+      case 5:
+        if (!wakes_at_ || random_.Below(8) != 0) return;
+        now_ = std::max(now_, *std::exchange(wakes_at_, std::nullopt));
+        return Feed(TimerDue{});
       case 0:
         if (fetching_) AnswerFetch(well);
         return;
@@ -174,7 +223,11 @@ class RandomRun {
       default:
         if (!work_) return;
         const std::unique_ptr<Work> work = std::move(work_);
-        if (!well && CanFail(*work)) return Feed(WorkDone{error});
+        if (!well && CanFail(*work)) {
+          if (const auto* resumes = std::get_if<ResumeStep>(work.get()))
+            waiting_.erase(resumes->place);
+          return Feed(WorkDone{error});
+        }
         return Feed(WorkDone{OutcomeOf(*work)});
     }
   }
@@ -207,14 +260,40 @@ class RandomRun {
   static bool CanFail(const Work& work) {
     return std::holds_alternative<InstallLayers>(work) ||
            std::holds_alternative<MeasureSpeed>(work) || std::holds_alternative<RunStep>(work) ||
-           std::holds_alternative<MakeTokens>(work);
+           std::holds_alternative<ResumeStep>(work) || std::holds_alternative<MakeTokens>(work);
   }
 
   Outcome OutcomeOf(Work& work) {
     if (std::holds_alternative<InstallLayers>(work)) return Installed{1, 1};
     if (std::holds_alternative<MeasureSpeed>(work)) return Timings{};
-    if (const auto* step = std::get_if<RunStep>(&work))
-      return StepReply{{Slice(wire::EncodeFrameHead(step->frame.header, step->frame.runs, 0))}};
+    if (const auto* step = std::get_if<RunStep>(&work)) {
+      const Slice head(wire::EncodeFrameHead(step->frame.header, step->frame.runs, 0));
+      if (!step->shards) return StepReply{{head}};
+      // Two steps of a session must not be under way together.
+      for (const auto& [place, other] : waiting_)
+        EXPECT_NE(other.second, step->frame.runs[0].session);
+      waiting_[step->place] = {head, step->frame.runs[0].session};
+      return StepOrWait(step->place);
+    }
+    if (const auto* step = std::get_if<ResumeStep>(&work)) {
+      EXPECT_TRUE(waiting_.contains(step->place));
+      EXPECT_EQ(step->slot_rows.size(), 1u);
+      ++resumed;
+      return StepOrWait(step->place);
+    }
+    if (const auto* abandon = std::get_if<AbandonSteps>(&work)) {
+      for (const uint32_t place : abandon->places) abandoned += waiting_.erase(place);
+      return Done{};
+    }
+    if (const auto* release = std::get_if<ReleaseSessions>(&work)) {
+      for (const auto& [place, step] : waiting_)
+        EXPECT_EQ(std::count(release->sessions.begin(), release->sessions.end(), step.second), 0);
+      return Done{};
+    }
+    if (std::holds_alternative<ReleaseAll>(work) || std::holds_alternative<KeepLayers>(work)) {
+      EXPECT_TRUE(waiting_.empty());
+      return Done{};
+    }
     if (auto* stock = std::get_if<TakeStock>(&work)) {
       for (pb::HeldBinding& binding : stock->bindings)
         for (const uint32_t session : stock->sessions)
@@ -235,6 +314,11 @@ class RandomRun {
     }
     together += make->asked.size() > 1 ? 1 : 0;
     return made;
+  }
+
+  Outcome StepOrWait(uint32_t place) {
+    if (random_.Below(3) != 0) return StepWaits{1, 1, 1, {1.0f}, {0}};
+    return StepReply{{waiting_.extract(place).mapped().first}};
   }
 
   void Feed(Event event) {
@@ -282,7 +366,13 @@ class RandomRun {
     loaded_.clear();
     for (const pb::HeldBinding& held : connect.held()) loaded_.insert(held.epoch());
   }
-  void Take(SendShards&) { ADD_FAILURE() << "nobody asked for experts"; }
+  void Take(SendShards& action) {
+    EXPECT_TRUE(connected_);
+    for (const wire::ExpertFrame& frame : action.frames)
+      if (frame.type == wire::ExpertFrameType::kDispatch)
+        dispatched_.emplace_back(action.peer, frame);
+  }
+  void Take(WakeAt& action) { wakes_at_ = action.at; }
   void Take(Join&) {
     EXPECT_FALSE(IsBusy());
     joining_ = true;
@@ -296,7 +386,8 @@ class RandomRun {
   void Take(LimitSilence&) {}
   void Take(Fetch& action) {
     EXPECT_FALSE(fetching_.has_value());
-    fetching_.emplace(action.layers.begin(), action.layers.end());
+    fetching_.emplace();
+    if (!action.shards) fetching_->assign(action.layers.begin(), action.layers.end());
     interrupting_ = false;
   }
   void Take(InterruptFetch&) {
@@ -329,6 +420,11 @@ class RandomRun {
   std::set<uint32_t> generates_;  // those of Generates
   std::optional<std::deque<uint32_t>> fetching_;
   std::set<uint32_t> loaded_;  // what was prepared and may be held
+  // Steps of the hub that were begun: the head of their answer, and their session. By place.
+  std::map<uint32_t, std::pair<Slice, uint32_t>> waiting_;
+  std::vector<std::pair<uint32_t, wire::ExpertFrame>> dispatched_;  // to whom
+  std::optional<Instant> wakes_at_;
+  uint32_t statement_ = 0;
   bool interrupting_ = false, reading_ = false, joining_ = false;
   bool connected_ = false, is_member_ = false;
   std::unique_ptr<Work> work_;
@@ -336,7 +432,7 @@ class RandomRun {
 
 TEST(MembershipRandom, WhateverComesIsAnsweredOnceAndInOrder) {
   uint64_t steps = 0, prepared = 0, interrupted = 0, dropped_reads = 0, tokens = 0, together = 0;
-  uint64_t joins = 0, returns = 0;
+  uint64_t joins = 0, returns = 0, resumed = 0, abandoned = 0;
   for (uint64_t seed = 1; seed <= 500 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomRun run(seed);
@@ -349,6 +445,8 @@ TEST(MembershipRandom, WhateverComesIsAnsweredOnceAndInOrder) {
     together += run.together;
     joins += run.joins;
     returns += run.returns;
+    resumed += run.resumed;
+    abandoned += run.abandoned;
   }
   // The seeds are only worth something if they reach what they are about.
   EXPECT_GT(steps, 10'000u);
@@ -359,6 +457,8 @@ TEST(MembershipRandom, WhateverComesIsAnsweredOnceAndInOrder) {
   EXPECT_GT(together, 5u);
   EXPECT_GT(joins, 800u);
   EXPECT_GT(returns, 100u);
+  EXPECT_GT(resumed, 500u);
+  EXPECT_GT(abandoned, 50u);
 }
 
 }  // namespace

@@ -39,13 +39,27 @@ void Membership::OnExpertsInstalled(const Load& load, const Outcome& outcome) {
 // Hubs are workers like this one, and the server forwards what they send without reading it: what
 // cannot be read is nobody's question, and no reason to leave the server.
 void Membership::OnShards(const Slice& message) {
-  if (!joined_ || !offer_.takes_experts)
+  if (!joined_ || !(offer_.takes_experts || offer_.can_be_hub))
     return Violation("The server sent a shard message to a worker that holds no experts.");
   const auto decoded = wire::DecodeShardMessage(message);
-  if (!decoded.ok()) return;
-  std::vector<wire::ExpertFrame> refusals = experts_.Take(decoded->peer, decoded->frames);
-  if (!refusals.empty() && connected_)
-    actions_.push_back(SendShards{decoded->peer, std::move(refusals)});
+  if (decoded.ok()) return OnShardFrames(decoded->peer, decoded->frames);
+  const auto peer = wire::ShardPeer(message.bytes());
+  if (!peer.ok()) return;
+  hub_.OnMalformed(now_, *peer, decoded.error().message());
+  CarryHub();
+}
+
+// What a hub sends is for the experts here, what a holder sends is for the hub here.
+void Membership::OnShardFrames(uint32_t peer, std::span<const wire::ExpertFrame> frames) {
+  std::vector<wire::ExpertFrame> refusals = experts_.Take(peer, frames);
+  if (!refusals.empty()) SayShards(peer, std::move(refusals));
+  hub_.Hear(now_, peer, frames);
+  CarryHub();
+}
+
+void Membership::SayShards(uint32_t peer, std::vector<wire::ExpertFrame> frames) {
+  if (peer == hub_.self() && peer != 0) return OnShardFrames(peer, frames);
+  if (connected_) actions_.push_back(SendShards{peer, std::move(frames)});
 }
 
 bool Membership::BeginExperts() {
@@ -61,7 +75,7 @@ bool Membership::BeginExperts() {
 void Membership::OnExpertResults(uint32_t hub, Outcome outcome) {
   auto& results = std::get<ExpertResults>(outcome);
   experts_time_ = results.computed;
-  if (connected_) actions_.push_back(SendShards{hub, std::move(results.results)});
+  SayShards(hub, std::move(results.results));
 }
 
 void Membership::SayHeartbeats() {
@@ -72,8 +86,7 @@ void Membership::SayHeartbeats() {
   heartbeat.held_bytes = experts_bytes_;
   heartbeat.max_message_bytes = static_cast<uint32_t>(wire::kMaxShardRowBytes);
   heartbeat.takes = wire::kTakesLz4 | wire::kTakesF16 | wire::kTakesBF16;
-  for (const uint32_t hub : experts_.hubs())
-    actions_.push_back(SendShards{hub, {wire::HeartbeatFrame(heartbeat)}});
+  for (const uint32_t hub : experts_.hubs()) SayShards(hub, {wire::HeartbeatFrame(heartbeat)});
 }
 
 }  // namespace weft::worker

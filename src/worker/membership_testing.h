@@ -62,6 +62,15 @@ inline std::string Text(const Work& work) {
     std::string operator()(const RunStep& each) {
       return "step " + std::to_string(each.frame.header.sequence);
     }
+    std::string operator()(const ResumeStep& each) {
+      return "resume " + std::to_string(each.place) + " with " +
+             std::to_string(each.slot_rows.size()) + " values";
+    }
+    std::string operator()(const AbandonSteps& each) {
+      std::string text = "abandon";
+      for (const uint32_t place : each.places) text += " " + std::to_string(place);
+      return text;
+    }
     std::string operator()(const MakeTokens& each) {
       std::string text = "tokens";
       for (const wire::Generate& asked : each.asked) text += " " + std::to_string(asked.sequence);
@@ -70,7 +79,9 @@ inline std::string Text(const Work& work) {
     std::string operator()(const TakeSampling&) { return "sampling"; }
     std::string operator()(const ReleaseSessions&) { return "release sessions"; }
     std::string operator()(const ReleaseAll&) { return "release all"; }
-    std::string operator()(const KeepLayers& each) { return "keep" + Text(each.ranges); }
+    std::string operator()(const KeepLayers& each) {
+      return "keep" + Text(each.ranges) + (each.hubs.empty() ? "" : " hubs" + Text(each.hubs));
+    }
     std::string operator()(const TakeStock& each) {
       std::string text = "stock";
       for (const pb::HeldBinding& binding : each.bindings)
@@ -98,7 +109,7 @@ inline std::string Text(const Action& action) {
     }
     std::string operator()(const Join&) { return "JOIN"; }
     std::string operator()(const Fetch& each) {
-      std::string text = "FETCH";
+      std::string text = each.shards ? "FETCH HUBS" : "FETCH";
       for (const uint32_t layer : each.layers) text += " " + std::to_string(layer);
       for (const wire::LayerExperts& set : each.experts)
         for (const uint32_t expert : set.experts)
@@ -107,7 +118,8 @@ inline std::string Text(const Action& action) {
     }
     std::string operator()(const InterruptFetch&) { return "INTERRUPT FETCH"; }
     std::string operator()(const ReadLayers& each) {
-      return each.experts ? "READ EXPERTS" : "READ" + Text(each.ranges);
+      if (each.experts) return "READ EXPERTS";
+      return (each.shards ? "READ HUBS" : "READ") + Text(each.ranges);
     }
     std::string operator()(const InterruptRead&) { return "INTERRUPT READ"; }
     std::string operator()(const Compute& each) { return "COMPUTE " + Text(each.work); }
@@ -117,6 +129,7 @@ inline std::string Text(const Action& action) {
     std::string operator()(const KeepFor& each) {
       return "KEEP " + std::to_string(each.time.us / 1000);
     }
+    std::string operator()(const WakeAt& each) { return each.at ? "WAKE" : "WAKE NEVER"; }
     std::string operator()(const LimitSilence& each) {
       return "SILENCE " + std::to_string(each.time.us / 1000);
     }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "base/alarm.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/task_queue.h"
@@ -25,6 +26,7 @@ Offer OfferOf(const NativeWorkerOptions& options) {
   offer.memory_bytes = options.memory_bytes;
   offer.takes_experts = true;
   offer.keeps_state = true;
+  offer.can_be_hub = true;
   return offer;
 }
 
@@ -63,13 +65,15 @@ class NativeWorker::Impl {
         source_(std::move(source)),
         hooks_(std::move(hooks)),
         send_(std::move(send)),
-        membership_(OfferOf(options_)) {}
+        membership_(OfferOf(options_), options_.dispatch),
+        alarm_([this] { Feed(TimerDue{}); }) {}
 
   ~Impl() {
     {
       const std::lock_guard lock(mutex_);
       Interrupt();
     }
+    alarm_.Stop();
     downloads_.Stop();
     reads_.Stop();
     compute_.Stop();
@@ -116,6 +120,7 @@ class NativeWorker::Impl {
   void Carry(SendShards& action) { send_(wire::EncodeShardMessage(action.peer, action.frames)); }
   void Carry(Finish& action) { hooks_.on_finished(std::move(action.error)); }
   void Carry(KeepFor& action) { hooks_.keep_for(action.time); }
+  void Carry(WakeAt& action) { alarm_.Set(action.at); }
   void Carry(LimitSilence& action) { hooks_.limit_silence(action.time); }
 
   void Carry(Join& action) {
@@ -125,16 +130,20 @@ class NativeWorker::Impl {
     fetch_interrupted_ = stopping_.load();
     downloads_.Push([this, fetch = std::move(action)] {
       Downloader downloader(*loader_, [this](Event event) { Feed(std::move(event)); });
-      Feed(FetchEnded{fetch.experts.empty()
-                          ? downloader.Fetch(fetch.layers, fetch_interrupted_)
-                          : downloader.FetchExperts(fetch.experts, fetch_interrupted_)});
+      std::vector<LayerPart> parts;
+      for (const wire::LayerExperts& set : fetch.experts) parts.push_back({set.layer, set.experts});
+      if (fetch.shards)
+        for (const uint32_t layer : fetch.layers) parts.push_back({layer, {}});
+      Feed(FetchEnded{parts.empty() ? downloader.Fetch(fetch.layers, fetch_interrupted_)
+                                    : downloader.FetchParts(parts, fetch_interrupted_)});
     });
   }
   void Carry(InterruptFetch&) { fetch_interrupted_ = true; }
   void Carry(ReadLayers& action) {
     read_interrupted_ = stopping_.load();
     reads_.Push([this, read = std::move(action)] {
-      Feed(LayersRead{read.experts ? OnReadExperts(*read.experts) : OnRead(read.ranges)});
+      Feed(LayersRead{read.experts ? OnReadExperts(*read.experts)
+                                   : OnRead(read.ranges, read.shards)});
     });
   }
   void Carry(InterruptRead&) { read_interrupted_ = true; }
@@ -163,6 +172,7 @@ class NativeWorker::Impl {
     engine_options.kv_dtype = package::KvDType(manifest.quantisation);
     host_ = std::make_unique<StageHost>(ShapeOf(manifest), engine::MakeNativeEngine(engine_options),
                                         MonotonicNow);
+    host_->BeHubWith(engine::MakeNativeEngine(engine_options));
     // Rows of experts are not the residual stream: they are given back as they were computed.
     engine_options.residual_dtype = DType::kF32;
     host_->HoldExpertsWith(std::make_unique<ExpertHost>(engine::MakeNativeEngine(engine_options)));
@@ -177,7 +187,7 @@ class NativeWorker::Impl {
   // ---- the thread that reads ----
 
   Result<std::unique_ptr<engine::LoadedLayers>> OnRead(
-      const std::vector<engine::LayerRange>& ranges) {
+      const std::vector<engine::LayerRange>& ranges, bool shards) {
     std::map<uint32_t, program::Program> programs;  // by layer: ranges may overlap
     for (const engine::LayerRange range : ranges) {
       ASSIGN_OR_RETURN(auto some, loader_->Programs(range.first, range.end));
@@ -188,7 +198,7 @@ class NativeWorker::Impl {
     each.reserve(programs.size());
     for (auto& [layer, program] : programs) each.push_back(std::move(program));
     InterruptibleSource source(*loader_, read_interrupted_);
-    return host_->Read(each, source);
+    return shards ? host_->ReadHubs(each, source) : host_->Read(each, source);
   }
 
   Result<std::unique_ptr<engine::LoadedLayers>> OnReadExperts(
@@ -214,6 +224,7 @@ class NativeWorker::Impl {
   std::mutex mutex_;
   SendMessage send_;       // under mutex_, of the connection that there is
   Membership membership_;  // under mutex_
+  Alarm alarm_;            // set under mutex_, and rings without it
   std::atomic<bool> stopping_ = false, fetch_interrupted_ = false, read_interrupted_ = false;
 
   TaskQueue downloads_;

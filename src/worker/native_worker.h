@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/result.h"
+#include "dispatch/dispatcher.h"
 #include "worker/package_source.h"
 
 namespace weft::worker {
@@ -28,6 +29,7 @@ struct NativeWorkerOptions {
   uint64_t memory_bytes = 0;  // the offer
   uint32_t thread_count = 1;
   bool reference_kernels = false;
+  dispatch::Options dispatch = {};  // as a hub
 };
 
 // One WebSocket message in pieces.

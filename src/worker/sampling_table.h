@@ -20,7 +20,7 @@ class SamplingTable {
   Status OnMessage(const wire::pb::Sampling& message, uint32_t vocabulary);
 
   struct Found {
-    const engine::Sampling* sampling = nullptr;  // until the next call that is not const
+    const engine::Sampling* sampling = nullptr;  // until a call for its session that is not const
     double uniform = 0;                          // of a draw of the token at `position`
   };
   // For choosing the token at `position`, which is also the number of tokens before it.

@@ -1,10 +1,13 @@
 #include "worker/stage_host.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 
 #include "base/random.h"
+#include "program/shards.h"
 
 namespace weft::worker {
 namespace {
@@ -18,23 +21,86 @@ engine::Sampling SamplingOf(const wire::Generate& asked) {
   return sampling;
 }
 
+uint64_t WeightBytes(const program::Program& program) {
+  uint64_t bytes = 0;
+  for (const program::Weight& weight : program.weights)
+    for (const auto* parts : {&weight.data, &weight.scale, &weight.zero})
+      for (const program::Part& part : *parts) bytes += part.byte_count;
+  return bytes;
+}
+
+// What a step that stopped wants, in the wire's terms. Rows that are not finite are the fault of
+// this worker, and would be taken for that of who multiplies them.
+Result<StepWaits> WaitsOf(const engine::SlotRequest& request) {
+  const std::string layer = "Layer " + std::to_string(request.layer);
+  constexpr uint32_t kMost = std::numeric_limits<uint16_t>::max();
+  if (request.layer > kMost || request.columns > kMost || request.experts > kMost)
+    return Error(ErrorCode::kUnsupported,
+                 layer + " has " + std::to_string(request.experts) + " experts of " +
+                     std::to_string(request.columns) +
+                     " columns, expected at most 65535 of each for experts on other machines.");
+  StepWaits waits;
+  waits.layer = static_cast<uint16_t>(request.layer);
+  waits.columns = static_cast<uint16_t>(request.columns);
+  waits.top_k = request.top_k;
+  waits.rows.assign(request.in.begin(), request.in.end());
+  const auto is_finite = [](float value) { return std::isfinite(value); };
+  const auto finite = std::count_if(waits.rows.begin(), waits.rows.end(), is_finite);
+  if (static_cast<size_t>(finite) < waits.rows.size())
+    return Error(ErrorCode::kInvalidData,
+                 layer + " gave " +
+                     std::to_string(waits.rows.size() - static_cast<size_t>(finite)) +
+                     " values that are not finite to its experts.");
+  for (size_t row = 0; row < request.row_count; ++row)
+    for (size_t j = 0; j < request.top_k; ++j)
+      waits.experts.push_back(static_cast<uint32_t>(request.route[row * 2 * request.top_k + j]));
+  return waits;
+}
+
 }  // namespace
+
+// What ReadHubs gives to InstallLayers: the layers, and the bytes of the weights they have.
+class StageHost::LoadedHubs : public engine::LoadedLayers {
+ public:
+  std::unique_ptr<engine::LoadedLayers> layers;
+  std::map<uint32_t, uint64_t> bytes;
+};
+
+Result<std::unique_ptr<engine::LoadedLayers>> StageHost::ReadHubs(
+    std::span<const program::Program> programs, engine::WeightSource& source) {
+  auto loaded = std::make_unique<LoadedHubs>();
+  std::vector<program::Program> hubs;
+  for (const program::Program& program : programs) {
+    hubs.push_back(program::HubProgram(program));
+    loaded->bytes[program.layer_index] = WeightBytes(hubs.back());
+  }
+  ASSIGN_OR_RETURN(loaded->layers, hub_->Read(hubs, source));
+  return std::unique_ptr<engine::LoadedLayers>(std::move(loaded));
+}
 
 Result<Outcome> StageHost::Do(Work work) {
   return std::visit([this](auto& each) { return On(each); }, work);
 }
 
 Result<Outcome> StageHost::On(InstallLayers& work) {
-  engine_->Install(std::move(work.layers));
+  engine::StageEngine& engine = work.shards ? *hub_ : *engine_;
+  if (work.shards) {
+    auto& loaded = static_cast<LoadedHubs&>(*work.layers);
+    hub_bytes_.merge(loaded.bytes);
+    engine.Install(std::move(loaded.layers));
+  } else {
+    engine.Install(std::move(work.layers));
+  }
   for (const engine::LayerRange range : work.ranges)
-    if (!engine_->IsLoaded(range))
+    if (!engine.IsLoaded(range))
       return Error(ErrorCode::kUnavailable, "Layers " + std::to_string(range.first) + " to " +
                                                 std::to_string(range.end) +
                                                 " were unloaded while others of them were read.");
-  const engine::MemoryUse use = engine_->memory();
+  const engine::MemoryUse use = engine.memory();
   uint64_t weight_bytes = 0;
   for (uint32_t layer = 0; layer < model_.layer_count(); ++layer)
-    if (engine_->IsLoaded({layer, layer + 1})) weight_bytes += model_.layer_weight_bytes[layer];
+    if (engine.IsLoaded({layer, layer + 1}))
+      weight_bytes += work.shards ? hub_bytes_[layer] : model_.layer_weight_bytes[layer];
   Installed installed;
   installed.used_bytes = use.weight_bytes + use.kv_bytes + use.scratch_bytes;
   if (weight_bytes > 0)
@@ -89,6 +155,7 @@ Result<Duration> StageHost::TimeOneRow(engine::LayerRange range, uint32_t sessio
 }
 
 Result<Outcome> StageHost::On(RunStep& work) {
+  if (work.shards) return BeginHubStep(work);
   const Instant taken = clock_();
   DecodedStep step;
   TRY(DecodeStep(work.frame, model_, work.layers, sampling_, &step));
@@ -99,6 +166,54 @@ Result<Outcome> StageHost::On(RunStep& work) {
                                               {static_cast<uint32_t>((taken - work.arrival).us),
                                                static_cast<uint32_t>(computed.us)}));
   return Outcome(StepReply{std::move(message)});
+}
+
+Result<Outcome> StageHost::BeginHubStep(RunStep& work) {
+  auto& step = hub_steps_.at(work.place);
+  step = std::make_unique<HubStep>();
+  step->frame = std::move(work.frame);
+  step->layers = work.layers;
+  step->arrival = work.arrival;
+  Status decoded = DecodeStep(step->frame, model_, step->layers, sampling_, &step->decoded);
+  if (!decoded.ok()) {
+    step.reset();
+    return decoded.error();
+  }
+  const Instant begin = clock_();
+  return GoOn(work.place, begin, hub_->Begin(step->decoded.input));
+}
+
+Result<Outcome> StageHost::On(ResumeStep& work) {
+  const Instant begin = clock_();
+  auto& step = hub_steps_.at(work.place);
+  return GoOn(work.place, begin, hub_->Resume(std::move(step->pending), work.slot_rows));
+}
+
+Result<Outcome> StageHost::GoOn(uint32_t place, Instant begin,
+                                Result<engine::StepProgress> progress) {
+  const Instant now = clock_();
+  // Unless it stops again this is its end.
+  std::unique_ptr<HubStep> step = std::move(hub_steps_[place]);
+  step->computed = step->computed + (now - begin);
+  if (!progress.ok()) return progress.error();
+  if (auto* pending = std::get_if<std::unique_ptr<engine::PendingStep>>(&*progress)) {
+    step->pending = std::move(*pending);
+    ASSIGN_OR_RETURN(StepWaits waits, WaitsOf(step->pending->request()));
+    hub_steps_[place] = std::move(step);
+    return Outcome(std::move(waits));
+  }
+  // What it waited for, its turn or its experts, is not the line's either.
+  const Duration waited = now - step->arrival - step->computed;
+  ASSIGN_OR_RETURN(
+      auto message,
+      EncodeResult(step->frame, model_, step->layers, std::get<engine::StepOutput>(*progress),
+                   {static_cast<uint32_t>(waited.us), static_cast<uint32_t>(step->computed.us)}));
+  return Outcome(StepReply{std::move(message)});
+}
+
+Result<Outcome> StageHost::On(AbandonSteps& work) {
+  for (const uint32_t place : work.places) hub_steps_.at(place).reset();
+  return Outcome(Done{});
 }
 
 Result<std::vector<int32_t>> StageHost::NextTokens(std::span<MadeOfOne* const> parts) {
@@ -191,6 +306,7 @@ Result<Outcome> StageHost::On(TakeSampling& work) {
 Result<Outcome> StageHost::On(ReleaseSessions& work) {
   for (const uint32_t session : work.sessions) {
     engine_->Release(session);
+    if (hub_) hub_->Release(session);
     sampling_.Release(session);
   }
   return Outcome(Done{});
@@ -199,26 +315,42 @@ Result<Outcome> StageHost::On(ReleaseSessions& work) {
 Result<Outcome> StageHost::On(ReleaseAll&) {
   sampling_.Clear();
   if (experts_) experts_->Clear();
-  engine_->ReleaseAll();
-  engine_->Unload({0, model_.layer_count()});
+  for (engine::StageEngine* engine : {engine_.get(), hub_.get()}) {
+    if (engine == nullptr) continue;
+    engine->ReleaseAll();
+    engine->Unload({0, model_.layer_count()});
+  }
+  hub_bytes_.clear();
   return Outcome(Done{});
 }
 
 Result<Outcome> StageHost::On(KeepLayers& work) {
-  for (uint32_t layer = 0; layer < model_.layer_count(); ++layer) {
-    const bool kept = std::any_of(
-        work.ranges.begin(), work.ranges.end(),
-        [layer](engine::LayerRange range) { return range.first <= layer && layer < range.end; });
-    if (!kept) engine_->Unload({layer, layer + 1});
+  const auto keep = [this](engine::StageEngine& engine,
+                           const std::vector<engine::LayerRange>& ranges) {
+    for (uint32_t layer = 0; layer < model_.layer_count(); ++layer) {
+      const bool kept = std::any_of(
+          ranges.begin(), ranges.end(),
+          [layer](engine::LayerRange range) { return range.first <= layer && layer < range.end; });
+      if (!kept) engine.Unload({layer, layer + 1});
+    }
+  };
+  keep(*engine_, work.ranges);
+  if (hub_) {
+    keep(*hub_, work.hubs);
+    std::erase_if(hub_bytes_, [this](const auto& entry) {
+      return !hub_->IsLoaded({entry.first, entry.first + 1});
+    });
   }
   return Outcome(Done{});
 }
 
 Result<Outcome> StageHost::On(TakeStock& work) {
-  for (wire::pb::HeldBinding& binding : work.bindings) {
+  for (size_t i = 0; i < work.bindings.size(); ++i) {
+    wire::pb::HeldBinding& binding = work.bindings[i];
+    const engine::StageEngine& engine = work.shards[i] ? *hub_ : *engine_;
     const engine::LayerRange layers = {binding.layers().first(), binding.layers().end()};
     for (const uint32_t session : work.sessions) {
-      const uint32_t positions = engine_->SessionLength(session, layers);
+      const uint32_t positions = engine.SessionLength(session, layers);
       if (positions == 0) continue;
       binding.add_sessions(session);
       binding.add_positions(positions);

@@ -2,7 +2,9 @@
 // membership asks for, one piece at a time, on the computing thread; decides nothing.
 #pragma once
 
+#include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -26,6 +28,10 @@ class StageHost {
   void HoldExpertsWith(std::unique_ptr<ExpertHost> experts) { experts_ = std::move(experts); }
   ExpertHost& experts() { return *experts_; }
 
+  // Layers whose experts are elsewhere, in an engine of their own: the same layers may be whole in
+  // the other one. Before any work for them.
+  void BeHubWith(std::unique_ptr<engine::StageEngine> engine) { hub_ = std::move(engine); }
+
   // The outcome that membership_events.h names for each kind of work. Errors of TakeSampling mean
   // that the orchestrator cannot be trusted any more, all others that the work was not done.
   Result<Outcome> Do(Work work);
@@ -35,19 +41,39 @@ class StageHost {
                                                      engine::WeightSource& source) {
     return engine_->Read(programs, source);
   }
+  // The hub form of these layers.
+  Result<std::unique_ptr<engine::LoadedLayers>> ReadHubs(std::span<const program::Program> programs,
+                                                         engine::WeightSource& source);
 
  private:
+  class LoadedHubs;
+  // A hub's step, from when it was begun to its end.
+  struct HubStep {
+    wire::Frame frame;
+    engine::LayerRange layers;
+    Instant arrival;
+    Duration computed;
+    DecodedStep decoded;
+    std::unique_ptr<engine::PendingStep> pending;  // while it waits; ends before what it looks at
+  };
+
   Result<Outcome> On(InstallLayers& work);
   Result<Outcome> On(InstallExperts& work);
   Result<Outcome> On(RunExperts& work);
   Result<Outcome> On(MeasureSpeed& work);
   Result<Outcome> On(RunStep& work);
+  Result<Outcome> On(ResumeStep& work);
+  Result<Outcome> On(AbandonSteps& work);
   Result<Outcome> On(MakeTokens& work);
   Result<Outcome> On(TakeSampling& work);
   Result<Outcome> On(ReleaseSessions& work);
   Result<Outcome> On(ReleaseAll& work);
   Result<Outcome> On(KeepLayers& work);
   Result<Outcome> On(TakeStock& work);
+
+  Result<Outcome> BeginHubStep(RunStep& work);
+  // `begin`: since when this piece of it was computed.
+  Result<Outcome> GoOn(uint32_t place, Instant begin, Result<engine::StepProgress> progress);
 
   Result<Duration> TimeOneRow(engine::LayerRange range, uint32_t session, uint32_t position);
   // The tokens behind each one's position, which the step appends.
@@ -58,6 +84,9 @@ class StageHost {
   const std::unique_ptr<engine::StageEngine> engine_;
   const std::function<Instant()> clock_;
   SamplingTable sampling_;
+  std::unique_ptr<engine::StageEngine> hub_;  // null: this worker is none
+  std::map<uint32_t, uint64_t> hub_bytes_;    // of weights, by layer that is loaded in it
+  std::array<std::unique_ptr<HubStep>, engine::kStepsInFlight> hub_steps_;  // by place
   std::unique_ptr<ExpertHost> experts_;
 };
 

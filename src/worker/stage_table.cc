@@ -4,10 +4,10 @@
 
 namespace weft::worker {
 
-bool StageTable::Prepare(uint32_t epoch, uint32_t stage, engine::LayerRange layers) {
+bool StageTable::Prepare(uint32_t epoch, uint32_t stage, engine::LayerRange layers, bool shards) {
   if (epoch <= newest_epoch_ || bindings_.size() >= kMaxBindings) return false;
   newest_epoch_ = epoch;
-  bindings_.push_back({epoch, stage, layers});
+  bindings_.push_back({epoch, stage, layers, shards});
   return true;
 }
 
@@ -16,15 +16,16 @@ void StageTable::SetLoaded(uint32_t epoch) {
     if (binding.epoch == epoch) binding.loaded = true;
 }
 
-const engine::LayerRange* StageTable::ToRun(uint32_t epoch, uint32_t stage) const {
+const StageTable::Binding* StageTable::ToRun(uint32_t epoch, uint32_t stage) const {
   const Binding* found = Find(epoch);
   if (found == nullptr || !found->loaded || found->stage != stage) return nullptr;
-  return &found->layers;
+  return found;
 }
 
-std::vector<engine::LayerRange> StageTable::Ranges() const {
+std::vector<engine::LayerRange> StageTable::Ranges(bool shards) const {
   std::vector<engine::LayerRange> ranges;
-  for (const Binding& binding : bindings_) ranges.push_back(binding.layers);
+  for (const Binding& binding : bindings_)
+    if (binding.shards == shards) ranges.push_back(binding.layers);
   return ranges;
 }
 

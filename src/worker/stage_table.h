@@ -14,6 +14,7 @@ class StageTable {
   struct Binding {
     uint32_t epoch = 0, stage = 0;
     engine::LayerRange layers;
+    bool shards = false;  // in their hub form
     bool loaded = false;
   };
 
@@ -22,16 +23,16 @@ class StageTable {
   static constexpr size_t kMaxBindings = 64;
 
   // False, and nothing changed, unless the epoch is newer than every one before and there is room.
-  bool Prepare(uint32_t epoch, uint32_t stage, engine::LayerRange layers);
+  bool Prepare(uint32_t epoch, uint32_t stage, engine::LayerRange layers, bool shards);
   void SetLoaded(uint32_t epoch);
 
   bool Has(uint32_t epoch) const { return Find(epoch) != nullptr; }
-  // The layers that a step of this epoch and stage runs; null unless they are loaded.
-  const engine::LayerRange* ToRun(uint32_t epoch, uint32_t stage) const;
+  // What a step of this epoch and stage runs; null unless it is loaded.
+  const Binding* ToRun(uint32_t epoch, uint32_t stage) const;
   // By rising epoch.
   const std::vector<Binding>& bindings() const { return bindings_; }
-  // Of every binding.
-  std::vector<engine::LayerRange> Ranges() const;
+  // Of every binding of that form.
+  std::vector<engine::LayerRange> Ranges(bool shards) const;
 
   void Remove(uint32_t epoch);
   void RemoveUnloaded();

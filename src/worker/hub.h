@@ -1,0 +1,88 @@
+// Hub: the steps of this worker whose layers' experts are elsewhere, from their beginning to their
+// end. A state machine of membership (membership.h), without I/O; whom to ask, and again, is the
+// dispatcher's to know (dispatch/dispatcher.h).
+//
+//   Begin -> the step computes -> Wait: its rows are with holders -> Next: it is resumed -> ...
+//         -> End
+//
+// As many steps are under way as an engine has room for, of different sessions. One whose experts
+// nobody holds waits until somebody does.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dispatch/dispatcher.h"
+#include "wire/control.pb.h"
+#include "wire/data_frame.h"
+#include "worker/membership_events.h"
+
+namespace weft::worker {
+
+class Hub {
+ public:
+  explicit Hub(dispatch::Options options = {}) : options_(options), dispatcher_(options) {}
+
+  // Whether a step of these sessions may begin beside those under way.
+  bool CanBegin(std::span<const wire::Run> runs) const;
+  bool Uses(uint32_t session) const;
+  bool IsIdle() const;
+  // `number` is the caller's; gives the step's place, below engine::kStepsInFlight.
+  // REQUIRES: CanBegin.
+  uint32_t Begin(uint64_t number, std::span<const wire::Run> runs);
+  // It stopped for want of these rows.
+  void Wait(Instant now, uint32_t place, const StepWaits& waits);
+  uint64_t NumberOf(uint32_t place) const { return steps_[place].number; }
+  // A step that has its rows and is computed from now on.
+  std::optional<ResumeStep> Next();
+  // Gives its number.
+  uint64_t End(uint32_t place);
+  struct Abandoned {
+    uint32_t place = 0;
+    uint64_t number = 0;
+  };
+  // Ends those that wait for experts that nobody holds. Their engine has to forget them, too.
+  std::vector<Abandoned> AbandonStuck(Instant now);
+
+  // Who can be asked. kInvalidData: not of a model with so many layers.
+  Status SetHolders(Instant now, const wire::pb::ExpertHolders& statement, uint32_t layer_count);
+  // This worker's own number among the holders; 0: it is none of them.
+  uint32_t self() const { return self_; }
+  // What a holder says: results and heartbeats, everything else is not for a hub.
+  void Hear(Instant now, uint32_t holder, std::span<const wire::ExpertFrame> frames);
+  void OnMalformed(Instant now, uint32_t holder, const std::string& sentence);
+  void OnTimer(Instant now);
+  // Nothing is under way any more and nobody can be asked.
+  void Clear();
+
+  // What is to be sent since the last call.
+  std::vector<dispatch::Send> TakeSends() { return std::exchange(sends_, {}); }
+  // When OnTimer is due.
+  std::optional<Instant> timer() const { return timer_; }
+  const dispatch::Dispatcher& dispatcher() const { return dispatcher_; }
+
+ private:
+  enum class Phase { kFree, kComputes, kWaits, kReady };
+  struct Step {
+    Phase phase = Phase::kFree;
+    uint64_t number = 0;
+    std::set<uint32_t> sessions;
+    std::vector<float> slot_rows;  // once it is ready
+  };
+
+  void Apply(dispatch::Actions actions);
+
+  dispatch::Options options_;
+  dispatch::Dispatcher dispatcher_;  // a place is its batch
+  std::array<Step, engine::kStepsInFlight> steps_;
+  std::vector<dispatch::Send> sends_;
+  std::optional<Instant> timer_;
+  uint32_t self_ = 0;
+};
+
+}  // namespace weft::worker
