@@ -70,6 +70,7 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.context_length = options.context_length;
   server.sessions = options.sessions;
   server.generate_interval = options.generate_interval;
+  if (options.plan == "experts") server.plan_kind = swarm::PlanKind::kExperts;
   server.history_bytes = HistoryBytes(options.history);
   server.queue = options.queue;
   server.wait = Seconds(options.wait_s);
@@ -81,6 +82,11 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.new_secrets = options.new_secrets;
   if (options.own_secrets) server.secrets = server::RandomSecrets();
   return server;
+}
+
+bool HasExperts(const swarm::ModelInfo& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(),
+                     [](const swarm::ModelLayer& layer) { return layer.expert_count > 0; });
 }
 
 // A server with its built-in worker, and what it says on the terminal.
@@ -102,6 +108,10 @@ class ServeCommand {
     server::ServedModel model;
     model.package = command->package_;
     model.info = ModelInfoOf(command->package_);
+    if (server.plan_kind == swarm::PlanKind::kExperts && !HasExperts(model.info)) {
+      return Error(ErrorCode::kInvalidArgument, "--plan experts needs a model that has experts: " +
+                                                    model.info.name + " has none.");
+    }
     model.text = std::make_shared<const api::ModelText>(std::move(text));
     model.graphs = MakeOnnxStages(folder / "model.onnx");
     ASSIGN_OR_RETURN(model.files, LoadPage(options.web_root));
@@ -290,6 +300,11 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
                    "Memory for rows between devices, with which a lost device is replaced; 0 keeps "
                    "none (default: 5% of this machine's, at most 1GiB)")
       ->check(ByteCountOption());
+  command
+      ->add_option("--plan", options->plan,
+                   "What devices hold: layers, or experts apart from the layers that they are of")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"layers", "experts"}));
   command->add_option("--web-root", options->web_root,
                       "Folder of the built page (default: beside this program)");
   AddPatience(*command, *options);

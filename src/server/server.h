@@ -46,6 +46,7 @@ struct ServerOptions {
       swarm::kDefaultContextLength;  // no more than what the model was made for is used
   uint32_t sessions = swarm::kDefaultSessions;
   uint32_t generate_interval = 0;
+  swarm::PlanKind plan_kind = swarm::PlanKind::kLayers;
   uint64_t history_bytes = 1 << 30;  // of boundary rows that are kept for whoever takes over
   uint32_t queue = swarm::kDefaultQueueLimit;
   Duration wait = Seconds(30);          // of a request for a swarm that is down
