@@ -130,8 +130,9 @@ Status Show(const std::string& name, bool as_json) {
       {"keys, values", HumanBytes(kv_bytes) + " per token of a conversation"},
       {"memory", HumanBytes(memory_bytes) + " on all devices together, for a conversation of " +
                      std::to_string(context) + " tokens"},
-      {"runs on",
-       manifest.lowered ? "native workers and browsers" : "browsers with onnxruntime-web only"},
+      {"runs on", !manifest.lowered   ? "browsers with onnxruntime-web only"
+                  : manifest.has_onnx ? "native workers and browsers"
+                                      : "native workers and browsers with WebGPU"},
       {"on disk", HumanBytes(entry.byte_count) + " in " + entry.folder.string()},
       {"made", DateText(entry.made_at_seconds)}};
   if (entry.source) {

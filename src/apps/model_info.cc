@@ -62,6 +62,7 @@ swarm::ModelInfo ModelInfoOf(const package::Package& package) {
   model.context_length = manifest.context_length;
   model.boundary_dtype = manifest.boundary_dtype;
   model.lowered = manifest.lowered;
+  model.has_onnx = manifest.has_onnx;
   model.program_version = program::kProgramVersion;
   model.package_format = package::kPackageFormat;
   for (const package::LayerInfo& layer : manifest.layers) {

@@ -103,7 +103,7 @@ PlanCase SolvePlanCase(const swarm::CoreOptions& core,
   PlanCase result;
   result.layers = costs.layers();
   for (const swarm::DeviceNumbers& device : devices) {
-    if (core.model.lowered || device.needs_onnx) {
+    if (device.needs_onnx ? core.model.has_onnx : core.model.lowered) {
       result.workers.push_back(swarm::MetricsOf(device));
     }
   }

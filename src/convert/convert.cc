@@ -110,6 +110,9 @@ class Converter {
     ASSIGN_OR_RETURN(DescribedLayers described,
                      DescribeLayers(model, package::KvDType(quantisation),
                                     [&](ByteSpan bytes) { return store.StoreBlob(bytes); }));
+    if (!described.lowered && HasOwnOperators(config_)) {
+      return Error(ErrorCode::kUnsupported, described.why_not_lowered);
+    }
     store.RemoveLeftovers();
     const package::Manifest manifest = MakeManifest(store, described);
     TRY(WritePackageFiles(folder.partial(), manifest, files));
@@ -243,6 +246,7 @@ class Converter {
     manifest.vocabulary = config_.vocabulary;
     manifest.context_length = config_.context_length;
     manifest.lowered = described.lowered;
+    manifest.has_onnx = !HasOwnOperators(config_);
     manifest.layers = described.layers;
     manifest.blobs = store.blobs();
     return manifest;

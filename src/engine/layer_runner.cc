@@ -38,6 +38,8 @@ ScratchNeeds NeedsOf(const LoadedLayer& layer, size_t rows, uint32_t end_positio
       const size_t width = layer.weight(experts->down).matrices()[0].columns;
       needs.experts = kernels::MoeExpertsScratchFloats(rows, experts->top_k, columns, width);
       needs.matmul += kernels::MatMulScratchFloats(rows * experts->top_k, std::max(columns, width));
+    } else if (const auto* route = std::get_if<program::MoeRoute>(&op)) {
+      needs.per_thread = std::max(needs.per_thread, kernels::MoeRouteFloats(route->experts));
     } else if (const auto* exchange = std::get_if<program::SlotExchange>(&op)) {
       // One at a time: the rows of the last are done with when the next one gives its own.
       needs.given = std::max(needs.given, rows * (exchange->in.columns + exchange->route.columns));
@@ -91,6 +93,10 @@ static_assert(KernelKind(program::Activation::kSilu) == kernels::ActivationKind:
               KernelKind(program::RouteKind::kSoftmaxTopK) == kernels::RouteKind::kSoftmaxTopK &&
               KernelKind(program::RouteKind::kSoftmaxTopKNormalized) ==
                   kernels::RouteKind::kSoftmaxTopKNormalized &&
+              KernelKind(program::RouteKind::kSigmoidTopK) == kernels::RouteKind::kSigmoidTopK &&
+              KernelKind(program::RouteKind::kSigmoidTopKNormalized) ==
+                  kernels::RouteKind::kSigmoidTopKNormalized &&
+              kernels::kMostRouteGroups == program::kMaxRouteGroups &&
               static_cast<kernels::GateKind>(program::GateKind::kSigmoid) ==
                   kernels::GateKind::kSigmoid &&
               static_cast<kernels::GateKind>(program::GateKind::kSilu) ==
@@ -243,7 +249,8 @@ class LayerRunner::OpRunner {
                               runner_.workspace_);
   }
   void RunOp(const program::MoeRoute& op) {
-    kernels_.moe_route({At(op.logits), op.top_k, KernelKind(op.kind), At(op.out)},
+    kernels_.moe_route({At(op.logits), op.top_k, KernelKind(op.kind), At(op.out), Values(op.bias),
+                        op.groups, op.top_groups, op.group_best, op.scale},
                        runner_.workspace_);
   }
   void RunOp(const program::MoeExperts& op) {

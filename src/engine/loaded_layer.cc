@@ -37,6 +37,7 @@ struct VectorWeights {
     Mark(op.dt_bias);
     Mark(op.skip);
   }
+  void operator()(const program::MoeRoute& op) { Mark(op.bias); }
   void operator()(const program::MoeExperts& op) {
     Mark(op.gate_up_bias);
     Mark(op.down_bias);

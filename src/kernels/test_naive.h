@@ -235,12 +235,52 @@ class NaiveCase {
     for (const double w : weights) out.push_back(normalized ? w / chosen : w);
     return out;
   }
+  // The route of a row by the formulas that DeepSeek-V3's report gives, with sorted lists.
+  Doubles ScoredRouteRow(const Doubles& logits) const {
+    const Doubles bias = Input("bias");
+    const bool softmax =
+        c_.Is("kind", "softmax_top_k") || c_.Is("kind", "softmax_top_k_normalized");
+    Doubles score;
+    double all = 0;
+    for (const double l : logits) {
+      score.push_back(softmax ? std::exp(l) : 1 / (1 + std::exp(-l)));
+      all += score.back();
+    }
+    Doubles choice;
+    for (size_t e = 0; e < logits.size(); ++e) {
+      if (softmax) score[e] /= all;
+      choice.push_back(score[e] + (bias.empty() ? 0 : bias[e]));
+    }
+    const size_t groups = c_.params.contains("groups") ? c_.Count("groups") : 1;
+    const size_t members = logits.size() / groups;
+    if (groups > 1) {
+      Doubles worth;
+      for (size_t g = 0; g < groups; ++g) {
+        Doubles sorted = RowOf(choice, members, g);
+        std::ranges::sort(sorted, std::greater<>());
+        const auto best = static_cast<ptrdiff_t>(c_.Count("group_best"));
+        worth.push_back(std::accumulate(sorted.begin(), sorted.begin() + best, 0.0));
+      }
+      const std::vector<size_t> kept = Largest(worth, c_.Count("top_groups"));
+      for (size_t e = 0; e < choice.size(); ++e) {
+        if (std::ranges::find(kept, e / members) == kept.end()) choice[e] = 0;
+      }
+    }
+    const double scale = c_.params.contains("scale") ? c_.Number("scale") : 1;
+    const bool normalized =
+        c_.Is("kind", "softmax_top_k_normalized") || c_.Is("kind", "sigmoid_top_k_normalized");
+    const std::vector<size_t> chosen = Largest(choice, c_.Count("top_k"));
+    double sum = 0;
+    for (const size_t e : chosen) sum += score[e];
+    Doubles out(chosen.begin(), chosen.end());
+    for (const size_t e : chosen) out.push_back(scale * score[e] / (normalized ? sum : 1));
+    return out;
+  }
   Doubles MoeRoute() const {
     const Doubles logits = Input("logits");
     Doubles out;
     for (size_t row = 0; row < c_.Rows("logits"); ++row) {
-      const Doubles route = RouteRow(RowOf(logits, c_.Columns("logits"), row), c_.Count("top_k"),
-                                     !c_.Is("kind", "softmax_top_k"));
+      const Doubles route = ScoredRouteRow(RowOf(logits, c_.Columns("logits"), row));
       out.insert(out.end(), route.begin(), route.end());
     }
     return out;

@@ -161,12 +161,23 @@ class CaseRunner {
   }
   std::vector<float> MoeRoute(const ConformanceCase& c) {
     const auto logits = c.Floats("logits");
-    const RouteKind kind =
-        c.Is("kind", "softmax_top_k") ? RouteKind::kSoftmaxTopK : RouteKind::kSoftmaxTopKNormalized;
-    kernels_.moe_route({In(logits, c.Columns("logits")), c.Count("top_k"), kind,
-                        Out(c.Rows("logits"), 2 * c.Count("top_k"))},
-                       workspace_);
+    const auto bias = c.Floats("bias");
+    MoeRouteArgs args{In(logits, c.Columns("logits")), c.Count("top_k"), RouteKindOf(c),
+                      Out(c.Rows("logits"), 2 * c.Count("top_k")), bias};
+    if (c.params.contains("groups")) {
+      args.groups = c.Count("groups");
+      args.top_groups = c.Count("top_groups");
+      args.group_best = c.Count("group_best");
+    }
+    if (c.params.contains("scale")) args.scale = static_cast<float>(c.Number("scale"));
+    kernels_.moe_route(args, workspace_);
     return out_;
+  }
+  static RouteKind RouteKindOf(const ConformanceCase& c) {
+    if (c.Is("kind", "softmax_top_k")) return RouteKind::kSoftmaxTopK;
+    if (c.Is("kind", "sigmoid_top_k")) return RouteKind::kSigmoidTopK;
+    if (c.Is("kind", "sigmoid_top_k_normalized")) return RouteKind::kSigmoidTopKNormalized;
+    return RouteKind::kSoftmaxTopKNormalized;
   }
   static std::vector<Matrix> Split(const Matrix& all, size_t experts) {
     std::vector<Matrix> matrices;

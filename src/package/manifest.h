@@ -52,6 +52,7 @@ struct Manifest {
   uint32_t vocabulary = 0;
   uint32_t context_length = 0;  // positions the model was made for
   bool lowered = true;          // false: no programs, only onnxruntime-web workers can serve it
+  bool has_onnx = true;  // false: the graph has operators of our own, which onnxruntime cannot run
   std::vector<LayerInfo> layers;
   std::map<Digest, BlobInfo> blobs;
   std::map<std::string, Digest> files;  // "model.onnx", "tokenizer.json", ...: SHA-256 of each

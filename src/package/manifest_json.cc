@@ -237,6 +237,13 @@ Status ParseHeader(const json::object& root, Manifest* manifest) {
   ASSIGN_OR_RETURN(const json::value* lowered, Member(root, "lowered", "it"));
   if (!lowered->is_bool()) return Invalid("'lowered' is neither true nor false.");
   manifest->lowered = lowered->get_bool();
+  if (const json::value* has_onnx = root.if_contains("has_onnx")) {
+    if (!has_onnx->is_bool()) return Invalid("'has_onnx' is neither true nor false.");
+    manifest->has_onnx = has_onnx->get_bool();
+  }
+  if (!manifest->lowered && !manifest->has_onnx) {
+    return Invalid("it has neither programs nor a graph that onnxruntime runs.");
+  }
   return OkStatus();
 }
 
@@ -296,7 +303,7 @@ std::string ToJson(const Manifest& manifest) {
   for (const auto& [name, digest] : manifest.files) {
     files.push_back(Key(name, json::value(digest.ToHex())));
   }
-  const std::vector<std::string> members = {
+  std::vector<std::string> members = {
       Key("format", manifest.format),
       Key("name", json::value(manifest.name)),
       Key("architecture", json::value(manifest.architecture)),
@@ -306,10 +313,11 @@ std::string ToJson(const Manifest& manifest) {
       Key("vocabulary", manifest.vocabulary),
       Key("context_length", manifest.context_length),
       Key("lowered", manifest.lowered),
-      Lines("layers", '[', layers, ']'),
-      Lines("files", '{', files, '}'),
-      Lines("blobs", '{', blobs, '}'),
   };
+  if (!manifest.has_onnx) members.push_back(Key("has_onnx", false));
+  members.push_back(Lines("layers", '[', layers, ']'));
+  members.push_back(Lines("files", '{', files, '}'));
+  members.push_back(Lines("blobs", '{', blobs, '}'));
   std::string text = "{";
   for (size_t i = 0; i < members.size(); ++i) text += (i == 0 ? "\n  " : ",\n  ") + members[i];
   return text + "\n}\n";

@@ -136,6 +136,13 @@ struct OpWriter {
     o->set_experts(op.experts);
     o->set_top_k(op.top_k);
     o->set_kind(static_cast<uint32_t>(op.kind));
+    if (op.bias) o->set_bias(*op.bias);
+    if (op.groups > 1) {
+      o->set_groups(op.groups);
+      o->set_top_groups(op.top_groups);
+      o->set_group_best(op.group_best);
+    }
+    if (op.scale != 1) o->set_scale(op.scale);
   }
   void operator()(const MoeExperts& op) const {
     auto* o = out->mutable_moe_experts();
@@ -281,6 +288,22 @@ Attention ToAttention(const pb::Attention& in) {
   return op;
 }
 
+MoeRoute ToMoeRoute(const pb::MoeRoute& in) {
+  MoeRoute op{.logits = ToView(in.logits()),
+              .out = ToView(in.out()),
+              .experts = in.experts(),
+              .top_k = in.top_k(),
+              .kind = static_cast<RouteKind>(in.kind())};
+  if (in.has_bias()) op.bias = in.bias();
+  if (in.groups() > 1) {
+    op.groups = in.groups();
+    op.top_groups = in.top_groups();
+    op.group_best = in.group_best();
+  }
+  if (in.scale() != 0) op.scale = in.scale();
+  return op;
+}
+
 MoeExperts ToMoeExperts(const pb::MoeExperts& in) {
   MoeExperts op{.in = ToView(in.in()),
                 .route = ToView(in.route()),
@@ -374,11 +397,8 @@ Result<Op> ToOp(const pb::Op& in) {
       return Op(GatedActivation{ToView(op.gate()), ToView(op.up()), ToView(op.out()),
                                 static_cast<Activation>(op.kind())});
     }
-    case pb::Op::kMoeRoute: {
-      const pb::MoeRoute& op = in.moe_route();
-      return Op(MoeRoute{ToView(op.logits()), ToView(op.out()), op.experts(), op.top_k(),
-                         static_cast<RouteKind>(op.kind())});
-    }
+    case pb::Op::kMoeRoute:
+      return Op(ToMoeRoute(in.moe_route()));
     case pb::Op::kMoeExperts:
       return Op(ToMoeExperts(in.moe_experts()));
     case pb::Op::kExchange: {

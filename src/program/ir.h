@@ -40,6 +40,10 @@ inline constexpr uint32_t kProgramVersion = 1;
 inline constexpr uint32_t kMaxConvTaps = 8;
 inline constexpr uint32_t kMaxStateColumns = 256;
 
+// Groups of a MoeRoute, and the experts that a group is judged by: kernels keep them in registers.
+inline constexpr uint32_t kMaxRouteGroups = 64;
+inline constexpr uint32_t kMaxGroupBest = 2;
+
 using BufferId = uint32_t;
 using WeightId = uint32_t;
 
@@ -93,6 +97,9 @@ enum class RouteKind : uint32_t {
   kSoftmaxTopK = 0,
   // The same, weights divided by their sum (equal to softmax over the top k logits).
   kSoftmaxTopKNormalized = 1,
+  // The sigmoid of each logit, of the top k as it is, or divided by their sum.
+  kSigmoidTopK = 2,
+  kSigmoidTopKNormalized = 3,
 };
 
 // x * cos + rotate(x) * sin on the first 2 * len(inv_freq) columns of each head, angle = position *
@@ -225,6 +232,11 @@ struct SsmScan {
   float dt_min = 0;
   float dt_max = 0;  // 0: no upper limit
 };
+// score = softmax or sigmoid of the logits; the experts with the greatest score + bias are chosen,
+// and a chosen one's weight is scale * score, without the bias (over the sum of the chosen scores,
+// where `kind` says so). With more than one group only experts of the best groups keep what they
+// are chosen by, the others are at 0 there: neighbours are a group of experts / groups, and a group
+// is worth the sum of its group_best greatest.
 struct MoeRoute {
   View logits;  // [rows, experts]
   // [rows, 2 * top_k]: expert indices as f32, then their weights; ties go to the lower index.
@@ -232,6 +244,11 @@ struct MoeRoute {
   uint32_t experts = 0;
   uint32_t top_k = 0;
   RouteKind kind = RouteKind::kSoftmaxTopK;
+  std::optional<WeightId> bias;  // f32 [experts]
+  uint32_t groups = 1;
+  uint32_t top_groups = 1;
+  uint32_t group_best = 1;  // at most kMaxGroupBest
+  float scale = 1;
 };
 // out = sum over the row's experts of weight * (down_e * activation(gate_e * in, up_e * in))
 struct MoeExperts {

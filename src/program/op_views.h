@@ -66,6 +66,11 @@ void VisitWeights(Operation& operation, const Visit& visit) {
           if (op.rope) visit(op.rope->inv_freq);
         }
         if constexpr (requires { op.sinks; }) if_set(op.sinks);
+        if constexpr (requires { op.decay; }) {
+          visit(op.decay);
+          visit(op.dt_bias);
+        }
+        if constexpr (requires { op.skip; }) visit(op.skip);
         if constexpr (requires { op.gate_up; }) {
           visit(op.gate_up);
           visit(op.down);

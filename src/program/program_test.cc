@@ -89,7 +89,7 @@ Program EveryOp() {
       Scale{received, received, 2},
       Softcap{received, received, 30},
       MatMul{received, logits, {router, 0, 4}, {}},
-      MoeRoute{logits, route, 4, 2, RouteKind::kSoftmaxTopKNormalized},
+      MoeRoute{logits, route, 4, 2, RouteKind::kSoftmaxTopKNormalized, {}, 2, 1, 2, 1.5f},
       MoeExperts{received, route, mixed, 4, 2, Activation::kSwigluOai, experts_up, experts_down,
                  up_bias, down_bias},
       MatMul{mixed, gate_up, {mlp_weight, 0, 96}, {}},
@@ -302,7 +302,15 @@ TEST(Validate, NamesMisuseOfOtherOperations) {
       {"'cap' is", [](Program* p) { OpOf<Softcap>(p).cap = 0; }},
       {"it chooses 5 of 4 experts", [](Program* p) { OpOf<MoeRoute>(p).top_k = 5; }},
       {"it chooses 0 of 4 experts", [](Program* p) { OpOf<MoeRoute>(p).top_k = 0; }},
-      {"kind of routing is 2", [](Program* p) { OpOf<MoeRoute>(p).kind = RouteKind{2}; }},
+      {"kind of routing is 4", [](Program* p) { OpOf<MoeRoute>(p).kind = RouteKind{4}; }},
+      {"in 1 of 3 groups", [](Program* p) { OpOf<MoeRoute>(p).groups = 3; }},
+      {"by the best 3 of each",
+       [](Program* p) {
+         OpOf<MoeRoute>(p).groups = OpOf<MoeRoute>(p).experts;
+         OpOf<MoeRoute>(p).group_best = 3;
+       }},
+      {"'scale'", [](Program* p) { OpOf<MoeRoute>(p).scale = -1; }},
+      {"'bias'", [](Program* p) { OpOf<MoeRoute>(p).bias = 1000; }},
       {"its activation is 4", [](Program* p) { OpOf<MoeExperts>(p).kind = Activation{4}; }},
       {"'gate_up' is 'experts_down'", [](Program* p) { OpOf<MoeExperts>(p).gate_up = 8; }},
       {"'down' is 'norm'", [](Program* p) { OpOf<MoeExperts>(p).down = 0; }},

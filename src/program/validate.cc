@@ -250,11 +250,13 @@ class OpChecker {
     TRY(ExpectExperts(op.experts, op.top_k));
     TRY(ExpectColumns("logits", op.logits, op.experts));
     TRY(ExpectColumns("out", op.out, 2 * op.top_k));
-    if (op.kind > RouteKind::kSoftmaxTopKNormalized) {
+    if (op.kind > RouteKind::kSigmoidTopKNormalized) {
       return Invalid("its kind of routing is " + Str(static_cast<uint64_t>(op.kind)) +
                      ", which is none.");
     }
-    return OkStatus();
+    TRY(ExpectGroups(op));
+    TRY(ExpectPositive("scale", op.scale));
+    return op.bias ? ExpectVector("bias", *op.bias, op.experts) : OkStatus();
   }
   Status operator()(const MoeExperts& op) {
     TRY(RoutedRows(op));
@@ -365,6 +367,18 @@ class OpChecker {
   }
 
  private:
+  Status ExpectGroups(const MoeRoute& op) const {
+    if (op.groups == 1) return OkStatus();
+    const bool fits = op.groups > 0 && op.groups <= kMaxRouteGroups && op.top_groups > 0 &&
+                      op.top_groups <= op.groups && op.group_best > 0 &&
+                      op.group_best <= kMaxGroupBest && op.experts % op.groups == 0 &&
+                      op.group_best <= op.experts / op.groups &&
+                      op.top_k <= op.top_groups * (op.experts / op.groups);
+    if (fits) return OkStatus();
+    return Invalid("it chooses " + Str(op.top_k) + " of " + Str(op.experts) + " experts in " +
+                   Str(op.top_groups) + " of " + Str(op.groups) + " groups by the best " +
+                   Str(op.group_best) + " of each, which cannot be.");
+  }
   // What MoeExperts and SlotExchange have in common.
   template <typename Routed>
   Status RoutedRows(const Routed& op) {

@@ -40,7 +40,8 @@ struct ModelInfo {
   uint32_t hidden_columns = 0;
   uint32_t vocabulary = 0;
   DType boundary_dtype = DType::kF16;
-  bool lowered = true;  // false: only workers that run ONNX stages can serve it
+  bool lowered = true;   // false: only workers that run ONNX stages can serve it
+  bool has_onnx = true;  // false: workers that run ONNX stages cannot serve it
   // Whether sessions have recurrent state, which knows few positions of its past.
   bool is_recurrent() const {
     return std::ranges::any_of(layers, [](const ModelLayer& l) { return l.state_bytes > 0; });

@@ -78,7 +78,7 @@ void Planning::OnWorkerGone(WorkerId worker, Instant now) {
 
 bool Planning::MayCompute(const Worker& worker, bool shards, Instant now) const {
   return worker.ready && !worker.leaves_at && !probation_.IsAside(worker.probation_key, now) &&
-         (options_.model.lowered || worker.offer.needs_onnx) &&
+         (worker.offer.needs_onnx ? options_.model.has_onnx : options_.model.lowered) &&
          (!shards || worker.offer.can_be_hub) &&
          (worker.offer.keeps_state || !options_.model.is_recurrent());
 }
@@ -585,6 +585,10 @@ void Planning::OnNothingFound(const planner::PlanOutcome& outcome, const Job& jo
     for (const auto& [id, worker] : roster_) {
       if (!worker.ready) continue;
       problem_ = "The devices that have joined cannot be used: open the join link on another one.";
+      if (worker.offer.needs_onnx && !options_.model.has_onnx)
+        problem_ =
+            "This model has operations that onnxruntime lacks: open the join link in a browser "
+            "with WebGPU, or start `weft worker` on a device.";
       if (!worker.offer.keeps_state && options_.model.is_recurrent())
         problem_ =
             "This model has recurrent layers, which browsers do not run: start `weft worker` "

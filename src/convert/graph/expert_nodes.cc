@@ -17,6 +17,7 @@ class ExpertBuilder {
     const ExpertConfig& experts = config_.experts;
     const std::string router = nodes_.Linear(
         node_ + "/router", x, LayerPrefix(layer_) + "mlp.router", experts.router_bias);
+    if (HasOwnExperts(config_)) return OwnExperts(x, Route(router));
     const auto count = static_cast<int64_t>(experts.count);
     const std::string logits =
         nodes_.Node(node_ + "/router/Reshape", "Reshape",
@@ -36,6 +37,46 @@ class ExpertBuilder {
   }
 
  private:
+  std::string Route(const std::string& logits) {
+    const ExpertConfig& experts = config_.experts;
+    std::vector<std::string> inputs = {logits};
+    if (experts.choice_bias) {
+      inputs.push_back(nodes_.Plain(LayerPrefix(layer_) + "mlp.router.choice_bias"));
+    }
+    return nodes_.Node(node_ + "/router/Route", "Route", std::move(inputs),
+                       {Attribute::Of("k", int64_t{experts.chosen}),
+                        Attribute::Of("scores", experts.sigmoid ? "sigmoid" : "softmax"),
+                        Attribute::Of("normalize", experts.normalized ? 1 : 0),
+                        Attribute::Of("groups", int64_t{experts.groups}),
+                        Attribute::Of("top_groups", int64_t{experts.top_groups}),
+                        Attribute::Of("group_best", int64_t{experts.group_best}),
+                        Attribute::Of("scale", experts.scale)},
+                       kWeft);
+  }
+
+  std::string OwnExperts(const std::string& x, const std::string& route) {
+    const DType dtype = nodes_.Weight(Name(0, "down_proj.weight")).dtype;
+    CHECK(config_.activation == Activation::kSilu || config_.activation == Activation::kGeluTanh,
+          "experts with another activation");
+    const bool is_silu = config_.activation == Activation::kSilu;
+    std::vector<Attribute> attributes = {
+        Attribute::Of("k", int64_t{config_.experts.chosen}),
+        Attribute::Of("activation", is_silu ? "silu" : "gelu_tanh")};
+    if (IsBlockFormat(dtype)) {
+      attributes.push_back(Attribute::Of("expert_weight_bits", BlockBits(dtype)));
+      attributes.push_back(Attribute::Of("block_size", int64_t{kBlockValues}));
+    }
+    std::vector<std::string> inputs = {x, route};
+    for (const char* matrix : {"gate_up_proj", "down_proj"}) {
+      inputs.push_back(Matrix(matrix));
+      inputs.push_back(IsBlockFormat(dtype) ? Scales(matrix) : "");
+      inputs.push_back(config_.experts.bias ? Bias(matrix) : "");
+    }
+    while (inputs.back().empty()) inputs.pop_back();
+    return nodes_.Node(node_ + "/experts/Experts", "Experts", std::move(inputs),
+                       std::move(attributes), kWeft);
+  }
+
   // The sum of the chosen experts' probabilities, [1, S, 1]. onnxruntime's QMoE divides weights by
   // it whatever its attribute says.
   std::string ChosenShare(const std::string& router) {
@@ -121,7 +162,8 @@ class ExpertBuilder {
 
   std::string Finish(const std::string& matrix, const std::string& node, const std::string& value,
                      uint64_t columns) {
-    return matrix == "gate_up_proj" ? Interleave(node, value, columns) : value;
+    const bool turns = matrix == "gate_up_proj" && !HasOwnExperts(config_);
+    return turns ? Interleave(node, value, columns) : value;
   }
 
   std::string Matrix(const std::string& matrix) {
@@ -176,6 +218,12 @@ class ExpertBuilder {
 };
 
 }  // namespace
+
+bool HasOwnExperts(const ModelConfig& config) {
+  const bool has_experts = config.experts.count > 0;
+  return has_experts &&
+         (!config.experts.plain_choice() || config.activation == Activation::kGeluTanh);
+}
 
 std::string BuildExperts(const ModelConfig& config, const std::string& node, uint32_t layer,
                          const std::string& x, GraphNodes* nodes) {

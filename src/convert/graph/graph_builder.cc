@@ -245,7 +245,11 @@ class DecoderBuilder {
   // The experts that a row goes to, and the one that all rows go to.
   std::string Experts(const std::string& node, const std::string& prefix, uint32_t layer,
                       const std::string& x) {
-    std::string routed = BuildExperts(config_, node, layer, x, &nodes_);
+    const std::string routed = BuildExperts(config_, node, layer, x, &nodes_);
+    if (config_.experts.shared_columns > 0) {
+      const std::string shared = Mlp(node + "/shared_experts", prefix + "mlp.shared_experts.", x);
+      return Node(node + "/shared_experts/Add", "Add", {routed, shared});
+    }
     if (config_.experts.gated_shared_columns == 0) return routed;
     const std::string shared = Mlp(node + "/shared_expert", prefix + "mlp.shared_expert.", x);
     const std::string gate =
@@ -332,13 +336,16 @@ std::string OnesName(uint32_t columns) {
   return "ones." + std::to_string(columns);
 }
 
+bool HasOwnOperators(const ModelConfig& config) {
+  const auto is_recurrent = [](Mixer mixer) { return mixer != Mixer::kAttention; };
+  return std::ranges::any_of(config.mixers, is_recurrent) || HasOwnExperts(config);
+}
+
 onnx::Model BuildModel(const ModelConfig& config, const StoredWeights& weights,
                        const std::vector<float>& layer_scalars) {
   onnx::Model model;
   model.opset_imports = {{"", 21}, {kMicrosoft, 1}};
-  const bool is_recurrent =
-      std::ranges::any_of(config.mixers, [](Mixer mixer) { return mixer != Mixer::kAttention; });
-  if (is_recurrent) model.opset_imports[kWeft] = 1;
+  if (HasOwnOperators(config)) model.opset_imports[kWeft] = 1;
   model.producer_name = "weft";
   model.graph = DecoderBuilder(config, weights, layer_scalars).Build();
   return model;

@@ -28,6 +28,10 @@ std::string FrequenciesName(size_t index);
 // The name of a weight of ones, f32 [columns]: of norms that only divide.
 std::string OnesName(uint32_t columns);
 
+// Whether the graph has operators of the domain "weft", which onnxruntime cannot run: the model is
+// for engines that run programs.
+bool HasOwnOperators(const ModelConfig& config);
+
 // REQUIRES: `weights` has every weight of SpecifyWeights and the frequencies and ones
 // that the model needs; `layer_scalars` [layer_count] where the model has such.
 onnx::Model BuildModel(const ModelConfig& config, const StoredWeights& weights,

@@ -6,6 +6,7 @@
 #include "convert/model/adjust.h"
 
 #include "convert/model/recurrent_families.h"
+#include "convert/model/sparse_families.h"
 
 namespace weft::convert {
 namespace {
@@ -123,6 +124,10 @@ constexpr Family kFamilies[] = {
     {"gemma4_unified_text", "Gemma4UnifiedForCausalLM", AdjustGemma4Unified, kGemma4Defaults},
     {"glm4", "Glm4ForCausalLM", AdjustGlm4,
      R"({"partial_rotary_factor": 0.5, "rms_norm_eps": 1.5625e-07, "head_dim": 128})"},
+    {"glm4_moe", "Glm4MoeForCausalLM", AdjustGlm4Moe,
+     R"({"partial_rotary_factor": 0.5, "rms_norm_eps": 1e-5, "num_key_value_heads": 8,
+         "n_routed_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 1408,
+         "first_k_dense_replace": 1})"},
     {"gpt_oss", "GptOssForCausalLM", AdjustGptOss},
     {"granite", "GraniteForCausalLM", AdjustGranite},
     {"granite_swa", "GraniteSWAForCausalLM", AdjustGraniteSwa,

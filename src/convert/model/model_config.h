@@ -25,6 +25,17 @@ struct ExpertConfig {
   bool bias = false;  // of gate, up and down
   // Width of an expert that every row goes to, times the sigmoid of a number of its own; 0: none.
   uint32_t gated_shared_columns = 0;
+  uint32_t shared_columns = 0;  // the same without such a number
+  // How they are chosen (program/ir.h, MoeRoute).
+  bool sigmoid = false;      // scores are sigmoids of the logits, not shares of a softmax
+  bool choice_bias = false;  // added to scores for the choice alone
+  uint32_t groups = 1;
+  uint32_t top_groups = 1;
+  uint32_t group_best = 1;
+  float scale = 1;  // of the weights of the chosen
+
+  // Whether softmax over the logits and the best of them is all that there is to the choice.
+  bool plain_choice() const { return !sigmoid && !choice_bias && groups == 1 && scale == 1; }
 };
 
 // The norm of q and k.

@@ -40,13 +40,16 @@ class ExpertPlanner {
                         {{router_ + ".weight", {experts_, hidden_}, experts_, hidden_}},
                         0,
                         {}});
-    if (!config_.experts.router_bias) return;
-    weights->push_back({name + ".bias",
-                        WeightRole::kVector,
-                        {experts_},
-                        {{router_ + ".bias", {experts_}, 1, experts_}},
-                        0,
-                        {}});
+    const auto vector = [&](const char* own, const char* tensor) {
+      weights->push_back({name + own,
+                          WeightRole::kVector,
+                          {experts_},
+                          {{router_ + tensor, {experts_}, 1, experts_}},
+                          0,
+                          {}});
+    };
+    if (config_.experts.router_bias) vector(".bias", ".bias");
+    if (config_.experts.choice_bias) vector(".choice_bias", ".e_score_correction_bias");
   }
 
   void AddExpert(uint32_t expert, std::vector<WeightSpec>* weights) const {

@@ -137,6 +137,11 @@ void SpecifyMlp(const ModelConfig& config, LayerSpecs* specs) {
 
 void SpecifySharedExpert(const ModelConfig& config, LayerSpecs* specs) {
   const uint64_t hidden = config.hidden_columns, width = config.experts.gated_shared_columns;
+  if (const uint64_t ungated = config.experts.shared_columns; ungated > 0) {
+    specs->Matrix("mlp.shared_experts.gate_proj.weight", ungated, hidden);
+    specs->Matrix("mlp.shared_experts.up_proj.weight", ungated, hidden);
+    specs->Matrix("mlp.shared_experts.down_proj.weight", hidden, ungated);
+  }
   if (width == 0) return;
   specs->Matrix("mlp.shared_expert.gate_proj.weight", width, hidden);
   specs->Matrix("mlp.shared_expert.up_proj.weight", width, hidden);

@@ -102,26 +102,27 @@ struct Slots {
 };
 constexpr size_t kNone = 100;
 constexpr Slots kMoeSlots = {2, kNone, 3, 4, kNone, 5, 6};
-constexpr Slots kQMoeSlots = {2, 3, 4, 5, 6, 7, 8};
+constexpr Slots kQMoeSlots = {2, 3, 4, 5, 6, 7, 8};  // weft's Experts, too
 
 class ExpertsLowering {
  public:
   ExpertsLowering(LoweringContext& context, const Node& node)
       : context_(context),
         node_(node),
-        is_quantised_(node.op_type == "QMoE"),
-        slots_(is_quantised_ ? kQMoeSlots : kMoeSlots) {}
+        is_own_(node.op_type == "Experts"),
+        is_quantised_(node.op_type == "QMoE" || (is_own_ && node.HasInput(kQMoeSlots.down_scale))),
+        slots_(is_own_ || is_quantised_ ? kQMoeSlots : kMoeSlots) {}
 
   // The experts' weights stay as the router's softmax has them, whatever the attribute says.
   void KeepWeights() { keeps_weights_ = true; }
 
   Result<View> Run() {
     MoeExperts op;
-    ASSIGN_OR_RETURN(op.kind, Kind());
-    ASSIGN_OR_RETURN(op.gate_up, Matrix(slots_.gate_up, slots_.gate_up_scale, true));
+    ASSIGN_OR_RETURN(op.kind, is_own_ ? OwnKind() : Kind());
+    ASSIGN_OR_RETURN(op.gate_up, Matrix(slots_.gate_up, slots_.gate_up_scale, !is_own_));
     ASSIGN_OR_RETURN(op.down, Matrix(slots_.down, slots_.down_scale, false));
     if (node_.HasInput(slots_.gate_up_bias)) {
-      ASSIGN_OR_RETURN(op.gate_up_bias, Bias(slots_.gate_up_bias, true));
+      ASSIGN_OR_RETURN(op.gate_up_bias, Bias(slots_.gate_up_bias, !is_own_));
     }
     if (node_.HasInput(slots_.down_bias)) {
       ASSIGN_OR_RETURN(op.down_bias, Bias(slots_.down_bias, false));
@@ -134,13 +135,21 @@ class ExpertsLowering {
     op.experts = static_cast<uint32_t>(context_.program().weights[op.down].shape[0]);
     op.top_k = static_cast<uint32_t>(std::max<int64_t>(0, node_.Int("k", 1)));
     ASSIGN_OR_RETURN(op.in, context_.Lower(std::string(node_.Input(0))));
-    ASSIGN_OR_RETURN(op.route, Route(op.experts, op.top_k));
+    ASSIGN_OR_RETURN(op.route, is_own_ ? context_.Lower(std::string(node_.Input(1)))
+                                       : Route(op.experts, op.top_k));
     op.out = context_.NewBuffer(node_.Output(0), op.in.columns);
     context_.Emit(op);
     return op.out;
   }
 
  private:
+  Result<Activation> OwnKind() const {
+    const std::string name(node_.String("activation", ""));
+    if (name == "silu") return Activation::kSilu;
+    if (name == "gelu_tanh") return Activation::kGeluTanh;
+    return Refuse(node_, "has the activation '" + name + "'");
+  }
+
   Result<Activation> Kind() const {
     const float alpha = node_.Float("activation_alpha", 1),
                 beta = node_.Float("activation_beta", 0);
@@ -223,6 +232,7 @@ class ExpertsLowering {
 
   LoweringContext& context_;
   const Node& node_;
+  const bool is_own_;
   const bool is_quantised_;
   const Slots slots_;
   bool keeps_weights_ = false;
@@ -267,6 +277,41 @@ std::optional<Result<View>> LowerScaledExperts(LoweringContext& context, const N
 
 Result<View> LowerExperts(LoweringContext& context, const Node& node) {
   return ExpertsLowering(context, node).Run();
+}
+
+Result<View> LowerOwnExperts(LoweringContext& context, const Node& node) {
+  return ExpertsLowering(context, node).Run();
+}
+
+uint32_t CountAttribute(const Node& node, const char* name) {
+  const int64_t value = node.Int(name, 0);
+  return value > 0 && value < (1 << 24) ? static_cast<uint32_t>(value) : 0;
+}
+
+Result<View> LowerRoute(LoweringContext& context, const Node& node) {
+  MoeRoute op;
+  ASSIGN_OR_RETURN(op.logits, context.Lower(std::string(node.Input(0))));
+  op.experts = op.logits.columns;
+  op.top_k = CountAttribute(node, "k");
+  const bool divides = node.Int("normalize", 0) != 0;
+  const std::string scores(node.String("scores", ""));
+  if (scores == "softmax") {
+    op.kind = divides ? RouteKind::kSoftmaxTopKNormalized : RouteKind::kSoftmaxTopK;
+  } else if (scores == "sigmoid") {
+    op.kind = divides ? RouteKind::kSigmoidTopKNormalized : RouteKind::kSigmoidTopK;
+  } else {
+    return Refuse(node, "scores experts by '" + scores + "'");
+  }
+  op.groups = CountAttribute(node, "groups");
+  op.top_groups = CountAttribute(node, "top_groups");
+  op.group_best = CountAttribute(node, "group_best");
+  op.scale = node.Float("scale", 0);
+  if (node.HasInput(1)) {
+    ASSIGN_OR_RETURN(op.bias, context.Vector(node, node.Input(1)));
+  }
+  op.out = context.NewBuffer(node.Output(0), 2 * uint64_t{op.top_k});
+  context.Emit(op);
+  return op.out;
 }
 
 }  // namespace weft::lower

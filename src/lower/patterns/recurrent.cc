@@ -31,12 +31,6 @@ Result<WeightId> ConvWeight(LoweringContext& context, const Node& node, uint32_t
       {name, DType::kF32, {columns, static_cast<uint64_t>(tensor->dims[1])}, {part}, {}, {}});
 }
 
-// A positive whole attribute; 0 when it is anything else.
-uint32_t Count(const Node& node, const char* name) {
-  const int64_t value = node.Int(name, 0);
-  return value > 0 && value < (1 << 24) ? static_cast<uint32_t>(value) : 0;
-}
-
 // Takes views from left to right out of one.
 class Columns {
  public:
@@ -71,10 +65,10 @@ Result<View> LowerCausalConv(LoweringContext& context, const Node& node) {
 Result<View> LowerDeltaRule(LoweringContext& context, const Node& node) {
   TRY(ExpectOwnState(context, node, 5));
   DeltaRule op;
-  op.key_heads = Count(node, "key_heads");
-  op.value_heads = Count(node, "value_heads");
-  op.key_columns = Count(node, "key_columns");
-  op.value_columns = Count(node, "value_columns");
+  op.key_heads = CountAttribute(node, "key_heads");
+  op.value_heads = CountAttribute(node, "value_heads");
+  op.key_columns = CountAttribute(node, "key_columns");
+  op.value_columns = CountAttribute(node, "value_columns");
   const std::string groups(node.String("key_groups", "grouped"));
   op.groups = groups == "tiled" ? KeyGroups::kTiled : KeyGroups::kGrouped;
   const uint64_t keys = uint64_t{op.key_heads} * op.key_columns;

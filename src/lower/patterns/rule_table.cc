@@ -24,6 +24,8 @@ constexpr RuleOf<Rule> kRules[] = {
     {kMicrosoftDomain, "SimplifiedLayerNormalization", LowerRmsNorm},
     {kWeftDomain, "CausalConv", LowerCausalConv},
     {kWeftDomain, "DeltaRule", LowerDeltaRule},
+    {kWeftDomain, "Experts", LowerOwnExperts},
+    {kWeftDomain, "Route", LowerRoute},
 };
 
 }  // namespace

@@ -41,6 +41,12 @@ Result<View> LowerExperts(LoweringContext& context, const onnx::Node& node);
 // `node` is something else.
 std::optional<Result<View>> LowerScaledExperts(LoweringContext& context, const onnx::Node& node);
 
+// The choice of experts and the experts in weft's own operators.
+Result<View> LowerRoute(LoweringContext& context, const onnx::Node& node);
+Result<View> LowerOwnExperts(LoweringContext& context, const onnx::Node& node);
+// A positive whole attribute below 2^24; 0 when it is anything else.
+uint32_t CountAttribute(const onnx::Node& node, const char* name);
+
 // rotary.cc
 Result<View> LowerRotaryEmbedding(LoweringContext& context, const onnx::Node& node);
 

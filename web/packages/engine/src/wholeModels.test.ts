@@ -29,7 +29,7 @@ const kEveryDay = ["stories260K", "qwen3-moe", "gpt-oss", "gemma4"];
 // Of the families of 2026.
 const kRecent = [
   ...["cohere2", "ernie4_5", "exaone4", "gemma4", "gemma4-unified", "gemma4-wrapped", "glm4"],
-  ...["granite", "hunyuan", "ministral3", "olmo2", "olmo3", "seed-oss", "smollm3"],
+  ...["glm4-moe", "granite", "hunyuan", "ministral3", "olmo2", "olmo3", "seed-oss", "smollm3"],
 ];
 
 interface Model {

@@ -12,7 +12,7 @@ import type { Place } from "../kernels/common/op.ts";
 import { expertKernels, moeRouteOp } from "../kernels/experts/experts.ts";
 import { Elementwise, elementwiseOp, embedOp, normOp, rowKernels } from "../kernels/rows/rows.ts";
 import type { ElementwiseParams } from "../kernels/rows/rows.ts";
-import { overlap, readsOf, RouteKind, same } from "../program/ir.ts";
+import { overlap, readsOf, same } from "../program/ir.ts";
 import type {
   Attention,
   Embed,
@@ -252,9 +252,14 @@ function routeDraft(context: LayerContext, op: Extract<Op, { kind: "moeRoute" }>
       out: context.place(op.out),
       experts: op.experts,
       topK: op.topK,
-      normalized: op.route === RouteKind.softmaxTopKNormalized,
+      kind: op.route,
+      bias: op.bias === null ? kNone : context.vector(op.bias),
+      groups: op.groups,
+      topGroups: op.topGroups,
+      groupBest: op.groupBest,
+      scale: op.scale,
     }),
-    bound: {},
+    bound: { vectors: context.vectors },
     grid: ({ rows }) => [Math.ceil(rows / 64), 1, 1],
     when: always,
   };

@@ -118,10 +118,8 @@ function opOf(message: Pb.Op): Op {
       const views = { gate: viewOf(gate), up: viewOf(up), out: viewOf(out) };
       return { kind: "gatedActivation", ...views, activation };
     }
-    case "moeRoute": {
-      const { logits, out, experts, topK, kind: route } = kind.value;
-      return { kind: "moeRoute", logits: viewOf(logits), out: viewOf(out), experts, topK, route };
-    }
+    case "moeRoute":
+      return routeOf(kind.value);
     case "moeExperts":
       return expertsOf(kind.value);
     case "exchange":
@@ -190,6 +188,24 @@ function attentionOf(op: Pb.Attention): Op {
     window: op.window,
     softcap: op.softcap,
     sinks: op.sinks ?? null,
+  };
+}
+
+function routeOf(op: Pb.MoeRoute): Op {
+  const { experts, topK, kind: route, bias, groups, topGroups, groupBest, scale } = op;
+  const isGrouped = groups > 1;
+  return {
+    kind: "moeRoute",
+    logits: viewOf(op.logits),
+    out: viewOf(op.out),
+    experts,
+    topK,
+    route,
+    bias: bias ?? null,
+    groups: isGrouped ? groups : 1,
+    topGroups: isGrouped ? topGroups : 1,
+    groupBest: isGrouped ? groupBest : 1,
+    scale: scale === 0 ? 1 : scale,
   };
 }
 

@@ -49,7 +49,15 @@ export interface Rope {
 }
 
 export const Activation = { silu: 0, geluTanh: 1, gelu: 2, swigluOai: 3 } as const;
-export const RouteKind = { softmaxTopK: 0, softmaxTopKNormalized: 1 } as const;
+export const RouteKind = {
+  softmaxTopK: 0,
+  softmaxTopKNormalized: 1,
+  sigmoidTopK: 2,
+  sigmoidTopKNormalized: 3,
+} as const;
+
+export const kMaxRouteGroups = 64;
+export const kMaxGroupBest = 2;
 
 export interface Embed {
   readonly kind: "embed";
@@ -135,6 +143,11 @@ export interface MoeRoute {
   readonly experts: number;
   readonly topK: number;
   readonly route: number; // RouteKind
+  readonly bias: number | null; // for the choice only
+  readonly groups: number;
+  readonly topGroups: number;
+  readonly groupBest: number; // experts that a group is judged by
+  readonly scale: number;
 }
 export interface MoeExperts {
   readonly kind: "moeExperts";

@@ -1,8 +1,8 @@
 // What a program must satisfy before an engine may run it without further checks: the same rules as
 // src/program/validate.cc. Weights: validateWeight.ts.
 import { EngineError } from "../base/error.ts";
-import { overlap, same, writtenBy } from "./ir.ts";
-import type { MoeExperts, Op, Program, QkNormRope, View, Weight } from "./ir.ts";
+import { kMaxGroupBest, kMaxRouteGroups, overlap, same, writtenBy } from "./ir.ts";
+import type { MoeExperts, MoeRoute, Op, Program, QkNormRope, View, Weight } from "./ir.ts";
 import { checkWeight, invalid, shapeText } from "./validateWeight.ts";
 
 const kMaxColumns = 1 << 24;
@@ -130,12 +130,7 @@ class OpChecker {
         expectAtMost("activation", op.activation, 3);
         return this.#elementwise([op.gate, op.up], op.out);
       case "moeRoute":
-        this.#read(op.logits);
-        this.#writeDisjoint(op.out, [op.logits]);
-        expectExperts(op.experts, op.topK);
-        expectColumns("logits", op.logits, op.experts);
-        expectColumns("out", op.out, 2 * op.topK);
-        return expectAtMost("kind of routing", op.route, 1);
+        return this.#moeRoute(op);
       case "moeExperts":
         return this.#moeExperts(op);
       case "exchange":
@@ -212,6 +207,34 @@ class OpChecker {
     expectPositive("scale", op.scale);
     if (op.softcap !== 0) expectPositive("softcap", op.softcap);
     this.#vector("sinks", op.sinks, op.heads);
+  }
+
+  #moeRoute(op: MoeRoute): void {
+    this.#read(op.logits);
+    this.#writeDisjoint(op.out, [op.logits]);
+    expectExperts(op.experts, op.topK);
+    expectColumns("logits", op.logits, op.experts);
+    expectColumns("out", op.out, 2 * op.topK);
+    expectAtMost("kind of routing", op.route, 3);
+    expectPositive("scale", op.scale);
+    this.#vector("bias", op.bias, op.experts);
+    const { experts, topK, groups, topGroups, groupBest } = op;
+    if (groups === 1) return;
+    const members = experts / groups;
+    const fits =
+      groups <= kMaxRouteGroups &&
+      topGroups > 0 &&
+      topGroups <= groups &&
+      groupBest > 0 &&
+      groupBest <= kMaxGroupBest &&
+      Number.isInteger(members) &&
+      groupBest <= members &&
+      topK <= topGroups * members;
+    if (fits) return;
+    throw invalid(
+      `it chooses ${topK} of ${experts} experts in ${topGroups} of ${groups} groups by the best ` +
+        `${groupBest} of each, which cannot be.`,
+    );
   }
 
   #moeExperts(op: MoeExperts): void {

@@ -9,7 +9,12 @@ import type { Gpu } from "../gpu/open.ts";
 import type { Output, StepOutput } from "../stage/stageEngine.ts";
 
 const kActivations = ["silu", "gelu_tanh", "gelu", "swiglu_oai"];
-const kRoutes = ["softmax_top_k", "softmax_top_k_normalized"];
+const kRoutes = [
+  "softmax_top_k",
+  "softmax_top_k_normalized",
+  "sigmoid_top_k",
+  "sigmoid_top_k_normalized",
+];
 
 interface View {
   buffer: number;
@@ -64,6 +69,10 @@ class Preparing {
 
   #number(name: string): number {
     return this.#case.params[name] as number;
+  }
+
+  #numberOr(name: string, otherwise: number): number {
+    return (this.#case.params[name] as number | undefined) ?? otherwise;
   }
 
   // The id of a weight that the case has, else nothing.
@@ -281,7 +290,14 @@ class Preparing {
   #route(logits: View, out: View, experts: number): ToyLayer["ops"][number] {
     const name = (this.#case.params["kind"] ?? "") as string;
     const kind = kRoutes.includes(name) ? kRoutes.indexOf(name) : 1;
-    const value = { logits, out, experts, topK: this.#number("top_k"), kind };
+    const numbers = { experts, topK: this.#number("top_k"), kind };
+    const groups = {
+      scale: this.#numberOr("scale", 0),
+      groups: this.#numberOr("groups", 0),
+      topGroups: this.#numberOr("top_groups", 0),
+      groupBest: this.#numberOr("group_best", 0),
+    };
+    const value = { logits, out, ...numbers, ...groups, ...this.#optional("bias", "bias") };
     return { kind: { case: "moeRoute", value } };
   }
 

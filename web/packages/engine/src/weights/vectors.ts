@@ -34,6 +34,9 @@ function vectorWeights(program: Program): number[] {
       case "attention":
         add(op.sinks);
         break;
+      case "moeRoute":
+        add(op.bias);
+        break;
       case "moeExperts":
         add(op.gateUpBias);
         add(op.downBias);

@@ -1,6 +1,8 @@
 // The kernels of experts: their choice, and the second half of what they compute. The first half,
 // gate and up, is a product of the kind `experts` (product/variants.ts).
+import { kMaxRouteGroups, RouteKind } from "../../program/ir.ts";
 import { Binding } from "../common/bindings.ts";
+import { named } from "../common/numbers.ts";
 import { declareOp } from "../common/op.ts";
 import { variant } from "../common/variant.ts";
 import type { Variant } from "../common/variant.ts";
@@ -21,7 +23,12 @@ export const moeRouteOp = declareOp({
   out: "place",
   experts: "u32",
   topK: "u32",
-  normalized: "bool",
+  kind: "u32",
+  bias: "u32", // in `vectors`, or kNone
+  groups: "u32",
+  topGroups: "u32",
+  groupBest: "u32",
+  scale: "f32",
 });
 
 export const moePartOp = declareOp({
@@ -48,5 +55,11 @@ export const expertKernels = {
   moePart: (): Variant =>
     variant({ name: "moe_part", op: moePartOp, parts: [common, actF32, moePart] }),
   moeRoute: (): Variant =>
-    variant({ name: "moe_route", op: moeRouteOp, parts: [common, actF32, moeRoute] }),
+    variant({
+      name: "moe_route",
+      op: moeRouteOp,
+      numbers: named("RouteKind", RouteKind),
+      constants: { kMaxGroups: kMaxRouteGroups },
+      parts: [common, actF32, moeRoute],
+    }),
 } as const;

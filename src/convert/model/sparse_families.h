@@ -1,0 +1,13 @@
+// Families whose experts are chosen by scores with a bias, or in groups (families.h).
+#pragma once
+
+#include "base/result.h"
+#include "convert/model/model_config.h"
+#include "convert/source/json_reader.h"
+
+namespace weft::convert {
+
+// GLM-4.5 and GLM-4.6.
+Status AdjustGlm4Moe(const JsonReader& config, ModelConfig* model);
+
+}  // namespace weft::convert
