@@ -97,6 +97,7 @@ static_assert(KernelKind(program::Activation::kSilu) == kernels::ActivationKind:
               KernelKind(program::RouteKind::kSigmoidTopKNormalized) ==
                   kernels::RouteKind::kSigmoidTopKNormalized &&
               kernels::kMostRouteGroups == program::kMaxRouteGroups &&
+              KernelKind(program::RouteKind::kAll) == kernels::RouteKind::kAll &&
               static_cast<kernels::GateKind>(program::GateKind::kSigmoid) ==
                   kernels::GateKind::kSigmoid &&
               static_cast<kernels::GateKind>(program::GateKind::kSilu) ==
@@ -267,6 +268,7 @@ class LayerRunner::OpRunner {
     args.down = layer_.weight(op.down).matrices();
     args.gate_up_bias = Values(op.gate_up_bias);
     args.down_bias = Values(op.down_bias);
+    args.grid = {op.grid.step, op.grid.limit};
     args.out = At(op.out);
     kernels_.moe_experts(args, runner_.workspace_);
   }

@@ -62,6 +62,7 @@ void MoeExpertsReference(const MoeExpertsArgs& args, Workspace& workspace) {
                        BiasOf(args.down_bias, expert, columns),
                        {expert_out.data(), 1, columns, columns}},
                       workspace);
+      RoundToGrid(args.grid, expert_out);
       sum.Add(route[args.top_k + slot], expert_out);
     }
     sum.Round(args.out.Row(row));

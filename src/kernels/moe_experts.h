@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/gated_activation.h"
+#include "kernels/sum_grid.h"
 #include "kernels/view.h"
 #include "kernels/workspace.h"
 
@@ -21,6 +22,7 @@ struct MoeExpertsArgs {
   std::span<const float> gate_up_bias;  // [experts, 2 * width], or empty
   std::span<const float> down_bias;     // [experts, columns], or empty
   Rows out;                             // [rows, columns]; must not overlap `in`
+  SumGrid grid;                         // of every expert's output, before it is weighted
 };
 
 // The last part of it alone, for experts that were computed elsewhere: out = sum over a row's

@@ -113,6 +113,9 @@ void MoeExpertsSimd(const MoeExpertsArgs& args, Workspace& workspace) {
   MatMulsSimd(products, workspace);
 
   workspace.threads().Run(args.in.rows, [&](size_t row, size_t) {
+    // Gathered rows belong to one slot each, so every thread rounds its own.
+    for (size_t slot = 0; slot < args.top_k; ++slot)
+      RoundToGrid(args.grid, {out + gathered.place[row * args.top_k + slot] * columns, columns});
     SumRow(
         args.route.Row(row).subspan(args.top_k),
         [&](size_t slot) { return out + gathered.place[row * args.top_k + slot] * columns; },

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace weft::kernels {
@@ -92,6 +93,11 @@ void RouteRow(std::span<const float> logits, const MoeRouteArgs& args, std::span
               std::span<float> out) {
   const std::span<float> chosen = out.first(args.top_k);
   const std::span<float> weights = out.last(args.top_k);
+  if (args.kind == RouteKind::kAll) {
+    std::iota(chosen.begin(), chosen.end(), 0.0f);
+    std::ranges::fill(weights, 1.0f);
+    return;
+  }
   const Score score(args.kind, logits);
   if (args.bias.empty() && args.groups == 1) {
     ChooseBest(logits, chosen);  // scores rise with logits

@@ -12,6 +12,7 @@ enum class RouteKind : uint32_t {
   kSoftmaxTopKNormalized = 1,  // the same, divided by their sum
   kSigmoidTopK = 2,            // the sigmoids of the top k logits
   kSigmoidTopKNormalized = 3,  // the same, divided by their sum
+  kAll = 4,                    // every expert in order with weight 1; top_k is all of them
 };
 
 // Groups that a row's experts may be in.

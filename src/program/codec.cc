@@ -156,6 +156,8 @@ struct OpWriter {
     o->set_down(op.down);
     if (op.gate_up_bias) o->set_gate_up_bias(*op.gate_up_bias);
     if (op.down_bias) o->set_down_bias(*op.down_bias);
+    o->set_grid_step(op.grid.step);
+    o->set_grid_limit(op.grid.limit);
   }
   void operator()(const Exchange& op) const {
     auto* o = out->mutable_exchange();
@@ -314,7 +316,8 @@ MoeExperts ToMoeExperts(const pb::MoeExperts& in) {
                 .gate_up = in.gate_up(),
                 .down = in.down(),
                 .gate_up_bias = {},
-                .down_bias = {}};
+                .down_bias = {},
+                .grid = {in.grid_step(), in.grid_limit()}};
   if (in.has_gate_up_bias()) op.gate_up_bias = in.gate_up_bias();
   if (in.has_down_bias()) op.down_bias = in.down_bias();
   return op;

@@ -100,6 +100,8 @@ enum class RouteKind : uint32_t {
   // The sigmoid of each logit, of the top k as it is, or divided by their sum.
   kSigmoidTopK = 2,
   kSigmoidTopKNormalized = 3,
+  // Every expert in order with weight 1, whatever the logits are: neuron groups (neuron_groups.h).
+  kAll = 4,
 };
 
 // x * cos + rotate(x) * sin on the first 2 * len(inv_freq) columns of each head, angle = position *
@@ -250,6 +252,12 @@ struct MoeRoute {
   uint32_t group_best = 1;  // at most kMaxGroupBest
   float scale = 1;
 };
+// Values are rounded to multiples of `step`, at most `limit` of them, before they are added: sums
+// of up to 2^24 / limit such values are exact in f32, in any order. A step of 0: not rounded.
+struct SumGrid {
+  float step = 0;   // a power of two
+  float limit = 0;  // a whole number, at most 2^22
+};
 // out = sum over the row's experts of weight * (down_e * activation(gate_e * in, up_e * in))
 struct MoeExperts {
   View in, route, out;
@@ -260,6 +268,7 @@ struct MoeExperts {
   WeightId down = 0;     // [experts, columns, width]
   std::optional<WeightId> gate_up_bias;
   std::optional<WeightId> down_bias;
+  SumGrid grid;  // of every expert's output; never in a package: neuron_groups.h writes it
 };
 // The engine stops here, gives out `out`, and goes on when it is handed `in`.
 struct Exchange {

@@ -1,37 +1,22 @@
 #include "program/shards.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "program/op_views.h"
+#include "program/weight_parts.h"
 
 namespace weft::program {
 namespace {
 
-// Bytes [begin, begin + byte_count) of what the parts hold one after the other.
-std::vector<Part> Cut(const std::vector<Part>& parts, uint64_t begin, uint64_t byte_count) {
-  std::vector<Part> cut;
-  uint64_t at = 0;  // where the part begins
-  for (const Part& part : parts) {
-    const uint64_t first = std::max(begin, at);
-    const uint64_t end = std::min(begin + byte_count, at + part.byte_count);
-    if (first < end) cut.push_back({part.digest, part.offset + first - at, end - first});
-    at += part.byte_count;
-  }
-  return cut;
-}
-
 // The experts of a stacked array, which takes as many bytes for each.
 std::vector<Part> Pick(const std::vector<Part>& parts, uint64_t expert_count,
                        std::span<const uint32_t> experts) {
-  uint64_t byte_count = 0;
-  for (const Part& part : parts) byte_count += part.byte_count;
-  const uint64_t each = byte_count / expert_count;
+  const uint64_t each = ByteCount(parts) / expert_count;
   std::vector<Part> picked;
   for (const uint32_t expert : experts) {
-    const std::vector<Part> own = Cut(parts, expert * each, each);
+    const std::vector<Part> own = CutParts(parts, expert * each, each);
     picked.insert(picked.end(), own.begin(), own.end());
   }
   return picked;
@@ -48,20 +33,6 @@ Weight Pick(const Weight& weight, std::span<const uint32_t> experts) {
                 Pick(weight.zero, count, experts)};
   picked.shape[0] = experts.size();
   return picked;
-}
-
-void DropUnusedWeights(Program& program) {
-  std::vector<bool> used(program.weights.size(), false);
-  for (const Op& op : program.ops) VisitWeights(op, [&](WeightId id) { used[id] = true; });
-  std::vector<WeightId> new_id(program.weights.size());
-  std::vector<Weight> kept;
-  for (WeightId id = 0; id < used.size(); ++id) {
-    if (!used[id]) continue;
-    new_id[id] = static_cast<WeightId>(kept.size());
-    kept.push_back(std::move(program.weights[id]));
-  }
-  program.weights = std::move(kept);
-  for (Op& op : program.ops) VisitWeights(op, [&](WeightId& id) { id = new_id[id]; });
 }
 
 }  // namespace

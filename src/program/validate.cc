@@ -250,9 +250,13 @@ class OpChecker {
     TRY(ExpectExperts(op.experts, op.top_k));
     TRY(ExpectColumns("logits", op.logits, op.experts));
     TRY(ExpectColumns("out", op.out, 2 * op.top_k));
-    if (op.kind > RouteKind::kSigmoidTopKNormalized) {
+    if (op.kind > RouteKind::kAll) {
       return Invalid("its kind of routing is " + Str(static_cast<uint64_t>(op.kind)) +
                      ", which is none.");
+    }
+    if (op.kind == RouteKind::kAll && op.top_k != op.experts) {
+      return Invalid("it takes all of its " + Str(op.experts) + " experts, but top_k is " +
+                     Str(op.top_k) + ".");
     }
     TRY(ExpectGroups(op));
     TRY(ExpectPositive("scale", op.scale));
@@ -261,6 +265,7 @@ class OpChecker {
   Status operator()(const MoeExperts& op) {
     TRY(RoutedRows(op));
     TRY(ExpectActivation(op.kind));
+    TRY(ExpectGrid(op.grid));
     ASSIGN_OR_RETURN(const Weight* down, WeightAt("down", op.down));
     if (down->shape.size() != 3 || down->shape[0] != op.experts ||
         down->shape[1] != op.in.columns) {
@@ -378,6 +383,18 @@ class OpChecker {
     return Invalid("it chooses " + Str(op.top_k) + " of " + Str(op.experts) + " experts in " +
                    Str(op.top_groups) + " of " + Str(op.groups) + " groups by the best " +
                    Str(op.group_best) + " of each, which cannot be.");
+  }
+  Status ExpectGrid(const SumGrid& grid) const {
+    if (grid.step == 0 && grid.limit == 0) return OkStatus();
+    int exponent = 0;
+    const bool is_power =
+        grid.step >= 0x1p-100f && grid.step <= 0x1p100f && std::frexp(grid.step, &exponent) == 0.5f;
+    if (is_power && grid.limit >= 1 && grid.limit <= 0x1p22f &&
+        grid.limit == std::floor(grid.limit))
+      return OkStatus();
+    return Invalid("its grid has steps of " + std::to_string(grid.step) + ", at most " +
+                   std::to_string(grid.limit) +
+                   ", not a power of two and a whole number up to 2^22.");
   }
   // What MoeExperts and SlotExchange have in common.
   template <typename Routed>

@@ -210,6 +210,11 @@ function routeOf(op: Pb.MoeRoute): Op {
 }
 
 function expertsOf(op: Pb.MoeExperts): Op {
+  if (op.gridStep !== 0)
+    throw new EngineError(
+      "unsupported",
+      "The program rounds what experts add up to a grid: this engine does not.",
+    );
   return {
     kind: "moeExperts",
     in: viewOf(op.in),

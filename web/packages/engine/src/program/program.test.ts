@@ -1,9 +1,9 @@
 // Programs as bytes: what is decoded, and what is refused.
 import { describe, expect, it } from "vitest";
 
-import { fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 
-import { ProgramSchema } from "../../gen/program_pb.ts";
+import { MoeExpertsSchema, ProgramSchema } from "../../gen/program_pb.ts";
 import type { Program as PbProgram } from "../../gen/program_pb.ts";
 import { EngineError } from "../base/error.ts";
 import { kShapes, RandomModel } from "../test/randomModel.ts";
@@ -50,6 +50,9 @@ describe("decodeProgram", () => {
     ["an unknown operation", (p) => {
       p.ops[0]!.kind = { case: undefined };
     }, "is not known"],
+    ["sums on a grid", (p) => {
+      p.ops[0]!.kind = { case: "moeExperts", value: create(MoeExpertsSchema, { gridStep: 1 }) };
+    }, "to a grid"],
     ["a missing weight", (p) => void (op(p, "rmsNorm").weight = 99), "99"],
     ["a view outside its buffer", (p) => {
       op(p, "rmsNorm").in.firstColumn = 1;

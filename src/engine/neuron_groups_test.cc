@@ -1,0 +1,180 @@
+// Dense models whose MLPs are computed in neuron groups (program/neuron_groups.h): near the model
+// as it was, and the same bits for any division of the groups.
+#include "program/neuron_groups.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/engine.h"
+#include "engine/test_model.h"
+#include "engine/test_shards.h"
+#include "program/codec.h"
+
+namespace weft::engine {
+namespace {
+
+using ::testing::HasSubstr;
+using StepRun = Run;  // inside a test, Run is gtest's
+
+constexpr uint32_t kRows = 20;
+constexpr program::SumGrid kGrid = {0x1p-18f, 0x1p21f};
+
+struct Model {
+  explicit Model(DType dtype, bool gemma = false) {
+    ModelSpec spec;
+    spec.width = 256;
+    spec.gemma = gemma;
+    spec.matrix_dtype = dtype;
+    programs = ModelBuilder(spec, RandomTensors(1), source).Build();
+    layers = {0, spec.layers + 2};
+  }
+  std::vector<program::Program> Grouped(uint32_t group_columns, program::SumGrid grid) const {
+    std::vector<program::Program> grouped;
+    for (const program::Program& layer : programs) {
+      auto made = program::GroupedProgram(layer, group_columns, grid);
+      EXPECT_TRUE(made.ok()) << made.error().ToString();
+      EXPECT_TRUE(program::Validate(*made).ok()) << program::Validate(*made).error().ToString();
+      grouped.push_back(std::move(*made));
+    }
+    return grouped;
+  }
+  StepInput Prompt() const { return {layers, {&run, 1}, ids, {}}; }
+
+  MemorySource source;
+  std::vector<program::Program> programs;
+  LayerRange layers;
+  StepRun run = {1, 0, 0, kRows, {OutputKind::kLogits}};
+  std::vector<int32_t> ids = std::vector<int32_t>(kRows, 7);
+};
+
+NativeEngineOptions Options(bool reference = false) {
+  return {.thread_count = 2, .reference_kernels = reference};
+}
+
+std::vector<float> Logits(Model& model, std::span<const program::Program> programs,
+                          bool reference = false) {
+  const auto engine = MakeNativeEngine(Options(reference));
+  const Status loaded = engine->Load(programs, model.source);
+  EXPECT_TRUE(loaded.ok()) << loaded.error().ToString();
+  const auto output = engine->Step(model.Prompt());
+  EXPECT_TRUE(output.ok()) << output.error().ToString();
+  return output->logits;
+}
+
+double LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::fabs(double{a[i]} - double{b[i]}));
+  return largest;
+}
+
+TEST(NeuronGroups, ComputeWhatTheDenseLayerDoes) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ8, DType::kQ4}) {
+    for (const bool gemma : {false, true}) {
+      for (const uint32_t group_columns : {32u, 64u, 256u}) {
+        Model model(dtype, gemma);
+        const std::vector<float> dense = Logits(model, model.programs, true);
+        EXPECT_LT(LargestDifference(dense, Logits(model, model.Grouped(group_columns, {}), true)),
+                  1e-4)
+            << DTypeName(dtype) << ", groups of " << group_columns;
+        EXPECT_LT(
+            LargestDifference(dense, Logits(model, model.Grouped(group_columns, kGrid), true)),
+            1e-3);
+      }
+    }
+  }
+}
+
+// Slots are groups, in order. Moves what some of them hold together into others, as a device that
+// adds its groups up sends it.
+void AddUp(std::vector<float>* slots, const SlotRequest& request, SeededRandom& random) {
+  for (size_t row = 0; row < request.row_count; ++row) {
+    for (int move = 0; move < 12; ++move) {
+      const size_t from = random.Below(request.top_k), to = random.Below(request.top_k);
+      if (from == to) continue;
+      float* const begin = slots->data() + row * request.top_k * request.columns;
+      for (size_t i = 0; i < request.columns; ++i) {
+        begin[to * request.columns + i] += begin[from * request.columns + i];
+        begin[from * request.columns + i] = 0;
+      }
+    }
+  }
+}
+
+std::vector<float> SplitLogits(Model& model, std::span<const program::Program> programs,
+                               uint32_t holders, SeededRandom* adding) {
+  SplitModel split(programs, model.source, Options(), holders);
+  auto progress = split.hub->Begin(model.Prompt());
+  while (auto* pending = std::get_if<std::unique_ptr<PendingStep>>(&*progress)) {
+    const SlotRequest& request = (*pending)->request();
+    EXPECT_EQ(request.top_k, 8u);
+    std::vector<float> slots = split.Slots(request);
+    if (adding != nullptr) AddUp(&slots, request, *adding);
+    progress = split.hub->Resume(std::move(*pending), slots);
+    EXPECT_TRUE(progress.ok());
+  }
+  return std::get<StepOutput>(*progress).logits;
+}
+
+TEST(NeuronGroups, GiveTheSameBitsWhoeverAddsWhat) {
+  SeededRandom random(15);
+  for (const DType dtype : {DType::kF32, DType::kQ4}) {
+    Model model(dtype);
+    const auto grouped = model.Grouped(32, kGrid);
+    const std::vector<float> alone = Logits(model, grouped);
+    for (const uint32_t holders : {1u, 2u, 3u, 8u}) {
+      EXPECT_EQ(SplitLogits(model, grouped, holders, nullptr), alone);
+      for (int trial = 0; trial < 5; ++trial)
+        EXPECT_EQ(SplitLogits(model, grouped, holders, &random), alone);
+    }
+    const auto rounded_nowhere = model.Grouped(32, {});
+    EXPECT_NE(SplitLogits(model, rounded_nowhere, 3, &random), Logits(model, rounded_nowhere))
+        << "without a grid the order shows: else this test says nothing";
+  }
+}
+
+TEST(NeuronGroups, AreOfAWidthThatDivides) {
+  EXPECT_EQ(program::GroupColumns(14336, 256), 256u);
+  EXPECT_EQ(program::GroupColumns(768, 256), 256u);
+  EXPECT_EQ(program::GroupColumns(11008, 256), 256u);
+  EXPECT_EQ(program::GroupColumns(960, 256), 192u);
+  EXPECT_EQ(program::GroupColumns(172, 128), 86u);
+  EXPECT_EQ(program::GroupColumns(172, 32), 4u);
+}
+
+TEST(NeuronGroups, AGridHoldsFourTimesWhatWasSeen) {
+  for (const float largest : {0.003f, 1.0f, 700.0f}) {
+    for (const uint32_t groups : {1u, 3u, 8u, 56u}) {
+      const program::SumGrid grid = program::GridFor(largest, groups);
+      EXPECT_GE(grid.step * grid.limit, 4 * largest);
+      EXPECT_LT(grid.step * grid.limit, 8 * largest);
+      EXPECT_LE(grid.limit * static_cast<float>(groups), 0x1p24f);
+    }
+  }
+  EXPECT_EQ(program::GridFor(1, 4).step, 0x1p-20f);
+}
+
+TEST(NeuronGroups, WhatCannotBeCutIsRefusedByName) {
+  Model model(DType::kQ4);
+  const program::Program& layer = model.programs[1];
+  EXPECT_EQ(program::MlpColumns(layer), 256u);
+  EXPECT_EQ(program::MlpColumns(model.programs[0]), 0u);
+  const auto refusal = [](const program::Program& program, uint32_t columns) {
+    const auto made = program::GroupedProgram(program, columns, kGrid);
+    return made.ok() ? std::string("none") : made.error().message();
+  };
+  EXPECT_THAT(refusal(layer, 48), HasSubstr("groups of 48 of 256 columns do not divide"));
+  EXPECT_THAT(refusal(layer, 16), HasSubstr("do not divide")) << "half a block";
+  EXPECT_THAT(refusal(layer, 0), HasSubstr("do not divide"));
+  program::Program biased = layer;
+  for (program::Op& op : biased.ops)
+    if (auto* product = std::get_if<program::MatMul>(&op)) product->bias = 0;
+  EXPECT_THAT(refusal(biased, 32), HasSubstr("The MLP of layer 1 cannot be cut into neuron groups: "
+                                             "it has biases."));
+}
+
+}  // namespace
+}  // namespace weft::engine

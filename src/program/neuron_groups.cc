@@ -1,0 +1,245 @@
+#include "program/neuron_groups.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "program/op_views.h"
+#include "program/weight_parts.h"
+#include "tensor/dtype.h"
+
+namespace weft::program {
+namespace {
+
+bool Holds(const View& whole, const View& part) {
+  return whole.buffer == part.buffer && whole.first_column <= part.first_column &&
+         part.first_column + part.columns <= whole.first_column + whole.columns;
+}
+
+// The operations of an MLP, as indices of ops, and where its rows are in the weights.
+struct Mlp {
+  size_t gate = 0, up = 0;  // products; one and the same where both are packed
+  size_t activation = 0;
+  size_t down = 0;
+};
+
+bool Overlap(const View& a, const View& b) {
+  return a.buffer == b.buffer && a.first_column < b.first_column + b.columns &&
+         b.first_column < a.first_column + a.columns;
+}
+
+// The product that wrote the whole view, if that was the last one before `end` to write there.
+std::optional<size_t> WriterOf(const Program& program, const View& view, size_t end) {
+  for (size_t i = end; i-- > 0;) {
+    bool writes = false;
+    VisitViews(program.ops[i], [&](const View& written, bool is_output) {
+      writes |= is_output && Overlap(written, view);
+    });
+    if (!writes) continue;
+    const auto* product = std::get_if<MatMul>(&program.ops[i]);
+    if (product == nullptr || !Holds(product->out, view)) return std::nullopt;
+    return i;
+  }
+  return std::nullopt;
+}
+
+std::optional<Mlp> FindMlp(const Program& program) {
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const auto* activation = std::get_if<GatedActivation>(&program.ops[i]);
+    if (activation == nullptr) continue;
+    const auto gate = WriterOf(program, activation->gate, i);
+    const auto up = WriterOf(program, activation->up, i);
+    if (!gate || !up || i + 1 == program.ops.size()) continue;
+    const auto* down = std::get_if<MatMul>(&program.ops[i + 1]);
+    if (down != nullptr && Holds(down->in, activation->out) && Holds(activation->out, down->in))
+      return Mlp{*gate, *up, i, i + 1};
+  }
+  return std::nullopt;
+}
+
+const MatMul& Product(const Program& program, size_t index) {
+  return std::get<MatMul>(program.ops[index]);
+}
+
+Error Unsupported(const Program& program, const std::string& why) {
+  return Error(ErrorCode::kUnsupported, "The MLP of layer " + std::to_string(program.layer_index) +
+                                            " cannot be cut into neuron groups: " + why);
+}
+
+// What is appended to an array of a weight, and which arrays there are.
+constexpr std::vector<Part> Weight::*kArrays[] = {&Weight::data, &Weight::scale, &Weight::zero};
+
+void Append(std::vector<Part>* parts, const std::vector<Part>& more) {
+  parts->insert(parts->end(), more.begin(), more.end());
+}
+
+// Rows [first, first + count) of a matrix, behind what `out` has.
+void AppendRows(const Weight& matrix, uint64_t first, uint64_t count, Weight* out) {
+  for (const auto array : kArrays) {
+    const uint64_t row_bytes = ByteCount(matrix.*array) / matrix.shape[0];
+    Append(&(out->*array), CutParts(matrix.*array, first * row_bytes, count * row_bytes));
+  }
+}
+
+// Columns [first, first + count) of every row: a part a row, until packages store panels.
+void AppendColumns(const Weight& matrix, uint64_t first, uint64_t count, Weight* out) {
+  for (const auto array : kArrays) {
+    const uint64_t row_bytes = ByteCount(matrix.*array) / matrix.shape[0];
+    for (uint64_t row = 0; row < matrix.shape[0] && row_bytes > 0; ++row)
+      Append(&(out->*array),
+             CutParts(matrix.*array, row * row_bytes + first * row_bytes / matrix.shape[1],
+                      count * row_bytes / matrix.shape[1]));
+  }
+}
+
+// Whether groups of columns begin and end between bytes of each array, and between blocks.
+bool Divides(const Weight& matrix, uint64_t group_columns) {
+  if (IsBlockFormat(matrix.dtype) &&
+      (matrix.shape[1] % kBlockValues != 0 || group_columns % kBlockValues != 0))
+    return false;
+  return std::ranges::all_of(kArrays, [&](const auto array) {
+    const uint64_t row_bytes = ByteCount(matrix.*array) / matrix.shape[0];
+    return row_bytes * group_columns % matrix.shape[1] == 0;
+  });
+}
+
+// The view of the weight that computes these columns of a product's output.
+WeightView RowsOf(const MatMul& product, const View& columns) {
+  return {product.weight.weight,
+          product.weight.first_row + columns.first_column - product.out.first_column,
+          columns.columns};
+}
+
+WeightId AddWeight(Program* program, Weight weight) {
+  program->weights.push_back(std::move(weight));
+  return static_cast<WeightId>(program->weights.size() - 1);
+}
+
+// [groups, 2 * group_columns, columns]: a group's gate rows, then its up rows.
+Weight StackGateUp(const Program& program, const WeightView& gate, const WeightView& up,
+                   uint32_t group_columns) {
+  const Weight& gates = program.weights[gate.weight];
+  const Weight& ups = program.weights[up.weight];
+  const uint32_t groups = gate.rows / group_columns;
+  Weight stacked{gates.name + ".groups",
+                 gates.dtype,
+                 {groups, 2 * uint64_t{group_columns}, gates.shape[1]},
+                 {},
+                 {},
+                 {}};
+  for (uint32_t group = 0; group < groups; ++group) {
+    AppendRows(gates, gate.first_row + group * group_columns, group_columns, &stacked);
+    AppendRows(ups, up.first_row + group * group_columns, group_columns, &stacked);
+  }
+  return stacked;
+}
+
+// [groups, columns, group_columns]. REQUIRES: Divides.
+Weight StackDown(const Weight& down, const WeightView& rows, uint32_t group_columns) {
+  Weight used{down.name, down.dtype, {rows.rows, down.shape[1]}, {}, {}, {}};
+  AppendRows(down, rows.first_row, rows.rows, &used);
+  const uint64_t groups = down.shape[1] / group_columns;
+  Weight stacked{down.name + ".groups", down.dtype, {groups, rows.rows, group_columns}, {}, {}, {}};
+  for (uint64_t group = 0; group < groups; ++group)
+    AppendColumns(used, group * group_columns, group_columns, &stacked);
+  return stacked;
+}
+
+Status CheckGroups(const Program& program, const Mlp& mlp, uint32_t group_columns) {
+  const MatMul& gate = Product(program, mlp.gate);
+  const MatMul& up = Product(program, mlp.up);
+  const MatMul& down = Product(program, mlp.down);
+  const Weight& gates = program.weights[gate.weight.weight];
+  const Weight& ups = program.weights[up.weight.weight];
+  const uint32_t width = down.in.columns;
+  const std::string columns = std::to_string(group_columns) + " of " + std::to_string(width);
+  if (gate.bias || up.bias || down.bias) return Unsupported(program, "it has biases.");
+  if (!Holds(gate.in, up.in) || !Holds(up.in, gate.in) || gates.dtype != ups.dtype ||
+      gates.zero.empty() != ups.zero.empty())
+    return Unsupported(program, "its gate and up products differ in more than their weights.");
+  if (group_columns == 0 || width % group_columns != 0 ||
+      !Divides(program.weights[down.weight.weight], group_columns))
+    return Unsupported(program, "groups of " + columns + " columns do not divide its weights.");
+  if (width / group_columns > gate.in.columns)
+    return Unsupported(program, "it would have more groups of " + columns +
+                                    " columns than a row's " + std::to_string(gate.in.columns) +
+                                    ".");
+  return OkStatus();
+}
+
+}  // namespace
+
+uint32_t MlpColumns(const Program& program) {
+  const std::optional<Mlp> mlp = FindMlp(program);
+  return mlp ? Product(program, mlp->down).in.columns : 0;
+}
+
+uint32_t GroupColumns(uint32_t mlp_columns, uint32_t wanted) {
+  const auto block = static_cast<uint32_t>(kBlockValues);
+  const uint32_t step = mlp_columns % block == 0 && wanted >= block ? block : 1;
+  uint32_t best = step;
+  for (uint32_t columns = step; columns <= std::min(wanted, mlp_columns); columns += step)
+    if (mlp_columns % columns == 0) best = columns;
+  return best;
+}
+
+SumGrid GridFor(float largest, uint32_t groups) {
+  constexpr float kMostSteps = 0x1p24f;  // whose sums are exact in f32
+  const float limit = std::min(0x1p22f, std::floor(kMostSteps / static_cast<float>(groups)));
+  const float least = std::max(4 * largest, 0x1p-60f) / limit;
+  int exponent = 0;
+  const float fraction = std::frexp(least, &exponent);  // least = fraction * 2^exponent
+  return {std::ldexp(1.0f, fraction > 0.5f ? exponent : exponent - 1), limit};
+}
+
+Result<Program> GroupedProgram(const Program& program, uint32_t group_columns, SumGrid grid) {
+  const std::optional<Mlp> mlp = FindMlp(program);
+  if (!mlp) return program;
+  TRY(CheckGroups(program, *mlp, group_columns));
+  const auto& activation = std::get<GatedActivation>(program.ops[mlp->activation]);
+  const MatMul& gate = Product(program, mlp->gate);
+  const MatMul& down = Product(program, mlp->down);
+  const uint32_t groups = down.in.columns / group_columns;
+
+  Program grouped = program;
+  MoeExperts experts;
+  experts.in = gate.in;
+  experts.out = down.out;
+  experts.experts = experts.top_k = groups;
+  experts.kind = activation.kind;
+  experts.grid = grid;
+  experts.gate_up = AddWeight(
+      &grouped, StackGateUp(program, RowsOf(gate, activation.gate),
+                            RowsOf(Product(program, mlp->up), activation.up), group_columns));
+  experts.down = AddWeight(
+      &grouped, StackDown(program.weights[down.weight.weight], down.weight, group_columns));
+  const auto route_buffer = static_cast<BufferId>(grouped.buffers.size());
+  grouped.buffers.push_back({"group_route", 2 * groups});
+  experts.route = {route_buffer, 0, 2 * groups};
+  // Where the output takes the place of the input, which the down product did not read any more.
+  if (Overlap(experts.in, experts.out)) {
+    experts.out = {static_cast<BufferId>(grouped.buffers.size()), 0, down.out.columns};
+    grouped.buffers.push_back({"group_sum", down.out.columns});
+  }
+  // kAll looks at no logits, so any columns will do.
+  const View any{gate.in.buffer, gate.in.first_column, groups};
+  grouped.ops.clear();
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    if (i == mlp->gate || i == mlp->up || i == mlp->activation) continue;
+    if (i == mlp->down) {
+      grouped.ops.emplace_back(MoeRoute{any, experts.route, groups, groups, RouteKind::kAll});
+      grouped.ops.emplace_back(experts);
+      if (experts.out.buffer != down.out.buffer)
+        grouped.ops.emplace_back(Scale{experts.out, down.out, 1});
+      continue;
+    }
+    grouped.ops.push_back(program.ops[i]);
+  }
+  DropUnusedWeights(grouped);
+  return grouped;
+}
+
+}  // namespace weft::program
