@@ -428,12 +428,13 @@ namespace {
 template <typename Element>
 std::vector<uint8_t> ExportRows(const KvCache::LayerState& state, uint32_t first, uint32_t count) {
   const size_t columns = state.shape.kv->row_columns();
-  std::vector<Element> kv(2 * columns * count);
+  std::vector<Element> kv(state.shape.kv->position_elements() * count);
+  Element* const values = kv.data() + (state.shape.kv->values_in_keys() ? 0 : columns * count);
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t position = first + i;
     const auto* page = static_cast<const Element*>(state.addresses[position / kPagePositions]);
     kernels::CopyOut(*state.shape.kv, page, position % kPagePositions, kv.data() + i * columns,
-                     kv.data() + (count + i) * columns);
+                     values + i * columns);
   }
   const ByteSpan bytes = AsBytes(std::span<const Element>(kv));
   return std::vector<uint8_t>(bytes.begin(), bytes.end());
@@ -445,11 +446,12 @@ void ImportRows(const KvCache::LayerState& state, const Run& run, ByteSpan kv) {
   const size_t columns = state.shape.kv->row_columns();
   std::vector<Element> values(kv.size() / sizeof(Element));
   if (!kv.empty()) std::memcpy(values.data(), kv.data(), kv.size());
+  const size_t first_value = state.shape.kv->values_in_keys() ? 0 : run.count * columns;
   for (uint32_t i = 0; i < run.count; ++i) {
     const uint32_t position = run.first_position + i;
     auto* page = static_cast<Element*>(state.addresses[position / kPagePositions]);
     kernels::CopyIn(*state.shape.kv, page, position % kPagePositions, values.data() + i * columns,
-                    values.data() + (run.count + i) * columns);
+                    values.data() + first_value + i * columns);
   }
 }
 
@@ -478,8 +480,8 @@ Status KvCache::Import(const Run& run, uint32_t layer, ByteSpan kv) {
     return Error(ErrorCode::kInvalidArgument,
                  "Layer " + std::to_string(layer) + " has no attention, so it holds no KV.");
   }
-  const size_t columns = shape->row_columns();
-  const uint64_t expected_bytes = uint64_t{2} * columns * run.count * shape->element_bytes();
+  const uint64_t expected_bytes =
+      uint64_t{shape->position_elements()} * run.count * shape->element_bytes();
   if (kv.size() != expected_bytes) {
     return Error(ErrorCode::kInvalidData, "KV of " + std::to_string(run.count) +
                                               " positions of layer " + std::to_string(layer) +

@@ -166,7 +166,8 @@ uint32_t LoadedLayer::output_columns() const {
 std::optional<kernels::KvShape> LoadedLayer::kv_shape() const {
   const program::Attention* attention = program::FindAttention(program_);
   if (attention == nullptr) return std::nullopt;
-  return kernels::KvShape{attention->kv_heads, attention->head_columns, kv_dtype_};
+  return kernels::KvShape{attention->kv_heads, attention->head_columns, kv_dtype_,
+                          attention->value_columns};
 }
 
 uint64_t LoadedLayer::vocabulary() const {

@@ -25,7 +25,8 @@ void AppendKv(const AttentionArgs& args) {
     for (size_t head = 0; head < args.kv.kv_heads; ++head) {
       StoreKv(args.kv, page, position % kPagePositions, head,
               args.k.Row(row).subspan(head * columns, columns),
-              args.v.Row(row).subspan(head * columns, columns));
+              args.kv.values_in_keys() ? std::span<const float>()
+                                       : args.v.Row(row).subspan(head * columns, columns));
     }
   }
 }
@@ -58,8 +59,9 @@ void AttendHead(const AttentionArgs& args, size_t row, size_t head) {
     weight = std::exp(weight - largest);
     sum += weight;
   }
-  const auto out = args.out.Row(row).subspan(head * columns, columns);
-  for (size_t d = 0; d < columns; ++d) {
+  const size_t out_columns = args.kv.out_columns();
+  const auto out = args.out.Row(row).subspan(head * out_columns, out_columns);
+  for (size_t d = 0; d < out_columns; ++d) {
     double value = 0;
     for (uint32_t p = first; p <= position; ++p) {
       const auto* page = kv_row.Page<Element>(p / kPagePositions);
@@ -72,11 +74,18 @@ void AttendHead(const AttentionArgs& args, size_t row, size_t head) {
 
 }  // namespace
 
+void CheckAttention(const AttentionArgs& args) {
+  const KvShape& kv = args.kv;
+  CHECK(args.heads > 0 && kv.kv_heads > 0 && args.heads % kv.kv_heads == 0 &&
+        args.q.columns == args.heads * kv.head_columns &&
+        args.out.columns == args.heads * kv.out_columns() && args.k.columns == kv.row_columns() &&
+        (kv.values_in_keys() || args.v.columns == kv.row_columns()) &&
+        kv.value_columns <= kv.head_columns && args.q.rows == args.kv_rows.size() &&
+        args.out.rows == args.q.rows);
+}
+
 void AttentionReference(const AttentionArgs& args, Workspace&) {
-  CHECK(args.heads > 0 && args.kv.kv_heads > 0 && args.heads % args.kv.kv_heads == 0 &&
-        args.q.columns == args.heads * args.kv.head_columns && args.out.columns == args.q.columns &&
-        args.k.columns == args.kv.row_columns() && args.v.columns == args.kv.row_columns() &&
-        args.q.rows == args.kv_rows.size() && args.out.rows == args.q.rows);
+  CheckAttention(args);
   WithKvElement(args.kv.dtype, [&](auto element) {
     using Element = decltype(element);
     AppendKv<Element>(args);

@@ -28,7 +28,7 @@ struct AttentionRow {
 
 struct AttentionArgs {
   ConstRows q;     // [rows, heads * head_columns]
-  ConstRows k, v;  // [rows, kv_heads * head_columns]
+  ConstRows k, v;  // [rows, kv_heads * head_columns]; `v` unused where values lie in keys
   size_t heads = 0;
   KvShape kv;  // heads is a multiple of kv.kv_heads
   float scale = 0;
@@ -36,12 +36,16 @@ struct AttentionArgs {
   float softcap = 0;
   std::span<const float> sinks;           // [heads], or empty
   std::span<const AttentionRow> kv_rows;  // [rows]; rows of one session in rising positions
-  Rows out;                               // [rows, heads * head_columns]; may be the rows of q
+  // [rows, heads * kv.out_columns()]; may be the rows of q where that is as wide
+  Rows out;
 
   uint32_t FirstVisible(uint32_t position) const {
     return window == 0 || position < window ? 0 : position - window + 1;
   }
 };
+
+// Shapes fit each other: a mistake of the caller else.
+void CheckAttention(const AttentionArgs& args);
 
 void AttentionReference(const AttentionArgs& args, Workspace& workspace);
 void AttentionSimd(const AttentionArgs& args, Workspace& workspace);

@@ -50,7 +50,9 @@ void AppendHead(const AttentionArgs& args, size_t row, size_t head) {
   const AttentionRow& kv_row = args.kv_rows[row];
   const size_t columns = args.kv.head_columns;
   const auto k = args.k.Row(row).subspan(head * columns, columns);
-  const auto v = args.v.Row(row).subspan(head * columns, columns);
+  const bool in_keys = args.kv.values_in_keys();
+  const auto v =
+      in_keys ? std::span<const float>() : args.v.Row(row).subspan(head * columns, columns);
   const size_t slot = kv_row.position % kPagePositions;
   if (args.kv.dtype == DType::kF32) {
     return StoreKv(args.kv, kv_row.Page<float>(kv_row.position / kPagePositions), slot, head, k, v);
@@ -70,6 +72,10 @@ void AppendHead(const AttentionArgs& args, size_t row, size_t head) {
   alignas(64) uint16_t narrow_values[kLanes];
   ForLanes(columns, [&](size_t d, size_t n) HWY_ATTR {
     narrow(k.data() + d, n, narrow_values);
+    if (in_keys) {
+      std::memcpy(page + args.kv.KeyIndex(head, d, slot), narrow_values, n * sizeof(uint16_t));
+      return;
+    }
     for (size_t i = 0; i < n; ++i) page[args.kv.KeyIndex(head, d + i, slot)] = narrow_values[i];
     narrow(v.data() + d, n, narrow_values);
     std::memcpy(page + args.kv.ValueIndex(head, slot, d), narrow_values, n * sizeof(uint16_t));
@@ -118,6 +124,34 @@ HWY_INLINE void ScorePage(const AttentionArgs& args, const float* q, const Eleme
       Lanes score = Mul(sum[h][i], scale);
       if (args.softcap != 0) score = Mul(cap, Tanh(Div(score, cap)));
       StoreLanes(score, scores + h * stride + i * kLanes);
+    }
+  }
+}
+
+// The same where keys lie position by position, with their values in them: lanes are columns, and
+// a sum over them ends each score. Slots that hold nothing give whatever; the caller masks them.
+template <typename Element, size_t kHeads>
+HWY_INLINE void ScoreRows(const AttentionArgs& args, const float* q, const Element* keys,
+                          float* scores, size_t stride) {
+  const size_t columns = args.kv.head_columns;
+  for (size_t slot = 0; slot < kPagePositions; ++slot, keys += columns) {
+    Lanes sum[kHeads];
+    HWY_UNROLL(16)
+    for (size_t h = 0; h < kHeads; ++h) sum[h] = Splat(0);
+    ForLanes(columns, [&](size_t d, size_t n) HWY_ATTR {
+      Stored<Element> padded[kLanes] = {};
+      if (n < kLanes) std::memcpy(padded, keys + d, n * sizeof(Element));
+      const Lanes key =
+          LoadWiden(n < kLanes ? padded : reinterpret_cast<const Stored<Element>*>(keys + d));
+      HWY_UNROLL(16)
+      for (size_t h = 0; h < kHeads; ++h) {
+        sum[h] = MulAdd(LoadSome(q + h * columns + d, n), key, sum[h]);
+      }
+    });
+    for (size_t h = 0; h < kHeads; ++h) {
+      float score = SumOf(sum[h]) * args.scale;
+      if (args.softcap != 0) score = args.softcap * std::tanh(score / args.softcap);
+      scores[h * stride + slot] = score;
     }
   }
 }
@@ -190,7 +224,7 @@ HWY_INLINE void SumValues(const AttentionArgs& args, const HeadGroup& group, con
     position += static_cast<uint32_t>(in_page);
   }
   for (size_t h = 0; h < kHeads; ++h) {
-    float* to = args.out.Row(group.row).data() + (group.first_head + h) * columns + d;
+    float* to = args.out.Row(group.row).data() + (group.first_head + h) * args.kv.out_columns() + d;
     const Lanes sum = Splat(sums[h]);
     for (size_t i = 0; i < kVectors; ++i) {
       StoreSome(Div(out[h][i], sum), to + i * kLanes, tail > 0 ? tail : kLanes);
@@ -215,7 +249,11 @@ HWY_NOINLINE void Attend(const AttentionArgs& args, const HeadGroup& group, floa
   for (size_t i = 0; i < visible.page_count; ++i) {
     const Element* keys =
         kv_row.Page<Element>(visible.first_page + i) + args.kv.KeyIndex(group.kv_head, 0, 0);
-    ScorePage<Element, kHeads>(args, q, keys, scores + i * kPagePositions, stride);
+    if (args.kv.values_in_keys()) {
+      ScoreRows<Element, kHeads>(args, q, keys, scores + i * kPagePositions, stride);
+    } else {
+      ScorePage<Element, kHeads>(args, q, keys, scores + i * kPagePositions, stride);
+    }
   }
   float sums[kHeads];
   for (size_t h = 0; h < kHeads; ++h) {
@@ -227,15 +265,16 @@ HWY_NOINLINE void Attend(const AttentionArgs& args, const HeadGroup& group, floa
     const float* sink = args.sinks.empty() ? nullptr : &args.sinks[group.first_head + h];
     sums[h] = Exponentiate(head_scores, stride, sink);
   }
+  const size_t values = args.kv.out_columns();
   size_t d = 0;
-  for (; d + 4 * kLanes <= columns; d += 4 * kLanes) {
+  for (; d + 4 * kLanes <= values; d += 4 * kLanes) {
     SumValues<Element, kHeads, 4>(args, group, visible, scores, stride, sums, d, 0);
   }
-  for (; d + kLanes <= columns; d += kLanes) {
+  for (; d + kLanes <= values; d += kLanes) {
     SumValues<Element, kHeads, 1>(args, group, visible, scores, stride, sums, d, 0);
   }
-  if (d < columns)
-    SumValues<Element, kHeads, 1>(args, group, visible, scores, stride, sums, d, columns - d);
+  if (d < values)
+    SumValues<Element, kHeads, 1>(args, group, visible, scores, stride, sums, d, values - d);
 }
 
 // All query heads of one kv head for one row.
@@ -274,10 +313,7 @@ HWY_EXPORT(AppendHead);
 HWY_EXPORT(AttendKvHead);
 
 void AttentionSimd(const AttentionArgs& args, Workspace& workspace) {
-  CHECK(args.heads > 0 && args.kv.kv_heads > 0 && args.heads % args.kv.kv_heads == 0 &&
-        args.q.columns == args.heads * args.kv.head_columns && args.out.columns == args.q.columns &&
-        args.k.columns == args.kv.row_columns() && args.v.columns == args.kv.row_columns() &&
-        args.q.rows == args.kv_rows.size() && args.out.rows == args.q.rows);
+  CheckAttention(args);
   const size_t rows = args.q.rows;
   const size_t kv_heads = args.kv.kv_heads;
   // Threads take whole heads: neighbouring positions of a head share cache lines.

@@ -110,6 +110,22 @@ INSTANTIATE_TEST_SUITE_P(Windows, Attention,
                          testing::Combine(testing::Values(0u, 1u, 20u, 64u),
                                           testing::Values(DType::kF16, DType::kF32)));
 
+TEST(KvPage, KeysWithTheirValuesGoInAndComeOutOnce) {
+  constexpr KvShape kLatent{1, 40, DType::kF16, 32};
+  EXPECT_EQ(kLatent.page_elements(), 40 * kPagePositions);
+  std::vector<uint16_t> page(kLatent.page_elements(), 0);
+  std::vector<uint16_t> k(40), k_back(40);
+  for (size_t i = 0; i < k.size(); ++i) {
+    k[i] = static_cast<uint16_t>(CaseHash(3, static_cast<uint32_t>(i)));
+  }
+  for (const size_t slot : {0u, 31u}) {
+    CopyIn<uint16_t>(kLatent, page.data(), slot, k.data(), nullptr);
+    CopyOut<uint16_t>(kLatent, page.data(), slot, k_back.data(), nullptr);
+    EXPECT_EQ(k_back, k);
+    EXPECT_EQ(page[kLatent.ValueIndex(0, slot, 0)], k[8]);
+  }
+}
+
 TEST(KvPage, CanonicalRowsGoInAndComeOut) {
   std::vector<uint16_t> page(kShape.page_elements(), 0);
   const size_t columns = kShape.row_columns();

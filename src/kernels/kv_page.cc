@@ -24,7 +24,7 @@ void StoreKv(const KvShape& shape, Element* page, size_t slot, size_t head,
              std::span<const float> k, std::span<const float> v) {
   for (size_t d = 0; d < shape.head_columns; ++d) {
     page[shape.KeyIndex(head, d, slot)] = ToElement<Element>(k[d]);
-    page[shape.ValueIndex(head, slot, d)] = ToElement<Element>(v[d]);
+    if (!shape.values_in_keys()) page[shape.ValueIndex(head, slot, d)] = ToElement<Element>(v[d]);
   }
 }
 
@@ -34,6 +34,7 @@ void CopyOut(const KvShape& shape, const Element* page, size_t slot, Element* k,
     for (size_t d = 0; d < shape.head_columns; ++d) {
       k[h * shape.head_columns + d] = page[shape.KeyIndex(h, d, slot)];
     }
+    if (shape.values_in_keys()) continue;
     std::copy_n(page + shape.ValueIndex(h, slot, 0), shape.head_columns,
                 v + h * shape.head_columns);
   }
@@ -45,6 +46,7 @@ void CopyIn(const KvShape& shape, Element* page, size_t slot, const Element* k, 
     for (size_t d = 0; d < shape.head_columns; ++d) {
       page[shape.KeyIndex(h, d, slot)] = k[h * shape.head_columns + d];
     }
+    if (shape.values_in_keys()) continue;
     std::copy_n(v + h * shape.head_columns, shape.head_columns,
                 page + shape.ValueIndex(h, slot, 0));
   }

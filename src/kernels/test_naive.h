@@ -172,6 +172,10 @@ class NaiveCase {
     const size_t rows = c_.Rows("q"), heads = c_.Count("heads"), kv_heads = c_.Count("kv_heads");
     const size_t columns = c_.Count("head_columns"), window = c_.Count("window");
     const double cap = c_.Number("softcap");
+    // Values in keys are their last columns.
+    const bool in_keys = c_.params.contains("value_columns");
+    const size_t value_columns = in_keys ? c_.Count("value_columns") : columns;
+    const Doubles& values = in_keys ? k : v;
     Doubles out;
     for (size_t row = rows - c_.Count("query_rows"); row < rows; ++row) {
       for (size_t h = 0; h < heads; ++h) {
@@ -189,11 +193,11 @@ class NaiveCase {
         if (!sinks.empty()) largest = std::max(largest, sinks[h]);
         double sum = sinks.empty() ? 0 : std::exp(sinks[h] - largest);
         for (const double s : scores) sum += std::exp(s - largest);
-        for (size_t d = 0; d < columns; ++d) {
+        for (size_t d = columns - value_columns; d < columns; ++d) {
           double value = 0;
           for (size_t p = first; p <= row; ++p) {
-            value +=
-                std::exp(scores[p - first] - largest) / sum * v[(p * kv_heads + kv) * columns + d];
+            value += std::exp(scores[p - first] - largest) / sum *
+                     values[(p * kv_heads + kv) * columns + d];
           }
           out.push_back(value);
         }

@@ -130,6 +130,8 @@ class CaseRunner {
     const auto q = c.Floats("q"), k = c.Floats("k"), v = c.Floats("v"), sinks = c.Floats("sinks");
     AttentionArgs args;
     args.kv = {c.Count("kv_heads"), c.Count("head_columns"), kv_dtype_};
+    if (c.params.contains("value_columns")) args.kv.value_columns = c.Count("value_columns");
+    const size_t out_columns = c.Count("heads") * args.kv.out_columns();
     const size_t rows = c.Rows("q");
     // What a page held before must not matter: not-a-number everywhere.
     std::vector<uint8_t> memory((rows / 32 + 1) * args.kv.page_bytes(), uint8_t{0xff});
@@ -139,16 +141,16 @@ class CaseRunner {
     for (const uint32_t p : Positions(0, rows)) kv_rows.push_back({p, pages.data()});
     args.q = In(q, c.Columns("q"));
     args.k = In(k, c.Columns("k"));
-    args.v = In(v, c.Columns("v"));
+    if (!args.kv.values_in_keys()) args.v = In(v, c.Columns("v"));
     args.heads = c.Count("heads");
     args.scale = static_cast<float>(c.Number("scale"));
     args.window = static_cast<uint32_t>(c.Count("window"));
     args.softcap = static_cast<float>(c.Number("softcap"));
     args.sinks = sinks;
     args.kv_rows = kv_rows;
-    args.out = Out(rows, c.Columns("q"));
+    args.out = Out(rows, out_columns);
     kernels_.attention(args, workspace_);
-    const size_t wanted = c.Count("query_rows") * c.Columns("q");
+    const size_t wanted = c.Count("query_rows") * out_columns;
     return {out_.end() - static_cast<ptrdiff_t>(wanted), out_.end()};
   }
   std::vector<float> GatedActivation(const ConformanceCase& c) {

@@ -121,6 +121,7 @@ struct OpWriter {
     o->set_window(op.window);
     o->set_softcap(op.softcap);
     if (op.sinks) o->set_sinks(*op.sinks);
+    o->set_value_columns(op.value_columns);
   }
   void operator()(const GatedActivation& op) const {
     auto* o = out->mutable_gated_activation();
@@ -285,7 +286,8 @@ Attention ToAttention(const pb::Attention& in) {
                .scale = in.scale(),
                .window = in.window(),
                .softcap = in.softcap(),
-               .sinks = {}};
+               .sinks = {},
+               .value_columns = in.value_columns()};
   if (in.has_sinks()) op.sinks = in.sinks();
   return op;
 }

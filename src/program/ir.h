@@ -169,6 +169,10 @@ struct Attention {
   float softcap = 0;    // 0: none
   // [heads]: an extra logit a head that takes part in the softmax only.
   std::optional<WeightId> sinks;
+  // 0: values are `v`, head_columns wide, as `out` is. Else values lie in the keys, of which they
+  // are the last value_columns, and are kept there alone; `v` is `k`, and `out` has
+  // heads * value_columns (latent attention: a key is [rotated | latent], a value the latent).
+  uint32_t value_columns = 0;
 };
 struct GatedActivation {
   View gate, up, out;

@@ -289,6 +289,8 @@ TEST(Validate, NamesMisuseOfAttention) {
       {"(Attention): 'scale' is", [](Program* p) { OpOf<Attention>(p).scale = 0; }},
       {"(Attention): 'softcap' is", [](Program* p) { OpOf<Attention>(p).softcap = -1; }},
       {"(Attention): 'sinks' is", [](Program* p) { OpOf<Attention>(p).sinks = 0; }},
+      {"its values are 99 of the", [](Program* p) { OpOf<Attention>(p).value_columns = 99; }},
+      {"'v' is not 'k'", [](Program* p) { OpOf<Attention>(p).value_columns = 1; }},
       {"at most one Attention", [](Program* p) { p->ops.push_back(OpOf<Attention>(p)); }},
   });
 }

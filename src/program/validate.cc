@@ -229,9 +229,18 @@ class OpChecker {
     TRY(Read("v", op.v));
     TRY(WriteApart(op.out, {op.q, op.k, op.v}));
     TRY(ExpectHeads("q", op.q, "heads", op.heads, op.head_columns));
-    TRY(ExpectHeads("out", op.out, "heads", op.heads, op.head_columns));
     TRY(ExpectHeads("k", op.k, "kv_heads", op.kv_heads, op.head_columns));
     TRY(ExpectHeads("v", op.v, "kv_heads", op.kv_heads, op.head_columns));
+    if (op.value_columns > op.head_columns) {
+      return Invalid("its values are " + Str(op.value_columns) + " of the " + Str(op.head_columns) +
+                     " columns of a key.");
+    }
+    if (op.value_columns > 0 &&
+        (op.v.buffer != op.k.buffer || op.v.first_column != op.k.first_column)) {
+      return Invalid("its values lie in its keys, but 'v' is not 'k'.");
+    }
+    TRY(ExpectHeads("out", op.out, "heads", op.heads,
+                    op.value_columns > 0 ? op.value_columns : op.head_columns));
     if (op.heads % op.kv_heads != 0) {
       return Invalid(Str(op.heads) + " heads cannot share " + Str(op.kv_heads) +
                      " key and value heads evenly.");

@@ -29,7 +29,41 @@ const work = mkdtempSync(join(tmpdir(), 'weft-sparse-'));
 after(() => rmSync(work, { recursive: true }));
 const greedySteps = 24;
 
-const names = ['glm4-moe'];
+const names = ['deepseek-v2', 'deepseek-v3', 'glm4-moe', 'glm4-moe-lite'];
+
+// Configurations that no checkpoint has, over the weights of one that fits: the second
+// implementation alone is the judge. Nobody has written a checkpoint of mistral4.
+const yarn = {
+  ...{ rope_type: 'yarn', rope_theta: 10000, factor: 4, original_max_position_embeddings: 64 },
+  ...{ beta_fast: 32, beta_slow: 1 },
+};
+const mistral4 = {
+  ...{ model_type: 'mistral4', architectures: ['Mistral4ForCausalLM'], topk_method: undefined },
+  ...{ norm_topk_prob: true, max_position_embeddings: 64 },
+};
+const madeUp = [
+  ['mistral4', 'deepseek-v2', mistral4],
+  [
+    'mistral4 in groups, with yarn',
+    'deepseek-v2',
+    {
+      ...{ ...mistral4, n_group: 4, topk_group: 2, max_position_embeddings: 256 },
+      rope_parameters: { ...yarn, mscale: 1, mscale_all_dim: 1, llama_4_scaling_beta: 0.1 },
+    },
+  ],
+  [
+    'deepseek_v3 with yarn',
+    'deepseek-v3',
+    { rope_parameters: { ...yarn, mscale: 1, mscale_all_dim: 1 } },
+  ],
+  ['deepseek_v3 by halves', 'deepseek-v3', { rope_interleave: false, norm_topk_prob: false }],
+  [
+    'deepseek_v2 in groups',
+    'deepseek-v2',
+    { topk_method: 'group_limited_greedy', n_group: 4, topk_group: 2 },
+  ],
+  ['glm4_moe in groups', 'glm4-moe', { n_group: 4, topk_group: 2, use_qk_norm: true }],
+];
 
 // What is wrong with a configuration is said in a sentence.
 const refused = [
@@ -48,6 +82,21 @@ const refused = [
   ['glm4-moe', { moe_intermediate_size: 0 }, /'moe_intermediate_size'/],
   ['glm4-moe', { routed_scaling_factor: -1 }, /'routed_scaling_factor'/],
   ['glm4-moe', { norm_topk_prob: 'yes' }, /'norm_topk_prob'/],
+  ['glm4-moe-lite', { kv_lora_rank: 0 }, /'kv_lora_rank'/],
+  ['glm4-moe-lite', { kv_lora_rank: 1e9 }, /'kv_lora_rank'/],
+  ['glm4-moe-lite', { kv_lora_rank: 16 }, /kv_a_proj_with_mqa.*expected shape \[24, 64\]/],
+  ['glm4-moe-lite', { q_lora_rank: null }, /lacks the tensor '.*self_attn\.q_proj\.weight'/],
+  ['glm4-moe-lite', { q_lora_rank: 32 }, /q_a_proj.*expected shape \[32, 64\]/],
+  ['glm4-moe-lite', { qk_nope_head_dim: 0 }, /'qk_nope_head_dim'/],
+  ['glm4-moe-lite', { qk_rope_head_dim: 7 }, /'qk_rope_head_dim' of 7/],
+  ['glm4-moe-lite', { v_head_dim: -1 }, /'v_head_dim'/],
+  ['glm4-moe-lite', { v_head_dim: 16 }, /kv_b_proj.*expected shape \[160, 32\]/],
+  ['glm4-moe-lite', { mlp_layer_types: ['dense'] }, /'mlp_layer_types'.* has 1 entries for 4/],
+  ['glm4-moe-lite', { mlp_layer_types: Array(4).fill('odd') }, /names "odd"; expected dense or/],
+  ['deepseek-v2', { topk_method: 'noaux_tc' }, /'topk_method' .* 'noaux_tc'; expected greedy/],
+  ['deepseek-v2', { norm_topk_prob: true }, /sets 'norm_topk_prob'/],
+  ['deepseek-v2', { mlp_bias: true }, /sets 'mlp_bias'/],
+  ['deepseek-v3', { topk_group: 5 }, /'topk_group' 5 of 'n_group' 4/],
 ];
 
 function convert(source, target, quantisation) {
@@ -146,11 +195,23 @@ function testCheckpoint(name) {
   }
 }
 
+function testMadeUp(name, source, changes) {
+  test(`${name}, over the weights of ${source}: what the second implementation gives`, () => {
+    const folder = variant(source, changes);
+    const reference = join(folder, 'made-up.safetensors');
+    const { input_ids: ids } = readSafetensors(join(checkpoints, source, 'reference.safetensors'));
+    writeOracle(reference, new SparseDecoder(folder), ids.values.slice(0, 36));
+    expectF32(folder, join(folder, 'package'), reference);
+    expectQuantised(folder, join(folder, 'package-q4'), 'q4', ids.values.slice(0, 36));
+  });
+}
+
 if (!weft || !existsSync(checkpoints)) {
   const reason = weft ? `no checkpoints in ${checkpoints}` : 'WEFT does not name the weft program';
   test('sparse checkpoints convert and run', { skip: reason }, () => {});
 } else {
   for (const name of names) testCheckpoint(name);
+  for (const [name, source, changes] of madeUp) testMadeUp(name, source, changes);
   for (const [name, changes, sentence] of refused) {
     test(`${name} with ${JSON.stringify(changes)} is refused`, () => {
       const args = ['convert', variant(name, changes), join(work, 'refused'), '--no-tokenizer'];

@@ -101,6 +101,17 @@ function joinedHeads(k, v, config) {
   return { dims: [config.num_attention_heads * (nope + value), rank], values };
 }
 
+/** The rows of two matrices, head by head: those of the first, then those of the second. */
+function inTurn(a, b, { num_attention_heads: heads }) {
+  const [rowsA, rowsB] = [a, b].map(({ dims }) => dims[0] / heads);
+  const values = [];
+  for (let head = 0; head < heads; ++head) {
+    for (const x of rowsOf(a, head * rowsA, rowsA).values) values.push(x);
+    for (const x of rowsOf(b, head * rowsB, rowsB).values) values.push(x);
+  }
+  return { dims: [a.dims[0] + b.dims[0], a.dims[1]], values };
+}
+
 /** The weights of a package, which may be quantised, under the names of a checkpoint. */
 export function weightsOfPackage(folder, config) {
   const weights = {};
@@ -127,6 +138,13 @@ export function weightsOfPackage(folder, config) {
     if (!name.endsWith('.k_b_proj.weight')) continue;
     const v = weights[name.replace('k_b_proj', 'v_b_proj')];
     weights[name.replace('k_b_proj', 'kv_b_proj')] = joinedHeads(k, v, config);
+    const part = (kind) => weights[name.replace('k_b_proj', `q_b_${kind}`)];
+    const query = config.q_lora_rank ? 'q_b_proj' : 'q_proj';
+    weights[name.replace('k_b_proj', query)] = inTurn(part('nope'), part('rope'), config);
+    const key = weights[name.replace('k_b_proj', 'kv_a_proj')];
+    const { kv_lora_rank: rank, qk_rope_head_dim: rope } = config;
+    const values = [...rowsOf(key, rope, rank).values, ...rowsOf(key, 0, rope).values];
+    weights[name.replace('k_b_proj', 'kv_a_proj_with_mqa')] = { dims: key.dims, values };
   }
   return weights;
 }
@@ -197,7 +215,7 @@ export class SparseDecoder {
     const groups = config.topk_method === 'greedy' ? 1 : (config.n_group ?? 1);
     if (groups > 1) {
       const members = choice.length / groups;
-      const best = isSoftmax ? 1 : 2;
+      const best = config.model_type === 'deepseek_v2' ? 1 : 2;
       const worth = Array.from({ length: groups }, (_, g) => {
         const group = choice.slice(g * members, (g + 1) * members).sort((a, b) => b - a);
         return group.slice(0, best).reduce((all, value) => all + value, 0);
@@ -282,7 +300,8 @@ export class SparseDecoder {
     const cache = this.cache[index];
     cache.push(perHead);
     const all = config.rope_parameters.mscale_all_dim ?? 0;
-    const stretched = all && config.rope_parameters.rope_type === 'yarn';
+    const isYarn = config.rope_parameters.rope_type === 'yarn';
+    const stretched = all && isYarn && config.model_type !== 'mistral4';
     const grown = stretched ? yarnScale(config.rope_parameters.factor, all) : 1;
     const scale = (grown * grown) / Math.sqrt(nope + rope);
     const out = perHead.flatMap((_, h) => {

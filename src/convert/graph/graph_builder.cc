@@ -5,6 +5,7 @@
 
 #include "convert/graph/expert_nodes.h"
 #include "convert/graph/graph_nodes.h"
+#include "convert/graph/latent_nodes.h"
 #include "convert/graph/recurrent_nodes.h"
 #include "convert/weights/weight_specs.h"
 
@@ -65,6 +66,7 @@ class DecoderBuilder {
         continue;
       }
       for (const char* kind : {".key", ".value"}) {
+        if (config_.latent && kind == std::string_view(".value")) continue;
         const std::string suffix = std::to_string(i) + kind;
         const auto shape = [&](const char* positions) {
           return std::vector<Dim>{Dim::Of(1), Dim::Of(config_.KvHeads(i)), Dim::Of(positions),
@@ -201,6 +203,12 @@ class DecoderBuilder {
   std::string Attention(const std::string& node, const std::string& prefix, uint32_t index,
                         const std::string& x) {
     const std::string path = prefix + "self_attn.";
+    if (config_.latent) {
+      LatentNodes latent(config_, node, path, index, &nodes_);
+      const std::string q = Rotate(node + "/q", latent.Query(x), config_.heads, index);
+      const std::string k = Rotate(node + "/k", latent.Key(x), 1, index);
+      return latent.Attend(q, k);
+    }
     const std::string q = NormAndRotation(
         node + "/q", nodes_.Linear(node + "/q_proj", x, path + "q_proj", config_.qkv_bias),
         config_.heads, path + config_.q_norm + ".weight", index);
@@ -338,7 +346,8 @@ std::string OnesName(uint32_t columns) {
 
 bool HasOwnOperators(const ModelConfig& config) {
   const auto is_recurrent = [](Mixer mixer) { return mixer != Mixer::kAttention; };
-  return std::ranges::any_of(config.mixers, is_recurrent) || HasOwnExperts(config);
+  return std::ranges::any_of(config.mixers, is_recurrent) || HasOwnExperts(config) ||
+         config.latent.has_value();
 }
 
 onnx::Model BuildModel(const ModelConfig& config, const StoredWeights& weights,

@@ -55,6 +55,10 @@ Status SetWindows(const JsonReader& config, const IsSliding& is_sliding, ModelCo
 // Every layer attends to `sliding_window` positions when that is set.
 Status AdjustMistral(const JsonReader& config, ModelConfig* model);
 
+// Queries grow with their position beyond `original_max_position_embeddings`
+// (`llama_4_scaling_beta`): the package ends there, which is said.
+Status EndWhereQueriesGrow(const JsonReader& config, ModelConfig* model);
+
 // gemma_families.cc
 inline constexpr std::string_view kGemma3Defaults =
     R"({"tie_word_embeddings": true, "num_attention_heads": 8, "num_key_value_heads": 4,

@@ -164,8 +164,7 @@ Status AdjustHunyuan(const JsonReader& config, ModelConfig* model) {
 
 // Queries are multiplied by 1 + beta ln(1 + floor(position / original context)): by 1 within the
 // original context, which is as far as a package goes.
-Status AdjustMinistral3(const JsonReader& config, ModelConfig* model) {
-  TRY(AdjustMistral(config, model));
+Status EndWhereQueriesGrow(const JsonReader& config, ModelConfig* model) {
   ASSIGN_OR_RETURN(const json::object* rope, config.Object("rope_parameters"));
   if (rope == nullptr) return OkStatus();
   const JsonReader reader(*rope, "'rope_parameters' in config.json");
@@ -178,6 +177,11 @@ Status AdjustMinistral3(const JsonReader& config, ModelConfig* model) {
       " positions ('llama_4_scaling_beta'): the package is made for texts of up to those.");
   model->context_length = static_cast<uint32_t>(original);
   return OkStatus();
+}
+
+Status AdjustMinistral3(const JsonReader& config, ModelConfig* model) {
+  TRY(AdjustMistral(config, model));
+  return EndWhereQueriesGrow(config, model);
 }
 
 Status AdjustOlmo2(const JsonReader& config, ModelConfig* model) {

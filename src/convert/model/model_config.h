@@ -79,6 +79,23 @@ struct DeltaNetConfig {
   uint64_t conv_width() const { return 2 * key_width() + value_width(); }
 };
 
+// Multi-head latent attention: what is kept of a position is one row [rotated | latent], which
+// every head's keys and values are made of. In absorbed form, with the two matrices of a head,
+//   k = [W_k latent | rotated], v = W_v latent:
+//   q . k = [q_rotated | W_k^T q_plain] . [rotated | latent],  sum p v = W_v (sum p latent)
+// so that attention has heads * (rope + rank) query columns over one key and value head.
+struct LatentConfig {
+  uint32_t query_rank = 0;  // 0: queries are made of the row itself
+  uint32_t rank = 0;        // columns of the latent
+  uint32_t nope = 0;        // columns of a head's query that are not rotated
+  uint32_t rope = 0;        // and those that are, shared by the keys of all heads
+  uint32_t value = 0;       // columns of a head's value
+  bool bias = false;        // of the projections from the row
+};
+
+// Of the norms of latents, whatever the model's own is.
+inline constexpr float kLatentEpsilon = 1e-6f;
+
 // Plain data: a source other than config.json fills it in itself. What is not named is as in Llama.
 struct ModelConfig {
   std::string architecture;  // config.json's model_type: "qwen3", "llama", ...
@@ -118,6 +135,8 @@ struct ModelConfig {
   std::vector<uint32_t> windows;  // [layer_count]; 0: a layer attends to the whole past
   std::vector<Mixer> mixers;      // [layer_count]
   DeltaNetConfig delta_net;
+  // Where it is set heads have rope + rank columns, and keys and values one head.
+  std::optional<LatentConfig> latent;
   ExpertConfig experts;
   std::vector<bool> sparse;  // [layer_count] whether a layer has experts
   RopeConfig rope;

@@ -31,6 +31,8 @@ struct SourcePiece {
   // MXFP4: `tensor` holds u8 blocks [.., columns / 32, 16], this one their u8 exponents
   // [.., columns / 32].
   std::string exponents = {};
+  // Of a transposed tensor: rows from slice to slice, where that is more than `columns`.
+  uint64_t slice_rows = 0;
 };
 
 // One weight of the package: its pieces one below the other.

@@ -2,6 +2,7 @@
 
 #include "convert/source/json_reader.h"
 #include "convert/weights/expert_specs.h"
+#include "convert/weights/latent_specs.h"
 #include "convert/weights/recurrent_specs.h"
 
 namespace weft::convert {
@@ -154,6 +155,8 @@ std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t l
   LayerSpecs specs(config, LayerPrefix(layer));
   if (config.mixers[layer - 1] == Mixer::kDeltaNet) {
     SpecifyDeltaNet(config, layer, &specs.weights());
+  } else if (config.latent) {
+    SpecifyLatent(config, layer, &specs.weights());
   } else {
     SpecifyAttention(config, layer - 1, &specs);
   }

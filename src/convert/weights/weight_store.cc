@@ -33,7 +33,8 @@ SourceRows RowsOf(const WeightSpec& weight, const SourcePiece& piece, const Tens
   }
   if (piece.transposed) {
     rows.transposed_rows = piece.shape.back();
-    rows.data += piece.slice * rows.transposed_rows * RowBytes(rows.format, piece.columns);
+    const uint64_t slice_rows = std::max(piece.slice_rows, piece.columns);
+    rows.data += piece.slice * rows.transposed_rows * RowBytes(rows.format, slice_rows);
   }
   // The elements of a vector may be interleaved like rows.
   if (weight.shape.size() == 1 && tensor.interleaved_rows > 0 && rows.rows == 1) {
@@ -69,7 +70,7 @@ std::string KeyOf(std::span<const StoreJob> jobs, const TensorMap& tensors) {
       const SourceTensor& tensor = tensors.find(piece.tensor)->second;
       key += '/' + tensor.file + '/' + tensor.version + '/' + piece.tensor;
       for (const uint64_t part : {piece.rows, piece.columns, piece.first_row, piece.row_step,
-                                  uint64_t{piece.transposed}, piece.slice}) {
+                                  uint64_t{piece.transposed}, piece.slice, piece.slice_rows}) {
         key += '/' + std::to_string(part);
       }
     }

@@ -17,8 +17,9 @@ Status CheckOutputs(LoweringContext& context, const std::string& output) {
   for (const onnx::ValueInfo& info : context.graph().outputs) {
     if (info.name == output) continue;
     const onnx::Node* node = context.Producer(info.name);
-    const bool is_cache = node != nullptr && node->IsMicrosoft("GroupQueryAttention") &&
-                          FindAttention(context.program()) != nullptr;
+    const bool is_attention = node != nullptr && (node->IsMicrosoft("GroupQueryAttention") ||
+                                                  node->op_type == "LatentAttention");
+    const bool is_cache = is_attention && FindAttention(context.program()) != nullptr;
     const bool is_state = node != nullptr && node->domain == kWeftDomain &&
                           program::StateFloats(context.program()) > 0;
     if (!is_cache && !is_state) {

@@ -25,6 +25,10 @@ constexpr RuleOf<Rule> kRules[] = {
     {kWeftDomain, "CausalConv", LowerCausalConv},
     {kWeftDomain, "DeltaRule", LowerDeltaRule},
     {kWeftDomain, "Experts", LowerOwnExperts},
+    {kWeftDomain, "HeadMatMul", LowerHeadMatMul},
+    {kWeftDomain, "LatentAttention", LowerLatentAttention},
+    {kWeftDomain, "LatentKey", LowerLatentKey},
+    {kWeftDomain, "LatentQuery", LowerLatentQuery},
     {kWeftDomain, "Route", LowerRoute},
 };
 

@@ -53,6 +53,12 @@ Result<View> LowerRotaryEmbedding(LoweringContext& context, const onnx::Node& no
 // attention.cc
 Result<View> LowerGroupQueryAttention(LoweringContext& context, const onnx::Node& node);
 
+// latent.cc
+Result<View> LowerLatentQuery(LoweringContext& context, const onnx::Node& node);
+Result<View> LowerLatentKey(LoweringContext& context, const onnx::Node& node);
+Result<View> LowerLatentAttention(LoweringContext& context, const onnx::Node& node);
+Result<View> LowerHeadMatMul(LoweringContext& context, const onnx::Node& node);
+
 // recurrent.cc
 Result<View> LowerCausalConv(LoweringContext& context, const onnx::Node& node);
 Result<View> LowerDeltaRule(LoweringContext& context, const onnx::Node& node);

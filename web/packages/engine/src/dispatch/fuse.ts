@@ -222,6 +222,9 @@ function appending(
       ? ropePart(ofK, "keys")
       : { ...plain, input: k, out: k, goesTo: "keys" },
   );
-  parts.push({ ...plain, input: v, out: v, goesTo: "values" });
+  // Values that lie in keys are appended with them.
+  if (attention.valueColumns === 0) {
+    parts.push({ ...plain, input: v, out: v, goesTo: "values" });
+  }
   return { kind: "heads", parts, attention };
 }

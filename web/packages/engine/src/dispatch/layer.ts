@@ -283,6 +283,7 @@ function headsDraft(
       rowsAt: context.rowsAt,
       headColumns,
       kvHeads,
+      valueColumns: attention?.valueColumns ?? 0,
       partCount: places.length,
       parts: places,
     }),
@@ -314,9 +315,9 @@ function headsPart(
 
 // Queries that attention of several rows takes at a time: rows times heads, which share their keys
 // and values.
-function tileOf({ heads, kvHeads, headColumns }: Attention): { heads: number; rows: number } {
-  const sharing = heads / kvHeads;
-  const queries = tileQueriesOf(headColumns);
+function tileOf(op: Attention): { heads: number; rows: number } {
+  const sharing = op.heads / op.kvHeads;
+  const queries = tileQueriesOf(op.headColumns, op.valueColumns > 0);
   let together = Math.min(sharing, queries);
   while (sharing % together !== 0) --together;
   return { heads: together, rows: Math.floor(queries / together) };
@@ -339,6 +340,7 @@ function attentionDrafts(
     heads: op.heads,
     kvHeads: op.kvHeads,
     headColumns: op.headColumns,
+    valueColumns: op.valueColumns,
     window: op.window,
     scale: op.scale,
     softcap: op.softcap,
@@ -358,7 +360,7 @@ function attentionDrafts(
     when: (shape) => !isSplit(shape) && isSingle(shape),
   };
   const tiled: Draft = {
-    variant: attentionKernels.attentionRows(context.kvIsF32, op.headColumns),
+    variant: attentionKernels.attentionRows(context.kvIsF32, op.headColumns, op.valueColumns > 0),
     params,
     bound,
     grid: (shape) => [op.heads / tile.heads, Math.ceil(shape.rows / tile.rows), 1],

@@ -6,7 +6,7 @@ import type { Place } from "../kernels/common/op.ts";
 import { kMaxSlices, kSortedList } from "../kernels/select/select.ts";
 import { kMaxCandidates } from "../sampling/tokenLogit.ts";
 import { kSamplerWords } from "../kernels/sample/sample.ts";
-import { endsInLogits, findAttention, kBlockValues } from "../program/ir.ts";
+import { endsInLogits, findAttention, kBlockValues, outColumnsOf } from "../program/ir.ts";
 import type { Program } from "../program/ir.ts";
 
 // Rows of one pass through the layers: what there is room for at first, and what longer steps get
@@ -102,7 +102,7 @@ export function needsOf(program: Program, bodyRows: number, seats: number): Need
     expertValues = Math.max(expertValues, rows * (op.topK * width + routePart));
   }
   const attention = findAttention(program);
-  const pairs = attention ? (attention.headColumns + 1) >> 1 : 0;
+  const pairs = attention ? (outColumnsOf(attention) + 1) >> 1 : 0;
   return {
     hiddenColumns: Math.max(inColumns, isHead ? 0 : outColumns),
     vocabulary: isHead ? outColumns : 0,

@@ -1,5 +1,5 @@
-// Canonical keys and values (f16 bits, [k|v][position][kv head][head column]) from and to the words
-// of pages. Positions are counted from the first page's first.
+// Canonical keys and values (f16 bits, [k|v][position][kv head][head column], without v where they
+// lie in keys) from and to the words of pages. Positions are counted from the first page's first.
 import { f16ToF32, f32ToF16 } from "../base/half.ts";
 import { kPagePositions } from "./pages.ts";
 import { pageBytes } from "./pools.ts";
@@ -21,7 +21,7 @@ function place(
   const inPlane = isValue
     ? kPagePositions * kvHeads * pairs + (head * kPagePositions + slot) * pairs + pair
     : (head * pairs + pair) * kPagePositions + slot;
-  const plane = 2 * kPagePositions * kvHeads * pairs;
+  const plane = pageBytes(shape) / 8; // f32: of the first values of pairs, in words
   const isOdd = column % 2;
   return { word: page + inPlane + (isF32 ? isOdd * plane : 0), half: isF32 ? 0 : isOdd };
 }
@@ -30,7 +30,7 @@ type Visit = (index: number, word: number, half: number) => void;
 
 function forEach(shape: PageShape, first: number, count: number, visit: Visit): void {
   let index = 0;
-  for (const isValue of [false, true]) {
+  for (const isValue of shape.valuesInKeys ? [false] : [false, true]) {
     for (let position = first; position < first + count; ++position) {
       for (let head = 0; head < shape.kvHeads; ++head) {
         for (let column = 0; column < shape.headColumns; ++column) {
@@ -42,8 +42,8 @@ function forEach(shape: PageShape, first: number, count: number, visit: Visit): 
   }
 }
 
-export function canonicalLength({ kvHeads, headColumns }: PageShape, count: number): number {
-  return 2 * count * kvHeads * headColumns;
+export function canonicalLength(shape: PageShape, count: number): number {
+  return (shape.valuesInKeys ? 1 : 2) * count * shape.kvHeads * shape.headColumns;
 }
 
 export function toCanonical(

@@ -13,12 +13,13 @@ const kUsage = Usage.storage | Usage.copyFrom | Usage.copyTo;
 export interface PageShape {
   readonly kvHeads: number;
   readonly headColumns: number;
+  readonly valuesInKeys: boolean; // no values are kept beside the keys
   readonly isF32: boolean;
 }
 
-export function pageBytes({ kvHeads, headColumns, isF32 }: PageShape): number {
+export function pageBytes({ kvHeads, headColumns, valuesInKeys, isF32 }: PageShape): number {
   const pairs = (headColumns + 1) >> 1;
-  return 2 * kvHeads * pairs * kPagePositions * (isF32 ? 8 : 4);
+  return (valuesInKeys ? 1 : 2) * kvHeads * pairs * kPagePositions * (isF32 ? 8 : 4);
 }
 
 interface Pool {
@@ -54,8 +55,8 @@ export class Pools {
     return this.#pools.get(layer)?.shape ?? null;
   }
 
-  add(layer: number, { kvHeads, headColumns }: Attention): void {
-    const shape = { kvHeads, headColumns, isF32: this.#isF32 };
+  add(layer: number, { kvHeads, headColumns, valueColumns }: Attention): void {
+    const shape = { kvHeads, headColumns, valuesInKeys: valueColumns > 0, isF32: this.#isF32 };
     const bytes = this.#capacity * pageBytes(shape);
     this.#checkBinding(bytes);
     this.#pools.set(layer, { shape, buffer: this.#make(layer, bytes) });

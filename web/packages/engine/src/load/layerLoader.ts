@@ -8,7 +8,7 @@ import { fuse } from "../dispatch/fuse.ts";
 import type { Fused } from "../dispatch/fuse.ts";
 import type { ExpertBlock, LoadedLayer } from "../dispatch/loadedLayer.ts";
 import { decodeProgram } from "../program/decode.ts";
-import { endsInLogits, findAttention } from "../program/ir.ts";
+import { endsInLogits, findAttention, outColumnsOf } from "../program/ir.ts";
 import type { MatMul, MoeExperts, Program, QkNormRope, Weight } from "../program/ir.ts";
 import type { Ropes } from "../run/ropes.ts";
 import type { WeightSource } from "../stage/stageEngine.ts";
@@ -23,7 +23,9 @@ import type { Matrix, MatrixSpec } from "../weights/matrix.ts";
 import { Uploader } from "../weights/upload.ts";
 import { readValues, readVectors } from "../weights/vectors.ts";
 
-const kMaxHeadColumns = 512; // attention.wgsl's query in workgroup memory
+// A query in workgroup memory (attention.wgsl), and a thread for each pair of value columns.
+const kMaxHeadColumns = 576;
+const kMaxValueColumns = 512;
 const kWholeRows = (weight: Weight): MatrixSpec => ({
   sections: [{ weight, firstRow: 0, rows: weight.shape[0]! }],
   paired: false,
@@ -261,6 +263,18 @@ function checkRunnable(program: Program, index: number): void {
     throw new EngineError("unsupported", `${what} has attention in the output head.`);
   }
   for (const op of program.ops) {
+    if (op.kind === "attention" && outColumnsOf(op) > kMaxValueColumns) {
+      throw new EngineError(
+        "unsupported",
+        `${what} has values of ${outColumnsOf(op)} columns; at most ${kMaxValueColumns} are run.`,
+      );
+    }
+    if (op.kind === "attention" && op.valueColumns > 0) {
+      // Pages hold columns in pairs.
+      if (op.headColumns % 2 !== 0 || op.valueColumns % 2 !== 0) {
+        throw new EngineError("unsupported", `${what} has keys and values of odd columns in one.`);
+      }
+    }
     const isHeads = op.kind === "qkNormRope" || op.kind === "attention";
     if (!isHeads || op.headColumns <= kMaxHeadColumns) continue;
     throw new EngineError(

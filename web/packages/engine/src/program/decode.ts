@@ -188,6 +188,7 @@ function attentionOf(op: Pb.Attention): Op {
     window: op.window,
     softcap: op.softcap,
     sinks: op.sinks ?? null,
+    valueColumns: op.valueColumns,
   };
 }
 

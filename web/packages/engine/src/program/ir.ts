@@ -128,6 +128,7 @@ export interface Attention {
   readonly window: number; // 0: whole past
   readonly softcap: number; // 0: none
   readonly sinks: number | null;
+  readonly valueColumns: number; // 0: values apart from keys; else the last columns of keys
 }
 export interface GatedActivation {
   readonly kind: "gatedActivation";
@@ -230,6 +231,11 @@ export function readsOf(op: Op): readonly View[] {
 // The view that an operation writes.
 export function writtenBy(op: Op): View {
   return op.kind === "exchange" ? op.in : op.out;
+}
+
+// Columns that attention gives for a query head.
+export function outColumnsOf({ headColumns, valueColumns }: Attention): number {
+  return valueColumns > 0 ? valueColumns : headColumns;
 }
 
 export function findAttention(program: Program): Attention | null {

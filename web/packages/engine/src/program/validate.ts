@@ -1,7 +1,14 @@
 // What a program must satisfy before an engine may run it without further checks: the same rules as
 // src/program/validate.cc. Weights: validateWeight.ts.
 import { EngineError } from "../base/error.ts";
-import { kMaxGroupBest, kMaxRouteGroups, overlap, same, writtenBy } from "./ir.ts";
+import {
+  kMaxGroupBest,
+  kMaxRouteGroups,
+  outColumnsOf,
+  overlap,
+  same,
+  writtenBy,
+} from "./ir.ts";
 import type { MoeExperts, MoeRoute, Op, Program, QkNormRope, View, Weight } from "./ir.ts";
 import { checkWeight, invalid, shapeText } from "./validateWeight.ts";
 
@@ -196,9 +203,17 @@ class OpChecker {
     for (const view of [op.q, op.k, op.v]) this.#read(view);
     this.#writeDisjoint(op.out, [op.q, op.k, op.v]);
     expectHeads("q", op.q, op.heads, op.headColumns);
-    expectHeads("out", op.out, op.heads, op.headColumns);
     expectHeads("k", op.k, op.kvHeads, op.headColumns);
     expectHeads("v", op.v, op.kvHeads, op.headColumns);
+    if (op.valueColumns > op.headColumns) {
+      throw invalid(
+        `its values are ${op.valueColumns} of the ${op.headColumns} columns of a key.`,
+      );
+    }
+    if (op.valueColumns > 0 && !same(op.v, op.k)) {
+      throw invalid("its values lie in its keys, but 'v' is not 'k'.");
+    }
+    expectHeads("out", op.out, op.heads, outColumnsOf(op));
     if (op.heads % op.kvHeads !== 0) {
       throw invalid(
         `${op.heads} heads cannot share ${op.kvHeads} key and value heads evenly.`,

@@ -264,11 +264,15 @@ class Preparing {
   #attention(): Prepared {
     const q = this.#shape("q")[1]!;
     const k = this.#shape("k")[1]!;
+    const valueColumns = this.#numberOr("value_columns", 0);
+    const inKeys = valueColumns > 0;
+    const columns = inKeys ? this.#number("heads") * valueColumns : q;
     const value = {
       q: view(0, q),
       k: view(0, k, q),
-      v: view(0, k, q + k),
-      out: view(2, q),
+      v: view(0, k, inKeys ? q : q + k),
+      out: view(2, columns),
+      valueColumns,
       heads: this.#number("heads"),
       kvHeads: this.#number("kv_heads"),
       headColumns: this.#number("head_columns"),
@@ -277,14 +281,16 @@ class Preparing {
       softcap: this.#number("softcap"),
       ...this.#optional("sinks", "sinks"),
     };
-    const nothing = { in: view(2, q), out: view(3, q), factor: 0 };
-    const add = { a: view(2, q), b: view(3, q), out: view(1, q) };
+    const nothing = { in: view(2, columns), out: view(3, columns), factor: 0 };
+    const add = { a: view(2, columns), b: view(3, columns), out: view(1, columns) };
     const ops = [
       { kind: { case: "attention", value } },
       { kind: { case: "scale", value: nothing } },
       { kind: { case: "add", value: add } },
     ] as const;
-    return this.#prepared(["q", "k", "v"], q, [q, q], [...ops], { output: { kind: "hidden" } });
+    const inputs = inKeys ? ["q", "k"] : ["q", "k", "v"];
+    const more = { output: { kind: "hidden" } } as const;
+    return this.#prepared(inputs, columns, [columns, columns], [...ops], more);
   }
 
   #route(logits: View, out: View, experts: number): ToyLayer["ops"][number] {

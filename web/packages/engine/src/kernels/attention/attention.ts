@@ -48,6 +48,7 @@ export const headsOp = declareOp({
   rowsAt: "u32",
   headColumns: "u32",
   kvHeads: "u32",
+  valueColumns: "u32", // 0: values apart from keys
   partCount: "u32",
   parts,
 });
@@ -59,6 +60,7 @@ export const attentionOp = declareOp({
   heads: "u32",
   kvHeads: "u32",
   headColumns: "u32",
+  valueColumns: "u32", // 0: values apart from keys; else keys end with them
   window: "u32", // positions that a query sees, its own among them; 0: all
   scale: "f32",
   softcap: "f32", // 0: none
@@ -70,12 +72,12 @@ export const attentionOp = declareOp({
 });
 
 // Queries that `attentionRows` makes at a time: heads of usual widths have a kernel for more.
-export function tileQueriesOf(columns: number): number {
-  return isTiledHead(columns) ? 16 : 4;
+export function tileQueriesOf(columns: number, valuesInKeys: boolean): number {
+  return isTiledHead(columns, valuesInKeys) ? 16 : 4;
 }
 
-function isTiledHead(columns: number): boolean {
-  return columns % 8 === 0 && columns <= 128;
+function isTiledHead(columns: number, valuesInKeys: boolean): boolean {
+  return columns % 8 === 0 && columns <= 128 && !valuesInKeys;
 }
 
 const kActivations = named("Activation", Activation); // tanh_of stands beside them
@@ -108,10 +110,10 @@ export const attentionKernels = {
   },
 
   // Several rows; `columns`: of a head.
-  attentionRows(kvIsF32: boolean, columns: number): Variant {
+  attentionRows(kvIsF32: boolean, columns: number, valuesInKeys: boolean): Variant {
     const shared = [common, actF32, activation, head, attentionMerge, attentionSessions];
     const name = `attention of rows kv ${kvIsF32 ? "f32" : "f16"}`;
-    if (isTiledHead(columns)) {
+    if (isTiledHead(columns, valuesInKeys)) {
       return variant({
         name: `${name} in tiles`,
         op: attentionOp,
@@ -126,7 +128,7 @@ export const attentionKernels = {
       numbers: kActivations,
       constants: {
         kHeads: 3,
-        kQueries: tileQueriesOf(columns),
+        kQueries: tileQueriesOf(columns, valuesInKeys),
         kMaxPairs: Math.ceil(columns / 2),
       },
       parts: [...shared, kvIsF32 ? kvF32 : kvF16, attentionRows],

@@ -20,7 +20,7 @@
 // workgroup memory, because the page is written by another workgroup of the same dispatch. With
 // kSplit a workgroup has one chunk, and attention_combine.wgsl merges. Chunks begin at absolute
 // positions, so that a row's result is the same in a prompt and in decoding.
-var<workgroup> query: array<f32, 512>;
+var<workgroup> query: array<f32, 576>;
 var<workgroup> own_key: array<vec2<f32>, kOwnPairs>;  // kFused: the row's own, as its page keeps it
 var<workgroup> chunk_pages: array<u32, 8>;
 var<workgroup> weights: array<f32, kChunk>;
@@ -94,7 +94,7 @@ fn attend_chunk(row: u32, kv_head: u32, chunk: u32, t: u32) -> Softmax {
   }
   weights[t] = weight;
   let sum = sum_of_threads(t, weight);
-  let pairs = kv_pairs();
+  let pairs = value_pairs();
   let lane_count = 256u / pairs;
   let lane = t / pairs;
   let pair = t % pairs;
@@ -184,7 +184,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
       act[at] = part.largest;
       act[at + 1u] = part.sum;
     }
-    if (t < kv_pairs()) {
+    if (t < value_pairs()) {
       act[at + kSplitHeader + 2u * t] = part.value.x;
       act[at + kSplitHeader + 2u * t + 1u] = part.value.y;
     }
@@ -194,7 +194,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   for (var chunk = first_chunk; chunk <= last_chunk; chunk++) {
     all = merge(all, attend_chunk(row, kv_head, chunk, t));
   }
-  if (t < kv_pairs()) {
+  if (t < value_pairs()) {
     write_head(row, head, t, all);
   }
 }

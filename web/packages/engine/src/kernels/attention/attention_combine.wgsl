@@ -6,7 +6,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   let head = workgroup.x;
   let row = workgroup.y;
   let position = row_position(row);
-  let pairs = (op.head_columns + 1u) / 2u;
+  let pairs = (out_columns() + 1u) / 2u;
   for (var pair = t; pair < pairs; pair += 64u) {
     var all = initial(head);
     for (var chunk = first_visible(position) / kChunk; chunk <= position / kChunk; chunk++) {

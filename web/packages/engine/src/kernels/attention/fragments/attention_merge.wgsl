@@ -37,17 +37,22 @@ fn first_visible(position: u32) -> u32 {
   return select(position - op.window + 1u, 0u, op.window == 0u || position < op.window);
 }
 
+// Columns of a head's result.
+fn out_columns() -> u32 {
+  return select(op.value_columns, op.head_columns, op.value_columns == 0u);
+}
+
 // Where the partial result of a chunk lies: largest, sum, then the head's columns.
 fn split_at(row: u32, head: u32, chunk: u32) -> u32 {
-  let pairs = (op.head_columns + 1u) >> 1u;
+  let pairs = (out_columns() + 1u) >> 1u;
   return op.split_base +
     ((row * op.heads + head) * step[kStepChunks] + chunk) * (kSplitHeader + 2u * pairs);
 }
 
 fn write_head(row: u32, head: u32, pair: u32, result: Softmax) {
-  let out = op.out_base + row * op.out_stride + head * op.head_columns + 2u * pair;
+  let out = op.out_base + row * op.out_stride + head * out_columns() + 2u * pair;
   act[out] = result.value.x / result.sum;
-  if (2u * pair + 1u < op.head_columns) {
+  if (2u * pair + 1u < out_columns()) {
     act[out + 1u] = result.value.y / result.sum;
   }
 }

@@ -88,9 +88,10 @@ fn load_queries(tile: Tile, t: u32) {
 // Works off rows [first, end) of the tile, which are of one session.
 fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
   let pairs = kv_pairs();
-  let lane_count = 256u / pairs;
-  let lane = t / pairs;
-  let own_pair = t % pairs;
+  let value_count = value_pairs();
+  let lane_count = 256u / value_count;
+  let lane = t / value_count;
+  let own_pair = t % value_count;
   // Positions of a session's rows rise.
   let first_chunk = first_visible(row_position(first)) / kChunk;
   let last_position = row_position(end - 1u);
@@ -150,13 +151,13 @@ fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
     lanes_to($qu % kLaneQueries, t, value_$q);
     workgroupBarrier();
     if (is_live_$q && sees_chunk(position_$q, begin)) {
-      let value = sum_of_lanes($qu % kLaneQueries, t, pairs, lane_count);
+      let value = sum_of_lanes($qu % kLaneQueries, t, value_count, lane_count);
       all_$q = merge(all_$q, Softmax(largest_$q, sum_$q, value));
     }
 //* end
   }
 //* each q of kQueries
-  if (is_live_$q && t < pairs) {
+  if (is_live_$q && t < value_count) {
     write_head(row_of(tile, $qu), head_of(tile, $qu), t, all_$q);
   }
 //* end

@@ -5,13 +5,23 @@
 fn kv_pairs() -> u32 {
   return (op.head_columns + 1u) >> 1u;
 }
+// 1 where values lie in keys, as their last pairs, else 2.
+fn kinds() -> u32 {
+  return select(1u, 2u, op.value_columns == 0u);
+}
+fn value_pairs() -> u32 {
+  return select((op.value_columns + 1u) >> 1u, kv_pairs(), op.value_columns == 0u);
+}
 fn plane_words() -> u32 {
-  return 64u * op.kv_heads * kv_pairs();
+  return 32u * kinds() * op.kv_heads * kv_pairs();
 }
 fn key_at(page: u32, head: u32, pair: u32, slot: u32) -> u32 {
   return page * 2u * plane_words() + (head * kv_pairs() + pair) * 32u + slot;
 }
 fn value_at(page: u32, head: u32, slot: u32, pair: u32) -> u32 {
+  if (op.value_columns > 0u) {
+    return key_at(page, head, kv_pairs() - value_pairs() + pair, slot);
+  }
   return page * 2u * plane_words() + 32u * op.kv_heads * kv_pairs() +
     (head * 32u + slot) * kv_pairs() + pair;
 }

@@ -1,0 +1,14 @@
+// The weights of multi-head latent attention.
+#pragma once
+
+#include <vector>
+
+#include "convert/model/model_config.h"
+#include "convert/weights/layer_weight.h"
+
+namespace weft::convert {
+
+// Of package layer `layer`. REQUIRES: config.latent.
+void SpecifyLatent(const ModelConfig& config, uint32_t layer, std::vector<WeightSpec>* weights);
+
+}  // namespace weft::convert
