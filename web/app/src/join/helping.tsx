@@ -110,6 +110,12 @@ function HelpFigures({ status: now }: { status: WorkerStatus }): VNode {
   return (
     <dl class="figures figures-wide">
       <Figure name="Holds" value={layers} />
+      {(now.expertsHeld > 0 || now.expertCalls > 0) && (
+        <>
+          <Figure name="Experts held" value={formatInteger(now.expertsHeld)} />
+          <Figure name="Expert calls" value={formatInteger(now.expertCalls)} />
+        </>
+      )}
       <Figure name="Speed" value={formatRate(now.rowsPerSecond, "rows")} />
       <Figure name="Last step" value={now.lastStepMs > 0
         ? formatMilliseconds(now.lastStepMs) : "–"} />

@@ -33,6 +33,7 @@ import type {
 } from "./stage/stageEngine.ts";
 import { LayerLoader } from "./load/layerLoader.ts";
 import type { LoadedLayer } from "./dispatch/loadedLayer.ts";
+import type { Program } from "./program/ir.ts";
 
 export interface WebGpuOptions {
   // Refuses loads and steps that would take more; 0: no limit.
@@ -134,12 +135,31 @@ export class WebGpuEngine implements StageEngine {
     source: WeightSource,
     onBytes: (bytes: number) => void = () => undefined,
   ): Promise<void> {
+    const { first, end } = layers;
+    const indices = Array.from({ length: end - first }, (_, at) => first + at);
+    await this.#loadAll(indices, (index) => this.#loader.load(index, source, onBytes));
+  }
+
+  async loadProgram(
+    program: Program,
+    source: WeightSource,
+    onBytes: (bytes: number) => void = () => undefined,
+  ): Promise<void> {
+    const load = (): Promise<LoadedLayer> =>
+      this.#loader.loadProgram(program, source, onBytes);
+    await this.#loadAll([program.layerIndex], load);
+  }
+
+  async #loadAll(
+    indices: readonly number[],
+    load: (index: number) => Promise<LoadedLayer>,
+  ): Promise<void> {
     this.#checkDevice();
     const loaded: number[] = [];
     try {
-      for (let index = layers.first; index < layers.end; ++index) {
+      for (const index of indices) {
         if (this.#machine.layers.has(index)) continue;
-        const layer = await this.#loader.load(index, source, onBytes);
+        const layer = await load(index);
         this.#machine.layers.set(index, layer);
         loaded.push(index);
         if (layer.attention) this.#pools.add(index, layer.attention);

@@ -9,8 +9,10 @@ import { kControlByte } from "./version.ts";
 
 export type {
   Connect,
+  HoldExperts,
   Init,
   MeasureSpeed,
+  Ping,
   PrepareStage,
   Retire,
   Sampling,

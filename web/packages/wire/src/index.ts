@@ -4,5 +4,6 @@ export * from "./dataFrame.ts";
 export * from "./dtype.ts";
 export * from "./error.ts";
 export * from "./expertFrame.ts";
+export * from "./expertSets.ts";
 export * from "./generation.ts";
 export * from "./version.ts";

@@ -22,6 +22,7 @@ import type {
   Program,
   RmsNorm,
 } from "../program/ir.ts";
+import { isShard } from "../program/shards.ts";
 import { kGroupRows } from "../weights/matrix.ts";
 import { isSplit } from "./dispatch.ts";
 import type { Draft, Grid, StepShape } from "./dispatch.ts";
@@ -49,10 +50,10 @@ export interface LayerDrafts {
   readonly exchanges: ExchangePoint[];
 }
 
-// Rows that leave the layer are rounded to `round` (Rounding), but not those of a head.
+// Rows that leave the layer are rounded to `round` (Rounding), but not those of a head or a shard.
 export function layerDrafts(context: LayerContext, round: number): LayerDrafts {
   const { program, fused } = context.layer;
-  const kind = context.isHead ? 0 : round;
+  const kind = context.isHead || isShard(program) ? 0 : round;
   const finisher = finisherOf(program, fused);
   const heads = headsOfAttention(program, fused);
   const drafts: Draft[] = [];

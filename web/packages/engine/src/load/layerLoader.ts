@@ -49,13 +49,24 @@ export class LayerLoader {
     source: WeightSource,
     onBytes: (bytes: number) => void,
   ): Promise<LoadedLayer> {
-    this.#uploader.onBytes = onBytes;
     const digest = source.layerProgram(index);
     if (digest === "") {
       throw new EngineError("unsupported", `Layer ${index} of the package has no program.`);
     }
     const program = decodeProgram(await source.readBlob(digest));
     checkRunnable(program, index);
+    const layer = await this.loadProgram(program, source, onBytes);
+    await source.loaded(index);
+    return layer;
+  }
+
+  // A checked program, whose weights are in the source.
+  async loadProgram(
+    program: Program,
+    source: WeightSource,
+    onBytes: (bytes: number) => void,
+  ): Promise<LoadedLayer> {
+    this.#uploader.onBytes = onBytes;
     const fused = fuse(program);
     this.#checkMemory(program, fused);
     const used: Matrix[] = [];
@@ -67,9 +78,8 @@ export class LayerLoader {
       this.#buffers.gpu.device.queue.writeBuffer(vectors, 0, read.values);
       const matrices = await this.#loadMatrices(program, fused, source, used);
       const ropeKeys = await this.#loadRopes(program, source);
-      await source.loaded(index);
       return {
-        index,
+        index: program.layerIndex,
         program,
         fused,
         attention: findAttention(program),

@@ -250,7 +250,7 @@ export function endsInLogits(program: Program): boolean {
   const held = new Map<number, "sum" | "rows" | "other">(); // what operations left in a buffer
   for (const op of program.ops) {
     const isSum = op.kind === "add" || (op.kind === "scale" && held.get(op.in.buffer) === "sum");
-    const rest = op.kind === "exchange" ? "rows" : "other";
+    const rest = op.kind === "exchange" || op.kind === "moeExperts" ? "rows" : "other";
     held.set(writtenBy(op).buffer, isSum ? "sum" : rest);
   }
   return held.get(program.output) === "other";

@@ -12,6 +12,7 @@
 //
 // Every verb throws EngineError; what fails changes nothing.
 
+import type { Program } from "../program/ir.ts";
 import type { Sampling } from "../sampling/parameters.ts";
 import type { TokenLogit } from "../sampling/tokenLogit.ts";
 
@@ -177,6 +178,13 @@ export interface StageEngine {
   // `onBytes` is told of every piece that has reached its place; not every engine calls it.
   load(
     layers: LayerRange,
+    source: WeightSource,
+    onBytes?: (bytes: number) => void,
+  ): Promise<void>;
+  // Engines that hold experts for others have this: loads a program that is not of the package
+  // (program/shards.ts) as the layer that it says it is.
+  loadProgram?(
+    program: Program,
     source: WeightSource,
     onBytes?: (bytes: number) => void,
   ): Promise<void>;

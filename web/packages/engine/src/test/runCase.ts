@@ -324,10 +324,9 @@ class Preparing {
       ...this.#optional("downBias", "down_bias"),
     };
     const route = this.#route(view(0, experts, columns), view(2, 2 * topK), experts);
-    return this.#prepared(["in", "logits"], columns, [2 * topK], [
-      route,
-      { kind: { case: "moeExperts", value } },
-    ]);
+    const ops = [route, { kind: { case: "moeExperts", value } }] as const;
+    const more = { output: { kind: "hidden" } } as const;
+    return this.#prepared(["in", "logits"], columns, [2 * topK], [...ops], more);
   }
 }
 

@@ -31,17 +31,33 @@ export class Downloader {
   // the cache, and a blob may go on behind what an earlier visit left. So the last report always
   // says that all is there.
   async download(range: LayerRange, signal: AbortSignal): Promise<void> {
-    const totalBytes = this.#source.missingBytes(range);
+    await this.#reporting(() => this.#source.missingBytes(range), async (report) => {
+      for (let layer = range.first; layer < range.end; ++layer) {
+        await this.#downloadLayer(layer, report, signal);
+      }
+    });
+  }
+
+  // The same for some blobs, which nobody is told of as layers.
+  async downloadBlobs(digests: readonly string[], signal: AbortSignal): Promise<void> {
+    await this.#reporting(() => this.#source.missingOf(digests), async (report) => {
+      await this.#source.downloadBlobs(digests, report, signal);
+    });
+  }
+
+  async #reporting(
+    missingBytes: () => number,
+    download: (report: () => void) => Promise<void>,
+  ): Promise<void> {
+    const totalBytes = missingBytes();
     let reportedAt = -Infinity;
     const report = (): void => {
-      const doneBytes = Math.max(0, totalBytes - this.#source.missingBytes(range));
+      const doneBytes = Math.max(0, totalBytes - missingBytes());
       if (this.#now() - reportedAt < kProgressMs && doneBytes < totalBytes) return;
       reportedAt = this.#now();
       this.#events.onProgress(doneBytes, totalBytes);
     };
-    for (let layer = range.first; layer < range.end; ++layer) {
-      await this.#downloadLayer(layer, report, signal);
-    }
+    await download(report);
     if (totalBytes > 0) report();
   }
 

@@ -136,12 +136,15 @@ export class PackageSource implements WeightSource {
   // What the layers of the range miss, less what an unfinished download has left behind; a blob
   // that two layers share counts once.
   missingBytes({ first, end }: LayerRange): number {
-    const missing = new Set<string>();
-    for (let layer = first; layer < end; ++layer) {
-      for (const digest of this.#blobsOf(layer)) if (!this.#has(digest)) missing.add(digest);
-    }
+    const blobs: string[] = [];
+    for (let layer = first; layer < end; ++layer) blobs.push(...this.#blobsOf(layer));
+    return this.missingOf(blobs);
+  }
+
+  // The same of some blobs.
+  missingOf(digests: readonly string[]): number {
     let bytes = 0;
-    for (const digest of missing) bytes += this.#restBytes(digest);
+    for (const digest of new Set(digests)) bytes += this.#restBytes(digest);
     return bytes;
   }
 
@@ -152,7 +155,16 @@ export class PackageSource implements WeightSource {
     onBytes: (bytes: number) => void,
     signal: AbortSignal | null = null,
   ): Promise<void> {
-    const rest = [...new Set(this.#blobsOf(layer))].filter((digest) => !this.#has(digest));
+    await this.downloadBlobs(this.#blobsOf(layer), onBytes, signal);
+  }
+
+  // The same for some blobs.
+  async downloadBlobs(
+    digests: readonly string[],
+    onBytes: (bytes: number) => void,
+    signal: AbortSignal | null = null,
+  ): Promise<void> {
+    const rest = [...new Set(digests)].filter((digest) => !this.#has(digest));
     const lanes = Array.from({ length: kBlobsAtOnce }, async () => {
       try {
         for (let next = rest.shift(); next !== undefined; next = rest.shift()) {
@@ -171,16 +183,19 @@ export class PackageSource implements WeightSource {
   // that loading only reads; what is torn is fetched again. The browser hashes on threads of its
   // own: a step in progress waits for no more than the hand-over of a chunk.
   async verify({ first, end }: LayerRange): Promise<void> {
-    for (let layer = first; layer < end; ++layer) {
-      for (const digest of this.#blobsOf(layer)) {
-        await this.#healing(digest, async (info, store) => {
-          for (const index of info.chunks.keys()) {
-            if (this.#isVerified(store, digest, index)) continue;
-            if (!(await this.#readChunk(store, digest, index))) return null;
-          }
-          return true;
-        });
-      }
+    for (let layer = first; layer < end; ++layer) await this.verifyBlobs(this.#blobsOf(layer));
+  }
+
+  // The same for some blobs.
+  async verifyBlobs(digests: readonly string[]): Promise<void> {
+    for (const digest of digests) {
+      await this.#healing(digest, async (info, store) => {
+        for (const index of info.chunks.keys()) {
+          if (this.#isVerified(store, digest, index)) continue;
+          if (!(await this.#readChunk(store, digest, index))) return null;
+        }
+        return true;
+      });
     }
   }
 
@@ -284,7 +299,12 @@ export class PackageSource implements WeightSource {
   }
 
   async loaded(layer: number): Promise<void> {
-    for (const digest of this.#blobsOf(layer)) await this.#options.memory.remove(digest);
+    await this.dropCopies(this.#blobsOf(layer));
+  }
+
+  // An engine holds what it needs of these blobs: what only memory holds of them may go.
+  async dropCopies(digests: readonly string[]): Promise<void> {
+    for (const digest of digests) await this.#options.memory.remove(digest);
   }
 
   #info(digest: string): BlobInfo {

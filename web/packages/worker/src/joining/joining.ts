@@ -21,6 +21,7 @@ export interface Offer {
   readonly engineName: string; // what makeEngine will give
   readonly needsOnnx: boolean;
   readonly makesTokens: number; // sessions of whole-model generation in one batch; 0: it knows none
+  readonly takesExperts: boolean; // holds experts for hubs
   // A guess for the weights alone, before anything was loaded.
   readonly guessWeightFactor: (quantisation: string) => number;
 }
@@ -114,6 +115,7 @@ function connectMessage(
       cachedLayers,
       needsOnnx: offer.needsOnnx,
       makesTokens: offer.makesTokens,
+      takesExperts: offer.takesExperts,
       workerId: offer.workerId,
     },
   };

@@ -1,7 +1,15 @@
 // What membership hears and what it asks for (docs/protocol.md, "Rooms of a worker"): plain values,
 // so that tests read as tables of events and actions.
 import type { LayerRange } from "@weft/engine";
-import type { Frame, GenerateFrame, Init, Sampling, encodeWorkerMessage } from "@weft/wire";
+import type {
+  ExpertFrame,
+  Frame,
+  GenerateFrame,
+  Init,
+  LayerExperts,
+  Sampling,
+  encodeWorkerMessage,
+} from "@weft/wire";
 
 // The session that speed measurements use; no step may name it.
 export const kMeasureSession = 0xffffffff;
@@ -56,6 +64,15 @@ export type Outcome =
   | { readonly kind: "done" }
   | { readonly kind: "failed"; readonly fault: Fault }
   | { readonly kind: "installed"; readonly weightFactor: number; readonly usedBytes: number }
+  // `rest` sets of experts are still to be loaded; `usedBytes` of the offer are those that are.
+  | { readonly kind: "expertsInstalled"; readonly rest: number; readonly usedBytes: number }
+  // A result for every dispatch; the fault is what the engine failed with, if it did.
+  | {
+      readonly kind: "expertRows";
+      readonly results: readonly ExpertFrame[];
+      readonly computeMs: number;
+      readonly fault: Fault | null;
+    }
   | { readonly kind: "measured"; readonly timings: readonly Timing[] }
   | { readonly kind: "computed"; readonly message: Uint8Array<ArrayBuffer> } // the result frame
   | { readonly kind: "paused" } // MakeTokens: all of its generations have ended, or it was to pause
@@ -122,6 +139,18 @@ export type Work =
       readonly layers: LayerRange;
       readonly arrival: number;
     }
+  // The next of these sets of experts; what they do not name goes.
+  | {
+      readonly kind: "installExperts";
+      readonly epoch: number;
+      readonly sets: readonly LayerExperts[];
+    }
+  // The dispatches of one of a hub's messages.
+  | {
+      readonly kind: "runExperts";
+      readonly hub: number;
+      readonly dispatches: readonly ExpertFrame[];
+    }
   // Batches of these generations, and of those that join them.
   | {
       readonly kind: "makeTokens";
@@ -145,6 +174,7 @@ export interface Shown {
   readonly message?: string; // a full sentence for people
   readonly modelName?: string;
   readonly layers?: [number, number] | null; // [first, end) of the stage that computes
+  readonly expertsHeld?: number; // for hubs
   readonly download?: { doneBytes: number; totalBytes: number } | null;
   readonly whole?: "no" | "possible" | "here";
 }
@@ -155,8 +185,12 @@ export type Action =
   // The manifest and the speed of the line; what was made for another package goes. Asked for while
   // nothing is under way.
   | { readonly kind: "join"; readonly init: Init }
-  // Layers to this device; its FetchEnded brings the next.
-  | { readonly kind: "fetch"; readonly ranges: readonly LayerRange[] }
+  // Layers to this device, or experts; its FetchEnded brings the next.
+  | {
+      readonly kind: "fetch";
+      readonly ranges: readonly LayerRange[];
+      readonly experts: readonly LayerExperts[];
+    }
   | { readonly kind: "interruptFetch" } // the one under way: FetchEnded still comes
   | { readonly kind: "readLayers"; readonly epoch: number; readonly layers: LayerRange }
   | { readonly kind: "compute"; readonly work: Work } // its WorkDone brings the next

@@ -1,17 +1,25 @@
 // Which layers are fetched next, and what is no longer wanted. One fetch is under way at a time:
-// stages and measurements in the order in which they were asked for, then what nobody waits for,
-// standby stages and standby layers. A stage interrupts those, which go on afterwards behind the
-// bytes that they have.
+// stages, experts and measurements in the order in which they were asked for, then what nobody
+// waits for, standby stages and standby layers. A stage interrupts those, which go on afterwards
+// behind the bytes that they have.
 import type { LayerRange } from "@weft/engine";
+import type { LayerExperts } from "@weft/wire";
 
 export type Purpose =
   | { readonly kind: "stage"; readonly epoch: number; readonly isStandby: boolean }
+  | { readonly kind: "experts"; readonly epoch: number }
   | { readonly kind: "measurement"; readonly runs: number }
   | { readonly kind: "standby" };
 
 export interface Fetch {
   readonly purpose: Purpose;
   readonly ranges: readonly LayerRange[];
+  readonly experts?: readonly LayerExperts[]; // instead of ranges
+}
+
+// What an action to fetch names of it.
+export function wantedOf({ ranges, experts = [] }: Fetch): Required<Omit<Fetch, "purpose">> {
+  return { ranges, experts };
 }
 
 const isStandby = ({ purpose }: Fetch): boolean =>
@@ -28,10 +36,9 @@ export class FetchQueue {
     (isStandby(fetch) ? this.#standby : this.#urgent).push(fetch);
   }
 
-  // Forgets the fetches of stages whose epoch is not wanted any more.
-  keepStages(isWanted: (epoch: number) => boolean): void {
-    const stays = ({ purpose }: Fetch): boolean =>
-      purpose.kind !== "stage" || isWanted(purpose.epoch);
+  // Forgets the fetches whose purpose is not wanted any more.
+  keep(isWanted: (purpose: Purpose) => boolean): void {
+    const stays = ({ purpose }: Fetch): boolean => isWanted(purpose);
     for (const list of [this.#urgent, this.#standby]) {
       list.splice(0, list.length, ...list.filter(stays));
     }

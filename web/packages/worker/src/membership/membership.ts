@@ -19,14 +19,17 @@ import {
   decodeServerMessage,
   encodeGeneration,
   isGenerationFrame,
+  isShardMessage,
   kControlByte,
 } from "@weft/wire";
 import type {
   Frame,
   GenerateFrame,
   GenerationFrame,
+  HoldExperts,
   Init,
   MeasureSpeed,
+  Ping,
   PrepareStage,
   Retire,
   ServerMessage,
@@ -44,32 +47,24 @@ import type {
   Work,
   WorkerKind,
 } from "./events.ts";
-import { FetchQueue } from "./fetchQueue.ts";
+import { ExpertDesk } from "./expertDesk.ts";
+import { FetchQueue, wantedOf } from "./fetchQueue.ts";
 import type { Fetch } from "./fetchQueue.ts";
 import { Generations } from "./generations.ts";
 import { Keeping, silenceLimitMs } from "./keeping.ts";
+import { checkedRange } from "./ranges.ts";
+import { kLoading, kLong, kMaxMeasureRuns, kMostEngineFailures, kMostPadding } from "./rules.ts";
 import { SessionLimits } from "./sessionLimits.ts";
 import { StageTable, kMaxBindings } from "./stageTable.ts";
 import { shownOf } from "./shown.ts";
-import { heldValue, turnOf } from "./turns.ts";
+import { heldValue, timingsValue, turnOf } from "./turns.ts";
 import type { Said, StepNumbers, Turn } from "./turns.ts";
-
-const kMaxMeasureRuns = 64;
-// Work that takes its time: where tokens are made they have their turn behind it.
-const kLong: readonly Work["kind"][] = ["runStep", "installLayers", "measureSpeed"];
-// Bytes of a pong, whatever a ping asks for.
-const kMostPadding = 32 * 1024;
-// Of no use to a worker that goes.
-const kLoading: readonly ServerMessage["kind"]["case"][] =
-  ["downloadLayers", "measureSpeed", "prepareStage"];
-// An engine that fails so often in a row has lost its device (a GPU that was reset, say): the next
-// connection makes a new one.
-const kMostEngineFailures = 3;
 
 export interface MembershipOptions {
   readonly needsOnnx: boolean; // the engine runs graphs: one session a step
   readonly note: string; // what the page says beside the state
   readonly wantsWhole: boolean; // the user's wish so far
+  readonly takesExperts: boolean; // the engine can hold experts for hubs
 }
 
 export class Membership {
@@ -80,6 +75,7 @@ export class Membership {
   readonly #fetches = new FetchQueue();
   readonly #turns: Turn[] = [];
   readonly #generations = new Generations();
+  readonly #experts: ExpertDesk;
   #actions: Action[] = []; // of the event that is handled
   #current: Work | null = null; // under way
   #isUnanswered = false; // the connection that asked for it is gone
@@ -106,7 +102,12 @@ export class Membership {
   #engineFailures = 0; // in a row
   #isOver = false;
 
-  constructor({ needsOnnx, note, wantsWhole }: MembershipOptions) {
+  constructor({ needsOnnx, note, wantsWhole, takesExperts }: MembershipOptions) {
+    this.#experts = new ExpertDesk({
+      takesExperts,
+      send: (message) => this.#send(message),
+      sendFrame: (message) => this.#sendFrame(message),
+    });
     this.#needsOnnx = needsOnnx;
     this.#note = note;
     this.#wantsWhole = wantsWhole;
@@ -168,11 +169,13 @@ export class Membership {
     this.#answerInit();
     const fetch = this.#fetches.next();
     if (fetch === "interrupt") this.#actions.push({ kind: "interruptFetch" });
-    else if (fetch) this.#actions.push({ kind: "fetch", ranges: fetch.ranges });
+    else if (fetch) this.#actions.push({ kind: "fetch", ...wantedOf(fetch) });
     while (!this.#current && !this.#isOver) {
       const isBatch = this.#generations.isNext(this.#turns.length > 0);
-      if (!isBatch && this.#turns.length === 0) return;
-      const work = isBatch ? this.#nextBatch() : this.#turns.shift()!.take();
+      const isOther = isBatch || this.#turns.length > 0;
+      let work = this.#experts.next(isOther);
+      if (!work && !isOther) return;
+      work ??= isBatch ? this.#nextBatch() : this.#turns.shift()!.take();
       if (work) this.#begin(work);
     }
     if (this.#current?.kind === "makeTokens") this.#goOnMaking();
@@ -197,7 +200,7 @@ export class Membership {
   #goOnMaking(): void {
     if (!this.#generations.isBatching || this.#isUnanswered) return;
     while (this.#turns[0]?.joins === true) this.#turns.shift()!.take();
-    if (this.#turns.length === 0 || this.#isPausing) return;
+    if ((this.#turns.length === 0 && this.#experts.isEmpty) || this.#isPausing) return;
     this.#isPausing = true;
     this.#actions.push({ kind: "pauseTokens" });
   }
@@ -207,24 +210,19 @@ export class Membership {
   #onMessage(message: Uint8Array, arrival: number): void {
     try {
       if (isGenerationFrame(message)) return this.#onGeneration(decodeGeneration(message));
+      if (isShardMessage(message) && this.#isMember) return this.#experts.take(message);
       if (message[0] !== kControlByte) return this.#onFrame(decodeFrame(message), arrival);
       this.#onControl(decodeServerMessage(message), arrival);
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      this.#finish("retry", `The server sent what cannot be read: ${why}`);
+      this.#finish("retry", `The server sent what cannot be used: ${why}`);
     }
   }
 
   #onControl({ kind }: ServerMessage, now: number): void {
     switch (kind.case) {
       case "ping":
-        return this.#send({
-          case: "pong",
-          value: {
-            nonce: kind.value.nonce,
-            padding: new Uint8Array(Math.min(kind.value.answerBytes, kMostPadding)),
-          },
-        });
+        return this.#onPing(kind.value);
       case "init":
         return this.#onInit(kind.value, now);
       case "refused": {
@@ -245,6 +243,8 @@ export class Membership {
         return this.#onMeasureSpeed(kind.value);
       case "prepareStage":
         return this.#onPrepareStage(kind.value);
+      case "holdExperts":
+        return this.#onHoldExperts(kind.value);
       case "retire":
         return this.#onRetire(kind.value);
       case "invalidateSessions":
@@ -255,6 +255,7 @@ export class Membership {
         return this.#push({ kind: "takeSampling", sampling: kind.value });
       case "release":
         this.#stages.clear();
+        this.#experts.clear();
         this.#sessions.clear();
         this.#stopOver();
         this.#kept = [];
@@ -267,6 +268,19 @@ export class Membership {
             "or update weft on this device.",
         );
     }
+  }
+
+  #onPing({ nonce, answerBytes }: Ping): void {
+    const padding = new Uint8Array(Math.min(answerBytes, kMostPadding));
+    this.#send({ case: "pong", value: { nonce, padding } });
+    this.#experts.sayHeartbeats(this.#current?.kind === "runExperts");
+  }
+
+  #onHoldExperts(message: HoldExperts): void {
+    const fetch = this.#experts.hold(message, this.#layerCount);
+    this.#forgetFetches(); // of earlier statements
+    this.#fetches.push(fetch);
+    this.#hasChanged = true;
   }
 
   #onInit(init: Init, now: number): void {
@@ -344,45 +358,26 @@ export class Membership {
     return this.#package?.layerBytes.length ?? 0;
   }
 
-  // Gives null, and ends the connection, when the range is not one of this model.
-  #checked(range: LayerRange | undefined): LayerRange | null {
-    const first = range?.first ?? 0;
-    const end = range?.end ?? 0;
-    const count = this.#layerCount;
-    if (first < end && end <= count) return { first, end };
-    const message = `The server named layers ${first} to ${end} of a model with ${count}.`;
-    this.#finish("retry", message);
-    return null;
-  }
-
-  // The same for several ranges.
-  #allChecked(ranges: readonly LayerRange[]): LayerRange[] | null {
-    const checked: LayerRange[] = [];
-    for (const range of ranges) {
-      const one = this.#checked(range);
-      if (!one) return null;
-      checked.push(one);
-    }
-    return checked;
+  // Throws where one of them is not of this model.
+  #checked(ranges: readonly (LayerRange | undefined)[]): LayerRange[] {
+    return ranges.map((range) => checkedRange(range, this.#layerCount));
   }
 
   #onDownloadLayers(layers: readonly number[]): void {
-    const ranges = this.#allChecked(layers.map((layer) => ({ first: layer, end: layer + 1 })));
-    for (const range of ranges ?? []) {
+    const ranges = this.#checked(layers.map((layer) => ({ first: layer, end: layer + 1 })));
+    for (const range of ranges) {
       this.#fetches.push({ purpose: { kind: "standby" }, ranges: [range] });
     }
   }
 
   #onMeasureSpeed(message: MeasureSpeed): void {
-    const ranges = this.#allChecked(message.ranges);
-    if (!ranges) return;
+    const ranges = this.#checked(message.ranges);
     const runs = Math.min(Math.max(message.runs, 1), kMaxMeasureRuns);
     this.#fetches.push({ purpose: { kind: "measurement", runs }, ranges });
   }
 
   #onPrepareStage({ epoch, stage, layers, standby }: PrepareStage): void {
-    const range = this.#checked(layers);
-    if (!range) return;
+    const range = checkedRange(layers, this.#layerCount);
     if (!this.#stages.prepare(epoch, stage, range, standby)) {
       const message =
         `The server asked for epoch ${epoch} to be prepared, expected one that is newer than ` +
@@ -393,8 +388,7 @@ export class Membership {
   }
 
   #onRetire({ keep, epochs }: Retire): void {
-    const ranges = this.#allChecked(keep);
-    if (!ranges) return;
+    const ranges = this.#checked(keep);
     this.#stages.keepOnly(epochs, ranges);
     this.#stopOver();
     this.#kept = ranges;
@@ -403,7 +397,10 @@ export class Membership {
   }
 
   #forgetFetches(): void {
-    this.#fetches.keepStages((epoch) => this.#stages.unfinished(epoch) !== undefined);
+    this.#fetches.keep((purpose) => {
+      if (purpose.kind === "experts") return this.#experts.isWanted(purpose.epoch);
+      return purpose.kind !== "stage" || this.#stages.unfinished(purpose.epoch) !== undefined;
+    });
   }
 
   #keepingWhatIsNeeded(): Turn {
@@ -557,7 +554,7 @@ export class Membership {
   }
 
   #onFetchFailed({ purpose }: Fetch, fault: Fault): void {
-    const epoch = purpose.kind === "stage" ? purpose.epoch : 0;
+    const epoch = "epoch" in purpose ? purpose.epoch : 0;
     if (purpose.kind === "stage") this.#stages.remove(epoch);
     this.#sendFailed(epoch, fault);
   }
@@ -565,6 +562,8 @@ export class Membership {
   #onFetched({ purpose, ranges }: Fetch): void {
     if (purpose.kind === "measurement") {
       this.#push({ kind: "measureSpeed", ranges, runs: purpose.runs });
+    } else if (purpose.kind === "experts") {
+      this.#turns.push(this.#experts.installing(purpose.epoch));
     } else if (purpose.kind === "stage") {
       const { epoch } = purpose;
       this.#reading.add(epoch);
@@ -622,16 +621,14 @@ export class Membership {
   }
 
   #onWorkSucceeded(work: Work, outcome: Exclude<Outcome, { kind: "failed" }>): void {
+    this.#turns.push(...this.#experts.done(work, outcome));
+    if (outcome.kind === "expertRows" && outcome.fault) return this.#countFailure(outcome.fault);
     if (outcome.kind !== "done") this.#engineFailures = 0;
     if (outcome.kind === "computed") return this.#sendFrame(outcome.message);
     if (outcome.kind === "stock") return this.#onStock(outcome.bindings);
     if (outcome.kind === "measured") {
       this.#turns.unshift(this.#keepingWhatIsNeeded());
-      const timings = outcome.timings.map(({ layers, runUs }) => ({
-        layers,
-        runUs: runUs.map((us) => BigInt(us)),
-      }));
-      return this.#send({ case: "measured", value: { timings } });
+      return this.#send({ case: "measured", value: timingsValue(outcome.timings) });
     }
     if (outcome.kind !== "installed" || work.kind !== "installLayers") return;
     const { epoch, layers } = work;
@@ -656,6 +653,10 @@ export class Membership {
       case "installLayers":
         if (fault.isKernelRefused) return this.#finish("engineFailed", fault.message);
         if (this.#stages.unfinished(work.epoch)) this.#onStageFailed(work.epoch, fault);
+        return this.#countFailure(fault);
+      case "installExperts":
+        if (fault.isKernelRefused) return this.#finish("engineFailed", fault.message);
+        if (this.#experts.isWanted(work.epoch)) this.#sendFailed(work.epoch, fault);
         return this.#countFailure(fault);
       case "measureSpeed":
         if (fault.isKernelRefused) return this.#finish("engineFailed", fault.message);
@@ -708,6 +709,7 @@ export class Membership {
     const loads = ["installLayers", "measureSpeed"].includes(this.#current?.kind ?? "");
     const isUnfinished = this.#stages.bindings().some(([, { isLoaded }]) => !isLoaded);
     const holdsMore = loads || isUnfinished || this.#kept.length > 0;
+    this.#experts.lost();
     this.#stages.removeUnloaded();
     this.#kept = [];
     this.#fetches.clear();
@@ -784,8 +786,10 @@ export class Membership {
     const layers: [number, number] | null = held ? [held.layers.first, held.layers.end] : null;
     const isLoading = this.#reading.size > 0 || this.#current?.kind === "installLayers";
     const [isDownloading, fault, note] = [this.#isDownloading, this.#fault, this.#note];
-    const state = { work: this.#current?.kind, isDownloading, isLoading, held, fault, note };
-    this.#show({ layers, ...shownOf(state) });
+    const expertsHeld = this.#experts.heldCount;
+    const work = this.#current?.kind;
+    const state = { work, isDownloading, isLoading, held, expertsHeld, fault, note };
+    this.#show({ layers, expertsHeld, ...shownOf(state) });
   }
 
   #finish(kind: Ending["kind"], message: string): void {

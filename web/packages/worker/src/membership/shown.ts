@@ -7,6 +7,7 @@ export interface WorkerState {
   readonly isDownloading: boolean;
   readonly isLoading: boolean;
   readonly held: Holding | undefined;
+  readonly expertsHeld: number;
   readonly fault: string; // the last failure
   readonly note: string;
 }
@@ -17,6 +18,7 @@ export function shownOf(state: WorkerState): Shown {
   switch (work) {
     case "runStep":
     case "makeTokens":
+    case "runExperts":
       return { phase: "computing", message: "Computing." };
     case "measureSpeed":
       return { phase: "measuring", message: "Measuring this device's speed." };
@@ -25,7 +27,11 @@ export function shownOf(state: WorkerState): Shown {
   }
   if (isDownloading) return {};
   if (isLoading) return { phase: "loading", message: "Loading its layers." };
+  if (work === "installExperts") return { phase: "loading", message: "Loading its experts." };
   const rest = [state.fault, state.note].map((text) => text && ` ${text}`).join("");
+  if (!held && state.expertsHeld > 0) {
+    return { phase: "ready", message: "Ready: its experts are loaded." + rest };
+  }
   if (!held) return { phase: "idle", message: "Connected, waiting for work." + rest };
   const message = held.isStandby
     ? "Ready to take over: its layers are loaded."

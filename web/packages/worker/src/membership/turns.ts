@@ -1,5 +1,7 @@
 // What waits in a membership to be computed, in the order of the messages, and words for the wire.
-import type { ConnectKind, Fault, HeldBinding, Work } from "./events.ts";
+import type { LayerRange } from "@weft/engine";
+
+import type { ConnectKind, Fault, HeldBinding, Timing, Work } from "./events.ts";
 
 export interface Turn {
   // Gives the work; null where nothing is to be computed after all.
@@ -18,9 +20,15 @@ export function turnOf(work: Work): Turn {
 
 type HeldValue = NonNullable<ConnectKind["value"]["held"]>[number];
 
+type TimingsValue = { timings: { layers: LayerRange; runUs: bigint[] }[] };
+
 // As the wire wants it.
 export function heldValue({ sessions, positions, ...rest }: HeldBinding): HeldValue {
   return { ...rest, sessions: [...sessions], positions: [...positions] };
+}
+
+export function timingsValue(timings: readonly Timing[]): TimingsValue {
+  return { timings: timings.map(({ layers, runUs }) => ({ layers, runUs: runUs.map(BigInt) })) };
 }
 
 // What StepFailed names, and what it says.

@@ -4,9 +4,11 @@ import { EngineError } from "@weft/engine";
 import type { GenerateRequest, LayerRange, StageEngine } from "@weft/engine";
 import type { Frame, GenerateFrame, Init, Sampling } from "@weft/wire";
 
+import { ExpertBlobs } from "../download/expertBlobs.ts";
 import type { Manifest } from "../download/manifest.ts";
 import type { PackageSource } from "../download/packageSource.ts";
 import type { HeldBinding, Timing, Work } from "../membership/events.ts";
+import { ExpertHost } from "./expertHost.ts";
 import { measureRanges } from "./measure.ts";
 import { memoryFactor } from "./memoryFactor.ts";
 import { SamplingTable } from "./samplingTable.ts";
@@ -42,6 +44,8 @@ export class StageHost {
   readonly #makeEngine: (manifest: Manifest) => Promise<StageEngine>;
   readonly #now: () => number;
   readonly #sampling = new SamplingTable();
+  readonly blobsOfExperts: ExpertBlobs;
+  readonly experts: ExpertHost;
   #engine: StageEngine | null = null;
   #making: Promise<StageEngine> | null = null;
 
@@ -55,8 +59,12 @@ export class StageHost {
     this.#source = source;
     this.#makeEngine = makeEngine;
     this.#now = now;
+    this.blobsOfExperts = new ExpertBlobs(source);
+    const engine = (): Promise<StageEngine> => this.#loadedEngine();
+    this.experts = new ExpertHost(manifest.layers.length, this.blobsOfExperts, engine);
   }
 
+  // Of the offer, experts included.
   usedBytes(): number {
     if (!this.#engine) return 0;
     const { weightBytes, kvBytes, scratchBytes } = this.#engine.memory();
@@ -81,7 +89,7 @@ export class StageHost {
     const measured = engine.weightFactor?.() ?? this.#measuredFactor(engine);
     return {
       weightFactor: memoryFactor(this.#manifest, init, measured, engine),
-      usedBytes: this.usedBytes(),
+      usedBytes: this.usedBytes() - this.experts.usedBytes,
     };
   }
 
@@ -91,7 +99,8 @@ export class StageHost {
     for (const [layer, { weightBytes }] of this.#manifest.layers.entries()) {
       if (engine.isLoaded({ first: layer, end: layer + 1 })) loadedBytes += weightBytes;
     }
-    return loadedBytes === 0 ? 1 : engine.memory().weightBytes / loadedBytes;
+    const heldBytes = engine.memory().weightBytes - this.experts.usedBytes;
+    return loadedBytes === 0 ? 1 : heldBytes / loadedBytes;
   }
 
   // Unloads everything else.
@@ -134,6 +143,7 @@ export class StageHost {
   async releaseAll(): Promise<void> {
     this.#sampling.clear();
     this.#engine?.releaseAll();
+    await this.experts.clear();
     await this.keep([]);
   }
 

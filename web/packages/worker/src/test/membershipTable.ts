@@ -4,13 +4,16 @@ import { expect } from "vitest";
 
 import {
   DType,
+  ExpertFrameType,
   FrameType,
   OutputKind,
   decodeGeneration,
+  decodeShardMessage,
   encodeFrame,
   encodeGeneration,
+  isShardMessage,
 } from "@weft/wire";
-import type { GenerateFrame, WholeModel } from "@weft/wire";
+import type { ExpertFrame, GenerateFrame, WholeModel } from "@weft/wire";
 import { encodeServerMessage } from "@weft/wire/test/orchestrator.ts";
 import type { ServerKind } from "@weft/wire/test/orchestrator.ts";
 
@@ -102,6 +105,21 @@ function heldWords(connect: { held?: readonly HeldBinding[] }): string {
     .join();
 }
 
+// " 1:3 1:4" for results (or dispatches) of experts 3 and 4 of layer 1.
+function framesText(frames: readonly ExpertFrame[]): string {
+  return frames
+    .map(({ type, layer, expert, failed }) => {
+      if (type === ExpertFrameType.heartbeat) return " heartbeat";
+      return `${failed ? " failed" : ""} ${layer}:${expert}`;
+    })
+    .join("");
+}
+
+function shardWords(message: Uint8Array): string {
+  const { peer, frames } = decodeShardMessage(message);
+  return `shards to ${peer}${framesText(frames)}`;
+}
+
 // An action in a few words; "" for what only the page sees.
 function words(action: Action): string {
   switch (action.kind) {
@@ -115,18 +133,25 @@ function words(action: Action): string {
     }
     case "sendFrame": {
       if (action.message.length === 1) return "send result";
+      if (isShardMessage(action.message)) return shardWords(action.message);
       const frame = decodeGeneration(action.message);
       if (frame.kind !== "tokens") return `send ${frame.kind}`;
       return `send tokens ${frame.sequence} [${frame.tokens.join()}]${frame.isLast ? " last" : ""}`;
     }
-    case "fetch":
-      return `fetch ${action.ranges.map(span).join()}`;
+    case "fetch": {
+      const experts = action.experts.map((set) => `${set.layer}:${set.experts.join("+")}`);
+      return `fetch ${[...action.ranges.map(span), ...experts].join()}`;
+    }
     case "readLayers":
       return `read ${span(action.layers)} of ${action.epoch}`;
     case "compute": {
       const { work } = action;
       if (work.kind === "installLayers") return `install ${span(work.layers)} of ${work.epoch}`;
       if (work.kind === "keepLayers") return `keep ${work.keep.map(span).join()}`;
+      if (work.kind === "installExperts") return `install experts of ${work.epoch}`;
+      if (work.kind === "runExperts") {
+        return `experts for ${work.hub}:${framesText(work.dispatches)}`;
+      }
       if (work.kind === "measureSpeed") return `measure ${work.ranges.map(span).join()}`;
       if (work.kind === "runStep") {
         return `step ${work.frame.header.sequence} over ${span(work.layers)}`;
@@ -170,7 +195,8 @@ export function expectTable(membership: Membership, rows: readonly Row[]): void 
 }
 
 export function made(change: Partial<MembershipOptions> = {}): Membership {
-  return new Membership({ needsOnnx: false, note: "", wantsWhole: false, ...change });
+  const none = { needsOnnx: false, note: "", wantsWhole: false, takesExperts: false };
+  return new Membership({ ...none, ...change });
 }
 
 export function joined(change: Partial<MembershipOptions> = {}): Membership {

@@ -83,6 +83,7 @@ export class WorkerRig {
         engineName: "ort-wasm",
         needsOnnx: true,
         makesTokens: 4,
+        takesExperts: false,
         guessWeightFactor: () => 1.5,
       },
       wantsWhole,

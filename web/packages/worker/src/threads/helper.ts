@@ -74,6 +74,7 @@ export class Helper {
         engineName: engine.name,
         needsOnnx: engine.needsOnnx,
         makesTokens: engine.makesTokens,
+        takesExperts: engine.takesExperts,
         guessWeightFactor: engine.guessWeightFactor,
       },
       note,

@@ -92,6 +92,7 @@ HostParts {
         name: wish === "wasm" ? "ort-wasm" : "ort-webgpu",
         needsOnnx: wish === "onnx" || needsOnnx,
         makesTokens: wish === "onnx" || needsOnnx ? 0 : 1,
+        takesExperts: false,
         usesGpu: wish !== "wasm",
         device: "A browser",
         guessWeightFactor: () => 1,

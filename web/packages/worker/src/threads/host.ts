@@ -262,4 +262,10 @@ export class WorkerHost {
   }
 }
 
-const kNothingHeld = { layers: null, download: null, usedBytes: 0, whole: "no" } as const;
+const kNothingHeld = {
+  layers: null,
+  expertsHeld: 0,
+  download: null,
+  usedBytes: 0,
+  whole: "no",
+} as const;

@@ -39,6 +39,7 @@ async function onnxEngine(choice: EngineChoice): Promise<EngineOffer> {
     name: `ort-${provider}`,
     needsOnnx: true,
     makesTokens: 0,
+    takesExperts: false,
     usesGpu: provider === "webgpu",
     device: deviceText(adapter),
     guessWeightFactor: (quantisation) => guessWeightFactor(provider, quantisation),

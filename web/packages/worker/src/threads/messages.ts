@@ -41,6 +41,8 @@ export interface WorkerStatus {
   modelName: string;
   layerCount: number; // of the model, with embedding and head; 0 before it is known
   layers: [number, number] | null; // [first, end) of the stage that computes
+  expertsHeld: number; // for hubs on other devices
+  expertCalls: number; // dispatches of hubs that were computed
   download: { doneBytes: number; totalBytes: number } | null;
   memoryBytes: number; // the offer
   usedBytes: number; // weights, keys and values held now
@@ -66,6 +68,8 @@ export function initialStatus(): WorkerStatus {
     modelName: "",
     layerCount: 0,
     layers: null,
+    expertsHeld: 0,
+    expertCalls: 0,
     download: null,
     memoryBytes: 0,
     usedBytes: 0,

@@ -15,6 +15,7 @@ export function ownEngine(gpu: GPU, device: string, store: TuneStore): EngineOff
     name: "webgpu",
     needsOnnx: false,
     makesTokens: kMaxSeats,
+    takesExperts: true,
     usesGpu: true,
     device,
     guessWeightFactor: () => kOwnWeightFactor,

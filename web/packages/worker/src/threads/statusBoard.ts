@@ -40,6 +40,12 @@ export class StatusBoard {
     this.#publish(this.#status);
   }
 
+  // Of experts, for hubs: one step of so many calls.
+  addCalls(calls: number, rows: number, ms: number): void {
+    this.#status = { ...this.#status, expertCalls: this.#status.expertCalls + calls };
+    this.addStep(rows, ms);
+  }
+
   addStep(rows: number, ms: number): void {
     this.#recent.push({ rows, ms });
     if (this.#recent.length > kRecentSteps) this.#recent.shift();

@@ -64,6 +64,7 @@ describe("joining", () => {
       cachedLayers: [],
       needsOnnx: true,
       makesTokens: 4,
+      takesExperts: false,
       workerId: "id",
     });
     expect(rig.engines).toEqual([]);

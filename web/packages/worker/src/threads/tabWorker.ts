@@ -10,7 +10,7 @@
 import { EngineError, KernelRefusedError } from "@weft/engine";
 import type { LayerRange, StageEngine } from "@weft/engine";
 import { encodeWorkerMessage } from "@weft/wire";
-import type { GenerateFrame, Init } from "@weft/wire";
+import type { GenerateFrame, Init, LayerExperts } from "@weft/wire";
 
 import { Downloader } from "../download/downloader.ts";
 import type { Manifest } from "../download/manifest.ts";
@@ -69,7 +69,8 @@ export class TabWorker {
   constructor(options: TabWorkerOptions) {
     this.#options = options;
     const { note, wantsWhole, offer } = options;
-    this.#membership = new Membership({ needsOnnx: offer.needsOnnx, note, wantsWhole });
+    const { needsOnnx, takesExperts } = offer;
+    this.#membership = new Membership({ needsOnnx, note, wantsWhole, takesExperts });
     this.#downloader = new Downloader(options.source, options.now, {
       onProgress: (doneBytes, totalBytes) =>
         this.#feed({ kind: "fetchProgressed", doneBytes, totalBytes }),
@@ -143,7 +144,7 @@ export class TabWorker {
       case "join":
         return this.#start(this.#join(action.init));
       case "fetch":
-        return this.#start(this.#runFetch(action.ranges));
+        return this.#start(this.#runFetch(action.ranges, action.experts));
       case "interruptFetch":
         return this.#fetch.abort();
       case "readLayers":
@@ -204,13 +205,19 @@ export class TabWorker {
     this.#feed(event);
   }
 
-  async #runFetch(ranges: readonly LayerRange[]): Promise<void> {
+  async #runFetch(
+    ranges: readonly LayerRange[],
+    experts: readonly LayerExperts[],
+  ): Promise<void> {
     this.#fetch = new AbortController();
     const { signal } = this.#fetch;
     this.#joined?.host.warmUp();
     let fault: Fault | null = null;
     try {
       for (const range of ranges) await this.#downloader.download(range, signal);
+      const blobs = (await this.#joined?.host.blobsOfExperts.digests(experts)) ?? [];
+      await this.#downloader.downloadBlobs(blobs, signal);
+      await this.#options.source.verifyBlobs(blobs);
     } catch (error) {
       fault = faultOf(error);
     }
@@ -239,7 +246,7 @@ export class TabWorker {
   }
 
   async #done(work: Work, { init, host }: Joined): Promise<Outcome> {
-    const { board } = this.#options;
+    const { board, now } = this.#options;
     switch (work.kind) {
       case "installLayers": {
         let { doneBytes } = work;
@@ -256,6 +263,19 @@ export class TabWorker {
         const { message, computeMs } = await host.step(work.frame, work.layers, work.arrival);
         board.addStep(work.frame.header.rows, computeMs);
         return { kind: "computed", message };
+      }
+      case "installExperts": {
+        const onBytes = (): void =>
+          board.set({ phase: "loading", message: "Loading its experts." });
+        return { kind: "expertsInstalled", ...(await host.experts.install(work.sets, onBytes)) };
+      }
+      case "runExperts": {
+        const begin = now();
+        const { results, rows, error } = await host.experts.run(work.dispatches);
+        const computeMs = now() - begin;
+        board.addCalls(work.dispatches.length, rows, computeMs);
+        const fault = error === null ? null : faultOf(error);
+        return { kind: "expertRows", results, computeMs, fault };
       }
       case "makeTokens":
         return await this.#makeTokens(work, host);

@@ -1,0 +1,95 @@
+// A layer's experts as a program of their own (src/program/shards.h): a slot is a row.
+import { EngineError } from "../base/error.ts";
+import type { MoeExperts, Part, Program, View, Weight } from "./ir.ts";
+
+// Whether the program gives slots' rows, which no layer takes, instead of a residual stream.
+export function isShard({ ops }: Program): boolean {
+  return ops.every((op) => op.kind === "moeExperts");
+}
+
+// A program of the same layer over these experts alone, in this order. Its input [columns + 2] is
+// the row that goes into the experts, then the index of its expert in `experts` and the weight 1;
+// its output [columns] is the unweighted row of that expert. Throws EngineError (invalid_argument)
+// where the layer has no experts, or not these.
+export function expertProgram(program: Program, experts: readonly number[]): Program {
+  const layer = `Layer ${program.layerIndex}`;
+  const whole = program.ops.find((op): op is MoeExperts => op.kind === "moeExperts");
+  if (!whole || experts.length === 0) {
+    const why = whole ? "was asked for none of its experts" : "has no experts";
+    throw new EngineError("invalid_argument", `${layer} ${why}.`);
+  }
+  const unknown = experts.find((expert) => expert >= whole.experts);
+  if (unknown !== undefined) {
+    throw new EngineError(
+      "invalid_argument",
+      `${layer} has no expert ${unknown}, only ${whole.experts}.`,
+    );
+  }
+  const weights: Weight[] = [];
+  const pick = (id: number): number =>
+    weights.push(pickedWeight(program.weights[id]!, experts)) - 1;
+  const { columns } = whole.in;
+  const view = (buffer: number, firstColumn: number, count: number): View =>
+    ({ buffer, firstColumn, columns: count });
+  const op: MoeExperts = {
+    ...whole,
+    in: view(0, 0, columns),
+    route: view(0, columns, 2),
+    out: view(1, 0, columns),
+    experts: experts.length,
+    topK: 1,
+    gateUp: pick(whole.gateUp),
+    down: pick(whole.down),
+    gateUpBias: whole.gateUpBias === null ? null : pick(whole.gateUpBias),
+    downBias: whole.downBias === null ? null : pick(whole.downBias),
+  };
+  return {
+    layerIndex: program.layerIndex,
+    buffers: [
+      { name: "row_and_route", columns: columns + 2 },
+      { name: "expert_row", columns },
+    ],
+    weights,
+    ops: [op],
+    input: 0,
+    output: 1,
+  };
+}
+
+// Digests of the blobs that the program's weights are made of.
+export function blobsOf({ weights }: Program): string[] {
+  const parts = weights.flatMap(({ data, scale, zero }) => [...data, ...scale, ...zero]);
+  return [...new Set(parts.map(({ digest }) => digest))];
+}
+
+// [experts, ...] with only some of the experts.
+function pickedWeight(weight: Weight, experts: readonly number[]): Weight {
+  const [count, ...rest] = weight.shape as [number, ...number[]];
+  const picked = (parts: readonly Part[]): Part[] => pickedParts(parts, count, experts);
+  return {
+    ...weight,
+    shape: [experts.length, ...rest],
+    data: picked(weight.data),
+    scale: picked(weight.scale),
+    zero: picked(weight.zero),
+  };
+}
+
+// Of a stacked array, which takes as many bytes for each expert.
+function pickedParts(parts: readonly Part[], count: number, experts: readonly number[]): Part[] {
+  const each = parts.reduce((sum, { byteCount }) => sum + byteCount, 0) / count;
+  return experts.flatMap((expert) => cut(parts, expert * each, (expert + 1) * each));
+}
+
+// Bytes [begin, end) of what the parts hold one after the other.
+function cut(parts: readonly Part[], begin: number, end: number): Part[] {
+  const taken: Part[] = [];
+  let at = 0; // where the part begins
+  for (const { digest, offset, byteCount } of parts) {
+    const from = Math.max(begin, at);
+    const to = Math.min(end, at + byteCount);
+    if (from < to) taken.push({ digest, offset: offset + from - at, byteCount: to - from });
+    at += byteCount;
+  }
+  return taken;
+}

@@ -1,0 +1,213 @@
+// Membership's part for experts on other machines: what this worker is to hold for hubs and said
+// that it holds, and which of their dispatches wait. A state machine; its counterparts are
+// src/worker/expert_queue.h and src/worker/membership_shards.cc.
+import {
+  ExpertFrameType,
+  WireError,
+  decodeShardMessage,
+  encodeShardMessage,
+  failedResult,
+  heartbeatFrame,
+  kAnyExpert,
+  kBatchBit,
+  kTakesBF16,
+  kTakesF16,
+  readExpertSets,
+} from "@weft/wire";
+import type { ExpertFrame, HoldExperts, LayerExperts, ShardMessage } from "@weft/wire";
+
+import type { Outcome, Work, WorkerKind } from "./events.ts";
+import type { Fetch } from "./fetchQueue.ts";
+import type { Turn } from "./turns.ts";
+
+// The rows of a shard message, within which its frames have room (src/wire/expert_frame.h).
+const kMaxMessageBytes = 60 * 2 ** 20;
+
+type Dispatches = Extract<Work, { kind: "runExperts" }>;
+
+export interface ExpertDeskOptions {
+  readonly takesExperts: boolean;
+  readonly send: (message: WorkerKind) => void;
+  readonly sendFrame: (message: Uint8Array<ArrayBuffer>) => void;
+}
+
+export class ExpertDesk {
+  readonly #options: ExpertDeskOptions;
+  #epoch = 0; // of the newest HoldExperts of this connection
+  #wanted: readonly LayerExperts[] | null = null; // by it
+  #held: readonly LayerExperts[] = []; // what may be asked for
+  #usedBytes = 0;
+  #computeUs = 0; // of the last dispatches
+  readonly #hubs = new Set<number>(); // that have sent dispatches
+  #waiting: Dispatches[] = []; // a message each, or what is left of it
+  #isNext = false; // before other work
+
+  constructor(options: ExpertDeskOptions) {
+    this.#options = options;
+  }
+
+  // Throws WireError for what a server must not send. What the statement does not name is not
+  // computed any more; what it adds is, once it is loaded.
+  hold({ epoch, sets }: HoldExperts, layerCount: number): Fetch {
+    this.#check("HoldExperts");
+    if (epoch <= this.#epoch) {
+      throw new WireError(`HoldExperts of epoch ${epoch} came after that of ${this.#epoch}.`);
+    }
+    const wanted = readExpertSets(sets, layerCount);
+    this.#epoch = epoch;
+    this.#wanted = wanted;
+    this.#held = this.#held.flatMap(({ layer, experts }) => {
+      const kept = experts.filter((expert) => names(wanted, layer, expert));
+      return kept.length > 0 ? [{ layer, experts: kept }] : [];
+    });
+    return { purpose: { kind: "experts", epoch }, ranges: [], experts: wanted };
+  }
+
+  #check(what: string): void {
+    if (this.#options.takesExperts) return;
+    throw new WireError(`${what} came to a worker that takes no experts.`);
+  }
+
+  // Whether nothing newer was said.
+  isWanted(epoch: number): boolean {
+    return this.#wanted !== null && epoch === this.#epoch;
+  }
+
+  get heldCount(): number {
+    return this.#held.reduce((sum, { experts }) => sum + experts.length, 0);
+  }
+
+  // A layer's experts at a time, between other work.
+  installing(epoch: number): Turn {
+    const take = (): Work | null =>
+      this.isWanted(epoch) ? { kind: "installExperts", epoch, sets: this.#wanted! } : null;
+    return { take, forgets: false };
+  }
+
+  // Of work that is done, where it was for experts: answers, and gives the turn for what is not
+  // loaded yet.
+  done(work: Work, outcome: Outcome): Turn[] {
+    if (work.kind === "runExperts" && outcome.kind === "expertRows") {
+      this.#computeUs = Math.round(outcome.computeMs * 1000);
+      this.#send(work.hub, outcome.results);
+    }
+    const isInstalled = work.kind === "installExperts" && outcome.kind === "expertsInstalled";
+    if (!isInstalled || !this.isWanted(work.epoch)) return [];
+    if (outcome.rest > 0) return [this.installing(work.epoch)];
+    this.#held = this.#wanted!;
+    this.#usedBytes = outcome.usedBytes;
+    const value = { epoch: work.epoch, usedBytes: BigInt(outcome.usedBytes) };
+    this.#options.send({ case: "expertsHeld", value });
+    return [];
+  }
+
+  // A shard message. Hubs are workers like this one, and the server forwards what they send without
+  // reading it: what cannot be read is nobody's question, and no reason to leave the server.
+  take(message: Uint8Array): void {
+    this.#check("A shard message");
+    let decoded: ShardMessage;
+    try {
+      decoded = decodeShardMessage(message);
+    } catch (error) {
+      if (error instanceof WireError) return;
+      throw error;
+    }
+    const { peer: hub, frames } = decoded;
+    const refusals: ExpertFrame[] = [];
+    const dispatches: ExpertFrame[] = [];
+    for (const frame of frames) {
+      if (frame.type === ExpertFrameType.cancel) this.#cancel(hub, frame);
+      if (frame.type !== ExpertFrameType.dispatch) continue;
+      this.#preempt(hub, frame.sequence);
+      const { layer, expert } = frame;
+      if (names(this.#held, layer, expert)) dispatches.push(frame);
+      else {
+        const why = `Expert ${expert} of layer ${layer} is not held here.`;
+        refusals.push(failedResult(frame, why));
+      }
+    }
+    if (dispatches.length > 0) {
+      this.#hubs.add(hub);
+      this.#waiting.push({ kind: "runExperts", hub, dispatches });
+    }
+    if (refusals.length > 0) this.#send(hub, refusals);
+  }
+
+  // A dispatch takes the place of those that wait for the same hub's same batch under another
+  // sequence.
+  #preempt(hub: number, sequence: number): void {
+    const batch = (sequence & kBatchBit) !== 0;
+    this.#drop(
+      hub,
+      (other) => other.sequence !== sequence && ((other.sequence & kBatchBit) !== 0) === batch,
+    );
+  }
+
+  #cancel(hub: number, { sequence, layer, expert }: ExpertFrame): void {
+    this.#drop(
+      hub,
+      (other) =>
+        other.sequence === sequence &&
+        other.layer === layer &&
+        (expert === other.expert || expert === kAnyExpert),
+    );
+  }
+
+  #drop(hub: number, isUnwanted: (dispatch: ExpertFrame) => boolean): void {
+    this.#waiting = this.#waiting
+      .map((work) =>
+        work.hub === hub
+          ? { ...work, dispatches: work.dispatches.filter((each) => !isUnwanted(each)) }
+          : work,
+      )
+      .filter(({ dispatches }) => dispatches.length > 0);
+  }
+
+  get isEmpty(): boolean {
+    return this.#waiting.length === 0;
+  }
+
+  // The next message's dispatches, where it is their turn: they and all other work take turns.
+  next(isOtherWaiting: boolean): Work | null {
+    const isTurn = this.#isNext || !isOtherWaiting;
+    const work = isTurn ? (this.#waiting.shift() ?? null) : null;
+    this.#isNext = !work;
+    return work;
+  }
+
+  // To every hub that has asked for something.
+  sayHeartbeats(isComputing: boolean): void {
+    const waiting = this.#waiting.reduce((sum, { dispatches }) => sum + dispatches.length, 0);
+    const heartbeat = heartbeatFrame({
+      waiting: waiting + (isComputing ? 1 : 0),
+      computeUs: this.#computeUs,
+      heldBytes: this.#usedBytes,
+      maxMessageBytes: kMaxMessageBytes,
+      takes: kTakesF16 | kTakesBF16,
+    });
+    for (const hub of this.#hubs) this.#send(hub, [heartbeat]);
+  }
+
+  #send(hub: number, frames: readonly ExpertFrame[]): void {
+    this.#options.sendFrame(encodeShardMessage(hub, frames));
+  }
+
+  // Nothing is held or wanted any more.
+  clear(): void {
+    this.#wanted = null;
+    this.#held = [];
+    this.#usedBytes = 0;
+    this.#hubs.clear();
+    this.#waiting = [];
+  }
+
+  // The next connection begins with any epoch.
+  lost(): void {
+    this.clear();
+    this.#epoch = 0;
+  }
+}
+
+function names(sets: readonly LayerExperts[], layer: number, expert: number): boolean {
+  return sets.some((set) => set.layer === layer && set.experts.includes(expert));
+}
