@@ -63,6 +63,16 @@ struct Outcome {
   double copies = 0;  // asked for an expert
 };
 
+Outcome OutcomeOf(std::vector<double> times_ms) {
+  Outcome outcome;
+  for (const double ms : times_ms) outcome.mean_ms += ms;
+  outcome.mean_ms /= static_cast<double>(times_ms.size());
+  std::sort(times_ms.begin(), times_ms.end());
+  outcome.p50_ms = times_ms[times_ms.size() / 2];
+  outcome.p99_ms = times_ms[times_ms.size() * 99 / 100];
+  return outcome;
+}
+
 class Run {
  public:
   Run(const Case& what, int layers, uint64_t seed)
@@ -71,25 +81,21 @@ class Run {
     (void)dispatcher_.SetHolders({}, 1, what.holders);
   }
 
-  Outcome Measured() {
+  // Times of layers in milliseconds; the first ones, which know nothing of the workers, are not
+  // among them.
+  std::vector<double> Measured() {
     Begin();
     while (static_cast<int>(times_ms_.size()) < layers_ && time_.RunNext()) {
     }
-    Outcome outcome;
-    // The first layers know nothing of the workers.
-    const size_t skipped = times_ms_.size() / 20;
-    times_ms_.erase(times_ms_.begin(), times_ms_.begin() + static_cast<std::ptrdiff_t>(skipped));
-    for (const double ms : times_ms_) outcome.mean_ms += ms;
-    outcome.mean_ms /= static_cast<double>(times_ms_.size());
-    std::sort(times_ms_.begin(), times_ms_.end());
-    outcome.p50_ms = times_ms_[times_ms_.size() / 2];
-    outcome.p99_ms = times_ms_[times_ms_.size() * 99 / 100];
-    for (const Holder& holder : case_.holders) {
-      const HolderStats stats = dispatcher_.StatsOf(holder.id).value();
-      outcome.bytes += static_cast<double>(stats.sent_bytes) / layers_;
-      outcome.copies += static_cast<double>(stats.calls) / layers_ / kTopK;
-    }
-    return outcome;
+    times_ms_.erase(times_ms_.begin(), times_ms_.begin() + layers_ / 20);
+    return times_ms_;
+  }
+  // Of rows sent to workers, and copies asked for an expert; of a layer.
+  double row_bytes() const {
+    return Sum([](const HolderStats& stats) { return stats.sent_bytes; }) / layers_;
+  }
+  double copies() const {
+    return Sum([](const HolderStats& stats) { return stats.calls; }) / layers_ / kTopK;
   }
 
  private:
@@ -98,6 +104,14 @@ class Run {
     bool is_busy = false;
     Instant next_stall;
   };
+
+  template <typename Of>
+  double Sum(const Of& of) const {
+    double sum = 0;
+    for (const Holder& holder : case_.holders)
+      sum += static_cast<double>(of(dispatcher_.StatsOf(holder.id).value()));
+    return sum;
+  }
 
   void Begin() {
     std::vector<uint32_t> experts(case_.experts);
@@ -204,7 +218,7 @@ Options Fixed(uint32_t copies, CopyTime time) {
   return options;
 }
 
-Case Table1(uint32_t h, CopyTime time) {
+Case Table1Case(uint32_t h, CopyTime time) {
   Case table;
   table.name =
       "h = " + std::to_string(h) + (time == CopyTime::kAtOnce ? ", at once" : ", when late");
@@ -218,9 +232,8 @@ Case Table1(uint32_t h, CopyTime time) {
 
 // 16 workers, every second one fast, the others slow or stalling; 64 experts, each on four of them
 // as a ring would choose: most have a fast holder, some have none.
-Case Mixed(const std::string& name, const Options& options) {
+Case Mixed(const Options& options, uint64_t placement) {
   Case mixed;
-  mixed.name = name;
   mixed.options = options;
   mixed.experts = 64;
   mixed.line_bytes_per_us = 12.5;
@@ -229,9 +242,9 @@ Case Mixed(const std::string& name, const Options& options) {
     if (id % 4 == 1) worker = {40, 0.3, 4, false};
     if (id % 4 == 3) worker = {8, 0.3, 1, true};
     mixed.workers.push_back(worker);
-    mixed.holders.push_back({id, {}, 0});
+    mixed.holders.push_back({id, {}, 1e6 * mixed.line_bytes_per_us});
   }
-  SeededRandom random(4);
+  SeededRandom random(placement);
   for (uint16_t expert = 0; expert < mixed.experts; ++expert) {
     for (uint32_t replica = 0; replica < 4;) {
       auto& held = mixed.holders[random.Below(16)].experts;
@@ -243,16 +256,16 @@ Case Mixed(const std::string& name, const Options& options) {
   return mixed;
 }
 
-void Print(const Case& what, const Outcome& outcome, double expected_ms, bool json) {
+void Print(const std::string& name, const Outcome& outcome, double expected_ms, bool json) {
   if (json) {
     std::printf(
         "{\"case\": \"%s\", \"expected_ms\": %.2f, \"mean_ms\": %.2f, \"p50_ms\": %.2f, "
         "\"p99_ms\": %.2f, \"row_bytes\": %.0f, \"copies\": %.3f}\n",
-        what.name.c_str(), expected_ms, outcome.mean_ms, outcome.p50_ms, outcome.p99_ms,
-        outcome.bytes, outcome.copies);
+        name.c_str(), expected_ms, outcome.mean_ms, outcome.p50_ms, outcome.p99_ms, outcome.bytes,
+        outcome.copies);
     return;
   }
-  std::printf("%-28s", what.name.c_str());
+  std::printf("%-28s", name.c_str());
   if (expected_ms > 0) {
     std::printf(" %8.2f", expected_ms);
   } else {
@@ -262,51 +275,77 @@ void Print(const Case& what, const Outcome& outcome, double expected_ms, bool js
               outcome.bytes, outcome.copies);
 }
 
+constexpr int kLayers = 10'000;
+
+bool Table1(bool json) {
+  bool is_good = true;
+  for (const CopyTime time : {CopyTime::kAtOnce, CopyTime::kWhenLate}) {
+    for (uint32_t h = 1; h <= 4; ++h) {
+      if (h == 1 && time == CopyTime::kWhenLate) continue;
+      const Case table = Table1Case(h, time);
+      Run run(table, 2 * kLayers, h);
+      Outcome outcome = OutcomeOf(run.Measured());
+      outcome.bytes = run.row_bytes();
+      outcome.copies = run.copies();
+      const double expected = time == CopyTime::kAtOnce ? Equation8Ms(static_cast<int>(h)) : 0;
+      Print(table.name, outcome, expected, json);
+      if (expected > 0 && std::abs(outcome.mean_ms / expected - 1) > 0.1) is_good = false;
+    }
+  }
+  return is_good;
+}
+
+// Over several placements: who is better on one of them may be lucky.
+Outcome OverPlacements(const Options& options) {
+  constexpr uint64_t kPlacements = 20;
+  std::vector<double> times_ms;
+  Outcome sum;
+  for (uint64_t placement = 1; placement <= kPlacements; ++placement) {
+    const Case mixed = Mixed(options, placement);
+    Run run(mixed, kLayers, placement);
+    const std::vector<double> measured = run.Measured();
+    times_ms.insert(times_ms.end(), measured.begin(), measured.end());
+    sum.bytes += run.row_bytes() / kPlacements;
+    sum.copies += run.copies() / kPlacements;
+  }
+  Outcome outcome = OutcomeOf(times_ms);
+  outcome.bytes = sum.bytes;
+  outcome.copies = sum.copies;
+  return outcome;
+}
+
+bool MixedSwarm(bool json) {
+  const Outcome adaptive = OverPlacements({});
+  bool is_good = true;
+  for (const CopyTime time : {CopyTime::kAtOnce, CopyTime::kWhenLate}) {
+    for (uint32_t h = 1; h <= 4; ++h) {
+      if (h == 1 && time == CopyTime::kWhenLate) continue;
+      Options options = Fixed(h, time);
+      options.timeout = Milliseconds(500);
+      const Outcome outcome = OverPlacements(options);
+      Print(Table1Case(h, time).name, outcome, 0, json);
+      if (adaptive.p50_ms > outcome.p50_ms || adaptive.p99_ms > outcome.p99_ms) is_good = false;
+    }
+  }
+  Print("adaptive", adaptive, 0, json);
+  return is_good;
+}
+
 int Main(bool json) {
-  constexpr int kLayers = 10'000;
   const auto head = [json](const char* title) {
     if (!json)
       std::printf("\n%s\n%-28s %8s %8s %8s %8s %10s %7s\n", title, "", "eq. 8 ms", "mean ms",
                   "p50 ms", "p99 ms", "row bytes", "copies");
   };
   head("Table 1: 8 h workers, one expert each");
-  bool is_good = true;
-  for (const CopyTime time : {CopyTime::kAtOnce, CopyTime::kWhenLate}) {
-    for (uint32_t h = 1; h <= 4; ++h) {
-      if (h == 1 && time == CopyTime::kWhenLate) continue;
-      const Case table = Table1(h, time);
-      const Outcome outcome = Run(table, 2 * kLayers, h).Measured();
-      const double expected = time == CopyTime::kAtOnce ? Equation8Ms(static_cast<int>(h)) : 0;
-      Print(table, outcome, expected, json);
-      if (expected > 0 && std::abs(outcome.mean_ms / expected - 1) > 0.1) is_good = false;
-    }
-  }
-  head("Fast, slow and stalling workers on a line of 100 Mbit/s");
-  double best_mean = 1e9, best_p50 = 1e9, best_p99 = 1e9;
-  for (const CopyTime time : {CopyTime::kAtOnce, CopyTime::kWhenLate}) {
-    for (uint32_t h = 1; h <= 4; ++h) {
-      if (h == 1 && time == CopyTime::kWhenLate) continue;
-      Options options = Fixed(h, time);
-      options.timeout = Milliseconds(500);
-      const Case mixed = Mixed(Table1(h, time).name, options);
-      const Outcome outcome = Run(mixed, kLayers, 7).Measured();
-      Print(mixed, outcome, 0, json);
-      best_mean = std::min(best_mean, outcome.mean_ms);
-      best_p50 = std::min(best_p50, outcome.p50_ms);
-      best_p99 = std::min(best_p99, outcome.p99_ms);
-    }
-  }
-  const Case mixed = Mixed("adaptive", {});
-  const Outcome outcome = Run(mixed, kLayers, 7).Measured();
-  Print(mixed, outcome, 0, json);
-  // No fixed hedging is near the best of both; adaptive is, and has the best mean.
-  if (outcome.mean_ms > best_mean || outcome.p50_ms > 1.02 * best_p50 ||
-      outcome.p99_ms > 1.15 * best_p99)
-    is_good = false;
-  std::fprintf(stderr, "%s\n",
-               is_good ? "As docs/experts.md says: table 1 within 10%, adaptive with the best mean."
-                       : "NOT as docs/experts.md says.");
-  return is_good ? 0 : 1;
+  const bool is_table_good = Table1(json);
+  head("Fast, slow and stalling workers on a line of 100 Mbit/s, twenty placements");
+  const bool is_adaptive_better = MixedSwarm(json);
+  std::fprintf(stderr, "Table 1 %s; adaptive hedging %s.\n",
+               is_table_good ? "within 10% of equation 8" : "NOT within 10% of equation 8",
+               is_adaptive_better ? "is better than every fixed one in p50 and p99"
+                                  : "is NOT better than every fixed one in p50 and p99");
+  return is_table_good && is_adaptive_better ? 0 : 1;
 }
 
 }  // namespace

@@ -14,8 +14,13 @@ namespace {
 // Messages of more rows than this take time for their rows, which says nothing about a round trip.
 constexpr size_t kShortRows = 16;
 constexpr double kUnknownRowUs = 10'000;
-constexpr double kUnknownRoundTripUs = 30'000;
 constexpr uint32_t kMostBackoff = 8;
+// Slots of a layer that is looked at expert by expert: two rows of eight experts, four of four.
+constexpr size_t kForecastSlots = 32;
+// A copy costs its holder time that others may want: this share of a round trip, beside the line.
+constexpr double kCopyShare = 0.005;
+// Of copies that lose, so many answers come all the same: the cancel is too late for them.
+constexpr double kAnswerShare = 0.25;
 
 Error Refused(std::string sentence) {
   return Error(ErrorCode::kInvalidData, std::move(sentence));
@@ -70,8 +75,12 @@ Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& wo
   batch.tasks = MakeTasks(work);
   batch.left = batch.tasks.size();
   batch.slot_rows.resize(work.experts.size() * work.hidden);
-  SetUsualTail();
-  for (Task& task : batch.tasks) DispatchFirst(now, batch_index, task);
+  batch.is_forecast = options_.adaptive && work.experts.size() <= kForecastSlots;
+  if (batch.is_forecast) {
+    DispatchForecast(now, batch_index);
+  } else {
+    for (Task& task : batch.tasks) DispatchFirst(now, batch_index, task);
+  }
   return Finish(now);
 }
 
@@ -120,11 +129,17 @@ Actions Dispatcher::Abandon(Instant now, uint32_t batch_index) {
 Duration Dispatcher::Predicted(const HolderState& holder, size_t row_bytes) const {
   double us = kUnknownRoundTripUs;
   if (!holder.round_trips.empty()) us = static_cast<double>(holder.round_trips.Quantile(0.5).us);
-  // What is already asked of it is computed first: a message of several experts takes longer.
-  us += static_cast<double>(holder.queue.us) + us * 0.125 * holder.open;
+  us += static_cast<double>(BehindOf(holder).us);
   if (holder.bytes_per_second > 0)
     us += 1e6 * static_cast<double>(row_bytes) * (1 + holder.open) / holder.bytes_per_second;
   return Us(us);
+}
+
+// What is already asked of a holder is computed first.
+Duration Dispatcher::BehindOf(const HolderState& holder) const {
+  double us = kUnknownRoundTripUs;
+  if (!holder.round_trips.empty()) us = static_cast<double>(holder.round_trips.Quantile(0.5).us);
+  return holder.queue + Us(us * 0.125 * holder.open);
 }
 
 Duration Dispatcher::LateAfter(const HolderState& holder, size_t row_count) const {
@@ -148,33 +163,6 @@ Duration Dispatcher::TimeoutOf(const HolderState& holder, size_t row_count, uint
     timeout =
         timeout + Us(4 * holder.row_us.value_or(kUnknownRowUs) * static_cast<double>(row_count));
   return timeout;
-}
-
-// A third of all holders keep 95 of 100 round trips below this.
-void Dispatcher::SetUsualTail() {
-  std::vector<Duration> tails;
-  for (const auto& [id, holder] : holders_) {
-    if (holder.round_trips.count() >= kShortRows)
-      tails.push_back(holder.round_trips.Quantile(0.95));
-  }
-  usual_tail_.reset();
-  if (tails.size() < 2) return;
-  std::sort(tails.begin(), tails.end());
-  usual_tail_ = tails[(tails.size() - 1) / 3];
-}
-
-// A layer ends with its slowest expert: copies at once are for the experts that only slow or
-// stalling holders have. For the others one asked when the first is late costs less than it saves.
-size_t Dispatcher::CopiesAtOnce(const std::vector<uint32_t>& ids) const {
-  if (!options_.adaptive) return options_.copy_time == CopyTime::kAtOnce ? options_.copies : 1;
-  if (!usual_tail_) return 1;
-  size_t count = 0;
-  while (count < std::min<size_t>(options_.copies, ids.size())) {
-    const LatencyWindow& round_trips = holders_.at(ids[count++]).round_trips;
-    const bool is_known = round_trips.count() >= kShortRows;
-    if (is_known && round_trips.Quantile(0.95) * 4 < *usual_tail_ * 5) break;
-  }
-  return count;
 }
 
 std::vector<uint32_t> Dispatcher::Candidates(Instant now, uint16_t layer, const Task& task) const {
@@ -203,8 +191,117 @@ void Dispatcher::DispatchFirst(Instant now, uint32_t batch_index, Task& task) {
     Redispatch(now, batch_index, task);
     return;
   }
-  const size_t at_once = std::min(CopiesAtOnce(ids), ids.size());
+  const bool at_once_too = !options_.adaptive && options_.copy_time == CopyTime::kAtOnce;
+  const size_t at_once = std::min<size_t>(at_once_too ? options_.copies : 1, ids.size());
   for (size_t i = 0; i < at_once; ++i) Ask(now, batch_index, task, ids[i]);
+}
+
+bool Dispatcher::IsAsked(const Task& task, uint32_t id) {
+  return std::any_of(task.copies.begin(), task.copies.end(),
+                     [id](const Copy& copy) { return copy.holder == id; });
+}
+
+bool Dispatcher::IsSent(uint32_t id, const Task& task) const {
+  const auto queued = outbox_.find(id);
+  return queued != outbox_.end() &&
+         std::any_of(queued->second.begin(), queued->second.end(), [&task](const Queued& item) {
+           return item.task->rows.bytes().data() == task.rows.bytes().data();
+         });
+}
+
+double Dispatcher::LineUs(uint32_t id, const Task& task) const {
+  const HolderState& holder = holders_.at(id);
+  if (holder.bytes_per_second <= 0) return 0;
+  const double one_way =
+      1e6 * static_cast<double>(task.rows.byte_count()) / holder.bytes_per_second;
+  return (IsSent(id, task) ? kAnswerShare : 1 + kAnswerShare) * one_way;
+}
+
+// Experts that only slow holders have choose first. A holder that is sent the row anyway is taken
+// before another one that is as fast: rows share the hub's line.
+void Dispatcher::DispatchForecast(Instant now, uint32_t batch_index) {
+  Batch& batch = batches_[batch_index];
+  std::vector<std::pair<double, Task*>> order;
+  const auto expected_us = [this](uint32_t id, const Task& task) {
+    const HolderState& holder = holders_.at(id);
+    double us = kUnknownRoundTripUs;
+    if (!holder.round_trips.empty()) us = static_cast<double>(holder.round_trips.Mean().us);
+    return us + static_cast<double>(BehindOf(holder).us) + LineUs(id, task);
+  };
+  const auto best_of = [&](const Task& task) {
+    std::tuple<bool, double, uint32_t> best{true, HUGE_VAL, 0};
+    for (const uint32_t id : Candidates(now, batch.layer, task))
+      best = std::min(best, {now < holders_.at(id).demoted_until, expected_us(id, task), id});
+    return best;
+  };
+  for (Task& task : batch.tasks) order.emplace_back(-std::get<1>(best_of(task)), &task);
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first, a.second->expert) < std::pair(b.first, b.second->expert);
+  });
+  for (const auto& [us, task] : order) {
+    if (std::isinf(us)) {
+      Redispatch(now, batch_index, *task);
+    } else {
+      Ask(now, batch_index, *task, std::get<2>(best_of(*task)));
+    }
+  }
+  SendCopiesThatPay(now, batch_index);
+}
+
+Duration Dispatcher::SilenceOf(Instant now, const HolderState& holder) {
+  if (!holder.silent_since || now >= holder.demoted_until) return {};
+  return now - *holder.silent_since;
+}
+
+void Dispatcher::SendCopiesThatPay(Instant now, uint32_t batch_index) {
+  Batch& batch = batches_[batch_index];
+  batch.next_look.reset();
+  LayerForecast forecast;
+  std::vector<Task*> waiting;
+  Duration soonest = Seconds(1);
+  for (Task& task : batch.tasks) {
+    if (task.is_done || task.is_missing) continue;
+    std::vector<LayerForecast::Copy> copies;
+    for (const Copy& copy : task.copies) {
+      if (copy.is_closed) continue;
+      const HolderState& holder = holders_.at(copy.holder);
+      copies.push_back({&holder.round_trips, now - copy.sent, {}});
+      const Duration usual =
+          holder.round_trips.empty() ? options_.first_late : holder.round_trips.Quantile(0.5);
+      soonest = std::min(soonest, std::max(usual, now - copy.sent));
+    }
+    forecast.AddExpert(copies);
+    waiting.push_back(&task);
+  }
+  for (;;) {
+    const double without = forecast.WeightedUs();
+    double most = 0;
+    size_t expert = 0;
+    uint32_t best = 0;
+    for (size_t i = 0; i < waiting.size(); ++i) {
+      const Task& task = *waiting[i];
+      if (task.copies.size() >= options_.copies) continue;
+      for (const uint32_t id : Candidates(now, batch.layer, task)) {
+        const HolderState& holder = holders_.at(id);
+        if (IsAsked(task, id)) continue;
+        const LayerForecast::Copy copy{&holder.round_trips, SilenceOf(now, holder),
+                                       BehindOf(holder)};
+        const double usual_us = holder.round_trips.empty()
+                                    ? kUnknownRoundTripUs
+                                    : static_cast<double>(holder.round_trips.Quantile(0.5).us);
+        const double gain =
+            without - forecast.WeightedUsWith(i, copy) - LineUs(id, task) - kCopyShare * usual_us;
+        if (gain > most) std::tie(most, expert, best) = std::tuple(gain, i, id);
+      }
+    }
+    if (most <= 0) break;
+    const HolderState& holder = holders_.at(best);
+    forecast.AddCopy(expert, {&holder.round_trips, SilenceOf(now, holder), BehindOf(holder)});
+    Ask(now, batch_index, *waiting[expert], best);
+  }
+  // Each look comes an eighth of what was waited after the one before: few, and none much too late.
+  if (!waiting.empty())
+    batch.next_look = now + std::max(Microseconds(500), Us(static_cast<double>(soonest.us) / 8));
 }
 
 void Dispatcher::Ask(Instant now, uint32_t batch_index, Task& task, uint32_t id) {
@@ -229,7 +326,8 @@ void Dispatcher::Ask(Instant now, uint32_t batch_index, Task& task, uint32_t id)
   copy->deadline = now + TimeoutOf(holder, row_count, copy->sends);
   task.next_copy.reset();
   const bool may_copy = options_.adaptive || options_.copy_time == CopyTime::kWhenLate;
-  if (may_copy && task.copies.size() < options_.copies)
+  if (!holder.silent_since) holder.silent_since = now;
+  if (may_copy && !batches_[batch_index].is_forecast && task.copies.size() < options_.copies)
     task.next_copy = now + LateAfter(holder, row_count);
   ++holder.stats.calls;
   if (!is_first) ++holder.stats.hedges;
@@ -288,6 +386,7 @@ Status Dispatcher::Accept(Instant now, uint32_t id, const wire::ExpertFrame& fra
       return Refused(Sentence("It answers the sequence ", frame.sequence,
                               ", expected one that it was asked."));
     ++holder.stats.stale_answers;
+    holder.silent_since.reset();
     return OkStatus();
   }
   const auto task =
@@ -306,6 +405,7 @@ Status Dispatcher::Accept(Instant now, uint32_t id, const wire::ExpertFrame& fra
     return Refused(Sentence("It answers for expert ", frame.expert, " of layer ", frame.layer,
                             " once more, expected ", copy->sends, " answers."));
   ++copy->answers;
+  holder.silent_since.reset();
   Status rows = frame.failed ? OkStatus() : CheckRows(batch, *task, frame);
   if (frame.failed || !rows.ok()) {
     Close(*copy);
@@ -367,19 +467,33 @@ void Dispatcher::Take(Instant now, uint32_t index, Task& task, Copy& copy,
   batch = {};
 }
 
-// What is cancelled has taken at least this long: without it, who always loses would keep the
-// good figures of its first answers.
+// What is cancelled has taken at least this long: without it, who always loses would keep the good
+// figures of its first answers. What was late already would most likely have taken as long again.
 void Dispatcher::Cancel(Instant now, const Batch& batch, Task& task) {
   for (Copy& copy : task.copies) {
     if (copy.is_closed) continue;
     HolderState& holder = holders_.at(copy.holder);
     const Duration waited = now - copy.sent;
-    if (!holder.round_trips.empty() && waited > holder.round_trips.Quantile(0.5))
-      Sample(holder, waited, task.slots.size());
+    if (!holder.round_trips.empty() && waited > holder.round_trips.Quantile(0.5)) {
+      const bool is_late = waited > holder.round_trips.Quantile(0.5) * 2;
+      Sample(holder, is_late ? waited * 2 : waited, task.slots.size());
+    }
     ++holder.stats.losses;
     Close(copy);
+    AvoidWhoIsSilent(now, holder);
     cancels_[copy.holder].push_back(wire::CancelFrame(batch.sequence, batch.layer, task.expert));
   }
+}
+
+// What was cancelled is never answered, so nothing tells when a holder that stalls is back. One
+// that has been silent for longer than its usual round trip is asked after others for four times as
+// long as it is silent by now; if it answers nothing then either, for four times all that.
+void Dispatcher::AvoidWhoIsSilent(Instant now, HolderState& holder) {
+  if (!options_.adaptive || holder.open > 0 || holder.round_trips.empty()) return;
+  const Duration silent = now - holder.silent_since.value_or(now);
+  if (silent > holder.round_trips.Quantile(0.5))
+    holder.demoted_until =
+        std::max(holder.demoted_until, now + std::min(silent * 4, options_.demotion));
 }
 
 void Dispatcher::Close(Copy& copy) {
@@ -479,9 +593,12 @@ Actions Dispatcher::OnHeartbeat(Instant now, uint32_t id, const wire::Heartbeat&
 
 Actions Dispatcher::OnTimer(Instant now) {
   for (uint32_t index = 0; index < batches_.size(); ++index) {
-    for (Task& task : batches_[index].tasks) {
+    Batch& batch = batches_[index];
+    for (Task& task : batch.tasks) {
       if (!task.is_done) Expire(now, index, task);
     }
+    if (batch.is_forecast && batch.next_look && now >= *batch.next_look)
+      SendCopiesThatPay(now, index);
   }
   return Finish(now);
 }
@@ -503,10 +620,8 @@ void Dispatcher::Expire(Instant now, uint32_t index, Task& task) {
   if (!task.next_copy || now < *task.next_copy) return;
   task.next_copy.reset();
   const std::vector<uint32_t> ids = Candidates(now, batches_[index].layer, task);
-  const auto fresh = std::find_if(ids.begin(), ids.end(), [&task](uint32_t id) {
-    return std::none_of(task.copies.begin(), task.copies.end(),
-                        [id](const Copy& copy) { return copy.holder == id; });
-  });
+  const auto fresh =
+      std::find_if(ids.begin(), ids.end(), [&task](uint32_t id) { return !IsAsked(task, id); });
   if (fresh != ids.end()) Ask(now, index, task, *fresh);
 }
 
@@ -516,6 +631,33 @@ Actions Dispatcher::Finish(Instant now) {
   FlushSends(now);
   SetTimer();
   return std::exchange(actions_, {});
+}
+
+// The line to the holders carries one message after the other. First those with an expert that even
+// the fastest one asked takes long for, then those that somebody waits for, then copies.
+std::vector<uint32_t> Dispatcher::SendingOrder() const {
+  const auto usual_us = [this](uint32_t id) {
+    const LatencyWindow& round_trips = holders_.at(id).round_trips;
+    return round_trips.empty() ? kUnknownRoundTripUs
+                               : static_cast<double>(round_trips.Quantile(0.5).us);
+  };
+  double fastest = HUGE_VAL;
+  for (const auto& [id, queued] : outbox_) fastest = std::min(fastest, usual_us(id));
+  std::vector<std::pair<int, uint32_t>> order;
+  for (const auto& [id, queued] : outbox_) {
+    int place = 2;
+    for (const Queued& item : queued) {
+      double best = HUGE_VAL;
+      for (const Copy& copy : item.task->copies) best = std::min(best, usual_us(copy.holder));
+      if (best > 2 * fastest) place = 0;
+      if (item.task->copies.front().holder == id) place = std::min(place, 1);
+    }
+    order.emplace_back(options_.adaptive ? place : 0, id);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<uint32_t> ids;
+  for (const auto& [place, id] : order) ids.push_back(id);
+  return ids;
 }
 
 void Dispatcher::FlushSends(Instant now) {
@@ -528,7 +670,8 @@ void Dispatcher::FlushSends(Instant now) {
     }
   }
   cancels_.clear();
-  for (auto& [id, queued] : outbox_) {
+  for (const uint32_t id : SendingOrder()) {
+    std::vector<Queued>& queued = outbox_.at(id);
     HolderState& holder = holders_.at(id);
     // Those with the same rows stand beside each other, so that the rows go once.
     std::stable_sort(queued.begin(), queued.end(), [](const Queued& a, const Queued& b) {
@@ -580,6 +723,7 @@ void Dispatcher::SetTimer() {
     actions_.timer = actions_.timer ? std::min(*actions_.timer, time) : time;
   };
   for (const Batch& batch : batches_) {
+    if (batch.next_look) at(*batch.next_look);
     for (const Task& task : batch.tasks) {
       if (task.is_done) continue;
       if (task.next_copy) at(*task.next_copy);

@@ -28,6 +28,7 @@
 
 #include "base/clock.h"
 #include "dispatch/latency_window.h"
+#include "dispatch/layer_forecast.h"
 #include "tensor/dtype.h"
 #include "wire/expert_frame.h"
 
@@ -37,7 +38,8 @@ enum class CopyTime { kAtOnce, kWhenLate };
 
 struct Options {
   // Fixed hedging: `copies` holders are asked for an expert, the further ones at once or each when
-  // the one before it is late. Adaptive: as many of up to `copies` as the holders' round trips say.
+  // the one before it is late. Adaptive: a copy is sent, at once or later, up to `copies`, where it
+  // makes the layer end earlier by more than its rows cost on the line (layer_forecast.h).
   bool adaptive = true;
   uint32_t copies = 4;
   CopyTime copy_time = CopyTime::kWhenLate;  // of fixed hedging
@@ -161,6 +163,8 @@ class Dispatcher {
     uint16_t layer = 0, hidden = 0;
     std::vector<Task> tasks;  // by expert
     size_t left = 0;
+    bool is_forecast = false;          // adaptive hedging of few rows
+    std::optional<Instant> next_look;  // whether a copy pays by now
     std::vector<float> slot_rows;
   };
   struct HolderState {
@@ -172,6 +176,8 @@ class Dispatcher {
     Duration queue;                // at its last heartbeat
     uint32_t timeouts_in_a_row = 0, bad_answers = 0;
     std::optional<Instant> last_counted;  // of messages that timed out
+    Duration unanswered;                  // how long it was waited for since its last answer
+    std::optional<Instant> silent_since;  // the first thing asked of it that it did not answer
     Instant demoted_until;
     bool is_unhealthy = false, is_aside = false;
     std::array<std::optional<uint32_t>, 2> last_sequence;
@@ -185,17 +191,24 @@ class Dispatcher {
   std::vector<uint32_t> Candidates(Instant now, uint16_t layer, const Task& task) const;
   Duration Predicted(const HolderState& holder, size_t row_bytes) const;
   Duration LateAfter(const HolderState& holder, size_t row_count) const;
+  static Duration SilenceOf(Instant now, const HolderState& holder);
+  Duration BehindOf(const HolderState& holder) const;
+  // What one more row message costs the line to it, and its answer the line back.
+  double LineUs(uint32_t id, const Task& task) const;
+  bool IsSent(uint32_t id, const Task& task) const;
   Duration TimeoutOf(const HolderState& holder, size_t row_count, uint32_t sends) const;
-  void SetUsualTail();
-  size_t CopiesAtOnce(const std::vector<uint32_t>& ids) const;
-
+  // Few rows: who is asked first for each expert, then copies as long as one pays.
+  void DispatchForecast(Instant now, uint32_t batch);
+  void SendCopiesThatPay(Instant now, uint32_t batch);
   void DispatchFirst(Instant now, uint32_t batch, Task& task);
   void Ask(Instant now, uint32_t batch, Task& task, uint32_t holder);
   // After a copy came to nothing: another holder unless one is still computing.
   void Redispatch(Instant now, uint32_t batch, Task& task);
   void RetryMissing(Instant now);
   void Close(Copy& copy);
+  void AvoidWhoIsSilent(Instant now, HolderState& holder);
   void Cancel(Instant now, const Batch& batch, Task& task);
+  static bool IsAsked(const Task& task, uint32_t holder);
   bool IsWaitedFor(const Copy& copy) const { return !copy.is_closed && !copy.is_timed_out; }
   void Expire(Instant now, uint32_t batch, Task& task);
 
@@ -208,6 +221,7 @@ class Dispatcher {
 
   // What was queued since the event came, as actions.
   Actions Finish(Instant now);
+  std::vector<uint32_t> SendingOrder() const;
   void FlushSends(Instant now);
   void SetTimer();
 
@@ -216,7 +230,6 @@ class Dispatcher {
   Holders holders_;
   std::array<Batch, 2> batches_;
   std::array<uint32_t, 2> counters_{};
-  std::optional<Duration> usual_tail_;
   struct Queued {
     uint32_t batch = 0;
     Task* task = nullptr;

@@ -1,6 +1,7 @@
 // The dispatcher's rules one at a time: events in, actions out.
 #include "dispatch/dispatcher.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +11,8 @@
 
 namespace weft::dispatch {
 namespace {
+
+using testing::SizeIs;
 
 constexpr uint16_t kLayer = 3;
 constexpr uint16_t kHidden = 2;
@@ -260,6 +263,59 @@ TEST(Dispatcher, MessagesKeepTheLimits) {
     EXPECT_FALSE(send.frames[0].same_rows);
     (void)wire::EncodeShardMessage(1, send.frames);
   }
+}
+
+// Holder 1 answers after 8 ms and holder 2 after 40, twenty times.
+class Adaptive : public testing::Test {
+ protected:
+  Adaptive() {
+    (void)dispatcher_.SetHolders(now_, 1, HoldersOf({{1, {0}}, {2, {0, 1}}}));
+    for (int i = 0; i < 20; ++i) {
+      const Actions begun = BeginToken(dispatcher_, now_, {0, 1});
+      Answers(begun, 1, Milliseconds(8));
+      Answers(begun, 2, Milliseconds(40));
+      now_ = now_ + Milliseconds(50);
+    }
+  }
+  Actions Answers(const Actions& begun, uint32_t holder, Duration after) {
+    Actions last;
+    for (const wire::ExpertFrame& frame : To(begun, holder))
+      last = dispatcher_.OnResult(now_ + after, holder, Answer(frame, {0, 0}));
+    return last;
+  }
+
+  Dispatcher dispatcher_{Options{}};
+  Instant now_ = kStart;
+};
+
+TEST_F(Adaptive, NoCopyOfWhatEndsBeforeTheOthers) {
+  const Actions begun = BeginToken(dispatcher_, now_, {0, 1});
+  EXPECT_THAT(To(begun, 1), SizeIs(1));
+  ASSERT_THAT(To(begun, 2), SizeIs(1)) << "expert 0 is no copy's worth: expert 1 takes longer";
+  EXPECT_EQ(To(begun, 2)[0].expert, 1);
+  EXPECT_TRUE(dispatcher_.OnTimer(now_ + Milliseconds(5)).sends.empty());
+}
+
+TEST_F(Adaptive, ACopyGoesOutWhenTheLayerWaitsForASilentHolder) {
+  const Actions begun = BeginToken(dispatcher_, now_, {0});
+  ASSERT_THAT(To(begun, 1), SizeIs(1));
+  Actions looked = begun;
+  int64_t copied_ms = 0;
+  for (int64_t ms = 1; ms < 60 && copied_ms == 0; ++ms) {
+    looked = dispatcher_.OnTimer(now_ + Milliseconds(ms));
+    if (!To(looked, 2).empty()) copied_ms = ms;
+  }
+  EXPECT_GE(copied_ms, 8);
+  EXPECT_LE(copied_ms, 20);
+  // The one that was silent is asked after the other one for a while, and is first again later.
+  now_ = now_ + Milliseconds(copied_ms);
+  Answers(looked, 2, Milliseconds(40));
+  now_ = now_ + Milliseconds(45);
+  const Actions avoided = BeginToken(dispatcher_, now_, {0});
+  EXPECT_FALSE(To(avoided, 2).empty());
+  Answers(avoided, 2, Milliseconds(40));
+  now_ = now_ + Seconds(5);
+  EXPECT_FALSE(To(BeginToken(dispatcher_, now_, {0}), 1).empty());
 }
 
 TEST(LatencyWindow, QuantilesAreOfTheLastSamples) {

@@ -32,4 +32,9 @@ Duration LatencyWindow::Quantile(double share) const {
   return sorted_[rank == 0 ? 0 : rank - 1];
 }
 
+size_t LatencyWindow::CountAbove(Duration round_trip) const {
+  const auto end = sorted_.begin() + static_cast<std::ptrdiff_t>(count_);
+  return static_cast<size_t>(end - std::upper_bound(sorted_.begin(), end, round_trip));
+}
+
 }  // namespace weft::dispatch

@@ -8,6 +8,9 @@
 
 namespace weft::dispatch {
 
+// Expected of a worker that has not answered yet.
+inline constexpr double kUnknownRoundTripUs = 30'000;
+
 class LatencyWindow {
  public:
   static constexpr size_t kSamples = 64;
@@ -17,6 +20,8 @@ class LatencyWindow {
   size_t count() const { return count_; }
   // The sample that at least this share of the samples does not exceed. REQUIRES: !empty(), 0 to 1.
   Duration Quantile(double share) const;
+  // Samples longer than this.
+  size_t CountAbove(Duration round_trip) const;
   // REQUIRES: !empty().
   Duration Mean() const { return Microseconds(sum_.us / static_cast<int64_t>(count_)); }
 
