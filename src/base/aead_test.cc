@@ -1,0 +1,51 @@
+// The AEAD against the example of RFC 8439, 2.8.2.
+#include "base/aead.h"
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+#include <vector>
+
+namespace weft {
+namespace {
+
+std::vector<uint8_t> Hex(std::string_view hex) {
+  std::vector<uint8_t> bytes;
+  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+  for (size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes.push_back(static_cast<uint8_t>(digit(hex[i]) * 16 + digit(hex[i + 1])));
+  return bytes;
+}
+
+TEST(Aead, IsThatOfTheRfc) {
+  AeadKey key{};
+  for (size_t i = 0; i < key.size(); ++i) key[i] = static_cast<uint8_t>(0x80 + i);
+  AeadNonce nonce{};
+  std::ranges::copy(Hex("070000004041424344454647"), nonce.begin());
+  const std::vector<uint8_t> header = Hex("50515253c0c1c2c3c4c5c6c7");
+  const std::string_view text =
+      "Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, "
+      "sunscreen would be it.";
+  const std::vector<uint8_t> plain(text.begin(), text.end());
+  std::vector<uint8_t> sealed(plain.size() + kAeadTagBytes);
+  Aead aead(key);
+  aead.Seal(nonce, header, plain, sealed);
+  const std::vector<uint8_t> tag(sealed.end() - kAeadTagBytes, sealed.end());
+  EXPECT_EQ(tag, Hex("1ae10b594f09e26a7e902ecbd0600691"));
+  EXPECT_EQ(std::vector<uint8_t>(sealed.begin(), sealed.begin() + 16),
+            Hex("d31a8d34648e60db7b86afbc53ef7ec2"));
+
+  std::vector<uint8_t> opened(plain.size());
+  EXPECT_TRUE(aead.Open(nonce, header, sealed, opened));
+  EXPECT_EQ(opened, plain);
+  for (const size_t at : {size_t{0}, plain.size() - 1, plain.size(), sealed.size() - 1}) {
+    std::vector<uint8_t> changed = sealed;
+    changed[at] ^= 1;
+    EXPECT_FALSE(aead.Open(nonce, header, changed, opened)) << at;
+  }
+  EXPECT_FALSE(aead.Open(nonce, plain, sealed, opened)) << "another header";
+  EXPECT_TRUE(aead.Open(nonce, header, sealed, opened)) << "a forgery leaves nothing behind";
+}
+
+}  // namespace
+}  // namespace weft
