@@ -89,11 +89,6 @@ std::vector<TensorBlock> TensorBlocks(const TensorModel& model) {
   return blocks;
 }
 
-std::vector<double> EqualShares(const TensorProblem& problem) {
-  return std::vector<double>(problem.devices.size(),
-                             1.0 / static_cast<double>(problem.devices.size()));
-}
-
 Result<std::vector<double>> ComputationGreedyShares(const TensorProblem& problem) {
   const TensorTotals totals(problem);
   std::vector<double> shares(problem.devices.size(), 0);

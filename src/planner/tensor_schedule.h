@@ -26,9 +26,8 @@ namespace weft::planner {
 Result<std::vector<double>> ComputationGreedyShares(const TensorProblem& problem);  // algorithm 1
 Result<std::vector<double>> MinMaxShares(const TensorProblem& problem,
                                          double epsilon = 1e-3);  // algorithm 2
-// The baselines. Vanilla looks at nothing. Galaxy goes by speed, then moves what is beyond a
-// device's memory to the others in proportion to what they have free.
-std::vector<double> EqualShares(const TensorProblem& problem);
+// The baseline: by speed, then what is beyond a device's memory goes to the others in proportion to
+// what they have free.
 Result<std::vector<double>> GalaxyShares(const TensorProblem& problem);
 
 // Whole groups of these shares: the largest remainders are rounded up, and no device gets a group
