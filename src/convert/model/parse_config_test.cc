@@ -102,7 +102,7 @@ TEST(ModelConfig, NamesWhatItRefuses) {
     ErrorCode code;
   } cases[] = {
       {{{"model_type", "mamba"}},
-       "'mamba' is not supported; weft converts cohere2, ernie4_5, exaone4, gemma2, gemma3_text",
+       "'mamba' is not supported; weft converts cohere2, deepseek_v2, deepseek_v3, ernie4_5",
        ErrorCode::kUnsupported},
       {{{"model_type", nullptr}}, "has no 'model_type'", ErrorCode::kInvalidData},
       {{{"model_type", "../\n"}}, "'../?' is not supported", ErrorCode::kUnsupported},
