@@ -1,11 +1,20 @@
 // From a package's manifest to what the core is told about the model.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "api/model_text.h"
 #include "package/package.h"
 #include "swarm/options.h"
 
 namespace weft::apps {
+
+// What --plan takes.
+inline const std::map<std::string, swarm::PlanKind> kPlanKinds = {
+    {"auto", swarm::PlanKind::kAuto},
+    {"layers", swarm::PlanKind::kLayers},
+    {"experts", swarm::PlanKind::kExperts}};
 
 swarm::ModelInfo ModelInfoOf(const package::Package& package);
 

@@ -39,6 +39,7 @@ struct PlanOptions {
   std::string strategy = "weft", objective = "latency";
   std::vector<std::string> without;
   int equal_parts = 0;
+  std::string kind = "auto";
   uint32_t context_length = swarm::kDefaultContextLength;
   uint32_t sessions = 4;
   bool as_json = false;
@@ -73,6 +74,7 @@ PlanSettings SettingsOf(const PlanOptions& options) {
   settings.equal_parts = options.equal_parts;
   for (const std::string& name : options.without) settings.without.push_back(kMetrics.at(name));
   settings.objective = kObjectives.at(options.objective);
+  settings.kind = kPlanKinds.at(options.kind);
   return settings;
 }
 
@@ -147,6 +149,12 @@ void AddSettings(CLI::App& command, PlanOptions& options) {
           "(equal numbers of layers), memory (in proportion to the offers), permutation "
           "(the search over orders of dynamic-graph-partitioning 5.5)")
       ->check(CLI::IsMember(kChoices))
+      ->capture_default_str();
+  command
+      .add_option("--plan", options.kind,
+                  "Of a mixture of experts: whole layers, experts apart from the layers that they "
+                  "are of, or whichever is predicted to be faster")
+      ->check(CLI::IsMember(kPlanKinds))
       ->capture_default_str();
   command.add_option("--parts", options.equal_parts, "Of --strategy equal: into so many parts")
       ->check(CLI::PositiveNumber);

@@ -1,10 +1,12 @@
 #include "apps/plan_report.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <cmath>
 
 #include "planner/explain.h"
 #include "swarm/costs.h"
+#include "swarm/exchange_costs.h"
 #include "swarm/planning.h"
 
 namespace weft::apps {
@@ -94,30 +96,92 @@ json::array LossesJson(const PlanCase& plan_case) {
   return losses;
 }
 
-}  // namespace
+// Every device lends experts what its layers leave. As a hub only native ones.
+std::vector<swarm::ExpertLender> LendersOf(const swarm::Costs& costs,
+                                           const std::vector<swarm::DeviceNumbers>& devices,
+                                           const swarm::DeviceNumbers* hub) {
+  std::vector<swarm::ExpertLender> lenders;
+  for (const swarm::DeviceNumbers& device : devices) {
+    uint64_t taken = costs.layers()[0].scratch_bytes;
+    if (&device == hub)
+      taken += costs.MemoryBytes(device.weight_factor, {0, costs.layer_count(), true});
+    lenders.push_back({device, device.memory_bytes - std::min(taken, device.memory_bytes)});
+  }
+  return lenders;
+}
 
-PlanCase SolvePlanCase(const swarm::CoreOptions& core,
-                       const std::vector<swarm::DeviceNumbers>& devices,
-                       const PlanSettings& settings) {
+PlanCase SolveKind(const swarm::CoreOptions& core, const std::vector<swarm::DeviceNumbers>& devices,
+                   const PlanSettings& settings, bool shards) {
   const swarm::Costs costs(core);
   PlanCase result;
-  result.layers = costs.layers();
-  for (const swarm::DeviceNumbers& device : devices) {
-    if (device.needs_onnx ? core.model.has_onnx : core.model.lowered) {
-      result.workers.push_back(swarm::MetricsOf(device));
-    }
+  result.shards = shards;
+  result.layers = costs.layers(shards);
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const swarm::DeviceNumbers& device = devices[i];
+    if (device.needs_onnx ? !core.model.has_onnx : !core.model.lowered) continue;
+    if (shards && !device.native) continue;
+    result.workers.push_back(swarm::MetricsOf(device));
+    if (shards)
+      result.workers.back().exchange_us = swarm::ExchangeUs(
+          core.model, device, LendersOf(costs, devices, &device), static_cast<int>(i));
   }
   planner::PlanContext context;
   context.objective = settings.objective;
   context.search.choice = settings.choice;
   context.search.equal_parts = settings.equal_parts;
-  result.outcome = swarm::RunPlanning(swarm::PlanningJob(costs, result.workers, context));
+  result.outcome = swarm::RunPlanning(swarm::PlanningJob(costs, result.workers, context, shards));
+  if (shards && result.outcome.plan) {
+    std::vector<swarm::ExpertLender> lenders = LendersOf(costs, devices, nullptr);
+    for (const planner::StageAssignment& stage : result.outcome.plan->stages)
+      for (swarm::ExpertLender& lender : lenders)
+        if (lender.device.name == result.workers[static_cast<size_t>(stage.worker)].name)
+          lender.room_bytes -= std::min(stage.memory_bytes, lender.room_bytes);
+    if (!swarm::ExpertsFit(core.model, lenders)) {
+      result.outcome.plan.reset();
+      result.outcome.problem = "The devices have too little memory for all experts.";
+    }
+  }
   if (!settings.without.empty()) PlanBlindly(context, settings, result);
   if (result.outcome.plan) {
     result.losses = planner::FindLosses(result.layers, result.workers, context,
                                         *result.outcome.plan, kReplayRows);
   }
   return result;
+}
+
+std::string TimeOf(const PlanCase& plan_case) {
+  if (!plan_case.outcome.plan) return "no plan (" + Missing(plan_case.outcome) + ")";
+  return planner::FormatMicroseconds(plan_case.outcome.plan->exec_us) + " per token";
+}
+
+}  // namespace
+
+PlanCase SolvePlanCase(const swarm::CoreOptions& core,
+                       const std::vector<swarm::DeviceNumbers>& devices,
+                       const PlanSettings& settings) {
+  using Kind = swarm::PlanKind;
+  if (!swarm::HasExperts(core.model)) return SolveKind(core, devices, settings, false);
+  if (settings.kind != Kind::kAuto)
+    return SolveKind(core, devices, settings, settings.kind == Kind::kExperts);
+  PlanCase layers = SolveKind(core, devices, settings, false);
+  PlanCase experts = SolveKind(core, devices, settings, true);
+  const bool layers_win =
+      layers.outcome.plan &&
+      (!experts.outcome.plan || layers.outcome.plan->exec_us <= experts.outcome.plan->exec_us);
+  std::string comparison =
+      "Whole layers: " + TimeOf(layers) + ". Experts apart: " + TimeOf(experts);
+  if (experts.outcome.plan) {
+    double exchanges_us = 0;
+    for (const planner::StageAssignment& stage : experts.outcome.plan->stages)
+      for (int layer = stage.first_layer; layer < stage.end_layer; ++layer)
+        exchanges_us += experts.layers[static_cast<size_t>(layer)].exchanges *
+                        experts.workers[static_cast<size_t>(stage.worker)].exchange_us;
+    comparison += ", of which " + planner::FormatMicroseconds(exchanges_us) + " wait for experts";
+  }
+  PlanCase& better = layers_win || !experts.outcome.plan ? layers : experts;
+  better.comparison =
+      comparison + ". Planned: " + (better.shards ? "experts apart" : "whole layers") + ".\n";
+  return std::move(better);
 }
 
 std::string SummaryOf(const PlanCase& plan_case) {
@@ -130,7 +194,8 @@ std::string SummaryOf(const PlanCase& plan_case) {
 }
 
 std::string ReportOf(const PlanCase& plan_case) {
-  std::string text = planner::ExplainPlan(plan_case.layers, plan_case.workers, plan_case.outcome);
+  std::string text = plan_case.comparison;
+  text += planner::ExplainPlan(plan_case.layers, plan_case.workers, plan_case.outcome);
   if (plan_case.believed_us > 0 && plan_case.outcome.plan) {
     text += "Planned without all metrics: it was believed to take " +
             planner::FormatMicroseconds(plan_case.believed_us) + " per token";
@@ -157,6 +222,7 @@ json::object JsonOf(const PlanCase& plan_case) {
   }
   json::object object{{"plan", outcome.plan ? json::value(JsonOf(*outcome.plan, plan_case.workers))
                                             : json::value(nullptr)},
+                      {"kind", plan_case.shards ? "experts" : "layers"},
                       {"problem", outcome.problem},
                       {"missing_memory_bytes", outcome.missing_memory_bytes},
                       {"strategy", planner::SearchStrategyName(outcome.strategy)},
@@ -166,6 +232,7 @@ json::object JsonOf(const PlanCase& plan_case) {
     object["lower_bound_us"] = outcome.lower_bound;
     object["gap"] = outcome.gap;
   }
+  if (!plan_case.comparison.empty()) object["comparison"] = plan_case.comparison;
   if (plan_case.believed_us > 0) object["believed_us_per_token"] = plan_case.believed_us;
   return object;
 }

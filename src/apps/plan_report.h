@@ -17,6 +17,7 @@ struct PlanSettings {
   int equal_parts = 0;                   // of PlanChoice::kEqual
   std::vector<planner::Metric> without;  // metrics that the planner does not see
   planner::Objective objective = planner::Objective::kLatency;
+  swarm::PlanKind kind = swarm::PlanKind::kLayers;
 };
 
 // A model, the devices that can run it, and the plan for them.
@@ -26,6 +27,9 @@ struct PlanCase {
   // With metrics left out the plan was chosen without them; its times are the real ones.
   planner::PlanOutcome outcome;
   std::vector<planner::Loss> losses;
+  // Experts apart from their layers, and in words how both kinds of plans compare.
+  bool shards = false;
+  std::string comparison;
   // With metrics left out: what the plan was believed to take, and what the best one takes.
   double believed_us = 0, best_us = 0;
 };

@@ -17,6 +17,7 @@
 #include "hub/library.h"
 #include "server/qr_code.h"
 #include "server/server.h"
+#include "swarm/exchange_costs.h"
 #include "wire/version.h"
 
 namespace weft::apps {
@@ -70,7 +71,7 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.context_length = options.context_length;
   server.sessions = options.sessions;
   server.generate_interval = options.generate_interval;
-  if (options.plan == "experts") server.plan_kind = swarm::PlanKind::kExperts;
+  server.plan_kind = kPlanKinds.at(options.plan);
   server.history_bytes = HistoryBytes(options.history);
   server.queue = options.queue;
   server.wait = Seconds(options.wait_s);
@@ -82,11 +83,6 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.new_secrets = options.new_secrets;
   if (options.own_secrets) server.secrets = server::RandomSecrets();
   return server;
-}
-
-bool HasExperts(const swarm::ModelInfo& model) {
-  return std::any_of(model.layers.begin(), model.layers.end(),
-                     [](const swarm::ModelLayer& layer) { return layer.expert_count > 0; });
 }
 
 // A server with its built-in worker, and what it says on the terminal.
@@ -108,7 +104,7 @@ class ServeCommand {
     server::ServedModel model;
     model.package = command->package_;
     model.info = ModelInfoOf(command->package_);
-    if (server.plan_kind == swarm::PlanKind::kExperts && !HasExperts(model.info)) {
+    if (server.plan_kind == swarm::PlanKind::kExperts && !swarm::HasExperts(model.info)) {
       return Error(ErrorCode::kInvalidArgument, "--plan experts needs a model that has experts: " +
                                                     model.info.name + " has none.");
     }
@@ -302,9 +298,10 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
       ->check(ByteCountOption());
   command
       ->add_option("--plan", options->plan,
-                   "What devices hold: layers, or experts apart from the layers that they are of")
+                   "What devices hold: layers, experts apart from the layers that they are of, or "
+                   "whichever is predicted to be faster")
       ->capture_default_str()
-      ->check(CLI::IsMember({"layers", "experts"}));
+      ->check(CLI::IsMember(kPlanKinds));
   command->add_option("--web-root", options->web_root,
                       "Folder of the built page (default: beside this program)");
   AddPatience(*command, *options);

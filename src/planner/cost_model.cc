@@ -135,6 +135,8 @@ std::string WorkerProblem(const WorkerMetrics& worker) {
   if (!IsPositive(worker.weight_factor)) {
     return bad("weight factor", worker.weight_factor, positive);
   }
+  if (!IsNonNegative(worker.exchange_us))
+    return bad("exchange time", worker.exchange_us, non_negative);
   if (!IsNonNegative(worker.latency_us)) return bad("latency", worker.latency_us, non_negative);
   if (!IsNonNegative(std::fabs(worker.session_overhead_us))) {
     return bad("session overhead", worker.session_overhead_us, "a finite number");
@@ -188,10 +190,12 @@ CostModel::CostModel(const std::vector<LayerCost>& layers,
   compute_prefix_.assign(n + 1, 0);
   weight_prefix_.assign(n + 1, 0);
   kv_prefix_.assign(n + 1, 0);
+  exchange_prefix_.assign(n + 1, 0);
   scratch_max_.assign(n * n, 0);
   for (size_t i = 0; i < n; ++i) {
     compute_prefix_[i + 1] = compute_prefix_[i] + layers[i].compute_cost;
     weight_prefix_[i + 1] = weight_prefix_[i] + static_cast<double>(layers[i].weight_bytes);
+    exchange_prefix_[i + 1] = exchange_prefix_[i] + layers[i].exchanges;
     kv_prefix_[i + 1] = kv_prefix_[i] + static_cast<double>(layers[i].kv_bytes);
     if (layers[i].tied_to >= 0 && layers[i].tied_bytes > 0) {
       tied_layers_.push_back(static_cast<int>(i));
@@ -220,6 +224,7 @@ CostModel::Worker CostModel::MakeWorker(const WorkerMetrics& metrics,
   worker.bandwidth_down = metrics.bandwidth_down;
   worker.bandwidth_up = metrics.bandwidth_up;
   worker.latency_us = metrics.latency_us;
+  worker.exchange_us = metrics.exchange_us;
   worker.session_init_us = metrics.session_init_us.value_or(context.constants.sigma_us);
   worker.load_bytes_per_us = metrics.load_bytes_per_us;
   worker.batch_gain = metrics.batch_gain;
@@ -302,7 +307,9 @@ StageAssignment CostModel::Stage(int /*previous*/, int worker_index, int first, 
   const double bytes_us =
       static_cast<double>(layers_[Index(first)].input_bytes) / worker.bandwidth_down +
       static_cast<double>(layers_[Index(end) - 1].output_bytes) / worker.bandwidth_up;
-  stage.transfer_us = worker.latency_us + bytes_us;
+  stage.transfer_us =
+      worker.latency_us + bytes_us +
+      worker.exchange_us * (exchange_prefix_[Index(end)] - exchange_prefix_[Index(first)]);
   stage.exec_us = stage.overhead_us + stage.compute_us + stage.transfer_us;
   stage.departure_us = DepartureUs(worker, first, end);
   stage.row_us = stage.compute_us / worker.batch_gain + bytes_us;
@@ -324,11 +331,13 @@ double CostModel::LeastExec(int worker_index, int first, int furthest,
   const double per_op = 1 / worker.compute_speed, per_byte = 1 / worker.bandwidth_up;
   double least = kInfinity;
   for (size_t end = Index(first) + 1; end <= Index(furthest); ++end) {
-    least = std::min(least, compute_prefix_[end] * per_op +
-                                static_cast<double>(layers_[end - 1].output_bytes) * per_byte +
-                                worker.departure_us_per_byte * weight_prefix_[end] + rest[end]);
+    least =
+        std::min(least, compute_prefix_[end] * per_op + worker.exchange_us * exchange_prefix_[end] +
+                            static_cast<double>(layers_[end - 1].output_bytes) * per_byte +
+                            worker.departure_us_per_byte * weight_prefix_[end] + rest[end]);
   }
-  return least - compute_prefix_[Index(first)] * per_op + worker.overhead_us + delta_us_ +
+  return least - compute_prefix_[Index(first)] * per_op -
+         worker.exchange_us * exchange_prefix_[Index(first)] + worker.overhead_us + delta_us_ +
          worker.latency_us + worker.departure_us -
          worker.departure_us_per_byte * weight_prefix_[Index(first)] +
          static_cast<double>(layers_[Index(first)].input_bytes) / worker.bandwidth_down;

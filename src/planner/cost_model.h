@@ -61,7 +61,8 @@ class CostModel {
     double memory_bytes = 0;
     double weight_factor = 1;
     double overhead_us = 0, compute_speed = 1, bandwidth_down = 1, bandwidth_up = 1;
-    double latency_us = 0, session_init_us = 0, load_bytes_per_us = 0, batch_gain = 1;
+    double latency_us = 0, exchange_us = 0, session_init_us = 0, load_bytes_per_us = 0,
+           batch_gain = 1;
     double departure_us = 0;           // expected downtime per token...
     double departure_us_per_byte = 0;  // ...and for each byte that others then have to load
     double link_us = 0;                // transfers of a stage between others
@@ -89,6 +90,7 @@ class CostModel {
   std::vector<LayerCost> layers_;
   std::vector<int> tied_layers_;                                    // layers with tied_to >= 0
   std::vector<double> compute_prefix_, weight_prefix_, kv_prefix_;  // [layers + 1]
+  std::vector<double> exchange_prefix_;                             // [layers + 1]
   std::vector<double> scratch_max_;                                 // [first][end - 1]
   double most_input_bytes_ = 0, most_output_bytes_ = 0;             // of any layer
   std::vector<Worker> workers_;

@@ -279,7 +279,7 @@ std::vector<WorkerMetrics> WithoutMetric(std::vector<WorkerMetrics> workers, Met
         worker.session_overhead_us = 0;
         break;
       case Metric::kLatency:
-        worker.latency_us = 0;
+        worker.latency_us = worker.exchange_us = 0;
         break;
       case Metric::kBandwidth:
         worker.bandwidth_down = worker.bandwidth_up = kImmeasurable;

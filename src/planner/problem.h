@@ -23,6 +23,7 @@ struct LayerCost {
       0;  // working buffers; layers of one stage run in turn and share the largest
   uint64_t input_bytes = 0;   // I_i, per token
   uint64_t output_bytes = 0;  // O_i, per token
+  int exchanges = 0;          // times that a step waits for experts elsewhere (expert_cost.h)
   // Tied weights: `tied_bytes` of weight_bytes are the same blobs as in the earlier layer
   // `tied_to`, so a stage that has both holds and downloads them once. -1: none. REQUIRES: tied_to
   // < own index, tied_bytes <= both W.
@@ -44,6 +45,7 @@ struct WorkerMetrics {
       1;  // B_w towards the worker, bytes per us (= MB/s): stage input and weights
   double bandwidth_up = 1;  // B_w from the worker, bytes per us: stage output
   double latency_us = 0;    // P_w, round trip, idle
+  double exchange_us = 0;   // T_dispatch of one exchange, where it is the hub
   // sigma for this worker's engine; unset: CostConstants::sigma_us. Engines that load layer by
   // layer need less.
   std::optional<double> session_init_us;
@@ -142,7 +144,7 @@ struct StageAssignment {
   int end_layer = 0;
   double overhead_us = 0;  // SO_w + delta
   double compute_us = 0;   // sum of C / CS_w
-  double transfer_us = 0;  // P_w + I / down + O / up
+  double transfer_us = 0;  // P_w + I / down + O / up, and its exchanges
   double exec_us = 0;      // C_exec: the sum of the three
   // Expected downtime per token, from how often the worker leaves and what its layers weigh (tied
   // ones twice, so that it adds up by layers). 0 by the thesis' rule.

@@ -122,6 +122,34 @@ TEST(CoreExperts, WithoutTheOptionNobodyIsAHub) {
   EXPECT_THAT(swarm.Sent(id), testing::Not(HasSubstr("hold_experts")));
 }
 
+// Whole layers on the hub fit, and nothing waits for experts.
+TEST(CoreExperts, WithAChoiceTheFasterPlanIsTaken) {
+  CoreOptions options = SparseOptions();
+  options.plan_kind = PlanKind::kAuto;
+  TestSwarm swarm(options);
+  TestWorker large = Hub();
+  large.memory_bytes = 100'000'000;
+  const WorkerId id = swarm.Join(large);
+  swarm.Join(Holder());
+  swarm.Advance(Milliseconds(200));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+  EXPECT_FALSE(swarm.Last(id, Kind::kPrepareStage).prepare_stage().shards());
+}
+
+// No worker, nor all of them, can hold the layers whole.
+TEST(CoreExperts, WithAChoiceWhatFitsIsTaken) {
+  CoreOptions options = SparseOptions();
+  options.plan_kind = PlanKind::kAuto;
+  TestSwarm swarm(options);
+  const WorkerId hub = swarm.Join(Hub());
+  swarm.Advance(Milliseconds(200));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
+  swarm.Join(Holder(3'600'000));
+  swarm.Advance(Seconds(1));
+  EXPECT_TRUE(swarm.Last(hub, Kind::kPrepareStage).prepare_stage().shards());
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+}
+
 TEST(CoreExperts, WithoutAHubThereIsNoPlan) {
   TestSwarm swarm(SparseOptions());
   swarm.Join(Holder());

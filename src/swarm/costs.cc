@@ -62,10 +62,12 @@ void Costs::AddLayer(const CoreOptions& options, const ModelLayer& layer, Form& 
   if (last) cost.scratch_bytes += uint64_t{model.vocabulary} * sizeof(float);
   cost.input_bytes = frame_bytes + (first ? sizeof(int32_t) : boundary_row_bytes_);
   cost.output_bytes = frame_bytes + (last ? 12 : boundary_row_bytes_);
+  if (&form == &forms_[1] && layer.expert_count > 0) cost.exchanges = 1;
   cost.tied_to = layer.tied_to;
   cost.tied_bytes = layer.tied_bytes;
   form.layers.push_back(cost);
   form.cost_prefix.push_back(form.cost_prefix.back() + cost.compute_cost);
+  form.exchange_prefix.push_back(form.exchange_prefix.back() + cost.exchanges);
   form.download_bytes.push_back(layer.download_bytes);
 }
 
@@ -167,11 +169,16 @@ double Costs::TokenUs(const Worker& worker, LayerSpan span) const {
   // Asked for every token: the numbers are gathered once.
   const DeviceNumbers device = NumbersOf(worker);
   return kServerStepUs + swarm::OverheadUs(device) + Cost(span) / BytesPerUs(device) +
-         StepLatencyUs(device) +
+         ExchangesUs(worker, span) + StepLatencyUs(device) +
          static_cast<double>(layers()[span.first].input_bytes) /
              (device.download_bytes_per_s * 1e-6) +
          static_cast<double>(layers()[span.end - 1].output_bytes) /
              (device.upload_bytes_per_s * 1e-6);
+}
+
+double Costs::ExchangesUs(const Worker& worker, LayerSpan span) const {
+  const std::vector<int>& prefix = FormOf(span.shards).exchange_prefix;
+  return worker.experts.exchange_us * (prefix[span.end] - prefix[span.first]);
 }
 
 double Costs::StepUs(const Worker& worker, LayerSpan span, uint32_t rows) const {
@@ -182,7 +189,7 @@ double Costs::StepUs(const Worker& worker, LayerSpan span, uint32_t rows) const 
   const LineRates rates = worker.Rates();
   const double down_us = rows * static_cast<double>(input.input_bytes) / rates.down;
   const double up_us = rows * static_cast<double>(output.output_bytes) / rates.up;
-  return compute_us + LatencyUs(worker) + down_us + up_us;
+  return compute_us + ExchangesUs(worker, span) + LatencyUs(worker) + down_us + up_us;
 }
 
 double Costs::SpeedSample(const Worker& worker, LayerSpan layers, double compute_us) const {

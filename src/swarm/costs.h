@@ -37,6 +37,7 @@ class Costs {
 
   // As it is known now (device.h). `shards`: for a plan of hubs.
   planner::WorkerMetrics Metrics(const Worker& worker, bool shards = false) const;
+  DeviceNumbers NumbersOf(const Worker& worker) const;
   double OverheadUs(const Worker& worker) const;
   double Speed(const Worker& worker) const;      // bytes per us
   double LatencyUs(const Worker& worker) const;  // round trip of a ping
@@ -49,6 +50,9 @@ class Costs {
   // Of one row over these layers, by the planner's formula: SO + C / CS + P + H + I / down + O / up
   // and the server's own work.
   double TokenUs(const Worker& worker, LayerSpan layers) const;
+
+  // What a row waits for experts elsewhere, as was counted with when the plan was made.
+  double ExchangesUs(const Worker& worker, LayerSpan layers) const;
 
   // What a step of `rows` rows over these layers is expected to take at most, from sending to the
   // answer: as measured (BatchTimes), until then computed row by row.
@@ -63,11 +67,11 @@ class Costs {
   struct Form {
     std::vector<planner::LayerCost> layers;
     std::vector<double> cost_prefix = {0};
+    std::vector<int> exchange_prefix = {0};
     std::vector<uint64_t> download_bytes;
   };
   const Form& FormOf(bool shards) const { return forms_[shards ? 1 : 0]; }
   void AddLayer(const CoreOptions& options, const ModelLayer& layer, Form& form) const;
-  DeviceNumbers NumbersOf(const Worker& worker) const;
 
   std::array<Form, 2> forms_;
   uint64_t boundary_row_bytes_ = 0;

@@ -52,7 +52,11 @@ struct ModelInfo {
 
 // What plans are looked for: ranges of whole layers, or hubs whose experts are held by any worker
 // that takes them (experts.h).
-enum class PlanKind { kLayers, kExperts };
+enum class PlanKind {
+  kLayers,
+  kExperts,
+  kAuto,  // whichever is predicted to be faster
+};
 
 // Every timeout of the orchestrator, in one place.
 struct Timeouts {
@@ -104,7 +108,7 @@ struct CoreOptions {
   ModelInfo model;
   uint32_t context_length = kDefaultContextLength;  // positions a session may hold
   uint32_t session_count = kDefaultSessions;        // sessions held at once
-  PlanKind plan_kind = PlanKind::kLayers;           // kExperts: only of a model that has experts
+  PlanKind plan_kind = PlanKind::kLayers;           // kExperts: only of a model that has some
   uint32_t expert_replicas = 2;                     // holders of each expert, as far as memory goes
   uint32_t queue_limit = kDefaultQueueLimit;        // requests waiting beyond that are refused
   uint64_t history_bytes = 1 << 30;   // boundary rows that are kept for whoever takes over layers

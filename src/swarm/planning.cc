@@ -68,8 +68,10 @@ void Planning::OnWorkerGone(WorkerId worker, Instant now) {
     ++losses_;
     if (!hole_since_) hole_since_ = now;
   }
-  if (job_ &&
-      std::find(job_->workers.begin(), job_->workers.end(), worker) != job_->workers.end()) {
+  const auto counts_on = [worker](const Job& job) {
+    return std::find(job.workers.begin(), job.workers.end(), worker) != job.workers.end();
+  };
+  if (job_ && (counts_on(*job_) || (other_ && counts_on(other_->job)))) {
     job_.reset();
     Want(now);
   }
@@ -118,7 +120,40 @@ planner::WorkerMetrics Planning::MetricsOf(const Worker& worker, bool shards, In
   planner::WorkerMetrics metrics = costs_.Metrics(worker, shards);
   metrics.departures_per_s = lifetimes_.LossesPerS(worker.probation_key, now);
   if (!HasServed(worker) && worker.times.repeated_speed) metrics.compute_speed *= ServedShare();
+  if (shards) metrics.exchange_us = ExchangeUs(worker, now);
   return metrics;
+}
+
+std::vector<ExpertLender> Planning::Lenders(const std::vector<PlanStage>& stages, Instant now,
+                                            std::vector<WorkerId>& ids) const {
+  std::vector<ExpertLender> lenders;
+  for (const auto& [id, worker] : roster_) {
+    if (!worker.ready || !worker.offer.takes_experts || worker.leaves_at ||
+        probation_.IsAside(worker.probation_key, now))
+      continue;
+    uint64_t taken = costs_.layers()[0].scratch_bytes;
+    for (const PlanStage& stage : stages)
+      if (stage.worker == id)
+        taken += costs_.MemoryBytes(worker.memory.weight_factor, stage.layers());
+    ids.push_back(id);
+    lenders.push_back(
+        {costs_.NumbersOf(worker), worker.memory.limit - std::min(taken, worker.memory.limit)});
+  }
+  return lenders;
+}
+
+// As the hub of all layers: what it has left for experts costs no trip.
+double Planning::ExchangeUs(const Worker& hub, Instant now) const {
+  PlanStage whole;
+  whole.worker = hub.id;
+  whole.first = 0;
+  whole.end = costs_.layer_count();
+  whole.shards = true;
+  std::vector<WorkerId> ids;
+  const std::vector<ExpertLender> lenders = Lenders({whole}, now, ids);
+  const auto own = std::find(ids.begin(), ids.end(), hub.id);
+  return swarm::ExchangeUs(options_.model, costs_.NumbersOf(hub), lenders,
+                           own == ids.end() ? -1 : static_cast<int>(own - ids.begin()));
 }
 
 // How fast devices were in answers, as a share of what their measurements had said: the median of
@@ -252,10 +287,11 @@ void Planning::NoteDoubt(const planner::Plan& plan, const Job& job) {
   }
 }
 
-void Planning::StartSearch(Instant now, bool doubtful) {
+void Planning::StartSearch(Instant now, bool doubtful, bool shards) {
   std::vector<planner::WorkerMetrics> metrics;
   Job job;
-  job.shards = WantsShards();
+  job.shards = shards;
+  job.compares = options_.plan_kind == PlanKind::kAuto && !whole_on_ && HasExperts(options_.model);
   for (const auto& [id, worker] : roster_) {
     if (whole_on_ ? id != *whole_on_ : !IsEligible(worker, job.shards, now)) continue;
     job.workers.push_back(id);
@@ -265,9 +301,14 @@ void Planning::StartSearch(Instant now, bool doubtful) {
   job.doubtful = doubtful;
   want_at_.reset();
   last_search_ = now;
-  if (job.workers.empty()) return OnNothingFound({}, job);
+  if (job.workers.empty() && !other_) return OnNothingFound({}, job);
+  if (job.workers.empty()) return Decide({}, std::move(job), now);
   StartPlanning start = PlanningJob(costs_, std::move(metrics), Context(now), job.shards);
   Start(std::move(job), std::move(start));
+}
+
+bool Planning::WantsOtherKind(const Job& job) const {
+  return job.compares && !job.shards;
 }
 
 void Planning::StartRepair(LayerSpan hole, std::vector<PlanStage> filling, Instant now) {
@@ -329,15 +370,42 @@ void Planning::OnFound(const PlanFound& found, Instant now) {
     whole_on_.reset();  // it has less memory than it seemed
     return Want(now);
   }
-  if (!found.outcome.plan && WantsDoubtfulSearch(job)) return StartSearch(now, true);
-  if (found.outcome.plan) {
-    if (job.doubtful) NoteDoubt(*found.outcome.plan, job);
+  if (WantsOtherKind(job)) {
+    const bool doubtful = job.doubtful;
+    other_ = Found{found.outcome, std::move(job)};
+    return StartSearch(now, doubtful, true);
+  }
+  Decide(found.outcome, std::move(job), now);
+}
+
+// Of two kinds the one that takes less time for a token: that of hubs only where all experts find a
+// place. Where neither can be, what whole layers lack is told.
+void Planning::Decide(planner::PlanOutcome outcome, Job job, Instant now) {
+  if (auto other = std::exchange(other_, std::nullopt)) {
+    bool fits = false;
+    if (outcome.plan) {
+      std::vector<PlanStage> stages;
+      for (const planner::StageAssignment& part : outcome.plan->stages)
+        stages.push_back(StageOf(part, job));
+      std::vector<WorkerId> ids;
+      fits = ExpertsFit(options_.model, Lenders(stages, now, ids));
+    }
+    const bool layers_win =
+        other->outcome.plan && (!fits || other->outcome.plan->exec_us <= outcome.plan->exec_us);
+    if (!fits || layers_win) {
+      outcome = std::move(other->outcome);
+      job = std::move(other->job);
+    }
+  }
+  if (!outcome.plan && WantsDoubtfulSearch(job)) return StartSearch(now, true);
+  if (outcome.plan) {
+    if (job.doubtful) NoteDoubt(*outcome.plan, job);
     problem_.clear();
     missing_memory_bytes_ = 0;
     covered_end_ = costs_.layer_count();
-    Consider(*found.outcome.plan, job, now);
+    Consider(*outcome.plan, job, now);
   } else if (!lifecycle_.serves()) {
-    OnNothingFound(found.outcome, job);
+    OnNothingFound(outcome, job);
   }
 }
 
@@ -550,6 +618,11 @@ void Planning::Consider(const planner::Plan& plan, const Job& job, Instant now) 
         PriceOf(plan, next), context);
   }
   if (!accepted) return;
+  for (const PlanStage& stage : next.stages)
+    if (stage.shards) {
+      Worker& hub = *roster_.Find(stage.worker);
+      hub.experts.exchange_us = ExchangeUs(hub, now);
+    }
   NoteRosterChange();
   lifecycle_.Stage(std::move(next), now);
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "swarm/exchange_costs.h"
 #include "swarm/lifecycle.h"
 #include "swarm/lifetimes.h"
 #include "swarm/probation.h"
@@ -67,6 +68,7 @@ class Planning {
     std::optional<LayerSpan> hole;  // set: a repair
     bool doubtful = false;          // a search that counts with claims
     bool shards = false;            // for hubs
+    bool compares = false;          // the better of this one and of other_ is taken
     std::vector<WorkerId> workers;  // by the planner's index
     // Of a repair: who fills the holes in front of this one. All are filled or none, so that who
     // fills one is not counted on for the next with memory that is taken.
@@ -82,7 +84,15 @@ class Planning {
   planner::PlanContext Context(Instant now) const;
   // What a repair is to fill: layers of the active plan that nobody runs, or somebody who leaves.
   std::optional<LayerSpan> HoleToFill() const;
-  void StartSearch(Instant now, bool doubtful = false);
+  void StartSearch(Instant now, bool doubtful = false) {
+    other_.reset();
+    StartSearch(now, doubtful, WantsShards());
+  }
+  void StartSearch(Instant now, bool doubtful, bool shards);
+  // With two kinds of plans to choose from: the other one is looked for before anything is
+  // decided.
+  bool WantsOtherKind(const Job& job) const;
+  void Decide(planner::PlanOutcome outcome, Job job, Instant now);
   // Without a plan, those that loaded layers before may have reported too much (WorkerMemory):
   // whether a search that counts with their claims would be another one.
   bool MayDoubt(const Worker& worker) const;
@@ -104,6 +114,10 @@ class Planning {
   void OnNothingFound(const planner::PlanOutcome& outcome, const Job& job);
   bool IsBlocked() const;
   planner::WorkerMetrics MetricsOf(const Worker& worker, bool shards, Instant now) const;
+  // Who lends memory to experts beside these stages, and how much.
+  std::vector<ExpertLender> Lenders(const std::vector<PlanStage>& stages, Instant now,
+                                    std::vector<WorkerId>& ids) const;
+  double ExchangeUs(const Worker& hub, Instant now) const;
   double ServedShare() const;
   double RepairRate() const;
   bool FitsWhole(const Worker& worker, Instant now) const;
@@ -117,6 +131,12 @@ class Planning {
   const Probation& probation_;
   Outbox& outbox_;
   std::optional<Job> job_;
+  // What was found of whole layers, while hubs are looked for.
+  struct Found {
+    planner::PlanOutcome outcome;
+    Job job;
+  };
+  std::optional<Found> other_;
   WorkId next_work_ = 1;
   std::optional<Instant> want_at_, waits_until_;
   Instant last_search_;

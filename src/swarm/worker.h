@@ -149,6 +149,7 @@ struct WorkerExperts {
   bool was_holder = false;
   // As a hub.
   bool is_hub = false, was_hub = false;
+  double exchange_us = 0;    // expected wait at a layer, as the last plan counts
   std::string told_holders;  // the last ExpertHolders, without its epoch
   bool waits = false;        // some of its experts are held by nobody
   // Shard messages.

@@ -13,6 +13,7 @@ export const data = process.env.WEFT_DATA ?? join(root, "../shared/data");
 // Sources of the packages that tests use.
 const kModels = {
   "weft-tiny": join(root, "models/weft-tiny"),
+  "weft-tiny-moe": join(root, "models/weft-tiny-moe"),
   stories260K: join(data, "stories260K"),
 };
 

@@ -1,0 +1,131 @@
+// A mixture of experts whose experts do not fit on the server: the built-in worker keeps what every
+// token needs, native workers hold the experts. The answer is that of one worker alone, also when
+// who holds experts is killed or stopped in its middle.
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { before, test } from "node:test";
+
+import {
+  complete, eventually, nativeWorker, packageOf, reasonToSkip, serve, stream, swarmOf,
+} from "./lib/weft.mjs";
+
+const skip = reasonToSkip("weft-tiny-moe");
+const kLimits = ["--context", "512", "--sessions", "2", "--journal", "off", "--threads", "1"];
+// Without its experts the model takes 9 MB here, with them 18.
+const kHub = ["--plan", "experts", "--worker-memory", "11MiB"];
+const kExperts = 8 * 16;
+const kRequest = {
+  model: "weft-tiny-moe",
+  messages: [{ role: "user", content: "Tell me a story about a fox and a bear." }],
+  max_tokens: 160,
+};
+
+// So many devices are there, nobody loads any more, and experts are held so often on average.
+async function settled(server, count, copies) {
+  let quietSince = Date.now();
+  await eventually(async () => {
+    const swarm = await swarmOf(server.origin);
+    const held = swarm.workers.reduce((sum, each) => sum + each.experts_held, 0);
+    const isQuiet = swarm.state === "up" && swarm.workers.length === count &&
+      swarm.workers.every((each) => each.experts_held === each.experts_told) &&
+      swarm.workers.every((each) => each.state !== "preparing") && held >= copies * kExperts;
+    if (!isQuiet) quietSince = Date.now();
+    assert.ok(Date.now() - quietSince > 1500, `${JSON.stringify(swarm.workers)} ${server.output}`);
+  }, 60_000);
+}
+
+// body({server, workers}): a server and so many workers that hold all experts of its hub between
+// them, at least twice.
+async function withSwarm(body, count = 3, hub = kHub) {
+  const cache = mkdtempSync(join(tmpdir(), "weft-cache-"));
+  const server = await serve(packageOf("weft-tiny-moe"), [...kLimits, ...hub]);
+  const numbers = Array.from({ length: count }, (_, i) => i + 1);
+  const workers = numbers.map((number) => nativeWorker(server.origin,
+    ["--memory", "32MiB", "--threads", "1", "--cache", join(cache, `${number}`),
+      "--name", `holder ${number}`]));
+  try {
+    await settled(server, hub === kHub ? count + 1 : count, 2);
+    await body({ server, workers });
+  } finally {
+    for (const worker of workers) worker.child.kill("SIGKILL");
+    await server.stop();
+    rmSync(cache, { recursive: true });
+  }
+}
+
+let expected;
+before(async () => {
+  if (skip) return;
+  const alone = await serve(packageOf("weft-tiny-moe"), [...kLimits, "--worker-memory", "256MiB"]);
+  try {
+    expected = await eventually(async () => {
+      const answer = await complete(alone.origin, kRequest);
+      return answer.choices[0].message.content;
+    });
+  } finally {
+    await alone.stop();
+  }
+});
+
+test("a hub and three holders answer as one worker alone", { skip, timeout: 120_000 }, async () => {
+  await withSwarm(async ({ server }) => {
+    const swarm = await swarmOf(server.origin);
+    assert.equal(swarm.experts_needed, kExperts);
+    assert.equal(swarm.experts_held, kExperts);
+    assert.equal(swarm.stages.length, 1);
+    const own = swarm.workers.find((each) => each.name === "this server");
+    assert.ok(own.experts_held < kExperts, "the server holds them all");
+    const answer = await complete(server.origin, kRequest);
+    assert.equal(answer.choices[0].message.content, expected);
+    const { workers } = await swarmOf(server.origin);
+    const asked = workers.filter((each) => each.expert_messages > 0);
+    assert.ok(asked.length >= 2, JSON.stringify(workers));
+  });
+});
+
+test("two answers at once are those of each alone", { skip, timeout: 120_000 }, async () => {
+  await withSwarm(async ({ server }) => {
+    const answers = await Promise.all([1, 2].map(() => complete(server.origin, kRequest)));
+    for (const answer of answers) assert.equal(answer.choices[0].message.content, expected);
+  });
+});
+
+// Its place is taken as that of any stage; the others go on holding experts.
+test("a hub that is killed in mid-answer", { skip, timeout: 120_000 }, async () => {
+  await withSwarm(async ({ server, workers }) => {
+    const swarm = await swarmOf(server.origin);
+    const { name } = swarm.workers.find((each) => each.id === swarm.stages[0].worker);
+    let killed = false;
+    const { text } = await stream(server.origin, kRequest, () => {
+      if (killed) return;
+      killed = true;
+      workers[Number(name.match(/\d/)[0]) - 1].child.kill("SIGKILL");
+    });
+    assert.equal(text, expected);
+  }, 4, ["--plan", "experts", "--no-worker"]);
+});
+
+for (const signal of ["SIGKILL", "SIGSTOP"]) {
+  test(`a holder that gets a ${signal} in mid-answer`, { skip, timeout: 120_000 }, async () => {
+    await withSwarm(async ({ server, workers }) => {
+      let sent = false;
+      const { text } = await stream(server.origin, kRequest, () => {
+        if (sent) return;
+        sent = true;
+        workers[0].child.kill(signal);
+      });
+      assert.ok(sent);
+      assert.equal(text, expected);
+      // The two others hold everything after a while, and it goes on.
+      await settled(server, 3, 1);
+      const swarm = await swarmOf(server.origin);
+      assert.ok(!swarm.workers.some((each) => each.name === "holder 1"), "it is still there");
+      assert.equal(swarm.experts_held, kExperts);
+      const answer = await complete(server.origin, kRequest);
+      assert.equal(answer.choices[0].message.content, expected);
+    });
+  });
+}
+
