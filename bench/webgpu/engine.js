@@ -6,4 +6,5 @@ export { tunedText } from "../../web/packages/engine/src/tune/tune.ts";
 export { openGpu } from "../../web/packages/engine/src/gpu/open.ts";
 export { kMaxRows } from "../../web/packages/engine/src/dispatch/layout.ts";
 export { RandomModel } from "../../web/packages/engine/src/test/randomModel.ts";
+export { expertProgram } from "../../web/packages/engine/src/program/shards.ts";
 export { kDefaultOptions, WebGpuEngine } from "../../web/packages/engine/src/webgpuEngine.ts";

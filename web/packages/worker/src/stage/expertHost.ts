@@ -45,6 +45,7 @@ export class ExpertHost {
     this.#engine = engine;
   }
 
+  // Of their weights.
   get usedBytes(): number {
     let bytes = 0;
     for (const { byteCount } of this.#shards.values()) bytes += byteCount;
@@ -67,7 +68,12 @@ export class ExpertHost {
       .filter(({ layer, experts }) => !isSame(this.#shards.get(layer)?.experts ?? [], experts))
       .sort((a, b) => growth(a) - growth(b));
     if (changed[0]) await this.#load(engine, changed[0], onBytes);
-    return { rest: Math.max(0, changed.length - 1), usedBytes: this.usedBytes };
+    // What computes is counted once: with the experts where no layer of the model is loaded.
+    const layers = Array.from({ length: this.#layerCount }, (_, first) => first);
+    const isStage = layers.some((first) => engine.isLoaded({ first, end: first + 1 }));
+    const scratchBytes = isStage || sets.length === 0 ? 0 : engine.memory().scratchBytes;
+    const usedBytes = Math.ceil(this.usedBytes + scratchBytes);
+    return { rest: Math.max(0, changed.length - 1), usedBytes };
   }
 
   async #load(
