@@ -1,8 +1,10 @@
-// The decoder of Gemma 4 (dense, without layers that share keys and values) in doubles, written
-// from the published code and from no part of weft: what a checkpoint's logits must be.
+// The decoder of Gemma 4 (dense or with experts beside the MLP, without layers that share keys and
+// values) in doubles, written from the published code and from no part of weft: what a checkpoint's
+// logits must be.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readSafetensors } from '../onnx_check/reference.mjs';
+import { readWeights, toFloats } from './dequantize.mjs';
 
 const windowed = 'sliding_attention';
 
@@ -44,11 +46,47 @@ function frequenciesOf(rope, columns) {
   );
 }
 
-/** The decoder of a folder; `embeddingFactor` multiplies the rows of the embedding table. */
+/**
+ * The weights of a package made of the checkpoint in `folder`, maybe quantised, under the names of
+ * the checkpoint. A package has the experts' factors in their matrices.
+ */
+export function weightsOfPackage(target, folder) {
+  const manifest = JSON.parse(readFileSync(join(target, 'weft.json'), 'utf8'));
+  const weights = {};
+  for (const [name, weight] of Object.entries(readWeights({ folder: target, manifest }))) {
+    const tensor = { dims: weight.shape, values: toFloats(weight) };
+    const expert = /^(.*)mlp\.(experts\.(gate_up|down)_proj)\.weight$/.exec(name);
+    if (expert) weights[`${expert[1]}${expert[2]}`] = tensor;
+    else weights[name.replace('mlp.router.weight', 'router.proj.weight')] = tensor;
+    if (expert) {
+      const ones = new Array(weight.shape[0]).fill(1);
+      weights[`${expert[1]}router.per_expert_scale`] = { dims: [ones.length], values: ones };
+    }
+    if (name.endsWith('router.scale')) {
+      tensor.values = tensor.values.map((value) => value * Math.sqrt(weight.shape[0]));
+    }
+  }
+  const own = readSafetensors(join(folder, 'model.safetensors'));
+  for (const [name, tensor] of Object.entries(own)) {
+    if (name.endsWith('.layer_scalar')) weights[name] = tensor;
+  }
+  return weights;
+}
+
+/** The matrix of one expert out of stacked ones. */
+function expertOf({ dims: [, rows, columns], values }, expert) {
+  const begin = expert * rows * columns;
+  return { dims: [rows, columns], values: values.slice(begin, begin + rows * columns) };
+}
+
+/**
+ * The decoder of a folder, or of other `weights` in place of its own; `embeddingFactor` multiplies
+ * the rows of the embedding table.
+ */
 export class Gemma4 {
-  constructor(folder, embeddingFactor) {
+  constructor(folder, embeddingFactor, weights) {
     this.config = JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8'));
-    this.weights = readSafetensors(join(folder, 'model.safetensors'));
+    this.weights = weights ?? readSafetensors(join(folder, 'model.safetensors'));
     this.embeddingFactor = embeddingFactor ?? Math.sqrt(this.config.hidden_size);
     this.clear();
   }
@@ -62,9 +100,10 @@ export class Gemma4 {
   next(token) {
     const { hidden_size: hidden, final_logit_softcapping: cap } = this.config;
     const table = this.weights['model.embed_tokens.weight'];
-    let row = table.values
-      .slice(token * hidden, (token + 1) * hidden)
-      .map((value) => value * this.embeddingFactor);
+    let row = Array.from(
+      table.values.slice(token * hidden, (token + 1) * hidden),
+      (value) => value * this.embeddingFactor,
+    );
     for (let i = 0; i < this.cache.length; ++i) row = this.#layer(i, row);
     this.position += 1;
     const logits = product(table, this.#norm(row, this.weights['model.norm.weight']));
@@ -85,9 +124,41 @@ export class Gemma4 {
     const x = norm(row, 'pre_feedforward_layernorm');
     const up = product(weight('mlp.up_proj.weight'), x);
     const gated = product(weight('mlp.gate_proj.weight'), x).map((g, i) => geluTanh(g) * up[i]);
-    const mlp = product(weight('mlp.down_proj.weight'), gated);
+    let mlp = product(weight('mlp.down_proj.weight'), gated);
+    if (this.config.enable_moe_block) {
+      const experts = this.#experts(weight, row, norm(row, 'pre_feedforward_layernorm_2'));
+      mlp = sum(
+        norm(mlp, 'post_feedforward_layernorm_1'),
+        norm(experts, 'post_feedforward_layernorm_2'),
+      );
+    }
     row = sum(row, norm(mlp, 'post_feedforward_layernorm'));
     return row.map((value) => value * weight('layer_scalar').values[0]);
+  }
+
+  /** `row` chooses, `x` is what the experts take. */
+  #experts(weight, row, x) {
+    const scale = weight('router.scale').values;
+    const factor = 1 / Math.sqrt(row.length);
+    const normed = this.#norm(row).map((value, i) => value * scale[i] * factor);
+    const logits = product(weight('router.proj.weight'), normed);
+    const order = logits.map((_, i) => i).sort((a, b) => logits[b] - logits[a] || a - b);
+    const chosen = order.slice(0, this.config.top_k_experts);
+    const shares = chosen.map((expert) => Math.exp(logits[expert] - logits[chosen[0]]));
+    const whole = shares.reduce((all, share) => all + share, 0);
+    let out = x.map(() => 0);
+    chosen.forEach((expert, i) => {
+      const both = product(expertOf(weight('experts.gate_up_proj'), expert), x);
+      const width = both.length / 2;
+      const gated = both.slice(0, width).map((g, j) => geluTanh(g) * both[width + j]);
+      const y = product(expertOf(weight('experts.down_proj'), expert), gated);
+      const share = (shares[i] / whole) * weight('router.per_expert_scale').values[expert];
+      out = sum(
+        out,
+        y.map((value) => value * share),
+      );
+    });
+    return out;
   }
 
   #attention(index, x) {

@@ -13,10 +13,10 @@ class ExpertBuilder {
   ExpertBuilder(const ModelConfig& config, std::string node, uint32_t layer, GraphNodes* nodes)
       : config_(config), node_(std::move(node)), layer_(layer), nodes_(*nodes) {}
 
-  std::string Build(const std::string& x) {
+  std::string Build(const std::string& x, const std::string& router_x) {
     const ExpertConfig& experts = config_.experts;
     const std::string router = nodes_.Linear(
-        node_ + "/router", x, LayerPrefix(layer_) + "mlp.router", experts.router_bias);
+        node_ + "/router", router_x, LayerPrefix(layer_) + "mlp.router", experts.router_bias);
     if (HasOwnExperts(config_)) return OwnExperts(x, Route(router));
     const auto count = static_cast<int64_t>(experts.count);
     const std::string logits =
@@ -226,8 +226,8 @@ bool HasOwnExperts(const ModelConfig& config) {
 }
 
 std::string BuildExperts(const ModelConfig& config, const std::string& node, uint32_t layer,
-                         const std::string& x, GraphNodes* nodes) {
-  return ExpertBuilder(config, node, layer, nodes).Build(x);
+                         const std::string& x, const std::string& router_x, GraphNodes* nodes) {
+  return ExpertBuilder(config, node, layer, nodes).Build(x, router_x);
 }
 
 }  // namespace weft::convert

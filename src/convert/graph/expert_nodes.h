@@ -19,11 +19,12 @@ namespace weft::convert {
 // Whether the experts are in operators that onnxruntime has not.
 bool HasOwnExperts(const ModelConfig& config);
 
-// x [1, S, hidden] -> the experts' weighted sum, of the same shape. `node` is the path of the
+// x [1, S, hidden] -> the experts' weighted sum, of the same shape; `router_x` of the same shape is
+// what the choice reads. `node` is the path of the
 // nodes, `layer` the package's. Each expert's matrices are initializers of their own that the graph
 // stacks: they lie in the expert's blob. MoE wants the rows of gate and up interleaved, which a
 // Reshape, a Transpose and a Reshape make of one after the other.
 std::string BuildExperts(const ModelConfig& config, const std::string& node, uint32_t layer,
-                         const std::string& x, GraphNodes* nodes);
+                         const std::string& x, const std::string& router_x, GraphNodes* nodes);
 
 }  // namespace weft::convert

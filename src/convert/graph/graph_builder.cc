@@ -253,7 +253,7 @@ class DecoderBuilder {
   // The experts that a row goes to, and the one that all rows go to.
   std::string Experts(const std::string& node, const std::string& prefix, uint32_t layer,
                       const std::string& x) {
-    const std::string routed = BuildExperts(config_, node, layer, x, &nodes_);
+    const std::string routed = BuildExperts(config_, node, layer, x, x, &nodes_);
     if (config_.experts.shared_columns > 0) {
       const std::string shared = Mlp(node + "/shared_experts", prefix + "mlp.shared_experts.", x);
       return Node(node + "/shared_experts/Add", "Add", {routed, shared});
@@ -266,6 +266,23 @@ class DecoderBuilder {
         Node(node + "/shared_expert_gate/Mul", "Mul",
              {shared, Node(node + "/shared_expert_gate/Sigmoid", "Sigmoid", {gate})});
     return Node(node + "/shared_expert/Add", "Add", {routed, scaled});
+  }
+
+  // What a layer's second block adds to `attended`, of which it reads `x`, but for its last norm.
+  std::string Block(const std::string& node, const std::string& prefix, uint32_t layer,
+                    const std::string& attended, const std::string& x) {
+    if (!config_.sparse[layer - 1]) return Mlp(node, prefix + "mlp.", x);
+    if (!config_.experts.beside_mlp) return Experts(node, prefix, layer, x);
+    const auto norm = [&](const std::string& of, const std::string& name) {
+      return Norm(node + "/" + name + "/LayerNorm", of, prefix + name + ".weight");
+    };
+    const std::string router_x = nodes_.RmsNorm(node + "/router/LayerNorm", attended,
+                                                prefix + "router.scale", config_.rms_epsilon);
+    const std::string experts = BuildExperts(
+        config_, node, layer, norm(attended, "pre_feedforward_layernorm_2"), router_x, &nodes_);
+    return Node(node + "/beside/Add", "Add",
+                {norm(Mlp(node, prefix + "mlp.", x), "post_feedforward_layernorm_1"),
+                 norm(experts, "post_feedforward_layernorm_2")});
   }
 
   std::string Mlp(const std::string& node, const std::string& path, const std::string& x) {
@@ -304,11 +321,8 @@ class DecoderBuilder {
              {hidden, Times(node + "/attn/scaled", attention, config_.residual_scale)});
     const std::string mlp_in =
         config_.parallel_blocks ? normed : MaybeNorm(node, attended, prefix, norms.mlp_in);
-    const std::string mlp =
-        MaybeNorm(node,
-                  config_.sparse[layer - 1] ? Experts(node + "/mlp", prefix, layer, mlp_in)
-                                            : Mlp(node + "/mlp", prefix + "mlp.", mlp_in),
-                  prefix, norms.mlp_out);
+    const std::string mlp = MaybeNorm(node, Block(node + "/mlp", prefix, layer, attended, mlp_in),
+                                      prefix, norms.mlp_out);
     const std::string added =
         Node(node + "/mlp/Add", "Add",
              {attended, Times(node + "/mlp/scaled", mlp, config_.residual_scale)});

@@ -24,8 +24,9 @@ Status SetExperts(const JsonReader& config, uint64_t columns, ModelConfig* model
                                               " layers of " + std::to_string(count) +
                                               " experts; at most 2^16 experts in all.");
   }
-  const char* chosen_name =
-      config.Has("num_experts_per_tok") ? "num_experts_per_tok" : "experts_per_token";
+  const char* chosen_name = config.Has("num_experts_per_tok") ? "num_experts_per_tok"
+                            : config.Has("top_k_experts")     ? "top_k_experts"
+                                                              : "experts_per_token";
   ASSIGN_OR_RETURN(const uint64_t chosen, config.Whole(chosen_name, 1, count));
   model->experts.count = static_cast<uint32_t>(count);
   model->experts.chosen = static_cast<uint32_t>(chosen);

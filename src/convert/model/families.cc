@@ -176,7 +176,33 @@ constexpr Wrapper kWrappers[] = {
     {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "{}"},
 };
 
+constexpr std::string_view kStreams = "a residual of several streams (hyper-connections)";
+constexpr std::string_view kGemma3n =
+    "four residual streams (AltUp), side paths of low rank (LAuReL) and embeddings for each layer";
+constexpr std::string_view kLlama4 =
+    "experts whose input is scaled, windows in chunks and queries that grow with their position";
+constexpr std::string_view kMuseGlimmer =
+    "a gate on attention with a projection of its own, and embedding rows that are normed";
+
+constexpr MissingFamily kMissing[] = {
+    {"deepseek_v4", kStreams},
+    {"falcon_h1", "attention and Mamba2 side by side in a layer"},
+    {"gemma3n", kGemma3n},
+    {"gemma3n_text", kGemma3n},
+    {"kimi_linear", "a delta rule with a decay for each column of its state (KDA)"},
+    {"llama4", kLlama4},
+    {"llama4_text", kLlama4},
+    {"muse_glimmer", kMuseGlimmer},
+    {"muse_glimmer_text", kMuseGlimmer},
+    {"qwen4_exp", kStreams},
+    {"qwen4_exp_text", kStreams},
+};
+
 }  // namespace
+
+std::span<const MissingFamily> MissingFamilies() {
+  return kMissing;
+}
 
 std::span<const Family> Families() {
   return kFamilies;

@@ -26,6 +26,13 @@ struct Wrapper {
   std::string_view defaults = "{}";  // of `text_config`
 };
 
+// Models that people look for and that weft does not convert, with what it lacks for them.
+struct MissingFamily {
+  std::string_view model_type;
+  std::string_view lacks;
+};
+
+std::span<const MissingFamily> MissingFamilies();
 std::span<const Family> Families();
 std::span<const Wrapper> Wrappers();
 

@@ -199,14 +199,19 @@ Status AdjustGemma4(const JsonReader& config, ModelConfig* model) {
                    config.Whole("hidden_size_per_layer_input", 0, 1 << 16, 256));
   ASSIGN_OR_RETURN(const uint64_t shared,
                    config.Whole("num_kv_shared_layers", 0, model->layer_count, 0));
-  if (!has_experts && per_layer == 0 && shared == 0) return OkStatus();
-  return Error(ErrorCode::kUnsupported,
-               std::string("config.json describes a Gemma 4 with ") +
-                   (has_experts     ? "experts beside its MLP ('enable_moe_block')"
-                    : per_layer > 0 ? "embeddings for each layer ('hidden_size_per_layer_input')"
+  if (per_layer > 0 || shared > 0) {
+    return Error(ErrorCode::kUnsupported,
+                 std::string("config.json describes a Gemma 4 with ") +
+                     (per_layer > 0 ? "embeddings for each layer ('hidden_size_per_layer_input')"
                                     : "layers that share keys and values "
                                       "('num_kv_shared_layers')") +
-                   ", which weft does not convert yet.");
+                     ", which weft does not convert.");
+  }
+  if (!has_experts) return OkStatus();
+  ASSIGN_OR_RETURN(const uint64_t columns, config.Whole("moe_intermediate_size", 1, 1 << 22));
+  TRY(SetExperts(config, columns, model));
+  model->experts.beside_mlp = true;
+  return OkStatus();
 }
 
 Status AdjustGemma4Unified(const JsonReader& config, ModelConfig* model) {

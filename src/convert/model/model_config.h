@@ -33,6 +33,9 @@ struct ExpertConfig {
   uint32_t top_groups = 1;
   uint32_t group_best = 1;
   float scale = 1;  // of the weights of the chosen
+  // Beside a dense MLP, from the same row, each with norms of its own (Gemma 4); the choice reads
+  // that row divided by its root mean square, and each expert's result has a factor.
+  bool beside_mlp = false;
 
   // Whether softmax over the logits and the best of them is all that there is to the choice.
   bool plain_choice() const { return !sigmoid && !choice_bias && groups == 1 && scale == 1; }

@@ -11,6 +11,12 @@ namespace {
 namespace json = boost::json;
 
 Error UnsupportedArchitecture(const std::string& named) {
+  for (const MissingFamily& missing : MissingFamilies()) {
+    if (missing.model_type != named) continue;
+    return Error(ErrorCode::kUnsupported,
+                 "The architecture '" + named + "' is not supported: it has " +
+                     std::string(missing.lacks) + ", which weft cannot run.");
+  }
   return Error(ErrorCode::kUnsupported, "The architecture '" + Printable(named) +
                                             "' is not supported; weft converts " +
                                             SupportedArchitectures() + ".");

@@ -187,6 +187,25 @@ TEST(WeightSpecs, RefusesIntegerWeights) {
                         "dtype I8"));
 }
 
+TEST(ModelConfig, KnownModelsAreRefusedWithWhatIsMissing) {
+  const std::pair<const char*, const char*> known[] = {
+      {"gemma3n", "four residual streams (AltUp)"},
+      {"kimi_linear", "a delta rule with a decay for each column"},
+      {"llama4", "windows in chunks"},
+      {"falcon_h1", "attention and Mamba2 side by side"},
+      {"deepseek_v4", "hyper-connections"},
+      {"qwen4_exp", "hyper-connections"},
+      {"muse_glimmer", "a gate on attention with a projection of its own"},
+  };
+  for (const auto& [model_type, lacks] : known) {
+    const auto config = Parse(Llama({{"model_type", model_type}}));
+    ASSERT_FALSE(config.ok()) << model_type;
+    EXPECT_EQ(config.error().code(), ErrorCode::kUnsupported);
+    EXPECT_THAT(config.error().message(), HasSubstr(std::string("'") + model_type + "' is not"));
+    EXPECT_THAT(config.error().message(), HasSubstr(lacks));
+  }
+}
+
 TEST(ModelConfig, AContextOfFewerPositionsCanBeAskedFor) {
   const std::string text = json::serialize(testing::TinyQwen3Config());
   EXPECT_EQ(ParseModelConfig(text)->context_length, 256u);

@@ -29,6 +29,11 @@ class ExpertPlanner {
     block_ = prefix + (is_mixtral ? "block_sparse_moe." : "mlp.");
     router_ = block_ + (tensors.contains(block_ + "router.weight") ? "router" : "gate");
     stack_ = block_ + "experts.";
+    if (config.experts.beside_mlp) {
+      router_ = prefix + "router.proj";
+      stack_ = prefix + "experts.";
+      factors_ = prefix + "router.per_expert_scale";
+    }
     spelling_ = FindSpelling(tensors);
   }
 
@@ -59,7 +64,13 @@ class ExpertPlanner {
       weights->push_back({prefix + name, role, std::move(shape), std::move(pieces), 0, prefix});
     };
     add("gate_up_proj.weight", WeightRole::kExpert, {2 * width_, hidden_}, GateUp(expert));
-    add("down_proj.weight", WeightRole::kExpert, {hidden_, width_}, Down(expert));
+    std::vector<SourcePiece> down = Down(expert);
+    if (!factors_.empty()) {
+      down[0].factors = factors_;
+      down[0].factor_count = experts_;
+      down[0].factor_index = expert;
+    }
+    add("down_proj.weight", WeightRole::kExpert, {hidden_, width_}, std::move(down));
     if (!config_.experts.bias) return;
     add("down_proj.bias", WeightRole::kVector, {hidden_},
         {{stack_ + "down_proj_bias", {experts_, hidden_}, 1, hidden_, expert}});
@@ -158,6 +169,7 @@ class ExpertPlanner {
   uint32_t layer_;
   uint64_t experts_, width_, hidden_;
   std::string block_, router_, stack_;
+  std::string factors_;  // of the experts' results; "": none
   Spelling spelling_ = Spelling::kSeparate;
 };
 

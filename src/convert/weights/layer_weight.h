@@ -33,6 +33,10 @@ struct SourcePiece {
   std::string exponents = {};
   // Of a transposed tensor: rows from slice to slice, where that is more than `columns`.
   uint64_t slice_rows = 0;
+  // Every value times element `factor_index` of the vector of this name, of `factor_count`.
+  std::string factors = {};
+  uint64_t factor_count = 0;
+  uint64_t factor_index = 0;
 };
 
 // One weight of the package: its pieces one below the other.
@@ -46,6 +50,7 @@ struct WeightSpec {
   // own, or the layer's.
   std::string blob;
   bool minus_exp = false;  // the weight is -exp(value): the decay of recurrent layers
+  float factor = 1;        // of every value
 };
 
 // "model.layers.3." for package layer 4.

@@ -99,8 +99,11 @@ class RowReader {
     if (in_.minus_exp) {
       for (float& value : values) value = -std::exp(value);
     }
-    if (in_.offset == 0) return;
-    for (float& value : values) value += in_.offset;
+    if (in_.offset != 0) {
+      for (float& value : values) value += in_.offset;
+    }
+    if (in_.factor == 1) return;
+    for (float& value : values) value *= in_.factor;
   }
 
  private:
@@ -111,7 +114,7 @@ class RowReader {
 
 std::optional<Misfit> ConvertRange(const Job& job, uint64_t first, uint64_t end) {
   const bool exact = IsExact(job.in.format, job.to) && job.in.transposed_rows == 0 &&
-                     job.in.offset == 0 && !job.in.minus_exp;
+                     job.in.offset == 0 && !job.in.minus_exp && job.in.factor == 1;
   const uint64_t data_bytes = RowDataBytes(job.to, job.in.columns);
   const uint64_t scale_bytes = RowScaleBytes(job.to, job.in.columns);
   const float limit = exact ? std::numeric_limits<float>::max() : Limit(job.to);

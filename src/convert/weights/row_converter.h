@@ -34,6 +34,7 @@ struct SourceRows {
   uint64_t interleaved_rows = 0;  // as in SourceTensor
   float offset = 0;               // added to every value
   bool minus_exp = false;         // every value x becomes -e^x
+  float factor = 1;               // of every value, after all else
 };
 
 // Converts rows on up to `threads` threads, without any change where IsExact(format, to).

@@ -1,5 +1,7 @@
 #include "convert/weights/weight_specs.h"
 
+#include <cmath>
+
 #include "convert/source/json_reader.h"
 #include "convert/weights/expert_specs.h"
 #include "convert/weights/latent_specs.h"
@@ -150,6 +152,16 @@ void SpecifySharedExpert(const ModelConfig& config, LayerSpecs* specs) {
   specs->Matrix("mlp.shared_expert_gate.weight", 1, hidden, WeightRole::kRouter);
 }
 
+// The norms of experts beside an MLP, and what the row is multiplied with before the choice.
+void SpecifyBesideMlp(const ModelConfig& config, LayerSpecs* specs) {
+  for (const char* name : {"post_feedforward_layernorm_1", "pre_feedforward_layernorm_2",
+                           "post_feedforward_layernorm_2"}) {
+    specs->Norm(std::string(name) + ".weight", config.hidden_columns);
+  }
+  specs->Vector("router.scale", config.hidden_columns);
+  specs->weights().back().factor = 1 / std::sqrt(static_cast<float>(config.hidden_columns));
+}
+
 std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t layer,
                                            const TensorMap& tensors) {
   LayerSpecs specs(config, LayerPrefix(layer));
@@ -167,12 +179,13 @@ std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t l
     if (is_used) specs.Norm(*name + ".weight", config.hidden_columns);
   }
   if (config.layer_scalars) specs.Vector("layer_scalar", 1);
-  if (config.sparse[layer - 1]) {
+  const bool has_experts = config.sparse[layer - 1];
+  if (has_experts) {
     SpecifyExperts(config, layer, tensors, &specs.weights());
     SpecifySharedExpert(config, &specs);
-  } else {
-    SpecifyMlp(config, &specs);
   }
+  if (has_experts && config.experts.beside_mlp) SpecifyBesideMlp(config, &specs);
+  if (!has_experts || config.experts.beside_mlp) SpecifyMlp(config, &specs);
   return std::move(specs.weights());
 }
 
@@ -199,6 +212,7 @@ Status CheckTensor(const std::string& name, const std::vector<uint64_t>& shape, 
 }
 
 Status CheckPiece(const SourcePiece& piece, const TensorMap& tensors) {
+  if (!piece.factors.empty()) TRY(CheckTensor(piece.factors, {piece.factor_count}, false, tensors));
   const bool is_mxfp4 = !piece.exponents.empty();
   TRY(CheckTensor(piece.tensor, piece.shape, is_mxfp4, tensors));
   if (!is_mxfp4) {

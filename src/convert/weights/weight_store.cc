@@ -28,6 +28,13 @@ SourceRows RowsOf(const WeightSpec& weight, const SourcePiece& piece, const Tens
   rows.interleaved_rows = tensor.interleaved_rows;
   rows.offset = tensor.norm_holds_one ? 0 : weight.offset;
   rows.minus_exp = weight.minus_exp && !tensor.holds_decay;
+  rows.factor = weight.factor;
+  if (!piece.factors.empty()) {
+    const SourceTensor& factors = tensors.find(piece.factors)->second;
+    std::vector<float> values(piece.factor_count);
+    ReadRow(*factors.format, factors.bytes.bytes().data(), values);
+    rows.factor *= values[piece.factor_index];
+  }
   if (!piece.exponents.empty()) {
     rows.exponents = tensors.find(piece.exponents)->second.bytes.bytes().data();
   }
@@ -66,13 +73,16 @@ std::string KeyOf(std::span<const StoreJob> jobs, const TensorMap& tensors) {
   for (const StoreJob& job : jobs) {
     key += std::string(DTypeName(job.dtype)) + '+' + std::to_string(job.weight->offset);
     if (job.weight->minus_exp) key += "-exp";
+    if (job.weight->factor != 1) key += '*' + std::to_string(job.weight->factor);
     for (const SourcePiece& piece : job.weight->pieces) {
       const SourceTensor& tensor = tensors.find(piece.tensor)->second;
       key += '/' + tensor.file + '/' + tensor.version + '/' + piece.tensor;
-      for (const uint64_t part : {piece.rows, piece.columns, piece.first_row, piece.row_step,
-                                  uint64_t{piece.transposed}, piece.slice, piece.slice_rows}) {
+      for (const uint64_t part :
+           {piece.rows, piece.columns, piece.first_row, piece.row_step, uint64_t{piece.transposed},
+            piece.slice, piece.slice_rows, piece.factor_index}) {
         key += '/' + std::to_string(part);
       }
+      key += piece.factors;
     }
     key += ';';
   }
