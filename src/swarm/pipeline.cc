@@ -65,7 +65,9 @@ void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers)
     }
   }
   stages_.back().last = true;
+  // Recurrent state cannot go back behind a token that turns out to be the last one wanted.
   generates_ = stages_.size() == 1 && stages_[0].bound.binding != 0 && !plan->shards() &&
+               !options_.model.is_recurrent() &&
                CanGenerate(*roster_.Find(stages_[0].bound.worker));
   chunk_rows_ = ChunkRows();
 }

@@ -60,7 +60,7 @@ export class OrtEngine implements StageEngine {
     }
     for (const session of loaded) {
       this.#layers.set(session.layer, session);
-      this.#table.addLayer(session.layer, session.states.length > 0);
+      this.#table.addLayer(session.layer, { kv: session.states.length > 0, state: false });
     }
     this.#measureWeights();
   }

@@ -13,6 +13,9 @@ import { kPagePositions, Pages } from "./kv/pages.ts";
 import type { Append } from "./kv/pages.ts";
 import { pageBytes, Pools } from "./kv/pools.ts";
 import type { PageShape } from "./kv/pools.ts";
+import { States } from "./kv/states.ts";
+import type { StateAppend, StateSlots } from "./kv/states.ts";
+import { stateFloats } from "./program/ir.ts";
 import { checkStep, layersOf, outputColumns } from "./run/check.ts";
 import { Machine } from "./run/machine.ts";
 import { checkSampling } from "./sampling/parameters.ts";
@@ -20,6 +23,7 @@ import { arenaWords, StepRunner } from "./run/step.ts";
 import { kMaxInterval, TokenLoop } from "./run/tokenLoop.ts";
 import type { Sessions } from "./run/tokenLoop.ts";
 import { SessionTable } from "./stage/sessionTable.ts";
+import { kMaxMarks } from "./stage/stageEngine.ts";
 import type {
   GenerateRequest,
   LayerRange,
@@ -87,6 +91,7 @@ export class WebGpuEngine implements StageEngine {
   readonly #buffers: Buffers;
   readonly #loader: LayerLoader;
   readonly #pools: Pools;
+  readonly #states: States;
   readonly #pages = new Pages();
   readonly #table = new SessionTable();
   #lostBecause = "";
@@ -100,6 +105,7 @@ export class WebGpuEngine implements StageEngine {
     const pipelines = Pipelines.of(gpu.device);
     const kvIsF32 = options.kvDtype === "f32";
     this.#pools = new Pools(this.#buffers, kvIsF32);
+    this.#states = new States(this.#buffers, kMaxMarks);
     this.#pages.grow(this.#pools.capacity);
     const round = Rounding[options.residualDtype];
     const pokes = options.pokes ?? (gpu.isHardware && isBrowser());
@@ -107,7 +113,7 @@ export class WebGpuEngine implements StageEngine {
     this.detail = options.detail ?? "";
     const arithmetic =
       typeof tuning === "object" ? tuning : defaultArithmetic(gpu, wishOf(options));
-    this.#machine = new Machine(this.#buffers, pipelines, this.#pools, {
+    this.#machine = new Machine(this.#buffers, pipelines, this.#pools, this.#states, {
       kvIsF32,
       round,
       pokes,
@@ -163,7 +169,9 @@ export class WebGpuEngine implements StageEngine {
         this.#machine.layers.set(index, layer);
         loaded.push(index);
         if (layer.attention) this.#pools.add(index, layer.attention);
-        this.#table.addLayer(index, layer.attention !== null);
+        const floats = stateFloats(layer.program);
+        if (floats > 0) this.#states.add(index, floats);
+        this.#table.addLayer(index, { kv: layer.attention !== null, state: floats > 0 });
       }
       this.#machine.invalidate();
       if (loaded.length > 0) {
@@ -182,6 +190,7 @@ export class WebGpuEngine implements StageEngine {
     this.#machine.layers.delete(index);
     this.#machine.invalidate();
     this.#pools.remove(index);
+    this.#states.remove(index);
     this.#table.removeLayer(index);
     this.#loader.free(layer);
   }
@@ -213,23 +222,28 @@ export class WebGpuEngine implements StageEngine {
     const hasKv = layers.some(({ attention }) => attention !== null);
     const append = hasKv ? this.#beginAppend(input.runs) : null;
     const pages = append?.pages ?? new Map<number, readonly number[]>();
+    let states: StateAppend | null = null;
     try {
+      states = this.#beginStates(input.layers, input.runs);
+      const slots = this.#slotsOf(states);
       const { arena, ropes } = this.#machine;
       const rows = input.runs.reduce((sum, { count }) => sum + count, 0);
       const bodyRows = this.#machine.expectRows(rows);
-      const words = arenaWords(input, bodyRows, pages, ropes.columns);
+      const words = arenaWords(input, bodyRows, pages, slots, ropes.columns);
       if (arena.reserve(words)) this.#machine.invalidate();
       await this.#machine.prepare();
-      const runner = new StepRunner(this.#machine, layers, input, pages);
+      const runner = new StepRunner(this.#machine, layers, input, pages, slots);
       const output = await runner.run((encoder) => {
         if (append) this.#pools.copy(encoder, append.copies);
       });
       this.#checkDevice();
       append?.keep();
+      states.keep();
       this.#table.commit(input.layers, input.runs);
       return output;
     } catch (error) {
       append?.drop();
+      states?.drop();
       this.#forgetOverwritten(input.layers, input.runs);
       throw this.#asLost(error);
     }
@@ -239,6 +253,14 @@ export class WebGpuEngine implements StageEngine {
   async generateAll(layers: LayerRange, source: TokenSource): Promise<void> {
     this.#checkDevice();
     const loaded = layersOf(this.#machine.layers, layers);
+    const recurrent = this.#states.layers.find((at) => at >= layers.first && at < layers.end);
+    if (recurrent !== undefined) {
+      throw new EngineError(
+        "unsupported",
+        `Layer ${recurrent} has recurrent state, which cannot go back behind a token that turns ` +
+          "out to be the last one wanted: its model decodes step by step.",
+      );
+    }
     const sessions = this.#sessionsOf(layers, loaded);
     try {
       await this.#machine.prepare();
@@ -306,6 +328,20 @@ export class WebGpuEngine implements StageEngine {
     };
   }
 
+  // Slots for the next states of the runs, after growing the buffers where needed.
+  #beginStates(layers: LayerRange, runs: readonly Run[]): StateAppend {
+    if (this.#states.reserve(layers, runs.length)) this.#machine.invalidate();
+    return this.#states.begin(layers, runs);
+  }
+
+  // The slots of all loaded layers with state, as the kernels count them. Those that do not run
+  // stand there with another one's, which nobody reads.
+  #slotsOf(append: StateAppend): StateSlots[] {
+    if (append.slots.size === 0) return [];
+    const [any] = append.slots.values();
+    return this.#states.layers.map((layer) => append.slots.get(layer) ?? any!);
+  }
+
   // Pages for the runs, after growing the pools where needed.
   #beginAppend(runs: readonly Run[]): Append {
     const missing = this.#pages.missing(runs);
@@ -327,6 +363,7 @@ export class WebGpuEngine implements StageEngine {
   truncate(session: number, generation: number, position: number): Promise<void> {
     return Promise.resolve().then(() => {
       this.#table.truncate(session, generation, position);
+      this.#states.truncate(session, position);
     });
   }
 
@@ -334,17 +371,20 @@ export class WebGpuEngine implements StageEngine {
     return Promise.resolve().then(() => {
       this.#table.fork(from, to, positionCount);
       this.#pages.fork(from, to, positionCount);
+      this.#states.fork(from, to, positionCount);
     });
   }
 
   release(session: number): void {
     this.#table.release(session);
     this.#pages.release(session);
+    this.#states.release(session);
   }
 
   releaseAll(): void {
     this.#table.releaseAll();
     this.#pages.releaseAll();
+    this.#states.releaseAll();
   }
 
   sessionLength(session: number, layers: LayerRange): number {

@@ -13,6 +13,7 @@ import { kSplitChunks, kSplitFrom, kSplitRows } from "./layout.ts";
 export interface StepShape {
   readonly rows: number; // of the body, or of the head for its operations
   readonly chunks: number; // of 256 positions, of the longest session of the step
+  readonly runs: number; // sessions with rows in it
   // Every row is the only one of its session: none sees what another one appends.
   readonly isApart?: boolean;
 }

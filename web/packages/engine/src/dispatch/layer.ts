@@ -26,6 +26,7 @@ import { isShard } from "../program/shards.ts";
 import { kGroupRows } from "../weights/matrix.ts";
 import { isSplit } from "./dispatch.ts";
 import type { Draft, Grid, StepShape } from "./dispatch.ts";
+import { recurrentDraft } from "./recurrent.ts";
 import { expertDrafts } from "./experts.ts";
 import type { Fused, Heads, HeadsPart } from "./fuse.ts";
 import type { LayerContext } from "./layerContext.ts";
@@ -173,6 +174,18 @@ function singleDrafts(context: LayerContext, op: Op, round: number): Draft[] {
       const fields = { kind: Elementwise.gated, ...places, out, activation, roundKind: round };
       return [elementwise(context, op.out.columns, fields)];
     }
+    case "gate": {
+      const places = { a: context.place(op.in), b: context.place(op.gate) };
+      const kind = kGates[op.gateKind as 0 | 1 | 2];
+      const isOneGate = op.gate.columns === 1;
+      const out = context.place(op.out);
+      const fields = { kind, ...places, out, isOneGate, roundKind: round };
+      return [elementwise(context, op.out.columns, fields)];
+    }
+    case "causalConv":
+    case "deltaRule":
+    case "ssmScan":
+      return [recurrentDraft(context, op)];
     case "attention":
       return attentionDrafts(context, op, "any");
     case "moeRoute":
@@ -183,6 +196,13 @@ function singleDrafts(context: LayerContext, op: Op, round: number): Draft[] {
       throw new Error(`operation ${op.kind} is never alone`); // fuse.ts
   }
 }
+
+// By GateKind.
+const kGates = [
+  Elementwise.gateIdentity,
+  Elementwise.gateSigmoid,
+  Elementwise.gateSilu,
+] as const;
 
 export function elementwise(
   context: Pick<LayerContext, "rowsAt">,
@@ -195,6 +215,7 @@ export function elementwise(
     columns,
     value: 0,
     activation: 0,
+    isOneGate: false,
     roundKind: 0,
     ...fields,
   });

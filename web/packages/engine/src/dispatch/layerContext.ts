@@ -11,12 +11,19 @@ import type { Layout } from "./layout.ts";
 import type { ExpertBlock, LoadedLayer } from "./loadedLayer.ts";
 import { outputIsInput } from "./residual.ts";
 
+export interface LayerOptions {
+  readonly kvIsF32: boolean;
+  readonly arithmetic: Arithmetic;
+  readonly stateLayer: number;
+}
+
 export class LayerContext {
   readonly layer: LoadedLayer;
   readonly layout: Layout;
   readonly kv: GPUBuffer | null;
   readonly kvIsF32: boolean;
   readonly arithmetic: Arithmetic;
+  readonly stateLayer: number; // among the loaded layers with state; -1: it has none
   readonly rowsAt: number;
   readonly isHead: boolean;
   readonly #places: Place[] = [];
@@ -26,7 +33,7 @@ export class LayerContext {
     layer: LoadedLayer,
     layout: Layout,
     kv: GPUBuffer | null,
-    { kvIsF32, arithmetic }: { kvIsF32: boolean; arithmetic: Arithmetic },
+    { kvIsF32, arithmetic, stateLayer }: LayerOptions,
     ropeColumns: ReadonlyMap<string, number>,
   ) {
     this.layer = layer;
@@ -34,6 +41,7 @@ export class LayerContext {
     this.kv = kv;
     this.kvIsF32 = kvIsF32;
     this.arithmetic = arithmetic;
+    this.stateLayer = stateLayer;
     this.#ropeColumns = ropeColumns;
     const { program } = layer;
     this.isHead = endsInLogits(program);

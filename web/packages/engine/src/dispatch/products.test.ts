@@ -24,7 +24,7 @@ function grids(groupCount: number, rows: number, more: Partial<Arithmetic> = {})
     experts: false,
     biased: false,
   };
-  const shape = { rows, chunks: 1 };
+  const shape = { rows, chunks: 1, runs: 1 };
   return slabDrafts(of, [{ groupCount, params: new Uint8Array(256), bound: {} }])
     .filter((draft: Draft) => draft.when(shape))
     .map((draft: Draft) => [...draft.grid(shape)]);

@@ -129,17 +129,60 @@ function opOf(message: Pb.Op): Op {
         "unsupported",
         "The program is a hub's, whose experts are elsewhere: this engine runs no hubs.",
       );
-    case "gate":
-    case "causalConv":
+    case "gate": {
+      const { gate, kind: gateKind } = kind.value;
+      return { kind: "gate", ...inOut(kind.value), gate: viewOf(gate), gateKind };
+    }
+    case "causalConv": {
+      const { weight, bias, silu } = kind.value;
+      return { kind: "causalConv", ...inOut(kind.value), weight, bias: bias ?? null, silu };
+    }
     case "deltaRule":
+      return deltaRuleOf(kind.value);
     case "ssmScan":
-      throw new EngineError(
-        "unsupported",
-        `The program has recurrent layers (${kind.case}): this engine runs none.`,
-      );
+      return ssmScanOf(kind.value);
     case undefined:
       throw new EngineError("invalid_data", "The program has an operation that is not known.");
   }
+}
+
+function deltaRuleOf(op: Pb.DeltaRule): Op {
+  return {
+    kind: "deltaRule",
+    q: viewOf(op.q),
+    k: viewOf(op.k),
+    v: viewOf(op.v),
+    a: viewOf(op.a),
+    b: viewOf(op.b),
+    out: viewOf(op.out),
+    keyHeads: op.keyHeads,
+    valueHeads: op.valueHeads,
+    keyColumns: op.keyColumns,
+    valueColumns: op.valueColumns,
+    decay: op.decay,
+    dtBias: op.dtBias,
+    groups: op.groups,
+  };
+}
+
+function ssmScanOf(op: Pb.SsmScan): Op {
+  return {
+    kind: "ssmScan",
+    x: viewOf(op.x),
+    b: viewOf(op.b),
+    c: viewOf(op.c),
+    dt: viewOf(op.dt),
+    out: viewOf(op.out),
+    heads: op.heads,
+    headColumns: op.headColumns,
+    groups: op.groups,
+    stateColumns: op.stateColumns,
+    decay: op.decay,
+    dtBias: op.dtBias,
+    skip: op.skip,
+    dtMin: op.dtMin,
+    dtMax: op.dtMax,
+  };
 }
 
 type InOut = { in?: Pb.View | undefined; out?: Pb.View | undefined };

@@ -170,6 +170,61 @@ export interface Exchange {
   readonly id: number;
 }
 
+// Values: ir.h GateKind.
+export const GateKind = { identity: 0, sigmoid: 1, silu: 2 } as const;
+export interface Gate {
+  readonly kind: "gate";
+  readonly in: View;
+  readonly gate: View; // the columns of `in`, or one
+  readonly out: View;
+  readonly gateKind: number; // GateKind
+}
+export interface CausalConv {
+  readonly kind: "causalConv";
+  readonly in: View;
+  readonly out: View;
+  readonly weight: number; // [columns, taps]
+  readonly bias: number | null;
+  readonly silu: boolean;
+}
+export interface DeltaRule {
+  readonly kind: "deltaRule";
+  readonly q: View;
+  readonly k: View;
+  readonly v: View;
+  readonly a: View;
+  readonly b: View;
+  readonly out: View;
+  readonly keyHeads: number;
+  readonly valueHeads: number;
+  readonly keyColumns: number;
+  readonly valueColumns: number;
+  readonly decay: number;
+  readonly dtBias: number;
+  readonly groups: number; // ir.h KeyGroups: 0 grouped, 1 tiled
+}
+export interface SsmScan {
+  readonly kind: "ssmScan";
+  readonly x: View;
+  readonly b: View;
+  readonly c: View;
+  readonly dt: View;
+  readonly out: View;
+  readonly heads: number;
+  readonly headColumns: number;
+  readonly groups: number;
+  readonly stateColumns: number;
+  readonly decay: number;
+  readonly dtBias: number;
+  readonly skip: number;
+  readonly dtMin: number;
+  readonly dtMax: number; // 0: no upper limit
+}
+
+// The most taps and columns that a state is summed over: ir.h.
+export const kMaxConvTaps = 8;
+export const kMaxStateColumns = 256;
+
 export type Op =
   | Embed
   | RmsNorm
@@ -183,7 +238,11 @@ export type Op =
   | GatedActivation
   | MoeRoute
   | MoeExperts
-  | Exchange;
+  | Exchange
+  | Gate
+  | CausalConv
+  | DeltaRule
+  | SsmScan;
 
 export interface Program {
   readonly layerIndex: number;
@@ -223,6 +282,12 @@ export function readsOf(op: Op): readonly View[] {
       return [op.in, op.route];
     case "exchange":
       return [op.out];
+    case "gate":
+      return [op.in, op.gate];
+    case "deltaRule":
+      return [op.q, op.k, op.v, op.a, op.b];
+    case "ssmScan":
+      return [op.x, op.b, op.c, op.dt];
     default:
       return [op.in];
   }
@@ -240,6 +305,25 @@ export function outColumnsOf({ headColumns, valueColumns }: Attention): number {
 
 export function findAttention(program: Program): Attention | null {
   return program.ops.find((op): op is Attention => op.kind === "attention") ?? null;
+}
+
+// f32 values that an operation carries from row to row of a session: src/program/state.h.
+export function stateFloatsOf({ weights }: Pick<Program, "weights">, op: Op): number {
+  switch (op.kind) {
+    case "causalConv":
+      return (weights[op.weight]!.shape[1]! - 1) * op.in.columns;
+    case "deltaRule":
+      return op.valueHeads * op.keyColumns * op.valueColumns;
+    case "ssmScan":
+      return op.heads * op.headColumns * op.stateColumns;
+    default:
+      return 0;
+  }
+}
+
+// The state of a session in the layer; 0 for most layers.
+export function stateFloats(program: Program): number {
+  return program.ops.reduce((sum, op) => sum + stateFloatsOf(program, op), 0);
 }
 
 // True unless the output is a sum, or a sum times a number: a layer adds to the residual stream

@@ -1,15 +1,21 @@
 // What a program must satisfy before an engine may run it without further checks: the same rules as
 // src/program/validate.cc. Weights: validateWeight.ts.
 import { EngineError } from "../base/error.ts";
-import {
-  kMaxGroupBest,
-  kMaxRouteGroups,
-  outColumnsOf,
-  overlap,
-  same,
-  writtenBy,
+import { kMaxConvTaps, kMaxGroupBest, kMaxRouteGroups, kMaxStateColumns } from "./ir.ts";
+import { outColumnsOf, overlap, same, writtenBy } from "./ir.ts";
+import type {
+  CausalConv,
+  DeltaRule,
+  Gate,
+  MoeExperts,
+  MoeRoute,
+  Op,
+  Program,
+  QkNormRope,
+  SsmScan,
+  View,
+  Weight,
 } from "./ir.ts";
-import type { MoeExperts, MoeRoute, Op, Program, QkNormRope, View, Weight } from "./ir.ts";
 import { checkWeight, invalid, shapeText } from "./validateWeight.ts";
 
 const kMaxColumns = 1 << 24;
@@ -147,7 +153,77 @@ class OpChecker {
         this.#exchanges.add(op.id);
         this.#read(op.out);
         return this.#write(op.in);
+      case "gate":
+        return this.#gate(op);
+      case "causalConv":
+        return this.#causalConv(op);
+      case "deltaRule":
+        return this.#deltaRule(op);
+      case "ssmScan":
+        return this.#ssmScan(op);
     }
+  }
+
+  #gate(op: Gate): void {
+    expectAtMost("kind of gate", op.gateKind, 2);
+    if (op.gate.columns === op.in.columns) {
+      this.#elementwise([op.in, op.gate], op.out);
+      return;
+    }
+    this.#read(op.gate);
+    expectColumns("gate", op.gate, 1);
+    if (overlap(op.gate, op.out)) throw invalid("'out' overlaps 'gate'.");
+    this.#elementwise([op.in], op.out);
+  }
+
+  #causalConv(op: CausalConv): void {
+    this.#read(op.in);
+    this.#writeDisjoint(op.out, [op.in]);
+    expectColumns("out", op.out, op.in.columns);
+    const weight = this.#weight("weight", op.weight);
+    const [rows, taps = 0] = weight.shape;
+    const fits = weight.dtype === 0 && weight.shape.length === 2 && rows === op.in.columns;
+    if (!fits || taps < 2 || taps > kMaxConvTaps) {
+      throw wrongShape("weight", weight, `[${op.in.columns}, 2 to ${kMaxConvTaps}] in f32`);
+    }
+    this.#vector("bias", op.bias, op.in.columns);
+  }
+
+  #deltaRule(op: DeltaRule): void {
+    const inputs = [op.q, op.k, op.v, op.a, op.b];
+    for (const view of inputs) this.#read(view);
+    this.#writeDisjoint(op.out, inputs);
+    expectHeads("q", op.q, op.keyHeads, op.keyColumns);
+    expectHeads("k", op.k, op.keyHeads, op.keyColumns);
+    expectHeads("v", op.v, op.valueHeads, op.valueColumns);
+    expectHeads("out", op.out, op.valueHeads, op.valueColumns);
+    expectColumns("a", op.a, op.valueHeads);
+    expectColumns("b", op.b, op.valueHeads);
+    expectShared("value heads", op.valueHeads, op.keyHeads, op.keyColumns);
+    expectAtMost("kind of key groups", op.groups, 1);
+    this.#vector("decay", op.decay, op.valueHeads);
+    this.#vector("dt_bias", op.dtBias, op.valueHeads);
+  }
+
+  #ssmScan(op: SsmScan): void {
+    const inputs = [op.x, op.b, op.c, op.dt];
+    for (const view of inputs) this.#read(view);
+    this.#writeDisjoint(op.out, inputs);
+    expectHeads("x", op.x, op.heads, op.headColumns);
+    expectHeads("out", op.out, op.heads, op.headColumns);
+    expectHeads("b", op.b, op.groups, op.stateColumns);
+    expectHeads("c", op.c, op.groups, op.stateColumns);
+    expectColumns("dt", op.dt, op.heads);
+    expectShared("heads", op.heads, op.groups, op.stateColumns);
+    const { dtMin, dtMax } = op;
+    const isRange = Number.isFinite(dtMin) && Number.isFinite(dtMax) && dtMin >= 0 && dtMax >= 0;
+    if (!isRange || (dtMax > 0 && dtMax < dtMin)) {
+      throw invalid(`its time steps lie between ${dtMin} and ${dtMax}.`);
+    }
+    for (const [role, weight] of Object.entries({ decay: op.decay, dt_bias: op.dtBias })) {
+      this.#vector(role, weight, op.heads);
+    }
+    this.#vector("skip", op.skip, op.heads);
   }
 
   #embed(op: Extract<Op, { kind: "embed" }>): void {
@@ -376,6 +452,15 @@ function expectHeads(role: string, view: View, heads: number, headColumns: numbe
     throw invalid(`it has ${heads} heads of ${headColumns} columns.`);
   }
   expectColumns(role, view, heads * headColumns);
+}
+
+// `heads` share what belongs to each of `groups`, states of so many columns.
+function expectShared(what: string, heads: number, groups: number, columns: number): void {
+  if (heads % groups === 0 && columns <= kMaxStateColumns) return;
+  throw invalid(
+    `${heads} ${what} cannot share ${groups} of ${columns} columns; expected a multiple, and at ` +
+      `most ${kMaxStateColumns} columns.`,
+  );
 }
 
 function expectPositive(role: string, value: number): void {

@@ -1,10 +1,11 @@
 // The parameters of a step in one buffer, written by one call: eight words of counts and places
 // (StepWord), five words for each row (RowWord), then the page numbers of the sessions, the cosines
-// and sines of the rows and the scales of the head's rows. For a row at position 70 of a session
-// whose pages are 4, 9, 2 (32 positions each; 70 lies in page 2), with two rotation pairs:
+// and sines of the rows, the scales of the head's rows, and how many runs there are with where
+// their recurrent state lies. For a row at position 70 of a session whose pages are 4, 9, 2 (32
+// positions each; 70 lies in page 2), with two rotation pairs and no recurrent layers:
 //
-//   word 0     1   2   3   4      5   6   7   8      9   10  11     12      13 14 15  16..19  20
-//        1 row 16  2   1   kNone  1   20  -   token  70  13  row 0  seat 0  4  9  2   c s c s 1/T
+//   word 0     1   2   3   4      5   6   7   8      9   10  11     12      13..15  16..19  20  21
+//        1 row 16  2   1   kNone  1   20  21  token  70  13  row 0  seat 0  4 9 2   c s c s 1/T 0
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";
 import { kRowWords, RowWord, StepWord } from "../kernels/common/numbers.ts";
@@ -30,6 +31,13 @@ export interface ArenaContents {
   readonly scales?: readonly number[]; // of the head's rows: 1 / temperature
   readonly chunks: number;
   readonly historySlot: number | null;
+  // Four words of every run for each layer with state, one layer after the other (state.wgsl).
+  readonly stateRuns?: StateRuns;
+}
+
+export interface StateRuns {
+  readonly runCount: number;
+  readonly words: readonly number[];
 }
 
 export class Arena {
@@ -53,12 +61,17 @@ export class Arena {
     return this.#buffers.make("step", "scratch", 4 * words, Usage.storage | Usage.copyTo);
   }
 
-  static words({ rows, headRows, pages }: ArenaContents, ropeColumns: number): number {
+  static words(
+    { rows, headRows, pages, stateRuns }: ArenaContents,
+    ropeColumns: number,
+  ): number {
     let pageCount = 0;
     for (const list of pages.values()) pageCount += list.length;
     const rowCount = Math.max(rows.length, headRows.length);
     const rotations = 2 * ropeColumns * rows.length;
-    return StepWord.rowsBegin + kRowWords * rowCount + pageCount + rotations + headRows.length;
+    const states = 1 + (stateRuns?.words.length ?? 0);
+    const rowWords = kRowWords * rowCount;
+    return StepWord.rowsBegin + rowWords + pageCount + rotations + headRows.length + states;
   }
 
   // Makes room. True when the buffer is another one now, which bind groups must follow.
@@ -74,7 +87,7 @@ export class Arena {
 
   // REQUIRES: reserve(words(contents)) was called.
   write(contents: ArenaContents, ropes: Ropes): void {
-    const { rows, headRows, scales, pages, chunks, historySlot } = contents;
+    const { rows, headRows, scales, pages, chunks, historySlot, stateRuns } = contents;
     const words = this.#words;
     const rowAt = (index: number): number => StepWord.rowsBegin + kRowWords * index;
     let at = rowAt(Math.max(rows.length, headRows.length));
@@ -104,6 +117,10 @@ export class Arena {
     }
     words[StepWord.scalesBegin] = at;
     for (const scale of scales ?? []) this.#floats[at++] = scale;
+    words[StepWord.runsBegin] = at;
+    words[at++] = stateRuns?.runCount ?? 0;
+    words.set(stateRuns?.words ?? [], at);
+    at += stateRuns?.words.length ?? 0;
     this.#buffers.gpu.device.queue.writeBuffer(this.#buffer, 0, words, 0, at);
   }
 }

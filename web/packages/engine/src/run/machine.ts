@@ -5,6 +5,7 @@ import type { Buffers } from "../gpu/buffers.ts";
 import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
 import type { Pools } from "../kv/pools.ts";
+import type { States } from "../kv/states.ts";
 import { makeDispatches } from "../dispatch/dispatch.ts";
 import type { Dispatch, DispatchList, Shared } from "../dispatch/dispatch.ts";
 import { LayerContext } from "../dispatch/layerContext.ts";
@@ -75,6 +76,7 @@ export class Machine {
   readonly layers = new Map<number, LoadedLayer>();
   readonly #pipelines: Pipelines;
   readonly #pools: Pools;
+  readonly #states: States;
   readonly #options: MachineOptions;
   readonly #unusedRead: GPUBuffer;
   readonly #unusedWrite: GPUBuffer;
@@ -90,10 +92,17 @@ export class Machine {
   #params: GPUBuffer[] = [];
   #isStale = true;
 
-  constructor(buffers: Buffers, pipelines: Pipelines, pools: Pools, options: MachineOptions) {
+  constructor(
+    buffers: Buffers,
+    pipelines: Pipelines,
+    pools: Pools,
+    states: States,
+    options: MachineOptions,
+  ) {
     this.buffers = buffers;
     this.#pipelines = pipelines;
     this.#pools = pools;
+    this.#states = states;
     this.#options = options;
     this.encoder = new Encoder(buffers.gpu.device);
     this.arena = new Arena(buffers);
@@ -229,13 +238,14 @@ export class Machine {
   }
 
   async #makeLayer(layer: LoadedLayer): Promise<LayerDispatches> {
-    const kv = this.#pools.buffer(layer.index);
+    const { index } = layer;
+    const kv = this.#pools.buffer(index) ?? this.#states.buffer(index);
     const { round } = this.#options;
     const context = new LayerContext(
       layer,
       this.#layout,
       kv,
-      this.#options,
+      { ...this.#options, stateLayer: this.#states.indexOf(index) },
       this.ropes.firstOf,
     );
     const isHead = endsInLogits(layer.program);

@@ -12,6 +12,15 @@ export interface Pass {
   readonly heads: readonly (readonly HeadRow[])[];
   // Runs of rows that are given back, as indices in the pass.
   readonly hidden: readonly { first: number; count: number }[];
+  // The runs that have rows in the pass: which rows, and whether the run begins with them.
+  readonly runs: readonly PassRun[];
+}
+
+export interface PassRun {
+  readonly index: number; // of the step's runs
+  readonly first: number; // row of the pass
+  readonly count: number;
+  readonly begins: boolean;
 }
 
 export interface HeadRow {
@@ -45,9 +54,23 @@ export function passesOf(input: StepInput, bodyRows: number): Pass[] {
   const passes: Pass[] = [];
   for (let firstRow = 0; firstRow < rows.length; firstRow += bodyRows) {
     const own = rows.slice(firstRow, firstRow + bodyRows);
-    passes.push({ firstRow, rows: own, heads: headsOf(own), hidden: hiddenOf(own) });
+    const runs = runsOf(own, input.runs);
+    passes.push({ firstRow, rows: own, heads: headsOf(own), hidden: hiddenOf(own), runs });
   }
   return passes;
+}
+
+function runsOf(rows: readonly StepRow[], runs: readonly Run[]): PassRun[] {
+  const found: { index: number; first: number; count: number; begins: boolean }[] = [];
+  for (const [row, { run, position }] of rows.entries()) {
+    const last = found.at(-1);
+    if (last && runs[last.index] === run) ++last.count;
+    else {
+      const begins = position === run.firstPosition;
+      found.push({ index: runs.indexOf(run), first: row, count: 1, begins });
+    }
+  }
+  return found;
 }
 
 function headsOf(rows: readonly StepRow[]): HeadRow[][] {

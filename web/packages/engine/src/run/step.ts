@@ -2,11 +2,12 @@
 import { write } from "../gpu/buffers.ts";
 import type { ExchangePoint } from "../dispatch/layer.ts";
 import type { LoadedLayer } from "../dispatch/loadedLayer.ts";
+import type { StateSlots } from "../kv/states.ts";
 import { endsInLogits } from "../program/ir.ts";
 import { scaleOf } from "../stage/selectRow.ts";
 import type { StepInput, StepOutput } from "../stage/stageEngine.ts";
 import { Arena } from "./arena.ts";
-import type { ArenaContents } from "./arena.ts";
+import type { ArenaContents, StateRuns } from "./arena.ts";
 import { inputColumns, outputColumns } from "./check.ts";
 import type { Work } from "./encoder.ts";
 import { ExchangeRun } from "./exchange.ts";
@@ -34,13 +35,33 @@ interface Submission {
   readonly endPiece: number;
 }
 
-function contentsOf(pass: Pass, head: readonly HeadRow[], pages: SessionPages): ArenaContents {
+// Where a pass finds the state of its runs: a run that an earlier pass began goes on from the slot
+// that it writes. A head's pass over the same rows runs no layer with state.
+export function stateRunsOf({ runs }: Pick<Pass, "runs">, slots: readonly StateSlots[]): StateRuns {
+  const words = slots.flatMap(({ before, after }) =>
+    runs.flatMap(({ index, first, count, begins }) => [
+      first,
+      count,
+      begins ? before[index]! : after[index]!,
+      after[index]!,
+    ]),
+  );
+  return { runCount: runs.length, words };
+}
+
+function contentsOf(
+  pass: Pass,
+  head: readonly HeadRow[],
+  pages: SessionPages,
+  slots: readonly StateSlots[],
+): ArenaContents {
   const headRows = head.map(({ row }) => row);
   const scales = head.map(({ run: { output } }) =>
     scaleOf(output.kind === "candidates" ? output.sampling : undefined),
   );
   const chunks = chunksOf(pass.rows);
-  return { rows: pass.rows, headRows, scales, pages, chunks, historySlot: null };
+  const stateRuns = stateRunsOf(pass, slots);
+  return { rows: pass.rows, headRows, scales, pages, chunks, historySlot: null, stateRuns };
 }
 
 // Words that the largest pass of the step takes in the arena.
@@ -48,11 +69,12 @@ export function arenaWords(
   input: StepInput,
   bodyRows: number,
   pages: SessionPages,
+  slots: readonly StateSlots[],
   ropeColumns: number,
 ): number {
   return Math.max(
     ...passesOf(input, bodyRows).map((pass) =>
-      Arena.words(contentsOf(pass, pass.heads[0] ?? [], pages), ropeColumns),
+      Arena.words(contentsOf(pass, pass.heads[0] ?? [], pages, slots), ropeColumns),
     ),
   );
 }
@@ -62,6 +84,7 @@ export class StepRunner {
   readonly #layers: readonly LoadedLayer[];
   readonly #input: StepInput;
   readonly #pages: SessionPages;
+  readonly #slots: readonly StateSlots[]; // of all loaded layers with state
   readonly #results: Results;
 
   // REQUIRES: checked input, prepared machine, room in the arena.
@@ -70,11 +93,13 @@ export class StepRunner {
     layers: readonly LoadedLayer[],
     input: StepInput,
     pages: SessionPages,
+    slots: readonly StateSlots[],
   ) {
     this.#machine = machine;
     this.#layers = layers;
     this.#input = input;
     this.#pages = pages;
+    this.#slots = slots;
     this.#results = new Results(machine.layout, machine.act, machine.aux);
   }
 
@@ -138,7 +163,7 @@ export class StepRunner {
       }
       for (const [row, { run }] of head.entries()) this.#results.addHeadRow(row, run, columns);
       submissions.push({
-        contents: contentsOf(pass, head, this.#pages),
+        contents: contentsOf(pass, head, this.#pages, this.#slots),
         rows: { first: pass.firstRow, count: pass.rows.length },
         upload: isFirst ? this.#uploadOf(pass) : null,
         segments,
@@ -158,7 +183,8 @@ export class StepRunner {
   }
 
   #bodySegments(pass: Pass): Segment[] {
-    const shape = { rows: pass.rows.length, chunks: chunksOf(pass.rows) };
+    const { length } = pass.runs;
+    const shape = { rows: pass.rows.length, chunks: chunksOf(pass.rows), runs: length };
     const segments: Segment[] = [];
     let works: Work[] = [];
     const [first] = this.#layers;
@@ -188,7 +214,7 @@ export class StepRunner {
   #headWorks(head: readonly HeadRow[]): Work[] {
     if (head.length === 0) return [];
     const own = this.#machine.dispatchesOf(this.#last.index);
-    const shape = { rows: head.length, chunks: 1 };
+    const shape = { rows: head.length, chunks: 1, runs: 0 };
     const works = [own.gather, own.layer, own.argmax];
     if (head.some(({ run }) => selectsOnGpu(run))) works.push(own.topK);
     return works.map((dispatches) => ({ dispatches, shape }));

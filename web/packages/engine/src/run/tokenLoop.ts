@@ -260,7 +260,7 @@ export class TokenLoop {
   }
 
   #works({ rows, chunks }: ArenaContents, choice: Choice): Work[] {
-    const shape = { rows: rows.length, chunks, isApart: true };
+    const shape = { rows: rows.length, chunks, runs: rows.length, isApart: true };
     const works: Work[] = [];
     for (const { index } of this.#layers) {
       const { gather, layer } = this.#machine.dispatchesOf(index);

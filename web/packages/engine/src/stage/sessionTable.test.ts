@@ -5,6 +5,8 @@ import { SessionTable } from "./sessionTable.ts";
 import type { Run } from "./stageEngine.ts";
 
 const layers = { first: 1, end: 3 };
+const kNothing = { kv: false, state: false };
+const kKv = { kv: true, state: false };
 
 function run(session: number, generation: number, firstPosition: number, count: number): Run {
   return { session, generation, firstPosition, count, output: { kind: "none" } };
@@ -12,9 +14,9 @@ function run(session: number, generation: number, firstPosition: number, count: 
 
 function table(): SessionTable {
   const sessions = new SessionTable();
-  sessions.addLayer(0, false);
-  for (const layer of [1, 2, 3]) sessions.addLayer(layer, true);
-  sessions.addLayer(4, false);
+  sessions.addLayer(0, kNothing);
+  for (const layer of [1, 2, 3]) sessions.addLayer(layer, kKv);
+  sessions.addLayer(4, kNothing);
   return sessions;
 }
 
@@ -117,7 +119,7 @@ describe("layers", () => {
     const sessions = table();
     step(sessions, layers, run(1, 0, 0, 4));
     sessions.removeLayer(2);
-    sessions.addLayer(2, true);
+    sessions.addLayer(2, kKv);
     expect(() => sessions.check(layers, [run(1, 0, 4, 1)])).toThrow("is unknown in layer 2");
     step(sessions, { first: 1, end: 2 }, run(1, 0, 4, 1));
   });

@@ -3,10 +3,11 @@
 // keys and values beside it.
 //
 // Every layer of a session has its own length and generation, so that a new plan can replay a
-// session through layers that a worker gained while the others stay as they are. Layers without
-// attention hold nothing that could be wrong: where a range has layers with KV, those decide; where
-// it has none, a session that is unknown may begin anywhere.
+// session through layers that a worker gained while the others stay as they are. Layers with
+// neither attention nor recurrent state hold nothing that could be wrong: where a range has layers
+// that do, those decide; where it has none, a session that is unknown may begin anywhere.
 import { EngineError } from "../base/error.ts";
+import { kMaxMarks } from "./stageEngine.ts";
 import type { LayerRange, Run } from "./stageEngine.ts";
 
 // Positions fit an f32 exactly, which is how rotary embedding uses them.
@@ -15,6 +16,13 @@ const kMaxPositions = 1 << 24;
 interface LayerState {
   generation: number;
   length: number;
+  marks: readonly number[]; // ascending; of layers with recurrent state
+}
+
+// What a layer holds for its sessions.
+export interface LayerHolds {
+  readonly kv: boolean;
+  readonly state: boolean;
 }
 
 function describe(run: Run): string {
@@ -28,15 +36,24 @@ function refused(session: number, reason: string): EngineError {
 }
 
 export class SessionTable {
-  readonly #hasKv = new Map<number, boolean>(); // by layer
+  readonly #holds = new Map<number, LayerHolds>(); // by layer
   readonly #sessions = new Map<number, Map<number, LayerState>>();
 
-  addLayer(layer: number, hasKv: boolean): void {
-    this.#hasKv.set(layer, hasKv);
+  addLayer(layer: number, holds: LayerHolds): void {
+    this.#holds.set(layer, holds);
+  }
+
+  #holdsAny(layer: number): boolean {
+    const holds = this.#holds.get(layer);
+    return holds !== undefined && (holds.kv || holds.state);
+  }
+
+  #hasState(layer: number): boolean {
+    return this.#holds.get(layer)?.state === true;
   }
 
   removeLayer(layer: number): void {
-    this.#hasKv.delete(layer);
+    this.#holds.delete(layer);
     for (const [session, layers] of this.#sessions) {
       layers.delete(layer);
       if (layers.size === 0) this.#sessions.delete(session);
@@ -56,18 +73,18 @@ export class SessionTable {
         `was given ${describe(run)}; expected 1 or more rows below position ${kMaxPositions}.`,
       );
     }
-    const anyKv = this.#indices(layers).some((layer) => this.#hasKv.get(layer) === true);
+    const anyHolds = this.#indices(layers).some((layer) => this.#holdsAny(layer));
     for (const layer of this.#indices(layers)) {
-      const hasKv = this.#hasKv.get(layer) === true;
-      if (anyKv && !hasKv) continue; // the layers with KV decide
-      this.#checkLayer(layer, hasKv, run);
+      const holds = this.#holdsAny(layer);
+      if (anyHolds && !holds) continue; // the layers that hold something decide
+      this.#checkLayer(layer, holds, run);
     }
   }
 
-  #checkLayer(layer: number, hasKv: boolean, run: Run): void {
+  #checkLayer(layer: number, holds: boolean, run: Run): void {
     const state = this.#sessions.get(run.session)?.get(layer);
     if (!state) {
-      if (run.firstPosition === 0 || !hasKv) return;
+      if (run.firstPosition === 0 || !holds) return;
       throw refused(
         run.session,
         `is unknown in layer ${layer}, so ${describe(run)} cannot follow; it must begin at ` +
@@ -82,13 +99,27 @@ export class SessionTable {
     }
     const mayTruncate = run.generation > state.generation;
     const fits = mayTruncate
-      ? run.firstPosition <= state.length || !hasKv
+      ? run.firstPosition <= state.length || !holds
       : run.firstPosition === state.length;
-    if (fits) return;
-    throw refused(
-      run.session,
-      `holds ${state.length} positions of layer ${layer} in generation ${state.generation}, so ` +
-        `${describe(run)} cannot follow.`,
+    if (!fits) {
+      throw refused(
+        run.session,
+        `holds ${state.length} positions of layer ${layer} in generation ${state.generation}, so ` +
+          `${describe(run)} cannot follow.`,
+      );
+    }
+    const missing = this.#missingState(layer, state, run.firstPosition);
+    if (missing) throw refused(run.session, `${missing}, so ${describe(run)} cannot follow.`);
+  }
+
+  // Why the layer cannot be cut back to `position`; "" when it can.
+  #missingState(layer: number, state: LayerState, position: number): string {
+    if (!this.#hasState(layer) || position === 0 || position >= state.length) return "";
+    if (state.marks.includes(position)) return "";
+    const marks = state.marks.length > 0 ? `the marks ${state.marks.join(" ")}` : "no mark";
+    return (
+      `holds the recurrent state of layer ${layer} at position ${state.length} and at ${marks}, ` +
+      `not at ${position}`
     );
   }
 
@@ -97,8 +128,13 @@ export class SessionTable {
     for (const run of runs) {
       const session = this.#sessions.get(run.session) ?? new Map<number, LayerState>();
       this.#sessions.set(run.session, session);
-      const state = { generation: run.generation, length: run.firstPosition + run.count };
-      for (const layer of this.#indices(layers)) session.set(layer, { ...state });
+      const length = run.firstPosition + run.count;
+      for (const layer of this.#indices(layers)) {
+        const kept = session.get(layer)?.marks.filter((mark) => mark <= run.firstPosition) ?? [];
+        const marks = this.#hasState(layer) && run.keep === "end" ? [...kept, length] : kept;
+        if (marks.length > kMaxMarks) marks.splice(1, 1);
+        session.set(layer, { generation: run.generation, length, marks });
+      }
     }
   }
 
@@ -117,6 +153,7 @@ export class SessionTable {
     for (const state of layers.values()) {
       state.generation = generation;
       state.length = Math.min(state.length, position);
+      state.marks = state.marks.filter((mark) => mark <= position);
     }
   }
 
@@ -132,7 +169,8 @@ export class SessionTable {
     this.#requirePositions(from, layers, "forked at", positionCount);
     const copy = new Map<number, LayerState>();
     for (const [layer, state] of layers) {
-      copy.set(layer, { generation: 0, length: Math.min(state.length, positionCount) });
+      const marks = state.marks.filter((mark) => mark <= positionCount);
+      copy.set(layer, { generation: 0, length: Math.min(state.length, positionCount), marks });
     }
     this.#sessions.set(to, copy);
   }
@@ -150,13 +188,14 @@ export class SessionTable {
     this.#sessions.clear();
   }
 
-  // Positions that every layer with KV of the range (every layer, if none has) holds; 0 if unknown.
+  // Positions that every layer of the range has which holds something (every layer, if none does);
+  // 0 if unknown.
   length(session: number, layers: LayerRange): number {
     const known = this.#sessions.get(session);
     if (!known) return 0;
     const indices = this.#indices(layers);
-    const withKv = indices.filter((layer) => this.#hasKv.get(layer) === true);
-    const deciding = withKv.length > 0 ? withKv : indices;
+    const holding = indices.filter((layer) => this.#holdsAny(layer));
+    const deciding = holding.length > 0 ? holding : indices;
     return Math.min(...deciding.map((layer) => known.get(layer)?.length ?? 0));
   }
 
@@ -176,8 +215,13 @@ export class SessionTable {
     position: number,
   ): void {
     const longest = Math.max(0, ...[...layers.values()].map((state) => state.length));
-    if (position <= longest) return;
-    throw refused(session, `cannot be ${verb} ${position} positions; it holds ${longest}.`);
+    if (position > longest) {
+      throw refused(session, `cannot be ${verb} ${position} positions; it holds ${longest}.`);
+    }
+    for (const [layer, state] of layers) {
+      const missing = this.#missingState(layer, state, position);
+      if (missing) throw refused(session, `${missing}, so it cannot be ${verb} it.`);
+    }
   }
 
   #indices(layers: LayerRange): number[] {

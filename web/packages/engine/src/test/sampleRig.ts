@@ -78,7 +78,7 @@ export class SampleRig implements SamplerTarget {
     writeSampler(this, this.#vocabulary, 0, sampling);
     const { queue } = this.buffers.gpu.device;
     const choice = choiceOf([sampling], this.#argmax, this.#sample);
-    const shape = { rows: 1, chunks: 1 };
+    const shape = { rows: 1, chunks: 1, runs: 1 };
     const { historyAt } = this.layout.aux;
     const target = this.#staging.take(4 * positions.length);
     for (const [slot, position] of positions.entries()) {

@@ -107,7 +107,7 @@ export class ProductRig implements Rig {
     const dispatches = await made;
     if (!dispatches) return null;
     const { queue } = this.#gpu.device;
-    const chosen = dispatches.filter(({ when }) => when({ rows, chunks: 1 }));
+    const chosen = dispatches.filter(({ when }) => when({ rows, chunks: 1, runs: 1 }));
     const run = async (count: number): Promise<number> => {
       queue.writeBuffer(this.#shared.step, 4 * RowsAt.body, Uint32Array.of(rows));
       return (await this.#timer.time((pass) => encode(pass, chosen, count, rows))) / count;
@@ -166,7 +166,7 @@ function encode(
     const { pipeline, group, grid } = dispatches[i % dispatches.length]!;
     pass.setPipeline(pipeline);
     pass.setBindGroup(0, group);
-    pass.dispatchWorkgroups(...grid({ rows, chunks: 1 }));
+    pass.dispatchWorkgroups(...grid({ rows, chunks: 1, runs: 1 }));
   }
 }
 

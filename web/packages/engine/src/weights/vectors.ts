@@ -37,6 +37,19 @@ function vectorWeights(program: Program): number[] {
       case "moeRoute":
         add(op.bias);
         break;
+      case "causalConv":
+        add(op.weight);
+        add(op.bias);
+        break;
+      case "ssmScan":
+        add(op.skip);
+        add(op.decay);
+        add(op.dtBias);
+        break;
+      case "deltaRule":
+        add(op.decay);
+        add(op.dtBias);
+        break;
       case "moeExperts":
         add(op.gateUpBias);
         add(op.downBias);

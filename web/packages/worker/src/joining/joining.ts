@@ -22,6 +22,7 @@ export interface Offer {
   readonly needsOnnx: boolean;
   readonly makesTokens: number; // sessions of whole-model generation in one batch; 0: it knows none
   readonly takesExperts: boolean; // holds experts for hubs
+  readonly keepsState: boolean; // runs layers with recurrent state
   // A guess for the weights alone, before anything was loaded.
   readonly guessWeightFactor: (quantisation: string) => number;
 }
@@ -116,6 +117,7 @@ function connectMessage(
       needsOnnx: offer.needsOnnx,
       makesTokens: offer.makesTokens,
       takesExperts: offer.takesExperts,
+      keepsState: offer.keepsState,
       workerId: offer.workerId,
     },
   };

@@ -145,7 +145,7 @@ export class FakeEngine implements StageEngine {
         throw new EngineError("out_of_memory", `Layer ${layer} does not fit.`);
       }
       this.loaded.add(layer);
-      this.table.addLayer(layer, source.layerKvBytes(layer) > 0);
+      this.table.addLayer(layer, { kv: source.layerKvBytes(layer) > 0, state: false });
     }
   }
 

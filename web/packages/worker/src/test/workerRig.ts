@@ -84,6 +84,7 @@ export class WorkerRig {
         needsOnnx: true,
         makesTokens: 4,
         takesExperts: false,
+        keepsState: true,
         guessWeightFactor: () => 1.5,
       },
       wantsWhole,

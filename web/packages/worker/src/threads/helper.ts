@@ -75,6 +75,7 @@ export class Helper {
         needsOnnx: engine.needsOnnx,
         makesTokens: engine.makesTokens,
         takesExperts: engine.takesExperts,
+        keepsState: engine.keepsState,
         guessWeightFactor: engine.guessWeightFactor,
       },
       note,

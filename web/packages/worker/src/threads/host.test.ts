@@ -93,6 +93,7 @@ HostParts {
         needsOnnx: wish === "onnx" || needsOnnx,
         makesTokens: wish === "onnx" || needsOnnx ? 0 : 1,
         takesExperts: false,
+        keepsState: wish !== "onnx" && !needsOnnx,
         usesGpu: wish !== "wasm",
         device: "A browser",
         guessWeightFactor: () => 1,

@@ -37,6 +37,7 @@ export interface EngineOffer {
   // Sessions that it can choose tokens of, by itself and in one batch, where it holds all layers.
   readonly makesTokens: number;
   readonly takesExperts: boolean; // holds experts for hubs
+  readonly keepsState: boolean; // runs layers with recurrent state
   readonly usesGpu: boolean; // where it fails, another engine may still compute
   readonly device: string; // "Chrome 156, 8 threads, NVIDIA ..."
   readonly guessWeightFactor: (quantisation: string) => number;

@@ -40,6 +40,7 @@ async function onnxEngine(choice: EngineChoice): Promise<EngineOffer> {
     needsOnnx: true,
     makesTokens: 0,
     takesExperts: false,
+    keepsState: false,
     usesGpu: provider === "webgpu",
     device: deviceText(adapter),
     guessWeightFactor: (quantisation) => guessWeightFactor(provider, quantisation),

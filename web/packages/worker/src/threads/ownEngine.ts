@@ -16,6 +16,7 @@ export function ownEngine(gpu: GPU, device: string, store: TuneStore): EngineOff
     needsOnnx: false,
     makesTokens: kMaxSeats,
     takesExperts: true,
+    keepsState: true,
     usesGpu: true,
     device,
     guessWeightFactor: () => kOwnWeightFactor,

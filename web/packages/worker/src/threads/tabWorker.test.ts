@@ -65,6 +65,7 @@ describe("joining", () => {
       needsOnnx: true,
       makesTokens: 4,
       takesExperts: false,
+      keepsState: true,
       workerId: "id",
     });
     expect(rig.engines).toEqual([]);

@@ -11,6 +11,7 @@ export const StepWord = {
   historySlot: 4, // where the tokens of row 0, 1, ... are kept, or kNone
   headRows: 5,
   scalesBegin: 6, // 1 / temperature of the head's rows (scaled_sum.wgsl)
+  runsBegin: 7, // how many runs, then four words of each for every layer with state (state.wgsl)
   rowsBegin: 8, // kRowWords words a row
 } as const;
 

@@ -26,6 +26,15 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     case kElementwiseGated: {
       result = gated(a, act[op.b_base + row * op.b_stride + column], op.activation);
     }
+    case kElementwiseGateIdentity, kElementwiseGateSigmoid, kElementwiseGateSilu: {
+      let gate = act[op.b_base + row * op.b_stride + select(column, 0u, op.is_one_gate != 0u)];
+      if (op.kind != kElementwiseGateSigmoid) {
+        result = result * gate;
+      }
+      if (op.kind != kElementwiseGateIdentity) {
+        result = result * sigmoid(gate);
+      }
+    }
     default: {
     }
   }

@@ -49,6 +49,9 @@ export const Elementwise = {
   gated: 3,
   copy: 4,
   gather: 5,
+  gateIdentity: 6,
+  gateSigmoid: 7,
+  gateSilu: 8,
 } as const;
 
 export const elementwiseOp = declareOp({
@@ -58,6 +61,7 @@ export const elementwiseOp = declareOp({
   out: "place",
   columns: "u32",
   kind: "u32", // Elementwise
+  isOneGate: "bool", // b has a single column
   value: "f32",
   activation: "u32",
   roundKind: "u32", // Rounding
