@@ -723,14 +723,17 @@ void Dispatcher::SetTimer() {
     actions_.timer = actions_.timer ? std::min(*actions_.timer, time) : time;
   };
   for (const Batch& batch : batches_) {
-    if (batch.next_look) at(*batch.next_look);
+    bool is_waiting = false;  // for somebody who was asked: nothing else can be late
     for (const Task& task : batch.tasks) {
       if (task.is_done) continue;
       if (task.next_copy) at(*task.next_copy);
       for (const Copy& copy : task.copies) {
-        if (IsWaitedFor(copy)) at(copy.deadline);
+        if (!IsWaitedFor(copy)) continue;
+        at(copy.deadline);
+        is_waiting = true;
       }
     }
+    if (is_waiting && batch.next_look) at(*batch.next_look);
   }
 }
 

@@ -157,9 +157,9 @@ TEST_F(MembershipHubTest, WhatTheHubHoldsItselfTakesNoDetour) {
 
 TEST_F(MembershipHubTest, AHolderThatIsLateIsAskedAgain) {
   Start();
-  Holders({kHolder, 6});
   Step(1, 1);
   EXPECT_THAT(Waits(), ElementsAre("shards to 5 1:0", "WAKE"));
+  Holders({kHolder, 6});
   now_ = now_ + Milliseconds(600);
   EXPECT_THAT(Told(TimerDue{}), ElementsAre("shards to 6 1:0", "WAKE"));
 }

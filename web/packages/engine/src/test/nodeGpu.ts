@@ -13,9 +13,11 @@ const kSoftwareDriver = "/usr/lib/chromium/vk_swiftshader_icd.json";
 const kFlags = ["backend=vulkan", "enable-dawn-features=disable_workgroup_init"];
 
 // Dawn asks for results in every turn of the event loop, which takes a core away from the software
-// adapter: a turn of a millisecond is enough.
+// adapter: a turn of a millisecond is enough. The timer is Node's own, since a test that shares the
+// process may have put setImmediate in its place.
+const nodeSetTimeout = globalThis.setTimeout;
 function slowTurns(): void {
-  const later = (callback: () => void): NodeJS.Timeout => setTimeout(callback, 1);
+  const later = (callback: () => void): NodeJS.Timeout => nodeSetTimeout(callback, 1);
   Reflect.set(globalThis, "setImmediate", later);
 }
 
