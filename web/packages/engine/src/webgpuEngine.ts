@@ -173,7 +173,6 @@ export class WebGpuEngine implements StageEngine {
         if (floats > 0) this.#states.add(index, floats);
         this.#table.addLayer(index, { kv: layer.attention !== null, state: floats > 0 });
       }
-      this.#machine.invalidate();
       if (loaded.length > 0) {
         await this.#buffers.guarded("Loading layers", () => this.#machine.prepare());
         this.#checkDevice(); // commands to a device that was lost fail silently

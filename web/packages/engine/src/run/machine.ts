@@ -164,17 +164,29 @@ export class Machine {
     return this.#seats;
   }
 
+  // A layer that was loaded meanwhile gets its dispatches; those of the others stay where it needs
+  // no larger views than they do, so that loading a model does not make them all once a layer.
   async prepare(): Promise<void> {
-    if (!this.#isStale) return;
+    const isComplete = [...this.layers.keys()].every((index) => this.#ofLayer.has(index));
+    if (!this.#isStale && isComplete) return;
+    const shared = (): string =>
+      JSON.stringify([this.#layout, this.#act?.size ?? 0, this.#aux?.size ?? 0]);
+    const before = this.#isStale ? "" : shared();
+    this.#isStale = true; // until all are made
+    this.#resize();
+    if (shared() !== before) this.#forgetDispatches();
+    for (const layer of this.layers.values()) {
+      if (this.#ofLayer.has(layer.index)) continue;
+      this.#ofLayer.set(layer.index, await this.#makeLayer(layer));
+    }
+    this.#isStale = false;
+  }
+
+  #forgetDispatches(): void {
     for (const params of this.#params) this.buffers.free(params);
     this.#params = [];
     this.#ofLayer.clear();
     this.#ofSampling.clear();
-    this.#resize();
-    for (const layer of this.layers.values()) {
-      this.#ofLayer.set(layer.index, await this.#makeLayer(layer));
-    }
-    this.#isStale = false;
   }
 
   // How the head's tokens are drawn: made when sampling is first asked for. REQUIRES: prepare().

@@ -7,6 +7,7 @@ import type { BlobWriter } from "./blobStore.ts";
 import { Downloader } from "./downloader.ts";
 import { kChunkBytes } from "./manifest.ts";
 import { PackageSource, VerifiedChunks } from "./packageSource.ts";
+import { RecentChunks } from "./recentChunks.ts";
 import { ServerHttp } from "./serverHttp.ts";
 import type { Fetch } from "./serverHttp.ts";
 import { toHex } from "./sha256.ts";
@@ -29,7 +30,8 @@ async function download(cache: MemoryStore, fetch: Fetch): Promise<Heard> {
   const http = new ServerHttp("http://server", "", fetch, new AbortController().signal);
   const memory = new MemoryStore(() => true);
   const verified = new VerifiedChunks();
-  const source = new PackageSource({ http, cache, memory, verified, needsPrograms: false });
+  const recent = new RecentChunks(() => true);
+  const source = new PackageSource({ http, cache, memory, verified, recent, needsPrograms: false });
   await source.fetchManifest(toHex(fake.digest));
   let time = 0;
   const heard: Heard = { progress: [], layers: [] };
@@ -37,7 +39,7 @@ async function download(cache: MemoryStore, fetch: Fetch): Promise<Heard> {
     onProgress: (doneBytes, totalBytes) => heard.progress.push([doneBytes, totalBytes]),
     onLayer: (layer, byteCount) => heard.layers.push([layer, byteCount]),
   });
-  await downloader.download(kAll, new AbortController().signal);
+  await downloader.download([kAll], new AbortController().signal);
   return heard;
 }
 

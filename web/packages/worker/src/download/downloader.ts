@@ -30,42 +30,55 @@ export class Downloader {
   // What is done is what is missing no more, whoever fetched it: another tab of this browser shares
   // the cache, and a blob may go on behind what an earlier visit left. So the last report always
   // says that all is there.
-  async download(range: LayerRange, signal: AbortSignal): Promise<void> {
-    await this.#reporting(() => this.#source.missingBytes(range), async (report) => {
-      for (let layer = range.first; layer < range.end; ++layer) {
-        await this.#downloadLayer(layer, report, signal);
-      }
+  async download(ranges: readonly LayerRange[], signal: AbortSignal): Promise<void> {
+    const layers = ranges.flatMap(({ first, end }) =>
+      Array.from({ length: end - first }, (_, index) => first + index));
+    const byteCounts = this.#layerBytes(layers);
+    let begin = this.#now(); // of the layer that is complete next
+    const onLayer = (layer: number): void => {
+      const byteCount = byteCounts.get(layer)!;
+      const end = this.#now();
+      const elapsedUs = byteCount === 0 ? 0 : Math.max(1, Math.round((end - begin) * 1000));
+      begin = end;
+      this.#events.onLayer(layer, byteCount, elapsedUs);
+    };
+    await this.#reporting(() => this.#source.missingBytes(layers), async (onBytes) => {
+      await this.#source.download(layers, onBytes, signal, onLayer);
     });
   }
 
   // The same for some blobs, which nobody is told of as layers.
   async downloadBlobs(digests: readonly string[], signal: AbortSignal): Promise<void> {
-    await this.#reporting(() => this.#source.missingOf(digests), async (report) => {
-      await this.#source.downloadBlobs(digests, report, signal);
+    await this.#reporting(() => this.#source.missingOf(digests), async (onBytes) => {
+      await this.#source.downloadBlobs(digests, onBytes, signal);
     });
   }
 
   async #reporting(
     missingBytes: () => number,
-    download: (report: () => void) => Promise<void>,
+    download: (onBytes: () => void) => Promise<void>,
   ): Promise<void> {
     const totalBytes = missingBytes();
     let reportedAt = -Infinity;
     const report = (): void => {
-      const doneBytes = Math.max(0, totalBytes - missingBytes());
-      if (this.#now() - reportedAt < kProgressMs && doneBytes < totalBytes) return;
       reportedAt = this.#now();
-      this.#events.onProgress(doneBytes, totalBytes);
+      const doneBytes = totalBytes - missingBytes();
+      this.#events.onProgress(Math.max(0, doneBytes), totalBytes);
     };
-    await download(report);
+    await download(() => {
+      if (this.#now() - reportedAt >= kProgressMs) report();
+    });
     if (totalBytes > 0) report();
   }
 
-  async #downloadLayer(layer: number, onPiece: () => void, signal: AbortSignal): Promise<void> {
-    const byteCount = this.#source.missingBytes({ first: layer, end: layer + 1 });
-    const begin = this.#now();
-    await this.#source.download(layer, onPiece, signal);
-    const elapsedUs = byteCount === 0 ? 0 : Math.max(1, (this.#now() - begin) * 1000);
-    this.#events.onLayer(layer, byteCount, Math.round(elapsedUs));
+  // What each of them misses now, beside those before it.
+  #layerBytes(layers: readonly number[]): ReadonlyMap<number, number> {
+    let before = 0;
+    return new Map(layers.map((layer, index) => {
+      const all = this.#source.missingBytes(layers.slice(0, index + 1));
+      const own = all - before;
+      before = all;
+      return [layer, own];
+    }));
   }
 }

@@ -5,6 +5,7 @@ import { MemoryStore } from "./blobStore.ts";
 import type { BlobStore, BlobWriter } from "./blobStore.ts";
 import { kChunkBytes } from "./manifest.ts";
 import { PackageSource, VerifiedChunks } from "./packageSource.ts";
+import { RecentChunks } from "./recentChunks.ts";
 import { ServerHttp } from "./serverHttp.ts";
 import type { Fetch } from "./serverHttp.ts";
 import { toHex } from "./sha256.ts";
@@ -53,7 +54,8 @@ async function setUp(fetch: Fetch, of: FakePackage = fake): Promise<Setup> {
   const cache = new FakeCache(() => true);
   const memory = new MemoryStore(() => true);
   const verified = new VerifiedChunks();
-  const source = new PackageSource({ http, cache, memory, verified, needsPrograms: false });
+  const recent = new RecentChunks(() => true);
+  const source = new PackageSource({ http, cache, memory, verified, recent, needsPrograms: false });
   await source.fetchManifest(toHex(of.digest));
   return { source, cache, memory, verified, life };
 }
@@ -69,11 +71,12 @@ async function heldInCache(cache: BlobStore): Promise<Uint8Array> {
 }
 
 // A page that was reloaded finds these bytes in its cache.
-async function tear(cache: BlobStore, verified: VerifiedChunks, bytes: Uint8Array<ArrayBuffer>):
+async function tear({ source, cache, verified }: Setup, bytes: Uint8Array<ArrayBuffer>):
 Promise<void> {
+  await source.loaded(1);
   verified.clear();
   await cache.remove(digest);
-  const writer = await cache.openWriter(digest, kBlobBytes);
+  const writer = await cache.openWriter(digest);
   writer.append(bytes);
   writer.close();
 }
@@ -82,18 +85,17 @@ describe("downloading", () => {
   it("keeps a blob, reports its bytes and does not fetch it again", async () => {
     const server = fakeServer(fake);
     const { source, cache } = await setUp(server.fetch);
-    const layer = { first: 1, end: 2 };
-    expect(source.missingBytes(layer)).toBe(kBlobBytes);
-    expect(source.missingBytes({ first: 0, end: 3 })).toBe(3 * kBlobBytes);
+    expect(source.missingBytes([1])).toBe(kBlobBytes);
+    expect(source.missingBytes([0, 1, 2])).toBe(3 * kBlobBytes);
     expect(source.downloadedLayers()).toEqual([]);
     const pieces: number[] = [];
-    await source.download(1, (bytes) => pieces.push(bytes));
+    await source.download([1], (bytes) => pieces.push(bytes));
     expect(pieces).toEqual([kChunkBytes, kChunkBytes, 500]);
     expect(source.downloadedLayers()).toEqual([1]);
-    expect(source.missingBytes(layer)).toBe(0);
+    expect(source.missingBytes([1])).toBe(0);
     expectSame(await heldInCache(cache), fake.blobs.get(digest));
     const requests = server.requests.length;
-    await source.download(1, () => undefined);
+    await source.download([1], () => undefined);
     expectSame(await source.readBlob(digest), fake.blobs.get(digest));
     expect(server.requests.length).toBe(requests);
   });
@@ -105,7 +107,7 @@ describe("downloading", () => {
       return brokenBody(bytes.slice(from, from + kChunkBytes + 9), from > 0 ? 206 : 200);
     });
     const { source } = await setUp(server.fetch);
-    await source.download(1, () => undefined);
+    await source.download([1], () => undefined);
     expectSame(await source.readBlob(digest), fake.blobs.get(digest));
     expect(server.requests.filter((path) => path.includes(digest))).toEqual([
       `/package/blobs/${digest}`,
@@ -132,14 +134,15 @@ describe("downloading", () => {
       --atOnce;
       return await server.fetch(url, init);
     }, wide);
-    await source.download(1, () => undefined);
-    expect([most, source.missingBytes({ first: 1, end: 2 })]).toEqual([3, 0]);
+    await source.download([1], () => undefined);
+    expect([most, source.missingBytes([1])]).toEqual([3, 0]);
     for (const name of fake.digests) {
       expectSame(await cache.read(name, 0, kBlobBytes), fake.blobs.get(name));
     }
     await cache.clear();
     isBroken = true;
-    await expect(source.download(1, () => undefined)).rejects.toMatchObject({ code: "not_found" });
+    await expect(source.download([1], () => undefined))
+      .rejects.toMatchObject({ code: "not_found" });
     expect(cache.heldBytes(fake.digests[2]!)).toBe(0);
   });
 
@@ -148,7 +151,7 @@ describe("downloading", () => {
       path.endsWith(digest) ? brokenBody(bytes.slice(from, from + 9), 206) : null,
     );
     const { source, cache } = await setUp(server.fetch);
-    await expect(source.download(1, () => undefined)).rejects.toThrow("connection broke");
+    await expect(source.download([1], () => undefined)).rejects.toThrow("connection broke");
     expect(cache.heldBytes(digest)).toBe(0);
   });
 
@@ -161,7 +164,7 @@ describe("downloading", () => {
       return whole;
     });
     const { source } = await setUp(server.fetch);
-    await source.download(1, () => undefined);
+    await source.download([1], () => undefined);
     expectSame(await source.readBlob(digest), fake.blobs.get(digest));
   });
 
@@ -180,7 +183,7 @@ describe("downloading", () => {
         : null,
     );
     const { source, cache } = await setUp(server.fetch);
-    await expect(source.download(1, () => undefined)).rejects.toThrow(message);
+    await expect(source.download([1], () => undefined)).rejects.toThrow(message);
     const held = await heldInCache(cache);
     expectSame(held, fake.blobs.get(digest)!.slice(0, held.length));
   });
@@ -198,7 +201,7 @@ describe("downloading", () => {
       tokens.push((init.headers as Record<string, string>)["Authorization"]);
       return fetch(url, init);
     });
-    await expect(source.download(1, () => undefined)).rejects.toThrow("a new token, please");
+    await expect(source.download([1], () => undefined)).rejects.toThrow("a new token, please");
     expect(new Set(tokens)).toEqual(new Set(["Bearer token"]));
   });
 
@@ -206,11 +209,11 @@ describe("downloading", () => {
     const server = fakeServer(fake);
     const { source, cache } = await setUp(server.fetch);
     const stop = new AbortController();
-    const interrupted = source.download(1, () => stop.abort(), stop.signal);
+    const interrupted = source.download([1], () => stop.abort(), stop.signal);
     await expect(interrupted).rejects.toThrow("interrupted");
     const held = cache.heldBytes(digest);
     expect(held).toBe(kChunkBytes);
-    await source.download(1, () => undefined);
+    await source.download([1], () => undefined);
     expectSame(await source.readBlob(digest), fake.blobs.get(digest));
     expect(server.requests.at(-1)).toBe(`/package/blobs/${digest} bytes=${held}-`);
   });
@@ -218,7 +221,7 @@ describe("downloading", () => {
   it("ends when the worker is stopped", async () => {
     const { source, life } = await setUp(fakeServer(fake).fetch);
     life.abort();
-    await expect(source.download(1, () => undefined)).rejects.toThrow("stopped");
+    await expect(source.download([1], () => undefined)).rejects.toThrow("stopped");
   });
 });
 
@@ -235,7 +238,7 @@ describe("the stores", () => {
       const { source, cache, memory } = await setUp(fakeServer(fake).fetch);
       cache.isLocked = isLocked;
       cache.failAfterBytes = kChunkBytes + 5;
-      await source.download(1, () => undefined);
+      await source.download([1], () => undefined);
       expect(source.memoryBytes).toBe(kBlobBytes);
       expect(source.downloadedLayers()).toEqual([1]);
       expectSame(await source.readBlob(digest), fake.blobs.get(digest));
@@ -253,11 +256,12 @@ describe("the stores", () => {
       cache: memory,
       memory,
       verified: new VerifiedChunks(),
+      recent: new RecentChunks(() => true),
       needsPrograms: false,
     });
     await source.fetchManifest(toHex(fake.digest));
-    await source.download(0, () => undefined);
-    await expect(source.download(1, () => undefined)).rejects.toThrow("do not fit the offer");
+    await source.download([0], () => undefined);
+    await expect(source.download([1], () => undefined)).rejects.toThrow("do not fit the offer");
     expect(memory.memoryBytes).toBeLessThanOrEqual(kBlobBytes + 10);
   });
 
@@ -265,14 +269,15 @@ describe("the stores", () => {
     const hash = vi.spyOn(crypto.subtle, "digest");
     const { source, verified } = await setUp(fakeServer(fake).fetch);
     hash.mockClear();
-    await source.download(1, () => undefined);
+    await source.download([1], () => undefined);
     expect(hash).toHaveBeenCalledTimes(3);
-    await source.verify({ first: 1, end: 2 });
+    await source.download([1], () => undefined);
     await source.readBlob(digest);
     await source.readRange(digest, 5, 100);
     expect(hash).toHaveBeenCalledTimes(3);
+    await source.loaded(1);
     verified.clear(); // as after a reload
-    await source.verify({ first: 1, end: 2 });
+    await source.download([1], () => undefined);
     expect(hash).toHaveBeenCalledTimes(6);
     await source.readRange(digest, 5, 100);
     await source.readBlob(digest);
@@ -281,13 +286,14 @@ describe("the stores", () => {
   });
 
   it.each<[string, (source: PackageSource) => Promise<unknown>]>([
-    ["verified", (source) => source.verify({ first: 1, end: 2 })],
+    ["verified", (source) => source.download([1], () => undefined)],
     ["read", (source) => source.readBlob(digest)],
   ])("what a cache tore is fetched again when it is %s", async (_, use) => {
     const server = fakeServer(fake);
-    const { source, cache, verified } = await setUp(server.fetch);
-    await source.download(1, () => undefined);
-    await tear(cache, verified, new Uint8Array(kBlobBytes).fill(1));
+    const setup = await setUp(server.fetch);
+    const { source, cache } = setup;
+    await source.download([1], () => undefined);
+    await tear(setup, new Uint8Array(kBlobBytes).fill(1));
     const before = server.requests.length;
     await use(source);
     expect(server.requests).toHaveLength(before + 1);
@@ -300,13 +306,34 @@ describe("the stores", () => {
 describe("ranges of a blob", () => {
   const whole = fake.blobs.get(digest)!;
 
+  it("come in pieces, those of a moment ago without a look at the cache", async () => {
+    const { source, cache } = await setUp(fakeServer(fake).fetch);
+    const read = vi.spyOn(cache, "read");
+    const joined = async (offset: number, byteCount: number): Promise<Uint8Array> => {
+      const parts: Uint8Array[] = [];
+      for await (const piece of source.readPieces(digest, offset, byteCount)) parts.push(piece);
+      return Buffer.concat(parts);
+    };
+    const ranges = [[0, kBlobBytes], [8, 4], [kChunkBytes - 4, 8], [kBlobBytes - 8, 8]] as const;
+    await source.download([1], () => undefined);
+    for (const [offset, byteCount] of ranges) {
+      expectSame(await joined(offset, byteCount), whole.slice(offset, offset + byteCount));
+    }
+    expect(read).not.toHaveBeenCalled();
+    await source.loaded(1); // they are gone
+    for (const [offset, byteCount] of ranges) {
+      expectSame(await joined(offset, byteCount), whole.slice(offset, offset + byteCount));
+    }
+    expect(read).toHaveBeenCalledTimes(ranges.length);
+  });
+
   it.each([
     [0, 10], [kChunkBytes - 5, 10], [kChunkBytes, kChunkBytes], [2 * kChunkBytes + 490, 10],
     [0, kBlobBytes], [7, 0],
   ])("%d and %d bytes from there", async (offset, byteCount) => {
     const server = fakeServer(fake);
     const { source } = await setUp(server.fetch);
-    await source.download(1, () => undefined);
+    await source.download([1], () => undefined);
     const requests = server.requests.length;
     expectSame(await source.readRange(digest, offset, byteCount),
       whole.slice(offset, offset + byteCount));
@@ -322,10 +349,11 @@ describe("ranges of a blob", () => {
 
   it("in a torn chunk are fetched again, others are not looked at", async () => {
     const server = fakeServer(fake);
-    const { source, cache, verified } = await setUp(server.fetch);
-    await source.download(1, () => undefined);
+    const setup = await setUp(server.fetch);
+    const { source } = setup;
+    await source.download([1], () => undefined);
     const torn = whole.map((byte, i) => (i === kChunkBytes + 9 ? byte ^ 1 : byte));
-    await tear(cache, verified, torn);
+    await tear(setup, torn);
     const before = server.requests.length;
     expectSame(await source.readRange(digest, 5, 100), whole.slice(5, 105));
     expect(server.requests).toHaveLength(before);

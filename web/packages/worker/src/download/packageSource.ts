@@ -6,14 +6,14 @@ import type { LayerRange, WeightSource } from "@weft/engine";
 import type { BlobStore, BlobWriter } from "./blobStore.ts";
 import { kChunkBytes, parseManifest } from "./manifest.ts";
 import type { BlobInfo, Manifest } from "./manifest.ts";
+import type { RecentChunks } from "./recentChunks.ts";
 import type { ServerHttp } from "./serverHttp.ts";
 import { sha256Hex } from "./sha256.ts";
 
 // A graph holds no weights; more than this is no graph of a stage.
 const kMaxGraphBytes = 64 << 20;
 const kMaxManifestBytes = 256 << 20;
-// Blobs of a layer that are on their way at once: one connection waits while another's bytes are
-// hashed.
+// Blobs that are on their way at once: one connection waits while another's bytes are hashed.
 const kBlobsAtOnce = 4;
 // Chunks of a blob that are hashed while the next one comes.
 const kHashesAtOnce = 2;
@@ -28,6 +28,7 @@ export interface PackageSourceOptions {
   readonly verified: VerifiedChunks;
   // Whether a layer is only complete with its program.
   readonly needsPrograms: boolean;
+  readonly recent: RecentChunks;
 }
 
 // Remembers of each blob which of its chunks in the cache had the right hash when they were written
@@ -133,12 +134,10 @@ export class PackageSource implements WeightSource {
       .filter((layer) => this.#blobsOf(layer).every((digest) => this.#has(digest)));
   }
 
-  // What the layers of the range miss, less what an unfinished download has left behind; a blob
+  // What the layers miss, less what an unfinished download has left behind; a blob
   // that two layers share counts once.
-  missingBytes({ first, end }: LayerRange): number {
-    const blobs: string[] = [];
-    for (let layer = first; layer < end; ++layer) blobs.push(...this.#blobsOf(layer));
-    return this.missingOf(blobs);
+  missingBytes(layers: readonly number[]): number {
+    return this.missingOf(layers.flatMap((layer) => this.#blobsOf(layer)));
   }
 
   // The same of some blobs.
@@ -148,27 +147,50 @@ export class PackageSource implements WeightSource {
     return bytes;
   }
 
-  // Fetches what the layer misses. `onBytes` is told of every verified piece. Throws EngineError;
-  // of the code `cancelled` after `signal`, and what was verified by then stays.
+  // Fetches what the layers miss, and hashes what an earlier visit left of them and was not looked
+  // at yet (what is torn is fetched again), several blobs at once in the order of the layers: so
+  // that loading only reads, the last blobs of a layer come beside the first ones of the next, and
+  // each layer is loaded while the next ones come. The hashing is done on threads of the browser's
+  // own: a step in progress waits for no more than the hand-over of a chunk.
+  //
+  // `onBytes` is told of every verified piece that came, `onLayer` of the layers in their order, as
+  // soon as all of each is there. Throws EngineError; of the code `cancelled` after `signal`, and
+  // what was verified by then stays.
   async download(
-    layer: number,
+    layers: readonly number[],
     onBytes: (bytes: number) => void,
     signal: AbortSignal | null = null,
+    onLayer: (layer: number) => void = () => undefined,
   ): Promise<void> {
-    await this.downloadBlobs(this.#blobsOf(layer), onBytes, signal);
+    const open = layers.map((layer) => ({ layer, missing: new Set(this.#blobsOf(layer)) }));
+    const tellLayers = (): void => {
+      while (open[0]?.missing.size === 0) onLayer(open.shift()!.layer);
+    };
+    tellLayers();
+    const blobs = open.flatMap(({ missing }) => [...missing]);
+    await this.downloadBlobs(blobs, onBytes, signal, (digest) => {
+      for (const { missing } of open) missing.delete(digest);
+      tellLayers();
+    });
   }
 
-  // The same for some blobs.
+  // The same for some blobs; `onBlob` is told of each that is there.
   async downloadBlobs(
     digests: readonly string[],
     onBytes: (bytes: number) => void,
     signal: AbortSignal | null = null,
+    onBlob: (digest: string) => void = () => undefined,
   ): Promise<void> {
-    const rest = [...new Set(digests)].filter((digest) => !this.#has(digest));
+    if (digests.length === 0) return;
+    const rest = [...new Set(digests)];
+    this.#options.recent.expect(
+      new Map(rest.map((digest) => [digest, this.#info(digest).byteCount])));
     const lanes = Array.from({ length: kBlobsAtOnce }, async () => {
       try {
         for (let next = rest.shift(); next !== undefined; next = rest.shift()) {
-          await this.#fetchBlob(next, onBytes, signal);
+          if (!this.#has(next)) await this.#fetchBlob(next, onBytes, signal);
+          await this.#verifyBlob(next, signal);
+          onBlob(next);
         }
       } finally {
         rest.length = 0; // a lane that fails ends the others behind their blobs
@@ -179,24 +201,17 @@ export class PackageSource implements WeightSource {
     if (failed) throw failed.reason;
   }
 
-  // Hashes what an earlier visit left of the layers and was not looked at yet, chunk by chunk, so
-  // that loading only reads; what is torn is fetched again. The browser hashes on threads of its
-  // own: a step in progress waits for no more than the hand-over of a chunk.
-  async verify({ first, end }: LayerRange): Promise<void> {
-    for (let layer = first; layer < end; ++layer) await this.verifyBlobs(this.#blobsOf(layer));
-  }
-
-  // The same for some blobs.
-  async verifyBlobs(digests: readonly string[]): Promise<void> {
-    for (const digest of digests) {
-      await this.#healing(digest, async (info, store) => {
-        for (const index of info.chunks.keys()) {
-          if (this.#isVerified(store, digest, index)) continue;
-          if (!(await this.#readChunk(store, digest, index))) return null;
-        }
-        return true;
-      });
-    }
+  async #verifyBlob(digest: string, signal: AbortSignal | null): Promise<void> {
+    await this.#healing(digest, async (info, store) => {
+      for (const index of info.chunks.keys()) {
+        if (this.#isVerified(store, digest, index)) continue;
+        this.#options.http.checkStopped(signal);
+        const chunk = await this.#readChunk(store, digest, index);
+        if (!chunk) return null;
+        this.#options.recent.add(digest, index, chunk);
+      }
+      return true;
+    });
   }
 
   // A whole blob, every chunk verified; what the store has lost or torn is fetched again.
@@ -246,6 +261,31 @@ export class PackageSource implements WeightSource {
     });
   }
 
+  // The same in pieces, which end with chunks: those that were verified a moment ago as they lie in
+  // memory, what is between them as it is read.
+  async *readPieces(
+    digest: string,
+    offset: number,
+    byteCount: number,
+  ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+    const end = offset + byteCount;
+    const held = (at: number): Uint8Array<ArrayBuffer> | undefined =>
+      this.#options.recent.get(digest, Math.floor(at / kChunkBytes));
+    const endOf = (at: number): number => Math.min(end, at - (at % kChunkBytes) + kChunkBytes);
+    for (let at = offset; at < end;) {
+      const begin = at;
+      const chunk = held(at);
+      at = endOf(at);
+      if (chunk) {
+        const from = begin % kChunkBytes;
+        yield chunk.subarray(from, from + at - begin);
+        continue;
+      }
+      while (at < end && !held(at)) at = endOf(at);
+      yield await this.readRange(digest, begin, at - begin);
+    }
+  }
+
   // What `read` makes of the blob; where that is null, what is held is not what was written: the
   // blob is fetched again and read once more.
   async #healing<T>(
@@ -266,6 +306,7 @@ export class PackageSource implements WeightSource {
   }
 
   async #forget(digest: string): Promise<void> {
+    this.#options.recent.drop(digest);
     this.#options.verified.forget(digest);
     await this.#options.cache.remove(digest);
     await this.#options.memory.remove(digest);
@@ -288,6 +329,8 @@ export class PackageSource implements WeightSource {
     digest: string,
     index: number,
   ): Promise<Uint8Array<ArrayBuffer> | null> {
+    const recent = this.#options.recent.get(digest, index);
+    if (recent) return recent;
     const { byteCount, chunks } = this.#info(digest);
     const at = index * kChunkBytes;
     const length = Math.min(kChunkBytes, byteCount - at);
@@ -304,7 +347,10 @@ export class PackageSource implements WeightSource {
 
   // An engine holds what it needs of these blobs: what only memory holds of them may go.
   async dropCopies(digests: readonly string[]): Promise<void> {
-    for (const digest of digests) await this.#options.memory.remove(digest);
+    for (const digest of digests) {
+      this.#options.recent.drop(digest);
+      await this.#options.memory.remove(digest);
+    }
   }
 
   #info(digest: string): BlobInfo {
@@ -340,9 +386,10 @@ export class PackageSource implements WeightSource {
       });
     try {
       const { cache, verified } = this.#options;
-      await this.#fetchRest(digest, writer, signal, (index, byteCount) => {
+      await this.#fetchRest(digest, writer, signal, (index, chunk) => {
         if (store === cache) verified.add(digest, index);
-        onBytes(byteCount);
+        this.#options.recent.add(digest, index, chunk);
+        onBytes(chunk.length);
       });
     } finally {
       writer.close();
@@ -354,7 +401,7 @@ export class PackageSource implements WeightSource {
     digest: string,
     writer: BlobWriter,
     signal: AbortSignal | null,
-    onChunk: (index: number, byteCount: number) => void,
+    onChunk: (index: number, chunk: Uint8Array<ArrayBuffer>) => void,
   ): Promise<void> {
     const { byteCount, chunks } = this.#info(digest);
     let at = writer.offset;
@@ -368,7 +415,7 @@ export class PackageSource implements WeightSource {
       (from, bytes) => {
         http.checkStopped(signal);
         append(writer, bytes);
-        onChunk(from / kChunkBytes, bytes.length);
+        onChunk(from / kChunkBytes, bytes);
       },
     );
     let chunk = new Uint8Array(Math.min(kChunkBytes, byteCount - at));

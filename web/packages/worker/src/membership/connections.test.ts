@@ -7,7 +7,7 @@ import type { ServerKind } from "@weft/wire/test/orchestrator.ts";
 
 import {
   computed, done, download, expectTable, fault, generate, init, installed, interrupted, joined,
-  kDone, kFetched, kInit, kJoined, kPaused, kPing, made, prepare, read, received, retire, serving,
+  kDone, kFetched, kInit, kJoined, kPaused, kPing, made, prepare, there, received, retire, serving,
   step, tell, told,
 } from "../test/membershipTable.ts";
 import type { Row } from "../test/membershipTable.ts";
@@ -39,8 +39,7 @@ describe("coming back", () => {
   it("says what it holds and goes on, without joining again", () => {
     expectTable(serving(0, 2), [
       [prepare(4, 2, 3), "fetch 2-3"],
-      [kFetched, "read 2-3 of 4"],
-      [read(4), "install 2-3 of 4"],
+      [kFetched, "install 2-3 of 4"],
       [installed, "send prepared epoch 4"],
       [step(1, 1), "step 1 over 0-2"],
       [computed, "send result"],
@@ -112,17 +111,9 @@ describe("coming back", () => {
       [interrupted],
       [kDone],
     ]],
-    ["read", [
-      [prepare(2, 3, 5), "fetch 3-5"],
-      [kFetched, "read 3-5 of 2"],
-      [lost(), "keepFor 60000", "keep 0-2"],
-      [kDone],
-      [read(2)],
-    ]],
     ["installed, and the layer that was goes again", [
       [prepare(2, 3, 5), "fetch 3-5"],
-      [kFetched, "read 3-5 of 2"],
-      [read(2), "install 3-4 of 2"],
+      [kFetched, "install 3-4 of 2"],
       [step(1, 1)],
       [installed, "step 1 over 0-2"],
       [lost(), "keepFor 60000"],
@@ -143,8 +134,7 @@ describe("coming back", () => {
     expectTable(membership, [
       [stock([1, 1]), "send connect 1: s1 at 1"],
       [prepare(3, 3, 5), "fetch 3-5"], // and the next one is loaded as ever
-      [kFetched, "read 3-5 of 3"],
-      [read(3), "install 3-4 of 3"],
+      [kFetched, "install 3-4 of 3"],
       [installed, "install 4-5 of 3"],
       [installed, "send prepared epoch 3"],
     ]);
@@ -251,15 +241,15 @@ describe("what is kept", () => {
   it("makes way for another package when nothing is under way", () => {
     expectTable(joined(), [
       [prepare(1, 0, 2), "fetch 0-2"],
-      [kFetched, "read 0-2 of 1"],
-      [download(4), "fetch 4-5"],
-      [lost(), "keepFor 60000", "interruptFetch", "keep "],
-      [kDone],
+      [there(0), "send layerDownloaded layer 0", "install 0-1 of 1"],
+      [download(4)],
+      [lost(), "keepFor 60000", "interruptFetch"],
       [kAgain],
-      [init({ swarmId: new Uint8Array([2]) }), "limitSilence 3000", "releaseAll"],
+      [init({ swarmId: new Uint8Array([2]) }), "limitSilence 3000"],
+      [installed, "keep "],
+      [kDone, "releaseAll"],
       [kDone],
-      [interrupted],
-      [read(1), "join"],
+      [interrupted, "join"],
     ]);
   });
 

@@ -87,16 +87,16 @@ export type Event =
       readonly doneBytes: number;
       readonly totalBytes: number;
     }
+  // It is there and verified.
   | {
       readonly kind: "layerFetched";
       readonly layer: number;
       readonly byteCount: number; // 0: it was there
       readonly elapsedUs: number;
     }
-  // The fault is null where all of it is there, and has the code `cancelled` where the fetch was
-  // interrupted.
+  // The fault is null where all of it is there and verified, and has the code `cancelled` where the
+  // fetch was interrupted.
   | { readonly kind: "fetchEnded"; readonly fault: Fault | null }
-  | { readonly kind: "layersRead"; readonly epoch: number; readonly fault: Fault | null }
   // Of one generation of the MakeTokens under way: some tokens, or that it has failed alone.
   | {
       readonly kind: "tokensMade";
@@ -185,14 +185,13 @@ export type Action =
   // The manifest and the speed of the line; what was made for another package goes. Asked for while
   // nothing is under way.
   | { readonly kind: "join"; readonly init: Init }
-  // Layers to this device, or experts; its FetchEnded brings the next.
+  // Layers to this device, verified, in their order, or experts; its FetchEnded brings the next.
   | {
       readonly kind: "fetch";
       readonly ranges: readonly LayerRange[];
       readonly experts: readonly LayerExperts[];
     }
   | { readonly kind: "interruptFetch" } // the one under way: FetchEnded still comes
-  | { readonly kind: "readLayers"; readonly epoch: number; readonly layers: LayerRange }
   | { readonly kind: "compute"; readonly work: Work } // its WorkDone brings the next
   // Of the MakeTokens under way: one generation more; nobody wants the rest of one; other work
   // waits, so that it is to end behind the next batch.

@@ -45,6 +45,11 @@ export class FetchQueue {
     if (this.#current && !stays(this.#current)) this.#dropped = true;
   }
 
+  // The one under way, if it is still wanted.
+  get current(): Fetch | null {
+    return this.#dropped ? null : this.#current;
+  }
+
   get isUnderWay(): boolean {
     return this.#current !== null;
   }

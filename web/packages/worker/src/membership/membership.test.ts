@@ -7,7 +7,7 @@ import type { ServerKind } from "@weft/wire/test/orchestrator.ts";
 
 import {
   computed, done, download, expectTable, failed, fault, generate, init, installed, interrupted,
-  joined, kDone, kFetched, kInit, kJoined, kPaused, kPing, made, prepare, read, received, retire,
+  joined, kDone, kFetched, kInit, kJoined, kPaused, kPing, made, prepare, there, received, retire,
   serving, step, stop, tell, told, wholeModel,
 } from "../test/membershipTable.ts";
 import type { Row, Told } from "../test/membershipTable.ts";
@@ -65,13 +65,12 @@ describe("joining", () => {
 
 describe("stages", () => {
   it.each<[string, Row[]]>([
-    ["are fetched, read, installed layer by layer, run", [
+    ["are fetched, installed layer by layer, run", [
       [prepare(1, 0, 2), "fetch 0-2"],
       [{ kind: "layerFetched", layer: 0, byteCount: 10, elapsedUs: 5 },
-        "send layerDownloaded layer 0"],
+        "send layerDownloaded layer 0", "install 0-1 of 1"],
       [{ kind: "fetchProgressed", doneBytes: 10, totalBytes: 30 }, "send downloadProgress"],
-      [kFetched, "read 0-2 of 1"],
-      [read(1), "install 0-1 of 1"],
+      [kFetched],
       [installed, "install 1-2 of 1"],
       [step(1, 1)],
       [installed, "send prepared epoch 1", "send stepFailed sequence 1 epoch 1 invalid_argument"],
@@ -86,15 +85,13 @@ describe("stages", () => {
     ]],
     ["a layer that does not fit is said, and what was installed goes", [
       [prepare(1, 0, 2), "fetch 0-2"],
-      [kFetched, "read 0-2 of 1"],
-      [read(1), "install 0-1 of 1"],
+      [kFetched, "install 0-1 of 1"],
       [installed, "install 1-2 of 1"],
       [failed(fault("out_of_memory")), "send failed epoch 1 out_of_memory", "keep "],
     ]],
     ["a kernel that the driver refuses asks for another engine", [
       [prepare(1, 0, 2), "fetch 0-2"],
-      [kFetched, "read 0-2 of 1"],
-      [read(1), "install 0-1 of 1"],
+      [kFetched, "install 0-1 of 1"],
       [failed(fault("unsupported", "matvec", true)), "finish engineFailed"],
     ]],
     ["layers that the model does not have", [[prepare(1, 0, 7), "finish retry"]]],
@@ -107,20 +104,45 @@ describe("stages", () => {
     ]],
     ["a stage that was retired is not installed any further", [
       [prepare(1, 0, 2), "fetch 0-2"],
-      [kFetched, "read 0-2 of 1"],
-      [read(1), "install 0-1 of 1"],
+      [kFetched, "install 0-1 of 1"],
       [prepare(2, 3, 4), "fetch 3-4"],
       [retire([2], 3, 4)],
       [installed, "keep 3-4"],
       [kDone],
       [step(1, 1), "send stepFailed sequence 1 epoch 1 invalid_argument"],
     ]],
-    ["nor one that was retired while it was read", [
+    ["layers are installed as they come, one after the other", [
+      [prepare(1, 0, 3), "fetch 0-3"],
+      [there(0), "send layerDownloaded layer 0", "install 0-1 of 1"],
+      [there(1), "send layerDownloaded layer 1"],
+      [installed, "install 1-2 of 1"],
+      [installed],
+      [there(2), "send layerDownloaded layer 2", "install 2-3 of 1"],
+      [kFetched],
+      [installed, "send prepared epoch 1"],
+    ]],
+    ["what was installed goes where the rest of the fetch fails", [
       [prepare(1, 0, 2), "fetch 0-2"],
-      [kFetched, "read 0-2 of 1"],
-      [retire([], 3, 4), "keep 3-4"],
+      [there(0), "send layerDownloaded layer 0", "install 0-1 of 1"],
+      [{ kind: "fetchEnded", fault: fault("io") }, "send failed epoch 1 io"],
+      [installed, "keep "],
       [kDone],
-      [read(1)],
+      [prepare(2, 0, 2), "fetch 0-2"],
+    ]],
+    ["a standby's are installed behind a layer that came for whoever waits", [
+      [prepare(1, 0, 2, true), "fetch 0-2"],
+      [there(0), "send layerDownloaded layer 0", "install 0-1 of 1"],
+      [prepare(2, 4, 6), "interruptFetch"],
+      [interrupted, "fetch 4-6"],
+      [there(4), "send layerDownloaded layer 4"],
+      [installed, "install 4-5 of 2"],
+      [kFetched, "fetch 0-2"],
+      [there(0), "send layerDownloaded layer 0"],
+      [there(1), "send layerDownloaded layer 1"],
+      [installed, "install 5-6 of 2"],
+      [installed, "send prepared epoch 2", "install 1-2 of 1"],
+      [kFetched],
+      [installed, "send prepared epoch 1"],
     ]],
     ["Release forgets them, and interrupts", [
       [prepare(1, 0, 2), "fetch 0-2"],
@@ -131,13 +153,11 @@ describe("stages", () => {
     ]],
     ["a standby's are fetched and installed behind those that somebody waits for", [
       [prepare(1, 0, 2, true), "fetch 0-2"],
-      [kFetched, "read 0-2 of 1"],
-      [read(1), "install 0-1 of 1"],
+      [kFetched, "install 0-1 of 1"],
       [prepare(2, 4, 5, true), "fetch 4-5"],
       [prepare(3, 2, 4), "interruptFetch"],
       [interrupted, "fetch 2-4"],
-      [kFetched, "read 2-4 of 3", "fetch 4-5"],
-      [read(3)],
+      [kFetched, "fetch 4-5"],
       [installed, "install 2-3 of 3"],
       [installed, "install 3-4 of 3"],
       [installed, "send prepared epoch 3", "install 1-2 of 1"],
@@ -149,8 +169,7 @@ describe("stages", () => {
   it("steps come between the layers of another stage", () => {
     expectTable(serving(0, 2), [
       [prepare(2, 2, 4), "fetch 2-4"],
-      [kFetched, "read 2-4 of 2"],
-      [read(2), "install 2-3 of 2"],
+      [kFetched, "install 2-3 of 2"],
       [step(5, 1)],
       [installed, "step 5 over 0-2"],
       [computed, "send result", "install 3-4 of 2"],
@@ -226,7 +245,6 @@ describe("stages", () => {
     for (const [epoch, first, end] of [[2, 0, 3], [3, 3, 4]] as const) {
       tell(membership, prepare(epoch, first, end));
       tell(membership, kFetched);
-      tell(membership, read(epoch));
       for (let layer = first; layer < end; ++layer) tell(membership, installed);
     }
     expectTable(membership, [
@@ -280,7 +298,7 @@ describe("fetches", () => {
       [prepare(1, 0, 1), "interruptFetch"],
       [download(3)],
       [interrupted, "fetch 0-1"],
-      [kFetched, "read 0-1 of 1", "fetch 4-5"],
+      [kFetched, "fetch 4-5", "install 0-1 of 1"],
       [kFetched, "fetch 5-6"],
       [kFetched, "fetch 3-4"],
     ]],
@@ -288,7 +306,7 @@ describe("fetches", () => {
       [download(4), "fetch 4-5"],
       [prepare(1, 0, 1), "interruptFetch"],
       [kFetched, "fetch 0-1"],
-      [kFetched, "read 0-1 of 1"],
+      [kFetched, "install 0-1 of 1"],
     ]],
     ["measurements come in their order, and leave nothing loaded", [
       [{ case: "measureSpeed", value: { ranges: [{ first: 1, end: 2 }], runs: 3 } }, "fetch 1-2"],
@@ -372,7 +390,6 @@ describe("generating", () => {
     tell(membership, kJoined);
     tell(membership, prepare(1, 0, 6));
     tell(membership, kFetched);
-    tell(membership, read(1));
     for (let layer = 0; layer < 6; ++layer) tell(membership, installed);
     expectTable(membership, [
       [generate(5, 1), "make tokens 5"],
@@ -429,8 +446,8 @@ describe("what the page is told", () => {
       [{ kind: "fetchProgressed", doneBytes: 1, totalBytes: 30 }, ["downloading"]],
       [retire([1], 0, 2), [undefined]], // still downloading
       [kDone, [undefined]],
+      [there(0), [undefined]], // and installed beside it
       [kFetched, [undefined, "loading"]],
-      [read(1), ["loading"]],
       [installed, ["loading"]],
       [installed, ["ready"]],
       [step(1, 1), ["computing"]],
@@ -443,16 +460,16 @@ describe("what the page is told", () => {
     const membership = made({ note: "The GPU gives 5 MB." });
     const messageAfter = (told: Told): string =>
       tell(membership, told).flatMap((it) => it.kind === "show" ? [it.shown.message] : []).at(-1)!;
-    for (const told of [kInit, kJoined, prepare(1, 0, 1), kFetched]) tell(membership, told);
-    expect(messageAfter({ kind: "layersRead", epoch: 1, fault: fault("io", "Torn.") }))
+    for (const told of [kInit, kJoined, prepare(1, 0, 1)]) tell(membership, told);
+    expect(messageAfter({ kind: "fetchEnded", fault: fault("io", "Torn.") }))
       .toBe("Connected, waiting for work. Torn. The GPU gives 5 MB.");
-    for (const told of [kDone, prepare(2, 0, 1), kFetched, read(2)]) tell(membership, told);
+    for (const told of [prepare(2, 0, 1), kFetched]) tell(membership, told);
     expect(messageAfter(installed)).toBe("Ready: its layers are loaded. The GPU gives 5 MB.");
   });
 
   it("a standby says so until steps come for it", () => {
     const membership = joined();
-    for (const told of [prepare(1, 0, 1, true), kFetched, read(1)]) tell(membership, told);
+    for (const told of [prepare(1, 0, 1, true), kFetched]) tell(membership, told);
     const shown = (told: Told): Shown[] =>
       tell(membership, told).flatMap((it) => it.kind === "show" ? [it.shown] : []);
     expect(shown(installed)).toMatchObject([{

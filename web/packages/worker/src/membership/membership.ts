@@ -55,8 +55,9 @@ import { Keeping, silenceLimitMs } from "./keeping.ts";
 import { checkedRange } from "./ranges.ts";
 import { kLoading, kLong, kMaxMeasureRuns, kMostEngineFailures, kMostPadding } from "./rules.ts";
 import { SessionLimits } from "./sessionLimits.ts";
-import { StageTable, kMaxBindings } from "./stageTable.ts";
+import { StageTable, installedBytes, kMaxBindings } from "./stageTable.ts";
 import { shownOf } from "./shown.ts";
+import type { Binding } from "./stageTable.ts";
 import { heldValue, timingsValue, turnOf } from "./turns.ts";
 import type { Said, StepNumbers, Turn } from "./turns.ts";
 
@@ -95,7 +96,6 @@ export class Membership {
   #wantsWhole: boolean;
   #isWholeHere = false;
   #isDownloading = false;
-  readonly #reading = new Set<number>(); // epochs whose layers are read
   #urgentInstalls = 0; // turns that install a layer which somebody waits for
   #hasChanged = false; // what the page sees of the state
   #fault = ""; // the last failure, until a stage is prepared
@@ -136,12 +136,13 @@ export class Membership {
         const [byteCount, elapsedUs] = [event.byteCount, event.elapsedUs].map(BigInt);
         const value = { layer: event.layer, byteCount: byteCount!, elapsedUs: elapsedUs! };
         this.#cached.add(event.layer);
-        return this.#send({ case: "layerDownloaded", value });
+        this.#send({ case: "layerDownloaded", value });
+        const purpose = this.#fetches.current?.purpose; // the next ones are fetched meanwhile
+        if (purpose?.kind === "stage") this.#install(purpose.epoch, event.layer + 1);
+        return;
       }
       case "fetchEnded":
         return this.#onFetchEnded(event.fault);
-      case "layersRead":
-        return this.#onLayersRead(event.epoch, event.fault);
       case "tokensMade":
         return this.#onTokensMade(event);
       case "tokensFailed":
@@ -311,8 +312,7 @@ export class Membership {
   }
 
   #isIdle(): boolean {
-    const isWaiting = this.#turns.length > 0 || this.#reading.size > 0;
-    return !this.#current && !isWaiting && !this.#fetches.isUnderWay;
+    return !this.#current && this.#turns.length === 0 && !this.#fetches.isUnderWay;
   }
 
   #onJoined(as: JoinedAs | Ending): void {
@@ -554,9 +554,8 @@ export class Membership {
   }
 
   #onFetchFailed({ purpose }: Fetch, fault: Fault): void {
-    const epoch = "epoch" in purpose ? purpose.epoch : 0;
-    if (purpose.kind === "stage") this.#stages.remove(epoch);
-    this.#sendFailed(epoch, fault);
+    if (purpose.kind === "stage") this.#onStageFailed(purpose.epoch, fault);
+    else this.#sendFailed("epoch" in purpose ? purpose.epoch : 0, fault);
   }
 
   #onFetched({ purpose, ranges }: Fetch): void {
@@ -565,25 +564,21 @@ export class Membership {
     } else if (purpose.kind === "experts") {
       this.#turns.push(this.#experts.installing(purpose.epoch));
     } else if (purpose.kind === "stage") {
-      const { epoch } = purpose;
-      this.#reading.add(epoch);
-      this.#actions.push({ kind: "readLayers", epoch, layers: ranges[0]! });
+      this.#install(purpose.epoch, ranges[0]!.end);
     }
   }
 
-  #onLayersRead(epoch: number, fault: Fault | null): void {
-    this.#reading.delete(epoch);
-    this.#hasChanged = true;
+  // The stage's layers before `thereEnd` are on this device.
+  #install(epoch: number, thereEnd: number): void {
     const stage = this.#stages.unfinished(epoch);
     if (!stage) return; // retired or released meanwhile
-    if (fault) return this.#onStageFailed(epoch, fault);
-    this.#installNext(epoch, stage.first);
+    stage.thereEnd = Math.max(stage.thereEnd, thereEnd);
+    if (!stage.hasTurn) this.#installNext(epoch, stage);
   }
 
   // One layer at a time, each behind the steps that came before its turn, and a standby's behind
   // those that somebody waits for.
-  #installNext(epoch: number, layer: number): void {
-    const isStandby = this.#stages.isStandby(epoch);
+  #installNext(epoch: number, { isStandby }: Binding): void {
     const take = (): Work | null => {
       if (isStandby && this.#urgentInstalls > 0) {
         this.#turns.push({ take, forgets: false });
@@ -592,17 +587,16 @@ export class Membership {
       if (!isStandby) --this.#urgentInstalls;
       const stage = this.#stages.unfinished(epoch);
       if (!stage) return null;
-      const doneBytes = this.#bytesOf({ first: stage.first, end: layer });
-      const totalBytes = this.#bytesOf(stage);
-      const layers = { first: layer, end: layer + 1 };
+      const { next } = stage;
+      const [doneBytes, totalBytes] = installedBytes(this.#package!.layerBytes, stage);
+      const layers = { first: next, end: next + 1 };
       return { kind: "installLayers", epoch, layers, doneBytes, totalBytes };
     };
+    const stage = this.#stages.unfinished(epoch)!;
+    stage.hasTurn = stage.next < stage.thereEnd;
+    if (!stage.hasTurn) return; // it comes
     if (!isStandby) ++this.#urgentInstalls;
     this.#turns.push({ take, forgets: false });
-  }
-
-  #bytesOf({ first, end }: LayerRange): number {
-    return this.#package!.layerBytes.slice(first, end).reduce((sum, bytes) => sum + bytes, 0);
   }
 
   // ---- work that is done ----
@@ -634,7 +628,8 @@ export class Membership {
     const { epoch, layers } = work;
     const stage = this.#stages.unfinished(epoch);
     if (!stage) return;
-    if (layers.end < stage.end) return this.#installNext(epoch, layers.end);
+    stage.next = layers.end;
+    if (stage.next < stage.layers.end) return this.#installNext(epoch, stage);
     this.#stages.setLoaded(epoch);
     this.#fault = "";
     const { weightFactor, usedBytes } = outcome;
@@ -672,8 +667,11 @@ export class Membership {
 
   // What was installed of it goes.
   #onStageFailed(epoch: number, fault: Fault): void {
+    const stage = this.#stages.unfinished(epoch);
     this.#stages.remove(epoch);
-    this.#turns.unshift(this.#keepingWhatIsNeeded());
+    if (stage?.hasTurn || (stage && stage.next > stage.layers.first)) {
+      this.#turns.unshift(this.#keepingWhatIsNeeded());
+    }
     this.#sendFailed(epoch, fault);
   }
 
@@ -784,7 +782,7 @@ export class Membership {
     this.#hasChanged = false;
     const held = this.#stages.shown();
     const layers: [number, number] | null = held ? [held.layers.first, held.layers.end] : null;
-    const isLoading = this.#reading.size > 0 || this.#current?.kind === "installLayers";
+    const isLoading = this.#stages.isLoading || this.#current?.kind === "installLayers";
     const [isDownloading, fault, note] = [this.#isDownloading, this.#fault, this.#note];
     const expertsHeld = this.#experts.heldCount;
     const work = this.#current?.kind;

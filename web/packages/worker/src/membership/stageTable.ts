@@ -11,12 +11,26 @@ export interface Binding {
   readonly layers: LayerRange;
   readonly isStandby: boolean; // nobody waits for it
   isLoaded: boolean;
+  // Until then: layers before `thereEnd` are on this device, those before `next` were installed,
+  // and the one at `next` has its turn.
+  thereEnd: number;
+  next: number;
+  hasTurn: boolean;
 }
 
 // What the page shows of the bindings.
 export interface Holding {
   readonly layers: LayerRange;
   readonly isStandby: boolean; // and no step has come for it
+}
+
+// The weights of a binding's layers that were installed, and of all of them.
+export function installedBytes(
+  layerBytes: readonly number[],
+  { layers: { first, end }, next }: Binding,
+): [number, number] {
+  const sum = (to: number): number => layerBytes.slice(first, to).reduce((a, b) => a + b, 0);
+  return [sum(next), sum(end)];
 }
 
 export class StageTable {
@@ -28,7 +42,9 @@ export class StageTable {
   prepare(epoch: number, stage: number, layers: LayerRange, isStandby: boolean): boolean {
     if (epoch <= this.#newestEpoch || this.#bindings.size >= kMaxBindings) return false;
     this.#newestEpoch = epoch;
-    this.#bindings.set(epoch, { stage, layers, isStandby, isLoaded: false });
+    const { first } = layers;
+    const loading = { isLoaded: false, thereEnd: first, next: first, hasTurn: false };
+    this.#bindings.set(epoch, { stage, layers, isStandby, ...loading });
     return true;
   }
 
@@ -37,14 +53,15 @@ export class StageTable {
     if (binding) binding.isLoaded = true;
   }
 
-  // What still has to be fetched and loaded of the epoch: its layers, or undefined.
-  unfinished(epoch: number): LayerRange | undefined {
+  // What still has to be fetched and loaded; undefined where nobody wants the epoch any more.
+  unfinished(epoch: number): Binding | undefined {
     const binding = this.#bindings.get(epoch);
-    return binding?.isLoaded === false ? binding.layers : undefined;
+    return binding?.isLoaded === false ? binding : undefined;
   }
 
-  isStandby(epoch: number): boolean {
-    return this.#bindings.get(epoch)?.isStandby === true;
+  // Whether a stage is being loaded whose first layers are there.
+  get isLoading(): boolean {
+    return this.bindings().some(([, it]) => !it.isLoaded && it.thereEnd > it.layers.first);
   }
 
   // The layers that a step of this epoch and stage runs; undefined unless they are loaded.

@@ -51,7 +51,8 @@ export const done = (outcome: Outcome): Event => ({ kind: "workDone", outcome })
 export const interrupted: Event = { kind: "fetchEnded", fault: fault("cancelled") };
 export const installed = done({ kind: "installed", weightFactor: 1.5, usedBytes: 7 });
 export const computed = done({ kind: "computed", message: new Uint8Array([87]) });
-export const read = (epoch: number): Event => ({ kind: "layersRead", epoch, fault: null });
+export const there = (layer: number): Event =>
+  ({ kind: "layerFetched", layer, byteCount: 1, elapsedUs: 1 });
 
 export function prepare(epoch: number, first: number, end: number, standby = false): ServerKind {
   return { case: "prepareStage", value: { epoch, stage: 0, layers: { first, end }, standby } };
@@ -142,8 +143,6 @@ function words(action: Action): string {
       const experts = action.experts.map((set) => `${set.layer}:${set.experts.join("+")}`);
       return `fetch ${[...action.ranges.map(span), ...experts].join()}`;
     }
-    case "readLayers":
-      return `read ${span(action.layers)} of ${action.epoch}`;
     case "compute": {
       const { work } = action;
       if (work.kind === "installLayers") return `install ${span(work.layers)} of ${work.epoch}`;
@@ -215,7 +214,6 @@ export function serving(
   const membership = joined(change);
   tell(membership, prepare(1, first, end));
   tell(membership, kFetched);
-  tell(membership, read(1));
   for (let layer = first; layer < end - 1; ++layer) tell(membership, installed);
   expect(tell(membership, installed).map(words)).toContain("send prepared epoch 1");
   return membership;

@@ -16,6 +16,7 @@ import { MemoryStore } from "../download/blobStore.ts";
 import type { Ending } from "../membership/events.ts";
 import type { WorkerStatus } from "../threads/messages.ts";
 import { PackageSource, VerifiedChunks } from "../download/packageSource.ts";
+import { RecentChunks } from "../download/recentChunks.ts";
 import { ServerHttp } from "../download/serverHttp.ts";
 import type { Fetch } from "../download/serverHttp.ts";
 import { StatusBoard } from "../threads/statusBoard.ts";
@@ -104,6 +105,7 @@ export class WorkerRig {
         cache: this.cache,
         memory,
         verified,
+        recent: new RecentChunks(() => true),
         needsPrograms: false,
       }),
       board: this.board,

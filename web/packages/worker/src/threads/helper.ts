@@ -6,6 +6,7 @@ import type { BlobStore } from "../download/blobStore.ts";
 import type { Manifest } from "../download/manifest.ts";
 import { PackageSource } from "../download/packageSource.ts";
 import type { VerifiedChunks } from "../download/packageSource.ts";
+import { RecentChunks } from "../download/recentChunks.ts";
 import { ServerHttp } from "../download/serverHttp.ts";
 import type { Ending } from "../membership/events.ts";
 import { Connection } from "./connection.ts";
@@ -42,12 +43,15 @@ export class Helper {
   readonly #worker: TabWorker;
   readonly #life = new AbortController();
   readonly #memory: MemoryStore;
+  readonly #recent: RecentChunks;
   #engine: StageEngine | null = null;
   #connection: Connection | null = null;
 
   constructor(options: HelperOptions) {
     this.#options = options;
-    this.#memory = new MemoryStore((bytes) => this.#heldBytes() + bytes <= options.memoryBytes);
+    const hasRoom = (bytes: number): boolean => this.#heldBytes() + bytes <= options.memoryBytes;
+    this.#memory = new MemoryStore(hasRoom);
+    this.#recent = new RecentChunks(hasRoom);
     this.#worker = this.#makeWorker();
   }
 
@@ -61,6 +65,7 @@ export class Helper {
       cache: store ?? this.#memory,
       memory: this.#memory,
       verified,
+      recent: this.#recent,
       needsPrograms: !engine.needsOnnx,
     });
     return new TabWorker({
@@ -107,7 +112,7 @@ export class Helper {
 
   // What counts against the offer.
   #heldBytes(): number {
-    const { memoryBytes } = this.#memory;
+    const memoryBytes = this.#memory.memoryBytes + this.#recent.memoryBytes;
     if (!this.#engine) return memoryBytes;
     const { weightBytes, kvBytes, scratchBytes } = this.#engine.memory();
     return weightBytes + kvBytes + scratchBytes + memoryBytes;

@@ -509,11 +509,16 @@ describe("with work", () => {
   it("downloads never pass the offer where nothing outlives the tab", async () => {
     const opened = store;
     store = null as unknown as MemoryStore; // no file system in this browser
+    let giveEngine = (): void => undefined; // until then nothing leaves the tab's memory
+    makeEngine = () => new Promise((resolve) => {
+      giveEngine = () => resolve(new FakeEngine());
+    });
     const socket = await giveStage(5000); // 6 layers of 5,000 bytes; 20,000 are offered
     await eventually(() => expect(sent(socket)).toContain("failed"));
     const failed = socket.sent.find((kind) => kind.case === "failed");
     expect(failed?.value).toMatchObject({ epoch: 1, code: "out_of_memory" });
     expect(Math.max(...statuses.map(({ usedBytes }) => usedBytes))).toBeLessThanOrEqual(20_000);
+    giveEngine();
     host.onMessage({ kind: "stop" });
     store = opened;
   });

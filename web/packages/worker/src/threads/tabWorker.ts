@@ -147,8 +147,6 @@ export class TabWorker {
         return this.#start(this.#runFetch(action.ranges, action.experts));
       case "interruptFetch":
         return this.#fetch.abort();
-      case "readLayers":
-        return this.#start(this.#readLayers(action.epoch, action.layers));
       case "compute":
         return this.#start(this.#compute(action.work));
       case "joinTokens":
@@ -214,24 +212,13 @@ export class TabWorker {
     this.#joined?.host.warmUp();
     let fault: Fault | null = null;
     try {
-      for (const range of ranges) await this.#downloader.download(range, signal);
+      await this.#downloader.download(ranges, signal);
       const blobs = (await this.#joined?.host.blobsOfExperts.digests(experts)) ?? [];
       await this.#downloader.downloadBlobs(blobs, signal);
-      await this.#options.source.verifyBlobs(blobs);
     } catch (error) {
       fault = faultOf(error);
     }
     this.#feed({ kind: "fetchEnded", fault });
-  }
-
-  async #readLayers(epoch: number, layers: LayerRange): Promise<void> {
-    let fault: Fault | null = null;
-    try {
-      await this.#options.source.verify(layers);
-    } catch (error) {
-      fault = faultOf(error);
-    }
-    this.#feed({ kind: "layersRead", epoch, fault });
   }
 
   async #compute(work: Work): Promise<void> {
@@ -252,6 +239,7 @@ export class TabWorker {
         let { doneBytes } = work;
         const installed = await host.install(work.layers, init, (bytes) => {
           doneBytes = Math.min(work.totalBytes, doneBytes + bytes);
+          if (board.current.download) return; // which the card shows
           const [done, total] = [doneBytes, work.totalBytes].map((it) => (it / 1e6).toFixed(0));
           board.set({ phase: "loading", message: `Loading its layers: ${done} of ${total} MB.` });
         });
