@@ -29,12 +29,14 @@ export function modelFolder(model) {
   return kModels[model];
 }
 
-// The folder of the converted model.
-export function packageOf(model) {
-  const folder = join(root, "build/e2e/packages", model);
+// The folder of the converted model, with weights of this type (default: convert's).
+export function packageOf(model, quantisation = "") {
+  const name = [model, quantisation].filter(Boolean).join("-");
+  const folder = join(root, "build/e2e/packages", name);
   if (existsSync(join(folder, "weft.json"))) return folder;
   mkdirSync(join(root, "build/e2e/packages"), { recursive: true });
-  execFileSync(weft, ["convert", kModels[model], folder], { stdio: "pipe" });
+  const how = quantisation === "" ? [] : ["--quant", quantisation];
+  execFileSync(weft, ["convert", kModels[model], folder, ...how], { stdio: "pipe" });
   return folder;
 }
 
