@@ -104,6 +104,7 @@ TEST(CoreExperts, AHubServesOnceEveryExpertIsHeld) {
   swarm.AnswerExperts(holder);
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
   EXPECT_EQ(swarm.picture().experts_held, kSparseLayers * kExperts);
+  EXPECT_EQ(swarm.picture().message, "Ready: 1 device computes the model, 1 holds its experts.");
   EXPECT_THAT(Holders(swarm, hub), ElementsAre(std::pair(holder, Told(swarm, holder))));
   const RequestId request = swarm.Submit({3, 4, 5}, 3);
   EXPECT_THAT(swarm.Tokens(request), ElementsAre(6, 7, 8));
@@ -191,6 +192,19 @@ TEST(CoreExperts, AHubHoldsExpertsBesideItsLayers) {
   swarm.Advance(Milliseconds(200));
   ASSERT_EQ(swarm.picture().state, SwarmState::kUp);
   EXPECT_THAT(Holders(swarm, hub), ElementsAre(testing::Key(hub)));
+}
+
+// Measured whole, its layers would need the memory that experts take elsewhere.
+TEST(CoreExperts, AHubsLayersAreNotMeasuredWhole) {
+  TestSwarm swarm(SparseOptions());
+  TestWorker large = Hub();
+  large.memory_bytes = 100'000'000;
+  const WorkerId hub = swarm.Join(large);
+  const WorkerId holder = swarm.Join(Holder());
+  swarm.Advance(Seconds(30));
+  ASSERT_TRUE(swarm.Last(hub, Kind::kPrepareStage).prepare_stage().shards());
+  EXPECT_THAT(swarm.Sent(hub), testing::Not(HasSubstr("measure_speed")));
+  EXPECT_THAT(swarm.Sent(holder), HasSubstr("measure_speed"));
 }
 
 TEST(CoreExperts, ALossWithReplicasChangesOnlyWhoIsAsked) {

@@ -36,7 +36,11 @@ std::optional<MeasureRanges> Measuring::PickRanges(const Worker& worker) const {
   return std::nullopt;
 }
 
+// Layers in hub form are measured by the answers that they compute: their experts are not here, and
+// a layer is held in one form only.
 bool Measuring::Fits(const Worker& worker, uint32_t first, uint32_t end) const {
+  for (uint32_t layer = first; layer < end; ++layer)
+    if (worker.layers.loaded_hubs.Has(layer)) return false;
   LayerSet held = worker.layers.loaded;
   held.AddRange(first, end);
   return costs_.MemoryBytes(worker.memory.weight_factor, held, worker.layers.loaded_hubs) +

@@ -56,6 +56,7 @@ struct State {
   StageSnapshot PictureOf(const PlanStage& stage) const;
   std::optional<double> LossUs(const PlanStage& stage) const;
   void DescribeExperts(Snapshot& picture) const;
+  std::string DescribeHolders() const;
   void DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& picture) const;
 
   // What a restart needs, and what came of it (CoreOptions::restored).

@@ -133,6 +133,15 @@ std::optional<double> State::LossUs(const PlanStage& stage) const {
   return least;
 }
 
+// ", 3 hold its experts"; the hubs among them count, too.
+std::string State::DescribeHolders() const {
+  const auto holders = std::count_if(roster.begin(), roster.end(), [](const auto& entry) {
+    const std::vector<bool>& held = entry.second.experts.held;
+    return std::find(held.begin(), held.end(), true) != held.end();
+  });
+  return ", " + std::to_string(holders) + (holders == 1 ? " holds" : " hold") + " its experts";
+}
+
 void State::DescribeExperts(Snapshot& picture) const {
   const Experts::Coverage& coverage = experts.coverage();
   picture.message += " Of " + std::to_string(coverage.needed) + " experts " +
@@ -150,7 +159,8 @@ void State::DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& p
   switch (picture.state) {
     case SwarmState::kUp:
       picture.message = "Ready: " + Devices(active->stages.size()) + " compute" +
-                        (active->stages.size() == 1 ? "s" : "") + " the model.";
+                        (active->stages.size() == 1 ? "s" : "") + " the model" +
+                        (active->shards() ? DescribeHolders() : "") + ".";
       if (planning.whole_on() && active->StageOf(*planning.whole_on()))
         picture.message = "Ready: " + roster.Find(*planning.whole_on())->offer.name +
                           " computes the whole model, as its user chose.";

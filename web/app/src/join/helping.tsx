@@ -106,7 +106,8 @@ function HelpProgress({ status: now }: { status: WorkerStatus }): VNode {
 function HelpFigures({ status: now }: { status: WorkerStatus }): VNode {
   const layerCount = modelState.value.kind === "known" ? modelState.value.model.layerCount : 0;
   const layers = now.layers
-    ? layersText(now.layers[0], now.layers[1], layerCount || now.layers[1] + 1) : "none yet";
+    ? layersText(now.layers[0], now.layers[1], layerCount || now.layers[1] + 1)
+    : now.expertsHeld > 0 ? "experts only" : "none yet";
   return (
     <dl class="figures figures-wide">
       <Figure name="Holds" value={layers} />

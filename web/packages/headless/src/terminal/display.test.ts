@@ -66,6 +66,14 @@ it("a terminal has a card in one place", () => {
   expect(text().endsWith(`\u001b[${lineCount}A\u001b[JA sentence.\n`)).toBe(true);
 });
 
+it("whoever holds experts only says so", () => {
+  const { display, text } = shown(true);
+  display.show({ ...kReady, layers: null, expertsHeld: 12, expertCalls: 7 });
+  expect(text()).toMatch(/Holds +experts only\n/);
+  expect(text()).toMatch(/Experts held +12\n/);
+  expect(text()).toMatch(/Expert calls +7\n/);
+});
+
 it("what others wrote cannot move the cursor or turn the writing around", () => {
   expect(plainText("a\u001b[2Jb\r\n\u202ec")).toBe("a [2Jb   c");
 });

@@ -31,14 +31,22 @@ export function headline(status: WorkerStatus): string {
   return plainText(`${kPhaseWords[phase]}.${rest === "" ? "" : ` ${rest}`}`);
 }
 
+function expertFigures({ expertsHeld, expertCalls }: WorkerStatus): [string, string][] {
+  if (expertsHeld === 0 && expertCalls === 0) return [];
+  return [["Experts held", formatInteger(expertsHeld)],
+    ["Expert calls", formatInteger(expertCalls)]];
+}
+
 // Name and value of each figure.
 export function figures(status: WorkerStatus, bytesPerS: number): [string, string][] {
   const { layers, layerCount, lastStepMs, engine, engineDetail } = status;
   const holds = layers
-    ? layersText(layers[0], layers[1], layerCount || layers[1] + 1) : "none yet";
+    ? layersText(layers[0], layers[1], layerCount || layers[1] + 1)
+    : status.expertsHeld > 0 ? "experts only" : "none yet";
   const rows: [string, string][] = [
     ["Model", status.modelName || "–"],
     ["Holds", status.whole === "here" ? `${holds}, alone` : holds],
+    ...expertFigures(status),
     ["Speed", formatRate(status.rowsPerSecond, "rows")],
     ["Last step", lastStepMs > 0 ? formatMilliseconds(lastStepMs) : "–"],
     ["Rows computed", formatInteger(status.rowsComputed)],

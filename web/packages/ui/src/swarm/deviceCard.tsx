@@ -17,12 +17,13 @@ interface DeviceCardProps {
   stage: Stage | undefined; // of the active plan
   standbys: readonly Standby[]; // its own
   layerCount: number;
+  hasHubs: boolean; // whoever runs layers asks others for experts
   isComputing: boolean;
   isFull: boolean; // all figures; otherwise one line of them
 }
 
 export function DeviceCard(props: DeviceCardProps): VNode {
-  const { named, stage, standbys, layerCount, isComputing, isFull } = props;
+  const { named, stage, standbys, layerCount, hasHubs, isComputing, isFull } = props;
   const { device, letter, color } = named;
   return (
     <li class={`device-card ${isComputing ? "is-computing" : ""}`}>
@@ -33,7 +34,7 @@ export function DeviceCard(props: DeviceCardProps): VNode {
       </header>
       <p class="device-identity">{identity(device)}</p>
       <DeviceBar named={named} layerCount={layerCount} />
-      <p class="device-holds">{holdsText(device, layerCount)}</p>
+      <p class="device-holds">{holdsText(device, layerCount, hasHubs)}</p>
       {device.expertsTold > 0 && <p class="device-holds">{expertsText(device)}</p>}
       {standbys.length > 0 && (
         <p class="device-holds">
@@ -75,7 +76,7 @@ function Download({ device }: { device: Device }): VNode | null {
   return <ProgressBar label="Downloading" done={done} total={total} text={text} />;
 }
 
-function holdsText(device: Device, layerCount: number): string {
+function holdsText(device: Device, layerCount: number, hasHubs: boolean): string {
   const spare = device.cachedLayers.filter(
     (layer) => layer < device.firstLayer || layer >= device.endLayer).length;
   const cached = formatCount(spare, "layer");
@@ -83,7 +84,8 @@ function holdsText(device: Device, layerCount: number): string {
   if (device.firstLayer < 0) {
     return spare > 0 ? `Runs nothing now, has ${cached} in its cache.` : "Runs nothing now.";
   }
-  const runs = `Runs ${layersText(device.firstLayer, device.endLayer, layerCount)}`;
+  const layers = layersText(device.firstLayer, device.endLayer, layerCount);
+  const runs = hasHubs ? `Runs ${layers}, and asks others for experts` : `Runs ${layers}`;
   return spare > 0 ? `${runs}, has ${cached} more in its cache.` : `${runs}.`;
 }
 

@@ -77,6 +77,7 @@ export interface SwarmPicture {
   completedRequests: number;
   failedRequests: number;
   generatedTokens: number;
+  expertsNeeded: number; // by hubs, which ask others for what they do not hold; 0: no hub
   coveredLayers: boolean[];
   stages: Stage[];
   standbys: Standby[];
@@ -204,6 +205,7 @@ export function readPicture(json: unknown): SwarmPicture | null {
     completedRequests: number(json, "completed_requests"),
     failedRequests: number(json, "failed_requests"),
     generatedTokens: number(json, "generated_tokens"),
+    expertsNeeded: number(json, "experts_needed"),
     coveredLayers: covered.slice(0, layerCount),
     stages: list(json, "stages").filter(isObject).map(readStage),
     standbys: list(json, "standbys").filter(isObject).map(readStandby),

@@ -59,6 +59,7 @@ export function SwarmView({ picture, activity, isFull }: SwarmViewProps & {
               stage={stageOf.get(named.device.id)}
               standbys={picture.standbys.filter(({ deviceId }) => deviceId === named.device.id)}
               layerCount={picture.layerCount}
+              hasHubs={picture.expertsNeeded > 0}
               isComputing={activity.computing.has(named.device.id)}
               isFull={isFull}
             />
