@@ -11,8 +11,6 @@
 namespace weft::dispatch {
 namespace {
 
-// Messages of more rows than this take time for their rows, which says nothing about a round trip.
-constexpr size_t kShortRows = 16;
 constexpr double kUnknownRowUs = 10'000;
 constexpr uint32_t kMostBackoff = 8;
 // Slots of a layer that is looked at expert by expert: two rows of eight experts, four of four.
@@ -72,11 +70,14 @@ Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& wo
   batch.sequence = counters_[batch_index] | (batch_index == 0 ? 0 : wire::kBatchBit);
   batch.layer = work.layer;
   batch.hidden = work.hidden;
+  batch.sums = work.sums;
   batch.tasks = MakeTasks(work);
   batch.left = batch.tasks.size();
-  batch.slot_rows.resize(work.experts.size() * work.hidden);
-  batch.is_forecast = options_.adaptive && work.experts.size() <= kForecastSlots;
-  if (batch.is_forecast) {
+  batch.slot_rows.resize(work.sums ? work.rows.size() : work.experts.size() * work.hidden);
+  batch.is_forecast = options_.adaptive && !work.sums && work.experts.size() <= kForecastSlots;
+  if (batch.sums) {
+    DispatchShares(now, batch_index);
+  } else if (batch.is_forecast) {
     DispatchForecast(now, batch_index);
   } else {
     for (Task& task : batch.tasks) DispatchFirst(now, batch_index, task);
@@ -85,18 +86,20 @@ Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& wo
 }
 
 // One for each expert that the rows chose. Experts that the same rows chose share what is sent:
-// for a single token all of them do.
+// for a single token all of them do. Slots of sums are rows.
 std::vector<Dispatcher::Task> Dispatcher::MakeTasks(const LayerWork& work) const {
   std::map<uint16_t, std::vector<uint32_t>> slots_of;
   for (uint32_t slot = 0; slot < work.experts.size(); ++slot) {
     CHECK(work.experts[slot] < wire::kAnyExpert);
-    slots_of[static_cast<uint16_t>(work.experts[slot])].push_back(slot);
+    slots_of[static_cast<uint16_t>(work.experts[slot])].push_back(work.sums ? slot / work.top_k
+                                                                            : slot);
   }
   std::map<std::vector<uint32_t>, Slice> packed;  // by row numbers
   std::vector<Task> tasks;
   for (auto& [expert, slots] : slots_of) {
     std::vector<uint32_t> row_numbers;
-    for (const uint32_t slot : slots) row_numbers.push_back(slot / work.top_k);
+    CHECK(!work.sums || slots.size() == work.experts.size() / work.top_k);
+    for (const uint32_t slot : slots) row_numbers.push_back(work.sums ? slot : slot / work.top_k);
     Slice& rows = packed[row_numbers];
     if (rows.empty()) {
       const size_t row_bytes = RowBytes(work.hidden, options_.dtype);
@@ -327,7 +330,8 @@ void Dispatcher::Ask(Instant now, uint32_t batch_index, Task& task, uint32_t id)
   task.next_copy.reset();
   const bool may_copy = options_.adaptive || options_.copy_time == CopyTime::kWhenLate;
   if (!holder.silent_since) holder.silent_since = now;
-  if (may_copy && !batches_[batch_index].is_forecast && task.copies.size() < options_.copies)
+  const Batch& batch = batches_[batch_index];
+  if (may_copy && !batch.is_forecast && !batch.sums && task.copies.size() < options_.copies)
     task.next_copy = now + LateAfter(holder, row_count);
   ++holder.stats.calls;
   if (!is_first) ++holder.stats.hedges;
@@ -389,33 +393,46 @@ Status Dispatcher::Accept(Instant now, uint32_t id, const wire::ExpertFrame& fra
     holder.silent_since.reset();
     return OkStatus();
   }
+  if (!frame.added.empty()) return AcceptSum(now, id, frame);
+  ASSIGN_OR_RETURN(Copy* const copy, AskedFor(id, frame, frame.expert));
+  ++copy->answers;
+  holder.silent_since.reset();
+  Task& task = *FindTask(batch, frame.expert);
+  Status rows = frame.failed ? OkStatus() : CheckRows(batch, task, frame);
+  if (frame.failed || !rows.ok()) {
+    Close(*copy);
+    // It does not hold what it was said to: it is not asked for this expert again.
+    if (frame.failed) holder.experts.erase({batch.layer, frame.expert});
+    Redispatch(now, index, task);
+    return rows;
+  }
+  Take(now, index, task, *copy, frame);
+  return OkStatus();
+}
+
+Dispatcher::Task* Dispatcher::FindTask(Batch& batch, uint16_t expert) {
   const auto task =
-      std::lower_bound(batch.tasks.begin(), batch.tasks.end(), frame.expert,
-                       [](const Task& t, uint16_t expert) { return t.expert < expert; });
+      std::lower_bound(batch.tasks.begin(), batch.tasks.end(), expert,
+                       [](const Task& t, uint16_t sought) { return t.expert < sought; });
+  return task != batch.tasks.end() && task->expert == expert ? &*task : nullptr;
+}
+
+Result<Dispatcher::Copy*> Dispatcher::AskedFor(uint32_t id, const wire::ExpertFrame& frame,
+                                               uint16_t expert) {
+  Batch& batch = batches_[(frame.sequence & wire::kBatchBit) ? 1 : 0];
   Copy* copy = nullptr;
-  if (task != batch.tasks.end() && task->expert == frame.expert && frame.layer == batch.layer) {
+  if (Task* const task = FindTask(batch, expert); task != nullptr && frame.layer == batch.layer) {
     for (Copy& candidate : task->copies) {
       if (candidate.holder == id) copy = &candidate;
     }
   }
   if (copy == nullptr)
-    return Refused(Sentence("It answers for expert ", frame.expert, " of layer ", frame.layer,
+    return Refused(Sentence("It answers for expert ", expert, " of layer ", frame.layer,
                             ", expected one of layer ", batch.layer, " that it was asked for."));
   if (copy->answers == copy->sends)
-    return Refused(Sentence("It answers for expert ", frame.expert, " of layer ", frame.layer,
+    return Refused(Sentence("It answers for expert ", expert, " of layer ", frame.layer,
                             " once more, expected ", copy->sends, " answers."));
-  ++copy->answers;
-  holder.silent_since.reset();
-  Status rows = frame.failed ? OkStatus() : CheckRows(batch, *task, frame);
-  if (frame.failed || !rows.ok()) {
-    Close(*copy);
-    // It does not hold what it was said to: it is not asked for this expert again.
-    if (frame.failed) holder.experts.erase({batch.layer, frame.expert});
-    Redispatch(now, index, *task);
-    return rows;
-  }
-  Take(now, index, *task, *copy, frame);
-  return OkStatus();
+  return copy;
 }
 
 Status Dispatcher::CheckRows(const Batch& batch, const Task& task,
@@ -442,27 +459,48 @@ Status Dispatcher::CheckRows(const Batch& batch, const Task& task,
 void Dispatcher::Take(Instant now, uint32_t index, Task& task, Copy& copy,
                       const wire::ExpertFrame& frame) {
   HolderState& holder = holders_.at(copy.holder);
-  Sample(holder, now - copy.sent, task.slots.size());
-  if (!copy.is_timed_out) {
-    holder.timeouts_in_a_row = 0;
-    holder.demoted_until = {};
-  }
+  NoteAnswer(now, holder, copy, task.slots.size(), 1);
   Close(copy);
   if (task.is_done) return;
   ++holder.stats.wins;
   Batch& batch = batches_[index];
+  TakeRows(batch, task, frame);
+  End(now, batch, task);
+  EndIfDone(index);
+}
+
+void Dispatcher::NoteAnswer(Instant now, HolderState& holder, const Copy& copy, size_t row_count,
+                            size_t shares) {
+  Sample(holder, now - copy.sent, row_count);
+  NoteShares(holder, now - copy.sent, row_count, shares);
+  if (copy.is_timed_out) return;
+  holder.timeouts_in_a_row = 0;
+  holder.demoted_until = {};
+}
+
+void Dispatcher::TakeRows(Batch& batch, const Task& task, const wire::ExpertFrame& frame) {
   const uint8_t* bytes = frame.rows.bytes().data();
   for (size_t i = 0; i < task.slots.size(); ++i) {
     float* out = &batch.slot_rows[size_t{task.slots[i]} * batch.hidden];
-    for (size_t c = 0; c < batch.hidden; ++c)
-      out[c] = ElementAt(bytes, i * batch.hidden + c, frame.dtype);
+    for (size_t c = 0; c < batch.hidden; ++c) {
+      const float value = ElementAt(bytes, i * batch.hidden + c, frame.dtype);
+      out[c] = batch.sums ? out[c] + value : value;
+    }
   }
+}
+
+void Dispatcher::End(Instant now, Batch& batch, Task& task) {
   task.is_done = true;
   task.is_missing = false;
   task.next_copy.reset();
   Cancel(now, batch, task);
   task.rows = {};
-  if (--batch.left > 0) return;
+  --batch.left;
+}
+
+void Dispatcher::EndIfDone(uint32_t index) {
+  Batch& batch = batches_[index];
+  if (batch.left > 0) return;
   actions_.done.push_back({index, batch.layer, std::move(batch.slot_rows)});
   batch = {};
 }
@@ -631,110 +669,6 @@ Actions Dispatcher::Finish(Instant now) {
   FlushSends(now);
   SetTimer();
   return std::exchange(actions_, {});
-}
-
-// The line to the holders carries one message after the other. First those with an expert that even
-// the fastest one asked takes long for, then those that somebody waits for, then copies.
-std::vector<uint32_t> Dispatcher::SendingOrder() const {
-  const auto usual_us = [this](uint32_t id) {
-    const LatencyWindow& round_trips = holders_.at(id).round_trips;
-    return round_trips.empty() ? kUnknownRoundTripUs
-                               : static_cast<double>(round_trips.Quantile(0.5).us);
-  };
-  double fastest = HUGE_VAL;
-  for (const auto& [id, queued] : outbox_) fastest = std::min(fastest, usual_us(id));
-  std::vector<std::pair<int, uint32_t>> order;
-  for (const auto& [id, queued] : outbox_) {
-    int place = 2;
-    for (const Queued& item : queued) {
-      double best = HUGE_VAL;
-      for (const Copy& copy : item.task->copies) best = std::min(best, usual_us(copy.holder));
-      if (best > 2 * fastest) place = 0;
-      if (item.task->copies.front().holder == id) place = std::min(place, 1);
-    }
-    order.emplace_back(options_.adaptive ? place : 0, id);
-  }
-  std::sort(order.begin(), order.end());
-  std::vector<uint32_t> ids;
-  for (const auto& [place, id] : order) ids.push_back(id);
-  return ids;
-}
-
-void Dispatcher::FlushSends(Instant now) {
-  for (auto& [id, frames] : cancels_) {
-    for (size_t from = 0; from < frames.size(); from += wire::kMaxShardFrames) {
-      const size_t to = std::min(frames.size(), from + wire::kMaxShardFrames);
-      actions_.sends.push_back({id,
-                                {frames.begin() + static_cast<std::ptrdiff_t>(from),
-                                 frames.begin() + static_cast<std::ptrdiff_t>(to)}});
-    }
-  }
-  cancels_.clear();
-  for (const uint32_t id : SendingOrder()) {
-    std::vector<Queued>& queued = outbox_.at(id);
-    HolderState& holder = holders_.at(id);
-    // Those with the same rows stand beside each other, so that the rows go once.
-    std::stable_sort(queued.begin(), queued.end(), [](const Queued& a, const Queued& b) {
-      return std::pair(a.batch, a.task->rows.bytes().data()) <
-             std::pair(b.batch, b.task->rows.bytes().data());
-    });
-    size_t row_count = 0;
-    for (const Queued& item : queued) row_count += item.task->slots.size();
-    Send send{id, {}};
-    uint64_t message_bytes = 0;
-    const Slice* before = nullptr;
-    for (const auto& [batch_index, task] : queued) {
-      const Batch& batch = batches_[batch_index];
-      const uint64_t row_bytes = task->rows.byte_count();
-      if (send.frames.size() == wire::kMaxShardFrames ||
-          message_bytes + row_bytes > wire::kMaxShardRowBytes) {
-        actions_.sends.push_back(std::exchange(send, {id, {}}));
-        message_bytes = 0;
-        before = nullptr;
-      }
-      message_bytes += row_bytes;
-      wire::ExpertFrame frame;
-      frame.sequence = batch.sequence;
-      frame.layer = batch.layer;
-      frame.expert = task->expert;
-      frame.hidden = batch.hidden;
-      frame.dtype = options_.dtype;
-      frame.tokens = static_cast<uint32_t>(task->slots.size());
-      frame.rows = task->rows;
-      frame.same_rows = before != nullptr && before->bytes().data() == task->rows.bytes().data() &&
-                        send.frames.back().sequence == batch.sequence;
-      if (!frame.same_rows) holder.stats.sent_bytes += row_bytes;
-      before = &task->rows;
-      holder.last_sequence[batch_index] = batch.sequence;
-      for (Copy& copy : task->copies) {
-        if (copy.holder == id) copy.deadline = now + TimeoutOf(holder, row_count, copy.sends);
-      }
-      if (task->next_copy && task->copies.back().holder == id)
-        task->next_copy = now + LateAfter(holder, row_count);
-      send.frames.push_back(std::move(frame));
-    }
-    actions_.sends.push_back(std::move(send));
-  }
-  outbox_.clear();
-}
-
-void Dispatcher::SetTimer() {
-  const auto at = [this](Instant time) {
-    actions_.timer = actions_.timer ? std::min(*actions_.timer, time) : time;
-  };
-  for (const Batch& batch : batches_) {
-    bool is_waiting = false;  // for somebody who was asked: nothing else can be late
-    for (const Task& task : batch.tasks) {
-      if (task.is_done) continue;
-      if (task.next_copy) at(*task.next_copy);
-      for (const Copy& copy : task.copies) {
-        if (!IsWaitedFor(copy)) continue;
-        at(copy.deadline);
-        is_waiting = true;
-      }
-    }
-    if (is_waiting && batch.next_look) at(*batch.next_look);
-  }
 }
 
 std::optional<HolderStats> Dispatcher::StatsOf(uint32_t id) const {

@@ -13,6 +13,11 @@
 // A batch has one layer under way (the barrier that keeps queues short); two batches may be under
 // way. The hub's own experts are a holder like any other, with the hub's own number.
 //
+// Where a layer wants sums (neuron groups), everybody who can be asked has a share of the experts
+// and answers with one row, the sum of its share. An expert counts once: of a sum with one in it
+// that is there already nothing is taken, and the others in it are asked again. Nothing is copied
+// ahead of a timeout, as shares, unlike experts, are as many as there are holders.
+//
 // Slot rows are unweighted: the hub sums them in the route's order, so that the bits of a layer do
 // not depend on who computed what, or on how many copies were sent.
 #pragma once
@@ -70,6 +75,9 @@ struct LayerWork {
   uint16_t hidden = 0;                // columns of a row and of a slot's row
   std::span<const float> rows;        // [tokens, hidden], copied
   std::span<const uint32_t> experts;  // [tokens, top_k], each below kAnyExpert
+  // Wanted is one row for each token, the sum of its slots, whose order does not matter. Then every
+  // token has the same experts, each once.
+  bool sums = false;
 };
 
 // Frames for a holder, dispatches or cancels, that fit one shard message.
@@ -80,7 +88,7 @@ struct Send {
 struct Done {
   uint32_t batch = 0;
   uint16_t layer = 0;
-  std::vector<float> slot_rows;  // [tokens * top_k, hidden]
+  std::vector<float> slot_rows;  // [tokens * top_k, hidden], or the sums [tokens, hidden]
 };
 // Nobody who can be asked holds these; the batch waits.
 struct Missing {
@@ -141,6 +149,10 @@ class Dispatcher {
   size_t HeldBytes() const;
 
  private:
+  // Messages of more rows than this take time for their rows, which says nothing about a round
+  // trip.
+  static constexpr size_t kShortRows = 16;
+
   // An expert asked of a holder.
   struct Copy {
     uint32_t holder = 0;
@@ -163,6 +175,7 @@ class Dispatcher {
     uint16_t layer = 0, hidden = 0;
     std::vector<Task> tasks;  // by expert
     size_t left = 0;
+    bool sums = false;
     bool is_forecast = false;          // adaptive hedging of few rows
     std::optional<Instant> next_look;  // whether a copy pays by now
     std::vector<float> slot_rows;
@@ -172,8 +185,11 @@ class Dispatcher {
     double bytes_per_second = 0;
     LatencyWindow round_trips;     // of short messages
     std::optional<double> row_us;  // of long ones
-    uint32_t open = 0;             // copies that are not closed
-    Duration queue;                // at its last heartbeat
+    // Experts of a sum that it computes in a millisecond, the way there and back included: of short
+    // messages, and of long ones times their rows.
+    std::array<std::optional<double>, 2> share_rates;
+    uint32_t open = 0;  // copies that are not closed
+    Duration queue;     // at its last heartbeat
     uint32_t timeouts_in_a_row = 0, bad_answers = 0;
     std::optional<Instant> last_counted;  // of messages that timed out
     Duration unanswered;                  // how long it was waited for since its last answer
@@ -201,6 +217,12 @@ class Dispatcher {
   void DispatchForecast(Instant now, uint32_t batch);
   void SendCopiesThatPay(Instant now, uint32_t batch);
   void DispatchFirst(Instant now, uint32_t batch, Task& task);
+  // Sums (dispatcher_sums.cc).
+  void DispatchShares(Instant now, uint32_t batch);
+  double ShareRate(const HolderState& holder, bool is_long) const;
+  static void NoteShares(HolderState& holder, Duration round_trip, size_t row_count, size_t shares);
+  // A result with the rows of several experts in it. REQUIRES: of the batch's sequence.
+  Status AcceptSum(Instant now, uint32_t holder, const wire::ExpertFrame& frame);
   void Ask(Instant now, uint32_t batch, Task& task, uint32_t holder);
   // After a copy came to nothing: another holder unless one is still computing.
   void Redispatch(Instant now, uint32_t batch, Task& task);
@@ -213,8 +235,16 @@ class Dispatcher {
   void Expire(Instant now, uint32_t batch, Task& task);
 
   Status Accept(Instant now, uint32_t holder, const wire::ExpertFrame& frame);
+  static Task* FindTask(Batch& batch, uint16_t expert);
+  // The copy of this expert, of which the frame is an answer that is owed.
+  Result<Copy*> AskedFor(uint32_t holder, const wire::ExpertFrame& frame, uint16_t expert);
   Status CheckRows(const Batch& batch, const Task& task, const wire::ExpertFrame& frame) const;
   void Take(Instant now, uint32_t batch, Task& task, Copy& copy, const wire::ExpertFrame& frame);
+  void NoteAnswer(Instant now, HolderState& holder, const Copy& copy, size_t row_count,
+                  size_t shares);
+  static void TakeRows(Batch& batch, const Task& task, const wire::ExpertFrame& frame);
+  void End(Instant now, Batch& batch, Task& task);
+  void EndIfDone(uint32_t batch);
   void Sample(HolderState& holder, Duration round_trip, size_t row_count);
   void CountBad(Instant now, uint32_t holder, const std::string& sentence);
   void Drop(Instant now, uint32_t holder);

@@ -25,13 +25,15 @@ float Computed(float value, uint32_t layer, uint32_t expert) {
 }
 
 struct Counts {
-  uint64_t layers = 0, lost = 0, forged = 0, missing = 0, put_aside = 0, joined = 0, left = 0;
+  uint64_t layers = 0, lost = 0, forged = 0, missing = 0, put_aside = 0, joined = 0, left = 0,
+           sums = 0;
 };
 
 class World {
  public:
-  World(uint64_t seed, Counts& counts)
-      : random_(seed), counts_(counts), dispatcher_(SomeOptions()) {
+  // With `sums` every layer wants the sums of all experts.
+  World(uint64_t seed, Counts& counts, bool sums = false)
+      : random_(seed), counts_(counts), sums_(sums), dispatcher_(SomeOptions()) {
     for (int i = 0; i < 4; ++i) Join(static_cast<Kind>(random_.Below(7)));
     Tell();
     for (uint32_t batch = 0; batch < 2; ++batch) time_.After({}, [this, batch] { Begin(batch); });
@@ -64,7 +66,9 @@ class World {
     return options;
   }
   // Rows as sent, once for each slot, and the slots' rows, of two batches.
-  static size_t MostBytes() { return 2 * 2 * kMostTokens * kMostTopK * kHidden * sizeof(float); }
+  size_t MostBytes() const {
+    return 2 * 2 * kMostTokens * (sums_ ? 1 : kMostTopK) * kHidden * sizeof(float);
+  }
 
   void Join(Kind kind) {
     Member& member = members_[++last_id_];
@@ -115,7 +119,7 @@ class World {
   }
 
   void Begin(uint32_t batch) {
-    top_k_[batch] = 1 + static_cast<uint32_t>(random_.Below(kMostTopK));
+    top_k_[batch] = sums_ ? kExperts : 1 + static_cast<uint32_t>(random_.Below(kMostTopK));
     const size_t tokens = 1 + random_.Below(kMostTokens);
     rows_[batch].clear();
     experts_[batch].clear();
@@ -129,7 +133,7 @@ class World {
     }
     Do(dispatcher_.Begin(time_.now(), batch,
                          {static_cast<uint16_t>(done_[batch]), top_k_[batch], kHidden, rows_[batch],
-                          experts_[batch]}));
+                          experts_[batch], sums_}));
   }
 
   void Do(const Actions& actions) {
@@ -166,6 +170,28 @@ class World {
 
   void OnDone(const Done& done) {
     ASSERT_EQ(done.layer, done_[done.batch]) << "a layer ended twice, or another one did";
+    if (sums_) {
+      ExpectSums(done);
+    } else {
+      ExpectSlots(done);
+    }
+    ++counts_.layers;
+    if (++done_[done.batch] < kLayers)
+      time_.After(Milliseconds(1), [this, batch = done.batch] { Begin(batch); });
+  }
+
+  void ExpectSums(const Done& done) {
+    const std::vector<float>& rows = rows_[done.batch];
+    ASSERT_EQ(done.slot_rows.size(), rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      float sum = 0;
+      for (uint32_t expert = 0; expert < kExperts; ++expert)
+        sum += Computed(rows[i], done.layer, expert);
+      ASSERT_EQ(done.slot_rows[i], sum);
+    }
+  }
+
+  void ExpectSlots(const Done& done) {
     const auto& experts = experts_[done.batch];
     ASSERT_EQ(done.slot_rows.size(), experts.size() * kHidden);
     for (size_t slot = 0; slot < experts.size(); ++slot) {
@@ -174,9 +200,6 @@ class World {
                   Computed(rows_[done.batch][slot / top_k_[done.batch] * kHidden + c], done.layer,
                            experts[slot]));
     }
-    ++counts_.layers;
-    if (++done_[done.batch] < kLayers)
-      time_.After(Milliseconds(1), [this, batch = done.batch] { Begin(batch); });
   }
 
   // Over the wire's own bytes, so that what is not sent twice is understood too.
@@ -192,31 +215,42 @@ class World {
       ++counts_.lost;
       return;
     }
+    std::vector<wire::ExpertFrame> together;  // that are answered in one
     for (const wire::ExpertFrame& frame : message->frames) {
       if (frame.type != wire::ExpertFrameType::kDispatch) continue;
       ASSERT_TRUE(member->second.experts.contains(frame.expert)) << "it does not hold it";
-      Answer(send.holder, member->second.kind, frame);
+      ASSERT_EQ(frame.may_sum, sums_);
+      const bool ends = !together.empty() &&
+                        (!sums_ || together[0].sequence != frame.sequence || random_.Below(6) == 0);
+      if (ends) Answer(send.holder, member->second.kind, std::exchange(together, {}));
+      together.push_back(frame);
     }
+    if (!together.empty()) Answer(send.holder, member->second.kind, together);
   }
 
-  void Answer(uint32_t id, Kind kind, const wire::ExpertFrame& dispatch) {
+  void Answer(uint32_t id, Kind kind, const std::vector<wire::ExpertFrame>& dispatches) {
     if (random_.Below(30) == 0) {
       ++counts_.lost;
       return;
     }
     if (kind == Kind::kStalling && random_.Below(3) != 0) return;
+    const wire::ExpertFrame& dispatch = dispatches.front();
     std::vector<float> rows(size_t{dispatch.tokens} * kHidden);
-    for (size_t i = 0; i < rows.size(); ++i)
-      rows[i] = Computed(LoadLe<float>(dispatch.rows.bytes().data() + 4 * i), dispatch.layer,
-                         dispatch.expert);
+    for (const wire::ExpertFrame& each : dispatches)
+      for (size_t i = 0; i < rows.size(); ++i)
+        rows[i] +=
+            Computed(LoadLe<float>(each.rows.bytes().data() + 4 * i), each.layer, each.expert);
     wire::ExpertFrame result = dispatch;
     result.type = wire::ExpertFrameType::kResult;
-    result.same_rows = false;
+    result.same_rows = result.may_sum = false;
+    for (size_t i = 1; i < dispatches.size(); ++i) result.added.push_back(dispatches[i].expert);
+    if (!result.added.empty()) ++counts_.sums;
     const bool is_bad = random_.Below(4) == 0;
     if (is_bad && kind == Kind::kForges) {
       const uint64_t field = random_.Below(3);
       if (field == 0) result.sequence += 1 + static_cast<uint32_t>(random_.Below(1000));
-      if (field == 1) result.expert = static_cast<uint16_t>(result.expert + kExperts);
+      uint16_t& expert = result.added.empty() ? result.expert : result.added.back();
+      if (field == 1) expert = static_cast<uint16_t>(expert + kExperts);
       if (field == 2) result.layer = static_cast<uint16_t>(result.layer + 1);
     }
     if (is_bad && kind == Kind::kNotFinite) rows[random_.Below(rows.size())] = INFINITY;
@@ -238,6 +272,7 @@ class World {
 
   SeededRandom random_;
   Counts& counts_;
+  const bool sums_;
   Dispatcher dispatcher_;
   VirtualTime time_;
   std::map<uint32_t, Member> members_;
@@ -263,6 +298,22 @@ TEST(DispatcherRandom, NoTokenIsLostInAThousandSeedsOfChurn) {
   EXPECT_GT(counts.missing, 300u);
   EXPECT_GT(counts.put_aside, 100u);
   EXPECT_GT(counts.left, 300u);
+}
+
+// Sums with experts in them that are there already, from holders that were late, are the point.
+TEST(DispatcherRandom, SumsHaveEveryExpertOnceInAThousandSeedsOfChurn) {
+  Counts counts;
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    SCOPED_TRACE(seed);
+    World(seed, counts, true).Run();
+    if (HasFailure()) return;
+  }
+  EXPECT_EQ(counts.layers, 1000u * 2 * kLayers);
+  EXPECT_GT(counts.sums, 10'000u);
+  EXPECT_GT(counts.lost, 1000u);
+  EXPECT_GT(counts.forged, 1000u);
+  EXPECT_GT(counts.missing, 300u);
+  EXPECT_GT(counts.put_aside, 100u);
 }
 
 }  // namespace

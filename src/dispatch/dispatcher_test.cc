@@ -90,6 +90,85 @@ TEST(Dispatcher, AllExpertsOfAHolderGoInOneMessageAndARowGoesOnce) {
   EXPECT_EQ(dispatcher.HeldBytes(), 0u);
 }
 
+// One token of which all experts are wanted, added up.
+Actions BeginSum(Dispatcher& dispatcher, Instant now, const std::vector<uint32_t>& experts) {
+  const std::vector<float> row = {1.5f, -2.0f};
+  return dispatcher.Begin(
+      now, 0, {kLayer, static_cast<uint32_t>(experts.size()), kHidden, row, experts, true});
+}
+
+wire::ExpertFrame SumOf(const std::vector<wire::ExpertFrame>& dispatches, std::vector<float> rows) {
+  wire::ExpertFrame sum = Answer(dispatches.at(0), std::move(rows));
+  for (size_t i = 1; i < dispatches.size(); ++i) sum.added.push_back(dispatches[i].expert);
+  return sum;
+}
+
+TEST(Dispatcher, SharesOfASumAreAnsweredWithARowEach) {
+  Dispatcher dispatcher({});
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {0, 1, 2, 3}}, {8, {0, 1, 2, 3}}}));
+  const Actions begun = BeginSum(dispatcher, kStart, {0, 1, 2, 3});
+  const auto to_seven = To(begun, 7), to_eight = To(begun, 8);
+  ASSERT_EQ(to_seven.size(), 2u);
+  ASSERT_EQ(to_eight.size(), 2u);
+  EXPECT_TRUE(to_seven[0].may_sum);
+  EXPECT_TRUE(dispatcher.OnResult(At(1), 7, SumOf(to_seven, {1, 2})).done.empty());
+  const Actions last = dispatcher.OnResult(At(3), 8, SumOf(to_eight, {10, 20}));
+  ASSERT_EQ(last.done.size(), 1u);
+  EXPECT_EQ(last.done[0].slot_rows, (std::vector<float>{11, 22}));
+  EXPECT_EQ(dispatcher.HeldBytes(), 0u);
+  // One of them was three times as fast: it is asked for three quarters.
+  const Actions next = BeginSum(dispatcher, At(4), {0, 1, 2, 3});
+  EXPECT_EQ(To(next, 7).size(), 3u);
+  EXPECT_EQ(To(next, 8).size(), 1u);
+}
+
+TEST(Dispatcher, AnExpertCountsOnceInASum) {
+  Dispatcher dispatcher({});
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {0, 1, 2}}, {8, {1}}}));
+  const Actions begun = BeginSum(dispatcher, kStart, {0, 1, 2});
+  const auto to_seven = To(begun, 7);
+  ASSERT_EQ(to_seven.size(), 2u);
+  // 7 is late, and what it was asked has nobody else; 8 answers.
+  (void)dispatcher.OnResult(At(1), 8, Answer(To(begun, 8)[0], {10, 10}));
+  const Actions late = dispatcher.OnTimer(At(500));
+  const auto again = To(late, 7);
+  ASSERT_EQ(again.size(), 2u) << "it is the only one";
+  wire::ExpertFrame forged = SumOf(to_seven, {1, 1});
+  forged.added.insert(forged.added.begin(), 1);
+  (void)dispatcher.OnResult(At(501), 7, forged);
+  EXPECT_EQ(dispatcher.StatsOf(7)->bad_answers, 1u) << "it was not asked for 1";
+  EXPECT_EQ(dispatcher.OnResult(At(502), 7, SumOf(to_seven, {1, 1})).done.at(0).slot_rows,
+            (std::vector<float>{11, 11}));
+}
+
+TEST(Dispatcher, OfASumWithAnExpertThatIsThereTheOthersAreAskedAgain) {
+  Dispatcher dispatcher({});
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {0, 1}}}));
+  const auto to_seven = To(BeginSum(dispatcher, kStart, {0, 1}), 7);
+  (void)dispatcher.SetHolders(At(1), 2, HoldersOf({{7, {0, 1}}, {8, {1}}}));
+  const auto to_eight = To(dispatcher.OnTimer(At(500)), 8);
+  ASSERT_EQ(to_eight.size(), 1u) << "7 let it pass";
+  EXPECT_TRUE(dispatcher.OnResult(At(501), 8, Answer(to_eight[0], {10, 10})).done.empty());
+  const Actions late = dispatcher.OnResult(At(502), 7, SumOf(to_seven, {1, 1}));
+  EXPECT_TRUE(late.done.empty());
+  const auto again = To(late, 7);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].expert, 0);
+  EXPECT_EQ(dispatcher.StatsOf(7)->bad_answers, 0u);
+  EXPECT_EQ(dispatcher.OnResult(At(503), 7, Answer(again[0], {3, 3})).done.at(0).slot_rows,
+            (std::vector<float>{13, 13}));
+}
+
+TEST(Dispatcher, RowsOfEachExpertAreNotTakenAddedUp) {
+  Dispatcher dispatcher({});
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {0, 1}}}));
+  const auto to_seven = To(BeginToken(dispatcher, kStart, {0, 1}), 7);
+  EXPECT_FALSE(to_seven.at(0).may_sum);
+  (void)dispatcher.OnResult(At(1), 7, SumOf(to_seven, {1, 1}));
+  EXPECT_EQ(dispatcher.StatsOf(7)->bad_answers, 1u);
+  EXPECT_TRUE(dispatcher.IsBusy(0));
+}
+
 // Rows 0 and 2 chose expert 4, row 1 chose 6: each is sent the rows that chose it, in their order.
 TEST(Dispatcher, RowsAreGroupedByExpert) {
   Options options = Fixed(1, CopyTime::kAtOnce);

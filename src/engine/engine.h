@@ -103,6 +103,8 @@ struct SlotRequest {
   uint32_t columns = 0;
   std::span<const float> in;     // [row_count, columns]: what goes into the experts
   std::span<const float> route;  // [row_count, 2 * top_k]: as MoeRoute writes it
+  // Wanted instead is the sum of each row's slots: [row_count, columns].
+  bool sums = false;
 };
 
 // A step that stopped. It holds the room that its rows take, and what it has computed. Destroyed

@@ -139,13 +139,14 @@ class LayerRunner::OpRunner {
             op.top_k,
             op.out.columns,
             {given, in.rows * in.columns},
-            {routes, in.rows * route.columns}};
+            {routes, in.rows * route.columns},
+            op.sums};
   }
 
   Status TakeSlots(const program::SlotExchange& op, std::span<const float> slots) {
     const std::string layer = "Layer " + std::to_string(layer_.program().layer_index);
     const Rows out = At(op.out);
-    const size_t slot_count = rows_.count * op.top_k;
+    const size_t slot_count = rows_.count * (op.sums ? 1 : op.top_k);
     if (slots.size() != slot_count * out.columns)
       return Error(ErrorCode::kInvalidArgument,
                    layer + " wants " + std::to_string(slot_count) + " rows of its experts, of " +
@@ -155,6 +156,11 @@ class LayerRunner::OpRunner {
     if (bad > 0)
       return Error(ErrorCode::kInvalidData, layer + " was given " + std::to_string(bad) +
                                                 " values of its experts that are not finite.");
+    if (op.sums) {
+      for (size_t row = 0; row < out.rows; ++row)
+        std::ranges::copy(slots.subspan(row * out.columns, out.columns), out.Row(row).begin());
+      return OkStatus();
+    }
     kernels_.sum_slots(
         {At(op.route), op.top_k, {slots.data(), slot_count, out.columns, out.columns}, out},
         runner_.workspace_);

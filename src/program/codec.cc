@@ -173,6 +173,7 @@ struct OpWriter {
     Put(op.out, o->mutable_out());
     o->set_experts(op.experts);
     o->set_top_k(op.top_k);
+    o->set_sums(op.sums);
   }
   void operator()(const Gate& op) const {
     auto* o = out->mutable_gate();
@@ -413,7 +414,7 @@ Result<Op> ToOp(const pb::Op& in) {
     case pb::Op::kSlotExchange: {
       const pb::SlotExchange& op = in.slot_exchange();
       return Op(SlotExchange{ToView(op.in()), ToView(op.route()), ToView(op.out()), op.experts(),
-                             op.top_k()});
+                             op.top_k(), op.sums()});
     }
     case pb::Op::kGate: {
       const pb::Gate& op = in.gate();

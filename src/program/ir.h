@@ -272,7 +272,7 @@ struct MoeExperts {
   WeightId down = 0;     // [experts, columns, width]
   std::optional<WeightId> gate_up_bias;
   std::optional<WeightId> down_bias;
-  SumGrid grid;  // of every expert's output; never in a package: neuron_groups.h writes it
+  SumGrid grid;  // of every expert's output (neuron_groups.h)
 };
 // The engine stops here, gives out `out`, and goes on when it is handed `in`.
 struct Exchange {
@@ -282,11 +282,14 @@ struct Exchange {
 // What stands where MoeExperts was in a hub's program (shards.h): the engine stops here, gives the
 // rows of `in` and `route` away, and goes on when it is handed one row of out.columns for every
 // slot, which is a row and one of its top_k experts. out = sum over a row's slots, in the order of
-// its route, of weight * the slot's row, summed as MoeExperts sums.
+// its route, of weight * the slot's row, summed as MoeExperts sums. With `sums` it is handed that
+// sum instead, one row for each of its rows: every slot counts once and lies on a grid, so that it
+// has the same bits whoever adds what.
 struct SlotExchange {
   View in, route, out;
   uint32_t experts = 0;
   uint32_t top_k = 0;
+  bool sums = false;
 };
 
 using Op = std::variant<Embed, RmsNorm, LayerNorm, MatMul, Add, Scale, Softcap, QkNormRope,

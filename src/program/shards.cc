@@ -1,5 +1,6 @@
 #include "program/shards.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,12 +44,24 @@ const MoeExperts* FindExperts(const Program& program) {
   return nullptr;
 }
 
+bool HasGroups(const Program& program) {
+  const MoeExperts* experts = FindExperts(program);
+  if (experts == nullptr || experts->grid.step == 0) return false;
+  return std::ranges::any_of(program.ops, [experts](const Op& op) {
+    const auto* route = std::get_if<MoeRoute>(&op);
+    return route != nullptr && route->out.buffer == experts->route.buffer &&
+           route->kind == RouteKind::kAll && route->scale == 1;
+  });
+}
+
 Program HubProgram(const Program& program) {
   Program hub = program;
+  const bool sums = HasGroups(program);
   for (Op& op : hub.ops) {
     const auto* experts = std::get_if<MoeExperts>(&op);
     if (experts == nullptr) continue;
-    op = SlotExchange{experts->in, experts->route, experts->out, experts->experts, experts->top_k};
+    op = SlotExchange{experts->in,      experts->route, experts->out,
+                      experts->experts, experts->top_k, sums};
   }
   DropUnusedWeights(hub);
   return hub;

@@ -17,6 +17,10 @@ namespace weft::program {
 // The experts of a layer; nullptr where it has none.
 const MoeExperts* FindExperts(const Program& program);
 
+// Whether the layer's MLP is in neuron groups (neuron_groups.h): experts that are all chosen with
+// weight 1 and lie on a grid, so that their outputs may be added up by whoever has some of them.
+bool HasGroups(const Program& program);
+
 // The program with SlotExchange in the place of MoeExperts, without the weights that nothing uses
 // any more. A program without experts stays as it is.
 Program HubProgram(const Program& program);

@@ -17,7 +17,7 @@ constexpr std::array<uint8_t, 4> kMagic = {'M', 'o', 'E', 'x'};
 constexpr size_t kHeartbeatBytes = 24;
 constexpr size_t kGateBytes = 2;
 
-constexpr uint8_t kLz4Flag = 1, kSameRowsFlag = 2, kGatesFlag = 4, kFailedFlag = 8;
+constexpr uint8_t kLz4Flag = 1, kSameRowsFlag = 2, kGatesFlag = 4, kFailedFlag = 8, kSumFlag = 16;
 constexpr uint8_t kF16Code = 1, kBF16Code = 2, kInt8Code = 3, kInt4Code = 4, kF32Code = 5;
 
 Error Malformed(std::string message) {
@@ -100,6 +100,34 @@ Result<Slice> Decompressed(ByteSpan block, uint64_t row_bytes) {
   return Slice(std::move(rows));
 }
 
+Slice AddedBytes(const std::vector<uint16_t>& added) {
+  std::vector<uint8_t> bytes(sizeof(uint16_t) * (added.size() + 1));
+  for (size_t i = 0; i < added.size(); ++i) StoreLe<uint16_t>(&bytes[2 * i], added[i]);
+  StoreLe<uint16_t>(&bytes[2 * added.size()], static_cast<uint16_t>(added.size()));
+  return Slice(std::move(bytes));
+}
+
+// Takes them off the end of a result's payload.
+Status TakeAdded(ExpertFrame& frame, Slice& payload) {
+  const size_t size = payload.byte_count();
+  const size_t count = size < 2 ? 0 : LoadLe<uint16_t>(payload.bytes().data() + size - 2);
+  const size_t byte_count = sizeof(uint16_t) * (count + 1);
+  if (count == 0 || byte_count > size)
+    return Malformed(Sentence("It is a sum of ", count, " more experts in a payload of ", size,
+                              " bytes, expected at least 1 that it names."));
+  uint32_t before = frame.expert;
+  for (size_t i = 0; i < count; ++i) {
+    const auto expert = LoadLe<uint16_t>(payload.bytes().data() + size - byte_count + 2 * i);
+    if (expert <= before)
+      return Malformed(Sentence("It is a sum that names expert ", expert, " after ", before,
+                                ", expected rising numbers."));
+    frame.added.push_back(expert);
+    before = expert;
+  }
+  payload = payload.Sub(0, size - byte_count);
+  return OkStatus();
+}
+
 // Heads of all frames in one buffer; pieces of it stand between the payloads.
 class Encoder {
  public:
@@ -130,6 +158,11 @@ class Encoder {
         CHECK(frame.gates.byte_count() == kGateBytes * frame.tokens);
         flags |= kGatesFlag;
         payload.push_back(frame.gates);
+      }
+      if (frame.may_sum) flags |= kSumFlag;
+      if (!frame.added.empty()) {
+        flags |= kSumFlag;
+        payload.push_back(AddedBytes(frame.added));
       }
     } else {
       CHECK(frame.tokens == 0 && frame.hidden == 0);
@@ -241,9 +274,10 @@ class Decoder {
 
   static Status CheckFlags(ExpertFrameType type, uint8_t flags) {
     uint8_t known = 0;
-    if (type == ExpertFrameType::kDispatch) known = kLz4Flag | kSameRowsFlag | kGatesFlag;
+    if (type == ExpertFrameType::kDispatch)
+      known = kLz4Flag | kSameRowsFlag | kGatesFlag | kSumFlag;
     if (type == ExpertFrameType::kResult)
-      known = (flags & kFailedFlag) != 0 ? kFailedFlag : kLz4Flag;
+      known = (flags & kFailedFlag) != 0 ? kFailedFlag : kLz4Flag | kSumFlag;
     if (flags & ~known)
       return Malformed(Sentence("It is a ", NameOf(type), " with flags ", int{flags},
                                 ", expected none but those of ", int{known}, "."));
@@ -276,8 +310,7 @@ class Decoder {
     return OkStatus();
   }
 
-  Status ReadTensor(ExpertFrame& frame, uint8_t flags, const Slice& payload,
-                    const ExpertFrame* before) {
+  Status ReadTensor(ExpertFrame& frame, uint8_t flags, Slice payload, const ExpertFrame* before) {
     if (frame.tokens == 0 || frame.tokens > kMaxFrameTokens || frame.hidden == 0)
       return Malformed(Sentence("It has ", frame.tokens, " tokens of ", frame.hidden,
                                 " columns, expected 1 to ", kMaxFrameTokens,
@@ -287,6 +320,8 @@ class Decoder {
     if (row_bytes_ > kMaxShardRowBytes)
       return Malformed(Sentence("With it the message holds rows of ", row_bytes_,
                                 " bytes, expected at most ", kMaxShardRowBytes, "."));
+    frame.may_sum = (flags & kSumFlag) != 0 && frame.type == ExpertFrameType::kDispatch;
+    if ((flags & kSumFlag) && !frame.may_sum) TRY(TakeAdded(frame, payload));
     const uint64_t gate_bytes = (flags & kGatesFlag) ? kGateBytes * uint64_t{frame.tokens} : 0;
     if (payload.byte_count() < gate_bytes)
       return Malformed(Sentence("Its payload has ", payload.byte_count(), " bytes, expected ",

@@ -13,7 +13,7 @@
 //                                      20 u32 tokens
 //                                      24 u16 hidden (columns of a row)
 //                                      26 u8  dtype: 1 f16, 2 bf16, 5 f32 (3 int8, 4 int4: refused)
-//                                      27 u8  flags: 1 LZ4, 2 same rows, 4 gates, 8 failed
+//                                      27 u8  flags: 1 LZ4, 2 same rows, 4 gates, 8 failed, 16 sum
 //
 // From a hub the peer is the holder that the frames are for, from a holder it is the hub; whoever
 // forwards a message replaces these four bytes and nothing else.
@@ -22,9 +22,12 @@
 //   1 DISPATCH     rows [tokens, hidden], then with flag 4 the rows' gate weights f16 [tokens].
 //                  Flag 2: the rows are those of the frame before, a DISPATCH with the same
 //                  sequence, layer, tokens, hidden and dtype, and are not repeated: a row goes once
-//                  to a worker that runs several of its experts.
+//                  to a worker that runs several of its experts. Flag 16: the answer may be the sum
+//                  of this expert's rows and those of others that the message asks for so.
 //   2 RESULT       same sequence, layer and expert: unweighted rows [tokens, hidden]. Flag 8: it
-//                  failed; the payload is a sentence, and there is no tensor.
+//                  failed; the payload is a sentence, and there is no tensor. Flag 16: the rows are
+//                  sums; behind them come the other experts in them, u16 each, rising, all above
+//                  this frame's, and a u16 that says how many they are, at least 1.
 //   3 CANCEL       nobody waits for this sequence, layer and expert (65535: any) any more. Empty.
 //   4 HEARTBEAT    24 bytes: u32 dispatches waiting, u32 median us of a recent one, u64 bytes held,
 //                  u32 bytes of the longest message it takes, u32 what it can (kTakes...).
@@ -75,9 +78,12 @@ struct ExpertFrame {
   DType dtype = DType::kF32;
   bool same_rows = false;  // `rows` is the frame's before, and is not sent again
   bool failed = false;     // of a result: `body` is a sentence
-  Slice rows;              // [tokens, hidden]; decompressed where they came compressed
-  Slice gates;             // f16 [tokens], or empty
-  Slice body;              // of frames without a tensor
+  bool may_sum = false;    // of a dispatch: its result may have others of the same rows in it
+  // Of a result that is a sum: whose rows are in it beside those of `expert`, rising.
+  std::vector<uint16_t> added;
+  Slice rows;   // [tokens, hidden]; decompressed where they came compressed
+  Slice gates;  // f16 [tokens], or empty
+  Slice body;   // of frames without a tensor
 };
 
 struct ShardMessage {

@@ -49,6 +49,9 @@ ExpertFrame Described(const Json& json) {
   if (frame.tokens != 0) frame.dtype = DTypeFromName(String(json, "dtype")).value();
   frame.same_rows = json.at("same_rows").as_bool();
   frame.failed = json.at("failed").as_bool();
+  frame.may_sum = json.at("may_sum").as_bool();
+  for (const Json& expert : json.at("added").as_array())
+    frame.added.push_back(expert.to_number<uint16_t>());
   frame.rows = Bytes(json, "rows");
   frame.gates = Bytes(json, "gates");
   frame.body = Bytes(json, "body");
@@ -65,6 +68,8 @@ void ExpectSame(const ExpertFrame& actual, const ExpertFrame& expected) {
   EXPECT_EQ(actual.dtype, expected.dtype);
   EXPECT_EQ(actual.same_rows, expected.same_rows);
   EXPECT_EQ(actual.failed, expected.failed);
+  EXPECT_EQ(actual.may_sum, expected.may_sum);
+  EXPECT_EQ(actual.added, expected.added);
   EXPECT_EQ(Hex(actual.rows), Hex(expected.rows));
   EXPECT_EQ(Hex(actual.gates), Hex(expected.gates));
   EXPECT_EQ(Hex(actual.body), Hex(expected.body));

@@ -1,6 +1,7 @@
 #include "worker/expert_host.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "program/shards.h"
@@ -8,6 +9,54 @@
 #include "tensor/half.h"
 
 namespace weft::worker {
+
+namespace {
+
+// Whether the result of `later` may go into that of `first`.
+bool MayAdd(const wire::ExpertFrame& first, const wire::ExpertFrame& later) {
+  return first.may_sum && later.may_sum && first.sequence == later.sequence &&
+         first.layer == later.layer && first.expert < later.expert && first.dtype == DType::kF32 &&
+         later.dtype == DType::kF32 && first.rows.bytes().data() == later.rows.bytes().data() &&
+         first.rows.byte_count() == later.rows.byte_count();
+}
+
+void AddRows(const Slice& more, std::vector<uint8_t>& sum) {
+  const uint8_t* from = more.bytes().data();
+  for (size_t i = 0; i < sum.size(); i += sizeof(float))
+    StoreLe<float>(&sum[i], LoadLe<float>(&sum[i]) + LoadLe<float>(from + i));
+}
+
+// Results on a grid are added up as they come: the order changes no bit (kernels/sum_grid.h).
+std::vector<wire::ExpertFrame> AddedUp(std::span<const wire::ExpertFrame> dispatches,
+                                       std::vector<wire::ExpertFrame> results) {
+  std::vector<wire::ExpertFrame> added_up;
+  std::optional<size_t> first;  // of the dispatches whose results go into the last of added_up
+  std::vector<uint8_t> sum;
+  const auto end_sum = [&] {
+    if (first && !added_up.back().added.empty()) added_up.back().rows = Slice(std::move(sum));
+    first.reset();
+  };
+  for (size_t i = 0; i < results.size(); ++i) {
+    wire::ExpertFrame& result = results[i];
+    if (first && !result.failed && MayAdd(dispatches[*first], dispatches[i]) &&
+        (added_up.back().added.empty() || added_up.back().added.back() < result.expert)) {
+      if (added_up.back().added.empty()) {
+        const ByteSpan bytes = added_up.back().rows.bytes();
+        sum.assign(bytes.begin(), bytes.end());
+      }
+      AddRows(result.rows, sum);
+      added_up.back().added.push_back(result.expert);
+      continue;
+    }
+    end_sum();
+    if (!result.failed) first = i;
+    added_up.push_back(std::move(result));
+  }
+  end_sum();
+  return added_up;
+}
+
+}  // namespace
 
 // What Read gives to Install: the new shards, and which ones are held from then on.
 class ExpertHost::LoadedExperts : public engine::LoadedLayers {
@@ -92,7 +141,7 @@ std::vector<wire::ExpertFrame> ExpertHost::Run(std::span<const wire::ExpertFrame
     for (const size_t i : which)
       results[i] = wire::FailedResult(dispatches[i], status.error().ToString());
   }
-  return results;
+  return AddedUp(dispatches, std::move(results));
 }
 
 Status ExpertHost::RunLayer(const Shard& shard, std::span<const wire::ExpertFrame> dispatches,

@@ -30,7 +30,8 @@ class ExpertHost {
   // The rest on the computing thread. Holds exactly what Read was asked for; gives the bytes held.
   uint64_t Install(std::unique_ptr<engine::LoadedLayers> read);
   void Clear();
-  // The results of dispatches, in their order; of one that cannot be computed the sentence why.
+  // The results of dispatches, in their order; of one that cannot be computed the sentence why. Of
+  // those that may be added up and have the same rows one, their sum, in the place of the first.
   std::vector<wire::ExpertFrame> Run(std::span<const wire::ExpertFrame> dispatches);
 
  private:

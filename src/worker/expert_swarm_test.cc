@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "dispatch/dispatcher.h"
 #include "engine/test_model.h"
+#include "program/neuron_groups.h"
 #include "worker/membership_testing.h"
 #include "worker/stage_host.h"
 
@@ -39,9 +40,19 @@ std::vector<int32_t> Prompt(size_t session) {
 }
 
 struct Model {
+  // A mixture of experts; `grouped`: a dense model of the same shape in eight neuron groups.
+  explicit Model(bool grouped = false) {
+    engine::ModelSpec spec = SwarmSpec();
+    if (grouped) spec.experts = 0, spec.width = 256;
+    programs = engine::ModelBuilder(spec, engine::RandomTensors(3), weights).Build();
+    if (!grouped) return;
+    experts = 8;
+    for (program::Program& layer : programs)
+      layer = program::GroupedProgram(layer, 32, {0x1p-18f, 0x1p21f}).value();
+  }
   engine::MemorySource weights;
-  std::vector<program::Program> programs =
-      engine::ModelBuilder(SwarmSpec(), engine::RandomTensors(3), weights).Build();
+  std::vector<program::Program> programs;
+  uint32_t experts = SwarmSpec().experts;
 };
 
 engine::NativeEngineOptions EngineOptions() {
@@ -152,7 +163,7 @@ class ExpertSwarm {
       for (uint32_t layer = 1; layer <= SwarmSpec().layers; ++layer) {
         wire::LayerExperts& set = holders_[id].sets.emplace_back();
         set.layer = layer;
-        for (uint32_t e = 0; e < SwarmSpec().experts; ++e)
+        for (uint32_t e = 0; e < model.experts; ++e)
           if (e % holder_count == i || (e + 1) % holder_count == i) set.experts.push_back(e);
       }
       pb::ServerMessage hold;
@@ -192,6 +203,9 @@ class ExpertSwarm {
   }
   const std::vector<int32_t>& tokens(size_t session) const { return sessions_[session].tokens; }
   Duration elapsed() const { return elapsed_; }
+  // Results that holders have sent, and experts that these had in them.
+  uint64_t results() const { return results_; }
+  uint64_t computed() const { return computed_; }
 
  private:
   struct Holder {
@@ -282,6 +296,11 @@ class ExpertSwarm {
   void Pass(uint32_t from, SendShards& shards) {
     const uint32_t to = shards.peer - 1;
     EXPECT_NE(from, to) << "what is for itself takes no detour";
+    for (const wire::ExpertFrame& frame : shards.frames) {
+      if (frame.type != wire::ExpertFrameType::kResult) continue;
+      ++results_;
+      computed_ += 1 + frame.added.size();
+    }
     const bool breaks = from == 0 && fault_ != Fault::kNone && holders_.at(0).messages >= 10;
     if (breaks && fault_ == Fault::kNotFinite)
       for (wire::ExpertFrame& result : shards.frames)
@@ -325,10 +344,12 @@ class ExpertSwarm {
   std::deque<uint32_t> asked_;  // sequences, in order
   Fault fault_ = Fault::kNone;
   uint32_t epoch_ = 0, sequence_ = 0;
+  uint64_t results_ = 0, computed_ = 0;
 };
 
 class ExpertSwarmTest : public testing::Test {
  protected:
+  explicit ExpertSwarmTest(bool grouped = false) : model_(grouped) {}
   void ExpectEqual(uint32_t holders, const dispatch::Options& options, Fault fault,
                    bool hub_holds = false) {
     SCOPED_TRACE(std::to_string(holders) + " holders, " + std::to_string(options.copies) +
@@ -341,6 +362,8 @@ class ExpertSwarmTest : public testing::Test {
     if (holders == 1 && fault == Fault::kLost) {
       EXPECT_GE(swarm.elapsed(), Seconds(1));
     }
+    results_ += swarm.results();
+    computed_ += swarm.computed();
   }
   static dispatch::Options Fixed(uint32_t copies) {
     dispatch::Options options;
@@ -353,6 +376,7 @@ class ExpertSwarmTest : public testing::Test {
   Model model_;
   const std::vector<int32_t> expected_[kSessions] = {Expected(model_, 0), Expected(model_, 1)};
   uint64_t seed_ = 0;
+  uint64_t results_ = 0, computed_ = 0;  // of all swarms
 };
 
 TEST_F(ExpertSwarmTest, TokensAreThoseOfOneEngineWhoeverHoldsWhat) {
@@ -379,6 +403,26 @@ TEST_F(ExpertSwarmTest, AHubMayHoldExpertsItself) {
 
 TEST_F(ExpertSwarmTest, WhatNobodyHoldsIsWaitedFor) {
   ExpectEqual(1, Fixed(1), Fault::kLost);
+}
+
+class GroupSwarmTest : public ExpertSwarmTest {
+ protected:
+  GroupSwarmTest() : ExpertSwarmTest(true) {}
+};
+
+TEST_F(GroupSwarmTest, TokensAreThoseOfOneEngineForAnyNumberOfHolders) {
+  ExpectEqual(1, {}, Fault::kNone);
+  EXPECT_EQ(computed_, 8 * results_) << "one row for all groups of a layer";
+  for (const uint32_t holders : {2u, 3u, 5u}) ExpectEqual(holders, {}, Fault::kNone);
+  for (const uint32_t holders : {1u, 2u, 3u}) ExpectEqual(holders, {}, Fault::kNone, true);
+  EXPECT_GT(computed_, 2 * results_);
+}
+
+TEST_F(GroupSwarmTest, AHolderThatBreaksInMidLayerCostsNoToken) {
+  for (const Fault fault : {Fault::kStopped, Fault::kLost, Fault::kGarbled, Fault::kNotFinite})
+    for (const uint32_t holders : {2u, 5u}) ExpectEqual(holders, {}, fault);
+  for (const Fault fault : {Fault::kStopped, Fault::kLost}) ExpectEqual(3, {}, fault, true);
+  ExpectEqual(1, {}, Fault::kLost);
 }
 
 }  // namespace

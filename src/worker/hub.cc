@@ -37,8 +37,9 @@ uint32_t Hub::Begin(uint64_t number, std::span<const wire::Run> runs) {
 void Hub::Wait(Instant now, uint32_t place, const StepWaits& waits) {
   CHECK(steps_[place].phase == Phase::kComputes);
   steps_[place].phase = Phase::kWaits;
-  Apply(dispatcher_.Begin(now, place,
-                          {waits.layer, waits.top_k, waits.columns, waits.rows, waits.experts}));
+  Apply(dispatcher_.Begin(
+      now, place,
+      {waits.layer, waits.top_k, waits.columns, waits.rows, waits.experts, waits.sums}));
 }
 
 std::optional<ResumeStep> Hub::Next() {

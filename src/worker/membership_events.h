@@ -116,12 +116,13 @@ struct StepReply {
   std::vector<Slice> message;  // the result frame, in pieces
 };
 // The step stopped where a layer's experts are elsewhere. It wants one row for every slot: slot
-// (row, j) is number row * top_k + j.
+// (row, j) is number row * top_k + j. With `sums` it wants the sum of the slots of every row.
 struct StepWaits {
   uint16_t layer = 0, columns = 0;
   uint32_t top_k = 0;
   std::vector<float> rows;        // [tokens, columns]
   std::vector<uint32_t> experts;  // [tokens, top_k]
+  bool sums = false;
 };
 // Of one generation of a batch.
 struct MadeOfOne {

@@ -8,20 +8,23 @@ import struct
 HERE = pathlib.Path(__file__).parent
 TYPE = {"dispatch": 1, "result": 2, "cancel": 3, "heartbeat": 4, "weight_sync": 5}
 DTYPE = {"none": 0, "f16": 1, "bf16": 2, "f32": 5}
-LZ4, SAME, GATES, FAILED = 1, 2, 4, 8
+LZ4, SAME, GATES, FAILED, SUM = 1, 2, 4, 8, 16
 
 
 def frame(type_, sequence, layer, expert, tokens=0, hidden=0, dtype="none", rows=b"", gates=b"", body=b"",
-          same_rows=False, failed=False, packed=None):
+          same_rows=False, failed=False, packed=None, may_sum=False, added=()):
     """`packed` is what is sent for the rows where it is not the rows."""
     return dict(type=type_, sequence=sequence, layer=layer, expert=expert, tokens=tokens, hidden=hidden, dtype=dtype,
-                rows=rows, gates=gates, body=body, same_rows=same_rows, failed=failed, packed=packed)
+                rows=rows, gates=gates, body=body, same_rows=same_rows, failed=failed, packed=packed, may_sum=may_sum,
+                added=list(added))
 
 
 def pack_frame(f):
     sent = b"" if f["same_rows"] else f["packed"] if f["packed"] is not None else f["rows"]
-    flags = (LZ4 * (f["packed"] is not None) + SAME * f["same_rows"] + GATES * bool(f["gates"]) + FAILED * f["failed"])
-    payload = sent + f["gates"] + f["body"]
+    flags = (LZ4 * (f["packed"] is not None) + SAME * f["same_rows"] + GATES * bool(f["gates"]) + FAILED * f["failed"]
+             + SUM * (f["may_sum"] or bool(f["added"])))
+    others = struct.pack(f"<{len(f['added'])}HH", *f["added"], len(f["added"])) if f["added"] else b""
+    payload = sent + others + f["gates"] + f["body"]
     header = b"MoEx" + struct.pack("<HHIIHHIHBB", 1, TYPE[f["type"]], len(payload), f["sequence"], f["layer"],
                                    f["expert"], f["tokens"], f["hidden"], DTYPE[f["dtype"]], flags)
     assert len(header) == 28
@@ -56,6 +59,15 @@ MESSAGES = {
         frame("result", 1, 3, 6, body=b"Expert 6 of layer 3 is not held.", failed=True),
         frame("result", 1, 3, 7, 2, 4, "f32", two),
     ]),
+    "dispatches_that_may_be_summed": (7, [
+        frame("dispatch", 1, 3, 5, 2, 4, "f32", two, may_sum=True),
+        frame("dispatch", 1, 3, 6, 2, 4, "f32", two, same_rows=True, may_sum=True),
+    ]),
+    "sums": (7, [
+        frame("result", 1, 3, 5, 1, 4, "f16", half, added=[6, 258]),
+        frame("result", 1, 3, 7, 2, 4, "f32", two, added=[65534]),
+    ]),
+    "sum_lz4": (7, [frame("result", 1, 3, 7, 1, 16, "f32", bytes(64), packed=zeros, added=[65534])]),
     "cancels": (7, [frame("cancel", 1, 3, 5), frame("cancel", 0x80000001, 4, 65535)]),
     "heartbeat": (0, [frame("heartbeat", 12, 0, 0, body=heartbeat)]),
     "weight_sync_then_dispatch": (2, [frame("weight_sync", 0, 0, 0, body=struct.pack("<I", 77)),
@@ -94,7 +106,12 @@ REFUSED = [
     patched("int8", ONE, 31, b"\x03", "int8"),
     patched("int4", ONE, 31, b"\x04", "int4"),
     patched("dtype_six", ONE, 31, b"\x06", "element type 6"),
-    patched("unknown_flag", ONE, 32, b"\x10", "flags 16"),
+    patched("unknown_flag", ONE, 32, b"\x20", "flags 32"),
+    patched("sum_of_none", "results", 5 + 28 + 8 + 28 + 32 + 27, b"\x10", "sum of 16256 more"),
+    patched("sum_of_less_than_two", "sums", 5 + 28 + 8 + 4, b"\x00", "sum of 0 more"),
+    patched("sum_names_itself", "sums", 5 + 28 + 8, b"\x05", "names expert 5 after 5"),
+    patched("sum_falls", "sums", 5 + 28 + 8 + 2, struct.pack("<H", 6), "names expert 6 after 6"),
+    patched("sum_without_rows", "sums", 5 + 28 + 8 + 4, b"\x03", "names expert"),
     patched("dispatch_failed", ONE, 32, b"\x08", "flags 8"),
     patched("gates_missing", ONE, 32, b"\x04", "6 bytes, expected 8"),
     patched("gates_alone", ONE, 25, struct.pack("<IHBB", 5, 4, 1, 4), "10 of gate weights"),

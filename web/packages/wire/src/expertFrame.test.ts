@@ -34,6 +34,8 @@ interface GoldenFrame {
   body: string;
   same_rows: boolean;
   failed: boolean;
+  may_sum: boolean;
+  added: number[];
 }
 interface GoldenMessage {
   name: string;
@@ -64,6 +66,8 @@ function described(f: GoldenFrame): ExpertFrame {
     dtype: dtypeFromName(f.dtype) ?? DType.f32,
     sameRows: f.same_rows,
     failed: f.failed,
+    maySum: f.may_sum,
+    added: f.added,
     rows: bytesOf(f.rows),
     gates: bytesOf(f.gates),
     body: bytesOf(f.body),

@@ -15,7 +15,7 @@ const kMaxFrames = 1024;
 const kMaxTokens = 65536;
 const kMaxRowBytes = 60 * 2 ** 20;
 const kMaxFailureBytes = 1024;
-const Flag = { lz4: 1, sameRows: 2, gates: 4, failed: 8 } as const;
+const Flag = { lz4: 1, sameRows: 2, gates: 4, failed: 8, sum: 16 } as const;
 
 export const kBatchBit = 0x80000000;
 export const kAnyExpert = 0xffff;
@@ -41,6 +41,8 @@ export interface ExpertFrame {
   readonly dtype: DType; // f32 where there is no tensor
   readonly sameRows: boolean; // `rows` are those of the frame before, and are not sent again
   readonly failed: boolean; // of a result: `body` is a sentence
+  readonly maySum: boolean; // of a dispatch: its result may have others of the same rows in it
+  readonly added: readonly number[]; // of a result that is a sum: the other experts in it, rising
   readonly rows: Uint8Array; // [tokens, hidden]
   readonly gates: Uint8Array; // f16 [tokens], or empty
   readonly body: Uint8Array; // of frames without a tensor
@@ -61,6 +63,8 @@ const kBare = {
   dtype: DType.f32,
   sameRows: false,
   failed: false,
+  maySum: false,
+  added: [],
   rows: kNothing,
   gates: kNothing,
   body: kNothing,
@@ -94,9 +98,45 @@ function dtypeOf(code: number): DType {
   );
 }
 
+function addedBytes(added: readonly number[]): Uint8Array {
+  if (added.length === 0) return kNothing;
+  const view = new DataView(new ArrayBuffer(2 * added.length + 2));
+  for (const [i, expert] of added.entries()) view.setUint16(2 * i, expert, true);
+  view.setUint16(2 * added.length, added.length, true);
+  return new Uint8Array(view.buffer);
+}
+
+// The experts that a result names behind its rows, and how many bytes that takes.
+function addedOf(first: number, payload: Uint8Array): { added: number[]; byteCount: number } {
+  const view = viewOf(payload);
+  const size = payload.length;
+  const count = size < 2 ? 0 : view.getUint16(size - 2, true);
+  const byteCount = 2 * (count + 1);
+  if (count === 0 || byteCount > size) {
+    throw new WireError(
+      `It is a sum of ${count} more experts in a payload of ${size} bytes, expected at least ` +
+        `1 that it names.`,
+    );
+  }
+  const added: number[] = [];
+  let before = first;
+  for (let at = size - byteCount; at < size - 2; at += 2) {
+    const expert = view.getUint16(at, true);
+    if (expert <= before) {
+      throw new WireError(
+        `It is a sum that names expert ${expert} after ${before}, expected rising numbers.`,
+      );
+    }
+    added.push(expert);
+    before = expert;
+  }
+  return { added, byteCount };
+}
+
 function payloadOf(frame: ExpertFrame): readonly Uint8Array[] {
   if (!hasTensor(frame.type, frame.failed)) return [frame.body];
-  return frame.sameRows ? [frame.gates] : [frame.rows, frame.gates];
+  if (frame.sameRows) return [frame.gates];
+  return [frame.rows, frame.gates, addedBytes(frame.added)];
 }
 
 function writeHeader(at: DataView, frame: ExpertFrame, payloadBytes: number): void {
@@ -114,6 +154,7 @@ function writeHeader(at: DataView, frame: ExpertFrame, payloadBytes: number): vo
   const flags =
     (frame.sameRows ? Flag.sameRows : 0) |
     (frame.gates.length > 0 ? Flag.gates : 0) |
+    (frame.maySum || frame.added.length > 0 ? Flag.sum : 0) |
     (frame.failed ? Flag.failed : 0);
   at.setUint8(27, flags);
 }
@@ -149,8 +190,12 @@ export function isShardMessage(message: Uint8Array): boolean {
 
 function checkFlags(type: ExpertFrameType, flags: number): void {
   let known = 0;
-  if (type === ExpertFrameType.dispatch) known = Flag.lz4 | Flag.sameRows | Flag.gates;
-  if (type === ExpertFrameType.result) known = flags & Flag.failed ? Flag.failed : Flag.lz4;
+  if (type === ExpertFrameType.dispatch) {
+    known = Flag.lz4 | Flag.sameRows | Flag.gates | Flag.sum;
+  }
+  if (type === ExpertFrameType.result) {
+    known = flags & Flag.failed ? Flag.failed : Flag.lz4 | Flag.sum;
+  }
   if (flags & ~known) {
     throw new WireError(
       `It is a ${kTypeNames[type]} with flags ${flags}, expected none but those of ${known}.`,
@@ -281,12 +326,12 @@ class Decoder {
   }
 
   #tensor(
-    frame: ExpertFrame,
+    bare: ExpertFrame,
     flags: number,
-    payload: Uint8Array,
+    whole: Uint8Array,
     before: ExpertFrame | undefined,
   ): ExpertFrame {
-    const { tokens, hidden, dtype } = frame;
+    const { tokens, hidden, dtype } = bare;
     if (tokens === 0 || tokens > kMaxTokens || hidden === 0) {
       throw new WireError(
         `It has ${tokens} tokens of ${hidden} columns, expected 1 to ${kMaxTokens} tokens ` +
@@ -301,6 +346,13 @@ class Decoder {
           `${kMaxRowBytes}.`,
       );
     }
+    const { added, byteCount } =
+      flags & Flag.sum && bare.type === ExpertFrameType.result
+        ? addedOf(bare.expert, whole)
+        : { added: [], byteCount: 0 };
+    const maySum = (flags & Flag.sum) !== 0 && bare.type === ExpertFrameType.dispatch;
+    const frame: ExpertFrame = { ...bare, added, maySum };
+    const payload = whole.subarray(0, whole.length - byteCount);
     const gateBytes = flags & Flag.gates ? 2 * tokens : 0;
     if (payload.length < gateBytes) {
       throw new WireError(

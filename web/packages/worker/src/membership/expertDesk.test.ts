@@ -35,7 +35,7 @@ function dispatch(sequence: number, layer: number, expert: number): ExpertFrame 
   return {
     type: ExpertFrameType.dispatch, sequence, layer, expert, tokens: 1, hidden: 2,
     dtype: DType.f32, sameRows: false, failed: false, rows: new Uint8Array(8),
-    gates: new Uint8Array(0), body: new Uint8Array(0),
+    gates: new Uint8Array(0), body: new Uint8Array(0), maySum: false, added: [],
   };
 }
 

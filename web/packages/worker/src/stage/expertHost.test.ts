@@ -72,7 +72,7 @@ function dispatch(layer: number, expert: number, columns: number, tokens = 1, at
   return {
     type: ExpertFrameType.dispatch, sequence: 5, layer, expert, tokens, hidden: columns,
     dtype: DType.f32, sameRows: false, failed: false, rows: new Uint8Array(values.buffer),
-    gates: new Uint8Array(0), body: new Uint8Array(0),
+    gates: new Uint8Array(0), body: new Uint8Array(0), maySum: false, added: [],
   };
 }
 

@@ -1,0 +1,115 @@
+// What the dispatcher has queued, as messages in the order in which they go on the line, and when
+// it wants to be woken.
+#include <algorithm>
+#include <cmath>
+
+#include "dispatch/dispatcher.h"
+
+namespace weft::dispatch {
+
+// The line to the holders carries one message after the other. First those with an expert that even
+// the fastest one asked takes long for, then those that somebody waits for, then copies.
+std::vector<uint32_t> Dispatcher::SendingOrder() const {
+  const auto usual_us = [this](uint32_t id) {
+    const LatencyWindow& round_trips = holders_.at(id).round_trips;
+    return round_trips.empty() ? kUnknownRoundTripUs
+                               : static_cast<double>(round_trips.Quantile(0.5).us);
+  };
+  double fastest = HUGE_VAL;
+  for (const auto& [id, queued] : outbox_) fastest = std::min(fastest, usual_us(id));
+  std::vector<std::pair<int, uint32_t>> order;
+  for (const auto& [id, queued] : outbox_) {
+    int place = 2;
+    for (const Queued& item : queued) {
+      double best = HUGE_VAL;
+      for (const Copy& copy : item.task->copies) best = std::min(best, usual_us(copy.holder));
+      if (best > 2 * fastest) place = 0;
+      if (item.task->copies.front().holder == id) place = std::min(place, 1);
+    }
+    order.emplace_back(options_.adaptive ? place : 0, id);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<uint32_t> ids;
+  for (const auto& [place, id] : order) ids.push_back(id);
+  return ids;
+}
+
+void Dispatcher::FlushSends(Instant now) {
+  for (auto& [id, frames] : cancels_) {
+    for (size_t from = 0; from < frames.size(); from += wire::kMaxShardFrames) {
+      const size_t to = std::min(frames.size(), from + wire::kMaxShardFrames);
+      actions_.sends.push_back({id,
+                                {frames.begin() + static_cast<std::ptrdiff_t>(from),
+                                 frames.begin() + static_cast<std::ptrdiff_t>(to)}});
+    }
+  }
+  cancels_.clear();
+  for (const uint32_t id : SendingOrder()) {
+    std::vector<Queued>& queued = outbox_.at(id);
+    HolderState& holder = holders_.at(id);
+    // Those with the same rows stand beside each other, so that the rows go once.
+    std::stable_sort(queued.begin(), queued.end(), [](const Queued& a, const Queued& b) {
+      return std::pair(a.batch, a.task->rows.bytes().data()) <
+             std::pair(b.batch, b.task->rows.bytes().data());
+    });
+    size_t row_count = 0;
+    for (const Queued& item : queued) row_count += item.task->slots.size();
+    Send send{id, {}};
+    uint64_t message_bytes = 0;
+    const Slice* before = nullptr;
+    for (const auto& [batch_index, task] : queued) {
+      const Batch& batch = batches_[batch_index];
+      const uint64_t row_bytes = task->rows.byte_count();
+      if (send.frames.size() == wire::kMaxShardFrames ||
+          message_bytes + row_bytes > wire::kMaxShardRowBytes) {
+        actions_.sends.push_back(std::exchange(send, {id, {}}));
+        message_bytes = 0;
+        before = nullptr;
+      }
+      message_bytes += row_bytes;
+      wire::ExpertFrame frame;
+      frame.sequence = batch.sequence;
+      frame.layer = batch.layer;
+      frame.expert = task->expert;
+      frame.hidden = batch.hidden;
+      frame.dtype = options_.dtype;
+      frame.tokens = static_cast<uint32_t>(task->slots.size());
+      frame.rows = task->rows;
+      frame.may_sum = batch.sums;
+      frame.same_rows = before != nullptr && before->bytes().data() == task->rows.bytes().data() &&
+                        send.frames.back().sequence == batch.sequence;
+      if (!frame.same_rows) holder.stats.sent_bytes += row_bytes;
+      before = &task->rows;
+      holder.last_sequence[batch_index] = batch.sequence;
+      for (Copy& copy : task->copies) {
+        if (copy.holder == id) copy.deadline = now + TimeoutOf(holder, row_count, copy.sends);
+      }
+      if (task->next_copy && task->copies.back().holder == id)
+        task->next_copy = now + LateAfter(holder, row_count);
+      send.frames.push_back(std::move(frame));
+    }
+    actions_.sends.push_back(std::move(send));
+  }
+  outbox_.clear();
+}
+
+void Dispatcher::SetTimer() {
+  const auto at = [this](Instant time) {
+    actions_.timer = actions_.timer ? std::min(*actions_.timer, time) : time;
+  };
+  for (const Batch& batch : batches_) {
+    bool is_waiting = false;  // for somebody who was asked: nothing else can be late
+    for (const Task& task : batch.tasks) {
+      if (task.is_done) continue;
+      if (task.next_copy) at(*task.next_copy);
+      for (const Copy& copy : task.copies) {
+        if (!IsWaitedFor(copy)) continue;
+        at(copy.deadline);
+        is_waiting = true;
+      }
+    }
+    if (is_waiting && batch.next_look) at(*batch.next_look);
+  }
+}
+
+}  // namespace weft::dispatch
