@@ -19,6 +19,7 @@ class Direction {
   constructor(from, to, link, rateName, look) {
     Object.assign(this, { from, to, link, rateName });
     from.on("data", (chunk) => {
+      link.byteCount += chunk.length;
       this.#queued += chunk.length;
       if (this.#queued > kQueueBytes) from.pause();
       this.#later(chunk.length, () => {
@@ -61,6 +62,7 @@ export class Link {
   shape = { delayMs: 0, downBytesPerS: 0, upBytesPerS: 0 };
   prepares = []; // {at, first, end, ms}: from PrepareStage to Prepared, ms null until then
   webSockets = 0; // open now
+  byteCount = 0; // both ways
   #ranges = new Map(); // epoch -> its entry of prepares, of the connection that is open
   #pairs = new Set();
 

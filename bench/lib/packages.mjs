@@ -14,15 +14,15 @@ export function cacheFolder() {
 
 // Every token of weft-tiny's vocabulary but some bytes is text, so that a stream shows it. The head
 // has weights of its own: tied random weights repeat one token, in which no error would be seen.
-function makeQwen06b(weft, folder) {
+function makeRandom(weft, folder, shape) {
   const checkpoint = `${folder}.checkpoint`;
   const unfinished = `${folder}.part`;
   for (const path of [checkpoint, unfinished]) rmSync(path, { recursive: true, force: true });
   mkdirSync(cacheFolder(), { recursive: true });
-  const shape = ["--like", "qwen3-0.6b", "--vocab", "4096", "--untied"];
+  const head = ["--vocab", "4096", "--untied"];
   const tokenizer = ["--tokenizer", join(root, "models/weft-tiny/tokenizer.json")];
-  execFileSync(
-    "python3", [join(root, "tools/random_checkpoint.py"), checkpoint, ...shape, ...tokenizer]);
+  execFileSync("python3",
+    [join(root, "tools/random_checkpoint.py"), checkpoint, ...shape, ...head, ...tokenizer]);
   execFileSync(weft, ["convert", checkpoint, unfinished, "--quant", "q4"], { stdio: "pipe" });
   rmSync(checkpoint, { recursive: true });
   renameSync(unfinished, folder);
@@ -34,7 +34,16 @@ const kModels = {
     make: (weft, folder) =>
       execFileSync(weft, ["convert", join(root, "models/weft-tiny"), folder], { stdio: "pipe" }),
   },
-  "0.6b": { folder: () => join(cacheFolder(), "qwen3-0.6b-text-q4"), make: makeQwen06b },
+  "0.6b": {
+    folder: () => join(cacheFolder(), "qwen3-0.6b-text-q4"),
+    make: (weft, folder) => makeRandom(weft, folder, ["--like", "qwen3-0.6b"]),
+  },
+  // Two of the 48 layers of Qwen3-30B-A3B.
+  "30b-a3b": {
+    folder: () => join(cacheFolder(), "qwen3-30b-a3b-2-layers-text-q4"),
+    make: (weft, folder) =>
+      makeRandom(weft, folder, ["--like", "qwen3-30b-a3b", "--layers", "2"]),
+  },
 };
 
 // {folder, manifest} of the model's package.

@@ -24,6 +24,7 @@ const kRequests = {
     recomputed: rows.recomputed,
     prepares: links.map((link) => link.prepares),
     open: links.map((link) => link.webSockets > 0),
+    byteCount: links.reduce((sum, link) => sum + link.byteCount, 0),
   }),
 };
 

@@ -46,7 +46,7 @@ export class Relays {
   newRequest() {
     return this.#ask("newRequest");
   }
-  // {computed, recomputed (rows x layers), prepares: by link, open: by link}
+  // {computed, recomputed (rows x layers), prepares: by link, open: by link, byteCount: of all}
   report() {
     return this.#ask("report");
   }

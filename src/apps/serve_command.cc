@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <thread>
 
@@ -22,6 +23,10 @@
 
 namespace weft::apps {
 namespace {
+
+// What --expert-copies takes: of swarm::CoreOptions.
+const std::map<std::string, uint32_t> kExpertCopies = {
+    {"auto", 0}, {"1", 1}, {"2", 2}, {"3", 3}, {"4", 4}};
 
 // "" where no folder is ours: a key does not belong into one that everybody writes to.
 std::filesystem::path StateFolder() {
@@ -72,6 +77,7 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.sessions = options.sessions;
   server.generate_interval = options.generate_interval;
   server.plan_kind = kPlanKinds.at(options.plan);
+  server.expert_copies = kExpertCopies.at(options.expert_copies);
   server.history_bytes = HistoryBytes(options.history);
   server.queue = options.queue;
   server.wait = Seconds(options.wait_s);
@@ -254,6 +260,21 @@ void AddPatience(CLI::App& command, ServeOptions& options) {
       ->check(CLI::Range(1, 86'400));
 }
 
+void AddPlanning(CLI::App& command, ServeOptions& options) {
+  command
+      .add_option("--plan", options.plan,
+                  "What devices hold: layers, experts apart from the layers that they are of, or "
+                  "whichever is predicted to be faster")
+      ->capture_default_str()
+      ->check(CLI::IsMember(kPlanKinds));
+  command
+      .add_option("--expert-copies", options.expert_copies,
+                  "Devices that are asked for the same expert at once: as many as make answers "
+                  "faster (auto), or always so many")
+      ->capture_default_str()
+      ->check(CLI::IsMember(kExpertCopies));
+}
+
 }  // namespace
 
 void AddServeCommand(CLI::App& app, int* exit_code) {
@@ -296,12 +317,7 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
                    "Memory for rows between devices, with which a lost device is replaced; 0 keeps "
                    "none (default: 5% of this machine's, at most 1GiB)")
       ->check(ByteCountOption());
-  command
-      ->add_option("--plan", options->plan,
-                   "What devices hold: layers, experts apart from the layers that they are of, or "
-                   "whichever is predicted to be faster")
-      ->capture_default_str()
-      ->check(CLI::IsMember(kPlanKinds));
+  AddPlanning(*command, *options);
   command->add_option("--web-root", options->web_root,
                       "Folder of the built page (default: beside this program)");
   AddPatience(*command, *options);

@@ -26,8 +26,9 @@ struct ServeOptions {
   uint32_t context_length = swarm::kDefaultContextLength;
   uint32_t sessions = swarm::kDefaultSessions;
   uint32_t generate_interval = 0;
-  std::string plan = "auto";  // of kPlanKinds
-  std::string history;        // bytes; "": 5% of the memory, at most 1 GiB
+  std::string plan = "auto";           // of kPlanKinds
+  std::string expert_copies = "auto";  // or 1 to 4
+  std::string history;                 // bytes; "": 5% of the memory, at most 1 GiB
   uint32_t queue = swarm::kDefaultQueueLimit;
   uint32_t wait_s = 30;
   uint32_t token_limit_s = 900;

@@ -52,7 +52,7 @@ float ElementAt(const uint8_t* bytes, size_t index, DType dtype) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(Options options) : options_(options) {
+Dispatcher::Dispatcher(Options options) : first_options_(options), options_(options) {
   CHECK(options_.copies >= 1);
 }
 
@@ -589,6 +589,14 @@ Actions Dispatcher::OnHolderLost(Instant now, uint32_t holder) {
   Drop(now, holder);
   holders_.erase(holder);
   return Finish(now);
+}
+
+void Dispatcher::FixCopies(uint32_t copies) {
+  options_ = first_options_;
+  if (copies == 0) return;
+  options_.adaptive = false;
+  options_.copies = copies;
+  options_.copy_time = CopyTime::kAtOnce;
 }
 
 Actions Dispatcher::SetHolders(Instant now, uint32_t epoch, std::vector<Holder> holders) {

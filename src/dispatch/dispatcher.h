@@ -130,6 +130,9 @@ class Dispatcher {
   Actions Begin(Instant now, uint32_t batch, const LayerWork& work);
   // The batch's layer is not wanted any more.
   Actions Abandon(Instant now, uint32_t batch);
+  // Of layers that begin from now on: so many holders are asked for an expert at once; 0: as the
+  // constructor's options say.
+  void FixCopies(uint32_t copies);
   // All who can be asked now. An epoch that is not newer than the last one's changes nothing.
   Actions SetHolders(Instant now, uint32_t epoch, std::vector<Holder> holders);
   Actions OnHolderLost(Instant now, uint32_t holder);
@@ -255,6 +258,7 @@ class Dispatcher {
   void FlushSends(Instant now);
   void SetTimer();
 
+  Options first_options_;
   Options options_;
   uint32_t epoch_ = 0;
   Holders holders_;

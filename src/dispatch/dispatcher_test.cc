@@ -68,6 +68,16 @@ std::vector<wire::ExpertFrame> To(const Actions& actions, uint32_t holder) {
   return frames;
 }
 
+TEST(Dispatcher, ACountOfCopiesCanBeFixedAndGivenFree) {
+  Dispatcher dispatcher(Fixed(1, CopyTime::kAtOnce));
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {1}}, {8, {1}}, {9, {1}}}));
+  dispatcher.FixCopies(2);
+  EXPECT_THAT(BeginToken(dispatcher, kStart, {1}).sends, SizeIs(2));
+  (void)dispatcher.Abandon(kStart, 0);
+  dispatcher.FixCopies(0);
+  EXPECT_THAT(BeginToken(dispatcher, kStart, {1}).sends, SizeIs(1));
+}
+
 TEST(Dispatcher, AllExpertsOfAHolderGoInOneMessageAndARowGoesOnce) {
   Dispatcher dispatcher(Fixed(1, CopyTime::kAtOnce));
   EXPECT_TRUE(

@@ -110,6 +110,17 @@ TEST(CoreExperts, AHubServesOnceEveryExpertIsHeld) {
   EXPECT_THAT(swarm.Tokens(request), ElementsAre(6, 7, 8));
 }
 
+TEST(CoreExperts, HubsHearHowManyToAsk) {
+  CoreOptions options = SparseOptions();
+  options.expert_copies = 3;
+  TestSwarm swarm(options);
+  const WorkerId hub = swarm.Join(Hub());
+  for (int i = 0; i < 3; ++i) swarm.Join(Holder());
+  swarm.Advance(Milliseconds(200));
+  EXPECT_EQ(swarm.Last(hub, Kind::kExpertHolders).expert_holders().copies(), 3u);
+  for (const auto& [expert, copies] : Copies(Holders(swarm, hub))) EXPECT_EQ(copies, 3);
+}
+
 TEST(CoreExperts, WithoutTheOptionNobodyIsAHub) {
   CoreOptions options = SparseOptions();
   options.plan_kind = PlanKind::kLayers;
@@ -311,6 +322,21 @@ TEST(CoreExperts, AHubThatHangsIsReplaced) {
   swarm.Advance(Seconds(40));
   EXPECT_THAT(swarm.Tokens(request), ElementsAre(10, 11));
   EXPECT_FALSE(Holders(swarm, spare).empty());
+}
+
+// Kept hot it would ask for the experts of every token once more.
+TEST(CoreExperts, AHubThatStandsByIsLoadedAndNotFed) {
+  TestSwarm swarm(SparseOptions());
+  for (int i = 0; i < 2; ++i) swarm.Join(Hub());
+  swarm.Join(Holder());
+  swarm.Advance(Seconds(30));
+  ASSERT_THAT(swarm.picture().standbys, SizeIs(1));
+  EXPECT_TRUE(swarm.picture().standbys[0].loaded);
+  const RequestId request = swarm.Submit(std::vector<int32_t>(40, 3), 20);
+  swarm.Advance(Seconds(2));
+  EXPECT_THAT(swarm.Tokens(request), SizeIs(20));
+  EXPECT_THAT(swarm.runs(), testing::Not(IsEmpty()));
+  for (const TestRun& run : swarm.runs()) EXPECT_EQ(run.worker, swarm.picture().stages[0].worker);
 }
 
 TEST(CoreExperts, MessagesPassBetweenHubsAndHolders) {

@@ -91,7 +91,7 @@ bool Experts::MayHold(const Worker& worker, Instant now) const {
 // A device has its places whatever connection it comes with.
 void Experts::Place(Instant now) {
   planner::ExpertProblem problem;
-  problem.replicas = options_.expert_replicas;
+  problem.replicas = std::max(options_.expert_replicas, options_.expert_copies);
   for (uint32_t layer = 0; layer < costs_.layer_count(); ++layer)
     if (const ModelLayer& costs = options_.model.layers[layer];
         costs.expert_count > 0 && needed_[first_number_[layer]])
@@ -267,6 +267,7 @@ void Experts::TellHubs(Instant now) {
       continue;
     }
     wire::pb::ExpertHolders statement;
+    statement.set_copies(options_.expert_copies);
     for (const auto& [holder, worker] : roster_) {
       const std::vector<wire::LayerExperts> layers = ByLayer(worker.experts.held, asked);
       if (layers.empty()) continue;

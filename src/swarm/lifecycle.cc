@@ -536,8 +536,12 @@ std::vector<BoundStage> Lifecycle::Followers() const {
   };
   for (const auto& [id, worker] : roster_) {
     if (!worker.ready || (active_ && active_->StageOf(id))) continue;
-    for (const Binding& binding : worker.bindings)
-      if (binding.loaded) followers.push_back({binding.id, id, binding.stage, binding.layers});
+    for (const Binding& binding : worker.bindings) {
+      const BoundStage bound{binding.id, id, binding.stage, binding.layers};
+      // A hub that stands by would ask for the experts of every token once more.
+      if (binding.loaded && (!binding.layers.shards || is_staged(bound)))
+        followers.push_back(bound);
+    }
   }
   std::stable_partition(followers.begin(), followers.end(), is_staged);
   return followers;

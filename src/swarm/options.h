@@ -109,8 +109,9 @@ struct CoreOptions {
   uint32_t context_length = kDefaultContextLength;  // positions a session may hold
   uint32_t session_count = kDefaultSessions;        // sessions held at once
   PlanKind plan_kind = PlanKind::kLayers;           // kExperts: only of a model that has some
-  uint32_t expert_replicas = 2;                     // holders of each expert, as far as memory goes
-  uint32_t queue_limit = kDefaultQueueLimit;        // requests waiting beyond that are refused
+  uint32_t expert_copies = 0;    // holders that a hub asks for an expert at once; 0: as many as pay
+  uint32_t expert_replicas = 2;  // holders of each expert, as far as memory goes
+  uint32_t queue_limit = kDefaultQueueLimit;  // requests waiting beyond that are refused
   uint64_t history_bytes = 1 << 30;   // boundary rows that are kept for whoever takes over layers
   uint32_t prefill_chunk_rows = 128;  // upper bound of rows in one prefill frame
   uint32_t candidate_count = 64;      // asked of the last stage when sampling

@@ -80,6 +80,7 @@ Status Hub::SetHolders(Instant now, const wire::pb::ExpertHolders& statement,
                                     static_cast<uint16_t>(expert));
   }
   self_ = statement.self();
+  dispatcher_.FixCopies(statement.copies());
   Apply(dispatcher_.SetHolders(now, statement.epoch(), std::move(holders)));
   return OkStatus();
 }
