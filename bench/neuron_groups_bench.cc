@@ -9,18 +9,17 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "apps/group_calibration.h"
 #include "apps/model_info.h"
 #include "apps/text_evaluation.h"
 #include "engine/engine.h"
 #include "package/package.h"
-#include "program/neuron_groups.h"
 #include "program/shards.h"
 #include "worker/layer_loader.h"
 #include "worker/package_source.h"
@@ -30,13 +29,12 @@ namespace {
 
 constexpr size_t kMostTokens = 512;
 using Programs = std::vector<program::Program>;
-using Documents = std::vector<std::vector<int32_t>>;
 
 struct Model {
   package::Manifest manifest;
   std::unique_ptr<worker::LayerLoader> loader;
   Programs programs;
-  Documents documents;
+  apps::Documents documents;
   size_t calibration = 0;  // documents
 };
 
@@ -65,20 +63,6 @@ std::unique_ptr<engine::StageEngine> MakeEngine(const Model& model) {
       {.thread_count = 2, .residual_dtype = model.manifest.boundary_dtype});
 }
 
-// A layer's programs with all groups on one holder.
-Result<Programs> Grouped(const Model& model, uint32_t columns,
-                         const std::vector<program::SumGrid>& grids) {
-  Programs grouped;
-  for (size_t layer = 0; layer < model.programs.size(); ++layer) {
-    const program::Program& dense = model.programs[layer];
-    const uint32_t width = program::GroupColumns(std::max(1u, program::MlpColumns(dense)), columns);
-    ASSIGN_OR_RETURN(
-        grouped.emplace_back(),
-        program::GroupedProgram(dense, width, grids.empty() ? program::SumGrid{} : grids[layer]));
-  }
-  return grouped;
-}
-
 // One document through all layers, its logits on every position.
 Result<std::vector<float>> Logits(engine::StageEngine& engine, const Model& model,
                                   const std::vector<int32_t>& ids, uint32_t session) {
@@ -89,71 +73,6 @@ Result<std::vector<float>> Logits(engine::StageEngine& engine, const Model& mode
   engine.Release(session);
   return std::move(output.logits);
 }
-
-// The largest output of a group in each layer, seen where a hub gives its rows away.
-class LargestOutputs {
- public:
-  LargestOutputs(const Model& model, Programs grouped)
-      : model_(model), grouped_(std::move(grouped)), largest_(grouped_.size(), 0) {}
-
-  Result<std::vector<float>> Measure() {
-    hub_ = MakeEngine(model_);
-    holder_ = engine::MakeNativeEngine({.thread_count = 2});
-    Programs hubs, shards;
-    for (const program::Program& layer : grouped_) {
-      hubs.push_back(program::HubProgram(layer));
-      const program::MoeExperts* groups = program::FindExperts(layer);
-      if (groups == nullptr) continue;
-      std::vector<uint32_t> all(groups->experts);
-      for (uint32_t i = 0; i < groups->experts; ++i) all[i] = i;
-      ASSIGN_OR_RETURN(shards.emplace_back(), program::ExpertProgram(layer, all));
-    }
-    TRY(hub_->Load(hubs, *model_.loader));
-    TRY(holder_->Load(shards, *model_.loader));
-    for (uint32_t i = 0; i < model_.calibration; ++i) TRY(Run(model_.documents[i], i + 1));
-    return largest_;
-  }
-
- private:
-  Status Run(const std::vector<int32_t>& ids, uint32_t session) {
-    const engine::Run run = {
-        session, 0, 0, static_cast<uint32_t>(ids.size()), {engine::OutputKind::kLogits}};
-    const auto layers = static_cast<uint32_t>(grouped_.size());
-    ASSIGN_OR_RETURN(engine::StepProgress progress, hub_->Begin({{0, layers}, {&run, 1}, ids, {}}));
-    while (auto* pending = std::get_if<std::unique_ptr<engine::PendingStep>>(&progress)) {
-      ASSIGN_OR_RETURN(const std::vector<float> slots, Slots((*pending)->request()));
-      ASSIGN_OR_RETURN(progress, hub_->Resume(std::move(*pending), slots));
-    }
-    hub_->Release(session);
-    return OkStatus();
-  }
-
-  Result<std::vector<float>> Slots(const engine::SlotRequest& request) {
-    std::vector<float> rows;
-    for (size_t slot = 0; slot < request.row_count * request.top_k; ++slot) {
-      const auto in = request.in.subspan(slot / request.top_k * request.columns, request.columns);
-      rows.insert(rows.end(), in.begin(), in.end());
-      rows.push_back(static_cast<float>(slot % request.top_k));
-      rows.push_back(1);
-    }
-    const engine::Run run = {1,
-                             ++generation_,
-                             0,
-                             static_cast<uint32_t>(request.row_count * request.top_k),
-                             {engine::OutputKind::kHidden}};
-    ASSIGN_OR_RETURN(engine::StepOutput output,
-                     holder_->Step({{request.layer, request.layer + 1}, {&run, 1}, {}, rows}));
-    for (const float value : output.hidden)
-      largest_[request.layer] = std::max(largest_[request.layer], std::fabs(value));
-    return std::move(output.hidden);
-  }
-
-  const Model& model_;
-  const Programs grouped_;
-  std::vector<float> largest_;
-  std::unique_ptr<engine::StageEngine> hub_, holder_;
-  uint32_t generation_ = 0;
-};
 
 struct Outcome {
   double perplexity = 0;
@@ -202,18 +121,18 @@ void Print(const std::string& what, const Outcome& outcome) {
 }
 
 Status RunWidth(const Model& model, uint32_t columns) {
-  ASSIGN_OR_RETURN(const Programs plain, Grouped(model, columns, {}));
+  ASSIGN_OR_RETURN(const Programs plain, apps::InGroups(model.programs, columns));
   uint32_t groups = 0;
   for (const program::Program& layer : plain)
     if (const auto* experts = program::FindExperts(layer)) groups = experts->experts;
-  if (groups == 0) return Error(ErrorCode::kUnsupported, "The model has no MLP to cut.");
-  ASSIGN_OR_RETURN(const std::vector<float> largest, LargestOutputs(model, plain).Measure());
-  std::vector<program::SumGrid> grids;
-  for (const float most : largest) grids.push_back(program::GridFor(most, groups));
+  apps::GroupCalibration calibration(model.manifest, plain, *model.loader, 2);
+  TRY(calibration.Load());
+  TRY(calibration.Run(std::span(model.documents).first(model.calibration)));
   const std::string name = std::to_string(groups) + " groups a layer";
   ASSIGN_OR_RETURN(const Outcome as_they_are, Evaluate(model, plain));
   Print(name, as_they_are);
-  ASSIGN_OR_RETURN(const Programs rounded, Grouped(model, columns, grids));
+  ASSIGN_OR_RETURN(const Programs rounded,
+                   apps::InGroups(model.programs, columns, calibration.Grids()));
   ASSIGN_OR_RETURN(const Outcome on_grids, Evaluate(model, rounded));
   Print(name + ", on grids", on_grids);
   return OkStatus();

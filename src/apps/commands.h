@@ -15,6 +15,7 @@ void AddLibraryCommands(CLI::App& app, int* exit_code);  // list, show, rm
 void AddPlanCommand(CLI::App& app, int* exit_code);
 void AddGenerateCommand(CLI::App& app, int* exit_code);
 void AddEvalCommand(CLI::App& app, int* exit_code);
+void AddGroupsCommand(CLI::App& app, int* exit_code);
 void AddTextCommands(CLI::App& app, int* exit_code);  // tokenize, render
 void AddSimCommand(CLI::App& app, int* exit_code);
 void AddOnnxSplitCommand(CLI::App& app, int* exit_code);

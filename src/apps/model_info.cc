@@ -47,6 +47,7 @@ Status FindExpertCosts(const package::Package& package, const package::LayerInfo
                              experts->gate_up_bias, experts->down_bias})
     if (weight) costs.expert_bytes += BytesOf(program.weights[*weight]);
   costs.expert_bytes /= experts->experts;
+  costs.groups = program::HasGroups(program);
   return OkStatus();
 }
 

@@ -14,7 +14,8 @@ namespace weft::apps {
 inline const std::map<std::string, swarm::PlanKind> kPlanKinds = {
     {"auto", swarm::PlanKind::kAuto},
     {"layers", swarm::PlanKind::kLayers},
-    {"experts", swarm::PlanKind::kExperts}};
+    {"experts", swarm::PlanKind::kExperts},
+    {"tensor", swarm::PlanKind::kTensor}};
 
 swarm::ModelInfo ModelInfoOf(const package::Package& package);
 

@@ -10,6 +10,7 @@
 #include "apps/plan_report.h"
 #include "package/package.h"
 #include "planner/words.h"
+#include "swarm/exchange_costs.h"
 #include "swarm/options.h"
 
 namespace weft::apps {
@@ -93,6 +94,9 @@ Result<ModelCases> SolveModel(const PlanOptions& options, const std::string& pat
   ASSIGN_OR_RETURN(std::vector<swarm::DeviceNumbers> devices,
                    ReadDevices(options.workers, layer_count));
   const PlanSettings settings = SettingsOf(options);
+  if (settings.kind == swarm::PlanKind::kTensor)
+    if (std::string problem = swarm::PlanProblem(core.model, settings.kind); !problem.empty())
+      return Error(ErrorCode::kInvalidArgument, std::move(problem));
   ModelCases cases{path, SolvePlanCase(core, devices, settings), std::nullopt};
   if (!options.added.empty() || !options.removed.empty()) {
     TRY(ApplyChange(options, layer_count, devices));
@@ -153,7 +157,8 @@ void AddSettings(CLI::App& command, PlanOptions& options) {
   command
       .add_option("--plan", options.kind,
                   "Of a mixture of experts: whole layers, experts apart from the layers that they "
-                  "are of, or whichever is predicted to be faster")
+                  "are of, or whichever is predicted to be faster; of a package of `weft groups`: "
+                  "whole layers, or parts of every layer (tensor)")
       ->check(CLI::IsMember(kPlanKinds))
       ->capture_default_str();
   command.add_option("--parts", options.equal_parts, "Of --strategy equal: into so many parts")

@@ -96,8 +96,9 @@ json::array LossesJson(const PlanCase& plan_case) {
   return losses;
 }
 
-// Every device lends experts what its layers leave. As a hub only native ones.
-std::vector<swarm::ExpertLender> LendersOf(const swarm::Costs& costs,
+// Every device lends experts what its layers leave, neuron groups only native ones. As a hub only
+// native ones.
+std::vector<swarm::ExpertLender> LendersOf(const swarm::ModelInfo& model, const swarm::Costs& costs,
                                            const std::vector<swarm::DeviceNumbers>& devices,
                                            const swarm::DeviceNumbers* hub) {
   std::vector<swarm::ExpertLender> lenders;
@@ -105,7 +106,9 @@ std::vector<swarm::ExpertLender> LendersOf(const swarm::Costs& costs,
     uint64_t taken = costs.layers()[0].scratch_bytes;
     if (&device == hub)
       taken += costs.MemoryBytes(device.weight_factor, {0, costs.layer_count(), true});
-    lenders.push_back({device, device.memory_bytes - std::min(taken, device.memory_bytes)});
+    const bool lends = device.native || !model.is_in_groups();
+    lenders.push_back(
+        {device, lends ? device.memory_bytes - std::min(taken, device.memory_bytes) : 0});
   }
   return lenders;
 }
@@ -115,15 +118,17 @@ PlanCase SolveKind(const swarm::CoreOptions& core, const std::vector<swarm::Devi
   const swarm::Costs costs(core);
   PlanCase result;
   result.shards = shards;
+  const bool in_groups = core.model.is_in_groups();
+  if (shards) result.kind = in_groups ? "tensor" : "experts";
   result.layers = costs.layers(shards);
   for (size_t i = 0; i < devices.size(); ++i) {
     const swarm::DeviceNumbers& device = devices[i];
     if (device.needs_onnx ? !core.model.has_onnx : !core.model.lowered) continue;
-    if (shards && !device.native) continue;
+    if ((shards || in_groups) && !device.native) continue;
     result.workers.push_back(swarm::MetricsOf(device));
     if (shards)
       result.workers.back().exchange_us = swarm::ExchangeUs(
-          core.model, device, LendersOf(costs, devices, &device), static_cast<int>(i));
+          core.model, device, LendersOf(core.model, costs, devices, &device), static_cast<int>(i));
   }
   planner::PlanContext context;
   context.objective = settings.objective;
@@ -131,14 +136,15 @@ PlanCase SolveKind(const swarm::CoreOptions& core, const std::vector<swarm::Devi
   context.search.equal_parts = settings.equal_parts;
   result.outcome = swarm::RunPlanning(swarm::PlanningJob(costs, result.workers, context, shards));
   if (shards && result.outcome.plan) {
-    std::vector<swarm::ExpertLender> lenders = LendersOf(costs, devices, nullptr);
+    std::vector<swarm::ExpertLender> lenders = LendersOf(core.model, costs, devices, nullptr);
     for (const planner::StageAssignment& stage : result.outcome.plan->stages)
       for (swarm::ExpertLender& lender : lenders)
         if (lender.device.name == result.workers[static_cast<size_t>(stage.worker)].name)
           lender.room_bytes -= std::min(stage.memory_bytes, lender.room_bytes);
     if (!swarm::ExpertsFit(core.model, lenders)) {
       result.outcome.plan.reset();
-      result.outcome.problem = "The devices have too little memory for all experts.";
+      result.outcome.problem = std::string("The devices have too little memory for all ") +
+                               (in_groups ? "neuron groups." : "experts.");
     }
   }
   if (!settings.without.empty()) PlanBlindly(context, settings, result);
@@ -160,7 +166,8 @@ PlanCase SolvePlanCase(const swarm::CoreOptions& core,
                        const std::vector<swarm::DeviceNumbers>& devices,
                        const PlanSettings& settings) {
   using Kind = swarm::PlanKind;
-  if (!swarm::HasExperts(core.model)) return SolveKind(core, devices, settings, false);
+  if (!swarm::HasExperts(core.model))
+    return SolveKind(core, devices, settings, settings.kind == Kind::kTensor);
   if (settings.kind != Kind::kAuto)
     return SolveKind(core, devices, settings, settings.kind == Kind::kExperts);
   PlanCase layers = SolveKind(core, devices, settings, false);
@@ -222,7 +229,7 @@ json::object JsonOf(const PlanCase& plan_case) {
   }
   json::object object{{"plan", outcome.plan ? json::value(JsonOf(*outcome.plan, plan_case.workers))
                                             : json::value(nullptr)},
-                      {"kind", plan_case.shards ? "experts" : "layers"},
+                      {"kind", plan_case.kind},
                       {"problem", outcome.problem},
                       {"missing_memory_bytes", outcome.missing_memory_bytes},
                       {"strategy", planner::SearchStrategyName(outcome.strategy)},

@@ -27,8 +27,10 @@ struct PlanCase {
   // With metrics left out the plan was chosen without them; its times are the real ones.
   planner::PlanOutcome outcome;
   std::vector<planner::Loss> losses;
-  // Experts apart from their layers, and in words how both kinds of plans compare.
+  // Experts or neuron groups apart from their layers, as --plan calls it, and in words how both
+  // kinds of plans of a mixture compare.
   bool shards = false;
+  std::string kind = "layers";
   std::string comparison;
   // With metrics left out: what the plan was believed to take, and what the best one takes.
   double believed_us = 0, best_us = 0;

@@ -99,6 +99,40 @@ TEST(PlanReport, WhoIsBlindForBandwidthTakesTheSlowLink) {
   EXPECT_THAT(ReportOf(blind), HasSubstr("Planned without all metrics: it was believed to take "));
 }
 
+// Layers of 20 MB of which 16 are eight neuron groups: 10 ms each on one of these devices.
+TEST(PlanReport, NeuronGroupsPayWhereARoundTripIsShort) {
+  swarm::CoreOptions core = TenLayers();
+  for (size_t layer = 1; layer + 1 < core.model.layers.size(); ++layer) {
+    swarm::ModelLayer& costs = core.model.layers[layer];
+    costs.expert_count = costs.experts_per_token = 8;
+    costs.expert_bytes = 2'000'000;
+    costs.groups = true;
+  }
+  PlanSettings settings;
+  settings.kind = swarm::PlanKind::kTensor;
+  const std::string hub = "hub=2GB,read_gb_per_s=2,upload_mb_per_s=100,download_mb_per_s=100";
+  const auto us_with = [&](const std::string& other) {
+    std::vector<std::string> texts = {hub};
+    if (!other.empty())
+      texts.push_back(other +
+                      ",read_gb_per_s=2,upload_mb_per_s=100,"
+                      "download_mb_per_s=100");
+    const PlanCase plan = SolvePlanCase(core, Devices(texts), settings);
+    EXPECT_TRUE(plan.outcome.plan) << plan.outcome.problem;
+    EXPECT_EQ(plan.kind, "tensor");
+    EXPECT_EQ(JsonOf(plan).at("kind"), "tensor");
+    return plan.outcome.plan ? plan.outcome.plan->exec_us : 0;
+  };
+  const double alone_us = us_with("");
+  EXPECT_GT(alone_us, 100'000);
+  // Of 8 ms of groups four at most are left, beside 2 ms that the hub computes itself.
+  EXPECT_LT(us_with("near=2GB,latency_ms=0.5"), 0.85 * alone_us);
+  EXPECT_EQ(us_with("far=2GB,latency_ms=100"), alone_us);
+  EXPECT_EQ(us_with("tab=2GB,latency_ms=0.5,kind=web"), alone_us);
+  settings.kind = swarm::PlanKind::kAuto;
+  EXPECT_EQ(SolvePlanCase(core, Devices({hub}), settings).kind, "layers");
+}
+
 TEST(PlanReport, JsonSaysWhatTheTextSays) {
   const PlanCase two = Solve({kFast, kSlow});
   const boost::json::object json = JsonOf(two);

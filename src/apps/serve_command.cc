@@ -110,10 +110,8 @@ class ServeCommand {
     server::ServedModel model;
     model.package = command->package_;
     model.info = ModelInfoOf(command->package_);
-    if (server.plan_kind == swarm::PlanKind::kExperts && !swarm::HasExperts(model.info)) {
-      return Error(ErrorCode::kInvalidArgument, "--plan experts needs a model that has experts: " +
-                                                    model.info.name + " has none.");
-    }
+    if (std::string problem = swarm::PlanProblem(model.info, server.plan_kind); !problem.empty())
+      return Error(ErrorCode::kInvalidArgument, std::move(problem));
     model.text = std::make_shared<const api::ModelText>(std::move(text));
     model.graphs = MakeOnnxStages(folder / "model.onnx");
     ASSIGN_OR_RETURN(model.files, LoadPage(options.web_root));
@@ -263,8 +261,9 @@ void AddPatience(CLI::App& command, ServeOptions& options) {
 void AddPlanning(CLI::App& command, ServeOptions& options) {
   command
       .add_option("--plan", options.plan,
-                  "What devices hold: layers, experts apart from the layers that they are of, or "
-                  "whichever is predicted to be faster")
+                  "What devices hold: layers, experts apart from the layers that they are of, "
+                  "whichever of these is predicted to be faster (auto), or parts of every layer "
+                  "(tensor, for packages of `weft groups`)")
       ->capture_default_str()
       ->check(CLI::IsMember(kPlanKinds));
   command

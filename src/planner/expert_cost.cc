@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 namespace weft::planner {
@@ -24,6 +25,24 @@ double ExpectedDispatchUs(std::vector<ExpertHolderCost> holders, uint32_t top_k)
     slower += p;
   }
   return expected;
+}
+
+double SharedDispatchUs(const std::vector<ExpertHolderCost>& holders, uint32_t groups) {
+  std::vector<uint32_t> given(holders.size());
+  double longest = 0;
+  for (uint32_t group = 0; group < groups; ++group) {
+    double soonest = HUGE_VAL;
+    size_t best = 0;
+    for (size_t i = 0; i < holders.size(); ++i) {
+      if (given[i] >= holders[i].most) continue;
+      const double us = holders[i].round_trip_us + (given[i] + 1) * holders[i].expert_us;
+      if (us < soonest) std::tie(soonest, best) = std::pair(us, i);
+    }
+    if (std::isinf(soonest)) break;
+    ++given[best];
+    longest = std::max(longest, soonest);
+  }
+  return longest;
 }
 
 }  // namespace weft::planner

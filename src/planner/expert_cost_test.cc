@@ -51,5 +51,34 @@ TEST(ExpertCost, WhoHoldsNothingCostsNothing) {
   EXPECT_EQ(ExpectedDispatchUs({{0, 1e6, 1e6}, {1, 200, 10}}, 4), 240);
 }
 
+// Against every way to give the groups out.
+double BestShares(const std::vector<ExpertHolderCost>& holders, size_t from, uint32_t groups) {
+  if (groups == 0) return 0;
+  if (from == holders.size()) return HUGE_VAL;
+  double best = HUGE_VAL;
+  for (uint32_t own = 0; own <= std::min(groups, holders[from].most); ++own) {
+    const double us = own == 0 ? 0 : holders[from].round_trip_us + own * holders[from].expert_us;
+    best = std::min(best, std::max(us, BestShares(holders, from + 1, groups - own)));
+  }
+  return best;
+}
+
+TEST(ExpertCost, GroupsAreSharedOutSoThatTheLastEndsSoonest) {
+  EXPECT_EQ(SharedDispatchUs({{1, 0, 1000}, {1, 4000, 1000}}, 12), 8000);
+  SeededRandom random(6);
+  for (int run = 0; run < 300; ++run) {
+    std::vector<ExpertHolderCost> holders(1 + random.Below(4));
+    for (ExpertHolderCost& holder : holders)
+      holder = {1, 1000 * random.Uniform(), 1 + 300 * random.Uniform(),
+                static_cast<uint32_t>(random.Below(9))};
+    holders[0].most = 20;
+    const auto groups = static_cast<uint32_t>(1 + random.Below(12));
+    const double expected = BestShares(holders, 0, groups);
+    EXPECT_NEAR(SharedDispatchUs(holders, groups), expected, 1e-9 * expected);
+  }
+  EXPECT_EQ(SharedDispatchUs({{1, 5, 10, 1}}, 2), 15) << "there is no room for the second";
+  EXPECT_EQ(SharedDispatchUs({}, 3), 0);
+}
+
 }  // namespace
 }  // namespace weft::planner

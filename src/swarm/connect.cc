@@ -117,6 +117,16 @@ std::string PrintableText(std::string_view text, size_t byte_limit) {
   return out;
 }
 
+bool CanCompute(const Offer& offer, const ModelInfo& model) {
+  return (offer.needs_onnx ? model.has_onnx : model.lowered) &&
+         (offer.keeps_state || !model.is_recurrent()) &&
+         (offer.runs_groups || !model.is_in_groups());
+}
+
+bool CanHoldExperts(const Offer& offer, const ModelInfo& model) {
+  return offer.takes_experts && (offer.runs_groups || !model.is_in_groups());
+}
+
 wire::pb::Init MakeInit(const CoreOptions& options) {
   const ModelInfo& model = options.model;
   wire::pb::Init init;
@@ -159,6 +169,7 @@ Result<Offer> CheckConnect(const wire::pb::Connect& connect, const CoreOptions& 
   offer.takes_experts = connect.takes_experts();
   offer.keeps_state = connect.keeps_state();
   offer.can_be_hub = connect.can_be_hub();
+  offer.runs_groups = connect.runs_groups();
   offer.memory_bytes = connect.memory_bytes();
   if (offer.memory_bytes == 0 || offer.memory_bytes > kMaxMemoryBytes)
     return Broken("Connect offers " + std::to_string(offer.memory_bytes) +

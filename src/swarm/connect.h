@@ -28,8 +28,13 @@ struct Offer {
   bool takes_experts = false;  // can be sent HoldExperts
   bool keeps_state = false;    // runs layers with recurrent state
   bool can_be_hub = false;     // can be sent PrepareStage with shards
+  bool runs_groups = false;    // runs layers in neuron groups
   std::vector<uint32_t> cached_layers;
 };
+
+// Whether it can be given layers of this model, and whether it can hold experts of it.
+bool CanCompute(const Offer& offer, const ModelInfo& model);
+bool CanHoldExperts(const Offer& offer, const ModelInfo& model);
 
 wire::pb::Init MakeInit(const CoreOptions& options);
 

@@ -97,6 +97,7 @@ wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
   connect.set_takes_experts(worker.takes_experts);
   connect.set_can_be_hub(worker.can_be_hub);
   connect.set_keeps_state(worker.keeps_state);
+  connect.set_runs_groups(worker.runs_groups);
   connect.set_worker_id(worker.device_id);
   for (const uint32_t layer : worker.cached_layers) connect.add_cached_layers(layer);
   const Seen& seen = seen_.at(id);

@@ -2,6 +2,7 @@
 // for workers that are connected and for those that somebody describes in a file (`weft plan`).
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "swarm/costs.h"
@@ -24,6 +25,10 @@ double ExchangeUs(const ModelInfo& model, const DeviceNumbers& hub,
 // Whether all experts find a place.
 bool ExpertsFit(const ModelInfo& model, const std::vector<ExpertLender>& lenders);
 
+// A mixture's, not neuron groups.
 bool HasExperts(const ModelInfo& model);
+
+// Why there is no plan of this kind for the model, and what to do; empty: there is.
+std::string PlanProblem(const ModelInfo& model, PlanKind kind);
 
 }  // namespace weft::swarm

@@ -84,7 +84,7 @@ uint64_t Experts::RoomFor(const Worker& worker) const {
 }
 
 bool Experts::MayHold(const Worker& worker, Instant now) const {
-  return worker.ready && worker.offer.takes_experts && !worker.leaves_at &&
+  return worker.ready && CanHoldExperts(worker.offer, options_.model) && !worker.leaves_at &&
          !probation_.IsAside(worker.probation_key, now);
 }
 

@@ -52,8 +52,7 @@ bool Measuring::Settle(bool calm, bool idle, Instant now) {
   bool gave_up = false;
   for (auto& [id, worker] : roster_) {
     if (!worker.ready) continue;
-    const bool runs_it = worker.offer.needs_onnx ? options_.model.has_onnx : options_.model.lowered;
-    if (!runs_it) continue;  // it never gets a stage
+    if (!CanCompute(worker.offer, options_.model)) continue;  // it never gets a stage
     if (worker.measure.phase == MeasureJob::Phase::kDownloading) {
       if (lifecycle_.IsUsed(id))
         worker.measure.phase = MeasureJob::Phase::kNone;

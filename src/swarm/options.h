@@ -27,6 +27,8 @@ struct ModelLayer {
   // what is left is the layer's hub form.
   uint32_t expert_count = 0, experts_per_token = 0;
   uint64_t expert_bytes = 0;
+  // They are the neuron groups of an MLP: every token asks for all, in any number of sums.
+  bool groups = false;
   // `tied_bytes` of weight_bytes are the same blobs as in the earlier layer `tied_to` (-1: none).
   int tied_to = -1;
   uint64_t tied_bytes = 0;
@@ -46,16 +48,20 @@ struct ModelInfo {
   bool is_recurrent() const {
     return std::ranges::any_of(layers, [](const ModelLayer& l) { return l.state_bytes > 0; });
   }
+  bool is_in_groups() const {
+    return std::ranges::any_of(layers, [](const ModelLayer& l) { return l.groups; });
+  }
   uint32_t program_version = 1;  // program::kProgramVersion and package::kPackageFormat, which
   uint32_t package_format = 1;   // this module may not include
 };
 
-// What plans are looked for: ranges of whole layers, or hubs whose experts are held by any worker
-// that takes them (experts.h).
+// What plans are looked for: ranges of whole layers, or hubs whose experts, or neuron groups, are
+// held by any worker that takes them (experts.h).
 enum class PlanKind {
   kLayers,
   kExperts,
-  kAuto,  // whichever is predicted to be faster
+  kTensor,  // hubs of a model in neuron groups
+  kAuto,    // of layers and experts whichever is predicted to be faster
 };
 
 // Every timeout of the orchestrator, in one place.
@@ -108,7 +114,7 @@ struct CoreOptions {
   ModelInfo model;
   uint32_t context_length = kDefaultContextLength;  // positions a session may hold
   uint32_t session_count = kDefaultSessions;        // sessions held at once
-  PlanKind plan_kind = PlanKind::kLayers;           // kExperts: only of a model that has some
+  PlanKind plan_kind = PlanKind::kLayers;           // one that PlanProblem accepts
   uint32_t expert_copies = 0;    // holders that a hub asks for an expert at once; 0: as many as pay
   uint32_t expert_replicas = 2;  // holders of each expert, as far as memory goes
   uint32_t queue_limit = kDefaultQueueLimit;  // requests waiting beyond that are refused

@@ -80,9 +80,7 @@ void Planning::OnWorkerGone(WorkerId worker, Instant now) {
 
 bool Planning::MayCompute(const Worker& worker, bool shards, Instant now) const {
   return worker.ready && !worker.leaves_at && !probation_.IsAside(worker.probation_key, now) &&
-         (worker.offer.needs_onnx ? options_.model.has_onnx : options_.model.lowered) &&
-         (!shards || worker.offer.can_be_hub) &&
-         (worker.offer.keeps_state || !options_.model.is_recurrent());
+         CanCompute(worker.offer, options_.model) && (!shards || worker.offer.can_be_hub);
 }
 
 // While a plan serves, a worker is timed before it is planned with: a guess could put a slow one
@@ -128,7 +126,7 @@ std::vector<ExpertLender> Planning::Lenders(const std::vector<PlanStage>& stages
                                             std::vector<WorkerId>& ids) const {
   std::vector<ExpertLender> lenders;
   for (const auto& [id, worker] : roster_) {
-    if (!worker.ready || !worker.offer.takes_experts || worker.leaves_at ||
+    if (!worker.ready || !CanHoldExperts(worker.offer, options_.model) || worker.leaves_at ||
         probation_.IsAside(worker.probation_key, now))
       continue;
     uint64_t taken = costs_.layers()[0].scratch_bytes;
@@ -662,6 +660,10 @@ void Planning::OnNothingFound(const planner::PlanOutcome& outcome, const Job& jo
         problem_ =
             "This model has operations that onnxruntime lacks: open the join link in a browser "
             "with WebGPU, or start `weft worker` on a device.";
+      if (!worker.offer.runs_groups && options_.model.is_in_groups())
+        problem_ =
+            "This model is in neuron groups, which browsers do not run: start `weft worker` on a "
+            "device.";
       if (!worker.offer.keeps_state && options_.model.is_recurrent())
         problem_ =
             "This model has recurrent layers, which browsers do not run: start `weft worker` "

@@ -80,7 +80,10 @@ class Planning {
   bool MayStandBy(const Worker& worker, bool shards, Instant now) const;
   // Whether the plan that is wanted is one of hubs. A device whose user wants it to run the whole
   // model does so.
-  bool WantsShards() const { return options_.plan_kind == PlanKind::kExperts && !whole_on_; }
+  bool WantsShards() const {
+    return (options_.plan_kind == PlanKind::kExperts || options_.plan_kind == PlanKind::kTensor) &&
+           !whole_on_;
+  }
   planner::PlanContext Context(Instant now) const;
   // What a repair is to fill: layers of the active plan that nobody runs, or somebody who leaves.
   std::optional<LayerSpan> HoleToFill() const;

@@ -57,6 +57,7 @@ struct State {
   std::optional<double> LossUs(const PlanStage& stage) const;
   void DescribeExperts(Snapshot& picture) const;
   std::string DescribeHolders() const;
+  const char* ExpertsInWords() const;
   void DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& picture) const;
 
   // What a restart needs, and what came of it (CoreOptions::restored).

@@ -133,18 +133,23 @@ std::optional<double> State::LossUs(const PlanStage& stage) const {
   return least;
 }
 
+const char* State::ExpertsInWords() const {
+  return options.model.is_in_groups() ? "neuron groups" : "experts";
+}
+
 // ", 3 hold its experts"; the hubs among them count, too.
 std::string State::DescribeHolders() const {
   const auto holders = std::count_if(roster.begin(), roster.end(), [](const auto& entry) {
     const std::vector<bool>& held = entry.second.experts.held;
     return std::find(held.begin(), held.end(), true) != held.end();
   });
-  return ", " + std::to_string(holders) + (holders == 1 ? " holds" : " hold") + " its experts";
+  return ", " + std::to_string(holders) + (holders == 1 ? " holds" : " hold") + " its " +
+         ExpertsInWords();
 }
 
 void State::DescribeExperts(Snapshot& picture) const {
   const Experts::Coverage& coverage = experts.coverage();
-  picture.message += " Of " + std::to_string(coverage.needed) + " experts " +
+  picture.message += " Of " + std::to_string(coverage.needed) + " " + ExpertsInWords() + " " +
                      std::to_string(coverage.held) + " are loaded.";
   if (coverage.missing_bytes == 0) return;
   picture.missing_memory_bytes = coverage.missing_bytes;

@@ -27,6 +27,7 @@ struct Offer {
   bool takes_experts = false;  // knows HoldExperts and shard messages
   bool keeps_state = false;    // runs layers with recurrent state
   bool can_be_hub = false;     // knows stages whose experts are elsewhere
+  bool runs_groups = false;    // runs layers in neuron groups
 };
 
 // What was found out after Init: the package, and how fast the link to it is.

@@ -27,6 +27,7 @@ Offer OfferOf(const NativeWorkerOptions& options) {
   offer.takes_experts = true;
   offer.keeps_state = true;
   offer.can_be_hub = true;
+  offer.runs_groups = true;
   return offer;
 }
 

@@ -8,7 +8,8 @@ import { join } from "node:path";
 import { before, test } from "node:test";
 
 import {
-  complete, eventually, nativeWorker, packageOf, reasonToSkip, serve, stream, swarmOf,
+  complete, eventually, nativeWorker, packageOf, reasonToSkip, serve, settled, stream,
+  swarmOf,
 } from "./lib/weft.mjs";
 
 const skip = reasonToSkip("weft-tiny-moe");
@@ -22,20 +23,6 @@ const kRequest = {
   max_tokens: 160,
 };
 
-// So many devices are there, nobody loads any more, and experts are held so often on average.
-async function settled(server, count, copies) {
-  let quietSince = Date.now();
-  await eventually(async () => {
-    const swarm = await swarmOf(server.origin);
-    const held = swarm.workers.reduce((sum, each) => sum + each.experts_held, 0);
-    const isQuiet = swarm.state === "up" && swarm.workers.length === count &&
-      swarm.workers.every((each) => each.experts_held === each.experts_told) &&
-      swarm.workers.every((each) => each.state !== "preparing") && held >= copies * kExperts;
-    if (!isQuiet) quietSince = Date.now();
-    assert.ok(Date.now() - quietSince > 1500, `${JSON.stringify(swarm.workers)} ${server.output}`);
-  }, 60_000);
-}
-
 // body({server, workers}): a server and so many workers that hold all experts of its hub between
 // them, at least twice.
 async function withSwarm(body, count = 3, hub = kHub) {
@@ -46,7 +33,7 @@ async function withSwarm(body, count = 3, hub = kHub) {
     ["--memory", "32MiB", "--threads", "1", "--cache", join(cache, `${number}`),
       "--name", `holder ${number}`]));
   try {
-    await settled(server, hub === kHub ? count + 1 : count, 2);
+    await settled(server, hub === kHub ? count + 1 : count, 2 * kExperts);
     await body({ server, workers });
   } finally {
     for (const worker of workers) worker.child.kill("SIGKILL");
@@ -119,7 +106,7 @@ for (const signal of ["SIGKILL", "SIGSTOP"]) {
       assert.ok(sent);
       assert.equal(text, expected);
       // The two others hold everything after a while, and it goes on.
-      await settled(server, 3, 1);
+      await settled(server, 3, kExperts);
       const swarm = await swarmOf(server.origin);
       assert.ok(!swarm.workers.some((each) => each.name === "holder 1"), "it is still there");
       assert.equal(swarm.experts_held, kExperts);

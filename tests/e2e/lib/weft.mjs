@@ -2,7 +2,7 @@
 // free ports, chat completions, the picture of the swarm.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -38,6 +38,19 @@ export function packageOf(model, quantisation = "") {
   const how = quantisation === "" ? [] : ["--quant", quantisation];
   execFileSync(weft, ["convert", kModels[model], folder, ...how], { stdio: "pipe" });
   return folder;
+}
+
+// The same with dense MLPs in neuron groups of 64 columns, and how many groups it has.
+export function groupedPackageOf(model) {
+  const from = packageOf(model);
+  const folder = `${from}-groups`;
+  const text = `${folder}.jsonl`;
+  const documents = ["Tell me a story about a fox.", "Once upon a time there was a bear."];
+  writeFileSync(text, documents.map((each) => JSON.stringify(each)).join("\n"));
+  const args = ["groups", from, folder, "--text", text, "--columns", "64", "--force"];
+  const said = execFileSync(weft, args, { stdio: "pipe" }).toString();
+  const [, layers, each] = said.match(/(\d+) layers of (\d+) neuron groups/);
+  return { folder, groups: Number(layers) * Number(each) };
 }
 
 class Process {
@@ -161,4 +174,19 @@ export async function eventually(check, timeoutMs = 20_000) {
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }
+}
+
+// So many devices are there, nobody loads any more, and they hold so many experts, or neuron
+// groups, between them.
+export async function settled(server, count, experts) {
+  let quietSince = Date.now();
+  await eventually(async () => {
+    const swarm = await swarmOf(server.origin);
+    const held = swarm.workers.reduce((sum, each) => sum + each.experts_held, 0);
+    const isQuiet = swarm.state === "up" && swarm.workers.length === count &&
+      swarm.workers.every((each) => each.experts_held === each.experts_told) &&
+      swarm.workers.every((each) => each.state !== "preparing") && held >= experts;
+    if (!isQuiet) quietSince = Date.now();
+    assert.ok(Date.now() - quietSince > 1500, `${JSON.stringify(swarm.workers)} ${server.output}`);
+  }, 60_000);
 }

@@ -1,0 +1,110 @@
+#include "apps/group_calibration.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "program/neuron_groups.h"
+#include "program/shards.h"
+
+namespace weft::apps {
+
+Result<std::vector<program::Program>> InGroups(std::span<const program::Program> programs,
+                                               uint32_t columns,
+                                               std::span<const program::SumGrid> grids) {
+  std::vector<program::Program> grouped;
+  bool any = false;
+  for (size_t layer = 0; layer < programs.size(); ++layer) {
+    const program::Program& dense = programs[layer];
+    if (program::HasGroups(dense))
+      return Error(ErrorCode::kUnsupported, "The model is in neuron groups already.");
+    if (program::FindExperts(dense) != nullptr)
+      return Error(ErrorCode::kUnsupported,
+                   "Layer " + std::to_string(layer) +
+                       " is a mixture of experts, which is divided without neuron groups: serve "
+                       "it with --plan experts.");
+    const uint32_t width = program::MlpColumns(dense);
+    any = any || width > 0;
+    ASSIGN_OR_RETURN(
+        grouped.emplace_back(),
+        program::GroupedProgram(dense, program::GroupColumns(std::max(1u, width), columns),
+                                grids.empty() ? program::SumGrid{} : grids[layer]));
+  }
+  if (any) return grouped;
+  return Error(ErrorCode::kUnsupported,
+               "The model has no gated MLP, which is what neuron groups are cut of.");
+}
+
+GroupCalibration::GroupCalibration(const package::Manifest& manifest,
+                                   std::vector<program::Program> grouped,
+                                   engine::WeightSource& source, uint32_t thread_count)
+    : grouped_(std::move(grouped)),
+      source_(source),
+      hub_(engine::MakeNativeEngine({.thread_count = thread_count,
+                                     .kv_dtype = package::KvDType(manifest.quantisation),
+                                     .residual_dtype = manifest.boundary_dtype})),
+      holder_(engine::MakeNativeEngine({.thread_count = thread_count})),
+      largest_(grouped_.size()) {}
+
+Status GroupCalibration::Load() {
+  std::vector<program::Program> hubs, shards;
+  for (const program::Program& layer : grouped_) {
+    hubs.push_back(program::HubProgram(layer));
+    const program::MoeExperts* groups = program::FindExperts(layer);
+    if (groups == nullptr) continue;
+    std::vector<uint32_t> all(groups->experts);
+    for (uint32_t i = 0; i < groups->experts; ++i) all[i] = i;
+    ASSIGN_OR_RETURN(shards.emplace_back(), program::ExpertProgram(layer, all));
+  }
+  TRY(hub_->Load(hubs, source_));
+  return holder_->Load(shards, source_);
+}
+
+Status GroupCalibration::Run(std::span<const std::vector<int32_t>> documents) {
+  for (const std::vector<int32_t>& ids : documents) TRY(Run(ids));
+  return OkStatus();
+}
+
+std::vector<program::SumGrid> GroupCalibration::Grids() const {
+  std::vector<program::SumGrid> grids(grouped_.size());
+  for (size_t layer = 0; layer < grids.size(); ++layer)
+    if (const program::MoeExperts* groups = program::FindExperts(grouped_[layer]))
+      grids[layer] = program::GridFor(largest_[layer], groups->experts);
+  return grids;
+}
+
+Status GroupCalibration::Run(const std::vector<int32_t>& ids) {
+  const engine::Run run = {
+      ++session_, 0, 0, static_cast<uint32_t>(ids.size()), {engine::OutputKind::kArgmax}};
+  const auto layers = static_cast<uint32_t>(grouped_.size());
+  ASSIGN_OR_RETURN(engine::StepProgress progress, hub_->Begin({{0, layers}, {&run, 1}, ids, {}}));
+  while (auto* pending = std::get_if<std::unique_ptr<engine::PendingStep>>(&progress)) {
+    ASSIGN_OR_RETURN(const std::vector<float> slots, Slots((*pending)->request()));
+    ASSIGN_OR_RETURN(progress, hub_->Resume(std::move(*pending), slots));
+  }
+  hub_->Release(session_);
+  return OkStatus();
+}
+
+Result<std::vector<float>> GroupCalibration::Slots(const engine::SlotRequest& request) {
+  std::vector<float> rows;
+  for (size_t slot = 0; slot < request.row_count * request.top_k; ++slot) {
+    const auto in = request.in.subspan(slot / request.top_k * request.columns, request.columns);
+    rows.insert(rows.end(), in.begin(), in.end());
+    rows.push_back(static_cast<float>(slot % request.top_k));
+    rows.push_back(1);
+  }
+  const engine::Run run = {1,
+                           ++generation_,
+                           0,
+                           static_cast<uint32_t>(request.row_count * request.top_k),
+                           {engine::OutputKind::kHidden}};
+  ASSIGN_OR_RETURN(engine::StepOutput output,
+                   holder_->Step({{request.layer, request.layer + 1}, {&run, 1}, {}, rows}));
+  for (const float value : output.hidden)
+    largest_[request.layer] = std::max(largest_[request.layer], std::fabs(value));
+  return std::move(output.hidden);
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,49 @@
+// How large the outputs of a model's neuron groups are, which decides their grids
+// (program/neuron_groups.h): measured where a hub gives its rows away.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "package/manifest.h"
+#include "program/ir.h"
+
+namespace weft::apps {
+
+using Documents = std::vector<std::vector<int32_t>>;
+
+// The layers' programs with MLPs in groups of at most `columns` columns, as many as divide each;
+// `grids`: by layer, or empty, which rounds nothing. kUnsupported: the model has no MLP that can be
+// cut, or is a mixture of experts.
+Result<std::vector<program::Program>> InGroups(std::span<const program::Program> programs,
+                                               uint32_t columns,
+                                               std::span<const program::SumGrid> grids = {});
+
+class GroupCalibration {
+ public:
+  // `grouped`: InGroups without grids. Keeps a reference to the source.
+  GroupCalibration(const package::Manifest& manifest, std::vector<program::Program> grouped,
+                   engine::WeightSource& source, uint32_t thread_count);
+
+  Status Load();
+  // Runs the documents. REQUIRES: Load was ok.
+  Status Run(std::span<const std::vector<int32_t>> documents);
+  // For each layer, with room for four times the largest outputs that were seen.
+  std::vector<program::SumGrid> Grids() const;
+
+ private:
+  Status Run(const std::vector<int32_t>& ids);
+  Result<std::vector<float>> Slots(const engine::SlotRequest& request);
+
+  const std::vector<program::Program> grouped_;
+  engine::WeightSource& source_;
+  std::unique_ptr<engine::StageEngine> hub_, holder_;
+  std::vector<float> largest_;  // by layer
+  uint32_t session_ = 0, generation_ = 0;
+};
+
+}  // namespace weft::apps

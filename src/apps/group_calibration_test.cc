@@ -1,0 +1,166 @@
+// weft-tiny in neuron groups: the package that `weft groups` writes has the weights of the dense
+// one, group by group, and answers as transformers does (models/weft-tiny/expected.json).
+#include "apps/group_calibration.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <weft_source_dir.h>
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <filesystem>
+#include <set>
+
+#include "apps/local_swarm.h"
+#include "apps/model_info.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "convert/convert.h"
+#include "convert/package/group_package.h"
+#include "program/shards.h"
+#include "worker/layer_loader.h"
+#include "worker/package_source.h"
+
+namespace weft::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using GroupPrograms = std::vector<program::Program>;
+using testing::HasSubstr;
+
+constexpr uint32_t kColumns = 64;
+
+fs::path ModelFolder() {
+  return fs::path(WEFT_SOURCE_DIR) / "models" / "weft-tiny";
+}
+
+std::vector<int32_t> IdsOf(const boost::json::value& list) {
+  std::vector<int32_t> ids;
+  for (const auto& id : list.as_array()) ids.push_back(id.to_number<int32_t>());
+  return ids;
+}
+
+std::vector<uint8_t> BytesOf(const std::vector<program::Part>& parts, worker::LayerLoader& loader) {
+  std::vector<uint8_t> bytes;
+  for (const program::Part& part : parts) {
+    const auto piece = loader.Read(part);
+    EXPECT_TRUE(piece.ok()) << piece.error().ToString();
+    bytes.insert(bytes.end(), piece->bytes().begin(), piece->bytes().end());
+  }
+  return bytes;
+}
+
+class GroupPackageTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("weft-groups-" + SecureRandomHex(6));
+    convert::ConvertOptions options;
+    options.source = ModelFolder();
+    options.package = folder_ / "dense";
+    fs::create_directories(folder_);
+    const auto report = convert::ConvertCheckpoint(options, [](const convert::ConvertProgress&) {});
+    ASSERT_TRUE(report.ok()) << report.error().ToString();
+    dense_ = package::Package::Open(folder_ / "dense").value();
+    const auto text = ReadTextFile(ModelFolder() / "expected.json");
+    ASSERT_TRUE(text.ok());
+    expected_ = boost::json::parse(*text);
+    loader_ = LoaderOf(dense_);
+    programs_ = AllPrograms(*loader_);
+    GroupCalibration calibration(dense_.manifest, InGroups(programs_, kColumns).value(), *loader_,
+                                 2);
+    ASSERT_TRUE(calibration.Load().ok());
+    Documents documents;
+    for (const auto& entry : expected_.at("cases").as_array())
+      documents.push_back(IdsOf(entry.at("prompt_ids")));
+    ASSERT_TRUE(calibration.Run(documents).ok());
+    grouped_ = InGroups(programs_, kColumns, calibration.Grids()).value();
+    const Status written = convert::WriteGroupPackage(dense_, grouped_, folder_ / "groups", false);
+    ASSERT_TRUE(written.ok()) << written.error().ToString();
+    groups_ = package::Package::Open(folder_ / "groups").value();
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  static std::unique_ptr<worker::LayerLoader> LoaderOf(const package::Package& package) {
+    return std::make_unique<worker::LayerLoader>(package.manifest,
+                                                 worker::MakeLocalSource(package));
+  }
+  static GroupPrograms AllPrograms(worker::LayerLoader& loader) {
+    return loader.Programs(0, static_cast<uint32_t>(loader.manifest().layers.size())).value();
+  }
+
+  fs::path folder_;
+  boost::json::value expected_;
+  package::Package dense_, groups_;
+  std::unique_ptr<worker::LayerLoader> loader_;
+  GroupPrograms programs_, grouped_;
+};
+
+TEST_F(GroupPackageTest, HasTheSameWeightsInABlobForEachGroup) {
+  const auto loader = LoaderOf(groups_);
+  const GroupPrograms read = AllPrograms(*loader);
+  size_t layers = 0;
+  for (size_t i = 0; i < read.size(); ++i) {
+    ASSERT_EQ(read[i].weights.size(), grouped_[i].weights.size());
+    for (size_t w = 0; w < read[i].weights.size(); ++w)
+      for (const auto array :
+           {&program::Weight::data, &program::Weight::scale, &program::Weight::zero})
+        EXPECT_EQ(BytesOf(read[i].weights[w].*array, *loader),
+                  BytesOf(grouped_[i].weights[w].*array, *loader_));
+    if (!program::HasGroups(read[i])) continue;
+    ++layers;
+    const program::MoeExperts& experts = *program::FindExperts(read[i]);
+    const std::vector<program::Part>& gate_up = read[i].weights[experts.gate_up].data;
+    const std::vector<program::Part>& down = read[i].weights[experts.down].data;
+    ASSERT_EQ(gate_up.size(), experts.experts);
+    std::set<Sha256Digest> blobs;
+    for (uint32_t group = 0; group < experts.experts; ++group) {
+      EXPECT_EQ(gate_up[group].digest, down[group].digest);
+      blobs.insert(gate_up[group].digest);
+    }
+    EXPECT_EQ(blobs.size(), experts.experts);
+  }
+  EXPECT_EQ(layers + 2, read.size());
+  EXPECT_FALSE(groups_.manifest.has_onnx);
+  EXPECT_TRUE(groups_.manifest.files.contains("tokenizer.json"));
+  EXPECT_FALSE(groups_.manifest.files.contains("model.onnx"));
+  const swarm::ModelInfo info = ModelInfoOf(groups_);
+  EXPECT_TRUE(info.is_in_groups());
+  EXPECT_EQ(info.layers[1].weight_bytes, dense_.manifest.layers[1].weight_bytes);
+  EXPECT_FALSE(ModelInfoOf(dense_).is_in_groups());
+}
+
+TEST_F(GroupPackageTest, AnswersAsTransformersDoes) {
+  for (const uint32_t workers : {1u, 3u}) {
+    LocalSwarmOptions options;
+    options.worker_count = workers;
+    LocalSwarm swarm(groups_, options);
+    for (const auto& entry : expected_.at("cases").as_array()) {
+      swarm::Request request;
+      request.prompt_ids = IdsOf(entry.at("prompt_ids"));
+      const auto greedy = IdsOf(entry.at("greedy_ids"));
+      request.max_tokens = static_cast<uint32_t>(greedy.size());
+      request.sampling.temperature = 0;
+      const auto answer = swarm.Run(std::move(request));
+      ASSERT_TRUE(answer.ok()) << answer.error().ToString();
+      ASSERT_EQ(answer->output_ids.size(), greedy.size());
+      const auto [got, wanted] =
+          std::mismatch(answer->output_ids.begin(), answer->output_ids.end(), greedy.begin());
+      if (wanted == greedy.end()) continue;
+      const auto step = static_cast<size_t>(wanted - greedy.begin());
+      EXPECT_LT(entry.at("greedy_margin").as_array()[step].to_number<double>(), 0.02)
+          << workers << " workers, step " << step;
+    }
+  }
+}
+
+TEST_F(GroupPackageTest, IsCutOnce) {
+  const auto again = InGroups(AllPrograms(*LoaderOf(groups_)), kColumns);
+  ASSERT_FALSE(again.ok());
+  EXPECT_THAT(again.error().message(), HasSubstr("neuron groups already"));
+  const Status twice = convert::WriteGroupPackage(dense_, grouped_, folder_ / "groups", false);
+  ASSERT_FALSE(twice.ok());
+  EXPECT_EQ(twice.error().code(), ErrorCode::kAlreadyExists);
+}
+
+}  // namespace
+}  // namespace weft::apps

@@ -1,0 +1,103 @@
+// `weft groups PACKAGE FOLDER --text FILE`: a package of the same model whose MLPs are in neuron
+// groups, for `weft serve --plan tensor`.
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "apps/commands.h"
+#include "apps/group_calibration.h"
+#include "apps/model_info.h"
+#include "apps/progress_line.h"
+#include "apps/text_evaluation.h"
+#include "convert/package/group_package.h"
+#include "hub/hub_settings.h"
+#include "hub/library.h"
+#include "program/shards.h"
+#include "worker/layer_loader.h"
+#include "worker/package_source.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr size_t kMostTokens = 512;  // of a document
+
+struct GroupsOptions {
+  std::string package, folder, text;
+  uint32_t columns = 256;
+  uint32_t documents = 64;
+  uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
+  bool force = false;
+};
+
+Result<Documents> ReadTokens(const GroupsOptions& options, const api::ModelText& text) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts, ReadDocuments(options.text));
+  Documents documents;
+  for (const std::string& each : texts) {
+    if (documents.size() == options.documents) break;
+    ASSIGN_OR_RETURN(std::vector<int32_t> ids, text.EncodeText(each));
+    if (ids.size() > kMostTokens) ids.resize(kMostTokens);
+    if (!ids.empty()) documents.push_back(std::move(ids));
+  }
+  if (!documents.empty()) return documents;
+  return Error(ErrorCode::kInvalidData, "'" + options.text + "' has no document with a token.");
+}
+
+Status MakeGroups(const GroupsOptions& options) {
+  ASSIGN_OR_RETURN(const std::filesystem::path source,
+                   hub::FindPackage(hub::LibraryFolder(std::getenv), options.package));
+  ASSIGN_OR_RETURN(const package::Package package, package::Package::Open(source));
+  const package::Manifest& manifest = package.manifest;
+  worker::LayerLoader loader(manifest, worker::MakeLocalSource(package));
+  ASSIGN_OR_RETURN(const std::vector<program::Program> programs,
+                   loader.Programs(0, static_cast<uint32_t>(manifest.layers.size())));
+  ASSIGN_OR_RETURN(std::vector<program::Program> plain, InGroups(programs, options.columns));
+  ASSIGN_OR_RETURN(const api::ModelText text, LoadModelText(package));
+  ASSIGN_OR_RETURN(const Documents documents, ReadTokens(options, text));
+  GroupCalibration calibration(manifest, std::move(plain), loader, options.threads);
+  TRY(calibration.Load());
+  for (size_t i = 0; i < documents.size(); ++i) {
+    TRY(calibration.Run(std::span(documents).subspan(i, 1)));
+    std::fprintf(stderr, "\rMeasured %zu of %zu documents", i + 1, documents.size());
+  }
+  std::fprintf(stderr, "\n");
+  ASSIGN_OR_RETURN(std::vector<program::Program> grouped,
+                   InGroups(programs, options.columns, calibration.Grids()));
+  uint32_t layers = 0, groups = 0;
+  for (const program::Program& layer : grouped)
+    if (program::HasGroups(layer)) ++layers, groups = program::FindExperts(layer)->experts;
+  TRY(convert::WriteGroupPackage(package, std::move(grouped), options.folder, options.force));
+  std::printf("%s: %u layers of %u neuron groups. Serve it with  weft serve %s --plan tensor\n",
+              manifest.name.c_str(), layers, groups, options.folder.c_str());
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddGroupsCommand(CLI::App& app, int* exit_code) {
+  auto options = std::make_shared<GroupsOptions>();
+  CLI::App* command = app.add_subcommand(
+      "groups",
+      "Make a package whose dense MLPs are in neuron groups, which several devices compute "
+      "together for every token (serve --plan tensor)");
+  command->add_option("package", options->package, "A package's folder, or its name in the library")
+      ->required();
+  command->add_option("folder", options->folder, "Folder to make")->required();
+  command
+      ->add_option("--text", options->text,
+                   "JSON lines, a document each, as the model will see them: they show how large "
+                   "the groups' outputs are")
+      ->required();
+  command->add_option("--columns", options->columns, "Columns of an MLP in a group, at most")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--documents", options->documents, "Documents that are looked at, at most")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_option("--threads", options->threads, "Threads to compute with")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  command->add_flag("--force", options->force, "Replace an existing package");
+  command->callback([options, exit_code] { *exit_code = ReportStatus(MakeGroups(*options)); });
+}
+
+}  // namespace weft::apps
