@@ -66,15 +66,18 @@ class GroupPackageTest : public testing::Test {
     expected_ = boost::json::parse(*text);
     loader_ = LoaderOf(dense_);
     programs_ = AllPrograms(*loader_);
-    GroupCalibration calibration(dense_.manifest, InGroups(programs_, kColumns).value(), *loader_,
-                                 2);
+    auto made = convert::GroupPackage::Make(dense_, InGroups(programs_, kColumns).value(),
+                                            folder_ / "groups", false);
+    ASSERT_TRUE(made.ok()) << made.error().ToString();
+    const auto weights = LoaderOf(made->weights());
+    GroupCalibration calibration(dense_.manifest, made->programs(), *weights, 2);
     ASSERT_TRUE(calibration.Load().ok());
     Documents documents;
     for (const auto& entry : expected_.at("cases").as_array())
       documents.push_back(IdsOf(entry.at("prompt_ids")));
     ASSERT_TRUE(calibration.Run(documents).ok());
     grouped_ = InGroups(programs_, kColumns, calibration.Grids()).value();
-    const Status written = convert::WriteGroupPackage(dense_, grouped_, folder_ / "groups", false);
+    const Status written = made->Finish(dense_, calibration.Grids());
     ASSERT_TRUE(written.ok()) << written.error().ToString();
     groups_ = package::Package::Open(folder_ / "groups").value();
   }
@@ -157,7 +160,8 @@ TEST_F(GroupPackageTest, IsCutOnce) {
   const auto again = InGroups(AllPrograms(*LoaderOf(groups_)), kColumns);
   ASSERT_FALSE(again.ok());
   EXPECT_THAT(again.error().message(), HasSubstr("neuron groups already"));
-  const Status twice = convert::WriteGroupPackage(dense_, grouped_, folder_ / "groups", false);
+  const auto twice = convert::GroupPackage::Make(dense_, InGroups(programs_, kColumns).value(),
+                                                 folder_ / "groups", false);
   ASSERT_FALSE(twice.ok());
   EXPECT_EQ(twice.error().code(), ErrorCode::kAlreadyExists);
 }

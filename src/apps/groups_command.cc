@@ -53,19 +53,20 @@ Status MakeGroups(const GroupsOptions& options) {
   ASSIGN_OR_RETURN(std::vector<program::Program> plain, InGroups(programs, options.columns));
   ASSIGN_OR_RETURN(const api::ModelText text, LoadModelText(package));
   ASSIGN_OR_RETURN(const Documents documents, ReadTokens(options, text));
-  GroupCalibration calibration(manifest, std::move(plain), loader, options.threads);
+  ASSIGN_OR_RETURN(auto made, convert::GroupPackage::Make(package, std::move(plain), options.folder,
+                                                          options.force));
+  worker::LayerLoader weights(made.weights().manifest, worker::MakeLocalSource(made.weights()));
+  GroupCalibration calibration(manifest, made.programs(), weights, options.threads);
   TRY(calibration.Load());
   for (size_t i = 0; i < documents.size(); ++i) {
     TRY(calibration.Run(std::span(documents).subspan(i, 1)));
     std::fprintf(stderr, "\rMeasured %zu of %zu documents", i + 1, documents.size());
   }
   std::fprintf(stderr, "\n");
-  ASSIGN_OR_RETURN(std::vector<program::Program> grouped,
-                   InGroups(programs, options.columns, calibration.Grids()));
+  TRY(made.Finish(package, calibration.Grids()));
   uint32_t layers = 0, groups = 0;
-  for (const program::Program& layer : grouped)
+  for (const program::Program& layer : made.programs())
     if (program::HasGroups(layer)) ++layers, groups = program::FindExperts(layer)->experts;
-  TRY(convert::WriteGroupPackage(package, std::move(grouped), options.folder, options.force));
   std::printf("%s: %u layers of %u neuron groups. Serve it with  weft serve %s --plan tensor\n",
               manifest.name.c_str(), layers, groups, options.folder.c_str());
   return OkStatus();

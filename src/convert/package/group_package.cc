@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "convert/package/package_files.h"
-#include "convert/package/package_folder.h"
 #include "program/codec.h"
 #include "program/shards.h"
 #include "program/weight_parts.h"
@@ -16,29 +15,29 @@ namespace {
 // Arrays of a group begin at multiples of this: they are read where they are mapped.
 constexpr size_t kAlignment = 64;
 
+Result<package::Digest> Store(const std::vector<uint8_t>& bytes, package::Package& made) {
+  const package::Digest digest = package::Digest::Of(bytes);
+  if (made.manifest.blobs.emplace(digest, package::MakeBlobInfo(bytes)).second)
+    TRY(made.blobs->Put(digest, bytes));
+  return digest;
+}
+
+// Stores the weights of layers.
 class GroupWriter {
  public:
-  GroupWriter(const package::Package& package, package::BlobStore& blobs)
-      : package_(package), manifest_(package.manifest), blobs_(blobs) {
-    manifest_.blobs.clear();
-    manifest_.files.clear();
-    manifest_.has_onnx = false;
-  }
+  GroupWriter(const package::Package& package, package::Package& made)
+      : package_(package), made_(made) {}
 
-  Status AddLayer(program::Program program) {
-    if (program::HasGroups(program)) TRY(StoreGroups(program));
-    package::LayerInfo& layer = manifest_.layers[program.layer_index];
+  Status Add(program::Program& program) {
+    if (program::FindExperts(program) != nullptr) TRY(StoreGroups(program));
     std::set<package::Digest> read;
     for (const program::Weight& weight : program.weights)
       for (const auto* parts : {&weight.data, &weight.scale, &weight.zero})
         for (const program::Part& part : *parts) read.insert(package::Digest(part.digest));
     for (const package::Digest& blob : read) TRY(Keep(blob));
-    layer.blobs.assign(read.begin(), read.end());
-    ASSIGN_OR_RETURN(layer.program, Store(program::Encode(program)));
+    made_.manifest.layers[program.layer_index].blobs.assign(read.begin(), read.end());
     return OkStatus();
   }
-
-  const package::Manifest& manifest() const { return manifest_; }
 
  private:
   // Every group of the layer as a blob, to which its weights refer from then on.
@@ -51,7 +50,7 @@ class GroupWriter {
       pending_.clear();
       TRY(Append(program.weights[experts.gate_up], group, gate_up));
       TRY(Append(program.weights[experts.down], group, down));
-      ASSIGN_OR_RETURN(const package::Digest blob, Store(std::exchange(bytes_, {})));
+      ASSIGN_OR_RETURN(const package::Digest blob, Store(std::exchange(bytes_, {}), made_));
       for (const auto& [parts, at] : pending_) (*parts)[at].digest = blob.bytes();
     }
     program.weights[experts.gate_up] = std::move(gate_up);
@@ -82,26 +81,18 @@ class GroupWriter {
     return OkStatus();
   }
 
-  Result<package::Digest> Store(const std::vector<uint8_t>& bytes) {
-    const package::Digest digest = package::Digest::Of(bytes);
-    if (manifest_.blobs.emplace(digest, package::MakeBlobInfo(bytes)).second)
-      TRY(blobs_.Put(digest, bytes));
-    return digest;
-  }
-
   // A blob of the other package that this one has, too.
   Status Keep(const package::Digest& digest) {
-    if (manifest_.blobs.contains(digest)) return OkStatus();
+    if (made_.manifest.blobs.contains(digest)) return OkStatus();
     const package::BlobInfo& info = package_.manifest.blobs.at(digest);
     ASSIGN_OR_RETURN(const Slice blob, package_.blobs->Get(digest, info));
-    TRY(blobs_.Put(digest, blob.bytes()));
-    manifest_.blobs.emplace(digest, info);
+    TRY(made_.blobs->Put(digest, blob.bytes()));
+    made_.manifest.blobs.emplace(digest, info);
     return OkStatus();
   }
 
   const package::Package& package_;
-  package::Manifest manifest_;
-  package::BlobStore& blobs_;
+  package::Package& made_;
   std::vector<uint8_t> bytes_;  // of the group that is being put together
   // Its parts, which wait for its digest.
   std::vector<std::pair<std::vector<program::Part>*, size_t>> pending_;
@@ -109,19 +100,38 @@ class GroupWriter {
 
 }  // namespace
 
-Status WriteGroupPackage(const package::Package& package, std::vector<program::Program> programs,
-                         const std::filesystem::path& folder, bool replace) {
-  ASSIGN_OR_RETURN(PackageFolder made, PackageFolder::Open(folder, replace));
-  ASSIGN_OR_RETURN(const auto blobs, package::BlobStore::Open(made.partial() / "blobs"));
-  GroupWriter writer(package, *blobs);
-  for (program::Program& layer : programs) TRY(writer.AddLayer(std::move(layer)));
+Result<GroupPackage> GroupPackage::Make(const package::Package& package,
+                                        std::vector<program::Program> programs,
+                                        const std::filesystem::path& folder, bool replace) {
+  ASSIGN_OR_RETURN(PackageFolder made_folder, PackageFolder::Open(folder, replace));
+  package::Package made;
+  made.folder = made_folder.partial();
+  made.manifest = package.manifest;
+  made.manifest.blobs.clear();
+  made.manifest.files.clear();
+  made.manifest.has_onnx = false;
+  ASSIGN_OR_RETURN(made.blobs, package::BlobStore::Open(made.folder / "blobs"));
+  GroupWriter writer(package, made);
+  for (program::Program& layer : programs) TRY(writer.Add(layer));
+  return GroupPackage(std::move(made_folder), std::move(made), std::move(programs));
+}
+
+Status GroupPackage::Finish(const package::Package& package,
+                            std::span<const program::SumGrid> grids) {
+  for (program::Program& layer : programs_) {
+    for (program::Op& op : layer.ops)
+      if (auto* groups = std::get_if<program::MoeExperts>(&op))
+        groups->grid = grids[layer.layer_index];
+    ASSIGN_OR_RETURN(made_.manifest.layers[layer.layer_index].program,
+                     Store(program::Encode(layer), made_));
+  }
   TextFiles files;
   for (const auto& [name, digest] : package.manifest.files) {
     if (name == "model.onnx") continue;
     ASSIGN_OR_RETURN(files[name], package.ReadFile(name));
   }
-  TRY(WritePackageFiles(made.partial(), writer.manifest(), files));
-  return made.Publish();
+  TRY(WritePackageFiles(made_.folder, made_.manifest, files));
+  return folder_.Publish();
 }
 
 }  // namespace weft::convert

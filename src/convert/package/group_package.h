@@ -4,17 +4,42 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "convert/package/package_folder.h"
 #include "package/package.h"
 #include "program/ir.h"
 
 namespace weft::convert {
 
-// `programs`: those of the package's layers, some of them in groups. The folder is made like that
-// of any package (package_folder.h). It has no ONNX graph: onnxruntime knows no grids.
-Status WriteGroupPackage(const package::Package& package, std::vector<program::Program> programs,
-                         const std::filesystem::path& folder, bool replace);
+// Weights are stored first, so that a whole model's groups can be run before their grids are known:
+// a group of the package in whole layers has a part for each row of its down projection, which are
+// more than a program may have.
+class GroupPackage {
+ public:
+  // `programs`: those of the package's layers, some of them in groups without grids. The folder is
+  // made like that of any package (package_folder.h).
+  static Result<GroupPackage> Make(const package::Package& package,
+                                   std::vector<program::Program> programs,
+                                   const std::filesystem::path& folder, bool replace);
+
+  // What is there so far: all blobs, but no programs among them, nor a manifest on disk.
+  const package::Package& weights() const { return made_; }
+  // The programs with the weights of this package.
+  const std::vector<program::Program>& programs() const { return programs_; }
+  // Ends it, with the grids of its layers. It has no ONNX graph: onnxruntime knows no grids.
+  Status Finish(const package::Package& package, std::span<const program::SumGrid> grids);
+
+ private:
+  GroupPackage(PackageFolder folder, package::Package made, std::vector<program::Program> programs)
+      : folder_(std::move(folder)), made_(std::move(made)), programs_(std::move(programs)) {}
+
+  PackageFolder folder_;
+  package::Package made_;
+  std::vector<program::Program> programs_;
+};
 
 }  // namespace weft::convert
