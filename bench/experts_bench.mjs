@@ -143,6 +143,9 @@ async function measureCopies(copies, caches) {
     await sleep(2000);
     for (const ms of roundTrips) {
       for (let i = 0; i < holderCount; ++i) await relays.shape(i, { delayMs: ms / 2 });
+      await until(async () => (await swarmOf(server.origin)).workers.every(
+        ({ name, latency_ms: seen }) => name === "this server" ||
+          (seen >= 0.8 * ms && seen <= 1.5 * ms + 3)), () => `a latency of ${ms} ms`);
       await sleep(1000);
       for (const count of requestCounts) {
         const cell = await measure(server, count, workers,

@@ -324,6 +324,23 @@ TEST(CoreExperts, AHubThatHangsIsReplaced) {
   EXPECT_FALSE(Holders(swarm, spare).empty());
 }
 
+// Another hub would ask the same holders.
+TEST(CoreExperts, AHubThatIsLateKeepsItsPlace) {
+  TestSwarm swarm(SparseOptions());
+  for (int i = 0; i < 2; ++i) swarm.Join(Hub());
+  swarm.Join(Holder());
+  swarm.Advance(Seconds(30));
+  ASSERT_THAT(swarm.picture().standbys, SizeIs(1));
+  ASSERT_THAT(swarm.Tokens(swarm.Submit({3, 4, 5}, 20)), SizeIs(20));
+  const WorkerId hub = swarm.picture().stages[0].worker;
+  swarm.worker(hub).answer_steps = false;
+  const RequestId request = swarm.Submit({8, 9}, 2);
+  swarm.Advance(Seconds(1));
+  EXPECT_EQ(swarm.picture().stages[0].worker, hub);
+  swarm.AnswerSteps(hub);
+  EXPECT_THAT(swarm.Tokens(request), ElementsAre(10, 11));
+}
+
 // Kept hot it would ask for the experts of every token once more.
 TEST(CoreExperts, AHubThatStandsByIsLoadedAndNotFed) {
   TestSwarm swarm(SparseOptions());

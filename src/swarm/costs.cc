@@ -176,9 +176,17 @@ double Costs::TokenUs(const Worker& worker, LayerSpan span) const {
              (device.upload_bytes_per_s * 1e-6);
 }
 
-double Costs::ExchangesUs(const Worker& worker, LayerSpan span) const {
+int Costs::Exchanges(LayerSpan span) const {
   const std::vector<int>& prefix = FormOf(span.shards).exchange_prefix;
-  return worker.experts.exchange_us * (prefix[span.end] - prefix[span.first]);
+  return prefix[span.end] - prefix[span.first];
+}
+
+double Costs::ExchangesUs(const Worker& worker, LayerSpan span) const {
+  return worker.experts.exchange_us * Exchanges(span);
+}
+
+double Costs::ModelExchangesUs(const Worker& worker, LayerSpan span) const {
+  return worker.experts.model_exchange_us * Exchanges(span);
 }
 
 double Costs::StepUs(const Worker& worker, LayerSpan span, uint32_t rows) const {

@@ -65,9 +65,11 @@ Instant Health::UnansweredSince(const Worker& worker) const {
   return since;
 }
 
+// A hub's step is as slow as the holders that it asks: another hub would ask the same ones, after
+// everything that this one holds. Of hubs, silence and deadlines tell (Probe, AnswerDueAt).
 Instant Health::LateAt(const Worker& worker) const {
   if (worker.steps.in_flight.empty() || worker.steps.in_flight.front().was_late ||
-      worker.experts.waits)
+      worker.steps.in_flight.front().layers.shards)
     return kNever;
   return worker.steps.oldest_since + worker.steps.in_flight.front().late;
 }

@@ -525,7 +525,11 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   step.compute_us = header.compute_us;
   step.alone = sent.alone;
   if (header.compute_us == 0) return;
-  worker.times.AddLine(step, worker.Rates());
+  if (sent.layers.shards)
+    worker.times.AddWaits(step, costs_.LatencyUs(worker) + costs_.HandoverUs(worker),
+                          costs_.ModelExchangesUs(worker, sent.layers));
+  else
+    worker.times.AddLine(step, worker.Rates());
   if (sent.rows > 1) worker.times.AddBatch(step, costs_.ComputeUs(worker, sent.layers));
   if (sent.rows != 1 || !sent.alone) return;
   const double compute_us = header.compute_us;

@@ -15,6 +15,8 @@ constexpr double kBetterThanStaged = 0.8;
 // Steps that make more of a median than a measurement.
 constexpr size_t kServedSteps = 8;
 constexpr double kLeastServedShare = 0.25;
+// Of how long hubs wait for experts against what was expected.
+constexpr double kLeastWaitShare = 0.25, kMostWaitShare = 4;
 // A device that makes the swarm half as fast again is used however wrong predictions are.
 constexpr double kLeastTau = 0.7;
 
@@ -118,7 +120,7 @@ planner::WorkerMetrics Planning::MetricsOf(const Worker& worker, bool shards, In
   planner::WorkerMetrics metrics = costs_.Metrics(worker, shards);
   metrics.departures_per_s = lifetimes_.LossesPerS(worker.probation_key, now);
   if (!HasServed(worker) && worker.times.repeated_speed) metrics.compute_speed *= ServedShare();
-  if (shards) metrics.exchange_us = ExchangeUs(worker, now);
+  if (shards) metrics.exchange_us = ExchangeUs(worker, now) * WaitShare();
   return metrics;
 }
 
@@ -152,6 +154,26 @@ double Planning::ExchangeUs(const Worker& hub, Instant now) const {
   const auto own = std::find(ids.begin(), ids.end(), hub.id);
   return swarm::ExchangeUs(options_.model, costs_.NumbersOf(hub), lenders,
                            own == ids.end() ? -1 : static_cast<int>(own - ids.begin()));
+}
+
+// How long hubs waited, as a share of what was expected of them: the median of those that served, 1
+// before. It counts for every hub: with the measured wait of one against what is expected of the
+// others, answers would wander to a hub that looks faster until it has served, too.
+double Planning::WaitShare() const {
+  std::vector<double> shares;
+  for (const auto& [id, worker] : roster_)
+    if (worker.times.wait_share.count() >= kServedSteps)
+      shares.push_back(*worker.times.wait_share.Median());
+  return std::clamp(MedianOf(std::move(shares)).value_or(1), kLeastWaitShare, kMostWaitShare);
+}
+
+void Planning::NoteWaits(const SwarmPlan& plan, Instant now) {
+  if (!plan.shards()) return;
+  for (const PlanStage& stage : plan.stages) {
+    WorkerExperts& hub = roster_.Find(stage.worker)->experts;
+    hub.model_exchange_us = ExchangeUs(*roster_.Find(stage.worker), now);
+    hub.exchange_us = hub.model_exchange_us * WaitShare();
+  }
 }
 
 // How fast devices were in answers, as a share of what their measurements had said: the median of
@@ -301,6 +323,8 @@ void Planning::StartSearch(Instant now, bool doubtful, bool shards) {
   last_search_ = now;
   if (job.workers.empty() && !other_) return OnNothingFound({}, job);
   if (job.workers.empty()) return Decide({}, std::move(job), now);
+  // Lines change, and with them what is expected of whoever serves.
+  if (lifecycle_.serves()) NoteWaits(*lifecycle_.active(), now);
   StartPlanning start = PlanningJob(costs_, std::move(metrics), Context(now), job.shards);
   Start(std::move(job), std::move(start));
 }
@@ -616,11 +640,7 @@ void Planning::Consider(const planner::Plan& plan, const Job& job, Instant now) 
         PriceOf(plan, next), context);
   }
   if (!accepted) return;
-  for (const PlanStage& stage : next.stages)
-    if (stage.shards) {
-      Worker& hub = *roster_.Find(stage.worker);
-      hub.experts.exchange_us = ExchangeUs(hub, now);
-    }
+  NoteWaits(next, now);
   NoteRosterChange();
   lifecycle_.Stage(std::move(next), now);
 }

@@ -121,6 +121,9 @@ class Planning {
   std::vector<ExpertLender> Lenders(const std::vector<PlanStage>& stages, Instant now,
                                     std::vector<WorkerId>& ids) const;
   double ExchangeUs(const Worker& hub, Instant now) const;
+  double WaitShare() const;
+  // What the hubs of the plan are expected to wait, from now on.
+  void NoteWaits(const SwarmPlan& plan, Instant now);
   double ServedShare() const;
   double RepairRate() const;
   bool FitsWhole(const Worker& worker, Instant now) const;

@@ -50,6 +50,12 @@ void WorkerTimes::AddLine(const StepTime& step, const LineRates& rates) {
   }
 }
 
+void WorkerTimes::AddWaits(const StepTime& step, double step_latency_us, double expected_us) {
+  if (!step.alone || step.rows != 1 || expected_us <= 0) return;
+  const double waited_us = step.elapsed_us - step.queue_us - step.compute_us - step_latency_us;
+  wait_share.Add(std::max(waited_us, 0.0) / expected_us);
+}
+
 void WorkerTimes::AddBatch(const StepTime& step, double token_us) {
   if (step.rows < kBatchRows || step.compute_us <= 0) return;
   batch_gain.Add(std::max(step.rows * token_us / step.compute_us, 1.0));

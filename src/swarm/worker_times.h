@@ -2,6 +2,9 @@
 // made of steps that it answers anyway, of pings, of loads, and of one small probe of its line, so
 // that measuring takes nothing from answers. A step of the device:
 //
+// A hub also waits for experts, as often as it has layers with some; how long says nothing of its
+// line, but of what exchange_costs.h expects of all hubs.
+//
 //     sent                                                       answered
 //      |--- I / down ---|-- queue --|--- compute ---|--- O / up ---|
 //      |<------------------------- elapsed ------------------------->|
@@ -43,6 +46,7 @@ struct WorkerTimes {
   std::optional<double> repeated_speed;
   Ring<15> batch_gain;         // how many rows of a chunk take as long as a token
   Ring<7> down_rate, up_rate;  // of the line, bytes per us
+  Ring<15> wait_share;         // of a hub: its waits for experts, against those expected
   Ring<7> load_rate;           // from its disk into its engine, bytes of weights per us
   // Of the binding that it runs now.
   Ring<15> compute_us;  // of one-row steps
@@ -53,6 +57,8 @@ struct WorkerTimes {
   void ClearBinding();
   // The line's share of a step that was alone. `rates`: what is counted with until now.
   void AddLine(const StepTime& step, const LineRates& rates);
+  // A one-row step of a hub that was alone. `expected_us`: all of its waits.
+  void AddWaits(const StepTime& step, double step_latency_us, double expected_us);
   // A chunk's compute time against that of a token, SO + C / CS.
   void AddBatch(const StepTime& step, double token_us);
   // A message of so many bytes from the device took so much longer than a ping.
