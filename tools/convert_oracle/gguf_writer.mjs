@@ -2,6 +2,7 @@
 // orders and permutes its parts.
 import { openSync, writeSync, closeSync } from 'node:fs';
 import { blockTypes } from './gguf_blocks.mjs';
+import { hasDeltaNet, recentMetadata, recentNames, recentTensors } from './gguf_recent.mjs';
 
 const alignment = 32;
 
@@ -88,6 +89,10 @@ const architectures = {
   gemma2: 'gemma2',
   gemma3_text: 'gemma3',
   gpt_oss: 'gpt-oss',
+  qwen3_5_text: 'qwen35',
+  qwen3_5_moe_text: 'qwen35moe',
+  qwen3_next: 'qwen3next',
+  glm4_moe: 'glm4moe',
 };
 
 const outside = {
@@ -128,7 +133,7 @@ function layerName(config, stem) {
   if (config.model_type === 'gpt_oss' && stem === 'post_attention_layernorm') {
     return 'post_attention_norm';
   }
-  return inLayer[stem];
+  return recentNames[config.model_type]?.[stem] ?? inLayer[stem];
 }
 
 /** gpt-oss: [experts, in, 2 out] with gate and up in turns, or [experts, in, out], turned over. */
@@ -163,13 +168,19 @@ export function ggufTensors(config, checkpoint) {
   const stacks = {};
   for (const [name, { dims, values }] of Object.entries(checkpoint)) {
     let own = Float32Array.from(values);
-    if (isGemma(config) && name.endsWith('norm.weight')) own = own.map((w) => 1 + w);
+    const isShifted = name.endsWith('norm.weight') && !name.endsWith('linear_attn.norm.weight');
+    if (isShifted && (isGemma(config) || hasDeltaNet(config))) own = own.map((w) => 1 + w);
     if (outside[name]) {
       tensors.push({ name: outside[name], shape: dims, values: own });
       continue;
     }
     const [, layer, rest] = /^model\.layers\.(\d+)\.(.*)$/.exec(name);
-    const expert = /experts\.(\d+)\.(\w+?)(?:_proj)?\.weight$/.exec(rest);
+    const recent = recentTensors(config, layer, rest, { dims, values: own });
+    if (recent) {
+      tensors.push(...recent);
+      continue;
+    }
+    const expert = /\.experts\.(\d+)\.(\w+?)(?:_proj)?\.weight$/.exec(rest);
     const stacked = /^mlp\.experts\.(\w+)$/.exec(rest);
     if (expert) {
       const stack = `blk.${layer}.ffn_${expertKinds[expert[2]] ?? expert[2]}_exps.weight`;
@@ -221,7 +232,8 @@ export function ggufMetadata(config) {
   const headColumns = config.head_dim ?? config.hidden_size / config.num_attention_heads;
   const ropes = config.rope_parameters;
   const rope = ropes.full_attention ?? ropes;
-  set('block_count', { u32: config.num_hidden_layers });
+  const drafting = config.num_nextn_predict_layers ?? 0;
+  set('block_count', { u32: config.num_hidden_layers + drafting });
   set('context_length', { u32: config.max_position_embeddings });
   set('embedding_length', { u32: config.hidden_size });
   set('feed_forward_length', { u32: config.intermediate_size });
@@ -230,7 +242,8 @@ export function ggufMetadata(config) {
   set('attention.layer_norm_rms_epsilon', { f32: config.rms_norm_eps });
   set('attention.key_length', { u32: headColumns });
   set('attention.value_length', { u32: headColumns });
-  set('rope.dimension_count', { u32: headColumns });
+  const rotated = headColumns * (rope.partial_rotary_factor ?? 1);
+  set('rope.dimension_count', { u32: rotated });
   set('rope.freq_base', { f32: rope.rope_theta });
   set('vocab_size', { u32: config.vocab_size });
   if (ropes.sliding_attention) {
@@ -243,8 +256,9 @@ export function ggufMetadata(config) {
   if (config.final_logit_softcapping) {
     set('final_logit_softcapping', { f32: config.final_logit_softcapping });
   }
-  if (config.num_local_experts) {
-    set('expert_count', { u32: config.num_local_experts });
+  const experts = config.num_local_experts ?? config.num_experts ?? config.n_routed_experts;
+  if (experts) {
+    set('expert_count', { u32: experts });
     set('expert_used_count', { u32: config.num_experts_per_tok });
     const width = config.moe_intermediate_size ?? config.intermediate_size;
     set('expert_feed_forward_length', { u32: width });
@@ -255,7 +269,14 @@ export function ggufMetadata(config) {
     const original = rope.original_max_position_embeddings;
     set('rope.scaling.original_context_length', { u32: original });
   }
+  recentMetadata(config, set);
   const extra = [];
+  // The block that drafts, of which only that it is there matters.
+  for (let i = 0; i < drafting; ++i) {
+    const name = `blk.${config.num_hidden_layers + i}.nextn.enorm.weight`;
+    const values = new Float32Array(config.hidden_size).fill(1);
+    extra.push({ name, shape: [values.length], values });
+  }
   if (rope.rope_type === 'llama3') {
     const values = llama3Divisors(rope, headColumns);
     extra.push({ name: 'rope_freqs.weight', shape: [values.length], values });

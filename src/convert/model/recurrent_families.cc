@@ -53,6 +53,8 @@ Status ReadDeltaNet(const JsonReader& config, DeltaNetConfig* delta) {
   TRY(ReadCount(config, "linear_key_head_dim", 1, kMostColumns, 128, &delta->key_columns));
   TRY(ReadCount(config, "linear_value_head_dim", 1, kMostColumns, 128, &delta->value_columns));
   TRY(ReadCount(config, "linear_conv_kernel_dim", 2, program::kMaxConvTaps, 4, &delta->taps));
+  // No key of Hugging Face: GGUF files order value heads so.
+  ASSIGN_OR_RETURN(delta->tiled, config.Bool("linear_value_heads_tiled", false));
   if (delta->value_heads % delta->key_heads == 0) return OkStatus();
   return Error(ErrorCode::kInvalidData, "config.json has " + std::to_string(delta->key_heads) +
                                             " 'linear_num_key_heads' and " +

@@ -63,10 +63,17 @@ class ConfigWriter {
 
 Status ConfigWriter::Sizes() {
   ASSIGN_OR_RETURN(hidden_, Whole("embedding_length", 1));
-  ASSIGN_OR_RETURN(layers_, metadata().Whole(Key("block_count"), 1, 4000));
+  ASSIGN_OR_RETURN(const uint64_t blocks, metadata().Whole(Key("block_count"), 1, 4000));
+  // Blocks behind the model's layers draft tokens, which is not converted.
+  ASSIGN_OR_RETURN(const uint64_t drafting,
+                   metadata().Whole(Key("nextn_predict_layers"), 0, blocks - 1, 0));
+  layers_ = blocks - drafting;
   ASSIGN_OR_RETURN(heads_, Whole("attention.head_count", 1));
   ASSIGN_OR_RETURN(const uint64_t kv_heads, Whole("attention.head_count_kv", 1, heads_));
-  ASSIGN_OR_RETURN(const uint64_t width, Whole("feed_forward_length", 1));
+  // A model whose layers all have experts may have no other width.
+  const bool has_width = Has("feed_forward_length") || !Has("expert_feed_forward_length");
+  ASSIGN_OR_RETURN(const uint64_t width,
+                   Whole(has_width ? "feed_forward_length" : "expert_feed_forward_length", 1));
   ASSIGN_OR_RETURN(context_, Whole("context_length", 1));
   ASSIGN_OR_RETURN(head_columns_, Whole("attention.key_length", 1, hidden_ / heads_));
   ASSIGN_OR_RETURN(const uint64_t value_columns, Whole("attention.value_length", 1, head_columns_));
@@ -205,11 +212,16 @@ void Name(ConfigWriter* config, const char* model_type, const char* architecture
   config->out["architectures"] = json::array{architecture};
 }
 
-Status AddExperts(ConfigWriter* config) {
+Status AddRoutedExperts(ConfigWriter* config, const char* count_name = "num_local_experts") {
   ASSIGN_OR_RETURN(const uint64_t count, config->Whole("expert_count", 1));
   ASSIGN_OR_RETURN(const uint64_t used, config->Whole("expert_used_count", 1));
-  config->out["num_local_experts"] = count;
+  config->out[count_name] = count;
   config->out["num_experts_per_tok"] = used;
+  return OkStatus();
+}
+
+Status AddExperts(ConfigWriter* config) {
+  TRY(AddRoutedExperts(config));
   ASSIGN_OR_RETURN(const uint64_t shared, config->Whole("expert_shared_count", 0, 0));
   if (shared == 0) return OkStatus();
   return Error(ErrorCode::kUnsupported, "'" + config->metadata().file() + "' has " +
@@ -250,6 +262,95 @@ Status AddQwen3Moe(ConfigWriter* config) {
   config->out["moe_intermediate_size"] = width;
   config->out["norm_topk_prob"] = true;
   return AddExperts(config);
+}
+
+// Gated DeltaNet in all layers but every `full_attention_interval`-th. ssm.* have Mamba's names:
+// groups are key heads, the rank of the time step is the number of value heads, and the inner size
+// is the width of all of those.
+Status AddDeltaNet(ConfigWriter* config) {
+  ASSIGN_OR_RETURN(const uint64_t key_heads, config->Whole("ssm.group_count", 1));
+  ASSIGN_OR_RETURN(const uint64_t value_heads, config->Whole("ssm.time_step_rank", 1));
+  ASSIGN_OR_RETURN(const uint64_t key_columns, config->Whole("ssm.state_size", 1));
+  ASSIGN_OR_RETURN(const uint64_t value_width, config->Whole("ssm.inner_size", 1));
+  ASSIGN_OR_RETURN(const uint64_t taps, config->Whole("ssm.conv_kernel", 1));
+  ASSIGN_OR_RETURN(const uint64_t interval, config->Whole("full_attention_interval", 1, 4));
+  if (value_width % value_heads != 0) {
+    return Error(ErrorCode::kInvalidData,
+                 "'" + config->metadata().file() + "' has " + std::to_string(value_heads) +
+                     " value heads ('" + config->Key("ssm.time_step_rank") + "') in " +
+                     std::to_string(value_width) + " columns ('" + config->Key("ssm.inner_size") +
+                     "'), which do not divide.");
+  }
+  config->out["linear_num_key_heads"] = key_heads;
+  config->out["linear_num_value_heads"] = value_heads;
+  config->out["linear_key_head_dim"] = key_columns;
+  config->out["linear_value_head_dim"] = value_width / value_heads;
+  config->out["linear_conv_kernel_dim"] = taps;
+  config->out["full_attention_interval"] = interval;
+  // Biases are of layers with attention, which the first one is not.
+  config->out["attention_bias"] =
+      config->HasTensor("blk." + std::to_string(interval - 1) + ".attn_q.bias");
+  json::object& rope = config->out["rope_parameters"].as_object();
+  if (!rope.contains("partial_rotary_factor")) rope["partial_rotary_factor"] = 1.0;
+  return OkStatus();
+}
+
+// Value heads lie so that head j reads key head j % key_heads.
+Status AddQwen35(ConfigWriter* config) {
+  Name(config, "qwen3_5_text", "Qwen3_5ForCausalLM");
+  config->out["linear_value_heads_tiled"] = true;
+  return AddDeltaNet(config);
+}
+
+Status AddGatedExperts(ConfigWriter* config) {
+  ASSIGN_OR_RETURN(const uint64_t width, config->Whole("expert_feed_forward_length", 1));
+  ASSIGN_OR_RETURN(const uint64_t shared, config->Whole("expert_shared_feed_forward_length", 0, 0));
+  config->out["moe_intermediate_size"] = width;
+  config->out["shared_expert_intermediate_size"] = shared;
+  config->out["norm_topk_prob"] = true;
+  return AddRoutedExperts(config);
+}
+
+Status AddQwen35Moe(ConfigWriter* config) {
+  TRY(AddQwen35(config));
+  Name(config, "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM");
+  return AddGatedExperts(config);
+}
+
+Status AddQwen3Next(ConfigWriter* config) {
+  Name(config, "qwen3_next", "Qwen3NextForCausalLM");
+  TRY(AddDeltaNet(config));
+  return AddGatedExperts(config);
+}
+
+// Experts by sigmoids with a bias, behind dense layers.
+Status AddGlm4Moe(ConfigWriter* config) {
+  Name(config, "glm4_moe", "Glm4MoeForCausalLM");
+  constexpr uint64_t kSigmoid = 2;  // llama.cpp's number of the function that scores experts
+  ASSIGN_OR_RETURN(const uint64_t scores, config->Whole("expert_gating_func", 0, kSigmoid));
+  if (scores != kSigmoid) {
+    return Error(ErrorCode::kUnsupported,
+                 "'" + config->Key("expert_gating_func") + "' of '" + config->metadata().file() +
+                     "' is " + std::to_string(scores) + "; weft converts 2, sigmoids.");
+  }
+  const auto copy = [&](const char* key, const char* name, uint64_t if_absent) -> Status {
+    ASSIGN_OR_RETURN(const uint64_t value, config->Whole(key, 0, if_absent));
+    config->out[name] = value;
+    return OkStatus();
+  };
+  TRY(copy("leading_dense_block_count", "first_k_dense_replace", 0));
+  TRY(copy("expert_shared_count", "n_shared_experts", 0));
+  TRY(copy("expert_group_count", "n_group", 1));
+  TRY(copy("expert_group_used_count", "topk_group", 1));
+  ASSIGN_OR_RETURN(const uint64_t width, config->Whole("expert_feed_forward_length", 1));
+  ASSIGN_OR_RETURN(const double scale, config->Real("expert_weights_scale", 1e-6, 1e6, 1));
+  ASSIGN_OR_RETURN(const bool divides,
+                   config->metadata().Bool(config->Key("expert_weights_norm"), false));
+  config->out["moe_intermediate_size"] = width;
+  config->out["routed_scaling_factor"] = scale;
+  config->out["norm_topk_prob"] = divides;
+  config->out["use_qk_norm"] = config->HasTensor("blk.0.attn_q_norm.weight");
+  return AddRoutedExperts(config, "n_routed_experts");
 }
 
 Status AddPhi3(ConfigWriter* config) {
@@ -308,8 +409,10 @@ struct Architecture {
   Status (*add)(ConfigWriter*);
 };
 constexpr Architecture kArchitectures[] = {
-    {"gemma2", AddGemma2}, {"gemma3", AddGemma3}, {"gpt-oss", AddGptOss}, {"llama", AddLlama},
-    {"phi3", AddPhi3},     {"qwen2", AddQwen2},   {"qwen3", AddQwen3},    {"qwen3moe", AddQwen3Moe},
+    {"gemma2", AddGemma2},       {"gemma3", AddGemma3},     {"glm4moe", AddGlm4Moe},
+    {"gpt-oss", AddGptOss},      {"llama", AddLlama},       {"phi3", AddPhi3},
+    {"qwen2", AddQwen2},         {"qwen3", AddQwen3},       {"qwen35", AddQwen35},
+    {"qwen35moe", AddQwen35Moe}, {"qwen3moe", AddQwen3Moe}, {"qwen3next", AddQwen3Next},
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 struct TensorName {
   uint64_t layer = 0;
   std::string_view stem;
-  std::string_view kind;  // "weight" or "bias"
+  std::string_view kind;  // "weight", "bias" or ""
 };
 
 std::optional<TensorName> ParseName(std::string_view name) {
@@ -22,7 +22,10 @@ std::optional<TensorName> ParseName(std::string_view name) {
   if (failure != std::errc() || end == name.data() + name.size() || *end != '.') return {};
   name.remove_prefix(static_cast<size_t>(end - name.data()) + 1);
   const size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos) return std::nullopt;
+  if (dot == std::string_view::npos) {  // "blk.3.ssm_a"
+    parsed.stem = name;
+    return parsed;
+  }
   parsed.stem = name.substr(0, dot);
   parsed.kind = name.substr(dot + 1);
   return parsed;
@@ -43,14 +46,19 @@ std::string_view Lookup(std::span<const Pair> table, std::string_view gguf) {
 constexpr Pair kOutside[] = {{"token_embd.weight", "model.embed_tokens.weight"},
                              {"output_norm.weight", "model.norm.weight"},
                              {"output.weight", "lm_head.weight"}};
-constexpr Pair kLayer[] = {
-    {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
-    {"attn_qkv", "self_attn.qkv_proj"},  {"attn_output", "self_attn.o_proj"},
-    {"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
-    {"attn_sinks", "self_attn.sinks"},   {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate_inp", "mlp.gate"},        {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},           {"ffn_down", "mlp.down_proj"}};
+constexpr Pair kLayer[] = {{"attn_norm", "input_layernorm"},
+                           {"attn_q", "self_attn.q_proj"},
+                           {"attn_k", "self_attn.k_proj"},
+                           {"attn_v", "self_attn.v_proj"},
+                           {"attn_qkv", "self_attn.qkv_proj"},
+                           {"attn_output", "self_attn.o_proj"},
+                           {"attn_q_norm", "self_attn.q_norm"},
+                           {"attn_k_norm", "self_attn.k_norm"},
+                           {"ffn_norm", "post_attention_layernorm"},
+                           {"ffn_gate_inp", "mlp.gate"},
+                           {"ffn_gate", "mlp.gate_proj"},
+                           {"ffn_up", "mlp.up_proj"},
+                           {"ffn_down", "mlp.down_proj"}};
 // What a family calls otherwise.
 constexpr Pair kGemma[] = {{"post_attention_norm", "post_attention_layernorm"},
                            {"ffn_norm", "pre_feedforward_layernorm"},
@@ -58,15 +66,47 @@ constexpr Pair kGemma[] = {{"post_attention_norm", "post_attention_layernorm"},
 constexpr Pair kPhi3[] = {{"ffn_up", "mlp.gate_up_proj"}};
 constexpr Pair kGptOss[] = {{"post_attention_norm", "post_attention_layernorm"},
                             {"ffn_gate_inp", "mlp.router"}};
+constexpr Pair kGlm4Moe[] = {{"post_attention_norm", "post_attention_layernorm"},
+                             {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+                             {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+                             {"ffn_down_shexp", "mlp.shared_experts.down_proj"}};
+constexpr Pair kDeltaNet[] = {{"post_attention_norm", "post_attention_layernorm"},
+                              {"attn_qkv", "linear_attn.in_proj_qkv"},
+                              {"attn_gate", "linear_attn.in_proj_z"},
+                              {"ssm_alpha", "linear_attn.in_proj_a"},
+                              {"ssm_beta", "linear_attn.in_proj_b"},
+                              {"ssm_ba", "linear_attn.in_proj_ba"},
+                              {"ssm_conv1d", "linear_attn.conv1d"},
+                              {"ssm_norm", "linear_attn.norm"},
+                              {"ssm_out", "linear_attn.out_proj"},
+                              {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
+                              {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+                              {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+                              {"ffn_down_shexp", "mlp.shared_expert.down_proj"}};
+// Vectors whose names end otherwise in the two forms.
+struct Vector {
+  std::string_view stem, kind;  // of the GGUF name
+  std::string_view hugging_face;
+};
+constexpr Vector kVectors[] = {{"ssm_a", "", "linear_attn.A_log"},
+                               {"ssm_dt", "bias", "linear_attn.dt_bias"},
+                               {"exp_probs_b", "bias", "mlp.gate.e_score_correction_bias"},
+                               {"attn_sinks", "weight", "self_attn.sinks"}};
 // All experts of a layer in one tensor [experts, ...].
 constexpr Pair kStacks[] = {{"ffn_gate_exps", "mlp.experts.gate_proj"},
                             {"ffn_up_exps", "mlp.experts.up_proj"},
                             {"ffn_down_exps", "mlp.experts.down_proj"}};
 
+bool HasDeltaNet(std::string_view model_type) {
+  return model_type.starts_with("qwen3_5") || model_type == "qwen3_next";
+}
+
 std::span<const Pair> FamilyNames(std::string_view model_type) {
   if (model_type == "gemma2" || model_type == "gemma3_text") return kGemma;
   if (model_type == "phi3") return kPhi3;
   if (model_type == "gpt_oss") return kGptOss;
+  if (model_type == "glm4_moe") return kGlm4Moe;
+  if (HasDeltaNet(model_type)) return kDeltaNet;
   return {};
 }
 
@@ -74,7 +114,7 @@ class Renamer {
  public:
   Renamer(const std::string& model_type, uint64_t head_columns)
       : family_(FamilyNames(model_type)),
-        is_gemma_(model_type.starts_with("gemma")),
+        norms_hold_one_(model_type.starts_with("gemma") || HasDeltaNet(model_type)),
         // llama.cpp rotates neighbouring columns in this architecture alone.
         is_llama_(model_type == "llama" || model_type == "mistral" || model_type == "mixtral"),
         head_columns_(head_columns) {}
@@ -86,6 +126,12 @@ class Renamer {
     const auto parsed = ParseName(name);
     if (!parsed) return OkStatus();
     const std::string prefix = "model.layers." + std::to_string(parsed->layer) + ".";
+    for (const Vector& vector : kVectors) {
+      if (vector.stem != parsed->stem || vector.kind != parsed->kind) continue;
+      SourceTensor copy = tensor;
+      copy.holds_decay = parsed->stem == "ssm_a";  // -exp(A_log)
+      return Put(prefix + std::string(vector.hugging_face), name, std::move(copy));
+    }
     if (const auto stack = Lookup(kStacks, parsed->stem); !stack.empty()) {
       const char* suffix = parsed->kind == "bias" ? "_bias" : "";
       return Put(prefix + std::string(stack) + suffix, name, tensor);
@@ -93,9 +139,9 @@ class Renamer {
     std::string_view stem = Lookup(family_, parsed->stem);
     if (stem.empty()) stem = Lookup(kLayer, parsed->stem);
     if (stem.empty()) return AddSingleExpert(*parsed, prefix, name, tensor);
-    std::string target = prefix + std::string(stem);
-    if (parsed->stem != "attn_sinks") target += "." + std::string(parsed->kind);
+    std::string target = prefix + std::string(stem) + "." + std::string(parsed->kind);
     SourceTensor copy = tensor;
+    AddDimensions(parsed->stem, &copy);
     if (is_llama_ && (parsed->stem == "attn_q" || parsed->stem == "attn_k")) {
       TRY(Interleave(name, &copy));
     }
@@ -105,6 +151,14 @@ class Renamer {
   TensorMap Take() { return std::move(tensors_); }
 
  private:
+  // Dimensions of 1 that Hugging Face checkpoints have: [channels, 1, taps] of a convolution, and
+  // the one row of the gate of the expert for all rows.
+  static void AddDimensions(std::string_view stem, SourceTensor* tensor) {
+    std::vector<uint64_t>& shape = tensor->shape;
+    if (stem == "ssm_conv1d" && shape.size() == 2) shape.insert(shape.begin() + 1, 1);
+    if (stem == "ffn_gate_inp_shexp" && shape.size() == 1) shape.insert(shape.begin(), 1);
+  }
+
   Status Interleave(const std::string& name, SourceTensor* tensor) const {
     const bool plain = tensor->format && BlockValues(*tensor->format) == 1;
     if (head_columns_ % 2 != 0 || tensor->shape[0] % head_columns_ != 0 ||
@@ -140,13 +194,13 @@ class Renamer {
                                                 "; weft converts " + SupportedGgufTypes() + ".");
     }
     tensor.own_name = name;
-    tensor.norm_holds_one = is_gemma_ && tensor.shape.size() == 1;
+    tensor.norm_holds_one = norms_hold_one_ && tensor.shape.size() == 1;
     tensors_.emplace(std::move(target), std::move(tensor));
     return OkStatus();
   }
 
   std::span<const Pair> family_;
-  bool is_gemma_, is_llama_;
+  bool norms_hold_one_, is_llama_;
   uint64_t head_columns_;
   TensorMap tensors_;
 };

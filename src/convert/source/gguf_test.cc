@@ -143,14 +143,16 @@ TEST(Gguf, NamesEveryFaultOfATensor) {
 // A Llama of one layer, hidden 64, one head; every matrix has `type`.
 class Llama {
  public:
-  explicit Llama(uint32_t type = 1, uint32_t type_bytes = 2) : type_(type), bytes_(type_bytes) {
-    builder.Text("general.architecture", "llama");
-    builder.Whole("llama.block_count", 1);
-    builder.Whole("llama.context_length", 64);
-    builder.Whole("llama.embedding_length", 64);
-    builder.Whole("llama.feed_forward_length", 96);
-    builder.Whole("llama.attention.head_count", 1);
-    builder.Real("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+  explicit Llama(uint32_t type = 1, uint32_t type_bytes = 2,
+                 const std::string& architecture = "llama")
+      : type_(type), bytes_(type_bytes) {
+    builder.Text("general.architecture", architecture);
+    builder.Whole(architecture + ".block_count", 1);
+    builder.Whole(architecture + ".context_length", 64);
+    builder.Whole(architecture + ".embedding_length", 64);
+    builder.Whole(architecture + ".feed_forward_length", 96);
+    builder.Whole(architecture + ".attention.head_count", 1);
+    builder.Real(architecture + ".attention.layer_norm_rms_epsilon", 1e-5f);
     Vector("output_norm.weight", 64);
     Matrix("token_embd.weight", 64, 40);
     Vector("blk.0.attn_norm.weight", 64);
@@ -237,6 +239,31 @@ TEST_F(GgufSource, NamesWhatItCannotConvert) {
   sizes.Text("general.architecture", "qwen3");
   EXPECT_THAT(OpenText(sizes.File()), HasSubstr("has no 'qwen3.embedding_length'"));
   EXPECT_THAT(Open(folder_.path() / "nowhere.gguf"), HasSubstr("no GGUF file"));
+}
+
+// A Llama by another name, whose metadata lack what its architecture needs.
+TEST_F(GgufSource, NamesWhatDeltaNetAndSigmoidExpertsLack) {
+  const auto delta = [&](uint32_t inner_size) {
+    Llama model(1, 2, "qwen35");
+    model.builder.Whole("qwen35.ssm.group_count", 2);
+    model.builder.Whole("qwen35.ssm.time_step_rank", 4);
+    model.builder.Whole("qwen35.ssm.state_size", 16);
+    model.builder.Whole("qwen35.ssm.inner_size", inner_size);
+    model.builder.Whole("qwen35.ssm.conv_kernel", 4);
+    return OpenText(model.builder.File());
+  };
+  EXPECT_EQ(delta(64), "ok");
+  EXPECT_THAT(delta(66), HasSubstr("has 4 value heads ('qwen35.ssm.time_step_rank') in 66 colu"));
+  EXPECT_THAT(OpenText(Llama(1, 2, "qwen3next").builder.File()),
+              HasSubstr("has no 'qwen3next.ssm.group_count'"));
+  EXPECT_THAT(OpenText(Llama(1, 2, "glm4moe").builder.File()),
+              HasSubstr("has no 'glm4moe.expert_feed_forward_length'"));
+  Llama softmax(1, 2, "glm4moe");
+  softmax.builder.Whole("glm4moe.expert_gating_func", 1);
+  EXPECT_THAT(OpenText(softmax.builder.File()), HasSubstr("is 1; weft converts 2, sigmoids"));
+  Llama drafts(1, 2, "qwen3");
+  drafts.builder.Whole("qwen3.nextn_predict_layers", 1);
+  EXPECT_THAT(OpenText(drafts.builder.File()), HasSubstr("expected a whole number from 0 to 0"));
 }
 
 TEST_F(GgufSource, PutsSplitModelsTogether) {

@@ -7,18 +7,25 @@ namespace {
 
 class DeltaNetSpecs {
  public:
-  DeltaNetSpecs(const ModelConfig& config, uint32_t layer, std::vector<WeightSpec>* weights)
+  DeltaNetSpecs(const ModelConfig& config, uint32_t layer, const TensorMap& tensors,
+                std::vector<WeightSpec>* weights)
       : delta_(config.delta_net),
         hidden_(config.hidden_columns),
         prefix_(LayerPrefix(layer) + "linear_attn."),
+        // GGUF files of Qwen3-Next have these two unpacked already.
+        has_qkv_(tensors.contains(prefix_ + "in_proj_qkv.weight")),
         weights_(weights) {}
 
   void Add() {
-    if (delta_.packed) {
+    if (delta_.packed && !has_qkv_) {
       AddPackedProjections();
     } else {
       Whole("in_proj_qkv.weight", WeightRole::kMatrix, delta_.conv_width());
       Whole("in_proj_z.weight", WeightRole::kMatrix, delta_.value_width());
+    }
+    if (delta_.packed) {
+      AddPackedNumbers();
+    } else {
       // One number a head: too few rows to be worth four bits.
       Whole("in_proj_b.weight", WeightRole::kRouter, delta_.value_heads);
       Whole("in_proj_a.weight", WeightRole::kRouter, delta_.value_heads);
@@ -61,8 +68,8 @@ class DeltaNetSpecs {
     return pieces;
   }
 
-  // Qwen3-Next: key head by key head [q | k | v of its value heads | z of its value heads] and
-  // [b | a]; the value heads of a key head are neighbours, so that order stays.
+  // Qwen3-Next: key head by key head [q | k | v of its value heads | z of its value heads]; the
+  // value heads of a key head are neighbours, so that order stays.
   void AddPackedProjections() {
     const uint64_t keys = delta_.key_columns, group = delta_.value_heads / delta_.key_heads;
     const uint64_t values = group * delta_.value_columns, stretch = 2 * keys + 2 * values;
@@ -76,6 +83,11 @@ class DeltaNetSpecs {
     Push("in_proj_qkv.weight", WeightRole::kMatrix, {delta_.conv_width(), hidden_}, qkv);
     Push("in_proj_z.weight", WeightRole::kMatrix, {delta_.value_width(), hidden_},
          OfKeyHeads("in_proj_qkvz.weight", stretch, 2 * keys + values, values));
+  }
+
+  // Key head by key head [b | a].
+  void AddPackedNumbers() {
+    const uint64_t group = delta_.value_heads / delta_.key_heads;
     Push("in_proj_b.weight", WeightRole::kRouter, {delta_.value_heads, hidden_},
          OfKeyHeads("in_proj_ba.weight", 2 * group, 0, group));
     Push("in_proj_a.weight", WeightRole::kRouter, {delta_.value_heads, hidden_},
@@ -85,13 +97,15 @@ class DeltaNetSpecs {
   const DeltaNetConfig& delta_;
   const uint64_t hidden_;
   const std::string prefix_;
+  const bool has_qkv_;
   std::vector<WeightSpec>* const weights_;
 };
 
 }  // namespace
 
-void SpecifyDeltaNet(const ModelConfig& config, uint32_t layer, std::vector<WeightSpec>* weights) {
-  DeltaNetSpecs(config, layer, weights).Add();
+void SpecifyDeltaNet(const ModelConfig& config, uint32_t layer, const TensorMap& tensors,
+                     std::vector<WeightSpec>* weights) {
+  DeltaNetSpecs(config, layer, tensors, weights).Add();
 }
 
 }  // namespace weft::convert

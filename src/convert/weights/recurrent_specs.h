@@ -4,12 +4,14 @@
 #include <vector>
 
 #include "convert/model/model_config.h"
+#include "convert/source/source_tensor.h"
 #include "convert/weights/layer_weight.h"
 
 namespace weft::convert {
 
 // Appends the weights of the Gated DeltaNet of `layer` (of the package), named
 // "model.layers.<n>.linear_attn.<...>".
-void SpecifyDeltaNet(const ModelConfig& config, uint32_t layer, std::vector<WeightSpec>* weights);
+void SpecifyDeltaNet(const ModelConfig& config, uint32_t layer, const TensorMap& tensors,
+                     std::vector<WeightSpec>* weights);
 
 }  // namespace weft::convert

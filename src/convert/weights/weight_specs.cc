@@ -166,7 +166,7 @@ std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t l
                                            const TensorMap& tensors) {
   LayerSpecs specs(config, LayerPrefix(layer));
   if (config.mixers[layer - 1] == Mixer::kDeltaNet) {
-    SpecifyDeltaNet(config, layer, &specs.weights());
+    SpecifyDeltaNet(config, layer, tensors, &specs.weights());
   } else if (config.latent) {
     SpecifyLatent(config, layer, &specs.weights());
   } else {

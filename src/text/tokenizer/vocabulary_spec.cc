@@ -66,6 +66,12 @@ Result<PreKind> PreKindOf(std::string_view pre) {
   if (is({"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "hunyuan"})) {
     return PreKind{.patterns = {PlainWords("")}, .nfc = true};
   }
+  if (is({"qwen35"})) {
+    // Marks belong to the letters that they follow.
+    return PreKind{.patterns = {Joined({kContractions, R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N})",
+                                        R"(| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)", kSpaces})},
+                   .nfc = true};
+  }
   if (is({"gpt-4o", "llama4", "gpt-oss"})) return PreKind{.patterns = {CasedWords("{1,3}", true)}};
   if (is({"tekken"})) {
     return PreKind{.patterns = {CasedWords("", false)}, .ignore_merges = true, .add_bos = true};

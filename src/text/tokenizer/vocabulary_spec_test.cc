@@ -158,6 +158,20 @@ INSTANTIATE_TEST_SUITE_P(Tokenizer, GgufVocabulary,
                          testing::Values("gpt-2", "llama-bpe", "qwen2", "deepseek-llm",
                                          "llama-spm"));
 
+// "q" and an acute accent (bytes CC 81), which has no letter of its own, are one word to Qwen3.5.
+TEST(Vocabulary, Qwen35KeepsMarksWithLetters) {
+  VocabularySpec spec{
+      .model = "gpt2", .pre = "qwen35", .tokens = {"q", "Ì", "ģ", "qÌ"}, .merges = {"q Ì"}};
+  const std::string text = "q\xCC\x81";
+  const auto joined = FromVocabulary(spec);
+  ASSERT_TRUE(joined.ok()) << joined.error().ToString();
+  EXPECT_EQ(*joined->Encode(text, false), (std::vector<int32_t>{3, 2}));
+  spec.pre = "qwen2";
+  const auto apart = FromVocabulary(spec);
+  ASSERT_TRUE(apart.ok()) << apart.error().ToString();
+  EXPECT_EQ(*apart->Encode(text, false), (std::vector<int32_t>{0, 1, 2}));
+}
+
 TEST(Vocabulary, RefusesWhatDoesNotFitTogether) {
   const auto message = [](const VocabularySpec& spec) {
     const auto tokenizer = FromVocabulary(spec);
