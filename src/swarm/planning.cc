@@ -86,10 +86,13 @@ bool Planning::MayCompute(const Worker& worker, bool shards, Instant now) const 
 }
 
 // While a plan serves, a worker is timed before it is planned with: a guess could put a slow one
-// into the chain.
+// into the chain. One that has no room for two whole layers cannot be timed; as a hub it would have
+// room, and how far holders are away says more of its time than how fast it is.
 bool Planning::IsEligible(const Worker& worker, bool shards, Instant now) const {
+  const bool is_timed = worker.SpeedKnown() || (shards && worker.measure.tried &&
+                                                worker.measure.phase == MeasureJob::Phase::kNone);
   return MayCompute(worker, shards, now) &&
-         (worker.SpeedKnown() || !lifecycle_.serves() || lifecycle_.IsUsed(worker.id));
+         (is_timed || !lifecycle_.serves() || lifecycle_.IsUsed(worker.id));
 }
 
 // One that cannot be timed, because it holds a single layer, may stand by: better than nobody.
