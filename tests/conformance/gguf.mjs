@@ -3,7 +3,15 @@
 // the weights that the blocks stand for by a second reading of every block type.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { after, test } from 'node:test';
@@ -91,7 +99,10 @@ function wideCheckpoint() {
 }
 
 // The families of 2026 that GGUF files are read of.
-const recent = ['glm4-moe', 'qwen3_5', 'qwen3_5-moe', 'qwen3-next'];
+const recent = [
+  ...['deepseek-v2', 'deepseek-v3', 'glm4-moe', 'glm4-moe-lite', 'qwen3_5', 'qwen3_5-moe'],
+  'qwen3-next',
+];
 
 /** Row of a GGUF matrix of q or k where row `row` of the checkpoint's lies. */
 function permutedRow(name, row) {
@@ -211,6 +222,59 @@ if (!weft) {
         assert.deepEqual(blobs(manifest).sort(), blobs(others).sort());
       });
     }
+  }
+  // What no reference has: yarn, files from before the scores of experts were named, and those
+  // with k and v of a head in one tensor. Each must give the blobs that the checkpoint gives,
+  // programs included.
+  const yarn = {
+    ...{ rope_type: 'yarn', rope_theta: 10000, factor: 4, original_max_position_embeddings: 64 },
+    ...{ beta_fast: 32, beta_slow: 1, mscale: 1, mscale_all_dim: 1 },
+  };
+  const asBefore = (metadata) => {
+    for (const key of ['key_length', 'value_length']) {
+      metadata[`deepseek2.attention.${key}`] = metadata[`deepseek2.attention.${key}_mla`];
+      delete metadata[`deepseek2.attention.${key}_mla`];
+    }
+    metadata['deepseek2.attention.head_count_kv'] = metadata['deepseek2.attention.head_count'];
+    delete metadata['deepseek2.expert_gating_func'];
+  };
+  const groups = { n_group: 4, topk_group: 2, topk_method: 'group_limited_greedy' };
+  for (const [name, what, changes, change] of [
+    ['deepseek-v3', 'yarn', { rope_parameters: yarn }],
+    ['deepseek-v3', 'an older file', {}, asBefore],
+    ['deepseek-v2', 'an older file', {}, asBefore],
+    ['deepseek-v2', 'groups', groups],
+  ]) {
+    const folder = join(data, 'checkpoints-2026', name);
+    const skip = existsSync(folder) ? false : `no ${folder}`;
+    test(`${name}, ${what}: as the checkpoint`, { skip }, () => {
+      const source = mkdtempSync(join(work, 'source-'));
+      const config = JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8'));
+      Object.assign(config, changes);
+      writeFileSync(join(source, 'config.json'), JSON.stringify(config));
+      const weights = readSafetensors(join(folder, 'model.safetensors'));
+      copyFileSync(join(folder, 'model.safetensors'), join(source, 'model.safetensors'));
+      const { metadata } = ggufMetadata(config);
+      let tensors = ggufTensors(config, weights);
+      if (change) {
+        change(metadata);
+        tensors = tensors.filter((tensor) => !/attn_[kv]_b/.test(tensor.name));
+        for (const [own, { dims, values }] of Object.entries(weights)) {
+          const [, layer] = /layers\.(\d+)\.self_attn\.kv_b_proj/.exec(own) ?? [];
+          if (layer) tensors.push({ name: `blk.${layer}.attn_kv_b.weight`, shape: dims, values });
+        }
+      }
+      const file = join(source, 'model.gguf');
+      writeGguf(file, metadata, encodeAll(tensors, 'F32'));
+      const [fromGguf, fromFolder] = [join(source, 'a'), join(source, 'b')];
+      const { ok, errors } = convert(file, fromGguf, 'f32');
+      assert.ok(ok, errors);
+      rmSync(file);
+      const plain = convert(source, fromFolder, 'f32');
+      assert.ok(plain.ok, plain.errors);
+      const hex = (target) => Object.keys(new Package(target).manifest.blobs).sort();
+      assert.deepEqual(hex(fromGguf), hex(fromFolder));
+    });
   }
   if (!existsSync(models)) {
     test('checkpoints as GGUF files', { skip: `no checkpoints in ${models}` }, () => {});

@@ -1,5 +1,6 @@
 // What llama.cpp's converter does to the families of 2026: names, orders and metadata of Gated
-// DeltaNet (qwen35, qwen35moe, qwen3next) and of GLM-4.5 (glm4moe).
+// DeltaNet (qwen35, qwen35moe, qwen3next), of GLM-4.5 (glm4moe) and of latent attention
+// (deepseek2).
 
 const deltaNames = {
   post_attention_layernorm: 'post_attention_norm',
@@ -23,12 +24,25 @@ const glmNames = {
   'mlp.shared_experts.down_proj': 'ffn_down_shexp',
 };
 
+const latentNames = {
+  'self_attn.q_a_proj': 'attn_q_a',
+  'self_attn.q_a_layernorm': 'attn_q_a_norm',
+  'self_attn.q_b_proj': 'attn_q_b',
+  'self_attn.kv_a_proj_with_mqa': 'attn_kv_a_mqa',
+  'self_attn.kv_a_layernorm': 'attn_kv_a_norm',
+  ...glmNames,
+  post_attention_layernorm: 'ffn_norm',
+};
+
 /** Names of the families that have some of their own, by model_type. */
 export const recentNames = {
   qwen3_5_text: deltaNames,
   qwen3_5_moe_text: deltaNames,
   qwen3_next: deltaNames,
   glm4_moe: glmNames,
+  glm4_moe_lite: latentNames,
+  deepseek_v2: latentNames,
+  deepseek_v3: latentNames,
 };
 
 const tiled = (config) => config.model_type.startsWith('qwen3_5');
@@ -109,6 +123,28 @@ function* unpack(config, layer, { dims, values }) {
   yield tensor('attn_gate', rows(2 * key + value, value));
 }
 
+/** [k | v] of every head: k transposed, [heads, rank, nope], and v, [heads, columns, rank]. */
+function splitHeads(config, prefix, { values }) {
+  const { num_attention_heads: heads, kv_lora_rank: rank, qk_nope_head_dim: nope } = config;
+  const columns = config.v_head_dim;
+  const k = new Float32Array(heads * rank * nope);
+  const v = new Float32Array(heads * columns * rank);
+  for (let head = 0; head < heads; ++head) {
+    const start = head * (nope + columns) * rank;
+    for (let row = 0; row < nope; ++row) {
+      for (let i = 0; i < rank; ++i) {
+        k[(head * rank + i) * nope + row] = values[start + row * rank + i];
+      }
+    }
+    const end = start + (nope + columns) * rank;
+    v.set(values.subarray(start + nope * rank, end), head * columns * rank);
+  }
+  return [
+    { name: `${prefix}attn_k_b.weight`, shape: [heads, rank, nope], values: k },
+    { name: `${prefix}attn_v_b.weight`, shape: [heads, columns, rank], values: v },
+  ];
+}
+
 /**
  * The tensors of a recent family that are not only renamed, or nothing. `rest` is the name in
  * its layer.
@@ -123,6 +159,7 @@ export function recentTensors(config, layer, rest, tensor) {
     const shape = [tensor.dims[1]];
     return [{ name: `${prefix}ffn_gate_inp_shexp.weight`, shape, values: tensor.values }];
   }
+  if (rest === 'self_attn.kv_b_proj.weight') return splitHeads(config, prefix, tensor);
   const delta = /^linear_attn\.(\w+)(\.weight)?$/.exec(rest);
   if (!delta) return undefined;
   const [, stem] = delta;
@@ -153,11 +190,27 @@ export function recentMetadata(config, set) {
     const width = config.shared_expert_intermediate_size;
     set('expert_shared_feed_forward_length', { u32: width });
   }
-  if (config.model_type !== 'glm4_moe') return;
+  if (!config.n_routed_experts) return;
+  const isLatent = config.kv_lora_rank !== undefined;
+  if (isLatent) {
+    const { kv_lora_rank: rank, qk_rope_head_dim: rotated } = config;
+    set('attention.head_count_kv', { u32: 1 });
+    set('attention.q_lora_rank', { u32: config.q_lora_rank });
+    set('attention.kv_lora_rank', { u32: rank });
+    set('attention.key_length', { u32: rank + rotated });
+    set('attention.value_length', { u32: rank });
+    set('attention.key_length_mla', { u32: config.qk_nope_head_dim + rotated });
+    set('attention.value_length_mla', { u32: config.v_head_dim });
+    set('rope.dimension_count', { u32: rotated });
+    set('expert_group_count', { u32: config.n_group });
+    set('expert_group_used_count', { u32: config.topk_group });
+    const { mscale_all_dim: growth } = config.rope_parameters;
+    if (growth) set('rope.scaling.yarn_log_multiplier', { f32: 0.1 * growth });
+  }
   set('expert_shared_count', { u32: config.n_shared_experts });
   set('leading_dense_block_count', { u32: config.first_k_dense_replace });
-  set('expert_gating_func', { u32: 2 });
+  set('expert_gating_func', { u32: config.model_type === 'deepseek_v2' ? 1 : 2 });
   set('expert_weights_scale', { f32: config.routed_scaling_factor });
   set('expert_weights_norm', { bool: config.norm_topk_prob });
-  set('nextn_predict_layers', { u32: config.num_nextn_predict_layers });
+  if (!isLatent) set('nextn_predict_layers', { u32: config.num_nextn_predict_layers });
 }

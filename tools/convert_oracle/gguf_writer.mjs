@@ -93,6 +93,9 @@ const architectures = {
   qwen3_5_moe_text: 'qwen35moe',
   qwen3_next: 'qwen3next',
   glm4_moe: 'glm4moe',
+  glm4_moe_lite: 'deepseek2',
+  deepseek_v2: 'deepseek2',
+  deepseek_v3: 'deepseek2',
 };
 
 const outside = {
@@ -232,7 +235,8 @@ export function ggufMetadata(config) {
   const headColumns = config.head_dim ?? config.hidden_size / config.num_attention_heads;
   const ropes = config.rope_parameters;
   const rope = ropes.full_attention ?? ropes;
-  const drafting = config.num_nextn_predict_layers ?? 0;
+  // Those of DeepSeek are left out.
+  const drafting = architecture === 'deepseek2' ? 0 : (config.num_nextn_predict_layers ?? 0);
   set('block_count', { u32: config.num_hidden_layers + drafting });
   set('context_length', { u32: config.max_position_embeddings });
   set('embedding_length', { u32: config.hidden_size });

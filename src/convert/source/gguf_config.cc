@@ -83,7 +83,7 @@ Status ConfigWriter::Sizes() {
                      std::to_string(hidden_) +
                      " columns; expected at least one column for each head.");
   }
-  if (value_columns != head_columns_) {
+  if (value_columns != head_columns_ && !Has("attention.kv_lora_rank")) {
     return Error(ErrorCode::kUnsupported,
                  "'" + model_.file + "' has keys of " + std::to_string(head_columns_) +
                      " columns and values of " + std::to_string(value_columns) +
@@ -323,16 +323,20 @@ Status AddQwen3Next(ConfigWriter* config) {
   return AddGatedExperts(config);
 }
 
-// Experts by sigmoids with a bias, behind dense layers.
-Status AddGlm4Moe(ConfigWriter* config) {
-  Name(config, "glm4_moe", "Glm4MoeForCausalLM");
-  constexpr uint64_t kSigmoid = 2;  // llama.cpp's number of the function that scores experts
-  ASSIGN_OR_RETURN(const uint64_t scores, config->Whole("expert_gating_func", 0, kSigmoid));
-  if (scores != kSigmoid) {
-    return Error(ErrorCode::kUnsupported,
-                 "'" + config->Key("expert_gating_func") + "' of '" + config->metadata().file() +
-                     "' is " + std::to_string(scores) + "; weft converts 2, sigmoids.");
-  }
+// llama.cpp's numbers of the functions that score experts.
+constexpr uint64_t kSoftmax = 1, kSigmoid = 2;
+
+Result<uint64_t> ScoresOfExperts(const ConfigWriter& config, uint64_t if_absent) {
+  ASSIGN_OR_RETURN(const uint64_t scores, config.Whole("expert_gating_func", 0, if_absent));
+  if (scores == kSoftmax || scores == kSigmoid) return scores;
+  return Error(ErrorCode::kUnsupported, "'" + config.Key("expert_gating_func") + "' of '" +
+                                            config.metadata().file() + "' is " +
+                                            std::to_string(scores) +
+                                            "; weft converts 1 (softmax) and 2 (sigmoids).");
+}
+
+// Experts behind dense layers, some of them for all rows.
+Status AddSparseLayers(ConfigWriter* config) {
   const auto copy = [&](const char* key, const char* name, uint64_t if_absent) -> Status {
     ASSIGN_OR_RETURN(const uint64_t value, config->Whole(key, 0, if_absent));
     config->out[name] = value;
@@ -349,8 +353,65 @@ Status AddGlm4Moe(ConfigWriter* config) {
   config->out["moe_intermediate_size"] = width;
   config->out["routed_scaling_factor"] = scale;
   config->out["norm_topk_prob"] = divides;
-  config->out["use_qk_norm"] = config->HasTensor("blk.0.attn_q_norm.weight");
   return AddRoutedExperts(config, "n_routed_experts");
+}
+
+Status AddGlm4Moe(ConfigWriter* config) {
+  Name(config, "glm4_moe", "Glm4MoeForCausalLM");
+  ASSIGN_OR_RETURN(const uint64_t scores, ScoresOfExperts(*config, kSigmoid));
+  if (scores != kSigmoid) {
+    return Error(ErrorCode::kUnsupported, "'" + config->metadata().file() +
+                                              "' scores experts by softmax; weft converts "
+                                              "glm4moe with sigmoids.");
+  }
+  config->out["use_qk_norm"] = config->HasTensor("blk.0.attn_q_norm.weight");
+  return AddSparseLayers(config);
+}
+
+// Latent attention: DeepSeek-V2 (softmax), DeepSeek-V3 and GLM-4.7-Flash (sigmoids). Files of
+// today have the widths of the absorbed form in key_length and value_length and those of a head in
+// *_mla; older ones have those of a head alone.
+Status AddDeepseek2(ConfigWriter* config) {
+  // Older files do not say: a bias is there with sigmoids alone.
+  const std::string last = "blk." + std::to_string(config->layers_ - 1);
+  const bool has_bias = config->HasTensor(last + ".exp_probs_b.bias");
+  ASSIGN_OR_RETURN(const uint64_t scores, ScoresOfExperts(*config, has_bias ? kSigmoid : kSoftmax));
+  const bool is_v3 = scores == kSigmoid;
+  Name(config, is_v3 ? "deepseek_v3" : "deepseek_v2",
+       is_v3 ? "DeepseekV3ForCausalLM" : "DeepseekV2ForCausalLM");
+  if (config->Has("attention.temperature_scale")) {
+    return Error(ErrorCode::kUnsupported,
+                 "'" + config->metadata().file() + "' has '" +
+                     config->Key("attention.temperature_scale") +
+                     "', queries that grow with their position, which weft does not convert "
+                     "from deepseek2 files.");
+  }
+  ASSIGN_OR_RETURN(const uint64_t rank, config->Whole("attention.kv_lora_rank", 1));
+  ASSIGN_OR_RETURN(const uint64_t query_rank, config->Whole("attention.q_lora_rank", 0, 0));
+  ASSIGN_OR_RETURN(const uint64_t rotated, config->Whole("rope.dimension_count", 2));
+  const bool is_absorbed = config->Has("attention.key_length_mla");
+  const std::string suffix = is_absorbed ? "_mla" : "";
+  ASSIGN_OR_RETURN(const uint64_t key_columns,
+                   config->Whole("attention.key_length" + suffix, rotated + 1));
+  ASSIGN_OR_RETURN(const uint64_t value_columns,
+                   config->Whole("attention.value_length" + suffix, 1));
+  config->out["kv_lora_rank"] = rank;
+  if (query_rank > 0) config->out["q_lora_rank"] = query_rank;
+  config->out["qk_nope_head_dim"] = key_columns - rotated;
+  config->out["qk_rope_head_dim"] = rotated;
+  config->out["v_head_dim"] = value_columns;
+  config->out["head_dim"] = rotated;
+  json::object& rope = config->out["rope_parameters"].as_object();
+  rope.erase("partial_rotary_factor");  // of all of the columns that rotate
+  ASSIGN_OR_RETURN(const double growth,
+                   config->Real("rope.scaling.yarn_log_multiplier", 0, 1e3, 0));
+  if (growth > 0) {
+    // 0.1 of what config.json calls mscale, there for queries and keys alike.
+    rope["mscale"] = rope["mscale_all_dim"] = std::round(growth * 1e6) / 1e5;
+  }
+  TRY(AddSparseLayers(config));
+  if (!is_v3 && config->out["n_group"] != 1) config->out["topk_method"] = "group_limited_greedy";
+  return OkStatus();
 }
 
 Status AddPhi3(ConfigWriter* config) {
@@ -409,10 +470,11 @@ struct Architecture {
   Status (*add)(ConfigWriter*);
 };
 constexpr Architecture kArchitectures[] = {
-    {"gemma2", AddGemma2},       {"gemma3", AddGemma3},     {"glm4moe", AddGlm4Moe},
-    {"gpt-oss", AddGptOss},      {"llama", AddLlama},       {"phi3", AddPhi3},
-    {"qwen2", AddQwen2},         {"qwen3", AddQwen3},       {"qwen35", AddQwen35},
-    {"qwen35moe", AddQwen35Moe}, {"qwen3moe", AddQwen3Moe}, {"qwen3next", AddQwen3Next},
+    {"deepseek2", AddDeepseek2}, {"gemma2", AddGemma2},       {"gemma3", AddGemma3},
+    {"glm4moe", AddGlm4Moe},     {"gpt-oss", AddGptOss},      {"llama", AddLlama},
+    {"phi3", AddPhi3},           {"qwen2", AddQwen2},         {"qwen3", AddQwen3},
+    {"qwen35", AddQwen35},       {"qwen35moe", AddQwen35Moe}, {"qwen3moe", AddQwen3Moe},
+    {"qwen3next", AddQwen3Next},
 };
 
 }  // namespace

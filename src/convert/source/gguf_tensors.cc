@@ -66,10 +66,19 @@ constexpr Pair kGemma[] = {{"post_attention_norm", "post_attention_layernorm"},
 constexpr Pair kPhi3[] = {{"ffn_up", "mlp.gate_up_proj"}};
 constexpr Pair kGptOss[] = {{"post_attention_norm", "post_attention_layernorm"},
                             {"ffn_gate_inp", "mlp.router"}};
-constexpr Pair kGlm4Moe[] = {{"post_attention_norm", "post_attention_layernorm"},
-                             {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
-                             {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
-                             {"ffn_down_shexp", "mlp.shared_experts.down_proj"}};
+constexpr Pair kSparse[] = {{"post_attention_norm", "post_attention_layernorm"},
+                            {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+                            {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+                            {"ffn_down_shexp", "mlp.shared_experts.down_proj"},
+                            {"attn_q_a", "self_attn.q_a_proj"},
+                            {"attn_q_a_norm", "self_attn.q_a_layernorm"},
+                            {"attn_q_b", "self_attn.q_b_proj"},
+                            {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
+                            {"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
+                            {"attn_kv_b", "self_attn.kv_b_proj"},
+                            // The two parts of kv_b, of which GGUF has k transposed.
+                            {"attn_k_b", "self_attn.k_b_proj"},
+                            {"attn_v_b", "self_attn.v_b_proj"}};
 constexpr Pair kDeltaNet[] = {{"post_attention_norm", "post_attention_layernorm"},
                               {"attn_qkv", "linear_attn.in_proj_qkv"},
                               {"attn_gate", "linear_attn.in_proj_z"},
@@ -105,7 +114,7 @@ std::span<const Pair> FamilyNames(std::string_view model_type) {
   if (model_type == "gemma2" || model_type == "gemma3_text") return kGemma;
   if (model_type == "phi3") return kPhi3;
   if (model_type == "gpt_oss") return kGptOss;
-  if (model_type == "glm4_moe") return kGlm4Moe;
+  if (model_type == "glm4_moe" || model_type.starts_with("deepseek_v")) return kSparse;
   if (HasDeltaNet(model_type)) return kDeltaNet;
   return {};
 }

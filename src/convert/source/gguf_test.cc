@@ -260,7 +260,16 @@ TEST_F(GgufSource, NamesWhatDeltaNetAndSigmoidExpertsLack) {
               HasSubstr("has no 'glm4moe.expert_feed_forward_length'"));
   Llama softmax(1, 2, "glm4moe");
   softmax.builder.Whole("glm4moe.expert_gating_func", 1);
-  EXPECT_THAT(OpenText(softmax.builder.File()), HasSubstr("is 1; weft converts 2, sigmoids"));
+  EXPECT_THAT(OpenText(softmax.builder.File()), HasSubstr("scores experts by softmax"));
+  softmax.builder = Llama(1, 2, "deepseek2").builder;
+  softmax.builder.Whole("deepseek2.expert_gating_func", 3);
+  EXPECT_THAT(OpenText(softmax.builder.File()), HasSubstr("is 3; weft converts 1 (softmax) and 2"));
+  EXPECT_THAT(OpenText(Llama(1, 2, "deepseek2").builder.File()),
+              HasSubstr("has no 'deepseek2.attention.kv_lora_rank'"));
+  Llama growing(1, 2, "deepseek2");
+  growing.builder.Real("deepseek2.attention.temperature_scale", 0.1f);
+  EXPECT_THAT(OpenText(growing.builder.File()),
+              HasSubstr("'deepseek2.attention.temperature_scale', queries that grow"));
   Llama drafts(1, 2, "qwen3");
   drafts.builder.Whole("qwen3.nextn_predict_layers", 1);
   EXPECT_THAT(OpenText(drafts.builder.File()), HasSubstr("expected a whole number from 0 to 0"));

@@ -7,11 +7,13 @@ namespace {
 
 class LatentSpecs {
  public:
-  LatentSpecs(const ModelConfig& config, uint32_t layer, std::vector<WeightSpec>* weights)
+  LatentSpecs(const ModelConfig& config, uint32_t layer, const TensorMap& tensors,
+              std::vector<WeightSpec>* weights)
       : latent_(*config.latent),
         hidden_(config.hidden_columns),
         heads_(config.heads),
         prefix_(LayerPrefix(layer) + "self_attn."),
+        is_split_(tensors.contains(prefix_ + "k_b_proj.weight")),
         weights_(weights) {}
 
   void Add() {
@@ -78,6 +80,19 @@ class LatentSpecs {
   // transpose of the first.
   void AddHeads() {
     const uint64_t stretch = latent_.nope + latent_.value, rank = latent_.rank;
+    if (is_split_) {
+      Push("k_b_proj.weight", WeightRole::kMatrix, {heads_ * rank, latent_.nope},
+           {{prefix_ + "k_b_proj.weight",
+             {heads_, rank, latent_.nope},
+             heads_ * rank,
+             latent_.nope}});
+      Push("v_b_proj.weight", WeightRole::kMatrix, {heads_ * latent_.value, rank},
+           {{prefix_ + "v_b_proj.weight",
+             {heads_, latent_.value, rank},
+             heads_ * latent_.value,
+             rank}});
+      return;
+    }
     std::vector<SourcePiece> keys;
     for (uint64_t head = 0; head < heads_; ++head) {
       SourcePiece piece{prefix_ + "kv_b_proj.weight", {heads_ * stretch, rank}, rank, latent_.nope};
@@ -93,13 +108,15 @@ class LatentSpecs {
   const LatentConfig& latent_;
   const uint64_t hidden_, heads_;
   const std::string prefix_;
+  const bool is_split_;  // k_b_proj and v_b_proj instead of kv_b_proj: GGUF
   std::vector<WeightSpec>* const weights_;
 };
 
 }  // namespace
 
-void SpecifyLatent(const ModelConfig& config, uint32_t layer, std::vector<WeightSpec>* weights) {
-  LatentSpecs(config, layer, weights).Add();
+void SpecifyLatent(const ModelConfig& config, uint32_t layer, const TensorMap& tensors,
+                   std::vector<WeightSpec>* weights) {
+  LatentSpecs(config, layer, tensors, weights).Add();
 }
 
 }  // namespace weft::convert

@@ -4,11 +4,13 @@
 #include <vector>
 
 #include "convert/model/model_config.h"
+#include "convert/source/source_tensor.h"
 #include "convert/weights/layer_weight.h"
 
 namespace weft::convert {
 
 // Of package layer `layer`. REQUIRES: config.latent.
-void SpecifyLatent(const ModelConfig& config, uint32_t layer, std::vector<WeightSpec>* weights);
+void SpecifyLatent(const ModelConfig& config, uint32_t layer, const TensorMap& tensors,
+                   std::vector<WeightSpec>* weights);
 
 }  // namespace weft::convert

@@ -168,7 +168,7 @@ std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t l
   if (config.mixers[layer - 1] == Mixer::kDeltaNet) {
     SpecifyDeltaNet(config, layer, tensors, &specs.weights());
   } else if (config.latent) {
-    SpecifyLatent(config, layer, &specs.weights());
+    SpecifyLatent(config, layer, tensors, &specs.weights());
   } else {
     SpecifyAttention(config, layer - 1, &specs);
   }
