@@ -181,6 +181,8 @@ constexpr std::string_view kGemma3n =
     "four residual streams (AltUp), side paths of low rank (LAuReL) and embeddings for each layer";
 constexpr std::string_view kLlama4 =
     "experts whose input is scaled, windows in chunks and queries that grow with their position";
+constexpr std::string_view kMamba2 = "layers of Mamba2";
+constexpr std::string_view kShortConvolutions = "layers of a short convolution between two gates";
 constexpr std::string_view kMuseGlimmer =
     "a gate on attention with a projection of its own, and embedding rows that are normed";
 
@@ -189,11 +191,15 @@ constexpr MissingFamily kMissing[] = {
     {"falcon_h1", "attention and Mamba2 side by side in a layer"},
     {"gemma3n", kGemma3n},
     {"gemma3n_text", kGemma3n},
+    {"granitemoehybrid", kMamba2},
     {"kimi_linear", "a delta rule with a decay for each column of its state (KDA)"},
+    {"lfm2", kShortConvolutions},
+    {"lfm2_moe", kShortConvolutions},
     {"llama4", kLlama4},
     {"llama4_text", kLlama4},
     {"muse_glimmer", kMuseGlimmer},
     {"muse_glimmer_text", kMuseGlimmer},
+    {"nemotron_h", kMamba2},
     {"qwen4_exp", kStreams},
     {"qwen4_exp_text", kStreams},
 };
