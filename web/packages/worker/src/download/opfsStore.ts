@@ -5,13 +5,15 @@
 // the file to whole chunks. What a crash tore is found by the reader, who verifies.
 import { isDigest, kChunkBytes } from "./manifest.ts";
 import type { BlobStore, BlobWriter } from "./blobStore.ts";
-import { within } from "./within.ts";
+import { LateError, within } from "./within.ts";
 
 const kFolder = "weft-blobs";
-// Chromium sometimes never answers when several files are opened at once (seen in one of six visits
-// with four downloads beside each other): they are opened one after the other, and a file that is
-// not open by then counts as one that cannot be kept.
-const kOpenMs = 3000;
+// Chromium sometimes never answers when a file is opened beside others (seen in one of six visits
+// with four downloads beside each other). Files are opened one after the other, and one that does
+// not answer is asked for again: nearly always that helps. After the last attempt it counts as one
+// that cannot be kept.
+const kOpenMs = 1000;
+const kOpenAttempts = 3;
 
 export class OpfsStore implements BlobStore {
   readonly #folder: FileSystemDirectoryHandle;
@@ -56,8 +58,7 @@ export class OpfsStore implements BlobStore {
   }
 
   async openWriter(digest: string, byteCount: number): Promise<BlobWriter> {
-    const opened = this.#opening.then(() =>
-      within(kOpenMs, this.#openFile(digest), (late) => late.close()));
+    const opened = this.#opening.then(() => this.#openPatiently(digest));
     this.#opening = opened.catch(() => undefined);
     const access = await opened;
     let offset = access.getSize();
@@ -87,6 +88,16 @@ export class OpfsStore implements BlobStore {
       },
       close,
     };
+  }
+
+  async #openPatiently(digest: string): Promise<FileSystemSyncAccessHandle> {
+    for (let attempt = 1; ; ++attempt) {
+      try {
+        return await within(kOpenMs, this.#openFile(digest), (late) => late.close());
+      } catch (error) {
+        if (!(error instanceof LateError) || attempt === kOpenAttempts) throw error;
+      }
+    }
   }
 
   // Throws while another tab has the file.

@@ -1,4 +1,7 @@
-// What comes within `limitMs`; rejects after that, and what comes late is handed to `onLate`.
+export class LateError extends Error {}
+
+// What comes within `limitMs`; rejects after that (LateError), and what comes late is handed to
+// `onLate`.
 export function within<T>(
   limitMs: number,
   work: Promise<T>,
@@ -8,7 +11,7 @@ export function within<T>(
     let isLate = false;
     const timer = setTimeout(() => {
       isLate = true;
-      reject(new Error(`nothing came within ${limitMs / 1000} s`));
+      reject(new LateError(`nothing came within ${limitMs / 1000} s`));
     }, limitMs);
     work.then(
       (value) => {
