@@ -49,10 +49,10 @@ describe("workgroups of a product", () => {
   });
 
   it("make 64 of 32 rows, of many rows", () => {
-    expect(grids(2048, 23)[1]).toEqual([6, 1024, 1]);
-    expect(grids(2048, 24)).toEqual([
-      [24, 1, 1],
-      [1, 256, 1],
+    expect(grids(2048, 32)[1]).toEqual([8, 1024, 1]);
+    expect(grids(2048, 33)).toEqual([
+      [33, 1, 1],
+      [2, 256, 1],
     ]);
     expect(grids(2049, 65)[1]).toEqual([3, 257, 1]);
   });
