@@ -19,6 +19,7 @@ type Wish = Partial<Omit<GenerateRequest, "onTokens" | "onFailed">>;
 class Talk {
   readonly tokens: number[] = [];
   readonly lasts: boolean[] = [];
+  readonly counts: number[] = []; // told at once
   readonly failures: unknown[] = [];
   readonly request: GenerateRequest;
 
@@ -29,6 +30,7 @@ class Talk {
       onTokens: (tokens, isLast) => {
         this.tokens.push(...tokens);
         this.lasts.push(isLast);
+        this.counts.push(tokens.length);
         return this.tokens.length < most;
       },
       onFailed: (error) => this.failures.push(error),
@@ -114,6 +116,41 @@ describe.skipIf(!gpu)("whole-model decoding of several sessions", { timeout: 600
     for (const [index, { count = 10 }] of kWishes.entries()) {
       expect(engine.sessionLength(index, all)).toBe(kPrompt + count);
     }
+  });
+
+  it("tells the first token at once, then more and more of them", async () => {
+    engine.releaseAll();
+    for (const session of [8, 0]) await prompted(session);
+    const first = new Talk(8, kWishes[8]);
+    await engine.generateAll(all, coming([first]));
+    expect(first.counts).toEqual([1, 1, 2, 4, 8, 1]);
+    expect(first.tokens).toEqual(alone[8]);
+  });
+
+  it("makes anew only what sees the keys and values where these get more room", async () => {
+    const own = new WebGpuEngine(gpu!, { ...kDefaultOptions, residualDtype: "f16" });
+    await own.load(all, model);
+    const output = { kind: "argmax" } as const;
+    const step = async (session: number): Promise<number> => {
+      const tokenIds = Int32Array.from({ length: kPrompt }, (_, i) => 3 * i + session);
+      const runs = [{ session, generation: 0, firstPosition: 0, count: kPrompt, output }];
+      const made = await own.step({ layers: all, runs, tokenIds, hidden: new Float32Array(0) });
+      return made.selections[0]!.candidates[0]!.tokenId;
+    };
+    // Eight pages are there in the beginning, and each session takes one.
+    const made: number[] = [];
+    for (let session = 0; session < 8; ++session) made.push(await step(session));
+    const counted = countCreations(gpu!.device);
+    made.push(await step(8));
+    const { createBindGroup = 0, createBuffer = 0 } = counted.stop();
+    const blocks = all.end - all.first - 2; // layers with attention
+    expect(createBuffer).toBe(blocks);
+    expect(createBindGroup).toBeGreaterThanOrEqual(blocks);
+    const bound = own.machine.dispatchesOf(1).all.length;
+    expect(createBindGroup).toBeLessThan((blocks * bound) / 2);
+    own.releaseAll();
+    for (let session = 0; session < 9; ++session) expect(await step(session)).toBe(made[session]);
+    own.freeBuffers();
   });
 
   it("goes on where it paused, with what it was told", async () => {

@@ -140,10 +140,11 @@ export class WebGpuEngine implements StageEngine {
     layers: LayerRange,
     source: WeightSource,
     onBytes: (bytes: number) => void = () => undefined,
+    isPart = false,
   ): Promise<void> {
     const { first, end } = layers;
     const indices = Array.from({ length: end - first }, (_, at) => first + at);
-    await this.#loadAll(indices, (index) => this.#loader.load(index, source, onBytes));
+    await this.#loadAll(indices, (index) => this.#loader.load(index, source, onBytes), isPart);
   }
 
   async loadProgram(
@@ -153,12 +154,13 @@ export class WebGpuEngine implements StageEngine {
   ): Promise<void> {
     const load = (): Promise<LoadedLayer> =>
       this.#loader.loadProgram(program, source, onBytes);
-    await this.#loadAll([program.layerIndex], load);
+    await this.#loadAll([program.layerIndex], load, false);
   }
 
   async #loadAll(
     indices: readonly number[],
     load: (index: number) => Promise<LoadedLayer>,
+    isPart: boolean,
   ): Promise<void> {
     this.#checkDevice();
     const loaded: number[] = [];
@@ -172,11 +174,10 @@ export class WebGpuEngine implements StageEngine {
         const floats = stateFloats(layer.program);
         if (floats > 0) this.#states.add(index, floats);
         this.#table.addLayer(index, { kv: layer.attention !== null, state: floats > 0 });
+        this.#machine.compileAhead(layer);
       }
-      if (loaded.length > 0) {
-        await this.#buffers.guarded("Loading layers", () => this.#machine.prepare());
-        this.#checkDevice(); // commands to a device that was lost fail silently
-      }
+      if (!isPart) await this.#buffers.guarded("Loading layers", () => this.#machine.prepare());
+      this.#checkDevice(); // commands to a device that was lost fail silently
     } catch (error) {
       for (const index of loaded) this.#unloadLayer(index);
       throw this.#asLost(error);
@@ -329,7 +330,7 @@ export class WebGpuEngine implements StageEngine {
 
   // Slots for the next states of the runs, after growing the buffers where needed.
   #beginStates(layers: LayerRange, runs: readonly Run[]): StateAppend {
-    if (this.#states.reserve(layers, runs.length)) this.#machine.invalidate();
+    if (this.#states.reserve(layers, runs.length)) this.#machine.rebindState();
     return this.#states.begin(layers, runs);
   }
 
@@ -347,7 +348,7 @@ export class WebGpuEngine implements StageEngine {
     if (missing > 0) {
       this.#pools.grow(this.#pages.capacity + missing);
       this.#pages.grow(this.#pools.capacity);
-      this.#machine.invalidate();
+      this.#machine.rebindState();
     }
     return this.#pages.begin(runs);
   }

@@ -40,8 +40,8 @@ export interface Draft {
 export interface Dispatch {
   readonly pipeline: GPUComputePipeline;
   readonly layout: GPUBindGroupLayout;
-  readonly group: GPUBindGroup;
-  readonly entries: GPUBindGroupEntry[];
+  group: GPUBindGroup;
+  entries: GPUBindGroupEntry[];
   readonly params: Params;
   readonly grid: Grid;
   readonly when: (shape: StepShape) => boolean;
@@ -70,6 +70,8 @@ export async function makeDispatches(
   drafts: readonly Draft[],
 ): Promise<DispatchList> {
   const { device } = buffers.gpu;
+  // A driver takes tens of milliseconds a kernel, and compiles several at once.
+  const compiled = await Promise.all(drafts.map(({ variant }) => pipelines.get(variant)));
   const usage = Usage.uniform | Usage.copyTo;
   const params = buffers.make(label, "scratch", drafts.length * kParamBytes, usage);
   const dispatches: Dispatch[] = [];
@@ -83,7 +85,7 @@ export async function makeDispatches(
     );
     const layout = pipelines.groupLayout(draft.variant);
     dispatches.push({
-      pipeline: await pipelines.get(draft.variant),
+      pipeline: compiled[index]!,
       layout,
       group: device.createBindGroup({ label, layout, entries }),
       entries,
@@ -93,6 +95,22 @@ export async function makeDispatches(
     });
   }
   return { dispatches, params };
+}
+
+// The dispatch sees `buffer` instead of `old` from now on, if it saw that.
+export function rebind(
+  device: GPUDevice,
+  dispatch: Dispatch,
+  old: GPUBuffer,
+  buffer: GPUBuffer,
+): void {
+  const sees = ({ resource }: GPUBindGroupEntry): boolean =>
+    "buffer" in resource && resource.buffer === old;
+  if (!dispatch.entries.some(sees)) return;
+  dispatch.entries = dispatch.entries.map((entry) =>
+    sees(entry) ? { ...entry, resource: { buffer } } : entry);
+  const { layout, entries } = dispatch;
+  dispatch.group = device.createBindGroup({ layout, entries });
 }
 
 function entriesOf(shared: Shared, bound: Bound, op: GPUBufferBinding): GPUBindGroupEntry[] {

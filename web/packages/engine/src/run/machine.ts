@@ -6,8 +6,8 @@ import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
 import type { Pools } from "../kv/pools.ts";
 import type { States } from "../kv/states.ts";
-import { makeDispatches } from "../dispatch/dispatch.ts";
-import type { Dispatch, DispatchList, Shared } from "../dispatch/dispatch.ts";
+import { makeDispatches, rebind } from "../dispatch/dispatch.ts";
+import type { Dispatch, DispatchList, Draft, Shared } from "../dispatch/dispatch.ts";
 import { LayerContext } from "../dispatch/layerContext.ts";
 import { layerDrafts } from "../dispatch/layer.ts";
 import type { ExchangePoint } from "../dispatch/layer.ts";
@@ -56,6 +56,8 @@ export interface MachineOptions {
 }
 
 interface LayerDispatches {
+  readonly kv: GPUBuffer | null; // the keys and values, or states, that they see
+  readonly all: readonly Dispatch[];
   readonly layer: Dispatch[];
   readonly exchanges: readonly ExchangePoint[];
   readonly check: Dispatch[]; // of the residual stream it leaves; not for a head
@@ -132,6 +134,31 @@ export class Machine {
   // What is shared changed: the next prepare() makes all dispatches anew.
   invalidate(): void {
     this.#isStale = true;
+  }
+
+  // Keys and values, or states, have moved to larger buffers. Only those that see them change: a
+  // session that begins would else wait for all bind groups of a model.
+  rebindState(): void {
+    const { device } = this.buffers.gpu;
+    for (const [index, made] of this.#ofLayer) {
+      const kv = this.#stateOf(index);
+      if (!kv || !made.kv || kv === made.kv) continue;
+      for (const dispatch of made.all) rebind(device, dispatch, made.kv, kv);
+      this.#ofLayer.set(index, { ...made, kv });
+    }
+  }
+
+  #stateOf(layer: number): GPUBuffer | null {
+    return this.#pools.buffer(layer) ?? this.#states.buffer(layer);
+  }
+
+  // The layer's kernels are compiled while other layers are loaded. Who is refused one hears of it
+  // from prepare().
+  compileAhead(layer: LoadedLayer): void {
+    const layout = this.#layoutFor(this.#bodyRows);
+    for (const { variant } of this.#draftsOf(layer, layout).groups.flat()) {
+      this.#pipelines.get(variant).catch(() => undefined);
+    }
   }
 
   // A step of so many rows comes: from now on it takes fewer passes, if memory allows. Returns how
@@ -233,12 +260,16 @@ export class Machine {
     this.#act = this.#aux = null;
   }
 
-  #resizeFor(bodyRows: number): void {
+  #layoutFor(bodyRows: number): Layout {
     let needs = kNoNeeds;
     for (const { program } of this.layers.values()) {
       needs = mostOf(needs, needsOf(program, bodyRows, this.#seats));
     }
-    this.#layout = layoutOf(needs, bodyRows, this.#seats);
+    return layoutOf(needs, bodyRows, this.#seats);
+  }
+
+  #resizeFor(bodyRows: number): void {
+    this.#layout = this.#layoutFor(bodyRows);
     this.#act = this.#sized(this.#act, "activations", 4 * this.#layout.actValues);
     this.#aux = this.#sized(this.#aux, "selections", 4 * this.#layout.aux.words);
   }
@@ -249,14 +280,17 @@ export class Machine {
     return this.buffers.make(label, "scratch", byteCount, kUsage);
   }
 
-  async #makeLayer(layer: LoadedLayer): Promise<LayerDispatches> {
+  // In groups: the layer itself, and what LayerDispatches has beside it.
+  #draftsOf(
+    layer: LoadedLayer,
+    layout: Layout,
+  ): { groups: Draft[][]; exchanges: readonly ExchangePoint[] } {
     const { index } = layer;
-    const kv = this.#pools.buffer(index) ?? this.#states.buffer(index);
     const { round } = this.#options;
     const context = new LayerContext(
       layer,
-      this.#layout,
-      kv,
+      layout,
+      this.#stateOf(index),
       { ...this.#options, stateLayer: this.#states.indexOf(index) },
       this.ropes.firstOf,
     );
@@ -266,13 +300,19 @@ export class Machine {
     const { drafts, exchanges } = layerDrafts(context, round);
     const groups = [
       drafts,
-      isHead ? [] : [checkDraft(this.#layout, columns, 0)],
-      isHead || round === 0 ? [] : [checkDraft(this.#layout, columns, round)],
-      inColumns === 0 || round === 0 ? [] : [unpackDraft(this.#layout, inColumns, round)],
-      isHead ? [gatherDraft(this.#layout, inColumns)] : [],
-      isHead ? argmaxDrafts(this.#layout, columns) : [],
-      isHead ? [...topKDrafts(this.#layout, columns), scaledSumDraft(this.#layout, columns)] : [],
+      isHead ? [] : [checkDraft(layout, columns, 0)],
+      isHead || round === 0 ? [] : [checkDraft(layout, columns, round)],
+      inColumns === 0 || round === 0 ? [] : [unpackDraft(layout, inColumns, round)],
+      isHead ? [gatherDraft(layout, inColumns)] : [],
+      isHead ? argmaxDrafts(layout, columns) : [],
+      isHead ? [...topKDrafts(layout, columns), scaledSumDraft(layout, columns)] : [],
     ];
+    return { groups, exchanges };
+  }
+
+  async #makeLayer(layer: LoadedLayer): Promise<LayerDispatches> {
+    const kv = this.#stateOf(layer.index);
+    const { groups, exchanges } = this.#draftsOf(layer, this.#layout);
     const label = `layer ${layer.index}`;
     const made: DispatchList = await makeDispatches(
       this.buffers,
@@ -286,6 +326,8 @@ export class Machine {
     const next = (group: number): Dispatch[] =>
       made.dispatches.slice(at, (at += groups[group]!.length));
     return {
+      kv,
+      all: made.dispatches,
       layer: next(0),
       exchanges,
       check: next(1),

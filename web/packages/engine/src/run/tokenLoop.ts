@@ -11,6 +11,9 @@
 //   GPU     a b c | a b c | a c d | a c d ...     b's stop token is among those of the second
 //   told          | a b c | a b c | a c d ...     batch, so its place in the third is lost; d joins
 //
+// A session that comes is told its first token as soon as there is one: the batches behind its
+// coming have 1, 1, 2, 4, ... steps, up to the interval.
+//
 // Sessions come and go between batches without anything being waited for: what the GPU was given is
 // done in order. So a seat, or the pages of a session that has ended, may have another owner while
 // the last batch of the old one still runs.
@@ -196,7 +199,8 @@ export class TokenLoop {
   async #submit(seated: readonly Seated[]): Promise<Batch> {
     const steps = Math.min(
       Math.floor(kBatchTokens / seated.length),
-      ...seated.map(({ request }) => request.interval),
+      ...seated.map(({ request, submitted }) =>
+        Math.min(request.interval, Math.max(1, submitted))),
       ...seated.map(({ request, submitted }) => request.count - submitted),
     );
     const { staging, arena, ropes, encoder, aux, layout } = await this.#prepared(seated);

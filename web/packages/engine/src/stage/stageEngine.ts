@@ -182,10 +182,13 @@ export interface StageEngine {
 
   // Loads the layers of the range that are not yet loaded; keeps those that are, with their KV.
   // `onBytes` is told of every piece that has reached its place; not every engine calls it.
+  // `isPart`: more layers follow at once, so that what steps need beside the weights (kernels are
+  // compiled) may still be under way at the end; the last call waits for that of all.
   load(
     layers: LayerRange,
     source: WeightSource,
     onBytes?: (bytes: number) => void,
+    isPart?: boolean,
   ): Promise<void>;
   // Engines that hold experts for others have this: loads a program that is not of the package
   // (program/shards.ts) as the layer that it says it is.

@@ -31,9 +31,11 @@ class Fake {
   #wake: { at: number; resolve: () => void }[] = [];
 
   readonly msOf: (arithmetic: Arithmetic, rows: number) => number;
+  readonly #compileMs: number; // of a candidate
 
-  constructor(msOf: Fake["msOf"]) {
+  constructor(msOf: Fake["msOf"], compileMs = 0) {
     this.msOf = msOf;
+    this.#compileMs = compileMs;
   }
 
   #pass(ms: number): Promise<void> {
@@ -53,10 +55,10 @@ class Fake {
     ++this.rigs;
     return {
       warmUp: (_, ms) => this.#pass(ms),
-      sampleOf: (arithmetic, rows) =>
-        Promise.resolve(
-          this.msOf(arithmetic, rows) < 0 ? null : () => this.#run(arithmetic, rows),
-        ),
+      sampleOf: async (arithmetic, rows) => {
+        if (this.#compileMs > 0) await this.#pass(this.#compileMs);
+        return this.msOf(arithmetic, rows) < 0 ? null : () => this.#run(arithmetic, rows);
+      },
       free: () => void ++this.freed,
     };
   }
@@ -189,6 +191,16 @@ describe("tuning", () => {
     const fake = new Fake(({ lanes }) => (lanes === "shared" ? 40 : 90));
     const { ms } = await tune(gpu, kAny, "auto", fake.parts);
     expect(ms).toBeLessThanOrEqual(2000);
+  });
+
+  it("stores for the next time what it finds too late, where compilers are slow", async () => {
+    const fake = new Fake(() => 1, 700);
+    const first = await tune(gpu, kAny, "auto", fake.parts);
+    expect(first).toMatchObject({ arithmetic: usual, how: "default" });
+    await new Promise((resolve) => setTimeout(resolve, 0)); // the search comes to its end
+    expect(fake.freed).toBe(1);
+    expect(await tune(gpu, kAny, "auto", fake.parts)).toMatchObject({ how: "stored", ms: 0 });
+    expect(fake.rigs).toBe(1);
   });
 
   it("keeps the default, and stores nothing, where the device hangs", async () => {

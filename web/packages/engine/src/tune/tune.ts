@@ -55,10 +55,17 @@ export async function tune(
   if (known) return { arithmetic: known, how: "stored", ms: parts.now() - begin };
   const search = new Search(gpu, wish, usual, parts, begin + kBudgetMs - kReserveMs);
   const late = parts.sleep(kBudgetMs).then(() => "late" as const);
-  const end = await Promise.race([search.run().catch(() => "failed" as const), late]);
+  const ended = search.run().catch(() => "failed" as const);
+  // Where compilers are slow, the time is up in the middle of a stage: what was found by then comes
+  // too late for this engine, and is known to the next one.
+  const kept = ended.then(async (end) => {
+    if (end !== "done") return;
+    await parts.store.set(parts.key, writeChoice(search.best)).catch(() => undefined);
+  });
+  const end = await Promise.race([ended, late]);
   const ms = parts.now() - begin;
   if (end !== "done") return { ...whatever, ms };
-  await parts.store.set(parts.key, writeChoice(search.best)).catch(() => undefined);
+  await kept;
   return { arithmetic: search.best, how: "measured", ms };
 }
 

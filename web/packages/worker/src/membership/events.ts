@@ -120,11 +120,13 @@ export type Event =
 
 // What the engine's side does, one at a time.
 export type Work =
-  // One layer of a stage; `doneBytes` of the stage's `totalBytes` were installed before it.
+  // One layer of a stage, the last of them or not; `doneBytes` of the stage's `totalBytes` were
+  // installed before it.
   | {
       readonly kind: "installLayers";
       readonly epoch: number;
       readonly layers: LayerRange;
+      readonly isLast: boolean;
       readonly doneBytes: number;
       readonly totalBytes: number;
     }

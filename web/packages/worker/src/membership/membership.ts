@@ -590,7 +590,8 @@ export class Membership {
       const { next } = stage;
       const [doneBytes, totalBytes] = installedBytes(this.#package!.layerBytes, stage);
       const layers = { first: next, end: next + 1 };
-      return { kind: "installLayers", epoch, layers, doneBytes, totalBytes };
+      const isLast = layers.end === stage.layers.end;
+      return { kind: "installLayers", epoch, layers, isLast, doneBytes, totalBytes };
     };
     const stage = this.#stages.unfinished(epoch)!;
     stage.hasTurn = stage.next < stage.thereEnd;

@@ -78,14 +78,16 @@ export class StageHost {
     return await measureRanges(engine, ranges, this.#manifest, runs, this.#now);
   }
 
-  // Keeps what is loaded of the range. `onBytes` is told of what reaches the engine.
+  // Keeps what is loaded of the range, of which `layers` are the last or not. `onBytes` is told of
+  // what reaches the engine.
   async install(
     layers: LayerRange,
+    isLast: boolean,
     init: Init,
     onBytes: (bytes: number) => void,
   ): Promise<Installed> {
     const engine = await this.#loadedEngine();
-    await engine.load(layers, this.#source, onBytes);
+    await engine.load(layers, this.#source, onBytes, !isLast);
     const measured = engine.weightFactor?.() ?? this.#measuredFactor(engine);
     return {
       weightFactor: memoryFactor(this.#manifest, init, measured, engine),

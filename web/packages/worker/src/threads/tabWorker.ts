@@ -237,7 +237,7 @@ export class TabWorker {
     switch (work.kind) {
       case "installLayers": {
         let { doneBytes } = work;
-        const installed = await host.install(work.layers, init, (bytes) => {
+        const installed = await host.install(work.layers, work.isLast, init, (bytes) => {
           doneBytes = Math.min(work.totalBytes, doneBytes + bytes);
           if (board.current.download) return; // which the card shows
           const [done, total] = [doneBytes, work.totalBytes].map((it) => (it / 1e6).toFixed(0));
