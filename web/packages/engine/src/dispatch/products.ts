@@ -28,8 +28,8 @@ const kManyPartsColumns = 2048;
 const kManyPartsGroups = 1024;
 const kLongColumns = 4096;
 
-// matmul.wgsl is faster than tiles from so many rows on. A workgroup of it takes 32 rows at once and
-// walks a long matrix serially: a batch of no more rows leaves most of a large GPU idle, where
+// matmul.wgsl is faster than tiles from so many rows on. A workgroup of it takes 32 rows at once
+// and walks a long matrix serially: a batch of no more rows leaves most of a large GPU idle, where
 // tiles have several times the workgroups (32 conversations on an H200: twice the tokens/s).
 const kMatMulFrom = 33;
 

@@ -1,3 +1,4 @@
+// Waiting for something no longer than so long: for calls of the browser that may never come back.
 export class LateError extends Error {}
 
 // What comes within `limitMs`; rejects after that (LateError), and what comes late is handed to
