@@ -7,6 +7,7 @@
 
 #include "apps/model_info.h"
 #include "base/log.h"
+#include "planner/cost_model.h"
 #include "planner/planner.h"
 
 namespace weft::apps {
@@ -32,9 +33,11 @@ swarm::CoreOptions CoreOptionsFor(const package::Package& package,
   return core;
 }
 
-// Ends of `stage_count` contiguous stages whose heaviest is as light as possible.
+// Ends of `stage_count` contiguous stages whose heaviest is as light as possible. REQUIRES: there
+// are as many places to cut at.
 std::vector<int> EvenEnds(const std::vector<planner::LayerCost>& layers, int stage_count) {
-  const int n = static_cast<int>(layers.size());
+  const std::vector<int> cuts = planner::CutsOf(layers);
+  const int n = static_cast<int>(cuts.size()) - 1;
   const double infinity = std::numeric_limits<double>::infinity();
   // best[s][i]: the heaviest of s stages over the first i layers.
   std::vector<std::vector<double>> best(static_cast<size_t>(stage_count) + 1,
@@ -46,7 +49,8 @@ std::vector<int> EvenEnds(const std::vector<planner::LayerCost>& layers, int sta
     for (size_t end = s; end <= static_cast<size_t>(n); ++end) {
       double stage = 0;
       for (size_t first = end; first-- > s - 1;) {
-        stage += static_cast<double>(layers[first].weight_bytes) + 1;
+        for (int layer = cuts[first]; layer < cuts[first + 1]; ++layer)
+          stage += static_cast<double>(layers[static_cast<size_t>(layer)].weight_bytes) + 1;
         const double heaviest = std::max(stage, best[s - 1][first]);
         if (heaviest < best[s][end]) {
           best[s][end] = heaviest;
@@ -58,7 +62,7 @@ std::vector<int> EvenEnds(const std::vector<planner::LayerCost>& layers, int sta
   std::vector<int> ends(static_cast<size_t>(stage_count));
   int end = n;
   for (int s = stage_count; s > 0; --s) {
-    ends[static_cast<size_t>(s) - 1] = end;
+    ends[static_cast<size_t>(s) - 1] = cuts[static_cast<size_t>(end)];
     end = cut[static_cast<size_t>(s)][static_cast<size_t>(end)];
   }
   return ends;
@@ -69,7 +73,7 @@ std::vector<int> EvenEnds(const std::vector<planner::LayerCost>& layers, int sta
 planner::PlanOutcome PlanEvenStages(const swarm::StartPlanning& job, uint32_t stage_count) {
   planner::PlanOutcome outcome;
   if (job.repair) return outcome;
-  const auto count = std::min<size_t>(stage_count, job.layers.size());
+  const auto count = std::min<size_t>(stage_count, planner::CutsOf(job.layers).size() - 1);
   if (job.workers.size() < count) {
     outcome.problem =
         "Waiting for " + std::to_string(count - job.workers.size()) + " more workers.";

@@ -81,6 +81,8 @@ swarm::ModelInfo ModelInfoOf(const package::Package& package) {
     model.layers.push_back(costs);
   }
   FindTiedWeights(manifest, model.layers);
+  for (const package::LayerRange& range : manifest.keep_together)
+    for (uint32_t i = range.first + 1; i < range.end; ++i) model.layers[i].with_previous = true;
   return model;
 }
 

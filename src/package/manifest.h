@@ -42,6 +42,13 @@ struct LayerInfo {
   uint64_t state_bytes = 0;            // recurrent state of a session, whatever its length
 };
 
+// Layers [first, end).
+struct LayerRange {
+  uint32_t first = 0;
+  uint32_t end = 0;
+  bool operator==(const LayerRange&) const = default;
+};
+
 struct Manifest {
   uint32_t format = kPackageFormat;
   std::string name;
@@ -54,6 +61,9 @@ struct Manifest {
   bool lowered = true;          // false: no programs, only onnxruntime-web workers can serve it
   bool has_onnx = true;  // false: the graph has operators of our own, which onnxruntime cannot run
   std::vector<LayerInfo> layers;
+  // Ranges of two layers or more that run on one device, since more than the residual stream goes
+  // from layer to layer in them; ascending, apart from each other.
+  std::vector<LayerRange> keep_together;
   std::map<Digest, BlobInfo> blobs;
   std::map<std::string, Digest> files;  // "model.onnx", "tokenizer.json", ...: SHA-256 of each
 };

@@ -197,6 +197,33 @@ Result<LayerInfo> ParseLayer(const json::value& value, const Manifest& manifest,
   return layer;
 }
 
+Status ParseKeepTogether(const json::object& root, Manifest* manifest) {
+  const json::value* ranges = root.if_contains("keep_together");
+  if (ranges == nullptr) return OkStatus();
+  const uint64_t count = manifest->layers.size();
+  const Error wrong =
+      Invalid("'keep_together' is " + json::serialize(*ranges).substr(0, 80) +
+              "; expected ranges [first, end) of two of its " + std::to_string(count) +
+              " layers or more, ascending and apart from each other.");
+  if (!ranges->is_array()) return wrong;
+  uint64_t before = 0;
+  for (const json::value& range : ranges->get_array()) {
+    if (!range.is_array() || range.get_array().size() != 2) return wrong;
+    uint64_t ends[2] = {};
+    for (size_t i = 0; i < 2; ++i) {
+      const json::value& number = range.get_array()[i];
+      json::error_code failure;
+      if (number.is_number()) ends[i] = number.to_number<uint64_t>(failure);
+      if (!number.is_number() || failure || ends[i] > count) return wrong;
+    }
+    if (ends[0] < before || ends[1] < ends[0] + 2) return wrong;
+    manifest->keep_together.push_back(
+        {static_cast<uint32_t>(ends[0]), static_cast<uint32_t>(ends[1])});
+    before = ends[1];
+  }
+  return OkStatus();
+}
+
 Status ParseFiles(const json::object& object, Manifest* manifest) {
   for (const auto& entry : object) {
     const std::string name(entry.key());
@@ -277,6 +304,7 @@ Result<Manifest> ParseRoot(const json::value& value) {
                      ParseLayer(layers->get_array()[index], manifest, index, count));
     manifest.layers.push_back(std::move(layer));
   }
+  TRY(ParseKeepTogether(root, &manifest));
   ASSIGN_OR_RETURN(const json::object* files, Object(root, "files", kMaxFiles));
   TRY(ParseFiles(*files, &manifest));
   return manifest;
@@ -315,6 +343,13 @@ std::string ToJson(const Manifest& manifest) {
       Key("lowered", manifest.lowered),
   };
   if (!manifest.has_onnx) members.push_back(Key("has_onnx", false));
+  if (!manifest.keep_together.empty()) {
+    json::array ranges;
+    for (const LayerRange& range : manifest.keep_together) {
+      ranges.push_back(json::array{range.first, range.end});
+    }
+    members.push_back(Key("keep_together", std::move(ranges)));
+  }
   members.push_back(Lines("layers", '[', layers, ']'));
   members.push_back(Lines("files", '{', files, '}'));
   members.push_back(Lines("blobs", '{', blobs, '}'));

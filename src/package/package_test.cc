@@ -99,6 +99,22 @@ TEST(Manifest, RoundTrips) {
   EXPECT_EQ(DownloadBytes(*parsed, 3, 3), 0u);
 }
 
+TEST(Manifest, LayersThatAreKeptTogetherRoundTrip) {
+  Sample sample;
+  EXPECT_EQ(ToJson(sample.manifest).find("keep_together"), std::string::npos);
+  sample.manifest.keep_together = {{0, 2}};
+  const std::string text = ToJson(sample.manifest);
+  const auto parsed = ParseManifest(AsBytes(text));
+  ASSERT_TRUE(parsed.ok()) << parsed.error().ToString();
+  EXPECT_EQ(parsed->keep_together, sample.manifest.keep_together);
+  for (const char* ranges : {"7", "[7]", "[[0]]", "[[0,1]]", "[[1,0]]", "[[-1,2]]", "[[0,4]]",
+                             "[[0,1.5]]", "[[0,\"2\"]]", "[[0,2],[1,3]]", "[[0,1e300]]"}) {
+    const auto wrong = ParseManifest(AsBytes(Replaced(text, "[[0,2]]", ranges)));
+    ASSERT_FALSE(wrong.ok()) << ranges;
+    EXPECT_THAT(wrong.error().message(), HasSubstr("expected ranges [first, end) of two of its 3"));
+  }
+}
+
 TEST(Manifest, WithoutProgramsRoundTrips) {
   Sample sample;
   sample.manifest.lowered = false;

@@ -67,6 +67,7 @@ std::string LayersProblem(const std::vector<LayerCost>& layers) {
       return name + " has compute cost " + Number(layer.compute_cost) +
              "; expected a finite number >= 0.";
     }
+    if (layer.with_previous && i == 0) return name + " is kept with a layer before it.";
     if (layer.tied_to < 0) continue;
     const size_t other = static_cast<size_t>(layer.tied_to);
     if (other >= i) {
@@ -170,6 +171,15 @@ uint64_t StageMemoryBytes(const std::vector<LayerCost>& layers, double weight_fa
   return ToBytes(std::ceil(weight_factor * weights) + kv + scratch);
 }
 
+std::vector<int> CutsOf(const std::vector<LayerCost>& layers) {
+  std::vector<int> cuts;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (!layers[i].with_previous) cuts.push_back(static_cast<int>(i));
+  }
+  cuts.push_back(static_cast<int>(layers.size()));
+  return cuts;
+}
+
 // Every cost of a stage is a sum over its layers: differences of prefix sums give it in O(1):
 //
 //   sum of C over [first, end) = compute_prefix_[end] - compute_prefix_[first]
@@ -179,7 +189,7 @@ uint64_t StageMemoryBytes(const std::vector<LayerCost>& layers, double weight_fa
 // once where both lie in the stage. Searches ask for m n^2 / 2 stages, thousands for a big model.
 CostModel::CostModel(const std::vector<LayerCost>& layers,
                      const std::vector<WorkerMetrics>& workers, const PlanContext& context)
-    : layer_count_(static_cast<int>(layers.size())),
+    : cuts_(CutsOf(layers)),
       objective_(context.objective),
       alpha_(context.constants.alpha),
       delta_us_(context.constants.delta_us),
@@ -212,9 +222,15 @@ CostModel::CostModel(const std::vector<LayerCost>& layers,
   for (const WorkerMetrics& metrics : workers) workers_.push_back(MakeWorker(metrics, context));
 }
 
+std::optional<int> CostModel::PlaceOf(int layer) const {
+  const auto found = std::lower_bound(cuts_.begin(), cuts_.end(), layer);
+  if (found == cuts_.end() || *found != layer) return std::nullopt;
+  return static_cast<int>(found - cuts_.begin());
+}
+
 CostModel::Worker CostModel::MakeWorker(const WorkerMetrics& metrics,
                                         const PlanContext& context) const {
-  const size_t n = Index(layer_count_);
+  const size_t n = layers_.size();
   Worker worker;
   worker.usable = WorkerProblem(metrics).empty();
   worker.memory_bytes = static_cast<double>(metrics.memory_bytes);
@@ -267,8 +283,7 @@ double CostModel::WeightBytes(int first, int end) const {
 double CostModel::MemoryBytes(const Worker& worker, int first, int end) const {
   if (first >= end) return 0;
   return std::ceil(worker.weight_factor * WeightBytes(first, end)) + kv_prefix_[Index(end)] -
-         kv_prefix_[Index(first)] +
-         scratch_max_[Index(first) * Index(layer_count_) + Index(end) - 1];
+         kv_prefix_[Index(first)] + scratch_max_[Index(first) * layers_.size() + Index(end) - 1];
 }
 
 double CostModel::DownloadBytes(const Worker& worker, int first, int end) const {
@@ -292,10 +307,12 @@ double CostModel::InitCost(double init_us) const {
 bool CostModel::Allowed(int worker_index, int first, int end) const {
   const Worker& worker = workers_[Index(worker_index)];
   if (!worker.usable) return false;
-  return MemoryBytes(worker, first, end) <= worker.memory_bytes;
+  return MemoryBytes(worker, cuts_[Index(first)], cuts_[Index(end)]) <= worker.memory_bytes;
 }
 
-StageAssignment CostModel::Stage(int /*previous*/, int worker_index, int first, int end) const {
+StageAssignment CostModel::Stage(int /*previous*/, int worker_index, int first_place,
+                                 int end_place) const {
+  const int first = cuts_[Index(first_place)], end = cuts_[Index(end_place)];
   const Worker& worker = workers_[Index(worker_index)];
   StageAssignment stage;
   stage.worker = worker_index;
@@ -325,26 +342,28 @@ StageAssignment CostModel::Stage(int /*previous*/, int worker_index, int first, 
   return stage;
 }
 
-double CostModel::LeastExec(int worker_index, int first, int furthest,
+double CostModel::LeastExec(int worker_index, int first_place, int furthest,
                             const std::vector<double>& rest) const {
+  const size_t first = Layer(first_place);
   const Worker& worker = workers_[Index(worker_index)];
   const double per_op = 1 / worker.compute_speed, per_byte = 1 / worker.bandwidth_up;
   double least = kInfinity;
-  for (size_t end = Index(first) + 1; end <= Index(furthest); ++end) {
+  for (size_t place = Index(first_place) + 1; place <= Index(furthest); ++place) {
+    const size_t end = Index(cuts_[place]);
     least =
         std::min(least, compute_prefix_[end] * per_op + worker.exchange_us * exchange_prefix_[end] +
                             static_cast<double>(layers_[end - 1].output_bytes) * per_byte +
-                            worker.departure_us_per_byte * weight_prefix_[end] + rest[end]);
+                            worker.departure_us_per_byte * weight_prefix_[end] + rest[place]);
   }
-  return least - compute_prefix_[Index(first)] * per_op -
-         worker.exchange_us * exchange_prefix_[Index(first)] + worker.overhead_us + delta_us_ +
-         worker.latency_us + worker.departure_us -
-         worker.departure_us_per_byte * weight_prefix_[Index(first)] +
-         static_cast<double>(layers_[Index(first)].input_bytes) / worker.bandwidth_down;
+  return least - compute_prefix_[first] * per_op - worker.exchange_us * exchange_prefix_[first] +
+         worker.overhead_us + delta_us_ + worker.latency_us + worker.departure_us -
+         worker.departure_us_per_byte * weight_prefix_[first] +
+         static_cast<double>(layers_[first].input_bytes) / worker.bandwidth_down;
 }
 
 StageTable::StageTable(const CostModel& model, const std::vector<int>& workers)
     : layer_count(model.layer_count()),
+      cuts(model.cuts()),
       worker_count(static_cast<int>(workers.size())),
       objective(model.objective()),
       alpha(objective == Objective::kLatency ? model.alpha() : 0) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,30 +28,41 @@ std::string ContextProblem(const PlanContext& context);
 // Why a worker cannot be planned with at all, or empty.
 std::string WorkerProblem(const WorkerMetrics& worker);
 
+// Where plans may cut: the first layer of everything that is kept together (a layer alone, mostly),
+// and the number of layers. cuts[0] = 0.
+std::vector<int> CutsOf(const std::vector<LayerCost>& layers);
+
 // REQUIRES: LayersProblem and ContextProblem are empty. Keeps references to nothing.
+//
+// Layers that are kept together count as one here and in all that is made of the model: stages are
+// [first, end) by places in `cuts`. With layers 0 to 5 of which 2 to 4 are kept together the cuts
+// are 0 1 2 5 6, and [1, 3) is the layers 1 to 4. Searches so know nothing of such layers.
 class CostModel {
  public:
   CostModel(const std::vector<LayerCost>& layers, const std::vector<WorkerMetrics>& workers,
             const PlanContext& context);
 
-  int layer_count() const { return layer_count_; }
+  int layer_count() const { return static_cast<int>(cuts_.size()) - 1; }
+  const std::vector<int>& cuts() const { return cuts_; }
+  // Where `layer` is in cuts(); nullopt in the middle of what is kept together.
+  std::optional<int> PlaceOf(int layer) const;
   int worker_count() const { return static_cast<int>(workers_.size()); }
   double alpha() const { return alpha_; }
   bool Usable(int worker) const { return workers_[Index(worker)].usable; }
   double OfferBytes(int worker) const { return workers_[Index(worker)].memory_bytes; }
   Objective objective() const { return objective_; }
   // Bytes that layers [0, end) need at weight factor 1, scratch aside.
-  double BytesBefore(int end) const { return weight_prefix_[Index(end)] + kv_prefix_[Index(end)]; }
-  double ComputeBefore(int end) const { return compute_prefix_[Index(end)]; }
+  double BytesBefore(int end) const { return weight_prefix_[Layer(end)] + kv_prefix_[Layer(end)]; }
+  double ComputeBefore(int end) const { return compute_prefix_[Layer(end)]; }
 
   // True: [first, end) may run on `worker`. Shortening an allowed range at either end keeps it
   // allowed; the exact search rests on that.
   bool Allowed(int worker, int first, int end) const;
 
-  // The costs of `worker` running [first, end) after `previous` (kNoWorker: the first stage).
-  // In today's star every frame passes the server, so `previous` changes nothing; with direct links
-  // the transfer of the stage's input will depend on it. REQUIRES: the worker is usable, first <
-  // end.
+  // The costs, by layers, of `worker` running [first, end) after `previous` (kNoWorker: the first
+  // stage). In today's star every frame passes the server, so `previous` changes nothing; with
+  // direct links the transfer of the stage's input will depend on it. REQUIRES: the worker is
+  // usable, first < end.
   StageAssignment Stage(int previous, int worker, int first, int end) const;
   // Least exec_us + departure_us + rest[end] over the stages [first, end), first < end <= furthest.
   double LeastExec(int worker, int first, int furthest, const std::vector<double>& rest) const;
@@ -72,6 +84,7 @@ class CostModel {
     std::vector<bool> tied_free, tied_in_stage;
   };
   static size_t Index(int i) { return static_cast<size_t>(i); }
+  size_t Layer(int place) const { return Index(cuts_[Index(place)]); }
   Worker MakeWorker(const WorkerMetrics& metrics, const PlanContext& context) const;
   double WeightBytes(int first, int end) const;
   double MemoryBytes(const Worker& worker, int first, int end) const;
@@ -82,7 +95,7 @@ class CostModel {
                                      (weight_prefix_[Index(end)] - weight_prefix_[Index(first)]);
   }
 
-  int layer_count_;
+  std::vector<int> cuts_;
   Objective objective_;
   double alpha_;
   double delta_us_;
@@ -120,6 +133,7 @@ struct StageTable {
   }
 
   int layer_count;
+  std::vector<int> cuts;  // of the model
   int worker_count;
   Objective objective;
   double alpha;              // 0 for throughput

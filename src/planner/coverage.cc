@@ -11,16 +11,24 @@ namespace {
 constexpr int kExactWorkers = 16;
 constexpr int kShuffledOrders = 64;
 
+// What a gap is measured with.
+struct Gaps {
+  const std::vector<LayerCost>& layers;
+  const std::vector<int>& cuts;
+  double weight_factor;
+};
+
 // Lowers `best` to the gap between a covered prefix and a covered suffix, where that is smaller.
-void Consider(int prefix, int suffix, const std::vector<LayerCost>& layers, double weight_factor,
-              Shortfall& best) {
+void Consider(int prefix_place, int suffix_place, const Gaps& gaps, Shortfall& best) {
+  const int prefix = gaps.cuts[static_cast<size_t>(prefix_place)];
+  const int suffix = gaps.cuts[static_cast<size_t>(suffix_place)];
   best.covered_layers = std::max(best.covered_layers, prefix);
   if (prefix >= suffix) {
     best.gap_first = best.gap_end = prefix;
     best.gap_bytes = 0;
     return;
   }
-  const uint64_t bytes = StageMemoryBytes(layers, weight_factor, prefix, suffix);
+  const uint64_t bytes = StageMemoryBytes(gaps.layers, gaps.weight_factor, prefix, suffix);
   if (bytes < best.gap_bytes) {
     best.gap_bytes = bytes;
     best.gap_first = prefix;
@@ -31,15 +39,15 @@ void Consider(int prefix, int suffix, const std::vector<LayerCost>& layers, doub
 // In a fixed order, every worker takes as much as it can, from the front for the first k workers
 // and from the back for the others, for every k.
 void ConsiderOrder(const Reachability& reachability, const std::vector<int>& order,
-                   const std::vector<LayerCost>& layers, double weight_factor, Shortfall& best) {
+                   const Gaps& gaps, Shortfall& best) {
   const size_t m = order.size();
   std::vector<int> suffix(m + 1, reachability.layer_count());
   for (size_t k = m; k-- > 0;) suffix[k] = reachability.Lowest(order[k], suffix[k + 1]);
   int prefix = 0;
-  Consider(prefix, suffix[0], layers, weight_factor, best);
+  Consider(prefix, suffix[0], gaps, best);
   for (size_t k = 0; k < m; ++k) {
     prefix = reachability.Furthest(order[k], prefix);
-    Consider(prefix, suffix[k + 1], layers, weight_factor, best);
+    Consider(prefix, suffix[k + 1], gaps, best);
   }
 }
 
@@ -289,7 +297,8 @@ std::vector<std::vector<int>> SampleOrders(const StageTable& table) {
 Shortfall FindShortfall(const StageTable& table, const std::vector<LayerCost>& layers,
                         double weight_factor) {
   const Reachability reachability(table);
-  const int n = table.layer_count;
+  const Gaps gaps{layers, table.cuts, weight_factor};
+  const int n = static_cast<int>(layers.size());
   Shortfall best;
   best.gap_end = n;
   best.gap_bytes = StageMemoryBytes(layers, weight_factor, 0, n);
@@ -298,12 +307,12 @@ Shortfall FindShortfall(const StageTable& table, const std::vector<LayerCost>& l
     const std::vector<int> suffix = SuffixCover(reachability);
     const size_t all = prefix.size() - 1;
     for (size_t set = 0; set <= all; ++set) {
-      Consider(prefix[set], suffix[all ^ set], layers, weight_factor, best);
+      Consider(prefix[set], suffix[all ^ set], gaps, best);
     }
     return best;
   }
   for (const std::vector<int>& order : SampleOrders(table)) {
-    ConsiderOrder(reachability, order, layers, weight_factor, best);
+    ConsiderOrder(reachability, order, gaps, best);
   }
   return best;
 }

@@ -47,6 +47,11 @@ void AppendStages(const Plan& plan, const std::vector<LayerCost>& layers,
   }
 }
 
+std::string Capitalised(std::string text) {
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
 // How good the plan is, by its own bound.
 std::string GapSentence(const PlanOutcome& outcome) {
   if (outcome.lower_bound <= 0) return {};
@@ -66,12 +71,15 @@ std::string OversizedSentence(const std::vector<LayerCost>& layers,
       oversized.begin(), oversized.end(), [](const OversizedLayer& a, const OversizedLayer& b) {
         return a.lacking_bytes < b.lacking_bytes;
       });
-  std::string name = FormatLayers(worst.layer, worst.layer + 1, static_cast<int>(layers.size()));
-  name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
-  std::string text = name + " needs " + FormatBytes(static_cast<double>(worst.memory_bytes)) +
-                     " on one device, since a layer is not divided, and no device offers that: " +
-                     ShownName(workers, worst.worker) + " lacks " +
-                     FormatBytes(static_cast<double>(worst.lacking_bytes));
+  const std::string name =
+      Capitalised(FormatLayers(worst.layer, worst.end_layer, static_cast<int>(layers.size())));
+  const bool is_one = worst.end_layer - worst.layer == 1;
+  std::string text = name + (is_one ? " needs " : " need ") +
+                     FormatBytes(static_cast<double>(worst.memory_bytes)) +
+                     " on one device, since " +
+                     (is_one ? "a layer is not divided" : "they are kept together") +
+                     ", and no device offers that: " + ShownName(workers, worst.worker) +
+                     " lacks " + FormatBytes(static_cast<double>(worst.lacking_bytes));
   const size_t others = oversized.size() - 1;
   if (others == 1) text += ", and another layer fits none either";
   if (others > 1) text += ", and " + std::to_string(others) + " other layers fit none either";
@@ -115,7 +123,9 @@ std::string WhyLeftOut(const StageTable& table, const std::vector<StageChoice>& 
     }
   }
   if (best.end == 0) return "no range of layers beside the other stages fits its memory";
-  const std::string layers = FormatLayers(best.first, best.end, table.layer_count);
+  const auto layer_at = [&](int place) { return table.cuts[static_cast<size_t>(place)]; };
+  const std::string layers =
+      FormatLayers(layer_at(best.first), layer_at(best.end), table.cuts.back());
   if (best_change >= 0) {
     return "it would slow the swarm: with " + layers +
            ", its best use in this plan, a token takes " + FormatMicroseconds(best_change) +
@@ -146,14 +156,20 @@ std::vector<std::string> PlanNotes(const CostModel& model,
         candidate_count, outcome.lower_bound > 0 ? "" : ": to compare with, not the best"));
   }
   for (const StageAssignment& stage : plan.stages) {
-    const bool at_end = stage.end_layer == model.layer_count() ||
-                        !model.Allowed(stage.worker, stage.first_layer, stage.end_layer + 1);
-    const bool at_start = stage.first_layer == 0 ||
-                          !model.Allowed(stage.worker, stage.first_layer - 1, stage.end_layer);
-    const bool holds_all = stage.first_layer == 0 && stage.end_layer == model.layer_count();
+    const int first = model.PlaceOf(stage.first_layer).value();
+    const int end = model.PlaceOf(stage.end_layer).value();
+    const bool at_end = end == model.layer_count() || !model.Allowed(stage.worker, first, end + 1);
+    const bool at_start = first == 0 || !model.Allowed(stage.worker, first - 1, end);
+    const bool holds_all = first == 0 && end == model.layer_count();
     if (at_end && at_start && !holds_all) {
       notes.push_back(ShownName(workers, stage.worker) + " is full: one more layer does not fit.");
     }
+  }
+  const std::vector<int>& cuts = model.cuts();
+  for (size_t place = 0; place + 1 < cuts.size(); ++place) {
+    if (cuts[place + 1] - cuts[place] == 1) continue;
+    notes.push_back(Capitalised(FormatLayers(cuts[place], cuts[place + 1], cuts.back())) +
+                    " are kept together on one device: they share more than the residual stream.");
   }
   if (plan.stages.size() == 1 && candidate_count > 1) {
     notes.push_back("One device holds all layers; splitting them would cost more than it gains.");

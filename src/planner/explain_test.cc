@@ -142,6 +142,25 @@ TEST_F(ExplainPlanTest, ALayerLargerThanAnyDeviceIsNamedWithWhatIsMissing) {
   EXPECT_TRUE(FindPlan(layers_, workers_, {}).oversized.empty());
 }
 
+TEST_F(ExplainPlanTest, LayersThatAreKeptTogetherAreNamed) {
+  for (const size_t layer : {1, 2, 3}) layers_[layer].with_previous = true;
+  uint64_t bytes = 0;
+  for (size_t layer = 0; layer < 4; ++layer) bytes += layers_[layer].weight_bytes;
+  for (WorkerMetrics& worker : workers_) worker.memory_bytes = bytes - 50'000'000;
+  const PlanOutcome outcome = FindPlan(layers_, workers_, {});
+  EXPECT_FALSE(outcome.plan);
+  ASSERT_EQ(outcome.oversized.size(), 1u);
+  EXPECT_EQ(outcome.oversized[0].layer, 0);
+  EXPECT_EQ(outcome.oversized[0].end_layer, 4);
+  EXPECT_EQ(outcome.oversized[0].lacking_bytes, 50'000'000u);
+  EXPECT_THAT(Explain(), HasSubstr("The embedding and layers 1-3 need "));
+  EXPECT_THAT(Explain(), HasSubstr(" on one device, since they are kept together, and no device "
+                                   "offers that: "));
+  EXPECT_THAT(Explain(), HasSubstr(" lacks 50.0 MB."));
+  workers_[0].memory_bytes = bytes;
+  EXPECT_THAT(Explain(), HasSubstr("The embedding and layers 1-3 are kept together on one device"));
+}
+
 TEST_F(ExplainPlanTest, ShowsWhatIsMissingAndWhatFits) {
   workers_.resize(1);
   workers_[0].name.clear();

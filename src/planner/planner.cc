@@ -19,13 +19,13 @@ constexpr double kLeastBusyShare = 0.05;
 // What moving bytes costs others, be it traffic, disk or heat: a gigabyte has to win a second.
 constexpr double kMovedBytesPerUs = 1000;
 
-Plan MakePlan(const CostModel& model, const std::vector<StageAssignment>& stages) {
+// Stages of the model's workers.
+Plan MakePlan(const CostModel& model, const std::vector<StageChoice>& stages) {
   Plan plan;
   double init_sum = 0, init_max = 0;
   int previous = kNoWorker;
-  for (const StageAssignment& range : stages) {
-    const StageAssignment stage =
-        model.Stage(previous, range.worker, range.first_layer, range.end_layer);
+  for (const StageChoice& range : stages) {
+    const StageAssignment stage = model.Stage(previous, range.worker, range.first, range.end);
     plan.exec_us += stage.exec_us;
     plan.departure_us += stage.departure_us;
     plan.row_us += stage.row_us;
@@ -44,14 +44,8 @@ Plan MakePlan(const CostModel& model, const std::vector<StageAssignment>& stages
 
 Plan MakePlan(const CostModel& model, const std::vector<int>& row_workers,
               const Assignment& assignment) {
-  std::vector<StageAssignment> stages;
-  for (const StageChoice& choice : assignment.stages) {
-    StageAssignment stage;
-    stage.worker = row_workers[static_cast<size_t>(choice.worker)];
-    stage.first_layer = choice.first;
-    stage.end_layer = choice.end;
-    stages.push_back(stage);
-  }
+  std::vector<StageChoice> stages = assignment.stages;
+  for (StageChoice& stage : stages) stage.worker = row_workers[static_cast<size_t>(stage.worker)];
   return MakePlan(model, stages);
 }
 
@@ -112,13 +106,15 @@ std::string ProblemSentence(const PlanOutcome& outcome, size_t worker_count, siz
 std::vector<OversizedLayer> OversizedLayers(const std::vector<LayerCost>& layers,
                                             const std::vector<WorkerMetrics>& workers) {
   std::vector<OversizedLayer> oversized;
-  for (int layer = 0; layer < static_cast<int>(layers.size()); ++layer) {
-    OversizedLayer least{layer, kNoWorker, 0, UINT64_MAX};
+  const std::vector<int> cuts = CutsOf(layers);
+  for (size_t place = 0; place + 1 < cuts.size(); ++place) {
+    const int first = cuts[place], end = cuts[place + 1];
+    OversizedLayer least{first, end, kNoWorker, 0, UINT64_MAX};
     for (size_t i = 0; i < workers.size() && least.lacking_bytes > 0; ++i) {
       if (!WorkerProblem(workers[i]).empty()) continue;
-      const uint64_t needed = StageMemoryBytes(layers, workers[i].weight_factor, layer, layer + 1);
+      const uint64_t needed = StageMemoryBytes(layers, workers[i].weight_factor, first, end);
       const uint64_t lacking = needed - std::min(needed, workers[i].memory_bytes);
-      if (lacking < least.lacking_bytes) least = {layer, static_cast<int>(i), needed, lacking};
+      if (lacking < least.lacking_bytes) least = {first, end, static_cast<int>(i), needed, lacking};
     }
     if (least.worker != kNoWorker && least.lacking_bytes > 0) oversized.push_back(least);
   }
@@ -230,25 +226,25 @@ std::optional<Plan> EvaluatePlan(const std::vector<LayerCost>& layers,
   }
   const CostModel model(layers, workers, context);
   std::vector<bool> used(workers.size(), false);
+  std::vector<StageChoice> choices;
   int covered = 0;
   for (const StageAssignment& stage : stages) {
     if (stage.worker < 0 || stage.worker >= model.worker_count()) return std::nullopt;
-    if (stage.first_layer != covered || stage.end_layer <= covered ||
-        stage.end_layer > model.layer_count()) {
-      return std::nullopt;
-    }
-    if (used[static_cast<size_t>(stage.worker)] ||
-        !model.Allowed(stage.worker, stage.first_layer, stage.end_layer)) {
+    const std::optional<int> first = model.PlaceOf(stage.first_layer);
+    const std::optional<int> end = model.PlaceOf(stage.end_layer);
+    if (first != covered || !end || *end <= covered) return std::nullopt;
+    if (used[static_cast<size_t>(stage.worker)] || !model.Allowed(stage.worker, *first, *end)) {
       return std::nullopt;
     }
     used[static_cast<size_t>(stage.worker)] = true;
-    covered = stage.end_layer;
+    choices.push_back({stage.worker, *first, *end});
+    covered = *end;
   }
-  const Plan plan = MakePlan(model, stages);
+  const Plan plan = MakePlan(model, choices);
   if (context.rule != PlanRule::kPriced || context.token_us > 0) return plan;
   PlanContext timed = context;
   timed.token_us = plan.exec_us;
-  return MakePlan(CostModel(layers, workers, timed), stages);
+  return MakePlan(CostModel(layers, workers, timed), choices);
 }
 
 bool AcceptPlan(const Plan& candidate, double current_exec_us, const PlanContext& context) {

@@ -19,8 +19,8 @@ PlanOutcome FindPlan(const std::vector<LayerCost>& layers,
 
 // The costs of given stages (only worker and range of each are read) with the metrics of now, e.g.
 // of the active plan before AcceptPlan, or to compare prediction with measurement. nullopt: the
-// stages are not a contiguous cover from layer 0 by distinct, usable workers, or a stage exceeds
-// its worker's memory.
+// stages are not a contiguous cover from layer 0 by distinct, usable workers, cut layers that are
+// kept together, or a stage exceeds its worker's memory.
 std::optional<Plan> EvaluatePlan(const std::vector<LayerCost>& layers,
                                  const std::vector<WorkerMetrics>& workers,
                                  const PlanContext& context,
@@ -42,7 +42,7 @@ bool AcceptMove(const Plan& candidate, double current_cost_us, const MovePrice& 
 // memory, on disk and of keys and values. Least downtime; among those within 20 ms or a tenth of
 // it, least time per token, expected departures included where the context names a token_us. Exact
 // for up to ten candidates that matter, beyond that for the ten most promising. nullopt: they
-// cannot hold the hole together.
+// cannot hold the hole together, or it ends among layers that are kept together.
 std::optional<Repair> RepairPlan(const std::vector<LayerCost>& layers,
                                  const std::vector<WorkerMetrics>& workers,
                                  const PlanContext& context, const RepairProblem& problem);

@@ -100,6 +100,71 @@ TEST(FindPlanTest, EqualsBruteForceOverAllOrdersAndCuts) {
   EXPECT_GT(incomplete, 1500);
 }
 
+TEST(FindPlanTest, EqualsBruteForceWithLayersThatAreKeptTogether) {
+  int complete = 0, incomplete = 0, several = 0;
+  for (uint64_t seed = 0; seed < 8000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const int worker_count = 1 + static_cast<int>(seed % 5);
+    const int layer_count = 2 + static_cast<int>(seed / 5 % 8);
+    const double slack = seed % 3 == 0 ? 1.5 : 4;
+    Instance instance = seed % 2 == 0
+                            ? RandomInstance(seed, worker_count, layer_count, slack)
+                            : RandomPricedInstance(seed, worker_count, layer_count, slack);
+    testing::KeepSomeTogether(seed, &instance);
+    Oracle oracle(instance);
+    const bool by_time = seed % 2 == 1 && instance.context.token_us == 0;
+    const bool fits = oracle.Best() < kNone;
+    if (by_time && fits) oracle.set_token_us(oracle.Best());
+    const double best = oracle.Best();
+    const PlanOutcome outcome = Find(instance);
+    ASSERT_EQ(outcome.plan.has_value(), fits);
+    if (!outcome.plan) {
+      ++incomplete;
+      const int depth = oracle.DeepestPrefix();
+      ASSERT_EQ(outcome.partial.has_value(), depth > 0);
+      if (outcome.partial) {
+        ExpectValid(instance, *outcome.partial, depth);
+        EXPECT_TRUE(oracle.MayCut(outcome.partial->stages.back().end_layer));
+      }
+      continue;
+    }
+    ++complete;
+    several += outcome.plan->stages.size() > 1;
+    ExpectValid(instance, *outcome.plan, layer_count);
+    for (const StageAssignment& stage : outcome.plan->stages) {
+      EXPECT_TRUE(oracle.MayCut(stage.end_layer));
+    }
+    ExpectClose(outcome.plan->total_cost, best);
+    ExpectClose(outcome.plan->total_cost, OracleCost(instance, oracle, *outcome.plan));
+    instance.context.objective = Objective::kThroughput;
+    const PlanOutcome many = Find(instance);
+    ASSERT_TRUE(many.plan);
+    ExpectClose(many.plan->slowest_us, Oracle(instance).BestThroughput().first);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(complete, 2000);
+  EXPECT_GT(incomplete, 1000);
+  EXPECT_GT(several, 400);
+}
+
+TEST(EvaluatePlanTest, RefusesACutThroughLayersThatAreKeptTogether) {
+  Instance instance = RandomInstance(7, 2, 6, 5, false);
+  for (WorkerMetrics& worker : instance.workers) worker.memory_bytes = 1ull << 40;
+  const auto evaluate = [&](int cut) {
+    std::vector<StageAssignment> stages(2);
+    stages[0] = {.worker = 0, .first_layer = 0, .end_layer = cut};
+    stages[1] = {.worker = 1, .first_layer = cut, .end_layer = 6};
+    return EvaluatePlan(instance.layers, instance.workers, instance.context, stages);
+  };
+  ASSERT_TRUE(evaluate(3));
+  instance.layers[3].with_previous = true;
+  EXPECT_FALSE(evaluate(3));
+  EXPECT_TRUE(evaluate(2));
+  EXPECT_TRUE(evaluate(4));
+  instance.layers[0].with_previous = true;
+  EXPECT_THAT(Find(instance).problem, HasSubstr("Layer 0 is kept with a layer before it."));
+}
+
 TEST(FindPlanTest, EqualsBruteForceOnSevenWorkers) {
   for (uint64_t seed = 0; seed < 12; ++seed) {
     const Instance instance = RandomInstance(seed + 90'000, 7, 9, 1.5 + 0.2 * double(seed % 4));

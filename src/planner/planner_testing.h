@@ -91,6 +91,18 @@ inline Instance RandomPricedInstance(uint64_t seed, int worker_count, int layer_
   return instance;
 }
 
+// With one to three ranges of layers that are kept together.
+inline void KeepSomeTogether(uint64_t seed, Instance* instance) {
+  SeededRandom random(seed * 31 + 5);
+  const size_t n = instance->layers.size();
+  for (uint64_t i = 0; i <= random.Below(3); ++i) {
+    const size_t first = random.Below(n - 1), length = 1 + random.Below(n / 2);
+    for (size_t layer = first + 1; layer <= std::min(first + length, n - 1); ++layer) {
+      instance->layers[layer].with_previous = true;
+    }
+  }
+}
+
 // The formulas, term by term.
 class Oracle {
  public:
@@ -107,6 +119,9 @@ class Oracle {
       scratch = std::max(scratch, static_cast<double>(layer.scratch_bytes));
     }
     return std::ceil(Worker(w).weight_factor * weights) + kv + scratch;
+  }
+  bool MayCut(int layer) const {
+    return layer == static_cast<int>(instance_.layers.size()) || !Layer(layer).with_previous;
   }
   bool Allowed(int w, int first, int end) const {
     return Memory(w, first, end) <= static_cast<double>(Worker(w).memory_bytes);
@@ -179,6 +194,7 @@ class Oracle {
             used[i] = true;
             for (int end = covered + 1; end <= layer_count; ++end) {
               if (!Allowed(w, covered, end)) break;
+              if (!MayCut(end)) continue;
               const double init = Init(w, covered, end);
               extend(end, exec + Exec(w, covered, end) + Departure(w, covered, end),
                      init_sum + init, std::max(init_max, init));
@@ -226,6 +242,7 @@ class Oracle {
         if (used[i]) continue;
         used[i] = true;
         for (int end = covered + 1; end <= layer_count && Allowed(w, covered, end); ++end) {
+          if (!MayCut(end)) continue;
           extend(end, std::max(slowest, Busy(w, covered, end)),
                  sum + Exec(w, covered, end) + Departure(w, covered, end));
         }

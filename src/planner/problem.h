@@ -24,6 +24,8 @@ struct LayerCost {
   uint64_t input_bytes = 0;   // I_i, per token
   uint64_t output_bytes = 0;  // O_i, per token
   int exchanges = 0;          // times that a step waits for experts elsewhere (expert_cost.h)
+  // It runs where the layer before it runs: no plan cuts between them. REQUIRES: not layer 0.
+  bool with_previous = false;
   // Tied weights: `tied_bytes` of weight_bytes are the same blobs as in the earlier layer
   // `tied_to`, so a stage that has both holds and downloads them once. -1: none. REQUIRES: tied_to
   // < own index, tied_bytes <= both W.
@@ -184,9 +186,10 @@ enum class SearchStrategy {
   kAnnealing,     // 5.5.3
   kRandom,        // 5.5.4
 };
-// A layer that no worker could hold, were it its only one.
+// A layer that no worker could hold, were it its only one, or layers that are kept together.
 struct OversizedLayer {
   int layer = 0;
+  int end_layer = 0;
   int worker = 0;              // the one that lacks least for it
   uint64_t memory_bytes = 0;   // the layer needs on it...
   uint64_t lacking_bytes = 0;  // ...and that is more than it offers

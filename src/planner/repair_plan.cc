@@ -128,7 +128,11 @@ std::optional<Repair> RepairPlan(const std::vector<LayerCost>& layers,
           "a candidate for a hole is one of the workers");
     CHECK(seen.insert(candidate.worker).second, "a worker is a candidate for a hole once");
   }
-  const int layer_count = problem.end_layer - problem.first_layer;
+  const std::vector<int> cuts = CutsOf(layers);
+  const auto first = std::lower_bound(cuts.begin(), cuts.end(), problem.first_layer);
+  const auto end = std::lower_bound(first, cuts.end(), problem.end_layer);
+  if (*first != problem.first_layer || *end != problem.end_layer) return std::nullopt;
+  const int layer_count = static_cast<int>(end - first);
   const std::vector<Prospect> prospects = ByPromise(layers, workers, context, problem);
   const size_t limit = ExactLimit(layer_count);
   const auto table_of = [&](const std::vector<int>& chosen) {

@@ -31,12 +31,12 @@ std::vector<WorkerMetrics> CandidateMetrics(const std::vector<WorkerMetrics>& wo
 RepairTable::RepairTable(const std::vector<LayerCost>& layers,
                          const std::vector<WorkerMetrics>& workers, const PlanContext& context,
                          const RepairProblem& problem)
-    : first_layer_(problem.first_layer),
-      layer_count_(problem.end_layer - problem.first_layer),
-      candidate_count_(static_cast<int>(problem.candidates.size())),
+    : candidate_count_(static_cast<int>(problem.candidates.size())),
       sigma_us_(context.constants.sigma_us),
       layers_(layers),
-      model_(layers, CandidateMetrics(workers, problem), context) {
+      model_(layers, CandidateMetrics(workers, problem), context),
+      first_place_(model_.PlaceOf(problem.first_layer).value()),
+      layer_count_(model_.PlaceOf(problem.end_layer).value() - first_place_) {
   stages_.resize(Index(candidate_count_, 0, 0));
   memory_bytes_.resize(stages_.size());
   std::vector<int> furthest;
@@ -59,14 +59,16 @@ int RepairTable::FillFrom(int row, int first, const RepairCandidate& candidate,
       std::ceil(rows / static_cast<double>(std::max<uint64_t>(problem.chunk_rows, 1)));
   double weights = 0, kv = 0, scratch = 0;  // of layers that are not in memory
   bool ready = true, all_loaded = true;
+  const int first_layer = LayerAt(first);
   for (int end = first + 1; end <= layer_count_; ++end) {
-    const int layer = first_layer_ + end - 1;
-    const LayerCost& cost = layers_[static_cast<size_t>(layer)];
-    ready = ready && HasLayer(candidate.ready_rows, layer);
-    if (!HasLayer(candidate.loaded_layers, layer)) {
+    for (int layer = LayerAt(end - 1); layer < LayerAt(end); ++layer) {
+      const LayerCost& cost = layers_[static_cast<size_t>(layer)];
+      ready = ready && HasLayer(candidate.ready_rows, layer);
+      if (HasLayer(candidate.loaded_layers, layer)) continue;
+      all_loaded = false;
       weights += static_cast<double>(cost.weight_bytes);
       const bool tied_is_there =
-          cost.tied_to >= first_layer_ + first ||
+          cost.tied_to >= first_layer ||
           (cost.tied_to >= 0 && HasLayer(candidate.loaded_layers, cost.tied_to));
       if (tied_is_there) weights -= static_cast<double>(cost.tied_bytes);
       kv += static_cast<double>(cost.kv_bytes);
@@ -75,9 +77,8 @@ int RepairTable::FillFrom(int row, int first, const RepairCandidate& candidate,
     const double memory = std::ceil(worker.weight_factor * weights) + kv + scratch;
     if (memory > static_cast<double>(candidate.free_bytes)) return end - 1;
     const StageAssignment costs =
-        model_.Stage(kNoWorker, row, first_layer_ + first, first_layer_ + end);
+        model_.Stage(kNoWorker, row, first_place_ + first, first_place_ + end);
     RepairStage& stage = stages_[Index(row, first, end)];
-    all_loaded = all_loaded && HasLayer(candidate.loaded_layers, layer);
     if (!all_loaded) {
       stage.load_us = worker.session_init_us.value_or(sigma_us_) +
                       static_cast<double>(costs.download_bytes) / worker.bandwidth_down;
@@ -93,7 +94,7 @@ int RepairTable::FillFrom(int row, int first, const RepairCandidate& candidate,
 }
 
 StageAssignment RepairTable::Assignment(int row, int first, int end) const {
-  StageAssignment stage = model_.Stage(kNoWorker, row, first_layer_ + first, first_layer_ + end);
+  StageAssignment stage = model_.Stage(kNoWorker, row, first_place_ + first, first_place_ + end);
   stage.worker = worker_of_[static_cast<size_t>(row)];
   stage.init_us = At(row, first, end).load_us;
   stage.init_cost = 0;

@@ -1,5 +1,6 @@
 // What every stage of a hole costs on every candidate: whether it fits, when it is ready, what it
-// replays. Layers are counted from the hole's first. Not a search.
+// replays. Layers are counted from the hole's first, those that are kept together as one
+// (cost_model.h). Not a search.
 #pragma once
 
 #include <optional>
@@ -16,7 +17,8 @@ struct RepairStage {
   bool ready = false;    // has all keys and values: replays only for a later stage
 };
 
-// REQUIRES: the hole lies within the layers, the candidates name workers.
+// REQUIRES: the hole lies within the layers and ends nowhere among some that are kept together; the
+// candidates name workers.
 class RepairTable {
  public:
   RepairTable(const std::vector<LayerCost>& layers, const std::vector<WorkerMetrics>& workers,
@@ -42,13 +44,18 @@ class RepairTable {
   int FillFrom(int row, int first, const RepairCandidate& candidate, const WorkerMetrics& worker,
                const RepairProblem& problem);
 
-  int first_layer_;
-  int layer_count_;
+  // The model's layer at a place in the hole.
+  int LayerAt(int place) const {
+    return model_.cuts()[static_cast<size_t>(first_place_) + static_cast<size_t>(place)];
+  }
+
   int candidate_count_;
   double sigma_us_;
   std::vector<LayerCost> layers_;
   std::vector<int> worker_of_;  // [row]
   CostModel model_;             // its worker `row` has what the candidate has in memory cached
+  int first_place_;             // of the hole, in the model's cuts
+  int layer_count_;
   std::vector<RepairStage> stages_;
   std::vector<uint64_t> memory_bytes_;  // as stages_: free bytes that are used
   std::optional<Reachability> reachability_;

@@ -27,12 +27,16 @@ Case RandomCase(uint64_t seed, int worker_count, int layer_count) {
   Case random_case{seed % 2 == 0 ? RandomInstance(seed, worker_count, layer_count, 2.5)
                                  : RandomPricedInstance(seed, worker_count, layer_count, 2.5),
                    {}};
+  if (seed % 3 == 0 && layer_count > 1) testing::KeepSomeTogether(seed, &random_case.instance);
+  const testing::Oracle oracle(random_case.instance);
   SeededRandom random(seed * 31 + 7);
   RepairProblem& problem = random_case.problem;
   problem.first_layer = static_cast<int>(random.Below(static_cast<uint64_t>(layer_count)));
   problem.end_layer =
       problem.first_layer + 1 +
       static_cast<int>(random.Below(static_cast<uint64_t>(layer_count - problem.first_layer)));
+  while (!oracle.MayCut(problem.first_layer)) --problem.first_layer;
+  while (!oracle.MayCut(problem.end_layer)) ++problem.end_layer;
   const uint64_t rows[] = {0, 1, 300, 5000};
   problem.replay_rows = rows[random.Below(4)];
   for (int w = 0; w < worker_count; ++w) {
@@ -157,7 +161,7 @@ class RepairOracle {
         used[c] = true;
         for (int end = first + 1; end <= case_.problem.end_layer; ++end) {
           stages.push_back({c, first, end});
-          if (Fits(stages.back())) extend(end);
+          if (testing::Oracle(case_.instance).MayCut(end) && Fits(stages.back())) extend(end);
           stages.pop_back();
         }
         used[c] = false;
@@ -196,6 +200,7 @@ void ExpectHolds(const Case& of, const Repair& repair) {
   std::set<int> used;
   int covered = of.problem.first_layer;
   for (const StageAssignment& stage : repair.stages) {
+    EXPECT_TRUE(testing::Oracle(of.instance).MayCut(stage.end_layer));
     EXPECT_EQ(stage.first_layer, covered);
     EXPECT_GT(stage.end_layer, covered);
     covered = stage.end_layer;
@@ -360,6 +365,13 @@ TEST(RepairPlanTest, AThousandCandidatesAreFewThatMatter) {
   ExpectHolds(simple, *repair);
   simple.problem.candidates.resize(3);
   EXPECT_FALSE(Fill(simple));
+}
+
+TEST(RepairPlanTest, DoesNotFillAPartOfWhatIsKeptTogether) {
+  Case kept = SimpleCase();
+  ASSERT_TRUE(Fill(kept));
+  kept.instance.layers[static_cast<size_t>(kept.problem.first_layer)].with_previous = true;
+  EXPECT_FALSE(Fill(kept));
 }
 
 TEST(RepairPlanTest, RefusesWhatMakesNoSense) {

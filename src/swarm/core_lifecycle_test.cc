@@ -288,6 +288,34 @@ TEST(Measuring, AStandbyIsTimedAndTheFormulasHold) {
   EXPECT_THAT(swarm.Sent(id), HasSubstr("measure_speed release"));
 }
 
+TEST(Measuring, LayersThatAreKeptTogetherAreTimedAsOne) {
+  CoreOptions options = TestOptions();
+  for (const size_t layer : {1, 2, 3, 4}) options.model.layers[layer].with_previous = true;
+  TestSwarm swarm(options);
+  swarm.BringUp(1);
+  TestWorker second;
+  second.run_us = 250;
+  const WorkerId id = swarm.Join(second);
+  swarm.Advance(Seconds(1));
+  const auto asked = swarm.Last(id, ServerMessage::kMeasureSpeed).measure_speed();
+  ASSERT_EQ(asked.ranges_size(), 2);
+  for (const auto& range : asked.ranges()) {
+    EXPECT_EQ(range.first(), 0u);
+    EXPECT_EQ(range.end(), 5u);
+  }
+  EXPECT_GT(swarm.picture().workers[1].speed_bytes_per_us, 3000);
+  // Where layers that may run alone are beside them, those are timed.
+  options.model.layers[3].with_previous = options.model.layers[4].with_previous = false;
+  TestSwarm other(options);
+  other.BringUp(1);
+  const WorkerId third = other.Join(second);
+  other.Advance(Seconds(1));
+  const auto alone = other.Last(third, ServerMessage::kMeasureSpeed).measure_speed();
+  ASSERT_EQ(alone.ranges_size(), 2);
+  EXPECT_EQ(alone.ranges(0).first(), 3u);
+  EXPECT_EQ(alone.ranges(1).end(), 5u);
+}
+
 TEST(Measuring, AMeasurementThatNeverEndsDoesNotBlockAnything) {
   TestSwarm swarm;
   swarm.BringUp(1);

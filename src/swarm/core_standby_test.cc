@@ -265,7 +265,7 @@ TEST(Standby, MakesRoomForWhatIsMissing) {
 
 // Two stages of three layers, and spares that hold two or one.
 struct SmallSpares {
-  SmallSpares() {
+  explicit SmallSpares(const CoreOptions& options = TestOptions()) : swarm(options) {
     swarm.BringUp(2, Half());
     for (const StageSnapshot& stage : swarm.picture().stages) workers.push_back(stage.worker);
     for (const uint32_t layers : {2u, 1u}) {
@@ -291,6 +291,18 @@ TEST(Standby, SparesThatAreSmallerThanEveryStageHoldOneTogether) {
   small.swarm.Join(Slow(1));
   small.swarm.Advance(Seconds(20));
   for (const WorkerId spare : small.spares) EXPECT_EQ(small.swarm.Sent(spare), "");
+}
+
+TEST(Standby, ASmallSpareHoldsAllThatIsKeptTogetherOrNoneOfIt) {
+  CoreOptions options = TestOptions();
+  for (const size_t layer : {2, 5}) options.model.layers[layer].with_previous = true;
+  SmallSpares small(options);
+  EXPECT_THAT(small.Of(0),
+              testing::AnyOf(LayerSpan{1, 3}, LayerSpan{4, 6}, LayerSpan{0, 1}, LayerSpan{3, 4}));
+  EXPECT_THAT(small.Of(1), testing::AnyOf(LayerSpan{0, 1}, LayerSpan{3, 4}));
+  for (const StageSnapshot& stage : small.swarm.picture().stages) {
+    EXPECT_FALSE(options.model.layers[stage.first_layer].with_previous);
+  }
 }
 
 TEST(Standby, SmallSparesTakeAStageOverTogether) {

@@ -65,6 +65,7 @@ void Costs::AddLayer(const CoreOptions& options, const ModelLayer& layer, Form& 
   if (&form == &forms_[1] && layer.expert_count > 0) cost.exchanges = 1;
   cost.tied_to = layer.tied_to;
   cost.tied_bytes = layer.tied_bytes;
+  cost.with_previous = layer.with_previous;
   form.layers.push_back(cost);
   form.cost_prefix.push_back(form.cost_prefix.back() + cost.compute_cost);
   form.exchange_prefix.push_back(form.exchange_prefix.back() + cost.exchanges);

@@ -23,6 +23,10 @@ class Costs {
     return FormOf(shards).layers;
   }
   uint32_t layer_count() const { return static_cast<uint32_t>(layers().size()); }
+  // Whether one worker may end, and another begin, in front of this layer.
+  bool MayCut(uint32_t layer) const {
+    return layer == layer_count() || !layers()[layer].with_previous;
+  }
   // Sum of C.
   double Cost(LayerSpan layers) const;
   // Sum of W.

@@ -1,38 +1,75 @@
 #include "swarm/measuring.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace weft::swarm {
 namespace {
 
 constexpr Duration kMeasureAgain = Seconds(600);
 
+using Range = std::pair<uint32_t, uint32_t>;
+
+// Transformer layers that may be run alone, or kept together, in stretches.
+struct Stretches {
+  std::vector<Range> alone, kept;
+};
+
+Stretches StretchesOf(const Costs& costs) {
+  Stretches found;
+  const uint32_t layers_end = costs.layer_count() - 1;  // the head
+  for (uint32_t first = 0; first < layers_end;) {
+    uint32_t end = first + 1;
+    while (end < layers_end && !costs.MayCut(end)) ++end;
+    const bool is_embedding = first == 0 && end == 1;
+    if (end - first > 1) {
+      if (costs.MayCut(end)) found.kept.emplace_back(first, end);
+    } else if (!found.alone.empty() && found.alone.back().second == first) {
+      found.alone.back().second = end;
+    } else if (!is_embedding) {
+      found.alone.emplace_back(first, end);
+    }
+    first = end;
+  }
+  return found;
+}
+
 }  // namespace
 
 // The longest run of transformer layers that the worker runs (when it is in a plan) or has cached,
-// else the first ones; cut to as many as are run and to what fits beside what is loaded. nullopt:
-// not even two layers.
+// else the first ones; cut to as many as are run and to what fits beside what is loaded. Where not
+// even two layers are, some that are kept together; nullopt: none.
 std::optional<MeasureRanges> Measuring::PickRanges(const Worker& worker) const {
-  const uint32_t layers_end = costs_.layer_count() - 1;  // the head
-  uint32_t first = 1, count = 0;
+  const Stretches stretches = StretchesOf(costs_);
+  uint32_t first = 0, count = 0;
   const bool used = lifecycle_.IsUsed(worker.id);
   const LayerSet& at_hand = used ? worker.layers.loaded : worker.layers.cached;
   // Sessions of ONNX stages are built anew for each range.
   uint32_t most = worker.offer.needs_onnx ? kMeasureLayers : kMeasureLayersAtHand;
-  for (const auto& [range_first, range_end] : at_hand.Ranges()) {
-    const uint32_t begin = std::max(range_first, 1u), end = std::min(range_end, layers_end);
-    if (end > begin && end - begin > count) {
-      first = begin;
-      count = end - begin;
-    }
-  }
+  const auto take_longer = [&](uint32_t begin, uint32_t end) {
+    if (end <= begin || end - begin <= count) return;
+    first = begin;
+    count = end - begin;
+  };
+  for (const auto& [range_first, range_end] : at_hand.Ranges())
+    for (const auto& [begin, end] : stretches.alone)
+      take_longer(std::max(range_first, begin), std::min(range_end, end));
   if (count < 2 && !used) {
-    first = 1;
-    count = layers_end - 1;
+    for (const auto& [begin, end] : stretches.alone) take_longer(begin, end);
     most = kMeasureLayers;
   }
   for (count = std::min(count, most); count >= 2; --count)
     if (Fits(worker, first, first + count)) return RangesOf(first, count);
+  return PickKept(worker);
+}
+
+// Of layers that are kept together the first that the worker runs, or has room for.
+std::optional<MeasureRanges> Measuring::PickKept(const Worker& worker) const {
+  for (const auto& [first, end] : StretchesOf(costs_).kept) {
+    const bool is_there = !lifecycle_.IsUsed(worker.id) || worker.layers.loaded.HasAll(first, end);
+    if (is_there && Fits(worker, first, end)) return MeasureRanges{first, end, end};
+  }
   return std::nullopt;
 }
 

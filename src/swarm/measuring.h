@@ -30,6 +30,7 @@ class Measuring {
 
  private:
   std::optional<MeasureRanges> PickRanges(const Worker& worker) const;
+  std::optional<MeasureRanges> PickKept(const Worker& worker) const;
   bool Fits(const Worker& worker, uint32_t first, uint32_t end) const;
   void Start(Worker& worker, const MeasureRanges& ranges, Instant now);
   void Ask(Worker& worker, Instant now);

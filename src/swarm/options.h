@@ -32,6 +32,7 @@ struct ModelLayer {
   // `tied_bytes` of weight_bytes are the same blobs as in the earlier layer `tied_to` (-1: none).
   int tied_to = -1;
   uint64_t tied_bytes = 0;
+  bool with_previous = false;  // runs where the layer before it runs
 };
 
 struct ModelInfo {

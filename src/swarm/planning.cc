@@ -543,7 +543,9 @@ void Planning::ChooseStandbys(Instant now) {
 
 // Of the first of these stages of which it can hold anything: as many layers as fit, from the first
 // one that fewest spares hold already. Three spares that hold 4 layers each so stand by with 4, 4
-// and 2 of a stage of 10, and fill its place together (Lifecycle::FillFromStandbys).
+// and 2 of a stage of 10, and fill its place together (Lifecycle::FillFromStandbys). What is kept
+// together is held whole or not at all: all its layers have as many copies, so that the first of
+// the fewest begins it.
 void Planning::StandByWithPart(Worker& worker, const std::vector<size_t>& stages,
                                std::vector<uint32_t>& layer_copies, Instant now) {
   const auto hold = [&](LayerSpan layers) {
@@ -563,7 +565,7 @@ void Planning::StandByWithPart(Worker& worker, const std::vector<size_t>& stages
   for (const size_t i : order) {
     const auto first = static_cast<uint32_t>(least(i) - layer_copies.begin());
     for (uint32_t end = lifecycle_.active()->stages[i].end; end > first; --end)
-      if (hold({first, end, lifecycle_.active()->shards()})) return;
+      if (costs_.MayCut(end) && hold({first, end, lifecycle_.active()->shards()})) return;
   }
 }
 
