@@ -48,8 +48,9 @@ DType TargetDType(const WeightSpec& weight, const TensorMap& tensors,
   }
   if (weight.role == WeightRole::kMatrix || !IsBlockFormat(*quantisation)) return *quantisation;
   if (weight.role == WeightRole::kRouter) return DType::kF16;
-  // onnxruntime's lookup in a quantised table wants whole blocks.
-  return weight.shape[1] % kBlockValues == 0 ? DType::kQ8 : DType::kF16;
+  // Lookups in a quantised table want whole blocks.
+  if (weight.shape[1] % kBlockValues != 0) return DType::kF16;
+  return weight.role == WeightRole::kTable ? *quantisation : DType::kQ8;
 }
 
 // The experts of a layer are stacked, so they have one dtype; onnxruntime's quantised ones want
@@ -95,7 +96,7 @@ class Converter {
     const auto specs = SpecifyWeights(config_, source_.tensors);
     TRY(CheckWeights(specs, source_.tensors));
     ASSIGN_OR_RETURN(PackageFolder folder, PackageFolder::Open(options_.package, options_.force));
-    RoundEmbeddingScale(FormatOf(specs[0][0].pieces[0], source_.tensors));
+    RoundEmbeddingScales(specs[0]);
     WeightStore store(folder.partial(), source_.tensors,
                       [this](uint64_t byte_count, bool taken_over) {
                         done_.done_bytes += byte_count;
@@ -103,13 +104,12 @@ class Converter {
                         progress_(done_);
                       });
     TRY(StoreWeights(specs, source_.tensors, &store));
-    const onnx::Model model = BuildModel(config_, store.weights(), LayerScalars());
-    ASSIGN_OR_RETURN(const std::string graph, onnx::SerializeModel(model));
+    const BuiltModel built = BuildModel(config_, store.weights(), LayerScalars());
+    ASSIGN_OR_RETURN(const std::string graph, onnx::SerializeModel(built.model));
     files.emplace("model.onnx", graph);
     const std::string quantisation = QuantisationName(options_.quantisation, store.weights());
     ASSIGN_OR_RETURN(DescribedLayers described,
-                     DescribeLayers(model, package::KvDType(quantisation),
-                                    [&](ByteSpan bytes) { return store.StoreBlob(bytes); }));
+                     Describe(built, package::KvDType(quantisation), &store));
     if (!described.lowered && HasOwnOperators(config_)) {
       return Error(ErrorCode::kUnsupported, described.why_not_lowered);
     }
@@ -131,8 +131,9 @@ class Converter {
     TensorMap kept;
     size_t skipped = 0;
     for (auto& [name, tensor] : source_.tensors) {
-      const auto* prefix = std::find_if(std::begin(kPrefixes), std::end(kPrefixes),
-                                        [&](const auto& p) { return name.starts_with(p.first); });
+      const auto* prefix = std::find_if(
+          std::begin(kPrefixes), std::end(kPrefixes),
+          [own = std::string_view(name)](const auto& p) { return own.starts_with(p.first); });
       if (prefix != std::end(kPrefixes)) {
         if (tensor.own_name.empty()) tensor.own_name = name;
         kept.emplace(std::string(prefix->second) + name.substr(prefix->first.size()), tensor);
@@ -151,15 +152,19 @@ class Converter {
 
   // transformers multiplies in the dtype of the table: Gemma was trained with the rounded factor.
   // A package in f32 is the model as transformers computes it in f32.
-  void RoundEmbeddingScale(RowFormat table) {
-    const DType dtype = KeptDType(table);
-    if (!config_.rounds_embedding_scale || IsBlockFormat(dtype) ||
-        options_.quantisation == DType::kF32)
-      return;
-    const float exact = config_.embedding_scale;
-    std::array<uint8_t, sizeof(float)> rounded{};
-    FromF32({&exact, 1}, dtype, rounded.data());
-    ToF32(dtype, rounded.data(), {&config_.embedding_scale, 1});
+  void RoundEmbeddingScales(const std::vector<WeightSpec>& embedding) {
+    if (!config_.rounds_embedding_scale || options_.quantisation == DType::kF32) return;
+    for (const WeightSpec& weight : embedding) {
+      const bool is_table =
+          weight.role == WeightRole::kVocabulary || weight.role == WeightRole::kTable;
+      const DType dtype = KeptDType(FormatOf(weight.pieces[0], source_.tensors));
+      if (!is_table || IsBlockFormat(dtype)) continue;
+      float& scale =
+          weight.role == WeightRole::kTable ? config_.layer_inputs.scale : config_.embedding_scale;
+      std::array<uint8_t, sizeof(float)> rounded{};
+      FromF32({&scale, 1}, dtype, rounded.data());
+      ToF32(dtype, rounded.data(), {&scale, 1});
+    }
   }
 
   // A change of type that "keep" could not avoid.
@@ -235,6 +240,18 @@ class Converter {
     return OkStatus();
   }
 
+  // Layers that are kept together share more than one tensor, which a graph does not show.
+  Result<DescribedLayers> Describe(const BuiltModel& built, DType kv_dtype,
+                                   WeightStore* store) const {
+    const auto store_program = [&](ByteSpan bytes) { return store->StoreBlob(bytes); };
+    if (config_.KeptTogether().empty()) {
+      return DescribeLayers(built.model, kv_dtype, store_program);
+    }
+    ASSIGN_OR_RETURN(const onnx::LayeredModel layered,
+                     onnx::NameLayers(built.model, built.embedding, built.boundaries));
+    return DescribeLayers(layered, kv_dtype, store_program, lower::LowerLayer);
+  }
+
   package::Manifest MakeManifest(const WeightStore& store, const DescribedLayers& described) const {
     package::Manifest manifest;
     manifest.name = options_.name.empty() ? source_.name : options_.name;
@@ -248,6 +265,7 @@ class Converter {
     manifest.lowered = described.lowered;
     manifest.has_onnx = !HasOwnOperators(config_);
     manifest.layers = described.layers;
+    manifest.keep_together = config_.KeptTogether();
     manifest.blobs = store.blobs();
     return manifest;
   }

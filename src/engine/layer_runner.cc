@@ -239,10 +239,12 @@ class LayerRunner::OpRunner {
   void RunOp(const program::Attention& op) {
     kernels::AttentionArgs args;
     args.q = At(op.q);
-    args.k = At(op.k);
-    args.v = At(op.v);
+    if (!op.kv_layer) {
+      args.k = At(op.k);
+      args.v = At(op.v);
+    }
     args.heads = op.heads;
-    args.kv = *layer_.kv_shape();
+    args.kv = *layer_.attended_shape();
     args.scale = op.scale;
     args.window = op.window;
     args.softcap = op.softcap;

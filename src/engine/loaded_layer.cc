@@ -1,5 +1,7 @@
 #include "engine/loaded_layer.h"
 
+#include <algorithm>
+
 #include "program/codec.h"
 
 namespace weft::engine {
@@ -164,6 +166,16 @@ uint32_t LoadedLayer::output_columns() const {
 }
 
 std::optional<kernels::KvShape> LoadedLayer::kv_shape() const {
+  return attended_layer() == program_.layer_index ? attended_shape() : std::nullopt;
+}
+
+std::optional<uint32_t> LoadedLayer::attended_layer() const {
+  const program::Attention* attention = program::FindAttention(program_);
+  if (attention == nullptr) return std::nullopt;
+  return attention->kv_layer.value_or(program_.layer_index);
+}
+
+std::optional<kernels::KvShape> LoadedLayer::attended_shape() const {
   const program::Attention* attention = program::FindAttention(program_);
   if (attention == nullptr) return std::nullopt;
   return kernels::KvShape{attention->kv_heads, attention->head_columns, kv_dtype_,
@@ -171,12 +183,14 @@ std::optional<kernels::KvShape> LoadedLayer::kv_shape() const {
 }
 
 uint64_t LoadedLayer::vocabulary() const {
+  uint64_t rows = 0;
   for (const program::Op& op : program_.ops) {
-    if (const auto* embed = std::get_if<program::Embed>(&op)) {
-      return program_.weights[embed->weight].shape[0];
-    }
+    const auto* embed = std::get_if<program::Embed>(&op);
+    if (embed == nullptr) continue;
+    const uint64_t own = program_.weights[embed->weight].shape[0];
+    rows = rows == 0 ? own : std::min(rows, own);
   }
-  return 0;
+  return rows;
 }
 
 uint64_t LoadedLayer::private_columns() const {

@@ -27,10 +27,15 @@ class LoadedLayer {
   bool is_head() const { return is_head_; }
   uint32_t input_columns() const;   // 0 for the embedding
   uint32_t output_columns() const;  // hidden columns, or the vocabulary of the head
+  // Of the keys and values that it keeps; none without attention, and where it attends to those of
+  // another layer.
   std::optional<kernels::KvShape> kv_shape() const;
+  // Of those that it attends to, and the layer that keeps them.
+  std::optional<kernels::KvShape> attended_shape() const;
+  std::optional<uint32_t> attended_layer() const;
   // Recurrent state of a session, in f32 values; 0 for most layers.
   uint64_t state_floats() const { return program::StateFloats(program_); }
-  // Rows of the embedding table; 0 for other layers.
+  // Rows of the embedding's smallest table; 0 for other layers.
   uint64_t vocabulary() const;
 
   // f32 columns of all buffers that the program keeps for itself: all but input and output.

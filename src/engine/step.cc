@@ -36,6 +36,22 @@ size_t CountNonFinite(std::span<const float> values) {
   return count;
 }
 
+// A layer that attends to another one's keys and values runs in the step that appends them.
+Status CheckAttended(const LayerMap& layers, LayerRange range, const LoadedLayer& layer) {
+  const uint32_t index = layer.program().layer_index;
+  const uint32_t source = layer.attended_layer().value_or(index);
+  if (source == index) return OkStatus();
+  const std::string who = "Layer " + std::to_string(index) +
+                          " attends to the keys and values of layer " + std::to_string(source);
+  if (source < range.first) {
+    return Invalid(who + ", so a step over layers [" + std::to_string(range.first) + ", " +
+                   std::to_string(range.end) + ") cannot run.");
+  }
+  const std::optional<kernels::KvShape> kept = layers.at(source).kv_shape();
+  if (kept && *kept == *layer.attended_shape()) return OkStatus();
+  return Invalid(who + ", which keeps none of its shape.");
+}
+
 Status CheckLayers(const LayerMap& layers, LayerRange range) {
   if (range.first >= range.end) {
     return Invalid("A step over layers [" + std::to_string(range.first) + ", " +
@@ -63,6 +79,7 @@ Status CheckLayers(const LayerMap& layers, LayerRange range) {
                        std::to_string(previous->output_columns()) + ".");
       }
     }
+    TRY(CheckAttended(layers, range, layer));
     previous = &layer;
   }
   return OkStatus();
@@ -177,7 +194,7 @@ ScratchNeeds StepRunner::NeedsOfStep(const LayerMap& layers, const StepInput& in
   ScratchNeeds needs;
   for (uint32_t index = input.layers.first; index < input.layers.end; ++index) {
     const LoadedLayer& layer = layers.at(index);
-    const bool selects = layer.is_head() && !layer.kv_shape();
+    const bool selects = layer.is_head() && !layer.attended_layer();
     const size_t rows = layer.is_head()
                             ? std::min(kHeadRowsPerPass, selects ? head_rows : row_count)
                             : std::min(kRowsPerPass, row_count);
@@ -220,15 +237,19 @@ void StepRunner::Place(const LoadedLayer& layer, StepFlight& step,
   state.positions.clear();
   state.kv_rows.clear();
   state.state_runs.clear();
-  const bool has_kv = layer.kv_shape().has_value();
+  const bool has_kv = layer.attended_layer().has_value();
+  const uint32_t kv_layer = layer.attended_layer().value_or(layer.program().layer_index);
   const bool has_state = layer.state_floats() > 0;
   for (size_t i = 0; i < indices.size(); ++i) {
     const StepRow& row = state.rows[indices[i]];
     state.positions.push_back(row.position);
     if (!has_kv && !has_state) continue;
-    const auto& held = step.kv.state(row.run, layer.program().layer_index);
-    if (has_kv) state.kv_rows.push_back({row.position, held.addresses.data()});
+    if (has_kv) {
+      const auto& kept = step.kv.state(row.run, kv_layer);
+      state.kv_rows.push_back({row.position, kept.addresses.data()});
+    }
     if (!has_state) continue;
+    const auto& held = step.kv.state(row.run, layer.program().layer_index);
     if (i > 0 && state.rows[indices[i - 1]].run == row.run) {
       ++state.state_runs.back().row_count;
       continue;
@@ -252,7 +273,7 @@ void StepRunner::Select(StepFlight& step, const StepRow& row, std::span<float> l
 
 Status StepRunner::RunHead(const LoadedLayer& layer, StepFlight& step) {
   StepState& state = *step.state;
-  const bool all_rows = layer.kv_shape().has_value();
+  const bool all_rows = layer.attended_layer().has_value();
   const size_t columns = layer.input_columns();
   const size_t vocabulary = layer.output_columns();
   const float* stream = state.scratch.residual[step.in].Reserve(0);

@@ -78,8 +78,9 @@ void CheckAttention(const AttentionArgs& args) {
   const KvShape& kv = args.kv;
   CHECK(args.heads > 0 && kv.kv_heads > 0 && args.heads % kv.kv_heads == 0 &&
         args.q.columns == args.heads * kv.head_columns &&
-        args.out.columns == args.heads * kv.out_columns() && args.k.columns == kv.row_columns() &&
-        (kv.values_in_keys() || args.v.columns == kv.row_columns()) &&
+        args.out.columns == args.heads * kv.out_columns() &&
+        (!args.appends() || args.k.columns == kv.row_columns()) &&
+        (!args.appends() || kv.values_in_keys() || args.v.columns == kv.row_columns()) &&
         kv.value_columns <= kv.head_columns && args.q.rows == args.kv_rows.size() &&
         args.out.rows == args.q.rows);
 }
@@ -88,7 +89,7 @@ void AttentionReference(const AttentionArgs& args, Workspace&) {
   CheckAttention(args);
   WithKvElement(args.kv.dtype, [&](auto element) {
     using Element = decltype(element);
-    AppendKv<Element>(args);
+    if (args.appends()) AppendKv<Element>(args);
     for (size_t row = 0; row < args.q.rows; ++row) {
       for (size_t head = 0; head < args.heads; ++head) AttendHead<Element>(args, row, head);
     }

@@ -27,8 +27,10 @@ struct AttentionRow {
 };
 
 struct AttentionArgs {
-  ConstRows q;     // [rows, heads * head_columns]
-  ConstRows k, v;  // [rows, kv_heads * head_columns]; `v` unused where values lie in keys
+  ConstRows q;  // [rows, heads * head_columns]
+  // [rows, kv_heads * head_columns], appended; `v` unused where values lie in keys. Of no columns:
+  // the pages hold keys and values of these rows already.
+  ConstRows k, v;
   size_t heads = 0;
   KvShape kv;  // heads is a multiple of kv.kv_heads
   float scale = 0;
@@ -39,6 +41,7 @@ struct AttentionArgs {
   // [rows, heads * kv.out_columns()]; may be the rows of q where that is as wide
   Rows out;
 
+  bool appends() const { return k.columns > 0; }
   uint32_t FirstVisible(uint32_t position) const {
     return window == 0 || position < window ? 0 : position - window + 1;
   }

@@ -320,9 +320,9 @@ void AttentionSimd(const AttentionArgs& args, Workspace& workspace) {
   const auto append = [&](size_t head, size_t) {
     for (size_t row = 0; row < rows; ++row) HWY_DYNAMIC_DISPATCH(AppendHead)(args, row, head);
   };
-  if (rows >= 8) {
+  if (args.appends() && rows >= 8) {
     workspace.threads().Run(kv_heads, append);
-  } else {
+  } else if (args.appends()) {
     for (size_t head = 0; head < kv_heads; ++head) append(head, 0);
   }
 

@@ -9,6 +9,14 @@
 #include "onnx/value_flow.h"
 
 namespace weft::onnx {
+namespace {
+
+// -1 when the graph does not tell.
+int64_t ColumnsOf(const LayeredModel& layered, const Boundary& boundary) {
+  return boundary.columns > 0 ? boundary.columns : layered.hidden_size;
+}
+
+}  // namespace
 
 // What is true of the whole graph whatever the range.
 struct LayerCutter::Analysis {
@@ -17,15 +25,17 @@ struct LayerCutter::Analysis {
         flow(whole.model.graph),
         shapes(whole.model.graph, whole.io, StreamShapes(whole)) {}
 
-  // The residual stream has one shape everywhere; how each block arrives at it need not be
-  // understood.
+  // The shapes of the residual stream; how each block arrives at it need not be understood.
   static std::map<std::string, DimExprs, std::less<>> StreamShapes(const LayeredModel& whole) {
-    const DimExpr hidden = whole.hidden_size > 0 ? DimExpr(whole.hidden_size)
-                                                 : DimExpr(DimTerm{DimTerm::Kind::kHidden, 0, {}});
-    const DimExprs stream = {DimExpr(DimTerm{DimTerm::Kind::kBatch, 0, {}}),
-                             DimExpr(DimTerm{DimTerm::Kind::kSequence, 0, {}}), hidden};
     std::map<std::string, DimExprs, std::less<>> known;
-    for (const Boundary& boundary : whole.boundaries) known.emplace(boundary.value, stream);
+    for (const Boundary& boundary : whole.boundaries) {
+      const int64_t columns = ColumnsOf(whole, boundary);
+      known.emplace(boundary.value,
+                    DimExprs{DimExpr(DimTerm{DimTerm::Kind::kBatch, 0, {}}),
+                             DimExpr(DimTerm{DimTerm::Kind::kSequence, 0, {}}),
+                             columns > 0 ? DimExpr(columns)
+                                         : DimExpr(DimTerm{DimTerm::Kind::kHidden, 0, {}})});
+    }
     return known;
   }
 
@@ -235,7 +245,8 @@ ValueInfo Slicer::Describe(const Boundary& boundary) const {
     shape[0] = (*tokens->shape)[0];
     shape[1] = (*tokens->shape)[1];
   }
-  shape[2] = layered_.hidden_size > 0 ? Dim::Of(layered_.hidden_size) : Dim::Of("hidden_size");
+  const int64_t columns = ColumnsOf(layered_, boundary);
+  shape[2] = columns > 0 ? Dim::Of(columns) : Dim::Of("hidden_size");
   return {boundary.value, boundary.type, std::move(shape), {}};
 }
 

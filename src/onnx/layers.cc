@@ -363,4 +363,16 @@ Result<LayeredModel> FindLayers(Model model) {
   return layered;
 }
 
+Result<LayeredModel> NameLayers(Model model, std::string embedding,
+                                std::vector<Boundary> boundaries) {
+  LayeredModel layered;
+  FoldConstants(model.graph);
+  StripModel(model, true);
+  ASSIGN_OR_RETURN(layered.io, FindDecoderIo(model.graph));
+  layered.model = std::move(model);
+  layered.embedding = std::move(embedding);
+  layered.boundaries = std::move(boundaries);
+  return layered;
+}
+
 }  // namespace weft::onnx

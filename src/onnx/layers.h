@@ -18,6 +18,7 @@ namespace weft::onnx {
 struct Boundary {
   std::string value;
   ElementType type = ElementType::kUndefined;
+  int64_t columns = -1;  // where they are not LayeredModel::hidden_size
 };
 
 // A decoder whose layers are known. Layers are the planner's: 0 = embedding, 1..n = transformer
@@ -36,5 +37,10 @@ struct LayeredModel {
 // Errors: kUnsupported with the place where the graph is not a chain of layers joined by one
 // tensor.
 Result<LayeredModel> FindLayers(Model model);
+
+// The same where whoever wrote the graph knows the values between its layers, with their types and
+// columns, and what its embedding table gives. The last layers may have no caches.
+Result<LayeredModel> NameLayers(Model model, std::string embedding,
+                                std::vector<Boundary> boundaries);
 
 }  // namespace weft::onnx

@@ -113,6 +113,7 @@ struct OpWriter {
     Put(op.q, o->mutable_q());
     Put(op.k, o->mutable_k());
     Put(op.v, o->mutable_v());
+    if (op.kv_layer) o->set_kv_layer(*op.kv_layer);
     Put(op.out, o->mutable_out());
     o->set_heads(op.heads);
     o->set_kv_heads(op.kv_heads);
@@ -288,8 +289,10 @@ Attention ToAttention(const pb::Attention& in) {
                .window = in.window(),
                .softcap = in.softcap(),
                .sinks = {},
-               .value_columns = in.value_columns()};
+               .value_columns = in.value_columns(),
+               .kv_layer = {}};
   if (in.has_sinks()) op.sinks = in.sinks();
+  if (in.has_kv_layer()) op.kv_layer = in.kv_layer();
   return op;
 }
 

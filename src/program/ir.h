@@ -3,10 +3,10 @@
 // sees it.
 //
 // Shapes: every buffer is [rows, columns] f32, rows = tokens of a ragged batch. Weights of a MatMul
-// are [N, K] (out = in * W^T + bias), as checkpoints store them. Layer 0 has Embed, which reads
-// token ids; the last layer ends with logits [rows, vocabulary] in its output buffer; selection
-// (argmax, candidates, ...) is what each row asks of the engine (engine/engine.h), not part of a
-// program.
+// are [N, K] (out = in * W^T + bias), as checkpoints store them. Layer 0 begins with Embed, which
+// reads token ids, and may have more of them (a table for each layer); the last layer ends with
+// logits [rows, vocabulary] in its output buffer; selection (argmax, candidates, ...) is what each
+// row asks of the engine (engine/engine.h), not part of a program.
 //
 // Aliasing: Add, Scale, Softcap, RmsNorm, LayerNorm, QkNormRope, GatedActivation and Gate may write
 // exactly the view that they read (in place); every other overlap of an operation's output with its
@@ -159,6 +159,9 @@ struct QkNormRope {
 };
 // Appends k and v to the session's KV of this layer, in place, then causal grouped-query attention
 // over positions (row position - window, row position]. At most one Attention in a program.
+//
+// With kv_layer it appends nothing, `k` and `v` are views of no columns, and it attends to the KV
+// of that earlier layer, which has kv_heads and head_columns, too: the two run in one step.
 struct Attention {
   View q, k, v, out;
   uint32_t heads = 0;
@@ -173,6 +176,7 @@ struct Attention {
   // are the last value_columns, and are kept there alone; `v` is `k`, and `out` has
   // heads * value_columns (latent attention: a key is [rotated | latent], a value the latent).
   uint32_t value_columns = 0;
+  std::optional<uint32_t> kv_layer;
 };
 struct GatedActivation {
   View gate, up, out;

@@ -19,8 +19,14 @@ void VisitViews(Operation& operation, const Visit& visit) {
           visit(op.a, false);
           visit(op.b, false);
         }
-        if constexpr (requires { op.q; }) {
-          visit(op.q, false);
+        if constexpr (requires { op.q; }) visit(op.q, false);
+        if constexpr (std::is_same_v<T, Attention>) {
+          if (!op.kv_layer) {
+            visit(op.k, false);
+            visit(op.v, false);
+          }
+        }
+        if constexpr (std::is_same_v<T, DeltaRule>) {
           visit(op.k, false);
           visit(op.v, false);
         }

@@ -167,7 +167,6 @@ class OpChecker {
     if (program_.input) {
       return Invalid("it reads token ids, but the program also has an input buffer.");
     }
-    if (++embed_count_ > 1) return Invalid("a program embeds tokens once.");
     TRY(ExpectFinite("scale", op.scale));
     TRY(Write("out", op.out));
     ASSIGN_OR_RETURN(const Weight* weight, WeightAt("weight", op.weight));
@@ -225,20 +224,12 @@ class OpChecker {
   Status operator()(const Attention& op) {
     if (++attention_count_ > 1) return Invalid("a program has at most one Attention.");
     TRY(Read("q", op.q));
-    TRY(Read("k", op.k));
-    TRY(Read("v", op.v));
-    TRY(WriteApart(op.out, {op.q, op.k, op.v}));
     TRY(ExpectHeads("q", op.q, "heads", op.heads, op.head_columns));
-    TRY(ExpectHeads("k", op.k, "kv_heads", op.kv_heads, op.head_columns));
-    TRY(ExpectHeads("v", op.v, "kv_heads", op.kv_heads, op.head_columns));
     if (op.value_columns > op.head_columns) {
       return Invalid("its values are " + Str(op.value_columns) + " of the " + Str(op.head_columns) +
                      " columns of a key.");
     }
-    if (op.value_columns > 0 &&
-        (op.v.buffer != op.k.buffer || op.v.first_column != op.k.first_column)) {
-      return Invalid("its values lie in its keys, but 'v' is not 'k'.");
-    }
+    TRY(CheckKeys(op));
     TRY(ExpectHeads("out", op.out, "heads", op.heads,
                     op.value_columns > 0 ? op.value_columns : op.head_columns));
     if (op.heads % op.kv_heads != 0) {
@@ -381,6 +372,30 @@ class OpChecker {
   }
 
  private:
+  // The keys and values of an Attention, or where it has them from; and that the output is apart.
+  Status CheckKeys(const Attention& op) {
+    if (op.kv_layer) {
+      if (*op.kv_layer >= program_.layer_index) {
+        return Invalid("it attends to the keys and values of layer " + Str(*op.kv_layer) +
+                       "; expected a layer before its own.");
+      }
+      if (op.k.columns > 0 || op.v.columns > 0) {
+        return Invalid("it attends to another layer's keys and values, but has its own, too.");
+      }
+      if (op.kv_heads == 0) return Invalid("it has 0 kv_heads.");
+      return WriteApart(op.out, {op.q});
+    }
+    TRY(Read("k", op.k));
+    TRY(Read("v", op.v));
+    TRY(WriteApart(op.out, {op.q, op.k, op.v}));
+    TRY(ExpectHeads("k", op.k, "kv_heads", op.kv_heads, op.head_columns));
+    TRY(ExpectHeads("v", op.v, "kv_heads", op.kv_heads, op.head_columns));
+    if (op.value_columns > 0 &&
+        (op.v.buffer != op.k.buffer || op.v.first_column != op.k.first_column)) {
+      return Invalid("its values lie in its keys, but 'v' is not 'k'.");
+    }
+    return OkStatus();
+  }
   Status ExpectGroups(const MoeRoute& op) const {
     if (op.groups == 1) return OkStatus();
     const bool fits = op.groups > 0 && op.groups <= kMaxRouteGroups && op.top_groups > 0 &&
@@ -533,7 +548,6 @@ class OpChecker {
   const Program& program_;
   std::vector<WrittenColumns> written_;
   std::set<uint32_t> exchange_ids_;
-  int embed_count_ = 0;
   int attention_count_ = 0;
 };
 

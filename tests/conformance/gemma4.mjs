@@ -1,7 +1,7 @@
 // Gemma 4 against a second implementation (tools/convert_oracle/gemma4.mjs), which is held against
-// transformers first. The embedding factor is the one number between the two that no file of the
-// test data has: there it is a made-up one, in the published models the root of the hidden size. So
-// it is searched for, and with what is found all logits must be those of transformers.
+// transformers first. The factors of the embeddings are the numbers between the two that no file of
+// the test data has: there they are made-up ones, in the published models the roots of the columns.
+// So they are searched for, and with what is found all logits must be those of transformers.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
@@ -19,6 +19,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { writeReference } from '../../tools/convert_oracle/dequantize.mjs';
 import { Gemma4, weightsOfPackage } from '../../tools/convert_oracle/gemma4.mjs';
+import { writeRandomGemma4 } from '../../tools/convert_oracle/gemma4_random.mjs';
 import { readSafetensors } from '../../tools/onnx_check/reference.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
@@ -26,6 +27,11 @@ const weft = process.env.WEFT;
 const data = process.env.WEFT_DATA ?? join(root, '..', 'shared', 'data');
 const checkpoints = join(data, 'checkpoints-2026');
 const greedySteps = 24;
+
+/** Why a test that needs the program and a folder is skipped; false where it is not. */
+function missing(folder) {
+  return weft && existsSync(folder) ? false : `WEFT names no program, or there is no ${folder}`;
+}
 
 function logitsOf(model, ids) {
   model.clear();
@@ -36,21 +42,34 @@ function worstOf(actual, expected) {
   return actual.reduce((worst, value, i) => Math.max(worst, Math.abs(value - expected[i])), 0);
 }
 
-/** The factor with the smallest error over the first positions, between 0.5 and 2. */
-function findFactor(model, ids, expected) {
-  let [low, high] = [0.5, 2];
-  let best = 1;
-  while (high - low > 1e-7) {
-    const step = (high - low) / 12;
-    let least = Infinity;
-    for (let factor = low; factor <= high + step / 2; factor += step) {
-      model.embeddingFactor = factor;
-      const worst = worstOf(logitsOf(model, ids), expected);
-      if (worst < least) [least, best] = [worst, factor];
-    }
-    [low, high] = [best - step, best + step];
+function dot(a, b) {
+  return a.reduce((all, value, i) => all + value * b[i], 0);
+}
+
+/**
+ * Sets the factors with the least sum of squared errors over the first positions: Newton's steps
+ * from 1, with slopes from differences.
+ */
+function findFactors(model, ids, expected) {
+  const names = model.layerFactor > 0 ? ['embeddingFactor', 'layerFactor'] : ['embeddingFactor'];
+  const errors = () => logitsOf(model, ids).map((value, i) => value - expected[i]);
+  for (const name of names) model[name] = 1;
+  for (let round = 0; round < 6; ++round) {
+    const now = errors();
+    const slopes = names.map((name) => {
+      const before = model[name];
+      model[name] = before + 1e-5;
+      const moved = errors();
+      model[name] = before;
+      return moved.map((value, i) => (value - now[i]) / 1e-5);
+    });
+    const [a, b = a] = slopes;
+    const [aa, ab, bb] = [dot(a, a), slopes.length > 1 ? dot(a, b) : 0, dot(b, b)];
+    const [p, q] = [dot(a, now), dot(b, now)];
+    const determinant = aa * bb - ab * ab;
+    model.embeddingFactor -= (bb * p - ab * q) / determinant;
+    if (slopes.length > 1) model.layerFactor -= (aa * q - ab * p) / determinant;
   }
-  return best;
 }
 
 /** What the published model answers, as reference.safetensors has it. */
@@ -69,13 +88,13 @@ function writeOracle(path, folder, ids, weights) {
   writeReference(path, ids, { prefill, greedy, margins });
 }
 
-/** One of the two: what transformers gave is found with another embedding factor. */
+/** One of the two: what transformers gave is found with other factors of the embeddings. */
 function expectKnown(folder) {
   const reference = readSafetensors(join(folder, 'reference.safetensors'));
   const ids = reference.input_ids.values;
   const expected = reference.logits.values;
   const model = new Gemma4(folder);
-  model.embeddingFactor = findFactor(model, ids.slice(0, 10), expected);
+  findFactors(model, ids.slice(0, 6), expected);
   const worst = worstOf(logitsOf(model, ids), expected);
   assert.ok(worst < 1e-4, `${worst}`);
   return ids;
@@ -91,52 +110,119 @@ function evaluate(target, reference, ...options) {
   return JSON.parse(execFileSync(weft, args, { stdio: ['ignore', 'pipe', 'inherit'] }));
 }
 
-// onnxruntime has no experts with gelu: the native engine alone, in f32 against the implementation,
-// in q8 and q4 against it with the quantised weights, keys and values in f32.
+/**
+ * The native engine in f32 against the implementation, in q8 and q4 against it with the quantised
+ * weights, keys and values in f32.
+ */
+function expectAgreement(folder, ids, work) {
+  for (const quantisation of ['f32', 'q8', 'q4']) {
+    const target = join(work, quantisation);
+    convert(folder, target, quantisation);
+    const manifestPath = join(target, 'weft.json');
+    const manifest = JSON.parse(readFileSync(manifestPath, 'utf8'));
+    const reference = join(work, `${quantisation}.safetensors`);
+    writeOracle(reference, folder, ids, weightsOfPackage(target, folder));
+    const exact = { ...manifest, quantisation: 'f32', boundary_dtype: 'f32' };
+    writeFileSync(manifestPath, JSON.stringify(exact));
+    for (const options of [[], ['--split-everywhere'], ['--reference-kernels']]) {
+      const result = evaluate(target, reference, ...options);
+      assert.ok(result.max_abs_logit_error < 1e-4, JSON.stringify(result));
+      assert.ok(result.greedy_equal, JSON.stringify(result));
+    }
+  }
+  const published = join(work, 'published.safetensors');
+  writeOracle(published, folder, ids);
+  const result = evaluate(join(work, 'f32'), published);
+  assert.ok(result.max_abs_logit_error < 1e-4, JSON.stringify(result));
+}
+
+function inFolder(run) {
+  const work = mkdtempSync(join(tmpdir(), 'weft-gemma4-'));
+  try {
+    run(work);
+  } finally {
+    rmSync(work, { recursive: true });
+  }
+}
+
+// onnxruntime has neither experts with gelu nor keys and values of other layers: the native engine
+// alone. Factors of 8 and 4 are exact in every dtype, so that rounding them changes nothing.
+for (const name of ['gemma4-moe', 'gemma4-e']) {
+  const folder = join(checkpoints, name);
+  const skip = missing(folder);
+  test(`${name}: transformers, the second implementation and weft agree`, { skip }, () => {
+    inFolder((work) => expectAgreement(folder, expectKnown(folder), work));
+  });
+}
+
+// What the checkpoints at hand do not have, made of random weights.
+const patterns = {
+  short: 'sliding_attention full_attention sliding_attention full_attention',
+  long: 'sliding_attention sliding_attention full_attention full_attention sliding_attention ' +
+    'sliding_attention sliding_attention full_attention',
+};
+const variants = [
+  ['layers share, no embeddings of their own', 'long', { num_kv_shared_layers: 4 }],
+  ['one layer shares, wide MLP', 'long', { num_kv_shared_layers: 1, use_double_wide_mlp: true }],
+  [
+    'embeddings of their own, nothing shared',
+    'short',
+    { hidden_size_per_layer_input: 64, use_double_wide_mlp: true },
+  ],
+  [
+    'keys are values, shared, a larger table',
+    'long',
+    {
+      attention_k_eq_v: true,
+      hidden_size_per_layer_input: 4,
+      vocab_size_per_layer_input: 80,
+      num_kv_shared_layers: 3,
+      num_global_key_value_heads: 1,
+    },
+  ],
+  [
+    'experts beside, wrapped with towers, unused keys and values',
+    'short',
+    {
+      wrapped: true,
+      enable_moe_block: true,
+      num_experts: 4,
+      top_k_experts: 2,
+      moe_intermediate_size: 32,
+      hidden_size_per_layer_input: 16,
+      num_kv_shared_layers: 2,
+    },
+  ],
+];
+for (const [name, pattern, changes] of variants) {
+  test(`Gemma 4 where ${name}`, { skip: missing('.') }, () => {
+    inFolder((work) => {
+      const folder = join(work, 'checkpoint');
+      writeRandomGemma4(folder, patterns[pattern].split(' '), changes);
+      const ids = Array.from({ length: 20 }, (_, i) => (i * 37) % 64);
+      expectAgreement(folder, ids, work);
+    });
+  });
+}
+
 {
   const name = 'gemma4-moe';
   const folder = join(checkpoints, name);
-  const isThere = weft && existsSync(folder);
-  const skip = isThere ? false : `WEFT names no program, or there is no ${folder}`;
-  test(`${name}: transformers, the second implementation and weft agree`, { skip }, () => {
-    const ids = expectKnown(folder);
-    const work = mkdtempSync(join(tmpdir(), 'weft-gemma4-'));
-    try {
-      for (const quantisation of ['f32', 'q8', 'q4']) {
-        const target = join(work, quantisation);
-        convert(folder, target, quantisation);
-        const manifestPath = join(target, 'weft.json');
-        const manifest = JSON.parse(readFileSync(manifestPath, 'utf8'));
-        const factor = Math.sqrt(JSON.parse(readFileSync(join(folder, 'config.json'))).hidden_size);
-        assert.equal(factor, 8); // exact in every dtype, so that rounding it changes nothing
-        const reference = join(work, `${quantisation}.safetensors`);
-        writeOracle(reference, folder, ids, weightsOfPackage(target, folder));
-        const exact = { ...manifest, quantisation: 'f32', boundary_dtype: 'f32' };
-        writeFileSync(manifestPath, JSON.stringify(exact));
-        for (const options of [[], ['--split-everywhere'], ['--reference-kernels']]) {
-          const result = evaluate(target, reference, ...options);
-          assert.ok(result.max_abs_logit_error < 1e-4, JSON.stringify(result));
-          assert.ok(result.greedy_equal, JSON.stringify(result));
-        }
-      }
-      const published = join(work, 'published.safetensors');
-      writeOracle(published, folder, ids);
-      const result = evaluate(join(work, 'f32'), published);
-      assert.ok(result.max_abs_logit_error < 1e-4, JSON.stringify(result));
-    } finally {
-      rmSync(work, { recursive: true });
-    }
-  });
-
+  const skip = missing(folder);
   const refused = [
     [{ top_k_experts: 9 }, /'top_k_experts'/],
     [{ num_experts: 1e9 }, /'num_experts'/],
     [{ num_experts: 4 }, /router\.proj\.weight.*expected shape \[4, 64\]/],
     [{ moe_intermediate_size: null }, /'moe_intermediate_size'/],
     [{ moe_intermediate_size: 16 }, /experts\.gate_up_proj.*expected shape \[8, 32, 64\]/],
-    [{ hidden_size_per_layer_input: 16 }, /embeddings for each layer/],
-    [{ num_kv_shared_layers: 2 }, /share keys and values/],
+    [{ hidden_size_per_layer_input: 16 }, /lacks the tensor 'model\.embed_tokens_per_layer/],
+    [{ hidden_size_per_layer_input: 'x' }, /'hidden_size_per_layer_input'/],
+    [{ hidden_size_per_layer_input: 1 << 14, num_hidden_layers: 4000 }, /layer_types/],
+    [{ hidden_size_per_layer_input: 16, vocab_size_per_layer_input: 8 }, /8 of \d+ tokens/],
     [{ num_kv_shared_layers: 99 }, /'num_kv_shared_layers'/],
+    [{ num_kv_shared_layers: 4 }, /shares the keys and values of an earlier layer/],
+    [{ use_double_wide_mlp: 3 }, /'use_double_wide_mlp'/],
+    [{ per_layer_config: { 1: { head_dim: 64, depth: 2 } } }, /'depth'/],
   ];
   for (const [changes, sentence] of refused) {
     test(`${name} with ${JSON.stringify(changes)} is refused`, { skip }, () => {
@@ -158,8 +244,7 @@ function evaluate(target, reference, ...options) {
 
 for (const name of ['gemma4', 'gemma4-unified']) {
   const folder = join(checkpoints, name);
-  const isThere = weft && existsSync(folder);
-  const skip = isThere ? false : `WEFT names no program, or there is no ${folder}`;
+  const skip = missing(folder);
   test(`${name}: transformers, the second implementation and both engines agree`, { skip }, () => {
     const ids = expectKnown(folder);
     const work = mkdtempSync(join(tmpdir(), 'weft-gemma4-'));

@@ -123,7 +123,7 @@ const typeNames = new Map([
   [BigInt64Array, 'I64'],
 ]);
 
-function writeSafetensors(path, tensors) {
+export function writeSafetensors(path, tensors) {
   const header = {};
   let offset = 0;
   for (const [name, { shape, values }] of Object.entries(tensors)) {

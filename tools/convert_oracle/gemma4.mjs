@@ -1,6 +1,6 @@
-// The decoder of Gemma 4 (dense or with experts beside the MLP, without layers that share keys and
-// values) in doubles, written from the published code and from no part of weft: what a checkpoint's
-// logits must be.
+// The decoder of Gemma 4 (dense, with experts beside the MLP, with embeddings for each layer, with
+// layers that share keys and values) in doubles, written from the published code and from no part
+// of weft: what a checkpoint's logits must be.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readSafetensors } from '../onnx_check/reference.mjs';
@@ -46,6 +46,14 @@ function frequenciesOf(rope, columns) {
   );
 }
 
+/** A model with towers has its decoder one level deeper. */
+function decoderWeights(folder) {
+  const tensors = Object.entries(readSafetensors(join(folder, 'model.safetensors')));
+  return Object.fromEntries(
+    tensors.map(([name, tensor]) => [name.replace('model.language_model.', 'model.'), tensor]),
+  );
+}
+
 /**
  * The weights of a package made of the checkpoint in `folder`, maybe quantised, under the names of
  * the checkpoint. A package has the experts' factors in their matrices.
@@ -66,11 +74,34 @@ export function weightsOfPackage(target, folder) {
       tensor.values = tensor.values.map((value) => value * Math.sqrt(weight.shape[0]));
     }
   }
-  const own = readSafetensors(join(folder, 'model.safetensors'));
+  joinLayerTables(weights);
+  const own = decoderWeights(folder);
   for (const [name, tensor] of Object.entries(own)) {
     if (name.endsWith('.layer_scalar')) weights[name] = tensor;
   }
   return weights;
+}
+
+/** A package has a table for each layer, a checkpoint one with a row of all layers for a token. */
+function joinLayerTables(weights) {
+  const tables = [];
+  for (let layer = 0; ; ++layer) {
+    const name = `model.embed_tokens_per_layer.${layer}.weight`;
+    if (!weights[name]) break;
+    tables.push(weights[name]);
+    delete weights[name];
+  }
+  if (tables.length === 0) return;
+  const [rows, columns] = tables[0].dims;
+  const values = new Float32Array(rows * columns * tables.length);
+  for (let row = 0; row < rows; ++row) {
+    tables.forEach((table, layer) => {
+      const from = Array.from(table.values.slice(row * columns, (row + 1) * columns));
+      values.set(from, (row * tables.length + layer) * columns);
+    });
+  }
+  const dims = [rows, columns * tables.length];
+  weights['model.embed_tokens_per_layer.weight'] = { dims, values };
 }
 
 /** The matrix of one expert out of stacked ones. */
@@ -81,13 +112,15 @@ function expertOf({ dims: [, rows, columns], values }, expert) {
 
 /**
  * The decoder of a folder, or of other `weights` in place of its own; `embeddingFactor` multiplies
- * the rows of the embedding table.
+ * the rows of the embedding table, `layerFactor` those of the layers' tables.
  */
 export class Gemma4 {
   constructor(folder, embeddingFactor, weights) {
-    this.config = JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8'));
-    this.weights = weights ?? readSafetensors(join(folder, 'model.safetensors'));
+    const config = JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8'));
+    this.config = config.text_config ?? config;
+    this.weights = weights ?? decoderWeights(folder);
     this.embeddingFactor = embeddingFactor ?? Math.sqrt(this.config.hidden_size);
+    this.layerFactor = Math.sqrt(this.config.hidden_size_per_layer_input ?? 0);
     this.clear();
   }
 
@@ -104,7 +137,8 @@ export class Gemma4 {
       table.values.slice(token * hidden, (token + 1) * hidden),
       (value) => value * this.embeddingFactor,
     );
-    for (let i = 0; i < this.cache.length; ++i) row = this.#layer(i, row);
+    const inputs = this.#layerInputs(token, row);
+    for (let i = 0; i < this.cache.length; ++i) row = this.#layer(i, row, inputs?.[i]);
     this.position += 1;
     const logits = product(table, this.#norm(row, this.weights['model.norm.weight']));
     return cap ? logits.map((value) => cap * Math.tanh(value / cap)) : logits;
@@ -116,7 +150,32 @@ export class Gemma4 {
     return x.map((value, i) => value * factor * (weight ? weight.values[i] : 1));
   }
 
-  #layer(index, row) {
+  /** What each layer mixes in at its end; undefined where layers have no embeddings. */
+  #layerInputs(token, embedded) {
+    const { hidden_size: hidden, num_hidden_layers: count } = this.config;
+    const columns = this.config.hidden_size_per_layer_input;
+    if (!columns) return undefined;
+    const table = this.weights['model.embed_tokens_per_layer.weight'];
+    const contexts = product(this.weights['model.per_layer_model_projection.weight'], embedded);
+    const norm = this.weights['model.per_layer_projection_norm.weight'];
+    return Array.from({ length: count }, (_, layer) => {
+      const begin = layer * columns;
+      const context = contexts.slice(begin, begin + columns).map((x) => x / Math.sqrt(hidden));
+      const first = token * count * columns + begin;
+      return this.#norm(context, norm).map(
+        (x, i) => (x + this.layerFactor * table.values[first + i]) / Math.SQRT2,
+      );
+    });
+  }
+
+  /** The layer whose keys and values a layer attends to. */
+  #sourceOf(index) {
+    const { num_kv_shared_layers: sharing = 0, layer_types: types } = this.config;
+    const own = types.length - sharing;
+    return index < own ? index : types.slice(0, own).lastIndexOf(types[index]);
+  }
+
+  #layer(index, row, input) {
     const weight = (name) => this.weights[`model.layers.${index}.${name}`];
     const norm = (x, name) => this.#norm(x, weight(`${name}.weight`));
     const attention = this.#attention(index, norm(row, 'input_layernorm'));
@@ -133,6 +192,12 @@ export class Gemma4 {
       );
     }
     row = sum(row, norm(mlp, 'post_feedforward_layernorm'));
+    if (input) {
+      const gate = product(weight('per_layer_input_gate.weight'), row);
+      const mixed = gate.map((g, i) => geluTanh(g) * input[i]);
+      const out = product(weight('per_layer_projection.weight'), mixed);
+      row = sum(row, norm(out, 'post_per_layer_input_norm'));
+    }
     return row.map((value) => value * weight('layer_scalar').values[0]);
   }
 
@@ -177,10 +242,13 @@ export class Gemma4 {
       heads(product(weight(`${name}_proj`), x)).map((head) =>
         rotate(this.#norm(head, weight(`${name}_norm`)), this.position, frequencies),
       );
-    const isShared = config.attention_k_eq_v && type !== windowed;
-    const values = heads(product(weight(isShared ? 'k_proj' : 'v_proj'), x));
-    const cache = this.cache[index];
-    cache.push({ k: turned('k'), v: values.map((head) => this.#norm(head)) });
+    const source = this.#sourceOf(index);
+    const cache = this.cache[source];
+    if (source === index) {
+      const isOne = config.attention_k_eq_v && type !== windowed;
+      const values = heads(product(weight(isOne ? 'k_proj' : 'v_proj'), x));
+      cache.push({ k: turned('k'), v: values.map((head) => this.#norm(head)) });
+    }
     const first = type === windowed ? Math.max(0, cache.length - config.sliding_window) : 0;
     const seen = cache.slice(first);
     const out = turned('q').flatMap((q, i) => {

@@ -28,14 +28,23 @@ class DecoderBuilder {
                  const std::vector<float>& layer_scalars)
       : config_(config), layer_scalars_(layer_scalars), nodes_(weights) {}
 
-  onnx::Graph Build() {
+  BuiltModel Build() {
+    BuiltModel built;
     nodes_.graph().name = config_.architecture;
     DeclareInputs();
-    std::string hidden = Embedding();
+    std::string hidden = Embedding(&built.embedding);
     BuildSides();
-    for (uint32_t layer = 1; layer <= config_.layer_count; ++layer) hidden = Layer(layer, hidden);
+    const auto add_boundary = [&](uint32_t layer) {
+      built.boundaries.push_back({hidden, ElementType::kFloat, config_.BoundaryColumns(layer)});
+    };
+    add_boundary(0);
+    for (uint32_t layer = 1; layer <= config_.layer_count; ++layer) {
+      hidden = Layer(layer, hidden);
+      add_boundary(layer);
+    }
     Head(hidden);
-    return std::move(nodes_.graph());
+    built.model.graph = std::move(nodes_.graph());
+    return built;
   }
 
  private:
@@ -65,6 +74,7 @@ class DecoderBuilder {
         DeclareState(config_, i, &graph);
         continue;
       }
+      if (config_.KvLayer(i) != i) continue;
       for (const char* kind : {".key", ".value"}) {
         if (config_.latent && kind == std::string_view(".value")) continue;
         const std::string suffix = std::to_string(i) + kind;
@@ -117,13 +127,35 @@ class DecoderBuilder {
             Node(node + "/Sin_scaled", "Mul", {tables.sin, scale}), rope.rotary_columns};
   }
 
-  std::string Embedding() {
+  std::string Embedding(std::string* looked_up) {
     const std::string node = "/model/embed_tokens";
-    return Times(node + "/Mul", LookUp(node), config_.embedding_scale);
+    *looked_up = LookUp(node, "model.embed_tokens.weight");
+    std::string embedded = Times(node + "/Mul", *looked_up, config_.embedding_scale);
+    if (config_.layer_inputs.columns == 0) return embedded;
+    return Node("/model/carried", "Join", {embedded, LayerInputs(embedded)}, {}, kWeft);
   }
 
-  std::string LookUp(const std::string& node) {
-    const std::string name = "model.embed_tokens.weight";
+  // The inputs of all layers side by side (LayerInputConfig).
+  std::string LayerInputs(const std::string& embedded) {
+    const LayerInputConfig& inputs = config_.layer_inputs;
+    const std::string node = "/model/layer_inputs";
+    std::vector<std::string> rows;
+    for (uint32_t layer = 0; layer < config_.layer_count; ++layer) {
+      const std::string own = node + "/" + std::to_string(layer);
+      rows.push_back(Times(own + "/Mul", LookUp(own, LayerTableName(layer)), inputs.scale));
+    }
+    const std::string of_tokens = Node(node + "/Join", "Join", std::move(rows), {}, kWeft);
+    const std::string product =
+        nodes_.Linear(node + "/projection", embedded, "model.per_layer_model_projection", false);
+    const float hidden = static_cast<float>(config_.hidden_columns);
+    const std::string normed =
+        HeadNorm(node + "/norm", Times(node + "/projection/scaled", product, 1 / std::sqrt(hidden)),
+                 config_.layer_count, inputs.columns, "model.per_layer_projection_norm.weight");
+    return Times(node + "/scaled", Node(node + "/Add", "Add", {normed, of_tokens}),
+                 std::sqrt(0.5F));
+  }
+
+  std::string LookUp(const std::string& node, const std::string& name) {
     const StoredWeight& table = nodes_.Weight(name);
     if (IsBlockFormat(table.dtype)) {
       const auto block_bytes = static_cast<uint64_t>(BlockDataBytes(table.dtype));
@@ -212,6 +244,13 @@ class DecoderBuilder {
     const std::string q = NormAndRotation(
         node + "/q", nodes_.Linear(node + "/q_proj", x, path + "q_proj", config_.qkv_bias),
         config_.heads, path + config_.q_norm + ".weight", index);
+    if (config_.KvLayer(index) != index) {
+      std::vector<Attribute> attributes = AttentionAttributes(index);
+      attributes.push_back(Attribute::Of("kv_layer", int64_t{config_.KvLayer(index)} + 1));
+      const std::string out =
+          Node(node + "/SharedAttention", "SharedAttention", {q}, std::move(attributes), kWeft);
+      return nodes_.Linear(node + "/o_proj", out, path + "o_proj", config_.output_bias);
+    }
     const uint32_t kv_heads = config_.KvHeads(index);
     const std::string keys = nodes_.Linear(node + "/k_proj", x, path + "k_proj", config_.qkv_bias);
     const std::string k =
@@ -253,7 +292,7 @@ class DecoderBuilder {
   // The experts that a row goes to, and the one that all rows go to.
   std::string Experts(const std::string& node, const std::string& prefix, uint32_t layer,
                       const std::string& x) {
-    const std::string routed = BuildExperts(config_, node, layer, x, x, &nodes_);
+    std::string routed = BuildExperts(config_, node, layer, x, x, &nodes_);
     if (config_.experts.shared_columns > 0) {
       const std::string shared = Mlp(node + "/shared_experts", prefix + "mlp.shared_experts.", x);
       return Node(node + "/shared_experts/Add", "Add", {routed, shared});
@@ -309,7 +348,46 @@ class DecoderBuilder {
     return name.empty() ? x : Norm(node + "/" + name + "/LayerNorm", x, prefix + name + ".weight");
   }
 
+  // Columns [first, first + count) of x.
+  std::string Columns(const std::string& node, const std::string& x, uint32_t first,
+                      uint32_t count) {
+    return Node(node, "Columns", {x},
+                {Attribute::Of("first", int64_t{first}), Attribute::Of("count", int64_t{count})},
+                kWeft);
+  }
+
+  // A layer whose boundaries carry the inputs of all layers behind the residual stream.
+  std::string CarryingLayer(uint32_t layer, const std::string& carried) {
+    const std::string prefix = LayerPrefix(layer);
+    const std::string node = "/model/layers." + std::to_string(layer - 1);
+    const uint32_t hidden = config_.hidden_columns, columns = config_.layer_inputs.columns;
+    const std::string y = Blocks(layer, Columns(node + "/stream", carried, 0, hidden));
+    const std::string gate =
+        nodes_.Linear(node + "/per_layer_input_gate", y, prefix + "per_layer_input_gate", false);
+    const std::string input =
+        Columns(node + "/input", carried, hidden + (layer - 1) * columns, columns);
+    const std::string mixed = Node(node + "/per_layer_input/Mul", "Mul",
+                                   {Activate(node + "/per_layer_input/act", gate), input});
+    const std::string out = nodes_.Linear(node + "/per_layer_projection", mixed,
+                                          prefix + "per_layer_projection", false);
+    const std::string added = Node(node + "/per_layer_input/Add", "Add",
+                                   {y, MaybeNorm(node, out, prefix, "post_per_layer_input_norm")});
+    std::string scaled = LayerScalar(node, layer, added);
+    if (layer == config_.layer_count) return scaled;
+    return Node(node + "/carried", "Carry", {carried, scaled}, {}, kWeft);
+  }
+
+  std::string LayerScalar(const std::string& node, uint32_t layer, const std::string& x) {
+    return config_.layer_scalars ? Times(node + "/layer_scalar", x, layer_scalars_[layer - 1]) : x;
+  }
+
   std::string Layer(uint32_t layer, const std::string& hidden) {
+    if (config_.layer_inputs.columns > 0) return CarryingLayer(layer, hidden);
+    return LayerScalar("/model/layers." + std::to_string(layer - 1), layer, Blocks(layer, hidden));
+  }
+
+  // Attention and MLP, and what they are added to.
+  std::string Blocks(uint32_t layer, const std::string& hidden) {
     const std::string prefix = LayerPrefix(layer);
     const std::string node = "/model/layers." + std::to_string(layer - 1);
     const LayerNorms& norms = config_.norms;
@@ -323,11 +401,8 @@ class DecoderBuilder {
         config_.parallel_blocks ? normed : MaybeNorm(node, attended, prefix, norms.mlp_in);
     const std::string mlp = MaybeNorm(node, Block(node + "/mlp", prefix, layer, attended, mlp_in),
                                       prefix, norms.mlp_out);
-    const std::string added =
-        Node(node + "/mlp/Add", "Add",
-             {attended, Times(node + "/mlp/scaled", mlp, config_.residual_scale)});
-    return config_.layer_scalars ? Times(node + "/layer_scalar", added, layer_scalars_[layer - 1])
-                                 : added;
+    return Node(node + "/mlp/Add", "Add",
+                {attended, Times(node + "/mlp/scaled", mlp, config_.residual_scale)});
   }
 
   void Head(const std::string& hidden) {
@@ -361,17 +436,17 @@ std::string OnesName(uint32_t columns) {
 bool HasOwnOperators(const ModelConfig& config) {
   const auto is_recurrent = [](Mixer mixer) { return mixer != Mixer::kAttention; };
   return std::ranges::any_of(config.mixers, is_recurrent) || HasOwnExperts(config) ||
-         config.latent.has_value();
+         config.latent.has_value() || !config.KeptTogether().empty();
 }
 
-onnx::Model BuildModel(const ModelConfig& config, const StoredWeights& weights,
-                       const std::vector<float>& layer_scalars) {
-  onnx::Model model;
+BuiltModel BuildModel(const ModelConfig& config, const StoredWeights& weights,
+                      const std::vector<float>& layer_scalars) {
+  BuiltModel built = DecoderBuilder(config, weights, layer_scalars).Build();
+  onnx::Model& model = built.model;
   model.opset_imports = {{"", 21}, {kMicrosoft, 1}};
   if (HasOwnOperators(config)) model.opset_imports[kWeft] = 1;
   model.producer_name = "weft";
-  model.graph = DecoderBuilder(config, weights, layer_scalars).Build();
-  return model;
+  return built;
 }
 
 }  // namespace weft::convert

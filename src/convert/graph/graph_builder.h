@@ -19,6 +19,7 @@
 #include "convert/model/model_config.h"
 #include "convert/weights/stored_weight.h"
 #include "onnx/graph.h"
+#include "onnx/layers.h"
 
 namespace weft::convert {
 
@@ -32,9 +33,15 @@ std::string OnesName(uint32_t columns);
 // for engines that run programs.
 bool HasOwnOperators(const ModelConfig& config);
 
+struct BuiltModel {
+  onnx::Model model;
+  std::string embedding;                   // the value that the embedding table gives
+  std::vector<onnx::Boundary> boundaries;  // between its layers
+};
+
 // REQUIRES: `weights` has every weight of SpecifyWeights and the frequencies and ones
 // that the model needs; `layer_scalars` [layer_count] where the model has such.
-onnx::Model BuildModel(const ModelConfig& config, const StoredWeights& weights,
-                       const std::vector<float>& layer_scalars = {});
+BuiltModel BuildModel(const ModelConfig& config, const StoredWeights& weights,
+                      const std::vector<float>& layer_scalars = {});
 
 }  // namespace weft::convert

@@ -179,6 +179,8 @@ constexpr Wrapper kWrappers[] = {
 constexpr std::string_view kStreams = "a residual of several streams (hyper-connections)";
 constexpr std::string_view kGemma3n =
     "four residual streams (AltUp), side paths of low rank (LAuReL) and embeddings for each layer";
+constexpr std::string_view kDrafter =
+    "layers that read the keys and values of the model that they draft for";
 constexpr std::string_view kLlama4 =
     "experts whose input is scaled, windows in chunks and queries that grow with their position";
 constexpr std::string_view kMamba2 = "layers of Mamba2";
@@ -191,6 +193,8 @@ constexpr MissingFamily kMissing[] = {
     {"falcon_h1", "attention and Mamba2 side by side in a layer"},
     {"gemma3n", kGemma3n},
     {"gemma3n_text", kGemma3n},
+    {"gemma4_assistant", kDrafter},
+    {"gemma4_unified_assistant", kDrafter},
     {"granitemoehybrid", kMamba2},
     {"kimi_linear", "a delta rule with a decay for each column of its state (KDA)"},
     {"lfm2", kShortConvolutions},

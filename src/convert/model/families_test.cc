@@ -193,6 +193,7 @@ TEST(Families, Gemma4NamesWhatItRefuses) {
       {{{"per_layer_config", {{"9", json::object{}}}}}, "has the entry '9'"},
       {{{"per_layer_config", {{"1", 7}}}}, "has the entry '1'"},
       {{{"per_layer_config", {{"1", {{"head_dim", 64}}}}}}, "others of its type"},
+      {{{"per_layer_config", {{"1", {{"sliding_window", 64}}}}}}, "the key 'sliding_window'"},
       {{{"layer_types", {"full_attention"}}}, "has 1 entries for 4 layers"},
       {{{"layer_types",
          {"chunked_attention", "full_attention", "full_attention", "full_attention"}}},
@@ -204,6 +205,41 @@ TEST(Families, Gemma4NamesWhatItRefuses) {
     EXPECT_THAT(config.error().message(), HasSubstr(message));
   }
   EXPECT_TRUE(Parse(Gemma4(), {{"use_bidirectional_attention", "vision"}}).ok());
+}
+
+TEST(Families, Gemma4SharesKeysAndValuesAmongItsLastLayers) {
+  const json::object changes = {{"num_hidden_layers", 6},
+                                {"layer_types",
+                                 {"sliding_attention", "full_attention", "sliding_attention",
+                                  "sliding_attention", "sliding_attention", "full_attention"}},
+                                {"num_kv_shared_layers", 2},
+                                {"use_double_wide_mlp", true}};
+  const auto shared = Parse(Gemma4(), changes);
+  ASSERT_TRUE(shared.ok()) << shared.error().ToString();
+  EXPECT_THAT(shared->kv_layers, ElementsAre(0, 1, 2, 3, 3, 1));
+  EXPECT_EQ(shared->MlpColumns(3), shared->mlp_columns);
+  EXPECT_EQ(shared->MlpColumns(4), 2 * shared->mlp_columns);
+  // From the layer after the embedding whose keys are read last, to the last layer.
+  EXPECT_THAT(shared->KeptTogether(), ElementsAre(package::LayerRange{2, 7}));
+  EXPECT_EQ(shared->BoundaryColumns(3), shared->hidden_columns);
+
+  json::object inputs = changes;
+  inputs["hidden_size_per_layer_input"] = 8;
+  const auto own = Parse(Gemma4(), inputs);
+  ASSERT_TRUE(own.ok()) << own.error().ToString();
+  EXPECT_THAT(own->KeptTogether(), ElementsAre(package::LayerRange{0, 7}));
+  EXPECT_EQ(own->BoundaryColumns(5), own->hidden_columns + 6 * 8);
+  EXPECT_EQ(own->BoundaryColumns(6), own->hidden_columns);
+  EXPECT_EQ(own->layer_inputs.vocabulary, 262144u);
+
+  EXPECT_TRUE(Parse(Gemma4(), {})->KeptTogether().empty());
+  EXPECT_THAT(Parse(Gemma4(), {{"num_kv_shared_layers", 4}}).error().message(),
+              HasSubstr("Layer 0 of config.json shares the keys and values of an earlier layer"));
+  EXPECT_THAT(
+      Parse(Gemma4(), {{"hidden_size_per_layer_input", 8}, {"vocab_size_per_layer_input", 9}})
+          .error()
+          .message(),
+      HasSubstr("'vocab_size_per_layer_input'"));
 }
 
 TEST(Families, AWrapperGivesItsDecoder) {

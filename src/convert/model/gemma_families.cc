@@ -80,6 +80,12 @@ Result<std::vector<Heads>> LayerHeads(const JsonReader& config, const ModelConfi
     const JsonReader reader(value.get_object(),
                             "'per_layer_config' of layer " + std::string(name) + " in config.json");
     ASSIGN_OR_RETURN(layers[layer], ReadHeads(reader, usual, "head_dim", "num_key_value_heads"));
+    for (const auto& [key, ignored] : value.get_object()) {
+      if (key == "head_dim" || key == "num_key_value_heads") continue;
+      return Error(ErrorCode::kUnsupported,
+                   reader.what() + " has the key '" + Printable(key) +
+                       "'; weft converts layers that differ in head_dim and num_key_value_heads.");
+    }
   }
   return layers;
 }
@@ -134,6 +140,67 @@ Status RefuseBothWays(const JsonReader& config) {
   return Error(ErrorCode::kUnsupported, "'use_bidirectional_attention' in config.json is " +
                                             Excerpt(found->value()) +
                                             "; weft converts decoders that look back only.");
+}
+
+// The last `num_kv_shared_layers` layers make no keys and values: each attends to those of the last
+// layer of its type that does. With `use_double_wide_mlp` their MLPs are twice as wide.
+Status ShareKeysAndValues(const JsonReader& config, ModelConfig* model) {
+  ASSIGN_OR_RETURN(const uint64_t sharing,
+                   config.Whole("num_kv_shared_layers", 0, model->layer_count, 0));
+  ASSIGN_OR_RETURN(const bool is_wider, config.Bool("use_double_wide_mlp", false));
+  if (sharing == 0) return OkStatus();
+  const uint32_t first = model->layer_count - static_cast<uint32_t>(sharing);
+  for (uint32_t i = 0; i < model->layer_count; ++i) {
+    model->layer_mlp_columns.push_back(model->mlp_columns * (is_wider && i >= first ? 2 : 1));
+    uint32_t source = i;
+    if (i >= first) {
+      const auto is_like = [&](uint32_t layer) {
+        return (model->windows[layer] == 0) == (model->windows[i] == 0);
+      };
+      for (source = first; source > 0 && !is_like(source - 1);) --source;
+      if (source == 0) {
+        return Error(ErrorCode::kInvalidData,
+                     "Layer " + std::to_string(i) +
+                         " of config.json shares the keys and values of an earlier layer of its "
+                         "type ('num_kv_shared_layers' is " +
+                         std::to_string(sharing) + "), but there is none.");
+      }
+      --source;
+      if (model->KvHeads(source) != model->KvHeads(i) ||
+          model->HeadColumns(source) != model->HeadColumns(i)) {
+        return Error(ErrorCode::kUnsupported,
+                     "Layer " + std::to_string(i) +
+                         " of config.json shares the keys and values of layer " +
+                         std::to_string(source) + ", which has other heads.");
+      }
+    }
+    model->kv_layers.push_back(source);
+  }
+  return OkStatus();
+}
+
+// The embeddings of each layer's own.
+Status SetLayerInputs(const JsonReader& config, ModelConfig* model) {
+  LayerInputConfig inputs;
+  ASSIGN_OR_RETURN(const uint64_t columns,
+                   config.Whole("hidden_size_per_layer_input", 0, 1 << 14, 256));
+  if (columns == 0) return OkStatus();
+  ASSIGN_OR_RETURN(const uint64_t vocabulary,
+                   config.Whole("vocab_size_per_layer_input", 1, 1 << 24, 262144));
+  const uint64_t carried = columns * model->layer_count;
+  if (carried > (1 << 17) || vocabulary < model->vocabulary) {
+    return Error(ErrorCode::kUnsupported,
+                 "config.json has " + std::to_string(model->layer_count) +
+                     " layers with embeddings of " + std::to_string(columns) + " columns for " +
+                     std::to_string(vocabulary) + " of " + std::to_string(model->vocabulary) +
+                     " tokens ('hidden_size_per_layer_input', 'vocab_size_per_layer_input'); weft "
+                     "converts at most 2^17 columns in all, for every token.");
+  }
+  inputs.columns = static_cast<uint32_t>(columns);
+  inputs.vocabulary = static_cast<uint32_t>(vocabulary);
+  inputs.scale = std::sqrt(static_cast<float>(columns));
+  model->layer_inputs = inputs;
+  return OkStatus();
 }
 
 Status SetGemma4(const JsonReader& config, bool keys_are_values, ModelConfig* model) {
@@ -194,19 +261,9 @@ Status AdjustGemma3(const JsonReader& config, ModelConfig* model) {
 Status AdjustGemma4(const JsonReader& config, ModelConfig* model) {
   ASSIGN_OR_RETURN(const bool keys_are_values, config.Bool("attention_k_eq_v", false));
   TRY(SetGemma4(config, keys_are_values, model));
+  TRY(ShareKeysAndValues(config, model));
+  TRY(SetLayerInputs(config, model));
   ASSIGN_OR_RETURN(const bool has_experts, config.Bool("enable_moe_block", false));
-  ASSIGN_OR_RETURN(const uint64_t per_layer,
-                   config.Whole("hidden_size_per_layer_input", 0, 1 << 16, 256));
-  ASSIGN_OR_RETURN(const uint64_t shared,
-                   config.Whole("num_kv_shared_layers", 0, model->layer_count, 0));
-  if (per_layer > 0 || shared > 0) {
-    return Error(ErrorCode::kUnsupported,
-                 std::string("config.json describes a Gemma 4 with ") +
-                     (per_layer > 0 ? "embeddings for each layer ('hidden_size_per_layer_input')"
-                                    : "layers that share keys and values "
-                                      "('num_kv_shared_layers')") +
-                     ", which weft does not convert.");
-  }
   if (!has_experts) return OkStatus();
   ASSIGN_OR_RETURN(const uint64_t columns, config.Whole("moe_intermediate_size", 1, 1 << 22));
   TRY(SetExperts(config, columns, model));

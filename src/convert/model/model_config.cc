@@ -22,4 +22,19 @@ uint32_t ModelConfig::RotationOf(uint32_t layer) const {
   return static_cast<uint32_t>(std::find(all.begin(), all.end(), layer_ropes[layer]) - all.begin());
 }
 
+std::vector<package::LayerRange> ModelConfig::KeptTogether() const {
+  if (layer_inputs.columns > 0) return {{0, layer_count + 1}};
+  std::vector<package::LayerRange> ranges;
+  for (uint32_t layer = 0; layer < kv_layers.size(); ++layer) {
+    if (kv_layers[layer] == layer) continue;
+    package::LayerRange range{kv_layers[layer] + 1, layer + 2};  // the embedding is layer 0
+    while (!ranges.empty() && ranges.back().end > range.first) {
+      range.first = std::min(range.first, ranges.back().first);
+      ranges.pop_back();
+    }
+    ranges.push_back(range);
+  }
+  return ranges;
+}
+
 }  // namespace weft::convert

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "convert/model/rope.h"
+#include "package/manifest.h"
 
 namespace weft::convert {
 
@@ -96,6 +97,16 @@ struct LatentConfig {
   bool bias = false;        // of the projections from the row
 };
 
+// Embeddings of a layer's own (Gemma 4 E2B and E4B): of every token a row of `columns` for each
+// layer, mixed with a product of the token's embedding,
+//   input = (norm(W embedded / sqrt(hidden)) + scale * row) / sqrt(2)
+// at the layer's end: y += norm(out(act(gate(y)) * input)).
+struct LayerInputConfig {
+  uint32_t columns = 0;     // 0: none
+  uint32_t vocabulary = 0;  // rows of their table
+  float scale = 1;
+};
+
 // Of the norms of latents, whatever the model's own is.
 inline constexpr float kLatentEpsilon = 1e-6f;
 
@@ -151,6 +162,9 @@ struct ModelConfig {
   std::vector<RopeConfig> layer_ropes;  // instead of the two above
   std::vector<bool> unrotated;          // queries and keys stay as they are
   std::vector<bool> keys_are_values;    // v is k before its norm and rotation: there is no v_proj
+  std::vector<uint32_t> layer_mlp_columns;
+  std::vector<uint32_t> kv_layers;  // whose keys and values a layer attends to
+  LayerInputConfig layer_inputs;
   // Each layer ends with a product with one number of the checkpoint, "layer_scalar".
   bool layer_scalars = false;
   bool wrapped = false;  // the tensors have the names of a model with a tower for pictures
@@ -166,6 +180,19 @@ struct ModelConfig {
   bool KeysAreValues(uint32_t layer) const {
     return !keys_are_values.empty() && keys_are_values[layer];
   }
+  uint32_t MlpColumns(uint32_t layer) const {
+    return layer_mlp_columns.empty() ? mlp_columns : layer_mlp_columns[layer];
+  }
+  uint32_t KvLayer(uint32_t layer) const { return kv_layers.empty() ? layer : kv_layers[layer]; }
+  // Columns of what leaves a layer of the package for the next one: the residual stream, and with
+  // it the inputs of layers that are still to come.
+  uint32_t BoundaryColumns(uint32_t package_layer) const {
+    const bool carries = package_layer < layer_count;
+    return hidden_columns + (carries ? layer_count * layer_inputs.columns : 0);
+  }
+  // The package's layers that share what crosses no boundary of a package: keys and values, or
+  // inputs of layers.
+  std::vector<package::LayerRange> KeptTogether() const;
   // Every rotation of the model once, and which of them a layer has (kNoRotation: none).
   std::vector<RopeConfig> Rotations() const;
   uint32_t RotationOf(uint32_t layer) const;

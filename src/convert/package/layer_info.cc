@@ -159,6 +159,11 @@ void CountChosenExperts(const onnx::Graph& part, const program::Program& program
 Result<DescribedLayers> DescribeLayers(const onnx::Model& model, DType kv_dtype,
                                        const StoreProgram& store, const LowerLayer& lower) {
   ASSIGN_OR_RETURN(const onnx::LayeredModel layered, onnx::FindLayers(model));
+  return DescribeLayers(layered, kv_dtype, store, lower);
+}
+
+Result<DescribedLayers> DescribeLayers(const onnx::LayeredModel& layered, DType kv_dtype,
+                                       const StoreProgram& store, const LowerLayer& lower) {
   TRY(onnx::CheckCuts(layered));
   DescribedLayers described;
   described.lowered = true;
@@ -169,7 +174,7 @@ Result<DescribedLayers> DescribeLayers(const onnx::Model& model, DType kv_dtype,
     ASSIGN_OR_RETURN(package::LayerInfo layer, DescribeWeights(part.graph));
     layer.index = static_cast<uint32_t>(index);
     layer.kind = index == 0 ? "embedding" : index + 1 == count ? "head" : "transformer";
-    if (layer.kind == "transformer") {
+    if (layer.kind == "transformer" && static_cast<size_t>(index) <= layered.io.states.size()) {
       layer.kv_bytes_per_position =
           KvValuesPerPosition(part.graph, layered.io.states[static_cast<size_t>(index - 1)]) *
           static_cast<uint64_t>(ElementBytes(kv_dtype));

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "lower/patterns/lower_layer.h"
 #include "onnx/graph.h"
+#include "onnx/layers.h"
 #include "package/manifest.h"
 
 namespace weft::convert {
@@ -33,5 +34,7 @@ using LowerLayer =
 Result<DescribedLayers> DescribeLayers(const onnx::Model& model, DType kv_dtype,
                                        const StoreProgram& store,
                                        const LowerLayer& lower = lower::LowerLayer);
+Result<DescribedLayers> DescribeLayers(const onnx::LayeredModel& layered, DType kv_dtype,
+                                       const StoreProgram& store, const LowerLayer& lower);
 
 }  // namespace weft::convert

@@ -13,6 +13,7 @@ enum class WeightRole {
   kExpert,      // a projection of an expert: as --quant says where its rows are whole blocks
   kRouter,      // chooses experts: f16 at least
   kVocabulary,  // embedding table and output head: at least q8
+  kTable,       // a layer's own table: as --quant says where its rows are whole blocks
 };
 
 // Rows of a weight as they lie in one tensor of the checkpoint. The tensor is seen as a matrix of
@@ -55,6 +56,8 @@ struct WeightSpec {
 
 // "model.layers.3." for package layer 4.
 std::string LayerPrefix(uint32_t package_layer);
+// "model.embed_tokens_per_layer.3.weight" for transformer layer 3, counted from 0.
+std::string LayerTableName(uint32_t layer);
 // "model.layers.3.mlp.experts.5." for package layer 4.
 std::string ExpertPrefix(uint32_t package_layer, uint32_t expert);
 

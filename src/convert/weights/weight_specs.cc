@@ -84,7 +84,8 @@ class LayerSpecs {
 void SpecifyProjections(const ModelConfig& config, uint32_t index, LayerSpecs* specs) {
   const uint64_t hidden = config.hidden_columns, head_columns = config.HeadColumns(index);
   const uint64_t q = config.heads * head_columns, kv = config.KvHeads(index) * head_columns;
-  const bool has_values = !config.KeysAreValues(index);
+  const bool makes_kv = config.KvLayer(index) == index;
+  const bool has_values = makes_kv && !config.KeysAreValues(index);
   if (config.packed_qkv) {
     specs->Packed("self_attn.qkv_proj.weight",
                   {{"self_attn.q_proj.weight", q},
@@ -98,12 +99,12 @@ void SpecifyProjections(const ModelConfig& config, uint32_t index, LayerSpecs* s
     } else {
       specs->Matrix("self_attn.q_proj.weight", q, hidden);
     }
-    specs->Matrix("self_attn.k_proj.weight", kv, hidden);
+    if (makes_kv) specs->Matrix("self_attn.k_proj.weight", kv, hidden);
     if (has_values) specs->Matrix("self_attn.v_proj.weight", kv, hidden);
   }
   if (!config.qkv_bias) return;
   if (!config.attention_gate) specs->Vector("self_attn.q_proj.bias", q);
-  specs->Vector("self_attn.k_proj.bias", kv);
+  if (makes_kv) specs->Vector("self_attn.k_proj.bias", kv);
   if (has_values) specs->Vector("self_attn.v_proj.bias", kv);
 }
 
@@ -114,15 +115,17 @@ void SpecifyAttention(const ModelConfig& config, uint32_t index, LayerSpecs* spe
   if (config.qk_norm != QkNorm::kNone) {
     const bool whole = config.qk_norm == QkNorm::kRow;
     specs->Norm("self_attn." + config.q_norm + ".weight", whole ? q : head_columns);
-    specs->Norm("self_attn." + config.k_norm + ".weight", whole ? kv : head_columns);
+    if (config.KvLayer(index) == index) {
+      specs->Norm("self_attn." + config.k_norm + ".weight", whole ? kv : head_columns);
+    }
   }
   if (config.sinks) specs->Vector("self_attn.sinks", config.heads);
   specs->Matrix("self_attn.o_proj.weight", hidden, q);
   if (config.output_bias) specs->Vector("self_attn.o_proj.bias", hidden);
 }
 
-void SpecifyMlp(const ModelConfig& config, LayerSpecs* specs) {
-  const uint64_t hidden = config.hidden_columns, mlp = config.mlp_columns;
+void SpecifyMlp(const ModelConfig& config, uint32_t index, LayerSpecs* specs) {
+  const uint64_t hidden = config.hidden_columns, mlp = config.MlpColumns(index);
   if (config.packed_gate_up) {
     specs->Packed("mlp.gate_up_proj.weight",
                   {{"mlp.gate_proj.weight", mlp}, {"mlp.up_proj.weight", mlp}}, hidden);
@@ -162,6 +165,25 @@ void SpecifyBesideMlp(const ModelConfig& config, LayerSpecs* specs) {
   specs->weights().back().factor = 1 / std::sqrt(static_cast<float>(config.hidden_columns));
 }
 
+// What the embedding layer makes the inputs of all layers of. Their table has one row of all layers
+// for each token; the package has a table for each layer, which fits the buffers of small GPUs.
+void SpecifyLayerInputs(const ModelConfig& config, LayerSpecs* specs) {
+  const LayerInputConfig& inputs = config.layer_inputs;
+  const uint64_t count = config.layer_count, columns = inputs.columns;
+  const std::string tensor = "model.embed_tokens_per_layer.weight";
+  for (uint64_t layer = 0; layer < count; ++layer) {
+    specs->weights().push_back(
+        {LayerTableName(static_cast<uint32_t>(layer)),
+         WeightRole::kTable,
+         {inputs.vocabulary, columns},
+         {{tensor, {inputs.vocabulary, count * columns}, inputs.vocabulary, columns, layer, count}},
+         0,
+         {}});
+  }
+  specs->Matrix("per_layer_model_projection.weight", count * columns, config.hidden_columns);
+  specs->Norm("per_layer_projection_norm.weight", columns);
+}
+
 std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t layer,
                                            const TensorMap& tensors) {
   LayerSpecs specs(config, LayerPrefix(layer));
@@ -179,13 +201,18 @@ std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t l
     if (is_used) specs.Norm(*name + ".weight", config.hidden_columns);
   }
   if (config.layer_scalars) specs.Vector("layer_scalar", 1);
+  if (const uint64_t columns = config.layer_inputs.columns; columns > 0) {
+    specs.Matrix("per_layer_input_gate.weight", columns, config.hidden_columns);
+    specs.Matrix("per_layer_projection.weight", config.hidden_columns, columns);
+    specs.Norm("post_per_layer_input_norm.weight", config.hidden_columns);
+  }
   const bool has_experts = config.sparse[layer - 1];
   if (has_experts) {
     SpecifyExperts(config, layer, tensors, &specs.weights());
     SpecifySharedExpert(config, &specs);
   }
   if (has_experts && config.experts.beside_mlp) SpecifyBesideMlp(config, &specs);
-  if (!has_experts || config.experts.beside_mlp) SpecifyMlp(config, &specs);
+  if (!has_experts || config.experts.beside_mlp) SpecifyMlp(config, layer - 1, &specs);
   return std::move(specs.weights());
 }
 
@@ -241,6 +268,7 @@ std::vector<std::vector<WeightSpec>> SpecifyWeights(const ModelConfig& config,
   LayerSpecs embedding(config, "model.");
   embedding.Matrix("embed_tokens.weight", config.vocabulary, config.hidden_columns,
                    WeightRole::kVocabulary);
+  if (config.layer_inputs.columns > 0) SpecifyLayerInputs(config, &embedding);
   layers.push_back(std::move(embedding.weights()));
   for (uint32_t layer = 1; layer <= config.layer_count; ++layer) {
     layers.push_back(SpecifyTransformer(config, layer, tensors));

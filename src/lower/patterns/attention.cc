@@ -63,6 +63,25 @@ Status ExpectKnownForm(const LoweringContext& context, const Node& node) {
   return OkStatus();
 }
 
+// What the attributes say of heads, scores and window. REQUIRES: op->q is set.
+Status ReadHeads(const Node& node, Attention* op) {
+  const int64_t heads = node.Int("num_heads", 0), kv_heads = node.Int("kv_num_heads", 0);
+  const int64_t window = node.Int("local_window_size", -1);
+  if (heads <= 0 || kv_heads <= 0 || kv_heads > heads || op->q.columns % heads != 0) {
+    return Refuse(node, "has " + std::to_string(heads) + " heads over " +
+                            std::to_string(op->q.columns) + " columns and " +
+                            std::to_string(kv_heads) + " of keys and values");
+  }
+  op->heads = static_cast<uint32_t>(heads);
+  op->kv_heads = static_cast<uint32_t>(kv_heads);
+  op->head_columns = op->q.columns / op->heads;
+  op->scale = node.Float("scale", 0);
+  if (op->scale == 0) op->scale = 1 / std::sqrt(static_cast<float>(op->head_columns));
+  op->window = window > 0 ? static_cast<uint32_t>(window) : 0;
+  op->softcap = node.Float("softcap", 0);
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<View> LowerGroupQueryAttention(LoweringContext& context, const Node& node) {
@@ -71,24 +90,26 @@ Result<View> LowerGroupQueryAttention(LoweringContext& context, const Node& node
   ASSIGN_OR_RETURN(op.q, context.Lower(std::string(node.Input(0))));
   ASSIGN_OR_RETURN(op.k, context.Lower(std::string(node.Input(1))));
   ASSIGN_OR_RETURN(op.v, context.Lower(std::string(node.Input(2))));
-  const int64_t heads = node.Int("num_heads", 0), kv_heads = node.Int("kv_num_heads", 0);
-  const int64_t window = node.Int("local_window_size", -1);
-  if (heads <= 0 || kv_heads <= 0 || op.q.columns % heads != 0 ||
-      op.k.columns != op.q.columns / heads * kv_heads || op.v.columns != op.k.columns) {
-    return Refuse(node, "has " + std::to_string(heads) + " heads over " +
-                            std::to_string(op.q.columns) + " columns and " +
-                            std::to_string(kv_heads) + " over " + std::to_string(op.k.columns));
+  TRY(ReadHeads(node, &op));
+  if (op.k.columns != op.kv_heads * op.head_columns || op.v.columns != op.k.columns) {
+    return Refuse(node, "has " + std::to_string(op.kv_heads) + " heads of " +
+                            std::to_string(op.head_columns) + " columns over " +
+                            std::to_string(op.k.columns));
   }
-  op.heads = static_cast<uint32_t>(heads);
-  op.kv_heads = static_cast<uint32_t>(kv_heads);
-  op.head_columns = op.q.columns / op.heads;
-  op.scale = node.Float("scale", 0);
-  if (op.scale == 0) op.scale = 1 / std::sqrt(static_cast<float>(op.head_columns));
-  op.window = window > 0 ? static_cast<uint32_t>(window) : 0;
-  op.softcap = node.Float("softcap", 0);
   if (node.HasInput(11)) {
     ASSIGN_OR_RETURN(op.sinks, context.Vector(node, node.Input(11)));
   }
+  op.out = context.NewBuffer(node.Output(0), op.q.columns);
+  context.Emit(op);
+  return op.out;
+}
+
+Result<View> LowerSharedAttention(LoweringContext& context, const Node& node) {
+  Attention op;
+  ASSIGN_OR_RETURN(op.q, context.Lower(std::string(node.Input(0))));
+  TRY(ReadHeads(node, &op));
+  op.kv_layer = CountAttribute(node, "kv_layer");
+  if (*op.kv_layer == 0) return Refuse(node, "does not say whose keys and values it attends to");
   op.out = context.NewBuffer(node.Output(0), op.q.columns);
   context.Emit(op);
   return op.out;

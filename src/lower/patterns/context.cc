@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lower/refuse.h"
+#include "program/op_views.h"
 
 namespace weft::lower {
 namespace {
@@ -51,6 +52,18 @@ const Tensor* LoweringContext::FindConstant(std::string_view value) const {
 View LoweringContext::NewBuffer(std::string_view name, uint64_t columns) {
   program_.buffers.push_back({std::string(name), static_cast<uint32_t>(columns)});
   return {static_cast<BufferId>(program_.buffers.size() - 1), 0, static_cast<uint32_t>(columns)};
+}
+
+void LoweringContext::MoveBuffer(BufferId from, const View& to) {
+  const auto move = [&](View& view) {
+    if (view.buffer != from) return;
+    view.buffer = to.buffer;
+    view.first_column += to.first_column;
+  };
+  for (Op& op : program_.ops) {
+    program::VisitViews(op, [&](View& view, bool) { move(view); });
+  }
+  for (auto& [value, view] : views_) move(view);
 }
 
 Result<View> LoweringContext::Lower(const std::string& value) {

@@ -31,6 +31,7 @@ class LoweringContext {
   const onnx::Graph& graph() const { return graph_; }
   const onnx::GraphIndex& index() const { return index_; }
   Program& program() { return program_; }
+  const Program& program() const { return program_; }
 
   // The node that writes `value`, or nullptr.
   const onnx::Node* Producer(std::string_view value) const { return index_.ProducerNode(value); }
@@ -48,6 +49,9 @@ class LoweringContext {
   void Bind(const std::string& value, View view) { views_[value] = view; }
   View NewBuffer(std::string_view name, uint64_t columns);
   void Emit(Op op) { program_.ops.push_back(std::move(op)); }
+  // What the buffer `from` holds lies in the columns `to` of another one from now on, for
+  // operations that are there already, too. REQUIRES: `to` is as wide as the buffer.
+  void MoveBuffer(BufferId from, const View& to);
 
   // An initializer, looking through Casts and Identity; nullptr when `value` is computed.
   const onnx::Tensor* FindConstant(std::string_view value) const;

@@ -22,14 +22,18 @@ constexpr RuleOf<Rule> kRules[] = {
     {kMicrosoftDomain, "QMoE", LowerExperts},
     {kMicrosoftDomain, "RotaryEmbedding", LowerRotaryEmbedding},
     {kMicrosoftDomain, "SimplifiedLayerNormalization", LowerRmsNorm},
+    {kWeftDomain, "Carry", LowerCarry},
     {kWeftDomain, "CausalConv", LowerCausalConv},
+    {kWeftDomain, "Columns", LowerColumns},
     {kWeftDomain, "DeltaRule", LowerDeltaRule},
     {kWeftDomain, "Experts", LowerOwnExperts},
     {kWeftDomain, "HeadMatMul", LowerHeadMatMul},
+    {kWeftDomain, "Join", LowerJoin},
     {kWeftDomain, "LatentAttention", LowerLatentAttention},
     {kWeftDomain, "LatentKey", LowerLatentKey},
     {kWeftDomain, "LatentQuery", LowerLatentQuery},
     {kWeftDomain, "Route", LowerRoute},
+    {kWeftDomain, "SharedAttention", LowerSharedAttention},
 };
 
 }  // namespace

@@ -53,6 +53,14 @@ Result<View> LowerRotaryEmbedding(LoweringContext& context, const onnx::Node& no
 // attention.cc
 Result<View> LowerGroupQueryAttention(LoweringContext& context, const onnx::Node& node);
 
+// Attention to the keys and values of another layer.
+Result<View> LowerSharedAttention(LoweringContext& context, const onnx::Node& node);
+
+// carried.cc
+Result<View> LowerColumns(LoweringContext& context, const onnx::Node& node);
+Result<View> LowerJoin(LoweringContext& context, const onnx::Node& node);
+Result<View> LowerCarry(LoweringContext& context, const onnx::Node& node);
+
 // latent.cc
 Result<View> LowerLatentQuery(LoweringContext& context, const onnx::Node& node);
 Result<View> LowerLatentKey(LoweringContext& context, const onnx::Node& node);

@@ -170,10 +170,12 @@ export class WebGpuEngine implements StageEngine {
         const layer = await load(index);
         this.#machine.layers.set(index, layer);
         loaded.push(index);
-        if (layer.attention) this.#pools.add(index, layer.attention);
+        const keepsKv = layer.attention?.kvLayer === null;
+        if (keepsKv) this.#pools.add(index, layer.attention);
+        this.#checkSource(layer);
         const floats = stateFloats(layer.program);
         if (floats > 0) this.#states.add(index, floats);
-        this.#table.addLayer(index, { kv: layer.attention !== null, state: floats > 0 });
+        this.#table.addLayer(index, { kv: keepsKv, state: floats > 0 });
         this.#machine.compileAhead(layer);
       }
       if (!isPart) await this.#buffers.guarded("Loading layers", () => this.#machine.prepare());
@@ -184,9 +186,23 @@ export class WebGpuEngine implements StageEngine {
     }
   }
 
+  // Without the layer whose keys and values it attends to a layer has nothing to be bound to.
+  #checkSource({ index, attention }: LoadedLayer): void {
+    const source = attention?.kvLayer ?? null;
+    if (source === null || this.#pools.buffer(source)) return;
+    throw new EngineError(
+      "invalid_argument",
+      `Layer ${index} attends to the keys and values of layer ${source}, which is not loaded.`,
+    );
+  }
+
+  // Those that attend to its keys and values go with it.
   #unloadLayer(index: number): void {
     const layer = this.#machine.layers.get(index);
     if (!layer) return;
+    for (const [other, { attention }] of [...this.#machine.layers]) {
+      if (attention?.kvLayer === index) this.#unloadLayer(other);
+    }
     this.#machine.layers.delete(index);
     this.#machine.invalidate();
     this.#pools.remove(index);

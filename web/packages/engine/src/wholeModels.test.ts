@@ -28,7 +28,7 @@ const isEvery = process.env["WEFT_ALL_MODELS"] !== undefined;
 const kEveryDay = ["stories260K", "qwen3-moe", "gpt-oss", "gemma4"];
 // Of the families of 2026.
 const kRecent = [
-  ...["cohere2", "deepseek-v2", "deepseek-v3", "ernie4_5", "exaone4", "gemma4"],
+  ...["cohere2", "deepseek-v2", "deepseek-v3", "ernie4_5", "exaone4", "gemma4", "gemma4-e"],
   ...["gemma4-moe", "gemma4-unified", "gemma4-wrapped", "glm4", "glm4-moe", "glm4-moe-lite"],
   ...["granite", "hunyuan", "ministral3", "olmo2", "olmo3", "seed-oss", "smollm3"],
 ];

@@ -171,15 +171,18 @@ class Fuser {
     return (inOrder || swapped) && isDisjoint && isPrivate;
   }
 
-  // Rotations up to an attention together with the appending of its keys and values.
+  // Rotations up to an attention together with the appending of its keys and values; one that
+  // attends to another layer's appends nothing.
   #heads(at: number): number {
     let end = at;
     while (this.#ops[end]?.kind === "qkNormRope") ++end;
     const attention = this.#ops[end];
     const ropes = this.#ops.slice(at, end) as QkNormRope[];
-    if (attention?.kind !== "attention") {
+    if (attention?.kind !== "attention" || attention.kvLayer !== null) {
       for (const rope of ropes) this.#loneRope(rope);
-      return end;
+      if (attention?.kind !== "attention") return end;
+      this.#fused.push({ kind: "single", op: attention });
+      return end + 1;
     }
     const ofQ = ropes.find((rope) => same(rope.out, attention.q)) ?? null;
     const ofK = ropes.find((rope) => same(rope.out, attention.k)) ?? null;

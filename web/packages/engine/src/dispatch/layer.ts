@@ -224,7 +224,7 @@ export function elementwise(
 }
 
 function embedDrafts(context: LayerContext, op: Embed, round: number): Draft[] {
-  const matrix = context.layer.embedding!;
+  const matrix = context.layer.tables.get(op)!;
   return matrix.slabs.map((slab) => ({
     variant: rowKernels.embed(matrix.dtype),
     params: embedOp.bytes({

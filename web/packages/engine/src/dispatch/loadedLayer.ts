@@ -1,5 +1,5 @@
 // A layer whose weights are on the GPU, ready to become dispatches.
-import type { Attention, MatMul, MoeExperts, Program, QkNormRope } from "../program/ir.ts";
+import type { Attention, Embed, MatMul, MoeExperts, Program, QkNormRope } from "../program/ir.ts";
 import type { Matrix } from "../weights/matrix.ts";
 import type { Fused } from "./fuse.ts";
 
@@ -22,7 +22,7 @@ export interface LoadedLayer {
   // A product's matrix; products of one fused matrix name the same.
   readonly matrices: ReadonlyMap<MatMul, Matrix>;
   readonly expertBlocks: ReadonlyMap<MoeExperts, readonly ExpertBlock[]>;
-  readonly embedding: Matrix | null;
+  readonly tables: ReadonlyMap<Embed, Matrix>;
   // Which table of rotary frequencies a rotation uses (run/ropes.ts).
   readonly ropeKeys: ReadonlyMap<QkNormRope, string>;
 }

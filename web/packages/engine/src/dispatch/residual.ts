@@ -62,12 +62,15 @@ export function outputIsInput(program: Program, fused: readonly Fused[]): boolea
 export function finisherOf(program: Program, fused: readonly Fused[]): number {
   const { columns } = program.buffers[program.output]!;
   let last = -1;
+  // Columns of the input that nothing writes have been rounded where they came from.
+  const isInPlace = program.input === program.output;
   for (const [index, step] of fused.entries()) {
     const { writes, own, spread } = accessOf(step);
     const readsOutput = [...own, ...spread].some((view) => view.buffer === program.output);
     if (readsOutput && program.output !== program.input && last >= 0) last = -2;
     const writesOutput = writes.find((view) => view.buffer === program.output);
-    if (writesOutput) last = writesOutput.columns === columns ? index : -2;
+    const isWhole = writesOutput?.columns === columns || (isInPlace && last === -1);
+    if (writesOutput) last = isWhole ? index : -2;
   }
   if (last < 0) return -1;
   const step = fused[last]!;

@@ -9,7 +9,7 @@ import type { Fused } from "../dispatch/fuse.ts";
 import type { ExpertBlock, LoadedLayer } from "../dispatch/loadedLayer.ts";
 import { decodeProgram } from "../program/decode.ts";
 import { endsInLogits, findAttention, outColumnsOf } from "../program/ir.ts";
-import type { MatMul, MoeExperts, Program, QkNormRope, Weight } from "../program/ir.ts";
+import type { Embed, MatMul, MoeExperts, Program, QkNormRope, Weight } from "../program/ir.ts";
 import type { Ropes } from "../run/ropes.ts";
 import type { WeightSource } from "../stage/stageEngine.ts";
 import {
@@ -104,7 +104,7 @@ export class LayerLoader {
       this.#release(gateUp);
       this.#release(down);
     }
-    if (layer.embedding) this.#release(layer.embedding);
+    for (const table of layer.tables.values()) this.#release(table);
   }
 
   async #loadMatrices(
@@ -112,7 +112,7 @@ export class LayerLoader {
     fused: readonly Fused[],
     source: WeightSource,
     used: Matrix[],
-  ): Promise<Pick<LoadedLayer, "matrices" | "expertBlocks" | "embedding">> {
+  ): Promise<Pick<LoadedLayer, "matrices" | "expertBlocks" | "tables">> {
     const take = async (spec: MatrixSpec): Promise<Matrix> => {
       const matrix = await this.#take(spec, source);
       used.push(matrix);
@@ -120,13 +120,13 @@ export class LayerLoader {
     };
     const matrices = new Map<MatMul, Matrix>();
     const expertBlocks = new Map<MoeExperts, ExpertBlock[]>();
-    let embedding: Matrix | null = null;
+    const tables = new Map<Embed, Matrix>();
     for (const step of fused) {
       if (step.kind === "product") {
         const matrix = await take(productSpec(program, step));
         for (const matmul of step.matmuls) matrices.set(matmul, matrix);
       } else if (step.kind === "single" && step.op.kind === "embed") {
-        embedding = await take(kWholeRows(program.weights[step.op.weight]!));
+        tables.set(step.op, await take(kWholeRows(program.weights[step.op.weight]!)));
       } else if (step.kind === "single" && step.op.kind === "moeExperts") {
         const blocks: ExpertBlock[] = [];
         for (const specs of blockSpecs(program, step.op, this.#buffers.gpu.limits.bindingBytes)) {
@@ -136,7 +136,7 @@ export class LayerLoader {
         expertBlocks.set(step.op, blocks);
       }
     }
-    return { matrices, expertBlocks, embedding };
+    return { matrices, expertBlocks, tables };
   }
 
   async #take(spec: MatrixSpec, source: WeightSource): Promise<Matrix> {

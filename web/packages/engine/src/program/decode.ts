@@ -232,6 +232,7 @@ function attentionOf(op: Pb.Attention): Op {
     softcap: op.softcap,
     sinks: op.sinks ?? null,
     valueColumns: op.valueColumns,
+    kvLayer: op.kvLayer ?? null,
   };
 }
 

@@ -129,6 +129,8 @@ export interface Attention {
   readonly softcap: number; // 0: none
   readonly sinks: number | null;
   readonly valueColumns: number; // 0: values apart from keys; else the last columns of keys
+  // Whose keys and values it attends to, where they are not its own; then k and v have no columns.
+  readonly kvLayer: number | null;
 }
 export interface GatedActivation {
   readonly kind: "gatedActivation";
@@ -273,7 +275,7 @@ export function readsOf(op: Op): readonly View[] {
     case "add":
       return [op.a, op.b];
     case "attention":
-      return [op.q, op.k, op.v];
+      return op.kvLayer === null ? [op.q, op.k, op.v] : [op.q];
     case "gatedActivation":
       return [op.gate, op.up];
     case "moeRoute":

@@ -2,7 +2,7 @@
 // src/program/validate.cc. Weights: validateWeight.ts.
 import { EngineError } from "../base/error.ts";
 import { kMaxConvTaps, kMaxGroupBest, kMaxRouteGroups, kMaxStateColumns } from "./ir.ts";
-import { outColumnsOf, overlap, same, writtenBy } from "./ir.ts";
+import { outColumnsOf, overlap, readsOf, same, writtenBy } from "./ir.ts";
 import type {
   CausalConv,
   DeltaRule,
@@ -98,7 +98,6 @@ class OpChecker {
   readonly #program: Program;
   readonly #written: WrittenColumns[];
   readonly #exchanges = new Set<number>();
-  #embeds = 0;
   #attentions = 0;
 
   constructor(program: Program) {
@@ -230,7 +229,6 @@ class OpChecker {
     if (this.#program.input !== null) {
       throw invalid("it reads token ids, but the program also has an input buffer.");
     }
-    if (++this.#embeds > 1) throw invalid("a program embeds tokens once.");
     if (!Number.isFinite(op.scale)) throw invalid("'scale' is not finite.");
     this.#write(op.out);
     const weight = this.#weight("weight", op.weight);
@@ -276,17 +274,22 @@ class OpChecker {
 
   #attention(op: Extract<Op, { kind: "attention" }>): void {
     if (++this.#attentions > 1) throw invalid("a program has at most one attention.");
-    for (const view of [op.q, op.k, op.v]) this.#read(view);
-    this.#writeDisjoint(op.out, [op.q, op.k, op.v]);
+    const reads = readsOf(op);
+    for (const view of reads) this.#read(view);
+    this.#writeDisjoint(op.out, reads);
     expectHeads("q", op.q, op.heads, op.headColumns);
-    expectHeads("k", op.k, op.kvHeads, op.headColumns);
-    expectHeads("v", op.v, op.kvHeads, op.headColumns);
+    if (op.kvLayer === null) {
+      expectHeads("k", op.k, op.kvHeads, op.headColumns);
+      expectHeads("v", op.v, op.kvHeads, op.headColumns);
+    } else {
+      this.#sharedKeys(op, op.kvLayer);
+    }
     if (op.valueColumns > op.headColumns) {
       throw invalid(
         `its values are ${op.valueColumns} of the ${op.headColumns} columns of a key.`,
       );
     }
-    if (op.valueColumns > 0 && !same(op.v, op.k)) {
+    if (op.kvLayer === null && op.valueColumns > 0 && !same(op.v, op.k)) {
       throw invalid("its values lie in its keys, but 'v' is not 'k'.");
     }
     expectHeads("out", op.out, op.heads, outColumnsOf(op));
@@ -298,6 +301,18 @@ class OpChecker {
     expectPositive("scale", op.scale);
     if (op.softcap !== 0) expectPositive("softcap", op.softcap);
     this.#vector("sinks", op.sinks, op.heads);
+  }
+
+  #sharedKeys(op: Extract<Op, { kind: "attention" }>, source: number): void {
+    if (source >= this.#program.layerIndex) {
+      throw invalid(
+        `it attends to the keys and values of layer ${source}; expected a layer before its own.`,
+      );
+    }
+    if (op.k.columns > 0 || op.v.columns > 0) {
+      throw invalid("it attends to another layer's keys and values, but has its own, too.");
+    }
+    if (op.kvHeads === 0) throw invalid("it has 0 kv_heads.");
   }
 
   #moeRoute(op: MoeRoute): void {

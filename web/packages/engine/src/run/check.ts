@@ -46,9 +46,30 @@ export function layersOf(
           `${outputColumns(before)}.`,
       );
     }
+    checkAttended(loaded, { first, end }, layer);
     layers.push(layer);
   }
   return layers;
+}
+
+// A layer that attends to another one's keys and values runs in the step that appends them.
+function checkAttended(
+  loaded: ReadonlyMap<number, LoadedLayer>,
+  { first, end }: StepInput["layers"],
+  { index, attention }: LoadedLayer,
+): void {
+  if (!attention || attention.kvLayer === null) return;
+  const who = `Layer ${index} attends to the keys and values of layer ${attention.kvLayer}`;
+  if (attention.kvLayer < first) {
+    throw refused(`${who}, so a step over layers [${first}, ${end}) cannot run.`);
+  }
+  const source = loaded.get(attention.kvLayer)?.attention;
+  const fits =
+    source?.kvLayer === null &&
+    source.kvHeads === attention.kvHeads &&
+    source.headColumns === attention.headColumns &&
+    source.valueColumns === attention.valueColumns;
+  if (!fits) throw refused(`${who}, which keeps none of its shape.`);
 }
 
 // Returns the number of rows.
@@ -137,7 +158,10 @@ function checkRows(first: LoadedLayer, input: StepInput, rows: number): void {
   );
 }
 
+// Rows of the embedding's smallest table; 0 for other layers.
 export function vocabularyOf({ program }: LoadedLayer): number {
-  const embed = program.ops.find((op) => op.kind === "embed");
-  return embed ? program.weights[embed.weight]!.shape[0]! : 0;
+  const rows = program.ops.flatMap((op) =>
+    op.kind === "embed" ? [program.weights[op.weight]!.shape[0]!] : [],
+  );
+  return rows.length === 0 ? 0 : Math.min(...rows);
 }

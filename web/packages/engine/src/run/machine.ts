@@ -149,7 +149,8 @@ export class Machine {
   }
 
   #stateOf(layer: number): GPUBuffer | null {
-    return this.#pools.buffer(layer) ?? this.#states.buffer(layer);
+    const source = this.layers.get(layer)?.attention?.kvLayer ?? layer;
+    return this.#pools.buffer(source) ?? this.#states.buffer(layer);
   }
 
   // The layer's kernels are compiled while other layers are loaded. Who is refused one hears of it
