@@ -73,7 +73,12 @@ Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& wo
   batch.sums = work.sums;
   batch.tasks = MakeTasks(work);
   batch.left = batch.tasks.size();
-  batch.slot_rows.resize(work.sums ? work.rows.size() : work.experts.size() * work.hidden);
+  if (MayLose(now, work, batch))
+    batch.account.emplace(wire::SumsOf{batch.sequence, batch.layer, wire::kMlpBlock},
+                          static_cast<uint32_t>(work.rows.size() / work.hidden), work.hidden,
+                          static_cast<uint32_t>(batch.tasks.size()));
+  else
+    batch.slot_rows.resize(work.sums ? work.rows.size() : work.experts.size() * work.hidden);
   batch.is_forecast = options_.adaptive && !work.sums && work.experts.size() <= kForecastSlots;
   if (batch.sums) {
     DispatchShares(now, batch_index);
@@ -466,7 +471,7 @@ void Dispatcher::Take(Instant now, uint32_t index, Task& task, Copy& copy,
   Batch& batch = batches_[index];
   TakeRows(batch, task, frame);
   End(now, batch, task);
-  EndIfDone(index);
+  EndIfDone(now, index);
 }
 
 void Dispatcher::NoteAnswer(Instant now, HolderState& holder, const Copy& copy, size_t row_count,
@@ -479,6 +484,7 @@ void Dispatcher::NoteAnswer(Instant now, HolderState& holder, const Copy& copy, 
 }
 
 void Dispatcher::TakeRows(Batch& batch, const Task& task, const wire::ExpertFrame& frame) {
+  if (batch.account) return TakeSum(batch, frame);
   const uint8_t* bytes = frame.rows.bytes().data();
   for (size_t i = 0; i < task.slots.size(); ++i) {
     float* out = &batch.slot_rows[size_t{task.slots[i]} * batch.hidden];
@@ -498,10 +504,12 @@ void Dispatcher::End(Instant now, Batch& batch, Task& task) {
   --batch.left;
 }
 
-void Dispatcher::EndIfDone(uint32_t index) {
+void Dispatcher::EndIfDone(Instant now, uint32_t index) {
   Batch& batch = batches_[index];
-  if (batch.left > 0) return;
-  actions_.done.push_back({index, batch.layer, std::move(batch.slot_rows)});
+  if (!batch.is_active || batch.left > 0) return;
+  Done done{index, batch.layer, std::move(batch.slot_rows), {}};
+  if (batch.account) NoteLosses(now, batch, done);
+  actions_.done.push_back(std::move(done));
   batch = {};
 }
 
@@ -571,6 +579,10 @@ void Dispatcher::Drop(Instant now, uint32_t id) {
   outbox_.erase(id);
   cancels_.erase(id);
   for (uint32_t index = 0; index < batches_.size(); ++index) {
+    // What came of it is in the sums already, and cannot be asked for again.
+    if (const Share* share = FindShare(batches_[index], id); share != nullptr && share->has_come)
+      EndShare(now, index, id);
+    DropShare(batches_[index], id);
     for (Task& task : batches_[index].tasks) {
       const size_t asked = std::erase_if(task.copies, [this, id](Copy& copy) {
         if (copy.holder != id) return false;
@@ -638,6 +650,7 @@ Actions Dispatcher::OnHeartbeat(Instant now, uint32_t id, const wire::Heartbeat&
 // ---- time
 
 Actions Dispatcher::OnTimer(Instant now) {
+  MergeDue(now);
   for (uint32_t index = 0; index < batches_.size(); ++index) {
     Batch& batch = batches_[index];
     for (Task& task : batch.tasks) {
@@ -652,6 +665,10 @@ Actions Dispatcher::OnTimer(Instant now) {
 void Dispatcher::Expire(Instant now, uint32_t index, Task& task) {
   for (Copy& copy : task.copies) {
     if (!IsWaitedFor(copy) || now < copy.deadline) continue;
+    if (IsInShare(batches_[index], task, copy.holder)) {
+      if (FindShare(batches_[index], copy.holder)->has_come) continue;  // it is merged soon
+      NoteSilence(batches_[index], copy.holder);
+    }
     copy.is_timed_out = true;
     HolderState& holder = holders_.at(copy.holder);
     holder.demoted_until = now + options_.demotion;
@@ -702,6 +719,7 @@ size_t Dispatcher::HeldBytes() const {
   size_t byte_count = 0;
   for (const Batch& batch : batches_) {
     byte_count += batch.slot_rows.size() * sizeof(float);
+    if (batch.account) byte_count += batch.account->values().size_bytes();
     std::set<const uint8_t*> counted;
     for (const Task& task : batch.tasks) {
       if (counted.insert(task.rows.bytes().data()).second) byte_count += task.rows.byte_count();

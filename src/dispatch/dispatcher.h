@@ -18,6 +18,10 @@
 // that is there already nothing is taken, and the others in it are asked again. Nothing is copied
 // ahead of a timeout, as shares, unlike experts, are as many as there are holders.
 //
+// Where such a layer may lose groups (LayerWork::may_lose), holders with a line for datagrams are
+// asked for their sums in fragments (wire/group_sums.h), and nobody waits for a fragment that is
+// lost (dispatcher_lossy.cc).
+//
 // Slot rows are unweighted: the hub sums them in the route's order, so that the bits of a layer do
 // not depend on who computed what, or on how many copies were sent.
 #pragma once
@@ -34,8 +38,10 @@
 #include "base/clock.h"
 #include "dispatch/latency_window.h"
 #include "dispatch/layer_forecast.h"
+#include "dispatch/loss_guard.h"
 #include "tensor/dtype.h"
 #include "wire/expert_frame.h"
+#include "wire/group_sums.h"
 
 namespace weft::dispatch {
 
@@ -78,6 +84,8 @@ struct LayerWork {
   // Wanted is one row for each token, the sum of its slots, whose order does not matter. Then every
   // token has the same experts, each once.
   bool sums = false;
+  // Of sums, what is lost on the way may be left out.
+  bool may_lose = false;
 };
 
 // Frames for a holder, dispatches or cancels, that fit one shard message.
@@ -89,6 +97,8 @@ struct Done {
   uint32_t batch = 0;
   uint16_t layer = 0;
   std::vector<float> slot_rows;  // [tokens * top_k, hidden], or the sums [tokens, hidden]
+  // Of each token, how many experts are missing in some columns of its sum; empty: none are.
+  std::vector<uint32_t> lost;
 };
 // Nobody who can be asked holds these; the batch waits.
 struct Missing {
@@ -107,6 +117,8 @@ struct Actions {
   std::vector<Done> done;
   std::vector<Missing> missing;
   std::vector<PutAside> put_aside;
+  // Holders of which no datagram came in several layers, though it was to.
+  std::vector<uint32_t> doubted;
   std::optional<Instant> timer;  // when OnTimer is due; replaces the one before
 };
 
@@ -119,6 +131,14 @@ struct HolderStats {
   uint64_t sent_bytes = 0;  // rows, as they are before compression
   Duration p50, p95;
   bool is_unhealthy = false, is_aside = false;
+};
+
+// Of layers that could lose groups, so far.
+struct LossStats {
+  uint64_t groups = 0, lost = 0;  // of each row
+  uint64_t late = 0;              // fragments of layers that did not wait for them any more
+  // Fragments by what became of them.
+  std::array<uint64_t, wire::kSumsOutcomes> fragments{};
 };
 
 class Dispatcher {
@@ -143,6 +163,17 @@ class Dispatcher {
   Actions OnMalformed(Instant now, uint32_t holder, const std::string& sentence);
   Actions OnHeartbeat(Instant now, uint32_t holder, const wire::Heartbeat& heartbeat);
   Actions OnTimer(Instant now);
+
+  // Of layers that may lose groups: when that is too much, and how large the outputs of each
+  // layer's groups are; without, all count alike.
+  void SetLosses(double limit, std::map<uint16_t, std::vector<float>> norms);
+  // Who may answer in datagrams from now on, and which share of these is lost.
+  void SetLines(std::map<uint32_t, double> losses) { lines_ = std::move(losses); }
+  // Bodies of wire::DatagramType::kSums and kSent that this holder has sent.
+  Actions OnSums(Instant now, uint32_t holder, ByteSpan body);
+  Actions OnSent(Instant now, uint32_t holder, ByteSpan body);
+  const LossGuard& guard() const { return guard_; }
+  const LossStats& losses() const { return losses_; }
 
   bool IsBusy(uint32_t batch) const { return batches_[batch].is_active; }
   // It waits for an expert that nobody who can be asked holds.
@@ -172,6 +203,14 @@ class Dispatcher {
     std::optional<Instant> next_copy;
     bool is_done = false, is_missing = false;
   };
+  // What a holder was asked to send in datagrams.
+  struct Share {
+    uint32_t holder = 0;
+    wire::GroupSet groups;
+    Instant sent, merge_at, last_came;
+    bool has_come = false;  // something of it
+    bool is_sent = false;   // all of it is on its way
+  };
   struct Batch {
     bool is_active = false;
     uint32_t sequence = 0;
@@ -182,6 +221,9 @@ class Dispatcher {
     bool is_forecast = false;          // adaptive hedging of few rows
     std::optional<Instant> next_look;  // whether a copy pays by now
     std::vector<float> slot_rows;
+    // Where groups may be lost: the sums so far, in the place of slot_rows.
+    std::optional<wire::GroupSums> account;
+    std::vector<Share> shares;
   };
   struct HolderState {
     std::set<std::pair<uint16_t, uint16_t>> experts;  // layer, expert
@@ -200,6 +242,10 @@ class Dispatcher {
     Instant demoted_until;
     bool is_unhealthy = false, is_aside = false;
     std::array<std::optional<uint32_t>, 2> last_sequence;
+    // Fragments may overtake each other by so much; the last layer that did not wait for some.
+    Duration overtaking = Milliseconds(1);
+    std::optional<uint32_t> given_up;
+    uint32_t silent_shares = 0;  // in a row, of which nothing came
     HolderStats stats;
   };
   using Holders = std::map<uint32_t, HolderState>;
@@ -223,6 +269,28 @@ class Dispatcher {
   // Sums (dispatcher_sums.cc).
   void DispatchShares(Instant now, uint32_t batch);
   double ShareRate(const HolderState& holder, bool is_long) const;
+  // Sums that may lose some (dispatcher_lossy.cc).
+  struct Choice {
+    Task* task = nullptr;
+    std::vector<uint32_t> ids;  // who could be asked
+    uint32_t id = 0;            // who is
+  };
+  bool MayLose(Instant now, const LayerWork& work, const Batch& batch) const;
+  float NormOf(uint16_t layer, uint32_t group) const;
+  double LossOf(uint32_t holder) const;
+  void PutCriticalFirst(const Batch& batch, std::vector<Choice>& choices) const;
+  void MakeShares(Instant now, Batch& batch, std::span<const Choice> choices) const;
+  static Share* FindShare(Batch& batch, uint32_t holder);
+  static bool IsInShare(Batch& batch, const Task& task, uint32_t holder);
+  wire::SumsOutcome CountSums(Instant now, uint32_t holder, ByteSpan body);
+  Duration MergeMargin(const HolderState& holder) const;
+  void NoteCame(Instant now, uint32_t batch, Share& share);
+  void EndShare(Instant now, uint32_t batch, uint32_t holder);
+  void DropShare(Batch& batch, uint32_t holder);
+  void NoteSilence(Batch& batch, uint32_t holder);
+  void MergeDue(Instant now);
+  static void TakeSum(Batch& batch, const wire::ExpertFrame& frame);
+  void NoteLosses(Instant now, const Batch& batch, Done& done);
   static void NoteShares(HolderState& holder, Duration round_trip, size_t row_count, size_t shares);
   // A result with the rows of several experts in it. REQUIRES: of the batch's sequence.
   Status AcceptSum(Instant now, uint32_t holder, const wire::ExpertFrame& frame);
@@ -247,7 +315,7 @@ class Dispatcher {
                   size_t shares);
   static void TakeRows(Batch& batch, const Task& task, const wire::ExpertFrame& frame);
   void End(Instant now, Batch& batch, Task& task);
-  void EndIfDone(uint32_t batch);
+  void EndIfDone(Instant now, uint32_t batch);
   void Sample(HolderState& holder, Duration round_trip, size_t row_count);
   void CountBad(Instant now, uint32_t holder, const std::string& sentence);
   void Drop(Instant now, uint32_t holder);
@@ -264,6 +332,10 @@ class Dispatcher {
   Holders holders_;
   std::array<Batch, 2> batches_;
   std::array<uint32_t, 2> counters_{};
+  LossGuard guard_;
+  LossStats losses_;
+  std::map<uint16_t, std::vector<float>> norms_;  // by layer
+  std::map<uint32_t, double> lines_;              // by holder
   struct Queued {
     uint32_t batch = 0;
     Task* task = nullptr;

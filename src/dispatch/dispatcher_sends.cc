@@ -76,6 +76,7 @@ void Dispatcher::FlushSends(Instant now) {
       frame.tokens = static_cast<uint32_t>(task->slots.size());
       frame.rows = task->rows;
       frame.may_sum = batch.sums;
+      frame.may_lose = IsInShare(batches_[batch_index], *task, id);
       frame.same_rows = before != nullptr && before->bytes().data() == task->rows.bytes().data() &&
                         send.frames.back().sequence == batch.sequence;
       if (!frame.same_rows) holder.stats.sent_bytes += row_bytes;
@@ -97,13 +98,17 @@ void Dispatcher::SetTimer() {
   const auto at = [this](Instant time) {
     actions_.timer = actions_.timer ? std::min(*actions_.timer, time) : time;
   };
-  for (const Batch& batch : batches_) {
+  for (Batch& batch : batches_) {
+    for (const Share& share : batch.shares)
+      if (share.has_come) at(share.merge_at);
     bool is_waiting = false;  // for somebody who was asked: nothing else can be late
     for (const Task& task : batch.tasks) {
       if (task.is_done) continue;
       if (task.next_copy) at(*task.next_copy);
       for (const Copy& copy : task.copies) {
         if (!IsWaitedFor(copy)) continue;
+        if (IsInShare(batch, task, copy.holder) && FindShare(batch, copy.holder)->has_come)
+          continue;
         at(copy.deadline);
         is_waiting = true;
       }

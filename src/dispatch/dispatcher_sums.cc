@@ -44,30 +44,28 @@ void Dispatcher::NoteShares(HolderState& holder, Duration round_trip, size_t row
 // Experts that few can be asked for are given out first, each to who is done with it soonest.
 void Dispatcher::DispatchShares(Instant now, uint32_t batch_index) {
   Batch& batch = batches_[batch_index];
-  struct Choice {
-    Task* task = nullptr;
-    std::vector<uint32_t> ids;
-  };
   std::vector<Choice> choices;
-  for (Task& task : batch.tasks) choices.push_back({&task, Candidates(now, batch.layer, task)});
+  for (Task& task : batch.tasks) choices.push_back({&task, Candidates(now, batch.layer, task), 0});
   std::stable_sort(choices.begin(), choices.end(),
                    [](const Choice& a, const Choice& b) { return a.ids.size() < b.ids.size(); });
   std::map<uint32_t, uint32_t> given;
-  for (const auto& [task, ids] : choices) {
-    if (ids.empty()) {
-      Redispatch(now, batch_index, *task);
-      continue;
-    }
+  for (auto& [task, ids, chosen] : choices) {
+    if (ids.empty()) continue;
     std::tuple<bool, double, uint32_t> best{true, HUGE_VAL, 0};
     for (const uint32_t id : ids) {
       const HolderState& holder = holders_.at(id);
       const double ms = (given[id] + 1) / ShareRate(holder, task->slots.size() > kShortRows);
       best = std::min(best, {now < holder.demoted_until, ms, id});
     }
-    const uint32_t id = std::get<2>(best);
-    ++given[id];
-    Ask(now, batch_index, *task, id);
+    chosen = std::get<2>(best);
+    ++given[chosen];
   }
+  if (batch.account) {
+    PutCriticalFirst(batch, choices);
+    MakeShares(now, batch, choices);
+  }
+  for (const auto& [task, ids, chosen] : choices)
+    ids.empty() ? Redispatch(now, batch_index, *task) : Ask(now, batch_index, *task, chosen);
   for (const auto& [id, count] : given) {
     if (count > 0) continue;
     for (std::optional<double>& rate : holders_.at(id).share_rates)
@@ -109,7 +107,7 @@ Status Dispatcher::AcceptSum(Instant now, uint32_t id, const wire::ExpertFrame& 
   // What is in a sum that does not count is owed by nobody now.
   for (const auto& [task, copy] : parts) Redispatch(now, index, *task);
   if (!counts) return rows;
-  EndIfDone(index);
+  EndIfDone(now, index);
   return OkStatus();
 }
 

@@ -40,6 +40,7 @@ enum class DatagramType : uint8_t {
   kRows = 4,       // from the hub: rows to compute
   kSums = 5,       // from a device: what its groups add up to (wire/group_sums.h)
   kReceived = 6,   // from a device: which kRows it has
+  kSent = 7,       // from a device: that all kSums of an exchange are on their way (SumsOf)
 };
 
 // Why a datagram was dropped.
@@ -60,6 +61,7 @@ std::string_view DatagramFaultName(DatagramFault fault);
 struct DatagramChannel {
   uint16_t channel = 0;
   uint32_t epoch = 0;
+  bool operator==(const DatagramChannel&) const = default;
 };
 
 // Seals what goes one way.
@@ -85,6 +87,7 @@ class ReplayWindow {
   std::optional<DatagramFault> Refusal(uint64_t sequence) const;
   // REQUIRES: no refusal.
   void Accept(uint64_t sequence);
+  uint64_t highest() const { return highest_; }
 
  private:
   bool Bit(uint64_t sequence) const;
@@ -109,6 +112,8 @@ class DatagramOpener {
 
   uint64_t faults(DatagramFault fault) const { return faults_[static_cast<size_t>(fault)]; }
   uint64_t accepted() const { return accepted_; }
+  // Of those accepted: at least so many were sent.
+  uint64_t highest_sequence() const { return window_.highest(); }
 
  private:
   std::optional<DatagramFault> Check(ByteSpan datagram) const;

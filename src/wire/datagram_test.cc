@@ -61,7 +61,7 @@ TEST(Datagram, FaultsAreCountedByTheirReason) {
   expect(DatagramFault::kOversized, std::vector<uint8_t>(kMaxDatagramBytes + 1, 1));
   expect(DatagramFault::kVersion, with(0, 2));
   expect(DatagramFault::kType, with(1, 0));
-  expect(DatagramFault::kType, with(1, 7));
+  expect(DatagramFault::kType, with(1, 8));
   expect(DatagramFault::kChannel, with(2, 8));
   expect(DatagramFault::kEpoch, with(4, 2));
   expect(DatagramFault::kForged, with(1, 5));     // another type: the header is authenticated

@@ -17,7 +17,8 @@ constexpr std::array<uint8_t, 4> kMagic = {'M', 'o', 'E', 'x'};
 constexpr size_t kHeartbeatBytes = 24;
 constexpr size_t kGateBytes = 2;
 
-constexpr uint8_t kLz4Flag = 1, kSameRowsFlag = 2, kGatesFlag = 4, kFailedFlag = 8, kSumFlag = 16;
+constexpr uint8_t kLz4Flag = 1, kSameRowsFlag = 2, kGatesFlag = 4, kFailedFlag = 8, kSumFlag = 16,
+                  kMayLoseFlag = 32;
 constexpr uint8_t kF16Code = 1, kBF16Code = 2, kInt8Code = 3, kInt4Code = 4, kF32Code = 5;
 
 Error Malformed(std::string message) {
@@ -36,6 +37,10 @@ const char* NameOf(ExpertFrameType type) {
       return "heartbeat";
     case ExpertFrameType::kWeightSync:
       return "weight sync";
+    case ExpertFrameType::kChannel:
+      return "channel";
+    case ExpertFrameType::kReady:
+      return "channel's answer";
   }
   return "unknown";
 }
@@ -160,6 +165,7 @@ class Encoder {
         payload.push_back(frame.gates);
       }
       if (frame.may_sum) flags |= kSumFlag;
+      if (frame.may_lose && frame.type == ExpertFrameType::kDispatch) flags |= kMayLoseFlag;
       if (!frame.added.empty()) {
         flags |= kSumFlag;
         payload.push_back(AddedBytes(frame.added));
@@ -246,8 +252,8 @@ class Decoder {
       return Malformed(
           Sentence("It has version ", version, ", expected ", kExpertFrameVersion, "."));
     const uint16_t type = LoadLe<uint16_t>(head + 6);
-    if (type < 1 || type > static_cast<uint16_t>(ExpertFrameType::kWeightSync))
-      return Malformed(Sentence("It has type ", type, ", expected 1 to 5."));
+    if (type < 1 || type > static_cast<uint16_t>(ExpertFrameType::kReady))
+      return Malformed(Sentence("It has type ", type, ", expected 1 to 7."));
     const uint32_t payload_bytes = LoadLe<uint32_t>(head + 8);
     if (payload_bytes > left - kExpertHeaderBytes)
       return Malformed(Sentence("It announces ", payload_bytes, " bytes of payload, expected ",
@@ -275,7 +281,7 @@ class Decoder {
   static Status CheckFlags(ExpertFrameType type, uint8_t flags) {
     uint8_t known = 0;
     if (type == ExpertFrameType::kDispatch)
-      known = kLz4Flag | kSameRowsFlag | kGatesFlag | kSumFlag;
+      known = kLz4Flag | kSameRowsFlag | kGatesFlag | kSumFlag | kMayLoseFlag;
     if (type == ExpertFrameType::kResult)
       known = (flags & kFailedFlag) != 0 ? kFailedFlag : kLz4Flag | kSumFlag;
     if (flags & ~known)
@@ -302,6 +308,9 @@ class Decoder {
     if (frame.type == ExpertFrameType::kResult) least = 1, most = kMaxFailureBytes;
     if (frame.type == ExpertFrameType::kHeartbeat) least = most = kHeartbeatBytes;
     if (frame.type == ExpertFrameType::kWeightSync) least = most = sizeof(uint32_t);
+    if (frame.type == ExpertFrameType::kChannel)
+      least = kLeastChannelBytes, most = kMostChannelBytes;
+    if (frame.type == ExpertFrameType::kReady) least = most = kReadyBytes;
     if (payload.byte_count() < least || payload.byte_count() > most)
       return Malformed(Sentence("It is a ", NameOf(frame.type), " with ", payload.byte_count(),
                                 " bytes of payload, expected ", least,
@@ -321,6 +330,7 @@ class Decoder {
       return Malformed(Sentence("With it the message holds rows of ", row_bytes_,
                                 " bytes, expected at most ", kMaxShardRowBytes, "."));
     frame.may_sum = (flags & kSumFlag) != 0 && frame.type == ExpertFrameType::kDispatch;
+    frame.may_lose = (flags & kMayLoseFlag) != 0;
     if ((flags & kSumFlag) && !frame.may_sum) TRY(TakeAdded(frame, payload));
     const uint64_t gate_bytes = (flags & kGatesFlag) ? kGateBytes * uint64_t{frame.tokens} : 0;
     if (payload.byte_count() < gate_bytes)

@@ -13,7 +13,8 @@
 //                                      20 u32 tokens
 //                                      24 u16 hidden (columns of a row)
 //                                      26 u8  dtype: 1 f16, 2 bf16, 5 f32 (3 int8, 4 int4: refused)
-//                                      27 u8  flags: 1 LZ4, 2 same rows, 4 gates, 8 failed, 16 sum
+//                                      27 u8  flags: 1 LZ4, 2 same rows, 4 gates, 8 failed,
+//                                               16 sum, 32 may be lost
 //
 // From a hub the peer is the holder that the frames are for, from a holder it is the hub; whoever
 // forwards a message replaces these four bytes and nothing else.
@@ -24,6 +25,7 @@
 //                  sequence, layer, tokens, hidden and dtype, and are not repeated: a row goes once
 //                  to a worker that runs several of its experts. Flag 16: the answer may be the sum
 //                  of this expert's rows and those of others that the message asks for so.
+//                  Flag 32: the answer may be datagrams, which may be lost (tensor_channel.h).
 //   2 RESULT       same sequence, layer and expert: unweighted rows [tokens, hidden]. Flag 8: it
 //                  failed; the payload is a sentence, and there is no tensor. Flag 16: the rows are
 //                  sums; behind them come the other experts in them, u16 each, rising, all above
@@ -32,7 +34,10 @@
 //   4 HEARTBEAT    24 bytes: u32 dispatches waiting, u32 median us of a recent one, u64 bytes held,
 //                  u32 bytes of the longest message it takes, u32 what it can (kTakes...).
 //   5 WEIGHT_SYNC  u32 epoch: from here on the connection speaks of this placement of experts.
-// Frames without a tensor have tokens, hidden and dtype 0; the last two have layer and expert 0.
+//   6 CHANNEL      from a hub: where datagrams go, and their keys (tensor_channel.h).
+//   7 READY        from a holder: whether they get there (tensor_channel.h).
+// Frames without a tensor have tokens, hidden and dtype 0; the last four have layer and expert 0.
+// Flag 32 and the types 6 and 7 are for native workers; tabs refuse them.
 // Flag 1: the rows are one LZ4 block, shorter than they are. The gates behind it are as they are.
 #pragma once
 
@@ -59,6 +64,8 @@ inline constexpr size_t kMaxShardFrames = 1024;
 inline constexpr uint32_t kMaxFrameTokens = 65536;
 inline constexpr uint64_t kMaxShardRowBytes = uint64_t{60} << 20;
 inline constexpr size_t kMaxFailureBytes = 1024;
+// Of the bodies of CHANNEL and READY.
+inline constexpr size_t kLeastChannelBytes = 94, kMostChannelBytes = 364, kReadyBytes = 8;
 
 enum class ExpertFrameType : uint16_t {
   kDispatch = 1,
@@ -66,6 +73,8 @@ enum class ExpertFrameType : uint16_t {
   kCancel = 3,
   kHeartbeat = 4,
   kWeightSync = 5,
+  kChannel = 6,
+  kReady = 7,
 };
 
 struct ExpertFrame {
@@ -79,6 +88,8 @@ struct ExpertFrame {
   bool same_rows = false;  // `rows` is the frame's before, and is not sent again
   bool failed = false;     // of a result: `body` is a sentence
   bool may_sum = false;    // of a dispatch: its result may have others of the same rows in it
+  // Of a dispatch: its result may be datagrams. A result has it as its dispatch had.
+  bool may_lose = false;
   // Of a result that is a sum: whose rows are in it beside those of `expert`, rising.
   std::vector<uint16_t> added;
   Slice rows;   // [tokens, hidden]; decompressed where they came compressed

@@ -18,9 +18,9 @@ uint32_t Fragments(uint32_t columns) {
 
 std::optional<GroupSet> GroupSet::FromBytes(ByteSpan bytes, uint32_t groups) {
   GroupSet set(groups);
-  if (bytes.size() != set.bytes_.size()) return std::nullopt;
+  if (bytes.size() > set.bytes_.size()) return std::nullopt;
   std::ranges::copy(bytes, set.bytes_.begin());
-  for (uint32_t beyond = groups; beyond < 8 * bytes.size(); ++beyond)
+  for (uint32_t beyond = groups; beyond < 8 * set.bytes_.size(); ++beyond)
     if (set.Has(beyond)) return std::nullopt;
   return set;
 }
@@ -47,6 +47,25 @@ uint32_t GroupSet::Count() const {
   return count;
 }
 
+std::string_view SumsOutcomeName(SumsOutcome outcome) {
+  static constexpr std::string_view kNames[kSumsOutcomes] = {"counted", "malformed", "elsewhere",
+                                                             "not_asked", "repeated"};
+  return kNames[static_cast<size_t>(outcome)];
+}
+
+std::vector<uint8_t> SentBody(const SumsOf& of) {
+  std::vector<uint8_t> body(kSumsOfBytes, 0);
+  StoreLe(body.data(), of.step);
+  StoreLe(body.data() + 4, of.layer);
+  body[6] = of.block;
+  return body;
+}
+
+std::optional<SumsOf> ReadSumsOf(ByteSpan body) {
+  if (body.size() < kSumsOfBytes || body[7] != 0) return std::nullopt;
+  return SumsOf{LoadLe<uint32_t>(body.data()), LoadLe<uint16_t>(body.data() + 4), body[6]};
+}
+
 std::vector<std::vector<uint8_t>> SumsBodies(const SumsOf& of, uint16_t row, const GroupSet& groups,
                                              std::span<const float> values) {
   CHECK(!groups.bytes().empty() && groups.bytes().size() <= kMaxGroupSetBytes);
@@ -54,10 +73,8 @@ std::vector<std::vector<uint8_t>> SumsBodies(const SumsOf& of, uint16_t row, con
   for (size_t first = 0; first < values.size(); first += kFragmentColumns) {
     const auto columns =
         values.subspan(first, std::min<size_t>(kFragmentColumns, values.size() - first));
-    std::vector<uint8_t> body(kSumsHeadBytes, 0);
-    StoreLe(body.data(), of.step);
-    StoreLe(body.data() + 4, of.layer);
-    body[6] = of.block;
+    std::vector<uint8_t> body = SentBody(of);
+    body.resize(kSumsHeadBytes, 0);
     StoreLe(body.data() + 8, row);
     StoreLe(body.data() + 10, static_cast<uint16_t>(first / kFragmentColumns));
     StoreLe(body.data() + 12, static_cast<uint16_t>(groups.bytes().size()));
@@ -80,10 +97,10 @@ GroupSums::GroupSums(const SumsOf& of, uint32_t rows, uint32_t columns, uint32_t
       missing_(pairs()) {}
 
 SumsOutcome GroupSums::Add(ByteSpan body, const GroupSet& asked) {
-  if (body.size() < kSumsHeadBytes || body[7] != 0 || LoadLe<uint16_t>(body.data() + 14) != 0)
+  const std::optional<SumsOf> of = ReadSumsOf(body);
+  if (!of || body.size() < kSumsHeadBytes || LoadLe<uint16_t>(body.data() + 14) != 0)
     return SumsOutcome::kMalformed;
-  const SumsOf of = {LoadLe<uint32_t>(body.data()), LoadLe<uint16_t>(body.data() + 4), body[6]};
-  if (of != of_) return SumsOutcome::kElsewhere;
+  if (*of != of_) return SumsOutcome::kElsewhere;
   const uint32_t row = LoadLe<uint16_t>(body.data() + 8);
   const uint32_t fragment = LoadLe<uint16_t>(body.data() + 10);
   const size_t set_bytes = LoadLe<uint16_t>(body.data() + 12);
@@ -106,6 +123,21 @@ SumsOutcome GroupSums::Add(ByteSpan body, const GroupSet& asked) {
   float* const sums = values_.data() + size_t{row} * columns_ + first;
   for (size_t i = 0; i < values.size(); ++i) sums[i] += values[i];
   return SumsOutcome::kCounted;
+}
+
+bool GroupSums::HasAll(const GroupSet& groups) const {
+  return std::ranges::all_of(counted_,
+                             [&](const GroupSet& counted) { return groups.Within(counted); });
+}
+
+bool GroupSums::HasSome(const GroupSet& groups) const {
+  return std::ranges::any_of(counted_,
+                             [&](const GroupSet& counted) { return groups.Overlaps(counted); });
+}
+
+uint32_t GroupSums::MissingOf(uint32_t group) const {
+  return static_cast<uint32_t>(std::ranges::count_if(
+      counted_, [group](const GroupSet& counted) { return !counted.Has(group); }));
 }
 
 std::vector<uint32_t> GroupSums::MissingGroups(uint32_t row) const {

@@ -12,11 +12,14 @@
 //   14 u16  0
 //   16      the set: group g is bit g % 8 of byte g / 8
 //   ...     f32 [columns of the fragment]
+//
+//   body of DatagramType::kSent: the first 8 bytes of those
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.h"
@@ -33,7 +36,8 @@ static_assert(kSumsHeadBytes + kMaxGroupSetBytes + kFragmentColumns * 4 <= kMaxD
 class GroupSet {
  public:
   explicit GroupSet(uint32_t groups) : bytes_((groups + 7) / 8, 0), groups_(groups) {}
-  // Nothing if bits beyond the groups are set, or the length is another.
+  // Nothing if bits beyond the groups are set, or it is longer. A device may leave out bytes behind
+  // its last group: it need not know how many there are.
   static std::optional<GroupSet> FromBytes(ByteSpan bytes, uint32_t groups);
 
   void Add(uint32_t group) { bytes_[group / 8] |= static_cast<uint8_t>(1u << (group % 8)); }
@@ -57,6 +61,12 @@ struct SumsOf {
   uint8_t block = 0;
   bool operator==(const SumsOf&) const = default;
 };
+inline constexpr size_t kSumsOfBytes = 8;
+inline constexpr uint8_t kMlpBlock = 1;
+
+std::vector<uint8_t> SentBody(const SumsOf& of);
+// Of a body of kSums or kSent; nothing where it is too short.
+std::optional<SumsOf> ReadSumsOf(ByteSpan body);
 
 // The bodies that carry one row of a device.
 // REQUIRES: at most 8 * kMaxGroupSetBytes groups and 65,536 fragments.
@@ -71,6 +81,8 @@ enum class SumsOutcome : uint8_t {
   kNotAsked,   // groups that the device was not asked for, a row or columns that there are not
   kRepeated,   // some of its groups are in these columns already
 };
+inline constexpr size_t kSumsOutcomes = 5;
+std::string_view SumsOutcomeName(SumsOutcome outcome);
 
 // The sums of one exchange on the hub.
 class GroupSums {
@@ -86,6 +98,11 @@ class GroupSums {
   // them: missing() / pairs() of the block's output is lost.
   uint64_t missing() const { return missing_; }
   uint64_t pairs() const { return uint64_t{rows_} * fragments_ * groups_; }
+  // Whether these groups are in all columns of all rows, and whether any is in some.
+  bool HasAll(const GroupSet& groups) const;
+  bool HasSome(const GroupSet& groups) const;
+  // Of the pairs, those of this group that are missing.
+  uint32_t MissingOf(uint32_t group) const;
   // Groups that are missing in some columns of the row.
   std::vector<uint32_t> MissingGroups(uint32_t row) const;
   // [rows, columns]; what is missing is 0.

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "wire/expert_frame.h"
+#include "wire/tensor_channel.h"
 
 namespace {
 
@@ -35,6 +36,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   for (const wire::ExpertFrame& frame : message->frames) {
     if (frame.type == wire::ExpertFrameType::kHeartbeat) (void)wire::ReadHeartbeat(frame);
     if (frame.type == wire::ExpertFrameType::kWeightSync) (void)wire::ReadWeightSync(frame);
+    if (frame.type == wire::ExpertFrameType::kReady) (void)wire::ReadReady(frame);
+    if (frame.type != wire::ExpertFrameType::kChannel) continue;
+    const Result<wire::TensorChannel> channel = wire::ReadChannel(frame);
+    if (!channel.ok()) continue;
+    const Result<wire::TensorChannel> same = wire::ReadChannel(wire::ChannelFrame(*channel));
+    CHECK(same.ok() && *same == *channel);
   }
   return 0;
 }

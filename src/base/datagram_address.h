@@ -1,0 +1,36 @@
+// Where a datagram comes from or goes to: an IPv6 address, or an IPv4 one as ::ffff:a.b.c.d, and a
+// port. Plain values, which modules without sockets may keep and compare.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace weft {
+
+struct DatagramAddress {
+  std::array<uint8_t, 16> ip{};  // in network order
+  uint16_t port = 0;
+  auto operator<=>(const DatagramAddress&) const = default;
+};
+
+// A datagram to send.
+struct OutgoingDatagram {
+  DatagramAddress to;
+  std::vector<uint8_t> bytes;
+};
+
+// The socket behind those who have none. Any thread; what cannot be sent at once is lost, as
+// datagrams may be.
+class DatagramSender {
+ public:
+  virtual ~DatagramSender() = default;
+  virtual void Send(const DatagramAddress& to, ByteSpan bytes) = 0;
+  // Where others may reach it.
+  virtual std::vector<DatagramAddress> Addresses() const = 0;
+};
+
+}  // namespace weft

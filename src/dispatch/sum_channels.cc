@@ -1,0 +1,135 @@
+#include "dispatch/sum_channels.h"
+
+#include <algorithm>
+
+namespace weft::dispatch {
+namespace {
+
+// Loss is measured over so many sequences at a time. The last ones may still be on their way.
+constexpr uint64_t kLossSequences = 256;
+constexpr double kNewLossShare = 0.25;
+
+}  // namespace
+
+void SumChannels::SetHolders(Instant now, std::span<const uint32_t> holders) {
+  if (options_.addresses.empty() || !options_.random) return;
+  std::erase_if(channels_, [&](const auto& each) {
+    return std::ranges::find(holders, each.first) == holders.end();
+  });
+  for (const uint32_t holder : holders) {
+    const auto [channel, is_new] = channels_.try_emplace(holder);
+    if (!is_new) continue;
+    channel->second.number = ++last_number_;
+    Agree(holder, channel->second);
+    channel->second.retry_at = now + kRetry;
+  }
+}
+
+// New keys for every epoch: sequences begin at 1, and no key may seal two datagrams as the first.
+void SumChannels::Agree(uint32_t holder, Channel& channel) {
+  wire::TensorChannel agreed;
+  agreed.channel = {channel.number, ++last_epoch_};
+  agreed.addresses = options_.addresses;
+  agreed.addresses.resize(std::min(agreed.addresses.size(), wire::kMostChannelAddresses));
+  agreed.bytes_per_ms = static_cast<uint32_t>(
+      std::max(1.0, options_.bytes_per_ms / static_cast<double>(channels_.size())));
+  options_.random(agreed.up);
+  options_.random(agreed.down);
+  channel.agreed = agreed.channel;
+  channel.state = ChannelState::kAsked;
+  channel.opener.emplace(agreed.channel, agreed.up);
+  channel.sealer.emplace(agreed.channel, agreed.down);
+  channel.proof = {};
+  channel.counted_from = channel.accepted_then = 0;
+  agreements_.emplace_back(holder, std::move(agreed));
+}
+
+void SumChannels::OnReady(Instant now, uint32_t holder, const wire::ChannelReady& answer) {
+  const auto found = channels_.find(holder);
+  if (found == channels_.end() || found->second.agreed.epoch != answer.epoch) return;
+  Channel& channel = found->second;
+  channel.state = answer.ready ? ChannelState::kReady : ChannelState::kBlocked;
+  channel.retry_at = answer.ready ? std::nullopt : std::optional(now + kRetry);
+  // Probes went to all of the hub's addresses, and most of these do not exist for the holder.
+  channel.counted_from = channel.opener->highest_sequence();
+  channel.accepted_then = channel.opener->accepted();
+}
+
+void SumChannels::Doubt(Instant now, uint32_t holder) {
+  const auto found = channels_.find(holder);
+  if (found == channels_.end() || found->second.state != ChannelState::kReady) return;
+  Agree(holder, found->second);
+  found->second.retry_at = now + kRetry;
+}
+
+void SumChannels::OnTimer(Instant now) {
+  for (auto& [holder, channel] : channels_) {
+    if (!channel.retry_at || now < *channel.retry_at) continue;
+    Agree(holder, channel);
+    channel.retry_at = now + kRetry;
+  }
+}
+
+std::optional<Instant> SumChannels::timer() const {
+  std::optional<Instant> next;
+  for (const auto& [holder, channel] : channels_)
+    if (channel.retry_at && (!next || *channel.retry_at < *next)) next = channel.retry_at;
+  return next;
+}
+
+std::optional<SumChannels::Heard> SumChannels::OnDatagram(const DatagramAddress& from,
+                                                          ByteSpan datagram) {
+  const auto refuse = [&](wire::DatagramFault fault) {
+    ++faults_[static_cast<size_t>(fault)];
+    return std::nullopt;
+  };
+  if (datagram.size() < wire::kDatagramOverheadBytes)
+    return refuse(wire::DatagramFault::kTruncated);
+  const auto number = LoadLe<uint16_t>(datagram.data() + 2);
+  const auto found = std::ranges::find_if(
+      channels_, [number](const auto& each) { return each.second.number == number; });
+  if (found == channels_.end()) return refuse(wire::DatagramFault::kChannel);
+  Channel& channel = found->second;
+  std::array<uint64_t, wire::kDatagramFaults> before{};
+  for (size_t i = 0; i < before.size(); ++i)
+    before[i] = channel.opener->faults(static_cast<wire::DatagramFault>(i));
+  auto opened = channel.opener->Open(datagram);
+  for (size_t i = 0; i < before.size(); ++i)
+    faults_[i] += channel.opener->faults(static_cast<wire::DatagramFault>(i)) - before[i];
+  if (!opened) return std::nullopt;
+  ++accepted_;
+  MeasureLoss(channel);
+  using Type = wire::DatagramType;
+  if (opened->type == Type::kSums || opened->type == Type::kSent)
+    return Heard{found->first, opened->type, std::move(opened->body)};
+  if (opened->type == Type::kProof) (void)channel.proof.OnProof(from, opened->body);
+  if (opened->type != Type::kProbe) return std::nullopt;
+  wire::AddressProof<DatagramAddress>::Challenge fresh{};
+  options_.random(fresh);
+  if (const auto challenge = channel.proof.OnDatagram(from, fresh);
+      challenge && opened->body.size() >= challenge->size())
+    out_.push_back({from, channel.sealer->Seal(Type::kChallenge, *challenge)});
+  return std::nullopt;
+}
+
+void SumChannels::MeasureLoss(Channel& channel) {
+  const uint64_t sent = channel.opener->highest_sequence() - channel.counted_from;
+  if (channel.state != ChannelState::kReady || sent < kLossSequences) return;
+  const uint64_t came = channel.opener->accepted() - channel.accepted_then;
+  const double lost = 1 - std::min(1.0, static_cast<double>(came) / static_cast<double>(sent));
+  channel.loss = channel.loss ? (1 - kNewLossShare) * *channel.loss + kNewLossShare * lost : lost;
+  channel.counted_from += sent;
+  channel.accepted_then += came;
+}
+
+ChannelState SumChannels::StateOf(uint32_t holder) const {
+  const auto found = channels_.find(holder);
+  return found == channels_.end() ? ChannelState::kBlocked : found->second.state;
+}
+
+double SumChannels::LossOf(uint32_t holder) const {
+  const auto found = channels_.find(holder);
+  return found == channels_.end() ? 0 : found->second.loss.value_or(0);
+}
+
+}  // namespace weft::dispatch

@@ -1,0 +1,69 @@
+// A holder's end of a channel for sums (wire/tensor_channel.h): finds the hub's address, and sends
+// what its groups add up to as datagrams, no faster than the hub allows. A state machine without
+// sockets, clock or threads.
+//
+//   CHANNEL -> PROBE to every address, again every 100 ms
+//           -> a CHALLENGE with this channel's key: PROOF, and sums go there from now on
+//           -> none within a second: datagrams do not get there, sums stay on the reliable line
+//
+// Only who has the channel's key can challenge, so nothing but probes ever goes to anybody else.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/datagram_address.h"
+#include "wire/group_sums.h"
+#include "wire/tensor_channel.h"
+
+namespace weft::dispatch {
+
+class SumSender {
+ public:
+  // Rows of an exchange that may be sent so; more are for the reliable line.
+  static constexpr uint32_t kMostRows = 16;
+
+  SumSender(Instant now, const wire::TensorChannel& agreed);
+
+  bool is_ready() const { return state_ == State::kReady; }
+  uint32_t epoch() const { return agreed_.channel.epoch; }
+  void OnDatagram(Instant now, const DatagramAddress& from, ByteSpan datagram);
+  void OnTimer(Instant now);
+  // `rows` [1 to kMostRows, columns], the sums of these groups.
+  // REQUIRES: is_ready().
+  void Send(Instant now, const wire::SumsOf& of, const wire::GroupSet& groups,
+            std::span<const float> rows, size_t columns);
+
+  // What goes out now.
+  std::vector<OutgoingDatagram> TakeDatagrams() { return std::exchange(out_, {}); }
+  // Once: whether datagrams get to the hub.
+  std::optional<bool> TakeAnswer() { return std::exchange(answer_, std::nullopt); }
+  // When OnTimer is due.
+  std::optional<Instant> timer() const;
+
+ private:
+  enum class State { kProbes, kReady, kBlocked };
+
+  void Probe(Instant now);
+  // As many as the pace allows.
+  void Flush(Instant now);
+
+  const wire::TensorChannel agreed_;
+  wire::DatagramSealer sealer_;
+  wire::DatagramOpener opener_;
+  State state_ = State::kProbes;
+  const Instant began_;
+  Instant next_probe_;
+  DatagramAddress hub_;
+  std::optional<bool> answer_;
+  std::vector<OutgoingDatagram> out_;
+  std::deque<std::vector<uint8_t>> queue_;
+  double credit_bytes_;  // that may go at once
+  Instant credited_at_;
+};
+
+}  // namespace weft::dispatch

@@ -1,0 +1,72 @@
+#include "wire/tensor_channel.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/sentence.h"
+
+namespace weft::wire {
+
+ExpertFrame ChannelFrame(const TensorChannel& channel) {
+  const size_t count = channel.addresses.size();
+  CHECK(count >= 1 && count <= kMostChannelAddresses);
+  std::vector<uint8_t> body(kChannelHeadBytes + count * kChannelAddressBytes);
+  StoreLe(body.data(), channel.channel.epoch);
+  StoreLe(body.data() + 4, channel.channel.channel);
+  StoreLe(body.data() + 6, static_cast<uint16_t>(count));
+  StoreLe(body.data() + 8, channel.bytes_per_ms);
+  std::ranges::copy(channel.up, body.begin() + 12);
+  std::ranges::copy(channel.down, body.begin() + 44);
+  uint8_t* at = body.data() + kChannelHeadBytes;
+  for (const DatagramAddress& address : channel.addresses) {
+    std::ranges::copy(address.ip, at);
+    StoreLe(at + 16, address.port);
+    at += kChannelAddressBytes;
+  }
+  ExpertFrame frame;
+  frame.type = ExpertFrameType::kChannel;
+  frame.body = Slice(std::move(body));
+  return frame;
+}
+
+Result<TensorChannel> ReadChannel(const ExpertFrame& frame) {
+  const ByteSpan body = frame.body.bytes();
+  const size_t count = body.size() < kLeastChannelBytes ? 0 : LoadLe<uint16_t>(body.data() + 6);
+  if (count == 0 || body.size() != kChannelHeadBytes + count * kChannelAddressBytes)
+    return Error(ErrorCode::kInvalidData,
+                 Sentence("A channel of ", body.size(), " bytes announces ", count,
+                          " addresses, expected 1 to ", kMostChannelAddresses, " that it has."));
+  TensorChannel channel;
+  channel.channel.epoch = LoadLe<uint32_t>(body.data());
+  channel.channel.channel = LoadLe<uint16_t>(body.data() + 4);
+  channel.bytes_per_ms = LoadLe<uint32_t>(body.data() + 8);
+  if (channel.bytes_per_ms == 0)
+    return Error(ErrorCode::kInvalidData,
+                 "A channel allows 0 bytes in a millisecond, expected at least 1.");
+  std::ranges::copy(body.subspan(12, channel.up.size()), channel.up.begin());
+  std::ranges::copy(body.subspan(44, channel.down.size()), channel.down.begin());
+  for (size_t i = 0; i < count; ++i) {
+    const ByteSpan at = body.subspan(kChannelHeadBytes + i * kChannelAddressBytes);
+    DatagramAddress& address = channel.addresses.emplace_back();
+    std::ranges::copy(at.first(address.ip.size()), address.ip.begin());
+    address.port = LoadLe<uint16_t>(at.data() + 16);
+  }
+  return channel;
+}
+
+ExpertFrame ReadyFrame(const ChannelReady& answer) {
+  std::vector<uint8_t> body(kReadyBytes, 0);
+  StoreLe(body.data(), answer.epoch);
+  body[4] = answer.ready ? 1 : 0;
+  ExpertFrame frame;
+  frame.type = ExpertFrameType::kReady;
+  frame.body = Slice(std::move(body));
+  return frame;
+}
+
+ChannelReady ReadReady(const ExpertFrame& frame) {
+  CHECK(frame.type == ExpertFrameType::kReady && frame.body.byte_count() == kReadyBytes);
+  return {LoadLe<uint32_t>(frame.body.bytes().data()), frame.body.bytes()[4] == 1};
+}
+
+}  // namespace weft::wire
