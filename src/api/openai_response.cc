@@ -35,10 +35,13 @@ json::object ErrorObject(const ApiError& error) {
 }
 
 json::object UsageObject(const Usage& usage) {
-  return {{"prompt_tokens", usage.prompt_tokens},
-          {"completion_tokens", usage.completion_tokens},
-          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", usage.cached_prompt_tokens}}}};
+  json::object object = {
+      {"prompt_tokens", usage.prompt_tokens},
+      {"completion_tokens", usage.completion_tokens},
+      {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+      {"prompt_tokens_details", {{"cached_tokens", usage.cached_prompt_tokens}}}};
+  if (usage.lost_groups) object["lost_groups"] = *usage.lost_groups;
+  return object;
 }
 
 json::object Head(const CompletionHead& head, const char* object) {

@@ -29,6 +29,8 @@ struct Usage {
   uint32_t prompt_tokens = 0;
   uint32_t cached_prompt_tokens = 0;
   uint32_t completion_tokens = 0;
+  // Neuron groups that tokens had to do without; nullopt: nothing may be lost.
+  std::optional<uint64_t> lost_groups = std::nullopt;
 };
 
 // Identity of one completion, the same in all its chunks.

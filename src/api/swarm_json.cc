@@ -75,6 +75,33 @@ json::object WorkerJson(const swarm::WorkerSnapshot& worker) {
           {"problem", worker.problem}};
 }
 
+json::object CountsJson(const std::vector<std::pair<std::string, uint64_t>>& counts) {
+  json::object object;
+  for (const auto& [name, count] : counts) object[name] = count;
+  return object;
+}
+
+json::object LossesJson(const swarm::LossSnapshot& losses) {
+  json::array lines;
+  for (const auto& line : losses.lines)
+    lines.push_back({{"worker", line.worker},
+                     {"ready", line.ready},
+                     {"blocked", line.blocked},
+                     {"loss", line.loss}});
+  return {{"hub", losses.hub},
+          {"state", losses.state},
+          {"message", losses.message},
+          {"lines", std::move(lines)},
+          {"groups", losses.groups},
+          {"lost", losses.lost},
+          {"share", losses.share},
+          {"falls", losses.falls},
+          {"datagrams", losses.datagrams},
+          {"late", losses.late},
+          {"dropped", CountsJson(losses.dropped)},
+          {"fragments", CountsJson(losses.fragments)}};
+}
+
 json::value ErrorJson(const std::optional<double>& error) {
   return error ? json::value(*error) : nullptr;
 }
@@ -82,7 +109,8 @@ json::value ErrorJson(const std::optional<double>& error) {
 }  // namespace
 
 std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
-  json::array workers, stages, standbys, covered;
+  json::array workers, stages, standbys, covered, losses;
+  for (const auto& hub : snapshot.losses) losses.push_back(LossesJson(hub));
   for (const auto& worker : snapshot.workers) workers.push_back(WorkerJson(worker));
   for (const auto& stage : snapshot.stages) {
     json::array filled_by(stage.filled_by.begin(), stage.filled_by.end());
@@ -129,6 +157,8 @@ std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
                                       {"boundary_bytes_received", snapshot.boundary_bytes_received},
                                       {"experts_needed", snapshot.experts_needed},
                                       {"experts_held", snapshot.experts_held},
+                                      {"losses", std::move(losses)},
+                                      {"lost_groups", snapshot.lost_groups},
                                       {"covered_layers", std::move(covered)},
                                       {"stages", std::move(stages)},
                                       {"standbys", std::move(standbys)},

@@ -25,15 +25,19 @@ struct LocalWorker::State {
   net::EventLoop* loop = nullptr;
   server::SwarmHost* host = nullptr;
   swarm::WorkerId id = 0;
+  std::shared_ptr<net::UdpSocket> datagrams;  // outlives the worker
   std::unique_ptr<worker::NativeWorker> worker;
 };
 
 LocalWorker::LocalWorker(net::EventLoop& loop, server::SwarmHost& host,
                          worker::NativeWorkerOptions options, package::Package package,
-                         std::function<void(Error)> on_given_up)
+                         std::function<void(Error)> on_given_up,
+                         std::shared_ptr<net::UdpSocket> datagrams)
     : state_(std::make_shared<State>()) {
   state_->loop = &loop;
   state_->host = &host;
+  options.datagrams = datagrams;
+  state_->datagrams = std::move(datagrams);
   const std::weak_ptr<State> weak = state_;
   const auto send = [weak, &loop](std::vector<Slice> pieces) {
     loop.Post([weak, message = Joined(std::move(pieces))] {
@@ -53,6 +57,10 @@ LocalWorker::LocalWorker(net::EventLoop& loop, server::SwarmHost& host,
   };
   state_->worker = std::make_unique<worker::NativeWorker>(
       std::move(options), worker::MakeLocalSource(std::move(package)), send, hooks);
+  if (state_->datagrams)
+    state_->datagrams->Receive([weak](const DatagramAddress& from, std::vector<uint8_t> bytes) {
+      if (const auto state = weak.lock()) state->worker->OnDatagram(from, std::move(bytes));
+    });
   server::WorkerSink sink;
   sink.send = [weak](std::vector<Slice> pieces) {
     if (const auto state = weak.lock()) state->worker->OnMessage(Joined(std::move(pieces)));
@@ -63,6 +71,7 @@ LocalWorker::LocalWorker(net::EventLoop& loop, server::SwarmHost& host,
 
 LocalWorker::~LocalWorker() {
   state_->host = nullptr;
+  if (state_->datagrams) state_->datagrams->Stop();
   state_->worker.reset();
 }
 

@@ -32,6 +32,10 @@ class RemoteWorker {
                std::function<void(Status)> on_over, RemoteWorkerTimes times = {});
 
   void Start() { Connect(); }
+  // Of the socket of `options`.
+  void OnDatagram(const DatagramAddress& from, std::vector<uint8_t> bytes) {
+    if (worker_ && !has_finished_) worker_->OnDatagram(from, std::move(bytes));
+  }
   // Finishes what it was asked to compute and goes.
   void Leave(const std::string& reason);
 

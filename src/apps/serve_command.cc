@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "hub/hub_settings.h"
 #include "hub/library.h"
+#include "net/udp_socket.h"
 #include "server/qr_code.h"
 #include "server/server.h"
 #include "swarm/exchange_costs.h"
@@ -78,6 +79,7 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.generate_interval = options.generate_interval;
   server.plan_kind = kPlanKinds.at(options.plan);
   server.expert_copies = kExpertCopies.at(options.expert_copies);
+  if (options.lossy) server.loss_limit = options.loss_limit;
   server.history_bytes = HistoryBytes(options.history);
   server.queue = options.queue;
   server.wait = Seconds(options.wait_s);
@@ -102,6 +104,10 @@ class ServeCommand {
     if (options.journal_prompts && server.journal.empty()) {
       return Error(ErrorCode::kInvalidArgument,
                    "--journal-prompts needs a journal: name its file with --journal.");
+    }
+    if (options.lossy && server.plan_kind != swarm::PlanKind::kTensor) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "--lossy is for neuron groups alone: serve with --plan tensor.");
     }
     ASSIGN_OR_RETURN(const std::filesystem::path folder,
                      hub::FindPackage(hub::LibraryFolder(std::getenv), options.package));
@@ -140,8 +146,23 @@ class ServeCommand {
     worker.thread_count = options_.threads;
     worker.memory_bytes = options_.worker_memory.empty() ? worker::DefaultMemoryOffer()
                                                          : *ParseByteCount(options_.worker_memory);
-    worker_ =
-        std::make_unique<LocalWorker>(server_->loop(), server_->host(), worker, package_, nullptr);
+    worker_ = std::make_unique<LocalWorker>(server_->loop(), server_->host(), worker, package_,
+                                            nullptr, options_.lossy ? OpenDatagrams() : nullptr);
+  }
+
+  // On the port of the server where that is free: whoever lets one through a wall, knows the other.
+  std::shared_ptr<net::UdpSocket> OpenDatagrams() {
+    const std::string address = server_->reach().PlainAddress();
+    auto socket = net::UdpSocket::Open(server_->loop(), address, server_->reach().port);
+    if (!socket.ok()) socket = net::UdpSocket::Open(server_->loop(), address, 0);
+    if (!socket.ok()) {
+      LogWarn("{} What neuron groups add up to goes over the WebSocket, where nothing is lost.",
+              socket.error().message());
+      return nullptr;
+    }
+    LogInfo("what neuron groups add up to may come as datagrams, to UDP port {}",
+            (*socket)->port());
+    return *std::move(socket);
   }
 
   void PrintAddresses() const {
@@ -272,6 +293,21 @@ void AddPlanning(CLI::App& command, ServeOptions& options) {
                   "faster (auto), or always so many")
       ->capture_default_str()
       ->check(CLI::IsMember(kExpertCopies));
+  CLI::Option* lossy = command.add_flag(
+      "--lossy", options.lossy,
+      "With --plan tensor: native workers send what their neuron groups add up to over UDP, and "
+      "what is lost on the way is left out of the answer, and counted in its usage");
+  command
+      .add_option("--loss-limit", options.loss_limit,
+                  "Share of the neuron groups, the larger ones counting more, beyond which nothing "
+                  "may be lost for a minute")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0))
+      ->needs(lossy);
+  command
+      .add_flag("--exact", options.exact,
+                "Never lose anything, which is so without --lossy, too: refuses to start with it")
+      ->excludes(lossy);
 }
 
 }  // namespace

@@ -28,7 +28,9 @@ struct ServeOptions {
   uint32_t generate_interval = 0;
   std::string plan = "auto";           // of kPlanKinds
   std::string expert_copies = "auto";  // or 1 to 4
-  std::string history;                 // bytes; "": 5% of the memory, at most 1 GiB
+  bool lossy = false, exact = false;   // whether sums of neuron groups may be lost
+  double loss_limit = swarm::kDefaultLossLimit;
+  std::string history;  // bytes; "": 5% of the memory, at most 1 GiB
   uint32_t queue = swarm::kDefaultQueueLimit;
   uint32_t wait_s = 30;
   uint32_t token_limit_s = 900;

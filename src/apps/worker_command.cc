@@ -12,6 +12,7 @@
 #include "apps/http_source.h"
 #include "apps/remote_worker.h"
 #include "apps/worker_id.h"
+#include "net/udp_socket.h"
 
 namespace weft::apps {
 namespace {
@@ -79,14 +80,23 @@ Status RunWorker(const WorkerCommandOptions& options) {
   const net::ClientTls tls{options.fingerprint, options.insecure};
   ASSIGN_OR_RETURN(auto source, MakeHttpSource({url, tls, worker_options.join_token, cache}));
   net::EventLoop loop;
+  // For servers that may lose sums of neuron groups (serve --lossy).
+  auto datagrams = net::UdpSocket::Open(loop, "::", 0);
+  if (!datagrams.ok()) datagrams = net::UdpSocket::Open(loop, "0.0.0.0", 0);
+  if (datagrams.ok()) worker_options.datagrams = *datagrams;
   Status end = OkStatus();
   RemoteWorker remote(loop, url, tls, worker_options, std::move(source), [&](Status status) {
     end = std::move(status);
     loop.Stop();
   });
   loop.OnStopSignal([&] { remote.Leave("stopped by its user"); });
+  if (datagrams.ok())
+    (*datagrams)->Receive([&](const DatagramAddress& from, std::vector<uint8_t> bytes) {
+      remote.OnDatagram(from, std::move(bytes));
+    });
   remote.Start();
   loop.Run();
+  if (datagrams.ok()) (*datagrams)->Stop();
   return end;
 }
 

@@ -160,8 +160,8 @@ void Completion::OnFinish(const swarm::FinishRequest& finish) {
   const std::string rest = answer_.Flush();
   const bool at_length = finish.reason == swarm::FinishReason::kLength && !answer_.stopped();
   const std::string reason = at_length ? "length" : "stop";
-  const api::Usage usage{finish.prompt_tokens, finish.cached_prompt_tokens,
-                         finish.generated_tokens};
+  const api::Usage usage{finish.prompt_tokens, finish.cached_prompt_tokens, finish.generated_tokens,
+                         finish.lost_groups};
   stream_ ? FinishStream(rest, reason, usage) : FinishWhole(rest, reason, usage);
 }
 

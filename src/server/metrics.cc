@@ -1,9 +1,55 @@
 #include "server/metrics.h"
 
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace weft::server {
+
+namespace {
+
+using Counts = std::vector<std::pair<std::string, uint64_t>>;
+
+// Of all hubs that may lose groups, by reason.
+std::string LossMetrics(const std::vector<swarm::LossSnapshot>& hubs) {
+  if (hubs.empty()) return "";
+  std::string text;
+  const auto add = [&text](const std::string& name, const char* help, const char* label,
+                           const Counts& counts) {
+    text += "# HELP " + name + " " + help + "\n# TYPE " + name + " counter\n";
+    for (const auto& [reason, count] : counts) {
+      text += name;
+      if (label != nullptr) text += std::string("{") + label + "=\"" + reason + "\"}";
+      text += " " + std::to_string(count) + "\n";
+    }
+  };
+  const auto sum = [&hubs](auto&& of) {
+    Counts sums = of(hubs.front());
+    for (size_t hub = 1; hub < hubs.size(); ++hub)
+      for (size_t i = 0; i < sums.size(); ++i) sums[i].second += of(hubs[hub])[i].second;
+    return sums;
+  };
+  using Hub = swarm::LossSnapshot;
+  add("weft_datagrams_total", "Datagrams of neuron groups' sums that were accepted", nullptr,
+      sum([](const Hub& hub) {
+        return Counts{{"", hub.datagrams}};
+      }));
+  add("weft_datagrams_dropped_total", "Datagrams that were not computed with", "reason",
+      sum([](const Hub& hub) { return hub.dropped; }));
+  add("weft_sum_fragments_total", "Fragments of sums by what became of them", "outcome",
+      sum([](const Hub& hub) { return hub.fragments; }));
+  add("weft_late_fragments_total", "Fragments that were taken for lost and came", nullptr,
+      sum([](const Hub& hub) {
+        return Counts{{"", hub.late}};
+      }));
+  add("weft_loss_falls_total", "How often so much was lost that nothing could be for a while",
+      nullptr, sum([](const Hub& hub) {
+        return Counts{{"", hub.falls}};
+      }));
+  return text;
+}
+
+}  // namespace
 
 std::string MetricsText(const SwarmHost& host) {
   const HostCounters& counters = host.counters();
@@ -24,6 +70,8 @@ std::string MetricsText(const SwarmHost& host) {
       {"weft_frame_bytes_sent_total", "Bytes of step frames", count(counters.bytes_sent)},
       {"weft_frame_bytes_received_total", "Bytes of result frames", count(counters.bytes_received)},
       {"weft_generated_tokens_total", "Tokens generated", count(snapshot.generated_tokens)},
+      {"weft_lost_groups_total", "Neuron groups that rows of answers had to do without",
+       count(snapshot.lost_groups)},
       {"weft_requests_completed_total", "Requests that ended well",
        count(snapshot.completed_requests)},
       {"weft_requests_failed_total", "Requests that ended with an error",
@@ -45,7 +93,7 @@ std::string MetricsText(const SwarmHost& host) {
                        "were sent",
                        *snapshot.running_error});
   }
-  std::string text;
+  std::string text = LossMetrics(snapshot.losses);
   for (const auto& [name, help, value] : metrics) {
     // Prometheus' convention: what only rises is named so.
     const char* kind = std::string_view(name).ends_with("_total") ? "counter" : "gauge";

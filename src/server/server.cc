@@ -117,6 +117,7 @@ void Server::MakeHost(ServedModel& model) {
   core.generate_interval = options_.generate_interval;
   core.plan_kind = options_.plan_kind;
   core.expert_copies = options_.expert_copies;
+  core.loss_limit = options_.loss_limit;
   core.history_bytes = options_.history_bytes;
   core.timeouts.token_limit = options_.token_limit;
   std::array<uint8_t, 16> swarm_id;

@@ -170,6 +170,7 @@ Result<Offer> CheckConnect(const wire::pb::Connect& connect, const CoreOptions& 
   offer.keeps_state = connect.keeps_state();
   offer.can_be_hub = connect.can_be_hub();
   offer.runs_groups = connect.runs_groups();
+  offer.datagrams = connect.datagrams();
   offer.memory_bytes = connect.memory_bytes();
   if (offer.memory_bytes == 0 || offer.memory_bytes > kMaxMemoryBytes)
     return Broken("Connect offers " + std::to_string(offer.memory_bytes) +

@@ -29,6 +29,7 @@ struct Offer {
   bool keeps_state = false;    // runs layers with recurrent state
   bool can_be_hub = false;     // can be sent PrepareStage with shards
   bool runs_groups = false;    // runs layers in neuron groups
+  bool datagrams = false;      // can answer hubs in datagrams
   std::vector<uint32_t> cached_layers;
 };
 

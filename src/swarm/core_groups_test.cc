@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
 #include "swarm/core_testing.h"
 #include "swarm/exchange_costs.h"
+#include "wire/datagram.h"
 #include "wire/expert_sets.h"
+#include "wire/group_sums.h"
 
 namespace weft::swarm {
 namespace {
@@ -87,6 +90,113 @@ TEST(CoreGroups, EveryGroupIsWithTwoDevicesTheHubAmongThem) {
   EXPECT_THAT(GroupHolders(swarm, hub), UnorderedElementsAre(Key(hub), Key(third)));
   EXPECT_EQ(GroupCount(GroupHolders(swarm, hub)), 2 * kGroupedLayers * kGroups)
       << "others took its groups over";
+}
+
+// What is lost (serve --lossy).
+class CoreLossesTest : public testing::Test {
+ protected:
+  static CoreOptions Options(bool lossy) {
+    CoreOptions options = GroupOptions();
+    if (lossy) options.loss_limit = 0.125;
+    options.model.layers[2].group_norms = {1, 2, 3, 4};
+    return options;
+  }
+  explicit CoreLossesTest(bool lossy = true) : swarm_(Options(lossy)) {
+    hub_ = swarm_.Join(GroupWorker());
+    swarm_.Advance(Seconds(1));
+    swarm_.worker(hub_).answer_steps = false;
+    request_ = swarm_.Submit({3, 4, 5}, 2);
+  }
+  wire::pb::WorkerMessage Lost(uint32_t groups, uint32_t session = 1) {
+    wire::pb::WorkerMessage message;
+    auto& lost = *message.mutable_groups_lost();
+    lost.set_sequence(swarm_.step(hub_).header.sequence);
+    lost.set_epoch(swarm_.step(hub_).header.epoch);
+    lost.add_sessions(session);
+    lost.add_groups(groups);
+    return message;
+  }
+  static wire::pb::WorkerMessage Report(bool reliable = false) {
+    wire::pb::WorkerMessage message;
+    auto& report = *message.mutable_loss_report();
+    report.set_reliable(reliable);
+    report.set_fell_at(0.25);
+    report.set_groups(100);
+    report.set_lost(30);
+    for (size_t i = 0; i < wire::kDatagramFaults; ++i) report.add_dropped(i);
+    for (size_t i = 0; i < wire::kSumsOutcomes; ++i) report.add_fragments(10 * i);
+    return message;
+  }
+
+  TestSwarm swarm_;
+  WorkerId hub_ = 0;
+  RequestId request_ = 0;
+};
+
+class CoreNoLossesTest : public CoreLossesTest {
+ protected:
+  CoreNoLossesTest() : CoreLossesTest(false) {}
+};
+
+TEST_F(CoreLossesTest, HubsAreToldWhatTheyMayLoseAndAnswersSayWhatTheyDid) {
+  const wire::pb::ServerMessage told = swarm_.Last(hub_, Kind::kExpertHolders);
+  EXPECT_EQ(told.expert_holders().losses().limit(), 0.125);
+  ASSERT_EQ(told.expert_holders().losses().norms_size(), 1);
+  EXPECT_EQ(told.expert_holders().losses().norms(0).layer(), 2u);
+  EXPECT_EQ(told.expert_holders().losses().norms(0).norms(3), 4);
+  swarm_.Control(hub_, Lost(2));
+  swarm_.AnswerStep(hub_);
+  swarm_.Control(hub_, Lost(kGroups * kGroupedLayers));
+  swarm_.AnswerStep(hub_);
+  ASSERT_EQ(swarm_.Ends(request_).size(), 1u);
+  EXPECT_EQ(swarm_.Ends(request_)[0].lost_groups, 2 + kGroups * kGroupedLayers);
+  EXPECT_EQ(swarm_.picture().lost_groups, 2 + kGroups * kGroupedLayers);
+}
+
+TEST_F(CoreLossesTest, ReportsAreShown) {
+  EXPECT_THAT(swarm_.picture().losses, IsEmpty());
+  swarm_.Control(hub_, Report(true));
+  ASSERT_EQ(swarm_.picture().losses.size(), 1u);
+  const LossSnapshot losses = swarm_.picture().losses[0];
+  EXPECT_EQ(losses.hub, hub_);
+  EXPECT_EQ(losses.state, "reliable");
+  EXPECT_THAT(losses.message, AllOf(HasSubstr("25.0%"), HasSubstr("12.5%")));
+  EXPECT_EQ(losses.lost, 30u);
+  EXPECT_EQ(losses.dropped.at(3).first, "type");
+  EXPECT_EQ(losses.dropped.at(3).second, 3u);
+  EXPECT_EQ(losses.fragments.at(4).first, "repeated");
+}
+
+TEST_F(CoreLossesTest, WhatCannotBeEndsTheConnection) {
+  const auto is_refused = [](const wire::pb::WorkerMessage& message, TestSwarm& swarm,
+                             WorkerId hub) {
+    swarm.Control(hub, message);
+    return swarm.CloseReasons(hub).size() == 1;
+  };
+  wire::pb::WorkerMessage other_step = Lost(1), no_share = Report();
+  other_step.mutable_groups_lost()->set_sequence(99);
+  no_share.mutable_loss_report()->set_share(std::nan(""));
+  wire::pb::WorkerMessage short_report = Report();
+  short_report.mutable_loss_report()->clear_dropped();
+  for (const auto& message :
+       {Lost(kGroups * kGroupedLayers + 1), Lost(1, 7), other_step, no_share, short_report}) {
+    TestSwarm swarm(Options(true));
+    const WorkerId hub = swarm.Join(GroupWorker());
+    swarm.Advance(Seconds(1));
+    swarm.worker(hub).answer_steps = false;
+    swarm.Submit({3, 4, 5}, 2);
+    EXPECT_TRUE(is_refused(message, swarm, hub)) << message.ShortDebugString();
+  }
+}
+
+TEST_F(CoreNoLossesTest, WhereNothingMayBeLostNobodyIsToldOrBelieved) {
+  EXPECT_FALSE(swarm_.Last(hub_, Kind::kExpertHolders).expert_holders().has_losses());
+  swarm_.AnswerStep(hub_);
+  swarm_.AnswerStep(hub_);
+  ASSERT_EQ(swarm_.Ends(request_).size(), 1u);
+  EXPECT_EQ(swarm_.Ends(request_)[0].lost_groups, std::nullopt);
+  swarm_.Control(hub_, Report());
+  EXPECT_EQ(swarm_.CloseReasons(hub_).size(), 1u);
 }
 
 TEST(CoreGroups, WhatIsMissingIsCalledByItsName) {

@@ -118,6 +118,8 @@ struct FinishRequest {
   uint32_t prompt_tokens = 0;
   uint32_t cached_prompt_tokens = 0;  // of them taken from a kept session
   uint32_t generated_tokens = 0;
+  // Neuron groups that its rows had to do without; nullopt: where nothing may be lost.
+  std::optional<uint64_t> lost_groups;
 };
 // Call RunPlanning on another thread and answer with PlanFound{work, its outcome}.
 struct StartPlanning {

@@ -273,9 +273,11 @@ void Experts::TellHubs(Instant now) {
       if (layers.empty()) continue;
       auto& out = *statement.add_holders();
       out.set_peer(PeerOf(holder));
+      out.set_datagrams(worker.offer.datagrams);
       if (holder == id) statement.set_self(PeerOf(id));
       wire::FillExpertSets(layers, *out.mutable_sets());
     }
+    if (options_.loss_limit) TellLosses(asked, *statement.mutable_losses());
     for (size_t i = 0; i < asked.size(); ++i) part.waits = part.waits || (asked[i] && !holders_[i]);
     // Its step has the time that it would have had.
     if (waited && !part.waits) hub.steps.oldest_since = now;
@@ -285,6 +287,18 @@ void Experts::TellHubs(Instant now) {
     part.told_holders = std::move(bytes);
     statement.set_epoch(++last_statement_);
     *outbox_.Control(id).mutable_expert_holders() = std::move(statement);
+  }
+}
+
+// What a hub of these experts may lose.
+void Experts::TellLosses(const Set& asked, wire::pb::ExpertHolders::Losses& losses) const {
+  losses.set_limit(*options_.loss_limit);
+  for (uint32_t layer = 0; layer < costs_.layer_count(); ++layer) {
+    const std::vector<float>& norms = options_.model.layers[layer].group_norms;
+    if (norms.empty() || !Has(asked, first_number_[layer])) continue;
+    auto& out = *losses.add_norms();
+    out.set_layer(layer);
+    out.mutable_norms()->Assign(norms.begin(), norms.end());
   }
 }
 

@@ -71,6 +71,7 @@ class Experts {
   void NoteCoverage();
   void TellHolder(Worker& worker, Set target, Instant now);
   void TellHubs(Instant now);
+  void TellLosses(const Set& asked, wire::pb::ExpertHolders::Losses& losses) const;
   std::vector<wire::LayerExperts> ByLayer(const Set& set, const Set& of_layers) const;
   uint64_t LongestMessage() const;
 

@@ -29,6 +29,7 @@ struct ModelLayer {
   uint64_t expert_bytes = 0;
   // They are the neuron groups of an MLP: every token asks for all, in any number of sums.
   bool groups = false;
+  std::vector<float> group_norms;  // of their outputs, by group; empty: not known
   // `tied_bytes` of weight_bytes are the same blobs as in the earlier layer `tied_to` (-1: none).
   int tied_to = -1;
   uint64_t tied_bytes = 0;
@@ -105,6 +106,9 @@ struct Timeouts {
   Duration aside_alone = Seconds(60);  // where nothing can be computed without it
 };
 
+// Where losing is asked for: of eight devices that lose 5% of their datagrams each.
+inline constexpr double kDefaultLossLimit = 0.05;
+
 // What `weft serve` serves with where nothing else is asked for, in one place for the core, the
 // server and the command line.
 inline constexpr uint32_t kDefaultContextLength = 4096;  // positions a session may hold
@@ -116,8 +120,10 @@ struct CoreOptions {
   uint32_t context_length = kDefaultContextLength;  // positions a session may hold
   uint32_t session_count = kDefaultSessions;        // sessions held at once
   PlanKind plan_kind = PlanKind::kLayers;           // one that PlanProblem accepts
-  uint32_t expert_copies = 0;    // holders that a hub asks for an expert at once; 0: as many as pay
-  uint32_t expert_replicas = 2;  // holders of each expert, as far as memory goes
+  uint32_t expert_copies = 0;  // holders that a hub asks for an expert at once; 0: as many as pay
+  // Sums of neuron groups may be lost, up to this share of their weight; nullopt: nothing is.
+  std::optional<double> loss_limit;
+  uint32_t expert_replicas = 2;               // holders of each expert, as far as memory goes
   uint32_t queue_limit = kDefaultQueueLimit;  // requests waiting beyond that are refused
   uint64_t history_bytes = 1 << 30;   // boundary rows that are kept for whoever takes over layers
   uint32_t prefill_chunk_rows = 128;  // upper bound of rows in one prefill frame

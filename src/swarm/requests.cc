@@ -204,8 +204,10 @@ void Requests::Finish(const ActiveRequest& active, FinishReason reason,
     ++counts_.failed;
   else if (reason != FinishReason::kCancelled)
     ++counts_.completed;
-  outbox_.Add(FinishRequest{active.request.id, reason, std::move(error), active.prompt_tokens,
-                            active.cached_prompt_tokens, active.generated_tokens});
+  outbox_.Add(
+      FinishRequest{active.request.id, reason, std::move(error), active.prompt_tokens,
+                    active.cached_prompt_tokens, active.generated_tokens,
+                    options_.loss_limit ? std::optional(active.lost_groups) : std::nullopt});
   outbox_.NoteChange();
 }
 

@@ -19,6 +19,7 @@ namespace weft::swarm {
 
 struct RequestCounts {
   uint64_t completed = 0, failed = 0, generated_tokens = 0;
+  uint64_t lost_groups = 0;
 };
 
 class Requests {
@@ -38,6 +39,11 @@ class Requests {
   Status OnOutput(const StageOutput& output, Instant now);
   // Tokens that a worker with the whole model has chosen.
   void OnGenerated(const GeneratedTokens& generated, Instant now);
+  // A row of the session had to do without so many neuron groups.
+  void NoteLost(Session& session, uint32_t groups) {
+    counts_.lost_groups += groups;
+    if (session.active) session.active->lost_groups += groups;
+  }
   void Fail(Session& session, Error error, Instant now);
 
   // Ends those that got no token for too long.

@@ -43,6 +43,7 @@ struct ActiveRequest {
   uint32_t max_tokens = 0;  // of the request, or what the context leaves
   uint32_t cached_prompt_tokens = 0;
   uint32_t generated_tokens = 0;
+  uint64_t lost_groups = 0;      // that its rows had to do without
   Instant last_token_at;         // or when it was accepted
   uint32_t logits_emitted = 0;   // prompt rows whose logits the client has
   uint32_t step_failures = 0;    // since its last token

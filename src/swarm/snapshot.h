@@ -58,6 +58,26 @@ struct StandbySnapshot {
   uint64_t lag_rows = 0;  // positions of live sessions that it has not computed
 };
 
+// What is lost of the sums of a hub's neuron groups.
+struct LossSnapshot {
+  struct Line {
+    WorkerId worker = 0;
+    bool ready = false, blocked = false;
+    double loss = 0;  // share of its datagrams
+  };
+  WorkerId hub = 0;
+  std::string state;              // "nobody", "reliable" or "lossy"
+  std::string message;            // the same in a sentence
+  std::vector<Line> lines;        // of those who may send datagrams
+  uint64_t groups = 0, lost = 0;  // of every row and layer
+  double share = 0;               // of their weight, lately
+  uint32_t falls = 0;             // how often it was too much
+  uint64_t datagrams = 0;         // accepted
+  uint64_t late = 0;              // fragments that were taken for lost
+  // Datagrams that were dropped, and fragments, each by reason.
+  std::vector<std::pair<std::string, uint64_t>> dropped, fragments;
+};
+
 // How far a request is that was accepted and is not over.
 struct RequestProgress {
   bool waiting = true;          // for a session
@@ -81,6 +101,8 @@ struct Snapshot {
   std::optional<double> initial_error, running_error;
   // Of a plan whose stages are hubs: the model's experts, and how many of them somebody holds.
   uint32_t experts_needed = 0, experts_held = 0;
+  std::vector<LossSnapshot> losses;  // of hubs that may lose groups
+  uint64_t lost_groups = 0;          // of all answers
   std::vector<bool> covered_layers;  // layers that some worker holds or could hold
   uint32_t active_requests = 0, queued_requests = 0;
   uint64_t completed_requests = 0, failed_requests = 0, generated_tokens = 0;

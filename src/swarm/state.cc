@@ -265,6 +265,10 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
       return OkStatus();
     case Kind::kExpertsHeld:
       return experts.OnHeld(worker, message.experts_held());
+    case Kind::kGroupsLost:
+      return OnGroupsLost(worker, message.groups_lost());
+    case Kind::kLossReport:
+      return OnLossReport(worker, message.loss_report());
     case Kind::kFailed:
       return OnFailed(worker, message.failed());
     case Kind::kStepFailed:

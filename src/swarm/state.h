@@ -40,6 +40,10 @@ struct State {
   // other is passed on and has no consequences. False: there is more to it.
   bool PassOn(const Event& event);
 
+  // What a hub's layers had to do without (state_losses.cc).
+  Status OnGroupsLost(const Worker& worker, const wire::pb::GroupsLost& lost);
+  Status OnLossReport(Worker& worker, const wire::pb::LossReport& report);
+
   // After every event: brings what follows from the new state under way. Frames come many times for
   // each token, so that what follows from them alone never walks over all workers.
   void Settle(bool after_frame);
@@ -52,6 +56,7 @@ struct State {
   std::optional<Instant> next_timer() const { return timer; }
   std::optional<Instant> FindTimer() const;
   Snapshot MakeSnapshot(Instant at) const;
+  std::vector<LossSnapshot> PictureOfLosses() const;
   WorkerSnapshot PictureOf(WorkerId id, const Worker& worker) const;
   StageSnapshot PictureOf(const PlanStage& stage) const;
   std::optional<double> LossUs(const PlanStage& stage) const;

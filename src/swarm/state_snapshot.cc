@@ -248,6 +248,8 @@ Snapshot State::MakeSnapshot(Instant at) const {
   picture.queued_requests = requests.waiting_count();
   picture.completed_requests = requests.counts().completed;
   picture.failed_requests = requests.counts().failed;
+  picture.losses = PictureOfLosses();
+  picture.lost_groups = requests.counts().lost_groups;
   picture.generated_tokens = requests.counts().generated_tokens;
   picture.boundary_bytes_sent = pipeline.traffic().bytes_sent;
   picture.boundary_bytes_received = pipeline.traffic().bytes_received;

@@ -16,6 +16,7 @@
 #include "swarm/events.h"
 #include "swarm/layer_set.h"
 #include "swarm/worker_times.h"
+#include "wire/control.pb.h"
 #include "wire/data_frame.h"
 #include "wire/generation.h"
 
@@ -149,10 +150,11 @@ struct WorkerExperts {
   bool was_holder = false;
   // As a hub.
   bool is_hub = false, was_hub = false;
-  double model_exchange_us = 0;  // expected wait at a layer by exchange_costs.h
-  double exchange_us = 0;        // the same by how long hubs turned out to wait
-  std::string told_holders;      // the last ExpertHolders, without its epoch
-  bool waits = false;            // some of its experts are held by nobody
+  double model_exchange_us = 0;                // expected wait at a layer by exchange_costs.h
+  double exchange_us = 0;                      // the same by how long hubs turned out to wait
+  std::string told_holders;                    // the last ExpertHolders, without its epoch
+  bool waits = false;                          // some of its experts are held by nobody
+  std::optional<wire::pb::LossReport> losses;  // State's: the last one of this hub
   // Shard messages.
   uint64_t longest_message = 0;  // 0: it has no business with them
   uint64_t messages_sent = 0, messages_received = 0;

@@ -14,9 +14,10 @@ namespace {
 
 // Whether the result of `later` may go into that of `first`.
 bool MayAdd(const wire::ExpertFrame& first, const wire::ExpertFrame& later) {
-  return first.may_sum && later.may_sum && first.sequence == later.sequence &&
-         first.layer == later.layer && first.expert < later.expert && first.dtype == DType::kF32 &&
-         later.dtype == DType::kF32 && first.rows.bytes().data() == later.rows.bytes().data() &&
+  return first.may_sum && later.may_sum && first.may_lose == later.may_lose &&
+         first.sequence == later.sequence && first.layer == later.layer &&
+         first.expert < later.expert && first.dtype == DType::kF32 && later.dtype == DType::kF32 &&
+         first.rows.bytes().data() == later.rows.bytes().data() &&
          first.rows.byte_count() == later.rows.byte_count();
 }
 
@@ -183,6 +184,7 @@ Status ExpertHost::RunLayer(const Shard& shard, std::span<const wire::ExpertFram
     result.tokens = asked.tokens;
     result.hidden = asked.hidden;
     result.dtype = asked.dtype;
+    result.may_lose = asked.may_lose;
     result.rows = Slice(std::move(bytes));
   }
   return OkStatus();

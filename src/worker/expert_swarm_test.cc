@@ -84,11 +84,17 @@ class Device {
     std::function<void(SendFrame&)> frame = [](SendFrame&) {};
     std::function<void(SendShards&)> shards = [](SendShards&) {};
     std::function<void(std::optional<Instant>)> wake = [](std::optional<Instant>) {};
+    std::function<void(SendDatagram&)> datagram = [](SendDatagram&) {};
+    std::function<void(SendControl&)> control = [](SendControl&) {};
     std::function<Instant()> now;
   };
 
   Device(Model& model, const Offer& offer, const dispatch::Options& options, Hooks hooks)
-      : model_(model), hooks_(std::move(hooks)), membership_(offer, options) {
+      : model_(model),
+        hooks_(std::move(hooks)),
+        membership_(offer, options, [this](MutableByteSpan out) {
+          for (uint8_t& byte : out) byte = static_cast<uint8_t>(keys_.Next());
+        }) {
     ModelShape shape;
     shape.layer_weight_bytes.resize(model.programs.size(), 1000);
     shape.vocabulary = SwarmSpec().vocabulary;
@@ -115,9 +121,11 @@ class Device {
   void Carry(SendControl& action) {
     EXPECT_FALSE(action.message.has_failed()) << action.message.failed().message();
     EXPECT_FALSE(action.message.has_step_failed()) << action.message.step_failed().message();
+    hooks_.control(action);
   }
   void Carry(SendFrame& action) { hooks_.frame(action); }
   void Carry(SendShards& action) { hooks_.shards(action); }
+  void Carry(SendDatagram& action) { hooks_.datagram(action); }
   void Carry(WakeAt& action) { hooks_.wake(action.at); }
   void Carry(Fetch&) { Soon(FetchEnded{}); }
   void Carry(ReadLayers& action) {
@@ -138,6 +146,7 @@ class Device {
 
   Model& model_;
   const Hooks hooks_;
+  SeededRandom keys_{1};
   std::unique_ptr<StageHost> host_;
   Membership membership_;
 };
@@ -147,13 +156,18 @@ class ExpertSwarm {
   // Expert e of every layer is held by two holders, e and e + 1 modulo their count. The hub's own
   // number is among them with `hub_holds`.
   ExpertSwarm(Model& model, uint32_t holder_count, const dispatch::Options& options, uint64_t seed,
-              bool hub_holds)
-      : random_(seed) {
+              bool hub_holds, double loss = -1)
+      : random_(seed), loss_(loss) {
     Offer offer;
+    offer.datagrams = loss >= 0;
+    if (loss >= 0) offer.datagram_addresses = {AddressOf(kHub)};
     offer.can_be_hub = offer.takes_experts = true;
     Device::Hooks hooks = HooksOf(kHub);
     hooks.frame = [this](SendFrame& frame) { OnFrame(frame); };
     hooks.wake = [this](std::optional<Instant> at) { timer_ = at; };
+    hooks.control = [this](SendControl& sent) {
+      for (const uint32_t groups : sent.message.groups_lost().groups()) lost_groups_ += groups;
+    };
     hub_ = std::make_unique<Device>(model, offer, options, hooks);
     offer.can_be_hub = false;
     for (uint32_t i = 0; i < holder_count; ++i) {
@@ -182,6 +196,11 @@ class ExpertSwarm {
 
   void Run() {
     SetHolders();
+    // Channels are agreed on.
+    for (const Instant end = now_ + Milliseconds(300); loss_ >= 0 && now_ < end;) {
+      if (events_.empty()) events_.emplace(end, [] {});
+      Next();
+    }
     const Instant begin = now_;
     for (size_t session = 0; session < kSessions; ++session) {
       sessions_[session].ids = Prompt(session);
@@ -206,8 +225,16 @@ class ExpertSwarm {
   // Results that holders have sent, and experts that these had in them.
   uint64_t results() const { return results_; }
   uint64_t computed() const { return computed_; }
+  // Datagrams that holders have sent, and groups that rows did without.
+  uint64_t datagrams() const { return datagrams_; }
+  uint64_t lost_groups() const { return lost_groups_; }
 
  private:
+  static DatagramAddress AddressOf(uint32_t id) {
+    DatagramAddress address;
+    address.port = static_cast<uint16_t>(id);
+    return address;
+  }
   struct Holder {
     std::unique_ptr<Device> device;  // null: the hub's
     std::vector<wire::LayerExperts> sets;
@@ -226,6 +253,13 @@ class ExpertSwarm {
       events_.emplace(now_ + Microseconds(100), std::move(then));
     };
     hooks.shards = [this, id](SendShards& shards) { Pass(id, shards); };
+    hooks.datagram = [this, id](SendDatagram& sent) {
+      if (id != kHub) ++datagrams_;
+      if (random_.Uniform() < loss_) return;
+      events_.emplace(now_ + Microseconds(500), [this, id, sent = sent.datagram] {
+        DeviceOf(sent.to.port).Feed(DatagramReceived{AddressOf(id), sent.bytes});
+      });
+    };
     hooks.now = [this] { return now_; };
     return hooks;
   }
@@ -246,9 +280,11 @@ class ExpertSwarm {
       if (holder.is_lost) continue;
       auto& one = *statement.add_holders();
       one.set_peer(id + 1);
+      one.set_datagrams(loss_ >= 0);
       if (id == kHub) statement.set_self(id + 1);
       wire::FillExpertSets(holder.sets, *one.mutable_sets());
     }
+    if (loss_ >= 0) statement.mutable_losses()->set_limit(1);
     hub_->Feed(ControlReceived{message});
   }
 
@@ -345,6 +381,8 @@ class ExpertSwarm {
   Fault fault_ = Fault::kNone;
   uint32_t epoch_ = 0, sequence_ = 0;
   uint64_t results_ = 0, computed_ = 0;
+  double loss_ = -1;  // of datagrams; below 0: there are none
+  uint64_t datagrams_ = 0, lost_groups_ = 0;
 };
 
 class ExpertSwarmTest : public testing::Test {
@@ -416,6 +454,29 @@ TEST_F(GroupSwarmTest, TokensAreThoseOfOneEngineForAnyNumberOfHolders) {
   for (const uint32_t holders : {2u, 3u, 5u}) ExpectEqual(holders, {}, Fault::kNone);
   for (const uint32_t holders : {1u, 2u, 3u}) ExpectEqual(holders, {}, Fault::kNone, true);
   EXPECT_GT(computed_, 2 * results_);
+}
+
+TEST_F(GroupSwarmTest, DatagramsThatArriveGiveTheTokensOfOneEngine) {
+  for (const uint32_t holders : {2u, 3u}) {
+    ExpertSwarm swarm(model_, holders, {}, ++seed_, false, 0);
+    swarm.Run();
+    for (size_t session = 0; session < kSessions; ++session)
+      EXPECT_EQ(swarm.tokens(session), expected_[session]);
+    EXPECT_GT(swarm.datagrams(), 10u);
+    EXPECT_EQ(swarm.lost_groups(), 0u);
+  }
+}
+
+TEST_F(GroupSwarmTest, WhatIsLostIsSaidAndTheAnswersEnd) {
+  uint64_t lost = 0;
+  for (int i = 0; i < 10; ++i) {
+    ExpertSwarm swarm(model_, 3, {}, ++seed_, false, 0.2);
+    swarm.Run();
+    for (size_t session = 0; session < kSessions; ++session)
+      EXPECT_EQ(swarm.tokens(session).size(), kTokens);
+    lost += swarm.lost_groups();
+  }
+  EXPECT_GT(lost, 0u);
 }
 
 TEST_F(GroupSwarmTest, AHolderThatBreaksInMidLayerCostsNoToken) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "wire/expert_sets.h"
 
 namespace weft::worker {
@@ -30,16 +31,28 @@ uint32_t Hub::Begin(uint64_t number, std::span<const wire::Run> runs) {
   CHECK(step != steps_.end());
   step->phase = Phase::kComputes;
   step->number = number;
-  for (const wire::Run& run : runs) step->sessions.insert(run.session);
+  for (const wire::Run& run : runs) {
+    step->sessions.insert(run.session);
+    step->row_sessions.push_back(run.session);
+  }
+  if (std::any_of(runs.begin(), runs.end(), [](const wire::Run& run) { return run.count > 1; }))
+    step->row_sessions.clear();
   return static_cast<uint32_t>(step - steps_.begin());
 }
 
 void Hub::Wait(Instant now, uint32_t place, const StepWaits& waits) {
   CHECK(steps_[place].phase == Phase::kComputes);
   steps_[place].phase = Phase::kWaits;
-  Apply(dispatcher_.Begin(
-      now, place,
-      {waits.layer, waits.top_k, waits.columns, waits.rows, waits.experts, waits.sums}));
+  std::map<uint32_t, double> lines;
+  for (const uint32_t holder : senders_)
+    if (channels_.StateOf(holder) == dispatch::ChannelState::kReady)
+      lines[holder] = channels_.LossOf(holder);
+  dispatcher_.SetLines(std::move(lines));
+  const bool may_lose =
+      lossy_ && waits.rows.size() == steps_[place].row_sessions.size() * waits.columns;
+  Apply(now, dispatcher_.Begin(now, place,
+                               {waits.layer, waits.top_k, waits.columns, waits.rows, waits.experts,
+                                waits.sums, may_lose}));
 }
 
 std::optional<ResumeStep> Hub::Next() {
@@ -61,7 +74,7 @@ std::vector<Hub::Abandoned> Hub::AbandonStuck(Instant now) {
   std::vector<Abandoned> abandoned;
   for (uint32_t place = 0; place < steps_.size(); ++place) {
     if (steps_[place].phase != Phase::kWaits || !dispatcher_.IsMissing(place)) continue;
-    Apply(dispatcher_.Abandon(now, place));
+    Apply(now, dispatcher_.Abandon(now, place));
     abandoned.push_back({place, std::exchange(steps_[place], {}).number});
   }
   return abandoned;
@@ -80,40 +93,107 @@ Status Hub::SetHolders(Instant now, const wire::pb::ExpertHolders& statement,
                                     static_cast<uint16_t>(expert));
   }
   self_ = statement.self();
+  lossy_ = statement.has_losses();
+  senders_.clear();
+  for (const auto& named : statement.holders())
+    if (lossy_ && named.datagrams() && named.peer() != self_) senders_.push_back(named.peer());
+  channels_.SetHolders(now, senders_);
+  std::map<uint16_t, std::vector<float>> norms;
+  for (const auto& layer : statement.losses().norms())
+    norms[static_cast<uint16_t>(layer.layer())] = {layer.norms().begin(), layer.norms().end()};
+  dispatcher_.SetLosses(statement.losses().limit(), std::move(norms));
   dispatcher_.FixCopies(statement.copies());
-  Apply(dispatcher_.SetHolders(now, statement.epoch(), std::move(holders)));
+  Apply(now, dispatcher_.SetHolders(now, statement.epoch(), std::move(holders)));
   return OkStatus();
 }
 
 void Hub::Hear(Instant now, uint32_t holder, std::span<const wire::ExpertFrame> frames) {
   for (const wire::ExpertFrame& frame : frames) {
     if (frame.type == wire::ExpertFrameType::kResult)
-      Apply(dispatcher_.OnResult(now, holder, frame));
+      Apply(now, dispatcher_.OnResult(now, holder, frame));
     else if (frame.type == wire::ExpertFrameType::kHeartbeat)
-      Apply(dispatcher_.OnHeartbeat(now, holder, wire::ReadHeartbeat(frame)));
+      Apply(now, dispatcher_.OnHeartbeat(now, holder, wire::ReadHeartbeat(frame)));
+    else if (frame.type == wire::ExpertFrameType::kReady)
+      channels_.OnReady(now, holder, wire::ReadReady(frame));
   }
 }
 
 void Hub::OnMalformed(Instant now, uint32_t holder, const std::string& sentence) {
-  Apply(dispatcher_.OnMalformed(now, holder, sentence));
+  Apply(now, dispatcher_.OnMalformed(now, holder, sentence));
+}
+
+void Hub::OnDatagram(Instant now, const DatagramAddress& from, ByteSpan datagram) {
+  const auto heard = channels_.OnDatagram(from, datagram);
+  if (!heard) return;
+  if (heard->type == wire::DatagramType::kSums)
+    Apply(now, dispatcher_.OnSums(now, heard->holder, heard->body));
+  else
+    Apply(now, dispatcher_.OnSent(now, heard->holder, heard->body));
 }
 
 void Hub::OnTimer(Instant now) {
-  Apply(dispatcher_.OnTimer(now));
+  channels_.OnTimer(now);
+  Apply(now, dispatcher_.OnTimer(now));
 }
 
 void Hub::Clear() {
-  *this = Hub(options_);
+  *this = Hub(options_, channel_options_);
 }
 
-void Hub::Apply(dispatch::Actions actions) {
+std::vector<dispatch::Send> Hub::TakeSends() {
+  for (const auto& [holder, channel] : channels_.TakeAgreements())
+    sends_.push_back({holder, {wire::ChannelFrame(channel)}});
+  return std::exchange(sends_, {});
+}
+
+std::optional<Instant> Hub::timer() const {
+  const std::optional<Instant> retry = channels_.timer();
+  return timer_ && retry ? std::min(*timer_, *retry) : timer_ ? timer_ : retry;
+}
+
+std::optional<wire::pb::LossReport> Hub::Report(Instant now) const {
+  if (!lossy_) return std::nullopt;
+  wire::pb::LossReport report;
+  const dispatch::LossGuard& guard = dispatcher_.guard();
+  for (const uint32_t holder : senders_) {
+    auto& line = *report.add_lines();
+    line.set_peer(holder);
+    line.set_ready(channels_.StateOf(holder) == dispatch::ChannelState::kReady);
+    line.set_blocked(channels_.StateOf(holder) == dispatch::ChannelState::kBlocked);
+    line.set_loss(channels_.LossOf(holder));
+  }
+  report.set_reliable(!guard.MayLose(now));
+  report.set_groups(dispatcher_.losses().groups);
+  report.set_lost(dispatcher_.losses().lost);
+  report.set_share(guard.share());
+  report.set_falls(guard.falls());
+  report.set_fell_at(guard.fell_at());
+  report.set_datagrams(channels_.accepted());
+  for (size_t fault = 0; fault < wire::kDatagramFaults; ++fault)
+    report.add_dropped(channels_.faults(static_cast<wire::DatagramFault>(fault)));
+  for (const uint64_t fragments : dispatcher_.losses().fragments) report.add_fragments(fragments);
+  report.set_late(dispatcher_.losses().late);
+  return report;
+}
+
+void Hub::Apply(Instant now, dispatch::Actions actions) {
   timer_ = actions.timer;
   std::move(actions.sends.begin(), actions.sends.end(), std::back_inserter(sends_));
   for (dispatch::Done& done : actions.done) {
     CHECK(steps_[done.batch].phase == Phase::kWaits);
     steps_[done.batch].phase = Phase::kReady;
-    steps_[done.batch].slot_rows = std::move(done.slot_rows);
+    Step& step = steps_[done.batch];
+    step.slot_rows = std::move(done.slot_rows);
+    for (size_t row = 0; row < done.lost.size(); ++row)
+      if (done.lost[row] > 0) step.lost[step.row_sessions[row]] += done.lost[row];
   }
+  for (const uint32_t holder : actions.doubted) channels_.Doubt(now, holder);
+  const dispatch::LossGuard& guard = dispatcher_.guard();
+  if (guard.falls() == std::exchange(told_falls_, guard.falls())) return;
+  LogWarn(
+      "{:.1f}% of the neuron groups' weight was lost, at most {:.1f}% may be: for {:.0f} s "
+      "nothing may be lost",
+      100 * guard.fell_at(), 100 * guard.limit(), dispatch::LossGuard::kReliable.seconds());
 }
 
 }  // namespace weft::worker

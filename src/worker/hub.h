@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "dispatch/dispatcher.h"
+#include "dispatch/sum_channels.h"
 #include "wire/control.pb.h"
 #include "wire/data_frame.h"
 #include "worker/membership_events.h"
@@ -26,7 +28,11 @@ namespace weft::worker {
 
 class Hub {
  public:
-  explicit Hub(dispatch::Options options = {}) : options_(options), dispatcher_(options) {}
+  explicit Hub(dispatch::Options options = {}, dispatch::SumChannels::Options channels = {})
+      : options_(options),
+        channel_options_(std::move(channels)),
+        dispatcher_(options),
+        channels_(channel_options_) {}
 
   // Whether a step of these sessions may begin beside those under way.
   bool CanBegin(std::span<const wire::Run> runs) const;
@@ -42,6 +48,8 @@ class Hub {
   std::optional<ResumeStep> Next();
   // Gives its number.
   uint64_t End(uint32_t place);
+  // Of each session of a step so far, the groups that its row had to do without.
+  const std::map<uint32_t, uint32_t>& LostOf(uint32_t place) const { return steps_[place].lost; }
   struct Abandoned {
     uint32_t place = 0;
     uint64_t number = 0;
@@ -53,17 +61,21 @@ class Hub {
   Status SetHolders(Instant now, const wire::pb::ExpertHolders& statement, uint32_t layer_count);
   // This worker's own number among the holders; 0: it is none of them.
   uint32_t self() const { return self_; }
-  // What a holder says: results and heartbeats, everything else is not for a hub.
+  // What a holder says: results, heartbeats and about datagrams, everything else is not for a hub.
   void Hear(Instant now, uint32_t holder, std::span<const wire::ExpertFrame> frames);
   void OnMalformed(Instant now, uint32_t holder, const std::string& sentence);
+  void OnDatagram(Instant now, const DatagramAddress& from, ByteSpan datagram);
   void OnTimer(Instant now);
   // Nothing is under way any more and nobody can be asked.
   void Clear();
 
   // What is to be sent since the last call.
-  std::vector<dispatch::Send> TakeSends() { return std::exchange(sends_, {}); }
+  std::vector<dispatch::Send> TakeSends();
+  std::vector<OutgoingDatagram> TakeDatagrams() { return channels_.TakeDatagrams(); }
   // When OnTimer is due.
-  std::optional<Instant> timer() const { return timer_; }
+  std::optional<Instant> timer() const;
+  // nullopt: nothing may be lost here.
+  std::optional<wire::pb::LossReport> Report(Instant now) const;
   const dispatch::Dispatcher& dispatcher() const { return dispatcher_; }
 
  private:
@@ -73,16 +85,24 @@ class Hub {
     uint64_t number = 0;
     std::set<uint32_t> sessions;
     std::vector<float> slot_rows;  // once it is ready
+    // Of each row, where every session has one; else nothing of the step may be lost.
+    std::vector<uint32_t> row_sessions;
+    std::map<uint32_t, uint32_t> lost;  // groups, by session
   };
 
-  void Apply(dispatch::Actions actions);
+  void Apply(Instant now, dispatch::Actions actions);
 
   dispatch::Options options_;
+  dispatch::SumChannels::Options channel_options_;
   dispatch::Dispatcher dispatcher_;  // a place is its batch
+  dispatch::SumChannels channels_;
   std::array<Step, engine::kStepsInFlight> steps_;
   std::vector<dispatch::Send> sends_;
+  std::vector<uint32_t> senders_;  // of datagrams
+  bool lossy_ = false;
   std::optional<Instant> timer_;
   uint32_t self_ = 0;
+  uint32_t told_falls_ = 0;
 };
 
 }  // namespace weft::worker

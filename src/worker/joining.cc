@@ -60,6 +60,7 @@ wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package) 
   connect.set_keeps_state(offer.keeps_state);
   connect.set_can_be_hub(offer.can_be_hub);
   connect.set_runs_groups(offer.runs_groups);
+  connect.set_datagrams(offer.datagrams);
   connect.set_join_token(offer.join_token);
   connect.set_worker_id(offer.worker_id);
   for (const uint32_t layer : package.cached_layers) connect.add_cached_layers(layer);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/datagram_address.h"
 #include "base/result.h"
 #include "wire/control.pb.h"
 
@@ -28,6 +29,9 @@ struct Offer {
   bool keeps_state = false;    // runs layers with recurrent state
   bool can_be_hub = false;     // knows stages whose experts are elsewhere
   bool runs_groups = false;    // runs layers in neuron groups
+  // Has a socket for datagrams, which others may reach at these addresses.
+  bool datagrams = false;
+  std::vector<DatagramAddress> datagram_addresses = {};
 };
 
 // What was found out after Init: the package, and how fast the link to it is.

@@ -510,6 +510,7 @@ void Membership::OnStepDone(const Running& ran, Result<Outcome> outcome) {
       hub_.Wait(now_, *ran.place, *waits);
       return CarryHub();
     }
+  if (ran.place && outcome.ok()) SayLosses(*ran.step, *ran.place);
   if (ran.place) hub_.End(*ran.place);
   if (!outcome.ok()) return FailStep(*ran.step, outcome.error());
   AnswerStep(*ran.step, SendFrame{std::move(std::get<StepReply>(*outcome).message)});
@@ -518,6 +519,7 @@ void Membership::OnStepDone(const Running& ran, Result<Outcome> outcome) {
 void Membership::AnswerStep(uint64_t number, Action answer) {
   step_answers_.at(number - first_step_).answer = std::move(answer);
   while (!step_answers_.empty() && step_answers_.front().answer) {
+    if (step_answers_.front().before) Say(*std::move(step_answers_.front().before));
     if (connected_) actions_.push_back(*std::move(step_answers_.front().answer));
     step_answers_.pop_front();
     ++first_step_;
@@ -693,6 +695,7 @@ void Membership::DropLoads() {
   const bool loads = running_ && (running_->install || running_->measures);
   const bool holds_more = loads || !loads_.empty() || !kept_.empty();
   experts_.Clear();
+  senders_.clear();
   experts_epoch_ = 0;
   stages_.RemoveUnloaded();
   kept_.clear();

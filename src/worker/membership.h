@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -30,6 +31,7 @@
 #include <variant>
 #include <vector>
 
+#include "dispatch/sum_sender.h"
 #include "worker/expert_queue.h"
 #include "worker/fetch_queue.h"
 #include "worker/generations.h"
@@ -42,9 +44,11 @@ namespace weft::worker {
 
 class Membership {
  public:
-  // Begins with a connection, whose Init comes next.
-  explicit Membership(Offer offer, const dispatch::Options& dispatch = {})
-      : offer_(std::move(offer)), hub_(dispatch) {}
+  // Begins with a connection, whose Init comes next. Without `random` it agrees on no datagrams as
+  // a hub.
+  explicit Membership(Offer offer, const dispatch::Options& dispatch = {},
+                      std::function<void(MutableByteSpan)> random = {})
+      : offer_(std::move(offer)), hub_(dispatch, {offer_.datagram_addresses, std::move(random)}) {}
 
   // What to do now, in this order. `now` is when the event happened.
   std::vector<Action> Handle(Event event, Instant now);
@@ -83,6 +87,7 @@ class Membership {
   struct StepAnswer {
     uint32_t sequence = 0, epoch = 0, stage = 0;
     std::optional<Action> answer = {};
+    std::optional<wire::pb::WorkerMessage> before = {};  // is sent right before it
   };
 
   void On(MessageReceived& event);
@@ -101,6 +106,7 @@ class Membership {
   void On(ConnectedAgain& event);
   void On(KeptLongEnough& event);
   void On(TimerDue& event);
+  void On(DatagramReceived& event);
 
   void OnControl(wire::pb::ServerMessage message);
   void OnInit(const wire::pb::Init& init);
@@ -115,6 +121,11 @@ class Membership {
   void OnExpertHolders(const wire::pb::ExpertHolders& message);
   void OnShards(const Slice& message);
   void OnShardFrames(uint32_t peer, std::span<const wire::ExpertFrame> frames);
+  // Datagrams (membership_datagrams.cc).
+  void OnChannel(uint32_t hub, const wire::ExpertFrame& frame);
+  void CarrySenders();
+  bool GoesAsDatagrams(uint32_t hub, const wire::ExpertFrame& result);
+  void SayLosses(uint64_t step, uint32_t place);
   void OnFrame(const Slice& message);
   void OnGeneration(ByteSpan message);
   void OnGenerate(wire::Generate generate);
@@ -204,12 +215,13 @@ class Membership {
   std::deque<StepAnswer> step_answers_;
   uint64_t first_step_ = 0;  // the number of the first of them
   ExpertQueue experts_;
-  uint32_t experts_epoch_ = 0;            // of the newest HoldExperts of this connection
-  uint64_t experts_bytes_ = 0;            // that they take
-  Duration experts_time_;                 // that the last dispatches took
-  bool experts_turn_ = false;             // before what waits
-  std::vector<engine::LayerRange> kept_;  // what the last Retire named
-  std::set<uint32_t> sessions_;           // that steps have named and that are not over
+  std::map<uint32_t, dispatch::SumSender> senders_;  // by hub
+  uint32_t experts_epoch_ = 0;                       // of the newest HoldExperts of this connection
+  uint64_t experts_bytes_ = 0;                       // that they take
+  Duration experts_time_;                            // that the last dispatches took
+  bool experts_turn_ = false;                        // before what waits
+  std::vector<engine::LayerRange> kept_;             // what the last Retire named
+  std::set<uint32_t> sessions_;                      // that steps have named and that are not over
   Generations generations_;
   FetchQueue fetches_;
   std::map<uint32_t, Load> loads_;  // by ticket

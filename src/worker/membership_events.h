@@ -186,9 +186,15 @@ struct ConnectedAgain {};
 struct KeptLongEnough {};
 // That of WakeAt has come.
 struct TimerDue {};
-using Event = std::variant<MessageReceived, ControlReceived, Joined, FetchProgressed, LayerFetched,
-                           FetchEnded, LayersRead, WorkDone, WholeWished, LeaveAsked,
-                           ConnectionLost, ConnectedAgain, KeptLongEnough, TimerDue>;
+// A datagram of a hub or a holder, or of anybody.
+struct DatagramReceived {
+  DatagramAddress from;
+  std::vector<uint8_t> bytes;
+};
+using Event =
+    std::variant<MessageReceived, ControlReceived, Joined, FetchProgressed, LayerFetched,
+                 FetchEnded, LayersRead, WorkDone, WholeWished, LeaveAsked, ConnectionLost,
+                 ConnectedAgain, KeptLongEnough, TimerDue, DatagramReceived>;
 
 // ---- actions ----
 
@@ -202,6 +208,9 @@ struct SendFrame {
 struct SendShards {
   uint32_t peer = 0;
   std::vector<wire::ExpertFrame> frames;
+};
+struct SendDatagram {
+  OutgoingDatagram datagram;
 };
 // Fetch the manifest and time the link; what was made for another package goes. Asked for while
 // nothing is under way. Answered by Joined.
@@ -249,7 +258,7 @@ struct LimitSilence {
   Duration time;
 };
 using Action =
-    std::variant<SendControl, SendFrame, SendShards, Join, Fetch, InterruptFetch, ReadLayers,
-                 InterruptRead, Compute, Finish, KeepFor, WakeAt, LimitSilence>;
+    std::variant<SendControl, SendFrame, SendShards, SendDatagram, Join, Fetch, InterruptFetch,
+                 ReadLayers, InterruptRead, Compute, Finish, KeepFor, WakeAt, LimitSilence>;
 
 }  // namespace weft::worker

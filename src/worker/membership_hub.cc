@@ -19,13 +19,20 @@ void Membership::OnExpertHolders(const pb::ExpertHolders& message) {
 void Membership::On(TimerDue&) {
   wakes_at_.reset();
   hub_.OnTimer(now_);
+  for (auto& [hub, sender] : senders_) sender.OnTimer(now_);
   CarryHub();
 }
 
 void Membership::CarryHub() {
   for (dispatch::Send& send : hub_.TakeSends()) SayShards(send.holder, std::move(send.frames));
-  if (hub_.timer() == wakes_at_) return;
-  wakes_at_ = hub_.timer();
+  for (OutgoingDatagram& datagram : hub_.TakeDatagrams())
+    actions_.push_back(SendDatagram{std::move(datagram)});
+  CarrySenders();
+  std::optional<Instant> wanted = hub_.timer();
+  for (const auto& [hub, sender] : senders_)
+    if (const auto due = sender.timer(); due && (!wanted || *due < *wanted)) wanted = due;
+  if (wanted == wakes_at_) return;
+  wakes_at_ = wanted;
   actions_.push_back(WakeAt{wakes_at_});
 }
 

@@ -53,6 +53,8 @@ void Membership::OnShards(const Slice& message) {
 void Membership::OnShardFrames(uint32_t peer, std::span<const wire::ExpertFrame> frames) {
   std::vector<wire::ExpertFrame> refusals = experts_.Take(peer, frames);
   if (!refusals.empty()) SayShards(peer, std::move(refusals));
+  for (const wire::ExpertFrame& frame : frames)
+    if (frame.type == wire::ExpertFrameType::kChannel) OnChannel(peer, frame);
   hub_.Hear(now_, peer, frames);
   CarryHub();
 }
@@ -75,7 +77,11 @@ bool Membership::BeginExperts() {
 void Membership::OnExpertResults(uint32_t hub, Outcome outcome) {
   auto& results = std::get<ExpertResults>(outcome);
   experts_time_ = results.computed;
-  SayShards(hub, std::move(results.results));
+  std::erase_if(results.results, [this, hub](const wire::ExpertFrame& result) {
+    return GoesAsDatagrams(hub, result);
+  });
+  if (!results.results.empty()) SayShards(hub, std::move(results.results));
+  CarryHub();
 }
 
 void Membership::SayHeartbeats() {
@@ -87,6 +93,11 @@ void Membership::SayHeartbeats() {
   heartbeat.max_message_bytes = static_cast<uint32_t>(wire::kMaxShardRowBytes);
   heartbeat.takes = wire::kTakesLz4 | wire::kTakesF16 | wire::kTakesBF16;
   for (const uint32_t hub : experts_.hubs()) SayShards(hub, {wire::HeartbeatFrame(heartbeat)});
+  if (auto report = hub_.Report(now_)) {
+    pb::WorkerMessage message;
+    *message.mutable_loss_report() = *std::move(report);
+    Say(std::move(message));
+  }
 }
 
 }  // namespace weft::worker

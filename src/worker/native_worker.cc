@@ -6,6 +6,7 @@
 #include "base/alarm.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/task_queue.h"
 #include "package/manifest.h"
 #include "wire/version.h"
@@ -28,6 +29,10 @@ Offer OfferOf(const NativeWorkerOptions& options) {
   offer.keeps_state = true;
   offer.can_be_hub = true;
   offer.runs_groups = true;
+  if (options.datagrams) {
+    offer.datagrams = true;
+    offer.datagram_addresses = options.datagrams->Addresses();
+  }
   return offer;
 }
 
@@ -66,7 +71,7 @@ class NativeWorker::Impl {
         source_(std::move(source)),
         hooks_(std::move(hooks)),
         send_(std::move(send)),
-        membership_(OfferOf(options_), options_.dispatch),
+        membership_(OfferOf(options_), options_.dispatch, SecureRandomBytes),
         alarm_([this] { Feed(TimerDue{}); }) {}
 
   ~Impl() {
@@ -119,6 +124,9 @@ class NativeWorker::Impl {
   }
   void Carry(SendFrame& action) { send_(std::move(action.message)); }
   void Carry(SendShards& action) { send_(wire::EncodeShardMessage(action.peer, action.frames)); }
+  void Carry(SendDatagram& action) {
+    options_.datagrams->Send(action.datagram.to, action.datagram.bytes);
+  }
   void Carry(Finish& action) { hooks_.on_finished(std::move(action.error)); }
   void Carry(KeepFor& action) { hooks_.keep_for(action.time); }
   void Carry(WakeAt& action) { alarm_.Set(action.at); }
@@ -240,6 +248,9 @@ NativeWorker::NativeWorker(NativeWorkerOptions options, std::shared_ptr<PackageS
 NativeWorker::~NativeWorker() = default;
 void NativeWorker::OnMessage(Slice message) {
   impl_->Feed(MessageReceived{std::move(message)});
+}
+void NativeWorker::OnDatagram(const DatagramAddress& from, std::vector<uint8_t> bytes) {
+  impl_->Feed(DatagramReceived{from, std::move(bytes)});
 }
 void NativeWorker::OnConnectionLost() {
   impl_->Feed(ConnectionLost{});

@@ -15,6 +15,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/datagram_address.h"
 #include "base/result.h"
 #include "dispatch/dispatcher.h"
 #include "worker/package_source.h"
@@ -30,6 +31,8 @@ struct NativeWorkerOptions {
   uint32_t thread_count = 1;
   bool reference_kernels = false;
   dispatch::Options dispatch = {};  // as a hub
+  // For sums that may be lost; null: there are no datagrams. What comes is OnDatagram's.
+  std::shared_ptr<DatagramSender> datagrams;
 };
 
 // One WebSocket message in pieces.
@@ -60,6 +63,7 @@ class NativeWorker {
 
   // Any thread; never blocks for long.
   void OnMessage(Slice message);
+  void OnDatagram(const DatagramAddress& from, std::vector<uint8_t> bytes);
   // The connection broke: `send` is not called any more.
   void OnConnectionLost();
   // There is another one. Nothing of the one before is sent to it.

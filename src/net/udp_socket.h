@@ -1,0 +1,47 @@
+// A UDP socket: datagrams out at once from any thread, datagrams in on the event loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/datagram_address.h"
+#include "base/result.h"
+#include "net/loop.h"
+
+namespace weft::net {
+
+class UdpSocket : public DatagramSender {
+ public:
+  // Bound to this address and port, 0 is any free one. "0.0.0.0" and "::" are all of this machine's
+  // addresses. Its buffers have room for what several devices send at once. kUnavailable names what
+  // the system said.
+  static Result<std::shared_ptr<UdpSocket>> Open(EventLoop& loop, const std::string& address,
+                                                 uint16_t port);
+  ~UdpSocket() override;
+
+  // Loop thread. `on_datagram` is called on the loop until Stop.
+  using OnDatagram = std::function<void(const DatagramAddress&, std::vector<uint8_t>)>;
+  void Receive(OnDatagram on_datagram);
+  void Stop();
+
+  // Any thread. What the system does not take at once is lost.
+  void Send(const DatagramAddress& to, ByteSpan bytes) override;
+  // All of this machine's, loopback last, where it is bound to all.
+  std::vector<DatagramAddress> Addresses() const override { return addresses_; }
+  uint16_t port() const;
+
+ private:
+  struct State;
+  UdpSocket(std::shared_ptr<State> state, std::vector<DatagramAddress> addresses)
+      : state_(std::move(state)), addresses_(std::move(addresses)) {}
+
+  std::shared_ptr<State> state_;
+  std::vector<DatagramAddress> addresses_;
+};
+
+// kInvalidArgument: not the text of an IP address.
+Result<DatagramAddress> ToDatagramAddress(const std::string& ip, uint16_t port);
+
+}  // namespace weft::net

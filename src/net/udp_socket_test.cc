@@ -1,0 +1,55 @@
+#include "net/udp_socket.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace weft::net {
+namespace {
+
+TEST(UdpSocket, DatagramsArriveWithWhereTheyComeFrom) {
+  for (const std::string address : {"127.0.0.1", "::1"}) {
+    EventLoop loop;
+    auto hub = UdpSocket::Open(loop, address, 0);
+    if (!hub.ok() && address == "::1") GTEST_SKIP() << "no IPv6 here";
+    ASSERT_TRUE(hub.ok()) << hub.error().ToString();
+    auto device = UdpSocket::Open(loop, address, 0).value();
+    ASSERT_EQ((*hub)->Addresses().size(), 1u);
+    EXPECT_NE((*hub)->port(), 0);
+    std::vector<uint8_t> answer;
+    (*hub)->Receive([&](const DatagramAddress& from, std::vector<uint8_t> bytes) {
+      EXPECT_EQ(from, device->Addresses()[0]);
+      std::ranges::reverse(bytes);
+      (*hub)->Send(from, bytes);
+    });
+    device->Receive([&](const DatagramAddress& from, std::vector<uint8_t> bytes) {
+      EXPECT_EQ(from, (*hub)->Addresses()[0]);
+      answer = std::move(bytes);
+      loop.Stop();
+    });
+    const std::vector<uint8_t> question = {1, 2, 3};
+    device->Send((*hub)->Addresses()[0], question);
+    loop.Run();
+    EXPECT_EQ(answer, (std::vector<uint8_t>{3, 2, 1}));
+  }
+}
+
+TEST(UdpSocket, OfAllAddressesLoopbackIsTheLast) {
+  EventLoop loop;
+  const auto socket = UdpSocket::Open(loop, "0.0.0.0", 0).value();
+  const DatagramAddress loopback = ToDatagramAddress("127.0.0.1", socket->port()).value();
+  ASSERT_FALSE(socket->Addresses().empty());
+  EXPECT_EQ(socket->Addresses().back(), loopback);
+}
+
+TEST(UdpSocket, APortThatIsTakenIsRefusedWithItsNumber) {
+  EventLoop loop;
+  const auto first = UdpSocket::Open(loop, "127.0.0.1", 0).value();
+  const auto second = UdpSocket::Open(loop, "127.0.0.1", first->port());
+  ASSERT_FALSE(second.ok());
+  EXPECT_NE(second.error().message().find(std::to_string(first->port())), std::string::npos);
+  EXPECT_FALSE(UdpSocket::Open(loop, "here", 0).ok());
+}
+
+}  // namespace
+}  // namespace weft::net
