@@ -80,6 +80,7 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.plan_kind = kPlanKinds.at(options.plan);
   server.expert_copies = kExpertCopies.at(options.expert_copies);
   if (options.lossy) server.loss_limit = options.loss_limit;
+  server.prefill_slice = Milliseconds(options.prefill_slice_ms);
   server.history_bytes = HistoryBytes(options.history);
   server.queue = options.queue;
   server.wait = Seconds(options.wait_s);
@@ -347,6 +348,13 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
                    "Tokens in a frame of a tab that runs the whole model; 0: by its speed")
       ->capture_default_str()
       ->check(CLI::Range(0, 256));
+  command
+      ->add_option(
+          "--prefill-slice", options->prefill_slice_ms,
+          "Time of the slowest device, in ms, that one frame of a prompt takes: no token of "
+          "another conversation waits longer for it")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10'000));
   command
       ->add_option("--history", options->history,
                    "Memory for rows between devices, with which a lost device is replaced; 0 keeps "

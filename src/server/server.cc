@@ -118,6 +118,7 @@ void Server::MakeHost(ServedModel& model) {
   core.plan_kind = options_.plan_kind;
   core.expert_copies = options_.expert_copies;
   core.loss_limit = options_.loss_limit;
+  core.prefill_slice = options_.prefill_slice;
   core.history_bytes = options_.history_bytes;
   core.timeouts.token_limit = options_.token_limit;
   std::array<uint8_t, 16> swarm_id;

@@ -1,6 +1,6 @@
 // How long a worker takes for steps of several rows, as measured. One row's time says little about
 // a chunk's: weights are read once for all its rows, so 128 rows may take as long as five. Not a
-// prediction for plans, which count single rows; deadlines are made of it.
+// prediction for plans, which count single rows; deadlines and lengths of frames are made of it.
 #pragma once
 
 #include <algorithm>
@@ -32,6 +32,24 @@ class BatchTimes {
     for (size_t i = Class(std::max(rows, 1u)) + 1; i-- > 0;)
       if (rings_[i].count() >= kSamplesToTrust) return rows * *rings_[i].Median();
     return std::nullopt;
+  }
+
+  // The most rows whose step is expected to take no longer than this; nullopt: nothing has been
+  // measured often enough. The largest class that has so many rows decides: with a row of 1 in
+  // 1,000 us, and of 64 to 127 in 50, 5,000 us hold 100 rows, and 2,000 us hold 2. Rows of the
+  // smallest measured class are taken for what fewer would take, too: it is soon known better.
+  std::optional<uint32_t> RowsWithin(double limit_us) const {
+    std::optional<uint32_t> most;
+    double end = UINT32_MAX;  // rows that a larger class says are too many
+    for (size_t i = rings_.size(); i-- > 0;) {
+      if (rings_[i].count() < kSamplesToTrust) continue;
+      const auto first = static_cast<double>(uint64_t{1} << i);
+      const double rows = std::min(end, limit_us / std::max(*rings_[i].Median(), 1e-3));
+      most = static_cast<uint32_t>(std::max(rows, 1.0));
+      if (rows >= first) break;
+      end = first - 1;
+    }
+    return most;
   }
 
   // The longest that a step of about so many rows has taken of late, by the same classes; nullopt

@@ -40,5 +40,24 @@ TEST(BatchTimes, FewerRowsGiveAnUpperBoundForMoreAndNothingElse) {
   EXPECT_GE(*times.ExpectedUs(UINT32_MAX), 4e11);
 }
 
+TEST(BatchTimes, RowsWithinATimeAreThoseOfTheLargestClassThatHasThem) {
+  BatchTimes times;
+  EXPECT_FALSE(times.RowsWithin(1000).has_value());
+  AddThrice(times, 1, 1000);
+  EXPECT_EQ(times.RowsWithin(22'500), 22u);  // more rows cost no more each
+  EXPECT_EQ(times.RowsWithin(10), 1u);
+  AddThrice(times, 100, 5000);
+  EXPECT_EQ(times.RowsWithin(5000), 100u);
+  EXPECT_EQ(times.RowsWithin(50'000), 1000u);
+  EXPECT_EQ(times.RowsWithin(2000), 2u);
+  AddThrice(times, 20, 1600);
+  EXPECT_EQ(times.RowsWithin(2000), 25u);
+  // What a larger class says is too many is never given.
+  EXPECT_EQ(times.RowsWithin(3190), 39u);
+  times.Clear();
+  AddThrice(times, 128, 400'000);
+  EXPECT_EQ(times.RowsWithin(50'000), 16u);
+}
+
 }  // namespace
 }  // namespace weft::swarm

@@ -415,5 +415,46 @@ TEST(Standby, TheAnswerThatComesFirstCounts) {
   EXPECT_THAT(swarm.Ends(scene.request), SizeIs(1));
 }
 
+// Two hold the whole model, and one of them computes it.
+struct TwoWhole {
+  TwoWhole() {
+    swarm.BringUp(1, TestWorker());
+    swarm.BringUp(2, TestWorker());
+    swarm.Advance(Seconds(2));
+    for (int i = 0; i < 5; ++i) swarm.Submit(Counting(100 * i + 9, 3), 6);
+    swarm.worker(1).answer_steps = swarm.worker(2).answer_steps = false;
+    request = swarm.Submit({7}, 8);
+    late = swarm.unanswered_steps(1) > 0 ? 1 : 2;
+    other = 3 - late;
+  }
+  TestSwarm swarm{TestOptions()};
+  RequestId request = 0;
+  WorkerId late = 0, other = 0;
+};
+
+TEST(Standby, TheAnswerOfTheLastStageThatComesFirstCounts) {
+  TwoWhole scene;
+  TestSwarm& swarm = scene.swarm;
+  ASSERT_EQ(swarm.unanswered_steps(scene.late), 1u);
+  swarm.Advance(Milliseconds(40));
+  ASSERT_GE(swarm.unanswered_steps(scene.other), 1u);
+  swarm.AnswerSteps(scene.late);
+  EXPECT_THAT(swarm.Tokens(scene.request), ElementsAre(8));
+}
+
+// Both take 60 ms for what took them nothing before. Each would be late for ever, were the answers
+// that come late neither taken nor counted.
+TEST(Standby, TwoThatHaveBecomeSlowGoOn) {
+  TwoWhole scene;
+  TestSwarm& swarm = scene.swarm;
+  for (int i = 0; i < 20 && swarm.Ends(scene.request).empty(); ++i) {
+    swarm.Advance(Milliseconds(60));
+    for (const WorkerId id : {scene.late, scene.other})
+      if (swarm.unanswered_steps(id) > 0) swarm.AnswerStep(id);
+  }
+  EXPECT_EQ(swarm.Tokens(scene.request), Counting(8, 8));
+  EXPECT_THAT(swarm.Ends(scene.request), SizeIs(1));
+}
+
 }  // namespace
 }  // namespace weft::swarm

@@ -39,7 +39,8 @@ struct TestWorker {
   bool answer_prepare = true, answer_steps = true, answer_pings = true, answer_downloads = true,
        answer_measure = true, answer_experts = true;
   uint32_t run_us = 100;       // reported for every measured run, times the number of layers
-  uint32_t compute_us = 1000;  // reported for every step
+  uint32_t compute_us = 1000;  // reported for every step, and for each of its rows
+  uint32_t row_us = 0;
 };
 
 TestWorker Half();   // holds three layers of TestOptions

@@ -44,6 +44,7 @@ CoreOptions TestOptions() {
   options.session_count = 2;
   options.queue_limit = 3;
   options.prefill_chunk_rows = 8;
+  options.prefill_slice = {};
   return options;
 }
 
@@ -487,7 +488,7 @@ Slice TestSwarm::ResultOf(WorkerId id) const {
   header.type = wire::FrameType::kResult;
   header.dtype = DType::kF16;
   header.columns = 0;
-  header.compute_us = workers_.at(id).compute_us;
+  header.compute_us = workers_.at(id).compute_us + workers_.at(id).row_us * step.header.rows;
   const std::vector<int32_t> values = ValuesOf(step);
   const auto row_value = [&](uint32_t row) { return values[row]; };
   std::vector<uint8_t> payload;

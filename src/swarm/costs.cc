@@ -38,6 +38,7 @@ Costs::Costs(const CoreOptions& options) {
   CHECK(model.layers.size() >= 2, "a model has at least an embedding and a head");
   boundary_row_bytes_ =
       model.hidden_columns * static_cast<uint64_t>(ElementBytes(model.boundary_dtype));
+  scratch_row_bytes_ = uint64_t{model.hidden_columns} * sizeof(float) * kScratchRows;
   for (const ModelLayer& layer : model.layers) {
     AddLayer(options, layer, forms_[0]);
     AddLayer(options, HubForm(layer), forms_[1]);
@@ -57,8 +58,7 @@ void Costs::AddLayer(const CoreOptions& options, const ModelLayer& layer, Form& 
   cost.weight_bytes = layer.weight_bytes;
   cost.kv_bytes = layer.kv_bytes_per_position * kv_positions +
                   layer.state_bytes * options.session_count * kStatesOfSession;
-  cost.scratch_bytes =
-      uint64_t{options.prefill_chunk_rows} * model.hidden_columns * sizeof(float) * kScratchRows;
+  cost.scratch_bytes = options.prefill_chunk_rows * scratch_row_bytes_;
   if (last) cost.scratch_bytes += uint64_t{model.vocabulary} * sizeof(float);
   cost.input_bytes = frame_bytes + (first ? sizeof(int32_t) : boundary_row_bytes_);
   cost.output_bytes = frame_bytes + (last ? 12 : boundary_row_bytes_);

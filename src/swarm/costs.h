@@ -67,6 +67,8 @@ class Costs {
   double SpeedSample(const Worker& worker, LayerSpan layers, double compute_us) const;
 
   uint64_t boundary_row_bytes() const { return boundary_row_bytes_; }
+  // Of a worker, for each row of a step.
+  uint64_t scratch_row_bytes() const { return scratch_row_bytes_; }
 
  private:
   int Exchanges(LayerSpan layers) const;
@@ -81,7 +83,7 @@ class Costs {
   void AddLayer(const CoreOptions& options, const ModelLayer& layer, Form& form) const;
 
   std::array<Form, 2> forms_;
-  uint64_t boundary_row_bytes_ = 0;
+  uint64_t boundary_row_bytes_ = 0, scratch_row_bytes_ = 0;
 };
 
 // What the layer is where its experts are elsewhere.

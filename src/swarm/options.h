@@ -125,9 +125,13 @@ struct CoreOptions {
   std::optional<double> loss_limit;
   uint32_t expert_replicas = 2;               // holders of each expert, as far as memory goes
   uint32_t queue_limit = kDefaultQueueLimit;  // requests waiting beyond that are refused
-  uint64_t history_bytes = 1 << 30;   // boundary rows that are kept for whoever takes over layers
-  uint32_t prefill_chunk_rows = 128;  // upper bound of rows in one prefill frame
-  uint32_t candidate_count = 64;      // asked of the last stage when sampling
+  uint64_t history_bytes = 1 << 30;  // boundary rows that are kept for whoever takes over layers
+  // Rows of a frame that plans reserve scratch for.
+  uint32_t prefill_chunk_rows = 128;
+  // A frame of a prompt holds what the slowest stage computes in about this time (slice.h); 0:
+  // prefill_chunk_rows.
+  Duration prefill_slice = Milliseconds(50);
+  uint32_t candidate_count = 64;  // asked of the last stage when sampling
   // Tokens in one frame of a device that runs the whole model; 0: as many as take a tenth of a
   // second.
   uint32_t generate_interval = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "swarm/slice.h"
 #include "swarm/tell_sampling.h"
 
 namespace weft::swarm {
@@ -69,12 +70,16 @@ void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers)
   generates_ = stages_.size() == 1 && stages_[0].bound.binding != 0 && !plan->shards() &&
                !options_.model.is_recurrent() &&
                CanGenerate(*roster_.Find(stages_[0].bound.worker));
-  chunk_rows_ = ChunkRows();
+  most_rows_ = MostRows();
+  FitSlices();
 }
 
-// The largest chunk whose hidden rows pass the slowest link of the plan in kChunkUs.
-uint32_t Pipeline::ChunkRows() const {
-  double rows = std::min<double>(options_.prefill_chunk_rows, 65535);
+// The largest chunk whose hidden rows pass the slowest link of the plan in kChunkUs. Holders of
+// experts have said that they take messages of prefill_chunk_rows, so hubs send no more.
+uint32_t Pipeline::MostRows() const {
+  bool fixed = options_.prefill_slice.us <= 0;
+  for (const Stage& stage : stages_) fixed = fixed || stage.bound.layers.shards;
+  double rows = fixed ? std::min<double>(options_.prefill_chunk_rows, 65535) : kMostSliceRows;
   const double row_bytes = static_cast<double>(costs_.boundary_row_bytes());
   for (size_t i = 0; i < stages_.size(); ++i) {
     if (stages_[i].bound.binding == 0) continue;
@@ -87,12 +92,23 @@ uint32_t Pipeline::ChunkRows() const {
   return std::max(1u, static_cast<uint32_t>(rows));
 }
 
+// What every stage computes within a slice, by what its steps have taken until now.
+void Pipeline::FitSlices() {
+  chunk_rows_ = most_rows_;
+  for (const Stage& stage : stages_)
+    if (stage.bound.binding != 0)
+      chunk_rows_ = std::min(
+          chunk_rows_,
+          SliceRows(options_, costs_, *roster_.Find(stage.bound.worker), stage.bound.layers));
+  chunk_rows_ = std::max(chunk_rows_, 1u);
+}
+
 // Of a step of this stage that asks for no logits: hidden rows of a whole chunk, or at the last
 // stage the most candidates for every session.
 uint64_t Pipeline::LongestAnswer(const Stage& stage) const {
   const uint64_t runs = std::min<uint64_t>(kRunsPerFrame, options_.session_count);
   uint64_t bytes = wire::kHeaderBytes + runs * wire::kRunBytes;
-  if (!stage.last) return bytes + uint64_t{chunk_rows_} * costs_.boundary_row_bytes();
+  if (!stage.last) return bytes + uint64_t{most_rows_} * costs_.boundary_row_bytes();
   return bytes + runs * (kCandidateHeadBytes + kMaxCandidates * kCandidateBytes);
 }
 
@@ -268,7 +284,11 @@ void Pipeline::Reproduce(Session& session, size_t stage_index, StageProgress& st
     return;
   }
   session.RewindStage(source, next);
-  rows.Restart(source.held);
+  // What is kept in front of that stays: whoever takes over later needs it.
+  if (rows.first() <= source.held && source.held <= rows.end())
+    rows.Truncate(source.held);
+  else
+    rows.Restart(source.held);
   CHECK(session.Find(needing) != nullptr);
 }
 
@@ -283,8 +303,18 @@ void Pipeline::TakeRows(size_t stage_index, Worker& worker, bool chunks, Batch& 
   if (batch.runs.empty()) TakePass(stage_index, Pass::kIdle, run_limit, batch);
 }
 
+// Rows of decoding sessions fill a frame as far as scratch is reserved for them. Those of prompts
+// get what they leave of a slice; where they leave little, half a slice, or a prompt would never be
+// read beside many conversations.
+uint32_t Pipeline::RowLimit(Pass pass, const Batch& batch) const {
+  const uint32_t most = std::max(chunk_rows_, std::min(options_.prefill_chunk_rows, most_rows_));
+  if (pass == Pass::kDecoding) return most;
+  return std::min(most, std::max(chunk_rows_, batch.rows + (chunk_rows_ + 1) / 2));
+}
+
 void Pipeline::TakePass(size_t stage_index, Pass pass, size_t run_limit, Batch& batch) {
   Stage& stage = stages_[stage_index];
+  const uint32_t row_limit = RowLimit(pass, batch);
   const auto& sessions = sessions_.sessions();
   size_t start = 0;
   while (start < sessions.size() && sessions[start]->id <= stage.rotation) ++start;
@@ -298,9 +328,9 @@ void Pipeline::TakePass(size_t stage_index, Pass pass, size_t run_limit, Batch& 
     if (pass != Pass::kIdle && decodes != (pass == Pass::kDecoding)) continue;
     const bool generates = Generates(session);
     if (generates && decodes) continue;
-    if (batch.runs.size() >= run_limit || batch.rows >= chunk_rows_) return;
+    if (batch.runs.size() >= run_limit || batch.rows >= row_limit) return;
     if (session.alone && !batch.runs.empty()) continue;
-    uint32_t limit = chunk_rows_ - batch.rows;
+    uint32_t limit = row_limit - batch.rows;
     // The last known token is where generating begins.
     if (generates)
       limit = std::min(limit, static_cast<uint32_t>(session.tokens.size()) - 1 - progress->sent);
@@ -514,8 +544,12 @@ void Pipeline::PopOldest(Worker& worker, Instant now) {
 // together.
 void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
                            Instant now) {
-  if (FindStage(sent.epoch) == nullptr) return;
-  worker.times.batches.Add(sent.rows, static_cast<double>((now - worker.steps.oldest_since).us));
+  const bool serves = FindStage(sent.epoch) != nullptr;
+  // Another worker has been asked meanwhile. That this one takes so long must be known all the
+  // same: two that are slower than they were would else be asked in turn, token after token.
+  if (serves || sent.was_late)
+    worker.times.batches.Add(sent.rows, static_cast<double>((now - worker.steps.oldest_since).us));
+  if (!serves) return;
   StepTime step;
   step.rows = sent.rows;
   step.bytes_down = sent.step_bytes;
@@ -525,6 +559,8 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   step.compute_us = header.compute_us;
   step.alone = sent.alone;
   if (header.compute_us == 0) return;
+  worker.times.computed.Add(sent.rows, header.compute_us);
+  if (sent.rows > sent.runs.size()) FitSlices();
   if (sent.layers.shards)
     worker.times.AddWaits(step, costs_.LatencyUs(worker) + costs_.HandoverUs(worker),
                           costs_.ModelExchangesUs(worker, sent.layers));
@@ -557,7 +593,11 @@ Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice messag
   PopOldest(worker, now);
   worker.steps.tokens_computed += sent.rows;
   std::vector<StageOutput> outputs;
+  // Whose place another one has taken, because its answer was late, may still be the first.
   const Stage* stage = FindStage(sent.epoch);
+  const bool is_last = stage != nullptr
+                           ? stage->last
+                           : sent.was_late && sent.layers.end == options_.model.layers.size();
   size_t at = 0;
   for (const wire::Run& run : frame.runs) {
     const size_t byte_count = wire::ResultPayloadBytes(
@@ -570,10 +610,12 @@ Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice messag
     Session& session = *sessions_.Find(run.session);
     if (run.output == wire::OutputKind::kHidden) {
       session.history[sent.layers.end].Append(run.first_position, run.count, payload.bytes());
-    } else if (stage != nullptr && stage->last) {
+    } else if (is_last) {
       // What comes of rows that have passed the last layer before is known: they were a
-      // replacement's, or a late worker's whose place another one had taken.
-      if (session.active && progress->held > session.completed)
+      // replacement's, or a late worker's whose place another one had taken. Where that one makes
+      // tokens by itself, it is further by now.
+      const bool is_overtaken = stage == nullptr && Generates(session);
+      if (session.active && progress->held > session.completed && !is_overtaken)
         outputs.push_back({run, std::move(payload)});
     }
   }

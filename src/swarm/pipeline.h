@@ -118,8 +118,10 @@ class Pipeline {
   };
   enum class Pass { kDecoding, kChunks, kIdle };
 
-  uint32_t ChunkRows() const;
+  uint32_t MostRows() const;
+  void FitSlices();
   uint64_t LongestAnswer(const Stage& stage) const;
+  uint32_t RowLimit(Pass pass, const Batch& batch) const;
   const Stage* FindStage(BindingId binding) const;
   StageProgress* LiveProgress(const wire::Run& run, BindingId binding) const;
   uint64_t WaitingRows(size_t stage_index) const;
@@ -162,7 +164,8 @@ class Pipeline {
   Outbox& outbox_;
   std::vector<Stage> stages_, followers_;
   std::vector<WorkerId> touched_;
-  uint32_t chunk_rows_ = 1;
+  uint32_t most_rows_ = 1;   // of a frame, as far as the lines decide
+  uint32_t chunk_rows_ = 1;  // of a frame of prompts
   uint32_t next_sequence_ = 1;
   bool generates_ = false;          // one stage, on a worker that chooses tokens by itself
   uint32_t generate_rotation_ = 0;  // id of the session that was last asked tokens for

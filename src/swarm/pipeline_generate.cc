@@ -237,8 +237,10 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
 
 // Of a device's speed only a session that was alone tells.
 void Pipeline::RecordTokens(Worker& worker, const SentFrame& sent, double step_us) {
-  worker.times.batches.Add(static_cast<uint32_t>(worker.steps.generating.size()), step_us);
-  if (worker.steps.generating.size() > 1) return;
+  const auto sessions = static_cast<uint32_t>(worker.steps.generating.size());
+  worker.times.batches.Add(sessions, step_us);
+  worker.times.computed.Add(sessions, step_us);
+  if (sessions > 1) return;
   worker.times.compute_us.Add(step_us);
   worker.times.stage_us.Add(step_us);
   worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers, step_us));

@@ -369,15 +369,7 @@ void State::Resume(Worker& worker, const wire::pb::Connect& connect) {
   } else {
     worker.memory.weight_factor = weight_factor;
   }
-  // Sessions that ended while it was away.
-  std::set<uint32_t> ended;
-  for (const wire::pb::HeldBinding& claim : connect.held())
-    for (const uint32_t session : claim.sessions())
-      if (sessions.Find(session) == nullptr) ended.insert(session);
-  if (!ended.empty()) {
-    auto& message = *outbox.Control(worker.id).mutable_invalidate_sessions();
-    for (const uint32_t session : ended) message.add_sessions(session);
-  }
+  EndSessions(worker, connect, held);
   if (held.size() == static_cast<size_t>(connect.held_size())) return;
   // The rest means nothing any more.
   auto& message = outbox.Control(worker.id);
@@ -391,6 +383,23 @@ void State::Resume(Worker& worker, const wire::pb::Connect& connect) {
     range.set_end(binding.layers.end);
     message.mutable_retire()->add_epochs(binding.id);
   }
+}
+
+void State::EndSessions(Worker& worker, const wire::pb::Connect& connect,
+                        const std::vector<Binding>& held) {
+  const auto is_ours = [&](uint32_t id) {
+    Session* session = sessions.Find(id);
+    return session != nullptr && std::any_of(held.begin(), held.end(), [&](const Binding& binding) {
+             return session->Find(binding.id) != nullptr;
+           });
+  };
+  std::set<uint32_t> ended;
+  for (const wire::pb::HeldBinding& claim : connect.held())
+    for (const uint32_t session : claim.sessions())
+      if (!is_ours(session)) ended.insert(session);
+  if (ended.empty()) return;
+  auto& message = *outbox.Control(worker.id).mutable_invalidate_sessions();
+  for (const uint32_t session : ended) message.add_sessions(session);
 }
 
 Status State::OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgress& progress) {

@@ -77,6 +77,11 @@ struct State {
   void OnLeaving(Worker& worker, const wire::pb::Leaving& leaving);
   // What the worker has kept of an earlier connection, by `held`, is used again.
   void Resume(Worker& worker, const wire::pb::Connect& connect);
+  // Of what it has kept: sessions that ended while it was away, and those that another start of the
+  // server gave the same number, where the record of that start was lost. None of the bindings that
+  // are used again has rows of them.
+  void EndSessions(Worker& worker, const wire::pb::Connect& connect,
+                   const std::vector<Binding>& held);
   Status OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgress& progress);
   Status OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownloaded& downloaded);
   Status OnFailed(Worker& worker, const wire::pb::Failed& failed);

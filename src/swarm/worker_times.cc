@@ -22,6 +22,7 @@ void WorkerTimes::ClearBinding() {
   compute_us.Clear();
   stage_us.Clear();
   batches.Clear();
+  computed.Clear();
 }
 
 // Example: 128 rows of 2 KiB each way, 256 KiB, over a line of 10 MB/s down and 2 MB/s up that is

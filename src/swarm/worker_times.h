@@ -51,7 +51,8 @@ struct WorkerTimes {
   // Of the binding that it runs now.
   Ring<15> compute_us;  // of one-row steps
   Ring<15> stage_us;    // the same from sending to the answer
-  BatchTimes batches;
+  BatchTimes batches;   // from when a step was the oldest to its answer
+  BatchTimes computed;  // what the device says that it computed
 
   // It runs other layers from now on.
   void ClearBinding();
