@@ -45,7 +45,9 @@ GroupCalibration::GroupCalibration(const package::Manifest& manifest,
                                      .kv_dtype = package::KvDType(manifest.quantisation),
                                      .residual_dtype = manifest.boundary_dtype})),
       holder_(engine::MakeNativeEngine({.thread_count = thread_count})),
-      largest_(grouped_.size()) {}
+      largest_(grouped_.size()),
+      norm_sums_(grouped_.size()),
+      rows_(grouped_.size()) {}
 
 Status GroupCalibration::Load() {
   std::vector<program::Program> hubs, shards;
@@ -72,6 +74,14 @@ std::vector<program::SumGrid> GroupCalibration::Grids() const {
     if (const program::MoeExperts* groups = program::FindExperts(grouped_[layer]))
       grids[layer] = program::GridFor(largest_[layer], groups->experts);
   return grids;
+}
+
+package::GroupNorms GroupCalibration::Norms() const {
+  package::GroupNorms norms(grouped_.size());
+  for (size_t layer = 0; layer < norms.size(); ++layer)
+    for (const double sum : norm_sums_[layer])
+      norms[layer].push_back(static_cast<float>(sum / static_cast<double>(rows_[layer])));
+  return norms;
 }
 
 Status GroupCalibration::Run(const std::vector<int32_t>& ids) {
@@ -104,6 +114,16 @@ Result<std::vector<float>> GroupCalibration::Slots(const engine::SlotRequest& re
                    holder_->Step({{request.layer, request.layer + 1}, {&run, 1}, {}, rows}));
   for (const float value : output.hidden)
     largest_[request.layer] = std::max(largest_[request.layer], std::fabs(value));
+  std::vector<double>& sums = norm_sums_[request.layer];
+  sums.resize(request.top_k);
+  rows_[request.layer] += request.row_count;
+  for (size_t slot = 0; slot < request.row_count * request.top_k; ++slot) {
+    double squares = 0;
+    for (const float value :
+         std::span(output.hidden).subspan(slot * request.columns, request.columns))
+      squares += double{value} * value;
+    sums[slot % request.top_k] += std::sqrt(squares);
+  }
   return std::move(output.hidden);
 }
 

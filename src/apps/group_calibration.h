@@ -1,5 +1,5 @@
 // How large the outputs of a model's neuron groups are, which decides their grids
-// (program/neuron_groups.h): measured where a hub gives its rows away.
+// (program/neuron_groups.h) and which of them matter: measured where a hub gives its rows away.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "engine/engine.h"
+#include "package/group_norms.h"
 #include "package/manifest.h"
 #include "program/ir.h"
 
@@ -34,6 +35,8 @@ class GroupCalibration {
   Status Run(std::span<const std::vector<int32_t>> documents);
   // For each layer, with room for four times the largest outputs that were seen.
   std::vector<program::SumGrid> Grids() const;
+  // For each layer and group, the mean over all rows of its output's length (L2 norm).
+  package::GroupNorms Norms() const;
 
  private:
   Status Run(const std::vector<int32_t>& ids);
@@ -42,7 +45,9 @@ class GroupCalibration {
   const std::vector<program::Program> grouped_;
   engine::WeightSource& source_;
   std::unique_ptr<engine::StageEngine> hub_, holder_;
-  std::vector<float> largest_;  // by layer
+  std::vector<float> largest_;                  // by layer
+  std::vector<std::vector<double>> norm_sums_;  // by layer and group
+  std::vector<uint64_t> rows_;                  // that these are of, by layer
   uint32_t session_ = 0, generation_ = 0;
 };
 

@@ -77,7 +77,7 @@ class GroupPackageTest : public testing::Test {
       documents.push_back(IdsOf(entry.at("prompt_ids")));
     ASSERT_TRUE(calibration.Run(documents).ok());
     grouped_ = InGroups(programs_, kColumns, calibration.Grids()).value();
-    const Status written = made->Finish(dense_, calibration.Grids());
+    const Status written = made->Finish(dense_, calibration.Grids(), calibration.Norms());
     ASSERT_TRUE(written.ok()) << written.error().ToString();
     groups_ = package::Package::Open(folder_ / "groups").value();
   }
@@ -128,6 +128,9 @@ TEST_F(GroupPackageTest, HasTheSameWeightsInABlobForEachGroup) {
   EXPECT_FALSE(groups_.manifest.files.contains("model.onnx"));
   const swarm::ModelInfo info = ModelInfoOf(groups_);
   EXPECT_TRUE(info.is_in_groups());
+  ASSERT_EQ(info.layers[1].group_norms.size(), info.layers[1].expert_count);
+  for (const float norm : info.layers[1].group_norms) EXPECT_GT(norm, 0);
+  EXPECT_TRUE(info.layers[0].group_norms.empty());
   EXPECT_EQ(info.layers[1].weight_bytes, dense_.manifest.layers[1].weight_bytes);
   EXPECT_FALSE(ModelInfoOf(dense_).is_in_groups());
 }

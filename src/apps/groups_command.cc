@@ -63,7 +63,7 @@ Status MakeGroups(const GroupsOptions& options) {
     std::fprintf(stderr, "\rMeasured %zu of %zu documents", i + 1, documents.size());
   }
   std::fprintf(stderr, "\n");
-  TRY(made.Finish(package, calibration.Grids()));
+  TRY(made.Finish(package, calibration.Grids(), calibration.Norms()));
   uint32_t layers = 0, groups = 0;
   for (const program::Program& layer : made.programs())
     if (program::HasGroups(layer)) ++layers, groups = program::FindExperts(layer)->experts;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/log.h"
+#include "package/group_norms.h"
 #include "program/codec.h"
 #include "program/ir.h"
 #include "program/shards.h"
@@ -53,6 +54,19 @@ Status FindExpertCosts(const package::Package& package, const package::LayerInfo
 
 }  // namespace
 
+namespace {
+
+Status FindGroupNorms(const package::Package& package, std::vector<swarm::ModelLayer>& layers) {
+  if (!package.manifest.files.contains(package::kGroupNormsFile)) return OkStatus();
+  ASSIGN_OR_RETURN(const std::string text, package.ReadFile(package::kGroupNormsFile));
+  ASSIGN_OR_RETURN(const package::GroupNorms norms, package::ParseGroupNorms(text));
+  for (size_t layer = 0; layer < std::min(norms.size(), layers.size()); ++layer)
+    if (norms[layer].size() == layers[layer].expert_count) layers[layer].group_norms = norms[layer];
+  return OkStatus();
+}
+
+}  // namespace
+
 swarm::ModelInfo ModelInfoOf(const package::Package& package) {
   const package::Manifest& manifest = package.manifest;
   swarm::ModelInfo model;
@@ -80,6 +94,8 @@ swarm::ModelInfo ModelInfoOf(const package::Package& package) {
     costs.state_bytes = layer.state_bytes;
     model.layers.push_back(costs);
   }
+  if (const Status status = FindGroupNorms(package, model.layers); !status.ok())
+    LogWarn("all neuron groups count alike: {}", status.error().message());
   FindTiedWeights(manifest, model.layers);
   for (const package::LayerRange& range : manifest.keep_together)
     for (uint32_t i = range.first + 1; i < range.end; ++i) model.layers[i].with_previous = true;

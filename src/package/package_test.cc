@@ -7,6 +7,7 @@
 
 #include "base/file_testing.h"
 #include "base/random.h"
+#include "package/group_norms.h"
 #include "package/package.h"
 
 namespace weft::package {
@@ -83,6 +84,17 @@ TEST(Digest, ParsesOnlyDigests) {
         std::string(63, 'a') + std::string(1, '\0')}) {
     EXPECT_EQ(Digest::Parse(bad).error().code(), ErrorCode::kInvalidArgument) << bad;
   }
+}
+
+TEST(GroupNorms, RoundTripAndWhatIsNoneIsRefused) {
+  const GroupNorms norms = {{}, {0.5f, 0.25f}, {1, 0}};
+  const auto read = ParseGroupNorms(GroupNormsJson(norms));
+  ASSERT_TRUE(read.ok()) << read.error().ToString();
+  EXPECT_EQ(*read, norms);
+  for (const char* bad :
+       {"", "[]", "{}", R"({"norms": 1})", R"({"norms": [1]})", R"({"norms": [["1"]]})",
+        R"({"norms": [[-1]]})", R"({"norms": [[1e99]]})"})
+    EXPECT_FALSE(ParseGroupNorms(bad).ok()) << bad;
 }
 
 TEST(Manifest, RoundTrips) {

@@ -117,7 +117,8 @@ Result<GroupPackage> GroupPackage::Make(const package::Package& package,
 }
 
 Status GroupPackage::Finish(const package::Package& package,
-                            std::span<const program::SumGrid> grids) {
+                            std::span<const program::SumGrid> grids,
+                            const package::GroupNorms& norms) {
   for (program::Program& layer : programs_) {
     for (program::Op& op : layer.ops)
       if (auto* groups = std::get_if<program::MoeExperts>(&op))
@@ -130,6 +131,7 @@ Status GroupPackage::Finish(const package::Package& package,
     if (name == "model.onnx") continue;
     ASSIGN_OR_RETURN(files[name], package.ReadFile(name));
   }
+  files[package::kGroupNormsFile] = package::GroupNormsJson(norms);
   TRY(WritePackageFiles(made_.folder, made_.manifest, files));
   return folder_.Publish();
 }

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "convert/package/package_folder.h"
+#include "package/group_norms.h"
 #include "package/package.h"
 #include "program/ir.h"
 
@@ -30,8 +31,10 @@ class GroupPackage {
   const package::Package& weights() const { return made_; }
   // The programs with the weights of this package.
   const std::vector<program::Program>& programs() const { return programs_; }
-  // Ends it, with the grids of its layers. It has no ONNX graph: onnxruntime knows no grids.
-  Status Finish(const package::Package& package, std::span<const program::SumGrid> grids);
+  // Ends it, with the grids of its layers and how large their groups' outputs are usually. It has
+  // no ONNX graph: onnxruntime knows no grids.
+  Status Finish(const package::Package& package, std::span<const program::SumGrid> grids,
+                const package::GroupNorms& norms);
 
  private:
   GroupPackage(PackageFolder folder, package::Package made, std::vector<program::Program> programs)
