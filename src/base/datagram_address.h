@@ -5,6 +5,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/bytes.h"
@@ -24,11 +25,12 @@ struct OutgoingDatagram {
 };
 
 // The socket behind those who have none. Any thread; what cannot be sent at once is lost, as
-// datagrams may be.
+// datagrams may be. What is sent together is handed to the system together: apart, two processors
+// may do it, and change the order.
 class DatagramSender {
  public:
   virtual ~DatagramSender() = default;
-  virtual void Send(const DatagramAddress& to, ByteSpan bytes) = 0;
+  virtual void Send(std::span<const OutgoingDatagram> datagrams) = 0;
   // Where others may reach it.
   virtual std::vector<DatagramAddress> Addresses() const = 0;
 };

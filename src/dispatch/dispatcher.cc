@@ -671,7 +671,9 @@ void Dispatcher::Expire(Instant now, uint32_t index, Task& task) {
     }
     copy.is_timed_out = true;
     HolderState& holder = holders_.at(copy.holder);
-    holder.demoted_until = now + options_.demotion;
+    // Once may be a few datagrams of a line that loses some.
+    const bool by_chance = holder.silent_shares == 1 && holder.silent_share == copy.sent;
+    if (!by_chance) holder.demoted_until = now + options_.demotion;
     Sample(holder, now - copy.sent, task.slots.size());
     // All that one message asked runs out of time together, and counts once.
     if (holder.last_counted && copy.sent <= *holder.last_counted) continue;

@@ -243,9 +243,11 @@ class Dispatcher {
     bool is_unhealthy = false, is_aside = false;
     std::array<std::optional<uint32_t>, 2> last_sequence;
     // Fragments may overtake each other by so much; the last layer that did not wait for some.
-    Duration overtaking = Milliseconds(1);
+    Duration overtaking = Milliseconds(5);
     std::optional<uint32_t> given_up;
-    uint32_t silent_shares = 0;  // in a row, of which nothing came
+    // Shares of which nothing came, in a row, and when the last of them was asked for.
+    uint32_t silent_shares = 0;
+    std::optional<Instant> silent_share;
     HolderStats stats;
   };
   using Holders = std::map<uint32_t, HolderState>;

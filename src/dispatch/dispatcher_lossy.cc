@@ -22,7 +22,8 @@ namespace weft::dispatch {
 namespace {
 
 constexpr Duration kLongestMargin = Milliseconds(10);
-constexpr Duration kLeastOvertaking = Microseconds(500);
+// Two processors of a busy device may hand its datagrams on in another order, a time slice apart.
+constexpr Duration kLeastOvertaking = Milliseconds(2);
 // In a row: that all datagrams of so many shares are lost does not happen on a line that is worth
 // anything.
 constexpr uint32_t kSilentShares = 3;
@@ -104,8 +105,9 @@ void Dispatcher::DropShare(Batch& batch, uint32_t holder) {
 
 // All that it was asked for runs out of time at once.
 void Dispatcher::NoteSilence(Batch& batch, uint32_t id) {
-  DropShare(batch, id);
   HolderState& holder = holders_.at(id);
+  holder.silent_share = FindShare(batch, id)->sent;
+  DropShare(batch, id);
   if (++holder.silent_shares < kSilentShares) return;
   holder.silent_shares = 0;
   lines_.erase(id);

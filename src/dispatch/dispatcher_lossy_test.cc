@@ -138,6 +138,7 @@ class World {
     std::vector<wire::ExpertFrame> asked;
     for (const wire::ExpertFrame& frame : send.frames) {
       if (frame.type != wire::ExpertFrameType::kDispatch) continue;
+      EXPECT_TRUE(asked.empty() || asked.back().expert < frame.expert) << "they are added up";
       asked.push_back(frame);
       ++groups_asked_[send.holder];
       if (frame.may_lose) lossy_groups_.insert(frame.expert);
@@ -159,8 +160,9 @@ class World {
     const std::vector<float> rows(asked.front().tokens * size_t{kColumns}, sum);
     if (asked.front().may_lose && device.sender && device.sender->is_ready()) {
       ++device.datagrams;
-      device.sender->Send(time_.now(), {asked.front().sequence, 3, wire::kMlpBlock}, groups, rows,
-                          kColumns);
+      const wire::SumsOf of = {asked.front().sequence, 3, wire::kMlpBlock};
+      device.sender->Send(time_.now(), of, groups, rows, kColumns);
+      device.sender->End(time_.now(), of);
       return Carry();
     }
     ++device.reliable;

@@ -64,6 +64,9 @@ void Dispatcher::DispatchShares(Instant now, uint32_t batch_index) {
     PutCriticalFirst(batch, choices);
     MakeShares(now, batch, choices);
   }
+  // Holders add up what comes by rising number.
+  std::sort(choices.begin(), choices.end(),
+            [](const Choice& a, const Choice& b) { return a.task->expert < b.task->expert; });
   for (const auto& [task, ids, chosen] : choices)
     ids.empty() ? Redispatch(now, batch_index, *task) : Ask(now, batch_index, *task, chosen);
   for (const auto& [id, count] : given) {

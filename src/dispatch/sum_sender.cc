@@ -63,6 +63,10 @@ void SumSender::Send(Instant now, const wire::SumsOf& of, const wire::GroupSet& 
     for (const std::vector<uint8_t>& body : wire::SumsBodies(of, static_cast<uint16_t>(row), groups,
                                                              rows.subspan(row * columns, columns)))
       queue_.push_back(sealer_.Seal(wire::DatagramType::kSums, body));
+  Flush(now);
+}
+
+void SumSender::End(Instant now, const wire::SumsOf& of) {
   for (int copy = 0; copy < kSentCopies; ++copy)
     queue_.push_back(sealer_.Seal(wire::DatagramType::kSent, wire::SentBody(of)));
   Flush(now);

@@ -33,10 +33,12 @@ class SumSender {
   uint32_t epoch() const { return agreed_.channel.epoch; }
   void OnDatagram(Instant now, const DatagramAddress& from, ByteSpan datagram);
   void OnTimer(Instant now);
-  // `rows` [1 to kMostRows, columns], the sums of these groups.
+  // `rows` [1 to kMostRows, columns], the sums of these groups. After all of an exchange: End.
   // REQUIRES: is_ready().
   void Send(Instant now, const wire::SumsOf& of, const wire::GroupSet& groups,
             std::span<const float> rows, size_t columns);
+
+  void End(Instant now, const wire::SumsOf& of);
 
   // What goes out now.
   std::vector<OutgoingDatagram> TakeDatagrams() { return std::exchange(out_, {}); }

@@ -8,6 +8,7 @@
 #include <array>
 #include <boost/asio/ip/udp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
+#include <cstring>
 
 #include "net/address.h"
 
@@ -27,6 +28,24 @@ constexpr std::array<uint8_t, 12> kMappedIPv4 = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 
 bool IsIPv4(const DatagramAddress& address) {
   return std::equal(kMappedIPv4.begin(), kMappedIPv4.end(), address.ip.begin());
+}
+
+// The address as the system takes it; gives its length.
+socklen_t Fill(const DatagramAddress& from, bool is_v4, sockaddr_storage& out) {
+  if (is_v4) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(from.port);
+    std::memcpy(&address.sin_addr, from.ip.data() + kMappedIPv4.size(), sizeof(address.sin_addr));
+    std::memcpy(&out, &address, sizeof(address));
+    return sizeof(address);
+  }
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_port = htons(from.port);
+  std::memcpy(&address.sin6_addr, from.ip.data(), from.ip.size());
+  std::memcpy(&out, &address, sizeof(address));
+  return sizeof(address);
 }
 
 DatagramAddress FromEndpoint(const udp::endpoint& endpoint) {
@@ -131,23 +150,28 @@ void UdpSocket::Stop() {
 
 // The system's call, not Asio's: a socket of Asio is not for several threads at once, and the
 // thread that computes does not wait for the loop.
-void UdpSocket::Send(const DatagramAddress& to, ByteSpan bytes) {
-  if (state_->is_v4) {
-    if (!IsIPv4(to)) return;
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(to.port);
-    std::copy(to.ip.begin() + 12, to.ip.end(), reinterpret_cast<uint8_t*>(&address.sin_addr));
-    (void)::sendto(state_->descriptor, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
-                   reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-    return;
+void UdpSocket::Send(std::span<const OutgoingDatagram> datagrams) {
+  std::vector<sockaddr_storage> addresses(datagrams.size());
+  std::vector<iovec> pieces(datagrams.size());
+  std::vector<mmsghdr> messages;
+  for (size_t i = 0; i < datagrams.size(); ++i) {
+    const auto& [to, bytes] = datagrams[i];
+    if (state_->is_v4 && !IsIPv4(to)) continue;
+    const socklen_t address_bytes = Fill(to, state_->is_v4, addresses[i]);
+    pieces[i] = {const_cast<uint8_t*>(bytes.data()), bytes.size()};
+    mmsghdr& message = messages.emplace_back();
+    message.msg_hdr.msg_name = &addresses[i];
+    message.msg_hdr.msg_namelen = address_bytes;
+    message.msg_hdr.msg_iov = &pieces[i];
+    message.msg_hdr.msg_iovlen = 1;
   }
-  sockaddr_in6 address{};
-  address.sin6_family = AF_INET6;
-  address.sin6_port = htons(to.port);
-  std::ranges::copy(to.ip, address.sin6_addr.s6_addr);
-  (void)::sendto(state_->descriptor, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
-                 reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  // One that the system refuses ends a call: the others are sent by the next.
+  for (size_t sent = 0; sent < messages.size();) {
+    const int taken =
+        ::sendmmsg(state_->descriptor, &messages[sent],
+                   static_cast<unsigned>(messages.size() - sent), MSG_DONTWAIT | MSG_NOSIGNAL);
+    sent += static_cast<size_t>(std::max(1, taken));
+  }
 }
 
 uint16_t UdpSocket::port() const {

@@ -27,7 +27,7 @@ class UdpSocket : public DatagramSender {
   void Stop();
 
   // Any thread. What the system does not take at once is lost.
-  void Send(const DatagramAddress& to, ByteSpan bytes) override;
+  void Send(std::span<const OutgoingDatagram> datagrams) override;
   // All of this machine's, loopback last, where it is bound to all.
   std::vector<DatagramAddress> Addresses() const override { return addresses_; }
   uint16_t port() const;

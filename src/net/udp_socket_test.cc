@@ -20,7 +20,7 @@ TEST(UdpSocket, DatagramsArriveWithWhereTheyComeFrom) {
     (*hub)->Receive([&](const DatagramAddress& from, std::vector<uint8_t> bytes) {
       EXPECT_EQ(from, device->Addresses()[0]);
       std::ranges::reverse(bytes);
-      (*hub)->Send(from, bytes);
+      (*hub)->Send(std::vector<OutgoingDatagram>{{from, bytes}});
     });
     device->Receive([&](const DatagramAddress& from, std::vector<uint8_t> bytes) {
       EXPECT_EQ(from, (*hub)->Addresses()[0]);
@@ -28,7 +28,7 @@ TEST(UdpSocket, DatagramsArriveWithWhereTheyComeFrom) {
       loop.Stop();
     });
     const std::vector<uint8_t> question = {1, 2, 3};
-    device->Send((*hub)->Addresses()[0], question);
+    device->Send(std::vector<OutgoingDatagram>{{(*hub)->Addresses()[0], question}});
     loop.Run();
     EXPECT_EQ(answer, (std::vector<uint8_t>{3, 2, 1}));
   }

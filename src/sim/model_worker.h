@@ -73,7 +73,7 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   void Carry(worker::SendControl& action);
   void Carry(worker::SendFrame& action);
   void Carry(worker::SendShards&) { Violation("answers hubs"); }
-  void Carry(worker::SendDatagram&) { Violation("sends datagrams"); }
+  void Carry(worker::SendDatagrams&) { Violation("sends datagrams"); }
   void Carry(worker::WakeAt&) { Violation("is a hub"); }
   void Carry(worker::Join& action);
   void Carry(worker::Fetch& action);

@@ -84,7 +84,7 @@ class Device {
     std::function<void(SendFrame&)> frame = [](SendFrame&) {};
     std::function<void(SendShards&)> shards = [](SendShards&) {};
     std::function<void(std::optional<Instant>)> wake = [](std::optional<Instant>) {};
-    std::function<void(SendDatagram&)> datagram = [](SendDatagram&) {};
+    std::function<void(SendDatagrams&)> datagrams = [](SendDatagrams&) {};
     std::function<void(SendControl&)> control = [](SendControl&) {};
     std::function<Instant()> now;
   };
@@ -125,7 +125,7 @@ class Device {
   }
   void Carry(SendFrame& action) { hooks_.frame(action); }
   void Carry(SendShards& action) { hooks_.shards(action); }
-  void Carry(SendDatagram& action) { hooks_.datagram(action); }
+  void Carry(SendDatagrams& action) { hooks_.datagrams(action); }
   void Carry(WakeAt& action) { hooks_.wake(action.at); }
   void Carry(Fetch&) { Soon(FetchEnded{}); }
   void Carry(ReadLayers& action) {
@@ -253,12 +253,14 @@ class ExpertSwarm {
       events_.emplace(now_ + Microseconds(100), std::move(then));
     };
     hooks.shards = [this, id](SendShards& shards) { Pass(id, shards); };
-    hooks.datagram = [this, id](SendDatagram& sent) {
-      if (id != kHub) ++datagrams_;
-      if (random_.Uniform() < loss_) return;
-      events_.emplace(now_ + Microseconds(500), [this, id, sent = sent.datagram] {
-        DeviceOf(sent.to.port).Feed(DatagramReceived{AddressOf(id), sent.bytes});
-      });
+    hooks.datagrams = [this, id](SendDatagrams& sent) {
+      for (const OutgoingDatagram& each : sent.datagrams) {
+        if (id != kHub) ++datagrams_;
+        if (random_.Uniform() < loss_) continue;
+        events_.emplace(now_ + Microseconds(500), [this, id, each] {
+          DeviceOf(each.to.port).Feed(DatagramReceived{AddressOf(id), each.bytes});
+        });
+      }
     };
     hooks.now = [this] { return now_; };
     return hooks;

@@ -124,7 +124,8 @@ class Membership {
   // Datagrams (membership_datagrams.cc).
   void OnChannel(uint32_t hub, const wire::ExpertFrame& frame);
   void CarrySenders();
-  bool GoesAsDatagrams(uint32_t hub, const wire::ExpertFrame& result);
+  // Those that may be lost, where datagrams get to the hub; gives the others.
+  std::vector<wire::ExpertFrame> SendSums(uint32_t hub, std::vector<wire::ExpertFrame> results);
   void SayLosses(uint64_t step, uint32_t place);
   void OnFrame(const Slice& message);
   void OnGeneration(ByteSpan message);

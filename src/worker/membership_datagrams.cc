@@ -1,5 +1,5 @@
 // Membership's part for sums that go as datagrams: to hubs that offer a channel, and from holders.
-#include <limits>
+#include <algorithm>
 
 #include "base/log.h"
 #include "worker/membership.h"
@@ -30,8 +30,8 @@ void Membership::On(DatagramReceived& event) {
 
 void Membership::CarrySenders() {
   for (auto& [hub, sender] : senders_) {
-    for (OutgoingDatagram& datagram : sender.TakeDatagrams())
-      actions_.push_back(SendDatagram{std::move(datagram)});
+    if (auto datagrams = sender.TakeDatagrams(); !datagrams.empty())
+      actions_.push_back(SendDatagrams{std::move(datagrams)});
     const std::optional<bool> answer = sender.TakeAnswer();
     if (!answer) continue;
     if (*answer)
@@ -45,22 +45,32 @@ void Membership::CarrySenders() {
   }
 }
 
-bool Membership::GoesAsDatagrams(uint32_t hub, const wire::ExpertFrame& result) {
+std::vector<wire::ExpertFrame> Membership::SendSums(uint32_t hub,
+                                                    std::vector<wire::ExpertFrame> results) {
   const auto found = senders_.find(hub);
-  if (found == senders_.end() || !found->second.is_ready()) return false;
-  const uint32_t last = result.added.empty() ? result.expert : result.added.back();
-  if (!result.may_lose || result.failed || result.dtype != DType::kF32 ||
-      result.tokens > dispatch::SumSender::kMostRows || last >= 8 * wire::kMaxGroupSetBytes)
-    return false;
-  wire::GroupSet groups(last + 1);
-  groups.Add(result.expert);
-  for (const uint16_t expert : result.added) groups.Add(expert);
-  std::vector<float> rows(size_t{result.tokens} * result.hidden);
-  for (size_t i = 0; i < rows.size(); ++i)
-    rows[i] = LoadLe<float>(result.rows.bytes().data() + i * sizeof(float));
-  found->second.Send(now_, {result.sequence, result.layer, wire::kMlpBlock}, groups, rows,
-                     result.hidden);
-  return true;
+  if (found == senders_.end() || !found->second.is_ready()) return results;
+  dispatch::SumSender& sender = found->second;
+  std::vector<wire::ExpertFrame> others;
+  std::vector<wire::SumsOf> sent;
+  for (wire::ExpertFrame& result : results) {
+    const uint32_t last = result.added.empty() ? result.expert : result.added.back();
+    if (!result.may_lose || result.failed || result.dtype != DType::kF32 ||
+        result.tokens > dispatch::SumSender::kMostRows || last >= 8 * wire::kMaxGroupSetBytes) {
+      others.push_back(std::move(result));
+      continue;
+    }
+    wire::GroupSet groups(last + 1);
+    groups.Add(result.expert);
+    for (const uint16_t expert : result.added) groups.Add(expert);
+    std::vector<float> rows(size_t{result.tokens} * result.hidden);
+    for (size_t i = 0; i < rows.size(); ++i)
+      rows[i] = LoadLe<float>(result.rows.bytes().data() + i * sizeof(float));
+    const wire::SumsOf of = {result.sequence, result.layer, wire::kMlpBlock};
+    sender.Send(now_, of, groups, rows, result.hidden);
+    if (std::find(sent.begin(), sent.end(), of) == sent.end()) sent.push_back(of);
+  }
+  for (const wire::SumsOf& of : sent) sender.End(now_, of);
+  return others;
 }
 
 void Membership::SayLosses(uint64_t step, uint32_t place) {

@@ -209,8 +209,8 @@ struct SendShards {
   uint32_t peer = 0;
   std::vector<wire::ExpertFrame> frames;
 };
-struct SendDatagram {
-  OutgoingDatagram datagram;
+struct SendDatagrams {
+  std::vector<OutgoingDatagram> datagrams;
 };
 // Fetch the manifest and time the link; what was made for another package goes. Asked for while
 // nothing is under way. Answered by Joined.
@@ -258,7 +258,7 @@ struct LimitSilence {
   Duration time;
 };
 using Action =
-    std::variant<SendControl, SendFrame, SendShards, SendDatagram, Join, Fetch, InterruptFetch,
+    std::variant<SendControl, SendFrame, SendShards, SendDatagrams, Join, Fetch, InterruptFetch,
                  ReadLayers, InterruptRead, Compute, Finish, KeepFor, WakeAt, LimitSilence>;
 
 }  // namespace weft::worker

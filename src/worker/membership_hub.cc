@@ -25,8 +25,8 @@ void Membership::On(TimerDue&) {
 
 void Membership::CarryHub() {
   for (dispatch::Send& send : hub_.TakeSends()) SayShards(send.holder, std::move(send.frames));
-  for (OutgoingDatagram& datagram : hub_.TakeDatagrams())
-    actions_.push_back(SendDatagram{std::move(datagram)});
+  if (auto datagrams = hub_.TakeDatagrams(); !datagrams.empty())
+    actions_.push_back(SendDatagrams{std::move(datagrams)});
   CarrySenders();
   std::optional<Instant> wanted = hub_.timer();
   for (const auto& [hub, sender] : senders_)

@@ -412,7 +412,7 @@ class RandomRun {
     work_ = std::make_unique<Work>(std::move(action.work));
   }
   void Take(Finish& action) { ADD_FAILURE() << action.error.ToString(); }
-  void Take(SendDatagram&) { ADD_FAILURE() << "it has no socket for datagrams"; }
+  void Take(SendDatagrams&) { ADD_FAILURE() << "it has no socket for datagrams"; }
 
   SeededRandom random_;
   Membership membership_;

@@ -77,10 +77,8 @@ bool Membership::BeginExperts() {
 void Membership::OnExpertResults(uint32_t hub, Outcome outcome) {
   auto& results = std::get<ExpertResults>(outcome);
   experts_time_ = results.computed;
-  std::erase_if(results.results, [this, hub](const wire::ExpertFrame& result) {
-    return GoesAsDatagrams(hub, result);
-  });
-  if (!results.results.empty()) SayShards(hub, std::move(results.results));
+  auto reliable = SendSums(hub, std::move(results.results));
+  if (!reliable.empty()) SayShards(hub, std::move(reliable));
   CarryHub();
 }
 

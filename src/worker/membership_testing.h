@@ -107,9 +107,8 @@ inline std::string Text(const Action& action) {
       }
       return text;
     }
-    std::string operator()(const SendDatagram& each) {
-      return "datagram of " + std::to_string(each.datagram.bytes.size()) + " to " +
-             std::to_string(each.datagram.to.port);
+    std::string operator()(const SendDatagrams& each) {
+      return std::to_string(each.datagrams.size()) + " datagrams";
     }
     std::string operator()(const Join&) { return "JOIN"; }
     std::string operator()(const Fetch& each) {

@@ -124,9 +124,7 @@ class NativeWorker::Impl {
   }
   void Carry(SendFrame& action) { send_(std::move(action.message)); }
   void Carry(SendShards& action) { send_(wire::EncodeShardMessage(action.peer, action.frames)); }
-  void Carry(SendDatagram& action) {
-    options_.datagrams->Send(action.datagram.to, action.datagram.bytes);
-  }
+  void Carry(SendDatagrams& action) { options_.datagrams->Send(action.datagrams); }
   void Carry(Finish& action) { hooks_.on_finished(std::move(action.error)); }
   void Carry(KeepFor& action) { hooks_.keep_for(action.time); }
   void Carry(WakeAt& action) { alarm_.Set(action.at); }

@@ -164,8 +164,8 @@ inside("what is too much is reliable for a while", { timeout: 120_000 }, async (
   await withSwarm(["--lossy", "--loss-limit", "0.01"], async ({ server }) => {
     await isReady(server);
     lose(20);
-    await complete(server.origin, kRequest);
     await eventually(async () => {
+      await complete(server.origin, kRequest);
       const losses = await lossesOf(server);
       assert.equal(losses.state, "reliable", JSON.stringify(losses));
       assert.match(losses.message, /nothing may be lost/);
