@@ -10,6 +10,7 @@
 namespace weft::swarm {
 namespace {
 
+using testing::HasSubstr;
 using testing::Each;
 using testing::ElementsAre;
 using testing::EndsWith;
