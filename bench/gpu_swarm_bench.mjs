@@ -180,7 +180,8 @@ async function ask(origin, prompt, count) {
 // Of about so many tokens, none of which was asked before.
 function promptOf(tokenCount, round, perWord) {
   const words = Math.floor(tokenCount / perWord);
-  return Array.from({ length: words }, (_, i) => `w${(i * 7919 + round * 104729) % 9973}`).join(" ");
+  const wordOf = (_, i) => `w${(i * 7919 + round * 104729) % 9973}`;
+  return Array.from({ length: words }, wordOf).join(" ");
 }
 
 // Time to the first token, and tokens a second of the prompt until then. Medians.

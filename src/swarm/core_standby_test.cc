@@ -10,10 +10,10 @@
 namespace weft::swarm {
 namespace {
 
-using testing::HasSubstr;
 using testing::Each;
 using testing::ElementsAre;
 using testing::EndsWith;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
