@@ -18,6 +18,7 @@ import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { readWeights, toFloats } from '../../tools/convert_oracle/dequantize.mjs';
 import { blockTypes, decodeTensor, encodeTensor } from '../../tools/convert_oracle/gguf_blocks.mjs';
+import { writeRandomGemma4 } from '../../tools/convert_oracle/gemma4_random.mjs';
 import { ggufMetadata, ggufTensors, writeGguf } from '../../tools/convert_oracle/gguf_writer.mjs';
 import { Package } from '../../tools/convert_oracle/package.mjs';
 import { readSafetensors } from '../../tools/onnx_check/reference.mjs';
@@ -148,6 +149,25 @@ const kept = {
   F32: 'f32', F16: 'f16', BF16: 'bf16', Q8_0: 'q8', Q4_0: 'q4', Q5_0: 'q8', MXFP4: 'q8',
 };
 
+/** Gate and up of a layer's experts in one tensor, as files of stacked checkpoints have them. */
+function joinExperts(tensors) {
+  return tensors.flatMap((gate) => {
+    if (gate.name.includes('ffn_up_exps')) return [];
+    if (!gate.name.includes('ffn_gate_exps')) return [gate];
+    const up = tensors.find(({ name }) => name === gate.name.replace('gate', 'up'));
+    const [experts, rows, columns] = gate.shape;
+    const size = rows * columns;
+    const values = new Float32Array(2 * gate.values.length);
+    for (let expert = 0; expert < experts; ++expert) {
+      const own = ({ values: all }) => all.subarray(expert * size, (expert + 1) * size);
+      values.set(own(gate), 2 * expert * size);
+      values.set(own(up), (2 * expert + 1) * size);
+    }
+    const name = gate.name.replace('ffn_gate_exps', 'ffn_gate_up_exps');
+    return [{ name, shape: [experts, 2 * rows, columns], values }];
+  });
+}
+
 // Largest error of eight bits for values up to 0.5.
 const q8Step = 0.5 / 127;
 
@@ -239,11 +259,18 @@ if (!weft) {
     delete metadata['deepseek2.expert_gating_func'];
   };
   const groups = { n_group: 4, topk_group: 2, topk_method: 'group_limited_greedy' };
-  for (const [name, what, changes, change] of [
+  const mistral4 = {
+    ...{ model_type: 'mistral4', architectures: ['Mistral4ForCausalLM'], topk_method: undefined },
+    ...{ norm_topk_prob: true, max_position_embeddings: 256, n_group: 1, topk_group: 1 },
+    rope_parameters: { ...yarn, llama_4_scaling_beta: 0.5 },
+  };
+  for (const [name, what, changes, change, rearrange = (all) => all] of [
     ['deepseek-v3', 'yarn', { rope_parameters: yarn }],
     ['deepseek-v3', 'an older file', {}, asBefore],
     ['deepseek-v2', 'an older file', {}, asBefore],
     ['deepseek-v2', 'groups', groups],
+    ['deepseek-v2', 'made a mistral4', mistral4],
+    ['deepseek-v2', 'made a mistral4 with experts in one tensor', mistral4, undefined, joinExperts],
   ]) {
     const folder = join(data, 'checkpoints-2026', name);
     const skip = existsSync(folder) ? false : `no ${folder}`;
@@ -255,7 +282,7 @@ if (!weft) {
       const weights = readSafetensors(join(folder, 'model.safetensors'));
       copyFileSync(join(folder, 'model.safetensors'), join(source, 'model.safetensors'));
       const { metadata } = ggufMetadata(config);
-      let tensors = ggufTensors(config, weights);
+      let tensors = rearrange(ggufTensors(config, weights));
       if (change) {
         change(metadata);
         tensors = tensors.filter((tensor) => !/attn_[kv]_b/.test(tensor.name));
@@ -274,6 +301,83 @@ if (!weft) {
       assert.ok(plain.ok, plain.errors);
       const hex = (target) => Object.keys(new Package(target).manifest.blobs).sort();
       assert.deepEqual(hex(fromGguf), hex(fromFolder));
+    });
+  }
+  // Gemma 4, whose references have another embedding factor than any file tells.
+  const gemma4 = (name) => (target) => {
+    const folder = join(data, 'checkpoints-2026', name);
+    for (const file of ['config.json', 'model.safetensors']) {
+      copyFileSync(join(folder, file), join(target, file));
+    }
+  };
+  const types = ['sliding_attention', 'sliding_attention', 'full_attention', 'full_attention'];
+  const randomGemma4 = (changes) => (target) => writeRandomGemma4(target, types, changes);
+  const inputs = { hidden_size_per_layer_input: 64, vocab_size_per_layer_input: 80 };
+  const experts = { num_experts: 4, top_k_experts: 2, moe_intermediate_size: 32 };
+  const global = { attention_k_eq_v: true, num_global_key_value_heads: 1 };
+  for (const [name, make] of [
+    ...(newer.length > 0 ? ['gemma4', 'gemma4-e', 'gemma4-moe'].map((n) => [n, gemma4(n)]) : []),
+    ['Gemma 4 with wide MLPs',
+      randomGemma4({ use_double_wide_mlp: true, num_kv_shared_layers: 1 })],
+    ['Gemma 4 with embeddings for each layer', randomGemma4(inputs)],
+    ['Gemma 4 with all of it', randomGemma4({ ...inputs, ...experts, ...global,
+      enable_moe_block: true, num_kv_shared_layers: 1 })],
+  ]) {
+    test(`${name}: as the checkpoint`, () => {
+      const source = mkdtempSync(join(work, 'source-'));
+      make(source);
+      const config = JSON.parse(readFileSync(join(source, 'config.json'), 'utf8'));
+      const weights = readSafetensors(join(source, 'model.safetensors'));
+      const hex = (target) => Object.keys(new Package(target).manifest.blobs).sort();
+      const [fromGguf, fromFolder] = [join(source, 'a'), join(source, 'b')];
+      const plain = convert(source, fromFolder, 'f32');
+      assert.ok(plain.ok, plain.errors);
+      const file = join(work, 'gemma4.gguf');
+      writeModel(file, config, weights, 'F32');
+      const { ok, errors } = convert(file, fromGguf, 'f32');
+      assert.ok(ok, errors);
+      assert.deepEqual(hex(fromGguf), hex(fromFolder));
+      const [own, other] = [fromGguf, fromFolder].map((target) => new Package(target).manifest);
+      assert.deepEqual(own.keep_together, other.keep_together);
+      if (config.hidden_size_per_layer_input % 32 !== 0) return;
+      const tensors = writeModel(file, config, weights, 'Q8_0');
+      const quantised = tensors.filter(({ type }) => type === 'Q8_0').map((t) => t.name);
+      assert.ok(quantised.includes('blk.0.attn_q.weight'));
+      const hasTable = config.hidden_size_per_layer_input > 0;
+      assert.equal(quantised.includes('per_layer_token_embd.weight'), hasTable);
+      const read = tensors.map(({ name: its, type, shape, bytes }) => {
+        const values = decodeTensor(type, bytes);
+        return { name: its, type: 'F32', shape, bytes: encodeTensor('F32', values) };
+      });
+      const kept = convert(file, fromGguf, 'f32');
+      assert.ok(kept.ok, kept.errors);
+      writeGguf(file, ggufMetadata(config).metadata, read);
+      const again = convert(file, fromFolder, 'f32');
+      assert.ok(again.ok, again.errors);
+      assert.deepEqual(hex(fromGguf), hex(fromFolder));
+    });
+  }
+  const wrongGemma4 = [
+    ['attention.sliding_window_pattern', { bools: [true, true] },
+      /'gemma4.attention.sliding_window_p/],
+    ['attention.head_count_kv', { u32s: [2, 2, 0, 2] }, /'gemma4.attention.head_count_kv'/],
+    ['feed_forward_length', { u32s: [48, 48, 48, 50] }, /an MLP of 50 columns in layer 3/],
+    ['attention.shared_kv_layers', { u32: 9 }, /'num_kv_shared_layers'/],
+    ['embedding_length_per_layer_input', { u32: 7 }, /per_layer_token_embd.weight/],
+    ['attention.key_length', { u32: 64 }, /keys of 64 columns and values of 32/],
+    ['attention.key_length_swa', { u32: 0 }, /key_length_swa/],
+  ];
+  for (const [key, item, sentence] of wrongGemma4) {
+    test(`Gemma 4 with ${key} ${JSON.stringify(item)} is refused`, () => {
+      const source = mkdtempSync(join(work, 'source-'));
+      randomGemma4(inputs)(source);
+      const config = JSON.parse(readFileSync(join(source, 'config.json'), 'utf8'));
+      const weights = readSafetensors(join(source, 'model.safetensors'));
+      const file = join(source, 'wrong.gguf');
+      writeModel(file, config, weights, 'F32', { [`gemma4.${key}`]: item });
+      const { ok, errors } = convert(file, join(source, 'a'), 'f32');
+      assert.ok(!ok);
+      assert.match(errors, sentence);
     });
   }
   if (!existsSync(models)) {

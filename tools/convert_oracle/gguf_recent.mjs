@@ -1,6 +1,6 @@
 // What llama.cpp's converter does to the families of 2026: names, orders and metadata of Gated
-// DeltaNet (qwen35, qwen35moe, qwen3next), of GLM-4.5 (glm4moe) and of latent attention
-// (deepseek2).
+// DeltaNet (qwen35, qwen35moe, qwen3next), of GLM-4.5 (glm4moe), of latent attention (deepseek2,
+// mistral4) and of Gemma 4 (gemma4).
 
 const deltaNames = {
   post_attention_layernorm: 'post_attention_norm',
@@ -34,6 +34,19 @@ const latentNames = {
   post_attention_layernorm: 'ffn_norm',
 };
 
+const gemma4Names = {
+  post_attention_layernorm: 'post_attention_norm',
+  pre_feedforward_layernorm: 'ffn_norm',
+  post_feedforward_layernorm: 'post_ffw_norm',
+  pre_feedforward_layernorm_2: 'pre_ffw_norm_2',
+  post_feedforward_layernorm_1: 'post_ffw_norm_1',
+  post_feedforward_layernorm_2: 'post_ffw_norm_2',
+  'router.proj': 'ffn_gate_inp',
+  per_layer_input_gate: 'inp_gate',
+  per_layer_projection: 'proj',
+  post_per_layer_input_norm: 'post_norm',
+};
+
 /** Names of the families that have some of their own, by model_type. */
 export const recentNames = {
   qwen3_5_text: deltaNames,
@@ -43,6 +56,17 @@ export const recentNames = {
   glm4_moe_lite: latentNames,
   deepseek_v2: latentNames,
   deepseek_v3: latentNames,
+  mistral4: latentNames,
+  gemma4_text: gemma4Names,
+};
+
+// Tensors of Gemma 4 whose names end otherwise than in "weight", here or there.
+const gemma4Vectors = {
+  layer_scalar: 'layer_output_scale.weight',
+  'router.scale': 'ffn_gate_inp.scale',
+  'router.per_expert_scale': 'ffn_down_exps.scale',
+  'experts.gate_up_proj': 'ffn_gate_up_exps.weight',
+  'experts.down_proj': 'ffn_down_exps.weight',
 };
 
 const tiled = (config) => config.model_type.startsWith('qwen3_5');
@@ -154,6 +178,10 @@ export function recentTensors(config, layer, rest, tensor) {
   if (rest === 'mlp.gate.e_score_correction_bias') {
     return [{ name: `${prefix}exp_probs_b.bias`, shape: tensor.dims, values: tensor.values }];
   }
+  if (config.model_type === 'gemma4_text' && gemma4Vectors[rest]) {
+    const name = `${prefix}${gemma4Vectors[rest]}`;
+    return [{ name, shape: tensor.dims, values: tensor.values }];
+  }
   // One row, which the loader wants as a vector.
   if (rest === 'mlp.shared_expert_gate.weight') {
     const shape = [tensor.dims[1]];
@@ -172,6 +200,48 @@ export function recentTensors(config, layer, rest, tensor) {
   if (stem === 'dt_bias') return [{ name: `${prefix}ssm_dt.bias`, shape: tensor.dims, values }];
   const shape = tensor.dims.filter((n) => n !== 1);
   return [{ name: `${prefix}${deltaNames[`linear_attn.${stem}`]}.weight`, shape, values }];
+}
+
+/** The heads of a layer of Gemma 4, as config.json has them in its newer form. */
+function gemma4Heads(config, layer) {
+  const own = config.per_layer_config[layer] ?? {};
+  return {
+    columns: own.head_dim ?? config.head_dim,
+    kvHeads: own.num_key_value_heads ?? config.num_key_value_heads,
+  };
+}
+
+/** Gemma 4's metadata; returns its table of divisors, which are 1 where pairs of columns turn. */
+export function gemma4Metadata(config, set) {
+  const { layer_types: types, rope_parameters: ropes } = config;
+  const sliding = types.map((type) => type === 'sliding_attention');
+  const layers = types.map((_, layer) => gemma4Heads(config, layer));
+  const full = layers[sliding.lastIndexOf(false)].columns;
+  const own = config.num_hidden_layers - (config.num_kv_shared_layers ?? 0);
+  set('attention.shared_kv_layers', { u32: config.num_kv_shared_layers ?? 0 });
+  const columns = config.hidden_size_per_layer_input ?? 0;
+  set('embedding_length_per_layer_input', { u32: columns });
+  set('attention.sliding_window_pattern', { bools: sliding });
+  set('attention.key_length', { u32: full });
+  set('attention.value_length', { u32: full });
+  set('attention.key_length_swa', { u32: config.head_dim });
+  set('attention.value_length_swa', { u32: config.head_dim });
+  set('rope.dimension_count', { u32: full });
+  set('rope.dimension_count_swa', { u32: config.head_dim });
+  set('attention.head_count_kv', { u32s: layers.map(({ kvHeads }) => kvHeads) });
+  if (config.use_double_wide_mlp) {
+    const width = config.intermediate_size;
+    const widths = types.map((_, layer) => (layer < own ? width : 2 * width));
+    set('feed_forward_length', { u32s: widths });
+  }
+  if (config.enable_moe_block) {
+    set('expert_count', { u32: config.num_experts });
+    set('expert_used_count', { u32: config.top_k_experts });
+    set('expert_feed_forward_length', { u32: config.moe_intermediate_size });
+  }
+  const turning = Math.floor((full * ropes.full_attention.partial_rotary_factor) / 2);
+  const divisors = Float32Array.from({ length: full / 2 }, (_, i) => (i < turning ? 1 : 1e30));
+  return { name: 'rope_freqs.weight', shape: [divisors.length], values: divisors };
 }
 
 /** Adds what the families have in their metadata. */
@@ -209,7 +279,10 @@ export function recentMetadata(config, set) {
   }
   set('expert_shared_count', { u32: config.n_shared_experts });
   set('leading_dense_block_count', { u32: config.first_k_dense_replace });
-  set('expert_gating_func', { u32: config.model_type === 'deepseek_v2' ? 1 : 2 });
+  const isSoftmax = ['deepseek_v2', 'mistral4'].includes(config.model_type);
+  set('expert_gating_func', { u32: isSoftmax ? 1 : 2 });
+  const { llama_4_scaling_beta: beta } = config.rope_parameters;
+  if (beta) set('attention.temperature_scale', { f32: beta });
   set('expert_weights_scale', { f32: config.routed_scaling_factor });
   set('expert_weights_norm', { bool: config.norm_topk_prob });
   if (!isLatent) set('nextn_predict_layers', { u32: config.num_nextn_predict_layers });

@@ -2,7 +2,13 @@
 // orders and permutes its parts.
 import { openSync, writeSync, closeSync } from 'node:fs';
 import { blockTypes } from './gguf_blocks.mjs';
-import { hasDeltaNet, recentMetadata, recentNames, recentTensors } from './gguf_recent.mjs';
+import {
+  gemma4Metadata,
+  hasDeltaNet,
+  recentMetadata,
+  recentNames,
+  recentTensors,
+} from './gguf_recent.mjs';
 
 const alignment = 32;
 
@@ -29,6 +35,13 @@ function f32(value) {
 /** A value of the metadata: { raw } is type and bytes as they are. */
 function value(item) {
   if (item.raw) return item.raw;
+  if (item.bools) {
+    const bytes = Buffer.from(item.bools.map((one) => (one ? 1 : 0)));
+    return Buffer.concat([u32(9), u32(7), u64(bytes.length), bytes]);
+  }
+  if (item.u32s) {
+    return Buffer.concat([u32(9), u32(4), u64(item.u32s.length), ...item.u32s.map(u32)]);
+  }
   if (item.u16 !== undefined) {
     return Buffer.concat([u32(2), Buffer.from([item.u16, item.u16 >> 8])]);
   }
@@ -96,12 +109,17 @@ const architectures = {
   glm4_moe_lite: 'deepseek2',
   deepseek_v2: 'deepseek2',
   deepseek_v3: 'deepseek2',
+  mistral4: 'mistral4',
+  gemma4_text: 'gemma4',
 };
 
 const outside = {
   'model.embed_tokens.weight': 'token_embd.weight',
   'model.norm.weight': 'output_norm.weight',
   'lm_head.weight': 'output.weight',
+  'model.embed_tokens_per_layer.weight': 'per_layer_token_embd.weight',
+  'model.per_layer_model_projection.weight': 'per_layer_model_proj.weight',
+  'model.per_layer_projection_norm.weight': 'per_layer_proj_norm.weight',
 };
 const inLayer = {
   input_layernorm: 'attn_norm',
@@ -129,7 +147,7 @@ const gemma = {
 };
 const expertKinds = { w1: 'gate', w2: 'down', w3: 'up' };
 
-const isGemma = (config) => config.model_type.startsWith('gemma');
+const isGemma = (config) => ['gemma2', 'gemma3_text'].includes(config.model_type);
 
 function layerName(config, stem) {
   if (isGemma(config) && gemma[stem]) return gemma[stem];
@@ -274,7 +292,8 @@ export function ggufMetadata(config) {
     set('rope.scaling.original_context_length', { u32: original });
   }
   recentMetadata(config, set);
-  const extra = [];
+  const isGemma4 = config.model_type === 'gemma4_text';
+  const extra = isGemma4 ? [gemma4Metadata(config, set)] : [];
   // The block that drafts, of which only that it is there matters.
   for (let i = 0; i < drafting; ++i) {
     const name = `blk.${config.num_hidden_layers + i}.nextn.enorm.weight`;

@@ -18,8 +18,9 @@ constexpr uint64_t kMost = uint64_t{1} << 28;
 
 class ConfigWriter {
  public:
-  ConfigWriter(const GgufModel& model, std::string architecture)
-      : model_(model), prefix_(std::move(architecture) + ".") {}
+  // `varies`: what Sizes reads may be another number in every layer; it takes the least then.
+  ConfigWriter(const GgufModel& model, std::string architecture, bool varies)
+      : model_(model), prefix_(std::move(architecture) + "."), varies_(varies) {}
 
   const GgufMetadata& metadata() const { return model_.metadata; }
   std::string Key(std::string_view name) const { return prefix_ + std::string(name); }
@@ -35,6 +36,17 @@ class ConfigWriter {
                       std::optional<double> if_absent = std::nullopt) const {
     return metadata().Real(Key(name), least, most, if_absent);
   }
+
+  // A number for each layer, from an array or from one for all; the first `count` of them.
+  Result<std::vector<uint64_t>> ByLayer(std::string_view name, uint64_t count) const;
+  // The shape of a tensor; empty where there is none.
+  std::vector<uint64_t> ShapeOf(std::string_view name) const {
+    const auto found = model_.tensors.find(name);
+    return found == model_.tensors.end() ? std::vector<uint64_t>() : found->second.shape;
+  }
+  // Of a vector of F32 as long as the pairs of `columns` columns, how many of the first values are
+  // 1 where all others are beyond 1e29: the pairs that turn.
+  Result<uint64_t> TurningPairs(const std::string& name, uint64_t columns) const;
 
   Status Sizes();
   Status Rotation();
@@ -53,13 +65,63 @@ class ConfigWriter {
   uint64_t layers_ = 0, heads_ = 0, head_columns_ = 0, hidden_ = 0, context_ = 0;
 
  private:
+  Result<uint64_t> Least(std::string_view name, uint64_t most) const;
   Result<json::array> Factors(const std::string& tensor_name, double times) const;
   Status LongRope(double theta, double times, json::object* rope);
   Status Yarn(double factor, json::object* rope);
 
   const GgufModel& model_;
   std::string prefix_;
+  bool varies_;
 };
+
+Result<std::vector<uint64_t>> ConfigWriter::ByLayer(std::string_view name, uint64_t count) const {
+  ASSIGN_OR_RETURN(const std::vector<double> numbers, metadata().Numbers(Key(name)));
+  std::vector<uint64_t> values;
+  for (const double number : numbers) {
+    if (!(number >= 0 && number <= kMost && number == std::floor(number))) break;
+    values.push_back(static_cast<uint64_t>(number));
+  }
+  if (values.size() == 1) values.resize(count, values[0]);
+  if (values.size() >= count && values.size() >= numbers.size()) {
+    values.resize(count);
+    return values;
+  }
+  return Error(ErrorCode::kInvalidData, "'" + Key(name) + "' of '" + model_.file + "' has " +
+                                            std::to_string(numbers.size()) +
+                                            " numbers; expected whole ones up to " +
+                                            std::to_string(kMost) + ", one for each of " +
+                                            std::to_string(count) + " layers.");
+}
+
+Result<uint64_t> ConfigWriter::Least(std::string_view name, uint64_t most) const {
+  if (!varies_) return metadata().Whole(Key(name), 1, most);
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> values, ByLayer(name, layers_));
+  const uint64_t least = *std::min_element(values.begin(), values.end());
+  if (least >= 1 && least <= most) return least;
+  return Error(ErrorCode::kInvalidData, "'" + Key(name) + "' of '" + model_.file + "' holds " +
+                                            std::to_string(least) + "; expected 1 to " +
+                                            std::to_string(most) + ".");
+}
+
+Result<uint64_t> ConfigWriter::TurningPairs(const std::string& name, uint64_t columns) const {
+  const auto found = model_.tensors.find(name);
+  std::vector<float> values;
+  if (found != model_.tensors.end() && found->second.format == RowFormat::kF32 &&
+      found->second.shape == std::vector<uint64_t>{columns / 2}) {
+    values.resize(columns / 2);
+    ToF32(DType::kF32, found->second.bytes.bytes().data(), values);
+  }
+  uint64_t turning = 0;
+  while (turning < values.size() && values[turning] == 1) ++turning;
+  const bool rest_stands = std::all_of(values.begin() + static_cast<std::ptrdiff_t>(turning),
+                                       values.end(), [](float value) { return value >= 1e29f; });
+  if (!values.empty() && rest_stands) return turning;
+  return Error(ErrorCode::kUnsupported,
+               "'" + model_.file + "' has no vector '" + name + "' of F32 with " +
+                   std::to_string(columns / 2) +
+                   " values that are 1, and then 1e30 for pairs of columns that do not turn.");
+}
 
 Status ConfigWriter::Sizes() {
   ASSIGN_OR_RETURN(hidden_, Whole("embedding_length", 1));
@@ -69,11 +131,14 @@ Status ConfigWriter::Sizes() {
                    metadata().Whole(Key("nextn_predict_layers"), 0, blocks - 1, 0));
   layers_ = blocks - drafting;
   ASSIGN_OR_RETURN(heads_, Whole("attention.head_count", 1));
-  ASSIGN_OR_RETURN(const uint64_t kv_heads, Whole("attention.head_count_kv", 1, heads_));
+  uint64_t kv_heads = heads_;
+  if (Has("attention.head_count_kv")) {
+    ASSIGN_OR_RETURN(kv_heads, Least("attention.head_count_kv", kMost));
+  }
   // A model whose layers all have experts may have no other width.
   const bool has_width = Has("feed_forward_length") || !Has("expert_feed_forward_length");
   ASSIGN_OR_RETURN(const uint64_t width,
-                   Whole(has_width ? "feed_forward_length" : "expert_feed_forward_length", 1));
+                   Least(has_width ? "feed_forward_length" : "expert_feed_forward_length", kMost));
   ASSIGN_OR_RETURN(context_, Whole("context_length", 1));
   ASSIGN_OR_RETURN(head_columns_, Whole("attention.key_length", 1, hidden_ / heads_));
   ASSIGN_OR_RETURN(const uint64_t value_columns, Whole("attention.value_length", 1, head_columns_));
@@ -368,24 +433,9 @@ Status AddGlm4Moe(ConfigWriter* config) {
   return AddSparseLayers(config);
 }
 
-// Latent attention: DeepSeek-V2 (softmax), DeepSeek-V3 and GLM-4.7-Flash (sigmoids). Files of
-// today have the widths of the absorbed form in key_length and value_length and those of a head in
-// *_mla; older ones have those of a head alone.
-Status AddDeepseek2(ConfigWriter* config) {
-  // Older files do not say: a bias is there with sigmoids alone.
-  const std::string last = "blk." + std::to_string(config->layers_ - 1);
-  const bool has_bias = config->HasTensor(last + ".exp_probs_b.bias");
-  ASSIGN_OR_RETURN(const uint64_t scores, ScoresOfExperts(*config, has_bias ? kSigmoid : kSoftmax));
-  const bool is_v3 = scores == kSigmoid;
-  Name(config, is_v3 ? "deepseek_v3" : "deepseek_v2",
-       is_v3 ? "DeepseekV3ForCausalLM" : "DeepseekV2ForCausalLM");
-  if (config->Has("attention.temperature_scale")) {
-    return Error(ErrorCode::kUnsupported,
-                 "'" + config->metadata().file() + "' has '" +
-                     config->Key("attention.temperature_scale") +
-                     "', queries that grow with their position, which weft does not convert "
-                     "from deepseek2 files.");
-  }
+// Latent attention. Files of today have the widths of the absorbed form in key_length and
+// value_length and those of a head in *_mla; older ones have those of a head alone.
+Status AddLatent(ConfigWriter* config) {
   ASSIGN_OR_RETURN(const uint64_t rank, config->Whole("attention.kv_lora_rank", 1));
   ASSIGN_OR_RETURN(const uint64_t query_rank, config->Whole("attention.q_lora_rank", 0, 0));
   ASSIGN_OR_RETURN(const uint64_t rotated, config->Whole("rope.dimension_count", 2));
@@ -409,7 +459,42 @@ Status AddDeepseek2(ConfigWriter* config) {
     // 0.1 of what config.json calls mscale, there for queries and keys alike.
     rope["mscale"] = rope["mscale_all_dim"] = std::round(growth * 1e6) / 1e5;
   }
-  TRY(AddSparseLayers(config));
+  return AddSparseLayers(config);
+}
+
+// Mistral Small 4: experts of a softmax, and queries that grow with their position.
+Status AddMistral4(ConfigWriter* config) {
+  Name(config, "mistral4", "Mistral4ForCausalLM");
+  ASSIGN_OR_RETURN(const uint64_t scores, ScoresOfExperts(*config, kSoftmax));
+  if (scores != kSoftmax) {
+    return Error(ErrorCode::kUnsupported, "'" + config->metadata().file() +
+                                              "' scores experts by sigmoids; weft converts "
+                                              "mistral4 with a softmax.");
+  }
+  TRY(AddLatent(config));
+  ASSIGN_OR_RETURN(const double growth, config->Real("attention.temperature_scale", 0, 1e3, 0));
+  json::object& rope = config->out["rope_parameters"].as_object();
+  if (growth > 0) rope["llama_4_scaling_beta"] = growth;
+  return OkStatus();
+}
+
+// DeepSeek-V2 (softmax), DeepSeek-V3 and GLM-4.7-Flash (sigmoids).
+Status AddDeepseek2(ConfigWriter* config) {
+  // Older files do not say: a bias is there with sigmoids alone.
+  const std::string last = "blk." + std::to_string(config->layers_ - 1);
+  const bool has_bias = config->HasTensor(last + ".exp_probs_b.bias");
+  ASSIGN_OR_RETURN(const uint64_t scores, ScoresOfExperts(*config, has_bias ? kSigmoid : kSoftmax));
+  const bool is_v3 = scores == kSigmoid;
+  Name(config, is_v3 ? "deepseek_v3" : "deepseek_v2",
+       is_v3 ? "DeepseekV3ForCausalLM" : "DeepseekV2ForCausalLM");
+  if (config->Has("attention.temperature_scale")) {
+    return Error(ErrorCode::kUnsupported,
+                 "'" + config->metadata().file() + "' has '" +
+                     config->Key("attention.temperature_scale") +
+                     "', queries that grow with their position, which weft does not convert "
+                     "from deepseek2 files.");
+  }
+  TRY(AddLatent(config));
   if (!is_v3 && config->out["n_group"] != 1) config->out["topk_method"] = "group_limited_greedy";
   return OkStatus();
 }
@@ -453,6 +538,92 @@ Status AddGemma3(ConfigWriter* config) {
   return AddGemma(config, 62);
 }
 
+// What layers of Gemma 4 have otherwise than each other: sliding ones, those without a window, and
+// those that share keys and values, whose MLP may be twice as wide.
+Status AddGemma4Layers(const std::vector<bool>& sliding, ConfigWriter* config) {
+  const uint64_t layers = config->layers_;
+  ASSIGN_OR_RETURN(const uint64_t full_columns, config->Whole("attention.key_length", 1));
+  ASSIGN_OR_RETURN(const uint64_t columns,
+                   config->Whole("attention.key_length_swa", 1, full_columns));
+  ASSIGN_OR_RETURN(const auto kv_heads, config->ByLayer("attention.head_count_kv", layers));
+  json::object own;
+  for (uint64_t i = 0; i < layers; ++i) {
+    const json::object heads = {{"head_dim", sliding[i] ? columns : full_columns},
+                                {"num_key_value_heads", kv_heads[i]}};
+    own[std::to_string(i)] = heads;
+  }
+  config->out["head_dim"] = columns;
+  config->out["per_layer_config"] = std::move(own);
+  ASSIGN_OR_RETURN(const uint64_t sharing, config->Whole("attention.shared_kv_layers", 0, 0));
+  config->out["num_kv_shared_layers"] = sharing;
+  const auto full = std::find(sliding.begin(), sliding.end(), false);
+  const std::string first_full = "blk." + std::to_string(full - sliding.begin());
+  config->out["attention_k_eq_v"] = full != sliding.end() &&
+                                    config->HasTensor(first_full + ".attn_k.weight") &&
+                                    !config->HasTensor(first_full + ".attn_v.weight");
+  ASSIGN_OR_RETURN(const auto widths, config->ByLayer("feed_forward_length", layers));
+  const bool is_wider = sharing > 0 && sharing < layers && widths.back() == 2 * widths.front();
+  for (uint64_t i = 0; i < layers; ++i) {
+    const uint64_t times = is_wider && i + sharing >= layers ? 2 : 1;
+    if (widths[i] == times * widths[0]) continue;
+    return Error(ErrorCode::kUnsupported,
+                 "'" + config->metadata().file() + "' has an MLP of " + std::to_string(widths[i]) +
+                     " columns in layer " + std::to_string(i) + " and of " +
+                     std::to_string(widths[0]) +
+                     " in the first; weft converts equal ones, or twice as wide ones in layers "
+                     "that share keys and values.");
+  }
+  config->out["intermediate_size"] = widths[0];
+  config->out["use_double_wide_mlp"] = is_wider;
+  return OkStatus();
+}
+
+Status AddGemma4Rotations(ConfigWriter* config) {
+  ASSIGN_OR_RETURN(const double theta, config->Real("rope.freq_base", 1, 1e12, 1e6));
+  ASSIGN_OR_RETURN(const double local, config->Real("rope.freq_base_swa", 1, 1e12, 1e4));
+  ASSIGN_OR_RETURN(const uint64_t full_columns, config->Whole("attention.key_length", 1));
+  ASSIGN_OR_RETURN(const uint64_t turning, config->TurningPairs("rope_freqs.weight", full_columns));
+  const uint64_t columns = config->out["head_dim"].to_number<uint64_t>();
+  ASSIGN_OR_RETURN(const uint64_t rotated, config->Whole("rope.dimension_count_swa", 2, columns));
+  json::object sliding = {{"rope_type", "default"}, {"rope_theta", local}};
+  if (rotated != columns) {
+    sliding["partial_rotary_factor"] = static_cast<double>(rotated) / static_cast<double>(columns);
+  }
+  const double share = 2 * static_cast<double>(turning) / static_cast<double>(full_columns);
+  config->out["rope_parameters"] = {
+      {"full_attention",
+       {{"rope_type", "proportional"}, {"rope_theta", theta}, {"partial_rotary_factor", share}}},
+      {"sliding_attention", std::move(sliding)}};
+  return OkStatus();
+}
+
+Status AddGemma4(ConfigWriter* config) {
+  Name(config, "gemma4_text", "Gemma4ForCausalLM");
+  ASSIGN_OR_RETURN(const auto pattern,
+                   config->ByLayer("attention.sliding_window_pattern", config->layers_));
+  std::vector<bool> sliding;
+  for (const uint64_t slides : pattern) sliding.push_back(slides != 0);
+  config->LayerTypes([&](uint64_t i) { return sliding[i]; });
+  TRY(AddGemma4Layers(sliding, config));
+  TRY(AddGemma4Rotations(config));
+  config->out["hidden_activation"] = "gelu_pytorch_tanh";
+  config->out.erase("hidden_act");
+  ASSIGN_OR_RETURN(const double final_cap, config->Real("final_logit_softcapping", 0, 1e6, 0));
+  if (final_cap > 0) config->out["final_logit_softcapping"] = final_cap;
+  ASSIGN_OR_RETURN(const uint64_t own, config->Whole("embedding_length_per_layer_input", 0, 0));
+  config->out["hidden_size_per_layer_input"] = own;
+  const std::vector<uint64_t> table = config->ShapeOf("per_layer_token_embd.weight");
+  if (own > 0 && !table.empty()) config->out["vocab_size_per_layer_input"] = table[0];
+  ASSIGN_OR_RETURN(const uint64_t experts, config->Whole("expert_count", 0, 0));
+  config->out["enable_moe_block"] = experts > 0;
+  if (experts > 0) {
+    ASSIGN_OR_RETURN(const uint64_t width, config->Whole("expert_feed_forward_length", 1));
+    config->out["moe_intermediate_size"] = width;
+    TRY(AddRoutedExperts(config, "num_experts"));
+  }
+  return config->Window();
+}
+
 Status AddGptOss(ConfigWriter* config) {
   Name(config, "gpt_oss", "GptOssForCausalLM");
   config->LayerTypes([](uint64_t i) { return i % 2 == 0; });
@@ -468,13 +639,14 @@ Status AddGptOss(ConfigWriter* config) {
 struct Architecture {
   std::string_view name;  // general.architecture
   Status (*add)(ConfigWriter*);
+  bool varies = false;  // layers have other widths and numbers of heads than each other
 };
 constexpr Architecture kArchitectures[] = {
-    {"deepseek2", AddDeepseek2}, {"gemma2", AddGemma2},       {"gemma3", AddGemma3},
-    {"glm4moe", AddGlm4Moe},     {"gpt-oss", AddGptOss},      {"llama", AddLlama},
-    {"phi3", AddPhi3},           {"qwen2", AddQwen2},         {"qwen3", AddQwen3},
-    {"qwen35", AddQwen35},       {"qwen35moe", AddQwen35Moe}, {"qwen3moe", AddQwen3Moe},
-    {"qwen3next", AddQwen3Next},
+    {"deepseek2", AddDeepseek2}, {"gemma2", AddGemma2},     {"gemma3", AddGemma3},
+    {"gemma4", AddGemma4, true}, {"glm4moe", AddGlm4Moe},   {"gpt-oss", AddGptOss},
+    {"llama", AddLlama},         {"mistral4", AddMistral4}, {"phi3", AddPhi3},
+    {"qwen2", AddQwen2},         {"qwen3", AddQwen3},       {"qwen35", AddQwen35},
+    {"qwen35moe", AddQwen35Moe}, {"qwen3moe", AddQwen3Moe}, {"qwen3next", AddQwen3Next},
 };
 
 }  // namespace
@@ -497,7 +669,7 @@ Result<json::object> HuggingFaceConfig(const GgufModel& model) {
                                               model.file + "' is not supported; weft converts " +
                                               SupportedGgufArchitectures() + " from GGUF files.");
   }
-  ConfigWriter config(model, name);
+  ConfigWriter config(model, name, architecture->varies);
   TRY(config.Sizes());
   TRY(config.Rotation());
   TRY(architecture->add(&config));

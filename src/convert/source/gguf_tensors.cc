@@ -43,9 +43,13 @@ std::string_view Lookup(std::span<const Pair> table, std::string_view gguf) {
   return {};
 }
 
-constexpr Pair kOutside[] = {{"token_embd.weight", "model.embed_tokens.weight"},
-                             {"output_norm.weight", "model.norm.weight"},
-                             {"output.weight", "lm_head.weight"}};
+constexpr Pair kOutside[] = {
+    {"token_embd.weight", "model.embed_tokens.weight"},
+    {"output_norm.weight", "model.norm.weight"},
+    {"output.weight", "lm_head.weight"},
+    {"per_layer_token_embd.weight", "model.embed_tokens_per_layer.weight"},
+    {"per_layer_model_proj.weight", "model.per_layer_model_projection.weight"},
+    {"per_layer_proj_norm.weight", "model.per_layer_projection_norm.weight"}};
 constexpr Pair kLayer[] = {{"attn_norm", "input_layernorm"},
                            {"attn_q", "self_attn.q_proj"},
                            {"attn_k", "self_attn.k_proj"},
@@ -63,6 +67,16 @@ constexpr Pair kLayer[] = {{"attn_norm", "input_layernorm"},
 constexpr Pair kGemma[] = {{"post_attention_norm", "post_attention_layernorm"},
                            {"ffn_norm", "pre_feedforward_layernorm"},
                            {"post_ffw_norm", "post_feedforward_layernorm"}};
+constexpr Pair kGemma4[] = {{"post_attention_norm", "post_attention_layernorm"},
+                            {"ffn_norm", "pre_feedforward_layernorm"},
+                            {"post_ffw_norm", "post_feedforward_layernorm"},
+                            {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
+                            {"post_ffw_norm_1", "post_feedforward_layernorm_1"},
+                            {"post_ffw_norm_2", "post_feedforward_layernorm_2"},
+                            {"ffn_gate_inp", "router.proj"},
+                            {"inp_gate", "per_layer_input_gate"},
+                            {"proj", "per_layer_projection"},
+                            {"post_norm", "post_per_layer_input_norm"}};
 constexpr Pair kPhi3[] = {{"ffn_up", "mlp.gate_up_proj"}};
 constexpr Pair kGptOss[] = {{"post_attention_norm", "post_attention_layernorm"},
                             {"ffn_gate_inp", "mlp.router"}};
@@ -100,10 +114,14 @@ struct Vector {
 constexpr Vector kVectors[] = {{"ssm_a", "", "linear_attn.A_log"},
                                {"ssm_dt", "bias", "linear_attn.dt_bias"},
                                {"exp_probs_b", "bias", "mlp.gate.e_score_correction_bias"},
-                               {"attn_sinks", "weight", "self_attn.sinks"}};
+                               {"attn_sinks", "weight", "self_attn.sinks"},
+                               {"layer_output_scale", "weight", "layer_scalar"},
+                               {"ffn_gate_inp", "scale", "router.scale"},
+                               {"ffn_down_exps", "scale", "router.per_expert_scale"}};
 // All experts of a layer in one tensor [experts, ...].
 constexpr Pair kStacks[] = {{"ffn_gate_exps", "mlp.experts.gate_proj"},
                             {"ffn_up_exps", "mlp.experts.up_proj"},
+                            {"ffn_gate_up_exps", "mlp.experts.gate_up_proj"},
                             {"ffn_down_exps", "mlp.experts.down_proj"}};
 
 bool HasDeltaNet(std::string_view model_type) {
@@ -112,9 +130,11 @@ bool HasDeltaNet(std::string_view model_type) {
 
 std::span<const Pair> FamilyNames(std::string_view model_type) {
   if (model_type == "gemma2" || model_type == "gemma3_text") return kGemma;
+  if (model_type == "gemma4_text") return kGemma4;
   if (model_type == "phi3") return kPhi3;
   if (model_type == "gpt_oss") return kGptOss;
-  if (model_type == "glm4_moe" || model_type.starts_with("deepseek_v")) return kSparse;
+  if (model_type == "glm4_moe" || model_type == "mistral4" || model_type.starts_with("deepseek_v"))
+    return kSparse;
   if (HasDeltaNet(model_type)) return kDeltaNet;
   return {};
 }
@@ -123,7 +143,9 @@ class Renamer {
  public:
   Renamer(const std::string& model_type, uint64_t head_columns)
       : family_(FamilyNames(model_type)),
-        norms_hold_one_(model_type.starts_with("gemma") || HasDeltaNet(model_type)),
+        is_gemma4_(model_type == "gemma4_text"),
+        norms_hold_one_((model_type.starts_with("gemma") && !is_gemma4_) ||
+                        HasDeltaNet(model_type)),
         // llama.cpp rotates neighbouring columns in this architecture alone.
         is_llama_(model_type == "llama" || model_type == "mistral" || model_type == "mixtral"),
         head_columns_(head_columns) {}
@@ -141,7 +163,8 @@ class Renamer {
       copy.holds_decay = parsed->stem == "ssm_a";  // -exp(A_log)
       return Put(prefix + std::string(vector.hugging_face), name, std::move(copy));
     }
-    if (const auto stack = Lookup(kStacks, parsed->stem); !stack.empty()) {
+    if (auto stack = Lookup(kStacks, parsed->stem); !stack.empty()) {
+      if (is_gemma4_) stack.remove_prefix(std::string_view("mlp.").size());
       const char* suffix = parsed->kind == "bias" ? "_bias" : "";
       return Put(prefix + std::string(stack) + suffix, name, tensor);
     }
@@ -209,7 +232,7 @@ class Renamer {
   }
 
   std::span<const Pair> family_;
-  bool norms_hold_one_, is_llama_;
+  bool is_gemma4_, norms_hold_one_, is_llama_;
   uint64_t head_columns_;
   TensorMap tensors_;
 };

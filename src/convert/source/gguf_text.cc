@@ -55,7 +55,7 @@ constexpr std::string_view kTurnEnds[] = {
     "<|eot_id|>",    "<|im_end|>",      "<|end|>",
     "<end_of_turn>", "<|endoftext|>",   "<|return|>",
     "<|call|>",      "<|eom_id|>",      "<\uff5cend\u2581of\u2581sentence\uff5c>",
-    "<|EOT|>",       "<|end_of_text|>",
+    "<|EOT|>",       "<|end_of_text|>", "<turn|>",
 };
 
 Result<json::array> EndIds(const GgufMetadata& metadata, const VocabularySpec& spec) {

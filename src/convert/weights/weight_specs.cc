@@ -245,6 +245,13 @@ Status CheckPiece(const SourcePiece& piece, const TensorMap& tensors) {
   if (!is_mxfp4) {
     // Single values are read out of the middle of a row.
     const SourceTensor& tensor = tensors.find(piece.tensor)->second;
+    const uint64_t block = BlockValues(*tensor.format);
+    if (piece.columns % block != 0 && !piece.transposed && tensor.shape.size() > 1 &&
+        piece.columns != tensor.shape.back()) {
+      return WrongTensor(piece.tensor, tensor,
+                         "expected blocks that lie in one of its parts of " +
+                             std::to_string(piece.columns) + " columns");
+    }
     const bool by_value = piece.transposed || (piece.columns == 1 && piece.rows > 1) ||
                           (piece.shape.size() == 1 && tensor.interleaved_rows > 0);
     if (!by_value || BlockValues(*tensor.format) == 1) return OkStatus();

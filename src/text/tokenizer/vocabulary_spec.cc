@@ -137,10 +137,11 @@ class TokenizerWriter {
 
  private:
   Status CheckSizes() const {
-    if (spec_.model != "gpt2" && spec_.model != "llama") {
+    if (spec_.model != "gpt2" && spec_.model != "llama" && spec_.model != "gemma4") {
       return Error(ErrorCode::kUnsupported,
                    "The vocabulary is of the kind \"" + spec_.model +
-                       "\"; weft supports gpt2 (byte-level) and llama (SentencePiece BPE).");
+                       "\"; weft supports gpt2 (byte-level), llama (SentencePiece BPE) and gemma4 "
+                       "(SentencePiece BPE with merges).");
     }
     const size_t count = spec_.tokens.size();
     const auto wrong = [&](std::string_view what, size_t got) {
@@ -174,7 +175,7 @@ class TokenizerWriter {
       vocabulary_[text] = id;
       const bool is_control = TypeOf(id) == kControl;
       const bool is_added = is_control || TypeOf(id) == kUserDefined ||
-                            (TypeOf(id) == kUnknown && spec_.model == "llama");
+                            (TypeOf(id) == kUnknown && spec_.model != "gpt2");
       if (!is_added || text.size() > kMaxMergedBytes) continue;
       added_.push_back(json::object{{"id", id},
                                     {"content", text},
@@ -201,6 +202,12 @@ class TokenizerWriter {
     steps.push_back(bytes);
     out_["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
     out_["decoder"] = std::move(bytes);
+    ASSIGN_OR_RETURN(json::array merges, GivenMerges());
+    AddModel(std::move(merges), {{"ignore_merges", pre.ignore_merges}});
+    return OkStatus();
+  }
+
+  Result<json::array> GivenMerges() const {
     json::array merges;
     for (size_t i = 0; i < spec_.merges.size(); ++i) {
       const std::string& merge = spec_.merges[i];
@@ -217,14 +224,15 @@ class TokenizerWriter {
       }
       merges.push_back(json::array{left, right});
     }
-    AddModel(std::move(merges), {{"ignore_merges", pre.ignore_merges}});
-    return OkStatus();
+    return merges;
   }
 
-  // Any two neighbours that together are a token merge; the better the token's score, the sooner.
+  // Text with its spaces replaced; what no token spells is bytes.
   Status SentencePieceModel() {
     add_bos_ = true;
-    ASSIGN_OR_RETURN(json::array merges, ScoredMerges());
+    const bool is_scored = spec_.model == "llama";
+    const bool add_space = is_scored && spec_.add_space_prefix;
+    ASSIGN_OR_RETURN(json::array merges, is_scored ? ScoredMerges() : GivenMerges());
     json::object options{{"fuse_unk", true}, {"byte_fallback", true}};
     const auto unknown = spec_.unknown_id;
     if (unknown && *unknown >= 0 && static_cast<size_t>(*unknown) < spec_.tokens.size()) {
@@ -233,7 +241,7 @@ class TokenizerWriter {
     AddModel(std::move(merges), std::move(options));
     constexpr std::string_view kSpace = "\u2581";
     json::array normalizers, decoders;
-    if (spec_.add_space_prefix) {
+    if (add_space) {
       normalizers.push_back(json::object{{"type", "Prepend"}, {"prepend", kSpace}});
     }
     normalizers.push_back(
@@ -242,7 +250,7 @@ class TokenizerWriter {
         json::object{{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}});
     decoders.push_back(json::object{{"type", "ByteFallback"}});
     decoders.push_back(json::object{{"type", "Fuse"}});
-    if (spec_.add_space_prefix) {
+    if (add_space) {
       decoders.push_back(
           json::object{{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
     }
@@ -252,6 +260,7 @@ class TokenizerWriter {
     return OkStatus();
   }
 
+  // Any two neighbours that together are a token merge; the better the token's score, the sooner.
   Result<json::array> ScoredMerges() const {
     struct Merge {
       size_t id;

@@ -14,15 +14,17 @@ namespace weft {
 
 // All vectors have one entry per id or are empty.
 struct VocabularySpec {
-  std::string model;  // "gpt2" (byte-level, merges) or "llama" (SentencePiece, scores)
-  std::string pre;    // pre-tokenizer of a byte-level model: "llama-bpe", "qwen2", ...
+  // "gpt2" (byte-level, merges), "llama" (SentencePiece, scores) or "gemma4" (SentencePiece's text
+  // with merges).
+  std::string model;
+  std::string pre;  // pre-tokenizer of a byte-level model: "llama-bpe", "qwen2", ...
   std::vector<std::string> tokens;
   std::vector<float> scores;
   std::vector<int32_t> types;       // a TokenType each
   std::vector<std::string> merges;  // "left right"
   std::optional<int32_t> bos_id, eos_id, unknown_id;
   std::optional<bool> add_bos, add_eos;
-  bool add_space_prefix = true;  // SentencePiece models only
+  bool add_space_prefix = true;  // "llama" only
 };
 
 // tokenizer.ggml.token_type

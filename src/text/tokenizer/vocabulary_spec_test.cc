@@ -172,6 +172,28 @@ TEST(Vocabulary, Qwen35KeepsMarksWithLetters) {
   EXPECT_EQ(*apart->Encode(text, false), (std::vector<int32_t>{0, 1, 2}));
 }
 
+// Gemma 4: spaces replaced and none put in front, the merges in their order, bytes for the rest.
+TEST(Vocabulary, Gemma4HasMergesOfEscapedText) {
+  VocabularySpec spec{.model = "gemma4",
+                      .tokens = {"<unk>", "<bos>", "a", "b", "\u2581", "ab", "\u2581a", "<0xC3>",
+                                 "<0xA9>", "<turn|>", "\n", "\n\n"},
+                      .types = {2, 3, 1, 1, 1, 1, 1, 6, 6, 3, 1, 1},
+                      .merges = {"\u2581 a", "a b", "\n \n"},
+                      .bos_id = 1,
+                      .unknown_id = 0};
+  const auto tokenizer = FromVocabulary(spec);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().ToString();
+  const std::string text = "ab ab\n\n\xC3\xA9";
+  const std::vector<int32_t> ids{5, 6, 3, 11, 7, 8};
+  EXPECT_EQ(*tokenizer->Encode(text, false), ids);
+  EXPECT_EQ(tokenizer->Decode(ids, false), text);
+  EXPECT_EQ(*tokenizer->Encode(" b<turn|>", true), (std::vector<int32_t>{1, 4, 3, 9}));
+  spec.merges = {"a \u2581"};
+  const auto refused = FromVocabulary(spec);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message(), HasSubstr("not in the vocabulary"));
+}
+
 TEST(Vocabulary, RefusesWhatDoesNotFitTogether) {
   const auto message = [](const VocabularySpec& spec) {
     const auto tokenizer = FromVocabulary(spec);
