@@ -5,6 +5,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -31,6 +32,9 @@ class DatagramSender {
  public:
   virtual ~DatagramSender() = default;
   virtual void Send(std::span<const OutgoingDatagram> datagrams) = 0;
+  // Any thread: `then` is called where datagrams are received, after those that are there by then.
+  // Who gives up on a datagram has to know that it does not merely wait to be read.
+  virtual void AfterReceived(std::function<void()> then) = 0;
   // Where others may reach it.
   virtual std::vector<DatagramAddress> Addresses() const = 0;
 };

@@ -8,6 +8,7 @@
 #include <array>
 #include <boost/asio/ip/udp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/post.hpp>
 #include <cstring>
 
 #include "net/address.h"
@@ -23,7 +24,7 @@ using asio::ip::udp;
 constexpr int kBufferBytes = 4 << 20;
 constexpr size_t kLongestDatagram = 2048;
 // Datagrams that are read before other work of the loop has its turn.
-constexpr int kAtOnce = 64;
+constexpr int kAtOnce = 256;
 constexpr std::array<uint8_t, 12> kMappedIPv4 = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 bool IsIPv4(const DatagramAddress& address) {
@@ -66,7 +67,9 @@ struct UdpSocket::State : std::enable_shared_from_this<State> {
   void Wait() {
     socket.async_wait(udp::socket::wait_read,
                       [self = shared_from_this()](const boost::system::error_code& error) {
-                        if (!error && self->on_datagram) self->Read();
+                        if (error || !self->on_datagram) return;
+                        self->Read();
+                        if (self->on_datagram) self->Wait();
                       });
   }
   void Read() {
@@ -79,7 +82,6 @@ struct UdpSocket::State : std::enable_shared_from_this<State> {
       if (error) continue;  // that an earlier datagram was refused, say
       on_datagram(FromEndpoint(from), {buffer.begin(), buffer.begin() + size});
     }
-    if (on_datagram) Wait();
   }
 
   udp::socket socket;
@@ -172,6 +174,13 @@ void UdpSocket::Send(std::span<const OutgoingDatagram> datagrams) {
                    static_cast<unsigned>(messages.size() - sent), MSG_DONTWAIT | MSG_NOSIGNAL);
     sent += static_cast<size_t>(std::max(1, taken));
   }
+}
+
+void UdpSocket::AfterReceived(std::function<void()> then) {
+  asio::post(state_->socket.get_executor(), [state = state_, then = std::move(then)] {
+    if (state->on_datagram) state->Read();
+    then();
+  });
 }
 
 uint16_t UdpSocket::port() const {

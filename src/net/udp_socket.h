@@ -28,6 +28,7 @@ class UdpSocket : public DatagramSender {
 
   // Any thread. What the system does not take at once is lost.
   void Send(std::span<const OutgoingDatagram> datagrams) override;
+  void AfterReceived(std::function<void()> then) override;
   // All of this machine's, loopback last, where it is bound to all.
   std::vector<DatagramAddress> Addresses() const override { return addresses_; }
   uint16_t port() const;

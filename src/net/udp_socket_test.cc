@@ -34,6 +34,21 @@ TEST(UdpSocket, DatagramsArriveWithWhereTheyComeFrom) {
   }
 }
 
+TEST(UdpSocket, WhatIsThereIsReceivedBeforeItIsGivenUp) {
+  EventLoop loop;
+  const auto hub = UdpSocket::Open(loop, "127.0.0.1", 0).value();
+  const auto device = UdpSocket::Open(loop, "127.0.0.1", 0).value();
+  size_t received = 0, then = 0;
+  hub->Receive([&](const DatagramAddress&, const std::vector<uint8_t>&) { ++received; });
+  device->Send(std::vector<OutgoingDatagram>(100, {hub->Addresses()[0], {1, 2}}));
+  hub->AfterReceived([&] {
+    then = received;
+    loop.Stop();
+  });
+  loop.Run();
+  EXPECT_EQ(then, 100u);
+}
+
 TEST(UdpSocket, OfAllAddressesLoopbackIsTheLast) {
   EventLoop loop;
   const auto socket = UdpSocket::Open(loop, "0.0.0.0", 0).value();

@@ -72,7 +72,7 @@ class NativeWorker::Impl {
         hooks_(std::move(hooks)),
         send_(std::move(send)),
         membership_(OfferOf(options_), options_.dispatch, SecureRandomBytes),
-        alarm_([this] { Feed(TimerDue{}); }) {}
+        alarm_([this] { Ring(); }) {}
 
   ~Impl() {
     {
@@ -80,6 +80,7 @@ class NativeWorker::Impl {
       Interrupt();
     }
     alarm_.Stop();
+    alive_.reset();  // which the alarm's thread looks at
     downloads_.Stop();
     reads_.Stop();
     compute_.Stop();
@@ -99,6 +100,14 @@ class NativeWorker::Impl {
   }
 
  private:
+  // What came in time, and was not read yet, is not late.
+  void Ring() {
+    if (!options_.datagrams) return Feed(TimerDue{});
+    options_.datagrams->AfterReceived([this, alive = std::weak_ptr(alive_)] {
+      if (!alive.expired()) Feed(TimerDue{});
+    });
+  }
+
   void FeedLocked(Event event) {
     for (Action& action : membership_.Handle(std::move(event), MonotonicNow()))
       std::visit([this](auto& each) { Carry(each); }, action);
@@ -228,6 +237,7 @@ class NativeWorker::Impl {
   std::unique_ptr<LayerLoader> loader_;
   std::unique_ptr<StageHost> host_;
 
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::mutex mutex_;
   SendMessage send_;       // under mutex_, of the connection that there is
   Membership membership_;  // under mutex_

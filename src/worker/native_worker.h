@@ -31,7 +31,8 @@ struct NativeWorkerOptions {
   uint32_t thread_count = 1;
   bool reference_kernels = false;
   dispatch::Options dispatch = {};  // as a hub
-  // For sums that may be lost; null: there are no datagrams. What comes is OnDatagram's.
+  // For sums that may be lost; null: there are no datagrams. What comes is OnDatagram's. With them
+  // the worker is destroyed on the thread that receives, or when that runs no more.
   std::shared_ptr<DatagramSender> datagrams;
 };
 
