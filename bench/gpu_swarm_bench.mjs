@@ -4,8 +4,8 @@
 // a figure.
 //
 //   ./dev bench gpu-swarm --package DIR [--workers 1,2] [--adapters 0,1] [--tokens 160]
-//     [--rounds 3] [--conversations 1,4,16,32] [--parts line,load,engine,swarm]
-//     [--allow-software]
+//     [--rounds 3] [--conversations 1,4,16,32] [--parts line,load,engine,swarm,prompts]
+//     [--prompts 128,4096] [--allow-software]
 //
 // Worker i takes adapter i of --adapters, or the first again. On a machine without npm: --worker
 // FILE (web/dist/headless/worker.mjs), --dawn FILE (webgpu's index.js or dawn.node), --engine FILE
@@ -33,14 +33,17 @@ const { values } = parseArgs({
     tokens: { type: "string", default: "160" },
     rounds: { type: "string", default: "3" },
     conversations: { type: "string", default: "1,4,16,32" },
-    parts: { type: "string", default: "line,load,engine,swarm" },
+    parts: { type: "string", default: "line,load,engine,swarm,prompts" },
+    prompts: { type: "string", default: "128,4096" },
     "allow-software": { type: "boolean", default: false },
   },
 });
 const parts = values.parts.split(",");
 const tokens = Number(values.tokens);
 const rounds = Number(values.rounds);
-const kContext = 1024;
+const prompts = values.prompts.split(",").map(Number);
+// For the longest prompt, with what the chat template adds.
+const kContext = parts.includes("prompts") ? Math.max(1024, ...prompts) + 256 : 1024;
 const conversations = values.conversations.split(",").map(Number);
 const kSessions = Math.max(8, ...conversations);
 const kUpMs = 90_000;
@@ -168,7 +171,49 @@ async function ask(origin, prompt, count) {
     }
   }
   const end = performance.now();
-  return { count: usage.completion_tokens, firstMs: first - begin, decodeMs: end - first };
+  return {
+    count: usage.completion_tokens, promptTokens: usage.prompt_tokens,
+    firstMs: first - begin, decodeMs: end - first,
+  };
+}
+
+// Of about so many tokens, none of which was asked before.
+function promptOf(tokenCount, round, perWord) {
+  const words = Math.floor(tokenCount / perWord);
+  const wordOf = (_, i) => `w${(i * 7919 + round * 104729) % 9973}`;
+  return Array.from({ length: words }, wordOf).join(" ");
+}
+
+// Time to the first token, and tokens a second of the prompt until then. Medians.
+async function measurePrompts(count, cache) {
+  return await withServer(async (origin) => {
+    const workers = [];
+    try {
+      for (let i = 0; i < count; ++i) workers.push(startWorker(origin, i, count, cache));
+      await waitFor(origin, workers, (swarm) =>
+        swarm.state === "up" && swarm.stages.length >= count);
+      await sleep(3000); // measurements of the devices
+      const probe = await ask(origin, promptOf(100, 99, 1), 1);
+      const cells = {};
+      for (const length of prompts) {
+        const runs = [];
+        for (let round = -2; round < rounds; ++round) {
+          const prompt = promptOf(length, round + 3, probe.promptTokens / 100);
+          const answer = await ask(origin, prompt, 8);
+          if (round >= 0) runs.push(answer); // the first ones warm up
+        }
+        cells[length] = {
+          prompt_tokens: median(runs.map(({ promptTokens }) => promptTokens)),
+          first_token_ms: round(median(runs.map(({ firstMs }) => firstMs)), 1),
+          prompt_tokens_per_s: round(median(runs.map(
+            ({ promptTokens, firstMs }) => (promptTokens * 1000) / firstMs))),
+        };
+      }
+      return cells;
+    } finally {
+      await stop(workers);
+    }
+  });
 }
 
 // So many conversations at once: tokens/s of one of them while it decodes and of all from the first
@@ -295,6 +340,11 @@ try {
       if (count > 1) continue;
       const whole = await measureSwarm(1, cache, ["--run-here"]);
       print({ figure: "whole model", workers: 1, ...whole });
+    }
+  }
+  if (parts.includes("prompts")) {
+    for (const count of values.workers.split(",").map(Number)) {
+      print({ figure: "prompts", workers: count, prompts: await measurePrompts(count, cache) });
     }
   }
   if (parts.includes("engine")) print({ figure: "engine alone", ...(await measureEngine()) });

@@ -36,8 +36,8 @@ class BatchTimes {
 
   // The most rows whose step is expected to take no longer than this; nullopt: nothing has been
   // measured often enough. The largest class that has so many rows decides: with a row of 1 in
-  // 1,000 us, and of 64 to 127 in 50, 5,000 us hold 100 rows, and 2,000 us hold 2. Rows of the
-  // smallest measured class are taken for what fewer would take, too: it is soon known better.
+  // 1,000 us, and of 64 to 127 in 50, 5,000 us hold 100 rows. 2,000 us would hold 40: these are
+  // tried, and where they take longer, their own class says so from then on.
   std::optional<uint32_t> RowsWithin(double limit_us) const {
     std::optional<uint32_t> most;
     double end = UINT32_MAX;  // rows that a larger class says are too many
@@ -47,6 +47,8 @@ class BatchTimes {
       const double rows = std::min(end, limit_us / std::max(*rings_[i].Median(), 1e-3));
       most = static_cast<uint32_t>(std::max(rows, 1.0));
       if (rows >= first) break;
+      // Fewer than it was measured with: so many are tried, unless their class knows better.
+      if (rings_[Class(*most)].count() < kSamplesToTrust) break;
       end = first - 1;
     }
     return most;

@@ -49,11 +49,13 @@ TEST(BatchTimes, RowsWithinATimeAreThoseOfTheLargestClassThatHasThem) {
   AddThrice(times, 100, 5000);
   EXPECT_EQ(times.RowsWithin(5000), 100u);
   EXPECT_EQ(times.RowsWithin(50'000), 1000u);
-  EXPECT_EQ(times.RowsWithin(2000), 2u);
+  EXPECT_EQ(times.RowsWithin(2000), 40u) << "tried";
   AddThrice(times, 20, 1600);
+  EXPECT_EQ(times.RowsWithin(2000), 40u) << "still";
+  AddThrice(times, 40, 3000);
   EXPECT_EQ(times.RowsWithin(2000), 25u);
   // What a larger class says is too many is never given.
-  EXPECT_EQ(times.RowsWithin(3190), 39u);
+  EXPECT_EQ(times.RowsWithin(3190), 42u);
   times.Clear();
   AddThrice(times, 128, 400'000);
   EXPECT_EQ(times.RowsWithin(50'000), 16u);

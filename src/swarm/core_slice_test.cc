@@ -46,11 +46,17 @@ std::vector<int32_t> Prompt(int32_t count) {
   return ids;
 }
 
-std::vector<uint32_t> FramesOf(const TestWorker& device, CoreOptions options = LongContext()) {
+// Of a prompt that is read while another conversation decodes.
+std::vector<uint32_t> FramesOf(const TestWorker& device, CoreOptions options = LongContext(),
+                               int32_t length = 15'000) {
   TestSwarm swarm(std::move(options));
   swarm.BringUp(1, device);
-  swarm.Submit(Prompt(15'000), 1);
+  swarm.worker(1).answer_steps = false;
+  const RequestId talk = swarm.Submit({5}, 18'000);
+  const RequestId prompt = swarm.Submit(Prompt(length), 1);
+  for (int i = 0; i < 20'000 && swarm.Ends(prompt).empty(); ++i) swarm.AnswerStep(1);
   EXPECT_THAT(swarm.CloseReasons(1), testing::IsEmpty());
+  EXPECT_THAT(swarm.Ends(talk), testing::IsEmpty());
   return Frames(swarm, 1);
 }
 
@@ -63,7 +69,7 @@ TEST(Slice, AFastDeviceGetsTheMostRows) {
 
 // 120 ms for one row, 20 ms for each further one: 7 take twice as long as one, 9 as two.
 TEST(Slice, ASlowDeviceGetsWhatTakesTwoOfItsSteps) {
-  const std::vector<uint32_t> rows = FramesOf(Device(100'000, 20'000));
+  const std::vector<uint32_t> rows = FramesOf(Device(100'000, 20'000), LongContext(), 2000);
   EXPECT_GE(rows.back(), 4u);
   EXPECT_LE(rows.back(), 9u);
 }
@@ -90,7 +96,12 @@ TEST(Slice, TheSlowestStageDecides) {
   swarm.Join(fast);
   swarm.Advance(Seconds(1));
   ASSERT_EQ(swarm.picture().stages.size(), 2u);
-  swarm.Submit(Prompt(15'000), 1);
+  for (const WorkerId worker : {1u, 2u}) swarm.worker(worker).answer_steps = false;
+  swarm.Submit({5}, 18'000);
+  const RequestId prompt = swarm.Submit(Prompt(15'000), 1);
+  for (int i = 0; i < 20'000 && swarm.Ends(prompt).empty(); ++i)
+    for (const WorkerId worker : {1u, 2u})
+      if (swarm.unanswered_steps(worker) > 0) swarm.AnswerStep(worker);
   for (const WorkerId worker : {1u, 2u}) {
     const std::vector<uint32_t> rows = Frames(swarm, worker);
     ASSERT_FALSE(rows.empty());
@@ -112,6 +123,13 @@ TEST(Slice, WithoutATimeRowsAreFixed) {
   CoreOptions options = LongContext();
   options.prefill_slice = {};
   EXPECT_THAT(FramesOf(Device(1000, 10), options), Each(128u));
+}
+
+TEST(Slice, WhereNobodyDecodesFramesAreFull) {
+  TestSwarm swarm(LongContext());
+  swarm.BringUp(1, Device(100'000, 20'000));
+  swarm.Submit(Prompt(3000), 1);
+  EXPECT_THAT(Frames(swarm, 1), Each(128u));
 }
 
 // While somebody decodes, a device has one slice at a time.

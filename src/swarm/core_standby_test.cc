@@ -13,6 +13,7 @@ namespace {
 using testing::Each;
 using testing::ElementsAre;
 using testing::EndsWith;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
