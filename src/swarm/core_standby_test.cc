@@ -443,19 +443,5 @@ TEST(Standby, TheAnswerOfTheLastStageThatComesFirstCounts) {
   EXPECT_THAT(swarm.Tokens(scene.request), ElementsAre(8));
 }
 
-// Both take 60 ms for what took them nothing before. Each would be late for ever, were the answers
-// that come late neither taken nor counted.
-TEST(Standby, TwoThatHaveBecomeSlowGoOn) {
-  TwoWhole scene;
-  TestSwarm& swarm = scene.swarm;
-  for (int i = 0; i < 20 && swarm.Ends(scene.request).empty(); ++i) {
-    swarm.Advance(Milliseconds(60));
-    for (const WorkerId id : {scene.late, scene.other})
-      if (swarm.unanswered_steps(id) > 0) swarm.AnswerStep(id);
-  }
-  EXPECT_EQ(swarm.Tokens(scene.request), Counting(8, 8));
-  EXPECT_THAT(swarm.Ends(scene.request), SizeIs(1));
-}
-
 }  // namespace
 }  // namespace weft::swarm
