@@ -12,6 +12,7 @@
 #include "convert/package/package_files.h"
 #include "convert/package/package_folder.h"
 #include "convert/source/open_source.h"
+#include "convert/source/tensor_names.h"
 #include "convert/weights/weight_specs.h"
 #include "convert/weights/weight_store.h"
 #include "onnx/write.h"
@@ -88,6 +89,7 @@ class Converter {
     ASSIGN_OR_RETURN(config_, ParseModelConfig(files.at("config.json"), options_.context_length));
     warnings_ = source_.warnings;
     if (config_.wrapped) UnwrapTensors();
+    RenameTensors(config_.architecture, &source_.tensors);
     if (!options_.without_tokenizer) {
       ASSIGN_OR_RETURN(const auto found, CheckTokenizer(files, config_.vocabulary));
       warnings_.insert(warnings_.end(), found.begin(), found.end());

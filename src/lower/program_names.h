@@ -31,6 +31,7 @@ using program::Rope;
 using program::RouteKind;
 using program::Scale;
 using program::Softcap;
+using program::SsmScan;
 using program::View;
 using program::Weight;
 using program::WeightId;

@@ -286,7 +286,7 @@ class DecoderBuilder {
   std::string Mix(const std::string& node, const std::string& prefix, uint32_t index,
                   const std::string& x) {
     if (config_.mixers[index] == Mixer::kAttention) return Attention(node, prefix, index, x);
-    return BuildDeltaNet(config_, node, prefix, index, x, &nodes_);
+    return BuildRecurrent(config_, node, prefix, index, x, &nodes_);
   }
 
   // The experts that a row goes to, and the one that all rows go to.
@@ -348,24 +348,16 @@ class DecoderBuilder {
     return name.empty() ? x : Norm(node + "/" + name + "/LayerNorm", x, prefix + name + ".weight");
   }
 
-  // Columns [first, first + count) of x.
-  std::string Columns(const std::string& node, const std::string& x, uint32_t first,
-                      uint32_t count) {
-    return Node(node, "Columns", {x},
-                {Attribute::Of("first", int64_t{first}), Attribute::Of("count", int64_t{count})},
-                kWeft);
-  }
-
   // A layer whose boundaries carry the inputs of all layers behind the residual stream.
   std::string CarryingLayer(uint32_t layer, const std::string& carried) {
     const std::string prefix = LayerPrefix(layer);
     const std::string node = "/model/layers." + std::to_string(layer - 1);
     const uint32_t hidden = config_.hidden_columns, columns = config_.layer_inputs.columns;
-    const std::string y = Blocks(layer, Columns(node + "/stream", carried, 0, hidden));
+    const std::string y = Blocks(layer, nodes_.Columns(node + "/stream", carried, 0, hidden));
     const std::string gate =
         nodes_.Linear(node + "/per_layer_input_gate", y, prefix + "per_layer_input_gate", false);
     const std::string input =
-        Columns(node + "/input", carried, hidden + (layer - 1) * columns, columns);
+        nodes_.Columns(node + "/input", carried, hidden + (layer - 1) * columns, columns);
     const std::string mixed = Node(node + "/per_layer_input/Mul", "Mul",
                                    {Activate(node + "/per_layer_input/act", gate), input});
     const std::string out = nodes_.Linear(node + "/per_layer_projection", mixed,

@@ -127,6 +127,14 @@ std::string GraphNodes::HeadNorm(const std::string& node, const std::string& x,
               {normed, Constant("constants/columns_" + std::to_string(all), {3}, {0, -1, all})});
 }
 
+std::string GraphNodes::Columns(const std::string& node, const std::string& x, uint64_t first,
+                                uint64_t count) {
+  return Node(node, "Columns", {x},
+              {Attribute::Of("first", static_cast<int64_t>(first)),
+               Attribute::Of("count", static_cast<int64_t>(count))},
+              kWeft);
+}
+
 std::string GraphNodes::Softcap(const std::string& node, const std::string& x, float cap) {
   const std::string limit = Scalar("constants" + node, cap);
   const std::string ratio = Node(node + "/Div", "Div", {x, limit});

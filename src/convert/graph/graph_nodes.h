@@ -53,6 +53,9 @@ class GraphNodes {
   // The norm of each head of `head_columns` of x [1, S, columns], with one weight for all heads.
   std::string HeadNorm(const std::string& node, const std::string& x, const std::string& weight,
                        uint64_t columns, uint64_t head_columns, float epsilon);
+  // Columns [first, first + count) of x.
+  std::string Columns(const std::string& node, const std::string& x, uint64_t first,
+                      uint64_t count);
   // cap * tanh(x / cap)
   std::string Softcap(const std::string& node, const std::string& x, float cap);
 

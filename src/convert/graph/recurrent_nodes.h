@@ -6,6 +6,8 @@
 //   DeltaRule    qkv, a, b, decay, dt_bias, past -> y, present
 //                attributes key_heads, value_heads, key_columns, value_columns, key_groups:
 //                "grouped" or "tiled"
+//   SsmScan      xbc, dt, decay, dt_bias, skip, past -> y, present
+//                attributes heads, head_columns, groups, state_columns, dt_min, dt_max
 //
 // What they compute: program/ir.h. A state is [1, floats] f32; zeros before the first row.
 #pragma once
@@ -19,10 +21,10 @@ namespace weft::convert {
 // REQUIRES: its mixer is recurrent.
 void DeclareState(const ModelConfig& config, uint32_t index, onnx::Graph* graph);
 
-// x [1, S, hidden] -> what Gated DeltaNet adds to the stream. `node` is the path of the nodes,
-// `prefix` that of the weights.
-std::string BuildDeltaNet(const ModelConfig& config, const std::string& node,
-                          const std::string& prefix, uint32_t index, const std::string& x,
-                          GraphNodes* nodes);
+// x [1, S, hidden] -> what the layer's mixer adds to the stream. `node` is the path of the nodes,
+// `prefix` that of the weights. REQUIRES: the mixer is recurrent.
+std::string BuildRecurrent(const ModelConfig& config, const std::string& node,
+                           const std::string& prefix, uint32_t index, const std::string& x,
+                           GraphNodes* nodes);
 
 }  // namespace weft::convert

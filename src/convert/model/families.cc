@@ -146,7 +146,12 @@ constexpr Family kFamilies[] = {
     {"granite", "GraniteForCausalLM", AdjustGranite},
     {"granite_swa", "GraniteSWAForCausalLM", AdjustGraniteSwa,
      R"({"tie_word_embeddings": true, "sliding_window": 128, "rms_norm_eps": 1e-5})"},
+    {"granitemoehybrid", "GraniteMoeHybridForCausalLM", AdjustGraniteHybrid,
+     R"({"vocab_size": 32000, "max_position_embeddings": 2048, "num_local_experts": 8,
+         "num_experts_per_tok": 2})"},
     {"hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", AdjustHunyuan, R"({"rms_norm_eps": 1e-5})"},
+    {"lfm2", "Lfm2ForCausalLM", AdjustLfm2, kLfm2Defaults, RenameLfm2Keys},
+    {"lfm2_moe", "Lfm2MoeForCausalLM", AdjustLfm2Moe, kLfm2Defaults, RenameLfm2Keys},
     {"llama", "LlamaForCausalLM", AdjustLlama},
     {"ministral3", "Ministral3ForCausalLM", AdjustMinistral3, R"({"rms_norm_eps": 1e-5})"},
     {"mistral", "MistralForCausalLM", AdjustMistral},
@@ -183,8 +188,7 @@ constexpr std::string_view kDrafter =
     "layers that read the keys and values of the model that they draft for";
 constexpr std::string_view kLlama4 =
     "experts whose input is scaled, windows in chunks and queries that grow with their position";
-constexpr std::string_view kMamba2 = "layers of Mamba2";
-constexpr std::string_view kShortConvolutions = "layers of a short convolution between two gates";
+constexpr std::string_view kNemotronH = "MLPs and experts of squares (relu^2) without a gate";
 constexpr std::string_view kMuseGlimmer =
     "a gate on attention with a projection of its own, and embedding rows that are normed";
 
@@ -195,15 +199,12 @@ constexpr MissingFamily kMissing[] = {
     {"gemma3n_text", kGemma3n},
     {"gemma4_assistant", kDrafter},
     {"gemma4_unified_assistant", kDrafter},
-    {"granitemoehybrid", kMamba2},
     {"kimi_linear", "a delta rule with a decay for each column of its state (KDA)"},
-    {"lfm2", kShortConvolutions},
-    {"lfm2_moe", kShortConvolutions},
     {"llama4", kLlama4},
     {"llama4_text", kLlama4},
     {"muse_glimmer", kMuseGlimmer},
     {"muse_glimmer_text", kMuseGlimmer},
-    {"nemotron_h", kMamba2},
+    {"nemotron_h", kNemotronH},
     {"qwen4_exp", kStreams},
     {"qwen4_exp_text", kStreams},
 };

@@ -16,6 +16,8 @@ struct Family {
   // Sets what differs. Sizes, rotation and activation are read already.
   Status (*adjust)(const JsonReader&, ModelConfig*);
   std::string_view defaults = "{}";  // a JSON object: keys that config.json may leave out
+  // Gives keys that only this family has the names and forms of the others', before `defaults`.
+  Status (*rename)(boost::json::object* config) = nullptr;
 };
 
 // Models that look at pictures: config.json has the decoder as `text_config`, whose `model_type` is

@@ -65,7 +65,32 @@ inline constexpr uint32_t kNoRotation = UINT32_MAX;
 // What mixes the rows of a layer with those before them.
 enum class Mixer {
   kAttention,
-  kDeltaNet,  // Gated DeltaNet: a causal convolution, then the gated delta rule
+  kDeltaNet,   // Gated DeltaNet: a causal convolution, then the gated delta rule
+  kShortConv,  // a short convolution between two gates
+  kMamba2,     // a causal convolution, then a selective scan
+};
+
+// Layers with Mixer::kShortConv: [b | c | x] = W_in row; out = W_out (c * conv(b * x)).
+struct ShortConvConfig {
+  uint32_t taps = 0;
+  bool bias = false;  // of the convolution and of both projections
+};
+
+// Layers with Mixer::kMamba2 (program/ir.h, SsmScan):
+//   [z | x, b, c | dt] = W_in row; out = W_out norm(silu(z) * scan(silu(conv(x, b, c)), dt))
+struct MambaConfig {
+  uint32_t heads = 0;
+  uint32_t head_columns = 0;
+  uint32_t groups = 0;  // of heads, with a b and a c each
+  uint32_t state_columns = 0;
+  uint32_t taps = 0;  // of the convolution
+  bool conv_bias = false;
+  bool bias = false;  // of both projections
+  float dt_min = 0;
+  float dt_max = 0;  // 0: no upper limit
+
+  uint64_t width() const { return uint64_t{heads} * head_columns; }
+  uint64_t conv_width() const { return width() + 2 * uint64_t{groups} * state_columns; }
 };
 
 // Gated DeltaNet of layers with Mixer::kDeltaNet.
@@ -130,7 +155,7 @@ struct ModelConfig {
   std::string q_norm = "q_norm", k_norm = "k_norm";  // the tensors of that norm
   bool value_norm = false;      // each head of v is divided by its root mean square
   bool packed_qkv = false;      // qkv_proj instead of single matrices
-  bool packed_gate_up = false;  // gate_up_proj instead of two matrices
+  bool packed_gate_up = false;  // gate_up_proj instead of two matrices, of shared experts, too
   bool norms_add_one = false;   // the checkpoint's norm weights are w - 1
   bool mean_norms = false;      // norms subtract the mean (LayerNorm without bias), not RMS
   LayerNorms norms;
@@ -149,6 +174,8 @@ struct ModelConfig {
   std::vector<uint32_t> windows;  // [layer_count]; 0: a layer attends to the whole past
   std::vector<Mixer> mixers;      // [layer_count]
   DeltaNetConfig delta_net;
+  ShortConvConfig short_conv;
+  MambaConfig mamba;
   // Where it is set heads have rope + rank columns, and keys and values one head.
   std::optional<LatentConfig> latent;
   ExpertConfig experts;

@@ -93,6 +93,7 @@ Result<Decoder> FindDecoder(const JsonReader& config) {
   if (family == families.end()) return UnsupportedArchitecture(model_type);
   TRY(CheckArchitecture(reader, family->architecture));
   decoder.family = &*family;
+  if (family->rename != nullptr) TRY(family->rename(&decoder.config));
   TRY(AddDefaults(family->defaults, &decoder.config));
   return decoder;
 }

@@ -190,10 +190,7 @@ TEST(WeightSpecs, RefusesIntegerWeights) {
 TEST(ModelConfig, KnownModelsAreRefusedWithWhatIsMissing) {
   const std::pair<const char*, const char*> known[] = {
       {"gemma3n", "four residual streams (AltUp)"},
-      {"granitemoehybrid", "layers of Mamba2"},
-      {"lfm2", "a short convolution between two gates"},
-      {"lfm2_moe", "a short convolution between two gates"},
-      {"nemotron_h", "layers of Mamba2"},
+      {"nemotron_h", "without a gate"},
       {"kimi_linear", "a delta rule with a decay for each column"},
       {"llama4", "windows in chunks"},
       {"falcon_h1", "attention and Mamba2 side by side"},

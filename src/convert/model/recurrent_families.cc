@@ -1,7 +1,9 @@
 #include "convert/model/recurrent_families.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "convert/model/adjust.h"
 #include "program/ir.h"
 
 namespace weft::convert {
@@ -9,14 +11,19 @@ namespace {
 
 namespace json = boost::json;
 
-// The mixer of every layer by `layer_types`; `names` are those that the family has.
-Status SetMixers(const JsonReader& config,
-                 std::initializer_list<std::pair<std::string_view, Mixer>> names,
-                 ModelConfig* model) {
-  ASSIGN_OR_RETURN(const json::array* types, config.Array("layer_types"));
+struct LayerKind {
+  std::string_view name;
+  Mixer mixer = Mixer::kAttention;
+  bool sparse = false;
+};
+
+// What every layer is by `key`; `kinds` are those that the family has.
+Status SetLayers(const JsonReader& config, const std::string& key,
+                 std::initializer_list<LayerKind> kinds, ModelConfig* model) {
+  ASSIGN_OR_RETURN(const json::array* types, config.Array(key));
   if (types == nullptr) return OkStatus();
   if (types->size() != model->layer_count) {
-    return Error(ErrorCode::kInvalidData, "'layer_types' in config.json has " +
+    return Error(ErrorCode::kInvalidData, "'" + key + "' in config.json has " +
                                               std::to_string(types->size()) + " entries for " +
                                               std::to_string(model->layer_count) + " layers.");
   }
@@ -24,14 +31,15 @@ Status SetMixers(const JsonReader& config,
     const json::string* name = (*types)[i].if_string();
     bool known = false;
     std::string expected;
-    for (const auto& entry : names) {
-      expected += (expected.empty() ? "" : " or ") + std::string(entry.first);
-      if (name == nullptr || std::string_view(*name) != entry.first) continue;
-      model->mixers[i] = entry.second;
+    for (const LayerKind& kind : kinds) {
+      expected += (expected.empty() ? "" : " or ") + std::string(kind.name);
+      if (name == nullptr || std::string_view(*name) != kind.name) continue;
+      model->mixers[i] = kind.mixer;
+      model->sparse[i] = kind.sparse;
       known = true;
     }
     if (!known) {
-      return Error(ErrorCode::kUnsupported, "'layer_types' in config.json names " +
+      return Error(ErrorCode::kUnsupported, "'" + key + "' in config.json names " +
                                                 Excerpt((*types)[i]) + "; expected " + expected +
                                                 ".");
     }
@@ -62,6 +70,114 @@ Status ReadDeltaNet(const JsonReader& config, DeltaNetConfig* delta) {
                                             " 'linear_num_value_heads', which do not divide.");
 }
 
+// A key of `config` under another name, instead of what that name has.
+void Rename(std::string_view from, std::string_view to, json::object* config) {
+  const json::value* value = config->if_contains(from);
+  if (value != nullptr && !value->is_null()) (*config)[to] = json::value(*value);
+}
+
+// The width of LFM2's MLP: two thirds of the one that is named, times a factor, rounded up.
+Result<uint32_t> AdjustedWidth(const JsonReader& config, uint64_t width) {
+  ASSIGN_OR_RETURN(const bool adjusts, config.Bool("block_auto_adjust_ff_dim", true));
+  if (!adjusts) return static_cast<uint32_t>(width);
+  ASSIGN_OR_RETURN(const double factor, config.Real("block_ffn_dim_multiplier", 1e-3, 16, 1));
+  ASSIGN_OR_RETURN(const uint64_t unit, config.Whole("block_multiple_of", 1, 1 << 20, 256));
+  const auto scaled = static_cast<uint64_t>(factor * static_cast<double>(2 * width / 3));
+  const uint64_t rounded = std::max<uint64_t>(1, (scaled + unit - 1) / unit) * unit;
+  if (rounded <= (1 << 22)) return static_cast<uint32_t>(rounded);
+  return Error(ErrorCode::kInvalidData, "config.json has an MLP of " + std::to_string(rounded) +
+                                            " columns ('block_multiple_of', "
+                                            "'block_ffn_dim_multiplier'); at most 2^22.");
+}
+
+// `full_attn_idxs` names the layers with attention where there is no `layer_types`.
+Status SetConvLayers(const JsonReader& config, ModelConfig* model) {
+  if (config.Has("layer_types")) {
+    return SetLayers(config, "layer_types",
+                     {{"conv", Mixer::kShortConv}, {"full_attention", Mixer::kAttention}}, model);
+  }
+  ASSIGN_OR_RETURN(const json::array* attending, config.Array("full_attn_idxs"));
+  if (attending == nullptr) return OkStatus();
+  model->mixers.assign(model->layer_count, Mixer::kShortConv);
+  for (const json::value& layer : *attending) {
+    if (!layer.is_int64() || layer.get_int64() < 0 || layer.get_int64() >= model->layer_count) {
+      return Error(ErrorCode::kInvalidData, "'full_attn_idxs' in config.json names the layer " +
+                                                Excerpt(layer) + "; expected 0 to " +
+                                                std::to_string(model->layer_count - 1) + ".");
+    }
+    model->mixers[static_cast<size_t>(layer.get_int64())] = Mixer::kAttention;
+  }
+  return OkStatus();
+}
+
+Status SetShortConv(const JsonReader& config, ModelConfig* model) {
+  model->qk_norm = QkNorm::kHead;
+  model->activation = Activation::kSilu;  // whatever `hidden_act` is
+  TRY(ReadCount(config, "conv_L_cache", 2, program::kMaxConvTaps, 3, &model->short_conv.taps));
+  ASSIGN_OR_RETURN(model->short_conv.bias, config.Bool("conv_bias", false));
+  return SetConvLayers(config, model);
+}
+
+// `time_step_limit` [least, most]; a most that is no number is infinite, as JSON cannot say.
+Status ReadTimeSteps(const JsonReader& config, MambaConfig* mamba) {
+  ASSIGN_OR_RETURN(const json::array* limit, config.Array("time_step_limit"));
+  if (limit == nullptr) return OkStatus();
+  const auto number = [&](size_t i) -> double {
+    json::error_code failure;
+    return (*limit)[i].is_number() ? (*limit)[i].to_number<double>(failure) : 0;
+  };
+  const bool fits = limit->size() == 2 && (*limit)[0].is_number() && number(0) >= 0 &&
+                    number(0) <= 1e6 &&
+                    (!(*limit)[1].is_number() || (number(1) > 0 && number(1) >= number(0)));
+  if (!fits) {
+    return Error(ErrorCode::kInvalidData, "'time_step_limit' in config.json is " +
+                                              Excerpt(json::value(*limit)) +
+                                              "; expected two numbers from 0 on that rise.");
+  }
+  mamba->dt_min = static_cast<float>(number(0));
+  mamba->dt_max = number(1) > 1e30 ? 0 : static_cast<float>(number(1));
+  return OkStatus();
+}
+
+Status CheckMamba(const MambaConfig& mamba) {
+  const bool fits = mamba.heads % mamba.groups == 0 && mamba.width() <= (1 << 22) &&
+                    mamba.conv_width() <= (1 << 22);
+  if (fits) return OkStatus();
+  return Error(ErrorCode::kInvalidData, "config.json has " + std::to_string(mamba.heads) +
+                                            " heads of Mamba2 with " +
+                                            std::to_string(mamba.head_columns) + " columns in " +
+                                            std::to_string(mamba.groups) +
+                                            " groups; expected a multiple of the groups, and at "
+                                            "most 2^22 columns in all.");
+}
+
+// Names of the keys that say how large a layer of Mamba2 is.
+struct MambaKeys {
+  const char *heads, *head_columns, *groups, *states, *taps, *conv_bias, *bias;
+};
+
+Status ReadMamba(const JsonReader& config, const MambaKeys& keys, const MambaConfig& defaults,
+                 MambaConfig* mamba) {
+  constexpr uint64_t kMost = 1 << 14, kMostStates = program::kMaxStateColumns;
+  TRY(ReadCount(config, keys.heads, 1, kMost, defaults.heads, &mamba->heads));
+  TRY(ReadCount(config, keys.head_columns, 1, kMost, defaults.head_columns, &mamba->head_columns));
+  TRY(ReadCount(config, keys.groups, 1, kMost, defaults.groups, &mamba->groups));
+  TRY(ReadCount(config, keys.states, 1, kMostStates, defaults.state_columns,
+                &mamba->state_columns));
+  TRY(ReadCount(config, keys.taps, 2, program::kMaxConvTaps, 4, &mamba->taps));
+  ASSIGN_OR_RETURN(mamba->conv_bias, config.Bool(keys.conv_bias, true));
+  ASSIGN_OR_RETURN(mamba->bias, config.Bool(keys.bias, false));
+  TRY(ReadTimeSteps(config, mamba));
+  return CheckMamba(*mamba);
+}
+
+Status ExpectText(const JsonReader& config, const char* key, const char* expected) {
+  ASSIGN_OR_RETURN(const std::string name, config.Text(key, expected));
+  if (name == expected) return OkStatus();
+  return Error(ErrorCode::kUnsupported, "'" + std::string(key) + "' in config.json is '" +
+                                            Printable(name) + "'; weft converts " + expected + ".");
+}
+
 }  // namespace
 
 Status AdjustQwen35(const JsonReader& config, ModelConfig* model) {
@@ -80,10 +196,88 @@ Status AdjustQwen35(const JsonReader& config, ModelConfig* model) {
     const bool is_full = (i + 1) % interval == 0;
     model->mixers[i] = is_full ? Mixer::kAttention : Mixer::kDeltaNet;
   }
-  TRY(SetMixers(config,
+  TRY(SetLayers(config, "layer_types",
                 {{"linear_attention", Mixer::kDeltaNet}, {"full_attention", Mixer::kAttention}},
                 model));
   return ReadDeltaNet(config, &model->delta_net);
+}
+
+Status RenameLfm2Keys(json::object* config) {
+  Rename("norm_eps", "rms_norm_eps", config);
+  Rename("block_ff_dim", "intermediate_size", config);
+  Rename("theta", "rope_theta", config);
+  Rename("tie_embedding", "tie_word_embeddings", config);
+  return OkStatus();
+}
+
+Status AdjustLfm2(const JsonReader& config, ModelConfig* model) {
+  ASSIGN_OR_RETURN(model->mlp_columns, AdjustedWidth(config, model->mlp_columns));
+  return SetShortConv(config, model);
+}
+
+Status AdjustLfm2Moe(const JsonReader& config, ModelConfig* model) {
+  TRY(SetShortConv(config, model));
+  ASSIGN_OR_RETURN(const uint64_t columns, config.Whole("moe_intermediate_size", 1, 1 << 22));
+  TRY(SetExperts(config, columns, model));
+  ExpertConfig& experts = model->experts;
+  ASSIGN_OR_RETURN(const uint64_t dense, config.Whole("num_dense_layers", 0, 1 << 20));
+  for (uint32_t i = 0; i < std::min<uint64_t>(dense, model->layer_count); ++i) {
+    model->sparse[i] = false;
+  }
+  experts.sigmoid = true;
+  ASSIGN_OR_RETURN(experts.choice_bias, config.Bool("use_expert_bias", true));
+  ASSIGN_OR_RETURN(experts.normalized, config.Bool("norm_topk_prob", true));
+  ASSIGN_OR_RETURN(const double scale, config.Real("routed_scaling_factor", 1e-6, 1e6, 1));
+  experts.scale = static_cast<float>(scale);
+  return OkStatus();
+}
+
+Status AdjustGraniteHybrid(const JsonReader& config, ModelConfig* model) {
+  TRY(AdjustGranite(config, model));
+  TRY(ExpectText(config, "hidden_act", "silu"));
+  model->mlp_bias = false;
+  model->packed_gate_up = true;
+  ASSIGN_OR_RETURN(const std::string positions, config.Text("position_embedding_type", "none"));
+  if (positions != "rope") model->unrotated.assign(model->layer_count, true);
+  model->mixers.assign(model->layer_count, Mixer::kMamba2);
+  TRY(SetLayers(config, config.Has("layer_types") ? "layer_types" : "layers_block_type",
+                {{"mamba", Mixer::kMamba2},
+                 {"attention", Mixer::kAttention},
+                 {"linear_attention", Mixer::kMamba2},
+                 {"full_attention", Mixer::kAttention}},
+                model));
+  // Where there are no experts, the one that all rows go to is the MLP.
+  ASSIGN_OR_RETURN(const uint64_t shared,
+                   config.Whole("shared_intermediate_size", 1, 1 << 22, 1024));
+  ASSIGN_OR_RETURN(const uint64_t count, config.Whole("num_local_experts", 0, 4096));
+  if (count > 0) {
+    TRY(SetExperts(config, model->mlp_columns, model));
+    model->experts.shared_columns = static_cast<uint32_t>(shared);
+  } else {
+    model->mlp_columns = static_cast<uint32_t>(shared);
+  }
+  ASSIGN_OR_RETURN(const uint64_t expand, config.Whole("mamba_expand", 1, 64, 2));
+  const uint64_t width = expand * model->hidden_columns;
+  MambaConfig& mamba = model->mamba;
+  ASSIGN_OR_RETURN(const uint64_t heads, config.Whole("mamba_n_heads", 1, 1 << 14, 128));
+  json::object sizes = config.object();
+  if (const json::value* columns = sizes.if_contains("mamba_d_head");
+      columns != nullptr && *columns == "auto") {
+    sizes.erase("mamba_d_head");
+  }
+  TRY(ReadMamba(JsonReader(sizes, config.what()),
+                {"mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv",
+                 "mamba_conv_bias", "mamba_proj_bias"},
+                {.heads = 128,
+                 .head_columns = static_cast<uint32_t>(width / heads),
+                 .groups = 1,
+                 .state_columns = 256},
+                &mamba));
+  if (mamba.width() == width) return OkStatus();
+  return Error(ErrorCode::kInvalidData,
+               "config.json has " + std::to_string(mamba.heads) + " 'mamba_n_heads' of " +
+                   std::to_string(mamba.head_columns) + " columns, which are not 'mamba_expand' " +
+                   std::to_string(expand) + " times its hidden size.");
 }
 
 }  // namespace weft::convert

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "base/check.h"
+
 namespace weft::convert {
 namespace {
 
@@ -101,11 +103,101 @@ class DeltaNetSpecs {
   std::vector<WeightSpec>* const weights_;
 };
 
+// Weights of a mixer that are rows of one tensor each.
+class MixerSpecs {
+ public:
+  MixerSpecs(std::string prefix, std::vector<WeightSpec>* weights)
+      : prefix_(std::move(prefix)), weights_(weights) {}
+
+  // Rows [first, first + rows) of `tensor` [all_rows, columns].
+  void Rows(const std::string& name, WeightRole role, const std::string& tensor, uint64_t all_rows,
+            uint64_t columns, uint64_t first, uint64_t rows) {
+    Push(name, role, {rows, columns},
+         {prefix_ + tensor, {all_rows, columns}, rows, columns, first});
+  }
+  void Matrix(const std::string& name, uint64_t rows, uint64_t columns) {
+    Rows(name, WeightRole::kMatrix, name, rows, columns, 0, rows);
+  }
+  // Values [first, first + columns) of `tensor` [all]: where they are no whole row, rows of one
+  // column.
+  void Part(const std::string& name, const std::string& tensor, uint64_t all, uint64_t first,
+            uint64_t columns) {
+    const bool is_whole = columns == all;
+    Push(name, WeightRole::kVector, {columns},
+         {prefix_ + tensor, {all}, is_whole ? 1 : columns, is_whole ? columns : 1, first});
+  }
+  void Vector(const std::string& name, const std::string& tensor, uint64_t columns) {
+    Part(name, tensor, columns, 0, columns);
+  }
+  void Conv(const std::string& name, uint64_t channels, uint64_t taps, bool has_bias) {
+    Push(name + ".weight", WeightRole::kVector, {channels, taps},
+         {prefix_ + name + ".weight", {channels, 1, taps}, channels, taps});
+    if (has_bias) Vector(name + ".bias", name + ".bias", channels);
+  }
+  WeightSpec& last() { return weights_->back(); }
+
+ private:
+  void Push(const std::string& name, WeightRole role, std::vector<uint64_t> shape,
+            SourcePiece piece) {
+    weights_->push_back({prefix_ + name, role, std::move(shape), {std::move(piece)}, 0, {}});
+  }
+
+  const std::string prefix_;
+  std::vector<WeightSpec>* const weights_;
+};
+
+void SpecifyShortConv(const ModelConfig& config, uint32_t layer, std::vector<WeightSpec>* weights) {
+  const uint64_t hidden = config.hidden_columns;
+  const bool has_bias = config.short_conv.bias;
+  MixerSpecs specs(LayerPrefix(layer) + "conv.", weights);
+  specs.Matrix("in_proj.weight", 3 * hidden, hidden);
+  specs.Matrix("out_proj.weight", hidden, hidden);
+  if (has_bias) {
+    specs.Vector("in_proj.bias", "in_proj.bias", 3 * hidden);
+    specs.Vector("out_proj.bias", "out_proj.bias", hidden);
+  }
+  specs.Conv("conv", hidden, config.short_conv.taps, has_bias);
+}
+
+// in_proj has [z | x, b, c | dt]; the last is one number a head, too few rows to be worth four
+// bits.
+void SpecifyMamba(const ModelConfig& config, uint32_t layer, std::vector<WeightSpec>* weights) {
+  const MambaConfig& mamba = config.mamba;
+  const uint64_t hidden = config.hidden_columns, width = mamba.width();
+  const uint64_t rows = width + mamba.conv_width(), all_rows = rows + mamba.heads;
+  MixerSpecs specs(LayerPrefix(layer) + "mamba.", weights);
+  specs.Rows("in_proj.weight", WeightRole::kMatrix, "in_proj.weight", all_rows, hidden, 0, rows);
+  specs.Rows("dt_proj.weight", WeightRole::kRouter, "in_proj.weight", all_rows, hidden, rows,
+             mamba.heads);
+  specs.Matrix("out_proj.weight", hidden, width);
+  if (mamba.bias) {
+    specs.Part("in_proj.bias", "in_proj.bias", all_rows, 0, rows);
+    specs.Part("dt_proj.bias", "in_proj.bias", all_rows, rows, mamba.heads);
+    specs.Vector("out_proj.bias", "out_proj.bias", hidden);
+  }
+  specs.Conv("conv1d", mamba.conv_width(), mamba.taps, mamba.conv_bias);
+  specs.Vector("decay", "A_log", mamba.heads);
+  specs.last().minus_exp = true;
+  specs.Vector("dt_bias", "dt_bias", mamba.heads);
+  specs.Vector("skip", "D", mamba.heads);
+  specs.Vector("norm.weight", "norm.weight", width);
+}
+
 }  // namespace
 
-void SpecifyDeltaNet(const ModelConfig& config, uint32_t layer, const TensorMap& tensors,
-                     std::vector<WeightSpec>* weights) {
-  DeltaNetSpecs(config, layer, tensors, weights).Add();
+void SpecifyRecurrent(const ModelConfig& config, uint32_t layer, const TensorMap& tensors,
+                      std::vector<WeightSpec>* weights) {
+  switch (config.mixers[layer - 1]) {
+    case Mixer::kDeltaNet:
+      return DeltaNetSpecs(config, layer, tensors, weights).Add();
+    case Mixer::kShortConv:
+      return SpecifyShortConv(config, layer, weights);
+    case Mixer::kMamba2:
+      return SpecifyMamba(config, layer, weights);
+    case Mixer::kAttention:
+      break;
+  }
+  CHECK(false, "a mixer without state");
 }
 
 }  // namespace weft::convert

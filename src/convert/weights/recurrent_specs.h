@@ -9,9 +9,10 @@
 
 namespace weft::convert {
 
-// Appends the weights of the Gated DeltaNet of `layer` (of the package), named
-// "model.layers.<n>.linear_attn.<...>".
-void SpecifyDeltaNet(const ModelConfig& config, uint32_t layer, const TensorMap& tensors,
-                     std::vector<WeightSpec>* weights);
+// Appends the weights of the mixer of `layer` (of the package), named
+// "model.layers.<n>.linear_attn.<...>", "...conv.<...>" or "...mamba.<...>".
+// REQUIRES: the mixer is recurrent.
+void SpecifyRecurrent(const ModelConfig& config, uint32_t layer, const TensorMap& tensors,
+                      std::vector<WeightSpec>* weights);
 
 }  // namespace weft::convert

@@ -124,16 +124,23 @@ void SpecifyAttention(const ModelConfig& config, uint32_t index, LayerSpecs* spe
   if (config.output_bias) specs->Vector("self_attn.o_proj.bias", hidden);
 }
 
+// The matrices of an MLP, or of an expert that every row goes to.
+void SpecifyMatrices(const ModelConfig& config, const std::string& path, uint64_t width,
+                     LayerSpecs* specs) {
+  const uint64_t hidden = config.hidden_columns;
+  if (config.packed_gate_up) {
+    specs->Packed(path + "gate_up_proj.weight",
+                  {{path + "gate_proj.weight", width}, {path + "up_proj.weight", width}}, hidden);
+  } else {
+    specs->Matrix(path + "gate_proj.weight", width, hidden);
+    specs->Matrix(path + "up_proj.weight", width, hidden);
+  }
+  specs->Matrix(path + "down_proj.weight", hidden, width);
+}
+
 void SpecifyMlp(const ModelConfig& config, uint32_t index, LayerSpecs* specs) {
   const uint64_t hidden = config.hidden_columns, mlp = config.MlpColumns(index);
-  if (config.packed_gate_up) {
-    specs->Packed("mlp.gate_up_proj.weight",
-                  {{"mlp.gate_proj.weight", mlp}, {"mlp.up_proj.weight", mlp}}, hidden);
-  } else {
-    specs->Matrix("mlp.gate_proj.weight", mlp, hidden);
-    specs->Matrix("mlp.up_proj.weight", mlp, hidden);
-  }
-  specs->Matrix("mlp.down_proj.weight", hidden, mlp);
+  SpecifyMatrices(config, "mlp.", mlp, specs);
   if (config.mlp_bias) {
     specs->Vector("mlp.gate_proj.bias", mlp);
     specs->Vector("mlp.up_proj.bias", mlp);
@@ -144,14 +151,10 @@ void SpecifyMlp(const ModelConfig& config, uint32_t index, LayerSpecs* specs) {
 void SpecifySharedExpert(const ModelConfig& config, LayerSpecs* specs) {
   const uint64_t hidden = config.hidden_columns, width = config.experts.gated_shared_columns;
   if (const uint64_t ungated = config.experts.shared_columns; ungated > 0) {
-    specs->Matrix("mlp.shared_experts.gate_proj.weight", ungated, hidden);
-    specs->Matrix("mlp.shared_experts.up_proj.weight", ungated, hidden);
-    specs->Matrix("mlp.shared_experts.down_proj.weight", hidden, ungated);
+    SpecifyMatrices(config, "mlp.shared_experts.", ungated, specs);
   }
   if (width == 0) return;
-  specs->Matrix("mlp.shared_expert.gate_proj.weight", width, hidden);
-  specs->Matrix("mlp.shared_expert.up_proj.weight", width, hidden);
-  specs->Matrix("mlp.shared_expert.down_proj.weight", hidden, width);
+  SpecifyMatrices(config, "mlp.shared_expert.", width, specs);
   specs->Matrix("mlp.shared_expert_gate.weight", 1, hidden, WeightRole::kRouter);
 }
 
@@ -187,8 +190,8 @@ void SpecifyLayerInputs(const ModelConfig& config, LayerSpecs* specs) {
 std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t layer,
                                            const TensorMap& tensors) {
   LayerSpecs specs(config, LayerPrefix(layer));
-  if (config.mixers[layer - 1] == Mixer::kDeltaNet) {
-    SpecifyDeltaNet(config, layer, tensors, &specs.weights());
+  if (config.mixers[layer - 1] != Mixer::kAttention) {
+    SpecifyRecurrent(config, layer, tensors, &specs.weights());
   } else if (config.latent) {
     SpecifyLatent(config, layer, tensors, &specs.weights());
   } else {

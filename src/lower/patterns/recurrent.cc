@@ -91,4 +91,33 @@ Result<View> LowerDeltaRule(LoweringContext& context, const Node& node) {
   return op.out;
 }
 
+Result<View> LowerSsmScan(LoweringContext& context, const Node& node) {
+  TRY(ExpectOwnState(context, node, 5));
+  SsmScan op;
+  op.heads = CountAttribute(node, "heads");
+  op.head_columns = CountAttribute(node, "head_columns");
+  op.groups = CountAttribute(node, "groups");
+  op.state_columns = CountAttribute(node, "state_columns");
+  op.dt_min = node.Float("dt_min", 0);
+  op.dt_max = node.Float("dt_max", 0);
+  const uint64_t values = uint64_t{op.heads} * op.head_columns;
+  const uint64_t states = uint64_t{op.groups} * op.state_columns;
+  ASSIGN_OR_RETURN(const View xbc, context.Lower(std::string(node.Input(0))));
+  if (values == 0 || states == 0 || xbc.columns != values + 2 * states) {
+    return Refuse(node, "takes x, b and c from " + std::to_string(xbc.columns) +
+                            " columns; its heads have " + std::to_string(values + 2 * states));
+  }
+  Columns columns(xbc);
+  op.x = columns.Take(values);
+  op.b_in = columns.Take(states);
+  op.c_in = columns.Take(states);
+  ASSIGN_OR_RETURN(op.dt, context.Lower(std::string(node.Input(1))));
+  ASSIGN_OR_RETURN(op.decay, context.Vector(node, node.Input(2)));
+  ASSIGN_OR_RETURN(op.dt_bias, context.Vector(node, node.Input(3)));
+  ASSIGN_OR_RETURN(op.skip, context.Vector(node, node.Input(4)));
+  op.out = context.NewBuffer(node.Output(0), values);
+  context.Emit(op);
+  return op.out;
+}
+
 }  // namespace weft::lower

@@ -34,6 +34,7 @@ constexpr RuleOf<Rule> kRules[] = {
     {kWeftDomain, "LatentQuery", LowerLatentQuery},
     {kWeftDomain, "Route", LowerRoute},
     {kWeftDomain, "SharedAttention", LowerSharedAttention},
+    {kWeftDomain, "SsmScan", LowerSsmScan},
 };
 
 }  // namespace

@@ -70,6 +70,7 @@ Result<View> LowerHeadMatMul(LoweringContext& context, const onnx::Node& node);
 // recurrent.cc
 Result<View> LowerCausalConv(LoweringContext& context, const onnx::Node& node);
 Result<View> LowerDeltaRule(LoweringContext& context, const onnx::Node& node);
+Result<View> LowerSsmScan(LoweringContext& context, const onnx::Node& node);
 
 // A norm over each head of a packed value: what Reshape, RMS norm, Reshape computes.
 struct HeadNorm {

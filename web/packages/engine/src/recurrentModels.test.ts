@@ -22,7 +22,7 @@ const gpu = existsSync(weft) && existsSync(checkpoints) ? await sharedNodeGpu() 
 const folder = mkdtempSync(join(tmpdir(), "weft-recurrent-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const kModels = ["qwen3_5", "qwen3_5-moe", "qwen3-next"];
+const kModels = ["qwen3_5", "qwen3_5-moe", "qwen3-next", "lfm2", "lfm2-moe", "granite-h"];
 
 interface Reference {
   readonly ids: readonly number[];
