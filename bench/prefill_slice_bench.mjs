@@ -1,5 +1,5 @@
 // How long the tokens of one conversation wait while the prompt of another is read, and how long
-// that prompt takes, for several `weft serve --prefill-slice`: the server alone with its own worker.
+// that prompt takes, for several `weft serve --prefill-slice`: a server with its own worker only.
 //
 //   ./dev bench prefill-slice [--model 0.6b] [--slices 20,50,200,10000] [--prompt 700] [--rounds 3]
 //
