@@ -107,7 +107,7 @@ LocalSwarm::LocalSwarm(const package::Package& package, const LocalSwarmOptions&
     worker.memory_bytes = kNoMemoryLimit;
     worker.thread_count = options.threads_per_worker;
     worker.reference_kernels = options.reference_kernels;
-    workers_.push_back(std::make_unique<LocalWorker>(loop_, host_, worker, package, nullptr));
+    workers_.push_back(std::make_unique<LocalWorker>(loop_, host_, worker, package));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "apps/local_worker.h"
 
+#include "apps/backoff.h"
 #include "base/log.h"
 
 namespace weft::apps {
@@ -19,60 +20,138 @@ Slice Joined(std::vector<Slice> pieces) {
 
 }  // namespace
 
-// Shared with callbacks that other threads post to the loop; `host` is null once the LocalWorker is
-// gone.
-struct LocalWorker::State {
-  net::EventLoop* loop = nullptr;
-  server::SwarmHost* host = nullptr;
-  swarm::WorkerId id = 0;
-  std::shared_ptr<net::UdpSocket> datagrams;  // outlives the worker
-  std::unique_ptr<worker::NativeWorker> worker;
+// Shared with callbacks that other threads post to the loop. Everything on the loop.
+class LocalWorker::State : public std::enable_shared_from_this<State> {
+ public:
+  State(net::EventLoop& loop, server::SwarmHost& host, worker::NativeWorkerOptions options,
+        std::shared_ptr<worker::PackageSource> source)
+      : loop_(loop),
+        host_(&host),
+        options_(std::move(options)),
+        source_(std::move(source)),
+        retry_(loop),
+        keep_(loop),
+        backoff_(static_cast<uint64_t>(MonotonicNow().us)) {}
+
+  void Attach();
+  void OnDatagram(const DatagramAddress& from, std::vector<uint8_t> bytes) {
+    if (worker_) worker_->OnDatagram(from, std::move(bytes));
+  }
+  // The LocalWorker is gone: callbacks that are still under way do nothing.
+  void End() {
+    host_ = nullptr;
+    worker_.reset();
+  }
+
+ private:
+  worker::NativeWorkerHooks Hooks();
+  void OnClosed(const std::string& reason);
+  void OnFinished(const Error& error);
+  void AttachLater();
+
+  net::EventLoop& loop_;
+  server::SwarmHost* host_;
+  const worker::NativeWorkerOptions options_;
+  const std::shared_ptr<worker::PackageSource> source_;
+  net::EventLoop::Timer retry_, keep_;
+  Backoff backoff_;
+  Instant attached_at_;
+  // The core's name for this attachment, which whatever is sent through it shares; null between
+  // two.
+  std::shared_ptr<swarm::WorkerId> id_;
+  std::unique_ptr<worker::NativeWorker> worker_;  // outlives attachments
 };
 
-LocalWorker::LocalWorker(net::EventLoop& loop, server::SwarmHost& host,
-                         worker::NativeWorkerOptions options, package::Package package,
-                         std::function<void(Error)> on_given_up,
-                         std::shared_ptr<net::UdpSocket> datagrams)
-    : state_(std::make_shared<State>()) {
-  state_->loop = &loop;
-  state_->host = &host;
-  options.datagrams = datagrams;
-  state_->datagrams = std::move(datagrams);
-  const std::weak_ptr<State> weak = state_;
-  const auto send = [weak, &loop](std::vector<Slice> pieces) {
-    loop.Post([weak, message = Joined(std::move(pieces))] {
+void LocalWorker::State::Attach() {
+  attached_at_ = MonotonicNow();
+  id_ = std::make_shared<swarm::WorkerId>(0);
+  const std::weak_ptr<State> weak = weak_from_this();
+  auto send = [weak, &loop = loop_, attachment = std::weak_ptr(id_)](std::vector<Slice> pieces) {
+    loop.Post([weak, attachment, message = Joined(std::move(pieces))] {
       const auto state = weak.lock();
-      if (state && state->host) state->host->OnWorkerMessage(state->id, message);
+      const auto id = attachment.lock();
+      if (state && state->host_ && id) state->host_->OnWorkerMessage(*id, message);
+    });
+  };
+  if (worker_)
+    worker_->OnConnectedAgain(std::move(send));
+  else
+    worker_ = std::make_unique<worker::NativeWorker>(options_, source_, std::move(send), Hooks());
+  server::WorkerSink sink;
+  sink.send = [weak](std::vector<Slice> pieces) {
+    const auto state = weak.lock();
+    if (state && state->worker_) state->worker_->OnMessage(Joined(std::move(pieces)));
+  };
+  sink.close = [weak](const std::string& reason) {
+    const auto state = weak.lock();
+    if (state && state->host_) state->OnClosed(reason);
+  };
+  *id_ = host_->AttachWorker(std::move(sink), "in this process");
+}
+
+worker::NativeWorkerHooks LocalWorker::State::Hooks() {
+  const auto post = [weak = weak_from_this(), &loop = loop_](std::function<void(State&)> work) {
+    loop.Post([weak, work = std::move(work)] {
+      const auto state = weak.lock();
+      if (state && state->host_) work(*state);
     });
   };
   worker::NativeWorkerHooks hooks;
-  hooks.on_finished = [weak, &loop, on_given_up](const Error& error) {
-    loop.Post([weak, error, on_given_up] {
-      const auto state = weak.lock();
-      if (!state || !state->host) return;
-      LogError("the built-in worker stopped: {}", error.ToString());
-      state->host->DetachWorker(state->id, error.message());
-      if (on_given_up) on_given_up(error);
+  hooks.on_finished = [post](const Error& error) {
+    post([error](State& state) { state.OnFinished(error); });
+  };
+  hooks.keep_for = [post](Duration time) {
+    post([time](State& state) {
+      state.keep_.FireAfter(time, [&state] {
+        if (state.worker_) state.worker_->OnKeptLongEnough();
+      });
     });
   };
-  state_->worker = std::make_unique<worker::NativeWorker>(
-      std::move(options), worker::MakeLocalSource(std::move(package)), send, hooks);
-  if (state_->datagrams)
-    state_->datagrams->Receive([weak](const DatagramAddress& from, std::vector<uint8_t> bytes) {
-      if (const auto state = weak.lock()) state->worker->OnDatagram(from, std::move(bytes));
-    });
-  server::WorkerSink sink;
-  sink.send = [weak](std::vector<Slice> pieces) {
-    if (const auto state = weak.lock()) state->worker->OnMessage(Joined(std::move(pieces)));
-  };
-  sink.close = [](const std::string&) {};
-  state_->id = host.AttachWorker(std::move(sink), "in this process");
+  return hooks;
+}
+
+// The core has forgotten the worker; the worker has not forgotten what it holds.
+void LocalWorker::State::OnClosed(const std::string& reason) {
+  if (!id_) return;
+  id_.reset();
+  LogWarn("the built-in worker was closed ({}); it comes back", reason);
+  if (worker_) worker_->OnConnectionLost();
+  AttachLater();
+}
+
+// Another attempt may do better, unless the answer would be the same.
+void LocalWorker::State::OnFinished(const Error& error) {
+  LogError("the built-in worker stopped: {}", error.ToString());
+  if (const auto id = std::exchange(id_, nullptr)) host_->DetachWorker(*id, error.message());
+  worker_.reset();
+  retry_.Cancel();
+  if (error.code() == ErrorCode::kUnavailable) AttachLater();
+}
+
+void LocalWorker::State::AttachLater() {
+  constexpr Duration kGoodAttachment = Seconds(20);
+  if (MonotonicNow() - attached_at_ > kGoodAttachment) backoff_.Reset();
+  retry_.FireAfter(backoff_.Next(), [this] { Attach(); });
+}
+
+LocalWorker::LocalWorker(net::EventLoop& loop, server::SwarmHost& host,
+                         worker::NativeWorkerOptions options, package::Package package,
+                         std::shared_ptr<net::UdpSocket> datagrams)
+    : datagrams_(std::move(datagrams)) {
+  options.datagrams = datagrams_;
+  state_ = std::make_shared<State>(loop, host, std::move(options),
+                                   worker::MakeLocalSource(std::move(package)));
+  if (datagrams_)
+    datagrams_->Receive(
+        [weak = std::weak_ptr(state_)](const DatagramAddress& from, std::vector<uint8_t> bytes) {
+          if (const auto state = weak.lock()) state->OnDatagram(from, std::move(bytes));
+        });
+  state_->Attach();
 }
 
 LocalWorker::~LocalWorker() {
-  state_->host = nullptr;
-  if (state_->datagrams) state_->datagrams->Stop();
-  state_->worker.reset();
+  if (datagrams_) datagrams_->Stop();
+  state_->End();
 }
 
 }  // namespace weft::apps

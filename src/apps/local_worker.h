@@ -1,5 +1,7 @@
 // Native workers inside this process, attached to a host as ordinary workers: the built-in worker
-// of `weft serve`, and the whole swarm of `weft generate` and `weft eval`.
+// of `weft serve`, and the whole swarm of `weft generate` and `weft eval`. One that the core closes
+// (it was late too often, or silent while the machine slept) attaches again, as one that comes
+// over a socket connects again, with what it still holds.
 #pragma once
 
 #include <memory>
@@ -12,18 +14,16 @@ namespace weft::apps {
 
 class LocalWorker {
  public:
-  // Loop thread. `on_given_up` (may be empty) is called on the loop when the worker stops by
-  // itself.
-  // `datagrams` may be null: where sums of neuron groups come that may be lost.
+  // Loop thread. `datagrams` may be null: where sums of neuron groups come that may be lost.
   LocalWorker(net::EventLoop& loop, server::SwarmHost& host, worker::NativeWorkerOptions options,
-              package::Package package, std::function<void(Error)> on_given_up,
-              std::shared_ptr<net::UdpSocket> datagrams = nullptr);
+              package::Package package, std::shared_ptr<net::UdpSocket> datagrams = nullptr);
   ~LocalWorker();
   LocalWorker(const LocalWorker&) = delete;
   LocalWorker& operator=(const LocalWorker&) = delete;
 
  private:
-  struct State;
+  class State;
+  std::shared_ptr<net::UdpSocket> datagrams_;  // outlives the worker
   std::shared_ptr<State> state_;
 };
 

@@ -148,7 +148,7 @@ class ServeCommand {
     worker.memory_bytes = options_.worker_memory.empty() ? worker::DefaultMemoryOffer()
                                                          : *ParseByteCount(options_.worker_memory);
     worker_ = std::make_unique<LocalWorker>(server_->loop(), server_->host(), worker, package_,
-                                            nullptr, options_.lossy ? OpenDatagrams() : nullptr);
+                                            options_.lossy ? OpenDatagrams() : nullptr);
   }
 
   // On the port of the server where that is free: whoever lets one through a wall, knows the other.

@@ -205,6 +205,38 @@ TEST(CoreExperts, AHubHoldsExpertsBesideItsLayers) {
   EXPECT_THAT(Holders(swarm, hub), ElementsAre(testing::Key(hub)));
 }
 
+// The hub's layers turn out to take twice what was thought, when it was told which experts to hold
+// beside them and has said that it does: its answer to the statement that was replaced in between
+// is late, not wrong.
+TEST(CoreExperts, AnAnswerToAReplacedStatementIsLetPass) {
+  TestSwarm swarm(SparseOptions());
+  TestWorker all = Hub();
+  all.takes_experts = true;
+  all.memory_bytes = 7'000'000;
+  all.answer_prepare = all.answer_experts = false;
+  const WorkerId hub = swarm.Join(all);
+  swarm.Advance(Milliseconds(200));
+  const wire::pb::ServerMessage first = swarm.Last(hub, Kind::kHoldExperts);
+  ASSERT_THAT(SetOf(first.hold_experts().sets()), SizeIs(kSparseLayers * kExperts));
+  wire::pb::WorkerMessage prepared =
+      swarm.Prepared(hub, swarm.Last(hub, Kind::kPrepareStage).prepare_stage().epoch());
+  prepared.mutable_prepared()->set_weight_factor(2);
+  swarm.Control(hub, prepared);
+  const wire::pb::ServerMessage second = swarm.Last(hub, Kind::kHoldExperts);
+  ASSERT_GT(second.hold_experts().epoch(), first.hold_experts().epoch());
+  wire::pb::WorkerMessage held;
+  held.mutable_experts_held()->set_epoch(first.hold_experts().epoch());
+  held.mutable_experts_held()->set_used_bytes(3'200'000);
+  swarm.Control(hub, held);
+  EXPECT_THAT(swarm.CloseReasons(hub), IsEmpty());
+  EXPECT_EQ(swarm.picture().experts_held, 0u);
+  swarm.AnswerExperts(hub);
+  EXPECT_THAT(swarm.CloseReasons(hub), IsEmpty());
+  // The newest was answered: now it is wrong.
+  swarm.Control(hub, held);
+  EXPECT_THAT(swarm.CloseReasons(hub), ElementsAre(HasSubstr("ExpertsHeld")));
+}
+
 // Measured whole, its layers would need the memory that experts take elsewhere.
 TEST(CoreExperts, AHubsLayersAreNotMeasuredWhole) {
   TestSwarm swarm(SparseOptions());

@@ -312,6 +312,8 @@ bool Experts::Covers(const SwarmPlan& plan) const {
 
 Status Experts::OnHeld(Worker& worker, const wire::pb::ExpertsHeld& held) {
   WorkerExperts& experts = worker.experts;
+  // It answered a statement before it heard of the one that has taken its place.
+  if (!experts.answered && held.epoch() != 0 && held.epoch() < experts.epoch) return OkStatus();
   if (held.epoch() != experts.epoch || experts.answered)
     return BadAnswer("ExpertsHeld names epoch " + std::to_string(held.epoch()) +
                      (experts.answered ? ", but no answer is due."

@@ -59,17 +59,20 @@ run_lane() {
 }
 
 # The order is for two cores: what compiles on one side, what waits or is single-threaded on the
-# other. Compilation beside running tests is niced, so that no test sees a starved machine, and is
-# followed by what it makes possible: neither side waits for the other. Browsers come last and
-# alone: tabs that lack a processor for seconds test patience, not weft.
+# other. Compilation beside running tests is niced, so that no test sees a starved machine, and so
+# are the fuzz targets beside the end-to-end tests, which wait for browsers and for each other most
+# of the time. Browsers come last, beside nothing else: tabs that lack a processor for seconds test
+# patience, not weft.
 run_everything() {
   run_lane tidy format tools types eslint web-build &
   run_lane build
   wait
-  nice -n 15 "$root/dev" __lane fuzz-build fuzz clang-tidy &
+  nice -n 15 "$root/dev" __lane fuzz-build clang-tidy &
   run_lane model oracles unit web-unit conformance sim # web-unit runs weft, too
   wait
+  nice -n 19 "$root/dev" __lane fuzz &
   run_lane e2e
+  wait
 }
 
 # run_steps everything|check|deep|STEP...: exits with 1 when a step failed.
