@@ -3,7 +3,8 @@
 //
 // An example: three candidates of weights 1, 0.5, 0.25 (the best one's is 1) and scaled_sum 2, so
 // 0.25 of mass lies beyond them. uniform 0.6 points at 1.2: the second candidate, whatever the
-// others are. uniform 0.95 points at 1.9, beyond the listed 1.75: nullopt.
+// others are. uniform 0.95 points at 1.9, beyond the listed 1.75: nullopt. uniform 0.75 points at
+// 1.5, the border between the second and the third: nullopt, too, for scaled_sum is rounded to f32.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 namespace weft::sampling {
 
 // Index of the candidate that `uniform`, in [0, 1), draws; nothing where the draw falls beyond the
-// candidates or they do not settle what top_k, top_p and min_p keep.
+// candidates or as near to a border as scaled_sum is rounded, or where they do not settle what top_k, top_p and min_p keep.
 //
 // REQUIRES: candidates non-empty, finite, after penalties and biases, the best of `vocabulary`
 // tokens in order; `scaled_sum` = sum over the vocabulary of exp((logit - best) / temperature),

@@ -220,6 +220,34 @@ TEST(Sampler, TailDrawsAreAsFrequentAsTheMissingMass) {
   }
 }
 
+// A sum in f32 is rounded by up to 2^-24 of itself, and the border between two tokens with it: what
+// it settles is the token of all logits also where the draw falls right on such a border.
+TEST(Sampler, AtABorderARoundedSumSettlesNothingElse) {
+  const Model model = RandomModel(7, 500, 1.3);
+  for (const Parameters& params :
+       {Parameters{.temperature = 0.8f}, Parameters{.temperature = 0.8f, .top_p = 0.9f}}) {
+    const double sum = model.ScaledSum(params);
+    const std::span<const TokenLogit> best = model.Best(64);
+    int settled = 0;
+    double border = 0;
+    for (const TokenLogit& candidate : best) {
+      border += std::exp((static_cast<double>(candidate.logit) - best[0].logit) /
+                         static_cast<double>(params.temperature));
+      for (const double off : {-1e-5, -3e-8, 0.0, 3e-8, 1e-5}) {
+        const double uniform = border / sum + off;
+        for (const double rounded : {sum * (1 - 6e-8), sum * (1 + 6e-8)}) {
+          const auto few = ChooseCandidate(params, best, rounded,
+                                           static_cast<uint32_t>(model.logits.size()), uniform);
+          if (!few) continue;
+          ++settled;
+          ASSERT_EQ(best[*few].token_id, Draw(params, model.logits, uniform)) << off;
+        }
+      }
+    }
+    EXPECT_GT(settled, 64);
+  }
+}
+
 TEST(Sampler, CandidatesThatCannotSettleASetAskTheStage) {
   const Model model(std::vector<float>(100, 0.0f));
   EXPECT_FALSE(model.Choose({.top_k = 9}, 8, 0));

@@ -334,6 +334,43 @@ TEST(Hole, TwoThatAreApartAreFilledByTwo) {
   EXPECT_EQ(swarm.Rows(middle.workers[1]), "[24,29) hidden");
 }
 
+// Of a repair that failed, one has the layers of the second hole loaded. Given the first hole now,
+// it has no room for both: what is loaded would have to go, and counts for nothing.
+TEST(Hole, WhatIsLoadedCountsNotWhereItHasToGo) {
+  MiddleOfAnswer middle;
+  TestSwarm& swarm = middle.swarm;
+  swarm.hold_plans = true;
+  TestWorker spare = Third();
+  spare.answer_prepare = false;  // nobody stands by
+  const WorkerId one = swarm.JoinTimed(spare), other = swarm.JoinTimed(spare);
+  swarm.worker(one).answer_prepare = true;
+  swarm.Lose(middle.workers[0]);
+  swarm.Lose(middle.workers[2]);
+  swarm.AnswerSteps(middle.workers[1]);
+  swarm.AnswerPlan({{other, {0, 2}}});
+  swarm.AnswerPlan({{one, {4, 6}}});
+  ASSERT_THAT(swarm.bindings(other), SizeIs(1));
+  ASSERT_THAT(swarm.bindings(one), SizeIs(1));
+  ASSERT_TRUE(swarm.bindings(one)[0].loaded);
+  swarm.Control(other, swarm.Failed(swarm.bindings(other)[0].id, ErrorCode::kOutOfMemory));
+  swarm.Advance(Milliseconds(200));
+  ASSERT_TRUE(swarm.held_plans.back().repair);
+  EXPECT_EQ(swarm.held_plans.back().repair->end_layer, 2);
+  swarm.AnswerPlan({{one, {0, 2}}});
+  const StartPlanning& second = swarm.held_plans.back();
+  ASSERT_TRUE(second.repair);
+  EXPECT_EQ(second.repair->first_layer, 4);
+  size_t found = 0;
+  for (const planner::RepairCandidate& each : second.repair->candidates) {
+    if (second.workers[static_cast<size_t>(each.worker)].name != "worker " + std::to_string(one))
+      continue;
+    ++found;
+    EXPECT_THAT(each.loaded_layers, testing::Each(false));
+    EXPECT_LT(each.free_bytes, kTestLayerBytes);
+  }
+  EXPECT_EQ(found, 1u);
+}
+
 // The answer has waited long enough when somebody comes who may fill the hole: others that might
 // join a little later are not waited for.
 TEST(Hole, WhileAnAnswerWaitsWhoComesIsPlannedWithAtOnce) {

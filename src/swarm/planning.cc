@@ -350,29 +350,35 @@ void Planning::StartRepair(LayerSpan hole, std::vector<PlanStage> filling, Insta
     if (!IsEligible(worker, job.shards, now)) continue;
     planner::RepairCandidate candidate;
     candidate.worker = static_cast<int>(job.workers.size());
-    candidate.loaded_layers.assign(costs_.layer_count(), false);
     // Standbys of other layers would make room.
     LayerSet held(costs_.layer_count()), hubs(costs_.layer_count());
+    LayerSet loaded(costs_.layer_count());
     for (const Binding& binding : worker.bindings) {
       if (lifecycle_.active()->Uses(binding.id)) {
         held.Add(binding.layers);
         if (binding.layers.shards) hubs.Add(binding.layers);
       }
-      for (uint32_t layer = binding.layers.first; layer < binding.layers.end; ++layer)
-        if (binding.loaded && binding.layers.shards == hole.shards)
-          candidate.loaded_layers[layer] = true;
+      if (binding.loaded && binding.layers.shards == hole.shards) loaded.Add(binding.layers);
     }
     for (const PlanStage& stage : filling) {
       if (stage.worker != id) continue;
       held.Add(stage.layers());
       if (stage.shards) hubs.Add(stage.layers());
     }
+    // What it has loaded of the hole costs nothing more, unless it has to go for what it is to hold
+    // in holes before this one.
+    const uint64_t without_bytes = costs_.MemoryBytes(worker.memory.weight_factor, held, hubs);
     for (uint32_t layer = hole.first; layer < hole.end; ++layer) {
-      if (!candidate.loaded_layers[layer]) continue;
+      if (!loaded.Has(layer)) continue;
       held.Add(layer);
       if (hole.shards) hubs.Add(layer);
     }
-    const uint64_t held_bytes = costs_.MemoryBytes(worker.memory.weight_factor, held, hubs);
+    uint64_t held_bytes = costs_.MemoryBytes(worker.memory.weight_factor, held, hubs);
+    const bool stays = held_bytes <= worker.memory.limit;
+    if (!stays) held_bytes = without_bytes;
+    candidate.loaded_layers.assign(costs_.layer_count(), false);
+    for (uint32_t layer = 0; stays && layer < costs_.layer_count(); ++layer)
+      candidate.loaded_layers[layer] = loaded.Has(layer);
     candidate.free_bytes = worker.memory.limit - std::min(held_bytes, worker.memory.limit);
     problem.candidates.push_back(std::move(candidate));
     metrics.push_back(MetricsOf(worker, job.shards, now));
