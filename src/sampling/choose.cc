@@ -10,9 +10,9 @@ namespace weft::sampling {
 namespace {
 
 // Of the mass: how far scaled_sum, which devices add up and send in f32, may be from the sum of all
-// weights. Whatever lies as near as this to the border between two tokens is not settled here. A
-// draw at 0.6 of a mass of 18.8 that is 10.083053592 lay so between a border at 10.083053583 and the
-// same border by f32: one token by all logits, its neighbour by the candidates.
+// weights. Whatever lies as near as this to the border between two tokens is not settled here. An
+// example that happened: a draw at 10.083053592 of a mass of 18.8 beside a border at 10.083053583
+// was one token by all logits and its neighbour by the candidates.
 constexpr double kRounding = 4e-6;
 
 // Which of the candidates may be drawn, and what of the tokens beyond them.

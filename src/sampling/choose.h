@@ -17,7 +17,8 @@
 namespace weft::sampling {
 
 // Index of the candidate that `uniform`, in [0, 1), draws; nothing where the draw falls beyond the
-// candidates or as near to a border as scaled_sum is rounded, or where they do not settle what top_k, top_p and min_p keep.
+// candidates or as near to a border as scaled_sum is rounded, or where they do not settle what
+// top_k, top_p and min_p keep.
 //
 // REQUIRES: candidates non-empty, finite, after penalties and biases, the best of `vocabulary`
 // tokens in order; `scaled_sum` = sum over the vocabulary of exp((logit - best) / temperature),
