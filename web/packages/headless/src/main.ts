@@ -1,4 +1,7 @@
-// Entry of the headless worker: `weft worker --gpu` starts it with Node, and so can anybody.
+// Entry of the headless worker: `weft worker --gpu` starts it with Node, and so can anybody. Its
+// threads that download start here, too.
+import { isMainThread, parentPort, workerData } from "node:worker_threads";
+
 import { formatMemory } from "@weft/ui/words/format.ts";
 
 import { chooseAdapter, listAdapters } from "./gpu/adapters.ts";
@@ -9,7 +12,8 @@ import type { HelpOptions } from "./options.ts";
 import { UsageError } from "./server/address.ts";
 import { Display } from "./terminal/display.ts";
 import { plainText } from "./terminal/words.ts";
-import { work } from "./work.ts";
+import { serveAsThread, work } from "./work.ts";
+import type { FetchJob } from "./work.ts";
 
 const kOldestNode = 20;
 
@@ -60,12 +64,20 @@ async function run(): Promise<number> {
   }
 }
 
+if (isMainThread) {
+  start();
+} else {
+  serveAsThread(parentPort!, workerData as FetchJob);
+}
+
 // What Dawn still holds would keep the process, or end it with a fault: it is left as it is.
-run().then(
-  (status) => process.exit(status),
-  (error: unknown) => {
-    const text = error instanceof Error ? error.message : String(error);
-    process.stderr.write(`weft: ${error instanceof UsageError ? text : `it failed: ${text}`}\n`);
-    process.exit(1);
-  },
-);
+function start(): void {
+  run().then(
+    (status) => process.exit(status),
+    (error: unknown) => {
+      const text = error instanceof Error ? error.message : String(error);
+      process.stderr.write(`weft: ${error instanceof UsageError ? text : `it failed: ${text}`}\n`);
+      process.exit(1);
+    },
+  );
+}

@@ -1,9 +1,13 @@
 // One worker from its first connection to its goodbye: gives the host what Node and Dawn have.
 import { randomBytes } from "node:crypto";
 import { readFile, rename, writeFile } from "node:fs/promises";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import { Worker } from "node:worker_threads";
+import type { MessagePort } from "node:worker_threads";
 
 import type { BlobStore } from "@weft/worker/download/blobStore.ts";
+import type { Fetch } from "@weft/worker/download/serverHttp.ts";
 import { WorkerHost } from "@weft/worker/threads/host.ts";
 import type { HostParts } from "@weft/worker/threads/hostParts.ts";
 import type { WorkerStatus } from "@weft/worker/threads/messages.ts";
@@ -15,12 +19,40 @@ import { takeWorkerId } from "./disk/workerId.ts";
 import type { ChosenAdapter } from "./gpu/adapters.ts";
 import type { HelpOptions } from "./options.ts";
 import { Connector } from "./server/connecting.ts";
+import type { Trust } from "./server/connecting.ts";
+import { FetchThreads, serveFetches } from "./server/fetchThreads.ts";
 import { nodeFetch } from "./server/http.ts";
 import { openSocket } from "./server/socket.ts";
 import type { Display } from "./terminal/display.ts";
 
 const kWithoutGpu = "'weft worker' without --gpu helps with the processor.";
 const kMostNameBytes = 64;
+const kMostFetchThreads = 4; // as many blobs are downloaded at once
+
+// Where the threads come from that download: the bundle is its own entry (main.ts). A machine whose
+// cores are needed elsewhere gets none of its own, and downloads as a script would.
+function fetchOnThreads(connector: Connector, { origin, trust }: HelpOptions): Fetch {
+  const count = Math.min(kMostFetchThreads, availableParallelism() - 1);
+  const workers = Array.from({ length: Math.max(0, count) }, () =>
+    new Worker(new URL(import.meta.url), { workerData: { origin, trust } satisfies FetchJob }));
+  const threads = new FetchThreads(workers, nodeFetch(connector));
+  for (const [index, worker] of workers.entries()) {
+    worker.unref();
+    worker.on("error", (error) => threads.onGone(index, error.message));
+    worker.on("exit", () => threads.onGone(index, "its thread has ended"));
+  }
+  return threads.fetch;
+}
+
+// What a fetch thread is told when it starts.
+export interface FetchJob {
+  readonly origin: string;
+  readonly trust: Trust;
+}
+
+export function serveAsThread(port: MessagePort, { origin, trust }: FetchJob): void {
+  serveFetches(port, nodeFetch(new Connector(origin, trust)));
+}
 
 // The kernels that were found fastest, of every adapter of this machine.
 export function diskTuneStore(folder: string): FileTuneStore {
@@ -66,7 +98,7 @@ function partsOf(
     kind: "headless",
     withoutGpu: kWithoutGpu,
     openSocket: (url, events) => openSocket(connector, options.joinToken, url, events),
-    fetch: nodeFetch(connector),
+    fetch: fetchOnThreads(connector, options),
     openStore,
     chooseEngine: () =>
       Promise.resolve(ownEngine(adapter.gpu, device, diskTuneStore(options.cache))),

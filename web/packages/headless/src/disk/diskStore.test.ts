@@ -30,7 +30,7 @@ const opened = (): Promise<DiskStore> => DiskStore.open(folder, (text) => said.p
 
 async function write(store: DiskStore, chunks: readonly Uint8Array<ArrayBuffer>[]): Promise<void> {
   const writer = await store.openWriter(kDigest, kBytes);
-  for (const chunk of chunks) writer.append(chunk);
+  for (const chunk of chunks) await writer.append(chunk);
   writer.close();
 }
 
@@ -52,7 +52,7 @@ it("a download goes on behind its whole chunks", async () => {
   expect(readdirSync(folder)).toEqual([`${kDigest}.${process.pid}.part`]);
   const writer = await store.openWriter(kDigest, kBytes);
   expect(writer.offset).toBe(kChunkBytes);
-  for (const chunk of kChunks.slice(1)) writer.append(chunk);
+  for (const chunk of kChunks.slice(1)) await writer.append(chunk);
   writer.close();
   expect(readFileSync(join(folder, kDigest)).equals(kBlob)).toBe(true);
 });

@@ -6,11 +6,12 @@
 // one step; who finds a part whose process is gone takes it over. Nothing is flushed: what a crash
 // tore is found by the reader, who verifies, as he does in a tab.
 import {
-  closeSync, existsSync, fstatSync, ftruncateSync, openSync, renameSync, writeSync,
+  closeSync, existsSync, fstatSync, ftruncateSync, openSync, renameSync, write,
 } from "node:fs";
 import { mkdir, open, readdir, stat, unlink } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 
 import type { BlobStore, BlobWriter } from "@weft/worker/download/blobStore.ts";
 import { isDigest, kChunkBytes } from "@weft/worker/download/manifest.ts";
@@ -18,6 +19,7 @@ import { isDigest, kChunkBytes } from "@weft/worker/download/manifest.ts";
 import { isProcessAlive } from "./processes.ts";
 
 const kMostOpenFiles = 64;
+const writeAsync = promisify(write);
 
 export class DiskStore implements BlobStore {
   readonly #folder: string;
@@ -112,9 +114,9 @@ export class DiskStore implements BlobStore {
     };
     return {
       offset,
-      append: (bytes) => {
+      append: async (bytes) => {
         try {
-          writeAll(file, bytes, end);
+          await writeAll(file, bytes, end);
         } catch (error) {
           ftruncateSync(file, end); // a piece of a chunk is of no use
           close();
@@ -187,16 +189,17 @@ export class DiskStore implements BlobStore {
 function wholeBlob(byteCount: number): BlobWriter {
   return {
     offset: byteCount,
-    append: () => {
-      throw new Error("the blob is complete");
-    },
+    append: () => Promise.reject(new Error("the blob is complete")),
     close: () => undefined,
   };
 }
 
-function writeAll(file: number, bytes: Uint8Array, position: number): void {
+// On a thread of Node's: the caller's own goes on meanwhile.
+async function writeAll(file: number, bytes: Uint8Array, position: number): Promise<void> {
   let done = 0;
   while (done < bytes.length) {
-    done += writeSync(file, bytes, done, bytes.length - done, position + done);
+    const rest = bytes.length - done;
+    const { bytesWritten } = await writeAsync(file, bytes, done, rest, position + done);
+    done += bytesWritten;
   }
 }

@@ -4,8 +4,10 @@
 export interface BlobWriter {
   // Bytes that are there already; the next append continues there.
   readonly offset: number;
-  // Throws when the bytes did not all arrive; the writer is then closed.
-  append(bytes: Uint8Array<ArrayBuffer>): void;
+  // One at a time. Rejects when the bytes did not all arrive; the writer is then closed. Nobody
+  // changes the bytes any more.
+  append(bytes: Uint8Array<ArrayBuffer>): Promise<void>;
+  // REQUIRES: no append is under way.
   close(): void;
 }
 
@@ -54,10 +56,12 @@ export class MemoryStore implements BlobStore {
       offset: this.heldBytes(digest),
       append: (bytes) => {
         if (!this.#mayAdd(bytes.length)) {
-          throw new RangeError(`${bytes.length} bytes more of downloads do not fit the offer`);
+          const why = `${bytes.length} bytes more of downloads do not fit the offer`;
+          return Promise.reject(new RangeError(why));
         }
         this.#bytes += bytes.length;
         parts.push(bytes.slice());
+        return Promise.resolve();
       },
       close: () => undefined,
     });

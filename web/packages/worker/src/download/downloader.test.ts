@@ -54,7 +54,7 @@ async function put(cache: MemoryStore, layer: number, bytes: number): Promise<vo
   const digest = fake.digests[layer]!;
   await cache.remove(digest);
   const writer = await cache.openWriter(digest);
-  writer.append(fake.blobs.get(digest)!.slice(0, bytes));
+  await writer.append(fake.blobs.get(digest)!.slice(0, bytes));
 }
 
 it("of a whole download", async () => {
@@ -91,10 +91,10 @@ it("where the cache is full in the middle of a blob, and memory takes it from it
         const writer = await super.openWriter(digest);
         return {
           ...writer,
-          append: (bytes) => {
+          append: async (bytes) => {
             room -= bytes.length;
             if (room < 0) throw new Error("quota exceeded");
-            writer.append(bytes);
+            await writer.append(bytes);
           },
         };
       }

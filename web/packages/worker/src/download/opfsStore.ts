@@ -81,10 +81,12 @@ export class OpfsStore implements BlobStore {
         if (written !== bytes.length) {
           access.truncate(end); // a part of a chunk is of no use
           close();
-          throw new Error(`only ${written} of ${bytes.length} bytes were written`);
+          const why = `only ${written} of ${bytes.length} bytes were written`;
+          return Promise.reject(new Error(why));
         }
         end += written;
         this.#held.set(digest, end);
+        return Promise.resolve();
       },
       close,
     };

@@ -30,10 +30,10 @@ class FakeCache extends MemoryStore {
     const writer = await super.openWriter(name);
     return {
       offset: writer.offset,
-      append: (bytes) => {
+      append: async (bytes) => {
         this.failAfterBytes -= bytes.length;
         if (this.failAfterBytes < 0) throw new Error("quota exceeded");
-        writer.append(bytes);
+        await writer.append(bytes);
       },
       close: () => writer.close(),
     };
@@ -77,7 +77,7 @@ Promise<void> {
   verified.clear();
   await cache.remove(digest);
   const writer = await cache.openWriter(digest);
-  writer.append(bytes);
+  await writer.append(bytes);
   writer.close();
 }
 

@@ -412,13 +412,13 @@ export class PackageSource implements WeightSource {
     let toSkip = response.status === 206 ? 0 : at; // a server without ranges gives it whole
     const appender = new Appender(
       (from, bytes) => verifyChunk(digest, from, bytes, chunks),
-      (from, bytes) => {
+      async (from, bytes) => {
         http.checkStopped(signal);
-        append(writer, bytes);
+        await append(writer, bytes);
         onChunk(from / kChunkBytes, bytes);
       },
     );
-    let chunk = new Uint8Array(Math.min(kChunkBytes, byteCount - at));
+    let chunk: Uint8Array<ArrayBuffer> | null = null; // what has come of the chunk at `at`
     let filled = 0;
     try {
       for await (const piece of http.pieces(response, signal)) {
@@ -431,14 +431,19 @@ export class PackageSource implements WeightSource {
             const message = `Blob ${digest} has more than ${byteCount} bytes.`;
             throw new EngineError("invalid_data", message);
           }
-          chunk.set(take, filled);
-          filled += take.length;
           rest = rest.subarray(take.length);
+          if (take.length === length) {
+            chunk = take as Uint8Array<ArrayBuffer>; // it came whole, and is nobody else's
+          } else {
+            chunk ??= new Uint8Array(length);
+            chunk.set(take, filled);
+          }
+          filled += take.length;
           if (filled < length) continue;
           await appender.add(at, chunk);
           at += filled;
           filled = 0;
-          chunk = new Uint8Array(Math.min(kChunkBytes, byteCount - at));
+          chunk = null;
           http.checkStopped(signal);
         }
       }
@@ -456,14 +461,14 @@ export class PackageSource implements WeightSource {
 // Chunks on their way into a writer: hashed beside each other and beside what still comes, appended
 // in their order as soon as they are known to be right.
 class Appender {
-  readonly #append: (at: number, bytes: Uint8Array<ArrayBuffer>) => void;
+  readonly #append: (at: number, bytes: Uint8Array<ArrayBuffer>) => Promise<void>;
   readonly #verify: (at: number, bytes: Uint8Array<ArrayBuffer>) => Promise<void>;
   readonly #underWay: Promise<void>[] = []; // one after the other
   #last: Promise<void> = Promise.resolve();
 
   constructor(
     verify: (at: number, bytes: Uint8Array<ArrayBuffer>) => Promise<void>,
-    append: (at: number, bytes: Uint8Array<ArrayBuffer>) => void,
+    append: (at: number, bytes: Uint8Array<ArrayBuffer>) => Promise<void>,
   ) {
     this.#verify = verify;
     this.#append = append;
@@ -472,12 +477,25 @@ class Appender {
   // The bytes are the appender's from now on. Throws what an earlier chunk met: nothing is appended
   // behind it.
   async add(at: number, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
-    const isRight = this.#verify(at, bytes);
-    const last = Promise.all([this.#last, isRight]).then(() => this.#append(at, bytes));
+    const last = this.#appendBehind(this.#last, this.#verify(at, bytes), at, bytes);
     last.catch(() => undefined); // thrown by add() or finish()
     this.#last = last;
     this.#underWay.push(last);
     if (this.#underWay.length > kHashesAtOnce) await this.#underWay.shift();
+  }
+
+  // Both are waited for whatever becomes of either: the writer is closed behind finish(), and
+  // nothing may be under way then.
+  async #appendBehind(
+    last: Promise<void>,
+    isRight: Promise<void>,
+    at: number,
+    bytes: Uint8Array<ArrayBuffer>,
+  ): Promise<void> {
+    for (const waited of await Promise.allSettled([last, isRight])) {
+      if (waited.status === "rejected") throw waited.reason;
+    }
+    await this.#append(at, bytes);
   }
 
   async finish(): Promise<void> {
@@ -505,9 +523,9 @@ class StoreFailed extends EngineError {
   }
 }
 
-function append(writer: BlobWriter, bytes: Uint8Array<ArrayBuffer>): void {
+async function append(writer: BlobWriter, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
   try {
-    writer.append(bytes);
+    await writer.append(bytes);
   } catch (error) {
     throw new StoreFailed(error);
   }
