@@ -115,8 +115,9 @@ function(weft_module name)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE weft_${name} GTest::gtest GTest::gmock
                           GTest::gtest_main ${ARG_TEST_LIBS})
-    # The last -O counts: macros of tests are most of their code, and nobody waits for them.
-    target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
+    # The last -O and -g count: macros of tests are most of their code, nobody waits for them, and
+    # what fails names its line itself.
+    target_compile_options(${name}_test PRIVATE "$<$<CONFIG:Release>:-O1;-g0>")
     target_include_directories(${name}_test SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/gen)
     weft_precompile(${name}_test base_test <gmock/gmock.h> <gtest/gtest.h>)
     weft_unity(${name}_test "${apart}" ${tests})

@@ -59,19 +59,15 @@ run_lane() {
 }
 
 # The order is for two cores: what compiles on one side, what waits or is single-threaded on the
-# other. Compilation beside running tests is niced, so that no test sees a starved machine, and so
-# are the fuzz targets beside the end-to-end tests, which wait for browsers and for each other most
-# of the time. Browsers come last, beside nothing else: tabs that lack a processor for seconds test
-# patience, not weft.
+# other. What compiles or fuzzes beside running tests takes only what they leave (SCHED_IDLE): tabs
+# that lack a processor for seconds test patience, not weft. Browsers come last, where there is
+# little left beside them.
 run_everything() {
   run_lane tidy format tools types eslint web-build &
   run_lane build
   wait
-  nice -n 15 "$root/dev" __lane fuzz-build clang-tidy &
-  run_lane model oracles unit web-unit conformance sim # web-unit runs weft, too
-  wait
-  nice -n 19 "$root/dev" __lane fuzz &
-  run_lane e2e
+  chrt --idle 0 "$root/dev" __lane fuzz-build clang-tidy fuzz &
+  run_lane model oracles unit web-unit conformance sim e2e # web-unit runs weft, too
   wait
 }
 
