@@ -148,7 +148,7 @@ export class FetchThreads {
     const alive = this.#threads.filter(({ isAlive }) => isAlive);
     const [first, ...others] = alive;
     if (!first) return await this.#without(url, init);
-    const idlest = others.reduce((best, thread) => (thread.load < best.load ? thread : best), first);
+    const idlest = others.reduce((best, it) => (it.load < best.load ? it : best), first);
     return await idlest.get(url, init);
   };
 
