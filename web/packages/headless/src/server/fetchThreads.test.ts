@@ -114,7 +114,7 @@ it("an abort ends the request on the thread, and its caller's wait", async () =>
   await expect(fetch("http://server/a", { signal: life.signal })).rejects.toThrow("aborted");
 });
 
-it("requests are spread; with a thread go its own, and without any the caller fetches", async () => {
+it("requests are spread; those of a lost one fail; without any the caller fetches", async () => {
   const all: ((reply: Answer) => void)[] = [];
   const pool = threads(() => new Promise((resolve) => all.push(resolve)), 2,
     () => Promise.resolve(answer([], 204)));
