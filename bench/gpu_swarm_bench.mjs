@@ -3,13 +3,7 @@
 // processes, with one conversation and more at once, beside the engine alone. Prints a line of JSON
 // a figure.
 //
-//   ./dev bench gpu-swarm --package DIR [--workers 1,2] [--adapters 0,1] [--tokens 160]
-//     [--rounds 3] [--conversations 1,4,16,32] [--parts line,load,engine,swarm,prompts]
-//     [--prompts 128,4096] [--allow-software]
-//
-// Worker i takes adapter i of --adapters, or the first again. On a machine without npm: --worker
-// FILE (web/dist/headless/worker.mjs), --dawn FILE (webgpu's index.js or dawn.node), --engine FILE
-// (check_engine.mjs of bench/webgpu/bundle.mjs) and --weft FILE.
+// docs/headless.md says how; --help what can be chosen.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -21,6 +15,23 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
+const kUsage = `./dev bench gpu-swarm --package DIR [options]
+
+  --package DIR        package to load and to ask (default: the embedded model)
+  --workers 1,2        how many headless workers share it, one cell each
+  --adapters 0,1       worker i takes adapter i of these, or the first again (default: 0)
+  --parts LIST         of line, load, engine, swarm, prompts (default: all)
+  --tokens 160         tokens of an answer
+  --rounds 3           medians of so many
+  --conversations 1,4,16,32   how many at once
+  --prompts 128,4096   lengths of prompts, in tokens
+  --allow-software     also on a software adapter
+
+On a machine without npm:
+  --weft FILE          the program
+  --worker FILE        web/dist/headless/worker.mjs; it looks for Dawn as docs/headless.md says
+  --dawn FILE          webgpu's index.js or dawn.node, for the engine alone
+  --engine FILE        check_engine.mjs, which bench/webgpu/bundle.mjs writes`;
 const { values } = parseArgs({
   options: {
     weft: { type: "string", default: join(root, "build/release/weft") },
@@ -36,8 +47,13 @@ const { values } = parseArgs({
     parts: { type: "string", default: "line,load,engine,swarm,prompts" },
     prompts: { type: "string", default: "128,4096" },
     "allow-software": { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
   },
 });
+if (values.help) {
+  console.log(kUsage);
+  process.exit(0);
+}
 const parts = values.parts.split(",");
 const tokens = Number(values.tokens);
 const rounds = Number(values.rounds);
@@ -90,7 +106,9 @@ function startWorker(origin, index, count, cache, more = []) {
   for (const stream of [child.stdout, child.stderr]) {
     stream.on("data", (text) => (worker.said += text));
   }
+  worker.hasEnded = false;
   worker.stopped = new Promise((resolve) => child.on("exit", resolve));
+  worker.stopped.then(() => (worker.hasEnded = true));
   return worker;
 }
 
@@ -108,6 +126,8 @@ async function waitFor(origin, workers, isThere) {
     const swarm = await swarmOf(origin);
     if (isThere(swarm)) return swarm;
     const said = workers.map((worker) => worker.said.slice(-500)).join("\n");
+    const ended = workers.find(({ hasEnded }) => hasEnded);
+    if (ended) throw new Error(`a worker ended: ${ended.said.slice(-500)}`);
     if (Date.now() > end) throw new Error(`${swarm.state}: ${swarm.message}\n${said}`);
     await sleep(20);
   }

@@ -48,7 +48,8 @@ class SplitModel {
           if (expert % holder_count_ != holder) continue;
           const auto in = request.in.subspan(row * columns, columns);
           rows.insert(rows.end(), in.begin(), in.end());
-          rows.push_back(static_cast<float>(expert / holder_count_));
+          const uint32_t place = expert / holder_count_;  // of those that it holds
+          rows.push_back(static_cast<float>(place));
           rows.push_back(1);
           places.push_back(row * request.top_k + j);
         }

@@ -17,9 +17,16 @@ class BatchTimes {
  public:
   // A step of `rows` rows took this long from when it was the worker's oldest to its answer.
   void Add(uint32_t rows, double elapsed_us) {
-    if (rows > 0) rings_[Class(rows)].Add(elapsed_us / rows);
+    if (rows == 0) return;
+    const size_t own = Class(rows);
+    rings_[own].Add(elapsed_us / rows);
+    doubts_[own] = 0;
+    ForgetDoubted(own);
   }
-  void Clear() { rings_.fill({}); }
+  void Clear() {
+    rings_.fill({});
+    doubts_.fill(0);
+  }
 
   // What a step of so many rows is expected to take; nullopt: neither its class nor one of fewer
   // rows has been measured often enough.
@@ -64,9 +71,27 @@ class BatchTimes {
 
  private:
   static constexpr size_t kSamples = 15, kSamplesToTrust = 3;
+  static constexpr uint32_t kMostDoubts = 256;
   static size_t Class(uint32_t rows) { return static_cast<size_t>(std::bit_width(rows)) - 1; }
 
+  // Frames get no longer than the classes of more rows allow, and what is never sent is never
+  // measured again: three frames of 512 rows while a device compiled its kernels, 0.2 ms a row,
+  // would keep frames short for as long as it stays. A row of many costs no more than one of few,
+  // so where the class of 256 comes to 0.04 ms, that of 512 is in doubt, and forgotten after so
+  // many steps that say so: it is tried again.
+  void ForgetDoubted(size_t own) {
+    if (rings_[own].count() < kSamplesToTrust) return;
+    const double row_us = *rings_[own].Median();
+    for (size_t i = own + 1; i < rings_.size(); ++i) {
+      if (rings_[i].count() == 0 || *rings_[i].Median() <= row_us) continue;
+      if (++doubts_[i] < kMostDoubts) continue;
+      rings_[i].Clear();
+      doubts_[i] = 0;
+    }
+  }
+
   std::array<Ring<kSamples>, 32> rings_{};  // us a row
+  std::array<uint32_t, 32> doubts_{};       // since the class was measured
 };
 
 }  // namespace weft::swarm

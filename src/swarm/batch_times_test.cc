@@ -61,5 +61,29 @@ TEST(BatchTimes, RowsWithinATimeAreThoseOfTheLargestClassThatHasThem) {
   EXPECT_EQ(times.RowsWithin(50'000), 16u);
 }
 
+TEST(BatchTimes, AClassWhoseRowsCostMoreThanThoseOfAShorterOneIsTriedAgain) {
+  BatchTimes times;
+  AddThrice(times, 600, 120'000);  // while kernels were compiled: 200 us a row
+  AddThrice(times, 250, 10'000);
+  AddThrice(times, 300, 12'000);
+  EXPECT_EQ(times.RowsWithin(50'000), 511u) << "what the class of 512 leaves";
+  for (int i = 0; i < 253; ++i) times.Add(500, 20'000);
+  EXPECT_EQ(times.RowsWithin(50'000), 511u);
+  times.Add(500, 20'000);
+  EXPECT_EQ(times.RowsWithin(50'000), 1250u) << "in doubt, and tried";
+  AddThrice(times, 700, 28'000);
+  EXPECT_EQ(times.RowsWithin(50'000), 1250u);
+  EXPECT_DOUBLE_EQ(*times.ExpectedUs(700), 28'000);
+}
+
+TEST(BatchTimes, AClassThatIsMeasuredIsNotInDoubt) {
+  BatchTimes times;
+  for (int i = 0; i < 1000; ++i) {
+    times.Add(100, 1000);
+    times.Add(600, 120'000);  // slow indeed
+  }
+  EXPECT_EQ(times.RowsWithin(50'000), 250u);
+}
+
 }  // namespace
 }  // namespace weft::swarm

@@ -82,7 +82,8 @@ Result<uint32_t> AdjustedWidth(const JsonReader& config, uint64_t width) {
   if (!adjusts) return static_cast<uint32_t>(width);
   ASSIGN_OR_RETURN(const double factor, config.Real("block_ffn_dim_multiplier", 1e-3, 16, 1));
   ASSIGN_OR_RETURN(const uint64_t unit, config.Whole("block_multiple_of", 1, 1 << 20, 256));
-  const auto scaled = static_cast<uint64_t>(factor * static_cast<double>(2 * width / 3));
+  const uint64_t two_thirds = 2 * width / 3;  // a whole number before the factor, too
+  const auto scaled = static_cast<uint64_t>(factor * static_cast<double>(two_thirds));
   const uint64_t rounded = std::max<uint64_t>(1, (scaled + unit - 1) / unit) * unit;
   if (rounded <= (1 << 22)) return static_cast<uint32_t>(rounded);
   return Error(ErrorCode::kInvalidData, "config.json has an MLP of " + std::to_string(rounded) +
