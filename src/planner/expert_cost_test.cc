@@ -20,7 +20,7 @@ double Enumerated(const std::vector<ExpertHolderCost>& holders, uint32_t top_k) 
     times.push_back(holder.round_trip_us +
                     holder.expert_us * top_k * p / (1 - std::pow(1 - p, top_k)));
   }
-  const auto ways = static_cast<size_t>(std::pow(holders.size(), top_k) + 0.5);
+  const auto ways = static_cast<size_t>(std::lround(std::pow(holders.size(), top_k)));
   double expected = 0;
   for (size_t way = 0; way < ways; ++way) {
     double probability = 1, slowest = 0;

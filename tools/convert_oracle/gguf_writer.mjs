@@ -3,6 +3,13 @@
 import { openSync, writeSync, closeSync } from 'node:fs';
 import { blockTypes } from './gguf_blocks.mjs';
 import {
+  familyArchitectures,
+  familyMetadata,
+  familyNames,
+  familyTensors,
+  permuted,
+} from './gguf_families.mjs';
+import {
   gemma4Metadata,
   hasDeltaNet,
   recentMetadata,
@@ -111,11 +118,13 @@ const architectures = {
   deepseek_v3: 'deepseek2',
   mistral4: 'mistral4',
   gemma4_text: 'gemma4',
+  ...familyArchitectures,
 };
 
 const outside = {
   'model.embed_tokens.weight': 'token_embd.weight',
   'model.norm.weight': 'output_norm.weight',
+  'model.embedding_norm.weight': 'token_embd_norm.weight',
   'lm_head.weight': 'output.weight',
   'model.embed_tokens_per_layer.weight': 'per_layer_token_embd.weight',
   'model.per_layer_model_projection.weight': 'per_layer_model_proj.weight',
@@ -154,7 +163,8 @@ function layerName(config, stem) {
   if (config.model_type === 'gpt_oss' && stem === 'post_attention_layernorm') {
     return 'post_attention_norm';
   }
-  return recentNames[config.model_type]?.[stem] ?? inLayer[stem];
+  const own = { ...recentNames[config.model_type], ...familyNames[config.model_type] };
+  return own[stem] ?? inLayer[stem];
 }
 
 /** gpt-oss: [experts, in, 2 out] with gate and up in turns, or [experts, in, out], turned over. */
@@ -184,7 +194,8 @@ function* splitGptOssExperts(layer, stem, { dims, values }) {
 /** The tensors of a checkpoint ({ name: { dims, values } }) as llama.cpp has them. */
 export function ggufTensors(config, checkpoint) {
   const headRows = config.head_dim ?? config.hidden_size / config.num_attention_heads;
-  const isLlama = architectures[config.model_type] === 'llama';
+  const isPermuted =
+    architectures[config.model_type] === 'llama' || permuted.has(config.model_type);
   const tensors = [];
   const stacks = {};
   for (const [name, { dims, values }] of Object.entries(checkpoint)) {
@@ -196,7 +207,9 @@ export function ggufTensors(config, checkpoint) {
       continue;
     }
     const [, layer, rest] = /^model\.layers\.(\d+)\.(.*)$/.exec(name);
-    const recent = recentTensors(config, layer, rest, { dims, values: own });
+    const tensor = { dims, values: own };
+    const recent =
+      familyTensors(config, layer, rest, tensor) ?? recentTensors(config, layer, rest, tensor);
     if (recent) {
       tensors.push(...recent);
       continue;
@@ -212,7 +225,7 @@ export function ggufTensors(config, checkpoint) {
       const kind = rest.endsWith('.bias') ? '.bias' : '.weight';
       const stem = rest.replace(/\.(weight|bias)$/, '');
       const short = layerName(config, stem);
-      if (isLlama && (short === 'attn_q' || short === 'attn_k')) {
+      if (isPermuted && (short === 'attn_q' || short === 'attn_k')) {
         own = permute(own, dims[0], headRows);
       }
       tensors.push({ name: `blk.${layer}.${short}${kind}`, shape: dims, values: own });
@@ -292,6 +305,7 @@ export function ggufMetadata(config) {
     set('rope.scaling.original_context_length', { u32: original });
   }
   recentMetadata(config, set);
+  familyMetadata(config, set, (key) => delete metadata[`${architecture}.${key}`]);
   const isGemma4 = config.model_type === 'gemma4_text';
   const extra = isGemma4 ? [gemma4Metadata(config, set)] : [];
   // The block that drafts, of which only that it is there matters.

@@ -237,7 +237,8 @@ Status AdjustGraniteHybrid(const JsonReader& config, ModelConfig* model) {
   TRY(AdjustGranite(config, model));
   TRY(ExpectText(config, "hidden_act", "silu"));
   model->mlp_bias = false;
-  model->packed_gate_up = true;
+  // No key of Hugging Face: GGUF files have the two matrices apart.
+  ASSIGN_OR_RETURN(model->packed_gate_up, config.Bool("gate_up_packed", true));
   ASSIGN_OR_RETURN(const std::string positions, config.Text("position_embedding_type", "none"));
   if (positions != "rope") model->unrotated.assign(model->layer_count, true);
   model->mixers.assign(model->layer_count, Mixer::kMamba2);

@@ -1,289 +1,18 @@
 // One row each in kArchitectures, with a function that adds what the family's config.json has
-// beyond Llama's. Keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; what a file
-// leaves out is what llama.cpp takes then.
+// beyond Llama's.
 #include "convert/source/gguf_config.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "convert/source/gguf_config_writer.h"
+#include "convert/source/gguf_families.h"
 #include "convert/source/json_reader.h"
-#include "tensor/blocks.h"
 
 namespace weft::convert {
 namespace {
 
 namespace json = boost::json;
-
-constexpr uint64_t kMost = uint64_t{1} << 28;
-
-class ConfigWriter {
- public:
-  // `varies`: what Sizes reads may be another number in every layer; it takes the least then.
-  ConfigWriter(const GgufModel& model, std::string architecture, bool varies)
-      : model_(model), prefix_(std::move(architecture) + "."), varies_(varies) {}
-
-  const GgufMetadata& metadata() const { return model_.metadata; }
-  std::string Key(std::string_view name) const { return prefix_ + std::string(name); }
-  bool Has(std::string_view name) const { return metadata().Has(Key(name)); }
-  bool HasTensor(std::string_view name) const {
-    return model_.tensors.find(name) != model_.tensors.end();
-  }
-  Result<uint64_t> Whole(std::string_view name, uint64_t least,
-                         std::optional<uint64_t> if_absent = std::nullopt) const {
-    return metadata().Whole(Key(name), least, kMost, if_absent);
-  }
-  Result<double> Real(std::string_view name, double least, double most,
-                      std::optional<double> if_absent = std::nullopt) const {
-    return metadata().Real(Key(name), least, most, if_absent);
-  }
-
-  // A number for each layer, from an array or from one for all; the first `count` of them.
-  Result<std::vector<uint64_t>> ByLayer(std::string_view name, uint64_t count) const;
-  // The shape of a tensor; empty where there is none.
-  std::vector<uint64_t> ShapeOf(std::string_view name) const {
-    const auto found = model_.tensors.find(name);
-    return found == model_.tensors.end() ? std::vector<uint64_t>() : found->second.shape;
-  }
-  // Of a vector of F32 as long as the pairs of `columns` columns, how many of the first values are
-  // 1 where all others are beyond 1e29: the pairs that turn.
-  Result<uint64_t> TurningPairs(const std::string& name, uint64_t columns) const;
-
-  Status Sizes();
-  Status Rotation();
-  Status Window();
-  // [layers] with a window where `is_sliding`.
-  template <typename IsSliding>
-  void LayerTypes(const IsSliding& is_sliding) {
-    json::array types;
-    for (uint64_t i = 0; i < layers_; ++i) {
-      types.emplace_back(is_sliding(i) ? "sliding_attention" : "full_attention");
-    }
-    out["layer_types"] = std::move(types);
-  }
-
-  json::object out;
-  uint64_t layers_ = 0, heads_ = 0, head_columns_ = 0, hidden_ = 0, context_ = 0;
-
- private:
-  Result<uint64_t> Least(std::string_view name, uint64_t most) const;
-  Result<json::array> Factors(const std::string& tensor_name, double times) const;
-  Status LongRope(double theta, double times, json::object* rope);
-  Status Yarn(double factor, json::object* rope);
-
-  const GgufModel& model_;
-  std::string prefix_;
-  bool varies_;
-};
-
-Result<std::vector<uint64_t>> ConfigWriter::ByLayer(std::string_view name, uint64_t count) const {
-  ASSIGN_OR_RETURN(const std::vector<double> numbers, metadata().Numbers(Key(name)));
-  std::vector<uint64_t> values;
-  for (const double number : numbers) {
-    if (!(number >= 0 && number <= kMost && number == std::floor(number))) break;
-    values.push_back(static_cast<uint64_t>(number));
-  }
-  if (values.size() == 1) values.resize(count, values[0]);
-  if (values.size() >= count && values.size() >= numbers.size()) {
-    values.resize(count);
-    return values;
-  }
-  return Error(ErrorCode::kInvalidData, "'" + Key(name) + "' of '" + model_.file + "' has " +
-                                            std::to_string(numbers.size()) +
-                                            " numbers; expected whole ones up to " +
-                                            std::to_string(kMost) + ", one for each of " +
-                                            std::to_string(count) + " layers.");
-}
-
-Result<uint64_t> ConfigWriter::Least(std::string_view name, uint64_t most) const {
-  if (!varies_) return metadata().Whole(Key(name), 1, most);
-  ASSIGN_OR_RETURN(const std::vector<uint64_t> values, ByLayer(name, layers_));
-  const uint64_t least = *std::min_element(values.begin(), values.end());
-  if (least >= 1 && least <= most) return least;
-  return Error(ErrorCode::kInvalidData, "'" + Key(name) + "' of '" + model_.file + "' holds " +
-                                            std::to_string(least) + "; expected 1 to " +
-                                            std::to_string(most) + ".");
-}
-
-Result<uint64_t> ConfigWriter::TurningPairs(const std::string& name, uint64_t columns) const {
-  const auto found = model_.tensors.find(name);
-  std::vector<float> values;
-  if (found != model_.tensors.end() && found->second.format == RowFormat::kF32 &&
-      found->second.shape == std::vector<uint64_t>{columns / 2}) {
-    values.resize(columns / 2);
-    ToF32(DType::kF32, found->second.bytes.bytes().data(), values);
-  }
-  uint64_t turning = 0;
-  while (turning < values.size() && values[turning] == 1) ++turning;
-  const bool rest_stands = std::all_of(values.begin() + static_cast<std::ptrdiff_t>(turning),
-                                       values.end(), [](float value) { return value >= 1e29f; });
-  if (!values.empty() && rest_stands) return turning;
-  return Error(ErrorCode::kUnsupported,
-               "'" + model_.file + "' has no vector '" + name + "' of F32 with " +
-                   std::to_string(columns / 2) +
-                   " values that are 1, and then 1e30 for pairs of columns that do not turn.");
-}
-
-Status ConfigWriter::Sizes() {
-  ASSIGN_OR_RETURN(hidden_, Whole("embedding_length", 1));
-  ASSIGN_OR_RETURN(const uint64_t blocks, metadata().Whole(Key("block_count"), 1, 4000));
-  // Blocks behind the model's layers draft tokens, which is not converted.
-  ASSIGN_OR_RETURN(const uint64_t drafting,
-                   metadata().Whole(Key("nextn_predict_layers"), 0, blocks - 1, 0));
-  layers_ = blocks - drafting;
-  ASSIGN_OR_RETURN(heads_, Whole("attention.head_count", 1));
-  uint64_t kv_heads = heads_;
-  if (Has("attention.head_count_kv")) {
-    ASSIGN_OR_RETURN(kv_heads, Least("attention.head_count_kv", kMost));
-  }
-  // A model whose layers all have experts may have no other width.
-  const bool has_width = Has("feed_forward_length") || !Has("expert_feed_forward_length");
-  ASSIGN_OR_RETURN(const uint64_t width,
-                   Least(has_width ? "feed_forward_length" : "expert_feed_forward_length", kMost));
-  ASSIGN_OR_RETURN(context_, Whole("context_length", 1));
-  ASSIGN_OR_RETURN(head_columns_, Whole("attention.key_length", 1, hidden_ / heads_));
-  ASSIGN_OR_RETURN(const uint64_t value_columns, Whole("attention.value_length", 1, head_columns_));
-  if (head_columns_ == 0) {
-    return Error(ErrorCode::kInvalidData,
-                 "'" + model_.file + "' has " + std::to_string(heads_) + " heads in " +
-                     std::to_string(hidden_) +
-                     " columns; expected at least one column for each head.");
-  }
-  if (value_columns != head_columns_ && !Has("attention.kv_lora_rank")) {
-    return Error(ErrorCode::kUnsupported,
-                 "'" + model_.file + "' has keys of " + std::to_string(head_columns_) +
-                     " columns and values of " + std::to_string(value_columns) +
-                     "; weft converts models where they are the same.");
-  }
-  const auto table = model_.tensors.find("token_embd.weight");
-  if (table == model_.tensors.end() || table->second.shape.size() != 2) {
-    return Error(ErrorCode::kInvalidData,
-                 "'" + model_.file + "' has no matrix 'token_embd.weight'.");
-  }
-  ASSIGN_OR_RETURN(const double epsilon, Real("attention.layer_norm_rms_epsilon", 0, 0.1));
-  out["hidden_size"] = hidden_;
-  out["intermediate_size"] = width;
-  out["num_hidden_layers"] = layers_;
-  out["num_attention_heads"] = heads_;
-  out["num_key_value_heads"] = kv_heads;
-  out["head_dim"] = head_columns_;
-  out["vocab_size"] = table->second.shape[0];
-  out["max_position_embeddings"] = context_;
-  out["rms_norm_eps"] = epsilon;
-  out["tie_word_embeddings"] = !HasTensor("output.weight");
-  out["hidden_act"] = "silu";
-  out["attention_bias"] = HasTensor("blk.0.attn_q.bias");
-  return OkStatus();
-}
-
-// A vector of divisors of the rotation's frequencies, each times `times`.
-Result<json::array> ConfigWriter::Factors(const std::string& name, double times) const {
-  const SourceTensor& tensor = model_.tensors.find(name)->second;
-  if (tensor.format != RowFormat::kF32 || tensor.shape.size() != 1 ||
-      tensor.shape[0] > head_columns_) {
-    return Error(ErrorCode::kInvalidData, "Tensor '" + name + "' of '" + tensor.file +
-                                              "' has shape " + ShapeText(tensor.shape) +
-                                              " and type " + tensor.type_name +
-                                              "; expected a vector of F32, one for each pair of a "
-                                              "head's " +
-                                              std::to_string(head_columns_) + " columns.");
-  }
-  std::vector<float> values(tensor.shape[0]);
-  ToF32(DType::kF32, tensor.bytes.bytes().data(), values);
-  json::array factors;
-  for (const float value : values) factors.emplace_back(static_cast<double>(value) * times);
-  return factors;
-}
-
-// Divisors as tensors: the one table of Llama 3, or Phi-3's two.
-Status ConfigWriter::LongRope(double theta, double times, json::object* rope) {
-  const bool single = HasTensor("rope_freqs.weight");
-  ASSIGN_OR_RETURN(json::array longer,
-                   Factors(single ? "rope_freqs.weight" : "rope_factors_long.weight", times));
-  json::array shorter = longer;
-  if (!single && HasTensor("rope_factors_short.weight")) {
-    ASSIGN_OR_RETURN(shorter, Factors("rope_factors_short.weight", times));
-  }
-  // One table serves the whole context.
-  ASSIGN_OR_RETURN(uint64_t original, Whole("rope.scaling.original_context_length", 2, context_));
-  if (single) original = context_;
-  const double ratio = static_cast<double>(context_) / static_cast<double>(original);
-  const double scale =
-      single || ratio <= 1
-          ? 1
-          : std::sqrt(1 + std::log(ratio) / std::log(static_cast<double>(original)));
-  ASSIGN_OR_RETURN(const double attention_factor,
-                   Real("rope.scaling.attn_factor", 1e-3, 1e3, scale));
-  *rope = {{"rope_type", "longrope"},
-           {"rope_theta", theta},
-           {"long_factor", std::move(longer)},
-           {"short_factor", std::move(shorter)},
-           {"attention_factor", attention_factor},
-           {"original_max_position_embeddings", original}};
-  return OkStatus();
-}
-
-Status ConfigWriter::Yarn(double factor, json::object* rope) {
-  (*rope)["rope_type"] = "yarn";
-  (*rope)["factor"] = factor;
-  ASSIGN_OR_RETURN(const uint64_t original,
-                   Whole("rope.scaling.original_context_length", 1, context_));
-  (*rope)["original_max_position_embeddings"] = original;
-  ASSIGN_OR_RETURN(const double fast, Real("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32));
-  ASSIGN_OR_RETURN(const double slow, Real("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1));
-  (*rope)["beta_fast"] = fast;
-  (*rope)["beta_slow"] = slow;
-  return OkStatus();
-}
-
-Status ConfigWriter::Rotation() {
-  ASSIGN_OR_RETURN(const double theta, Real("rope.freq_base", 1, 1e12, 10000));
-  ASSIGN_OR_RETURN(const uint64_t rotated, Whole("rope.dimension_count", 2, head_columns_));
-  // Older files name the factor of a linear scaling alone.
-  ASSIGN_OR_RETURN(const double older, Real("rope.scale_linear", 1e-3, 1e6, 1));
-  ASSIGN_OR_RETURN(double factor, Real("rope.scaling.factor", 0, 1e6, older));
-  if (factor == 0) factor = 1;
-  ASSIGN_OR_RETURN(const std::string type,
-                   metadata().Text(Key("rope.scaling.type"), factor == 1 ? "none" : "linear"));
-  json::object rope{{"rope_type", "default"}, {"rope_theta", theta}};
-  if (HasTensor("rope_freqs.weight") || HasTensor("rope_factors_long.weight")) {
-    TRY(LongRope(theta, type == "linear" ? factor : 1, &rope));
-  } else if (type == "linear") {
-    rope["rope_type"] = "linear";
-    rope["factor"] = factor;
-  } else if (type == "yarn") {
-    TRY(Yarn(factor, &rope));
-  } else if (type != "none") {
-    return Error(ErrorCode::kUnsupported,
-                 "'" + Key("rope.scaling.type") + "' of '" + model_.file + "' is '" +
-                     Printable(type) +
-                     "'; weft converts none, linear, yarn, and longrope with its tables.");
-  }
-  if (rotated != head_columns_) {
-    rope["partial_rotary_factor"] =
-        static_cast<double>(rotated) / static_cast<double>(head_columns_);
-  }
-  out["rope_parameters"] = std::move(rope);
-  return OkStatus();
-}
-
-Status ConfigWriter::Window() {
-  ASSIGN_OR_RETURN(const uint64_t window, Whole("attention.sliding_window", 0, 0));
-  if (window > 0) out["sliding_window"] = window;
-  return OkStatus();
-}
-
-void Name(ConfigWriter* config, const char* model_type, const char* architecture) {
-  config->out["model_type"] = model_type;
-  config->out["architectures"] = json::array{architecture};
-}
-
-Status AddRoutedExperts(ConfigWriter* config, const char* count_name = "num_local_experts") {
-  ASSIGN_OR_RETURN(const uint64_t count, config->Whole("expert_count", 1));
-  ASSIGN_OR_RETURN(const uint64_t used, config->Whole("expert_used_count", 1));
-  config->out[count_name] = count;
-  config->out["num_experts_per_tok"] = used;
-  return OkStatus();
-}
 
 Status AddExperts(ConfigWriter* config) {
   TRY(AddRoutedExperts(config));
@@ -639,14 +368,37 @@ Status AddGptOss(ConfigWriter* config) {
 struct Architecture {
   std::string_view name;  // general.architecture
   Status (*add)(ConfigWriter*);
-  bool varies = false;  // layers have other widths and numbers of heads than each other
+  GgufLayers layers = GgufLayers::kAlike;
 };
 constexpr Architecture kArchitectures[] = {
-    {"deepseek2", AddDeepseek2}, {"gemma2", AddGemma2},     {"gemma3", AddGemma3},
-    {"gemma4", AddGemma4, true}, {"glm4moe", AddGlm4Moe},   {"gpt-oss", AddGptOss},
-    {"llama", AddLlama},         {"mistral4", AddMistral4}, {"phi3", AddPhi3},
-    {"qwen2", AddQwen2},         {"qwen3", AddQwen3},       {"qwen35", AddQwen35},
-    {"qwen35moe", AddQwen35Moe}, {"qwen3moe", AddQwen3Moe}, {"qwen3next", AddQwen3Next},
+    {"cohere2", AddCohere2},
+    {"deepseek2", AddDeepseek2},
+    {"ernie4_5", AddErnie45},
+    {"exaone4", AddExaone4},
+    {"gemma2", AddGemma2},
+    {"gemma3", AddGemma3},
+    {"gemma4", AddGemma4, GgufLayers::kVaried},
+    {"glm4", AddGlm4},
+    {"glm4moe", AddGlm4Moe},
+    {"gpt-oss", AddGptOss},
+    {"granite", AddGranite},
+    {"granitehybrid", AddGraniteHybrid, GgufLayers::kHybrid},
+    {"hunyuan-dense", AddHunyuan},
+    {"lfm2", AddLfm2, GgufLayers::kHybrid},
+    {"lfm2moe", AddLfm2Moe, GgufLayers::kHybrid},
+    {"llama", AddLlama},
+    {"mistral3", AddMistral3},
+    {"mistral4", AddMistral4},
+    {"olmo2", AddOlmo2},
+    {"phi3", AddPhi3},
+    {"qwen2", AddQwen2},
+    {"qwen3", AddQwen3},
+    {"qwen35", AddQwen35},
+    {"qwen35moe", AddQwen35Moe},
+    {"qwen3moe", AddQwen3Moe},
+    {"qwen3next", AddQwen3Next},
+    {"seed_oss", AddSeedOss},
+    {"smollm3", AddSmolLm3},
 };
 
 }  // namespace
@@ -669,7 +421,7 @@ Result<json::object> HuggingFaceConfig(const GgufModel& model) {
                                               model.file + "' is not supported; weft converts " +
                                               SupportedGgufArchitectures() + " from GGUF files.");
   }
-  ConfigWriter config(model, name, architecture->varies);
+  ConfigWriter config(model, name, architecture->layers);
   TRY(config.Sizes());
   TRY(config.Rotation());
   TRY(architecture->add(&config));

@@ -1,5 +1,6 @@
 #include "convert/source/gguf_tensors.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "convert/source/json_reader.h"
@@ -46,6 +47,7 @@ std::string_view Lookup(std::span<const Pair> table, std::string_view gguf) {
 constexpr Pair kOutside[] = {
     {"token_embd.weight", "model.embed_tokens.weight"},
     {"output_norm.weight", "model.norm.weight"},
+    {"token_embd_norm.weight", "model.norm.weight"},  // of LFM2: its final norm
     {"output.weight", "lm_head.weight"},
     {"per_layer_token_embd.weight", "model.embed_tokens_per_layer.weight"},
     {"per_layer_model_proj.weight", "model.per_layer_model_projection.weight"},
@@ -106,14 +108,34 @@ constexpr Pair kDeltaNet[] = {{"post_attention_norm", "post_attention_layernorm"
                               {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
                               {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
                               {"ffn_down_shexp", "mlp.shared_expert.down_proj"}};
+constexpr Pair kNormsAfter[] = {{"post_attention_norm", "post_attention_layernorm"},
+                                {"post_ffw_norm", "post_feedforward_layernorm"}};
+constexpr Pair kGlm4[] = {{"post_attention_norm", "post_self_attn_layernorm"},
+                          {"post_ffw_norm", "post_mlp_layernorm"},
+                          {"ffn_up", "mlp.gate_up_proj"}};
+constexpr Pair kHunyuan[] = {{"attn_q_norm", "self_attn.query_layernorm"},
+                             {"attn_k_norm", "self_attn.key_layernorm"}};
+constexpr Pair kSeedOss[] = {{"post_attention_norm", "post_attention_layernorm"}};
+constexpr Pair kShortConv[] = {{"shortconv.conv", "conv.conv"},
+                               {"shortconv.in_proj", "conv.in_proj"},
+                               {"shortconv.out_proj", "conv.out_proj"}};
+constexpr Pair kMamba[] = {{"ssm_in", "mamba.in_proj"},
+                           {"ssm_conv1d", "mamba.conv1d"},
+                           {"ssm_norm", "mamba.norm"},
+                           {"ssm_out", "mamba.out_proj"},
+                           {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+                           {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+                           {"ffn_down_shexp", "mlp.shared_experts.down_proj"}};
 // Vectors whose names end otherwise in the two forms.
 struct Vector {
   std::string_view stem, kind;  // of the GGUF name
   std::string_view hugging_face;
 };
-constexpr Vector kVectors[] = {{"ssm_a", "", "linear_attn.A_log"},
-                               {"ssm_dt", "bias", "linear_attn.dt_bias"},
-                               {"exp_probs_b", "bias", "mlp.gate.e_score_correction_bias"},
+constexpr Vector kDeltaNetVectors[] = {{"ssm_a", "", "linear_attn.A_log"},
+                                       {"ssm_dt", "bias", "linear_attn.dt_bias"}};
+constexpr Vector kMambaVectors[] = {
+    {"ssm_a", "", "mamba.A_log"}, {"ssm_d", "", "mamba.D"}, {"ssm_dt", "bias", "mamba.dt_bias"}};
+constexpr Vector kVectors[] = {{"exp_probs_b", "bias", "mlp.gate.e_score_correction_bias"},
                                {"attn_sinks", "weight", "self_attn.sinks"},
                                {"layer_output_scale", "weight", "layer_scalar"},
                                {"ffn_gate_inp", "scale", "router.scale"},
@@ -136,18 +158,38 @@ std::span<const Pair> FamilyNames(std::string_view model_type) {
   if (model_type == "glm4_moe" || model_type == "mistral4" || model_type.starts_with("deepseek_v"))
     return kSparse;
   if (HasDeltaNet(model_type)) return kDeltaNet;
+  if (model_type == "olmo2" || model_type == "olmo3" || model_type == "exaone4") return kNormsAfter;
+  if (model_type == "glm4") return kGlm4;
+  if (model_type == "hunyuan_v1_dense") return kHunyuan;
+  if (model_type == "seed_oss") return kSeedOss;
+  if (model_type == "lfm2" || model_type == "lfm2_moe") return kShortConv;
+  if (model_type == "granitemoehybrid") return kMamba;
   return {};
+}
+
+std::span<const Vector> FamilyVectors(std::string_view model_type) {
+  if (HasDeltaNet(model_type)) return kDeltaNetVectors;
+  if (model_type == "granitemoehybrid") return kMambaVectors;
+  return {};
+}
+
+// llama.cpp rotates neighbouring columns in these architectures, of whose checkpoints it puts the
+// rows of q and k in that order. (In others that it rotates so, checkpoints have that order.)
+bool RowsAreInterleaved(std::string_view model_type) {
+  constexpr std::string_view kPermuted[] = {"llama",   "mistral", "mixtral",         "ministral3",
+                                            "granite", "smollm3", "granitemoehybrid"};
+  return std::find(std::begin(kPermuted), std::end(kPermuted), model_type) != std::end(kPermuted);
 }
 
 class Renamer {
  public:
   Renamer(const std::string& model_type, uint64_t head_columns)
       : family_(FamilyNames(model_type)),
+        family_vectors_(FamilyVectors(model_type)),
         is_gemma4_(model_type == "gemma4_text"),
         norms_hold_one_((model_type.starts_with("gemma") && !is_gemma4_) ||
                         HasDeltaNet(model_type)),
-        // llama.cpp rotates neighbouring columns in this architecture alone.
-        is_llama_(model_type == "llama" || model_type == "mistral" || model_type == "mixtral"),
+        rows_are_interleaved_(RowsAreInterleaved(model_type)),
         head_columns_(head_columns) {}
 
   Status Add(const std::string& name, const SourceTensor& tensor) {
@@ -157,11 +199,11 @@ class Renamer {
     const auto parsed = ParseName(name);
     if (!parsed) return OkStatus();
     const std::string prefix = "model.layers." + std::to_string(parsed->layer) + ".";
-    for (const Vector& vector : kVectors) {
-      if (vector.stem != parsed->stem || vector.kind != parsed->kind) continue;
+    if (const Vector* vector = FindVector(*parsed); vector != nullptr) {
       SourceTensor copy = tensor;
+      SetDimensions(parsed->stem, &copy);
       copy.holds_decay = parsed->stem == "ssm_a";  // -exp(A_log)
-      return Put(prefix + std::string(vector.hugging_face), name, std::move(copy));
+      return Put(prefix + std::string(vector->hugging_face), name, std::move(copy));
     }
     if (auto stack = Lookup(kStacks, parsed->stem); !stack.empty()) {
       if (is_gemma4_) stack.remove_prefix(std::string_view("mlp.").size());
@@ -173,8 +215,8 @@ class Renamer {
     if (stem.empty()) return AddSingleExpert(*parsed, prefix, name, tensor);
     std::string target = prefix + std::string(stem) + "." + std::string(parsed->kind);
     SourceTensor copy = tensor;
-    AddDimensions(parsed->stem, &copy);
-    if (is_llama_ && (parsed->stem == "attn_q" || parsed->stem == "attn_k")) {
+    SetDimensions(parsed->stem, &copy);
+    if (rows_are_interleaved_ && (parsed->stem == "attn_q" || parsed->stem == "attn_k")) {
       TRY(Interleave(name, &copy));
     }
     return Put(std::move(target), name, copy);
@@ -183,12 +225,26 @@ class Renamer {
   TensorMap Take() { return std::move(tensors_); }
 
  private:
-  // Dimensions of 1 that Hugging Face checkpoints have: [channels, 1, taps] of a convolution, and
-  // the one row of the gate of the expert for all rows.
-  static void AddDimensions(std::string_view stem, SourceTensor* tensor) {
+  const Vector* FindVector(const TensorName& name) const {
+    for (const std::span<const Vector> table :
+         {family_vectors_, std::span<const Vector>(kVectors)}) {
+      for (const Vector& vector : table) {
+        if (vector.stem == name.stem && vector.kind == name.kind) return &vector;
+      }
+    }
+    return nullptr;
+  }
+
+  // Shapes that Hugging Face checkpoints have otherwise: [channels, 1, taps] of a convolution, the
+  // one row of the gate of the expert for all rows, and Mamba2's vectors, which are [heads, 1] and
+  // [groups, columns of a group] in GGUF files.
+  static void SetDimensions(std::string_view stem, SourceTensor* tensor) {
     std::vector<uint64_t>& shape = tensor->shape;
-    if (stem == "ssm_conv1d" && shape.size() == 2) shape.insert(shape.begin() + 1, 1);
+    const bool is_conv = stem == "ssm_conv1d" || stem == "shortconv.conv";
+    if (is_conv && shape.size() == 2) shape.insert(shape.begin() + 1, 1);
     if (stem == "ffn_gate_inp_shexp" && shape.size() == 1) shape.insert(shape.begin(), 1);
+    const bool is_vector = stem == "ssm_a" || stem == "ssm_d" || stem == "ssm_norm";
+    if (is_vector && shape.size() == 2) shape = {shape[0] * shape[1]};
   }
 
   Status Interleave(const std::string& name, SourceTensor* tensor) const {
@@ -232,7 +288,8 @@ class Renamer {
   }
 
   std::span<const Pair> family_;
-  bool is_gemma4_, norms_hold_one_, is_llama_;
+  std::span<const Vector> family_vectors_;
+  bool is_gemma4_, norms_hold_one_, rows_are_interleaved_;
   uint64_t head_columns_;
   TensorMap tensors_;
 };

@@ -140,14 +140,14 @@ TEST(Gguf, NamesEveryFaultOfATensor) {
               HasSubstr("tensors 't' and 'u' overlap at byte 32"));
 }
 
-// A Llama of one layer, hidden 64, one head; every matrix has `type`.
+// A Llama of one layer, hidden 64, one head; every matrix has `type`. Of `layers` more are named.
 class Llama {
  public:
   explicit Llama(uint32_t type = 1, uint32_t type_bytes = 2,
-                 const std::string& architecture = "llama")
+                 const std::string& architecture = "llama", uint32_t layers = 1)
       : type_(type), bytes_(type_bytes) {
     builder.Text("general.architecture", architecture);
-    builder.Whole(architecture + ".block_count", 1);
+    builder.Whole(architecture + ".block_count", layers);
     builder.Whole(architecture + ".context_length", 64);
     builder.Whole(architecture + ".embedding_length", 64);
     builder.Whole(architecture + ".feed_forward_length", 96);
@@ -273,6 +273,40 @@ TEST_F(GgufSource, NamesWhatDeltaNetAndSigmoidExpertsLack) {
   Llama drafts(1, 2, "qwen3");
   drafts.builder.Whole("qwen3.nextn_predict_layers", 1);
   EXPECT_THAT(OpenText(drafts.builder.File()), HasSubstr("expected a whole number from 0 to 0"));
+}
+
+TEST_F(GgufSource, NamesWhatHybridsLack) {
+  const auto heads = [](const std::string& architecture, const std::string& numbers) {
+    Llama model(1, 2, architecture, 2);
+    model.builder.Array(architecture + ".attention.head_count_kv", GgufType::kU8, numbers.size(),
+                        numbers);
+    return model;
+  };
+  const auto lfm2 = [&](const std::string& kv_heads) {
+    Llama model = heads("lfm2", kv_heads);
+    model.builder.Whole("lfm2.shortconv.l_cache", 3);
+    return OpenText(model.builder.File());
+  };
+  EXPECT_EQ(lfm2({"\0\1", 2}), "ok");
+  EXPECT_THAT(lfm2({"\0\0", 2}), HasSubstr("'lfm2.attention.head_count_kv' of 'm.gguf' holds 0"));
+  EXPECT_THAT(lfm2({"\1\1", 2}), HasSubstr("has no zero; expected layers with attention and"));
+  Llama all_alike(1, 2, "lfm2", 2);
+  all_alike.builder.Whole("lfm2.shortconv.l_cache", 3);
+  EXPECT_THAT(OpenText(all_alike.builder.File()),
+              HasSubstr("'lfm2.attention.head_count_kv' of 'm.gguf' has 0 numbers"));
+  EXPECT_THAT(OpenText(heads("lfm2", {"\0\1", 2}).builder.File()),
+              HasSubstr("has no 'lfm2.shortconv.l_cache'"));
+  const auto granite = [&](uint32_t width) {
+    Llama model = heads("granitehybrid", {"\0\1", 2});
+    for (const char* key : {"time_step_rank", "group_count", "state_size", "conv_kernel"}) {
+      model.builder.Whole("granitehybrid.ssm." + std::string(key), 4);
+    }
+    model.builder.Whole("granitehybrid.ssm.inner_size", width);
+    return OpenText(model.builder.File());
+  };
+  EXPECT_THAT(granite(62), HasSubstr("has 62 columns of Mamba2 ('granitehybrid.ssm.inner_size')"));
+  EXPECT_THAT(OpenText(heads("granitehybrid", "\1\1").builder.File()),
+              HasSubstr("'granitehybrid.attention.head_count_kv' of 'm.gguf' has no zero"));
 }
 
 TEST_F(GgufSource, PutsSplitModelsTogether) {

@@ -54,7 +54,8 @@ Result<PreKind> PreKindOf(std::string_view pre) {
   const auto is = [&](std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), pre) != names.end();
   };
-  if (is({"gpt-2", "gpt2", "phi-2", "olmo", "mpt", "jais", "trillion", "granite-docling"})) {
+  if (is({"gpt-2", "gpt2", "phi-2", "olmo", "mpt", "jais", "trillion", "granite-docling",
+          "exaone4"})) {
     return PreKind{.patterns = {gpt2}};
   }
   if (is({"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2"})) {
@@ -78,6 +79,10 @@ Result<PreKind> PreKindOf(std::string_view pre) {
   }
   if (is({"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b"})) {
     return PreKind{.patterns = {R"(\p{N})", gpt2}};
+  }
+  if (is({"seed-coder"})) {
+    return PreKind{.patterns = {Joined({kContractions, R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})",
+                                        R"(| ?[^\s\p{L}\p{N}\r\n]+)", kSpaces})}};
   }
   if (is({"falcon"})) {
     return PreKind{.patterns = {R"([\p{P}\$\+<=>\^~\|`]+)", gpt2, "[0-9][0-9][0-9]"}};

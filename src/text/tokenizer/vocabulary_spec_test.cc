@@ -172,6 +172,21 @@ TEST(Vocabulary, Qwen35KeepsMarksWithLetters) {
   EXPECT_EQ(*apart->Encode(text, false), (std::vector<int32_t>{0, 1, 2}));
 }
 
+// Digits stand alone to Seed-OSS, and what is neither a letter nor a digit takes no line end along.
+TEST(Vocabulary, SeedCutsDigitsAndLineEndsOff) {
+  VocabularySpec spec{.model = "gpt2",
+                      .pre = "seed-coder",
+                      .tokens = {"1", "2", "!", "\u010A", "12", "!\u010A"},
+                      .merges = {"1 2", "! \u010A"}};
+  const auto apart = FromVocabulary(spec);
+  ASSERT_TRUE(apart.ok()) << apart.error().ToString();
+  EXPECT_EQ(*apart->Encode("12!\n", false), (std::vector<int32_t>{0, 1, 2, 3}));
+  spec.pre = "llama-bpe";
+  const auto joined = FromVocabulary(spec);
+  ASSERT_TRUE(joined.ok()) << joined.error().ToString();
+  EXPECT_EQ(*joined->Encode("12!\n", false), (std::vector<int32_t>{4, 5}));
+}
+
 // Gemma 4: spaces replaced and none put in front, the merges in their order, bytes for the rest.
 TEST(Vocabulary, Gemma4HasMergesOfEscapedText) {
   VocabularySpec spec{.model = "gemma4",
