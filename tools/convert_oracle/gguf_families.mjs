@@ -1,5 +1,5 @@
-// What llama.cpp's converter does to dense families beside Llama's, and to those that have layers of
-// short convolutions (lfm2, lfm2moe) or of Mamba2 (granitehybrid): names, shapes and metadata.
+// What llama.cpp's converter does to dense families beside Llama's, and to those that have layers
+// of short convolutions (lfm2, lfm2moe) or of Mamba2 (granitehybrid): names, shapes, metadata.
 
 const afterNames = {
   post_attention_layernorm: 'post_attention_norm',
