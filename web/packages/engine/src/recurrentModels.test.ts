@@ -60,11 +60,18 @@ async function load(name: string): Promise<{ engine: WebGpuEngine; source: Packa
 
 // A package on an engine, and what transformers gave for it.
 class Loaded {
+  readonly name: string;
   readonly engine: WebGpuEngine;
   readonly source: PackageFolder;
   readonly reference: Reference;
 
-  private constructor(engine: WebGpuEngine, source: PackageFolder, reference: Reference) {
+  private constructor(
+    name: string,
+    engine: WebGpuEngine,
+    source: PackageFolder,
+    reference: Reference,
+  ) {
+    this.name = name;
     this.engine = engine;
     this.source = source;
     this.reference = reference;
@@ -72,7 +79,7 @@ class Loaded {
 
   static async of(name: string): Promise<Loaded> {
     const { engine, source } = await load(name);
-    return new Loaded(engine, source, referenceOf(name));
+    return new Loaded(name, engine, source, referenceOf(name));
   }
 
   get ids(): readonly number[] {
@@ -109,10 +116,15 @@ function at(session: number, generation: number, firstPosition: number): Place {
 
 async function expectReference(model: Loaded): Promise<void> {
   const logits = await model.logits(at(1, 0, 0), model.ids);
+  let worst = 0;
   for (const [i, value] of logits.entries()) {
     const expected = model.reference.logits[i]!;
+    worst = Math.max(worst, Math.abs(value - expected));
     if (Math.abs(value - expected) <= 1e-3) continue;
     expect.fail(`logit ${i} is ${value}, expected ${expected}`);
+  }
+  if (process.env["WEFT_ALL_MODELS"] !== undefined) {
+    console.info(`${model.name} f32 ${worst.toExponential(0)}`);
   }
 }
 

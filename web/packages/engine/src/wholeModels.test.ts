@@ -119,6 +119,7 @@ describe.skipIf(!gpu)("whole models (needs build/release/weft)", { timeout: 600_
       for (const [i, value] of logits.entries()) {
         worst = Math.max(worst, Math.abs(value - reference.logits[i]!));
       }
+      if (isEvery) console.info(`${model.name} ${model.quantisation} ${worst.toExponential(0)}`);
       expect(worst).toBeLessThanOrEqual(limit);
       await expectGreedy(engine, source, reference, limit);
       engine.freeBuffers();
