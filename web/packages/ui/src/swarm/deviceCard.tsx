@@ -10,12 +10,14 @@ import { deviceStateWord, kindWord } from "./devices.ts";
 import type { NamedDevice } from "./devices.ts";
 import { DeviceBar } from "./layerBar.tsx";
 import { layersText } from "./layers.ts";
-import type { Device, Stage, Standby } from "./picture.ts";
+import { lineText } from "./losses.ts";
+import type { Device, LossyLine, Stage, Standby } from "./picture.ts";
 
 interface DeviceCardProps {
   named: NamedDevice;
   stage: Stage | undefined; // of the active plan
   standbys: readonly Standby[]; // its own
+  lines: readonly LossyLine[]; // its own
   layerCount: number;
   hasHubs: boolean; // whoever runs layers asks others for experts
   isComputing: boolean;
@@ -23,7 +25,7 @@ interface DeviceCardProps {
 }
 
 export function DeviceCard(props: DeviceCardProps): VNode {
-  const { named, stage, standbys, layerCount, hasHubs, isComputing, isFull } = props;
+  const { named, stage, standbys, lines, layerCount, hasHubs, isComputing, isFull } = props;
   const { device, letter, color } = named;
   return (
     <li class={`device-card ${isComputing ? "is-computing" : ""}`}>
@@ -36,6 +38,7 @@ export function DeviceCard(props: DeviceCardProps): VNode {
       <DeviceBar named={named} layerCount={layerCount} />
       <p class="device-holds">{holdsText(device, layerCount, hasHubs)}</p>
       {device.expertsTold > 0 && <p class="device-holds">{expertsText(device)}</p>}
+      {lines.length > 0 && <p class="device-holds">{lines.map(lineText).join(" ")}</p>}
       {standbys.length > 0 && (
         <p class="device-holds">
           {standbys.map((standby) => standbyText(standby, layerCount)).join(" ")}
@@ -61,10 +64,12 @@ function identity(device: Device): string {
 }
 
 function StateChip({ device, isComputing }: { device: Device; isComputing: boolean }): VNode {
+  // Who holds experts for others has work, also where it runs no layers.
+  const state = device.state === "idle" && device.expertsHeld > 0 ? "active" : device.state;
   return (
-    <span class={`chip ${isComputing ? "chip-busy" : `chip-${device.state}`}`}>
+    <span class={`chip ${isComputing ? "chip-busy" : `chip-${state}`}`}>
       {isComputing && <Icon name="bolt" />}
-      {isComputing ? "Computing" : deviceStateWord(device.state)}
+      {isComputing ? "Computing" : deviceStateWord(state)}
     </span>
   );
 }

@@ -61,6 +61,25 @@ export interface Device {
   problem: string; // its last failure in a sentence
 }
 
+// The line of a device that sends datagrams to a hub.
+export interface LossyLine {
+  deviceId: number;
+  isReady: boolean;
+  isBlocked: boolean; // UDP does not get through
+  loss: number; // share of its datagrams
+}
+
+// A hub whose neuron groups may be lost: `weft serve --lossy`.
+export interface LossyHub {
+  deviceId: number;
+  message: string; // whether anything may be lost now, and why not
+  lines: LossyLine[];
+  groups: number; // of every row and layer
+  lost: number;
+  share: number; // of their weight, lately
+  falls: number; // how often it was too much
+}
+
 export interface SwarmPicture {
   state: SwarmState;
   message: string;
@@ -83,6 +102,7 @@ export interface SwarmPicture {
   standbys: Standby[];
   historyBytes: number; // of rows that are kept for whoever takes over layers
   historyLimitBytes: number;
+  lossyHubs: LossyHub[];
   devices: Device[];
 }
 
@@ -143,6 +163,23 @@ function readStandby(json: Json): Standby {
     endLayer: number(json, "end_layer"),
     isLoaded: json["loaded"] === true,
     lagRows: number(json, "lag_rows"),
+  };
+}
+
+function readLossyHub(json: Json): LossyHub {
+  return {
+    deviceId: number(json, "hub", -1),
+    message: text(json, "message"),
+    lines: list(json, "lines").filter(isObject).map((line) => ({
+      deviceId: number(line, "worker", -1),
+      isReady: line["ready"] === true,
+      isBlocked: line["blocked"] === true,
+      loss: number(line, "loss"),
+    })),
+    groups: number(json, "groups"),
+    lost: number(json, "lost"),
+    share: number(json, "share"),
+    falls: number(json, "falls"),
   };
 }
 
@@ -211,6 +248,7 @@ export function readPicture(json: unknown): SwarmPicture | null {
     standbys: list(json, "standbys").filter(isObject).map(readStandby),
     historyBytes: number(json, "history_bytes"),
     historyLimitBytes: number(json, "history_limit_bytes"),
+    lossyHubs: list(json, "losses").filter(isObject).map(readLossyHub),
     devices: list(json, "workers").filter(isObject).map(readDevice),
   };
 }

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { idleActivity, nextActivity, sparkline, speedsText } from "./activity.ts";
 import { DeviceLetters, deviceLetter, summaryText } from "./devices.ts";
 import { holderCounts, layersText, rangesOf, weakestText } from "./layers.ts";
+import { leftOutText, lineText } from "./losses.ts";
 import { readPicture } from "./picture.ts";
 import type { SwarmPicture } from "./picture.ts";
 
@@ -32,6 +33,8 @@ describe("readPicture", () => {
       ],
       standbys: [{ worker: 4, first_layer: 0, end_layer: 2, loaded: true, lag_rows: 8 }],
       history_bytes: 9,
+      losses: [{ hub: 3, state: "lossy", message: "Groups may be lost.", groups: 900, lost: 4,
+        share: 0.012, falls: 1, lines: [{ worker: 4, ready: true, blocked: false, loss: 0.031 }] }],
       workers: [{ id: 3, name: "x", kind: "web", state: "idle", cached_layers: [1, "2", 3],
         experts_told: 12, experts_held: 7, expert_messages: 90 }],
     });
@@ -43,6 +46,8 @@ describe("readPicture", () => {
       stages: [{ deviceId: 3, measuredUs: 6, lossUs: 70 }, { deviceId: 0, lossUs: null }],
       standbys: [{ deviceId: 4, endLayer: 2, isLoaded: true, lagRows: 8 }],
       historyBytes: 9,
+      lossyHubs: [{ deviceId: 3, message: "Groups may be lost.", groups: 900, lost: 4, share: 0.012,
+        falls: 1, lines: [{ deviceId: 4, isReady: true, isBlocked: false, loss: 0.031 }] }],
     });
     expect(read?.devices[0]).toMatchObject({ id: 3, cachedLayers: [1, 3], firstLayer: -1,
       expertsTold: 12, expertsHeld: 7, expertMessages: 90 });
@@ -61,6 +66,27 @@ describe("readPicture", () => {
     expect(read?.devices).toHaveLength(1);
     expect(read?.devices[0]?.state).toBe("connecting");
     expect(read?.tokensPerSecond).toBe(0);
+  });
+});
+
+describe("losses in words", () => {
+  const line = { deviceId: 4, isReady: true, isBlocked: false, loss: 0.031 };
+
+  it("of a line", () => {
+    expect(lineText(line)).toBe("Its line loses 3.1% of its datagrams.");
+    expect(lineText({ ...line, loss: 0 })).toBe("Its line loses no datagrams.");
+    expect(lineText({ ...line, isReady: false })).toContain("Tries");
+    expect(lineText({ ...line, isBlocked: true })).toContain("do not get through");
+  });
+
+  it("of all groups", () => {
+    const hub = { deviceId: 3, message: "", lines: [line], groups: 900, lost: 40, share: 0.25,
+      falls: 0 };
+    expect(leftOutText(hub))
+      .toBe("Left out so far: 40 of 900 neuron groups, lately 25% of their weight.");
+    expect(leftOutText({ ...hub, falls: 2 })).toMatch(/weight\. 2 times it was too much/);
+    expect(leftOutText({ ...hub, lost: 0 })).toBe("Left out so far: 0 of 900 neuron groups.");
+    expect(leftOutText({ ...hub, groups: 0 })).toBe("");
   });
 });
 

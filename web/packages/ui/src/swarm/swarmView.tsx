@@ -11,6 +11,7 @@ import type { Activity } from "./activity.ts";
 import { DeviceCard } from "./deviceCard.tsx";
 import { DeviceLetters, stateWord, summaryText } from "./devices.ts";
 import { CoverageBar, LayerBar } from "./layerBar.tsx";
+import { leftOutText } from "./losses.ts";
 import type { SwarmPicture } from "./picture.ts";
 
 interface SwarmViewProps {
@@ -34,12 +35,16 @@ export function SwarmView({ picture, activity, isFull }: SwarmViewProps & {
   const letters = useRef(new DeviceLetters());
   const devices = letters.current.name(picture);
   const stageOf = new Map(picture.stages.map((stage) => [stage.deviceId, stage]));
+  const lines = picture.lossyHubs.flatMap((hub) => hub.lines);
   return (
     <div class={`swarm ${isFull ? "swarm-full" : "swarm-compact"}`}>
       <div class="swarm-state">
         <div role="status" class="swarm-state-words">
           <StateBadge picture={picture} />
           <p class="swarm-message">{picture.message}</p>
+          {picture.lossyHubs.map((hub) => (
+            <p key={hub.deviceId} class="swarm-message">{hub.message} {leftOutText(hub)}</p>
+          ))}
         </div>
         <span class="speed-value figure">{formatRate(picture.tokensPerSecond, "tokens")}</span>
         <Sparkline activity={activity} />
@@ -58,6 +63,7 @@ export function SwarmView({ picture, activity, isFull }: SwarmViewProps & {
               named={named}
               stage={stageOf.get(named.device.id)}
               standbys={picture.standbys.filter(({ deviceId }) => deviceId === named.device.id)}
+              lines={lines.filter(({ deviceId }) => deviceId === named.device.id)}
               layerCount={picture.layerCount}
               hasHubs={picture.expertsNeeded > 0}
               isComputing={activity.computing.has(named.device.id)}
