@@ -6,13 +6,17 @@
 // with what the quarter adds to its columns. Which quarter it is decides what that costs:
 //   random     any, chosen anew for every row and layer
 //   high, low  those whose outputs are the largest or smallest of this row, which nobody can know
-//   static     those whose outputs are the smallest on the calibration text: `serve --lossy`
+//   static     those whose outputs are the smallest on the calibration text
+//   predicted  those that the package's predictors (`weft profile`) say are the smallest of this
+//              row, by the row of the layer before; left out, and said, where it has none
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +27,7 @@
 #include "base/random.h"
 #include "engine/engine.h"
 #include "package/package.h"
+#include "package/predictors.h"
 #include "program/shards.h"
 #include "wire/group_sums.h"
 #include "worker/layer_loader.h"
@@ -34,9 +39,10 @@ namespace {
 constexpr size_t kMostTokens = 256, kMostDocuments = 40;
 constexpr double kShare = 0.25;  // of the groups
 
-enum class Which { kRandom, kHigh, kLow, kStatic };
+enum class Which { kRandom, kHigh, kLow, kStatic, kPredicted };
 const char* NameOf(Which which) {
-  static constexpr const char* kNames[] = {"random", "high norm", "low norm", "static"};
+  static constexpr const char* kNames[] = {"random", "high norm", "low norm", "static",
+                                           "predicted"};
   return kNames[static_cast<size_t>(which)];
 }
 
@@ -60,6 +66,9 @@ class Model {
     for (const swarm::ModelLayer& layer : apps::ModelInfoOf(package).layers)
       model->norms_.push_back(layer.group_norms);
     model->manifest_ = package.manifest;
+    for (uint32_t layer = 0; layer < package.manifest.layers.size(); ++layer) {
+      ASSIGN_OR_RETURN(model->predictors_.emplace_back(), package::ReadPredictor(package, layer));
+    }
     TRY(model->Load(std::move(package)));
     if (!model->documents_.empty()) return model;
     return Error(ErrorCode::kInvalidArgument, "'" + text + "' has no document.");
@@ -88,6 +97,11 @@ class Model {
     }
     return Outcome{evaluation.Perplexity(),
                    static_cast<double>(same) / static_cast<double>(row_count)};
+  }
+
+  bool has_predictors() const {
+    return std::any_of(predictors_.begin(), predictors_.end(),
+                       [](const auto& predictor) { return predictor.has_value(); });
   }
 
  private:
@@ -140,10 +154,11 @@ class Model {
     ASSIGN_OR_RETURN(const engine::StepOutput output,
                      holder_->Step({{request.layer, request.layer + 1}, {&run, 1}, {}, rows}));
     std::vector<float> sums(request.row_count * columns);
+    rows_of_[request.layer].assign(request.in.begin(), request.in.end());
     for (size_t row = 0; row < request.row_count; ++row) {
       const auto outputs =
           std::span(output.hidden).subspan(row * groups * columns, groups * columns);
-      const std::vector<bool> quarter = Quarter(request.layer, outputs, groups);
+      const std::vector<bool> quarter = Quarter(request.layer, row, outputs, groups);
       for (size_t first = 0; first < columns; first += wire::kFragmentColumns) {
         const bool is_lost = random_.Uniform() < loss_;
         for (size_t group = 0; group < groups; ++group) {
@@ -157,8 +172,15 @@ class Model {
   }
 
   // Whose groups the device with the lossy line has.
-  std::vector<bool> Quarter(uint32_t layer, std::span<const float> outputs, size_t groups) {
+  std::vector<bool> Quarter(uint32_t layer, size_t row, std::span<const float> outputs,
+                            size_t groups) {
     std::vector<double> order(groups);
+    std::vector<float> predicted(groups);
+    if (which_ == Which::kPredicted && predictors_[layer]) {
+      const std::vector<float>& rows = rows_of_[predictors_[layer]->reads];
+      const size_t columns = manifest_.hidden_columns;
+      predicted = predictors_[layer]->Predict(std::span(rows).subspan(row * columns, columns));
+    }
     for (size_t group = 0; group < groups; ++group) {
       double squares = 0;
       for (const float value :
@@ -168,6 +190,7 @@ class Model {
       if (which_ == Which::kHigh) order[group] = -squares;
       if (which_ == Which::kLow) order[group] = squares;
       if (which_ == Which::kStatic) order[group] = norms_[layer].empty() ? 0 : norms_[layer][group];
+      if (which_ == Which::kPredicted) order[group] = predicted[group];
     }
     std::vector<size_t> places(groups);
     std::iota(places.begin(), places.end(), size_t{0});
@@ -187,7 +210,9 @@ class Model {
   std::unique_ptr<engine::StageEngine> holder_ = engine::MakeNativeEngine({.thread_count = 2});
   apps::Documents documents_;
   std::vector<std::vector<float>> norms_;
-  std::vector<ptrdiff_t> best_;  // of each row, without loss
+  std::vector<std::optional<package::GroupPredictor>> predictors_;  // by layer
+  std::map<uint32_t, std::vector<float>> rows_of_;  // that each layer gave to its groups last
+  std::vector<ptrdiff_t> best_;                     // of each row, without loss
   SeededRandom random_{1};
   Which which_ = Which::kRandom;
   double loss_ = 0;
@@ -223,10 +248,14 @@ Status Run(int argc, char** argv) {
     std::fflush(stdout);
     return OkStatus();
   };
-  for (const Which which : {Which::kRandom, Which::kHigh, Which::kLow, Which::kStatic})
-    TRY(row(0.1, which));
-  for (const double loss : {0.01, 0.02, 0.05})
-    for (const Which which : {Which::kRandom, Which::kStatic}) TRY(row(loss, which));
+  std::vector<Which> lossy = {Which::kRandom, Which::kStatic};
+  if (model->has_predictors())
+    lossy.push_back(Which::kPredicted);
+  else
+    std::fprintf(stderr, "SKIPPED: predicted, as the package has no predictors (weft profile)\n");
+  for (const Which which : {Which::kHigh, Which::kLow}) TRY(row(0.1, which));
+  for (const double loss : {0.1, 0.01, 0.02, 0.05})
+    for (const Which which : lossy) TRY(row(loss, which));
   return OkStatus();
 }
 

@@ -16,6 +16,7 @@ void AddPlanCommand(CLI::App& app, int* exit_code);
 void AddGenerateCommand(CLI::App& app, int* exit_code);
 void AddEvalCommand(CLI::App& app, int* exit_code);
 void AddGroupsCommand(CLI::App& app, int* exit_code);
+void AddProfileCommand(CLI::App& app, int* exit_code);
 void AddTextCommands(CLI::App& app, int* exit_code);  // tokenize, render
 void AddSimCommand(CLI::App& app, int* exit_code);
 void AddOnnxSplitCommand(CLI::App& app, int* exit_code);

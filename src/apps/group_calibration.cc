@@ -5,10 +5,30 @@
 #include <string>
 #include <utility>
 
+#include "apps/text_evaluation.h"
 #include "program/neuron_groups.h"
 #include "program/shards.h"
 
 namespace weft::apps {
+namespace {
+
+constexpr size_t kMostTokens = 512;  // of a document
+
+}  // namespace
+
+Result<Documents> ReadTokens(const std::string& path, const api::ModelText& text,
+                             size_t documents) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts, ReadDocuments(path));
+  Documents read;
+  for (const std::string& each : texts) {
+    if (read.size() == documents) break;
+    ASSIGN_OR_RETURN(std::vector<int32_t> ids, text.EncodeText(each));
+    if (ids.size() > kMostTokens) ids.resize(kMostTokens);
+    if (!ids.empty()) read.push_back(std::move(ids));
+  }
+  if (!read.empty()) return read;
+  return Error(ErrorCode::kInvalidData, "'" + path + "' has no document with a token.");
+}
 
 Result<std::vector<program::Program>> InGroups(std::span<const program::Program> programs,
                                                uint32_t columns,
@@ -117,14 +137,22 @@ Result<std::vector<float>> GroupCalibration::Slots(const engine::SlotRequest& re
   std::vector<double>& sums = norm_sums_[request.layer];
   sums.resize(request.top_k);
   rows_[request.layer] += request.row_count;
+  std::vector<float> norms;
   for (size_t slot = 0; slot < request.row_count * request.top_k; ++slot) {
     double squares = 0;
     for (const float value :
          std::span(output.hidden).subspan(slot * request.columns, request.columns))
       squares += double{value} * value;
     sums[slot % request.top_k] += std::sqrt(squares);
+    norms.push_back(static_cast<float>(std::sqrt(squares)));
   }
-  return std::move(output.hidden);
+  if (observer_) observer_(request, norms);
+  if (!request.sums) return std::move(output.hidden);
+  std::vector<float> row_sums(request.row_count * request.columns);
+  for (size_t i = 0; i < output.hidden.size(); ++i)
+    row_sums[i / (request.top_k * request.columns) * request.columns + i % request.columns] +=
+        output.hidden[i];
+  return row_sums;
 }
 
 }  // namespace weft::apps

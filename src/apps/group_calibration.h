@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "api/model_text.h"
 #include "base/result.h"
 #include "engine/engine.h"
 #include "package/group_norms.h"
@@ -17,6 +20,9 @@ namespace weft::apps {
 
 using Documents = std::vector<std::vector<int32_t>>;
 
+// The first tokens of the first documents of a file of JSON lines. kInvalidData: there are none.
+Result<Documents> ReadTokens(const std::string& path, const api::ModelText& text, size_t documents);
+
 // The layers' programs with MLPs in groups of at most `columns` columns, as many as divide each;
 // `grids`: by layer, or empty, which rounds nothing. kUnsupported: the model has no MLP that can be
 // cut, or is a mixture of experts.
@@ -26,11 +32,16 @@ Result<std::vector<program::Program>> InGroups(std::span<const program::Program>
 
 class GroupCalibration {
  public:
-  // `grouped`: InGroups without grids. Keeps a reference to the source.
+  // The rows of a document that a layer gives to its groups, and the norms of what each group makes
+  // of them, [row_count, top_k]; layer by layer.
+  using Observer = std::function<void(const engine::SlotRequest&, std::span<const float>)>;
+
+  // `grouped`: InGroups, or those of a package in groups. Keeps a reference to the source.
   GroupCalibration(const package::Manifest& manifest, std::vector<program::Program> grouped,
                    engine::WeightSource& source, uint32_t thread_count);
 
   Status Load();
+  void Observe(Observer observer) { observer_ = std::move(observer); }
   // Runs the documents. REQUIRES: Load was ok.
   Status Run(std::span<const std::vector<int32_t>> documents);
   // For each layer, with room for four times the largest outputs that were seen.
@@ -45,6 +56,7 @@ class GroupCalibration {
   const std::vector<program::Program> grouped_;
   engine::WeightSource& source_;
   std::unique_ptr<engine::StageEngine> hub_, holder_;
+  Observer observer_;
   std::vector<float> largest_;                  // by layer
   std::vector<std::vector<double>> norm_sums_;  // by layer and group
   std::vector<uint64_t> rows_;                  // that these are of, by layer

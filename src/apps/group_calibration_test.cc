@@ -13,6 +13,7 @@
 
 #include "apps/local_swarm.h"
 #include "apps/model_info.h"
+#include "apps/predictor_training.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "convert/convert.h"
@@ -156,6 +157,30 @@ TEST_F(GroupPackageTest, AnswersAsTransformersDoes) {
       EXPECT_LT(entry.at("greedy_margin").as_array()[step].to_number<double>(), 0.02)
           << workers << " workers, step " << step;
     }
+  }
+}
+
+TEST_F(GroupPackageTest, ShowsRowsAndNormsToAnObserverOnGridsToo) {
+  const auto loader = LoaderOf(groups_);
+  GroupCalibration calibration(groups_.manifest, AllPrograms(*loader), *loader, 2);
+  ASSERT_TRUE(calibration.Load().ok());
+  PredictorCollector collector(1000);
+  calibration.Observe(
+      [&collector](const engine::SlotRequest& request, std::span<const float> norms) {
+        collector.Add(request, norms);
+      });
+  const Documents documents = {IdsOf(expected_.at("cases").as_array().front().at("prompt_ids"))};
+  const std::vector<int32_t>& ids = documents.front();
+  ASSERT_TRUE(calibration.Run(documents).ok());
+  const package::GroupNorms means = calibration.Norms();
+  ASSERT_EQ(collector.layers().size(), groups_.manifest.layers.size() - 2);
+  for (const PredictorRows& rows : collector.layers()) {
+    EXPECT_EQ(rows.reads, std::max(1u, rows.layer - 1));
+    ASSERT_EQ(rows.count(), ids.size());
+    EXPECT_EQ(rows.inputs.size(), ids.size() * groups_.manifest.hidden_columns);
+    double sum = 0;
+    for (size_t row = 0; row < rows.count(); ++row) sum += rows.norms[row * rows.groups];
+    EXPECT_NEAR(sum / static_cast<double>(rows.count()), means[rows.layer][0], 1e-3);
   }
 }
 

@@ -8,7 +8,6 @@
 #include "apps/group_calibration.h"
 #include "apps/model_info.h"
 #include "apps/progress_line.h"
-#include "apps/text_evaluation.h"
 #include "convert/package/group_package.h"
 #include "hub/hub_settings.h"
 #include "hub/library.h"
@@ -19,8 +18,6 @@
 namespace weft::apps {
 namespace {
 
-constexpr size_t kMostTokens = 512;  // of a document
-
 struct GroupsOptions {
   std::string package, folder, text;
   uint32_t columns = 256;
@@ -28,19 +25,6 @@ struct GroupsOptions {
   uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
   bool force = false;
 };
-
-Result<Documents> ReadTokens(const GroupsOptions& options, const api::ModelText& text) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> texts, ReadDocuments(options.text));
-  Documents documents;
-  for (const std::string& each : texts) {
-    if (documents.size() == options.documents) break;
-    ASSIGN_OR_RETURN(std::vector<int32_t> ids, text.EncodeText(each));
-    if (ids.size() > kMostTokens) ids.resize(kMostTokens);
-    if (!ids.empty()) documents.push_back(std::move(ids));
-  }
-  if (!documents.empty()) return documents;
-  return Error(ErrorCode::kInvalidData, "'" + options.text + "' has no document with a token.");
-}
 
 Status MakeGroups(const GroupsOptions& options) {
   ASSIGN_OR_RETURN(const std::filesystem::path source,
@@ -52,7 +36,7 @@ Status MakeGroups(const GroupsOptions& options) {
                    loader.Programs(0, static_cast<uint32_t>(manifest.layers.size())));
   ASSIGN_OR_RETURN(std::vector<program::Program> plain, InGroups(programs, options.columns));
   ASSIGN_OR_RETURN(const api::ModelText text, LoadModelText(package));
-  ASSIGN_OR_RETURN(const Documents documents, ReadTokens(options, text));
+  ASSIGN_OR_RETURN(const Documents documents, ReadTokens(options.text, text, options.documents));
   ASSIGN_OR_RETURN(auto made, convert::GroupPackage::Make(package, std::move(plain), options.folder,
                                                           options.force));
   worker::LayerLoader weights(made.weights().manifest, worker::MakeLocalSource(made.weights()));

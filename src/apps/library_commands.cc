@@ -51,6 +51,7 @@ json::object EntryJson(const hub::LibraryEntry& entry) {
                       {"context_length", manifest.context_length},
                       {"vocabulary", manifest.vocabulary},
                       {"lowered", manifest.lowered},
+                      {"predictor_bytes", package::PredictorBytes(manifest)},
                       {"made_at", entry.made_at_seconds},
                       {"folder", entry.folder.string()}};
   if (entry.source) {
@@ -135,6 +136,8 @@ Status Show(const std::string& name, bool as_json) {
                                       : "native workers and browsers with WebGPU"},
       {"on disk", HumanBytes(entry.byte_count) + " in " + entry.folder.string()},
       {"made", DateText(entry.made_at_seconds)}};
+  if (const uint64_t bytes = package::PredictorBytes(manifest); bytes > 0)
+    rows.push_back({"predictors", HumanBytes(bytes) + ", which neuron groups matter for a token"});
   if (entry.source) {
     rows.push_back({"source", entry.source->endpoint + "/" + entry.source->repository + ", " +
                                   entry.source->revision + " = " + entry.source->commit});

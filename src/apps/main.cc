@@ -31,6 +31,7 @@ int Main(int argc, char** argv) {
   AddLibraryCommands(app, &exit_code);
   AddConvertCommand(app, &exit_code);
   AddGroupsCommand(app, &exit_code);
+  AddProfileCommand(app, &exit_code);
   AddPlanCommand(app, &exit_code);
   AddGenerateCommand(app, &exit_code);
   AddEvalCommand(app, &exit_code);

@@ -18,6 +18,13 @@ BlobInfo MakeBlobInfo(ByteSpan bytes) {
   return info;
 }
 
+uint64_t PredictorBytes(const Manifest& manifest) {
+  uint64_t byte_count = 0;
+  for (const LayerInfo& layer : manifest.layers)
+    if (layer.predictor != Digest()) byte_count += manifest.blobs.at(layer.predictor).byte_count;
+  return byte_count;
+}
+
 uint64_t DownloadBytes(const Manifest& manifest, uint32_t first, uint32_t end) {
   std::set<Digest> distinct;
   for (const LayerInfo& layer : manifest.layers) {

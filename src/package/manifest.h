@@ -40,6 +40,9 @@ struct LayerInfo {
   uint64_t read_bytes_per_token = 0;
   uint64_t kv_bytes_per_position = 0;  // keys and values in KvDType(); 0 without attention
   uint64_t state_bytes = 0;            // recurrent state of a session, whatever its length
+  // Blob that predicts the norms of the layer's neuron groups (package/group_predictor.h); zero
+  // where there is none. It is not among `blobs`: the layer runs without it.
+  Digest predictor;
 };
 
 // Layers [first, end).
@@ -88,6 +91,9 @@ std::string ToJson(const Manifest& manifest);
 // Validates everything: ranges, layer order, digests that are not in `blobs`, chunk counts that do
 // not fit lengths.
 Result<Manifest> ParseManifest(ByteSpan json);
+
+// Bytes of the blobs that predict norms of neuron groups; 0 without `weft profile`.
+uint64_t PredictorBytes(const Manifest& manifest);
 
 // Bytes of distinct blobs that the layers [first, end) need, programs included.
 uint64_t DownloadBytes(const Manifest& manifest, uint32_t first, uint32_t end);

@@ -35,6 +35,7 @@ json::value Value(const LayerInfo& layer, bool lowered) {
   out["read_bytes_per_token"] = layer.read_bytes_per_token;
   out["kv_bytes_per_position"] = layer.kv_bytes_per_position;
   if (layer.state_bytes > 0) out["state_bytes"] = layer.state_bytes;
+  if (layer.predictor != Digest()) out["predictor"] = layer.predictor.ToHex();
   return out;
 }
 
@@ -193,6 +194,10 @@ Result<LayerInfo> ParseLayer(const json::value& value, const Manifest& manifest,
                    Number(fields, "kv_bytes_per_position", where, 0, 1ull << 32));
   if (fields.contains("state_bytes")) {
     ASSIGN_OR_RETURN(layer.state_bytes, Number(fields, "state_bytes", where, 0, 1ull << 32));
+  }
+  if (const json::value* predictor = fields.if_contains("predictor")) {
+    ASSIGN_OR_RETURN(layer.predictor,
+                     ParseBlobReference(*predictor, manifest, "'predictor' of " + where));
   }
   return layer;
 }

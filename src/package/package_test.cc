@@ -8,7 +8,9 @@
 #include "base/file_testing.h"
 #include "base/random.h"
 #include "package/group_norms.h"
+#include "package/group_predictor.h"
 #include "package/package.h"
+#include "package/predictors.h"
 
 namespace weft::package {
 namespace {
@@ -95,6 +97,95 @@ TEST(GroupNorms, RoundTripAndWhatIsNoneIsRefused) {
        {"", "[]", "{}", R"({"norms": 1})", R"({"norms": [1]})", R"({"norms": [["1"]]})",
         R"({"norms": [[-1]]})", R"({"norms": [[1e99]]})"})
     EXPECT_FALSE(ParseGroupNorms(bad).ok()) << bad;
+}
+
+GroupPredictor SomePredictor() {
+  // Rows of 40 columns: a block of 32 values and a part of one. Two hidden values, three groups.
+  GroupPredictor predictor{40, 2, 3, 1, {}, {0.5f, -0.25f}, {}, {1, 0, -100}};
+  for (int i = 0; i < 2 * 40; ++i) predictor.first.push_back(static_cast<float>(i % 7 - 3));
+  predictor.second = {1, 0, 0, 1, 1, 1};
+  return predictor;
+}
+
+TEST(GroupPredictor, PredictsByItsFormula) {
+  GroupPredictor predictor = SomePredictor();
+  predictor.first.assign(80, 0);
+  predictor.first[0] = 2;   // of hidden value 0: column 0
+  predictor.first[79] = 1;  // of hidden value 1: column 39
+  std::vector<float> row(40);
+  row[0] = 3;
+  row[39] = 0.125f;
+  // h = max(0, {2 * 3 + 0.5, 0.125 - 0.25}) = {6.5, 0}; norms = max(0, {6.5 + 1, 0, 6.5 - 100}).
+  EXPECT_EQ(predictor.Predict(row), (std::vector<float>{7.5f, 0, 0}));
+}
+
+TEST(GroupPredictor, ABlobIsWhatItWasRoundedTo) {
+  const std::vector<uint8_t> blob = EncodePredictor(SomePredictor());
+  const auto read = DecodePredictor(blob);
+  ASSERT_TRUE(read.ok()) << read.error().ToString();
+  EXPECT_EQ(read->reads, 1u);
+  EXPECT_EQ(read->first_bias, SomePredictor().first_bias);
+  EXPECT_EQ(read->second_bias, SomePredictor().second_bias);
+  for (size_t i = 0; i < read->first.size(); ++i)
+    EXPECT_NEAR(read->first[i], SomePredictor().first[i], 3.0f / 8) << i;
+  std::vector<float> row(40, 0.5f);
+  EXPECT_EQ(DecodePredictor(blob)->Predict(row), read->Predict(row));
+}
+
+TEST(GroupPredictor, WhatIsNoneIsRefused) {
+  const std::vector<uint8_t> good = EncodePredictor(SomePredictor());
+  for (size_t length = 0; length < good.size(); ++length)
+    EXPECT_EQ(DecodePredictor(std::span(good).first(length)).error().code(),
+              ErrorCode::kInvalidData)
+        << length;
+  const auto with = [&good](size_t at, uint32_t value) {
+    std::vector<uint8_t> bytes = good;
+    StoreLe(bytes.data() + at, value);
+    return DecodePredictor(bytes).error();
+  };
+  EXPECT_EQ(with(0, 0).code(), ErrorCode::kInvalidData);
+  EXPECT_EQ(with(4, 2).code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(with(4, 2).ToString(), HasSubstr("version 2; this weft reads 1"));
+  for (const size_t field : {8, 12, 16})
+    for (const uint32_t value : {0u, UINT32_MAX})
+      EXPECT_EQ(with(field, value).code(), ErrorCode::kInvalidData) << field << " " << value;
+  // The last number is a bias: not a number.
+  EXPECT_EQ(with(good.size() - 4, 0x7fc00000).code(), ErrorCode::kInvalidData);
+}
+
+TEST(Predictors, AreInThePackageOnceTheyAreStored) {
+  const TemporaryFolder folder;
+  Sample sample;
+  sample.manifest.hidden_columns = 40;
+  sample.WriteTo(folder.path());
+  const auto before = Package::Open(folder.path());
+  ASSERT_TRUE(before.ok()) << before.error().ToString();
+  EXPECT_EQ(PredictorBytes(before->manifest), 0u);
+  EXPECT_FALSE(ReadPredictor(*before, 1)->has_value());
+  const std::vector<uint8_t> blob = EncodePredictor(SomePredictor());
+  ASSERT_TRUE(StorePredictors(*before, {{1, blob}}).ok());
+  const auto after = Package::Open(folder.path());
+  ASSERT_TRUE(after.ok()) << after.error().ToString();
+  EXPECT_EQ(PredictorBytes(after->manifest), blob.size());
+  EXPECT_EQ(ReadPredictor(*after, 1).value()->groups, 3u);
+  EXPECT_EQ(after->manifest.layers[1].blobs, before->manifest.layers[1].blobs);
+  EXPECT_EQ(DownloadBytes(after->manifest, 0, 3), DownloadBytes(before->manifest, 0, 3));
+
+  // Others take their place, and the old blob goes.
+  GroupPredictor other = SomePredictor();
+  other.first_bias[0] = 7;
+  ASSERT_TRUE(StorePredictors(*after, {{1, EncodePredictor(other)}}).ok());
+  const auto last = Package::Open(folder.path());
+  ASSERT_TRUE(last.ok()) << last.error().ToString();
+  EXPECT_EQ(ReadPredictor(*last, 1).value()->first_bias[0], 7);
+  EXPECT_FALSE(last->blobs->Contains(Digest::Of(blob)));
+
+  // Of another width than the model.
+  other.columns = 20;
+  other.first.resize(40);
+  ASSERT_TRUE(StorePredictors(*last, {{1, EncodePredictor(other)}}).ok());
+  EXPECT_THAT(ReadPredictor(Package::Open(folder.path()).value(), 1).error().ToString(),
+              HasSubstr("rows of 20 columns, expected 40"));
 }
 
 TEST(Manifest, RoundTrips) {
