@@ -155,6 +155,7 @@ std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
                                       {"generated_tokens", snapshot.generated_tokens},
                                       {"boundary_bytes_sent", snapshot.boundary_bytes_sent},
                                       {"boundary_bytes_received", snapshot.boundary_bytes_received},
+                                      {"in_neuron_groups", snapshot.in_neuron_groups},
                                       {"experts_needed", snapshot.experts_needed},
                                       {"experts_held", snapshot.experts_held},
                                       {"losses", std::move(losses)},

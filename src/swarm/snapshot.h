@@ -101,6 +101,7 @@ struct Snapshot {
   std::optional<double> initial_error, running_error;
   // Of a plan whose stages are hubs: the model's experts, and how many of them somebody holds.
   uint32_t experts_needed = 0, experts_held = 0;
+  bool in_neuron_groups = false;     // the experts are groups of neurons of a dense model
   std::vector<LossSnapshot> losses;  // of hubs that may lose groups
   uint64_t lost_groups = 0;          // of all answers
   std::vector<bool> covered_layers;  // layers that some worker holds or could hold

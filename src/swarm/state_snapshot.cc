@@ -239,6 +239,7 @@ Snapshot State::MakeSnapshot(Instant at) const {
           {id, binding.layers.first, binding.layers.end, binding.loaded, pipeline.Lag(bound)});
     }
   picture.experts_needed = experts.coverage().needed;
+  picture.in_neuron_groups = options.model.is_in_groups();
   picture.experts_held = experts.coverage().held;
   picture.initial_error = pipeline.errors().initial.value();
   picture.running_error = pipeline.errors().running.value();

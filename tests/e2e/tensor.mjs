@@ -66,6 +66,7 @@ for (const count of [0, 1, 2, 3]) {
       const swarm = await swarmOf(server.origin);
       assert.equal(swarm.experts_needed, model.groups);
       assert.equal(swarm.experts_held, model.groups);
+      assert.equal(swarm.in_neuron_groups, true);
       const answer = await complete(server.origin, kRequest);
       assert.equal(answer.choices[0].message.content, expected);
       const { workers } = await swarmOf(server.origin);

@@ -20,12 +20,13 @@ interface DeviceCardProps {
   lines: readonly LossyLine[]; // its own
   layerCount: number;
   hasHubs: boolean; // whoever runs layers asks others for experts
+  expertWord: string; // "expert" or "neuron group"
   isComputing: boolean;
   isFull: boolean; // all figures; otherwise one line of them
 }
 
 export function DeviceCard(props: DeviceCardProps): VNode {
-  const { named, stage, standbys, lines, layerCount, hasHubs, isComputing, isFull } = props;
+  const { named, standbys, lines, layerCount, isComputing, isFull } = props;
   const { device, letter, color } = named;
   return (
     <li class={`device-card ${isComputing ? "is-computing" : ""}`}>
@@ -36,8 +37,8 @@ export function DeviceCard(props: DeviceCardProps): VNode {
       </header>
       <p class="device-identity">{identity(device)}</p>
       <DeviceBar named={named} layerCount={layerCount} />
-      <p class="device-holds">{holdsText(device, layerCount, hasHubs)}</p>
-      {device.expertsTold > 0 && <p class="device-holds">{expertsText(device)}</p>}
+      <p class="device-holds">{holdsText(props)}</p>
+      {device.expertsTold > 0 && <p class="device-holds">{expertsText(props)}</p>}
       {lines.length > 0 && <p class="device-holds">{lines.map(lineText).join(" ")}</p>}
       {standbys.length > 0 && (
         <p class="device-holds">
@@ -47,7 +48,7 @@ export function DeviceCard(props: DeviceCardProps): VNode {
       <Download device={device} />
       {device.problem !== "" && <p class="device-problem">{device.problem}</p>}
       {isFull
-        ? <DeviceFigures device={device} stage={stage} />
+        ? <DeviceFigures {...props} />
         : (
           <p class="device-identity figure device-brief">
             {briefFigures(device).map((text) => <span key={text}>{text}</span>)}
@@ -81,7 +82,8 @@ function Download({ device }: { device: Device }): VNode | null {
   return <ProgressBar label="Downloading" done={done} total={total} text={text} />;
 }
 
-function holdsText(device: Device, layerCount: number, hasHubs: boolean): string {
+function holdsText({ named, layerCount, hasHubs, expertWord }: DeviceCardProps): string {
+  const { device } = named;
   const spare = device.cachedLayers.filter(
     (layer) => layer < device.firstLayer || layer >= device.endLayer).length;
   const cached = formatCount(spare, "layer");
@@ -90,14 +92,14 @@ function holdsText(device: Device, layerCount: number, hasHubs: boolean): string
     return spare > 0 ? `Runs nothing now, has ${cached} in its cache.` : "Runs nothing now.";
   }
   const layers = layersText(device.firstLayer, device.endLayer, layerCount);
-  const runs = hasHubs ? `Runs ${layers}, and asks others for experts` : `Runs ${layers}`;
+  const runs = hasHubs ? `Runs ${layers}, and asks others for ${expertWord}s` : `Runs ${layers}`;
   return spare > 0 ? `${runs}, has ${cached} more in its cache.` : `${runs}.`;
 }
 
-function expertsText(device: Device): string {
-  const { expertsTold: told, expertsHeld: held } = device;
-  if (held >= told) return `Holds ${formatCount(held, "expert")} for others.`;
-  return `Holds ${formatInteger(held)} of ${formatCount(told, "expert")} and loads the others.`;
+function expertsText({ named, expertWord }: DeviceCardProps): string {
+  const { expertsTold: told, expertsHeld: held } = named.device;
+  if (held >= told) return `Holds ${formatCount(held, expertWord)} for others.`;
+  return `Holds ${formatInteger(held)} of ${formatCount(told, expertWord)} and loads the others.`;
 }
 
 function standbyText(standby: Standby, layerCount: number): string {
@@ -123,7 +125,7 @@ function briefFigures(device: Device): string[] {
   return parts;
 }
 
-function DeviceFigures({ device, stage }: { device: Device; stage: Stage | undefined }): VNode {
+function DeviceFigures({ named: { device }, stage, expertWord }: DeviceCardProps): VNode {
   const { usPerToken, latencyMs, downloadBytesPerSecond, uploadBytesPerSecond } = device;
   return (
     <dl class="figures">
@@ -137,7 +139,7 @@ function DeviceFigures({ device, stage }: { device: Device; stage: Stage | undef
       <Figure name="Memory used" value={formatMemoryOf(device.usedBytes, device.memoryBytes)} />
       <Figure name="Tokens computed" value={formatInteger(device.tokensComputed)} />
       {device.expertsTold > 0 && (
-        <Figure name="Expert messages" value={formatInteger(device.expertMessages)} />
+        <Figure name={`Messages for ${expertWord}s`} value={formatInteger(device.expertMessages)} />
       )}
       {stage && stage.predictedUs > 0 && (
         <Figure name="Its step, predicted and measured" value={stageText(stage)} isWide />

@@ -19,7 +19,7 @@ export function lineText({ isReady, isBlocked, loss }: LossyLine): string {
 export function leftOutText({ groups, lost, share, falls }: LossyHub): string {
   if (groups === 0) return "";
   const all = `Left out so far: ${formatInteger(lost)} of ${formatCount(groups, "neuron group")}`;
-  const lately = lost > 0 ? `, lately ${percent(share)} of their weight.` : ".";
-  return falls === 0 ? all + lately
-    : `${all}${lately} ${formatCount(falls, "time")} it was too much for a while.`;
+  const lately = share > 0 ? `, lately ${percent(share)} of their weight.` : ".";
+  if (falls === 0) return all + lately;
+  return `${all}${lately} Too much for a while: ${formatCount(falls, "time")}.`;
 }

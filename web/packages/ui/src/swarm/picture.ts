@@ -96,6 +96,7 @@ export interface SwarmPicture {
   completedRequests: number;
   failedRequests: number;
   generatedTokens: number;
+  isInNeuronGroups: boolean; // the experts are groups of neurons of a dense model
   expertsNeeded: number; // by hubs, which ask others for what they do not hold; 0: no hub
   coveredLayers: boolean[];
   stages: Stage[];
@@ -242,6 +243,7 @@ export function readPicture(json: unknown): SwarmPicture | null {
     completedRequests: number(json, "completed_requests"),
     failedRequests: number(json, "failed_requests"),
     generatedTokens: number(json, "generated_tokens"),
+    isInNeuronGroups: json["in_neuron_groups"] === true,
     expertsNeeded: number(json, "experts_needed"),
     coveredLayers: covered.slice(0, layerCount),
     stages: list(json, "stages").filter(isObject).map(readStage),

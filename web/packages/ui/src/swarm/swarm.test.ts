@@ -33,6 +33,7 @@ describe("readPicture", () => {
       ],
       standbys: [{ worker: 4, first_layer: 0, end_layer: 2, loaded: true, lag_rows: 8 }],
       history_bytes: 9,
+      in_neuron_groups: true,
       losses: [{ hub: 3, state: "lossy", message: "Groups may be lost.", groups: 900, lost: 4,
         share: 0.012, falls: 1, lines: [{ worker: 4, ready: true, blocked: false, loss: 0.031 }] }],
       workers: [{ id: 3, name: "x", kind: "web", state: "idle", cached_layers: [1, "2", 3],
@@ -46,6 +47,7 @@ describe("readPicture", () => {
       stages: [{ deviceId: 3, measuredUs: 6, lossUs: 70 }, { deviceId: 0, lossUs: null }],
       standbys: [{ deviceId: 4, endLayer: 2, isLoaded: true, lagRows: 8 }],
       historyBytes: 9,
+      isInNeuronGroups: true,
       lossyHubs: [{ deviceId: 3, message: "Groups may be lost.", groups: 900, lost: 4, share: 0.012,
         falls: 1, lines: [{ deviceId: 4, isReady: true, isBlocked: false, loss: 0.031 }] }],
     });
@@ -84,8 +86,8 @@ describe("losses in words", () => {
       falls: 0 };
     expect(leftOutText(hub))
       .toBe("Left out so far: 40 of 900 neuron groups, lately 25% of their weight.");
-    expect(leftOutText({ ...hub, falls: 2 })).toMatch(/weight\. 2 times it was too much/);
-    expect(leftOutText({ ...hub, lost: 0 })).toBe("Left out so far: 0 of 900 neuron groups.");
+    expect(leftOutText({ ...hub, falls: 2 })).toMatch(/weight\. Too much for a while: 2 times\.$/);
+    expect(leftOutText({ ...hub, lost: 0, share: 0 })).toBe("Left out so far: 0 of 900 neuron groups.");
     expect(leftOutText({ ...hub, groups: 0 })).toBe("");
   });
 });

@@ -66,6 +66,7 @@ export function SwarmView({ picture, activity, isFull }: SwarmViewProps & {
               lines={lines.filter(({ deviceId }) => deviceId === named.device.id)}
               layerCount={picture.layerCount}
               hasHubs={picture.expertsNeeded > 0}
+              expertWord={picture.isInNeuronGroups ? "neuron group" : "expert"}
               isComputing={activity.computing.has(named.device.id)}
               isFull={isFull}
             />
