@@ -88,7 +88,8 @@ describe("losses in words", () => {
       .toBe("Left out so far: 40 of 900 neuron groups, lately 25% of their weight.");
     expect(leftOutText({ ...hub, falls: 2 }))
       .toMatch(/weight\. Too much for a while: 2 times\.$/);
-    expect(leftOutText({ ...hub, lost: 0, share: 0 })).toBe("Left out so far: 0 of 900 neuron groups.");
+    const none = { ...hub, lost: 0, share: 0 };
+    expect(leftOutText(none)).toBe("Left out so far: 0 of 900 neuron groups.");
     expect(leftOutText({ ...hub, groups: 0 })).toBe("");
   });
 });
