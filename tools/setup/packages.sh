@@ -9,7 +9,8 @@ native_packages=(
   libqrencode-dev liblz4-dev zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev
 )
 clang_packages=(clang-14 libclang-rt-14-dev clang-tidy clang-format)
-browser_packages=(chromium)
+# A browser, and what makes lines that lose packets.
+end_to_end_packages=(chromium nftables iproute2)
 
 # apt_ready PACKAGE...: installs those that dpkg does not list as installed.
 apt_ready() {
@@ -66,12 +67,12 @@ ready_web() {
 }
 
 ready_browser() {
-  apt_ready "${browser_packages[@]}"
+  apt_ready "${end_to_end_packages[@]}"
   ready_web
 }
 
 command_setup() {
-  apt_ready "${native_packages[@]}" "${clang_packages[@]}" "${browser_packages[@]}"
+  apt_ready "${native_packages[@]}" "${clang_packages[@]}" "${end_to_end_packages[@]}"
   ready_browser
   local lock
   for lock in tools/package-lock.json tools/*/package-lock.json; do
