@@ -71,6 +71,7 @@ Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& wo
   batch.layer = work.layer;
   batch.hidden = work.hidden;
   batch.sums = work.sums;
+  batch.norms.assign(work.norms.begin(), work.norms.end());
   batch.tasks = MakeTasks(work);
   batch.left = batch.tasks.size();
   if (MayLose(now, work, batch))

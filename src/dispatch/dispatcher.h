@@ -86,6 +86,8 @@ struct LayerWork {
   bool sums = false;
   // Of sums, what is lost on the way may be left out.
   bool may_lose = false;
+  // How large the groups' outputs for these rows will be, by group; empty: as SetLosses said.
+  std::span<const float> norms = {};
 };
 
 // Frames for a holder, dispatches or cancels, that fit one shard message.
@@ -224,6 +226,7 @@ class Dispatcher {
     // Where groups may be lost: the sums so far, in the place of slot_rows.
     std::optional<wire::GroupSums> account;
     std::vector<Share> shares;
+    std::vector<float> norms;  // LayerWork's
   };
   struct HolderState {
     std::set<std::pair<uint16_t, uint16_t>> experts;  // layer, expert
@@ -278,7 +281,7 @@ class Dispatcher {
     uint32_t id = 0;            // who is
   };
   bool MayLose(Instant now, const LayerWork& work, const Batch& batch) const;
-  float NormOf(uint16_t layer, uint32_t group) const;
+  float NormOf(const Batch& batch, uint32_t group) const;
   double LossOf(uint32_t holder) const;
   void PutCriticalFirst(const Batch& batch, std::vector<Choice>& choices) const;
   void MakeShares(Instant now, Batch& batch, std::span<const Choice> choices) const;

@@ -49,8 +49,9 @@ bool Dispatcher::MayLose(Instant now, const LayerWork& work, const Batch& batch)
          work.rows.size() / work.hidden <= SumSender::kMostRows;
 }
 
-float Dispatcher::NormOf(uint16_t layer, uint32_t group) const {
-  const auto norms = norms_.find(layer);
+float Dispatcher::NormOf(const Batch& batch, uint32_t group) const {
+  if (group < batch.norms.size()) return batch.norms[group];
+  const auto norms = norms_.find(batch.layer);
   return norms == norms_.end() || group >= norms->second.size() ? 1 : norms->second[group];
 }
 
@@ -68,7 +69,7 @@ void Dispatcher::PutCriticalFirst(const Batch& batch, std::vector<Choice>& choic
     return std::ranges::find(choice.ids, id) != choice.ids.end();
   };
   std::stable_sort(choices.begin(), choices.end(), [&](const Choice& a, const Choice& b) {
-    return NormOf(batch.layer, a.task->expert) > NormOf(batch.layer, b.task->expert);
+    return NormOf(batch, a.task->expert) > NormOf(batch, b.task->expert);
   });
   for (auto critical = choices.begin(); critical != choices.end(); ++critical) {
     Choice* best = nullptr;
@@ -252,7 +253,7 @@ void Dispatcher::NoteLosses(Instant now, const Batch& batch, Done& done) {
   if (account.complete()) return guard_.Note(now, 0);
   double lost = 0, all = 0;
   for (uint32_t group = 0; group < groups; ++group) {
-    const double norm = NormOf(batch.layer, group);
+    const double norm = NormOf(batch, group);
     lost += norm * account.MissingOf(group);
     all += norm;
   }

@@ -102,6 +102,7 @@ class World {
   uint64_t layers_with_losses_ = 0;
   Duration longest_;                           // of a layer
   std::map<uint32_t, uint32_t> groups_asked_;  // of each holder, in the last layer
+  std::vector<float> predicted_;               // norms of the layers that begin
   std::set<uint32_t> lossy_groups_;  // that were asked for as datagrams, in the last layer
   VirtualTime time_;
   SumChannels& channels() { return channels_; }
@@ -118,7 +119,8 @@ class World {
     began_ = time_.now();
     groups_asked_.clear();
     lossy_groups_.clear();
-    Do(dispatcher_.Begin(time_.now(), 0, {3, kGroups, kColumns, input, experts, true, true}));
+    Do(dispatcher_.Begin(time_.now(), 0,
+                         {3, kGroups, kColumns, input, experts, true, true, predicted_}));
   }
 
   void Do(const Actions& actions) {
@@ -407,6 +409,24 @@ TEST(DispatcherLossy, TheLossiestLineHasTheLeastCriticalGroups) {
   ASSERT_FALSE(world.lossy_groups_.empty());
   ASSERT_LT(world.lossy_groups_.size(), size_t{kGroups});
   EXPECT_EQ(*world.lossy_groups_.rbegin(), world.lossy_groups_.size() - 1);
+}
+
+TEST(DispatcherLossy, WhatIsPredictedForARowOutranksWhatIsUsual) {
+  World world(11);
+  world.Join(kSelf, {});
+  world.Join(2, {.loss = 0.2});
+  world.Join(3, {.loss = 0.02});
+  // Usually group 11 is the most critical, in these rows group 0 is.
+  std::vector<float> norms(kGroups);
+  for (uint32_t group = 0; group < kGroups; ++group) norms[group] = static_cast<float>(group + 1);
+  world.dispatcher_.SetLosses(1, {{3, norms}});
+  world.predicted_.assign(norms.rbegin(), norms.rend());
+  world.Tell();
+  world.Pass(Milliseconds(500));
+  world.Run(600);
+  ASSERT_FALSE(world.lossy_groups_.empty());
+  ASSERT_LT(world.lossy_groups_.size(), size_t{kGroups});
+  EXPECT_EQ(*world.lossy_groups_.begin(), kGroups - world.lossy_groups_.size());
 }
 
 TEST(DispatcherLossy, FragmentsThatWereNotAskedForAreCountedAndNotComputedWith) {

@@ -7,6 +7,8 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "base/random.h"
@@ -50,9 +52,23 @@ struct Model {
     for (program::Program& layer : programs)
       layer = program::GroupedProgram(layer, 32, {0x1p-18f, 0x1p21f}).value();
   }
+  // Every layer's groups matter by their number, whatever the row.
+  std::optional<package::GroupPredictor> Predictor(uint32_t layer) {
+    asked_for.insert(layer);
+    package::GroupPredictor all{
+        SwarmSpec().hidden, 1, experts, std::max(1u, layer - 1), {}, {0}, {}, {}};
+    all.first.assign(all.columns, 0);
+    all.second.assign(all.groups, 0);
+    for (uint32_t group = 0; group < all.groups; ++group)
+      all.second_bias.push_back(static_cast<float>(group + 1));
+    return all;
+  }
+
   engine::MemorySource weights;
   std::vector<program::Program> programs;
   uint32_t experts = SwarmSpec().experts;
+  std::set<uint32_t> asked_for;                  // layers whose predictors were wanted
+  std::map<uint32_t, std::vector<float>> norms;  // that were predicted last, by layer
 };
 
 engine::NativeEngineOptions EngineOptions() {
@@ -102,6 +118,7 @@ class Device {
     host_ =
         std::make_unique<StageHost>(shape, engine::MakeNativeEngine(EngineOptions()), hooks_.now);
     host_->BeHubWith(engine::MakeNativeEngine(EngineOptions()));
+    host_->PredictWith([&model](uint32_t layer) { return model.Predictor(layer); });
     host_->HoldExpertsWith(std::make_unique<ExpertHost>(engine::MakeNativeEngine({})));
     pb::ServerMessage init = InitMessage();
     init.mutable_init()->set_layer_count(Whole().end);
@@ -135,7 +152,13 @@ class Device {
       layers.push_back(model_.programs[set.layer]);
     Soon(LayersRead{host_->experts().Read(*action.experts, layers, model_.weights)});
   }
-  void Carry(Compute& action) { Soon(WorkDone{host_->Do(std::move(action.work))}); }
+  void Carry(Compute& action) {
+    auto outcome = host_->Do(std::move(action.work));
+    if (outcome.ok())
+      if (const auto* waits = std::get_if<StepWaits>(&*outcome); waits && !waits->norms.empty())
+        model_.norms[waits->layer] = waits->norms;
+    Soon(WorkDone{std::move(outcome)});
+  }
   void Carry(Finish& action) { ADD_FAILURE() << action.error.ToString(); }
   template <typename Other>
   void Carry(Other&) {}
@@ -456,6 +479,7 @@ TEST_F(GroupSwarmTest, TokensAreThoseOfOneEngineForAnyNumberOfHolders) {
   for (const uint32_t holders : {2u, 3u, 5u}) ExpectEqual(holders, {}, Fault::kNone);
   for (const uint32_t holders : {1u, 2u, 3u}) ExpectEqual(holders, {}, Fault::kNone, true);
   EXPECT_GT(computed_, 2 * results_);
+  EXPECT_TRUE(model_.asked_for.empty()) << "nothing may be lost";
 }
 
 TEST_F(GroupSwarmTest, DatagramsThatArriveGiveTheTokensOfOneEngine) {
@@ -466,6 +490,13 @@ TEST_F(GroupSwarmTest, DatagramsThatArriveGiveTheTokensOfOneEngine) {
       EXPECT_EQ(swarm.tokens(session), expected_[session]);
     EXPECT_GT(swarm.datagrams(), 10u);
     EXPECT_EQ(swarm.lost_groups(), 0u);
+  }
+  // Every layer's groups were ranked, all but the first one's by the rows of the layer before.
+  ASSERT_EQ(model_.norms.size(), SwarmSpec().layers);
+  for (const auto& [layer, norms] : model_.norms) {
+    ASSERT_EQ(norms.size(), model_.experts) << layer;
+    for (size_t group = 0; group < norms.size(); ++group)
+      EXPECT_EQ(norms[group], norms[0] * static_cast<float>(group + 1)) << layer;
   }
 }
 

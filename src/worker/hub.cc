@@ -52,7 +52,7 @@ void Hub::Wait(Instant now, uint32_t place, const StepWaits& waits) {
       lossy_ && waits.rows.size() == steps_[place].row_sessions.size() * waits.columns;
   Apply(now, dispatcher_.Begin(now, place,
                                {waits.layer, waits.top_k, waits.columns, waits.rows, waits.experts,
-                                waits.sums, may_lose}));
+                                waits.sums, may_lose, waits.norms}));
 }
 
 std::optional<ResumeStep> Hub::Next() {

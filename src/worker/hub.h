@@ -43,6 +43,8 @@ class Hub {
   uint32_t Begin(uint64_t number, std::span<const wire::Run> runs);
   // It stopped for want of these rows.
   void Wait(Instant now, uint32_t place, const StepWaits& waits);
+  // Whether its layers may do without groups.
+  bool MayLose(uint32_t place) const { return lossy_ && !steps_[place].row_sessions.empty(); }
   uint64_t NumberOf(uint32_t place) const { return steps_[place].number; }
   // A step that has its rows and is computed from now on.
   std::optional<ResumeStep> Next();

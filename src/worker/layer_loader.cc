@@ -69,7 +69,22 @@ Result<std::vector<package::Digest>> LayerLoader::Blobs(const LayerPart& part) {
                                                     ", which is not in the manifest.");
         if (std::find(blobs.begin(), blobs.end(), digest) == blobs.end()) blobs.push_back(digest);
       }
+  const package::Digest& predictor = manifest_.layers[part.layer].predictor;
+  if (part.experts.empty() && predictor != package::Digest() &&
+      std::find(blobs.begin(), blobs.end(), predictor) == blobs.end())
+    blobs.push_back(predictor);
   return blobs;
+}
+
+Result<std::optional<package::GroupPredictor>> LayerLoader::Predictor(uint32_t layer) {
+  const package::Digest& digest = manifest_.layers.at(layer).predictor;
+  if (digest == package::Digest()) return std::optional<package::GroupPredictor>();
+  const std::string what = "While reading the predictor of layer " + std::to_string(layer);
+  ASSIGN_OR_RETURN(const Slice blob,
+                   source_->Read(digest, manifest_.blobs.at(digest)).Context(what));
+  ASSIGN_OR_RETURN(package::GroupPredictor predictor,
+                   package::DecodePredictor(blob.bytes()).Context(what));
+  return std::optional(std::move(predictor));
 }
 
 uint64_t LayerLoader::MissingPartBytes(const LayerPart& part) {

@@ -6,9 +6,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/weight_source.h"
+#include "package/group_predictor.h"
 #include "package/manifest.h"
 #include "program/ir.h"
 #include "worker/package_source.h"
@@ -44,6 +46,8 @@ class LayerLoader : public engine::WeightSource {
   // Decoded programs of [first, end). REQUIRES: downloaded, end <= layer count.
   Result<std::vector<program::Program>> Programs(uint32_t first, uint32_t end);
   Result<Slice> Read(const program::Part& part) override;
+  // Of the layer's neuron groups; nullopt: the package has none. It comes with the hub form.
+  Result<std::optional<package::GroupPredictor>> Predictor(uint32_t layer);
 
  private:
   std::vector<package::Digest> Blobs(uint32_t layer) const;

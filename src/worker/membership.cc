@@ -638,7 +638,10 @@ void Membership::BeginWork(Work work) {
     const wire::FrameHeader& header = step->frame.header;
     step_answers_.push_back({header.sequence, header.epoch, header.stage});
     running.step = first_step_ + step_answers_.size() - 1;
-    if (step->shards) running.place = step->place = hub_.Begin(*running.step, step->frame.runs);
+    if (step->shards) {
+      running.place = step->place = hub_.Begin(*running.step, step->frame.runs);
+      step->predicts = hub_.MayLose(step->place);
+    }
   }
   if (running.step || running.measures) generations_.Passed();
   running_ = std::move(running);

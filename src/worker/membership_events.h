@@ -49,7 +49,8 @@ struct RunStep {
   engine::LayerRange layers;
   Instant arrival;
   bool shards = false;
-  uint32_t place = 0;  // of a hub's step, among those under way
+  uint32_t place = 0;     // of a hub's step, among those under way
+  bool predicts = false;  // norms of neuron groups are wanted where they can be predicted
 };
 // Goes on with a step that stopped. Outcome: as of RunStep.
 struct ResumeStep {
@@ -123,6 +124,8 @@ struct StepWaits {
   std::vector<float> rows;        // [tokens, columns]
   std::vector<uint32_t> experts;  // [tokens, top_k]
   bool sums = false;
+  // How large the outputs of neuron groups will be, by group, over all rows; empty: not known.
+  std::vector<float> norms;
 };
 // Of one generation of a batch.
 struct MadeOfOne {

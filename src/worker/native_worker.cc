@@ -193,6 +193,7 @@ class NativeWorker::Impl {
     engine_options.residual_dtype = DType::kF32;
     host_->HoldExpertsWith(std::make_unique<ExpertHost>(engine::MakeNativeEngine(engine_options)));
     loader_ = std::make_unique<LayerLoader>(std::move(manifest), source_);
+    host_->PredictWith([this](uint32_t layer) { return FindPredictor(layer); });
     JoinedPackage joined;
     joined.layer_count = static_cast<uint32_t>(loader_->manifest().layers.size());
     joined.cached_layers = loader_->DownloadedLayers();
@@ -215,6 +216,14 @@ class NativeWorker::Impl {
     for (auto& [layer, program] : programs) each.push_back(std::move(program));
     InterruptibleSource source(*loader_, read_interrupted_);
     return shards ? host_->ReadHubs(each, source) : host_->Read(each, source);
+  }
+
+  // Without one the hub goes by the groups' mean norms.
+  std::optional<package::GroupPredictor> FindPredictor(uint32_t layer) {
+    auto predictor = loader_->Predictor(layer);
+    if (predictor.ok()) return std::move(*predictor);
+    LogWarn("worker: {}", predictor.error().ToString());
+    return std::nullopt;
   }
 
   Result<std::unique_ptr<engine::LoadedLayers>> OnReadExperts(

@@ -175,6 +175,7 @@ Result<Outcome> StageHost::BeginHubStep(RunStep& work) {
   step->frame = std::move(work.frame);
   step->layers = work.layers;
   step->arrival = work.arrival;
+  step->predicts = work.predicts && find_predictor_;
   Status decoded = DecodeStep(step->frame, model_, step->layers, sampling_, &step->decoded);
   if (!decoded.ok()) {
     step.reset();
@@ -200,6 +201,7 @@ Result<Outcome> StageHost::GoOn(uint32_t place, Instant begin,
   if (auto* pending = std::get_if<std::unique_ptr<engine::PendingStep>>(&*progress)) {
     step->pending = std::move(*pending);
     ASSIGN_OR_RETURN(StepWaits waits, WaitsOf(step->pending->request()));
+    if (step->predicts && waits.sums) waits.norms = Predict(*step, waits);
     hub_steps_[place] = std::move(step);
     return Outcome(std::move(waits));
   }
@@ -210,6 +212,27 @@ Result<Outcome> StageHost::GoOn(uint32_t place, Instant begin,
       EncodeResult(step->frame, model_, step->layers, std::get<engine::StepOutput>(*progress),
                    {static_cast<uint32_t>(waited.us), static_cast<uint32_t>(step->computed.us)}));
   return Outcome(StepReply{std::move(message)});
+}
+
+std::vector<float> StageHost::Predict(HubStep& step, const StepWaits& waits) {
+  auto found = predictors_.find(waits.layer);
+  if (found == predictors_.end())
+    found = predictors_.emplace(waits.layer, find_predictor_(waits.layer)).first;
+  const auto before = std::exchange(step.rows, waits.rows);
+  const uint32_t before_layer = std::exchange(step.layer, waits.layer);
+  const std::optional<package::GroupPredictor>& predictor = found->second;
+  if (!predictor || predictor->columns != waits.columns || predictor->groups != waits.top_k)
+    return {};
+  const std::vector<float>& rows = predictor->reads == waits.layer ? waits.rows : before;
+  // What a step lacks, as it began behind the layer that is read, cannot be told.
+  const bool has_rows = predictor->reads == waits.layer || predictor->reads == before_layer;
+  if (!has_rows || rows.size() != waits.rows.size()) return {};
+  std::vector<float> sums(predictor->groups);
+  for (size_t at = 0; at < rows.size(); at += waits.columns) {
+    const std::vector<float> norms = predictor->Predict(std::span(rows).subspan(at, waits.columns));
+    for (size_t group = 0; group < sums.size(); ++group) sums[group] += norms[group];
+  }
+  return sums;
 }
 
 Result<Outcome> StageHost::On(AbandonSteps& work) {

@@ -6,10 +6,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "package/group_predictor.h"
 #include "worker/expert_host.h"
 #include "worker/membership_events.h"
 #include "worker/sampling_table.h"
@@ -31,6 +33,11 @@ class StageHost {
   // Layers whose experts are elsewhere, in an engine of their own: the same layers may be whole in
   // the other one. Before any work for them.
   void BeHubWith(std::unique_ptr<engine::StageEngine> engine) { hub_ = std::move(engine); }
+
+  // Gives the predictor of a layer's neuron groups, or nothing. Called once a layer, on the computing
+  // thread, when its norms are wanted first. Before any work for hubs.
+  using FindPredictor = std::function<std::optional<package::GroupPredictor>(uint32_t layer)>;
+  void PredictWith(FindPredictor find) { find_predictor_ = std::move(find); }
 
   // The outcome that membership_events.h names for each kind of work. Errors of TakeSampling mean
   // that the orchestrator cannot be trusted any more, all others that the work was not done.
@@ -54,6 +61,10 @@ class StageHost {
     Instant arrival;
     Duration computed;
     DecodedStep decoded;
+    bool predicts = false;
+    // Where it stopped last: the layer, and the rows that this gave to its groups.
+    uint32_t layer = 0;
+    std::vector<float> rows;
     std::unique_ptr<engine::PendingStep> pending;  // while it waits; ends before what it looks at
   };
 
@@ -75,6 +86,9 @@ class StageHost {
   // `begin`: since when this piece of it was computed.
   Result<Outcome> GoOn(uint32_t place, Instant begin, Result<engine::StepProgress> progress);
 
+  // The norms of all rows that `waits` has, added up; empty where nothing predicts them.
+  std::vector<float> Predict(HubStep& step, const StepWaits& waits);
+
   Result<Duration> TimeOneRow(engine::LayerRange range, uint32_t session, uint32_t position);
   // The tokens behind each one's position, which the step appends.
   Result<std::vector<int32_t>> NextTokens(std::span<MadeOfOne* const> parts);
@@ -87,6 +101,8 @@ class StageHost {
   std::unique_ptr<engine::StageEngine> hub_;  // null: this worker is none
   std::map<uint32_t, uint64_t> hub_bytes_;    // of weights, by layer that is loaded in it
   std::array<std::unique_ptr<HubStep>, engine::kStepsInFlight> hub_steps_;  // by place
+  FindPredictor find_predictor_;
+  std::map<uint32_t, std::optional<package::GroupPredictor>> predictors_;  // that were asked for
   std::unique_ptr<ExpertHost> experts_;
 };
 
