@@ -34,8 +34,8 @@ class StageHost {
   // the other one. Before any work for them.
   void BeHubWith(std::unique_ptr<engine::StageEngine> engine) { hub_ = std::move(engine); }
 
-  // Gives the predictor of a layer's neuron groups, or nothing. Called once a layer, on the computing
-  // thread, when its norms are wanted first. Before any work for hubs.
+  // Gives the predictor of a layer's neuron groups, or nothing. Called once a layer, on the
+  // computing thread, when its norms are wanted first. Before any work for hubs.
   using FindPredictor = std::function<std::optional<package::GroupPredictor>(uint32_t layer)>;
   void PredictWith(FindPredictor find) { find_predictor_ = std::move(find); }
 
