@@ -142,17 +142,68 @@ Result<std::vector<int32_t>> ModelText::EncodeChat(const ChatRequest& request) c
     }
     return EncodeText(all);
   }
-  json::object context = request.template_kwargs;
-  context["messages"] = request.messages;
-  if (!request.tools.empty()) context["tools"] = request.tools;
-  context["add_generation_prompt"] = true;
-  context["bos_token"] = template_.bos_token;  // whatever template_kwargs say
-  context["eos_token"] = template_.eos_token;
-  ASSIGN_OR_RETURN(const std::string prompt, template_.Render(std::move(context)));
+  ASSIGN_OR_RETURN(const std::string prompt, RenderChat(request, request.messages, true));
   ASSIGN_OR_RETURN(std::vector<int32_t> ids,
                    tokenizer_.Encode(prompt, /*add_special_tokens=*/false));
   if (ids.empty()) return Error(ErrorCode::kInvalidArgument, "The rendered prompt is empty.");
   return ids;
+}
+
+Result<std::string> ModelText::RenderChat(const ChatRequest& request, const json::array& messages,
+                                          bool opens_answer) const {
+  json::object context = request.template_kwargs;
+  context["messages"] = messages;
+  if (!request.tools.empty()) context["tools"] = request.tools;
+  context["add_generation_prompt"] = opens_answer;
+  context["bos_token"] = template_.bos_token;  // whatever template_kwargs say
+  context["eos_token"] = template_.eos_token;
+  return template_.Render(std::move(context));
+}
+
+// Found by rendering the conversation with something left out, or put in another's place:
+//
+//   <system>Be brief.<user>Hi<assistant>Hello.<user>Why?<assistant>   the prompt
+//   <system>Be brief.<user>.                                          behind "<user>": 1
+//   <system>Be brief.<user>Hi<assistant>Hello.                        behind "Hello.": 2
+//   <system>Be brief.<user>Hi<assistant>Hello.<user>Why?              behind "Why?": 3
+//
+// A prompt goes on behind 2 with another last message, and behind 3 with another answer, or with
+// the same one without its thoughts. Where the tokens of the two texts part before the texts do,
+// the position is where the tokens part.
+std::vector<uint32_t> ModelText::SharedPositions(const ChatRequest& request,
+                                                 const std::vector<int32_t>& ids) const {
+  std::vector<uint32_t> positions;
+  if (!template_.chat) return positions;
+  const auto prompt = RenderChat(request, request.messages, true);
+  if (!prompt.ok()) return positions;
+  const std::string& whole = prompt.value();
+  // The tokens of the text that a rendering shares with the prompt.
+  const auto add = [&](const json::array& messages) {
+    const auto other = RenderChat(request, messages, false);
+    if (!other.ok()) return;  // a template may demand a message of the user
+    const auto parted = std::ranges::mismatch(whole, other.value());
+    const auto shared = tokenizer_.Encode(std::string_view(whole.begin(), parted.in1),
+                                          /*add_special_tokens=*/false);
+    if (!shared.ok()) return;
+    const auto at = std::ranges::mismatch(shared.value(), ids).in1 - shared.value().begin();
+    if (at > 0 && static_cast<size_t>(at) < ids.size())
+      positions.push_back(static_cast<uint32_t>(at));
+  };
+  json::array opening;
+  for (const json::value& message : request.messages) {
+    const json::value& role = message.as_object().at("role");
+    if (role != "system" && role != "developer") break;
+    opening.push_back(message);
+  }
+  const size_t opening_and_question = opening.size() + 1;
+  opening.push_back({{"role", "user"}, {"content", "."}});
+  add(opening);
+  if (request.messages.size() > opening_and_question)
+    add(json::array(request.messages.begin(), request.messages.end() - 1));
+  add(request.messages);
+  std::ranges::sort(positions);
+  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
+  return positions;
 }
 
 }  // namespace weft::api

@@ -38,6 +38,11 @@ class ModelText {
   // The conversation through the model's chat template, with the assistant's turn opened. A model
   // without a template continues the contents of the messages, one after another.
   Result<std::vector<int32_t>> EncodeChat(const ChatRequest& request) const;
+  // Positions of the conversation's `ids`, as EncodeChat gave them, that later requests are likely
+  // to share: behind system prompt and tools, before the last message, before the assistant's turn.
+  // Those that the template does not show are left out. What swarm::Request::marks asks for.
+  std::vector<uint32_t> SharedPositions(const ChatRequest& request,
+                                        const std::vector<int32_t>& ids) const;
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
   const std::vector<int32_t>& stop_ids() const { return stop_ids_; }
@@ -47,6 +52,9 @@ class ModelText {
 
  private:
   explicit ModelText(Tokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {}
+  // REQUIRES: there is a template.
+  Result<std::string> RenderChat(const ChatRequest& request, const boost::json::array& messages,
+                                 bool opens_answer) const;
 
   Tokenizer tokenizer_;
   ModelTemplate template_;

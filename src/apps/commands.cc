@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "base/bytes.h"
+#include "base/marks.h"
 #include "net/address.h"
 
 namespace weft::apps {
@@ -31,6 +32,15 @@ CLI::Validator ByteCountOption() {
                          "' is no amount of memory; write 4GiB, 512MiB or a number of bytes";
       },
       "BYTES");
+}
+
+void AddMarksOption(CLI::App& command, uint32_t& marks) {
+  command
+      .add_option("--marks", marks,
+                  "Positions of a conversation that recurrent layers keep their state of, so that "
+                  "a later request can go on from them; each takes the memory of a state")
+      ->capture_default_str()
+      ->check(CLI::Range(size_t{0}, kMaxMarks));
 }
 
 }  // namespace weft::apps

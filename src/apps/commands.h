@@ -29,5 +29,7 @@ CLI::Validator AddressOption();
 
 // An option validator for "4GiB", "512MiB", "1000000".
 CLI::Validator ByteCountOption();
+// --marks, of commands that plan a swarm (CoreOptions::marks).
+void AddMarksOption(CLI::App& command, uint32_t& marks);
 
 }  // namespace weft::apps

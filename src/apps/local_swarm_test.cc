@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "convert/convert.h"
 #include "sampling/draw.h"
+#include "text/test_data.h"
 
 namespace weft::apps {
 namespace {
@@ -124,6 +125,58 @@ TEST_F(LocalSwarmTest, SamplesFromAllLogits) {
       }
     }
   }
+}
+
+// Turns that go on from marks give what a swarm gives that never saw an earlier turn, and compute
+// less.
+TEST(LocalSwarmTurns, ARecurrentModelGoesOnFromItsMarks) {
+  const auto source = TestDataFolder() / "checkpoints-2026" / "qwen3_5";
+  WEFT_NEED_DATA(source);
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("weft-recurrent-" + SecureRandomHex(6));
+  convert::ConvertOptions conversion;
+  conversion.source = source;
+  conversion.package = folder;
+  const auto report =
+      convert::ConvertCheckpoint(conversion, [](const convert::ConvertProgress&) {});
+  ASSERT_TRUE(report.ok()) << report.error().ToString();
+  const auto package = package::Package::Open(folder);
+  ASSERT_TRUE(package.ok()) << package.error().ToString();
+  std::vector<int32_t> prompt;
+  SeededRandom random(5);
+  while (prompt.size() < 150) prompt.push_back(static_cast<int32_t>(random.Below(100)));
+  std::vector<swarm::Request> turns(3);
+  for (swarm::Request& turn : turns) {
+    turn.marks = {60, 140};
+    turn.max_tokens = 12;
+    turn.sampling.temperature = 0;
+    turn.prompt_ids = prompt;
+  }
+  turns[1].prompt_ids[145] = 7;  // behind the second mark
+  turns[2].prompt_ids[100] = 8;  // behind the first
+  const auto rows = [](const LocalSwarm& swarm) {
+    uint64_t count = 0;
+    for (const auto& worker : swarm.snapshot().workers) count += worker.tokens_computed;
+    return count;
+  };
+  for (const uint32_t workers : {1u, 3u}) {
+    LocalSwarmOptions options;
+    options.worker_count = workers;
+    LocalSwarm kept(*package, options);
+    uint64_t computed = 0;
+    const std::vector<uint64_t> expected = {150 + 11, 150 - 140 + 11, 150 - 60 + 11};
+    for (size_t i = 0; i < turns.size(); ++i) {
+      const auto answer = kept.Run(turns[i]);
+      ASSERT_TRUE(answer.ok()) << answer.error().ToString();
+      LocalSwarm fresh(*package, options);
+      const auto alone = fresh.Run(turns[i]);
+      ASSERT_TRUE(alone.ok()) << alone.error().ToString();
+      EXPECT_EQ(answer->output_ids, alone->output_ids) << workers << " workers, turn " << i;
+      EXPECT_EQ(rows(kept) - computed, expected[i] * workers) << "turn " << i;
+      computed = rows(kept);
+    }
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(LocalSwarmTest, CutsEvenly) {

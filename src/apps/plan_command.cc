@@ -42,7 +42,8 @@ struct PlanOptions {
   int equal_parts = 0;
   std::string kind = "auto";
   uint32_t context_length = swarm::kDefaultContextLength;
-  uint32_t sessions = 4;
+  uint32_t sessions = swarm::kDefaultSessions;
+  uint32_t marks = swarm::kDefaultMarks;
   bool as_json = false;
 };
 
@@ -88,8 +89,9 @@ struct ModelCases {
 
 Result<ModelCases> SolveModel(const PlanOptions& options, const std::string& path) {
   ASSIGN_OR_RETURN(const package::Package package, package::Package::Open(path));
-  const swarm::CoreOptions core =
+  swarm::CoreOptions core =
       swarm::OptionsFor(ModelInfoOf(package), options.context_length, options.sessions);
+  core.marks = options.marks;
   const size_t layer_count = core.model.layers.size();
   ASSIGN_OR_RETURN(std::vector<swarm::DeviceNumbers> devices,
                    ReadDevices(options.workers, layer_count));
@@ -214,6 +216,7 @@ void AddPlanCommand(CLI::App& app, int* exit_code) {
       ->capture_default_str();
   command->add_option("--sessions", options->sessions, "Conversations held at once")
       ->capture_default_str();
+  AddMarksOption(*command, options->marks);
   command->add_flag("--json", options->as_json, "Print JSON instead of text");
   command->callback([options, exit_code] { *exit_code = ReportStatus(PrintPlan(*options)); });
 }

@@ -162,9 +162,33 @@ std::string TimeOf(const PlanCase& plan_case) {
 
 }  // namespace
 
-PlanCase SolvePlanCase(const swarm::CoreOptions& core,
-                       const std::vector<swarm::DeviceNumbers>& devices,
-                       const PlanSettings& settings) {
+// "Memory of 4 conversations of 4096 positions, counted above: 1.2 GB of keys and values."
+void TellSessions(const swarm::CoreOptions& core, PlanCase& plan_case) {
+  for (const swarm::ModelLayer& layer : core.model.layers) {
+    const swarm::SessionMemory memory = swarm::MemoryOfSessions(core, layer);
+    plan_case.sessions.kv_bytes += memory.kv_bytes;
+    plan_case.sessions.state_bytes += memory.state_bytes;
+  }
+  const auto bytes = [](uint64_t count) {
+    return planner::FormatBytes(static_cast<double>(count));
+  };
+  plan_case.sessions_text =
+      "Memory of " + std::to_string(core.session_count) +
+      (core.session_count == 1 ? " conversation of " : " conversations of ") +
+      std::to_string(core.context_length) +
+      " positions, counted in the plan: " + bytes(plan_case.sessions.kv_bytes) +
+      " of keys and values";
+  if (core.model.is_recurrent())
+    plan_case.sessions_text +=
+        ", " + bytes(plan_case.sessions.state_bytes) + " of recurrent state (" +
+        std::to_string(swarm::StatesOfSession(core)) + " states each: the last, the next and " +
+        std::to_string(core.marks) + " at marks)";
+  plan_case.sessions_text += ".\n";
+}
+
+PlanCase SolveBetter(const swarm::CoreOptions& core,
+                     const std::vector<swarm::DeviceNumbers>& devices,
+                     const PlanSettings& settings) {
   using Kind = swarm::PlanKind;
   if (!swarm::HasExperts(core.model))
     return SolveKind(core, devices, settings, settings.kind == Kind::kTensor);
@@ -191,6 +215,14 @@ PlanCase SolvePlanCase(const swarm::CoreOptions& core,
   return std::move(better);
 }
 
+PlanCase SolvePlanCase(const swarm::CoreOptions& core,
+                       const std::vector<swarm::DeviceNumbers>& devices,
+                       const PlanSettings& settings) {
+  PlanCase plan_case = SolveBetter(core, devices, settings);
+  TellSessions(core, plan_case);
+  return plan_case;
+}
+
 std::string SummaryOf(const PlanCase& plan_case) {
   const planner::PlanOutcome& outcome = plan_case.outcome;
   if (!outcome.plan) return Missing(outcome);
@@ -211,6 +243,7 @@ std::string ReportOf(const PlanCase& plan_case) {
     }
     text += ".\n";
   }
+  text += plan_case.sessions_text;
   if (!plan_case.losses.empty()) {
     text += "If a device goes, with a conversation of " + std::to_string(kReplayRows) +
             " tokens and nobody standing by:\n" +
@@ -234,7 +267,9 @@ json::object JsonOf(const PlanCase& plan_case) {
                       {"missing_memory_bytes", outcome.missing_memory_bytes},
                       {"strategy", planner::SearchStrategyName(outcome.strategy)},
                       {"left_out", std::move(left_out)},
-                      {"losses", LossesJson(plan_case)}};
+                      {"losses", LossesJson(plan_case)},
+                      {"kv_bytes", plan_case.sessions.kv_bytes},
+                      {"state_bytes", plan_case.sessions.state_bytes}};
   if (outcome.lower_bound > 0) {
     object["lower_bound_us"] = outcome.lower_bound;
     object["gap"] = outcome.gap;

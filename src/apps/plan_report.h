@@ -7,6 +7,7 @@
 
 #include "planner/losses.h"
 #include "planner/planner.h"
+#include "swarm/costs.h"
 #include "swarm/device.h"
 #include "swarm/options.h"
 
@@ -32,6 +33,8 @@ struct PlanCase {
   bool shards = false;
   std::string kind = "layers";
   std::string comparison;
+  swarm::SessionMemory sessions;  // of the whole model
+  std::string sessions_text;      // the same as a sentence
   // With metrics left out: what the plan was believed to take, and what the best one takes.
   double believed_us = 0, best_us = 0;
 };

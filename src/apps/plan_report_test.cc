@@ -56,6 +56,26 @@ TEST(PlanReport, AnAddedDeviceMakesAModelRunAndSurviveLosses) {
   EXPECT_THAT(SummaryOf(Solve({"tiny=30MB,read_gb_per_s=40", kSpare})), HasSubstr("tokens/s on "));
 }
 
+TEST(PlanReport, SaysWhatConversationsTake) {
+  swarm::CoreOptions options = TenLayers();
+  const std::vector<swarm::DeviceNumbers> devices = Devices({"big=2GB,read_gb_per_s=20"});
+  EXPECT_THAT(
+      ReportOf(SolvePlanCase(options, devices, {})),
+      HasSubstr("Memory of 1 conversation of 512 positions, counted in the plan: 327.7 kB of "
+                "keys and values.\n"));
+  options.session_count = 4;
+  options.marks = 2;
+  options.model.layers[3].state_bytes = 1'000'000;
+  const PlanCase recurrent = SolvePlanCase(options, devices, {});
+  EXPECT_THAT(ReportOf(recurrent),
+              HasSubstr("1.3 MB of keys and values, 16.0 MB of recurrent state (4 states each: the "
+                        "last, the next and 2 at marks)."));
+  EXPECT_EQ(JsonOf(recurrent).at("state_bytes"), 16'000'000u);
+  const PlanCase before = SolvePlanCase(TenLayers(), devices, {});
+  EXPECT_GE(recurrent.outcome.plan->stages[0].memory_bytes,
+            before.outcome.plan->stages[0].memory_bytes + 16'000'000);
+}
+
 TEST(PlanReport, OtherStrategiesAreSlowerAndNamed) {
   PlanSettings settings;
   const double ours = Solve({kFast, kSlow, kSpare}).outcome.plan->total_cost;

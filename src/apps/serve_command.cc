@@ -76,6 +76,7 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.allowed_origins = options.allowed_origins;
   server.context_length = options.context_length;
   server.sessions = options.sessions;
+  server.marks = options.marks;
   server.generate_interval = options.generate_interval;
   server.plan_kind = kPlanKinds.at(options.plan);
   server.expert_copies = kExpertCopies.at(options.expert_copies);
@@ -281,6 +282,7 @@ void AddPatience(CLI::App& command, ServeOptions& options) {
 }
 
 void AddPlanning(CLI::App& command, ServeOptions& options) {
+  AddMarksOption(command, options.marks);
   command
       .add_option("--plan", options.plan,
                   "What devices hold: layers, experts apart from the layers that they are of, "

@@ -25,6 +25,7 @@ struct ServeOptions {
   uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
   uint32_t context_length = swarm::kDefaultContextLength;
   uint32_t sessions = swarm::kDefaultSessions;
+  uint32_t marks = swarm::kDefaultMarks;
   uint32_t generate_interval = 0;
   uint32_t prefill_slice_ms = 50;
   std::string plan = "auto";           // of kPlanKinds

@@ -13,9 +13,8 @@
 //
 // A layer with recurrent operations also holds a state of fixed size, which knows one position
 // only: that behind the last row. Such a layer is truncated to 0, to its length or to a mark, a
-// position whose state a run with Keep::kEnd kept; anything else is refused, too. At most kMaxMarks
-// are held for a session; one more costs the second lowest, so that the first (behind the system
-// prompt, usually) and the latest stay.
+// position behind a run that asked for one; anything else is refused, too. Which marks a session
+// holds when there are too many: base/marks.h.
 //
 // Batch invariance: the bits of a row's result depend on its session's rows alone, never on its
 // neighbours in the batch nor on how a prompt was cut into steps. Cut invariance: with a
@@ -31,6 +30,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/marks.h"
 #include "base/result.h"
 #include "engine/weight_source.h"
 #include "program/ir.h"
@@ -73,15 +73,6 @@ struct Output {
   double uniform = 0;                  // kDraw: where in [0, 1) the draw falls
 };
 
-// Positions of a session whose recurrent state is kept beside the current one.
-inline constexpr size_t kMaxMarks = 4;
-
-// What a run leaves in layers with recurrent state beside the state at its end.
-enum class Keep : uint8_t {
-  kNone = 0,
-  kEnd = 1,  // the position behind the run becomes a mark
-};
-
 // `count` consecutive tokens of one session.
 struct Run {
   uint32_t session = 0;
@@ -89,7 +80,9 @@ struct Run {
   uint32_t first_position = 0;
   uint32_t count = 0;
   Output output;
-  Keep keep = Keep::kNone;
+  // Above 0: the position behind the run becomes a mark in layers with recurrent state, of which
+  // the session then holds at most so many, up to kMaxMarks.
+  uint8_t marks = 0;
 };
 
 // What a step wants where it stopped at a SlotExchange: one row of `columns` values for every slot,

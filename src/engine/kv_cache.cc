@@ -142,6 +142,9 @@ Status KvCache::CheckRun(LayerRange layers, const Run& run) const {
                                     "; expected 1 or more rows below position " +
                                     std::to_string(kMaxPositions) + ".");
   }
+  if (run.marks > kMaxMarks)
+    return Refused(run.session, "was asked to hold " + std::to_string(run.marks) +
+                                    " marks; expected at most " + std::to_string(kMaxMarks) + ".");
   bool any_holds = false;
   for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
     any_holds |= ShapeOf(layer).holds_any();
@@ -288,7 +291,7 @@ Result<KvCache::Append> KvCache::BeginAppend(LayerRange layers, std::span<const 
       undo.before.state = state.state;
       if (run.first_position < state.length) undo.before.marks = state.marks;
       undo.truncates = run.first_position < state.length;
-      undo.keep = run.keep;
+      undo.marks = run.marks;
       if (WritesKept(state, run)) {
         undo.before.pages = state.pages;
         undo.before.addresses = state.addresses;
@@ -308,9 +311,9 @@ void KvCache::Append::Commit() {
   for (Undo& undo : undo_) {
     LayerState& state = *undo.state;
     state.state_before = nullptr;
-    if (state.shape.state_floats == 0 || undo.keep != Keep::kEnd) continue;
+    if (state.shape.state_floats == 0 || undo.marks == 0) continue;
     state.marks.insert_or_assign(state.length, state.state);
-    if (state.marks.size() > kMaxMarks) state.marks.erase(std::next(state.marks.begin()));
+    DropMarks(state.marks, undo.marks);
   }
   cache_ = nullptr;
 }

@@ -98,7 +98,7 @@ class KvCache {
       uint32_t layer = 0;
       bool created = false;
       bool truncates = false;
-      Keep keep = Keep::kNone;
+      uint8_t marks = 0;  // as Run's
       LayerState* state = nullptr;
       LayerState before;  // pages only where the run replaces some that were there
     };

@@ -28,13 +28,13 @@ class RecurrentModel {
 
   // All logits of `ids` from `first` on, or nothing where the step was refused.
   std::vector<uint32_t> Step(uint32_t session, uint32_t generation, uint32_t first,
-                             std::span<const int32_t> ids, Keep keep = Keep::kNone) {
+                             std::span<const int32_t> ids, uint8_t marks = 0) {
     const StepRun run = {session,
                          generation,
                          first,
                          static_cast<uint32_t>(ids.size()),
                          {.kind = OutputKind::kLogits},
-                         keep};
+                         marks};
     const auto output = engine->Step({{0, 3}, {&run, 1}, ids, {}});
     error = output.ok() ? "" : output.error().message();
     std::vector<uint32_t> bits;
@@ -172,8 +172,8 @@ TEST(StatePages, ASessionIsCutBackToZeroToItsLengthAndToMarksAlone) {
   const std::vector<int32_t> ids = Ids(40, 1), others = Ids(40, 2);
   RecurrentModel model;
   const std::vector<uint32_t> whole = model.Step(9, 0, 0, ids);
-  model.Step(1, 0, 0, Part(ids, 0, 10), Keep::kEnd);
-  model.Step(1, 0, 10, Part(others, 0, 12), Keep::kEnd);
+  model.Step(1, 0, 0, Part(ids, 0, 10), 4);
+  model.Step(1, 0, 10, Part(others, 0, 12), 4);
   model.Step(1, 0, 22, Part(others, 12, 15));
 
   // Anything else is refused and changes nothing.
@@ -205,7 +205,7 @@ TEST(StatePages, TheSecondLowestMarkGoesFirst) {
   const std::vector<int32_t> ids = Ids(40, 1);
   RecurrentModel model;
   for (uint32_t first = 0; first < 30; first += 5) {
-    model.Step(1, 0, first, Part(ids, first, first + 5), Keep::kEnd);  // marks 5, 10, ... 30
+    model.Step(1, 0, first, Part(ids, first, first + 5), 4);  // marks 5, 10, ... 30
   }
   model.Step(1, 0, 30, Part(ids, 30, 31));
   uint32_t session = 10;
@@ -219,7 +219,7 @@ TEST(StatePages, ForksPartFromWhereTheyWere) {
   const std::vector<int32_t> ids = Ids(30, 1), others = Ids(30, 2);
   RecurrentModel model;
   const std::vector<uint32_t> whole = model.Step(9, 0, 0, ids);
-  model.Step(1, 0, 0, Part(ids, 0, 8), Keep::kEnd);
+  model.Step(1, 0, 0, Part(ids, 0, 8), 4);
   model.Step(1, 0, 8, Part(ids, 8, 20));
   ASSERT_TRUE(model.engine->Fork(1, 2, 20).ok());
   ASSERT_TRUE(model.engine->Fork(1, 3, 8).ok());
@@ -233,7 +233,7 @@ TEST(StatePages, AFailedStepLeavesTheStateAndTheMarks) {
   const std::vector<int32_t> ids = Ids(30, 1);
   RecurrentModel model;
   const std::vector<uint32_t> whole = model.Step(9, 0, 0, ids);
-  model.Step(1, 0, 0, Part(ids, 0, 6), Keep::kEnd);
+  model.Step(1, 0, 0, Part(ids, 0, 6), 4);
   model.Step(1, 0, 6, Part(ids, 6, 15));
   // Rows for layer 1 alone; these overflow in it.
   const std::vector<float> rows(2 * kHidden, 3e38f);
@@ -247,7 +247,7 @@ TEST(StatePages, StateAndMarksCountAsMemoryUntilTheyGo) {
   const uint64_t state = sizeof(float) * ((kTaps - 1) * kConv + kHeads * kColumns * kColumns);
   const std::vector<int32_t> ids = Ids(10, 1);
   RecurrentModel model;
-  model.Step(1, 0, 0, Part(ids, 0, 4), Keep::kEnd);
+  model.Step(1, 0, 0, Part(ids, 0, 4), 4);
   EXPECT_EQ(model.engine->memory().kv_bytes, state);  // the mark is the state
   model.Step(1, 0, 4, Part(ids, 4, 6));
   EXPECT_EQ(model.engine->memory().kv_bytes, 2 * state);

@@ -34,6 +34,7 @@ struct ChatRoutes::Prompt {
   std::optional<KeyedCall> call;
   api::ChatRequest chat;
   std::vector<int32_t> ids;
+  std::vector<uint32_t> marks;  // swarm::Request::marks
 };
 
 ChatRoutes::ChatRoutes(Options options, std::shared_ptr<const api::ModelText> text, SwarmHost& host,
@@ -101,6 +102,7 @@ ChatRoutes::Prompt ChatRoutes::ReadPrompt(const std::string& idempotency_key,
   auto ids = text_->EncodeChat(prompt.chat);
   if (ids.ok()) {
     prompt.ids = std::move(ids).value();
+    if (options_.recurrent) prompt.marks = text_->SharedPositions(prompt.chat, prompt.ids);
   } else {
     prompt.error = api::FromError(ids.error());
   }
@@ -112,6 +114,7 @@ void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder)
   const api::ChatRequest& chat = prompt.chat;
   swarm::Request request;
   request.prompt_ids = std::move(prompt.ids);
+  request.marks = std::move(prompt.marks);
   request.max_tokens =
       chat.max_tokens.value_or(UINT32_MAX);  // the core knows what there is room for
   request.sampling = chat.sampling;

@@ -24,6 +24,7 @@ class ChatRoutes {
     std::string model_name;
     int64_t created = 0;          // Unix seconds
     Duration wait = Seconds(30);  // for a swarm that is down (CompletionContext)
+    bool recurrent = false;       // the model has layers with recurrent state
     bool note_prompts = false;    // the ledger is told them, so that requests can go on later
   };
 

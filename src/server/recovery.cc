@@ -42,9 +42,10 @@ Recovery::~Recovery() {
 std::optional<swarm::Placement> Recovery::PlacementFor(const swarm::CoreOptions& core) const {
   const auto& record = found_.placement();
   if (!record) return std::nullopt;
-  // Keys and values were made for so many positions of so many sessions.
+  // Memory was planned for so many positions and marks of so many sessions.
   if (record->context_length() != core.context_length ||
-      record->session_count() != core.session_count) {
+      record->session_count() != core.session_count ||
+      (core.model.is_recurrent() && record->marks() != core.marks)) {
     return std::nullopt;
   }
   const auto kept_s = static_cast<int64_t>(core.timeouts.resume_limit.seconds());
@@ -110,6 +111,7 @@ void Recovery::NotePlacement(const swarm::Placement& placement, const swarm::Cor
   *record.mutable_placement() = ToRecord(placement);
   record.mutable_placement()->set_context_length(core.context_length);
   record.mutable_placement()->set_session_count(core.session_count);
+  record.mutable_placement()->set_marks(core.marks);
   std::string bytes = record.SerializeAsString();
   if (bytes == last_placement_) return;
   last_placement_ = std::move(bytes);

@@ -99,6 +99,11 @@ TEST_F(RecoveryTest, UsesNoPlacementThatDoesNotFit) {
   other.session_count += 1;
   EXPECT_FALSE(Open()->PlacementFor(other));
   other = SomeCore();
+  other.marks += 1;
+  EXPECT_TRUE(Open()->PlacementFor(other)) << "no layer holds marks";
+  other.model.layers[1].state_bytes = 100;
+  EXPECT_FALSE(Open()->PlacementFor(other));
+  other = SomeCore();
   other.model.layers.resize(4);
   EXPECT_FALSE(Open()->PlacementFor(other));
   swarm::Placement broken = SomePlacement();

@@ -120,6 +120,7 @@ void Server::MakeHost(ServedModel& model) {
   core.loss_limit = options_.loss_limit;
   core.prefill_slice = options_.prefill_slice;
   core.history_bytes = options_.history_bytes;
+  core.marks = options_.marks;
   core.timeouts.token_limit = options_.token_limit;
   std::array<uint8_t, 16> swarm_id;
   SecureRandomBytes(swarm_id);
@@ -142,7 +143,7 @@ void Server::MakeHost(ServedModel& model) {
   host_->OnSwarmChanged([this] { OnSwarmChanged(); });
   chat_ = std::make_unique<ChatRoutes>(
       ChatRoutes::Options{manifest.name, std::time(nullptr), options_.wait,
-                          recovery_ && recovery_->keeps_prompts()},
+                          core.model.is_recurrent(), recovery_ && recovery_->keeps_prompts()},
       std::move(model.text), *host_, loop_, MakeLedger());
   if (recovery_) {
     loop_.Post([this] { chat_->Resume(recovery_->found()); });

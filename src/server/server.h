@@ -50,7 +50,8 @@ struct ServerOptions {
   uint32_t expert_copies = 0;        // of swarm::CoreOptions
   std::optional<double> loss_limit;  // of swarm::CoreOptions
   Duration prefill_slice = Milliseconds(50);
-  uint64_t history_bytes = 1 << 30;  // of boundary rows that are kept for whoever takes over
+  uint32_t marks = swarm::kDefaultMarks;  // of a conversation, in layers with recurrent state
+  uint64_t history_bytes = 1 << 30;       // of boundary rows that are kept for whoever takes over
   uint32_t queue = swarm::kDefaultQueueLimit;
   Duration wait = Seconds(30);          // of a request for a swarm that is down
   Duration token_limit = Seconds(900);  // a request that got no token for so long is ended

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/marks.h"
 #include "sampling/draw.h"
 #include "sampling/penalize.h"
 #include "worker/membership_events.h"
@@ -102,7 +103,8 @@ Status HashEngine::CheckRun(const engine::Run& run, engine::LayerRange layers) c
                                             : run.first_position > length)
       return refuse("holds " + std::to_string(length) + " positions of " + place +
                     ", the run begins at " + std::to_string(run.first_position) + ".");
-    if (model_.IsRecurrent(layer) && run.first_position != 0 && run.first_position != length)
+    if (model_.IsRecurrent(layer) && run.first_position != 0 && run.first_position != length &&
+        !chain->marks.contains(run.first_position))
       return refuse("holds the state of " + place + " at " + std::to_string(length) +
                     ", the run begins at " + std::to_string(run.first_position) + ".");
   }
@@ -116,6 +118,17 @@ void HashEngine::BeginRun(const engine::Run& run, engine::LayerRange layers) {
     Chain& chain = session[layer];
     chain.generation = run.generation;
     chain.links.resize(std::min<size_t>(chain.links.size(), run.first_position));
+    chain.marks.erase(chain.marks.upper_bound(run.first_position), chain.marks.end());
+  }
+}
+
+void HashEngine::EndRun(const engine::Run& run, engine::LayerRange layers) {
+  if (run.marks == 0) return;
+  for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
+    if (!model_.IsTransformer(layer)) continue;
+    Chain& chain = sessions_.at(run.session).at(layer);
+    chain.marks.insert(run.first_position + run.count);
+    DropMarks(chain.marks, run.marks);
   }
 }
 
@@ -216,6 +229,7 @@ Result<engine::StepOutput> HashEngine::Step(const engine::StepInput& input) {
                                      : RowOf(input.hidden.subspan(at * kRowColumns, kRowColumns));
       Give(run, RunRow(session, input.layers, input_row), i + 1 == run.count, output);
     }
+    EndRun(run, input.layers);
   }
   return output;
 }

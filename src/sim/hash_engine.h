@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "base/clock.h"
@@ -69,12 +70,14 @@ class HashEngine : public engine::StageEngine {
   struct Chain {
     uint32_t generation = 0;
     std::vector<uint64_t> links;  // by position
+    std::set<uint32_t> marks;     // of layers with recurrent state
   };
   using Session = std::map<uint32_t, Chain>;  // by transformer layer
 
   void TakeTime(const engine::StepInput& input, size_t row_count);
   Status CheckRun(const engine::Run& run, engine::LayerRange layers) const;
   void BeginRun(const engine::Run& run, engine::LayerRange layers);
+  void EndRun(const engine::Run& run, engine::LayerRange layers);
   uint64_t RunRow(Session& session, engine::LayerRange layers, uint64_t row) const;
   void Give(const engine::Run& run, uint64_t row, bool last_of_run,
             engine::StepOutput& output) const;

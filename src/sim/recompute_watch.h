@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -23,7 +24,7 @@ namespace weft::sim {
 class RecomputeWatch {
  public:
   // `recurrent`: the model has layers that cannot go back by a row, so that a stage begins again at
-  // 0 wherever another one would be asked for its last row.
+  // a mark, or at 0, wherever another one would be asked for its last row.
   explicit RecomputeWatch(bool recurrent) : recurrent_(recurrent) {}
 
   // The event, and what the core does about it. A sentence: what a survivor was sent again.
@@ -57,7 +58,8 @@ class RecomputeWatch {
   struct Sent {
     swarm::WorkerId worker = 0;
     uint32_t generation = 0, end = 0;
-    bool serves = false;  // it was asked for something that others need
+    std::set<uint32_t> marks;  // ever asked for
+    bool serves = false;       // it was asked for something that others need
   };
 
   static bool MayGoBack(const swarm::Event& event) {
@@ -85,7 +87,8 @@ class RecomputeWatch {
       if (is_loss && sent.serves) {
         ++survivor_frames_;
         // The last stage may be asked for its last row once more, to draw from it.
-        const bool begins = recurrent_ && run.first_position == 0;
+        const bool begins =
+            recurrent_ && (run.first_position == 0 || sent.marks.contains(run.first_position));
         const bool again =
             run.generation != sent.generation && run.first_position + 1 < sent.end && !begins;
         if (again)
@@ -96,6 +99,7 @@ class RecomputeWatch {
       sent.worker = data.worker;
       sent.generation = run.generation;
       sent.end = run.first_position + run.count;
+      if (run.marks > 0) sent.marks.insert(sent.end);
       sent.serves = sent.serves || run.output != wire::OutputKind::kNone;
     }
     return problem;

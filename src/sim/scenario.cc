@@ -28,6 +28,7 @@ Scenario MakeScenario(uint64_t seed) {
     options.model.layers[i].state_bytes = 1000 + state_random.Below(4000);
     options.model.layers[i].kv_bytes_per_position = 0;
   }
+  if (is_recurrent) options.marks = static_cast<uint32_t>(state_random.Below(5));
   options.context_length = 48 + static_cast<uint32_t>(random.Below(100));
   options.session_count = 1 + static_cast<uint32_t>(random.Below(4));
   options.queue_limit = 20;

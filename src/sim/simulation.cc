@@ -670,6 +670,8 @@ class Simulation {
       request.prompt_ids.push_back(static_cast<int32_t>(random_.Below(model_.vocabulary)));
     if (request.prompt_ids.size() > scenario_.options.context_length)
       request.prompt_ids.resize(scenario_.options.context_length);
+    for (uint64_t i = scenario_.options.model.is_recurrent() ? random_.Below(4) : 0; i > 0; --i)
+      request.marks.push_back(static_cast<uint32_t>(random_.Below(request.prompt_ids.size() + 3)));
     request.max_tokens = 1 + static_cast<uint32_t>(random_.Below(scenario_.longest_answer));
     request.sampling.temperature = 0;
     if (random_.Uniform() < scenario_.sampled_probability)

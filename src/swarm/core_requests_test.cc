@@ -1,5 +1,5 @@
-// Requests: admission, limits, cancelling in every state, chunks and shared frames, prefix reuse,
-// sampling, logits.
+// Requests: admission, limits, cancelling in every state, chunks and shared frames, sampling,
+// logits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,12 +15,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 using wire::pb::ServerMessage;
-
-TestWorker Silent() {
-  TestWorker worker;
-  worker.answer_steps = false;
-  return worker;
-}
 
 Request Greedy(RequestId id, std::vector<int32_t> prompt, uint32_t max_tokens) {
   Request request;
@@ -261,82 +255,6 @@ TEST(Batching, OnnxWorkersGetOneRunAFrame) {
   }
   for (int i = 0; i < 5; ++i)
     EXPECT_EQ(swarm.Tokens(ids[static_cast<size_t>(i)]), Counting(100 * i + 1, 8));
-}
-
-TEST(PrefixReuse, TheNextTurnContinuesTheKeptSession) {
-  TestSwarm swarm;
-  swarm.BringUp(1);
-  const RequestId first = swarm.Submit(Counting(0, 20), 5);
-  ASSERT_EQ(swarm.Tokens(first), Counting(20, 5));
-  // The next turn repeats prompt and answer and adds to them. The answer's last token was never
-  // computed on.
-  const RequestId second = swarm.Submit(Counting(0, 40), 3);
-  EXPECT_EQ(swarm.Ends(second)[0].cached_prompt_tokens, 24u);
-  EXPECT_EQ(swarm.Tokens(second), Counting(40, 3));
-  // The same prompt again: all but its last token.
-  const RequestId third = swarm.Submit(Counting(0, 40), 3);
-  EXPECT_EQ(swarm.Ends(third)[0].cached_prompt_tokens, 39u);
-  EXPECT_EQ(swarm.Tokens(third), Counting(40, 3));
-}
-
-TEST(PrefixReuse, ALongSessionIsNotSpentOnAShortPrefix) {
-  TestSwarm swarm;
-  swarm.BringUp(1);
-  swarm.Submit(Counting(0, 40), 2);
-  std::vector<int32_t> other = Counting(0, 4);
-  other.push_back(500);
-  const RequestId stranger = swarm.Submit(other, 2);
-  EXPECT_EQ(swarm.Ends(stranger)[0].cached_prompt_tokens, 0u);
-  const RequestId back = swarm.Submit(Counting(0, 44), 2);
-  EXPECT_EQ(swarm.Ends(back)[0].cached_prompt_tokens, 41u);
-}
-
-TEST(PrefixReuse, TheLeastRecentlyUsedSessionGoesFirst) {
-  TestSwarm swarm;  // two sessions
-  swarm.BringUp(1);
-  swarm.Submit(Counting(100, 20), 1);
-  swarm.Advance(Milliseconds(1));
-  swarm.Submit(Counting(200, 20), 1);
-  swarm.Advance(Milliseconds(1));
-  swarm.ClearLog();
-  const RequestId third = swarm.Submit(Counting(300, 20), 1);
-  EXPECT_THAT(swarm.Last(1, ServerMessage::kInvalidateSessions).invalidate_sessions().sessions(),
-              ElementsAre(1));
-  EXPECT_EQ(swarm.Ends(third)[0].cached_prompt_tokens, 0u);
-  EXPECT_EQ(swarm.Ends(swarm.Submit(Counting(200, 22), 1))[0].cached_prompt_tokens, 20u);
-}
-
-TEST(PrefixReuse, ACancelledSessionIsReusedAsFarAsEveryStageHoldsIt) {
-  TestSwarm swarm;
-  TestWorker half = Silent();
-  half.memory_bytes = 3'500'000;
-  swarm.BringUp(2, half);
-  const WorkerId front = swarm.picture().stages[0].worker, back = swarm.picture().stages[1].worker;
-  const RequestId first = swarm.Submit(Counting(0, 40), 5);
-  swarm.AnswerStep(front);
-  swarm.AnswerStep(front);
-  swarm.AnswerStep(back);  // 8 positions through both stages, 16 through the first
-  swarm.Cancel(first);
-  for (const WorkerId id : {front, back}) swarm.worker(id).answer_steps = true;
-  for (const WorkerId id : {front, back})
-    while (swarm.unanswered_steps(id) > 0) swarm.AnswerStep(id);
-  const RequestId second = swarm.Submit(Counting(0, 40), 5);
-  EXPECT_EQ(swarm.Ends(second)[0].cached_prompt_tokens, 8u);
-  EXPECT_EQ(swarm.Tokens(second), Counting(40, 5));
-}
-
-// A new worker computes once more, while nobody waits, what conversations held that are idle.
-TEST(PrefixReuse, ANewWorkerIsReadyForTheNextTurn) {
-  TestSwarm swarm;
-  swarm.BringUp(1);
-  swarm.Submit(Counting(0, 20), 5);
-  swarm.Lose(1);
-  swarm.BringUp(1);
-  EXPECT_EQ(swarm.Rows(2), "[0,24) none");
-  const RequestId second = swarm.Submit(Counting(0, 30), 3);
-  EXPECT_EQ(swarm.Rows(2), "[0,24) none [24,32) argmax");
-  EXPECT_EQ(swarm.Ends(second)[0].cached_prompt_tokens, 24u);
-  EXPECT_EQ(swarm.Tokens(second), Counting(30, 3));
 }
 
 TEST(Sampling, AsksForCandidatesOnlyWhereTheyAreNeeded) {

@@ -43,8 +43,9 @@ struct TestWorker {
   uint32_t row_us = 0;
 };
 
-TestWorker Half();   // holds three layers of TestOptions
-TestWorker Third();  // holds two
+TestWorker Half();    // holds three layers of TestOptions
+TestWorker Third();   // holds two
+TestWorker Silent();  // answers no step by itself
 
 // Tokens that count up from `from`.
 std::vector<int32_t> Counting(int32_t from, size_t count);

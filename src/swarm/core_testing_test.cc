@@ -60,6 +60,12 @@ TestWorker Third() {
   return worker;
 }
 
+TestWorker Silent() {
+  TestWorker worker;
+  worker.answer_steps = false;
+  return worker;
+}
+
 std::vector<int32_t> Counting(int32_t from, size_t count) {
   std::vector<int32_t> tokens(count);
   for (size_t i = 0; i < count; ++i) tokens[i] = from + static_cast<int32_t>(i);

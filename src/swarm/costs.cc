@@ -30,8 +30,15 @@ ModelLayer HubForm(const ModelLayer& layer) {
   return hub;
 }
 
-// Of a session in a recurrent layer: the state, and the next one, which a step writes beside it.
-constexpr uint64_t kStatesOfSession = 2;
+uint32_t StatesOfSession(const CoreOptions& options) {
+  return 2 + options.marks;
+}
+
+SessionMemory MemoryOfSessions(const CoreOptions& options, const ModelLayer& layer) {
+  const uint64_t positions = uint64_t{options.context_length} * options.session_count;
+  const uint64_t states = uint64_t{StatesOfSession(options)} * options.session_count;
+  return {layer.kv_bytes_per_position * positions, layer.state_bytes * states};
+}
 
 Costs::Costs(const CoreOptions& options) {
   const ModelInfo& model = options.model;
@@ -48,7 +55,6 @@ Costs::Costs(const CoreOptions& options) {
 void Costs::AddLayer(const CoreOptions& options, const ModelLayer& layer, Form& form) const {
   const ModelInfo& model = options.model;
   const uint64_t position = std::min(options.context_length / 2, kNominalPosition);
-  const uint64_t kv_positions = uint64_t{options.context_length} * options.session_count;
   const uint64_t frame_bytes = wire::kHeaderBytes + wire::kRunBytes;
   const bool first = form.layers.empty(), last = form.layers.size() + 1 == model.layers.size();
   planner::LayerCost cost;
@@ -56,8 +62,8 @@ void Costs::AddLayer(const CoreOptions& options, const ModelLayer& layer, Form& 
       static_cast<double>(layer.read_bytes_per_token + layer.kv_bytes_per_position * position +
                           2 * layer.state_bytes);  // read and written whole for every token
   cost.weight_bytes = layer.weight_bytes;
-  cost.kv_bytes = layer.kv_bytes_per_position * kv_positions +
-                  layer.state_bytes * options.session_count * kStatesOfSession;
+  const SessionMemory sessions = MemoryOfSessions(options, layer);
+  cost.kv_bytes = sessions.kv_bytes + sessions.state_bytes;
   cost.scratch_bytes = options.prefill_chunk_rows * scratch_row_bytes_;
   if (last) cost.scratch_bytes += uint64_t{model.vocabulary} * sizeof(float);
   cost.input_bytes = frame_bytes + (first ? sizeof(int32_t) : boundary_row_bytes_);

@@ -86,6 +86,15 @@ class Costs {
   uint64_t boundary_row_bytes_ = 0, scratch_row_bytes_ = 0;
 };
 
+// What all sessions together take in a layer, each at the full length of its context.
+struct SessionMemory {
+  uint64_t kv_bytes = 0;
+  uint64_t state_bytes = 0;  // of states_of_session states each
+};
+SessionMemory MemoryOfSessions(const CoreOptions& options, const ModelLayer& layer);
+// In a recurrent layer: the state, the next one, which a step writes beside it, and those at marks.
+uint32_t StatesOfSession(const CoreOptions& options);
+
 // What the layer is where its experts are elsewhere.
 ModelLayer HubForm(const ModelLayer& layer);
 

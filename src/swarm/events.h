@@ -32,7 +32,10 @@ struct Request {
   uint32_t max_tokens = 0;        // tokens to generate, at least 1
   sampling::Parameters sampling;  // temperature 0: greedy
   std::vector<int32_t> stop_ids;  // end-of-sequence ids: end the request, are not emitted
-  uint32_t top_logprobs = 0;      // candidates to report with each token, 0..20
+  // Positions of the prompt from which a later request may go on: behind the system prompt, before
+  // the answer. Of use to models with recurrent state; others go on from anywhere.
+  std::vector<uint32_t> marks;
+  uint32_t top_logprobs = 0;  // candidates to report with each token, 0..20
   bool want_logprobs = false;
   bool want_logits = false;  // evaluation only: every prompt row's logits come with EmitLogits
 };

@@ -114,6 +114,8 @@ inline constexpr double kDefaultLossLimit = 0.05;
 inline constexpr uint32_t kDefaultContextLength = 4096;  // positions a session may hold
 inline constexpr uint32_t kDefaultSessions = 4;          // held at once
 inline constexpr uint32_t kDefaultQueueLimit = 64;       // requests that may wait
+// One behind the system prompt, one before the last message, one before the answer.
+inline constexpr uint32_t kDefaultMarks = 3;
 
 struct CoreOptions {
   ModelInfo model;
@@ -123,7 +125,8 @@ struct CoreOptions {
   uint32_t expert_copies = 0;  // holders that a hub asks for an expert at once; 0: as many as pay
   // Sums of neuron groups may be lost, up to this share of their weight; nullopt: nothing is.
   std::optional<double> loss_limit;
-  uint32_t expert_replicas = 2;               // holders of each expert, as far as memory goes
+  uint32_t marks = kDefaultMarks;  // of a session, in layers with recurrent state: base/marks.h
+  uint32_t expert_replicas = 2;    // holders of each expert, as far as memory goes
   uint32_t queue_limit = kDefaultQueueLimit;  // requests waiting beyond that are refused
   uint64_t history_bytes = 1 << 30;  // boundary rows that are kept for whoever takes over layers
   // Rows of a frame that plans reserve scratch for.

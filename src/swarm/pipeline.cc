@@ -359,7 +359,8 @@ void Pipeline::AddRun(Session& session, StageProgress& progress, const Stage& st
   run.first_position = progress.sent;
   run.candidate_count = 0;
   run.output = wire::OutputKind::kNone;
-  uint32_t limit = std::min(row_limit, Available(session, layers) - progress.sent);
+  uint32_t limit = std::min(
+      {row_limit, Available(session, layers) - progress.sent, session.RowsToMark(progress.sent)});
   if (layers.first > 0) {
     const RowHistory& rows = session.history.at(layers.first);
     limit = std::min(limit, rows.end() - progress.sent);
@@ -395,7 +396,7 @@ void Pipeline::AddRun(Session& session, StageProgress& progress, const Stage& st
     for (Slice& piece : session.history.at(layers.first).Read(progress.sent, run.count))
       batch.payloads.push_back(std::move(piece));
   }
-  progress.sent += run.count;
+  run.marks = session.Sent(progress, run.count);
   batch.rows += run.count;
   batch.runs.push_back(run);
 }

@@ -17,14 +17,16 @@ constexpr uint32_t kTokensPerTailDraw = 8;
 
 // The last stage alone can tell: the raw probabilities beside those that penalties and biases leave
 // (logprobs), or greedy after them, where the best token is all that is wanted.
-bool MustDraw(const Request& request) {
+bool MustDraw(const Request& request, const CoreOptions& options) {
+  // To draw behind candidates the stage would have to go back by a row.
+  if (options.model.is_recurrent() && !request.sampling.IsGreedy()) return true;
   return request.sampling.ChangesLogits() &&
          (request.sampling.IsGreedy() || request.want_logprobs || request.top_logprobs > 0);
 }
 
 // Candidates to ask of the last stage; 0: its best token is enough.
 uint16_t CandidateCount(const Request& request, const CoreOptions& options) {
-  if (MustDraw(request) ||
+  if (MustDraw(request, options) ||
       (request.sampling.IsGreedy() && !request.want_logprobs && request.top_logprobs == 0))
     return 0;
   const uint32_t wanted = std::max(options.candidate_count, request.top_logprobs);
@@ -115,7 +117,7 @@ void Requests::Submit(Request request, Instant now) {
   const uint32_t room = options_.context_length - active.prompt_tokens + 1;
   active.max_tokens = std::min(active.request.max_tokens, room);
   active.candidate_count = CandidateCount(active.request, options_);
-  active.stage_draws = MustDraw(active.request);
+  active.stage_draws = MustDraw(active.request, options_);
   active.generated_tokens = static_cast<uint32_t>(active.request.answer_ids.size());
   if (active.generated_tokens > 0 && active.generated_tokens >= active.max_tokens)
     return Finish(active, FinishReason::kLength, std::nullopt);
@@ -325,7 +327,7 @@ Status Requests::OnDraw(Session& session, const wire::DrawResult& result, Instan
   // Back to candidates where the tail is seldom needed: they cost the stage less.
   const bool often =
       active.tail_draws > 1 && active.tail_draws * kTokensPerTailDraw >= active.generated_tokens;
-  active.stage_draws = MustDraw(active.request) || often;
+  active.stage_draws = MustDraw(active.request, options_) || often;
   EmitToken token;
   token.token_id = result.drawn.token_id;
   if (active.request.want_logprobs) token.logprob = result.drawn.logit - result.logsumexp;

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/marks.h"
+#include "swarm/mark_positions.h"
 
 namespace weft::swarm {
 namespace {
@@ -28,23 +30,34 @@ StageProgress* Session::Find(BindingId binding) {
 
 StageProgress& Session::Track(const BoundStage& stage) {
   if (StageProgress* known = Find(stage.binding)) return *known;
-  // Keys and values belong to layers: what earlier bindings of this worker left in all of its
-  // layers need not be computed again.
-  uint32_t held = UINT32_MAX, longest = 0;
-  bool settled = true;  // nothing is under way that would take a layer further
-  for (uint32_t layer = stage.layers.first; layer < stage.layers.end; ++layer) {
-    uint32_t most = 0;
-    for (const StageProgress& other : progress) {
-      if (other.worker != stage.worker || other.layers.shards != stage.layers.shards ||
-          !other.layers.Covers(layer))
-        continue;
-      most = std::max(most, other.held);
-      settled &= other.sent == other.held;
-    }
-    held = std::min(held, most);
-    longest = std::max(longest, most);
+  // Keys, values and state belong to layers: what earlier bindings of this worker left in all of
+  // its layers need not be computed again.
+  std::vector<const StageProgress*> earlier;
+  for (const StageProgress& other : progress)
+    if (other.worker == stage.worker && other.layers.shards == stage.layers.shards &&
+        other.layers.Overlaps(stage.layers))
+      earlier.push_back(&other);
+  const auto in_all_layers = [&](auto&& has) {
+    for (uint32_t layer = stage.layers.first; layer < stage.layers.end; ++layer)
+      if (std::ranges::none_of(earlier, [&](const StageProgress* other) {
+            return other->layers.Covers(layer) && has(*other);
+          }))
+        return false;
+    return true;
+  };
+  uint32_t held = 0;
+  std::set<uint32_t> marks;
+  for (const StageProgress* other : earlier) {
+    for (const uint32_t mark : other->marks)
+      if (in_all_layers([&](const StageProgress& each) { return each.marks.contains(mark); }))
+        marks.insert(mark);
+    for (const uint32_t place : {other->held, LastUpTo(*other, other->held)})
+      if (in_all_layers([&](const StageProgress& each) { return CanBeAt(each, place); }))
+        held = std::max(held, place);
   }
-  if (recurrent && (held != longest || !settled)) held = 0;
+  for (const uint32_t mark : marks)
+    if (in_all_layers([&](const StageProgress& each) { return CanBeAt(each, mark); }))
+      held = std::max(held, mark);
   Forget([&](const StageProgress& other) {
     return other.worker == stage.worker && other.layers.Overlaps(stage.layers);
   });
@@ -53,6 +66,7 @@ StageProgress& Session::Track(const BoundStage& stage) {
   fresh.worker = stage.worker;
   fresh.layers = stage.layers;
   fresh.held = held;
+  fresh.marks = std::move(marks);
   Restart(fresh, held);
   return fresh;
 }
@@ -70,17 +84,54 @@ void Session::Rewind(uint32_t position) {
 }
 
 bool Session::CanBeAt(const StageProgress& stage, uint32_t position) const {
-  return !recurrent || (position == stage.held && stage.sent == stage.held);
+  if (!recurrent) return position <= stage.held;
+  return position == 0 || (position == stage.held && stage.sent == stage.held) ||
+         (position <= stage.held && stage.marks.contains(position));
+}
+
+uint32_t Session::LastUpTo(const StageProgress& stage, uint32_t position) const {
+  position = std::min(position, stage.held);
+  if (CanBeAt(stage, position)) return position;
+  const auto above = stage.marks.upper_bound(position);
+  return above == stage.marks.begin() ? 0 : *std::prev(above);
+}
+
+uint32_t Session::ReusableUpTo(uint32_t position) const {
+  if (!recurrent || position == completed) return position;
+  // A stage that has not come as far is sent what it lacks in any case.
+  const auto all_can_be = [this](uint32_t place) {
+    return std::ranges::all_of(progress, [&](const StageProgress& stage) {
+      return stage.held < place || CanBeAt(stage, place);
+    });
+  };
+  uint32_t last = 0;
+  for (const StageProgress& stage : progress)
+    for (const uint32_t mark : stage.marks)
+      if (mark > last && mark <= position && mark <= stage.held && all_can_be(mark)) last = mark;
+  return last;
+}
+
+uint32_t Session::RowsToMark(uint32_t first) const {
+  const auto next = mark_positions.upper_bound(first);
+  return next == mark_positions.end() ? UINT32_MAX : *next - first;
+}
+
+uint8_t Session::Sent(StageProgress& stage, uint32_t count) const {
+  stage.sent += count;
+  if (!mark_positions.contains(stage.sent)) return 0;
+  stage.marks.insert(stage.sent);
+  DropMarks(stage.marks, mark_limit);
+  return static_cast<uint8_t>(mark_limit);
 }
 
 void Session::Restart(StageProgress& stage, uint32_t position) {
   stage.generation = ++last_generation_;
   stage.sent = stage.held = position;
+  stage.marks.erase(stage.marks.upper_bound(position), stage.marks.end());
 }
 
 void Session::RewindStage(StageProgress& stage, uint32_t position) {
-  position = std::min(stage.held, position);
-  Restart(stage, CanBeAt(stage, position) ? position : 0);
+  Restart(stage, LastUpTo(stage, position));
 }
 
 bool Session::RewindAfterFailure(StageProgress& stage) {
@@ -155,7 +206,10 @@ Session& SessionTable::Admit(ActiveRequest request, std::vector<uint32_t>& relea
     session = sessions_.emplace_back(std::make_unique<Session>()).get();
     session->id = next_id_++;
     session->recurrent = recurrent_;
+    session->mark_limit = mark_limit_;
   }
+  if (mark_limit_ > 0)
+    session->mark_positions = MarkPositions(request.request, prefix, session->mark_positions);
   session->tokens = request.request.prompt_ids;
   session->tokens.insert(session->tokens.end(), request.request.answer_ids.begin(),
                          request.request.answer_ids.end());

@@ -13,9 +13,20 @@
 // 96 to 118 nobody wants: the last stage has had those rows. Rules of generations: engine/engine.h;
 // they are numbered through a session and count for each stage by itself.
 //
-// Layers with recurrent state know one position only, that behind their last row. A stage of such a
-// model stays where it is or begins again at 0: it is never asked to go back to anything between,
-// nor to a position that it may have gone beyond with a step which nobody has answered yet.
+// Layers with recurrent state know few positions: that behind their last row, and the marks that
+// they were told to keep (base/marks.h). A stage of such a model that has to go back to position p
+// goes back to the last one up to p whose state it has, at worst to 0, and is sent the rows from
+// there again; it is never asked to go back to anything between, nor to a position that it may have
+// gone beyond with a step which nobody has answered yet. Below, the turn of a chat is edited, which
+// cuts the session back to 850, behind the mark 840:
+//
+//   layers       0-9               10-19
+//   held         1200              1200
+//   marks        40 840 1100       40 1100       (its worker was given the layers at 900)
+//   sent again   from 840          from 40, out of the history in front of layer 10
+//
+// Which marks an engine still holds is reckoned here in the order in which it is sent steps. One
+// that fails leaves an engine with a mark more than is reckoned with, never with one less.
 #pragma once
 
 #include <cstdint>
@@ -63,6 +74,8 @@ struct StageProgress {
   uint32_t generation = 0;
   uint32_t sent = 0;  // positions handed to it in this generation
   uint32_t held = 0;  // positions that it has computed
+  // Recurrent models: where its state is kept, those that steps under way will reach among them.
+  std::set<uint32_t> marks;
   // `held` when a step of it failed last, until the next token: if no more are at the next failure,
   // what it holds may itself be the reason.
   std::optional<uint32_t> held_at_failure;
@@ -71,9 +84,11 @@ struct StageProgress {
 struct Session {
   uint32_t id = 0;
   std::vector<int32_t> tokens;
-  uint32_t completed = 0;  // positions that have passed the last layer, with what came of them
-  bool recurrent = false;  // the model has layers with recurrent state
-  bool alone = false;      // its steps share no frame with others (a step of it failed)
+  uint32_t completed = 0;   // positions that have passed the last layer, with what came of them
+  bool recurrent = false;   // the model has layers with recurrent state
+  uint32_t mark_limit = 0;  // that each layer holds at most
+  std::set<uint32_t> mark_positions;  // where runs end and are asked for a mark
+  bool alone = false;                 // its steps share no frame with others (a step of it failed)
   Instant idle_since;
   std::optional<ActiveRequest> active;
   // The Sampling message that the last stage has: of a generation, with so many tokens.
@@ -98,17 +113,16 @@ struct Session {
   // Goes back to `position`, in front of which nothing has changed. REQUIRES: position <=
   // completed.
   void Rewind(uint32_t position);
-  // This stage computes again from `position`, or from what it holds if that is less, or from 0
-  // where it cannot go back there; the others do not hear of it.
+  // This stage computes again from `position`, or from the last position before that where it can
+  // be; the others do not hear of it.
   void RewindStage(StageProgress& stage, uint32_t position);
   // A step of the stage failed and left nothing behind: goes back to what it holds, or to the first
   // position where that has just been tried in vain. Returns whether this failure was such a vain
   // attempt: the stage may have lost what it was believed to hold.
   bool RewindAfterFailure(StageProgress& stage);
-  // The greatest position, up to `position`, that the next request may go on from.
-  uint32_t ReusableUpTo(uint32_t position) const {
-    return !recurrent || position == completed ? position : 0;
-  }
+  // The greatest position, up to `position`, that the next request may go on from without any
+  // stage's computing again what lies before it.
+  uint32_t ReusableUpTo(uint32_t position) const;
   uint64_t history_bytes() const;
 
   // What the last stage gives back for `count` rows from `first`: the next token's scores after the
@@ -116,10 +130,17 @@ struct Session {
   wire::OutputKind FinalOutput(uint32_t first, uint32_t count) const;
   // Rows from `first` that one run may hold: a run never mixes rows with different outputs.
   uint32_t RunLimit(uint32_t first, uint32_t row_limit) const;
+  // Rows from `first` to the next position that is to be a mark; UINT32_MAX where there is none.
+  uint32_t RowsToMark(uint32_t first) const;
+  // The stage is sent `count` rows. Returns how many marks its layers hold at most with the one
+  // that the run makes; 0: it makes none.
+  uint8_t Sent(StageProgress& stage, uint32_t count) const;
 
  private:
   // Whether the layers of the stage, as far as is known, can be at `position` next.
   bool CanBeAt(const StageProgress& stage, uint32_t position) const;
+  // The last position up to `position` where they can.
+  uint32_t LastUpTo(const StageProgress& stage, uint32_t position) const;
   // The stage is at `position` in a new generation.
   void Restart(StageProgress& stage, uint32_t position);
 
@@ -128,8 +149,9 @@ struct Session {
 
 class SessionTable {
  public:
-  explicit SessionTable(uint32_t session_limit, bool recurrent = false)
-      : session_limit_(session_limit), recurrent_(recurrent) {}
+  // `recurrent`: of the model, each layer of which holds at most `mark_limit` marks.
+  explicit SessionTable(uint32_t session_limit, bool recurrent = false, uint32_t mark_limit = 0)
+      : session_limit_(session_limit), recurrent_(recurrent), mark_limit_(mark_limit) {}
 
   // A session for this request: an idle one with a useful common prefix, else a new one in place of
   // the least recently used idle one; the id of a session that had to go is appended to `released`.
@@ -158,7 +180,8 @@ class SessionTable {
   Session* ReusableFor(const ActiveRequest& request, uint32_t& prefix);
 
   uint32_t session_limit_;
-  bool recurrent_;  // of the model
+  bool recurrent_;
+  uint32_t mark_limit_;
   uint32_t next_id_ = 1;
   std::vector<std::unique_ptr<Session>> sessions_;
 };

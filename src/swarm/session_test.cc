@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "base/bytes.h"
+#include "swarm/mark_positions.h"
 
 namespace weft::swarm {
 namespace {
@@ -253,7 +256,118 @@ TEST(SessionTable, AnIdleSessionKeepsWhatEveryStageHoldsOfIt) {
   EXPECT_THAT(released, IsEmpty());
 }
 
-// ---- recurrent state, which knows one position ----
+// ---- recurrent state, which knows few positions ----
+
+// A stage that has computed `held` positions, with marks at some of them.
+StageProgress& Marked(Session& session, const BoundStage& stage, uint32_t held,
+                      std::set<uint32_t> marks) {
+  StageProgress& progress = At(session, stage, held);
+  progress.marks = std::move(marks);
+  return progress;
+}
+
+TEST(RecurrentSession, AStageGoesBackToTheLastMark) {
+  Session session;
+  session.recurrent = true;
+  StageProgress& stage = Marked(session, Bound(1, 7, 0, 3), 20, {4, 11, 15});
+  session.RewindStage(stage, 15);
+  EXPECT_EQ(stage.sent, 15u);
+  session.RewindStage(stage, 14);
+  EXPECT_EQ(stage.sent, 11u);
+  EXPECT_THAT(stage.marks, ElementsAre(4, 11));
+  session.RewindStage(stage, 3);
+  EXPECT_EQ(stage.sent, 0u);
+  EXPECT_THAT(stage.marks, IsEmpty());
+
+  // A mark that a step under way will make cannot be gone back to yet, an earlier one can.
+  StageProgress& under_way = Marked(session, Bound(2, 8, 3, 6), 20, {10, 24});
+  under_way.sent = 30;
+  session.RewindStage(under_way, 20);
+  EXPECT_EQ(under_way.sent, 10u);
+  EXPECT_THAT(under_way.marks, ElementsAre(10));
+}
+
+TEST(RecurrentSession, RunsEndAtMarksAndTheSecondLowestGoesFirst) {
+  Session session;
+  session.recurrent = true;
+  session.mark_limit = 2;
+  session.mark_positions = {5, 8, 13};
+  StageProgress& stage = session.Track(Bound(1, 7, 0, 3));
+  std::vector<std::pair<uint32_t, uint8_t>> runs;  // where they end, marks asked for
+  while (stage.sent < 15) {
+    const uint32_t count = std::min({4u, 15 - stage.sent, session.RowsToMark(stage.sent)});
+    const uint8_t marks = session.Sent(stage, count);
+    runs.emplace_back(stage.sent, marks);
+  }
+  using End = std::pair<uint32_t, uint8_t>;
+  EXPECT_THAT(runs,
+              ElementsAre(End(4, 0), End(5, 2), End(8, 2), End(12, 0), End(13, 2), End(15, 0)));
+  EXPECT_THAT(stage.marks, ElementsAre(5, 13));
+}
+
+TEST(RecurrentSession, ABindingTakesOverTheMarksOfAllItsLayers) {
+  Session session;
+  session.recurrent = true;
+  Marked(session, Bound(1, 7, 0, 2), 20, {4, 9, 15});
+  Marked(session, Bound(2, 7, 2, 4), 19, {4, 15});
+  const StageProgress& both = session.Track(Bound(3, 7, 0, 4));
+  EXPECT_EQ(both.held, 15u);
+  EXPECT_THAT(both.marks, ElementsAre(4, 15));
+
+  Session apart;
+  apart.recurrent = true;
+  Marked(apart, Bound(1, 7, 0, 2), 20, {9});
+  Marked(apart, Bound(2, 7, 2, 4), 9, {});
+  EXPECT_EQ(apart.Track(Bound(3, 7, 0, 4)).held, 9u);
+  EXPECT_EQ(apart.Track(Bound(4, 7, 0, 6)).held, 0u) << "it knows nothing of layers 4 and 5";
+}
+
+Request PromptOf(uint32_t size, std::vector<uint32_t> marks) {
+  Request request;
+  request.prompt_ids.resize(size);
+  request.marks = std::move(marks);
+  return request;
+}
+
+TEST(MarkPositions, AreThoseOfTheRequestAndEveryInterval) {
+  EXPECT_THAT(MarkPositions(PromptOf(5000, {690, 4980, 4994}), 700, {400, 2000}),
+              ElementsAre(400, 2048, 4096, 4994));
+  EXPECT_THAT(MarkPositions(PromptOf(500, {90, 480}), 0, {}), ElementsAre(90, 480));
+  EXPECT_THAT(MarkPositions(PromptOf(500, {}), 0, {}), ElementsAre(499)) << "nothing is named";
+}
+
+TEST(MarkPositions, AreWorthAStep) {
+  EXPECT_THAT(MarkPositions(PromptOf(30, {10, 28}), 0, {}), IsEmpty());
+  EXPECT_THAT(MarkPositions(PromptOf(100, {60, 91}), 0, {}), ElementsAre(91));
+  EXPECT_THAT(MarkPositions(PromptOf(100, {91}), 70, {64}), ElementsAre(64));
+}
+
+TEST(MarkPositions, OutsideOfThePromptAreNone) {
+  EXPECT_THAT(MarkPositions(PromptOf(40, {0, 40, 41, 4000}), 0, {}), IsEmpty());
+  EXPECT_THAT(MarkPositions(PromptOf(1, {}), 0, {}), IsEmpty());
+}
+
+TEST(RecurrentSession, ANextTurnGoesOnFromAMark) {
+  SessionTable table(3, true, 2);
+  std::vector<uint32_t> released;
+  std::vector<int32_t> prompt(100);
+  std::iota(prompt.begin(), prompt.end(), 1);
+  Session& session = table.Admit(RequestFor(1, prompt), released);
+  EXPECT_THAT(session.mark_positions, ElementsAre(99));
+  StageProgress& stage = session.Track(Bound(1, 7, 0, 2));
+  session.Sent(stage, session.RowsToMark(0));
+  session.Sent(stage, 11);
+  session.tokens.resize(110);
+  session.completed = stage.held = 110;
+  At(session, Bound(2, 8, 0, 2), 40);  // a standby that has not come as far
+  table.MakeIdle(session, Instant{1});
+  std::vector<int32_t> other = prompt;
+  other.push_back(7777);
+  Session& next = table.Admit(RequestFor(2, other), released);
+  EXPECT_EQ(next.id, session.id);
+  EXPECT_EQ(next.active->cached_prompt_tokens, 99u);
+  EXPECT_EQ(next.Find(1)->sent, 99u);
+}
 
 TEST(RecurrentSession, AStageStaysWhereItIsOrBeginsAgain) {
   Session session;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/marks.h"
 #include "base/sentence.h"
 
 namespace weft::wire {
@@ -71,10 +72,15 @@ Result<Run> DecodeRun(const uint8_t* at, size_t index) {
     return Malformed(Sentence("Run ", index, " begins at position ", run.first_position,
                               " and has ", run.count,
                               " rows, which passes the last position 4294967295."));
-  if (at[14] > static_cast<uint8_t>(OutputKind::kDraw))
+  const int output = at[14] & 15;
+  if (output > static_cast<int>(OutputKind::kDraw))
     return Malformed(
-        Sentence("Run ", index, " asks for output kind ", int{at[14]}, ", expected 0 to 5."));
-  run.output = static_cast<OutputKind>(at[14]);
+        Sentence("Run ", index, " asks for output kind ", output, ", expected 0 to 5."));
+  run.output = static_cast<OutputKind>(output);
+  run.marks = at[14] >> 4;
+  if (run.marks > kMaxMarks)
+    return Malformed(Sentence("Run ", index, " asks for ", int{run.marks},
+                              " marks, expected at most ", kMaxMarks, "."));
   if (run.output == OutputKind::kCandidates) {
     run.candidate_count = static_cast<uint16_t>(at[15] + 1);
   } else if (run.output == OutputKind::kDraw) {
@@ -188,7 +194,7 @@ Result<std::vector<sampling::TokenLogit>> DecodeList(ByteSpan bytes, uint32_t vo
 std::string RunText(const Run& run) {
   return Sentence("session ", run.session, " generation ", run.generation, " position ",
                   run.first_position, " rows ", run.count, " output ", static_cast<int>(run.output),
-                  " candidates ", run.candidate_count);
+                  " candidates ", run.candidate_count, " marks ", int{run.marks});
 }
 
 template <typename T>
@@ -232,7 +238,8 @@ std::vector<uint8_t> EncodeFrameHead(const FrameHeader& header, std::span<const 
     StoreLe<uint32_t>(at + 4, run.generation);
     StoreLe<uint32_t>(at + 8, run.first_position);
     StoreLe<uint16_t>(at + 12, run.count);
-    at[14] = static_cast<uint8_t>(run.output);
+    CHECK(run.marks <= kMaxMarks);
+    at[14] = static_cast<uint8_t>(static_cast<int>(run.output) | run.marks << 4);
     at[15] = static_cast<uint8_t>(candidates ? run.candidate_count - 1 : run.candidate_count);
     at += kRunBytes;
     rows += run.count;

@@ -6,7 +6,7 @@
 //   4  u16 protocol version                       4  u32 generation
 //   6  u8  type                                   8  u32 first position
 //   7  u8  flags (0)                              12 u16 count (rows)
-//   8  u32 bytes after the header                 14 u8  output kind
+//   8  u32 bytes after the header                 14 u8  output kind, 4 bits; marks, upper 4
 //   12 u32 sequence                               15 u8  candidates: count - 1; draw: raw best
 //   16 u32 epoch
 //   20 u16 stage                                  payload
@@ -27,7 +27,8 @@
 // of (u32 id, f32 raw logit)). Hidden runs do not share a frame with other kinds except none.
 //
 // Queue and compute time are 0 in a step; a step's runs name each session once. Byte 15
-// is 0 unless the output is candidates or a draw.
+// is 0 unless the output is candidates or a draw. Marks above 0: the position behind the run
+// becomes one (base/marks.h), of which the session then holds at most so many.
 //
 // A receiver checks a frame against exactly what it expects (ExpectedFrame) and refuses anything
 // else.
@@ -67,6 +68,7 @@ struct Run {
   uint16_t count = 0;  // 1..65535 rows
   OutputKind output = OutputKind::kNone;
   uint16_t candidate_count = 0;  // 1..256 for kCandidates, 0..20 for kDraw, else 0
+  uint8_t marks = 0;             // 0..kMaxMarks
   bool operator==(const Run&) const = default;
 };
 

@@ -36,7 +36,8 @@ std::vector<wire::Run> Runs(const Json& frame) {
     runs.push_back({Number(run, "session"), Number(run, "generation"),
                     Number(run, "first_position"), static_cast<uint16_t>(Number(run, "count")),
                     kinds.at(String(run, "output")),
-                    static_cast<uint16_t>(Number(run, "candidate_count"))});
+                    static_cast<uint16_t>(Number(run, "candidate_count")),
+                    static_cast<uint8_t>(Number(run, "marks"))});
   return runs;
 }
 

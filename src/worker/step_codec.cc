@@ -125,7 +125,8 @@ Status DecodeStep(const wire::Frame& frame, const ModelShape& model, engine::Lay
       output.sampling = found.sampling;
       output.uniform = found.uniform;
     }
-    step->runs.push_back({run.session, run.generation, run.first_position, run.count, output});
+    step->runs.push_back(
+        {run.session, run.generation, run.first_position, run.count, output, run.marks});
   }
   if (layers.first == 0) {
     TRY(DecodeTokens(frame, model.vocabulary, &step->token_ids));

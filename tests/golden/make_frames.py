@@ -15,15 +15,16 @@ DTYPE = {"f32": 0, "f16": 1, "bf16": 2, "i32": 3}
 OUTPUT = {"none": 0, "hidden": 1, "argmax": 2, "candidates": 3, "logits": 4, "draw": 5}
 
 
-def run(session, generation, first_position, count, output="none", candidate_count=0):
+def run(session, generation, first_position, count, output="none", candidate_count=0, marks=0):
     return dict(session=session, generation=generation, first_position=first_position, count=count, output=output,
-                candidate_count=candidate_count)
+                candidate_count=candidate_count, marks=marks)
 
 
 def pack(frame):
     payload = bytes.fromhex(frame["payload_hex"])
     runs = b"".join(
-        struct.pack("<IIIHBB", r["session"], r["generation"], r["first_position"], r["count"], OUTPUT[r["output"]],
+        struct.pack("<IIIHBB", r["session"], r["generation"], r["first_position"], r["count"],
+                    OUTPUT[r["output"]] | r["marks"] << 4,
                     r["candidate_count"] - (r["output"] == "candidates")) for r in frame["runs"])
     body = runs + payload
     header = MAGIC + struct.pack("<HBBIIIHHIIBBHI", VERSION, TYPE[frame["type"]], 0, len(body), frame["sequence"],
@@ -43,7 +44,7 @@ argmax = struct.pack("<Iff", 151935, 17.25, 0.5)
 candidates = struct.pack("<Iff", 3, 9.5, 1.75) + b"".join(
     struct.pack("<If", i, v) for i, v in [(7, 9.0), (4095, 8.25), (0, -1.5)])
 FRAMES = [
-    frame("step_tokens_prefill", "step", 1, 1, 0, 1, "i32", [run(1, 0, 0, 5, "hidden")],
+    frame("step_tokens_prefill", "step", 1, 1, 0, 1, "i32", [run(1, 0, 0, 5, "hidden", marks=3)],
           struct.pack("<5i", 1, 4095, 0, 151643, 2)),
     frame("step_tokens_decode_batch", "step", 4294967295, 7, 0, 1, "i32",
           [run(3, 2, 128, 1, "hidden"), run(4, 0, 4095, 1, "hidden")], struct.pack("<2i", 17, 18)),
@@ -53,7 +54,7 @@ FRAMES = [
           struct.pack("<2f", 1.5, -2.5)),
     frame("step_only_token", "step", 10, 2, 0, 1, "i32", [run(8, 1, 31, 1, "logits")], struct.pack("<i", 42)),
     frame("step_draws", "step", 11, 2, 1, 2, "f16",
-          [run(8, 1, 32, 1, "draw"), run(9, 0, 4, 1, "draw", 20), run(10, 0, 4, 1, "none")],
+          [run(8, 1, 32, 1, "draw"), run(9, 0, 4, 1, "draw", 20), run(10, 0, 4, 1, "none", marks=8)],
           struct.pack("<6e", 1.5, -2.5, 0, 1, 2, 3)),
     frame("result_hidden_bf16", "result", 2, 1, 0, 3, "bf16", [run(1, 0, 0, 1, "hidden"), run(2, 5, 9, 1, "none")],
           bytes.fromhex("803f00c00000"), queue_us=1200, compute_us=31415),
@@ -102,6 +103,7 @@ REFUSED = [
     patched("run_of_no_rows", "step_tokens_prefill", 52, b"\x00\x00", "0 rows"),
     patched("position_overflow", "step_tokens_prefill", 48, b"\xfd\xff\xff\xff", "position 4294967293"),
     patched("unknown_output", "step_tokens_prefill", 54, b"\x06", "output kind 6"),
+    patched("too_many_marks", "step_tokens_prefill", 54, b"\x91", "9 marks"),
     patched("too_many_beside_a_draw", "step_draws", 55, b"\x15", "21 tokens beside a draw"),
     patched("candidates_not_asked", "step_tokens_prefill", 55, b"\x01", "candidate byte 1"),
     patched("session_twice", "step_tokens_decode_batch", 56, b"\x03\x00\x00\x00", "Session 3"),

@@ -145,8 +145,8 @@ async function expectAnyCut(model: Loaded): Promise<void> {
 async function expectMarks(model: Loaded): Promise<void> {
   const { ids, others, engine } = model;
   const whole = await model.logits(at(1, 0, 0), ids);
-  await model.logits({ ...at(20, 0, 0), keep: "end" }, ids.slice(0, 10));
-  await model.logits({ ...at(20, 0, 10), keep: "end" }, others.slice(0, 12));
+  await model.logits({ ...at(20, 0, 0), marks: 4 }, ids.slice(0, 10));
+  await model.logits({ ...at(20, 0, 10), marks: 4 }, others.slice(0, 12));
   await model.logits(at(20, 0, 22), others.slice(12, 15));
   for (const position of [1, 9, 11, 23, 24]) {
     const refused = model.logits(at(20, 1, position), ids.slice(0, 1));

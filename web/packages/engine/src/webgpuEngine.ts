@@ -23,7 +23,6 @@ import { arenaWords, StepRunner } from "./run/step.ts";
 import { kMaxInterval, TokenLoop } from "./run/tokenLoop.ts";
 import type { Sessions } from "./run/tokenLoop.ts";
 import { SessionTable } from "./stage/sessionTable.ts";
-import { kMaxMarks } from "./stage/stageEngine.ts";
 import type {
   GenerateRequest,
   LayerRange,
@@ -105,7 +104,7 @@ export class WebGpuEngine implements StageEngine {
     const pipelines = Pipelines.of(gpu.device);
     const kvIsF32 = options.kvDtype === "f32";
     this.#pools = new Pools(this.#buffers, kvIsF32);
-    this.#states = new States(this.#buffers, kMaxMarks);
+    this.#states = new States(this.#buffers);
     this.#pages.grow(this.#pools.capacity);
     const round = Rounding[options.residualDtype];
     const pokes = options.pokes ?? (gpu.isHardware && isBrowser());

@@ -25,6 +25,7 @@ interface GoldenRun {
   count: number;
   output: keyof typeof OutputKind;
   candidate_count: number;
+  marks: number;
 }
 interface GoldenFrame {
   name: string;
@@ -71,6 +72,7 @@ function runsOf(frame: GoldenFrame): FrameRun[] {
     count: run.count,
     output: OutputKind[run.output],
     candidateCount: run.candidate_count,
+    ...(run.marks > 0 && { marks: run.marks }),
   }));
 }
 

@@ -8,6 +8,7 @@ const kFrameMagic = 0x54464557; // "WEFT"
 const kHeaderBytes = 40;
 const kRunBytes = 16;
 const kQueueUnitUs = 100;
+export const kMaxMarks = 8; // of a session: src/base/marks.h
 export const kMaxTopLogprobs = 20; // tokens that are reported beside the one drawn
 const kMaxU16 = 0xffff;
 const kMaxU32 = 0xffffffff;
@@ -32,6 +33,7 @@ export interface FrameRun {
   count: number; // 1..65535 rows
   output: OutputKind;
   candidateCount: number; // 1..256 for candidates, 0..20 for a draw, else 0
+  marks?: number; // 1..kMaxMarks; absent: the run asks for none
 }
 
 export interface FrameHeader {
@@ -85,7 +87,7 @@ export function encodeFrame(
     view.setUint32(at + 4, run.generation, true);
     view.setUint32(at + 8, run.firstPosition, true);
     view.setUint16(at + 12, run.count, true);
-    view.setUint8(at + 14, run.output);
+    view.setUint8(at + 14, run.output | ((run.marks ?? 0) << 4));
     const isCandidates = run.output === OutputKind.candidates;
     view.setUint8(at + 15, isCandidates ? run.candidateCount - 1 : run.candidateCount);
   });
@@ -205,9 +207,13 @@ function decodeRun(view: DataView, at: number, index: number): FrameRun {
         `last position ${kMaxU32}.`,
     );
   }
-  const output = view.getUint8(at + 14);
+  const output = view.getUint8(at + 14) & 15;
   if (!isOutputKind(output)) {
     throw new WireError(`Run ${index} asks for output kind ${output}, expected 0 to 5.`);
+  }
+  const marks = view.getUint8(at + 14) >> 4;
+  if (marks > kMaxMarks) {
+    throw new WireError(`Run ${index} asks for ${marks} marks, expected at most ${kMaxMarks}.`);
   }
   const candidateByte = view.getUint8(at + 15);
   if (output === OutputKind.draw) {
@@ -230,6 +236,7 @@ function decodeRun(view: DataView, at: number, index: number): FrameRun {
     count,
     output,
     candidateCount: output === OutputKind.candidates ? candidateByte + 1 : candidateByte,
+    ...(marks > 0 && { marks }),
   };
 }
 

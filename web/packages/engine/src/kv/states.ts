@@ -6,6 +6,7 @@ import { EngineError } from "../base/error.ts";
 import { Usage } from "../gpu/buffers.ts";
 import type { Buffers } from "../gpu/buffers.ts";
 import { kNone } from "../kernels/common/op.ts";
+import { dropMarks } from "../stage/marks.ts";
 import type { LayerRange, Run } from "../stage/stageEngine.ts";
 
 const kMinSlots = 2;
@@ -40,12 +41,10 @@ export interface StateAppend {
 
 export class States {
   readonly #buffers: Buffers;
-  readonly #maxMarks: number;
   readonly #layers = new Map<number, Layer>();
 
-  constructor(buffers: Buffers, maxMarks: number) {
+  constructor(buffers: Buffers) {
     this.#buffers = buffers;
-    this.#maxMarks = maxMarks;
   }
 
   get layers(): number[] {
@@ -124,7 +123,9 @@ export class States {
         for (const [index, { after }] of slots) {
           const layer = this.#layers.get(index)!;
           for (const [i, run] of runs.entries()) {
-            this.#keep(layer, { ...run, count: counts?.[i] ?? run.count }, after[i]!);
+            const count = counts?.[i] ?? run.count;
+            const marks = count === run.count ? run.marks : 0; // behind the whole run
+            this.#keep(layer, { ...run, count, marks: marks ?? 0 }, after[i]!);
           }
         }
       },
@@ -145,13 +146,12 @@ export class States {
     }
     const length = run.firstPosition + run.count;
     if (before) drop(layer, before.slot);
-    if (run.keep === "end") {
+    if (run.marks) {
       marks.set(length, slot);
       ++layer.uses[slot]!;
-      if (marks.size > this.#maxMarks) {
-        const second = [...marks.keys()].sort((a, b) => a - b)[1]!;
-        drop(layer, marks.get(second)!);
-        marks.delete(second);
+      for (const position of dropMarks([...marks.keys()].sort((a, b) => a - b), run.marks)) {
+        drop(layer, marks.get(position)!);
+        marks.delete(position);
       }
     }
     layer.sessions.set(run.session, { length, slot, marks });

@@ -7,7 +7,7 @@
 // neither attention nor recurrent state hold nothing that could be wrong: where a range has layers
 // that do, those decide; where it has none, a session that is unknown may begin anywhere.
 import { EngineError } from "../base/error.ts";
-import { kMaxMarks } from "./stageEngine.ts";
+import { dropMarks, kMaxMarks } from "./marks.ts";
 import type { LayerRange, Run } from "./stageEngine.ts";
 
 // Positions fit an f32 exactly, which is how rotary embedding uses them.
@@ -73,6 +73,12 @@ export class SessionTable {
         `was given ${describe(run)}; expected 1 or more rows below position ${kMaxPositions}.`,
       );
     }
+    if ((run.marks ?? 0) > kMaxMarks) {
+      throw refused(
+        run.session,
+        `was asked to hold ${run.marks} marks; expected at most ${kMaxMarks}.`,
+      );
+    }
     const anyHolds = this.#indices(layers).some((layer) => this.#holdsAny(layer));
     for (const layer of this.#indices(layers)) {
       const holds = this.#holdsAny(layer);
@@ -131,8 +137,8 @@ export class SessionTable {
       const length = run.firstPosition + run.count;
       for (const layer of this.#indices(layers)) {
         const kept = session.get(layer)?.marks.filter((mark) => mark <= run.firstPosition) ?? [];
-        const marks = this.#hasState(layer) && run.keep === "end" ? [...kept, length] : kept;
-        if (marks.length > kMaxMarks) marks.splice(1, 1);
+        const marks = this.#hasState(layer) && run.marks ? [...kept, length] : kept;
+        if (run.marks) dropMarks(marks, run.marks);
         session.set(layer, { generation: run.generation, length, marks });
       }
     }

@@ -47,9 +47,6 @@ export interface DrawOutput {
   readonly uniform: number;
 }
 
-// Positions of a session whose recurrent state is kept beside the current one: src/engine/engine.h.
-export const kMaxMarks = 4;
-
 // Consecutive tokens of one session.
 export interface Run {
   readonly session: number;
@@ -57,9 +54,9 @@ export interface Run {
   readonly firstPosition: number;
   readonly count: number;
   readonly output: Output;
-  // What stays in layers with recurrent state beside the state at the run's end: "end" makes the
-  // position behind the run a mark, to which the session may be cut back.
-  readonly keep?: "none" | "end";
+  // Above 0: the position behind the run becomes a mark in layers with recurrent state, to which
+  // the session may be cut back, and of which it then holds at most so many, up to kMaxMarks.
+  readonly marks?: number;
 }
 
 // A program's `exchange` operation: the step stops, gives `out` away and goes on with what comes

@@ -83,6 +83,11 @@ describe("what comes in", () => {
     ]);
   });
 
+  it("marks", () => {
+    const step = frame(DType.f16, kHidden, halves(1, 2, 3, 4), [{ marks: 3 }]);
+    expect(decodeStep(step, manifest(), kMiddle, kNoSampling).runs[0]).toMatchObject({ marks: 3 });
+  });
+
   it("residual rows as bf16", () => {
     const payload = halves(0x3f80, 0xc000, 0x7f7f, 0);
     const input = decodeStep(frame(DType.bf16, kHidden, payload, [{}]), manifest(DType.bf16),

@@ -57,8 +57,9 @@ export function decodeStep(
             : "only the last stage gives tokens or logits."),
       );
     }
-    const { session, generation, firstPosition, count } = run;
-    return { session, generation, firstPosition, count, output: outputOf(run, sampling) };
+    const { session, generation, firstPosition, count, marks } = run;
+    const output = outputOf(run, sampling);
+    return { session, generation, firstPosition, count, output, ...(marks && { marks }) };
   });
   const input = {
     layers,

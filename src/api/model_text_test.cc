@@ -1,0 +1,121 @@
+// Where conversations can be gone on from, in the tokens of a real tokenizer.
+#include "api/model_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <weft_source_dir.h>
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <filesystem>
+
+#include "base/file.h"
+#include "text/test_data.h"
+
+namespace weft::api {
+namespace {
+
+using testing::ElementsAre;
+using testing::SizeIs;
+
+// weft-tiny's, with another chat template where one is given.
+ModelText Tiny(const std::string& chat_template = "") {
+  const auto folder = std::filesystem::path(WEFT_SOURCE_DIR) / "models" / "weft-tiny";
+  std::map<std::string, std::string> files;
+  for (const char* name : kTextFiles) {
+    auto text = ReadTextFile(folder / name);
+    if (text.ok()) files[name] = std::move(text).value();
+  }
+  if (!chat_template.empty()) files["chat_template.jinja"] = chat_template;
+  auto text = ModelText::Load(files);
+  EXPECT_TRUE(text.ok()) << text.error().ToString();
+  return std::move(text).value();
+}
+
+ChatRequest Chat(const std::string& messages) {
+  ChatRequest request;
+  request.messages = boost::json::parse(messages).as_array();
+  return request;
+}
+
+// The text in front of each position.
+std::vector<std::string> Shared(const ModelText& text, const ChatRequest& request) {
+  const auto ids = text.EncodeChat(request);
+  EXPECT_TRUE(ids.ok()) << ids.error().ToString();
+  std::vector<std::string> texts;
+  for (const uint32_t position : text.SharedPositions(request, *ids)) {
+    EXPECT_LT(position, ids->size());
+    texts.push_back(text.tokenizer().Decode(std::span(*ids).first(position), false));
+  }
+  return texts;
+}
+
+TEST(SharedPositions, AreBehindSystemPromptLastTurnAndQuestion) {
+  const std::string system = "<|im_start|>system\nbe brief<|im_end|>\n<|im_start|>user\n";
+  const std::string turn = "hi there<|im_end|>\n<|im_start|>assistant\nhello<|im_end|>\n";
+  const ModelText text = Tiny();
+  EXPECT_THAT(
+      Shared(text, Chat(R"([{"role": "system", "content": "be brief"},
+                                    {"role": "user", "content": "hi there"},
+                                    {"role": "assistant", "content": "hello"},
+                                    {"role": "user", "content": "what now"}])")),
+      ElementsAre(system, system + turn, system + turn + "<|im_start|>user\nwhat now<|im_end|>\n"));
+  // The last message is the only one behind the system prompt.
+  EXPECT_THAT(Shared(text, Chat(R"([{"role": "system", "content": "be brief"},
+                                    {"role": "user", "content": "hi there"}])")),
+              ElementsAre(system, system + "hi there<|im_end|>\n"));
+}
+
+TEST(SharedPositions, OfAModelWithoutATemplateAreNone) {
+  std::map<std::string, std::string> files;
+  auto tokenizer = ReadTextFile(std::filesystem::path(WEFT_SOURCE_DIR) / "models" / "weft-tiny" /
+                                "tokenizer.json");
+  ASSERT_TRUE(tokenizer.ok());
+  files["tokenizer.json"] = std::move(tokenizer).value();
+  const auto text = ModelText::Load(files);
+  ASSERT_TRUE(text.ok());
+  EXPECT_THAT(text->SharedPositions(Chat(R"([{"role": "user", "content": "a"}])"), {1, 2, 3}),
+              SizeIs(0));
+}
+
+// The templates of models with recurrent state, as they are published: the tokens of the next turn
+// begin with those in front of the last position, whatever is left out of the answer's thoughts.
+class RealTemplates : public testing::TestWithParam<const char*> {};
+
+TEST_P(RealTemplates, TheNextTurnSharesTheLastPosition) {
+  const auto path = TestDataFolder() / "templates" / GetParam();
+  WEFT_NEED_DATA(path);
+  const auto source = ReadTextFile(path);
+  ASSERT_TRUE(source.ok());
+  const ModelText text = Tiny(*source);
+  ChatRequest request = Chat(R"([{"role": "system", "content": "be brief"},
+                                 {"role": "user", "content": "hi there"}])");
+  for (const bool with_tools : {false, true}) {
+    request.tools.clear();
+    if (with_tools)
+      request.tools = boost::json::parse(R"([{"type": "function", "function": {
+          "name": "add", "description": "adds", "parameters": {"type": "object",
+          "properties": {"a": {"type": "number", "description": "one"}}}}}])")
+                          .as_array();
+    ChatRequest next = request;
+    next.messages.push_back({{"role", "assistant"}, {"content", "<think>\nso\n</think>\n\nhello"}});
+    next.messages.push_back({{"role", "user"}, {"content", "and then"}});
+    const auto ids = text.EncodeChat(request), next_ids = text.EncodeChat(next);
+    ASSERT_TRUE(ids.ok() && next_ids.ok());
+    const auto positions = text.SharedPositions(request, *ids);
+    ASSERT_GE(positions.size(), 2u);
+    const auto shared = std::ranges::mismatch(*ids, *next_ids).in1 - ids->begin();
+    EXPECT_GE(shared, positions.back());
+    EXPECT_GE(positions.back() + 32u, ids->size()) << "it stands before the answer";
+    const auto of_next = text.SharedPositions(next, *next_ids);
+    EXPECT_THAT(of_next, testing::Contains(positions.front())) << "behind system prompt and tools";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Published, RealTemplates,
+                         testing::Values("Qwen3.5-4B.jinja", "LFM2.5-Instruct.jinja",
+                                         "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16.jinja",
+                                         "ibm-granite-granite-4.1.jinja"));
+
+}  // namespace
+}  // namespace weft::api
