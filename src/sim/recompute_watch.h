@@ -1,11 +1,14 @@
 // Who survives a loss computes nothing again because of it: what follows at once from a loss sends
 // no stage that serves positions that it was sent already. (Followers may be: where small spares
-// fill a hole together, the first of them gives its rows once more, for the next.)
+// fill a hole together, the first of them gives its rows once more, for the next. And who was fed
+// rows before it served has given nothing for them: where the layers were never cut before, no
+// history holds what its successor needs, and it computes them once more.)
 //
 // What else makes a stage go back (a failed step, another end of a conversation, a connection that
 // broke) has nothing to do with losses: what was seen before is forgotten then.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -50,7 +53,10 @@ class RecomputeWatch {
     return problem;
   }
   // Another core begins.
-  void Restart() { seen_.clear(); }
+  void Restart() {
+    seen_.clear();
+    ever_.clear();
+  }
   // Frames to stages that served before the loss that they follow from.
   uint64_t survivor_frames() const { return survivor_frames_; }
 
@@ -58,8 +64,13 @@ class RecomputeWatch {
   struct Sent {
     swarm::WorkerId worker = 0;
     uint32_t generation = 0, end = 0;
-    std::set<uint32_t> marks;  // ever asked for
-    bool serves = false;       // it was asked for something that others need
+    bool serves = false;  // it was asked for something that others need
+  };
+
+  // What is not forgotten.
+  struct Ever {
+    std::set<uint32_t> marks;          // that were asked for
+    uint32_t gives_from = UINT32_MAX;  // the first position whose rows were asked for
   };
 
   static bool MayGoBack(const swarm::Event& event) {
@@ -84,13 +95,15 @@ class RecomputeWatch {
     std::optional<std::string> problem;
     for (const wire::Run& run : frame.value().runs) {
       Sent& sent = seen_[{epoch, run.session}];
+      Ever& ever = ever_[{epoch, run.session}];
       if (is_loss && sent.serves) {
         ++survivor_frames_;
         // The last stage may be asked for its last row once more, to draw from it.
         const bool begins =
-            recurrent_ && (run.first_position == 0 || sent.marks.contains(run.first_position));
-        const bool again =
-            run.generation != sent.generation && run.first_position + 1 < sent.end && !begins;
+            recurrent_ && (run.first_position == 0 || ever.marks.contains(run.first_position));
+        const bool gave = run.first_position >= ever.gives_from;
+        const bool again = run.generation != sent.generation && gave &&
+                           run.first_position + 1 < sent.end && !begins;
         if (again)
           problem = "worker " + std::to_string(data.worker) + " was sent position " +
                     std::to_string(run.first_position) + " of session " +
@@ -99,13 +112,16 @@ class RecomputeWatch {
       sent.worker = data.worker;
       sent.generation = run.generation;
       sent.end = run.first_position + run.count;
-      if (run.marks > 0) sent.marks.insert(sent.end);
+      if (run.marks > 0) ever.marks.insert(sent.end);
+      if (run.output != wire::OutputKind::kNone)
+        ever.gives_from = std::min(ever.gives_from, run.first_position);
       sent.serves = sent.serves || run.output != wire::OutputKind::kNone;
     }
     return problem;
   }
 
   std::map<std::pair<uint32_t, uint32_t>, Sent> seen_;  // by binding and session
+  std::map<std::pair<uint32_t, uint32_t>, Ever> ever_;  // the same
   uint64_t survivor_frames_ = 0;
   const bool recurrent_;
 };
