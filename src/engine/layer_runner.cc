@@ -90,6 +90,7 @@ static_assert(KernelKind(program::Activation::kSilu) == kernels::ActivationKind:
               KernelKind(program::Activation::kGeluTanh) == kernels::ActivationKind::kGeluTanh &&
               KernelKind(program::Activation::kGelu) == kernels::ActivationKind::kGelu &&
               KernelKind(program::Activation::kSwigluOai) == kernels::ActivationKind::kSwigluOai &&
+              KernelKind(program::Activation::kRelu) == kernels::ActivationKind::kRelu &&
               KernelKind(program::RouteKind::kSoftmaxTopK) == kernels::RouteKind::kSoftmaxTopK &&
               KernelKind(program::RouteKind::kSoftmaxTopKNormalized) ==
                   kernels::RouteKind::kSoftmaxTopKNormalized &&
@@ -205,7 +206,10 @@ class LayerRunner::OpRunner {
                    runner_.workspace_);
   }
   void RunOp(const program::RmsNorm& op) {
-    kernels_.rms_norm({At(op.in), Values(op.weight), op.epsilon, At(op.out)}, runner_.workspace_);
+    const std::vector<uint64_t>& shape = layer_.program().weights[op.weight].shape;
+    const size_t groups = shape.size() == 2 ? shape[0] : 1;
+    kernels_.rms_norm({At(op.in), Values(op.weight), op.epsilon, At(op.out), groups},
+                      runner_.workspace_);
   }
   void RunOp(const program::LayerNorm& op) {
     kernels_.layer_norm({At(op.in), Values(op.weight), Values(op.bias), op.epsilon, At(op.out)},

@@ -198,6 +198,8 @@ class Oracle {
       case program::Activation::kSwigluOai:
         gate = std::min(gate, 7.0);
         return gate / (1 + std::exp(-1.702 * gate)) * (std::clamp(up, -7.0, 7.0) + 1);
+      case program::Activation::kRelu:
+        return std::max(gate, 0.0) * up;
     }
     return 0;
   }

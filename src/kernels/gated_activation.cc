@@ -26,6 +26,8 @@ double Gate(ActivationKind kind, double gate, double up) {
       const double limited_up = std::clamp(up, -7.0, 7.0);
       return limited_gate * Sigmoid(1.702 * limited_gate) * (limited_up + 1);
     }
+    case ActivationKind::kRelu:
+      return std::max(gate, 0.0) * up;
   }
   CHECK(false, "unknown activation");
   return 0;

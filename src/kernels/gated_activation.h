@@ -1,5 +1,5 @@
 // The gate of a gated feed-forward layer: out = activation(gate) * up. `out` may be the rows of
-// `gate` or `up`.
+// `gate` or `up`, and those may be the same.
 #pragma once
 
 #include "kernels/view.h"
@@ -13,6 +13,7 @@ enum class ActivationKind : uint32_t {
   kGeluTanh = 1,   // gelu(gate), tanh form, * up
   kGelu = 2,       // gelu(gate), erf form, * up
   kSwigluOai = 3,  // gate <= 7, |up| <= 7: gate * sigmoid(1.702 gate) * (up + 1)
+  kRelu = 4,       // max(gate, 0) * up
 };
 
 struct GatedActivationArgs {

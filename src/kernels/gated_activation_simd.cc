@@ -58,6 +58,9 @@ void ActivatePart(ActivationKind kind, std::span<const float> gates, const float
       case ActivationKind::kSwigluOai:
         result = SwigluOai(gate, up);
         break;
+      case ActivationKind::kRelu:
+        result = Mul(Max(Splat(0), gate), up);
+        break;
     }
     StoreSome(result, out + i, n);
   });
@@ -75,7 +78,7 @@ HWY_EXPORT(ActivatePart);
 void GatedActivationSimd(const GatedActivationArgs& args, Workspace& workspace) {
   CHECK(args.gate.rows == args.out.rows && args.up.rows == args.out.rows &&
         args.gate.columns == args.out.columns && args.up.columns == args.out.columns &&
-        args.kind <= ActivationKind::kSwigluOai);
+        args.kind <= ActivationKind::kRelu);
   constexpr size_t kPart = 2048;
   const size_t parts = (args.out.columns + kPart - 1) / kPart;
   workspace.threads().Run(args.out.rows * parts, [&](size_t task, size_t) {

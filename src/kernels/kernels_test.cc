@@ -65,7 +65,7 @@ std::vector<std::pair<std::string, Operation>> RowOperations() {
        }},
   };
   for (const auto kind : {ActivationKind::kSilu, ActivationKind::kGeluTanh, ActivationKind::kGelu,
-                          ActivationKind::kSwigluOai}) {
+                          ActivationKind::kSwigluOai, ActivationKind::kRelu}) {
     list.emplace_back("activation" + std::to_string(static_cast<int>(kind)),
                       [kind](auto& k, auto& w, ConstRows a, ConstRows b, Rows out) {
                         k.gated_activation({a, b, kind, out}, w);

@@ -41,21 +41,22 @@ void MoeExpertsReference(const MoeExpertsArgs& args, Workspace& workspace) {
   CHECK(args.route.columns == 2 * args.top_k && args.gate_up.size() == args.down.size());
   const size_t columns = args.in.columns;
   const size_t width = args.down.empty() ? 0 : args.down[0].columns;
-  std::vector<float> gate_up(2 * width);
+  const size_t both = args.gate_up.empty() ? 0 : args.gate_up[0].rows;  // rows of gate and up
+  std::vector<float> gate_up(both);
   std::vector<float> expert_out(columns);
   for (size_t row = 0; row < args.in.rows; ++row) {
     const std::span<const float> route = args.route.Row(row);
     SlotSum sum(columns);
     for (size_t slot = 0; slot < args.top_k; ++slot) {
       const auto expert = static_cast<size_t>(route[slot]);
-      const Rows hidden = {gate_up.data(), 1, 2 * width, 2 * width};
+      const Rows hidden = {gate_up.data(), 1, both, both};
       MatMulReference({{args.in.Row(row).data(), 1, columns, columns},
                        args.gate_up[expert],
-                       BiasOf(args.gate_up_bias, expert, 2 * width),
+                       BiasOf(args.gate_up_bias, expert, both),
                        hidden},
                       workspace);
       const Rows gate = {gate_up.data(), 1, width, width};
-      const Rows up = {gate_up.data() + width, 1, width, width};
+      const Rows up = {gate_up.data() + both - width, 1, width, width};
       GatedActivationReference({gate, up, args.kind, gate}, workspace);
       MatMulReference({gate,
                        args.down[expert],

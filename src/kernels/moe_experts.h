@@ -1,6 +1,7 @@
 // The experts of a mixture-of-experts layer: out = sum over the row's experts, in the order of its
 // route, of
 //   weight * (down_e * activation(gate_e * in, up_e * in) + down_bias_e).
+// Experts without a gate have only up rows, which take the gate's place, too.
 // Each expert runs once over all rows that chose it; a row's sum does not depend on which rows
 // those are.
 #pragma once
@@ -17,9 +18,10 @@ struct MoeExpertsArgs {
   ConstRows route;  // [rows, 2 * top_k], as MoeRoute writes it
   size_t top_k = 0;
   ActivationKind kind = ActivationKind::kSilu;
-  std::span<const Matrix> gate_up;  // [experts] of [2 * width, columns]: gate rows, then up rows
+  // [experts] of [2 * width or width, columns]: gate rows, then up rows.
+  std::span<const Matrix> gate_up;
   std::span<const Matrix> down;     // [experts] of [columns, width]
-  std::span<const float> gate_up_bias;  // [experts, 2 * width], or empty
+  std::span<const float> gate_up_bias;  // [experts, rows of gate_up], or empty
   std::span<const float> down_bias;     // [experts, columns], or empty
   Rows out;                             // [rows, columns]; must not overlap `in`
   SumGrid grid;                         // of every expert's output, before it is weighted

@@ -83,30 +83,31 @@ void MoeExpertsSimd(const MoeExpertsArgs& args, Workspace& workspace) {
         !args.down.empty() && args.out.rows == args.in.rows);
   const size_t columns = args.in.columns;
   const size_t width = args.down[0].columns;
+  const size_t both = args.gate_up[0].rows;  // rows of gate and up
   const size_t all_rows = args.in.rows * args.top_k;
   const Gathered gathered = Gather(args);
 
   float* in = workspace.Shared(Workspace::kExperts,
                                MoeExpertsScratchFloats(args.in.rows, args.top_k, columns, width));
   float* gate_up = in + all_rows * columns;
-  float* out = gate_up + all_rows * 2 * width;
+  float* out = gate_up + all_rows * both;
   for (size_t slot = 0; slot < all_rows; ++slot) {
     std::ranges::copy(args.in.Row(slot / args.top_k), in + gathered.place[slot] * columns);
   }
   std::vector<MatMulArgs> products;
   for (const ExpertRows& rows : gathered.experts) {
     products.push_back({RowsAt(in, columns, rows), args.gate_up[rows.expert],
-                        BiasOf(args.gate_up_bias, rows.expert, 2 * width),
-                        RowsAt(gate_up, 2 * width, rows)});
+                        BiasOf(args.gate_up_bias, rows.expert, both),
+                        RowsAt(gate_up, both, rows)});
   }
   MatMulsSimd(products, workspace);
 
-  const Rows gate = {gate_up, all_rows, width, 2 * width};
-  const Rows up = {gate_up + width, all_rows, width, 2 * width};
+  const Rows gate = {gate_up, all_rows, width, both};
+  const Rows up = {gate_up + both - width, all_rows, width, both};
   GatedActivationSimd({gate, up, args.kind, gate}, workspace);
   products.clear();
   for (const ExpertRows& rows : gathered.experts) {
-    const Rows hidden = {gate_up + rows.first * 2 * width, rows.count, width, 2 * width};
+    const Rows hidden = {gate_up + rows.first * both, rows.count, width, both};
     products.push_back({hidden, args.down[rows.expert],
                         BiasOf(args.down_bias, rows.expert, columns), RowsAt(out, columns, rows)});
   }

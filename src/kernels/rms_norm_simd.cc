@@ -44,10 +44,13 @@ HWY_EXPORT(RmsNormRow);
 
 void RmsNormSimd(const RmsNormArgs& args, Workspace& workspace) {
   CHECK(args.in.rows == args.out.rows && args.in.columns == args.out.columns &&
-        args.weight.size() == args.in.columns);
-  workspace.threads().Run(args.in.rows, [&](size_t row, size_t) {
+        args.weight.size() == args.in.columns && args.in.columns % args.groups == 0);
+  const size_t columns = args.in.columns / args.groups;
+  workspace.threads().Run(args.in.rows * args.groups, [&](size_t task, size_t) {
+    const size_t row = task / args.groups, first = task % args.groups * columns;
     HWY_DYNAMIC_DISPATCH(RmsNormRow)
-    (args.in.Row(row), args.weight, args.epsilon, args.out.Row(row));
+    (args.in.Row(row).subspan(first, columns), args.weight.subspan(first, columns), args.epsilon,
+     args.out.Row(row).subspan(first, columns));
   });
 }
 

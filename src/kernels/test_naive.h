@@ -118,8 +118,12 @@ class NaiveCase {
   Doubles RmsNorm() const {
     Doubles out = Input("in");
     const Doubles weight = Input("weight");
-    for (size_t at = 0; at < out.size(); at += weight.size()) {
-      NormPart(&out[at], weight, c_.Number("epsilon"));
+    // Group by group where the weight has a row for each.
+    const size_t n = c_.Columns("weight");
+    for (size_t at = 0; at < out.size(); at += n) {
+      const auto first = weight.begin() + static_cast<std::ptrdiff_t>(at % weight.size());
+      NormPart(&out[at], Doubles(first, first + static_cast<std::ptrdiff_t>(n)),
+               c_.Number("epsilon"));
     }
     return out;
   }
@@ -211,6 +215,7 @@ class NaiveCase {
     if (c_.Is("kind", "gelu_tanh")) {
       return 0.5 * g * (1 + std::tanh(std::sqrt(2 / M_PI) * (g + 0.044715 * std::pow(g, 3)))) * u;
     }
+    if (c_.Is("kind", "relu")) return g > 0 ? g * u : 0;
     g = std::min(g, 7.0);
     return g / (1 + std::exp(-1.702 * g)) * (std::max(-7.0, std::min(u, 7.0)) + 1);
   }

@@ -39,6 +39,7 @@ class CaseRunner {
     if (c.Is("kind", "silu")) return ActivationKind::kSilu;
     if (c.Is("kind", "gelu_tanh")) return ActivationKind::kGeluTanh;
     if (c.Is("kind", "gelu")) return ActivationKind::kGelu;
+    if (c.Is("kind", "relu")) return ActivationKind::kRelu;
     return ActivationKind::kSwigluOai;
   }
   static std::vector<uint32_t> Positions(size_t first, size_t count) {

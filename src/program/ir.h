@@ -90,6 +90,7 @@ enum class Activation : uint32_t {
   kGeluTanh = 1,   // gelu(gate), tanh form, * up
   kGelu = 2,       // gelu(gate), erf form, * up
   kSwigluOai = 3,  // gpt-oss: gate <= 7, |up| <= 7, gate * sigmoid(1.702 gate) * (up + 1)
+  kRelu = 4,       // max(gate, 0) * up; where one value is both, its square or 0
 };
 
 enum class RouteKind : uint32_t {
@@ -117,11 +118,12 @@ struct Embed {
   View out;
   float scale = 1;
 };
-// out = in / sqrt(mean(in^2) + epsilon) * weight. A "1 + weight" form is folded into the weight by
-// the converter.
+// out = in / sqrt(mean(in^2) + epsilon) * weight, the mean over the row, or over each group of
+// neighbouring columns where the weight has a row for each of them. A "1 + weight" form is folded
+// into the weight by the converter.
 struct RmsNorm {
   View in, out;
-  WeightId weight = 0;
+  WeightId weight = 0;  // [columns], or [groups, columns / groups]
   float epsilon = 0;
 };
 struct LayerNorm {
@@ -178,6 +180,7 @@ struct Attention {
   uint32_t value_columns = 0;
   std::optional<uint32_t> kv_layer;
 };
+// An MLP without a gate has one product that is both.
 struct GatedActivation {
   View gate, up, out;
   Activation kind = Activation::kSilu;
@@ -266,13 +269,14 @@ struct SumGrid {
   float step = 0;   // a power of two
   float limit = 0;  // a whole number, at most 2^22
 };
-// out = sum over the row's experts of weight * (down_e * activation(gate_e * in, up_e * in))
+// out = sum over the row's experts of weight * (down_e * activation(gate_e * in, up_e * in)).
+// Experts without a gate have `width` rows in gate_up, which are gate_e and up_e.
 struct MoeExperts {
   View in, route, out;
   uint32_t experts = 0;
   uint32_t top_k = 0;
   Activation kind = Activation::kSilu;
-  WeightId gate_up = 0;  // [experts, 2 * width, columns]: gate rows, then up rows
+  WeightId gate_up = 0;  // [experts, 2 * width or width, columns]: gate rows, then up rows
   WeightId down = 0;     // [experts, columns, width]
   std::optional<WeightId> gate_up_bias;
   std::optional<WeightId> down_bias;

@@ -178,7 +178,10 @@ class OpChecker {
   Status operator()(const RmsNorm& op) {
     TRY(Elementwise({{"in", op.in}}, op.out));
     TRY(ExpectEpsilon(op.epsilon));
-    return ExpectVector("weight", op.weight, op.in.columns);
+    ASSIGN_OR_RETURN(const Weight* weight, WeightAt("weight", op.weight));
+    if (weight->shape.size() != 2) return ExpectVector("weight", op.weight, op.in.columns);
+    const uint64_t groups = std::max<uint64_t>(weight->shape[0], 1);
+    return ExpectShape("weight", op.weight, {groups, op.in.columns / groups});
   }
   Status operator()(const LayerNorm& op) {
     TRY(Elementwise({{"in", op.in}}, op.out));
@@ -273,9 +276,11 @@ class OpChecker {
                         "[" + Str(op.experts) + ", " + Str(op.in.columns) + ", width]");
     }
     const uint64_t width = down->shape[2];
-    TRY(ExpectShape("gate_up", op.gate_up, {op.experts, 2 * width, op.in.columns}));
-    if (op.gate_up_bias)
-      TRY(ExpectShape("gate_up_bias", *op.gate_up_bias, {op.experts, 2 * width}));
+    ASSIGN_OR_RETURN(const Weight* gate_up, WeightAt("gate_up", op.gate_up));
+    const bool has_gate = gate_up->shape.size() != 3 || gate_up->shape[1] != width;
+    const uint64_t rows = has_gate ? 2 * width : width;
+    TRY(ExpectShape("gate_up", op.gate_up, {op.experts, rows, op.in.columns}));
+    if (op.gate_up_bias) TRY(ExpectShape("gate_up_bias", *op.gate_up_bias, {op.experts, rows}));
     if (op.down_bias) TRY(ExpectShape("down_bias", *op.down_bias, {op.experts, op.in.columns}));
     return OkStatus();
   }
@@ -537,7 +542,7 @@ class OpChecker {
     return Invalid("'epsilon' is " + std::to_string(value) + "; expected 0 or more and below 1.");
   }
   static Status ExpectActivation(Activation kind) {
-    if (kind <= Activation::kSwigluOai) return OkStatus();
+    if (kind <= Activation::kRelu) return OkStatus();
     return Invalid("its activation is " + Str(static_cast<uint64_t>(kind)) + ", which is none.");
   }
   static Status ExpectExperts(uint32_t experts, uint32_t top_k) {
