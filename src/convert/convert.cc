@@ -242,11 +242,11 @@ class Converter {
     return OkStatus();
   }
 
-  // Layers that are kept together share more than one tensor, which a graph does not show.
+  // A graph does not show where its layers are that share more than one tensor, or have no cache.
   Result<DescribedLayers> Describe(const BuiltModel& built, DType kv_dtype,
                                    WeightStore* store) const {
     const auto store_program = [&](ByteSpan bytes) { return store->StoreBlob(bytes); };
-    if (config_.KeptTogether().empty()) {
+    if (config_.KeptTogether().empty() && config_.mixes_alone.empty()) {
       return DescribeLayers(built.model, kv_dtype, store_program);
     }
     ASSIGN_OR_RETURN(const onnx::LayeredModel layered,

@@ -20,7 +20,7 @@ struct MoeExpertsArgs {
   ActivationKind kind = ActivationKind::kSilu;
   // [experts] of [2 * width or width, columns]: gate rows, then up rows.
   std::span<const Matrix> gate_up;
-  std::span<const Matrix> down;     // [experts] of [columns, width]
+  std::span<const Matrix> down;         // [experts] of [columns, width]
   std::span<const float> gate_up_bias;  // [experts, rows of gate_up], or empty
   std::span<const float> down_bias;     // [experts, columns], or empty
   Rows out;                             // [rows, columns]; must not overlap `in`

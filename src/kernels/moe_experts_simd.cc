@@ -97,8 +97,7 @@ void MoeExpertsSimd(const MoeExpertsArgs& args, Workspace& workspace) {
   std::vector<MatMulArgs> products;
   for (const ExpertRows& rows : gathered.experts) {
     products.push_back({RowsAt(in, columns, rows), args.gate_up[rows.expert],
-                        BiasOf(args.gate_up_bias, rows.expert, both),
-                        RowsAt(gate_up, both, rows)});
+                        BiasOf(args.gate_up_bias, rows.expert, both), RowsAt(gate_up, both, rows)});
   }
   MatMulsSimd(products, workspace);
 

@@ -77,11 +77,13 @@ Result<DecoderIo> FindDecoderIo(const Graph& graph) {
         "The graph has no key-value cache inputs such as 'past_key_values.0.key'; export the "
         "decoder with its cache.");
   }
+  constexpr int kMostLayers = 1 << 16;
   for (auto& [number, state] : states) {
-    if (number != static_cast<int>(io.states.size())) {
+    if (number >= kMostLayers) {
       return NotADecoder("The caches are numbered up to " + std::to_string(number) +
-                         ", but there is none for layer " + std::to_string(io.states.size()) + ".");
+                         "; expected at most " + std::to_string(kMostLayers) + " layers.");
     }
+    io.states.resize(static_cast<size_t>(number));
     if (state.inputs.empty() || state.outputs.empty()) {
       return NotADecoder("The cache of layer " + std::to_string(number) +
                          " is not both an input and an output of the graph.");
@@ -91,6 +93,15 @@ Result<DecoderIo> FindDecoderIo(const Graph& graph) {
     io.states.push_back(std::move(state));
   }
   return io;
+}
+
+Status CheckEveryLayerHasState(const DecoderIo& io) {
+  for (size_t layer = 0; layer < io.states.size(); ++layer) {
+    if (!io.states[layer].inputs.empty()) continue;
+    return NotADecoder("The caches are numbered up to " + std::to_string(io.states.size() - 1) +
+                       ", but there is none for layer " + std::to_string(layer) + ".");
+  }
+  return OkStatus();
 }
 
 }  // namespace weft::onnx

@@ -22,7 +22,8 @@ struct LayerState {
 struct DecoderIo {
   std::string tokens;  // input_ids, or inputs_embeds for a graph without an embedding
   std::string logits;
-  std::vector<LayerState> states;                        // one per transformer layer
+  // One per transformer layer up to the last that has some; empty where a layer has none.
+  std::vector<LayerState> states;
   std::map<std::string, int, std::less<>> state_layers;  // name of a state -> its layer, 0-based
 
   // The layer (0-based) whose state input or output `name` is; -1 when it is none.
@@ -32,8 +33,10 @@ struct DecoderIo {
   }
 };
 
-// Errors: kUnsupported when the graph has no tokens, no logits, no caches, or caches whose numbers
-// leave gaps.
+// Errors: kUnsupported when the graph has no tokens, no logits or no caches.
 Result<DecoderIo> FindDecoderIo(const Graph& graph);
+// Error: kUnsupported when the numbers of the caches leave gaps. Where nobody knows the values
+// between the layers, the caches tell them apart.
+Status CheckEveryLayerHasState(const DecoderIo& io);
 
 }  // namespace weft::onnx

@@ -227,7 +227,7 @@ PartSources Slicer::Sources() const {
     sources.stream_has_hidden = tokens->shape && tokens->shape->size() == 3;
   }
   for (const LayerState& state : layered_.io.states) {
-    if (sources.state.empty() && HasState(state.inputs.front())) {
+    if (sources.state.empty() && !state.inputs.empty() && HasState(state.inputs.front())) {
       sources.state = state.inputs.front();
     }
   }

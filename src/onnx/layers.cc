@@ -337,6 +337,7 @@ Result<LayeredModel> FindLayers(Model model) {
   FoldConstants(model.graph);
   StripModel(model, true);
   ASSIGN_OR_RETURN(layered.io, FindDecoderIo(model.graph));
+  TRY(CheckEveryLayerHasState(layered.io));
   TRY(RefuseMergedDecoder(model.graph, layered.io.logits));
   ResolveCastLike(model.graph);
   NameEmbeddingInput(layered.io.tokens, model.graph);

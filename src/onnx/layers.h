@@ -39,7 +39,7 @@ struct LayeredModel {
 Result<LayeredModel> FindLayers(Model model);
 
 // The same where whoever wrote the graph knows the values between its layers, with their types and
-// columns, and what its embedding table gives. The last layers may have no caches.
+// columns, and what its embedding table gives. Layers may have no caches.
 Result<LayeredModel> NameLayers(Model model, std::string embedding,
                                 std::vector<Boundary> boundaries);
 

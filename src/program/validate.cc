@@ -180,8 +180,14 @@ class OpChecker {
     TRY(ExpectEpsilon(op.epsilon));
     ASSIGN_OR_RETURN(const Weight* weight, WeightAt("weight", op.weight));
     if (weight->shape.size() != 2) return ExpectVector("weight", op.weight, op.in.columns);
-    const uint64_t groups = std::max<uint64_t>(weight->shape[0], 1);
-    return ExpectShape("weight", op.weight, {groups, op.in.columns / groups});
+    // One row a group of columns. Rows of blocks are of matrices.
+    const bool fits = !IsBlockFormat(weight->dtype) && weight->shape[0] > 0 &&
+                      weight->shape[1] > 0 && op.in.columns % weight->shape[0] == 0 &&
+                      weight->shape[1] == op.in.columns / weight->shape[0];
+    if (fits) return OkStatus();
+    return WrongShape("weight", *weight,
+                      "[" + Str(op.in.columns) + "] or [groups, " + Str(op.in.columns) +
+                          " / groups] in f32, f16 or bf16");
   }
   Status operator()(const LayerNorm& op) {
     TRY(Elementwise({{"in", op.in}}, op.out));

@@ -56,12 +56,8 @@ class ExpertBuilder {
 
   std::string OwnExperts(const std::string& x, const std::string& route) {
     const DType dtype = nodes_.Weight(Name(0, "down_proj.weight")).dtype;
-    CHECK(config_.activation == Activation::kSilu || config_.activation == Activation::kGeluTanh,
-          "experts with another activation");
-    const bool is_silu = config_.activation == Activation::kSilu;
-    std::vector<Attribute> attributes = {
-        Attribute::Of("k", int64_t{config_.experts.chosen}),
-        Attribute::Of("activation", is_silu ? "silu" : "gelu_tanh")};
+    std::vector<Attribute> attributes = {Attribute::Of("k", int64_t{config_.experts.chosen}),
+                                         Attribute::Of("activation", OwnActivation())};
     if (IsBlockFormat(dtype)) {
       attributes.push_back(Attribute::Of("expert_weight_bits", BlockBits(dtype)));
       attributes.push_back(Attribute::Of("block_size", int64_t{kBlockValues}));
@@ -75,6 +71,20 @@ class ExpertBuilder {
     while (inputs.back().empty()) inputs.pop_back();
     return nodes_.Node(node_ + "/experts/Experts", "Experts", std::move(inputs),
                        std::move(attributes), kWeft);
+  }
+
+  const char* OwnActivation() const {
+    switch (config_.activation) {
+      case Activation::kSilu:
+        return "silu";
+      case Activation::kGeluTanh:
+        return "gelu_tanh";
+      case Activation::kRelu2:
+        return "relu2";
+      default:
+        CHECK(false, "experts with another activation");
+        return "";
+    }
   }
 
   // The sum of the chosen experts' probabilities, [1, S, 1]. onnxruntime's QMoE divides weights by
@@ -221,8 +231,8 @@ class ExpertBuilder {
 
 bool HasOwnExperts(const ModelConfig& config) {
   const bool has_experts = config.experts.count > 0;
-  return has_experts &&
-         (!config.experts.plain_choice() || config.activation == Activation::kGeluTanh);
+  return has_experts && (!config.experts.plain_choice() || !config.has_gates() ||
+                         config.activation == Activation::kGeluTanh);
 }
 
 std::string BuildExperts(const ModelConfig& config, const std::string& node, uint32_t layer,

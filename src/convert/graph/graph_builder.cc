@@ -325,9 +325,11 @@ class DecoderBuilder {
   }
 
   std::string Mlp(const std::string& node, const std::string& path, const std::string& x) {
-    const std::string gate =
-        nodes_.Linear(node + "/gate_proj", x, path + "gate_proj", config_.mlp_bias);
     const std::string up = nodes_.Linear(node + "/up_proj", x, path + "up_proj", config_.mlp_bias);
+    std::string gate = up;
+    if (config_.has_gates()) {
+      gate = nodes_.Linear(node + "/gate_proj", x, path + "gate_proj", config_.mlp_bias);
+    }
     const std::string product = Node(node + "/Mul", "Mul", {Activate(node + "/act", gate), up});
     return nodes_.Linear(node + "/down_proj", product, path + "down_proj", config_.mlp_bias);
   }
@@ -336,6 +338,7 @@ class DecoderBuilder {
     if (config_.activation == Activation::kSilu) {
       return Node(node + "/Mul", "Mul", {gate, Node(node + "/Sigmoid", "Sigmoid", {gate})});
     }
+    if (config_.activation == Activation::kRelu2) return Node(node + "/Relu", "Relu", {gate});
     CHECK(config_.activation != Activation::kSwigluOai, "a dense MLP with gpt-oss' activation");
     const bool is_tanh = config_.activation == Activation::kGeluTanh;
     return Node(node + "/Gelu", "Gelu", {gate},
@@ -378,17 +381,20 @@ class DecoderBuilder {
     return LayerScalar("/model/layers." + std::to_string(layer - 1), layer, Blocks(layer, hidden));
   }
 
-  // Attention and MLP, and what they are added to.
+  // Attention and MLP, or one of them, and what they are added to.
   std::string Blocks(uint32_t layer, const std::string& hidden) {
     const std::string prefix = LayerPrefix(layer);
     const std::string node = "/model/layers." + std::to_string(layer - 1);
     const LayerNorms& norms = config_.norms;
-    const std::string normed = MaybeNorm(node, hidden, prefix, norms.attention_in);
-    const std::string attention = MaybeNorm(node, Mix(node + "/attn", prefix, layer - 1, normed),
-                                            prefix, norms.attention_out);
-    const std::string attended =
-        Node(node + "/attn/Add", "Add",
-             {hidden, Times(node + "/attn/scaled", attention, config_.residual_scale)});
+    std::string normed, attended = hidden;
+    if (config_.mixers[layer - 1] != Mixer::kNone) {
+      normed = MaybeNorm(node, hidden, prefix, norms.attention_in);
+      const std::string attention = MaybeNorm(node, Mix(node + "/attn", prefix, layer - 1, normed),
+                                              prefix, norms.attention_out);
+      attended = Node(node + "/attn/Add", "Add",
+                      {hidden, Times(node + "/attn/scaled", attention, config_.residual_scale)});
+    }
+    if (config_.MixesAlone(layer - 1)) return attended;
     const std::string mlp_in =
         config_.parallel_blocks ? normed : MaybeNorm(node, attended, prefix, norms.mlp_in);
     const std::string mlp = MaybeNorm(node, Block(node + "/mlp", prefix, layer, attended, mlp_in),

@@ -31,6 +31,8 @@ StateSizes SizesOf(const ModelConfig& config, Mixer mixer) {
       return {uint64_t{config.short_conv.taps - 1} * config.hidden_columns, 0};
     case Mixer::kMamba2:
       return {(mamba.taps - 1) * mamba.conv_width(), mamba.width() * mamba.state_columns};
+    case Mixer::kNone:
+      return {};
     case Mixer::kAttention:
       break;
   }
@@ -129,7 +131,10 @@ std::string BuildMamba(const ModelConfig& config, const std::string& node,
       kWeft, node + "/scan");
   const std::string gated = SiluGated(node + "/gate", z, out, nodes);
   const std::string normed =
-      nodes->RmsNorm(node + "/norm", gated, path + "norm.weight", config.rms_epsilon);
+      mamba.norm_groups == 1
+          ? nodes->RmsNorm(node + "/norm", gated, path + "norm.weight", config.rms_epsilon)
+          : nodes->Node(node + "/norm", "GroupNorm", {gated, nodes->Plain(path + "norm.weight")},
+                        {Attribute::Of("epsilon", config.rms_epsilon)}, kWeft);
   return nodes->Linear(node + "/out_proj", normed, path + "out_proj", mamba.bias);
 }
 
@@ -157,6 +162,7 @@ std::string BuildRecurrent(const ModelConfig& config, const std::string& node,
     case Mixer::kMamba2:
       return BuildMamba(config, node, prefix, index, x, nodes);
     case Mixer::kAttention:
+    case Mixer::kNone:
       break;
   }
   CHECK(false, "a mixer without state");

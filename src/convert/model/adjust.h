@@ -52,6 +52,10 @@ Status SetWindows(const JsonReader& config, const IsSliding& is_sliding, ModelCo
   return OkStatus();
 }
 
+// DeepSeek-V3's choice of experts: sigmoids with a bias, `norm_topk_prob`, and the best groups of
+// experts (`n_group`, `topk_group`) by their two best.
+Status SetSigmoidChoice(const JsonReader& config, ModelConfig* model);
+
 // Every layer attends to `sliding_window` positions when that is set.
 Status AdjustMistral(const JsonReader& config, ModelConfig* model);
 

@@ -158,6 +158,7 @@ constexpr Family kFamilies[] = {
     {"mistral4", "Mistral4ForCausalLM", AdjustMistral4,
      R"({"head_dim": 64, "first_k_dense_replace": 0})"},
     {"mixtral", "MixtralForCausalLM", AdjustMixtral},
+    {"nemotron_h", "NemotronHForCausalLM", AdjustNemotronH, kNemotronDefaults, RenameNemotronKeys},
     {"olmo2", "Olmo2ForCausalLM", AdjustOlmo2, R"({"rms_norm_eps": 1e-5})"},
     {"olmo3", "Olmo3ForCausalLM", AdjustOlmo3, R"({"rms_norm_eps": 1e-5, "sliding_window": 4096})"},
     {"phi3", "Phi3ForCausalLM", AdjustPhi3},
@@ -188,7 +189,6 @@ constexpr std::string_view kDrafter =
     "layers that read the keys and values of the model that they draft for";
 constexpr std::string_view kLlama4 =
     "experts whose input is scaled, windows in chunks and queries that grow with their position";
-constexpr std::string_view kNemotronH = "MLPs and experts of squares (relu^2) without a gate";
 constexpr std::string_view kMuseGlimmer =
     "a gate on attention with a projection of its own, and embedding rows that are normed";
 
@@ -204,7 +204,6 @@ constexpr MissingFamily kMissing[] = {
     {"llama4_text", kLlama4},
     {"muse_glimmer", kMuseGlimmer},
     {"muse_glimmer_text", kMuseGlimmer},
-    {"nemotron_h", kNemotronH},
     {"qwen4_exp", kStreams},
     {"qwen4_exp_text", kStreams},
 };

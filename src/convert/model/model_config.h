@@ -13,7 +13,13 @@
 
 namespace weft::convert {
 
-enum class Activation { kSilu, kGeluTanh, kGelu, kSwigluOai };
+enum class Activation {
+  kSilu,
+  kGeluTanh,
+  kGelu,
+  kSwigluOai,
+  kRelu2,  // relu(x)^2; MLPs and experts with it have no gate
+};
 
 // The experts of sparse layers.
 struct ExpertConfig {
@@ -68,6 +74,7 @@ enum class Mixer {
   kDeltaNet,   // Gated DeltaNet: a causal convolution, then the gated delta rule
   kShortConv,  // a short convolution between two gates
   kMamba2,     // a causal convolution, then a selective scan
+  kNone,       // nothing: the layer is an MLP or experts alone
 };
 
 // Layers with Mixer::kShortConv: [b | c | x] = W_in row; out = W_out (c * conv(b * x)).
@@ -83,7 +90,8 @@ struct MambaConfig {
   uint32_t head_columns = 0;
   uint32_t groups = 0;  // of heads, with a b and a c each
   uint32_t state_columns = 0;
-  uint32_t taps = 0;  // of the convolution
+  uint32_t norm_groups = 1;  // neighbouring columns that are normed together
+  uint32_t taps = 0;         // of the convolution
   bool conv_bias = false;
   bool bias = false;  // of both projections
   float dt_min = 0;
@@ -173,6 +181,7 @@ struct ModelConfig {
   Activation activation = Activation::kSilu;
   std::vector<uint32_t> windows;  // [layer_count]; 0: a layer attends to the whole past
   std::vector<Mixer> mixers;      // [layer_count]
+  std::vector<bool> mixes_alone;  // [layer_count] the layer has no MLP; empty: all have
   DeltaNetConfig delta_net;
   ShortConvConfig short_conv;
   MambaConfig mamba;
@@ -197,7 +206,9 @@ struct ModelConfig {
   bool wrapped = false;  // the tensors have the names of a model with a tower for pictures
   std::vector<std::string> notes;  // sentences that a user should read
 
+  bool has_gates() const { return activation != Activation::kRelu2; }
   // `layer` counts transformer layers from 0.
+  bool MixesAlone(uint32_t layer) const { return !mixes_alone.empty() && mixes_alone[layer]; }
   uint32_t HeadColumns(uint32_t layer) const {
     return layer_head_columns.empty() ? head_columns : layer_head_columns[layer];
   }

@@ -233,6 +233,112 @@ Status AdjustLfm2Moe(const JsonReader& config, ModelConfig* model) {
   return OkStatus();
 }
 
+// The letters of `hybrid_override_pattern`, one a layer, as `layers_block_type` names them.
+std::string_view BlockOfLetter(char letter) {
+  switch (letter) {
+    case 'M':
+      return "mamba";
+    case '*':
+      return "attention";
+    case '-':
+      return "mlp";
+    case 'E':
+      return "moe";
+    default:
+      return "";
+  }
+}
+
+Status RenameNemotronKeys(json::object* config) {
+  for (const char* epsilon : {"norm_eps", "layer_norm_epsilon"}) {
+    Rename(epsilon, "rms_norm_eps", config);
+  }
+  Rename("mlp_hidden_act", "hidden_act", config);
+  const json::value* pattern = config->if_contains("hybrid_override_pattern");
+  const bool has_types = config->contains("layers_block_type");
+  if (!has_types && pattern != nullptr && pattern->is_string()) {
+    json::array types;
+    for (const char letter : pattern->get_string()) {
+      const std::string_view block = BlockOfLetter(letter);
+      if (block.empty()) {
+        return Error(ErrorCode::kUnsupported,
+                     "'hybrid_override_pattern' in config.json has the letter '" +
+                         Printable(std::string(1, letter)) +
+                         "'; expected M (Mamba2), * (attention), - (MLP) or E (experts).");
+      }
+      types.emplace_back(block);
+    }
+    (*config)["layers_block_type"] = std::move(types);
+  }
+  // Some files leave the number of layers to the list.
+  const json::value* types = config->if_contains("layers_block_type");
+  if (types != nullptr && types->is_array() && !config->contains("num_hidden_layers")) {
+    (*config)["num_hidden_layers"] = types->get_array().size();
+  }
+  return OkStatus();
+}
+
+// What files may set otherwise and weft does not convert.
+Status CheckNemotron(const JsonReader& config, const ModelConfig& model) {
+  TRY(ExpectText(config, "mamba_hidden_act", "silu"));
+  if (model.activation != Activation::kRelu2) return ExpectText(config, "hidden_act", "relu2");
+  if (!config.Has("layers_block_type")) {
+    return Error(ErrorCode::kInvalidData,
+                 "config.json has neither 'layers_block_type' nor 'hybrid_override_pattern', which "
+                 "say what each layer is.");
+  }
+  if (!config.Has("moe_latent_size")) return OkStatus();
+  return Error(ErrorCode::kUnsupported,
+               "config.json sets 'moe_latent_size': experts behind a projection into a smaller row "
+               "are not supported.");
+}
+
+// Experts of `moe_intermediate_size` columns, and some more that every row goes to, together of
+// `moe_shared_expert_intermediate_size` columns each.
+Status SetNemotronExperts(const JsonReader& config, ModelConfig* model) {
+  const std::vector<bool> sparse = model->sparse;
+  ASSIGN_OR_RETURN(const uint64_t columns, config.Whole("moe_intermediate_size", 1, 1 << 22));
+  TRY(SetExperts(config, columns, model));
+  model->sparse = sparse;
+  ASSIGN_OR_RETURN(const uint64_t count, config.Whole("n_shared_experts", 0, 1 << 8, 1));
+  ASSIGN_OR_RETURN(const uint64_t shared,
+                   config.Whole("moe_shared_expert_intermediate_size", 0,
+                                (1 << 22) / std::max<uint64_t>(count, 1), 7688));
+  model->experts.shared_columns = static_cast<uint32_t>(count > 0 ? shared : 0);
+  ASSIGN_OR_RETURN(const double scale, config.Real("routed_scaling_factor", 1e-6, 1e6, 1));
+  model->experts.scale = static_cast<float>(scale);
+  return SetSigmoidChoice(config, model);
+}
+
+Status AdjustNemotronH(const JsonReader& config, ModelConfig* model) {
+  TRY(CheckNemotron(config, *model));
+  ASSIGN_OR_RETURN(model->mlp_bias, config.Bool("mlp_bias", false));
+  TRY(SetAttentionBias(config, false, model));
+  model->unrotated.assign(model->layer_count, true);
+  TRY(SetLayers(config, "layers_block_type",
+                {{"mamba", Mixer::kMamba2},
+                 {"linear_attention", Mixer::kMamba2},
+                 {"attention", Mixer::kAttention},
+                 {"full_attention", Mixer::kAttention},
+                 {"mlp", Mixer::kNone},
+                 {"moe", Mixer::kNone, true}},
+                model));
+  for (uint32_t i = 0; i < model->layer_count; ++i) {
+    model->mixes_alone.push_back(model->mixers[i] != Mixer::kNone);
+  }
+  model->norms.mlp_in = model->norms.attention_in;  // a layer has one of them
+  if (std::ranges::find(model->sparse, true) != model->sparse.end()) {
+    TRY(SetNemotronExperts(config, model));
+  }
+  TRY(ReadMamba(config,
+                {"mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel",
+                 "use_conv_bias", "mamba_proj_bias"},
+                {.heads = 128, .head_columns = 64, .groups = 8, .state_columns = 128},
+                &model->mamba));
+  model->mamba.norm_groups = model->mamba.groups;
+  return OkStatus();
+}
+
 Status AdjustGraniteHybrid(const JsonReader& config, ModelConfig* model) {
   TRY(AdjustGranite(config, model));
   TRY(ExpectText(config, "hidden_act", "silu"));

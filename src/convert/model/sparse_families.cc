@@ -79,14 +79,6 @@ Status SetSparseLayers(const JsonReader& config, uint64_t shared_if_absent, Mode
   return OkStatus();
 }
 
-// DeepSeek-V3's choice: sigmoids with a bias, the best groups by their two best experts.
-Status SetSigmoidChoice(const JsonReader& config, ModelConfig* model) {
-  ExpertConfig& experts = model->experts;
-  experts.sigmoid = experts.choice_bias = true;
-  ASSIGN_OR_RETURN(experts.normalized, config.Bool("norm_topk_prob", true));
-  return SetGroups(config, 2, &experts);
-}
-
 // What yarn multiplies queries and keys with, both times (`mscale_all_dim`).
 Result<double> ScoreGrowth(const JsonReader& config) {
   for (const char* name : {"rope_parameters", "rope_scaling"}) {
@@ -142,6 +134,13 @@ Status GrowScores(const JsonReader& config, ModelConfig* model) {
 }
 
 }  // namespace
+
+Status SetSigmoidChoice(const JsonReader& config, ModelConfig* model) {
+  ExpertConfig& experts = model->experts;
+  experts.sigmoid = experts.choice_bias = true;
+  ASSIGN_OR_RETURN(experts.normalized, config.Bool("norm_topk_prob", true));
+  return SetGroups(config, 2, &experts);
+}
 
 Status AdjustGlm4MoeLite(const JsonReader& config, ModelConfig* model) {
   TRY(SetLatent(config, model));

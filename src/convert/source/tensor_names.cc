@@ -38,8 +38,27 @@ constexpr Name kGraniteLayers[] = {
 constexpr Name kGraniteDenseLayers[] = {{"shared_mlp.input_linear.", "mlp.gate_up_proj."},
                                         {"shared_mlp.output_linear.", "mlp.down_proj."}};
 
+// Of a layer there is one norm and one block, whatever it is.
+constexpr Name kNemotronOutside[] = {{"backbone.layers.", "model.layers."},
+                                     {"backbone.embeddings.", "model.embed_tokens."},
+                                     {"backbone.norm_f.", "model.norm."},
+                                     {"model.embeddings.", "model.embed_tokens."},
+                                     {"model.norm_f.", "model.norm."}};
+constexpr Name kNemotronLayers[] = {{"norm.", "input_layernorm."},
+                                    {"mixer.q_proj.", "self_attn.q_proj."},
+                                    {"mixer.k_proj.", "self_attn.k_proj."},
+                                    {"mixer.v_proj.", "self_attn.v_proj."},
+                                    {"mixer.o_proj.", "self_attn.o_proj."},
+                                    {"mixer.experts.", "mlp.experts."},
+                                    {"mixer.shared_experts.", "mlp.shared_experts."},
+                                    {"mixer.gate.", "mlp.gate."},
+                                    {"mixer.up_proj.", "mlp.up_proj."},
+                                    {"mixer.down_proj.", "mlp.down_proj."},
+                                    {"mixer.", "mamba."}};
+
 Names NamesOf(std::string_view architecture, const TensorMap& tensors) {
   if (architecture == "lfm2" || architecture == "lfm2_moe") return {kLfm2Outside, kLfm2Layers};
+  if (architecture == "nemotron_h") return {kNemotronOutside, kNemotronLayers};
   if (architecture != "granitemoehybrid") return {};
   const bool has_experts = std::ranges::any_of(tensors, [](const auto& tensor) {
     return tensor.first.find(".block_sparse_moe.") != std::string::npos;

@@ -9,7 +9,8 @@ enum class Spelling {
   kSeparate,  // <n>.gate_proj.weight, up_proj, down_proj: Qwen on the hub
   kNumbered,  // <n>.w1.weight (gate), w2 (down), w3 (up): Mixtral on the hub
   kStacked,   // gate_up_proj [n, 2 * width, hidden], down_proj [n, hidden, width]: transformers 5
-  kStackedSeparate,  // gate_proj and up_proj [n, width, hidden], down_proj as above: GGUF
+  kStackedSeparate,  // gate_proj and up_proj [n, width, hidden], down_proj as above: GGUF; without
+                     // gates up_proj alone
   kInterleaved,  // gate_up_proj [n, hidden, 2 * width], gate and up columns interleaved, down_proj
                  // [n, width, hidden]: gpt-oss
   kMxfp4,  // gate_up_proj_blocks, _scales (rows interleaved), down_proj_blocks, _scales: gpt-oss
@@ -35,6 +36,8 @@ class ExpertPlanner {
       factors_ = prefix + "router.per_expert_scale";
     }
     spelling_ = FindSpelling(tensors);
+    is_stacked_up_ = tensors.contains(stack_ + "up_proj");
+    if (is_stacked_up_ && !config.has_gates()) spelling_ = Spelling::kStackedSeparate;
   }
 
   void AddRouter(std::vector<WeightSpec>* weights) const {
@@ -63,7 +66,8 @@ class ExpertPlanner {
                          std::vector<SourcePiece> pieces) {
       weights->push_back({prefix + name, role, std::move(shape), std::move(pieces), 0, prefix});
     };
-    add("gate_up_proj.weight", WeightRole::kExpert, {2 * width_, hidden_}, GateUp(expert));
+    const uint64_t rows = config_.has_gates() ? 2 * width_ : width_;
+    add("gate_up_proj.weight", WeightRole::kExpert, {rows, hidden_}, GateUp(expert));
     std::vector<SourcePiece> down = Down(expert);
     if (!factors_.empty()) {
       down[0].factors = factors_;
@@ -109,6 +113,7 @@ class ExpertPlanner {
   std::vector<SourcePiece> GateUp(uint32_t expert) const {
     const uint64_t first = uint64_t{expert} * 2 * width_;
     const std::string both = stack_ + "gate_up_proj";
+    if (!config_.has_gates()) return {Up(expert)};
     switch (spelling_) {
       case Spelling::kSeparate:
         return {Whole(Numbered(expert, "gate_proj"), width_, hidden_),
@@ -136,6 +141,12 @@ class ExpertPlanner {
       }
     }
     CHECK(false, "unknown spelling");
+  }
+
+  // Of experts without a gate: one matrix each, or all in one tensor.
+  SourcePiece Up(uint32_t expert) const {
+    if (!is_stacked_up_) return Whole(Numbered(expert, "up_proj"), width_, hidden_);
+    return {stack_ + "up_proj", {experts_, width_, hidden_}, width_, hidden_, expert * width_};
   }
 
   std::vector<SourcePiece> Down(uint32_t expert) const {
@@ -171,6 +182,7 @@ class ExpertPlanner {
   std::string block_, router_, stack_;
   std::string factors_;  // of the experts' results; "": none
   Spelling spelling_ = Spelling::kSeparate;
+  bool is_stacked_up_ = false;
 };
 
 }  // namespace

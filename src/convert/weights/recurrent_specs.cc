@@ -129,6 +129,11 @@ class MixerSpecs {
   void Vector(const std::string& name, const std::string& tensor, uint64_t columns) {
     Part(name, tensor, columns, 0, columns);
   }
+  // A vector [columns] as one row for each of `groups` groups; as it is where there is one.
+  void Groups(const std::string& name, uint64_t groups, uint64_t columns) {
+    Vector(name, name, columns);
+    if (groups > 1) last().shape = {groups, columns / groups};
+  }
   void Conv(const std::string& name, uint64_t channels, uint64_t taps, bool has_bias) {
     Push(name + ".weight", WeightRole::kVector, {channels, taps},
          {prefix_ + name + ".weight", {channels, 1, taps}, channels, taps});
@@ -180,7 +185,7 @@ void SpecifyMamba(const ModelConfig& config, uint32_t layer, std::vector<WeightS
   specs.last().minus_exp = true;
   specs.Vector("dt_bias", "dt_bias", mamba.heads);
   specs.Vector("skip", "D", mamba.heads);
-  specs.Vector("norm.weight", "norm.weight", width);
+  specs.Groups("norm.weight", mamba.norm_groups, width);
 }
 
 }  // namespace
@@ -194,6 +199,8 @@ void SpecifyRecurrent(const ModelConfig& config, uint32_t layer, const TensorMap
       return SpecifyShortConv(config, layer, weights);
     case Mixer::kMamba2:
       return SpecifyMamba(config, layer, weights);
+    case Mixer::kNone:
+      return;
     case Mixer::kAttention:
       break;
   }

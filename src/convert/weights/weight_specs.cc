@@ -128,7 +128,9 @@ void SpecifyAttention(const ModelConfig& config, uint32_t index, LayerSpecs* spe
 void SpecifyMatrices(const ModelConfig& config, const std::string& path, uint64_t width,
                      LayerSpecs* specs) {
   const uint64_t hidden = config.hidden_columns;
-  if (config.packed_gate_up) {
+  if (!config.has_gates()) {
+    specs->Matrix(path + "up_proj.weight", width, hidden);
+  } else if (config.packed_gate_up) {
     specs->Packed(path + "gate_up_proj.weight",
                   {{path + "gate_proj.weight", width}, {path + "up_proj.weight", width}}, hidden);
   } else {
@@ -142,7 +144,7 @@ void SpecifyMlp(const ModelConfig& config, uint32_t index, LayerSpecs* specs) {
   const uint64_t hidden = config.hidden_columns, mlp = config.MlpColumns(index);
   SpecifyMatrices(config, "mlp.", mlp, specs);
   if (config.mlp_bias) {
-    specs->Vector("mlp.gate_proj.bias", mlp);
+    if (config.has_gates()) specs->Vector("mlp.gate_proj.bias", mlp);
     specs->Vector("mlp.up_proj.bias", mlp);
     specs->Vector("mlp.down_proj.bias", hidden);
   }
@@ -198,9 +200,13 @@ std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t l
     SpecifyAttention(config, layer - 1, &specs);
   }
   const LayerNorms& norms = config.norms;
+  const bool mixes = config.mixers[layer - 1] != Mixer::kNone;
+  const bool mixes_alone = config.MixesAlone(layer - 1);
   for (const std::string* name :
        {&norms.attention_in, &norms.attention_out, &norms.mlp_in, &norms.mlp_out}) {
-    const bool is_used = !name->empty() && !(config.parallel_blocks && name == &norms.mlp_in);
+    const bool is_mlps = name == &norms.mlp_in || name == &norms.mlp_out;
+    const bool is_used = !name->empty() && !(config.parallel_blocks && name == &norms.mlp_in) &&
+                         (is_mlps ? !mixes_alone : mixes);
     if (is_used) specs.Norm(*name + ".weight", config.hidden_columns);
   }
   if (config.layer_scalars) specs.Vector("layer_scalar", 1);
@@ -209,6 +215,7 @@ std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t l
     specs.Matrix("per_layer_projection.weight", config.hidden_columns, columns);
     specs.Norm("post_per_layer_input_norm.weight", config.hidden_columns);
   }
+  if (mixes_alone) return std::move(specs.weights());
   const bool has_experts = config.sparse[layer - 1];
   if (has_experts) {
     SpecifyExperts(config, layer, tensors, &specs.weights());

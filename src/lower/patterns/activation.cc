@@ -1,4 +1,5 @@
-// Gated activations: activation(gate) * up, where silu is written as Mul(gate, Sigmoid(gate)).
+// Gated activations: activation(gate) * up, where silu is written as Mul(gate, Sigmoid(gate)), and
+// relu(x)^2 as Mul(Relu(x), x).
 #include <utility>
 
 #include "lower/patterns/rules.h"
@@ -24,6 +25,7 @@ std::optional<ActivatedGate> MatchActivation(const LoweringContext& context,
     return ActivatedGate{std::string(node->Input(0)),
                          is_tanh ? Activation::kGeluTanh : Activation::kGelu};
   }
+  if (node->Is("Relu")) return ActivatedGate{std::string(node->Input(0)), Activation::kRelu};
   if (!node->Is("Mul")) return std::nullopt;
   for (const size_t side : {size_t{0}, size_t{1}}) {
     const Node* sigmoid = context.ProducerIf(node->Input(side), "Sigmoid");

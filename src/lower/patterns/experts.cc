@@ -147,6 +147,7 @@ class ExpertsLowering {
     const std::string name(node_.String("activation", ""));
     if (name == "silu") return Activation::kSilu;
     if (name == "gelu_tanh") return Activation::kGeluTanh;
+    if (name == "relu2") return Activation::kRelu;
     return Refuse(node_, "has the activation '" + name + "'");
   }
 

@@ -34,6 +34,28 @@ Result<View> LowerRmsNorm(LoweringContext& context, const Node& node) {
   return out;
 }
 
+// weft's GroupNorm: the RMS norm of each group of neighbouring columns; the weight [groups, columns
+// of a group] has a row for each of them.
+Result<View> LowerGroupNorm(LoweringContext& context, const Node& node) {
+  ASSIGN_OR_RETURN(const View in, context.Lower(std::string(node.Input(0))));
+  const std::string name(node.Input(1));
+  const onnx::Tensor* tensor = context.graph().FindInitializer(name);
+  const bool fits = tensor != nullptr && tensor->type == onnx::ElementType::kFloat &&
+                    tensor->dims.size() == 2 && tensor->dims[0] > 0 &&
+                    in.columns % tensor->dims[0] == 0 &&
+                    tensor->dims[1] == in.columns / tensor->dims[0];
+  if (!fits) {
+    return Refuse(node, "has no f32 weight of [groups, columns of a group] for " +
+                            std::to_string(in.columns) + " columns");
+  }
+  ASSIGN_OR_RETURN(const Part part, PartOf(node, name, *tensor));
+  const std::vector<uint64_t> shape(tensor->dims.begin(), tensor->dims.end());
+  const WeightId weight = context.AddWeight({name, DType::kF32, shape, {part}, {}, {}});
+  const View out = context.NewBuffer(node.Output(0), in.columns);
+  context.Emit(RmsNorm{in, out, weight, node.Float("epsilon", 1e-5f)});
+  return out;
+}
+
 Result<View> LowerLayerNorm(LoweringContext& context, const Node& node) {
   ASSIGN_OR_RETURN(const View in, context.Lower(std::string(node.Input(0))));
   ASSIGN_OR_RETURN(const WeightId weight, context.Vector(node, node.Input(1)));

@@ -27,6 +27,7 @@ constexpr RuleOf<Rule> kRules[] = {
     {kWeftDomain, "Columns", LowerColumns},
     {kWeftDomain, "DeltaRule", LowerDeltaRule},
     {kWeftDomain, "Experts", LowerOwnExperts},
+    {kWeftDomain, "GroupNorm", LowerGroupNorm},
     {kWeftDomain, "HeadMatMul", LowerHeadMatMul},
     {kWeftDomain, "Join", LowerJoin},
     {kWeftDomain, "LatentAttention", LowerLatentAttention},

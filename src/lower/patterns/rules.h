@@ -19,6 +19,7 @@ Result<View> LowerGatherBlockQuantized(LoweringContext& context, const onnx::Nod
 
 // norm.cc
 Result<View> LowerRmsNorm(LoweringContext& context, const onnx::Node& node);
+Result<View> LowerGroupNorm(LoweringContext& context, const onnx::Node& node);
 Result<View> LowerLayerNorm(LoweringContext& context, const onnx::Node& node);
 // Reshape to heads | norm | Reshape back.
 Result<View> LowerReshape(LoweringContext& context, const onnx::Node& node);
