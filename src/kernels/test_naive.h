@@ -298,6 +298,8 @@ class NaiveCase {
     const Doubles in = Input("in"), logits = Input("logits");
     const Doubles gate_up_bias = Input("gate_up_bias"), down_bias = Input("down_bias");
     const size_t columns = c_.Columns("in"), width = c_.Columns("down"), k = c_.Count("top_k");
+    // Rows of gate and up; without a gate the one value is both.
+    const size_t rows = c_.Shape("gate_up")[1];
     const auto bias_of = [](const Doubles& bias, size_t n, size_t e) {
       return bias.empty() ? bias : RowOf(bias, n, e);
     };
@@ -306,10 +308,10 @@ class NaiveCase {
       const Doubles route = RouteRow(RowOf(logits, c_.Columns("logits"), row), k, true);
       for (size_t slot = 0; slot < k; ++slot) {
         const auto e = static_cast<size_t>(route[slot]);
-        const Doubles both = MatMul(RowOf(in, columns, row), "gate_up", e * 2 * width, 2 * width,
-                                    bias_of(gate_up_bias, 2 * width, e));
+        const Doubles both = MatMul(RowOf(in, columns, row), "gate_up", e * rows, rows,
+                                    bias_of(gate_up_bias, rows, e));
         Doubles hidden(width);
-        for (size_t i = 0; i < width; ++i) hidden[i] = Activate(both[i], both[width + i]);
+        for (size_t i = 0; i < width; ++i) hidden[i] = Activate(both[i], both[rows - width + i]);
         const Doubles result =
             MatMul(hidden, "down", e * columns, columns, bias_of(down_bias, columns, e));
         for (size_t i = 0; i < columns; ++i) out[row * columns + i] += route[k + slot] * result[i];

@@ -69,7 +69,7 @@ class CaseRunner {
   std::vector<float> RmsNorm(const ConformanceCase& c) {
     const auto in = c.Floats("in"), weight = c.Floats("weight");
     kernels_.rms_norm({In(in, c.Columns("in")), weight, static_cast<float>(c.Number("epsilon")),
-                       Out(c.Rows("in"), c.Columns("in"))},
+                       Out(c.Rows("in"), c.Columns("in")), c.Columns("in") / c.Columns("weight")},
                       workspace_);
     return out_;
   }

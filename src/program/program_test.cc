@@ -338,7 +338,13 @@ TEST(Validate, NamesMisuseOfOtherOperations) {
        }},
       {"'scale'", [](Program* p) { OpOf<MoeRoute>(p).scale = -1; }},
       {"'bias'", [](Program* p) { OpOf<MoeRoute>(p).bias = 1000; }},
-      {"its activation is 4", [](Program* p) { OpOf<MoeExperts>(p).kind = Activation{4}; }},
+      {"expected [64] or [groups, 64 / groups]",
+       [](Program* p) {
+         Weight& norm = p->weights[OpOf<RmsNorm>(p).weight];
+         norm.shape = {3, 32};
+         norm.data = {MakePart(3 * 32 * 4)};
+       }},
+      {"its activation is 5", [](Program* p) { OpOf<MoeExperts>(p).kind = Activation{5}; }},
       {"'gate_up' is 'experts_down'", [](Program* p) { OpOf<MoeExperts>(p).gate_up = 8; }},
       {"'down' is 'norm'", [](Program* p) { OpOf<MoeExperts>(p).down = 0; }},
       {"'down_bias' is", [](Program* p) { OpOf<MoeExperts>(p).down_bias = 0; }},

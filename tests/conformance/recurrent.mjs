@@ -24,7 +24,10 @@ const checkpoints = join(data, 'checkpoints-2026');
 const work = mkdtempSync(join(tmpdir(), 'weft-recurrent-'));
 after(() => rmSync(work, { recursive: true }));
 
-const names = ['qwen3_5', 'qwen3_5-moe', 'qwen3-next', 'lfm2', 'lfm2-moe', 'granite-h'];
+const names = [
+  ...['qwen3_5', 'qwen3_5-moe', 'qwen3-next'],
+  ...['lfm2', 'lfm2-moe', 'granite-h', 'nemotron-h'],
+];
 const limits = { f32: 1e-4, f16: 3e-2 };
 
 function convert(source, target, quantisation) {

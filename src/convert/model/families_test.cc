@@ -284,6 +284,56 @@ TEST(Families, LayersWithoutARotation) {
               HasSubstr("has 1 entries for 4 layers"));
 }
 
+// Every layer is one block. Older files name them by letters, and leave nothing else to tell how
+// many there are.
+TEST(Families, NemotronHHasOneBlockInALayer) {
+  json::object config = Config("nemotron_h", "NemotronHForCausalLM");
+  config.erase("num_hidden_layers");
+  for (const auto& [key, value] : json::object{{"hybrid_override_pattern", "ME*-"},
+                                               {"mamba_num_heads", 4},
+                                               {"mamba_head_dim", 16},
+                                               {"n_groups", 2},
+                                               {"ssm_state_size", 16},
+                                               {"n_routed_experts", 8},
+                                               {"num_experts_per_tok", 2},
+                                               {"moe_intermediate_size", 32},
+                                               {"moe_shared_expert_intermediate_size", 48},
+                                               {"routed_scaling_factor", 2.5},
+                                               {"moe_latent_size", nullptr},
+                                               {"mlp_hidden_act", "relu2"},
+                                               {"layer_norm_epsilon", 1e-5}})
+    config[key] = value;
+  const auto model = Parse(config, {});
+  ASSERT_TRUE(model.ok()) << model.error().ToString();
+  EXPECT_THAT(model->mixers,
+              ElementsAre(Mixer::kMamba2, Mixer::kNone, Mixer::kAttention, Mixer::kNone));
+  EXPECT_THAT(model->mixes_alone, ElementsAre(true, false, true, false));
+  EXPECT_THAT(model->sparse, ElementsAre(false, true, false, false));
+  EXPECT_FALSE(model->has_gates());
+  EXPECT_EQ(model->RotationOf(2), kNoRotation);
+  EXPECT_EQ(model->mamba.norm_groups, 2u);
+  EXPECT_EQ(model->experts.shared_columns, 48u);
+  EXPECT_EQ(model->experts.scale, 2.5f);
+  EXPECT_EQ(model->rms_epsilon, 1e-5f);
+
+  const auto refusal = [&](const json::object& changes) {
+    const auto refused = Parse(config, changes);
+    EXPECT_FALSE(refused.ok());
+    return refused.ok() ? "" : refused.error().message();
+  };
+  EXPECT_THAT(refusal({{"hybrid_override_pattern", "ME*X"}}), HasSubstr("has the letter 'X'"));
+  EXPECT_THAT(refusal({{"hybrid_override_pattern", nullptr}, {"num_hidden_layers", 4}}),
+              HasSubstr("neither 'layers_block_type' nor 'hybrid_override_pattern'"));
+  EXPECT_THAT(refusal({{"layers_block_type", {"mamba", "moe", "attention", "conv"}}}),
+              HasSubstr("'layers_block_type' in config.json names \"conv\""));
+  EXPECT_THAT(refusal({{"num_hidden_layers", 5}}), HasSubstr("has 4 entries for 5 layers"));
+  EXPECT_THAT(refusal({{"mlp_hidden_act", "silu"}}), HasSubstr("weft converts relu2"));
+  EXPECT_THAT(refusal({{"moe_latent_size", 64}}), HasSubstr("'moe_latent_size'"));
+  EXPECT_THAT(refusal({{"n_groups", 3}}), HasSubstr("3 groups"));
+  EXPECT_THAT(refusal({{"moe_shared_expert_intermediate_size", 1 << 23}}),
+              HasSubstr("'moe_shared_expert_intermediate_size'"));
+}
+
 TEST(Families, QueriesThatGrowLimitTheContext) {
   const auto config = Parse(Config("ministral3", "Ministral3ForCausalLM"),
                             {{"rope_parameters",

@@ -156,10 +156,9 @@ Result<Activation> ReadActivation(const JsonReader& config) {
   if (name == "silu" || name == "swish") return Activation::kSilu;
   if (name == "gelu_pytorch_tanh" || name == "gelu_new") return Activation::kGeluTanh;
   if (name == "gelu") return Activation::kGelu;
-  if (name == "relu2") return Activation::kRelu2;
   return Error(ErrorCode::kUnsupported, "The activation '" + Printable(name) +
                                             "' in config.json is not supported; expected silu, "
-                                            "gelu, gelu_pytorch_tanh or relu2.");
+                                            "gelu or gelu_pytorch_tanh.");
 }
 
 }  // namespace

@@ -190,7 +190,6 @@ TEST(WeightSpecs, RefusesIntegerWeights) {
 TEST(ModelConfig, KnownModelsAreRefusedWithWhatIsMissing) {
   const std::pair<const char*, const char*> known[] = {
       {"gemma3n", "four residual streams (AltUp)"},
-      {"nemotron_h", "without a gate"},
       {"kimi_linear", "a delta rule with a decay for each column"},
       {"llama4", "windows in chunks"},
       {"falcon_h1", "attention and Mamba2 side by side"},

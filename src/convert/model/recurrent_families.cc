@@ -253,7 +253,7 @@ Status RenameNemotronKeys(json::object* config) {
   for (const char* epsilon : {"norm_eps", "layer_norm_epsilon"}) {
     Rename(epsilon, "rms_norm_eps", config);
   }
-  Rename("mlp_hidden_act", "hidden_act", config);
+  config->erase("hidden_act");  // not read: AdjustNemotronH
   const json::value* pattern = config->if_contains("hybrid_override_pattern");
   const bool has_types = config->contains("layers_block_type");
   if (!has_types && pattern != nullptr && pattern->is_string()) {
@@ -279,9 +279,9 @@ Status RenameNemotronKeys(json::object* config) {
 }
 
 // What files may set otherwise and weft does not convert.
-Status CheckNemotron(const JsonReader& config, const ModelConfig& model) {
+Status CheckNemotron(const JsonReader& config) {
   TRY(ExpectText(config, "mamba_hidden_act", "silu"));
-  if (model.activation != Activation::kRelu2) return ExpectText(config, "hidden_act", "relu2");
+  TRY(ExpectText(config, "mlp_hidden_act", "relu2"));
   if (!config.Has("layers_block_type")) {
     return Error(ErrorCode::kInvalidData,
                  "config.json has neither 'layers_block_type' nor 'hybrid_override_pattern', which "
@@ -311,7 +311,8 @@ Status SetNemotronExperts(const JsonReader& config, ModelConfig* model) {
 }
 
 Status AdjustNemotronH(const JsonReader& config, ModelConfig* model) {
-  TRY(CheckNemotron(config, *model));
+  TRY(CheckNemotron(config));
+  model->activation = Activation::kRelu2;
   ASSIGN_OR_RETURN(model->mlp_bias, config.Bool("mlp_bias", false));
   TRY(SetAttentionBias(config, false, model));
   model->unrotated.assign(model->layer_count, true);

@@ -25,7 +25,7 @@ Status AdjustLfm2Moe(const JsonReader& config, ModelConfig* model);
 // Nemotron-H: every layer is one block, of Mamba2, of attention without rotation, an MLP, or
 // experts; MLPs and experts are relu(x)^2 without a gate.
 inline constexpr std::string_view kNemotronDefaults =
-    R"({"hidden_act": "relu2", "rms_norm_eps": 1e-5, "vocab_size": 131072,
+    R"({"rms_norm_eps": 1e-5, "vocab_size": 131072,
         "max_position_embeddings": 4096, "num_key_value_heads": 8, "head_dim": 128,
         "n_routed_experts": 8, "num_experts_per_tok": 2, "intermediate_size": 21504})";
 Status RenameNemotronKeys(boost::json::object* config);

@@ -85,16 +85,19 @@ function biasAt(context: LayerContext, id: number | null, shift: number): number
 function upDraft(context: LayerContext, own: Block, slab: Slab): Draft {
   const { op, block, hidden, width } = own;
   const matrix = block.gateUp;
-  const groups = Math.min(slab.groupCount, 2 * groupsOf(width)); // of an expert in this slab
-  const firstBias = block.firstExpert * 2 * width;
+  const upRows = context.layer.program.weights[op.gateUp]!.shape[1]!; // gate and up, or up alone
+  const paired = upRows > width;
+  const allGroups = (upRows / width) * groupsOf(width);
+  const groups = Math.min(slab.groupCount, allGroups); // of an expert in this slab
+  const firstBias = block.firstExpert * upRows;
   const segment: Segment = {
     first: 0,
     end: width,
     out: hidden,
     bias: biasAt(context, op.gateUpBias, firstBias),
-    biasUp: biasAt(context, op.gateUpBias, firstBias + width),
+    biasUp: biasAt(context, op.gateUpBias, firstBias + upRows - width),
   };
-  const shape = { tileRows: 1, withNorm: false, paired: true, experts: true };
+  const shape = { tileRows: 1, withNorm: false, paired, experts: true };
   const variant = { ...variantOf(context, matrix, op.gateUpBias !== null), ...shape };
   const perWorkgroup = groupsOfMatVec(variant);
   return {
@@ -108,7 +111,7 @@ function upDraft(context: LayerContext, own: Block, slab: Slab): Draft {
       residual: null,
       roundKind: 0,
       segments: [segment],
-      experts: expertParams(own, matrix, 2 * width),
+      experts: expertParams(own, matrix, upRows),
     }),
     bound: boundOf(context, slab),
     grid: ({ rows }) => [workgroupsOf(groups, perWorkgroup), rows * op.topK, 1],

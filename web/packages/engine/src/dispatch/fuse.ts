@@ -119,7 +119,8 @@ class Fuser {
 
   #normedProducts(norm: RmsNorm, at: number): number {
     const next = this.#ops[at + 1];
-    if (next?.kind !== "matmul" || !same(next.in, norm.out)) return at;
+    const isOfRows = this.#program.weights[norm.weight]!.shape.length === 1;
+    if (!isOfRows || next?.kind !== "matmul" || !same(next.in, norm.out)) return at;
     const end = this.#groupEnd(at + 1);
     const outs = this.#ops.slice(at + 1, end).map(writtenBy);
     const isDisjoint = !outs.some((out) => overlap(out, norm.in)) && !same(norm.in, norm.out);

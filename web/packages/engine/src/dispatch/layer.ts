@@ -247,20 +247,22 @@ function embedDrafts(context: LayerContext, op: Embed, round: number): Draft[] {
 
 function normDraft(context: LayerContext, op: RmsNorm | LayerNorm): Draft {
   const bias = op.kind === "layerNorm" && op.bias !== null ? context.vector(op.bias) : kNone;
+  const { shape } = context.layer.program.weights[op.weight]!;
+  const groups = shape.length === 2 ? shape[0]! : 1;
   return {
     variant: rowKernels.norm(),
     params: normOp.bytes({
       rowsAt: context.rowsAt,
       in: context.place(op.in),
       out: context.place(op.out),
-      columns: op.in.columns,
+      columns: op.in.columns / groups,
       weight: context.vector(op.weight),
       bias,
       epsilon: op.epsilon,
       isLayerNorm: op.kind === "layerNorm",
     }),
     bound: { vectors: context.vectors },
-    grid: ({ rows }) => [1, rows, 1],
+    grid: ({ rows }) => [groups, rows, 1],
     when: always,
   };
 }

@@ -236,22 +236,23 @@ function blockSpecs(
   return blocks;
 }
 
-// Experts [first, end): each one's gate and up groups alternate, its down rows begin with a group
-// of their own.
+// Experts [first, end): each one's gate and up groups alternate where it has a gate, its down rows
+// begin with a group of their own.
 function expertSpecs(program: Program, op: MoeExperts, first: number, end: number): ExpertSpecs {
   const gateUp = program.weights[op.gateUp]!;
   const down = program.weights[op.down]!;
   const [, columns, width] = down.shape as readonly [number, number, number];
+  const rows = gateUp.shape[1]!;
   const ups = [];
   const downs = [];
   for (let expert = first; expert < end; ++expert) {
-    const firstRow = expert * 2 * width;
-    ups.push({ weight: gateUp, firstRow, rows: width });
-    ups.push({ weight: gateUp, firstRow: firstRow + width, rows: width });
+    for (let row = 0; row < rows; row += width) {
+      ups.push({ weight: gateUp, firstRow: expert * rows + row, rows: width });
+    }
     downs.push({ weight: down, firstRow: expert * columns, rows: columns });
   }
   return {
-    gateUp: { sections: ups, paired: true },
+    gateUp: { sections: ups, paired: rows > width },
     down: { sections: downs, paired: false },
   };
 }

@@ -48,7 +48,8 @@ export interface Rope {
   readonly interleaved: boolean;
 }
 
-export const Activation = { silu: 0, geluTanh: 1, gelu: 2, swigluOai: 3 } as const;
+// relu: max(gate, 0) * up; where one value is both, its square or 0.
+export const Activation = { silu: 0, geluTanh: 1, gelu: 2, swigluOai: 3, relu: 4 } as const;
 export const RouteKind = {
   softmaxTopK: 0,
   softmaxTopKNormalized: 1,
@@ -69,7 +70,7 @@ export interface RmsNorm {
   readonly kind: "rmsNorm";
   readonly in: View;
   readonly out: View;
-  readonly weight: number;
+  readonly weight: number; // [columns], or [groups, columns / groups]: the norm of each group
   readonly epsilon: number;
 }
 export interface LayerNorm {
@@ -160,7 +161,7 @@ export interface MoeExperts {
   readonly experts: number;
   readonly topK: number;
   readonly activation: number;
-  readonly gateUp: number;
+  readonly gateUp: number; // [experts, 2 * width, columns]; without a gate [experts, width, ...]
   readonly down: number;
   readonly gateUpBias: number | null;
   readonly downBias: number | null;

@@ -2,16 +2,18 @@
 // src/program/validate.cc. Weights: validateWeight.ts.
 import { EngineError } from "../base/error.ts";
 import { kMaxConvTaps, kMaxGroupBest, kMaxRouteGroups, kMaxStateColumns } from "./ir.ts";
-import { outColumnsOf, overlap, readsOf, same, writtenBy } from "./ir.ts";
+import { isBlockFormat, outColumnsOf, overlap, readsOf, same, writtenBy } from "./ir.ts";
 import type {
   CausalConv,
   DeltaRule,
   Gate,
+  LayerNorm,
   MoeExperts,
   MoeRoute,
   Op,
   Program,
   QkNormRope,
+  RmsNorm,
   SsmScan,
   View,
   Weight,
@@ -121,7 +123,7 @@ class OpChecker {
       case "layerNorm":
         this.#elementwise([op.in], op.out);
         expectEpsilon(op.epsilon);
-        this.#vector("weight", op.weight, op.in.columns);
+        this.#normWeight(op);
         if (op.kind === "layerNorm") this.#vector("bias", op.bias, op.in.columns);
         return;
       case "matmul":
@@ -139,7 +141,7 @@ class OpChecker {
       case "attention":
         return this.#attention(op);
       case "gatedActivation":
-        expectAtMost("activation", op.activation, 3);
+        expectAtMost("activation", op.activation, 4);
         return this.#elementwise([op.gate, op.up], op.out);
       case "moeRoute":
         return this.#moeRoute(op);
@@ -350,14 +352,17 @@ class OpChecker {
     expectExperts(op.experts, op.topK);
     expectColumns("route", op.route, 2 * op.topK);
     expectColumns("out", op.out, op.in.columns);
-    expectAtMost("activation", op.activation, 3);
+    expectAtMost("activation", op.activation, 4);
     const down = this.#weight("down", op.down);
     const [experts, columns, width] = down.shape;
     if (down.shape.length !== 3 || experts !== op.experts || columns !== op.in.columns) {
       throw wrongShape("down", down, `[${op.experts}, ${op.in.columns}, width]`);
     }
-    this.#shape("gate_up", op.gateUp, [op.experts, 2 * width!, op.in.columns]);
-    this.#shape("gate_up_bias", op.gateUpBias, [op.experts, 2 * width!]);
+    const gateUp = this.#weight("gate_up", op.gateUp);
+    const hasGate = gateUp.shape.length !== 3 || gateUp.shape[1] !== width;
+    const rows = hasGate ? 2 * width! : width!;
+    this.#shape("gate_up", op.gateUp, [op.experts, rows, op.in.columns]);
+    this.#shape("gate_up_bias", op.gateUpBias, [op.experts, rows]);
     this.#shape("down_bias", op.downBias, [op.experts, op.in.columns]);
   }
 
@@ -426,6 +431,18 @@ class OpChecker {
     const fits =
       weight.shape.length === shape.length && weight.shape.every((d, i) => d === shape[i]);
     if (!fits) throw wrongShape(role, weight, shapeText(shape));
+  }
+
+  // One row a group of columns. Rows of blocks are of matrices.
+  #normWeight(op: RmsNorm | LayerNorm): void {
+    const weight = this.#weight("weight", op.weight);
+    const [groups, columns] = weight.shape as readonly [number, number];
+    if (op.kind === "layerNorm" || weight.shape.length !== 2) {
+      this.#vector("weight", op.weight, op.in.columns);
+    } else if (isBlockFormat(weight.dtype) || groups * columns !== op.in.columns) {
+      const expected = `[${op.in.columns}] or [groups, ${op.in.columns} / groups], in no blocks`;
+      throw wrongShape("weight", weight, expected);
+    }
   }
 
   #vector(role: string, id: number | null, columns: number): void {

@@ -8,7 +8,7 @@ import type { WebGpuOptions } from "../webgpuEngine.ts";
 import type { Gpu } from "../gpu/open.ts";
 import type { Output, StepOutput } from "../stage/stageEngine.ts";
 
-const kActivations = ["silu", "gelu_tanh", "gelu", "swiglu_oai"];
+const kActivations = ["silu", "gelu_tanh", "gelu", "swiglu_oai", "relu"];
 const kRoutes = [
   "softmax_top_k",
   "softmax_top_k_normalized",

@@ -82,7 +82,12 @@ fn write_output(row: u32, m: u32, first_group: u32, local: u32, expert: u32) {
   let factor = inverse_rms(m, row);
   let total = sum_of_parts(kOutputs * m + local) * factor;
   if (!kPaired) {
-    finish(row, op.row_first + 8u * group + (local & 7u), total);
+    let n = op.row_first + 8u * group + (local & 7u);
+    if (kExperts) {
+      finish_pair(row, n, total, total, expert * op.expert_bias);
+    } else {
+      finish(row, n, total);
+    }
   } else if ((local & 8u) == 0u) {
     let up = sum_of_parts(kOutputs * m + 8u + local) * factor;
     finish_pair(row, (op.row_first >> 1u) + 4u * group + (local & 7u), total, up,

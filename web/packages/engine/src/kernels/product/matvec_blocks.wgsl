@@ -102,7 +102,12 @@ fn write_output(row: u32, first_group: u32, at: u32, expert: u32) {
   let factor = inverse_rms(place_of_row(row));
   let total = sum_of_classes(at) * factor;
   if (!kPaired) {
-    finish(row, op.row_first + 8u * group + (local & 7u), total);
+    let n = op.row_first + 8u * group + (local & 7u);
+    if (kExperts) {
+      finish_pair(row, n, total, total, expert * op.expert_bias);
+    } else {
+      finish(row, n, total);
+    }
   } else if ((local & 8u) == 0u) {
     let up = sum_of_classes(at + 8u) * factor;
     finish_pair(row, (op.row_first >> 1u) + 4u * group + (local & 7u), total, up,

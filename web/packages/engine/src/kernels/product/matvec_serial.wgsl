@@ -18,7 +18,12 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   if (!kPaired) {
     for (var r = 0u; r < 8u; r++) {
       let total = select(sum.low[r & 3u], sum.high[r & 3u], r >= 4u) * factor;
-      finish(id.y, op.row_first + 8u * first_group + r, total);
+      let n = op.row_first + 8u * first_group + r;
+      if (kExperts) {
+        finish_pair(id.y, n, total, total, expert * op.expert_bias);
+      } else {
+        finish(id.y, n, total);
+      }
     }
     return;
   }

@@ -1,9 +1,11 @@
-// The operations rms_norm and layer_norm, one row a workgroup. Norms in front of products are not
-// among them: the products make those by themselves.
+// The operations rms_norm and layer_norm, a row a workgroup, or one of its groups of columns. Norms
+// of whole rows in front of products are not among them: the products make those by themselves.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
-  let input = op.in_base + workgroup.y * op.in_stride;
-  let out = op.out_base + workgroup.y * op.out_stride;
+  let first = workgroup.x * op.columns;
+  let weight = op.weight + first;
+  let input = op.in_base + workgroup.y * op.in_stride + first;
+  let out = op.out_base + workgroup.y * op.out_stride + first;
   let count = f32(op.columns);
   var mean = 0.0;
   if (op.is_layer_norm == 1u) {
@@ -20,7 +22,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   }
   let inverse = 1.0 / sqrt(sum_of_threads(t, squares) / count + op.epsilon);
   for (var k = t; k < op.columns; k += 256u) {
-    var value = (act[input + k] - mean) * inverse * vectors[op.weight + k];
+    var value = (act[input + k] - mean) * inverse * vectors[weight + k];
     if (op.bias != kNone) {
       value = value + vectors[op.bias + k];
     }

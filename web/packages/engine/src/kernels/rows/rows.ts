@@ -35,7 +35,7 @@ export const normOp = declareOp({
   rowsAt: "u32",
   in: "place",
   out: "place",
-  columns: "u32",
+  columns: "u32", // of a group
   weight: "u32",
   bias: "u32", // kNone: none
   epsilon: "f32",

@@ -36,6 +36,9 @@ fn gated(gate: f32, up: f32, kind: u32) -> f32 {
       let limited = min(gate, 7.0);
       return limited * sigmoid(1.702 * limited) * (clamp(up, -7.0, 7.0) + 1.0);
     }
+    case kActivationRelu: {
+      return max(gate, 0.0) * up;
+    }
     default: {
       return gate * sigmoid(gate) * up;
     }

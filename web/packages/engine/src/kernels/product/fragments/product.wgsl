@@ -28,7 +28,8 @@ fn finish(row: u32, n: u32, total: f32) {
   }
 }
 
-// Column `column` of a paired matrix. `bias_shift`: where an expert's biases begin.
+// Column `column` of a paired matrix, or of experts without a gate, whose one total is both.
+// `bias_shift`: where an expert's biases begin.
 fn finish_pair(row: u32, column: u32, gate_total: f32, up_total: f32, bias_shift: u32) {
   let segment = op.segments[0];
   if (column >= segment.end) {
