@@ -103,7 +103,7 @@ function wideCheckpoint() {
 const recent = [
   ...['deepseek-v2', 'deepseek-v3', 'glm4-moe', 'glm4-moe-lite', 'qwen3_5', 'qwen3_5-moe'],
   ...['qwen3-next', 'cohere2', 'ernie4_5', 'exaone4', 'glm4', 'granite', 'granite-h', 'hunyuan'],
-  ...['lfm2', 'lfm2-moe', 'ministral3', 'olmo2', 'olmo3', 'seed-oss', 'smollm3'],
+  ...['lfm2', 'lfm2-moe', 'ministral3', 'nemotron-h', 'olmo2', 'olmo3', 'seed-oss', 'smollm3'],
 ];
 
 /** Row of a GGUF matrix of q or k where row `row` of the checkpoint's lies. */

@@ -1,5 +1,6 @@
 // What llama.cpp's converter does to dense families beside Llama's, and to those that have layers
-// of short convolutions (lfm2, lfm2moe) or of Mamba2 (granitehybrid): names, shapes, metadata.
+// of short convolutions (lfm2, lfm2moe) or of Mamba2 (granitehybrid, nemotron_h_moe): names,
+// shapes, metadata.
 
 const afterNames = {
   post_attention_layernorm: 'post_attention_norm',
@@ -28,6 +29,22 @@ const graniteNames = {
   'block_sparse_moe.output_linear': 'ffn_down_exps',
 };
 
+const nemotronNames = {
+  norm: 'attn_norm',
+  'mixer.q_proj': 'attn_q',
+  'mixer.k_proj': 'attn_k',
+  'mixer.v_proj': 'attn_v',
+  'mixer.o_proj': 'attn_output',
+  'mixer.in_proj': 'ssm_in',
+  'mixer.conv1d': 'ssm_conv1d',
+  'mixer.out_proj': 'ssm_out',
+  'mixer.gate': 'ffn_gate_inp',
+  'mixer.up_proj': 'ffn_up',
+  'mixer.down_proj': 'ffn_down',
+  'mixer.shared_experts.up_proj': 'ffn_up_shexp',
+  'mixer.shared_experts.down_proj': 'ffn_down_shexp',
+};
+
 /** Names of tensors that families have of their own, by model_type. */
 export const familyNames = {
   olmo2: afterNames,
@@ -45,6 +62,7 @@ export const familyNames = {
   lfm2: lfm2Names,
   lfm2_moe: lfm2Names,
   granitemoehybrid: graniteNames,
+  nemotron_h: nemotronNames,
 };
 
 /** general.architecture by model_type. */
@@ -59,6 +77,7 @@ export const familyArchitectures = {
   lfm2: 'lfm2',
   lfm2_moe: 'lfm2moe',
   ministral3: 'mistral3',
+  nemotron_h: 'nemotron_h_moe',
   olmo2: 'olmo2',
   olmo3: 'olmo2',
   seed_oss: 'seed_oss',
@@ -66,7 +85,9 @@ export const familyArchitectures = {
 };
 
 /** Whose rows of q and k the converter puts into the order of neighbouring columns. */
-export const permuted = new Set(['granite', 'granitemoehybrid', 'ministral3', 'smollm3']);
+export const permuted = new Set([
+  ...['granite', 'granitemoehybrid', 'ministral3', 'nemotron_h', 'smollm3'],
+]);
 
 /** [experts, 2 rows, columns] or [2 rows, columns] cut into its halves. */
 function halves({ dims, values }) {
@@ -94,15 +115,22 @@ export function familyTensors(config, layer, rest, { dims, values }) {
     case 'conv.conv.weight':
       return [block('shortconv.conv.weight', [dims[0], dims[2]])];
     case 'mamba.conv1d.weight':
+    case 'mixer.conv1d.weight':
       return [block('ssm_conv1d.weight', [dims[0], dims[2]])];
     case 'mamba.A_log':
+    case 'mixer.A_log':
       return [block('ssm_a', [dims[0], 1], values.map((a) => -Math.exp(a)))];
     case 'mamba.D':
+    case 'mixer.D':
       return [block('ssm_d', [dims[0], 1])];
     case 'mamba.dt_bias':
+    case 'mixer.dt_bias':
       return [block('ssm_dt.bias')];
-    case 'mamba.norm.weight': {
-      const groups = config.mamba_n_groups;
+    case 'mixer.gate.e_score_correction_bias':
+      return [block('exp_probs_b.bias')];
+    case 'mamba.norm.weight':
+    case 'mixer.norm.weight': {
+      const groups = config.mamba_n_groups ?? config.n_groups;
       return [block('ssm_norm.weight', [groups, dims[0] / groups])];
     }
     case 'block_sparse_moe.input_linear.weight': {
@@ -143,6 +171,27 @@ function mambaMetadata(config, set) {
   set('expert_shared_feed_forward_length', { u32: config.shared_intermediate_size });
 }
 
+function nemotronMetadata(config, set) {
+  const types = config.layers_block_type;
+  const attends = (type) => type === 'full_attention';
+  const width = (type) => (type === 'moe' ? config.moe_intermediate_size : 0);
+  const heads = types.map((type) => (attends(type) ? config.num_key_value_heads : 0));
+  set('attention.head_count_kv', { u32s: heads });
+  set('feed_forward_length', { u32s: types.map(width) });
+  set('attention.layer_norm_rms_epsilon', { f32: config.layer_norm_epsilon });
+  set('ssm.conv_kernel', { u32: config.conv_kernel });
+  set('ssm.state_size', { u32: config.ssm_state_size });
+  set('ssm.group_count', { u32: config.n_groups });
+  set('ssm.inner_size', { u32: config.mamba_num_heads * config.mamba_head_dim });
+  set('ssm.time_step_rank', { u32: config.mamba_num_heads });
+  const shared = config.moe_shared_expert_intermediate_size;
+  set('expert_shared_feed_forward_length', { u32: shared });
+  set('expert_shared_count', { u32: config.n_shared_experts });
+  set('expert_weights_norm', { bool: config.norm_topk_prob });
+  set('expert_weights_scale', { f32: config.routed_scaling_factor });
+  set('expert_group_count', { u32: config.n_group });
+}
+
 /** Adds what the families have in their metadata, or have otherwise than Llama. */
 export function familyMetadata(config, set, drop) {
   const type = config.model_type;
@@ -174,6 +223,10 @@ export function familyMetadata(config, set, drop) {
   if (type === 'lfm2_moe') {
     set('leading_dense_block_count', { u32: config.num_dense_layers });
     set('expert_gating_func', { u32: 2 });
+  }
+  if (type === 'nemotron_h') {
+    nemotronMetadata(config, set);
+    drop('leading_dense_block_count');
   }
   if (type === 'granitemoehybrid') {
     hybridMetadata(config, set);

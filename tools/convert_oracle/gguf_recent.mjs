@@ -281,7 +281,7 @@ export function recentMetadata(config, set) {
   set('leading_dense_block_count', { u32: config.first_k_dense_replace });
   const isSoftmax = ['deepseek_v2', 'mistral4'].includes(config.model_type);
   set('expert_gating_func', { u32: isSoftmax ? 1 : 2 });
-  const { llama_4_scaling_beta: beta } = config.rope_parameters;
+  const { llama_4_scaling_beta: beta } = config.rope_parameters ?? {};
   if (beta) set('attention.temperature_scale', { f32: beta });
   set('expert_weights_scale', { f32: config.routed_scaling_factor });
   set('expert_weights_norm', { bool: config.norm_topk_prob });

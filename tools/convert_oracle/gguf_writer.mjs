@@ -125,6 +125,8 @@ const outside = {
   'model.embed_tokens.weight': 'token_embd.weight',
   'model.norm.weight': 'output_norm.weight',
   'model.embedding_norm.weight': 'token_embd_norm.weight',
+  'backbone.embeddings.weight': 'token_embd.weight',
+  'backbone.norm_f.weight': 'output_norm.weight',
   'lm_head.weight': 'output.weight',
   'model.embed_tokens_per_layer.weight': 'per_layer_token_embd.weight',
   'model.per_layer_model_projection.weight': 'per_layer_model_proj.weight',
@@ -206,7 +208,7 @@ export function ggufTensors(config, checkpoint) {
       tensors.push({ name: outside[name], shape: dims, values: own });
       continue;
     }
-    const [, layer, rest] = /^model\.layers\.(\d+)\.(.*)$/.exec(name);
+    const [, layer, rest] = /^(?:model|backbone)\.layers\.(\d+)\.(.*)$/.exec(name);
     const tensor = { dims, values: own };
     const recent =
       familyTensors(config, layer, rest, tensor) ?? recentTensors(config, layer, rest, tensor);
@@ -264,11 +266,12 @@ export function ggufMetadata(config) {
   const metadata = { 'general.architecture': { text: architecture } };
   const set = (key, item) => (metadata[`${architecture}.${key}`] = item);
   const headColumns = config.head_dim ?? config.hidden_size / config.num_attention_heads;
-  const ropes = config.rope_parameters;
+  const ropes = config.rope_parameters ?? { rope_theta: 10000 };
+  const layers = config.num_hidden_layers ?? config.layers_block_type.length;
   const rope = ropes.full_attention ?? ropes;
   // Those of DeepSeek are left out.
   const drafting = architecture === 'deepseek2' ? 0 : (config.num_nextn_predict_layers ?? 0);
-  set('block_count', { u32: config.num_hidden_layers + drafting });
+  set('block_count', { u32: layers + drafting });
   set('context_length', { u32: config.max_position_embeddings });
   set('embedding_length', { u32: config.hidden_size });
   set('feed_forward_length', { u32: config.intermediate_size });
@@ -310,7 +313,7 @@ export function ggufMetadata(config) {
   const extra = isGemma4 ? [gemma4Metadata(config, set)] : [];
   // The block that drafts, of which only that it is there matters.
   for (let i = 0; i < drafting; ++i) {
-    const name = `blk.${config.num_hidden_layers + i}.nextn.enorm.weight`;
+    const name = `blk.${layers + i}.nextn.enorm.weight`;
     const values = new Float32Array(config.hidden_size).fill(1);
     extra.push({ name, shape: [values.length], values });
   }

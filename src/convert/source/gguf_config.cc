@@ -389,6 +389,8 @@ constexpr Architecture kArchitectures[] = {
     {"llama", AddLlama},
     {"mistral3", AddMistral3},
     {"mistral4", AddMistral4},
+    {"nemotron_h", AddNemotronH, GgufLayers::kHybrid},
+    {"nemotron_h_moe", AddNemotronH, GgufLayers::kHybrid},
     {"olmo2", AddOlmo2},
     {"phi3", AddPhi3},
     {"qwen2", AddQwen2},

@@ -1,5 +1,8 @@
 #include "convert/source/gguf_families.h"
 
+#include <algorithm>
+#include <map>
+
 #include "convert/source/json_reader.h"
 
 namespace weft::convert {
@@ -149,6 +152,30 @@ Status AddLfm2Moe(ConfigWriter* config) {
   return AddRoutedExperts(config, "num_experts");
 }
 
+namespace {
+
+// Of the layers of Mamba2.
+struct MambaSizes {
+  uint64_t width = 0, heads = 0, groups = 0, states = 0, taps = 0;
+};
+
+Result<MambaSizes> ReadMambaSizes(const ConfigWriter& config) {
+  MambaSizes sizes;
+  ASSIGN_OR_RETURN(sizes.width, config.Whole("ssm.inner_size", 1));
+  ASSIGN_OR_RETURN(sizes.heads, config.Whole("ssm.time_step_rank", 1));
+  ASSIGN_OR_RETURN(sizes.groups, config.Whole("ssm.group_count", 1));
+  ASSIGN_OR_RETURN(sizes.states, config.Whole("ssm.state_size", 1));
+  ASSIGN_OR_RETURN(sizes.taps, config.Whole("ssm.conv_kernel", 1));
+  if (sizes.width % sizes.heads == 0) return sizes;
+  return Error(ErrorCode::kInvalidData,
+               "'" + config.metadata().file() + "' has " + std::to_string(sizes.width) +
+                   " columns of Mamba2 ('" + config.Key("ssm.inner_size") +
+                   "'); expected a multiple of its " + std::to_string(sizes.heads) + " heads ('" +
+                   config.Key("ssm.time_step_rank") + "').");
+}
+
+}  // namespace
+
 Status AddGraniteHybrid(ConfigWriter* config) {
   Name(config, "granitemoehybrid", "GraniteMoeHybridForCausalLM");
   TRY(AddGraniteFactors(config));
@@ -158,25 +185,20 @@ Status AddGraniteHybrid(ConfigWriter* config) {
   ASSIGN_OR_RETURN(const bool rotates,
                    config->metadata().Bool(config->Key("rope.scaling.finetuned"), false));
   config->out["position_embedding_type"] = rotates ? "rope" : "none";
-  ASSIGN_OR_RETURN(const uint64_t width, config->Whole("ssm.inner_size", 1));
-  ASSIGN_OR_RETURN(const uint64_t heads, config->Whole("ssm.time_step_rank", 1));
-  ASSIGN_OR_RETURN(const uint64_t groups, config->Whole("ssm.group_count", 1));
-  ASSIGN_OR_RETURN(const uint64_t states, config->Whole("ssm.state_size", 1));
-  ASSIGN_OR_RETURN(const uint64_t taps, config->Whole("ssm.conv_kernel", 1));
-  if (width % heads != 0 || width % config->hidden_ != 0) {
+  ASSIGN_OR_RETURN(const MambaSizes sizes, ReadMambaSizes(*config));
+  if (sizes.width % config->hidden_ != 0) {
     return Error(ErrorCode::kInvalidData,
-                 "'" + config->metadata().file() + "' has " + std::to_string(width) +
+                 "'" + config->metadata().file() + "' has " + std::to_string(sizes.width) +
                      " columns of Mamba2 ('" + config->Key("ssm.inner_size") +
-                     "'); expected a multiple of its " + std::to_string(heads) + " heads ('" +
-                     config->Key("ssm.time_step_rank") + "') and of the hidden size " +
+                     "'); expected a multiple of the hidden size " +
                      std::to_string(config->hidden_) + ".");
   }
-  config->out["mamba_expand"] = width / config->hidden_;
-  config->out["mamba_n_heads"] = heads;
-  config->out["mamba_d_head"] = width / heads;
-  config->out["mamba_n_groups"] = groups;
-  config->out["mamba_d_state"] = states;
-  config->out["mamba_d_conv"] = taps;
+  config->out["mamba_expand"] = sizes.width / config->hidden_;
+  config->out["mamba_n_heads"] = sizes.heads;
+  config->out["mamba_d_head"] = sizes.width / sizes.heads;
+  config->out["mamba_n_groups"] = sizes.groups;
+  config->out["mamba_d_state"] = sizes.states;
+  config->out["mamba_d_conv"] = sizes.taps;
   config->out["mamba_conv_bias"] = config->HasTensor(Block(mamba) + ".ssm_conv1d.bias");
   config->out["mamba_proj_bias"] = config->HasTensor(Block(mamba) + ".ssm_in.bias");
   config->out["gate_up_packed"] = false;
@@ -187,6 +209,75 @@ Status AddGraniteHybrid(ConfigWriter* config) {
   if (experts > 0) return AddRoutedExperts(config);
   config->out["num_local_experts"] = 0;
   return OkStatus();
+}
+
+namespace {
+
+// What a layer of Nemotron-H is, by the tensors that it has.
+const char* BlockOf(const std::string& prefix, const ConfigWriter& config) {
+  if (config.HasTensor(prefix + ".ssm_in.weight")) return "mamba";
+  if (config.HasTensor(prefix + ".attn_q.weight")) return "attention";
+  if (config.HasTensor(prefix + ".ffn_gate_inp.weight")) return "moe";
+  return config.HasTensor(prefix + ".ffn_up.weight") ? "mlp" : nullptr;
+}
+
+Status AddNemotronExperts(uint64_t layer, ConfigWriter* config) {
+  TRY(AddRoutedExperts(config, "n_routed_experts"));
+  ASSIGN_OR_RETURN(const uint64_t width, config->Whole("expert_feed_forward_length", 1));
+  ASSIGN_OR_RETURN(const double scale, config->Real("expert_weights_scale", 0, 1e6, 1));
+  ASSIGN_OR_RETURN(const bool normalized,
+                   config->metadata().Bool(config->Key("expert_weights_norm"), true));
+  ASSIGN_OR_RETURN(const uint64_t groups, config->Whole("expert_group_count", 0, 1));
+  ASSIGN_OR_RETURN(const uint64_t top_groups, config->Whole("expert_group_used_count", 0, groups));
+  config->out["moe_intermediate_size"] = width;
+  config->out["routed_scaling_factor"] = scale > 0 ? scale : 1;
+  config->out["norm_topk_prob"] = normalized;
+  config->out["n_group"] = std::max<uint64_t>(groups, 1);
+  config->out["topk_group"] = std::max<uint64_t>(top_groups, 1);
+  const std::string shared = Block(layer) + ".ffn_up_shexp.weight";
+  config->out["n_shared_experts"] = config->HasTensor(shared) ? 1 : 0;
+  if (!config->HasTensor(shared)) return OkStatus();
+  ASSIGN_OR_RETURN(config->out["moe_shared_expert_intermediate_size"], RowsOf(shared, *config));
+  return OkStatus();
+}
+
+}  // namespace
+
+Status AddNemotronH(ConfigWriter* config) {
+  Name(config, "nemotron_h", "NemotronHForCausalLM");
+  json::array types;
+  std::map<std::string_view, uint64_t> first;  // layer of each kind
+  for (uint64_t i = 0; i < config->layers_; ++i) {
+    const char* block = BlockOf(Block(i), *config);
+    if (block == nullptr) {
+      return Error(ErrorCode::kInvalidData,
+                   "'" + config->metadata().file() + "' has no tensors of '" + Block(i) +
+                       "' that say what the layer is; expected ssm_in, attn_q, ffn_gate_inp or "
+                       "ffn_up.");
+    }
+    first.try_emplace(block, i);
+    types.emplace_back(block);
+  }
+  config->out["layers_block_type"] = std::move(types);
+  ASSIGN_OR_RETURN(const MambaSizes sizes, ReadMambaSizes(*config));
+  config->out["mamba_num_heads"] = sizes.heads;
+  config->out["mamba_head_dim"] = sizes.width / sizes.heads;
+  config->out["n_groups"] = sizes.groups;
+  config->out["ssm_state_size"] = sizes.states;
+  config->out["conv_kernel"] = sizes.taps;
+  const auto has = [&](const char* kind, const char* tensor) {
+    const auto found = first.find(kind);
+    return found != first.end() && config->HasTensor(Block(found->second) + tensor);
+  };
+  config->out["use_conv_bias"] = has("mamba", ".ssm_conv1d.bias");
+  config->out["mamba_proj_bias"] = has("mamba", ".ssm_in.bias");
+  config->out["attention_bias"] = has("attention", ".attn_q.bias");
+  config->out["mlp_bias"] = has("mlp", ".ffn_up.bias");
+  if (first.contains("mlp")) {
+    ASSIGN_OR_RETURN(config->out["intermediate_size"],
+                     RowsOf(Block(first["mlp"]) + ".ffn_up.weight", *config));
+  }
+  return first.contains("moe") ? AddNemotronExperts(first["moe"], config) : OkStatus();
 }
 
 }  // namespace weft::convert

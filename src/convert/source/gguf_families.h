@@ -16,9 +16,11 @@ Status AddOlmo2(ConfigWriter* config);
 Status AddSeedOss(ConfigWriter* config);
 Status AddSmolLm3(ConfigWriter* config);
 
-// Layers with attention between layers of short convolutions (LFM2) or of Mamba2 (Granite 4 H).
+// Layers with attention between layers of short convolutions (LFM2) or of Mamba2 (Granite 4 H,
+// Nemotron-H).
 Status AddLfm2(ConfigWriter* config);
 Status AddLfm2Moe(ConfigWriter* config);
 Status AddGraniteHybrid(ConfigWriter* config);
+Status AddNemotronH(ConfigWriter* config);
 
 }  // namespace weft::convert

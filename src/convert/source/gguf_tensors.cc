@@ -150,6 +150,10 @@ bool HasDeltaNet(std::string_view model_type) {
   return model_type.starts_with("qwen3_5") || model_type == "qwen3_next";
 }
 
+bool HasMamba(std::string_view model_type) {
+  return model_type == "granitemoehybrid" || model_type == "nemotron_h";
+}
+
 std::span<const Pair> FamilyNames(std::string_view model_type) {
   if (model_type == "gemma2" || model_type == "gemma3_text") return kGemma;
   if (model_type == "gemma4_text") return kGemma4;
@@ -163,21 +167,21 @@ std::span<const Pair> FamilyNames(std::string_view model_type) {
   if (model_type == "hunyuan_v1_dense") return kHunyuan;
   if (model_type == "seed_oss") return kSeedOss;
   if (model_type == "lfm2" || model_type == "lfm2_moe") return kShortConv;
-  if (model_type == "granitemoehybrid") return kMamba;
+  if (HasMamba(model_type)) return kMamba;
   return {};
 }
 
 std::span<const Vector> FamilyVectors(std::string_view model_type) {
   if (HasDeltaNet(model_type)) return kDeltaNetVectors;
-  if (model_type == "granitemoehybrid") return kMambaVectors;
+  if (HasMamba(model_type)) return kMambaVectors;
   return {};
 }
 
 // llama.cpp rotates neighbouring columns in these architectures, of whose checkpoints it puts the
 // rows of q and k in that order. (In others that it rotates so, checkpoints have that order.)
 bool RowsAreInterleaved(std::string_view model_type) {
-  constexpr std::string_view kPermuted[] = {"llama",   "mistral", "mixtral",         "ministral3",
-                                            "granite", "smollm3", "granitemoehybrid"};
+  constexpr std::string_view kPermuted[] = {"llama",   "mistral", "mixtral",          "ministral3",
+                                            "granite", "smollm3", "granitemoehybrid", "nemotron_h"};
   return std::find(std::begin(kPermuted), std::end(kPermuted), model_type) != std::end(kPermuted);
 }
 

@@ -305,6 +305,8 @@ TEST_F(GgufSource, NamesWhatHybridsLack) {
     return OpenText(model.builder.File());
   };
   EXPECT_THAT(granite(62), HasSubstr("has 62 columns of Mamba2 ('granitehybrid.ssm.inner_size')"));
+  EXPECT_THAT(OpenText(heads("nemotron_h", {"\0\1", 2}).builder.File()),
+              HasSubstr("has no tensors of 'blk.1' that say what the layer is"));
   EXPECT_THAT(OpenText(heads("granitehybrid", "\1\1").builder.File()),
               HasSubstr("'granitehybrid.attention.head_count_kv' of 'm.gguf' has no zero"));
 }
