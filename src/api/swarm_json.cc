@@ -41,6 +41,25 @@ const char* StateName(swarm::WorkerState state) {
   return "connecting";
 }
 
+json::value HolderJson(const std::optional<swarm::HolderSnapshot>& holder) {
+  if (!holder) return nullptr;
+  const swarm::HolderCounts& counts = holder->counts;
+  return json::object{{"calls", counts.calls},
+                      {"rows", counts.rows},
+                      {"hedges", counts.hedges},
+                      {"wins", counts.wins},
+                      {"losses", counts.losses},
+                      {"won_hedges", counts.won_hedges},
+                      {"lost_hedges", counts.lost_hedges},
+                      {"timeouts", counts.timeouts},
+                      {"refused", counts.refused},
+                      {"sent_bytes", counts.sent_bytes},
+                      {"received_bytes", counts.received_bytes},
+                      {"p50_ms", holder->times.p50_ms},
+                      {"slowest_ms", holder->times.slowest_ms},
+                      {"queue_ms", holder->times.queue_ms}};
+}
+
 json::object WorkerJson(const swarm::WorkerSnapshot& worker) {
   json::array cached;
   for (const uint32_t layer : worker.cached_layers) cached.push_back(layer);
@@ -72,6 +91,7 @@ json::object WorkerJson(const swarm::WorkerSnapshot& worker) {
           {"experts_told", worker.experts_told},
           {"experts_held", worker.experts_held},
           {"expert_messages", worker.expert_messages},
+          {"holder", HolderJson(worker.holder)},
           {"problem", worker.problem}};
 }
 

@@ -339,8 +339,10 @@ void Dispatcher::Ask(Instant now, uint32_t batch_index, Task& task, uint32_t id)
   const Batch& batch = batches_[batch_index];
   if (may_copy && !batch.is_forecast && !batch.sums && task.copies.size() < options_.copies)
     task.next_copy = now + LateAfter(holder, row_count);
+  copy->is_hedge = !is_first;
   ++holder.stats.calls;
-  if (!is_first) ++holder.stats.hedges;
+  holder.stats.rows += row_count;
+  if (copy->is_hedge) ++holder.stats.hedges;
   outbox_[id].push_back({batch_index, &task});
 }
 
@@ -377,6 +379,7 @@ Actions Dispatcher::OnResult(Instant now, uint32_t holder, const wire::ExpertFra
   const auto found = holders_.find(holder);
   // What a holder said before it was lost or put aside is of no use and no harm.
   if (found == holders_.end() || found->second.is_aside) return Finish(now);
+  found->second.stats.received_bytes += frame.rows.byte_count();
   const Status accepted = Accept(now, holder, frame);
   if (!accepted.ok()) CountBad(now, holder, accepted.error().message());
   return Finish(now);
@@ -468,7 +471,7 @@ void Dispatcher::Take(Instant now, uint32_t index, Task& task, Copy& copy,
   NoteAnswer(now, holder, copy, task.slots.size(), 1);
   Close(copy);
   if (task.is_done) return;
-  ++holder.stats.wins;
+  CountWin(holder, copy);
   Batch& batch = batches_[index];
   TakeRows(batch, task, frame);
   End(now, batch, task);
@@ -526,6 +529,7 @@ void Dispatcher::Cancel(Instant now, const Batch& batch, Task& task) {
       Sample(holder, is_late ? waited * 2 : waited, task.slots.size());
     }
     ++holder.stats.losses;
+    if (copy.is_hedge) ++holder.stats.lost_hedges;
     Close(copy);
     AvoidWhoIsSilent(now, holder);
     cancels_[copy.holder].push_back(wire::CancelFrame(batch.sequence, batch.layer, task.expert));
@@ -547,6 +551,11 @@ void Dispatcher::Close(Copy& copy) {
   if (copy.is_closed) return;
   copy.is_closed = true;
   --holders_.at(copy.holder).open;
+}
+
+void Dispatcher::CountWin(HolderState& holder, const Copy& copy) {
+  ++holder.stats.wins;
+  if (copy.is_hedge) ++holder.stats.won_hedges;
 }
 
 void Dispatcher::Sample(HolderState& holder, Duration round_trip, size_t row_count) {
@@ -699,6 +708,12 @@ Actions Dispatcher::Finish(Instant now) {
   return std::exchange(actions_, {});
 }
 
+std::vector<uint32_t> Dispatcher::HolderIds() const {
+  std::vector<uint32_t> ids;
+  for (const auto& [id, holder] : holders_) ids.push_back(id);
+  return ids;
+}
+
 std::optional<HolderStats> Dispatcher::StatsOf(uint32_t id) const {
   const auto found = holders_.find(id);
   if (found == holders_.end()) return std::nullopt;
@@ -709,7 +724,9 @@ std::optional<HolderStats> Dispatcher::StatsOf(uint32_t id) const {
   if (!holder.round_trips.empty()) {
     stats.p50 = holder.round_trips.Quantile(0.5);
     stats.p95 = holder.round_trips.Quantile(0.95);
+    stats.slowest = holder.round_trips.Quantile(1);
   }
+  stats.queue = holder.queue;
   return stats;
 }
 

@@ -126,12 +126,16 @@ struct Actions {
 
 // What a holder did so far.
 struct HolderStats {
-  uint64_t calls = 0;   // experts asked of it
-  uint64_t hedges = 0;  // of them, as a further copy
-  uint64_t wins = 0, losses = 0;
+  uint64_t calls = 0;             // experts asked of it
+  uint64_t rows = 0;              // that these were to be computed for
+  uint64_t hedges = 0;            // calls for an expert that somebody had been asked for already
+  uint64_t wins = 0, losses = 0;  // calls: it answered first; it was cancelled
+  uint64_t won_hedges = 0, lost_hedges = 0;  // hedges among them
   uint64_t timeouts = 0, bad_answers = 0, stale_answers = 0;
-  uint64_t sent_bytes = 0;  // rows, as they are before compression
-  Duration p50, p95;
+  uint64_t sent_bytes = 0, received_bytes = 0;  // rows, as they are without compression
+  // Of the last LatencyWindow::kSamples round trips of few rows; 0: there were none.
+  Duration p50, p95, slowest;
+  Duration queue;  // what waits there, as it said last
   bool is_unhealthy = false, is_aside = false;
 };
 
@@ -180,6 +184,7 @@ class Dispatcher {
   bool IsBusy(uint32_t batch) const { return batches_[batch].is_active; }
   // It waits for an expert that nobody who can be asked holds.
   bool IsMissing(uint32_t batch) const;
+  std::vector<uint32_t> HolderIds() const;
   std::optional<HolderStats> StatsOf(uint32_t holder) const;
   // Of rows kept: for dispatches that may be sent again, and of slots.
   size_t HeldBytes() const;
@@ -196,6 +201,7 @@ class Dispatcher {
     uint32_t sends = 0, answers = 0;
     bool is_timed_out = false;
     bool is_closed = false;  // answered or cancelled: nothing is expected of it
+    bool is_hedge = false;   // HolderStats
   };
   struct Task {
     uint16_t expert = 0;
@@ -304,6 +310,7 @@ class Dispatcher {
   void Redispatch(Instant now, uint32_t batch, Task& task);
   void RetryMissing(Instant now);
   void Close(Copy& copy);
+  static void CountWin(HolderState& holder, const Copy& copy);
   void AvoidWhoIsSilent(Instant now, HolderState& holder);
   void Cancel(Instant now, const Batch& batch, Task& task);
   static bool IsAsked(const Task& task, uint32_t holder);

@@ -124,6 +124,7 @@ void Dispatcher::NoteSilence(Batch& batch, uint32_t id) {
 Actions Dispatcher::OnSums(Instant now, uint32_t holder, ByteSpan body) {
   const auto found = holders_.find(holder);
   if (found == holders_.end() || found->second.is_aside) return Finish(now);
+  found->second.stats.received_bytes += body.size();
   const wire::SumsOutcome outcome = CountSums(now, holder, body);
   ++losses_.fragments[static_cast<size_t>(outcome)];
   // These are its own, and no line makes them.
@@ -210,9 +211,9 @@ void Dispatcher::EndShare(Instant now, uint32_t index, uint32_t id) {
       if (!std::exchange(is_noted, true))
         NoteAnswer(share.last_came, holder, copy, task.slots.size(), share.groups.Count());
       ++copy.answers;
+      CountWin(holder, copy);
       Close(copy);
     }
-    ++holder.stats.wins;
     End(now, batch, task);
   }
   EndIfDone(now, index);

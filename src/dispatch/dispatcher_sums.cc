@@ -105,7 +105,7 @@ Status Dispatcher::AcceptSum(Instant now, uint32_t id, const wire::ExpertFrame& 
   for (const auto& [task, copy] : parts) {
     ++copy->answers;
     Close(*copy);
-    if (counts) ++holder.stats.wins, End(now, batch, *task);
+    if (counts) CountWin(holder, *copy), End(now, batch, *task);
   }
   // What is in a sum that does not count is owed by nobody now.
   for (const auto& [task, copy] : parts) Redispatch(now, index, *task);

@@ -221,6 +221,37 @@ TEST(Dispatcher, TheFirstOfCopiesWinsAndTheOthersAreCancelled) {
   EXPECT_EQ(dispatcher.StatsOf(loser)->losses, 1u);
 }
 
+TEST(Dispatcher, CountsWhatHoldersDid) {
+  Dispatcher dispatcher(Fixed(3, CopyTime::kAtOnce));
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{1, {0}}, {2, {0}}, {3, {0}}}));
+  EXPECT_THAT(dispatcher.HolderIds(), testing::ElementsAre(1, 2, 3));
+  const Actions begun = BeginToken(dispatcher, kStart, {0});
+  ASSERT_EQ(begun.sends.size(), 3u);
+  const uint32_t first = begun.sends[0].holder, copy = begun.sends[1].holder;
+  (void)dispatcher.OnResult(At(4), copy, Answer(begun.sends[1].frames[0], {7, 8}));
+  const HolderStats won = *dispatcher.StatsOf(copy);
+  EXPECT_EQ(won.calls, 1u);
+  EXPECT_EQ(won.rows, 1u);
+  EXPECT_EQ(won.hedges, 1u);
+  EXPECT_EQ(won.wins, 1u);
+  EXPECT_EQ(won.won_hedges, 1u);
+  EXPECT_EQ(won.losses + won.lost_hedges, 0u);
+  EXPECT_EQ(won.sent_bytes, kHidden * sizeof(float));
+  EXPECT_EQ(won.received_bytes, kHidden * sizeof(float));
+  EXPECT_EQ(won.p50, Milliseconds(4));
+  EXPECT_EQ(won.slowest, Milliseconds(4));
+  // Who was asked first and was slower has lost, but no hedge; the other copy has lost one.
+  EXPECT_EQ(dispatcher.StatsOf(first)->hedges, 0u);
+  EXPECT_EQ(dispatcher.StatsOf(first)->losses, 1u);
+  EXPECT_EQ(dispatcher.StatsOf(first)->lost_hedges, 0u);
+  EXPECT_EQ(dispatcher.StatsOf(begun.sends[2].holder)->lost_hedges, 1u);
+  EXPECT_EQ(dispatcher.StatsOf(first)->received_bytes, 0u);
+  (void)dispatcher.OnResult(At(9), first, Answer(begun.sends[0].frames[0], {1, 1}));
+  EXPECT_EQ(dispatcher.StatsOf(first)->received_bytes, kHidden * sizeof(float))
+      << "came all the same";
+  EXPECT_EQ(dispatcher.StatsOf(first)->wins, 0u);
+}
+
 TEST(Dispatcher, ACopyGoesOutWhenTheFirstIsLate) {
   Dispatcher dispatcher(Fixed(2, CopyTime::kWhenLate));
   (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{1, {0}}, {2, {0}}}));

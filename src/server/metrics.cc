@@ -49,6 +49,48 @@ std::string LossMetrics(const std::vector<swarm::LossSnapshot>& hubs) {
   return text;
 }
 
+// Of workers that hold experts for hubs, by their numbers.
+std::string HolderMetrics(const std::vector<swarm::WorkerSnapshot>& workers) {
+  std::string text;
+  const auto add = [&](const std::string& name, const char* help, auto&& of) {
+    std::string lines;
+    for (const swarm::WorkerSnapshot& worker : workers)
+      if (worker.holder)
+        lines += name + "{worker=\"" + std::to_string(worker.id) + "\"} " +
+                 std::to_string(of(*worker.holder)) + "\n";
+    if (lines.empty()) return;
+    // Prometheus' convention: what only rises is named so.
+    const char* kind = name.ends_with("_total") ? "counter" : "gauge";
+    text += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n" + lines;
+  };
+  using Holder = swarm::HolderSnapshot;
+  const auto count = [&add](const char* name, const char* help,
+                            uint64_t swarm::HolderCounts::*field) {
+    add(name, help, [field](const Holder& holder) { return holder.counts.*field; });
+  };
+  using Of = swarm::HolderCounts;
+  count("weft_holder_calls_total", "Experts that hubs asked a holder for", &Of::calls);
+  count("weft_holder_rows_total", "Rows that these were to be computed for", &Of::rows);
+  count("weft_holder_hedges_total", "Of the calls, those where another had been asked already",
+        &Of::hedges);
+  count("weft_holder_wins_total", "Calls that it answered first", &Of::wins);
+  count("weft_holder_losses_total", "Calls that were cancelled", &Of::losses);
+  count("weft_holder_won_hedges_total", "Of the wins, hedges", &Of::won_hedges);
+  count("weft_holder_lost_hedges_total", "Of the losses, hedges", &Of::lost_hedges);
+  count("weft_holder_timeouts_total", "Messages to it that were not answered in time",
+        &Of::timeouts);
+  count("weft_holder_refused_total", "Its answers that could not be used", &Of::refused);
+  count("weft_holder_sent_bytes_total", "Bytes of rows sent to it", &Of::sent_bytes);
+  count("weft_holder_received_bytes_total", "Bytes of rows received from it", &Of::received_bytes);
+  add("weft_holder_p50_ms", "Median of its last round trips",
+      [](const Holder& holder) { return holder.times.p50_ms; });
+  add("weft_holder_slowest_ms", "The slowest of its last round trips",
+      [](const Holder& holder) { return holder.times.slowest_ms; });
+  add("weft_holder_queue_ms", "What waits there",
+      [](const Holder& holder) { return holder.times.queue_ms; });
+  return text;
+}
+
 }  // namespace
 
 std::string MetricsText(const SwarmHost& host) {
@@ -93,9 +135,8 @@ std::string MetricsText(const SwarmHost& host) {
                        "were sent",
                        *snapshot.running_error});
   }
-  std::string text = LossMetrics(snapshot.losses);
+  std::string text = LossMetrics(snapshot.losses) + HolderMetrics(snapshot.workers);
   for (const auto& [name, help, value] : metrics) {
-    // Prometheus' convention: what only rises is named so.
     const char* kind = std::string_view(name).ends_with("_total") ? "counter" : "gauge";
     text += std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + kind + "\n" +
             name + " " + std::to_string(value) + "\n";

@@ -268,6 +268,7 @@ void Experts::TellHubs(Instant now) {
     }
     wire::pb::ExpertHolders statement;
     statement.set_copies(options_.expert_copies);
+    statement.set_stats_ms(static_cast<uint32_t>(options_.timeouts.holder_stats.us / 1000));
     for (const auto& [holder, worker] : roster_) {
       const std::vector<wire::LayerExperts> layers = ByLayer(worker.experts.held, asked);
       if (layers.empty()) continue;

@@ -95,6 +95,7 @@ struct Timeouts {
   // After a restart the devices of before are waited for so long before anybody else is asked to
   // load what they hold.
   Duration restart_limit = Seconds(10);
+  Duration holder_stats = Seconds(1);  // hubs tell so often what holders of experts did
   // One that leaves is let go at the latest; workers give up after 2 s.
   Duration leave_limit = Milliseconds(1500);
   // A request that got no token for so long is ended, waiting or running.

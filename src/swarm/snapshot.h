@@ -7,11 +7,18 @@
 #include <vector>
 
 #include "swarm/events.h"
+#include "swarm/holder_counts.h"
 
 namespace weft::swarm {
 
 enum class SwarmState { kDown, kPreparing, kRepairing, kUp };
 enum class WorkerState { kConnecting, kMeasuring, kIdle, kPreparing, kActive, kStandby };
+
+// What a holder of experts did for hubs.
+struct HolderSnapshot {
+  HolderCounts counts;
+  HolderTimes times;
+};
 
 struct WorkerSnapshot {
   WorkerId id = 0;
@@ -35,8 +42,9 @@ struct WorkerSnapshot {
   uint64_t tokens_computed = 0;
   // Experts that it was told to hold, and of them those that it holds.
   uint32_t experts_told = 0, experts_held = 0;
-  uint64_t expert_messages = 0;  // between it and others, both ways
-  std::string problem;           // its last failure in a sentence, empty when all is well
+  uint64_t expert_messages = 0;          // between it and others, both ways
+  std::optional<HolderSnapshot> holder;  // nullopt: no hub has told of it
+  std::string problem;                   // its last failure in a sentence, empty when all is well
 };
 
 struct StageSnapshot {

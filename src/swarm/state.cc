@@ -270,6 +270,8 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
       return OnGroupsLost(worker, message.groups_lost());
     case Kind::kLossReport:
       return OnLossReport(worker, message.loss_report());
+    case Kind::kHolderStats:
+      return OnHolderStats(worker, message.holder_stats());
     case Kind::kFailed:
       return OnFailed(worker, message.failed());
     case Kind::kStepFailed:
@@ -605,6 +607,7 @@ void State::Forget(WorkerId id, bool returns) {
     planning.lifetimes().NoteLost(worker.probation_key, now);
   if (returns) absences.Note(worker, now + options.timeouts.resume_limit);
   roster.Remove(id);
+  ForgetTimesOf(id);
   lifecycle.OnWorkerGone(id, now);
   planning.OnWorkerGone(id, now);
   outbox.NoteChange();

@@ -44,6 +44,11 @@ struct State {
   Status OnGroupsLost(const Worker& worker, const wire::pb::GroupsLost& lost);
   Status OnLossReport(Worker& worker, const wire::pb::LossReport& report);
 
+  // What hubs tell of holders (state_holders.cc).
+  Status OnHolderStats(const Worker& hub, const wire::pb::HolderStats& stats);
+  void ForgetTimesOf(WorkerId hub);
+  std::optional<HolderSnapshot> PictureOfHolder(const WorkerExperts& holder) const;
+
   // After every event: brings what follows from the new state under way. Frames come many times for
   // each token, so that what follows from them alone never walks over all workers.
   void Settle(bool after_frame);

@@ -77,6 +77,7 @@ WorkerSnapshot State::PictureOf(WorkerId id, const Worker& worker) const {
   out.experts_told = count(worker.experts.told);
   out.experts_held = count(worker.experts.held);
   out.expert_messages = worker.experts.messages_sent + worker.experts.messages_received;
+  out.holder = PictureOfHolder(worker.experts);
   out.computing = !worker.steps.idle();
   out.tokens_computed = worker.steps.tokens_computed;
   return out;

@@ -14,6 +14,7 @@
 #include "swarm/binding.h"
 #include "swarm/connect.h"
 #include "swarm/events.h"
+#include "swarm/holder_counts.h"
 #include "swarm/layer_set.h"
 #include "swarm/worker_times.h"
 #include "wire/control.pb.h"
@@ -148,6 +149,8 @@ struct WorkerExperts {
   bool answered = true;
   Instant answer_deadline;
   bool was_holder = false;
+  HolderCounts counts;                    // State's: as hubs tell it
+  std::map<WorkerId, HolderTimes> times;  // State's: the same of now, by hub
   // As a hub.
   bool is_hub = false, was_hub = false;
   double model_exchange_us = 0;                // expected wait at a layer by exchange_costs.h

@@ -103,7 +103,10 @@ Status Hub::SetHolders(Instant now, const wire::pb::ExpertHolders& statement,
     norms[static_cast<uint16_t>(layer.layer())] = {layer.norms().begin(), layer.norms().end()};
   dispatcher_.SetLosses(statement.losses().limit(), std::move(norms));
   dispatcher_.FixCopies(statement.copies());
+  stats_.SetInterval(Milliseconds(statement.stats_ms()));
+  stats_.Collect(dispatcher_);
   Apply(now, dispatcher_.SetHolders(now, statement.epoch(), std::move(holders)));
+  stats_.DropWhoIsGone(dispatcher_);
   return OkStatus();
 }
 

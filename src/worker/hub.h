@@ -22,6 +22,7 @@
 #include "dispatch/sum_channels.h"
 #include "wire/control.pb.h"
 #include "wire/data_frame.h"
+#include "worker/hub_stats.h"
 #include "worker/membership_events.h"
 
 namespace weft::worker {
@@ -78,6 +79,10 @@ class Hub {
   std::optional<Instant> timer() const;
   // nullopt: nothing may be lost here.
   std::optional<wire::pb::LossReport> Report(Instant now) const;
+  // What is to be told of holders now; nullopt: nothing.
+  std::optional<wire::pb::HolderStats> TakeStats(Instant now) {
+    return stats_.Take(now, dispatcher_);
+  }
   const dispatch::Dispatcher& dispatcher() const { return dispatcher_; }
 
  private:
@@ -98,6 +103,7 @@ class Hub {
   dispatch::SumChannels::Options channel_options_;
   dispatch::Dispatcher dispatcher_;  // a place is its batch
   dispatch::SumChannels channels_;
+  HubStats stats_;
   std::array<Step, engine::kStepsInFlight> steps_;
   std::vector<dispatch::Send> sends_;
   std::vector<uint32_t> senders_;  // of datagrams

@@ -39,6 +39,7 @@ class MembershipHubTest : public MembershipTest {
     auto& statement = *message.mutable_expert_holders();
     statement.set_epoch(++statement_);
     statement.set_self(self);
+    statement.set_stats_ms(stats_ms_);
     for (const uint32_t peer : peers) {
       auto& holder = *statement.add_holders();
       holder.set_peer(peer);
@@ -64,6 +65,26 @@ class MembershipHubTest : public MembershipTest {
     message.mutable_invalidate_sessions()->add_sessions(session);
     return Told(message);
   }
+  // A token whose row is answered in a millisecond.
+  void Token(uint32_t sequence) {
+    Step(sequence, 1, 1, sequence - 1);
+    Waits();
+    now_ = now_ + Milliseconds(1);
+    Result(sequence);
+    WorkOver(StepReply{});
+  }
+  // What is said of holders behind a Pong.
+  std::vector<pb::HolderStats::Holder> Stats(Duration later) {
+    now_ = now_ + later;
+    pb::ServerMessage ping;
+    ping.mutable_ping()->set_nonce(7);
+    Told(ping);
+    std::vector<pb::HolderStats::Holder> stats;
+    for (const Action& action : actions_)
+      if (const auto* sent = std::get_if<SendControl>(&action))
+        for (const auto& holder : sent->message.holder_stats().holders()) stats.push_back(holder);
+    return stats;
+  }
   void Start() {
     Join();
     Hub();
@@ -72,7 +93,7 @@ class MembershipHubTest : public MembershipTest {
 
   // Sequences of dispatches: of the first and of the second place.
   static constexpr uint32_t kFirst = 1, kSecond = 1 | wire::kBatchBit;
-  uint32_t statement_ = 0;
+  uint32_t statement_ = 0, stats_ms_ = 0;
 };
 
 TEST_F(MembershipHubTest, AStepStopsIsResumedAndAnswered) {
@@ -173,6 +194,40 @@ TEST_F(MembershipHubTest, ThreeMessagesThatAreNonePutTheirSenderAside) {
   EXPECT_THAT(Told(cut), IsEmpty());
   EXPECT_THAT(Told(cut), IsEmpty());
   EXPECT_THAT(Told(cut), ElementsAre("WAKE NEVER"));
+}
+
+TEST_F(MembershipHubTest, WhoWantsToKnowWhatHoldersDidIsTold) {
+  stats_ms_ = 1000;
+  Start();
+  EXPECT_THAT(Stats(Seconds(1)), IsEmpty()) << "nothing yet";
+  Token(1);
+  Token(2);
+  const auto told = Stats({});
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].peer(), kHolder);
+  EXPECT_EQ(told[0].calls(), 2u);
+  EXPECT_EQ(told[0].rows(), 2u);
+  EXPECT_EQ(told[0].wins(), 2u);
+  EXPECT_EQ(told[0].hedges() + told[0].losses() + told[0].refused() + told[0].timeouts(), 0u);
+  EXPECT_EQ(told[0].sent_bytes(), 8u);
+  EXPECT_EQ(told[0].received_bytes(), 8u);
+  EXPECT_EQ(told[0].p50_us(), 1000u);
+  EXPECT_EQ(told[0].slowest_us(), 1000u);
+  Token(3);
+  EXPECT_THAT(Stats(Milliseconds(998)), IsEmpty()) << "not as soon as that";
+  // What a holder did before it had nothing any more is told, and counts once if it comes again.
+  Holders({9});
+  EXPECT_EQ(Stats(Milliseconds(1)).at(0).calls(), 1u);
+  Holders({kHolder});
+  EXPECT_THAT(Stats(Seconds(1)), IsEmpty());
+  Token(4);
+  EXPECT_EQ(Stats(Seconds(1)).at(0).calls(), 1u);
+}
+
+TEST_F(MembershipHubTest, AServerThatDoesNotAskHearsNothingOfHolders) {
+  Start();
+  Token(1);
+  EXPECT_THAT(Stats(Seconds(5)), IsEmpty());
 }
 
 TEST_F(MembershipHubTest, AConnectionThatBreaksAbandonsItsSteps) {

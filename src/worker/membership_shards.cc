@@ -96,6 +96,11 @@ void Membership::SayHeartbeats() {
     *message.mutable_loss_report() = *std::move(report);
     Say(std::move(message));
   }
+  if (auto stats = hub_.TakeStats(now_)) {
+    pb::WorkerMessage message;
+    *message.mutable_holder_stats() = *std::move(stats);
+    Say(std::move(message));
+  }
 }
 
 }  // namespace weft::worker

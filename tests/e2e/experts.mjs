@@ -72,6 +72,32 @@ test("a hub and three holders answer as one worker alone", { skip, timeout: 120_
   });
 });
 
+// The hub tells the server once a second.
+test("the picture and the metrics say what holders did", { skip, timeout: 120_000 }, async () => {
+  await withSwarm(async ({ server }) => {
+    const before = await swarmOf(server.origin);
+    assert.ok(before.workers.every((each) => each.holder === null), "nobody was asked yet");
+    await complete(server.origin, kRequest);
+    const holders = await eventually(async () => {
+      const { workers } = await swarmOf(server.origin);
+      const told = workers.filter((each) => each.holder?.wins > 0);
+      assert.ok(told.length >= 2, JSON.stringify(workers));
+      return told;
+    });
+    for (const { holder } of holders) {
+      assert.ok(holder.calls >= holder.wins && holder.rows >= holder.calls, JSON.stringify(holder));
+      assert.ok(holder.sent_bytes > 0 && holder.received_bytes > 0, JSON.stringify(holder));
+      assert.ok(holder.p50_ms > 0 && holder.slowest_ms >= holder.p50_ms, JSON.stringify(holder));
+      assert.equal(holder.refused, 0);
+    }
+    const metrics = await (await fetch(`${server.origin}/metrics`)).text();
+    const [{ id, holder: { calls } }] = holders;
+    const line = new RegExp(`^weft_holder_calls_total\\{worker="${id}"\\} (\\d+)$`, "m");
+    assert.ok(Number(metrics.match(line)?.[1]) >= calls, metrics);
+    assert.match(metrics, /^# TYPE weft_holder_p50_ms gauge$/m);
+  });
+});
+
 test("two answers at once are those of each alone", { skip, timeout: 120_000 }, async () => {
   await withSwarm(async ({ server }) => {
     const answers = await Promise.all([1, 2].map(() => complete(server.origin, kRequest)));

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "swarm/core.h"
+#include "wire/expert_frame.h"
 
 namespace {
 
@@ -28,6 +30,13 @@ CoreOptions Options() {
   layer.weight_bytes = layer.download_bytes = layer.read_bytes_per_token = 100000;
   layer.kv_bytes_per_position = 4;
   options.model.layers.assign(5, layer);
+  // Layers 1 and 2 are mixtures, so that hubs and holders are among the plans.
+  for (uint32_t sparse : {1, 2}) {
+    options.model.layers[sparse].expert_count = 2;
+    options.model.layers[sparse].experts_per_token = 1;
+    options.model.layers[sparse].expert_bytes = 20000;
+  }
+  options.plan_kind = PlanKind::kAuto;
   options.model.hidden_columns = kColumns;
   options.model.vocabulary = kVocabulary;
   options.context_length = 64;
@@ -60,7 +69,7 @@ class Script {
 };
 
 struct Worker {
-  WorkerMessage prepared;
+  WorkerMessage prepared, held;
   std::vector<wire::Frame> steps;
 };
 
@@ -84,6 +93,8 @@ class Hostility {
       case 1:
         return Connect(id);
       case 2:
+        if (workers_[id].held.has_experts_held())
+          return Send(id, std::exchange(workers_[id].held, {}));
         return Send(id, workers_[id].prepared);
       case 3:
         return Leave(id);
@@ -141,12 +152,15 @@ class Hostility {
       prepared.set_epoch(action.message.prepare_stage().epoch());
       prepared.set_weight_factor(1);
     }
+    if (action.message.has_hold_experts())
+      worker.held.mutable_experts_held()->set_epoch(action.message.hold_experts().epoch());
   }
   void Carry(const SendData& action) {
     std::vector<uint8_t> bytes;
     for (const Slice& piece : action.pieces) {
       bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
     }
+    if (wire::IsShardMessage(bytes)) return;  // passed on as it came
     workers_[action.worker].steps.push_back(wire::DecodeFrame(Slice(std::move(bytes))).value());
   }
   void Carry(const CloseWorker& action) {
@@ -203,6 +217,9 @@ class Hostility {
     connect.set_engine("native");
     ComeBack(connect);
     connect.set_memory_bytes(uint64_t{script_.Byte()} * 4000);
+    const uint8_t part = script_.Byte();
+    connect.set_can_be_hub(part % 2 == 0);
+    connect.set_takes_experts(part / 2 % 2 == 0);
     connect.set_weight_factor(1);
     connect.set_download_bytes_per_s(1e9);
     connect.set_worker_id(std::to_string(id));

@@ -9,9 +9,10 @@ import {
 import { deviceStateWord, kindWord } from "./devices.ts";
 import type { NamedDevice } from "./devices.ts";
 import { DeviceBar } from "./layerBar.tsx";
+import { answerTimesText, callsText, hedgesText } from "./holders.ts";
 import { layersText } from "./layers.ts";
 import { lineText } from "./losses.ts";
-import type { Device, LossyLine, Stage, Standby } from "./picture.ts";
+import type { Device, HolderCounts, LossyLine, Stage, Standby } from "./picture.ts";
 
 interface DeviceCardProps {
   named: NamedDevice;
@@ -141,11 +142,25 @@ function DeviceFigures({ named: { device }, stage, expertWord }: DeviceCardProps
       {device.expertsTold > 0 && (
         <Figure name={`Messages for ${expertWord}s`} value={formatInteger(device.expertMessages)} />
       )}
+      {device.holder && <HolderFigures holder={device.holder} expertWord={expertWord} />}
       {stage && stage.predictedUs > 0 && (
         <Figure name="Its step, predicted and measured" value={stageText(stage)} isWide />
       )}
       {stage && <Figure name="If it goes now" value={lossText(stage)} />}
     </dl>
+  );
+}
+
+function HolderFigures({ holder, expertWord }: {
+  holder: HolderCounts;
+  expertWord: string;
+}): VNode {
+  return (
+    <>
+      <Figure name={`Asked for ${expertWord}s`} value={callsText(holder)} isWide />
+      <Figure name="Copies of others' work" value={hedgesText(holder)} />
+      <Figure name="Answers in" value={answerTimesText(holder)} />
+    </>
   );
 }
 

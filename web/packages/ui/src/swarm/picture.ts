@@ -58,7 +58,22 @@ export interface Device {
   expertsTold: number;
   expertsHeld: number;
   expertMessages: number; // between it and others
+  holder: HolderCounts | null; // null: no hub has told of it
   problem: string; // its last failure in a sentence
+}
+
+// What a device that holds experts did for those that asked it.
+export interface HolderCounts {
+  calls: number; // experts that it was asked for
+  hedges: number; // of them, those where another device had been asked already
+  wins: number; // calls that it answered first
+  losses: number; // calls that were cancelled
+  wonHedges: number;
+  lostHedges: number;
+  timeouts: number;
+  refused: number; // answers that could not be used
+  p50Ms: number; // of its last answers
+  slowestMs: number;
 }
 
 // The line of a device that sends datagrams to a hub.
@@ -184,6 +199,22 @@ function readLossyHub(json: Json): LossyHub {
   };
 }
 
+function readHolder(json: unknown): HolderCounts | null {
+  if (!isObject(json)) return null;
+  return {
+    calls: number(json, "calls"),
+    hedges: number(json, "hedges"),
+    wins: number(json, "wins"),
+    losses: number(json, "losses"),
+    wonHedges: number(json, "won_hedges"),
+    lostHedges: number(json, "lost_hedges"),
+    timeouts: number(json, "timeouts"),
+    refused: number(json, "refused"),
+    p50Ms: number(json, "p50_ms"),
+    slowestMs: number(json, "slowest_ms"),
+  };
+}
+
 function readDevice(json: Json): Device {
   const state = text(json, "state");
   return {
@@ -210,6 +241,7 @@ function readDevice(json: Json): Device {
     expertsTold: number(json, "experts_told"),
     expertsHeld: number(json, "experts_held"),
     expertMessages: number(json, "expert_messages"),
+    holder: readHolder(json["holder"]),
     problem: text(json, "problem"),
   };
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { idleActivity, nextActivity, sparkline, speedsText } from "./activity.ts";
 import { DeviceLetters, deviceLetter, summaryText } from "./devices.ts";
+import { answerTimesText, callsText, hedgesText } from "./holders.ts";
 import { holderCounts, layersText, rangesOf, weakestText } from "./layers.ts";
 import { leftOutText, lineText } from "./losses.ts";
 import { readPicture } from "./picture.ts";
@@ -37,7 +38,9 @@ describe("readPicture", () => {
       losses: [{ hub: 3, state: "lossy", message: "Groups may be lost.", groups: 900, lost: 4,
         share: 0.012, falls: 1, lines: [{ worker: 4, ready: true, blocked: false, loss: 0.031 }] }],
       workers: [{ id: 3, name: "x", kind: "web", state: "idle", cached_layers: [1, "2", 3],
-        experts_told: 12, experts_held: 7, expert_messages: 90 }],
+        experts_told: 12, experts_held: 7, expert_messages: 90,
+        holder: { calls: 1200, rows: 1300, hedges: 9, wins: 1180, losses: 15, won_hedges: 4,
+          lost_hedges: 5, timeouts: 3, refused: 1, p50_ms: 4.5, slowest_ms: 80 } }],
     });
     expect(read).toMatchObject({
       state: "down",
@@ -52,7 +55,11 @@ describe("readPicture", () => {
         falls: 1, lines: [{ deviceId: 4, isReady: true, isBlocked: false, loss: 0.031 }] }],
     });
     expect(read?.devices[0]).toMatchObject({ id: 3, cachedLayers: [1, 3], firstLayer: -1,
-      expertsTold: 12, expertsHeld: 7, expertMessages: 90 });
+      expertsTold: 12, expertsHeld: 7, expertMessages: 90,
+      holder: { calls: 1200, hedges: 9, wins: 1180, losses: 15, wonHedges: 4, lostHedges: 5,
+        timeouts: 3, refused: 1, p50Ms: 4.5, slowestMs: 80 } });
+    expect(picture([{ id: 3, holder: null }, { id: 4, holder: "busy" }]).devices)
+      .toMatchObject([{ holder: null }, { holder: null }]);
   });
 
   it.each([null, 5, "up", [], {}, { state: "sideways" }])("refuses %j", (json) => {
@@ -91,6 +98,27 @@ describe("losses in words", () => {
     const none = { ...hub, lost: 0, share: 0 };
     expect(leftOutText(none)).toBe("Left out so far: 0 of 900 neuron groups.");
     expect(leftOutText({ ...hub, groups: 0 })).toBe("");
+  });
+});
+
+describe("holders in words", () => {
+  const holder = { calls: 1200, hedges: 9, wins: 1180, losses: 15, wonHedges: 4, lostHedges: 5,
+    timeouts: 0, refused: 0, p50Ms: 4.5, slowestMs: 80 };
+
+  it("of calls", () => {
+    expect(callsText(holder)).toBe("1\u202f200 times: 1\u202f180 won, 15 lost");
+    expect(callsText({ ...holder, timeouts: 1, refused: 2 }))
+      .toMatch(/15 lost, 1 timeout, 2 refused$/);
+  });
+
+  it("of hedges", () => {
+    expect(hedgesText(holder)).toBe("9: 4 won, 5 lost");
+    expect(hedgesText({ ...holder, hedges: 0 })).toBe("none");
+  });
+
+  it("of times", () => {
+    expect(answerTimesText(holder)).toBe("4.5 ms, at most 80 ms");
+    expect(answerTimesText({ ...holder, p50Ms: 0 })).toBe("–");
   });
 });
 

@@ -1,0 +1,34 @@
+// HubStats: what a hub tells the orchestrator of those who hold experts for it. The dispatcher
+// counts from when it hears of a holder until it hears that it holds nothing any more; told are the
+// differences since the last message, so that nothing is counted twice or lost in between.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "base/clock.h"
+#include "dispatch/dispatcher.h"
+#include "wire/control.pb.h"
+
+namespace weft::worker {
+
+class HubStats {
+ public:
+  // How often somebody wants to be told; 0: nobody does.
+  void SetInterval(Duration interval) { interval_ = interval; }
+  // Before the dispatcher hears of other holders, and after: those that have gone are counted from
+  // nothing when they come again.
+  void Collect(const dispatch::Dispatcher& dispatcher);
+  void DropWhoIsGone(const dispatch::Dispatcher& dispatcher);
+  // nullopt: nothing has happened, or not enough time has passed.
+  std::optional<wire::pb::HolderStats> Take(Instant now, const dispatch::Dispatcher& dispatcher);
+
+ private:
+  Duration interval_;
+  std::optional<Instant> told_at_;
+  std::map<uint32_t, dispatch::HolderStats> seen_;    // as of the last Collect, of each holder
+  std::map<uint32_t, dispatch::HolderStats> untold_;  // the differences until then
+};
+
+}  // namespace weft::worker
