@@ -111,11 +111,22 @@ std::vector<ModelCase> Models() {
   experts.activation = program::Activation::kSwigluOai;
   ModelSpec experts_raw = experts;
   experts_raw.route = program::RouteKind::kSoftmaxTopK;
+  ModelSpec squares;  // relu(x)^2 without a gate, norms by groups
+  squares.activation = program::Activation::kRelu;
+  squares.gates = false;
+  squares.norm_groups = 2;
+  ModelSpec expert_squares = squares;
+  expert_squares.experts = 6;
+  expert_squares.top_k = 2;
+  expert_squares.width = 40;
+  expert_squares.norm_groups = 8;
   return {{"plain", plain},
           {"everything", everything},
           {"odd", odd},
           {"experts", experts},
-          {"experts_raw", experts_raw}};
+          {"experts_raw", experts_raw},
+          {"squares", squares},
+          {"expert_squares", expert_squares}};
 }
 
 TEST(Engine, LogitsAreTheOracles) {
@@ -200,7 +211,8 @@ TEST(Engine, SelectionsComeFromTheLastRowOfTheirRun) {
 // ---- batch invariance
 
 TEST(Engine, BitsDependOnNeitherChunksNorNeighboursNorThreads) {
-  for (const size_t index : {1u, 3u}) {  // attention with everything; experts
+  // Attention with everything; experts; experts without a gate.
+  for (const size_t index : {1u, 3u, 6u}) {
     ModelSpec spec = Models()[index].spec;
     spec.matrix_dtype = DType::kQ4;
     const std::vector<int32_t> ids = Ids(300, spec.vocabulary);

@@ -37,11 +37,15 @@ struct ModelSpec {
   float final_softcap = 0;
   std::vector<uint32_t> windows;  // [layers], or empty
   program::Activation activation = program::Activation::kSilu;
+  bool gates = true;         // of the MLP or the experts; without, up is both factors
+  uint32_t norm_groups = 1;  // of the norm before the MLP or the experts
   uint32_t experts = 0;
   uint32_t top_k = 0;
   program::RouteKind route = program::RouteKind::kSoftmaxTopKNormalized;
   DType matrix_dtype = DType::kF32;
 
+  // Rows of gate and up together.
+  uint64_t gate_up_rows() const { return gates ? 2 * width : width; }
   uint32_t window(uint32_t layer) const { return windows.empty() ? 0 : windows[layer]; }
   std::vector<float> InvFreq() const {
     std::vector<float> inv_freq;
@@ -202,9 +206,11 @@ class ModelBuilder {
     }
     return stored_.emplace(name, std::move(weight)).first->second;
   }
-  void Norm(const std::string& name, program::View in, program::View out) {
+  void Norm(const std::string& name, program::View in, program::View out, uint32_t groups = 1) {
+    std::vector<uint64_t> shape = {in.columns};
+    if (groups > 1) shape = {groups, in.columns / groups};
     program_.ops.push_back(
-        program::RmsNorm{in, out, Weight(name, {in.columns}, false), spec_.epsilon});
+        program::RmsNorm{in, out, Weight(name, std::move(shape), false), spec_.epsilon});
   }
   void Product(const std::string& name, program::View in, program::View out, bool bias) {
     program::MatMul op{
@@ -280,7 +286,7 @@ class ModelBuilder {
   }
 
   void FeedForward(const std::string& prefix, program::View x, program::View normed) {
-    Norm(prefix + "feed_forward_norm", x, normed);
+    Norm(prefix + "feed_forward_norm", x, normed, spec_.norm_groups);
     const program::View out = Buffer("feed_forward_out", spec_.hidden);
     if (spec_.experts > 0) {
       const program::View logits = Buffer("route_logits", spec_.experts);
@@ -290,18 +296,22 @@ class ModelBuilder {
           program::MoeRoute{logits, route, spec_.experts, spec_.top_k, spec_.route});
       program::MoeExperts op{normed, route, out, spec_.experts, spec_.top_k, spec_.activation, 0,
                              0,      {},    {}};
-      op.gate_up =
-          Weight(prefix + "experts.gate_up", {spec_.experts, 2 * spec_.width, spec_.hidden}, true);
+      op.gate_up = Weight(prefix + "experts.gate_up",
+                          {spec_.experts, spec_.gate_up_rows(), spec_.hidden}, true);
       op.down = Weight(prefix + "experts.down", {spec_.experts, spec_.hidden, spec_.width}, true);
       program_.ops.push_back(op);
     } else {
       // Gate and up packed in one weight and one buffer, as views.
-      const program::View both = Buffer("gate_up", 2 * spec_.width);
+      const auto rows = static_cast<uint32_t>(spec_.gate_up_rows());
+      const uint32_t first_up = rows - spec_.width;
+      const program::View both = Buffer("gate_up", rows);
       const program::View gate = {both.buffer, 0, spec_.width};
-      const program::View up = {both.buffer, spec_.width, spec_.width};
-      const auto weight = Weight(prefix + "gate_up", {2 * spec_.width, spec_.hidden}, true);
+      const program::View up = {both.buffer, first_up, spec_.width};
+      const auto weight = Weight(prefix + "gate_up", {rows, spec_.hidden}, true);
       program_.ops.push_back(program::MatMul{normed, gate, {weight, 0, spec_.width}, {}});
-      program_.ops.push_back(program::MatMul{normed, up, {weight, spec_.width, spec_.width}, {}});
+      if (spec_.gates) {
+        program_.ops.push_back(program::MatMul{normed, up, {weight, first_up, spec_.width}, {}});
+      }
       program_.ops.push_back(program::GatedActivation{gate, up, gate, spec_.activation});
       Product(prefix + "down", gate, out, false);
     }

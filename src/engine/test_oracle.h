@@ -102,9 +102,15 @@ class Oracle {
     const double mean = std::inner_product(x, x + n, x, 0.0) / static_cast<double>(n);
     for (size_t i = 0; i < n; ++i) x[i] = x[i] / std::sqrt(mean + spec_.epsilon) * weight[i];
   }
-  Matrix Norm(const std::string& name, Matrix x) const {
+  // Each of `groups` equal parts of a row by itself.
+  Matrix Norm(const std::string& name, Matrix x, size_t groups = 1) const {
     const Row weight = Vector(name, x[0].size());
-    for (Row& row : x) NormRow(row.data(), weight);
+    const auto columns = static_cast<ptrdiff_t>(weight.size() / groups);
+    for (Row& row : x) {
+      for (auto part = weight.begin(); part < weight.end(); part += columns) {
+        NormRow(&row[static_cast<size_t>(part - weight.begin())], Row(part, part + columns));
+      }
+    }
     return x;
   }
   static void AddTo(Matrix& x, const Matrix& y) {
@@ -142,7 +148,7 @@ class Oracle {
     Matrix attended = Attention(prefix, i, Norm(prefix + "input_norm", x));
     if (spec_.gemma) attended = Norm(prefix + "post_attention_norm", attended);
     AddTo(x, attended);
-    const Matrix normed = Norm(prefix + "feed_forward_norm", x);
+    const Matrix normed = Norm(prefix + "feed_forward_norm", x, spec_.norm_groups);
     Matrix out = spec_.experts > 0 ? Experts(prefix, normed) : FeedForward(prefix, normed);
     if (spec_.gemma) out = Norm(prefix + "post_feed_forward_norm", out);
     AddTo(x, out);
@@ -206,13 +212,13 @@ class Oracle {
   Row Activated(const Row& gate_up) const {
     Row hidden(spec_.width);
     for (size_t i = 0; i < hidden.size(); ++i) {
-      hidden[i] = Activate(gate_up[i], gate_up[spec_.width + i]);
+      hidden[i] = Activate(gate_up[i], spec_.gates ? gate_up[spec_.width + i] : gate_up[i]);
     }
     return hidden;
   }
   Matrix FeedForward(const std::string& prefix, const Matrix& normed) const {
     Matrix hidden;
-    for (const Row& row : Product(prefix + "gate_up", normed, 2 * spec_.width)) {
+    for (const Row& row : Product(prefix + "gate_up", normed, spec_.gate_up_rows())) {
       hidden.push_back(Activated(row));
     }
     return Product(prefix + "down", hidden, spec_.hidden);
@@ -220,8 +226,9 @@ class Oracle {
   Matrix Experts(const std::string& prefix, const Matrix& normed) const {
     const Matrix logits = Product(prefix + "router", normed, spec_.experts);
     const uint64_t width = spec_.width, hidden = spec_.hidden, experts = spec_.experts;
-    const Matrix gate_up = Weights(prefix + "experts.gate_up", experts * 2 * width, hidden,
-                                   {experts, 2 * width, hidden});
+    const uint64_t both = spec_.gate_up_rows();
+    const Matrix gate_up =
+        Weights(prefix + "experts.gate_up", experts * both, hidden, {experts, both, hidden});
     const Matrix down =
         Weights(prefix + "experts.down", experts * hidden, width, {experts, hidden, width});
     Matrix out;
@@ -243,7 +250,7 @@ class Oracle {
           const auto first = all.begin() + static_cast<ptrdiff_t>(e * rows);
           return Matrix(first, first + static_cast<ptrdiff_t>(rows));
         };
-        const Row inner = Activated(Times(slice(gate_up, 2 * width), {normed[r]})[0]);
+        const Row inner = Activated(Times(slice(gate_up, both), {normed[r]})[0]);
         const Row result = Times(slice(down, hidden), {inner})[0];
         for (size_t i = 0; i < hidden; ++i) total[i] += std::exp(logits[r][e]) / sum * result[i];
       }

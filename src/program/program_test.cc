@@ -344,6 +344,14 @@ TEST(Validate, NamesMisuseOfOtherOperations) {
          norm.shape = {3, 32};
          norm.data = {MakePart(3 * 32 * 4)};
        }},
+      {"in f32, f16 or bf16",
+       [](Program* p) {
+         Weight& norm = p->weights[OpOf<RmsNorm>(p).weight];
+         norm.shape = {2, 32};
+         norm.dtype = DType::kQ8;
+         norm.data = {MakePart(2 * 32)};
+         norm.scale = {MakePart(2 * 2)};
+       }},
       {"its activation is 5", [](Program* p) { OpOf<MoeExperts>(p).kind = Activation{5}; }},
       {"'gate_up' is 'experts_down'", [](Program* p) { OpOf<MoeExperts>(p).gate_up = 8; }},
       {"'down' is 'norm'", [](Program* p) { OpOf<MoeExperts>(p).down = 0; }},

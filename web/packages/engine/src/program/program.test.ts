@@ -3,11 +3,12 @@ import { describe, expect, it } from "vitest";
 
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 
-import { MoeExpertsSchema, ProgramSchema } from "../../gen/program_pb.ts";
+import { MoeExpertsSchema, PartSchema, ProgramSchema } from "../../gen/program_pb.ts";
 import type { Program as PbProgram } from "../../gen/program_pb.ts";
 import { EngineError } from "../base/error.ts";
 import { kShapes, RandomModel } from "../test/randomModel.ts";
 import { decodeProgram } from "./decode.ts";
+import { DType } from "./ir.ts";
 
 const model = new RandomModel(kShapes["tiny"]!);
 const bytes = await model.readBlob("program 1");
@@ -30,6 +31,19 @@ interface Fields {
 function op(program: PbProgram, kind: string): Fields {
   const found = program.ops.find(({ kind: { case: name } }) => name === kind);
   return found!.kind.value as unknown as Fields;
+}
+
+// Another weight for the first norm; `byteCounts` are of its data and, in blocks, of its scales.
+function setNorm(
+  program: PbProgram,
+  dtype: number,
+  shape: bigint[],
+  byteCounts: readonly bigint[],
+): void {
+  const weight = program.weights[op(program, "rmsNorm").weight]!;
+  const digest = new Uint8Array(32);
+  const [data, scale] = byteCounts.map((byteCount) => [create(PartSchema, { digest, byteCount })]);
+  Object.assign(weight, { dtype, shape, data, scale: scale ?? [] });
 }
 
 describe("decodeProgram", () => {
@@ -73,6 +87,12 @@ describe("decodeProgram", () => {
     ["an epsilon of 2", (p) => {
       op(p, "rmsNorm").epsilon = 2;
     }, "'epsilon' is 2"],
+    ["norm groups that do not divide the columns", (p) => {
+      setNorm(p, DType.f32, [3n, 32n], [3n * 32n * 4n]);
+    }, "[groups, 64 / groups]"],
+    ["norm groups in blocks", (p) => {
+      setNorm(p, DType.q8, [2n, 32n], [2n * 32n, 2n * 2n]);
+    }, "in no blocks"],
     ["an output that is never finished", (p) => void p.ops.pop(), "output buffer"],
   ];
   for (const [what, change, words] of refusals) {
