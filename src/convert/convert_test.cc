@@ -331,6 +331,18 @@ TEST_F(ResumeTest, SurvivesATornJournal) {
   }
 }
 
+// What Python writes of numbers that JSON has not is JSON in the package.
+TEST_F(ConvertTest, ReplacesPythonsWordsForNumbers) {
+  std::string config = json::serialize(testing::TinyQwen3Config());
+  const std::string python = R"("a": [-Infinity, Infinity], "b": NaN, "c": "\"Infinity", )";
+  const std::string plain = R"("a": [{"__float__": "-Infinity"}, {"__float__": "Infinity"}], )"
+                            R"("b": {"__float__": "NaN"}, "c": "\"Infinity", )";
+  testing::Write(source() / "config.json", std::string(config).insert(1, python));
+  ASSERT_TRUE(Convert(options_).ok());
+  const package::Package package = Open();
+  EXPECT_EQ(*package.ReadFile("config.json"), config.insert(1, plain));
+}
+
 TEST_F(ConvertTest, NamesWhatIsMissing) {
   fs::remove(source() / "model.safetensors");
   ExpectRefused("neither model.safetensors nor");

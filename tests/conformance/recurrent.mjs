@@ -66,6 +66,11 @@ const refused = [
   ['qwen3_5', { linear_conv_kernel_dim: 5 }, /conv1d\.weight' .*expected shape \[128, 1, 5\]/],
   ['qwen3_5', { linear_num_value_heads: 8 }, /in_proj_qkv\.weight' .*expected shape \[192, 64\]/],
   ['qwen3_5', { full_attention_interval: 0 }, /'full_attention_interval'/],
+  ['nemotron-h', { num_hidden_layers: 7 }, /'layers_block_type'.* has 6 entries for 7 layers/],
+  ['nemotron-h', { use_bias: true }, /lacks the tensor .*in_proj\.bias/],
+  ['nemotron-h', { n_groups: 3 }, /in 3 groups; expected a multiple of the groups/],
+  ['nemotron-h', { moe_latent_size: 32 }, /'moe_latent_size'/],
+  ['nemotron-h', { mlp_hidden_act: 'silu' }, /'mlp_hidden_act' .* is 'silu'; weft converts relu2/],
 ];
 
 if (!weft || !existsSync(checkpoints)) {

@@ -315,6 +315,17 @@ TEST(Families, NemotronHHasOneBlockInALayer) {
   EXPECT_EQ(model->experts.shared_columns, 48u);
   EXPECT_EQ(model->experts.scale, 2.5f);
   EXPECT_EQ(model->rms_epsilon, 1e-5f);
+  EXPECT_FALSE(model->mamba.bias);
+  EXPECT_EQ(model->mamba.dt_max, 0);
+  const auto other = Parse(config, {{"use_bias", true},
+                                    {"head_dim", nullptr},
+                                    {"attention_head_dim", 48},
+                                    {"time_step_limit", {1e-3, {{"__float__", "Infinity"}}}}});
+  ASSERT_TRUE(other.ok()) << other.error().ToString();
+  EXPECT_TRUE(other->mamba.bias);
+  EXPECT_EQ(other->HeadColumns(2), 48u);
+  EXPECT_EQ(other->mamba.dt_min, 1e-3f);
+  EXPECT_EQ(other->mamba.dt_max, 0);  // no limit
 
   const auto refusal = [&](const json::object& changes) {
     const auto refused = Parse(config, changes);

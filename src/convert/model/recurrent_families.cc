@@ -253,6 +253,8 @@ Status RenameNemotronKeys(json::object* config) {
   for (const char* epsilon : {"norm_eps", "layer_norm_epsilon"}) {
     Rename(epsilon, "rms_norm_eps", config);
   }
+  const json::value* head = config->if_contains("head_dim");
+  if (head == nullptr || head->is_null()) Rename("attention_head_dim", "head_dim", config);
   config->erase("hidden_act");  // not read: AdjustNemotronH
   const json::value* pattern = config->if_contains("hybrid_override_pattern");
   const bool has_types = config->contains("layers_block_type");
@@ -293,8 +295,8 @@ Status CheckNemotron(const JsonReader& config) {
                "are not supported.");
 }
 
-// Experts of `moe_intermediate_size` columns, and some more that every row goes to, together of
-// `moe_shared_expert_intermediate_size` columns each.
+// Experts of `moe_intermediate_size` columns, and one that every row goes to, of
+// `moe_shared_expert_intermediate_size` columns.
 Status SetNemotronExperts(const JsonReader& config, ModelConfig* model) {
   const std::vector<bool> sparse = model->sparse;
   ASSIGN_OR_RETURN(const uint64_t columns, config.Whole("moe_intermediate_size", 1, 1 << 22));
@@ -333,7 +335,7 @@ Status AdjustNemotronH(const JsonReader& config, ModelConfig* model) {
   }
   TRY(ReadMamba(config,
                 {"mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel",
-                 "use_conv_bias", "mamba_proj_bias"},
+                 "use_conv_bias", "use_bias"},
                 {.heads = 128, .head_columns = 64, .groups = 8, .state_columns = 128},
                 &model->mamba));
   model->mamba.norm_groups = model->mamba.groups;

@@ -270,7 +270,7 @@ Status AddNemotronH(ConfigWriter* config) {
     return found != first.end() && config->HasTensor(Block(found->second) + tensor);
   };
   config->out["use_conv_bias"] = has("mamba", ".ssm_conv1d.bias");
-  config->out["mamba_proj_bias"] = has("mamba", ".ssm_in.bias");
+  config->out["use_bias"] = has("mamba", ".ssm_in.bias");
   config->out["attention_bias"] = has("attention", ".attn_q.bias");
   config->out["mlp_bias"] = has("mlp", ".ffn_up.bias");
   if (first.contains("mlp")) {

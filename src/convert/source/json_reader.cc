@@ -1,7 +1,9 @@
 #include "convert/source/json_reader.h"
 
+#include <algorithm>
 #include <boost/json/basic_parser_impl.hpp>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 namespace weft::convert {
@@ -86,6 +88,28 @@ std::string Printable(std::string_view name) {
   }
   if (name.size() > 160) text += "...";
   return text;
+}
+
+std::string ReplacePythonNumbers(std::string_view text) {
+  constexpr std::string_view kWords[] = {"Infinity", "-Infinity", "NaN"};
+  std::string replaced;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size();) {
+    const std::string_view rest = text.substr(i);
+    const auto* word = std::ranges::find_if(
+        kWords, [&](std::string_view w) { return !in_string && rest.starts_with(w); });
+    if (word != std::end(kWords)) {
+      replaced.append(R"({"__float__": ")").append(*word).append(R"("})");
+      i += word->size();
+      continue;
+    }
+    // A character behind a backslash ends no string.
+    const size_t count = in_string && rest[0] == '\\' && rest.size() > 1 ? 2 : 1;
+    if (rest[0] == '"') in_string = !in_string;
+    replaced.append(rest.substr(0, count));
+    i += count;
+  }
+  return replaced;
 }
 
 Result<json::value> ParseJson(std::string_view text, const std::string& what) {

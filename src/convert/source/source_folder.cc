@@ -53,6 +53,7 @@ Result<TextFiles> ReadTexts(const fs::path& folder, std::span<const char* const>
     if (!path.ok() && path.error().code() == ErrorCode::kNotFound) continue;
     if (!path.ok()) return std::move(path).error();
     ASSIGN_OR_RETURN(std::string text, ReadTextFile(*path, kMaxTextBytes));
+    if (name == "config.json") text = ReplacePythonNumbers(text);
     if (name.ends_with(".json")) TRY(ParseJson(text, name));
     files.emplace(name, std::move(text));
   }
