@@ -16,9 +16,9 @@ namespace weft::convert {
 // `what` names the text in errors ("config.json"). Numbers stay as the JSON library holds them.
 Result<boost::json::value> ParseJson(std::string_view text, const std::string& what);
 
-// Python writes numbers that JSON has not as words. Gives `text` with those outside of strings in the
-// form of transformers 5: Infinity becomes {"__float__": "Infinity"}, and likewise -Infinity and
-// NaN.
+// Python writes numbers that JSON has not as words. Gives `text` with those outside of strings in
+// the form of transformers 5: Infinity becomes {"__float__": "Infinity"}, and likewise -Infinity
+// and NaN.
 std::string ReplacePythonNumbers(std::string_view text);
 
 // Typed access to the members of one JSON object, which must outlive the reader. A member that is
