@@ -22,6 +22,8 @@ void Contents::Apply(const pb::Record& record) {
       return Apply(record.request_tokens());
     case pb::Record::kRequestEnded:
       return Apply(record.request_ended());
+    case pb::Record::kPopularity:
+      return Apply(record.popularity());
     case pb::Record::kStop:
       stopped_at_s_ = record.stop().at_s();
       return;
@@ -58,6 +60,14 @@ void Contents::Apply(const pb::Secrets& secrets) {
     secrets_.erase(unused != secrets_.end() ? unused : secrets_.begin());
   }
   secrets_.push_back(std::move(latest));
+}
+
+void Contents::Apply(const pb::Popularity& popularity) {
+  std::erase_if(popularities_, [&](const pb::Popularity& each) {
+    return each.package_digest() == popularity.package_digest();
+  });
+  if (popularities_.size() >= kMostPopularities) popularities_.erase(popularities_.begin());
+  popularities_.push_back(popularity);
 }
 
 const RequestEntry* Contents::FindRequest(std::string_view key) const {
@@ -112,6 +122,8 @@ std::vector<pb::Record> Contents::Records() const {
   records.back().mutable_start()->set_package_digest(package_digest_);
   for (const pb::Secrets& each : secrets_) *records.emplace_back().mutable_secrets() = each;
   if (placement_) *records.emplace_back().mutable_placement() = *placement_;
+  for (const pb::Popularity& each : popularities_)
+    *records.emplace_back().mutable_popularity() = each;
   for (const RequestEntry& each : requests_) {
     *records.emplace_back().mutable_request_begun() = each.begun;
     if (!each.token_ids.empty()) {

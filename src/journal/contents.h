@@ -21,6 +21,9 @@ inline constexpr size_t kMostSecrets = 8;
 inline constexpr size_t kMostRequests = 4096;
 inline constexpr int64_t kRequestSeconds = 24 * 3600;
 
+// Of more packages than this, the popularity that was noted first is forgotten.
+inline constexpr size_t kMostPopularities = 8;
+
 struct RequestEntry {
   pb::RequestBegun begun;
   std::vector<int32_t> token_ids;            // generated so far, where the prompt is known
@@ -43,6 +46,8 @@ class Contents {
   std::optional<int64_t> stopped_at_s() const { return stopped_at_s_; }
   const std::vector<pb::Secrets>& secrets() const { return secrets_; }  // the latest last
   const std::optional<pb::Placement>& placement() const { return placement_; }
+  // Of whatever package was served, too, each once; the latest last.
+  const std::vector<pb::Popularity>& popularities() const { return popularities_; }
   const std::deque<RequestEntry>& requests() const { return requests_; }  // the latest last
   // nullptr: none is known.
   const RequestEntry* FindRequest(std::string_view key) const;
@@ -50,6 +55,7 @@ class Contents {
  private:
   void Apply(const pb::Start& start);
   void Apply(const pb::Secrets& secrets);
+  void Apply(const pb::Popularity& popularity);
   void Apply(const pb::RequestBegun& begun);
   void Apply(const pb::RequestTokens& tokens);
   void Apply(const pb::RequestEnded& ended);
@@ -59,6 +65,7 @@ class Contents {
   std::optional<int64_t> stopped_at_s_;
   std::vector<pb::Secrets> secrets_;
   std::optional<pb::Placement> placement_;
+  std::vector<pb::Popularity> popularities_;
   std::deque<RequestEntry> requests_;
 };
 

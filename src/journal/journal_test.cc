@@ -141,6 +141,28 @@ TEST(JournalContents, OfAnotherPackageKeepNoPlacementAndNoRequests) {
   EXPECT_THAT(contents.secrets(), SizeIs(2)) << "links do not depend on the model";
 }
 
+TEST(JournalContents, KeepThePopularityOfAFewPackages) {
+  Contents contents;
+  const auto note = [&contents](const std::string& digest, float count) {
+    pb::Record record;
+    record.mutable_popularity()->set_package_digest(digest);
+    record.mutable_popularity()->add_layers()->add_counts(count);
+    contents.Apply(record);
+  };
+  for (size_t i = 0; i <= kMostPopularities; ++i) note(std::to_string(i), 1);
+  note("1", 2);
+  pb::Record start;
+  start.mutable_start()->set_package_digest("another");
+  contents.Apply(start);
+  const auto read = ReadJournal(AsBytes(WriteJournal(contents, kMark)));
+  ASSERT_TRUE(read.ok());
+  const auto& kept = read->contents.popularities();
+  ASSERT_EQ(kept.size(), kMostPopularities);
+  EXPECT_EQ(kept.front().package_digest(), "2") << "the first was forgotten, the second came again";
+  EXPECT_EQ(kept.back().package_digest(), "1");
+  EXPECT_EQ(kept.back().layers(0).counts(0), 2);
+}
+
 TEST(JournalContents, KeepSecretsThatAreUsedHoweverOftenAServerStarts) {
   Contents contents;
   contents.Apply(SecretsRecord("kept", true));

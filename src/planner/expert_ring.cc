@@ -104,7 +104,8 @@ class Ring {
       for (uint32_t expert = 0; expert < counts.size(); ++expert) {
         const double share =
             sum > 0 ? counts[expert] * static_cast<double>(counts.size()) / sum : 0;
-        if (share > kHot) hot.push_back({-share, {l, expert}});
+        const bool is_hot = problem_.hot.empty() ? share > kHot : problem_.hot[l][expert];
+        if (is_hot) hot.push_back({-share, {l, expert}});
       }
     }
     std::sort(hot.begin(), hot.end());

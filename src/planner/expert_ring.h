@@ -40,6 +40,8 @@ struct ExpertProblem {
   // that are chosen more than 1.5 times as often as the mean get one replica more while memory
   // allows, the hottest first, and all are loaded by falling popularity.
   std::vector<std::vector<double>> popularity;
+  // Where not empty: those that get it instead, by whatever rule.
+  std::vector<std::vector<bool>> hot;
 };
 
 struct PlacedExpert {
@@ -61,7 +63,8 @@ struct ExpertPlacement {
   std::vector<PlacedExpert> unplaced;  // replica 0 only: nobody has room for these
 };
 
-// REQUIRES: popularity, where given, has a number for every expert.
+// REQUIRES: popularity, where given, has a number for every expert; hot is given with it only, and
+// has a flag for every expert.
 ExpertPlacement PlaceExperts(const ExpertProblem& problem);
 
 }  // namespace weft::planner

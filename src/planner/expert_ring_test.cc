@@ -115,6 +115,22 @@ TEST(ExpertRing, HotExpertsGetMoreAndAreLoadedFirst) {
   EXPECT_EQ((copies[{6, 2}]), 1);
 }
 
+TEST(ExpertRing, WhoIsHotMayBeSaid) {
+  ExpertProblem problem = Shape(Equal(4, 12 * 128 * 5 / 16));
+  problem.popularity.assign(12, std::vector<double>(128, 1));
+  problem.popularity[3][77] = 50;
+  problem.hot.assign(12, std::vector<bool>(128, false));
+  problem.hot[5][1] = true;
+  int more = 0;
+  for (const HolderExperts& holder : PlaceExperts(problem).holders)
+    for (const PlacedExpert& placed : holder.experts)
+      if (placed.replica == 1) {
+        ++more;
+        EXPECT_EQ(placed, (PlacedExpert{6, 1, 1}));
+      }
+  EXPECT_EQ(more, 1);
+}
+
 // The bound of expert_ring.h: what a change of one holder loads anywhere, over what that holder has
 // before it leaves or after it came. Offers are up to four times as large as others and as full as
 // they get: a holder leaves whenever the others can still hold everything in 19 of 20 bytes.

@@ -94,4 +94,23 @@ swarm::Placement FromRecord(const journal::pb::Placement& record) {
   return placement;
 }
 
+journal::pb::Popularity ToRecord(const std::vector<swarm::PlacedPopularity>& popularity,
+                                 const std::string& package_digest) {
+  journal::pb::Popularity record;
+  record.set_package_digest(package_digest);
+  for (const swarm::PlacedPopularity& each : popularity) {
+    auto& out = *record.add_layers();
+    out.set_layer(each.layer);
+    out.mutable_counts()->Assign(each.counts.begin(), each.counts.end());
+  }
+  return record;
+}
+
+std::vector<swarm::PlacedPopularity> FromRecord(const journal::pb::Popularity& record) {
+  std::vector<swarm::PlacedPopularity> popularity;
+  for (const auto& each : record.layers())
+    popularity.push_back({each.layer(), {each.counts().begin(), each.counts().end()}});
+  return popularity;
+}
+
 }  // namespace weft::server

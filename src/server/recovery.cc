@@ -25,6 +25,7 @@ Result<std::unique_ptr<Recovery>> Recovery::Open(const Options& options) {
 
 Recovery::Recovery(const Options& options, std::unique_ptr<journal::Journal> journal)
     : keep_prompts_(options.keep_prompts),
+      package_digest_(AsText(options.package_digest)),
       journal_(std::move(journal)),
       found_(journal_->contents()),
       status_at_start_(journal_->status()),
@@ -61,6 +62,12 @@ std::optional<swarm::Placement> Recovery::PlacementFor(const swarm::CoreOptions&
 std::vector<swarm::PlacedLifetime> Recovery::Lifetimes() const {
   const auto& record = found_.placement();
   return record ? FromRecord(*record).lifetimes : std::vector<swarm::PlacedLifetime>{};
+}
+
+std::vector<swarm::PlacedPopularity> Recovery::Popularity() const {
+  for (const journal::pb::Popularity& each : found_.popularities())
+    if (each.package_digest() == package_digest_) return FromRecord(each);
+  return {};
 }
 
 // A journal that fails is a matter for the log: answers do not depend on it.
@@ -107,6 +114,7 @@ void Recovery::NoteUse(const std::string& hash_hex) {
 
 void Recovery::NotePlacement(const swarm::Placement& placement, const swarm::CoreOptions& core) {
   if (stopped_) return;
+  NotePopularity(placement.popularity);
   journal::pb::Record record;
   *record.mutable_placement() = ToRecord(placement);
   record.mutable_placement()->set_context_length(core.context_length);
@@ -119,6 +127,16 @@ void Recovery::NotePlacement(const swarm::Placement& placement, const swarm::Cor
   const bool is_waiting = placement_.has_value();
   placement_ = std::move(record);
   if (!is_waiting) thread_.Push([this] { WritePlacement(); });
+}
+
+void Recovery::NotePopularity(const std::vector<swarm::PlacedPopularity>& popularity) {
+  if (popularity.empty()) return;
+  journal::pb::Record record;
+  *record.mutable_popularity() = ToRecord(popularity, package_digest_);
+  std::string bytes = record.SerializeAsString();
+  if (bytes == last_popularity_) return;
+  last_popularity_ = std::move(bytes);
+  Note(std::move(record));
 }
 
 // Those that came while the disk was busy count as one.

@@ -43,12 +43,15 @@ class Recovery {
   std::optional<swarm::Placement> PlacementFor(const swarm::CoreOptions& core) const;
   // Of devices that were known at any earlier start, whatever it served.
   std::vector<swarm::PlacedLifetime> Lifetimes() const;
+  // Of the experts of this package, as any earlier start has seen it.
+  std::vector<swarm::PlacedPopularity> Popularity() const;
   bool keeps_prompts() const { return keep_prompts_; }
 
   // Waits for the disk.
   Status NoteSecrets(const journal::pb::Secrets& secrets);
   // Somebody was let in by the secret with this hash.
   void NoteUse(const std::string& hash_hex);
+  // And its popularity, which is synced no more than requests are.
   void NotePlacement(const swarm::Placement& placement, const swarm::CoreOptions& core);
   // Of requests.
   void Note(journal::pb::Record record);
@@ -61,14 +64,17 @@ class Recovery {
   void Append(const journal::pb::Record& record, journal::Durability durability);
   void WritePlacement();
 
+  void NotePopularity(const std::vector<swarm::PlacedPopularity>& popularity);
+
   const bool keep_prompts_;
+  const std::string package_digest_;
   const std::unique_ptr<journal::Journal> journal_;  // the thread's, after Open
   const journal::Contents found_;
   const Status status_at_start_;
   const std::optional<int64_t> stopped_at_s_;
   bool stopped_ = false;
   std::vector<journal::pb::Secrets> secrets_;  // whose first use is not known yet
-  std::string last_placement_;
+  std::string last_placement_, last_popularity_;
   std::mutex mutex_;
   std::optional<journal::pb::Record> placement_;  // to be written: the latest; under mutex_
   // Last: it uses what stands above.

@@ -52,6 +52,7 @@ class RecoveryTest : public testing::Test {
   }
 
   const std::filesystem::path folder_;
+  size_t rounds_ = 0;
 };
 
 TEST_F(RecoveryTest, FindsThePlacementThatWasNotedLast) {
@@ -87,6 +88,28 @@ TEST_F(RecoveryTest, KnowsHowDevicesComeAndGoWhateverIsServedNow) {
     EXPECT_EQ(lifetimes[0].device, "laptop");
     EXPECT_EQ(lifetimes[0].losses, 3u);
     EXPECT_EQ(lifetimes[0].stayed_s, 1800.5);
+  }
+}
+
+TEST_F(RecoveryTest, KnowsWhichExpertsOfAPackageWereChosen) {
+  Recovery::Options options;
+  options.path = folder_ / "journal";
+  // Two packages, one of them again after the other.
+  for (const uint8_t package : {0, 1, 0, 1}) {
+    options.package_digest[0] = package;
+    auto recovery = Recovery::Open(options);
+    ASSERT_TRUE(recovery.ok());
+    const auto found = (*recovery)->Popularity();
+    EXPECT_EQ((*recovery)->found().popularities().size(), rounds_ < 2 ? rounds_ : 2);
+    ASSERT_THAT(found, SizeIs(rounds_ < 2 ? 0 : 1));
+    if (rounds_ >= 2) {
+      EXPECT_EQ(found[0].layer, 2u);
+      EXPECT_THAT(found[0].counts, testing::ElementsAre(package, 5.5f));
+    }
+    swarm::Placement placement = SomePlacement();
+    placement.popularity = {{2, {static_cast<float>(package), 5.5f}}};
+    (*recovery)->NotePlacement(placement, SomeCore());
+    ++rounds_;
   }
 }
 

@@ -130,6 +130,7 @@ void Server::MakeHost(ServedModel& model) {
     core.earlier_join_tokens_sha256_hex.push_back(ToHex(AsBytes(earlier.join_token())));
   if (recovery_) {
     core.lifetimes = recovery_->Lifetimes();
+    core.popularity = recovery_->Popularity();
     core.restored = recovery_->PlacementFor(core);
     if (core.restored) core.swarm_id = core.restored->swarm_id;
   }

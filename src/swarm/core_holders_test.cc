@@ -161,6 +161,63 @@ TEST_F(CoreHoldersTest, WhatCannotBeEndsTheConnection) {
   }
 }
 
+// Of layer 1, so many rows, expert 2 by every second one, the others by the rest.
+wire::pb::WorkerMessage Routes(uint32_t rows, uint32_t layer = 1) {
+  wire::pb::WorkerMessage message;
+  auto& routes = *message.mutable_holder_stats()->add_routes();
+  routes.set_layer(layer);
+  for (const uint32_t times : {rows / 8, rows / 8, rows * 5 / 8, rows / 8}) routes.add_times(times);
+  return message;
+}
+
+TEST_F(CoreHoldersTest, WhatIsChosenOftenGetsOneHolderMore) {
+  const WorkerId third = swarm_.Join(Holder());
+  swarm_.Advance(Seconds(1));
+  const auto holders_of = [&](uint32_t layer, uint32_t expert) {
+    int count = 0;
+    const wire::pb::ServerMessage told = swarm_.Last(hub_, Kind::kExpertHolders);
+    for (const auto& holder : told.expert_holders().holders())
+      for (const auto& set : holder.sets())
+        count += set.layer() == layer && (set.experts()[0] >> expert & 1);
+    return count;
+  };
+  ASSERT_EQ(holders_of(1, 2), 2);
+  swarm_.Control(hub_, Routes(8000));
+  EXPECT_EQ(holders_of(1, 2), 2) << "not at once";
+  swarm_.Advance(Seconds(301));
+  swarm_.Control(hub_, Routes(8000));
+  EXPECT_EQ(holders_of(1, 2), 3);
+  EXPECT_EQ(holders_of(1, 1), 2);
+  EXPECT_EQ(holders_of(2, 2), 2);
+  EXPECT_EQ(swarm_.picture().state, SwarmState::kUp);
+  // Another start knows it.
+  const Placement placement = swarm_.core().placement();
+  ASSERT_EQ(placement.popularity.size(), 1u);
+  EXPECT_EQ(placement.popularity[0].layer, 1u);
+  EXPECT_GT(placement.popularity[0].counts[2], 3 * placement.popularity[0].counts[1]);
+  swarm_.Restart([&](CoreOptions& options) { options.popularity = placement.popularity; });
+  hub_ = swarm_.Join(Hub());
+  for (int i = 0; i < 3; ++i) swarm_.Join(Holder());
+  swarm_.Advance(Seconds(30));
+  EXPECT_EQ(holders_of(1, 2), 3);
+  EXPECT_EQ(holders_of(1, 1), 2);
+  (void)third;
+}
+
+TEST_F(CoreHoldersTest, RoutesThatCannotBeEndTheConnection) {
+  wire::pb::WorkerMessage many = Routes(8), twice = Routes(8);
+  many.mutable_holder_stats()->mutable_routes(0)->add_times(1);
+  *twice.mutable_holder_stats()->add_routes() = twice.holder_stats().routes(0);
+  for (const auto& message : {many, twice, Routes(8, 0), Routes(8, 99)}) {
+    const WorkerId hub = swarm_.picture().stages.at(0).worker;
+    swarm_.Control(hub, message);
+    ASSERT_EQ(swarm_.CloseReasons(hub).size(), 1u) << message.ShortDebugString();
+    EXPECT_THAT(swarm_.CloseReasons(hub)[0], HasSubstr("routes"));
+    swarm_.Join(Hub());
+    swarm_.Advance(Seconds(1));
+  }
+}
+
 TEST_F(CoreHoldersTest, HoldersAreNamedOnceAndNotWithoutEnd) {
   Tell(hub_, {Of(holder_), Of(holder_)});
   ASSERT_EQ(swarm_.CloseReasons(hub_).size(), 1u);

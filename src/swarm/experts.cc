@@ -27,12 +27,14 @@ bool IsEmpty(const std::vector<bool>& set) {
 }  // namespace
 
 Experts::Experts(const CoreOptions& options, const Costs& costs, Roster& roster,
-                 Lifecycle& lifecycle, const Probation& probation, Outbox& outbox)
+                 Lifecycle& lifecycle, const Probation& probation, const Popularity& popularity,
+                 Outbox& outbox)
     : options_(options),
       costs_(costs),
       roster_(roster),
       lifecycle_(lifecycle),
       probation_(probation),
+      popularity_(popularity),
       outbox_(outbox) {
   first_number_.push_back(0);
   for (const ModelLayer& layer : options.model.layers)
@@ -94,8 +96,15 @@ void Experts::Place(Instant now) {
   problem.replicas = std::max(options_.expert_replicas, options_.expert_copies);
   for (uint32_t layer = 0; layer < costs_.layer_count(); ++layer)
     if (const ModelLayer& costs = options_.model.layers[layer];
-        costs.expert_count > 0 && needed_[first_number_[layer]])
+        costs.expert_count > 0 && needed_[first_number_[layer]]) {
       problem.layers.push_back({layer, costs.expert_count, costs.expert_bytes});
+      std::vector<double>& shares = problem.popularity.emplace_back();
+      std::vector<bool>& hot = problem.hot.emplace_back();
+      for (uint32_t expert = 0; expert < costs.expert_count; ++expert) {
+        shares.push_back(popularity_.Share(layer, expert));
+        hot.push_back(popularity_.IsHot(layer, expert));
+      }
+    }
   std::map<uint32_t, Worker*> holders;
   for (auto& [id, worker] : roster_) {
     worker.experts.wanted.clear();

@@ -21,6 +21,7 @@
 #include "swarm/lifecycle.h"
 #include "swarm/options.h"
 #include "swarm/outbox.h"
+#include "swarm/popularity.h"
 #include "swarm/probation.h"
 #include "swarm/worker.h"
 #include "wire/expert_sets.h"
@@ -31,7 +32,7 @@ class Experts {
  public:
   // Keeps references; all outlive it.
   Experts(const CoreOptions& options, const Costs& costs, Roster& roster, Lifecycle& lifecycle,
-          const Probation& probation, Outbox& outbox);
+          const Probation& probation, const Popularity& popularity, Outbox& outbox);
 
   // Others than before may be wanted: workers or their memory changed.
   void NoteChange() { changed_ = true; }
@@ -80,6 +81,7 @@ class Experts {
   Roster& roster_;
   Lifecycle& lifecycle_;
   const Probation& probation_;
+  const Popularity& popularity_;
   Outbox& outbox_;
   std::vector<uint32_t> first_number_;  // by layer, and one past the last
   // Of each expert: how many workers hold it, and of them those whose place it is.

@@ -149,7 +149,8 @@ struct CoreOptions {
   // Random, of this start, or that of `restored`: what the core before this one has placed where.
   std::string swarm_id = std::string(16, '\0');
   std::optional<Placement> restored;
-  std::vector<PlacedLifetime> lifetimes;  // of devices that cores before this one have known
+  std::vector<PlacedLifetime> lifetimes;     // of devices that cores before this one have known
+  std::vector<PlacedPopularity> popularity;  // of this model's experts, as such cores have seen it
   uint32_t step_failure_limit =
       8;  // failed steps of a request without a token before it is given up
   Timeouts timeouts;

@@ -45,6 +45,12 @@ struct PlacedLifetime {
   double stayed_s = 0;
 };
 
+// How often each expert of a layer was chosen of late (popularity.h).
+struct PlacedPopularity {
+  uint32_t layer = 0;
+  std::vector<float> counts;  // by expert
+};
+
 struct Placement {
   std::string swarm_id;        // CoreOptions::swarm_id
   BindingId last_binding = 0;  // no number up to these is given out again
@@ -53,6 +59,8 @@ struct Placement {
   std::vector<PlacedStage> stages;  // of the active plan; empty: there was none
   // Good for any model, and however long ago it was: CoreOptions::lifetimes.
   std::vector<PlacedLifetime> lifetimes;
+  // Good for this model, whoever serves it: CoreOptions::popularity.
+  std::vector<PlacedPopularity> popularity;
 };
 
 // kInvalidData: no core that served a model of so many layers gave this.

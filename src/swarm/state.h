@@ -15,6 +15,7 @@
 #include "swarm/outbox.h"
 #include "swarm/pipeline.h"
 #include "swarm/planning.h"
+#include "swarm/popularity.h"
 #include "swarm/probation.h"
 #include "swarm/requests.h"
 #include "swarm/session.h"
@@ -46,6 +47,7 @@ struct State {
 
   // What hubs tell of holders (state_holders.cc).
   Status OnHolderStats(const Worker& hub, const wire::pb::HolderStats& stats);
+  Status CheckRoutes(const wire::pb::HolderStats& stats) const;
   void ForgetTimesOf(WorkerId hub);
   std::optional<HolderSnapshot> PictureOfHolder(const WorkerExperts& holder) const;
 
@@ -118,6 +120,7 @@ struct State {
   Absences absences;
   SessionTable sessions;
   Lifecycle lifecycle;
+  Popularity popularity;
   Experts experts;
   Planning planning;
   Measuring measuring;

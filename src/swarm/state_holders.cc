@@ -40,6 +40,24 @@ void Add(const Told& told, HolderCounts& counts) {
 
 }  // namespace
 
+// Layers by rising number, experts that they have.
+Status State::CheckRoutes(const wire::pb::HolderStats& stats) const {
+  std::optional<uint32_t> last;
+  for (const auto& routes : stats.routes()) {
+    if (last && routes.layer() <= *last)
+      return Error(ErrorCode::kInvalidData,
+                   "HolderStats do not name layers of routes by rising number.");
+    last = routes.layer();
+    if (routes.layer() >= costs.layer_count() ||
+        routes.times_size() > static_cast<int>(options.model.layers[routes.layer()].expert_count))
+      return Error(ErrorCode::kInvalidData,
+                   "HolderStats tell of routes to " + std::to_string(routes.times_size()) +
+                       " experts of layer " + std::to_string(routes.layer()) +
+                       ", expected no more than it has.");
+  }
+  return OkStatus();
+}
+
 // A message may be under way when a holder goes, or when the hub becomes none: of those it is
 // passed over.
 Status State::OnHolderStats(const Worker& hub, const wire::pb::HolderStats& stats) {
@@ -57,6 +75,12 @@ Status State::OnHolderStats(const Worker& hub, const wire::pb::HolderStats& stat
     if (const char* what = WrongIn(told))
       return wrong("gives " + std::string(what) + " of holder " + std::to_string(told.peer()));
   }
+  TRY(CheckRoutes(stats));
+  for (const auto& routes : stats.routes())
+    if (popularity.Has(routes.layer()))
+      popularity.Note(routes.layer(),
+                      {routes.times().data(), static_cast<size_t>(routes.times_size())});
+  if (popularity.Review(now)) experts.NoteChange();
   for (const Told& told : stats.holders()) {
     Worker* holder = roster.Find(told.peer());
     if (holder == nullptr || !holder->experts.was_holder) continue;

@@ -79,6 +79,7 @@ Placement State::MakePlacement() const {
   for (const Absence& absence : absences.all())
     add(DeviceOf(absence.device, absence.bindings, absence.memory, absence.times));
   placement.lifetimes = planning.lifetimes().Placed(now);
+  placement.popularity = popularity.Placed();
   const SwarmPlan* active = lifecycle.active();
   if (active == nullptr) return placement;
   for (const PlanStage& stage : active->stages) {

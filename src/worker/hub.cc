@@ -43,6 +43,7 @@ uint32_t Hub::Begin(uint64_t number, std::span<const wire::Run> runs) {
 void Hub::Wait(Instant now, uint32_t place, const StepWaits& waits) {
   CHECK(steps_[place].phase == Phase::kComputes);
   steps_[place].phase = Phase::kWaits;
+  if (!waits.sums) stats_.NoteRoutes(waits.layer, waits.experts);
   std::map<uint32_t, double> lines;
   for (const uint32_t holder : senders_)
     if (channels_.StateOf(holder) == dispatch::ChannelState::kReady)

@@ -62,6 +62,15 @@ void HubStats::DropWhoIsGone(const dispatch::Dispatcher& dispatcher) {
   std::erase_if(seen_, [&](const auto& each) { return !dispatcher.StatsOf(each.first); });
 }
 
+void HubStats::NoteRoutes(uint16_t layer, std::span<const uint32_t> experts) {
+  if (interval_.us == 0) return;
+  std::vector<uint32_t>& times = routes_[layer];
+  for (const uint32_t expert : experts) {
+    if (expert >= times.size()) times.resize(expert + 1);
+    ++times[expert];
+  }
+}
+
 std::optional<wire::pb::HolderStats> HubStats::Take(Instant now,
                                                     const dispatch::Dispatcher& dispatcher) {
   if (interval_.us == 0 || (told_at_ && now - *told_at_ < interval_)) return std::nullopt;
@@ -69,7 +78,12 @@ std::optional<wire::pb::HolderStats> HubStats::Take(Instant now,
   wire::pb::HolderStats message;
   for (const auto& [holder, stats] : std::exchange(untold_, {}))
     if (!IsNothing(stats)) Fill(holder, stats, *message.add_holders());
-  if (message.holders_size() == 0) return std::nullopt;
+  for (const auto& [layer, times] : std::exchange(routes_, {})) {
+    auto& out = *message.add_routes();
+    out.set_layer(layer);
+    out.mutable_times()->Assign(times.begin(), times.end());
+  }
+  if (message.holders_size() == 0 && message.routes_size() == 0) return std::nullopt;
   told_at_ = now;
   return message;
 }

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "base/clock.h"
 #include "dispatch/dispatcher.h"
@@ -21,6 +23,8 @@ class HubStats {
   // nothing when they come again.
   void Collect(const dispatch::Dispatcher& dispatcher);
   void DropWhoIsGone(const dispatch::Dispatcher& dispatcher);
+  // The rows of a layer chose these, each slot one.
+  void NoteRoutes(uint16_t layer, std::span<const uint32_t> experts);
   // nullopt: nothing has happened, or not enough time has passed.
   std::optional<wire::pb::HolderStats> Take(Instant now, const dispatch::Dispatcher& dispatcher);
 
@@ -29,6 +33,7 @@ class HubStats {
   std::optional<Instant> told_at_;
   std::map<uint32_t, dispatch::HolderStats> seen_;    // as of the last Collect, of each holder
   std::map<uint32_t, dispatch::HolderStats> untold_;  // the differences until then
+  std::map<uint16_t, std::vector<uint32_t>> routes_;  // untold, by layer and expert
 };
 
 }  // namespace weft::worker

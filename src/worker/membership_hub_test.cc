@@ -224,6 +224,21 @@ TEST_F(MembershipHubTest, WhoWantsToKnowWhatHoldersDidIsTold) {
   EXPECT_EQ(Stats(Seconds(1)).at(0).calls(), 1u);
 }
 
+TEST_F(MembershipHubTest, AndWhatRowsHaveChosen) {
+  stats_ms_ = 1000;
+  Start();
+  Step(1, 1);
+  WorkOver(StepWaits{1, 1, 2, {1.0f}, {3, 0}});
+  Stats(Seconds(1));
+  pb::HolderStats told;
+  for (const Action& action : actions_)
+    if (const auto* sent = std::get_if<SendControl>(&action))
+      told.MergeFrom(sent->message.holder_stats());
+  ASSERT_EQ(told.routes_size(), 1);
+  EXPECT_EQ(told.routes(0).layer(), 1u);
+  EXPECT_THAT(told.routes(0).times(), ElementsAre(1, 0, 0, 1));
+}
+
 TEST_F(MembershipHubTest, AServerThatDoesNotAskHearsNothingOfHolders) {
   Start();
   Token(1);

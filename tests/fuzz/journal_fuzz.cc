@@ -10,6 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   read->contents.DropOldRequests(1'700'000'000);
   CHECK(read->contents.secrets().size() <= kMostSecrets);
   CHECK(read->contents.requests().size() <= kMostRequests);
+  CHECK(read->contents.popularities().size() <= kMostPopularities);
   constexpr std::string_view kMark = "0123456789abcdef";
   const std::string file = WriteJournal(read->contents, kMark);
   const auto again = ReadJournal(weft::AsBytes(file));
