@@ -21,12 +21,17 @@ using StepRun = Run;  // inside a test, Run is gtest's
 constexpr uint32_t kRows = 20;
 constexpr program::SumGrid kGrid = {0x1p-18f, 0x1p21f};
 
+ModelSpec Spec(DType dtype, bool gemma = false) {
+  ModelSpec spec;
+  spec.width = 256;
+  spec.gemma = gemma;
+  spec.matrix_dtype = dtype;
+  return spec;
+}
+
 struct Model {
-  explicit Model(DType dtype, bool gemma = false) {
-    ModelSpec spec;
-    spec.width = 256;
-    spec.gemma = gemma;
-    spec.matrix_dtype = dtype;
+  explicit Model(DType dtype, bool gemma = false) : Model(Spec(dtype, gemma)) {}
+  explicit Model(const ModelSpec& spec) {
     programs = ModelBuilder(spec, RandomTensors(1), source).Build();
     layers = {0, spec.layers + 2};
   }
@@ -85,6 +90,25 @@ TEST(NeuronGroups, ComputeWhatTheDenseLayerDoes) {
             1e-3);
       }
     }
+  }
+}
+
+TEST(NeuronGroups, HoldTheRowsOfMlpsWithoutAGateOnce) {
+  for (const DType dtype : {DType::kF32, DType::kQ8, DType::kQ4}) {
+    ModelSpec spec = Spec(dtype);
+    spec.activation = program::Activation::kRelu;
+    spec.gates = false;
+    Model model(spec);
+    const std::vector<program::Program> grouped = model.Grouped(64, {});
+    uint32_t found = 0;
+    for (const program::Weight& weight : grouped[1].weights) {
+      if (weight.name != "layers.0.gate_up.groups") continue;
+      ++found;
+      EXPECT_THAT(weight.shape, ::testing::ElementsAre(4, 64, 64));
+    }
+    EXPECT_EQ(found, 1u);
+    EXPECT_LT(LargestDifference(Logits(model, model.programs, true), Logits(model, grouped, true)),
+              1e-4);
   }
 }
 

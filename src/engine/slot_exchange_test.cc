@@ -83,6 +83,26 @@ TEST(SlotExchange, HubAndHoldersGiveTheBitsOfTheWholeLayers) {
   }
 }
 
+TEST(SlotExchange, ExpertsWithoutAGateGiveTheBitsOfTheWholeLayers) {
+  for (const DType dtype : {DType::kF32, DType::kQ4}) {
+    ModelSpec spec = MoeSpec();
+    spec.matrix_dtype = dtype;
+    spec.activation = program::Activation::kRelu;
+    spec.gates = false;
+    Model model(false, spec);
+    const auto whole = MakeNativeEngine(Options());
+    ASSERT_TRUE(whole->Load(model.programs, model.source).ok());
+    SplitModel split(model.programs, model.source, Options(), 2);
+    const std::vector<int32_t> ids = Ids();
+    const StepRun prompt = {1, 0, 0, kRows, {OutputKind::kLogits}};
+    const auto expected = whole->Step({model.layers, {&prompt, 1}, ids, {}});
+    ASSERT_TRUE(expected.ok()) << expected.error().ToString();
+    const auto got = split.Step({model.layers, {&prompt, 1}, ids, {}});
+    ASSERT_TRUE(got.ok()) << got.error().ToString();
+    EXPECT_EQ(got->logits, expected->logits);
+  }
+}
+
 TEST(SlotExchange, ARequestIsTheRowsAndRoutesOfOnePass) {
   Model model;
   SplitModel split(model.programs, model.source, Options(), 1);

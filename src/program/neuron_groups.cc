@@ -118,20 +118,23 @@ WeightId AddWeight(Program* program, Weight weight) {
   return static_cast<WeightId>(program->weights.size() - 1);
 }
 
-// [groups, 2 * group_columns, columns]: a group's gate rows, then its up rows.
+// [groups, 2 * group_columns, columns]: a group's gate rows, then its up rows. Where both are the
+// same rows, as without a gate: [groups, group_columns, columns].
 Weight StackGateUp(const Program& program, const WeightView& gate, const WeightView& up,
                    uint32_t group_columns) {
   const Weight& gates = program.weights[gate.weight];
   const Weight& ups = program.weights[up.weight];
   const uint32_t groups = gate.rows / group_columns;
+  const bool is_one = gate.weight == up.weight && gate.first_row == up.first_row;
   Weight stacked{gates.name + ".groups",
                  gates.dtype,
-                 {groups, 2 * uint64_t{group_columns}, gates.shape[1]},
+                 {groups, (is_one ? 1 : 2) * uint64_t{group_columns}, gates.shape[1]},
                  {},
                  {},
                  {}};
   for (uint32_t group = 0; group < groups; ++group) {
     AppendRows(gates, gate.first_row + group * group_columns, group_columns, &stacked);
+    if (is_one) continue;
     AppendRows(ups, up.first_row + group * group_columns, group_columns, &stacked);
   }
   return stacked;
