@@ -58,7 +58,8 @@ class Script {
   }
   // As many bytes as the next byte says.
   std::vector<uint8_t> Bytes() {
-    const size_t count = std::min<size_t>(Byte(), rest_.size());
+    const size_t wanted = Byte();  // first: it is none of them
+    const size_t count = std::min(wanted, rest_.size());
     const std::vector<uint8_t> bytes(rest_.begin(), rest_.begin() + static_cast<ptrdiff_t>(count));
     rest_ = rest_.subspan(count);
     return bytes;
