@@ -148,7 +148,8 @@ for (const folder of folders) {
       row(`step at ${context}`, 1000 / (await medianOf(() => model.stepMs(context))), context,
         dispatches);
       if (model.isRecurrent) continue;
-      row(`ahead at ${context}`, 1000 / (await medianOf(() => model.aheadMs(context))), context, "");
+      const aheadMs = await medianOf(() => model.aheadMs(context));
+      row(`ahead at ${context}`, 1000 / aheadMs, context, "");
     }
     row(`prompt of ${promptRows}`, await medianOf(() => model.prompt()), null, "");
   } catch (error) {

@@ -1,6 +1,6 @@
 // Every case of tests/conformance through the engine on whatever WebGPU device Node has: several
 // rows together and one by one, which must give the same bits. Products of q4 and q8 weights also
-// with their inputs as integers of 16 bits.
+// with their inputs as integers of 16 bits, the choice of experts also by a workgroup a row.
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 
@@ -9,6 +9,7 @@ import { describe, expect, it } from "vitest";
 import type { ConformanceCase } from "./test/caseInputs.ts";
 import { sharedNodeGpu } from "./test/nodeGpu.ts";
 import { runCase } from "./test/runCase.ts";
+import type { WebGpuOptions } from "./webgpuEngine.ts";
 
 const folder = join(import.meta.dirname, "../../../../tests/conformance");
 const gpu = await sharedNodeGpu();
@@ -23,9 +24,16 @@ const files = readdirSync(folder).filter(
 const kIntegerTolerance = 1e-3;
 const hasProducts = (file: string): boolean => /^(matmul|moe_experts)/.test(file);
 
-async function check(c: ConformanceCase, products: "f32" | "int16"): Promise<void> {
+// As devices compute whose workgroups' threads run side by side.
+const kSideBySide = { products: "f32", lanes: "shared", outputs: 8, tileRows: 2 } as const;
+
+async function check(
+  c: ConformanceCase,
+  products: "f32" | "int16",
+  more: Partial<WebGpuOptions> = {},
+): Promise<void> {
   const tolerance = products === "f32" ? c.tolerance : Math.max(c.tolerance, kIntegerTolerance);
-  const got = await runCase(gpu!, c, 1000, { products });
+  const got = await runCase(gpu!, c, 1000, { products, ...more });
   const where = `${c.op} ${c.name}, ${products}`;
   // A vocabulary of one token has no runner-up.
   const isShort = c.op === "argmax" && got.length === 2;
@@ -37,7 +45,8 @@ async function check(c: ConformanceCase, products: "f32" | "int16"): Promise<voi
       expect.fail(`${where}: element ${i} is ${value}, expected ${wanted}`);
     }
   }
-  expect(await runCase(gpu!, c, 1, { products }), `${where}, row by row`).toEqual(got);
+  const alone = await runCase(gpu!, c, 1, { products, ...more });
+  expect(alone, `${where}, row by row`).toEqual(got);
 }
 
 describe.skipIf(!gpu)("conformance on WebGPU", () => {
@@ -46,6 +55,9 @@ describe.skipIf(!gpu)("conformance on WebGPU", () => {
     it(`${file}: ${cases.length} cases`, { timeout: 900_000 }, async () => {
       for (const c of cases) await check(c, "f32");
     });
+    it.skipIf(file !== "moe_route.json")(`${file}, a workgroup a row`, async () => {
+      for (const c of cases) await check(c, "f32", { tuning: kSideBySide });
+    }, 900_000);
     if (!hasProducts(file)) continue;
     it.skipIf(!gpu?.hasIntegerDots)(`${file}, int16`, { timeout: 900_000 }, async () => {
       for (const c of cases) if (/q[48]/.test(c.name)) await check(c, "int16");

@@ -268,8 +268,9 @@ function normDraft(context: LayerContext, op: RmsNorm | LayerNorm): Draft {
 }
 
 function routeDraft(context: LayerContext, op: Extract<Op, { kind: "moeRoute" }>): Draft {
+  const { lanes } = context.arithmetic;
   return {
-    variant: expertKernels.moeRoute(),
+    variant: expertKernels.moeRoute(lanes),
     params: moeRouteOp.bytes({
       rowsAt: context.rowsAt,
       logits: context.place(op.logits),
@@ -284,7 +285,7 @@ function routeDraft(context: LayerContext, op: Extract<Op, { kind: "moeRoute" }>
       scale: op.scale,
     }),
     bound: { vectors: context.vectors },
-    grid: ({ rows }) => [Math.ceil(rows / 64), 1, 1],
+    grid: ({ rows }) => (lanes === "serial" ? [Math.ceil(rows / 64), 1, 1] : [1, rows, 1]),
     when: always,
   };
 }

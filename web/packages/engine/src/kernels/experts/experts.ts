@@ -6,6 +6,7 @@ import { named } from "../common/numbers.ts";
 import { declareOp } from "../common/op.ts";
 import { variant } from "../common/variant.ts";
 import type { Variant } from "../common/variant.ts";
+import type { Arithmetic } from "../product/arithmetic.ts";
 import { hasIntegerInputs, orderOf, productVariant } from "../product/fragments.ts";
 import type { ProductVariant } from "../product/variants.ts";
 import common from "../common/fragments/common.wgsl?raw";
@@ -14,7 +15,9 @@ import moeDown from "./moe_down.wgsl?raw";
 import moeDownBlocks from "./moe_down_blocks.wgsl?raw";
 import moeDownSerial from "./moe_down_serial.wgsl?raw";
 import moePart from "./moe_part.wgsl?raw";
+import moeChoice from "./fragments/moe_choice.wgsl?raw";
 import moeRoute from "./moe_route.wgsl?raw";
+import moeRouteSerial from "./moe_route_serial.wgsl?raw";
 
 // A row of a route, [row, 2 topK]: first the experts' indices, then their weights.
 export const moeRouteOp = declareOp({
@@ -54,12 +57,12 @@ export const expertKernels = {
   },
   moePart: (): Variant =>
     variant({ name: "moe_part", op: moePartOp, parts: [common, actF32, moePart] }),
-  moeRoute: (): Variant =>
+  moeRoute: (lanes: Arithmetic["lanes"]): Variant =>
     variant({
-      name: "moe_route",
+      name: lanes === "serial" ? "moe_route_serial" : "moe_route",
       op: moeRouteOp,
       numbers: named("RouteKind", RouteKind),
       constants: { kMaxGroups: kMaxRouteGroups },
-      parts: [common, actF32, moeRoute],
+      parts: [common, actF32, moeChoice, lanes === "serial" ? moeRouteSerial : moeRoute],
     }),
 } as const;

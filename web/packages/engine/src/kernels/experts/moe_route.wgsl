@@ -1,139 +1,151 @@
-// Chooses the top_k experts of a row (ties to the lower index) and their weights: MoeRoute of ir.h.
-// One thread a row: experts are few. A not-a-number ranks below everything.
-fn rank(value: f32) -> f32 {
-  let bits = bitcast<u32>(value);
-  return select(max(value, -3.0e38), -3.4e38, (bits & 0x7fffffffu) > 0x7f800000u);
+// Chooses the top_k experts of a row (ties to the lower index) and their weights, a workgroup a
+// row: thread t looks at experts t, t + 64, ... For the one thread of moe_route_serial.wgsl, 256
+// experts are thousands of reads one after the other.
+var<workgroup> values: array<f32, 64>;
+var<workgroup> indices: array<u32, 64>;
+var<workgroup> run_values: array<f32, 8>;
+var<workgroup> run_indices: array<u32, 8>;
+var<workgroup> worth: array<f32, kMaxGroups>;
+var<workgroup> kept: array<u32, kMaxGroups>;
+
+struct Best {
+  value: f32,
+  index: u32, // kNone: none
 }
 
-fn is_softmax() -> bool {
-  return op.kind == kRouteKindSoftmaxTopK || op.kind == kRouteKindSoftmaxTopKNormalized;
+fn is_better(value: f32, index: u32, than: Best) -> bool {
+  if (index == kNone) {
+    return false;
+  }
+  return than.index == kNone || value > than.value || (value == than.value && index < than.index);
 }
 
-// Of the row: the greatest logit and the sum of exponentials below it. Of softmax alone.
-struct Scale {
-  largest: f32,
-  sum: f32,
+// The best of all threads'. Two calls may follow each other: what one reads last, the next writes
+// behind a barrier.
+fn best_of_threads(t: u32, own: Best) -> Best {
+  values[t] = own.value;
+  indices[t] = own.index;
+  workgroupBarrier();
+  if (t < 8u) {
+    var best = Best(0.0, kNone);
+    for (var i = 8u * t; i < 8u * t + 8u; i++) {
+      if (is_better(values[i], indices[i], best)) {
+        best = Best(values[i], indices[i]);
+      }
+    }
+    run_values[t] = best.value;
+    run_indices[t] = best.index;
+  }
+  workgroupBarrier();
+  var best = Best(0.0, kNone);
+  for (var i = 0u; i < 8u; i++) {
+    if (is_better(run_values[i], run_indices[i], best)) {
+      best = Best(run_values[i], run_indices[i]);
+    }
+  }
+  return best;
 }
 
-fn scale_of(logits: u32) -> Scale {
+fn sum_of_threads(t: u32, value: f32) -> f32 {
+  values[t] = value;
+  workgroupBarrier();
+  if (t < 8u) {
+    var sum = 0.0;
+    for (var i = 8u * t; i < 8u * t + 8u; i++) {
+      sum = sum + values[i];
+    }
+    run_values[t] = sum;
+  }
+  workgroupBarrier();
+  var total = 0.0;
+  for (var i = 0u; i < 8u; i++) {
+    total = total + run_values[i];
+  }
+  return total;
+}
+
+fn scale_of(logits: u32, t: u32) -> Scale {
+  var own = Best(0.0, kNone);
+  for (var e = t; e < op.experts; e += 64u) {
+    if (is_better(rank(act[logits + e]), e, own)) {
+      own = Best(rank(act[logits + e]), e);
+    }
+  }
+  let largest = act[logits + best_of_threads(t, own).index];
+  var sum = 0.0;
+  for (var e = t; e < op.experts; e += 64u) {
+    sum = sum + exp(act[logits + e] - largest);
+  }
+  let all = sum_of_threads(t, sum);
   if (!is_softmax()) {
     return Scale(0.0, 1.0);
   }
-  var largest = act[logits];
-  for (var e = 1u; e < op.experts; e++) {
-    if (rank(act[logits + e]) > rank(largest)) {
-      largest = act[logits + e];
-    }
-  }
-  var sum = 0.0;
-  for (var e = 0u; e < op.experts; e++) {
-    sum = sum + exp(act[logits + e] - largest);
-  }
-  return Scale(largest, sum);
+  return Scale(largest, all);
 }
 
-fn score(logit: f32, scale: Scale) -> f32 {
-  if (!is_softmax()) {
-    return 1.0 / (1.0 + exp(-logit));
-  }
-  return exp(logit - scale.largest) / scale.sum;
-}
-
-// What an expert is chosen by, but for its group.
-fn choice(logits: u32, expert: u32, scale: Scale) -> f32 {
-  let logit = act[logits + expert];
-  if (op.bias == kNone && op.groups == 1u) {
-    return rank(logit); // scores rise with logits
-  }
-  var value = score(logit, scale);
-  if (op.bias != kNone) {
-    value = value + vectors[op.bias + expert];
-  }
-  return rank(value);
-}
-
-// Bit g: experts of group g keep their choice.
-var<private> kept: array<u32, (kMaxGroups + 31) / 32>;
-
-fn keep_best_groups(logits: u32, scale: Scale) {
+// Of group g: the best of its experts, or its two best.
+fn worth_of(logits: u32, g: u32, scale: Scale) -> f32 {
   let members = op.experts / op.groups;
-  var worth: array<f32, kMaxGroups>;
-  for (var g = 0u; g < op.groups; g++) {
-    var first = -3.4e38;
-    var second = -3.4e38;
-    for (var e = g * members; e < (g + 1u) * members; e++) {
-      let value = choice(logits, e, scale);
-      if (value > first) {
-        second = first;
-        first = value;
-      } else {
-        second = max(second, value);
-      }
+  var first = -3.4e38;
+  var second = -3.4e38;
+  for (var e = g * members; e < (g + 1u) * members; e++) {
+    let value = choice(logits, e, scale);
+    if (value > first) {
+      second = first;
+      first = value;
+    } else {
+      second = max(second, value);
     }
-    worth[g] = select(first + second, first, op.group_best == 1u);
   }
-  for (var g = 0u; g < op.groups; g++) {
+  return select(first + second, first, op.group_best == 1u);
+}
+
+fn keep_best_groups(logits: u32, t: u32, scale: Scale) {
+  for (var g = t; g < op.groups; g += 64u) {
+    worth[g] = worth_of(logits, g, scale);
+  }
+  workgroupBarrier();
+  for (var g = t; g < op.groups; g += 64u) {
     var better = 0u;
     for (var other = 0u; other < op.groups; other++) {
       let is_before = worth[other] == worth[g] && other < g;
       better = better + select(0u, 1u, worth[other] > worth[g] || is_before);
     }
-    if (better < op.top_groups) {
-      kept[g / 32u] = kept[g / 32u] | (1u << (g % 32u));
-    }
+    kept[g] = select(0u, 1u, better < op.top_groups);
   }
+  workgroupBarrier();
 }
 
-fn choice_in_groups(logits: u32, expert: u32, scale: Scale) -> f32 {
-  if (op.groups > 1u) {
-    let group = expert / (op.experts / op.groups);
-    if ((kept[group / 32u] & (1u << (group % 32u))) == 0u) {
-      return 0.0;
-    }
-  }
-  return choice(logits, expert, scale);
+fn is_kept(group: u32) -> bool {
+  return kept[group] != 0u;
 }
 
 @compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-  let row = id.x;
-  if (row >= row_count()) {
-    return;
-  }
+fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  let row = workgroup.y;
   let logits = op.logits_base + row * op.logits_stride;
   let out = op.out_base + row * op.out_stride;
-  let scale = scale_of(logits);
+  let scale = scale_of(logits, t);
   if (op.groups > 1u) {
-    keep_best_groups(logits, scale);
+    keep_best_groups(logits, t, scale);
   }
-  var last = 0.0;
-  var last_index = kNone;
+  var last = Best(0.0, kNone);
   for (var slot = 0u; slot < op.top_k; slot++) {
-    var best = 0u;
-    var best_rank = 0.0;
-    var found = false;
-    for (var e = 0u; e < op.experts; e++) {
+    var own = Best(0.0, kNone);
+    for (var e = t; e < op.experts; e += 64u) {
       let value = choice_in_groups(logits, e, scale);
-      let is_after = slot == 0u || value < last || (value == last && e > last_index);
-      if (is_after && (!found || value > best_rank)) {
-        best = e;
-        best_rank = value;
-        found = true;
+      let is_after =
+        slot == 0u || value < last.value || (value == last.value && e > last.index);
+      if (is_after && is_better(value, e, own)) {
+        own = Best(value, e);
       }
     }
-    act[out + slot] = f32(best);
-    last = best_rank;
-    last_index = best;
-  }
-  var factor = op.scale;
-  if (op.kind == kRouteKindSoftmaxTopKNormalized || op.kind == kRouteKindSigmoidTopKNormalized) {
-    var sum = 0.0;
-    for (var slot = 0u; slot < op.top_k; slot++) {
-      sum = sum + score(act[logits + u32(act[out + slot])], scale);
+    last = best_of_threads(t, own);
+    if (t == 0u) {
+      act[out + slot] = f32(last.index);
     }
-    factor = factor / (sum + 1e-20);
   }
-  for (var slot = 0u; slot < op.top_k; slot++) {
-    act[out + op.top_k + slot] = score(act[logits + u32(act[out + slot])], scale) * factor;
+  if (t == 0u) {
+    write_weights(logits, out, scale);
   }
 }

@@ -1,0 +1,63 @@
+// What an expert of a row is chosen by, and the weights of those that were: MoeRoute of ir.h. The
+// kernels tell which groups' experts may be chosen (is_kept) and how the scores are scaled. A
+// not-a-number ranks below everything.
+fn rank(value: f32) -> f32 {
+  let bits = bitcast<u32>(value);
+  return select(max(value, -3.0e38), -3.4e38, (bits & 0x7fffffffu) > 0x7f800000u);
+}
+
+fn is_softmax() -> bool {
+  return op.kind == kRouteKindSoftmaxTopK || op.kind == kRouteKindSoftmaxTopKNormalized;
+}
+
+// Of the row: the greatest logit and the sum of exponentials below it. Of softmax alone.
+struct Scale {
+  largest: f32,
+  sum: f32,
+}
+
+fn score(logit: f32, scale: Scale) -> f32 {
+  if (!is_softmax()) {
+    return 1.0 / (1.0 + exp(-logit));
+  }
+  return exp(logit - scale.largest) / scale.sum;
+}
+
+// What an expert is chosen by, but for its group.
+fn choice(logits: u32, expert: u32, scale: Scale) -> f32 {
+  let logit = act[logits + expert];
+  if (op.bias == kNone && op.groups == 1u) {
+    return rank(logit); // scores rise with logits
+  }
+  var value = score(logit, scale);
+  if (op.bias != kNone) {
+    value = value + vectors[op.bias + expert];
+  }
+  return rank(value);
+}
+
+// The same of an expert whose group may have been left out.
+fn choice_in_groups(logits: u32, expert: u32, scale: Scale) -> f32 {
+  if (op.groups > 1u) {
+    let group = expert / (op.experts / op.groups);
+    if (!is_kept(group)) {
+      return 0.0;
+    }
+  }
+  return choice(logits, expert, scale);
+}
+
+// Behind the chosen experts at `out`, their weights. One thread: experts of a row are few.
+fn write_weights(logits: u32, out: u32, scale: Scale) {
+  var factor = op.scale;
+  if (op.kind == kRouteKindSoftmaxTopKNormalized || op.kind == kRouteKindSigmoidTopKNormalized) {
+    var sum = 0.0;
+    for (var slot = 0u; slot < op.top_k; slot++) {
+      sum = sum + score(act[logits + u32(act[out + slot])], scale);
+    }
+    factor = factor / (sum + 1e-20);
+  }
+  for (var slot = 0u; slot < op.top_k; slot++) {
+    act[out + op.top_k + slot] = score(act[logits + u32(act[out + slot])], scale) * factor;
+  }
+}
