@@ -1,0 +1,68 @@
+// The requests of a run.
+#include "sim/swarm_run.h"
+
+namespace weft::sim {
+
+void SwarmRun::ScheduleRequest() {
+  if (scenario_.requests_per_minute <= 0) return;
+  const double us = 60e6 / scenario_.requests_per_minute * (0.1 + 1.8 * random_.Uniform());
+  scheduler_.After(Microseconds(static_cast<int64_t>(us)), [this] {
+    if (scheduler_.now() >= chaos_end_) return;
+    Submit();
+    ScheduleRequest();
+  });
+}
+
+swarm::Request SwarmRun::MakeRequest() {
+  swarm::Request request;
+  request.id = next_request_++;
+  const uint32_t length = 1 + static_cast<uint32_t>(random_.Below(scenario_.longest_prompt));
+  // Often the next turn of an earlier conversation, or one that begins like it.
+  if (!finished_prefixes_.empty() && random_.Uniform() < 0.6) {
+    request.prompt_ids = finished_prefixes_[random_.Below(finished_prefixes_.size())];
+    if (random_.Uniform() < 0.4)
+      request.prompt_ids.resize(1 + random_.Below(request.prompt_ids.size()));
+  }
+  while (request.prompt_ids.size() < length)
+    request.prompt_ids.push_back(static_cast<int32_t>(random_.Below(model_.vocabulary)));
+  if (request.prompt_ids.size() > scenario_.options.context_length)
+    request.prompt_ids.resize(scenario_.options.context_length);
+  for (uint64_t i = scenario_.options.model.is_recurrent() ? random_.Below(4) : 0; i > 0; --i)
+    request.marks.push_back(static_cast<uint32_t>(random_.Below(request.prompt_ids.size() + 3)));
+  request.max_tokens = 1 + static_cast<uint32_t>(random_.Below(scenario_.longest_answer));
+  request.sampling.temperature = 0;
+  if (random_.Uniform() < scenario_.sampled_probability)
+    SetSampling(random_, model_.vocabulary, request.sampling);
+  for (int i = 0; i < 8; ++i)
+    request.stop_ids.push_back(static_cast<int32_t>(random_.Below(model_.vocabulary)));
+  request.want_logits = random_.Uniform() < 0.05;
+  if (request.want_logits) request.sampling = {.temperature = 0};
+  return request;
+}
+
+void SwarmRun::Submit() {
+  swarm::Request request = MakeRequest();
+  const RequestId id = request.id;
+  Tracked& tracked = requests_[id];
+  tracked.expected = Reference(model_, request, scenario_.options.context_length);
+  tracked.request = request;
+  ++unfinished_;
+  ++outcome_.requests;
+  std::vector<int32_t> whole = request.prompt_ids;
+  whole.insert(whole.end(), tracked.expected.tokens.begin(), tracked.expected.tokens.end());
+  if (whole.size() + 1 < scenario_.options.context_length)
+    finished_prefixes_.push_back(std::move(whole));
+  if (finished_prefixes_.size() > 8) finished_prefixes_.erase(finished_prefixes_.begin());
+  Log("request " + std::to_string(id) + ": " + std::to_string(request.prompt_ids.size()) + " + " +
+      std::to_string(request.max_tokens));
+  Feed(swarm::RequestSubmitted{std::move(request)});
+  if (random_.Uniform() < scenario_.cancel_probability)
+    scheduler_.After(Milliseconds(static_cast<int64_t>(random_.Below(5000))), [this, id] {
+      const auto found = requests_.find(id);
+      if (found == requests_.end() || found->second.ends > 0) return;
+      found->second.cancelled = true;
+      Feed(swarm::RequestCancelled{id});
+    });
+}
+
+}  // namespace weft::sim

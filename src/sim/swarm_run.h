@@ -1,0 +1,128 @@
+// One run of a simulated swarm: what Simulate (simulation.h) does, as an object. The core's actions
+// and the checks, the network, the faults and the clients are a file each.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/connection.h"
+#include "sim/recompute_watch.h"
+#include "sim/simulation.h"
+
+namespace weft::sim {
+
+using swarm::RequestId;
+using swarm::WorkerId;
+
+class SwarmRun {
+ public:
+  SwarmRun(uint64_t seed, const Scenario& scenario);
+  Outcome Run();
+
+ private:
+  // ---- the core and its actions (swarm_run.cc) ----
+  void Feed(swarm::Event event);
+  void ArmTimer();
+  void Carry(const swarm::SendControl& action);
+  // What the core tells a worker to hold must fit its offer by what the worker reported last. Only
+  // where nothing serves may the core go back to what the worker claimed, and once it has, go on
+  // so.
+  void CheckMemory(Connection& connection, const wire::pb::ServerMessage& message);
+  void Carry(const swarm::SendData& action);
+  void Carry(const swarm::CloseWorker& action);
+  void Carry(const swarm::EmitToken& action);
+  void Carry(const swarm::EmitLogits& action);
+  void Carry(const swarm::FinishRequest& action);
+  void Carry(const swarm::StartPlanning& action);
+  void Carry(const swarm::SwarmChanged&) {}
+  void Carry(const swarm::SetMessageLimit& action);
+
+  // ---- the network (swarm_network.cc) ----
+  Connection* Any(WorkerId id);
+  Connection* Find(WorkerId id);
+  std::string Name(WorkerId id);
+  // When a message of so many bytes is there. `last`: the delivery before it in this direction.
+  Instant Arrival(Connection& connection, size_t byte_count, Instant& last);
+  void Open(Device& device) { Open(device, nullptr, nullptr); }
+  // A new connection: of a worker that has just started, or of one that held on, which knows what
+  // it was told over the connection `before`.
+  void Open(Device& device, std::shared_ptr<ModelWorker> worker, const Connection* before);
+  void Reopen(Device& device, Duration delay);
+  void SendUp(WorkerId id, FromWorker message);
+  void Deliver(WorkerId id, FromWorker message, size_t bytes, Instant at, bool in_order);
+
+  // ---- what goes wrong (swarm_faults.cc) ----
+  void ScheduleFault();
+  void Fault();
+  // Busy with something else for a while.
+  void Slow(WorkerId id);
+  // Somebody wants the whole model in a tab, or not any longer.
+  void WantWhole(const std::vector<WorkerId>& open);
+  // Its machine stands still, and goes on as if nothing had been.
+  void Pause(WorkerId id);
+  // All machines sleep, and their clocks jump.
+  void SleepAll();
+  void HaveBadMinute(WorkerId id);
+  void Cure(Device& device);
+  void TellLost(WorkerId id, Duration latency);
+  void Crash(WorkerId id, bool told);
+  void Cut(WorkerId id, bool told);
+  // The worker of the connection `before`, or another one on its device.
+  void ComeBack(const std::shared_ptr<Connection>& before, Duration delay);
+  void ScheduleRestart();
+  // Another core begins with what the one before has noted last, or before that.
+  void Restart();
+  void CutOff(Connection& connection);
+  // Requests of before go on behind their tokens, or are asked for again, or by nobody.
+  void SubmitAgain();
+  void AskAgain(RequestId id, uint64_t start);
+  // The chaos is over and everything is cured. Fresh devices join at once in half of the runs; in
+  // the others only when the old ones cannot serve, so that nothing is repaired by a new plan that
+  // should have repaired itself.
+  void Heal();
+  void WatchForDown();
+  // Whether the devices that are connected can in truth hold the model, those left out that take
+  // more than they claim: what they could hold nobody can know.
+  bool CouldServe();
+  void AddFreshDevices();
+
+  // ---- requests (swarm_clients.cc) ----
+  void ScheduleRequest();
+  swarm::Request MakeRequest();
+  void Submit();
+
+  // ---- checks (swarm_run.cc) ----
+  void AfterStep();
+  void NoteSizes();
+  void CheckEnd();
+  void Violate(const std::string& text);
+  void Log(const std::string& text);
+
+  Scenario scenario_;
+  SeededRandom random_, restart_random_;
+  Scheduler scheduler_;
+  HashModel model_;
+  swarm::Costs costs_;
+  swarm::Core core_;
+  RecomputeWatch recomputes_{scenario_.options.model.is_recurrent()};
+  Outcome outcome_;
+  Instant chaos_end_;
+  std::map<WorkerId, Connection> connections_;
+  std::vector<std::unique_ptr<Device>> spare_;
+  std::map<RequestId, Tracked> requests_;
+  std::vector<std::vector<int32_t>> finished_prefixes_;
+  uint64_t unfinished_ = 0;
+  uint64_t sent_bytes_ = 0;
+  WorkerId next_worker_ = 1;
+  RequestId next_request_ = 1;
+  std::deque<swarm::Placement> noted_;  // the last two
+  uint64_t noted_version_ = 0;
+  std::optional<Instant> armed_;
+  int stuck_timers_ = 0;
+};
+
+}  // namespace weft::sim
