@@ -147,11 +147,13 @@ uint32_t Pipeline::Available(const Session& session, const LayerSpan& layers) co
   return rows == session.history.end() ? 0 : rows->second.end();
 }
 
-// Rows that have come for the stage and that it has not been sent.
-uint64_t Pipeline::WaitingRows(size_t stage_index) const {
+// Rows that have come for the stage and that it has not been sent: of all sessions, or of those
+// that somebody waits for.
+uint64_t Pipeline::WaitingRows(size_t stage_index, bool with_idle) const {
   const BoundStage& bound = stages_[stage_index].bound;
   uint64_t rows = 0;
   for (const auto& session : sessions_.sessions()) {
+    if (!session->active && !with_idle) continue;
     const auto known = session->history.find(bound.layers.first);
     if (known == session->history.end()) continue;
     const StageProgress* progress = session->Find(bound.binding);
@@ -168,32 +170,43 @@ bool Pipeline::SomeoneDecodes() const {
   });
 }
 
-// Rows of prompts are sent where two things hold, single rows always.
-// - Every stage looks one ahead: what it computes must find room in front of the next one. So a
-//   slow stage holds back the one in front of it, and that one the next, up to the sessions, where
-//   rows are mere token ids. Without a bound a prompt of 30,000 tokens in front of a slow last
-//   stage would wait here as hidden rows, of 8 KB each. In front of a hole the rows are what its
-//   next worker will be sent, and history's budget is the bound.
-// - A chunk may keep a worker busy for a tenth of a second and more. A second one behind it hides
-//   the delay of the link, but a row that comes after both waits for both: while somebody decodes,
-//   a worker has one chunk at a time, so that a token waits for at most one of them at each stage.
+// Every stage looks one ahead: what it computes must find room in front of the next one. So a slow
+// stage holds back the one in front of it, and that one the next, up to the sessions, where rows
+// are mere token ids. Without a bound a prompt of 30,000 tokens in front of a slow last stage would
+// wait here as hidden rows, of 8 KB each. In front of a hole the rows are what its next worker will
+// be sent, and history's budget is the bound.
+//
+// Rows of idle sessions take no room from others. Where a last stage has just been taken over,
+// three idle conversations of 900 tokens wait in front of it with 2,700 rows: a prompt that counted
+// them would begin when its stage has computed them all.
+bool Pipeline::HasRoomBehind(size_t stage_index, const Worker& worker, bool with_idle) const {
+  if (stage_index + 1 == stages_.size()) return true;
+  const Stage& next = stages_[stage_index + 1];
+  if (next.bound.binding == 0) return sessions_.history_bytes() < options_.history_bytes;
+  uint64_t rows = WaitingRows(stage_index + 1, with_idle);
+  for (const SentFrame& sent : worker.steps.in_flight)
+    if (sent.epoch == stages_[stage_index].bound.binding && sent.columns > 0) rows += sent.rows;
+  return rows < uint64_t{kQueuedChunks} * chunk_rows_;
+}
+
+// Single rows are sent always. Those of prompts find room behind, and keep no token waiting: a
+// chunk may keep a worker busy for a tenth of a second and more. A second one behind it hides the
+// delay of the link, but a row that comes after both waits for both. While somebody decodes, a
+// worker has one chunk at a time, so that a token waits for at most one of them at each stage.
 bool Pipeline::MaySendChunk(size_t stage_index, const Worker& worker) const {
-  if (stage_index + 1 < stages_.size()) {
-    const Stage& next = stages_[stage_index + 1];
-    if (next.bound.binding == 0) {
-      if (sessions_.history_bytes() >= options_.history_bytes) return false;
-    } else {
-      uint64_t rows = WaitingRows(stage_index + 1);
-      for (const SentFrame& sent : worker.steps.in_flight)
-        if (sent.epoch == stages_[stage_index].bound.binding && sent.columns > 0) rows += sent.rows;
-      if (rows >= uint64_t{kQueuedChunks} * chunk_rows_) return false;
-    }
-  }
+  if (!HasRoomBehind(stage_index, worker, false)) return false;
   const bool busy = std::any_of(worker.steps.in_flight.begin(), worker.steps.in_flight.end(),
                                 [](const SentFrame& sent) {
                                   return sent.rows > sent.runs.size();  // some run has several rows
                                 });
   return !busy || !SomeoneDecodes();
+}
+
+// Conversations that nobody waits for are computed while nobody waits for any other, a slice at a
+// time: whoever comes waits for one at most.
+bool Pipeline::MaySendIdle(size_t stage_index, const Worker& worker) const {
+  return sessions_.active_count() == 0 && worker.steps.idle() &&
+         HasRoomBehind(stage_index, worker, true);
 }
 
 // An engine that builds ONNX sessions computes one of ours at a time.
@@ -237,7 +250,7 @@ void Pipeline::SendWaiting(size_t stage_index, Instant now) {
 
 bool Pipeline::SendStep(size_t stage_index, Worker& worker, Instant now) {
   Batch batch;
-  TakeRows(stage_index, worker, MaySendChunk(stage_index, worker), batch);
+  TakeRows(stage_index, worker, batch);
   if (batch.runs.empty()) return false;
   Send(stages_[stage_index], worker, std::move(batch), now);
   return true;
@@ -295,12 +308,12 @@ void Pipeline::Reproduce(Session& session, size_t stage_index, StageProgress& st
 // First the single rows that conversations wait for, past any chunk; then rows of prompts and what
 // a new worker is behind; at last conversations that nobody waits for. Fair turns: each pass begins
 // behind the session that was served last. A frame names each session once.
-void Pipeline::TakeRows(size_t stage_index, Worker& worker, bool chunks, Batch& batch) {
+void Pipeline::TakeRows(size_t stage_index, Worker& worker, Batch& batch) {
   const size_t run_limit = RunLimit(worker);
   TakePass(stage_index, Pass::kDecoding, run_limit, batch);
-  if (!chunks) return;
-  TakePass(stage_index, Pass::kChunks, run_limit, batch);
-  if (batch.runs.empty()) TakePass(stage_index, Pass::kIdle, run_limit, batch);
+  if (MaySendChunk(stage_index, worker)) TakePass(stage_index, Pass::kChunks, run_limit, batch);
+  if (batch.runs.empty() && MaySendIdle(stage_index, worker))
+    TakePass(stage_index, Pass::kIdle, run_limit, batch);
 }
 
 bool Pipeline::AnyDecodes() const {
@@ -402,32 +415,41 @@ void Pipeline::AddRun(Session& session, StageProgress& progress, const Stage& st
 }
 
 // A follower computes only while its worker has nothing else to do, and only when some rows have
-// come together: it is to lag by little, not to double the work of every token.
+// come together: it is to lag by little, not to double the work of every token. What somebody waits
+// for comes first, and a frame is a slice of the follower itself: it may have to take over while it
+// computes one.
 void Pipeline::Feed(Stage& follower, Instant now) {
   Worker* worker = roster_.Find(follower.bound.worker);
   CHECK(worker != nullptr);
   if (!worker->steps.idle() || worker->offer.needs_onnx) return;
+  const uint32_t most =
+      std::min(chunk_rows_, SliceRows(options_, costs_, *worker, follower.bound.layers));
   Batch batch;
-  for (const auto& session : sessions_.sessions()) {
-    if (batch.rows >= chunk_rows_ || batch.runs.size() >= kRunsPerFrame) break;
-    StageProgress& progress = session->Track(follower.bound);
-    // What it cannot compute is left to those who have to.
-    if (progress.held_at_failure == progress.held) continue;
-    // The last known token's row may be cut back again, and is not worth a frame. Those in front of
-    // it are what they are, of a prompt that is being read, too: whoever takes over in its midst is
-    // not to begin with row 0. Where the logits of a prompt are wanted, each row is.
-    const bool has_outputs = session->active && session->active->request.want_logits;
-    const uint32_t known =
-        has_outputs ? session->completed : std::max(session->completed, LastToken(*session));
-    const uint32_t end = std::min(Available(*session, follower.bound.layers), known);
-    if (progress.sent + kFollowerRows > end) continue;
-    if (follower.bound.layers.first > 0 &&
-        !session->history[follower.bound.layers.first].Has(progress.sent))
-      continue;
-    const uint32_t limit = std::min(chunk_rows_ - batch.rows, end - progress.sent);
-    AddRun(*session, progress, follower, limit, batch);
-  }
+  for (const bool active : {true, false})
+    for (const auto& session : sessions_.sessions()) {
+      if (batch.rows >= most || batch.runs.size() >= kRunsPerFrame) break;
+      if (session->active.has_value() == active) FeedSession(*session, follower, most, batch);
+    }
   if (!batch.runs.empty()) Send(follower, *worker, std::move(batch), now);
+}
+
+void Pipeline::FeedSession(Session& session, Stage& follower, uint32_t row_limit, Batch& batch) {
+  StageProgress& progress = session.Track(follower.bound);
+  // What it cannot compute is left to those who have to.
+  if (progress.held_at_failure == progress.held) return;
+  // The last known token's row may be cut back again, and is not worth a frame. Those in front of
+  // it are what they are, of a prompt that is being read, too: whoever takes over in its midst is
+  // not to begin with row 0. Where the logits of a prompt are wanted, each row is.
+  const bool has_outputs = session.active && session.active->request.want_logits;
+  const uint32_t known =
+      has_outputs ? session.completed : std::max(session.completed, LastToken(session));
+  const uint32_t end = std::min(Available(session, follower.bound.layers), known);
+  if (progress.sent + kFollowerRows > end) return;
+  if (follower.bound.layers.first > 0 &&
+      !session.history[follower.bound.layers.first].Has(progress.sent))
+    return;
+  const uint32_t limit = std::min(row_limit - batch.rows, end - progress.sent);
+  AddRun(session, progress, follower, limit, batch);
 }
 
 // Whether the stages of a plan that are not active yet have had nearly all that live sessions hold.
@@ -657,7 +679,7 @@ Result<Pipeline::FailedRuns> Pipeline::OnStepFailed(Worker& worker,
 
 uint64_t Pipeline::waiting_rows() const {
   uint64_t rows = 0;
-  for (size_t i = 1; i < stages_.size(); ++i) rows += WaitingRows(i);
+  for (size_t i = 1; i < stages_.size(); ++i) rows += WaitingRows(i, true);
   return rows;
 }
 

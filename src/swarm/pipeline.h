@@ -9,7 +9,8 @@
 //
 // Rows of several sessions that wait at the same stage share a frame; nothing ever waits for
 // company. A long prompt neither fills the server with rows that wait in front of a slow stage nor
-// makes others wait for more than one chunk of it at each stage (MaySendChunk). Answers that belong
+// makes others wait for more than one chunk of it at each stage (MaySendChunk). Conversations that
+// nobody waits for are caught up with while nobody waits at all (MaySendIdle). Answers that belong
 // to a generation that is over are recognised by their run and dropped.
 #pragma once
 
@@ -126,14 +127,16 @@ class Pipeline {
   uint32_t RowLimit(Pass pass, const Batch& batch) const;
   const Stage* FindStage(BindingId binding) const;
   StageProgress* LiveProgress(const wire::Run& run, BindingId binding) const;
-  uint64_t WaitingRows(size_t stage_index) const;
+  uint64_t WaitingRows(size_t stage_index, bool with_idle) const;
   uint32_t Available(const Session& session, const LayerSpan& layers) const;
   bool SomeoneDecodes() const;
+  bool HasRoomBehind(size_t stage_index, const Worker& worker, bool with_idle) const;
   bool MaySendChunk(size_t stage_index, const Worker& worker) const;
+  bool MaySendIdle(size_t stage_index, const Worker& worker) const;
   size_t RunLimit(const Worker& worker) const;
   StageProgress* Ready(Session& session, size_t stage_index);
   void Reproduce(Session& session, size_t stage_index, StageProgress& stage);
-  void TakeRows(size_t stage_index, Worker& worker, bool chunks, Batch& batch);
+  void TakeRows(size_t stage_index, Worker& worker, Batch& batch);
   void TakePass(size_t stage_index, Pass pass, size_t run_limit, Batch& batch);
   void AddRun(Session& session, StageProgress& progress, const Stage& stage, uint32_t row_limit,
               Batch& batch);
@@ -142,6 +145,7 @@ class Pipeline {
   bool SendStep(size_t stage_index, Worker& worker, Instant now);
   void SendGenerates(Worker& worker, Instant now);
   void Feed(Stage& follower, Instant now);
+  void FeedSession(Session& session, Stage& follower, uint32_t row_limit, Batch& batch);
   void TrimHistory();
   void Track(Worker& worker, SentFrame& sent, double predicted_us, Instant now);
   bool Generates(const Session& session) const;
