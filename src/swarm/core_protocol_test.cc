@@ -57,10 +57,10 @@ TEST(Handshake, VersionMismatchesNameBothNumbersAndWhatToDo) {
               c.set_kind("web");
               c.set_engine("ort-wasm");
             }),
-            "unsupported: This worker speaks protocol version 0 and the server version 4: reload "
+            "unsupported: This worker speaks protocol version 0 and the server version 5: reload "
             "the page.");
   EXPECT_EQ(RefusalOf([](wire::pb::Connect& c) { c.set_protocol_version(0); }),
-            "unsupported: This worker speaks protocol version 0 and the server version 4: update "
+            "unsupported: This worker speaks protocol version 0 and the server version 5: update "
             "weft on this device.");
   EXPECT_EQ(RefusalOf([](wire::pb::Connect& c) { c.set_program_version(7); }),
             "unsupported: This worker speaks program version 7 and the server version 1: update "

@@ -9,7 +9,7 @@
 
 namespace weft::wire {
 
-inline constexpr uint32_t kProtocolVersion = 4;
+inline constexpr uint32_t kProtocolVersion = 5;
 inline constexpr char kServerVersion[] = "0.1.0";
 
 // First byte of a WebSocket message that holds a control message.

@@ -153,7 +153,7 @@ test("another protocol version is told to reload", { skip, timeout: 60_000 }, as
     const tab = await Tab.open(context, server.origin);
     await tab.start({ name: "old page", memoryBytes: 256e6 });
     const { message } = await tab.waitFor("refused");
-    assert.equal(message, "The server speaks protocol version 9, this worker version 4: " +
+    assert.equal(message, "The server speaks protocol version 9, this worker version 5: " +
       "reload the page, or update weft on this device.");
     await new Promise((resolve) => setTimeout(resolve, 1500));
     assert.equal(server.connections(), 1, "a refused page tries again");

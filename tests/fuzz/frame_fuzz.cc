@@ -1,11 +1,12 @@
-// Frames from a peer: decoding never crashes. What it accepts of data frames encodes back to the
-// same bytes; frames of whole-model generation ignore some and survive encoding and decoding.
-#include <algorithm>
+// Frames from a peer: decoding never crashes. What it accepts of data and fork frames encodes back
+// to the same bytes; frames of whole-model generation ignore some and survive encoding and
+// decoding.
 #include <cstdint>
 #include <vector>
 
 #include "base/check.h"
 #include "wire/data_frame.h"
+#include "wire/fork_frame.h"
 #include "wire/generation.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
@@ -16,6 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
     const std::vector<uint8_t> encoded = wire::EncodeGeneration(*generation);
     CHECK(wire::EncodeGeneration(*wire::DecodeGeneration(encoded)) == encoded);
   }
+  if (const auto fork = wire::DecodeFork(bytes); fork.ok()) CHECK(wire::EncodeFork(*fork) == bytes);
   const Result<wire::Frame> frame = wire::DecodeFrame(Slice(bytes));
   if (!frame.ok()) return 0;
   std::vector<uint8_t> again =

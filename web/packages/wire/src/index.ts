@@ -5,5 +5,6 @@ export * from "./dtype.ts";
 export * from "./error.ts";
 export * from "./expertFrame.ts";
 export * from "./expertSets.ts";
+export * from "./forkFrame.ts";
 export * from "./generation.ts";
 export * from "./version.ts";

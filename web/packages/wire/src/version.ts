@@ -1,7 +1,7 @@
 // Versions and limits that both ends of a connection compare: src/wire/version.h, program/ir.h and
 // package/manifest.h of the C++ side.
 
-export const kProtocolVersion = 4;
+export const kProtocolVersion = 5;
 export const kProgramVersion = 1;
 export const kPackageFormat = 1;
 
