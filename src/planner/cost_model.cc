@@ -112,9 +112,6 @@ std::string ContextProblem(const PlanContext& context) {
     return "The rate of loading in a repair is " + Number(context.repair_bytes_per_us) +
            " bytes per us; expected 0 or a finite number > 0.";
   }
-  if (!(context.busy_share >= 0 && context.busy_share <= 1)) {
-    return "The busy share is " + Number(context.busy_share) + "; expected 0 to 1.";
-  }
   return {};
 }
 

@@ -10,7 +10,6 @@ namespace weft::planner {
 namespace {
 
 constexpr double kFill = 0.9;            // of all memory, for replicas beyond the first
-constexpr double kHot = 1.5;             // times the mean
 constexpr uint64_t kMostPoints = 16384;  // of one holder
 
 // The last steps of splitmix64: every bit of the result depends on every bit of the input.
@@ -60,12 +59,6 @@ class Ring {
     placement_.replicas = Replicas();
     for (uint32_t replica = 0; replica < placement_.replicas; ++replica) PlaceAll(replica);
     PlaceHot();
-    for (HolderExperts& holder : placement_.holders)
-      std::stable_sort(holder.experts.begin(), holder.experts.end(),
-                       [this](const PlacedExpert& a, const PlacedExpert& b) {
-                         if ((a.replica == 0) != (b.replica == 0)) return a.replica == 0;
-                         return PopularityOf(a) > PopularityOf(b);
-                       });
     return std::move(placement_);
   }
 
@@ -99,13 +92,13 @@ class Ring {
     for (size_t l = 0; l < problem_.layers.size(); ++l) {
       const std::vector<double>& counts = problem_.popularity[l];
       CHECK(counts.size() == problem_.layers[l].experts);
+      CHECK(problem_.hot[l].size() == counts.size());
       double sum = 0;
       for (const double count : counts) sum += count;
       for (uint32_t expert = 0; expert < counts.size(); ++expert) {
         const double share =
             sum > 0 ? counts[expert] * static_cast<double>(counts.size()) / sum : 0;
-        const bool is_hot = problem_.hot.empty() ? share > kHot : problem_.hot[l][expert];
-        if (is_hot) hot.push_back({-share, {l, expert}});
+        if (problem_.hot[l][expert]) hot.push_back({-share, {l, expert}});
       }
     }
     std::sort(hot.begin(), hot.end());
@@ -133,14 +126,6 @@ class Ring {
       return true;
     }
     return false;
-  }
-
-  double PopularityOf(const PlacedExpert& e) const {
-    if (problem_.popularity.empty()) return 0;
-    for (size_t l = 0; l < problem_.layers.size(); ++l) {
-      if (problem_.layers[l].layer == e.layer) return problem_.popularity[l][e.expert];
-    }
-    return 0;
   }
 
   const ExpertProblem& problem_;

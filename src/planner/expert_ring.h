@@ -36,11 +36,9 @@ struct ExpertProblem {
   // Replicas of each expert; 0: as many as nine tenths of the memory hold, up to max_replicas.
   uint32_t replicas = 0;
   uint32_t max_replicas = 3;
-  // How often each expert was chosen, by place in `layers` and expert; empty: not known. Experts
-  // that are chosen more than 1.5 times as often as the mean get one replica more while memory
-  // allows, the hottest first, and all are loaded by falling popularity.
+  // How often each expert was chosen, by place in `layers` and expert; empty: not known.
   std::vector<std::vector<double>> popularity;
-  // Where not empty: those that get it instead, by whatever rule.
+  // Those that get one replica more while memory allows, the most popular first.
   std::vector<std::vector<bool>> hot;
 };
 
@@ -53,8 +51,8 @@ struct PlacedExpert {
 
 struct HolderExperts {
   uint32_t id = 0;
-  uint64_t used_bytes = 0;            // never more than it offers
-  std::vector<PlacedExpert> experts;  // in the order to load them: first replicas first, then hot
+  uint64_t used_bytes = 0;  // never more than it offers
+  std::vector<PlacedExpert> experts;
 };
 
 struct ExpertPlacement {
@@ -63,8 +61,8 @@ struct ExpertPlacement {
   std::vector<PlacedExpert> unplaced;  // replica 0 only: nobody has room for these
 };
 
-// REQUIRES: popularity, where given, has a number for every expert; hot is given with it only, and
-// has a flag for every expert.
+// REQUIRES: popularity and hot, where given, are given together and have something for every
+// expert.
 ExpertPlacement PlaceExperts(const ExpertProblem& problem);
 
 }  // namespace weft::planner

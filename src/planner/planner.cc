@@ -15,7 +15,6 @@ constexpr int kMaxLayers = 1000;
 constexpr double kProvenGap = 1e-11;
 
 // A swarm that nobody uses now is used again: it moves while nobody waits rather than never.
-constexpr double kLeastBusyShare = 0.05;
 // What moving bytes costs others, be it traffic, disk or heat: a gigabyte has to win a second.
 constexpr double kMovedBytesPerUs = 1000;
 
@@ -256,12 +255,11 @@ bool AcceptMove(const Plan& candidate, double current_cost_us, const MovePrice& 
   if (context.rule == PlanRule::kThesis) return AcceptPlan(candidate, current_cost_us, context);
   if (!(candidate.total_cost < context.constants.tau * current_cost_us)) return false;
   if (current_cost_us == kInfinity) return true;
-  const double busy_share = std::max(context.busy_share, kLeastBusyShare);
   const double ready_us = price.bytes > 0 ? candidate.init_us : 0;
   const double stable_us = std::max(0.0, context.expected_stable_us - ready_us - price.pause_us);
-  const double won_us = busy_share * stable_us * (1 - candidate.total_cost / current_cost_us);
+  const double won_us = stable_us * (1 - candidate.total_cost / current_cost_us);
   const double stopped_us = price.pause_us + static_cast<double>(price.rows) * candidate.row_us;
-  return won_us > busy_share * stopped_us + static_cast<double>(price.bytes) / kMovedBytesPerUs;
+  return won_us > stopped_us + static_cast<double>(price.bytes) / kMovedBytesPerUs;
 }
 
 std::vector<WorkerMetrics> WithoutMetric(std::vector<WorkerMetrics> workers, Metric metric) {

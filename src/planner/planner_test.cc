@@ -471,7 +471,6 @@ TEST(FindPlanTest, SenselessLayersAndConstantsAreProblems) {
   EXPECT_THAT(problem_of([](Instance& i) { i.context.expected_stable_us = 0; }),
               HasSubstr("next change is 0 us"));
   EXPECT_THAT(problem_of([](Instance& i) { i.context.repair_us = -1; }), HasSubstr("-1"));
-  EXPECT_THAT(problem_of([](Instance& i) { i.context.busy_share = 1.5; }), HasSubstr("1.5"));
 }
 
 TEST(FindPlanTest, IsDeterministicAndIndifferentToTheOrderOfWorkers) {

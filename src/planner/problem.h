@@ -131,7 +131,6 @@ struct PlanContext {
   double token_us = 0;
   // Expected time until the next change (a device joins or leaves) ends what a move wins. Measured.
   double expected_stable_us = 300e6;
-  double busy_share = 1;  // share of the time in which somebody waits for tokens
   // What a stream stands still when a worker of the plan leaves: so long in any case, and as long
   // as whoever takes over needs for the weights of its layers, at so many bytes per us (0: they are
   // there already, as where devices stand by). Measured, or from RepairPlan.

@@ -415,13 +415,6 @@ TEST(AcceptMoveTest, TheGainUntilTheNextChangeHasToExceedThePrice) {
   EXPECT_FALSE(accepts({10.1e6, 0, 0}));
   context.expected_stable_us = 9e6;  // over before it is ready
   EXPECT_FALSE(accepts({0, 1, 0}));
-  // Where nobody waits, pauses and rows cost little and bytes cost the same.
-  context.expected_stable_us = 30e6;
-  context.busy_share = 0.1;
-  EXPECT_TRUE(accepts({0, 900'000'000, 0}));
-  EXPECT_FALSE(accepts({0, 1'100'000'000, 0}));
-  context.busy_share = 0;
-  EXPECT_TRUE(accepts({0, 100'000'000, 9'900 / 2}));
 }
 
 TEST(AcceptMoveTest, TheThesisRuleStaysBehindItsFlag) {

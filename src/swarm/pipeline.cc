@@ -316,19 +316,12 @@ void Pipeline::TakeRows(size_t stage_index, Worker& worker, Batch& batch) {
     TakePass(stage_index, Pass::kIdle, run_limit, batch);
 }
 
-bool Pipeline::AnyDecodes() const {
-  const auto& sessions = sessions_.sessions();
-  return std::any_of(sessions.begin(), sessions.end(), [](const auto& session) {
-    return session->active && session->completed + 1 >= session->tokens.size();
-  });
-}
-
 // Rows of decoding sessions fill a frame as far as scratch is reserved for them. Those of prompts
 // get what they leave of a slice; where they leave little, half a slice, or a prompt would never be
 // read beside many conversations. Where nobody decodes, nobody waits: a frame is filled then, too.
 uint32_t Pipeline::RowLimit(Pass pass, const Batch& batch) const {
   const uint32_t most = std::max(chunk_rows_, std::min(options_.prefill_chunk_rows, most_rows_));
-  if (pass == Pass::kDecoding || !AnyDecodes()) return most;
+  if (pass == Pass::kDecoding || !SomeoneDecodes()) return most;
   return std::min(most, std::max(chunk_rows_, batch.rows + (chunk_rows_ + 1) / 2));
 }
 

@@ -123,7 +123,6 @@ class Pipeline {
   void FitSlices();
   uint64_t LongestAnswer(const Stage& stage) const;
   // Whether a conversation waits for its next token.
-  bool AnyDecodes() const;
   uint32_t RowLimit(Pass pass, const Batch& batch) const;
   const Stage* FindStage(BindingId binding) const;
   StageProgress* LiveProgress(const wire::Run& run, BindingId binding) const;
