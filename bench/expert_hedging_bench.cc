@@ -225,7 +225,7 @@ Case Table1Case(uint32_t h, CopyTime time) {
   table.options = Fixed(h, time);
   for (uint32_t id = 0; id < kTopK * h; ++id) {
     table.workers.push_back({});
-    table.holders.push_back({id, {{0, static_cast<uint16_t>(id / h)}}, 0});
+    table.holders.push_back({id, {{0, static_cast<uint16_t>(id / h)}}});
   }
   return table;
 }
@@ -242,7 +242,7 @@ Case Mixed(const Options& options, uint64_t placement) {
     if (id % 4 == 1) worker = {40, 0.3, 4, false};
     if (id % 4 == 3) worker = {8, 0.3, 1, true};
     mixed.workers.push_back(worker);
-    mixed.holders.push_back({id, {}, 1e6 * mixed.line_bytes_per_us});
+    mixed.holders.push_back({id, {}});
   }
   SeededRandom random(placement);
   for (uint16_t expert = 0; expert < mixed.experts; ++expert) {

@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/sentence.h"
-#include "tensor/half.h"
 
 namespace weft::dispatch {
 namespace {
@@ -15,10 +14,8 @@ constexpr double kUnknownRowUs = 10'000;
 constexpr uint32_t kMostBackoff = 8;
 // Slots of a layer that is looked at expert by expert: two rows of eight experts, four of four.
 constexpr size_t kForecastSlots = 32;
-// A copy costs its holder time that others may want: this share of a round trip, beside the line.
+// A copy costs its holder and the line time that others may want: this share of a round trip.
 constexpr double kCopyShare = 0.005;
-// Of copies that lose, so many answers come all the same: the cancel is too late for them.
-constexpr double kAnswerShare = 0.25;
 
 Error Refused(std::string sentence) {
   return Error(ErrorCode::kInvalidData, std::move(sentence));
@@ -28,26 +25,12 @@ Duration Us(double us) {
   return Microseconds(static_cast<int64_t>(us));
 }
 
-size_t RowBytes(uint16_t hidden, DType dtype) {
-  return size_t{hidden} * static_cast<size_t>(ElementBytes(dtype));
+void PackRow(std::span<const float> row, uint8_t* out) {
+  for (size_t i = 0; i < row.size(); ++i) StoreLe<float>(out + i * sizeof(float), row[i]);
 }
 
-void PackRow(std::span<const float> row, DType dtype, uint8_t* out) {
-  for (const float value : row) {
-    if (dtype == DType::kF32) {
-      StoreLe<float>(out, value);
-      out += 4;
-    } else {
-      StoreLe<uint16_t>(out, dtype == DType::kF16 ? F32ToF16(value) : F32ToBF16(value));
-      out += 2;
-    }
-  }
-}
-
-float ElementAt(const uint8_t* bytes, size_t index, DType dtype) {
-  if (dtype == DType::kF32) return LoadLe<float>(bytes + 4 * index);
-  const uint16_t half = LoadLe<uint16_t>(bytes + 2 * index);
-  return dtype == DType::kF16 ? F16ToF32(half) : BF16ToF32(half);
+float ElementAt(const uint8_t* bytes, size_t index) {
+  return LoadLe<float>(bytes + index * sizeof(float));
 }
 
 }  // namespace
@@ -108,11 +91,11 @@ std::vector<Dispatcher::Task> Dispatcher::MakeTasks(const LayerWork& work) const
     for (const uint32_t slot : slots) row_numbers.push_back(work.sums ? slot : slot / work.top_k);
     Slice& rows = packed[row_numbers];
     if (rows.empty()) {
-      const size_t row_bytes = RowBytes(work.hidden, options_.dtype);
+      const size_t row_bytes = size_t{work.hidden} * sizeof(float);
       std::vector<uint8_t> bytes(row_bytes * slots.size());
       for (size_t i = 0; i < slots.size(); ++i)
         PackRow(work.rows.subspan(size_t{row_numbers[i]} * work.hidden, work.hidden),
-                options_.dtype, &bytes[i * row_bytes]);
+                &bytes[i * row_bytes]);
       rows = Slice(std::move(bytes));
     }
     Task task;
@@ -135,12 +118,10 @@ Actions Dispatcher::Abandon(Instant now, uint32_t batch_index) {
 
 // ---- who is asked
 
-Duration Dispatcher::Predicted(const HolderState& holder, size_t row_bytes) const {
+Duration Dispatcher::Predicted(const HolderState& holder) const {
   double us = kUnknownRoundTripUs;
   if (!holder.round_trips.empty()) us = static_cast<double>(holder.round_trips.Quantile(0.5).us);
   us += static_cast<double>(BehindOf(holder).us);
-  if (holder.bytes_per_second > 0)
-    us += 1e6 * static_cast<double>(row_bytes) * (1 + holder.open) / holder.bytes_per_second;
   return Us(us);
 }
 
@@ -184,8 +165,7 @@ std::vector<uint32_t> Dispatcher::Candidates(Instant now, uint16_t layer, const 
                                    [id = id](const Copy& c) { return c.holder == id; });
     const bool is_asked = copy != task.copies.end();
     if (is_asked && IsWaitedFor(*copy)) continue;
-    order.emplace_back(is_asked, now < holder.demoted_until,
-                       Predicted(holder, task.rows.byte_count()), id);
+    order.emplace_back(is_asked, now < holder.demoted_until, Predicted(holder), id);
   }
   std::sort(order.begin(), order.end());
   std::vector<uint32_t> ids;
@@ -210,37 +190,20 @@ bool Dispatcher::IsAsked(const Task& task, uint32_t id) {
                      [id](const Copy& copy) { return copy.holder == id; });
 }
 
-bool Dispatcher::IsSent(uint32_t id, const Task& task) const {
-  const auto queued = outbox_.find(id);
-  return queued != outbox_.end() &&
-         std::any_of(queued->second.begin(), queued->second.end(), [&task](const Queued& item) {
-           return item.task->rows.bytes().data() == task.rows.bytes().data();
-         });
-}
-
-double Dispatcher::LineUs(uint32_t id, const Task& task) const {
-  const HolderState& holder = holders_.at(id);
-  if (holder.bytes_per_second <= 0) return 0;
-  const double one_way =
-      1e6 * static_cast<double>(task.rows.byte_count()) / holder.bytes_per_second;
-  return (IsSent(id, task) ? kAnswerShare : 1 + kAnswerShare) * one_way;
-}
-
-// Experts that only slow holders have choose first. A holder that is sent the row anyway is taken
-// before another one that is as fast: rows share the hub's line.
+// Experts that only slow holders have choose first.
 void Dispatcher::DispatchForecast(Instant now, uint32_t batch_index) {
   Batch& batch = batches_[batch_index];
   std::vector<std::pair<double, Task*>> order;
-  const auto expected_us = [this](uint32_t id, const Task& task) {
+  const auto expected_us = [this](uint32_t id) {
     const HolderState& holder = holders_.at(id);
     double us = kUnknownRoundTripUs;
     if (!holder.round_trips.empty()) us = static_cast<double>(holder.round_trips.Mean().us);
-    return us + static_cast<double>(BehindOf(holder).us) + LineUs(id, task);
+    return us + static_cast<double>(BehindOf(holder).us);
   };
   const auto best_of = [&](const Task& task) {
     std::tuple<bool, double, uint32_t> best{true, HUGE_VAL, 0};
     for (const uint32_t id : Candidates(now, batch.layer, task))
-      best = std::min(best, {now < holders_.at(id).demoted_until, expected_us(id, task), id});
+      best = std::min(best, {now < holders_.at(id).demoted_until, expected_us(id), id});
     return best;
   };
   for (Task& task : batch.tasks) order.emplace_back(-std::get<1>(best_of(task)), &task);
@@ -298,8 +261,7 @@ void Dispatcher::SendCopiesThatPay(Instant now, uint32_t batch_index) {
         const double usual_us = holder.round_trips.empty()
                                     ? kUnknownRoundTripUs
                                     : static_cast<double>(holder.round_trips.Quantile(0.5).us);
-        const double gain =
-            without - forecast.WeightedUsWith(i, copy) - LineUs(id, task) - kCopyShare * usual_us;
+        const double gain = without - forecast.WeightedUsWith(i, copy) - kCopyShare * usual_us;
         if (gain > most) std::tie(most, expert, best) = std::tuple(gain, i, id);
       }
     }
@@ -446,18 +408,16 @@ Result<Dispatcher::Copy*> Dispatcher::AskedFor(uint32_t id, const wire::ExpertFr
 
 Status Dispatcher::CheckRows(const Batch& batch, const Task& task,
                              const wire::ExpertFrame& frame) const {
-  if (frame.tokens != task.slots.size() || frame.hidden != batch.hidden ||
-      frame.dtype != options_.dtype)
+  if (frame.tokens != task.slots.size() || frame.hidden != batch.hidden)
     return Refused(Sentence("It answers expert ", frame.expert, " with ", frame.tokens, " rows of ",
-                            frame.hidden, " columns in ", DTypeName(frame.dtype), ", expected ",
-                            task.slots.size(), " of ", batch.hidden, " in ",
-                            DTypeName(options_.dtype), "."));
+                            frame.hidden, " columns, expected ", task.slots.size(), " of ",
+                            batch.hidden, "."));
   const size_t count = size_t{frame.tokens} * frame.hidden;
-  if (frame.rows.byte_count() != count * static_cast<size_t>(ElementBytes(frame.dtype)))
+  if (frame.rows.byte_count() != count * sizeof(float))
     return Refused(Sentence("Its rows have ", frame.rows.byte_count(), " bytes, expected ", count,
                             " numbers."));
   for (size_t i = 0; i < count; ++i) {
-    if (!std::isfinite(ElementAt(frame.rows.bytes().data(), i, frame.dtype)))
+    if (!std::isfinite(ElementAt(frame.rows.bytes().data(), i)))
       return Refused(Sentence("Its rows of expert ", frame.expert,
                               " hold a number that is not finite at ", i,
                               ", expected finite ones."));
@@ -493,7 +453,7 @@ void Dispatcher::TakeRows(Batch& batch, const Task& task, const wire::ExpertFram
   for (size_t i = 0; i < task.slots.size(); ++i) {
     float* out = &batch.slot_rows[size_t{task.slots[i]} * batch.hidden];
     for (size_t c = 0; c < batch.hidden; ++c) {
-      const float value = ElementAt(bytes, i * batch.hidden + c, frame.dtype);
+      const float value = ElementAt(bytes, i * batch.hidden + c);
       out[c] = batch.sums ? out[c] + value : value;
     }
   }
@@ -604,15 +564,6 @@ void Dispatcher::Drop(Instant now, uint32_t id) {
   }
 }
 
-Actions Dispatcher::OnHolderLost(Instant now, uint32_t holder) {
-  const auto found = holders_.find(holder);
-  if (found == holders_.end()) return Finish(now);
-  found->second.is_aside = true;  // so that nothing goes to it
-  Drop(now, holder);
-  holders_.erase(holder);
-  return Finish(now);
-}
-
 void Dispatcher::FixCopies(uint32_t copies) {
   options_ = first_options_;
   if (copies == 0) return;
@@ -629,7 +580,6 @@ Actions Dispatcher::SetHolders(Instant now, uint32_t epoch, std::vector<Holder> 
     named.insert(holder.id);
     HolderState& state = holders_[holder.id];
     state.experts = {holder.experts.begin(), holder.experts.end()};
-    state.bytes_per_second = holder.bytes_per_second;
   }
   std::vector<uint32_t> gone;
   for (const auto& [id, state] : holders_) {

@@ -39,7 +39,6 @@
 #include "dispatch/latency_window.h"
 #include "dispatch/layer_forecast.h"
 #include "dispatch/loss_guard.h"
-#include "tensor/dtype.h"
 #include "wire/expert_frame.h"
 #include "wire/group_sums.h"
 
@@ -50,7 +49,7 @@ enum class CopyTime { kAtOnce, kWhenLate };
 struct Options {
   // Fixed hedging: `copies` holders are asked for an expert, the further ones at once or each when
   // the one before it is late. Adaptive: a copy is sent, at once or later, up to `copies`, where it
-  // makes the layer end earlier by more than its rows cost on the line (layer_forecast.h).
+  // makes the layer end earlier by more than a share of a round trip (layer_forecast.h).
   bool adaptive = true;
   uint32_t copies = 4;
   CopyTime copy_time = CopyTime::kWhenLate;  // of fixed hedging
@@ -63,15 +62,12 @@ struct Options {
   Duration demotion = Seconds(5);  // how long a timeout makes a holder one for copies only
   uint32_t timeouts_to_unhealthy = 3;
   uint32_t bad_answers_to_aside = 3;
-  DType dtype = DType::kF32;  // of rows on the wire, both ways
-  wire::RowCompression compression = wire::RowCompression::kNone;
 };
 
-// Who can be asked: what it holds, and how fast bytes reach it (0: not known).
+// Who can be asked, and what it holds.
 struct Holder {
   uint32_t id = 0;
   std::vector<std::pair<uint16_t, uint16_t>> experts;  // layer, expert
-  double bytes_per_second = 0;
 };
 
 // One layer of a batch. Slot (row, j) is number row * top_k + j.
@@ -132,7 +128,7 @@ struct HolderStats {
   uint64_t wins = 0, losses = 0;  // calls: it answered first; it was cancelled
   uint64_t won_hedges = 0, lost_hedges = 0;  // hedges among them
   uint64_t timeouts = 0, bad_answers = 0, stale_answers = 0;
-  uint64_t sent_bytes = 0, received_bytes = 0;  // rows, as they are without compression
+  uint64_t sent_bytes = 0, received_bytes = 0;  // of rows
   // Of the last LatencyWindow::kSamples round trips of few rows; 0: there were none.
   Duration p50, p95, slowest;
   Duration queue;  // what waits there, as it said last
@@ -161,7 +157,6 @@ class Dispatcher {
   void FixCopies(uint32_t copies);
   // All who can be asked now. An epoch that is not newer than the last one's changes nothing.
   Actions SetHolders(Instant now, uint32_t epoch, std::vector<Holder> holders);
-  Actions OnHolderLost(Instant now, uint32_t holder);
   // A decoded result frame. What does not answer a dispatch exactly, or is not finite, is refused
   // and counted against the holder.
   Actions OnResult(Instant now, uint32_t holder, const wire::ExpertFrame& frame);
@@ -181,7 +176,6 @@ class Dispatcher {
   const LossGuard& guard() const { return guard_; }
   const LossStats& losses() const { return losses_; }
 
-  bool IsBusy(uint32_t batch) const { return batches_[batch].is_active; }
   // It waits for an expert that nobody who can be asked holds.
   bool IsMissing(uint32_t batch) const;
   std::vector<uint32_t> HolderIds() const;
@@ -236,9 +230,8 @@ class Dispatcher {
   };
   struct HolderState {
     std::set<std::pair<uint16_t, uint16_t>> experts;  // layer, expert
-    double bytes_per_second = 0;
-    LatencyWindow round_trips;     // of short messages
-    std::optional<double> row_us;  // of long ones
+    LatencyWindow round_trips;                        // of short messages
+    std::optional<double> row_us;                     // of long ones
     // Experts of a sum that it computes in a millisecond, the way there and back included: of short
     // messages, and of long ones times their rows.
     std::array<std::optional<double>, 2> share_rates;
@@ -265,13 +258,10 @@ class Dispatcher {
 
   // Holders that can be asked for it and are not among its open copies, best first.
   std::vector<uint32_t> Candidates(Instant now, uint16_t layer, const Task& task) const;
-  Duration Predicted(const HolderState& holder, size_t row_bytes) const;
+  Duration Predicted(const HolderState& holder) const;
   Duration LateAfter(const HolderState& holder, size_t row_count) const;
   static Duration SilenceOf(Instant now, const HolderState& holder);
   Duration BehindOf(const HolderState& holder) const;
-  // What one more row message costs the line to it, and its answer the line back.
-  double LineUs(uint32_t id, const Task& task) const;
-  bool IsSent(uint32_t id, const Task& task) const;
   Duration TimeoutOf(const HolderState& holder, size_t row_count, uint32_t sends) const;
   // Few rows: who is asked first for each expert, then copies as long as one pays.
   void DispatchForecast(Instant now, uint32_t batch);

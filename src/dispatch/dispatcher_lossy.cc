@@ -44,8 +44,7 @@ void Dispatcher::SetLosses(double limit, std::map<uint16_t, std::vector<float>> 
 bool Dispatcher::MayLose(Instant now, const LayerWork& work, const Batch& batch) const {
   const size_t groups = batch.tasks.size();
   return work.sums && work.may_lose && !lines_.empty() && guard_.MayLose(now) &&
-         options_.dtype == DType::kF32 && groups <= 8 * wire::kMaxGroupSetBytes &&
-         batch.tasks.back().expert + 1u == groups &&
+         groups <= 8 * wire::kMaxGroupSetBytes && batch.tasks.back().expert + 1u == groups &&
          work.rows.size() / work.hidden <= SumSender::kMostRows;
 }
 

@@ -61,7 +61,7 @@ class World {
     std::vector<Holder> holders;
     std::vector<uint32_t> senders;
     for (const auto& [id, device] : devices_) {
-      Holder holder{id, {}, 0};
+      Holder holder{id, {}};
       for (uint16_t group = 0; group < kGroups; ++group) holder.experts.emplace_back(3, group);
       holders.push_back(std::move(holder));
       if (id != kSelf) senders.push_back(id);

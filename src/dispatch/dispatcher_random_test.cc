@@ -82,7 +82,7 @@ class World {
   void Tell() {
     std::vector<Holder> holders;
     for (const auto& [id, member] : members_) {
-      Holder holder{id, {}, random_.Below(2) == 0 ? 0.0 : 1e6};
+      Holder holder{id, {}};
       for (uint16_t layer = 0; layer < kLayers; ++layer) {
         for (const uint16_t expert : member.experts) holder.experts.emplace_back(layer, expert);
       }
@@ -96,10 +96,8 @@ class World {
     if (what == 0 && members_.size() > 1) {
       auto member = members_.begin();
       std::advance(member, static_cast<std::ptrdiff_t>(random_.Below(members_.size())));
-      const uint32_t id = member->first;
       members_.erase(member);
       ++counts_.left;
-      if (random_.Below(2) == 0) Do(dispatcher_.OnHolderLost(time_.now(), id));
       Tell();
     } else if (what == 1 && members_.size() < 8) {
       Join(static_cast<Kind>(random_.Below(7)));

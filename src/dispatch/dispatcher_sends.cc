@@ -72,7 +72,6 @@ void Dispatcher::FlushSends(Instant now) {
       frame.layer = batch.layer;
       frame.expert = task->expert;
       frame.hidden = batch.hidden;
-      frame.dtype = options_.dtype;
       frame.tokens = static_cast<uint32_t>(task->slots.size());
       frame.rows = task->rows;
       frame.may_sum = batch.sums;

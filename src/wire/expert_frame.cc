@@ -1,10 +1,7 @@
 #include "wire/expert_frame.h"
 
-#include <lz4.h>
-
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <string>
 
 #include "base/check.h"
@@ -14,12 +11,10 @@ namespace weft::wire {
 namespace {
 
 constexpr std::array<uint8_t, 4> kMagic = {'M', 'o', 'E', 'x'};
-constexpr size_t kHeartbeatBytes = 24;
-constexpr size_t kGateBytes = 2;
+constexpr size_t kHeartbeatBytes = 20;
 
-constexpr uint8_t kLz4Flag = 1, kSameRowsFlag = 2, kGatesFlag = 4, kFailedFlag = 8, kSumFlag = 16,
-                  kMayLoseFlag = 32;
-constexpr uint8_t kF16Code = 1, kBF16Code = 2, kInt8Code = 3, kInt4Code = 4, kF32Code = 5;
+constexpr uint8_t kSameRowsFlag = 2, kFailedFlag = 8, kSumFlag = 16, kMayLoseFlag = 32;
+constexpr uint8_t kF32Code = 5;
 
 Error Malformed(std::string message) {
   return Error(ErrorCode::kInvalidData, std::move(message));
@@ -35,39 +30,12 @@ const char* NameOf(ExpertFrameType type) {
       return "cancel";
     case ExpertFrameType::kHeartbeat:
       return "heartbeat";
-    case ExpertFrameType::kWeightSync:
-      return "weight sync";
     case ExpertFrameType::kChannel:
       return "channel";
     case ExpertFrameType::kReady:
       return "channel's answer";
   }
   return "unknown";
-}
-
-uint8_t CodeOf(DType dtype) {
-  if (dtype == DType::kF16) return kF16Code;
-  if (dtype == DType::kBF16) return kBF16Code;
-  CHECK(dtype == DType::kF32);
-  return kF32Code;
-}
-
-Result<DType> DTypeOf(uint8_t code) {
-  switch (code) {
-    case kF16Code:
-      return DType::kF16;
-    case kBF16Code:
-      return DType::kBF16;
-    case kF32Code:
-      return DType::kF32;
-    case kInt8Code:
-      return Malformed("Its rows are int8, expected f16, bf16 or f32.");
-    case kInt4Code:
-      return Malformed("Its rows are int4, expected f16, bf16 or f32.");
-    default:
-      return Malformed(Sentence("Its rows have element type ", int{code},
-                                ", expected 1 (f16), 2 (bf16) or 5 (f32)."));
-  }
 }
 
 bool HasTensor(const ExpertFrame& frame) {
@@ -77,32 +45,7 @@ bool HasTensor(const ExpertFrame& frame) {
 
 // At most 2^16 * 2^16 * 2^2.
 uint64_t RowBytes(const ExpertFrame& frame) {
-  return uint64_t{frame.tokens} * frame.hidden * static_cast<uint64_t>(ElementBytes(frame.dtype));
-}
-
-// nullopt where LZ4 does not make the rows shorter.
-std::optional<Slice> Compressed(const Slice& rows) {
-  if (rows.byte_count() < 2 || rows.byte_count() > LZ4_MAX_INPUT_SIZE) return std::nullopt;
-  std::vector<uint8_t> out(rows.byte_count() - 1);
-  const int written = LZ4_compress_default(
-      reinterpret_cast<const char*>(rows.bytes().data()), reinterpret_cast<char*>(out.data()),
-      static_cast<int>(rows.byte_count()), static_cast<int>(out.size()));
-  if (written <= 0) return std::nullopt;
-  out.resize(static_cast<size_t>(written));
-  return Slice(std::move(out));
-}
-
-Result<Slice> Decompressed(ByteSpan block, uint64_t row_bytes) {
-  if (block.size() >= row_bytes)
-    return Malformed(Sentence("Its compressed rows have ", block.size(), " bytes, expected less ",
-                              "than the ", row_bytes, " that they are."));
-  std::vector<uint8_t> rows(row_bytes);
-  const int read = LZ4_decompress_safe(
-      reinterpret_cast<const char*>(block.data()), reinterpret_cast<char*>(rows.data()),
-      static_cast<int>(block.size()), static_cast<int>(rows.size()));
-  if (read < 0 || static_cast<uint64_t>(read) != row_bytes)
-    return Malformed(Sentence("Its rows are no LZ4 block of the expected ", row_bytes, " bytes."));
-  return Slice(std::move(rows));
+  return uint64_t{frame.tokens} * frame.hidden * sizeof(float);
 }
 
 Slice AddedBytes(const std::vector<uint16_t>& added) {
@@ -145,25 +88,16 @@ class Encoder {
     end_ = kShardHeadBytes;
   }
 
-  void Append(const ExpertFrame& frame, RowCompression compression) {
+  void Append(const ExpertFrame& frame) {
     uint8_t flags = 0;
     std::vector<Slice> payload;
     if (HasTensor(frame)) {
       CHECK(frame.tokens >= 1 && frame.tokens <= kMaxFrameTokens && frame.hidden >= 1);
       CHECK(frame.same_rows || frame.rows.byte_count() == RowBytes(frame));
-      if (frame.same_rows) {
+      if (frame.same_rows)
         flags |= kSameRowsFlag;
-      } else {
-        std::optional<Slice> shorter;
-        if (compression == RowCompression::kLz4) shorter = Compressed(frame.rows);
-        if (shorter) flags |= kLz4Flag;
-        payload.push_back(shorter ? *shorter : frame.rows);
-      }
-      if (!frame.gates.empty()) {
-        CHECK(frame.gates.byte_count() == kGateBytes * frame.tokens);
-        flags |= kGatesFlag;
-        payload.push_back(frame.gates);
-      }
+      else
+        payload.push_back(frame.rows);
       if (frame.may_sum) flags |= kSumFlag;
       if (frame.may_lose && frame.type == ExpertFrameType::kDispatch) flags |= kMayLoseFlag;
       if (!frame.added.empty()) {
@@ -197,7 +131,7 @@ class Encoder {
     StoreLe<uint16_t>(at + 18, frame.expert);
     StoreLe<uint32_t>(at + 20, frame.tokens);
     StoreLe<uint16_t>(at + 24, frame.hidden);
-    at[26] = HasTensor(frame) ? CodeOf(frame.dtype) : 0;
+    at[26] = HasTensor(frame) ? kF32Code : 0;
     at[27] = flags;
     end_ += kExpertHeaderBytes;
     for (const Slice& part : payload) {
@@ -252,8 +186,8 @@ class Decoder {
       return Malformed(
           Sentence("It has version ", version, ", expected ", kExpertFrameVersion, "."));
     const uint16_t type = LoadLe<uint16_t>(head + 6);
-    if (type < 1 || type > static_cast<uint16_t>(ExpertFrameType::kReady))
-      return Malformed(Sentence("It has type ", type, ", expected 1 to 7."));
+    if (type < 1 || type > static_cast<uint16_t>(ExpertFrameType::kReady) || type == 5)
+      return Malformed(Sentence("It has type ", type, ", expected 1 to 4, 6 or 7."));
     const uint32_t payload_bytes = LoadLe<uint32_t>(head + 8);
     if (payload_bytes > left - kExpertHeaderBytes)
       return Malformed(Sentence("It announces ", payload_bytes, " bytes of payload, expected ",
@@ -273,23 +207,21 @@ class Decoder {
       TRY(ReadBody(frame, head[26], payload));
       return frame;
     }
-    ASSIGN_OR_RETURN(frame.dtype, DTypeOf(head[26]));
+    if (head[26] != kF32Code)
+      return Malformed(Sentence("Its rows have element type ", int{head[26]}, ", expected ",
+                                int{kF32Code}, " (f32)."));
     TRY(ReadTensor(frame, head[27], payload, before));
     return frame;
   }
 
   static Status CheckFlags(ExpertFrameType type, uint8_t flags) {
     uint8_t known = 0;
-    if (type == ExpertFrameType::kDispatch)
-      known = kLz4Flag | kSameRowsFlag | kGatesFlag | kSumFlag | kMayLoseFlag;
+    if (type == ExpertFrameType::kDispatch) known = kSameRowsFlag | kSumFlag | kMayLoseFlag;
     if (type == ExpertFrameType::kResult)
-      known = (flags & kFailedFlag) != 0 ? kFailedFlag : kLz4Flag | kSumFlag;
+      known = (flags & kFailedFlag) != 0 ? kFailedFlag : kSumFlag;
     if (flags & ~known)
       return Malformed(Sentence("It is a ", NameOf(type), " with flags ", int{flags},
                                 ", expected none but those of ", int{known}, "."));
-    if ((flags & kLz4Flag) && (flags & kSameRowsFlag))
-      return Malformed(
-          "It repeats the rows before it and compresses them, expected one or neither.");
     return OkStatus();
   }
 
@@ -307,7 +239,6 @@ class Decoder {
     size_t least = 0, most = 0;
     if (frame.type == ExpertFrameType::kResult) least = 1, most = kMaxFailureBytes;
     if (frame.type == ExpertFrameType::kHeartbeat) least = most = kHeartbeatBytes;
-    if (frame.type == ExpertFrameType::kWeightSync) least = most = sizeof(uint32_t);
     if (frame.type == ExpertFrameType::kChannel)
       least = kLeastChannelBytes, most = kMostChannelBytes;
     if (frame.type == ExpertFrameType::kReady) least = most = kReadyBytes;
@@ -332,30 +263,20 @@ class Decoder {
     frame.may_sum = (flags & kSumFlag) != 0 && frame.type == ExpertFrameType::kDispatch;
     frame.may_lose = (flags & kMayLoseFlag) != 0;
     if ((flags & kSumFlag) && !frame.may_sum) TRY(TakeAdded(frame, payload));
-    const uint64_t gate_bytes = (flags & kGatesFlag) ? kGateBytes * uint64_t{frame.tokens} : 0;
-    if (payload.byte_count() < gate_bytes)
-      return Malformed(Sentence("Its payload has ", payload.byte_count(), " bytes, expected ",
-                                gate_bytes, " of gate weights alone."));
-    const Slice rows = payload.Sub(0, payload.byte_count() - gate_bytes);
-    if (gate_bytes != 0) frame.gates = payload.Sub(rows.byte_count(), gate_bytes);
-    if (flags & kLz4Flag) {
-      ASSIGN_OR_RETURN(frame.rows, Decompressed(rows.bytes(), row_bytes));
-      return OkStatus();
-    }
     frame.same_rows = (flags & kSameRowsFlag) != 0;
     const uint64_t expected = frame.same_rows ? 0 : row_bytes;
-    if (rows.byte_count() != expected)
-      return Malformed(Sentence("Its rows have ", rows.byte_count(), " bytes, expected ", expected,
+    if (payload.byte_count() != expected)
+      return Malformed(Sentence("Its rows have ", payload.byte_count(), " bytes, expected ",
+                                expected,
                                 frame.same_rows ? " as it repeats those before it." : "."));
-    frame.rows = rows;
+    frame.rows = payload;
     if (!frame.same_rows) return OkStatus();
     if (before == nullptr || before->type != ExpertFrameType::kDispatch ||
         before->sequence != frame.sequence || before->layer != frame.layer ||
-        before->tokens != frame.tokens || before->hidden != frame.hidden ||
-        before->dtype != frame.dtype)
+        before->tokens != frame.tokens || before->hidden != frame.hidden)
       return Malformed(
           "It repeats the rows before it, expected a dispatch there with the same sequence, "
-          "layer, tokens, columns and element type.");
+          "layer, tokens and columns.");
     frame.rows = before->rows;
     return OkStatus();
   }
@@ -373,11 +294,10 @@ ExpertFrame Bare(ExpertFrameType type) {
 
 }  // namespace
 
-std::vector<Slice> EncodeShardMessage(uint32_t peer, std::span<const ExpertFrame> frames,
-                                      RowCompression compression) {
+std::vector<Slice> EncodeShardMessage(uint32_t peer, std::span<const ExpertFrame> frames) {
   CHECK(!frames.empty() && frames.size() <= kMaxShardFrames);
   Encoder encoder(peer, frames);
-  for (const ExpertFrame& frame : frames) encoder.Append(frame, compression);
+  for (const ExpertFrame& frame : frames) encoder.Append(frame);
   return encoder.Finish();
 }
 
@@ -420,15 +340,6 @@ ExpertFrame HeartbeatFrame(const Heartbeat& heartbeat) {
   StoreLe<uint32_t>(body.data() + 4, heartbeat.compute_us);
   StoreLe<uint64_t>(body.data() + 8, heartbeat.held_bytes);
   StoreLe<uint32_t>(body.data() + 16, heartbeat.max_message_bytes);
-  StoreLe<uint32_t>(body.data() + 20, heartbeat.takes);
-  frame.body = Slice(std::move(body));
-  return frame;
-}
-
-ExpertFrame WeightSyncFrame(uint32_t epoch) {
-  ExpertFrame frame = Bare(ExpertFrameType::kWeightSync);
-  std::vector<uint8_t> body(sizeof(uint32_t));
-  StoreLe<uint32_t>(body.data(), epoch);
   frame.body = Slice(std::move(body));
   return frame;
 }
@@ -457,12 +368,7 @@ Heartbeat ReadHeartbeat(const ExpertFrame& frame) {
   CHECK(frame.type == ExpertFrameType::kHeartbeat && frame.body.byte_count() == kHeartbeatBytes);
   const uint8_t* at = frame.body.bytes().data();
   return {LoadLe<uint32_t>(at), LoadLe<uint32_t>(at + 4), LoadLe<uint64_t>(at + 8),
-          LoadLe<uint32_t>(at + 16), LoadLe<uint32_t>(at + 20)};
-}
-
-uint32_t ReadWeightSync(const ExpertFrame& frame) {
-  CHECK(frame.type == ExpertFrameType::kWeightSync && frame.body.byte_count() == sizeof(uint32_t));
-  return LoadLe<uint32_t>(frame.body.bytes().data());
+          LoadLe<uint32_t>(at + 16)};
 }
 
 }  // namespace weft::wire

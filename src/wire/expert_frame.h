@@ -4,7 +4,7 @@
 //
 //   shard message                      frame: header, 28 bytes, then its payload
 //   0  u8  0x02                        0  u8[4] "MoEx"
-//   1  u32 peer                        4  u16 version of this layout (1)
+//   1  u32 peer                        4  u16 version of this layout (2)
 //   5  frames, at least one            6  u16 type
 //                                      8  u32 payload bytes
 //                                      12 u32 sequence; its top bit tells two batches apart
@@ -12,33 +12,29 @@
 //                                      18 u16 expert
 //                                      20 u32 tokens
 //                                      24 u16 hidden (columns of a row)
-//                                      26 u8  dtype: 1 f16, 2 bf16, 5 f32 (3 int8, 4 int4: refused)
-//                                      27 u8  flags: 1 LZ4, 2 same rows, 4 gates, 8 failed,
-//                                               16 sum, 32 may be lost
+//                                      26 u8  element type: 5 f32
+//                                      27 u8  flags: 2 same rows, 8 failed, 16 sum, 32 may be lost
 //
 // From a hub the peer is the holder that the frames are for, from a holder it is the hub; whoever
 // forwards a message replaces these four bytes and nothing else.
 //
 // Type and payload:
-//   1 DISPATCH     rows [tokens, hidden], then with flag 4 the rows' gate weights f16 [tokens].
-//                  Flag 2: the rows are those of the frame before, a DISPATCH with the same
-//                  sequence, layer, tokens, hidden and dtype, and are not repeated: a row goes once
-//                  to a worker that runs several of its experts. Flag 16: the answer may be the sum
-//                  of this expert's rows and those of others that the message asks for so.
-//                  Flag 32: the answer may be datagrams, which may be lost (tensor_channel.h).
+//   1 DISPATCH     rows [tokens, hidden]. Flag 2: they are those of the frame before, a DISPATCH
+//                  with the same sequence, layer, tokens and hidden, and are not repeated: a row
+//                  goes once to a worker that runs several of its experts. Flag 16: the answer may
+//                  be the sum of this expert's rows and those of others that the message asks for
+//                  so. Flag 32: the answer may be datagrams, which may be lost (tensor_channel.h).
 //   2 RESULT       same sequence, layer and expert: unweighted rows [tokens, hidden]. Flag 8: it
 //                  failed; the payload is a sentence, and there is no tensor. Flag 16: the rows are
 //                  sums; behind them come the other experts in them, u16 each, rising, all above
 //                  this frame's, and a u16 that says how many they are, at least 1.
 //   3 CANCEL       nobody waits for this sequence, layer and expert (65535: any) any more. Empty.
-//   4 HEARTBEAT    24 bytes: u32 dispatches waiting, u32 median us of a recent one, u64 bytes held,
-//                  u32 bytes of the longest message it takes, u32 what it can (kTakes...).
-//   5 WEIGHT_SYNC  u32 epoch: from here on the connection speaks of this placement of experts.
+//   4 HEARTBEAT    20 bytes: u32 dispatches waiting, u32 median us of a recent one, u64 bytes held,
+//                  u32 bytes of the longest message it takes.
 //   6 CHANNEL      from a hub: where datagrams go, and their keys (tensor_channel.h).
 //   7 READY        from a holder: whether they get there (tensor_channel.h).
-// Frames without a tensor have tokens, hidden and dtype 0; the last four have layer and expert 0.
-// Flag 32 and the types 6 and 7 are for native workers; tabs refuse them.
-// Flag 1: the rows are one LZ4 block, shorter than they are. The gates behind it are as they are.
+// Frames without a tensor have tokens, hidden and element type 0; the last three have layer and
+// expert 0. Flag 32 and the types 6 and 7 are for native workers; tabs refuse them.
 #pragma once
 
 #include <cstdint>
@@ -47,14 +43,13 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "tensor/dtype.h"
 
 namespace weft::wire {
 
 inline constexpr uint8_t kShardByte = 0x02;  // first byte of the message
 inline constexpr size_t kShardHeadBytes = 5;
 inline constexpr size_t kExpertHeaderBytes = 28;
-inline constexpr uint16_t kExpertFrameVersion = 1;
+inline constexpr uint16_t kExpertFrameVersion = 2;
 inline constexpr uint32_t kBatchBit = 0x80000000u;
 inline constexpr uint16_t kAnyExpert = 0xffff;
 
@@ -72,7 +67,6 @@ enum class ExpertFrameType : uint16_t {
   kResult = 2,
   kCancel = 3,
   kHeartbeat = 4,
-  kWeightSync = 5,
   kChannel = 6,
   kReady = 7,
 };
@@ -84,7 +78,6 @@ struct ExpertFrame {
   uint16_t expert = 0;
   uint32_t tokens = 0;
   uint16_t hidden = 0;
-  DType dtype = DType::kF32;
   bool same_rows = false;  // `rows` is the frame's before, and is not sent again
   bool failed = false;     // of a result: `body` is a sentence
   bool may_sum = false;    // of a dispatch: its result may have others of the same rows in it
@@ -92,9 +85,8 @@ struct ExpertFrame {
   bool may_lose = false;
   // Of a result that is a sum: whose rows are in it beside those of `expert`, rising.
   std::vector<uint16_t> added;
-  Slice rows;   // [tokens, hidden]; decompressed where they came compressed
-  Slice gates;  // f16 [tokens], or empty
-  Slice body;   // of frames without a tensor
+  Slice rows;  // f32 [tokens, hidden]
+  Slice body;  // of frames without a tensor
 };
 
 struct ShardMessage {
@@ -102,19 +94,16 @@ struct ShardMessage {
   std::vector<ExpertFrame> frames;
 };
 
-enum class RowCompression { kNone, kLz4 };
-
-// The message in pieces that are written one after the other; rows, gates and bodies are the very
-// slices of `frames`. With kLz4, rows that it makes shorter are compressed.
+// The message in pieces that are written one after the other; rows and bodies are the very slices
+// of `frames`.
 // REQUIRES: 1..kMaxShardFrames frames of the layout above, within the limits.
-std::vector<Slice> EncodeShardMessage(uint32_t peer, std::span<const ExpertFrame> frames,
-                                      RowCompression compression = RowCompression::kNone);
+std::vector<Slice> EncodeShardMessage(uint32_t peer, std::span<const ExpertFrame> frames);
 
 // Whether the message is one of these, by its first byte.
 bool IsShardMessage(ByteSpan message);
 
-// Parses and validates all of it; rows share the message unless they came compressed. The error
-// names the frame, the field, its value and what was expected.
+// Parses and validates all of it; rows share the message. The error names the frame, the field, its
+// value and what was expected.
 Result<ShardMessage> DecodeShardMessage(const Slice& message);
 
 // For whoever forwards: whom the message is for, and the same message from or for somebody else, in
@@ -123,24 +112,19 @@ Result<uint32_t> ShardPeer(ByteSpan message);
 // REQUIRES: ShardPeer(message) is ok.
 std::vector<Slice> WithShardPeer(const Slice& message, uint32_t peer);
 
-inline constexpr uint32_t kTakesLz4 = 1, kTakesF16 = 2, kTakesBF16 = 4;
-
 struct Heartbeat {
   uint32_t waiting = 0;     // dispatches, the one under way included
   uint32_t compute_us = 0;  // median of the recent ones
   uint64_t held_bytes = 0;
   uint32_t max_message_bytes = 0;
-  uint32_t takes = 0;  // kTakes...
   bool operator==(const Heartbeat&) const = default;
 };
 ExpertFrame HeartbeatFrame(const Heartbeat& heartbeat);
-ExpertFrame WeightSyncFrame(uint32_t epoch);
 ExpertFrame CancelFrame(uint32_t sequence, uint16_t layer, uint16_t expert);
 // A dispatch that cannot be computed; what is too long of the sentence is cut off.
 ExpertFrame FailedResult(const ExpertFrame& dispatch, std::string sentence);
 
 // REQUIRES: a decoded frame of that type.
 Heartbeat ReadHeartbeat(const ExpertFrame& frame);
-uint32_t ReadWeightSync(const ExpertFrame& frame);
 
 }  // namespace weft::wire

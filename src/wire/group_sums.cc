@@ -130,11 +130,6 @@ bool GroupSums::HasAll(const GroupSet& groups) const {
                              [&](const GroupSet& counted) { return groups.Within(counted); });
 }
 
-bool GroupSums::HasSome(const GroupSet& groups) const {
-  return std::ranges::any_of(counted_,
-                             [&](const GroupSet& counted) { return groups.Overlaps(counted); });
-}
-
 uint32_t GroupSums::MissingOf(uint32_t group) const {
   return static_cast<uint32_t>(std::ranges::count_if(
       counted_, [group](const GroupSet& counted) { return !counted.Has(group); }));

@@ -98,9 +98,8 @@ class GroupSums {
   // them: missing() / pairs() of the block's output is lost.
   uint64_t missing() const { return missing_; }
   uint64_t pairs() const { return uint64_t{rows_} * fragments_ * groups_; }
-  // Whether these groups are in all columns of all rows, and whether any is in some.
+  // Whether these groups are in all columns of all rows.
   bool HasAll(const GroupSet& groups) const;
-  bool HasSome(const GroupSet& groups) const;
   // Of the pairs, those of this group that are missing.
   uint32_t MissingOf(uint32_t group) const;
   // Groups that are missing in some columns of the row.

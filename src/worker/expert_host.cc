@@ -5,8 +5,6 @@
 #include <string>
 
 #include "program/shards.h"
-#include "tensor/blocks.h"
-#include "tensor/half.h"
 
 namespace weft::worker {
 
@@ -16,8 +14,7 @@ namespace {
 bool MayAdd(const wire::ExpertFrame& first, const wire::ExpertFrame& later) {
   return first.may_sum && later.may_sum && first.may_lose == later.may_lose &&
          first.sequence == later.sequence && first.layer == later.layer &&
-         first.expert < later.expert && first.dtype == DType::kF32 && later.dtype == DType::kF32 &&
-         first.rows.bytes().data() == later.rows.bytes().data() &&
+         first.expert < later.expert && first.rows.bytes().data() == later.rows.bytes().data() &&
          first.rows.byte_count() == later.rows.byte_count();
 }
 
@@ -157,9 +154,9 @@ Status ExpertHost::RunLayer(const Shard& shard, std::span<const wire::ExpertFram
     const wire::ExpertFrame& asked = dispatches[i];
     const auto place = std::lower_bound(shard.experts.begin(), shard.experts.end(), asked.expert);
     const auto expert = static_cast<float>(place - shard.experts.begin());
-    const size_t row_bytes = columns * static_cast<size_t>(ElementBytes(asked.dtype));
+    const uint8_t* from = asked.rows.bytes().data();
     for (size_t token = 0; token < asked.tokens; ++token, row += columns + 2) {
-      ToF32(asked.dtype, asked.rows.bytes().data() + token * row_bytes, {row, columns});
+      for (size_t k = 0; k < columns; ++k, from += sizeof(float)) row[k] = LoadLe<float>(from);
       row[columns] = expert;
       row[columns + 1] = 1;
     }
@@ -174,8 +171,8 @@ Status ExpertHost::RunLayer(const Shard& shard, std::span<const wire::ExpertFram
     const wire::ExpertFrame& asked = dispatches[i];
     const auto values = rest.first(asked.tokens * columns);
     rest = rest.subspan(values.size());
-    std::vector<uint8_t> bytes(values.size() * static_cast<size_t>(ElementBytes(asked.dtype)));
-    FromF32(values, asked.dtype, bytes.data());
+    std::vector<uint8_t> bytes(values.size_bytes());
+    for (size_t k = 0; k < values.size(); ++k) StoreLe<float>(&bytes[k * sizeof(float)], values[k]);
     wire::ExpertFrame& result = results[i];
     result.type = wire::ExpertFrameType::kResult;
     result.sequence = asked.sequence;
@@ -183,7 +180,6 @@ Status ExpertHost::RunLayer(const Shard& shard, std::span<const wire::ExpertFram
     result.expert = asked.expert;
     result.tokens = asked.tokens;
     result.hidden = asked.hidden;
-    result.dtype = asked.dtype;
     result.may_lose = asked.may_lose;
     result.rows = Slice(std::move(bytes));
   }

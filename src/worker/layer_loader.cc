@@ -84,6 +84,11 @@ Result<std::optional<package::GroupPredictor>> LayerLoader::Predictor(uint32_t l
                    source_->Read(digest, manifest_.blobs.at(digest)).Context(what));
   ASSIGN_OR_RETURN(package::GroupPredictor predictor,
                    package::DecodePredictor(blob.bytes()).Context(what));
+  if (predictor.columns != manifest_.hidden_columns)
+    return Error(ErrorCode::kInvalidData,
+                 "The predictor of layer " + std::to_string(layer) + " reads rows of " +
+                     std::to_string(predictor.columns) + " columns, expected " +
+                     std::to_string(manifest_.hidden_columns) + ".");
   return std::optional(std::move(predictor));
 }
 

@@ -355,7 +355,7 @@ void Membership::StopOver() {
 
 void Membership::On(WholeWished& event) {
   if (!joined_) return;
-  SayFrame({Slice(wire::EncodeGeneration(wire::RunHere{event.wanted, event.api_key}))});
+  SayFrame({Slice(wire::EncodeGeneration(wire::RunHere{event.wanted}))});
 }
 
 // ---- layers on their way into the engine ----

@@ -54,8 +54,8 @@ std::vector<wire::ExpertFrame> Membership::SendSums(uint32_t hub,
   std::vector<wire::SumsOf> sent;
   for (wire::ExpertFrame& result : results) {
     const uint32_t last = result.added.empty() ? result.expert : result.added.back();
-    if (!result.may_lose || result.failed || result.dtype != DType::kF32 ||
-        result.tokens > dispatch::SumSender::kMostRows || last >= 8 * wire::kMaxGroupSetBytes) {
+    if (!result.may_lose || result.failed || result.tokens > dispatch::SumSender::kMostRows ||
+        last >= 8 * wire::kMaxGroupSetBytes) {
       others.push_back(std::move(result));
       continue;
     }

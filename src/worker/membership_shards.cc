@@ -89,7 +89,6 @@ void Membership::SayHeartbeats() {
   heartbeat.compute_us = static_cast<uint32_t>(experts_time_.us);
   heartbeat.held_bytes = experts_bytes_;
   heartbeat.max_message_bytes = static_cast<uint32_t>(wire::kMaxShardRowBytes);
-  heartbeat.takes = wire::kTakesLz4 | wire::kTakesF16 | wire::kTakesBF16;
   for (const uint32_t hub : experts_.hubs()) SayShards(hub, {wire::HeartbeatFrame(heartbeat)});
   if (auto report = hub_.Report(now_)) {
     pb::WorkerMessage message;

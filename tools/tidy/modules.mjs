@@ -46,7 +46,6 @@ export const kConfinedHeaders = [
   { pattern: /^hwy\//, modules: ["kernels", "tensor"],
     instead: "put vector code into src/kernels" },
   { pattern: /^pcre2\.h$|^utf8proc\.h$/, modules: ["text"], instead: "use src/text" },
-  { pattern: /^lz4/, modules: ["wire"], instead: "use wire/expert_frame.h" },
   { pattern: /^qrencode\.h$/, modules: ["server"], instead: "keep it in src/server" },
   { pattern: /^CLI\//, modules: ["apps"], instead: "keep it in src/apps" },
   {

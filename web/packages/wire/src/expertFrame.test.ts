@@ -6,31 +6,24 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 
 import {
-  DType,
   ExpertFrameType,
   decodeShardMessage,
-  dtypeFromName,
   encodeShardMessage,
   failedResult,
   heartbeatFrame,
   isShardMessage,
-  kTakesF16,
-  kTakesLz4,
-  readWeightSync,
   resultFrame,
 } from "./index.ts";
 import type { ExpertFrame } from "./index.ts";
 
 interface GoldenFrame {
-  type: "dispatch" | "result" | "cancel" | "heartbeat" | "weight_sync";
+  type: "dispatch" | "result" | "cancel" | "heartbeat";
   sequence: number;
   layer: number;
   expert: number;
   tokens: number;
   hidden: number;
-  dtype: string;
   rows: string;
-  gates: string;
   body: string;
   same_rows: boolean;
   failed: boolean;
@@ -40,7 +33,6 @@ interface GoldenFrame {
 interface GoldenMessage {
   name: string;
   peer: number;
-  lz4: boolean;
   frames: GoldenFrame[];
   hex: string;
 }
@@ -57,27 +49,23 @@ const find = (name: string): GoldenMessage => golden.messages.find((m) => m.name
 
 function described(f: GoldenFrame): ExpertFrame {
   return {
-    type: ExpertFrameType[f.type === "weight_sync" ? "weightSync" : f.type],
+    type: ExpertFrameType[f.type],
     sequence: f.sequence,
     layer: f.layer,
     expert: f.expert,
     tokens: f.tokens,
     hidden: f.hidden,
-    dtype: dtypeFromName(f.dtype) ?? DType.f32,
     sameRows: f.same_rows,
     failed: f.failed,
     maySum: f.may_sum,
     added: f.added,
     rows: bytesOf(f.rows),
-    gates: bytesOf(f.gates),
     body: bytesOf(f.body),
   };
 }
 
 describe("shard messages", () => {
-  const plain = golden.messages.filter((message) => !message.lz4);
-
-  it.each(plain.map((message) => [message.name, message] as const))(
+  it.each(golden.messages.map((message) => [message.name, message] as const))(
     "%s is the golden bytes",
     (_, message) => {
       const frames = message.frames.map(described);
@@ -87,17 +75,8 @@ describe("shard messages", () => {
     },
   );
 
-  it("refuses compressed rows, which a tab does not take", () => {
-    const message = golden.messages.find(({ lz4 }) => lz4)!;
-    expect(() => decodeShardMessage(bytesOf(message.hex))).toThrow("compressed with LZ4");
-  });
-
-  // What is wrong inside an LZ4 block only a decoder that reads them can say.
-  it.each(golden.refused.map((r) => [r.name, r] as const))("refuses %s", (name, refused) => {
-    const isOfLz4 = name === "not_lz4" || (name.startsWith("lz4_") && name !== "lz4_and_same");
-    expect(() => decodeShardMessage(bytesOf(refused.hex))).toThrow(
-      isOfLz4 ? "compressed with LZ4" : refused.problem,
-    );
+  it.each(golden.refused.map((r) => [r.name, r] as const))("refuses %s", (_, refused) => {
+    expect(() => decodeShardMessage(bytesOf(refused.hex))).toThrow(refused.problem);
   });
 
   it("shares the rows of a message between frames that mean the same", () => {
@@ -113,16 +92,13 @@ describe("shard messages", () => {
       computeUs: 1250,
       heldBytes: 6 * 2 ** 30,
       maxMessageBytes: 64 * 2 ** 20,
-      takes: kTakesLz4 | kTakesF16,
     };
     expect(heartbeatFrame(heartbeat).body).toEqual(
       bytesOf(find("heartbeat").frames[0]!.body),
     );
-    const sync = described(find("weight_sync_then_dispatch").frames[0]!);
-    expect(readWeightSync(sync)).toBe(77);
     const [rows, failed] = find("results").frames.map(described) as [ExpertFrame, ExpertFrame];
-    const dispatch = { ...rows, type: ExpertFrameType.dispatch, gates: bytesOf("003c") };
-    expect(resultFrame(dispatch, DType.bf16, rows.rows)).toEqual(rows);
+    const dispatch = { ...rows, type: ExpertFrameType.dispatch };
+    expect(resultFrame(dispatch, rows.rows)).toEqual(rows);
     const sentence = Buffer.from(failed.body).toString();
     expect(failedResult({ ...dispatch, expert: 6 }, sentence)).toEqual(failed);
     expect(failedResult(dispatch, "x".repeat(2000)).body.length).toBe(1024);

@@ -1,21 +1,20 @@
 // Shard messages: rows for the experts that a tab holds, and their results. The layout is that of
 // src/wire/expert_frame.h; this is its other implementation, held together by
-// tests/golden/expert_frames.json. Rows that are compressed are refused: a tab does not say in its
-// heartbeat that it takes them.
-import { DType, elementBytes } from "./dtype.ts";
+// tests/golden/expert_frames.json. Channels and datagrams are not for tabs.
 import { WireError } from "./error.ts";
 
 export const kShardByte = 0x02; // first byte of the message
 const kShardHeadBytes = 5;
 const kHeaderBytes = 28;
-const kVersion = 1;
+const kVersion = 2;
 const kMagic = 0x4d6f4578; // "MoEx", in order
-const kHeartbeatBytes = 24;
+const kHeartbeatBytes = 20;
+const kF32Code = 5; // element type of rows
 const kMaxFrames = 1024;
 const kMaxTokens = 65536;
 const kMaxRowBytes = 60 * 2 ** 20;
 const kMaxFailureBytes = 1024;
-const Flag = { lz4: 1, sameRows: 2, gates: 4, failed: 8, sum: 16 } as const;
+const Flag = { sameRows: 2, failed: 8, sum: 16 } as const;
 
 export const kBatchBit = 0x80000000;
 export const kAnyExpert = 0xffff;
@@ -25,11 +24,10 @@ export const ExpertFrameType = {
   result: 2,
   cancel: 3,
   heartbeat: 4,
-  weightSync: 5,
 } as const;
 export type ExpertFrameType = (typeof ExpertFrameType)[keyof typeof ExpertFrameType];
 
-const kTypeNames = ["", "dispatch", "result", "cancel", "heartbeat", "weight sync"] as const;
+const kTypeNames = ["", "dispatch", "result", "cancel", "heartbeat"] as const;
 
 export interface ExpertFrame {
   readonly type: ExpertFrameType;
@@ -38,13 +36,11 @@ export interface ExpertFrame {
   readonly expert: number;
   readonly tokens: number;
   readonly hidden: number;
-  readonly dtype: DType; // f32 where there is no tensor
   readonly sameRows: boolean; // `rows` are those of the frame before, and are not sent again
   readonly failed: boolean; // of a result: `body` is a sentence
   readonly maySum: boolean; // of a dispatch: its result may have others of the same rows in it
   readonly added: readonly number[]; // of a result that is a sum: the other experts in it, rising
-  readonly rows: Uint8Array; // [tokens, hidden]
-  readonly gates: Uint8Array; // f16 [tokens], or empty
+  readonly rows: Uint8Array; // f32 [tokens, hidden]
   readonly body: Uint8Array; // of frames without a tensor
 }
 
@@ -60,13 +56,11 @@ const kBare = {
   expert: 0,
   tokens: 0,
   hidden: 0,
-  dtype: DType.f32,
   sameRows: false,
   failed: false,
   maySum: false,
   added: [],
   rows: kNothing,
-  gates: kNothing,
   body: kNothing,
 } as const;
 
@@ -77,24 +71,6 @@ function viewOf(bytes: Uint8Array): DataView {
 function hasTensor(type: ExpertFrameType, failed: boolean): boolean {
   return (
     type === ExpertFrameType.dispatch || (type === ExpertFrameType.result && !failed)
-  );
-}
-
-function codeOf(dtype: DType): number {
-  if (dtype === DType.f32) return 5;
-  return dtype === DType.f16 ? 1 : 2;
-}
-
-function dtypeOf(code: number): DType {
-  if (code === 1) return DType.f16;
-  if (code === 2) return DType.bf16;
-  if (code === 5) return DType.f32;
-  if (code === 3 || code === 4) {
-    const name = code === 3 ? "int8" : "int4";
-    throw new WireError(`Its rows are ${name}, expected f16, bf16 or f32.`);
-  }
-  throw new WireError(
-    `Its rows have element type ${code}, expected 1 (f16), 2 (bf16) or 5 (f32).`,
   );
 }
 
@@ -135,8 +111,8 @@ function addedOf(first: number, payload: Uint8Array): { added: number[]; byteCou
 
 function payloadOf(frame: ExpertFrame): readonly Uint8Array[] {
   if (!hasTensor(frame.type, frame.failed)) return [frame.body];
-  if (frame.sameRows) return [frame.gates];
-  return [frame.rows, frame.gates, addedBytes(frame.added)];
+  if (frame.sameRows) return [];
+  return [frame.rows, addedBytes(frame.added)];
 }
 
 function writeHeader(at: DataView, frame: ExpertFrame, payloadBytes: number): void {
@@ -150,10 +126,9 @@ function writeHeader(at: DataView, frame: ExpertFrame, payloadBytes: number): vo
   at.setUint16(18, frame.expert, true);
   at.setUint32(20, frame.tokens, true);
   at.setUint16(24, frame.hidden, true);
-  at.setUint8(26, tensor ? codeOf(frame.dtype) : 0);
+  at.setUint8(26, tensor ? kF32Code : 0);
   const flags =
     (frame.sameRows ? Flag.sameRows : 0) |
-    (frame.gates.length > 0 ? Flag.gates : 0) |
     (frame.maySum || frame.added.length > 0 ? Flag.sum : 0) |
     (frame.failed ? Flag.failed : 0);
   at.setUint8(27, flags);
@@ -191,23 +166,15 @@ export function isShardMessage(message: Uint8Array): boolean {
 function checkFlags(type: ExpertFrameType, flags: number): void {
   let known = 0;
   if (type === ExpertFrameType.dispatch) {
-    known = Flag.lz4 | Flag.sameRows | Flag.gates | Flag.sum;
+    known = Flag.sameRows | Flag.sum;
   }
   if (type === ExpertFrameType.result) {
-    known = flags & Flag.failed ? Flag.failed : Flag.lz4 | Flag.sum;
+    known = flags & Flag.failed ? Flag.failed : Flag.sum;
   }
   if (flags & ~known) {
     throw new WireError(
       `It is a ${kTypeNames[type]} with flags ${flags}, expected none but those of ${known}.`,
     );
-  }
-  if (flags & Flag.lz4 && flags & Flag.sameRows) {
-    throw new WireError(
-      "It repeats the rows before it and compresses them, expected one or neither.",
-    );
-  }
-  if (flags & Flag.lz4) {
-    throw new WireError("Its rows are compressed with LZ4, expected as they are.");
   }
 }
 
@@ -229,7 +196,6 @@ function checkBody(frame: ExpertFrame, dtypeCode: number, payload: Uint8Array): 
   let [least, most] = [0, 0];
   if (type === ExpertFrameType.result) [least, most] = [1, kMaxFailureBytes];
   if (type === ExpertFrameType.heartbeat) least = most = kHeartbeatBytes;
-  if (type === ExpertFrameType.weightSync) least = most = 4;
   if (payload.length < least || payload.length > most) {
     throw new WireError(
       `It is a ${name} with ${payload.length} bytes of payload, expected ${least}` +
@@ -287,8 +253,8 @@ class Decoder {
       throw new WireError(`It has version ${version}, expected ${kVersion}.`);
     }
     const type = view.getUint16(at + 6, true);
-    if (type < 1 || type > ExpertFrameType.weightSync) {
-      throw new WireError(`It has type ${type}, expected 1 to 5.`);
+    if (type < 1 || type > ExpertFrameType.heartbeat) {
+      throw new WireError(`It has type ${type}, expected 1 to 4.`);
     }
     const payloadBytes = view.getUint32(at + 8, true);
     if (payloadBytes > left - kHeaderBytes) {
@@ -322,7 +288,12 @@ class Decoder {
       checkBody(frame, dtypeCode, payload);
       return { ...frame, body: payload };
     }
-    return this.#tensor({ ...frame, dtype: dtypeOf(dtypeCode) }, flags, payload, before);
+    if (dtypeCode !== kF32Code) {
+      throw new WireError(
+        `Its rows have element type ${dtypeCode}, expected ${kF32Code} (f32).`,
+      );
+    }
+    return this.#tensor(frame, flags, payload, before);
   }
 
   #tensor(
@@ -331,14 +302,14 @@ class Decoder {
     whole: Uint8Array,
     before: ExpertFrame | undefined,
   ): ExpertFrame {
-    const { tokens, hidden, dtype } = bare;
+    const { tokens, hidden } = bare;
     if (tokens === 0 || tokens > kMaxTokens || hidden === 0) {
       throw new WireError(
         `It has ${tokens} tokens of ${hidden} columns, expected 1 to ${kMaxTokens} tokens ` +
           `of at least 1 column.`,
       );
     }
-    const rowBytes = tokens * hidden * elementBytes(dtype);
+    const rowBytes = tokens * hidden * 4;
     this.#rowBytes += rowBytes;
     if (this.#rowBytes > kMaxRowBytes) {
       throw new WireError(
@@ -352,36 +323,27 @@ class Decoder {
         : { added: [], byteCount: 0 };
     const maySum = (flags & Flag.sum) !== 0 && bare.type === ExpertFrameType.dispatch;
     const frame: ExpertFrame = { ...bare, added, maySum };
-    const payload = whole.subarray(0, whole.length - byteCount);
-    const gateBytes = flags & Flag.gates ? 2 * tokens : 0;
-    if (payload.length < gateBytes) {
-      throw new WireError(
-        `Its payload has ${payload.length} bytes, expected ${gateBytes} of gate weights alone.`,
-      );
-    }
-    const rows = payload.subarray(0, payload.length - gateBytes);
-    const gates = payload.subarray(rows.length);
+    const rows = whole.subarray(0, whole.length - byteCount);
     const sameRows = (flags & Flag.sameRows) !== 0;
     const expected = sameRows ? 0 : rowBytes;
     if (rows.length !== expected) {
       const why = sameRows ? " as it repeats those before it." : ".";
       throw new WireError(`Its rows have ${rows.length} bytes, expected ${expected}${why}`);
     }
-    if (!sameRows) return { ...frame, rows, gates };
+    if (!sameRows) return { ...frame, rows };
     if (
       before?.type !== ExpertFrameType.dispatch ||
       before.sequence !== frame.sequence ||
       before.layer !== frame.layer ||
       before.tokens !== tokens ||
-      before.hidden !== hidden ||
-      before.dtype !== dtype
+      before.hidden !== hidden
     ) {
       throw new WireError(
         "It repeats the rows before it, expected a dispatch there with the same sequence, " +
-          "layer, tokens, columns and element type.",
+ "layer, tokens and columns.",
       );
     }
-    return { ...frame, rows: before.rows, gates, sameRows };
+    return { ...frame, rows: before.rows, sameRows };
   }
 }
 
@@ -407,12 +369,7 @@ export interface Heartbeat {
   readonly computeUs: number; // median of the recent ones
   readonly heldBytes: number;
   readonly maxMessageBytes: number;
-  readonly takes: number; // kTakes...
 }
-
-export const kTakesLz4 = 1;
-export const kTakesF16 = 2;
-export const kTakesBF16 = 4;
 
 export function heartbeatFrame(heartbeat: Heartbeat): ExpertFrame {
   const body = new Uint8Array(kHeartbeatBytes);
@@ -421,19 +378,13 @@ export function heartbeatFrame(heartbeat: Heartbeat): ExpertFrame {
   view.setUint32(4, heartbeat.computeUs, true);
   view.setBigUint64(8, BigInt(heartbeat.heldBytes), true);
   view.setUint32(16, heartbeat.maxMessageBytes, true);
-  view.setUint32(20, heartbeat.takes, true);
   return { ...kBare, type: ExpertFrameType.heartbeat, body };
 }
 
-// The epoch that a weight sync opens. REQUIRES: a decoded frame of that type.
-export function readWeightSync(frame: ExpertFrame): number {
-  return viewOf(frame.body).getUint32(0, true);
-}
-
-export function resultFrame(dispatch: ExpertFrame, dtype: DType, rows: Uint8Array): ExpertFrame {
+export function resultFrame(dispatch: ExpertFrame, rows: Uint8Array): ExpertFrame {
   const { sequence, layer, expert, tokens, hidden } = dispatch;
   const type = ExpertFrameType.result;
-  return { ...kBare, type, sequence, layer, expert, tokens, hidden, dtype, rows };
+  return { ...kBare, type, sequence, layer, expert, tokens, hidden, rows };
 }
 
 // A dispatch that cannot be computed; what is too long of the sentence is cut off.

@@ -10,8 +10,6 @@ import {
   heartbeatFrame,
   kAnyExpert,
   kBatchBit,
-  kTakesBF16,
-  kTakesF16,
   readExpertSets,
 } from "@weft/wire";
 import type { ExpertFrame, HoldExperts, LayerExperts, ShardMessage } from "@weft/wire";
@@ -183,7 +181,6 @@ export class ExpertDesk {
       computeUs: this.#computeUs,
       heldBytes: this.#usedBytes,
       maxMessageBytes: kMaxMessageBytes,
-      takes: kTakesF16 | kTakesBF16,
     });
     for (const hub of this.#hubs) this.#send(hub, [heartbeat]);
   }

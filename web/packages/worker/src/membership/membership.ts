@@ -13,6 +13,7 @@
 import type { LayerRange } from "@weft/engine";
 import {
   FrameType,
+  WholeModel,
   decodeFrame,
   decodeGeneration,
   decodeServerMessage,
@@ -57,7 +58,6 @@ import { SessionLimits } from "./sessionLimits.ts";
 import { StageTable, installedBytes, kMaxBindings } from "./stageTable.ts";
 import { shownOf } from "./shown.ts";
 import type { Binding } from "./stageTable.ts";
-import { WholeWish } from "./wholeWish.ts";
 import { heldValue, timingsValue, turnOf } from "./turns.ts";
 import type { Said, StepNumbers, Turn } from "./turns.ts";
 
@@ -65,7 +65,6 @@ export interface MembershipOptions {
   readonly needsOnnx: boolean; // the engine runs graphs: one session a step
   readonly note: string; // what the page says beside the state
   readonly wantsWhole: boolean; // the user's wish so far
-  readonly apiKey: string; // said with the wish
   readonly takesExperts: boolean; // the engine can hold experts for hubs
 }
 
@@ -94,7 +93,8 @@ export class Membership {
   #isMember = false; // Connect was sent on this connection
   #initSeen = false;
   #kept: readonly LayerRange[] = []; // what the last Retire named
-  readonly #wish: WholeWish;
+  #wantsWhole: boolean;
+  #isWholeHere = false;
   #isDownloading = false;
   #urgentInstalls = 0; // turns that install a layer which somebody waits for
   #hasChanged = false; // what the page sees of the state
@@ -102,15 +102,15 @@ export class Membership {
   #engineFailures = 0; // in a row
   #isOver = false;
 
-  constructor(options: MembershipOptions) {
+  constructor({ needsOnnx, note, wantsWhole, takesExperts }: MembershipOptions) {
     this.#experts = new ExpertDesk({
-      takesExperts: options.takesExperts,
+      takesExperts,
       send: (message) => this.#send(message),
       sendFrame: (message) => this.#sendFrame(message),
     });
-    this.#needsOnnx = options.needsOnnx;
-    this.#note = options.note;
-    this.#wish = new WholeWish(options.wantsWhole, options.apiKey);
+    this.#needsOnnx = needsOnnx;
+    this.#note = note;
+    this.#wantsWhole = wantsWhole;
   }
 
   // Begins with a connection, whose Init comes next. After Finish nothing is asked for any more.
@@ -150,8 +150,7 @@ export class Membership {
       case "workDone":
         return this.#onWorkDone(event.outcome);
       case "wholeWished":
-        this.#wish.isWanted = event.isWanted;
-        this.#wish.apiKey = event.apiKey;
+        this.#wantsWhole = event.isWanted;
         return this.#sayWholeWished(); // before Connect it is left to #onJoined
       case "leaveAsked":
         return this.#onLeaveAsked(event.reason, event.isDraining);
@@ -346,13 +345,13 @@ export class Membership {
     const cachedLayers = [...this.#cached].sort((a, b) => a - b);
     const own = { makesTokens, cachedLayers, held: held.map(heldValue) };
     this.#send({ case: "connect", value: { ...value, ...own } });
-    if (this.#wish.isWanted) this.#sayWholeWished();
+    if (this.#wantsWhole) this.#sayWholeWished();
     this.#hasChanged = true;
   }
 
   #sayWholeWished(): void {
     if (!this.#isMember) return;
-    this.#sendFrame(this.#wish.frame());
+    this.#sendFrame(encodeGeneration({ kind: "runHere", isWanted: this.#wantsWhole }));
   }
 
   get #layerCount(): number {
@@ -441,10 +440,7 @@ export class Membership {
       case "stop":
         return this.#stop([frame.sequence]);
       case "wholeModel":
-        if (this.#wish.onTold(frame.state, frame.message)) {
-          this.#actions.push({ kind: "wholeEnded" });
-        }
-        return this.#show(this.#wish.shown(frame.message));
+        return this.#onWholeModel(frame.state);
       default:
         return this.#finish("retry", "The server sent a frame that only workers send.");
     }
@@ -526,6 +522,16 @@ export class Membership {
   ): void {
     const made = { isLast, computeUs: computeMs * 1000, tokens };
     this.#sendFrame(encodeGeneration({ kind: "tokens", sequence, epoch, ...made }));
+  }
+
+  #onWholeModel(state: WholeModel): void {
+    const isHere = state === WholeModel.here;
+    if (this.#isWholeHere && !isHere) {
+      this.#wantsWhole = false;
+      this.#actions.push({ kind: "wholeEnded" });
+    }
+    this.#isWholeHere = isHere;
+    this.#show({ whole: isHere ? "here" : state === WholeModel.fits ? "possible" : "no" });
   }
 
   // ---- fetches ----

@@ -5,10 +5,10 @@
 //
 // A shard whose experts change is loaded anew in the place of the old one, which goes first: the
 // engine never holds both, and the offer is kept.
-import { EngineError, bf16ToF32, f16ToF32, f32ToBf16, f32ToF16 } from "@weft/engine";
+import { EngineError } from "@weft/engine";
 import type { StageEngine } from "@weft/engine";
 import { blobsOf } from "@weft/engine/program/shards.ts";
-import { DType, failedResult, resultFrame } from "@weft/wire";
+import { failedResult, resultFrame } from "@weft/wire";
 import type { ExpertFrame, LayerExperts } from "@weft/wire";
 
 import type { ExpertBlobs } from "../download/expertBlobs.ts";
@@ -151,8 +151,8 @@ export class ExpertHost {
     const stride = columns + 2;
     const input = new Float32Array(count * stride);
     let row = 0;
-    for (const { expert, tokens, dtype, rows } of dispatches) {
-      const values = toF32(dtype, rows);
+    for (const { expert, tokens, rows } of dispatches) {
+      const values = new Float32Array(rows.slice().buffer); // aligned, as the message is not
       const place = experts.indexOf(expert);
       for (let token = 0; token < tokens; ++token, ++row) {
         input.set(values.subarray(token * columns, (token + 1) * columns), row * stride);
@@ -177,10 +177,7 @@ export class ExpertHost {
     let at = 0;
     for (const dispatch of dispatches) {
       const values = hidden.slice(at, (at += dispatch.tokens * columns));
-      results.set(
-        dispatch,
-        resultFrame(dispatch, dispatch.dtype, fromF32(dispatch.dtype, values)),
-      );
+      results.set(dispatch, resultFrame(dispatch, new Uint8Array(values.buffer)));
     }
     return count;
   }
@@ -188,21 +185,4 @@ export class ExpertHost {
 
 function isSame(a: readonly number[], b: readonly number[]): boolean {
   return a.length === b.length && a.every((expert, index) => expert === b[index]);
-}
-
-// Rows lie anywhere in a message: their copy is aligned.
-function toF32(dtype: DType, bytes: Uint8Array): Float32Array {
-  const { buffer } = bytes.slice();
-  if (dtype === DType.f32) return new Float32Array(buffer);
-  const halves = new Uint16Array(buffer);
-  const values = new Float32Array(halves.length);
-  (dtype === DType.f16 ? f16ToF32 : bf16ToF32)(halves, values);
-  return values;
-}
-
-function fromF32(dtype: DType, values: Float32Array): Uint8Array {
-  if (dtype === DType.f32) return new Uint8Array(values.buffer);
-  const halves = new Uint16Array(values.length);
-  (dtype === DType.f16 ? f32ToF16 : f32ToBf16)(values, halves);
-  return new Uint8Array(halves.buffer);
 }

@@ -89,7 +89,6 @@ export class WorkerRig {
         guessWeightFactor: () => 1.5,
       },
       wantsWhole,
-      apiKey: "",
       onWholeEnded: () => (this.wantsWhole = false),
       note: "",
       makeEngine: () => {

@@ -32,7 +32,6 @@ export class WorkerHost {
   #engineWish: EngineWish = "auto";
   #lossCount = 0; // engines lost since the user's start
   #wantsWhole = false; // said again to the server after a reconnection
-  #apiKey = ""; // said with it
   #closed: Promise<void> = Promise.resolve(); // what the last helper held is freed
   #granted: number | null = null; // bytes of the offer that the GPU gives, once it was asked
   #note = ""; // why another engine computes, or with less memory, than was wished
@@ -61,8 +60,7 @@ export class WorkerHost {
         return this.#onStop("the tab was closed", false); // there is time for one short message
       case "runHere":
         this.#wantsWhole = message.isWanted;
-        this.#apiKey = message.apiKey;
-        return this.#helper?.sayRunHere(message.isWanted, message.apiKey);
+        return this.#helper?.sayRunHere(message.isWanted);
       case "forgetCache":
         void this.#forgetCache();
     }
@@ -164,7 +162,6 @@ export class WorkerHost {
       memoryBytes,
       note: this.#note,
       wantsWhole: this.#wantsWhole,
-      apiKey: this.#apiKey,
       engine,
       store,
       verified: this.#verified,
@@ -271,5 +268,4 @@ const kNothingHeld = {
   download: null,
   usedBytes: 0,
   whole: "no",
-  wholeMessage: "",
 } as const;
