@@ -26,8 +26,8 @@
 #include "apps/text_evaluation.h"
 #include "base/random.h"
 #include "engine/engine.h"
+#include "package/group_predictor.h"
 #include "package/package.h"
-#include "package/predictors.h"
 #include "program/shards.h"
 #include "wire/group_sums.h"
 #include "worker/layer_loader.h"
@@ -66,8 +66,13 @@ class Model {
     for (const swarm::ModelLayer& layer : apps::ModelInfoOf(package).layers)
       model->norms_.push_back(layer.group_norms);
     model->manifest_ = package.manifest;
-    for (uint32_t layer = 0; layer < package.manifest.layers.size(); ++layer) {
-      ASSIGN_OR_RETURN(model->predictors_.emplace_back(), package::ReadPredictor(package, layer));
+    for (const package::LayerInfo& layer : package.manifest.layers) {
+      auto& predictor = model->predictors_.emplace_back();
+      if (layer.predictor == package::Digest()) continue;
+      ASSIGN_OR_RETURN(
+          const Slice blob,
+          package.blobs->Get(layer.predictor, package.manifest.blobs.at(layer.predictor)));
+      ASSIGN_OR_RETURN(predictor, package::DecodePredictor(blob.bytes()));
     }
     TRY(model->Load(std::move(package)));
     if (!model->documents_.empty()) return model;

@@ -27,8 +27,8 @@ function(weft_precompile target first)
     target_precompile_headers(${target} REUSE_FROM ${first})
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    # <string> switches these off for itself (bits/char_traits.h), but GCC 12 forgets the pragmas of
-    # what it precompiles.
+    # <string> switches these off for itself (in its header of character traits), but GCC 12 forgets
+    # the pragmas of what it precompiles.
     target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow
                            -Wno-stringop-overread)
   endif()

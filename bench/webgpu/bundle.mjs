@@ -1,7 +1,7 @@
 // Makes one file of the engine (TypeScript, WGSL) that Node and browsers run as it is, and one for
 // conformance_check.mjs.
 //
-//   node bench/webgpu/bundle.mjs [DIR]     writes engine.mjs and check_engine.mjs
+//   node bench/webgpu/bundle.mjs [DIR]     writes both into build/bench/webgpu, or DIR
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";

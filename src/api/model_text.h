@@ -48,7 +48,6 @@ class ModelText {
   const std::vector<int32_t>& stop_ids() const { return stop_ids_; }
   // What generation_config.json recommends; OpenAI's defaults otherwise.
   const sampling::Parameters& default_sampling() const { return default_sampling_; }
-  bool has_chat_template() const { return template_.chat.has_value(); }
 
  private:
   explicit ModelText(Tokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {}

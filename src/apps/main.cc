@@ -16,7 +16,7 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("weft ") + wire::kServerVersion);
   app.require_subcommand(1);
   std::string log_level = "info";
-  app.add_option("--log", log_level, "How much to log: error, warn, info or debug")
+  app.add_option("--log", log_level, "How much to log: error, warn or info")
       ->capture_default_str()
       ->check([](const std::string& level) {
         return SetLogLevel(level) ? std::string() : "'" + level + "' is no level of logging";

@@ -1,6 +1,7 @@
 #include "apps/remote_worker.h"
 
 #include "base/log.h"
+#include "kernels/kernel_set.h"
 #include "wire/version.h"
 
 namespace weft::apps {
@@ -53,7 +54,8 @@ void RemoteWorker::Connect() {
 }
 
 net::WebSocketCallbacks RemoteWorker::OnOpen(std::shared_ptr<net::WebSocket> socket) {
-  LogInfo("connected to {}; offering {}", url_.Authority(), HumanBytes(options_.memory_bytes));
+  LogInfo("connected to {}; offering {}, kernels for {}", url_.Authority(),
+          HumanBytes(options_.memory_bytes), kernels::FastKernelsTarget());
   socket_ = std::move(socket);
   auto send = [this, weak = std::weak_ptr(socket_)](std::vector<Slice> pieces) {
     loop_.Post([weak, pieces = std::move(pieces)]() mutable {

@@ -57,12 +57,10 @@ bool SetLogLevel(std::string_view level) {
     return true;
   }();
   static_cast<void>(to_stderr);
-  for (const auto known :
-       {spdlog::level::err, spdlog::level::warn, spdlog::level::info, spdlog::level::debug}) {
+  for (const auto known : {spdlog::level::err, spdlog::level::warn, spdlog::level::info}) {
     const std::string_view name = known == spdlog::level::err    ? "error"
                                   : known == spdlog::level::warn ? "warn"
-                                  : known == spdlog::level::info ? "info"
-                                                                 : "debug";
+                                                                 : "info";
     if (level != name) continue;
     spdlog::set_level(known);
     return true;

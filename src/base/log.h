@@ -10,7 +10,7 @@
 
 namespace weft {
 
-// level: "error", "warn", "info" or "debug"; false when it is none of these.
+// level: "error", "warn" or "info"; false when it is none of these.
 bool SetLogLevel(std::string_view level);
 
 template <typename... Args>
@@ -24,10 +24,6 @@ void LogWarn(spdlog::format_string_t<Args...> format, Args&&... args) {
 template <typename... Args>
 void LogInfo(spdlog::format_string_t<Args...> format, Args&&... args) {
   spdlog::info(format, std::forward<Args>(args)...);
-}
-template <typename... Args>
-void LogDebug(spdlog::format_string_t<Args...> format, Args&&... args) {
-  spdlog::debug(format, std::forward<Args>(args)...);
 }
 
 }  // namespace weft

@@ -32,10 +32,6 @@ std::array<uint32_t, 4> CounterWords(uint64_t seed, uint64_t position, uint32_t 
 
 }  // namespace
 
-float CounterUniform(uint64_t seed, uint64_t position, uint32_t draw) {
-  return static_cast<float>(CounterWords(seed, position, draw)[0] >> 8) * 0x1p-24f;
-}
-
 double CounterDouble(uint64_t seed, uint64_t position, uint32_t draw) {
   const auto words = CounterWords(seed, position, draw);
   return static_cast<double>(uint64_t{words[0]} << 21 | words[1] >> 11) * 0x1p-53;

@@ -17,10 +17,8 @@ namespace weft {
 // 0).
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-// A float in [0, 1) with 24 bits: word / 2^32 truncated to 24 bits.
-float CounterUniform(uint64_t seed, uint64_t position, uint32_t draw);
-// The same number with 53 bits; the first 24 are CounterUniform's. A vocabulary has many tokens
-// that are less likely than 2^-24, so draws over all of it need the finer steps.
+// A number in [0, 1) with 53 bits of two words. A vocabulary has many tokens that are less likely
+// than 2^-24, so draws over all of it need the finer steps.
 double CounterDouble(uint64_t seed, uint64_t position, uint32_t draw);
 
 void SecureRandomBytes(MutableByteSpan out);

@@ -47,17 +47,4 @@ Status StorePredictors(const Package& package,
   return OkStatus();
 }
 
-Result<std::optional<GroupPredictor>> ReadPredictor(const Package& package, uint32_t layer) {
-  const Digest digest = package.manifest.layers.at(layer).predictor;
-  if (digest == Digest()) return std::optional<GroupPredictor>();
-  ASSIGN_OR_RETURN(const Slice blob, package.blobs->Get(digest, package.manifest.blobs.at(digest)));
-  ASSIGN_OR_RETURN(GroupPredictor predictor, DecodePredictor(blob.bytes()));
-  if (predictor.columns == package.manifest.hidden_columns)
-    return std::optional(std::move(predictor));
-  return Error(ErrorCode::kInvalidData, "The predictor of layer " + std::to_string(layer) +
-                                            " reads rows of " + std::to_string(predictor.columns) +
-                                            " columns, expected " +
-                                            std::to_string(package.manifest.hidden_columns) + ".");
-}
-
 }  // namespace weft::package

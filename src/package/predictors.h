@@ -4,10 +4,8 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <vector>
 
-#include "package/group_predictor.h"
 #include "package/package.h"
 
 namespace weft::package {
@@ -17,9 +15,5 @@ namespace weft::package {
 // REQUIRES: layers that the package has.
 Status StorePredictors(const Package& package,
                        const std::map<uint32_t, std::vector<uint8_t>>& predictors);
-
-// The layer's predictor. nullopt: it has none. Errors: those of the blob store and DecodePredictor,
-// and kInvalidData where it is of another width than the model.
-Result<std::optional<GroupPredictor>> ReadPredictor(const Package& package, uint32_t layer);
 
 }  // namespace weft::package

@@ -33,7 +33,8 @@ std::vector<float> LogitsOf(const json::object& c) {
   const float spread = Number(c, "spread"), levels = Number(c, "levels");
   std::vector<float> logits;
   for (int32_t id = 0; id < vocabulary; ++id) {
-    const float uniform = CounterUniform(seed, static_cast<uint64_t>(id), 0);
+    const double wide = CounterDouble(seed, static_cast<uint64_t>(id), 0);
+    const float uniform = static_cast<float>(std::floor(wide * 0x1p24)) * 0x1p-24f;
     const float square = uniform * uniform;
     const float fourth = square * square;
     float logit = fourth * spread;

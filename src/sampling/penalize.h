@@ -5,7 +5,7 @@
 //   frequency   l - frequency * count
 //   presence    l - presence
 // the latter three for every token in `counts`. Tokens outside the vocabulary are ignored. The
-// WGSL twin is penalize.wgsl; both are held to tests/conformance.
+// WGSL twin is sample_change.wgsl; both are held to tests/conformance.
 #pragma once
 
 #include <cstdint>

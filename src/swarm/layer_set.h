@@ -40,11 +40,6 @@ class LayerSet {
     if (layer < bits_.size()) bits_[layer] = false;
   }
   void Clear() { bits_.assign(bits_.size(), false); }
-  // Keeps only layers of [first, end).
-  void IntersectRange(uint32_t first, uint32_t end) {
-    for (size_t i = 0; i < bits_.size(); ++i)
-      if (i < first || i >= end) bits_[i] = false;
-  }
 
   // Maximal contiguous ranges [first, end), rising.
   std::vector<std::pair<uint32_t, uint32_t>> Ranges() const {

@@ -77,12 +77,6 @@ bool Popularity::Review(Instant now) {
   return true;
 }
 
-uint32_t Popularity::hot_count() const {
-  int64_t count = 0;
-  for (const std::vector<bool>& layer : hot_) count += std::ranges::count(layer, true);
-  return static_cast<uint32_t>(count);
-}
-
 std::vector<PlacedPopularity> Popularity::Placed() const {
   std::vector<PlacedPopularity> placed;
   for (uint32_t layer = 0; layer < counts_.size(); ++layer)

@@ -46,7 +46,6 @@ class Popularity {
   double Share(uint32_t layer, uint32_t expert) const {
     return Has(layer) ? shares_[layer][expert] : 1;
   }
-  uint32_t hot_count() const;
   // For a later start.
   std::vector<PlacedPopularity> Placed() const;
 

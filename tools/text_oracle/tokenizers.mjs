@@ -1,4 +1,4 @@
-// Writes what @huggingface/tokenizers makes of thousands of strings, for tokenizer_oracle_test.cc,
+// Writes what @huggingface/tokenizers makes of thousands of strings, for tokenizer/oracle_test.cc,
 // and for vocabulary_spec_test.cc with the vocabularies of GGUF files:
 //   node tools/text_oracle/tokenizers.mjs [FOLDER]
 // FOLDER is build/text-oracle unless given; the reference data is at $WEFT_DATA.

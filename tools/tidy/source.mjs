@@ -20,14 +20,29 @@ export function languageOf(path, text = "") {
 
 const blank = (text) => text.replace(/[^\n]/g, " ");
 
+const stripped = new Map(); // several rules ask for the same text
+
 // Text with comments blanked; strings too unless `keepStrings`.
 export function stripSource(text, language, { keepStrings = false } = {}) {
+  const way = `${language} ${keepStrings}`;
+  if (!stripped.has(way)) stripped.set(way, new Map());
+  const known = stripped.get(way);
+  if (!known.has(text)) known.set(text, strip(text, language, keepStrings));
+  return known.get(text);
+}
+
+function strip(text, language, keepStrings) {
   if (language === "py" || language === "sh" || language === "cmake") {
     return stripHash(text, language, keepStrings);
   }
   if (!["cxx", "ts", "wgsl", "proto", "css"].includes(language)) return text;
   const scanner = { text, language, keepStrings, out: "", at: 0 };
-  while (scanner.at < text.length) stripOne(scanner);
+  const plain = /[^/"'`R]+/y;
+  while (scanner.at < text.length) {
+    plain.lastIndex = scanner.at;
+    if (plain.test(text)) emit(scanner, plain.lastIndex, false);
+    if (scanner.at < text.length) stripOne(scanner);
+  }
   return scanner.out;
 }
 
@@ -60,7 +75,7 @@ function stripOne(scanner) {
     return emit(scanner, endOfTemplate(text, at), !scanner.keepStrings);
   }
   if (char === "/" && language === "ts" && startsRegex(text, at)) {
-    return emit(scanner, endOfRegex(text, at), true);
+    return emit(scanner, endOfRegex(text, at), !scanner.keepStrings);
   }
   emit(scanner, at + 1, false);
 }

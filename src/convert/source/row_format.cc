@@ -4,7 +4,7 @@
 //   Q4_1  d, m, u4 q[32]                                      x = d q + m
 //   Q5_0  d, u32 fifth bits, u4 q[32]                         x = d (q - 16)
 //   Q5_1  d, m, u32 fifth bits, u4 q[32]                      x = d q + m
-//   MXFP4 u8 e, u4 index[32] of the magnitudes of e2m1        x = 2^(e - 128) kMagnitudes[index]
+//   MXFP4 u8 e, u4 index[32] of the magnitudes of e2m1        x = 2^(e - 128) magnitude[index]
 //   Q4_K  d, m, 8 pairs of 6-bit (s, t), u4 q[256]            x = (d s) q - (m t), s, t per 32
 //   Q5_K  d, m, 8 pairs of 6-bit (s, t), fifth bits, u4 q[256]
 //   Q6_K  low 4 bits, high 2 bits, i8 s[16], d                x = (d s) (q - 32), s per 16

@@ -1,4 +1,4 @@
-// Statements of chat templates. Expressions are in template_parse_expression.cc.
+// Statements of chat templates. Expressions are in parse_expression.cc.
 #include "text/jinja/parser.h"
 
 namespace weft::jinja {

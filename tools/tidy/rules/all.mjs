@@ -5,6 +5,8 @@ import { fileHead, repositoryFiles } from "./files.mjs";
 import { functionLengths } from "./functions.mjs";
 import { layout } from "./layout.mjs";
 import { cmakeAgrees, cxxModules, cycles, webModules } from "./modules.mjs";
+import { namedSymbols } from "./symbols.mjs";
+import { unusedNames } from "./unused.mjs";
 import { words } from "./words.mjs";
 
 export const treeRules = [
@@ -13,6 +15,8 @@ export const treeRules = [
   { name: "cmake-modules", run: cmakeAgrees },
   { name: "web-modules", run: webModules },
   { name: "cycles", run: cycles },
+  { name: "unused-names", run: unusedNames },
+  { name: "named-symbols", run: namedSymbols },
 ];
 
 export const perFileRules = [

@@ -24,7 +24,7 @@ export const kCxxBans = [
   {
     pattern: /\b(s?rand|rand_r|drand48)\s*\(|\bstd::(random_device|mt19937(_64)?)\b/,
     what: "a random source of its own",
-    instead: "use base/random.h (CounterUniform, SeededRandom, SecureRandomBytes)",
+    instead: "use base/random.h (CounterDouble, SeededRandom, SecureRandomBytes)",
     except: ["base"],
   },
   {

@@ -17,7 +17,6 @@ export interface HelpOptions {
   readonly cache: string;
   readonly allowSoftware: boolean;
   readonly wantsWhole: boolean;
-  readonly apiKey: string; // "": this device has none
 }
 
 export type Command =
@@ -32,8 +31,7 @@ export const kHelp = `Helps a swarm with this machine's GPU, without a browser.
   --memory BYTES      memory to offer, e.g. 4GiB (default: most of what the GPU has free)
   --adapter INDEX     which GPU; one process for each
   --list              names the adapters and what each could hold
-  --run-here          asks for the whole model on this GPU, where it fits; with the API key in
-                      WEFT_API_KEY nobody else is asked
+  --run-here          asks for the whole model on this GPU, where it fits
   --name NAME         name shown to the others (default: this machine's)
   --token TOKEN       join token (also after '#' in the address, or in WEFT_JOIN_TOKEN)
   --fingerprint HEX   SHA-256 of the server's self-signed certificate, as it prints it
@@ -113,7 +111,6 @@ export function parseOptions(
     cache: values.cache ?? cacheFolder(),
     allowSoftware,
     wantsWhole: values["run-here"] === true,
-    apiKey: environment["WEFT_API_KEY"] ?? "",
   };
 }
 

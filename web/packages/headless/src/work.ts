@@ -141,9 +141,7 @@ export async function work(
       memoryBytes,
       engine: "webgpu",
     });
-    if (options.wantsWhole) {
-      started.onMessage({ kind: "runHere", isWanted: true, apiKey: options.apiKey });
-    }
+    if (options.wantsWhole) started.onMessage({ kind: "runHere", isWanted: true });
   });
   // Dawn does not survive the end of its process while it computes.
   await host!.closed;

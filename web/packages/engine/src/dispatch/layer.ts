@@ -197,7 +197,7 @@ function singleDrafts(context: LayerContext, op: Op, round: number): Draft[] {
   }
 }
 
-// By GateKind.
+// By gateKind.
 const kGates = [
   Elementwise.gateIdentity,
   Elementwise.gateSigmoid,

@@ -119,7 +119,7 @@ function planeVecsOf({ ops, weights }: Program): number {
     op.kind === "matmul" ? weights[op.weight.weight]!.shape.at(-1)! : 0,
   );
   const blocks = Math.ceil(Math.max(0, ...columns) / kBlockValues);
-  return 4 * blocks + Math.ceil(blocks / 2) + 1; // kernels/blocks_planes.wgsl
+  return 4 * blocks + Math.ceil(blocks / 2) + 1; // blocks_planes.wgsl
 }
 
 export function mostOf(a: Needs, b: Needs): Needs {

@@ -173,14 +173,12 @@ export interface Exchange {
   readonly id: number;
 }
 
-// Values: ir.h GateKind.
-export const GateKind = { identity: 0, sigmoid: 1, silu: 2 } as const;
 export interface Gate {
   readonly kind: "gate";
   readonly in: View;
   readonly gate: View; // the columns of `in`, or one
   readonly out: View;
-  readonly gateKind: number; // GateKind
+  readonly gateKind: number; // values: GateKind of program/ir.h
 }
 export interface CausalConv {
   readonly kind: "causalConv";

@@ -1,4 +1,4 @@
-// What was chosen for a device, kept for the next time: in a browser a file (worker/tuneStore.ts),
+// What was chosen for a device, kept for the next time: in a browser a file (opfsTuneStore.ts),
 // elsewhere memory. Whatever comes out of a store is looked at before it is believed.
 import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 

@@ -1,6 +1,6 @@
 // How much memory an adapter has, and how much is offered when the user says nothing. WebGPU does
 // not tell, so the system is asked; what is offered is then taken from the GPU before it is
-// promised (engine/gpu/probe.ts).
+// promised (gpu/probe.ts of the engine).
 import { execFile } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { freemem } from "node:os";

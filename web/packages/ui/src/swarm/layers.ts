@@ -18,11 +18,6 @@ export function layersText(firstLayer: number, endLayer: number, layerCount: num
   return parts.join(" and ");
 }
 
-export function layerName(layer: number, layerCount: number): string {
-  if (layer === 0) return "the embedding";
-  return layer === layerCount - 1 ? "the head" : `layer ${layer}`;
-}
-
 export interface Range {
   first: number;
   end: number;

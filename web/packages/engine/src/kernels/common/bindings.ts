@@ -1,4 +1,4 @@
-// The places of the one bind group that all kernels share (kernels/common.wgsl).
+// The places of the one bind group that all kernels share (fragments/common.wgsl).
 export const Binding = {
   step: 0,
   op: 1,

@@ -27,8 +27,8 @@ export const sampleOp = declareOp({
   purpose: "u32", // of a search: SamplePurpose
 });
 
-// Words of a sampler in `aux`. The first ten are written by the host (run/sampling.ts), the rest
-// by the kernels; numbers of two words are 64-bit integers, low word first.
+// Words of a sampler in `aux`. The first ten are written by the host (dispatch/sampling.ts), the
+// rest by the kernels; numbers of two words are 64-bit integers, low word first.
 export const SamplerWord = {
   inverseTemperature: 0,
   topKLast: 1, // top_k - 1
