@@ -110,6 +110,13 @@ class PendingStep {
   virtual const SlotRequest& request() const = 0;
 };
 
+// A session that begins as what another one holds up to a position.
+struct SessionFork {
+  uint32_t from = 0, to = 0;
+  uint32_t generation = 0;  // of `to`, above those in which layers know it
+  uint32_t position_count = 0;
+};
+
 struct StepInput {
   LayerRange layers;                   // a range that is loaded
   std::span<const Run> runs;           // each session at most once
@@ -200,8 +207,10 @@ class StageEngine {
   // Forgets positions >= `position`. A session that does not exist is an error, as is a position
   // that a layer with recurrent state cannot go back to.
   virtual Status Truncate(uint32_t session, uint32_t generation, uint32_t position) = 0;
-  // `to` begins as a copy of `from`'s first `position_count` positions, generation 0.
-  virtual Status Fork(uint32_t from, uint32_t to, uint32_t position_count) = 0;
+  // In these layers, which are loaded, `to` becomes what `from` holds of its first positions, whose
+  // pages the two share until one of them writes. Each layer that holds anything must have so many
+  // positions of `from`, and recurrent state there; an error changes nothing.
+  virtual Status Fork(LayerRange layers, const SessionFork& fork) = 0;
   virtual void Release(uint32_t session) = 0;
   virtual void ReleaseAll() = 0;
   // Positions held for the session in the layers of `range`; 0 when unknown.

@@ -298,10 +298,11 @@ TEST(EngineSessions, ForksPartAndShareNothingThatIsWritten) {
   const std::vector<int32_t> ids = Ids(45, 128), left = Ids(30, 128, 1), right = Ids(30, 128, 2);
   ASSERT_TRUE(loaded.Step(1, 0, ids, {OutputKind::kNone}).ok());
   const uint64_t before = loaded.engine->memory().kv_bytes;
-  ExpectCode(loaded.engine->Fork(1, 1, 40), ErrorCode::kAlreadyExists, "exists already");
-  ExpectCode(loaded.engine->Fork(3, 4, 0), ErrorCode::kNotFound, "Session 3");
-  ExpectCode(loaded.engine->Fork(1, 2, 46), ErrorCode::kInvalidArgument, "holds 45");
-  ASSERT_TRUE(loaded.engine->Fork(1, 2, 40).ok());
+  ExpectCode(loaded.engine->Fork(loaded.all(), {3, 4, 0, 1}), ErrorCode::kInvalidArgument,
+             "Session 3 holds 0");
+  ExpectCode(loaded.engine->Fork(loaded.all(), {1, 2, 0, 46}), ErrorCode::kInvalidArgument,
+             "holds 45");
+  ASSERT_TRUE(loaded.engine->Fork(loaded.all(), {1, 2, 0, 40}).ok());
   EXPECT_EQ(loaded.engine->memory().kv_bytes, before);  // pages are shared until written
   EXPECT_EQ(loaded.engine->SessionLength(2, loaded.all()), 40u);
   const auto got_left = loaded.Step(1, 45, left, {OutputKind::kLogits});

@@ -379,38 +379,56 @@ Status KvCache::Truncate(uint32_t session, uint32_t generation, uint32_t positio
   return OkStatus();
 }
 
-Status KvCache::Fork(uint32_t from, uint32_t to, uint32_t position_count) {
-  const auto source = sessions_.find(from);
-  if (source == sessions_.end()) {
-    return Error(ErrorCode::kNotFound,
-                 "Session " + std::to_string(from) + " is unknown, so it cannot be forked.");
+std::vector<uint32_t> KvCache::Deciding(LayerRange layers) const {
+  std::vector<uint32_t> all, holding;
+  for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
+    all.push_back(layer);
+    if (ShapeOf(layer).holds_any()) holding.push_back(layer);
   }
-  if (sessions_.contains(to)) {
-    return Error(
-        ErrorCode::kAlreadyExists,
-        "Session " + std::to_string(to) + " exists already, so nothing can be forked into it.");
-  }
-  uint32_t longest = 0;
-  for (const auto& [layer, state] : source->second) {
-    longest = std::max(longest, state.length);
-    if (position_count < state.length && !state.HasStateAt(position_count)) {
-      return Refused(from, NoStateAt(layer, state, position_count) + ", so it cannot be forked.");
+  return holding.empty() ? all : holding;
+}
+
+Status KvCache::CheckFork(uint32_t layer, const SessionFork& fork) const {
+  const LayerState* state = Find(fork.from, layer);
+  const uint32_t held = state == nullptr ? 0 : state->length;
+  const std::string what = ", so it cannot be forked at position " +
+                           std::to_string(fork.position_count) + " into session " +
+                           std::to_string(fork.to) + ".";
+  if (fork.position_count > held)
+    return Refused(fork.from, "holds " + std::to_string(held) + " positions of layer " +
+                                  std::to_string(layer) + what);
+  if (!state->HasStateAt(fork.position_count))
+    return Refused(fork.from, NoStateAt(layer, *state, fork.position_count) + what);
+  const LayerState* old = Find(fork.to, layer);
+  if (old == nullptr || fork.generation > old->generation) return OkStatus();
+  return Refused(fork.to, "is in generation " + std::to_string(old->generation) + " of layer " +
+                              std::to_string(layer) + ", so a fork in generation " +
+                              std::to_string(fork.generation) + " cannot take its place.");
+}
+
+Status KvCache::Fork(LayerRange layers, const SessionFork& fork) {
+  if (fork.from == fork.to || fork.position_count == 0)
+    return Refused(fork.from, "cannot be forked at position " +
+                                  std::to_string(fork.position_count) + " into session " +
+                                  std::to_string(fork.to) +
+                                  "; expected another session and at least 1 position.");
+  const std::vector<uint32_t> deciding = Deciding(layers);
+  for (const uint32_t layer : deciding) TRY(CheckFork(layer, fork));
+  Session& session = sessions_[fork.to];
+  for (const uint32_t layer : deciding) {
+    LayerState copy = *Find(fork.from, layer);
+    copy.generation = fork.generation;
+    copy.CutStateTo(fork.position_count);
+    copy.length = fork.position_count;
+    if (copy.shape.kv) {
+      copy.pages.resize(PagesFor(copy.length));
+      copy.addresses.resize(copy.pages.size());
     }
+    session.insert_or_assign(layer, std::move(copy));
   }
-  if (position_count > longest) {
-    return Refused(from, "cannot be forked at position " + std::to_string(position_count) +
-                             "; it holds " + std::to_string(longest) + ".");
-  }
-  Session copy = source->second;
-  for (auto& [layer, state] : copy) {
-    state.generation = 0;
-    state.CutStateTo(std::min(state.length, position_count));
-    state.length = std::min(state.length, position_count);
-    if (!state.shape.kv) continue;
-    state.pages.resize(PagesFor(state.length));
-    state.addresses.resize(state.pages.size());
-  }
-  sessions_.emplace(to, std::move(copy));
+  // Layers that hold nothing take whatever comes from a session that they do not know.
+  for (uint32_t layer = layers.first; layer < layers.end; ++layer)
+    if (!std::binary_search(deciding.begin(), deciding.end(), layer)) session.erase(layer);
   return OkStatus();
 }
 

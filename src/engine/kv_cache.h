@@ -125,7 +125,8 @@ class KvCache {
   Result<Append> BeginAppend(LayerRange layers, std::span<const Run> runs);
 
   Status Truncate(uint32_t session, uint32_t generation, uint32_t position);
-  Status Fork(uint32_t from, uint32_t to, uint32_t position_count);
+  // REQUIRES: the layers are all added.
+  Status Fork(LayerRange layers, const SessionFork& fork);
   void Release(uint32_t session) { sessions_.erase(session); }
   void ReleaseAll() { sessions_.clear(); }
   uint32_t Length(uint32_t session, LayerRange layers) const;
@@ -142,6 +143,9 @@ class KvCache {
 
   const LayerState* Find(uint32_t session, uint32_t layer) const;
   Status CheckRun(LayerRange layers, const Run& run) const;
+  Status CheckFork(uint32_t layer, const SessionFork& fork) const;
+  // The layers that decide what may follow: those that hold something, all where none does.
+  std::vector<uint32_t> Deciding(LayerRange layers) const;
   Status CheckKnown(uint32_t layer, const LayerState& state, const Run& run) const;
   // Truncates to first_position and adds pages for `count` more. nullptr page: no memory.
   bool Extend(LayerState& state, const Run& run);

@@ -84,7 +84,7 @@ TEST(EngineKvF32, MemoryCountsFourBytesAValueAndKeepsTheLimit) {
 TEST(EngineKvF32, ForksCopyWholePages) {
   Loaded loaded(F32()), fresh(F32());
   ASSERT_TRUE(loaded.Step(1, 0, kRows, OutputKind::kNone).ok());
-  ASSERT_TRUE(loaded.engine->Fork(1, 2, kRows).ok());
+  ASSERT_TRUE(loaded.engine->Fork(loaded.all, {1, 2, 0, kRows}).ok());
   const auto forked = loaded.Step(2, kRows, 10, OutputKind::kLogits);
   const auto original = loaded.Step(1, kRows, 10, OutputKind::kLogits);
   ASSERT_TRUE(fresh.Step(1, 0, kRows, OutputKind::kNone).ok());

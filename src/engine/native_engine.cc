@@ -286,8 +286,12 @@ class NativeEngine final : public StageEngine {
     NoteUse();
     return status;
   }
-  Status Fork(uint32_t from, uint32_t to, uint32_t position_count) override {
-    return kv_.Fork(from, to, position_count);
+  Status Fork(LayerRange layers, const SessionFork& fork) override {
+    if (!IsLoaded(layers))
+      return Error(ErrorCode::kInvalidArgument,
+                   "Layers " + std::to_string(layers.first) + " to " + std::to_string(layers.end) +
+                       " are not loaded, so that no session can be forked in them.");
+    return kv_.Fork(layers, fork);
   }
   void Release(uint32_t session) override {
     kv_.Release(session);

@@ -77,7 +77,7 @@ TEST_P(SharedKeys, AnyChunksAnyBatchAndCutsBackGiveTheSameBits) {
     EXPECT_EQ(parts, whole) << "chunks of " << chunk;
   }
   // Back to the middle of a page, and a fork of what was there.
-  ASSERT_TRUE(engine->Fork(2, 20, 40).ok());
+  ASSERT_TRUE(engine->Fork({0, 6}, {2, 20, 0, 40}).ok());
   EXPECT_EQ(Logits(*engine, RunOf(2, 1, 40, kRows - 40)), Tail(whole, 40));
   EXPECT_EQ(Logits(*engine, RunOf(20, 0, 40, kRows - 40)), Tail(whole, 40));
   // Beside others.

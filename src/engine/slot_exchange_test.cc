@@ -235,7 +235,7 @@ TEST(SlotExchange, AStepThatEndsHalfwayLeavesEverySessionAtWhatWasComplete) {
   for (SplitModel* each : {&split, &never_failed}) {
     const StepRun early[] = {{1, 0, 0, 40, {}}, {2, 0, 0, 70, {}}};
     ASSERT_TRUE(each->Step({body, early, all.first(110), {}}).ok());
-    ASSERT_TRUE(each->hub->Fork(1, 4, 33).ok());  // shares a page that the step writes
+    ASSERT_TRUE(each->hub->Fork(body, {1, 4, 0, 33}).ok());  // shares a page that the step writes
   }
   StageEngine& hub = *split.hub;
   const auto held = [&](uint32_t session, uint32_t count) {

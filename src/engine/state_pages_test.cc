@@ -181,7 +181,7 @@ TEST(StatePages, ASessionIsCutBackToZeroToItsLengthAndToMarksAlone) {
     EXPECT_TRUE(model.Step(1, 1, position, Part(ids, 0, 1)).empty()) << position;
     EXPECT_NE(model.error.find("marks 10 22"), std::string::npos) << model.error;
     EXPECT_FALSE(model.engine->Truncate(1, 1, position).ok());
-    EXPECT_FALSE(model.engine->Fork(1, 50, position).ok());
+    EXPECT_FALSE(model.engine->Fork({0, 3}, {1, 50, 0, position}).ok());
   }
   EXPECT_EQ(model.engine->SessionLength(1, {0, 3}), 25u);
 
@@ -210,9 +210,10 @@ TEST(StatePages, TheSecondLowestMarkGoesFirst) {
   model.Step(1, 0, 30, Part(ids, 30, 31));
   uint32_t session = 10;
   for (const uint32_t mark : {5u, 20u, 25u, 30u}) {
-    EXPECT_TRUE(model.engine->Fork(1, ++session, mark).ok()) << mark;
+    EXPECT_TRUE(model.engine->Fork({0, 3}, {1, ++session, 0, mark}).ok()) << mark;
   }
-  for (const uint32_t gone : {10u, 15u}) EXPECT_FALSE(model.engine->Fork(1, 50, gone).ok());
+  for (const uint32_t gone : {10u, 15u})
+    EXPECT_FALSE(model.engine->Fork({0, 3}, {1, 50, 0, gone}).ok());
 }
 
 TEST(StatePages, ForksPartFromWhereTheyWere) {
@@ -221,8 +222,8 @@ TEST(StatePages, ForksPartFromWhereTheyWere) {
   const std::vector<uint32_t> whole = model.Step(9, 0, 0, ids);
   model.Step(1, 0, 0, Part(ids, 0, 8), 4);
   model.Step(1, 0, 8, Part(ids, 8, 20));
-  ASSERT_TRUE(model.engine->Fork(1, 2, 20).ok());
-  ASSERT_TRUE(model.engine->Fork(1, 3, 8).ok());
+  ASSERT_TRUE(model.engine->Fork({0, 3}, {1, 2, 0, 20}).ok());
+  ASSERT_TRUE(model.engine->Fork({0, 3}, {1, 3, 0, 8}).ok());
   model.Step(1, 0, 20, Part(others, 0, 10));
   EXPECT_EQ(model.Step(2, 0, 20, Part(ids, 20, 30)), Rows(whole, 20, 30));
   EXPECT_EQ(model.Step(3, 0, 8, Part(ids, 8, 30)), Rows(whole, 8, 30));

@@ -135,8 +135,29 @@ void HashEngine::EndRun(const engine::Run& run, engine::LayerRange layers) {
 Status HashEngine::Truncate(uint32_t, uint32_t, uint32_t) {
   return NotSimulated();
 }
-Status HashEngine::Fork(uint32_t, uint32_t, uint32_t) {
-  return NotSimulated();
+Status HashEngine::Fork(engine::LayerRange layers, const engine::SessionFork& fork) {
+  const auto refuse = [](const std::string& why) {
+    return Error(ErrorCode::kInvalidArgument, "A fork cannot be made: " + why);
+  };
+  if (!IsLoaded(layers)) return refuse("its layers are not loaded.");
+  Session forked = sessions_[fork.to];
+  for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
+    if (!model_.IsTransformer(layer)) continue;
+    const auto old = forked.find(layer);
+    if (old != forked.end() && old->second.generation >= fork.generation)
+      return refuse("the session is in a later generation.");
+    Chain copy = sessions_[fork.from][layer];
+    if (copy.links.size() < fork.position_count) return refuse("there are too few positions.");
+    if (model_.IsRecurrent(layer) && copy.links.size() != fork.position_count &&
+        !copy.marks.contains(fork.position_count))
+      return refuse("there is no state.");
+    copy.generation = fork.generation;
+    copy.links.resize(fork.position_count);
+    copy.marks.erase(copy.marks.upper_bound(fork.position_count), copy.marks.end());
+    forked.insert_or_assign(layer, std::move(copy));
+  }
+  sessions_[fork.to] = std::move(forked);
+  return OkStatus();
 }
 uint32_t HashEngine::SessionLength(uint32_t session, engine::LayerRange range) const {
   const auto found = sessions_.find(session);

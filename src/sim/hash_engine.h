@@ -56,7 +56,7 @@ class HashEngine : public engine::StageEngine {
   bool IsLoaded(engine::LayerRange range) const override;
   Result<engine::StepOutput> Step(const engine::StepInput& input) override;
   Status Truncate(uint32_t session, uint32_t generation, uint32_t position) override;
-  Status Fork(uint32_t from, uint32_t to, uint32_t position_count) override;
+  Status Fork(engine::LayerRange layers, const engine::SessionFork& fork) override;
   void Release(uint32_t session) override { sessions_.erase(session); }
   void ReleaseAll() override { sessions_.clear(); }
   uint32_t SessionLength(uint32_t session, engine::LayerRange range) const override;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "wire/fork_frame.h"
 #include "wire/version.h"
 
 namespace weft::worker {
@@ -55,6 +56,7 @@ void Membership::On(MessageReceived& event) {
   const ByteSpan bytes = event.message.bytes();
   if (bytes.empty()) return Violation("The server sent an empty message.");
   if (wire::IsGenerationFrame(bytes)) return OnGeneration(bytes);
+  if (wire::IsForkFrame(bytes)) return OnFork(bytes);
   if (wire::IsShardMessage(bytes)) return OnShards(event.message);
   if (bytes[0] != wire::kControlByte) return OnFrame(event.message);
   pb::ServerMessage control;

@@ -128,6 +128,7 @@ class Membership {
   std::vector<wire::ExpertFrame> SendSums(uint32_t hub, std::vector<wire::ExpertFrame> results);
   void SayLosses(uint64_t step, uint32_t place);
   void OnFrame(const Slice& message);
+  void OnFork(ByteSpan message);
   void OnGeneration(ByteSpan message);
   void OnGenerate(wire::Generate generate);
 

@@ -70,6 +70,13 @@ struct RunExperts {
 struct MakeTokens {
   std::vector<wire::Generate> asked;  // what is still wanted
 };
+// A session begins as another one in these layers. Where that cannot be, its next step is refused.
+// Outcome: Done.
+struct ForkSession {
+  engine::LayerRange layers;
+  engine::SessionFork fork;
+  bool shards = false;  // the layers' hub form
+};
 // How a session samples. Outcome: Done.
 struct TakeSampling {
   wire::pb::Sampling message;
@@ -91,8 +98,8 @@ struct TakeStock {
   std::vector<uint32_t> sessions;
 };
 using Work = std::variant<InstallLayers, InstallExperts, MeasureSpeed, RunStep, ResumeStep,
-                          AbandonSteps, RunExperts, MakeTokens, TakeSampling, ReleaseSessions,
-                          ReleaseAll, KeepLayers, TakeStock>;
+                          AbandonSteps, RunExperts, MakeTokens, ForkSession, TakeSampling,
+                          ReleaseSessions, ReleaseAll, KeepLayers, TakeStock>;
 
 struct Done {};
 struct Installed {

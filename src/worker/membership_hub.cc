@@ -42,6 +42,8 @@ bool Membership::IsHeldUp(const Waiting& waiting) const {
   if (work == nullptr || hub_.IsIdle()) return false;
   if (const auto* step = std::get_if<RunStep>(work))
     return step->shards && !hub_.CanBegin(step->frame.runs);
+  if (const auto* fork = std::get_if<ForkSession>(work))
+    return fork->shards && (hub_.Uses(fork->fork.from) || hub_.Uses(fork->fork.to));
   if (const auto* sampling = std::get_if<TakeSampling>(work))
     return hub_.Uses(sampling->message.session());
   if (const auto* release = std::get_if<ReleaseSessions>(work))
@@ -54,7 +56,8 @@ bool Membership::IsHeldUp(const Waiting& waiting) const {
 // Other steps end by themselves soon.
 bool Membership::AbandonStuckFor(const Waiting& waiting) {
   const Work& work = std::get<Work>(waiting);
-  if (std::holds_alternative<RunStep>(work) || std::holds_alternative<TakeSampling>(work))
+  if (std::holds_alternative<RunStep>(work) || std::holds_alternative<TakeSampling>(work) ||
+      std::holds_alternative<ForkSession>(work))
     return false;
   AbandonSteps abandon;
   for (const auto& [place, number] : hub_.AbandonStuck(now_)) {

@@ -76,6 +76,10 @@ inline std::string Text(const Work& work) {
       for (const wire::Generate& asked : each.asked) text += " " + std::to_string(asked.sequence);
       return text;
     }
+    std::string operator()(const ForkSession& each) {
+      return "fork " + std::to_string(each.fork.from) + " into " + std::to_string(each.fork.to) +
+             " at " + std::to_string(each.fork.position_count) + Text({each.layers});
+    }
     std::string operator()(const TakeSampling&) { return "sampling"; }
     std::string operator()(const ReleaseSessions&) { return "release sessions"; }
     std::string operator()(const ReleaseAll&) { return "release all"; }

@@ -322,6 +322,13 @@ Result<Outcome> StageHost::On(MakeTokens& work) {
   return Outcome(std::move(made));
 }
 
+// An error changes nothing, and the next step of the session meets it.
+Result<Outcome> StageHost::On(ForkSession& work) {
+  engine::StageEngine& engine = work.shards ? *hub_ : *engine_;
+  static_cast<void>(engine.Fork(work.layers, work.fork).ok());
+  return Outcome(Done{});
+}
+
 Result<Outcome> StageHost::On(TakeSampling& work) {
   TRY(sampling_.OnMessage(work.message, model_.vocabulary));
   return Outcome(Done{});

@@ -76,6 +76,7 @@ class StageHost {
   Result<Outcome> On(ResumeStep& work);
   Result<Outcome> On(AbandonSteps& work);
   Result<Outcome> On(MakeTokens& work);
+  Result<Outcome> On(ForkSession& work);
   Result<Outcome> On(TakeSampling& work);
   Result<Outcome> On(ReleaseSessions& work);
   Result<Outcome> On(ReleaseAll& work);

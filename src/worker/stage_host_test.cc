@@ -88,6 +88,24 @@ class StageHostTest : public testing::Test {
   std::unique_ptr<StageHost> host_;
 };
 
+// A session that begins as another one goes on like that one; what cannot be forked is refused by
+// the step behind it.
+TEST_F(StageHostTest, ForksGoOnLikeTheSessionThatTheyShare) {
+  ASSERT_TRUE(Install(whole()).ok());
+  const std::vector<int32_t> ids = {5, 9, 2, 77, 3, 14, 1, 60};
+  ASSERT_TRUE(Step(1, 0, ids).ok());
+  const auto expected = Step(1, 8, {4, 8});
+  ASSERT_TRUE(expected.ok());
+  ASSERT_TRUE(host_->Do(ForkSession{whole(), {1, 2, 0, 8}}).ok());
+  const auto forked = Step(2, 8, {4, 8});
+  ASSERT_TRUE(forked.ok()) << forked.error().ToString();
+  EXPECT_EQ(*forked, *expected);
+  ASSERT_TRUE(host_->Do(ForkSession{whole(), {1, 3, 0, 11}}).ok());
+  const auto refused = Step(3, 11, {4});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message(), HasSubstr("Session 3 is unknown"));
+}
+
 TEST_F(StageHostTest, TokensByTheFrameAreThoseOfSteps) {
   ASSERT_TRUE(Install(whole()).ok());
   const std::vector<int32_t> prompt = {3, 1, 4, 1, 5};

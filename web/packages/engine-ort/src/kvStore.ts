@@ -88,10 +88,6 @@ export class KvStore {
     for (const session of [...this.#sessions.keys()]) this.release(session);
   }
 
-  layersOf(session: number): number[] {
-    return [...(this.#sessions.get(session)?.keys() ?? [])];
-  }
-
   // Canonical form: f16 bits, [k|v][position][head][column].
   async export(
     session: number,

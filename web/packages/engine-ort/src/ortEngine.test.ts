@@ -250,7 +250,8 @@ describe.skipIf(!isThere)("OrtEngine on wasm (needs reference data and build/rel
     it("KV goes out and in, and a fork shares nothing", async () => {
       const { promptIds, model } = reference;
       await rows(makeRun(30, 0, 12, { kind: "none" }), promptIds.slice(0, 12));
-      await engine.fork(30, 31, 9);
+      const all = { first: 0, end: model.layerCount };
+      await engine.fork(all, { from: 30, to: 31, generation: 0, positionCount: 9 });
       for (let layer = 1; layer < model.layerCount - 1; ++layer) {
         const kv = await engine.exportKv(30, layer, 0, 12);
         expect(kv.length).toBe(12 * (model.layerKvBytes(layer) / 2));

@@ -8,6 +8,7 @@ import type {
   LayerRange,
   MemoryUse,
   Run,
+  SessionFork,
   StageEngine,
   StepInput,
   StepOutput,
@@ -180,13 +181,27 @@ export class OrtEngine implements StageEngine {
     });
   }
 
-  async fork(from: number, to: number, positionCount: number): Promise<void> {
-    this.#table.fork(from, to, positionCount);
-    for (const layer of this.#kv.layersOf(from)) {
-      const states = this.#layers.get(layer)?.states ?? [];
-      const length = this.#table.layerLength(to, layer);
-      this.#kv.put(to, layer, await this.#kv.copy(from, layer, states, length));
+  // onnxruntime has no pages: a fork is a copy, and takes the memory of a session.
+  async fork(layers: LayerRange, fork: SessionFork): Promise<void> {
+    const { from, to, generation, positionCount } = fork;
+    const sessions = this.#sessionsOf(layers);
+    this.#table.checkFork(layers, fork);
+    const end: Run = {
+      session: to,
+      generation,
+      firstPosition: positionCount,
+      count: 0,
+      output: { kind: "none" },
+    };
+    this.#checkMemory(sessions, [end]);
+    const copies = new Map<number, Tensor[]>();
+    for (const [index, { states }] of sessions.entries()) {
+      const layer = layers.first + index;
+      if (states.length === 0) continue;
+      copies.set(layer, await this.#kv.copy(from, layer, states, positionCount));
     }
+    for (const [layer, tensors] of copies) this.#kv.put(to, layer, tensors);
+    this.#table.fork(layers, fork);
   }
 
   release(session: number): void {

@@ -155,9 +155,10 @@ async function expectMarks(model: Loaded): Promise<void> {
     const refused = model.logits(at(20, 1, position), ids.slice(0, 1));
     await expect(refused, `${position}`).rejects.toThrow(/at the marks 10 22, not at/);
     await expect(engine.truncate(20, 1, position)).rejects.toThrow(/recurrent state/);
-    await expect(engine.fork(20, 50, position)).rejects.toThrow(/recurrent state/);
+    const fork = { from: 20, to: 50, generation: 0, positionCount: position };
+    await expect(engine.fork(model.source.range, fork)).rejects.toThrow(/recurrent state/);
   }
-  await engine.fork(20, 21, 10);
+  await engine.fork(model.source.range, { from: 20, to: 21, generation: 0, positionCount: 10 });
   const rest = model.rows(whole, 10, ids.length);
   expect(await model.logits(at(20, 1, 10), ids.slice(10))).toEqual(rest);
   expect(await model.logits(at(21, 0, 10), ids.slice(10))).toEqual(rest);

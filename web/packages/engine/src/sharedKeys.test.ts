@@ -117,7 +117,7 @@ async function expectCutBack(model: Loaded): Promise<void> {
   const whole = await model.logits(at(1, 0, 0), ids);
   await model.logits(at(2, 0, 0), ids.slice(0, 10));
   await model.logits(at(2, 0, 10), others.slice(0, 9));
-  await model.engine.fork(2, 3, 10);
+  await model.engine.fork(model.source.range, { from: 2, to: 3, generation: 0, positionCount: 10 });
   const rest = rows(whole, 10, ids.length);
   expect(await model.logits(at(2, 1, 10), ids.slice(10))).toEqual(rest);
   expect(await model.logits(at(3, 0, 10), ids.slice(10))).toEqual(rest);

@@ -121,7 +121,9 @@ describe.skipIf(!gpu)("WebGpuEngine: sessions", { timeout: 600_000 }, () => {
     const replayed = await step({ session: 1, generation: 1, firstPosition: 40 }, [5]);
     expect(replayed.hidden).toEqual(next);
 
-    await engine.fork(1, 2, 40);
+    await engine.fork(body, { from: 1, to: 2, generation: 0, positionCount: 40 });
+    const again = { from: 1, to: 2, generation: 0, positionCount: 40 };
+    await expect(engine.fork(body, again)).rejects.toThrow("is in generation 0");
     await step({ session: 3 }, ids(3)); // what the last step left must not pass for a result
     const forked = await step({ session: 2, firstPosition: 40 }, [5]);
     expect(forked.hidden).toEqual(next);

@@ -28,6 +28,7 @@ import type {
   LayerRange,
   MemoryUse,
   Run,
+  SessionFork,
   StageEngine,
   StepInput,
   StepOutput,
@@ -382,11 +383,21 @@ export class WebGpuEngine implements StageEngine {
     });
   }
 
-  fork(from: number, to: number, positionCount: number): Promise<void> {
+  fork(layers: LayerRange, fork: SessionFork): Promise<void> {
     return Promise.resolve().then(() => {
-      this.#table.fork(from, to, positionCount);
+      const { from, to, positionCount } = fork;
+      layersOf(this.#machine.layers, layers);
+      this.#table.checkFork(layers, fork);
+      if (!this.#pages.canFork(from, to, positionCount)) {
+        throw new EngineError(
+          "unsupported",
+          `Session ${to} holds keys and values of its own in other layers of this tab, so ` +
+            `session ${from} cannot be forked into it at position ${positionCount}.`,
+        );
+      }
+      this.#table.fork(layers, fork);
       this.#pages.fork(from, to, positionCount);
-      this.#states.fork(from, to, positionCount);
+      this.#states.fork(layers, fork);
     });
   }
 

@@ -104,12 +104,23 @@ export class Pages {
     if (--this.#uses[page]! === 0) this.#free.push(page);
   }
 
-  // Session `to` shares the pages of `from`'s first `positionCount` positions. REQUIRES: `to` is
-  // unknown.
+  // Whether `to` can share the pages of `from`'s first `positionCount` positions: a page is of all
+  // layers, so what `to` has there already must be the same pages.
+  canFork(from: number, to: number, positionCount: number): boolean {
+    const source = this.of(from);
+    const held = this.of(to).slice(0, Math.ceil(positionCount / kPagePositions));
+    return held.every((page, index) => page === source[index]);
+  }
+
+  // REQUIRES: canFork().
   fork(from: number, to: number, positionCount: number): void {
-    const shared = this.of(from).slice(0, Math.ceil(positionCount / kPagePositions));
-    for (const page of shared) ++this.#uses[page]!;
-    this.#sessions.set(to, shared);
+    const pages = [...this.of(to)];
+    const end = Math.ceil(positionCount / kPagePositions);
+    for (const page of this.of(from).slice(pages.length, end)) {
+      ++this.#uses[page]!;
+      pages.push(page);
+    }
+    this.#sessions.set(to, pages);
   }
 
   release(session: number): void {

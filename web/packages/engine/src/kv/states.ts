@@ -7,7 +7,7 @@ import { Usage } from "../gpu/buffers.ts";
 import type { Buffers } from "../gpu/buffers.ts";
 import { kNone } from "../kernels/common/op.ts";
 import { dropMarks } from "../stage/marks.ts";
-import type { LayerRange, Run } from "../stage/stageEngine.ts";
+import type { LayerRange, Run, SessionFork } from "../stage/stageEngine.ts";
 
 const kMinSlots = 2;
 const kUsage = Usage.storage | Usage.copyFrom | Usage.copyTo;
@@ -170,11 +170,13 @@ export class States {
   }
 
   // REQUIRES: SessionTable took it.
-  fork(from: number, to: number, positionCount: number): void {
-    for (const layer of this.#layers.values()) {
-      const held = layer.sessions.get(from);
-      const cut = held && cutTo(layer, held, Math.min(positionCount, held.length));
-      if (cut) layer.sessions.set(to, cut);
+  fork({ first, end }: LayerRange, { from, to, positionCount }: SessionFork): void {
+    for (const [index, layer] of this.#layers) {
+      if (index < first || index >= end) continue;
+      const cut = cutTo(layer, layer.sessions.get(from)!, positionCount);
+      const old = layer.sessions.get(to);
+      if (old) release(layer, old);
+      layer.sessions.set(to, cut!);
     }
   }
 

@@ -137,14 +137,22 @@ describe("truncate and fork", () => {
     step(sessions, layers, run(1, 1, 2, 1));
   });
 
-  it("fork copies a prefix into a session that does not exist", () => {
+  it("fork copies a prefix into the layers that are named", () => {
     const sessions = table();
     step(sessions, layers, run(1, 4, 0, 6));
-    expect(() => sessions.fork(1, 2, 7)).toThrow("cannot be forked at 7 positions");
-    sessions.fork(1, 2, 3);
-    expect(() => sessions.fork(1, 2, 3)).toThrow("Session 2 exists already");
-    step(sessions, layers, run(2, 0, 3, 1));
+    const fork = (to: number, generation: number, positionCount: number, in_ = layers): void => {
+      sessions.checkFork(in_, { from: 1, to, generation, positionCount });
+      sessions.fork(in_, { from: 1, to, generation, positionCount });
+    };
+    expect(() => fork(2, 0, 7)).toThrow("Session 1 holds 6 positions of layer 1, so it cannot be");
+    expect(() => fork(1, 9, 3)).toThrow("expected another session");
+    expect(() => fork(2, 0, 0)).toThrow("at least 1 position");
+    fork(2, 3, 3, { first: 1, end: 2 });
+    expect(() => fork(2, 3, 5)).toThrow("Session 2 is in generation 3 of layer 1");
+    expect(() => sessions.check(layers, [run(2, 3, 3, 1)])).toThrow("unknown in layer 2");
+    fork(2, 4, 5);
+    step(sessions, layers, run(2, 4, 5, 1));
     expect(sessions.length(1, layers)).toBe(6);
-    expect(sessions.length(2, layers)).toBe(4);
+    expect(sessions.length(2, layers)).toBe(6);
   });
 });

@@ -8,7 +8,7 @@
 // that do, those decide; where it has none, a session that is unknown may begin anywhere.
 import { EngineError } from "../base/error.ts";
 import { dropMarks, kMaxMarks } from "./marks.ts";
-import type { LayerRange, Run } from "./stageEngine.ts";
+import type { LayerRange, Run, SessionFork } from "./stageEngine.ts";
 
 // Positions fit an f32 exactly, which is how rotary embedding uses them.
 const kMaxPositions = 1 << 24;
@@ -163,22 +163,48 @@ export class SessionTable {
     }
   }
 
-  // Session `to` begins as the first `positionCount` positions of `from`, generation 0.
-  fork(from: number, to: number, positionCount: number): void {
-    const layers = this.#require(from, "forked");
-    if (this.#sessions.has(to)) {
-      throw new EngineError(
-        "already_exists",
-        `Session ${to} exists already, so nothing can be forked into it.`,
+  // Throws unless the fork may be made in all layers of the range, which are all added.
+  checkFork(layers: LayerRange, fork: SessionFork): void {
+    const { from, to, generation, positionCount } = fork;
+    if (from === to || positionCount < 1) {
+      throw refused(
+        from,
+        `cannot be forked at position ${positionCount} into session ${to}; expected another ` +
+          `session and at least 1 position.`,
       );
     }
-    this.#requirePositions(from, layers, "forked at", positionCount);
-    const copy = new Map<number, LayerState>();
-    for (const [layer, state] of layers) {
-      const marks = state.marks.filter((mark) => mark <= positionCount);
-      copy.set(layer, { generation: 0, length: Math.min(state.length, positionCount), marks });
+    const what = `so it cannot be forked at position ${positionCount} into session ${to}.`;
+    for (const layer of this.#deciding(layers)) {
+      const state = this.#sessions.get(from)?.get(layer);
+      if (!state || state.length < positionCount) {
+        throw refused(
+          from,
+          `holds ${state?.length ?? 0} positions of layer ${layer}, ${what}`,
+        );
+      }
+      const missing = this.#missingState(layer, state, positionCount);
+      if (missing) throw refused(from, `${missing}, ${what}`);
+      const old = this.#sessions.get(to)?.get(layer);
+      if (!old || generation > old.generation) continue;
+      throw refused(
+        to,
+        `is in generation ${old.generation} of layer ${layer}, so a fork in generation ` +
+          `${generation} cannot take its place.`,
+      );
     }
-    this.#sessions.set(to, copy);
+  }
+
+  // Records that it was made. REQUIRES: checkFork() passed.
+  fork(layers: LayerRange, { from, to, generation, positionCount }: SessionFork): void {
+    const session = this.#sessions.get(to) ?? new Map<number, LayerState>();
+    this.#sessions.set(to, session);
+    // Layers that hold nothing take whatever comes from a session that they do not know.
+    for (const layer of this.#indices(layers)) session.delete(layer);
+    for (const layer of this.#deciding(layers)) {
+      const held = this.#sessions.get(from)!.get(layer)!.marks;
+      const marks = held.filter((mark) => mark <= positionCount);
+      session.set(layer, { generation, length: positionCount, marks });
+    }
   }
 
   // Positions of one layer; 0 when unknown.
@@ -199,10 +225,7 @@ export class SessionTable {
   length(session: number, layers: LayerRange): number {
     const known = this.#sessions.get(session);
     if (!known) return 0;
-    const indices = this.#indices(layers);
-    const holding = indices.filter((layer) => this.#holdsAny(layer));
-    const deciding = holding.length > 0 ? holding : indices;
-    return Math.min(...deciding.map((layer) => known.get(layer)?.length ?? 0));
+    return Math.min(...this.#deciding(layers).map((layer) => known.get(layer)?.length ?? 0));
   }
 
   #require(session: number, verb: string): Map<number, LayerState> {
@@ -228,6 +251,13 @@ export class SessionTable {
       const missing = this.#missingState(layer, state, position);
       if (missing) throw refused(session, `${missing}, so it cannot be ${verb} it.`);
     }
+  }
+
+  // The layers that decide what may follow: those that hold something, all where none does.
+  #deciding(layers: LayerRange): number[] {
+    const indices = this.#indices(layers);
+    const holding = indices.filter((layer) => this.#holdsAny(layer));
+    return holding.length > 0 ? holding : indices;
   }
 
   #indices(layers: LayerRange): number[] {

@@ -162,6 +162,14 @@ export interface TokenSource {
   readonly pauses: () => boolean;
 }
 
+// A session that begins as what another one holds up to a position.
+export interface SessionFork {
+  readonly from: number;
+  readonly to: number;
+  readonly generation: number; // of `to`, above those in which layers know it
+  readonly positionCount: number; // at least 1
+}
+
 export interface StageEngine {
   readonly name: string; // as Connect says it: "ort-wasm", "ort-webgpu", "webgpu"
   // Which of its ways of computing this device got, for people.
@@ -209,8 +217,9 @@ export interface StageEngine {
 
   // Forgets positions >= `position`. A session that does not exist is an error.
   truncate(session: number, generation: number, position: number): Promise<void>;
-  // Session `to` begins as a copy of `from`'s first `positionCount` positions, generation 0.
-  fork(from: number, to: number, positionCount: number): Promise<void>;
+  // In these layers, which are loaded, `to` becomes what `from` holds of its first positions. Each
+  // layer that holds anything must have so many of `from`, and recurrent state there.
+  fork(layers: LayerRange, fork: SessionFork): Promise<void>;
   release(session: number): void;
   releaseAll(): void;
   // Positions held for the session in the layers of the range; 0 when unknown.

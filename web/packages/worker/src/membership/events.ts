@@ -1,6 +1,6 @@
 // What membership hears and what it asks for (docs/protocol.md, "Rooms of a worker"): plain values,
 // so that tests read as tables of events and actions.
-import type { LayerRange } from "@weft/engine";
+import type { LayerRange, SessionFork } from "@weft/engine";
 import type {
   ExpertFrame,
   Frame,
@@ -159,6 +159,8 @@ export type Work =
       readonly frames: readonly GenerateFrame[];
       readonly layers: LayerRange;
     }
+  // A session begins as another one in these layers.
+  | { readonly kind: "forkSession"; readonly layers: LayerRange; readonly fork: SessionFork }
   | { readonly kind: "takeSampling"; readonly sampling: Sampling }
   | { readonly kind: "releaseSessions"; readonly sessions: readonly number[] }
   | { readonly kind: "releaseAll" }

@@ -2,7 +2,7 @@
 // cases as src/worker/membership_test.cc, where both sides have them.
 import { describe, expect, it } from "vitest";
 
-import { WholeModel, encodeGeneration } from "@weft/wire";
+import { WholeModel, encodeFork, encodeGeneration } from "@weft/wire";
 import type { ServerKind } from "@weft/wire/test/orchestrator.ts";
 
 import {
@@ -262,6 +262,27 @@ describe("stages", () => {
       [step(5, 1), "send stepFailed sequence 5 epoch 1 invalid_argument"],
       [step(6, 3), "step 6 over 3-4"],
     ]);
+  });
+
+  it("forks keep their place among the steps, and nothing answers them", () => {
+    const fork = (epoch: number, session: number, positionCount = 9): Told => {
+      const frame = { epoch, stage: 0, from: 1, session, generation: 2, positionCount };
+      return received(encodeFork(frame));
+    };
+    expectTable(serving(0, 2), [
+      [step(1, 1), "step 1 over 0-2"],
+      [fork(1, 2)],
+      [step(2, 1)],
+      [computed, "send result", "fork 1 into 2 at 9 over 0-2"],
+      [kDone, "step 2 over 0-2"],
+      [computed, "send result"],
+      [fork(9, 3)], // of no binding
+      [fork(1, kMeasureSession)],
+      [received(encodeFork({
+        epoch: 1, stage: 0, from: 2, session: 2, generation: 2, positionCount: 9,
+      })), "finish retry"],
+    ]);
+    expectTable(made(), [[fork(1, 2), "finish retry"]]);
   });
 
   it("sessions and their sampling keep their place among the steps", () => {

@@ -12,27 +12,12 @@
 // stay for as long as keeping.ts says, and the Connect of the next connection names them.
 import type { LayerRange } from "@weft/engine";
 import {
-  FrameType,
-  WholeModel,
-  decodeFrame,
-  decodeGeneration,
-  decodeServerMessage,
-  encodeGeneration,
-  isGenerationFrame,
-  isShardMessage,
-  kControlByte,
+  FrameType, WholeModel, decodeFork, decodeFrame, decodeGeneration, decodeServerMessage,
+  encodeGeneration, isForkFrame, isGenerationFrame, isShardMessage, kControlByte,
 } from "@weft/wire";
 import type {
-  Frame,
-  GenerateFrame,
-  GenerationFrame,
-  HoldExperts,
-  Init,
-  MeasureSpeed,
-  Ping,
-  PrepareStage,
-  Retire,
-  ServerMessage,
+  ForkFrame, Frame, GenerateFrame, GenerationFrame, HoldExperts, Init, MeasureSpeed, Ping,
+  PrepareStage, Retire, ServerMessage,
 } from "@weft/wire";
 
 import type {
@@ -211,6 +196,7 @@ export class Membership {
   #onMessage(message: Uint8Array, arrival: number): void {
     try {
       if (isGenerationFrame(message)) return this.#onGeneration(decodeGeneration(message));
+      if (isForkFrame(message)) return this.#onFork(decodeFork(message));
       if (isShardMessage(message) && this.#isMember) return this.#experts.take(message);
       if (message[0] !== kControlByte) return this.#onFrame(decodeFrame(message), arrival);
       this.#onControl(decodeServerMessage(message), arrival);
@@ -431,6 +417,16 @@ export class Membership {
       if (problem !== "") return problem;
     }
     return "";
+  }
+
+  // A fork that cannot be made is not answered: the next step of its session says so.
+  #onFork({ epoch, stage, session: to, ...rest }: ForkFrame): void {
+    if (!this.#isMember) {
+      return this.#finish("retry", "The server sent a fork before Init was answered.");
+    }
+    const layers = this.#stages.toRun(epoch, stage);
+    if (!layers || this.#sessions.take(to, rest.positionCount) !== "") return;
+    this.#push({ kind: "forkSession", layers, fork: { ...rest, to } });
   }
 
   #onGeneration(frame: GenerationFrame): void {

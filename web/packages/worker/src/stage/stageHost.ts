@@ -1,7 +1,7 @@
 // The engine and how its sessions sample: loads, measures, computes, forgets. One
 // verb at a time, in the order that membership gives. Failures are EngineErrors.
 import { EngineError } from "@weft/engine";
-import type { GenerateRequest, LayerRange, StageEngine } from "@weft/engine";
+import type { GenerateRequest, LayerRange, SessionFork, StageEngine } from "@weft/engine";
 import type { Frame, GenerateFrame, Init, Sampling } from "@weft/wire";
 
 import { ExpertBlobs } from "../download/expertBlobs.ts";
@@ -135,6 +135,11 @@ export class StageHost {
       this.#engine?.release(session);
       this.#sampling.release(session);
     }
+  }
+
+  // What cannot be forked changes nothing, and the next step of the session meets it.
+  async fork(layers: LayerRange, fork: SessionFork): Promise<void> {
+    await this.#engine?.fork(layers, fork).catch(() => undefined);
   }
 
   // "" or why the server cannot be trusted any more.

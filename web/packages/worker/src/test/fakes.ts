@@ -4,6 +4,7 @@ import type {
   GenerateRequest,
   LayerRange,
   MemoryUse,
+  SessionFork,
   StageEngine,
   StepInput,
   StepOutput,
@@ -233,8 +234,11 @@ export class FakeEngine implements StageEngine {
   truncate(): Promise<void> {
     return Promise.resolve();
   }
-  fork(): Promise<void> {
-    return Promise.resolve();
+  fork(layers: LayerRange, fork: SessionFork): Promise<void> {
+    return Promise.resolve().then(() => {
+      this.table.checkFork(layers, fork);
+      this.table.fork(layers, fork);
+    });
   }
   release(session: number): void {
     this.table.release(session);

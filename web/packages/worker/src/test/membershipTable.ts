@@ -158,6 +158,10 @@ function words(action: Action): string {
       if (work.kind === "makeTokens") {
         return `make tokens ${work.frames.map(({ sequence }) => sequence).join()}`;
       }
+      if (work.kind === "forkSession") {
+        const { from, to, positionCount } = work.fork;
+        return `fork ${from} into ${to} at ${positionCount} over ${span(work.layers)}`;
+      }
       if (work.kind === "releaseSessions") return `release ${work.sessions.join()}`;
       if (work.kind === "takeStock") {
         return `takeStock of ${work.bindings.map(({ epoch }) => epoch).join()}, sessions ` +

@@ -267,6 +267,9 @@ export class TabWorker {
       }
       case "makeTokens":
         return await this.#makeTokens(work, host);
+      case "forkSession":
+        await host.fork(work.layers, work.fork);
+        return { kind: "done" };
       case "takeSampling": {
         const problem = host.takeSampling(work.sampling);
         if (problem !== "") throw new EngineError("invalid_data", problem);
