@@ -82,10 +82,6 @@ sim_seeds() {
 step_sim() { sim_seeds "${WEFT_SIM_SEEDS:-200}"; }
 step_sim_long() { sim_seeds "${WEFT_SIM_SEEDS:-5000}"; }
 
-fuzz_targets() {
-  find tests/fuzz -maxdepth 1 -name '*_fuzz.cc' -printf '%f\n' | sed 's/\.cc$//' | sort
-}
-
 step_fuzz_build() {
   local targets
   mapfile -t targets < <(fuzz_targets)
@@ -148,15 +144,14 @@ step_tsan() {
 }
 
 command_fuzz() {
-  ready_clang
   local target=${1:-} seconds=${2:-60}
   if [ -z "$target" ]; then
     say "Fuzz targets (./dev fuzz TARGET [SECONDS]):"
     fuzz_targets
     return 0
   fi
+  ready_clang
   [ -e "tests/fuzz/$target.cc" ] || target="${target}_fuzz"
-  [ -e "tests/fuzz/$target.cc" ] || fail "there is no tests/fuzz/$target.cc"
   build_preset fuzz "$target"
   fuzz_one "$target" "$seconds"
 }
