@@ -61,6 +61,7 @@ Status RunWorker(const WorkerCommandOptions& options) {
                  "Where is the swarm? Expected ws://host:port or wss://host:port#token.");
   }
   ASSIGN_OR_RETURN(net::Url url, net::ParseUrl(options.server));
+  net::EventLoop loop;
   worker::NativeWorkerOptions worker_options;
   worker_options.join_token = options.token.empty() ? url.fragment : options.token;
   if (worker_options.join_token.empty()) {
@@ -79,7 +80,6 @@ Status RunWorker(const WorkerCommandOptions& options) {
   worker_options.worker_id = id.text();
   const net::ClientTls tls{options.fingerprint, options.insecure};
   ASSIGN_OR_RETURN(auto source, MakeHttpSource({url, tls, worker_options.join_token, cache}));
-  net::EventLoop loop;
   // For servers that may lose sums of neuron groups (serve --lossy).
   auto datagrams = net::UdpSocket::Open(loop, "::", 0);
   if (!datagrams.ok()) datagrams = net::UdpSocket::Open(loop, "0.0.0.0", 0);
@@ -150,6 +150,7 @@ void AddWorkerCommand(CLI::App& app, int* exit_code) {
                       "Folder for downloaded weights (default: ~/.cache/weft)");
   AddGpuOptions(*command, *options, threads);
   command->callback([options, exit_code] {
+    OutliveReaders();
     const Status status = RunWorker(*options);
     if (!status.ok()) *exit_code = ReportStatus(status);
   });

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "net/loop_context.h"
 
 namespace weft::net {
 
@@ -23,11 +24,15 @@ class AnyStream {
   using tcp = boost::asio::ip::tcp;
   using executor_type = tcp::socket::executor_type;
 
-  explicit AnyStream(tcp::socket socket) : inner_(std::make_unique<Inner>(std::move(socket))) {}
+  // `context` is what the socket was made on, held as long as the stream; null where the stream's
+  // owner sees to it.
+  AnyStream(tcp::socket socket, std::shared_ptr<LoopContext> context)
+      : inner_(std::make_unique<Inner>(std::move(socket), std::move(context))) {}
   AnyStream(AnyStream&&) noexcept = default;
   AnyStream& operator=(AnyStream&&) noexcept = default;
 
   executor_type get_executor() { return inner_->socket.get_executor(); }
+  const std::shared_ptr<LoopContext>& context() const { return inner_->context; }
   tcp::socket& socket() { return inner_->socket; }
   bool over_tls() const { return inner_->tls.has_value(); }
   // From here on bytes are encrypted; the handshake is the caller's.
@@ -95,7 +100,9 @@ class AnyStream {
 
  private:
   struct Inner {
-    explicit Inner(tcp::socket s) : socket(std::move(s)) {}
+    Inner(tcp::socket s, std::shared_ptr<LoopContext> made_on)
+        : context(std::move(made_on)), socket(std::move(s)) {}
+    const std::shared_ptr<LoopContext> context;
     tcp::socket socket;
     std::optional<boost::asio::ssl::stream<tcp::socket&>> tls;
     std::string unread;

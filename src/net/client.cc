@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/sha256.h"
 #include "net/any_stream.h"
+#include "net/loop_context.h"
 #include "net/websocket.h"
 
 namespace weft::net {
@@ -143,7 +144,7 @@ struct HttpClient::State {
         resolver.resolve(proxy ? proxy->host : server.host,
                          std::to_string(proxy ? proxy->port : server.port), error);
     if (error) return CannotReach(server, error.message(), proxy);
-    stream = std::make_unique<AnyStream>(tcp::socket(io));
+    stream = std::make_unique<AnyStream>(tcp::socket(io), nullptr);
     error = Await(timeout, [&](auto handler) {
       asio::async_connect(stream->socket(), endpoints, std::move(handler));
     });
@@ -344,9 +345,10 @@ struct Connecting : std::enable_shared_from_this<Connecting> {
   Connecting(EventLoop& loop, Url to, ClientTls trust)
       : url(std::move(to)),
         tls(std::move(trust)),
-        resolver(loop.io()),
-        socket(loop.io()),
-        deadline(loop.io()) {}
+        loop_context(loop.context()),
+        resolver(*loop_context),
+        socket(*loop_context),
+        deadline(*loop_context) {}
 
   void Start() {
     deadline.expires_after(std::chrono::microseconds(limits.connect.us));
@@ -386,7 +388,7 @@ struct Connecting : std::enable_shared_from_this<Connecting> {
     if (done) return;
     error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
-    stream = std::make_unique<AnyStream>(std::move(socket));
+    stream = std::make_unique<AnyStream>(std::move(socket), loop_context);
     if (!url.tls) return Handshake();
     context = ClientContext(url, tls);
     auto& secured = stream->AddTls(*context);
@@ -422,6 +424,7 @@ struct Connecting : std::enable_shared_from_this<Connecting> {
   ClientTls tls;
   Headers headers;
   WebSocketClientLimits limits;
+  const std::shared_ptr<LoopContext> loop_context;
   tcp::resolver resolver;
   tcp::socket socket;
   asio::steady_timer deadline;

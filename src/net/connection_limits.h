@@ -26,6 +26,13 @@ class ConnectionCounter {
     if (open_answers_ == 0 && on_all_answered_) on_all_answered_();
   }
   size_t& queued_bytes() { return queued_bytes_; }
+  // Whom connections ask, and whom they tell of their end, may be gone from here on. They end when
+  // they next have something to do, and say nothing.
+  void EndServer() {
+    on_all_answered_ = nullptr;
+    server_is_gone_ = true;
+  }
+  bool server_is_gone() const { return server_is_gone_; }
 
  private:
   std::map<std::string, size_t> by_network_;  // keys of NetworkOf
@@ -33,6 +40,7 @@ class ConnectionCounter {
   size_t open_answers_ = 0;
   size_t queued_bytes_ = 0;
   std::function<void()> on_all_answered_;
+  bool server_is_gone_ = false;
 };
 
 // Holds one place in the counter for as long as it lives. The listener, the connection and, after
@@ -64,6 +72,7 @@ class ConnectionPlace {
   }
   size_t queued_bytes() const { return queued_bytes_; }
   size_t queued_bytes_of_all() const { return counter_->queued_bytes(); }
+  bool server_is_gone() const { return counter_->server_is_gone(); }
 
  private:
   std::shared_ptr<ConnectionCounter> counter_;

@@ -132,7 +132,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   HttpConnection(AnyStream stream, const ServerOptions& options, ServerHandler* handler,
                  std::string remote_address, std::shared_ptr<ConnectionPlace> place)
-      : stream_(std::move(stream)),
+      : context_(stream.context()),
+        stream_(std::move(stream)),
         options_(options),
         handler_(handler),
         remote_address_(std::move(remote_address)),
@@ -148,14 +149,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     // Plain HTTP on the TLS port is answered with a sentence instead of a garbled handshake.
     stream_.socket().async_wait(tcp::socket::wait_read,
                                 [self = shared_from_this()](const error_code& error) {
-                                  if (self->closed_) return;
+                                  if (self->IsOver()) return;
                                   if (error) return self->Abort();
                                   self->ChooseTls();
                                 });
   }
 
   // ---- called by the responder ----
-  bool IsCurrent(uint64_t serial) const { return serial == serial_ && !closed_; }
+  bool IsCurrent(uint64_t serial) const { return serial == serial_ && !IsOver(); }
 
   void Send(HttpResponse response) {
     uint64_t byte_count = 0;
@@ -212,6 +213,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  private:
   using Parser = http::request_parser<http::string_body>;
 
+  // Whoever made the server destroys the handler, and what callbacks lead to, after it.
+  bool IsOver() const { return closed_ || place_->server_is_gone(); }
+
   struct Piece {
     Slice bytes;
     bool is_prepared = true;  // HttpResponse::prepare
@@ -221,7 +225,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     deadline_.expires_after(std::chrono::microseconds(delay.us));
     deadline_.async_wait([weak = weak_from_this()](const error_code& error) {
       const auto self = weak.lock();
-      if (self && !error && !self->closed_) self->OnDeadline();
+      if (self && !error && !self->IsOver()) self->OnDeadline();
     });
   }
 
@@ -247,7 +251,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     stream_.AddTls(options_.tls->ssl)
         .async_handshake(asio::ssl::stream_base::server,
                          [self = shared_from_this()](const error_code& error) {
-                           if (self->closed_) return;
+                           if (self->IsOver()) return;
                            if (error) return self->Abort();
                            self->Read();
                          });
@@ -263,7 +267,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void OnRead(const error_code& error, size_t count) {
-    if (closed_) return;
+    if (IsOver()) return;
     // What ends TLS without a goodbye is the end of input as well.
     if (error == asio::error::eof || error == asio::ssl::error::stream_truncated) {
       return OnInputEnd();
@@ -295,7 +299,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     // Reading gives nothing any more; a reset is an error of the socket.
     stream_.socket().async_wait(tcp::socket::wait_error,
                                 [self = shared_from_this()](const error_code& error) {
-                                  if (!error && !self->closed_) self->Abort();
+                                  if (!error && !self->IsOver()) self->Abort();
                                 });
     ProbeHalfClosed();
   }
@@ -304,7 +308,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // an answer begins that is "100 Continue", which every client of HTTP/1.1 skips; between events a
   // comment. Where neither is possible the answer itself will tell.
   void ProbeHalfClosed() {
-    if (closed_ || !place_->answering() || answered_) return;
+    if (IsOver() || !place_->answering() || answered_) return;
     if (queue_.empty() && !is_http_1_0_) {
       if (!stream_started_) Queue(Slice::OfText("HTTP/1.1 100 Continue\r\n\r\n"));
       if (stream_started_ && is_event_stream_) WriteChunk(":\n\n");
@@ -335,15 +339,15 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       if (error == http::error::need_more) return true;
       if (error) {
         OnParseError(error);
-        return !closed_;
+        return !IsOver();
       }
       if (!had_head && parser_->is_header_done()) {
-        if (!OnHeader()) return !closed_;
+        if (!OnHeader()) return !IsOver();
         parser_->eager(true);  // the body in one go
       }
       if (parser_->is_done()) {
         OnRequest();
-        return !closed_;
+        return !IsOver();
       }
     }
     return true;
@@ -457,7 +461,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void Queue(Slice bytes, bool is_prepared = true) {
-    if (closed_ || bytes.empty()) return;
+    if (IsOver() || bytes.empty()) return;
     // Only what a stream leaves waiting counts: bodies that are sent at once are mostly mapped
     // files.
     if (stream_started_) place_->SetQueuedBytes(place_->queued_bytes() + bytes.byte_count());
@@ -468,7 +472,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void WriteNext() {
     if (queue_.front().is_prepared) return WriteFront();
     prepare_(queue_.front().bytes, [self = shared_from_this()] {
-      if (self->closed_) return self->queue_.clear();
+      if (self->IsOver()) return self->queue_.clear();
       self->queue_.front().is_prepared = true;
       self->WriteFront();
     });
@@ -489,7 +493,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void OnWritten(const error_code& error) {
-    if (closed_) return queue_.clear();
+    if (IsOver()) return queue_.clear();
     if (error) return Abort();
     if (stream_started_) {
       place_->SetQueuedBytes(place_->queued_bytes() -
@@ -554,10 +558,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     (stream_.*end_stream)();
     const auto callback = std::move(on_closed_);
     on_closed_ = nullptr;
-    if (callback && place_->answering()) callback();
+    if (callback && place_->answering() && !place_->server_is_gone()) callback();
     place_->SetAnswering(false);
   }
 
+  const std::shared_ptr<LoopContext> context_;  // of the timers, when the stream has moved on
   AnyStream stream_;
   const ServerOptions options_;
   ServerHandler* const handler_;

@@ -11,8 +11,8 @@
 
 namespace weft::net {
 
-// Answers requests on `stream` with `handler` until the connection ends. `handler` outlives it;
-// `place` is given up with it (a WebSocket keeps it).
+// Answers requests on `stream` with `handler` until the connection ends. `handler` outlives
+// the server of `place`, which is given up with the connection (a WebSocket keeps it).
 void ServeHttp(AnyStream stream, const ServerOptions& options, ServerHandler* handler,
                std::string remote_address, std::shared_ptr<ConnectionPlace> place);
 

@@ -258,6 +258,63 @@ TEST_F(HttpConnectionTest, TakesBothKindsOfAddressesOnTheSamePort) {
   });
 }
 
+// Counts what it is asked; its owner may have destroyed it as well.
+class CountingHandler : public ServerHandler {
+ public:
+  explicit CountingHandler(EventLoop& loop) : loop_(loop) {}
+  void OnRequest(HttpRequest, std::shared_ptr<Responder> responder) override {
+    ++asked;
+    responder->OnClosed([this] { ++closed; });
+    held.push_back(std::move(responder));
+    if (held.size() == 4) loop_.Stop();
+  }
+  bool OnHandshake(const HttpRequest&, HttpResponse*) override {
+    ++asked;
+    return false;
+  }
+  WebSocketCallbacks OnWebSocket(const HttpRequest&, std::shared_ptr<WebSocket>) override {
+    ++asked;
+    return {};
+  }
+  HttpResponse MakeError(int status, const std::string& sentence) override {
+    ++asked;
+    return TextResponse(status, "text/plain", sentence);
+  }
+
+  std::vector<std::shared_ptr<Responder>> held;
+  int asked = 0;
+  int closed = 0;
+
+ private:
+  EventLoop& loop_;
+};
+
+TEST(Server, AsksNobodyAfterItsEndWhoeverHoldsAResponder) {
+  EventLoop loop;
+  CountingHandler handler(loop);
+  auto server = Server::Listen(loop, {}, &handler).value();
+  // The second request of each waits behind the answer to the first.
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(std::make_unique<RawClient>(server->port()));
+    EXPECT_TRUE(clients.back()->Send(std::string(kAsk) + kAsk));
+  }
+  loop.Run();
+  handler.held[2]->StartStream(200, {});
+  handler.held[3]->StartStream(200, {});
+  server.reset();
+  handler.held[0].reset();  // without an answer
+  handler.held[1]->Send(TextResponse(200, "text/plain", "late"));
+  handler.held[2]->Write("late");
+  handler.held[2]->End();
+  handler.held.clear();
+  clients.clear();
+  loop.Post([&] { loop.Post([&] { loop.Stop(); }); });
+  loop.Run();
+  EXPECT_EQ(handler.asked, 4);
+  EXPECT_EQ(handler.closed, 0);
+}
+
 TEST(ConnectionLimits, OneNetworkHasItsShare) {
   ServerLimits limits;
   limits.connections = 5;

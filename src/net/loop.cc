@@ -1,11 +1,12 @@
 #include "net/loop.h"
 
 #include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
+
+#include "net/loop_context.h"
 
 namespace weft::net {
 namespace asio = boost::asio;
@@ -15,26 +16,29 @@ struct EventLoop::Signals {
   asio::signal_set set;
 };
 
-EventLoop::EventLoop() : io_(std::make_unique<asio::io_context>(1)) {}
-EventLoop::~EventLoop() = default;
+EventLoop::EventLoop() : context_(std::make_shared<LoopContext>()) {}
+EventLoop::~EventLoop() {
+  signals_.reset();
+  context_->Close();
+}
 
 void EventLoop::Post(std::function<void()> work) {
-  asio::post(*io_, std::move(work));
+  asio::post(*context_, std::move(work));
 }
 
 void EventLoop::Run() {
-  auto guard = asio::make_work_guard(*io_);
-  io_->run();
-  guard.reset();   // before: the last work that ends stops the context once more
-  io_->restart();  // it may run again; a Stop that came before Run still counts
+  auto guard = asio::make_work_guard(*context_);
+  context_->run();
+  guard.reset();        // before: the last work that ends stops the context once more
+  context_->restart();  // it may run again; a Stop that came before Run still counts
 }
 
 void EventLoop::Stop() {
-  io_->stop();
+  context_->stop();
 }
 
 void EventLoop::OnStopSignal(std::function<void()> on_signal) {
-  signals_ = std::make_unique<Signals>(*io_);
+  signals_ = std::make_unique<Signals>(*context_);
   signals_->set.async_wait(
       [this, on_signal = std::move(on_signal)](const boost::system::error_code& error, int) {
         if (error) return;
@@ -44,12 +48,14 @@ void EventLoop::OnStopSignal(std::function<void()> on_signal) {
 }
 
 struct EventLoop::Timer::State {
-  explicit State(asio::io_context& io) : timer(io) {}
+  explicit State(std::shared_ptr<LoopContext> made_on)
+      : context(std::move(made_on)), timer(*context) {}
+  const std::shared_ptr<LoopContext> context;
   asio::steady_timer timer;
   uint64_t setting = 0;  // a handler that was queued before a later FireAfter must not run
 };
 
-EventLoop::Timer::Timer(EventLoop& loop) : state_(std::make_shared<State>(loop.io())) {}
+EventLoop::Timer::Timer(EventLoop& loop) : state_(std::make_shared<State>(loop.context())) {}
 EventLoop::Timer::~Timer() {
   Cancel();
 }

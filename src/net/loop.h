@@ -8,12 +8,12 @@
 
 #include "base/clock.h"
 
-namespace boost::asio {
-class io_context;
-}
-
 namespace weft::net {
 
+class LoopContext;
+
+// Sockets, servers and timers of this folder may outlive the loop that they were made on: nothing is
+// called any more, and destroying them is safe.
 class EventLoop {
  public:
   EventLoop();
@@ -46,10 +46,11 @@ class EventLoop {
   // once, whatever it is doing.
   void OnStopSignal(std::function<void()> on_signal);
 
-  boost::asio::io_context& io() { return *io_; }  // for src/net only
+  // For src/net only: whoever makes a socket or a timer on it holds it as long as that lives.
+  const std::shared_ptr<LoopContext>& context() { return context_; }
 
  private:
-  std::unique_ptr<boost::asio::io_context> io_;
+  std::shared_ptr<LoopContext> context_;
   struct Signals;
   std::unique_ptr<Signals> signals_;
 };

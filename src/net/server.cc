@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "net/connection_limits.h"
 #include "net/http_connection.h"
+#include "net/loop_context.h"
 
 namespace weft::net {
 namespace asio = boost::asio;
@@ -33,12 +34,13 @@ class ListeningServer : public Server {
   ListeningServer(EventLoop& loop, const ServerOptions& options, ServerHandler* handler)
       : options_(options),
         handler_(handler),
-        acceptor_(loop.io()),
+        context_(loop.context()),
+        acceptor_(*context_),
         counter_(std::make_shared<ConnectionCounter>()),
-        retry_(loop.io()) {}
+        retry_(*context_) {}
 
   ~ListeningServer() override {
-    counter_->OnAllAnswered(nullptr);
+    counter_->EndServer();
     StopAccepting();
   }
 
@@ -118,7 +120,8 @@ class ListeningServer : public Server {
     const std::string address = AddressText(remote.address());
     if (!counter_->TryAdd(address, options_.limits)) return LogRefused(address);
     auto place = std::make_shared<ConnectionPlace>(counter_, address);
-    ServeHttp(AnyStream(std::move(socket)), options_, handler_, address, std::move(place));
+    ServeHttp(AnyStream(std::move(socket), context_), options_, handler_, address,
+              std::move(place));
   }
 
   // A flood of connections must not become a flood of lines.
@@ -133,6 +136,7 @@ class ListeningServer : public Server {
 
   const ServerOptions options_;
   ServerHandler* const handler_;
+  const std::shared_ptr<LoopContext> context_;
   tcp::acceptor acceptor_;
   std::shared_ptr<ConnectionCounter> counter_;
   asio::steady_timer retry_;

@@ -14,7 +14,8 @@ namespace weft::net {
 
 class Server {
  public:
-  // Binds and listens; the error of a port in use says so. `handler` outlives the server.
+  // Binds and listens; the error of a port in use says so. `handler` outlives the server, and is
+  // asked nothing afterwards, whoever still holds a responder.
   static Result<std::unique_ptr<Server>> Listen(EventLoop& loop, const ServerOptions& options,
                                                 ServerHandler* handler);
   virtual ~Server() = default;

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "net/address.h"
+#include "net/loop_context.h"
 
 namespace weft::net {
 namespace {
@@ -62,7 +63,8 @@ DatagramAddress FromEndpoint(const udp::endpoint& endpoint) {
 }  // namespace
 
 struct UdpSocket::State : std::enable_shared_from_this<State> {
-  explicit State(asio::io_context& io) : socket(io) {}
+  explicit State(std::shared_ptr<LoopContext> made_on)
+      : context(std::move(made_on)), socket(*context) {}
 
   void Wait() {
     socket.async_wait(udp::socket::wait_read,
@@ -84,6 +86,7 @@ struct UdpSocket::State : std::enable_shared_from_this<State> {
     }
   }
 
+  const std::shared_ptr<LoopContext> context;
   udp::socket socket;
   int descriptor = -1;  // of the socket, for sending from other threads
   bool is_v4 = true;
@@ -102,7 +105,7 @@ Result<std::shared_ptr<UdpSocket>> UdpSocket::Open(EventLoop& loop, const std::s
   boost::system::error_code error;
   const auto ip = asio::ip::make_address(address, error);
   if (error) return Error(ErrorCode::kInvalidArgument, "'" + address + "' is not an IP address.");
-  auto state = std::make_shared<State>(loop.io());
+  auto state = std::make_shared<State>(loop.context());
   udp::socket& socket = state->socket;
   state->is_v4 = ip.is_v4();
   const auto attempt = [&error](auto&& step) {

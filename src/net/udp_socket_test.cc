@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace weft::net {
 namespace {
@@ -64,6 +65,29 @@ TEST(UdpSocket, APortThatIsTakenIsRefusedWithItsNumber) {
   ASSERT_FALSE(second.ok());
   EXPECT_NE(second.error().message().find(std::to_string(first->port())), std::string::npos);
   EXPECT_FALSE(UdpSocket::Open(loop, "here", 0).ok());
+}
+
+// With freed memory overwritten, or under AddressSanitizer, a loop that took its insides along ends
+// the process here.
+TEST(UdpSocket, MayOutliveItsLoop) {
+  std::shared_ptr<UdpSocket> waits, waits_not;
+  std::optional<EventLoop::Timer> set, not_set;
+  {
+    EventLoop loop;
+    waits = UdpSocket::Open(loop, "127.0.0.1", 0).value();
+    waits_not = UdpSocket::Open(loop, "127.0.0.1", 0).value();
+    waits->Receive([waits](const DatagramAddress&, const std::vector<uint8_t>&) { FAIL(); });
+    set.emplace(loop).FireAfter(Duration(), [] { FAIL(); });
+    not_set.emplace(loop);
+  }
+  const DatagramAddress to = waits->Addresses()[0];
+  waits_not->Send(std::vector<OutgoingDatagram>{{to, {1}}});
+  waits->AfterReceived([] { FAIL(); });
+  set->FireAfter(Duration(), [] { FAIL(); });
+  const std::weak_ptr<UdpSocket> held_by_what_it_calls = waits;
+  for (auto* socket : {&waits, &waits_not}) (*socket)->Stop();
+  waits.reset();
+  EXPECT_TRUE(held_by_what_it_calls.expired());
 }
 
 }  // namespace

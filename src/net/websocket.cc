@@ -263,15 +263,17 @@ void AcceptWebSocket(AnyStream stream,
   own.handshake = limits.handshake;
   own.write_stall = limits.write_stall;
   own.close_linger = limits.close_linger;
-  auto connection = std::make_shared<WebSocketConnection>(
-      std::move(stream), own, std::move(remote_address), std::move(place));
+  auto connection = std::make_shared<WebSocketConnection>(std::move(stream), own,
+                                                          std::move(remote_address), place);
   // Nobody needs to know which library and version this is.
   connection->stream().set_option(websocket::stream_base::decorator(
       [](websocket::response_type& response) { response.erase(beast::http::field::server); }));
-  connection->stream().async_accept(
-      request, [connection, on_open = std::move(on_open)](const error_code& error) {
-        if (!error) connection->Start(on_open);
-      });
+  connection->stream().async_accept(request,
+                                    [connection, place = std::move(place),
+                                     on_open = std::move(on_open)](const error_code& error) {
+                                      if (!error && !place->server_is_gone())
+                                        connection->Start(on_open);
+                                    });
 }
 
 void RequestWebSocket(AnyStream stream, const std::string& host, const std::string& target,

@@ -24,9 +24,10 @@ clang-tidy-all|build|deep: clang-tidy of every file
 sim-long|build|deep: 5,000 simulated swarms
 fuzz-long|fuzz-build|deep: a minute of every fuzz target
 asan-ubsan||deep: unit tests under address and undefined-behaviour sanitizers
+asan-commands|model|deep: starts, refusals and ends of commands under these sanitizers
 tsan||deep: unit tests under the thread sanitizer
 '
-deep_steps="clang-tidy-all sim-long fuzz-long asan-ubsan tsan"
+deep_steps="clang-tidy-all sim-long fuzz-long asan-ubsan asan-commands tsan"
 check_steps="tidy format tools types eslint clang-tidy"
 
 step_model() { model_up_to_date; }
@@ -107,7 +108,7 @@ prepare_for() {
         ;;
       format) apt_ready clang-format ;;
       build | unit | model | sim*) ready_native ;;
-      fuzz* | clang-tidy* | asan-ubsan | tsan) ready_clang ;;
+      fuzz* | clang-tidy* | asan-* | tsan) ready_clang ;;
       e2e) ready_browser ;;
     esac
   done

@@ -138,6 +138,12 @@ step_asan_ubsan() {
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 run_ctest asan-ubsan 3600
 }
 
+# Of the processes themselves: who is destroyed before whom when a command ends.
+step_asan_commands() {
+  build_preset asan-ubsan weft
+  WEFT="$root/build/asan-ubsan/weft" node_tests tests/e2e/commands_end.mjs
+}
+
 step_tsan() {
   build_preset tsan
   run_ctest tsan 3600
