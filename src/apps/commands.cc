@@ -1,6 +1,7 @@
 // What all subcommands share: how they report and how they read amounts of memory.
 #include "apps/commands.h"
 
+#include <csignal>
 #include <iostream>
 
 #include "base/bytes.h"
@@ -13,6 +14,10 @@ int ReportStatus(const Status& status) {
   if (status.ok()) return 0;
   std::cerr << "weft: " << status.error().ToString() << "\n";
   return 1;
+}
+
+void OutliveReaders() {
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 CLI::Validator AddressOption() {

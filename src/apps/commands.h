@@ -24,6 +24,11 @@ void AddOnnxSplitCommand(CLI::App& app, int* exit_code);
 // "weft: <sentence>" on stderr, 1; 0 for an ok status.
 int ReportStatus(const Status& status);
 
+// For commands that serve, compute or write files: a write to a pipe that nobody reads any more
+// (`weft serve 2>&1 | tee log`, whose tee has ended) fails from here on, and ends nothing. Commands
+// that only print are left to end quietly, as in `weft list | head -1`.
+void OutliveReaders();
+
 // An option validator for "192.168.1.7" and "fe80::1".
 CLI::Validator AddressOption();
 

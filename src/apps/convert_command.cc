@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "apps/commands.h"
 #include "apps/progress_line.h"
 #include "base/bytes.h"
 #include "convert/convert.h"
@@ -131,7 +132,10 @@ void AddConvertCommand(CLI::App& app, int* exit_code) {
                     "Do not look at tokenizer.json, nor warn when there is none (for packages "
                     "that are evaluated, not chatted with)");
   command->add_flag("--json", arguments->json, "Print the result as one line of JSON");
-  command->callback([arguments, exit_code] { *exit_code = Run(*arguments); });
+  command->callback([arguments, exit_code] {
+    OutliveReaders();
+    *exit_code = Run(*arguments);
+  });
 }
 
 }  // namespace weft::apps

@@ -82,7 +82,10 @@ void AddGroupsCommand(CLI::App& app, int* exit_code) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
   command->add_flag("--force", options->force, "Replace an existing package");
-  command->callback([options, exit_code] { *exit_code = ReportStatus(MakeGroups(*options)); });
+  command->callback([options, exit_code] {
+    OutliveReaders();
+    *exit_code = ReportStatus(MakeGroups(*options));
+  });
 }
 
 }  // namespace weft::apps

@@ -254,6 +254,7 @@ void AddPullCommand(CLI::App& app, int* exit_code) {
       ->capture_default_str();
   command->add_flag("--download-only", request->download_only, "Do not convert");
   command->callback([request, exit_code] {
+    OutliveReaders();
     const auto folder = PullModel(*request);
     if (folder.ok()) std::cout << folder->string() << "\n";
     *exit_code = ReportStatus(folder.ok() ? OkStatus() : Status(folder.error()));

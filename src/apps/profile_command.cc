@@ -185,7 +185,10 @@ void AddProfileCommand(CLI::App& app, int* exit_code) {
   command->add_option("--threads", options->training.threads, "Threads to compute with")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
-  command->callback([options, exit_code] { *exit_code = ReportStatus(Profile(*options)); });
+  command->callback([options, exit_code] {
+    OutliveReaders();
+    *exit_code = ReportStatus(Profile(*options));
+  });
 }
 
 }  // namespace weft::apps

@@ -161,11 +161,15 @@ class TerminalChat {
     const auto reply = client_.Call(call, [&](ByteSpan data) {
       splitter.Push(AsText(data),
                     [&](std::string_view event) { OnEvent(event, &answer, &failure); });
-      return !interrupted.load();
+      return !interrupted.load() && std::cout.good();
     });
     std::cout << std::endl;
     Status outcome = OkStatus();
-    if (!reply.ok() && reply.error().code() != ErrorCode::kCancelled) {
+    if (!std::cout.good()) {
+      // Nobody reads the answer: its rest is not computed.
+      outcome = Error(ErrorCode::kIo, "The answer cannot be written to standard output.");
+      std::cout.clear();
+    } else if (!reply.ok() && reply.error().code() != ErrorCode::kCancelled) {
       outcome = reply.error();
     } else if (reply.ok() && reply->status != 200) {
       outcome = Error(ErrorCode::kUnavailable, ErrorText(reply->body));
@@ -267,7 +271,10 @@ void AddRunCommand(CLI::App& app, int* exit_code) {
   command->add_option("--fingerprint", options->fingerprint,
                       "SHA-256 of the server's self-signed certificate");
   command->add_flag("--insecure", options->insecure, "Accept any certificate");
-  command->callback([options, exit_code] { *exit_code = ReportStatus(RunChat(*options)); });
+  command->callback([options, exit_code] {
+    OutliveReaders();
+    *exit_code = ReportStatus(RunChat(*options));
+  });
 }
 
 }  // namespace weft::apps

@@ -383,7 +383,10 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
                     "after a restart");
   command->add_flag("--new-secrets", options->new_secrets,
                     "Let nobody in with an API key or a join token of an earlier start");
-  command->callback([options, exit_code] { *exit_code = ReportStatus(Serve(*options)); });
+  command->callback([options, exit_code] {
+    OutliveReaders();
+    *exit_code = ReportStatus(Serve(*options));
+  });
 }
 
 }  // namespace weft::apps

@@ -70,8 +70,15 @@ if (isMainThread) {
   serveAsThread(parentPort!, workerData as FetchJob);
 }
 
+// A pipe that nobody reads any more, or a full disk under a log, ends nothing: what is written there
+// is lost. Without a listener Node would end the process.
+function outliveReaders(): void {
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
+}
+
 // What Dawn still holds would keep the process, or end it with a fault: it is left as it is.
 function start(): void {
+  outliveReaders();
   run().then(
     (status) => process.exit(status),
     (error: unknown) => {
