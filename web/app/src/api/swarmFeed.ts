@@ -1,6 +1,7 @@
 // The picture of the swarm, kept up to date: server-sent events while the page is looked at, a
 // question every few seconds where a lasting connection would be in the way. Browsers keep at most
-// six connections to one server, so hidden pages and helping pages must not hold one each.
+// six connections to one server for all of their tabs, so hidden pages and helping pages must not
+// hold one each, and of pages that are looked at side by side only the first few do.
 import { signal } from "@preact/signals";
 import { idleActivity, nextActivity, readPicture } from "@weft/ui";
 import type { Activity, SwarmPicture } from "@weft/ui";
@@ -14,6 +15,8 @@ export type FeedState = "connecting" | "live" | "lost" | "denied";
 const kPollMs = 3000;
 const kFirstRetryMs = 500;
 const kLongestRetryMs = 10_000;
+// Locks that all tabs of a browser share: whoever holds one may keep a connection open.
+const kPlaces = ["weft-feed-1", "weft-feed-2", "weft-feed-3"];
 
 export const swarmPicture = signal<SwarmPicture | null>(null);
 export const swarmActivity = signal<Activity>(idleActivity());
@@ -47,15 +50,15 @@ async function follow(how: "events" | "poll", stop: AbortSignal): Promise<void> 
   let retryMs = kFirstRetryMs;
   while (!stop.aborted) {
     try {
-      if (how === "events") {
-        await followEvents(stop, () => {
-          retryMs = kFirstRetryMs;
-        });
+      const events = (): Promise<void> => followEvents(stop, () => {
+        retryMs = kFirstRetryMs;
+      });
+      if (how === "events" && (await inPlace(events))) {
+        feedState.value = "lost"; // the server ended it
       } else {
         show(await getJson("/api/swarm", { signal: stop, onKeyMissing: "fail" }));
         retryMs = kPollMs;
       }
-      if (how === "events") feedState.value = "lost"; // the server ended it
     } catch (error) {
       if (stop.aborted) return;
       const isDenied = error instanceof ApiFailure && error.status === 401;
@@ -64,10 +67,26 @@ async function follow(how: "events" | "poll", stop: AbortSignal): Promise<void> 
       if (isDenied) return;
     }
     await sleep(retryMs, stop);
-    if (how === "events" || feedState.value === "lost") {
-      retryMs = Math.min(2 * retryMs, kLongestRetryMs);
-    }
+    if (feedState.value === "lost") retryMs = Math.min(2 * retryMs, kLongestRetryMs);
   }
+}
+
+// Runs `body` while it holds a place; false where other tabs have them all. Pages on plain http from
+// another machine have no locks: there each follows.
+async function inPlace(body: () => Promise<void>): Promise<boolean> {
+  const locks = (navigator as Partial<Navigator>).locks;
+  if (!locks) {
+    await body();
+    return true;
+  }
+  const run = async (lock: Lock | null): Promise<boolean> => {
+    if (lock) await body();
+    return lock !== null;
+  };
+  for (const name of kPlaces) {
+    if (await locks.request(name, { ifAvailable: true }, run)) return true;
+  }
+  return false;
 }
 
 async function followEvents(stop: AbortSignal, onPicture: () => void): Promise<void> {
