@@ -259,6 +259,7 @@ std::string BackgroundServer::url() const {
 namespace {
 
 Status Serve(const ServeOptions& options) {
+  OutliveReaders();
   ASSIGN_OR_RETURN(const auto command, ServeCommand::Start(options));
   command->ServeUntilSignal();
   return OkStatus();
@@ -383,10 +384,7 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
                     "after a restart");
   command->add_flag("--new-secrets", options->new_secrets,
                     "Let nobody in with an API key or a join token of an earlier start");
-  command->callback([options, exit_code] {
-    OutliveReaders();
-    *exit_code = ReportStatus(Serve(*options));
-  });
+  command->callback([options, exit_code] { *exit_code = ReportStatus(Serve(*options)); });
 }
 
 }  // namespace weft::apps

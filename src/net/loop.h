@@ -12,8 +12,8 @@ namespace weft::net {
 
 class LoopContext;
 
-// Sockets, servers and timers of this folder may outlive the loop that they were made on: nothing is
-// called any more, and destroying them is safe.
+// Sockets, servers and timers of this folder may outlive the loop that they were made on: nothing
+// is called any more, and destroying them is safe.
 class EventLoop {
  public:
   EventLoop();

@@ -63,7 +63,8 @@ function pipeTest(name, body, reason = skip) {
 pipeTest("a server whose log has no reader any more goes on", async (server, keep, cache) => {
   breakPipes(server);
   for (const name of ["first", "second"]) { // each joins, and leaves, with a line of the log
-    const worker = keep(nativeWorker(server.origin, [...kWorker, "--cache", cache, "--name", name]));
+    const args = [...kWorker, "--cache", cache, "--name", name];
+    const worker = keep(nativeWorker(server.origin, args));
     await joins(server, 1);
     await answers(server);
     await worker.stop();

@@ -151,7 +151,7 @@ function commands() {
   return [...listed.matchAll(/^ {2}([a-z][a-z-]*)/gm)].map((match) => match[1]);
 }
 
-endTest("every command says how it is used, and refuses options that it does not know", async () => {
+endTest("every command says how it is used, and refuses options that are unknown", async () => {
   const names = commands();
   assert.ok(names.includes("serve") && names.includes("onnx-split"), names.join());
   for (const name of names) {

@@ -71,8 +71,8 @@ async function follow(how: "events" | "poll", stop: AbortSignal): Promise<void> 
   }
 }
 
-// Runs `body` while it holds a place; false where other tabs have them all. Pages on plain http from
-// another machine have no locks: there each follows.
+// Runs `body` while it holds a place; false where other tabs have them all. Pages on plain http
+// from another machine have no locks: there each follows.
 async function inPlace(body: () => Promise<void>): Promise<boolean> {
   const locks = (navigator as Partial<Navigator>).locks;
   if (!locks) {

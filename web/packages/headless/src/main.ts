@@ -70,8 +70,8 @@ if (isMainThread) {
   serveAsThread(parentPort!, workerData as FetchJob);
 }
 
-// A pipe that nobody reads any more, or a full disk under a log, ends nothing: what is written there
-// is lost. Without a listener Node would end the process.
+// A pipe that nobody reads any more, or a full disk under a log, ends nothing: what is written
+// there is lost. Without a listener Node would end the process.
 function outliveReaders(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
 }
