@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "script.h"
 #include "swarm/core.h"
 #include "wire/expert_frame.h"
 
@@ -45,29 +46,6 @@ CoreOptions Options() {
   options.worker_limit = 4;
   return options;
 }
-
-class Script {
- public:
-  Script(const uint8_t* data, size_t byte_count) : rest_(data, byte_count) {}
-  bool done() const { return rest_.empty(); }
-  uint8_t Byte() {
-    if (rest_.empty()) return 0;
-    const uint8_t byte = rest_.front();
-    rest_ = rest_.subspan(1);
-    return byte;
-  }
-  // As many bytes as the next byte says.
-  std::vector<uint8_t> Bytes() {
-    const size_t wanted = Byte();  // first: it is none of them
-    const size_t count = std::min(wanted, rest_.size());
-    const std::vector<uint8_t> bytes(rest_.begin(), rest_.begin() + static_cast<ptrdiff_t>(count));
-    rest_ = rest_.subspan(count);
-    return bytes;
-  }
-
- private:
-  ByteSpan rest_;
-};
 
 struct Worker {
   WorkerMessage prepared, held;
