@@ -1,5 +1,5 @@
-// Inputs of the fuzzers of the C++ decoders, read by the decoders here: whatever the bytes are, they
-// are read, or refused with a WireError, and what is read writes the same bytes again.
+// Inputs of the fuzzers of the C++ decoders, read by the decoders here: whatever the bytes are,
+// they are read, or refused with a WireError, and what is read writes the same bytes again.
 import { describe, expect, it } from "vitest";
 
 import {

@@ -14,7 +14,7 @@ export function corpusOf(name: string): Map<string, Uint8Array> {
   return new Map(names.map((each) => [each, new Uint8Array(readFileSync(join(folder, each)))]));
 }
 
-// The bytes as they are, cut at every eighth, and with one to four of them changed; always the same.
+// The bytes as they are, cut at every eighth, and with one to four of them changed, by a rule.
 export function hostileForms(bytes: Uint8Array, count: number): Uint8Array[] {
   const forms = [bytes];
   for (let part = 0; part < 8; ++part) {
