@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
 #include <thread>
 
 #include "apps/commands.h"
@@ -26,7 +25,7 @@ struct WorkerCommandOptions {
   std::string cache;
   bool insecure = false;
   bool gpu = false, list = false, allow_software = false, run_here = false;  // of --gpu
-  std::optional<uint32_t> adapter;
+  std::string adapter;                                                       // of --gpu, too
   uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
 };
 
@@ -44,7 +43,7 @@ std::vector<std::string> GpuArguments(const WorkerCommandOptions& options) {
   add("--name", options.name);
   add("--fingerprint", options.fingerprint);
   add("--cache", options.cache);
-  add("--adapter", options.adapter ? std::to_string(*options.adapter) : "");
+  add("--adapter", options.adapter);
   add_flag("--insecure", options.insecure);
   add_flag("--list", options.list);
   add_flag("--allow-software", options.allow_software);
@@ -111,7 +110,11 @@ void AddGpuOptions(CLI::App& command, WorkerCommandOptions& options, CLI::Option
           .add_flag("--gpu", options.gpu,
                     "Compute with this machine's GPU (needs Node.js and says what else)")
           ->excludes(threads);
-  command.add_option("--adapter", options.adapter, "Which GPU; one process for each")->needs(gpu);
+  command
+      .add_option("--adapter", options.adapter,
+                  "Which GPU, one process for each: a number, a PCI address, a device file or a "
+                  "UUID that '--adapter list' shows")
+      ->needs(gpu);
   command.add_flag("--list", options.list, "Name the GPUs and what each could hold")->needs(gpu);
   command
       .add_flag("--run-here", options.run_here,

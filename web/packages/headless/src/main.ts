@@ -4,9 +4,11 @@ import { isMainThread, parentPort, workerData } from "node:worker_threads";
 
 import { formatMemory } from "@weft/ui/words/format.ts";
 
-import { chooseAdapter, listAdapters } from "./gpu/adapters.ts";
+import { chooseAdapter, listAdapters, openAdapter, theOnlyAdapter } from "./gpu/adapters.ts";
+import type { AdapterEntry } from "./gpu/adapters.ts";
 import { findDawn } from "./gpu/dawn.ts";
 import { cardMemory, defaultOffer } from "./gpu/memory.ts";
+import { endWithParent, namespaceOptions, onlyCard, runWithOnly } from "./gpu/onlyCard.ts";
 import { kHelp, parseOptions } from "./options.ts";
 import type { HelpOptions } from "./options.ts";
 import { UsageError } from "./server/address.ts";
@@ -26,18 +28,36 @@ async function list(): Promise<number> {
       ? "a software adapter: only with --allow-software"
       : `could hold ${formatMemory(defaultOffer(card))}` +
         (card ? ` of ${formatMemory(card.totalBytes)}` : " of the system's memory");
-    process.stdout.write(`${entry.index}  ${plainText(entry.name)}  ${holds}\n`);
+    const { pci = "", uuid = "", nodes = [] } = entry.card ?? {};
+    const names = [plainText(entry.name), holds, pci, ...nodes, uuid && `UUID ${uuid}`];
+    process.stdout.write(`${[entry.index, ...names].filter((it) => it !== "").join("  ")}\n`);
   }
   if (entries.length > 0) return 0;
-  await chooseAdapter(dawn, null, false); // says why there is none
+  chooseAdapter(entries, null, false); // says why there is none
   return 1;
+}
+
+// Whether the others have to be hidden so that this one computes. Where nobody named it, the first
+// of its name will do if they cannot be.
+function wantsToBeAlone(entry: AdapterEntry, options: HelpOptions): boolean {
+  if (entry.isAlone || entry.card === null) return false;
+  return options.adapter !== null || !entry.isReachable || namespaceOptions() !== null;
 }
 
 async function help(options: HelpOptions): Promise<number> {
   const dawn = await findDawn();
-  const adapter = await chooseAdapter(dawn, options.adapter, options.allowSoftware);
-  const memoryBytes = options.memoryBytes ??
-    defaultOffer(await cardMemory(adapter, await listAdapters(dawn)));
+  const entries = await listAdapters(dawn);
+  const only = onlyCard();
+  const entry = only
+    ? theOnlyAdapter(entries, only)
+    : chooseAdapter(entries, options.adapter, options.allowSoftware);
+  const memoryBytes = options.memoryBytes ?? defaultOffer(await cardMemory(entry, entries));
+  if (only) {
+    endWithParent();
+  } else if (wantsToBeAlone(entry, options)) {
+    return await runWithOnly(entry.card!, entry.index, ["--memory", String(memoryBytes)]);
+  }
+  const adapter = openAdapter(dawn, entry);
   const display = new Display(process.stderr, () => performance.now());
   display.say(`Helping with ${plainText(adapter.name)}; offering ${formatMemory(memoryBytes)}.`);
   const status = await work(options, adapter, memoryBytes, display);

@@ -6,6 +6,8 @@ import { plainFingerprint } from "./server/connecting.ts";
 import type { Trust } from "./server/connecting.ts";
 import { parseAddress, UsageError } from "./server/address.ts";
 import { cacheFolder } from "./disk/folders.ts";
+import { parseAdapter } from "./gpu/cards.ts";
+import type { AdapterWish } from "./gpu/cards.ts";
 
 export interface HelpOptions {
   readonly origin: string;
@@ -13,7 +15,7 @@ export interface HelpOptions {
   readonly trust: Trust;
   readonly name: string;
   readonly memoryBytes: number | null; // null: what the adapter has
-  readonly adapter: number | null; // null: the first GPU
+  readonly adapter: AdapterWish | null; // null: the first GPU
   readonly cache: string;
   readonly allowSoftware: boolean;
   readonly wantsWhole: boolean;
@@ -29,8 +31,9 @@ export const kHelp = `Helps a swarm with this machine's GPU, without a browser.
   weft worker --gpu wss://host:port#token [options]
 
   --memory BYTES      memory to offer, e.g. 4GiB (default: most of what the GPU has free)
-  --adapter INDEX     which GPU; one process for each
-  --list              names the adapters and what each could hold
+  --adapter WHICH     which GPU, one process for each: a number, a PCI address (0000:41:00.0), a
+                      device file (/dev/nvidia1) or a UUID that the list shows
+  --adapter list      names the adapters and what each could hold (also --list)
   --run-here          asks for the whole model on this GPU, where it fits
   --name NAME         name shown to the others (default: this machine's)
   --token TOKEN       join token (also after '#' in the address, or in WEFT_JOIN_TOKEN)
@@ -56,11 +59,6 @@ export function parseByteCount(text: string): number {
   throw new UsageError(
     `'${text}' is no amount of memory; write 4GiB, 512MiB or a number of bytes.`,
   );
-}
-
-function parseIndex(text: string): number {
-  if (/^\d{1,3}$/.test(text)) return Number(text);
-  throw new UsageError(`--adapter is '${text}'; expected a number that --list shows.`);
 }
 
 function parseFingerprint(text: string): string {
@@ -91,7 +89,7 @@ export function parseOptions(
   const { values, positionals } = parsed(args);
   if (values.help === true) return { kind: "help" };
   const allowSoftware = values["allow-software"] === true;
-  if (values.list === true) return { kind: "list", allowSoftware };
+  if (values.list === true || values.adapter === "list") return { kind: "list", allowSoftware };
   const [server] = positionals;
   if (server === undefined || positionals.length > 1) {
     throw new UsageError("One address is expected: wss://host:port#token (--help says more).");
@@ -107,7 +105,7 @@ export function parseOptions(
     },
     name: values.name ?? hostname(),
     memoryBytes: values.memory === undefined ? null : parseByteCount(values.memory),
-    adapter: values.adapter === undefined ? null : parseIndex(values.adapter),
+    adapter: values.adapter === undefined ? null : parseAdapter(values.adapter),
     cache: values.cache ?? cacheFolder(),
     allowSoftware,
     wantsWhole: values["run-here"] === true,

@@ -5,7 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 
-import { chooseAdapter, listAdapters } from "./adapters.ts";
+import { chooseAdapter, listAdapters, openAdapter, theOnlyAdapter } from "./adapters.ts";
+import type { ChosenAdapter } from "./adapters.ts";
+import type { AdapterWish, Card } from "./cards.ts";
 import type { Dawn } from "./dawn.ts";
 import { findDawn } from "./dawn.ts";
 import { amdCards, cardMemory, defaultOffer, parseNvidiaSmi } from "./memory.ts";
@@ -38,26 +40,38 @@ function dawnOf(...cards: FakeCard[]): Dawn & { taken: string[] } {
   return { create, taken };
 }
 
+async function chosen(
+  dawn: Dawn, wish: AdapterWish | null, allowSoftware = false,
+): Promise<ChosenAdapter> {
+  return openAdapter(dawn, chooseAdapter(await listAdapters(dawn, []), wish, allowSoftware));
+}
+
+const numbered = (index: number): AdapterWish => ({ kind: "index", index });
+
+function cardAt(pci: string, name = "", vendor = "nvidia"): Card {
+  return { pci, vendor, name, uuid: "", nodes: [`/dev/at-${pci}`] };
+}
+
 describe("the adapter", () => {
   it("is the first that computes on a GPU", async () => {
     const dawn = dawnOf(kSoftware, kCard, kSmall);
-    expect(await chooseAdapter(dawn, null, false)).toMatchObject({ index: 1, name: kCard.name });
+    expect(await chosen(dawn, null)).toMatchObject({ index: 1, name: kCard.name });
     expect(dawn.taken.at(-1)).toBe(kCard.name);
   });
 
   it("is the one that was asked for", async () => {
     const dawn = dawnOf(kCard, kSmall);
-    expect(await chooseAdapter(dawn, 1, false)).toMatchObject({ index: 1, vendor: "intel" });
-    await expect(chooseAdapter(dawn, 2, false)).rejects.toThrow("names those from 0 to 1");
+    expect(await chosen(dawn, numbered(1))).toMatchObject({ index: 1, vendor: "intel" });
+    await expect(chosen(dawn, numbered(2))).rejects.toThrow("names those from 0 to 1");
   });
 
   it("is not a software adapter without a word", async () => {
-    await expect(chooseAdapter(dawnOf(kSoftware), null, false)).rejects
+    await expect(chosen(dawnOf(kSoftware), null)).rejects
       .toThrow("'SwiftShader Device' is a software adapter");
   });
 
   it("must be there", async () => {
-    await expect(chooseAdapter(dawnOf(), null, true)).rejects.toThrow("There is no GPU");
+    await expect(chosen(dawnOf(), null, true)).rejects.toThrow("There is no GPU");
   });
 
   it("of two that share a name, or a part of one, is told apart", async () => {
@@ -65,7 +79,33 @@ describe("the adapter", () => {
     const dawn = dawnOf(laptop, kCard, kCard);
     expect((await listAdapters(dawn)).map(({ isReachable }) => isReachable))
       .toEqual([true, false, false]);
-    await expect(chooseAdapter(dawn, 1, false)).rejects.toThrow("has the name of another");
+    await expect(chosen(dawn, numbered(1))).rejects.toThrow("has the name of another");
+  });
+
+  it("is one of the system's cards, equal ones in the order of the bus", async () => {
+    const cards = [cardAt("0000:02:00.0", kCard.name), cardAt("0000:03:00.0", kCard.name),
+      cardAt("0000:04:00.0", "", "intel"), cardAt("0000:05:00.0", "Another")];
+    const entries = await listAdapters(dawnOf(kSmall, kCard, kSoftware, kCard), cards);
+    expect(entries.map(({ card, isAlone }) => [card?.pci ?? "", isAlone])).toEqual([
+      ["0000:04:00.0", true], ["0000:02:00.0", false], ["", true], ["0000:03:00.0", false],
+    ]);
+    const second = chooseAdapter(entries, { kind: "pci", value: "0000:03:00.0" }, false);
+    expect(second.index).toBe(3);
+    expect(chooseAdapter(entries, { kind: "node", value: "/dev/at-0000:04:00.0" }, false).index)
+      .toBe(0);
+    expect(() => chooseAdapter(entries, { kind: "pci", value: "0000:05:00.0" }, false))
+      .toThrow("There is no adapter 0000:05:00.0");
+    // Of one card too few nobody knows which it is.
+    const fewer = await listAdapters(dawnOf(kCard, kCard), cards.slice(0, 1));
+    expect(fewer.map(({ card }) => card)).toEqual([null, null]);
+  });
+
+  it("is the only one where the others are hidden", async () => {
+    const only = { pci: "0000:03:00.0", index: 1 };
+    const entries = await listAdapters(dawnOf(kSoftware, kCard), []);
+    expect(theOnlyAdapter(entries, only)).toMatchObject({ index: 1, name: kCard.name });
+    const shown = await listAdapters(dawnOf(kCard, kCard), []);
+    expect(() => theOnlyAdapter(shown, only)).toThrow("0000:03:00.0 was to be the only one");
   });
 });
 
@@ -73,9 +113,10 @@ describe("memory", () => {
   const kGiB = 2 ** 30;
 
   it("is what the drivers say", async () => {
-    expect(parseNvidiaSmi("40960, 81559\n1024, 24576\n")).toEqual([
-      { freeBytes: 40 * kGiB, totalBytes: 81_559 * 2 ** 20 },
-      { freeBytes: kGiB, totalBytes: 24 * kGiB },
+    const said = "40960, 81559, 00000000:41:00.0\n1024, 24576, 00000000:C1:00.0\n";
+    expect(parseNvidiaSmi(said)).toEqual([
+      { freeBytes: 40 * kGiB, totalBytes: 81_559 * 2 ** 20, pci: "0000:41:00.0" },
+      { freeBytes: kGiB, totalBytes: 24 * kGiB, pci: "0000:c1:00.0" },
     ]);
     expect(parseNvidiaSmi("No devices were found")).toEqual([]);
     const folder = mkdtempSync(join(tmpdir(), "weft-drm-"));

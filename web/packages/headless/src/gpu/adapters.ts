@@ -1,6 +1,9 @@
 // The adapters that Dawn finds, and the one that is to compute.
 import { UsageError } from "../server/address.ts";
+import { isCard, systemCards } from "./cards.ts";
+import type { AdapterWish, Card } from "./cards.ts";
 import type { Dawn } from "./dawn.ts";
+import type { OnlyCard } from "./onlyCard.ts";
 
 export interface AdapterEntry {
   readonly index: number;
@@ -8,6 +11,8 @@ export interface AdapterEntry {
   readonly vendor: string; // "nvidia"
   readonly isSoftware: boolean;
   readonly isReachable: boolean; // Dawn can be told to take it
+  readonly isAlone: boolean; // no other one has its name, or a name that holds it
+  readonly card: Card | null; // null: the system does not say which one it is
 }
 
 export interface ChosenAdapter extends AdapterEntry {
@@ -49,9 +54,25 @@ async function adapterOf(gpu: GPU): Promise<GPUAdapter | null> {
   return await gpu.requestAdapter({ powerPreference: "high-performance" }).catch(() => null);
 }
 
-export async function listAdapters(dawn: Dawn): Promise<AdapterEntry[]> {
+// Which of the system's cards each name is. Drivers and the bus have equal cards in one order.
+function cardsOf(
+  adapters: readonly { name: string; vendor: string }[], cards: readonly Card[],
+): (Card | null)[] {
+  return adapters.map(({ name, vendor }, index) => {
+    const isLike = (card: Card): boolean =>
+      card.vendor === vendor && (card.name === "" || card.name === name);
+    const equal = adapters.flatMap((it, place) =>
+      it.name === name && it.vendor === vendor ? [place] : []);
+    const alike = cards.filter(isLike);
+    return alike.length === equal.length ? alike[equal.indexOf(index)]! : null;
+  });
+}
+
+export async function listAdapters(
+  dawn: Dawn, cards: readonly Card[] = systemCards(),
+): Promise<AdapterEntry[]> {
   const names = await namesOf(dawn);
-  const entries: AdapterEntry[] = [];
+  const entries: Omit<AdapterEntry, "card">[] = [];
   for (const [index, name] of names.entries()) {
     const adapter = await adapterOf(create(dawn, [`adapter=${name}`]));
     const { vendor = "", architecture = "", isFallbackAdapter = false } = adapter?.info ?? {};
@@ -59,9 +80,11 @@ export async function listAdapters(dawn: Dawn): Promise<AdapterEntry[]> {
     const isReachable = adapter !== null && names.findIndex((it) => it.includes(name)) === index;
     const isSoftware =
       isFallbackAdapter || architecture === "swiftshader" || /llvmpipe|WARP/i.test(name);
-    entries.push({ index, name, vendor, isSoftware, isReachable });
+    const isAlone = names.filter((it) => it.includes(name)).length === 1;
+    entries.push({ index, name, vendor, isSoftware, isReachable, isAlone });
   }
-  return entries;
+  const places = cardsOf(entries, cards);
+  return entries.map((entry, index) => ({ ...entry, card: places[index]! }));
 }
 
 // A software adapter needs the processor's cores that a busy event loop would take.
@@ -70,37 +93,54 @@ function slowTurns(): void {
   Reflect.set(globalThis, "setImmediate", later);
 }
 
-// `index`: null takes the first that computes on a GPU. Throws UsageError with what to do.
-export async function chooseAdapter(
-  dawn: Dawn,
-  index: number | null,
+// `wish`: null takes the first that computes on a GPU. Throws UsageError with what to do.
+export function chooseAdapter(
+  entries: readonly AdapterEntry[],
+  wish: AdapterWish | null,
   allowSoftware: boolean,
-): Promise<ChosenAdapter> {
-  const entries = await listAdapters(dawn);
-  const entry = index === null
+): AdapterEntry {
+  const entry = wish === null
     ? (entries.find(({ isSoftware }) => !isSoftware) ?? entries[0])
-    : entries[index];
-  if (!entry) throw new UsageError(nothingFound(entries, index));
+    : wish.kind === "index"
+      ? entries[wish.index]
+      : entries.find(({ card }) => card !== null && isCard(card, wish));
+  if (!entry) throw new UsageError(nothingFound(entries, wish));
   if (entry.isSoftware && !allowSoftware) {
     throw new UsageError(
       `'${entry.name}' is a software adapter: it computes on the processor, more slowly than ` +
         `'weft worker' without --gpu. Install the driver of your GPU, or say --allow-software.`,
     );
   }
+  return entry;
+}
+
+// In a program that runs where the others are hidden. Throws UsageError where they are not.
+export function theOnlyAdapter(entries: readonly AdapterEntry[], only: OnlyCard): AdapterEntry {
+  const gpus = entries.filter(({ isSoftware }) => !isSoftware);
+  if (gpus.length === 1) return { ...gpus[0]!, index: only.index };
+  throw new UsageError(
+    `The GPU at ${only.pci} was to be the only one that this process sees, but its driver shows ` +
+      `${gpus.length}: ${gpus.map(({ name }) => name).join(", ") || "none"}.`,
+  );
+}
+
+// Throws UsageError where Dawn would take another one.
+export function openAdapter(dawn: Dawn, entry: AdapterEntry): ChosenAdapter {
   if (!entry.isReachable) {
     throw new UsageError(
       `Adapter ${entry.index} has the name of another ('${entry.name}'), by which alone Dawn ` +
-        `tells them apart.`,
+        `tells them apart, and the system does not say which card it is.`,
     );
   }
   if (entry.isSoftware) slowTurns();
   return { ...entry, gpu: create(dawn, [`adapter=${entry.name}`]) };
 }
 
-function nothingFound(entries: readonly AdapterEntry[], index: number | null): string {
-  if (index !== null && entries.length > 0) {
-    return `There is no adapter ${index}: 'weft worker --gpu --list' names those from 0 to ` +
-      `${entries.length - 1}.`;
+function nothingFound(entries: readonly AdapterEntry[], wish: AdapterWish | null): string {
+  if (wish !== null && entries.length > 0) {
+    const wanted = wish.kind === "index" ? String(wish.index) : wish.value;
+    return `There is no adapter ${wanted}: 'weft worker --gpu --adapter list' names those from ` +
+      `0 to ${entries.length - 1}.`;
   }
   const linux = process.platform === "linux"
     ? " and the Vulkan loader (Debian, Ubuntu: apt-get install libvulkan1)" : "";

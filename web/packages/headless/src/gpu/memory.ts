@@ -21,20 +21,21 @@ export interface CardMemory {
   readonly totalBytes: number;
 }
 
-// "40960, 81559": one line a card, in the order of the bus, as Vulkan lists them.
-export function parseNvidiaSmi(text: string): CardMemory[] {
+// "40960, 81559, 00000000:41:00.0": one line a card, in the order of the bus, as Vulkan lists them.
+export function parseNvidiaSmi(text: string): (CardMemory & { readonly pci: string })[] {
   return text.trim().split("\n").flatMap((line) => {
-    const [free = NaN, total = NaN] = line.split(",").map(Number);
-    if (!(free >= 0 && total > 0)) return [];
-    return [{ freeBytes: free * kMiB, totalBytes: total * kMiB }];
+    const [free, total, bus = ""] = line.split(",");
+    if (!(Number(free) >= 0 && Number(total) > 0)) return [];
+    const pci = bus.trim().toLowerCase().slice(-"0000:41:00.0".length);
+    return [{ freeBytes: Number(free) * kMiB, totalBytes: Number(total) * kMiB, pci }];
   });
 }
 
-async function nvidiaCards(): Promise<CardMemory[]> {
+async function nvidiaCards(): Promise<(CardMemory & { readonly pci: string })[]> {
   try {
     const { stdout } = await promisify(execFile)(
       "nvidia-smi",
-      ["--query-gpu=memory.free,memory.total", "--format=csv,noheader,nounits"],
+      ["--query-gpu=memory.free,memory.total,pci.bus_id", "--format=csv,noheader,nounits"],
       { timeout: 5000 },
     );
     return parseNvidiaSmi(stdout);
@@ -70,7 +71,10 @@ export async function cardMemory(
 ): Promise<CardMemory | null> {
   const alike = all.filter(({ vendor }) => vendor === adapter.vendor);
   const place = alike.findIndex(({ index }) => index === adapter.index);
-  if (adapter.vendor === "nvidia") return (await nvidiaCards())[place] ?? null;
+  if (adapter.vendor === "nvidia") {
+    const cards = await nvidiaCards();
+    return cards.find(({ pci }) => pci === adapter.card?.pci) ?? cards[place] ?? null;
+  }
   if (adapter.vendor === "amd") return amdCards()[place] ?? null;
   return null;
 }
