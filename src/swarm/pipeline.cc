@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "swarm/slice.h"
 #include "swarm/tell_sampling.h"
+#include "tensor/finite.h"
 
 namespace weft::swarm {
 namespace {
@@ -602,7 +603,7 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers, compute_us));
 }
 
-Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice message, Instant now) {
+Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, Instant now) {
   traffic_.bytes_received += message.byte_count();
   ASSIGN_OR_RETURN(const wire::Frame frame, wire::DecodeFrame(std::move(message)));
   if (worker.steps.in_flight.empty())
@@ -615,7 +616,9 @@ Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice messag
   RecordTimes(worker, sent, frame.header, now);
   PopOldest(worker, now);
   worker.steps.tokens_computed += sent.rows;
-  std::vector<StageOutput> outputs;
+  StepResult result;
+  result.failed = {sent.epoch, 1, {}, false};
+  result.last_layer = sent.layers.end - 1;
   // Whose place another one has taken, because its answer was late, may still be the first.
   const Stage* stage = FindStage(sent.epoch);
   const bool is_last = stage != nullptr
@@ -629,6 +632,12 @@ Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice messag
     at += byte_count;
     StageProgress* progress = LiveProgress(run, sent.epoch);
     if (progress == nullptr) continue;
+    if (run.output == wire::OutputKind::kHidden)
+      if (const uint64_t bad = CountNotFinite(options_.model.boundary_dtype, payload.bytes())) {
+        result.not_finite += bad;
+        result.failed.runs.push_back(run);
+        continue;
+      }
     progress->held = run.first_position + run.count;
     Session& session = *sessions_.Find(run.session);
     if (run.output == wire::OutputKind::kHidden) {
@@ -639,10 +648,10 @@ Result<std::vector<StageOutput>> Pipeline::OnResult(Worker& worker, Slice messag
       // tokens by itself, it is further by now.
       const bool is_overtaken = stage == nullptr && Generates(session);
       if (session.active && progress->held > session.completed && !is_overtaken)
-        outputs.push_back({run, std::move(payload)});
+        result.outputs.push_back({run, std::move(payload)});
     }
   }
-  return outputs;
+  return result;
 }
 
 Result<Pipeline::FailedRuns> Pipeline::OnStepFailed(Worker& worker,

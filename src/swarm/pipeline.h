@@ -70,17 +70,24 @@ class Pipeline {
   // Sends what may be sent.
   void Pump(Instant now);
 
-  // The answer to the worker's oldest step. Outputs of the last stage come back, other rows go into
-  // the history. An error means the frame is none that was expected: the worker cannot be trusted
-  // any more.
-  Result<std::vector<StageOutput>> OnResult(Worker& worker, Slice message, Instant now);
-  // Likewise for a step that failed; the runs of it that are still wanted, and whose they were.
+  // Of a step that failed: the runs of it that are still wanted, and whose they were.
   struct FailedRuns {
     BindingId binding = 0;
     size_t frame_runs = 0;  // of all that were computed together
     std::vector<wire::Run> runs;
     bool counted = false;  // a failure of the same batch of Generates has been told already
   };
+  // Outputs of the last stage. Rows of other stages go into the history, unless some are not
+  // finite: those runs have failed, by the fault of whoever computed them.
+  struct StepResult {
+    std::vector<StageOutput> outputs;
+    FailedRuns failed;
+    uint64_t not_finite = 0;  // values
+    uint32_t last_layer = 0;  // of the step
+  };
+  // The answer to the worker's oldest step. An error means the frame is none that was expected: the
+  // worker cannot be trusted any more.
+  Result<StepResult> OnResult(Worker& worker, Slice message, Instant now);
   Result<FailedRuns> OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed, Instant now);
 
   // Some tokens of one of the worker's Generates. Errors as OnResult's.

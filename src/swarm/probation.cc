@@ -28,8 +28,20 @@ bool Probation::NoteFailure(const std::string& device, Instant now) {
 
 void Probation::PutAside(const std::string& device, Instant now) {
   Record& record = records_[device];
+  record.failures_before = record.failures;
   record.failures = std::max(record.failures, options_.failure_limit - 1);
   NoteFailure(device, now);
+}
+
+bool Probation::Withdraw(const std::string& device) {
+  const auto found = records_.find(device);
+  if (found == records_.end() || !found->second.returns) return false;
+  Record& record = found->second;
+  record.failures = record.failures_before;
+  record.times_aside -= 1;
+  record.aside_until = Instant{INT64_MIN};
+  record.returns = false;
+  return true;
 }
 
 bool Probation::IsAside(const std::string& device, Instant now) const {

@@ -23,6 +23,8 @@ class Probation {
   bool NoteFailure(const std::string& device, Instant now);
   // At once, whatever it did before.
   void PutAside(const std::string& device, Instant now);
+  // It was put aside for what turned out to be another's fault. False: it was not put aside.
+  bool Withdraw(const std::string& device);
   // It has worked well for a while.
   void NoteSuccess(const std::string& device) { records_.erase(device); }
 
@@ -41,7 +43,8 @@ class Probation {
     uint32_t failures = 0;
     uint32_t times_aside = 0;
     Instant aside_until{INT64_MIN};
-    bool returns = false;  // aside_until has not been taken yet
+    bool returns = false;          // aside_until has not been taken yet
+    uint32_t failures_before = 0;  // PutAside
     Instant last_failure;
   };
   const CoreOptions& options_;

@@ -379,6 +379,7 @@ void Requests::Emit(Session& session, EmitToken token, Instant now) {
   token.request = active.request.id;
   active.step_failures = 0;
   active.last_token_at = now;
+  active.denials.clear();
   if (!active.victims.empty()) {
     active.victims.clear();
     session.alone = false;

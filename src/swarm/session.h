@@ -48,6 +48,13 @@
 
 namespace weft::swarm {
 
+// A device said that the numbers of these layers fail.
+struct Denial {
+  std::string device;
+  LayerSpan layers;
+  std::string problem;
+};
+
 struct ActiveRequest {
   Request request;
   uint32_t prompt_tokens = 0;
@@ -62,8 +69,9 @@ struct ActiveRequest {
   // Devices that went while they computed its position `victims_at`.
   std::set<std::string> victims;
   uint32_t victims_at = 0;
-  bool stage_draws = false;  // at the next position: the last stage, from all logits
-  uint32_t tail_draws = 0;   // candidates that did not settle their token
+  std::vector<Denial> denials;  // since its last token
+  bool stage_draws = false;     // at the next position: the last stage, from all logits
+  uint32_t tail_draws = 0;      // candidates that did not settle their token
 };
 
 // How far one binding is with a session.

@@ -181,6 +181,7 @@ void State::LetLeaversGo() {
 }
 
 void State::SettlePlans() {
+  EndDenied();
   planning.TellWhole(now);
   // Ten minutes without a device are for swarms that have others.
   if (!lifecycle.serves() && !planning.problem().empty())
@@ -487,45 +488,6 @@ bool State::RestoreMemory() {
   return restored;
 }
 
-Status State::OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed) {
-  ASSIGN_OR_RETURN(const auto live, pipeline.OnStepFailed(worker, failed, now));
-  const std::vector<wire::Run>& runs = live.runs;
-  if (runs.empty()) return OkStatus();  // nobody waits for it any more
-  const std::string problem = PrintableText(failed.message(), 500);
-  const bool numbers_failed = failed.code() == ErrorCodeName(ErrorCode::kInvalidData);
-  bool refused_guess = false;
-  for (const wire::Run& run : runs) {
-    Session& session = *sessions.Find(run.session);
-    StageProgress& stage = *session.Find(live.binding);
-    // What a replacement or a follower is behind is nobody's answer.
-    if (!session.active || !lifecycle.active() || !lifecycle.active()->Uses(live.binding)) {
-      refused_guess = session.RewindAfterFailure(stage) || refused_guess;
-      continue;
-    }
-    // Failures without getting any further are what counts.
-    if (stage.held_at_failure && stage.held > *stage.held_at_failure)
-      session.active->step_failures = 0;
-    const uint32_t failures = ++session.active->step_failures;
-    if (numbers_failed && live.frame_runs == 1) {
-      requests.Fail(session, Error(ErrorCode::kInvalidData, problem), now);
-    } else if (failures > options.step_failure_limit) {
-      requests.Fail(session,
-                    Error(ErrorCode::kUnavailable,
-                          "The request was given up after " + std::to_string(failures) +
-                              " failed steps without a token; the last one said: " + problem),
-                    now);
-    } else {
-      // Which of several runs failed is not said: each tries again by itself.
-      if (live.frame_runs > 1) session.alone = true;
-      refused_guess = session.RewindAfterFailure(stage) || refused_guess;
-    }
-  }
-  // A device that has told of one failure and then refuses to go on where we guessed that it could
-  // has not failed twice.
-  if (!numbers_failed && !refused_guess && !live.counted) NoteFailure(worker, problem);
-  return OkStatus();
-}
-
 Status State::OnGeneration(Worker& worker, const Slice& message) {
   ASSIGN_OR_RETURN(const wire::GenerationFrame frame, wire::DecodeGeneration(message.bytes()));
   if (const auto* run_here = std::get_if<wire::RunHere>(&frame)) {
@@ -549,10 +511,17 @@ Status State::OnGeneration(Worker& worker, const Slice& message) {
 }
 
 Status State::OnResult(Worker& worker, const Slice& frame) {
-  ASSIGN_OR_RETURN(const std::vector<StageOutput> outputs, pipeline.OnResult(worker, frame, now));
+  ASSIGN_OR_RETURN(const Pipeline::StepResult result, pipeline.OnResult(worker, frame, now));
+  if (result.not_finite > 0) {
+    OnFailedRuns(worker, result.failed,
+                 "It gave " + std::to_string(result.not_finite) + " values behind layer " +
+                     std::to_string(result.last_layer) + " that are not finite.",
+                 true);
+    return OkStatus();
+  }
   NoteSuccess(worker);
   CheckSlowdown(worker);
-  for (const StageOutput& output : outputs) TRY(requests.OnOutput(output, now));
+  for (const StageOutput& output : result.outputs) TRY(requests.OnOutput(output, now));
   if (now - last_change >= kProgressInterval) {
     last_change = now;
     outbox.NoteChange();
@@ -631,10 +600,7 @@ void State::OnWrongShards(Worker& worker) {
   outbox.NoteChange();
   if (++worker.experts.bad_messages != kMostWrong) return;
   worker.experts.bad_messages = 0;
-  if (worker.ready) probation.PutAside(worker.probation_key, now);
-  experts.NoteChange();
-  lifecycle.OnWorkerGone(worker.id, now);
-  planning.OnWorkerGone(worker.id, now);
+  PutAside(worker, worker.record.problem);
 }
 
 void State::NoteSuccess(Worker& worker) {

@@ -41,6 +41,16 @@ struct State {
   // other is passed on and has no consequences. False: there is more to it.
   bool PassOn(const Event& event);
 
+  // Steps that failed, and who is to blame (state_failures.cc).
+  Status OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed);
+  void OnFailedRuns(Worker& worker, const Pipeline::FailedRuns& live, const std::string& problem,
+                    bool numbers_failed);
+  bool AskAnother(const Worker& worker, Session& session, const LayerSpan& layers,
+                  const std::string& problem);
+  void FailDenied(Session& session, const std::string& problem);
+  void EndDenied();
+  void PutAside(Worker& worker, const std::string& problem);
+
   // What a hub's layers had to do without (state_losses.cc).
   Status OnGroupsLost(const Worker& worker, const wire::pb::GroupsLost& lost);
   Status OnLossReport(Worker& worker, const wire::pb::LossReport& report);
@@ -92,7 +102,6 @@ struct State {
   Status OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgress& progress);
   Status OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownloaded& downloaded);
   Status OnFailed(Worker& worker, const wire::pb::Failed& failed);
-  Status OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed);
   Status OnResult(Worker& worker, const Slice& frame);
   Status OnGeneration(Worker& worker, const Slice& message);
   void OnWrongShards(Worker& worker);
