@@ -2,7 +2,7 @@
 // server whose worker is the hub of two layers of Qwen3-30B-A3B's shape, and native workers that
 // hold their experts behind links with a round trip; against the same server with everything.
 //
-//   ./dev bench experts [--round-trips 0,2,10,50] [--copies auto,1,2,3] [--requests 1,4,16]
+//   ./dev bench experts [--round-trips 0,2,10,50|direct] [--copies auto,1,2,3] [--requests 1,4,16]
 //     [--holders 3] [--tokens 24] [--rounds 3] [--threads 1]
 //
 // One line of JSON a cell: ms for a token of one request (median), tokens/s of all, bytes on the
@@ -33,11 +33,14 @@ const { values } = parseArgs({
   },
 });
 if (values.help) {
-  console.log("Options: --round-trips MS,... --copies auto|N,... --requests N,... --holders N " +
+  console.log("Options: --round-trips MS,...|direct " +
+    "--copies auto|N,... --requests N,... --holders N " +
     "--tokens N --rounds N --threads N");
   process.exit(0);
 }
-const roundTrips = values["round-trips"].split(",").map(Number);
+// "direct": without relays, which compute, too.
+const isDirect = values["round-trips"] === "direct";
+const roundTrips = isDirect ? [0] : values["round-trips"].split(",").map(Number);
 const requestCounts = values.requests.split(",").map(Number);
 const holderCount = Number(values.holders);
 const tokens = Number(values.tokens);
@@ -131,7 +134,8 @@ async function measureCopies(copies, caches) {
   const workers = [];
   try {
     for (let i = 0; i < holderCount; ++i) {
-      workers.push(startWorker(values.weft, await relays.add(), ["--memory",
+      const origin = isDirect ? server.origin : await relays.add();
+      workers.push(startWorker(values.weft, origin, ["--memory",
         String(Math.round(expertsBytes + 400e6)), "--threads", values.threads,
         "--cache", caches[i], "--name", `holder ${i}`]));
     }
@@ -142,17 +146,17 @@ async function measureCopies(copies, caches) {
     }, () => "experts held");
     await sleep(2000);
     for (const ms of roundTrips) {
-      for (let i = 0; i < holderCount; ++i) await relays.shape(i, { delayMs: ms / 2 });
+      for (let i = 0; i < holderCount && !isDirect; ++i) await relays.shape(i, { delayMs: ms / 2 });
       await until(async () => (await swarmOf(server.origin)).workers.every(
         ({ name, latency_ms: seen }) => name === "this server" ||
           (seen >= 0.8 * ms && seen <= 1.5 * ms + 3)), () => `a latency of ${ms} ms`);
       await sleep(1000);
       for (const count of requestCounts) {
         const cell = await measure(server, count, workers,
-          async () => (await relays.report()).byteCount);
+          async () => (isDirect ? 0 : (await relays.report()).byteCount));
         const longer = cell.token_ms - alone[count].token_ms;
-        console.log(JSON.stringify({ plan: "experts", round_trip_ms: ms, copies, requests: count,
-          ...cell, per_layer_ms: round(longer / layerCount),
+        console.log(JSON.stringify({ plan: "experts", round_trip_ms: isDirect ? "direct" : ms,
+          copies, requests: count, ...cell, per_layer_ms: round(longer / layerCount),
           of_one_machine: round(cell.token_ms / alone[count].token_ms) }));
       }
     }

@@ -38,7 +38,7 @@ const loss = { kind: "kill", lostShare: 0.25, lostBytes: 1000, rows: 400, standb
 test("a loss costs noticing, loading, replaying the lost range and a token", () => {
   assert.equal(recoveryMs(loss, measured), 10 + 50 + 2);
   assert.equal(recoveryMs({ ...loss, standby: true }, measured), 52);
-  assert.equal(recoveryMs({ ...loss, kind: "stop" }, measured), 1562);
+  assert.equal(recoveryMs({ ...loss, kind: "stop" }, measured), 312);
   assert.equal(recoveryMs({ ...loss, kind: "stop", standby: true, belowNeed: true }, measured),
     300 + 62, "the worker that returns has to join and load");
   assert.equal(modelledDownMs([loss, { ...loss, rows: 0 }], measured, 52), 62,
