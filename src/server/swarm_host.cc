@@ -30,10 +30,11 @@ ByKind(Handlers...) -> ByKind<Handlers...>;
 SwarmHost::SwarmHost(net::EventLoop& loop, TaskQueue& pool, swarm::CoreOptions options)
     : loop_(loop), pool_(pool), core_(std::move(options)), timer_(loop) {}
 
-swarm::WorkerId SwarmHost::AttachWorker(WorkerSink sink, const std::string& address) {
+swarm::WorkerId SwarmHost::AttachWorker(WorkerSink sink, const std::string& address,
+                                        const std::string& network) {
   const swarm::WorkerId worker = next_worker_++;
   workers_.emplace(worker, std::move(sink));
-  Handle(swarm::WorkerConnected{worker, address});
+  Handle(swarm::WorkerConnected{worker, address, network});
   return worker;
 }
 

@@ -47,7 +47,9 @@ class SwarmHost {
   SwarmHost(const SwarmHost&) = delete;
   SwarmHost& operator=(const SwarmHost&) = delete;
 
-  swarm::WorkerId AttachWorker(WorkerSink sink, const std::string& address);
+  // `network`: by which joins are limited (net::NetworkOf); empty: they are not.
+  swarm::WorkerId AttachWorker(WorkerSink sink, const std::string& address,
+                               const std::string& network = "");
   // A message of the worker: control or data; malformed ones close it.
   void OnWorkerMessage(swarm::WorkerId worker, Slice message);
   void DetachWorker(swarm::WorkerId worker, const std::string& reason);

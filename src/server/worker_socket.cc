@@ -1,5 +1,6 @@
 #include "server/worker_socket.h"
 
+#include "net/address.h"
 #include "wire/version.h"
 
 namespace weft::server {
@@ -15,7 +16,8 @@ net::WebSocketCallbacks AttachWorkerSocket(SwarmHost& host, const std::string& a
   sink.limit_messages = [socket](uint64_t byte_count) { socket->SetMessageLimit(byte_count); };
   // The worker's id exists once it is attached; the core's first message only goes out through the
   // sink.
-  const swarm::WorkerId worker = host.AttachWorker(std::move(sink), address);
+  const swarm::WorkerId worker =
+      host.AttachWorker(std::move(sink), address, net::NetworkOf(address));
   net::WebSocketCallbacks callbacks;
   callbacks.on_message = [&host, worker](Slice message) {
     host.OnWorkerMessage(worker, std::move(message));

@@ -33,6 +33,11 @@ std::optional<Absence> Absences::Take(const std::string& device) {
   return absence;
 }
 
+bool Absences::Knows(const std::string& device) const {
+  return std::any_of(absences_.begin(), absences_.end(),
+                     [&](const Absence& each) { return each.device == device; });
+}
+
 bool Absences::Holds(BindingId binding) const {
   for (const Absence& absence : absences_)
     for (const Binding& each : absence.bindings)

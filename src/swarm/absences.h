@@ -31,6 +31,7 @@ class Absences {
   void Add(Absence absence);
   // The device is back, or is another one: what was kept of it.
   std::optional<Absence> Take(const std::string& device);
+  bool Knows(const std::string& device) const;
   // Whether somebody who may come back holds it.
   bool Holds(BindingId binding) const;
   // Forgets those that stayed away for too long; whether there were any.

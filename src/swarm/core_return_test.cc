@@ -248,14 +248,15 @@ TEST(Leaving, WithoutTimeOrWithoutATaskItIsLetGoAtOnce) {
 
 TEST(Blame, ARequestThatTakesThreeDevicesDownIsGivenUp) {
   TestSwarm swarm;
-  const RequestId deadly = swarm.Submit({1, 2, 3}, 5);
+  const RequestId deadly = swarm.Submit(Counting(1, 20), 5);
   for (int i = 0; i < 3; ++i) {
     EXPECT_THAT(swarm.Ends(deadly), IsEmpty()) << i;
     TestWorker worker;
     worker.answer_steps = false;
     swarm.BringUp(1, worker);
     const WorkerId id = swarm.picture().workers[0].id;
-    ASSERT_EQ(swarm.unanswered_steps(id), 1u);
+    swarm.AnswerStep(id);
+    ASSERT_GT(swarm.unanswered_steps(id), 0u);
     swarm.Lose(id);
   }
   ASSERT_THAT(swarm.Ends(deadly), SizeIs(1));

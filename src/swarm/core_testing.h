@@ -22,7 +22,8 @@ namespace weft::swarm {
 
 inline constexpr uint64_t kTestLayerBytes = 1'000'000;
 
-// Six layers of 1 MB, no keys and values to speak of, context 64, two sessions.
+// Six layers of 1 MB, no keys and values to speak of, context 64, two sessions. Whoever joins may
+// be planned with at once.
 CoreOptions TestOptions();
 
 struct TestWorker {
@@ -32,7 +33,7 @@ struct TestWorker {
        runs_groups = false;
   uint32_t makes_tokens = 0;
   std::vector<uint32_t> cached_layers;
-  std::string device_id;
+  std::string device_id, network;
   std::string token;
   double bytes_per_s = 1e9;
   // Answers that a test may hold back.

@@ -45,6 +45,7 @@ CoreOptions TestOptions() {
   options.queue_limit = 3;
   options.prefill_chunk_rows = 8;
   options.prefill_slice = {};
+  options.timeouts.newcomer = {};
   return options;
 }
 
@@ -79,7 +80,7 @@ WorkerId TestSwarm::Open(TestWorker worker) {
   if (worker.device_id.empty()) worker.device_id = "device" + std::to_string(id);
   workers_[id] = worker;
   seen_[id] = {};
-  Feed(WorkerConnected{id, "127.0.0.1"});
+  Feed(WorkerConnected{id, "127.0.0.1", worker.network});
   return id;
 }
 

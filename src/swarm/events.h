@@ -44,6 +44,7 @@ struct Request {
 struct WorkerConnected {
   WorkerId worker = 0;
   std::string address;
+  std::string network;  // by which joins are limited; empty: they are not
 };
 struct WorkerControl {
   WorkerId worker = 0;

@@ -102,6 +102,9 @@ struct Timeouts {
   Duration token_limit = Seconds(900);
   Duration join_debounce = Milliseconds(150);  // devices that join together are planned together
   Duration join_debounce_waited_for = Milliseconds(20);  // while an answer waits for missing layers
+  // One that joins a swarm that serves only stands by, until it has computed a step or stayed so
+  // long.
+  Duration newcomer = Seconds(3);
   Duration aside_first = Seconds(15);  // a worker that failed is left out so long, doubling,
   Duration aside_max = Seconds(600);   // up to this
   Duration aside_alone = Seconds(60);  // where nothing can be computed without it
@@ -144,8 +147,12 @@ struct CoreOptions {
   std::vector<std::string> earlier_join_tokens_sha256_hex;
   uint64_t probe_bytes = 8 << 20;  // length of GET /probe that a joining worker times
   uint32_t worker_limit = 256;     // connections beyond that are refused
-  uint32_t failure_limit = 3;      // failures in a row before a worker is put aside
-  uint32_t kill_limit = 3;         // devices that one step of a request may take down
+  // Devices that may join from one network at once, and again: a class behind one address joins
+  // twice without waiting (WorkerConnected::network).
+  uint32_t joins_at_once = 80;
+  double joins_per_s = 2;
+  uint32_t failure_limit = 3;  // failures in a row before a worker is put aside
+  uint32_t kill_limit = 3;     // devices that one step of a request may take down
   // Random, of this start, or that of `restored`: what the core before this one has placed where.
   std::string swarm_id = std::string(16, '\0');
   std::optional<Placement> restored;

@@ -91,15 +91,22 @@ bool Planning::MayCompute(const Worker& worker, bool shards, Instant now) const 
 bool Planning::IsEligible(const Worker& worker, bool shards, Instant now) const {
   const bool is_timed = worker.SpeedKnown() || (shards && worker.measure.tried &&
                                                 worker.measure.phase == MeasureJob::Phase::kNone);
-  return MayCompute(worker, shards, now) &&
-         (is_timed || !lifecycle_.serves() || lifecycle_.IsUsed(worker.id));
+  return MayCompute(worker, shards, now) && (!lifecycle_.serves() || lifecycle_.IsUsed(worker.id) ||
+                                             (is_timed && !IsNewcomer(worker, now)));
+}
+
+// While a plan serves, whoever comes stands by first: one that goes again before it has done
+// anything takes nobody's answer with it.
+bool Planning::IsNewcomer(const Worker& worker, Instant now) const {
+  return worker.steps.tokens_computed == 0 &&
+         now < worker.connected_at + options_.timeouts.newcomer;
 }
 
 // One that cannot be timed, because it holds a single layer, may stand by: better than nobody.
 bool Planning::MayStandBy(const Worker& worker, bool shards, Instant now) const {
   return worker.measure.phase == MeasureJob::Phase::kNone &&
          (IsEligible(worker, shards, now) ||
-          (MayCompute(worker, shards, now) && worker.measure.tried));
+          (MayCompute(worker, shards, now) && (worker.SpeedKnown() || worker.measure.tried)));
 }
 
 planner::PlanContext Planning::Context(Instant now) const {
@@ -258,6 +265,10 @@ void Planning::Settle(Instant now) {
     StopWaiting();
     Want(now);
   }
+  if (newcomers_at_ && now >= *newcomers_at_) {
+    newcomers_at_.reset();
+    Want(now);
+  }
   if (IsBlocked()) return;
   if (!want_at_ && lifecycle_.active() && now >= last_search_ + options_.timeouts.replan_interval)
     want_at_ = now;
@@ -278,8 +289,9 @@ std::optional<Instant> Planning::next_timer() const {
     // What is staged fills the hole, or is dropped: both are events.
     return lifecycle_.staged() && HoleToFill() ? std::nullopt : want_at_;
   }
-  if (lifecycle_.active()) return last_search_ + options_.timeouts.replan_interval;
-  return std::nullopt;
+  if (!lifecycle_.active()) return newcomers_at_;
+  const Instant again = last_search_ + options_.timeouts.replan_interval;
+  return newcomers_at_ ? std::min(*newcomers_at_, again) : again;
 }
 
 void Planning::Start(Job job, StartPlanning start) {
@@ -316,6 +328,8 @@ void Planning::StartSearch(Instant now, bool doubtful, bool shards) {
   job.shards = shards;
   job.compares = options_.plan_kind == PlanKind::kAuto && !whole_on_ && HasExperts(options_.model);
   for (const auto& [id, worker] : roster_) {
+    if (!whole_on_ && IsNewcomer(worker, now) && MayCompute(worker, job.shards, now))
+      LookAgainAt(worker.connected_at + options_.timeouts.newcomer);
     if (whole_on_ ? id != *whole_on_ : !IsEligible(worker, job.shards, now)) continue;
     job.workers.push_back(id);
     metrics.push_back(MetricsOf(worker, job.shards, now));

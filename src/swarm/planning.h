@@ -77,6 +77,10 @@ class Planning {
 
   bool MayCompute(const Worker& worker, bool shards, Instant now) const;
   bool IsEligible(const Worker& worker, bool shards, Instant now) const;
+  bool IsNewcomer(const Worker& worker, Instant now) const;
+  void LookAgainAt(Instant at) {
+    newcomers_at_ = newcomers_at_ ? std::min(*newcomers_at_, at) : at;
+  }
   bool MayStandBy(const Worker& worker, bool shards, Instant now) const;
   // Whether the plan that is wanted is one of hubs. A device whose user wants it to run the whole
   // model does so.
@@ -146,6 +150,7 @@ class Planning {
   WorkId next_work_ = 1;
   std::optional<Instant> want_at_, waits_until_;
   Instant last_search_;
+  std::optional<Instant> newcomers_at_;  // when the next of them may be planned with
   bool standbys_wanted_ = false;
   uint64_t live_rows_ = 0;
   std::optional<double> running_error_;

@@ -69,9 +69,10 @@ struct ActiveRequest {
   // Devices that went while they computed its position `victims_at`.
   std::set<std::string> victims;
   uint32_t victims_at = 0;
-  std::vector<Denial> denials;  // since its last token
-  bool stage_draws = false;     // at the next position: the last stage, from all logits
-  uint32_t tail_draws = 0;      // candidates that did not settle their token
+  std::set<std::string> strangers;  // those that went before they had served anybody
+  std::vector<Denial> denials;      // since its last token
+  bool stage_draws = false;         // at the next position: the last stage, from all logits
+  uint32_t tail_draws = 0;          // candidates that did not settle their token
 };
 
 // How far one binding is with a session.

@@ -25,6 +25,7 @@ State::State(CoreOptions core_options)
     : options(std::move(core_options)),
       costs(options),
       probation(options),
+      joins(options),
       sessions(options.session_count, options.model.is_recurrent(),
                options.model.is_recurrent() ? options.marks : 0),
       lifecycle(options, costs, roster, outbox),
@@ -56,6 +57,7 @@ void State::On(const WorkerConnected& event) {
   Worker& worker = roster.Add(event.worker);
   worker.id = event.worker;
   worker.address = event.address;
+  worker.network = event.network;
   worker.connected_at = worker.last_heard = now;
   worker.steps.last_at = Instant{INT64_MIN};
   worker.layers.cached = worker.layers.cached_hubs = worker.layers.requested =
@@ -287,6 +289,13 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
 
 void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
   Result<Offer> offer = CheckConnect(connect, options);
+  // Whoever comes back is no newcomer.
+  if (offer.ok() && !worker.network.empty() && !absences.Knows(offer->device_id) &&
+      !joins.TryJoin(worker.network, now))
+    offer = Error(ErrorCode::kUnavailable,
+                  "More than " + std::to_string(options.joins_at_once) +
+                      " devices have joined from this address in a short time: try again in a "
+                      "few seconds.");
   if (!offer.ok()) {
     auto& refused = *outbox.Control(worker.id).mutable_refused();
     refused.set_code(std::string(ErrorCodeName(offer.error().code())));
@@ -552,6 +561,10 @@ void State::BlameRequests(const Worker& worker, const SentFrame& computing) {
     StageProgress* stage = session ? session->Find(computing.epoch) : nullptr;
     if (!stage || !session->active || stage->generation != run.generation) continue;
     const uint32_t position = run.first_position + computing.tokens_made;
+    // One that has never served may come and go as it likes, under a new name each time: it says
+    // nothing of the request, unless it goes over the same one again.
+    if (!worker.steps.has_served && session->active->strangers.insert(worker.probation_key).second)
+      continue;
     auto& victims = session->active->victims;
     if (session->active->victims_at != position) victims.clear();
     session->active->victims_at = position;

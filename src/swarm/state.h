@@ -10,6 +10,7 @@
 #include "swarm/events.h"
 #include "swarm/experts.h"
 #include "swarm/health.h"
+#include "swarm/joins.h"
 #include "swarm/lifecycle.h"
 #include "swarm/measuring.h"
 #include "swarm/outbox.h"
@@ -127,6 +128,7 @@ struct State {
   Roster roster;
   Probation probation;
   Absences absences;
+  Joins joins;
   SessionTable sessions;
   Lifecycle lifecycle;
   Popularity popularity;

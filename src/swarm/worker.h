@@ -118,6 +118,7 @@ struct WorkerSteps {
   bool idle() const { return in_flight.empty() && generating.empty(); }
   uint32_t answered_epoch = 0;   // last binding of which it answered a step
   uint64_t tokens_computed = 0;  // rows
+  bool has_served = false;       // it answered a step as a stage of the plan
 };
 
 // Heartbeats. Health's.
@@ -174,7 +175,7 @@ struct WorkerTold {
 // itself are State's, and those of `times` belong to whoever takes the measurement.
 struct Worker {
   WorkerId id = 0;
-  std::string address;
+  std::string address, network;
   Instant connected_at;
   Instant last_heard;
   bool ready = false;  // Connect was accepted
