@@ -11,9 +11,12 @@
 namespace weft::apps {
 namespace {
 
-// A download is tried again from where it stopped this many times, waiting a little longer each
-// time.
+// A download that breaks off is tried again from where it stopped this many times, waiting a little
+// longer each time.
 constexpr int kAttempts = 6;
+// Bytes that do not match what the manifest says: a line changes none, so once more is enough to
+// know that the server has no others.
+constexpr int kAttemptsDamaged = 2;
 constexpr Duration kFirstPause = Milliseconds(250);
 constexpr Duration kProbeTime = Milliseconds(1500);
 
@@ -48,12 +51,17 @@ class HttpSource : public worker::PackageSource {
     }
     Duration pause = kFirstPause;
     for (int attempt = 1;; ++attempt) {
-      Status fetched = FetchRest(blob, info, on_progress, cancel);
-      if (fetched.ok() || cancel || attempt == kAttempts ||
-          fetched.error().code() == ErrorCode::kPermissionDenied ||
-          fetched.error().code() == ErrorCode::kNotFound) {
+      bool cache_failed = false;
+      Status fetched = FetchRest(blob, info, on_progress, cancel, cache_failed);
+      if (fetched.ok() || cancel) return fetched;
+      const ErrorCode code = fetched.error().code();
+      if (cache_failed) return CacheProblem(fetched.error());
+      if (code == ErrorCode::kInvalidData && attempt == kAttemptsDamaged)
+        return Error(code, fetched.error().message() +
+                               " It came so twice: the package on the server is damaged.");
+      if (attempt == kAttempts || code == ErrorCode::kPermissionDenied ||
+          code == ErrorCode::kNotFound)
         return fetched;
-      }
       const Instant next = MonotonicNow() + pause;
       while (MonotonicNow() < next && !cancel)
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -96,11 +104,19 @@ class HttpSource : public worker::PackageSource {
                            ": " + reply.body.substr(0, 300));
   }
 
-  // Continues a blob after its last verified chunk.
+  // A full disk, say, or a folder that cannot be written: asking again changes nothing of it.
+  Error CacheProblem(const Error& error) const {
+    return Error(error.code(), "The cache of this device fails: " + error.message() +
+                                   " Make room there, or choose another folder with --cache.");
+  }
+
+  // Continues a blob after its last verified chunk. `cache_failed`: not the line, not the server.
   Status FetchRest(const package::Digest& blob, const package::BlobInfo& info,
                    const std::function<void(uint64_t)>& on_progress,
-                   const std::atomic<bool>& cancel) {
-    ASSIGN_OR_RETURN(const uint64_t offset, cache_->ResumeOffset(blob, info));
+                   const std::atomic<bool>& cancel, bool& cache_failed) {
+    const auto held = cache_->ResumeOffset(blob, info);
+    cache_failed = !held.ok();
+    ASSIGN_OR_RETURN(const uint64_t offset, held);
     net::HttpCall call = Get("/package/blobs/" + blob.ToHex());
     call.cancelled = &cancel;
     if (offset > 0) call.headers.emplace_back("Range", "bytes=" + std::to_string(offset) + "-");
@@ -125,6 +141,8 @@ class HttpSource : public worker::PackageSource {
         position += take_bytes;
         if (chunk.size() == chunk_bytes) {
           stored = cache_->AppendChunk(blob, info, index++, chunk);
+          // Of bytes that do not match the server is to blame.
+          cache_failed = !stored.ok() && stored.error().code() != ErrorCode::kInvalidData;
           chunk.clear();
         }
       }

@@ -89,7 +89,8 @@ Status CheckInfo(const Digest& digest, const BlobInfo& info) {
 
 class FolderBlobStore final : public BlobStore {
  public:
-  explicit FolderBlobStore(fs::path folder) : folder_(std::move(folder)) {}
+  FolderBlobStore(fs::path folder, DamagedFile damaged)
+      : folder_(std::move(folder)), damaged_(damaged) {}
 
   bool Contains(const Digest& digest) const override {
     std::error_code failure;
@@ -221,7 +222,7 @@ class FolderBlobStore final : public BlobStore {
     return OkStatus();
   }
 
-  // Compares the bytes with the chunk hashes; moves a bad file away.
+  // Compares the bytes with the chunk hashes; a bad file of a cache is moved away.
   Status Verify(const Digest& digest, ByteSpan bytes, const BlobInfo& info) {
     TRY(CheckInfo(digest, info));
     std::string fault;
@@ -235,6 +236,9 @@ class FolderBlobStore final : public BlobStore {
               std::to_string(std::min<uint64_t>((bad + 1) * kChunkBytes, bytes.size())) +
               ") does not match its SHA-256.";
     }
+    if (damaged_ == DamagedFile::kKeep)
+      return Error(ErrorCode::kInvalidData, fault + " The file '" + PathOf(digest).string() +
+                                                "' is damaged: convert or copy the package again.");
     const fs::path away = PathOf(digest).string() + ".corrupt";
     std::error_code failure;
     fs::rename(PathOf(digest), away, failure);
@@ -263,20 +267,21 @@ class FolderBlobStore final : public BlobStore {
   }
 
   const fs::path folder_;
+  const DamagedFile damaged_;
   std::mutex mutex_;
   std::unordered_map<Digest, std::shared_ptr<Entry>> entries_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<BlobStore>> BlobStore::Open(const fs::path& folder) {
+Result<std::unique_ptr<BlobStore>> BlobStore::Open(const fs::path& folder, DamagedFile damaged) {
   std::error_code failure;
   fs::create_directories(folder, failure);
   if (failure || !fs::is_directory(folder, failure)) {
     return Error(ErrorCode::kIo, "Cannot use '" + folder.string() + "' as a folder of blobs: " +
                                      (failure ? failure.message() : "it is not a folder") + ".");
   }
-  return std::unique_ptr<BlobStore>(std::make_unique<FolderBlobStore>(folder));
+  return std::unique_ptr<BlobStore>(std::make_unique<FolderBlobStore>(folder, damaged));
 }
 
 }  // namespace weft::package

@@ -14,16 +14,22 @@
 
 namespace weft::package {
 
+// What becomes of a file whose bytes are found not to match.
+enum class DamagedFile {
+  kMoveAway,  // of a cache: it is renamed, so that it is downloaded again
+  kKeep,      // of a package: it is its owner's, and stays as it is
+};
+
 class BlobStore {
  public:
   // `folder` holds files named by 64 hex digits; created when missing.
-  static Result<std::unique_ptr<BlobStore>> Open(const std::filesystem::path& folder);
+  static Result<std::unique_ptr<BlobStore>> Open(const std::filesystem::path& folder,
+                                                 DamagedFile damaged = DamagedFile::kMoveAway);
   virtual ~BlobStore() = default;
 
   virtual bool Contains(const Digest& digest) const = 0;
   // The whole blob, mapped. Verified once, chunk by chunk: when it was downloaded through this
-  // store, or the first time that it is handed out. A mismatch is kInvalidData naming the chunk,
-  // and the file is renamed away so that it is downloaded again.
+  // store, or the first time that it is handed out. A mismatch is kInvalidData naming the chunk.
   virtual Result<Slice> Get(const Digest& digest, const BlobInfo& info) = 0;
   // The same bytes without a look at them: for handing them on to somebody who verifies them.
   virtual Result<Slice> Map(const Digest& digest, const BlobInfo& info) = 0;

@@ -52,7 +52,7 @@ Result<Package> Package::Open(const fs::path& folder) {
                    ParseManifest(AsBytes(package.manifest_json))
                        .Context("While opening the package '" + folder.string() + "'"));
   TRY(CheckBlobFiles(folder, package.manifest));
-  ASSIGN_OR_RETURN(package.blobs, BlobStore::Open(folder / "blobs"));
+  ASSIGN_OR_RETURN(package.blobs, BlobStore::Open(folder / "blobs", DamagedFile::kKeep));
   return package;
 }
 

@@ -340,7 +340,7 @@ TEST(Package, NamesWhatIsMissingOrChanged) {
   }
 }
 
-TEST(BlobStore, NamesTheChunkOfAFlippedBitAndMovesTheFileAway) {
+TEST(BlobStore, NamesTheChunkOfAFlippedBitAndMovesTheFileOfACacheAway) {
   const TemporaryFolder folder;
   const Sample sample;
   sample.WriteTo(folder.path());
@@ -349,14 +349,35 @@ TEST(BlobStore, NamesTheChunkOfAFlippedBitAndMovesTheFileAway) {
   FlipBit(path, kChunkBytes + 5);
   const auto package = Package::Open(folder.path());
   ASSERT_TRUE(package.ok());
-  const auto bytes = package->blobs->Get(big, package->manifest.blobs.at(big));
+  const BlobInfo& info = package->manifest.blobs.at(big);
+  const auto cache = BlobStore::Open(folder.path() / "blobs").value();
+  const auto bytes = cache->Get(big, info);
   ASSERT_FALSE(bytes.ok());
   EXPECT_EQ(bytes.error().code(), ErrorCode::kInvalidData);
   EXPECT_THAT(bytes.error().message(), HasSubstr("Chunk 1 of blob " + big.ToHex()));
-  EXPECT_FALSE(package->blobs->Contains(big));
+  EXPECT_FALSE(cache->Contains(big));
   EXPECT_TRUE(fs::exists(path.string() + ".corrupt"));
-  EXPECT_EQ(package->blobs->Get(big, package->manifest.blobs.at(big)).error().code(),
-            ErrorCode::kNotFound);
+  EXPECT_EQ(cache->Get(big, info).error().code(), ErrorCode::kNotFound);
+}
+
+TEST(BlobStore, ADamagedFileOfAPackageStaysWhereItIs) {
+  const TemporaryFolder folder;
+  const Sample sample;
+  sample.WriteTo(folder.path());
+  const Digest big = Digest::Of(sample.blobs[2]);
+  const fs::path path = folder.path() / "blobs" / big.ToHex();
+  FlipBit(path, kChunkBytes + 5);
+  const auto package = Package::Open(folder.path());
+  ASSERT_TRUE(package.ok());
+  for (int again = 0; again < 2; ++again) {
+    const auto bytes = package->blobs->Get(big, package->manifest.blobs.at(big));
+    ASSERT_FALSE(bytes.ok());
+    EXPECT_EQ(bytes.error().code(), ErrorCode::kInvalidData);
+    EXPECT_THAT(bytes.error().message(), HasSubstr("Chunk 1 of blob " + big.ToHex()));
+    EXPECT_THAT(bytes.error().message(), HasSubstr("'" + path.string() + "' is damaged"));
+  }
+  EXPECT_TRUE(package->blobs->Contains(big));
+  EXPECT_FALSE(fs::exists(path.string() + ".corrupt"));
 }
 
 TEST(BlobStore, HandsOnWithoutALook) {
