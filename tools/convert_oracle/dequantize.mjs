@@ -195,7 +195,9 @@ function asInCheckpoint(name, weight, config) {
 /** Writes `folder`: the configuration of `source` and the weights of `model` as f32. */
 export function writeDequantized(model, source, folder) {
   mkdirSync(folder, { recursive: true });
-  const config = JSON.parse(readFileSync(join(source, 'config.json'), 'utf8'));
+  // A model with towers becomes its text model alone.
+  const whole = JSON.parse(readFileSync(join(source, 'config.json'), 'utf8'));
+  const config = whole.text_config ?? whole;
   const tensors = {};
   for (const [name, weight] of Object.entries(readWeights(model))) {
     if (name.startsWith('rotary.') || name.startsWith('ones.')) continue; // not of the checkpoint
@@ -232,7 +234,8 @@ function addLayerScalars(source, tensors) {
   const all = readSafetensors(join(source, 'model.safetensors'));
   for (const [name, { values }] of Object.entries(all)) {
     if (!name.endsWith('.layer_scalar')) continue;
-    tensors[name] = { shape: [1], values: Float32Array.from(values) };
+    const plain = name.replace('model.language_model.', 'model.');
+    tensors[plain] = { shape: [1], values: Float32Array.from(values) };
   }
 }
 

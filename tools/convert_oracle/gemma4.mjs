@@ -110,17 +110,12 @@ function expertOf({ dims: [, rows, columns], values }, expert) {
   return { dims: [rows, columns], values: values.slice(begin, begin + rows * columns) };
 }
 
-/**
- * The decoder of a folder, or of other `weights` in place of its own; `embeddingFactor` multiplies
- * the rows of the embedding table, `layerFactor` those of the layers' tables.
- */
+/** The decoder of a folder, or of other `weights` in place of its own. */
 export class Gemma4 {
-  constructor(folder, embeddingFactor, weights) {
+  constructor(folder, weights) {
     const config = JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8'));
     this.config = config.text_config ?? config;
     this.weights = weights ?? decoderWeights(folder);
-    this.embeddingFactor = embeddingFactor ?? Math.sqrt(this.config.hidden_size);
-    this.layerFactor = Math.sqrt(this.config.hidden_size_per_layer_input ?? 0);
     this.clear();
   }
 
@@ -135,7 +130,7 @@ export class Gemma4 {
     const table = this.weights['model.embed_tokens.weight'];
     let row = Array.from(
       table.values.slice(token * hidden, (token + 1) * hidden),
-      (value) => value * this.embeddingFactor,
+      (value) => value * Math.sqrt(hidden),
     );
     const inputs = this.#layerInputs(token, row);
     for (let i = 0; i < this.cache.length; ++i) row = this.#layer(i, row, inputs?.[i]);
@@ -163,7 +158,7 @@ export class Gemma4 {
       const context = contexts.slice(begin, begin + columns).map((x) => x / Math.sqrt(hidden));
       const first = token * count * columns + begin;
       return this.#norm(context, norm).map(
-        (x, i) => (x + this.layerFactor * table.values[first + i]) / Math.SQRT2,
+        (x, i) => (x + Math.sqrt(columns) * table.values[first + i]) / Math.SQRT2,
       );
     });
   }
