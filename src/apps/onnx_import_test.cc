@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <set>
 
+#include "base/data_testing.h"
 #include "base/random.h"
 #include "convert/convert.h"
 #include "convert/onnx/onnx_import.h"
@@ -124,9 +125,9 @@ Result<std::vector<float>> Logits(engine::StageEngine& engine, uint32_t session,
 }
 
 TEST_P(ImportedFolder, GivesTheLogitsAndGreedyIdsOfTheModelAsItCame) {
-  if (engine::TestData().empty()) GTEST_SKIP() << "no test data: set WEFT_DATA";
   const Folder& folder = GetParam();
-  const fs::path source = engine::TestData() / "onnx" / folder.name;
+  const fs::path source = TestDataFolder() / "onnx" / folder.name;
+  WEFT_NEED_DATA(source);
   const auto report = convert::ConvertCheckpoint(
       {.source = source, .package = out_ / "package", .without_tokenizer = true}, [](auto) {});
   ASSERT_TRUE(report.ok()) << report.error().ToString();

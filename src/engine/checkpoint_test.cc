@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/data_testing.h"
 #include "engine/engine.h"
 #include "engine/test_model.h"
 #include "engine/test_oracle.h"
@@ -156,8 +157,8 @@ float WorstDifference(const std::vector<float>& a, const std::vector<float>& b) 
 class CheckpointTest : public testing::TestWithParam<std::tuple<bool, DType>> {};
 
 TEST_P(CheckpointTest, LogitsAndGreedyIdsAreThoseOfTransformers) {
-  const auto data = TestData();
-  if (data.empty()) GTEST_SKIP() << "no test data: set WEFT_DATA";
+  const auto data = TestDataFolder();
+  WEFT_NEED_DATA(data);
   const auto [reference_kernels, kv_dtype] = GetParam();
   const bool f16 = kv_dtype == DType::kF16;
   for (const Checkpoint& checkpoint : Checkpoints()) {
@@ -191,12 +192,13 @@ TEST_P(CheckpointTest, LogitsAndGreedyIdsAreThoseOfTransformers) {
     const std::vector<float> expected = reference.Floats("logits");
     ASSERT_EQ(evaluated->logits.size(), expected.size());
     // The only thing that the engine may round is the KV, to f16: without that rounding oracle and
-    // engine are the reference's to f32 accuracy, and with it the engine is the oracle's.
+    // engine are the reference's to f32 accuracy, and with it the engine is the oracle's, but for a
+    // value between two halves that the other one rounds the other way.
     const TensorGetter tensors = CheckpointTensors(checkpoint, weights);
     const std::vector<float> exact = Flat(Oracle(checkpoint.spec, tensors, false).Run(ids, 99));
     const std::vector<float> same_kv = Flat(Oracle(checkpoint.spec, tensors, f16).Run(ids, 99));
     EXPECT_LE(WorstDifference(exact, expected), 1e-4f);
-    EXPECT_LE(WorstDifference(evaluated->logits, same_kv), f16 ? 5e-4f : 5e-5f);
+    EXPECT_LE(WorstDifference(evaluated->logits, same_kv), f16 ? 1e-3f : 5e-5f);
     EXPECT_LE(WorstDifference(evaluated->logits, expected), f16 ? 1e-2f : 1e-4f);
     std::printf("%-12s KV %s, worst logit difference: to transformers %.2e, to the oracle %.2e\n",
                 checkpoint.folder.c_str(), f16 ? "f16" : "f32",

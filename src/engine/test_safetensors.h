@@ -2,7 +2,6 @@
 // JSON, data).
 #pragma once
 
-#include <weft_source_dir.h>
 #include <boost/json.hpp>
 #include <filesystem>
 #include <string>
@@ -41,14 +40,5 @@ class TestSafetensors {
   boost::json::object header_;
   ByteSpan data_;
 };
-
-// The folder of test data, or empty when this machine has none.
-inline std::filesystem::path TestData() {
-  const char* set = std::getenv("WEFT_DATA");
-  const std::filesystem::path folder =
-      set != nullptr ? std::filesystem::path(set)
-                     : std::filesystem::path(WEFT_SOURCE_DIR).parent_path() / "shared" / "data";
-  return std::filesystem::exists(folder) ? folder : std::filesystem::path();
-}
 
 }  // namespace weft::engine

@@ -7,6 +7,7 @@
 
 #include <set>
 
+#include "base/data_testing.h"
 #include "onnx/extract.h"
 #include "onnx/load.h"
 #include "onnx/onnx_testing.h"
@@ -277,8 +278,8 @@ TEST(ExtractLayers, EmbeddingInputsMakeAnEmptyEmbeddingLayer) {
 // --- the test data ---
 
 TEST(ExtractLayers, AllTestModelsAreCutWithOneTensor) {
-  const std::filesystem::path data = testing::DataFolder();
-  if (data.empty()) GTEST_SKIP() << "no ONNX test data: set WEFT_DATA";
+  const std::filesystem::path data = TestDataFolder() / "onnx";
+  WEFT_NEED_DATA(data);
   int models = 0;
   for (const auto& folder : std::filesystem::directory_iterator(data)) {
     if (!folder.is_directory()) continue;

@@ -7,6 +7,7 @@
 
 #include <fstream>
 
+#include "base/data_testing.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "onnx/layers.h"
@@ -449,8 +450,8 @@ TEST_F(ExternalData, RefusesInlineValuesBesideExternalOnes) {
 // --- the test data ---
 
 TEST(LoadModel, AgreesWithProtobufOnAllTestModels) {
-  const fs::path data = testing::DataFolder();
-  if (data.empty()) GTEST_SKIP() << "no ONNX test data: set WEFT_DATA";
+  const fs::path data = TestDataFolder() / "onnx";
+  WEFT_NEED_DATA(data);
   for (const auto& folder : fs::directory_iterator(data)) {
     if (!folder.is_directory()) continue;
     SCOPED_TRACE(folder.path().filename().string());

@@ -1,9 +1,6 @@
-// Tests only: small decoders built by hand, and where the test data lies.
+// Tests only: small decoders built by hand.
 #pragma once
 
-#include <weft_source_dir.h>
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -11,17 +8,6 @@
 #include "onnx/graph.h"
 
 namespace weft::onnx::testing {
-
-// The folder with ONNX models, or an empty path when this machine has none.
-inline std::filesystem::path DataFolder() {
-  const char* given = std::getenv("WEFT_DATA");
-  const std::filesystem::path root =
-      given != nullptr ? std::filesystem::path(given)
-                       : std::filesystem::path(WEFT_SOURCE_DIR) / ".." / "shared" / "data";
-  std::error_code error;
-  return std::filesystem::is_directory(root / "onnx", error) ? root / "onnx"
-                                                             : std::filesystem::path();
-}
 
 inline Tensor Zeros(std::vector<int64_t> dims) {
   int64_t count = 1;

@@ -1,16 +1,13 @@
-// Where tests find reference data: $WEFT_DATA, or shared/data beside the source folder. Tests only.
+// Where tests find what other implementations answer. Tests only.
 #pragma once
 
 #include <weft_source_dir.h>
 #include <cstdlib>
 #include <filesystem>
 
-namespace weft {
+#include "base/data_testing.h"
 
-inline std::filesystem::path TestDataFolder() {
-  if (const char* folder = std::getenv("WEFT_DATA")) return folder;
-  return std::filesystem::path(WEFT_SOURCE_DIR).parent_path() / "shared" / "data";
-}
+namespace weft {
 
 // Where `node tools/text_oracle/*.mjs` writes what other implementations answer: $WEFT_TEXT_ORACLE,
 // or build/text-oracle in the source folder.
@@ -21,9 +18,6 @@ inline std::filesystem::path TextOracleFolder() {
 
 }  // namespace weft
 
-#define WEFT_NEED_DATA(path) \
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no reference data at " << (path)
-
-#define WEFT_NEED_ORACLE(path, script) \
-  if (!std::filesystem::exists(path))  \
-  GTEST_SKIP() << "no oracle at " << (path) << ": run `node tools/text_oracle/" script "`"
+#define WEFT_NEED_ORACLE(path, script)       \
+  ASSERT_TRUE(std::filesystem::exists(path)) \
+      << "no oracle at " << (path) << ": run `node tools/text_oracle/" script "`"

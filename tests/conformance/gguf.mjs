@@ -25,7 +25,7 @@ import { readSafetensors } from '../../tools/onnx_check/reference.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const weft = process.env.WEFT;
-const data = process.env.WEFT_DATA ?? join(root, '..', 'shared', 'data');
+const data = process.env.WEFT_DATA ?? join(root, 'build', 'test-data');
 const work = mkdtempSync(join(tmpdir(), 'weft-gguf-'));
 after(() => rmSync(work, { recursive: true, force: true }));
 

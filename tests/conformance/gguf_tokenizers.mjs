@@ -16,7 +16,7 @@ import {
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const weft = process.env.WEFT;
-const data = join(process.env.WEFT_DATA ?? join(root, '..', 'shared', 'data'), 'tokenizers');
+const data = join(process.env.WEFT_DATA ?? join(root, 'build', 'test-data'), 'tokenizers');
 const work = mkdtempSync(join(tmpdir(), 'weft-gguf-vocabulary-'));
 after(() => rmSync(work, { recursive: true, force: true }));
 

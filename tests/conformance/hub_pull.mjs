@@ -275,7 +275,7 @@ if (!weft) {
 
   // As exporters' repositories look. The model's bytes are from several folders of the test data:
   // what is told apart here are names, links into the cache, and the configuration above onnx/.
-  const models = join(process.env.WEFT_DATA ?? join(root, '..', 'shared', 'data'), 'onnx');
+  const models = join(process.env.WEFT_DATA ?? join(root, 'build', 'test-data'), 'onnx');
   const withoutModels = existsSync(models) ? false : `no models in ${models}`;
   test('ONNX models are chosen by their kind', { skip: withoutModels }, async () => {
     const from = (path) => readFileSync(join(models, path));

@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const weft = process.env.WEFT;
-const data = process.env.WEFT_DATA ?? join(root, '..', 'shared', 'data');
+const data = process.env.WEFT_DATA ?? join(root, 'build', 'test-data');
 const source = join(data, 'checkpoints', 'gpt-oss');
 
 // e2m1: a sign, two bits of exponent, one of fraction. Two values a byte, the first in its low

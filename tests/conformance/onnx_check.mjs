@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const weft = process.env.WEFT;
-const models = join(process.env.WEFT_DATA ?? join(root, '..', 'shared', 'data'), 'onnx');
+const models = join(process.env.WEFT_DATA ?? join(root, 'build', 'test-data'), 'onnx');
 
 function check(directory) {
   const script = join(root, 'tools', 'onnx_check', 'check.mjs');

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const weft = process.env.WEFT;
-const models = join(process.env.WEFT_DATA ?? join(root, '..', 'shared', 'data'), 'onnx');
+const models = join(process.env.WEFT_DATA ?? join(root, 'build', 'test-data'), 'onnx');
 // Two of the builder's, a spelt-out, a half-precision and a dynamically quantised one.
 const names = [
   'qwen3-genai-int4',

@@ -19,7 +19,7 @@ import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const weft = process.env.WEFT;
-const data = process.env.WEFT_DATA ?? join(root, '..', 'shared', 'data');
+const data = process.env.WEFT_DATA ?? join(root, 'build', 'test-data');
 const checkpoints = join(data, 'checkpoints-2026');
 const work = mkdtempSync(join(tmpdir(), 'weft-recurrent-'));
 after(() => rmSync(work, { recursive: true }));

@@ -23,7 +23,7 @@ import { readSafetensors } from '../../tools/onnx_check/reference.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const weft = process.env.WEFT;
-const data = process.env.WEFT_DATA ?? join(root, '..', 'shared', 'data');
+const data = process.env.WEFT_DATA ?? join(root, 'build', 'test-data');
 const checkpoints = join(data, 'checkpoints-2026');
 const work = mkdtempSync(join(tmpdir(), 'weft-sparse-'));
 after(() => rmSync(work, { recursive: true }));

@@ -27,6 +27,7 @@ from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import mxfp4
+import seeded
 from models import MODELS
 
 GREEDY_COUNT = 24
@@ -174,17 +175,49 @@ def make(spec, folder, seed):
     return f"{text}  {note}", size
 
 
+def read(folder):
+    """Writes the reference of a checkpoint that is there; a wrapped model's is its text model's."""
+    checked = seeded.check_folder(folder) if os.path.exists(f"{folder}/runs.json") else 0
+    model = read_back(folder.removesuffix("-wrapped"))
+    name = os.path.basename(folder.removesuffix("-wrapped"))
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    prompt = torch.randint(0, model.config.vocab_size, (40,), generator=generator)
+    tensors = reference(model, prompt)
+    save_file(tensors, os.path.join(folder, "reference.safetensors"))
+    largest = tensors["logits"].abs().max().item()
+    sure = int((tensors["greedy_margin"] > 1e-3).sum())
+    return f"{checked:4} runs as the rule says  logits to {largest:6.2f}  {sure:2} sure"
+
+
+def read_all(out, only):
+    failed = 0
+    for name in sorted(os.listdir(out)):
+        if only not in name:
+            continue
+        try:
+            print(f"{name:28} {read(os.path.join(out, name))}", flush=True)
+        except Exception as error:
+            failed += 1
+            print(f"{name:28} FAILED {type(error).__name__}: {str(error)[:300]}", flush=True)
+    return 1 if failed else 0
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("out", help="the folder to write to")
     parser.add_argument("--only", help="a part of the names of the models to make", default="")
+    parser.add_argument(
+        "--read", help="only write the references of the checkpoints in OUT", action="store_true"
+    )
     args = parser.parse_args()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     torch.set_num_threads(4)
     print(f"torch {torch.__version__}, transformers {transformers.__version__}")
+    if args.read:
+        return read_all(args.out, args.only)
     failed, total = 0, 0
     for name, spec in MODELS.items():
         if args.only not in name:

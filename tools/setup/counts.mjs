@@ -4,8 +4,9 @@
 //   tap FILE        node --test's TAP report          -> counts
 //   step FILE STATUS   completes FILE from the step's exit status, prints a phrase for people
 //   total FOLDER    sum of all steps, last line "N passed, N failed, N skipped"; 1 on failure
+// A test may be skipped for what a machine lacks, and only where docs/testing.md lists it.
 import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const kSkippedStatus = 77;
@@ -83,8 +84,8 @@ function add(sum, counts) {
 }
 
 // What a step counted, made to agree with how it ended.
-export function finishStep(counts, status) {
-  if (status === kSkippedStatus) return { ...none(), skipped: 1 };
+export function finishStep(counts, status, name) {
+  if (status === kSkippedStatus) return { ...none(), skipped: 1, skippedNames: [`step ${name}`] };
   const result = counts ?? none();
   if (status !== 0 && result.failed === 0) result.failed = 1;
   if (status === 0 && result.passed + result.failed + result.skipped === 0) result.passed = 1;
@@ -105,9 +106,23 @@ function step(path, status) {
   } catch {
     // The step did not count, or died before it could.
   }
-  const result = finishStep(counts, status);
+  const result = finishStep(counts, status, basename(path, ".json"));
   writeFileSync(path, JSON.stringify(result));
   return phrase(result);
+}
+
+// The patterns of "What may be skipped" in docs/testing.md: the first column of its table, where
+// `*` stands for anything.
+export function mayBeSkipped(text) {
+  const section = /^## What may be skipped$([\s\S]*?)(?=^## |(?![\s\S]))/m.exec(text)?.[1] ?? "";
+  const plain = (word) => word.replace(/[.+?^${}()|[\]\\]/g, "\\$&");
+  return [...section.matchAll(/^\| `([^`]+)` \|/gm)].map(
+    ([, pattern]) => new RegExp(`^${pattern.split("*").map(plain).join(".*")}$`),
+  );
+}
+
+export function unlisted(names, patterns) {
+  return names.filter((name) => !patterns.some((pattern) => pattern.test(name)));
 }
 
 function total(folder) {
@@ -119,6 +134,13 @@ function total(folder) {
   if (sum.skippedNames.length > 0) {
     console.log(`skipped: ${sum.skippedNames.slice(0, 30).join(", ")}` +
       (sum.skippedNames.length > 30 ? `, and ${sum.skippedNames.length - 30} more` : ""));
+  }
+  const guide = fileURLToPath(new URL("../../docs/testing.md", import.meta.url));
+  const wrong = unlisted(sum.skippedNames, mayBeSkipped(readFileSync(guide, "utf8")));
+  if (wrong.length > 0) {
+    console.log(`skipped, and not listed in docs/testing.md: ${wrong.join(", ")}`);
+    sum.failed += wrong.length;
+    sum.skipped -= wrong.length;
   }
   console.log(`${sum.passed} passed, ${sum.failed} failed, ${sum.skipped} skipped`);
   process.exitCode = sum.failed > 0 || sum.passed === 0 ? 1 : 0;

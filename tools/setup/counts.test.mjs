@@ -1,7 +1,15 @@
 // What each runner's report counts as, on reports written as those runners write them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { countGtestReport, countPrograms, countTap, countVitest, finishStep } from "./counts.mjs";
+import {
+  countGtestReport,
+  countPrograms,
+  countTap,
+  countVitest,
+  finishStep,
+  mayBeSkipped,
+  unlisted,
+} from "./counts.mjs";
 
 const numbers = ({ passed, failed, skipped }) => [passed, failed, skipped];
 
@@ -56,7 +64,16 @@ test("TAP: the totals of node --test", () => {
 test("a step's exit status and its counts must agree", () => {
   assert.deepEqual(numbers(finishStep(undefined, 0)), [1, 0, 0]);
   assert.deepEqual(numbers(finishStep(undefined, 2)), [0, 1, 0]);
-  assert.deepEqual(numbers(finishStep(undefined, 77)), [0, 0, 1]);
+  assert.deepEqual(numbers(finishStep(undefined, 77, "fuzz")), [0, 0, 1]);
+  assert.deepEqual(finishStep(undefined, 77, "fuzz").skippedNames, ["step fuzz"]);
   assert.deepEqual(numbers(finishStep({ passed: 5, failed: 0, skipped: 0 }, 1)), [5, 1, 0]);
   assert.deepEqual(numbers(finishStep({ passed: 5, failed: 2, skipped: 1 }, 1)), [5, 2, 1]);
+});
+
+test("a skip that the documents do not list is a failure", () => {
+  const guide = "# Testing\n## What may be skipped\n\n| test | what is missing |\n|---|---|\n" +
+    "| `Net.Ipv6*` | IPv6 |\n| `a (b)` | a GPU |\n\n## Next\n\n| `Other` | no |\n";
+  const names = ["Net.Ipv6Loopback", "a (b)", "a b", "Other"];
+  assert.deepEqual(unlisted(names, mayBeSkipped(guide)), ["a b", "Other"]);
+  assert.deepEqual(unlisted(names, mayBeSkipped("# Testing\n")), names);
 });

@@ -8,18 +8,21 @@ format||clang-format of all C++ and .proto files
 tools||unit tests of the tools and of what benches compute
 types||tsc over pages, workers and tests
 eslint||lint rules of the web workspace
-web-unit||unit tests of the web packages
+web-unit|data|unit tests of the web packages
 web-build||the page, as weft serves it
 build||weft and its tests, optimised, assertions on
 clang-tidy||clang-tidy of changed files
-oracles||what other implementations answer, for unit tests to compare with
-unit|build oracles|unit tests of all C++ modules
+data||the reference data that tests read, unpacked
+oracles|data|what other implementations answer, for unit tests to compare with
+unit|build data oracles|unit tests of all C++ modules
 model|build|the embedded model as a package
-conformance|build model|cases of tests/conformance
+conformance|build model data|cases of tests/conformance
 sim|build|200 simulated swarms with faults
 fuzz-build||fuzz targets with clang, address and undefined-behaviour sanitizers
 fuzz|fuzz-build|a few seconds of every fuzz target
-e2e|build web-build model|browser tabs and native workers together
+clone|build data|a copy of the tracked files alone has every test and its data
+e2e|build web-build model data|browser tabs and native workers together
+more-data|build model|deep: unit tests and conformance with other reference data, $WEFT_MORE_DATA
 clang-tidy-all|build|deep: clang-tidy of every file
 sim-long|build|deep: 5,000 simulated swarms
 fuzz-long|fuzz-build|deep: a minute of every fuzz target
@@ -27,7 +30,7 @@ asan-ubsan||deep: unit tests under address and undefined-behaviour sanitizers
 asan-commands|model|deep: starts, refusals and ends of commands under these sanitizers
 tsan||deep: unit tests under the thread sanitizer
 '
-deep_steps="clang-tidy-all sim-long fuzz-long asan-ubsan asan-commands tsan"
+deep_steps="more-data clang-tidy-all sim-long fuzz-long asan-ubsan asan-commands tsan"
 check_steps="tidy format tools types eslint clang-tidy"
 
 step_model() { model_up_to_date; }
@@ -64,11 +67,11 @@ run_lane() {
 # that lack a processor for seconds test patience, not weft. Browsers come last, where there is
 # little left beside them.
 run_everything() {
-  run_lane tidy format tools types eslint web-build &
+  run_lane tidy format tools types eslint web-build data &
   run_lane build
   wait
   chrt --idle 0 "$root/dev" __lane fuzz-build clang-tidy fuzz &
-  run_lane model oracles unit web-unit conformance sim e2e # web-unit runs weft, too
+  run_lane model oracles unit web-unit conformance sim clone e2e # web-unit runs weft, too
   wait
 }
 
@@ -79,6 +82,11 @@ run_steps() {
   rm -f "$logs"/*.json
   local begin=$SECONDS
   local steps=("$@")
+  # Whole runs are a stranger's; other reference data is a step of its own.
+  if [ "$1" = everything ] || [ "$1" = deep ]; then
+    export WEFT_MORE_DATA=${WEFT_DATA:-}
+    unset WEFT_DATA
+  fi
   case "$1" in
     check) read -ra steps <<< "$check_steps" ;;
     everything | deep) mapfile -t steps < <(step_names) ;;
@@ -102,6 +110,7 @@ prepare_for() {
   for name in "$@"; do
     case "$name" in
       types | eslint | web-*) ready_web ;;
+      data) node_ready ;;
       tools | oracles | conformance)
         ready_web
         ready_tools

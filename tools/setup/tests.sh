@@ -13,10 +13,28 @@ count() { node tools/setup/counts.mjs "$@" > "${WEFT_COUNTS:-/dev/null}"; }
 step_build() { build_native -k 0; }
 step_web_build() { build_web; }
 
+# The reference data as plain files, unpacked again only when a pack or the rule changed.
+step_data() {
+  if ! is_stale data tests/data/packs tools/testdata; then return 0; fi
+  mkdir -p build
+  begin_stamp data
+  node tools/testdata/unpack.mjs build/test-data
+  end_stamp data
+}
+
+# What a stranger clones is whole: the tracked files alone, in an empty folder, list every test and
+# make every test's data, byte for byte what this checkout's tests read.
+step_clone() {
+  local folder status=0
+  folder=$(mktemp -d)
+  git archive HEAD | tar -x -C "$folder"
+  node tools/setup/clone.mjs "$folder" || status=$?
+  rm -rf "$folder"
+  return "$status"
+}
+
 # Written again only when the scripts changed; they compare with packages that lock files pin.
 step_oracles() {
-  local data=${WEFT_DATA:-../shared/data}
-  [ -d "$data" ] || not_there "no reference data at \$WEFT_DATA or ../shared/data"
   if ! is_stale oracles tools/*_oracle tools/package-lock.json tools/package.json; then return 0; fi
   begin_stamp oracles
   (cd tools && npm run --silent oracles)
@@ -77,6 +95,14 @@ step_conformance() {
 sim_seeds() {
   "$weft" sim --help > /dev/null 2>&1 || not_there "weft has no sim command yet"
   "$weft" sim --seed 1001 --seeds "$1"
+}
+
+# The same tests with other reference data of the same layout, where WEFT_DATA names it.
+step_more_data() {
+  [ -n "${WEFT_MORE_DATA:-}" ] || not_there "WEFT_DATA names no other reference data"
+  export WEFT_DATA=$WEFT_MORE_DATA
+  step_unit
+  step_conformance
 }
 
 step_sim() { sim_seeds "${WEFT_SIM_SEEDS:-200}"; }

@@ -10,7 +10,7 @@ import { conversations } from "./conversations.mjs";
 import { snippets, snippetContext } from "./snippets.mjs";
 
 const root = path.resolve(import.meta.dirname, "../..");
-const data = process.env.WEFT_DATA ?? path.join(root, "../shared/data");
+const data = process.env.WEFT_DATA ?? path.join(root, "build/test-data");
 const folder = path.resolve(process.argv[2] ?? path.join(root, "build/text-oracle"));
 
 // The library reads the clock for strftime_now. It is always noon of 25 July 2024 here.

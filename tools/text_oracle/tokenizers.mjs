@@ -12,7 +12,7 @@ import { ggufTokenizer } from "./gguf_variants.mjs";
 import { ggufVocabularies, variants } from "./tokenizer_variants.mjs";
 
 const root = path.resolve(import.meta.dirname, "../..");
-const data = process.env.WEFT_DATA ?? path.join(root, "../shared/data");
+const data = process.env.WEFT_DATA ?? path.join(root, "build/test-data");
 const folder = path.resolve(process.argv[2] ?? path.join(root, "build/text-oracle"));
 const textCount = Number(process.env.WEFT_ORACLE_TEXTS ?? 2500);
 

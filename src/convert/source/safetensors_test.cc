@@ -5,9 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weft_source_dir.h>
-#include <cstdlib>
-
+#include "base/data_testing.h"
 #include "convert/source/checkpoint_testing.h"
 #include "convert/source/source_folder.h"
 
@@ -22,14 +20,6 @@ using testing::Write;
 
 Slice ToSlice(std::string_view text) {
   return Slice(std::vector<uint8_t>(text.begin(), text.end()));
-}
-
-// The test data beside the repository, or an empty path.
-fs::path DataFolder() {
-  const char* named = std::getenv("WEFT_DATA");
-  const fs::path folder =
-      named != nullptr ? fs::path(named) : fs::path(WEFT_SOURCE_DIR) / ".." / "shared" / "data";
-  return fs::exists(folder) ? folder : fs::path();
 }
 
 TEST(Safetensors, Reads) {
@@ -210,9 +200,9 @@ TEST(SourceFolder, FollowsLinksOnlyWhereTheyStay) {
 
 // Files that transformers wrote: our writer above might share a mistake with our reader.
 TEST(Safetensors, ReadsTheFilesOfTransformers) {
-  const fs::path data = DataFolder();
-  if (data.empty()) GTEST_SKIP() << "no test data: set WEFT_DATA";
-  const auto tensors = OpenSafetensors(data / "checkpoints" / "qwen3");
+  const fs::path folder = TestDataFolder() / "checkpoints" / "qwen3";
+  WEFT_NEED_DATA(folder);
+  const auto tensors = OpenSafetensors(folder);
   ASSERT_TRUE(tensors.ok()) << tensors.error().ToString();
   EXPECT_EQ(tensors->at("model.layers.3.self_attn.q_norm.weight").shape, std::vector<uint64_t>{32});
   EXPECT_EQ(tensors->at("model.embed_tokens.weight").bytes.byte_count(), 512u * 64 * 4);

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 
 export const root = fileURLToPath(new URL("../../../", import.meta.url));
 export const weft = process.env.WEFT ?? join(root, "build/release/weft");
-export const data = process.env.WEFT_DATA ?? join(root, "../shared/data");
+export const data = process.env.WEFT_DATA ?? join(root, "build/test-data");
 
 // Sources of the packages that tests use.
 const kModels = {

@@ -25,7 +25,7 @@ const kLiftOne = {
 };
 
 const root = fileURLToPath(new URL("../../../../", import.meta.url));
-const data = process.env["WEFT_DATA"] ?? join(root, "../shared/data");
+const data = process.env["WEFT_DATA"] ?? join(root, "build/test-data");
 const weft = process.env["WEFT"] ?? join(root, "build/release/weft");
 const isThere = existsSync(join(data, "onnx")) && existsSync(weft);
 const folder = isThere ? mkdtempSync(join(tmpdir(), "weft-ort-")) : "";

@@ -15,7 +15,7 @@ import { kDefaultOptions, WebGpuEngine } from "./webgpuEngine.ts";
 
 const root = join(import.meta.dirname, "../../../..");
 const weft = process.env["WEFT"] ?? join(root, "build/release/weft");
-const data = process.env["WEFT_DATA"] ?? join(root, "../shared/data");
+const data = process.env["WEFT_DATA"] ?? join(root, "build/test-data");
 const checkpoint = join(data, "checkpoints-2026/gemma4-e");
 const gpu = existsSync(weft) && existsSync(checkpoint) ? await sharedNodeGpu() : null;
 const folder = mkdtempSync(join(tmpdir(), "weft-shared-"));

@@ -16,7 +16,7 @@ import { kDefaultOptions, WebGpuEngine } from "./webgpuEngine.ts";
 
 const root = join(import.meta.dirname, "../../../..");
 const weft = process.env["WEFT"] ?? join(root, "build/release/weft");
-const data = process.env["WEFT_DATA"] ?? join(root, "../shared/data");
+const data = process.env["WEFT_DATA"] ?? join(root, "build/test-data");
 const checkpoints = join(data, "checkpoints");
 const recent = join(data, "checkpoints-2026");
 const gpu = existsSync(weft) ? await sharedNodeGpu() : null;

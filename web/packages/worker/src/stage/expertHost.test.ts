@@ -23,7 +23,7 @@ import { ExpertHost } from "./expertHost.ts";
 
 const root = join(import.meta.dirname, "../../../../..");
 const weft = process.env["WEFT"] ?? join(root, "build/release/weft");
-const data = process.env["WEFT_DATA"] ?? join(root, "../shared/data");
+const data = process.env["WEFT_DATA"] ?? join(root, "build/test-data");
 const gpu = existsSync(weft) ? await sharedNodeGpu() : null;
 const folder = mkdtempSync(join(tmpdir(), "weft-experts-"));
 afterAll(() => rmSync(folder, { recursive: true }));
