@@ -84,6 +84,7 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.prefill_slice = Milliseconds(options.prefill_slice_ms);
   server.history_bytes = HistoryBytes(options.history);
   server.queue = options.queue;
+  server.worker_limit = options.worker_limit;
   server.wait = Seconds(options.wait_s);
   server.token_limit = Seconds(options.token_limit_s);
   server.trusted_proxies = options.trusted_proxies;
@@ -265,8 +266,11 @@ Status Serve(const ServeOptions& options) {
   return OkStatus();
 }
 
-// How long requests wait, and how many.
+// How long requests wait, and how many; how many devices there may be.
 void AddPatience(CLI::App& command, ServeOptions& options) {
+  command.add_option("--worker-limit", options.worker_limit, "Devices that may be connected")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
   command.add_option("--queue", options.queue, "Requests that may wait")
       ->capture_default_str()
       ->check(CLI::Range(0, 100000));

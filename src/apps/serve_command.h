@@ -34,6 +34,7 @@ struct ServeOptions {
   double loss_limit = swarm::kDefaultLossLimit;
   std::string history;  // bytes; "": 5% of the memory, at most 1 GiB
   uint32_t queue = swarm::kDefaultQueueLimit;
+  uint32_t worker_limit = swarm::kDefaultWorkerLimit;
   uint32_t wait_s = 30;
   uint32_t token_limit_s = 900;
   std::string web_root;

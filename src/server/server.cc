@@ -114,6 +114,7 @@ void Server::MakeHost(ServedModel& model) {
     LogInfo("the model was made for {} positions: the context is {}", context, context);
   }
   core.queue_limit = options_.queue;
+  core.worker_limit = options_.worker_limit;
   core.generate_interval = options_.generate_interval;
   core.plan_kind = options_.plan_kind;
   core.expert_copies = options_.expert_copies;
@@ -174,6 +175,9 @@ Status Server::Open() {
   listen.port = options_.port;
   ASSIGN_OR_RETURN(tls_, MakeTls());
   listen.tls = tls_;
+  // Clients and pages have as many as before, however many devices there may be.
+  if (options_.worker_limit > swarm::kDefaultWorkerLimit)
+    listen.limits.connections += options_.worker_limit - swarm::kDefaultWorkerLimit;
   ASSIGN_OR_RETURN(server_, net::Server::Listen(loop_, listen, router_.get()));
   reach_.port = server_->port();
   router_->SetAccess(MakeAccess());

@@ -53,6 +53,7 @@ struct ServerOptions {
   uint32_t marks = swarm::kDefaultMarks;  // of a conversation, in layers with recurrent state
   uint64_t history_bytes = 1 << 30;       // of boundary rows that are kept for whoever takes over
   uint32_t queue = swarm::kDefaultQueueLimit;
+  uint32_t worker_limit = swarm::kDefaultWorkerLimit;
   Duration wait = Seconds(30);          // of a request for a swarm that is down
   Duration token_limit = Seconds(900);  // a request that got no token for so long is ended
   Instant started = MonotonicNow();     // of the program, for the log

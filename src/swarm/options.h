@@ -118,6 +118,7 @@ inline constexpr double kDefaultLossLimit = 0.05;
 inline constexpr uint32_t kDefaultContextLength = 4096;  // positions a session may hold
 inline constexpr uint32_t kDefaultSessions = 4;          // held at once
 inline constexpr uint32_t kDefaultQueueLimit = 64;       // requests that may wait
+inline constexpr uint32_t kDefaultWorkerLimit = 256;     // devices that may be connected
 // One behind the system prompt, one before the last message, one before the answer.
 inline constexpr uint32_t kDefaultMarks = 3;
 
@@ -145,8 +146,8 @@ struct CoreOptions {
   std::string join_token_sha256_hex;  // empty: no token needed
   // Those of earlier starts that are let in, too.
   std::vector<std::string> earlier_join_tokens_sha256_hex;
-  uint64_t probe_bytes = 8 << 20;  // length of GET /probe that a joining worker times
-  uint32_t worker_limit = 256;     // connections beyond that are refused
+  uint64_t probe_bytes = 8 << 20;               // length of GET /probe that a joining worker times
+  uint32_t worker_limit = kDefaultWorkerLimit;  // connections beyond that are refused
   // Devices that may join from one network at once, and again: a class behind one address joins
   // twice without waiting (WorkerConnected::network).
   uint32_t joins_at_once = 80;
