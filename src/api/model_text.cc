@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <boost/json/parse.hpp>
 
+#include "text/chat_template_files.h"
+
 namespace weft::api {
 namespace json = boost::json;
 
@@ -65,18 +67,43 @@ sampling::Parameters RecommendedSampling(const json::object& config) {
   return sampling;
 }
 
-// The template in tokenizer_config.json: a string, or the one named "default" of a list.
-std::string TemplateField(const json::object& config) {
-  const json::value* value = config.if_contains("chat_template");
-  if (value != nullptr && value->is_string()) return std::string(value->as_string());
-  if (value == nullptr || !value->is_array()) return {};
-  for (const json::value& item : value->as_array()) {
-    const json::object* entry = item.if_object();
-    if (entry != nullptr && TokenField(*entry, "name") == "default") {
-      return TokenField(*entry, "template");
+constexpr const char* kSpecialTokens[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                          "pad_token", "cls_token", "mask_token"};
+
+// What people and tools wrote: everything of a request but what the assistant wrote, and the roles.
+bool IsQuoted(std::string_view variable, const json::value& item, std::string_view field) {
+  if (variable.ends_with("_token")) return false;
+  if (variable != "messages" || !item.is_object()) return true;
+  const json::value* role = item.as_object().if_contains("role");
+  return field != "role" && (role == nullptr || *role != "assistant");
+}
+
+// Templates that were not written for content that is null take "", and those that go over a
+// call's arguments {}.
+json::array Completed(json::array messages) {
+  for (json::value& message : messages) {
+    json::object& object = message.as_object();
+    if (const json::value* content = object.if_contains("content"); !content || content->is_null())
+      object["content"] = "";
+    json::value* calls = object.if_contains("tool_calls");
+    if (calls == nullptr || !calls->is_array()) continue;
+    for (json::value& call : calls->as_array()) {
+      json::value* function = call.is_object() ? call.as_object().if_contains("function") : nullptr;
+      if (function == nullptr || !function->is_object()) continue;
+      json::value& arguments = function->as_object()["arguments"];
+      if (!arguments.is_object()) arguments = json::object();
     }
   }
-  return {};
+  return messages;
+}
+
+QuotedText Beginning(const QuotedText& text, size_t byte_count) {
+  QuotedText beginning{text.text.substr(0, byte_count), {}};
+  for (const TextRange& range : text.quoted) {
+    if (range.begin >= byte_count) break;
+    beginning.quoted.push_back({range.begin, std::min(range.end, byte_count)});
+  }
+  return beginning;
 }
 
 }  // namespace
@@ -84,21 +111,55 @@ std::string TemplateField(const json::object& config) {
 Result<ModelTemplate> ModelTemplate::Load(const Files& files) {
   ModelTemplate made;
   ASSIGN_OR_RETURN(const json::object config, ReadObject(files, "tokenizer_config.json"));
-  made.bos_token = TokenField(config, "bos_token");
-  made.eos_token = TokenField(config, "eos_token");
-  const auto file = files.find("chat_template.jinja");
-  const std::string source = file != files.end() ? file->second : TemplateField(config);
-  if (!source.empty()) {
-    ASSIGN_OR_RETURN(made.chat,
-                     ChatTemplate::Parse(source).Context("While reading the chat template"));
+  ASSIGN_OR_RETURN(const json::object map, ReadObject(files, "special_tokens_map.json"));
+  for (const char* name : kSpecialTokens) {
+    std::string token = TokenField(config, name);
+    if (token.empty()) token = TokenField(map, name);
+    if (!token.empty()) made.tokens[name] = std::move(token);
+  }
+  ASSIGN_OR_RETURN(const auto sources, ChatTemplateSources(files));
+  for (const auto& [name, source] : sources) {
+    auto parsed = ChatTemplate::Parse(source);
+    if (!parsed.ok()) {
+      return std::move(parsed).error().Context("While reading the chat template '" + name + "'");
+    }
+    made.named.emplace(name, std::move(*parsed));
   }
   return made;
 }
 
-Result<std::string> ModelTemplate::Render(json::object variables) const {
-  variables.emplace("bos_token", bos_token);
-  variables.emplace("eos_token", eos_token);
-  return chat->Render(variables).Context("While rendering the chat template");
+const ChatTemplate* ModelTemplate::Choose(bool has_tools, const std::string& asked) const {
+  const auto found = [&](const std::string& name) -> const ChatTemplate* {
+    const auto entry = named.find(name);
+    return entry == named.end() ? nullptr : &entry->second;
+  };
+  if (!asked.empty()) return found(asked);
+  if (has_tools && found("tool_use") != nullptr) return found("tool_use");
+  if (found("default") != nullptr) return found("default");
+  return named.empty() ? nullptr : &named.begin()->second;
+}
+
+std::string ModelTemplate::Token(const std::string& name) const {
+  const auto token = tokens.find(name);
+  return token == tokens.end() ? std::string() : token->second;
+}
+
+Result<QuotedText> ModelTemplate::Render(json::object variables, const RenderOptions& options,
+                                         const std::string& asked) const {
+  const json::value* tools = variables.if_contains("tools");
+  const ChatTemplate* chat = Choose(tools != nullptr && !tools->is_null(), asked);
+  if (chat == nullptr) {
+    return Error(ErrorCode::kNotFound, asked.empty()
+                                           ? "The model has no chat template."
+                                           : "The model has no chat template '" + asked + "'.");
+  }
+  variables.emplace("tools", nullptr);
+  variables.emplace("documents", nullptr);
+  for (const auto& [name, token] : tokens) variables.emplace(name, token);
+  // Templates add them to other texts, so that a model without one has an empty one.
+  variables.emplace("bos_token", "");
+  variables.emplace("eos_token", "");
+  return chat->Render(variables, options).Context("While rendering the chat template");
 }
 
 Result<ModelText> ModelText::Load(const Files& files) {
@@ -118,7 +179,7 @@ Result<ModelText> ModelText::Load(const Files& files) {
   text.default_sampling_ = RecommendedSampling(generation_config);
   AddIds(generation_config, "eos_token_id", &text.stop_ids_);
   AddIds(config, "eos_token_id", &text.stop_ids_);
-  if (const auto id = text.tokenizer_.TokenId(text.template_.eos_token))
+  if (const auto id = text.tokenizer_.TokenId(text.template_.Token("eos_token")))
     text.stop_ids_.push_back(*id);
   std::sort(text.stop_ids_.begin(), text.stop_ids_.end());
   text.stop_ids_.erase(std::unique(text.stop_ids_.begin(), text.stop_ids_.end()),
@@ -134,30 +195,46 @@ Result<std::vector<int32_t>> ModelText::EncodeText(std::string_view text) const 
 }
 
 Result<std::vector<int32_t>> ModelText::EncodeChat(const ChatRequest& request) const {
-  if (!template_.chat) {
-    std::string all;
-    for (const json::value& message : request.messages) {
-      const json::value& content = message.as_object().at("content");
-      if (content.is_string()) all += content.as_string();
-    }
-    return EncodeText(all);
+  if (template_.named.empty()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "The model has no chat template, so that it cannot be told who says what; it is "
+                 "no chat model, or its files lack chat_template.jinja.");
   }
-  ASSIGN_OR_RETURN(const std::string prompt, RenderChat(request, request.messages, true));
-  ASSIGN_OR_RETURN(std::vector<int32_t> ids,
-                   tokenizer_.Encode(prompt, /*add_special_tokens=*/false));
+  ASSIGN_OR_RETURN(const QuotedText prompt, RenderChat(request, request.messages, true));
+  ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer_.Encode(prompt));
   if (ids.empty()) return Error(ErrorCode::kInvalidArgument, "The rendered prompt is empty.");
   return ids;
 }
 
-Result<std::string> ModelText::RenderChat(const ChatRequest& request, const json::array& messages,
-                                          bool opens_answer) const {
+Result<QuotedText> ModelText::RenderChat(const ChatRequest& request, const json::array& messages,
+                                         bool opens_answer) const {
   json::object context = request.template_kwargs;
+  for (const auto& [name, token] : template_.tokens) context.erase(name);
+  context.erase("bos_token");  // whatever template_kwargs say
+  context.erase("eos_token");
+  std::string asked;
+  if (const json::value* name = context.if_contains("chat_template"); name && name->is_string()) {
+    asked = std::string(name->as_string());
+    context.erase("chat_template");
+  }
   context["messages"] = messages;
   if (!request.tools.empty()) context["tools"] = request.tools;
   context["add_generation_prompt"] = opens_answer;
-  context["bos_token"] = template_.bos_token;  // whatever template_kwargs say
-  context["eos_token"] = template_.eos_token;
-  return template_.Render(std::move(context));
+  RenderOptions options;
+  if (!control_tokens_in_text_) options.is_quoted = IsQuoted;
+  auto prompt = template_.Render(context, options, asked);
+  if (prompt.ok() || prompt.error().code() == ErrorCode::kInvalidArgument) return prompt;
+  if (prompt.error().code() == ErrorCode::kNotFound) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "'chat_template_kwargs.chat_template' is '" + asked +
+                     "', but the model has no chat template of that name.");
+  }
+  context["messages"] = Completed(messages);
+  auto completed = template_.Render(std::move(context), options, asked);
+  if (completed.ok()) return completed;
+  // What a template does with a request is up to the request.
+  return Error(ErrorCode::kInvalidArgument,
+               "'messages' do not fit the model's chat template: " + prompt.error().ToString());
 }
 
 // Found by rendering the conversation with something left out, or put in another's place:
@@ -173,17 +250,17 @@ Result<std::string> ModelText::RenderChat(const ChatRequest& request, const json
 std::vector<uint32_t> ModelText::SharedPositions(const ChatRequest& request,
                                                  const std::vector<int32_t>& ids) const {
   std::vector<uint32_t> positions;
-  if (!template_.chat) return positions;
+  if (template_.named.empty()) return positions;
   const auto prompt = RenderChat(request, request.messages, true);
   if (!prompt.ok()) return positions;
-  const std::string& whole = prompt.value();
+  const QuotedText& rendered = prompt.value();
+  const std::string& whole = rendered.text;
   // The tokens of the text that a rendering shares with the prompt.
   const auto add = [&](const json::array& messages) {
     const auto other = RenderChat(request, messages, false);
     if (!other.ok()) return;  // a template may demand a message of the user
-    const auto parted = std::ranges::mismatch(whole, other.value());
-    const auto shared = tokenizer_.Encode(std::string_view(whole.begin(), parted.in1),
-                                          /*add_special_tokens=*/false);
+    const auto parted = std::ranges::mismatch(whole, other.value().text).in1 - whole.begin();
+    const auto shared = tokenizer_.Encode(Beginning(rendered, static_cast<size_t>(parted)));
     if (!shared.ok()) return;
     const auto at = std::ranges::mismatch(shared.value(), ids).in1 - shared.value().begin();
     if (at > 0 && static_cast<size_t>(at) < ids.size())

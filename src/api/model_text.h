@@ -16,14 +16,20 @@ namespace weft::api {
 
 // A model's chat template with the tokens that it is given beside the conversation.
 struct ModelTemplate {
-  std::optional<ChatTemplate> chat;  // absent: the files have none
-  std::string bos_token, eos_token;  // empty: the files name none
+  std::map<std::string, ChatTemplate> named;  // "default" and others, such as "tool_use"
+  // bos_token, eos_token, unk_token, pad_token and so on, as far as the files name them.
+  std::map<std::string, std::string> tokens;
 
-  // Of chat_template.jinja, else of the chat_template in tokenizer_config.json. Errors name the
-  // file.
+  // chat_template.jinja, else chat_template.json, else the chat_template of tokenizer_config.json,
+  // which may be several; and what additional_chat_templates/ has. Errors name the file.
   static Result<ModelTemplate> Load(const std::map<std::string, std::string>& files);
-  // `variables` with bos_token and eos_token where it does not have them. REQUIRES: `chat`.
-  Result<std::string> Render(boost::json::object variables) const;
+  // The one called "tool_use" where there are tools, else "default"; nullptr when there is none.
+  const ChatTemplate* Choose(bool has_tools, const std::string& asked = "") const;
+  std::string Token(const std::string& name) const;
+  // `variables` with the special tokens, and with tools and documents as null, as transformers
+  // hands them on. Errors: kNotFound without a template.
+  Result<QuotedText> Render(boost::json::object variables, const RenderOptions& options = {},
+                            const std::string& asked = "") const;
 };
 
 class ModelText {
@@ -35,8 +41,10 @@ class ModelText {
 
   // A text as it is, with the special tokens that the tokenizer puts around texts.
   Result<std::vector<int32_t>> EncodeText(std::string_view text) const;
-  // The conversation through the model's chat template, with the assistant's turn opened. A model
-  // without a template continues the contents of the messages, one after another.
+  // The conversation through the model's chat template, with the assistant's turn opened. Texts of
+  // control tokens in messages of others than the assistant are text, unless
+  // `control_tokens_in_text`. Errors: kInvalidArgument for what the template cannot take, and for a
+  // model without one.
   Result<std::vector<int32_t>> EncodeChat(const ChatRequest& request) const;
   // Positions of the conversation's `ids`, as EncodeChat gave them, that later requests are likely
   // to share: behind system prompt and tools, before the last message, before the assistant's turn.
@@ -48,22 +56,24 @@ class ModelText {
   const std::vector<int32_t>& stop_ids() const { return stop_ids_; }
   // What generation_config.json recommends; OpenAI's defaults otherwise.
   const sampling::Parameters& default_sampling() const { return default_sampling_; }
+  const ModelTemplate& chat_templates() const { return template_; }
+  void set_control_tokens_in_text(bool as_tokens) { control_tokens_in_text_ = as_tokens; }
 
  private:
   explicit ModelText(Tokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {}
-  // REQUIRES: there is a template.
-  Result<std::string> RenderChat(const ChatRequest& request, const boost::json::array& messages,
-                                 bool opens_answer) const;
+  Result<QuotedText> RenderChat(const ChatRequest& request, const boost::json::array& messages,
+                                bool opens_answer) const;
 
   Tokenizer tokenizer_;
   ModelTemplate template_;
   std::vector<int32_t> stop_ids_;
   sampling::Parameters default_sampling_;
+  bool control_tokens_in_text_ = false;
 };
 
 // The names that Load looks at.
-inline constexpr const char* kTextFiles[] = {"tokenizer.json", "tokenizer_config.json",
-                                             "generation_config.json", "config.json",
-                                             "chat_template.jinja"};
+inline constexpr const char* kTextFiles[] = {
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "generation_config.json",
+    "config.json",    "chat_template.jinja",   "chat_template.json"};
 
 }  // namespace weft::api

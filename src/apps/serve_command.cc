@@ -116,6 +116,10 @@ class ServeCommand {
                      hub::FindPackage(hub::LibraryFolder(std::getenv), options.package));
     ASSIGN_OR_RETURN(command->package_, package::Package::Open(folder));
     ASSIGN_OR_RETURN(api::ModelText text, LoadModelText(command->package_));
+    text.set_control_tokens_in_text(options.control_tokens_in_text);
+    if (text.chat_templates().named.empty()) {
+      LogWarn("the model has no chat template: requests for chat are refused");
+    }
     server::ServedModel model;
     model.package = command->package_;
     model.info = ModelInfoOf(command->package_);
@@ -386,6 +390,9 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
   command->add_flag("--journal-prompts", options->journal_prompts,
                     "Keep prompts and answers of unfinished requests in it, too, which then go on "
                     "after a restart");
+  command->add_flag("--control-tokens-in-text", options->control_tokens_in_text,
+                    "Take the texts of control tokens in messages of users and tools as these "
+                    "tokens (SECURITY.md)");
   command->add_flag("--new-secrets", options->new_secrets,
                     "Let nobody in with an API key or a join token of an earlier start");
   command->callback([options, exit_code] { *exit_code = ReportStatus(Serve(*options)); });

@@ -44,6 +44,7 @@ struct ServeOptions {
   // "": in the state folder where there is one and the port is known; "off": none.
   std::string journal;
   bool journal_prompts = false;
+  bool control_tokens_in_text = false;
   bool new_secrets = false;  // those of earlier starts are not let in any more
   bool own_secrets = false;  // new ones, whatever the environment says
 };

@@ -23,11 +23,12 @@ Status Tokenize(const std::string& source, const TokenizeOptions& options) {
 Status Render(const std::string& source) {
   ASSIGN_OR_RETURN(const auto texts, ReadModelTexts(source, "chat_template.jinja"));
   ASSIGN_OR_RETURN(const api::ModelTemplate chat, api::ModelTemplate::Load(texts));
-  if (!chat.chat) {
-    return Error(ErrorCode::kNotFound,
-                 "'" + source +
-                     "' has no chat template: neither chat_template.jinja nor a chat_template in "
-                     "tokenizer_config.json.");
+  if (chat.named.empty()) {
+    return Error(
+        ErrorCode::kNotFound,
+        "'" + source +
+            "' has no chat template: neither chat_template.jinja nor chat_template.json nor a "
+            "chat_template in tokenizer_config.json.");
   }
   ASSIGN_OR_RETURN(const std::string text, RenderVariables(chat, std::cin));
   std::cout << text << std::flush;

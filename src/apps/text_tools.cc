@@ -83,7 +83,9 @@ Result<Texts> ReadModelTexts(const std::string& source, const std::string& file_
     return Texts{{IsTextName(name) ? name : file_kind, std::move(text)}};
   }
   if (fs::is_directory(path, ignored) && !fs::exists(path / "weft.json", ignored)) {
-    return convert::ReadTexts(path, api::kTextFiles);
+    ASSIGN_OR_RETURN(Texts texts, convert::ReadTexts(path, api::kTextFiles));
+    TRY(convert::AddNamedTemplates(path, &texts));
+    return texts;
   }
   ASSIGN_OR_RETURN(const fs::path folder,
                    hub::FindPackage(hub::LibraryFolder(std::getenv), source));
@@ -119,7 +121,8 @@ Result<std::string> RenderVariables(const api::ModelTemplate& chat, std::istream
                  "The input is not a JSON object of variables, such as {\"messages\": [...], "
                  "\"add_generation_prompt\": true}.");
   }
-  return chat.Render(std::move(variables.get_object()));
+  ASSIGN_OR_RETURN(QuotedText rendered, chat.Render(std::move(variables.get_object())));
+  return std::move(rendered.text);
 }
 
 }  // namespace weft::apps

@@ -35,6 +35,7 @@ bool Has(const std::vector<std::string>& names, std::string_view name) {
 bool IsTextFile(std::string_view name, std::string_view folder = "") {
   if (!name.starts_with(folder)) return false;
   name.remove_prefix(folder.size());
+  if (name.starts_with("additional_chat_templates/")) return name.ends_with(".jinja");
   if (name.find('/') != std::string_view::npos) return false;
   return name == "genai_config.json" || name == "config.json" || name == "generation_config.json" ||
          (name.starts_with("tokenizer") && name.ends_with(".json")) ||

@@ -31,6 +31,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   options.limits.text_bytes = 1 << 20;
   options.local_now_s = 1'721'908'800;
   const auto text = chat->Render(kContext, options);
-  if (text.ok()) CHECK(utf8::FindInvalid(*text) == std::string::npos);
+  if (text.ok()) CHECK(utf8::FindInvalid(text->text) == std::string::npos);
   return 0;
 }

@@ -8,6 +8,8 @@ native_packages=(
   libssl-dev libpcre2-dev libutf8proc-dev libhwy-dev libcli11-dev libspdlog-dev
   libqrencode-dev zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev
 )
+# What chat templates are compared with.
+oracle_packages=(python3 python3-jinja2)
 clang_packages=(clang-14 libclang-rt-14-dev clang-tidy clang-format)
 # A browser, and what makes lines that lose packets.
 end_to_end_packages=(chromium nftables iproute2)
@@ -57,7 +59,10 @@ npm_ready() {
 
 ready_native() { apt_ready "${native_packages[@]}"; }
 ready_clang() { apt_ready "${native_packages[@]}" "${clang_packages[@]}"; }
-ready_tools() { npm_ready tools; }
+ready_tools() {
+  apt_ready "${oracle_packages[@]}"
+  npm_ready tools
+}
 
 ready_web() {
   apt_ready protobuf-compiler

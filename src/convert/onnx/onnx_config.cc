@@ -10,9 +10,14 @@ namespace {
 constexpr uint64_t kMaxContext = 1 << 27;
 constexpr uint64_t kMaxVocabulary = 1 << 24;
 
-constexpr const char* kTextFiles[] = {
-    "config.json",           "genai_config.json",      "tokenizer.json",
-    "tokenizer_config.json", "generation_config.json", "chat_template.jinja"};
+constexpr const char* kTextFiles[] = {"config.json",
+                                      "genai_config.json",
+                                      "tokenizer.json",
+                                      "tokenizer_config.json",
+                                      "generation_config.json",
+                                      "chat_template.jinja",
+                                      "special_tokens_map.json",
+                                      "chat_template.json"};
 
 Result<const boost::json::object*> TopObject(const boost::json::value& value,
                                              const std::string& file) {
@@ -73,6 +78,7 @@ Result<std::string> GenerationConfig(const std::string& genai) {
 
 Result<TextFiles> ReadOnnxTexts(const std::filesystem::path& folder) {
   ASSIGN_OR_RETURN(TextFiles files, ReadTexts(folder, kTextFiles));
+  TRY(AddNamedTemplates(folder, &files));
   if (const auto genai = files.find("genai_config.json");
       genai != files.end() && !files.contains("generation_config.json")) {
     ASSIGN_OR_RETURN(std::string generation, GenerationConfig(genai->second));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "text/chat_template_files.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace weft::convert {
@@ -26,6 +27,8 @@ Result<std::vector<std::string>> CheckTokenizer(const TextFiles& files, uint64_t
                        "; the model's vocabulary ends at " + std::to_string(vocabulary - 1) +
                        ": texts with the tokens beyond it cannot be run.");
   }
+  const std::vector<std::string> notes = ChatTemplateNotes(files);
+  warnings.insert(warnings.end(), notes.begin(), notes.end());
   return warnings;
 }
 

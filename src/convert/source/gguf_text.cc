@@ -89,7 +89,19 @@ Result<json::object> TokenizerConfig(const GgufMetadata& metadata, const Vocabul
     }
   }
   ASSIGN_OR_RETURN(const std::string chat_template, metadata.Text("tokenizer.chat_template", ""));
-  if (!chat_template.empty()) config["chat_template"] = chat_template;
+  json::object named;
+  ASSIGN_OR_RETURN(const auto names, metadata.Texts("tokenizer.chat_templates"));
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(const std::string source,
+                     metadata.Text("tokenizer.chat_template." + name, ""));
+    if (!source.empty()) named[name] = source;
+  }
+  if (!chat_template.empty()) named["default"] = chat_template;
+  if (named.size() == 1 && named.contains("default")) {
+    config["chat_template"] = chat_template;
+  } else if (!named.empty()) {
+    config["chat_template"] = std::move(named);
+  }
   return config;
 }
 

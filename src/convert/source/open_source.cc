@@ -13,11 +13,17 @@ namespace {
 namespace fs = std::filesystem;
 
 // Files that a package takes over as they are.
-constexpr const char* kTextFiles[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
-                                      "generation_config.json", "chat_template.jinja"};
+constexpr const char* kTextFiles[] = {"config.json",
+                                      "tokenizer.json",
+                                      "tokenizer_config.json",
+                                      "special_tokens_map.json",
+                                      "generation_config.json",
+                                      "chat_template.jinja",
+                                      "chat_template.json"};
 
 Result<TextFiles> ReadTextFiles(const fs::path& folder) {
   ASSIGN_OR_RETURN(TextFiles files, ReadTexts(folder, kTextFiles));
+  TRY(AddNamedTemplates(folder, &files));
   if (!files.contains("config.json")) {
     return Error(ErrorCode::kNotFound,
                  "'" + folder.string() +

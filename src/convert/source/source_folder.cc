@@ -1,10 +1,12 @@
 #include "convert/source/source_folder.h"
 
 #include <algorithm>
+#include <boost/json/serialize.hpp>
 
 #include "base/file.h"
 #include "base/source_file.h"
 #include "convert/source/json_reader.h"
+#include "text/chat_template_files.h"
 
 namespace weft::convert {
 namespace {
@@ -58,6 +60,26 @@ Result<TextFiles> ReadTexts(const fs::path& folder, std::span<const char* const>
     files.emplace(name, std::move(text));
   }
   return files;
+}
+
+Status AddNamedTemplates(const fs::path& folder, TextFiles* files) {
+  const std::string folder_name = "additional_chat_templates";
+  auto inner = SourceFile(folder, folder_name);
+  std::error_code failure;
+  if (!inner.ok() || !fs::is_directory(*inner, failure)) return OkStatus();
+  TextFiles with_named = *files;
+  for (const auto& entry : fs::directory_iterator(*inner, failure)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with(".jinja")) continue;
+    ASSIGN_OR_RETURN(const fs::path path, SourceFile(*inner, name));
+    ASSIGN_OR_RETURN(with_named[folder_name + "/" + name], ReadTextFile(path, kMaxTextBytes));
+  }
+  ASSIGN_OR_RETURN(const auto sources, ChatTemplateSources(with_named));
+  boost::json::object named;
+  for (const auto& [name, source] : sources) named[name] = source;
+  (*files)["chat_template.json"] =
+      boost::json::serialize(boost::json::object{{"chat_template", std::move(named)}});
+  return OkStatus();
 }
 
 }  // namespace weft::convert

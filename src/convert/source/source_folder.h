@@ -26,4 +26,8 @@ using TextFiles = std::map<std::string, std::string>;
 Result<TextFiles> ReadTexts(const std::filesystem::path& folder,
                             std::span<const char* const> names);
 
+// Adds the named templates of additional_chat_templates/*.jinja, all in one chat_template.json: a
+// package holds files by plain names.
+Status AddNamedTemplates(const std::filesystem::path& folder, TextFiles* files);
+
 }  // namespace weft::convert

@@ -40,9 +40,10 @@ struct Expression {
     kNot,
     kNegative,
     kPositive,
-    kBinary,      // operands[0] text operands[1]: + - * / // % ** ~ and or
-    kComparison,  // operands[0] comparators[0] operands[1] comparators[1] operands[2] ...
-    kConditional  // operands[0] if operands[1] else operands[2], which may be null
+    kBinary,         // operands[0] text operands[1]: + - * / // % ** and or
+    kConcatenation,  // operands[0] ~ operands[1] ~ ...
+    kComparison,     // operands[0] comparators[0] operands[1] comparators[1] operands[2] ...
+    kConditional     // operands[0] if operands[1] else operands[2], which may be null
   };
   Kind kind = Kind::kLiteral;
   uint32_t line = 1;
@@ -57,6 +58,12 @@ struct Expression {
 struct Statement;
 using Block = std::vector<std::unique_ptr<const Statement>>;
 
+// Where a value goes: a name, or several that take the parts of a row, which may be rows again.
+struct Target {
+  std::string name;
+  std::vector<Target> parts;  // in place of a name
+};
+
 struct Parameter {
   std::string name;
   ExpressionPtr fallback;  // may be null
@@ -67,9 +74,9 @@ struct Statement {
     kText,      // text
     kPrint,     // value
     kIf,        // branches, body is the else part
-    kFor,       // for targets in value if condition: body, otherwise
-    kSet,       // targets = value
-    kSetBlock,  // targets = body through filters
+    kFor,       // for target in value if condition: body, otherwise
+    kSet,       // target = value
+    kSetBlock,  // target = body through filters
     kMacro,     // text ( parameters ): body
     kCall,      // call (parameters) value: body
     kFilter,    // body through filters
@@ -77,7 +84,7 @@ struct Statement {
     kDo,        // value
     kBreak,
     kContinue,
-    kBlock  // body as it is: {% generation %}
+    kBlock  // body in a scope of its own: {% generation %}
   };
   struct Branch {
     ExpressionPtr condition;
@@ -88,7 +95,7 @@ struct Statement {
     Arguments arguments;
   };
   struct Assignment {
-    std::string name;
+    Target target;
     ExpressionPtr value;
   };
 
@@ -97,8 +104,9 @@ struct Statement {
   std::string text;
   ExpressionPtr value;
   ExpressionPtr condition;
-  std::vector<std::string> targets;
-  std::string target_attribute;  // {% set targets[0].target_attribute = value %}
+  Target target;
+  std::string target_attribute;  // {% set target.target_attribute = value %}
+  bool is_recursive = false;     // of a loop
   std::vector<Branch> branches;
   std::vector<Parameter> parameters;
   std::vector<Filter> filters;

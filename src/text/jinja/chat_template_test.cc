@@ -1,11 +1,13 @@
-// Chat templates against @huggingface/jinja (tools/text_oracle/templates.mjs), and against hostile
-// sources.
+// Chat templates against Jinja2 as transformers sets it up (tools/text_oracle/jinja_templates.py),
+// against @huggingface/jinja (templates.mjs), and against hostile sources.
 #include "text/jinja/chat_template.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
+#include <map>
 
 #include "base/file.h"
 #include "text/test_data.h"
@@ -16,10 +18,15 @@ namespace {
 
 using testing::HasSubstr;
 
+Result<std::string> Plain(Result<QuotedText> text) {
+  if (!text.ok()) return std::move(text).error();
+  return std::move(text->text);
+}
+
 Result<std::string> RenderSource(const std::string& source,
                                  const boost::json::object& context = {}) {
   ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::Parse(source));
-  return chat.Render(context);
+  return Plain(chat.Render(context));
 }
 
 std::string Rendered(const std::string& source, const boost::json::object& context = {}) {
@@ -40,60 +47,130 @@ class TemplateOracle : public testing::Test {
   RenderOptions options_;
 };
 
-TEST_F(TemplateOracle, RendersRealTemplates) {
-  const auto folder = TestDataFolder() / "templates";
-  WEFT_NEED_DATA(folder);
+// Where @huggingface/jinja and Jinja2 differ, Jinja2 is right: values that print as JSON, none that
+// vanishes, arguments that are ignored.
+TEST_F(TemplateOracle, MostlyEqualsHuggingFaceJinja) {
+  int same = 0;
+  int count = 0;
+  const auto& context = oracle_.at("snippet_context").as_object();
+  for (const auto& snippet : oracle_.at("snippets").as_array()) {
+    const auto* wanted = snippet.as_object().if_contains("text");
+    if (wanted == nullptr) continue;
+    const auto chat = ChatTemplate::Parse(std::string(snippet.at("source").as_string()));
+    ASSERT_TRUE(chat.ok()) << snippet.at("source") << ": " << chat.error().ToString();
+    const auto text = Plain(chat->Render(context, options_));
+    ++count;
+    same += text.ok() && *text == wanted->as_string();
+  }
+  EXPECT_GE(same, count * 6 / 10);
+}
+
+class JinjaOracle : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto path = TextOracleFolder() / "jinja_templates.json";
+    WEFT_NEED_ORACLE(path, "jinja_templates.py");
+    oracle_ = boost::json::parse(*ReadTextFile(path));
+    options_.local_now_s = oracle_.at("local_now_s").as_int64();
+  }
+
+  Result<std::string> RenderWith(const std::string& source, const boost::json::object& context) {
+    ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::Parse(source));
+    return Plain(chat.Render(context, options_));
+  }
+
+  boost::json::value oracle_;
+  RenderOptions options_;
+};
+
+// All templates at hand with all conversations, handed on as transformers does.
+TEST_F(JinjaOracle, RendersTemplates) {
   int same = 0;
   int refused_by_both = 0;
-  int only_weft = 0;
   for (const auto& [name, conversations] : oracle_.at("templates").as_object()) {
-    const auto chat = ChatTemplate::Parse(*ReadTextFile(folder / std::string(name)));
+    const std::string source(oracle_.at("sources").at(name).as_string());
+    const auto chat = ChatTemplate::Parse(source);
     ASSERT_TRUE(chat.ok()) << name << ": " << chat.error().ToString();
+    // DeepSeek V4 asks for a filter that transformers has not either.
+    EXPECT_THAT(chat->missing(), testing::Each(HasSubstr("'from_json'"))) << name;
     for (const auto& [key, expected] : conversations.as_object()) {
-      const auto& context = oracle_.at("contexts").at(key).as_object();
-      const auto text = chat->Render(context, options_);
+      boost::json::object context = oracle_.at("contexts").at(key).as_object();
+      context.emplace("tools", nullptr);
+      context.emplace("documents", nullptr);
+      const auto text = Plain(chat->Render(context, options_));
       const auto* wanted = expected.as_object().if_contains("text");
       if (wanted == nullptr) {
-        ++(text.ok() ? only_weft : refused_by_both);
-        // Where the template itself refuses, it says the same.
-        if (!text.ok() && text.error().code() == ErrorCode::kInvalidArgument) {
-          EXPECT_THAT(text.error().message(),
-                      HasSubstr(std::string_view(expected.at("error").as_string())));
-        }
+        // The sandbox of transformers forbids list.append, which some templates need all the same.
+        const bool forbidden =
+            expected.at("error").as_string().find("SecurityError") != boost::json::string::npos;
+        EXPECT_TRUE(forbidden || !text.ok())
+            << name << " with " << key << ": " << expected.at("error");
+        ++refused_by_both;
         continue;
       }
       ++same;
-      const std::string_view expected_text = wanted->as_string();
-      EXPECT_EQ(std::string_view(text.ok() ? *text : text.error().ToString()), expected_text)
+      EXPECT_EQ(text.ok() ? *text : text.error().ToString(), wanted->as_string())
           << name << " with " << key;
     }
   }
-  EXPECT_GE(same, 400);
-  std::printf("%d equal; @huggingface/jinja refuses %d that weft renders and %d that both refuse\n",
-              same, only_weft, refused_by_both);
+  EXPECT_GE(same, 60);
+  std::printf("%d equal, %d that both refuse\n", same, refused_by_both);
 }
 
-TEST_F(TemplateOracle, RendersSnippets) {
+// What weft refuses though Jinja2 renders it, by what its sentence says.
+constexpr const char* kKnownRefusals[] = {"more than one line",         // pprint over several lines
+                                          "where Python cuts",          // wordwrap at hyphens
+                                          "a power that is no number",  // complex numbers
+                                          "beyond 128 bits",  // Python's integers have no limit
+                                          "keys must be strings",     // tuples as keys
+                                          "{% raw %} is not closed",  // Jinja2 prints the tag
+                                          "a chat template stands alone"};
+
+TEST_F(JinjaOracle, RendersSnippets) {
   const auto& context = oracle_.at("snippet_context").as_object();
+  int same = 0;
+  int refused_by_both = 0;
+  int only_weft = 0;
+  std::map<std::string, int> known;
   for (const auto& snippet : oracle_.at("snippets").as_array()) {
     const std::string source(snippet.at("source").as_string());
     const auto* wanted = snippet.as_object().if_contains("text");
-    if (wanted == nullptr) continue;
-    const auto chat = ChatTemplate::Parse(source);
-    ASSERT_TRUE(chat.ok()) << source << ": " << chat.error().ToString();
-    const auto text = chat->Render(context, options_);
+    const auto text = RenderWith(source, context);
+    if (wanted == nullptr) {
+      ++(text.ok() ? only_weft : refused_by_both);
+      continue;
+    }
+    const auto* refusal = text.ok()
+                              ? std::end(kKnownRefusals)
+                              : std::ranges::find_if(kKnownRefusals, [&](const char* part) {
+                                  return text.error().ToString().find(part) != std::string::npos;
+                                });
+    // A part of a range is a range in Python and a list here, and there is no `self`.
+    const bool known_text =
+        source.find("(range(4))[1:]") != std::string::npos || source == "{{ self }}";
+    if (refusal != std::end(kKnownRefusals) || known_text) {
+      ++known[known_text ? "other text" : *refusal];
+      continue;
+    }
+    ++same;
     EXPECT_EQ(text.ok() ? *text : text.error().ToString(), wanted->as_string()) << source;
   }
+  EXPECT_GE(same, 10'000);
+  // Lists that a sandbox does not let a template change, and names that are no strings.
+  EXPECT_LE(only_weft, 40);
+  for (const auto& [what, count] : known) EXPECT_LE(count, 10) << what;
+  std::printf("%d equal, %d that both refuse, %d that only weft renders\n", same, refused_by_both,
+              only_weft);
 }
 
-// ---- what the library refuses, by Jinja's own rules ----
+// ---- a few of Python's rules, also without the oracle ----
 
-TEST(ChatTemplate, FollowsJinjaWhereTheLibraryDoesNot) {
+TEST(ChatTemplate, FollowsPython) {
   const std::pair<const char*, const char*> kCases[] = {
-      {"{{ (1, 2) }} {{ (1,)[0] }}", "[1, 2] 1"},
+      {"{{ (1, 2) }} {{ (1,)[0] }}", "(1, 2) 1"},
       {"{{ 'ab' * 3 }}", "ababab"},
-      {"{{ 'a' < 'b' }} {{ 1 < 2 < 3 }} {{ 1 < 3 < 2 }}", "true true false"},
-      {"{{ 9 is divisibleby 3 }} {{ 9 is divisibleby(2) }}", "true false"},
+      {"{{ 'a' < 'b' }} {{ 1 < 2 < 3 }} {{ 1 < 3 < 2 }}", "True True False"},
+      {"{{ 9 is divisibleby 3 }} {{ 9 is divisibleby(2) }}", "True False"},
       {"{% for x in missing %}x{% else %}none{% endfor %}", "none"},
       {"{% for i in [1, 2] %}{% if i == 1 %}{% set x = i %}{% endif %}{{ x }};{% endfor %}", "1;;"},
       {"{% raw %}{{ not }} {% a %}{% endraw %}!", "{{ not }} {% a %}!"},
@@ -104,16 +181,16 @@ TEST(ChatTemplate, FollowsJinjaWhereTheLibraryDoesNot) {
       {"{{ [1, 2, 3] | select('odd') | list }}{{ ['a', 'b'] | map('upper') | join }}", "[1, 3]AB"},
       {"{% set l = [] %}{% set _ = l.append(1) %}{% do l.extend([2, 3]) %}{{ l.pop(0) }}{{ l }}",
        "1[2, 3]"},
-      {"{{ 'none' if none is none else 'x' }}{{ none ~ 'a' }}", "nonea"},
+      {"{{ 'none' if none is none else 'x' }}{{ none ~ 'a' }}", "noneNonea"},
       {"{{ 2.5 | round }} {{ 2.567 | round(2) }} {{ 7 | float }} {{ 1e20 }} {{ 0.00001 }}",
        "2.0 2.57 7.0 1e+20 1e-05"},
       {"{{ -7 // 2 }} {{ -7 % 3 }} {{ 7.5 // 2 }}", "-4 2 3.0"},
       {"{{ 'a%sb' }}{# {{ x }} #}{%+ if true %}  y{% endif +%}\n", "a%sb  y"},
-      {"{{ {'items': 1}.items() | list }} {{ {'items': 1}.items }}", "[[\"items\", 1]] 1"},
+      {"{{ {'items': 1}.items() | list }} {{ {'items': 1}['items'] }}", "[('items', 1)] 1"},
       {"{{ '\\u00e9\\x41\\ud83d\\ude00\\q' }}", "éA😀\\q"},
       {"{{ [3, 1] | min }}{{ [3, 1] | max }}{{ [1, 2] | sum }}{{ 'a b' | wordcount }}", "1332"},
       {"{{ 'x,y;z'.rsplit(';', 1) }}{{ 'a\\nb\\r\\nc'.splitlines() }}{{ 'abc'.find('c') }}",
-       "[\"x,y\", \"z\"][\"a\", \"b\", \"c\"]2"}};
+       "['x,y', 'z']['a', 'b', 'c']2"}};
   for (const auto& [source, expected] : kCases) EXPECT_EQ(Rendered(source), expected) << source;
 }
 
@@ -121,8 +198,7 @@ TEST(ChatTemplate, FollowsJinjaWhereTheLibraryDoesNot) {
 
 TEST(ChatTemplate, ReachesNoHostObjects) {
   // Unknown attributes are undefined, and undefined cannot be called: there is nothing to climb to.
-  EXPECT_EQ(Rendered("{{ ''.__class__ }}{{ [].__class__.__mro__ }}{{ {}.__init__.__globals__ }}"),
-            "");
+  EXPECT_EQ(Rendered("{{ ''.__class__ }}{{ [].__class__ }}{{ {}.__init__ }}"), "");
   for (const char* source :
        {"{{ ''.__class__.__mro__[1].__subclasses__() }}",
         "{{ cycler.__init__.__globals__.os.popen('id') }}", "{{ self.__init__() }}",
@@ -167,8 +243,8 @@ TEST(ChatTemplate, StopsEndlessWork) {
       {"{{ range(1000000000) }}", "range()"},
       {"{{ 'a' | indent(99999999) }}", "indent"},
       {"{{ ('a' * 1000000).replace('', 'b' * 1000000) }}", "steps"},
-      {"{{ 9223372036854775807 + 1 }}", "64 bits"},
-      {"{{ 10 ** 100 }}", "64 bits"},
+      {"{{ 170141183460469231731687303715884105727 + 1 }}", "128 bits"},
+      {"{{ 10 ** 100 }}", "128 bits"},
       {"{{ 1 // 0 }}", "divides by 0"},
       {"{{ x | nosuchfilter }}", "unknown filter"},
       {"{{ x is nosuchtest }}", "unknown test"},
@@ -195,13 +271,27 @@ TEST(ChatTemplate, StopsEndlessWork) {
 TEST(ChatTemplate, ContainersThatHoldThemselvesAreFreed) {
   // Leaks show under the address sanitizer.
   EXPECT_THAT(Rendered("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns | tojson }}"),
-              HasSubstr("levels deep"));
+              HasSubstr("as JSON"));
   EXPECT_EQ(Rendered("{% set l = [] %}{% do l.append(l) %}{{ l | length }}{{ l[0][0] | length }}"),
             "11");
   EXPECT_EQ(
       Rendered(
           "{% set ns = namespace() %}{% macro m() %}x{% endmacro %}{% set ns.m = m %}{{ ns.m() }}"),
       "x");
+}
+
+TEST(ChatTemplate, SaysWhatIsMissing) {
+  const auto chat = ChatTemplate::Parse(
+      "{{ x | upper }}\n{% if y is nosuchtest %}{{ lipsum() }}{% endif %}\n"
+      "{{ z | map('nosuchfilter') | list }}{{ q() if q is defined }}{{ s.encode() }}");
+  ASSERT_TRUE(chat.ok());
+  EXPECT_THAT(chat->missing(),
+              testing::ElementsAre(HasSubstr("Line 2 of the chat template uses the test "
+                                             "'nosuchtest'"),
+                                   HasSubstr("Line 2 of the chat template uses the function "
+                                             "'lipsum'"),
+                                   HasSubstr("the filter 'nosuchfilter'"),
+                                   HasSubstr("the method 'encode'")));
 }
 
 TEST(ChatTemplate, NamesTheLineOfASyntaxError) {
@@ -215,7 +305,7 @@ TEST(ChatTemplate, NamesTheLineOfASyntaxError) {
       {"{# abc", "not closed"},
       {"{% nosuch %}", "a statement"},
       {"{{ a ! b }}", "'!'"},
-      {"{{ 99999999999999999999 }}", "64 bits"},
+      {"{{ 999999999999999999999999999999999999999999 }}", "128 bits"},
       {"{% endif %}", "a statement"},
       {"{% macro f(a, a=) %}{% endmacro %}", "an expression"},
       {"{{ f(a=1, 2) }}", "by position"},

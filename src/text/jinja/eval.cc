@@ -1,6 +1,6 @@
 #include "text/jinja/eval.h"
-#include "text/jinja/json.h"
 
+#include "text/jinja/repr.h"
 #include "text/utf8.h"
 
 namespace weft::jinja {
@@ -94,16 +94,16 @@ Status Evaluator::ChargeFor(const Value& value) {
   return Charge(1);
 }
 
-Result<Value> Evaluator::MakeString(std::string text) {
+Result<Value> Evaluator::MakeString(Text text) {
   if (text.size() > limits_.text_bytes) {
     return Refuse("The chat template made a string of " + std::to_string(text.size()) +
                   " bytes; the limit is " + std::to_string(limits_.text_bytes) + ".");
   }
   TRY(Charge(1 + text.size() / kBytesPerStep));
-  return Value::String(std::move(text));
+  return Value::OfText(std::move(text));
 }
 
-Result<Value> Evaluator::MakeArray(std::vector<Value> items) {
+Result<Value> Evaluator::MakeArray(std::vector<Value> items, ArrayData::Form form) {
   TRY(Charge(1 + items.size()));
   auto array = std::make_shared<ArrayData>();
   for (const Value& item : items) array->depth = std::max(array->depth, item.depth() + 1);
@@ -112,6 +112,7 @@ Result<Value> Evaluator::MakeArray(std::vector<Value> items) {
                   " levels deep.");
   }
   array->items = std::move(items);
+  array->form = form;
   return Value::Array(std::move(array));
 }
 
@@ -135,9 +136,17 @@ Result<bool> Evaluator::Same(const Value& a, const Value& b) {
   return same;
 }
 
-Result<std::string> Evaluator::Run(const Block& block) {
-  std::string out;
-  Restore<std::string*> restore(out_, &out);
+Result<int> Evaluator::Order(const Value& a, const Value& b) {
+  uint64_t work = 0;
+  auto order = Compare(a, b, work);
+  TRY(Charge(work));
+  if (work > kMaxEqualWork) return Refuse("The chat template compares values that are too large.");
+  return order;
+}
+
+Result<Text> Evaluator::Run(const Block& block) {
+  Text out;
+  Restore<Text*> restore(out_, &out);
   ASSIGN_OR_RETURN(const Flow flow, Execute(block));
   if (flow != Flow::kNormal) {
     return Refuse("The chat template has a break or continue outside of a loop.");
@@ -145,13 +154,13 @@ Result<std::string> Evaluator::Run(const Block& block) {
   return out;
 }
 
-Status Evaluator::Print(std::string_view text) {
+Status Evaluator::Print(const Text& text) {
   TRY(Charge(1 + text.size() / kBytesPerStep));
   if (text.size() > limits_.text_bytes - std::min(out_->size(), limits_.text_bytes)) {
     return Refuse("The chat template wrote more than " + std::to_string(limits_.text_bytes) +
                   " bytes.");
   }
-  *out_ += text;
+  out_->Append(text);
   return OkStatus();
 }
 
@@ -172,11 +181,15 @@ Result<Evaluator::Flow> Evaluator::Execute(const Block& block) {
 Result<Evaluator::Flow> Evaluator::ExecuteOne(const Statement& statement) {
   switch (statement.kind) {
     case StatementKind::kText:
-      TRY(Print(statement.text));
+      TRY(Print(Text(statement.text)));
       break;
     case StatementKind::kPrint: {
       ASSIGN_OR_RETURN(const Value value, Evaluate(*statement.value));
-      Result<std::string> text = ToText(value);
+      if (value.IsString()) {
+        TRY(Print(value.text()));
+        break;
+      }
+      Result<Text> text = ToText(value);
       if (!text.ok()) return AtLine(std::move(text).error(), statement.line);
       TRY(Print(*text));
       break;
@@ -197,7 +210,7 @@ Result<Evaluator::Flow> Evaluator::ExecuteOne(const Statement& statement) {
       break;
     case StatementKind::kFilter: {
       ASSIGN_OR_RETURN(const Value value, Capture(statement.body, statement.filters));
-      ASSIGN_OR_RETURN(const std::string text, ToText(value));
+      ASSIGN_OR_RETURN(const Text text, ToText(value));
       TRY(Print(text));
       break;
     }
@@ -211,8 +224,10 @@ Result<Evaluator::Flow> Evaluator::ExecuteOne(const Statement& statement) {
       return Flow::kBreak;
     case StatementKind::kContinue:
       return Flow::kContinue;
-    case StatementKind::kBlock:
+    case StatementKind::kBlock: {
+      Restore<std::shared_ptr<Scope>> restore(scope_, std::make_shared<Scope>(scope_));
       return Execute(statement.body);
+    }
   }
   return Flow::kNormal;
 }
@@ -225,42 +240,118 @@ Result<Evaluator::Flow> Evaluator::ExecuteIf(const Statement& statement) {
   return Execute(statement.body);
 }
 
-Result<std::vector<Value>> Evaluator::ItemsOf(const Statement& loop) {
-  ASSIGN_OR_RETURN(const Value iterable, Evaluate(*loop.value));
+Result<std::vector<Value>> Evaluator::ItemsOf(const Statement& loop, const Value& iterable) {
   auto items = IterableItems(*this, iterable);
   if (!items.ok()) return AtLine(std::move(items).error(), loop.line);
   if (!loop.condition) return items;
   std::vector<Value> kept;
   for (Value& item : *items) {
     Restore<std::shared_ptr<Scope>> restore(scope_, std::make_shared<Scope>(scope_));
-    TRY(Bind(loop.targets, item));
+    TRY(Bind(loop.target, item));
     ASSIGN_OR_RETURN(const Value condition, Evaluate(*loop.condition));
     if (condition.Truthy()) kept.push_back(std::move(item));
   }
   return kept;
 }
 
+// What the variable `loop` shows; the same one in all turns.
+struct Evaluator::LoopState {
+  std::vector<Value> items;
+  size_t index = 0;
+  int depth = 1;
+  std::optional<std::vector<Value>> last_changed;  // the arguments of loop.changed() before
+  Value cycle, changed;                            // functions
+
+  Value Attribute(std::string_view name) const {
+    const auto at = static_cast<int64_t>(index);
+    const auto count = static_cast<int64_t>(items.size());
+    if (name == "index") return Value::Integer(at + 1);
+    if (name == "index0") return Value::Integer(at);
+    if (name == "first") return Value::Bool(at == 0);
+    if (name == "last") return Value::Bool(at + 1 == count);
+    if (name == "length") return Value::Integer(count);
+    if (name == "revindex") return Value::Integer(count - at);
+    if (name == "revindex0") return Value::Integer(count - at - 1);
+    if (name == "previtem") return at > 0 ? items[index - 1] : Value();
+    if (name == "nextitem") return at + 1 < count ? items[index + 1] : Value();
+    if (name == "depth") return Value::Integer(depth);
+    if (name == "depth0") return Value::Integer(depth - 1);
+    if (name == "cycle") return cycle;
+    return name == "changed" ? changed : Value();
+  }
+};
+
+Value Evaluator::MakeLoop(const Statement& statement, const std::shared_ptr<Scope>& scope,
+                          const std::shared_ptr<LoopState>& state) {
+  // The state holds the two functions, so they must not hold it.
+  const auto method = [&](std::string name, auto run) {
+    auto function = std::make_shared<FunctionData>();
+    function->name = std::move(name);
+    function->call = [weak = std::weak_ptr<LoopState>(state), run](
+                         Evaluator& evaluator, const CallArguments& arguments) -> Result<Value> {
+      const std::shared_ptr<LoopState> loop = weak.lock();
+      if (!loop) return Refuse("The chat template uses a loop after its end.");
+      return run(evaluator, *loop, arguments.positional);
+    };
+    return Value::Function(std::move(function));
+  };
+  state->cycle = method(
+      "cycle", [](Evaluator&, LoopState& loop, const std::vector<Value>& values) -> Result<Value> {
+        if (values.empty()) return Refuse("loop.cycle() of the chat template needs values.");
+        return values[loop.index % values.size()];
+      });
+  state->changed = method(
+      "changed",
+      [](Evaluator& evaluator, LoopState& loop, const std::vector<Value>& values) -> Result<Value> {
+        bool same = loop.last_changed && loop.last_changed->size() == values.size();
+        for (size_t i = 0; same && i < values.size(); ++i) {
+          ASSIGN_OR_RETURN(same, evaluator.Same((*loop.last_changed)[i], values[i]));
+        }
+        loop.last_changed = values;
+        return Value::Bool(!same);
+      });
+  auto loop = std::make_shared<FunctionData>();
+  loop->name = "loop";
+  loop->attribute = [state](std::string_view name) { return state->Attribute(name); };
+  // The tree and this evaluator outlive every value.
+  loop->call = [&statement, scope, depth = state->depth](
+                   Evaluator& evaluator, const CallArguments& arguments) -> Result<Value> {
+    if (!statement.is_recursive || arguments.positional.size() != 1) {
+      return Refuse("loop() of the chat template needs a recursive loop and one row of items.");
+    }
+    Text text;
+    {
+      Restore<Text*> restore(evaluator.out_, &text);
+      TRY(evaluator.RunLoop(statement, scope, arguments.positional[0], depth + 1));
+    }
+    return evaluator.MakeString(std::move(text));
+  };
+  return Value::Function(std::move(loop));
+}
+
 Result<Evaluator::Flow> Evaluator::ExecuteFor(const Statement& statement) {
-  ASSIGN_OR_RETURN(const std::vector<Value> items, ItemsOf(statement));
-  if (items.empty()) return Execute(statement.otherwise);
-  const auto count = static_cast<int64_t>(items.size());
-  for (int64_t i = 0; i < count; ++i) {
-    const Value& item = items[static_cast<size_t>(i)];
+  ASSIGN_OR_RETURN(const Value iterable, Evaluate(*statement.value));
+  return RunLoop(statement, scope_, iterable, 1);
+}
+
+Result<Evaluator::Flow> Evaluator::RunLoop(const Statement& statement,
+                                           const std::shared_ptr<Scope>& scope,
+                                           const Value& iterable, int depth) {
+  Restore<std::shared_ptr<Scope>> restore_outer(scope_, scope);
+  auto state = std::make_shared<LoopState>();
+  ASSIGN_OR_RETURN(state->items, ItemsOf(statement, iterable));
+  state->depth = depth;
+  if (state->items.empty()) {
+    Restore<std::shared_ptr<Scope>> restore(scope_, std::make_shared<Scope>(scope));
+    return Execute(statement.otherwise);
+  }
+  const Value loop = MakeLoop(statement, scope, state);
+  for (; state->index < state->items.size(); ++state->index) {
     // Variables set in one turn are gone in the next, as in Jinja.
-    Restore<std::shared_ptr<Scope>> restore(scope_, std::make_shared<Scope>(scope_));
-    auto loop = std::make_shared<ObjectData>();
-    loop->Set("index", Value::Integer(i + 1));
-    loop->Set("index0", Value::Integer(i));
-    loop->Set("revindex", Value::Integer(count - i));
-    loop->Set("revindex0", Value::Integer(count - i - 1));
-    loop->Set("first", Value::Bool(i == 0));
-    loop->Set("last", Value::Bool(i + 1 == count));
-    loop->Set("length", Value::Integer(count));
-    loop->Set("previtem", i > 0 ? items[static_cast<size_t>(i - 1)] : Value());
-    loop->Set("nextitem", i + 1 < count ? items[static_cast<size_t>(i + 1)] : Value());
-    TRY(Charge(10));
-    scope_->Set("loop", Value::Object(std::move(loop)));
-    TRY(Bind(statement.targets, item));
+    Restore<std::shared_ptr<Scope>> restore(scope_, std::make_shared<Scope>(scope));
+    TRY(Charge(4));
+    scope_->Set("loop", loop);
+    TRY(Bind(statement.target, state->items[state->index]));
     ASSIGN_OR_RETURN(const Flow flow, Execute(statement.body));
     if (flow == Flow::kBreak) break;
   }
@@ -269,28 +360,32 @@ Result<Evaluator::Flow> Evaluator::ExecuteFor(const Statement& statement) {
 
 Status Evaluator::ExecuteWith(const Statement& statement) {
   auto scope = std::make_shared<Scope>(scope_);
+  std::vector<Value> values;
   for (const Statement::Assignment& assignment : statement.assignments) {
     ASSIGN_OR_RETURN(Value value, Evaluate(*assignment.value));
-    scope->Set(assignment.name, std::move(value));
+    values.push_back(std::move(value));
   }
   Restore<std::shared_ptr<Scope>> restore(scope_, std::move(scope));
+  for (size_t i = 0; i < values.size(); ++i) {
+    TRY(Bind(statement.assignments[i].target, std::move(values[i])));
+  }
   TRY(Execute(statement.body));
   return OkStatus();
 }
 
-Status Evaluator::Bind(const std::vector<std::string>& targets, Value value) {
+Status Evaluator::Bind(const Target& target, Value value) {
   TRY(Charge(1 + scope_->variable_count() / 16));
-  if (targets.size() == 1) {
-    scope_->Set(targets[0], std::move(value));
+  if (target.parts.empty()) {
+    scope_->Set(target.name, std::move(value));
     return OkStatus();
   }
-  if (!value.IsArray() || value.items().size() != targets.size()) {
+  const auto parts = IterableItems(*this, value);
+  if (!parts.ok() || value.IsUndefined() || parts->size() != target.parts.size()) {
     return Refuse("The chat template unpacks " + std::string(value.KindName()) +
-                  (value.IsArray() ? " of " + std::to_string(value.items().size()) : "") +
-                  " into " + std::to_string(targets.size()) + " variables.");
+                  (parts.ok() ? " of " + std::to_string(parts->size()) : "") + " into " +
+                  std::to_string(target.parts.size()) + " variables.");
   }
-  const std::vector<Value>& parts = value.items();
-  for (size_t i = 0; i < targets.size(); ++i) scope_->Set(targets[i], parts[i]);
+  for (size_t i = 0; i < parts->size(); ++i) TRY(Bind(target.parts[i], (*parts)[i]));
   return OkStatus();
 }
 
@@ -301,13 +396,13 @@ Status Evaluator::ExecuteSet(const Statement& statement) {
   } else {
     ASSIGN_OR_RETURN(value, Evaluate(*statement.value));
   }
-  if (statement.target_attribute.empty()) return Bind(statement.targets, value);
-  const Value* target = scope_->Find(statement.targets[0]);
+  if (statement.target_attribute.empty()) return Bind(statement.target, value);
+  const std::string& name = statement.target.name;
+  const Value* target = scope_->Find(name);
   if (target == nullptr || !target->Is(Value::Kind::kNamespace)) {
-    return AtLine(
-        Refuse("The chat template sets " + statement.targets[0] + "." + statement.target_attribute +
-               ", but " + statement.targets[0] + " is no namespace."),
-        statement.line);
+    return AtLine(Refuse("The chat template sets " + name + "." + statement.target_attribute +
+                         ", but " + name + " is no namespace."),
+                  statement.line);
   }
   if (value.depth() + 1 > kMaxValueDepth) {
     return Refuse("The chat template nests values more than " + std::to_string(kMaxValueDepth) +
@@ -320,9 +415,9 @@ Status Evaluator::ExecuteSet(const Statement& statement) {
 
 Result<Value> Evaluator::Capture(const Block& block,
                                  const std::vector<Statement::Filter>& filters) {
-  std::string text;
+  Text text;
   {
-    Restore<std::string*> restore_out(out_, &text);
+    Restore<Text*> restore_out(out_, &text);
     Restore<std::shared_ptr<Scope>> restore_scope(scope_, std::make_shared<Scope>(scope_));
     TRY(Execute(block));
   }
@@ -338,6 +433,9 @@ Value Evaluator::MakeMacro(const Statement& statement, std::string name) {
   captured_scopes_.push_back(scope_);
   auto function = std::make_shared<FunctionData>();
   function->name = name;
+  function->attribute = [name](std::string_view attribute) {
+    return attribute == "name" ? Value::String(name) : Value();
+  };
   // The tree and this evaluator outlive every value.
   function->call = [&statement, name = std::move(name), scope = scope_](
                        Evaluator& evaluator, const CallArguments& arguments) {
@@ -354,16 +452,16 @@ Status Evaluator::ExecuteMacro(const Statement& statement) {
 Status Evaluator::ExecuteCall(const Statement& statement) {
   const Value caller = MakeMacro(statement, "caller");
   ASSIGN_OR_RETURN(const Value value, EvaluateCall(*statement.value, &caller));
-  ASSIGN_OR_RETURN(const std::string text, ToText(value));
+  ASSIGN_OR_RETURN(const Text text, ToText(value));
   return Print(text);
 }
 
 Result<Value> Evaluator::CallMacro(const Statement& macro, const std::string& name,
                                    const std::shared_ptr<Scope>& scope,
                                    const CallArguments& arguments) {
-  std::string text;
+  Text text;
   {
-    Restore<std::string*> restore_out(out_, &text);
+    Restore<Text*> restore_out(out_, &text);
     Restore<std::shared_ptr<Scope>> restore_scope(scope_, std::make_shared<Scope>(scope));
     TRY(BindParameters(macro, name, arguments));
     TRY(Execute(macro.body));
@@ -395,13 +493,18 @@ Status Evaluator::BindParameters(const Statement& macro, const std::string& name
                   std::to_string(arguments.positional.size()) + ".");
   }
   for (size_t i = 0; i < macro.parameters.size(); ++i) {
-    const Value* given = arguments.Get(i, macro.parameters[i].name);
+    const Value* given = i < arguments.positional.size()
+                             ? &arguments.positional[i]
+                             : arguments.Named(macro.parameters[i].name);
     scope_->Set(macro.parameters[i].name, given == nullptr ? Value() : *given);
   }
   // A fallback may speak of other parameters.
   for (size_t i = 0; i < macro.parameters.size(); ++i) {
     const Parameter& parameter = macro.parameters[i];
-    if (!parameter.fallback || arguments.Get(i, parameter.name) != nullptr) continue;
+    if (!parameter.fallback || i < arguments.positional.size() ||
+        arguments.Named(parameter.name) != nullptr) {
+      continue;
+    }
     ASSIGN_OR_RETURN(Value value, Evaluate(*parameter.fallback));
     scope_->Set(parameter.name, std::move(value));
   }
@@ -410,7 +513,8 @@ Status Evaluator::BindParameters(const Statement& macro, const std::string& name
     const size_t taken = std::min(macro.parameters.size(), arguments.positional.size());
     ASSIGN_OR_RETURN(Value rest,
                      MakeArray({arguments.positional.begin() + static_cast<ptrdiff_t>(taken),
-                                arguments.positional.end()}));
+                                arguments.positional.end()},
+                               ArrayData::Form::kTuple));
     scope_->Set("varargs", std::move(rest));
   }
   return OkStatus();
@@ -423,22 +527,25 @@ Result<std::vector<Value>> IterableItems(Evaluator& evaluator, const Value& valu
     case Value::Kind::kUndefined:
       return items;
     case Value::Kind::kArray:
+      if (value.IsIterator()) return std::exchange(value.array()->items, {});
       return value.items();
     case Value::Kind::kObject:
-      for (const auto& [key, field] : value.object()->entries()) items.push_back(KeyValue(key));
+      for (const auto& [key, field] : value.object()->entries()) {
+        items.push_back(KeyValue(*value.object(), key));
+      }
       return items;
     case Value::Kind::kString: {
       TRY(evaluator.Charge(value.string().size()));
       const std::string_view text = value.string();
       for (size_t at = 0; at < text.size();) {
         const size_t length = utf8::LengthOf(text[at]);
-        items.push_back(Value::String(std::string(text.substr(at, length))));
+        items.push_back(Value::OfText(value.text().Part(at, at + length)));
         at += length;
       }
       return items;
     }
     default:
-      return Refuse("The chat template loops over " + std::string(value.KindName()) + ".");
+      return Refuse("The chat template goes through " + std::string(value.KindName()) + ".");
   }
 }
 

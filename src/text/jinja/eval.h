@@ -3,6 +3,7 @@
 // host. Work, output, values and nesting are bounded.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,18 +29,45 @@ class Scope {
   std::vector<std::pair<std::string, Value>> variables_;
 };
 
-class Evaluator;
+// The arguments of a call in the order of its parameters.
+class Given {
+ public:
+  static constexpr size_t kMaxParameters = 6;
 
-using FilterFunction = Result<Value> (*)(Evaluator&, const Value& operand, const CallArguments&);
-using TestFunction = Result<bool> (*)(Evaluator&, const Value& operand, const CallArguments&);
-using MethodFunction = Result<Value> (*)(Evaluator&, const Value& self, const CallArguments&);
+  explicit Given(const CallArguments& all) : all_(&all) {}
+  // nullptr for a parameter that was not given.
+  const Value* operator[](size_t parameter) const { return values_[parameter]; }
+  void Set(size_t parameter, const Value* value) { values_[parameter] = value; }
+  const CallArguments& all() const { return *all_; }
+
+ private:
+  std::array<const Value*, kMaxParameters> values_{};
+  const CallArguments* all_;
+};
+
+// A filter, test or method. `parameters`: their names in order, "!" before one that must be given,
+// "/" first where names may not be used in a call; "*" for one that reads its arguments itself.
+template <typename Run>
+struct Named {
+  std::string_view name;
+  std::string_view parameters;
+  Run run;
+};
+
+using FilterEntry = Named<Result<Value> (*)(Evaluator&, const Value& operand, const Given&)>;
+using TestEntry = Named<Result<bool> (*)(Evaluator&, const Value& operand, const Given&)>;
+using MethodEntry = Named<Result<Value> (*)(Evaluator&, const Value& self, const Given&)>;
+
+// Errors: kInvalidData for an argument too many, an unknown name or one that is missing.
+Result<Given> BindArguments(std::string_view name, std::string_view parameters,
+                            const CallArguments& arguments);
 
 // The names that a template can use, by lookup: nullptr for an unknown one. An evaluator is given
 // them (library.h has those of chat templates), since each of these functions needs an evaluator.
 struct NameLookup {
-  FilterFunction (*find_filter)(std::string_view name) = nullptr;
-  TestFunction (*find_test)(std::string_view name) = nullptr;
-  MethodFunction (*find_method)(const Value& self, std::string_view name) = nullptr;
+  const FilterEntry* (*find_filter)(std::string_view name) = nullptr;
+  const TestEntry* (*find_test)(std::string_view name) = nullptr;
+  const MethodEntry* (*find_method)(const Value& self, std::string_view name) = nullptr;
   void (*add_functions)(Evaluator& evaluator) = nullptr;
 };
 
@@ -53,27 +81,32 @@ class Evaluator {
   void SetGlobal(std::string_view name, Value value) { scope_->Set(name, std::move(value)); }
   // Errors: kInvalidArgument from raise_exception; kInvalidData for everything else that goes
   // wrong.
-  Result<std::string> Run(const Block& block);
+  Result<Text> Run(const Block& block);
 
   // ---- for filters, tests, methods and functions ----
 
   // Counts work. Errors when the limit is reached.
   Status Charge(uint64_t steps);
   Status ChargeFor(const Value& value);  // work in proportion to its size
-  Result<Value> MakeString(std::string text);
-  Result<Value> MakeArray(std::vector<Value> items);
+  Result<Value> MakeString(Text text);
+  Result<Value> MakeString(std::string text) { return MakeString(Text(std::move(text))); }
+  Result<Value> MakeArray(std::vector<Value> items, ArrayData::Form form = ArrayData::Form::kList);
   Result<Value> MakeObject(std::shared_ptr<ObjectData> object, bool is_namespace = false);
   // Containers that change after they were made can hold themselves; they are emptied at the end.
   void NoteChanged(const Value& container) { changed_.push_back(container); }
-  // Python's ==.
+  // Python's == and its order: -1, 0, 1, or kUnordered.
   Result<bool> Same(const Value& a, const Value& b);
+  Result<int> Order(const Value& a, const Value& b);
   Result<Value> Call(const Value& function, const CallArguments& arguments);
   Result<Value> Filter(const std::string& name, const Value& operand,
                        const CallArguments& arguments);
   Result<bool> Test(const std::string& name, const Value& operand, const CallArguments& arguments);
-  // Gives operand.name, undefined when there is none.
+  // Gives operand.name: what Python calls an attribute, else the field; undefined when there is none.
   Result<Value> Attribute(const Value& operand, const std::string& name);
+  // Gives operand[index]: the item, else the attribute.
   Result<Value> Index(const Value& operand, const Value& index);
+  // What Python calls an attribute: a method, a field of a namespace or loop.
+  Result<std::optional<Value>> AttributeAlone(const Value& operand, const std::string& name);
   const std::optional<int64_t>& local_now_s() const { return local_now_s_; }
 
  private:
@@ -84,12 +117,18 @@ class Evaluator {
   Result<Flow> ExecuteOne(const Statement& statement);
   Result<Flow> ExecuteIf(const Statement& statement);
   Result<Flow> ExecuteFor(const Statement& statement);
+  // Over `iterable`, at this depth of recursion.
+  Result<Flow> RunLoop(const Statement& statement, const std::shared_ptr<Scope>& scope,
+                       const Value& iterable, int depth);
+  struct LoopState;
+  Value MakeLoop(const Statement& statement, const std::shared_ptr<Scope>& scope,
+                 const std::shared_ptr<LoopState>& state);
   Status ExecuteWith(const Statement& statement);
   Status ExecuteSet(const Statement& statement);
   Status ExecuteMacro(const Statement& statement);
   Status ExecuteCall(const Statement& statement);
-  Result<std::vector<Value>> ItemsOf(const Statement& loop);
-  Status Bind(const std::vector<std::string>& targets, Value value);
+  Result<std::vector<Value>> ItemsOf(const Statement& loop, const Value& iterable);
+  Status Bind(const Target& target, Value value);
   // The block's output through the statement's filters, as one string.
   Result<Value> Capture(const Block& block, const std::vector<Statement::Filter>& filters);
   Value MakeMacro(const Statement& statement, std::string name);
@@ -97,7 +136,7 @@ class Evaluator {
                           const std::shared_ptr<Scope>& scope, const CallArguments& arguments);
   Status BindParameters(const Statement& macro, const std::string& name,
                         const CallArguments& arguments);
-  Status Print(std::string_view text);
+  Status Print(const Text& text);
 
   // Expressions (eval_expression.cc).
   Result<Value> Evaluate(const Expression& expression);
@@ -105,8 +144,12 @@ class Evaluator {
   Result<Value> EvaluateObject(const Expression& expression);
   Result<Value> EvaluateSlice(const Expression& expression);
   Result<Value> EvaluateCall(const Expression& expression, const Value* caller);
+  Result<Value> CallWith(const Expression& expression, const Value& function, const Value* caller);
+  Result<Value> RunMethod(const MethodEntry& method, const Value& self,
+                          const CallArguments& arguments);
   Result<Value> EvaluateBinary(const Expression& expression);
   Result<Value> EvaluateComparison(const Expression& expression);
+  Result<Value> EvaluateConcatenation(const Expression& expression);
   Result<Value> EvaluateSign(const Expression& expression);
   Result<CallArguments> EvaluateArguments(const Arguments& arguments);
 
@@ -116,14 +159,14 @@ class Evaluator {
   uint64_t steps_left_;
   int depth_ = 0;
   std::shared_ptr<Scope> scope_;
-  std::string* out_ = nullptr;
+  Text* out_ = nullptr;
   std::vector<Value> changed_;
   std::vector<std::shared_ptr<Scope>>
       captured_scopes_;  // macros hold them, and they hold the macros
 };
 
 // The items to loop over: of an array, the characters of a string, the keys of an object; nothing
-// for undefined.
+// for undefined. An iterator has none afterwards.
 Result<std::vector<Value>> IterableItems(Evaluator& evaluator, const Value& value);
 
 // Arithmetic and concatenation (operators.cc). Errors: kInvalidData.

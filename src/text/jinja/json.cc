@@ -1,12 +1,11 @@
 #include "text/jinja/json.h"
 
-#include <boost/json.hpp>
-#include <charconv>
-#include <cmath>
-
 #include <algorithm>
+#include <boost/json.hpp>
+#include <cmath>
 #include <cstdio>
 
+#include "text/jinja/python_text.h"
 #include "text/utf8.h"
 
 namespace weft::jinja {
@@ -18,8 +17,8 @@ constexpr int kMaxContextDepth = kMaxValueDepth - 2;
 class JsonWriter {
  public:
   explicit JsonWriter(const ToJsonOptions& options) : options_(options) {
-    item_separator_ = options.indent > 0 ? "," : ", ";
-    key_separator_ = ": ";
+    item_separator_ = Text(options.indent ? "," : ", ");
+    key_separator_ = Text(": ");
     if (options.separators) {
       item_separator_ = options.separators->first;
       key_separator_ = options.separators->second;
@@ -28,97 +27,118 @@ class JsonWriter {
 
   Status Write(const Value& value, int depth) {
     if (depth > kMaxValueDepth) {
-      return Error(ErrorCode::kInvalidData,
-                   "The template writes a value as JSON that is nested more than " +
-                       std::to_string(kMaxValueDepth) + " levels deep.");
+      return Refuse("The chat template writes a value as JSON that is nested more than " +
+                    std::to_string(kMaxValueDepth) + " levels deep.");
     }
     if (out_.size() > kMaxJsonBytes) {
-      return Error(ErrorCode::kInvalidData, "The template writes more than 64 MiB of JSON.");
+      return Refuse("The chat template writes more than 64 MiB of JSON.");
     }
     switch (value.kind()) {
-      case Value::Kind::kUndefined:
-        out_ += options_.undefined_text;
-        return OkStatus();
-      case Value::Kind::kNone:
-        out_ += "null";
-        return OkStatus();
-      case Value::Kind::kBool:
-        out_ += value.bool_value() ? "true" : "false";
-        return OkStatus();
-      case Value::Kind::kInteger:
-        out_ += std::to_string(value.integer());
-        return OkStatus();
-      case Value::Kind::kFloat:
-        out_ += FloatText(value.real());
-        return OkStatus();
       case Value::Kind::kString:
-        WriteString(value.string());
+        WriteString(value.text().bytes(), value.text().has_quoted());
         return OkStatus();
       case Value::Kind::kArray:
-        return WriteArray(value, depth);
-      case Value::Kind::kObject:
-      case Value::Kind::kNamespace:
-        return WriteObject(value, depth);
-      case Value::Kind::kFunction:
+        if (value.array()->form == ArrayData::Form::kList || value.array()->IsTuple()) {
+          return WriteArray(value, depth);
+        }
         break;
+      case Value::Kind::kObject:
+        return WriteObject(value, depth);
+      default:
+        if (const auto literal = Literal(value)) {
+          out_.Append(*literal);
+          return OkStatus();
+        }
     }
-    return Error(ErrorCode::kInvalidData,
-                 "The template writes the function " + value.function().name + " as JSON.");
+    return Refuse("The chat template writes " + std::string(value.KindName()) +
+                  " as JSON, which has no such thing.");
   }
 
-  std::string Take() { return std::move(out_); }
+  Text Take() { return std::move(out_); }
 
  private:
+  static std::optional<std::string> Literal(const Value& value) {
+    switch (value.kind()) {
+      case Value::Kind::kNone:
+        return "null";
+      case Value::Kind::kBool:
+        return value.bool_value() ? "true" : "false";
+      case Value::Kind::kInteger:
+        return DigitsOf(value.integer());
+      case Value::Kind::kFloat:
+        if (std::isnan(value.real())) return "NaN";
+        if (std::isinf(value.real())) return value.real() < 0 ? "-Infinity" : "Infinity";
+        return python::FloatText(value.real());
+      default:
+        return std::nullopt;
+    }
+  }
+
   void NewLine(int depth) {
-    if (options_.indent <= 0) return;
-    out_.push_back('\n');
-    out_.append(static_cast<size_t>(options_.indent) * static_cast<size_t>(depth), ' ');
+    if (!options_.indent) return;
+    out_.Append("\n");
+    for (int i = 0; i < depth; ++i) out_.Append(*options_.indent);
   }
 
   Status WriteArray(const Value& value, int depth) {
-    out_.push_back('[');
+    out_.Append("[");
     bool first = true;
     for (const Value& item : value.items()) {
-      if (!first) out_ += item_separator_;
+      if (!first) out_.Append(item_separator_);
       first = false;
       NewLine(depth + 1);
       TRY(Write(item, depth + 1));
     }
     if (!first) NewLine(depth);
-    out_.push_back(']');
+    out_.Append("]");
+    return OkStatus();
+  }
+
+  // Keys in Python's order, which only keys of one kind have.
+  static Status SortKeys(const ObjectData& object,
+                         std::vector<const std::pair<std::string, Value>*>& entries) {
+    uint64_t work = 0;
+    for (const auto* entry : entries) {
+      const auto order =
+          Compare(KeyValue(object, entries[0]->first), KeyValue(object, entry->first), work);
+      if (!order.ok()) return order.error();
+    }
+    std::stable_sort(entries.begin(), entries.end(), [&](const auto* a, const auto* b) {
+      return *Compare(KeyValue(object, a->first), KeyValue(object, b->first), work) < 0;
+    });
     return OkStatus();
   }
 
   Status WriteObject(const Value& value, int depth) {
+    const ObjectData& object = *value.object();
     std::vector<const std::pair<std::string, Value>*> entries;
-    for (const auto& entry : value.object()->entries()) entries.push_back(&entry);
-    if (options_.sort_keys) {
-      std::stable_sort(entries.begin(), entries.end(),
-                       [](const auto* a, const auto* b) { return a->first < b->first; });
-    }
-    out_.push_back('{');
+    for (const auto& entry : object.entries()) entries.push_back(&entry);
+    if (options_.sort_keys) TRY(SortKeys(object, entries));
+    out_.Append("{");
     bool first = true;
     for (const auto* entry : entries) {
-      if (!first) out_ += item_separator_;
+      if (!first) out_.Append(item_separator_);
       first = false;
       NewLine(depth + 1);
-      WriteString(KeyDigits(entry->first));
-      out_ += key_separator_;
+      const Value key = KeyValue(object, entry->first);
+      WriteString(key.IsString() ? key.string() : *Literal(key), object.has_quoted_keys);
+      out_.Append(key_separator_);
       TRY(Write(entry->second, depth + 1));
     }
     if (!first) NewLine(depth);
-    out_.push_back('}');
+    out_.Append("}");
     return OkStatus();
   }
 
-  void WriteEscape(uint32_t unit) {
+  static void AppendEscape(std::string& json, uint32_t unit) {
     char escape[8];
     std::snprintf(escape, sizeof(escape), "\\u%04x", unit & 0xFFFF);
-    out_ += escape;
+    json += escape;
   }
 
-  void WriteString(std::string_view text) {
-    out_.push_back('"');
+  void WriteString(std::string_view text, bool quoted) {
+    std::string json = "\"";
+    json.reserve(text.size() + 2);
     for (size_t at = 0; at < text.size();) {
       const size_t begin = at;
       const uint32_t c = utf8::Next(text, at);
@@ -126,27 +146,27 @@ class JsonWriter {
       static constexpr std::string_view kLetters = "bfnrt\"\\";
       const size_t short_form = c < 0x80 ? kShort.find(static_cast<char>(c)) : kShort.npos;
       if (short_form != kShort.npos) {
-        out_.push_back('\\');
-        out_.push_back(kLetters[short_form]);
+        json += {'\\', kLetters[short_form]};
       } else if (c < 0x20 || (options_.ensure_ascii && c >= 0x7F && c < 0x10000)) {
-        WriteEscape(c);
+        AppendEscape(json, c);
       } else if (options_.ensure_ascii && c >= 0x10000) {
-        WriteEscape(0xD800 + ((c - 0x10000) >> 10));
-        WriteEscape(0xDC00 + ((c - 0x10000) & 0x3FF));
+        AppendEscape(json, 0xD800 + ((c - 0x10000) >> 10));
+        AppendEscape(json, 0xDC00 + ((c - 0x10000) & 0x3FF));
       } else {
-        out_ += text.substr(begin, at - begin);
+        json += text.substr(begin, at - begin);
       }
     }
-    out_.push_back('"');
+    json.push_back('"');
+    out_.Append(json, quoted);
   }
 
   const ToJsonOptions& options_;
-  std::string item_separator_;
-  std::string key_separator_;
-  std::string out_;
+  Text item_separator_;
+  Text key_separator_;
+  Text out_;
 };
 
-Result<Value> Convert(const boost::json::value& value, int levels_left) {
+Result<Value> Convert(const boost::json::value& value, bool quoted, int levels_left) {
   if (levels_left == 0 && (value.is_array() || value.is_object())) {
     return Error(ErrorCode::kInvalidArgument,
                  "The context of a chat template is nested more than " +
@@ -160,7 +180,7 @@ Result<Value> Convert(const boost::json::value& value, int levels_left) {
     case boost::json::kind::int64:
       return Value::Integer(value.get_int64());
     case boost::json::kind::uint64:
-      return Value::Float(static_cast<double>(value.get_uint64()));
+      return Value::Integer(Int128{value.get_uint64()});
     case boost::json::kind::double_:
       return Value::Float(value.get_double());
     case boost::json::kind::string:
@@ -168,12 +188,12 @@ Result<Value> Convert(const boost::json::value& value, int levels_left) {
         return Error(ErrorCode::kInvalidArgument,
                      "A string in the context of a chat template is not valid UTF-8.");
       }
-      return Value::String(std::string(value.get_string()));
+      return Value::OfText(Text(std::string(value.get_string()), quoted));
     case boost::json::kind::array: {
       auto array = std::make_shared<ArrayData>();
       array->items.reserve(value.get_array().size());
       for (const boost::json::value& item : value.get_array()) {
-        ASSIGN_OR_RETURN(Value converted, Convert(item, levels_left - 1));
+        ASSIGN_OR_RETURN(Value converted, Convert(item, quoted, levels_left - 1));
         array->depth = std::max(array->depth, converted.depth() + 1);
         array->items.push_back(std::move(converted));
       }
@@ -181,9 +201,10 @@ Result<Value> Convert(const boost::json::value& value, int levels_left) {
     }
     case boost::json::kind::object: {
       auto object = std::make_shared<ObjectData>();
+      object->has_quoted_keys = quoted;
       for (const auto& [key, item] : value.get_object()) {
-        ASSIGN_OR_RETURN(Value converted, Convert(item, levels_left - 1));
-        object->Set(std::string_view(key), std::move(converted));
+        ASSIGN_OR_RETURN(Value converted, Convert(item, quoted, levels_left - 1));
+        object->Set(ObjectKeyOf(key), std::move(converted));
       }
       return Value::Object(std::move(object));
     }
@@ -193,49 +214,14 @@ Result<Value> Convert(const boost::json::value& value, int levels_left) {
 
 }  // namespace
 
-Result<std::string> ToJson(const Value& value, const ToJsonOptions& options) {
+Result<Text> ToJson(const Value& value, const ToJsonOptions& options) {
   JsonWriter writer(options);
   TRY(writer.Write(value, 0));
   return writer.Take();
 }
 
-Result<Value> FromJson(const boost::json::value& value) {
-  return Convert(value, kMaxContextDepth);
-}
-
-std::string FloatText(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  char buffer[40];
-  const double size = std::fabs(value);
-  // Python switches to exponents at 1e16 and below 1e-4.
-  const bool plain = size == 0 || (size >= 1e-4 && size < 1e16);
-  const auto end = std::to_chars(buffer, buffer + sizeof(buffer), value,
-                                 plain ? std::chars_format::fixed : std::chars_format::scientific);
-  std::string text(buffer, end.ptr);
-  if (plain && text.find('.') == std::string::npos) text += ".0";
-  return text;
-}
-
-Result<std::string> ToText(const Value& value) {
-  switch (value.kind()) {
-    case Value::Kind::kUndefined:
-    case Value::Kind::kNone:
-      return std::string();
-    case Value::Kind::kBool:
-      return std::string(value.bool_value() ? "true" : "false");
-    case Value::Kind::kInteger:
-      return std::to_string(value.integer());
-    case Value::Kind::kFloat:
-      return FloatText(value.real());
-    case Value::Kind::kString:
-      return value.string();
-    case Value::Kind::kFunction:
-      return Error(ErrorCode::kInvalidData,
-                   "The template prints the function " + value.function().name + ".");
-    default:
-      return ToJson(value, {.undefined_text = "undefined"});
-  }
+Result<Value> FromJson(const boost::json::value& value, bool quoted) {
+  return Convert(value, quoted, kMaxContextDepth);
 }
 
 }  // namespace weft::jinja

@@ -1,4 +1,4 @@
-// Values as text: the context comes in as JSON, `tojson` writes it, `{{ value }}` prints it.
+// Values as JSON: the context comes in so, and `tojson` writes it.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -10,26 +10,18 @@
 namespace weft::jinja {
 
 struct ToJsonOptions {
-  int indent = 0;  // spaces a level; 0 is one line
+  std::optional<std::string> indent;  // of one level; absent: all in one line
   bool ensure_ascii = false;
   bool sort_keys = false;
-  std::optional<std::pair<std::string, std::string>> separators;  // between items, after keys
-  std::string undefined_text = "null";
+  std::optional<std::pair<Text, Text>> separators;  // between items, after keys
 };
 
-// As Python's json.dumps writes it. Errors: kInvalidData for functions, too deep values and more
-// than 64 MiB of text.
-Result<std::string> ToJson(const Value& value, const ToJsonOptions& options);
+// As Python's json.dumps writes it. Errors: kInvalidData for what JSON has not, such as undefined
+// or a function, for too deep values and for more than 64 MiB of text.
+Result<Text> ToJson(const Value& value, const ToJsonOptions& options);
 
-// Errors: kInvalidArgument for more than kMaxValueDepth - 2 levels.
-Result<Value> FromJson(const boost::json::value& value);
-
-// What `{{ value }}` prints: nothing for none and undefined, true and false, JSON for containers,
-// as @huggingface/jinja does. Errors: kInvalidData for a container that is too deep or holds a
-// function.
-Result<std::string> ToText(const Value& value);
-
-// The shortest digits that give the number back, "1.0" for whole ones, as Python prints it.
-std::string FloatText(double value);
+// `quoted`: whether its strings are. Errors: kInvalidArgument for more than kMaxValueDepth - 2
+// levels.
+Result<Value> FromJson(const boost::json::value& value, bool quoted);
 
 }  // namespace weft::jinja

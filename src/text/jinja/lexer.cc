@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
+#include "text/jinja/integer.h"
+#include "text/jinja/python_text.h"
 #include "text/utf8.h"
 
 namespace weft::jinja {
@@ -15,11 +18,14 @@ bool IsNameStart(char c) {
 bool IsDigit(char c) {
   return c >= '0' && c <= '9';
 }
-bool IsBlank(char c) {
-  return c == ' ' || c == '\t';
+
+// Jinja's tags are cut by \s, which takes Python's white space.
+bool SpaceAt(std::string_view text, size_t at) {
+  return at < text.size() && python::IsSpace(utf8::Next(text, at));
 }
-bool IsSpace(char c) {
-  return IsBlank(c) || (c >= '\n' && c <= '\r');
+size_t SkipSpace(std::string_view text, size_t at) {
+  while (SpaceAt(text, at)) at += utf8::LengthOf(text[at]);
+  return at;
 }
 
 // Longest first.
@@ -31,7 +37,7 @@ void TrimRight(std::string& text) {
   while (!text.empty()) {
     const size_t begin = utf8::Previous(text, text.size());
     size_t at = begin;
-    if (!utf8::IsWhiteSpace(utf8::Next(text, at))) break;
+    if (!python::IsSpace(utf8::Next(text, at))) break;
     text.resize(begin);
   }
 }
@@ -79,11 +85,7 @@ class Lexer {
   size_t SkipAfterTag() const {
     size_t at = at_;
     if (strip_next_) {
-      while (at < source_.size()) {
-        size_t after = at;
-        if (!utf8::IsWhiteSpace(utf8::Next(source_, after))) break;
-        at = after;
-      }
+      at = SkipSpace(source_, at);
     } else if (trim_newline_ && at < source_.size() && source_[at] == '\n') {
       ++at;
     }
@@ -98,9 +100,12 @@ class Lexer {
     }
     if (source_[tag + 1] == '{' || sign == '+') return;
     size_t line_start = tag;
-    while (line_start > 0 && IsBlank(source_[line_start - 1])) --line_start;
-    if (line_start != 0 && source_[line_start - 1] != '\n') return;
-    while (!text.empty() && IsBlank(text.back())) text.pop_back();
+    while (line_start > 0 && source_[line_start - 1] != '\n') {
+      const size_t before = utf8::Previous(source_, line_start);
+      if (!SpaceAt(source_, before)) return;
+      line_start = before;
+    }
+    text.resize(text.size() - std::min(text.size(), tag - line_start));
   }
 
   Status Comment() {
@@ -116,10 +121,10 @@ class Lexer {
   std::optional<size_t> EndOfPlainTag(size_t at, std::string_view name) const {
     at += 2;
     if (at < source_.size() && (source_[at] == '-' || source_[at] == '+')) ++at;
-    while (at < source_.size() && IsSpace(source_[at])) ++at;
+    at = SkipSpace(source_, at);
     if (!source_.substr(at).starts_with(name)) return std::nullopt;
     at += name.size();
-    while (at < source_.size() && IsSpace(source_[at])) ++at;
+    at = SkipSpace(source_, at);
     if (at < source_.size() && (source_[at] == '-' || source_[at] == '+')) ++at;
     return source_.substr(at).starts_with("%}") ? std::optional(at + 2) : std::nullopt;
   }
@@ -161,7 +166,7 @@ class Lexer {
     const std::string_view close = block ? "%}" : "}}";
     int braces = 0;
     while (true) {
-      while (at_ < source_.size() && IsSpace(source_[at_])) Advance(at_ + 1);
+      Advance(SkipSpace(source_, at_));
       if (at_ >= source_.size()) return Fault("a tag is not closed by " + std::string(close));
       const std::string_view rest = source_.substr(at_);
       const bool signed_close =
@@ -199,7 +204,30 @@ class Lexer {
     return Fault(std::string("the character '") + c + "' has no meaning in a tag");
   }
 
+  // An integer may have a prefix, 0x1F; a number may have _ between digits.
   Status Number() {
+    for (const auto& [prefix, base] :
+         {std::pair("xX", 16), std::pair("oO", 8), std::pair("bB", 2)}) {
+      if (source_[at_] != '0' || at_ + 1 >= source_.size()) break;
+      if (std::string_view(prefix).find(source_[at_ + 1]) == std::string_view::npos) continue;
+      size_t end = at_ + 2;
+      while (end < source_.size() &&
+             (source_[end] == '_' || ParseDigits(source_.substr(end, 1), base)))
+        ++end;
+      std::string digits(source_.substr(at_ + 2, end - at_ - 2));
+      std::erase(digits, '_');
+      const auto value = ParseDigits(digits, base);
+      if (!value)
+        return Fault("an integer of at most 128 bits is expected behind 0" +
+                     std::string(1, source_[at_ + 1]));
+      Push(Token::Kind::kInteger, DigitsOf(*value));
+      Advance(end);
+      return OkStatus();
+    }
+    return DecimalNumber();
+  }
+
+  Status DecimalNumber() {
     size_t end = at_;
     const auto digits = [&] {
       while (end < source_.size() && (IsDigit(source_[end]) || source_[end] == '_')) ++end;
@@ -262,14 +290,24 @@ class Lexer {
   // stays as it is.
   size_t Escape(size_t at, std::string& text) const {
     const char c = source_[at];
-    static constexpr std::string_view kLetters = "ntrbfva0\\'\"";
-    static constexpr std::string_view kMeanings("\n\t\r\b\f\v\a\0\\'\"", 11);
+    static constexpr std::string_view kLetters = "ntrbfva\\'\"";
+    static constexpr std::string_view kMeanings("\n\t\r\b\f\v\a\\'\"");
     const size_t simple = kLetters.find(c);
     if (simple != std::string_view::npos) {
       text.push_back(kMeanings[simple]);
       return at + 1;
     }
     if (c == '\n') return at + 1;
+    if (c >= '0' && c <= '7') {  // \101
+      size_t octal_end = at + 1;
+      while (octal_end < source_.size() && octal_end < at + 3 && source_[octal_end] >= '0' &&
+             source_[octal_end] <= '7') {
+        ++octal_end;
+      }
+      const auto code = ParseDigits(source_.substr(at, octal_end - at), 8);
+      utf8::Append(text, static_cast<uint32_t>(*code));
+      return octal_end;
+    }
     const size_t digit_count = c == 'x' ? 2 : (c == 'u' ? 4 : (c == 'U' ? 8 : 0));
     auto value = digit_count == 0 ? std::nullopt : Hex(at + 1, digit_count);
     if (!value) {
@@ -316,9 +354,15 @@ class Lexer {
 }  // namespace
 
 Result<std::vector<Token>> Tokenize(std::string_view source) {
-  // Jinja drops one newline at the end.
-  if (source.ends_with('\n')) source.remove_suffix(1);
-  return Lexer(source).Run();
+  // Jinja makes one newline of \r\n and \r before all else, and drops one at the end.
+  std::string lines;
+  lines.reserve(source.size());
+  for (size_t i = 0; i < source.size(); ++i) {
+    if (source[i] == '\r' && i + 1 < source.size() && source[i + 1] == '\n') continue;
+    lines.push_back(source[i] == '\r' ? '\n' : source[i]);
+  }
+  if (lines.ends_with('\n')) lines.pop_back();
+  return Lexer(lines).Run();
 }
 
 }  // namespace weft::jinja

@@ -1,5 +1,7 @@
 // Tests of chat templates: `value is name`.
 #include "text/jinja/library.h"
+#include "text/jinja/python_text.h"
+#include "text/jinja/repr.h"
 #include "text/utf8.h"
 
 namespace weft::jinja {
@@ -8,117 +10,150 @@ namespace {
 using ValueKind = Value::Kind;
 
 template <ValueKind... kKinds>
-Result<bool> IsKind(Evaluator&, const Value& value, const CallArguments&) {
+Result<bool> IsKind(Evaluator&, const Value& value, const Given&) {
   return (value.Is(kKinds) || ...);
 }
 
 template <bool kWanted>
-Result<bool> IsBoolean(Evaluator&, const Value& value, const CallArguments&) {
+Result<bool> IsBoolean(Evaluator&, const Value& value, const Given&) {
   return value.Is(ValueKind::kBool) && value.bool_value() == kWanted;
 }
 
-Result<bool> IsDefined(Evaluator&, const Value& value, const CallArguments&) {
+Result<bool> IsDefined(Evaluator&, const Value& value, const Given&) {
   return !value.IsUndefined();
 }
 
-// -1 where the two have no order.
-template <int kLowest, int kHighest>
-Result<bool> IsOrdered(Evaluator&, const Value& value, const CallArguments& arguments) {
-  const Value* other = arguments.Get(0, "other");
-  if (other == nullptr) return Refuse("A comparing test of the chat template needs a value.");
-  ASSIGN_OR_RETURN(const int order, Compare(value, *other, true));
-  return order >= kLowest && order <= kHighest;
+constexpr char kLess[] = "<", kLessOrEqual[] = "<=", kGreater[] = ">",
+               kGreaterOrEqual[] = ">=", kEqual[] = "==", kNotEqual[] = "!=", kIn[] = "in";
+
+template <const char* kSymbol>
+Result<bool> Compares(Evaluator& evaluator, const Value& value, const Given& given) {
+  return CompareOperation(evaluator, kSymbol, value, *given[0]);
 }
 
-template <bool kWanted>
-Result<bool> IsEqual(Evaluator& evaluator, const Value& value, const CallArguments& arguments) {
-  const Value* other = arguments.Get(0, "other");
-  if (other == nullptr) return Refuse("The test 'eq' of the chat template needs a value.");
-  ASSIGN_OR_RETURN(const bool same, evaluator.Same(value, *other));
-  return same == kWanted;
-}
-
-Result<bool> IsIn(Evaluator& evaluator, const Value& value, const CallArguments& arguments) {
-  const Value* container = arguments.Get(0, "seq");
-  if (container == nullptr) return Refuse("The test 'in' of the chat template needs a container.");
-  return CompareOperation(evaluator, "in", value, *container);
-}
-
-Result<bool> IsDivisibleBy(Evaluator&, const Value& value, const CallArguments& arguments) {
-  ASSIGN_OR_RETURN(const int64_t divisor,
-                   IntegerArgument(arguments, 0, "num", 0, "The test 'divisibleby'"));
-  if (divisor == 0 || !value.Is(ValueKind::kInteger)) {
-    return Refuse("The test 'divisibleby' of the chat template needs integers, and not 0.");
+// Python's `is`: containers are themselves alone, and 1 is not 1.0.
+Result<bool> IsSame(Evaluator&, const Value& value, const Given& given) {
+  const Value& other = *given[0];
+  if (value.kind() != other.kind()) return false;
+  switch (value.kind()) {
+    case ValueKind::kBool:
+      return value.bool_value() == other.bool_value();
+    case ValueKind::kInteger:
+      return value.integer() == other.integer();
+    case ValueKind::kFloat:
+      return value.real() == other.real();
+    case ValueKind::kString:
+      return value.string() == other.string();
+    case ValueKind::kArray:
+      return value.array() == other.array() ||
+             (value.array()->IsTuple() && other.array()->IsTuple() && value.items().empty() &&
+              other.items().empty());
+    case ValueKind::kObject:
+    case ValueKind::kNamespace:
+      return value.object() == other.object();
+    case ValueKind::kFunction:
+      return &value.function() == &other.function();
+    default:
+      return true;
   }
-  return divisor == -1 || value.integer() % divisor == 0;
+}
+
+Result<Value> Remainder(Evaluator& evaluator, const Value& value, const Value& divisor) {
+  if (!value.IsNumeric()) {
+    return Refuse("The chat template asks for the remainder of " + std::string(value.KindName()) +
+                  ".");
+  }
+  return BinaryOperation(evaluator, "%", value, divisor);
+}
+
+Result<bool> IsDivisibleBy(Evaluator& evaluator, const Value& value, const Given& given) {
+  ASSIGN_OR_RETURN(const Value rest, Remainder(evaluator, value, *given[0]));
+  return !rest.Truthy();
 }
 
 template <int kRemainder>
-Result<bool> IsParity(Evaluator&, const Value& value, const CallArguments&) {
-  if (!value.Is(ValueKind::kInteger)) {
-    return Refuse("The chat template asks whether " + std::string(value.KindName()) +
-                  " is odd or even.");
+Result<bool> IsParity(Evaluator& evaluator, const Value& value, const Given&) {
+  ASSIGN_OR_RETURN(const Value rest, Remainder(evaluator, value, Value::Integer(2)));
+  return rest.AsDouble() == kRemainder;
+}
+
+// All letters that have a case are of this one, and there is one.
+template <bool (*kWanted)(uint32_t)>
+Result<bool> HasCase(Evaluator&, const Value& value, const Given&) {
+  ASSIGN_OR_RETURN(const Text text, ToText(value));
+  bool any = false;
+  for (size_t at = 0; at < text.size();) {
+    const uint32_t c = utf8::Next(text.bytes(), at);
+    if (!python::IsCased(c)) continue;
+    if (!kWanted(c)) return false;
+    any = true;
   }
-  return (value.integer() & 1) == kRemainder;
+  return any;
 }
 
-Result<bool> IsLower(Evaluator&, const Value& value, const CallArguments&) {
-  return value.IsString() && value.string() == utf8::Lower(value.string());
-}
-
-Result<bool> IsUpper(Evaluator&, const Value& value, const CallArguments&) {
-  return value.IsString() && value.string() == utf8::Upper(value.string());
-}
-
-Result<bool> IsFilterName(Evaluator&, const Value& value, const CallArguments&) {
+Result<bool> IsFilterName(Evaluator&, const Value& value, const Given&) {
   return value.IsString() && FindFilter(value.string()) != nullptr;
 }
 
-Result<bool> IsTestName(Evaluator&, const Value& value, const CallArguments&) {
+Result<bool> IsTestName(Evaluator&, const Value& value, const Given&) {
   return value.IsString() && FindTest(value.string()) != nullptr;
 }
 
-constexpr std::pair<std::string_view, TestFunction> kTests[] = {
-    {"boolean", IsKind<ValueKind::kBool>},
-    {"callable", IsKind<ValueKind::kFunction>},
-    {"defined", IsDefined},
-    {"undefined", IsKind<ValueKind::kUndefined>},
-    {"divisibleby", IsDivisibleBy},
-    {"eq", IsEqual<true>},
-    {"equalto", IsEqual<true>},
-    {"sameas", IsEqual<true>},
-    {"ne", IsEqual<false>},
-    {"lt", IsOrdered<-1, -1>},
-    {"lessthan", IsOrdered<-1, -1>},
-    {"le", IsOrdered<-1, 0>},
-    {"gt", IsOrdered<1, 1>},
-    {"greaterthan", IsOrdered<1, 1>},
-    {"ge", IsOrdered<0, 1>},
-    {"even", IsParity<0>},
-    {"odd", IsParity<1>},
-    {"true", IsBoolean<true>},
-    {"false", IsBoolean<false>},
-    {"none", IsKind<ValueKind::kNone>},
-    {"string", IsKind<ValueKind::kString>},
-    {"number", IsKind<ValueKind::kInteger, ValueKind::kFloat>},
-    {"integer", IsKind<ValueKind::kInteger>},
-    {"float", IsKind<ValueKind::kFloat>},
-    {"iterable", IsKind<ValueKind::kArray, ValueKind::kString, ValueKind::kObject>},
-    {"sequence", IsKind<ValueKind::kArray, ValueKind::kString, ValueKind::kObject>},
-    {"mapping", IsKind<ValueKind::kObject>},
-    {"in", IsIn},
-    {"lower", IsLower},
-    {"upper", IsUpper},
-    {"filter", IsFilterName},
-    {"test", IsTestName}};
+Result<bool> IsSequence(Evaluator&, const Value& value, const Given&) {
+  if (value.IsArray()) return !value.IsIterator() && !value.array()->IsView();
+  return value.IsString() || value.Is(ValueKind::kObject) || value.IsUndefined();
+}
+
+Result<bool> IsEscaped(Evaluator&, const Value& value, const Given&) {
+  return value.IsString() && value.text().is_markup();
+}
+
+constexpr TestEntry kTests[] = {
+    {"boolean", "", IsKind<ValueKind::kBool>},
+    {"callable", "", IsKind<ValueKind::kFunction, ValueKind::kUndefined>},
+    {"defined", "", IsDefined},
+    {"undefined", "", IsKind<ValueKind::kUndefined>},
+    {"divisibleby", "!num", IsDivisibleBy},
+    {"==", "/!b", Compares<kEqual>},
+    {"eq", "/!b", Compares<kEqual>},
+    {"equalto", "/!b", Compares<kEqual>},
+    {"sameas", "!other", IsSame},
+    {"!=", "/!b", Compares<kNotEqual>},
+    {"ne", "/!b", Compares<kNotEqual>},
+    {"<", "/!b", Compares<kLess>},
+    {"lt", "/!b", Compares<kLess>},
+    {"lessthan", "/!b", Compares<kLess>},
+    {"<=", "/!b", Compares<kLessOrEqual>},
+    {"le", "/!b", Compares<kLessOrEqual>},
+    {">", "/!b", Compares<kGreater>},
+    {"gt", "/!b", Compares<kGreater>},
+    {"greaterthan", "/!b", Compares<kGreater>},
+    {">=", "/!b", Compares<kGreaterOrEqual>},
+    {"ge", "/!b", Compares<kGreaterOrEqual>},
+    {"in", "!seq", Compares<kIn>},
+    {"even", "", IsParity<0>},
+    {"odd", "", IsParity<1>},
+    {"true", "", IsBoolean<true>},
+    {"false", "", IsBoolean<false>},
+    {"none", "", IsKind<ValueKind::kNone>},
+    {"string", "", IsKind<ValueKind::kString>},
+    {"number", "", IsKind<ValueKind::kBool, ValueKind::kInteger, ValueKind::kFloat>},
+    {"integer", "", IsKind<ValueKind::kInteger>},
+    {"float", "", IsKind<ValueKind::kFloat>},
+    {"iterable", "",
+     IsKind<ValueKind::kArray, ValueKind::kString, ValueKind::kObject, ValueKind::kUndefined>},
+    {"sequence", "", IsSequence},
+    {"mapping", "", IsKind<ValueKind::kObject>},
+    {"lower", "", HasCase<python::IsLower>},
+    {"upper", "", HasCase<python::IsUpper>},
+    {"escaped", "", IsEscaped},
+    {"filter", "", IsFilterName},
+    {"test", "", IsTestName}};
 
 }  // namespace
 
-TestFunction FindTest(std::string_view name) {
-  for (const auto& [known, test] : kTests) {
-    if (known == name) return test;
-  }
-  return nullptr;
+const TestEntry* FindTest(std::string_view name) {
+  return FindIn(kTests, name);
 }
 
 }  // namespace weft::jinja

@@ -1,8 +1,7 @@
 // Expressions of chat templates, in Jinja's order of binding: if-else, or, and, not, comparisons, +
 // -, ~, * / // %, **, signs, then filters and tests.
-#include <charconv>
-
 #include "text/jinja/parser.h"
+#include "text/jinja/python_text.h"
 
 namespace weft::jinja {
 namespace {
@@ -138,7 +137,8 @@ Result<ExpressionPtr> ExpressionParser::ParseTuple(bool conditional) {
   while (tokens_.TakeOperator(",")) {
     const Token& next = tokens_.Peek();
     const bool ends = next.kind == Token::Kind::kBlockEnd || next.kind == Token::Kind::kPrintEnd ||
-                      tokens_.IsOperator(")") || tokens_.IsOperator("=");
+                      tokens_.IsOperator(")") || tokens_.IsOperator("=") ||
+                      (!conditional && (tokens_.IsName("if") || tokens_.IsName("recursive")));
     if (ends) break;
     ASSIGN_OR_RETURN(ExpressionPtr item, Parse(conditional));
     tuple->operands.push_back(std::move(item));
@@ -227,8 +227,15 @@ Result<ExpressionPtr> ExpressionParser::ParseLeftAssociative(
 Result<ExpressionPtr> ExpressionParser::ParseSum() {
   return ParseLeftAssociative(&ExpressionParser::ParseConcatenation, {"+", "-"});
 }
+// a ~ b ~ c is one node: templates join dozens of parts so.
 Result<ExpressionPtr> ExpressionParser::ParseConcatenation() {
-  return ParseLeftAssociative(&ExpressionParser::ParseProduct, {"~"});
+  auto chain = Make(ExpressionKind::kConcatenation);
+  do {
+    ASSIGN_OR_RETURN(ExpressionPtr part, ParseProduct());
+    chain->operands.push_back(std::move(part));
+  } while (tokens_.TakeOperator("~"));
+  if (chain->operands.size() == 1) return std::move(chain->operands[0]);
+  return Finish(std::move(chain));
 }
 Result<ExpressionPtr> ExpressionParser::ParseProduct() {
   return ParseLeftAssociative(&ExpressionParser::ParsePower, {"*", "/", "//", "%"});
@@ -281,21 +288,13 @@ Result<ExpressionPtr> ExpressionParser::ParsePrimary() {
       break;
     }
     case Token::Kind::kInteger: {
-      int64_t value = 0;
-      const char* end = token.text.data() + token.text.size();
-      if (std::from_chars(token.text.data(), end, value).ec != std::errc()) {
-        return tokens_.Fault("an integer of 64 bits");
-      }
-      literal->literal = Value::Integer(value);
+      const auto value = ParseDigits(token.text, 10);
+      if (!value) return tokens_.Fault("an integer of 128 bits");
+      literal->literal = Value::Integer(*value);
       break;
     }
     case Token::Kind::kFloat: {
-      double value = 0;
-      const char* end = token.text.data() + token.text.size();
-      if (std::from_chars(token.text.data(), end, value).ec != std::errc()) {
-        return tokens_.Fault("a number in the range of a double");
-      }
-      literal->literal = Value::Float(value);
+      literal->literal = Value::Float(python::ParseFloat(token.text).value_or(0));
       break;
     }
     case Token::Kind::kOperator:
@@ -378,6 +377,19 @@ Result<ExpressionPtr> ExpressionParser::ParseSubscript(ExpressionPtr operand) {
   auto subscript = Make(ExpressionKind::kIndex);
   tokens_.Take();
   subscript->operands.push_back(std::move(operand));
+  // x[1, 2] asks for a tuple.
+  const auto tuple = [&]() -> Status {
+    auto several = Make(ExpressionKind::kTuple);
+    several->operands.push_back(std::move(subscript->operands.back()));
+    subscript->operands.pop_back();
+    while (tokens_.TakeOperator(",") && !tokens_.IsOperator("]")) {
+      ASSIGN_OR_RETURN(ExpressionPtr item, Parse());
+      several->operands.push_back(std::move(item));
+    }
+    ASSIGN_OR_RETURN(ExpressionPtr index, Finish(std::move(several)));
+    subscript->operands.push_back(std::move(index));
+    return OkStatus();
+  };
   const auto part = [&]() -> Status {
     ExpressionPtr value;
     if (!tokens_.IsOperator(":") && !tokens_.IsOperator("]")) {
@@ -394,6 +406,8 @@ Result<ExpressionPtr> ExpressionParser::ParseSubscript(ExpressionPtr operand) {
     subscript->operands.resize(4);
   } else if (subscript->operands.back() == nullptr) {
     return tokens_.Fault("an index");
+  } else if (tokens_.IsOperator(",")) {
+    TRY(tuple());
   }
   TRY(tokens_.ExpectOperator("]"));
   return Finish(std::move(subscript));

@@ -68,7 +68,8 @@ class StatementParser {
          {"do", &StatementParser::ParseDo},
          {"break", &StatementParser::ParseBreak},
          {"continue", &StatementParser::ParseContinue},
-         {"generation", &StatementParser::ParseGeneration}};
+         {"generation", &StatementParser::ParseGeneration},
+         {"autoescape", &StatementParser::ParseAutoescape}};
     for (const auto& [name, parse] : kTags) {
       if (tokens_.IsName(name)) {
         tokens_.Take();
@@ -118,29 +119,40 @@ class StatementParser {
     return CloseTag("endif");
   }
 
-  // a, b
-  Status ParseTargets(Statement& statement) {
-    const bool parenthesised = tokens_.TakeOperator("(");
-    do {
-      ASSIGN_OR_RETURN(std::string name, tokens_.ExpectName("the name of a variable"));
-      statement.targets.push_back(std::move(name));
-    } while (tokens_.TakeOperator(","));
-    return parenthesised ? tokens_.ExpectOperator(")") : OkStatus();
+  // a, or a, (b, c)
+  Result<Target> ParseTarget(bool may_be_tuple = true) {
+    if (++nesting_ > kMaxSyntaxDepth) return tokens_.Fault("fewer nested targets");
+    Target first;
+    if (tokens_.TakeOperator("(")) {
+      ASSIGN_OR_RETURN(first, ParseTarget());
+      TRY(tokens_.ExpectOperator(")"));
+    } else {
+      for (const std::string_view literal : {"true", "True", "false", "False", "none", "None"}) {
+        if (tokens_.IsName(literal)) return tokens_.Fault("the name of a variable");
+      }
+      ASSIGN_OR_RETURN(first.name, tokens_.ExpectName("the name of a variable"));
+    }
+    --nesting_;
+    if (!may_be_tuple || !tokens_.IsOperator(",")) return first;
+    Target row;
+    row.parts.push_back(std::move(first));
+    while (tokens_.TakeOperator(",")) {
+      if (tokens_.IsName("in") || tokens_.IsOperator("=") || tokens_.IsOperator(")")) break;
+      ASSIGN_OR_RETURN(Target part, ParseTarget(false));
+      row.parts.push_back(std::move(part));
+    }
+    return row;
   }
 
   Status ParseFor(Statement& statement) {
     statement.kind = StatementKind::kFor;
-    TRY(ParseTargets(statement));
+    ASSIGN_OR_RETURN(statement.target, ParseTarget());
     if (!tokens_.TakeName("in")) return tokens_.Fault("'in'");
     ASSIGN_OR_RETURN(statement.value, expressions_.ParseTuple(false));
     if (tokens_.TakeName("if")) {
       ASSIGN_OR_RETURN(statement.condition, expressions_.Parse());
     }
-    if (tokens_.IsName("recursive")) {
-      return Error(ErrorCode::kUnsupported, "Line " + std::to_string(statement.line) +
-                                                " of the chat template: recursive loops are not "
-                                                "supported; use a macro.");
-    }
+    statement.is_recursive = tokens_.TakeName("recursive");
     TRY(EndTag());
     ASSIGN_OR_RETURN(statement.body, ParseBlock({"else", "endfor"}));
     if (tokens_.IsName("else", 1)) {
@@ -152,8 +164,8 @@ class StatementParser {
 
   Status ParseSet(Statement& statement) {
     statement.kind = StatementKind::kSet;
-    TRY(ParseTargets(statement));
-    if (statement.targets.size() == 1 && tokens_.TakeOperator(".")) {
+    ASSIGN_OR_RETURN(statement.target, ParseTarget());
+    if (statement.target.parts.empty() && tokens_.TakeOperator(".")) {
       ASSIGN_OR_RETURN(statement.target_attribute, tokens_.ExpectName("a name after '.'"));
     }
     if (tokens_.TakeOperator("=")) {
@@ -228,9 +240,9 @@ class StatementParser {
 
   Status ParseWith(Statement& statement) {
     statement.kind = StatementKind::kWith;
-    while (tokens_.Peek().kind == Token::Kind::kName) {
+    while (tokens_.Peek().kind != Token::Kind::kBlockEnd) {
       Statement::Assignment assignment;
-      assignment.name = tokens_.Take().text;
+      ASSIGN_OR_RETURN(assignment.target, ParseTarget());
       TRY(tokens_.ExpectOperator("="));
       ASSIGN_OR_RETURN(assignment.value, expressions_.Parse());
       statement.assignments.push_back(std::move(assignment));
@@ -263,6 +275,19 @@ class StatementParser {
     TRY(EndTag());
     ASSIGN_OR_RETURN(statement.body, ParseBlock({"endgeneration"}));
     return CloseTag("endgeneration");
+  }
+
+  // Chat templates are no HTML: only the setting that they have anyway.
+  Status ParseAutoescape(Statement& statement) {
+    statement.kind = StatementKind::kBlock;
+    if (!tokens_.TakeName("false") && !tokens_.TakeName("False")) {
+      return Error(ErrorCode::kUnsupported, "Line " + std::to_string(statement.line) +
+                                                " of the chat template: {% autoescape %} is "
+                                                "available with the literal false only.");
+    }
+    TRY(EndTag());
+    ASSIGN_OR_RETURN(statement.body, ParseBlock({"endautoescape"}));
+    return CloseTag("endautoescape");
   }
 
   TokenReader tokens_;

@@ -21,6 +21,10 @@ std::string Digits(int value, int width) {
   return digits;
 }
 
+std::string Spaced(int value) {
+  return (value < 10 ? " " : "") + Digits(value, 1);
+}
+
 std::string Day(const std::tm& tm, size_t length) {
   return std::string(kDays[static_cast<size_t>(tm.tm_wday)]).substr(0, length);
 }
@@ -30,15 +34,57 @@ std::string Month(const std::tm& tm, size_t length) {
 }
 
 // The letters of strftime that templates use.
+// Weeks since the one with the year's first `first_day`.
+int WeekOf(const std::tm& tm, int first_day) {
+  return (tm.tm_yday + 7 - (tm.tm_wday - first_day + 7) % 7) / 7;
+}
+
+// ISO 8601: the week of a Thursday is of that Thursday's year.
+std::pair<int, int> IsoWeek(const std::tm& tm) {
+  const int weekday = (tm.tm_wday + 6) % 7;  // Monday is 0
+  const auto days_of = [](int year) {
+    return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0 ? 366 : 365;
+  };
+  int year = tm.tm_year + 1900;
+  int thursday = tm.tm_yday - weekday + 3;
+  if (thursday < 0) {
+    thursday += days_of(--year);
+  } else if (thursday >= days_of(year)) {
+    thursday -= days_of(year++);
+  }
+  return {year, thursday / 7 + 1};
+}
+
+int Hour12(const std::tm& tm) {
+  return (tm.tm_hour + 11) % 12 + 1;
+}
+
 constexpr std::pair<char, std::string (*)(const std::tm&)> kFields[] = {
+    {'C', [](const std::tm& tm) { return Digits((tm.tm_year + 1900) / 100, 2); }},
+    {'G', [](const std::tm& tm) { return Digits(IsoWeek(tm).first, 4); }},
+    {'g', [](const std::tm& tm) { return Digits(IsoWeek(tm).first % 100, 2); }},
+    {'V', [](const std::tm& tm) { return Digits(IsoWeek(tm).second, 2); }},
+    {'U', [](const std::tm& tm) { return Digits(WeekOf(tm, 0), 2); }},
+    {'W', [](const std::tm& tm) { return Digits(WeekOf(tm, 1), 2); }},
+    {'u', [](const std::tm& tm) { return Digits((tm.tm_wday + 6) % 7 + 1, 1); }},
+    {'h', [](const std::tm& tm) { return Month(tm, 3); }},
+    {'P', [](const std::tm& tm) { return std::string(tm.tm_hour < 12 ? "am" : "pm"); }},
+    {'k', [](const std::tm& tm) { return Spaced(tm.tm_hour); }},
+    {'l', [](const std::tm& tm) { return Spaced(Hour12(tm)); }},
+    {'f', [](const std::tm&) { return std::string("000000"); }},
+    {'n', [](const std::tm&) { return std::string("\n"); }},
+    {'t', [](const std::tm&) { return std::string("\t"); }},
+    // A local time without a zone, as datetime.now() is one.
+    {'z', [](const std::tm&) { return std::string(); }},
+    {'Z', [](const std::tm&) { return std::string(); }},
     {'Y', [](const std::tm& tm) { return Digits(tm.tm_year + 1900, 4); }},
     {'y', [](const std::tm& tm) { return Digits(tm.tm_year % 100, 2); }},
     {'m', [](const std::tm& tm) { return Digits(tm.tm_mon + 1, 2); }},
     {'d', [](const std::tm& tm) { return Digits(tm.tm_mday, 2); }},
-    {'e', [](const std::tm& tm) { return (tm.tm_mday < 10 ? " " : "") + Digits(tm.tm_mday, 1); }},
+    {'e', [](const std::tm& tm) { return Spaced(tm.tm_mday); }},
     {'j', [](const std::tm& tm) { return Digits(tm.tm_yday + 1, 3); }},
     {'H', [](const std::tm& tm) { return Digits(tm.tm_hour, 2); }},
-    {'I', [](const std::tm& tm) { return Digits((tm.tm_hour + 11) % 12 + 1, 2); }},
+    {'I', [](const std::tm& tm) { return Digits(Hour12(tm), 2); }},
     {'M', [](const std::tm& tm) { return Digits(tm.tm_min, 2); }},
     {'S', [](const std::tm& tm) { return Digits(tm.tm_sec, 2); }},
     {'p', [](const std::tm& tm) { return std::string(tm.tm_hour < 12 ? "AM" : "PM"); }},
@@ -51,8 +97,12 @@ constexpr std::pair<char, std::string (*)(const std::tm&)> kFields[] = {
 
 // Letters that stand for several others.
 std::string_view Expansion(char letter) {
-  if (letter == 'F') return "%Y-%m-%d";
-  if (letter == 'T') return "%H:%M:%S";
+  constexpr std::pair<char, std::string_view> kExpansions[] = {
+      {'F', "%Y-%m-%d"}, {'T', "%H:%M:%S"}, {'X', "%H:%M:%S"},    {'D', "%m/%d/%y"},
+      {'x', "%m/%d/%y"}, {'R', "%H:%M"},    {'r', "%I:%M:%S %p"}, {'c', "%a %b %e %H:%M:%S %Y"}};
+  for (const auto& [known, expansion] : kExpansions) {
+    if (known == letter) return expansion;
+  }
   return {};
 }
 
@@ -82,7 +132,7 @@ Result<std::string> FormatTime(std::string_view format, int64_t local_seconds) {
       return Refuse(std::string("strftime_now() does not know %") + letter + ".");
     }
     std::string value = field->second(tm);
-    while (plain && value.size() > 1 && value[0] == '0') value.erase(0, 1);
+    while (plain && value.size() > 1 && (value[0] == '0' || value[0] == ' ')) value.erase(0, 1);
     text += value;
   }
   return text;

@@ -1,20 +1,29 @@
 #include "text/jinja/value.h"
 
-#include <charconv>
-#include <cmath>
+#include <algorithm>
 
-#include "text/utf8.h"
+#include "text/jinja/python_text.h"
 
 namespace weft::jinja {
 namespace {
 
 // Objects with fewer keys are searched one by one.
 constexpr size_t kIndexedKeys = 8;
-// Before the digits of an integer key; no text starts so.
-constexpr char kIntegerKey = '\x01';
+// Before a letter and the spelling of a key that is no string. A string that starts so is disguised
+// itself.
+constexpr char kDisguise = '\x01';
 
-int Order(double a, double b) {
-  return a < b ? -1 : (a > b ? 1 : 0);
+template <typename T>
+int Order(T a, T b) {
+  if (a < b) return -1;
+  if (a > b) return 1;
+  return a == b ? 0 : kUnordered;  // NaN
+}
+
+// A list equals no tuple, and an iterator only itself.
+bool SameForm(const ArrayData& a, const ArrayData& b) {
+  if (a.form == ArrayData::Form::kIterator || a.form == ArrayData::Form::kValues) return false;
+  return a.form == b.form || (a.IsTuple() && b.IsTuple());
 }
 
 bool EqualObjects(const ObjectData& a, const ObjectData& b, uint64_t& work) {
@@ -78,18 +87,13 @@ void ObjectData::Clear() {
   index_.clear();
 }
 
+bool Value::IsIterator() const {
+  return IsArray() && array()->form == ArrayData::Form::kIterator;
+}
+
 double Value::AsDouble() const {
   if (Is(Kind::kBool)) return bool_value() ? 1 : 0;
   return Is(Kind::kInteger) ? static_cast<double>(integer()) : real();
-}
-
-int64_t Value::AsInteger() const {
-  if (Is(Kind::kBool)) return bool_value() ? 1 : 0;
-  if (Is(Kind::kInteger)) return integer();
-  const double whole = std::trunc(real());
-  // Also keeps NaN and infinity out of the conversion.
-  if (!(whole > -9.2e18 && whole < 9.2e18)) return 0;
-  return static_cast<int64_t>(whole);
 }
 
 bool Value::Truthy() const {
@@ -106,7 +110,7 @@ bool Value::Truthy() const {
     case Kind::kString:
       return !string().empty();
     case Kind::kArray:
-      return !items().empty();
+      return IsIterator() || !items().empty();
     case Kind::kObject:
       return object()->count() != 0;
     case Kind::kNamespace:
@@ -129,10 +133,6 @@ std::string_view Value::KindName() const {
   return kNames[static_cast<size_t>(kind())];
 }
 
-const Value* CallArguments::Get(size_t index, std::string_view name) const {
-  return index < positional.size() ? &positional[index] : Named(name);
-}
-
 const Value* CallArguments::Named(std::string_view name) const {
   for (const auto& [key, value] : named) {
     if (key == name) return &value;
@@ -140,31 +140,66 @@ const Value* CallArguments::Named(std::string_view name) const {
   return nullptr;
 }
 
+std::string ObjectKeyOf(std::string_view name) {
+  std::string key(name);
+  if (!key.empty() && key[0] == kDisguise) key.insert(0, {kDisguise, 's'});
+  return key;
+}
+
 Result<std::string> ObjectKey(const Value& key) {
-  if (key.IsString()) return key.string();
-  if (key.Is(Value::Kind::kInteger)) return kIntegerKey + std::to_string(key.integer());
-  return Error(ErrorCode::kInvalidData, "The chat template has an object whose key is " +
-                                            std::string(key.KindName()) +
-                                            ", but keys must be strings or integers.");
+  switch (key.kind()) {
+    case Value::Kind::kString:
+      return ObjectKeyOf(key.string());
+    case Value::Kind::kNone:
+      return std::string{kDisguise, 'n'};
+    case Value::Kind::kBool:
+    case Value::Kind::kInteger:
+      return std::string{kDisguise, 'i'} + DigitsOf(key.AsInteger());
+    case Value::Kind::kFloat: {
+      const auto whole = IntegerOf(key.real());
+      if (whole && static_cast<double>(*whole) == key.real()) {
+        return std::string{kDisguise, 'i'} + DigitsOf(*whole);
+      }
+      return std::string{kDisguise, 'f'} + python::FloatText(key.real());
+    }
+    default:
+      return Error(ErrorCode::kInvalidData,
+                   "The chat template has an object whose key is " + std::string(key.KindName()) +
+                       ", but keys must be strings, numbers, booleans or none.");
+  }
 }
 
-Value KeyValue(const std::string& key) {
-  if (key.empty() || key[0] != kIntegerKey) return Value::String(key);
-  int64_t value = 0;
-  std::from_chars(key.data() + 1, key.data() + key.size(), value);
-  return Value::Integer(value);
+Value KeyValue(const ObjectData& object, const std::string& key) {
+  if (key.size() < 2 || key[0] != kDisguise) {
+    return Value::OfText(Text(key, object.has_quoted_keys));
+  }
+  const std::string_view rest = std::string_view(key).substr(2);
+  switch (key[1]) {
+    case 'n':
+      return Value::MakeNone();
+    case 'i': {
+      const bool negative = rest.starts_with('-');
+      const Int128 size = ParseDigits(rest.substr(negative ? 1 : 0), 10).value_or(0);
+      return Value::Integer(negative ? -size : size);
+    }
+    case 'f':
+      return Value::Float(python::ParseFloat(rest).value_or(0));
+    default:
+      return Value::OfText(Text(std::string(rest), object.has_quoted_keys));
+  }
 }
 
-std::string_view KeyDigits(std::string_view key) {
-  return key.empty() || key[0] != kIntegerKey ? key : key.substr(1);
+Status SetField(ObjectData& object, const Value& key, Value value) {
+  ASSIGN_OR_RETURN(const std::string name, ObjectKey(key));
+  if (key.IsString() && key.text().has_quoted()) object.has_quoted_keys = true;
+  object.Set(name, std::move(value));
+  return OkStatus();
 }
 
 bool Equal(const Value& a, const Value& b, uint64_t& work) {
   if (++work > kMaxEqualWork) return false;
   if (a.IsNumeric() && b.IsNumeric()) {
-    if (a.Is(Value::Kind::kInteger) && b.Is(Value::Kind::kInteger)) {
-      return a.integer() == b.integer();
-    }
+    if (a.IsWhole() && b.IsWhole()) return a.AsInteger() == b.AsInteger();
     return a.AsDouble() == b.AsDouble();
   }
   if (a.kind() != b.kind()) return false;
@@ -173,7 +208,8 @@ bool Equal(const Value& a, const Value& b, uint64_t& work) {
       work += a.string().size() / 64;
       return a.string() == b.string();
     case Value::Kind::kArray:
-      return a.array() == b.array() || EqualArrays(a.items(), b.items(), work);
+      if (a.array() == b.array()) return true;
+      return SameForm(*a.array(), *b.array()) && EqualArrays(a.items(), b.items(), work);
     case Value::Kind::kObject:
       return a.object() == b.object() || EqualObjects(*a.object(), *b.object(), work);
     case Value::Kind::kNamespace:
@@ -185,20 +221,26 @@ bool Equal(const Value& a, const Value& b, uint64_t& work) {
   }
 }
 
-Result<int> Compare(const Value& a, const Value& b, bool case_sensitive) {
+Result<int> Compare(const Value& a, const Value& b, uint64_t& work) {
+  ++work;
   if (a.IsNumeric() && b.IsNumeric()) {
-    if (a.Is(Value::Kind::kInteger) && b.Is(Value::Kind::kInteger)) {
-      return a.integer() < b.integer() ? -1 : (a.integer() > b.integer() ? 1 : 0);
-    }
+    if (a.IsWhole() && b.IsWhole()) return Order(a.AsInteger(), b.AsInteger());
     return Order(a.AsDouble(), b.AsDouble());
   }
   if (a.IsString() && b.IsString()) {
-    const int order = case_sensitive ? a.string().compare(b.string())
-                                     : utf8::Lower(a.string()).compare(utf8::Lower(b.string()));
-    return order < 0 ? -1 : (order > 0 ? 1 : 0);
+    work += std::min(a.string().size(), b.string().size()) / 64;
+    return Order(a.string().compare(b.string()), 0);
   }
-  if (a.kind() == b.kind() && (a.IsNone() || a.IsUndefined())) return 0;
-  return Error(ErrorCode::kInvalidData, "The template compares " + std::string(a.KindName()) +
+  if (a.IsArray() && b.IsArray() && SameForm(*a.array(), *b.array()) &&
+      (a.array()->form == ArrayData::Form::kList || a.array()->IsTuple())) {
+    const size_t shared = std::min(a.items().size(), b.items().size());
+    for (size_t i = 0; i < shared && work <= kMaxEqualWork; ++i) {
+      if (Equal(a.items()[i], b.items()[i], work)) continue;
+      return Compare(a.items()[i], b.items()[i], work);
+    }
+    return Order(a.items().size(), b.items().size());
+  }
+  return Error(ErrorCode::kInvalidData, "The chat template compares " + std::string(a.KindName()) +
                                             " with " + std::string(b.KindName()) +
                                             ", which have no order.");
 }

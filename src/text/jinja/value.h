@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/jinja/integer.h"
+#include "text/jinja/text.h"
 
 namespace weft::jinja {
 
@@ -48,12 +50,12 @@ class Value {
   Value() = default;  // undefined
   static Value MakeNone() { return Value(Data(std::in_place_index<1>)); }
   static Value Bool(bool value) { return Value(Data(std::in_place_index<2>, value)); }
-  static Value Integer(int64_t value) { return Value(Data(std::in_place_index<3>, value)); }
+  static Value Integer(Int128 value) { return Value(Data(std::in_place_index<3>, value)); }
   static Value Float(double value) { return Value(Data(std::in_place_index<4>, value)); }
   // Without the evaluator's limits; template code makes strings and containers through Evaluator.
-  static Value String(std::string value) {
-    return Value(
-        Data(std::in_place_index<5>, std::make_shared<const std::string>(std::move(value))));
+  static Value String(std::string value) { return OfText(Text(std::move(value))); }
+  static Value OfText(Text value) {
+    return Value(Data(std::in_place_index<5>, std::make_shared<const Text>(std::move(value))));
   }
   static Value Array(std::shared_ptr<ArrayData> value) {
     return Value(Data(std::in_place_index<6>, std::move(value)));
@@ -80,9 +82,10 @@ class Value {
 
   // REQUIRES: the kind.
   bool bool_value() const { return std::get<2>(data_); }
-  int64_t integer() const { return std::get<3>(data_); }
+  Int128 integer() const { return std::get<3>(data_); }
   double real() const { return std::get<4>(data_); }
-  const std::string& string() const { return *std::get<5>(data_); }
+  const Text& text() const { return *std::get<5>(data_); }
+  const std::string& string() const { return text().bytes(); }
   const std::vector<Value>& items() const;
   const std::shared_ptr<ArrayData>& array() const { return std::get<6>(data_); }
   // Of an object or a namespace.
@@ -91,9 +94,15 @@ class Value {
   }
   const FunctionData& function() const { return *std::get<9>(data_); }
 
+  // Python's iterators give their items once, and have no length.
+  bool IsIterator() const;
+  // Of numbers without a fraction: booleans count, too.
+  bool IsWhole() const { return Is(Kind::kInteger) || Is(Kind::kBool); }
+
   // REQUIRES: IsNumeric().
   double AsDouble() const;
-  int64_t AsInteger() const;  // floats truncate
+  // REQUIRES: IsWhole().
+  Int128 AsInteger() const { return Is(Kind::kBool) ? Int128{bool_value()} : integer(); }
 
   bool Truthy() const;
   int depth() const;
@@ -101,20 +110,38 @@ class Value {
   std::string_view KindName() const;
 
  private:
-  using Data =
-      std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const std::string>,
-                   std::shared_ptr<ArrayData>, std::shared_ptr<ObjectData>,
-                   std::shared_ptr<ObjectData>, std::shared_ptr<const FunctionData>>;
+  using Data = std::variant<Undefined, None, bool, Int128, double, std::shared_ptr<const Text>,
+                            std::shared_ptr<ArrayData>, std::shared_ptr<ObjectData>,
+                            std::shared_ptr<ObjectData>, std::shared_ptr<const FunctionData>>;
   explicit Value(Data data) : data_(std::move(data)) {}
   Data data_;
 };
 
 struct ArrayData {
+  // What Python has for a row of values. They differ in how they print, in what equals what and in
+  // what one may do with them.
+  enum class Form {
+    kList,
+    kTuple,
+    kGroup,  // a tuple of two that `groupby` gives: grouper, list
+    kIterator,
+    kRange,
+    kKeys,  // of an object, as its methods give them
+    kValues,
+    kItems
+  };
   std::vector<Value> items;
   int depth = 1;  // 1 + the deepest item at the time it was put in
+  Form form = Form::kList;
+  std::string range_text;  // how a range prints
+
+  bool IsTuple() const { return form == Form::kTuple || form == Form::kGroup; }
+  bool IsView() const {
+    return form == Form::kKeys || form == Form::kValues || form == Form::kItems;
+  }
 };
 
-// Keys keep the order in which they came. They are strings, or integers in disguise (ObjectKey).
+// Keys keep the order in which they came. They are strings, or other values in disguise (ObjectKey).
 class ObjectData {
  public:
   const Value* Find(std::string_view key) const;
@@ -125,6 +152,7 @@ class ObjectData {
   void Clear();
 
   int depth = 1;
+  bool has_quoted_keys = false;  // keys as people and tools wrote them
 
  private:
   static constexpr size_t kNotFound = SIZE_MAX;
@@ -134,10 +162,12 @@ class ObjectData {
   std::unordered_map<std::string, size_t> index_;  // once there are more than a few
 };
 
-// A macro, a method bound to its value, or a global function.
+// What can be called: a macro, a method bound to its value, a global function, a loop.
 struct FunctionData {
   std::string name;
   std::function<Result<Value>(Evaluator&, const CallArguments&)> call;
+  // Its attributes, undefined for an unknown name; empty: it has none.
+  std::function<Value(std::string_view)> attribute;
 };
 
 inline const std::vector<Value>& Value::items() const {
@@ -148,17 +178,17 @@ struct CallArguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
 
-  // The argument at `index` or of this name; nullptr when it is not given.
-  const Value* Get(size_t index, std::string_view name) const;
+  // The argument of this name; nullptr when it is not given.
   const Value* Named(std::string_view name) const;
 };
 
-// A key as ObjectData holds it, and back. Errors: kInvalidData for other kinds than strings and
-// integers.
+// A key as ObjectData holds it, and back: none, booleans, numbers and strings, where numbers that
+// are equal are one key, as in Python. Errors: kInvalidData for other kinds.
 Result<std::string> ObjectKey(const Value& key);
-Value KeyValue(const std::string& key);
-// The key in JSON: integers become their digits, as in Python.
-std::string_view KeyDigits(std::string_view key);
+std::string ObjectKeyOf(std::string_view name);
+Value KeyValue(const ObjectData& object, const std::string& key);
+// Sets a field whose name may be quoted.
+Status SetField(ObjectData& object, const Value& key, Value value);
 
 // Equality of Python: numbers by value, containers by content. Adds what it looked at to `work` and
 // gives up, with false, once that is over kMaxEqualWork: containers that share parts can be
@@ -166,8 +196,10 @@ std::string_view KeyDigits(std::string_view key);
 inline constexpr uint64_t kMaxEqualWork = 1'000'000;
 bool Equal(const Value& a, const Value& b, uint64_t& work);
 
-// -1, 0, 1. Errors: kInvalidData when the two have no order.
-Result<int> Compare(const Value& a, const Value& b, bool case_sensitive);
+// -1, 0, 1; kUnordered beside NaN. Lists and tuples are compared item by item. Errors: kInvalidData
+// when the two have no order.
+inline constexpr int kUnordered = 2;
+Result<int> Compare(const Value& a, const Value& b, uint64_t& work);
 
 // What a template did that cannot be: kInvalidData.
 Error Refuse(std::string message);

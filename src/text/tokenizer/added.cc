@@ -50,9 +50,38 @@ void AddedTokenMatcher::Add(std::string_view content, const AddedToken* token) {
     node = child_index;
   }
   if (nodes_[node].token == nullptr) nodes_[node].token = token;
+  has_control_tokens_ = has_control_tokens_ || token->is_control();
 }
 
-AddedTokenMatcher::Hit AddedTokenMatcher::Longest(std::string_view text, size_t at) const {
+bool AddedToken::is_control() const {
+  static constexpr std::string_view kEndsOfTurns[] = {"<|im_end|>",
+                                                      "<|eot_id|>",
+                                                      "<|eom_id|>",
+                                                      "<|end_of_turn|>",
+                                                      "<end_of_turn>",
+                                                      "<|end|>",
+                                                      "<|endoftext|>",
+                                                      "<|end_of_text|>",
+                                                      "<|eot|>",
+                                                      "<EOT>",
+                                                      "<turn|>",
+                                                      "<|return|>",
+                                                      "<|call|>",
+                                                      "</s>",
+                                                      "<|END_OF_TURN_TOKEN|>",
+                                                      "<|user|>",
+                                                      "<|assistant|>",
+                                                      "<|system|>",
+                                                      "<|im_start|>",
+                                                      "<｜end▁of▁sentence｜>",
+                                                      "<|start_header_id|>",
+                                                      "<start_of_turn>",
+                                                      "<|turn>"};
+  return special || std::ranges::find(kEndsOfTurns, content) != std::end(kEndsOfTurns);
+}
+
+AddedTokenMatcher::Hit AddedTokenMatcher::Longest(std::string_view text, size_t at,
+                                                  size_t control_limit) const {
   Hit longest{nullptr, at};
   uint32_t node = 0;
   while (at < text.size()) {
@@ -60,13 +89,14 @@ AddedTokenMatcher::Hit AddedTokenMatcher::Longest(std::string_view text, size_t 
     if (child == nodes_[node].children.end()) break;
     node = child->second;
     ++at;
-    if (nodes_[node].token != nullptr) longest = {nodes_[node].token, at};
+    const AddedToken* token = nodes_[node].token;
+    if (token != nullptr && (at <= control_limit || !token->is_control())) longest = {token, at};
   }
   return longest;
 }
 
-std::vector<AddedTokenMatcher::Section> AddedTokenMatcher::Split(std::string_view text,
-                                                                 bool parse_special) const {
+std::vector<AddedTokenMatcher::Section> AddedTokenMatcher::Split(
+    std::string_view text, bool parse_special, std::span<const TextRange> quoted) const {
   std::vector<Section> sections;
   size_t done = 0;  // text before this has been given out
   for (size_t at = 0; at < text.size();) {
@@ -74,7 +104,11 @@ std::vector<AddedTokenMatcher::Section> AddedTokenMatcher::Split(std::string_vie
       ++at;
       continue;
     }
-    const Hit hit = Longest(text, at);
+    // A control token ends before the next quoted range, and begins in none.
+    while (!quoted.empty() && quoted.front().end <= at) quoted = quoted.subspan(1);
+    const size_t control_limit =
+        !parse_special ? 0 : (quoted.empty() ? text.size() : quoted.front().begin);
+    const Hit hit = Longest(text, at, control_limit);
     if (hit.token == nullptr) {
       ++at;
       continue;
@@ -83,7 +117,7 @@ std::vector<AddedTokenMatcher::Section> AddedTokenMatcher::Split(std::string_vie
     size_t end = hit.end;
     at = end;
     const AddedToken& token = *hit.token;
-    if (token.special && !parse_special) continue;
+
     if (token.single_word && (WordCharBefore(text, begin) || WordCharAt(text, end))) continue;
     if (token.left_strip) begin = SkipSpaceBefore(text, begin, std::min(done, begin));
     if (token.right_strip) end = SkipSpaceAfter(text, end);

@@ -4,19 +4,24 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
+#include "text/quoted_text.h"
 
 namespace weft {
 
 struct AddedToken {
   int32_t id = -1;
   std::string content;
-  bool special = false;      // control token: skipped when decoding, not parsed when asked not to
+  bool special = false;  // skipped when decoding
+  // Steers a model, so that it is not looked for in quoted text: a special token, and one that by
+  // its name ends a turn.
+  bool is_control() const;
   bool normalized = false;   // looked for in the normalised text instead of the raw text
   bool left_strip = false;   // takes the white space before it
   bool right_strip = false;  // takes the white space after it
@@ -33,16 +38,19 @@ class AddedTokenMatcher {
     std::string_view text;              // empty for a token
     const AddedToken* token = nullptr;  // nullptr for text
   };
-  // Cuts `text` (well-formed UTF-8) into text and tokens. Special tokens stay text unless
-  // `parse_special`.
-  std::vector<Section> Split(std::string_view text, bool parse_special) const;
+  // Cuts `text` (well-formed UTF-8) into text and tokens. Control tokens stay text unless
+  // `parse_special`, and where they touch a range of `quoted`.
+  std::vector<Section> Split(std::string_view text, bool parse_special,
+                             std::span<const TextRange> quoted = {}) const;
+  bool has_control_tokens() const { return has_control_tokens_; }
 
  private:
   struct Hit {
     const AddedToken* token;
     size_t end;
   };
-  Hit Longest(std::string_view text, size_t at) const;
+  // `control_limit`: where a control token must end.
+  Hit Longest(std::string_view text, size_t at, size_t control_limit) const;
 
   struct Node {
     std::unordered_map<char, uint32_t> children;
@@ -50,6 +58,7 @@ class AddedTokenMatcher {
   };
   std::vector<Node> nodes_ = std::vector<Node>(1);
   std::array<bool, 256> starts_{};
+  bool has_control_tokens_ = false;
 };
 
 }  // namespace weft

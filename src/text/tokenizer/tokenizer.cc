@@ -1,5 +1,7 @@
 #include "text/tokenizer/tokenizer.h"
 
+#include <algorithm>
+
 #include "text/tokenizer/byte_level.h"
 #include "text/tokenizer/data.h"
 #include "text/utf8.h"
@@ -13,9 +15,11 @@ class Encoder {
   Encoder(const TokenizerData& data, bool parse_special, std::vector<int32_t>& ids)
       : data_(data), parse_special_(parse_special), ids_(ids) {}
 
-  Status Run(std::string_view text) {
+  Status Run(std::string_view text, std::span<const TextRange> quoted) {
     bool first = true;
-    for (const auto& section : data_.raw_matcher.Split(text, parse_special_)) {
+    quoted_ = quoted;
+    whole_ = text;
+    for (const auto& section : data_.raw_matcher.Split(text, parse_special_, quoted)) {
       if (section.token != nullptr) {
         ids_.push_back(section.token->id);
       } else {
@@ -30,7 +34,8 @@ class Encoder {
   Status EncodeText(std::string_view text, bool starts_input) {
     ASSIGN_OR_RETURN(const std::string normalized, data_.normalizer.Apply(text));
     bool first = starts_input;
-    for (const auto& section : data_.normalized_matcher.Split(normalized, parse_special_)) {
+    for (const auto& section :
+         data_.normalized_matcher.Split(normalized, parse_special_ && !HoldsQuoted(text))) {
       if (section.token != nullptr) {
         ids_.push_back(section.token->id);
       } else {
@@ -39,6 +44,16 @@ class Encoder {
       first = false;
     }
     return OkStatus();
+  }
+
+  // Whether part of a section of the text is quoted. Tokens that are looked for in normalised text
+  // have no place in the raw one: where some of a section is quoted, it has no control tokens.
+  bool HoldsQuoted(std::string_view section) const {
+    if (quoted_.empty() || !data_.normalized_matcher.has_control_tokens()) return false;
+    const auto begin = static_cast<size_t>(section.data() - whole_.data());
+    return std::ranges::any_of(quoted_, [&](const TextRange& range) {
+      return range.begin < begin + section.size() && range.end > begin;
+    });
   }
 
   Status EncodeNormalized(std::string_view text, bool starts_input) {
@@ -55,6 +70,8 @@ class Encoder {
 
   const TokenizerData& data_;
   bool parse_special_;
+  std::span<const TextRange> quoted_;
+  std::string_view whole_;
   std::vector<int32_t>& ids_;
   PreTokens tokens_;
   BpeModel::Scratch scratch_;
@@ -79,6 +96,16 @@ Status TokenizerData::IndexAddedTokens() {
 
 Result<std::vector<int32_t>> Tokenizer::Encode(std::string_view text, bool add_special_tokens,
                                                bool parse_special) const {
+  return EncodePieces(text, add_special_tokens, parse_special, {});
+}
+
+Result<std::vector<int32_t>> Tokenizer::Encode(const QuotedText& text) const {
+  return EncodePieces(text.text, /*add_special_tokens=*/false, /*parse_special=*/true, text.quoted);
+}
+
+Result<std::vector<int32_t>> Tokenizer::EncodePieces(std::string_view text, bool add_special_tokens,
+                                                     bool parse_special,
+                                                     std::span<const TextRange> quoted) const {
   if (text.size() > kMaxTextBytes) {
     return Error(ErrorCode::kInvalidArgument, "A text of " + std::to_string(text.size()) +
                                                   " bytes is over the limit of " +
@@ -90,7 +117,7 @@ Result<std::vector<int32_t>> Tokenizer::Encode(std::string_view text, bool add_s
   }
   std::vector<int32_t> ids;
   if (add_special_tokens) ids = data_->prefix_ids;
-  TRY(Encoder(*data_, parse_special, ids).Run(text));
+  TRY(Encoder(*data_, parse_special, ids).Run(text, quoted));
   if (add_special_tokens) {
     ids.insert(ids.end(), data_->suffix_ids.begin(), data_->suffix_ids.end());
   }

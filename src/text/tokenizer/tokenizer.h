@@ -18,6 +18,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "text/quoted_text.h"
 
 namespace weft {
 
@@ -34,11 +35,13 @@ class Tokenizer {
   static Result<Tokenizer> FromJson(ByteSpan tokenizer_json);
 
   // `add_special_tokens`: what the post-processor puts around the text, such as <s>.
-  // `parse_special`: texts of special tokens in `text` become these tokens; false for text that
+  // `parse_special`: texts of control tokens in `text` become these tokens; false for text that
   // must not steer the model. Errors: kInvalidArgument for text that is not UTF-8 or too long;
   // kInvalidData when an expression of the file gives up.
   Result<std::vector<int32_t>> Encode(std::string_view text, bool add_special_tokens,
                                       bool parse_special = true) const;
+  // The same with control tokens as such except where they touch what is quoted.
+  Result<std::vector<int32_t>> Encode(const QuotedText& text) const;
 
   // Always well-formed UTF-8: bytes that are none become U+FFFD. Ids without a token are skipped.
   std::string Decode(std::span<const int32_t> ids, bool skip_special) const;
@@ -56,6 +59,9 @@ class Tokenizer {
 
  private:
   friend class Detokenizer;
+  Result<std::vector<int32_t>> EncodePieces(std::string_view text, bool add_special_tokens,
+                                            bool parse_special,
+                                            std::span<const TextRange> quoted) const;
   explicit Tokenizer(std::shared_ptr<const TokenizerData> data) : data_(std::move(data)) {}
   std::shared_ptr<const TokenizerData> data_;
 };
