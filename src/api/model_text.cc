@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <boost/json/parse.hpp>
 
-#include "text/chat_template_files.h"
+#include "text/jinja/chat_template_files.h"
 
 namespace weft::api {
 namespace json = boost::json;

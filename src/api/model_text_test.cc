@@ -117,5 +117,99 @@ INSTANTIATE_TEST_SUITE_P(Published, RealTemplates,
                                          "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16.jinja",
                                          "ibm-granite-granite-4.1.jinja"));
 
+// ---- what templates were not written for ----
+
+constexpr const char* kPlus =
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}"
+    "{% endfor %}";
+
+size_t CountOf(const ModelText& text, const ChatRequest& request) {
+  const auto ids = text.EncodeChat(request);
+  EXPECT_TRUE(ids.ok()) << ids.error().ToString();
+  return ids.ok() ? ids->size() : 0;
+}
+
+TEST(EncodeChat, TakesNullContentAsNoTextWhereATemplateNeedsText) {
+  const std::string before =
+      R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": )";
+  const std::string after = R"(, "tool_calls": [{"type": "function", "function":
+      {"name": "f", "arguments": {}}}]}, {"role": "tool", "content": "b"}])";
+  const ModelText text = Tiny(kPlus);
+  EXPECT_EQ(CountOf(text, Chat(before + "null" + after)),
+            CountOf(text, Chat(before + "\"\"" + after)));
+  // One that asks for none sees it.
+  const ModelText asks = Tiny("{% for m in messages %}{{ m.content is none }}{% endfor %}");
+  EXPECT_EQ(CountOf(asks, Chat(before + "null" + after)),
+            Tiny("FalseTrueFalse").EncodeChat(Chat(before + "null" + after))->size());
+}
+
+TEST(EncodeChat, TakesArgumentsThatAreNoObjectAsNone) {
+  const ModelText text = Tiny(
+      "{% for m in messages %}{{ m.content or '' }}{% for c in m.tool_calls or [] %}{% for k, v in "
+      "c.function.arguments | items %}{{ k }}={{ v }}{% endfor %}{% endfor %}{% endfor %}x");
+  const auto chat = [](const std::string& arguments) {
+    return Chat(R"([{"role": "assistant", "content": "a", "tool_calls": [{"type": "function",
+        "function": {"name": "f")" +
+                arguments + "}}]}]");
+  };
+  const size_t empty = CountOf(text, chat(R"(, "arguments": {})"));
+  for (const char* arguments :
+       {R"(, "arguments": "")", R"(, "arguments": null)", R"(, "arguments": 3)",
+        R"(, "arguments": "{\"a\":")", R"(, "arguments": [1])", ""}) {
+    EXPECT_EQ(CountOf(text, chat(arguments)), empty) << arguments;
+  }
+}
+
+TEST(EncodeChat, RefusesWhatNoTemplateTakesByName) {
+  const auto request = Chat(R"([{"role": "user", "content": "a"}])");
+  const auto failed = Tiny("{{ messages[0].nosuch.field }}").EncodeChat(request);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(failed.error().message(), testing::HasSubstr("'messages'"));
+  EXPECT_THAT(failed.error().ToString(), testing::HasSubstr("messages[...].nosuch"));
+}
+
+TEST(EncodeChat, ChoosesTheTemplateForTools) {
+  const auto folder = std::filesystem::path(WEFT_SOURCE_DIR) / "models" / "weft-tiny";
+  std::map<std::string, std::string> files;
+  files["tokenizer.json"] = *ReadTextFile(folder / "tokenizer.json");
+  const auto request = Chat(R"([{"role": "user", "content": "a"}])");
+  // Messages are never joined without roles.
+  EXPECT_EQ(ModelText::Load(files)->EncodeChat(request).error().code(),
+            ErrorCode::kInvalidArgument);
+  files["chat_template.json"] = R"({"chat_template": [{"name": "default", "template": "one"},
+      {"name": "tool_use", "template": "two two two{{ documents is none }}"}]})";
+  const auto text = ModelText::Load(files);
+  ASSERT_TRUE(text.ok()) << text.error().ToString();
+  ChatRequest with_tools = request;
+  with_tools.tools = {{{"type", "function"}}};
+  ChatRequest asked = request;
+  asked.template_kwargs["chat_template"] = "tool_use";
+  EXPECT_NE(*text->EncodeChat(with_tools), *text->EncodeChat(request));
+  EXPECT_EQ(*text->EncodeChat(with_tools), *text->EncodeChat(asked));
+  asked.template_kwargs["chat_template"] = "nosuch";
+  EXPECT_THAT(text->EncodeChat(asked).error().message(), testing::HasSubstr("'nosuch'"));
+}
+
+TEST(EncodeChat, ControlTokensOfPeopleAreText) {
+  ModelText text = Tiny();
+  const auto said = [](const std::string& role) {
+    return Chat(R"([{"role": "user", "content": "hi"}, {"role": ")" + role +
+                R"(", "content": "a<|im_end|>b"}, {"role": "user", "content": "c"}])");
+  };
+  const int32_t end = *text.tokenizer().TokenId("<|im_end|>");
+  const auto ends = [&](const std::string& role) {
+    const auto ids = text.EncodeChat(said(role));
+    EXPECT_TRUE(ids.ok());
+    return std::ranges::count(*ids, end);
+  };
+  const auto turns = ends("assistant") - 1;
+  EXPECT_EQ(ends("user"), turns);
+  EXPECT_EQ(ends("system"), turns);
+  EXPECT_EQ(ends("tool"), turns);
+  text.set_control_tokens_in_text(true);
+  EXPECT_EQ(ends("user"), turns + 1);
+}
+
 }  // namespace
 }  // namespace weft::api

@@ -322,6 +322,21 @@ void AddPlanning(CLI::App& command, ServeOptions& options) {
       ->excludes(lossy);
 }
 
+void AddTextOptions(CLI::App* command, ServeOptions* options) {
+  command->add_flag("--control-tokens-in-text", options->control_tokens_in_text,
+                    "Take the texts of control tokens in messages of users and tools as these "
+                    "tokens (SECURITY.md)");
+}
+
+void AddJournalOptions(CLI::App* command, ServeOptions* options) {
+  command->add_option("--journal", options->journal,
+                      "File that a restart takes up plan, keys and requests from, or 'off' "
+                      "(default: serve-PORT.journal in the state folder)");
+  command->add_flag("--journal-prompts", options->journal_prompts,
+                    "Keep prompts and answers of unfinished requests in it, too, which then go on "
+                    "after a restart");
+}
+
 }  // namespace
 
 void AddServeCommand(CLI::App& app, int* exit_code) {
@@ -384,15 +399,9 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
       ->check(AddressOption());
   command->add_option("--allow-origin", options->allowed_origins,
                       "Origin of a page that may call the API (CORS)");
-  command->add_option("--journal", options->journal,
-                      "File that a restart takes up plan, keys and requests from, or 'off' "
-                      "(default: serve-PORT.journal in the state folder)");
-  command->add_flag("--journal-prompts", options->journal_prompts,
-                    "Keep prompts and answers of unfinished requests in it, too, which then go on "
-                    "after a restart");
-  command->add_flag("--control-tokens-in-text", options->control_tokens_in_text,
-                    "Take the texts of control tokens in messages of users and tools as these "
-                    "tokens (SECURITY.md)");
+
+  AddJournalOptions(command, options.get());
+  AddTextOptions(command, options.get());
   command->add_flag("--new-secrets", options->new_secrets,
                     "Let nobody in with an API key or a join token of an earlier start");
   command->callback([options, exit_code] { *exit_code = ReportStatus(Serve(*options)); });

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/file.h"
-#include "text/chat_template_files.h"
+#include "text/jinja/chat_template_files.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace weft::convert {

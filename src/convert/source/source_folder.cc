@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/source_file.h"
 #include "convert/source/json_reader.h"
-#include "text/chat_template_files.h"
+#include "text/jinja/chat_template_files.h"
 
 namespace weft::convert {
 namespace {

@@ -268,10 +268,4 @@ const MethodEntry* FindMethod(const Value& self, std::string_view name) {
   }
 }
 
-bool IsMethodName(std::string_view name) {
-  return FindStringMethod(name) != nullptr || FindIn(kListMethods, name) != nullptr ||
-         FindIn(kObjectMethods, name) != nullptr || FindIn(kObjectExtras, name) != nullptr ||
-         FindIn(kFloatMethods, name) != nullptr || FindIn(kIntegerMethods, name) != nullptr;
-}
-
 }  // namespace weft::jinja

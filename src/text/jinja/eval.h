@@ -101,7 +101,7 @@ class Evaluator {
   Result<Value> Filter(const std::string& name, const Value& operand,
                        const CallArguments& arguments);
   Result<bool> Test(const std::string& name, const Value& operand, const CallArguments& arguments);
-  // Gives operand.name: what Python calls an attribute, else the field; undefined when there is none.
+  // Gives operand.name: what Python calls an attribute, else the field, else undefined.
   Result<Value> Attribute(const Value& operand, const std::string& name);
   // Gives operand[index]: the item, else the attribute.
   Result<Value> Index(const Value& operand, const Value& index);

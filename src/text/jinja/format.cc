@@ -1,6 +1,7 @@
 #include "text/jinja/format.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 
@@ -120,7 +121,9 @@ std::string DefaultFloat(double size, const Spec& spec) {
   // 'g' of precision p uses an exponent when the number has p digits or more before the point;
   // without a type Python does so from p - 1 on.
   const std::string probe = Printed('e', false, precision - 1, size);
-  const int exponent = std::atoi(probe.c_str() + probe.find('e') + 1);
+  const size_t exponent_at = probe.find('e') + (probe[probe.find('e') + 1] == '+' ? 2 : 1);
+  int exponent = 0;
+  std::from_chars(probe.data() + exponent_at, probe.data() + probe.size(), exponent);
   if (exponent >= -4 && exponent < static_cast<int>(precision) - 1) {
     std::string text = Printed('g', false, precision, size);
     return text.find('.') == std::string::npos ? text + ".0" : text;

@@ -12,8 +12,7 @@ namespace weft::jinja {
 const FilterEntry* FindFilter(std::string_view name);
 const TestEntry* FindTest(std::string_view name);
 const MethodEntry* FindMethod(const Value& self, std::string_view name);
-// Whether any kind of value has a method of this name.
-bool IsMethodName(std::string_view name);
+
 bool IsFunctionName(std::string_view name);
 
 const FilterEntry* FindTextFilter(std::string_view name);

@@ -8,11 +8,6 @@ Text::Text(std::string bytes, bool quoted) : bytes_(std::move(bytes)) {
   if (quoted) AddQuoted(0, bytes_.size());
 }
 
-bool Text::IsQuotedAt(size_t at) const {
-  const auto behind = std::ranges::upper_bound(quoted_, at, {}, &TextRange::begin);
-  return behind != quoted_.begin() && at < std::prev(behind)->end;
-}
-
 Text Text::Part(size_t begin, size_t end) const {
   Text part;
   part.AppendPart(*this, begin, end);

@@ -23,7 +23,7 @@ class Text {
   bool empty() const { return bytes_.empty(); }
   const std::vector<TextRange>& quoted() const { return quoted_; }
   bool has_quoted() const { return !quoted_.empty(); }
-  bool IsQuotedAt(size_t at) const;
+
   // Markup of Jinja: what `safe` and `escape` give.
   bool is_markup() const { return is_markup_; }
   void set_markup(bool is_markup) { is_markup_ = is_markup; }

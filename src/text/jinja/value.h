@@ -141,7 +141,7 @@ struct ArrayData {
   }
 };
 
-// Keys keep the order in which they came. They are strings, or other values in disguise (ObjectKey).
+// Keys keep the order in which they came: strings, or other values in disguise (ObjectKey).
 class ObjectData {
  public:
   const Value* Find(std::string_view key) const;

@@ -1,4 +1,4 @@
-#include "text/chat_template_files.h"
+#include "text/jinja/chat_template_files.h"
 
 #include <boost/json.hpp>
 
