@@ -411,7 +411,18 @@ TEST_F(ConvertTest, F32PackagesKeepF32AtTheBoundaryAndInKv) {
   }
 }
 
+TEST_F(ConvertTest, SaysWhatAChatTemplateNeeds) {
+  options_.force = true;
+  EXPECT_THAT(Convert(options_)->warnings,
+              ::testing::ElementsAre(HasSubstr("The model has no chat template")));
+  testing::Write(source() / "chat_template.jinja", "{{ x }}\n{{ x | nosuchfilter }}");
+  EXPECT_THAT(Convert(options_)->warnings,
+              ::testing::ElementsAre(HasSubstr("Line 2 of the chat template uses the filter "
+                                               "'nosuchfilter'")));
+}
+
 TEST_F(ConvertTest, WarnsOfTokensThatTheModelDoesNotKnow) {
+  testing::Write(source() / "chat_template.jinja", "{{ messages }}");
   EXPECT_TRUE(Convert(options_)->warnings.empty());
   testing::Write(source() / "tokenizer.json",
                  R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 400}, "merges": []}})");
