@@ -72,17 +72,6 @@ std::string HostInUrl(std::string_view host) {
   return is_v6 ? "[" + std::string(host) + "]" : std::string(host);
 }
 
-std::string NetworkOf(const std::string& address) {
-  in6_addr parsed = {};
-  if (inet_pton(AF_INET6, address.c_str(), &parsed) != 1 || IN6_IS_ADDR_V4MAPPED(&parsed)) {
-    return address;
-  }
-  std::fill(std::begin(parsed.s6_addr) + 8, std::end(parsed.s6_addr), uint8_t{0});
-  char text[INET6_ADDRSTRLEN] = {};
-  inet_ntop(AF_INET6, &parsed, text, sizeof(text));
-  return text;
-}
-
 std::string Url::Authority() const {
   return HostInUrl(host) + ":" + std::to_string(port);
 }

@@ -23,9 +23,6 @@ bool IsLoopbackAddress(std::string_view address);
 // "host" or "[2001:db8::1]": as it stands in a URL and in a Host header, without a port.
 std::string HostInUrl(std::string_view host);
 
-// What limits by address count: the address itself, or the first 64 bits of an IPv6 address.
-std::string NetworkOf(const std::string& address);
-
 struct Url {
   bool tls = false;
   std::string host;

@@ -3,7 +3,10 @@
 // only.
 #pragma once
 
+#include <algorithm>
+#include <boost/asio/associator.hpp>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/ssl/stream.hpp>
@@ -12,12 +15,25 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "base/clock.h"
 #include "net/loop_context.h"
 
 namespace weft::net {
+
+// Calls `handler` with what a read brought, after taking that off an allowance that it shares with
+// the stream: the stream may have ended by then.
+template <typename Handler>
+struct CountingHandler {
+  Handler handler;
+  std::shared_ptr<std::optional<size_t>> allowance;
+  void operator()(boost::system::error_code error, size_t count) {
+    if (*allowance) **allowance -= std::min(count, **allowance);
+    handler(error, count);
+  }
+};
 
 class AnyStream {
  public:
@@ -43,22 +59,30 @@ class AnyStream {
   // Bytes that were read already and belong to whoever reads next: what a client sent right behind
   // its WebSocket handshake.
   void Unread(std::string bytes) { inner_->unread = std::move(bytes); }
+  // So many bytes may be read from here on, framing of whatever lies on top included; reads beyond
+  // fail with no_buffer_space. nullopt: as many as come.
+  void SetReadAllowance(std::optional<size_t> byte_count) { *inner_->allowance = byte_count; }
   // When bytes last went into the kernel's buffer or were first offered to it.
   Instant last_write_at() const { return inner_->last_write_at; }
 
   template <typename Buffers, typename Handler>
-  void async_read_some(const Buffers& buffers, Handler&& handler) {
-    if (!inner_->unread.empty()) {
+  void async_read_some(const Buffers& buffers, Handler&& next) {
+    CountingHandler<std::decay_t<Handler>> handler{std::forward<Handler>(next), inner_->allowance};
+    if (*inner_->allowance == size_t{0}) {
+      const boost::system::error_code error = boost::asio::error::no_buffer_space;
+      boost::asio::post(get_executor(),
+                        boost::beast::bind_front_handler(std::move(handler), error, size_t{0}));
+    } else if (!inner_->unread.empty()) {
       const size_t count = boost::asio::buffer_copy(buffers, boost::asio::buffer(inner_->unread));
       inner_->unread.erase(0, count);
       // Posted, not called: a handler never runs inside the function that it was given to.
-      boost::asio::post(get_executor(),
-                        boost::beast::bind_front_handler(std::forward<Handler>(handler),
-                                                         boost::system::error_code(), count));
+      boost::asio::post(
+          get_executor(),
+          boost::beast::bind_front_handler(std::move(handler), boost::system::error_code(), count));
     } else if (inner_->tls) {
-      inner_->tls->async_read_some(buffers, std::forward<Handler>(handler));
+      inner_->tls->async_read_some(buffers, std::move(handler));
     } else {
-      inner_->socket.async_read_some(buffers, std::forward<Handler>(handler));
+      inner_->socket.async_read_some(buffers, std::move(handler));
     }
   }
   template <typename Buffers, typename Handler>
@@ -106,6 +130,7 @@ class AnyStream {
     tcp::socket socket;
     std::optional<boost::asio::ssl::stream<tcp::socket&>> tls;
     std::string unread;
+    std::shared_ptr<std::optional<size_t>> allowance = std::make_shared<std::optional<size_t>>();
     Instant last_write_at;
   };
   std::unique_ptr<Inner> inner_;
@@ -130,3 +155,16 @@ inline void beast_close_socket(AnyStream& stream) {
 }
 
 }  // namespace weft::net
+
+// Executor and allocator are those of the handler within.
+template <template <typename, typename> class Associator, typename Handler, typename Default>
+struct boost::asio::associator<Associator, weft::net::CountingHandler<Handler>, Default>
+    : Associator<Handler, Default> {
+  static auto get(const weft::net::CountingHandler<Handler>& counting) noexcept {
+    return Associator<Handler, Default>::get(counting.handler);
+  }
+  static auto get(const weft::net::CountingHandler<Handler>& counting,
+                  const Default& fallback) noexcept {
+    return Associator<Handler, Default>::get(counting.handler, fallback);
+  }
+};

@@ -1,19 +1,45 @@
 #include "net/connection_limits.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "base/network.h"
 #include "net/address.h"
 
 namespace weft::net {
 
-bool ConnectionCounter::TryAdd(const std::string& address, const ServerLimits& limits) {
-  if (total_ >= limits.connections) return false;
-  const auto [place, is_new] = by_network_.try_emplace(NetworkOf(address), 0);
-  if (place->second >= limits.connections_per_address && !IsLoopbackAddress(address)) {
-    if (is_new) by_network_.erase(place);
+bool ConnectionCounter::TryAdd(const std::string& address, const ServerLimits& limits,
+                               bool is_counted) {
+  const std::string network = NetworkOf(address);
+  const auto own = by_network_.find(network);
+  if (is_counted && !IsLoopbackAddress(address) && own != by_network_.end() &&
+      own->second >= limits.connections_per_address && !EndIdle(network)) {
     return false;
   }
-  ++place->second;
+  if (total_ >= limits.connections && !EndIdle("")) return false;
+  ++by_network_[network];
   ++total_;
   return true;
+}
+
+bool ConnectionCounter::EndIdle(const std::string& network) {
+  const auto oldest = std::find_if(idle_.begin(), idle_.end(), [&](const Idle& idle) {
+    return network.empty() || idle.network == network;
+  });
+  if (oldest == idle_.end()) return false;
+  ConnectionPlace* const place = oldest->place;
+  // Ending it takes the entry off the list.
+  const std::function<void()> end = oldest->end;
+  place->GiveUp();
+  end();
+  return true;
+}
+
+void ConnectionPlace::SetIdle(std::function<void()> end) {
+  if (idle_) counter_->idle_.erase(*std::exchange(idle_, std::nullopt));
+  if (!end || given_up_) return;
+  counter_->idle_.push_back({NetworkOf(address_), this, std::move(end)});
+  idle_ = std::prev(counter_->idle_.end());
 }
 
 void ConnectionCounter::Remove(const std::string& address) {

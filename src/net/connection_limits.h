@@ -4,17 +4,24 @@
 #pragma once
 
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "net/limits.h"
 
 namespace weft::net {
 
+class ConnectionPlace;
+
 class ConnectionCounter {
  public:
-  bool TryAdd(const std::string& address, const ServerLimits& limits);
+  // Whether there is a place for another connection of this address, after idle ones have made room
+  // where need be: of that address, or of any. `is_counted`: the limit by address is for it, too.
+  bool TryAdd(const std::string& address, const ServerLimits& limits, bool is_counted = true);
   void Remove(const std::string& address);
   void AddAnswer() { ++open_answers_; }
   void RemoveAnswer() {
@@ -35,7 +42,17 @@ class ConnectionCounter {
   bool server_is_gone() const { return server_is_gone_; }
 
  private:
+  friend class ConnectionPlace;
+  struct Idle {
+    std::string network;
+    ConnectionPlace* place = nullptr;
+    std::function<void()> end;
+  };
+  // Ends the connection that has been idle for the longest, of this network or of any ("").
+  bool EndIdle(const std::string& network);
+
   std::map<std::string, size_t> by_network_;  // keys of NetworkOf
+  std::list<Idle> idle_;                      // the longest idle first
   size_t total_ = 0;
   size_t open_answers_ = 0;
   size_t queued_bytes_ = 0;
@@ -49,14 +66,21 @@ class ConnectionPlace {
  public:
   ConnectionPlace(std::shared_ptr<ConnectionCounter> counter, std::string address)
       : counter_(std::move(counter)), address_(std::move(address)) {}
-  ~ConnectionPlace() {
+  ~ConnectionPlace() { GiveUp(); }
+  ConnectionPlace(const ConnectionPlace&) = delete;
+  ConnectionPlace& operator=(const ConnectionPlace&) = delete;
+
+  // The connection waits for its next request and ends with `end` where somebody needs its place;
+  // null: it does not wait any more.
+  void SetIdle(std::function<void()> end);
+  // It has ended, whoever still holds this.
+  void GiveUp() {
+    if (std::exchange(given_up_, true)) return;
+    SetIdle(nullptr);
     SetAnswering(false);
     SetQueuedBytes(0);
     counter_->Remove(address_);
   }
-  ConnectionPlace(const ConnectionPlace&) = delete;
-  ConnectionPlace& operator=(const ConnectionPlace&) = delete;
-
   // Between a request and the end of its answer.
   bool answering() const { return answering_; }
   void SetAnswering(bool answering) {
@@ -77,6 +101,8 @@ class ConnectionPlace {
  private:
   std::shared_ptr<ConnectionCounter> counter_;
   const std::string address_;
+  std::optional<std::list<ConnectionCounter::Idle>::iterator> idle_;
+  bool given_up_ = false;
   bool answering_ = false;
   size_t queued_bytes_ = 0;
 };

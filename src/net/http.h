@@ -26,6 +26,8 @@ struct HttpRequest {
   std::string remote_address;  // "192.168.1.7"
   bool remote_is_loopback = false;
   bool over_tls = false;
+  // As whom limits count the sender, beside its address; the handler fills it in.
+  std::string client;
   // Behind peer_user(): set by the server, or by a test.
   std::function<std::optional<uint32_t>()> find_peer_user;
 
@@ -91,6 +93,9 @@ class WebSocket {
   // The longest message that is taken from now on; a longer one closes the connection before
   // memory is set aside for it.
   virtual void SetMessageLimit(size_t byte_count) = 0;
+  // So many bytes may come from now on, pings and the heads of frames included; beyond them the
+  // connection ends. nullopt: as many as come, as from the start.
+  virtual void SetAllowance(std::optional<size_t> byte_count) = 0;
   // How long the peer may be silent behind what comes next, as WebSocketClientLimits::silence.
   virtual void SetSilence(Duration silence) = 0;
   virtual std::string remote_address() const = 0;

@@ -283,8 +283,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       // Bytes behind a request are the next one, or garbage: both wait, but not without a limit.
       const ServerLimits& limits = options_.limits;
       if (buffer_.size() > limits.header_bytes + limits.body_bytes) return Abort();
-    } else if (!Advance()) {
-      return;
+    } else {
+      place_->SetIdle(nullptr);
+      if (!Advance()) return;
     }
     Read();
   }
@@ -520,6 +521,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     on_closed_ = nullptr;
     if (!keep_alive_) return Linger();
     ExpectRequest(options_.limits.idle);
+    if (buffer_.size() == 0) {
+      place_->SetIdle([weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->Close();
+      });
+    }
     // A read is under way, and OnRead goes on with what comes; what has come already is here.
     Advance();
   }
@@ -551,6 +557,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     deadline_.cancel();
     probe_timer_.cancel();
     write_watch_.Stop();
+    place_->SetIdle(nullptr);
     place_->SetQueuedBytes(0);
     // The first piece may be in the hands of a write that is under way, or of who prepares it:
     // the end of either drops it.

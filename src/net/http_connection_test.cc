@@ -331,6 +331,60 @@ TEST(ConnectionLimits, OneNetworkHasItsShare) {
   EXPECT_TRUE(counter.TryAdd("2001:db8::9", limits));
 }
 
+TEST(ConnectionLimits, IdleConnectionsMakeRoomForNewOnes) {
+  const auto counter = std::make_shared<ConnectionCounter>();
+  ServerLimits limits;
+  limits.connections = 4;
+  limits.connections_per_address = 2;
+  std::vector<std::unique_ptr<ConnectionPlace>> places;
+  for (const char* address : {"10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.2"}) {
+    EXPECT_TRUE(counter->TryAdd(address, limits));
+    places.push_back(std::make_unique<ConnectionPlace>(counter, address));
+  }
+  std::string ended;
+  const auto idle = [&](size_t place) {
+    places[place]->SetIdle([&ended, place] { ended += std::to_string(place); });
+  };
+  EXPECT_FALSE(counter->TryAdd("10.0.0.1", limits));
+  EXPECT_FALSE(counter->TryAdd("10.0.0.3", limits));  // four in all
+  idle(2);
+  EXPECT_FALSE(counter->TryAdd("10.0.0.1", limits)) << "of another address";
+  idle(1);
+  idle(0);
+  EXPECT_TRUE(counter->TryAdd("10.0.0.1", limits));
+  EXPECT_EQ(ended, "1") << "idle for longer than 0";
+  EXPECT_TRUE(counter->TryAdd("10.0.0.3", limits));
+  EXPECT_EQ(ended, "12");
+  places[0]->SetIdle(nullptr);
+  EXPECT_FALSE(counter->TryAdd("10.0.0.1", limits));
+}
+
+// Its clients are counted one by one, by whoever reads whom it forwards.
+TEST(ConnectionLimits, AProxyIsNotOneAddress) {
+  ConnectionCounter counter;
+  ServerLimits limits;
+  limits.connections = 5;
+  limits.connections_per_address = 1;
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(counter.TryAdd("10.0.0.9", limits, false));
+  EXPECT_FALSE(counter.TryAdd("10.0.0.9", limits, false));
+}
+
+// A connection that waits for its next request is closed, and a client that asks again is served.
+TEST_F(NetTest, IdleConnectionsOfAFullServerEnd) {
+  options_.limits.connections = 2;
+  Listen();
+  const std::string request = "GET /x HTTP/1.1\r\nHost: x\r\n\r\n";
+  RawClient first(server_->port()), second(server_->port());
+  for (const RawClient* client : {&first, &second}) {
+    ASSERT_TRUE(client->Send(request));
+    EXPECT_NE(client->ReadUntil("GET /x  "), "");
+  }
+  RawClient third(server_->port());
+  ASSERT_TRUE(third.Send(request));
+  EXPECT_NE(third.ReadUntil("GET /x  ").find("200"), std::string::npos);
+  EXPECT_EQ(first.ReadAll(), "");
+}
+
 TEST(ConnectionLimits, WhoKeepsUpIsNeverCutOffForOthers) {
   const auto counter = std::make_shared<ConnectionCounter>();
   ServerLimits limits;

@@ -118,7 +118,8 @@ class ListeningServer : public Server {
     socket.set_option(asio::detail::socket_option::integer<IPPROTO_TCP, TCP_USER_TIMEOUT>(stall_ms),
                       error);
     const std::string address = AddressText(remote.address());
-    if (!counter_->TryAdd(address, options_.limits)) return LogRefused(address);
+    const bool is_counted = !options_.uncounted_addresses.contains(address);
+    if (!counter_->TryAdd(address, options_.limits, is_counted)) return LogRefused(address);
     auto place = std::make_shared<ConnectionPlace>(counter_, address);
     ServeHttp(AnyStream(std::move(socket), context_), options_, handler_, address,
               std::move(place));

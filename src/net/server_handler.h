@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "net/http.h"
@@ -16,6 +17,9 @@ struct ServerOptions {
   uint16_t port = 0;                  // 0: any free port
   std::shared_ptr<TlsContext> tls;    // null: plain
   ServerLimits limits;
+  // Proxies: connections from there are not limited by address. Whose requests they bring, and how
+  // many of whom at once, is the handler's.
+  std::set<std::string> uncounted_addresses;
 };
 
 class ServerHandler {

@@ -98,6 +98,10 @@ class WebSocketConnection : public WebSocket,
   // Beast reads it when the head of the next frame is there.
   void SetMessageLimit(size_t byte_count) override { socket_.read_message_max(byte_count); }
 
+  void SetAllowance(std::optional<size_t> byte_count) override {
+    socket_.next_layer().SetReadAllowance(byte_count);
+  }
+
   void SetSilence(Duration silence) override {
     if (closing_ || finished_) return;
     silence_ = silence;
@@ -161,6 +165,7 @@ class WebSocketConnection : public WebSocket,
     if (error == beast::error::timeout) {
       return "nothing came for " + std::to_string(silence_.us / 1000) + " ms";
     }
+    if (error == asio::error::no_buffer_space) return "the peer sent more than it may";
     if (error != websocket::error::closed) return error.message();
     const auto& reason = socket_.reason().reason;
     return reason.empty() ? "closed by the peer" : std::string(reason.data(), reason.size());

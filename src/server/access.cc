@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/network.h"
 #include "base/sha256.h"
 #include "net/address.h"
 
@@ -86,6 +87,12 @@ std::optional<api::ApiError> CheckUser(const AccessPolicy& policy,
 }
 
 }  // namespace
+
+std::string ClientOf(const AccessPolicy& policy, const net::HttpRequest& request) {
+  const std::string network = NetworkOf(request.remote_address);
+  const auto key = BearerToken(request);
+  return policy.api_key_hash.empty() || !key ? network : network + " " + HashSecret(*key);
+}
 
 std::optional<std::string_view> BearerToken(const net::HttpRequest& request) {
   const std::string_view header = request.Header("authorization");

@@ -62,6 +62,10 @@ net::Headers CorsHeaders(const AccessPolicy& policy, const net::HttpRequest& req
 // Puts address and scheme that a trusted proxy tells of its client in place of the proxy's own.
 void UseForwarded(const AccessPolicy& policy, net::HttpRequest& request);
 
+// As whom turns and shares count the sender: its address (base/network.h), with the API key that it
+// showed where one is demanded. One key may be everybody's, so it alone tells nobody apart.
+std::string ClientOf(const AccessPolicy& policy, const net::HttpRequest& request);
+
 // What follows `Authorization: Bearer`, a scheme in any case; nullopt without it.
 std::optional<std::string_view> BearerToken(const net::HttpRequest& request);
 

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "server/completion.h"
 #include "server/responses.h"
+#include "swarm/fair_queue.h"
 
 namespace weft::server {
 namespace {
@@ -32,6 +33,7 @@ uint64_t RandomSeed() {
 struct ChatRoutes::Prompt {
   std::optional<api::ApiError> error;
   std::optional<KeyedCall> call;
+  std::string client;
   api::ChatRequest chat;
   std::vector<int32_t> ids;
   std::vector<uint32_t> marks;  // swarm::Request::marks
@@ -60,21 +62,39 @@ void ChatRoutes::DescribeModel(const net::HttpRequest& request, net::Responder& 
 }
 
 void ChatRoutes::Complete(net::HttpRequest request, std::shared_ptr<net::Responder> responder) {
-  if (waiting_prompts_ >= kMaxWaitingPrompts) {
-    return responder->Send(ErrorResponse(
-        Overloaded(std::to_string(waiting_prompts_) +
-                   " requests wait to be read already, the limit. Try again later.")));
-  }
+  const std::string client = std::move(request.client);
+  if (const auto refusal = FindNoRoom(client)) return responder->Send(ErrorResponse(*refusal));
   ++waiting_prompts_;
-  prompt_threads_.Push([this, responder = std::move(responder), body = std::move(request.body),
-                        key = std::string(request.Header("idempotency-key"))]() mutable {
-    auto prompt = std::make_shared<Prompt>(ReadPrompt(key, body));
-    // The thread keeps no reference to the responder: connections end on the loop alone.
-    loop_.Post([this, responder = std::move(responder), prompt] {
-      --waiting_prompts_;
-      Start(std::move(*prompt), responder);
-    });
-  });
+  ++waiting_by_client_[client];
+  prompt_threads_.Push(
+      client, [this, client, responder = std::move(responder), body = std::move(request.body),
+               key = std::string(request.Header("idempotency-key"))]() mutable {
+        auto prompt = std::make_shared<Prompt>(ReadPrompt(key, body));
+        prompt->client = client;
+        // The thread keeps no reference to the responder: connections end on the loop alone.
+        loop_.Post([this, responder = std::move(responder), prompt] {
+          --waiting_prompts_;
+          const auto own = waiting_by_client_.find(prompt->client);
+          if (--own->second == 0) waiting_by_client_.erase(own);
+          Start(std::move(*prompt), responder);
+        });
+      });
+}
+
+std::optional<api::ApiError> ChatRoutes::FindNoRoom(const std::string& client) const {
+  const auto found = waiting_by_client_.find(client);
+  const size_t own = found == waiting_by_client_.end() ? 0 : found->second;
+  switch (swarm::RoomFor(waiting_prompts_, own, kMaxWaitingPrompts)) {
+    case swarm::Room::kFree:
+      return std::nullopt;
+    case swarm::Room::kOverShare:
+      return OverShare("You have " + std::to_string(own) +
+                       " requests that wait to be read already, the limit for one client.");
+    case swarm::Room::kFull:
+      break;
+  }
+  return Overloaded(std::to_string(waiting_prompts_) +
+                    " requests wait to be read already, the limit. Try again later.");
 }
 
 // On a thread of the pool.
@@ -113,6 +133,7 @@ void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder)
   if (prompt.error) return responder->Send(ErrorResponse(*prompt.error));
   const api::ChatRequest& chat = prompt.chat;
   swarm::Request request;
+  request.client = std::move(prompt.client);
   request.prompt_ids = std::move(prompt.ids);
   request.marks = std::move(prompt.marks);
   request.max_tokens =
@@ -137,7 +158,8 @@ void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder)
                     std::move(responder));
 }
 
-// With a key the ledger knows of it from here on.
+// With a key the ledger knows of it as soon as the core has accepted it: what is refused leaves no
+// entry, however often it is tried.
 Generate ChatRoutes::GenerationOf(const std::optional<KeyedCall>& keyed, swarm::Request request) {
   if (!keyed) {
     return [this, request = std::move(request)](RequestCallbacks callbacks) {
@@ -152,20 +174,33 @@ Generate ChatRoutes::GenerationOf(const std::optional<KeyedCall>& keyed, swarm::
   begun.set_seed(*request.sampling.seed);
   begun.set_prompt_tokens(static_cast<uint32_t>(request.prompt_ids.size()));
   if (options_.note_prompts) *begun.mutable_generation() = ToRecord(request);
-  const RequestLedger::Run run = ledger_.Begin(std::move(begun), std::time(nullptr));
-  return [this, run, request = std::move(request)](RequestCallbacks callbacks) {
-    callbacks.on_token = [this, run,
-                          take = std::move(callbacks.on_token)](const swarm::EmitToken& token) {
-      ledger_.AddToken(run, token.token_id);
-      take(token);
-    };
-    callbacks.on_finish =
-        [this, run, finish = std::move(callbacks.on_finish)](const swarm::FinishRequest& end) {
-          ledger_.End(run, end.generated_tokens);
+  struct Noted {
+    std::optional<RequestLedger::Run> run;
+    bool is_over = false;
+  };
+  return
+      [this, begun = std::move(begun), request = std::move(request)](RequestCallbacks callbacks) {
+        const auto noted = std::make_shared<Noted>();
+        const auto begin = [this, noted, begun] {
+          if (!noted->run) noted->run = ledger_.Begin(begun, std::time(nullptr));
+        };
+        callbacks.on_token = [this, noted, begin,
+                              take = std::move(callbacks.on_token)](const swarm::EmitToken& token) {
+          begin();
+          ledger_.AddToken(*noted->run, token.token_id);
+          take(token);
+        };
+        callbacks.on_finish = [this, noted, finish = std::move(callbacks.on_finish)](
+                                  const swarm::FinishRequest& end) {
+          noted->is_over = true;
+          if (noted->run) ledger_.End(*noted->run, end.generated_tokens);
           finish(end);
         };
-    return host_.Submit(request, std::move(callbacks));
-  };
+        const swarm::RequestId id = host_.Submit(request, std::move(callbacks));
+        // What is refused is over by now: nothing comes between here and the loop's next turn.
+        if (!noted->is_over) begin();
+        return id;
+      };
 }
 
 }  // namespace weft::server

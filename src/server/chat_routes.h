@@ -3,15 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "api/model_text.h"
-#include "base/task_queue.h"
 #include "net/http.h"
 #include "net/loop.h"
 #include "server/completion.h"
+#include "server/fair_tasks.h"
 #include "server/request_ledger.h"
 #include "server/resumed_answers.h"
 #include "server/swarm_host.h"
@@ -38,13 +39,14 @@ class ChatRoutes {
   // Requests that the server before this one did not finish go on. Once, on the loop.
   void Resume(const journal::Contents& found) { resumed_.Start(found); }
   // POST /v1/chat/completions, with an Idempotency-Key (request_ledger.h) or without. 503 when more
-  // texts wait to become tokens than is good for anyone.
+  // texts wait to become tokens than is good for anyone, 429 when too many of one client do.
   void Complete(net::HttpRequest request, std::shared_ptr<net::Responder> responder);
 
  private:
   struct Prompt;  // what the threads make of a body
 
   Prompt ReadPrompt(const std::string& idempotency_key, const std::string& body) const;
+  std::optional<api::ApiError> FindNoRoom(const std::string& client) const;
   void Start(Prompt prompt, std::shared_ptr<net::Responder> responder);
   Generate GenerationOf(const std::optional<KeyedCall>& keyed, swarm::Request request);
 
@@ -54,9 +56,11 @@ class ChatRoutes {
   net::EventLoop& loop_;
   RequestLedger ledger_;
   ResumedAnswers resumed_;
+  // Texts that are not tokens yet, in all and by client.
   size_t waiting_prompts_ = 0;
+  std::map<std::string, size_t> waiting_by_client_;
   // Last: its threads use what stands above.
-  TaskQueue prompt_threads_;
+  FairTasks prompt_threads_;
 };
 
 }  // namespace weft::server

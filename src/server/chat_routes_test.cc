@@ -32,8 +32,10 @@ class ChatRoutesTest : public testing::Test {
     chat_ = std::make_unique<ChatRoutes>(ChatRoutes::Options{"tiny", 0, wait}, TinyText(), *host_,
                                          loop_);
   }
-  Client Ask(const std::string& fields, const std::string& key = "") {
+  Client Ask(const std::string& fields, const std::string& key = "",
+             const std::string& asker = "10.0.0.1") {
     net::HttpRequest request;
+    request.client = asker;
     if (!key.empty()) request.headers.emplace_back("idempotency-key", key);
     request.body = R"({"model":"tiny","messages":[{"role":"user","content":"Hi"}])" + fields + "}";
     auto client = std::make_shared<RecordingResponder>();
@@ -49,6 +51,14 @@ class ChatRoutesTest : public testing::Test {
     };
     again();
     loop_.Run();
+  }
+
+  void AwaitQueued(uint32_t count) {
+    while (host_->snapshot().queued_requests < count) {
+      net::EventLoop::Timer look(loop_);
+      look.FireAfter(Milliseconds(2), [&] { loop_.Stop(); });
+      loop_.Run();
+    }
   }
 
   net::EventLoop loop_;
@@ -135,10 +145,70 @@ TEST_F(ChatRoutesTest, AKeyIsForOneBody) {
 TEST_F(ChatRoutesTest, NoMoreThanSoManyBodiesWaitToBeRead) {
   Serve(1000, Seconds(600));
   // The loop does not run: what the threads have read is not taken from them.
-  for (int i = 0; i < 64; ++i) EXPECT_EQ(Ask("")->answers, 0);
-  const Client refused = Ask("");
+  for (const char* asker : {"10.0.0.1", "10.0.0.2"}) {
+    for (int i = 0; i < 32; ++i) EXPECT_EQ(Ask("", "", asker)->answers, 0);
+    const Client over = Ask("", "", asker);
+    EXPECT_EQ(over->status, 429);
+    EXPECT_NE(over->Header("Retry-After"), "");
+    EXPECT_THAT(over->body, HasSubstr("You have 32 requests that wait to be read"));
+  }
+  // Whoever has nothing there finds a place all the same, one.
+  EXPECT_EQ(Ask("", "", "10.0.0.3")->answers, 0);
+  const Client refused = Ask("", "", "10.0.0.3");
   EXPECT_EQ(refused->status, 503);
   EXPECT_NE(refused->Header("Retry-After"), "");
+}
+
+TEST_F(ChatRoutesTest, WhoHasTooManyInTheQueueIsToldSo) {
+  Serve(4, Seconds(600));
+  std::vector<Client> waiting;
+  for (int i = 0; i < 2; ++i) waiting.push_back(Ask(R"(,"stream":true)"));
+  AwaitQueued(2);
+  const Client over = Ask(R"(,"stream":true)");
+  Await(over);
+  EXPECT_EQ(over->status, 429);
+  EXPECT_FALSE(over->is_stream);
+  EXPECT_NE(over->Header("Retry-After"), "");
+  EXPECT_THAT(over->body, HasSubstr(R"("type":"rate_limit_error")"));
+  EXPECT_THAT(over->body, HasSubstr("2 requests waiting already"));
+  const Client other = Ask("", "", "10.0.0.2");
+  AwaitQueued(3);
+  EXPECT_EQ(other->answers, 0);
+  for (const Client& client : waiting) EXPECT_EQ(client->answers, 0);
+}
+
+// An entry for each would push out the oldest of 4,096: that of somebody who comes back.
+TEST_F(ChatRoutesTest, RefusedRequestsLeaveNoEntryBehind) {
+  std::vector<std::string> begun;
+  host_ = std::make_unique<SwarmHost>(loop_, planning_, Core(0));
+  chat_ =
+      std::make_unique<ChatRoutes>(ChatRoutes::Options{"tiny", 0, Seconds(600)}, TinyText(), *host_,
+                                   loop_, RequestLedger({}, [&](const journal::pb::Record& record) {
+                                     if (record.has_request_begun())
+                                       begun.push_back(record.request_begun().key());
+                                   }));
+  for (int i = 0; i < 3; ++i) {
+    const Client refused = Ask("", "key" + std::to_string(i));
+    Await(refused);
+    EXPECT_EQ(refused->status, 503);
+  }
+  EXPECT_TRUE(begun.empty());
+  // The same key with another body is no mistake then.
+  const Client other = Ask(R"(,"max_tokens":3)", "key0");
+  Await(other);
+  EXPECT_EQ(other->status, 503);
+}
+
+TEST_F(ChatRoutesTest, AcceptedRequestsHaveAnEntryBeforeTheirFirstToken) {
+  int begun = 0;
+  host_ = std::make_unique<SwarmHost>(loop_, planning_, Core(8));
+  chat_ =
+      std::make_unique<ChatRoutes>(ChatRoutes::Options{"tiny", 0, Seconds(0)}, TinyText(), *host_,
+                                   loop_, RequestLedger({}, [&](const journal::pb::Record& record) {
+                                     begun += record.has_request_begun() ? 1 : 0;
+                                   }));
+  Await(Ask("", "key"));
+  EXPECT_EQ(begun, 1);
 }
 
 TEST_F(ChatRoutesTest, DescribesTheOneModel) {

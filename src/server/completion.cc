@@ -155,6 +155,7 @@ void Completion::OnFinish(const swarm::FinishRequest& finish) {
   finished_ = true;
   timer_.Cancel();
   if (given_up_) return Fail(*given_up_);
+  if (finish.over_share) return Fail(OverShare(finish.error->message()));
   if (finish.reason == swarm::FinishReason::kError) return Fail(api::FromError(*finish.error));
   if (!under_way_) Begin();  // it ended without a token
   const std::string rest = answer_.Flush();

@@ -154,6 +154,12 @@ void Recovery::Note(journal::pb::Record record) {
   thread_.Push([this, record = std::move(record)] { Append(record, Durability::kProcess); });
 }
 
+void Recovery::Flush() {
+  std::promise<void> done;
+  thread_.Push([&done] { done.set_value(); });
+  done.get_future().wait();
+}
+
 void Recovery::NoteStop() {
   if (std::exchange(stopped_, true)) return;
   journal::pb::Record record;

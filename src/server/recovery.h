@@ -55,6 +55,8 @@ class Recovery {
   void NotePlacement(const swarm::Placement& placement, const swarm::CoreOptions& core);
   // Of requests.
   void Note(journal::pb::Record record);
+  // Waits until what was noted would survive this process.
+  void Flush();
   // The server is told to stop: what ends from now on ends because of that, and is not noted.
   void NoteStop();
 

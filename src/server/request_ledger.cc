@@ -85,8 +85,16 @@ void RequestLedger::AddToken(const Run& run, int32_t token_id) {
 void RequestLedger::End(const Run& run, uint32_t generated_tokens) {
   if (Find(run) == nullptr) return;
   live_.erase(run.key);
+  NoteEnd(run.key, generated_tokens);
+}
+
+void RequestLedger::Drop(const std::string& key) {
+  NoteEnd(key, 0);
+}
+
+void RequestLedger::NoteEnd(const std::string& key, uint32_t generated_tokens) {
   journal::pb::Record record;
-  record.mutable_request_ended()->set_key(run.key);
+  record.mutable_request_ended()->set_key(key);
   record.mutable_request_ended()->set_generated_tokens(generated_tokens);
   Apply(std::move(record));
 }

@@ -28,10 +28,11 @@ api::ApiResult<KeyedCall> MakeKeyedCall(std::string_view key, std::string_view b
 
 class RequestLedger {
  public:
-  // `note` is given what a journal has to know; may be empty.
+  // `note` is given what a journal has to know, `flush` waits until the journal has it; both may be
+  // empty.
   using Note = std::function<void(journal::pb::Record)>;
-  RequestLedger(journal::Contents found, Note note)
-      : contents_(std::move(found)), note_(std::move(note)) {}
+  RequestLedger(journal::Contents found, Note note, std::function<void()> flush = nullptr)
+      : contents_(std::move(found)), note_(std::move(note)), flush_(std::move(flush)) {}
   RequestLedger() : RequestLedger({}, nullptr) {}
 
   // Of one run of a request: notes of an earlier run with the same key have no effect.
@@ -48,6 +49,12 @@ class RequestLedger {
   // A token of a request that was begun with its prompt. Noted some at a time.
   void AddToken(const Run& run, int32_t token_id);
   void End(const Run& run, uint32_t generated_tokens);
+  // Nobody goes on with this request of an earlier start: its prompt is forgotten, its seed stays.
+  void Drop(const std::string& key);
+  // What was noted until now survives this process.
+  void Flush() const {
+    if (flush_) flush_();
+  }
 
  private:
   struct Live {
@@ -57,10 +64,12 @@ class RequestLedger {
     std::vector<int32_t> token_ids;  // not noted yet
   };
   void Apply(journal::pb::Record record);
+  void NoteEnd(const std::string& key, uint32_t generated_tokens);
   Live* Find(const Run& run);
 
   journal::Contents contents_;
   Note note_;
+  std::function<void()> flush_;
   std::map<std::string, Live> live_;  // by key
   uint64_t next_number_ = 1;
 };

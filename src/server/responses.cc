@@ -30,6 +30,10 @@ api::ApiError NothingAt(std::string_view path) {
           "invalid_request_error", "", "not_found"};
 }
 
+api::ApiError OverShare(std::string message) {
+  return {429, std::move(message), "rate_limit_error", "", "limit_exceeded"};
+}
+
 api::ApiError Overloaded(std::string message) {
   return {503, std::move(message), "overloaded_error", "", "unavailable"};
 }

@@ -15,6 +15,8 @@ net::HttpResponse JsonResponse(int status, std::string text);
 net::HttpResponse ErrorResponse(const api::ApiError& error);
 
 api::ApiError NothingAt(std::string_view path);
+// The client has as much under way as one may have.
+api::ApiError OverShare(std::string message);
 // What the client's turn would have needed is held by others just now.
 api::ApiError Overloaded(std::string message);
 

@@ -6,6 +6,12 @@
 #include "base/log.h"
 
 namespace weft::server {
+namespace {
+
+// Of starts that ended without being told to while they went on with a request.
+constexpr uint32_t kMostAttempts = 2;
+
+}  // namespace
 
 journal::pb::Generation ToRecord(const swarm::Request& request) {
   journal::pb::Generation record;
@@ -54,32 +60,52 @@ swarm::Request FromRecord(const journal::RequestEntry& entry) {
 }
 
 void ResumedAnswers::Start(const journal::Contents& found) {
-  for (const journal::RequestEntry& entry : found.requests())
-    if (entry.begun.has_generation() && !entry.generated_tokens) Start(entry);
-  if (!answers_.empty()) LogInfo("{} interrupted requests go on", answers_.size());
+  for (const journal::RequestEntry& entry : found.requests()) {
+    if (!entry.begun.has_generation() || entry.generated_tokens) continue;
+    // A start that was told to stop has not failed because of it.
+    const uint32_t attempts = found.stopped_at_s() ? 0 : entry.begun.attempts();
+    if (attempts < kMostAttempts) {
+      Start(entry, attempts + 1);
+      continue;
+    }
+    LogWarn(
+        "an interrupted request of {} prompt tokens is dropped: the server has ended {} times "
+        "while it went on with it",
+        entry.begun.prompt_tokens(), attempts);
+    ledger_.Drop(entry.begun.key());
+  }
+  if (answers_.empty()) return;
+  ledger_.Flush();
+  LogInfo("{} interrupted requests go on", answers_.size());
+  for (const auto& [key, answer] : answers_) Submit(answer);
 }
 
-void ResumedAnswers::Start(const journal::RequestEntry& entry) {
-  swarm::Request request = FromRecord(entry);
+void ResumedAnswers::Start(const journal::RequestEntry& entry, uint32_t attempts) {
   const auto answer = std::make_shared<Answer>();
   answers_[entry.begun.key()] = answer;
-  const RequestLedger::Run run = ledger_.Begin(entry.begun, std::time(nullptr));
-  for (const int32_t id : request.answer_ids) {
+  answer->request = FromRecord(entry);
+  journal::pb::RequestBegun begun = entry.begun;
+  begun.set_attempts(attempts);
+  answer->run = ledger_.Begin(std::move(begun), std::time(nullptr));
+  for (const int32_t id : answer->request.answer_ids) {
     answer->tokens.push_back({.token_id = id});
-    ledger_.AddToken(run, id);
+    ledger_.AddToken(answer->run, id);
   }
+}
+
+void ResumedAnswers::Submit(const std::shared_ptr<Answer>& answer) {
   RequestCallbacks callbacks;
-  callbacks.on_token = [this, run, answer](const swarm::EmitToken& token) {
-    ledger_.AddToken(run, token.token_id);
+  callbacks.on_token = [this, answer](const swarm::EmitToken& token) {
+    ledger_.AddToken(answer->run, token.token_id);
     if (answer->client.on_token) return answer->client.on_token(token);
     answer->tokens.push_back(token);
   };
-  callbacks.on_finish = [this, run, answer](const swarm::FinishRequest& end) {
-    ledger_.End(run, end.generated_tokens);
+  callbacks.on_finish = [this, answer](const swarm::FinishRequest& end) {
+    ledger_.End(answer->run, end.generated_tokens);
     if (answer->client.on_finish) return std::exchange(answer->client, {}).on_finish(end);
     answer->end = end;
   };
-  answer->id = host_.Submit(std::move(request), std::move(callbacks));
+  answer->id = host_.Submit(std::exchange(answer->request, {}), std::move(callbacks));
 }
 
 Generate ResumedAnswers::Take(const KeyedCall& call) {

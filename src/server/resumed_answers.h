@@ -25,7 +25,9 @@ class ResumedAnswers {
   // Both outlive this.
   ResumedAnswers(SwarmHost& host, RequestLedger& ledger) : host_(host), ledger_(ledger) {}
 
-  // Begins with all that are not over.
+  // Begins with all that are not over, but for those that two starts have tried to go on with and
+  // that then ended without being told to: such a request may be the reason. That it is tried again
+  // is on the disk before it begins.
   void Start(const journal::Contents& found);
   // What the answer has so far, at once, then what comes; once. nullptr: there is no such request.
   // Whoever has it may cancel it.
@@ -34,12 +36,16 @@ class ResumedAnswers {
 
  private:
   struct Answer {
+    RequestLedger::Run run;
+    swarm::Request request;  // until it is submitted
     swarm::RequestId id = 0;
     std::vector<swarm::EmitToken> tokens;
     std::optional<swarm::FinishRequest> end;
     RequestCallbacks client;  // empty: nobody has asked yet
   };
-  void Start(const journal::RequestEntry& entry);
+  void Start(const journal::RequestEntry& entry, uint32_t attempts);
+
+  void Submit(const std::shared_ptr<Answer>& answer);
 
   SwarmHost& host_;
   RequestLedger& ledger_;

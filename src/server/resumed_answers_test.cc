@@ -139,6 +139,49 @@ TEST_F(ResumedAnswersTest, WhatEndedUnaskedIsThere) {
   EXPECT_EQ(heard.ends[0].reason, swarm::FinishReason::kLength);
 }
 
+// One start with what the journal has, which ends without a word; how many requests went on.
+size_t StartAndDie(journal::Contents& journal, net::EventLoop& loop, TaskQueue& planning) {
+  const journal::Contents found = journal;
+  std::optional<size_t> under_way;
+  std::unique_ptr<SwarmHost> host;
+  RequestLedger ledger(
+      found, [&](const journal::pb::Record& record) { journal.Apply(record); },
+      [&] { under_way = host->snapshot().queued_requests; });
+  host = std::make_unique<SwarmHost>(loop, planning, Core());
+  ResumedAnswers answers(*host, ledger);
+  answers.Start(found);
+  // That each is tried again is on the disk before it begins.
+  if (answers.count() > 0) {
+    EXPECT_EQ(under_way, 0u);
+  }
+  EXPECT_EQ(host->snapshot().queued_requests, answers.count());
+  host.reset();
+  return answers.count();
+}
+
+// A request that takes the server down does so at every start that goes on with it.
+TEST_F(ResumedAnswersTest, IsDroppedAfterTwoAttempts) {
+  journal::Contents journal = ContentsOf({EntryOf("one", {8}), EntryOf("two")});
+  EXPECT_EQ(StartAndDie(journal, loop_, planning_), 2u);
+  EXPECT_EQ(StartAndDie(journal, loop_, planning_), 2u);
+  EXPECT_EQ(StartAndDie(journal, loop_, planning_), 0u);
+  EXPECT_EQ(StartAndDie(journal, loop_, planning_), 0u);
+  const journal::RequestEntry* entry = journal.FindRequest("one");
+  ASSERT_NE(entry, nullptr) << "who asks again gets the answer of that seed";
+  EXPECT_EQ(entry->begun.seed(), *SomeRequest().sampling.seed);
+  EXPECT_FALSE(entry->begun.has_generation());
+}
+
+TEST_F(ResumedAnswersTest, AServerThatWasToldToStopHasNotFailed) {
+  journal::Contents journal = ContentsOf({EntryOf("one")});
+  for (int start = 0; start < 5; ++start) {
+    EXPECT_EQ(StartAndDie(journal, loop_, planning_), 1u);
+    journal::pb::Record stop;
+    stop.mutable_stop()->set_at_s(1);
+    journal.Apply(stop);
+  }
+}
+
 TEST_F(ResumedAnswersTest, WhatFailedUnaskedIsComputedAgain) {
   answers_.Start(ContentsOf({EntryOf("one", {-5})}));  // no token of this model
   EXPECT_EQ(answers_.Take({"one", ""}), nullptr);

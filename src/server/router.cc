@@ -3,14 +3,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/network.h"
+#include "net/limits.h"
 #include "server/responses.h"
 
 namespace weft::server {
 namespace {
 
-// Answers that a client behind a trusted proxy may wait for at once. Those who come by themselves
-// are limited by their connections, which all are the proxy's here.
-constexpr size_t kAnswersPerForwardedAddress = 64;
+// Answers and sockets that a client behind a trusted proxy may have at once: as many as it could
+// have connections if it came by itself.
+constexpr size_t kPlacesPerForwardedAddress = net::ServerLimits{}.connections_per_address;
+
+std::string NoPlace() {
+  return "Your address has " + std::to_string(kPlacesPerForwardedAddress) +
+         " requests and connections under way already, the limit.";
+}
 
 bool Matches(const Route& route, std::string_view path) {
   const std::string_view pattern = route.path;
@@ -50,24 +57,24 @@ void AddSecurityHeaders(net::Headers& headers) {
 
 }  // namespace
 
-// One answer that is owed to an address.
+// One answer that is owed to an address, or one socket of it.
 class Router::Place {
  public:
-  Place(std::shared_ptr<std::map<std::string, size_t>> owed, std::string address)
-      : owed_(std::move(owed)), address_(std::move(address)) {
-    is_free_ = ++(*owed_)[address_] <= kAnswersPerForwardedAddress;
+  Place(std::shared_ptr<std::map<std::string, size_t>> taken, const std::string& address)
+      : taken_(std::move(taken)), network_(NetworkOf(address)) {
+    is_free_ = ++(*taken_)[network_] <= kPlacesPerForwardedAddress;
   }
   ~Place() {
-    const auto entry = owed_->find(address_);
-    if (--entry->second == 0) owed_->erase(entry);
+    const auto entry = taken_->find(network_);
+    if (--entry->second == 0) taken_->erase(entry);
   }
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
   bool is_free() const { return is_free_; }
 
  private:
-  const std::shared_ptr<std::map<std::string, size_t>> owed_;
-  const std::string address_;
+  const std::shared_ptr<std::map<std::string, size_t>> taken_;
+  const std::string network_;
   bool is_free_ = false;
 };
 
@@ -144,7 +151,7 @@ void Router::OnRequest(net::HttpRequest request, std::shared_ptr<net::Responder>
   UseForwarded(access_, request);
   std::unique_ptr<Place> place;
   if (request.remote_address != peer)
-    place = std::make_unique<Place>(owed_, request.remote_address);
+    place = std::make_unique<Place>(taken_, request.remote_address);
   const bool is_free = !place || place->is_free();
   const std::vector<const Route*> here = RoutesAt(request.path);
   const std::string methods = MethodsOf(here);
@@ -152,11 +159,7 @@ void Router::OnRequest(net::HttpRequest request, std::shared_ptr<net::Responder>
       std::move(client), CorsHeaders(access_, request, methods), request.method == "HEAD",
       std::move(place));
   if (!is_free) {
-    return responder->Send(
-        ErrorResponse({429,
-                       "Your address has " + std::to_string(kAnswersPerForwardedAddress) +
-                           " requests under way already, the limit.",
-                       "rate_limit_error", "", "limit_exceeded"}));
+    return responder->Send(ErrorResponse(OverShare(NoPlace())));
   }
   if (const auto refusal = CheckHostAndOrigin(access_, request)) {
     return responder->Send(ErrorResponse(*refusal));
@@ -186,6 +189,7 @@ void Router::OnRequest(net::HttpRequest request, std::shared_ptr<net::Responder>
              std::to_string(route.body_limit_bytes) + " are taken here.",
          "invalid_request_error", "", "limit_exceeded"}));
   }
+  request.client = ClientOf(access_, request);
   route.handle(std::move(request), responder);
 }
 
@@ -200,6 +204,9 @@ bool Router::OnHandshake(const net::HttpRequest& received, net::HttpResponse* re
   }
   if (!error) error = CheckSecret(access_, request, Secret::kWorkerSocket);
   if (!error) error = here.front()->admit(request);
+  if (!error && request.remote_address != received.remote_address &&
+      !Place(taken_, request.remote_address).is_free())
+    error = OverShare(NoPlace());
   if (!error) return true;
   *refusal = ErrorResponse(*error);
   AddSecurityHeaders(refusal->headers);
@@ -216,7 +223,15 @@ net::WebSocketCallbacks Router::OnWebSocket(const net::HttpRequest& received,
                                             std::shared_ptr<net::WebSocket> socket) {
   net::HttpRequest request = received;
   UseForwarded(access_, request);
-  return RoutesAt(request.path).front()->connect(request, std::move(socket));
+  std::shared_ptr<Place> place;
+  if (request.remote_address != received.remote_address)
+    place = std::make_shared<Place>(taken_, request.remote_address);
+  net::WebSocketCallbacks callbacks =
+      RoutesAt(request.path).front()->connect(request, std::move(socket));
+  callbacks.on_closed = [place, tell = callbacks.on_closed](const std::string& reason) {
+    tell(reason);
+  };
+  return callbacks;
 }
 
 }  // namespace weft::server

@@ -51,8 +51,8 @@ class Router : public net::ServerHandler {
 
   const std::vector<Route> routes_;
   AccessPolicy access_;
-  // Answers that are owed, by the address of clients behind a trusted proxy.
-  std::shared_ptr<std::map<std::string, size_t>> owed_ =
+  // Answers that are owed and sockets, by the network of clients behind a trusted proxy.
+  std::shared_ptr<std::map<std::string, size_t>> taken_ =
       std::make_shared<std::map<std::string, size_t>>();
 };
 

@@ -289,11 +289,60 @@ TEST(Forwarded, ClientsOfAProxyAreLimitedByTheirOwnAddress) {
     router.OnRequest(std::move(request), client);
     return client->status;
   };
-  for (int i = 0; i < 64; ++i) EXPECT_EQ(status_of("203.0.113.9"), 0);
+  for (int i = 0; i < 256; ++i) EXPECT_EQ(status_of("203.0.113.9"), 0);
   EXPECT_EQ(status_of("203.0.113.9"), 429);
   EXPECT_EQ(status_of("203.0.113.10"), 0);
   held.clear();
   EXPECT_EQ(status_of("203.0.113.9"), 0);
+}
+
+// Sockets of clients behind a proxy count with their requests: all of them are connections.
+TEST(Forwarded, SocketsAreLimitedByAddressToo) {
+  Router router({{"GET", "/worker", Secret::kNone, 0, nullptr,
+                  [](const net::HttpRequest&) { return std::optional<api::ApiError>(); },
+                  [](const net::HttpRequest&, const std::shared_ptr<net::WebSocket>&) {
+                    return net::WebSocketCallbacks{nullptr, [](const std::string&) {}};
+                  }}});
+  AccessPolicy policy = Policy();
+  policy.trusted_proxies = {"127.0.0.1"};
+  policy.join_token_hash = HashSecret("token");
+  router.SetAccess(policy);
+  std::vector<net::WebSocketCallbacks> open;
+  const auto connect = [&](const std::string& address) {
+    net::HttpRequest request;
+    request.method = "GET";
+    request.path = "/worker";
+    request.headers = {{"host", "127.0.0.1:8080"}, {"x-forwarded-for", address}};
+    request.remote_address = "127.0.0.1";
+    net::HttpResponse refusal;
+    if (!router.OnHandshake(request, &refusal)) return refusal.status;
+    open.push_back(router.OnWebSocket(request, nullptr));
+    return 101;
+  };
+  for (int i = 0; i < 256; ++i) EXPECT_EQ(connect("2001:db8::" + std::to_string(i + 1)), 101);
+  EXPECT_EQ(connect("2001:db8::ffff"), 429) << "one network";
+  EXPECT_EQ(connect("203.0.113.9"), 101);
+  open.front().on_closed("gone");
+  open.erase(open.begin());
+  EXPECT_EQ(connect("2001:db8::ffff"), 101);
+}
+
+TEST(Client, IsAnAddressAndTheKeyWhereOneIsDemanded) {
+  AccessPolicy policy = Policy();
+  const auto client = [&](const std::string& address, const std::string& key) {
+    net::HttpRequest request;
+    request.remote_address = address;
+    if (!key.empty()) request.headers = {{"authorization", "Bearer " + key}};
+    return ClientOf(policy, request);
+  };
+  policy.api_key_hash = "";
+  // Nobody has looked at this key: it must not make a client of everyone who invents one.
+  EXPECT_EQ(client("10.0.0.1", "a"), client("10.0.0.1", "b"));
+  EXPECT_NE(client("127.0.0.1", ""), client("127.0.0.2", ""));
+  EXPECT_EQ(client("2001:db8::1", ""), client("2001:db8::2", ""));
+  policy.api_key_hash = HashSecret("a");
+  EXPECT_NE(client("10.0.0.1", "a"), client("10.0.0.1", "b"));
+  EXPECT_NE(client("10.0.0.1", "a"), client("10.0.0.2", "a"));
 }
 
 TEST(Forwarded, IsBelievedOfNamedProxiesOnly) {

@@ -166,7 +166,8 @@ void Server::MakeHost(ServedModel& model) {
 RequestLedger Server::MakeLedger() {
   if (!recovery_) return {};
   return {recovery_->found(),
-          [this](journal::pb::Record record) { recovery_->Note(std::move(record)); }};
+          [this](journal::pb::Record record) { recovery_->Note(std::move(record)); },
+          [this] { recovery_->Flush(); }};
 }
 
 Status Server::Open() {
@@ -178,6 +179,8 @@ Status Server::Open() {
   // Clients and pages have as many as before, however many devices there may be.
   if (options_.worker_limit > swarm::kDefaultWorkerLimit)
     listen.limits.connections += options_.worker_limit - swarm::kDefaultWorkerLimit;
+  listen.uncounted_addresses.insert(options_.trusted_proxies.begin(),
+                                    options_.trusted_proxies.end());
   ASSIGN_OR_RETURN(server_, net::Server::Listen(loop_, listen, router_.get()));
   reach_.port = server_->port();
   router_->SetAccess(MakeAccess());

@@ -47,7 +47,7 @@ class SwarmHost {
   SwarmHost(const SwarmHost&) = delete;
   SwarmHost& operator=(const SwarmHost&) = delete;
 
-  // `network`: by which joins are limited (net::NetworkOf); empty: they are not.
+  // `network`: by which joins are limited (NetworkOf); empty: they are not.
   swarm::WorkerId AttachWorker(WorkerSink sink, const std::string& address,
                                const std::string& network = "");
   // A message of the worker: control or data; malformed ones close it.

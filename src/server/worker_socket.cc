@@ -1,23 +1,33 @@
 #include "server/worker_socket.h"
 
-#include "net/address.h"
+#include "base/network.h"
 #include "wire/version.h"
 
 namespace weft::server {
+namespace {
+
+// One control message, and what a browser may wrap it in.
+constexpr size_t kStrangerBytes = 1 + wire::kMaxControlBytes + 1024;
+
+}  // namespace
 
 net::WebSocketCallbacks AttachWorkerSocket(SwarmHost& host, const std::string& address,
                                            const std::shared_ptr<net::WebSocket>& socket) {
   socket->SetMessageLimit(1 + wire::kMaxControlBytes);
+  socket->SetAllowance(kStrangerBytes);
   // The sink holds the socket until the host forgets the worker, which it does in DetachWorker and
   // whenever it closes one: the socket's callbacks therefore name the worker, not the sink.
   WorkerSink sink;
   sink.send = [socket](std::vector<Slice> pieces) { socket->Send(std::move(pieces)); };
   sink.close = [socket](const std::string& reason) { socket->Close(reason); };
-  sink.limit_messages = [socket](uint64_t byte_count) { socket->SetMessageLimit(byte_count); };
+  // Comes with the accepted Connect first.
+  sink.limit_messages = [socket](uint64_t byte_count) {
+    socket->SetAllowance(std::nullopt);
+    socket->SetMessageLimit(byte_count);
+  };
   // The worker's id exists once it is attached; the core's first message only goes out through the
   // sink.
-  const swarm::WorkerId worker =
-      host.AttachWorker(std::move(sink), address, net::NetworkOf(address));
+  const swarm::WorkerId worker = host.AttachWorker(std::move(sink), address, NetworkOf(address));
   net::WebSocketCallbacks callbacks;
   callbacks.on_message = [&host, worker](Slice message) {
     host.OnWorkerMessage(worker, std::move(message));

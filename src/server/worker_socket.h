@@ -10,7 +10,8 @@
 namespace weft::server {
 
 // Makes `socket` a worker of `host`, which outlives it. Until the core has accepted its Connect it
-// may send one control message's worth in all: the core closes whoever begins with anything else.
+// may send one control message's worth in all, pings and heads of frames included: the core closes
+// whoever begins with anything but Connect.
 // Afterwards the core says how long a message may be (swarm::SetMessageLimit). Who does not connect
 // in time is closed by the core, and the socket does not wait for a stranger's goodbye
 // (net::WebSocket::Close).

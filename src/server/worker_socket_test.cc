@@ -51,6 +51,7 @@ class StrangersTest : public testing::Test, public net::ServerHandler {
     };
     callbacks.on_closed = [this, inner = callbacks.on_closed](const std::string& reason) {
       inner(reason);
+      close_reason_ = reason;
       ++closed_count_;
     };
     return callbacks;
@@ -96,7 +97,8 @@ class StrangersTest : public testing::Test, public net::ServerHandler {
   std::thread thread_;
   std::vector<std::weak_ptr<net::WebSocket>> sockets_;
   int closed_count_ = 0;
-  size_t taken_bytes_ = 0;  // of messages, of all strangers
+  std::string close_reason_;  // of the last one
+  size_t taken_bytes_ = 0;    // of messages, of all strangers
 };
 
 // A binary message as clients send it, masked with zeros (RFC 6455 5.2).
@@ -120,6 +122,7 @@ TEST_F(StrangersTest, SayNoMoreThanOneControlMessageInAll) {
       std::string(1, static_cast<char>(wire::kControlByte)) + std::string(1000, '\xff'),
       "WEFT" + std::string(1000, 'x'),
       "WGEN" + std::string(1000, 'x'),
+      "\x02" + std::string(1000, 'x'),  // a shard message
       std::string(1 + wire::kMaxControlBytes, 'x'),
       "",
   };
@@ -133,6 +136,25 @@ TEST_F(StrangersTest, SayNoMoreThanOneControlMessageInAll) {
     client->ReadAll();
     AwaitClosed(++client_count);
     OnLoop([&] { EXPECT_LE(taken_bytes_, 1 + wire::kMaxControlBytes); });
+  }
+}
+
+// What is no message is counted, too: pings, and a message in pieces without a byte.
+TEST_F(StrangersTest, SayNoMoreInFramesThatAreNoMessages) {
+  const std::string ping = "\x89\xfd" + std::string(4, '\0') + std::string(125, 'x');
+  const std::string begin = "\x02\x80" + std::string(4, '\0');
+  const std::string nothing = std::string("\0\x80", 2) + std::string(4, '\0');
+  int client_count = 0;
+  for (const auto& [first, then] : {std::pair(ping, ping), std::pair(begin, nothing)}) {
+    const auto client = Connect(first);
+    std::string block;
+    while (block.size() < (1 << 20)) block += then;
+    const Instant started = MonotonicNow();
+    while (client->Send(block) && MonotonicNow() - started < Seconds(5)) {
+    }
+    client->ReadAll();
+    AwaitClosed(++client_count);
+    OnLoop([&] { EXPECT_EQ(close_reason_, "the peer sent more than it may"); });
   }
 }
 

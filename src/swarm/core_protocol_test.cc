@@ -126,8 +126,23 @@ TEST(Handshake, TooManyConnectionsAreRefused) {
   swarm.Join();
   const WorkerId third = swarm.Open();
   EXPECT_THAT(swarm.Last(third, ServerMessage::kRefused).refused().message(),
-              HasSubstr("2 connections"));
+              HasSubstr("2 workers"));
   EXPECT_THAT(swarm.CloseReasons(third), SizeIs(1));
+}
+
+// Both had a place when they came.
+TEST(Handshake, TheLastPlaceGoesToWhoSaysConnectFirst) {
+  CoreOptions options = TestOptions();
+  options.worker_limit = 1;
+  TestSwarm swarm(options);
+  const WorkerId first = swarm.Open();
+  const WorkerId second = swarm.Open();
+  swarm.Control(first, swarm.ConnectOf(first));
+  swarm.Control(second, swarm.ConnectOf(second));
+  EXPECT_THAT(swarm.CloseReasons(first), IsEmpty());
+  EXPECT_THAT(swarm.Last(second, ServerMessage::kRefused).refused().message(),
+              HasSubstr("1 workers"));
+  EXPECT_THAT(swarm.CloseReasons(second), SizeIs(1));
 }
 
 TEST(Handshake, SilenceInsteadOfConnectEndsTheConnection) {

@@ -35,6 +35,7 @@ struct TestWorker {
   std::vector<uint32_t> cached_layers;
   std::string device_id, network;
   std::string token;
+  std::string address = "127.0.0.1";
   double bytes_per_s = 1e9;
   // Answers that a test may hold back.
   bool answer_prepare = true, answer_steps = true, answer_pings = true, answer_downloads = true,

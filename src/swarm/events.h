@@ -26,6 +26,8 @@ using WorkId = uint64_t;     // a planning job
 // A generation, already rendered and tokenised.
 struct Request {
   RequestId id = 0;
+  // Who asks, as far as turns and shares of the queue go; "": the server itself, without a limit.
+  std::string client;
   std::vector<int32_t> prompt_ids;  // at least one
   // Of its answer, before a restart: they count as generated and are not emitted again.
   std::vector<int32_t> answer_ids;
@@ -124,6 +126,7 @@ struct FinishRequest {
   uint32_t generated_tokens = 0;
   // Neuron groups that its rows had to do without; nullopt: where nothing may be lost.
   std::optional<uint64_t> lost_groups;
+  bool over_share = false;  // refused: so many requests of its client wait already
 };
 // Call RunPlanning on another thread and answer with PlanFound{work, its outcome}.
 struct StartPlanning {

@@ -21,7 +21,7 @@ Instant GenerateSince(const Worker& worker, const SentFrame& sent) {
   return std::max(sent.told_at, passed);
 }
 
-std::string Seconds(Duration duration) {
+std::string InSeconds(Duration duration) {
   if (duration < Milliseconds(1950)) return std::to_string(duration.us / 1000) + " ms";
   return std::to_string((duration.us + 500'000) / 1'000'000) + " s";
 }
@@ -184,12 +184,12 @@ std::vector<Casualty> Health::Tick(Instant now) {
     std::string reason;
     bool refuses = false;
     if (now >= ConnectDueAt(worker))
-      reason = "It did not send Connect within " + Seconds(now - worker.connected_at) + ".";
+      reason = "It did not send Connect within " + InSeconds(now - worker.connected_at) + ".";
     else if (worker.ready && now >= std::min(SilentAt(worker), ProbeDueAt(worker)))
-      reason = "Nothing was heard from it for " + Seconds(now - worker.last_heard) + ".";
+      reason = "Nothing was heard from it for " + InSeconds(now - worker.last_heard) + ".";
     else if (now >= StepDueAt(worker)) {
       const Instant since = UnansweredSince(worker);
-      reason = "It did not answer a step within " + Seconds(now - since) + ".";
+      reason = "It did not answer a step within " + InSeconds(now - since) + ".";
       refuses = worker.last_heard > since;
     } else if (now >= AnswerDueAt(worker)) {
       reason = "It did not prepare its layers in time.";

@@ -132,7 +132,12 @@ struct CoreOptions {
   std::optional<double> loss_limit;
   uint32_t marks = kDefaultMarks;  // of a session, in layers with recurrent state: base/marks.h
   uint32_t expert_replicas = 2;    // holders of each expert, as far as memory goes
-  uint32_t queue_limit = kDefaultQueueLimit;  // requests waiting beyond that are refused
+  // Requests waiting beyond that are refused, and those of one client beyond half of it. A client
+  // of whom none waits finds room up to twice as many.
+  uint32_t queue_limit = kDefaultQueueLimit;
+  // Where more clients have requests than there are sessions, a session goes on to the next of
+  // them after so many rows (Requests::MakeRoom).
+  uint32_t turn_rows = 512;
   uint64_t history_bytes = 1 << 30;  // boundary rows that are kept for whoever takes over layers
   // Rows of a frame that plans reserve scratch for.
   uint32_t prefill_chunk_rows = 128;
@@ -147,7 +152,10 @@ struct CoreOptions {
   // Those of earlier starts that are let in, too.
   std::vector<std::string> earlier_join_tokens_sha256_hex;
   uint64_t probe_bytes = 8 << 20;               // length of GET /probe that a joining worker times
-  uint32_t worker_limit = kDefaultWorkerLimit;  // connections beyond that are refused
+  uint32_t worker_limit = kDefaultWorkerLimit;  // workers beyond that are refused
+  // Connections without an accepted Connect, by address and in all (strangers.h). A class of forty
+  // tabs behind one address joins at once.
+  uint32_t strangers_per_address = 48, stranger_limit = 192;
   // Devices that may join from one network at once, and again: a class behind one address joins
   // twice without waiting (WorkerConnected::network).
   uint32_t joins_at_once = 80;

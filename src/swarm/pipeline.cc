@@ -326,15 +326,29 @@ uint32_t Pipeline::RowLimit(Pass pass, const Batch& batch) const {
   return std::min(most, std::max(chunk_rows_, batch.rows + (chunk_rows_ + 1) / 2));
 }
 
-void Pipeline::TakePass(size_t stage_index, Pass pass, size_t run_limit, Batch& batch) {
-  Stage& stage = stages_[stage_index];
-  const uint32_t row_limit = RowLimit(pass, batch);
+// Behind the session that was served last; prompts first by what their clients were served, so that
+// one client's many prompts take no more of a stage than another's one.
+std::vector<Session*> Pipeline::TurnsOf(const Stage& stage, Pass pass) const {
   const auto& sessions = sessions_.sessions();
   size_t start = 0;
   while (start < sessions.size() && sessions[start]->id <= stage.rotation) ++start;
+  std::vector<Session*> turns;
   for (size_t i = 0; i < sessions.size(); ++i) {
-    Session& session = *sessions[(start + i) % sessions.size()];
-    if (session.active.has_value() == (pass == Pass::kIdle)) continue;
+    Session* session = sessions[(start + i) % sessions.size()].get();
+    if (session->active.has_value() != (pass == Pass::kIdle)) turns.push_back(session);
+  }
+  if (pass == Pass::kChunks)
+    std::stable_sort(turns.begin(), turns.end(), [](const Session* a, const Session* b) {
+      return a->active->served() < b->active->served();
+    });
+  return turns;
+}
+
+void Pipeline::TakePass(size_t stage_index, Pass pass, size_t run_limit, Batch& batch) {
+  Stage& stage = stages_[stage_index];
+  const uint32_t row_limit = RowLimit(pass, batch);
+  for (Session* each : TurnsOf(stage, pass)) {
+    Session& session = *each;
     StageProgress* progress = Ready(session, stage_index);
     if (progress == nullptr) continue;
     // The one row that its conversation waits for, not a part of a longer prompt.
@@ -403,6 +417,7 @@ void Pipeline::AddRun(Session& session, StageProgress& progress, const Stage& st
     for (Slice& piece : session.history.at(layers.first).Read(progress.sent, run.count))
       batch.payloads.push_back(std::move(piece));
   }
+  if (layers.first == 0 && session.active && !stage.follows) session.active->Charge(run.count);
   run.marks = session.Sent(progress, run.count);
   batch.rows += run.count;
   batch.runs.push_back(run);

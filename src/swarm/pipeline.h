@@ -143,6 +143,7 @@ class Pipeline {
   StageProgress* Ready(Session& session, size_t stage_index);
   void Reproduce(Session& session, size_t stage_index, StageProgress& stage);
   void TakeRows(size_t stage_index, Worker& worker, Batch& batch);
+  std::vector<Session*> TurnsOf(const Stage& stage, Pass pass) const;
   void TakePass(size_t stage_index, Pass pass, size_t run_limit, Batch& batch);
   void AddRun(Session& session, StageProgress& progress, const Stage& stage, uint32_t row_limit,
               Batch& batch);

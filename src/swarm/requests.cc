@@ -99,20 +99,38 @@ Status Requests::Check(const Request& request) const {
   if (request.top_logprobs > sampling::kMaxTopLogprobs)
     return Invalid("top_logprobs is " + std::to_string(request.top_logprobs) +
                    ", expected at most 20.");
-  TRY(sampling::Validate(request.sampling));
-  if (waiting_.size() >= options_.queue_limit)
-    return Error(ErrorCode::kUnavailable, "The queue is full: " + std::to_string(waiting_.size()) +
-                                              " requests are waiting already. Try again later.");
-  return OkStatus();
+  return sampling::Validate(request.sampling);
+}
+
+std::optional<Requests::NoRoom> Requests::FindNoRoom(const std::string& client) const {
+  const size_t total = queue_.waiting().size(), own = queue_.CountOf(client);
+  const size_t limit = options_.queue_limit;
+  // The server's own are as many as it had accepted before it started again.
+  const Room room = !client.empty() ? RoomFor(total, own, limit)
+                    : total < limit ? Room::kFree
+                                    : Room::kFull;
+  if (room == Room::kFree) return std::nullopt;
+  if (room == Room::kOverShare)
+    return NoRoom{Error(ErrorCode::kUnavailable,
+                        "You have " + std::to_string(own) +
+                            " requests waiting already, the limit for one client. Try again when "
+                            "some of them have been answered."),
+                  true};
+  return NoRoom{Error(ErrorCode::kUnavailable, "The queue is full: " + std::to_string(total) +
+                                                   " requests are waiting already. Try again "
+                                                   "later.")};
 }
 
 void Requests::Submit(Request request, Instant now) {
   ActiveRequest active;
   active.last_token_at = now;
   active.prompt_tokens = static_cast<uint32_t>(request.prompt_ids.size());
+  active.share = queue_.Enter(request.client);
   Status status = Check(request);
   active.request = std::move(request);
   if (!status.ok()) return Finish(active, FinishReason::kError, std::move(status).error());
+  if (const auto no_room = FindNoRoom(active.request.client))
+    return Finish(active, FinishReason::kError, no_room->error, no_room->over_share);
   // The last token needs no place in the context: its keys and values are never computed.
   const uint32_t room = options_.context_length - active.prompt_tokens + 1;
   active.max_tokens = std::min(active.request.max_tokens, room);
@@ -121,28 +139,79 @@ void Requests::Submit(Request request, Instant now) {
   active.generated_tokens = static_cast<uint32_t>(active.request.answer_ids.size());
   if (active.generated_tokens > 0 && active.generated_tokens >= active.max_tokens)
     return Finish(active, FinishReason::kLength, std::nullopt);
-  waiting_.push_back(std::move(active));
+  queue_.Push(std::move(active));
   outbox_.NoteChange();
 }
 
-void Requests::Admit() {
-  while (!waiting_.empty() && sessions_.active_count() < options_.session_count) {
+uint32_t Requests::CountActive(const ClientShare& share) const {
+  const auto& sessions = sessions_.sessions();
+  return static_cast<uint32_t>(
+      std::count_if(sessions.begin(), sessions.end(), [&](const auto& session) {
+        return session->active && session->active->share.get() == &share;
+      }));
+}
+
+void Requests::Admit(Instant now) {
+  const auto count = [this](const ClientShare& share) { return CountActive(share); };
+  while (const auto next = queue_.Next(count)) {
+    size_t place = *next;
+    if (sessions_.active_count() >= options_.session_count) {
+      if (!MakeRoom(queue_.waiting()[place], now)) return;
+      ++place;  // who made room waits in front of all
+    }
+    ActiveRequest admitted = queue_.Take(place);
+    admitted.turn_rows = 0;
     std::vector<uint32_t> released;
-    sessions_.Admit(std::move(waiting_.front()), released);
-    waiting_.pop_front();
+    Session& session = sessions_.Admit(std::move(admitted), released);
+    ActiveRequest& active = *session.active;
+    // A turn that begins with what an earlier one had computed already gains as much as that costs.
+    const size_t again = active.is_paused ? session.tokens.size() - session.completed : 0;
+    active.turn_limit = options_.turn_rows + 2 * again;
     InvalidateSessions(released);
     outbox_.NoteChange();
   }
 }
 
-void Requests::Cancel(RequestId id, Instant now) {
-  const auto waiting = std::find_if(waiting_.begin(), waiting_.end(),
-                                    [id](const auto& active) { return active.request.id == id; });
-  if (waiting != waiting_.end()) {
-    Finish(*waiting, FinishReason::kCancelled, std::nullopt);
-    waiting_.erase(waiting);
-    return;
+// A client without a session waits for none of the others to come to its end: a session of whoever
+// has the most goes on later. Where everybody has one, one whose turn is over does.
+bool Requests::MakeRoom(const ActiveRequest& next, Instant now) {
+  if (CountActive(*next.share) > 0) return false;
+  Session* victim = nullptr;
+  std::pair<uint32_t, uint64_t> most;
+  for (const auto& session : sessions_.sessions()) {
+    if (!session->active || session->active->request.want_logits) continue;
+    const ActiveRequest& active = *session->active;
+    const uint32_t sessions = CountActive(*active.share);
+    if (sessions < 2 && active.turn_rows < active.turn_limit) continue;
+    // Of one client's sessions the one that loses least; of single ones the longest turn.
+    const std::pair rank(sessions, sessions > 1 ? UINT64_MAX - active.turn_rows : active.turn_rows);
+    if (victim != nullptr && rank <= most) continue;
+    victim = session.get();
+    most = rank;
   }
+  if (victim == nullptr) return false;
+  Pause(*victim, now);
+  return true;
+}
+
+// Its tokens are known, and what its session holds is of use if it is still there.
+void Requests::Pause(Session& session, Instant now) {
+  ActiveRequest active = std::move(*session.active);
+  const auto answer = session.tokens.begin() + active.prompt_tokens;
+  active.request.answer_ids.assign(answer, session.tokens.end());
+  active.is_paused = true;
+  queue_.PushFront(std::move(active));
+  if (session.completed > 0) return sessions_.MakeIdle(session, now);
+  const uint32_t id = session.id;
+  sessions_.Remove(id);
+  InvalidateSessions({id});
+}
+
+void Requests::Cancel(RequestId id, Instant now) {
+  const auto& waiting = queue_.waiting();
+  for (size_t i = 0; i < waiting.size(); ++i)
+    if (waiting[i].request.id == id)
+      return Finish(queue_.Take(i), FinishReason::kCancelled, std::nullopt);
   if (Session* session = sessions_.FindRequest(id))
     EndSession(*session, FinishReason::kCancelled, std::nullopt, now);
 }
@@ -155,13 +224,11 @@ void Requests::EndOverdue(Instant now) {
   const Error error(ErrorCode::kUnavailable,
                     "The request was given up: no token came for " +
                         std::to_string(options_.timeouts.token_limit.us / 1'000'000) + " s.");
-  for (auto waiting = waiting_.begin(); waiting != waiting_.end();) {
-    if (!is_overdue(*waiting)) {
-      ++waiting;
-      continue;
-    }
-    Finish(*waiting, FinishReason::kError, error);
-    waiting = waiting_.erase(waiting);
+  for (size_t i = 0; i < queue_.waiting().size();) {
+    if (is_overdue(queue_.waiting()[i]))
+      Finish(queue_.Take(i), FinishReason::kError, error);
+    else
+      ++i;
   }
   // What fails is removed from the sessions: they are found first, and ended afterwards.
   std::vector<RequestId> overdue;
@@ -176,7 +243,7 @@ std::optional<Instant> Requests::next_timer() const {
   const auto consider = [&first](const ActiveRequest& active) {
     if (!first || active.last_token_at < *first) first = active.last_token_at;
   };
-  for (const ActiveRequest& active : waiting_) consider(active);
+  for (const ActiveRequest& active : queue_.waiting()) consider(active);
   for (const auto& session : sessions_.sessions())
     if (session->active) consider(*session->active);
   if (!first) return std::nullopt;
@@ -184,11 +251,13 @@ std::optional<Instant> Requests::next_timer() const {
 }
 
 std::optional<RequestProgress> Requests::ProgressOf(RequestId id) const {
-  RequestProgress progress;
-  for (const ActiveRequest& active : waiting_) {
+  for (const ActiveRequest& active : queue_.waiting()) {
+    if (active.request.id != id) continue;
+    RequestProgress progress;
     progress.prompt_tokens = active.prompt_tokens;
-    if (active.request.id == id) return progress;
-    ++progress.requests_ahead;
+    progress.requests_ahead =
+        queue_.CountAhead(id, [this](const ClientShare& share) { return CountActive(share); });
+    return progress;
   }
   const Session* session = sessions_.FindRequest(id);
   if (!session) return std::nullopt;
@@ -200,16 +269,17 @@ void Requests::Fail(Session& session, Error error, Instant now) {
   EndSession(session, FinishReason::kError, std::move(error), now);
 }
 
-void Requests::Finish(const ActiveRequest& active, FinishReason reason,
-                      std::optional<Error> error) {
+void Requests::Finish(const ActiveRequest& active, FinishReason reason, std::optional<Error> error,
+                      bool over_share) {
+  queue_.Leave(*active.share);
   if (reason == FinishReason::kError)
     ++counts_.failed;
   else if (reason != FinishReason::kCancelled)
     ++counts_.completed;
-  outbox_.Add(
-      FinishRequest{active.request.id, reason, std::move(error), active.prompt_tokens,
-                    active.cached_prompt_tokens, active.generated_tokens,
-                    options_.loss_limit ? std::optional(active.lost_groups) : std::nullopt});
+  outbox_.Add(FinishRequest{active.request.id, reason, std::move(error), active.prompt_tokens,
+                            active.cached_prompt_tokens, active.generated_tokens,
+                            options_.loss_limit ? std::optional(active.lost_groups) : std::nullopt,
+                            over_share});
   outbox_.NoteChange();
 }
 
@@ -280,6 +350,7 @@ void Requests::OnGenerated(const GeneratedTokens& generated, Instant now) {
     if (!session || !session->active) return;
     CHECK(position + 1 == session->tokens.size());
     session->completed = ++position;
+    session->active->Charge(1);
     EmitToken token;
     token.token_id = id;
     Emit(*session, std::move(token), now);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/result.h"
+#include "swarm/fair_queue.h"
 #include "swarm/options.h"
 #include "swarm/outbox.h"
 #include "swarm/pipeline.h"
@@ -32,8 +33,8 @@ class Requests {
   void Submit(Request request, Instant now);
   // Ends a waiting or running request as cancelled; unknown or finished ids are ignored.
   void Cancel(RequestId id, Instant now);
-  // Gives sessions to waiting requests, first come first served.
-  void Admit();
+  // Gives sessions to waiting requests by turns (fair_queue.h).
+  void Admit(Instant now);
   // An output of the last stage. An error: its payload is malformed, the worker that sent it cannot
   // be trusted.
   Status OnOutput(const StageOutput& output, Instant now);
@@ -51,13 +52,23 @@ class Requests {
   std::optional<Instant> next_timer() const;
 
   std::optional<RequestProgress> ProgressOf(RequestId id) const;
-  uint32_t waiting_count() const { return static_cast<uint32_t>(waiting_.size()); }
+  uint32_t waiting_count() const { return static_cast<uint32_t>(queue_.waiting().size()); }
   const RequestCounts& counts() const { return counts_; }
   double TokensPerSecond(Instant now) const { return rate_.PerSecond(now); }
 
  private:
   Status Check(const Request& request) const;
-  void Finish(const ActiveRequest& active, FinishReason reason, std::optional<Error> error);
+  // Why the queue has no room for a request of this client.
+  struct NoRoom {
+    Error error;
+    bool over_share = false;
+  };
+  std::optional<NoRoom> FindNoRoom(const std::string& client) const;
+  bool MakeRoom(const ActiveRequest& next, Instant now);
+  void Pause(Session& session, Instant now);
+  uint32_t CountActive(const ClientShare& share) const;
+  void Finish(const ActiveRequest& active, FinishReason reason, std::optional<Error> error,
+              bool over_share = false);
   void EndSession(Session& session, FinishReason reason, std::optional<Error> error, Instant now);
   void InvalidateSessions(const std::vector<uint32_t>& ids);
 
@@ -73,7 +84,7 @@ class Requests {
   Roster& roster_;
   SessionTable& sessions_;
   Outbox& outbox_;
-  std::deque<ActiveRequest> waiting_;
+  FairQueue queue_;
   RequestCounts counts_;
   TokenRate rate_;
 };

@@ -167,12 +167,14 @@ uint32_t Session::RunLimit(uint32_t first, uint32_t row_limit) const {
 Session* SessionTable::ReusableFor(const ActiveRequest& request, uint32_t& prefix) {
   prefix = 0;
   if (request.request.want_logits) return nullptr;
-  const std::vector<int32_t>& prompt = request.request.prompt_ids;
+  std::vector<int32_t> prompt = request.request.prompt_ids;
+  const std::vector<int32_t>& answer = request.request.answer_ids;
+  prompt.insert(prompt.end(), answer.begin(), answer.end());
   const bool full = sessions_.size() >= session_limit_;
   Session* best = nullptr;
   for (const auto& session : sessions_) {
     if (session->active) continue;
-    // The last prompt token always runs: its output is the first new token.
+    // The last known token always runs: its output is the first new token.
     const uint32_t common =
         session->ReusableUpTo(std::min({CommonPrefix(session->tokens, prompt), session->completed,
                                         static_cast<uint32_t>(prompt.size()) - 1}));
@@ -190,7 +192,7 @@ Session& SessionTable::Admit(ActiveRequest request, std::vector<uint32_t>& relea
   Session* session = ReusableFor(request, prefix);
   if (session) {
     session->Rewind(prefix);
-    request.cached_prompt_tokens = prefix;
+    if (!request.is_paused) request.cached_prompt_tokens = std::min(prefix, request.prompt_tokens);
   } else {
     if (sessions_.size() >= session_limit_) {
       uint32_t oldest = 0;

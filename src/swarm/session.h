@@ -55,8 +55,20 @@ struct Denial {
   std::string problem;
 };
 
+// What one client has had (fair_queue.h).
+struct ClientShare {
+  std::string client;
+  uint32_t requests = 0;  // that wait or run
+  uint64_t served = 0;    // rows that were computed for it
+};
+
 struct ActiveRequest {
   Request request;
+  std::shared_ptr<ClientShare> share;  // null in tests alone
+  // Rows that were computed since it got its session, and from how many on it may have to wait
+  // again for others.
+  uint64_t turn_rows = 0, turn_limit = 0;
+  bool is_paused = false;  // it had a session before
   uint32_t prompt_tokens = 0;
   uint32_t max_tokens = 0;  // of the request, or what the context leaves
   uint32_t cached_prompt_tokens = 0;
@@ -73,6 +85,13 @@ struct ActiveRequest {
   std::vector<Denial> denials;      // since its last token
   bool stage_draws = false;         // at the next position: the last stage, from all logits
   uint32_t tail_draws = 0;          // candidates that did not settle their token
+
+  // So many rows are computed for it.
+  void Charge(uint64_t rows) {
+    turn_rows += rows;
+    if (share) share->served += rows;
+  }
+  uint64_t served() const { return share ? share->served : 0; }
 };
 
 // How far one binding is with a session.

@@ -4,6 +4,8 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/network.h"
+#include "swarm/strangers.h"
 #include "wire/expert_frame.h"
 
 namespace weft::swarm {
@@ -18,6 +20,7 @@ constexpr uint32_t kRedeemingSteps = 16;
 // A stage this much slower than predicted asks for another plan.
 constexpr double kSlowdownFactor = 1.5;
 constexpr double kSlowdownLeastUs = 2000;
+constexpr const char* kConnectFirst = "The first message was not Connect.";
 
 }  // namespace
 
@@ -46,18 +49,17 @@ State::State(CoreOptions core_options)
 
 void State::On(const WorkerConnected& event) {
   CHECK(roster.Find(event.worker) == nullptr, "a worker id was used twice");
-  if (roster.count() >= options.worker_limit) {
-    auto& refused = *outbox.Control(event.worker).mutable_refused();
-    refused.set_code(std::string(ErrorCodeName(ErrorCode::kUnavailable)));
-    refused.set_message("This swarm has " + std::to_string(roster.count()) +
-                        " connections already, its limit: try again later.");
-    outbox.Add(CloseWorker{event.worker, "too many connections"});
-    return;
+  if (roster.ready_count() >= options.worker_limit) return Refuse(event.worker, NoRoom());
+  const std::string network = event.network.empty() ? NetworkOf(event.address) : event.network;
+  if (const auto oldest = StrangerToGo(roster, network, options)) {
+    outbox.Add(CloseWorker{*oldest, "other connections took its place before it said Connect"});
+    Forget(*oldest);
   }
   Worker& worker = roster.Add(event.worker);
   worker.id = event.worker;
   worker.address = event.address;
   worker.network = event.network;
+  worker.stranger_network = network;
   worker.connected_at = worker.last_heard = now;
   worker.steps.last_at = Instant{INT64_MIN};
   worker.layers.cached = worker.layers.cached_hubs = worker.layers.requested =
@@ -86,6 +88,7 @@ bool State::PassOn(const Event& event) {
 void State::On(const WorkerData& event) {
   Worker* worker = roster.Find(event.worker);
   if (!worker) return;
+  if (!worker->ready) return Drop(event.worker, kConnectFirst, true);
   worker->last_heard = now;
   if (wire::IsShardMessage(event.frame.bytes())) return OnWrongShards(*worker);
   Status status = wire::IsGenerationFrame(event.frame.bytes()) ? OnGeneration(*worker, event.frame)
@@ -160,7 +163,7 @@ void State::Settle(bool after_frame) {
   if (!small)
     for (auto& [id, worker] : roster) pipeline.LimitMessages(worker);
   if (lifecycle.active()) {
-    requests.Admit();
+    requests.Admit(now);
     pipeline.Pump(now);
   }
   SettleTouched();
@@ -241,6 +244,19 @@ std::optional<Instant> State::FindTimer() const {
 
 // ---- messages ----
 
+Error State::NoRoom() const {
+  return Error(ErrorCode::kUnavailable, "This swarm has " + std::to_string(roster.ready_count()) +
+                                            " workers already, its limit: try again later.");
+}
+
+// It is told why, and closed.
+void State::Refuse(WorkerId id, const Error& why) {
+  auto& refused = *outbox.Control(id).mutable_refused();
+  refused.set_code(std::string(ErrorCodeName(why.code())));
+  refused.set_message(why.message());
+  outbox.Add(CloseWorker{id, why.message()});
+}
+
 Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) {
   using Kind = wire::pb::WorkerMessage;
   const auto kind = message.kind_case();
@@ -249,8 +265,7 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
     return OkStatus();
   }
   if ((kind == Kind::kConnect) == worker.ready)
-    return Error(ErrorCode::kInvalidData,
-                 worker.ready ? "Connect came twice." : "The first message was not Connect.");
+    return Error(ErrorCode::kInvalidData, worker.ready ? "Connect came twice." : kConnectFirst);
   switch (kind) {
     case Kind::kConnect:
       OnConnect(worker, message.connect());
@@ -289,6 +304,7 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
 
 void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
   Result<Offer> offer = CheckConnect(connect, options);
+  if (offer.ok() && roster.ready_count() >= options.worker_limit) offer = NoRoom();
   // Whoever comes back is no newcomer.
   if (offer.ok() && !worker.network.empty() && !absences.Knows(offer->device_id) &&
       !joins.TryJoin(worker.network, now))
@@ -297,10 +313,7 @@ void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
                       " devices have joined from this address in a short time: try again in a "
                       "few seconds.");
   if (!offer.ok()) {
-    auto& refused = *outbox.Control(worker.id).mutable_refused();
-    refused.set_code(std::string(ErrorCodeName(offer.error().code())));
-    refused.set_message(offer.error().message());
-    outbox.Add(CloseWorker{worker.id, offer.error().message()});
+    Refuse(worker.id, offer.error());
     return Forget(worker.id);
   }
   worker.ready = true;
@@ -500,7 +513,6 @@ bool State::RestoreMemory() {
 Status State::OnGeneration(Worker& worker, const Slice& message) {
   ASSIGN_OR_RETURN(const wire::GenerationFrame frame, wire::DecodeGeneration(message.bytes()));
   if (const auto* run_here = std::get_if<wire::RunHere>(&frame)) {
-    if (!worker.ready) return Error(ErrorCode::kInvalidData, "The first message was not Connect.");
     planning.RunWholeOn(worker, run_here->wanted, now);
     return OkStatus();
   }

@@ -91,6 +91,8 @@ struct State {
 
   // Messages of a worker that has connected properly; an error closes the connection.
   Status OnControl(Worker& worker, const wire::pb::WorkerMessage& message);
+  Error NoRoom() const;
+  void Refuse(WorkerId id, const Error& why);
   void OnConnect(Worker& worker, const wire::pb::Connect& connect);
   void OnLeaving(Worker& worker, const wire::pb::Leaving& leaving);
   // What the worker has kept of an earlier connection, by `held`, is used again.

@@ -176,6 +176,7 @@ struct WorkerTold {
 struct Worker {
   WorkerId id = 0;
   std::string address, network;
+  std::string stranger_network;  // by which it counts before Connect (strangers.h)
   Instant connected_at;
   Instant last_heard;
   bool ready = false;  // Connect was accepted
@@ -243,6 +244,10 @@ class Roster {
     return found == workers_.end() ? nullptr : &found->second;
   }
   size_t count() const { return workers_.size(); }
+  size_t ready_count() const {
+    return static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(),
+                                             [](const auto& each) { return each.second.ready; }));
+  }
   auto begin() { return workers_.begin(); }
   auto end() { return workers_.end(); }
   auto begin() const { return workers_.begin(); }
