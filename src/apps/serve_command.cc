@@ -135,9 +135,10 @@ class ServeCommand {
   }
 
   void ServeUntilSignal() {
+    // Before a word is said: whoever reads the addresses may already stop the server.
+    server_->StopOnSignal();
     PrintAddresses();
     server::Wipe(secrets_);
-    server_->StopOnSignal();
     server_->Run();
   }
 

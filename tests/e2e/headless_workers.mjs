@@ -167,7 +167,7 @@ test("a software adapter is not taken without a word, and an adapter that is not
     assert.equal(status, 1);
     assert.match(words, /is a software adapter: .* --allow-software/);
     const [, unknown] = await said(["--adapter", "7"]);
-    assert.match(unknown, /There is no adapter 7: 'weft worker --gpu --list' names those from 0/);
+    assert.match(unknown, /There is no adapter 7: 'weft worker --gpu --adapter list' names those/);
     const [listed, list] = await said(["--list"]);
     assert.equal(listed, 0);
     assert.match(list, /^0 {2}SwiftShader.*only with --allow-software/m);
