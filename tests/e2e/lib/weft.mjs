@@ -2,8 +2,8 @@
 // free ports, chat completions, the picture of the swarm.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 export const root = fileURLToPath(new URL("../../../", import.meta.url));
@@ -36,8 +36,21 @@ export function packageOf(model, quantisation = "") {
   if (existsSync(join(folder, "weft.json"))) return folder;
   mkdirSync(join(root, "build/e2e/packages"), { recursive: true });
   const how = quantisation === "" ? [] : ["--quant", quantisation];
-  execFileSync(weft, ["convert", kModels[model], folder, ...how], { stdio: "pipe" });
+  const source = withChatTemplate(kModels[model]);
+  execFileSync(weft, ["convert", source, folder, ...how], { stdio: "pipe" });
   return folder;
+}
+
+// A model without a chat template gets one that joins what is said, in a copy of its folder, so
+// that tests may ask any model in the same way.
+function withChatTemplate(source) {
+  const config = JSON.parse(readFileSync(join(source, "tokenizer_config.json"), "utf8"));
+  if (config.chat_template || existsSync(join(source, "chat_template.jinja"))) return source;
+  const copy = join(root, "build/e2e/models", basename(source));
+  cpSync(source, copy, { recursive: true });
+  const joined = "{{ bos_token }}{% for message in messages %}{{ message.content }}{% endfor %}";
+  writeFileSync(join(copy, "chat_template.jinja"), joined);
+  return copy;
 }
 
 // The same with dense MLPs in neuron groups of 64 columns, and how many groups it has.
