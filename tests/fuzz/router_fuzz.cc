@@ -3,6 +3,7 @@
 // here reaches no handler; a range is a part of what there is.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,6 +52,7 @@ class NoSocket : public net::WebSocket {
   void Send(std::vector<Slice>) override {}
   void Close(std::string) override {}
   void SetMessageLimit(size_t) override {}
+  void SetAllowance(std::optional<size_t>) override {}
   void SetSilence(Duration) override {}
   std::string remote_address() const override { return ""; }
 };

@@ -11,13 +11,14 @@
 #include "base/check.h"
 #include "net/http_connection.h"
 #include "net/loop.h"
+#include "net/loop_context.h"
 
 namespace weft {
 
 // Everything that can be done without waiting.
 inline void RunAll(net::EventLoop& loop) {
-  loop.io().restart();
-  loop.io().poll();
+  loop.context()->restart();
+  loop.context()->poll();
 }
 
 // What has come by now.
@@ -33,7 +34,7 @@ inline std::string Received(int fd) {
 // Takes over `fd`.
 inline net::AnyStream StreamOf(net::EventLoop& loop, int fd) {
   using tcp = boost::asio::ip::tcp;
-  return net::AnyStream(tcp::socket(loop.io(), tcp::v4(), fd));
+  return net::AnyStream(tcp::socket(*loop.context(), tcp::v4(), fd), loop.context());
 }
 
 // Serves a client at the other end of `fd`. What is returned expires with the connection.
