@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "swarm/layer_set.h"
@@ -16,6 +18,9 @@ struct Device {
   std::string kind = "native", engine = "native";
   bool needs_onnx = false;
   uint32_t token_batch = 0;  // sessions of whole-model generation in one batch; 0: it knows none
+  // Layers may be given to it without their experts, and experts without their layers.
+  bool is_hub_and_holder = false;
+  uint16_t datagram_port = 0;  // where it sends and gets datagrams; 0: it has none
   // One thread for everything: a ping is answered after the step before it.
   bool pings_wait = false;
   uint64_t memory_bytes = 0;
@@ -32,8 +37,9 @@ struct Device {
   // Faults of this device, each a probability.
   double step_failure = 0, numbers_failure = 0, prepare_failure = 0, corrupt_frame = 0,
          illegal_message = 0, prepare_crash = 0, duplicate_message = 0, late_message = 0;
-  swarm::LayerSet disk;                      // blobs survive reconnects
-  std::map<uint32_t, double> partial_bytes;  // of layers whose download was interrupted
+  swarm::LayerSet disk, disk_hubs;                       // blobs survive reconnects
+  std::set<std::pair<uint32_t, uint32_t>> disk_experts;  // layer, expert
+  std::map<uint32_t, double> partial_bytes;              // of layers whose download was interrupted
 };
 
 }  // namespace weft::sim

@@ -19,15 +19,18 @@ class HashLayers : public engine::LoadedLayers {
   const swarm::LayerSet layers;
 };
 
-Error NotSimulated() {
-  return Error(ErrorCode::kUnsupported, "The simulated engine has no keys and values to give.");
+// With these layers in place of those that are loaded in that form.
+uint64_t MemoryWith(const Machine& machine, const swarm::LayerSet& loaded, bool shards) {
+  swarm::LayerSet held = shards ? machine.whole : loaded, hubs = shards ? loaded : machine.hubs;
+  for (uint32_t layer = 0; layer < machine.model.layer_count; ++layer) {
+    if (held.Has(layer)) hubs.Remove(layer);
+    if (hubs.Has(layer)) held.Add(layer);
+  }
+  return machine.costs.MemoryBytes(machine.device.weight_factor, held, hubs);
 }
 
-uint64_t RowOf(std::span<const float> columns) {
-  uint64_t row = 0;
-  for (uint32_t i = 0; i < kRowColumns; ++i)
-    row |= (static_cast<uint64_t>(columns[i]) & 0xff) << (8 * i);
-  return row;
+Error NotSimulated() {
+  return Error(ErrorCode::kUnsupported, "The simulated engine has no keys and values to give.");
 }
 
 }  // namespace
@@ -37,43 +40,47 @@ uint64_t RowOf(std::span<const float> columns) {
 Result<std::unique_ptr<engine::LoadedLayers>> HashEngine::Read(
     std::span<const program::Program> programs, engine::WeightSource&) {
   if (auto fault = hooks_.read_fault()) return std::move(*fault);
-  swarm::LayerSet read(model_.layer_count), both = loaded_;
+  swarm::LayerSet read(machine_.model.layer_count), both = loaded();
   for (const program::Program& program : programs) {
     read.Add(program.layer_index);
     both.Add(program.layer_index);
   }
-  if (costs_.MemoryBytes(device_.weight_factor, both) > device_.memory_bytes)
+  if (MemoryWith(machine_, both, shards_) > machine_.device.memory_bytes)
     return Error(ErrorCode::kOutOfMemory, "The layers do not fit the memory offered.");
   return std::unique_ptr<engine::LoadedLayers>(std::make_unique<HashLayers>(std::move(read)));
 }
 
 void HashEngine::Install(std::unique_ptr<engine::LoadedLayers> layers) {
   const swarm::LayerSet& read = static_cast<HashLayers&>(*layers).layers;
-  for (uint32_t layer = 0; layer < model_.layer_count; ++layer)
-    if (read.Has(layer)) loaded_.Add(layer);
+  for (uint32_t layer = 0; layer < machine_.model.layer_count; ++layer)
+    if (read.Has(layer)) loaded().Add(layer);
 }
 
 void HashEngine::Unload(engine::LayerRange range) {
   for (uint32_t layer = range.first; layer < range.end; ++layer) {
-    loaded_.Remove(layer);
+    loaded().Remove(layer);
     for (auto& [id, session] : sessions_) session.erase(layer);
   }
 }
 
 bool HashEngine::IsLoaded(engine::LayerRange range) const {
-  return loaded_.HasAll(range.first, range.end);
+  return loaded().HasAll(range.first, range.end);
 }
 
 engine::MemoryUse HashEngine::memory() const {
+  const swarm::Costs& costs = machine_.costs;
+  const Device& device = machine_.device;
   double weights = 0;
-  for (uint32_t layer = 0; layer < model_.layer_count; ++layer)
-    if (loaded_.Has(layer)) weights += static_cast<double>(costs_.layers()[layer].weight_bytes);
+  for (uint32_t layer = 0; layer < machine_.model.layer_count; ++layer)
+    if (loaded().Has(layer))
+      weights += static_cast<double>(costs.layers(shards_)[layer].weight_bytes);
   engine::MemoryUse use;
-  use.weight_bytes = static_cast<uint64_t>(std::ceil(weights * device_.weight_factor));
-  const uint64_t held = costs_.MemoryBytes(device_.weight_factor, loaded_);
+  use.weight_bytes = static_cast<uint64_t>(std::ceil(weights * device.weight_factor));
+  const uint64_t held =
+      costs.MemoryBytes(device.weight_factor, loaded(), shards_ ? loaded() : swarm::LayerSet());
   use.kv_bytes = held > use.weight_bytes ? held - use.weight_bytes : 0;
-  if (weights > 0 && held < device_.memory_bytes)
-    use.weight_bytes += std::min(device_.room_bytes, device_.memory_bytes - held);
+  if (weights > 0 && held < device.memory_bytes)
+    use.weight_bytes += std::min(device.room_bytes, device.memory_bytes - held);
   return use;
 }
 
@@ -87,7 +94,7 @@ Status HashEngine::CheckRun(const engine::Run& run, engine::LayerRange layers) c
   };
   const auto found = sessions_.find(run.session);
   for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
-    if (!model_.IsTransformer(layer)) continue;
+    if (!machine_.model.IsTransformer(layer)) continue;
     const Chain* chain = nullptr;
     if (found != sessions_.end())
       if (const auto known = found->second.find(layer); known != found->second.end())
@@ -103,33 +110,12 @@ Status HashEngine::CheckRun(const engine::Run& run, engine::LayerRange layers) c
                                             : run.first_position > length)
       return refuse("holds " + std::to_string(length) + " positions of " + place +
                     ", the run begins at " + std::to_string(run.first_position) + ".");
-    if (model_.IsRecurrent(layer) && run.first_position != 0 && run.first_position != length &&
-        !chain->marks.contains(run.first_position))
+    if (machine_.model.IsRecurrent(layer) && run.first_position != 0 &&
+        run.first_position != length && !chain->marks.contains(run.first_position))
       return refuse("holds the state of " + place + " at " + std::to_string(length) +
                     ", the run begins at " + std::to_string(run.first_position) + ".");
   }
   return OkStatus();
-}
-
-void HashEngine::BeginRun(const engine::Run& run, engine::LayerRange layers) {
-  Session& session = sessions_[run.session];
-  for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
-    if (!model_.IsTransformer(layer)) continue;
-    Chain& chain = session[layer];
-    chain.generation = run.generation;
-    chain.links.resize(std::min<size_t>(chain.links.size(), run.first_position));
-    chain.marks.erase(chain.marks.upper_bound(run.first_position), chain.marks.end());
-  }
-}
-
-void HashEngine::EndRun(const engine::Run& run, engine::LayerRange layers) {
-  if (run.marks == 0) return;
-  for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
-    if (!model_.IsTransformer(layer)) continue;
-    Chain& chain = sessions_.at(run.session).at(layer);
-    chain.marks.insert(run.first_position + run.count);
-    DropMarks(chain.marks, run.marks);
-  }
 }
 
 Status HashEngine::Truncate(uint32_t, uint32_t, uint32_t) {
@@ -174,38 +160,165 @@ Status HashEngine::ImportKv(uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, By
 
 // ---- steps ----
 
-void HashEngine::TakeTime(const engine::StepInput& input, size_t row_count) {
-  double us = static_cast<double>(row_count) * costs_.Cost({input.layers.first, input.layers.end}) /
-              device_.bytes_per_us;
+class HashEngine::Pending : public engine::PendingStep {
+ public:
+  explicit Pending(const engine::StepInput& input)
+      : layers(input.layers), runs(input.runs.begin(), input.runs.end()), layer(layers.first) {}
+  const engine::SlotRequest& request() const override { return request_; }
+
+  // Its rows are behind the layer's attention, and want what the layer's experts give.
+  void Stop(const HashModel& model) {
+    in_.clear();
+    route_.clear();
+    for (const uint64_t row : rows) {
+      AppendColumns(row, in_);
+      for (const uint32_t expert : model.Route(layer, row))
+        route_.push_back(static_cast<float>(expert));
+      route_.resize(route_.size() + model.mixtures[layer].chosen, 1);
+    }
+    const HashModel::Mixture& mixture = model.mixtures[layer];
+    request_ = {layer,       rows.size(), mixture.experts, mixture.chosen,
+                kRowColumns, in_,         route_,          mixture.groups};
+  }
+
+  const engine::LayerRange layers;
+  const std::vector<engine::Run> runs;
+  uint32_t layer;              // that comes next
+  std::vector<uint64_t> rows;  // of all runs, in front of it
+  // What the runs add to the chains of the layers before it, [layers][rows].
+  std::vector<std::vector<uint64_t>> links;
+
+ private:
+  std::vector<float> in_, route_;
+  engine::SlotRequest request_;
+};
+
+void HashEngine::TakeOverhead(const engine::StepInput& input) {
   const bool measures = input.runs[0].session >= worker::kMeasureSession - 1;  // two ranges
+  double us = 0;
   // The tokens of one frame of a generation share the overhead.
-  if (overhead_due_ || measures) us += device_.overhead_us;
-  overhead_due_ = false;
-  if (measures) us *= 0.9 + 0.2 * random_.Uniform();
-  clock_ = clock_ + Microseconds(static_cast<int64_t>(us * device_.slowdown));
+  if (machine_.overhead_due || measures) us = machine_.device.overhead_us;
+  machine_.overhead_due = false;
+  // How long this range takes is not quite the same each time.
+  if (measures)
+    us += (0.2 * random_.Uniform() - 0.1) *
+          (us + machine_.costs.Cost({input.layers.first, input.layers.end}) /
+                    machine_.device.bytes_per_us);
+  machine_.Take(us);
 }
 
-uint64_t HashEngine::RunRow(Session& session, engine::LayerRange layers, uint64_t row) const {
-  for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
-    if (!model_.IsTransformer(layer)) continue;
-    std::vector<uint64_t>& chain = session[layer].links;
-    chain.push_back(HashModel::Mix(chain.empty() ? 0 : chain.back(), row));
-    row = HashModel::Mix(row, chain.back());
+Result<std::unique_ptr<HashEngine::Pending>> HashEngine::NewStep(const engine::StepInput& input) {
+  TakeOverhead(input);
+  if (auto fault = hooks_.step_fault(input.runs)) return std::move(*fault);
+  if (!IsLoaded(input.layers))
+    return Error(ErrorCode::kInvalidArgument, "The step is over layers that are not loaded.");
+  if (!std::ranges::all_of(input.hidden, [](float value) { return std::isfinite(value); }))
+    return Error(ErrorCode::kInvalidData, "The rows that came in are not finite.");
+  auto step = std::make_unique<Pending>(input);
+  size_t at = 0;
+  for (const engine::Run& run : input.runs) {
+    TRY(CheckRun(run, input.layers));
+    for (uint32_t i = 0; i < run.count; ++i, ++at)
+      step->rows.push_back(input.layers.first == 0
+                               ? HashModel::Embed(input.token_ids[at], run.first_position + i)
+                               : RowOf(input.hidden.subspan(at * kRowColumns, kRowColumns)));
   }
-  return row;
+  return step;
+}
+
+void HashEngine::RunLayer(uint32_t layer, Pending& step) const {
+  std::vector<uint64_t>& links = step.links.emplace_back();
+  links.reserve(step.rows.size());
+  for (const engine::Run& run : step.runs) {
+    uint64_t last = 0;
+    if (run.first_position > 0)
+      last = sessions_.at(run.session).at(layer).links.at(run.first_position - 1);
+    for (uint32_t i = 0; i < run.count; ++i) {
+      uint64_t& row = step.rows[links.size()];
+      last = HashModel::Mix(last, row);
+      links.push_back(last);
+      row = HashModel::Mix(row, last);
+    }
+  }
+}
+
+bool HashEngine::GoOn(Pending& step) {
+  const HashModel& model = machine_.model;
+  const uint32_t first = step.layer;
+  bool stops = false;
+  for (; step.layer < step.layers.end && !stops; step.layer += stops ? 0 : 1) {
+    if (!model.IsTransformer(step.layer)) {
+      step.links.emplace_back();
+      continue;
+    }
+    RunLayer(step.layer, step);
+    if (!model.HasExperts(step.layer)) continue;
+    stops = shards_;
+    if (stops)
+      step.Stop(model);
+    else
+      for (uint64_t& row : step.rows) row = model.AfterExperts(step.layer, row);
+  }
+  const uint32_t end = std::min(step.layer + 1, step.layers.end);
+  machine_.Compute(static_cast<double>(step.rows.size()) *
+                   machine_.costs.Cost({first, end, shards_}));
+  return !stops;
+}
+
+engine::StepOutput HashEngine::End(const Pending& step) {
+  engine::StepOutput output;
+  size_t at = 0;
+  for (const engine::Run& run : step.runs) {
+    Session& session = sessions_[run.session];
+    for (uint32_t layer = step.layers.first; layer < step.layers.end; ++layer) {
+      if (!machine_.model.IsTransformer(layer)) continue;
+      Chain& chain = session[layer];
+      chain.generation = run.generation;
+      chain.links.resize(run.first_position);
+      const auto links = step.links[layer - step.layers.first].begin() + static_cast<ptrdiff_t>(at);
+      chain.links.insert(chain.links.end(), links, links + run.count);
+      chain.marks.erase(chain.marks.upper_bound(run.first_position), chain.marks.end());
+      if (run.marks == 0) continue;
+      chain.marks.insert(run.first_position + run.count);
+      DropMarks(chain.marks, run.marks);
+    }
+    for (uint32_t i = 0; i < run.count; ++i, ++at)
+      Give(run, step.rows[at], i + 1 == run.count, output);
+  }
+  return output;
+}
+
+Result<engine::StepOutput> HashEngine::Step(const engine::StepInput& input) {
+  ASSIGN_OR_RETURN(const auto step, NewStep(input));
+  CHECK(GoOn(*step), "an engine of whole layers does not stop");
+  return End(*step);
+}
+
+Result<engine::StepProgress> HashEngine::Begin(const engine::StepInput& input) {
+  ASSIGN_OR_RETURN(auto step, NewStep(input));
+  if (GoOn(*step)) return engine::StepProgress(End(*step));
+  return engine::StepProgress(std::unique_ptr<engine::PendingStep>(std::move(step)));
+}
+
+Result<engine::StepProgress> HashEngine::Resume(std::unique_ptr<engine::PendingStep> pending,
+                                                std::span<const float> slots) {
+  auto& step = static_cast<Pending&>(*pending);
+  const size_t each = slots.size() / step.rows.size();
+  for (size_t i = 0; i < step.rows.size(); ++i)
+    step.rows[i] = HashModel::Join(step.rows[i], slots.subspan(i * each, each));
+  ++step.layer;
+  if (GoOn(step)) return engine::StepProgress(End(step));
+  return engine::StepProgress(std::move(pending));
 }
 
 // What a row of `run` gives back.
 void HashEngine::Give(const engine::Run& run, uint64_t row, bool last_of_run,
                       engine::StepOutput& output) const {
+  const HashModel& model = machine_.model;
   const engine::Output& asked = run.output;
-  if (asked.kind == engine::OutputKind::kHidden) {
-    for (uint32_t i = 0; i < kRowColumns; ++i)
-      output.hidden.push_back(static_cast<float>((row >> (8 * i)) & 0xff));
-    return;
-  }
+  if (asked.kind == engine::OutputKind::kHidden) return AppendColumns(row, output.hidden);
   if (asked.kind == engine::OutputKind::kLogits) {
-    const std::vector<float> logits = model_.Logits(row);
+    const std::vector<float> logits = model.Logits(row);
     output.logits.insert(output.logits.end(), logits.begin(), logits.end());
     return;
   }
@@ -213,12 +326,12 @@ void HashEngine::Give(const engine::Run& run, uint64_t row, bool last_of_run,
   engine::Selection& selection = output.selections.emplace_back();
   if (asked.kind == engine::OutputKind::kArgmax) {
     for (const uint32_t rank : {0u, 1u})
-      selection.candidates.push_back({model_.TokenOfRank(row, rank), HashModel::LogitOfRank(rank)});
+      selection.candidates.push_back({model.TokenOfRank(row, rank), HashModel::LogitOfRank(rank)});
     return;
   }
   CHECK(asked.sampling != nullptr);
   const sampling::Parameters& parameters = asked.sampling->parameters;
-  const std::vector<float> raw = model_.Logits(row);
+  const std::vector<float> raw = model.Logits(row);
   std::vector<float> logits = raw;
   sampling::Penalize(parameters, asked.sampling->counts, logits);
   if (asked.kind == engine::OutputKind::kCandidates) {
@@ -229,30 +342,6 @@ void HashEngine::Give(const engine::Run& run, uint64_t row, bool last_of_run,
   const int32_t token_id = sampling::Draw(parameters, logits, asked.uniform);
   selection = HashModel::Best(raw, raw, asked.candidate_count, 1);
   selection.drawn = {token_id, raw[static_cast<size_t>(token_id)]};
-}
-
-Result<engine::StepOutput> HashEngine::Step(const engine::StepInput& input) {
-  size_t row_count = 0;
-  for (const engine::Run& run : input.runs) row_count += run.count;
-  TakeTime(input, row_count);
-  if (auto fault = hooks_.step_fault(input.runs)) return std::move(*fault);
-  if (!IsLoaded(input.layers))
-    return Error(ErrorCode::kInvalidArgument, "The step is over layers that are not loaded.");
-  for (const engine::Run& run : input.runs) TRY(CheckRun(run, input.layers));
-  engine::StepOutput output;
-  size_t at = 0;
-  for (const engine::Run& run : input.runs) {
-    BeginRun(run, input.layers);
-    Session& session = sessions_.at(run.session);
-    for (uint32_t i = 0; i < run.count; ++i, ++at) {
-      const uint64_t input_row = input.layers.first == 0
-                                     ? HashModel::Embed(input.token_ids[at], run.first_position + i)
-                                     : RowOf(input.hidden.subspan(at * kRowColumns, kRowColumns));
-      Give(run, RunRow(session, input.layers, input_row), i + 1 == run.count, output);
-    }
-    EndRun(run, input.layers);
-  }
-  return output;
 }
 
 }  // namespace weft::sim

@@ -1,5 +1,6 @@
 // The hash model as an engine: the verbs and rules of engine/engine.h over hash chains, so that the
 // real worker runs on it. Computing takes time on a clock of its own, by the numbers of a Device.
+// Of layers in their hub form its steps stop where experts are asked for.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,31 @@
 
 namespace weft::sim {
 
-// Columns of a row between layers: a byte of the hash each, which every dtype of the wire holds.
-inline constexpr uint32_t kRowColumns = 8;
+// What the engines of one device share.
+struct Machine {
+  Machine(const HashModel& a_model, const swarm::Costs& a_costs, Device& a_device)
+      : model(a_model),
+        costs(a_costs),
+        device(a_device),
+        whole(a_model.layer_count),
+        hubs(a_model.layer_count) {}
+
+  // A piece of work begins.
+  void BeginWork(Instant now) {
+    clock = now;
+    overhead_due = true;
+  }
+  void Take(double us) { clock = clock + Microseconds(static_cast<int64_t>(us * device.slowdown)); }
+  // What its processor was made for takes so long.
+  void Compute(double bytes) { Take(bytes / device.bytes_per_us); }
+
+  const HashModel& model;
+  const swarm::Costs& costs;
+  Device& device;
+  Instant clock;  // where the work under way stands
+  bool overhead_due = true;
+  swarm::LayerSet whole, hubs;  // layers that are loaded, by their form
+};
 
 class HashEngine : public engine::StageEngine {
  public:
@@ -32,21 +56,9 @@ class HashEngine : public engine::StageEngine {
     std::function<void(const engine::Run&, const std::string& why)> refused;
   };
 
-  HashEngine(const HashModel& model, const swarm::Costs& costs, Device& device, uint64_t seed,
-             Hooks hooks)
-      : model_(model),
-        costs_(costs),
-        device_(device),
-        random_(seed),
-        hooks_(std::move(hooks)),
-        loaded_(model.layer_count) {}
-
-  // Where the engine's clock stands; a piece of work begins at `now`.
-  Instant clock() const { return clock_; }
-  void BeginWork(Instant now) {
-    clock_ = now;
-    overhead_due_ = true;
-  }
+  // `shards`: of layers in their hub form.
+  HashEngine(Machine& machine, bool shards, uint64_t seed, Hooks hooks)
+      : machine_(machine), shards_(shards), random_(seed), hooks_(std::move(hooks)) {}
 
   // Only the numbers of `programs` count.
   Result<std::unique_ptr<engine::LoadedLayers>> Read(std::span<const program::Program> programs,
@@ -55,6 +67,9 @@ class HashEngine : public engine::StageEngine {
   void Unload(engine::LayerRange range) override;
   bool IsLoaded(engine::LayerRange range) const override;
   Result<engine::StepOutput> Step(const engine::StepInput& input) override;
+  Result<engine::StepProgress> Begin(const engine::StepInput& input) override;
+  Result<engine::StepProgress> Resume(std::unique_ptr<engine::PendingStep> step,
+                                      std::span<const float> slots) override;
   Status Truncate(uint32_t session, uint32_t generation, uint32_t position) override;
   Status Fork(engine::LayerRange layers, const engine::SessionFork& fork) override;
   void Release(uint32_t session) override { sessions_.erase(session); }
@@ -74,22 +89,25 @@ class HashEngine : public engine::StageEngine {
   };
   using Session = std::map<uint32_t, Chain>;  // by transformer layer
 
-  void TakeTime(const engine::StepInput& input, size_t row_count);
+  class Pending;
+
+  void TakeOverhead(const engine::StepInput& input);
   Status CheckRun(const engine::Run& run, engine::LayerRange layers) const;
-  void BeginRun(const engine::Run& run, engine::LayerRange layers);
-  void EndRun(const engine::Run& run, engine::LayerRange layers);
-  uint64_t RunRow(Session& session, engine::LayerRange layers, uint64_t row) const;
+  Result<std::unique_ptr<Pending>> NewStep(const engine::StepInput& input);
+  // Until it ends, or stops for want of experts: false.
+  bool GoOn(Pending& step);
+  void RunLayer(uint32_t layer, Pending& step) const;
+  // Its rows become part of its sessions.
+  engine::StepOutput End(const Pending& step);
   void Give(const engine::Run& run, uint64_t row, bool last_of_run,
             engine::StepOutput& output) const;
+  swarm::LayerSet& loaded() { return shards_ ? machine_.hubs : machine_.whole; }
+  const swarm::LayerSet& loaded() const { return shards_ ? machine_.hubs : machine_.whole; }
 
-  const HashModel& model_;
-  const swarm::Costs& costs_;
-  Device& device_;
+  Machine& machine_;
+  const bool shards_;
   SeededRandom random_;
   const Hooks hooks_;
-  Instant clock_;
-  bool overhead_due_ = true;
-  swarm::LayerSet loaded_;
   std::map<uint32_t, Session> sessions_;
 };
 

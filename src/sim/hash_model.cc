@@ -8,12 +8,28 @@
 
 namespace weft::sim {
 
+void AppendColumns(uint64_t row, std::vector<float>& to) {
+  for (uint32_t i = 0; i < kRowColumns; ++i)
+    to.push_back(static_cast<float>((row >> (8 * i)) & 0xff));
+}
+
+uint64_t RowOf(std::span<const float> columns) {
+  uint64_t row = 0;
+  for (uint32_t i = 0; i < kRowColumns; ++i)
+    row |= (static_cast<uint64_t>(columns[i]) & 0xff) << (8 * i);
+  return row;
+}
+
 HashModel HashModel::Of(const swarm::ModelInfo& info) {
   HashModel model;
   model.layer_count = static_cast<uint32_t>(info.layers.size());
   model.vocabulary = info.vocabulary;
-  for (const swarm::ModelLayer& layer : info.layers)
+  for (const swarm::ModelLayer& layer : info.layers) {
     model.recurrent.push_back(layer.state_bytes > 0);
+    model.mixtures.push_back({layer.expert_count, layer.experts_per_token, layer.groups});
+    model.hub_bytes.push_back(layer.weight_bytes - layer.expert_count * layer.expert_bytes);
+    model.expert_bytes.push_back(layer.expert_bytes);
+  }
   return model;
 }
 
@@ -27,6 +43,86 @@ uint64_t HashModel::Mix(uint64_t a, uint64_t b) {
 
 uint64_t HashModel::Embed(int32_t token_id, uint32_t position) {
   return Mix(static_cast<uint64_t>(token_id) + 1, position);
+}
+
+std::vector<uint32_t> HashModel::Route(uint32_t layer, uint64_t mixed) const {
+  const Mixture& mixture = mixtures[layer];
+  std::vector<uint32_t> chosen(mixture.chosen);
+  // Neighbours, from anywhere, are different ones.
+  const uint64_t first = mixture.groups ? 0 : Mix(mixed, layer) % mixture.experts;
+  for (uint32_t j = 0; j < mixture.chosen; ++j)
+    chosen[j] = static_cast<uint32_t>((first + j) % mixture.experts);
+  return chosen;
+}
+
+std::array<float, kRowColumns> HashModel::ExpertRow(uint32_t layer, uint32_t expert,
+                                                    uint64_t mixed) {
+  const uint64_t row = Mix(mixed, (uint64_t{layer} << 32) + expert + 1);
+  std::array<float, kRowColumns> columns{};
+  for (uint32_t i = 0; i < kRowColumns; ++i)
+    columns[i] = static_cast<float>((row >> (8 * i)) & 0xff);
+  return columns;
+}
+
+uint64_t HashModel::Join(uint64_t mixed, std::span<const float> slots) {
+  for (const float value : slots) mixed = Mix(mixed, static_cast<uint64_t>(value) + 1);
+  return mixed;
+}
+
+uint64_t HashModel::AfterExperts(uint32_t layer, uint64_t mixed) const {
+  const bool sums = mixtures[layer].groups;
+  std::vector<float> slots(sums ? kRowColumns : 0);
+  for (const uint32_t expert : Route(layer, mixed)) {
+    const auto row = ExpertRow(layer, expert, mixed);
+    if (!sums) slots.insert(slots.end(), row.begin(), row.end());
+    for (uint32_t i = 0; sums && i < kRowColumns; ++i) slots[i] += row[i];
+  }
+  return Join(mixed, slots);
+}
+
+program::Program HashModel::ProgramOf(uint32_t layer) const {
+  program::Program program;
+  program.layer_index = layer;
+  program.buffers = {{"row", kRowColumns}};
+  if (layer > 0) program.input = 0;
+  program.weights = {{"dense", DType::kF32, {kRowColumns, 1}, {{{}, 0, hub_bytes[layer]}}, {}, {}}};
+  const program::View row = {0, 0, kRowColumns};
+  program.ops = {program::MatMul{row, row, {0, 0, kRowColumns}, {}}};
+  const Mixture& mixture = mixtures[layer];
+  if (mixture.experts == 0) return program;
+  program.buffers.push_back({"route", 2 * mixture.chosen});
+  const program::View route = {1, 0, 2 * mixture.chosen};
+  // An expert's weights are one part, whose offset is its name.
+  program::Weight weight = {"experts", DType::kF32, {mixture.experts, 1, 1}, {}, {}, {}};
+  for (uint64_t expert = 0; expert < mixture.experts; ++expert)
+    weight.data.push_back({{}, (uint64_t{layer} << 32) + expert * 4, 4});
+  program.weights.push_back(weight);
+  program::MoeRoute choose;
+  choose.logits = row;
+  choose.out = route;
+  choose.experts = mixture.experts;
+  choose.top_k = mixture.chosen;
+  program::MoeExperts experts;
+  experts.in = experts.out = row;
+  experts.route = route;
+  experts.experts = mixture.experts;
+  experts.top_k = mixture.chosen;
+  experts.gate_up = experts.down = 1;
+  if (mixture.groups) {
+    choose.kind = program::RouteKind::kAll;
+    experts.grid = {1, 256};
+  }
+  program.ops.push_back(choose);
+  program.ops.push_back(experts);
+  return program;
+}
+
+std::vector<HashModel::Expert> HashModel::ExpertsOf(const program::Program& shard) {
+  std::vector<Expert> experts;
+  for (const program::Part& part : shard.weights.at(0).data)
+    experts.push_back({static_cast<uint32_t>(part.offset >> 32),
+                       static_cast<uint32_t>(part.offset & 0xffffffff) / 4});
+  return experts;
 }
 
 int32_t HashModel::TokenOfRank(uint64_t row, uint32_t rank) const {
@@ -60,25 +156,24 @@ engine::Selection HashModel::Best(std::span<const float> logits, std::span<const
   return selection;
 }
 
-std::vector<uint64_t> ReferenceRows(const HashModel& model, std::span<const int32_t> tokens) {
-  std::vector<uint64_t> chains(model.layer_count, 0), rows;
-  for (uint32_t position = 0; position < tokens.size(); ++position) {
-    uint64_t row = HashModel::Embed(tokens[position], position);
-    for (uint32_t layer = 1; layer + 1 < model.layer_count; ++layer) {
-      chains[layer] = HashModel::Mix(chains[layer], row);
-      row = HashModel::Mix(row, chains[layer]);
-    }
-    rows.push_back(row);
+uint64_t ReferenceRows::Next(int32_t token_id) {
+  uint64_t row = HashModel::Embed(token_id, position_++);
+  for (uint32_t layer = 1; layer + 1 < model_.layer_count; ++layer) {
+    chains_[layer] = HashModel::Mix(chains_[layer], row);
+    row = HashModel::Mix(row, chains_[layer]);
+    if (model_.HasExperts(layer)) row = model_.AfterExperts(layer, row);
   }
-  return rows;
+  return row;
 }
 
 Expected Reference(const HashModel& model, const swarm::Request& request, uint32_t context_length) {
   Expected expected;
   std::vector<int32_t> tokens = request.prompt_ids;
   const uint64_t seed = request.sampling.seed.value_or(request.id);
+  ReferenceRows rows(model);
+  uint64_t row = 0;
+  for (const int32_t token_id : tokens) row = rows.Next(token_id);
   while (expected.tokens.size() < request.max_tokens && tokens.size() <= context_length) {
-    const uint64_t row = ReferenceRows(model, tokens).back();
     const int32_t token_id = sampling::DrawAfterPenalties(
         request.sampling, tokens, model.Logits(row), CounterDouble(seed, tokens.size(), 0));
     if (std::find(request.stop_ids.begin(), request.stop_ids.end(), token_id) !=
@@ -88,6 +183,7 @@ Expected Reference(const HashModel& model, const swarm::Request& request, uint32
     }
     expected.tokens.push_back(token_id);
     tokens.push_back(token_id);
+    row = rows.Next(token_id);
   }
   return expected;
 }

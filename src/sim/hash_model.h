@@ -4,30 +4,67 @@
 //
 //   row(0, p)     = Mix(token, p)                     embedding
 //   chain(l, p)   = Mix(chain(l, p - 1), row(l, p))   what a transformer layer keeps
-//   row(l + 1, p) = Mix(row(l, p), chain(l, p))
+//   mixed(l, p)   = Mix(row(l, p), chain(l, p))
+//   row(l + 1, p) = mixed(l, p)
 //   the head ranks the vocabulary by row(last, p)
+//
+// In a layer with experts, with those that mixed(l, p) chooses, in its order:
+//   row(l + 1, p) = Join(mixed(l, p), ExpertRow(l, e, mixed(l, p)) of each)
+// and where the experts are neuron groups, of which all are chosen, with the sum of these rows.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "engine/engine.h"
+#include "program/ir.h"
 #include "swarm/events.h"
 #include "swarm/options.h"
 
 namespace weft::sim {
 
+// Columns of a row between layers: a byte of the hash each, which every dtype of the wire holds.
+inline constexpr uint32_t kRowColumns = 8;
+
+void AppendColumns(uint64_t row, std::vector<float>& to);
+uint64_t RowOf(std::span<const float> columns);
+
 struct HashModel {
-  uint32_t layer_count = 0;     // n + 2
-  uint32_t vocabulary = 512;    // a power of two
-  std::vector<bool> recurrent;  // [layer_count]: layers that know their last position only
+  struct Mixture {
+    uint32_t experts = 0, chosen = 0;  // 0: the layer has none
+    bool groups = false;
+  };
+
+  uint32_t layer_count = 0;       // n + 2
+  uint32_t vocabulary = 512;      // a power of two
+  std::vector<bool> recurrent;    // [layer_count]: layers that know their last position only
+  std::vector<Mixture> mixtures;  // [layer_count]
+  std::vector<uint64_t> hub_bytes, expert_bytes;  // [layer_count]: of weights, the latter of each
 
   static HashModel Of(const swarm::ModelInfo& info);
   static uint64_t Mix(uint64_t a, uint64_t b);
   static uint64_t Embed(int32_t token_id, uint32_t position);
   bool IsTransformer(uint32_t layer) const { return layer > 0 && layer + 1 < layer_count; }
   bool IsRecurrent(uint32_t layer) const { return layer < recurrent.size() && recurrent[layer]; }
+  bool HasExperts(uint32_t layer) const { return mixtures[layer].experts > 0; }
+
+  // The experts that the row chooses: different ones, or all in order of neuron groups.
+  std::vector<uint32_t> Route(uint32_t layer, uint64_t mixed) const;
+  static std::array<float, kRowColumns> ExpertRow(uint32_t layer, uint32_t expert, uint64_t mixed);
+  // `slots`: [chosen, kRowColumns], of neuron groups their sum, [kRowColumns].
+  static uint64_t Join(uint64_t mixed, std::span<const float> slots);
+  // The row behind the layer, its experts computed here.
+  uint64_t AfterExperts(uint32_t layer, uint64_t mixed) const;
+
+  // As far as the worker's rules look at it: what a hub is without its experts, and which experts a
+  // shard is cut to. Part.offset of an expert's weights says which one it is (ExpertOf).
+  program::Program ProgramOf(uint32_t layer) const;
+  struct Expert {
+    uint32_t layer = 0, expert = 0;
+  };
+  static std::vector<Expert> ExpertsOf(const program::Program& shard);
 
   // The token of a rank in the order that a last row gives to the vocabulary.
   int32_t TokenOfRank(uint64_t row, uint32_t rank) const;
@@ -47,7 +84,16 @@ struct Expected {
 };
 Expected Reference(const HashModel& model, const swarm::Request& request, uint32_t context_length);
 
-// The rows in front of the head for every position of `tokens`.
-std::vector<uint64_t> ReferenceRows(const HashModel& model, std::span<const int32_t> tokens);
+// The rows in front of the head, position by position.
+class ReferenceRows {
+ public:
+  explicit ReferenceRows(const HashModel& model) : model_(model), chains_(model.layer_count, 0) {}
+  uint64_t Next(int32_t token_id);
+
+ private:
+  const HashModel& model_;
+  std::vector<uint64_t> chains_;  // by layer
+  uint32_t position_ = 0;
+};
 
 }  // namespace weft::sim

@@ -12,12 +12,18 @@ namespace pb = wire::pb;
 
 // What work takes beside computing.
 constexpr Duration kOverhead = Microseconds(5);
+constexpr size_t kLastSteps = 64;
 // An ONNX engine builds a session for what it loads, on its one thread.
 constexpr Duration kLoad = Milliseconds(1), kLoadLayer = Milliseconds(5),
                    kOnnxLoad = Milliseconds(300);
 
 Duration Us(double us) {
   return Microseconds(static_cast<int64_t>(us));
+}
+
+// A step that its hub gave up because nobody could help it.
+bool WasStuck(const pb::StepFailed& failed) {
+  return failed.message().find("given up while nobody held the experts") != std::string::npos;
 }
 
 worker::Offer OfferOf(const Device& device) {
@@ -31,6 +37,9 @@ worker::Offer OfferOf(const Device& device) {
   offer.needs_onnx = device.needs_onnx;
   offer.keeps_state = !device.needs_onnx;
   offer.makes_tokens = device.token_batch;
+  offer.takes_experts = offer.can_be_hub = offer.runs_groups = device.is_hub_and_holder;
+  offer.datagrams = device.datagram_port != 0;
+  if (offer.datagrams) offer.datagram_addresses = {AddressOf(device)};
   return offer;
 }
 
@@ -54,6 +63,12 @@ class NoWeights : public engine::WeightSource {
 
 }  // namespace
 
+DatagramAddress AddressOf(const Device& device) {
+  DatagramAddress address;
+  address.port = device.datagram_port;
+  return address;
+}
+
 ModelWorker::ModelWorker(const swarm::CoreOptions& options, const swarm::Costs& costs,
                          const HashModel& model, Device& device, Scheduler& scheduler,
                          uint64_t seed, Hooks hooks)
@@ -64,15 +79,23 @@ ModelWorker::ModelWorker(const swarm::CoreOptions& options, const swarm::Costs& 
       scheduler_(scheduler),
       random_(seed),
       hooks_(std::move(hooks)),
-      membership_(OfferOf(device)) {
+      machine_(model, costs, device),
+      membership_(OfferOf(device), {}, [this](MutableByteSpan out) {
+        for (uint8_t& byte : out) byte = static_cast<uint8_t>(random_.Next());
+      }) {
   HashEngine::Hooks into;
   into.step_fault = [this](std::span<const engine::Run> runs) { return StepFault(runs); };
   into.read_fault = [this] { return ReadFault(); };
   into.refused = [this](const engine::Run& run, const std::string& why) { OnRefused(run, why); };
-  auto engine = std::make_unique<HashEngine>(model, costs, device, random_.Next(), into);
-  engine_ = engine.get();
-  host_ = std::make_unique<worker::StageHost>(ShapeOf(options.model), std::move(engine),
-                                              [this] { return engine_->clock(); });
+  const auto engine = [&](bool shards) {
+    return std::make_unique<HashEngine>(machine_, shards, random_.Next(), into);
+  };
+  host_ = std::make_unique<worker::StageHost>(ShapeOf(options.model), engine(false),
+                                              [this] { return machine_.clock; });
+  if (!device.is_hub_and_holder) return;
+  host_->BeHubWith(engine(true));
+  host_->HoldExpertsWith(std::make_unique<worker::ExpertHost>(
+      std::make_unique<HashExperts>(machine_, random_.Next())));
 }
 
 void ModelWorker::OnControl(pb::ServerMessage message) {
@@ -126,9 +149,35 @@ void ModelWorker::Carry(worker::Join&) {
 void ModelWorker::Carry(worker::Fetch& action) {
   CHECK(!fetching_);
   fetching_.emplace();
-  fetching_->layers.assign(action.layers.begin(), action.layers.end());
+  for (const uint32_t layer : action.layers)
+    fetching_->pieces.push_back({layer, action.shards, std::nullopt});
+  for (const wire::LayerExperts& set : action.experts)
+    for (const uint32_t expert : set.experts)
+      fetching_->pieces.push_back({set.layer, false, expert});
   fetching_->number = ++fetch_count_;
   FetchNext();
+}
+
+double ModelWorker::MissingBytes(const ModelFetch::Piece& piece) const {
+  if (device_.disk.Has(piece.layer)) return 0;
+  if (piece.expert && device_.disk_experts.contains({piece.layer, *piece.expert})) return 0;
+  if (piece.expert) return static_cast<double>(model_.expert_bytes[piece.layer]);
+  if (piece.shards && device_.disk_hubs.Has(piece.layer)) return 0;
+  if (piece.shards) return static_cast<double>(model_.hub_bytes[piece.layer]);
+  const auto partial = device_.partial_bytes.find(piece.layer);
+  return static_cast<double>(options_.model.layers.at(piece.layer).download_bytes) -
+         (partial == device_.partial_bytes.end() ? 0 : partial->second);
+}
+
+void ModelWorker::NoteFetched(const ModelFetch::Piece& piece) {
+  if (piece.expert) {
+    device_.disk_experts.emplace(piece.layer, *piece.expert);
+  } else if (piece.shards) {
+    device_.disk_hubs.Add(piece.layer);
+  } else {
+    device_.disk.Add(piece.layer);
+    device_.partial_bytes.erase(piece.layer);
+  }
 }
 
 // Downloads go on while computing hangs.
@@ -142,24 +191,20 @@ void ModelWorker::FetchNext() {
       then(*worker);
     });
   };
-  if (fetch.layers.empty())
+  if (fetch.pieces.empty())
     return later(Microseconds(1), [](ModelWorker& worker) {
       worker.fetching_.reset();
       worker.Feed(worker::FetchEnded{});
     });
-  const uint32_t layer = fetch.layers.front();
+  const ModelFetch::Piece piece = fetch.pieces.front();
   fetch.began = scheduler_.now();
-  fetch.bytes = device_.disk.Has(layer)
-                    ? 0
-                    : static_cast<double>(options_.model.layers.at(layer).download_bytes) -
-                          device_.partial_bytes[layer];
+  fetch.bytes = MissingBytes(piece);
   const Duration time = Us(50 + fetch.bytes / device_.link_bytes_per_us);
-  later(time, [layer, time](ModelWorker& worker) {
+  later(time, [piece, time](ModelWorker& worker) {
     const auto bytes = static_cast<uint64_t>(worker.fetching_->bytes);
-    worker.fetching_->layers.pop_front();
-    worker.device_.disk.Add(layer);
-    worker.device_.partial_bytes.erase(layer);
-    worker.Feed(worker::LayerFetched{layer, bytes, time});
+    worker.fetching_->pieces.pop_front();
+    worker.NoteFetched(piece);
+    if (!piece.expert && !piece.shards) worker.Feed(worker::LayerFetched{piece.layer, bytes, time});
     if (worker.fetching_) worker.FetchNext();
   });
 }
@@ -167,12 +212,14 @@ void ModelWorker::FetchNext() {
 void ModelWorker::Carry(worker::InterruptFetch&) {
   if (!fetching_) return;
   hooks_.interrupted();
-  if (!fetching_->layers.empty() && fetching_->bytes > 0) {
+  const bool of_layer = !fetching_->pieces.empty() && !fetching_->pieces.front().shards &&
+                        !fetching_->pieces.front().expert;
+  if (of_layer && fetching_->bytes > 0) {
     const double us = static_cast<double>((scheduler_.now() - fetching_->began).us);
-    device_.partial_bytes[fetching_->layers.front()] +=
+    device_.partial_bytes[fetching_->pieces.front().layer] +=
         std::min(fetching_->bytes - 1, us * device_.link_bytes_per_us);
   }
-  fetching_->layers.clear();
+  fetching_->pieces.clear();
   fetching_->number = ++fetch_count_;
   scheduler_.After(Microseconds(1), [self = weak_from_this()] {
     const auto worker = self.lock();
@@ -186,14 +233,20 @@ void ModelWorker::Carry(worker::InterruptFetch&) {
 void ModelWorker::Carry(worker::ReadLayers& action) {
   Duration time = kLoad + (device_.needs_onnx ? kOnnxLoad : Duration{});
   std::vector<program::Program> programs;
+  const auto add = [&](uint32_t layer) {
+    programs.push_back(model_.ProgramOf(layer));
+    time = time + kLoadLayer;
+  };
+  if (action.experts)
+    for (const wire::LayerExperts& set : *action.experts) add(set.layer);
   for (const engine::LayerRange range : action.ranges)
-    for (uint32_t layer = range.first; layer < range.end; ++layer) {
-      programs.emplace_back().layer_index = layer;
-      time = time + kLoadLayer;
-    }
-  FeedAfter(time, [this, programs = std::move(programs)] {
+    for (uint32_t layer = range.first; layer < range.end; ++layer) add(layer);
+  FeedAfter(time, [this, programs = std::move(programs), read = std::move(action)] {
     NoWeights none;
-    return worker::LayersRead{host_->Read(programs, none)};
+    if (read.experts)
+      return worker::LayersRead{host_->experts().Read(*read.experts, programs, none)};
+    return worker::LayersRead{read.shards ? host_->ReadHubs(programs, none)
+                                          : host_->Read(programs, none)};
   });
 }
 
@@ -203,17 +256,18 @@ void ModelWorker::Carry(worker::Compute& action) {
   CHECK(!computing_);
   computing_ = true;
   DrawFault(action.work);
-  engine_->BeginWork(scheduler_.now());
+  machine_.BeginWork(scheduler_.now());
   const auto* step = std::get_if<worker::RunStep>(&action.work);
   const uint32_t sequence = step ? step->frame.header.sequence : 0;
-  const std::vector<wire::Run> runs = step ? step->frame.runs : std::vector<wire::Run>();
+  if (step) last_steps_[sequence] = step->frame.runs;
+  if (last_steps_.size() > kLastSteps) last_steps_.erase(last_steps_.begin());
   // It is done now and known when it has taken its time.
   Result<worker::Outcome> outcome = host_->Do(std::move(action.work));
-  // All of its runs have failed with it, so what follows them may be refused, too.
-  if (!outcome.ok() && excused_)
-    for (const wire::Run& run : runs) failed_.emplace(run.session, run.generation);
   std::set<uint32_t> excused;
-  if (excused_) excused.insert(sequence);
+  if (!outcome.ok() && excused_) {
+    excused.insert(sequence);
+    NoteFailed(sequence);
+  }
   if (outcome.ok())
     if (const auto* made = std::get_if<worker::MadeTokens>(&*outcome))
       for (const worker::MadeOfOne& one : made->of_each) {
@@ -221,15 +275,23 @@ void ModelWorker::Carry(worker::Compute& action) {
         // Whatever was not meant to fail was a violation.
         if (one.error) excused.insert(one.tokens.sequence);
       }
-  FeedAfter(engine_->clock() - scheduler_.now() + kOverhead,
-            [this, excused, outcome = std::move(outcome)] {
+  FeedAfter(machine_.clock - scheduler_.now() + kOverhead,
+            [this, excused,
+             outcome = std::make_shared<Result<worker::Outcome>>(std::move(outcome))]() mutable {
               computing_ = false;
-              excused_sequences_ = excused;
+              excused_sequences_.merge(excused);
               for (pb::ServerMessage& ping : held_pings_)
                 Feed(worker::ControlReceived{std::move(ping)});
               held_pings_.clear();
-              return worker::WorkDone{outcome};
+              return worker::WorkDone{std::move(*outcome)};
             });
+}
+
+// All of its runs have failed with it, so what follows them may be refused, too.
+void ModelWorker::NoteFailed(uint32_t sequence) {
+  const auto found = last_steps_.find(sequence);
+  if (found == last_steps_.end()) return;
+  for (const wire::Run& run : found->second) failed_.emplace(run.session, run.generation);
 }
 
 void ModelWorker::DrawFault(const worker::Work& work) {
@@ -274,13 +336,18 @@ void ModelWorker::OnRefused(const engine::Run& run, const std::string& why) {
 void ModelWorker::Carry(worker::SendControl& action) {
   pb::WorkerMessage& message = action.message;
   if (message.has_failed()) CheckFailed(message.failed());
-  if (message.has_step_failed() && !excused_sequences_.contains(message.step_failed().sequence()))
-    Violation("refuses a step: " + message.step_failed().message());
+  if (message.has_step_failed()) CheckStepFailed(message.step_failed());
   if (message.has_prepared()) {
     if (random_.Uniform() < device_.prepare_crash) return hooks_.crash();
     prepared_epoch_ = message.prepared().epoch();
   }
   hooks_.send(std::move(message));
+}
+
+void ModelWorker::CheckStepFailed(const pb::StepFailed& failed) {
+  if (WasStuck(failed)) return NoteFailed(failed.sequence());
+  if (excused_sequences_.erase(failed.sequence()) == 0)
+    Violation("refuses a step: " + failed.message());
 }
 
 void ModelWorker::CheckFailed(const pb::Failed& failed) {
@@ -304,6 +371,24 @@ void ModelWorker::Carry(worker::SendFrame& action) {
   CHECK(frame.ok());
   if (std::holds_alternative<wire::Tokens>(*frame)) MaybeIllegal();
   hooks_.send(Slice(std::move(message)));
+}
+
+void ModelWorker::Carry(worker::SendShards& action) {
+  std::vector<uint8_t> message;
+  for (const Slice& piece : wire::EncodeShardMessage(action.peer, action.frames))
+    message.insert(message.end(), piece.bytes().begin(), piece.bytes().end());
+  hooks_.send(Slice(std::move(message)));
+}
+
+void ModelWorker::Carry(worker::WakeAt& action) {
+  wakes_at_ = action.at;
+  if (!wakes_at_) return;
+  scheduler_.At(*wakes_at_, [self = weak_from_this(), at = *wakes_at_] {
+    const auto worker = self.lock();
+    if (!worker || worker->wakes_at_ != at) return;
+    worker->wakes_at_.reset();
+    worker->Feed(worker::TimerDue{});
+  });
 }
 
 // Sends a result, or on bad days something else: every change is in the head of the frame or its

@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "sim/device.h"
 #include "sim/hash_engine.h"
+#include "sim/hash_experts.h"
 #include "sim/scheduler.h"
 #include "swarm/options.h"
 #include "worker/membership.h"
@@ -27,13 +28,21 @@ namespace weft::sim {
 
 using FromWorker = std::variant<wire::pb::WorkerMessage, Slice>;
 
-// One fetch of membership, layer by layer.
+// One fetch of membership, piece by piece: a layer, its hub form, or an expert.
 struct ModelFetch {
-  std::deque<uint32_t> layers;
+  struct Piece {
+    uint32_t layer = 0;
+    bool shards = false;             // the hub form
+    std::optional<uint32_t> expert;  // or this one of its experts
+  };
+  std::deque<Piece> pieces;
   Instant began;        // of the first of them
   double bytes = 0;     // of it that were missing then
   uint64_t number = 0;  // of this fetch, so that what it left behind is not taken for another
 };
+
+// Datagrams find a device by this.
+DatagramAddress AddressOf(const Device& device);
 
 class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
  public:
@@ -48,6 +57,7 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
     std::function<void()> interrupted = [] {};
     // A step of this session was made to fail on purpose because its numbers were not finite.
     std::function<void(uint32_t session)> numbers_failed;
+    std::function<void(std::vector<OutgoingDatagram>)> datagrams;
   };
 
   ModelWorker(const swarm::CoreOptions& options, const swarm::Costs& costs, const HashModel& model,
@@ -55,6 +65,9 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
 
   void OnControl(wire::pb::ServerMessage message);
   void OnFrame(Slice message) { Feed(worker::MessageReceived{std::move(message)}); }
+  void OnDatagram(const DatagramAddress& from, std::vector<uint8_t> bytes) {
+    Feed(worker::DatagramReceived{from, std::move(bytes)});
+  }
   // Nothing is answered any more; a frozen worker still takes messages.
   void Freeze() { frozen_ = true; }
   // Work and loads are not answered any more; pings are, where they do not wait for them.
@@ -72,9 +85,9 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   void Feed(worker::Event event);
   void Carry(worker::SendControl& action);
   void Carry(worker::SendFrame& action);
-  void Carry(worker::SendShards&) { Violation("answers hubs"); }
-  void Carry(worker::SendDatagrams&) { Violation("sends datagrams"); }
-  void Carry(worker::WakeAt&) { Violation("is a hub"); }
+  void Carry(worker::SendShards& action);
+  void Carry(worker::SendDatagrams& action) { hooks_.datagrams(std::move(action.datagrams)); }
+  void Carry(worker::WakeAt& action);
   void Carry(worker::Join& action);
   void Carry(worker::Fetch& action);
   void Carry(worker::InterruptFetch& action);
@@ -86,11 +99,15 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   void Carry(worker::LimitSilence&) {}
 
   void FetchNext();
+  double MissingBytes(const ModelFetch::Piece& piece) const;
+  void NoteFetched(const ModelFetch::Piece& piece);
   void DrawFault(const worker::Work& work);
   std::optional<Error> StepFault(std::span<const engine::Run> runs);
   std::optional<Error> ReadFault();
   void OnRefused(const engine::Run& run, const std::string& why);
   void CheckFailed(const wire::pb::Failed& failed);
+  void CheckStepFailed(const wire::pb::StepFailed& failed);
+  void NoteFailed(uint32_t sequence);
   void SendData(std::vector<uint8_t> message);
   void MaybeIllegal();
   // Feeds the event after this time, unless the worker is gone or hangs by then.
@@ -105,7 +122,7 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   SeededRandom random_;
   Hooks hooks_;
   bool frozen_ = false, stalled_ = false, refused_ = false;
-  HashEngine* engine_ = nullptr;  // the host's
+  Machine machine_;
   std::unique_ptr<worker::StageHost> host_;
   worker::Membership membership_;
   bool computing_ = false;
@@ -113,12 +130,14 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   std::optional<ModelFetch> fetching_;
   uint64_t fetch_count_ = 0;
   uint32_t prepared_epoch_ = 0;
+  std::optional<Instant> wakes_at_;
 
   // Of the work under way: what is to go wrong, and whether its failure was meant to happen.
   std::optional<Error> fault_;
   bool excused_ = false;
-  std::set<uint32_t> excused_sequences_;  // of the StepFailed that may come now
-  bool batches_ = false;                  // it is a batch of Generates
+  std::set<uint32_t> excused_sequences_;                   // of the StepFailed that may come
+  std::map<uint32_t, std::vector<wire::Run>> last_steps_;  // by sequence
+  bool batches_ = false;                                   // it is a batch of Generates
   // Sessions whose last step was failed on purpose, with its generation: what follows in it cannot
   // continue.
   std::set<std::pair<uint32_t, uint32_t>> failed_;  // (session, generation) of steps

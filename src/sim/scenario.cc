@@ -4,6 +4,77 @@
 
 namespace weft::sim {
 
+namespace {
+
+// Of seeds that are about hubs a third each has experts, neuron groups, and groups whose sums go
+// over lossy lines.
+void BeAboutHubs(Scenario& scenario, SeededRandom& random) {
+  swarm::CoreOptions& options = scenario.options;
+  const uint64_t kind = random.Below(3);
+  const uint32_t layers = static_cast<uint32_t>(options.model.layers.size());
+  const uint32_t experts = 2 + static_cast<uint32_t>(random.Below(11));
+  for (uint32_t i = 1; i + 1 < layers; ++i) {
+    if (kind == 0 && random.Below(4) == 0) continue;  // dense layers between them
+    swarm::ModelLayer& layer = options.model.layers[i];
+    layer.expert_count = experts;
+    layer.experts_per_token =
+        kind == 0 ? 1 + static_cast<uint32_t>(random.Below(experts)) : experts;
+    layer.expert_bytes = layer.weight_bytes * (5 + random.Below(4)) / 10 / experts;
+    layer.groups = kind != 0;
+    const uint64_t resting = experts - layer.experts_per_token;
+    layer.read_bytes_per_token -= resting * layer.expert_bytes;
+  }
+  options.model.layers[1].expert_count = experts;
+  if (options.model.layers[1].experts_per_token == 0) {
+    options.model.layers[1].experts_per_token = 1;
+    options.model.layers[1].expert_bytes = options.model.layers[1].weight_bytes / 2 / experts;
+  }
+  options.plan_kind = kind == 0 ? swarm::PlanKind::kExperts : swarm::PlanKind::kTensor;
+  options.expert_copies = kind == 0 && random.Below(2) == 0 ? 2 : 0;
+  for (Device& device : scenario.devices) {
+    // Lines on which a round trip a layer makes sense.
+    device.latency = Microseconds(100 + static_cast<int64_t>(random.Below(3000)));
+    device.link_bytes_per_us *= 4;
+    device.room_bytes = 0;  // what an engine takes for itself is no room for experts
+    device.is_hub_and_holder = device.kind == "native" || random.Below(2) == 0;
+    device.needs_onnx = device.needs_onnx && !device.is_hub_and_holder;
+  }
+  scenario.devices[0].is_hub_and_holder = true;
+  scenario.devices[0].needs_onnx = false;
+  if (kind != 2) return;
+  options.loss_limit = 0.02 + 0.2 * random.Uniform();
+  scenario.datagram_loss = 0.2 * random.Uniform() * random.Uniform();
+  scenario.datagram_repeats = random.Below(2) == 0 ? 0.05 : 0;
+  scenario.datagram_late = random.Below(2) == 0 ? 0.1 : 0;
+  for (size_t i = 0; i < scenario.devices.size(); ++i)
+    if (scenario.devices[i].is_hub_and_holder && random.Below(6) != 0)
+      scenario.devices[i].datagram_port = static_cast<uint16_t>(i + 1);
+}
+
+// Contexts of thousands of positions, read in chunks by devices that are quick enough for them, and
+// a history that has not room for all of their rows.
+void BeLong(Scenario& scenario, SeededRandom& random) {
+  swarm::CoreOptions& options = scenario.options;
+  const uint64_t before =
+      swarm::Costs(options).MemoryBytes(1, {0, static_cast<uint32_t>(options.model.layers.size())});
+  options.context_length = 1000 + static_cast<uint32_t>(random.Below(4000));
+  options.prefill_chunk_rows = 64 + static_cast<uint32_t>(random.Below(65));
+  options.history_bytes = 20'000 + random.Below(200'000);
+  scenario.longest_prompt = options.context_length;
+  scenario.requests_per_minute = 5 + 10 * random.Uniform();
+  const uint64_t now =
+      swarm::Costs(options).MemoryBytes(1, {0, static_cast<uint32_t>(options.model.layers.size())});
+  for (Device& device : scenario.devices) {
+    device.memory_bytes =
+        static_cast<uint64_t>(static_cast<double>(device.memory_bytes) * static_cast<double>(now) /
+                              static_cast<double>(before));
+    device.bytes_per_us *= 20;
+    device.link_bytes_per_us += 20;
+  }
+}
+
+}  // namespace
+
 Scenario MakeScenario(uint64_t seed) {
   SeededRandom random(seed ^ 0xabcdef12345ull), engine_random(seed ^ 0x5ea1ed0fe2ull);
   Scenario scenario;
@@ -31,6 +102,7 @@ Scenario MakeScenario(uint64_t seed) {
   if (is_recurrent) options.marks = static_cast<uint32_t>(state_random.Below(5));
   options.context_length = 48 + static_cast<uint32_t>(random.Below(100));
   options.session_count = 1 + static_cast<uint32_t>(random.Below(4));
+  if (engine_random.Below(8) == 0) options.session_count = 8;
   options.queue_limit = 20;
   options.prefill_chunk_rows = 1 + static_cast<uint32_t>(random.Below(32));
   if (engine_random.Below(2) == 0) options.prefill_slice = {};
@@ -69,6 +141,9 @@ Scenario MakeScenario(uint64_t seed) {
   scenario.faults_per_minute = random.Below(10) == 0 ? 0 : least * (1 + random.Uniform());
   scenario.requests_per_minute = 10 + 80 * random.Uniform();
   if (engine_random.Below(3) == 0) scenario.restarts_per_minute = 1 + 4 * engine_random.Uniform();
+  SeededRandom kind_random(seed ^ 0x6b1d5ull);
+  if (kind_random.Below(4) == 0) BeAboutHubs(scenario, kind_random);
+  if (kind_random.Below(8) == 0) BeLong(scenario, kind_random);
   return scenario;
 }
 

@@ -27,6 +27,7 @@ TEST(Simulation, OneSeedReplaysARunExactly) {
 // The seeds are only worth something if they reach what they are about.
 TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   Outcome sum;
+  uint64_t eight_sessions = 0, long_contexts = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     const Outcome outcome = Simulate(seed, MakeScenario(seed));
     sum.tokens += outcome.tokens;
@@ -47,6 +48,15 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
     sum.restarts += outcome.restarts;
     sum.continued += outcome.continued;
     sum.survivor_frames += outcome.survivor_frames;
+    sum.shard_messages += outcome.shard_messages;
+    sum.datagrams += outcome.datagrams;
+    sum.datagrams_lost += outcome.datagrams_lost;
+    sum.datagrams_repeated += outcome.datagrams_repeated;
+    sum.datagrams_late += outcome.datagrams_late;
+    sum.lossy_ends += outcome.lossy_ends;
+    const Scenario scenario = MakeScenario(seed);
+    eight_sessions += scenario.options.session_count == 8 ? 1 : 0;
+    long_contexts += scenario.options.context_length >= 1000 ? 1 : 0;
   }
   EXPECT_GT(sum.tokens, 50'000u);
   EXPECT_GT(sum.requests, 4'000u);
@@ -66,6 +76,14 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.restarts, 100u);
   EXPECT_GT(sum.continued, 100u);
   EXPECT_GT(sum.survivor_frames, 5u);
+  EXPECT_GT(sum.shard_messages, 10'000u);
+  EXPECT_GT(sum.datagrams, 1'000u);
+  EXPECT_GT(sum.datagrams_lost, 50u);
+  EXPECT_GT(sum.datagrams_repeated, 20u);
+  EXPECT_GT(sum.datagrams_late, 50u);
+  EXPECT_GT(sum.lossy_ends, 0u);
+  EXPECT_GT(eight_sessions, 10u);
+  EXPECT_GT(long_contexts, 10u);
 }
 
 // "An event log that grows for 48 hours": two days of joins, leaves, faults and requests, and

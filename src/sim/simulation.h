@@ -37,6 +37,8 @@ struct Scenario {
   uint32_t longest_answer = 30;
   double cancel_probability = 0.1;
   double sampled_probability = 0.3;
+  // Of datagrams, the share that is lost, comes twice, and comes late.
+  double datagram_loss = 0, datagram_repeats = 0, datagram_late = 0;
   bool new_names = false;  // a device that comes back is a stranger
   bool log = true;
 };
@@ -61,8 +63,11 @@ struct Outcome {
   uint64_t interrupted = 0;         // downloads that made way for others
   uint64_t restarts = 0, continued = 0;  // of the server; requests that went on by themselves
   uint64_t survivor_frames = 0;          // recompute_watch.h
-  uint64_t doubts = 0;  // layers that workers were told beyond what they had reported
-  uint64_t digest = 0;  // of everything that happened
+  uint64_t doubts = 0;          // layers that workers were told beyond what they had reported
+  uint64_t shard_messages = 0;  // between hubs and holders
+  uint64_t datagrams = 0, datagrams_lost = 0, datagrams_repeated = 0, datagrams_late = 0;
+  uint64_t lossy_ends = 0;  // requests that had to do without some neuron groups
+  uint64_t digest = 0;      // of everything that happened
   Duration virtual_time;
   swarm::CoreSizes most;  // the largest of each that was seen
 };

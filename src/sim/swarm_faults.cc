@@ -201,6 +201,7 @@ void SwarmRun::SubmitAgain() {
                          ++waiting <= scenario_.options.queue_limit;
     if (goes_on) {
       ++outcome_.continued;
+      tracked.continued = true;
       swarm::Request again = tracked.request;
       again.answer_ids = tracked.tokens;
       Feed(swarm::RequestSubmitted{std::move(again)});
@@ -235,7 +236,10 @@ void SwarmRun::Heal() {
 void SwarmRun::WatchForDown() {
   scheduler_.After(Seconds(20), [this] {
     if (unfinished_ == 0) return;
-    if (core_.snapshot(scheduler_.now()).state != swarm::SwarmState::kUp && !CouldServe())
+    // A plan of hubs may be up and wait for experts for which those that are left have no room.
+    const bool stands = core_.snapshot(scheduler_.now()).state != swarm::SwarmState::kUp ||
+                        scenario_.options.plan_kind != swarm::PlanKind::kLayers;
+    if (stands && !CouldServe())
       AddFreshDevices();
     else
       WatchForDown();
@@ -243,6 +247,7 @@ void SwarmRun::WatchForDown() {
 }
 
 bool SwarmRun::CouldServe() {
+  if (scenario_.options.plan_kind != swarm::PlanKind::kLayers) return false;  // nobody can know
   std::vector<planner::WorkerMetrics> metrics;
   for (const auto& [id, connection] : connections_) {
     const Device& device = *connection.device;
@@ -262,7 +267,8 @@ void SwarmRun::AddFreshDevices() {
     fresh->memory_bytes = whole * 3 / 2;
     fresh->link_bytes_per_us = 50;
     fresh->latency = Milliseconds(5);
-    fresh->disk = swarm::LayerSet(model_.layer_count);
+    fresh->is_hub_and_holder = scenario_.options.plan_kind != swarm::PlanKind::kLayers;
+    fresh->disk = fresh->disk_hubs = swarm::LayerSet(model_.layer_count);
     Open(*fresh);
   }
 }

@@ -34,10 +34,10 @@ void SwarmRun::Open(Device& device, std::shared_ptr<ModelWorker> worker, const C
     if (connection.device == &device && connection.open && !connection.broken) return;
   const WorkerId id = next_worker_++;
   if (scenario_.new_names && !worker) device.id = "stranger" + std::to_string(id);
-  Connection& connection = connections_[id];
+  Connection& connection =
+      connections_.try_emplace(id, before ? before->told : Told(model_.layer_count)).first->second;
   connection.device = &device;
   connection.last_down = connection.last_up = scheduler_.now();
-  connection.told = before ? before->told : swarm::LayerSet(model_.layer_count);
   if (worker) {
     connection.reported_factor = before->reported_factor;
     connection.earlier_factor = std::max(before->reported_factor, before->earlier_factor);
@@ -63,6 +63,9 @@ void SwarmRun::Open(Device& device, std::shared_ptr<ModelWorker> worker, const C
   hooks.interrupted = [this] { ++outcome_.interrupted; };
   hooks.generated = [this](size_t count, size_t sessions) {
     (sessions > 1 ? outcome_.generated_together : outcome_.generated_alone) += count;
+  };
+  hooks.datagrams = [this, &device](std::vector<OutgoingDatagram> datagrams) {
+    for (OutgoingDatagram& each : datagrams) SendDatagram(device, std::move(each));
   };
   hooks.crash = [this, line = connection.line] {
     if (Find(*line)) Crash(*line, true);
@@ -111,22 +114,48 @@ void SwarmRun::Deliver(WorkerId id, FromWorker message, size_t bytes, Instant at
     if (const auto* text = std::get_if<wire::pb::WorkerMessage>(&message)) {
       if (text->has_connect()) {
         from->reported_factor = text->connect().weight_factor();
-        // What it does not name has gone with the connection before.
-        from->told = swarm::LayerSet(model_.layer_count);
-        for (const auto& held : text->connect().held())
-          from->told.AddRange(held.layers().first(), held.layers().end());
       }
+      from->told.Note(*text, model_.layer_count);
       if (text->has_prepared()) {
         from->reported_factor = text->prepared().weight_factor();
         from->earlier_factor = 0;
       }
       if (text->failed().code() == ErrorCodeName(ErrorCode::kOutOfMemory)) from->ran_out = true;
-      if (!text->has_pong()) Log("<- " + Name(id) + " " + text->ShortDebugString());
+      const bool often = text->has_pong() || text->has_loss_report() || text->has_holder_stats();
+      if (!often) Log("<- " + Name(id) + " " + text->ShortDebugString());
       Feed(swarm::WorkerControl{id, *text});
     } else {
       Feed(swarm::WorkerData{id, std::get<Slice>(message)});
     }
   });
+}
+
+// Datagrams pass the server by. Some are lost, come twice or late.
+void SwarmRun::SendDatagram(const Device& from, OutgoingDatagram datagram) {
+  ++outcome_.datagrams;
+  const Device* to = nullptr;
+  for (const auto& [id, connection] : connections_)
+    if (connection.device->datagram_port == datagram.to.port && datagram.to.port != 0)
+      to = connection.device;
+  if (to == nullptr || line_random_.Uniform() < scenario_.datagram_loss) {
+    ++outcome_.datagrams_lost;
+    return;
+  }
+  const int copies = line_random_.Uniform() < scenario_.datagram_repeats ? 2 : 1;
+  outcome_.datagrams_repeated += static_cast<uint64_t>(copies - 1);
+  for (int i = 0; i < copies; ++i) {
+    Duration delay =
+        from.latency + to->latency + Microseconds(static_cast<int64_t>(line_random_.Below(200)));
+    if (line_random_.Uniform() < scenario_.datagram_late) {
+      ++outcome_.datagrams_late;
+      delay = delay + Microseconds(static_cast<int64_t>(line_random_.Below(30'000)));
+    }
+    scheduler_.After(delay, [this, sender = AddressOf(from), datagram] {
+      for (auto& [id, connection] : connections_)
+        if (connection.device->datagram_port == datagram.to.port && !connection.broken)
+          return connection.worker->OnDatagram(sender, datagram.bytes);
+    });
+  }
 }
 
 }  // namespace weft::sim

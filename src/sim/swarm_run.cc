@@ -17,10 +17,12 @@ SwarmRun::SwarmRun(uint64_t seed, const Scenario& scenario)
     : scenario_(scenario),
       random_(seed * 0x9e3779b97f4a7c15ull + 1),
       restart_random_(seed ^ 0x7e57a7edull),
+      line_random_(seed ^ 0x11ae5ull),
       costs_(scenario_.options),
       core_(scenario_.options) {
   model_ = HashModel::Of(scenario_.options.model);
-  for (Device& device : scenario_.devices) device.disk = swarm::LayerSet(model_.layer_count);
+  for (Device& device : scenario_.devices)
+    device.disk = device.disk_hubs = swarm::LayerSet(model_.layer_count);
 }
 
 Outcome SwarmRun::Run() {
@@ -87,18 +89,19 @@ void SwarmRun::Carry(const swarm::SendControl& action) {
 }
 
 void SwarmRun::CheckMemory(Connection& connection, const wire::pb::ServerMessage& message) {
-  if (!NoteTold(message, model_.layer_count, connection.told)) return;
+  if (!connection.told.Note(message, model_, connection.reported_factor)) return;
   const Device& device = *connection.device;
   const double reported = connection.reported_factor;
   const double claimed = std::min(reported, device.claimed_weight_factor);
-  const bool exceeds_report = costs_.MemoryBytes(std::max(reported, connection.earlier_factor),
-                                                 connection.told) > device.memory_bytes;
+  const bool exceeds_report =
+      connection.told.MemoryBytes(costs_, std::max(reported, connection.earlier_factor)) >
+      device.memory_bytes;
   const bool serves = core_.snapshot(scheduler_.now()).state == swarm::SwarmState::kUp;
   // After it ran out of memory less is asked of it than it offers; how much is not known here.
   if (!serves && (exceeds_report || connection.ran_out)) connection.doubted = true;
   if (exceeds_report) ++outcome_.doubts;
   const uint64_t bytes =
-      costs_.MemoryBytes(connection.doubted ? claimed : reported, connection.told);
+      connection.told.MemoryBytes(costs_, connection.doubted ? claimed : reported);
   // The factor that a worker reports is itself a quotient of bytes.
   if (bytes > device.memory_bytes + 1)
     Violate(device.id + " is told to hold " + std::to_string(bytes) + " of " +
@@ -111,7 +114,10 @@ void SwarmRun::Carry(const swarm::SendData& action) {
   std::vector<uint8_t> bytes;
   for (const Slice& piece : action.pieces)
     bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
-  if (!wire::IsGenerationFrame(bytes)) sent_bytes_ += bytes.size();
+  if (wire::IsShardMessage(bytes))
+    ++outcome_.shard_messages;
+  else if (!wire::IsGenerationFrame(bytes))
+    sent_bytes_ += bytes.size();
   const Instant at = Arrival(*connection, bytes.size(), connection->last_down);
   scheduler_.At(at, [this, id = action.worker, message = Slice(std::move(bytes))] {
     Connection* to = Any(id);
@@ -146,7 +152,10 @@ void SwarmRun::Carry(const swarm::EmitToken& action) {
   const size_t at = tracked.tokens.size();
   tracked.tokens.push_back(action.token_id);
   ++outcome_.tokens;
-  if (at >= tracked.expected.tokens.size() || tracked.expected.tokens[at] != action.token_id)
+  const bool differs =
+      at >= tracked.expected.tokens.size() || tracked.expected.tokens[at] != action.token_id;
+  // Where groups may be lost only the end of the request says whether it may differ.
+  if (differs && !scenario_.options.loss_limit)
     Violate("request " + std::to_string(action.request) + " got token " +
             std::to_string(action.token_id) + " at " + std::to_string(at) +
             ", without faults it would be " +
@@ -161,14 +170,25 @@ void SwarmRun::Carry(const swarm::EmitLogits& action) {
       action.logits.byte_count() != action.rows * row_bytes)
     return Violate("logits of request " + std::to_string(action.request) +
                    " do not follow each other");
-  const auto rows = ReferenceRows(model_, tracked.request.prompt_ids);
-  for (uint32_t i = 0; i < action.rows; ++i) {
-    const int32_t best = model_.TokenOfRank(rows[action.first_position + i], 0);
-    const uint8_t* row = action.logits.bytes().data() + i * row_bytes;
+  ReferenceRows rows(model_);
+  for (uint32_t position = 0; position < action.first_position + action.rows; ++position) {
+    const int32_t best = model_.TokenOfRank(rows.Next(tracked.request.prompt_ids[position]), 0);
+    if (position < action.first_position) continue;
+    const uint8_t* row =
+        action.logits.bytes().data() + (position - action.first_position) * row_bytes;
     if (LoadLe<float>(row + static_cast<size_t>(best) * sizeof(float)) != HashModel::LogitOfRank(0))
       Violate("wrong logits for request " + std::to_string(action.request));
   }
   tracked.logit_rows += action.rows;
+}
+
+// Whether groups were lost of its rows, or, before it, of any conversation that it may go on from.
+bool SwarmRun::IsLossy(const Tracked& tracked, const swarm::FinishRequest& action) {
+  if (!scenario_.options.loss_limit) return false;
+  lossy_ = lossy_ || action.lost_groups.value_or(0) > 0;
+  const bool says_so = action.lost_groups.value_or(0) > 0 ||
+                       (lossy_ && (action.cached_prompt_tokens > 0 || tracked.continued));
+  return says_so;
 }
 
 void SwarmRun::Carry(const swarm::FinishRequest& action) {
@@ -190,6 +210,9 @@ void SwarmRun::Carry(const swarm::FinishRequest& action) {
                          action.error->message().find("queue is full") != std::string::npos;
     if (!refused && !tracked.may_fail) Violate(name + " failed: " + action.error->message());
     if (tracked.may_fail) ++outcome_.failed_on_purpose;
+  } else if (IsLossy(tracked, action)) {
+    ++outcome_.lossy_ends;
+    if (tracked.tokens.size() > tracked.request.max_tokens) Violate(name + " has too many tokens");
   } else {
     if (tracked.tokens != tracked.expected.tokens) Violate(name + " lacks tokens");
     if (action.reason != tracked.expected.reason) Violate(name + " ended for the wrong reason");

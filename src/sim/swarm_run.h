@@ -36,6 +36,7 @@ class SwarmRun {
   void Carry(const swarm::CloseWorker& action);
   void Carry(const swarm::EmitToken& action);
   void Carry(const swarm::EmitLogits& action);
+  bool IsLossy(const Tracked& tracked, const swarm::FinishRequest& action);
   void Carry(const swarm::FinishRequest& action);
   void Carry(const swarm::StartPlanning& action);
   void Carry(const swarm::SwarmChanged&) {}
@@ -53,6 +54,7 @@ class SwarmRun {
   void Open(Device& device, std::shared_ptr<ModelWorker> worker, const Connection* before);
   void Reopen(Device& device, Duration delay);
   void SendUp(WorkerId id, FromWorker message);
+  void SendDatagram(const Device& from, OutgoingDatagram datagram);
   void Deliver(WorkerId id, FromWorker message, size_t bytes, Instant at, bool in_order);
 
   // ---- what goes wrong (swarm_faults.cc) ----
@@ -103,7 +105,7 @@ class SwarmRun {
   void Log(const std::string& text);
 
   Scenario scenario_;
-  SeededRandom random_, restart_random_;
+  SeededRandom random_, restart_random_, line_random_;
   Scheduler scheduler_;
   HashModel model_;
   swarm::Costs costs_;
@@ -117,6 +119,7 @@ class SwarmRun {
   std::vector<std::vector<int32_t>> finished_prefixes_;
   uint64_t unfinished_ = 0;
   uint64_t sent_bytes_ = 0;
+  bool lossy_ = false;  // rows of some request had to do without neuron groups
   WorkerId next_worker_ = 1;
   RequestId next_request_ = 1;
   std::deque<swarm::Placement> noted_;  // the last two

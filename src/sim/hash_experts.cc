@@ -1,0 +1,86 @@
+#include "sim/hash_experts.h"
+
+#include <cmath>
+#include <limits>
+
+namespace weft::sim {
+namespace {
+
+Error NoSessions() {
+  return Error(ErrorCode::kUnsupported, "Experts have no sessions.");
+}
+
+}  // namespace
+
+class HashExperts::Loaded : public engine::LoadedLayers {
+ public:
+  Shards shards;
+};
+
+Result<std::unique_ptr<engine::LoadedLayers>> HashExperts::Read(
+    std::span<const program::Program> programs, engine::WeightSource&) {
+  auto loaded = std::make_unique<Loaded>();
+  for (const program::Program& program : programs)
+    loaded->shards[program.layer_index] = HashModel::ExpertsOf(program);
+  return std::unique_ptr<engine::LoadedLayers>(std::move(loaded));
+}
+
+void HashExperts::Install(std::unique_ptr<engine::LoadedLayers> layers) {
+  shards_.merge(static_cast<Loaded&>(*layers).shards);
+}
+
+void HashExperts::Unload(engine::LayerRange range) {
+  shards_.erase(shards_.lower_bound(range.first), shards_.lower_bound(range.end));
+}
+
+bool HashExperts::IsLoaded(engine::LayerRange range) const {
+  for (uint32_t layer = range.first; layer < range.end; ++layer)
+    if (!shards_.contains(layer)) return false;
+  return true;
+}
+
+Result<engine::StepOutput> HashExperts::Step(const engine::StepInput& input) {
+  const auto shard = shards_.find(input.layers.first);
+  if (shard == shards_.end()) return Error(ErrorCode::kInvalidArgument, "The shard is not loaded.");
+  constexpr size_t kColumns = kRowColumns + 2;
+  engine::StepOutput output;
+  double bytes = 0;
+  for (size_t at = 0; at < input.hidden.size(); at += kColumns) {
+    const std::span<const float> row = input.hidden.subspan(at, kColumns);
+    const auto place = static_cast<size_t>(row[kRowColumns]);
+    const HashModel::Expert expert = shard->second.at(place);
+    const auto columns = HashModel::ExpertRow(expert.layer, expert.expert, RowOf(row));
+    output.hidden.insert(output.hidden.end(), columns.begin(), columns.end());
+    bytes += static_cast<double>(machine_.model.expert_bytes[expert.layer]);
+  }
+  if (random_.Uniform() < machine_.device.numbers_failure)
+    output.hidden[random_.Below(output.hidden.size())] = std::numeric_limits<float>::quiet_NaN();
+  machine_.Take(machine_.device.overhead_us);
+  machine_.Compute(bytes);
+  return output;
+}
+
+Status HashExperts::Truncate(uint32_t, uint32_t, uint32_t) {
+  return NoSessions();
+}
+Status HashExperts::Fork(uint32_t, uint32_t, uint32_t) {
+  return NoSessions();
+}
+Result<std::vector<uint8_t>> HashExperts::ExportKv(uint32_t, uint32_t, uint32_t, uint32_t) {
+  return NoSessions();
+}
+Status HashExperts::ImportKv(uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, ByteSpan) {
+  return NoSessions();
+}
+
+engine::MemoryUse HashExperts::memory() const {
+  double weights = 0;
+  for (const auto& [index, experts] : shards_)
+    for (const HashModel::Expert& expert : experts)
+      weights += static_cast<double>(machine_.model.expert_bytes[expert.layer]);
+  engine::MemoryUse use;
+  use.weight_bytes = static_cast<uint64_t>(std::ceil(weights * machine_.device.weight_factor));
+  return use;
+}
+
+}  // namespace weft::sim
