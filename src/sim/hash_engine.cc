@@ -128,13 +128,13 @@ Status HashEngine::Fork(engine::LayerRange layers, const engine::SessionFork& fo
   if (!IsLoaded(layers)) return refuse("its layers are not loaded.");
   Session forked = sessions_[fork.to];
   for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
-    if (!model_.IsTransformer(layer)) continue;
+    if (!machine_.model.IsTransformer(layer)) continue;
     const auto old = forked.find(layer);
     if (old != forked.end() && old->second.generation >= fork.generation)
       return refuse("the session is in a later generation.");
     Chain copy = sessions_[fork.from][layer];
     if (copy.links.size() < fork.position_count) return refuse("there are too few positions.");
-    if (model_.IsRecurrent(layer) && copy.links.size() != fork.position_count &&
+    if (machine_.model.IsRecurrent(layer) && copy.links.size() != fork.position_count &&
         !copy.marks.contains(fork.position_count))
       return refuse("there is no state.");
     copy.generation = fork.generation;

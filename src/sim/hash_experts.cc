@@ -63,7 +63,7 @@ Result<engine::StepOutput> HashExperts::Step(const engine::StepInput& input) {
 Status HashExperts::Truncate(uint32_t, uint32_t, uint32_t) {
   return NoSessions();
 }
-Status HashExperts::Fork(uint32_t, uint32_t, uint32_t) {
+Status HashExperts::Fork(engine::LayerRange, const engine::SessionFork&) {
   return NoSessions();
 }
 Result<std::vector<uint8_t>> HashExperts::ExportKv(uint32_t, uint32_t, uint32_t, uint32_t) {

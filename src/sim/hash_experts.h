@@ -23,7 +23,7 @@ class HashExperts : public engine::StageEngine {
   // Rows as program::ExpertProgram takes and gives them.
   Result<engine::StepOutput> Step(const engine::StepInput& input) override;
   Status Truncate(uint32_t session, uint32_t generation, uint32_t position) override;
-  Status Fork(uint32_t from, uint32_t to, uint32_t position_count) override;
+  Status Fork(engine::LayerRange layers, const engine::SessionFork& fork) override;
   void Release(uint32_t) override {}
   void ReleaseAll() override {}
   uint32_t SessionLength(uint32_t, engine::LayerRange) const override { return 0; }

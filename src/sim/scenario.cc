@@ -73,6 +73,12 @@ void BeLong(Scenario& scenario, SeededRandom& random) {
   }
 }
 
+void ChooseKinds(Scenario& scenario, uint64_t seed) {
+  SeededRandom random(seed ^ 0x6b1d5ull);
+  if (random.Below(4) == 0) BeAboutHubs(scenario, random);
+  if (random.Below(8) == 0) BeLong(scenario, random);
+}
+
 }  // namespace
 
 Scenario MakeScenario(uint64_t seed) {
@@ -141,9 +147,7 @@ Scenario MakeScenario(uint64_t seed) {
   scenario.faults_per_minute = random.Below(10) == 0 ? 0 : least * (1 + random.Uniform());
   scenario.requests_per_minute = 10 + 80 * random.Uniform();
   if (engine_random.Below(3) == 0) scenario.restarts_per_minute = 1 + 4 * engine_random.Uniform();
-  SeededRandom kind_random(seed ^ 0x6b1d5ull);
-  if (kind_random.Below(4) == 0) BeAboutHubs(scenario, kind_random);
-  if (kind_random.Below(8) == 0) BeLong(scenario, kind_random);
+  ChooseKinds(scenario, seed);
   return scenario;
 }
 

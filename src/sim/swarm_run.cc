@@ -173,7 +173,7 @@ void SwarmRun::Carry(const swarm::EmitLogits& action) {
   ReferenceRows rows(model_);
   for (uint32_t position = 0; position < action.first_position + action.rows; ++position) {
     const int32_t best = model_.TokenOfRank(rows.Next(tracked.request.prompt_ids[position]), 0);
-    if (position < action.first_position) continue;
+    if (position < action.first_position || scenario_.options.loss_limit) continue;
     const uint8_t* row =
         action.logits.bytes().data() + (position - action.first_position) * row_bytes;
     if (LoadLe<float>(row + static_cast<size_t>(best) * sizeof(float)) != HashModel::LogitOfRank(0))
