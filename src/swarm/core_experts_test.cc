@@ -237,6 +237,33 @@ TEST(CoreExperts, AnAnswerToAReplacedStatementIsLetPass) {
   EXPECT_THAT(swarm.CloseReasons(hub), ElementsAre(HasSubstr("ExpertsHeld")));
 }
 
+// A hub that is left out keeps the experts that it holds, and with them the numbers of sessions: it
+// hears when these end, or it would refuse those that come after it is back.
+TEST(CoreExperts, AHubWithoutLayersHearsWhenSessionsEnd) {
+  CoreOptions options = SparseOptions();
+  options.session_count = 1;
+  TestSwarm swarm(options);
+  TestWorker all = Hub();
+  all.takes_experts = true;
+  all.memory_bytes = 7'000'000;
+  all.answer_steps = false;
+  const WorkerId first = swarm.Join(all);
+  swarm.Advance(Seconds(1));
+  all.answer_steps = true;
+  const WorkerId second = swarm.Join(all);
+  swarm.Advance(Seconds(1));
+  const RequestId request = swarm.Submit({3, 4, 5}, 2);
+  ASSERT_EQ(swarm.unanswered_steps(first), 1u);
+  swarm.FailStep(first, ErrorCode::kInvalidData, "Layer 3 gave 7 values that are not finite.");
+  swarm.Advance(Seconds(1));
+  ASSERT_THAT(swarm.Tokens(request), ElementsAre(6, 7));
+  ASSERT_THAT(swarm.Sent(first), HasSubstr("retire"));
+  swarm.ClearLog();
+  swarm.Submit({50, 51}, 2);
+  EXPECT_THAT(swarm.Sent(second), HasSubstr("invalidate_sessions"));
+  EXPECT_THAT(swarm.Sent(first), HasSubstr("invalidate_sessions"));
+}
+
 // Measured whole, its layers would need the memory that experts take elsewhere.
 TEST(CoreExperts, AHubsLayersAreNotMeasuredWhole) {
   TestSwarm swarm(SparseOptions());
