@@ -407,8 +407,8 @@ void ModelWorker::SendData(std::vector<uint8_t> message) {
       case 1:
         message.resize(random_.Below(message.size()));
         break;
-      case 2:
-        message.push_back(0);
+      case 2:  // where it is still no longer than the host receives
+        if (message.size() < wire::kMaxControlBytes) message.push_back(0);
         break;
       default:
         hooks_.send(Slice(message));
