@@ -219,10 +219,19 @@ void SwarmRun::Carry(const swarm::FinishRequest& action) {
     if (tracked.request.want_logits && tracked.logit_rows != tracked.request.prompt_ids.size())
       Violate(name + " lacks logits");
   }
+  CheckCounts(tracked, action);
+}
+
+void SwarmRun::CheckCounts(const Tracked& tracked, const swarm::FinishRequest& action) {
+  // The last known token is computed in any case: where an answer has begun it is not the prompt's.
+  const uint32_t most_cached = action.prompt_tokens - (tracked.continued ? 0 : 1);
   if (action.generated_tokens != tracked.tokens.size() ||
       action.prompt_tokens != tracked.request.prompt_ids.size() ||
-      action.cached_prompt_tokens >= std::max(action.prompt_tokens, 1u))
-    Violate(name + " ended with wrong counts");
+      action.cached_prompt_tokens > most_cached)
+    Violate("request " + std::to_string(action.request) +
+            " ended with wrong counts: " + std::to_string(action.generated_tokens) +
+            " tokens behind " + std::to_string(action.prompt_tokens) + ", " +
+            std::to_string(action.cached_prompt_tokens) + " of them kept");
 }
 
 void SwarmRun::Carry(const swarm::StartPlanning& action) {

@@ -38,6 +38,7 @@ class SwarmRun {
   void Carry(const swarm::EmitLogits& action);
   bool IsLossy(const Tracked& tracked, const swarm::FinishRequest& action);
   void Carry(const swarm::FinishRequest& action);
+  void CheckCounts(const Tracked& tracked, const swarm::FinishRequest& action);
   void Carry(const swarm::StartPlanning& action);
   void Carry(const swarm::SwarmChanged&) {}
   void Carry(const swarm::SetMessageLimit& action);
