@@ -19,7 +19,8 @@ const kCommonNodes = [
 const kCannotMount = 125;
 
 // NODE... -- COMMAND...: mounts a /dev of these files alone, and becomes the command. Files are
-// bound, not made: without root's rights nobody may make device files.
+// bound, not made: without root's rights nobody may make device files. The folder is read-only,
+// because NVIDIA's driver makes the files of hidden cards again where root runs it.
 const kScript = `
 d=$(mktemp -d) && mount -n -t tmpfs -o mode=755 weft "$d" || exit ${kCannotMount}
 while [ "$1" != -- ]; do
@@ -34,7 +35,7 @@ done
 shift
 ln -s /proc/self/fd "$d/fd"
 for i in 0:stdin 1:stdout 2:stderr; do ln -s "/proc/self/fd/\${i%:*}" "$d/\${i#*:}"; done
-mount -n --move "$d" /dev || exit ${kCannotMount}
+mount -n -o remount,bind,ro "$d" && mount -n --move "$d" /dev || exit ${kCannotMount}
 rmdir "$d"
 exec "$@"
 `;
