@@ -167,13 +167,13 @@ TEST(Standby, FollowsAConversationThatGoesBack) {
   ASSERT_EQ(swarm.Rows(standing.spare), "[0,48) none");
   swarm.ClearLog();
   // The same beginning and another end.
-  std::vector<int32_t> other = Counting(100, 35);
+  std::vector<int32_t> other = Counting(100, 43);
   for (int32_t id = 700; id < 710; ++id) other.push_back(id);
   const RequestId request = swarm.Submit(other, 4);
-  ASSERT_EQ(swarm.Ends(request)[0].cached_prompt_tokens, 35u);
-  EXPECT_EQ(swarm.Rows(standing.spare), "[35,43) none");
+  ASSERT_EQ(swarm.Ends(request)[0].cached_prompt_tokens, 43u);
+  EXPECT_EQ(swarm.Rows(standing.spare), "[43,51) none");
   standing.Lose(standing.Covered());
-  EXPECT_EQ(swarm.Held(standing.spare, swarm.bindings(standing.spare)[0].layers), 48u);
+  EXPECT_EQ(swarm.Held(standing.spare, swarm.bindings(standing.spare)[0].layers), 56u);
 }
 
 TEST(Standby, IsNotFedWhatNobodyKeeps) {

@@ -16,6 +16,7 @@
 
 #include "swarm/core.h"
 #include "swarm/core_testing_engine.h"
+#include "wire/fork_frame.h"
 #include "wire/generation.h"
 
 namespace weft::swarm {
@@ -130,6 +131,8 @@ class TestSwarm {
   std::optional<wire::WholeModel::State> told_whole(WorkerId id) const {
     return seen_.at(id).whole;
   }
+  // Fork frames that a worker got, in order: "1 into 2 at 40".
+  const std::vector<std::string>& forks(WorkerId id) const { return seen_.at(id).forks; }
   uint32_t stops(WorkerId id) const { return seen_.at(id).stops; }
   // Of the last SetMessageLimit; 0: none came.
   uint64_t message_limit(WorkerId id) const { return seen_.at(id).message_limit; }
@@ -183,15 +186,17 @@ class TestSwarm {
     std::deque<Step> steps;
     // What changes the engine takes effect behind the steps that came before it.
     uint32_t steps_received = 0, steps_done = 0, steps_at_failure = 0;
-    std::deque<std::pair<uint32_t, wire::pb::ServerMessage>> behind_steps;
+    std::deque<std::pair<uint32_t, std::variant<wire::pb::ServerMessage, wire::Fork>>> behind_steps;
     std::deque<wire::Generate> generates;
     std::optional<wire::WholeModel::State> whole;
+    std::vector<std::string> forks;
     uint32_t stops = 0;
     uint64_t message_limit = 0;
   };
   void Carry(const Action& action);
   void NoteAnswer(const Event& event);
   void OnStep(WorkerId id, wire::Frame frame);
+  void OnFork(WorkerId id, const wire::Fork& fork);
   std::string Compute(Seen& seen, const Step& step);
   void ChangeEngine(Seen& seen);
   void OnBindings(WorkerId id, const wire::pb::ServerMessage& message);

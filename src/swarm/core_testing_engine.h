@@ -13,6 +13,7 @@
 
 #include "swarm/binding.h"
 #include "wire/data_frame.h"
+#include "wire/fork_frame.h"
 
 namespace weft::swarm {
 
@@ -40,6 +41,8 @@ class TestEngine {
   // Returns why the run is refused, which changes nothing, or nothing.
   std::string Append(LayerSpan layers, const wire::Run& run, std::span<const int32_t> rows,
                      std::span<const int32_t> known);
+  // Returns why the fork is refused, which changes nothing, or nothing.
+  std::string Fork(LayerSpan layers, const wire::Fork& fork);
   // Rows that all of these layers hold.
   uint32_t Held(LayerSpan layers, uint32_t session) const;
   // Of every session of which they hold some.

@@ -77,6 +77,23 @@ std::string TestEngine::Append(LayerSpan layers, const wire::Run& run,
   return {};
 }
 
+std::string TestEngine::Fork(LayerSpan layers, const wire::Fork& fork) {
+  if (!IsLoaded(layers)) return "Its layers are not loaded.";
+  if (Held(layers, fork.from) < fork.position_count) return "There are too few rows to share.";
+  for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
+    const auto held = layers_[layer].find(fork.session);
+    if (held != layers_[layer].end() && held->second.generation >= fork.generation)
+      return "The session is in a later generation.";
+  }
+  for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
+    Rows copy = layers_[layer].at(fork.from);
+    copy.generation = fork.generation;
+    copy.ids.resize(fork.position_count);
+    layers_[layer][fork.session] = std::move(copy);
+  }
+  return {};
+}
+
 uint32_t TestEngine::Held(LayerSpan layers, uint32_t session) const {
   uint32_t least = UINT32_MAX;
   for (uint32_t layer = layers.first; layer < layers.end; ++layer) {

@@ -251,6 +251,7 @@ void TestSwarm::Carry(const Action& action) {
     if (wire::IsShardMessage(bytes)) return;
     if (wire::IsGenerationFrame(bytes))
       return OnGenerationFrame(data->worker, wire::DecodeGeneration(bytes).value());
+    if (wire::IsForkFrame(bytes)) return OnFork(data->worker, wire::DecodeFork(bytes).value());
     OnStep(data->worker, wire::DecodeFrame(Slice(std::move(bytes))).value());
   } else if (const auto* limit = std::get_if<SetMessageLimit>(&action)) {
     if (seen_.contains(limit->worker)) seen_[limit->worker].message_limit = limit->bytes;
@@ -304,6 +305,17 @@ void TestSwarm::OnStep(WorkerId id, wire::Frame frame) {
   if (workers_[id].answer_steps) AnswerStep(id);
 }
 
+void TestSwarm::OnFork(WorkerId id, const wire::Fork& fork) {
+  Seen& seen = seen_.at(id);
+  seen.forks.push_back(std::to_string(fork.from) + " into " + std::to_string(fork.session) +
+                       " at " + std::to_string(fork.position_count));
+  for (const TestBinding& binding : seen.bindings)
+    if (binding.id == fork.epoch && binding.layers.first == 0)
+      tokens_.Note(fork.session, 0, tokens_.Of(fork.from, fork.position_count));
+  seen.behind_steps.emplace_back(seen.steps_received, fork);
+  ChangeEngine(seen);
+}
+
 // Why a real engine would refuse the step; else what the worker holds has grown by it.
 std::string TestSwarm::Compute(Seen& seen, const Step& step) {
   TestEngine before = seen.engine;
@@ -340,8 +352,17 @@ void TestSwarm::OnBindings(WorkerId id, const wire::pb::ServerMessage& message) 
 
 void TestSwarm::ChangeEngine(Seen& seen) {
   while (!seen.behind_steps.empty() && seen.behind_steps.front().first <= seen.steps_done) {
-    const wire::pb::ServerMessage message = std::move(seen.behind_steps.front().second);
+    const auto each = std::move(seen.behind_steps.front().second);
     seen.behind_steps.pop_front();
+    if (const auto* fork = std::get_if<wire::Fork>(&each)) {
+      for (const TestBinding& binding : seen.bindings)
+        if (binding.id == fork->epoch) {
+          const std::string why = seen.engine.Fork(binding.layers, *fork);
+          EXPECT_EQ(why, "") << seen.forks.back();
+        }
+      continue;
+    }
+    const auto& message = std::get<wire::pb::ServerMessage>(each);
     if (message.has_release()) {
       seen.engine.Release();
     } else if (message.has_prepare_stage()) {

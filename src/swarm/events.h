@@ -29,6 +29,9 @@ struct Request {
   // Who asks, as far as turns and shares of the queue go; "": the server itself, without a limit.
   std::string client;
   std::vector<int32_t> prompt_ids;  // at least one
+  // Requests with different salts share nothing that was computed, so that nobody can tell from the
+  // time that an answer takes what somebody else has asked.
+  std::string salt;
   // Of its answer, before a restart: they count as generated and are not emitted again.
   std::vector<int32_t> answer_ids;
   uint32_t max_tokens = 0;        // tokens to generate, at least 1

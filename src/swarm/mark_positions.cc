@@ -1,5 +1,7 @@
 #include "swarm/mark_positions.h"
 
+#include <algorithm>
+
 namespace weft::swarm {
 
 std::set<uint32_t> MarkPositions(const Request& request, uint32_t prefix,
@@ -12,6 +14,11 @@ std::set<uint32_t> MarkPositions(const Request& request, uint32_t prefix,
   for (uint32_t at = kMarkInterval; at < size; at += kMarkInterval) wanted.insert(at);
   wanted.erase(wanted.begin(), wanted.upper_bound(prefix));
   wanted.erase(wanted.lower_bound(size), wanted.end());
+  // Other chats with the same system prompt begin there, be this one's message ever so short.
+  if (below == 0 && !request.marks.empty()) {
+    const uint32_t first = *std::ranges::min_element(request.marks);
+    if (first >= kLeastMarkGap && wanted.contains(first)) marks.insert(first);
+  }
   uint32_t above = UINT32_MAX;
   for (auto at = wanted.rbegin(); at != wanted.rend() && *at - below >= kLeastMarkGap; ++at) {
     if (above - *at < kLeastMarkGap) continue;

@@ -10,7 +10,8 @@
 namespace weft::swarm {
 
 // Marks below the last one asked for are at least so far apart: a mark cuts a run in two, which
-// costs a step, and computing a few rows again costs no more.
+// costs a step, and computing a few rows again costs no more. The first one is kept all the same
+// where it is the session's first: other sessions begin there, as forks of this one.
 inline constexpr uint32_t kLeastMarkGap = 32;
 // In a long prompt, beside what its request names.
 inline constexpr uint32_t kMarkInterval = 2048;

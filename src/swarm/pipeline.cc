@@ -262,6 +262,7 @@ bool Pipeline::SendStep(size_t stage_index, Worker& worker, Instant now) {
 StageProgress* Pipeline::Ready(Session& session, size_t stage_index) {
   const Stage& stage = stages_[stage_index];
   StageProgress* progress = &session.Track(stage.bound);
+  if (!TakeShare(session, *progress, stage)) return nullptr;
   if (stage.last && progress->held > session.completed) {
     // The last row is wanted once more: its draw fell into the tail. Rows of a prompt that it was
     // fed before it took over have passed, and nothing is to come of them, unless their logits are
@@ -418,6 +419,11 @@ void Pipeline::AddRun(Session& session, StageProgress& progress, const Stage& st
       batch.payloads.push_back(std::move(piece));
   }
   if (layers.first == 0 && session.active && !stage.follows) session.active->Charge(run.count);
+  // Until its first token: afterwards a stage may have to make up for a loss.
+  if (session.active && !stage.follows &&
+      session.active->generated_tokens == session.active->request.answer_ids.size())
+    session.active->cached_prompt_tokens =
+        std::min(session.active->cached_prompt_tokens, run.first_position);
   run.marks = session.Sent(progress, run.count);
   batch.rows += run.count;
   batch.runs.push_back(run);
@@ -446,6 +452,7 @@ void Pipeline::FeedSession(Session& session, Stage& follower, uint32_t row_limit
   StageProgress& progress = session.Track(follower.bound);
   // What it cannot compute is left to those who have to.
   if (progress.held_at_failure == progress.held) return;
+  if (!TakeShare(session, progress, follower)) return;
   // The last known token's row may be cut back again, and is not worth a frame. Those in front of
   // it are what they are, of a prompt that is being read, too: whoever takes over in its midst is
   // not to begin with row 0. Where the logits of a prompt are wanted, each row is.
@@ -655,6 +662,7 @@ Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, I
         continue;
       }
     progress->held = run.first_position + run.count;
+    progress->forked = false;
     Session& session = *sessions_.Find(run.session);
     if (run.output == wire::OutputKind::kHidden) {
       session.history[sent.layers.end].Append(run.first_position, run.count, payload.bytes());

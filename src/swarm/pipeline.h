@@ -141,6 +141,17 @@ class Pipeline {
   bool MaySendIdle(size_t stage_index, const Worker& worker) const;
   size_t RunLimit(const Worker& worker) const;
   StageProgress* Ready(Session& session, size_t stage_index);
+  // A session that another one may be forked from at a stage, and up to where.
+  struct Share {
+    Session* donor = nullptr;
+    StageProgress* theirs = nullptr;
+    uint32_t now = 0;    // where a fork could be made
+    uint32_t reach = 0;  // and before long
+  };
+  Share ShareOf(const Session& session, const StageProgress& progress, const Kin& kin,
+                bool follows) const;
+  bool TakeShare(Session& session, StageProgress& progress, const Stage& stage);
+  void Fork(Session& session, StageProgress& progress, const Stage& stage, const Share& share);
   void Reproduce(Session& session, size_t stage_index, StageProgress& stage);
   void TakeRows(size_t stage_index, Worker& worker, Batch& batch);
   std::vector<Session*> TurnsOf(const Stage& stage, Pass pass) const;

@@ -217,6 +217,7 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
   out.live = progress != nullptr && FindStage(sent.epoch) != nullptr &&
              out.run.first_position + 1u == sessions_.Find(out.run.session)->tokens.size();
   if (progress != nullptr) {
+    progress->forked = false;
     progress->held = out.run.first_position + static_cast<uint32_t>(tokens.token_ids.size());
     // Until the last one has come, the worker goes on by itself.
     progress->sent = progress->held + (tokens.last ? 0 : 1);

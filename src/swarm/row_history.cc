@@ -13,7 +13,8 @@ void RowHistory::Append(uint32_t position, uint32_t count, ByteSpan rows) {
   const uint32_t known = end_ - position;
   const size_t row_bytes = rows.size() / count;
   const ByteSpan fresh = rows.subspan(known * row_bytes);
-  blocks_.push_back({end_, count - known, Slice(std::vector<uint8_t>(fresh.begin(), fresh.end()))});
+  blocks_.push_back({end_, count - known, Slice(std::vector<uint8_t>(fresh.begin(), fresh.end())),
+                     std::make_shared<const Charge>(tally_, fresh.size())});
   byte_count_ += fresh.size();
   end_ = position + count;
 }
@@ -49,6 +50,7 @@ void RowHistory::Truncate(uint32_t position) {
     byte_count_ -= last.rows.byte_count();
     last.rows = last.rows.Sub(0, kept * RowBytes(last));
     last.count = kept;
+    last.charge = std::make_shared<const Charge>(tally_, last.rows.byte_count());
     byte_count_ += last.rows.byte_count();
   }
   end_ = position;

@@ -4,20 +4,31 @@
 //
 //   positions   0 ........ first() ................ end()
 //               dropped    | kept, in blocks as they came |
+//
+// A copy shares the blocks: sessions with a common beginning keep its rows once.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
 
 namespace weft::swarm {
 
+// Bytes that blocks take, shared ones once.
+using HistoryTally = std::shared_ptr<uint64_t>;
+
 class RowHistory {
  public:
+  explicit RowHistory(HistoryTally tally = std::make_shared<uint64_t>(0))
+      : tally_(std::move(tally)) {}
+
   uint32_t first() const { return first_; }
   uint32_t end() const { return end_; }
+  // Of its own rows and those that it shares.
   uint64_t byte_count() const { return byte_count_; }
   bool Has(uint32_t position) const { return first_ <= position && position < end_; }
 
@@ -35,12 +46,28 @@ class RowHistory {
   void Restart(uint32_t position);
 
  private:
+  // What a block costs for as long as anybody has it.
+  class Charge {
+   public:
+    Charge(HistoryTally tally, uint64_t bytes) : tally_(std::move(tally)), bytes_(bytes) {
+      *tally_ += bytes_;
+    }
+    ~Charge() { *tally_ -= bytes_; }
+    Charge(const Charge&) = delete;
+    Charge& operator=(const Charge&) = delete;
+
+   private:
+    HistoryTally tally_;
+    uint64_t bytes_;
+  };
   struct Block {
     uint32_t first = 0, count = 0;
     Slice rows;
+    std::shared_ptr<const Charge> charge;
   };
   size_t RowBytes(const Block& block) const { return block.rows.byte_count() / block.count; }
 
+  HistoryTally tally_;
   std::deque<Block> blocks_;  // contiguous, by rising position
   uint32_t first_ = 0, end_ = 0;
   uint64_t byte_count_ = 0;

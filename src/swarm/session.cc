@@ -4,23 +4,8 @@
 
 #include "base/check.h"
 #include "base/marks.h"
-#include "swarm/mark_positions.h"
 
 namespace weft::swarm {
-namespace {
-
-// Reusing a session destroys what lies behind the common prefix, so a prefix must be worth it: this
-// many tokens, or half of what the session holds.
-constexpr uint32_t kUsefulPrefix = 32;
-
-uint32_t CommonPrefix(std::span<const int32_t> a, std::span<const int32_t> b) {
-  const size_t limit = std::min(a.size(), b.size());
-  const auto end =
-      std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(limit), b.begin());
-  return static_cast<uint32_t>(end.first - a.begin());
-}
-
-}  // namespace
 
 StageProgress* Session::Find(BindingId binding) {
   for (StageProgress& stage : progress)
@@ -96,6 +81,18 @@ uint32_t Session::LastUpTo(const StageProgress& stage, uint32_t position) const 
   return above == stage.marks.begin() ? 0 : *std::prev(above);
 }
 
+void Session::Fork(StageProgress& stage, const StageProgress& theirs, uint32_t position) {
+  Restart(stage, position);
+  stage.forked = true;
+  stage.marks = {theirs.marks.begin(), theirs.marks.upper_bound(position)};
+}
+
+uint32_t Session::WillPass(uint32_t position) const {
+  if (!recurrent) return position;
+  const auto above = mark_positions.upper_bound(position);
+  return above == mark_positions.begin() ? 0 : *std::prev(above);
+}
+
 uint32_t Session::ReusableUpTo(uint32_t position) const {
   if (!recurrent || position == completed) return position;
   // A stage that has not come as far is sent what it lacks in any case.
@@ -127,6 +124,7 @@ uint8_t Session::Sent(StageProgress& stage, uint32_t count) const {
 void Session::Restart(StageProgress& stage, uint32_t position) {
   stage.generation = ++last_generation_;
   stage.sent = stage.held = position;
+  stage.forked = false;
   stage.marks.erase(stage.marks.upper_bound(position), stage.marks.end());
 }
 
@@ -135,7 +133,8 @@ void Session::RewindStage(StageProgress& stage, uint32_t position) {
 }
 
 bool Session::RewindAfterFailure(StageProgress& stage) {
-  const bool in_vain = stage.held > 0 && stage.held_at_failure == stage.held;
+  stage.forks_in_vain = stage.forks_in_vain || stage.forked;
+  const bool in_vain = stage.held > 0 && (stage.held_at_failure == stage.held || stage.forked);
   stage.held_at_failure = stage.held;
   Restart(stage, in_vain ? 0 : stage.held);
   return in_vain;
@@ -164,64 +163,6 @@ uint32_t Session::RunLimit(uint32_t first, uint32_t row_limit) const {
   return std::min(end - first, row_limit);
 }
 
-Session* SessionTable::ReusableFor(const ActiveRequest& request, uint32_t& prefix) {
-  prefix = 0;
-  if (request.request.want_logits) return nullptr;
-  std::vector<int32_t> prompt = request.request.prompt_ids;
-  const std::vector<int32_t>& answer = request.request.answer_ids;
-  prompt.insert(prompt.end(), answer.begin(), answer.end());
-  const bool full = sessions_.size() >= session_limit_;
-  Session* best = nullptr;
-  for (const auto& session : sessions_) {
-    if (session->active) continue;
-    // The last known token always runs: its output is the first new token.
-    const uint32_t common =
-        session->ReusableUpTo(std::min({CommonPrefix(session->tokens, prompt), session->completed,
-                                        static_cast<uint32_t>(prompt.size()) - 1}));
-    if (common == 0 || common <= prefix) continue;
-    if (!full && common < kUsefulPrefix && common * 2 < session->completed) continue;
-    best = session.get();
-    prefix = common;
-  }
-  return best;
-}
-
-Session& SessionTable::Admit(ActiveRequest request, std::vector<uint32_t>& released) {
-  CHECK(active_count() < session_limit_);
-  uint32_t prefix = 0;
-  Session* session = ReusableFor(request, prefix);
-  if (session) {
-    session->Rewind(prefix);
-    if (!request.is_paused) request.cached_prompt_tokens = std::min(prefix, request.prompt_tokens);
-  } else {
-    if (sessions_.size() >= session_limit_) {
-      uint32_t oldest = 0;
-      Instant oldest_since{INT64_MAX};
-      for (const auto& candidate : sessions_)
-        if (!candidate->active && candidate->idle_since < oldest_since) {
-          oldest = candidate->id;
-          oldest_since = candidate->idle_since;
-        }
-      released.push_back(oldest);
-      Remove(oldest);
-    }
-    session = sessions_.emplace_back(std::make_unique<Session>()).get();
-    session->id = next_id_++;
-    session->recurrent = recurrent_;
-    session->mark_limit = mark_limit_;
-  }
-  if (mark_limit_ > 0)
-    session->mark_positions = MarkPositions(request.request, prefix, session->mark_positions);
-  session->tokens = request.request.prompt_ids;
-  session->tokens.insert(session->tokens.end(), request.request.answer_ids.begin(),
-                         request.request.answer_ids.end());
-  session->alone = false;
-  session->told.reset();
-  for (StageProgress& stage : session->progress) stage.held_at_failure.reset();
-  session->active = std::move(request);
-  return *session;
-}
-
 void SessionTable::MakeIdle(Session& session, Instant now) {
   session.active.reset();
   session.idle_since = now;
@@ -231,13 +172,13 @@ void SessionTable::MakeIdle(Session& session, Instant now) {
 }
 
 void SessionTable::Remove(uint32_t id) {
+  ForgetKin(id);
   std::erase_if(sessions_, [id](const auto& session) { return session->id == id; });
 }
 
 void SessionTable::TrimHistory(
     uint64_t budget, const std::function<uint32_t(const Session&, uint32_t layer)>& keep_from) {
-  uint64_t held = history_bytes();
-  if (held <= budget) return;
+  if (history_bytes() <= budget) return;
   std::vector<Session*> order;
   for (const auto& session : sessions_) order.push_back(session.get());
   // Idle ones first, the one that was left alone for the longest in front.
@@ -247,17 +188,13 @@ void SessionTable::TrimHistory(
   });
   for (Session* session : order)
     for (auto& [layer, rows] : session->history) {
-      const uint64_t before = rows.byte_count();
       rows.DropBefore(keep_from(*session, layer));
-      held -= before - rows.byte_count();
-      if (held <= budget) return;
+      if (history_bytes() <= budget) return;
     }
 }
 
 uint64_t SessionTable::history_bytes() const {
-  uint64_t bytes = 0;
-  for (const auto& session : sessions_) bytes += session->history_bytes();
-  return bytes;
+  return *history_tally_;
 }
 
 Session* SessionTable::Find(uint32_t id) {

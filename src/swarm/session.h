@@ -25,6 +25,11 @@
 //   marks        40 840 1100       40 1100       (its worker was given the layers at 900)
 //   sent again   from 840          from 40, out of the history in front of layer 10
 //
+// Sessions that begin alike are kin, and what one has computed at a stage the others need not: there
+// they begin as forks of it (wire/fork_frame.h), each stage by itself, and share the rows that came
+// of it. So a system prompt is computed once, also for those that arrive together: whoever was
+// admitted later waits for what an earlier one is about to compute (pipeline_fork.cc).
+//
 // Which marks an engine still holds is reckoned here in the order in which it is sent steps. One
 // that fails leaves an engine with a mark more than is reckoned with, never with one less.
 #pragma once
@@ -104,13 +109,35 @@ struct StageProgress {
   uint32_t held = 0;  // positions that it has computed
   // Recurrent models: where its state is kept, those that steps under way will reach among them.
   std::set<uint32_t> marks;
+  // It began as a fork and no step has shown yet that its worker could make it; one that could not
+  // is not asked again.
+  bool forked = false, forks_in_vain = false;
   // `held` when a step of it failed last, until the next token: if no more are at the next failure,
   // what it holds may itself be the reason.
   std::optional<uint32_t> held_at_failure;
 };
 
+// Another session that begins with the same tokens.
+struct Kin {
+  uint32_t session = 0;
+  uint32_t common = 0;  // tokens
+};
+
+// Rows in front of layers, made where they are first asked for; counted together.
+class Histories : public std::map<uint32_t, RowHistory> {
+ public:
+  RowHistory& operator[](uint32_t layer) { return try_emplace(layer, tally_).first->second; }
+  void CountIn(HistoryTally tally) { tally_ = std::move(tally); }
+
+ private:
+  HistoryTally tally_ = std::make_shared<uint64_t>(0);
+};
+
 struct Session {
   uint32_t id = 0;
+  std::string salt;        // Request::salt: of all its requests
+  uint64_t admission = 0;  // rises with every request that is given a session
+  std::vector<Kin> kin;
   std::vector<int32_t> tokens;
   uint32_t completed = 0;   // positions that have passed the last layer, with what came of them
   bool recurrent = false;   // the model has layers with recurrent state
@@ -129,7 +156,7 @@ struct Session {
 
   std::list<StageProgress> progress;  // references stay valid while others come and go
   // By the layer that the rows go into.
-  std::map<uint32_t, RowHistory> history;
+  Histories history;
 
   StageProgress* Find(BindingId binding);
   // The same, begun with what the worker's other bindings hold where it is new. Those of them that
@@ -148,6 +175,13 @@ struct Session {
   // position where that has just been tried in vain. Returns whether this failure was such a vain
   // attempt: the stage may have lost what it was believed to hold.
   bool RewindAfterFailure(StageProgress& stage);
+  // The last position up to `position` where the layers of the stage, as far as is known, can be.
+  uint32_t LastUpTo(const StageProgress& stage, uint32_t position) const;
+  // The stage begins again as a fork of what `theirs`, of the same binding, holds up to `position`.
+  void Fork(StageProgress& stage, const StageProgress& theirs, uint32_t position);
+  // The last position up to `position` where an active session's stages will have been, so that a
+  // fork can be made of it there.
+  uint32_t WillPass(uint32_t position) const;
   // The greatest position, up to `position`, that the next request may go on from without any
   // stage's computing again what lies before it.
   uint32_t ReusableUpTo(uint32_t position) const;
@@ -167,8 +201,6 @@ struct Session {
  private:
   // Whether the layers of the stage, as far as is known, can be at `position` next.
   bool CanBeAt(const StageProgress& stage, uint32_t position) const;
-  // The last position up to `position` where they can.
-  uint32_t LastUpTo(const StageProgress& stage, uint32_t position) const;
   // The stage is at `position` in a new generation.
   void Restart(StageProgress& stage, uint32_t position);
 
@@ -181,8 +213,11 @@ class SessionTable {
   explicit SessionTable(uint32_t session_limit, bool recurrent = false, uint32_t mark_limit = 0)
       : session_limit_(session_limit), recurrent_(recurrent), mark_limit_(mark_limit) {}
 
-  // A session for this request: an idle one with a useful common prefix, else a new one in place of
-  // the least recently used idle one; the id of a session that had to go is appended to `released`.
+  // A session for this request: an idle one that it continues; else a new one, in place of the least
+  // recently used idle one where there is no room, which will be a fork of whatever begins alike
+  // under the same salt. The id of a session that had to go is appended to `released`. An idle
+  // session is cut back only where that loses next to nothing, or where there is no room and it
+  // loses less than the session that would have to go.
   // REQUIRES: active_count() < session limit.
   Session& Admit(ActiveRequest request, std::vector<uint32_t>& released);
   // The request is over; its session stays for reuse.
@@ -205,12 +240,27 @@ class SessionTable {
   void ContinueAfter(uint32_t id) { next_id_ = id + 1; }
 
  private:
-  Session* ReusableFor(const ActiveRequest& request, uint32_t& prefix);
+  // What of the idle session would be gone if the request continued it, and from where.
+  struct Continuation {
+    Session* session = nullptr;
+    uint32_t prefix = 0, lost = 0;
+  };
+  Continuation BestToContinue(const Request& request, std::span<const int32_t> known) const;
+  // The longest part of `known` that a session with the same salt has or is about to have.
+  uint32_t LongestShare(const Request& request, std::span<const int32_t> known) const;
+  Session* LeastRecent() const;
+  // Positions that nobody else would have if the session went.
+  uint32_t LossOf(const Session& session) const;
+  void NoteKin(Session& session);
+  void ForgetKin(uint32_t session);
+  Session& Add(std::vector<uint32_t>& released);
 
   uint32_t session_limit_;
   bool recurrent_;
   uint32_t mark_limit_;
   uint32_t next_id_ = 1;
+  uint64_t admissions_ = 0;
+  HistoryTally history_tally_ = std::make_shared<uint64_t>(0);
   std::vector<std::unique_ptr<Session>> sessions_;
 };
 

@@ -338,8 +338,17 @@ TEST(MarkPositions, AreThoseOfTheRequestAndEveryInterval) {
 
 TEST(MarkPositions, AreWorthAStep) {
   EXPECT_THAT(MarkPositions(PromptOf(30, {10, 28}), 0, {}), IsEmpty());
-  EXPECT_THAT(MarkPositions(PromptOf(100, {60, 91}), 0, {}), ElementsAre(91));
+  EXPECT_THAT(MarkPositions(PromptOf(200, {60, 130, 161, 190}), 0, {}), ElementsAre(60, 130, 190));
   EXPECT_THAT(MarkPositions(PromptOf(100, {91}), 70, {64}), ElementsAre(64));
+}
+
+// The first one named is where other chats with the same system prompt begin.
+TEST(MarkPositions, TheFirstIsKeptHoweverShortTheMessage) {
+  EXPECT_THAT(MarkPositions(PromptOf(100, {60, 91}), 0, {}), ElementsAre(60, 91));
+  EXPECT_THAT(MarkPositions(PromptOf(100, {31, 60, 91}), 0, {}), ElementsAre(91))
+      << "it is worth a step all the same";
+  EXPECT_THAT(MarkPositions(PromptOf(100, {60, 91}), 60, {60}), ElementsAre(60))
+      << "and kept by then";
 }
 
 TEST(MarkPositions, OutsideOfThePromptAreNone) {
@@ -356,9 +365,9 @@ TEST(RecurrentSession, ANextTurnGoesOnFromAMark) {
   EXPECT_THAT(session.mark_positions, ElementsAre(99));
   StageProgress& stage = session.Track(Bound(1, 7, 0, 2));
   session.Sent(stage, session.RowsToMark(0));
-  session.Sent(stage, 11);
-  session.tokens.resize(110);
-  session.completed = stage.held = 110;
+  session.Sent(stage, 6);
+  session.tokens.resize(105);
+  session.completed = stage.held = 105;
   At(session, Bound(2, 8, 0, 2), 40);  // a standby that has not come as far
   table.MakeIdle(session, Instant{1});
   std::vector<int32_t> other = prompt;
