@@ -16,10 +16,6 @@ const kForTests = new Map([
   ["ExportKv", "engines are compared by the keys and values that they hold"],
   ["ImportKv", "one engine goes on with what another one held"],
   ["LoadModelFromBytes", "what a fuzzer gives is in no file"],
-  ["EncodeFork", "its callers come next"],
-  ["DecodeFork", "its callers come next"],
-  ["encodeFork", "its callers come next"],
-  ["decodeFork", "its callers come next"],
 ]);
 
 const isProduct = (path) => !isTestFile(path) && !kTestSupport.test(path);
