@@ -4,6 +4,9 @@
 // rows before it served has given nothing for them: where the layers were never cut before, no
 // history holds what its successor needs, and it computes them once more.)
 //
+// Rows that the history's budget took are computed again as well: sessions from before count no
+// more then.
+//
 // What else makes a stage go back (a failed step, another end of a conversation, a connection that
 // broke) has nothing to do with losses: what was seen before is forgotten then.
 #pragma once
@@ -52,10 +55,18 @@ class RecomputeWatch {
     }
     return problem;
   }
+  // So often have rows been dropped for want of room until now (swarm::CoreSizes).
+  void NoteTrims(uint64_t trims) {
+    if (trims == trims_) return;
+    trims_ = trims;
+    for (const auto& [key, ever] : ever_) trimmed_.insert(key.second);
+  }
   // Another core begins.
   void Restart() {
     seen_.clear();
     ever_.clear();
+    trimmed_.clear();
+    trims_ = 0;
   }
   // Frames to stages that served before the loss that they follow from.
   uint64_t survivor_frames() const { return survivor_frames_; }
@@ -96,7 +107,7 @@ class RecomputeWatch {
     for (const wire::Run& run : frame.value().runs) {
       Sent& sent = seen_[{epoch, run.session}];
       Ever& ever = ever_[{epoch, run.session}];
-      if (is_loss && sent.serves) {
+      if (is_loss && sent.serves && !trimmed_.contains(run.session)) {
         ++survivor_frames_;
         // The last stage may be asked for its last row once more, to draw from it.
         const bool begins =
@@ -122,6 +133,8 @@ class RecomputeWatch {
 
   std::map<std::pair<uint32_t, uint32_t>, Sent> seen_;  // by binding and session
   std::map<std::pair<uint32_t, uint32_t>, Ever> ever_;  // the same
+  std::set<uint32_t> trimmed_;  // sessions that were there when rows were dropped
+  uint64_t trims_ = 0;
   uint64_t survivor_frames_ = 0;
   const bool recurrent_;
 };

@@ -48,6 +48,8 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
     sum.restarts += outcome.restarts;
     sum.continued += outcome.continued;
     sum.survivor_frames += outcome.survivor_frames;
+    sum.forks += outcome.forks;
+    sum.kept += outcome.kept;
     sum.shard_messages += outcome.shard_messages;
     sum.datagrams += outcome.datagrams;
     sum.datagrams_lost += outcome.datagrams_lost;
@@ -76,6 +78,8 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.restarts, 100u);
   EXPECT_GT(sum.continued, 100u);
   EXPECT_GT(sum.survivor_frames, 5u);
+  EXPECT_GT(sum.forks, 500u);
+  EXPECT_GT(sum.kept, 20u);
   EXPECT_GT(sum.shard_messages, 10'000u);
   EXPECT_GT(sum.datagrams, 1'000u);
   EXPECT_GT(sum.datagrams_lost, 50u);

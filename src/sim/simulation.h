@@ -63,6 +63,7 @@ struct Outcome {
   uint64_t interrupted = 0;         // downloads that made way for others
   uint64_t restarts = 0, continued = 0;  // of the server; requests that went on by themselves
   uint64_t survivor_frames = 0;          // recompute_watch.h
+  uint64_t forks = 0, kept = 0;          // sessions that begin as others; prefixes kept by name
   uint64_t doubts = 0;          // layers that workers were told beyond what they had reported
   uint64_t shard_messages = 0;  // between hubs and holders
   uint64_t datagrams = 0, datagrams_lost = 0, datagrams_repeated = 0, datagrams_late = 0;

@@ -40,11 +40,25 @@ swarm::Request SwarmRun::MakeRequest() {
   return request;
 }
 
+// Some prompts are kept by name instead of being answered, and forgotten some time later.
+void SwarmRun::MakeKept(swarm::Request& request) {
+  if (request.want_logits || keep_random_.Uniform() >= 0.05) return;
+  request.keep = "prefix " + std::to_string(keep_random_.Below(3));
+  if (keep_random_.Uniform() < 0.5) return;
+  scheduler_.After(Milliseconds(static_cast<int64_t>(keep_random_.Below(60'000))),
+                   [this, name = request.keep] {
+                     Feed(swarm::PrefixForgotten{"", name});
+                   });
+}
+
 void SwarmRun::Submit() {
   swarm::Request request = MakeRequest();
+  MakeKept(request);
   const RequestId id = request.id;
   Tracked& tracked = requests_[id];
-  tracked.expected = Reference(model_, request, scenario_.options.context_length);
+  tracked.expected = request.keep.empty()
+                         ? Reference(model_, request, scenario_.options.context_length)
+                         : Expected{{}, swarm::FinishReason::kStop};
   tracked.request = request;
   ++unfinished_;
   ++outcome_.requests;

@@ -96,6 +96,7 @@ class SwarmRun {
   // ---- requests (swarm_clients.cc) ----
   void ScheduleRequest();
   swarm::Request MakeRequest();
+  void MakeKept(swarm::Request& request);
   void Submit();
 
   // ---- checks (swarm_run.cc) ----
@@ -106,7 +107,7 @@ class SwarmRun {
   void Log(const std::string& text);
 
   Scenario scenario_;
-  SeededRandom random_, restart_random_, line_random_;
+  SeededRandom random_, restart_random_, line_random_, keep_random_;
   Scheduler scheduler_;
   HashModel model_;
   swarm::Costs costs_;

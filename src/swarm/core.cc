@@ -51,6 +51,7 @@ CoreSizes Core::sizes() const {
   sizes.waiting_requests = state_->requests.waiting_count();
   sizes.probation_records = state_->probation.record_count();
   sizes.waiting_rows = state_->pipeline.waiting_rows();
+  sizes.history_trims = state_->sessions.history_trims();
   for (const auto& session : state_->sessions.sessions())
     sizes.session_tokens += session->tokens.size();
   for (const auto& [id, worker] : state_->roster) {

@@ -19,6 +19,7 @@ struct CoreSizes {
   size_t workers = 0, sessions = 0, waiting_requests = 0, probation_records = 0;
   size_t frames_in_flight = 0, open_pings = 0, session_tokens = 0;
   uint64_t waiting_rows = 0;
+  uint64_t history_trims = 0;  // how often the budget took rows from a session's history
 };
 
 struct State;  // state.h

@@ -72,6 +72,10 @@ TEST_P(Forks, ChatsThatArriveTogetherComputeItOnce) {
   EXPECT_EQ(swarm_.Ends(first)[0].cached_prompt_tokens, 0u);
   EXPECT_EQ(swarm_.Ends(third)[0].cached_prompt_tokens, 40u);
   for (const WorkerId worker : stages_) EXPECT_EQ(RowsOf(swarm_, worker), 40u + 3 * 13);
+  const Snapshot picture = swarm_.picture();
+  EXPECT_EQ(picture.prompt_tokens, 150u);
+  EXPECT_EQ(picture.cached_prompt_tokens, 80u);
+  EXPECT_EQ(picture.computed_positions, 40u + 3 * 13);
 }
 
 TEST_P(Forks, ChatsOfDifferentSaltsShareNothing) {
@@ -105,8 +109,8 @@ TEST_P(Forks, AChatWhoseDonorIsCancelledGoesOn) {
 
 INSTANTIATE_TEST_SUITE_P(Stages, Forks, testing::Values(1, 3));
 
-// A stage goes, with everything: its replacement is sent the common rows once, whoever is first, and
-// the others are forks there, too.
+// A stage goes, with everything: its replacement is sent the common rows once, whoever is first,
+// and the others are forks there, too.
 TEST(ForksAndLosses, AReplacementIsSentCommonRowsOnce) {
   TestSwarm swarm(Options());
   swarm.BringUp(3, Third());

@@ -32,6 +32,10 @@ struct Request {
   // Requests with different salts share nothing that was computed, so that nobody can tell from the
   // time that an answer takes what somebody else has asked.
   std::string salt;
+  // Not empty: nothing is generated. The prompt is computed, and kept under this name for requests
+  // of the same salt that begin with it, whatever becomes of plans, until PrefixForgotten or until
+  // another one has the name.
+  std::string keep;
   // Of its answer, before a restart: they count as generated and are not emitted again.
   std::vector<int32_t> answer_ids;
   uint32_t max_tokens = 0;        // tokens to generate, at least 1
@@ -69,6 +73,10 @@ struct RequestSubmitted {
 struct RequestCancelled {
   RequestId request = 0;
 };
+// What is kept under the name makes room when that is needed; a name that is unknown is ignored.
+struct PrefixForgotten {
+  std::string salt, name;
+};
 struct PlanFound {
   WorkId work = 0;
   planner::PlanOutcome outcome;
@@ -76,7 +84,7 @@ struct PlanFound {
 struct TimerFired {};  // Core::next_timer() has come
 
 using Event = std::variant<WorkerConnected, WorkerControl, WorkerData, WorkerLost, RequestSubmitted,
-                           RequestCancelled, PlanFound, TimerFired>;
+                           RequestCancelled, PrefixForgotten, PlanFound, TimerFired>;
 
 // ---- actions ----
 struct SendControl {

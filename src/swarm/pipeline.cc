@@ -418,7 +418,7 @@ void Pipeline::AddRun(Session& session, StageProgress& progress, const Stage& st
     for (Slice& piece : session.history.at(layers.first).Read(progress.sent, run.count))
       batch.payloads.push_back(std::move(piece));
   }
-  if (layers.first == 0 && session.active && !stage.follows) session.active->Charge(run.count);
+  if (layers.first == 0 && session.active && !stage.follows) sessions_.Charge(session, run.count);
   // Until its first token: afterwards a stage may have to make up for a loss.
   if (session.active && !stage.follows &&
       session.active->generated_tokens == session.active->request.answer_ids.size())
@@ -489,9 +489,18 @@ bool Pipeline::HasCaughtUp(const SwarmPlan& plan) const {
 
 uint64_t Pipeline::Lag(const BoundStage& stage) const {
   uint64_t rows = 0;
+  const auto held_of = [&](Session& session) {
+    const StageProgress* progress = session.Find(stage.binding);
+    return progress ? progress->held : 0;
+  };
   for (const auto& session : sessions_.sessions()) {
-    const StageProgress* progress = session->Find(stage.binding);
-    const uint32_t held = progress ? progress->held : 0;
+    uint32_t held = held_of(*session);
+    // What it shares with others they bring along.
+    for (const Kin& kin : session->kin) {
+      Session& other = *sessions_.Find(kin.session);
+      const uint32_t has = other.id < session->id ? other.completed : held_of(other);
+      held = std::max(held, std::min(kin.common, has));
+    }
     rows += session->completed - std::min(held, session->completed);
   }
   return rows;

@@ -105,7 +105,8 @@ class Pipeline {
   // Whether a staged plan, all loaded, may take over without anybody waiting for rows that can be
   // computed beforehand.
   bool HasCaughtUp(const SwarmPlan& plan) const;
-  // Positions of live sessions that this binding still lacks to do what it is there for.
+  // Positions of live sessions, common ones once, that this binding still lacks to do what it is
+  // there for.
   uint64_t Lag(const BoundStage& stage) const;
 
  private:
@@ -150,6 +151,8 @@ class Pipeline {
   };
   Share ShareOf(const Session& session, const StageProgress& progress, const Kin& kin,
                 bool follows) const;
+  Share BestShare(const Session& session, const StageProgress& progress, const Stage& stage) const;
+  bool SuitsWhatIsBehind(Session& session, const Stage& stage, const Share& share);
   bool TakeShare(Session& session, StageProgress& progress, const Stage& stage);
   void Fork(Session& session, StageProgress& progress, const Stage& stage, const Share& share);
   void Reproduce(Session& session, size_t stage_index, StageProgress& stage);

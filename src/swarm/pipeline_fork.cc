@@ -8,9 +8,6 @@
 namespace weft::swarm {
 namespace {
 
-// Fewer positions are computed rather than forked, or waited for.
-constexpr uint32_t kLeastShare = 16;
-
 // Whether `other` is sure to go on computing its prompt, and came before `session`: then that one
 // waits, and never the two for each other.
 bool GoesAhead(const Session& other, const Session& session) {
@@ -43,21 +40,46 @@ Pipeline::Share Pipeline::ShareOf(const Session& session, const StageProgress& p
   return share;
 }
 
-// Returns whether the stage may be sent rows of the session: not while another one is about to
-// compute the same. Waiting is quicker: the two would share the stage's time for rows that are
-// needed once.
-bool Pipeline::TakeShare(Session& session, StageProgress& progress, const Stage& stage) {
-  if (session.kin.empty() || progress.forks_in_vain) return true;
-  if (session.active && session.active->request.want_logits) return true;
+Pipeline::Share Pipeline::BestShare(const Session& session, const StageProgress& progress,
+                                    const Stage& stage) const {
   Share best;
+  if (progress.forks_in_vain) return best;
+  if (session.active && session.active->request.want_logits) return best;
   for (const Kin& kin : session.kin) {
-    if (kin.common < progress.sent + kLeastShare) continue;
+    if (kin.common < progress.sent + kLeastShare) break;
     const Share share = ShareOf(session, progress, kin, stage.follows);
     if (share.reach > best.reach || (share.reach == best.reach && share.now > best.now))
       best = share;
   }
+  return best;
+}
+
+// Whether the stage behind has, or will be given, every row up to where the fork begins. Rows that
+// it lacks come out of history, its own or the donor's; where neither has them somebody has to
+// compute them, and a fork in front of it would only be taken back.
+bool Pipeline::SuitsWhatIsBehind(Session& session, const Stage& stage, const Share& share) {
+  if (stage.last || stage.follows) return true;
+  const Stage& next = *(&stage + 1);
+  const RowHistory& own = session.history[stage.bound.layers.end];
+  const RowHistory& theirs = share.donor->history[stage.bound.layers.end];
+  uint32_t first = share.now;
+  if (own.CanGoOnWith(theirs, share.now))
+    first = own.end() > own.first() ? own.first() : theirs.first();
+  else if (theirs.end() >= share.now)
+    first = theirs.first();
+  if (next.bound.binding == 0) return first == 0;
+  const StageProgress& behind = session.Track(next.bound);
+  return first <= behind.sent || first <= BestShare(session, behind, next).now;
+}
+
+// Returns whether the stage may be sent rows of the session: not while another one is about to
+// compute the same. Waiting is quicker: the two would share the stage's time for rows that are
+// needed once.
+bool Pipeline::TakeShare(Session& session, StageProgress& progress, const Stage& stage) {
+  const Share best = BestShare(session, progress, stage);
   if (best.reach < progress.sent + kLeastShare) return true;
   if (best.now < best.reach) return false;
+  if (!SuitsWhatIsBehind(session, stage, best)) return true;
   Fork(session, progress, stage, best);
   return true;
 }
@@ -68,13 +90,11 @@ void Pipeline::Fork(Session& session, StageProgress& progress, const Stage& stag
   const uint32_t behind = stage.bound.layers.end;
   if (!stage.last && !stage.follows && session.history[behind].end() < share.now) {
     // The rows that came of it are as good as if they had come of this session.
-    RowHistory& rows = session.history[behind];
-    const auto theirs = share.donor->history.find(behind);
-    if (theirs != share.donor->history.end() && theirs->second.end() >= share.now)
-      rows = theirs->second;
+    const RowHistory& theirs = share.donor->history[behind];
+    if (theirs.end() >= share.now)
+      session.history[behind].GoOnWith(theirs, share.now);
     else
-      rows.Restart(share.now);
-    rows.Truncate(share.now);
+      session.history[behind].Restart(share.now);
   }
   wire::Fork frame;
   frame.epoch = stage.bound.binding;

@@ -39,7 +39,8 @@ bool Pipeline::Generates(const Session& session) const {
       !session.active->victims.empty())
     return false;
   const Request& request = session.active->request;
-  return !request.want_logits && !request.want_logprobs && request.top_logprobs == 0;
+  return !request.want_logits && !request.want_logprobs && request.top_logprobs == 0 &&
+         request.keep.empty();
 }
 
 // What a step of one row of each of so many sessions takes.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string_view>
 
 #include "base/check.h"
 #include "base/random.h"
@@ -94,12 +96,33 @@ Status Requests::Check(const Request& request) const {
                        std::to_string(options_.model.vocabulary - 1) + ".");
   if (!request.answer_ids.empty() && (request.want_logits || request.want_logprobs))
     return Invalid("Logits and logprobs of an answer that has begun are not known any more.");
+  if (!request.keep.empty()) return CheckKeep(request);
   if (request.max_tokens == 0 && !request.want_logits)
     return Invalid("max_tokens is 0, expected at least 1.");
   if (request.top_logprobs > sampling::kMaxTopLogprobs)
     return Invalid("top_logprobs is " + std::to_string(request.top_logprobs) +
                    ", expected at most 20.");
   return sampling::Validate(request.sampling);
+}
+
+Status Requests::CheckKeep(const Request& request) const {
+  if (!request.answer_ids.empty() || request.want_logits)
+    return Invalid("A prefix that is to be kept has no answer and no logits.");
+  using Named = std::pair<std::string_view, std::string_view>;
+  const Named name(request.salt, request.keep);
+  std::set<Named> kept;
+  for (const auto& session : sessions_.sessions()) {
+    const std::string& as = session->active ? session->active->request.keep : session->kept;
+    if (!as.empty()) kept.emplace(session->salt, as);
+  }
+  for (const ActiveRequest& waiting : queue_.waiting())
+    if (!waiting.request.keep.empty()) kept.emplace(waiting.request.salt, waiting.request.keep);
+  if (kept.contains(name) || kept.size() + 1 < options_.session_count) return OkStatus();
+  return Error(ErrorCode::kOutOfMemory,
+               "'" + request.keep + "' cannot be kept: " + std::to_string(kept.size()) +
+                   " prefixes are, of the " + std::to_string(options_.session_count) +
+                   " conversations that this server has room for, and one is left for answers. "
+                   "Forget another one, or restart the server with more --sessions.");
 }
 
 std::optional<Requests::NoRoom> Requests::FindNoRoom(const std::string& client) const {
@@ -155,7 +178,7 @@ void Requests::Admit(Instant now) {
   const auto count = [this](const ClientShare& share) { return CountActive(share); };
   while (const auto next = queue_.Next(count)) {
     size_t place = *next;
-    if (sessions_.active_count() >= options_.session_count) {
+    if (!sessions_.HasPlace()) {
       if (!MakeRoom(queue_.waiting()[place], now)) return;
       ++place;  // who made room waits in front of all
     }
@@ -276,6 +299,8 @@ void Requests::Finish(const ActiveRequest& active, FinishReason reason, std::opt
     ++counts_.failed;
   else if (reason != FinishReason::kCancelled)
     ++counts_.completed;
+  counts_.prompt_tokens += active.prompt_tokens;
+  counts_.cached_prompt_tokens += active.cached_prompt_tokens;
   outbox_.Add(FinishRequest{active.request.id, reason, std::move(error), active.prompt_tokens,
                             active.cached_prompt_tokens, active.generated_tokens,
                             options_.loss_limit ? std::optional(active.lost_groups) : std::nullopt,
@@ -294,6 +319,11 @@ void Requests::EndSession(Session& session, FinishReason reason, std::optional<E
   } else {
     sessions_.MakeIdle(session, now);
   }
+}
+
+void Requests::EndKept(Session& session, Instant now) {
+  Finish(*session.active, FinishReason::kStop, std::nullopt);
+  sessions_.Keep(session, now);
 }
 
 void Requests::InvalidateSessions(const std::vector<uint32_t>& ids) {
@@ -320,6 +350,8 @@ Status Requests::OnOutput(const StageOutput& output, Instant now) {
 Status Requests::TakeOutput(Session& session, const StageOutput& output, Instant now) {
   switch (output.run.output) {
     case wire::OutputKind::kNone:
+      if (!session.active->request.keep.empty() && session.completed == session.tokens.size())
+        EndKept(session, now);
       return OkStatus();
     case wire::OutputKind::kArgmax:
       return OnArgmax(session, output.payload.bytes(), now);
@@ -351,7 +383,7 @@ void Requests::OnGenerated(const GeneratedTokens& generated, Instant now) {
     if (!session || !session->active) return;
     CHECK(position + 1 == session->tokens.size());
     session->completed = ++position;
-    session->active->Charge(1);
+    sessions_.Charge(*session, 1);
     EmitToken token;
     token.token_id = id;
     Emit(*session, std::move(token), now);

@@ -21,6 +21,8 @@ namespace weft::swarm {
 struct RequestCounts {
   uint64_t completed = 0, failed = 0, generated_tokens = 0;
   uint64_t lost_groups = 0;
+  // Of requests that have ended; those that came of a kept or another session.
+  uint64_t prompt_tokens = 0, cached_prompt_tokens = 0;
 };
 
 class Requests {
@@ -58,6 +60,7 @@ class Requests {
 
  private:
   Status Check(const Request& request) const;
+  Status CheckKeep(const Request& request) const;
   // Why the queue has no room for a request of this client.
   struct NoRoom {
     Error error;
@@ -70,6 +73,7 @@ class Requests {
   void Finish(const ActiveRequest& active, FinishReason reason, std::optional<Error> error,
               bool over_share = false);
   void EndSession(Session& session, FinishReason reason, std::optional<Error> error, Instant now);
+  void EndKept(Session& session, Instant now);
   void InvalidateSessions(const std::vector<uint32_t>& ids);
 
   // An error comes before a token of the output has been emitted.

@@ -36,6 +36,28 @@ std::vector<Slice> RowHistory::Read(uint32_t first, uint32_t count) const {
   return pieces;
 }
 
+bool RowHistory::CanGoOnWith(const RowHistory& other, uint32_t end) const {
+  return end_ >= end || (other.end_ >= end && other.first_ <= end_);
+}
+
+void RowHistory::GoOnWith(const RowHistory& other, uint32_t end) {
+  CHECK(other.end_ >= end);
+  if (other.first_ > end_) Restart(other.first_);
+  for (const Block& block : other.blocks_) {
+    const uint32_t from = std::max(end_, block.first);
+    const uint32_t to = std::min(end, block.first + block.count);
+    if (from >= to) continue;
+    Block piece = block;
+    const size_t row_bytes = RowBytes(block);
+    piece.first = from;
+    piece.count = to - from;
+    piece.rows = block.rows.Sub((from - block.first) * row_bytes, piece.count * row_bytes);
+    byte_count_ += piece.rows.byte_count();
+    blocks_.push_back(std::move(piece));
+    end_ = to;
+  }
+}
+
 void RowHistory::Truncate(uint32_t position) {
   if (position >= end_) return;
   if (position <= first_) return Restart(position);
@@ -50,7 +72,9 @@ void RowHistory::Truncate(uint32_t position) {
     byte_count_ -= last.rows.byte_count();
     last.rows = last.rows.Sub(0, kept * RowBytes(last));
     last.count = kept;
-    last.charge = std::make_shared<const Charge>(tally_, last.rows.byte_count());
+    // Who else has the block keeps all of it.
+    if (last.charge.use_count() == 1)
+      last.charge = std::make_shared<const Charge>(tally_, last.rows.byte_count());
     byte_count_ += last.rows.byte_count();
   }
   end_ = position;

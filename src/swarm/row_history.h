@@ -42,6 +42,12 @@ class RowHistory {
   void Truncate(uint32_t position);
   // Forgets rows in front of `position`, block by block: some may stay.
   void DropBefore(uint32_t position);
+  // Whether it and what `other` has make one history without a gap up to `end`.
+  bool CanGoOnWith(const RowHistory& other, uint32_t end) const;
+  // Rows of `other` up to `end`, whose memory the two share from now on, behind its own. Where that
+  // leaves a gap its own are forgotten. REQUIRES: other.end() >= end.
+  void GoOnWith(const RowHistory& other, uint32_t end);
+
   // Forgets everything; the next row is that of `position`.
   void Restart(uint32_t position);
 

@@ -147,7 +147,7 @@ uint64_t Session::history_bytes() const {
 }
 
 wire::OutputKind Session::FinalOutput(uint32_t first, uint32_t count) const {
-  if (!active) return wire::OutputKind::kNone;
+  if (!active || !active->request.keep.empty()) return wire::OutputKind::kNone;
   const uint32_t end = first + count;
   if (active->request.want_logits && end <= active->prompt_tokens && end > active->logits_emitted)
     return wire::OutputKind::kLogits;
@@ -171,6 +171,23 @@ void SessionTable::MakeIdle(Session& session, Instant now) {
   session.tokens.resize(session.completed);
 }
 
+void SessionTable::Keep(Session& session, Instant now) {
+  const std::string name = session.active->request.keep;
+  MakeIdle(session, now);
+  Forget(session.salt, name);
+  session.kept = name;
+}
+
+void SessionTable::Forget(const std::string& salt, const std::string& name) {
+  for (const auto& session : sessions_)
+    if (session->kept == name && session->salt == salt) session->kept.clear();
+}
+
+uint32_t SessionTable::kept_count() const {
+  return static_cast<uint32_t>(
+      std::ranges::count_if(sessions_, [](const auto& session) { return !session->kept.empty(); }));
+}
+
 void SessionTable::Remove(uint32_t id) {
   ForgetKin(id);
   std::erase_if(sessions_, [id](const auto& session) { return session->id == id; });
@@ -188,7 +205,9 @@ void SessionTable::TrimHistory(
   });
   for (Session* session : order)
     for (auto& [layer, rows] : session->history) {
+      const uint32_t first = rows.first();
       rows.DropBefore(keep_from(*session, layer));
+      if (rows.first() != first) ++history_trims_;
       if (history_bytes() <= budget) return;
     }
 }
@@ -197,10 +216,10 @@ uint64_t SessionTable::history_bytes() const {
   return *history_tally_;
 }
 
-Session* SessionTable::Find(uint32_t id) {
-  for (const auto& session : sessions_)
-    if (session->id == id) return session.get();
-  return nullptr;
+Session* SessionTable::Find(uint32_t id) const {
+  const auto at =
+      std::ranges::lower_bound(sessions_, id, {}, [](const auto& session) { return session->id; });
+  return at == sessions_.end() || (*at)->id != id ? nullptr : at->get();
 }
 
 Session* SessionTable::FindRequest(RequestId request) {

@@ -25,10 +25,10 @@
 //   marks        40 840 1100       40 1100       (its worker was given the layers at 900)
 //   sent again   from 840          from 40, out of the history in front of layer 10
 //
-// Sessions that begin alike are kin, and what one has computed at a stage the others need not: there
-// they begin as forks of it (wire/fork_frame.h), each stage by itself, and share the rows that came
-// of it. So a system prompt is computed once, also for those that arrive together: whoever was
-// admitted later waits for what an earlier one is about to compute (pipeline_fork.cc).
+// Sessions that begin alike are kin, and what one has computed at a stage the others need not:
+// there they begin as forks of it (wire/fork_frame.h), each stage by itself, and share the rows
+// that came of it. So a system prompt is computed once, also for those that arrive together:
+// whoever was admitted later waits for what an earlier one is about to compute (pipeline_fork.cc).
 //
 // Which marks an engine still holds is reckoned here in the order in which it is sent steps. One
 // that fails leaves an engine with a mark more than is reckoned with, never with one less.
@@ -117,6 +117,10 @@ struct StageProgress {
   std::optional<uint32_t> held_at_failure;
 };
 
+// With fewer tokens in common two sessions are no kin: computing them takes a step that a fork does
+// not save.
+inline constexpr uint32_t kLeastShare = 16;
+
 // Another session that begins with the same tokens.
 struct Kin {
   uint32_t session = 0;
@@ -137,7 +141,8 @@ struct Session {
   uint32_t id = 0;
   std::string salt;        // Request::salt: of all its requests
   uint64_t admission = 0;  // rises with every request that is given a session
-  std::vector<Kin> kin;
+  std::string kept;        // idle for good, under this name (Request::keep)
+  std::vector<Kin> kin;    // by falling `common`
   std::vector<int32_t> tokens;
   uint32_t completed = 0;   // positions that have passed the last layer, with what came of them
   bool recurrent = false;   // the model has layers with recurrent state
@@ -213,15 +218,22 @@ class SessionTable {
   explicit SessionTable(uint32_t session_limit, bool recurrent = false, uint32_t mark_limit = 0)
       : session_limit_(session_limit), recurrent_(recurrent), mark_limit_(mark_limit) {}
 
-  // A session for this request: an idle one that it continues; else a new one, in place of the least
-  // recently used idle one where there is no room, which will be a fork of whatever begins alike
-  // under the same salt. The id of a session that had to go is appended to `released`. An idle
-  // session is cut back only where that loses next to nothing, or where there is no room and it
-  // loses less than the session that would have to go.
-  // REQUIRES: active_count() < session limit.
+  // A session for this request: an idle one that it continues; else a new one, in place of the
+  // least recently used idle one where there is no room, which will be a fork of whatever begins
+  // alike under the same salt. The id of a session that had to go is appended to `released`. An
+  // idle session is cut back only where that loses next to nothing, or where there is no room and
+  // it loses less than the session that would have to go.
+  // REQUIRES: HasPlace().
   Session& Admit(ActiveRequest request, std::vector<uint32_t>& released);
+  // Whether one more may be active: kept sessions have their places for good.
+  bool HasPlace() const { return active_count() + kept_count() < session_limit_; }
   // The request is over; its session stays for reuse.
   void MakeIdle(Session& session, Instant now);
+  // The same of a request with `keep`, all of whose prompt is computed.
+  void Keep(Session& session, Instant now);
+  // The session that was kept under the name is as others from now on.
+  void Forget(const std::string& salt, const std::string& name);
+  uint32_t kept_count() const;
   void Remove(uint32_t id);
   // Drops kept rows until no more than `budget` bytes are held, those first that are cheapest to
   // make again: of the session that has been idle for the longest, and of the cut nearest to the
@@ -230,9 +242,19 @@ class SessionTable {
   void TrimHistory(uint64_t budget,
                    const std::function<uint32_t(const Session&, uint32_t layer)>& keep_from);
   uint64_t history_bytes() const;
+  uint64_t history_trims() const { return history_trims_; }
 
-  Session* Find(uint32_t id);
+  Session* Find(uint32_t id) const;
   Session* FindRequest(RequestId request);
+  // So many rows of an active session are computed.
+  void Charge(Session& session, uint64_t rows) {
+    session.active->Charge(rows);
+    computed_positions_ += rows;
+  }
+  // Of all requests since the start; those that forks and kept sessions saved are not among them.
+  uint64_t computed_positions() const { return computed_positions_; }
+  // Positions that active sessions hold, common ones once: what whoever takes over layers computes.
+  uint64_t CountLiveRows() const;
   const std::vector<std::unique_ptr<Session>>& sessions() const { return sessions_; }
   uint32_t active_count() const;
   uint32_t last_id() const { return next_id_ - 1; }
@@ -260,8 +282,9 @@ class SessionTable {
   uint32_t mark_limit_;
   uint32_t next_id_ = 1;
   uint64_t admissions_ = 0;
+  uint64_t computed_positions_ = 0, history_trims_ = 0;
   HistoryTally history_tally_ = std::make_shared<uint64_t>(0);
-  std::vector<std::unique_ptr<Session>> sessions_;
+  std::vector<std::unique_ptr<Session>> sessions_;  // by rising id
 };
 
 }  // namespace weft::swarm

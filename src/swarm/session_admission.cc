@@ -1,5 +1,6 @@
 // Which session a request is given, and which ones begin alike.
 #include <algorithm>
+#include <functional>
 
 #include "base/check.h"
 #include "swarm/mark_positions.h"
@@ -10,8 +11,6 @@ namespace {
 
 // Positions whose loss is no reason to keep a session whole: computing them again takes one step.
 constexpr uint32_t kSmallLoss = 8;
-// Sessions that have fewer tokens in common are no kin: a fork saves little.
-constexpr uint32_t kLeastKinship = 16;
 
 uint32_t CommonPrefix(std::span<const int32_t> a, std::span<const int32_t> b) {
   const size_t limit = std::min(a.size(), b.size());
@@ -25,6 +24,11 @@ uint32_t Shareable(std::span<const int32_t> a, std::span<const int32_t> known) {
   return std::min(CommonPrefix(a, known), static_cast<uint32_t>(known.size()) - 1);
 }
 
+void AddKin(Session& session, Kin kin) {
+  const auto at = std::ranges::upper_bound(session.kin, kin.common, std::greater(), &Kin::common);
+  session.kin.insert(at, kin);
+}
+
 }  // namespace
 
 SessionTable::Continuation SessionTable::BestToContinue(const Request& request,
@@ -32,7 +36,7 @@ SessionTable::Continuation SessionTable::BestToContinue(const Request& request,
   Continuation best;
   if (request.want_logits) return best;
   for (const auto& session : sessions_) {
-    if (session->active || session->salt != request.salt) continue;
+    if (session->active || !session->kept.empty() || session->salt != request.salt) continue;
     const uint32_t common =
         session->ReusableUpTo(std::min(Shareable(session->tokens, known), session->completed));
     const uint32_t lost = session->completed - common;
@@ -49,7 +53,7 @@ uint32_t SessionTable::LongestShare(const Request& request, std::span<const int3
   for (const auto& session : sessions_) {
     if (session->salt != request.salt) continue;
     const uint32_t common = Shareable(session->tokens, known);
-    if (common < kLeastKinship) continue;
+    if (common < kLeastShare) continue;
     longest = std::max(longest, session->active
                                     ? session->WillPass(common)
                                     : session->ReusableUpTo(std::min(common, session->completed)));
@@ -57,17 +61,35 @@ uint32_t SessionTable::LongestShare(const Request& request, std::span<const int3
   return longest;
 }
 
+uint64_t SessionTable::CountLiveRows() const {
+  uint64_t rows = 0;
+  for (const auto& session : sessions_) {
+    if (!session->active) continue;
+    uint32_t counted = 0;
+    for (const Kin& kin : session->kin) {
+      if (kin.common <= counted) break;
+      const Session* other = kin.session < session->id ? Find(kin.session) : nullptr;
+      if (other != nullptr && other->active)
+        counted = std::max(counted, std::min(kin.common, other->completed));
+    }
+    rows += session->completed - std::min(counted, session->completed);
+  }
+  return rows;
+}
+
 Session* SessionTable::LeastRecent() const {
   Session* oldest = nullptr;
   for (const auto& session : sessions_)
-    if (!session->active && (!oldest || session->idle_since < oldest->idle_since))
+    if (!session->active && session->kept.empty() &&
+        (!oldest || session->idle_since < oldest->idle_since))
       oldest = session.get();
   return oldest;
 }
 
 uint32_t SessionTable::LossOf(const Session& session) const {
   uint32_t kept = 0;
-  for (const Kin& kin : session.kin) kept = std::max(kept, kin.common);
+  for (const Kin& kin : session.kin)
+    kept = std::max(kept, std::min(kin.common, Find(kin.session)->completed));
   return session.completed - std::min(kept, session.completed);
 }
 
@@ -83,9 +105,9 @@ void SessionTable::NoteKin(Session& session) {
   for (const auto& other : sessions_) {
     if (other.get() == &session || other->salt != session.salt) continue;
     const uint32_t common = CommonPrefix(other->tokens, session.tokens);
-    if (common < kLeastKinship) continue;
-    session.kin.push_back({other->id, common});
-    other->kin.push_back({session.id, common});
+    if (common < kLeastShare) continue;
+    AddKin(session, {other->id, common});
+    AddKin(*other, {session.id, common});
   }
 }
 
@@ -104,7 +126,7 @@ Session& SessionTable::Add(std::vector<uint32_t>& released) {
 }
 
 Session& SessionTable::Admit(ActiveRequest request, std::vector<uint32_t>& released) {
-  CHECK(active_count() < session_limit_);
+  CHECK(HasPlace());
   std::vector<int32_t> known = request.request.prompt_ids;
   const std::vector<int32_t>& answer = request.request.answer_ids;
   known.insert(known.end(), answer.begin(), answer.end());

@@ -162,7 +162,13 @@ TEST(Rewind, AfterASecondFailureAtTheSamePlaceTheStageBeginsAtZero) {
   EXPECT_FALSE(session.RewindAfterFailure(stage));
 }
 
-// ---- which rows go first ----
+// ---- what counts once ----
+
+std::vector<int32_t> Alike(int32_t message) {
+  std::vector<int32_t> prompt(40, 7);
+  prompt.insert(prompt.end(), 10, message);
+  return prompt;
+}
 
 ActiveRequest RequestFor(RequestId id, std::vector<int32_t> prompt) {
   ActiveRequest active;
@@ -171,6 +177,26 @@ ActiveRequest RequestFor(RequestId id, std::vector<int32_t> prompt) {
   active.request.prompt_ids = std::move(prompt);
   return active;
 }
+
+TEST(CountLiveRows, PositionsThatSessionsHaveInCommonCountOnce) {
+  SessionTable table(4);
+  std::vector<uint32_t> released;
+  for (const int32_t message : {1, 2, 3}) {
+    Session& session =
+        table.Admit(RequestFor(static_cast<RequestId>(message), Alike(message)), released);
+    session.completed = 50;
+  }
+  EXPECT_EQ(table.CountLiveRows(), 40u + 3 * 10);
+  // Of one that is still to compute the beginning, it is no other one's yet.
+  table.Find(1)->completed = 8;
+  EXPECT_EQ(table.CountLiveRows(), 8u + 42 + 10);
+  table.Find(2)->completed = 0;
+  EXPECT_EQ(table.CountLiveRows(), 8u + 42);
+  table.MakeIdle(*table.Find(1), Instant{1});
+  EXPECT_EQ(table.CountLiveRows(), 50u);
+}
+
+// ---- which rows go first ----
 
 // Three sessions with 10 rows of 8 bytes in front of the layers 2 and 4 each: the second one idle
 // for longest, then the third one, and the first one active.

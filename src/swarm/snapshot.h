@@ -114,7 +114,11 @@ struct Snapshot {
   uint64_t lost_groups = 0;          // of all answers
   std::vector<bool> covered_layers;  // layers that some worker holds or could hold
   uint32_t active_requests = 0, queued_requests = 0;
+  uint32_t kept_prefixes = 0;  // each in the place of a conversation
   uint64_t completed_requests = 0, failed_requests = 0, generated_tokens = 0;
+  // Of requests that have ended: their prompts, and what of them had been computed before.
+  uint64_t prompt_tokens = 0, cached_prompt_tokens = 0;
+  uint64_t computed_positions = 0;  // rows of all requests, of prompts and of answers
   uint64_t boundary_bytes_sent = 0, boundary_bytes_received = 0;  // data frames since start
   double tokens_per_second = 0;                                   // over the last few seconds
 };

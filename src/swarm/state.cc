@@ -111,6 +111,10 @@ void State::On(const RequestCancelled& event) {
   requests.Cancel(event.request, now);
 }
 
+void State::On(const PrefixForgotten& event) {
+  sessions.Forget(event.salt, event.name);
+}
+
 void State::On(const PlanFound& event) {
   planning.OnFound(event, now);
 }
@@ -140,10 +144,7 @@ void State::On(const TimerFired&) {
 void State::Settle(bool after_frame) {
   if (sessions.active_count() > 0) last_busy = now;
   if (!after_frame) LetLeaversGo();  // before planning, which looks for who replaces them
-  uint64_t live_rows = 0;
-  for (const auto& session : sessions.sessions())
-    if (session->active) live_rows += session->completed;
-  planning.SetLiveRows(live_rows);
+  planning.SetLiveRows(sessions.CountLiveRows());
   planning.SetRunningError(pipeline.errors().running.value());
   planning.Settle(now);
   experts.Settle(now);

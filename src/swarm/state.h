@@ -35,6 +35,7 @@ struct State {
   void On(const WorkerLost& event);
   void On(const RequestSubmitted& event);
   void On(const RequestCancelled& event);
+  void On(const PrefixForgotten& event);
   void On(const PlanFound& event);
   void On(const TimerFired& event);
 

@@ -106,9 +106,7 @@ StageSnapshot State::PictureOf(const PlanStage& stage) const {
 // The least that anybody else needs: rows to compute where the layers are loaded, layers to fetch
 // and to load, too, where they are not but would fit.
 std::optional<double> State::LossUs(const PlanStage& stage) const {
-  uint64_t live_rows = 0;
-  for (const auto& session : sessions.sessions())
-    if (session->active) live_rows += session->completed;
+  const uint64_t live_rows = sessions.CountLiveRows();
   std::optional<double> least;
   for (const auto& [id, worker] : roster) {
     if (id == stage.worker || !worker.ready || worker.leaves_at) continue;
@@ -247,12 +245,16 @@ Snapshot State::MakeSnapshot(Instant at) const {
   picture.history_bytes = sessions.history_bytes();
   picture.history_limit_bytes = options.history_bytes;
   picture.active_requests = sessions.active_count();
+  picture.kept_prefixes = sessions.kept_count();
   picture.queued_requests = requests.waiting_count();
   picture.completed_requests = requests.counts().completed;
   picture.failed_requests = requests.counts().failed;
   picture.losses = PictureOfLosses();
   picture.lost_groups = requests.counts().lost_groups;
   picture.generated_tokens = requests.counts().generated_tokens;
+  picture.prompt_tokens = requests.counts().prompt_tokens;
+  picture.cached_prompt_tokens = requests.counts().cached_prompt_tokens;
+  picture.computed_positions = sessions.computed_positions();
   picture.boundary_bytes_sent = pipeline.traffic().bytes_sent;
   picture.boundary_bytes_received = pipeline.traffic().bytes_received;
   picture.tokens_per_second = requests.TokensPerSecond(at);

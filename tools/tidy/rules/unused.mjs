@@ -16,6 +16,7 @@ const kForTests = new Map([
   ["ExportKv", "engines are compared by the keys and values that they hold"],
   ["ImportKv", "one engine goes on with what another one held"],
   ["LoadModelFromBytes", "what a fuzzer gives is in no file"],
+  ["encodeFork", "tests of tabs speak for the server"],
 ]);
 
 const isProduct = (path) => !isTestFile(path) && !kTestSupport.test(path);
