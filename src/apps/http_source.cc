@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/log.h"
 #include "package/blob_store.h"
 
@@ -179,13 +180,8 @@ Result<std::shared_ptr<worker::PackageSource>> MakeHttpSource(const HttpSourceOp
 }
 
 std::filesystem::path DefaultCacheFolder() {
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != '\0') {
-    return std::filesystem::path(xdg) / "weft";
-  }
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
-    return std::filesystem::path(home) / ".cache" / "weft";
-  }
-  return std::filesystem::temp_directory_path() / "weft-cache";
+  const std::filesystem::path base = BaseFolder(std::getenv, "XDG_CACHE_HOME", ".cache");
+  return base.empty() ? std::filesystem::temp_directory_path() / "weft-cache" : base / "weft";
 }
 
 }  // namespace weft::apps

@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/bytes.h"
+#include "base/environment.h"
 
 namespace weft::apps {
 namespace {
@@ -22,7 +24,7 @@ std::string TimeText(double seconds) {
 
 ProgressLine::ProgressLine(std::string verb)
     : verb_(std::move(verb)),
-      is_terminal_(isatty(STDERR_FILENO) == 1),
+      is_terminal_(isatty(STDERR_FILENO) == 1 && EnvironmentValue(std::getenv, "TERM") != "dumb"),
       began_(MonotonicNow()),
       last_drawn_(began_) {}
 

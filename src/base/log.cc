@@ -4,12 +4,14 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 
 #include <array>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/log_budget.h"
 
 namespace weft {
@@ -39,7 +41,8 @@ class LimitedSink : public spdlog::sinks::base_sink<std::mutex> {
   }
 
  private:
-  spdlog::sinks::stderr_color_sink_mt terminal_;
+  spdlog::sinks::stderr_color_sink_mt terminal_{
+      WantsPlainText(std::getenv) ? spdlog::color_mode::never : spdlog::color_mode::automatic};
   std::array<LogBudget, spdlog::level::n_levels> budgets_ = [] {
     std::array<LogBudget, spdlog::level::n_levels> budgets;
     budgets.fill(LogBudget(kLinesPerSecond, kBurstLines));

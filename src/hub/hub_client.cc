@@ -1,6 +1,7 @@
 #include "hub/hub_client.h"
 
 #include "hub/hub_replies.h"
+#include "net/http_fields.h"
 
 namespace weft::hub {
 namespace {
@@ -9,7 +10,7 @@ constexpr int kMaxRedirections = 5;
 constexpr size_t kMaxListingBytes = 16 << 20;
 
 bool SameOrigin(const net::Url& a, const net::Url& b) {
-  return a.tls == b.tls && a.host == b.host && a.port == b.port;
+  return a.tls == b.tls && net::EqualsIgnoringCase(a.host, b.host) && a.port == b.port;
 }
 
 std::string EncodedPath(std::string_view name) {

@@ -1,15 +1,23 @@
 #include "hub/hub_failure.h"
 
+#include <algorithm>
 #include <charconv>
+#include <ctime>
 
 #include "hub/model_reference.h"
+#include "net/http_fields.h"
 
 namespace weft::hub {
 namespace {
 
 std::optional<Duration> RetryAfter(const net::HttpReply& reply) {
-  const std::string_view text = reply.Header("retry-after");
-  uint32_t seconds = 0;  // the other form, a date, is left to our own waiting
+  const std::string_view text = net::Trimmed(reply.Header("retry-after"));
+  if (const auto date = net::ParseHttpDate(text)) {
+    const auto now = net::ParseHttpDate(reply.Header("date"));  // our clock may be wrong
+    if (!now) return {};
+    return Seconds(std::max<std::time_t>(*date - *now, 0));
+  }
+  uint32_t seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) return {};
   return Seconds(seconds);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "hub/model_reference.h"
+#include "net/http_fields.h"
 
 namespace weft::hub {
 namespace json = boost::json;
@@ -85,7 +86,7 @@ Result<uint64_t> StartOfBody(const net::HttpReply& head, const RemoteFile& file,
   const std::string file_bytes = std::to_string(file.byte_count);
   if (head.status == 206) {
     const std::string expected = "bytes " + std::to_string(offset) + "-";
-    const std::string_view range = head.Header("content-range");
+    const std::string range = net::LowerCase(net::Trimmed(head.Header("content-range")));
     if (!range.starts_with(expected) || !range.ends_with("/" + file_bytes)) {
       return Error(ErrorCode::kInvalidData, "The hub was asked for '" + file.name + "' from byte " +
                                                 std::to_string(offset) + " of " + file_bytes +

@@ -13,11 +13,13 @@
 namespace weft::hub {
 
 struct HubSettings {
-  net::Url endpoint;            // HF_ENDPOINT, else https://huggingface.co
-  std::string endpoint_text;    // as people read it, without a slash at the end
-  std::string token;            // HF_TOKEN, else the file HF_TOKEN_PATH or HF_HOME/token; may be ""
+  net::Url endpoint;          // HF_ENDPOINT, else https://huggingface.co
+  std::string endpoint_text;  // as people read it, without a slash at the end
+  // HF_TOKEN, else the file HF_TOKEN_PATH or HF_HOME/token; may be "", and is with
+  // HF_HUB_DISABLE_IMPLICIT_TOKEN.
+  std::string token;
   std::filesystem::path cache;  // HF_HUB_CACHE, else HF_HOME/hub
-  bool offline = false;         // HF_HUB_OFFLINE
+  bool offline = false;         // HF_HUB_OFFLINE, else TRANSFORMERS_OFFLINE
   Proxies proxies;              // https_proxy, http_proxy, no_proxy
   // The wait before a first retry; doubled each time.
   Duration first_backoff = Milliseconds(500);

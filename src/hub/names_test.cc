@@ -103,6 +103,24 @@ TEST(HubSettings, FollowTheEnvironment) {
   EXPECT_EQ(ReadHubSettings(environment)->token, "hf_env");
   EXPECT_EQ(ReadHubSettings(environment)->cache, "/elsewhere");
   EXPECT_EQ(LibraryFolder(environment), "/weft/packages");
+  // As huggingface_hub reads them: older names, "~" and other variables in paths.
+  variables = {{"HOME", "/u"},
+               {"HF_HOME", "~/hf/${WHO}/$WHAT"},
+               {"WHO", "me"},
+               {"HUGGING_FACE_HUB_TOKEN", "hf_old"},
+               {"TRANSFORMERS_OFFLINE", "ON"}};
+  EXPECT_EQ(ReadHubSettings(environment)->cache, "/u/hf/me/$WHAT/hub");
+  EXPECT_EQ(ReadHubSettings(environment)->token, "hf_old");
+  EXPECT_TRUE(ReadHubSettings(environment)->offline);
+  variables["HF_HUB_OFFLINE"] = "0";
+  variables["HUGGINGFACE_HUB_CACHE"] = "~/old";
+  variables["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1";
+  EXPECT_FALSE(ReadHubSettings(environment)->offline);
+  EXPECT_EQ(ReadHubSettings(environment)->cache, "/u/old");
+  EXPECT_EQ(ReadHubSettings(environment)->token, "");
+  variables = {{"HOME", "/u"}, {"XDG_CACHE_HOME", "relative"}, {"XDG_DATA_HOME", "./x"}};
+  EXPECT_EQ(ReadHubSettings(environment)->cache, "/u/.cache/huggingface/hub");
+  EXPECT_EQ(LibraryFolder(environment), "/u/.local/share/weft/packages");
   for (const char* endpoint : {"huggingface.co", "ftp://x", "http://"}) {
     variables["HF_ENDPOINT"] = endpoint;
     EXPECT_FALSE(ReadHubSettings(environment).ok()) << endpoint;
@@ -143,6 +161,30 @@ TEST(Proxies, AreThoseOfTheEnvironment) {
   EXPECT_NE(proxy_of("https://badexample.org"), "");
   variables["no_proxy"] = "*";
   EXPECT_EQ(proxy_of("https://hub.example"), "");
+  variables["no_proxy"] =
+      "*.Example.ORG 10.1.0.0/16\t[2001:db8::]/32, [::1]:8080;FULL.example., 192.168.1.7:81";
+  for (const char* server :
+       {"https://a.example.org", "http://10.1.200.3", "https://[2001:DB8:1::5]",
+        "http://[0:0::1]:8080", "http://full.example", "http://192.168.1.7:81"}) {
+    EXPECT_EQ(proxy_of(server), "") << server;
+  }
+  for (const char* server : {"http://10.2.0.1", "http://[2001:db9::1]", "http://[::1]:8081",
+                             "http://192.168.1.7:80", "http://1.192.168.1.7"}) {
+    EXPECT_NE(proxy_of(server), "") << server;
+  }
+  variables["no_proxy"] = "0.0.0.0/0, 10.0.0.0/33, ::/x, user@host, ,";
+  EXPECT_EQ(proxy_of("http://10.2.0.1"), "");
+  EXPECT_NE(proxy_of("http://[::1]"), "");
+  // What is set to nothing is set; of a web server's client is nothing.
+  variables = {{"http_proxy", ""}, {"HTTP_PROXY", "http://loud:1"}, {"ALL_PROXY", " all:2 "}};
+  EXPECT_EQ(proxy_of("http://hub.example"), "all:2");
+  variables.erase("http_proxy");
+  EXPECT_EQ(proxy_of("http://hub.example"), "loud:1");
+  variables["REQUEST_METHOD"] = "GET";
+  EXPECT_EQ(proxy_of("http://hub.example"), "all:2");
+  variables = {{"http_proxy", "http://only@proxy.example"}};
+  EXPECT_EQ(Proxies::Read(environment)->For(*net::ParseUrl("http://a"))->authorization,
+            "Basic b25seTo=");
   variables = {{"all_proxy", "http://name:p%40ss%2@proxy.example"}};
   EXPECT_EQ(proxy_of("https://hub.example"), "proxy.example:80");
   EXPECT_EQ(Proxies::Read(environment)->For(*net::ParseUrl("http://a"))->authorization,

@@ -235,7 +235,12 @@ TEST(Address, FollowsLocations) {
   EXPECT_EQ(target("/x%2Fy?sig=a%2Bb&n=1"), "hub.example:8443/x%2Fy?sig=a%2Bb&n=1 tls");
   EXPECT_EQ(target("http://other/z"), "other:80/z");
   EXPECT_EQ(target("//cdn.example/z?q"), "cdn.example:443/z?q tls");
-  EXPECT_EQ(target("z"), "refused");
+  EXPECT_EQ(target("HTTPS://CDN.example/z"), "CDN.example:443/z tls");
+  EXPECT_EQ(target("z"), "hub.example:8443/a/z tls");
+  EXPECT_EQ(target("../z?q#part"), "hub.example:8443/z?q tls");
+  EXPECT_EQ(target("../../../z/./y/.."), "hub.example:8443/z/ tls");
+  EXPECT_EQ(target("?q"), "hub.example:8443/a/b?q tls");
+  EXPECT_EQ(target("ws://other/z"), "refused");
   EXPECT_EQ(target("file:///etc/passwd"), "refused");
   EXPECT_EQ(target(""), "refused");
   EXPECT_EQ(PercentEncoded("refs/pr/1 \xC3\xBC~"), "refs%2Fpr%2F1%20%C3%BC~");
