@@ -86,7 +86,8 @@ class FakeServer : public net::ServerHandler {
     responder->Send(net::TextResponse(404, "text/plain", "nothing"));
   }
   bool OnHandshake(const net::HttpRequest&, net::HttpResponse*) override { return true; }
-  net::HttpResponse MakeError(int status, const std::string& sentence) override {
+  net::HttpResponse MakeError(int status, const std::string& sentence,
+                              const net::HttpRequest&) override {
     return net::TextResponse(status, "text/plain", sentence);
   }
   net::WebSocketCallbacks OnWebSocket(const net::HttpRequest&,

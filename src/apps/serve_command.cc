@@ -13,6 +13,7 @@
 #include "apps/model_info.h"
 #include "apps/onnx_stages.h"
 #include "apps/web_files.h"
+#include "base/environment.h"
 #include "base/log.h"
 #include "hub/hub_settings.h"
 #include "hub/library.h"
@@ -31,12 +32,9 @@ const std::map<std::string, uint32_t> kExpertCopies = {
 
 // "" where no folder is ours: a key does not belong into one that everybody writes to.
 std::filesystem::path StateFolder() {
-  if (const char* xdg = std::getenv("XDG_STATE_HOME"); xdg != nullptr && *xdg != '\0') {
-    return std::filesystem::path(xdg) / "weft";
-  }
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home == '\0') return {};
-  return std::filesystem::path(home) / ".local" / "state" / "weft";
+  const auto below_home = std::filesystem::path(".local") / "state";
+  const std::filesystem::path base = BaseFolder(std::getenv, "XDG_STATE_HOME", below_home);
+  return base.empty() ? base : base / "weft";
 }
 
 // The page's files; nullopt with a warning when none were built and none were asked for.
@@ -75,6 +73,7 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.host_names = options.host_names;
   server.allowed_origins = options.allowed_origins;
   server.context_length = options.context_length;
+  if (!options.body_limit.empty()) server.body_limit_bytes = *ParseByteCount(options.body_limit);
   server.sessions = options.sessions;
   server.marks = options.marks;
   server.generate_interval = options.generate_interval;
@@ -271,8 +270,27 @@ Status Serve(const ServeOptions& options) {
   return OkStatus();
 }
 
-// How long requests wait, and how many; how many devices there may be.
+constexpr uint64_t kSmallestBodyLimitBytes = 1 << 10;
+constexpr uint64_t kLargestBodyLimitBytes = 1 << 30;
+
+CLI::Validator BodyLimitOption() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        const auto byte_count = ParseByteCount(text);
+        const bool fits = byte_count && *byte_count >= kSmallestBodyLimitBytes &&
+                          *byte_count <= kLargestBodyLimitBytes;
+        return fits ? std::string() : "'" + text + "' is no size from 1KiB to 1GiB";
+      },
+      "SIZE");
+}
+
+// How long requests may be and wait, and how many; how many devices there may be.
 void AddPatience(CLI::App& command, ServeOptions& options) {
+  command
+      .add_option("--body-limit", options.body_limit,
+                  "Size of the longest request for a chat (default: 16 bytes for each position of "
+                  "--context, at least 2MiB)")
+      ->check(BodyLimitOption());
   command.add_option("--worker-limit", options.worker_limit, "Devices that may be connected")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));

@@ -32,7 +32,8 @@ struct ServeOptions {
   std::string expert_copies = "auto";  // or 1 to 4
   bool lossy = false, exact = false;   // whether sums of neuron groups may be lost
   double loss_limit = swarm::kDefaultLossLimit;
-  std::string history;  // bytes; "": 5% of the memory, at most 1 GiB
+  std::string body_limit;  // bytes; "": by the context
+  std::string history;     // bytes; "": 5% of the memory, at most 1 GiB
   uint32_t queue = swarm::kDefaultQueueLimit;
   uint32_t worker_limit = swarm::kDefaultWorkerLimit;
   uint32_t wait_s = 30;

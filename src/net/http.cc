@@ -23,6 +23,14 @@ std::string_view HttpRequest::Header(std::string_view lower_case_name) const {
   return FirstOf(headers, lower_case_name);
 }
 
+std::string HttpRequest::HeaderList(std::string_view lower_case_name) const {
+  std::string list;
+  for (const auto& [name, value] : headers) {
+    if (name == lower_case_name) list += (list.empty() ? "" : ", ") + value;
+  }
+  return list;
+}
+
 std::string_view HttpReply::Header(std::string_view lower_case_name) const {
   return FirstOf(headers, lower_case_name);
 }

@@ -19,10 +19,11 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
   std::string method;  // "GET", "POST", ...
-  std::string path;    // decoded and normalised path without query, begins with '/'
+  std::string path;    // decoded and normalised, without query, begins with '/'; or "*"
   std::string query;   // after '?', raw
-  Headers headers;     // names in lower case
+  Headers headers;     // names in lower case; a host in the request's line is in place of Host
   std::string body;
+  bool is_http_1_0 = false;    // or older
   std::string remote_address;  // "192.168.1.7"
   bool remote_is_loopback = false;
   bool over_tls = false;
@@ -38,6 +39,8 @@ struct HttpRequest {
   std::optional<uint32_t> peer_user() const;
   // The first header of that lower-case name; "" when absent.
   std::string_view Header(std::string_view lower_case_name) const;
+  // All headers of that name as one list (RFC 9110 5.3).
+  std::string HeaderList(std::string_view lower_case_name) const;
   // The value of `name` in the query, percent-decoded; "" when absent.
   std::string QueryValue(std::string_view name) const;
 };

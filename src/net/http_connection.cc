@@ -11,15 +11,16 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket/rfc6455.hpp>
-#include <boost/url/pct_string_view.hpp>
-#include <cctype>
 #include <cstdio>
+#include <ctime>
 #include <deque>
 #include <optional>
 #include <sstream>
 
 #include "net/address.h"
+#include "net/http_fields.h"
 #include "net/peer_process.h"
+#include "net/request_head.h"
 #include "net/tls_context.h"
 #include "net/websocket.h"
 #include "net/write_watch.h"
@@ -32,24 +33,6 @@ using beast::error_code;
 using tcp = asio::ip::tcp;
 
 namespace {
-
-// Decodes and checks a request path: no NUL, no backslash, no "." or ".." segment. nullopt: refuse.
-std::optional<std::string> DecodePath(std::string_view raw) {
-  const auto encoded = boost::urls::make_pct_string_view({raw.data(), raw.size()});
-  if (!encoded || raw.empty() || raw.front() != '/') return std::nullopt;
-  std::string path = encoded->decode();
-  if (path.find('\0') != std::string::npos || path.find('\\') != std::string::npos) {
-    return std::nullopt;
-  }
-  size_t begin = 1;
-  while (begin <= path.size()) {
-    const size_t end = std::min(path.find('/', begin), path.size());
-    const std::string_view segment(path.data() + begin, end - begin);
-    if (segment == "." || segment == "..") return std::nullopt;
-    begin = end + 1;
-  }
-  return path;
-}
 
 std::string StatusLine(int status) {
   const auto reason = http::obsolete_reason(http::int_to_status(static_cast<unsigned>(status)));
@@ -174,7 +157,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   void SendError(int status, const std::string& sentence) {
     keep_alive_ = false;
-    Send(handler_->MakeError(status, sentence));
+    Send(handler_->MakeError(status, sentence, HeadSoFar()));
   }
 
   void StartStream(int status, const Headers& headers) {
@@ -183,7 +166,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     const char* const framing = is_http_1_0_ ? "\r\n" : "Transfer-Encoding: chunked\r\n\r\n";
     stream_started_ = true;
     for (const auto& [name, value] : headers) {
-      if (beast::iequals(name, "Content-Type")) is_event_stream_ = value == "text/event-stream";
+      if (!EqualsIgnoringCase(name, "Content-Type")) continue;
+      is_event_stream_ =
+          EqualsIgnoringCase(Trimmed(value.substr(0, value.find(';'))), "text/event-stream");
     }
     Queue(Slice::OfText(Head(status, headers) + framing));
   }
@@ -233,9 +218,21 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void OnDeadline() {
     if (lingering_) return Close();
     if (place_->answering() || answered_) return;
+    if (head_is_too_long_) return RefuseHead();
     if (buffer_.size() == 0 && !parser_->got_some()) return Abort();
+    const auto enough =
+        static_cast<double>(options_.limits.body_bytes_per_second) * options_.limits.idle.seconds();
+    if (parser_->is_header_done() && static_cast<double>(body_bytes_of_late_) >= enough) {
+      return ExpectBody();
+    }
     ++serial_;
     SendError(408, "The request did not arrive in time.");
+  }
+
+  // A body may take as long as it likes, if only it keeps arriving.
+  void ExpectBody() {
+    body_bytes_of_late_ = 0;
+    SetDeadline(options_.limits.idle);
   }
 
   // ---- reading ----
@@ -282,9 +279,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     } else if (place_->answering() || answered_) {
       // Bytes behind a request are the next one, or garbage: both wait, but not without a limit.
       const ServerLimits& limits = options_.limits;
-      if (buffer_.size() > limits.header_bytes + limits.body_bytes) return Abort();
+      if (buffer_.size() > limits.header_bytes + limits.ahead_bytes) return Abort();
     } else {
       place_->SetIdle(nullptr);
+      body_bytes_of_late_ += count;
       if (!Advance()) return;
     }
     Read();
@@ -325,12 +323,17 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     SetDeadline(limit);
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(options_.limits.header_bytes));
-    parser_->body_limit(options_.limits.body_bytes);
+    parser_->body_limit(boost::none);  // OnHeader knows whose it is
+    head_is_too_long_ = false;
   }
 
   // Parses what `buffer_` has. False when the connection has ended or become a WebSocket: there is
   // nothing more to read.
   bool Advance() {
+    if (head_is_too_long_) {
+      if (HasWholeHead()) RefuseHead();
+      return !IsOver();
+    }
     // An empty line before a request is forgiven (RFC 9112 2.2): old clients end bodies with one.
     while (!parser_->got_some() && buffer_.size() > 0 && IsLineEnd()) buffer_.consume(1);
     while (buffer_.size() > 0) {
@@ -365,57 +368,110 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     keep_alive_ = message.keep_alive() && !input_ended_;
     is_head_request_ = message.method() == http::verb::head;
     is_http_1_0_ = message.version() < 11;
-    if (plain_on_tls_port_) {
+    const HttpRequest head = HeadSoFar();
+    const auto refuse = [this](int status, const std::string& sentence) {
       ++serial_;
-      SendError(400, "This port speaks https. Use https:// instead of http://.");
+      SendError(status, sentence);
       return false;
+    };
+    if (plain_on_tls_port_) {
+      return refuse(400, "This port speaks https. Use https:// instead of http://.");
     }
+    if (const auto refusal = CheckFraming(head)) return refuse(refusal->status, refusal->sentence);
     if (beast::websocket::is_upgrade(message)) {
       OnUpgrade();
       return false;
     }
-    SetDeadline(options_.limits.idle);
-    if (!parser_->is_done() && beast::iequals(message[http::field::expect], "100-continue")) {
+    body_limit_ = std::min(options_.limits.body_bytes, handler_->BodyLimit(head));
+    parser_->body_limit(body_limit_);
+    if (const auto length = parser_->content_length(); length && *length > body_limit_) {
+      return refuse(413, BodyTooLong());
+    }
+    ExpectBody();
+    if (!parser_->is_done() && ExpectsContinue(head)) {
       Queue(Slice::OfText("HTTP/1.1 100 Continue\r\n\r\n"));
     }
     return true;
   }
 
+  std::string BodyTooLong() const {
+    return "The request body is longer than " + std::to_string(body_limit_) + " bytes.";
+  }
+
   void OnParseError(const error_code& error) {
-    ++serial_;
-    const auto limit = [](size_t byte_count) { return std::to_string(byte_count) + " bytes."; };
     if (error == http::error::header_limit) {
-      SendError(431, "The request header is longer than " + limit(options_.limits.header_bytes));
-    } else if (error == http::error::body_limit) {
-      SendError(413, "The request body is longer than " + limit(options_.limits.body_bytes));
+      // Who asks may stand in what has not come yet, and must be known to be told.
+      head_is_too_long_ = true;
+      if (HasWholeHead()) RefuseHead();
+      return;
+    }
+    ++serial_;
+    if (error == http::error::body_limit) {
+      SendError(413, BodyTooLong());
+    } else if (error == http::error::bad_version && NamesOtherVersion(Unparsed())) {
+      SendError(505, "This server speaks HTTP/1.1 and HTTP/1.0.");
     } else {
       SendError(400, "Malformed HTTP request: " + error.message() + ".");
     }
   }
 
-  // False when the target is not an acceptable path (answered).
-  bool MakeRequest(HttpRequest* request) {
-    const auto& message = parser_->get();
-    const std::string_view target(message.target().data(), message.target().size());
-    const size_t question = target.find('?');
-    const auto path = DecodePath(target.substr(0, question));
+  bool HasWholeHead() const {
+    return buffer_.size() >= options_.limits.refused_header_bytes ||
+           Unparsed().find("\r\n\r\n") != std::string_view::npos;
+  }
+
+  void RefuseHead() {
     ++serial_;
-    if (!path) {
+    SendError(431, "The request header is longer than " +
+                       std::to_string(options_.limits.header_bytes) + " bytes.");
+  }
+
+  std::string_view Unparsed() const {
+    return {static_cast<const char*>(buffer_.data().data()), buffer_.size()};
+  }
+
+  // All of a request but its body, or what came of that.
+  HttpRequest HeadSoFar() const {
+    const auto& message = parser_->get();
+    HttpRequest head;
+    head.method = std::string(message.method_string());
+    head.is_http_1_0 = message.version() < 11;
+    for (const auto& field : message) {
+      head.headers.emplace_back(LowerCase(std::string_view(field.name_string())),
+                                std::string(field.value()));
+    }
+    if (!parser_->is_header_done()) {
+      const Headers rest = ScanFields(Unparsed());
+      head.headers.insert(head.headers.end(), rest.begin(), rest.end());
+    }
+    const std::string_view target(message.target().data(), message.target().size());
+    if (auto parsed = ParseTarget(head.method, target)) {
+      head.path = std::move(parsed->path);
+      head.query = std::move(parsed->query);
+      if (!parsed->authority.empty()) {
+        std::erase_if(head.headers, [](const auto& field) { return field.first == "host"; });
+        head.headers.emplace_back("host", std::move(parsed->authority));
+      }
+    }
+    head.remote_address = remote_address_;
+    head.remote_is_loopback = IsLoopbackAddress(remote_address_);
+    head.over_tls = stream_.over_tls();
+    head.find_peer_user = [peer = peer_] { return peer->User(); };
+    return head;
+  }
+
+  // False when the target is not acceptable (answered).
+  bool MakeRequest(HttpRequest* request) {
+    *request = HeadSoFar();
+    ++serial_;
+    if (request->method == "CONNECT") {
+      SendError(501, "This server is no proxy: it connects nobody to others.");
+      return false;
+    }
+    if (request->path.empty()) {
       SendError(400, "The request path is not acceptable.");
       return false;
     }
-    request->method = std::string(message.method_string());
-    request->path = *path;
-    if (question != std::string_view::npos) request->query = target.substr(question + 1);
-    for (const auto& field : message) {
-      std::string name(field.name_string());
-      for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-      request->headers.emplace_back(std::move(name), std::string(field.value()));
-    }
-    request->remote_address = remote_address_;
-    request->remote_is_loopback = IsLoopbackAddress(remote_address_);
-    request->over_tls = stream_.over_tls();
-    request->find_peer_user = [peer = peer_] { return peer->User(); };
     return true;
   }
 
@@ -455,9 +511,20 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // ---- writing ----
 
   std::string Head(int status, const Headers& headers) const {
-    std::string head = StatusLine(status);
-    for (const auto& [name, value] : headers) head += name + ": " + value + "\r\n";
-    if (!keep_alive_) head += "Connection: close\r\n";
+    std::string head = StatusLine(status) + "Date: " + HttpDate(std::time(nullptr)) + "\r\n";
+    std::string connection;
+    for (const auto& [name, value] : headers) {
+      head += name + ": " + value + "\r\n";
+      if (EqualsIgnoringCase(name, "Upgrade")) connection = "Upgrade, ";  // RFC 9110 7.8
+    }
+    if (!keep_alive_) {
+      connection += "close";
+    } else if (is_http_1_0_) {
+      connection += "keep-alive";  // or it waits for the end of the connection
+    } else {
+      connection = connection.substr(0, connection.find(','));
+    }
+    if (!connection.empty()) head += "Connection: " + connection + "\r\n";
     return head;
   }
 
@@ -586,6 +653,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   decltype(HttpResponse::prepare) prepare_;  // of the answer under way
   std::function<void()> on_closed_;
   uint64_t serial_ = 0;
+  size_t body_limit_ = 0;          // of the request under way
+  size_t body_bytes_of_late_ = 0;  // since its deadline was set
+  bool head_is_too_long_ = false;  // what comes of it is only looked at
   bool keep_alive_ = true;
   bool is_head_request_ = false;
   bool is_http_1_0_ = false;

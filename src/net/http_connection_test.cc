@@ -90,7 +90,7 @@ TEST_F(HttpConnectionTest, BytesBehindABodyDoNotHideThatAClientLeaves) {
 }
 
 TEST_F(HttpConnectionTest, MoreThanARequestAheadIsTooMuch) {
-  options_.limits.body_bytes = 1000;
+  options_.limits.ahead_bytes = 1000;
   Listen();
   const RawClient client(server_->port());
   ASSERT_TRUE(client.Send("POST /hold HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi"));
@@ -127,6 +127,100 @@ TEST_F(HttpConnectionTest, OldClientsGetStreamsWithoutChunks) {
   EXPECT_EQ(reply.find("Transfer-Encoding"), std::string::npos) << reply;
 }
 
+TEST_F(HttpConnectionTest, OldClientsAreToldThatTheConnectionStays) {
+  Listen();
+  const RawClient client(server_->port());
+  ASSERT_TRUE(client.Send("GET /echo?q=1 HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n"));
+  EXPECT_NE(client.ReadUntil("GET /echo 1 ").find("\r\nConnection: keep-alive\r\n"),
+            std::string::npos);
+  ASSERT_TRUE(client.Send("GET /echo?q=2 HTTP/1.0\r\n\r\n"));
+  const std::string last = client.ReadAll();
+  EXPECT_NE(last.find("\r\nConnection: close\r\n"), std::string::npos) << last;
+  EXPECT_TRUE(last.ends_with("GET /echo 2 ")) << last;
+  const std::string stream = Raw("GET /stream HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n");
+  EXPECT_NE(stream.find("\r\nConnection: close\r\n"), std::string::npos) << stream;
+}
+
+TEST_F(HttpConnectionTest, TheHostOfAWholeAddressCounts) {
+  Listen();
+  const auto host_of = [&](const std::string& target, const std::string& fields) {
+    const std::string reply =
+        Raw("GET " + target + " HTTP/1.1\r\n" + fields + "Connection: close\r\n\r\n");
+    EXPECT_TRUE(reply.ends_with("GET /echo 1 ")) << reply;
+    std::string host;
+    OnLoop([&] { host = handler_.last_request.HeaderList("host"); });
+    return host;
+  };
+  EXPECT_EQ(host_of("http://a:80/echo?q=1", "Host: b\r\nProxy-Connection: keep-alive\r\n"), "a:80");
+  EXPECT_EQ(host_of("HTTP://a/echo?q=1", ""), "a");
+  EXPECT_EQ(host_of("/echo?q=1", "Host: b\r\n"), "b");
+  EXPECT_TRUE(
+      Raw("OPTIONS * HTTP/1.1\r\nHost: b\r\nConnection: close\r\n\r\n").ends_with("OPTIONS *  "));
+  EXPECT_TRUE(Raw("CONNECT b:80 HTTP/1.1\r\nHost: b\r\n\r\n").starts_with("HTTP/1.1 501"));
+  EXPECT_TRUE(Raw("GET * HTTP/1.1\r\nHost: b\r\n\r\n").starts_with("HTTP/1.1 400"));
+  EXPECT_TRUE(Raw("GET http://u@b/ HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 400"));
+}
+
+TEST_F(HttpConnectionTest, EveryAnswerHasItsDate) {
+  Listen();
+  for (const std::string& request :
+       {std::string(kAskAndClose), std::string("GET /stream HTTP/1.0\r\n\r\n"),
+        std::string("NONSENSE\r\n\r\n"), std::string("GET /drop HTTP/1.0\r\n\r\n")}) {
+    const std::string reply = Raw(request);
+    EXPECT_NE(reply.find(" GMT\r\n"), std::string::npos) << reply;
+    EXPECT_NE(reply.find("\r\nDate: "), std::string::npos) << reply;
+  }
+}
+
+// Who asked is known for an answer that says so, also where the head is not whole.
+TEST_F(HttpConnectionTest, RefusalsKnowWhoAsked) {
+  options_.limits.handshake = Milliseconds(50);
+  options_.limits.idle = Milliseconds(50);
+  Listen();
+  const std::string origin = "Origin: https://a\r\n", longest = "X: " + std::string(9000, 'a');
+  const std::pair<std::string, int> cases[] = {
+      {"GET / HTTP/1.1\r\n" + origin + longest + "\r\n\r\n", 431},
+      {"GET / HTTP/1.1\r\n" + longest + "\r\n" + origin + "\r\n", 431},
+      {"GET / HTTP/1.1\r\n" + longest + longest + "\r\n" + longest + "\r\n" + origin + "\r\n", 431},
+      {"GET / HTTP/1.1\r\n" + origin + longest, 431},
+      {"POST / HTTP/1.1\r\n" + origin + "Content-Length: 2000000\r\n\r\n", 413},
+      {"POST /short HTTP/1.1\r\n" + origin + "Content-Length: 11\r\n\r\n", 413},
+      {"POST /short HTTP/1.1\r\n" + origin +
+           "Transfer-Encoding: chunked\r\n\r\n6\r\n123456\r\n5\r\n12345\r\n0\r\n\r\n",
+       413},
+      {"GET / HTTP/1.1\r\n" + origin + "X: ", 408},
+      {"POST / HTTP/1.1\r\n" + origin + "Content-Length: 5\r\n\r\nab", 408},
+      {"GET / HTTP/1.1\r\n" + origin + "bad field\r\n\r\n", 400},
+      {"GET / HTTP/2.0\r\n" + origin + "\r\n", 505},
+      {"GET / HTTP/x\r\n" + origin + "\r\n", 400},
+      {"POST / HTTP/1.1\r\n" + origin + "Transfer-Encoding: gzip\r\n\r\n", 501},
+      {"GET /drop HTTP/1.1\r\n" + origin + "\r\n", 500}};
+  for (const auto& [request, status] : cases) {
+    OnLoop([&] { handler_.failed_request = {}; });
+    const std::string reply = Raw(request);
+    EXPECT_TRUE(reply.starts_with("HTTP/1.1 " + std::to_string(status))) << request << reply;
+    OnLoop([&] { EXPECT_EQ(handler_.failed_request.Header("origin"), "https://a") << request; });
+  }
+}
+
+TEST_F(HttpConnectionTest, ABodyMayTakeItsTimeIfItKeepsArriving) {
+  options_.limits.idle = Milliseconds(100);
+  options_.limits.body_bytes_per_second = 100;
+  Listen();
+  const auto send = [&](int pieces, const std::string& piece) {
+    const RawClient client(server_->port());
+    EXPECT_TRUE(client.Send("POST /echo HTTP/1.1\r\nConnection: close\r\nContent-Length: " +
+                            std::to_string(static_cast<size_t>(pieces) * piece.size()) +
+                            "\r\n\r\n"));
+    for (int i = 0; i < pieces && client.Send(piece); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return client.ReadAll().substr(0, 12);
+  };
+  EXPECT_EQ(send(20, std::string(10, 'a')), "HTTP/1.1 200");
+  EXPECT_EQ(send(20, "a"), "HTTP/1.1 408");
+}
+
 TEST_F(HttpConnectionTest, WhoAsksWhetherToSendIsToldToGoOn) {
   Listen();
   const RawClient client(server_->port());
@@ -136,6 +230,9 @@ TEST_F(HttpConnectionTest, WhoAsksWhetherToSendIsToldToGoOn) {
   EXPECT_EQ(client.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
   ASSERT_TRUE(client.Send("ok"));
   EXPECT_TRUE(client.ReadAll().ends_with("POST /echo  ok"));
+  const std::string old =
+      Raw("POST /echo HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nok");
+  EXPECT_TRUE(old.starts_with("HTTP/1.1 200")) << old;
 }
 
 TEST_F(HttpConnectionTest, AClientThatTakesNothingOfItsAnswerIsLeft) {
@@ -276,7 +373,7 @@ class CountingHandler : public ServerHandler {
     ++asked;
     return {};
   }
-  HttpResponse MakeError(int status, const std::string& sentence) override {
+  HttpResponse MakeError(int status, const std::string& sentence, const HttpRequest&) override {
     ++asked;
     return TextResponse(status, "text/plain", sentence);
   }

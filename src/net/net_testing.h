@@ -153,11 +153,18 @@ class TestHandler : public ServerHandler {
     is_open.set_value();
     return callbacks;
   }
-  HttpResponse MakeError(int status, const std::string& sentence) override {
+  HttpResponse MakeError(int status, const std::string& sentence,
+                         const HttpRequest& head) override {
+    failed_request = head;
     return TextResponse(status, "application/json", "{\"error\":\"" + sentence + "\"}");
   }
 
+  size_t BodyLimit(const HttpRequest& head) override {
+    return head.path == "/short" ? 10 : size_t{1} << 40;
+  }
+
   HttpRequest last_request;
+  HttpRequest failed_request;  // of MakeError
   std::function<void(const Slice&, std::function<void()>)> prepare;
   std::shared_ptr<Responder> held;
   std::promise<void> is_held;

@@ -26,6 +26,9 @@ class ServerHandler {
  public:
   virtual ~ServerHandler() = default;
   virtual void OnRequest(HttpRequest request, std::shared_ptr<Responder> responder) = 0;
+  // How long the body may be of a request whose head has come, where that is less than
+  // ServerLimits::body_bytes. Beyond it the answer is 413, before memory is set aside.
+  virtual size_t BodyLimit(const HttpRequest& head);
   // A WebSocket handshake: true accepts it; false means that `refusal` was filled in and is sent.
   virtual bool OnHandshake(const HttpRequest& request, HttpResponse* refusal) = 0;
   // After the handshake. The callbacks are called until on_closed.
@@ -33,8 +36,9 @@ class ServerHandler {
                                          std::shared_ptr<WebSocket> socket) = 0;
   // The answer to what never becomes a request (400, 408, 413, 431) and to a request that nobody
   // answered (500); the connection closes after it. `sentence` is for people, and holds nothing
-  // that the client sent. Plain text unless overridden.
-  virtual HttpResponse MakeError(int status, const std::string& sentence);
+  // that the client sent. `head` has what came of method and headers, perhaps nothing. Plain text
+  // unless overridden.
+  virtual HttpResponse MakeError(int status, const std::string& sentence, const HttpRequest& head);
 };
 
 }  // namespace weft::net

@@ -7,6 +7,8 @@
 #include "base/network.h"
 #include "base/sha256.h"
 #include "net/address.h"
+#include "net/http_fields.h"
+#include "net/web_names.h"
 
 namespace weft::server {
 namespace {
@@ -14,28 +16,49 @@ namespace {
 constexpr uint32_t kRoot = 0;
 constexpr size_t kMaxAskedHeaders = 1024;  // bytes of Access-Control-Request-Headers
 
-bool EqualsIgnoringCase(std::string_view a, std::string_view lower_case) {
-  return a.size() == lower_case.size() &&
-         std::equal(a.begin(), a.end(), lower_case.begin(), [](char x, char y) {
-           return (x >= 'A' && x <= 'Z' ? static_cast<char>(x - 'A' + 'a') : x) == y;
-         });
-}
-
-std::string_view Trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
-
 api::ApiError Refusal(int status, std::string message, std::string code) {
   return {status, std::move(message), "invalid_request_error", "", std::move(code)};
 }
 
-bool IsAllowedOrigin(const AccessPolicy& policy, const net::HttpRequest& request,
-                     const std::string& origin) {
-  const std::string own =
-      (request.over_tls ? "https://" : "http://") + std::string(request.Header("host"));
-  return origin == own || policy.allowed_origins.contains(origin);
+bool IsListed(const AccessPolicy& policy, const net::HttpRequest& request) {
+  const auto origin = net::CanonicalOrigin(request.Header("origin"));
+  return origin && policy.allowed_origins.contains(*origin);
+}
+
+bool IsOwnOrigin(const net::HttpRequest& request) {
+  const std::string scheme = request.over_tls ? "https://" : "http://";
+  const auto own = net::CanonicalOrigin(scheme + std::string(request.Header("host")));
+  return own && own == net::CanonicalOrigin(request.Header("origin"));
+}
+
+// Ports that stand there by default may be left out or named.
+bool IsOurName(const AccessPolicy& policy, const net::HttpRequest& request) {
+  const auto host = net::CanonicalAuthority(request.Header("host"));
+  if (!host) return false;
+  const std::string scheme = request.over_tls ? "https" : "http";
+  return policy.allowed_hosts.contains(*host) ||
+         policy.allowed_hosts.contains(net::WithoutDefaultPort(*host, scheme)) ||
+         policy.allowed_hosts.contains(*host + (request.over_tls ? ":443" : ":80"));
+}
+
+std::optional<api::ApiError> CheckHost(const AccessPolicy& policy, const net::HttpRequest& request,
+                                       bool may_lack_host) {
+  const auto count = std::count_if(request.headers.begin(), request.headers.end(),
+                                   [](const auto& header) { return header.first == "host"; });
+  if (count == 0 && request.is_http_1_0 && may_lack_host) return std::nullopt;
+  // RFC 9112 3.2.
+  if (count > 1 || (count == 0 && !request.is_http_1_0)) {
+    return Refusal(400,
+                   "The request has " + std::to_string(count) +
+                       " Host headers; a request of HTTP/1.1 has exactly one.",
+                   "bad_host");
+  }
+  if (IsOurName(policy, request)) return std::nullopt;
+  return Refusal(421,
+                 "This server does not answer to the name '" +
+                     std::string(request.Header("host").substr(0, 100)) +
+                     "'. Add it with --host-name if it is yours.",
+                 "unknown_host");
 }
 
 // A browser says where a request comes from also where it sends no Origin: pictures, scripts and
@@ -97,10 +120,11 @@ std::string ClientOf(const AccessPolicy& policy, const net::HttpRequest& request
 std::optional<std::string_view> BearerToken(const net::HttpRequest& request) {
   const std::string_view header = request.Header("authorization");
   const size_t space = header.find(' ');
-  if (space == std::string_view::npos || !EqualsIgnoringCase(header.substr(0, space), "bearer")) {
+  if (space == std::string_view::npos ||
+      !net::EqualsIgnoringCase(header.substr(0, space), "bearer")) {
     return std::nullopt;
   }
-  return Trimmed(header.substr(space));
+  return net::Trimmed(header.substr(space));
 }
 
 std::string HashSecret(std::string_view secret) {
@@ -112,17 +136,12 @@ bool ConstantTimeEquals(std::string_view a, std::string_view b) {
 }
 
 std::optional<api::ApiError> CheckHostAndOrigin(const AccessPolicy& policy,
-                                                const net::HttpRequest& request) {
-  const std::string host(request.Header("host"));
-  if (!policy.allowed_hosts.contains(host)) {
-    return Refusal(421,
-                   "This server does not answer to the name '" + host.substr(0, 100) +
-                       "'. Add it with --host-name if it is yours.",
-                   "unknown_host");
-  }
+                                                const net::HttpRequest& request,
+                                                bool may_lack_host) {
+  if (auto refusal = CheckHost(policy, request, may_lack_host)) return refusal;
   const std::string origin(request.Header("origin"));
   if (!origin.empty()) {
-    if (IsAllowedOrigin(policy, request, origin)) return std::nullopt;
+    if (IsOwnOrigin(request) || IsListed(policy, request)) return std::nullopt;
     return Refusal(403,
                    "Pages of '" + origin.substr(0, 100) +
                        "' may not use this server. Allow them with --allow-origin.",
@@ -165,51 +184,87 @@ std::optional<api::ApiError> CheckSecret(const AccessPolicy& policy,
   return Refusal(401, "This route is closed.", "");
 }
 
+bool IsPreflight(const AccessPolicy& policy, const net::HttpRequest& request) {
+  return request.method == "OPTIONS" && IsListed(policy, request) &&
+         net::IsFieldToken(request.Header("access-control-request-method"));
+}
+
 net::Headers CorsHeaders(const AccessPolicy& policy, const net::HttpRequest& request,
                          const std::string& methods) {
   if (policy.allowed_origins.empty()) return {};
   // Also for those who get nothing: what a cache keeps for them is not for others.
   net::Headers headers = {{"Vary", "Origin"}};
-  const std::string origin(request.Header("origin"));
-  if (!policy.allowed_origins.contains(origin)) return headers;
-  headers.emplace_back("Access-Control-Allow-Origin", origin);
-  headers.emplace_back("Access-Control-Expose-Headers", "Retry-After");
-  if (request.method != "OPTIONS") return headers;
-  headers.emplace_back("Access-Control-Allow-Methods", methods);
+  if (!IsListed(policy, request)) return headers;
+  headers.emplace_back("Access-Control-Allow-Origin", request.Header("origin"));
+  headers.emplace_back("Access-Control-Expose-Headers",
+                       "Retry-After, Date, Allow, WWW-Authenticate, Accept-Encoding, ETag, "
+                       "Content-Range");
+  if (!IsPreflight(policy, request)) return headers;
+  const std::string method(request.Header("access-control-request-method"));
+  const auto known = net::ListMembers(methods);
+  const bool is_known = std::find(known.begin(), known.end(), method) != known.end();
+  headers.emplace_back("Access-Control-Allow-Methods",
+                       is_known ? methods : methods + ", " + method);
   headers.emplace_back("Access-Control-Max-Age", "600");
+  // A page of the internet that asks a server of the network at home.
+  if (net::EqualsIgnoringCase(request.Header("access-control-request-private-network"), "true")) {
+    headers.emplace_back("Access-Control-Allow-Private-Network", "true");
+  }
   // OpenAI's clients send headers of their own (X-Stainless-...), others theirs: an origin that is
   // trusted with the API may send any.
-  const std::string_view asked = request.Header("access-control-request-headers");
-  const bool is_plain = std::all_of(asked.begin(), asked.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("-_., ").find(c) != std::string_view::npos;
-  });
-  if (!asked.empty() && is_plain && asked.size() <= kMaxAskedHeaders) {
+  const std::string asked = request.HeaderList("access-control-request-headers");
+  const auto names = net::ListMembers(asked);
+  if (!names.empty() && asked.size() <= kMaxAskedHeaders &&
+      std::all_of(names.begin(), names.end(), net::IsFieldToken)) {
     headers.emplace_back("Access-Control-Allow-Headers", asked);
   }
   return headers;
 }
 
+namespace {
+
+// "203.0.113.9", "203.0.113.9:4711", "[2001:db8::1]:4711", "\"2001:db8::1\"": the address alone; ""
+// for what is none.
+std::string AddressOf(std::string_view member) {
+  if (member.size() >= 2 && member.starts_with('"') && member.ends_with('"')) {
+    member = member.substr(1, member.size() - 2);
+  }
+  if (member.starts_with('[')) {
+    const size_t end = member.find(']');
+    return end == std::string_view::npos ? "" : net::CanonicalAddress(member.substr(1, end - 1));
+  }
+  if (std::count(member.begin(), member.end(), ':') == 1) {
+    member = member.substr(0, member.find(':'));
+  }
+  return net::CanonicalAddress(member);
+}
+
+}  // namespace
+
 void UseForwarded(const AccessPolicy& policy, net::HttpRequest& request) {
-  if (!policy.trusted_proxies.contains(request.remote_address)) return;
+  const auto is_trusted = [&policy](const std::string& address) {
+    return policy.trusted_proxies.contains(address);
+  };
+  if (!is_trusted(net::CanonicalAddress(request.remote_address))) return;
   // Each proxy adds whom it got the request from at the end; what stands before the first one that
   // is not trusted may be invented. A header that comes twice is one list.
-  std::string list;
-  for (const auto& [name, value] : request.headers) {
-    if (name == "x-forwarded-for") list += (list.empty() ? "" : ",") + value;
-  }
-  for (std::string_view rest = list; !rest.empty();) {
-    const size_t comma = rest.rfind(',');
-    const std::string address(
-        Trimmed(comma == std::string_view::npos ? rest : rest.substr(comma + 1)));
-    if (!net::IsIpAddress(address)) break;
+  const std::string list = request.HeaderList("x-forwarded-for");
+  const auto members = net::ListMembers(list);
+  size_t hops = 0;  // trusted proxies that told of another one
+  for (auto member = members.rbegin(); member != members.rend(); ++member) {
+    const std::string address = AddressOf(*member);
+    if (address.empty()) break;
     request.remote_address = address;
-    if (!policy.trusted_proxies.contains(address) || comma == std::string_view::npos) break;
-    rest = rest.substr(0, comma);
+    if (!is_trusted(address) || std::next(member) == members.rend()) break;
+    ++hops;
   }
   request.remote_is_loopback = net::IsLoopbackAddress(request.remote_address);
-  const std::string_view scheme = request.Header("x-forwarded-proto");
-  if (!scheme.empty()) request.over_tls = scheme == "https";
+  // Proxies that add to this list, too, do so at the same place.
+  const std::string schemes = request.HeaderList("x-forwarded-proto");
+  const auto told = net::ListMembers(schemes);
+  if (told.empty()) return;
+  const std::string_view scheme = told[told.size() - 1 - std::min(hops, told.size() - 1)];
+  request.over_tls = net::EqualsIgnoringCase(scheme, "https");
 }
 
 }  // namespace weft::server

@@ -16,6 +16,7 @@ namespace weft::server {
 
 struct AccessPolicy {
   // "host:port" values a request's Host header may have; anything else is refused (DNS rebinding).
+  // Hosts, origins and addresses here are in the spelling of net/web_names.h.
   std::set<std::string> allowed_hosts;
   // Origins beside the server's own that may call it from a page (CORS), e.g.
   // "https://example.org".
@@ -45,9 +46,10 @@ enum class Secret {
 };
 
 // nullopt: go on. Otherwise the refusal to send: of names that are not ours, and of pages of
-// others.
+// others. With `may_lack_host` a client of HTTP/1.0 need not say whom it asks: no page comes so.
 std::optional<api::ApiError> CheckHostAndOrigin(const AccessPolicy& policy,
-                                                const net::HttpRequest& request);
+                                                const net::HttpRequest& request,
+                                                bool may_lack_host = false);
 
 // nullopt: the request carries the secret as `Authorization: Bearer <secret>`, or none is demanded
 // and its user may do without.
@@ -55,9 +57,13 @@ std::optional<api::ApiError> CheckSecret(const AccessPolicy& policy,
                                          const net::HttpRequest& request, Secret secret);
 
 // The headers that let a page of a listed origin read an answer, and ask with whatever headers it
-// likes; empty for all others. `methods`: what the path answers.
+// likes; empty for all others. `methods`: what the path answers. A page may ask with any other, to
+// be told that it is not answered.
 net::Headers CorsHeaders(const AccessPolicy& policy, const net::HttpRequest& request,
                          const std::string& methods);
+
+// Whether a listed origin's browser asks what its page may do.
+bool IsPreflight(const AccessPolicy& policy, const net::HttpRequest& request);
 
 // Puts address and scheme that a trusted proxy tells of its client in place of the proxy's own.
 void UseForwarded(const AccessPolicy& policy, net::HttpRequest& request);

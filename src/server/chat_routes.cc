@@ -17,8 +17,9 @@ namespace {
 
 // A long conversation takes one of them for a second or so; two, so that a short one goes past it.
 constexpr unsigned kPromptThreads = 2;
-// Bodies that wait for them, 1 MiB each at most.
+// Bodies that wait for them, and their bytes in all but the one that goes beyond.
 constexpr size_t kMaxWaitingPrompts = 64;
+constexpr size_t kMaxWaitingBytes = 256 << 20;
 
 uint64_t RandomSeed() {
   uint64_t seed = 0;
@@ -66,22 +67,29 @@ void ChatRoutes::Complete(net::HttpRequest request, std::shared_ptr<net::Respond
   if (const auto refusal = FindNoRoom(client)) return responder->Send(ErrorResponse(*refusal));
   ++waiting_prompts_;
   ++waiting_by_client_[client];
-  prompt_threads_.Push(
-      client, [this, client, responder = std::move(responder), body = std::move(request.body),
-               key = std::string(request.Header("idempotency-key"))]() mutable {
-        auto prompt = std::make_shared<Prompt>(ReadPrompt(key, body));
-        prompt->client = client;
-        // The thread keeps no reference to the responder: connections end on the loop alone.
-        loop_.Post([this, responder = std::move(responder), prompt] {
-          --waiting_prompts_;
-          const auto own = waiting_by_client_.find(prompt->client);
-          if (--own->second == 0) waiting_by_client_.erase(own);
-          Start(std::move(*prompt), responder);
-        });
-      });
+  const size_t byte_count = request.body.size();
+  waiting_bytes_ += byte_count;
+  prompt_threads_.Push(client, [this, client, byte_count, responder = std::move(responder),
+                                body = std::move(request.body),
+                                key = std::string(request.Header("idempotency-key"))]() mutable {
+    auto prompt = std::make_shared<Prompt>(ReadPrompt(key, body));
+    prompt->client = client;
+    // The thread keeps no reference to the responder: connections end on the loop alone.
+    loop_.Post([this, byte_count, responder = std::move(responder), prompt] {
+      --waiting_prompts_;
+      waiting_bytes_ -= byte_count;
+      const auto own = waiting_by_client_.find(prompt->client);
+      if (--own->second == 0) waiting_by_client_.erase(own);
+      Start(std::move(*prompt), responder);
+    });
+  });
 }
 
 std::optional<api::ApiError> ChatRoutes::FindNoRoom(const std::string& client) const {
+  if (waiting_bytes_ >= kMaxWaitingBytes) {
+    return Overloaded(std::to_string(waiting_bytes_) +
+                      " bytes of requests wait to be read already, the limit. Try again later.");
+  }
   const auto found = waiting_by_client_.find(client);
   const size_t own = found == waiting_by_client_.end() ? 0 : found->second;
   switch (swarm::RoomFor(waiting_prompts_, own, kMaxWaitingPrompts)) {

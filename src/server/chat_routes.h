@@ -58,6 +58,7 @@ class ChatRoutes {
   ResumedAnswers resumed_;
   // Texts that are not tokens yet, in all and by client.
   size_t waiting_prompts_ = 0;
+  size_t waiting_bytes_ = 0;
   std::map<std::string, size_t> waiting_by_client_;
   // Last: its threads use what stands above.
   FairTasks prompt_threads_;

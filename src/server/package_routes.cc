@@ -62,7 +62,7 @@ void PackageRoutes::Answer(const net::HttpRequest& request,
   if (rest == "weft.json") {
     const Slice bytes = Slice::OfText(package_.manifest_json);
     return responder->Send(RangedResponse(request, bytes, "\"" + package_.digest.ToHex() + "\"",
-                                          "application/json", false));
+                                          "application/json", Caching::kAskAgain));
   }
   if (waiting_ >= kMaxWaiting) {
     return responder->Send(ErrorResponse(Overloaded(
@@ -90,7 +90,7 @@ void PackageRoutes::AnswerBlob(const net::HttpRequest& request, const std::strin
     net::HttpResponse response;
     if (blob.ok()) {
       response = RangedResponse(request, *blob, "\"" + digest.ToHex() + "\"",
-                                "application/octet-stream", true);
+                                "application/octet-stream", Caching::kForeverByClient);
       ReadAsItIsSent(response);
     } else {
       LogError("{}", blob.error().ToString());
@@ -137,7 +137,8 @@ void PackageRoutes::AnswerStage(const net::HttpRequest& request, const std::stri
     net::HttpResponse response;
     if (stage.ok()) {
       const std::string etag = "\"" + ToHex(Sha256(stage->bytes())).substr(0, 32) + "\"";
-      response = RangedResponse(request, *stage, etag, "application/octet-stream", false);
+      response =
+          RangedResponse(request, *stage, etag, "application/octet-stream", Caching::kAskAgain);
     } else {
       LogError("{}", stage.error().ToString());
       response = ErrorResponse(api::FromError(stage.error()));

@@ -22,6 +22,7 @@ net::HttpResponse ErrorResponse(const api::ApiError& error) {
   if (error.status == 429 || error.status == 503) {
     response.headers.emplace_back("Retry-After", kRetryAfterSeconds);
   }
+  if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;
 }
 

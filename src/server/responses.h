@@ -9,9 +9,14 @@
 
 namespace weft::server {
 
+// Of a stream of events. Clients that follow HTTP's old rules take text without a charset for
+// Latin-1.
+inline constexpr const char* kEventStreamType = "text/event-stream; charset=utf-8";
+
 // JSON that no cache keeps.
 net::HttpResponse JsonResponse(int status, std::string text);
-// {"error": {...}}, with Retry-After where trying again may help (429, 503).
+// {"error": {...}}, with Retry-After where trying again may help (429, 503), and the kind of secret
+// that is missing (401).
 net::HttpResponse ErrorResponse(const api::ApiError& error);
 
 api::ApiError NothingAt(std::string_view path);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/network.h"
+#include "net/http_fields.h"
 #include "net/limits.h"
 #include "server/responses.h"
 
@@ -13,6 +14,9 @@ namespace {
 // Answers and sockets that a client behind a trusted proxy may have at once: as many as it could
 // have connections if it came by itself.
 constexpr size_t kPlacesPerForwardedAddress = net::ServerLimits{}.connections_per_address;
+
+// What whoever comes may send, whatever a route takes from those who may use it.
+constexpr size_t kStrangersBodyBytes = 1 << 20;
 
 std::string NoPlace() {
   return "Your address has " + std::to_string(kPlacesPerForwardedAddress) +
@@ -37,6 +41,28 @@ std::string MethodsOf(const std::vector<const Route*>& routes) {
     if (route->method == "GET") methods += "HEAD, ";
   }
   return methods + "OPTIONS";
+}
+
+// Whether a handler can read the body as it came: JSON in UTF-8.
+std::optional<api::ApiError> CheckBodyForm(const net::HttpRequest& request) {
+  if (request.body.empty()) return std::nullopt;
+  const std::string codings = request.HeaderList("content-encoding");
+  for (const std::string_view coding : net::ListMembers(codings)) {
+    if (net::EqualsIgnoringCase(coding, "identity")) continue;
+    return api::ApiError{415,
+                         "The body has the Content-Encoding '" + std::string(coding.substr(0, 40)) +
+                             "'; send it as it is, without an encoding.",
+                         "invalid_request_error", "", "unsupported_encoding"};
+  }
+  const auto charset = net::MediaTypeParameter(request.Header("content-type"), "charset");
+  constexpr std::string_view kUtf8[] = {"utf-8", "utf8", "us-ascii", "ascii"};
+  if (!charset || std::find(std::begin(kUtf8), std::end(kUtf8), *charset) != std::end(kUtf8)) {
+    return std::nullopt;
+  }
+  return api::ApiError{415,
+                       "The body is said to be in '" + charset->substr(0, 40) +
+                           "' (Content-Type); JSON is sent in UTF-8.",
+                       "invalid_request_error", "", "unsupported_charset"};
 }
 
 // What browsers may do with an answer (SECURITY.md): on every one of them, for an answer that no
@@ -161,11 +187,14 @@ void Router::OnRequest(net::HttpRequest request, std::shared_ptr<net::Responder>
   if (!is_free) {
     return responder->Send(ErrorResponse(OverShare(NoPlace())));
   }
-  if (const auto refusal = CheckHostAndOrigin(access_, request)) {
+  // Proxies look whether a server lives with requests of HTTP/1.0 without a host.
+  const bool may_lack_host =
+      request.method == "OPTIONS" || (!here.empty() && here.front()->may_lack_host);
+  if (const auto refusal = CheckHostAndOrigin(access_, request, may_lack_host)) {
     return responder->Send(ErrorResponse(*refusal));
   }
+  if (request.method == "OPTIONS") return AnswerOptions(request, here, *responder);
   if (here.empty()) return responder->Send(ErrorResponse(NothingAt(request.path)));
-  if (request.method == "OPTIONS") return responder->Send({204, {{"Allow", methods}}, {}});
   const auto found = std::find_if(here.begin(), here.end(), [&](const Route* route) {
     return Answers(*route, request.method);
   });
@@ -178,9 +207,7 @@ void Router::OnRequest(net::HttpRequest request, std::shared_ptr<net::Responder>
   }
   const Route& route = **found;
   if (const auto refusal = CheckSecret(access_, request, route.secret)) {
-    auto response = ErrorResponse(*refusal);
-    if (refusal->status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
-    return responder->Send(std::move(response));
+    return responder->Send(ErrorResponse(*refusal));
   }
   if (request.body.size() > route.body_limit_bytes) {
     return responder->Send(ErrorResponse(
@@ -189,8 +216,43 @@ void Router::OnRequest(net::HttpRequest request, std::shared_ptr<net::Responder>
              std::to_string(route.body_limit_bytes) + " are taken here.",
          "invalid_request_error", "", "limit_exceeded"}));
   }
+  if (const auto refusal = CheckBodyForm(request)) {
+    auto response = ErrorResponse(*refusal);
+    if (refusal->code == "unsupported_encoding") {
+      response.headers.emplace_back("Accept-Encoding", "identity");
+    }
+    return responder->Send(std::move(response));
+  }
   request.client = ClientOf(access_, request);
   route.handle(std::move(request), responder);
+}
+
+// A page whose preflight failed would be told "network error" in place of what it did wrong.
+void Router::AnswerOptions(const net::HttpRequest& request, const std::vector<const Route*>& here,
+                           net::Responder& responder) const {
+  // Of the root, too, where there is no page: proxies ask it whether the server lives.
+  const bool is_server = request.path == "*" || (here.empty() && request.path == "/");
+  const std::string methods = is_server ? "GET, HEAD, POST, OPTIONS" : MethodsOf(here);
+  if (here.empty() && !is_server && !IsPreflight(access_, request)) {
+    return responder.Send(ErrorResponse(NothingAt(request.path)));
+  }
+  responder.Send({204, {{"Allow", methods}}, {}});
+}
+
+size_t Router::BodyLimit(const net::HttpRequest& head) {
+  size_t limit = kStrangersBodyBytes;
+  Secret secret = Secret::kNone;
+  for (const Route* route : RoutesAt(head.path)) {
+    if (!Answers(*route, head.method) || route->body_limit_bytes <= limit) continue;
+    limit = route->body_limit_bytes;
+    secret = route->secret;
+  }
+  if (limit == kStrangersBodyBytes) return limit;
+  net::HttpRequest request = head;
+  UseForwarded(access_, request);
+  const bool is_stranger =
+      CheckHostAndOrigin(access_, request) || CheckSecret(access_, request, secret);
+  return is_stranger ? kStrangersBodyBytes : limit;
 }
 
 bool Router::OnHandshake(const net::HttpRequest& received, net::HttpResponse* refusal) {
@@ -209,12 +271,17 @@ bool Router::OnHandshake(const net::HttpRequest& received, net::HttpResponse* re
     error = OverShare(NoPlace());
   if (!error) return true;
   *refusal = ErrorResponse(*error);
+  const net::Headers cors = CorsHeaders(access_, request, MethodsOf(here));
+  refusal->headers.insert(refusal->headers.end(), cors.begin(), cors.end());
   AddSecurityHeaders(refusal->headers);
   return false;
 }
 
-net::HttpResponse Router::MakeError(int status, const std::string& sentence) {
+net::HttpResponse Router::MakeError(int status, const std::string& sentence,
+                                    const net::HttpRequest& head) {
   auto response = ErrorResponse({status, sentence, "invalid_request_error", "", ""});
+  const net::Headers cors = CorsHeaders(access_, head, MethodsOf(RoutesAt(head.path)));
+  response.headers.insert(response.headers.end(), cors.begin(), cors.end());
   AddSecurityHeaders(response.headers);
   return response;
 }

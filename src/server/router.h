@@ -27,6 +27,7 @@ struct Route {
   std::function<std::optional<api::ApiError>(const net::HttpRequest&)> admit;
   std::function<net::WebSocketCallbacks(const net::HttpRequest&, std::shared_ptr<net::WebSocket>)>
       connect;
+  bool may_lack_host = false;  // of CheckHostAndOrigin
 };
 
 class Router : public net::ServerHandler {
@@ -41,13 +42,17 @@ class Router : public net::ServerHandler {
   bool OnHandshake(const net::HttpRequest& request, net::HttpResponse* refusal) override;
   net::WebSocketCallbacks OnWebSocket(const net::HttpRequest& request,
                                       std::shared_ptr<net::WebSocket> socket) override;
-  net::HttpResponse MakeError(int status, const std::string& sentence) override;
+  size_t BodyLimit(const net::HttpRequest& head) override;
+  net::HttpResponse MakeError(int status, const std::string& sentence,
+                              const net::HttpRequest& head) override;
 
  private:
   class FinishingResponder;
   class Place;
 
   std::vector<const Route*> RoutesAt(std::string_view path) const;
+  void AnswerOptions(const net::HttpRequest& request, const std::vector<const Route*>& here,
+                     net::Responder& responder) const;
 
   const std::vector<Route> routes_;
   AccessPolicy access_;

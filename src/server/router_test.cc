@@ -42,6 +42,7 @@ std::vector<Route> Routes() {
        [](const net::HttpRequest&, const std::shared_ptr<net::WebSocket>&) {
          return net::WebSocketCallbacks();
        }},
+      {"GET", "/healthz", Secret::kNone, 0, say("ok"), nullptr, nullptr, true},
   };
 }
 
@@ -189,6 +190,100 @@ TEST_F(RouterTest, ListedOriginsReadEveryAnswerAndMaySendAnyHeader) {
   }
   preflight.back().second = "x\r\nset-cookie: a";
   EXPECT_EQ(Ask("OPTIONS", "/v1/chat", preflight).Header("Access-Control-Allow-Headers"), "");
+}
+
+TEST_F(RouterTest, PreflightsSucceedSoThatPagesReadWhatIsWrong) {
+  const auto ask = [&](const char* path, const char* method, net::Headers more = {}) {
+    net::Headers headers = {{"origin", "https://friend.example"},
+                            {"access-control-request-method", method}};
+    headers.insert(headers.end(), more.begin(), more.end());
+    return Ask("OPTIONS", path, headers);
+  };
+  EXPECT_EQ(ask("/v1/nothing", "DELETE").status, 204);
+  EXPECT_EQ(ask("/v1/nothing", "DELETE").Header("Access-Control-Allow-Methods"), "OPTIONS, DELETE");
+  EXPECT_EQ(ask("/v1/chat", "PUT").Header("Access-Control-Allow-Methods"), "POST, OPTIONS, PUT");
+  EXPECT_EQ(ask("/v1/chat", "P,T").Header("Access-Control-Allow-Methods"), "");
+  const auto asked = ask("/v1/chat", "POST",
+                         {{"access-control-request-headers", "X-A!"},
+                          {"access-control-request-headers", "x-b"},
+                          {"access-control-request-private-network", "true"}});
+  EXPECT_EQ(asked.Header("Access-Control-Allow-Headers"), "X-A!, x-b");
+  EXPECT_EQ(asked.Header("Access-Control-Allow-Private-Network"), "true");
+}
+
+TEST_F(RouterTest, AnswersThatNobodyAskedForLetPagesReadThem) {
+  net::HttpRequest head;
+  for (const int status : {400, 408, 413, 431}) {
+    head.headers = {{"origin", "https://friend.example"}};
+    RecordingResponder answer;
+    answer.Send(router_.MakeError(status, "No.", head));
+    EXPECT_EQ(answer.Header("Access-Control-Allow-Origin"), "https://friend.example") << status;
+    EXPECT_EQ(answer.Header("Vary"), "Origin") << status;
+    head.headers = {{"origin", "https://evil.example"}};
+    RecordingResponder other;
+    other.Send(router_.MakeError(status, "No.", head));
+    EXPECT_EQ(other.Header("Access-Control-Allow-Origin"), "") << status;
+  }
+  net::HttpResponse refusal;
+  EXPECT_FALSE(router_.OnHandshake(
+      RequestOf("GET", "/worker",
+                {{"origin", "https://friend.example"}, {"authorization", "Bearer wrong"}}),
+      &refusal));
+  RecordingResponder refused;
+  refused.Send(refusal);
+  EXPECT_EQ(refused.Header("Access-Control-Allow-Origin"), "https://friend.example");
+  EXPECT_EQ(refused.Header("WWW-Authenticate"), "Bearer");
+}
+
+TEST_F(RouterTest, BodiesAreReadAsTheyAreSent) {
+  const auto ask = [&](net::Headers headers) {
+    headers.insert(headers.end(), key_.begin(), key_.end());
+    return Ask("POST", "/v1/chat", headers, "0123456789");
+  };
+  for (const char* coding : {"gzip", "br", "Deflate", "identity, zstd", "x-unknown"}) {
+    const auto refused = ask({{"content-encoding", coding}});
+    EXPECT_EQ(refused.status, 415) << coding;
+    EXPECT_EQ(CodeOf(refused), "unsupported_encoding");
+    EXPECT_EQ(refused.Header("Accept-Encoding"), "identity");
+  }
+  for (const char* type : {"application/json; charset=utf-16", "application/json;CHARSET=latin1"}) {
+    EXPECT_EQ(CodeOf(ask({{"content-type", type}})), "unsupported_charset") << type;
+  }
+  for (const net::Headers& taken :
+       std::vector<net::Headers>{{{"content-encoding", "Identity"}},
+                                 {{"content-encoding", ""}},
+                                 {{"content-type", "application/json; charset=\"UTF-8\""}},
+                                 {{"content-type", "application/x-www-form-urlencoded"}}}) {
+    EXPECT_EQ(ask(taken).status, 200);
+  }
+}
+
+TEST_F(RouterTest, LongBodiesAreForThoseWhoMaySendThem) {
+  Router router({{"POST", "/long", Secret::kApiKey, 8 << 20, nullptr, nullptr, nullptr},
+                 {"GET", "/", Secret::kNone, 0, nullptr, nullptr, nullptr}});
+  router.SetAccess(Policy());
+  EXPECT_EQ(router.BodyLimit(RequestOf("POST", "/long", key_)), size_t{8 << 20});
+  EXPECT_EQ(router.BodyLimit(RequestOf("POST", "/long", {})), size_t{1 << 20});
+  EXPECT_EQ(router.BodyLimit(RequestOf("GET", "/", key_)), size_t{1 << 20});
+  EXPECT_EQ(router.BodyLimit(RequestOf("GET", "/long", key_)), size_t{1 << 20});
+}
+
+TEST_F(RouterTest, ProxiesThatLookWhetherAServerLivesNeedNoHost) {
+  const auto ask = [&](const char* method, const char* path, bool old) {
+    net::HttpRequest request = RequestOf(method, path, key_);
+    std::erase_if(request.headers, [](const auto& header) { return header.first == "host"; });
+    request.is_http_1_0 = old;
+    return Ask(request).status;
+  };
+  EXPECT_EQ(ask("GET", "/healthz", true), 200);
+  EXPECT_EQ(ask("HEAD", "/healthz", true), 200);
+  EXPECT_EQ(ask("OPTIONS", "/", true), 204);
+  EXPECT_EQ(ask("OPTIONS", "*", true), 204);
+  EXPECT_EQ(ask("GET", "/healthz", false), 400);
+  EXPECT_EQ(ask("GET", "/", true), 421);
+  EXPECT_EQ(ask("GET", "/v1/models", true), 421);
+  EXPECT_EQ(Ask("OPTIONS", "*").Header("Allow"), "GET, HEAD, POST, OPTIONS");
+  EXPECT_EQ(Ask("OPTIONS", "*", {{"host", "evil.example"}}).status, 421);
 }
 
 TEST_F(RouterTest, EveryAnswerCarriesTheHeadersForBrowsers) {
@@ -374,6 +469,25 @@ TEST(Forwarded, IsBelievedOfNamedProxiesOnly) {
             "203.0.113.9");
   EXPECT_EQ(forwarded("127.0.0.1", {{"x-forwarded-for", "<script>"}}).remote_address, "127.0.0.1");
   EXPECT_EQ(forwarded("127.0.0.1", {}).remote_address, "127.0.0.1");
+  // With ports, as some proxies write them, and in other spellings.
+  for (const auto& [told, address] : {std::pair("203.0.113.9:4711", "203.0.113.9"),
+                                      {"[2001:DB8::1]:4711", "2001:db8::1"},
+                                      {"\"[2001:db8::1]\"", "2001:db8::1"},
+                                      {"2001:db8:0::1", "2001:db8::1"},
+                                      {"203.0.113.9,, ::ffff:10.0.0.2", "203.0.113.9"}}) {
+    EXPECT_EQ(forwarded("127.0.0.1", {{"x-forwarded-for", told}}).remote_address, address) << told;
+  }
+  EXPECT_EQ(forwarded("::ffff:127.0.0.1", {{"x-forwarded-for", "203.0.113.9"}}).remote_address,
+            "203.0.113.9");
+  const auto is_tls = [&](const char* addresses, const char* schemes) {
+    return forwarded("127.0.0.1", {{"x-forwarded-for", addresses}, {"x-forwarded-proto", schemes}})
+        .over_tls;
+  };
+  EXPECT_TRUE(is_tls("203.0.113.9", "HTTPS"));
+  EXPECT_TRUE(is_tls("203.0.113.9", "http, https"));  // the first may be invented
+  EXPECT_FALSE(is_tls("203.0.113.9", "https, http"));
+  EXPECT_TRUE(is_tls("203.0.113.9, 10.0.0.2", "https, http"));
+  EXPECT_TRUE(is_tls("203.0.113.9, 10.0.0.2", "https"));
 }
 
 }  // namespace

@@ -21,7 +21,6 @@ namespace {
 using Request = net::HttpRequest;
 using Client = std::shared_ptr<net::Responder>;
 
-constexpr size_t kChatBodyBytes = 1 << 20;
 constexpr size_t kProbeBlockBytes = 1 << 20;
 constexpr uint64_t kMaxProbeBytes = 64 << 20;
 
@@ -31,7 +30,7 @@ Route Get(std::string path, Secret secret, std::function<void(Request, Client)> 
 }
 
 void AnswerLiveness(const Request&, const Client& client) {
-  client->Send(net::TextResponse(200, "text/plain", "ok\n"));
+  client->Send(net::TextResponse(200, "text/plain; charset=utf-8", "ok\n"));
 }
 
 void AnswerInfo(const Request&, const Client& client) {
@@ -87,7 +86,7 @@ Slice RandomBlock() {
 }  // namespace
 
 std::vector<Route> MakeRoutes(const RouteParts& parts) {
-  const auto [host, feed, chat, package, files, links] = parts;
+  const auto [host, feed, chat, package, files, links, chat_body_bytes] = parts;
   std::vector<Route> routes = {
       // OpenAI's API.
       Get("/v1/models", Secret::kApiKey,
@@ -96,7 +95,7 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
           [chat = chat](const Request& request, const Client& client) {
             chat->DescribeModel(request, *client);
           }),
-      {"POST", "/v1/chat/completions", Secret::kApiKey, kChatBodyBytes,
+      {"POST", "/v1/chat/completions", Secret::kApiKey, chat_body_bytes,
        [chat = chat](Request request, Client client) {
          chat->Complete(std::move(request), std::move(client));
        },
@@ -114,9 +113,10 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
       Get("/api/info", Secret::kApiKey, AnswerInfo),
       Get("/metrics", Secret::kApiKey,
           [host = host](const Request&, const Client& client) {
-            client->Send(net::TextResponse(200, "text/plain; version=0.0.4", MetricsText(*host)));
+            client->Send(net::TextResponse(200, "text/plain; version=0.0.4; charset=utf-8",
+                                           MetricsText(*host)));
           }),
-      Get("/healthz", Secret::kNone, AnswerLiveness),
+      {"GET", "/healthz", Secret::kNone, 0, AnswerLiveness, nullptr, nullptr, true},
 
       // Workers: the model's bytes, the measure of their line, and their sockets.
       Get("/package/*", Secret::kJoinToken,

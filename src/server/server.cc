@@ -1,11 +1,13 @@
 #include "server/server.h"
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <utility>
 
 #include "base/log.h"
 #include "base/random.h"
+#include "net/web_names.h"
 #include "server/own_user.h"
 #include "server/routes.h"
 
@@ -41,6 +43,12 @@ Server::Server(const ServerOptions& options)
 }
 
 Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, ServedModel model) {
+  for (const std::string& name : options.host_names) {
+    TRY(net::ParseHostName("--host-name", name));
+  }
+  for (const std::string& origin : options.allowed_origins) {
+    TRY(net::ParseOrigin("--allow-origin", origin));
+  }
   std::unique_ptr<Server> server(new Server(options));
   if (options.secrets) {
     server->secrets_ = *options.secrets;
@@ -110,6 +118,9 @@ void Server::MakeHost(ServedModel& model) {
   swarm::CoreOptions core =
       swarm::OptionsFor(std::move(model.info), options_.context_length, options_.sessions);
   const uint32_t context = core.context_length;
+  body_limit_bytes_ = options_.body_limit_bytes > 0
+                          ? options_.body_limit_bytes
+                          : std::max(kLeastBodyLimitBytes, kBodyBytesPerPosition * context);
   if (context < options_.context_length) {
     LogInfo("the model was made for {} positions: the context is {}", context, context);
   }
@@ -160,6 +171,7 @@ void Server::MakeHost(ServedModel& model) {
   parts.package = package_routes_.get();
   parts.files = files_ ? &*files_ : nullptr;
   parts.links = &links_;
+  parts.chat_body_bytes = body_limit_bytes_;
   router_ = std::make_unique<Router>(MakeRoutes(parts));
 }
 
@@ -179,11 +191,13 @@ Status Server::Open() {
   // Clients and pages have as many as before, however many devices there may be.
   if (options_.worker_limit > swarm::kDefaultWorkerLimit)
     listen.limits.connections += options_.worker_limit - swarm::kDefaultWorkerLimit;
-  listen.uncounted_addresses.insert(options_.trusted_proxies.begin(),
-                                    options_.trusted_proxies.end());
+  listen.limits.body_bytes = body_limit_bytes_;
+  for (const std::string& proxy : options_.trusted_proxies)
+    listen.uncounted_addresses.insert(net::CanonicalAddress(proxy));
   ASSIGN_OR_RETURN(server_, net::Server::Listen(loop_, listen, router_.get()));
   reach_.port = server_->port();
-  router_->SetAccess(MakeAccess());
+  ASSIGN_OR_RETURN(AccessPolicy access, MakeAccess());
+  router_->SetAccess(std::move(access));
   links_ = SharedLinks(reach_, secrets_);
   for (const journal::pb::Secrets& earlier : earlier_secrets_) {
     const std::string key_hash = ToHex(AsBytes(earlier.api_key()));
@@ -206,10 +220,13 @@ Result<std::shared_ptr<net::TlsContext>> Server::MakeTls() const {
   return net::LoadTls(options_.tls, options_.tls_key.empty() ? options_.tls : options_.tls_key);
 }
 
-AccessPolicy Server::MakeAccess() const {
+Result<AccessPolicy> Server::MakeAccess() const {
   AccessPolicy access;
   access.allowed_hosts = reach_.AllowedHosts();
-  access.allowed_origins.insert(options_.allowed_origins.begin(), options_.allowed_origins.end());
+  for (const std::string& text : options_.allowed_origins) {
+    ASSIGN_OR_RETURN(std::string origin, net::ParseOrigin("--allow-origin", text));
+    access.allowed_origins.insert(std::move(origin));
+  }
   if (!secrets_.api_key.empty()) access.api_key_hash = HashSecret(secrets_.api_key);
   if (!secrets_.join_token.empty()) access.join_token_hash = HashSecret(secrets_.join_token);
   for (const journal::pb::Secrets& earlier : earlier_secrets_) {
@@ -217,7 +234,8 @@ AccessPolicy Server::MakeAccess() const {
     access.earlier_join_token_hashes.push_back(ToHex(AsBytes(earlier.join_token())));
   }
   if (recovery_) access.on_use = [this](const std::string& hash) { recovery_->NoteUse(hash); };
-  access.trusted_proxies.insert(options_.trusted_proxies.begin(), options_.trusted_proxies.end());
+  for (const std::string& proxy : options_.trusted_proxies)
+    access.trusted_proxies.insert(net::CanonicalAddress(proxy));
   if (secrets_.api_key.empty()) access.only_user = OwnUserIfKnown();
   return access;
 }

@@ -26,6 +26,12 @@
 
 namespace weft::server {
 
+// What a request for a chat may take, a position of the context: tokens are seldom longer, also
+// where every character is escaped (\uXXXX, as Python does it).
+constexpr size_t kBodyBytesPerPosition = 16;
+// And in any case: a text that is too long for the context is told so, escaped or not.
+constexpr size_t kLeastBodyLimitBytes = 2 << 20;
+
 struct ServerOptions {
   std::string address = "127.0.0.1";
   uint16_t port = 8080;                 // 0: any free one
@@ -44,6 +50,7 @@ struct ServerOptions {
   bool new_secrets = false;  // those of earlier starts are not let in any more
   uint32_t context_length =
       swarm::kDefaultContextLength;  // no more than what the model was made for is used
+  size_t body_limit_bytes = 0;  // of a chat's request; 0: by the context, kBodyBytesPerPosition
   uint32_t sessions = swarm::kDefaultSessions;
   uint32_t generate_interval = 0;
   swarm::PlanKind plan_kind = swarm::PlanKind::kLayers;
@@ -100,7 +107,7 @@ class Server {
   RequestLedger MakeLedger();
   Status Open();
   Result<std::shared_ptr<net::TlsContext>> MakeTls() const;
-  AccessPolicy MakeAccess() const;
+  Result<AccessPolicy> MakeAccess() const;
   void OnSwarmChanged();
   void BeginStop();
 
@@ -118,6 +125,7 @@ class Server {
   std::unique_ptr<PackageRoutes> package_routes_;
   std::optional<StaticFiles> files_;
   SharedLinks links_;
+  size_t body_limit_bytes_ = 0;
   std::unique_ptr<Router> router_;
   std::unique_ptr<net::Server> server_;
   net::EventLoop::Timer look_timer_;

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "base/sha256.h"
 #include "net/address.h"
+#include "net/web_names.h"
 #include "server/access.h"
 #include "server/qr_code.h"
 
@@ -107,15 +108,18 @@ std::vector<std::string> Reach::Hosts() const {
 
 std::set<std::string> Reach::AllowedHosts() const {
   std::set<std::string> allowed;
+  const auto allow = [&allowed](const std::string& authority) {
+    if (auto canonical = net::CanonicalAuthority(authority)) allowed.insert(std::move(*canonical));
+  };
   const std::string digits = std::to_string(port);
   const uint16_t default_port = tls ? 443 : 80;
   for (const std::string& host : Hosts()) {
-    allowed.insert(net::HostInUrl(host) + ":" + digits);
-    if (port == default_port) allowed.insert(net::HostInUrl(host));
+    allow(net::HostInUrl(host) + ":" + digits);
+    if (port == default_port) allow(net::HostInUrl(host));
   }
-  allowed.insert("[::1]:" + digits);
+  allow("[::1]:" + digits);
   // A name given with its own port is behind a proxy and comes as it is.
-  allowed.insert(host_names.begin(), host_names.end());
+  for (const std::string& name : host_names) allow(net::HostInUrl(name));
   return allowed;
 }
 

@@ -41,7 +41,7 @@ struct Reach {
   std::string PlainAddress() const;
   // Names and addresses without ports, those that others use first.
   std::vector<std::string> Hosts() const;
-  // The values that a request's Host header may have.
+  // The values that a request's Host header may have, as net/web_names.h spells them.
   std::set<std::string> AllowedHosts() const;
   // "http://192.168.1.7:8080" for "http", with an s where there is TLS.
   std::string Base(const std::string& scheme) const;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/sha256.h"
+#include "net/http_fields.h"
 
 namespace weft::server {
 namespace {
@@ -29,77 +30,105 @@ std::string ContentType(const std::filesystem::path& path) {
   return "application/octet-stream";
 }
 
-bool Accepts(const net::HttpRequest& request, std::string_view encoding) {
-  return request.Header("accept-encoding").find(encoding) != std::string_view::npos;
-}
-
 struct ByteRange {
   uint64_t first = 0;
   uint64_t end = 0;
 };
 
-// "bytes=a-b", "bytes=a-", "bytes=-n" within `total`. nullopt: not satisfiable or not of this form.
-std::optional<ByteRange> ParseRange(std::string_view header, uint64_t total) {
-  constexpr std::string_view kUnit = "bytes=";
-  if (!header.starts_with(kUnit)) return std::nullopt;
-  header.remove_prefix(kUnit.size());
-  const size_t dash = header.find('-');
-  if (dash == std::string_view::npos || header.find(',') != std::string_view::npos) {
-    return std::nullopt;
+enum class RangeKind { kNone, kOne, kUnsatisfiable };
+
+// A number that fits into no 64 bits lies behind every resource.
+std::optional<uint64_t> Position(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return error == std::errc::result_out_of_range ? std::optional(UINT64_MAX) : value;
+}
+
+// "bytes=a-b", "bytes=a-", "bytes=-n" within `total`. Of other units, of several ranges and of what
+// is none, the whole is sent (RFC 9110 14.2).
+RangeKind ParseRange(std::string_view header, uint64_t total, ByteRange* range) {
+  const size_t equals = header.find('=');
+  if (equals == std::string_view::npos ||
+      !net::EqualsIgnoringCase(net::Trimmed(header.substr(0, equals)), "bytes")) {
+    return RangeKind::kNone;
   }
-  const auto number = [](std::string_view text) -> std::optional<uint64_t> {
-    uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return value;
-  };
-  const std::string_view first_text = header.substr(0, dash);
-  const std::string_view last_text = header.substr(dash + 1);
+  const auto members = net::ListMembers(header.substr(equals + 1));
+  if (members.size() != 1) return RangeKind::kNone;
+  const size_t dash = members[0].find('-');
+  if (dash == std::string_view::npos) return RangeKind::kNone;
+  const std::string_view first_text = members[0].substr(0, dash);
+  const std::string_view last_text = members[0].substr(dash + 1);
+  const auto last = Position(last_text);
   if (first_text.empty()) {
-    const auto count = number(last_text);
-    if (!count || *count == 0 || total == 0) return std::nullopt;
-    return ByteRange{total - std::min(*count, total), total};
+    if (!last) return RangeKind::kNone;
+    if (*last == 0 || total == 0) return RangeKind::kUnsatisfiable;
+    *range = {total - std::min(*last, total), total};
+    return RangeKind::kOne;
   }
-  const auto first = number(first_text);
-  const auto last = last_text.empty() ? std::optional<uint64_t>(total - 1) : number(last_text);
-  if (!first || !last || *first >= total || *last < *first) return std::nullopt;
-  return ByteRange{*first, std::min(*last, total - 1) + 1};
+  const auto first = Position(first_text);
+  if (!first || (!last && !last_text.empty()) || (last && *last < *first)) return RangeKind::kNone;
+  if (*first >= total) return RangeKind::kUnsatisfiable;
+  *range = {*first, last ? std::min(*last, total - 1) + 1 : total};
+  return RangeKind::kOne;
+}
+
+const char* CacheControl(Caching caching) {
+  switch (caching) {
+    case Caching::kForever:
+      return "public, max-age=31536000, immutable";
+    case Caching::kForeverByClient:
+      return "private, max-age=31536000, immutable";
+    case Caching::kAskAgain:
+      break;
+  }
+  return "no-cache";
 }
 
 }  // namespace
 
 net::HttpResponse RangedResponse(const net::HttpRequest& request, const Slice& bytes,
                                  const std::string& etag, const std::string& content_type,
-                                 bool immutable) {
+                                 Caching caching) {
   net::HttpResponse response;
-  response.headers = {
-      {"ETag", etag},
-      {"Accept-Ranges", "bytes"},
-      {"Content-Type", content_type},
-      {"Cache-Control", immutable ? "public, max-age=31536000, immutable" : "no-cache"}};
-  if (request.Header("if-none-match") == etag) {
+  response.headers = {{"ETag", etag},
+                      {"Accept-Ranges", "bytes"},
+                      {"Content-Type", content_type},
+                      {"Cache-Control", CacheControl(caching)}};
+  // The order of RFC 9110 13.2.2. There is no Last-Modified, so dates are no condition.
+  const std::string if_match = request.HeaderList("if-match");
+  if (!if_match.empty() && !net::NamesEtag(if_match, etag, net::EtagComparison::kStrong)) {
+    response.status = 412;
+    return response;
+  }
+  if (net::NamesEtag(request.HeaderList("if-none-match"), etag, net::EtagComparison::kWeak)) {
     response.status = 304;
     return response;
   }
-  const std::string_view range_header = request.Header("range");
-  const bool stale_range =
-      !request.Header("if-range").empty() && request.Header("if-range") != etag;
-  if (range_header.empty() || stale_range) {
+  const std::string_view if_range = request.Header("if-range");
+  const bool is_stale =
+      !if_range.empty() && (net::Trimmed(if_range) == "*" ||
+                            !net::NamesEtag(if_range, etag, net::EtagComparison::kStrong));
+  ByteRange range;
+  const uint64_t total = bytes.byte_count();
+  // Ranges are for GET alone.
+  const RangeKind kind = request.method == "GET" && !is_stale
+                             ? ParseRange(request.Header("range"), total, &range)
+                             : RangeKind::kNone;
+  if (kind == RangeKind::kNone) {
     response.body.push_back(bytes);
     return response;
   }
-  const uint64_t total = bytes.byte_count();
-  const auto range = ParseRange(range_header, total);
-  if (!range) {
+  if (kind == RangeKind::kUnsatisfiable) {
     response.status = 416;
     response.headers.emplace_back("Content-Range", "bytes */" + std::to_string(total));
     return response;
   }
   response.status = 206;
-  response.headers.emplace_back("Content-Range", "bytes " + std::to_string(range->first) + "-" +
-                                                     std::to_string(range->end - 1) + "/" +
+  response.headers.emplace_back("Content-Range", "bytes " + std::to_string(range.first) + "-" +
+                                                     std::to_string(range.end - 1) + "/" +
                                                      std::to_string(total));
-  response.body.push_back(bytes.Sub(range->first, range->end - range->first));
+  response.body.push_back(bytes.Sub(range.first, range.end - range.first));
   return response;
 }
 
@@ -141,22 +170,39 @@ std::vector<std::string> StaticFiles::Paths() const {
   return paths;
 }
 
+// What the client likes best of the forms that there are; the smallest where it likes several. The
+// plain form is for everyone, also for those who say that they do not want it.
 net::HttpResponse StaticFiles::Answer(const net::HttpRequest& request) const {
   const File& file = files_.at(request.path);
+  const std::string accepted = request.HeaderList("accept-encoding");
   auto bytes = file.plain;
-  const char* encoding = nullptr;
-  if (file.br && Accepts(request, "br")) {
-    bytes = file.br;
-    encoding = "br";
-  } else if (file.gzip && Accepts(request, "gzip")) {
-    bytes = file.gzip;
-    encoding = "gzip";
+  std::string encoding;
+  int best = 0;
+  for (const auto& [name, form] : {std::pair("br", file.br), std::pair("gzip", file.gzip)}) {
+    const int weight = form ? net::EncodingWeight(accepted, name) : 0;
+    if (weight <= best) continue;
+    best = weight;
+    bytes = form;
+    encoding = name;
   }
-  net::HttpRequest whole = request;  // ranges of compressed forms mean nothing to clients
-  std::erase_if(whole.headers, [](const auto& header) { return header.first == "range"; });
+  const bool prefers_plain = !accepted.empty() && accepted.find("identity") != std::string::npos &&
+                             net::EncodingWeight(accepted, "identity") > best;
+  if (prefers_plain) {
+    bytes = file.plain;
+    encoding.clear();
+  }
+  // Each form has bytes, and so a tag, of its own.
+  std::string etag = file.etag;
+  net::HttpRequest wanted = request;
+  if (!encoding.empty()) {
+    etag.insert(etag.size() - 1, "-" + encoding);
+    // Parts of compressed forms mean nothing to clients.
+    std::erase_if(wanted.headers, [](const auto& header) { return header.first == "range"; });
+  }
   net::HttpResponse response =
-      RangedResponse(whole, AsSlice(bytes), file.etag, file.content_type, file.immutable);
-  if (encoding != nullptr) response.headers.emplace_back("Content-Encoding", encoding);
+      RangedResponse(wanted, AsSlice(bytes), etag, file.content_type,
+                     file.immutable ? Caching::kForever : Caching::kAskAgain);
+  if (!encoding.empty()) response.headers.emplace_back("Content-Encoding", encoding);
   response.headers.emplace_back("Vary", "Accept-Encoding");
   return response;
 }

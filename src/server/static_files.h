@@ -35,10 +35,16 @@ class StaticFiles {
   std::map<std::string, File> files_;  // by URL path
 };
 
-// Serves a range or the whole of an immutable or plain resource: ETag, If-None-Match, Range, 206,
-// 304, 416.
+enum class Caching {
+  kAskAgain,         // each time, with the ETag
+  kForever,          // by anybody: what stands there never changes
+  kForeverByClient,  // not by caches that serve others: it is behind a secret
+};
+
+// Serves a range or the whole of a resource: If-Match, If-None-Match, If-Range, Range; 206, 304,
+// 412, 416. Of several ranges at once it gives the whole.
 net::HttpResponse RangedResponse(const net::HttpRequest& request, const Slice& bytes,
                                  const std::string& etag, const std::string& content_type,
-                                 bool immutable);
+                                 Caching caching);
 
 }  // namespace weft::server

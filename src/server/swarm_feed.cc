@@ -28,7 +28,7 @@ void SwarmFeed::Subscribe(std::shared_ptr<net::Responder> responder) {
     return responder->Send(ErrorResponse(Overloaded(
         std::to_string(kMaxSubscribers) + " pages watch this swarm already, the limit.")));
   }
-  responder->StartStream(200, {{"Content-Type", "text/event-stream"},
+  responder->StartStream(200, {{"Content-Type", kEventStreamType},
                                {"Cache-Control", "no-store"},
                                {"X-Accel-Buffering", "no"}});
   responder->Write("retry: 1000\nevent: swarm\ndata: " + api::SwarmJson(host_.snapshot(), model_) +

@@ -87,7 +87,7 @@ step_web_unit() {
 
 step_conformance() {
   local files
-  mapfile -t files < <(find tests/conformance -maxdepth 1 -name '*.mjs' | sort)
+  mapfile -t files < <(find tests/conformance tests/reported -maxdepth 1 -name '*.mjs' | sort)
   [ ${#files[@]} -gt 0 ] || not_there "tests/conformance holds no *.mjs yet"
   WEFT="$weft" node_tests "${files[@]}"
 }
