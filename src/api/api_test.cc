@@ -70,6 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, BadRequests,
     testing::Values(
         BadCase{"", "", "not valid JSON"}, BadCase{"[]", "", "JSON object"},
+        BadCase{"{\"a\":1,}", "", "at byte 7 of 8"}, BadCase{"{} {}", "", "not valid JSON"},
         BadCase{"{\"messages\":[]}", "model", "'model'"},
         BadCase{"{\"model\":\"m\"}", "messages", "non-empty array"},
         BadCase{"{\"model\":\"m\",\"messages\":[]}", "messages", "non-empty array"},
@@ -84,7 +85,22 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"{" MESSAGES ",\"temperature\":\"hot\"}", "temperature", "\"hot\""},
         BadCase{"{" MESSAGES ",\"max_tokens\":0}", "max_tokens", "from 1"},
         BadCase{"{" MESSAGES ",\"max_tokens\":1.5}", "max_tokens", "integer"},
+        BadCase{"{" MESSAGES ",\"max_tokens\":5,\"max_completion_tokens\":6}", "max_tokens",
+                "the 6 of 'max_completion_tokens'"},
         BadCase{"{" MESSAGES ",\"n\":2}", "n", "one choice"},
+        BadCase{"{" MESSAGES ",\"n\":0}", "n", "'n' is 0; weft supports 1 only"},
+        BadCase{"{" MESSAGES ",\"stop\":[\"a\",5]}", "stop", "has 5"},
+        BadCase{"{" MESSAGES ",\"logit_bias\":[]}", "logit_bias", "is []; expected an object"},
+        BadCase{"{" MESSAGES ",\"tools\":5}", "tools", "is 5; expected an array"},
+        BadCase{"{" MESSAGES ",\"tools\":[5]}", "tools[0]", "is 5; expected an object"},
+        BadCase{"{" MESSAGES ",\"stream_options\":{\"include_usage\":1}}", "include_usage",
+                "true or false"},
+        BadCase{"{" MESSAGES ",\"stream_options\":{\"continuous_usage_stats\":true}}",
+                "stream_options.continuous_usage_stats", "include_usage alone"},
+        BadCase{"{" MESSAGES ",\"chat_template_kwargs\":[]}", "chat_template_kwargs", "an object"},
+        BadCase{"{" MESSAGES ",\"temprature\":1}", "temprature", "no field that weft knows"},
+        BadCase{"{\"model\":5}", "model", "'model' is 5"},
+        BadCase{"{\"model\":\"m\",\"messages\":\"Hi\"}", "messages", "is \"Hi\""},
         BadCase{"{" MESSAGES ",\"stream\":\"yes\"}", "stream", "true or false"},
         BadCase{"{" MESSAGES ",\"stop\":\"\"}", "stop", "non-empty"},
         BadCase{"{" MESSAGES ",\"logit_bias\":{\"x\":1}}", "logit_bias", "token id"},
@@ -117,6 +133,10 @@ TEST(ChatRequest, TakesWhatChangesNothing) {
   EXPECT_EQ(chat.tools.size(), 1u);
 }
 
+TEST(ChatRequest, ABodyMayBeginWithAByteOrderMark) {
+  EXPECT_EQ(Accepted("\xEF\xBB\xBF{" MESSAGES "}").model, "m");
+}
+
 TEST(ChatRequest, ToolsThatAreNotToBeUsedAreNotTold) {
   EXPECT_TRUE(
       Accepted("{" MESSAGES ",\"tool_choice\":\"none\",\"tools\":[{\"type\":\"function\"}]}")
@@ -147,10 +167,12 @@ TEST(ChatRequest, WhatIsShownOfAValueIsWholeCharacters) {
 }
 
 TEST(ChatRequest, RefusesDeepNesting) {
-  std::string body = "{" MESSAGES ",\"x\":";
+  std::string body = "{" MESSAGES ",\"metadata\":";
   for (int i = 0; i < 100; ++i) body += "[";
   for (int i = 0; i < 100; ++i) body += "]";
-  EXPECT_TRUE(std::holds_alternative<ApiError>(Parse(body + "}")));
+  auto refused = Parse(body + "}");
+  ASSERT_TRUE(std::holds_alternative<ApiError>(refused));
+  EXPECT_THAT(std::get<ApiError>(refused).message, testing::HasSubstr("more than 64 deep"));
 }
 
 TEST(Responses, ChunksAreEventsOfOneJsonObject) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
+#include <boost/json/stream_parser.hpp>
 #include <charconv>
 #include <cmath>
+
+#include "api/request_fields.h"
 
 namespace weft::api {
 namespace json = boost::json;
@@ -18,16 +20,6 @@ ApiError Bad(std::string param, std::string message) {
   return error;
 }
 
-// The beginning of a value as JSON, never half a character.
-std::string Shown(const json::value& value) {
-  constexpr size_t kMaxBytes = 60;
-  std::string text = json::serialize(value);
-  if (text.size() <= kMaxBytes) return text;
-  size_t end = kMaxBytes - 3;
-  while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + "...";
-}
-
 // As one would write it: JSON's would be 2E0.
 std::string TextOf(const sampling::Range& range) {
   const auto text = [](double number) {
@@ -38,6 +30,10 @@ std::string TextOf(const sampling::Range& range) {
 }
 
 constexpr uint32_t kMaxDepth = 64;
+constexpr int64_t kMostTokens = 1 << 24;
+constexpr int64_t kMostTopLogprobs = 20;
+constexpr size_t kMostStops = 16;
+constexpr size_t kMostStopBytes = 1024;
 
 // Reads fields of one object; remembers the first error, after which every read gives its default.
 class FieldReader {
@@ -83,9 +79,12 @@ class FieldReader {
     return number;
   }
 
+  void Fail(const ApiError& error) {
+    if (!error_) error_ = error;
+  }
   void Fail(const std::string& name, const json::value& value, const std::string& expected) {
     if (!error_)
-      error_ = Bad(name, "'" + name + "' is " + Shown(value) + "; expected " + expected + ".");
+      error_ = Bad(name, "'" + name + "' is " + ShownValue(value) + "; expected " + expected + ".");
   }
 
  private:
@@ -98,7 +97,7 @@ ApiResult<json::value> ContentText(const json::value* content, const std::string
   if (content == nullptr || content->is_null()) return json::value(nullptr);
   if (content->is_string()) return *content;
   if (!content->is_array()) {
-    return Bad(where, "'" + where + "' is " + Shown(*content) +
+    return Bad(where, "'" + where + "' is " + ShownValue(*content) +
                           "; expected a string or an array of text parts.");
   }
   std::string text;
@@ -108,8 +107,8 @@ ApiResult<json::value> ContentText(const json::value* content, const std::string
     const json::value* part_text = object != nullptr ? object->if_contains("text") : nullptr;
     if (type == nullptr || *type != "text" || part_text == nullptr || !part_text->is_string()) {
       return Bad(where, "'" + where + "' has " +
-                            (type != nullptr ? "a part of type " + Shown(*type)
-                                             : "the part " + Shown(part)) +
+                            (type != nullptr ? "a part of type " + ShownValue(*type)
+                                             : "the part " + ShownValue(part)) +
                             "; this model reads text parts only: "
                             "{\"type\": \"text\", \"text\": ...}.");
     }
@@ -125,14 +124,14 @@ std::optional<ApiError> ReadToolCalls(const std::string& where, json::object& me
   json::value* calls = message.if_contains("tool_calls");
   if (calls == nullptr || calls->is_null()) return std::nullopt;
   if (!calls->is_array()) {
-    return Bad(where + ".tool_calls",
-               "'" + where + ".tool_calls' is " + Shown(*calls) + "; expected an array of calls.");
+    return Bad(where + ".tool_calls", "'" + where + ".tool_calls' is " + ShownValue(*calls) +
+                                          "; expected an array of calls.");
   }
   for (json::value& call : calls->as_array()) {
     json::value* function = call.is_object() ? call.as_object().if_contains("function") : nullptr;
     if (function == nullptr || !function->is_object()) {
       return Bad(where + ".tool_calls",
-                 "'" + where + ".tool_calls' has the call " + Shown(call) +
+                 "'" + where + ".tool_calls' has the call " + ShownValue(call) +
                      "; expected {\"type\": \"function\", \"function\": {\"name\", "
                      "\"arguments\"}}.");
     }
@@ -149,8 +148,9 @@ std::optional<ApiError> ReadToolCalls(const std::string& where, json::object& me
 
 std::optional<ApiError> ReadMessages(const json::value* messages, json::array* out) {
   if (messages == nullptr || !messages->is_array() || messages->as_array().empty()) {
-    return Bad("messages",
-               "'messages' must be a non-empty array of {\"role\", \"content\"} objects.");
+    return Bad("messages", (messages == nullptr ? "'messages' is missing"
+                                                : "'messages' is " + ShownValue(*messages)) +
+                               "; expected a non-empty array of {\"role\", \"content\"} objects.");
   }
   for (size_t i = 0; i < messages->as_array().size(); ++i) {
     const std::string where = "messages[" + std::to_string(i) + "]";
@@ -163,7 +163,7 @@ std::optional<ApiError> ReadMessages(const json::value* messages, json::array* o
     const std::string_view name = role->as_string();
     if (name != "system" && name != "developer" && name != "user" && name != "assistant" &&
         name != "tool") {
-      return Bad(where + ".role", "'" + where + ".role' is " + Shown(*role) +
+      return Bad(where + ".role", "'" + where + ".role' is " + ShownValue(*role) +
                                       "; expected system, developer, user, assistant or tool.");
     }
     auto content = ContentText(message->if_contains("content"), where + ".content");
@@ -194,12 +194,17 @@ std::optional<ApiError> ReadStop(const json::value* stop, std::vector<std::strin
   } else if (stop->is_array()) {
     list = stop->as_array();
   }
-  const bool has_other = std::any_of(list.begin(), list.end(), [](const json::value& item) {
-    return !item.is_string() || item.as_string().empty() || item.as_string().size() > 1024;
-  });
-  if (has_other || list.size() > 16 || (list.empty() && !stop->is_array())) {
-    return Bad("stop", "'stop' is " + Shown(*stop) +
-                           "; expected a string or at most 16 non-empty strings.");
+  const auto is_other = [](const json::value& item) {
+    return !item.is_string() || item.as_string().empty() ||
+           item.as_string().size() > kMostStopBytes;
+  };
+  const auto* const other = std::find_if(list.begin(), list.end(), is_other);
+  if (other != list.end() || list.size() > kMostStops || (list.empty() && !stop->is_array())) {
+    return Bad("stop",
+               "'stop' " +
+                   (other != list.end() ? "has " + ShownValue(*other) : "is " + ShownValue(*stop)) +
+                   "; expected a string or at most " + std::to_string(kMostStops) +
+                   " non-empty strings of at most " + std::to_string(kMostStopBytes) + " bytes.");
   }
   for (const json::value& item : list) out->emplace_back(item.as_string());
   return std::nullopt;
@@ -209,7 +214,8 @@ std::optional<ApiError> ReadLogitBias(const json::value* bias, sampling::Paramet
   if (bias == nullptr) return std::nullopt;
   const json::object* object = bias->if_object();
   if (object == nullptr || object->size() > sampling::kMaxBiases) {
-    return Bad("logit_bias", "'logit_bias' must be an object of at most " +
+    return Bad("logit_bias", "'logit_bias' is " + ShownValue(*bias) +
+                                 "; expected an object of at most " +
                                  std::to_string(sampling::kMaxBiases) + " token ids.");
   }
   constexpr sampling::Range kRange = sampling::kBiasRange;
@@ -219,8 +225,9 @@ std::optional<ApiError> ReadLogitBias(const json::value* bias, sampling::Paramet
     const double amount = value.is_number() ? value.to_number<double>() : std::nan("");
     if (error != std::errc() || end != key.data() + key.size() || id < 0 ||
         !(amount >= kRange.lowest && amount <= kRange.highest)) {
-      return Bad("logit_bias", "'logit_bias' maps '" + std::string(key) + "' to " + Shown(value) +
-                                   "; expected a token id and " + TextOf(kRange) + ".");
+      return Bad("logit_bias", "'logit_bias' maps '" + std::string(key) + "' to " +
+                                   ShownValue(value) + "; expected a token id and " +
+                                   TextOf(kRange) + ".");
     }
     sampling->logit_bias.push_back({id, static_cast<float>(amount)});
   }
@@ -245,137 +252,111 @@ void ReadSampling(FieldReader& fields, sampling::Parameters* sampling) {
   }
 }
 
-// Fields that would change the answer and that weft cannot follow: a client that was ignored would
-// take what it gets for what it asked for.
-struct Unsupported {
-  const char* name;
-  const char* instead;
-};
-constexpr Unsupported kUnsupported[] = {
-    {"functions", "use 'tools'"},
-    {"function_call", "use 'tools'; the answer is text"},
-    {"reasoning_effort", "a model that can be told so takes it in 'chat_template_kwargs'"},
-    {"verbosity", "say it in a message"},
-    {"audio", "answers are text"},
-    {"prediction", "leave it out"},
-    {"web_search_options", "leave it out"},
-    {"guided_json", "answers are free text"},
-    {"guided_regex", "answers are free text"},
-    {"guided_choice", "answers are free text"},
-    {"guided_grammar", "answers are free text"},
-    {"grammar", "answers are free text"},
-    {"best_of", "weft gives one choice a request"},
-    {"use_beam_search", "weft draws one token after another"},
-    {"min_tokens", "leave it out"},
-    {"stop_token_ids", "use 'stop'"},
-    {"continue_final_message", "leave it out"},
-};
+// A text in a file of Windows begins with it, and so do bodies that its tools send.
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// What is supported with some values only. nullopt: all of them are.
-std::optional<ApiError> RefuseUnsupported(const FieldReader& fields) {
-  for (const auto& [name, instead] : kUnsupported) {
-    const json::value* given = fields.Find(name);
-    if (given == nullptr || *given == false) continue;
-    return Bad(name, "'" + std::string(name) + "' is not supported; " + instead + ".");
+ApiResult<json::object> ParseBody(std::string_view text) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  json::parse_options options;
+  options.max_depth = kMaxDepth;
+  json::stream_parser parser({}, options);
+  boost::system::error_code error;
+  const size_t taken = parser.write(text.data(), text.size(), error);
+  if (!error) parser.finish(error);
+  if (error == json::error::too_deep) {
+    return Bad("", "The body is nested more than " + std::to_string(kMaxDepth) + " deep.");
   }
-  const auto only = [&](const char* name, const char* expected,
-                        const auto& is_supported) -> std::optional<ApiError> {
-    const json::value* given = fields.Find(name);
-    if (given == nullptr || is_supported(*given)) return std::nullopt;
-    return Bad(name, "'" + std::string(name) + "' is " + Shown(*given) + "; weft supports " +
-                         expected + " only.");
-  };
-  if (auto error = only("response_format", "{\"type\": \"text\"}", [](const json::value& value) {
-        const json::object* object = value.if_object();
-        const json::value* type = object != nullptr ? object->if_contains("type") : nullptr;
-        return type != nullptr && *type == "text";
-      })) {
-    return error;
+  if (error) {
+    return Bad("", "The body is not valid JSON: " + error.message() + " at byte " +
+                       std::to_string(taken) + " of " + std::to_string(text.size()) + ".");
   }
-  if (auto error = only("tool_choice", "\"auto\" and \"none\"", [](const json::value& value) {
-        return value == "auto" || value == "none";
-      })) {
-    return error;
+  json::value document = parser.release();
+  if (!document.is_object()) return Bad("", "The body must be a JSON object.");
+  return std::move(document.as_object());
+}
+
+void ReadStreamOptions(FieldReader& fields, ChatRequest* request) {
+  const json::value* options = fields.Find("stream_options");
+  if (options == nullptr) return;
+  if (!options->is_object()) return fields.Fail("stream_options", *options, "an object");
+  FieldReader inner(options->as_object());
+  request->include_usage = inner.Bool("include_usage", false);
+  if (inner.error()) return fields.Fail(*inner.error());
+  for (const auto& [key, value] : options->as_object()) {
+    // Obfuscation hides lengths from who listens on the way; TLS and the answer are the same.
+    if (key == "include_usage" || key == "include_obfuscation") continue;
+    if (value.is_null() || value == false) continue;
+    return fields.Fail("stream_options." + std::string(key), value,
+                       "include_usage alone; others are not supported");
   }
-  if (auto error = only("parallel_tool_calls", "true",
-                        [](const json::value& value) { return value == true; })) {
-    return error;
+}
+
+void ReadTools(FieldReader& fields, ChatRequest* request) {
+  const json::value* tools = fields.Find("tools");
+  if (tools == nullptr) return;
+  if (!tools->is_array()) return fields.Fail("tools", *tools, "an array of tools");
+  for (size_t i = 0; i < tools->as_array().size(); ++i) {
+    const json::value& tool = tools->as_array()[i];
+    if (tool.is_object()) continue;
+    return fields.Fail("tools[" + std::to_string(i) + "]", tool,
+                       "an object like {\"type\": \"function\", \"function\": {...}}");
   }
-  if (auto error = only("modalities", "[\"text\"]", [](const json::value& value) {
-        return value == json::value(json::array{"text"});
-      })) {
-    return error;
+  const json::value* choice = fields.Find("tool_choice");
+  if (choice == nullptr || *choice != "none") request->tools = tools->as_array();
+}
+
+// Both names mean the same, and a client that says two things means one of them.
+void ReadMaxTokens(FieldReader& fields, ChatRequest* request) {
+  const auto older = fields.Integer("max_tokens", 1, kMostTokens);
+  const auto newer = fields.Integer("max_completion_tokens", 1, kMostTokens);
+  if (older && newer && *older != *newer) {
+    return fields.Fail("max_tokens", *fields.Find("max_tokens"),
+                       "the " + std::to_string(*newer) + " of 'max_completion_tokens'");
   }
-  if (auto error = only("service_tier", "\"auto\" and \"default\"", [](const json::value& value) {
-        return value == "auto" || value == "default";
-      })) {
-    return error;
-  }
-  return only("store", "false", [](const json::value& value) { return value == false; });
+  if (newer || older) request->max_tokens = static_cast<uint32_t>(newer ? *newer : *older);
 }
 
 }  // namespace
 
 ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameters& defaults) {
-  json::parse_options options;
-  options.max_depth = kMaxDepth;
-  boost::system::error_code parse_error;
-  const json::value document =
-      json::parse(json::string_view(AsText(body)), parse_error, {}, options);
-  if (parse_error || !document.is_object()) {
-    return Bad("", parse_error ? "The body is not valid JSON: " + parse_error.message() + "."
-                               : "The body must be a JSON object.");
-  }
-  const json::object& object = document.as_object();
+  auto parsed = ParseBody(AsText(body));
+  if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
+  const json::object& object = std::get<json::object>(parsed);
   FieldReader fields(object);
   ChatRequest request;
   request.sampling = defaults;
   const json::value* model = fields.Find("model");
   if (model == nullptr || !model->is_string()) {
-    return Bad("model", "'model' must name a model; GET /v1/models lists it.");
+    return Bad("model",
+               (model == nullptr ? "'model' is missing" : "'model' is " + ShownValue(*model)) +
+                   "; expected the name of a model, which GET /v1/models lists.");
   }
   request.model = std::string(model->as_string());
-  if (auto error = RefuseUnsupported(fields)) return *error;
+  if (auto error = RefuseFields(object)) return *error;
   if (auto error = ReadMessages(fields.Find("messages"), &request.messages)) return *error;
   if (auto error = ReadStop(fields.Find("stop"), &request.stop)) return *error;
   if (auto error = ReadLogitBias(fields.Find("logit_bias"), &request.sampling)) return *error;
   ReadSampling(fields, &request.sampling);
-  for (const char* name : {"max_tokens", "max_completion_tokens"}) {
-    if (const auto x = fields.Integer(name, 1, 1 << 24)) {
-      request.max_tokens = static_cast<uint32_t>(*x);
-    }
-  }
-  if (const auto n = fields.Integer("n", 1, 128); n && *n != 1) {
-    return Bad("n", "'n' is " + std::to_string(*n) + "; weft gives one choice a request.");
-  }
+  ReadMaxTokens(fields, &request);
   request.stream = fields.Bool("stream", false);
   request.ignore_eos = fields.Bool("ignore_eos", false);
   request.logprobs = fields.Bool("logprobs", false);
-  if (const auto x = fields.Integer("top_logprobs", 0, 20)) {
+  if (const auto x = fields.Integer("top_logprobs", 0, kMostTopLogprobs)) {
     request.top_logprobs = static_cast<uint32_t>(*x);
   }
   if (request.top_logprobs > 0 && !request.logprobs && !fields.error()) {
-    return Bad("top_logprobs", "'top_logprobs' needs 'logprobs': true.");
+    return Bad("top_logprobs", "'top_logprobs' is " + std::to_string(request.top_logprobs) +
+                                   ", which needs 'logprobs': true.");
   }
-  if (const json::value* stream_options = fields.Find("stream_options")) {
-    if (!stream_options->is_object()) {
-      fields.Fail("stream_options", *stream_options, "an object");
+  ReadStreamOptions(fields, &request);
+  if (const json::value* kwargs = fields.Find("chat_template_kwargs")) {
+    if (kwargs->is_object()) {
+      request.template_kwargs = kwargs->as_object();
     } else {
-      FieldReader inner(stream_options->as_object());
-      request.include_usage = inner.Bool("include_usage", false);
-      if (inner.error()) return *inner.error();
+      fields.Fail("chat_template_kwargs", *kwargs, "an object");
     }
   }
-  if (const json::value* kwargs = fields.Find("chat_template_kwargs")) {
-    if (!kwargs->is_object())
-      return Bad("chat_template_kwargs", "'chat_template_kwargs' must be an object.");
-    request.template_kwargs = kwargs->as_object();
-  }
-  if (const json::value* tools = fields.Find("tools")) {
-    if (!tools->is_array()) return Bad("tools", "'tools' must be an array.");
-    const json::value* choice = fields.Find("tool_choice");
-    if (choice == nullptr || *choice != "none") request.tools = tools->as_array();
-  }
+  ReadTools(fields, &request);
   if (fields.error()) return *fields.error();
   return request;
 }

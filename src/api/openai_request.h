@@ -6,24 +6,13 @@
 #include <boost/json/object.hpp>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
+#include "api/api_error.h"
 #include "base/bytes.h"
 #include "sampling/draw.h"
 
 namespace weft::api {
-
-struct ApiError {
-  int status = 400;
-  std::string message;
-  std::string type = "invalid_request_error";
-  std::string param;  // "" becomes null
-  std::string code;   // "" becomes null
-};
-
-template <typename T>
-using ApiResult = std::variant<T, ApiError>;
 
 struct ChatRequest {
   std::string model;
@@ -40,9 +29,9 @@ struct ChatRequest {
   uint32_t top_logprobs = 0;
 };
 
-// Depth at most 64, one JSON object. Fields that OpenAI or other servers know and that would change
-// the answer are refused by name where weft cannot follow them; others are ignored, as OpenAI's
-// clients expect. `tools` are told to the model; what it answers, calls included, is text.
+// Depth at most 64, one JSON object. Fields that would change the answer are refused by name where
+// weft cannot follow them, and so are those that nobody knows (request_fields.h). `tools` are told
+// to the model; what it answers, calls included, is text.
 ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameters& defaults = {});
 
 }  // namespace weft::api

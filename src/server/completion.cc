@@ -89,7 +89,7 @@ void Completion::Begin() {
   under_way_ = true;
   timer_.Cancel();
   if (!stream_) return;
-  responder_->StartStream(200, {{"Content-Type", "text/event-stream"},
+  responder_->StartStream(200, {{"Content-Type", kEventStreamType},
                                 {"Cache-Control", "no-store"},
                                 {"X-Accel-Buffering", "no"}});
   responder_->Write(api::ChunkEvent(head_, {{"role", "assistant"}, {"content", ""}}, ""));
@@ -120,35 +120,49 @@ void Completion::SayProgress() {
   said_ = std::move(comment);
 }
 
-json::value Completion::LogprobsOf(const swarm::EmitToken& token) const {
-  if (!logprobs_) return nullptr;
+json::value Completion::LogprobOf(const swarm::EmitToken& token) const {
   json::object entry = TokenLogprob(tokenizer_, token.token_id, token.logprob).as_object();
   json::array top;
   for (const auto& other : token.top) {
     top.push_back(TokenLogprob(tokenizer_, other.token_id, other.logprob));
   }
   entry["top_logprobs"] = std::move(top);
-  return json::object{{"content", json::array{std::move(entry)}}, {"refusal", nullptr}};
+  return entry;
+}
+
+json::array Completion::TakeLogprobs() {
+  json::array taken;
+  size_t count = answer_.TakeShownTokens();
+  for (; logprobs_ && count > 0; --count) {
+    taken.push_back(std::move(held_logprobs_.front()));
+    held_logprobs_.pop_front();
+  }
+  return taken;
 }
 
 void Completion::OnToken(const swarm::EmitToken& token) {
   if (answer_.stopped() || given_up_) return;
   if (!under_way_) Begin();  // the swarm came up since the last look
   has_token_ = true;
-  const std::string piece = answer_.Push(token.token_id);
-  if (stream_) {
-    if (!piece.empty() || logprobs_) {
-      responder_->Write(logprobs_
-                            ? api::ChunkEvent(head_, {{"content", piece}}, "", LogprobsOf(token))
-                            : api::ContentEvent(head_, piece));
-      quiet_ = false;
-    }
-  } else {
-    text_ += piece;
-    if (logprobs_)
-      all_logprobs_.push_back(LogprobsOf(token).as_object().at("content").as_array()[0]);
-  }
+  if (logprobs_) held_logprobs_.push_back(LogprobOf(token));
+  WriteText(answer_.Push(token.token_id));
   if (answer_.stopped()) host_.Cancel(id_);
+}
+
+// The entries of tokens come with the text that they begin: where it ends, they do.
+void Completion::WriteText(const std::string& text) {
+  json::array logprobs = TakeLogprobs();
+  if (!stream_) {
+    text_ += text;
+    for (json::value& entry : logprobs) all_logprobs_.push_back(std::move(entry));
+    return;
+  }
+  if (text.empty() && logprobs.empty()) return;
+  quiet_ = false;
+  if (logprobs.empty()) return responder_->Write(api::ContentEvent(head_, text));
+  responder_->Write(
+      api::ChunkEvent(head_, {{"content", text}}, "",
+                      json::object{{"content", std::move(logprobs)}, {"refusal", nullptr}}));
 }
 
 void Completion::OnFinish(const swarm::FinishRequest& finish) {
@@ -169,7 +183,7 @@ void Completion::OnFinish(const swarm::FinishRequest& finish) {
 void Completion::FinishStream(const std::string& rest, const std::string& reason,
                               const api::Usage& usage) {
   timer_.Cancel();
-  if (!rest.empty()) responder_->Write(api::ChunkEvent(head_, {{"content", rest}}, ""));
+  WriteText(rest);
   responder_->Write(api::ChunkEvent(head_, json::object(), reason));
   if (include_usage_) responder_->Write(api::UsageEvent(head_, usage));
   responder_->Write("data: [DONE]\n\n");
@@ -178,10 +192,10 @@ void Completion::FinishStream(const std::string& rest, const std::string& reason
 
 void Completion::FinishWhole(const std::string& rest, const std::string& reason,
                              const api::Usage& usage) {
+  WriteText(rest);
   json::value logprobs = nullptr;
   if (logprobs_) logprobs = json::object{{"content", all_logprobs_}, {"refusal", nullptr}};
-  responder_->Send(
-      JsonResponse(200, api::CompletionJson(head_, text_ + rest, reason, usage, logprobs)));
+  responder_->Send(JsonResponse(200, api::CompletionJson(head_, text_, reason, usage, logprobs)));
 }
 
 void Completion::Fail(const api::ApiError& error) {

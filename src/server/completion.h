@@ -7,6 +7,7 @@
 #pragma once
 
 #include <boost/json/array.hpp>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -60,9 +61,12 @@ class Completion : public std::enable_shared_from_this<Completion> {
   void OnToken(const swarm::EmitToken& token);
   void OnFinish(const swarm::FinishRequest& finish);
   void Fail(const api::ApiError& error);
+  // Those of the tokens that have come into the text since the last call.
+  boost::json::array TakeLogprobs();
+  void WriteText(const std::string& text);
   void FinishStream(const std::string& rest, const std::string& reason, const api::Usage& usage);
   void FinishWhole(const std::string& rest, const std::string& reason, const api::Usage& usage);
-  boost::json::value LogprobsOf(const swarm::EmitToken& token) const;
+  boost::json::value LogprobOf(const swarm::EmitToken& token) const;
 
   SwarmHost& host_;
   const Tokenizer tokenizer_;
@@ -81,11 +85,12 @@ class Completion : public std::enable_shared_from_this<Completion> {
   bool finished_ = false;
   std::optional<api::ApiError> given_up_;
   bool has_token_ = false;
-  bool quiet_ = true;        // nothing was written since the last look
-  std::string said_;         // the last comment about progress
-  int unchanged_looks_ = 0;  // since then
-  std::string text_;         // of a whole answer
-  boost::json::array all_logprobs_;
+  bool quiet_ = true;                             // nothing was written since the last look
+  std::string said_;                              // the last comment about progress
+  int unchanged_looks_ = 0;                       // since then
+  std::string text_;                              // of a whole answer
+  std::deque<boost::json::value> held_logprobs_;  // of tokens whose text is held back
+  boost::json::array all_logprobs_;               // of a whole answer
 };
 
 }  // namespace weft::server

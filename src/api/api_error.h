@@ -1,0 +1,20 @@
+// What an answer of /v1 is when it is none: OpenAI's error object and its status.
+#pragma once
+
+#include <string>
+#include <variant>
+
+namespace weft::api {
+
+struct ApiError {
+  int status = 400;
+  std::string message;
+  std::string type = "invalid_request_error";
+  std::string param;  // "" becomes null
+  std::string code;   // "" becomes null
+};
+
+template <typename T>
+using ApiResult = std::variant<T, ApiError>;
+
+}  // namespace weft::api

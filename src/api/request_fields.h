@@ -1,0 +1,44 @@
+// Every field that a chat request may have: those of OpenAI and of the servers that people move
+// from, and what weft does with each. A field that would change the answer is followed or refused,
+// never passed over; docs/api.md shows the same table, and a test compares them.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "api/api_error.h"
+
+namespace weft::api {
+
+enum class Handling {
+  kDone,     // followed
+  kIgnored,  // `why` it changes no answer of weft
+  kRefused,  // 400 with `why`, unless the value is null or one of `neutral`
+};
+
+struct RequestField {
+  std::string_view name;
+  // Who has it: O OpenAI, V vLLM, S SGLang, L llama.cpp, T Text Generation Inference.
+  std::string_view servers;
+  Handling handling = Handling::kRefused;
+  // Of kRefused: values that change nothing, a JSON array without its brackets. Of kDone: all that
+  // may be asked, where that is little; "": many values.
+  std::string_view neutral;
+  std::string_view why;
+};
+
+std::span<const RequestField> RequestFields();
+// "OpenAI, vLLM" of "OV".
+std::string ServerNames(std::string_view servers);
+
+// The first field that cannot be followed, or that nobody knows; nullopt: none.
+std::optional<ApiError> RefuseFields(const boost::json::object& request);
+
+// The beginning of a value as JSON, for a message; never half a character.
+std::string ShownValue(const boost::json::value& value);
+
+}  // namespace weft::api
