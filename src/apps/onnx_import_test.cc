@@ -13,6 +13,9 @@
 #include "convert/onnx/onnx_import.h"
 #include "engine/engine.h"
 #include "engine/test_safetensors.h"
+#include "onnx/load.h"
+#include "onnx/onnx_testing.h"
+#include "onnx/write.h"
 #include "package/package.h"
 #include "program/codec.h"
 
@@ -85,7 +88,8 @@ void ExpectExpertsInBlobs(const std::vector<program::Program>& programs) {
 struct Folder {
   const char* name;
   bool lowered;
-  float logits;  // worst difference that passes
+  float logits;         // worst difference that passes
+  bool merged = false;  // as one of two decoders in a file
 };
 // A float16 model's reference carries the rounding of every operator to float16; ours that of the
 // weights alone. Float32 scales of 4-bit weights become float16 scales.
@@ -124,12 +128,27 @@ Result<std::vector<float>> Logits(engine::StageEngine& engine, uint32_t session,
   return hidden;
 }
 
+// A copy whose graph is one of two decoders.
+void WriteMerged(const fs::path& source, const fs::path& target) {
+  fs::create_directories(target);
+  fs::copy_file(source / "config.json", target / "config.json");
+  auto model = onnx::LoadModel(source / "model.onnx");
+  ASSERT_TRUE(model.ok()) << model.error().ToString();
+  const Status saved =
+      onnx::SaveModel(onnx::testing::Merged(std::move(*model)), target / "model.onnx");
+  ASSERT_TRUE(saved.ok()) << saved.error().ToString();
+}
+
 TEST_P(ImportedFolder, GivesTheLogitsAndGreedyIdsOfTheModelAsItCame) {
   const Folder& folder = GetParam();
   const fs::path source = TestDataFolder() / "onnx" / folder.name;
   WEFT_NEED_DATA(source);
-  const auto report = convert::ConvertCheckpoint(
-      {.source = source, .package = out_ / "package", .without_tokenizer = true}, [](auto) {});
+  if (folder.merged) WriteMerged(source, out_ / "merged");
+  const auto report =
+      convert::ConvertCheckpoint({.source = folder.merged ? out_ / "merged" : source,
+                                  .package = out_ / "package",
+                                  .without_tokenizer = true},
+                                 [](auto) {});
   ASSERT_TRUE(report.ok()) << report.error().ToString();
   EXPECT_EQ(report->lowered, folder.lowered) << report->why_not_lowered;
   if (!report->lowered) {
@@ -187,7 +206,8 @@ INSTANTIATE_TEST_SUITE_P(
         Folder{"llama3-genai", true, kF32}, Folder{"qwen3-genai", true, kF32},
         Folder{"llama3-genai-2025-int4zp", true, kQ4}, Folder{"qwen3-genai-2025-fp16", true, kF16},
         Folder{"qwen3-genai-int4", true, kQ4}, Folder{"qwen3-genai-int4-shared", true, kQ4},
-        Folder{"llama3-optimum", true, kF32}, Folder{"qwen3-optimum", true, kF32},
+        Folder{"llama3-optimum", true, kF32}, Folder{"llama3-optimum", true, kF32, true},
+        Folder{"gemma2-optimum", true, kF32, true}, Folder{"qwen3-optimum", true, kF32},
         Folder{"llama3-dynamo", true, kF32}, Folder{"qwen3-dynamo", true, kF32},
         Folder{"llama3-dynamo-op23", true, kF32}, Folder{"qwen3-fused", true, kF32},
         Folder{"llama3-optimum-q4", true, kQ4}, Folder{"llama3-optimum-q4-ort", true, kQ4},
@@ -197,7 +217,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) {
       std::string name = test.param.name;
       std::replace(name.begin(), name.end(), '-', '_');
-      return name;
+      return name + (test.param.merged ? "_merged" : "");
     });
 
 }  // namespace

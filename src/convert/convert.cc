@@ -54,6 +54,12 @@ DType TargetDType(const WeightSpec& weight, const TensorMap& tensors,
   return weight.role == WeightRole::kTable ? *quantisation : DType::kQ8;
 }
 
+bool HasZeroPoints(const WeightSpec& weight, const TensorMap& tensors) {
+  return std::any_of(weight.pieces.begin(), weight.pieces.end(), [&](const SourcePiece& piece) {
+    return FormatOf(piece, tensors) == RowFormat::kGroups4Zero;
+  });
+}
+
 // The experts of a layer are stacked, so they have one dtype; onnxruntime's quantised ones want
 // whole blocks.
 DType ExpertDType(const std::vector<WeightSpec>& layer, const TensorMap& tensors,
@@ -62,6 +68,8 @@ DType ExpertDType(const std::vector<WeightSpec>& layer, const TensorMap& tensors
   for (const WeightSpec& weight : layer) {
     if (weight.role != WeightRole::kExpert) continue;
     if (!quantisation) dtype = Wider(dtype, KeptDType(weight, tensors));
+    // What multiplies with stacked experts takes no zero points; in q8 they are not needed.
+    if (!quantisation && dtype == DType::kQ4 && HasZeroPoints(weight, tensors)) dtype = DType::kQ8;
     if (IsBlockFormat(dtype) && weight.shape[1] % kBlockValues != 0) dtype = DType::kF16;
   }
   return dtype;

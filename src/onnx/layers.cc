@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "onnx/infer.h"
+#include "onnx/merged_decoder.h"
 #include "onnx/simplify.h"
 #include "onnx/skip_norm.h"
 #include "onnx/symbolic_shapes.h"
@@ -300,12 +301,12 @@ void NameEmbeddingInput(const std::string& tokens, Graph& graph) {
   graph.nodes.insert(graph.nodes.begin(), std::move(identity));
 }
 
-Status RefuseMergedDecoder(const Graph& graph, const std::string& logits) {
+Status RefuseOtherChoices(const Graph& graph, const std::string& logits) {
   const Node* node = GraphIndex(graph).ProducerNode(logits);
   if (node == nullptr || !node->Is("If")) return OkStatus();
   return Unsupported("The whole decoder lies inside the branches of " + node->Describe() +
-                     " (a merged decoder, one branch for the prompt and one for later tokens); "
-                     "weft needs the export with one graph for both.");
+                     ", and its condition is not the input 'use_cache_branch' of merged decoders; "
+                     "weft needs the export with one graph for prompts and later tokens.");
 }
 
 Status Describe(LayeredModel& layered) {
@@ -334,11 +335,12 @@ Status Describe(LayeredModel& layered) {
 
 Result<LayeredModel> FindLayers(Model model) {
   LayeredModel layered;
+  layered.was_merged = TakeDecoderWithPast(&model.graph);
   FoldConstants(model.graph);
   StripModel(model, true);
   ASSIGN_OR_RETURN(layered.io, FindDecoderIo(model.graph));
   TRY(CheckEveryLayerHasState(layered.io));
-  TRY(RefuseMergedDecoder(model.graph, layered.io.logits));
+  TRY(RefuseOtherChoices(model.graph, layered.io.logits));
   ResolveCastLike(model.graph);
   NameEmbeddingInput(layered.io.tokens, model.graph);
   const Graph plain = WithoutSkipNorms(model.graph);

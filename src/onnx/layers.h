@@ -30,6 +30,8 @@ struct LayeredModel {
   std::string embedding;             // the value that the embedding table gives
   std::vector<Boundary> boundaries;  // [k]: between layer k and layer k + 1; n + 1 of them
   int64_t hidden_size = -1;  // columns of the residual stream; -1 when the graph does not tell
+  // One of two decoders of a file (merged_decoder.h): masks have to be looked at.
+  bool was_merged = false;
 
   int layer_count() const { return static_cast<int>(boundaries.size()) + 1; }
 };

@@ -75,6 +75,19 @@ TEST(FindLayers, PlainDecoderCutsAtTheResidualAdds) {
   EXPECT_TRUE(CheckCuts(layered).ok());
 }
 
+TEST(FindLayers, OfAMergedDecoderTheOneWithAPastIsTaken) {
+  Model model = testing::Merged(MakeDecoder({}));
+  ASSERT_TRUE(ValidateAndSort(model.graph).ok());
+  const auto layered = FindLayers(std::move(model));
+  ASSERT_TRUE(layered.ok()) << layered.error().ToString();
+  EXPECT_TRUE(layered->was_merged);
+  EXPECT_THAT(Boundaries(*layered), ElementsAre("embedded", "out0", "out1", "out2"));
+  EXPECT_EQ(CountOps(layered->model.graph, "If"), 0);
+  EXPECT_EQ(CountOps(layered->model.graph, "Sub"), 0);
+  EXPECT_EQ(layered->model.graph.FindInput("use_cache_branch"), nullptr);
+  EXPECT_FALSE(Layered({}).was_merged);
+}
+
 TEST(FindLayers, FusedSkipNormsAreTakenApartAtCutsOnly) {
   const LayeredModel layered = Layered({.fused_skip_norm = true});
   EXPECT_THAT(Boundaries(layered), ElementsAre("embedded", "s1", "s2", "normed/residual_sum"));

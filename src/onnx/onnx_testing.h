@@ -145,4 +145,35 @@ inline Model MakeDecoder(const DecoderForm& form) {
   return DecoderBuilder(form).Build();
 }
 
+// The decoder as one of two in a merged file (merged_decoder.h). The other gives logits that are
+// wrong, and half of the weights lie in the branch.
+inline Model Merged(Model model) {
+  Graph with_past = std::move(model.graph);
+  Graph outer;
+  outer.inputs = std::move(with_past.inputs);
+  outer.outputs = with_past.outputs;
+  outer.AddInput("use_cache_branch", ElementType::kBool, {Dim::Of(1)});
+  with_past.inputs.clear();
+  size_t moved = 0;
+  for (auto it = with_past.initializers.begin(); it != with_past.initializers.end(); ++moved) {
+    if (moved % 2 == 0) {
+      ++it;
+    } else {
+      outer.initializers.insert(with_past.initializers.extract(it++));
+    }
+  }
+  Graph without_past = with_past;
+  for (Node& node : without_past.nodes) {
+    if (node.Is("Add")) node.op_type = "Sub";
+  }
+  std::vector<std::string> results;
+  for (const ValueInfo& output : outer.outputs) results.push_back(output.name);
+  outer.AddNode("If", {"use_cache_branch"}, results,
+                {{"then_branch", std::make_shared<Graph>(std::move(with_past))},
+                 {"else_branch", std::make_shared<Graph>(std::move(without_past))}},
+                "", "choice");
+  model.graph = std::move(outer);
+  return model;
+}
+
 }  // namespace weft::onnx::testing

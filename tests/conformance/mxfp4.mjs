@@ -3,12 +3,13 @@
 // independent reader (below) finds in them. Converted to f32 both must be the same model, the
 // second in the form that checkpoints.mjs compares with transformers.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+
+import { logitsOf, randomNumbers, readTensors, writeTensors } from './support/checkpoints.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const weft = process.env.WEFT;
@@ -19,36 +20,7 @@ const source = join(data, 'checkpoints', 'gpt-oss');
 // half; 32 share a power of two, biased by 127.
 const values = [0, 0.5, 1, 1.5, 2, 3, 4, 6, -0, -0.5, -1, -1.5, -2, -3, -4, -6];
 
-function readTensors(path) {
-  const file = readFileSync(path);
-  const headerBytes = Number(file.readBigUInt64LE(0));
-  const header = JSON.parse(file.toString('utf8', 8, 8 + headerBytes));
-  delete header.__metadata__;
-  return Object.entries(header).map(([name, { dtype, shape, data_offsets: [from, to] }]) => {
-    const bytes = file.subarray(8 + headerBytes + from, 8 + headerBytes + to);
-    return { name, dtype, shape, bytes };
-  });
-}
-
-function writeTensors(path, tensors) {
-  const header = {};
-  let at = 0;
-  for (const { name, dtype, shape, bytes } of tensors) {
-    header[name] = { dtype, shape, data_offsets: [at, (at += bytes.length)] };
-  }
-  const text = Buffer.from(JSON.stringify(header));
-  const length = Buffer.alloc(8);
-  length.writeBigUInt64LE(BigInt(text.length));
-  writeFileSync(path, Buffer.concat([length, text, ...tensors.map(({ bytes }) => bytes)]));
-}
-
-let state = 2463534242;
-function random(count) {
-  state ^= state << 13;
-  state ^= state >>> 17;
-  state ^= state << 5;
-  return (state >>> 0) % count;
-}
+const random = randomNumbers(2463534242);
 
 // The blocks of a stacked matrix [experts, columns, rows] (inputs times matrix), and their meaning.
 function pack({ name, shape: [experts, columns, rows] }) {
@@ -80,14 +52,6 @@ function writeCheckpoint(folder, tensors, changes) {
   writeTensors(join(folder, 'model.safetensors'), tensors);
   const config = JSON.parse(readFileSync(join(source, 'config.json'), 'utf8'));
   writeFileSync(join(folder, 'config.json'), JSON.stringify({ ...config, ...changes }));
-}
-
-function logitsOf(folder, target) {
-  const silent = { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8', maxBuffer: 1 << 26 };
-  execFileSync(weft, ['convert', folder, target, '--quant', 'f32', '--no-tokenizer'], silent);
-  const args = ['generate', target, '--prompt-ids', '3,141,59,26,5,358,97,93,238,46,264,338,32,79'];
-  const answer = execFileSync(weft, [...args, '--max-tokens', '6', '--json', '--logits'], silent);
-  return JSON.parse(answer);
 }
 
 const skip = !weft

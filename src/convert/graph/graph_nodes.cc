@@ -85,7 +85,12 @@ std::string GraphNodes::Linear(const std::string& node, const std::string& x,
     const auto blocks = static_cast<uint64_t>(BlockCount(static_cast<int64_t>(weight.shape[1])));
     const std::string data = External(name, ElementType::kUint8,
                                       Dims({weight.shape[0], blocks, block_bytes}), weight.data);
-    y = Node(node + "/MatMul", "MatMulNBits", {x, data, Scales(name, node)},
+    std::vector<std::string> inputs = {x, data, Scales(name, node)};
+    if (weight.zero.byte_count > 0) {
+      inputs.push_back(External(name + "_zero", ElementType::kUint8,
+                                Dims({weight.shape[0], (blocks + 1) / 2}), weight.zero));
+    }
+    y = Node(node + "/MatMul", "MatMulNBits", std::move(inputs),
              {Attribute::Of("K", static_cast<int64_t>(weight.shape[1])),
               Attribute::Of("N", static_cast<int64_t>(weight.shape[0])),
               Attribute::Of("bits", BlockBits(weight.dtype)),

@@ -70,12 +70,9 @@ Result<json::object> Unwrap(const JsonReader& config, bool* wrapped) {
                                               "that weft converts.");
   }
   json::object decoder = *text;
-  for (const char* key : {"tie_word_embeddings", "quantization_config"}) {
-    const auto outer = config.object().find(key);
-    if (outer != config.object().end() && !outer->value().is_null()) {
-      decoder[key] = outer->value();
-    }
-  }
+  const auto tied = config.object().find("tie_word_embeddings");
+  if (tied != config.object().end() && !tied->value().is_null())
+    decoder[tied->key()] = tied->value();
   decoder.erase("architectures");
   TRY(AddDefaults(wrapper->defaults, &decoder));
   return decoder;
@@ -136,19 +133,6 @@ Status ReadSizes(const JsonReader& config, ModelConfig* model) {
   return OkStatus();
 }
 
-Status RefuseQuantised(const JsonReader& config) {
-  ASSIGN_OR_RETURN(const json::object* quantisation, config.Object("quantization_config"));
-  if (quantisation == nullptr) return OkStatus();
-  const JsonReader reader(*quantisation, "'quantization_config' in config.json");
-  ASSIGN_OR_RETURN(const std::string method, reader.Text("quant_method", ""));
-  if (method == "mxfp4") return OkStatus();  // blocks and scales are tensors that we read
-  return Error(
-      ErrorCode::kUnsupported,
-      "config.json has a 'quantization_config' with the method '" + Printable(method) +
-          "': checkpoints that are quantised already are not converted, but for mxfp4. Use "
-          "the original checkpoint with --quant q4 or q8.");
-}
-
 Result<Activation> ReadActivation(const JsonReader& config) {
   // Gemma's files have both names; then the first one counts.
   ASSIGN_OR_RETURN(const std::string older, config.Text("hidden_act", "silu"));
@@ -181,7 +165,6 @@ Result<ModelConfig> ParseModelConfig(std::string_view config_json,
   ModelConfig model;
   model.architecture = decoder.family->model_type;
   model.wrapped = decoder.wrapped;
-  TRY(RefuseQuantised(config));
   TRY(ReadSizes(config, &model));
   ASSIGN_OR_RETURN(const double epsilon, config.Real("rms_norm_eps", 0, 0.1, 1e-6));
   model.rms_epsilon = static_cast<float>(epsilon);

@@ -121,9 +121,6 @@ TEST(ModelConfig, NamesWhatItRefuses) {
       {{{"rms_norm_eps", -1}}, "'rms_norm_eps'", ErrorCode::kInvalidData},
       {{{"tie_word_embeddings", 1}}, "expected true or false", ErrorCode::kInvalidData},
       {{{"hidden_act", "relu2"}}, "The activation 'relu2'", ErrorCode::kUnsupported},
-      {{{"quantization_config", json::object{{"quant_method", "gptq"}}}},
-       "quantised already are not converted",
-       ErrorCode::kUnsupported},
       {{{"rope_scaling", json::object{{"rope_type", "mrope"}}}},
        "The rope type 'mrope' of 'rope_scaling' in config.json is not supported; weft converts "
        "models with the types default, linear, dynamic, llama3, yarn, longrope and "

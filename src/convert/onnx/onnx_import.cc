@@ -141,7 +141,11 @@ class Importer {
         layers_.clear();
       }
     }
-    return OkStatus();
+    if (!layered_.was_merged || why_not_lowered_.empty()) return OkStatus();
+    return Error(ErrorCode::kUnsupported,
+                 "The graph is a merged decoder ('use_cache_branch'), and weft cannot tell whether "
+                 "the branch with a past masks the later tokens of a prompt: " +
+                     why_not_lowered_ + " Export one graph for prompts and later tokens.");
   }
 
   // Matrices that are read as [N, K] alone.

@@ -77,6 +77,13 @@ TEST_F(OnnxFolder, ALayerThatCannotBeLoweredIsServedAsOnnxAndNamed) {
   EXPECT_TRUE(onnx::FindLayers(std::move(graph).value()).ok());
 }
 
+TEST_F(OnnxFolder, AMergedDecoderWhoseMaskIsUnknownIsRefused) {
+  model_ = onnx::testing::Merged(std::move(model_));
+  Save();
+  EXPECT_THAT(Refusal(), AllOf(HasSubstr("is a merged decoder ('use_cache_branch')"),
+                               HasSubstr("layer 1"), HasSubstr("Export one graph")));
+}
+
 TEST_F(OnnxFolder, DataOutsideTheFolderIsRefused) {
   testing::Write(temporary_.path() / "secret", std::string(64 * 4, 'x'));
   model_.graph.AddInitializer("table", Tensor::At(ElementType::kFloat, {16, 4}, "../secret", 0));

@@ -4,6 +4,7 @@
 #include "convert/source/gguf.h"
 #include "convert/source/gguf_source.h"
 #include "convert/source/json_reader.h"
+#include "convert/source/quantised_tensors.h"
 #include "convert/source/safetensors.h"
 #include "convert/source/source_folder.h"
 
@@ -40,6 +41,7 @@ Result<Source> OpenFolder(const fs::path& folder) {
       (absolute.has_filename() ? absolute.filename() : absolute.parent_path().filename()).string();
   ASSIGN_OR_RETURN(source.files, ReadTextFiles(folder));
   ASSIGN_OR_RETURN(source.tensors, OpenSafetensors(folder));
+  TRY(PresentQuantised(source.files.at("config.json"), &source.tensors));
   return source;
 }
 

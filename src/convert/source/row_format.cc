@@ -31,12 +31,25 @@ struct FormatInfo {
 
 const FormatInfo& InfoOf(RowFormat format) {
   static constexpr FormatInfo kFormats[] = {
-      {"F32", 1, 4, DType::kF32},     {"F16", 1, 2, DType::kF16},
-      {"BF16", 1, 2, DType::kBF16},   {"Q8_0", 32, 34, DType::kQ8},
-      {"Q4_0", 32, 18, DType::kQ4},   {"Q4_1", 32, 20, DType::kQ8},
-      {"Q5_0", 32, 22, DType::kQ8},   {"Q5_1", 32, 24, DType::kQ8},
-      {"Q4_K", 256, 144, DType::kQ8}, {"Q5_K", 256, 176, DType::kQ8},
-      {"Q6_K", 256, 210, DType::kQ8}, {"MXFP4", 32, 17, DType::kQ8},
+      {"F32", 1, 4, DType::kF32},
+      {"F16", 1, 2, DType::kF16},
+      {"BF16", 1, 2, DType::kBF16},
+      {"Q8_0", 32, 34, DType::kQ8},
+      {"Q4_0", 32, 18, DType::kQ4},
+      {"Q4_1", 32, 20, DType::kQ8},
+      {"Q5_0", 32, 22, DType::kQ8},
+      {"Q5_1", 32, 24, DType::kQ8},
+      {"Q4_K", 256, 144, DType::kQ8},
+      {"Q5_K", 256, 176, DType::kQ8},
+      {"Q6_K", 256, 210, DType::kQ8},
+      {"MXFP4", 32, 17, DType::kQ8},
+      {"F8_E4M3", 1, 1, DType::kQ8},
+      {"F8_E5M2", 1, 1, DType::kQ8},
+      // Bytes of the codes; scales are few.
+      {"4-bit groups", 2, 1, DType::kQ4},
+      {"4-bit groups with zero points", 2, 1, DType::kQ4},
+      {"8-bit groups", 1, 1, DType::kQ8},
+      {"other groups", 1, 1, DType::kQ8},
   };
   return kFormats[static_cast<size_t>(format)];
 }
@@ -87,7 +100,12 @@ WholeBlock ReadWhole(RowFormat format, const uint8_t* block) {
 
 bool IsWhole(RowFormat format) {
   return format == RowFormat::kQ8_0 || format == RowFormat::kQ4_0 || format == RowFormat::kQ5_0 ||
-         format == RowFormat::kMxfp4;
+         format == RowFormat::kMxfp4 || format == RowFormat::kGroups4 ||
+         format == RowFormat::kGroups4Zero || format == RowFormat::kGroups8;
+}
+
+bool IsPlain(RowFormat format) {
+  return format == RowFormat::kF32 || format == RowFormat::kF16 || format == RowFormat::kBF16;
 }
 
 Mxfp4Blocks Mxfp4At(const uint8_t* row) {
@@ -187,6 +205,10 @@ uint64_t BlockBytes(RowFormat format) {
   return InfoOf(format).block_bytes;
 }
 
+bool IsCoded(RowFormat format) {
+  return format >= RowFormat::kF8E4M3;
+}
+
 uint64_t RowBytes(RowFormat format, uint64_t columns) {
   const FormatInfo& info = InfoOf(format);
   CHECK(columns % info.block_values == 0);
@@ -198,13 +220,16 @@ DType KeptDType(RowFormat format) {
 }
 
 bool IsExact(RowFormat format, DType to) {
-  if (format == RowFormat::kQ4_0 && to == DType::kQ8) return true;
-  return KeptDType(format) == to && (IsWhole(format) || BlockValues(format) == 1);
+  const bool is_four_bit = format == RowFormat::kQ4_0 || format == RowFormat::kGroups4 ||
+                           format == RowFormat::kGroups4Zero;
+  if (is_four_bit && to == DType::kQ8) return true;
+  return KeptDType(format) == to && (IsWhole(format) || IsPlain(format));
 }
 
 void ReadRow(RowFormat format, const uint8_t* row, std::span<float> values) {
   const FormatInfo& info = InfoOf(format);
-  if (info.block_values == 1) return ToF32(info.kept, row, values);
+  CHECK(!IsCoded(format));
+  if (IsPlain(format)) return ToF32(info.kept, row, values);
   CHECK(values.size() % info.block_values == 0);
   for (size_t first = 0; first < values.size(); first += info.block_values) {
     ReadBlock(format, row, &values[first]);
@@ -214,7 +239,7 @@ void ReadRow(RowFormat format, const uint8_t* row, std::span<float> values) {
 
 void RepackRow(RowFormat format, const uint8_t* row, uint64_t columns, DType to,
                MutableByteSpan data, std::span<uint16_t> scales) {
-  CHECK(IsWhole(format) && IsExact(format, to) && columns % kBlock == 0);
+  CHECK(IsWhole(format) && !IsCoded(format) && IsExact(format, to) && columns % kBlock == 0);
   const auto block_bytes = static_cast<size_t>(BlockDataBytes(to));
   CHECK(scales.size() == columns / kBlock && data.size() == scales.size() * block_bytes);
   if (format == RowFormat::kMxfp4) return Mxfp4ToNearestQ8(Mxfp4At(row), data, scales);

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/bytes.h"
+#include "convert/source/coded_matrix.h"
 #include "convert/source/row_format.h"
 
 namespace weft::convert {
@@ -20,6 +22,8 @@ struct SourceTensor {
   std::optional<RowFormat> format;  // nullopt: a type that weft does not convert
   std::vector<uint64_t> shape;      // outermost dimension first
   Slice bytes;
+  // Of a coded format: reads the values. `bytes` are the codes, `shape` is that of the values.
+  std::shared_ptr<const CodedMatrix> coded = nullptr;
   // Rows of each head (this many) lie as 0, n/2, 1, n/2 + 1, ... instead of in order: llama.cpp
   // rotates neighbouring columns, Hugging Face column i with i + n/2. 0: rows lie in order.
   uint64_t interleaved_rows = 0;

@@ -38,6 +38,7 @@ Result<StoredWeight> ParseWeight(const json::value& value, const package::Digest
   weight.dtype = static_cast<DType>(dtype);
   ASSIGN_OR_RETURN(weight.data, ParseArray(reader, "data", blob, blob_bytes));
   ASSIGN_OR_RETURN(weight.scale, ParseArray(reader, "scale", blob, blob_bytes));
+  ASSIGN_OR_RETURN(weight.zero, ParseArray(reader, "zero", blob, blob_bytes));
   return weight;
 }
 
@@ -116,6 +117,7 @@ void Journal::Add(const std::string& key, const Entry& entry) {
     json::object item{{"dtype", static_cast<uint32_t>(weight.dtype)},
                       {"data", ToJson(weight.data)}};
     if (weight.scale.byte_count > 0) item["scale"] = ToJson(weight.scale);
+    if (weight.zero.byte_count > 0) item["zero"] = ToJson(weight.zero);
     weights.push_back(std::move(item));
   }
   const json::object line{{"key", key},

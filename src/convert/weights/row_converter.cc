@@ -50,8 +50,7 @@ std::optional<uint64_t> FirstMisfit(std::span<const float> values, float limit) 
 struct Job {
   SourceRows in;
   DType to;
-  uint8_t* data;
-  uint8_t* scale;
+  TargetRows out;
 };
 
 // Where row `row` lies in the tensor.
@@ -84,7 +83,9 @@ class RowReader {
   }
 
   void Values(uint64_t row, std::span<float> values) const {
-    if (in_.transposed_rows > 0) {
+    if (in_.coded != nullptr) {
+      CodedValues(row, values);
+    } else if (in_.transposed_rows > 0) {
       const uint64_t bytes = RowBytes(in_.format, 1);
       const uint8_t* from = in_.data + (in_.first_row + row * in_.row_step) * bytes;
       for (float& value : values) {
@@ -106,15 +107,34 @@ class RowReader {
     for (float& value : values) value *= in_.factor;
   }
 
+  // REQUIRES: a coded format that is exact in `to`.
+  void Repack(uint64_t row, DType to, MutableByteSpan data, std::span<uint16_t> scales,
+              MutableByteSpan zeros) const {
+    if (in_.coded != nullptr) return in_.coded->Repack(Place(row), to, data, scales, zeros);
+    RepackRow(in_.format, Bytes(row), in_.columns, to, data, scales);
+    std::fill(zeros.begin(), zeros.end(), uint8_t{0x88});
+  }
+
  private:
   uint64_t Place(uint64_t row) const { return PlaceOf(in_, in_.first_row + row * in_.row_step); }
+
+  void CodedValues(uint64_t row, std::span<float> values) const {
+    if (in_.transposed_rows == 0) return in_.coded->Values(Place(row), 0, values);
+    const uint64_t column = in_.first_row + row * in_.row_step;
+    for (size_t i = 0; i < values.size(); ++i) {
+      in_.coded->Values(in_.slice_first_row + i, column, values.subspan(i, 1));
+    }
+  }
 
   const SourceRows& in_;
 };
 
 std::optional<Misfit> ConvertRange(const Job& job, uint64_t first, uint64_t end) {
+  const bool needs_zeros = job.in.format == RowFormat::kGroups4Zero && job.to == DType::kQ4;
   const bool exact = IsExact(job.in.format, job.to) && job.in.transposed_rows == 0 &&
-                     job.in.offset == 0 && !job.in.minus_exp && job.in.factor == 1;
+                     job.in.offset == 0 && !job.in.minus_exp && job.in.factor == 1 &&
+                     (!needs_zeros || !job.out.zero.empty());
+  const uint64_t zero_bytes = job.out.zero.empty() ? 0 : RowZeroBytes(job.in.columns);
   const uint64_t data_bytes = RowDataBytes(job.to, job.in.columns);
   const uint64_t scale_bytes = RowScaleBytes(job.to, job.in.columns);
   const float limit = exact ? std::numeric_limits<float>::max() : Limit(job.to);
@@ -123,10 +143,12 @@ std::optional<Misfit> ConvertRange(const Job& job, uint64_t first, uint64_t end)
   std::vector<uint16_t> scales(scale_bytes / 2);
   const bool is_mxfp4 = exact && job.in.format == RowFormat::kMxfp4;
   for (uint64_t row = first; row < end; ++row) {
-    uint8_t* data = job.data + row * data_bytes;
+    uint8_t* data = job.out.data.data() + row * data_bytes;
+    uint8_t* scale = job.out.scale.data() + row * scale_bytes;
+    const MutableByteSpan zeros = job.out.zero.subspan(row * zero_bytes, zero_bytes);
     // The common case: all scales are f16, so that all values are finite.
     if (is_mxfp4 && Mxfp4ToQ8(reader.Blocks(row), data, scales)) {
-      std::memcpy(job.scale + row * scale_bytes, scales.data(), scale_bytes);
+      std::memcpy(scale, scales.data(), scale_bytes);
       continue;
     }
     reader.Values(row, values);
@@ -138,12 +160,12 @@ std::optional<Misfit> ConvertRange(const Job& job, uint64_t first, uint64_t end)
       if (is_mxfp4) {
         Mxfp4ToNearestQ8(reader.Blocks(row), {data, data_bytes}, scales);
       } else if (exact) {
-        RepackRow(job.in.format, reader.Bytes(row), job.in.columns, job.to, {data, data_bytes},
-                  scales);
+        reader.Repack(row, job.to, {data, data_bytes}, scales, zeros);
       } else {
         QuantizeRow(job.to, values, {data, data_bytes}, scales);
+        std::fill(zeros.begin(), zeros.end(), uint8_t{0x88});
       }
-      std::memcpy(job.scale + row * scale_bytes, scales.data(), scale_bytes);
+      std::memcpy(scale, scales.data(), scale_bytes);
     } else {
       FromF32(values, job.to, data);
     }
@@ -164,12 +186,17 @@ uint64_t RowScaleBytes(DType dtype, uint64_t columns) {
   return 2 * static_cast<uint64_t>(BlockCount(static_cast<int64_t>(columns)));
 }
 
-Status ConvertRows(const SourceRows& in, DType to, MutableByteSpan data, MutableByteSpan scale,
-                   unsigned threads) {
+uint64_t RowZeroBytes(uint64_t columns) {
+  return (static_cast<uint64_t>(BlockCount(static_cast<int64_t>(columns))) + 1) / 2;
+}
+
+Status ConvertRows(const SourceRows& in, DType to, const TargetRows& out, unsigned threads) {
   const uint64_t rows = in.rows;
-  CHECK(data.size() == rows * RowDataBytes(to, in.columns) &&
-        scale.size() == rows * RowScaleBytes(to, in.columns));
-  const Job job{in, to, data.data(), scale.data()};
+  CHECK(out.data.size() == rows * RowDataBytes(to, in.columns) &&
+        out.scale.size() == rows * RowScaleBytes(to, in.columns) &&
+        (out.zero.empty() || out.zero.size() == rows * RowZeroBytes(in.columns)));
+  CHECK(IsCoded(in.format) == (in.coded != nullptr));
+  const Job job{in, to, out};
   const uint64_t workers = std::clamp<uint64_t>(threads, 1, rows);
   std::vector<std::optional<Misfit>> misfits(workers);
   std::vector<std::thread> running;

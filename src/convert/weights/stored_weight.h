@@ -23,6 +23,7 @@ struct StoredWeight {
   std::vector<uint64_t> shape;  // [columns] or [rows, columns]
   StoredArray data;
   StoredArray scale;  // block formats only
+  StoredArray zero;   // q4 with zero points other than 8
 };
 
 using StoredWeights = std::map<std::string, StoredWeight>;

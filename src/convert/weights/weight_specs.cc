@@ -248,6 +248,14 @@ Status CheckTensor(const std::string& name, const std::vector<uint64_t>& shape, 
   return tensor.shape == shape && fits ? OkStatus() : WrongTensor(name, tensor, expected);
 }
 
+// Rows of a coded matrix are read whole, or by value.
+Status CheckCoded(const SourcePiece& piece, const SourceTensor& tensor) {
+  if (piece.transposed || (tensor.shape.size() > 1 && piece.columns == tensor.shape.back())) {
+    return OkStatus();
+  }
+  return WrongTensor(piece.tensor, tensor, "expected F32, F16 or BF16");
+}
+
 Status CheckPiece(const SourcePiece& piece, const TensorMap& tensors) {
   if (!piece.factors.empty()) TRY(CheckTensor(piece.factors, {piece.factor_count}, false, tensors));
   const bool is_mxfp4 = !piece.exponents.empty();
@@ -255,6 +263,7 @@ Status CheckPiece(const SourcePiece& piece, const TensorMap& tensors) {
   if (!is_mxfp4) {
     // Single values are read out of the middle of a row.
     const SourceTensor& tensor = tensors.find(piece.tensor)->second;
+    if (IsCoded(*tensor.format)) return CheckCoded(piece, tensor);
     const uint64_t block = BlockValues(*tensor.format);
     if (piece.columns % block != 0 && !piece.transposed && tensor.shape.size() > 1 &&
         piece.columns != tensor.shape.back()) {

@@ -38,16 +38,24 @@ SourceRows RowsOf(const WeightSpec& weight, const SourcePiece& piece, const Tens
   if (!piece.exponents.empty()) {
     rows.exponents = tensors.find(piece.exponents)->second.bytes.bytes().data();
   }
+  rows.coded = tensor.coded.get();
   if (piece.transposed) {
     rows.transposed_rows = piece.shape.back();
     const uint64_t slice_rows = std::max(piece.slice_rows, piece.columns);
-    rows.data += piece.slice * rows.transposed_rows * RowBytes(rows.format, slice_rows);
+    rows.slice_first_row = piece.slice * slice_rows;
+    if (rows.coded == nullptr)
+      rows.data += piece.slice * rows.transposed_rows * RowBytes(rows.format, slice_rows);
   }
   // The elements of a vector may be interleaved like rows.
   if (weight.shape.size() == 1 && tensor.interleaved_rows > 0 && rows.rows == 1) {
     std::swap(rows.rows, rows.columns);
   }
   return rows;
+}
+
+// Whether the bytes of a row lie together.
+bool LiesInRows(const SourceRows& rows) {
+  return rows.transposed_rows == 0 && rows.coded == nullptr;
 }
 
 // Where `rows` rows of a piece from the `first`-th on lie in memory.
@@ -89,6 +97,18 @@ std::string KeyOf(std::span<const StoreJob> jobs, const TensorMap& tensors) {
   return key;
 }
 
+// The first `rows` rows of `rest`, which are taken off it.
+TargetRows TakeRows(uint64_t rows, uint64_t columns, DType dtype, TargetRows* rest) {
+  const auto take = [](MutableByteSpan* from, uint64_t byte_count) {
+    const MutableByteSpan taken = from->first(byte_count);
+    *from = from->subspan(byte_count);
+    return taken;
+  };
+  const uint64_t zero_bytes = rest->zero.empty() ? 0 : rows * RowZeroBytes(columns);
+  return {take(&rest->data, rows * RowDataBytes(dtype, columns)),
+          take(&rest->scale, rows * RowScaleBytes(dtype, columns)), take(&rest->zero, zero_bytes)};
+}
+
 Status Named(Status status, const SourcePiece& piece, const TensorMap& tensors) {
   if (status.ok()) return status;
   const SourceTensor& tensor = tensors.find(piece.tensor)->second;
@@ -96,12 +116,22 @@ Status Named(Status status, const SourcePiece& piece, const TensorMap& tensors) 
                                           tensor.file + "': " + status.error().message());
 }
 
+// Experts are stacked, and what multiplies with stacks takes no zero points.
+bool HasZeros(const StoreJob& job, const TensorMap& tensors) {
+  if (job.dtype != DType::kQ4 || job.weight->role == WeightRole::kExpert) return false;
+  return std::any_of(job.weight->pieces.begin(), job.weight->pieces.end(), [&](const auto& piece) {
+    return FormatOf(piece, tensors) == RowFormat::kGroups4Zero;
+  });
+}
+
 // Bytes of the weight's arrays, before it is known where they lie.
-StoredWeight Described(const StoreJob& job) {
-  StoredWeight stored{.dtype = job.dtype, .shape = job.weight->shape, .data = {}, .scale = {}};
+StoredWeight Described(const StoreJob& job, const TensorMap& tensors) {
+  StoredWeight stored{
+      .dtype = job.dtype, .shape = job.weight->shape, .data = {}, .scale = {}, .zero = {}};
   const uint64_t rows = RowsOf(stored), columns = stored.shape.back();
   stored.data.byte_count = rows * RowDataBytes(job.dtype, columns);
   stored.scale.byte_count = rows * RowScaleBytes(job.dtype, columns);
+  if (HasZeros(job, tensors)) stored.zero.byte_count = rows * RowZeroBytes(columns);
   return stored;
 }
 
@@ -109,7 +139,7 @@ StoredWeight Described(const StoreJob& job) {
 
 Status WeightStore::Store(std::span<const StoreJob> jobs) {
   std::vector<StoredWeight> stored;
-  for (const StoreJob& job : jobs) stored.push_back(Described(job));
+  for (const StoreJob& job : jobs) stored.push_back(Described(job, tensors_));
   const bool is_small =
       jobs.size() == 1 && jobs[0].weight->blob.empty() && stored[0].data.byte_count < kSmallBytes;
   if (is_small) return StoreSmall(jobs[0], std::move(stored[0]));
@@ -118,17 +148,20 @@ Status WeightStore::Store(std::span<const StoreJob> jobs) {
 
 Status WeightStore::StoreSmall(const StoreJob& job, StoredWeight stored) {
   Small small{std::move(stored), {}};
-  small.bytes.resize(small.weight.data.byte_count + small.weight.scale.byte_count);
-  MutableByteSpan data = MutableByteSpan(small.bytes).first(small.weight.data.byte_count);
-  MutableByteSpan scales = MutableByteSpan(small.bytes).subspan(small.weight.data.byte_count);
+  const StoredWeight& weight = small.weight;
+  small.bytes.resize(weight.data.byte_count + weight.scale.byte_count + weight.zero.byte_count);
+  MutableByteSpan rest(small.bytes);
+  TargetRows out;
+  for (auto [span, array] :
+       {std::pair(&out.data, &weight.data), std::pair(&out.scale, &weight.scale),
+        std::pair(&out.zero, &weight.zero)}) {
+    *span = rest.first(array->byte_count);
+    rest = rest.subspan(array->byte_count);
+  }
   for (const SourcePiece& piece : job.weight->pieces) {
     const SourceRows rows = RowsOf(*job.weight, piece, tensors_);
-    const uint64_t data_bytes = rows.rows * RowDataBytes(job.dtype, rows.columns);
-    const uint64_t scale_bytes = rows.rows * RowScaleBytes(job.dtype, rows.columns);
-    TRY(Named(ConvertRows(rows, job.dtype, data.first(data_bytes), scales.first(scale_bytes), 1),
+    TRY(Named(ConvertRows(rows, job.dtype, TakeRows(rows.rows, rows.columns, job.dtype, &out), 1),
               piece, tensors_));
-    data = data.subspan(data_bytes);
-    scales = scales.subspan(scale_bytes);
   }
   progress_(SourceByteCount(*job.weight, tensors_), false);
   small_[job.weight->name] = std::move(small);
@@ -157,9 +190,11 @@ Status WeightStore::StoreLarge(std::span<const StoreJob> jobs, std::vector<Store
     for (size_t i = 0; fits && i < stored.size(); ++i) {
       const StoredWeight& found = finished->weights[i];
       fits = found.dtype == stored[i].dtype && found.data.byte_count == stored[i].data.byte_count &&
-             found.scale.byte_count == stored[i].scale.byte_count;
+             found.scale.byte_count == stored[i].scale.byte_count &&
+             found.zero.byte_count == stored[i].zero.byte_count;
       stored[i].data = found.data;
       stored[i].scale = found.scale;
+      stored[i].zero = found.zero;
     }
     if (fits) {
       blobs_[finished->blob] = std::move(finished->info);
@@ -167,7 +202,7 @@ Status WeightStore::StoreLarge(std::span<const StoreJob> jobs, std::vector<Store
       progress_(source_bytes, true);
       return OkStatus();
     }
-    for (size_t i = 0; i < stored.size(); ++i) stored[i] = Described(jobs[i]);
+    for (size_t i = 0; i < stored.size(); ++i) stored[i] = Described(jobs[i], tensors_);
   }
   ASSIGN_OR_RETURN(const package::Digest digest, WriteBlob(jobs, &stored));
   journal_.Add(key, {digest, stored, blobs_.at(digest)});
@@ -185,31 +220,32 @@ Result<package::Digest> WeightStore::WriteBlob(std::span<const StoreJob> jobs,
   for (StoredWeight& weight : *stored) {
     weight.data.blob = digest;
     if (weight.scale.byte_count > 0) weight.scale.blob = digest;
+    if (weight.zero.byte_count > 0) weight.zero.blob = digest;
   }
   return digest;
 }
 
-// Data, then scales.
+// Data, then scales, then zero points.
 Status WeightStore::AppendWeight(const StoreJob& job, BlobWriter* writer, StoredWeight* stored) {
-  std::vector<uint8_t> scales(stored->scale.byte_count);
+  std::vector<uint8_t> scales(stored->scale.byte_count), zeros(stored->zero.byte_count);
   ASSIGN_OR_RETURN(stored->data.offset, writer->Align(kAlignment));
-  MutableByteSpan rest(scales);
-  for (const SourcePiece& piece : job.weight->pieces) {
-    const uint64_t scale_bytes = piece.rows * RowScaleBytes(job.dtype, piece.columns);
-    TRY(AppendPiece(job, piece, writer, rest.first(scale_bytes)));
-    rest = rest.subspan(scale_bytes);
+  TargetRows rest{.data = {}, .scale = scales, .zero = zeros};
+  for (const SourcePiece& piece : job.weight->pieces) TRY(AppendPiece(job, piece, writer, &rest));
+  for (auto [bytes, array] :
+       {std::pair(&scales, &stored->scale), std::pair(&zeros, &stored->zero)}) {
+    if (bytes->empty()) continue;
+    ASSIGN_OR_RETURN(array->offset, writer->Align(kAlignment));
+    TRY(writer->Append(*bytes));
   }
-  if (scales.empty()) return OkStatus();
-  ASSIGN_OR_RETURN(stored->scale.offset, writer->Align(kAlignment));
-  return writer->Append(scales);
+  return OkStatus();
 }
 
+// Writes the data of a piece; its scales and zero points are taken off `rest`.
 Status WeightStore::AppendPiece(const StoreJob& job, const SourcePiece& piece, BlobWriter* writer,
-                                MutableByteSpan scales) {
+                                TargetRows* rest) {
   const SourceRows all = RowsOf(*job.weight, piece, tensors_);
   const uint64_t source_bytes = SourceByteCount(piece, tensors_);
   const uint64_t data_bytes = RowDataBytes(job.dtype, all.columns);
-  const uint64_t scale_bytes = RowScaleBytes(job.dtype, all.columns);
   const uint64_t row_bytes = std::max<uint64_t>(1, source_bytes / all.rows);
   const uint64_t slab_rows = std::clamp<uint64_t>(kSlabBytes / row_bytes, 1, all.rows);
   const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
@@ -218,17 +254,18 @@ Status WeightStore::AppendPiece(const StoreJob& job, const SourcePiece& piece, B
     SourceRows slab = all;
     slab.rows = std::min(slab_rows, all.rows - first);
     slab.first_row += first * all.row_step;
-    const MutableByteSpan out(data.data(), slab.rows * data_bytes);
-    TRY(Named(ConvertRows(slab, job.dtype, out,
-                          scales.subspan(first * scale_bytes, slab.rows * scale_bytes), threads),
-              piece, tensors_));
-    TRY(writer->Append(out));
+    rest->data = MutableByteSpan(data).first(slab.rows * data_bytes);
+    const TargetRows out = TakeRows(slab.rows, slab.columns, job.dtype, rest);
+    TRY(Named(ConvertRows(slab, job.dtype, out, threads), piece, tensors_));
+    TRY(writer->Append(out.data));
     // Not further than the last row reaches: what follows may be other memory than this file's.
-    if (!piece.transposed) DropPages(SpanOf(all, first, slab.rows));
+    if (LiesInRows(all)) DropPages(SpanOf(all, first, slab.rows));
     progress_(slab.rows * (source_bytes / all.rows), false);
   }
-  // Every slab of a transposed piece reads all of its slice.
-  if (piece.transposed) {
+  // Every slab of other pieces reads all of its slice.
+  if (all.coded != nullptr) {
+    DropPages(tensors_.find(piece.tensor)->second.bytes.bytes());
+  } else if (piece.transposed) {
     DropPages({all.data, RowBytes(all.format, piece.columns) * all.transposed_rows});
   }
   if (all.exponents != nullptr) {
@@ -243,7 +280,8 @@ void WeightStore::StoreVector(const std::string& name, std::span<const float> va
   small_[name] = {{.dtype = DType::kF32,
                    .shape = {values.size()},
                    .data = {.blob = {}, .offset = 0, .byte_count = bytes.size()},
-                   .scale = {}},
+                   .scale = {},
+                   .zero = {}},
                   {bytes.begin(), bytes.end()}};
 }
 
@@ -251,17 +289,19 @@ Status WeightStore::FinishLayer() {
   if (small_.empty()) return OkStatus();
   ASSIGN_OR_RETURN(std::unique_ptr<BlobWriter> writer, BlobWriter::Open(folder_));
   for (auto& [name, small] : small_) {
-    const ByteSpan bytes(small.bytes);
-    ASSIGN_OR_RETURN(small.weight.data.offset, writer->Align(kAlignment));
-    TRY(writer->Append(bytes.first(small.weight.data.byte_count)));
-    if (small.weight.scale.byte_count == 0) continue;
-    ASSIGN_OR_RETURN(small.weight.scale.offset, writer->Align(kAlignment));
-    TRY(writer->Append(bytes.subspan(small.weight.data.byte_count)));
+    ByteSpan rest(small.bytes);
+    for (StoredArray* array : {&small.weight.data, &small.weight.scale, &small.weight.zero}) {
+      if (array->byte_count == 0) continue;
+      ASSIGN_OR_RETURN(array->offset, writer->Align(kAlignment));
+      TRY(writer->Append(rest.first(array->byte_count)));
+      rest = rest.subspan(array->byte_count);
+    }
   }
   ASSIGN_OR_RETURN(const package::Digest digest, Keep(std::move(writer)));
   for (auto& [name, small] : small_) {
     small.weight.data.blob = digest;
     if (small.weight.scale.byte_count > 0) small.weight.scale.blob = digest;
+    if (small.weight.zero.byte_count > 0) small.weight.zero.blob = digest;
     weights_[name] = std::move(small.weight);
   }
   small_.clear();

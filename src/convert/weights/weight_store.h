@@ -9,6 +9,7 @@
 #include "convert/source/source_tensor.h"
 #include "convert/weights/blob_writer.h"
 #include "convert/weights/journal.h"
+#include "convert/weights/row_converter.h"
 #include "convert/weights/stored_weight.h"
 #include "convert/weights/weight_specs.h"
 
@@ -55,7 +56,7 @@ class WeightStore {
                                     std::vector<StoredWeight>* stored);
   Status AppendWeight(const StoreJob& job, BlobWriter* writer, StoredWeight* stored);
   Status AppendPiece(const StoreJob& job, const SourcePiece& piece, BlobWriter* writer,
-                     MutableByteSpan scales);
+                     TargetRows* rest);
   void Enter(std::span<const StoreJob> jobs, std::vector<StoredWeight> stored);
   Result<package::Digest> Keep(std::unique_ptr<BlobWriter> writer);
 
