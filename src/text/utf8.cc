@@ -147,8 +147,12 @@ bool IsWordChar(uint32_t c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
   }
   const utf8proc_category_t category = CategoryOf(c);
+  // Letters in circles and boxes are alphabetic, and joiners belong to the letters that they join.
+  const bool is_other_word = (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
+                             (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189) ||
+                             c == 0x200C || c == 0x200D;
   return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_ND) ||
-         category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_PC;
+         category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_PC || is_other_word;
 }
 
 std::string Lower(std::string_view text) {

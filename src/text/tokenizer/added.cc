@@ -53,31 +53,48 @@ void AddedTokenMatcher::Add(std::string_view content, const AddedToken* token) {
   has_control_tokens_ = has_control_tokens_ || token->is_control();
 }
 
+bool EndsTurnByName(std::string_view token) {
+  static constexpr std::string_view kNames[] = {
+      "<|eot_id|>",
+      "<|im_end|>",
+      "<|end|>",
+      "<end_of_turn>",
+      "<|end_of_turn|>",
+      "<|END_OF_TURN_TOKEN|>",
+      "<|endoftext|>",
+      "<|end_of_text|>",
+      "<|eom_id|>",
+      "<|eot|>",
+      "<|return|>",
+      "<|call|>",
+      "<|calls|>",
+      "<|flush|>",
+      "<|EOT|>",
+      "<EOT>",
+      "_<EOT>",
+      "[EOT]",
+      "[EOS]",
+      "<eos>",
+      "<turn|>",
+      "<|tool_response>",
+      "<end_of_utterance>",
+      "[e~[",
+      "<\uff5cend\u2581of\u2581sentence\uff5c>",
+  };
+  return std::ranges::find(kNames, token) != std::end(kNames);
+}
+
 bool AddedToken::is_control() const {
-  static constexpr std::string_view kEndsOfTurns[] = {"<|im_end|>",
-                                                      "<|eot_id|>",
-                                                      "<|eom_id|>",
-                                                      "<|end_of_turn|>",
-                                                      "<end_of_turn>",
-                                                      "<|end|>",
-                                                      "<|endoftext|>",
-                                                      "<|end_of_text|>",
-                                                      "<|eot|>",
-                                                      "<EOT>",
-                                                      "<turn|>",
-                                                      "<|return|>",
-                                                      "<|call|>",
-                                                      "</s>",
-                                                      "<|END_OF_TURN_TOKEN|>",
-                                                      "<|user|>",
-                                                      "<|assistant|>",
-                                                      "<|system|>",
-                                                      "<|im_start|>",
-                                                      "<｜end▁of▁sentence｜>",
-                                                      "<|start_header_id|>",
-                                                      "<start_of_turn>",
-                                                      "<|turn>"};
-  return special || std::ranges::find(kEndsOfTurns, content) != std::end(kEndsOfTurns);
+  static constexpr std::string_view kOthers[] = {"</s>",
+                                                 "<|user|>",
+                                                 "<|assistant|>",
+                                                 "<|system|>",
+                                                 "<|im_start|>",
+                                                 "<|start_header_id|>",
+                                                 "<start_of_turn>",
+                                                 "<|turn>"};
+  return special || EndsTurnByName(content) ||
+         std::ranges::find(kOthers, content) != std::end(kOthers);
 }
 
 AddedTokenMatcher::Hit AddedTokenMatcher::Longest(std::string_view text, size_t at,

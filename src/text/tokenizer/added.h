@@ -15,6 +15,10 @@
 
 namespace weft {
 
+// Tokens that end an assistant's turn, or the text, whatever a file says of them. `</s>` is none of
+// them: it is a word of HTML where it is no control token.
+bool EndsTurnByName(std::string_view token);
+
 struct AddedToken {
   int32_t id = -1;
   std::string content;

@@ -1,6 +1,8 @@
 // Tokenizer::FromJson: reads the sections of a tokenizer.json.
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 
 #include "text/tokenizer/data.h"
 #include "text/tokenizer/json_fields.h"
@@ -21,10 +23,10 @@ struct FileVocabulary {
 Result<AddedToken> AddedTokenFromJson(const JsonFields& fields) {
   AddedToken token;
   ASSIGN_OR_RETURN(token.content, fields.String("content"));
-  if (token.content.empty() || token.content.size() > kMaxAddedTokenBytes) {
+  if (token.content.size() > kMaxAddedTokenBytes) {
     return Error(ErrorCode::kInvalidData, fields.Place("content") + " has " +
                                               std::to_string(token.content.size()) +
-                                              " bytes, but an added token must have 1 to " +
+                                              " bytes, but an added token must have at most " +
                                               std::to_string(kMaxAddedTokenBytes) + ".");
   }
   ASSIGN_OR_RETURN(const int64_t id, fields.Integer("id", -1, 0, INT32_MAX - 1));
@@ -36,6 +38,32 @@ Result<AddedToken> AddedTokenFromJson(const JsonFields& fields) {
   ASSIGN_OR_RETURN(token.right_strip, fields.Bool("rstrip", false));
   ASSIGN_OR_RETURN(token.single_word, fields.Bool("single_word", false));
   return token;
+}
+
+// As the library has it: an empty token is none, and of several with one text the first counts.
+// Where such were left out, or two have one id, the ids of the file do not tell its places: the
+// others are those of the model that they name, or follow behind it. Else a file's ids are kept.
+std::vector<AddedToken> WithoutRepeats(std::vector<AddedToken> tokens,
+                                       const boost::json::object& vocab) {
+  std::set<std::string> texts;
+  std::set<int32_t> ids;
+  const size_t count = tokens.size();
+  bool are_distinct = true;
+  std::erase_if(tokens, [&](const AddedToken& token) {
+    return token.content.empty() || !texts.insert(token.content).second;
+  });
+  for (const AddedToken& token : tokens) {
+    are_distinct = ids.insert(token.id).second && are_distinct;
+  }
+  if (tokens.size() == count && are_distinct) return tokens;
+  auto next = static_cast<int64_t>(vocab.size());
+  for (AddedToken& token : tokens) {
+    const auto* own = vocab.if_contains(token.content);
+    const int64_t id = own != nullptr && own->is_int64() ? own->get_int64() : next;
+    if (id >= next) next = id + 1;
+    token.id = static_cast<int32_t>(id);
+  }
+  return tokens;
 }
 
 // The model's tokens and the added tokens in one vocabulary. An added token may name again a token
@@ -53,14 +81,9 @@ Result<Vocabulary> VocabularyFromJson(const JsonFields& model, const JsonFields&
           const JsonFields fields,
           JsonFields::Of((*added)[i], root.Place("added_tokens") + "[" + std::to_string(i) + "]"));
       ASSIGN_OR_RETURN(AddedToken token, AddedTokenFromJson(fields));
-      if (added_ids.contains(token.id)) {
-        return Error(ErrorCode::kInvalidData, fields.Place("id") + " is " +
-                                                  std::to_string(token.id) +
-                                                  ", which another added token has already.");
-      }
-      added_ids.emplace(token.id, std::string_view());
       added_tokens.push_back(std::move(token));
     }
+    added_tokens = WithoutRepeats(std::move(added_tokens), vocab.object());
   }
   for (const AddedToken& token : added_tokens) {
     added_ids[token.id] = token.content;

@@ -5,6 +5,11 @@
 namespace weft {
 namespace {
 
+// \w+|[^\w\s]+ as Rust's regular expressions have it: what joins letters is a word, too, and the
+// digits that Oniguruma's \w adds are none.
+constexpr std::string_view kRustWords = R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}]+)"
+                                        R"(|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}\s]+)";
+
 Result<SplitBehavior> BehaviorOf(const JsonFields& fields, std::string_view fallback) {
   ASSIGN_OR_RETURN(const std::string name, fields.String("behavior", fallback));
   if (name == "Removed") return SplitBehavior::kRemoved;
@@ -69,7 +74,7 @@ StepResult StepFromJson(const JsonFields& fields, const std::string& type) {
     return MakeClassSplit(CharClass::kWhiteSpace, SplitBehavior::kRemoved);
   }
   if (type == "Whitespace") {
-    return MakeRegexSplit(R"(\w+|[^\w\s]+)", SplitBehavior::kRemoved, true);
+    return MakeRegexSplit(kRustWords, SplitBehavior::kRemoved, true);
   }
   if (type == "CharDelimiterSplit") {
     ASSIGN_OR_RETURN(std::string delimiter, fields.String("delimiter"));

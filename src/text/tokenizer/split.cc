@@ -23,9 +23,10 @@ class PieceBuilder {
     previous_was_match_ = false;
   }
 
-  // Empty ranges count as neighbours but become no pieces of their own.
+  // Empty matches are neighbours that keep others apart, until Finish drops them.
   void Add(uint32_t begin, uint32_t end, bool is_match) {
     is_match = is_match != invert_;
+    has_empty_ = has_empty_ || begin == end;
     const bool has_previous = out_->size() > first_of_piece_;
     switch (behavior_) {
       case SplitBehavior::kRemoved:
@@ -56,19 +57,22 @@ class PieceBuilder {
         }
         break;
     }
-    if (begin != end) previous_was_match_ = is_match;
+    previous_was_match_ = is_match;
+  }
+
+  void Finish() {
+    if (has_empty_) std::erase_if(*out_, [](Piece piece) { return piece.begin == piece.end; });
   }
 
  private:
-  void Push(uint32_t begin, uint32_t end) {
-    if (begin != end) out_->push_back({begin, end});
-  }
+  void Push(uint32_t begin, uint32_t end) { out_->push_back({begin, end}); }
 
   SplitBehavior behavior_;
   bool invert_;
   std::vector<Piece>* out_;
   size_t first_of_piece_ = 0;
   bool previous_was_match_ = false;
+  bool has_empty_ = false;
 };
 
 class RegexSplit : public PreTokenizerStep {
@@ -85,24 +89,27 @@ class RegexSplit : public PreTokenizerStep {
       builder.StartPiece();
       TRY(SplitPiece(tokens.View(piece), piece.begin, search, builder));
     }
+    builder.Finish();
     tokens.pieces = std::move(out);
     return OkStatus();
   }
 
  private:
-  // Lookarounds see this piece only.
+  // Lookarounds see this piece only. A match of nothing cuts where it is, unless a match has just
+  // ended there.
   static Status SplitPiece(std::string_view text, uint32_t base, RegexSearch& search,
                            PieceBuilder& builder) {
     size_t done = 0;
-    for (size_t from = 0; from < text.size();) {
+    bool is_behind_match = false;  // of something or of nothing
+    for (size_t from = 0; from <= text.size();) {
       RegexSearch::Match match;
       ASSIGN_OR_RETURN(const bool found, search.Find(text, from, match));
       if (!found) break;
-      if (match.begin == match.end) {
-        if (match.end >= text.size()) break;
-        from = match.end + utf8::LengthOf(text[match.end]);
+      if (match.begin == match.end && is_behind_match && match.end == done) {
+        from = match.end + (match.end < text.size() ? utf8::LengthOf(text[match.end]) : 1);
         continue;
       }
+      is_behind_match = true;
       if (done < match.begin) builder.Add(At(base, done), At(base, match.begin), false);
       builder.Add(At(base, match.begin), At(base, match.end), true);
       done = from = match.end;
