@@ -35,7 +35,7 @@ Result<fs::path> FindModelFile(const fs::path& path) {
     if (files.empty()) continue;
     std::string names;
     for (const fs::path& file : files) names += " " + file.filename().string();
-    return Error(ErrorCode::kNotFound,
+    return Error(ErrorCode::kInvalidArgument,
                  "'" + folder.string() + "' holds several ONNX files; name one of:" + names + ".");
   }
   return Error(ErrorCode::kNotFound, "'" + path.string() + "' holds no .onnx file.");

@@ -279,7 +279,14 @@ bool IsOnnxSource(const fs::path& source) {
   for (const char* checkpoint : {"model.safetensors", "model.safetensors.index.json"}) {
     if (fs::exists(source / checkpoint, failure)) return false;
   }
-  return onnx::FindModelFile(source).ok();
+  const auto found = onnx::FindModelFile(source);
+  if (found.ok()) return true;
+  // Several: importing says which there are, unless the folder is another kind of source.
+  if (found.error().code() != ErrorCode::kInvalidArgument) return false;
+  const fs::directory_iterator files(source, failure);
+  return std::none_of(begin(files), end(files), [](const fs::directory_entry& file) {
+    return file.path().extension() == ".gguf";
+  });
 }
 
 Result<ConvertReport> ImportOnnx(const ConvertOptions& options,

@@ -167,10 +167,11 @@ Result<TensorEntry> ReadTensor(HeaderReader* reader, const std::string& file, ui
   SourceTensor& tensor = entry.tensor;
   tensor.file = file;
   ASSIGN_OR_RETURN(const auto rank, reader->Number<uint32_t>("the rank of " + where));
-  if (rank == 0 || rank > kMaxDimensions) {
-    return Invalid(file, where + " has " + std::to_string(rank) + " dimensions; expected 1 to " +
+  if (rank > kMaxDimensions) {
+    return Invalid(file, where + " has " + std::to_string(rank) + " dimensions; expected 0 to " +
                              std::to_string(kMaxDimensions) + ".");
   }
+  if (rank == 0) tensor.shape = {1};  // one value
   for (uint32_t i = 0; i < rank; ++i) {
     ASSIGN_OR_RETURN(const auto length, reader->Number<uint64_t>("the shape of " + where));
     tensor.shape.insert(tensor.shape.begin(), length);
@@ -181,19 +182,21 @@ Result<TensorEntry> ReadTensor(HeaderReader* reader, const std::string& file, ui
   ASSIGN_OR_RETURN(entry.place.offset, reader->Number<uint64_t>("the offset of " + where));
   if (!tensor.format) return entry;
   const uint64_t columns = tensor.shape.back(), block = BlockValues(*tensor.format);
+  // What nobody can read is said when somebody needs it: towers of pictures may be such.
+  const auto leave_unread = [&](const std::string& why) {
+    tensor.type_name += why;
+    tensor.format.reset();
+    return entry;
+  };
   if (columns % block != 0) {
-    return Invalid(file, where + " has rows of " + std::to_string(columns) + " values in blocks (" +
-                             tensor.type_name + ") of " + std::to_string(block) +
-                             ", which do not divide.");
+    return leave_unread(" in rows of " + std::to_string(columns) + " values, which its blocks of " +
+                        std::to_string(block) + " do not divide");
   }
   auto byte_count = CheckedMul(columns / block, BlockBytes(*tensor.format));
   for (size_t i = 0; i + 1 < tensor.shape.size(); ++i) {
     if (byte_count) byte_count = CheckedMul(*byte_count, tensor.shape[i]);
   }
-  if (!byte_count || *byte_count == 0) {
-    return Invalid(file, where + " has the shape " + ShapeText(tensor.shape) +
-                             "; expected between 1 and 2^64 bytes of data.");
-  }
+  if (!byte_count) return leave_unread(" of 2^64 bytes or more");
   entry.place.byte_count = *byte_count;
   return entry;
 }

@@ -123,10 +123,12 @@ Result<double> GgufMetadata::Real(std::string_view key, double least, double mos
 Result<bool> GgufMetadata::Bool(std::string_view key, bool if_absent) const {
   const GgufValue* value = Find(key);
   if (value == nullptr) return if_absent;
-  if (value->is_array || value->type != GgufType::kBool) {
-    return Wrong(key, Described(*value), "a truth value");
-  }
-  return value->bytes[0] != 0;
+  // Writers take a byte or a number for it, too.
+  const bool is_whole = value->type != GgufType::kText && value->type != GgufType::kF32 &&
+                        value->type != GgufType::kF64;
+  const double number = value->is_array || !is_whole ? NAN : NumberAt(*value, 0);
+  if (number != 0 && number != 1) return Wrong(key, Described(*value), "a truth value, 0 or 1");
+  return number == 1;
 }
 
 Result<std::string> GgufMetadata::Text(std::string_view key,

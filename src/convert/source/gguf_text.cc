@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 
+#include "text/tokenizer/added.h"
 #include "text/tokenizer/vocabulary_spec.h"
 
 namespace weft::convert {
@@ -28,6 +29,19 @@ Result<std::optional<bool>> Flag(const GgufMetadata& metadata, const std::string
   return std::optional<bool>(value);
 }
 
+// By its architecture, or by its name where a finetune was written as something else.
+bool IsPhi3(const GgufMetadata& metadata) {
+  const auto text = [&metadata](const char* key) {
+    const auto found = metadata.Text(key, "");
+    std::string lower = found.ok() ? *found : "";
+    for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    return lower;
+  };
+  const std::string name = text("general.name");
+  return text("general.architecture") == "phi3" || name.find("phi-3") != std::string::npos ||
+         name.find("phi3") != std::string::npos;
+}
+
 Result<VocabularySpec> ReadVocabulary(const GgufMetadata& metadata) {
   const std::string ggml = "tokenizer.ggml.";
   VocabularySpec spec;
@@ -47,16 +61,9 @@ Result<VocabularySpec> ReadVocabulary(const GgufMetadata& metadata) {
   ASSIGN_OR_RETURN(spec.add_bos, Flag(metadata, ggml + "add_bos_token"));
   ASSIGN_OR_RETURN(spec.add_eos, Flag(metadata, ggml + "add_eos_token"));
   ASSIGN_OR_RETURN(spec.add_space_prefix, metadata.Bool(ggml + "add_space_prefix", true));
+  spec.strips_behind_tokens = spec.model == "llama" && IsPhi3(metadata);
   return spec;
 }
-
-// Tokens that end an assistant's turn whatever the file says: files name one of them at most.
-constexpr std::string_view kTurnEnds[] = {
-    "<|eot_id|>",    "<|im_end|>",      "<|end|>",
-    "<end_of_turn>", "<|endoftext|>",   "<|return|>",
-    "<|call|>",      "<|eom_id|>",      "<\uff5cend\u2581of\u2581sentence\uff5c>",
-    "<|EOT|>",       "<|end_of_text|>", "<turn|>",
-};
 
 Result<json::array> EndIds(const GgufMetadata& metadata, const VocabularySpec& spec) {
   std::vector<int32_t> ids;
@@ -64,11 +71,18 @@ Result<json::array> EndIds(const GgufMetadata& metadata, const VocabularySpec& s
     ASSIGN_OR_RETURN(const auto id, TokenId(metadata, name));
     if (id && static_cast<size_t>(*id) < spec.tokens.size()) ids.push_back(*id);
   }
-  for (size_t id = 0; id < spec.tokens.size() && !spec.types.empty(); ++id) {
-    const bool ends = spec.types[id] == kControl &&
-                      std::find(std::begin(kTurnEnds), std::end(kTurnEnds), spec.tokens[id]) !=
-                          std::end(kTurnEnds);
-    if (ends) ids.push_back(static_cast<int32_t>(id));
+  const auto has = [&spec](std::string_view token) {
+    return std::find(spec.tokens.begin(), spec.tokens.end(), token) != spec.tokens.end();
+  };
+  // Where a turn has several messages, <|end|> ends one of them.
+  const bool has_messages = has("<|end|>") && ((has("<|return|>") && has("<|call|>")) ||
+                                               (has("<|flush|>") && has("<|calls|>")));
+  for (size_t id = 0; id < spec.tokens.size(); ++id) {
+    const std::string& token = spec.tokens[id];
+    const bool is_control = id < spec.types.size() && spec.types[id] == kControl;
+    const bool ends =
+        EndsTurnByName(token) || (token == "</s>" && is_control && !has("<|tool_response>"));
+    if (ends && !(has_messages && token == "<|end|>")) ids.push_back(static_cast<int32_t>(id));
   }
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());

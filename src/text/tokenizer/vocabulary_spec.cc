@@ -5,7 +5,8 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "text/tokenizer/split.h"
+#include "text/tokenizer/added.h"
+#include "text/tokenizer/named_pre_tokenizer.h"
 #include "text/utf8.h"
 
 namespace weft {
@@ -15,103 +16,6 @@ namespace json = boost::json;
 
 // No token of a merged vocabulary is longer; control tokens may be.
 constexpr size_t kMaxMergedBytes = 1024;
-
-constexpr std::string_view kSpaces = R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kContractions = R"((?i:'s|'t|'re|'ve|'m|'ll|'d))";
-constexpr std::string_view kUpper = R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])";
-constexpr std::string_view kLower = R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])";
-
-std::string Joined(std::initializer_list<std::string_view> parts) {
-  std::string all;
-  for (const std::string_view part : parts) all += part;
-  return all;
-}
-
-// Words of any case, digits in groups of up to `digits`.
-std::string PlainWords(std::string_view digits) {
-  return Joined({kContractions, R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})", digits,
-                 R"(| ?[^\s\p{L}\p{N}]+[\r\n]*)", kSpaces});
-}
-
-// Words cut where a capital follows a small letter.
-std::string CasedWords(std::string_view digits, bool contractions) {
-  const std::string suffix = contractions ? Joined({kContractions, "?"}) : "";
-  return Joined({R"([^\r\n\p{L}\p{N}]?)", kUpper, "*", kLower, "+", suffix,
-                 R"(|[^\r\n\p{L}\p{N}]?)", kUpper, "+", kLower, "*", suffix, R"(|\p{N})", digits,
-                 R"(| ?[^\s\p{L}\p{N}]+[\r\n/]*)", kSpaces});
-}
-
-struct PreKind {
-  std::vector<std::string> patterns;
-  bool ignore_merges = false;
-  bool nfc = false;
-  bool add_bos = false;  // where the file does not say
-};
-
-// The pre-tokenizers that tokenizer.ggml.pre names.
-Result<PreKind> PreKindOf(std::string_view pre) {
-  const std::string gpt2(kGpt2Pattern);
-  const auto is = [&](std::initializer_list<std::string_view> names) {
-    return std::find(names.begin(), names.end(), pre) != names.end();
-  };
-  if (is({"gpt-2", "gpt2", "phi-2", "olmo", "mpt", "jais", "trillion", "granite-docling",
-          "exaone4"})) {
-    return PreKind{.patterns = {gpt2}};
-  }
-  if (is({"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2"})) {
-    return PreKind{.patterns = {PlainWords("{1,3}")}, .ignore_merges = true, .add_bos = true};
-  }
-  if (is({"glm4", "chatglm-bpe", "smaug-bpe", "dbrx"})) {
-    return PreKind{.patterns = {PlainWords("{1,3}")}, .ignore_merges = true};
-  }
-  if (is({"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "hunyuan"})) {
-    return PreKind{.patterns = {PlainWords("")}, .nfc = true};
-  }
-  if (is({"qwen35"})) {
-    // Marks belong to the letters that they follow.
-    return PreKind{.patterns = {Joined({kContractions, R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N})",
-                                        R"(| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)", kSpaces})},
-                   .nfc = true};
-  }
-  if (is({"gpt-4o", "llama4", "gpt-oss"})) return PreKind{.patterns = {CasedWords("{1,3}", true)}};
-  if (is({"tekken"})) {
-    return PreKind{.patterns = {CasedWords("", false)}, .ignore_merges = true, .add_bos = true};
-  }
-  if (is({"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b"})) {
-    return PreKind{.patterns = {R"(\p{N})", gpt2}};
-  }
-  if (is({"seed-coder"})) {
-    return PreKind{.patterns = {Joined({kContractions, R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})",
-                                        R"(| ?[^\s\p{L}\p{N}\r\n]+)", kSpaces})}};
-  }
-  if (is({"falcon"})) {
-    return PreKind{.patterns = {R"([\p{P}\$\+<=>\^~\|`]+)", gpt2, "[0-9][0-9][0-9]"}};
-  }
-  if (is({"deepseek-llm"})) {
-    return PreKind{.patterns = {R"([\r\n])",
-                                // Letters with case, but neither Georgian nor mathematical ones.
-                                R"(\s?(?:(?![ა-ჿ𝐀-𝟿])[\p{Lu}\p{Ll}\p{Lt}])+)",
-                                R"(\s?[!-/:-~！-／：-～‘-‟　-。]+)", R"(\s+$)",
-                                R"([一-龥ࠀ-一가-퟿]+)", R"(\p{N}+)"}};
-  }
-  if (is({"deepseek-coder"})) {
-    return PreKind{.patterns = {R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)",
-                                R"([一-龥ࠀ-一가-퟿]+)", R"(\p{N})"}};
-  }
-  if (is({"deepseek-v3", "hunyuan-dense", "joyai-llm"})) {
-    return PreKind{
-        .patterns = {
-            R"(\p{N}{1,3})", R"([一-龥぀-ゟ゠-ヿ]+)",
-            Joined({R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+)",
-                    R"(|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*)", kSpaces})}};
-  }
-  if (is({"", "default"})) {
-    return PreKind{.patterns = {R"([\p{P}\$\+<=>\^~\|]+)", gpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}};
-  }
-  return Error(ErrorCode::kUnsupported,
-               "The vocabulary's pre-tokenizer is \"" + std::string(pre) +
-                   "\", which weft does not know; use the model's tokenizer.json instead.");
-}
 
 json::object Split(const std::string& pattern) {
   return {{"type", "Split"},
@@ -157,17 +61,34 @@ class TokenizerWriter {
     if (count == 0 || count > (1u << 24)) {
       return wrong("is the count of them it can have", 1u << 24);
     }
-    if (!spec_.types.empty() && spec_.types.size() != count) {
+    // Files with more of them than tokens are taken by llama.cpp, too.
+    if (!spec_.types.empty() && spec_.types.size() < count) {
       return wrong("types", spec_.types.size());
     }
-    if (!spec_.scores.empty() && spec_.scores.size() != count) {
+    if (!spec_.scores.empty() && spec_.scores.size() < count) {
       return wrong("scores", spec_.scores.size());
     }
-    if (spec_.model == "llama" && spec_.scores.empty()) return wrong("scores", 0);
+    if (spec_.model == "llama" && spec_.scores.empty() && spec_.merges.empty()) {
+      return wrong("scores", 0);
+    }
     return OkStatus();
   }
 
-  int32_t TypeOf(size_t id) const { return spec_.types.empty() ? kNormal : spec_.types[id]; }
+  // What ends a turn is a control token whatever the file says: as text nobody could end with it.
+  int32_t TypeOf(size_t id) const {
+    if (EndsTurnByName(spec_.tokens[id])) return kControl;
+    if (!spec_.types.empty()) return spec_.types[id];
+    const auto named = static_cast<int32_t>(id);
+    return named == spec_.bos_id || named == spec_.eos_id ? kControl : kNormal;
+  }
+
+  // Phi-3's own tokenizer.json takes white space behind these tokens away, which the files do not
+  // say.
+  bool StripsRight(size_t id) const {
+    const std::string& text = spec_.tokens[id];
+    return spec_.strips_behind_tokens && text != "<unk>" && text != "<s>" &&
+           text != "<|endoftext|>";
+  }
 
   Status AddTokens() {
     for (size_t id = 0; id < spec_.tokens.size(); ++id) {
@@ -186,7 +107,7 @@ class TokenizerWriter {
                                     {"content", text},
                                     {"single_word", false},
                                     {"lstrip", false},
-                                    {"rstrip", false},
+                                    {"rstrip", StripsRight(id)},
                                     {"normalized", false},
                                     {"special", TypeOf(id) != kUserDefined}});
     }
@@ -194,7 +115,7 @@ class TokenizerWriter {
   }
 
   Status ByteLevelModel() {
-    ASSIGN_OR_RETURN(const PreKind pre, PreKindOf(spec_.pre));
+    ASSIGN_OR_RETURN(const NamedPreTokenizer pre, PreTokenizerNamed(spec_.pre));
     add_bos_ = pre.add_bos;
     out_["normalizer"] = nullptr;
     if (pre.nfc) out_["normalizer"] = {{"type", "NFC"}};
@@ -235,9 +156,12 @@ class TokenizerWriter {
   // Text with its spaces replaced; what no token spells is bytes.
   Status SentencePieceModel() {
     add_bos_ = true;
-    const bool is_scored = spec_.model == "llama";
-    const bool add_space = is_scored && spec_.add_space_prefix;
-    ASSIGN_OR_RETURN(json::array merges, is_scored ? ScoredMerges() : GivenMerges());
+    const bool is_llama = spec_.model == "llama";
+    const bool add_space = is_llama && spec_.add_space_prefix;
+    // Scores beside merges are often indices: the merges say what is meant, if they fit.
+    auto given = GivenMerges();
+    const bool is_scored = is_llama && (spec_.merges.empty() || !given.ok());
+    ASSIGN_OR_RETURN(json::array merges, is_scored ? ScoredMerges() : std::move(given));
     json::object options{{"fuse_unk", true}, {"byte_fallback", true}};
     const auto unknown = spec_.unknown_id;
     if (unknown && *unknown >= 0 && static_cast<size_t>(*unknown) < spec_.tokens.size()) {
@@ -267,6 +191,7 @@ class TokenizerWriter {
 
   // Any two neighbours that together are a token merge; the better the token's score, the sooner.
   Result<json::array> ScoredMerges() const {
+    if (spec_.scores.empty()) return GivenMerges();  // says what is wrong with them
     struct Merge {
       size_t id;
       size_t cut;  // bytes of the left token

@@ -209,6 +209,99 @@ TEST(Vocabulary, Gemma4HasMergesOfEscapedText) {
   EXPECT_THAT(refused.error().message(), HasSubstr("not in the vocabulary"));
 }
 
+TEST(Vocabulary, WhatEndsATurnIsAControlTokenWhateverItsType) {
+  VocabularySpec spec{.model = "gpt2",
+                      .pre = "gpt-2",
+                      .tokens = {"<", "|", "e", "n", "d", ">", "<|end|>", "</s>"},
+                      .types = {1, 1, 1, 1, 1, 1, 1, 1}};
+  EXPECT_EQ(*FromVocabulary(spec)->Encode("<|end|>", false), (std::vector<int32_t>{6}));
+  EXPECT_EQ(FromVocabulary(spec)->Decode(std::vector<int32_t>{0, 6}, true), "<");
+  spec.types.clear();
+  EXPECT_EQ(*FromVocabulary(spec)->Encode("<|end|>", false), (std::vector<int32_t>{6}));
+  // A word of HTML, unless the file says more.
+  const std::vector<int32_t> as_word = *FromVocabulary(spec)->Encode("</s>", false);
+  EXPECT_NE(as_word, (std::vector<int32_t>{7}));
+  spec.eos_id = 7;
+  EXPECT_EQ(*FromVocabulary(spec)->Encode("</s>", false), (std::vector<int32_t>{7}));
+  // More types and scores than tokens: llama.cpp takes that.
+  spec.types = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  EXPECT_TRUE(FromVocabulary(spec).ok());
+}
+
+TEST(Vocabulary, MergesWinOverScoresThatAreIndices) {
+  VocabularySpec spec{.model = "llama",
+                      .tokens = {"<unk>", "a", "b", "c", "ab", "bc"},
+                      .scores = {0, -1, -2, -3, -4, -5},
+                      .types = {2, 1, 1, 1, 1, 1},
+                      .unknown_id = 0,
+                      .add_space_prefix = false};
+  EXPECT_EQ(*FromVocabulary(spec)->Encode("abc", false), (std::vector<int32_t>{4, 3}));
+  spec.merges = {"b c", "a b"};
+  EXPECT_EQ(*FromVocabulary(spec)->Encode("abc", false), (std::vector<int32_t>{1, 5}));
+  spec.scores.clear();
+  EXPECT_EQ(*FromVocabulary(spec)->Encode("abc", false), (std::vector<int32_t>{1, 5}));
+  // Merges of another vocabulary say nothing.
+  spec.merges = {"x y"};
+  EXPECT_FALSE(FromVocabulary(spec).ok());
+  spec.scores = {0, -1, -2, -3, -4, -5};
+  EXPECT_EQ(*FromVocabulary(spec)->Encode("abc", false), (std::vector<int32_t>{4, 3}));
+}
+
+TEST(Vocabulary, Phi3TakesTheWhiteSpaceBehindItsTokens) {
+  VocabularySpec spec{.model = "llama",
+                      .tokens = {"<unk>", "<s>", "\n", "a", "<|user|>", "<|endoftext|>"},
+                      .scores = {0, 0, -1, -2, 0, 0},
+                      .types = {2, 3, 1, 1, 3, 3},
+                      .unknown_id = 0,
+                      .add_space_prefix = false};
+  const auto ids = [&](const char* text) { return *FromVocabulary(spec)->Encode(text, false); };
+  EXPECT_EQ(ids("<|user|>\n\na"), (std::vector<int32_t>{4, 2, 2, 3}));
+  spec.strips_behind_tokens = true;
+  EXPECT_EQ(ids("<|user|>\n\na"), (std::vector<int32_t>{4, 3}));
+  EXPECT_EQ(ids("<s>\na<|endoftext|>\n"), (std::vector<int32_t>{1, 2, 3, 5, 2}));
+}
+
+// Texts that each name cuts in a way of its own; what the words are is seen by a vocabulary of
+// bytes alone with one merge across each place where one may be cut.
+TEST(Vocabulary, EveryNameThatLlamaCppKnowsHasItsPattern) {
+  const auto words = [](std::string_view pre, std::initializer_list<std::string> merged,
+                        const std::string& text) {
+    VocabularySpec spec{.model = "gpt2", .pre = std::string(pre)};
+    for (char c = 33; c < 127; ++c) spec.tokens.emplace_back(1, c);
+    spec.tokens.emplace_back("\u0120");
+    for (const std::string& pair : merged) {
+      spec.merges.push_back(pair.substr(0, 1) + " " + pair.substr(1));
+      spec.tokens.push_back(pair);
+    }
+    const auto tokenizer = FromVocabulary(spec);
+    EXPECT_TRUE(tokenizer.ok()) << pre << tokenizer.error().ToString();
+    std::string shown;
+    const auto ids = tokenizer->Encode(text, false);
+    for (const int32_t id : *ids) {
+      shown += (shown.empty() ? "" : "|") + spec.tokens[static_cast<size_t>(id)];
+    }
+    return shown;
+  };
+  EXPECT_EQ(words("superbpe", {"12", "23", "34"}, "1234"), "1|23|4");
+  EXPECT_EQ(words("tiny_aya", {"12", "23", "34"}, "1234"), "1|23|4");
+  EXPECT_EQ(words("afmoe", {"12", "23", "34"}, "1234"), "1|23|4");
+  EXPECT_EQ(words("llama-bpe", {"12", "23", "34"}, "1234"), "12|3|4");
+  EXPECT_EQ(words("solar-open", {"12", "ab"}, "12ab"), "1|2|ab");
+  EXPECT_EQ(words("minicpm5", {"34", "45"}, "12345"), "1|2|3|45");
+  EXPECT_EQ(words("kimi-k2", {"aB", "Bc"}, "aBc"), "a|Bc");
+  EXPECT_EQ(words("ufakzeka", {"'s"}, "a's"), "a|'s");
+  EXPECT_EQ(words("bloom", {"12", "a."}, "12a."), "12|a|.");
+  EXPECT_EQ(words("viking", {"12"}, "12"), "1|2");
+  for (const char* name : {"a.x-4.0",    "bailingmoe", "chameleon", "cohere2moe",
+                           "exaone-moe", "f2llmv2",    "gigachat",  "granite-embed-multi-97m",
+                           "grok-2",     "hy_v4",      "jais-2",    "kanana2",
+                           "kormo",      "laguna",     "mellum",    "mellum2",
+                           "midm-2.0",   "minimax-m2", "poro-chat", "spark2_5",
+                           "talkie",     "youtu"}) {
+    EXPECT_EQ(words(name, {"ab"}, "ab cd!"), "ab|\u0120|c|d|!") << name;
+  }
+}
+
 TEST(Vocabulary, RefusesWhatDoesNotFitTogether) {
   const auto message = [](const VocabularySpec& spec) {
     const auto tokenizer = FromVocabulary(spec);
