@@ -223,8 +223,9 @@ std::optional<ApiError> ReadLogitBias(const json::value* bias, sampling::Paramet
     int32_t id = -1;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
     const double amount = value.is_number() ? value.to_number<double>() : std::nan("");
-    if (error != std::errc() || end != key.data() + key.size() || id < 0 ||
-        !(amount >= kRange.lowest && amount <= kRange.highest)) {
+    // "05" would be the same token twice.
+    if (error != std::errc() || end != key.data() + key.size() || key != std::to_string(id) ||
+        id < 0 || !(amount >= kRange.lowest && amount <= kRange.highest)) {
       return Bad("logit_bias", "'logit_bias' maps '" + std::string(key) + "' to " +
                                    ShownValue(value) + "; expected a token id and " +
                                    TextOf(kRange) + ".");

@@ -195,10 +195,11 @@ TEST_F(HttpConnectionTest, RefusalsKnowWhoAsked) {
       {"GET / HTTP/x\r\n" + origin + "\r\n", 400},
       {"POST / HTTP/1.1\r\n" + origin + "Transfer-Encoding: gzip\r\n\r\n", 501},
       {"GET /drop HTTP/1.1\r\n" + origin + "\r\n", 500}};
-  for (const auto& [request, status] : cases) {
+  for (const std::pair<std::string, int>& each : cases) {
+    const std::string& request = each.first;
     OnLoop([&] { handler_.failed_request = {}; });
     const std::string reply = Raw(request);
-    EXPECT_TRUE(reply.starts_with("HTTP/1.1 " + std::to_string(status))) << request << reply;
+    EXPECT_TRUE(reply.starts_with("HTTP/1.1 " + std::to_string(each.second))) << request << reply;
     OnLoop([&] { EXPECT_EQ(handler_.failed_request.Header("origin"), "https://a") << request; });
   }
 }

@@ -127,6 +127,16 @@ ChatRoutes::Prompt ChatRoutes::ReadPrompt(const std::string& idempotency_key,
     prompt.error = api::NoSuchModel(prompt.chat.model, options_.model_name);
     return prompt;
   }
+  for (const sampling::TokenBias& bias : prompt.chat.sampling.logit_bias) {
+    if (options_.vocabulary == 0 || static_cast<uint32_t>(bias.token_id) < options_.vocabulary)
+      continue;
+    prompt.error = {400,
+                    "'logit_bias' names the token " + std::to_string(bias.token_id) +
+                        "; the model has tokens 0 to " + std::to_string(options_.vocabulary - 1) +
+                        ".",
+                    "invalid_request_error", "logit_bias", ""};
+    return prompt;
+  }
   auto ids = text_->EncodeChat(prompt.chat);
   if (ids.ok()) {
     prompt.ids = std::move(ids).value();

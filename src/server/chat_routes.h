@@ -27,6 +27,7 @@ class ChatRoutes {
     Duration wait = Seconds(30);  // for a swarm that is down (CompletionContext)
     bool recurrent = false;       // the model has layers with recurrent state
     bool note_prompts = false;    // the ledger is told them, so that requests can go on later
+    uint32_t vocabulary = 0;      // tokens that the model has; 0: not known
   };
 
   // `loop` and `host` outlive this.

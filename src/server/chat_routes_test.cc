@@ -27,10 +27,10 @@ class ChatRoutesTest : public testing::Test {
  protected:
   using Client = std::shared_ptr<RecordingResponder>;
 
-  void Serve(uint32_t queue_limit, Duration wait) {
+  void Serve(uint32_t queue_limit, Duration wait, uint32_t vocabulary = 0) {
     host_ = std::make_unique<SwarmHost>(loop_, planning_, Core(queue_limit));
-    chat_ = std::make_unique<ChatRoutes>(ChatRoutes::Options{"tiny", 0, wait}, TinyText(), *host_,
-                                         loop_);
+    chat_ = std::make_unique<ChatRoutes>(
+        ChatRoutes::Options{"tiny", 0, wait, false, false, vocabulary}, TinyText(), *host_, loop_);
   }
   Client Ask(const std::string& fields, const std::string& key = "",
              const std::string& asker = "10.0.0.1") {
@@ -109,6 +109,18 @@ TEST_F(ChatRoutesTest, NothingIsSentWhileARequestWaitsForTheSwarm) {
   ASSERT_TRUE(client->on_closed);
   client->on_closed();  // the client goes away
   EXPECT_EQ(host_->snapshot().queued_requests, 0u);
+}
+
+TEST_F(ChatRoutesTest, ABiasOfATokenThatTheModelHasNotIsRefused) {
+  Serve(8, Seconds(0), 100);
+  const Client refused = Ask(R"(,"logit_bias":{"99":1,"100":1})");
+  Await(refused);
+  EXPECT_EQ(refused->status, 400);
+  EXPECT_THAT(refused->body, HasSubstr("names the token 100; the model has tokens 0 to 99."));
+  EXPECT_THAT(refused->body, HasSubstr(R"("param":"logit_bias")"));
+  const Client taken = Ask(R"(,"logit_bias":{"99":1})");
+  Await(taken);
+  EXPECT_EQ(taken->status, 503) << "nobody computes here";
 }
 
 TEST_F(ChatRoutesTest, ContextIsLimitedByTheCoreAndToldInOpenAisWords) {

@@ -156,7 +156,8 @@ void Server::MakeHost(ServedModel& model) {
   host_->OnSwarmChanged([this] { OnSwarmChanged(); });
   chat_ = std::make_unique<ChatRoutes>(
       ChatRoutes::Options{manifest.name, std::time(nullptr), options_.wait,
-                          core.model.is_recurrent(), recovery_ && recovery_->keeps_prompts()},
+                          core.model.is_recurrent(), recovery_ && recovery_->keeps_prompts(),
+                          core.model.vocabulary},
       std::move(model.text), *host_, loop_, MakeLedger());
   if (recovery_) {
     loop_.Post([this] { chat_->Resume(recovery_->found()); });
