@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "base/check.h"
 #include "wire/version.h"
 
 namespace weft::wire {
@@ -29,6 +30,10 @@ class Writer {
   void Put(T value) {
     bytes_.resize(bytes_.size() + sizeof(T));
     StoreLe(&bytes_[bytes_.size() - sizeof(T)], value);
+  }
+  void PutText(const std::string& text) {
+    CHECK(text.size() <= kMaxWholeText);
+    bytes_.insert(bytes_.end(), text.begin(), text.end());
   }
   std::vector<uint8_t> Take() { return std::move(bytes_); }
 
@@ -89,19 +94,22 @@ std::vector<uint8_t> Encode(const Tokens& tokens) {
   return out.Take();
 }
 
-std::vector<uint8_t> EncodeValue(Type type, uint32_t sequence, uint32_t epoch, uint32_t value) {
-  Writer out(type, sequence, epoch);
-  out.Put(value);
+std::vector<uint8_t> Encode(const StopGenerating& stop) {
+  Writer out(kStop, stop.sequence, stop.epoch);
+  out.Put(uint32_t{0});
   return out.Take();
 }
-std::vector<uint8_t> Encode(const StopGenerating& stop) {
-  return EncodeValue(kStop, stop.sequence, stop.epoch, 0);
+std::vector<uint8_t> EncodeValue(Type type, uint32_t value, const std::string& text) {
+  Writer out(type, 0, 0);
+  out.Put(value);
+  out.PutText(text);
+  return out.Take();
 }
 std::vector<uint8_t> Encode(const RunHere& run) {
-  return EncodeValue(kRunHere, 0, 0, run.wanted ? 1 : 0);
+  return EncodeValue(kRunHere, run.wanted ? 1 : 0, run.api_key);
 }
 std::vector<uint8_t> Encode(const WholeModel& whole) {
-  return EncodeValue(kWholeModel, 0, 0, static_cast<uint32_t>(whole.state));
+  return EncodeValue(kWholeModel, static_cast<uint32_t>(whole.state), whole.message);
 }
 
 Status CheckLength(ByteSpan message, uint64_t expected) {
@@ -193,15 +201,20 @@ Result<GenerationFrame> DecodeGeneration(ByteSpan message) {
                      std::to_string(zero) + ", expected 1 to 5 and 0.");
   if (type == kGenerate) return DecodeGenerate(message, sequence, epoch);
   if (type == kTokens) return DecodeTokens(message, sequence, epoch);
-  TRY(CheckLength(message, kValueBytes));
+  if (type == kStop || message.size() < kValueBytes) TRY(CheckLength(message, kValueBytes));
+  if (message.size() > kValueBytes + kMaxWholeText)
+    return Malformed("The generation frame has a text of " +
+                     std::to_string(message.size() - kValueBytes) + " bytes, expected at most " +
+                     std::to_string(kMaxWholeText) + ".");
   const auto value = in.Get<uint32_t>();
-  const uint32_t most = type == kStop ? 0 : type == kRunHere ? 1 : 2;
+  const uint32_t most = type == kStop ? 0 : type == kRunHere ? 1 : 3;
   if (value > most)
     return Malformed("The generation frame has the value " + std::to_string(value) +
                      ", expected at most " + std::to_string(most) + ".");
   if (type == kStop) return GenerationFrame(StopGenerating{sequence, epoch});
-  if (type == kRunHere) return GenerationFrame(RunHere{value == 1});
-  return GenerationFrame(WholeModel{static_cast<WholeModel::State>(value)});
+  std::string text(AsText(message.subspan(kValueBytes)));
+  if (type == kRunHere) return GenerationFrame(RunHere{value == 1, std::move(text)});
+  return GenerationFrame(WholeModel{static_cast<WholeModel::State>(value), std::move(text)});
 }
 
 }  // namespace weft::wire

@@ -13,9 +13,12 @@
 //   Tokens, 8 bytes         16 u16 count  18 u8 1 when it is the last  19 u8 zero
 //                           20 u32 compute time in us, then i32 tokens
 //   Stop, RunHere, WholeModel, 4 bytes   16 u32 value
+//                           then UTF-8 to the end, at most 512 bytes: RunHere the API key,
+//                           WholeModel a sentence for the user; Stop nothing
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -56,16 +59,22 @@ struct StopGenerating {
   bool operator==(const StopGenerating&) const = default;
 };
 
+// The longest text of RunHere and WholeModel.
+inline constexpr size_t kMaxWholeText = 512;
+
 // From a worker: its user wants it to run the whole model, or not any longer.
 struct RunHere {
   bool wanted = false;
+  std::string api_key;  // shows that the user may; empty: it has none
   bool operator==(const RunHere&) const = default;
 };
 
 // To a worker: whether it may be asked to.
 struct WholeModel {
-  enum class State : uint32_t { kTooLarge = 0, kFits = 1, kHere = 2 };
+  // kAsked: it was, and the swarm's owner is asked for consent.
+  enum class State : uint32_t { kTooLarge = 0, kFits = 1, kHere = 2, kAsked = 3 };
   State state = State::kTooLarge;
+  std::string message;  // why it is so, for the user; mostly empty
   bool operator==(const WholeModel&) const = default;
 };
 

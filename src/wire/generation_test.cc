@@ -22,9 +22,10 @@ const Json& Golden() {
 
 GenerationFrame Described(const Json& json) {
   const std::string type = String(json, "type");
-  if (type == "run_here") return RunHere{Number<int>(json, "value") == 1};
+  const std::string text = json.as_object().contains("text") ? String(json, "text") : "";
+  if (type == "run_here") return RunHere{Number<int>(json, "value") == 1, text};
   if (type == "whole_model")
-    return WholeModel{static_cast<WholeModel::State>(Number(json, "value"))};
+    return WholeModel{static_cast<WholeModel::State>(Number(json, "value")), text};
   const auto sequence = Number(json, "sequence"), epoch = Number(json, "epoch");
   if (type == "stop") return StopGenerating{sequence, epoch};
   if (type == "tokens") {

@@ -357,7 +357,7 @@ void Membership::StopOver() {
 
 void Membership::On(WholeWished& event) {
   if (!joined_) return;
-  SayFrame({Slice(wire::EncodeGeneration(wire::RunHere{event.wanted}))});
+  SayFrame({Slice(wire::EncodeGeneration(wire::RunHere{event.wanted, event.api_key}))});
 }
 
 // ---- layers on their way into the engine ----

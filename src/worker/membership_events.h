@@ -182,6 +182,7 @@ struct WorkDone {
 // The user wants the whole model here, or not any longer.
 struct WholeWished {
   bool wanted = false;
+  std::string api_key;  // shows that the user may; empty: there is none
 };
 // The user goes. Draining: steps are answered until the connection is lost.
 struct LeaveAsked {

@@ -35,7 +35,7 @@ def tokens(f):
 
 
 def value(f):
-    return head(f) + struct.pack("<I", f.get("value", 0))
+    return head(f) + struct.pack("<I", f.get("value", 0)) + f.get("text", "").encode()
 
 
 FRAMES = [
@@ -53,8 +53,11 @@ FRAMES = [
     {"type": "stop", "sequence": 7, "epoch": 3},
     {"type": "run_here", "value": 1},
     {"type": "run_here", "value": 0},
+    {"type": "run_here", "value": 1, "text": "0123456789abcdef0123456789abcdef"},
     {"type": "whole_model", "value": 0},
     {"type": "whole_model", "value": 2},
+    {"type": "whole_model", "value": 3, "text": "The owner \u2013 of this swarm \u2013 is asked."},
+    {"type": "whole_model", "value": 1, "text": "n" * 512},
 ]
 PACK = {"generate": generate, "tokens": tokens}
 
@@ -81,7 +84,10 @@ def refused():
         "a reserved byte": few[:19] + b"\x01" + few[20:],
         "run here 2": yes[:16] + struct.pack("<I", 2),
         "stop with a value": value({"type": "stop", "value": 1}),
-        "whole model 3": value({"type": "whole_model", "value": 3}),
+        "stop with a text": value({"type": "stop", "text": "x"}),
+        "run here without a value": yes[:16],
+        "whole model 4": value({"type": "whole_model", "value": 4}),
+        "whole model with a long text": value({"type": "whole_model", "text": "n" * 513}),
     }
 
 

@@ -4,7 +4,7 @@ import { computed, effect, signal } from "@preact/signals";
 import { kLeastOfferBytes, defaultOfferBytes, limitName, pauseReason, readOffer } from "@weft/ui";
 import { HelpClient, initialStatus } from "@weft/worker";
 import type { EngineChoice, WorkerPhase, WorkerStatus } from "@weft/worker";
-import { joinToken } from "../api/secrets.ts";
+import { apiKey, joinToken } from "../api/secrets.ts";
 import { loadJson, save } from "../browser/storage.ts";
 import { createWorker } from "./createWorker.ts";
 import {
@@ -82,7 +82,7 @@ export function stopHelping(): void {
 
 // The whole model in this tab, or shared among the swarm's devices again.
 export function runItAllHere(isWanted: boolean): void {
-  client.runHere(isWanted);
+  client.runHere(isWanted, apiKey.peek());
 }
 
 export function forgetCache(): void {

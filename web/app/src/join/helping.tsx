@@ -50,21 +50,34 @@ export function Helping(): VNode {
   );
 }
 
-// Offered where this device can hold all of the model, and taken back with the same button.
-function WholeModel({ status: { whole } }: { status: WorkerStatus }): VNode | null {
-  if (whole !== "possible" && whole !== "here") return null;
-  const isHere = whole === "here";
+const kWholeWords = {
+  possible: "This device can hold the whole model: alone, it waits for no other device.",
+  asked: "This device can hold the whole model.",
+  here: "This device computes the whole model by itself. Closing the tab gives it back to the " +
+    "other devices; no answer is lost.",
+};
+
+const kWholeButtons = {
+  possible: "Run it all here",
+  asked: "Ask no longer",
+  here: "Share the work again",
+};
+
+// Offered where this device can hold all of the model, and taken back with the same button. Why the
+// server did not do it, or whom it asks, stands beside it.
+function WholeModel({ status: { whole, wholeMessage } }: { status: WorkerStatus }): VNode | null {
+  if (whole !== "possible" && whole !== "asked" && whole !== "here") {
+    return wholeMessage ? <p class="muted" role="status">{wholeMessage}</p> : null;
+  }
   return (
     <div class="row row-between whole-model">
-      <p class="muted">
-        {isHere
-          ? "This device computes the whole model by itself. Closing the tab gives it back to " +
-            "the other devices; no answer is lost."
-          : "This device can hold the whole model: alone, it waits for no other device."}
-      </p>
-      <button type="button" class={`button ${isHere ? "" : "button-primary"}`}
-        onClick={() => runItAllHere(!isHere)}>
-        {isHere ? "Share the work again" : "Run it all here"}
+      <div>
+        <p class="muted">{kWholeWords[whole]}</p>
+        <p role="status">{wholeMessage}</p>
+      </div>
+      <button type="button" class={`button ${whole === "possible" ? "button-primary" : ""}`}
+        onClick={() => runItAllHere(whole === "possible")}>
+        {kWholeButtons[whole]}
       </button>
     </div>
   );

@@ -19,6 +19,7 @@ export interface HelpOptions {
   readonly cache: string;
   readonly allowSoftware: boolean;
   readonly wantsWhole: boolean;
+  readonly apiKey: string; // "": this device has none
 }
 
 export type Command =
@@ -34,7 +35,8 @@ export const kHelp = `Helps a swarm with this machine's GPU, without a browser.
   --adapter WHICH     which GPU, one process for each: a number, a PCI address (0000:41:00.0), a
                       device file (/dev/nvidia1) or a UUID that the list shows
   --adapter list      names the adapters and what each could hold (also --list)
-  --run-here          asks for the whole model on this GPU, where it fits
+  --run-here          asks for the whole model on this GPU, where it fits; with the API key in
+                      WEFT_API_KEY nobody else is asked
   --name NAME         name shown to the others (default: this machine's)
   --token TOKEN       join token (also after '#' in the address, or in WEFT_JOIN_TOKEN)
   --fingerprint HEX   SHA-256 of the server's self-signed certificate, as it prints it
@@ -109,6 +111,7 @@ export function parseOptions(
     cache: values.cache ?? cacheFolder(),
     allowSoftware,
     wantsWhole: values["run-here"] === true,
+    apiKey: environment["WEFT_API_KEY"] ?? "",
   };
 }
 

@@ -141,7 +141,9 @@ export async function work(
       memoryBytes,
       engine: "webgpu",
     });
-    if (options.wantsWhole) started.onMessage({ kind: "runHere", isWanted: true });
+    if (options.wantsWhole) {
+      started.onMessage({ kind: "runHere", isWanted: true, apiKey: options.apiKey });
+    }
   });
   // Dawn does not survive the end of its process while it computes.
   await host!.closed;

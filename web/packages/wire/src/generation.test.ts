@@ -26,9 +26,11 @@ function described(f: GoldenFrame): GenerationFrame {
   const at = { sequence: f["sequence"] as number, epoch: f["epoch"] as number };
   switch (f.type) {
     case "run_here":
-      return { kind: "runHere", isWanted: f["value"] === 1 };
-    case "whole_model":
-      return { kind: "wholeModel", state: f["value"] as 0 | 1 | 2 };
+      return { kind: "runHere", isWanted: f["value"] === 1, apiKey: (f["text"] ?? "") as string };
+    case "whole_model": {
+      const message = (f["text"] ?? "") as string;
+      return { kind: "wholeModel", state: f["value"] as 0 | 1 | 2 | 3, message };
+    }
     case "stop":
       return { kind: "stop", ...at };
     case "tokens": {

@@ -8,6 +8,7 @@ const kHeadBytes = 16;
 const kGenerateBytes = 80;
 const kTokensBytes = 24;
 const kValueBytes = 20;
+const kMaxText = 512; // bytes
 const Type = { generate: 1, tokens: 2, stop: 3, runHere: 4, wholeModel: 5 } as const;
 
 // Up to `count` tokens after `token`, the session's last, which no layer has seen.
@@ -54,14 +55,16 @@ export interface StopFrame {
 export interface RunHereFrame {
   readonly kind: "runHere";
   readonly isWanted: boolean;
+  readonly apiKey: string; // shows that the user may; empty: it has none
 }
 
-// A worker is told whether it may be asked to.
-export const WholeModel = { tooLarge: 0, fits: 1, here: 2 } as const;
+// A worker is told whether it may be asked to; `asked`: it was, and the swarm's owner is asked.
+export const WholeModel = { tooLarge: 0, fits: 1, here: 2, asked: 3 } as const;
 export type WholeModel = (typeof WholeModel)[keyof typeof WholeModel];
 export interface WholeModelFrame {
   readonly kind: "wholeModel";
   readonly state: WholeModel;
+  readonly message: string; // why it is so, for the user; mostly empty
 }
 
 export type GenerationFrame =
@@ -144,10 +147,16 @@ function encodeTokens(frame: TokensFrame): DataView {
   return view;
 }
 
-function encodeValue(type: number, sequence: number, epoch: number, value: number): DataView {
-  const view = begun(kValueBytes, type, sequence, epoch);
+function encodeValue(type: number, value: number, text: string): Uint8Array<ArrayBuffer> {
+  const utf8 = new TextEncoder().encode(text);
+  if (utf8.length > kMaxText) {
+    throw new WireError(`The text has ${utf8.length} bytes, expected at most ${kMaxText}.`);
+  }
+  const view = begun(kValueBytes + utf8.length, type, 0, 0);
   view.setUint32(16, value, true);
-  return view;
+  const bytes = bytesOf(view);
+  bytes.set(utf8, kValueBytes);
+  return bytes;
 }
 
 export function encodeGeneration(frame: GenerationFrame): Uint8Array<ArrayBuffer> {
@@ -157,11 +166,11 @@ export function encodeGeneration(frame: GenerationFrame): Uint8Array<ArrayBuffer
     case "tokens":
       return bytesOf(encodeTokens(frame));
     case "stop":
-      return bytesOf(encodeValue(Type.stop, frame.sequence, frame.epoch, 0));
+      return bytesOf(begun(kValueBytes, Type.stop, frame.sequence, frame.epoch));
     case "runHere":
-      return bytesOf(encodeValue(Type.runHere, 0, 0, frame.isWanted ? 1 : 0));
+      return encodeValue(Type.runHere, frame.isWanted ? 1 : 0, frame.apiKey);
     case "wholeModel":
-      return bytesOf(encodeValue(Type.wholeModel, 0, 0, frame.state));
+      return encodeValue(Type.wholeModel, frame.state, frame.message);
   }
 }
 
@@ -235,8 +244,18 @@ function decodeTokens(view: DataView, sequence: number, epoch: number): TokensFr
   return { kind: "tokens", sequence, epoch, isLast: last === 1, computeUs, tokens };
 }
 
+function textOf(message: Uint8Array): string {
+  const byteCount = message.length - kValueBytes;
+  if (byteCount > kMaxText) {
+    throw new WireError(
+      `The generation frame has a text of ${byteCount} bytes, expected at most ${kMaxText}.`,
+    );
+  }
+  return new TextDecoder().decode(message.subarray(kValueBytes));
+}
+
 function valueOf(view: DataView, most: number): number {
-  checkLength(view, kValueBytes);
+  checkLength(view, kValueBytes, most > 0);
   const value = view.getUint32(16, true);
   if (value <= most) return value;
   throw new WireError(
@@ -271,9 +290,11 @@ export function decodeGeneration(message: Uint8Array): GenerationFrame {
         valueOf(view, 0);
         return { kind: "stop", sequence, epoch };
       case Type.runHere:
-        return { kind: "runHere", isWanted: valueOf(view, 1) === 1 };
-      case Type.wholeModel:
-        return { kind: "wholeModel", state: valueOf(view, WholeModel.here) as WholeModel };
+        return { kind: "runHere", isWanted: valueOf(view, 1) === 1, apiKey: textOf(message) };
+      case Type.wholeModel: {
+        const state = valueOf(view, WholeModel.asked) as WholeModel;
+        return { kind: "wholeModel", state, message: textOf(message) };
+      }
     }
   }
   throw new WireError(

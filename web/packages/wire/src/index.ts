@@ -7,4 +7,5 @@ export * from "./expertFrame.ts";
 export * from "./expertSets.ts";
 export * from "./forkFrame.ts";
 export * from "./generation.ts";
+export * from "./probeRows.ts";
 export * from "./version.ts";

@@ -37,6 +37,11 @@ function expertFigures({ expertsHeld, expertCalls }: WorkerStatus): [string, str
     ["Expert calls", formatInteger(expertCalls)]];
 }
 
+// What became of --run-here, where it was not done at once.
+function wholeFigures({ wholeMessage }: WorkerStatus): [string, string][] {
+  return wholeMessage === "" ? [] : [["Run it all here", wholeMessage]];
+}
+
 // Name and value of each figure.
 export function figures(status: WorkerStatus, bytesPerS: number): [string, string][] {
   const { layers, layerCount, lastStepMs, engine, engineDetail } = status;
@@ -46,6 +51,7 @@ export function figures(status: WorkerStatus, bytesPerS: number): [string, strin
   const rows: [string, string][] = [
     ["Model", status.modelName || "–"],
     ["Holds", status.whole === "here" ? `${holds}, alone` : holds],
+    ...wholeFigures(status),
     ...expertFigures(status),
     ["Speed", formatRate(status.rowsPerSecond, "rows")],
     ["Last step", lastStepMs > 0 ? formatMilliseconds(lastStepMs) : "–"],

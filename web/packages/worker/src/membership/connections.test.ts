@@ -97,7 +97,7 @@ describe("coming back", () => {
       [lost(), "keepFor 60000", "interruptFetch", "keep 0-2"],
       [{ kind: "fetchProgressed", doneBytes: 1, totalBytes: 2 }],
       [{ kind: "layerFetched", layer: 2, byteCount: 1, elapsedUs: 1 }],
-      [{ kind: "wholeWished", isWanted: true }],
+      [{ kind: "wholeWished", isWanted: true, apiKey: "" }],
       [kPing], // what was on its way
       [received(new Uint8Array(0))],
     ]);

@@ -107,7 +107,8 @@ export type Event =
     }
   | { readonly kind: "tokensFailed"; readonly sequence: number; readonly fault: Fault }
   | { readonly kind: "workDone"; readonly outcome: Outcome }
-  | { readonly kind: "wholeWished"; readonly isWanted: boolean }
+  // `apiKey` shows that the user may ask for it; empty: there is none.
+  | { readonly kind: "wholeWished"; readonly isWanted: boolean; readonly apiKey: string }
   // The user goes. Draining: steps are answered until the connection is lost.
   | { readonly kind: "leaveAsked"; readonly reason: string; readonly isDraining: boolean }
   // The connection broke. Nothing is sent from then on; what is held stays for a while. `now` as
@@ -180,7 +181,8 @@ export interface Shown {
   readonly layers?: [number, number] | null; // [first, end) of the stage that computes
   readonly expertsHeld?: number; // for hubs
   readonly download?: { doneBytes: number; totalBytes: number } | null;
-  readonly whole?: "no" | "possible" | "here";
+  readonly whole?: "no" | "possible" | "asked" | "here";
+  readonly wholeMessage?: string; // why the server has not done what was wished, or why not yet
 }
 
 export type Action =

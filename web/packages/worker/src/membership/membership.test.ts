@@ -434,7 +434,7 @@ describe("generating", () => {
 
   it("the user's wish is said when it changes, and again after a reconnection", () => {
     expectTable(joined(), [
-      [{ kind: "wholeWished", isWanted: true }, "send runHere"],
+      [{ kind: "wholeWished", isWanted: true, apiKey: "" }, "send runHere"],
       [wholeModel(WholeModel.here)],
       [wholeModel(WholeModel.fits), "wholeEnded"],
       [wholeModel(WholeModel.tooLarge)],
@@ -444,14 +444,36 @@ describe("generating", () => {
       [kJoined, "send connect", "send runHere"],
     ]);
     expectTable(made(), [
-      [{ kind: "wholeWished", isWanted: true }],
+      [{ kind: "wholeWished", isWanted: true, apiKey: "" }],
       [kInit, "limitSilence 3000", "join"],
       [kJoined, "send connect", "send runHere"],
     ]);
   });
 
+  it("the wish ends with the sentence that refuses it, and not while somebody is asked", () => {
+    const wish: Told = { kind: "wholeWished", isWanted: true, apiKey: "k" };
+    const shown = (membership: Membership, told: Told): unknown[] =>
+      tell(membership, told).flatMap((it) => it.kind === "show" && "whole" in it.shown
+        ? [[it.shown.whole, it.shown.wholeMessage]] : []);
+    expectTable(joined(), [
+      [wholeModel(WholeModel.fits)],
+      [wish, "send runHere"],
+      [wholeModel(WholeModel.fits)], // it was on its way already
+      [wholeModel(WholeModel.fits, "Once a minute."), "wholeEnded"],
+      [wholeModel(WholeModel.fits, "Once a minute.")],
+      [wish, "send runHere"],
+      [wholeModel(WholeModel.asked, "The owner is asked.")],
+      [wholeModel(WholeModel.fits, "The owner said no."), "wholeEnded"],
+    ]);
+    const membership = joined();
+    tell(membership, wish);
+    expect(shown(membership, wholeModel(WholeModel.asked, "Asked.")))
+      .toEqual([["asked", "Asked."]]);
+    expect(shown(membership, wholeModel(WholeModel.here))).toEqual([["here", ""]]);
+  });
+
   it("a frame that only workers send ends the connection", () => {
-    const frame = encodeGeneration({ kind: "runHere", isWanted: true });
+    const frame = encodeGeneration({ kind: "runHere", isWanted: true, apiKey: "" });
     expectTable(joined(), [[received(frame), "finish retry"]]);
   });
 });

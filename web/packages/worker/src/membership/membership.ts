@@ -12,7 +12,7 @@
 // stay for as long as keeping.ts says, and the Connect of the next connection names them.
 import type { LayerRange } from "@weft/engine";
 import {
-  FrameType, WholeModel, decodeFork, decodeFrame, decodeGeneration, decodeServerMessage,
+  FrameType, decodeFork, decodeFrame, decodeGeneration, decodeServerMessage,
   encodeGeneration, isForkFrame, isGenerationFrame, isShardMessage, kControlByte,
 } from "@weft/wire";
 import type {
@@ -43,6 +43,7 @@ import { SessionLimits } from "./sessionLimits.ts";
 import { StageTable, installedBytes, kMaxBindings } from "./stageTable.ts";
 import { shownOf } from "./shown.ts";
 import type { Binding } from "./stageTable.ts";
+import { WholeWish } from "./wholeWish.ts";
 import { heldValue, timingsValue, turnOf } from "./turns.ts";
 import type { Said, StepNumbers, Turn } from "./turns.ts";
 
@@ -50,6 +51,7 @@ export interface MembershipOptions {
   readonly needsOnnx: boolean; // the engine runs graphs: one session a step
   readonly note: string; // what the page says beside the state
   readonly wantsWhole: boolean; // the user's wish so far
+  readonly apiKey: string; // said with the wish
   readonly takesExperts: boolean; // the engine can hold experts for hubs
 }
 
@@ -78,8 +80,7 @@ export class Membership {
   #isMember = false; // Connect was sent on this connection
   #initSeen = false;
   #kept: readonly LayerRange[] = []; // what the last Retire named
-  #wantsWhole: boolean;
-  #isWholeHere = false;
+  readonly #wish: WholeWish;
   #isDownloading = false;
   #urgentInstalls = 0; // turns that install a layer which somebody waits for
   #hasChanged = false; // what the page sees of the state
@@ -87,15 +88,15 @@ export class Membership {
   #engineFailures = 0; // in a row
   #isOver = false;
 
-  constructor({ needsOnnx, note, wantsWhole, takesExperts }: MembershipOptions) {
+  constructor(options: MembershipOptions) {
     this.#experts = new ExpertDesk({
-      takesExperts,
+      takesExperts: options.takesExperts,
       send: (message) => this.#send(message),
       sendFrame: (message) => this.#sendFrame(message),
     });
-    this.#needsOnnx = needsOnnx;
-    this.#note = note;
-    this.#wantsWhole = wantsWhole;
+    this.#needsOnnx = options.needsOnnx;
+    this.#note = options.note;
+    this.#wish = new WholeWish(options.wantsWhole, options.apiKey);
   }
 
   // Begins with a connection, whose Init comes next. After Finish nothing is asked for any more.
@@ -135,7 +136,8 @@ export class Membership {
       case "workDone":
         return this.#onWorkDone(event.outcome);
       case "wholeWished":
-        this.#wantsWhole = event.isWanted;
+        this.#wish.isWanted = event.isWanted;
+        this.#wish.apiKey = event.apiKey;
         return this.#sayWholeWished(); // before Connect it is left to #onJoined
       case "leaveAsked":
         return this.#onLeaveAsked(event.reason, event.isDraining);
@@ -331,13 +333,13 @@ export class Membership {
     const cachedLayers = [...this.#cached].sort((a, b) => a - b);
     const own = { makesTokens, cachedLayers, held: held.map(heldValue) };
     this.#send({ case: "connect", value: { ...value, ...own } });
-    if (this.#wantsWhole) this.#sayWholeWished();
+    if (this.#wish.isWanted) this.#sayWholeWished();
     this.#hasChanged = true;
   }
 
   #sayWholeWished(): void {
     if (!this.#isMember) return;
-    this.#sendFrame(encodeGeneration({ kind: "runHere", isWanted: this.#wantsWhole }));
+    this.#sendFrame(this.#wish.frame());
   }
 
   get #layerCount(): number {
@@ -436,7 +438,10 @@ export class Membership {
       case "stop":
         return this.#stop([frame.sequence]);
       case "wholeModel":
-        return this.#onWholeModel(frame.state);
+        if (this.#wish.onTold(frame.state, frame.message)) {
+          this.#actions.push({ kind: "wholeEnded" });
+        }
+        return this.#show(this.#wish.shown(frame.message));
       default:
         return this.#finish("retry", "The server sent a frame that only workers send.");
     }
@@ -518,16 +523,6 @@ export class Membership {
   ): void {
     const made = { isLast, computeUs: computeMs * 1000, tokens };
     this.#sendFrame(encodeGeneration({ kind: "tokens", sequence, epoch, ...made }));
-  }
-
-  #onWholeModel(state: WholeModel): void {
-    const isHere = state === WholeModel.here;
-    if (this.#isWholeHere && !isHere) {
-      this.#wantsWhole = false;
-      this.#actions.push({ kind: "wholeEnded" });
-    }
-    this.#isWholeHere = isHere;
-    this.#show({ whole: isHere ? "here" : state === WholeModel.fits ? "possible" : "no" });
   }
 
   // ---- fetches ----

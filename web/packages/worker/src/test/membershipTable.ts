@@ -93,8 +93,8 @@ export const told = (sequence: number, tokens: number[], isLast = false): Event 
 export const kPaused: Event = { kind: "workDone", outcome: { kind: "paused" } };
 export const stop = (sequence: number, epoch: number): Event =>
   received(encodeGeneration({ kind: "stop", sequence, epoch }));
-export const wholeModel = (state: WholeModel): Event =>
-  received(encodeGeneration({ kind: "wholeModel", state }));
+export const wholeModel = (state: WholeModel, message = ""): Event =>
+  received(encodeGeneration({ kind: "wholeModel", state, message }));
 
 const span = ({ first, end }: { first: number; end: number }): string => `${first}-${end}`;
 
@@ -198,7 +198,7 @@ export function expectTable(membership: Membership, rows: readonly Row[]): void 
 }
 
 export function made(change: Partial<MembershipOptions> = {}): Membership {
-  const none = { needsOnnx: false, note: "", wantsWhole: false, takesExperts: false };
+  const none = { needsOnnx: false, note: "", wantsWhole: false, apiKey: "", takesExperts: false };
   return new Membership({ ...none, ...change });
 }
 

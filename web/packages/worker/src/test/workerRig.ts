@@ -89,6 +89,7 @@ export class WorkerRig {
         guessWeightFactor: () => 1.5,
       },
       wantsWhole,
+      apiKey: "",
       onWholeEnded: () => (this.wantsWhole = false),
       note: "",
       makeEngine: () => {

@@ -61,8 +61,8 @@ export class HelpClient {
   }
 
   // Asks for the whole model in this tab, or gives it back to the swarm.
-  runHere(isWanted: boolean): void {
-    this.#post({ kind: "runHere", isWanted });
+  runHere(isWanted: boolean, apiKey: string): void {
+    this.#post({ kind: "runHere", isWanted, apiKey });
   }
 
   // Deletes the cached weights, helping or not; the next status has cachedBytes 0.

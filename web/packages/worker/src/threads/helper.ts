@@ -32,6 +32,7 @@ export interface HelperOptions {
   readonly memoryBytes: number; // the offer, as far as the device gives it
   readonly note: string; // for the card
   readonly wantsWhole: boolean;
+  readonly apiKey: string; // said with that wish
   readonly engine: EngineOffer;
   readonly store: BlobStore | null; // null: nothing outlives the tab
   readonly verified: VerifiedChunks; // of the store
@@ -56,8 +57,8 @@ export class Helper {
   }
 
   #makeWorker(): TabWorker {
-    const { parts, board, start, memoryBytes, note, wantsWhole, engine, store, verified, events } =
-      this.#options;
+    const { parts, board, start, memoryBytes, note, wantsWhole, apiKey } = this.#options;
+    const { engine, store, verified, events } = this.#options;
     const { signal } = this.#life;
     const http = new ServerHttp(start.serverOrigin, start.joinToken, parts.fetch, signal);
     const source = new PackageSource({
@@ -85,6 +86,7 @@ export class Helper {
       },
       note,
       wantsWhole,
+      apiKey,
       onWholeEnded: () => events.onWholeEnded(),
       makeEngine: (manifest) => this.#makeEngine(manifest),
       measureDownload: (byteCount, limitMs) => http.measureDownload(byteCount, limitMs),
@@ -143,8 +145,8 @@ export class Helper {
     return this.#connection?.isOpen === true;
   }
 
-  sayRunHere(isWanted: boolean): void {
-    this.#worker.sayRunHere(isWanted);
+  sayRunHere(isWanted: boolean, apiKey: string): void {
+    this.#worker.sayRunHere(isWanted, apiKey);
   }
 
   // Draining: onLost comes when the server has taken over what this tab does.

@@ -32,6 +32,7 @@ export class WorkerHost {
   #engineWish: EngineWish = "auto";
   #lossCount = 0; // engines lost since the user's start
   #wantsWhole = false; // said again to the server after a reconnection
+  #apiKey = ""; // said with it
   #closed: Promise<void> = Promise.resolve(); // what the last helper held is freed
   #granted: number | null = null; // bytes of the offer that the GPU gives, once it was asked
   #note = ""; // why another engine computes, or with less memory, than was wished
@@ -60,7 +61,8 @@ export class WorkerHost {
         return this.#onStop("the tab was closed", false); // there is time for one short message
       case "runHere":
         this.#wantsWhole = message.isWanted;
-        return this.#helper?.sayRunHere(message.isWanted);
+        this.#apiKey = message.apiKey;
+        return this.#helper?.sayRunHere(message.isWanted, message.apiKey);
       case "forgetCache":
         void this.#forgetCache();
     }
@@ -162,6 +164,7 @@ export class WorkerHost {
       memoryBytes,
       note: this.#note,
       wantsWhole: this.#wantsWhole,
+      apiKey: this.#apiKey,
       engine,
       store,
       verified: this.#verified,
@@ -268,4 +271,5 @@ const kNothingHeld = {
   download: null,
   usedBytes: 0,
   whole: "no",
+  wholeMessage: "",
 } as const;

@@ -15,7 +15,8 @@ export type ToWorker =
     }
   | { kind: "stop" } // the user's button: says Leaving, hands over what it does, frees everything
   | { kind: "leaving" } // the page goes away, or is frozen: only a short message gets out
-  | { kind: "runHere"; isWanted: boolean } // the whole model in this tab, or not any longer
+  // The whole model in this tab, or not any longer; the key shows that its user may.
+  | { kind: "runHere"; isWanted: boolean; apiKey: string }
   | { kind: "forgetCache" }; // deletes every cached weight
 
 export type WorkerPhase =
@@ -30,8 +31,9 @@ export type WorkerPhase =
   | "stopped"
   | "refused"; // trying again would not help: `message` says what would
 
-// Whether this device runs the whole model because its user said so, or could.
-export type WholeHere = "no" | "possible" | "here";
+// Whether this device runs the whole model because its user said so, or could, or waits for the
+// consent of the swarm's owner.
+export type WholeHere = "no" | "possible" | "asked" | "here";
 
 export interface WorkerStatus {
   phase: WorkerPhase;
@@ -47,6 +49,7 @@ export interface WorkerStatus {
   memoryBytes: number; // the offer
   usedBytes: number; // weights, keys and values held now
   whole: WholeHere;
+  wholeMessage: string; // what the server says of that, a sentence; mostly ""
   cachedBytes: number; // weights kept on this device for the next time
   rowsComputed: number;
   stepsComputed: number;
@@ -74,6 +77,7 @@ export function initialStatus(): WorkerStatus {
     memoryBytes: 0,
     usedBytes: 0,
     whole: "no",
+    wholeMessage: "",
     cachedBytes: 0,
     rowsComputed: 0,
     stepsComputed: 0,

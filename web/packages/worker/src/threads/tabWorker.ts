@@ -26,6 +26,7 @@ export interface TabWorkerOptions extends JoiningParts {
   readonly makeEngine: (manifest: Manifest) => Promise<StageEngine>;
   // Whether the user wants the whole model here; and the server has ended that.
   readonly wantsWhole: boolean;
+  readonly apiKey: string; // said with that wish
   readonly onWholeEnded: () => void;
   // What the card says beside the state.
   readonly note: string;
@@ -68,9 +69,9 @@ export class TabWorker {
 
   constructor(options: TabWorkerOptions) {
     this.#options = options;
-    const { note, wantsWhole, offer } = options;
+    const { note, wantsWhole, apiKey, offer } = options;
     const { needsOnnx, takesExperts } = offer;
-    this.#membership = new Membership({ needsOnnx, note, wantsWhole, takesExperts });
+    this.#membership = new Membership({ needsOnnx, note, wantsWhole, apiKey, takesExperts });
     this.#downloader = new Downloader(options.source, options.now, {
       onProgress: (doneBytes, totalBytes) =>
         this.#feed({ kind: "fetchProgressed", doneBytes, totalBytes }),
@@ -112,8 +113,8 @@ export class TabWorker {
     this.#feed({ kind: "leaveAsked", reason, isDraining });
   }
 
-  sayRunHere(isWanted: boolean): void {
-    this.#feed({ kind: "wholeWished", isWanted });
+  sayRunHere(isWanted: boolean, apiKey: string): void {
+    this.#feed({ kind: "wholeWished", isWanted, apiKey });
   }
 
   // Settles when everything is freed.

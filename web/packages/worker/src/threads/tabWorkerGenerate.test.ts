@@ -144,7 +144,7 @@ describe("generating", () => {
 
   it("takes no frame that only workers send", async () => {
     const rig = await whole();
-    rig.tellGeneration({ kind: "runHere", isWanted: true });
+    rig.tellGeneration({ kind: "runHere", isWanted: true, apiKey: "" });
     expect((await rig.ended()).message).toContain("only workers send");
   });
 });
@@ -153,14 +153,14 @@ describe("the whole model here", () => {
   it("is offered, asked for, and over when the server says so", async () => {
     const rig = await whole();
     expect(rig.status.whole).toBe("no");
-    rig.tellGeneration({ kind: "wholeModel", state: WholeModel.fits });
+    rig.tellGeneration({ kind: "wholeModel", state: WholeModel.fits, message: "" });
     expect(rig.status.whole).toBe("possible");
-    rig.worker.sayRunHere(true);
-    expect(rig.generation).toEqual([{ kind: "runHere", isWanted: true }]);
+    rig.worker.sayRunHere(true, "");
+    expect(rig.generation).toEqual([{ kind: "runHere", isWanted: true, apiKey: "" }]);
     rig.wantsWhole = true;
-    rig.tellGeneration({ kind: "wholeModel", state: WholeModel.here });
+    rig.tellGeneration({ kind: "wholeModel", state: WholeModel.here, message: "" });
     expect(rig.status.whole).toBe("here");
-    rig.tellGeneration({ kind: "wholeModel", state: WholeModel.tooLarge });
+    rig.tellGeneration({ kind: "wholeModel", state: WholeModel.tooLarge, message: "" });
     expect(rig.status.whole).toBe("no");
     expect(rig.wantsWhole).toBe(false);
   });
@@ -169,6 +169,6 @@ describe("the whole model here", () => {
     const rig = new WorkerRig(undefined, true);
     rig.tell(init());
     await rig.next("connect");
-    expect(rig.generation).toEqual([{ kind: "runHere", isWanted: true }]);
+    expect(rig.generation).toEqual([{ kind: "runHere", isWanted: true, apiKey: "" }]);
   });
 });
