@@ -92,6 +92,7 @@ json::object WorkerJson(const swarm::WorkerSnapshot& worker) {
           {"experts_held", worker.experts_held},
           {"expert_messages", worker.expert_messages},
           {"holder", HolderJson(worker.holder)},
+          {"check", worker.check},
           {"problem", worker.problem}};
 }
 
@@ -129,7 +130,9 @@ json::value ErrorJson(const std::optional<double>& error) {
 }  // namespace
 
 std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
-  json::array workers, stages, standbys, covered, losses;
+  json::array workers, stages, standbys, covered, losses, consents;
+  for (const auto& asked : snapshot.consents)
+    consents.push_back({{"worker", asked.worker}, {"ends_in_s", asked.ends_in_s}});
   for (const auto& hub : snapshot.losses) losses.push_back(LossesJson(hub));
   for (const auto& worker : snapshot.workers) workers.push_back(WorkerJson(worker));
   for (const auto& stage : snapshot.stages) {
@@ -187,6 +190,7 @@ std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
                                       {"covered_layers", std::move(covered)},
                                       {"stages", std::move(stages)},
                                       {"standbys", std::move(standbys)},
+                                      {"consents", std::move(consents)},
                                       {"history_bytes", snapshot.history_bytes},
                                       {"history_limit_bytes", snapshot.history_limit_bytes},
                                       {"workers", std::move(workers)}});

@@ -86,7 +86,7 @@ void LocalWorker::State::Attach() {
     const auto state = weak.lock();
     if (state && state->host_) state->OnClosed(reason);
   };
-  *id_ = host_->AttachWorker(std::move(sink), "in this process");
+  *id_ = host_->AttachWorker(std::move(sink), "in this process", "", true);
 }
 
 worker::NativeWorkerHooks LocalWorker::State::Hooks() {

@@ -189,6 +189,14 @@ bool IsPreflight(const AccessPolicy& policy, const net::HttpRequest& request) {
          net::IsFieldToken(request.Header("access-control-request-method"));
 }
 
+bool IsOwner(const AccessPolicy& policy, const net::HttpRequest& request) {
+  if (!policy.api_key_hash.empty() && CarriesApiKey(policy, request)) return true;
+  const bool is_forwarded =
+      !request.Header("x-forwarded-for").empty() || !request.Header("forwarded").empty();
+  if (!policy.own_user || !request.remote_is_loopback || is_forwarded) return false;
+  return request.peer_user() == policy.own_user;
+}
+
 net::Headers CorsHeaders(const AccessPolicy& policy, const net::HttpRequest& request,
                          const std::string& methods) {
   if (policy.allowed_origins.empty()) return {};

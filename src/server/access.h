@@ -34,6 +34,9 @@ struct AccessPolicy {
   // Where no secret is demanded: only processes of this user and of root may use what would need
   // one. nullopt: anyone who can connect.
   std::optional<uint32_t> only_user;
+  // The user that this process runs as, where connections tell of theirs and others do not come
+  // through a proxy of this machine: who is it, and on loopback, is the owner.
+  std::optional<uint32_t> own_user;
 };
 
 // What a route demands beside what is demanded of every request.
@@ -55,6 +58,11 @@ std::optional<api::ApiError> CheckHostAndOrigin(const AccessPolicy& policy,
 // and its user may do without.
 std::optional<api::ApiError> CheckSecret(const AccessPolicy& policy,
                                          const net::HttpRequest& request, Secret secret);
+
+// Whether whoever asks is the owner of this server as far as can be told: it carries the API key,
+// or comes from this machine as the server's own user, and nothing stands in between that others
+// come through.
+bool IsOwner(const AccessPolicy& policy, const net::HttpRequest& request);
 
 // The headers that let a page of a listed origin read an answer, and ask with whatever headers it
 // likes; empty for all others. `methods`: what the path answers. A page may ask with any other, to

@@ -293,8 +293,9 @@ net::WebSocketCallbacks Router::OnWebSocket(const net::HttpRequest& received,
   std::shared_ptr<Place> place;
   if (request.remote_address != received.remote_address)
     place = std::make_shared<Place>(taken_, request.remote_address);
+  const bool is_owner = IsOwner(access_, request);
   net::WebSocketCallbacks callbacks =
-      RoutesAt(request.path).front()->connect(request, std::move(socket));
+      RoutesAt(request.path).front()->connect(request, is_owner, std::move(socket));
   callbacks.on_closed = [place, tell = callbacks.on_closed](const std::string& reason) {
     tell(reason);
   };

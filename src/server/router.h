@@ -25,7 +25,9 @@ struct Route {
   std::function<void(net::HttpRequest, std::shared_ptr<net::Responder>)> handle;
   // Of a route that takes WebSockets: an error refuses the handshake.
   std::function<std::optional<api::ApiError>(const net::HttpRequest&)> admit;
-  std::function<net::WebSocketCallbacks(const net::HttpRequest&, std::shared_ptr<net::WebSocket>)>
+  // `is_owner`: of access.h.
+  std::function<net::WebSocketCallbacks(const net::HttpRequest&, bool is_owner,
+                                        std::shared_ptr<net::WebSocket>)>
       connect;
   bool may_lack_host = false;  // of CheckHostAndOrigin
 };

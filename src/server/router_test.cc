@@ -39,7 +39,7 @@ std::vector<Route> Routes() {
        [](const net::HttpRequest&, const std::shared_ptr<net::Responder>&) {}, nullptr, nullptr},
       {"GET", "/worker", Secret::kNone, 0, say("worker"),
        [](const net::HttpRequest&) { return std::optional<api::ApiError>(); },
-       [](const net::HttpRequest&, const std::shared_ptr<net::WebSocket>&) {
+       [](const net::HttpRequest&, bool, const std::shared_ptr<net::WebSocket>&) {
          return net::WebSocketCallbacks();
        }},
       {"GET", "/healthz", Secret::kNone, 0, say("ok"), nullptr, nullptr, true},
@@ -348,6 +348,32 @@ TEST_F(RouterTest, WithoutSecretsOnlyProgramsOfTheServersUserAreAnswered) {
   EXPECT_EQ(ask("/v1/models", std::nullopt), 200) << "where the system does not tell";
 }
 
+TEST(Owner, ShowsTheKeyOrIsTheServersUserOnItsMachine) {
+  AccessPolicy policy = Policy();
+  policy.api_key_hash = HashSecret("key");
+  policy.own_user = kOurUser;
+  const auto is_owner = [&](std::optional<uint32_t> user, net::Headers headers, bool loopback) {
+    net::HttpRequest request;
+    request.headers = std::move(headers);
+    request.remote_is_loopback = loopback;
+    request.find_peer_user = [user] { return user; };
+    return IsOwner(policy, request);
+  };
+  const net::Headers key = {{"authorization", "Bearer key"}};
+  EXPECT_TRUE(is_owner(std::nullopt, key, false));
+  EXPECT_FALSE(is_owner(std::nullopt, {{"authorization", "Bearer token-token"}}, false));
+  EXPECT_TRUE(is_owner(kOurUser, {}, true));
+  EXPECT_FALSE(is_owner(kOurUser, {}, false));
+  EXPECT_FALSE(is_owner(kOurUser + 1, {}, true));
+  EXPECT_FALSE(is_owner(std::nullopt, {}, true));
+  EXPECT_FALSE(is_owner(kOurUser, {{"x-forwarded-for", "10.0.0.1"}}, true)) << "a proxy's client";
+  EXPECT_FALSE(is_owner(kOurUser, {{"forwarded", "for=10.0.0.1"}}, true));
+  policy.own_user.reset();
+  EXPECT_FALSE(is_owner(std::nullopt, {}, true)) << "where nothing is known, and behind a proxy";
+  policy.api_key_hash = "";
+  EXPECT_FALSE(is_owner(kOurUser, key, true)) << "any key where there is none";
+}
+
 TEST_F(RouterTest, WorkersThatShowATokenShowTheRightOne) {
   const auto shake = [&](net::Headers headers) {
     net::HttpResponse refusal;
@@ -395,7 +421,7 @@ TEST(Forwarded, ClientsOfAProxyAreLimitedByTheirOwnAddress) {
 TEST(Forwarded, SocketsAreLimitedByAddressToo) {
   Router router({{"GET", "/worker", Secret::kNone, 0, nullptr,
                   [](const net::HttpRequest&) { return std::optional<api::ApiError>(); },
-                  [](const net::HttpRequest&, const std::shared_ptr<net::WebSocket>&) {
+                  [](const net::HttpRequest&, bool, const std::shared_ptr<net::WebSocket>&) {
                     return net::WebSocketCallbacks{nullptr, [](const std::string&) {}};
                   }}});
   AccessPolicy policy = Policy();

@@ -1,6 +1,8 @@
 #include "server/routes.h"
 
+#include <algorithm>
 #include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <charconv>
 #include <memory>
@@ -21,6 +23,7 @@ namespace {
 using Request = net::HttpRequest;
 using Client = std::shared_ptr<net::Responder>;
 
+constexpr size_t kConsentBodyBytes = 1024;
 constexpr size_t kProbeBlockBytes = 1 << 20;
 constexpr uint64_t kMaxProbeBytes = 64 << 20;
 
@@ -77,6 +80,32 @@ void AnswerProbe(const Slice& block, const Request& request, const Client& clien
   client->Send(std::move(response));
 }
 
+// {"worker": 3, "allow": true}: of a device that wants to compute the whole model.
+void AnswerConsent(SwarmHost& host, const Request& request, net::Responder& client) {
+  boost::system::error_code failed;
+  const json::value body = json::parse(request.body, failed);
+  const json::object* fields = failed ? nullptr : body.if_object();
+  const json::value* worker = fields != nullptr ? fields->if_contains("worker") : nullptr;
+  const json::value* allow = fields != nullptr ? fields->if_contains("allow") : nullptr;
+  if (worker == nullptr || allow == nullptr || !worker->is_int64() || !allow->is_bool()) {
+    return client.Send(ErrorResponse(
+        {400, "Expected {\"worker\": its number in /api/swarm, \"allow\": true or false}.",
+         "invalid_request_error", "worker", ""}));
+  }
+  const auto id = static_cast<swarm::WorkerId>(worker->get_int64());
+  const auto asked = host.snapshot().consents;
+  const bool is_asked =
+      std::any_of(asked.begin(), asked.end(), [id](const auto& each) { return each.worker == id; });
+  if (!is_asked) {
+    return client.Send(ErrorResponse({404,
+                                      "No device with this number waits for consent: it has its "
+                                      "answer already, or its time is over.",
+                                      "invalid_request_error", "worker", "not_found"}));
+  }
+  host.Consent(id, allow->get_bool());
+  client.Send(JsonResponse(200, json::serialize(json::object{{"allowed", allow->get_bool()}})));
+}
+
 Slice RandomBlock() {
   std::vector<uint8_t> random(kProbeBlockBytes);
   SecureRandomBytes(random);
@@ -106,6 +135,11 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
           [feed = feed](const Request&, const Client& client) { feed->AnswerOnce(*client); }),
       Get("/api/swarm/events", Secret::kApiKey,
           [feed = feed](const Request&, Client client) { feed->Subscribe(std::move(client)); }),
+      {"POST", "/api/swarm/consent", Secret::kApiKey, kConsentBodyBytes,
+       [host = host](const Request& request, const Client& client) {
+         AnswerConsent(*host, request, *client);
+       },
+       nullptr, nullptr},
       Get("/api/share", Secret::kApiKey,
           [links = links](const Request& request, const Client& client) {
             client->Send(JsonResponse(200, links->ToJson(request)));
@@ -128,8 +162,9 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
             AnswerProbe(block, request, client);
           }),
       {"GET", "/worker", Secret::kNone, 0, AnswerUpgradeRequired, AdmitWorker,
-       [host = host](const Request& request, const std::shared_ptr<net::WebSocket>& socket) {
-         return AttachWorkerSocket(*host, request.remote_address, socket);
+       [host = host](const Request& request, bool is_owner,
+                     const std::shared_ptr<net::WebSocket>& socket) {
+         return AttachWorkerSocket(*host, request.remote_address, is_owner, socket);
        }},
   };
   if (files == nullptr) return routes;

@@ -137,6 +137,12 @@ void Server::MakeHost(ServedModel& model) {
   std::array<uint8_t, 16> swarm_id;
   SecureRandomBytes(swarm_id);
   core.swarm_id = std::string(AsText(swarm_id));
+  std::array<uint8_t, 8> probe_seed;
+  SecureRandomBytes(probe_seed);
+  core.probe_seed = LoadLe<uint64_t>(probe_seed.data());
+  if (!secrets_.api_key.empty()) core.api_key_sha256_hex = HashSecret(secrets_.api_key);
+  for (const journal::pb::Secrets& earlier : earlier_secrets_)
+    core.earlier_api_keys_sha256_hex.push_back(ToHex(AsBytes(earlier.api_key())));
   if (!secrets_.join_token.empty()) core.join_token_sha256_hex = HashSecret(secrets_.join_token);
   for (const journal::pb::Secrets& earlier : earlier_secrets_)
     core.earlier_join_tokens_sha256_hex.push_back(ToHex(AsBytes(earlier.join_token())));
@@ -237,7 +243,9 @@ Result<AccessPolicy> Server::MakeAccess() const {
   if (recovery_) access.on_use = [this](const std::string& hash) { recovery_->NoteUse(hash); };
   for (const std::string& proxy : options_.trusted_proxies)
     access.trusted_proxies.insert(net::CanonicalAddress(proxy));
-  if (secrets_.api_key.empty()) access.only_user = OwnUserIfKnown();
+  const std::optional<uint32_t> own_user = OwnUserIfKnown();
+  if (secrets_.api_key.empty()) access.only_user = own_user;
+  if (options_.host_names.empty() && options_.trusted_proxies.empty()) access.own_user = own_user;
   return access;
 }
 

@@ -1,6 +1,7 @@
 // The whole server over sockets: which of its threads wait for which.
 #include "server/server.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <future>
@@ -81,7 +82,7 @@ class ServerTest : public testing::Test {
     ASSERT_TRUE(message.SerializeToArray(bytes.data() + 1, static_cast<int>(bytes.size() - 1)));
     OnLoop([&] {
       const auto worker = server_->host().AttachWorker(
-          {[](const std::vector<Slice>&) {}, [](const std::string&) {}}, "127.0.0.1");
+          {[](const std::vector<Slice>&) {}, [](const std::string&) {}}, "127.0.0.1", "", true);
       server_->host().OnWorkerMessage(worker, Slice(std::move(bytes)));
     });
   }
@@ -112,6 +113,23 @@ TEST_F(ServerTest, PlanningWaitsForNoPromptAndPromptsForNoPlanning) {
   while (PromptsRead() == read_before && MonotonicNow() < limit) std::this_thread::yield();
   EXPECT_GT(PromptsRead(), read_before) << "prompts wait for the plan";
   may_end.set_value();
+}
+
+TEST_F(ServerTest, ConsentIsForWhoIsAskedForOnly) {
+  const auto answer = [&](const std::string& body) {
+    net::RawClient client(server_->reach().port);
+    EXPECT_TRUE(client.Send("POST /api/swarm/consent HTTP/1.1\r\nHost: 127.0.0.1:" +
+                            std::to_string(server_->reach().port) + "\r\nContent-Length: " +
+                            std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" + body));
+    return client.ReadUntil("}}");
+  };
+  for (const char* body :
+       {"", "{}", R"({"worker":1})", R"({"worker":"1","allow":true})", R"({"worker":1,"allow":1})"})
+    EXPECT_THAT(answer(body), testing::AllOf(testing::HasSubstr(" 400 "),
+                                             testing::HasSubstr("its number in /api/swarm")))
+        << body;
+  for (const char* body : {R"({"worker":1,"allow":true})", R"({"worker":-1,"allow":false})"})
+    EXPECT_THAT(answer(body), testing::HasSubstr(" 404 ")) << body;
 }
 
 }  // namespace

@@ -31,10 +31,10 @@ SwarmHost::SwarmHost(net::EventLoop& loop, TaskQueue& pool, swarm::CoreOptions o
     : loop_(loop), pool_(pool), core_(std::move(options)), timer_(loop) {}
 
 swarm::WorkerId SwarmHost::AttachWorker(WorkerSink sink, const std::string& address,
-                                        const std::string& network) {
+                                        const std::string& network, bool trusted) {
   const swarm::WorkerId worker = next_worker_++;
   workers_.emplace(worker, std::move(sink));
-  Handle(swarm::WorkerConnected{worker, address, network});
+  Handle(swarm::WorkerConnected{worker, address, network, trusted});
   return worker;
 }
 
@@ -151,6 +151,7 @@ void SwarmHost::CarryOut(swarm::Action& action) {
                    callbacks.on_finish(finish);
                  },
                  [&](swarm::StartPlanning& job) { Plan(job); },
+                 [&](swarm::Warn& warning) { LogWarn("{}", warning.sentence); },
                  [&](swarm::SwarmChanged&) {
                    if (on_swarm_changed_) on_swarm_changed_();
                  },

@@ -47,9 +47,10 @@ class SwarmHost {
   SwarmHost(const SwarmHost&) = delete;
   SwarmHost& operator=(const SwarmHost&) = delete;
 
-  // `network`: by which joins are limited (NetworkOf); empty: they are not.
+  // `network`: by which joins are limited (NetworkOf); empty: they are not. `trusted`: of
+  // swarm::WorkerConnected.
   swarm::WorkerId AttachWorker(WorkerSink sink, const std::string& address,
-                               const std::string& network = "");
+                               const std::string& network, bool trusted);
   // A message of the worker: control or data; malformed ones close it.
   void OnWorkerMessage(swarm::WorkerId worker, Slice message);
   void DetachWorker(swarm::WorkerId worker, const std::string& reason);
@@ -57,6 +58,10 @@ class SwarmHost {
   // Gives the request its id.
   swarm::RequestId Submit(swarm::Request request, RequestCallbacks callbacks);
   void Cancel(swarm::RequestId request);
+  // The owner's answer to a device that wants to compute the whole model.
+  void Consent(swarm::WorkerId worker, bool allowed) {
+    Handle(swarm::ConsentGiven{worker, allowed});
+  }
   // Ends every request with `error`, those that come later too.
   void EndRequests(const Error& error);
 

@@ -12,6 +12,7 @@ constexpr size_t kStrangerBytes = 1 + wire::kMaxControlBytes + 1024;
 }  // namespace
 
 net::WebSocketCallbacks AttachWorkerSocket(SwarmHost& host, const std::string& address,
+                                           bool trusted,
                                            const std::shared_ptr<net::WebSocket>& socket) {
   socket->SetMessageLimit(1 + wire::kMaxControlBytes);
   socket->SetAllowance(kStrangerBytes);
@@ -27,7 +28,8 @@ net::WebSocketCallbacks AttachWorkerSocket(SwarmHost& host, const std::string& a
   };
   // The worker's id exists once it is attached; the core's first message only goes out through the
   // sink.
-  const swarm::WorkerId worker = host.AttachWorker(std::move(sink), address, NetworkOf(address));
+  const swarm::WorkerId worker =
+      host.AttachWorker(std::move(sink), address, NetworkOf(address), trusted);
   net::WebSocketCallbacks callbacks;
   callbacks.on_message = [&host, worker](Slice message) {
     host.OnWorkerMessage(worker, std::move(message));

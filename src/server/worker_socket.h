@@ -15,7 +15,9 @@ namespace weft::server {
 // Afterwards the core says how long a message may be (swarm::SetMessageLimit). Who does not connect
 // in time is closed by the core, and the socket does not wait for a stranger's goodbye
 // (net::WebSocket::Close).
+// `trusted`: of swarm::WorkerConnected.
 net::WebSocketCallbacks AttachWorkerSocket(SwarmHost& host, const std::string& address,
+                                           bool trusted,
                                            const std::shared_ptr<net::WebSocket>& socket);
 
 }  // namespace weft::server

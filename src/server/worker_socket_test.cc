@@ -44,7 +44,8 @@ class StrangersTest : public testing::Test, public net::ServerHandler {
   net::WebSocketCallbacks OnWebSocket(const net::HttpRequest& request,
                                       std::shared_ptr<net::WebSocket> socket) override {
     sockets_.push_back(socket);
-    net::WebSocketCallbacks callbacks = AttachWorkerSocket(*host_, request.remote_address, socket);
+    net::WebSocketCallbacks callbacks =
+        AttachWorkerSocket(*host_, request.remote_address, true, socket);
     callbacks.on_message = [this, inner = callbacks.on_message](Slice message) {
       taken_bytes_ += message.byte_count();
       inner(std::move(message));

@@ -4,6 +4,14 @@
 #include "sim/swarm_run.h"
 
 namespace weft::sim {
+namespace {
+
+// Two of three are the owner's, so that the others are checked by them.
+bool IsTrusted(const Device& device) {
+  return device.id.back() % 3 != 0;
+}
+
+}  // namespace
 
 Connection* SwarmRun::Any(WorkerId id) {
   const auto found = connections_.find(id);
@@ -49,7 +57,7 @@ void SwarmRun::Open(Device& device, std::shared_ptr<ModelWorker> worker, const C
     ++outcome_.resumed;
     Log("back " + Name(id));
     connection.worker->ConnectAgain();
-    return Feed(swarm::WorkerConnected{id, "10.0.0.1"});
+    return Feed(swarm::WorkerConnected{id, "10.0.0.1", "", IsTrusted(device)});
   }
   connection.line = std::make_shared<WorkerId>(id);
   ModelWorker::Hooks hooks;
@@ -73,7 +81,7 @@ void SwarmRun::Open(Device& device, std::shared_ptr<ModelWorker> worker, const C
   connection.worker = std::make_shared<ModelWorker>(scenario_.options, costs_, model_, device,
                                                     scheduler_, random_.Next(), std::move(hooks));
   Log("join " + Name(id) + " with " + std::to_string(device.memory_bytes) + " bytes");
-  Feed(swarm::WorkerConnected{id, "10.0.0.1"});
+  Feed(swarm::WorkerConnected{id, "10.0.0.1", "", IsTrusted(device)});
 }
 
 void SwarmRun::Reopen(Device& device, Duration delay) {

@@ -258,6 +258,11 @@ void SwarmRun::Carry(const swarm::StartPlanning& action) {
   });
 }
 
+// The devices here compute what they should.
+void SwarmRun::Carry(const swarm::Warn& action) {
+  Violate(action.sentence);
+}
+
 void SwarmRun::Carry(const swarm::SetMessageLimit& action) {
   Connection* connection = Find(action.worker);
   if (!connection) return Violate("a message limit for a worker that is closed");

@@ -41,6 +41,7 @@ class SwarmRun {
   void CheckCounts(const Tracked& tracked, const swarm::FinishRequest& action);
   void Carry(const swarm::StartPlanning& action);
   void Carry(const swarm::SwarmChanged&) {}
+  void Carry(const swarm::Warn& action);
   void Carry(const swarm::SetMessageLimit& action);
 
   // ---- the network (swarm_network.cc) ----

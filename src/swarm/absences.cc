@@ -14,6 +14,7 @@ void Absences::Note(const Worker& worker, Instant until) {
   absence.times = worker.times;
   absence.memory = worker.memory;
   absence.measured = worker.measure.tried;
+  absence.check = worker.check.state;
   absence.until = until;
   Add(std::move(absence));
 }

@@ -18,6 +18,7 @@ struct Absence {
   WorkerTimes times;
   WorkerMemory memory;
   bool measured = false;
+  CheckState check = CheckState::kUnchecked;
   Instant until;
 };
 

@@ -34,9 +34,9 @@ struct TestWorker {
        runs_groups = false;
   uint32_t makes_tokens = 0;
   std::vector<uint32_t> cached_layers;
-  std::string device_id, network;
+  std::string device_id, network, device = "test", address = "127.0.0.1";
+  bool trusted = true;
   std::string token;
-  std::string address = "127.0.0.1";
   double bytes_per_s = 1e9;
   // Answers that a test may hold back.
   bool answer_prepare = true, answer_steps = true, answer_pings = true, answer_downloads = true,
@@ -44,6 +44,8 @@ struct TestWorker {
   uint32_t run_us = 100;       // reported for every measured run, times the number of layers
   uint32_t compute_us = 1000;  // reported for every step, and for each of its rows
   uint32_t row_us = 0;
+  bool wrong_rows = false;  // of probes: it gives them back as they came
+  float row_error = 0;      // a share
 };
 
 TestWorker Half();    // holds three layers of TestOptions
@@ -136,7 +138,8 @@ class TestSwarm {
   uint32_t stops(WorkerId id) const { return seen_.at(id).stops; }
   // Of the last SetMessageLimit; 0: none came.
   uint64_t message_limit(WorkerId id) const { return seen_.at(id).message_limit; }
-  void AskWhole(WorkerId id, bool wanted);
+  void AskWhole(WorkerId id, bool wanted, const std::string& api_key = "");
+  const std::string& whole_message(WorkerId id) const { return seen_.at(id).whole_message; }
 
   Core& core() { return core_; }
   Snapshot picture() const { return core_.snapshot(now_); }
@@ -190,6 +193,7 @@ class TestSwarm {
     std::deque<wire::Generate> generates;
     std::optional<wire::WholeModel::State> whole;
     std::vector<std::string> forks;
+    std::string whole_message;
     uint32_t stops = 0;
     uint64_t message_limit = 0;
   };
@@ -202,6 +206,8 @@ class TestSwarm {
   void OnBindings(WorkerId id, const wire::pb::ServerMessage& message);
   void OnGenerationFrame(WorkerId id, const wire::GenerationFrame& frame);
   wire::pb::WorkerMessage ExpertsHeld(const wire::pb::HoldExperts& asked) const;
+  wire::pb::Measured::Answer AnswerOf(const TestWorker& worker,
+                                      const wire::pb::MeasureSpeed::Probe& probe) const;
   void OnControlAction(const SendControl& action);
   void SayStepFailed(WorkerId id, const wire::Frame& frame, ErrorCode code,
                      const std::string& message);

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "tensor/half.h"
 #include "wire/expert_frame.h"
+#include "wire/probe_rows.h"
 #include "wire/version.h"
 
 namespace weft::swarm {
@@ -80,7 +81,7 @@ WorkerId TestSwarm::Open(TestWorker worker) {
   if (worker.device_id.empty()) worker.device_id = "device" + std::to_string(id);
   workers_[id] = worker;
   seen_[id] = {};
-  Feed(WorkerConnected{id, worker.address, worker.network});
+  Feed(WorkerConnected{id, worker.address, worker.network, worker.trusted});
   return id;
 }
 
@@ -94,7 +95,7 @@ wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
   connect.set_kind(worker.kind);
   connect.set_engine(worker.engine);
   connect.set_name("worker " + std::to_string(id));
-  connect.set_device("test");
+  connect.set_device(worker.device);
   connect.set_memory_bytes(worker.memory_bytes);
   connect.set_weight_factor(1);
   connect.set_download_bytes_per_s(worker.bytes_per_s);
@@ -384,6 +385,7 @@ void TestSwarm::OnGenerationFrame(WorkerId id, const wire::GenerationFrame& fram
   Seen& seen = seen_[id];
   if (const auto* whole = std::get_if<wire::WholeModel>(&frame)) {
     seen.whole = whole->state;
+    seen.whole_message = whole->message;
   } else if (std::get_if<wire::StopGenerating>(&frame)) {
     ++seen.stops;
   } else {
@@ -436,8 +438,8 @@ void TestSwarm::FailGenerate(WorkerId id, size_t which) {
   Control(id, std::move(message));
 }
 
-void TestSwarm::AskWhole(WorkerId id, bool wanted) {
-  Feed(WorkerData{id, Slice(wire::EncodeGeneration(wire::RunHere{wanted}))});
+void TestSwarm::AskWhole(WorkerId id, bool wanted, const std::string& api_key) {
+  Feed(WorkerData{id, Slice(wire::EncodeGeneration(wire::RunHere{wanted, api_key}))});
 }
 
 void TestSwarm::OnControlAction(const SendControl& action) {
@@ -467,8 +469,26 @@ void TestSwarm::OnControlAction(const SendControl& action) {
       for (uint32_t i = 0; i < message.measure_speed().runs(); ++i)
         timing.add_run_us(uint64_t{worker.run_us} * (range.end() - range.first()));
     }
+    reply.mutable_measured();
+    for (const auto& probe : message.measure_speed().probes())
+      *reply.mutable_measured()->add_answers() = AnswerOf(worker, probe);
     Reply(id, reply);
   }
+}
+
+// Every layer adds a quarter to a row's values, and its first layer's number to the last of them.
+wire::pb::Measured::Answer TestSwarm::AnswerOf(const TestWorker& worker,
+                                               const wire::pb::MeasureSpeed::Probe& probe) const {
+  std::vector<float> rows =
+      wire::ProbeRows(probe.seed(), probe.rows(), options_.model.hidden_columns);
+  for (float& value : rows)
+    value += worker.wrong_rows ? 0.0f : 0.25f + static_cast<float>(probe.layers().first());
+  for (float& value : rows) value *= 1 + worker.row_error;
+  wire::pb::Measured::Answer answer;
+  const Sha256Digest digest = Sha256(AsBytes(std::span<const float>(rows)));
+  answer.set_digest(std::string(AsText(digest)));
+  answer.mutable_samples()->Assign(rows.begin(), rows.end());
+  return answer;
 }
 
 wire::pb::WorkerMessage TestSwarm::ExpertsHeld(const wire::pb::HoldExperts& asked) const {

@@ -54,6 +54,9 @@ struct WorkerConnected {
   WorkerId worker = 0;
   std::string address;
   std::string network;  // by which joins are limited; empty: they are not
+  // It is in this process, came from this machine as the server's own user, or has shown the API
+  // key: what it computes is what others are checked with.
+  bool trusted = false;
 };
 struct WorkerControl {
   WorkerId worker = 0;
@@ -81,10 +84,15 @@ struct PlanFound {
   WorkId work = 0;
   planner::PlanOutcome outcome;
 };
+// The owner's answer to a device that wants to compute the whole model.
+struct ConsentGiven {
+  WorkerId worker = 0;
+  bool allowed = false;
+};
 struct TimerFired {};  // Core::next_timer() has come
 
 using Event = std::variant<WorkerConnected, WorkerControl, WorkerData, WorkerLost, RequestSubmitted,
-                           RequestCancelled, PrefixForgotten, PlanFound, TimerFired>;
+                           RequestCancelled, PrefixForgotten, PlanFound, ConsentGiven, TimerFired>;
 
 // ---- actions ----
 struct SendControl {
@@ -150,10 +158,14 @@ struct StartPlanning {
 };
 // Pure and thread-safe.
 planner::PlanOutcome RunPlanning(const StartPlanning& job);
+// Something that the server's log should say.
+struct Warn {
+  std::string sentence;
+};
 // Snapshot() has changed; the host may publish it (it decides how often).
 struct SwarmChanged {};
 
 using Action = std::variant<SendControl, SendData, CloseWorker, SetMessageLimit, EmitToken,
-                            EmitLogits, FinishRequest, StartPlanning, SwarmChanged>;
+                            EmitLogits, FinishRequest, StartPlanning, Warn, SwarmChanged>;
 
 }  // namespace weft::swarm

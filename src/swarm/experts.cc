@@ -87,6 +87,7 @@ uint64_t Experts::RoomFor(const Worker& worker) const {
 
 bool Experts::MayHold(const Worker& worker, Instant now) const {
   return worker.ready && CanHoldExperts(worker.offer, options_.model) && !worker.leaves_at &&
+         worker.check.state != CheckState::kFailed &&
          !probation_.IsAside(worker.probation_key, now);
 }
 

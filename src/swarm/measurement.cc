@@ -8,6 +8,9 @@ namespace weft::swarm {
 namespace {
 
 constexpr uint64_t kMaxRunUs = 3'600'000'000;
+// Between the threads of both ends, beside the line: what no honest device takes longer for, as a
+// rule, and what it may take more where the line itself takes long.
+constexpr double kMostHandoverUs = 10'000, kMostHandoverShare = 2;
 
 Error Broken(std::string message) {
   return Error(ErrorCode::kInvalidData, std::move(message));
@@ -35,6 +38,11 @@ Result<double> MeanOfLast(const wire::pb::Measured::Timing& timing, LayerSpan la
 
 }  // namespace
 
+double BoundedComputeUs(double claimed_us, double elapsed_us, double line_us) {
+  const double handover_us = std::max(kMostHandoverUs, kMostHandoverShare * line_us);
+  return std::max(claimed_us, elapsed_us - line_us - handover_us);
+}
+
 MeasureRanges RangesOf(uint32_t first, uint32_t layer_count) {
   CHECK(layer_count >= 2);
   return {first, first + std::max(layer_count / 3, 1u), first + layer_count};
@@ -49,13 +57,23 @@ Speed SpeedFromTimes(const RangeTime& small, const RangeTime& large) {
 }
 
 Result<Speed> SpeedFromMeasured(const wire::pb::Measured& measured, const MeasureRanges& ranges,
+                                const MeasuredWithin& within,
                                 const std::function<double(LayerSpan)>& cost) {
   if (measured.timings_size() != 2)
     return Broken("Measured holds " + std::to_string(measured.timings_size()) +
                   " ranges, expected 2.");
   ASSIGN_OR_RETURN(const double small_us, MeanOfLast(measured.timings(0), ranges.small()));
   ASSIGN_OR_RETURN(const double large_us, MeanOfLast(measured.timings(1), ranges.large()));
-  return SpeedFromTimes({small_us, cost(ranges.small())}, {large_us, cost(ranges.large())});
+  double all_us = 0;
+  for (const auto& timing : measured.timings())
+    for (const uint64_t run_us : timing.run_us()) all_us += static_cast<double>(run_us);
+  all_us = std::max(all_us, 1.0);
+  // What loading took is not known.
+  const double bounded_us =
+      within.only_ran ? BoundedComputeUs(all_us, within.elapsed_us, within.latency_us) : all_us;
+  const double factor = bounded_us / all_us;
+  return SpeedFromTimes({small_us * factor, cost(ranges.small())},
+                        {large_us * factor, cost(ranges.large())});
 }
 
 }  // namespace weft::swarm

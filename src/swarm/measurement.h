@@ -46,8 +46,22 @@ struct RangeTime {
 // as speed and nothing as overhead.
 Speed SpeedFromTimes(const RangeTime& small, const RangeTime& large);
 
-// Errors: ranges that were not asked for, another number of runs, a time of 0 or beyond an hour.
+// What the server itself knows of a measurement.
+struct MeasuredWithin {
+  double elapsed_us = 0;  // from asking to the answer
+  double latency_us = 0;  // of the line, both ways
+  bool only_ran = false;  // nothing had to be loaded first
+};
+
+// What counts of `claimed_us` that somebody says to have computed within `elapsed_us`: no less than
+// what the line and the handing over between threads leave of that. Who says more is planned with
+// as the slower one that it says it is.
+double BoundedComputeUs(double claimed_us, double elapsed_us, double line_us);
+
+// Times that cannot be are replaced by those that can (BoundedComputeUs). Errors: ranges that were
+// not asked for, another number of runs, a time beyond an hour.
 Result<Speed> SpeedFromMeasured(const wire::pb::Measured& measured, const MeasureRanges& ranges,
+                                const MeasuredWithin& within,
                                 const std::function<double(LayerSpan)>& cost);
 
 }  // namespace weft::swarm

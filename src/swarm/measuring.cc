@@ -98,30 +98,59 @@ bool Measuring::Settle(bool calm, bool idle, Instant now) {
       continue;
     }
     if (!calm || worker.measure.phase != MeasureJob::Phase::kNone) continue;
-    // Devices get hot, or are used for other things: what was measured is measured again, while
-    // nobody waits and with layers that are there.
-    const bool again =
-        worker.times.overhead_us && idle && now >= worker.measure.again_at && !worker.IsLoading();
-    if (!again && (worker.measure.tried || worker.times.overhead_us)) continue;
-    // An ONNX worker would have to build sessions beside those that it serves with.
-    if (lifecycle_.IsUsed(id) && (!idle || worker.offer.needs_onnx || !worker.steps.idle()))
-      continue;
-    const auto ranges = PickRanges(worker);
-    if (ranges)
-      Start(worker, *ranges, now);
-    else
+    if (MayMeasure(worker, idle, now)) {
+      if (const auto ranges = PickRanges(worker)) {
+        Start(worker, *ranges, std::nullopt, now);
+        continue;
+      }
       gave_up = worker.measure.tried = true;
+    }
+    if (const auto probe = PickProbe(worker)) {
+      const LayerSpan& layers = probe->layers;
+      Start(worker, {layers.first, layers.end, layers.end}, probe, now);
+    }
   }
   return gave_up;
 }
 
-void Measuring::Start(Worker& worker, const MeasureRanges& ranges, Instant now) {
+// Devices get hot, or are used for other things: what was measured is measured again, while nobody
+// waits and with layers that are there.
+bool Measuring::MayMeasure(const Worker& worker, bool idle, Instant now) const {
+  const bool again =
+      worker.times.overhead_us && idle && now >= worker.measure.again_at && !worker.IsLoading();
+  if (!again && (worker.measure.tried || worker.times.overhead_us)) return false;
+  // An ONNX worker would have to build sessions beside those that it serves with.
+  return !lifecycle_.IsUsed(worker.id) || (idle && !worker.offer.needs_onnx && worker.steps.idle());
+}
+
+// Rows of a layer take no longer than a step: they are asked of devices that serve, too.
+std::optional<Probe> Measuring::PickProbe(const Worker& worker) const {
+  if (worker.IsLoading() || (worker.offer.needs_onnx && lifecycle_.IsUsed(worker.id)))
+    return std::nullopt;
+  const auto fits = [&](LayerSpan layers) { return Fits(worker, layers.first, layers.end); };
+  if (auto probe = checks_.ProbeForOthers(worker, fits)) return probe;
+  if (auto probe = checks_.ProbeOfLoaded(worker)) return probe;
+  // One that has no room for what a measurement takes, or was measured before it came back.
+  if (!worker.measure.tried || worker.check.asked || checks_.IsTrusted(worker)) return std::nullopt;
+  const auto probe = checks_.ProbeOf(worker, {1, costs_.layer_count() - 1});
+  return probe && fits(probe->layers) ? probe : std::nullopt;
+}
+
+void Measuring::Start(Worker& worker, const MeasureRanges& ranges, std::optional<Probe> only,
+                      Instant now) {
   const double download_us =
       static_cast<double>(costs_.MissingBytes(worker.layers, {ranges.first, ranges.end})) /
       (worker.offer.download_bytes_per_s * 1e-6) * options_.timeouts.prepare_factor;
-  worker.measure = {MeasureJob::Phase::kDownloading, ranges.first, ranges.middle, ranges.end,
-                    now + options_.timeouts.prepare_min +
-                        Microseconds(static_cast<int64_t>(std::min(download_us, 86400e6)))};
+  MeasureJob& job = worker.measure;
+  job.phase = MeasureJob::Phase::kDownloading;
+  job.first = ranges.first;
+  job.middle = ranges.middle;
+  job.end = ranges.end;
+  job.deadline = now + options_.timeouts.prepare_min +
+                 Microseconds(static_cast<int64_t>(std::min(download_us, 86400e6)));
+  job.only_probes = only.has_value();
+  job.probe = only;
+  worker.check.asked = worker.check.asked || job.only_probes;
   if (worker.layers.cached.HasAll(ranges.first, ranges.end))
     Ask(worker, now);
   else
@@ -134,10 +163,22 @@ void Measuring::Ask(Worker& worker, Instant now) {
   if (!Fits(worker, job.first, job.end)) return GiveUp(worker, now);  // it holds more since
   job.phase = MeasureJob::Phase::kRunning;
   job.deadline = now + options_.timeouts.measure_limit;
-  worker.measure.tried = true;
+  job.asked_at = now;
+  job.was_loaded = worker.layers.loaded.HasAll(job.first, job.end);
   worker.layers.loaded.AddRange(job.first, job.end);
+  if (!job.only_probes) job.probe = checks_.ProbeOf(worker, {job.first, job.end});
+  worker.check.asked = worker.check.asked || job.probe;
   auto& message = *outbox_.Control(worker.id).mutable_measure_speed();
+  if (job.probe) {
+    auto& probe = *message.add_probes();
+    probe.mutable_layers()->set_first(job.probe->layers.first);
+    probe.mutable_layers()->set_end(job.probe->layers.end);
+    probe.set_seed(job.probe->seed);
+    probe.set_rows(kProbeRows);
+  }
   message.set_runs(kMeasureRuns);
+  if (job.only_probes) return;
+  job.tried = true;
   const MeasureRanges ranges{job.first, job.middle, job.end};
   for (const LayerSpan layers : {ranges.small(), ranges.large()}) {
     auto& range = *message.add_ranges();
@@ -150,12 +191,24 @@ Status Measuring::OnMeasured(Worker& worker, const wire::pb::Measured& measured,
   const MeasureJob job = worker.measure;
   if (job.phase != MeasureJob::Phase::kRunning)
     return Error(ErrorCode::kInvalidData, "Measured came though no measurement was asked for.");
-  ASSIGN_OR_RETURN(const Speed speed,
-                   SpeedFromMeasured(measured, {job.first, job.middle, job.end},
-                                     [this](LayerSpan layers) { return costs_.Cost(layers); }));
-  worker.times.overhead_us = speed.overhead_us;
-  worker.times.speed.Add(speed.ops_per_us);
-  worker.times.repeated_speed = speed.ops_per_us;
+  const int probes = job.probe ? 1 : 0;
+  if (measured.answers_size() != probes || (job.only_probes && measured.timings_size() > 0))
+    return Error(ErrorCode::kInvalidData,
+                 "Measured holds " + std::to_string(measured.answers_size()) + " answers and " +
+                     std::to_string(measured.timings_size()) + " ranges, expected " +
+                     std::to_string(probes) + " and " + (job.only_probes ? "0." : "2."));
+  if (!job.only_probes) {
+    const MeasuredWithin within{static_cast<double>((now - job.asked_at).us),
+                                worker.times.latency_us.Median().value_or(0), job.was_loaded};
+    ASSIGN_OR_RETURN(const Speed speed,
+                     SpeedFromMeasured(measured, {job.first, job.middle, job.end}, within,
+                                       [this](LayerSpan layers) { return costs_.Cost(layers); }));
+    worker.times.overhead_us = speed.overhead_us;
+    worker.times.speed.Add(speed.ops_per_us);
+    worker.times.repeated_speed = speed.ops_per_us;
+  }
+  if (job.probe) TRY(checks_.OnAnswer(worker, *job.probe, measured.answers(0)));
+  worker.measure.probe.reset();
   GiveUp(worker, now);
   return OkStatus();
 }
@@ -171,9 +224,14 @@ bool Measuring::IsOverdue(const Worker& worker, Instant now) const {
 }
 
 void Measuring::GiveUp(Worker& worker, Instant now) {
-  worker.measure.phase = MeasureJob::Phase::kNone;
-  worker.measure.again_at = now + kMeasureAgain;
-  worker.measure.tried = true;
+  MeasureJob& job = worker.measure;
+  job.phase = MeasureJob::Phase::kNone;
+  if (job.probe) checks_.OnNoAnswer(worker, *job.probe);
+  job.probe.reset();
+  if (!job.only_probes) {
+    job.again_at = now + kMeasureAgain;
+    job.tried = true;
+  }
   lifecycle_.Retire(worker);
   outbox_.NoteChange();
 }

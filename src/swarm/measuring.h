@@ -1,10 +1,11 @@
 // Times workers that have nothing better to do (dynamic-graph-partitioning 4.3.2): downloads some
 // transformer layers to them, then asks for seven runs of two ranges. Never in the way of a first
-// plan.
+// plan. With it, or alone, go the rows by which it is checked (checks.h).
 #pragma once
 
 #include <optional>
 
+#include "swarm/checks.h"
 #include "swarm/lifecycle.h"
 #include "swarm/measurement.h"
 
@@ -13,8 +14,13 @@ namespace weft::swarm {
 class Measuring {
  public:
   Measuring(const CoreOptions& options, const Costs& costs, Roster& roster, Lifecycle& lifecycle,
-            Outbox& outbox)
-      : options_(options), costs_(costs), roster_(roster), lifecycle_(lifecycle), outbox_(outbox) {}
+            Checks& checks, Outbox& outbox)
+      : options_(options),
+        costs_(costs),
+        roster_(roster),
+        lifecycle_(lifecycle),
+        checks_(checks),
+        outbox_(outbox) {}
 
   // Starts what may start. `calm`: the swarm serves, or cannot serve for now, and no plan is on its
   // way; `idle`: besides, no request is active. True: somebody turned out to hold too little.
@@ -32,13 +38,16 @@ class Measuring {
   std::optional<MeasureRanges> PickRanges(const Worker& worker) const;
   std::optional<MeasureRanges> PickKept(const Worker& worker) const;
   bool Fits(const Worker& worker, uint32_t first, uint32_t end) const;
-  void Start(Worker& worker, const MeasureRanges& ranges, Instant now);
+  bool MayMeasure(const Worker& worker, bool idle, Instant now) const;
+  std::optional<Probe> PickProbe(const Worker& worker) const;
+  void Start(Worker& worker, const MeasureRanges& ranges, std::optional<Probe> only, Instant now);
   void Ask(Worker& worker, Instant now);
 
   const CoreOptions& options_;
   const Costs& costs_;
   Roster& roster_;
   Lifecycle& lifecycle_;
+  Checks& checks_;
   Outbox& outbox_;
 };
 

@@ -108,6 +108,9 @@ struct Timeouts {
   Duration aside_first = Seconds(15);  // a worker that failed is left out so long, doubling,
   Duration aside_max = Seconds(600);   // up to this
   Duration aside_alone = Seconds(60);  // where nothing can be computed without it
+  // RunHere: how often a device may ask for it, and how long the owner is asked for consent.
+  Duration run_here_interval = Seconds(60);
+  Duration consent_limit = Seconds(30);
 };
 
 // Where losing is asked for: of eight devices that lose 5% of their datagrams each.
@@ -151,6 +154,10 @@ struct CoreOptions {
   std::string join_token_sha256_hex;  // empty: no token needed
   // Those of earlier starts that are let in, too.
   std::vector<std::string> earlier_join_tokens_sha256_hex;
+  // Of the API key, which RunHere may bring; empty: there is none.
+  std::string api_key_sha256_hex;
+  std::vector<std::string> earlier_api_keys_sha256_hex;
+  uint64_t probe_seed = 0;                      // random: of the rows that devices are checked with
   uint64_t probe_bytes = 8 << 20;               // length of GET /probe that a joining worker times
   uint32_t worker_limit = kDefaultWorkerLimit;  // workers beyond that are refused
   // Connections without an accepted Connect, by address and in all (strangers.h). A class of forty

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "swarm/measurement.h"
 #include "swarm/slice.h"
 #include "swarm/tell_sampling.h"
 #include "tensor/finite.h"
@@ -594,6 +595,23 @@ void Pipeline::PopOldest(Worker& worker, Instant now) {
   touched_.push_back(worker.id);
 }
 
+// What a worker says that it computed, as far as it can be. A hub waits for others besides, and a
+// step behind others, or behind a load, for its turn: nothing can be told of those.
+double Pipeline::ComputeUs(const Worker& worker, const SentFrame& sent,
+                           const wire::FrameHeader& header, double elapsed_us) const {
+  const double claimed_us = header.compute_us;
+  const bool only_computes = worker.steps.answered_epoch == sent.epoch && sent.alone &&
+                             !sent.layers.shards && !worker.IsLoading() &&
+                             worker.measure.phase == MeasureJob::Phase::kNone &&
+                             worker.times.latency_us.count() > 0;
+  if (!only_computes) return claimed_us;
+  const LineRates rates = worker.Rates();
+  const double line_us = costs_.LatencyUs(worker) +
+                         static_cast<double>(sent.step_bytes) / rates.down +
+                         static_cast<double>(sent.answer_bytes) / rates.up;
+  return BoundedComputeUs(claimed_us, elapsed_us, line_us);
+}
+
 // For deadlines every step counts, from when it became the oldest, as they do. Of a worker's speed
 // only steps of one row tell that met an idle worker, longer ones of its line and of what rows cost
 // together.
@@ -611,10 +629,10 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   step.bytes_up = sent.answer_bytes;
   step.elapsed_us = static_cast<double>((now - sent.sent_at).us);
   step.queue_us = header.queue_us;
-  step.compute_us = header.compute_us;
+  step.compute_us = ComputeUs(worker, sent, header, step.elapsed_us);
   step.alone = sent.alone;
   if (header.compute_us == 0) return;
-  worker.times.computed.Add(sent.rows, header.compute_us);
+  worker.times.computed.Add(sent.rows, step.compute_us);
   if (sent.rows > sent.runs.size()) FitSlices();
   if (sent.layers.shards)
     worker.times.AddWaits(step, costs_.LatencyUs(worker) + costs_.HandoverUs(worker),
@@ -623,15 +641,14 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
     worker.times.AddLine(step, worker.Rates());
   if (sent.rows > 1) worker.times.AddBatch(step, costs_.ComputeUs(worker, sent.layers));
   if (sent.rows != 1 || !sent.alone) return;
-  const double compute_us = header.compute_us;
-  worker.times.compute_us.Add(compute_us);
+  worker.times.compute_us.Add(step.compute_us);
   worker.times.stage_us.Add(step.elapsed_us);
   const double stage_us = step.elapsed_us + kServerStepUs;
   if (sent.predicted_us > 0) {
     errors_.initial.Add(sent.planned_us, stage_us);
     errors_.running.Add(sent.predicted_us, stage_us);
   }
-  worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers, compute_us));
+  worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers, step.compute_us));
 }
 
 Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, Instant now) {

@@ -173,6 +173,8 @@ class Pipeline {
   std::optional<double> GenerateUs(const Worker& worker, size_t sessions) const;
   uint32_t Interval(std::optional<double> step_us) const;
   uint32_t TokensToAsk(const Worker& worker, uint32_t interval, bool measured) const;
+  double TokensUs(const Worker& worker, const SentFrame& sent, const wire::Tokens& tokens,
+                  Instant now) const;
   void RecordTokens(Worker& worker, const SentFrame& sent, double step_us);
   Session* NextToGenerate();
   void SendGenerate(Session& session, Worker& worker, Instant now);
@@ -181,6 +183,8 @@ class Pipeline {
   void EndGenerating(const BoundStage& bound);
   FailedRuns FailGenerate(Worker& worker, std::deque<SentFrame>::iterator generate, Instant now);
   void PopOldest(Worker& worker, Instant now);
+  double ComputeUs(const Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
+                   double elapsed_us) const;
   void RecordTimes(Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
                    Instant now);
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "swarm/measurement.h"
 #include "swarm/pipeline.h"
 #include "swarm/tell_sampling.h"
 
@@ -227,7 +228,7 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
   worker.steps.has_served = true;
   worker.steps.tokens_computed += tokens.token_ids.size();
   if (FindStage(sent.epoch) != nullptr && !tokens.token_ids.empty() && tokens.compute_us > 0)
-    RecordTokens(worker, sent, tokens.compute_us / static_cast<double>(tokens.token_ids.size()));
+    RecordTokens(worker, sent, TokensUs(worker, sent, tokens, now));
   worker.steps.answered_epoch = sent.epoch;
   worker.steps.oldest_since = worker.steps.last_at = sent.told_at = now;
   sent.failure_counted = false;
@@ -236,6 +237,18 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
     touched_.push_back(worker.id);
   }
   return out;
+}
+
+// What each of these tokens took, as far as it can be. The worker works ahead and the line gives
+// tokens in bursts, so what is bounded is the mean since they were asked for.
+double Pipeline::TokensUs(const Worker& worker, const SentFrame& sent, const wire::Tokens& tokens,
+                          Instant now) const {
+  const double claimed_us = tokens.compute_us / static_cast<double>(tokens.token_ids.size());
+  const auto elapsed_us = static_cast<double>((now - sent.sent_at).us);
+  const bool only_generates = sent.alone && sessions_.active_count() == 1;
+  if (!only_generates) return claimed_us;
+  const double made = std::max(sent.tokens_made, 1u);
+  return BoundedComputeUs(claimed_us * made, elapsed_us, costs_.LatencyUs(worker)) / made;
 }
 
 // Of a device's speed only a session that was alone tells.

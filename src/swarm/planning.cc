@@ -48,12 +48,14 @@ StartPlanning PlanningJob(const Costs& costs, std::vector<planner::WorkerMetrics
 }
 
 Planning::Planning(const CoreOptions& options, const Costs& costs, Roster& roster,
-                   Lifecycle& lifecycle, const Probation& probation, Outbox& outbox)
+                   Lifecycle& lifecycle, const Probation& probation, const Checks& checks,
+                   Outbox& outbox)
     : options_(options),
       costs_(costs),
       roster_(roster),
       lifecycle_(lifecycle),
       probation_(probation),
+      checks_(checks),
       outbox_(outbox) {}
 
 void Planning::Want(Instant at) {
@@ -82,7 +84,8 @@ void Planning::OnWorkerGone(WorkerId worker, Instant now) {
 
 bool Planning::MayCompute(const Worker& worker, bool shards, Instant now) const {
   return worker.ready && !worker.leaves_at && !probation_.IsAside(worker.probation_key, now) &&
-         CanCompute(worker.offer, options_.model) && (!shards || worker.offer.can_be_hub);
+         checks_.MayCompute(worker) && CanCompute(worker.offer, options_.model) &&
+         (!shards || worker.offer.can_be_hub);
 }
 
 // While a plan serves, a worker is timed before it is planned with: a guess could put a slow one
@@ -91,8 +94,9 @@ bool Planning::MayCompute(const Worker& worker, bool shards, Instant now) const 
 bool Planning::IsEligible(const Worker& worker, bool shards, Instant now) const {
   const bool is_timed = worker.SpeedKnown() || (shards && worker.measure.tried &&
                                                 worker.measure.phase == MeasureJob::Phase::kNone);
-  return MayCompute(worker, shards, now) && (!lifecycle_.serves() || lifecycle_.IsUsed(worker.id) ||
-                                             (is_timed && !IsNewcomer(worker, now)));
+  return MayCompute(worker, shards, now) &&
+         (!lifecycle_.serves() || lifecycle_.IsUsed(worker.id) ||
+          (is_timed && !IsNewcomer(worker, now) && checks_.MayServe(worker)));
 }
 
 // While a plan serves, whoever comes stands by first: one that goes again before it has done
@@ -106,7 +110,8 @@ bool Planning::IsNewcomer(const Worker& worker, Instant now) const {
 bool Planning::MayStandBy(const Worker& worker, bool shards, Instant now) const {
   return worker.measure.phase == MeasureJob::Phase::kNone &&
          (IsEligible(worker, shards, now) ||
-          (MayCompute(worker, shards, now) && (worker.SpeedKnown() || worker.measure.tried)));
+          (MayCompute(worker, shards, now) && (worker.SpeedKnown() || worker.measure.tried) &&
+           checks_.MayServe(worker)));
 }
 
 planner::PlanContext Planning::Context(Instant now) const {
@@ -139,7 +144,7 @@ std::vector<ExpertLender> Planning::Lenders(const std::vector<PlanStage>& stages
   std::vector<ExpertLender> lenders;
   for (const auto& [id, worker] : roster_) {
     if (!worker.ready || !CanHoldExperts(worker.offer, options_.model) || worker.leaves_at ||
-        probation_.IsAside(worker.probation_key, now))
+        worker.check.state == CheckState::kFailed || probation_.IsAside(worker.probation_key, now))
       continue;
     uint64_t taken = costs_.layers()[0].scratch_bytes;
     for (const PlanStage& stage : stages)
@@ -591,7 +596,7 @@ void Planning::StandByWithPart(Worker& worker, const std::vector<size_t>& stages
 
 bool Planning::FitsWhole(const Worker& worker, Instant now) const {
   return worker.ready && CanGenerate(worker) && options_.model.lowered &&
-         !probation_.IsAside(worker.probation_key, now) &&
+         !probation_.IsAside(worker.probation_key, now) && checks_.MayCompute(worker) &&
          costs_.MemoryBytes(worker.memory.weight_factor, {0, costs_.layer_count()}) <=
              worker.memory.limit;
 }
@@ -614,18 +619,24 @@ void Planning::RunWholeOn(Worker& worker, bool wanted, Instant now) {
 }
 
 void Planning::TellWhole(Instant now) {
-  using State = wire::WholeModel::State;
   for (auto& [id, worker] : roster_) {
     if (!worker.ready || !CanGenerate(worker)) continue;
-    const State state = whole_on_ == id          ? State::kHere
-                        : FitsWhole(worker, now) ? State::kFits
-                                                 : State::kTooLarge;
-    if (worker.told.whole == state) continue;
-    worker.told.whole = state;
-    SendData data{id, {}};
-    data.pieces.emplace_back(wire::EncodeGeneration(wire::WholeModel{state}));
-    outbox_.Add(std::move(data));
+    if (worker.told.whole != WholeState(worker, now)) TellWhole(worker, "", now);
   }
+}
+
+void Planning::TellWhole(Worker& worker, const std::string& message, Instant now) {
+  worker.told.whole = WholeState(worker, now);
+  SendData data{worker.id, {}};
+  data.pieces.emplace_back(wire::EncodeGeneration(wire::WholeModel{*worker.told.whole, message}));
+  outbox_.Add(std::move(data));
+}
+
+wire::WholeModel::State Planning::WholeState(const Worker& worker, Instant now) const {
+  using State = wire::WholeModel::State;
+  if (whole_on_ == worker.id) return State::kHere;
+  if (!FitsWhole(worker, now)) return State::kTooLarge;
+  return worker.told.whole_asked ? State::kAsked : State::kFits;
 }
 
 std::optional<planner::Plan> Planning::Evaluate(const SwarmPlan& plan, Instant now) const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "swarm/checks.h"
 #include "swarm/exchange_costs.h"
 #include "swarm/lifecycle.h"
 #include "swarm/lifetimes.h"
@@ -25,7 +26,7 @@ class Planning {
  public:
   // Keeps references; all outlive it.
   Planning(const CoreOptions& options, const Costs& costs, Roster& roster, Lifecycle& lifecycle,
-           const Probation& probation, Outbox& outbox);
+           const Probation& probation, const Checks& checks, Outbox& outbox);
 
   // A plan is wanted at `at` or before.
   void Want(Instant at);
@@ -46,6 +47,14 @@ class Planning {
   // Its user wants this worker to run the whole model, alone, or not any longer. Until that, or
   // until it cannot any more, no other plan is looked for. The latest wish counts.
   void RunWholeOn(Worker& worker, bool wanted, Instant now);
+  // Whether the worker could run the whole model; where a plan serves, only one that is trusted or
+  // has passed its check may take its place.
+  bool FitsWhole(const Worker& worker, Instant now) const;
+  bool MayTakeOver(const Worker& worker) const {
+    return !lifecycle_.serves() || checks_.IsTrusted(worker);
+  }
+  // What is told of that, with a sentence.
+  void TellWhole(Worker& worker, const std::string& message, Instant now);
   // Says to every worker that could generate whether it may run the whole model, when that changed.
   void TellWhole(Instant now);
   // The worker that was chosen so.
@@ -128,9 +137,9 @@ class Planning {
   double WaitShare() const;
   // What the hubs of the plan are expected to wait, from now on.
   void NoteWaits(const SwarmPlan& plan, Instant now);
+  wire::WholeModel::State WholeState(const Worker& worker, Instant now) const;
   double ServedShare() const;
   double RepairRate() const;
-  bool FitsWhole(const Worker& worker, Instant now) const;
   // Whether this is the plan that the user of a device has chosen.
   bool IsChosen(const SwarmPlan* plan) const;
 
@@ -139,6 +148,7 @@ class Planning {
   Roster& roster_;
   Lifecycle& lifecycle_;
   const Probation& probation_;
+  const Checks& checks_;
   Outbox& outbox_;
   std::optional<Job> job_;
   // What was found of whole layers, while hubs are looked for.

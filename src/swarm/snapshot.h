@@ -44,6 +44,7 @@ struct WorkerSnapshot {
   uint32_t experts_told = 0, experts_held = 0;
   uint64_t expert_messages = 0;          // between it and others, both ways
   std::optional<HolderSnapshot> holder;  // nullopt: no hub has told of it
+  std::string check;                     // CheckName
   std::string problem;                   // its last failure in a sentence, empty when all is well
 };
 
@@ -56,6 +57,12 @@ struct StageSnapshot {
   // What the loss of its worker would cost answers now, as far as it can be foreseen; nullopt: they
   // would stop until another device joins.
   std::optional<double> loss_us;
+};
+
+// A device that wants to compute the whole model, which the owner has to allow.
+struct ConsentSnapshot {
+  WorkerId worker = 0;
+  double ends_in_s = 0;  // then it counts as a no
 };
 
 // Layers that a worker holds ready without running them.
@@ -102,6 +109,7 @@ struct Snapshot {
   uint64_t epoch = 0;                 // rises with every change of plan
   std::vector<StageSnapshot> stages;  // the active plan
   std::vector<StandbySnapshot> standbys;
+  std::vector<ConsentSnapshot> consents;
   uint64_t history_bytes = 0, history_limit_bytes = 0;  // rows kept for whoever takes over
   double predicted_us_per_token = 0, measured_us_per_token = 0;
   // Mean of |predicted - measured| / measured of steps, by the plan when it was made and by what is

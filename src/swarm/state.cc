@@ -29,13 +29,15 @@ State::State(CoreOptions core_options)
       costs(options),
       probation(options),
       joins(options),
+      checks(options, costs, roster),
       sessions(options.session_count, options.model.is_recurrent(),
                options.model.is_recurrent() ? options.marks : 0),
       lifecycle(options, costs, roster, outbox),
       popularity(options.model, options.popularity),
       experts(options, costs, roster, lifecycle, probation, popularity, outbox),
-      planning(options, costs, roster, lifecycle, probation, outbox),
-      measuring(options, costs, roster, lifecycle, outbox),
+      planning(options, costs, roster, lifecycle, probation, checks, outbox),
+      wishes(options, roster, lifecycle, checks, planning, outbox),
+      measuring(options, costs, roster, lifecycle, checks, outbox),
       pipeline(options, costs, roster, sessions, outbox),
       health(options, roster, outbox),
       requests(options, roster, sessions, outbox) {
@@ -60,6 +62,7 @@ void State::On(const WorkerConnected& event) {
   worker.address = event.address;
   worker.network = event.network;
   worker.stranger_network = network;
+  worker.trusted = event.trusted;
   worker.connected_at = worker.last_heard = now;
   worker.steps.last_at = Instant{INT64_MIN};
   worker.layers.cached = worker.layers.cached_hubs = worker.layers.requested =
@@ -119,6 +122,10 @@ void State::On(const PlanFound& event) {
   planning.OnFound(event, now);
 }
 
+void State::On(const ConsentGiven& event) {
+  wishes.OnConsent(event.worker, event.allowed, now);
+}
+
 void State::On(const TimerFired&) {
   for (const Casualty& casualty : health.Tick(now))
     Drop(casualty.worker, casualty.reason, casualty.refuses);
@@ -130,6 +137,7 @@ void State::On(const TimerFired&) {
   for (const WorkerId late : health.TakeLate(now)) lifecycle.Relieve(late);
   if (absences.Expire(now)) UpdatePipeline();
   requests.EndOverdue(now);
+  wishes.EndOverdue(now);
   if (lifecycle.DownloadOverdue(now)) {
     lifecycle.DropStaged(now);
     planning.Want(now + options.timeouts.replan_interval);
@@ -236,6 +244,7 @@ std::optional<Instant> State::FindTimer() const {
   consider(probation.next_return());
   consider(absences.next_timer());
   consider(requests.next_timer());
+  consider(wishes.next_timer());
   for (const auto& [id, worker] : roster) {
     consider(worker.memory.limit_until);
     consider(worker.leaves_at);
@@ -277,6 +286,7 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
       return OnLayerDownloaded(worker, message.layer_downloaded());
     case Kind::kMeasured:
       TRY(measuring.OnMeasured(worker, message.measured(), now));
+      OnVerdicts();
       planning.NoteRosterChange();
       planning.Want(now);
       return OkStatus();
@@ -321,6 +331,7 @@ void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
   worker.offer = std::move(offer).value();
   worker.probation_key = worker.offer.device_id.empty() ? worker.address + "/" + worker.offer.name
                                                         : worker.offer.device_id;
+  checks.OnConnect(worker);
   worker.memory.weight_factor = worker.offer.weight_factor;
   worker.memory.limit = worker.offer.memory_bytes;
   for (const uint32_t layer : worker.offer.cached_layers)
@@ -365,6 +376,8 @@ void State::Resume(Worker& worker, const wire::pb::Connect& connect) {
   worker.times.latency_us.Clear();
   worker.times.pong_us.Clear();
   worker.measure.tried = absence->measured;
+  if (absence->check == CheckState::kPassed && !worker.trusted)
+    worker.check.state = CheckState::kPassed;
   std::vector<Binding> held;
   for (const wire::pb::HeldBinding& claim : connect.held()) {
     const auto known = std::find_if(
@@ -514,7 +527,7 @@ bool State::RestoreMemory() {
 Status State::OnGeneration(Worker& worker, const Slice& message) {
   ASSIGN_OR_RETURN(const wire::GenerationFrame frame, wire::DecodeGeneration(message.bytes()));
   if (const auto* run_here = std::get_if<wire::RunHere>(&frame)) {
-    planning.RunWholeOn(worker, run_here->wanted, now);
+    wishes.OnWish(worker, *run_here, now);
     return OkStatus();
   }
   const auto* tokens = std::get_if<wire::Tokens>(&frame);
@@ -606,6 +619,7 @@ void State::Forget(WorkerId id, bool returns) {
   ForgetTimesOf(id);
   lifecycle.OnWorkerGone(id, now);
   planning.OnWorkerGone(id, now);
+  wishes.OnWorkerGone(id);
   outbox.NoteChange();
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "swarm/absences.h"
+#include "swarm/checks.h"
 #include "swarm/costs.h"
 #include "swarm/events.h"
 #include "swarm/experts.h"
@@ -21,6 +22,7 @@
 #include "swarm/requests.h"
 #include "swarm/session.h"
 #include "swarm/snapshot.h"
+#include "swarm/whole_wishes.h"
 #include "swarm/worker.h"
 
 namespace weft::swarm {
@@ -37,6 +39,7 @@ struct State {
   void On(const RequestCancelled& event);
   void On(const PrefixForgotten& event);
   void On(const PlanFound& event);
+  void On(const ConsentGiven& event);
   void On(const TimerFired& event);
 
   // Shard messages come many times for each layer of each token: what hubs and holders say to each
@@ -56,6 +59,9 @@ struct State {
   // What a hub's layers had to do without (state_losses.cc).
   Status OnGroupsLost(const Worker& worker, const wire::pb::GroupsLost& lost);
   Status OnLossReport(Worker& worker, const wire::pb::LossReport& report);
+
+  // What checks came to (state_checks.cc).
+  void OnVerdicts();
 
   // What hubs tell of holders (state_holders.cc).
   Status OnHolderStats(const Worker& hub, const wire::pb::HolderStats& stats);
@@ -132,11 +138,13 @@ struct State {
   Probation probation;
   Absences absences;
   Joins joins;
+  Checks checks;
   SessionTable sessions;
   Lifecycle lifecycle;
   Popularity popularity;
   Experts experts;
   Planning planning;
+  WholeWishes wishes;
   Measuring measuring;
   Pipeline pipeline;
   Health health;

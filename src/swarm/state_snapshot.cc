@@ -35,6 +35,7 @@ WorkerSnapshot State::PictureOf(WorkerId id, const Worker& worker) const {
   out.device = worker.offer.device;
   out.memory_bytes = worker.offer.memory_bytes;
   out.problem = worker.record.problem;
+  out.check = CheckName(worker.check.state);
   const PlanStage* stage = active ? active->StageOf(id) : nullptr;
   const bool preparing = staged && staged->StageOf(id);
   out.state = !worker.ready                                      ? WorkerState::kConnecting
@@ -237,6 +238,7 @@ Snapshot State::MakeSnapshot(Instant at) const {
       picture.standbys.push_back(
           {id, binding.layers.first, binding.layers.end, binding.loaded, pipeline.Lag(bound)});
     }
+  picture.consents = wishes.Consents(at);
   picture.experts_needed = experts.coverage().needed;
   picture.in_neuron_groups = options.model.is_in_groups();
   picture.experts_held = experts.coverage().held;

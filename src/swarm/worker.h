@@ -7,7 +7,9 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -57,12 +59,38 @@ struct SentPing {
   uint32_t answer_bytes = 0;  // > 0: asked for, to measure the line
 };
 
+// Rows made from a seed, and the layers that are to compute them.
+struct Probe {
+  LayerSpan layers;
+  uint64_t seed = 0;
+};
+
+struct ProbeAnswer {
+  std::string digest;          // SHA-256 of the rows
+  std::vector<float> samples;  // wire::ProbeColumns of each
+};
+
+// Whether it computes what it should. Checks'.
+enum class CheckState { kUnchecked, kTrusted, kPassed, kFailed };
+
+struct WorkerCheck {
+  CheckState state = CheckState::kUnchecked;
+  bool asked = false;  // for rows
+  // What it answered while there was nothing to compare with.
+  std::optional<std::pair<Probe, ProbeAnswer>> waiting;
+  std::set<uint32_t> tried;  // of one that is trusted: first layers that it was asked for others
+};
+
 struct MeasureJob {
   enum class Phase { kNone, kDownloading, kRunning } phase = Phase::kNone;
   uint32_t first = 0, middle = 0, end = 0;  // MeasureRanges
   Instant deadline;
-  bool tried = false;  // it has been asked once
-  Instant again_at;    // measured: when it may be measured again
+  bool tried = false;          // it has been asked once
+  bool only_probes = false;    // nothing is timed
+  std::optional<Probe> probe;  // rows that are asked for
+  Instant asked_at;
+  bool was_loaded = false;  // all of the layers, when it was asked
+  Instant again_at;         // measured: when it may be measured again
 };
 
 // What its engine takes of what it offers. Lifecycle writes what Prepared reports, Planning the
@@ -168,6 +196,7 @@ struct WorkerExperts {
 // What was said last, so that it is said again only when it changes.
 struct WorkerTold {
   std::optional<wire::WholeModel::State> whole;  // by Planning, to the worker
+  bool whole_asked = false;                      // WholeWishes': the owner is asked
   uint64_t message_limit = 0;                    // by Pipeline, to the host; 0: none yet
 };
 
@@ -179,7 +208,8 @@ struct Worker {
   std::string stranger_network;  // by which it counts before Connect (strangers.h)
   Instant connected_at;
   Instant last_heard;
-  bool ready = false;  // Connect was accepted
+  bool ready = false;    // Connect was accepted
+  bool trusted = false;  // as WorkerConnected says
   // It has said that it leaves, and goes on until its layers are elsewhere, at most until then.
   std::optional<Instant> leaves_at;
   Offer offer;
@@ -191,6 +221,7 @@ struct Worker {
   std::vector<Binding> bindings;  // that it was asked for and not told to drop; Lifecycle's
   BindingId newest_binding = 0;
   MeasureJob measure;  // Measuring's
+  WorkerCheck check;
   WorkerSteps steps;
   WorkerPings pings;
   WorkerRecord record;

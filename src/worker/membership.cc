@@ -12,7 +12,6 @@ namespace pb = wire::pb;
 
 namespace {
 
-constexpr uint32_t kMaxMeasureRuns = 64;
 // Of a Pong, whatever a Ping asks for.
 constexpr uint32_t kMostPadding = 32 * 1024;
 
@@ -210,17 +209,6 @@ void Membership::OnDownloadLayers(const pb::DownloadLayers& message) {
                        std::to_string(layer_count_) + ".");
   fetches_.Add(next_ticket_++, FetchQueue::Urgency::kStandby,
                {message.layers().begin(), message.layers().end()});
-}
-
-void Membership::OnMeasureSpeed(const pb::MeasureSpeed& message) {
-  Load load;
-  for (const pb::LayerRange& range : message.ranges()) {
-    const auto checked = Checked(range);
-    if (!checked) return;
-    load.ranges.push_back(*checked);
-  }
-  load.runs = std::clamp(message.runs(), 1u, kMaxMeasureRuns);
-  Add(std::move(load));
 }
 
 void Membership::OnPrepareStage(const pb::PrepareStage& message) {
@@ -462,7 +450,8 @@ void Membership::OnInstalled(uint32_t ticket, const Result<Outcome>& outcome) {
   const Load load = std::move(found->second);
   loads_.erase(found);
   if (load.experts) return OnExpertsInstalled(load, *outcome);
-  if (load.epoch == 0) return waiting_.push_front(Work(MeasureSpeed{load.ranges, load.runs}));
+  if (load.epoch == 0)
+    return waiting_.push_front(Work(MeasureSpeed{load.timed, load.runs, load.probes}));
   stages_.SetLoaded(load.epoch);
   const auto& installed = std::get<Installed>(*outcome);
   pb::WorkerMessage reply;
@@ -478,7 +467,14 @@ void Membership::OnTimings(const Result<Outcome>& outcome) {
   waiting_.push_front(Work(WhatIsNeeded()));
   if (!outcome.ok()) return Say(FailedMessage(0, outcome.error()));
   pb::WorkerMessage message;
-  for (const Timing& measured : std::get<Timings>(*outcome).of_ranges) {
+  const auto& timings = std::get<Timings>(*outcome);
+  message.mutable_measured();  // which may be empty
+  for (const ProbeAnswer& answer : timings.answers) {
+    auto& said = *message.mutable_measured()->add_answers();
+    said.set_digest(std::string(AsText(answer.digest)));
+    said.mutable_samples()->Assign(answer.samples.begin(), answer.samples.end());
+  }
+  for (const Timing& measured : timings.of_ranges) {
     auto& timing = *message.mutable_measured()->add_timings();
     timing.mutable_layers()->set_first(measured.layers.first);
     timing.mutable_layers()->set_end(measured.layers.end);

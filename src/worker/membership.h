@@ -66,6 +66,8 @@ class Membership {
     bool standby = false;                                         // nobody waits for it
     bool shards = false;                                          // the ranges' hub form
     std::optional<std::vector<wire::LayerExperts>> experts = {};  // instead of ranges
+    std::vector<engine::LayerRange> timed = {};  // of the measurement; others are for its probes
+    std::vector<Probe> probes = {};
   };
   // What waits for the computing thread, in order.
   struct Install {

@@ -39,9 +39,16 @@ struct InstallExperts {
   std::unique_ptr<engine::LoadedLayers> experts;
 };
 // Times steps of one row over loaded ranges. Outcome: Timings.
+// And computes rows that are made from a seed (wire/probe_rows.h).
+struct Probe {
+  engine::LayerRange layers;
+  uint64_t seed = 0;
+  uint32_t rows = 1;
+};
 struct MeasureSpeed {
   std::vector<engine::LayerRange> ranges;
   uint32_t runs = 1;
+  std::vector<Probe> probes = {};
 };
 // Outcome: StepReply. Of layers in their hub form: that, or StepWaits.
 struct RunStep {
@@ -117,8 +124,13 @@ struct Timing {
   engine::LayerRange layers;
   std::vector<Duration> runs;
 };
+struct ProbeAnswer {
+  Sha256Digest digest{};  // of all rows, in the boundary's type
+  std::vector<float> samples;
+};
 struct Timings {
   std::vector<Timing> of_ranges;
+  std::vector<ProbeAnswer> answers;  // of the probes
 };
 struct StepReply {
   std::vector<Slice> message;  // the result frame, in pieces

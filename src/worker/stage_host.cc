@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "program/shards.h"
+#include "wire/probe_rows.h"
 
 namespace weft::worker {
 namespace {
@@ -139,7 +140,30 @@ Result<Outcome> StageHost::On(MeasureSpeed& work) {
   for (size_t i = 0; i < timings.of_ranges.size(); ++i)
     engine_->Release(kMeasureSession - static_cast<uint32_t>(i));
   TRY(std::move(status));
+  for (const Probe& probe : work.probes) {
+    auto answer = Answer(probe);
+    engine_->Release(kMeasureSession);
+    if (!answer.ok()) return answer.error();
+    timings.answers.push_back(std::move(*answer));
+  }
   return Outcome(std::move(timings));
+}
+
+Result<ProbeAnswer> StageHost::Answer(const Probe& probe) {
+  const uint32_t columns = model_.hidden_columns;
+  const engine::Output output{engine::OutputKind::kHidden, 0};
+  const engine::Run run{kMeasureSession, 0, 0, static_cast<uint16_t>(probe.rows), output};
+  const std::vector<float> rows = wire::ProbeRows(probe.seed, probe.rows, columns);
+  ASSIGN_OR_RETURN(const engine::StepOutput given,
+                   engine_->Step({probe.layers, {&run, 1}, {}, rows}));
+  ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes,
+                   EncodeRows(given.hidden, model_.boundary_dtype, probe.layers));
+  ProbeAnswer answer;
+  answer.digest = Sha256(bytes);
+  for (uint32_t row = 0; row < probe.rows; ++row)
+    for (const uint32_t column : wire::ProbeColumns(columns))
+      answer.samples.push_back(given.hidden.at(size_t{row} * columns + column));
+  return answer;
 }
 
 Result<Duration> StageHost::TimeOneRow(engine::LayerRange range, uint32_t session,

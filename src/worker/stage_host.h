@@ -90,6 +90,7 @@ class StageHost {
   // The norms of all rows that `waits` has, added up; empty where nothing predicts them.
   std::vector<float> Predict(HubStep& step, const StepWaits& waits);
 
+  Result<ProbeAnswer> Answer(const Probe& probe);
   Result<Duration> TimeOneRow(engine::LayerRange range, uint32_t session, uint32_t position);
   // The tokens behind each one's position, which the step appends.
   Result<std::vector<int32_t>> NextTokens(std::span<MadeOfOne* const> parts);

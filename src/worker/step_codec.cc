@@ -137,6 +137,18 @@ Status DecodeStep(const wire::Frame& frame, const ModelShape& model, engine::Lay
   return OkStatus();
 }
 
+Result<std::vector<uint8_t>> EncodeRows(std::span<const float> rows, DType dtype,
+                                        engine::LayerRange layers) {
+  std::vector<uint8_t> bytes;
+  const uint64_t bad_count = PackHidden(rows, dtype, &bytes);
+  if (bad_count > 0)
+    return Error(ErrorCode::kInvalidData,
+                 std::to_string(bad_count) + " values of the residual stream after layer " +
+                     std::to_string(layers.end - 1) + " are not finite in " +
+                     std::string(DTypeName(dtype)) + ".");
+  return bytes;
+}
+
 Result<std::vector<Slice>> EncodeResult(const wire::Frame& frame, const ModelShape& model,
                                         engine::LayerRange layers, const engine::StepOutput& output,
                                         const StepTimes& times) {
@@ -149,13 +161,7 @@ Result<std::vector<Slice>> EncodeResult(const wire::Frame& frame, const ModelSha
   header.compute_us = times.compute_us;
   if (!output.hidden.empty()) {
     header.columns = model.hidden_columns;
-    const uint64_t bad_count = PackHidden(output.hidden, model.boundary_dtype, &payload);
-    if (bad_count > 0) {
-      return Error(ErrorCode::kInvalidData,
-                   std::to_string(bad_count) + " values of the residual stream after layer " +
-                       std::to_string(layers.end - 1) + " are not finite in " +
-                       std::string(DTypeName(model.boundary_dtype)) + ".");
-    }
+    ASSIGN_OR_RETURN(payload, EncodeRows(output.hidden, model.boundary_dtype, layers));
   }
   size_t next_selection = 0;
   size_t next_logit = 0;

@@ -2,6 +2,7 @@
 // StepInput; what the engine gives back becomes a result frame.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -42,6 +43,11 @@ struct StepTimes {
   uint32_t queue_us = 0;
   uint32_t compute_us = 0;
 };
+
+// Residual rows behind these layers as the wire has them. kInvalidData when a value does not fit
+// the type (names the layer and how many are not finite).
+Result<std::vector<uint8_t>> EncodeRows(std::span<const float> rows, DType dtype,
+                                        engine::LayerRange layers);
 
 // The answer to `frame`: one WebSocket message in pieces. kInvalidData when a residual value does
 // not fit the boundary dtype (names the layer and how many values are not finite).

@@ -63,6 +63,21 @@ pageTest("the states have words, and changes arrive by themselves", { swarm: "em
     assert.equal(await status.getAttribute("role"), "status");
   });
 
+pageTest("the owner is asked whether a device may compute it all", {},
+  async ({ page, server }) => {
+    await page.goto(`${server.origin}/swarm`);
+    await page.getByText("Ready: 3 devices").waitFor();
+    const dialog = page.getByRole("dialog", { name: "Run it all on one device?" });
+    for (const [button, allow, worker] of [["Allow it", true, 2], ["No", false, 3]]) {
+      server.show({ ...swarms.up(), consents: [{ worker, ends_in_s: 29 }] });
+      await dialog.getByText(threeDevices()[worker - 1].name).waitFor();
+      await dialog.getByRole("button", { name: button, exact: true }).click();
+      await dialog.waitFor({ state: "detached" });
+      await eventually(async () => assert.deepEqual(server.consented, { worker, allow }));
+      server.show(swarms.up());
+    }
+  });
+
 pageTest("a download shows its progress", { swarm: "preparing" }, async ({ page, server }) => {
   await page.goto(`${server.origin}/swarm`);
   const bar = cardOf(page, "Heron").getByRole("progressbar", { name: "Downloading" });

@@ -83,7 +83,7 @@ std::vector<server::Route> Routes(Reached& reached) {
        nullptr, nullptr},
       {"GET", "/worker", Secret::kNone, 0, serve(&Reached::socket),
        [](const net::HttpRequest&) { return std::optional<api::ApiError>(); },
-       [&reached](const net::HttpRequest&, const std::shared_ptr<net::WebSocket>&) {
+       [&reached](const net::HttpRequest&, bool, const std::shared_ptr<net::WebSocket>&) {
          reached.socket = true;
          return net::WebSocketCallbacks();
        }},

@@ -109,6 +109,12 @@ export class MockServer {
   async #answerApi(pathname, request, response) {
     if (pathname === "/api/swarm") return json(response, 200, this.#swarm);
     if (pathname === "/api/swarm/events") return this.#watch(response);
+    if (pathname === "/api/swarm/consent") {
+      const pieces = [];
+      for await (const piece of request) pieces.push(piece);
+      this.consented = JSON.parse(Buffer.concat(pieces).toString());
+      return json(response, 200, {});
+    }
     if (pathname === "/api/share") {
       const hash = this.joinToken === "" ? "" : `#${this.joinToken}`;
       return json(response, 200, {

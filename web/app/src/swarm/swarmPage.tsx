@@ -1,7 +1,8 @@
 // "/swarm": the whole picture of the swarm; beside the chat, a smaller one.
 import type { VNode } from "preact";
-import { Notice, SharePanel, SwarmView } from "@weft/ui";
+import { ConsentDialog, Notice, SharePanel, SwarmView } from "@weft/ui";
 import { feedState, restartFeed, swarmActivity, swarmPicture } from "../api/swarmFeed.ts";
+import { answerConsent, asking } from "./consent.ts";
 import { share } from "./share.ts";
 
 export function SwarmPage(): VNode {
@@ -10,6 +11,8 @@ export function SwarmPage(): VNode {
     <div class="page swarm-page">
       <h1>Swarm</h1>
       <FeedNotice />
+      <ConsentDialog device={asking.value}
+        onAnswer={(device, isAllowed) => void answerConsent(device, isAllowed)} />
       <h2 class="visually-hidden">State, layers and devices</h2>
       {picture
         ? <SwarmView picture={picture} activity={swarmActivity.value} isFull />

@@ -17,6 +17,7 @@ export * from "./join/conditions.ts";
 export * from "./join/names.ts";
 export * from "./join/offer.ts";
 export * from "./swarm/activity.ts";
+export * from "./swarm/consentDialog.tsx";
 export * from "./swarm/layers.ts";
 export * from "./swarm/picture.ts";
 export * from "./swarm/sharePanel.tsx";

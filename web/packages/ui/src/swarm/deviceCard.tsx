@@ -47,6 +47,11 @@ export function DeviceCard(props: DeviceCardProps): VNode {
         </p>
       )}
       <Download device={device} />
+      {device.check === "not checked" && (
+        <p class="device-holds">
+          Not checked: no device that is trusted could compare what it computes yet.
+        </p>
+      )}
       {device.problem !== "" && <p class="device-problem">{device.problem}</p>}
       {isFull
         ? <DeviceFigures {...props} />

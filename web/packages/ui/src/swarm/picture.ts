@@ -59,7 +59,14 @@ export interface Device {
   expertsHeld: number;
   expertMessages: number; // between it and others
   holder: HolderCounts | null; // null: no hub has told of it
+  check: string; // whether it computes what it should: "trusted", "passed", "not checked", "failed"
   problem: string; // its last failure in a sentence
+}
+
+// A device that wants to compute the whole model, which somebody has to allow.
+export interface Consent {
+  deviceId: number;
+  endsInS: number; // then it counts as a no
 }
 
 // What a device that holds experts did for those that asked it.
@@ -116,6 +123,7 @@ export interface SwarmPicture {
   coveredLayers: boolean[];
   stages: Stage[];
   standbys: Standby[];
+  consents: Consent[];
   historyBytes: number; // of rows that are kept for whoever takes over layers
   historyLimitBytes: number;
   lossyHubs: LossyHub[];
@@ -242,6 +250,7 @@ function readDevice(json: Json): Device {
     expertsHeld: number(json, "experts_held"),
     expertMessages: number(json, "expert_messages"),
     holder: readHolder(json["holder"]),
+    check: text(json, "check"),
     problem: text(json, "problem"),
   };
 }
@@ -280,6 +289,10 @@ export function readPicture(json: unknown): SwarmPicture | null {
     coveredLayers: covered.slice(0, layerCount),
     stages: list(json, "stages").filter(isObject).map(readStage),
     standbys: list(json, "standbys").filter(isObject).map(readStandby),
+    consents: list(json, "consents").filter(isObject).map((asked) => ({
+      deviceId: number(asked, "worker", -1),
+      endsInS: number(asked, "ends_in_s"),
+    })),
     historyBytes: number(json, "history_bytes"),
     historyLimitBytes: number(json, "history_limit_bytes"),
     lossyHubs: list(json, "losses").filter(isObject).map(readLossyHub),

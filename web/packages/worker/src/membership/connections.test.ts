@@ -124,7 +124,7 @@ describe("coming back", () => {
       [{ case: "measureSpeed", value: { ranges: [{ first: 3, end: 5 }], runs: 3 } }, "fetch 3-5"],
       [kFetched, "measure 3-5"],
       [lost(), "keepFor 60000"],
-      [done({ kind: "measured", timings: [] }), "keep 0-2"],
+      [done({ kind: "measured", timings: [], answers: [] }), "keep 0-2"],
       [kDone],
     ]],
   ])("what is still being %s is not held", (_, rows) => {

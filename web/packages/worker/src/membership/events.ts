@@ -54,6 +54,18 @@ export interface JoinedAs {
   readonly layerBytes: readonly number[]; // weights of each layer
 }
 
+// Rows made from a seed that this device computes behind these layers.
+export interface Probe {
+  readonly layers: LayerRange;
+  readonly seed: bigint;
+  readonly rows: number;
+}
+
+export interface ProbeAnswer {
+  readonly digest: Uint8Array<ArrayBuffer>; // SHA-256 of all rows as the wire has them
+  readonly samples: readonly number[];
+}
+
 export interface Timing {
   readonly layers: LayerRange;
   readonly runUs: readonly number[];
@@ -73,7 +85,11 @@ export type Outcome =
       readonly computeMs: number;
       readonly fault: Fault | null;
     }
-  | { readonly kind: "measured"; readonly timings: readonly Timing[] }
+  | {
+      readonly kind: "measured";
+      readonly timings: readonly Timing[];
+      readonly answers: readonly ProbeAnswer[];
+    }
   | { readonly kind: "computed"; readonly message: Uint8Array<ArrayBuffer> } // the result frame
   | { readonly kind: "paused" } // MakeTokens: all of its generations have ended, or it was to pause
   | { readonly kind: "stock"; readonly bindings: readonly HeldBinding[] };
@@ -135,6 +151,7 @@ export type Work =
       readonly kind: "measureSpeed";
       readonly ranges: readonly LayerRange[];
       readonly runs: number;
+      readonly probes: readonly Probe[];
     }
   | {
       readonly kind: "runStep";

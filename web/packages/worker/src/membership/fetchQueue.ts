@@ -5,10 +5,17 @@
 import type { LayerRange } from "@weft/engine";
 import type { LayerExperts } from "@weft/wire";
 
+import type { Probe } from "./events.ts";
+
 export type Purpose =
   | { readonly kind: "stage"; readonly epoch: number; readonly isStandby: boolean }
   | { readonly kind: "experts"; readonly epoch: number }
-  | { readonly kind: "measurement"; readonly runs: number }
+  | {
+      readonly kind: "measurement";
+      readonly timed: readonly LayerRange[];
+      readonly runs: number;
+      readonly probes: readonly Probe[];
+    }
   | { readonly kind: "standby" };
 
 export interface Fetch {

@@ -333,7 +333,7 @@ describe("fetches", () => {
       [{ case: "measureSpeed", value: { ranges: [{ first: 1, end: 2 }], runs: 3 } }, "fetch 1-2"],
       [prepare(1, 0, 1)],
       [kFetched, "fetch 0-1", "measure 1-2"],
-      [done({ kind: "measured", timings: [] }), "send measured", "keep 0-1"],
+      [done({ kind: "measured", timings: [], answers: [] }), "send measured", "keep 0-1"],
     ]],
     ["a measurement that fails is said", [
       [{ case: "measureSpeed", value: { ranges: [{ first: 1, end: 2 }], runs: 3 } }, "fetch 1-2"],

@@ -37,7 +37,7 @@ import { FetchQueue, wantedOf } from "./fetchQueue.ts";
 import type { Fetch } from "./fetchQueue.ts";
 import { Generations } from "./generations.ts";
 import { Keeping, silenceLimitMs } from "./keeping.ts";
-import { checkedRange } from "./ranges.ts";
+import { checkedProbes, checkedRange } from "./ranges.ts";
 import { kLoading, kLong, kMaxMeasureRuns, kMostEngineFailures, kMostPadding } from "./rules.ts";
 import { SessionLimits } from "./sessionLimits.ts";
 import { StageTable, installedBytes, kMaxBindings } from "./stageTable.ts";
@@ -361,7 +361,11 @@ export class Membership {
   #onMeasureSpeed(message: MeasureSpeed): void {
     const ranges = this.#checked(message.ranges);
     const runs = Math.min(Math.max(message.runs, 1), kMaxMeasureRuns);
-    this.#fetches.push({ purpose: { kind: "measurement", runs }, ranges });
+    const probes = checkedProbes(message.probes, this.#layerCount);
+    const rest = probes.map(({ layers }) => layers)
+      .filter(({ first, end }) => !ranges.some((it) => it.first <= first && end <= it.end));
+    const purpose = { kind: "measurement", timed: ranges, runs, probes } as const;
+    this.#fetches.push({ purpose, ranges: [...ranges, ...rest] });
   }
 
   #onPrepareStage({ epoch, stage, layers, standby }: PrepareStage): void {
@@ -551,7 +555,8 @@ export class Membership {
 
   #onFetched({ purpose, ranges }: Fetch): void {
     if (purpose.kind === "measurement") {
-      this.#push({ kind: "measureSpeed", ranges, runs: purpose.runs });
+      const { timed, runs, probes } = purpose;
+      this.#push({ kind: "measureSpeed", ranges: timed, runs, probes });
     } else if (purpose.kind === "experts") {
       this.#turns.push(this.#experts.installing(purpose.epoch));
     } else if (purpose.kind === "stage") {
@@ -614,7 +619,7 @@ export class Membership {
     if (outcome.kind === "stock") return this.#onStock(outcome.bindings);
     if (outcome.kind === "measured") {
       this.#turns.unshift(this.#keepingWhatIsNeeded());
-      return this.#send({ case: "measured", value: timingsValue(outcome.timings) });
+      return this.#send({ case: "measured", value: timingsValue(outcome) });
     }
     if (outcome.kind !== "installed" || work.kind !== "installLayers") return;
     const { epoch, layers } = work;

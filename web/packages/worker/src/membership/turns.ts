@@ -1,7 +1,7 @@
 // What waits in a membership to be computed, in the order of the messages, and words for the wire.
 import type { LayerRange } from "@weft/engine";
 
-import type { ConnectKind, Fault, HeldBinding, Timing, Work } from "./events.ts";
+import type { ConnectKind, Fault, HeldBinding, Outcome, ProbeAnswer, Work } from "./events.ts";
 
 export interface Turn {
   // Gives the work; null where nothing is to be computed after all.
@@ -20,15 +20,23 @@ export function turnOf(work: Work): Turn {
 
 type HeldValue = NonNullable<ConnectKind["value"]["held"]>[number];
 
-type TimingsValue = { timings: { layers: LayerRange; runUs: bigint[] }[] };
+type TimingsValue = {
+  timings: { layers: LayerRange; runUs: bigint[] }[];
+  answers: { digest: ProbeAnswer["digest"]; samples: number[] }[];
+};
 
 // As the wire wants it.
 export function heldValue({ sessions, positions, ...rest }: HeldBinding): HeldValue {
   return { ...rest, sessions: [...sessions], positions: [...positions] };
 }
 
-export function timingsValue(timings: readonly Timing[]): TimingsValue {
-  return { timings: timings.map(({ layers, runUs }) => ({ layers, runUs: runUs.map(BigInt) })) };
+export function timingsValue(
+  { timings, answers }: Extract<Outcome, { kind: "measured" }>,
+): TimingsValue {
+  return {
+    timings: timings.map(({ layers, runUs }) => ({ layers, runUs: runUs.map(BigInt) })),
+    answers: answers.map(({ digest, samples }) => ({ digest, samples: [...samples] })),
+  };
 }
 
 // What StepFailed names, and what it says.

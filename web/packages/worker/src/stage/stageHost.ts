@@ -7,9 +7,9 @@ import type { Frame, GenerateFrame, Init, Sampling } from "@weft/wire";
 import { ExpertBlobs } from "../download/expertBlobs.ts";
 import type { Manifest } from "../download/manifest.ts";
 import type { PackageSource } from "../download/packageSource.ts";
-import type { HeldBinding, Timing, Work } from "../membership/events.ts";
+import type { HeldBinding, Outcome, ProbeAnswer, Work } from "../membership/events.ts";
 import { ExpertHost } from "./expertHost.ts";
-import { measureRanges } from "./measure.ts";
+import { answerProbe, measureRanges } from "./measure.ts";
 import { memoryFactor } from "./memoryFactor.ts";
 import { SamplingTable } from "./samplingTable.ts";
 import { decodeStep, encodeResult } from "./stepCodec.ts";
@@ -72,10 +72,16 @@ export class StageHost {
   }
 
   // What it loads stays until `keep` says otherwise.
-  async measure(ranges: readonly LayerRange[], runs: number): Promise<Timing[]> {
+  async measure(
+    { ranges, runs, probes }: Extract<Work, { kind: "measureSpeed" }>,
+  ): Promise<Extract<Outcome, { kind: "measured" }>> {
     const engine = await this.#loadedEngine();
     for (const layers of ranges) await engine.load(layers, this.#source);
-    return await measureRanges(engine, ranges, this.#manifest, runs, this.#now);
+    for (const { layers } of probes) await engine.load(layers, this.#source);
+    const timings = await measureRanges(engine, ranges, this.#manifest, runs, this.#now);
+    const answers: ProbeAnswer[] = [];
+    for (const probe of probes) answers.push(await answerProbe(engine, probe, this.#manifest));
+    return { kind: "measured", timings, answers };
   }
 
   // Keeps what is loaded of the range, of which `layers` are the last or not. `onBytes` is told of

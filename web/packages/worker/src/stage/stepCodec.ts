@@ -188,7 +188,8 @@ export function encodeResult(
   return encodeFrame(header, frame.runs, payload);
 }
 
-function packHidden(rows: Float32Array, dtype: DType, layers: LayerRange): Uint8Array {
+// Residual rows as the wire has them. Throws EngineError where it cannot have them.
+export function packHidden(rows: Float32Array, dtype: DType, layers: LayerRange): Uint8Array {
   const limit =
     dtype === DType.f16 ? kMaxF16 : dtype === DType.bf16 ? kMaxBf16 : Number.MAX_VALUE;
   let badCount = 0;

@@ -354,8 +354,11 @@ describe("stages", () => {
     const rig = new WorkerRig();
     await rig.join();
     const ranges = [{ first: 1, end: 2 }, { first: 1, end: 4 }];
-    rig.tell({ case: "measureSpeed", value: { ranges, runs: 3 } });
-    const { timings } = await rig.next("measured");
+    const probes = [{ layers: { first: 2, end: 3 }, seed: 7n, rows: 2 }];
+    rig.tell({ case: "measureSpeed", value: { ranges, runs: 3, probes } });
+    const { timings, answers } = await rig.next("measured");
+    expect(answers.map(({ digest, samples }) => [digest.length, samples.length]))
+      .toEqual([[32, 2 * 4]]);
     expect(timings.map(({ layers, runUs }) => [layers?.first, layers?.end, runUs.length]))
       .toEqual([[1, 2, 3], [1, 4, 3]]);
     expect(timings.every(({ runUs }) => runUs.every((us) => us >= 1n))).toBe(true);

@@ -247,7 +247,7 @@ export class TabWorker {
         return { kind: "installed", ...installed };
       }
       case "measureSpeed":
-        return { kind: "measured", timings: await host.measure(work.ranges, work.runs) };
+        return await host.measure(work);
       case "runStep": {
         const { message, computeMs } = await host.step(work.frame, work.layers, work.arrival);
         board.addStep(work.frame.header.rows, computeMs);
