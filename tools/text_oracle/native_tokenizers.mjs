@@ -1,8 +1,9 @@
-// Writes what the native tokenizers library (npm @anush008/tokenizers) makes of generated
-// tokenizer.json files and texts, for tokenizer/native_oracle_test.cc:
+// Writes what the native tokenizers library (npm @anush008/tokenizers) makes of texts, with
+// generated tokenizer.json files and those of models, for tokenizer/native_oracle_test.cc:
 //   node tools/text_oracle/native_tokenizers.mjs [FOLDER]
+// FOLDER is build/text-oracle unless given; the reference data is at $WEFT_DATA.
 import { Tokenizer } from "@anush008/tokenizers";
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 
 import { nativeVariants, scriptTexts } from "./native_variants.mjs";
@@ -11,8 +12,21 @@ const root = path.resolve(import.meta.dirname, "../..");
 const folder = path.resolve(process.argv[2] ?? path.join(root, "build/text-oracle"));
 const texts = scriptTexts(Number(process.env.WEFT_NATIVE_TEXTS ?? 500), 38);
 
+const data = process.env.WEFT_DATA ?? path.join(root, "build/test-data");
+const kModels = {
+  gpt2: path.join(data, "tokenizers/gpt2"),
+  phi3: path.join(data, "tokenizers/phi3"),
+  stories260K: path.join(data, "stories260K"),
+  "weft-tiny": path.join(root, "models/weft-tiny"),
+};
+
 const cases = [];
-for (const { name, json } of nativeVariants()) {
+const files = nativeVariants();
+for (const [name, place] of Object.entries(kModels)) {
+  const file = path.join(place, "tokenizer.json");
+  files.push({ name, file, json: JSON.parse(await readFile(file, "utf8")) });
+}
+for (const { name, json, file } of files) {
   const tokenizer = Tokenizer.fromString(JSON.stringify(json));
   const answers = [];
   for (const text of texts) {
@@ -21,7 +35,7 @@ for (const { name, json } of nativeVariants()) {
     const decoded = ids.length === 0 ? "" : await tokenizer.decode(ids, false);
     answers.push([ids, decoded]);
   }
-  cases.push({ name, json, answers });
+  cases.push(file ? { name, file, answers } : { name, json, answers });
 }
 await mkdir(folder, { recursive: true });
 await writeFile(path.join(folder, "native-tokenizers.json"), JSON.stringify({ texts, cases }));
