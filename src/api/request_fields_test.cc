@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <weft_source_dir.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <filesystem>
 #include <set>
 

@@ -68,7 +68,8 @@ std::vector<server::Route> Routes(Reached& reached) {
                             const std::shared_ptr<net::Responder>& client) {
       reached.*what = true;
       reached.address = request.remote_address;
-      client->Send(server::RangedResponse(request, Content(), "\"tag\"", "text/plain", true));
+      client->Send(server::RangedResponse(request, Content(), "\"tag\"", "text/plain",
+                                          server::Caching::kForever));
     };
   };
   return {
