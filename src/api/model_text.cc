@@ -237,6 +237,34 @@ Result<QuotedText> ModelText::RenderChat(const ChatRequest& request, const json:
                "'messages' do not fit the model's chat template: " + prompt.error().ToString());
 }
 
+json::array OpeningOf(const ChatRequest& request) {
+  json::array opening;
+  for (const json::value& message : request.messages) {
+    const json::value& role = message.as_object().at("role");
+    if (role != "system" && role != "developer") break;
+    opening.push_back(message);
+  }
+  return opening;
+}
+
+// Two conversations that differ in the user's next message show where it stands.
+Result<std::vector<int32_t>> ModelText::EncodeOpening(const ChatRequest& request,
+                                                      json::array messages) const {
+  json::array other = messages;
+  messages.push_back({{"role", "user"}, {"content", "."}});
+  other.push_back({{"role", "user"}, {"content", "?"}});
+  ASSIGN_OR_RETURN(const QuotedText one, RenderChat(request, messages, true));
+  ASSIGN_OR_RETURN(const QuotedText two, RenderChat(request, other, true));
+  const auto parted = std::ranges::mismatch(one.text, two.text).in1 - one.text.begin();
+  ASSIGN_OR_RETURN(const auto whole, tokenizer_.Encode(one));
+  ASSIGN_OR_RETURN(auto shared, tokenizer_.Encode(Beginning(one, static_cast<size_t>(parted))));
+  shared.resize(static_cast<size_t>(std::ranges::mismatch(shared, whole).in1 - shared.begin()));
+  if (!shared.empty()) return shared;
+  return Error(ErrorCode::kInvalidArgument,
+               "The model's chat template shows nothing in front of the user's message, so that "
+               "there is nothing to keep.");
+}
+
 // Found by rendering the conversation with something left out, or put in another's place:
 //
 //   <system>Be brief.<user>Hi<assistant>Hello.<user>Why?<assistant>   the prompt
@@ -266,12 +294,7 @@ std::vector<uint32_t> ModelText::SharedPositions(const ChatRequest& request,
     if (at > 0 && static_cast<size_t>(at) < ids.size())
       positions.push_back(static_cast<uint32_t>(at));
   };
-  json::array opening;
-  for (const json::value& message : request.messages) {
-    const json::value& role = message.as_object().at("role");
-    if (role != "system" && role != "developer") break;
-    opening.push_back(message);
-  }
+  json::array opening = OpeningOf(request);
   const size_t opening_and_question = opening.size() + 1;
   opening.push_back({{"role", "user"}, {"content", "."}});
   add(opening);

@@ -46,6 +46,11 @@ class ModelText {
   // `control_tokens_in_text`. Errors: kInvalidArgument for what the template cannot take, and for a
   // model without one.
   Result<std::vector<int32_t>> EncodeChat(const ChatRequest& request) const;
+  // What every conversation that begins with `messages` begins with, as far as the template shows
+  // it: the tokens up to where the next message of the user stands. Errors as EncodeChat's, and
+  // kInvalidArgument where that is nothing.
+  Result<std::vector<int32_t>> EncodeOpening(const ChatRequest& request,
+                                             boost::json::array messages) const;
   // Positions of the conversation's `ids`, as EncodeChat gave them, that later requests are likely
   // to share: behind system prompt and tools, before the last message, before the assistant's turn.
   // Those that the template does not show are left out. What swarm::Request::marks asks for.
@@ -70,6 +75,9 @@ class ModelText {
   sampling::Parameters default_sampling_;
   bool control_tokens_in_text_ = false;
 };
+
+// The system messages that a conversation begins with.
+boost::json::array OpeningOf(const ChatRequest& request);
 
 // The names that Load looks at.
 inline constexpr const char* kTextFiles[] = {

@@ -66,6 +66,40 @@ TEST(SharedPositions, AreBehindSystemPromptLastTurnAndQuestion) {
               ElementsAre(system, system + "hi there<|im_end|>\n"));
 }
 
+TEST(EncodeOpening, IsWhatEveryChatWithTheseMessagesBeginsWith) {
+  const ModelText text = Tiny();
+  const ChatRequest chat = Chat(R"([{"role": "system", "content": "be brief"},
+                                    {"role": "user", "content": "hi there"}])");
+  const auto opening = text.EncodeOpening(chat, OpeningOf(chat));
+  ASSERT_TRUE(opening.ok()) << opening.error().ToString();
+  EXPECT_EQ(text.tokenizer().Decode(*opening, false),
+            "<|im_start|>system\nbe brief<|im_end|>\n<|im_start|>user\n");
+  const auto ids = text.EncodeChat(chat);
+  ASSERT_TRUE(ids.ok());
+  EXPECT_TRUE(std::ranges::equal(*opening, std::span(*ids).first(opening->size())));
+  // Examples belong to it where they are named.
+  const ChatRequest examples = Chat(R"([{"role": "user", "content": "hi there"},
+                                        {"role": "assistant", "content": "hello"}])");
+  EXPECT_THAT(OpeningOf(examples), SizeIs(0));
+  const auto turn = text.EncodeOpening(examples, examples.messages);
+  ASSERT_TRUE(turn.ok());
+  EXPECT_TRUE(
+      text.tokenizer()
+          .Decode(*turn, false)
+          .ends_with(
+              "hi there<|im_end|>\n<|im_start|>assistant\nhello<|im_end|>\n<|im_start|>user\n"));
+}
+
+TEST(EncodeOpening, OfATemplateThatBeginsWithTheLastMessageIsRefused) {
+  const ModelText text = Tiny("{{ messages[-1].content }}{{ messages[0].content }}");
+  const ChatRequest chat = Chat(R"([{"role": "system", "content": "be brief"},
+                                    {"role": "user", "content": "hi there"}])");
+  const auto opening = text.EncodeOpening(chat, OpeningOf(chat));
+  ASSERT_FALSE(opening.ok());
+  EXPECT_EQ(opening.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(opening.error().message(), testing::HasSubstr("nothing to keep"));
+}
+
 TEST(SharedPositions, OfAModelWithoutATemplateAreNone) {
   std::map<std::string, std::string> files;
   auto tokenizer = ReadTextFile(std::filesystem::path(WEFT_SOURCE_DIR) / "models" / "weft-tiny" /

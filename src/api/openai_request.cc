@@ -34,6 +34,8 @@ constexpr int64_t kMostTokens = 1 << 24;
 constexpr int64_t kMostTopLogprobs = 20;
 constexpr size_t kMostStops = 16;
 constexpr size_t kMostStopBytes = 1024;
+constexpr size_t kMostNameBytes = 64;
+constexpr size_t kMostSaltBytes = 256;
 
 // Reads fields of one object; remembers the first error, after which every read gives its default.
 class FieldReader {
@@ -317,7 +319,41 @@ void ReadMaxTokens(FieldReader& fields, ChatRequest* request) {
   if (newer || older) request->max_tokens = static_cast<uint32_t>(newer ? *newer : *older);
 }
 
+// What is kept of the chat, and with whom it shares.
+std::optional<ApiError> ReadSharing(FieldReader& fields, ChatRequest* request) {
+  const json::value* keep = fields.Find("keep");
+  const json::value* salt = fields.Find("cache_salt");
+  if (keep != nullptr) {
+    if (!keep->is_string())
+      return Bad("keep", "'keep' is " + ShownValue(*keep) + "; expected a name.");
+    request->keep = std::string(keep->as_string());
+    if (auto error = CheckPrefixName(request->keep)) return error;
+  }
+  if (salt == nullptr) return std::nullopt;
+  if (!salt->is_string() || salt->as_string().empty() || salt->as_string().size() > kMostSaltBytes)
+    return Bad("cache_salt", "'cache_salt' is " + ShownValue(*salt) +
+                                 "; expected a string of 1 to " + std::to_string(kMostSaltBytes) +
+                                 " bytes.");
+  if (keep != nullptr)
+    return Bad("cache_salt",
+               "What 'keep' keeps is for all chats of a key; leave 'cache_salt' out.");
+  request->cache_salt = std::string(salt->as_string());
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::optional<ApiError> CheckPrefixName(std::string_view name) {
+  const bool is_good =
+      !name.empty() && name.size() <= kMostNameBytes && std::ranges::all_of(name, [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '-' || c == '.' || c == '_';
+      });
+  if (is_good) return std::nullopt;
+  return Bad("keep", "A prefix cannot be named " + ShownValue(json::value(name)) +
+                         "; expected 1 to " + std::to_string(kMostNameBytes) +
+                         " letters, digits, '-', '.' or '_'.");
+}
 
 ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameters& defaults) {
   auto parsed = ParseBody(AsText(body));
@@ -341,6 +377,7 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameter
   ReadMaxTokens(fields, &request);
   request.stream = fields.Bool("stream", false);
   request.ignore_eos = fields.Bool("ignore_eos", false);
+  if (auto error = ReadSharing(fields, &request)) return *error;
   request.logprobs = fields.Bool("logprobs", false);
   if (const auto x = fields.Integer("top_logprobs", 0, kMostTopLogprobs)) {
     request.top_logprobs = static_cast<uint32_t>(*x);

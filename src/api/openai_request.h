@@ -6,6 +6,7 @@
 #include <boost/json/object.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/api_error.h"
@@ -25,9 +26,14 @@ struct ChatRequest {
   bool stream = false;
   bool include_usage = false;  // stream_options.include_usage
   bool ignore_eos = false;     // go on after an end token (as other servers name it; for measuring)
+  std::string keep;            // a name for what the system messages come to; "": none
+  std::string cache_salt;      // chats with another one share nothing that is computed
   bool logprobs = false;
   uint32_t top_logprobs = 0;
 };
+
+// Why a prefix cannot be kept under this name: 1 to 64 letters, digits and any of -._ it is.
+std::optional<ApiError> CheckPrefixName(std::string_view name);
 
 // Depth at most 64, one JSON object. Fields that would change the answer are refused by name where
 // weft cannot follow them, and so are those that nobody knows (request_fields.h). `tools` are told

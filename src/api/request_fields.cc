@@ -30,6 +30,8 @@ constexpr RequestField kFields[] = {
     {"min_p", "VSL", Handling::kDone, "", ""},
     {"repetition_penalty", "VS", Handling::kDone, "", ""},
     {"ignore_eos", "VSL", Handling::kDone, "", ""},
+    {"cache_salt", "VS", Handling::kDone, "", ""},
+    {"keep", "W", Handling::kDone, "", ""},
     {"tools", "OVSLT", Handling::kDone, "", ""},
     {"chat_template_kwargs", "VSL", Handling::kDone, "", ""},
     {"n", "OVSLT", Handling::kDone, "1", "it gives one choice a request"},
@@ -208,8 +210,7 @@ constexpr RequestField kFields[] = {
      "streams tell it in comments (docs/protocol.md)"},
     {"timings_per_token", "L", Handling::kRefused, "false", "answers do not have that"},
     {"response_fields", "L", Handling::kRefused, "[]", "answers are whole"},
-    {"cache_salt", "VS", Handling::kRefused, "", "prefixes are shared by all who may use a server"},
-    {"extra_key", "S", Handling::kRefused, "", "prefixes are shared by all who may use a server"},
+    {"extra_key", "S", Handling::kRefused, "", "use 'cache_salt'"},
     {"n_cache_reuse", "L", Handling::kRefused, "0",
      "keys and values are never moved to other positions"},
     {"cache_prompt", "L", Handling::kIgnored, "", "a prefix that is held gives the same answer"},
@@ -292,8 +293,9 @@ std::optional<ApiError> Check(const RequestField& field, const json::value& valu
 }  // namespace
 
 std::string ServerNames(std::string_view servers) {
-  constexpr std::pair<char, const char*> kNames[] = {
-      {'O', "OpenAI"}, {'V', "vLLM"}, {'S', "SGLang"}, {'L', "llama.cpp"}, {'T', "TGI"}};
+  constexpr std::pair<char, const char*> kNames[] = {{'O', "OpenAI"}, {'V', "vLLM"},
+                                                     {'S', "SGLang"}, {'L', "llama.cpp"},
+                                                     {'T', "TGI"},    {'W', "weft"}};
   std::string names;
   for (const auto& [letter, name] : kNames) {
     if (servers.find(letter) == std::string_view::npos) continue;

@@ -22,7 +22,8 @@ enum class Handling {
 
 struct RequestField {
   std::string_view name;
-  // Who has it: O OpenAI, V vLLM, S SGLang, L llama.cpp, T Text Generation Inference.
+  // Who has it: O OpenAI, V vLLM, S SGLang, L llama.cpp, T Text Generation Inference, W
+  // weft alone.
   std::string_view servers;
   Handling handling = Handling::kRefused;
   // Of kRefused: values that change nothing, a JSON array without its brackets. Of kDone: all that

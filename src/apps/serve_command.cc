@@ -385,7 +385,9 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
   command->add_option("--context", options->context_length, "Positions of a conversation")
       ->capture_default_str()
       ->check(CLI::Range(16, 1 << 20));
-  command->add_option("--sessions", options->sessions, "Conversations computed at once")
+  command
+      ->add_option("--sessions", options->sessions,
+                   "Conversations computed at once, prefixes that are kept by name among them")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
   command

@@ -24,6 +24,8 @@ void Contents::Apply(const pb::Record& record) {
       return Apply(record.request_ended());
     case pb::Record::kPopularity:
       return Apply(record.popularity());
+    case pb::Record::kKeptPrefix:
+      return Apply(record.kept_prefix());
     case pb::Record::kStop:
       stopped_at_s_ = record.stop().at_s();
       return;
@@ -40,6 +42,7 @@ void Contents::Apply(const pb::Start& start) {
   if (placement_) kept.mutable_lifetimes()->Swap(placement_->mutable_lifetimes());
   placement_.reset();
   if (kept.lifetimes_size() > 0) placement_ = std::move(kept);
+  kept_prefixes_.clear();
   requests_.clear();
 }
 
@@ -68,6 +71,15 @@ void Contents::Apply(const pb::Popularity& popularity) {
   });
   if (popularities_.size() >= kMostPopularities) popularities_.erase(popularities_.begin());
   popularities_.push_back(popularity);
+}
+
+void Contents::Apply(const pb::KeptPrefix& prefix) {
+  std::erase_if(kept_prefixes_, [&](const pb::KeptPrefix& each) {
+    return each.name() == prefix.name() && each.salt() == prefix.salt();
+  });
+  if (prefix.token_ids().empty()) return;
+  if (kept_prefixes_.size() >= kMostKeptPrefixes) kept_prefixes_.erase(kept_prefixes_.begin());
+  kept_prefixes_.push_back(prefix);
 }
 
 const RequestEntry* Contents::FindRequest(std::string_view key) const {
@@ -124,6 +136,8 @@ std::vector<pb::Record> Contents::Records() const {
   if (placement_) *records.emplace_back().mutable_placement() = *placement_;
   for (const pb::Popularity& each : popularities_)
     *records.emplace_back().mutable_popularity() = each;
+  for (const pb::KeptPrefix& each : kept_prefixes_)
+    *records.emplace_back().mutable_kept_prefix() = each;
   for (const RequestEntry& each : requests_) {
     *records.emplace_back().mutable_request_begun() = each.begun;
     if (!each.token_ids.empty()) {

@@ -24,6 +24,9 @@ inline constexpr int64_t kRequestSeconds = 24 * 3600;
 // Of more packages than this, the popularity that was noted first is forgotten.
 inline constexpr size_t kMostPopularities = 8;
 
+// Of more kept prefixes than this, the oldest are forgotten.
+inline constexpr size_t kMostKeptPrefixes = 64;
+
 struct RequestEntry {
   pb::RequestBegun begun;
   std::vector<int32_t> token_ids;            // generated so far, where the prompt is known
@@ -48,6 +51,8 @@ class Contents {
   const std::optional<pb::Placement>& placement() const { return placement_; }
   // Of whatever package was served, too, each once; the latest last.
   const std::vector<pb::Popularity>& popularities() const { return popularities_; }
+  // Of the package that is served; the latest last.
+  const std::vector<pb::KeptPrefix>& kept_prefixes() const { return kept_prefixes_; }
   const std::deque<RequestEntry>& requests() const { return requests_; }  // the latest last
   // nullptr: none is known.
   const RequestEntry* FindRequest(std::string_view key) const;
@@ -56,6 +61,7 @@ class Contents {
   void Apply(const pb::Start& start);
   void Apply(const pb::Secrets& secrets);
   void Apply(const pb::Popularity& popularity);
+  void Apply(const pb::KeptPrefix& prefix);
   void Apply(const pb::RequestBegun& begun);
   void Apply(const pb::RequestTokens& tokens);
   void Apply(const pb::RequestEnded& ended);
@@ -66,6 +72,7 @@ class Contents {
   std::vector<pb::Secrets> secrets_;
   std::optional<pb::Placement> placement_;
   std::vector<pb::Popularity> popularities_;
+  std::vector<pb::KeptPrefix> kept_prefixes_;
   std::deque<RequestEntry> requests_;
 };
 

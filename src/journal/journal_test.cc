@@ -141,6 +141,40 @@ TEST(JournalContents, OfAnotherPackageKeepNoPlacementAndNoRequests) {
   EXPECT_THAT(contents.secrets(), SizeIs(2)) << "links do not depend on the model";
 }
 
+TEST(JournalContents, KeepPrefixesByNameAndSaltUntilTheyAreForgotten) {
+  Contents contents;
+  const auto note = [&contents](const std::string& name, const std::string& salt, int32_t id) {
+    pb::Record record;
+    record.mutable_kept_prefix()->set_name(name);
+    record.mutable_kept_prefix()->set_salt(salt);
+    if (id != 0) record.mutable_kept_prefix()->add_token_ids(id);
+    contents.Apply(record);
+  };
+  const auto ids = [](const Contents& of) {
+    std::vector<int32_t> first;
+    for (const pb::KeptPrefix& each : of.kept_prefixes()) first.push_back(each.token_ids(0));
+    return first;
+  };
+  note("fox", "", 1);
+  note("fox", "key", 2);
+  note("hen", "", 3);
+  note("fox", "", 4);
+  EXPECT_THAT(ids(contents), ElementsAre(2, 3, 4));
+  note("hen", "", 0);
+  note("hen", "", 0);
+  const auto read = ReadJournal(AsBytes(WriteJournal(contents, kMark)));
+  ASSERT_TRUE(read.ok());
+  EXPECT_THAT(ids(read->contents), ElementsAre(2, 4));
+  for (size_t i = 0; i < kMostKeptPrefixes; ++i)
+    note(std::to_string(i), "", 100 + static_cast<int32_t>(i));
+  EXPECT_EQ(contents.kept_prefixes().size(), kMostKeptPrefixes);
+  EXPECT_EQ(ids(contents).front(), 100) << "the oldest went";
+  pb::Record start;
+  start.mutable_start()->set_package_digest("another");
+  contents.Apply(start);
+  EXPECT_TRUE(contents.kept_prefixes().empty()) << "other tokens mean other texts";
+}
+
 TEST(JournalContents, KeepThePopularityOfAFewPackages) {
   Contents contents;
   const auto note = [&contents](const std::string& digest, float count) {

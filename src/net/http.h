@@ -29,6 +29,8 @@ struct HttpRequest {
   bool over_tls = false;
   // As whom limits count the sender, beside its address; the handler fills it in.
   std::string client;
+  // Only senders with the same one share what was computed; the handler fills it in.
+  std::string salt;
   // Behind peer_user(): set by the server, or by a test.
   std::function<std::optional<uint32_t>()> find_peer_user;
 

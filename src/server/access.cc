@@ -117,6 +117,11 @@ std::string ClientOf(const AccessPolicy& policy, const net::HttpRequest& request
   return policy.api_key_hash.empty() || !key ? network : network + " " + HashSecret(*key);
 }
 
+std::string SaltOf(const AccessPolicy& policy, const net::HttpRequest& request) {
+  const auto key = BearerToken(request);
+  return policy.api_key_hash.empty() || !key ? "" : HashSecret(*key);
+}
+
 std::optional<std::string_view> BearerToken(const net::HttpRequest& request) {
   const std::string_view header = request.Header("authorization");
   const size_t space = header.find(' ');

@@ -80,6 +80,11 @@ void UseForwarded(const AccessPolicy& policy, net::HttpRequest& request);
 // showed where one is demanded. One key may be everybody's, so it alone tells nobody apart.
 std::string ClientOf(const AccessPolicy& policy, const net::HttpRequest& request);
 
+// Whose computations the sender shares (swarm::Request::salt): those of everybody with the same API
+// key; of everybody where none is demanded. So the time that an answer takes tells nobody what
+// those with another key have asked.
+std::string SaltOf(const AccessPolicy& policy, const net::HttpRequest& request);
+
 // What follows `Authorization: Bearer`, a scheme in any case; nullopt without it.
 std::optional<std::string_view> BearerToken(const net::HttpRequest& request);
 

@@ -1,5 +1,7 @@
 #include "server/chat_routes.h"
 
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 #include <cstring>
 #include <ctime>
 #include <optional>
@@ -13,6 +15,8 @@
 #include "swarm/fair_queue.h"
 
 namespace weft::server {
+namespace json = boost::json;
+
 namespace {
 
 // A long conversation takes one of them for a second or so; two, so that a short one goes past it.
@@ -29,25 +33,40 @@ uint64_t RandomSeed() {
   return seed;
 }
 
+// In /v1/prefixes/NAME.
+std::string NameIn(const net::HttpRequest& request) {
+  return request.path.substr(std::string_view("/v1/prefixes/").size());
+}
+
+json::object PrefixJson(const KeptPrefixes::Prefix& prefix) {
+  return {{"id", prefix.name},
+          {"object", "prefix"},
+          {"created", prefix.asked_at_s},
+          {"tokens", prefix.token_ids.size()},
+          {"status", prefix.is_kept ? "kept" : "computing"}};
+}
+
 }  // namespace
 
 struct ChatRoutes::Prompt {
+  Asked asked;
   std::optional<api::ApiError> error;
   std::optional<KeyedCall> call;
-  std::string client;
   api::ChatRequest chat;
+  std::vector<int32_t> opening;  // that is to be kept
   std::vector<int32_t> ids;
   std::vector<uint32_t> marks;  // swarm::Request::marks
 };
 
 ChatRoutes::ChatRoutes(Options options, std::shared_ptr<const api::ModelText> text, SwarmHost& host,
-                       net::EventLoop& loop, RequestLedger ledger)
+                       net::EventLoop& loop, RequestLedger ledger, KeptPrefixes::TakeNote note_kept)
     : options_(std::move(options)),
       text_(std::move(text)),
       host_(host),
       loop_(loop),
       ledger_(std::move(ledger)),
       resumed_(host, ledger_),
+      kept_(host, loop, std::move(note_kept)),
       prompt_threads_(kPromptThreads) {}
 
 void ChatRoutes::ListModels(net::Responder& responder) const {
@@ -63,26 +82,56 @@ void ChatRoutes::DescribeModel(const net::HttpRequest& request, net::Responder& 
 }
 
 void ChatRoutes::Complete(net::HttpRequest request, std::shared_ptr<net::Responder> responder) {
-  const std::string client = std::move(request.client);
+  Asked asked{request.client, request.salt, std::string(request.Header("idempotency-key")), ""};
+  Read(std::move(asked), std::move(request.body), std::move(responder));
+}
+
+void ChatRoutes::KeepPrefix(net::HttpRequest request, std::shared_ptr<net::Responder> responder) {
+  const std::string name = NameIn(request);
+  if (const auto refusal = api::CheckPrefixName(name))
+    return responder->Send(ErrorResponse(*refusal));
+  Read({request.client, request.salt, "", name}, std::move(request.body), std::move(responder));
+}
+
+void ChatRoutes::ListPrefixes(const net::HttpRequest& request, net::Responder& responder) const {
+  json::array data;
+  for (const KeptPrefixes::Prefix& prefix : kept_.Of(request.salt))
+    data.push_back(PrefixJson(prefix));
+  responder.Send(JsonResponse(
+      200, json::serialize(json::object{{"object", "list"}, {"data", std::move(data)}})));
+}
+
+void ChatRoutes::ForgetPrefix(const net::HttpRequest& request, net::Responder& responder) {
+  const std::string name = NameIn(request);
+  if (kept_.Forget(request.salt, name))
+    return responder.Send(JsonResponse(
+        200, json::serialize(json::object{{"id", name}, {"object", "prefix"}, {"deleted", true}})));
+  responder.Send(ErrorResponse(
+      {404,
+       "No prefix is kept under the name '" + name + "'; GET /v1/prefixes lists those that are.",
+       "invalid_request_error", "", "not_found"}));
+}
+
+void ChatRoutes::Read(Asked asked, std::string body, std::shared_ptr<net::Responder> responder) {
+  const std::string client = asked.client;
   if (const auto refusal = FindNoRoom(client)) return responder->Send(ErrorResponse(*refusal));
   ++waiting_prompts_;
   ++waiting_by_client_[client];
-  const size_t byte_count = request.body.size();
+  const size_t byte_count = body.size();
   waiting_bytes_ += byte_count;
-  prompt_threads_.Push(client, [this, client, byte_count, responder = std::move(responder),
-                                body = std::move(request.body),
-                                key = std::string(request.Header("idempotency-key"))]() mutable {
-    auto prompt = std::make_shared<Prompt>(ReadPrompt(key, body));
-    prompt->client = client;
-    // The thread keeps no reference to the responder: connections end on the loop alone.
-    loop_.Post([this, byte_count, responder = std::move(responder), prompt] {
-      --waiting_prompts_;
-      waiting_bytes_ -= byte_count;
-      const auto own = waiting_by_client_.find(prompt->client);
-      if (--own->second == 0) waiting_by_client_.erase(own);
-      Start(std::move(*prompt), responder);
-    });
-  });
+  prompt_threads_.Push(
+      client, [this, byte_count, asked = std::move(asked), responder = std::move(responder),
+               body = std::move(body)]() mutable {
+        auto prompt = std::make_shared<Prompt>(ReadPrompt(std::move(asked), body));
+        // The thread keeps no reference to the responder: connections end on the loop alone.
+        loop_.Post([this, byte_count, responder = std::move(responder), prompt] {
+          --waiting_prompts_;
+          waiting_bytes_ -= byte_count;
+          const auto own = waiting_by_client_.find(prompt->asked.client);
+          if (--own->second == 0) waiting_by_client_.erase(own);
+          Start(std::move(*prompt), responder);
+        });
+      });
 }
 
 std::optional<api::ApiError> ChatRoutes::FindNoRoom(const std::string& client) const {
@@ -106,11 +155,11 @@ std::optional<api::ApiError> ChatRoutes::FindNoRoom(const std::string& client) c
 }
 
 // On a thread of the pool.
-ChatRoutes::Prompt ChatRoutes::ReadPrompt(const std::string& idempotency_key,
-                                          const std::string& body) const {
+ChatRoutes::Prompt ChatRoutes::ReadPrompt(Asked asked, const std::string& body) const {
   Prompt prompt;
-  if (!idempotency_key.empty()) {
-    auto call = MakeKeyedCall(idempotency_key, body);
+  prompt.asked = std::move(asked);
+  if (!prompt.asked.idempotency_key.empty()) {
+    auto call = MakeKeyedCall(prompt.asked.idempotency_key, body);
     if (auto* refused = std::get_if<api::ApiError>(&call)) {
       prompt.error = std::move(*refused);
       return prompt;
@@ -137,6 +186,8 @@ ChatRoutes::Prompt ChatRoutes::ReadPrompt(const std::string& idempotency_key,
                     "invalid_request_error", "logit_bias", ""};
     return prompt;
   }
+  prompt.error = ReadOpening(prompt);
+  if (prompt.error || !prompt.asked.prefix.empty()) return prompt;
   auto ids = text_->EncodeChat(prompt.chat);
   if (ids.ok()) {
     prompt.ids = std::move(ids).value();
@@ -147,11 +198,55 @@ ChatRoutes::Prompt ChatRoutes::ReadPrompt(const std::string& idempotency_key,
   return prompt;
 }
 
+// All messages of a PUT, the system messages of a chat.
+std::optional<api::ApiError> ChatRoutes::ReadOpening(Prompt& prompt) const {
+  const api::ChatRequest& chat = prompt.chat;
+  if (prompt.asked.prefix.empty() && chat.keep.empty()) return std::nullopt;
+  if (!prompt.asked.prefix.empty() && !(chat.keep.empty() && chat.cache_salt.empty()))
+    return api::ApiError{400,
+                         "'keep' and 'cache_salt' are of chats; the path names this prefix, which "
+                         "is for all chats of a key.",
+                         "invalid_request_error", chat.keep.empty() ? "cache_salt" : "keep", ""};
+  json::array messages = prompt.asked.prefix.empty() ? api::OpeningOf(chat) : chat.messages;
+  if (messages.empty() && chat.tools.empty())
+    return api::ApiError{400,
+                         "'keep' is about the system messages that a chat begins with, and "
+                         "'messages' begins with none.",
+                         "invalid_request_error", "keep", ""};
+  auto opening = text_->EncodeOpening(chat, std::move(messages));
+  if (!opening.ok()) return api::FromError(opening.error());
+  prompt.opening = std::move(opening).value();
+  return std::nullopt;
+}
+
+// Why the chat that asks for it is not begun.
+std::optional<api::ApiError> ChatRoutes::KeepOpening(const Prompt& prompt) {
+  const auto refusal = std::make_shared<std::optional<api::ApiError>>();
+  kept_.Keep({prompt.asked.salt, prompt.chat.keep, prompt.opening}, prompt.asked.client,
+             [refusal](std::optional<api::ApiError> error) { *refusal = std::move(error); });
+  return *refusal;
+}
+
 void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder) {
   if (prompt.error) return responder->Send(ErrorResponse(*prompt.error));
+  if (!prompt.asked.prefix.empty()) {
+    KeptPrefixes::Prefix prefix{prompt.asked.salt, prompt.asked.prefix, std::move(prompt.opening)};
+    return kept_.Keep(prefix, prompt.asked.client,
+                      [this, name = prefix.name, salt = prefix.salt,
+                       responder](const std::optional<api::ApiError>& error) {
+                        if (error) return responder->Send(ErrorResponse(*error));
+                        for (const KeptPrefixes::Prefix& each : kept_.Of(salt))
+                          if (each.name == name)
+                            responder->Send(JsonResponse(200, json::serialize(PrefixJson(each))));
+                      });
+  }
   const api::ChatRequest& chat = prompt.chat;
+  if (!chat.keep.empty())
+    if (const auto refusal = KeepOpening(prompt)) return responder->Send(ErrorResponse(*refusal));
   swarm::Request request;
-  request.client = std::move(prompt.client);
+  request.client = std::move(prompt.asked.client);
+  request.salt = std::move(prompt.asked.salt);
+  if (!chat.cache_salt.empty()) request.salt += " " + chat.cache_salt;
   request.prompt_ids = std::move(prompt.ids);
   request.marks = std::move(prompt.marks);
   request.max_tokens =

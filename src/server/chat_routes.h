@@ -7,12 +7,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "api/model_text.h"
 #include "net/http.h"
 #include "net/loop.h"
 #include "server/completion.h"
 #include "server/fair_tasks.h"
+#include "server/kept_prefixes.h"
 #include "server/request_ledger.h"
 #include "server/resumed_answers.h"
 #include "server/swarm_host.h"
@@ -32,21 +34,42 @@ class ChatRoutes {
 
   // `loop` and `host` outlive this.
   ChatRoutes(Options options, std::shared_ptr<const api::ModelText> text, SwarmHost& host,
-             net::EventLoop& loop, RequestLedger ledger = {});
+             net::EventLoop& loop, RequestLedger ledger = {},
+             KeptPrefixes::TakeNote note_kept = nullptr);
 
   void ListModels(net::Responder& responder) const;
   // GET /v1/models/NAME
   void DescribeModel(const net::HttpRequest& request, net::Responder& responder) const;
-  // Requests that the server before this one did not finish go on. Once, on the loop.
-  void Resume(const journal::Contents& found) { resumed_.Start(found); }
+  // Requests that the server before this one did not finish go on, and what it kept is kept again
+  // (KeptPrefixes::Restore). Once, on the loop.
+  void Resume(const journal::Contents& found, const std::vector<std::string>& salts) {
+    kept_.Restore(found, salts);
+    resumed_.Start(found);
+  }
   // POST /v1/chat/completions, with an Idempotency-Key (request_ledger.h) or without. 503 when more
   // texts wait to become tokens than is good for anyone, 429 when too many of one client do.
   void Complete(net::HttpRequest request, std::shared_ptr<net::Responder> responder);
+  // PUT /v1/prefixes/NAME with the fields of a chat: what its messages come to is computed and kept
+  // under the name. Answered when it is there.
+  void KeepPrefix(net::HttpRequest request, std::shared_ptr<net::Responder> responder);
+  // GET /v1/prefixes: those of the sender's key.
+  void ListPrefixes(const net::HttpRequest& request, net::Responder& responder) const;
+  // DELETE /v1/prefixes/NAME
+  void ForgetPrefix(const net::HttpRequest& request, net::Responder& responder);
 
  private:
   struct Prompt;  // what the threads make of a body
 
-  Prompt ReadPrompt(const std::string& idempotency_key, const std::string& body) const;
+  // What it is to be read for, beside its body.
+  struct Asked {
+    std::string client, salt;
+    std::string idempotency_key;
+    std::string prefix;  // "": an answer is wanted
+  };
+  void Read(Asked asked, std::string body, std::shared_ptr<net::Responder> responder);
+  Prompt ReadPrompt(Asked asked, const std::string& body) const;
+  std::optional<api::ApiError> ReadOpening(Prompt& prompt) const;
+  std::optional<api::ApiError> KeepOpening(const Prompt& prompt);
   std::optional<api::ApiError> FindNoRoom(const std::string& client) const;
   void Start(Prompt prompt, std::shared_ptr<net::Responder> responder);
   Generate GenerationOf(const std::optional<KeyedCall>& keyed, swarm::Request request);
@@ -57,6 +80,7 @@ class ChatRoutes {
   net::EventLoop& loop_;
   RequestLedger ledger_;
   ResumedAnswers resumed_;
+  KeptPrefixes kept_;
   // Texts that are not tokens yet, in all and by client.
   size_t waiting_prompts_ = 0;
   size_t waiting_bytes_ = 0;

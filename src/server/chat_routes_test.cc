@@ -80,6 +80,60 @@ TEST_F(ChatRoutesTest, AFullQueueIsARealStatusAlsoOfAStream) {
   }
 }
 
+TEST_F(ChatRoutesTest, PrefixesAreKeptListedAndForgotten) {
+  Serve(8, Seconds(600));
+  const auto ask = [&](const char* name, const char* body, const char* salt) {
+    net::HttpRequest request;
+    request.client = request.salt = salt;
+    request.path = std::string("/v1/prefixes/") + name;
+    request.body = body;
+    auto client = std::make_shared<RecordingResponder>();
+    chat_->KeepPrefix(std::move(request), client);
+    return client;
+  };
+  const char* body = R"({"model":"tiny","messages":[{"role":"system","content":"Be brief."}]})";
+  EXPECT_EQ(ask("a/b", body, "")->status, 400);
+  const Client client = ask("fox", body, "a key");
+  AwaitQueued(1);
+  EXPECT_EQ(client->answers, 0) << "it is not computed yet";
+  const auto listed = [&](const char* salt) {
+    net::HttpRequest request;
+    request.salt = salt;
+    RecordingResponder list;
+    chat_->ListPrefixes(request, list);
+    return list.body;
+  };
+  EXPECT_THAT(listed("a key"), HasSubstr(R"("id":"fox","object":"prefix")"));
+  EXPECT_THAT(listed("a key"), HasSubstr(R"("status":"computing")"));
+  EXPECT_EQ(listed("another"), R"({"object":"list","data":[]})");
+  net::HttpRequest forget;
+  forget.path = "/v1/prefixes/fox";
+  RecordingResponder stranger;
+  chat_->ForgetPrefix(forget, stranger);
+  EXPECT_EQ(stranger.status, 404);
+  forget.salt = "a key";
+  RecordingResponder owner;
+  chat_->ForgetPrefix(forget, owner);
+  EXPECT_EQ(owner.body, R"({"id":"fox","object":"prefix","deleted":true})");
+  EXPECT_EQ(client->status, 409);
+}
+
+TEST_F(ChatRoutesTest, AChatThatKeepsItsSystemMessageNeedsOne) {
+  Serve(8, Seconds(600));
+  const Client client = Ask(R"(,"keep":"fox")");
+  Await(client);
+  EXPECT_EQ(client->status, 400);
+  EXPECT_THAT(client->body, HasSubstr("begins with none"));
+  for (const char* fields : {R"(,"keep":7)", R"(,"keep":"")", R"(,"keep":"a b")"}) {
+    SCOPED_TRACE(fields);
+    const Client refused = Ask(fields);
+    Await(refused);
+    EXPECT_EQ(refused->status, 400);
+    EXPECT_THAT(refused->body, HasSubstr(R"("param":"keep")"));
+  }
+  EXPECT_EQ(host_->snapshot().queued_requests, 0u);
+}
+
 TEST_F(ChatRoutesTest, ASwarmThatStaysDownIsToldAfterTheWait) {
   Serve(8, Seconds(0));
   for (const char* fields : {"", R"(,"stream":true)"}) {

@@ -16,6 +16,7 @@ constexpr uint32_t kMostAttempts = 2;
 journal::pb::Generation ToRecord(const swarm::Request& request) {
   journal::pb::Generation record;
   record.mutable_prompt_ids()->Assign(request.prompt_ids.begin(), request.prompt_ids.end());
+  record.set_salt(request.salt);
   record.set_max_tokens(request.max_tokens);
   record.mutable_stop_ids()->Assign(request.stop_ids.begin(), request.stop_ids.end());
   record.set_want_logprobs(request.want_logprobs);
@@ -39,6 +40,7 @@ swarm::Request FromRecord(const journal::RequestEntry& entry) {
   const journal::pb::Generation& record = entry.begun.generation();
   swarm::Request request;
   request.prompt_ids.assign(record.prompt_ids().begin(), record.prompt_ids().end());
+  request.salt = record.salt();
   request.max_tokens = record.max_tokens();
   request.stop_ids.assign(record.stop_ids().begin(), record.stop_ids().end());
   request.want_logprobs = record.want_logprobs();

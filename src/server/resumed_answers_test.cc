@@ -14,6 +14,7 @@ using testing::SizeIs;
 swarm::Request SomeRequest() {
   swarm::Request request;
   request.prompt_ids = {1, 2, 3};
+  request.salt = "of a key";
   request.max_tokens = 20;
   request.stop_ids = {0, 7};
   request.sampling.temperature = 0.5f;
@@ -87,6 +88,7 @@ TEST(ResumedRequest, IsTheRequestThatWasJournalled) {
   const swarm::Request after = FromRecord(EntryOf("key", {8, 9}));
   EXPECT_EQ(after.prompt_ids, before.prompt_ids);
   EXPECT_THAT(after.answer_ids, ElementsAre(8, 9));
+  EXPECT_EQ(after.salt, before.salt);
   EXPECT_EQ(after.max_tokens, before.max_tokens);
   EXPECT_EQ(after.stop_ids, before.stop_ids);
   EXPECT_EQ(after.sampling, before.sampling);

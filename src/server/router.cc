@@ -224,6 +224,7 @@ void Router::OnRequest(net::HttpRequest request, std::shared_ptr<net::Responder>
     return responder->Send(std::move(response));
   }
   request.client = ClientOf(access_, request);
+  request.salt = SaltOf(access_, request);
   route.handle(std::move(request), responder);
 }
 

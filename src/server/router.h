@@ -39,6 +39,7 @@ class Router : public net::ServerHandler {
 
   // The policy names ports, which are known after listening.
   void SetAccess(AccessPolicy access) { access_ = std::move(access); }
+  const AccessPolicy& access() const { return access_; }
 
   void OnRequest(net::HttpRequest request, std::shared_ptr<net::Responder> responder) override;
   bool OnHandshake(const net::HttpRequest& request, net::HttpResponse* refusal) override;

@@ -466,6 +466,22 @@ TEST(Client, IsAnAddressAndTheKeyWhereOneIsDemanded) {
   EXPECT_NE(client("10.0.0.1", "a"), client("10.0.0.2", "a"));
 }
 
+TEST(SaltOf, TellsApartWhoHasAnotherKeyAlone) {
+  AccessPolicy policy;
+  const auto salt = [&](const std::string& key) {
+    net::HttpRequest request;
+    if (!key.empty()) request.headers = {{"authorization", "Bearer " + key}};
+    return SaltOf(policy, request);
+  };
+  EXPECT_EQ(salt("a"), salt("b")) << "nobody has looked at them";
+  EXPECT_EQ(salt("a"), "");
+  policy.api_key_hash = HashSecret("a");
+  policy.earlier_api_key_hashes = {HashSecret("b")};
+  EXPECT_NE(salt("a"), salt("b"));
+  EXPECT_NE(salt("a"), "");
+  EXPECT_EQ(salt("a"), salt("a"));
+}
+
 TEST(Forwarded, IsBelievedOfNamedProxiesOnly) {
   AccessPolicy policy;
   policy.trusted_proxies = {"127.0.0.1", "10.0.0.2"};

@@ -112,6 +112,24 @@ Slice RandomBlock() {
   return Slice(std::move(random));
 }
 
+// Beginnings of chats that are kept by name.
+std::vector<Route> PrefixRoutes(ChatRoutes* chat, size_t body_bytes) {
+  return {Get("/v1/prefixes", Secret::kApiKey,
+              [chat](const Request& request, const Client& client) {
+                chat->ListPrefixes(request, *client);
+              }),
+          {"PUT", "/v1/prefixes/*", Secret::kApiKey, body_bytes,
+           [chat](Request request, Client client) {
+             chat->KeepPrefix(std::move(request), std::move(client));
+           },
+           nullptr, nullptr},
+          {"DELETE", "/v1/prefixes/*", Secret::kApiKey, 0,
+           [chat](const Request& request, const Client& client) {
+             chat->ForgetPrefix(request, *client);
+           },
+           nullptr, nullptr}};
+}
+
 }  // namespace
 
 std::vector<Route> MakeRoutes(const RouteParts& parts) {
@@ -167,6 +185,7 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
          return AttachWorkerSocket(*host, request.remote_address, is_owner, socket);
        }},
   };
+  for (Route& route : PrefixRoutes(chat, chat_body_bytes)) routes.push_back(std::move(route));
   if (files == nullptr) return routes;
   for (const std::string& path : files->Paths()) {
     routes.push_back(

@@ -164,9 +164,9 @@ void Server::MakeHost(ServedModel& model) {
       ChatRoutes::Options{manifest.name, std::time(nullptr), options_.wait,
                           core.model.is_recurrent(), recovery_ && recovery_->keeps_prompts(),
                           core.model.vocabulary},
-      std::move(model.text), *host_, loop_, MakeLedger());
+      std::move(model.text), *host_, loop_, MakeLedger(), MakeNote());
   if (recovery_) {
-    loop_.Post([this] { chat_->Resume(recovery_->found()); });
+    loop_.Post([this] { chat_->Resume(recovery_->found(), Salts()); });
   }
   package_routes_ =
       std::make_unique<PackageRoutes>(std::move(model.package), std::move(model.graphs), loop_);
@@ -184,9 +184,21 @@ void Server::MakeHost(ServedModel& model) {
 
 RequestLedger Server::MakeLedger() {
   if (!recovery_) return {};
-  return {recovery_->found(),
-          [this](journal::pb::Record record) { recovery_->Note(std::move(record)); },
-          [this] { recovery_->Flush(); }};
+  return {recovery_->found(), MakeNote(), [this] { recovery_->Flush(); }};
+}
+
+std::function<void(journal::pb::Record)> Server::MakeNote() {
+  if (!recovery_) return nullptr;
+  return [this](journal::pb::Record record) { recovery_->Note(std::move(record)); };
+}
+
+// What SaltOf may come to; the last one is that of this start.
+std::vector<std::string> Server::Salts() const {
+  std::vector<std::string> salts;
+  if (router_->access().api_key_hash.empty()) return {""};
+  for (const std::string& hash : router_->access().earlier_api_key_hashes) salts.push_back(hash);
+  salts.push_back(router_->access().api_key_hash);
+  return salts;
 }
 
 Status Server::Open() {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -105,6 +106,8 @@ class Server {
   Status NoteSecrets();
   void MakeHost(ServedModel& model);
   RequestLedger MakeLedger();
+  std::function<void(journal::pb::Record)> MakeNote();
+  std::vector<std::string> Salts() const;
   Status Open();
   Result<std::shared_ptr<net::TlsContext>> MakeTls() const;
   Result<AccessPolicy> MakeAccess() const;

@@ -77,6 +77,10 @@ void SwarmHost::Cancel(swarm::RequestId request) {
   if (requests_.contains(request)) Handle(swarm::RequestCancelled{request});
 }
 
+void SwarmHost::ForgetPrefix(const std::string& salt, const std::string& name) {
+  Handle(swarm::PrefixForgotten{salt, name});
+}
+
 void SwarmHost::EndRequests(const Error& error) {
   ended_with_ = error;
   const auto open = std::exchange(requests_, {});

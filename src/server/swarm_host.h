@@ -62,6 +62,8 @@ class SwarmHost {
   void Consent(swarm::WorkerId worker, bool allowed) {
     Handle(swarm::ConsentGiven{worker, allowed});
   }
+  // What is kept under the name (swarm::Request::keep) need not be any longer.
+  void ForgetPrefix(const std::string& salt, const std::string& name);
   // Ends every request with `error`, those that come later too.
   void EndRequests(const Error& error);
 

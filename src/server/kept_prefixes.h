@@ -1,0 +1,67 @@
+// KeptPrefixes: beginnings of conversations that are kept by name (swarm::Request::keep), each for
+// those who share its salt. The core keeps what was computed; here is what was asked for, so that a
+// restart asks for it again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/openai_request.h"
+#include "journal/contents.h"
+#include "net/loop.h"
+#include "server/swarm_host.h"
+
+namespace weft::server {
+
+class KeptPrefixes {
+ public:
+  // `note` is given what a journal has to know; may be empty. `host` and `loop` outlive this.
+  using TakeNote = std::function<void(journal::pb::Record)>;
+  KeptPrefixes(SwarmHost& host, net::EventLoop& loop, TakeNote note = nullptr)
+      : host_(host), note_(std::move(note)), timer_(loop) {}
+
+  struct Prefix {
+    std::string salt, name;
+    std::vector<int32_t> token_ids;
+    int64_t asked_at_s = 0;  // Unix time
+    bool is_kept = false;    // it is being computed until then
+  };
+  // Called once, with why it is not kept or with nothing.
+  using Done = std::function<void(std::optional<api::ApiError>)>;
+  // `client`: whose turn it takes. Takes the place of what has the name; the same tokens again are
+  // no work. A refusal may be told before this returns.
+  void Keep(Prefix prefix, const std::string& client, Done done);
+  // Whether there was one.
+  bool Forget(const std::string& salt, const std::string& name);
+  std::vector<Prefix> Of(const std::string& salt) const;
+
+  // What an earlier start kept is asked for again, until it is there. Of salts that are not among
+  // `salts` nobody could use any: their prefixes get the last one.
+  void Restore(const journal::Contents& found, const std::vector<std::string>& salts);
+
+ private:
+  struct Entry {
+    Prefix prefix;
+    swarm::RequestId request = 0;  // that computes it
+    bool is_restored = false;
+    std::vector<Done> waiting;
+  };
+  Entry* Find(const std::string& salt, const std::string& name);
+  void Submit(uint64_t number, const std::string& client);
+  void OnFinish(uint64_t number, const swarm::FinishRequest& end);
+  void TryAgain();
+  void Drop(Entry& entry);
+  void Note(const Prefix& prefix);
+
+  SwarmHost& host_;
+  const TakeNote note_;
+  std::map<uint64_t, Entry> entries_;  // by number, in the order in which they came
+  uint64_t next_number_ = 1;
+  net::EventLoop::Timer timer_;
+};
+
+}  // namespace weft::server
