@@ -14,13 +14,21 @@ using testing::IsEmpty;
 using testing::Le;
 using testing::SizeIs;
 
-CoreOptions FairOptions(uint32_t sessions = 2) {
+CoreOptions FairOptions(uint32_t sessions, uint32_t queue_limit) {
   CoreOptions options = TestOptions();
   options.session_count = sessions;
-  options.queue_limit = 200;
+  options.queue_limit = queue_limit;
   options.turn_rows = 8;
   return options;
 }
+
+// One worker, whose steps a test answers.
+struct FairSwarm : TestSwarm {
+  explicit FairSwarm(uint32_t sessions = 2, uint32_t queue_limit = 200)
+      : TestSwarm(FairOptions(sessions, queue_limit)) {
+    BringUp(1, Silent());
+  }
+};
 
 RequestId SubmitFor(TestSwarm& swarm, const std::string& client, std::vector<int32_t> prompt,
                     uint32_t max_tokens) {
@@ -58,8 +66,7 @@ void AnswerAll(TestSwarm& swarm) {
 
 // First come first served made it wait for sixty of the other's.
 TEST(Fairness, APoliteClientDoesNotWaitForAnothersQueue) {
-  TestSwarm swarm(FairOptions());
-  swarm.BringUp(1, Silent());
+  FairSwarm swarm;
   const auto many = SubmitMany(swarm, "greedy", 62, 50);
   const RequestId polite = SubmitFor(swarm, "polite", Counting(700, 3), 2);
   EXPECT_LE(StepsUntilEnd(swarm, polite), 6);
@@ -67,8 +74,7 @@ TEST(Fairness, APoliteClientDoesNotWaitForAnothersQueue) {
 }
 
 TEST(Fairness, WhoMadeRoomGoesOnWithTheSameAnswer) {
-  TestSwarm swarm(FairOptions());
-  swarm.BringUp(1, Silent());
+  FairSwarm swarm;
   const auto many = SubmitMany(swarm, "greedy", 2, 30);
   for (int i = 0; i < 10; ++i) swarm.AnswerStep(1);
   EXPECT_THAT(swarm.Tokens(many[1]), testing::Not(IsEmpty()));
@@ -88,8 +94,7 @@ TEST(Fairness, WhoMadeRoomGoesOnWithTheSameAnswer) {
 }
 
 TEST(Fairness, WhoMadeRoomCanBeCancelled) {
-  TestSwarm swarm(FairOptions());
-  swarm.BringUp(1, Silent());
+  FairSwarm swarm;
   const auto many = SubmitMany(swarm, "greedy", 2, 30);
   for (int i = 0; i < 10; ++i) swarm.AnswerStep(1);
   SubmitFor(swarm, "polite", Counting(700, 3), 5);
@@ -108,8 +113,7 @@ TEST(Fairness, WhoMadeRoomCanBeCancelled) {
 TEST(Fairness, TheWaitForTheFirstTokenGrowsWithTheClientsAlone) {
   for (const int clients : {4, 8}) {
     for (const int requests : {1, 10}) {
-      TestSwarm swarm(FairOptions(1));
-      swarm.BringUp(1, Silent());
+      FairSwarm swarm(1);
       for (int client = 0; client < clients; ++client)
         SubmitMany(swarm, "client " + std::to_string(client), requests, 50);
       const RequestId last = SubmitFor(swarm, "polite", Counting(700, 3), 1);
@@ -120,8 +124,7 @@ TEST(Fairness, TheWaitForTheFirstTokenGrowsWithTheClientsAlone) {
 }
 
 TEST(Fairness, TurnsEndWithEveryAnswerWhole) {
-  TestSwarm swarm(FairOptions(1));
-  swarm.BringUp(1, Silent());
+  FairSwarm swarm(1);
   std::vector<std::vector<RequestId>> all;
   for (int client = 0; client < 3; ++client)
     all.push_back(SubmitMany(swarm, "client " + std::to_string(client), 2, 40));
@@ -133,8 +136,7 @@ TEST(Fairness, TurnsEndWithEveryAnswerWhole) {
 
 // One alone never makes room for itself.
 TEST(Fairness, OneClientKeepsItsOrder) {
-  TestSwarm swarm(FairOptions(1));
-  swarm.BringUp(1, Silent());
+  FairSwarm swarm(1);
   const auto ids = SubmitMany(swarm, "alone", 3, 20);
   AnswerAll(swarm);
   std::vector<RequestId> ended;
@@ -145,8 +147,7 @@ TEST(Fairness, OneClientKeepsItsOrder) {
 
 // Rows of prompts that were sent until the polite one's was read.
 TEST(Fairness, PromptsShareTheStagesByClient) {
-  TestSwarm swarm(FairOptions(8));
-  swarm.BringUp(1, Silent());
+  FairSwarm swarm(8);
   for (int i = 0; i < 7; ++i) SubmitFor(swarm, "greedy", Counting(60 * i, 60), 1);
   const RequestId polite = SubmitFor(swarm, "polite", Counting(600, 32), 1);
   // Frames of 8 rows: four of its own, as many of the other's, and what was on its way.
@@ -154,10 +155,7 @@ TEST(Fairness, PromptsShareTheStagesByClient) {
 }
 
 TEST(Fairness, AClientHasAShareOfTheQueue) {
-  CoreOptions options = FairOptions();
-  options.queue_limit = 6;
-  TestSwarm swarm(options);
-  swarm.BringUp(1, Silent());
+  FairSwarm swarm(2, 6);
   const auto greedy = SubmitMany(swarm, "greedy", 6, 5);
   ASSERT_THAT(swarm.Ends(greedy[5]), SizeIs(1));
   EXPECT_TRUE(swarm.Ends(greedy[5])[0].over_share);
@@ -176,17 +174,13 @@ TEST(Fairness, AClientHasAShareOfTheQueue) {
 }
 
 TEST(Fairness, TheQueueHasAnEndForAllTogether) {
-  CoreOptions options = FairOptions();
-  options.queue_limit = 3;
-  TestSwarm swarm(options);
-  swarm.BringUp(1, Silent());
+  FairSwarm swarm(2, 3);
   for (int i = 0; i < 100; ++i) SubmitFor(swarm, "client " + std::to_string(i), Counting(i, 3), 5);
   EXPECT_EQ(swarm.core().sizes().waiting_requests, 6u);
 }
 
 TEST(Fairness, ProgressTellsTheTurnNotTheOrderOfArrival) {
-  TestSwarm swarm(FairOptions(1));
-  swarm.BringUp(1, Silent());
+  FairSwarm swarm(1);
   const auto many = SubmitMany(swarm, "greedy", 5, 50);
   swarm.AnswerStep(1);
   const RequestId polite = SubmitFor(swarm, "polite", Counting(700, 3), 1);

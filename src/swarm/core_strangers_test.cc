@@ -13,6 +13,13 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
+CoreOptions StrangerOptions(uint32_t per_address, uint32_t in_all = 192) {
+  CoreOptions options = TestOptions();
+  options.strangers_per_address = per_address;
+  options.stranger_limit = in_all;
+  return options;
+}
+
 std::vector<WorkerId> OpenMany(TestSwarm& swarm, int count, const std::string& address) {
   std::vector<WorkerId> ids;
   TestWorker worker;
@@ -57,9 +64,7 @@ TEST(Strangers, SilentOnesDoNotLockWorkersOut) {
 }
 
 TEST(Strangers, TheOldestOfAnAddressGoes) {
-  CoreOptions options = TestOptions();
-  options.strangers_per_address = 3;
-  TestSwarm swarm(options);
+  TestSwarm swarm(StrangerOptions(3));
   const auto other = OpenMany(swarm, 3, "10.0.0.1");
   const auto ids = OpenMany(swarm, 5, "10.0.0.66");
   EXPECT_THAT(swarm.CloseReasons(ids[0]), ElementsAre(HasSubstr("before it said Connect")));
@@ -70,9 +75,7 @@ TEST(Strangers, TheOldestOfAnAddressGoes) {
 }
 
 TEST(Strangers, AddressesOfOneNetworkCountTogether) {
-  CoreOptions options = TestOptions();
-  options.strangers_per_address = 1;
-  TestSwarm swarm(options);
+  TestSwarm swarm(StrangerOptions(1));
   const auto first = OpenMany(swarm, 1, "2001:db8::1");
   const auto second = OpenMany(swarm, 1, "2001:db8::2");
   const auto elsewhere = OpenMany(swarm, 1, "2001:db8:0:1::1");
@@ -83,10 +86,7 @@ TEST(Strangers, AddressesOfOneNetworkCountTogether) {
 
 // Many addresses together: whose strangers are most makes room.
 TEST(Strangers, ThoseWithTheMostMakeRoomForAll) {
-  CoreOptions options = TestOptions();
-  options.strangers_per_address = 4;
-  options.stranger_limit = 6;
-  TestSwarm swarm(options);
+  TestSwarm swarm(StrangerOptions(4, 6));
   const auto few = OpenMany(swarm, 2, "10.0.0.1");
   const auto many = OpenMany(swarm, 4, "10.0.0.66");
   const auto last = OpenMany(swarm, 1, "10.0.0.2");
