@@ -116,3 +116,22 @@ workersTest("a worker that hears nothing for three pings closes its line and tak
     await eventually(() => assert.equal(worker.output.match(/ connected to /g)?.length, 2));
     await story(server);
   });
+
+test("no more devices than --worker-limit says are let in", { skip, timeout: 60_000 },
+  async (t) => {
+    const server = await serve(packageOf("weft-tiny"), [...kServer, "--worker-limit", "1"]);
+    t.after(() => server.stop());
+    const cache = mkdtempSync(join(tmpdir(), "weft-cache-"));
+    t.after(() => rmSync(cache, { recursive: true }));
+    const start = (workerName) => {
+      const worker = nativeWorker(server.origin,
+        ["--memory", "64MiB", "--threads", "1", "--cache", cache, "--name", workerName]);
+      t.after(() => worker.stop());
+      return worker;
+    };
+    start("first");
+    const names = async () => (await swarmOf(server.origin)).workers.map(({ name }) => name);
+    await eventually(async () => assert.deepEqual(await names(), ["first"]));
+    await start("second").waitFor(/This swarm has 1 workers already, its limit: try again later/);
+    assert.deepEqual((await names()).filter(Boolean), ["first"]);
+  });
