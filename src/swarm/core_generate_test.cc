@@ -312,6 +312,7 @@ TEST(RunHere, ThePlanStaysOnTheDeviceUntilItsUserChangesHisMind) {
   swarm.BringUp(1);
   TestWorker slow = Tab();
   slow.run_us = 100'000;
+  slow.takes_time = true;
   swarm.Join(slow);
   swarm.Advance(Seconds(20));
   ASSERT_EQ(swarm.picture().stages[0].worker, 1u);

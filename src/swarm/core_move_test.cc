@@ -45,6 +45,7 @@ TEST(Move, ANewcomerIsNotFasterForBeingMeasuredAlone) {
   TestWorker worker;
   worker.run_us = 1000;
   worker.compute_us = 12'000;
+  worker.takes_time = true;
   swarm.BringUp(1, worker);
   swarm.Advance(Seconds(20));
   const double measured = swarm.picture().workers[0].speed_bytes_per_us;

@@ -25,6 +25,7 @@ TestWorker Device(uint32_t step_us, uint32_t row_us) {
   TestWorker worker;
   worker.compute_us = step_us;
   worker.row_us = row_us;
+  worker.takes_time = true;
   worker.run_us = (step_us + row_us) / 6;  // of TestOptions' layers
   return worker;
 }
@@ -72,6 +73,13 @@ TEST(Slice, ASlowDeviceGetsWhatTakesTwoOfItsSteps) {
   const std::vector<uint32_t> rows = FramesOf(Device(100'000, 20'000), LongContext(), 2000);
   EXPECT_GE(rows.back(), 4u);
   EXPECT_LE(rows.back(), 9u);
+}
+
+// It says the same, and answers at once.
+TEST(Slice, WhoSaysMoreThanItTakesCutsNobodysPrompts) {
+  TestWorker device = Device(100'000, 20'000);
+  device.takes_time = false;
+  EXPECT_EQ(FramesOf(device).back(), kMostSliceRows);
 }
 
 // 5 ms and 0.5 ms a row: 90 rows take 50 ms.

@@ -44,6 +44,7 @@ struct TestWorker {
   uint32_t run_us = 100;       // reported for every measured run, times the number of layers
   uint32_t compute_us = 1000;  // reported for every step, and for each of its rows
   uint32_t row_us = 0;
+  bool takes_time = false;  // it answers a step so much later, and tells each of several tokens
   bool wrong_rows = false;  // of probes: it gives them back as they came
   float row_error = 0;      // a share
 };

@@ -402,6 +402,7 @@ void TestSwarm::TellTokens(WorkerId id, uint32_t count, size_t which) {
   tokens.sequence = generate.sequence;
   tokens.epoch = generate.epoch;
   tokens.compute_us = workers_.at(id).compute_us * count;
+  if (workers_.at(id).takes_time) now_ = now_ + Microseconds(tokens.compute_us);
   std::vector<int32_t> rows;
   while (!tokens.last && tokens.token_ids.size() < count) {
     rows.push_back(generate.token_id);
@@ -593,6 +594,9 @@ void TestSwarm::AnswerStep(WorkerId id) {
   const Slice result = ResultOf(id);
   Seen& seen = seen_.at(id);
   const Step step = std::move(seen.steps.front());
+  const TestWorker& worker = workers_.at(id);
+  if (worker.takes_time)
+    now_ = now_ + Microseconds(worker.compute_us + worker.row_us * step.frame.header.rows);
   seen.steps.pop_front();
   const std::string refusal = Compute(seen, step);
   ++seen.steps_done;

@@ -40,7 +40,7 @@ Result<double> MeanOfLast(const wire::pb::Measured::Timing& timing, LayerSpan la
 
 double BoundedComputeUs(double claimed_us, double elapsed_us, double line_us) {
   const double handover_us = std::max(kMostHandoverUs, kMostHandoverShare * line_us);
-  return std::max(claimed_us, elapsed_us - line_us - handover_us);
+  return std::min(std::max(claimed_us, elapsed_us - line_us - handover_us), elapsed_us);
 }
 
 MeasureRanges RangesOf(uint32_t first, uint32_t layer_count) {
@@ -69,8 +69,9 @@ Result<Speed> SpeedFromMeasured(const wire::pb::Measured& measured, const Measur
     for (const uint64_t run_us : timing.run_us()) all_us += static_cast<double>(run_us);
   all_us = std::max(all_us, 1.0);
   // What loading took is not known.
-  const double bounded_us =
-      within.only_ran ? BoundedComputeUs(all_us, within.elapsed_us, within.latency_us) : all_us;
+  double bounded_us = all_us;
+  if (within.only_ran)
+    bounded_us = std::max(all_us, BoundedComputeUs(0, within.elapsed_us, within.latency_us));
   const double factor = bounded_us / all_us;
   return SpeedFromTimes({small_us * factor, cost(ranges.small())},
                         {large_us * factor, cost(ranges.large())});

@@ -54,11 +54,12 @@ struct MeasuredWithin {
 };
 
 // What counts of `claimed_us` that somebody says to have computed within `elapsed_us`: no less than
-// what the line and the handing over between threads leave of that. Who says more is planned with
-// as the slower one that it says it is.
+// what the line and the handing over between threads leave of that, and no more than all of it. One
+// that said more would have prompts cut into the smallest slices.
 double BoundedComputeUs(double claimed_us, double elapsed_us, double line_us);
 
-// Times that cannot be are replaced by those that can (BoundedComputeUs). Errors: ranges that were
+// Times too short to be true are replaced by those that can be (BoundedComputeUs); who says longer
+// ones is planned with as the slow one that it says it is. Errors: ranges that were
 // not asked for, another number of runs, a time beyond an hour.
 Result<Speed> SpeedFromMeasured(const wire::pb::Measured& measured, const MeasureRanges& ranges,
                                 const MeasuredWithin& within,

@@ -30,6 +30,7 @@ TEST(Measurement, AStepTookWhatTheServersClockLeaves) {
   EXPECT_EQ(BoundedComputeUs(2, 50'000, 1'000), 39'000);
   EXPECT_EQ(BoundedComputeUs(2, 50'000, 10'000), 20'000) << "a long line hands over slowly";
   EXPECT_EQ(BoundedComputeUs(2, 5'000, 1'000), 2) << "nothing can be told of short steps";
+  EXPECT_EQ(BoundedComputeUs(60'000, 50'000, 1'000), 50'000) << "no step takes longer than that";
 }
 
 TEST(Measurement, SpeedIsWhatTheServersClockLeaves) {

@@ -604,7 +604,7 @@ double Pipeline::ComputeUs(const Worker& worker, const SentFrame& sent,
                              !sent.layers.shards && !worker.IsLoading() &&
                              worker.measure.phase == MeasureJob::Phase::kNone &&
                              worker.times.latency_us.count() > 0;
-  if (!only_computes) return claimed_us;
+  if (!only_computes) return std::min(claimed_us, elapsed_us);
   const LineRates rates = worker.Rates();
   const double line_us = costs_.LatencyUs(worker) +
                          static_cast<double>(sent.step_bytes) / rates.down +

@@ -245,10 +245,11 @@ double Pipeline::TokensUs(const Worker& worker, const SentFrame& sent, const wir
                           Instant now) const {
   const double claimed_us = tokens.compute_us / static_cast<double>(tokens.token_ids.size());
   const auto elapsed_us = static_cast<double>((now - sent.sent_at).us);
+  const double most_us = elapsed_us / static_cast<double>(tokens.token_ids.size());
   const bool only_generates = sent.alone && sessions_.active_count() == 1;
-  if (!only_generates) return claimed_us;
-  const double made = std::max(sent.tokens_made, 1u);
-  return BoundedComputeUs(claimed_us * made, elapsed_us, costs_.LatencyUs(worker)) / made;
+  if (!only_generates) return std::min(claimed_us, most_us);
+  const double least_us = BoundedComputeUs(0, elapsed_us, costs_.LatencyUs(worker));
+  return std::min(std::max(claimed_us, least_us / std::max(sent.tokens_made, 1u)), most_us);
 }
 
 // Of a device's speed only a session that was alone tells.
