@@ -2,6 +2,7 @@
 #include "apps/commands.h"
 #include "apps/convert_command.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "wire/protobuf_log.h"
 #include "wire/version.h"
 
@@ -9,7 +10,7 @@ namespace weft::apps {
 
 namespace {
 
-int Main(int argc, char** argv) {
+int Main(const std::vector<std::string>& arguments) {
   CLI::App app(
       "weft runs a language model that is too big for any one of your devices on all of them "
       "together.");
@@ -39,7 +40,9 @@ int Main(int argc, char** argv) {
   AddSimCommand(app, &exit_code);
   AddOnnxSplitCommand(app, &exit_code);
   try {
-    app.parse(argc, argv);
+    std::vector<const char*> pointers;
+    for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
+    app.parse(static_cast<int>(pointers.size()), pointers.data());
   } catch (const CLI::ParseError& error) {
     return app.exit(error);
   }
@@ -50,5 +53,6 @@ int Main(int argc, char** argv) {
 }  // namespace weft::apps
 
 int main(int argc, char** argv) {
-  return weft::apps::Main(argc, argv);
+  // Before anything else: until then everybody on this machine may read them.
+  return weft::apps::Main(weft::TakeArguments(argc, argv));
 }

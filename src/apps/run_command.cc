@@ -17,6 +17,7 @@
 #include "apps/serve_command.h"
 #include "apps/terminal_text.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "hub/library.h"
 #include "net/client.h"
 
@@ -243,7 +244,7 @@ Status RunChat(RunOptions options) {
   if (!IsServer(options.target)) return ChatWithModel(std::move(options));
   ASSIGN_OR_RETURN(const net::Url server, net::ParseUrl(options.target));
   if (options.api_key.empty()) {
-    if (const char* key = std::getenv("WEFT_API_KEY")) options.api_key = key;
+    options.api_key = TakeFromEnvironment("WEFT_API_KEY");
   }
   return TerminalChat(std::move(options), server).Run();
 }

@@ -200,8 +200,8 @@ class ServeCommand {
   void PrintSecrets() const {
     const server::Reach& reach = server_->reach();
     std::cout << "  API key:     " << secrets_.api_key << "\n  join token:  " << secrets_.join_token
-              << "\n  native worker:  weft worker " << reach.Base("ws") << "#"
-              << secrets_.join_token;
+              << "\n  native worker:  WEFT_JOIN_TOKEN=" << secrets_.join_token << " weft worker "
+              << reach.Base("ws");
     if (reach.tls) std::cout << " --fingerprint " << net::CertificateFingerprint(*server_->tls());
     std::cout << "\n";
     if (server_->admits_earlier()) {

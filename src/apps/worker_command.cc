@@ -10,7 +10,9 @@
 #include "apps/gpu_worker.h"
 #include "apps/http_source.h"
 #include "apps/remote_worker.h"
+#include "apps/token_file.h"
 #include "apps/worker_id.h"
+#include "base/secret.h"
 #include "net/udp_socket.h"
 
 namespace weft::apps {
@@ -19,7 +21,7 @@ namespace {
 struct WorkerCommandOptions {
   std::string server;
   std::string memory;
-  std::string token;
+  std::string token, token_file;
   std::string name;
   std::string fingerprint;
   std::string cache;
@@ -28,6 +30,8 @@ struct WorkerCommandOptions {
   std::string adapter;                                                       // of --gpu, too
   uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
 };
+
+constexpr char kJoinTokenName[] = "WEFT_JOIN_TOKEN";
 
 // What the headless worker is told; what nobody said, it finds out by itself.
 std::vector<std::string> GpuArguments(const WorkerCommandOptions& options) {
@@ -39,7 +43,6 @@ std::vector<std::string> GpuArguments(const WorkerCommandOptions& options) {
     if (is_set) arguments.emplace_back(name);
   };
   add("--memory", options.memory);
-  add("--token", options.token);
   add("--name", options.name);
   add("--fingerprint", options.fingerprint);
   add("--cache", options.cache);
@@ -48,26 +51,39 @@ std::vector<std::string> GpuArguments(const WorkerCommandOptions& options) {
   add_flag("--list", options.list);
   add_flag("--allow-software", options.allow_software);
   add_flag("--run-here", options.run_here);
-  if (!options.server.empty()) arguments.push_back(options.server);
+  if (!options.server.empty())
+    arguments.push_back(options.server.substr(0, options.server.find('#')));
   return arguments;
+}
+
+// Of the command line, a file, the address or the environment, whichever says it first. Afterwards
+// it is nowhere where the system shows it.
+Result<std::string> TakeJoinToken(const WorkerCommandOptions& options) {
+  std::string from_environment = TakeFromEnvironment(kJoinTokenName);
+  if (!options.token.empty()) return options.token;
+  if (!options.token_file.empty()) return ReadTokenFile(options.token_file);
+  const size_t hash = options.server.find('#');
+  if (hash != std::string::npos && hash + 1 < options.server.size())
+    return options.server.substr(hash + 1);
+  return from_environment;
 }
 
 // Until a signal, or until the server refuses this worker.
 Status RunWorker(const WorkerCommandOptions& options) {
-  if (options.gpu) return BecomeGpuWorker(GpuArguments(options));
+  ASSIGN_OR_RETURN(const std::string join_token, TakeJoinToken(options));
+  if (options.gpu) {
+    // Others than this user may read what a process was started with, but not its environment.
+    if (!join_token.empty()) setenv(kJoinTokenName, join_token.c_str(), 1);
+    return BecomeGpuWorker(GpuArguments(options));
+  }
   if (options.server.empty()) {
     return Error(ErrorCode::kInvalidArgument,
-                 "Where is the swarm? Expected ws://host:port or wss://host:port#token.");
+                 "Where is the swarm? Expected ws://host:port or wss://host:port.");
   }
   ASSIGN_OR_RETURN(net::Url url, net::ParseUrl(options.server));
   net::EventLoop loop;
   worker::NativeWorkerOptions worker_options;
-  worker_options.join_token = options.token.empty() ? url.fragment : options.token;
-  if (worker_options.join_token.empty()) {
-    if (const char* from_environment = std::getenv("WEFT_JOIN_TOKEN")) {
-      worker_options.join_token = from_environment;
-    }
-  }
+  worker_options.join_token = join_token;
   url.path = "/worker";
   const std::filesystem::path cache =
       options.cache.empty() ? DefaultCacheFolder() : std::filesystem::path(options.cache);
@@ -134,7 +150,7 @@ void AddWorkerCommand(CLI::App& app, int* exit_code) {
   CLI::App* command = app.add_subcommand(
       "worker", "Help a swarm from this machine: computes a part of the model, no other setup.");
   command->add_option("server", options->server,
-                      "Where the swarm is: ws://host:port or wss://host:port#token");
+                      "Where the swarm is: ws://host:port or wss://host:port (#token may follow)");
   command
       ->add_option("--memory", options->memory,
                    "Memory to offer, e.g. 4GiB (default: half of what is free)")
@@ -143,8 +159,14 @@ void AddWorkerCommand(CLI::App& app, int* exit_code) {
                              ->capture_default_str()
                              ->check(CLI::Range(1, 1024));
   command->add_option("--name", options->name, "Name shown to the others")->capture_default_str();
-  command->add_option("--token", options->token,
-                      "Join token (also after '#' in the address, or in WEFT_JOIN_TOKEN)");
+  CLI::Option* token =
+      command->add_option("--token", options->token,
+                          "Join token (also after '#' in the address). Others on this machine may "
+                          "see it in the moment before weft hides it: they never see one that is "
+                          "in WEFT_JOIN_TOKEN or a file");
+  command
+      ->add_option("--token-file", options->token_file, "File whose first line is the join token")
+      ->excludes(token);
   command->add_option("--fingerprint", options->fingerprint,
                       "SHA-256 of the server's self-signed certificate, as it prints it");
   command->add_flag("--insecure", options->insecure,

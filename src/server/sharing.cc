@@ -1,12 +1,10 @@
 #include "server/sharing.h"
 
-#include <openssl/crypto.h>
-
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
-#include <cstdlib>
 
 #include "base/random.h"
+#include "base/secret.h"
 #include "base/sha256.h"
 #include "net/address.h"
 #include "net/web_names.h"
@@ -21,17 +19,6 @@ namespace {
 constexpr size_t kSecretBytes = 16;  // 128 bits
 constexpr char kApiKeyName[] = "WEFT_API_KEY";
 constexpr char kJoinTokenName[] = "WEFT_JOIN_TOKEN";
-
-// The variable's value, which is wiped where it stands: /proc shows a process's first environment
-// for as long as it runs.
-std::string TakeFromEnvironment(const char* name) {
-  char* const given = std::getenv(name);
-  if (given == nullptr) return {};
-  std::string value = given;
-  OPENSSL_cleanse(given, value.size());
-  unsetenv(name);
-  return value;
-}
 
 // `text` under a stream of bytes that only who has `key` can make again; the same call undoes it.
 std::string Masked(std::string text, std::string_view key) {
@@ -77,10 +64,7 @@ Result<Secrets> MakeSecrets(bool demanded) {
 }
 
 void Wipe(Secrets& secrets) {
-  for (std::string* secret : {&secrets.api_key, &secrets.join_token}) {
-    OPENSSL_cleanse(secret->data(), secret->size());
-    secret->clear();
-  }
+  for (std::string* secret : {&secrets.api_key, &secrets.join_token}) weft::Wipe(*secret);
 }
 
 bool Reach::IsPublic() const {

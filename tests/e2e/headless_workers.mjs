@@ -36,8 +36,8 @@ function headlessTest(name, serverArguments, body, reason = skip) {
   test(name, { skip: reason, timeout: 300_000 }, async () => {
     const server = await serve(packageOf("weft-tiny"), [...kServer, ...serverArguments]);
     const workers = [];
-    const help = (args, origin = server.origin) => {
-      const worker = gpuWorker(origin, ["--cache", join(folder, name), ...args]);
+    const help = (args, origin = server.origin, environment = {}) => {
+      const worker = gpuWorker(origin, ["--cache", join(folder, name), ...args], true, environment);
       workers.push(worker);
       return worker;
     };
@@ -136,15 +136,14 @@ headlessTest("what it downloaded is there the next time, and what is torn is dow
 
 headlessTest("over TLS with the fingerprint that the server prints, and with no other",
   ["--no-worker", "--share", "--address", "127.0.0.1"], async ({ server, help }) => {
-    const [, line] = await server.waitFor(/weft worker (wss:.*)/);
+    const [, token, line] = await server.waitFor(/WEFT_JOIN_TOKEN=(\w+) weft worker (wss:.*)/);
     const [address, , fingerprint] = line.trim().split(" ");
     assert.match(fingerprint, /^[0-9a-f]{64}$/);
     const refused = async (args, words) => {
-      const worker = help(args, address.replace(/#.*/, ""));
+      const worker = help(args, address);
       assert.equal(await worker.exited, 1, worker.output);
       assert.match(worker.output, words);
     };
-    const token = address.split("#")[1];
     const wrong = "0".repeat(64);
     const memory = ["--memory", "400MiB"];
     await refused(["--token", token, ...memory], /certificate of .* is not trusted \(self-signed/);
@@ -152,8 +151,17 @@ headlessTest("over TLS with the fingerprint that the server prints, and with no 
       new RegExp(`fingerprint ${fingerprint}, not ${wrong}`));
     await refused(["--token", "wrong", "--fingerprint", fingerprint, ...memory],
       /refuses this worker \(401\): .*join token/);
-    const worker = help(["--fingerprint", fingerprint, "--name", "GPU", ...memory], address);
-    await worker.waitFor(/Ready: the whole model of weft-tiny/, 60_000);
+    // However it is told the token, nobody else on the machine can read it while it helps.
+    const trusted = ["--fingerprint", fingerprint, "--name", "GPU", ...memory];
+    const told = [[`${address}#${token}`, {}], [address, { WEFT_JOIN_TOKEN: token }]];
+    for (const [at, environment] of told) {
+      const worker = help(trusted, at, environment);
+      await worker.waitFor(/Ready: the whole model of weft-tiny/, 60_000);
+      const shown = readFileSync(`/proc/${worker.child.pid}/cmdline`, "utf8");
+      assert.match(shown, /worker/);
+      assert.doesNotMatch(shown, new RegExp(token));
+      await worker.stop();
+    }
   });
 
 test("a software adapter is not taken without a word, and an adapter that is not there is named",

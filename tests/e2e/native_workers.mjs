@@ -69,6 +69,39 @@ async function story(server) {
   }, 60_000);
 }
 
+test("a join token is told in four ways, and other users see it in none of them",
+  { skip, timeout: 120_000 }, async () => {
+    const token = "t".repeat(32);
+    const folder = mkdtempSync(join(tmpdir(), "weft-token-"));
+    const file = join(folder, "token");
+    writeFileSync(file, `${token}\n`);
+    const server = await serve(packageOf("weft-tiny"), kServer, { WEFT_JOIN_TOKEN: token });
+    const ways = [["#" + token, [], {}], ["", ["--token", token], {}],
+      ["", ["--token-file", file], {}], ["", [], { WEFT_JOIN_TOKEN: token }]];
+    try {
+      for (const [fragment, args, environment] of ways) {
+        const worker = nativeWorker(server.origin + fragment,
+          ["--memory", "256MiB", "--threads", "1", "--cache", folder, ...args], environment);
+        try {
+          await worker.waitFor(/connected to/);
+          for (const kind of ["cmdline", "environ"]) {
+            const shown = readFileSync(`/proc/${worker.child.pid}/${kind}`, "utf8");
+            assert.doesNotMatch(shown, new RegExp(token));
+          }
+          assert.doesNotMatch(worker.output, new RegExp(token));
+        } finally {
+          await worker.stop();
+        }
+      }
+      const none = nativeWorker(server.origin, ["--token-file", join(folder, "nothing")]);
+      assert.equal(await none.exited, 1);
+      assert.match(none.output, /nothing' cannot be read: No such file or directory/);
+    } finally {
+      await server.stop();
+      rmSync(folder, { recursive: true });
+    }
+  });
+
 workersTest("a damaged file of the cache is noticed and downloaded again",
   async ({ server, cache, start }) => {
     const first = await start("first");

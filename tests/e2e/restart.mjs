@@ -51,10 +51,10 @@ class Swarm {
     await this.kill();
   }
 
-  help(name, args = []) {
+  help(name, environment = {}) {
     const cache = join(this.folder, name);
     this.workers.push(nativeWorker(this.origin, ["--memory", kMemory, "--threads", "1",
-      "--cache", cache, "--name", name, ...args]));
+      "--cache", cache, "--name", name], environment));
   }
 
   async picture() {
@@ -238,8 +238,8 @@ restartTest("keys and links of before let in, until somebody ends that",
     });
     const first = secretsOf();
     swarm.headers = { Authorization: `Bearer ${first.key}` };
-    swarm.help("one", ["--token", first.token]);
-    swarm.help("two", ["--token", first.token]);
+    swarm.help("one", { WEFT_JOIN_TOKEN: first.token });
+    swarm.help("two", { WEFT_JOIN_TOKEN: first.token });
     await swarm.up();
     await swarm.kill();
     await swarm.start();

@@ -105,8 +105,8 @@ export async function serve(folder, args, environment = {}) {
   return server;
 }
 
-export function nativeWorker(origin, args) {
-  return new Process(["worker", origin.replace(/^http/, "ws"), ...args], {});
+export function nativeWorker(origin, args, environment = {}) {
+  return new Process(["worker", origin.replace(/^http/, "ws"), ...args], environment);
 }
 
 // Without a GPU, Dawn computes on the software adapter that Debian's Chromium brings.
@@ -124,10 +124,11 @@ export function noDawn() {
 }
 
 // `weft worker --gpu`; with `isAllowed` it takes the software adapter.
-export function gpuWorker(origin, args, isAllowed = true) {
+export function gpuWorker(origin, args, isAllowed = true, environment = {}) {
   const software = isAllowed ? ["--allow-software"] : [];
   const address = origin.replace(/^http/, "ws");
-  return new Process(["worker", "--gpu", ...software, ...args, address], kDawn);
+  return new Process(["worker", "--gpu", ...software, ...args, address],
+    { ...kDawn, ...environment });
 }
 
 export async function swarmOf(origin) {

@@ -9,9 +9,9 @@ import type { AdapterEntry } from "./gpu/adapters.ts";
 import { findDawn } from "./gpu/dawn.ts";
 import { cardMemory, defaultOffer } from "./gpu/memory.ts";
 import { endWithParent, namespaceOptions, onlyCard, runWithOnly } from "./gpu/onlyCard.ts";
-import { kHelp, parseOptions } from "./options.ts";
+import { hasSecret, kHelp, parseOptions, withoutSecrets } from "./options.ts";
 import type { HelpOptions } from "./options.ts";
-import { UsageError } from "./server/address.ts";
+import { kTokenVariable, UsageError } from "./server/address.ts";
 import { Display } from "./terminal/display.ts";
 import { plainText } from "./terminal/words.ts";
 import { serveAsThread, work } from "./work.ts";
@@ -55,7 +55,8 @@ async function help(options: HelpOptions): Promise<number> {
   if (only) {
     endWithParent();
   } else if (wantsToBeAlone(entry, options)) {
-    return await runWithOnly(entry.card!, entry.index, ["--memory", String(memoryBytes)]);
+    const args = [...withoutSecrets(process.argv.slice(2)), "--memory", String(memoryBytes)];
+    return await runWithOnly(entry.card!, entry.index, args, options.joinToken);
   }
   const adapter = openAdapter(dawn, entry);
   const display = new Display(process.stderr, () => performance.now());
@@ -72,7 +73,11 @@ async function run(): Promise<number> {
         `newer (https://nodejs.org).`,
     );
   }
-  const command = parseOptions(process.argv.slice(2));
+  const args = process.argv.slice(2);
+  // Overwrites what `ps` shows of this process.
+  if (args.some(hasSecret)) process.title = "weft worker --gpu";
+  const command = parseOptions(args);
+  delete process.env[kTokenVariable];
   switch (command.kind) {
     case "help":
       process.stdout.write(kHelp);

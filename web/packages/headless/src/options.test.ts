@@ -1,7 +1,10 @@
 // The command line: what a person may write, and what is said of what nobody can use.
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 
-import { parseByteCount, parseOptions } from "./options.ts";
+import { hasSecret, parseByteCount, parseOptions, withoutSecrets } from "./options.ts";
 import { parseAddress } from "./server/address.ts";
 
 const kFingerprint = "ab".repeat(32);
@@ -49,6 +52,25 @@ describe("the command line", () => {
     expect(token(["wss://host#address", "--token", "option"])).toBe("option");
     expect(token(["wss://host#address"])).toBe("address");
     expect(token(["wss://host"])).toBe("environment");
+  });
+
+  it("takes the token from a file, and names one that has none", () => {
+    const file = join(mkdtempSync(join(tmpdir(), "weft-token-")), "token");
+    writeFileSync(file, "  abc \nmore\n");
+    expect(parseOptions(["wss://h#t", "--token-file", file], {}))
+      .toMatchObject({ joinToken: "abc" });
+    writeFileSync(file, "\n");
+    expect(() => parseOptions(["wss://h", "--token-file", file], {}))
+      .toThrow("has 0 characters, expected a join token");
+    expect(() => parseOptions(["wss://h", "--token-file", `${file}s`], {}))
+      .toThrow("cannot be read");
+  });
+
+  it("hands no secret on in a command line", () => {
+    const args = ["--token", "abc", "--token-file", "f", "--token=abc", "--token-file=f", "--name",
+      "#1", "wss://host:1#abc"];
+    expect(withoutSecrets(args)).toEqual(["--name", "#1", "wss://host:1"]);
+    expect(args.filter(hasSecret)).toEqual(["--token", "--token=abc", "wss://host:1#abc"]);
   });
 
   it("takes a fingerprint with or without colons", () => {

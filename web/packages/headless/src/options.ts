@@ -1,10 +1,11 @@
 // The command line, as `weft worker --gpu` hands it on or a person writes it.
+import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { parseArgs } from "node:util";
 
 import { plainFingerprint } from "./server/connecting.ts";
 import type { Trust } from "./server/connecting.ts";
-import { parseAddress, UsageError } from "./server/address.ts";
+import { kTokenVariable, parseAddress, UsageError } from "./server/address.ts";
 import { cacheFolder } from "./disk/folders.ts";
 import { parseAdapter } from "./gpu/cards.ts";
 import type { AdapterWish } from "./gpu/cards.ts";
@@ -29,7 +30,7 @@ export type Command =
 
 export const kHelp = `Helps a swarm with this machine's GPU, without a browser.
 
-  weft worker --gpu wss://host:port#token [options]
+  weft worker --gpu wss://host:port [options]
 
   --memory BYTES      memory to offer, e.g. 4GiB (default: most of what the GPU has free)
   --adapter WHICH     which GPU, one process for each: a number, a PCI address (0000:41:00.0), a
@@ -38,12 +39,17 @@ export const kHelp = `Helps a swarm with this machine's GPU, without a browser.
   --run-here          asks for the whole model on this GPU, where it fits; with the API key in
                       WEFT_API_KEY nobody else is asked
   --name NAME         name shown to the others (default: this machine's)
-  --token TOKEN       join token (also after '#' in the address, or in WEFT_JOIN_TOKEN)
+  --token TOKEN       join token (also after '#' in the address). Others on this machine may see it
+                      in the moment before it is hidden: they never see one that is in
+                      WEFT_JOIN_TOKEN or a file
+  --token-file FILE   file whose first line is the join token
   --fingerprint HEX   SHA-256 of the server's self-signed certificate, as it prints it
   --insecure          accept any certificate (only where nobody can interfere)
   --cache FOLDER      folder for downloaded weights (default: ${cacheFolder()})
   --allow-software    compute on a software adapter, too (for tests: it is slow)
 `;
+
+const kLongestToken = 256; // as servers take it
 
 const kUnits: Readonly<Record<string, number>> = {
   "": 1, B: 1,
@@ -74,6 +80,7 @@ const kOptions = {
   adapter: { type: "string" },
   name: { type: "string" },
   token: { type: "string" },
+  "token-file": { type: "string" },
   fingerprint: { type: "string" },
   cache: { type: "string" },
   insecure: { type: "boolean" },
@@ -100,7 +107,8 @@ export function parseOptions(
   return {
     kind: "work",
     origin: address.origin,
-    joinToken: values.token ?? (address.joinToken || environment["WEFT_JOIN_TOKEN"] || ""),
+    joinToken: values.token ?? tokenOfFile(values["token-file"]) ??
+      (address.joinToken || environment[kTokenVariable] || ""),
     trust: {
       fingerprint: parseFingerprint(values.fingerprint ?? ""),
       isInsecure: values.insecure === true,
@@ -113,6 +121,40 @@ export function parseOptions(
     wantsWhole: values["run-here"] === true,
     apiKey: environment["WEFT_API_KEY"] ?? "",
   };
+}
+
+function tokenOfFile(path: string | undefined): string | undefined {
+  if (path === undefined) return undefined;
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new UsageError(`The join token's file '${path}' cannot be read: ${why}.`);
+  }
+  const token = (text.split("\n")[0] ?? "").trim();
+  if (token !== "" && token.length <= kLongestToken) return token;
+  throw new UsageError(
+    `The first line of '${path}' has ${token.length} characters, expected a join token of 1 to ` +
+      `${kLongestToken}.`,
+  );
+}
+
+// The same without secrets, for the command line of a process that is started with them in its
+// environment: others than this user may read what a process was started with.
+export function withoutSecrets(args: readonly string[]): string[] {
+  const kept: string[] = [];
+  for (let i = 0; i < args.length; i++) {
+    const arg = args[i]!;
+    if (arg === "--token" || arg === "--token-file") i++;
+    else if (!/^--token(-file)?=/.test(arg)) kept.push(hasSecret(arg) ? arg.split("#")[0]! : arg);
+  }
+  return kept;
+}
+
+// Whether it shows a join token: "--token" itself, or an address with one.
+export function hasSecret(arg: string): boolean {
+  return /^--token(=|$)/.test(arg) || (arg.includes("://") && arg.includes("#"));
 }
 
 type Parsed = ReturnType<typeof parseArgs<{ options: typeof kOptions; allowPositionals: true }>>;

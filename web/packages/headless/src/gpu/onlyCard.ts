@@ -4,7 +4,7 @@
 import { spawn, spawnSync } from "node:child_process";
 import { constants } from "node:os";
 
-import { UsageError } from "../server/address.ts";
+import { kTokenVariable, UsageError } from "../server/address.ts";
 import type { Card } from "./cards.ts";
 
 // In the environment of the program that is started: "0000:41:00.0 1", the card and its index.
@@ -77,18 +77,23 @@ export function commandWithOnly(card: Card, command: readonly string[]): string[
     "--", ...command];
 }
 
-// Runs this program with the arguments that it has, and `more`; its exit status. Signals go on to
+// Runs this program with `args`, and the join token in its environment, which others than this user
+// cannot read; its exit status. Signals go on to
 // it, each once: it has a session of its own, where a terminal's Ctrl-C does not reach it. It ends
 // when this process does.
 export async function runWithOnly(
-  card: Card, index: number, more: readonly string[],
+  card: Card, index: number, args: readonly string[], joinToken: string,
 ): Promise<number> {
-  const again = [process.execPath, ...process.execArgv, ...process.argv.slice(1), ...more];
-  const [program, ...args] = commandWithOnly(card, again);
-  const child = spawn(program!, args, {
+  const again = [process.execPath, ...process.execArgv, process.argv[1]!, ...args];
+  const [program, ...rest] = commandWithOnly(card, again);
+  const child = spawn(program!, rest, {
     stdio: ["inherit", "inherit", "inherit", "ipc"],
     detached: true,
-    env: { ...process.env, [kVariable]: `${card.pci} ${index}` },
+    env: {
+      ...process.env,
+      [kVariable]: `${card.pci} ${index}`,
+      ...(joinToken && { [kTokenVariable]: joinToken }),
+    },
   });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.on(signal, () => child.kill(signal));

@@ -3,6 +3,9 @@
 // What a person wrote cannot be used: shown without a stack.
 export class UsageError extends Error {}
 
+// Where a process finds its join token that was not told one.
+export const kTokenVariable = "WEFT_JOIN_TOKEN";
+
 export interface ServerAddress {
   readonly origin: string; // "https://host:port"
   readonly joinToken: string; // "" where the address has none
