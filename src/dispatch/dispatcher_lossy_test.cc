@@ -37,6 +37,7 @@ struct Device {
 
 DatagramAddress AddressOf(uint32_t device) {
   DatagramAddress address;
+  address.ip[0] = 0xfd;
   address.ip[15] = static_cast<uint8_t>(device);
   address.port = 4000;
   return address;
@@ -371,6 +372,32 @@ TEST(DispatcherLossy, WhereDatagramsDoNotGetThroughSumsAreReliable) {
   }
   EXPECT_EQ(world.layers_with_losses_, 0u);
   EXPECT_NE(world.channels().StateOf(2), ChannelState::kReady);
+}
+
+// A hub that allows a byte in a millisecond does not make the holder keep what it computes for it.
+TEST(SumSender, WhatThePaceHoldsUpHasABound) {
+  wire::TensorChannel channel;
+  channel.channel = {1, 1};
+  channel.bytes_per_ms = 1;
+  channel.addresses = {AddressOf(0)};
+  SumSender sender(Instant{0}, channel);
+  wire::DatagramOpener up(channel.channel, channel.up);
+  wire::DatagramSealer down(channel.channel, channel.down);
+  sender.OnDatagram(Instant{0}, AddressOf(0),
+                    down.Seal(wire::DatagramType::kChallenge, std::vector<uint8_t>(16)));
+  ASSERT_TRUE(sender.is_ready());
+  const std::vector<float> row(1024, 1.0f);
+  wire::GroupSet groups(1);
+  groups.Add(0);
+  int sent = 0;
+  for (; sender.HasRoomFor(1, row.size()); ++sent) {
+    ASSERT_LT(sent, 100);
+    sender.Send(Instant{0}, {1, 1, wire::kMlpBlock}, groups, row, row.size());
+  }
+  EXPECT_GT(sent, 16) << "what may go at once goes, and 64 KiB wait";
+  EXPECT_TRUE(sender.HasRoomFor(0, 0));
+  sender.OnTimer(Instant{0} + Seconds(30));
+  EXPECT_TRUE(sender.HasRoomFor(1, row.size()));
 }
 
 TEST(DispatcherLossy, TooMuchLossIsReliableForAMinute) {

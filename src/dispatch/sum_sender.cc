@@ -13,6 +13,9 @@ constexpr Duration kProbeLimit = Seconds(1);
 // What a line and a switch take in one go: 32 datagrams. Every device may send so many at once, so
 // eight of them fill 300 KB of the buffers of whatever stands in front of the hub.
 constexpr double kBurstBytes = 32.0 * wire::kMaxDatagramBytes;
+// What waits for the pace is of no use when it comes much later; this much of it may always wait.
+constexpr double kMostQueuedMs = 100;
+constexpr double kLeastQueueBytes = 64.0 * 1024;
 // A kSent that is lost makes the hub wait; it has 40 bytes.
 constexpr int kSentCopies = 2;
 
@@ -55,6 +58,16 @@ void SumSender::OnTimer(Instant now) {
   answer_ = false;
 }
 
+bool SumSender::HasRoomFor(size_t rows, size_t columns) const {
+  const double most_bytes = std::max(kLeastQueueBytes, kMostQueuedMs * agreed_.bytes_per_ms);
+  return static_cast<double>(queued_bytes_ + rows * columns * sizeof(float)) <= most_bytes;
+}
+
+void SumSender::Queue(std::vector<uint8_t> datagram) {
+  queued_bytes_ += datagram.size();
+  queue_.push_back(std::move(datagram));
+}
+
 void SumSender::Send(Instant now, const wire::SumsOf& of, const wire::GroupSet& groups,
                      std::span<const float> rows, size_t columns) {
   CHECK(is_ready() && columns > 0 && rows.size() % columns == 0);
@@ -62,13 +75,13 @@ void SumSender::Send(Instant now, const wire::SumsOf& of, const wire::GroupSet& 
   for (size_t row = 0; row < rows.size() / columns; ++row)
     for (const std::vector<uint8_t>& body : wire::SumsBodies(of, static_cast<uint16_t>(row), groups,
                                                              rows.subspan(row * columns, columns)))
-      queue_.push_back(sealer_.Seal(wire::DatagramType::kSums, body));
+      Queue(sealer_.Seal(wire::DatagramType::kSums, body));
   Flush(now);
 }
 
 void SumSender::End(Instant now, const wire::SumsOf& of) {
   for (int copy = 0; copy < kSentCopies; ++copy)
-    queue_.push_back(sealer_.Seal(wire::DatagramType::kSent, wire::SentBody(of)));
+    Queue(sealer_.Seal(wire::DatagramType::kSent, wire::SentBody(of)));
   Flush(now);
 }
 
@@ -78,6 +91,7 @@ void SumSender::Flush(Instant now) {
   credited_at_ = now;
   while (!queue_.empty() && credit_bytes_ >= static_cast<double>(queue_.front().size())) {
     credit_bytes_ -= static_cast<double>(queue_.front().size());
+    queued_bytes_ -= queue_.front().size();
     out_.push_back({hub_, std::move(queue_.front())});
     queue_.pop_front();
   }

@@ -33,6 +33,9 @@ class SumSender {
   uint32_t epoch() const { return agreed_.channel.epoch; }
   void OnDatagram(Instant now, const DatagramAddress& from, ByteSpan datagram);
   void OnTimer(Instant now);
+  // Whether so many more rows get out in time at the pace that the hub allows. What does not is for
+  // the reliable line, where it waits for nobody but its receiver.
+  bool HasRoomFor(size_t rows, size_t columns) const;
   // `rows` [1 to kMostRows, columns], the sums of these groups. After all of an exchange: End.
   // REQUIRES: is_ready().
   void Send(Instant now, const wire::SumsOf& of, const wire::GroupSet& groups,
@@ -51,6 +54,7 @@ class SumSender {
   enum class State { kProbes, kReady, kBlocked };
 
   void Probe(Instant now);
+  void Queue(std::vector<uint8_t> datagram);
   // As many as the pace allows.
   void Flush(Instant now);
 
@@ -64,6 +68,7 @@ class SumSender {
   std::optional<bool> answer_;
   std::vector<OutgoingDatagram> out_;
   std::deque<std::vector<uint8_t>> queue_;
+  size_t queued_bytes_ = 0;
   double credit_bytes_;  // that may go at once
   Instant credited_at_;
 };

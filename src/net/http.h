@@ -101,6 +101,9 @@ class WebSocket {
   // So many bytes may come from now on, pings and the heads of frames included; beyond them the
   // connection ends. nullopt: as many as come, as from the start.
   virtual void SetAllowance(std::optional<size_t> byte_count) = 0;
+  // False: nothing more is taken from the peer, who has to wait, until it is true again. That the
+  // peer has gone is noticed when something is sent to it.
+  virtual void SetReading(bool reads) = 0;
   // How long the peer may be silent behind what comes next, as WebSocketClientLimits::silence.
   virtual void SetSilence(Duration silence) = 0;
   virtual std::string remote_address() const = 0;

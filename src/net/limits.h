@@ -20,7 +20,7 @@ struct ServerLimits {
   // What may wait for one client: events of a stream, messages of a WebSocket. Beyond that the
   // connection is closed.
   size_t stream_queue_bytes = 4 * 1024 * 1024;
-  size_t websocket_queue_bytes = 64 * 1024 * 1024;
+  size_t websocket_queue_bytes = 96 * 1024 * 1024;
   // What may wait for all clients together. Beyond that, connections with something waiting are
   // closed when more is to be sent to them; one that keeps up never is.
   size_t all_queue_bytes = 256 * 1024 * 1024;

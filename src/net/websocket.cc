@@ -102,6 +102,12 @@ class WebSocketConnection : public WebSocket,
     socket_.next_layer().SetReadAllowance(byte_count);
   }
 
+  void SetReading(bool reads) override {
+    reads_ = reads;
+    if (!reads || !std::exchange(is_parked_, false) || finished_ || closing_) return;
+    Read();
+  }
+
   void SetSilence(Duration silence) override {
     if (closing_ || finished_) return;
     silence_ = silence;
@@ -158,7 +164,9 @@ class WebSocketConnection : public WebSocket,
     const auto data = held->cdata();
     const ByteSpan bytes(static_cast<const uint8_t*>(data.data()), data.size());
     callbacks_.on_message(Slice(std::move(held), bytes));
-    if (!finished_ && !closing_) Read();
+    if (finished_ || closing_) return;
+    is_parked_ = !reads_;
+    if (reads_) Read();
   }
 
   std::string ReasonOf(const error_code& error) const {
@@ -241,6 +249,8 @@ class WebSocketConnection : public WebSocket,
   beast::flat_buffer buffer_;
   std::deque<Message> queue_;
   size_t queued_bytes_ = 0;
+  bool reads_ = true;
+  bool is_parked_ = false;  // a message came, and the next one is not read yet
   bool closing_ = false;
   bool finished_ = false;
   std::string close_reason_;

@@ -99,6 +99,32 @@ TEST_F(WebSocketTest, TheLimitOfMessagesFollowsWhatTheOwnerSays) {
   EXPECT_TRUE(Comes(handler_.socket_closed.get_future()));
 }
 
+// Its owner may have nowhere to put what comes: the peer has to wait then, and TCP tells it so.
+TEST_F(WebSocketTest, NothingIsTakenWhileTheOwnerDoesNotRead) {
+  Listen();
+  const RawClient client(server_->port());
+  ASSERT_TRUE(client.Send(Upgrade("/ws-held")));
+  ASSERT_TRUE(Comes(handler_.is_open.get_future()));
+  OnLoop([&] { handler_.held_socket->SetReading(false); });
+  ASSERT_TRUE(client.Send(Message("1234") + Message("5678")));
+  // One may have been on its way into memory already, and the next one is not read.
+  const Instant until = MonotonicNow() + Milliseconds(100);
+  while (MonotonicNow() < until) OnLoop([] {});
+  OnLoop([&] { EXPECT_LE(handler_.held_bytes, 4u); });
+  OnLoop([&] { handler_.held_socket->SetReading(true); });
+  size_t byte_count = 0;
+  while (byte_count < 8 && MonotonicNow() < until + Seconds(20))
+    OnLoop([&] { byte_count = handler_.held_bytes; });
+  EXPECT_EQ(byte_count, 8u);
+  // Closing does not need its owner to read.
+  auto closed = handler_.socket_closed.get_future();
+  OnLoop([&] {
+    handler_.held_socket->SetReading(false);
+    handler_.held_socket->Close("enough");
+  });
+  EXPECT_TRUE(Comes(std::move(closed)));
+}
+
 TEST_F(WebSocketTest, ClosingDoesNotWaitForAPeerThatDoesNotAnswer) {
   options_.limits.close_linger = Milliseconds(20);
   Listen();

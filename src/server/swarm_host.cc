@@ -28,7 +28,16 @@ ByKind(Handlers...) -> ByKind<Handlers...>;
 }  // namespace
 
 SwarmHost::SwarmHost(net::EventLoop& loop, TaskQueue& pool, swarm::CoreOptions options)
-    : loop_(loop), pool_(pool), core_(std::move(options)), timer_(loop) {}
+    : loop_(loop),
+      pool_(pool),
+      core_(std::move(options)),
+      relay_(loop, {.send =
+                        [this](swarm::WorkerId receiver, std::vector<Slice> pieces) {
+                          const auto worker = workers_.find(receiver);
+                          if (worker != workers_.end()) worker->second.send(std::move(pieces));
+                        },
+                    .hold = [this](swarm::WorkerId sender, bool held) { HoldBack(sender, held); }}),
+      timer_(loop) {}
 
 swarm::WorkerId SwarmHost::AttachWorker(WorkerSink sink, const std::string& address,
                                         const std::string& network, bool trusted) {
@@ -58,7 +67,16 @@ void SwarmHost::OnWorkerMessage(swarm::WorkerId worker, Slice message) {
 }
 
 void SwarmHost::DetachWorker(swarm::WorkerId worker, const std::string& reason) {
-  if (workers_.erase(worker) > 0) Handle(swarm::WorkerLost{worker, reason});
+  if (workers_.erase(worker) == 0) return;
+  relay_.Forget(worker);
+  Handle(swarm::WorkerLost{worker, reason});
+}
+
+void SwarmHost::HoldBack(swarm::WorkerId worker, bool held) {
+  const auto found = workers_.find(worker);
+  if (found == workers_.end() || !found->second.set_reading) return;
+  found->second.set_reading(!held);
+  Handle(swarm::WorkerHeldBack{worker, held});
 }
 
 swarm::RequestId SwarmHost::Submit(swarm::Request request, RequestCallbacks callbacks) {
@@ -114,19 +132,13 @@ void SwarmHost::CarryOut(swarm::Action& action) {
                    const auto worker = workers_.find(send.worker);
                    if (worker != workers_.end()) worker->second.send({EncodeControl(send.message)});
                  },
-                 [&](swarm::SendData& send) {
-                   const auto worker = workers_.find(send.worker);
-                   if (worker == workers_.end()) return;
-                   ++counters_.frames_sent;
-                   for (const Slice& piece : send.pieces)
-                     counters_.bytes_sent += piece.byte_count();
-                   worker->second.send(std::move(send.pieces));
-                 },
+                 [&](swarm::SendData& send) { Send(send); },
                  [&](swarm::CloseWorker& close) {
                    const auto worker = workers_.find(close.worker);
                    if (worker == workers_.end()) return;
                    const WorkerSink sink = std::move(worker->second);
                    workers_.erase(worker);
+                   relay_.Forget(close.worker);
                    LogInfo("worker {} closed: {}", close.worker, close.reason);
                    sink.close(close.reason);
                    // The core forgets it with the same event as any lost worker.
@@ -161,6 +173,17 @@ void SwarmHost::CarryOut(swarm::Action& action) {
                  },
              },
              action);
+}
+
+void SwarmHost::Send(swarm::SendData& send) {
+  const auto worker = workers_.find(send.worker);
+  if (worker == workers_.end()) return;
+  ++counters_.frames_sent;
+  for (const Slice& piece : send.pieces) counters_.bytes_sent += piece.byte_count();
+  if (send.sender != 0)
+    relay_.Pass(send.sender, send.worker, std::move(send.pieces));
+  else
+    worker->second.send(std::move(send.pieces));
 }
 
 void SwarmHost::Plan(const swarm::StartPlanning& job) {

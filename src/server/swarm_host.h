@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/task_queue.h"
 #include "net/loop.h"
+#include "server/shard_relay.h"
 #include "swarm/core.h"
 
 namespace weft::server {
@@ -23,6 +24,9 @@ struct WorkerSink {
   std::function<void(std::string reason)> close;
   // No message longer than this is legal from now on (swarm::SetMessageLimit). May be empty.
   std::function<void(uint64_t bytes)> limit_messages = {};
+  // False: nothing more is to be taken from the worker, who has to wait, until true. May be empty:
+  // then it is never held back.
+  std::function<void(bool reads)> set_reading = {};
 };
 
 struct RequestCallbacks {
@@ -88,12 +92,15 @@ class SwarmHost {
   // after them: the core's actions leave in the order in which it gave them.
   void Handle(swarm::Event event);
   void CarryOut(swarm::Action& action);
+  void Send(swarm::SendData& send);
+  void HoldBack(swarm::WorkerId worker, bool held);
   void Plan(const swarm::StartPlanning& job);
   void ArmTimer();
 
   net::EventLoop& loop_;
   TaskQueue& pool_;
   swarm::Core core_;
+  ShardRelay relay_;
   net::EventLoop::Timer timer_;
   std::optional<Instant> armed_for_;  // when timer_ fires
   std::unordered_map<swarm::WorkerId, WorkerSink> workers_;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "swarm/device.h"
+#include "wire/tensor_channel.h"
 #include "wire/version.h"
 
 namespace weft::swarm {
@@ -171,6 +172,8 @@ Result<Offer> CheckConnect(const wire::pb::Connect& connect, const CoreOptions& 
   offer.can_be_hub = connect.can_be_hub();
   offer.runs_groups = connect.runs_groups();
   offer.datagrams = connect.datagrams();
+  ASSIGN_OR_RETURN(offer.datagram_addresses,
+                   wire::UnpackAddresses(AsBytes(connect.datagram_addresses())));
   offer.memory_bytes = connect.memory_bytes();
   if (offer.memory_bytes == 0 || offer.memory_bytes > kMaxMemoryBytes)
     return Broken("Connect offers " + std::to_string(offer.memory_bytes) +

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/datagram_address.h"
 #include "swarm/core.h"
 #include "swarm/core_testing_engine.h"
 #include "wire/fork_frame.h"
@@ -37,6 +38,7 @@ struct TestWorker {
   std::string device_id, network, device = "test", address = "127.0.0.1";
   bool trusted = true;
   std::string token;
+  std::vector<DatagramAddress> datagram_addresses;
   double bytes_per_s = 1e9;
   // Answers that a test may hold back.
   bool answer_prepare = true, answer_steps = true, answer_pings = true, answer_downloads = true,

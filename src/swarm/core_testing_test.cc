@@ -10,6 +10,7 @@
 #include "tensor/half.h"
 #include "wire/expert_frame.h"
 #include "wire/probe_rows.h"
+#include "wire/tensor_channel.h"
 #include "wire/version.h"
 
 namespace weft::swarm {
@@ -108,6 +109,7 @@ wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
   connect.set_keeps_state(worker.keeps_state);
   connect.set_runs_groups(worker.runs_groups);
   connect.set_worker_id(worker.device_id);
+  connect.set_datagram_addresses(wire::PackAddresses(worker.datagram_addresses));
   for (const uint32_t layer : worker.cached_layers) connect.add_cached_layers(layer);
   const Seen& seen = seen_.at(id);
   for (const TestBinding& binding : seen.bindings) {

@@ -70,6 +70,11 @@ struct WorkerLost {
   WorkerId worker = 0;
   std::string reason;
 };
+// Nothing is read from it for now, since what it sends to another worker waits there.
+struct WorkerHeldBack {
+  WorkerId worker = 0;
+  bool held = false;  // false: it is read from again
+};
 struct RequestSubmitted {
   Request request;
 };
@@ -91,8 +96,9 @@ struct ConsentGiven {
 };
 struct TimerFired {};  // Core::next_timer() has come
 
-using Event = std::variant<WorkerConnected, WorkerControl, WorkerData, WorkerLost, RequestSubmitted,
-                           RequestCancelled, PrefixForgotten, PlanFound, ConsentGiven, TimerFired>;
+using Event = std::variant<WorkerConnected, WorkerControl, WorkerData, WorkerLost, WorkerHeldBack,
+                           RequestSubmitted, RequestCancelled, PrefixForgotten, PlanFound,
+                           ConsentGiven, TimerFired>;
 
 // ---- actions ----
 struct SendControl {
@@ -103,6 +109,7 @@ struct SendControl {
 struct SendData {
   WorkerId worker = 0;
   std::vector<Slice> pieces;
+  WorkerId sender = 0;  // of a shard message, which the host passes on as the receiver takes it
 };
 struct CloseWorker {
   WorkerId worker = 0;

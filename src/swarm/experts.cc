@@ -7,7 +7,9 @@
 
 #include "base/sha256.h"
 #include "planner/expert_ring.h"
+#include "swarm/channel_addresses.h"
 #include "wire/expert_frame.h"
+#include "wire/tensor_channel.h"
 
 namespace weft::swarm {
 namespace {
@@ -353,20 +355,37 @@ bool Experts::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
   return true;
 }
 
-bool Experts::Forward(Worker& sender, const Slice& message) {
+Experts::Forwarded Experts::Forward(Worker& sender, const Slice& message) {
   WorkerExperts& from = sender.experts;
   const auto peer = wire::ShardPeer(message.bytes());
-  if (!peer.ok() || !(from.was_hub || from.was_holder)) return false;
+  if (!peer.ok() || !(from.was_hub || from.was_holder)) return Forwarded::kWrong;
   Worker* receiver = roster_.Find(*peer);
   // What was on its way to one that has gone, or that has another part by now, is nobody's fault.
-  if (receiver == nullptr) return true;
+  if (receiver == nullptr) return Forwarded::kNowhere;
   const WorkerExperts& to = receiver->experts;
-  if (!(from.was_hub && to.was_holder) && !(from.was_holder && to.was_hub)) return false;
-  if (!(from.is_hub && !to.held.empty()) && !to.is_hub) return true;
+  if (!(from.was_hub && to.was_holder) && !(from.was_holder && to.was_hub))
+    return Forwarded::kWrong;
+  if (!(from.is_hub && !to.held.empty()) && !to.is_hub) return Forwarded::kNowhere;
+  if (wire::IsChannelMessage(message.bytes())) return ForwardChannel(sender, *receiver, message);
   ++receiver->experts.messages_received;
   ++from.messages_sent;
-  outbox_.Add(SendData{receiver->id, wire::WithShardPeer(message, PeerOf(sender.id))});
-  return true;
+  outbox_.Add(SendData{receiver->id, wire::WithShardPeer(message, PeerOf(sender.id)), sender.id});
+  return Forwarded::kPassed;
+}
+
+// With those addresses alone that may be the hub's; without any it goes nowhere.
+Experts::Forwarded Experts::ForwardChannel(const Worker& hub, const Worker& holder,
+                                           const Slice& message) {
+  if (!hub.experts.was_hub) return Forwarded::kWrong;
+  const auto decoded = wire::DecodeShardMessage(message);
+  if (!decoded.ok()) return Forwarded::kWrong;
+  auto channel = wire::ReadChannel(decoded->frames.front());
+  if (!channel.ok()) return Forwarded::kWrong;
+  channel->addresses = AddressesToProbe(hub, holder, channel->addresses);
+  if (channel->addresses.empty()) return Forwarded::kNowhere;
+  const wire::ExpertFrame frame = wire::ChannelFrame(*channel);
+  outbox_.Add(SendData{holder.id, wire::EncodeShardMessage(PeerOf(hub.id), {&frame, 1}), hub.id});
+  return Forwarded::kPassed;
 }
 
 }  // namespace weft::swarm

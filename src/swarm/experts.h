@@ -44,9 +44,11 @@ class Experts {
   // Whether the failure is one of these; the worker holds what it held before, at most.
   bool OnFailed(Worker& worker, const wire::pb::Failed& failed);
 
-  // Passes a shard message on to whom it names; false: this worker has no business with that one,
-  // or it is not a shard message.
-  bool Forward(Worker& sender, const Slice& message);
+  // Passes a shard message on to whom it names. kNowhere: that one has gone, or has another part
+  // by now, and the message is dropped. kWrong: this worker has no business with that one, or it
+  // is not a shard message.
+  enum class Forwarded { kPassed, kNowhere, kWrong };
+  Forwarded Forward(Worker& sender, const Slice& message);
 
   // Every expert that the hubs of this plan ask for is held by somebody.
   bool Covers(const SwarmPlan& plan) const;
@@ -73,6 +75,7 @@ class Experts {
   void TellHolder(Worker& worker, Set target, Instant now);
   void TellHubs(Instant now);
   void TellLosses(const Set& asked, wire::pb::ExpertHolders::Losses& losses) const;
+  Forwarded ForwardChannel(const Worker& hub, const Worker& holder, const Slice& message);
   std::vector<wire::LayerExperts> ByLayer(const Set& set, const Set& of_layers) const;
   uint64_t LongestMessage() const;
 

@@ -30,6 +30,7 @@ std::string InSeconds(Duration duration) {
 
 Instant Health::SilentAt(const Worker& worker) const {
   const Timeouts& timeouts = options_.timeouts;
+  if (worker.held_back_at) return *worker.held_back_at + timeouts.held_back_limit;
   if (worker.offer.kind == "native" && worker.times.pong_us.count() >= kPongsToTrust) {
     const auto longest = static_cast<int64_t>(*worker.times.pong_us.Largest());
     return worker.last_heard +
@@ -76,7 +77,7 @@ Instant Health::LateAt(const Worker& worker) const {
 
 bool Health::CanProbe(const Worker& worker) const {
   return worker.offer.kind == "native" && worker.times.pong_us.count() >= kPongsToTrust &&
-         !worker.IsProbed();
+         !worker.IsProbed() && !worker.held_back_at;
 }
 
 // Whoever owes an answer is asked for a sign of life long before the answer is late. A chunk of 128
@@ -107,7 +108,7 @@ void Health::Probe(Worker& worker, Instant now) {
 }
 
 Instant Health::ProbeDueAt(const Worker& worker) const {
-  return worker.IsProbed() ? worker.pings.probe_due : kNever;
+  return worker.IsProbed() && !worker.held_back_at ? worker.pings.probe_due : kNever;
 }
 
 std::vector<WorkerId> Health::TakeLate(Instant now) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/token_bucket.h"
 #include "swarm/options.h"
 
 namespace weft::swarm {
@@ -22,13 +23,8 @@ class Joins {
   bool TryJoin(const std::string& network, Instant now);
 
  private:
-  // A bucket of `joins_at_once` that fills again by `joins_per_s`.
-  struct Bucket {
-    double left = 0;
-    Instant at;
-  };
   const CoreOptions& options_;
-  std::map<std::string, Bucket> networks_;
+  std::map<std::string, TokenBucket> networks_;
 };
 
 }  // namespace weft::swarm

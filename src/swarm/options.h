@@ -95,6 +95,8 @@ struct Timeouts {
   // After a restart the devices of before are waited for so long before anybody else is asked to
   // load what they hold.
   Duration restart_limit = Seconds(10);
+  // One that is not read from, since another does not take what it sends, may be silent so long.
+  Duration held_back_limit = Seconds(10);
   Duration holder_stats = Seconds(1);  // hubs tell so often what holders of experts did
   // One that leaves is let go at the latest; workers give up after 2 s.
   Duration leave_limit = Milliseconds(1500);

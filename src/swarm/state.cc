@@ -83,9 +83,11 @@ bool State::PassOn(const Event& event) {
   const auto* data = std::get_if<WorkerData>(&event);
   if (data == nullptr || !wire::IsShardMessage(data->frame.bytes())) return false;
   Worker* worker = roster.Find(data->worker);
-  if (worker == nullptr || !experts.Forward(*worker, data->frame)) return false;
+  if (worker == nullptr) return false;
+  const Experts::Forwarded forwarded = experts.Forward(*worker, data->frame);
+  if (forwarded == Experts::Forwarded::kNowhere && !CountUnasked(*worker).ok()) return false;
   worker->last_heard = now;
-  return true;
+  return forwarded != Experts::Forwarded::kWrong;
 }
 
 void State::On(const WorkerData& event) {
@@ -93,7 +95,11 @@ void State::On(const WorkerData& event) {
   if (!worker) return;
   if (!worker->ready) return Drop(event.worker, kConnectFirst, true);
   worker->last_heard = now;
-  if (wire::IsShardMessage(event.frame.bytes())) return OnWrongShards(*worker);
+  if (wire::IsShardMessage(event.frame.bytes())) {
+    const Status counted = CountUnasked(*worker);
+    if (!counted.ok()) return Drop(event.worker, counted.error().message(), true);
+    return OnWrongShards(*worker);
+  }
   Status status = wire::IsGenerationFrame(event.frame.bytes()) ? OnGeneration(*worker, event.frame)
                                                                : OnResult(*worker, event.frame);
   if (!status.ok()) Drop(event.worker, status.error().message(), true);
@@ -104,6 +110,14 @@ void State::On(const WorkerLost& event) {
   if (worker == nullptr) return;
   BlameRequests(*worker);
   Forget(event.worker, true);
+}
+
+void State::On(const WorkerHeldBack& event) {
+  Worker* worker = roster.Find(event.worker);
+  if (worker == nullptr) return;
+  // What it has said meanwhile comes now.
+  if (!event.held) worker->last_heard = now;
+  worker->held_back_at = event.held ? std::optional(now) : std::nullopt;
 }
 
 void State::On(const RequestSubmitted& event) {
@@ -270,6 +284,8 @@ void State::Refuse(WorkerId id, const Error& why) {
 Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) {
   using Kind = wire::pb::WorkerMessage;
   const auto kind = message.kind_case();
+  const bool is_answer = !worker.ready || IsAnswer(worker, message);
+  if (!is_answer) TRY(CountUnasked(worker));
   if (kind == Kind::kLeaving) {
     OnLeaving(worker, message.leaving());
     return OkStatus();
@@ -303,6 +319,10 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
     case Kind::kHolderStats:
       return OnHolderStats(worker, message.holder_stats());
     case Kind::kFailed:
+      // Of what was dropped, or of nothing: no failure of anything.
+      if (!is_answer && worker.Find(message.failed().epoch()) == nullptr &&
+          message.failed().epoch() <= worker.newest_binding)
+        return OkStatus();
       return OnFailed(worker, message.failed());
     case Kind::kStepFailed:
       return OnStepFailed(worker, message.step_failed());
@@ -527,6 +547,7 @@ bool State::RestoreMemory() {
 Status State::OnGeneration(Worker& worker, const Slice& message) {
   ASSIGN_OR_RETURN(const wire::GenerationFrame frame, wire::DecodeGeneration(message.bytes()));
   if (const auto* run_here = std::get_if<wire::RunHere>(&frame)) {
+    TRY(CountUnasked(worker));
     wishes.OnWish(worker, *run_here, now);
     return OkStatus();
   }

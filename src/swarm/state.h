@@ -35,6 +35,7 @@ struct State {
   void On(const WorkerControl& event);
   void On(const WorkerData& event);
   void On(const WorkerLost& event);
+  void On(const WorkerHeldBack& event);
   void On(const RequestSubmitted& event);
   void On(const RequestCancelled& event);
   void On(const PrefixForgotten& event);
@@ -57,7 +58,7 @@ struct State {
   void PutAside(Worker& worker, const std::string& problem);
 
   // What a hub's layers had to do without (state_losses.cc).
-  Status OnGroupsLost(const Worker& worker, const wire::pb::GroupsLost& lost);
+  Status OnGroupsLost(Worker& worker, const wire::pb::GroupsLost& lost);
   Status OnLossReport(Worker& worker, const wire::pb::LossReport& report);
 
   // What checks came to (state_checks.cc).
@@ -115,6 +116,10 @@ struct State {
   Status OnResult(Worker& worker, const Slice& frame);
   Status OnGeneration(Worker& worker, const Slice& message);
   void OnWrongShards(Worker& worker);
+
+  // What nobody asked for (state_unasked.cc). An error: it is too much.
+  bool IsAnswer(const Worker& worker, const wire::pb::WorkerMessage& message) const;
+  Status CountUnasked(Worker& worker);
 
   // Closes its connection and goes on without it. `blamed`: it did wrong or refused what it was
   // asked for, which counts against the device; going away, however suddenly, does not.

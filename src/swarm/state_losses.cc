@@ -1,6 +1,7 @@
 // What hubs say of neuron groups that were lost: counted for the answers, and shown.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "swarm/state.h"
 #include "wire/datagram.h"
@@ -25,14 +26,15 @@ std::string Percent(double share) {
 }  // namespace
 
 // It comes right before the result of its step, so that the step is under way.
-Status State::OnGroupsLost(const Worker& worker, const wire::pb::GroupsLost& lost) {
-  const auto& in_flight = worker.steps.in_flight;
+Status State::OnGroupsLost(Worker& worker, const wire::pb::GroupsLost& lost) {
+  auto& in_flight = worker.steps.in_flight;
   const auto sent = std::find_if(in_flight.begin(), in_flight.end(), [&](const SentFrame& frame) {
     return frame.sequence == lost.sequence() && frame.epoch == lost.epoch();
   });
   if (!options.loss_limit || sent == in_flight.end() || !sent->layers.shards ||
       lost.sessions_size() != lost.groups_size())
     return BadReport("GroupsLost names a step that was not to lose anything.");
+  if (std::exchange(sent->told_losses, true)) return BadReport("GroupsLost came twice for a step.");
   uint64_t most = 0;
   for (uint32_t layer = sent->layers.first; layer < sent->layers.end; ++layer)
     most += options.model.layers[layer].expert_count;

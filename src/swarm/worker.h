@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/token_bucket.h"
 #include "swarm/binding.h"
 #include "swarm/connect.h"
 #include "swarm/events.h"
@@ -39,7 +40,8 @@ struct SentFrame {
   // late from then on, so that whoever stands by is asked.
   Duration limit, late;
   bool was_late = false;
-  bool alone = false;  // nothing else was in flight: its round trip is a measurement
+  bool told_losses = false;  // GroupsLost came for it
+  bool alone = false;        // nothing else was in flight: its round trip is a measurement
   uint64_t step_bytes = 0;
   // For one row: by the plan when it was made, and by what is known now.
   double planned_us = 0, predicted_us = 0;
@@ -208,8 +210,9 @@ struct Worker {
   std::string stranger_network;  // by which it counts before Connect (strangers.h)
   Instant connected_at;
   Instant last_heard;
-  bool ready = false;    // Connect was accepted
-  bool trusted = false;  // as WorkerConnected says
+  std::optional<Instant> held_back_at;  // nothing is read from it since
+  bool ready = false;                   // Connect was accepted
+  bool trusted = false;                 // as WorkerConnected says
   // It has said that it leaves, and goes on until its layers are elsewhere, at most until then.
   std::optional<Instant> leaves_at;
   Offer offer;
@@ -227,6 +230,7 @@ struct Worker {
   WorkerRecord record;
   WorkerExperts experts;
   WorkerTold told;
+  std::optional<TokenBucket> unasked;  // messages of it that answer nothing; State's
 
   // True while long silences are normal: loading layers, measuring, first steps of a binding.
   bool Busy() const {

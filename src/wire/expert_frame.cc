@@ -167,6 +167,9 @@ class Decoder {
         return Malformed(Sentence("Frame ", frames.size(), " of the shard message is refused. ",
                                   frame.error().message()));
       frames.push_back(std::move(*frame));
+      if (frames.size() > 1 && (frames.front().type == ExpertFrameType::kChannel ||
+                                frames.back().type == ExpertFrameType::kChannel))
+        return Malformed("The shard message has a channel beside other frames, expected it alone.");
     }
     return frames;
   }
@@ -303,6 +306,12 @@ std::vector<Slice> EncodeShardMessage(uint32_t peer, std::span<const ExpertFrame
 
 bool IsShardMessage(ByteSpan message) {
   return !message.empty() && message[0] == kShardByte;
+}
+
+bool IsChannelMessage(ByteSpan message) {
+  CHECK(message.size() >= kShardHeadBytes + kExpertHeaderBytes);
+  return LoadLe<uint16_t>(message.data() + kShardHeadBytes + 6) ==
+         static_cast<uint16_t>(ExpertFrameType::kChannel);
 }
 
 Result<uint32_t> ShardPeer(ByteSpan message) {

@@ -31,7 +31,8 @@
 //   3 CANCEL       nobody waits for this sequence, layer and expert (65535: any) any more. Empty.
 //   4 HEARTBEAT    20 bytes: u32 dispatches waiting, u32 median us of a recent one, u64 bytes held,
 //                  u32 bytes of the longest message it takes.
-//   6 CHANNEL      from a hub: where datagrams go, and their keys (tensor_channel.h).
+//   6 CHANNEL      from a hub: where datagrams go, and their keys (tensor_channel.h). It is the
+//                  only frame of its message.
 //   7 READY        from a holder: whether they get there (tensor_channel.h).
 // Frames without a tensor have tokens, hidden and element type 0; the last three have layer and
 // expert 0. Flag 32 and the types 6 and 7 are for native workers; tabs refuse them.
@@ -105,6 +106,9 @@ bool IsShardMessage(ByteSpan message);
 // Parses and validates all of it; rows share the message. The error names the frame, the field, its
 // value and what was expected.
 Result<ShardMessage> DecodeShardMessage(const Slice& message);
+
+// Whether its first frame is a CHANNEL. REQUIRES: ShardPeer(message) is ok.
+bool IsChannelMessage(ByteSpan message);
 
 // For whoever forwards: whom the message is for, and the same message from or for somebody else, in
 // two pieces. Its frames are the receiver's to check.

@@ -3,9 +3,28 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/network.h"
 #include "base/sentence.h"
 
 namespace weft::wire {
+namespace {
+
+void StoreAddress(const DatagramAddress& address, uint8_t* at) {
+  std::ranges::copy(address.ip, at);
+  StoreLe(at + address.ip.size(), address.port);
+}
+
+Result<DatagramAddress> LoadAddress(const uint8_t* at) {
+  DatagramAddress address;
+  std::copy_n(at, address.ip.size(), address.ip.begin());
+  address.port = LoadLe<uint16_t>(at + address.ip.size());
+  if (address.port != 0 && IsOneHost(address.ip)) return address;
+  return Error(ErrorCode::kInvalidData,
+               Sentence("Datagrams are to go to ", ToHex(address.ip), " at port ", address.port,
+                        ", expected the address of one host and a port."));
+}
+
+}  // namespace
 
 ExpertFrame ChannelFrame(const TensorChannel& channel) {
   const size_t count = channel.addresses.size();
@@ -19,8 +38,7 @@ ExpertFrame ChannelFrame(const TensorChannel& channel) {
   std::ranges::copy(channel.down, body.begin() + 44);
   uint8_t* at = body.data() + kChannelHeadBytes;
   for (const DatagramAddress& address : channel.addresses) {
-    std::ranges::copy(address.ip, at);
-    StoreLe(at + 16, address.port);
+    StoreAddress(address, at);
     at += kChannelAddressBytes;
   }
   ExpertFrame frame;
@@ -47,11 +65,35 @@ Result<TensorChannel> ReadChannel(const ExpertFrame& frame) {
   std::ranges::copy(body.subspan(44, channel.down.size()), channel.down.begin());
   for (size_t i = 0; i < count; ++i) {
     const ByteSpan at = body.subspan(kChannelHeadBytes + i * kChannelAddressBytes);
-    DatagramAddress& address = channel.addresses.emplace_back();
-    std::ranges::copy(at.first(address.ip.size()), address.ip.begin());
-    address.port = LoadLe<uint16_t>(at.data() + 16);
+    ASSIGN_OR_RETURN(channel.addresses.emplace_back(), LoadAddress(at.data()));
   }
   return channel;
+}
+
+std::string PackAddresses(std::span<const DatagramAddress> addresses) {
+  CHECK(addresses.size() <= kMostChannelAddresses);
+  std::vector<uint8_t> bytes(addresses.size() * kChannelAddressBytes);
+  for (size_t i = 0; i < addresses.size(); ++i)
+    StoreAddress(addresses[i], &bytes[i * kChannelAddressBytes]);
+  return std::string(AsText(bytes));
+}
+
+Result<std::vector<DatagramAddress>> UnpackAddresses(ByteSpan bytes) {
+  const size_t count = bytes.size() / kChannelAddressBytes;
+  if (count > kMostChannelAddresses || bytes.size() != count * kChannelAddressBytes)
+    return Error(ErrorCode::kInvalidData,
+                 Sentence("Addresses of datagrams take ", bytes.size(), " bytes, expected ",
+                          kChannelAddressBytes, " for each and ", kMostChannelAddresses,
+                          " addresses at most."));
+  std::vector<DatagramAddress> addresses(count);
+  for (size_t i = 0; i < count; ++i) {
+    ASSIGN_OR_RETURN(addresses[i], LoadAddress(&bytes[i * kChannelAddressBytes]));
+    if (addresses[i].port != addresses[0].port)
+      return Error(ErrorCode::kInvalidData,
+                   Sentence("Addresses of datagrams name the ports ", addresses[0].port, " and ",
+                            addresses[i].port, ", expected one socket's."));
+  }
+  return addresses;
 }
 
 ExpertFrame ReadyFrame(const ChannelReady& answer) {

@@ -10,9 +10,14 @@
 //   12  u8[32] key of what the holder sends
 //   44  u8[32] key of what the hub sends
 //   76  addresses, 18 bytes each: u8[16] ip, u16 port
+//
+// A CHANNEL is a shard message by itself: the server, which passes it on, leaves only addresses in
+// it that may be the hub's (swarm/channel_addresses.h).
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/aead.h"
@@ -39,8 +44,13 @@ struct TensorChannel {
 };
 // REQUIRES: 1 to kMostChannelAddresses addresses.
 ExpertFrame ChannelFrame(const TensorChannel& channel);
-// kInvalidData: lengths that do not fit, or no pace.
+// kInvalidData: lengths that do not fit, no pace, or an address that is not one host's.
 Result<TensorChannel> ReadChannel(const ExpertFrame& frame);
+
+// Connect.datagram_addresses. REQUIRES of the first: at most kMostChannelAddresses.
+std::string PackAddresses(std::span<const DatagramAddress> addresses);
+// kInvalidData: lengths that do not fit, several ports, or an address that is not one host's.
+Result<std::vector<DatagramAddress>> UnpackAddresses(ByteSpan bytes);
 
 struct ChannelReady {
   uint32_t epoch = 0;

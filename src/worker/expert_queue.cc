@@ -15,6 +15,14 @@ std::set<std::pair<uint32_t, uint32_t>> Pairs(const std::vector<wire::LayerExper
   return pairs;
 }
 
+// Of one hub: two batches are on their way at a time, each of one message to a holder.
+constexpr uint64_t kMostWaitingBytes = 2 * wire::kMaxShardRowBytes;
+
+// As the answer repeats them.
+uint64_t RowBytes(const wire::ExpertFrame& dispatch) {
+  return uint64_t{dispatch.tokens} * dispatch.hidden * sizeof(float);
+}
+
 }  // namespace
 
 void ExpertQueue::Hold(const std::vector<wire::LayerExperts>& sets) {
@@ -31,12 +39,22 @@ std::vector<wire::ExpertFrame> ExpertQueue::Take(uint32_t peer,
   std::vector<wire::ExpertFrame> refusals;
   ExpertWork work;
   work.peer = peer;
+  std::optional<uint64_t> waiting_bytes;
   for (const wire::ExpertFrame& frame : frames) {
     if (frame.type == Type::kCancel) Cancel(peer, frame);
     if (frame.type != Type::kDispatch) continue;
     Preempt(peer, frame.sequence);
     if (Holds(frame.layer, frame.expert)) {
-      work.dispatches.push_back(frame);
+      if (!waiting_bytes) waiting_bytes = WaitingBytes(peer);
+      *waiting_bytes += RowBytes(frame);
+      if (*waiting_bytes <= kMostWaitingBytes) {
+        work.dispatches.push_back(frame);
+        continue;
+      }
+      refusals.push_back(
+          wire::FailedResult(frame, "Rows of " + std::to_string(*waiting_bytes) +
+                                        " bytes would wait here for this hub, expected at most " +
+                                        std::to_string(kMostWaitingBytes) + "."));
       continue;
     }
     refusals.push_back(wire::FailedResult(frame, "Expert " + std::to_string(frame.expert) +
@@ -47,6 +65,14 @@ std::vector<wire::ExpertFrame> ExpertQueue::Take(uint32_t peer,
   hubs_.insert(peer);
   waiting_.push_back(std::move(work));
   return refusals;
+}
+
+uint64_t ExpertQueue::WaitingBytes(uint32_t peer) const {
+  uint64_t bytes = 0;
+  for (const ExpertWork& work : waiting_)
+    if (work.peer == peer)
+      for (const wire::ExpertFrame& dispatch : work.dispatches) bytes += RowBytes(dispatch);
+  return bytes;
 }
 
 void ExpertQueue::Preempt(uint32_t peer, uint32_t sequence) {

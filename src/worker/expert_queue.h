@@ -29,7 +29,8 @@ class ExpertQueue {
   bool Holds(uint32_t layer, uint32_t expert) const { return held_.contains({layer, expert}); }
 
   // Takes the dispatches and cancels of a hub's message. A dispatch takes the place of those that
-  // wait for the same hub's same batch under another sequence. Gives the refusals, to be sent.
+  // wait for the same hub's same batch under another sequence. Gives the refusals, to be sent: of
+  // experts that are not held, and of what is more than two batches of the longest messages.
   std::vector<wire::ExpertFrame> Take(uint32_t peer, std::span<const wire::ExpertFrame> frames);
 
   // The next message's dispatches; nullopt: nothing waits.
@@ -42,6 +43,7 @@ class ExpertQueue {
   void Clear();
 
  private:
+  uint64_t WaitingBytes(uint32_t peer) const;
   void Preempt(uint32_t peer, uint32_t sequence);
   void Cancel(uint32_t peer, const wire::ExpertFrame& cancel);
 

@@ -73,6 +73,18 @@ TEST_F(ExpertQueueTest, NewerWorkOvertakesOlderOfItsOwnBatchAlone) {
   EXPECT_THAT(Next(), ElementsAre("3/1:3"));
 }
 
+// Copies of a sequence take no other's place, so that they could fill this device's memory.
+TEST_F(ExpertQueueTest, OfAHubNoMoreWaitsThanTwoBatchesOfTheLongestMessages) {
+  wire::ExpertFrame half = Dispatch(1, 1, 0);
+  half.tokens = 1024;
+  half.hidden = wire::kMaxShardRowBytes / 2 / 1024 / sizeof(float);
+  for (int i = 0; i < 4; ++i) EXPECT_THAT(Told(7, {half}), ElementsAre());
+  EXPECT_THAT(Told(7, {half, Dispatch(1, 1, 3)}), ElementsAre("failed 1/1:0", "failed 1/1:3"));
+  EXPECT_THAT(Told(8, {half}), ElementsAre()) << "others have room of their own";
+  Next();
+  EXPECT_THAT(Told(7, {half}), ElementsAre());
+}
+
 TEST_F(ExpertQueueTest, LessMayBeHeldAtOnceAndMoreOnlyOnceItIsThere) {
   queue_.HoldOnly({{1, {3, 4}}});
   EXPECT_TRUE(queue_.Holds(1, 3));

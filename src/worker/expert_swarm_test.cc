@@ -255,6 +255,7 @@ class ExpertSwarm {
  private:
   static DatagramAddress AddressOf(uint32_t id) {
     DatagramAddress address;
+    address.ip[0] = 0xfd;
     address.port = static_cast<uint16_t>(id);
     return address;
   }

@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "package/manifest.h"
 #include "program/ir.h"
+#include "wire/tensor_channel.h"
 #include "wire/version.h"
 
 namespace weft::worker {
@@ -61,6 +62,9 @@ wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package) 
   connect.set_can_be_hub(offer.can_be_hub);
   connect.set_runs_groups(offer.runs_groups);
   connect.set_datagrams(offer.datagrams);
+  const size_t named = std::min(offer.datagram_addresses.size(), wire::kMostChannelAddresses);
+  connect.set_datagram_addresses(
+      wire::PackAddresses(std::span(offer.datagram_addresses).first(named)));
   connect.set_join_token(offer.join_token);
   connect.set_worker_id(offer.worker_id);
   for (const uint32_t layer : package.cached_layers) connect.add_cached_layers(layer);

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "dispatch/sum_sender.h"
+#include "worker/channel_limit.h"
 #include "worker/expert_queue.h"
 #include "worker/fetch_queue.h"
 #include "worker/generations.h"
@@ -220,12 +221,13 @@ class Membership {
   uint64_t first_step_ = 0;  // the number of the first of them
   ExpertQueue experts_;
   std::map<uint32_t, dispatch::SumSender> senders_;  // by hub
-  uint32_t experts_epoch_ = 0;                       // of the newest HoldExperts of this connection
-  uint64_t experts_bytes_ = 0;                       // that they take
-  Duration experts_time_;                            // that the last dispatches took
-  bool experts_turn_ = false;                        // before what waits
-  std::vector<engine::LayerRange> kept_;             // what the last Retire named
-  std::set<uint32_t> sessions_;                      // that steps have named and that are not over
+  ChannelLimit channel_limit_;
+  uint32_t experts_epoch_ = 0;            // of the newest HoldExperts of this connection
+  uint64_t experts_bytes_ = 0;            // that they take
+  Duration experts_time_;                 // that the last dispatches took
+  bool experts_turn_ = false;             // before what waits
+  std::vector<engine::LayerRange> kept_;  // what the last Retire named
+  std::set<uint32_t> sessions_;           // that steps have named and that are not over
   Generations generations_;
   FetchQueue fetches_;
   std::map<uint32_t, Load> loads_;  // by ticket

@@ -12,8 +12,14 @@ namespace pb = wire::pb;
 // what cannot be read is no reason to leave the server.
 void Membership::OnChannel(uint32_t hub, const wire::ExpertFrame& frame) {
   const auto channel = wire::ReadChannel(frame);
-  if (!offer_.datagrams || !channel.ok()) return;
+  if (!offer_.datagrams || !channel.ok() || !channel_limit_.Take(now_, hub)) return;
   senders_.erase(hub);
+  if (senders_.size() >= ChannelLimit::kMostHubs) {
+    const auto unused = std::find_if(senders_.begin(), senders_.end(),
+                                     [](const auto& each) { return !each.second.is_ready(); });
+    if (unused == senders_.end()) return;
+    senders_.erase(unused);
+  }
   senders_.emplace(hub, dispatch::SumSender(now_, *channel));
 }
 
@@ -55,7 +61,7 @@ std::vector<wire::ExpertFrame> Membership::SendSums(uint32_t hub,
   for (wire::ExpertFrame& result : results) {
     const uint32_t last = result.added.empty() ? result.expert : result.added.back();
     if (!result.may_lose || result.failed || result.tokens > dispatch::SumSender::kMostRows ||
-        last >= 8 * wire::kMaxGroupSetBytes) {
+        last >= 8 * wire::kMaxGroupSetBytes || !sender.HasRoomFor(result.tokens, result.hidden)) {
       others.push_back(std::move(result));
       continue;
     }

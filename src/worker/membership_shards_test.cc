@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "wire/tensor_channel.h"
 #include "worker/expert_testing.h"
 #include "worker/membership_testing.h"
 
@@ -140,6 +141,47 @@ TEST_F(MembershipShardsTest, WhatAHubGarbledIsPassedOver) {
   Join();
   EXPECT_THAT(Told(std::vector<uint8_t>{0x02, 1, 0, 0, 0, 'M', 'o'}), IsEmpty());
   EXPECT_THAT(Told(Hold(3, {{1, {0}}})), ElementsAre("FETCH 1:0"));
+}
+
+class MembershipChannelTest : public MembershipShardsTest {
+ protected:
+  MembershipChannelTest()
+      : MembershipShardsTest([] {
+          Offer offer = TakesExperts();
+          offer.datagrams = true;
+          return offer;
+        }()) {}
+  // How many probes this device sends at once when the hub offers a channel to three addresses.
+  size_t Probes(uint32_t hub) {
+    wire::TensorChannel channel;
+    channel.channel.epoch = ++epoch_;
+    channel.bytes_per_ms = 1;
+    for (uint8_t i = 1; i <= 3; ++i) {
+      DatagramAddress& address = channel.addresses.emplace_back();
+      address.ip[0] = 0xfd;
+      address.port = i;
+    }
+    Shards(hub, {wire::ChannelFrame(channel)});
+    size_t count = 0;
+    for (const Action& action : actions_)
+      if (const auto* sent = std::get_if<SendDatagrams>(&action)) count += sent->datagrams.size();
+    return count;
+  }
+  uint32_t epoch_ = 0;
+};
+
+TEST_F(MembershipChannelTest, AHubOffersAnewSoOften) {
+  Join();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(Probes(9), 3u);
+  EXPECT_EQ(Probes(9), 0u);
+  EXPECT_EQ(Probes(8), 3u) << "that is another one's business";
+}
+
+TEST_F(MembershipChannelTest, AllHubsTogetherDoSo) {
+  Join();
+  size_t probes = 0;
+  for (uint32_t hub = 1; hub <= 100; ++hub) probes += Probes(hub);
+  EXPECT_EQ(probes, 16 * 3u);
 }
 
 TEST_F(MembershipTest, AWorkerThatTakesNoExpertsIsSentNoneOfIt) {
