@@ -49,6 +49,70 @@ TEST(Flapping, OneThatGoesTwiceOverARequestCounts) {
   EXPECT_LE(joins, 7);
 }
 
+// Two that stay hold a half each; four others, who hold all, are faster and go one after the other
+// over the same position, each after it has answered a step.
+class LastTryTest : public testing::Test {
+ protected:
+  explicit LastTryTest(bool hold_back = false) : hold_back_(hold_back) {
+    for (WorkerId& id : stay_) id = swarm_.Join(Half());
+    swarm_.Advance(Seconds(30));
+    EXPECT_THAT(swarm_.Tokens(swarm_.Submit({1, 2}, 2)), ElementsAre(3, 4)) << "they serve";
+    swarm_.Advance(Seconds(30));
+    for (int i = 0; i < 4; ++i) swarm_.Join(Silent());
+    swarm_.Advance(Seconds(30));
+    request_ = swarm_.Submit(Counting(100, 24), 4);
+  }
+  // Each answers what it may have been fed when it stood by, and goes over the rows from 16 on.
+  void LoseThree() {
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_THAT(swarm_.Ends(request_), IsEmpty()) << i;
+      ASSERT_THAT(swarm_.picture().stages, SizeIs(1)) << i;
+      const WorkerId serves = swarm_.picture().stages[0].worker;
+      do {
+        swarm_.AnswerStep(serves);
+        ASSERT_GT(swarm_.unanswered_steps(serves), 0u) << i;
+      } while (swarm_.step(serves).runs[0].first_position != 16);
+      if (i == 2 && hold_back_)
+        for (const WorkerId id : stay_) swarm_.worker(id).answer_steps = false;
+      swarm_.Lose(serves);
+      swarm_.Advance(Milliseconds(500));
+    }
+  }
+  TestSwarm swarm_;
+  const bool hold_back_;
+  WorkerId stay_[2] = {};
+  RequestId request_ = 0;
+};
+
+TEST_F(LastTryTest, AtTheLimitThoseComputeItThatStay) {
+  LoseThree();
+  swarm_.Advance(Seconds(5));
+  EXPECT_EQ(swarm_.Tokens(request_), Counting(124, 4));
+  ASSERT_THAT(swarm_.Ends(request_), SizeIs(1));
+  EXPECT_EQ(swarm_.Ends(request_)[0].reason, FinishReason::kLength);
+}
+
+class LastTryInVainTest : public LastTryTest {
+ protected:
+  LastTryInVainTest() : LastTryTest(true) {}
+};
+
+TEST_F(LastTryInVainTest, ItIsTheLast) {
+  LoseThree();
+  ASSERT_THAT(swarm_.Ends(request_), IsEmpty());
+  ASSERT_THAT(swarm_.picture().stages, SizeIs(2));
+  const WorkerId front = swarm_.picture().stages[0].worker;
+  EXPECT_TRUE(front == stay_[0] || front == stay_[1]);
+  ASSERT_GT(swarm_.unanswered_steps(front), 0u);
+  while (swarm_.step(front).runs[0].first_position != 16) {
+    swarm_.AnswerStep(front);
+    ASSERT_GT(swarm_.unanswered_steps(front), 0u);
+  }
+  swarm_.Lose(front);
+  ASSERT_THAT(swarm_.Ends(request_), SizeIs(1));
+  EXPECT_THAT(swarm_.Ends(request_)[0].error->message(), HasSubstr("devices have gone"));
+}
+
 // Faster by far than who serves, and still it stands by until it has computed something.
 TEST(Flapping, NewcomersStandByWhileAPlanServes) {
   CoreOptions options = TestOptions();

@@ -46,11 +46,12 @@ void FairQueue::Leave(ClientShare& share) {
   if (least != shares_.end()) shares_.erase(least);
 }
 
-std::optional<size_t> FairQueue::Next(const CountActive& active) const {
+std::optional<size_t> FairQueue::Next(const CountActive& active, bool last_tries) const {
   std::optional<size_t> best;
   std::pair<uint32_t, uint64_t> best_turn;
   std::set<const ClientShare*> seen;
   for (size_t i = 0; i < waiting_.size(); ++i) {
+    if (waiting_[i].last_try && !last_tries) continue;
     const ClientShare* share = waiting_[i].share.get();
     if (!seen.insert(share).second) continue;
     const std::pair turn(active(*share), share->served);

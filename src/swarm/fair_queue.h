@@ -41,8 +41,9 @@ class FairQueue {
 
   // Sessions that the client has.
   using CountActive = std::function<uint32_t(const ClientShare&)>;
-  // The place in waiting() of the request whose turn is next; nullopt: none waits.
-  std::optional<size_t> Next(const CountActive& active) const;
+  // The place in waiting() of the request whose turn is next; nullopt: none waits. Without
+  // `last_tries` those have no turn.
+  std::optional<size_t> Next(const CountActive& active, bool last_tries = true) const;
   // How many of those that wait have their turn before this one, as far as is known now.
   uint32_t CountAhead(RequestId id, const CountActive& active) const;
   ActiveRequest Take(size_t place);

@@ -60,6 +60,12 @@ void Lifetimes::Restore(const std::vector<PlacedLifetime>& placed) {
   }
 }
 
+double Lifetimes::MeanStayS(const std::string& device, Instant now) const {
+  const auto found = records_.find(device);
+  if (found == records_.end()) return 0;
+  return Stayed(found->second, now).seconds() / (static_cast<double>(found->second.losses) + 1);
+}
+
 double Lifetimes::LossesPerS(const std::string& device, Instant now) const {
   const auto found = records_.find(device);
   if (found == records_.end()) return kAssumedLossesPerS;

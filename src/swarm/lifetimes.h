@@ -26,6 +26,8 @@ class Lifetimes {
   // ten minutes four in forty minutes, of one that has stayed for a day one in a day and a half
   // hour.
   double LossesPerS(const std::string& device, Instant now) const;
+  // How long it stays, on average: with n losses in t seconds, t / (n + 1).
+  double MeanStayS(const std::string& device, Instant now) const;
   size_t device_count() const { return records_.size(); }
 
   // What a core that starts again has to know, of at most kPlaced devices: those that were there

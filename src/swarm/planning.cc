@@ -68,6 +68,10 @@ void Planning::OnWorkerGone(WorkerId worker, Instant now) {
     Want(now);
   }
   NoteRosterChange();
+  if (wants_steady_) {
+    steady_more_ = 0;
+    Want(now);
+  }
   if (lifecycle_.active() && lifecycle_.active()->HasHole()) {
     ++losses_;
     if (!hole_since_) hole_since_ = now;
@@ -225,6 +229,50 @@ double Planning::RepairRate() const {
   return MedianOf(std::move(rates)).value_or(0);
 }
 
+void Planning::SetSteady(bool wanted, Instant now) {
+  if (wants_steady_ == wanted) return;
+  wants_steady_ = wanted;
+  steady_more_ = 0;
+  steady_.clear();
+  job_.reset();
+  if (wanted && lifecycle_.staged()) lifecycle_.DropStaged(now);
+  NoteRosterChange();
+  Want(now);
+}
+
+bool Planning::CanBeSteady(WorkerId without, Instant now) const {
+  return std::any_of(roster_.begin(), roster_.end(), [&](const auto& each) {
+    return each.first != without && MayCompute(each.second, false, now);
+  });
+}
+
+bool Planning::IsSteady(const SwarmPlan* plan) const {
+  if (IsChosen(plan)) return true;
+  return plan != nullptr &&
+         std::all_of(plan->stages.begin(), plan->stages.end(), [this](const PlanStage& stage) {
+           return std::find(steady_.begin(), steady_.end(), stage.worker) != steady_.end();
+         });
+}
+
+std::vector<WorkerId> Planning::Steadiest(std::vector<WorkerId> workers, Instant now) const {
+  const auto stay_s = [&](WorkerId id) {
+    return lifetimes_.MeanStayS(roster_.Find(id)->probation_key, now);
+  };
+  std::stable_sort(workers.begin(), workers.end(),
+                   [&](WorkerId one, WorkerId other) { return stay_s(one) > stay_s(other); });
+  const LayerSpan all = {0, costs_.layer_count()};
+  double missing = 1;  // of the model
+  size_t count = 0;
+  for (; count < workers.size() && missing > 0; ++count) {
+    const WorkerMemory& memory = roster_.Find(workers[count])->memory;
+    missing -= static_cast<double>(memory.limit) /
+               static_cast<double>(costs_.MemoryBytes(memory.weight_factor, all));
+  }
+  workers.resize(std::min(workers.size(), count + steady_more_));
+  std::sort(workers.begin(), workers.end());
+  return workers;
+}
+
 bool Planning::IsBlocked() const {
   return job_.has_value();
 }
@@ -256,7 +304,7 @@ std::optional<LayerSpan> HoleOf(const SwarmPlan& plan, const Roster& roster) {
 // Nothing where plans are not repaired but searched for.
 std::optional<LayerSpan> Planning::HoleToFill() const {
   const SwarmPlan* active = lifecycle_.active();
-  return active && !whole_on_ ? HoleOf(*active, roster_) : std::nullopt;
+  return active && !whole_on_ && !wants_steady_ ? HoleOf(*active, roster_) : std::nullopt;
 }
 
 void Planning::Settle(Instant now) {
@@ -335,8 +383,16 @@ void Planning::StartSearch(Instant now, bool doubtful, bool shards) {
   for (const auto& [id, worker] : roster_) {
     if (!whole_on_ && IsNewcomer(worker, now) && MayCompute(worker, job.shards, now))
       LookAgainAt(worker.connected_at + options_.timeouts.newcomer);
-    if (whole_on_ ? id != *whole_on_ : !IsEligible(worker, job.shards, now)) continue;
-    job.workers.push_back(id);
+    if (whole_on_ ? id == *whole_on_ : IsEligible(worker, job.shards, now))
+      job.workers.push_back(id);
+  }
+  if (wants_steady_ && !whole_on_) {
+    job.left_out = job.workers.size();
+    steady_ = job.workers = Steadiest(std::move(job.workers), now);
+    job.left_out -= job.workers.size();
+  }
+  for (const WorkerId id : job.workers) {
+    const Worker& worker = *roster_.Find(id);
     metrics.push_back(MetricsOf(worker, job.shards, now));
     if (doubtful && MayDoubt(worker)) metrics.back().weight_factor = worker.offer.weight_factor;
   }
@@ -448,6 +504,10 @@ void Planning::Decide(planner::PlanOutcome outcome, Job job, Instant now) {
     }
   }
   if (!outcome.plan && WantsDoubtfulSearch(job)) return StartSearch(now, true);
+  if (!outcome.plan && wants_steady_ && job.left_out > 0) {
+    ++steady_more_;
+    return StartSearch(now);
+  }
   if (outcome.plan) {
     if (job.doubtful) NoteDoubt(*outcome.plan, job);
     problem_.clear();
@@ -664,6 +724,8 @@ void Planning::Consider(const planner::Plan& plan, const Job& job, Instant now) 
   bool accepted = true;
   if (IsChosen(&next)) {
     accepted = !IsChosen(lifecycle_.active()) && !IsChosen(lifecycle_.staged());
+  } else if (wants_steady_ && !whole_on_) {
+    accepted = !IsSteady(lifecycle_.active()) && !IsSteady(lifecycle_.staged());
   } else if (const SwarmPlan* staged = lifecycle_.staged()) {
     // Both still have to be loaded, so both count with what they need for that. What is under way
     // is given up for something clearly better only.

@@ -59,6 +59,13 @@ class Planning {
   void TellWhole(Instant now);
   // The worker that was chosen so.
   std::optional<WorkerId> whole_on() const { return whole_on_; }
+  // A request has taken as many devices down as it may, and is to be tried once more: as long as
+  // that is wanted, plans are made of the devices that stay the longest, as few as hold the model.
+  void SetSteady(bool wanted, Instant now);
+  // Whether there are devices for such a plan, without this one.
+  bool CanBeSteady(WorkerId without, Instant now) const;
+  // Whether the plan is one of them: nobody else has a part in it. Null and holes are none.
+  bool IsSteady(const SwarmPlan* plan) const;
   // Starts a job if one is due. Called after every event.
   void Settle(Instant now);
   std::optional<Instant> next_timer() const;
@@ -79,6 +86,7 @@ class Planning {
     bool shards = false;            // for hubs
     bool compares = false;          // the better of this one and of other_ is taken
     std::vector<WorkerId> workers;  // by the planner's index
+    size_t left_out = 0;            // that stay less long than these
     // Of a repair: who fills the holes in front of this one. All are filled or none, so that who
     // fills one is not counted on for the next with memory that is taken.
     std::vector<PlanStage> filling;
@@ -97,6 +105,8 @@ class Planning {
     return (options_.plan_kind == PlanKind::kExperts || options_.plan_kind == PlanKind::kTensor) &&
            !whole_on_;
   }
+  // Of these, those that stay the longest and have room for the model, and `steady_more_` others.
+  std::vector<WorkerId> Steadiest(std::vector<WorkerId> workers, Instant now) const;
   planner::PlanContext Context(Instant now) const;
   // What a repair is to fill: layers of the active plan that nobody runs, or somebody who leaves.
   std::optional<LayerSpan> HoleToFill() const;
@@ -173,6 +183,9 @@ class Planning {
   uint64_t missing_memory_bytes_ = 0;
   uint32_t covered_end_ = 0;
   std::optional<WorkerId> whole_on_;
+  bool wants_steady_ = false;
+  size_t steady_more_ = 0;        // devices beyond those whose memory should do
+  std::vector<WorkerId> steady_;  // that the last search was about
 };
 
 }  // namespace weft::swarm

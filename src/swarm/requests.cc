@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/check.h"
 #include "base/random.h"
@@ -174,9 +175,23 @@ uint32_t Requests::CountActive(const ClientShare& share) const {
       }));
 }
 
-void Requests::Admit(Instant now) {
+void Requests::TryOnceMore(Session& session, Instant now) {
+  session.active->last_try = true;
+  ++last_tries_;
+  Pause(session, now);
+  outbox_.NoteChange();
+}
+
+void Requests::HoldLastTries(Instant now) {
+  std::vector<RequestId> held;
+  for (const auto& session : sessions_.sessions())
+    if (session->active && session->active->last_try) held.push_back(session->active->request.id);
+  for (const RequestId id : held) Pause(*sessions_.FindRequest(id), now);
+}
+
+void Requests::Admit(Instant now, bool last_tries) {
   const auto count = [this](const ClientShare& share) { return CountActive(share); };
-  while (const auto next = queue_.Next(count)) {
+  while (const auto next = queue_.Next(count, last_tries)) {
     size_t place = *next;
     if (!sessions_.HasPlace()) {
       if (!MakeRoom(queue_.waiting()[place], now)) return;
@@ -295,6 +310,7 @@ void Requests::Fail(Session& session, Error error, Instant now) {
 void Requests::Finish(const ActiveRequest& active, FinishReason reason, std::optional<Error> error,
                       bool over_share) {
   queue_.Leave(*active.share);
+  if (active.last_try) --last_tries_;
   if (reason == FinishReason::kError)
     ++counts_.failed;
   else if (reason != FinishReason::kCancelled)
@@ -484,6 +500,7 @@ void Requests::Emit(Session& session, EmitToken token, Instant now) {
   active.step_failures = 0;
   active.last_token_at = now;
   active.denials.clear();
+  if (std::exchange(active.last_try, false)) --last_tries_;
   if (!active.victims.empty()) {
     active.victims.clear();
     session.alone = false;

@@ -35,8 +35,14 @@ class Requests {
   void Submit(Request request, Instant now);
   // Ends a waiting or running request as cancelled; unknown or finished ids are ignored.
   void Cancel(RequestId id, Instant now);
-  // Gives sessions to waiting requests by turns (fair_queue.h).
-  void Admit(Instant now);
+  // Gives sessions to waiting requests by turns (fair_queue.h); to those on their last try where
+  // the plan that serves is one for them.
+  void Admit(Instant now, bool last_tries = true);
+  // The request is tried once more, by a plan of devices that stay: it waits until that serves.
+  void TryOnceMore(Session& session, Instant now);
+  // Those on their last try that run wait again: the plan is none for them any more.
+  void HoldLastTries(Instant now);
+  bool has_last_try() const { return last_tries_ > 0; }
   // An output of the last stage. An error: its payload is malformed, the worker that sent it cannot
   // be trusted.
   Status OnOutput(const StageOutput& output, Instant now);
@@ -89,6 +95,7 @@ class Requests {
   SessionTable& sessions_;
   Outbox& outbox_;
   FairQueue queue_;
+  uint32_t last_tries_ = 0;  // requests with last_try
   RequestCounts counts_;
   TokenRate rate_;
 };

@@ -87,9 +87,12 @@ struct ActiveRequest {
   std::set<std::string> victims;
   uint32_t victims_at = 0;
   std::set<std::string> strangers;  // those that went before they had served anybody
-  std::vector<Denial> denials;      // since its last token
-  bool stage_draws = false;         // at the next position: the last stage, from all logits
-  uint32_t tail_draws = 0;          // candidates that did not settle their token
+  // As many as may have gone: the next token is computed by those devices that stay the longest, or
+  // by none (Planning::SetSteady).
+  bool last_try = false;
+  std::vector<Denial> denials;  // since its last token
+  bool stage_draws = false;     // at the next position: the last stage, from all logits
+  uint32_t tail_draws = 0;      // candidates that did not settle their token
 
   // So many rows are computed for it.
   void Charge(uint64_t rows) {

@@ -168,6 +168,7 @@ void State::Settle(bool after_frame) {
   if (!after_frame) LetLeaversGo();  // before planning, which looks for who replaces them
   planning.SetLiveRows(sessions.CountLiveRows());
   planning.SetRunningError(pipeline.errors().running.value());
+  planning.SetSteady(requests.has_last_try(), now);
   planning.Settle(now);
   experts.Settle(now);
   // What a frame changed of the lifecycle (its worker was dropped, say) is no small matter.
@@ -185,8 +186,10 @@ void State::Settle(bool after_frame) {
   // Hosts know what workers may answer before these are asked.
   if (!small)
     for (auto& [id, worker] : roster) pipeline.LimitMessages(worker);
+  const bool steady = planning.IsSteady(lifecycle.active());
+  if (requests.has_last_try() && !steady) requests.HoldLastTries(now);
   if (lifecycle.active()) {
-    requests.Admit(now);
+    requests.Admit(now, steady);
     pipeline.Pump(now);
   }
   SettleTouched();
@@ -619,6 +622,11 @@ void State::BlameRequests(const Worker& worker, const SentFrame& computing) {
     // It computes alone until it gets further, so that no other request is suspected.
     session->alone = true;
     if (victims.size() < options.kill_limit) continue;
+    if (!session->active->last_try && !session->active->request.want_logits &&
+        planning.CanBeSteady(worker.id, now)) {
+      requests.TryOnceMore(*session, now);
+      continue;
+    }
     requests.Fail(*session,
                   Error(ErrorCode::kUnavailable,
                         "The request was given up: " + std::to_string(victims.size()) +
