@@ -65,8 +65,10 @@ void ShardRelay::Pass(swarm::WorkerId sender, swarm::WorkerId receiver, std::vec
   Message message{std::move(pieces), kMessageOverheadBytes};
   for (const Slice& piece : message.pieces) message.byte_count += piece.byte_count();
   Receiver& to = receivers_[receiver];
-  if (to.pairs.empty() && MayHand(to, message.byte_count))
+  if (to.pairs.empty() && MayHand(to, message.byte_count)) {
+    to.served = sender;
     return Hand(receiver, to, std::move(message));
+  }
   Pair& pair = to.pairs[sender];
   pair.byte_count += message.byte_count;
   waiting_bytes_ += message.byte_count;
