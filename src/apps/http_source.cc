@@ -159,9 +159,9 @@ class HttpSource : public worker::PackageSource {
                    "The server ignored the range of blob " + blob.ToHex() + ".");
     }
     if (!cache_->Contains(blob)) {
-      return Error(ErrorCode::kIo, "Blob " + blob.ToHex() + " ended after " +
-                                       std::to_string(position) + " of " +
-                                       std::to_string(info.byte_count) + " bytes.");
+      return Error(ErrorCode::kUnavailable, "Blob " + blob.ToHex() + " ended after " +
+                                                std::to_string(position) + " of " +
+                                                std::to_string(info.byte_count) + " bytes.");
     }
     return OkStatus();
   }

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "net/web_names.h"
 #include "server/own_user.h"
+#include "server/package_check.h"
 #include "server/routes.h"
 
 namespace weft::server {
@@ -113,6 +114,15 @@ Status Server::NoteSecrets() {
   return recovery_->NoteSecrets(now);
 }
 
+void Server::HashSecretsInto(swarm::CoreOptions& core) const {
+  if (!secrets_.api_key.empty()) core.api_key_sha256_hex = HashSecret(secrets_.api_key);
+  for (const journal::pb::Secrets& earlier : earlier_secrets_)
+    core.earlier_api_keys_sha256_hex.push_back(ToHex(AsBytes(earlier.api_key())));
+  if (!secrets_.join_token.empty()) core.join_token_sha256_hex = HashSecret(secrets_.join_token);
+  for (const journal::pb::Secrets& earlier : earlier_secrets_)
+    core.earlier_join_tokens_sha256_hex.push_back(ToHex(AsBytes(earlier.join_token())));
+}
+
 void Server::MakeHost(ServedModel& model) {
   const package::Manifest& manifest = model.package.manifest;
   swarm::CoreOptions core =
@@ -140,12 +150,7 @@ void Server::MakeHost(ServedModel& model) {
   std::array<uint8_t, 8> probe_seed;
   SecureRandomBytes(probe_seed);
   core.probe_seed = LoadLe<uint64_t>(probe_seed.data());
-  if (!secrets_.api_key.empty()) core.api_key_sha256_hex = HashSecret(secrets_.api_key);
-  for (const journal::pb::Secrets& earlier : earlier_secrets_)
-    core.earlier_api_keys_sha256_hex.push_back(ToHex(AsBytes(earlier.api_key())));
-  if (!secrets_.join_token.empty()) core.join_token_sha256_hex = HashSecret(secrets_.join_token);
-  for (const journal::pb::Secrets& earlier : earlier_secrets_)
-    core.earlier_join_tokens_sha256_hex.push_back(ToHex(AsBytes(earlier.join_token())));
+  HashSecretsInto(core);
   if (recovery_) {
     core.lifetimes = recovery_->Lifetimes();
     core.popularity = recovery_->Popularity();
@@ -153,6 +158,9 @@ void Server::MakeHost(ServedModel& model) {
     if (core.restored) core.swarm_id = core.restored->swarm_id;
   }
   host_ = std::make_unique<SwarmHost>(loop_, planning_thread_, core);
+  host_->SetLayerChecker([package = model.package](uint32_t first, uint32_t end) {
+    return FindDamage(package, first, end);
+  });
   if (recovery_) {
     host_->OnPlacementChanged([this, core](const swarm::Placement& placement) {
       recovery_->NotePlacement(placement, core);

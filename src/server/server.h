@@ -104,6 +104,7 @@ class Server {
 
   Status OpenJournal(const swarm::ModelInfo& model);
   Status NoteSecrets();
+  void HashSecretsInto(swarm::CoreOptions& core) const;
   void MakeHost(ServedModel& model);
   RequestLedger MakeLedger();
   std::function<void(journal::pb::Record)> MakeNote();

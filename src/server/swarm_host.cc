@@ -168,6 +168,7 @@ void SwarmHost::CarryOut(swarm::Action& action) {
                  },
                  [&](swarm::StartPlanning& job) { Plan(job); },
                  [&](swarm::Warn& warning) { LogWarn("{}", warning.sentence); },
+                 [&](swarm::CheckLayers& layers) { Check(layers); },
                  [&](swarm::SwarmChanged&) {
                    if (on_swarm_changed_) on_swarm_changed_();
                  },
@@ -191,6 +192,18 @@ void SwarmHost::Plan(const swarm::StartPlanning& job) {
     planner::PlanOutcome outcome = planner(job);
     loop_.Post([this, alive, work = job.work, outcome = std::move(outcome)] {
       if (!alive.expired()) Handle(swarm::PlanFound{work, outcome});
+    });
+  });
+}
+
+void SwarmHost::Check(const swarm::CheckLayers& layers) {
+  checking_thread_.Push([this, alive = std::weak_ptr(alive_), checker = layer_checker_, layers] {
+    swarm::LayersChecked checked{layers.first, layers.end, std::nullopt};
+    if (checker) checked.problem = checker(layers.first, layers.end);
+    loop_.Post([this, alive, checked = std::move(checked)] {
+      if (alive.expired()) return;
+      if (checked.problem) LogError("{}", *checked.problem);
+      Handle(checked);
     });
   });
 }

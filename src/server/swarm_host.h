@@ -80,6 +80,10 @@ class SwarmHost {
   // Replaces swarm::RunPlanning (called on the pool), for swarms that are cut by hand.
   using Planner = std::function<planner::PlanOutcome(const swarm::StartPlanning&)>;
   void SetPlanner(Planner planner) { planner_ = std::move(planner); }
+  // What is wrong with the files of layers [first, end) of the package, in a sentence; nullopt:
+  // nothing. Called on a thread of its own. Without it the server's files are taken for good.
+  using LayerChecker = std::function<std::optional<std::string>(uint32_t first, uint32_t end)>;
+  void SetLayerChecker(LayerChecker checker) { layer_checker_ = std::move(checker); }
   // Called on the loop when devices hold something else, or the plan is another one.
   void OnPlacementChanged(std::function<void(const swarm::Placement&)> callback) {
     on_placement_changed_ = std::move(callback);
@@ -95,6 +99,7 @@ class SwarmHost {
   void Send(swarm::SendData& send);
   void HoldBack(swarm::WorkerId worker, bool held);
   void Plan(const swarm::StartPlanning& job);
+  void Check(const swarm::CheckLayers& layers);
   void ArmTimer();
 
   net::EventLoop& loop_;
@@ -112,10 +117,12 @@ class SwarmHost {
   std::deque<swarm::Event> deferred_;
   HostCounters counters_;
   Planner planner_ = swarm::RunPlanning;
+  LayerChecker layer_checker_;
   std::function<void()> on_swarm_changed_;
   std::function<void(const swarm::Placement&)> on_placement_changed_;
   uint64_t placement_version_ = 0;                              // that was told last
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // planning may end after the host
+  TaskQueue checking_thread_{1};  // reads whole layers, and holds up no planning
 };
 
 }  // namespace weft::server

@@ -244,6 +244,13 @@ void SwarmRun::CheckCounts(const Tracked& tracked, const swarm::FinishRequest& a
             std::to_string(action.cached_prompt_tokens) + " of them kept");
 }
 
+void SwarmRun::Carry(const swarm::CheckLayers& layers) {
+  scheduler_.After(Milliseconds(1), [this, layers, start = outcome_.restarts] {
+    if (start == outcome_.restarts)
+      Feed(swarm::LayersChecked{layers.first, layers.end, std::nullopt});
+  });
+}
+
 void SwarmRun::Carry(const swarm::StartPlanning& action) {
   ++outcome_.plans;
   // A search while nothing serves may go back to claims; told of it they may be later.

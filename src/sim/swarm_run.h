@@ -42,6 +42,8 @@ class SwarmRun {
   void Carry(const swarm::StartPlanning& action);
   void Carry(const swarm::SwarmChanged&) {}
   void Carry(const swarm::Warn& action);
+  // The simulated package is in order.
+  void Carry(const swarm::CheckLayers& layers);
   void Carry(const swarm::SetMessageLimit& action);
 
   // ---- the network (swarm_network.cc) ----

@@ -101,10 +101,10 @@ TEST(Lifecycle, AFailedPrepareIsPlannedAgain) {
   swarm.Advance(Milliseconds(200));
   WorkerMessage failed;
   failed.mutable_failed()->set_epoch(1);
-  failed.mutable_failed()->set_code("io");
-  failed.mutable_failed()->set_message("disk\nfull");
+  failed.mutable_failed()->set_code("unavailable");
+  failed.mutable_failed()->set_message("line\nbroken");
   swarm.Control(1, failed);
-  EXPECT_EQ(swarm.picture().workers[0].problem, "disk?full");
+  EXPECT_EQ(swarm.picture().workers[0].problem, "line?broken");
   EXPECT_EQ(swarm.Last(1, ServerMessage::kPrepareStage).prepare_stage().epoch(), 2u);
   swarm.Control(1, swarm.Prepared(1));
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
@@ -114,7 +114,7 @@ TEST(Lifecycle, AWorkerThatKeepsFailingIsPutAsideForAWhile) {
   TestSwarm swarm;
   swarm.Join(Held());
   swarm.Advance(Milliseconds(200));
-  for (BindingId id = 1; id <= 3; ++id) swarm.Control(1, swarm.Failed(id, ErrorCode::kIo));
+  for (BindingId id = 1; id <= 3; ++id) swarm.Control(1, swarm.Failed(id, ErrorCode::kUnavailable));
   EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
   EXPECT_THAT(swarm.picture().message, HasSubstr("cannot be used"));
   swarm.Advance(Seconds(14));
@@ -219,7 +219,7 @@ TEST(Lifecycle, ADownloadIsShownOnlyWhileItGoesOn) {
   };
   swarm.Control(worker, progress);
   EXPECT_EQ(shown(), std::pair(uint64_t{682}, uint64_t{840}));
-  swarm.Control(worker, swarm.Failed(1, ErrorCode::kIo));
+  swarm.Control(worker, swarm.Failed(1, ErrorCode::kUnavailable));
   EXPECT_EQ(shown(), std::pair(uint64_t{0}, uint64_t{0}));
   swarm.Control(worker, progress);
   swarm.Control(worker, swarm.Prepared(worker));

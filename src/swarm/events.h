@@ -94,11 +94,16 @@ struct ConsentGiven {
   WorkerId worker = 0;
   bool allowed = false;
 };
+// What came of CheckLayers: what is wrong with them on the server, in a sentence; nullopt: nothing.
+struct LayersChecked {
+  uint32_t first = 0, end = 0;
+  std::optional<std::string> problem;
+};
 struct TimerFired {};  // Core::next_timer() has come
 
 using Event = std::variant<WorkerConnected, WorkerControl, WorkerData, WorkerLost, WorkerHeldBack,
                            RequestSubmitted, RequestCancelled, PrefixForgotten, PlanFound,
-                           ConsentGiven, TimerFired>;
+                           ConsentGiven, LayersChecked, TimerFired>;
 
 // ---- actions ----
 struct SendControl {
@@ -163,6 +168,11 @@ struct StartPlanning {
   // Set: who fills this hole (planner::RepairPlan); the outcome's plan is of the hole alone.
   std::optional<planner::RepairProblem> repair;
 };
+// A device says that what the server gave it of layers [first, end) is not what the package
+// promises: look whether the server's own files are, and answer with LayersChecked.
+struct CheckLayers {
+  uint32_t first = 0, end = 0;
+};
 // Pure and thread-safe.
 planner::PlanOutcome RunPlanning(const StartPlanning& job);
 // Something that the server's log should say.
@@ -172,7 +182,8 @@ struct Warn {
 // Snapshot() has changed; the host may publish it (it decides how often).
 struct SwarmChanged {};
 
-using Action = std::variant<SendControl, SendData, CloseWorker, SetMessageLimit, EmitToken,
-                            EmitLogits, FinishRequest, StartPlanning, Warn, SwarmChanged>;
+using Action =
+    std::variant<SendControl, SendData, CloseWorker, SetMessageLimit, EmitToken, EmitLogits,
+                 FinishRequest, StartPlanning, CheckLayers, Warn, SwarmChanged>;
 
 }  // namespace weft::swarm

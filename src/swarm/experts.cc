@@ -90,7 +90,8 @@ uint64_t Experts::RoomFor(const Worker& worker) const {
 bool Experts::MayHold(const Worker& worker, Instant now) const {
   return worker.ready && CanHoldExperts(worker.offer, options_.model) && !worker.leaves_at &&
          worker.check.state != CheckState::kFailed &&
-         !probation_.IsAside(worker.probation_key, now);
+         !probation_.IsAside(worker.probation_key, now) &&
+         (!worker.loading.paused_until || !worker.experts.held.empty());
 }
 
 // A device has its places whatever connection it comes with.
@@ -111,7 +112,10 @@ void Experts::Place(Instant now) {
   std::map<uint32_t, Worker*> holders;
   for (auto& [id, worker] : roster_) {
     worker.experts.wanted.clear();
-    const uint64_t room = MayHold(worker, now) ? RoomFor(worker) : 0;
+    uint64_t room = MayHold(worker, now) ? RoomFor(worker) : 0;
+    // One that cannot get more keeps what it holds.
+    if (worker.loading.paused_until)
+      room = std::min(room, MemoryBytes(worker, BytesOf(worker.experts.held)));
     const uint64_t scratch_bytes = costs_.layers()[0].scratch_bytes;
     if (room <= scratch_bytes) continue;
     worker.experts.wanted.assign(needed_.size(), false);
@@ -150,7 +154,7 @@ void Experts::Target(const Worker& worker, bool keeps, Set& target) const {
   };
   take([&](size_t i) { return Has(experts.wanted, i) && Has(experts.held, i); });
   if (keeps) take([&](size_t i) { return Has(experts.held, i) && settled_[i] == 0; });
-  take([&](size_t i) { return Has(experts.wanted, i); });
+  if (!worker.loading.paused_until) take([&](size_t i) { return Has(experts.wanted, i); });
 }
 
 // `holders_`: who can be asked. `settled_`: of them those whose place it is.

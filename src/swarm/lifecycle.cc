@@ -59,6 +59,7 @@ void Lifecycle::Stage(SwarmPlan plan, Instant now) {
         stage.number = binding.stage;
       }
   }
+  repair_deadline_ = RepairDeadline(now);
   Changed();
   if (before)
     for (const PlanStage& stage : before->stages)
@@ -84,6 +85,23 @@ void Lifecycle::Stage(SwarmPlan plan, Instant now) {
   }
   download_deadline_ = now + longest;
   OnDownload(now);
+}
+
+// Of a plan that nothing serves in place of: everything that is missing is loaded at the same time.
+// Hubs may wait for whoever takes their experts, which nobody can predict.
+Instant Lifecycle::RepairDeadline(Instant now) const {
+  if (!active_ || serves() || staged_->shards()) return Instant{INT64_MAX};
+  double longest_us = 0;
+  for (const PlanStage& stage : staged_->stages)
+    if (stage.binding == 0)
+      longest_us = std::max(longest_us, LoadUs(*roster_.Find(stage.worker), stage.layers()));
+  const Duration limit = Microseconds(
+      static_cast<int64_t>(std::min(longest_us * options_.timeouts.repair_factor, 86400e6)));
+  return now + std::max(options_.timeouts.repair_min, limit);
+}
+
+bool Lifecycle::RepairOverdue(Instant now) const {
+  return staged_ && !serves() && now >= repair_deadline_;
 }
 
 void Lifecycle::OnDownload(Instant now) {
@@ -562,8 +580,12 @@ bool Lifecycle::DownloadOverdue(Instant now) const {
 }
 
 std::optional<Instant> Lifecycle::next_timer() const {
-  if (staged_ && downloading_) return download_deadline_;
-  return std::nullopt;
+  if (!staged_) return std::nullopt;
+  Instant next{INT64_MAX};
+  if (downloading_) next = download_deadline_;
+  if (!serves()) next = std::min(next, repair_deadline_);
+  if (next == Instant{INT64_MAX}) return std::nullopt;
+  return next;
 }
 
 }  // namespace weft::swarm

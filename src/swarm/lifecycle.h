@@ -92,12 +92,15 @@ class Lifecycle {
   BindingId last_binding() const { return last_binding_; }
   // Whether the download phase has waited too long; the staged plan is then dropped by DropStaged.
   bool DownloadOverdue(Instant now) const;
+  // Whether the staged plan fills a hole, and takes far longer than was predicted then.
+  bool RepairOverdue(Instant now) const;
   void DropStaged(Instant now);
   std::optional<Instant> next_timer() const;
 
  private:
   bool IsPlanned(BindingId binding) const;
   void NoteLoad(Worker& worker, const Binding& binding, Instant now) const;
+  Instant RepairDeadline(Instant now) const;
   void BeginPreparing(Instant now);
   void MakeRoom(Worker& worker, LayerSpan layers, Instant now);
   void DropExperts(Worker& worker, Instant now);
@@ -118,6 +121,7 @@ class Lifecycle {
   std::optional<SwarmPlan> restored_;  // as Restore was given it
   bool downloading_ = false;           // the staged plan waits for layers before it is prepared
   Instant download_deadline_{INT64_MAX};
+  Instant repair_deadline_{INT64_MAX};
   BindingId last_binding_ = 0;
   uint64_t version_ = 1;
   Instant last_swap_;

@@ -107,6 +107,13 @@ struct Timeouts {
   // One that joins a swarm that serves only stands by, until it has computed a step or stayed so
   // long.
   Duration newcomer = Seconds(3);
+  // One that could not get layers onto its disk, or was sent damaged ones, is asked for none so
+  // long, doubling, up to aside_max.
+  Duration load_pause = Seconds(5);
+  // A repair that takes longer than so many times what was predicted, and than that long, is given
+  // up for another device or plan.
+  double repair_factor = 3;
+  Duration repair_min = Seconds(10);
   Duration aside_first = Seconds(15);  // a worker that failed is left out so long, doubling,
   Duration aside_max = Seconds(600);   // up to this
   Duration aside_alone = Seconds(60);  // where nothing can be computed without it

@@ -87,9 +87,9 @@ void Planning::OnWorkerGone(WorkerId worker, Instant now) {
 }
 
 bool Planning::MayCompute(const Worker& worker, bool shards, Instant now) const {
-  return worker.ready && !worker.leaves_at && !probation_.IsAside(worker.probation_key, now) &&
-         checks_.MayCompute(worker) && CanCompute(worker.offer, options_.model) &&
-         (!shards || worker.offer.can_be_hub);
+  return worker.ready && !worker.leaves_at && !worker.loading.paused_until &&
+         !probation_.IsAside(worker.probation_key, now) && checks_.MayCompute(worker) &&
+         CanCompute(worker.offer, options_.model) && (!shards || worker.offer.can_be_hub);
 }
 
 // While a plan serves, a worker is timed before it is planned with: a guess could put a slow one
@@ -399,7 +399,7 @@ void Planning::StartSearch(Instant now, bool doubtful, bool shards) {
   job.doubtful = doubtful;
   want_at_.reset();
   last_search_ = now;
-  if (job.workers.empty() && !other_) return OnNothingFound({}, job);
+  if (job.workers.empty() && !other_) return OnNothingFound({}, job, now);
   if (job.workers.empty()) return Decide({}, std::move(job), now);
   // Lines change, and with them what is expected of whoever serves.
   if (lifecycle_.serves()) NoteWaits(*lifecycle_.active(), now);
@@ -515,7 +515,7 @@ void Planning::Decide(planner::PlanOutcome outcome, Job job, Instant now) {
     covered_end_ = costs_.layer_count();
     Consider(*outcome.plan, job, now);
   } else if (!lifecycle_.serves()) {
-    OnNothingFound(outcome, job);
+    OnNothingFound(outcome, job, now);
   }
 }
 
@@ -656,7 +656,8 @@ void Planning::StandByWithPart(Worker& worker, const std::vector<size_t>& stages
 
 bool Planning::FitsWhole(const Worker& worker, Instant now) const {
   return worker.ready && CanGenerate(worker) && options_.model.lowered &&
-         !probation_.IsAside(worker.probation_key, now) && checks_.MayCompute(worker) &&
+         !worker.loading.paused_until && !probation_.IsAside(worker.probation_key, now) &&
+         checks_.MayCompute(worker) &&
          costs_.MemoryBytes(worker.memory.weight_factor, {0, costs_.layer_count()}) <=
              worker.memory.limit;
 }
@@ -763,43 +764,6 @@ planner::MovePrice Planning::PriceOf(const planner::Plan& plan, const SwarmPlan&
       price.pause_us = static_cast<double>(live_rows_) * plan.row_us;
   }
   return price;
-}
-
-void Planning::OnNothingFound(const planner::PlanOutcome& outcome, const Job& job) {
-  outbox_.NoteChange();
-  missing_memory_bytes_ = outcome.missing_memory_bytes;
-  covered_end_ = 0;
-  if (job.workers.empty()) {
-    problem_ = "No device computes for this swarm yet: open the join link on a device.";
-    for (const auto& [id, worker] : roster_) {
-      if (!worker.ready) continue;
-      problem_ = "The devices that have joined cannot be used: open the join link on another one.";
-      if (worker.offer.needs_onnx && !options_.model.has_onnx)
-        problem_ =
-            "This model has operations that onnxruntime lacks: open the join link in a browser "
-            "with WebGPU, or start `weft worker` on a device.";
-      if (!worker.offer.runs_groups && options_.model.is_in_groups())
-        problem_ =
-            "This model is in neuron groups, which browsers do not run: start `weft worker` on a "
-            "device.";
-      if (!worker.offer.keeps_state && options_.model.is_recurrent())
-        problem_ =
-            "This model has recurrent layers, which browsers do not run: start `weft worker` "
-            "on a device.";
-    }
-    return;
-  }
-  problem_ = outcome.problem;
-  if (missing_memory_bytes_ > 0)
-    problem_ = "This swarm needs " + HumanBytes(missing_memory_bytes_) +
-               " more memory: open the join link on another device.";
-  if (!outcome.partial || job.shards) return;
-  for (const planner::StageAssignment& stage : outcome.partial->stages) {
-    Worker* worker = roster_.Find(job.workers[static_cast<size_t>(stage.worker)]);
-    lifecycle_.Download(*worker, static_cast<uint32_t>(stage.first_layer),
-                        static_cast<uint32_t>(stage.end_layer));
-    covered_end_ = std::max(covered_end_, static_cast<uint32_t>(stage.end_layer));
-  }
 }
 
 }  // namespace weft::swarm

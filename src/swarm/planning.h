@@ -137,7 +137,9 @@ class Planning {
   void Consider(const planner::Plan& plan, const Job& job, Instant now);
   // The plan's costs as they are now; nullopt when it is no longer possible.
   std::optional<planner::Plan> Evaluate(const SwarmPlan& plan, Instant now) const;
-  void OnNothingFound(const planner::PlanOutcome& outcome, const Job& job);
+  void OnNothingFound(const planner::PlanOutcome& outcome, const Job& job, Instant now);
+  bool AskTheSlow(Instant now);
+  void TellWhoCannotLoad();
   bool IsBlocked() const;
   planner::WorkerMetrics MetricsOf(const Worker& worker, bool shards, Instant now) const;
   // Who lends memory to experts beside these stages, and how much.

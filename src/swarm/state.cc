@@ -160,7 +160,8 @@ void State::On(const TimerFired&) {
     experts.NoteChange();
     planning.Want(now);
   }
-  if (RestoreMemory()) planning.Want(now);
+  if (RestoreMemory() || ResumeLoading()) planning.Want(now);
+  EndSlowRepair();
 }
 
 void State::Settle(bool after_frame) {
@@ -264,6 +265,7 @@ std::optional<Instant> State::FindTimer() const {
   consider(wishes.next_timer());
   for (const auto& [id, worker] : roster) {
     consider(worker.memory.limit_until);
+    consider(worker.loading.paused_until);
     consider(worker.leaves_at);
   }
   return next;
@@ -311,6 +313,7 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
       return OkStatus();
     case Kind::kPrepared:
       TRY(lifecycle.OnPrepared(worker, message.prepared(), now));
+      if (is_answer) worker.loading.pauses = 0;
       if (!lifecycle.staged()) planning.Want(now);
       return OkStatus();
     case Kind::kExpertsHeld:
@@ -501,6 +504,7 @@ Status State::OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownloaded&
 
 Status State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
   const std::string problem = PrintableText(failed.message(), 500);
+  const LayerSpan layers = LayersOf(worker, failed.epoch());
   worker.layers.downloaded_bytes = worker.layers.download_total_bytes = 0;
   if (failed.epoch() == 0) {
     measuring.OnFailed(worker, now);
@@ -519,7 +523,7 @@ Status State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
       TRY(lifecycle.OnFailed(worker, failed, now));
     }
   }
-  NoteFailure(worker, problem);
+  OnLoadFault(worker, failed.code(), problem, layers);
   planning.Want(now);
   return OkStatus();
 }

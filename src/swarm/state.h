@@ -41,6 +41,7 @@ struct State {
   void On(const PrefixForgotten& event);
   void On(const PlanFound& event);
   void On(const ConsentGiven& event);
+  void On(const LayersChecked& event);
   void On(const TimerFired& event);
 
   // Shard messages come many times for each layer of each token: what hubs and holders say to each
@@ -117,6 +118,14 @@ struct State {
   Status OnGeneration(Worker& worker, const Slice& message);
   void OnWrongShards(Worker& worker);
 
+  // Layers that did not get onto a device (state_loading.cc).
+  void OnLoadFault(Worker& worker, const std::string& code, const std::string& problem,
+                   LayerSpan layers);
+  void PauseLoading(Worker& worker, const std::string& problem, bool is_slow);
+  void EndSlowRepair();
+  bool ResumeLoading();
+  LayerSpan LayersOf(const Worker& worker, BindingId epoch) const;
+
   // What nobody asked for (state_unasked.cc). An error: it is too much.
   bool IsAnswer(const Worker& worker, const wire::pb::WorkerMessage& message) const;
   Status CountUnasked(Worker& worker);
@@ -155,9 +164,18 @@ struct State {
   Health health;
   Requests requests;
   std::optional<Instant> timer;
-  bool is_restored = false;       // Restore was called: with the first event
-  std::set<std::string> awaited;  // devices of before a restart that held layers
-  uint64_t pipeline_version = 0;  // of the lifecycle, when the pipeline was told of it last
+  // Devices that say that the server's layers are damaged, until it is known whether they are.
+  struct Accusation {
+    WorkerId worker = 0;
+    LayerSpan layers;
+    std::string problem;
+  };
+  std::vector<Accusation> accusations;
+  std::optional<LayerSpan> checking;  // CheckLayers is under way
+  std::string package_problem;        // what is known to be damaged, for people
+  bool is_restored = false;           // Restore was called: with the first event
+  std::set<std::string> awaited;      // devices of before a restart that held layers
+  uint64_t pipeline_version = 0;      // of the lifecycle, when the pipeline was told of it last
   Instant now;
   Instant last_change;  // when SwarmChanged was last caused by mere progress
   Instant last_busy;    // when a request was last active

@@ -197,6 +197,8 @@ void State::DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& p
                 : "No device computes for this swarm yet: open the join link on a device.";
       break;
   }
+  if (picture.state != SwarmState::kUp && !package_problem.empty())
+    picture.message = package_problem;
   if (planning.waits() && picture.state != SwarmState::kUp)
     picture.message = "The server has started again and waits for " + Devices(awaited.size()) +
                       " that computed before.";

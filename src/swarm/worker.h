@@ -114,6 +114,14 @@ struct WorkerMemory {
   uint32_t failures = 0;
 };
 
+// Whether it may be asked to get layers that it has not. Its disk may be full, or what it is sent
+// damaged: asking again at once would change nothing of it, and what it runs goes on. State's.
+struct WorkerLoading {
+  std::optional<Instant> paused_until;
+  uint32_t pauses = 0;   // since it got something
+  bool is_slow = false;  // paused since a repair took too long: asked again where nobody else can
+};
+
 // Where the model's layers are on the device. Lifecycle and Measuring write it, and Core::State
 // what the worker says of downloads.
 struct WorkerLayers {
@@ -221,6 +229,7 @@ struct Worker {
   WorkerTimes times;
   WorkerMemory memory;
   WorkerLayers layers;
+  WorkerLoading loading;
   std::vector<Binding> bindings;  // that it was asked for and not told to drop; Lifecycle's
   BindingId newest_binding = 0;
   MeasureJob measure;  // Measuring's

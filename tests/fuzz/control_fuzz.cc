@@ -160,6 +160,8 @@ class Hostility {
   void Carry(const StartPlanning& job) { jobs_.push_back(job); }
   void Carry(const EmitLogits&) {}
   void Carry(const SetMessageLimit&) {}
+  void Carry(const CheckLayers&) {}
+  void Carry(const Warn&) {}
   void Carry(const SwarmChanged&) {}
 
   void Send(WorkerId id, const WorkerMessage& message) { Feed(WorkerControl{id, message}); }
