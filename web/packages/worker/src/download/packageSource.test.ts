@@ -155,6 +155,23 @@ describe("downloading", () => {
     expect(cache.heldBytes(digest)).toBe(0);
   });
 
+  it("asks once for a blob that is damaged at the server, and says so", async () => {
+    let asked = 0;
+    const server = fakeServer(fake, (path, bytes) => {
+      if (!path.endsWith(digest)) return null;
+      ++asked;
+      const damaged = bytes.slice();
+      damaged[5]! ^= 1;
+      return new Response(damaged, { status: 200 });
+    });
+    const { source } = await setUp(server.fetch);
+    await expect(source.download([1], () => undefined)).rejects.toMatchObject({
+      code: "invalid_data",
+      message: expect.stringMatching(/is not what the package promises/) as string,
+    });
+    expect(asked).toBe(1);
+  });
+
   it("takes a whole answer where it asked for the rest", async () => {
     let isFirst = true;
     const server = fakeServer(fake, (path, bytes) => {
@@ -263,6 +280,25 @@ describe("the stores", () => {
     await source.download([0], () => undefined);
     await expect(source.download([1], () => undefined)).rejects.toThrow("do not fit the offer");
     expect(memory.memoryBytes).toBeLessThanOrEqual(kBlobBytes + 10);
+  });
+
+  it("where neither takes more, the fault of the cache is told by name", async () => {
+    const http = new ServerHttp("http://s", "", fakeServer(fake).fetch, AbortSignal.any([]));
+    const cache = new FakeCache(() => true);
+    cache.failAfterBytes = kChunkBytes + 5;
+    const source = new PackageSource({
+      http,
+      cache,
+      memory: new MemoryStore(() => false),
+      verified: new VerifiedChunks(),
+      recent: new RecentChunks(() => true),
+      needsPrograms: false,
+    });
+    await source.fetchManifest(toHex(fake.digest));
+    await expect(source.download([1], () => undefined)).rejects.toMatchObject({
+      code: "io",
+      message: expect.stringMatching(/cache of this .* quota exceeded.*fit the offer/) as string,
+    });
   });
 
   it("a chunk is hashed once, on its way in or when it is first read", async () => {

@@ -369,7 +369,13 @@ export class PackageSource implements WeightSource {
       await http.retrying(() => this.#fetchInto(cache, digest, onBytes, signal));
     } catch (error) {
       if (!(error instanceof StoreFailed)) throw error;
-      await http.retrying(() => this.#fetchInto(memory, digest, onBytes, signal));
+      await http.retrying(() => this.#fetchInto(memory, digest, onBytes, signal))
+        .catch((other: unknown) => {
+          if (!(other instanceof StoreFailed) || cache === memory) throw other;
+          // The server asks for less where memory is short, and asks others where a disk is full.
+          throw new EngineError("io", `The cache of this device fails: ${error.why}. ` +
+            `Its memory takes no more either: ${other.why}.`);
+        });
     }
   }
 
@@ -517,9 +523,12 @@ function allocated(byteCount: number): Uint8Array<ArrayBuffer> {
 
 // This store cannot take the blob; another may.
 class StoreFailed extends EngineError {
+  readonly why: string;
+
   constructor(cause: unknown) {
     const why = cause instanceof Error ? cause.message : String(cause);
     super("out_of_memory", `This device keeps no more downloads: ${why}.`);
+    this.why = why;
   }
 }
 
