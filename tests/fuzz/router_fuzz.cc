@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "net/http.h"
+#include "net/web_names.h"
 #include "script.h"
 #include "server/router.h"
 #include "server/static_files.h"
@@ -105,11 +106,22 @@ net::HttpRequest RequestOf(Script& script, uint8_t byte) {
   static constexpr std::string_view kMethods[] = {"GET", "HEAD", "POST", "OPTIONS", "PUT"};
   static constexpr std::string_view kPaths[] = {"/v1/models/a", "/v1/chat", "/package/weft.json",
                                                 "/stream", "/worker"};
-  static constexpr std::string_view kNames[] = {
-      "host",           "origin",          "sec-fetch-site",
-      "authorization",  "x-forwarded-for", "x-forwarded-proto",
-      "range",          "if-range",        "if-none-match",
-      "accept-encoding"};
+  static constexpr std::string_view kNames[] = {"host",
+                                                "origin",
+                                                "sec-fetch-site",
+                                                "authorization",
+                                                "x-forwarded-for",
+                                                "x-forwarded-proto",
+                                                "range",
+                                                "if-range",
+                                                "if-none-match",
+                                                "accept-encoding",
+                                                "if-match",
+                                                "content-encoding",
+                                                "content-type",
+                                                "access-control-request-method",
+                                                "access-control-request-headers",
+                                                "x-other"};
   net::HttpRequest request;
   request.method = kMethods[script.Byte() % 5];
   const uint8_t path = script.Byte();
@@ -121,7 +133,7 @@ net::HttpRequest RequestOf(Script& script, uint8_t byte) {
   if ((byte & 8) != 0) request.headers.emplace_back("authorization", "Bearer key-key-key");
   if ((byte & 16) != 0) request.headers.emplace_back("authorization", "Bearer token-token");
   for (uint8_t count = script.Byte() % 6; count > 0; --count) {
-    const std::string_view name = kNames[script.Byte() % 10];
+    const std::string_view name = kNames[script.Byte() % 16];
     request.headers.emplace_back(name, script.Text());
   }
   return request;
@@ -140,13 +152,13 @@ void CheckAnswer(const net::HttpRequest& request, const Recorder& answer, const 
     CHECK(value.find_first_of("\r\n") == std::string::npos && !name.empty());
   CHECK(!reached.key || Carries(request, kKey), "without the key");
   CHECK(!reached.token || Carries(request, kKey) || Carries(request, kToken), "without a token");
-  const std::string_view host = request.Header("host");
+  const auto host = net::CanonicalAuthority(request.Header("host"));
   const bool is_ours = host == "weft.example:8080" || host == "127.0.0.1:8080";
   const bool is_reached = reached.key || reached.token || reached.socket;
   CHECK(!is_reached || is_ours, "for a host that is not ours");
   if (!is_reached) return;
   CHECK(answer.status == 200 || answer.status == 206 || answer.status == 304 ||
-        answer.status == 416);
+        answer.status == 412 || answer.status == 416);
   if (answer.status == 206) {
     CHECK(!answer.body.empty() || request.method == "HEAD");
     CHECK(AsText(Content().bytes()).find(answer.body) != std::string_view::npos);
