@@ -54,6 +54,7 @@ class NoSocket : public net::WebSocket {
   void Close(std::string) override {}
   void SetMessageLimit(size_t) override {}
   void SetAllowance(std::optional<size_t>) override {}
+  void SetReading(bool) override {}
   void SetSilence(Duration) override {}
   std::string remote_address() const override { return ""; }
 };
