@@ -54,13 +54,14 @@ Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& wo
   batch.layer = work.layer;
   batch.hidden = work.hidden;
   batch.sums = work.sums;
+  batch.largest_slot = work.largest_slot;
   batch.norms.assign(work.norms.begin(), work.norms.end());
   batch.tasks = MakeTasks(work);
   batch.left = batch.tasks.size();
   if (MayLose(now, work, batch))
     batch.account.emplace(wire::SumsOf{batch.sequence, batch.layer, wire::kMlpBlock},
                           static_cast<uint32_t>(work.rows.size() / work.hidden), work.hidden,
-                          static_cast<uint32_t>(batch.tasks.size()));
+                          static_cast<uint32_t>(batch.tasks.size()), batch.largest_slot);
   else
     batch.slot_rows.resize(work.sums ? work.rows.size() : work.experts.size() * work.hidden);
   batch.is_forecast = options_.adaptive && !work.sums && work.experts.size() <= kForecastSlots;
@@ -416,11 +417,17 @@ Status Dispatcher::CheckRows(const Batch& batch, const Task& task,
   if (frame.rows.byte_count() != count * sizeof(float))
     return Refused(Sentence("Its rows have ", frame.rows.byte_count(), " bytes, expected ", count,
                             " numbers."));
+  const size_t experts = 1 + frame.added.size();
+  const float largest = batch.largest_slot * static_cast<float>(experts);
   for (size_t i = 0; i < count; ++i) {
-    if (!std::isfinite(ElementAt(frame.rows.bytes().data(), i)))
+    const float value = ElementAt(frame.rows.bytes().data(), i);
+    if (!std::isfinite(value))
       return Refused(Sentence("Its rows of expert ", frame.expert,
                               " hold a number that is not finite at ", i,
                               ", expected finite ones."));
+    if (largest > 0 && std::abs(value) > largest)
+      return Refused(Sentence("Its sum of ", experts, " experts of layer ", frame.layer, " holds ",
+                              value, " at ", i, ", expected at most ", largest, "."));
   }
   return OkStatus();
 }

@@ -84,6 +84,9 @@ struct LayerWork {
   bool may_lose = false;
   // How large the groups' outputs for these rows will be, by group; empty: as SetLosses said.
   std::span<const float> norms = {};
+  // Of sums: no value of an expert's row is further from 0; 0: that is not known. Who sends more
+  // has not computed it.
+  float largest_slot = 0;
 };
 
 // Frames for a holder, dispatches or cancels, that fit one shard message.
@@ -157,8 +160,8 @@ class Dispatcher {
   void FixCopies(uint32_t copies);
   // All who can be asked now. An epoch that is not newer than the last one's changes nothing.
   Actions SetHolders(Instant now, uint32_t epoch, std::vector<Holder> holders);
-  // A decoded result frame. What does not answer a dispatch exactly, or is not finite, is refused
-  // and counted against the holder.
+  // A decoded result frame. What does not answer a dispatch exactly, is not finite or cannot be the
+  // sum of so many experts is refused and counted against the holder.
   Actions OnResult(Instant now, uint32_t holder, const wire::ExpertFrame& frame);
   // A message of this holder that is no shard message, for the same count.
   Actions OnMalformed(Instant now, uint32_t holder, const std::string& sentence);
@@ -220,6 +223,7 @@ class Dispatcher {
     std::vector<Task> tasks;  // by expert
     size_t left = 0;
     bool sums = false;
+    float largest_slot = 0;            // LayerWork's
     bool is_forecast = false;          // adaptive hedging of few rows
     std::optional<Instant> next_look;  // whether a copy pays by now
     std::vector<float> slot_rows;

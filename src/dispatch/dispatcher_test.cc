@@ -10,6 +10,7 @@
 namespace weft::dispatch {
 namespace {
 
+using testing::HasSubstr;
 using testing::SizeIs;
 
 constexpr uint16_t kLayer = 3;
@@ -99,10 +100,12 @@ TEST(Dispatcher, AllExpertsOfAHolderGoInOneMessageAndARowGoesOnce) {
 }
 
 // One token of which all experts are wanted, added up.
-Actions BeginSum(Dispatcher& dispatcher, Instant now, const std::vector<uint32_t>& experts) {
+Actions BeginSum(Dispatcher& dispatcher, Instant now, const std::vector<uint32_t>& experts,
+                 float largest_slot = 0) {
   const std::vector<float> row = {1.5f, -2.0f};
-  return dispatcher.Begin(
-      now, 0, {kLayer, static_cast<uint32_t>(experts.size()), kHidden, row, experts, true});
+  LayerWork work{kLayer, static_cast<uint32_t>(experts.size()), kHidden, row, experts, true};
+  work.largest_slot = largest_slot;
+  return dispatcher.Begin(now, 0, work);
 }
 
 wire::ExpertFrame SumOf(const std::vector<wire::ExpertFrame>& dispatches, std::vector<float> rows) {
@@ -128,6 +131,27 @@ TEST(Dispatcher, SharesOfASumAreAnsweredWithARowEach) {
   const Actions next = BeginSum(dispatcher, At(4), {0, 1, 2, 3});
   EXPECT_EQ(To(next, 7).size(), 3u);
   EXPECT_EQ(To(next, 8).size(), 1u);
+}
+
+// Two sums of 3e38 are infinite, and nobody could tell then whose they were.
+TEST(Dispatcher, ASumThatItsExpertsCannotAddUpToIsItsSendersFault) {
+  Dispatcher dispatcher({});
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {0, 1}}, {8, {0, 1}}}));
+  int64_t ms = 0;
+  for (const float wrong : {4.25f, -4.25f, 3e38f}) {
+    const auto to_seven = To(BeginSum(dispatcher, At(++ms), {0, 1}, 4), 7);
+    ASSERT_EQ(to_seven.size(), 1u);
+    const Actions refused = dispatcher.OnResult(At(++ms), 7, Answer(to_seven[0], {1, wrong}));
+    EXPECT_EQ(To(refused, 8).size(), 1u) << "another is asked";
+    ASSERT_EQ(refused.put_aside.size(), wrong == 3e38f ? 1u : 0u);
+    if (wrong == 3e38f) {
+      EXPECT_THAT(refused.put_aside[0].sentence, HasSubstr("expected at most 4"));
+    }
+    (void)dispatcher.Abandon(At(++ms), 0);
+  }
+  const auto to_eight = To(BeginSum(dispatcher, At(++ms), {0, 1}, 4), 8);
+  ASSERT_EQ(to_eight.size(), 2u);
+  EXPECT_EQ(dispatcher.OnResult(At(++ms), 8, SumOf(to_eight, {8, -8})).done.size(), 1u);
 }
 
 TEST(Dispatcher, AnExpertCountsOnceInASum) {

@@ -98,6 +98,8 @@ struct SlotRequest {
   std::span<const float> route;  // [row_count, 2 * top_k]: as MoeRoute writes it
   // Wanted instead is the sum of each row's slots: [row_count, columns].
   bool sums = false;
+  // Of sums: no value of a slot is further from 0. 0: nothing is known of them.
+  float largest_slot = 0;
 };
 
 // A step that stopped. It holds the room that its rows take, and what it has computed. Destroyed

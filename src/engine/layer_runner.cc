@@ -141,7 +141,8 @@ class LayerRunner::OpRunner {
             op.out.columns,
             {given, in.rows * in.columns},
             {routes, in.rows * route.columns},
-            op.sums};
+            op.sums,
+            op.sums ? op.grid.step * op.grid.limit : 0};
   }
 
   Status TakeSlots(const program::SlotExchange& op, std::span<const float> slots) {

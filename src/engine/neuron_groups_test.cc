@@ -137,6 +137,10 @@ std::vector<float> SplitLogits(Model& model, std::span<const program::Program> p
     EXPECT_EQ(request.top_k, 8u);
     EXPECT_EQ(request.sums, is_on_grid);
     std::vector<float> slots = split.Slots(request);
+    EXPECT_EQ(request.largest_slot > 0, is_on_grid);
+    if (is_on_grid) {
+      for (const float value : slots) EXPECT_LE(std::abs(value), request.largest_slot);
+    }
     const std::vector<float> sums = SumsOf(slots, request, random);
     if (request.sums) {
       slots = sums;
@@ -150,6 +154,23 @@ std::vector<float> SplitLogits(Model& model, std::span<const program::Program> p
     EXPECT_TRUE(progress.ok());
   }
   return std::get<StepOutput>(*progress).logits;
+}
+
+TEST(NeuronGroups, AHubKnowsHowLargeAGroupsOutputIs) {
+  const Model model(DType::kF32);
+  size_t exchanges = 0;
+  for (const program::Program& layer : model.Grouped(32, kGrid)) {
+    const program::Program hub = program::HubProgram(layer);
+    const auto again = program::Decode(program::Encode(hub));
+    ASSERT_TRUE(again.ok());
+    for (const program::Op& op : again->ops) {
+      const auto* exchange = std::get_if<program::SlotExchange>(&op);
+      if (exchange == nullptr) continue;
+      EXPECT_EQ(exchange->grid.step * exchange->grid.limit, 8);
+      ++exchanges;
+    }
+  }
+  EXPECT_GT(exchanges, 0u);
 }
 
 TEST(NeuronGroups, GiveTheSameBitsWhoeverAddsWhat) {

@@ -175,6 +175,8 @@ struct OpWriter {
     o->set_experts(op.experts);
     o->set_top_k(op.top_k);
     o->set_sums(op.sums);
+    o->set_grid_step(op.grid.step);
+    o->set_grid_limit(op.grid.limit);
   }
   void operator()(const Gate& op) const {
     auto* o = out->mutable_gate();
@@ -368,6 +370,16 @@ SsmScan ToSsmScan(const pb::SsmScan& in) {
           .dt_max = in.dt_max()};
 }
 
+SlotExchange ToSlotExchange(const pb::SlotExchange& in) {
+  return {.in = ToView(in.in()),
+          .route = ToView(in.route()),
+          .out = ToView(in.out()),
+          .experts = in.experts(),
+          .top_k = in.top_k(),
+          .sums = in.sums(),
+          .grid = {in.grid_step(), in.grid_limit()}};
+}
+
 Result<Op> ToOp(const pb::Op& in) {
   switch (in.kind_case()) {
     case pb::Op::kEmbed:
@@ -414,11 +426,8 @@ Result<Op> ToOp(const pb::Op& in) {
       const pb::Exchange& op = in.exchange();
       return Op(Exchange{ToView(op.out()), ToView(op.in()), op.id()});
     }
-    case pb::Op::kSlotExchange: {
-      const pb::SlotExchange& op = in.slot_exchange();
-      return Op(SlotExchange{ToView(op.in()), ToView(op.route()), ToView(op.out()), op.experts(),
-                             op.top_k(), op.sums()});
-    }
+    case pb::Op::kSlotExchange:
+      return Op(ToSlotExchange(in.slot_exchange()));
     case pb::Op::kGate: {
       const pb::Gate& op = in.gate();
       return Op(Gate{ToView(op.in()), ToView(op.gate()), ToView(op.out()),

@@ -298,6 +298,7 @@ struct SlotExchange {
   uint32_t experts = 0;
   uint32_t top_k = 0;
   bool sums = false;
+  SumGrid grid;  // of every slot, where sums are wanted
 };
 
 using Op = std::variant<Embed, RmsNorm, LayerNorm, MatMul, Add, Scale, Softcap, QkNormRope,

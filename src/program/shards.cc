@@ -60,8 +60,13 @@ Program HubProgram(const Program& program) {
   for (Op& op : hub.ops) {
     const auto* experts = std::get_if<MoeExperts>(&op);
     if (experts == nullptr) continue;
-    op = SlotExchange{experts->in,      experts->route, experts->out,
-                      experts->experts, experts->top_k, sums};
+    op = SlotExchange{experts->in,
+                      experts->route,
+                      experts->out,
+                      experts->experts,
+                      experts->top_k,
+                      sums,
+                      sums ? experts->grid : SumGrid()};
   }
   DropUnusedWeights(hub);
   return hub;

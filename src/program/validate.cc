@@ -290,7 +290,10 @@ class OpChecker {
     if (op.down_bias) TRY(ExpectShape("down_bias", *op.down_bias, {op.experts, op.in.columns}));
     return OkStatus();
   }
-  Status operator()(const SlotExchange& op) { return RoutedRows(op); }
+  Status operator()(const SlotExchange& op) {
+    TRY(ExpectGrid(op.grid));
+    return RoutedRows(op);
+  }
   Status operator()(const Exchange& op) {
     if (!exchange_ids_.insert(op.id).second) {
       return Invalid("another Exchange has the id " + Str(op.id) + " too.");

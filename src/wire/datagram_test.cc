@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -299,6 +300,24 @@ TEST(GroupSums, WhatWasNotAskedForIsNotCounted) {
   EXPECT_EQ(fresh.Add(ByteSpan(good).first(good.size() - 4), asked), SumsOutcome::kMalformed);
   EXPECT_EQ(fresh.missing(), fresh.pairs());
   EXPECT_TRUE(std::ranges::all_of(fresh.values(), [](float value) { return value == 0; }));
+}
+
+TEST(GroupSums, NoMoreThanSoManyGroupsCanAddUpToIsCounted) {
+  GroupSet asked(kGroups), one(kGroups), two(kGroups);
+  for (uint32_t group : {1u, 4u, 11u}) asked.Add(group);
+  one.Add(4);
+  for (uint32_t group : {1u, 11u}) two.Add(group);
+  const auto body = [](const GroupSet& groups, float value) {
+    return SumsBodies(kOf, 0, groups, std::vector<float>(kColumns, value))[0];
+  };
+  GroupSums sums(kOf, kRows, kColumns, kGroups, 1.5f);
+  EXPECT_EQ(sums.Add(body(one, 1.75f), asked), SumsOutcome::kMalformed);
+  EXPECT_EQ(sums.Add(body(two, -3.25f), asked), SumsOutcome::kMalformed);
+  EXPECT_EQ(sums.Add(body(two, std::numeric_limits<float>::quiet_NaN()), asked),
+            SumsOutcome::kMalformed);
+  EXPECT_EQ(sums.missing(), sums.pairs());
+  EXPECT_EQ(sums.Add(body(one, 1.5f), asked), SumsOutcome::kCounted);
+  EXPECT_EQ(sums.Add(body(two, -3), asked), SumsOutcome::kCounted);
 }
 
 }  // namespace

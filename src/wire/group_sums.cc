@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/check.h"
 
@@ -86,12 +87,14 @@ std::vector<std::vector<uint8_t>> SumsBodies(const SumsOf& of, uint16_t row, con
   return bodies;
 }
 
-GroupSums::GroupSums(const SumsOf& of, uint32_t rows, uint32_t columns, uint32_t groups)
+GroupSums::GroupSums(const SumsOf& of, uint32_t rows, uint32_t columns, uint32_t groups,
+                     float largest)
     : of_(of),
       rows_(rows),
       columns_(columns),
       groups_(groups),
       fragments_(Fragments(columns)),
+      largest_(largest),
       counted_(size_t{rows} * fragments_, GroupSet(groups)),
       values_(size_t{rows} * columns, 0.0f),
       missing_(pairs()) {}
@@ -116,7 +119,10 @@ SumsOutcome GroupSums::Add(ByteSpan body, const GroupSet& asked) {
   if (counted.Overlaps(*groups)) return SumsOutcome::kRepeated;
   std::vector<float> values(columns);
   std::memcpy(values.data(), body.data() + kSumsHeadBytes + set_bytes, values.size() * 4);
-  if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
+  const float largest = largest_ > 0 ? largest_ * static_cast<float>(groups->Count())
+                                     : std::numeric_limits<float>::max();
+  // No comparison with a NaN is true.
+  if (!std::ranges::all_of(values, [&](float value) { return std::abs(value) <= largest; }))
     return SumsOutcome::kMalformed;
   counted.AddAll(*groups);
   missing_ -= groups->Count();

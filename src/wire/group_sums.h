@@ -76,7 +76,7 @@ std::vector<std::vector<uint8_t>> SumsBodies(const SumsOf& of, uint16_t row, con
 // What became of a body.
 enum class SumsOutcome : uint8_t {
   kCounted,
-  kMalformed,  // lengths or fields that cannot be, or a value that is not finite
+  kMalformed,  // lengths or fields that cannot be, or a value that so many groups cannot add up to
   kElsewhere,  // of another step, layer or block: late, or early
   kNotAsked,   // groups that the device was not asked for, a row or columns that there are not
   kRepeated,   // some of its groups are in these columns already
@@ -87,7 +87,8 @@ std::string_view SumsOutcomeName(SumsOutcome outcome);
 // The sums of one exchange on the hub.
 class GroupSums {
  public:
-  GroupSums(const SumsOf& of, uint32_t rows, uint32_t columns, uint32_t groups);
+  // `largest`: no value of a group's output is further from 0; 0: that is not known.
+  GroupSums(const SumsOf& of, uint32_t rows, uint32_t columns, uint32_t groups, float largest = 0);
 
   // A body from a device that was asked for these groups, or the hub's own sums. Only kCounted
   // changes anything.
@@ -110,6 +111,7 @@ class GroupSums {
  private:
   SumsOf of_;
   uint32_t rows_ = 0, columns_ = 0, groups_ = 0, fragments_ = 0;
+  float largest_ = 0;
   std::vector<GroupSet> counted_;  // [rows, fragments]
   std::vector<float> values_;
   uint64_t missing_ = 0;

@@ -53,7 +53,7 @@ void Hub::Wait(Instant now, uint32_t place, const StepWaits& waits) {
       lossy_ && waits.rows.size() == steps_[place].row_sessions.size() * waits.columns;
   Apply(now, dispatcher_.Begin(now, place,
                                {waits.layer, waits.top_k, waits.columns, waits.rows, waits.experts,
-                                waits.sums, may_lose, waits.norms}));
+                                waits.sums, may_lose, waits.norms, waits.largest_slot}));
 }
 
 std::optional<ResumeStep> Hub::Next() {

@@ -143,6 +143,7 @@ struct StepWaits {
   std::vector<float> rows;        // [tokens, columns]
   std::vector<uint32_t> experts;  // [tokens, top_k]
   bool sums = false;
+  float largest_slot = 0;  // engine::SlotRequest's
   // How large the outputs of neuron groups will be, by group, over all rows; empty: not known.
   std::vector<float> norms;
 };

@@ -45,6 +45,7 @@ Result<StepWaits> WaitsOf(const engine::SlotRequest& request) {
   waits.columns = static_cast<uint16_t>(request.columns);
   waits.top_k = request.top_k;
   waits.sums = request.sums;
+  waits.largest_slot = request.largest_slot;
   waits.rows.assign(request.in.begin(), request.in.end());
   const auto is_finite = [](float value) { return std::isfinite(value); };
   const auto finite = std::count_if(waits.rows.begin(), waits.rows.end(), is_finite);
