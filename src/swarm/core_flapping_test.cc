@@ -54,7 +54,10 @@ TEST(Flapping, OneThatGoesTwiceOverARequestCounts) {
 class LastTryTest : public testing::Test {
  protected:
   explicit LastTryTest(bool hold_back = false) : hold_back_(hold_back) {
-    for (WorkerId& id : stay_) id = swarm_.Join(Half());
+    TestWorker slow = Half();
+    slow.run_us = 20'000;
+    slow.compute_us = 100'000;
+    for (WorkerId& id : stay_) id = swarm_.Join(slow);
     swarm_.Advance(Seconds(30));
     EXPECT_THAT(swarm_.Tokens(swarm_.Submit({1, 2}, 2)), ElementsAre(3, 4)) << "they serve";
     swarm_.Advance(Seconds(30));
