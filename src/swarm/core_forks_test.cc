@@ -107,6 +107,45 @@ TEST_P(Forks, AChatWhoseDonorIsCancelledGoesOn) {
   EXPECT_EQ(swarm_.Ends(second)[0].cached_prompt_tokens, 0u);
 }
 
+// A client that was served much reads a prompt that one waits for who was served nothing: it takes
+// that one's turns, beside a third one's long prompt.
+TEST(ForksAndTurns, WhoIsWaitedForTakesTheTurnsOfWhoWaits) {
+  TestSwarm swarm(Options());
+  swarm.BringUp(1);
+  const WorkerId worker = swarm.picture().stages[0].worker;
+  RequestId next = 500;
+  const auto ask = [&](const char* client, std::vector<int32_t> prompt) {
+    Request request;
+    request.id = ++next;
+    request.client = client;
+    request.prompt_ids = std::move(prompt);
+    request.max_tokens = 2;
+    request.sampling.temperature = 0;
+    swarm.Submit(std::move(request));
+    return next;
+  };
+  swarm.worker(worker).answer_steps = false;
+  const RequestId talk = ask("much", Counting(700, 48));  // goes on, so that what it had counts
+  for (int step = 0; step < 5; ++step) swarm.AnswerStep(worker);
+  ask("much", Chat(100));
+  ask("third", Counting(800, 60));
+  const RequestId waits = ask("none", Chat(200));
+  swarm.ClearLog();
+  const auto rows_of = [&](uint32_t session) {
+    uint32_t rows = 0;
+    for (const TestRun& run : swarm.runs())
+      if (run.run.session == session) rows += run.run.count;
+    return rows;
+  };
+  while (swarm.Tokens(waits).empty()) swarm.AnswerStep(worker);
+  EXPECT_LT(rows_of(3), 60u) << "the third one's prompt was read in turns with it";
+  EXPECT_GE(rows_of(3), 24u);
+  EXPECT_EQ(swarm.Ends(waits).size(), 0u);
+  swarm.AnswerSteps(worker);
+  EXPECT_EQ(swarm.Tokens(talk), Counting(748, 2));
+  EXPECT_EQ(swarm.Ends(waits)[0].cached_prompt_tokens, 40u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Stages, Forks, testing::Values(1, 3));
 
 // A stage goes, with everything: its replacement is sent the common rows once, whoever is first,

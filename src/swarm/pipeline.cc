@@ -340,9 +340,7 @@ std::vector<Session*> Pipeline::TurnsOf(const Stage& stage, Pass pass) const {
     if (session->active.has_value() != (pass == Pass::kIdle)) turns.push_back(session);
   }
   if (pass == Pass::kChunks)
-    std::stable_sort(turns.begin(), turns.end(), [](const Session* a, const Session* b) {
-      return a->active->served() < b->active->served();
-    });
+    std::ranges::stable_sort(turns, {}, [&](const Session* each) { return RankOf(*each, stage); });
   return turns;
 }
 

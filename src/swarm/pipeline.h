@@ -157,6 +157,7 @@ class Pipeline {
   void Fork(Session& session, StageProgress& progress, const Stage& stage, const Share& share);
   void Reproduce(Session& session, size_t stage_index, StageProgress& stage);
   void TakeRows(size_t stage_index, Worker& worker, Batch& batch);
+  uint64_t RankOf(const Session& session, const Stage& stage) const;
   std::vector<Session*> TurnsOf(const Stage& stage, Pass pass) const;
   void TakePass(size_t stage_index, Pass pass, size_t run_limit, Batch& batch);
   void AddRun(Session& session, StageProgress& progress, const Stage& stage, uint32_t row_limit,

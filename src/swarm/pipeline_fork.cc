@@ -54,6 +54,21 @@ Pipeline::Share Pipeline::BestShare(const Session& session, const StageProgress&
   return best;
 }
 
+// By what its client was served, or the least that a client was whose session waits for this one:
+// else that one would wait for the turns of a client that had much.
+uint64_t Pipeline::RankOf(const Session& session, const Stage& stage) const {
+  uint64_t rank = session.active->served();
+  const auto found =
+      std::ranges::find(session.progress, stage.bound.binding, &StageProgress::binding);
+  const uint32_t sent = found == session.progress.end() ? 0 : found->sent;
+  for (const Kin& kin : session.kin) {
+    if (kin.common <= sent) break;
+    const Session& other = *sessions_.Find(kin.session);
+    if (other.active && GoesAhead(session, other)) rank = std::min(rank, other.active->served());
+  }
+  return rank;
+}
+
 // Whether the stage behind has, or will be given, every row up to where the fork begins. Rows that
 // it lacks come out of history, its own or the donor's; where neither has them somebody has to
 // compute them, and a fork in front of it would only be taken back.
