@@ -14,7 +14,8 @@ interface NavigatorExtras {
 
 const extras = navigator as NavigatorExtras;
 
-export const isPhoneDevice = extras.userAgentData?.mobile ?? isPhone(navigator.userAgent);
+export const isPhoneDevice =
+  extras.userAgentData?.mobile ?? isPhone(navigator.userAgent, navigator.maxTouchPoints);
 
 export const deviceMemory: DeviceMemory = {
   deviceGiB: extras.deviceMemory ?? null,
@@ -47,13 +48,27 @@ export async function watchDevice(): Promise<void> {
   }
 }
 
+// Whether weights outlive the tab, as far as a page can know: private windows give no folder. Only
+// the worker can tell whether files can be written there, and says so while it helps.
+export const keepsWeights = signal(true);
+
+export async function findStorage(): Promise<void> {
+  // Undefined on plain http, whatever the types say.
+  const storage = navigator.storage as StorageManager | undefined;
+  try {
+    keepsWeights.value = (await storage?.getDirectory()) !== undefined;
+  } catch {
+    keepsWeights.value = false;
+  }
+}
+
 const kNameKey = "weft.deviceName";
 
 export function deviceName(): string {
   const saved = load(kNameKey);
   if (saved !== null && saved !== "") return saved;
   const [byte = 0] = crypto.getRandomValues(new Uint8Array(1));
-  const name = friendlyName(navigator.userAgent, byte);
+  const name = friendlyName(navigator.userAgent, byte, navigator.maxTouchPoints);
   save(kNameKey, name);
   return name;
 }

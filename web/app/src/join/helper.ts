@@ -8,7 +8,7 @@ import { apiKey, joinToken } from "../api/secrets.ts";
 import { loadJson, save } from "../browser/storage.ts";
 import { createWorker } from "./createWorker.ts";
 import {
-  claimWorkerId, deviceConditions, deviceMemory, deviceName, saveDeviceName, watchDevice,
+  claimWorkerId, deviceConditions, deviceMemory, deviceName, findStorage, isPhoneDevice, saveDeviceName, watchDevice,
 } from "./device.ts";
 import { SteadyPhase } from "./steadyPhase.ts";
 import { keepAwake } from "./wakeLock.ts";
@@ -65,6 +65,7 @@ async function begin(): Promise<void> {
     name: limitName(name),
     workerId: id,
     memoryBytes,
+    isPhone: isPhoneDevice,
     engine,
   });
 }
@@ -114,3 +115,4 @@ function readEngine(value: unknown): EngineChoice | null {
 }
 
 void watchDevice();
+void findStorage();

@@ -42,7 +42,9 @@ export function Helping(): VNode {
       <HelpFigures status={now} />
       <div class="row row-between">
         <span class="muted">
-          {formatBytes(now.cachedBytes)} of weights are kept in this browser.
+          {now.keepsWeights
+            ? `${formatBytes(now.cachedBytes)} of weights are kept in this browser.`
+            : "This browser keeps no weights: they are downloaded again the next time."}
         </span>
         <button type="button" class="button" onClick={forgetCache}>Forget cached weights</button>
       </div>

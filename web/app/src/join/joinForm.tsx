@@ -6,7 +6,7 @@ import {
   Notice, formatBytes, formatMemory, mostOfferBytes, offerStops,
 } from "@weft/ui";
 import type { EngineChoice } from "@weft/worker";
-import { deviceMemory, isPhoneDevice } from "./device.ts";
+import { deviceMemory, isPhoneDevice, keepsWeights } from "./device.ts";
 import {
   changeChoices, choices, forgetCache, pausedBecause, startHelping, status,
 } from "./helper.ts";
@@ -49,11 +49,14 @@ function WhatHappens(): VNode {
     <ul class="what-happens">
       <li>
         Downloads up to <strong class="figure">{formatBytes(most)}</strong> of{" "}
-        {model ? <strong>{model.name}</strong> : "the model"} from this server and keeps it in this
-        browser for the next time.
+        {model ? <strong>{model.name}</strong> : "the model"} from this server
+        {keepsWeights.value
+          ? " and keeps it in this browser for the next time."
+          : ". This browser keeps nothing for the next time (a private window?)."}
       </li>
       <li>
-        Computes while this tab is open, in the background too, with at most{" "}
+        Computes while this tab is open{isPhoneDevice ? "" : ", in the background too"}, with at
+        most{" "}
         <strong class="figure">{formatMemory(memoryBytes)}</strong> of memory.
       </li>
       <li>Stops at once when you press stop or close the tab.</li>
@@ -87,7 +90,8 @@ function MemoryField(): VNode {
       <span class="field-hint">
         {isPhoneDevice
           ? "Phones close tabs that use much memory: half a GiB is a good amount."
-          : "More memory can hold more layers. The tab never uses more than this."}
+          : "More memory can hold more layers. No more than this is used for the model."}{" "}
+        The browser itself takes about 250 MB beside it.
       </span>
     </div>
   );

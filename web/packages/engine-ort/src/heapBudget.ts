@@ -68,7 +68,7 @@ export class HeapBudget {
   async catchMemory<T>(make: () => Promise<T>): Promise<T> {
     const Original = WebAssembly.Memory;
     const catching = (descriptor: WebAssembly.MemoryDescriptor): WebAssembly.Memory => {
-      const memory = new Original(descriptor);
+      const memory = asLargeAsGiven(Original, descriptor);
       if (descriptor.initial >= kLeastPages) this.#watch(memory);
       return memory;
     };
@@ -98,5 +98,21 @@ export class HeapBudget {
       this.#bytesBeforeGrowth = before;
       return previousPages;
     };
+  }
+}
+
+// The library asks for a memory that may grow to 4 GiB. Phones refuse to set so much aside for one
+// that threads share: then half as much is asked for, down to what it begins with.
+function asLargeAsGiven(
+  Memory: typeof WebAssembly.Memory,
+  descriptor: WebAssembly.MemoryDescriptor,
+): WebAssembly.Memory {
+  const { initial, maximum } = descriptor;
+  for (let most = maximum; ; most = Math.max(initial, Math.floor(most / 2))) {
+    try {
+      return new Memory(most === undefined ? descriptor : { ...descriptor, maximum: most });
+    } catch (error) {
+      if (!(error instanceof RangeError) || most === undefined || most <= initial) throw error;
+    }
   }
 }

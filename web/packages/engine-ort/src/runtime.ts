@@ -29,9 +29,10 @@ export async function findAdapter(): Promise<GPUAdapter | null> {
   return null;
 }
 
-// A software adapter computes more slowly than wasm.
+// A software adapter computes more slowly than wasm. Older Safaris do not say what an adapter is.
 export function isFallback(adapter: GPUAdapter): boolean {
-  return adapter.info.isFallbackAdapter;
+  const info = adapter.info as GPUAdapterInfo | undefined;
+  return info?.isFallbackAdapter ?? false;
 }
 
 export async function chooseProvider(choice: "auto" | "webgpu" | "wasm"): Promise<Provider> {

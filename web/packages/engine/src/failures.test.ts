@@ -98,6 +98,20 @@ describe.skipIf(!gpu)("a kernel that the driver refuses", { timeout: 600_000 }, 
     const pipelines = Pipelines.of(refusing("clever").device);
     expect(await pipelines.get(clever)).toBe(await pipelines.get(plain));
   });
+
+  it("is no fault of the device, which goes on", async () => {
+    const uncaptured: string[] = [];
+    const { device } = gpu!;
+    const listen = ({ error }: GPUUncapturedErrorEvent): number => uncaptured.push(error.message);
+    device.addEventListener("uncapturederror", listen);
+    const refused = { ...rowKernels.elementwise(), key: "refused", code: "this is no WGSL" };
+    await expect(Pipelines.of(wrapped(gpu!, {}).device).get(refused)).rejects.toThrow(
+      "refuses kernel 'refused'",
+    );
+    await device.queue.onSubmittedWorkDone();
+    device.removeEventListener("uncapturederror", listen);
+    expect(uncaptured).toEqual([]);
+  });
 });
 
 describe.skipIf(!gpu)("a device that is lost", { timeout: 600_000 }, () => {

@@ -139,6 +139,7 @@ export async function work(
       name: limitName(options.name),
       workerId: takeWorkerId(options.cache, adapter.index),
       memoryBytes,
+      isPhone: false,
       engine: "webgpu",
     });
     if (options.wantsWhole) {

@@ -33,10 +33,15 @@ async function findGpuAdapter(gpu: GPU | undefined): Promise<GPUAdapter | null> 
   return null;
 }
 
+// What an adapter says of itself; older Safaris leave it out.
+function infoOf(adapter: GPUAdapter): Partial<GPUAdapterInfo> {
+  return (adapter.info as GPUAdapterInfo | undefined) ?? {};
+}
+
 // Kernels sum over 32 lanes: narrower subgroups, or those whose width a driver may choose, are of
 // no use to them.
-function hasWideSubgroups({ features, info }: GPUAdapter): boolean {
-  return features.has("subgroups") && (info.subgroupMinSize ?? 0) >= 32;
+function hasWideSubgroups(adapter: GPUAdapter): boolean {
+  return adapter.features.has("subgroups") && (infoOf(adapter).subgroupMinSize ?? 0) >= 32;
 }
 
 function hasIntegerDots(gpu: GPU | undefined): boolean {
@@ -50,7 +55,8 @@ function usedFeatures(adapter: GPUAdapter): GPUFeatureName[] {
 }
 
 // The field `driver` is Dawn's own; browsers leave out most of these.
-function identityOf({ info }: GPUAdapter): string {
+function identityOf(adapter: GPUAdapter): string {
+  const info = infoOf(adapter);
   const { vendor, architecture, device, description, subgroupMinSize, subgroupMaxSize } = info;
   const { driver } = info as { driver?: string };
   return [vendor, architecture, device, description, driver, subgroupMinSize, subgroupMaxSize]
@@ -63,6 +69,7 @@ export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
   const adapter = await findGpuAdapter(gpu);
   if (!adapter) throw new EngineError("unavailable", "There is no WebGPU adapter here.");
   const { maxBufferSize, maxStorageBufferBindingSize } = adapter.limits;
+  const info = infoOf(adapter);
   // Offsets inside of a binding are 32-bit numbers of words at most.
   const bindingBytes = Math.min(maxStorageBufferBindingSize, maxBufferSize, 2 ** 32 - 4);
   try {
@@ -79,9 +86,9 @@ export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
       hasIntegerDots: hasIntegerDots(gpu),
       hasF16: features.includes("shader-f16"),
       hasTimestamps: features.includes("timestamp-query"),
-      description: [adapter.info.vendor, adapter.info.architecture].filter(Boolean).join(" "),
+      description: [info.vendor, info.architecture].filter(Boolean).join(" "),
       identity: identityOf(adapter),
-      isHardware: !adapter.info.isFallbackAdapter && adapter.info.architecture !== "swiftshader",
+      isHardware: !info.isFallbackAdapter && info.architecture !== "swiftshader",
     };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);

@@ -52,10 +52,19 @@ export class Pipelines {
     return made;
   }
 
+  // An error of the module is told by the pipeline that is made of it. Outside of a scope it would
+  // count as one of the device, which then computes nothing any more.
+  #moduleOf({ key, code }: Variant): GPUShaderModule {
+    this.#device.pushErrorScope("validation");
+    const module = this.#device.createShaderModule({ label: key, code });
+    void this.#device.popErrorScope().catch(() => null); // the device was lost
+    return module;
+  }
+
   async #compile(variant: Variant): Promise<GPUComputePipeline> {
-    const { key, code, simpler } = variant;
+    const { key, simpler } = variant;
     try {
-      const module = this.#device.createShaderModule({ label: key, code });
+      const module = this.#moduleOf(variant);
       return await this.#device.createComputePipelineAsync({
         label: key,
         layout: this.#device.createPipelineLayout({

@@ -40,6 +40,15 @@ describe("names", () => {
     expect(isPhone(iphone)).toBe(true);
   });
 
+  it("knows an iPad, which says that it is a Mac, by its touch screen", () => {
+    const mac = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 " +
+      "(KHTML, like Gecko) Version/18.5 Safari/605.1.15";
+    expect([isPhone(mac, 0), isPhone(mac, 5)]).toEqual([false, true]);
+    expect(friendlyName(mac, 0, 0)).toBe("Badger, Safari on Mac");
+    expect(friendlyName(mac, 0, 5)).toBe("Badger, Safari on iPad");
+    expect(isPhone(chrome, 10)).toBe(false); // a laptop that can be touched
+  });
+
   it("are cut to 64 bytes between characters", () => {
     expect(limitName("  ok  ")).toBe("ok");
     const long = limitName("ä".repeat(50));

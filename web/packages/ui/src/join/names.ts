@@ -22,17 +22,24 @@ const kSystems: readonly [RegExp, string][] = [
 // Names have 64 bytes on the wire; all of these are plain ASCII and shorter.
 const kNameBytes = 64;
 
-export function friendlyName(userAgent: string, randomByte: number): string {
+// `touchPoints`: navigator.maxTouchPoints. Safari on an iPad says that it is one on a Mac; no Mac has
+// a screen that is touched.
+function isPad(userAgent: string, touchPoints: number): boolean {
+  return /\biPad\b/.test(userAgent) || (/\bMacintosh\b/.test(userAgent) && touchPoints > 1);
+}
+
+export function friendlyName(userAgent: string, randomByte: number, touchPoints = 0): string {
   const find = (list: readonly [RegExp, string][]): string =>
     list.find(([pattern]) => pattern.test(userAgent))?.[1] ?? "";
   const animal = kAnimals[randomByte % kAnimals.length] ?? "Wren";
   const browser = find(kBrowsers) || "a browser";
-  const system = find(kSystems);
+  const system = isPad(userAgent, touchPoints) ? "iPad" : find(kSystems);
   return system === "" ? `${animal}, ${browser}` : `${animal}, ${browser} on ${system}`;
 }
 
-export function isPhone(userAgent: string): boolean {
-  return /\bMobi|\bAndroid\b|\biPhone\b|\biPad\b/.test(userAgent);
+// Phones and tablets: their systems end tabs that take much memory.
+export function isPhone(userAgent: string, touchPoints = 0): boolean {
+  return /\bMobi|\bAndroid\b|\biPhone\b/.test(userAgent) || isPad(userAgent, touchPoints);
 }
 
 // Cuts a name to kNameBytes of UTF-8, between characters.

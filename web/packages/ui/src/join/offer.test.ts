@@ -24,6 +24,11 @@ describe("the slider", () => {
     expect(stops).toContain(1.25 * kGiB);
   });
 
+  it("ends where a phone would end the tab", () => {
+    expect(mostOfferBytes({ deviceGiB: 8, isPhone: true })).toBe(768 * kMiB);
+    expect(mostOfferBytes({ deviceGiB: null, isPhone: true })).toBe(768 * kMiB);
+  });
+
   it("reaches the default on every device", () => {
     for (const deviceGiB of [0.25, 0.5, 1, 2, 4, 8, 32, null]) {
       for (const isPhone of [true, false]) {

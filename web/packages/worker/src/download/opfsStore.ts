@@ -24,12 +24,14 @@ export class OpfsStore implements BlobStore {
     this.#folder = folder;
   }
 
-  // Gives null where the browser has no such file system.
+  // Gives null where the browser has no such file system, or one whose files cannot be written (a
+  // private window, WebKitGTK): found out with one file, before anybody relies on it.
   static async open(): Promise<OpfsStore | null> {
     try {
       const root = await navigator.storage.getDirectory();
       const store = new OpfsStore(await root.getDirectoryHandle(kFolder, { create: true }));
       await store.#list();
+      await store.#tryAFile();
       return store;
     } catch {
       return null;
@@ -40,6 +42,19 @@ export class OpfsStore implements BlobStore {
     for await (const [name, handle] of this.#folder.entries()) {
       if (handle.kind !== "file" || !isDigest(name)) continue;
       this.#held.set(name, (await handle.getFile()).size);
+    }
+  }
+
+  // A name of its own for each try: another tab may be at it.
+  async #tryAFile(): Promise<void> {
+    const name = `try-${crypto.randomUUID()}`;
+    try {
+      const access = await within(kOpenMs, this.#openFile(name), (late) => late.close());
+      access.close();
+    } catch (error) {
+      if (!(error instanceof LateError)) throw error; // a slow answer is none
+    } finally {
+      await this.#folder.removeEntry(name).catch(() => undefined);
     }
   }
 

@@ -203,7 +203,7 @@ describe("dispatches", () => {
       [shards(9, dispatch(1, 1, 0)), "experts for 9: 1:0"],
       [broken, "shards to 9 1:0"],
       [shards(9, dispatch(1, 1, 0)), "experts for 9: 1:0"],
-      [broken, "shards to 9 1:0", "finish retry"],
+      [broken, "shards to 9 1:0", "finish engineStopped"],
     ]);
   });
 });

@@ -209,7 +209,7 @@ describe("stages", () => {
       ]),
       [step(10, 1), "step 10 over 0-2"],
       [failed(fault("unavailable")), "send stepFailed sequence 10 epoch 1 unavailable",
-        "finish retry"],
+        "finish engineStopped"],
       [kPing],
     ]);
   });

@@ -675,7 +675,7 @@ export class Membership {
   // Any other code is about what was asked, not about the engine.
   #countFailure({ code, message }: Fault): void {
     if (code !== "unavailable" || ++this.#engineFailures < kMostEngineFailures) return;
-    this.#finish("retry", `The engine has stopped working: ${message}`);
+    this.#finish("engineStopped", `The engine has stopped working: ${message}`);
   }
 
   // ---- between connections ----

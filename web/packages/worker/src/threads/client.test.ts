@@ -9,6 +9,7 @@ import type { ToWorker, WorkerStatus } from "./messages.ts";
 
 const kOptions: HelpOptions = {
   serverOrigin: "http://server", joinToken: "", name: "A tab", workerId: "id", memoryBytes: 1000,
+  isPhone: false,
   engine: "auto",
 };
 

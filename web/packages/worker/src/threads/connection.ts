@@ -1,5 +1,5 @@
 // One connection: a socket, and the notice that nothing comes over it any more.
-import type { HostParts, Socket } from "./hostParts.ts";
+import type { HostParts, Socket, SocketEvents } from "./hostParts.ts";
 import { SilenceWatch } from "./silence.ts";
 import type { Line } from "./tabWorker.ts";
 
@@ -7,7 +7,8 @@ export interface ConnectionEvents {
   readonly onOpen: () => void;
   readonly onMessage: (message: Uint8Array) => void;
   // It is over, with a sentence for people; one of both is called, once, and not after close().
-  readonly onEnd: (message: string) => void;
+  // `isUnexplained`: it never opened, and nobody knows why.
+  readonly onEnd: (message: string, isUnexplained: boolean) => void;
   // The same where another attempt would end in the same way.
   readonly onRefused: (message: string) => void;
   // Whether the server waits for this side, and has nothing to say.
@@ -29,7 +30,7 @@ export class Connection implements Line {
     );
     this.#silence.start();
     let everOpen = false;
-    this.#socket = parts.openSocket(origin.replace(/^http/, "ws") + "/worker", {
+    this.#socket = open(parts, origin.replace(/^http/, "ws") + "/worker", {
       onOpen: () => {
         if (this.#isOver) return;
         this.#isOpen = everOpen = true;
@@ -44,7 +45,8 @@ export class Connection implements Line {
       onClose: (failure) => {
         const known = failure?.message ?? "The server does not answer, or refuses this worker.";
         const message = everOpen ? "The connection to the server was lost." : known;
-        this.#end(message, failure?.isFinal === true && !everOpen);
+        if (failure?.isFinal === true && !everOpen) this.#refuse(message);
+        else this.#end(message, !failure && !everOpen);
       },
     });
   }
@@ -68,10 +70,31 @@ export class Connection implements Line {
     this.#socket.close();
   }
 
-  #end(message: string, isFinal = false): void {
+  #end(message: string, isUnexplained = false): void {
     if (this.#isOver) return;
     this.close();
-    if (isFinal) this.#events.onRefused(message);
-    else this.#events.onEnd(message);
+    this.#events.onEnd(message, isUnexplained);
+  }
+
+  #refuse(message: string): void {
+    if (this.#isOver) return;
+    this.close();
+    this.#events.onRefused(message);
+  }
+}
+
+// A socket that throws instead of closing (WebKit, for an address that a policy forbids) is one that
+// closes at once.
+function open(
+  parts: Pick<HostParts, "openSocket">,
+  url: string,
+  events: SocketEvents,
+): Socket {
+  try {
+    return parts.openSocket(url, events);
+  } catch (error) {
+    const message = `This browser opens no connection to ${url}: ${String(error)}.`;
+    queueMicrotask(() => events.onClose({ message, isFinal: false }));
+    return { send: () => undefined, close: () => undefined };
   }
 }

@@ -39,6 +39,15 @@ export interface HelperOptions {
   readonly events: HelperEvents;
 }
 
+// After so many connections that never opened the server is asked in another way.
+const kUnexplainedEnds = 2;
+const kAskMs = 3000;
+
+const kSocketRefused =
+  "The server answers, but this browser opens no WebSocket to it. iPhones and iPads refuse them " +
+  "where the certificate is the server's own: install its authority from the page /certificate, " +
+  "or start the server with a certificate that browsers trust (--tls-cert and --tls-key).";
+
 export class Helper {
   readonly #options: HelperOptions;
   readonly #worker: TabWorker;
@@ -47,6 +56,7 @@ export class Helper {
   readonly #recent: RecentChunks;
   #engine: StageEngine | null = null;
   #connection: Connection | null = null;
+  #unexplained = 0; // connections in a row that never opened
 
   constructor(options: HelperOptions) {
     this.#options = options;
@@ -125,15 +135,31 @@ export class Helper {
     const connection = new Connection(parts, start.serverOrigin, {
       onOpen: () => this.#worker.connected(connection),
       onMessage: (message) => this.#worker.onMessage(message),
-      onEnd: (message) => {
+      onEnd: (message, isUnexplained) => {
         this.#connection = null;
         this.#worker.lost();
-        events.onLost(message);
+        this.#unexplained = isUnexplained ? this.#unexplained + 1 : 0;
+        if (this.#unexplained < kUnexplainedEnds) events.onLost(message);
+        else void this.#explained(message).then((text) => events.onLost(text));
       },
       onRefused: (message) => events.onEnding({ kind: "refused", message }),
       isExcused: () => this.#worker.isJoining,
     });
     this.#connection = connection;
+  }
+
+  // Safari on iPhones lets people visit a server whose certificate is its own, and refuses sockets to
+  // the same server without a word.
+  async #explained(message: string): Promise<string> {
+    const { parts, start } = this.#options;
+    if (!start.serverOrigin.startsWith("https:")) return message;
+    const signal = AbortSignal.any([AbortSignal.timeout(kAskMs), this.#life.signal]);
+    try {
+      const { ok } = await parts.fetch(`${start.serverOrigin}/healthz`, { signal });
+      return ok ? kSocketRefused : message;
+    } catch {
+      return message;
+    }
   }
 
   // Whether what it holds is kept for the next connection.

@@ -27,6 +27,7 @@ const kStart: Start = {
   name: "A tab",
   workerId: "id",
   memoryBytes: 20_000,
+  isPhone: false,
   engine: "auto",
 };
 
@@ -283,6 +284,83 @@ describe("coming back", () => {
   });
 });
 
+describe("what browsers do otherwise", () => {
+  it("a socket that throws is one that closes, and is tried again", async () => {
+    host = new WorkerHost({
+      ...parts(),
+      openSocket: () => {
+        throw new DOMException("The operation is insecure.", "SecurityError");
+      },
+    });
+    host.onMessage(kStart);
+    await turn();
+    expect((await published()).message).toMatch(
+      /opens no connection to wss:\/\/server:8443\/worker: .*insecure/);
+    expect(last().phase).toBe("reconnecting");
+    host.onMessage({ kind: "stop" });
+  });
+
+  it("a WebGPU that throws gives way to the processor", async () => {
+    const whole = parts();
+    host = new WorkerHost({
+      ...whole,
+      chooseEngine: async (wish) => {
+        const offer = await whole.chooseEngine(wish);
+        if (wish === "auto") throw new TypeError("e.info is undefined");
+        return offer;
+      },
+    });
+    await started();
+    expect(choices).toEqual(["auto", "wasm"]);
+    expect(await published()).toMatchObject({ phase: "connecting", engine: "ort-wasm" });
+  });
+
+  it.each([
+    ["answers", true, "The server answers, but this browser opens no WebSocket to it."],
+    ["does not answer either", false, "The server does not answer, or refuses this worker."],
+  ])("after two sockets that never opened the server is asked: it %s", async (_, ok, words) => {
+    const asked: string[] = [];
+    host = new WorkerHost(parts((url) => {
+      asked.push(url);
+      return ok
+        ? Promise.resolve({ ok, status: 200, statusText: "", body: null,
+          json: () => Promise.resolve(null) })
+        : Promise.reject(new TypeError("offline"));
+    }));
+    host.onMessage(kStart);
+    await turn();
+    for (let count = 1; count <= 2; ++count) {
+      expect(asked).toEqual([]);
+      sockets.at(-1)!.events.onClose();
+      await turn();
+      if (count === 2) break;
+      await vi.advanceTimersByTimeAsync(5000);
+      await turn();
+    }
+    expect(asked).toEqual(["https://server:8443/healthz"]);
+    expect((await published()).message).toContain(words);
+    host.onMessage({ kind: "stop" });
+  });
+
+  it("says where nothing is kept for the next time", async () => {
+    host = new WorkerHost({ ...parts(), openStore: () => Promise.resolve(null) });
+    await started();
+    expect(await published()).toMatchObject({ keepsWeights: false, cachedBytes: 0 });
+  });
+
+  it("takes no more than half of a phone's offer to find out what its GPU gives", async () => {
+    const asked: number[] = [];
+    probe = (bytes) => {
+      asked.push(bytes);
+      return Promise.resolve(bytes);
+    };
+    host.onMessage({ ...kStart, isPhone: true });
+    await turn();
+    expect(asked).toEqual([10_000]);
+    expect(await published()).toMatchObject({ memoryBytes: 20_000 });
+  });
+});
+
 describe("leaving", () => {
   const kStopped = { phase: "stopped", layers: null, download: null, usedBytes: 0 } as const;
 
@@ -427,6 +505,29 @@ describe("with work", () => {
     const socket = await prepare(sockets[1]!);
     await eventually(() => expect(sent(socket)).toContain("prepared"));
     await eventually(() => expect(last().message).toContain(why));
+    host.onMessage({ kind: "stop" });
+  });
+
+  it("a GPU whose engine stops working twice gives way to the processor", async () => {
+    makeEngine = () => {
+      const engine = new FakeEngine();
+      engine.load = () => Promise.reject(new EngineError("unavailable", "It refused a command."));
+      return Promise.resolve(engine);
+    };
+    let socket = await giveStage(1000);
+    for (let stop = 1; stop <= 2; ++stop) {
+      for (let failures = 1; failures <= 3; ++failures) {
+        await eventually(() =>
+          expect(sent(socket).filter((kind) => kind === "failed").length).toBe(failures));
+        const value = { epoch: failures + 1, stage: 0, layers: { first: 0, end: 6 } };
+        socket.events.onMessage(encodeServerMessage({ case: "prepareStage", value }));
+      }
+      await eventually(() => expect(sockets.length).toBe(stop + 1));
+      if (stop === 1) socket = await prepare(sockets[stop]!);
+    }
+    const why = "The engine has stopped working: It refused a command.";
+    expect(statuses.some(({ message }) => message.includes(why))).toBe(true);
+    expect(choices).toEqual(["auto", "auto", "wasm"]);
     host.onMessage({ kind: "stop" });
   });
 

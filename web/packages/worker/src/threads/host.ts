@@ -31,10 +31,12 @@ export class WorkerHost {
   #goodbyeTimer: ReturnType<typeof setTimeout> | null = null; // while it leaves
   #engineWish: EngineWish = "auto";
   #lossCount = 0; // engines lost since the user's start
+  #stopCount = 0; // engines of a GPU that stopped working since then
   #wantsWhole = false; // said again to the server after a reconnection
   #apiKey = ""; // said with it
   #closed: Promise<void> = Promise.resolve(); // what the last helper held is freed
   #granted: number | null = null; // bytes of the offer that the GPU gives, once it was asked
+  #isOfGpu = false; // what computes, or last did
   #note = ""; // why another engine computes, or with less memory, than was wished
 
   constructor(parts: HostParts) {
@@ -76,6 +78,7 @@ export class WorkerHost {
     this.#start = start;
     this.#engineWish = start.engine;
     this.#lossCount = 0;
+    this.#stopCount = 0;
     this.#wantsWhole = false;
     this.#granted = null;
     this.#note = "";
@@ -133,17 +136,21 @@ export class WorkerHost {
     if (!start) return;
     const { host } = new URL(start.serverOrigin);
     this.#board.set({ phase, message: `${why}Connecting to ${host}.` });
-    if (!this.#helper) return void this.#open(start, this.#life.signal);
+    if (!this.#helper) {
+      const life = this.#life.signal;
+      void this.#open(start, life).catch((error: unknown) => {
+        if (!life.aborted) this.#refuse(`This browser cannot help: ${String(error)}`);
+      });
+      return;
+    }
     this.#connectedAt = this.#parts.now();
     this.#helper.connect();
   }
 
   async #open(start: Start, life: AbortSignal): Promise<void> {
     const { withoutGpu } = this.#parts;
-    const [store, engine] = await Promise.all([
-      this.#openedStore(),
-      this.#parts.chooseEngine(this.#engineWish),
-    ]);
+    const [store, engine] = await Promise.all([this.#openedStore(), this.#chosenEngine()]);
+    this.#isOfGpu = engine.usesGpu;
     const memoryBytes = await this.#grantedBytes(start, engine);
     if (life.aborted) return;
     if (memoryBytes === 0) {
@@ -156,6 +163,7 @@ export class WorkerHost {
       engineDetail: "",
       memoryBytes,
       cachedBytes: store?.cachedBytes ?? 0,
+      keepsWeights: store !== null,
     });
     const helper: Helper = new Helper({
       parts: this.#parts,
@@ -183,9 +191,16 @@ export class WorkerHost {
   // What another engine is to do from now on; the sentence for the page.
   #learnt({ kind, message }: Ending): string {
     if (kind === "engineFailed") return this.#useProcessor(message);
+    if (kind === "engineStopped") return this.#stoppedAgain(message);
     if (kind !== "notLowered") return message;
     this.#engineWish = "onnx";
     return `${message} onnxruntime computes them instead.`;
+  }
+
+  // A driver may have been restarted; what stops once more does so because of this device.
+  #stoppedAgain(message: string): string {
+    const isAgain = this.#isOfGpu && ++this.#stopCount > 1;
+    return isAgain ? this.#useProcessor(message) : message;
   }
 
   #useProcessor(why: string): string {
@@ -194,11 +209,22 @@ export class WorkerHost {
     return this.#note;
   }
 
+  // What a browser's WebGPU does not answer as its standard says is no reason not to help.
+  async #chosenEngine(): Promise<EngineOffer> {
+    try {
+      return await this.#parts.chooseEngine(this.#engineWish);
+    } catch (error) {
+      if (this.#engineWish === "wasm") throw error;
+      this.#useProcessor(error instanceof Error ? error.message : String(error));
+      return await this.#parts.chooseEngine(this.#engineWish);
+    }
+  }
+
   // What the device gives of the offer: asked before anything is promised, once.
   async #grantedBytes(start: Start, engine: EngineOffer): Promise<number> {
     if (!engine.probe) return start.memoryBytes;
     this.#board.set({ message: "Asking the GPU for memory." });
-    this.#granted ??= await engine.probe(start.memoryBytes).catch(() => 0);
+    this.#granted ??= await this.#probed(start, engine.probe);
     if (this.#granted > 0 && this.#granted < start.memoryBytes) {
       const [given, wished] = [this.#granted, start.memoryBytes].map((bytes) =>
         (bytes / 1e6).toFixed(0),
@@ -206,6 +232,16 @@ export class WorkerHost {
       this.#note = `The GPU gives ${given} MB of the ${wished} that were offered.`;
     }
     return this.#granted;
+  }
+
+  // Half of it where taking all at once could end the tab: a GPU that gives half is believed.
+  async #probed(
+    { memoryBytes, isPhone }: Start,
+    probe: NonNullable<EngineOffer["probe"]>,
+  ): Promise<number> {
+    const asked = isPhone ? Math.ceil(memoryBytes / 2) : memoryBytes;
+    const given = await probe(asked).catch(() => 0);
+    return given >= asked ? memoryBytes : given;
   }
 
   // A GPU may be lost once (a driver restarted); a device that loses it again does not help.
@@ -234,7 +270,8 @@ export class WorkerHost {
     this.#helper = null;
     this.#closed = helper.close();
     if (ending.kind === "refused") return this.#refuse(ending.message);
-    if (ending.kind !== "retry" && withoutGpu !== "") {
+    const mayAgain = ending.kind === "retry" || ending.kind === "engineStopped";
+    if (!mayAgain && withoutGpu !== "") {
       return this.#refuse(`${ending.message} ${withoutGpu}`);
     }
     this.#board.set(kNothingHeld);

@@ -17,7 +17,8 @@ import { ownEngine } from "./ownEngine.ts";
 
 function deviceText(adapter: GPUAdapter | null): string {
   const browser = describeBrowser(navigator.userAgent, navigator.hardwareConcurrency);
-  const gpu = [adapter?.info.vendor, adapter?.info.architecture].filter(Boolean).join(" ");
+  const info = adapter?.info as GPUAdapterInfo | undefined; // older Safaris have none
+  const gpu = [info?.vendor, info?.architecture].filter(Boolean).join(" ");
   return gpu === "" ? browser : `${browser}, GPU ${gpu}`;
 }
 

@@ -11,6 +11,7 @@ export type ToWorker =
       name: string; // shown in the picture of the swarm
       workerId: string; // random, kept by the device: the same device after a reload
       memoryBytes: number; // the offer, never exceeded
+      isPhone: boolean; // its system ends tabs that take much memory, without a word
       engine: EngineChoice;
     }
   | { kind: "stop" } // the user's button: says Leaving, hands over what it does, frees everything
@@ -51,6 +52,7 @@ export interface WorkerStatus {
   whole: WholeHere;
   wholeMessage: string; // what the server says of that, a sentence; mostly ""
   cachedBytes: number; // weights kept on this device for the next time
+  keepsWeights: boolean; // false where the browser keeps none, as in a private window
   rowsComputed: number;
   stepsComputed: number;
   lastStepMs: number;
@@ -79,6 +81,7 @@ export function initialStatus(): WorkerStatus {
     whole: "no",
     wholeMessage: "",
     cachedBytes: 0,
+    keepsWeights: true,
     rowsComputed: 0,
     stepsComputed: 0,
     lastStepMs: 0,

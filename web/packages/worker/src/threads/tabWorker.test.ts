@@ -451,7 +451,7 @@ describe("an engine that fails", () => {
       await rig.next("stepFailed", failure);
     }
     expect(await rig.ended()).toEqual({
-      kind: "retry", message: "The engine has stopped working: The GPU was lost.",
+      kind: "engineStopped", message: "The engine has stopped working: The GPU was lost.",
     });
   });
 

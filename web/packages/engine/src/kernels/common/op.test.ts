@@ -26,7 +26,7 @@ describe("declareOp", () => {
         "  in_stride: u32,",
         "  epsilon: f32,",
         "  part_count: u32,",
-        "  parts: array<Part, 3>,",
+        "  @align(16) parts: array<Part, 3>,",
         "}",
         "",
       ].join("\n"),

@@ -68,7 +68,8 @@ export function declareOp<F extends Fields>(fields: F): OpStruct<F> {
   };
 }
 
-// Elements of arrays in uniform buffers begin at multiples of 16 bytes.
+// Elements of arrays in uniform buffers begin at multiples of 16 bytes. The array's own place is
+// said, too: Firefox's compiler does not take it from the elements.
 const kElementBytes = 16;
 
 function snake(name: string): string {
@@ -90,7 +91,7 @@ function structsOf(fields: Fields): string {
     if (typeof kind === "string") return members(name, kind);
     const [first, ...rest] = Object.entries(kind.fields).flatMap(([key, k]) => members(key, k));
     elements.push(structOf(kind.struct, [`@align(${kElementBytes}) ${first}`, ...rest]));
-    return [`${snake(name)}: array<${kind.struct}, ${kind.most}>`];
+    return [`@align(${kElementBytes}) ${snake(name)}: array<${kind.struct}, ${kind.most}>`];
   });
   return [...elements, structOf("Op", own)].join("");
 }
