@@ -65,7 +65,8 @@ std::filesystem::path JournalOf(const ServeOptions& options) {
 
 server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server::ServerOptions server;
-  server.address = options.share && options.address == "127.0.0.1" ? "0.0.0.0" : options.address;
+  server.address = options.address;
+  if (server.address.empty()) server.address = options.share ? "0.0.0.0" : "127.0.0.1";
   server.tls = options.share && options.tls.empty() ? "auto" : options.tls;
   server.port = options.port;
   server.tls_key = options.tls_key;
@@ -212,8 +213,10 @@ class ServeCommand {
 
   void PrintTls() const {
     if (options_.tls == "auto" || (options_.share && options_.tls.empty())) {
-      std::cout << "\n  The certificate is self-signed: browsers warn once. Its SHA-256 is\n  "
-                << net::CertificateFingerprint(*server_->tls()) << "\n";
+      std::cout
+          << "\n  The certificate is the server's own: browsers warn once, and iPhones want its "
+             "authority\n  installed (the page /certificate says how). Its SHA-256 is\n  "
+          << net::CertificateFingerprint(*server_->tls()) << "\n";
     } else if (!server_->reach().tls) {
       std::cout
           << "\n  Without TLS, tabs on other devices cannot help (browsers give them no WebGPU,\n"
@@ -368,8 +371,8 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
   command->add_flag(
       "--share", options->share,
       "Let devices on your network join: LAN address, TLS, join token, API key, QR code");
-  command->add_option("--address", options->address, "IP address to listen on")
-      ->capture_default_str();
+  command->add_option("--address", options->address,
+                      "IP address to listen on (default: 127.0.0.1; 0.0.0.0 with --share)");
   command->add_option("--port", options->port, "Port; 0 takes a free one")->capture_default_str();
   command->add_option("--tls", options->tls, "'auto' (self-signed) or a PEM certificate file");
   command->add_option("--tls-key", options->tls_key, "PEM key of the certificate");

@@ -15,7 +15,7 @@ namespace weft::apps {
 
 struct ServeOptions {
   std::string package;  // a folder, or a name in the library
-  std::string address = "127.0.0.1";
+  std::string address;  // "": this machine alone, or with `share` every network
   uint16_t port = 8080;
   bool share = false;
   std::string tls;  // "", "auto", or certificate file

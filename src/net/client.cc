@@ -45,9 +45,10 @@ std::shared_ptr<asio::ssl::context> ClientContext(const Url& server, const Clien
   }
   context->set_verify_mode(asio::ssl::verify_peer);
   if (!tls.pinned_fingerprint.empty()) {
+    // Called for each certificate of the chain; the server's own is the one that counts.
     context->set_verify_callback(
         [pinned = tls.pinned_fingerprint](bool, asio::ssl::verify_context& chain) {
-          X509* certificate = X509_STORE_CTX_get_current_cert(chain.native_handle());
+          X509* certificate = X509_STORE_CTX_get0_cert(chain.native_handle());
           return certificate != nullptr && CertificateHash(certificate) == pinned;
         });
     return context;

@@ -1,10 +1,15 @@
 // The server against our own client and, where bytes must be wrong, against raw sockets.
 #include <gtest/gtest.h>
 
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <future>
 #include <thread>
 
+#include "base/file.h"
 #include "base/random.h"
 #include "net/net_testing.h"
 
@@ -175,6 +180,7 @@ TEST_F(NetTest, SelfSignedTlsWithPinnedCertificate) {
   const auto again = SelfSignedTls(folder, {"127.0.0.1"});
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(CertificateFingerprint(**tls), CertificateFingerprint(**again));  // kept, not remade
+  EXPECT_EQ(CertificateAuthority(**tls), CertificateAuthority(**again));
   Listen(*tls);
   ClientTls pinned;
   pinned.pinned_fingerprint = CertificateFingerprint(**tls);
@@ -189,6 +195,62 @@ TEST_F(NetTest, SelfSignedTlsWithPinnedCertificate) {
   EXPECT_FALSE(HttpClient(ServerUrl("https"), wrong).Call({}).ok());
   EXPECT_FALSE(HttpClient(ServerUrl("https"), {}).Call({}).ok());  // system trust: refused
   EXPECT_NE(Raw("GET / HTTP/1.1\r\n\r\n").find("speaks https"), std::string::npos);
+  std::filesystem::remove_all(folder);
+}
+
+// Names of files in a folder, in order.
+std::vector<std::string> NamesIn(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Whether OpenSSL, as strict as browsers are, takes the first certificate of `pem` for `host`'s
+// where it trusts `authority` (DER) alone.
+bool IsTrusted(const std::string& pem, const std::string& authority, const std::string& host) {
+  const auto* der = reinterpret_cast<const unsigned char*>(authority.data());
+  const std::unique_ptr<X509, decltype(&X509_free)> root(
+      d2i_X509(nullptr, &der, static_cast<long>(authority.size())), X509_free);
+  const std::unique_ptr<BIO, decltype(&BIO_free_all)> bio(
+      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free_all);
+  const std::unique_ptr<X509, decltype(&X509_free)> leaf(
+      PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free);
+  const std::unique_ptr<X509_STORE, decltype(&X509_STORE_free)> store(X509_STORE_new(),
+                                                                      X509_STORE_free);
+  const std::unique_ptr<X509_STORE_CTX, decltype(&X509_STORE_CTX_free)> check(X509_STORE_CTX_new(),
+                                                                              X509_STORE_CTX_free);
+  X509_STORE_add_cert(store.get(), root.get());
+  X509_STORE_CTX_init(check.get(), store.get(), leaf.get(), nullptr);
+  X509_VERIFY_PARAM* wish = X509_STORE_CTX_get0_param(check.get());
+  X509_VERIFY_PARAM_set_flags(wish, X509_V_FLAG_X509_STRICT);
+  X509_VERIFY_PARAM_set_purpose(wish, X509_PURPOSE_SSL_SERVER);
+  if (X509_VERIFY_PARAM_set1_ip_asc(wish, host.c_str()) != 1) {
+    X509_VERIFY_PARAM_set1_host(wish, host.c_str(), host.size());
+  }
+  return X509_verify_cert(check.get()) == 1;
+}
+
+TEST(Tls, AnAuthorityThatSignsNothingElseVouchesForTheCertificate) {
+  const auto folder = std::filesystem::temp_directory_path() / ("weft-tls-" + SecureRandomHex(6));
+  const auto tls = SelfSignedTls(folder, {"localhost", "192.168.1.7"});
+  ASSERT_TRUE(tls.ok()) << tls.error().ToString();
+  EXPECT_EQ(NamesIn(folder), (std::vector<std::string>{"tls-certificate.pem", "tls-key.pem"}));
+  const std::string& authority = CertificateAuthority(**tls);
+  ASSERT_FALSE(authority.empty());
+  const auto pem = ReadTextFile(folder / "tls-certificate.pem", 1 << 16);
+  EXPECT_TRUE(IsTrusted(*pem, authority, "192.168.1.7"));
+  EXPECT_TRUE(IsTrusted(*pem, authority, "localhost"));
+  EXPECT_FALSE(IsTrusted(*pem, authority, "192.168.1.8"));
+  EXPECT_FALSE(IsTrusted(*pem, authority, "example.org"));
+  // One of an older version, without an authority, is made anew.
+  const std::string leaf = pem->substr(0, pem->find("-----BEGIN", 10));
+  ASSERT_TRUE(WriteFileAtomically(folder / "tls-certificate.pem", AsBytes(leaf)).ok());
+  const auto made = SelfSignedTls(folder, {"localhost", "192.168.1.7"});
+  ASSERT_TRUE(made.ok());
+  EXPECT_NE(CertificateFingerprint(**made), CertificateFingerprint(**tls));
   std::filesystem::remove_all(folder);
 }
 

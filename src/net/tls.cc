@@ -13,6 +13,8 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <optional>
+#include <span>
 
 #include "base/descriptor.h"
 #include "base/file.h"
@@ -51,13 +53,17 @@ std::string BioText(BIO* bio) {
   return std::string(data, static_cast<size_t>(count));
 }
 
-std::string Fingerprint(X509* certificate) {
+std::string Der(X509* certificate) {
   unsigned char* der = nullptr;
   const int count = i2d_X509(certificate, &der);
   CHECK(count > 0);
-  std::string hex = ToHex(Sha256(ByteSpan(der, static_cast<size_t>(count))));
+  std::string bytes(reinterpret_cast<const char*>(der), static_cast<size_t>(count));
   OPENSSL_free(der);
-  return hex;
+  return bytes;
+}
+
+std::string Fingerprint(X509* certificate) {
+  return ToHex(Sha256(AsBytes(Der(certificate))));
 }
 
 // "DNS:name,IP:1.2.3.4" for the subjectAltName extension.
@@ -73,14 +79,21 @@ std::string AlternativeNames(const std::vector<std::string>& hosts) {
 }
 
 struct PemPair {
-  std::string certificate;
+  std::string certificate;  // and behind it that of its authority
   std::string key;
 };
 
-Result<PemPair> MakeCertificate(const std::vector<std::string>& hosts) {
-  const Owned<EVP_PKEY> key(EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"));
-  const Owned<X509> certificate(X509_new());
-  CHECK(key && certificate);
+struct Signer {
+  X509* certificate;
+  EVP_PKEY* key;
+};
+
+// A certificate over `key` with these extensions, signed by `signer`, else by itself.
+Result<Owned<X509>> MakeCertificate(EVP_PKEY* key, const std::string& subject,
+                                    std::span<const std::pair<int, std::string>> extensions,
+                                    std::optional<Signer> signer) {
+  Owned<X509> certificate(X509_new());
+  CHECK(certificate);
   X509_set_version(certificate.get(), 2);  // v3
   std::array<uint8_t, 8> serial;
   SecureRandomBytes(serial);
@@ -88,19 +101,14 @@ Result<PemPair> MakeCertificate(const std::vector<std::string>& hosts) {
                           LoadLe<uint64_t>(serial.data()) >> 1);
   X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -3600);
   X509_gmtime_adj(X509_getm_notAfter(certificate.get()), kValidSeconds);
-  X509_set_pubkey(certificate.get(), key.get());
-  X509_NAME* name = X509_get_subject_name(certificate.get());
-  const unsigned char common_name[] = "weft swarm";
-  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, common_name, -1, -1, 0);
-  X509_set_issuer_name(certificate.get(), name);
+  X509_set_pubkey(certificate.get(), key);
+  X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate.get()), "CN", MBSTRING_UTF8,
+                             reinterpret_cast<const unsigned char*>(subject.c_str()), -1, -1, 0);
+  const Signer by = signer.value_or(Signer{certificate.get(), key});
+  X509_set_issuer_name(certificate.get(), X509_get_subject_name(by.certificate));
   X509V3_CTX context;
   X509V3_set_ctx_nodb(&context);
-  X509V3_set_ctx(&context, certificate.get(), certificate.get(), nullptr, nullptr, 0);
-  const std::pair<int, std::string> extensions[] = {
-      {NID_subject_alt_name, AlternativeNames(hosts)},
-      {NID_basic_constraints, "critical,CA:FALSE"},
-      {NID_ext_key_usage, "serverAuth"},
-  };
+  X509V3_set_ctx(&context, by.certificate, certificate.get(), nullptr, nullptr, 0);
   for (const auto& [nid, value] : extensions) {
     const Owned<X509_EXTENSION> extension(
         X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str()));
@@ -110,21 +118,62 @@ Result<PemPair> MakeCertificate(const std::vector<std::string>& hosts) {
     }
     X509_add_ext(certificate.get(), extension.get(), -1);
   }
-  CHECK(X509_sign(certificate.get(), key.get(), EVP_sha256()) > 0);
-  const Owned<BIO> certificate_bio(BIO_new(BIO_s_mem()));
-  const Owned<BIO> key_bio(BIO_new(BIO_s_mem()));
-  CHECK(PEM_write_bio_X509(certificate_bio.get(), certificate.get()) == 1);
-  CHECK(PEM_write_bio_PrivateKey(key_bio.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) ==
-        1);
-  return PemPair{BioText(certificate_bio.get()), BioText(key_bio.get())};
+  CHECK(X509_sign(certificate.get(), by.key, EVP_sha256()) > 0);
+  return certificate;
 }
 
-// True when the PEM certificate names all hosts and is valid for a while.
+// The authority's key signs once, and goes with this function.
+Result<PemPair> MakeCertificates(const std::vector<std::string>& hosts) {
+  const Owned<EVP_PKEY> authority_key(EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"));
+  const Owned<EVP_PKEY> key(EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"));
+  CHECK(authority_key && key);
+  // Phones list authorities by name: two servers have two.
+  const std::string name =
+      "weft swarm " + (hosts.empty() ? std::string() : hosts.front()) + " " + SecureRandomHex(2);
+  const std::pair<int, std::string> of_authority[] = {
+      {NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
+      {NID_key_usage, "critical,keyCertSign"},
+      {NID_subject_key_identifier, "hash"},
+  };
+  ASSIGN_OR_RETURN(const Owned<X509> authority,
+                   MakeCertificate(authority_key.get(), name, of_authority, std::nullopt));
+  const std::pair<int, std::string> of_server[] = {
+      {NID_subject_alt_name, AlternativeNames(hosts)}, {NID_basic_constraints, "critical,CA:FALSE"},
+      {NID_key_usage, "critical,digitalSignature"},    {NID_ext_key_usage, "serverAuth"},
+      {NID_authority_key_identifier, "keyid:always"},
+  };
+  ASSIGN_OR_RETURN(const Owned<X509> certificate,
+                   MakeCertificate(key.get(), "weft swarm", of_server,
+                                   Signer{authority.get(), authority_key.get()}));
+  const Owned<BIO> certificates(BIO_new(BIO_s_mem()));
+  const Owned<BIO> key_bio(BIO_new(BIO_s_mem()));
+  CHECK(PEM_write_bio_X509(certificates.get(), certificate.get()) == 1);
+  CHECK(PEM_write_bio_X509(certificates.get(), authority.get()) == 1);
+  CHECK(PEM_write_bio_PrivateKey(key_bio.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) ==
+        1);
+  return PemPair{BioText(certificates.get()), BioText(key_bio.get())};
+}
+
+Owned<X509> ReadCertificate(BIO* bio) {
+  Owned<X509> certificate(PEM_read_bio_X509(bio, nullptr, nullptr, nullptr));
+  ERR_clear_error();
+  return certificate;
+}
+
+// The second certificate of a PEM file, in DER.
+std::string AuthorityOf(const std::string& pem) {
+  const Owned<BIO> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  ReadCertificate(bio.get());
+  const Owned<X509> authority = ReadCertificate(bio.get());
+  return authority ? Der(authority.get()) : std::string();
+}
+
+// True when the PEM certificate names all hosts, is valid for a while and has its authority behind
+// it.
 bool StillGood(const std::string& pem, const std::vector<std::string>& hosts) {
   const Owned<BIO> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  const Owned<X509> certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
-  ERR_clear_error();
-  if (!certificate) return false;
+  const Owned<X509> certificate = ReadCertificate(bio.get());
+  if (!certificate || !ReadCertificate(bio.get())) return false;
   time_t renew_at = std::time(nullptr) + kRenewSeconds;
   if (X509_cmp_time(X509_get0_notAfter(certificate.get()), &renew_at) < 0) return false;
   for (const std::string& host : hosts) {
@@ -192,7 +241,7 @@ Result<std::shared_ptr<TlsContext>> SelfSignedTls(const std::filesystem::path& f
   const auto key_file = folder / "tls-key.pem";
   const auto kept = ReadTextFile(certificate_file, 64 * 1024);
   if (!kept.ok() || !StillGood(*kept, hosts) || !std::filesystem::exists(key_file)) {
-    ASSIGN_OR_RETURN(const PemPair made, MakeCertificate(hosts));
+    ASSIGN_OR_RETURN(const PemPair made, MakeCertificates(hosts));
     // The file is closed to others from its first byte on. At start, before other threads make
     // files.
     const mode_t old_mask = umask(0077);
@@ -202,7 +251,14 @@ Result<std::shared_ptr<TlsContext>> SelfSignedTls(const std::filesystem::path& f
     TRY(WriteFileAtomically(certificate_file, AsBytes(made.certificate)));
   }
   TRY(TakeFromOthers(key_file));
-  return LoadTls(certificate_file, key_file);
+  ASSIGN_OR_RETURN(std::shared_ptr<TlsContext> context, LoadTls(certificate_file, key_file));
+  ASSIGN_OR_RETURN(const std::string pem, ReadTextFile(certificate_file, 64 * 1024));
+  context->authority = AuthorityOf(pem);
+  return context;
+}
+
+const std::string& CertificateAuthority(const TlsContext& context) {
+  return context.authority;
 }
 
 std::string CertificateFingerprint(const TlsContext& context) {

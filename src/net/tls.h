@@ -1,4 +1,4 @@
-// TLS contexts: from certificate files, or a self-signed certificate of our own.
+// TLS contexts: from certificate files, or a certificate of our own.
 #pragma once
 
 #include <filesystem>
@@ -18,10 +18,18 @@ Result<std::shared_ptr<TlsContext>> LoadTls(const std::filesystem::path& certifi
                                             const std::filesystem::path& key_file);
 
 // Makes (once; kept in `folder` and reused for a year) an ECDSA P-256 certificate for these host
-// names and addresses, signed by itself. Browsers warn about it once. The key's file is its owner's
-// alone (0600), also when one that is kept was more open; kPermissionDenied when it is not ours.
+// names and addresses, and the authority that signs it. Browsers warn about it once. The key's file
+// is its owner's alone (0600), also when one that is kept was more open; kPermissionDenied when it
+// is not ours.
+//
+// Safari on iPhones opens no WebSocket to a certificate that nobody signed, and trusts none that it
+// cannot install as an authority. So there is one, which signs this certificate and then no other:
+// its key is never written anywhere. Whoever installs it trusts this server, and nothing else.
 Result<std::shared_ptr<TlsContext>> SelfSignedTls(const std::filesystem::path& folder,
                                                   const std::vector<std::string>& hosts);
+
+// That authority's certificate in DER; "" where the certificate is somebody else's.
+const std::string& CertificateAuthority(const TlsContext& context);
 
 // SHA-256 of the certificate in hex, for a person to compare, and for a native worker to pin.
 std::string CertificateFingerprint(const TlsContext& context);

@@ -11,6 +11,7 @@ class TlsContext {
   TlsContext() : ssl(boost::asio::ssl::context::tls_server) {}
   boost::asio::ssl::context ssl;
   std::string fingerprint;
+  std::string authority;  // DER; "": the certificate is somebody else's
 };
 
 }  // namespace weft::net

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "net/tls.h"
 #include "server/metrics.h"
 #include "server/responses.h"
 #include "server/worker_socket.h"
@@ -106,6 +107,20 @@ void AnswerConsent(SwarmHost& host, const Request& request, net::Responder& clie
   client.Send(JsonResponse(200, json::serialize(json::object{{"allowed", allow->get_bool()}})));
 }
 
+void AnswerAuthority(const net::TlsContext* tls, net::Responder& client) {
+  if (tls == nullptr || net::CertificateAuthority(*tls).empty()) {
+    return client.Send(ErrorResponse(
+        {404, "This server has no certificate of its own making: there is nothing to install.",
+         "invalid_request_error", "", "not_found"}));
+  }
+  net::HttpResponse response;
+  response.headers = {{"Content-Type", "application/x-x509-ca-cert"},
+                      {"Content-Disposition", "attachment; filename=\"weft-swarm.crt\""},
+                      {"Cache-Control", "no-store"}};
+  response.body.push_back(Slice::OfText(net::CertificateAuthority(*tls)));
+  client.Send(std::move(response));
+}
+
 Slice RandomBlock() {
   std::vector<uint8_t> random(kProbeBlockBytes);
   SecureRandomBytes(random);
@@ -133,7 +148,7 @@ std::vector<Route> PrefixRoutes(ChatRoutes* chat, size_t body_bytes) {
 }  // namespace
 
 std::vector<Route> MakeRoutes(const RouteParts& parts) {
-  const auto [host, feed, chat, package, files, links, chat_body_bytes] = parts;
+  const auto [host, feed, chat, package, files, links, tls, chat_body_bytes] = parts;
   std::vector<Route> routes = {
       // OpenAI's API.
       Get("/v1/models", Secret::kApiKey,
@@ -169,6 +184,10 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
                                            MetricsText(*host)));
           }),
       {"GET", "/healthz", Secret::kNone, 0, AnswerLiveness, nullptr, nullptr, true},
+
+      // What a phone installs so that it trusts this server.
+      Get("/certificate.crt", Secret::kNone,
+          [tls = tls](const Request&, const Client& client) { AnswerAuthority(tls, *client); }),
 
       // Workers: the model's bytes, the measure of their line, and their sockets.
       Get("/package/*", Secret::kJoinToken,

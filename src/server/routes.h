@@ -21,7 +21,8 @@ struct RouteParts {
   PackageRoutes* package = nullptr;
   const StaticFiles* files = nullptr;
   const SharedLinks* links = nullptr;
-  size_t chat_body_bytes = 0;  // the longest request that a chat may be
+  const net::TlsContext* tls = nullptr;  // nullptr: none
+  size_t chat_body_bytes = 0;            // the longest request that a chat may be
 };
 
 std::vector<Route> MakeRoutes(const RouteParts& parts);

@@ -186,6 +186,7 @@ void Server::MakeHost(ServedModel& model) {
   parts.package = package_routes_.get();
   parts.files = files_ ? &*files_ : nullptr;
   parts.links = &links_;
+  parts.tls = tls_.get();
   parts.chat_body_bytes = body_limit_bytes_;
   router_ = std::make_unique<Router>(MakeRoutes(parts));
 }

@@ -9,6 +9,7 @@ import type { FeedMode } from "./api/swarmFeed.ts";
 import { ChatPage } from "./chat/chatPage.tsx";
 import { isWanted } from "./join/helper.ts";
 import { JoinPage } from "./join/joinPage.tsx";
+import { CertificatePage } from "./join/certificatePage.tsx";
 import { route } from "./route.ts";
 import type { Route } from "./route.ts";
 import { SwarmPage } from "./swarm/swarmPage.tsx";
@@ -17,6 +18,7 @@ const kTitles: Record<Route, string> = {
   "/": "weft",
   "/swarm": "Swarm – weft",
   "/join": "Help compute – weft",
+  "/certificate": "Certificate – weft",
 };
 
 export function App(): VNode {
@@ -38,6 +40,7 @@ export function App(): VNode {
         {shown === "/" && <ChatPage />}
         {shown === "/swarm" && <SwarmPage />}
         {shown === "/join" && <JoinPage />}
+        {shown === "/certificate" && <CertificatePage />}
       </main>
       <KeyDialog
         isOpen={keyWanted.value !== "no"}
@@ -52,6 +55,7 @@ export function App(): VNode {
 // A helping page needs its connections for weights; where there is a join token, the picture wants
 // an API key.
 function feedMode(shown: Route): FeedMode {
+  if (shown === "/certificate") return "off";
   if (shown !== "/join") return "events";
   return apiKey.peek() === "" && joinToken.peek() !== "" ? "off" : "poll";
 }

@@ -3,7 +3,7 @@ import { routeOf } from "./route.ts";
 
 it.each([
   ["/", "/"], ["/chat", "/"], ["/swarm", "/swarm"], ["/swarm/", "/swarm"], ["/join", "/join"],
-  ["/joining", "/"], ["", "/"], ["//", "/"],
+  ["/joining", "/"], ["/certificate", "/certificate"], ["", "/"], ["//", "/"],
 ])("%s shows %s", (path, route) => {
   expect(routeOf(path)).toBe(route);
 });

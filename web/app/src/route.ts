@@ -2,14 +2,14 @@
 // on, and helping too, while another page of the app is looked at.
 import { signal } from "@preact/signals";
 
-export type Route = "/" | "/swarm" | "/join";
+export type Route = "/" | "/swarm" | "/join" | "/certificate";
 
 export function routeOf(path: string): Route {
   const trimmed = path.replace(/\/+$/, "") || "/";
-  return trimmed === "/swarm" || trimmed === "/join" ? trimmed : "/";
+  return trimmed === "/swarm" || trimmed === "/join" || trimmed === "/certificate" ? trimmed : "/";
 }
 
-const kKnown: readonly string[] = ["/", "/chat", "/swarm", "/join"];
+const kKnown: readonly string[] = ["/", "/chat", "/swarm", "/join", "/certificate"];
 
 // The address to show for a click, or null when the browser shall do what it does.
 function followedLink(event: MouseEvent): URL | null {

@@ -8,7 +8,8 @@ import { apiKey, joinToken } from "../api/secrets.ts";
 import { loadJson, save } from "../browser/storage.ts";
 import { createWorker } from "./createWorker.ts";
 import {
-  claimWorkerId, deviceConditions, deviceMemory, deviceName, findStorage, isPhoneDevice, saveDeviceName, watchDevice,
+  claimWorkerId, deviceConditions, deviceMemory, deviceName, findStorage, isPhoneDevice,
+  saveDeviceName, watchDevice,
 } from "./device.ts";
 import { SteadyPhase } from "./steadyPhase.ts";
 import { keepAwake } from "./wakeLock.ts";

@@ -35,7 +35,7 @@ async function findGpuAdapter(gpu: GPU | undefined): Promise<GPUAdapter | null> 
 
 // What an adapter says of itself; older Safaris leave it out.
 function infoOf(adapter: GPUAdapter): Partial<GPUAdapterInfo> {
-  return (adapter.info as GPUAdapterInfo | undefined) ?? {};
+  return (adapter.info) ?? {};
 }
 
 // Kernels sum over 32 lanes: narrower subgroups, or those whose width a driver may choose, are of

@@ -22,8 +22,8 @@ const kSystems: readonly [RegExp, string][] = [
 // Names have 64 bytes on the wire; all of these are plain ASCII and shorter.
 const kNameBytes = 64;
 
-// `touchPoints`: navigator.maxTouchPoints. Safari on an iPad says that it is one on a Mac; no Mac has
-// a screen that is touched.
+// `touchPoints`: navigator.maxTouchPoints. Safari on an iPad says that it is one on a Mac; no Mac
+// has a screen that is touched.
 function isPad(userAgent: string, touchPoints: number): boolean {
   return /\biPad\b/.test(userAgent) || (/\bMacintosh\b/.test(userAgent) && touchPoints > 1);
 }

@@ -15,6 +15,18 @@ const kFolder = "weft-blobs";
 const kOpenMs = 1000;
 const kOpenAttempts = 3;
 
+// As much as is used of what dedicated workers have and pages have not.
+interface SyncAccess {
+  getSize(): number;
+  truncate(size: number): void;
+  write(bytes: Uint8Array, options: { at: number }): number;
+  close(): void;
+}
+
+interface WorkersHandle {
+  createSyncAccessHandle(): Promise<SyncAccess>;
+}
+
 export class OpfsStore implements BlobStore {
   readonly #folder: FileSystemDirectoryHandle;
   readonly #held = new Map<string, number>();
@@ -107,7 +119,7 @@ export class OpfsStore implements BlobStore {
     };
   }
 
-  async #openPatiently(digest: string): Promise<FileSystemSyncAccessHandle> {
+  async #openPatiently(digest: string): Promise<SyncAccess> {
     for (let attempt = 1; ; ++attempt) {
       try {
         return await within(kOpenMs, this.#openFile(digest), (late) => late.close());
@@ -118,9 +130,9 @@ export class OpfsStore implements BlobStore {
   }
 
   // Throws while another tab has the file.
-  async #openFile(digest: string): Promise<FileSystemSyncAccessHandle> {
+  async #openFile(digest: string): Promise<SyncAccess> {
     const handle = await this.#folder.getFileHandle(digest, { create: true });
-    return await handle.createSyncAccessHandle();
+    return await (handle as unknown as WorkersHandle).createSyncAccessHandle();
   }
 
   async read(digest: string, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {

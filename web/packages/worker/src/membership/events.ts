@@ -18,8 +18,8 @@ export type WorkerKind = Parameters<typeof encodeWorkerMessage>[0];
 
 // Why a worker is over, and its connection with it. `refused`: trying again would not help.
 // `engineFailed`: the GPU's engine cannot be made, or its driver refuses a kernel; another engine
-// may help. `engineStopped`: an engine that was made fails again and again; a new one may do better.
-// `notLowered`: the package has no programs, and this engine runs nothing else.
+// may help. `engineStopped`: an engine that was made fails again and again; a new one may do
+// better. `notLowered`: the package has no programs, and this engine runs nothing else.
 export interface Ending {
   readonly kind: "refused" | "retry" | "engineFailed" | "engineStopped" | "notLowered";
   readonly message: string;

@@ -83,8 +83,8 @@ export class Connection implements Line {
   }
 }
 
-// A socket that throws instead of closing (WebKit, for an address that a policy forbids) is one that
-// closes at once.
+// A socket that throws instead of closing (WebKit, for an address that a policy forbids) is one
+// that closes at once.
 function open(
   parts: Pick<HostParts, "openSocket">,
   url: string,

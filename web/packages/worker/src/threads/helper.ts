@@ -148,8 +148,8 @@ export class Helper {
     this.#connection = connection;
   }
 
-  // Safari on iPhones lets people visit a server whose certificate is its own, and refuses sockets to
-  // the same server without a word.
+  // Safari on iPhones lets people visit a server whose certificate is its own, and refuses sockets
+  // to the same server without a word.
   async #explained(message: string): Promise<string> {
     const { parts, start } = this.#options;
     if (!start.serverOrigin.startsWith("https:")) return message;

@@ -17,7 +17,7 @@ import { ownEngine } from "./ownEngine.ts";
 
 function deviceText(adapter: GPUAdapter | null): string {
   const browser = describeBrowser(navigator.userAgent, navigator.hardwareConcurrency);
-  const info = adapter?.info as GPUAdapterInfo | undefined; // older Safaris have none
+  const info = adapter?.info; // older Safaris have none
   const gpu = [info?.vendor, info?.architecture].filter(Boolean).join(" ");
   return gpu === "" ? browser : `${browser}, GPU ${gpu}`;
 }
