@@ -2,6 +2,7 @@
 // it wants to be woken.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "dispatch/dispatcher.h"
 
@@ -47,10 +48,13 @@ void Dispatcher::FlushSends(Instant now) {
   for (const uint32_t id : SendingOrder()) {
     std::vector<Queued>& queued = outbox_.at(id);
     HolderState& holder = holders_.at(id);
-    // Those with the same rows stand beside each other, so that the rows go once.
-    std::stable_sort(queued.begin(), queued.end(), [](const Queued& a, const Queued& b) {
-      return std::pair(a.batch, a.task->rows.bytes().data()) <
-             std::pair(b.batch, b.task->rows.bytes().data());
+    // Those with the same rows stand beside each other, so that the rows go once: in the order in
+    // which rows are first named, whatever their addresses are.
+    std::map<const uint8_t*, size_t> ranks;
+    for (const Queued& item : queued) ranks.emplace(item.task->rows.bytes().data(), ranks.size());
+    std::stable_sort(queued.begin(), queued.end(), [&](const Queued& a, const Queued& b) {
+      return std::pair(a.batch, ranks.at(a.task->rows.bytes().data())) <
+             std::pair(b.batch, ranks.at(b.task->rows.bytes().data()));
     });
     size_t row_count = 0;
     for (const Queued& item : queued) row_count += item.task->slots.size();

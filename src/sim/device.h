@@ -13,6 +13,9 @@
 
 namespace weft::sim {
 
+// Where all devices are: in one private network.
+inline constexpr char kDeviceAddress[] = "10.0.0.1";
+
 struct Device {
   std::string id;
   std::string kind = "native", engine = "native";

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/network.h"
 #include "wire/generation.h"
 
 namespace weft::sim {
@@ -64,9 +65,7 @@ class NoWeights : public engine::WeightSource {
 }  // namespace
 
 DatagramAddress AddressOf(const Device& device) {
-  DatagramAddress address;
-  address.port = device.datagram_port;
-  return address;
+  return {*ParseIp(kDeviceAddress), device.datagram_port};
 }
 
 ModelWorker::ModelWorker(const swarm::CoreOptions& options, const swarm::Costs& costs,

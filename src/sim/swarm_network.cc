@@ -57,7 +57,7 @@ void SwarmRun::Open(Device& device, std::shared_ptr<ModelWorker> worker, const C
     ++outcome_.resumed;
     Log("back " + Name(id));
     connection.worker->ConnectAgain();
-    return Feed(swarm::WorkerConnected{id, "10.0.0.1", "", IsTrusted(device)});
+    return Feed(swarm::WorkerConnected{id, kDeviceAddress, "", IsTrusted(device)});
   }
   connection.line = std::make_shared<WorkerId>(id);
   ModelWorker::Hooks hooks;
@@ -81,7 +81,7 @@ void SwarmRun::Open(Device& device, std::shared_ptr<ModelWorker> worker, const C
   connection.worker = std::make_shared<ModelWorker>(scenario_.options, costs_, model_, device,
                                                     scheduler_, random_.Next(), std::move(hooks));
   Log("join " + Name(id) + " with " + std::to_string(device.memory_bytes) + " bytes");
-  Feed(swarm::WorkerConnected{id, "10.0.0.1", "", IsTrusted(device)});
+  Feed(swarm::WorkerConnected{id, kDeviceAddress, "", IsTrusted(device)});
 }
 
 void SwarmRun::Reopen(Device& device, Duration delay) {
@@ -116,9 +116,7 @@ void SwarmRun::Deliver(WorkerId id, FromWorker message, size_t bytes, Instant at
   scheduler_.At(at, [this, id, bytes, in_order, message = std::move(message)] {
     Connection* from = Find(id);
     if (!from || from->broken) return;
-    if (in_order && bytes > from->message_limit)
-      Violate("a message of " + std::to_string(bytes) + " bytes of " + Name(id) +
-              " would have been cut off at " + std::to_string(from->message_limit));
+    const uint64_t limit = from->message_limit;
     if (const auto* text = std::get_if<wire::pb::WorkerMessage>(&message)) {
       if (text->has_connect()) {
         from->reported_factor = text->connect().weight_factor();
@@ -135,6 +133,11 @@ void SwarmRun::Deliver(WorkerId id, FromWorker message, size_t bytes, Instant at
     } else {
       Feed(swarm::WorkerData{id, std::get<Slice>(message)});
     }
+    // A host closes a connection where a message is too long. The core closes it as well where the
+    // message is an answer to nothing, as after a failure that was made up.
+    if (in_order && bytes > limit && Find(id) != nullptr)
+      Violate("a message of " + std::to_string(bytes) + " bytes of " + Name(id) +
+              " would have been cut off at " + std::to_string(limit));
   });
 }
 
