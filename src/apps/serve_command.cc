@@ -65,6 +65,7 @@ std::filesystem::path JournalOf(const ServeOptions& options) {
 
 server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server::ServerOptions server;
+  server.is_shared = options.share;
   server.address = options.address;
   if (server.address.empty()) server.address = options.share ? "0.0.0.0" : "127.0.0.1";
   server.tls = options.share && options.tls.empty() ? "auto" : options.tls;

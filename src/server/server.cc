@@ -55,8 +55,8 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Ser
     server->secrets_ = *options.secrets;
   } else {
     // A name or a proxy means that others come through it, wherever the server itself listens.
-    const bool demanded = server->reach_.IsPublic() || !options.host_names.empty() ||
-                          !options.trusted_proxies.empty();
+    const bool demanded = options.is_shared || server->reach_.IsPublic() ||
+                          !options.host_names.empty() || !options.trusted_proxies.empty();
     ASSIGN_OR_RETURN(server->secrets_, MakeSecrets(demanded));
   }
   TRY(server->OpenJournal(model.info));

@@ -39,6 +39,7 @@ struct ServerOptions {
   std::string tls;                      // "", "auto" (self-signed), or a PEM certificate file
   std::string tls_key;                  // PEM; "": in the certificate's file
   std::filesystem::path state_folder;   // for the self-signed certificate; "": there is none
+  bool is_shared = false;               // demands secrets also where only this machine listens
   std::vector<std::string> host_names;  // further names of this server
   std::vector<std::string> allowed_origins;
   std::vector<std::string> trusted_proxies;  // addresses whose X-Forwarded-... are believed

@@ -146,7 +146,8 @@ headlessTest("over TLS with the fingerprint that the server prints, and with no 
     };
     const wrong = "0".repeat(64);
     const memory = ["--memory", "400MiB"];
-    await refused(["--token", token, ...memory], /certificate of .* is not trusted \(self-signed/);
+    await refused(["--token", token, ...memory],
+      /certificate of .* is not trusted \((self-signed|unable)/);
     await refused(["--token", token, "--fingerprint", wrong, ...memory],
       new RegExp(`fingerprint ${fingerprint}, not ${wrong}`));
     await refused(["--token", "wrong", "--fingerprint", fingerprint, ...memory],

@@ -47,7 +47,7 @@ pageTest("nothing starts by itself; one click starts with what the form says", {
     delete start.workerId;
     assert.deepEqual(start, {
       kind: "start", serverOrigin: server.origin, joinToken: "b".repeat(32), name: "Test tab",
-      memoryBytes: 16 * kMiB, engine: "wasm",
+      memoryBytes: 16 * kMiB, isPhone: false, engine: "wasm",
     });
     await stopButton(page).click();
     await startButton(page).waitFor();
@@ -76,7 +76,8 @@ pageTest("the whole model is offered, asked for and given back", {}, async ({ pa
   await worker.play({ ...ready, whole: "possible" });
   await all.waitFor();
   assert.deepEqual((await worker.told()).slice(1), [
-    { kind: "runHere", isWanted: true }, { kind: "runHere", isWanted: false },
+    { kind: "runHere", isWanted: true, apiKey: "" },
+    { kind: "runHere", isWanted: false, apiKey: "" },
   ]);
 });
 
@@ -99,7 +100,8 @@ pageTest("the worker's status is shown", {}, async ({ page, server }) => {
   await worker.play({ ...base, phase: "loading" });
   await page.getByRole("progressbar", { name: "Warm-up" }).waitFor();
   await worker.play({ ...base, phase: "computing", layers: [4, 10], usedBytes: 5 * kMiB,
-    cachedBytes: 4_900_000, rowsComputed: 1234, stepsComputed: 90, lastStepMs: 3.25,
+    cachedBytes: 4_900_000, keepsWeights: true, rowsComputed: 1234, stepsComputed: 90,
+    lastStepMs: 3.25,
     rowsPerSecond: 41.5 });
   for (const words of [
     "Computing", "layers 4–8 and the head", "41.5 rows/s", "3.25 ms", "1\u202f234",
