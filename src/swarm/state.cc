@@ -36,7 +36,7 @@ State::State(CoreOptions core_options)
       popularity(options.model, options.popularity),
       experts(options, costs, roster, lifecycle, probation, popularity, outbox),
       planning(options, costs, roster, lifecycle, probation, checks, outbox),
-      wishes(options, roster, lifecycle, checks, planning, outbox),
+      wishes(options, roster, checks, planning, outbox),
       measuring(options, costs, roster, lifecycle, checks, outbox),
       pipeline(options, costs, roster, sessions, outbox),
       health(options, roster, outbox),

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "swarm/checks.h"
-#include "swarm/lifecycle.h"
 #include "swarm/planning.h"
 #include "swarm/snapshot.h"
 #include "wire/generation.h"
@@ -20,14 +19,9 @@ namespace weft::swarm {
 
 class WholeWishes {
  public:
-  WholeWishes(const CoreOptions& options, Roster& roster, const Lifecycle& lifecycle,
-              Checks& checks, Planning& planning, Outbox& outbox)
-      : options_(options),
-        roster_(roster),
-        lifecycle_(lifecycle),
-        checks_(checks),
-        planning_(planning),
-        outbox_(outbox) {}
+  WholeWishes(const CoreOptions& options, Roster& roster, Checks& checks, Planning& planning,
+              Outbox& outbox)
+      : options_(options), roster_(roster), checks_(checks), planning_(planning), outbox_(outbox) {}
 
   // The worker is told in any case.
   void OnWish(Worker& worker, const wire::RunHere& wish, Instant now);
@@ -47,7 +41,6 @@ class WholeWishes {
 
   const CoreOptions& options_;
   Roster& roster_;
-  const Lifecycle& lifecycle_;
   Checks& checks_;
   Planning& planning_;
   Outbox& outbox_;
