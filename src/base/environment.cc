@@ -10,7 +10,7 @@ std::string EnvironmentValue(const Environment& environment, const char* name) {
 
 fs::path BaseFolder(const Environment& environment, const char* variable,
                     const fs::path& below_home) {
-  const fs::path named = EnvironmentValue(environment, variable);
+  fs::path named = EnvironmentValue(environment, variable);
   if (named.is_absolute()) return named;
   const std::string home = EnvironmentValue(environment, "HOME");
   return home.empty() ? fs::path() : fs::path(home) / below_home;
