@@ -54,12 +54,6 @@ DType TargetDType(const WeightSpec& weight, const TensorMap& tensors,
   return weight.role == WeightRole::kTable ? *quantisation : DType::kQ8;
 }
 
-bool HasZeroPoints(const WeightSpec& weight, const TensorMap& tensors) {
-  return std::any_of(weight.pieces.begin(), weight.pieces.end(), [&](const SourcePiece& piece) {
-    return FormatOf(piece, tensors) == RowFormat::kGroups4Zero;
-  });
-}
-
 // The experts of a layer are stacked, so they have one dtype; onnxruntime's quantised ones want
 // whole blocks.
 DType ExpertDType(const std::vector<WeightSpec>& layer, const TensorMap& tensors,

@@ -245,6 +245,12 @@ TEST(Tls, AnAuthorityThatSignsNothingElseVouchesForTheCertificate) {
   EXPECT_TRUE(IsTrusted(*pem, authority, "localhost"));
   EXPECT_FALSE(IsTrusted(*pem, authority, "192.168.1.8"));
   EXPECT_FALSE(IsTrusted(*pem, authority, "example.org"));
+  // A name longer than a certificate's subject may be.
+  const std::string host = std::string(60, 'a') + "." + std::string(60, 'b') + ".example";
+  const auto of_long = SelfSignedTls(folder / "long", {host});
+  ASSERT_TRUE(of_long.ok()) << of_long.error().ToString();
+  const auto long_pem = ReadTextFile(folder / "long" / "tls-certificate.pem", 1 << 16);
+  EXPECT_TRUE(IsTrusted(*long_pem, CertificateAuthority(**of_long), host));
   // One of an older version, without an authority, is made anew.
   const std::string leaf = pem->substr(0, pem->find("-----BEGIN", 10));
   ASSERT_TRUE(WriteFileAtomically(folder / "tls-certificate.pem", AsBytes(leaf)).ok());

@@ -102,8 +102,11 @@ Result<Owned<X509>> MakeCertificate(EVP_PKEY* key, const std::string& subject,
   X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -3600);
   X509_gmtime_adj(X509_getm_notAfter(certificate.get()), kValidSeconds);
   X509_set_pubkey(certificate.get(), key);
-  X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate.get()), "CN", MBSTRING_UTF8,
-                             reinterpret_cast<const unsigned char*>(subject.c_str()), -1, -1, 0);
+  // A common name has 64 characters at most; who looks for hosts looks at the alternative names.
+  const std::string name = subject.substr(0, 64);
+  CHECK(X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate.get()), "CN", MBSTRING_UTF8,
+                                   reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1,
+                                   0) == 1);
   const Signer by = signer.value_or(Signer{certificate.get(), key});
   X509_set_issuer_name(certificate.get(), X509_get_subject_name(by.certificate));
   X509V3_CTX context;
@@ -129,7 +132,7 @@ Result<PemPair> MakeCertificates(const std::vector<std::string>& hosts) {
   CHECK(authority_key && key);
   // Phones list authorities by name: two servers have two.
   const std::string name =
-      "weft swarm " + (hosts.empty() ? std::string() : hosts.front()) + " " + SecureRandomHex(2);
+      "weft swarm " + SecureRandomHex(2) + (hosts.empty() ? std::string() : " " + hosts.front());
   const std::pair<int, std::string> of_authority[] = {
       {NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
       {NID_key_usage, "critical,keyCertSign"},

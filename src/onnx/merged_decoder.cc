@@ -44,13 +44,13 @@ void Rename(const NewNames& names, Graph* graph) {
 // the outer graph has already get a name that nobody has.
 NewNames OuterNames(const Graph& branch, const Node& choice, const std::set<std::string>& outer) {
   NewNames names;
-  for (const std::string& name : Defined(branch)) {
+  const std::set<std::string> defined = Defined(branch);
+  for (const std::string& name : defined) {
     if (name.empty() || !outer.contains(name)) continue;
     std::string free = name + "/with_past";
-    while (outer.contains(free)) free += "'";
+    while (outer.contains(free) || defined.contains(free)) free += "'";
     names[name] = free;
   }
-  const std::set<std::string> defined = Defined(branch);
   for (size_t i = 0; i < branch.outputs.size() && i < choice.outputs.size(); ++i) {
     if (defined.contains(branch.outputs[i].name)) names[branch.outputs[i].name] = choice.outputs[i];
   }

@@ -113,9 +113,6 @@ class GroupedMatrix final : public CodedMatrix {
     return Field(in_.zeros, group * words + row / per_word_, PlaceOf(row)) + in_.zero_offset;
   }
 
-  bool HasHalfScales() const { return in_.scale_dtype == DType::kF16; }
-  const GroupedCodes& codes() const { return in_; }
-
  private:
   static constexpr uint64_t kBlock = static_cast<uint64_t>(kBlockValues);
 

@@ -14,15 +14,16 @@ namespace json = boost::json;
 
 constexpr std::string_view kConverted =
     "checkpoints that are quantised already are not converted, but for FP8 (fp8, fbgemm_fp8, "
-    "modelopt and compressed-tensors with scales of matrices, rows or blocks), GPTQ and AWQ (4 or "
-    "8 "
-    "bits) and MXFP4. Use the original checkpoint with --quant q4 or q8.";
+    "modelopt and compressed-tensors with scales of matrices, rows or blocks), GPTQ of 4 or 8 "
+    "bits, "
+    "AWQ of 4 bits and MXFP4. Use the original checkpoint with --quant q4 or q8.";
 
 enum class Method { kNone, kFp8, kGptq, kAwq };
 
 struct Quantisation {
   Method method = Method::kNone;
   std::array<uint64_t, 2> fp8_block = {128, 128};  // rows, columns
+  uint32_t bits = 4;                               // of GPTQ's whole numbers
   bool is_older_gptq = true;                       // its zero points are stored less 1
 };
 
@@ -72,6 +73,10 @@ Result<Quantisation> ReadQuantisation(const JsonReader& config) {
       return Refused("the method 'gptq' and the format '" + Printable(format) + "'");
     }
     out.is_older_gptq = format == "gptq";
+    ASSIGN_OR_RETURN(const uint64_t bits, config.Whole("bits", 1, 16, 4));
+    if (bits != 4 && bits != 8)
+      return Refused("the method 'gptq' of " + std::to_string(bits) + " bits");
+    out.bits = static_cast<uint32_t>(bits);
   } else if (method == "awq") {
     out.method = Method::kAwq;
     ASSIGN_OR_RETURN(const std::string version, config.Text("version", "gemm"));
@@ -181,10 +186,10 @@ class Presenter {
                         "] for blocks of " + std::to_string(block_rows) + " x " +
                         std::to_string(block_columns));
     }
+    // One for the whole stack.
+    if (count == 1) out.slice_rows = out.block_rows = rows * slices;
     out.values.resize(count);
     TRY(ReadScales(name, scale, out.values));
-    if (count == 1) out.slice_rows = rows * slices;
-    if (count == 1) out.block_rows = rows * slices;
     return out;
   }
 
@@ -196,7 +201,7 @@ class Presenter {
         values[i] = std::bit_cast<float>(uint32_t{bytes[i]} << 23);
         if (bytes[i] == 0) values[i] = 0x1p-127f;
       }
-    } else if (scale.format && !IsCoded(*scale.format) && BlockValues(*scale.format) == 1) {
+    } else if (scale.format && IsPlain(*scale.format)) {
       ReadRow(*scale.format, bytes, values);
     } else {
       return Misfit(name, scale, "scales in F32, F16, BF16 or F8_E8M0");
@@ -237,8 +242,8 @@ class Presenter {
       return Misfit(name, words, "a matrix of I32");
     }
     ASSIGN_OR_RETURN(const SourceTensor* scales, Part(name, "scales"));
-    if (scales->shape.size() != 2 || !scales->format || scales->shape[0] == 0 ||
-        BlockValues(*scales->format) != 1) {
+    if (scales->shape.size() != 2 || scales->shape[0] == 0 || !scales->format ||
+        !IsPlain(*scales->format)) {
       return Misfit(Sibling(name, "qweight", "scales"), *scales,
                     "[groups, outputs] in F16, BF16 or F32");
     }
@@ -275,18 +280,18 @@ class Presenter {
   Status ReadGptq(const std::string& name, const SourceTensor& words, GroupedCodes* codes) const {
     const SourceTensor* order = Find(Sibling(name, "qweight", "g_idx"));
     const uint64_t word_rows = words.shape[0];
+    codes->bits = quantisation_.bits;
     if (order == nullptr) {
-      codes->columns = word_rows * 8;
+      codes->columns = word_rows * (32 / codes->bits);
     } else if (order->type_name == "I32" && order->shape.size() == 1) {
       codes->columns = order->shape[0];
     } else {
       return Misfit(Sibling(name, "qweight", "g_idx"), *order, "a vector of I32");
     }
-    codes->bits = word_rows * 4 == codes->columns ? 8 : 4;
     if (word_rows * 32 != codes->columns * codes->bits || words.shape[1] != codes->rows) {
       return Misfit(name, words,
-                    "[" + std::to_string(codes->columns) + " * bits / 32, " +
-                        std::to_string(codes->rows) + "] with 4 or 8 bits");
+                    "[" + std::to_string(codes->columns) + " * " + std::to_string(codes->bits) +
+                        " / 32, " + std::to_string(codes->rows) + "]");
     }
     codes->zero_offset = quantisation_.is_older_gptq ? 1 : 0;
     if (order == nullptr) return GroupsInOrder(name, words, codes);

@@ -46,6 +46,15 @@ TEST(PresentQuantised, ShowsOneMatrixUnderItsUsualName) {
   ASSERT_NE(matrix.coded, nullptr);
 }
 
+TEST(PresentQuantised, TakesTheBitsOfTheConfigurationWhereNoOrderIsStored) {
+  TensorMap tensors = Gptq();
+  tensors.erase("x.g_idx");
+  tensors.at("x.qzeros") = Stored("I32", {2, 4}, 4);
+  const json::object config{{"quant_method", "gptq"}, {"bits", 8}};
+  ASSERT_TRUE(PresentQuantised(Config(config), &tensors).ok());
+  EXPECT_EQ(tensors.at("x.weight").shape, (std::vector<uint64_t>{16, 32}));
+}
+
 TEST(PresentQuantised, LeavesOthersAlone) {
   const std::string configs[] = {"{}", "[]", Config({{"quant_method", "mxfp4"}})};
   for (const std::string& config : configs) {
@@ -74,6 +83,7 @@ TEST(PresentQuantised, RefusesOtherMethodsByName) {
        "the format 'pack-quantized'"},
       {{{"quant_method", "gptq"}, {"checkpoint_format", "marlin"}}, "the format 'marlin'"},
       {{{"quant_method", "awq"}, {"version", "gemv"}}, "the version 'gemv'"},
+      {{{"quant_method", "gptq"}, {"bits", 3}}, "the method 'gptq' of 3 bits"},
       {{}, "the method ''"},
   };
   for (const Case& c : cases) {

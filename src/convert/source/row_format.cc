@@ -104,10 +104,6 @@ bool IsWhole(RowFormat format) {
          format == RowFormat::kGroups4Zero || format == RowFormat::kGroups8;
 }
 
-bool IsPlain(RowFormat format) {
-  return format == RowFormat::kF32 || format == RowFormat::kF16 || format == RowFormat::kBF16;
-}
-
 Mxfp4Blocks Mxfp4At(const uint8_t* row) {
   const auto stride = static_cast<size_t>(BlockBytes(RowFormat::kMxfp4));
   return {row + 1, stride, row, stride, Mxfp4Order::kHalves};
@@ -203,6 +199,10 @@ uint64_t BlockValues(RowFormat format) {
 }
 uint64_t BlockBytes(RowFormat format) {
   return InfoOf(format).block_bytes;
+}
+
+bool IsPlain(RowFormat format) {
+  return format == RowFormat::kF32 || format == RowFormat::kF16 || format == RowFormat::kBF16;
 }
 
 bool IsCoded(RowFormat format) {

@@ -39,6 +39,8 @@ std::string_view RowFormatName(RowFormat format);
 // Values and bytes of one block; plain floats are blocks of one value.
 uint64_t BlockValues(RowFormat format);
 uint64_t BlockBytes(RowFormat format);
+// f32, f16 or bf16.
+bool IsPlain(RowFormat format);
 // Whether a tensor of this format has a CodedMatrix.
 bool IsCoded(RowFormat format);
 // Bytes of one row. REQUIRES: `columns` is a multiple of BlockValues, and the product fits.

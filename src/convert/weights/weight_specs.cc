@@ -1,5 +1,6 @@
 #include "convert/weights/weight_specs.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "convert/source/json_reader.h"
@@ -319,6 +320,12 @@ Status CheckWeights(const std::vector<std::vector<WeightSpec>>& specs, const Ten
 RowFormat FormatOf(const SourcePiece& piece, const TensorMap& tensors) {
   if (!piece.exponents.empty()) return RowFormat::kMxfp4;
   return *tensors.find(piece.tensor)->second.format;
+}
+
+bool HasZeroPoints(const WeightSpec& weight, const TensorMap& tensors) {
+  return std::any_of(weight.pieces.begin(), weight.pieces.end(), [&](const SourcePiece& piece) {
+    return FormatOf(piece, tensors) == RowFormat::kGroups4Zero;
+  });
 }
 
 uint64_t SourceByteCount(const SourcePiece& piece, const TensorMap& tensors) {

@@ -23,6 +23,8 @@ Status CheckWeights(const std::vector<std::vector<WeightSpec>>& specs, const Ten
 
 // How the rows of a piece lie in the checkpoint. REQUIRES: CheckWeights passed.
 RowFormat FormatOf(const SourcePiece& piece, const TensorMap& tensors);
+// Whether some of its rows are whole numbers with zero points. REQUIRES: CheckWeights passed.
+bool HasZeroPoints(const WeightSpec& weight, const TensorMap& tensors);
 // Bytes of the checkpoint that a weight is read from. REQUIRES: CheckWeights passed.
 uint64_t SourceByteCount(const SourcePiece& piece, const TensorMap& tensors);
 uint64_t SourceByteCount(const WeightSpec& weight, const TensorMap& tensors);

@@ -117,11 +117,9 @@ Status Named(Status status, const SourcePiece& piece, const TensorMap& tensors) 
 }
 
 // Experts are stacked, and what multiplies with stacks takes no zero points.
-bool HasZeros(const StoreJob& job, const TensorMap& tensors) {
-  if (job.dtype != DType::kQ4 || job.weight->role == WeightRole::kExpert) return false;
-  return std::any_of(job.weight->pieces.begin(), job.weight->pieces.end(), [&](const auto& piece) {
-    return FormatOf(piece, tensors) == RowFormat::kGroups4Zero;
-  });
+bool KeepsZeroPoints(const StoreJob& job, const TensorMap& tensors) {
+  return job.dtype == DType::kQ4 && job.weight->role != WeightRole::kExpert &&
+         HasZeroPoints(*job.weight, tensors);
 }
 
 // Bytes of the weight's arrays, before it is known where they lie.
@@ -131,7 +129,7 @@ StoredWeight Described(const StoreJob& job, const TensorMap& tensors) {
   const uint64_t rows = RowsOf(stored), columns = stored.shape.back();
   stored.data.byte_count = rows * RowDataBytes(job.dtype, columns);
   stored.scale.byte_count = rows * RowScaleBytes(job.dtype, columns);
-  if (HasZeros(job, tensors)) stored.zero.byte_count = rows * RowZeroBytes(columns);
+  if (KeepsZeroPoints(job, tensors)) stored.zero.byte_count = rows * RowZeroBytes(columns);
   return stored;
 }
 

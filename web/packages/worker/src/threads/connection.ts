@@ -30,7 +30,7 @@ export class Connection implements Line {
     );
     this.#silence.start();
     let everOpen = false;
-    this.#socket = open(parts, origin.replace(/^http/, "ws") + "/worker", {
+    this.#socket = socketTo(parts, origin.replace(/^http/, "ws") + "/worker", {
       onOpen: () => {
         if (this.#isOver) return;
         this.#isOpen = everOpen = true;
@@ -85,7 +85,7 @@ export class Connection implements Line {
 
 // A socket that throws instead of closing (WebKit, for an address that a policy forbids) is one
 // that closes at once.
-function open(
+function socketTo(
   parts: Pick<HostParts, "openSocket">,
   url: string,
   events: SocketEvents,

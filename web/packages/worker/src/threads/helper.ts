@@ -46,7 +46,7 @@ const kAskMs = 3000;
 const kSocketRefused =
   "The server answers, but this browser opens no WebSocket to it. iPhones and iPads refuse them " +
   "where the certificate is the server's own: install its authority from the page /certificate, " +
-  "or start the server with a certificate that browsers trust (--tls-cert and --tls-key).";
+  "or start the server with a certificate that browsers trust (--tls and --tls-key).";
 
 export class Helper {
   readonly #options: HelperOptions;
