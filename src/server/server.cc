@@ -60,6 +60,7 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Ser
     ASSIGN_OR_RETURN(server->secrets_, MakeSecrets(demanded));
   }
   TRY(server->OpenJournal(model.info));
+  ASSIGN_OR_RETURN(server->tls_, server->MakeTls());
   server->MakeHost(model);
   TRY(server->Open());
   return server;
@@ -214,7 +215,6 @@ Status Server::Open() {
   net::ServerOptions listen;
   listen.address = options_.address;
   listen.port = options_.port;
-  ASSIGN_OR_RETURN(tls_, MakeTls());
   listen.tls = tls_;
   // Clients and pages have as many as before, however many devices there may be.
   if (options_.worker_limit > swarm::kDefaultWorkerLimit)

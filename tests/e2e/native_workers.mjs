@@ -1,8 +1,10 @@
 // `weft worker` from its first line to its goodbye: who it is, and how it leaves.
 import assert from "node:assert/strict";
+import { X509Certificate } from "node:crypto";
 import {
   mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync,
 } from "node:fs";
+import { get } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -167,4 +169,35 @@ test("no more devices than --worker-limit says are let in", { skip, timeout: 60_
     await eventually(async () => assert.deepEqual(await names(), ["first"]));
     await start("second").waitFor(/This swarm has 1 workers already, its limit: try again later/);
     assert.deepEqual((await names()).filter(Boolean), ["first"]);
+  });
+
+// Node's own TLS is the judge: what it trusts is the authority alone, as a phone does.
+test("the certificate that a phone installs vouches for this server and for no other",
+  { skip, timeout: 60_000 }, async (t) => {
+    const start = async () => {
+      const state = mkdtempSync(join(tmpdir(), "weft-state-"));
+      t.after(() => rmSync(state, { recursive: true }));
+      const server = await serve(packageOf("weft-tiny"), [...kServer, "--tls", "auto"],
+        { XDG_STATE_HOME: state });
+      t.after(() => server.stop());
+      return server;
+    };
+    const ask = (url, options) => new Promise((resolve, reject) => {
+      get(url, options, (answer) => {
+        const pieces = [];
+        answer.on("data", (piece) => pieces.push(piece));
+        answer.on("end", () => resolve({ answer, body: Buffer.concat(pieces) }));
+      }).on("error", reject);
+    });
+    const [one, other] = [await start(), await start()];
+    const { answer, body } = await ask(`${one.origin}/certificate.crt`,
+      { rejectUnauthorized: false });
+    assert.equal(answer.statusCode, 200, body.toString());
+    assert.equal(answer.headers["content-type"], "application/x-x509-ca-cert");
+    const ca = new X509Certificate(body);
+    assert.ok(ca.ca, "an authority");
+    const trusting = { ca: ca.toString() };
+    assert.equal((await ask(`${one.origin}/healthz`, trusting)).answer.statusCode, 200);
+    await assert.rejects(ask(`${other.origin}/healthz`, trusting), /certificate/);
+    await assert.rejects(ask(`${one.origin}/healthz`, {}), /certificate/);
   });
