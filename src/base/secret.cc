@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/sha256.h"
+
 namespace weft {
 namespace {
 
@@ -28,7 +30,22 @@ char* SecretIn(char* argument, std::string_view before) {
   return hash == nullptr ? nullptr : hash + 1;
 }
 
+bool EqualInConstantTime(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
 }  // namespace
+
+std::string HashSecret(std::string_view secret) {
+  return ToHex(Sha256(AsBytes(secret)));
+}
+
+bool IsOneOfHashes(std::string_view hash, std::string_view expected,
+                   std::span<const std::string> earlier) {
+  bool matches = EqualInConstantTime(hash, expected);
+  for (const std::string& each : earlier) matches = EqualInConstantTime(hash, each) || matches;
+  return matches;
+}
 
 void Wipe(std::string& secret) {
   OPENSSL_cleanse(secret.data(), secret.size());

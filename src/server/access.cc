@@ -1,11 +1,9 @@
 #include "server/access.h"
 
-#include <openssl/crypto.h>
-
 #include <algorithm>
 
 #include "base/network.h"
-#include "base/sha256.h"
+#include "base/secret.h"
 #include "net/address.h"
 #include "net/http_fields.h"
 #include "net/web_names.h"
@@ -86,9 +84,7 @@ bool Carries(const AccessPolicy& policy, const net::HttpRequest& request,
   const auto token = BearerToken(request);
   if (!token) return false;
   const std::string hash = HashSecret(*token);
-  bool matches = ConstantTimeEquals(hash, expected_hash);
-  for (const std::string& earlier : earlier_hashes)
-    matches = ConstantTimeEquals(hash, earlier) || matches;
+  const bool matches = IsOneOfHashes(hash, expected_hash, earlier_hashes);
   if (matches && policy.on_use) policy.on_use(hash);
   return matches;
 }
@@ -130,14 +126,6 @@ std::optional<std::string_view> BearerToken(const net::HttpRequest& request) {
     return std::nullopt;
   }
   return net::Trimmed(header.substr(space));
-}
-
-std::string HashSecret(std::string_view secret) {
-  return ToHex(Sha256(AsBytes(secret)));
-}
-
-bool ConstantTimeEquals(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 std::optional<api::ApiError> CheckHostAndOrigin(const AccessPolicy& policy,

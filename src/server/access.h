@@ -88,9 +88,4 @@ std::string SaltOf(const AccessPolicy& policy, const net::HttpRequest& request);
 // What follows `Authorization: Bearer`, a scheme in any case; nullopt without it.
 std::optional<std::string_view> BearerToken(const net::HttpRequest& request);
 
-// SHA-256 of a secret in hex.
-std::string HashSecret(std::string_view secret);
-// True when they are equal; takes the same time wherever they differ.
-bool ConstantTimeEquals(std::string_view a, std::string_view b);
-
 }  // namespace weft::server

@@ -1,6 +1,7 @@
 // Who is let in: hosts, origins, secrets; ranges of what is served.
 #include <gtest/gtest.h>
 
+#include "base/secret.h"
 #include "server/access.h"
 #include "server/static_files.h"
 

@@ -1,5 +1,6 @@
 // The way of every request through the table, and the step that every answer goes through.
 #include "server/router.h"
+#include "base/secret.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "base/secret.h"
 #include "net/web_names.h"
 #include "server/own_user.h"
 #include "server/package_check.h"

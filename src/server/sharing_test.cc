@@ -1,6 +1,7 @@
 // How a server is named, for each way of listening; secrets: when they are demanded, where they
 // come from, and where they do not stay.
 #include "server/sharing.h"
+#include "base/secret.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -93,8 +93,8 @@ std::optional<Probe> Checks::ProbeOf(const Worker& worker, LayerSpan within) con
   std::erase_if(units, [&](const LayerSpan& unit) {
     return unit.first < within.first || unit.end > within.end;
   });
+  const std::vector<Probe> wanted = Wanted();
   const auto is_wanted = [&](const LayerSpan& unit) {
-    const std::vector<Probe> wanted = Wanted();
     return std::any_of(wanted.begin(), wanted.end(),
                        [&](const Probe& probe) { return probe.layers == unit; });
   };

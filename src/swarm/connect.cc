@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/secret.h"
 #include "swarm/device.h"
 #include "wire/tensor_channel.h"
 #include "wire/version.h"
@@ -33,21 +34,11 @@ Status CheckVersion(std::string_view what, uint32_t theirs, uint32_t ours, std::
                                             std::to_string(ours) + ": " + advice + ".");
 }
 
-// Every byte is looked at whatever the first ones are, so that time tells nothing.
-bool Matches(const Sha256Digest& actual, const std::string& expected_hex) {
-  const auto expected = FromHex(expected_hex);
-  CHECK(expected && expected->size() == 32, "a join token's hash is not a SHA-256");
-  unsigned difference = 0;
-  for (size_t i = 0; i < actual.size(); ++i) difference |= unsigned{actual[i]} ^ (*expected)[i];
-  return difference == 0;
-}
-
 Status CheckToken(const std::string& token, const CoreOptions& options) {
   if (options.join_token_sha256_hex.empty()) return OkStatus();
-  const Sha256Digest actual = Sha256(AsBytes(std::string_view(token).substr(0, kTokenBytes)));
-  bool matches = Matches(actual, options.join_token_sha256_hex);
-  for (const std::string& earlier : options.earlier_join_tokens_sha256_hex)
-    matches = Matches(actual, earlier) || matches;
+  const bool matches =
+      IsOneOfHashes(HashSecret(std::string_view(token).substr(0, kTokenBytes)),
+                    options.join_token_sha256_hex, options.earlier_join_tokens_sha256_hex);
   if (matches && token.size() <= kTokenBytes) return OkStatus();
   return Error(ErrorCode::kPermissionDenied,
                token.empty() ? "This swarm needs a join token: open the whole join link, with the "

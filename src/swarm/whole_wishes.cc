@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/sha256.h"
+#include "base/secret.h"
 
 namespace weft::swarm {
 namespace {
@@ -14,24 +14,12 @@ std::string SecondsOf(Duration duration) {
   return std::to_string((duration.us + 999'999) / 1'000'000) + " s";
 }
 
-// Every byte is looked at whatever the first ones are, so that time tells nothing.
-bool Equal(const std::string& a, const std::string& b) {
-  if (a.size() != b.size()) return false;
-  unsigned difference = 0;
-  for (size_t i = 0; i < a.size(); ++i)
-    difference |= static_cast<unsigned>(a[i]) ^ static_cast<unsigned>(b[i]);
-  return difference == 0;
-}
-
 }  // namespace
 
 bool WholeWishes::HasRight(const std::string& api_key) const {
   if (api_key.empty() || options_.api_key_sha256_hex.empty()) return false;
-  const std::string hash = ToHex(Sha256(AsBytes(std::string_view(api_key))));
-  bool matches = Equal(hash, options_.api_key_sha256_hex);
-  for (const std::string& earlier : options_.earlier_api_keys_sha256_hex)
-    matches = Equal(hash, earlier) || matches;
-  return matches;
+  return IsOneOfHashes(HashSecret(api_key), options_.api_key_sha256_hex,
+                       options_.earlier_api_keys_sha256_hex);
 }
 
 std::string WholeWishes::Obstacle(const Worker& worker, Instant now) const {
