@@ -98,8 +98,8 @@ server::AccessPolicy Policy(uint8_t byte) {
   policy.allowed_hosts = {"weft.example:8080", "127.0.0.1:8080"};
   policy.allowed_origins = {"https://friend.example"};
   if ((byte & 1) != 0) policy.trusted_proxies = {"10.0.0.1"};
-  policy.api_key_hash = server::HashSecret(kKey);
-  policy.join_token_hash = server::HashSecret(kToken);
+  policy.api_key_hash = HashSecret(kKey);
+  policy.join_token_hash = HashSecret(kToken);
   return policy;
 }
 
