@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import traceback
 import zlib
 
@@ -26,6 +27,7 @@ import transformers
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
+import fp8
 import mxfp4
 import seeded
 from models import MODELS
@@ -146,10 +148,40 @@ def read_back(folder):
     )
 
 
+def save_fp8(model, spec, folder):
+    """Returns a note and the model of the values that the file has. Where transformers dequantises
+    to other values, or does not read the file, they are those of fp8.py."""
+    save(model, spec, folder)
+    block = None if spec["fp8"] == "matrix" else spec["fp8"]
+    count, plain = fp8.rewrite(folder, block)
+    note = f"{count} matrices in FP8"
+    try:
+        theirs = fp8.read(folder, block)
+    except Exception as error:
+        theirs = None
+        note += f", not read back: {type(error).__name__}: {str(error)[:200]}"
+    with tempfile.TemporaryDirectory() as copy_of:
+        save_file(plain, os.path.join(copy_of, "model.safetensors"), metadata={"format": "pt"})
+        shutil.copy(os.path.join(folder, "config.json"), copy_of)
+        rewrite_config(copy_of, lambda config: config.pop("quantization_config"))
+        ours = read_back(copy_of)
+    if theirs is not None:
+        values = theirs.state_dict()
+        same = [torch.equal(values[name].float(), value.float())
+                for name, value in ours.state_dict().items()]
+        note += f", {sum(same)} of {len(same)} tensors as transformers dequantises them"
+        if all(same):
+            return note, theirs
+    return note, ours
+
+
 def make(spec, folder, seed):
     model = build(spec, seed)
     note, reader = "", model
-    if spec.get("mxfp4"):
+    if spec.get("fp8"):
+        note, reader = save_fp8(model, spec, folder)
+        model = reader
+    elif spec.get("mxfp4"):
         note = mxfp4.save(model, folder, torch.Generator().manual_seed(seed + 1))
         if "older" in spec:
             rewrite_config(folder, lambda config: older_config(config, spec))

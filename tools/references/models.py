@@ -1,7 +1,8 @@
 """The models that make_references.py writes: what the families have in the wild and the first
 reference data has not. Keys of a model: `config` for transformers; `dtype` of the files;
 `shard_bytes` for several files; `older`, to write config.json in the spelling of transformers 4
-with these keys added and those of `without` removed; `prompts`, file names and their lengths."""
+with these keys added and those of `without` removed; `prompts`, file names and their lengths;
+`fp8`, the block of a scale, or "matrix" where each matrix has one (fp8.py)."""
 
 
 def base(**changes):
@@ -251,5 +252,41 @@ MODELS = {
              num_experts_per_tok=2, sliding_window=None, hidden_size=72, vocab_size=107),
         "f16",
         older={},
+    ),
+    "qwen3-fp8": model("qwen3", base(head_dim=16, intermediate_size=96), fp8=(16, 32)),
+    "qwen3-moe-fp8": model("qwen3_moe", qwen_moe(num_experts=4), fp8=(32, 32)),
+    "deepseek-v3-fp8": model(
+        "deepseek_v3",
+        base(
+            num_key_value_heads=4,
+            intermediate_size=96,
+            moe_intermediate_size=32,
+            first_k_dense_replace=1,
+            n_routed_experts=4,
+            n_shared_experts=1,
+            n_group=2,
+            topk_group=1,
+            num_experts_per_tok=2,
+            q_lora_rank=32,
+            kv_lora_rank=32,
+            qk_nope_head_dim=24,
+            qk_rope_head_dim=8,
+            v_head_dim=32,
+            routed_scaling_factor=1.8,
+        ),
+        fp8=(8, 32),
+    ),
+    "ministral3-fp8": model(
+        "ministral3",
+        base(
+            head_dim=32,
+            intermediate_size=96,
+            rope_parameters=rope(
+                "yarn", 1000000.0, factor=16.0, beta_fast=32.0, beta_slow=1.0, mscale=1.0,
+                mscale_all_dim=1.0, llama_4_scaling_beta=0.1,
+                original_max_position_embeddings=256,
+            ),
+        ),
+        fp8="matrix",
     ),
 }
