@@ -10,6 +10,9 @@
 #include "hub/hub_cache.h"
 #include "hub/hub_settings.h"
 #include "hub/library.h"
+#include "package/package.h"
+#include "program/codec.h"
+#include "program/summary.h"
 #include "swarm/options.h"
 
 namespace weft::apps {
@@ -78,6 +81,77 @@ void PrintColumns(const std::vector<std::vector<std::string>>& rows) {
   }
 }
 
+// A layer of a package, and what its program says where there is one.
+struct ShownLayer {
+  package::LayerInfo info;
+  program::LayerSummary summary;
+};
+
+Result<std::vector<ShownLayer>> ReadLayers(const fs::path& folder) {
+  ASSIGN_OR_RETURN(const package::Package package, package::Package::Open(folder));
+  std::vector<ShownLayer> layers;
+  for (const package::LayerInfo& info : package.manifest.layers) {
+    layers.push_back({info, {}});
+    if (!package.manifest.lowered) continue;
+    ASSIGN_OR_RETURN(const Slice bytes,
+                     package.blobs->Get(info.program, package.manifest.blobs.at(info.program)));
+    ASSIGN_OR_RETURN(const program::Program program, program::Decode(bytes.bytes()));
+    layers.back().summary = program::Summarise(program);
+  }
+  return layers;
+}
+
+json::object LayerJson(const ShownLayer& layer) {
+  const program::LayerSummary& summary = layer.summary;
+  json::object object{{"layer", layer.info.index},
+                      {"kind", layer.info.kind},
+                      {"weight_bytes", layer.info.weight_bytes},
+                      {"kv_bytes_per_token", layer.info.kv_bytes_per_position},
+                      {"state_bytes", layer.info.state_bytes}};
+  if (!summary.mixer.empty()) object["mixer"] = summary.mixer;
+  const std::pair<const char*, uint32_t> counts[] = {
+      {"heads", summary.heads},
+      {"kv_heads", summary.kv_heads},
+      {"head_columns", summary.head_columns},
+      {"window", summary.window},
+      {"mlp_columns", summary.mlp_columns},
+      {"experts", summary.experts},
+      {"experts_per_token", summary.experts_per_token},
+      {"expert_columns", summary.expert_columns}};
+  for (const auto& [key, count] : counts)
+    if (count > 0) object[key] = count;
+  if (summary.kv_layer) object["kv_layer"] = *summary.kv_layer;
+  return object;
+}
+
+// What a layer does: "attention, 16 heads, 128 columns; MLP of 3072".
+std::string LayerText(const ShownLayer& layer) {
+  const std::string mixer = program::MixerText(layer.summary);
+  const std::string mlp = program::MlpText(layer.summary);
+  if (mixer.empty() && mlp.empty()) return layer.info.kind;
+  return mixer + (mixer.empty() || mlp.empty() ? "" : "; ") + mlp;
+}
+
+Status ShowLayers(const fs::path& folder, bool as_json) {
+  ASSIGN_OR_RETURN(const std::vector<ShownLayer> layers, ReadLayers(folder));
+  if (as_json) {
+    json::array array;
+    for (const ShownLayer& layer : layers) array.push_back(LayerJson(layer));
+    std::cout << json::serialize(array) << "\n";
+    return OkStatus();
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"LAYER", "WEIGHTS", "A TOKEN'S KEYS", "STATE", "WHAT IT DOES"}};
+  const auto bytes = [](uint64_t count) { return count == 0 ? "-" : HumanBytes(count); };
+  for (const ShownLayer& layer : layers) {
+    const package::LayerInfo& info = layer.info;
+    rows.push_back({std::to_string(info.index), bytes(info.weight_bytes),
+                    bytes(info.kv_bytes_per_position), bytes(info.state_bytes), LayerText(layer)});
+  }
+  PrintColumns(rows);
+  return OkStatus();
+}
+
 int List(bool as_json) {
   const fs::path library = hub::LibraryFolder(std::getenv);
   std::vector<std::string> problems;
@@ -104,10 +178,18 @@ int List(bool as_json) {
   return 0;
 }
 
-Status Show(const std::string& name, bool as_json) {
-  ASSIGN_OR_RETURN(const fs::path folder, hub::FindPackage(hub::LibraryFolder(std::getenv), name));
+struct ShowOptions {
+  std::string name;
+  bool as_json = false;
+  bool layers = false;
+};
+
+Status Show(const ShowOptions& options) {
+  ASSIGN_OR_RETURN(const fs::path folder,
+                   hub::FindPackage(hub::LibraryFolder(std::getenv), options.name));
+  if (options.layers) return ShowLayers(folder, options.as_json);
   ASSIGN_OR_RETURN(const hub::LibraryEntry entry, hub::ReadEntry(folder));
-  if (as_json) {
+  if (options.as_json) {
     std::cout << json::serialize(EntryJson(entry)) << "\n";
     return OkStatus();
   }
@@ -267,11 +349,13 @@ void AddLibraryCommands(CLI::App& app, int* exit_code) {
   list->add_flag("--json", *as_json, "Print JSON");
   list->callback([as_json, exit_code] { *exit_code = List(*as_json); });
 
-  auto name = std::make_shared<std::string>();
+  auto shown = std::make_shared<ShowOptions>();
   CLI::App* show = app.add_subcommand("show", "Show what a package is and needs.");
-  show->add_option("package", *name, "A name in the library, or a package's folder")->required();
-  show->add_flag("--json", *as_json, "Print JSON");
-  show->callback([name, as_json, exit_code] { *exit_code = ReportStatus(Show(*name, *as_json)); });
+  show->add_option("package", shown->name, "A name in the library, or a package's folder")
+      ->required();
+  show->add_flag("--layers", shown->layers, "Show what every layer does and needs");
+  show->add_flag("--json", shown->as_json, "Print JSON");
+  show->callback([shown, exit_code] { *exit_code = ReportStatus(Show(*shown)); });
 
   auto options = std::make_shared<RemoveOptions>();
   CLI::App* remove = app.add_subcommand("rm", "Remove a package from the library.");

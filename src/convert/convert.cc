@@ -191,7 +191,7 @@ class Converter {
     }
     if (!config_.value_norm) return;
     std::set<uint32_t> widths;
-    for (uint32_t i = 0; i < config_.layer_count; ++i) widths.insert(config_.HeadColumns(i));
+    for (const LayerConfig& layer : config_.layers) widths.insert(layer.head_columns);
     for (const uint32_t width : widths) {
       store->StoreVector(OnesName(width), std::vector<float>(width, 1));
     }
@@ -200,7 +200,7 @@ class Converter {
   // The numbers that layers end with. REQUIRES: CheckWeights passed.
   std::vector<float> LayerScalars() const {
     std::vector<float> scalars;
-    for (uint32_t layer = 1; config_.layer_scalars && layer <= config_.layer_count; ++layer) {
+    for (uint32_t layer = 1; config_.layer_scalars && layer <= config_.layer_count(); ++layer) {
       const SourceTensor& tensor =
           source_.tensors.find(LayerPrefix(layer) + "layer_scalar")->second;
       scalars.push_back(0);
@@ -248,7 +248,8 @@ class Converter {
   Result<DescribedLayers> Describe(const BuiltModel& built, DType kv_dtype,
                                    WeightStore* store) const {
     const auto store_program = [&](ByteSpan bytes) { return store->StoreBlob(bytes); };
-    if (config_.KeptTogether().empty() && config_.mixes_alone.empty()) {
+    const bool all_have_mlps = std::ranges::all_of(config_.layers, &LayerConfig::has_mlp);
+    if (config_.KeptTogether().empty() && all_have_mlps) {
       return DescribeLayers(built.model, kv_dtype, store_program);
     }
     ASSIGN_OR_RETURN(const onnx::LayeredModel layered,
@@ -280,7 +281,7 @@ class Converter {
     report.name = manifest.name;
     report.architecture = manifest.architecture;
     report.quantisation = manifest.quantisation;
-    report.transformer_layers = config_.layer_count;
+    report.transformer_layers = config_.layer_count();
     report.source_bytes = done_.total_bytes;
     report.kept_bytes = done_.kept_bytes;
     for (const auto& [digest, info] : manifest.blobs) report.package_bytes += info.byte_count;

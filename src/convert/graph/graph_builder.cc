@@ -38,7 +38,7 @@ class DecoderBuilder {
       built.boundaries.push_back({hidden, ElementType::kFloat, config_.BoundaryColumns(layer)});
     };
     add_boundary(0);
-    for (uint32_t layer = 1; layer <= config_.layer_count; ++layer) {
+    for (uint32_t layer = 1; layer <= config_.layer_count(); ++layer) {
       hidden = Layer(layer, hidden);
       add_boundary(layer);
     }
@@ -69,18 +69,19 @@ class DecoderBuilder {
     graph.AddInput("position_ids", ElementType::kInt64, {Dim::Of(1), Dim::Of("sequence_length")});
     graph.AddOutput("logits", ElementType::kFloat,
                     {Dim::Of(1), Dim::Of("sequence_length"), Dim::Of(config_.vocabulary)});
-    for (uint32_t i = 0; i < config_.layer_count; ++i) {
-      if (config_.mixers[i] != Mixer::kAttention) {
+    for (uint32_t i = 0; i < config_.layer_count(); ++i) {
+      const LayerConfig& layer = config_.layers[i];
+      if (layer.mixer != Mixer::kAttention) {
         DeclareState(config_, i, &graph);
         continue;
       }
-      if (config_.KvLayer(i) != i) continue;
+      if (layer.kv_from) continue;
       for (const char* kind : {".key", ".value"}) {
         if (config_.latent && kind == std::string_view(".value")) continue;
         const std::string suffix = std::to_string(i) + kind;
         const auto shape = [&](const char* positions) {
-          return std::vector<Dim>{Dim::Of(1), Dim::Of(config_.KvHeads(i)), Dim::Of(positions),
-                                  Dim::Of(config_.HeadColumns(i))};
+          return std::vector<Dim>{Dim::Of(1), Dim::Of(layer.kv_heads), Dim::Of(positions),
+                                  Dim::Of(layer.head_columns)};
         };
         graph.AddInput("past_key_values." + suffix, ElementType::kFloat,
                        shape("past_sequence_length"));
@@ -140,7 +141,7 @@ class DecoderBuilder {
     const LayerInputConfig& inputs = config_.layer_inputs;
     const std::string node = "/model/layer_inputs";
     std::vector<std::string> rows;
-    for (uint32_t layer = 0; layer < config_.layer_count; ++layer) {
+    for (uint32_t layer = 0; layer < config_.layer_count(); ++layer) {
       const std::string own = node + "/" + std::to_string(layer);
       rows.push_back(Times(own + "/Mul", LookUp(own, LayerTableName(layer)), inputs.scale));
     }
@@ -150,7 +151,7 @@ class DecoderBuilder {
     const float hidden = static_cast<float>(config_.hidden_columns);
     const std::string normed =
         HeadNorm(node + "/norm", Times(node + "/projection/scaled", product, 1 / std::sqrt(hidden)),
-                 config_.layer_count, inputs.columns, "model.per_layer_projection_norm.weight");
+                 config_.layer_count(), inputs.columns, "model.per_layer_projection_norm.weight");
     return Times(node + "/scaled", Node(node + "/Add", "Add", {normed, of_tokens}),
                  std::sqrt(0.5F));
   }
@@ -188,7 +189,7 @@ class DecoderBuilder {
     const RotaryTables& tables = tables_[rotation];
     std::vector<Attribute> attributes = {
         Attribute::Of("interleaved", config_.interleaved_pairs ? 1 : 0)};
-    if (tables.columns < config_.HeadColumns(layer)) {
+    if (tables.columns < config_.layers[layer].head_columns) {
       attributes.push_back(Attribute::Of("num_heads", static_cast<int64_t>(heads)));
       attributes.push_back(
           Attribute::Of("rotary_embedding_dim", static_cast<int64_t>(tables.columns)));
@@ -202,7 +203,7 @@ class DecoderBuilder {
   // q or k [1, S, heads * head_columns]: its norm where the model has one, and its rotation.
   std::string NormAndRotation(const std::string& node, std::string x, uint32_t heads,
                               const std::string& norm_weight, uint32_t layer) {
-    const uint32_t head_columns = config_.HeadColumns(layer);
+    const uint32_t head_columns = config_.layers[layer].head_columns;
     if (config_.qk_norm == QkNorm::kHead) {
       x = HeadNorm(node + "_norm", x, heads, head_columns, norm_weight);
     } else if (config_.qk_norm == QkNorm::kRow) {
@@ -214,17 +215,17 @@ class DecoderBuilder {
   }
 
   std::vector<Attribute> AttentionAttributes(uint32_t layer) const {
-    const auto head_columns = static_cast<float>(config_.HeadColumns(layer));
+    const LayerConfig& own = config_.layers[layer];
+    const auto head_columns = static_cast<float>(own.head_columns);
     std::vector<Attribute> attributes = {
         Attribute::Of("num_heads", static_cast<int64_t>(config_.heads)),
-        Attribute::Of("kv_num_heads", static_cast<int64_t>(config_.KvHeads(layer))),
+        Attribute::Of("kv_num_heads", static_cast<int64_t>(own.kv_heads)),
         Attribute::Of("scale", config_.attention_scale != 0 ? config_.attention_scale
                                                             : 1 / std::sqrt(head_columns)),
         Attribute::Of("do_rotary", 0),
     };
-    if (config_.windows[layer] != 0) {
-      attributes.push_back(
-          Attribute::Of("local_window_size", static_cast<int64_t>(config_.windows[layer])));
+    if (own.window != 0) {
+      attributes.push_back(Attribute::Of("local_window_size", static_cast<int64_t>(own.window)));
     }
     if (config_.attention_softcap != 0) {
       attributes.push_back(Attribute::Of("softcap", config_.attention_softcap));
@@ -244,24 +245,23 @@ class DecoderBuilder {
     const std::string q = NormAndRotation(
         node + "/q", nodes_.Linear(node + "/q_proj", x, path + "q_proj", config_.qkv_bias),
         config_.heads, path + config_.q_norm + ".weight", index);
-    if (config_.KvLayer(index) != index) {
+    const LayerConfig& own = config_.layers[index];
+    if (own.kv_from) {
       std::vector<Attribute> attributes = AttentionAttributes(index);
-      attributes.push_back(Attribute::Of("kv_layer", int64_t{config_.KvLayer(index)} + 1));
+      attributes.push_back(Attribute::Of("kv_layer", int64_t{*own.kv_from} + 1));
       const std::string out =
           Node(node + "/SharedAttention", "SharedAttention", {q}, std::move(attributes), kWeft);
       return nodes_.Linear(node + "/o_proj", out, path + "o_proj", config_.output_bias);
     }
-    const uint32_t kv_heads = config_.KvHeads(index);
     const std::string keys = nodes_.Linear(node + "/k_proj", x, path + "k_proj", config_.qkv_bias);
     const std::string k =
-        NormAndRotation(node + "/k", keys, kv_heads, path + config_.k_norm + ".weight", index);
+        NormAndRotation(node + "/k", keys, own.kv_heads, path + config_.k_norm + ".weight", index);
     std::string v = keys;
-    if (!config_.KeysAreValues(index)) {
+    if (!own.keys_are_values) {
       v = nodes_.Linear(node + "/v_proj", x, path + "v_proj", config_.qkv_bias);
     }
     if (config_.value_norm) {
-      const uint32_t columns = config_.HeadColumns(index);
-      v = HeadNorm(node + "/v_norm", v, kv_heads, columns, OnesName(columns));
+      v = HeadNorm(node + "/v_norm", v, own.kv_heads, own.head_columns, OnesName(own.head_columns));
     }
     const std::string past = "past_key_values." + std::to_string(index);
     const std::string present = "present." + std::to_string(index);
@@ -285,7 +285,7 @@ class DecoderBuilder {
 
   std::string Mix(const std::string& node, const std::string& prefix, uint32_t index,
                   const std::string& x) {
-    if (config_.mixers[index] == Mixer::kAttention) return Attention(node, prefix, index, x);
+    if (config_.layers[index].mixer == Mixer::kAttention) return Attention(node, prefix, index, x);
     return BuildRecurrent(config_, node, prefix, index, x, &nodes_);
   }
 
@@ -310,7 +310,7 @@ class DecoderBuilder {
   // What a layer's second block adds to `attended`, of which it reads `x`, but for its last norm.
   std::string Block(const std::string& node, const std::string& prefix, uint32_t layer,
                     const std::string& attended, const std::string& x) {
-    if (!config_.sparse[layer - 1]) return Mlp(node, prefix + "mlp.", x);
+    if (!config_.layers[layer - 1].has_experts) return Mlp(node, prefix + "mlp.", x);
     if (!config_.experts.beside_mlp) return Experts(node, prefix, layer, x);
     const auto norm = [&](const std::string& of, const std::string& name) {
       return Norm(node + "/" + name + "/LayerNorm", of, prefix + name + ".weight");
@@ -368,7 +368,7 @@ class DecoderBuilder {
     const std::string added = Node(node + "/per_layer_input/Add", "Add",
                                    {y, MaybeNorm(node, out, prefix, "post_per_layer_input_norm")});
     std::string scaled = LayerScalar(node, layer, added);
-    if (layer == config_.layer_count) return scaled;
+    if (layer == config_.layer_count()) return scaled;
     return Node(node + "/carried", "Carry", {carried, scaled}, {}, kWeft);
   }
 
@@ -387,14 +387,14 @@ class DecoderBuilder {
     const std::string node = "/model/layers." + std::to_string(layer - 1);
     const LayerNorms& norms = config_.norms;
     std::string normed, attended = hidden;
-    if (config_.mixers[layer - 1] != Mixer::kNone) {
+    if (config_.layers[layer - 1].mixer != Mixer::kNone) {
       normed = MaybeNorm(node, hidden, prefix, norms.attention_in);
       const std::string attention = MaybeNorm(node, Mix(node + "/attn", prefix, layer - 1, normed),
                                               prefix, norms.attention_out);
       attended = Node(node + "/attn/Add", "Add",
                       {hidden, Times(node + "/attn/scaled", attention, config_.residual_scale)});
     }
-    if (config_.MixesAlone(layer - 1)) return attended;
+    if (!config_.layers[layer - 1].has_mlp) return attended;
     const std::string mlp_in =
         config_.parallel_blocks ? normed : MaybeNorm(node, attended, prefix, norms.mlp_in);
     const std::string mlp = MaybeNorm(node, Block(node + "/mlp", prefix, layer, attended, mlp_in),
@@ -433,8 +433,8 @@ std::string OnesName(uint32_t columns) {
 
 bool HasOwnOperators(const ModelConfig& config) {
   const auto is_recurrent = [](Mixer mixer) { return mixer != Mixer::kAttention; };
-  return std::ranges::any_of(config.mixers, is_recurrent) || HasOwnExperts(config) ||
-         config.latent.has_value() || !config.KeptTogether().empty();
+  return std::ranges::any_of(config.layers, is_recurrent, &LayerConfig::mixer) ||
+         HasOwnExperts(config) || config.latent.has_value() || !config.KeptTogether().empty();
 }
 
 BuiltModel BuildModel(const ModelConfig& config, const StoredWeights& weights,

@@ -141,7 +141,7 @@ std::string BuildMamba(const ModelConfig& config, const std::string& node,
 }  // namespace
 
 void DeclareState(const ModelConfig& config, uint32_t index, onnx::Graph* graph) {
-  const StateSizes sizes = SizesOf(config, config.mixers[index]);
+  const StateSizes sizes = SizesOf(config, config.layers[index].mixer);
   for (const auto& [kind, floats] :
        {std::pair(".conv", sizes.conv), std::pair(".recurrent", sizes.recurrent)}) {
     if (floats == 0) continue;
@@ -154,7 +154,7 @@ void DeclareState(const ModelConfig& config, uint32_t index, onnx::Graph* graph)
 std::string BuildRecurrent(const ModelConfig& config, const std::string& node,
                            const std::string& prefix, uint32_t index, const std::string& x,
                            GraphNodes* nodes) {
-  switch (config.mixers[index]) {
+  switch (config.layers[index].mixer) {
     case Mixer::kDeltaNet:
       return BuildDeltaNet(config, node, prefix, index, x, nodes);
     case Mixer::kShortConv:

@@ -19,10 +19,10 @@ Status SetExperts(const JsonReader& config, uint64_t columns, ModelConfig* model
                            : config.Has("n_routed_experts") ? "n_routed_experts"
                                                             : "num_local_experts";
   ASSIGN_OR_RETURN(const uint64_t count, config.Whole(count_name, 1, kMaxExperts));
-  if (count * model->layer_count > (1 << 16)) {
-    return Error(ErrorCode::kInvalidData, "config.json has " + std::to_string(model->layer_count) +
-                                              " layers of " + std::to_string(count) +
-                                              " experts; at most 2^16 experts in all.");
+  if (count * model->layer_count() > (1 << 16)) {
+    return Error(ErrorCode::kInvalidData,
+                 "config.json has " + std::to_string(model->layer_count()) + " layers of " +
+                     std::to_string(count) + " experts; at most 2^16 experts in all.");
   }
   const char* chosen_name = config.Has("num_experts_per_tok") ? "num_experts_per_tok"
                             : config.Has("top_k_experts")     ? "top_k_experts"
@@ -31,13 +31,13 @@ Status SetExperts(const JsonReader& config, uint64_t columns, ModelConfig* model
   model->experts.count = static_cast<uint32_t>(count);
   model->experts.chosen = static_cast<uint32_t>(chosen);
   model->experts.columns = static_cast<uint32_t>(columns);
-  model->sparse.assign(model->layer_count, true);
+  for (LayerConfig& layer : model->layers) layer.has_experts = true;
   return OkStatus();
 }
 
 Status AdjustMistral(const JsonReader& config, ModelConfig* model) {
   ASSIGN_OR_RETURN(const uint32_t window, Window(config));
-  model->windows.assign(model->layer_count, window);
+  for (LayerConfig& layer : model->layers) layer.window = window;
   return OkStatus();
 }
 

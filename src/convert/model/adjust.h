@@ -24,13 +24,13 @@ template <typename IsSliding>
 Result<std::vector<bool>> SlidingLayers(const JsonReader& config, const IsSliding& is_sliding,
                                         const ModelConfig& model) {
   ASSIGN_OR_RETURN(const boost::json::array* types, config.Array("layer_types"));
-  if (types != nullptr && types->size() != model.layer_count) {
+  if (types != nullptr && types->size() != model.layer_count()) {
     return Error(ErrorCode::kInvalidData, "'layer_types' in config.json has " +
                                               std::to_string(types->size()) + " entries for " +
-                                              std::to_string(model.layer_count) + " layers.");
+                                              std::to_string(model.layer_count()) + " layers.");
   }
-  std::vector<bool> sliding(model.layer_count);
-  for (uint32_t i = 0; i < model.layer_count; ++i) {
+  std::vector<bool> sliding(model.layer_count());
+  for (uint32_t i = 0; i < model.layer_count(); ++i) {
     sliding[i] = is_sliding(i);
     if (types == nullptr) continue;
     sliding[i] = (*types)[i] == "sliding_attention";
@@ -48,7 +48,8 @@ template <typename IsSliding>
 Status SetWindows(const JsonReader& config, const IsSliding& is_sliding, ModelConfig* model) {
   ASSIGN_OR_RETURN(const uint32_t window, Window(config));
   ASSIGN_OR_RETURN(const std::vector<bool> sliding, SlidingLayers(config, is_sliding, *model));
-  for (uint32_t i = 0; i < model->layer_count; ++i) model->windows[i] = sliding[i] ? window : 0;
+  for (uint32_t i = 0; i < model->layer_count(); ++i)
+    model->layers[i].window = sliding[i] ? window : 0;
   return OkStatus();
 }
 

@@ -23,14 +23,14 @@ Result<float> Factor(const JsonReader& config, const char* name) {
 Status SetUnrotated(const JsonReader& config, ModelConfig* model) {
   ASSIGN_OR_RETURN(const uint64_t interval, config.Whole("no_rope_layer_interval", 1, 1 << 20, 4));
   ASSIGN_OR_RETURN(const json::array* rotates, config.Array("no_rope_layers"));
-  if (rotates != nullptr && rotates->size() < model->layer_count) {
+  if (rotates != nullptr && rotates->size() < model->layer_count()) {
     return Error(ErrorCode::kInvalidData, "'no_rope_layers' in config.json has " +
                                               std::to_string(rotates->size()) + " entries for " +
-                                              std::to_string(model->layer_count) + " layers.");
+                                              std::to_string(model->layer_count()) + " layers.");
   }
-  for (uint32_t i = 0; i < model->layer_count; ++i) {
+  for (uint32_t i = 0; i < model->layer_count(); ++i) {
     if (rotates == nullptr) {
-      model->unrotated.push_back((i + 1) % interval == 0);
+      model->layers[i].rotates = (i + 1) % interval != 0;
       continue;
     }
     const json::value& entry = (*rotates)[i];
@@ -38,7 +38,7 @@ Status SetUnrotated(const JsonReader& config, ModelConfig* model) {
       return Error(ErrorCode::kInvalidData, "'no_rope_layers' in config.json holds " +
                                                 Excerpt(entry) + "; expected 0 or 1.");
     }
-    model->unrotated.push_back(entry == 0);
+    model->layers[i].rotates = entry != 0;
   }
   return OkStatus();
 }
@@ -47,22 +47,21 @@ Status SetUnrotated(const JsonReader& config, ModelConfig* model) {
 Status SetLayerBases(const JsonReader& config, ModelConfig* model) {
   ASSIGN_OR_RETURN(const json::array* bases, config.Array("layer_rope_theta"));
   if (bases == nullptr) return OkStatus();
-  if (bases->size() != model->layer_count) {
+  if (bases->size() != model->layer_count()) {
     return Error(ErrorCode::kInvalidData, "'layer_rope_theta' in config.json has " +
                                               std::to_string(bases->size()) + " entries for " +
-                                              std::to_string(model->layer_count) + " layers.");
+                                              std::to_string(model->layer_count()) + " layers.");
   }
-  const RopeConfig usual = model->rope;
-  for (const json::value& base : *bases) {
+  for (uint32_t i = 0; i < model->layer_count(); ++i) {
+    const json::value& base = (*bases)[i];
     const double theta = base.is_number() ? base.to_number<double>() : -1;
     if (theta != 0 && !(theta >= 1 && theta <= 1e12)) {
       return Error(ErrorCode::kInvalidData, "'layer_rope_theta' in config.json holds " +
                                                 Excerpt(base) +
                                                 "; expected 0, or a number from 1 to 1e12.");
     }
-    model->unrotated.push_back(theta == 0);
-    model->layer_ropes.push_back(usual);
-    if (theta != 0) model->layer_ropes.back().theta = theta;
+    model->layers[i].rotates = theta != 0;
+    if (theta != 0) model->layers[i].rope.emplace(model->rope).theta = theta;
   }
   constexpr size_t kMostRotations = 64;  // one table each, in every layer's file
   if (model->Rotations().size() > kMostRotations) {
@@ -96,7 +95,7 @@ Status AdjustCohere2(const JsonReader& config, ModelConfig* model) {
   ASSIGN_OR_RETURN(const uint64_t pattern, config.Whole("sliding_window_pattern", 1, 1 << 20, 4));
   TRY(SetWindows(
       config, [&](uint32_t i) { return (i + 1) % pattern != 0; }, model));
-  for (const uint32_t window : model->windows) model->unrotated.push_back(window == 0);
+  for (LayerConfig& layer : model->layers) layer.rotates = layer.window != 0;
   return OkStatus();
 }
 
@@ -123,7 +122,7 @@ Status AdjustExaone4(const JsonReader& config, ModelConfig* model) {
       config, [&](uint32_t i) { return window != 0 && pattern != 0 && (i + 1) % pattern != 0; },
       model));
   if (window == 0) return OkStatus();
-  for (const uint32_t own : model->windows) model->unrotated.push_back(own == 0);
+  for (LayerConfig& layer : model->layers) layer.rotates = layer.window != 0;
   return OkStatus();
 }
 
@@ -217,7 +216,7 @@ Status AdjustSmolLm3(const JsonReader& config, ModelConfig* model) {
   ASSIGN_OR_RETURN(const bool used, config.Bool("use_sliding_window", false));
   if (!used) return OkStatus();
   return SetWindows(
-      config, [&](uint32_t i) { return model->unrotated[i]; }, model);
+      config, [&](uint32_t i) { return !model->layers[i].rotates; }, model);
 }
 
 }  // namespace weft::convert

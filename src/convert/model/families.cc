@@ -19,7 +19,7 @@ Status SetQwenWindows(const JsonReader& config, ModelConfig* model) {
   ASSIGN_OR_RETURN(const bool used, config.Bool("use_sliding_window", false));
   if (!used) return OkStatus();
   ASSIGN_OR_RETURN(const uint64_t first,
-                   config.Whole("max_window_layers", 0, 1 << 20, model->layer_count));
+                   config.Whole("max_window_layers", 0, 1 << 20, model->layer_count()));
   return SetWindows(
       config, [&](uint32_t i) { return i >= first; }, model);
 }
@@ -53,16 +53,17 @@ Status AdjustQwen3(const JsonReader& config, ModelConfig* model) {
 // Every decoder_sparse_step-th layer has experts, but for those that mlp_only_layers names.
 Status SetDenseLayers(const JsonReader& config, ModelConfig* model) {
   ASSIGN_OR_RETURN(const uint64_t step, config.Whole("decoder_sparse_step", 1, 1 << 20, 1));
-  for (uint32_t i = 0; i < model->layer_count; ++i) model->sparse[i] = (i + 1) % step == 0;
+  for (uint32_t i = 0; i < model->layer_count(); ++i)
+    model->layers[i].has_experts = (i + 1) % step == 0;
   ASSIGN_OR_RETURN(const json::array* dense, config.Array("mlp_only_layers"));
   if (dense == nullptr) return OkStatus();
   for (const json::value& layer : *dense) {
-    if (!layer.is_int64() || layer.get_int64() < 0 || layer.get_int64() >= model->layer_count) {
+    if (!layer.is_int64() || layer.get_int64() < 0 || layer.get_int64() >= model->layer_count()) {
       return Error(ErrorCode::kInvalidData, "'mlp_only_layers' in config.json names the layer " +
                                                 Excerpt(layer) + "; expected 0 to " +
-                                                std::to_string(model->layer_count - 1) + ".");
+                                                std::to_string(model->layer_count() - 1) + ".");
     }
-    model->sparse[static_cast<size_t>(layer.get_int64())] = false;
+    model->layers[static_cast<size_t>(layer.get_int64())].has_experts = false;
   }
   return OkStatus();
 }

@@ -1,5 +1,6 @@
 // What each family's config.json says, as the hub's files and as transformers 5 write it.
 #include "convert/model/families.h"
+#include "convert/model/model_config_testing.h"
 #include "convert/model/parse_config.h"
 
 #include <gmock/gmock.h>
@@ -71,17 +72,18 @@ TEST(Families, Gemma2) {
   EXPECT_EQ(config->attention_softcap, 50);
   EXPECT_EQ(config->final_softcap, 30);
   EXPECT_EQ(config->activation, Activation::kGeluTanh);
-  EXPECT_THAT(config->windows, ElementsAre(16, 0, 16, 0));
+  EXPECT_THAT(OfLayers(*config, &LayerConfig::window), ElementsAre(16, 0, 16, 0));
   const json::array types = {"full_attention", "full_attention", "full_attention",
                              "sliding_attention"};
-  EXPECT_THAT(Gemma2({{"layer_types", types}})->windows, ElementsAre(0, 0, 0, 16));
+  EXPECT_THAT(OfLayers(*Gemma2({{"layer_types", types}}), &LayerConfig::window),
+              ElementsAre(0, 0, 0, 16));
 }
 
 TEST(Families, Gemma3) {
   const auto config = Gemma3();
   ASSERT_TRUE(config.ok()) << config.error().ToString();
   EXPECT_EQ(config->qk_norm, QkNorm::kHead);
-  EXPECT_THAT(config->windows, ElementsAre(16, 0, 16, 0));
+  EXPECT_THAT(OfLayers(*config, &LayerConfig::window), ElementsAre(16, 0, 16, 0));
   EXPECT_EQ(config->rope.theta, 1e6);
   ASSERT_TRUE(config->local_rope);
   EXPECT_EQ(config->local_rope->theta, 1e4);
@@ -103,11 +105,11 @@ TEST(Families, Qwen3MoeHasDenseLayersAmongSparseOnes) {
   EXPECT_EQ(config->experts.columns, 32u);
   EXPECT_EQ(config->mlp_columns, 160u);
   EXPECT_TRUE(config->experts.normalized);
-  EXPECT_THAT(config->sparse, ElementsAre(true, true, true, true));
+  EXPECT_THAT(OfLayers(*config, &LayerConfig::has_experts), ElementsAre(true, true, true, true));
   EXPECT_FALSE(Qwen3Moe()->experts.normalized);
-  EXPECT_THAT(Qwen3Moe({{"decoder_sparse_step", 2}})->sparse,
+  EXPECT_THAT(OfLayers(*Qwen3Moe({{"decoder_sparse_step", 2}}), &LayerConfig::has_experts),
               ElementsAre(false, true, false, true));
-  EXPECT_THAT(Qwen3Moe({{"mlp_only_layers", {0, 3}}})->sparse,
+  EXPECT_THAT(OfLayers(*Qwen3Moe({{"mlp_only_layers", {0, 3}}}), &LayerConfig::has_experts),
               ElementsAre(false, true, true, false));
 }
 
@@ -119,7 +121,7 @@ TEST(Families, Mixtral) {
   ASSERT_TRUE(config.ok()) << config.error().ToString();
   EXPECT_EQ(config->experts.columns, 160u);
   EXPECT_TRUE(config->experts.normalized);
-  EXPECT_THAT(config->windows, ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(OfLayers(*config, &LayerConfig::window), ElementsAre(0, 0, 0, 0));
 }
 
 TEST(Families, GptOss) {
@@ -128,7 +130,7 @@ TEST(Families, GptOss) {
   EXPECT_TRUE(config->sinks && config->qkv_bias && config->output_bias);
   EXPECT_TRUE(config->experts.bias && config->experts.router_bias);
   EXPECT_EQ(config->activation, Activation::kSwigluOai);
-  EXPECT_THAT(config->windows, ElementsAre(16, 0, 16, 0));
+  EXPECT_THAT(OfLayers(*config, &LayerConfig::window), ElementsAre(16, 0, 16, 0));
   EXPECT_THAT(GptOss({{"swiglu_limit", 6.0}}).error().message(), HasSubstr("weft converts 7"));
 }
 
@@ -163,16 +165,17 @@ json::object Gemma4() {
 TEST(Families, Gemma4HasOtherHeadsInLayersWithoutAWindow) {
   const auto config = Parse(Gemma4(), {});
   ASSERT_TRUE(config.ok()) << config.error().ToString();
-  EXPECT_THAT(config->layer_head_columns, ElementsAre(16, 32, 16, 32));
-  EXPECT_THAT(config->layer_kv_heads, ElementsAre(2, 1, 2, 1));
-  EXPECT_THAT(config->keys_are_values, ElementsAre(false, true, false, true));
-  EXPECT_THAT(config->windows, ElementsAre(16, 0, 16, 0));
+  EXPECT_THAT(OfLayers(*config, &LayerConfig::head_columns), ElementsAre(16, 32, 16, 32));
+  EXPECT_THAT(OfLayers(*config, &LayerConfig::kv_heads), ElementsAre(2, 1, 2, 1));
+  EXPECT_THAT(OfLayers(*config, &LayerConfig::keys_are_values),
+              ElementsAre(false, true, false, true));
+  EXPECT_THAT(OfLayers(*config, &LayerConfig::window), ElementsAre(16, 0, 16, 0));
   // A quarter of the 16 pairs of 32 columns turn, at frequencies of the whole head.
-  const std::vector<float> full = InverseFrequencies(config->layer_ropes[1]);
+  const std::vector<float> full = InverseFrequencies(*config->layers[1].rope);
   ASSERT_EQ(full.size(), 16u);
   EXPECT_FLOAT_EQ(full[3], static_cast<float>(std::pow(1e6, -6.0 / 32)));
   EXPECT_EQ(full[4], 0.0f);
-  EXPECT_EQ(InverseFrequencies(config->layer_ropes[0]).size(), 8u);
+  EXPECT_EQ(InverseFrequencies(*config->layers[0].rope).size(), 8u);
   // The same in the form that transformers 5.17 writes.
   const auto newer = Parse(Gemma4(), {{"global_head_dim", nullptr},
                                       {"num_global_key_value_heads", nullptr},
@@ -180,8 +183,8 @@ TEST(Families, Gemma4HasOtherHeadsInLayersWithoutAWindow) {
                                        {{"1", {{"head_dim", 32}, {"num_key_value_heads", 1}}},
                                         {"3", {{"head_dim", 32}, {"num_key_value_heads", 1}}}}}});
   ASSERT_TRUE(newer.ok()) << newer.error().ToString();
-  EXPECT_EQ(newer->layer_head_columns, config->layer_head_columns);
-  EXPECT_EQ(newer->layer_kv_heads, config->layer_kv_heads);
+  for (const auto field : {&LayerConfig::head_columns, &LayerConfig::kv_heads})
+    EXPECT_EQ(OfLayers(*newer, field), OfLayers(*config, field));
 }
 
 TEST(Families, Gemma4NamesWhatItRefuses) {
@@ -216,9 +219,10 @@ TEST(Families, Gemma4SharesKeysAndValuesAmongItsLastLayers) {
                                 {"use_double_wide_mlp", true}};
   const auto shared = Parse(Gemma4(), changes);
   ASSERT_TRUE(shared.ok()) << shared.error().ToString();
-  EXPECT_THAT(shared->kv_layers, ElementsAre(0, 1, 2, 3, 3, 1));
-  EXPECT_EQ(shared->MlpColumns(3), shared->mlp_columns);
-  EXPECT_EQ(shared->MlpColumns(4), 2 * shared->mlp_columns);
+  EXPECT_THAT(OfLayers(*shared, &LayerConfig::kv_from),
+              ElementsAre(std::nullopt, std::nullopt, std::nullopt, std::nullopt, 3, 1));
+  EXPECT_EQ(shared->layers[3].mlp_columns, shared->mlp_columns);
+  EXPECT_EQ(shared->layers[4].mlp_columns, 2 * shared->mlp_columns);
   // From the layer after the embedding whose keys are read last, to the last layer.
   EXPECT_THAT(shared->KeptTogether(), ElementsAre(package::LayerRange{2, 7}));
   EXPECT_EQ(shared->BoundaryColumns(3), shared->hidden_columns);
@@ -263,7 +267,7 @@ TEST(Families, AWrapperGivesItsDecoder) {
 TEST(Families, LayersWithoutARotation) {
   const auto smollm = Parse(Config("smollm3", "SmolLM3ForCausalLM"), {});
   ASSERT_TRUE(smollm.ok()) << smollm.error().ToString();
-  EXPECT_THAT(smollm->unrotated, ElementsAre(false, false, false, true));
+  EXPECT_THAT(OfLayers(*smollm, &LayerConfig::rotates), ElementsAre(true, true, true, false));
   EXPECT_EQ(smollm->RotationOf(3), kNoRotation);
   const auto granite = Parse(Config("granite_swa", "GraniteSWAForCausalLM"),
                              {{"layer_rope_theta", {0, 10000, 500000, 10000}}});
@@ -273,7 +277,7 @@ TEST(Families, LayersWithoutARotation) {
   EXPECT_EQ(granite->RotationOf(1), granite->RotationOf(3));
   EXPECT_NE(granite->RotationOf(1), granite->RotationOf(2));
   EXPECT_TRUE(granite->sinks);
-  EXPECT_THAT(granite->windows, ElementsAre(0, 16, 16, 16));
+  EXPECT_THAT(OfLayers(*granite, &LayerConfig::window), ElementsAre(0, 16, 16, 16));
   EXPECT_THAT(Parse(Config("smollm3", "SmolLM3ForCausalLM"), {{"no_rope_layers", {1, 0, 1, 2}}})
                   .error()
                   .message(),
@@ -305,10 +309,10 @@ TEST(Families, NemotronHHasOneBlockInALayer) {
     config[key] = value;
   const auto model = Parse(config, {});
   ASSERT_TRUE(model.ok()) << model.error().ToString();
-  EXPECT_THAT(model->mixers,
+  EXPECT_THAT(OfLayers(*model, &LayerConfig::mixer),
               ElementsAre(Mixer::kMamba2, Mixer::kNone, Mixer::kAttention, Mixer::kNone));
-  EXPECT_THAT(model->mixes_alone, ElementsAre(true, false, true, false));
-  EXPECT_THAT(model->sparse, ElementsAre(false, true, false, false));
+  EXPECT_THAT(OfLayers(*model, &LayerConfig::has_mlp), ElementsAre(false, true, false, true));
+  EXPECT_THAT(OfLayers(*model, &LayerConfig::has_experts), ElementsAre(false, true, false, false));
   EXPECT_FALSE(model->has_gates());
   EXPECT_EQ(model->RotationOf(2), kNoRotation);
   EXPECT_EQ(model->mamba.norm_groups, 2u);
@@ -323,7 +327,7 @@ TEST(Families, NemotronHHasOneBlockInALayer) {
                                     {"time_step_limit", {1e-3, {{"__float__", "Infinity"}}}}});
   ASSERT_TRUE(other.ok()) << other.error().ToString();
   EXPECT_TRUE(other->mamba.bias);
-  EXPECT_EQ(other->HeadColumns(2), 48u);
+  EXPECT_EQ(other->layers[2].head_columns, 48u);
   EXPECT_EQ(other->mamba.dt_min, 1e-3f);
   EXPECT_EQ(other->mamba.dt_max, 0);  // no limit
 

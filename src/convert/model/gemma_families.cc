@@ -55,13 +55,13 @@ Result<Heads> ReadHeads(const JsonReader& reader, Heads if_absent, const char* c
 Result<std::vector<Heads>> LayerHeads(const JsonReader& config, const ModelConfig& model,
                                       const std::vector<bool>& sliding, bool k_eq_v) {
   const Heads usual{model.head_columns, model.kv_heads};
-  std::vector<Heads> layers(model.layer_count, usual);
+  std::vector<Heads> layers(model.layer_count(), usual);
   ASSIGN_OR_RETURN(const json::object* own, config.Object("per_layer_config"));
   if (own == nullptr) {
     ASSIGN_OR_RETURN(Heads global, ReadHeads(config, {512, usual.kv_heads}, "global_head_dim",
                                              "num_global_key_value_heads"));
     if (!k_eq_v) global.kv_heads = usual.kv_heads;
-    for (uint32_t i = 0; i < model.layer_count; ++i) {
+    for (uint32_t i = 0; i < model.layer_count(); ++i) {
       if (!sliding[i]) layers[i] = global;
     }
     return layers;
@@ -70,12 +70,12 @@ Result<std::vector<Heads>> LayerHeads(const JsonReader& config, const ModelConfi
     uint32_t layer = 0;
     const char* const end = name.data() + name.size();
     const auto parsed = std::from_chars(name.data(), end, layer);
-    if (parsed.ec != std::errc() || parsed.ptr != end || layer >= model.layer_count ||
+    if (parsed.ec != std::errc() || parsed.ptr != end || layer >= model.layer_count() ||
         !value.is_object()) {
       return Error(ErrorCode::kInvalidData, "'per_layer_config' in config.json has the entry '" +
                                                 Printable(name) +
                                                 "'; expected objects for the layers 0 to " +
-                                                std::to_string(model.layer_count - 1) + ".");
+                                                std::to_string(model.layer_count() - 1) + ".");
     }
     const JsonReader reader(value.get_object(),
                             "'per_layer_config' of layer " + std::string(name) + " in config.json");
@@ -91,7 +91,7 @@ Result<std::vector<Heads>> LayerHeads(const JsonReader& config, const ModelConfi
 }
 
 Status CheckHeads(const std::vector<Heads>& layers, const ModelConfig& model) {
-  for (uint32_t i = 0; i < model.layer_count; ++i) {
+  for (uint32_t i = 0; i < model.layer_count(); ++i) {
     if (model.heads % layers[i].kv_heads == 0 &&
         uint64_t{model.heads} * layers[i].columns <= (1 << 22)) {
       continue;
@@ -109,10 +109,10 @@ Status CheckHeads(const std::vector<Heads>& layers, const ModelConfig& model) {
 Status SetGemma4Rotations(const JsonReader& config, const std::vector<Heads>& layers,
                           const std::vector<bool>& sliding, ModelConfig* model) {
   uint32_t full = model->head_columns, local = model->head_columns;
-  for (uint32_t i = 0; i < model->layer_count; ++i) {
+  for (uint32_t i = 0; i < model->layer_count(); ++i) {
     (sliding[i] ? local : full) = layers[i].columns;
   }
-  for (uint32_t i = 0; i < model->layer_count; ++i) {
+  for (uint32_t i = 0; i < model->layer_count(); ++i) {
     if (layers[i].columns == (sliding[i] ? local : full)) continue;
     return Error(ErrorCode::kUnsupported,
                  "Layer " + std::to_string(i) + " of config.json has heads of " +
@@ -122,11 +122,10 @@ Status SetGemma4Rotations(const JsonReader& config, const std::vector<Heads>& la
   }
   ASSIGN_OR_RETURN(Ropes ropes, ReadRopes(config, full, std::nullopt, local));
   if (!ropes.local) ropes.local = ropes.rope;
-  model->layer_ropes.clear();
-  for (uint32_t i = 0; i < model->layer_count; ++i) {
-    model->layer_ropes.push_back(sliding[i] ? *ropes.local : ropes.rope);
+  for (uint32_t i = 0; i < model->layer_count(); ++i) {
+    model->layers[i].rope = sliding[i] ? *ropes.local : ropes.rope;
   }
-  model->rope = model->layer_ropes.front();
+  model->rope = *model->layers.front().rope;
   model->local_rope.reset();
   return OkStatus();
 }
@@ -146,35 +145,33 @@ Status RefuseBothWays(const JsonReader& config) {
 // layer of its type that does. With `use_double_wide_mlp` their MLPs are twice as wide.
 Status ShareKeysAndValues(const JsonReader& config, ModelConfig* model) {
   ASSIGN_OR_RETURN(const uint64_t sharing,
-                   config.Whole("num_kv_shared_layers", 0, model->layer_count, 0));
+                   config.Whole("num_kv_shared_layers", 0, model->layer_count(), 0));
   ASSIGN_OR_RETURN(const bool is_wider, config.Bool("use_double_wide_mlp", false));
   if (sharing == 0) return OkStatus();
-  const uint32_t first = model->layer_count - static_cast<uint32_t>(sharing);
-  for (uint32_t i = 0; i < model->layer_count; ++i) {
-    model->layer_mlp_columns.push_back(model->mlp_columns * (is_wider && i >= first ? 2 : 1));
-    uint32_t source = i;
-    if (i >= first) {
-      const auto is_like = [&](uint32_t layer) {
-        return (model->windows[layer] == 0) == (model->windows[i] == 0);
-      };
-      for (source = first; source > 0 && !is_like(source - 1);) --source;
-      if (source == 0) {
-        return Error(ErrorCode::kInvalidData,
-                     "Layer " + std::to_string(i) +
-                         " of config.json shares the keys and values of an earlier layer of its "
-                         "type ('num_kv_shared_layers' is " +
-                         std::to_string(sharing) + "), but there is none.");
-      }
-      --source;
-      if (model->KvHeads(source) != model->KvHeads(i) ||
-          model->HeadColumns(source) != model->HeadColumns(i)) {
-        return Error(ErrorCode::kUnsupported,
-                     "Layer " + std::to_string(i) +
-                         " of config.json shares the keys and values of layer " +
-                         std::to_string(source) + ", which has other heads.");
-      }
+  const uint32_t first = model->layer_count() - static_cast<uint32_t>(sharing);
+  for (uint32_t i = first; i < model->layer_count(); ++i) {
+    LayerConfig& layer = model->layers[i];
+    const auto is_like = [&](const LayerConfig& other) {
+      return (other.window == 0) == (layer.window == 0);
+    };
+    uint32_t source = first;
+    while (source > 0 && !is_like(model->layers[source - 1])) --source;
+    if (source == 0) {
+      return Error(ErrorCode::kInvalidData,
+                   "Layer " + std::to_string(i) +
+                       " of config.json shares the keys and values of an earlier layer of its "
+                       "type ('num_kv_shared_layers' is " +
+                       std::to_string(sharing) + "), but there is none.");
     }
-    model->kv_layers.push_back(source);
+    layer.kv_from = --source;
+    if (is_wider) layer.mlp_columns = 2 * model->mlp_columns;
+    const LayerConfig& from = model->layers[source];
+    if (from.kv_heads != layer.kv_heads || from.head_columns != layer.head_columns) {
+      return Error(ErrorCode::kUnsupported,
+                   "Layer " + std::to_string(i) +
+                       " of config.json shares the keys and values of layer " +
+                       std::to_string(source) + ", which has other heads.");
+    }
   }
   return OkStatus();
 }
@@ -187,10 +184,10 @@ Status SetLayerInputs(const JsonReader& config, ModelConfig* model) {
   if (columns == 0) return OkStatus();
   ASSIGN_OR_RETURN(const uint64_t vocabulary,
                    config.Whole("vocab_size_per_layer_input", 1, 1 << 24, 262144));
-  const uint64_t carried = columns * model->layer_count;
+  const uint64_t carried = columns * model->layer_count();
   if (carried > (1 << 17) || vocabulary < model->vocabulary) {
     return Error(ErrorCode::kUnsupported,
-                 "config.json has " + std::to_string(model->layer_count) +
+                 "config.json has " + std::to_string(model->layer_count()) +
                      " layers with embeddings of " + std::to_string(columns) + " columns for " +
                      std::to_string(vocabulary) + " of " + std::to_string(model->vocabulary) +
                      " tokens ('hidden_size_per_layer_input', 'vocab_size_per_layer_input'); weft "
@@ -224,11 +221,12 @@ Status SetGemma4(const JsonReader& config, bool keys_are_values, ModelConfig* mo
   ASSIGN_OR_RETURN(const std::vector<Heads> layers,
                    LayerHeads(config, *model, sliding, keys_are_values));
   TRY(CheckHeads(layers, *model));
-  for (uint32_t i = 0; i < model->layer_count; ++i) {
-    model->windows[i] = sliding[i] ? window : 0;
-    model->layer_head_columns.push_back(layers[i].columns);
-    model->layer_kv_heads.push_back(layers[i].kv_heads);
-    model->keys_are_values.push_back(keys_are_values && !sliding[i]);
+  for (uint32_t i = 0; i < model->layer_count(); ++i) {
+    LayerConfig& layer = model->layers[i];
+    layer.window = sliding[i] ? window : 0;
+    layer.head_columns = layers[i].columns;
+    layer.kv_heads = layers[i].kv_heads;
+    layer.keys_are_values = keys_are_values && !sliding[i];
   }
   return SetGemma4Rotations(config, layers, sliding, model);
 }

@@ -65,7 +65,7 @@ struct LayerNorms {
   std::string mlp_out = {};
 };
 
-// Of `ModelConfig::rotations`: a layer whose queries and keys are not rotated.
+// Of `ModelConfig::RotationOf`: a layer whose queries and keys are not rotated.
 inline constexpr uint32_t kNoRotation = UINT32_MAX;
 
 // What mixes the rows of a layer with those before them.
@@ -143,12 +143,26 @@ struct LayerInputConfig {
 // Of the norms of latents, whatever the model's own is.
 inline constexpr float kLatentEpsilon = 1e-6f;
 
+// One transformer layer. The layers of a model may differ in these.
+struct LayerConfig {
+  Mixer mixer = Mixer::kAttention;
+  uint32_t window = 0;       // of attention, in positions; 0: the whole past
+  bool has_mlp = true;       // or experts; a layer without them only mixes
+  bool has_experts = false;  // in place of an MLP, or beside it (ExpertConfig::beside_mlp)
+  uint32_t head_columns = 0;
+  uint32_t kv_heads = 0;
+  uint32_t mlp_columns = 0;
+  bool rotates = true;              // its queries and keys
+  std::optional<RopeConfig> rope;   // instead of the model's
+  bool keys_are_values = false;     // v is k before its norm and rotation: there is no v_proj
+  std::optional<uint32_t> kv_from;  // the earlier layer whose keys and values it attends to
+};
+
 // Plain data: a source other than config.json fills it in itself. What is not named is as in Llama.
 struct ModelConfig {
   std::string architecture;  // config.json's model_type: "qwen3", "llama", ...
   uint32_t hidden_columns = 0;
   uint32_t mlp_columns = 0;  // of dense layers
-  uint32_t layer_count = 0;  // transformer layers
   uint32_t heads = 0;
   uint32_t kv_heads = 0;
   uint32_t head_columns = 0;
@@ -179,27 +193,16 @@ struct ModelConfig {
   float attention_softcap = 0;  // 0: none
   float final_softcap = 0;      // of the logits; 0: none
   Activation activation = Activation::kSilu;
-  std::vector<uint32_t> windows;  // [layer_count]; 0: a layer attends to the whole past
-  std::vector<Mixer> mixers;      // [layer_count]
-  std::vector<bool> mixes_alone;  // [layer_count] the layer has no MLP; empty: all have
+  std::vector<LayerConfig> layers;
   DeltaNetConfig delta_net;
   ShortConvConfig short_conv;
   MambaConfig mamba;
   // Where it is set heads have rope + rank columns, and keys and values one head.
   std::optional<LatentConfig> latent;
   ExpertConfig experts;
-  std::vector<bool> sparse;  // [layer_count] whether a layer has experts
   RopeConfig rope;
   std::optional<RopeConfig> local_rope;  // of layers with a window, where it differs from `rope`
   bool interleaved_pairs = false;        // rotations turn columns 2i and 2i + 1, not i and i + half
-  // What layers have otherwise than the model, [layer_count]; empty: nothing.
-  std::vector<uint32_t> layer_head_columns;
-  std::vector<uint32_t> layer_kv_heads;
-  std::vector<RopeConfig> layer_ropes;  // instead of the two above
-  std::vector<bool> unrotated;          // queries and keys stay as they are
-  std::vector<bool> keys_are_values;    // v is k before its norm and rotation: there is no v_proj
-  std::vector<uint32_t> layer_mlp_columns;
-  std::vector<uint32_t> kv_layers;  // whose keys and values a layer attends to
   LayerInputConfig layer_inputs;
   // Each layer ends with a product with one number of the checkpoint, "layer_scalar".
   bool layer_scalars = false;
@@ -207,31 +210,18 @@ struct ModelConfig {
   std::vector<std::string> notes;  // sentences that a user should read
 
   bool has_gates() const { return activation != Activation::kRelu2; }
-  // `layer` counts transformer layers from 0.
-  bool MixesAlone(uint32_t layer) const { return !mixes_alone.empty() && mixes_alone[layer]; }
-  uint32_t HeadColumns(uint32_t layer) const {
-    return layer_head_columns.empty() ? head_columns : layer_head_columns[layer];
-  }
-  uint32_t KvHeads(uint32_t layer) const {
-    return layer_kv_heads.empty() ? kv_heads : layer_kv_heads[layer];
-  }
-  bool KeysAreValues(uint32_t layer) const {
-    return !keys_are_values.empty() && keys_are_values[layer];
-  }
-  uint32_t MlpColumns(uint32_t layer) const {
-    return layer_mlp_columns.empty() ? mlp_columns : layer_mlp_columns[layer];
-  }
-  uint32_t KvLayer(uint32_t layer) const { return kv_layers.empty() ? layer : kv_layers[layer]; }
+  uint32_t layer_count() const { return static_cast<uint32_t>(layers.size()); }
   // Columns of what leaves a layer of the package for the next one: the residual stream, and with
   // it the inputs of layers that are still to come.
   uint32_t BoundaryColumns(uint32_t package_layer) const {
-    const bool carries = package_layer < layer_count;
-    return hidden_columns + (carries ? layer_count * layer_inputs.columns : 0);
+    const bool carries = package_layer < layer_count();
+    return hidden_columns + (carries ? layer_count() * layer_inputs.columns : 0);
   }
   // The package's layers that share what crosses no boundary of a package: keys and values, or
   // inputs of layers.
   std::vector<package::LayerRange> KeptTogether() const;
-  // Every rotation of the model once, and which of them a layer has (kNoRotation: none).
+  // Every rotation of the model once, and which of them a transformer layer, counted from 0, has
+  // (kNoRotation: none).
   std::vector<RopeConfig> Rotations() const;
   uint32_t RotationOf(uint32_t layer) const;
 };

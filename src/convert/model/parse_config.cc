@@ -107,7 +107,9 @@ Status ReadSizes(const JsonReader& config, ModelConfig* model) {
   const bool is_sparse = !config.Has("intermediate_size") && config.Has("moe_intermediate_size");
   TRY(read(is_sparse ? "moe_intermediate_size" : "intermediate_size", 1 << 22,
            &model->mlp_columns));
-  TRY(read("num_hidden_layers", 4000, &model->layer_count));
+  uint32_t layers = 0;
+  TRY(read("num_hidden_layers", 4000, &layers));
+  model->layers.resize(layers);
   TRY(read("num_attention_heads", 1 << 14, &model->heads));
   TRY(read("num_key_value_heads", 1 << 14, &model->kv_heads, model->heads));
   if (model->heads % model->kv_heads != 0) {
@@ -181,10 +183,12 @@ Result<ModelConfig> ParseModelConfig(std::string_view config_json,
   model.rope = std::move(ropes.rope);
   model.local_rope = std::move(ropes.local);
   model.notes = std::move(ropes.notes);
-  model.windows.assign(model.layer_count, 0);
-  model.sparse.assign(model.layer_count, false);
-  model.mixers.assign(model.layer_count, Mixer::kAttention);
   TRY(decoder.family->adjust(config, &model));
+  for (LayerConfig& layer : model.layers) {  // as the model, where the family said nothing else
+    if (layer.head_columns == 0) layer.head_columns = model.head_columns;
+    if (layer.kv_heads == 0) layer.kv_heads = model.kv_heads;
+    if (layer.mlp_columns == 0) layer.mlp_columns = model.mlp_columns;
+  }
   return model;
 }
 

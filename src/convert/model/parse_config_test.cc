@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "convert/model/model_config_testing.h"
 #include "convert/source/checkpoint_testing.h"
 #include "convert/weights/weight_specs.h"
 
@@ -39,7 +40,7 @@ TEST(ModelConfig, FillsInWhatIsNotSaid) {
   EXPECT_EQ(config->rope.theta, 10000);
   EXPECT_FALSE(config->tied_embeddings);
   EXPECT_EQ(config->qk_norm, QkNorm::kNone);
-  EXPECT_THAT(config->windows, ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(OfLayers(*config, &LayerConfig::window), ElementsAre(0, 0, 0, 0));
 }
 
 TEST(ModelConfig, ReadsBothSpellingsOfRope) {
@@ -81,18 +82,18 @@ TEST(ModelConfig, ReadsTheOldestSpellingAndLinearScaling) {
 TEST(ModelConfig, ReadsWindows) {
   json::object qwen2 = Llama({{"model_type", "qwen2"}, {"sliding_window", 16}});
   qwen2["architectures"] = json::array{"Qwen2ForCausalLM"};
-  EXPECT_THAT(Parse(qwen2)->windows, ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(OfLayers(*Parse(qwen2), &LayerConfig::window), ElementsAre(0, 0, 0, 0));
   qwen2["use_sliding_window"] = true;
   qwen2["max_window_layers"] = 3;
-  EXPECT_THAT(Parse(qwen2)->windows, ElementsAre(0, 0, 0, 16));
+  EXPECT_THAT(OfLayers(*Parse(qwen2), &LayerConfig::window), ElementsAre(0, 0, 0, 16));
   qwen2["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention",
                           "full_attention"};
-  EXPECT_THAT(Parse(qwen2)->windows, ElementsAre(16, 0, 16, 0));
+  EXPECT_THAT(OfLayers(*Parse(qwen2), &LayerConfig::window), ElementsAre(16, 0, 16, 0));
   qwen2["layer_types"] = json::array{"sliding_attention"};
   EXPECT_THAT(Parse(qwen2).error().message(), HasSubstr("has 1 entries for 4 layers"));
   json::object mistral = Llama({{"model_type", "mistral"}, {"sliding_window", 32}});
   mistral["architectures"] = json::array{"MistralForCausalLM"};
-  EXPECT_THAT(Parse(mistral)->windows, ElementsAre(32, 32, 32, 32));
+  EXPECT_THAT(OfLayers(*Parse(mistral), &LayerConfig::window), ElementsAre(32, 32, 32, 32));
 }
 
 TEST(ModelConfig, NamesWhatItRefuses) {

@@ -14,7 +14,7 @@ namespace json = boost::json;
 struct LayerKind {
   std::string_view name;
   Mixer mixer = Mixer::kAttention;
-  bool sparse = false;
+  bool has_experts = false;
 };
 
 // What every layer is by `key`; `kinds` are those that the family has.
@@ -22,20 +22,20 @@ Status SetLayers(const JsonReader& config, const std::string& key,
                  std::initializer_list<LayerKind> kinds, ModelConfig* model) {
   ASSIGN_OR_RETURN(const json::array* types, config.Array(key));
   if (types == nullptr) return OkStatus();
-  if (types->size() != model->layer_count) {
+  if (types->size() != model->layer_count()) {
     return Error(ErrorCode::kInvalidData, "'" + key + "' in config.json has " +
                                               std::to_string(types->size()) + " entries for " +
-                                              std::to_string(model->layer_count) + " layers.");
+                                              std::to_string(model->layer_count()) + " layers.");
   }
-  for (uint32_t i = 0; i < model->layer_count; ++i) {
+  for (uint32_t i = 0; i < model->layer_count(); ++i) {
     const json::string* name = (*types)[i].if_string();
     bool known = false;
     std::string expected;
     for (const LayerKind& kind : kinds) {
       expected += (expected.empty() ? "" : " or ") + std::string(kind.name);
       if (name == nullptr || std::string_view(*name) != kind.name) continue;
-      model->mixers[i] = kind.mixer;
-      model->sparse[i] = kind.sparse;
+      model->layers[i].mixer = kind.mixer;
+      model->layers[i].has_experts = kind.has_experts;
       known = true;
     }
     if (!known) {
@@ -99,14 +99,14 @@ Status SetConvLayers(const JsonReader& config, ModelConfig* model) {
   }
   ASSIGN_OR_RETURN(const json::array* attending, config.Array("full_attn_idxs"));
   if (attending == nullptr) return OkStatus();
-  model->mixers.assign(model->layer_count, Mixer::kShortConv);
+  for (LayerConfig& layer : model->layers) layer.mixer = Mixer::kShortConv;
   for (const json::value& layer : *attending) {
-    if (!layer.is_int64() || layer.get_int64() < 0 || layer.get_int64() >= model->layer_count) {
+    if (!layer.is_int64() || layer.get_int64() < 0 || layer.get_int64() >= model->layer_count()) {
       return Error(ErrorCode::kInvalidData, "'full_attn_idxs' in config.json names the layer " +
                                                 Excerpt(layer) + "; expected 0 to " +
-                                                std::to_string(model->layer_count - 1) + ".");
+                                                std::to_string(model->layer_count() - 1) + ".");
     }
-    model->mixers[static_cast<size_t>(layer.get_int64())] = Mixer::kAttention;
+    model->layers[static_cast<size_t>(layer.get_int64())].mixer = Mixer::kAttention;
   }
   return OkStatus();
 }
@@ -193,9 +193,9 @@ Status AdjustQwen35(const JsonReader& config, ModelConfig* model) {
                             (rope != nullptr && rope->contains("partial_rotary_factor"));
   if (!partial_said) model->rope.rotary_columns = model->head_columns / 4 / 2 * 2;
   ASSIGN_OR_RETURN(const uint64_t interval, config.Whole("full_attention_interval", 1, 1 << 20, 4));
-  for (uint32_t i = 0; i < model->layer_count; ++i) {
+  for (uint32_t i = 0; i < model->layer_count(); ++i) {
     const bool is_full = (i + 1) % interval == 0;
-    model->mixers[i] = is_full ? Mixer::kAttention : Mixer::kDeltaNet;
+    model->layers[i].mixer = is_full ? Mixer::kAttention : Mixer::kDeltaNet;
   }
   TRY(SetLayers(config, "layer_types",
                 {{"linear_attention", Mixer::kDeltaNet}, {"full_attention", Mixer::kAttention}},
@@ -222,8 +222,8 @@ Status AdjustLfm2Moe(const JsonReader& config, ModelConfig* model) {
   TRY(SetExperts(config, columns, model));
   ExpertConfig& experts = model->experts;
   ASSIGN_OR_RETURN(const uint64_t dense, config.Whole("num_dense_layers", 0, 1 << 20));
-  for (uint32_t i = 0; i < std::min<uint64_t>(dense, model->layer_count); ++i) {
-    model->sparse[i] = false;
+  for (uint32_t i = 0; i < std::min<uint64_t>(dense, model->layer_count()); ++i) {
+    model->layers[i].has_experts = false;
   }
   experts.sigmoid = true;
   ASSIGN_OR_RETURN(experts.choice_bias, config.Bool("use_expert_bias", true));
@@ -298,10 +298,10 @@ Status CheckNemotron(const JsonReader& config) {
 // Experts of `moe_intermediate_size` columns, and one that every row goes to, of
 // `moe_shared_expert_intermediate_size` columns.
 Status SetNemotronExperts(const JsonReader& config, ModelConfig* model) {
-  const std::vector<bool> sparse = model->sparse;
+  const std::vector<LayerConfig> layers = model->layers;
   ASSIGN_OR_RETURN(const uint64_t columns, config.Whole("moe_intermediate_size", 1, 1 << 22));
   TRY(SetExperts(config, columns, model));
-  model->sparse = sparse;
+  model->layers = layers;  // with experts where the file said so
   ASSIGN_OR_RETURN(const uint64_t count, config.Whole("n_shared_experts", 0, 1 << 8, 1));
   ASSIGN_OR_RETURN(const uint64_t shared,
                    config.Whole("moe_shared_expert_intermediate_size", 0,
@@ -317,7 +317,7 @@ Status AdjustNemotronH(const JsonReader& config, ModelConfig* model) {
   model->activation = Activation::kRelu2;
   ASSIGN_OR_RETURN(model->mlp_bias, config.Bool("mlp_bias", false));
   TRY(SetAttentionBias(config, false, model));
-  model->unrotated.assign(model->layer_count, true);
+  for (LayerConfig& layer : model->layers) layer.rotates = false;
   TRY(SetLayers(config, "layers_block_type",
                 {{"mamba", Mixer::kMamba2},
                  {"linear_attention", Mixer::kMamba2},
@@ -326,11 +326,9 @@ Status AdjustNemotronH(const JsonReader& config, ModelConfig* model) {
                  {"mlp", Mixer::kNone},
                  {"moe", Mixer::kNone, true}},
                 model));
-  for (uint32_t i = 0; i < model->layer_count; ++i) {
-    model->mixes_alone.push_back(model->mixers[i] != Mixer::kNone);
-  }
+  for (LayerConfig& layer : model->layers) layer.has_mlp = layer.mixer == Mixer::kNone;
   model->norms.mlp_in = model->norms.attention_in;  // a layer has one of them
-  if (std::ranges::find(model->sparse, true) != model->sparse.end()) {
+  if (std::ranges::any_of(model->layers, &LayerConfig::has_experts)) {
     TRY(SetNemotronExperts(config, model));
   }
   TRY(ReadMamba(config,
@@ -349,8 +347,10 @@ Status AdjustGraniteHybrid(const JsonReader& config, ModelConfig* model) {
   // No key of Hugging Face: GGUF files have the two matrices apart.
   ASSIGN_OR_RETURN(model->packed_gate_up, config.Bool("gate_up_packed", true));
   ASSIGN_OR_RETURN(const std::string positions, config.Text("position_embedding_type", "none"));
-  if (positions != "rope") model->unrotated.assign(model->layer_count, true);
-  model->mixers.assign(model->layer_count, Mixer::kMamba2);
+  for (LayerConfig& layer : model->layers) {
+    layer.rotates = positions == "rope";
+    layer.mixer = Mixer::kMamba2;
+  }
   TRY(SetLayers(config, config.Has("layer_types") ? "layer_types" : "layers_block_type",
                 {{"mamba", Mixer::kMamba2},
                  {"attention", Mixer::kAttention},

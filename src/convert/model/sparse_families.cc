@@ -43,14 +43,14 @@ Status SetGroups(const JsonReader& config, uint32_t best, ExpertConfig* experts)
 Status SetLayerTypes(const JsonReader& config, ModelConfig* model) {
   ASSIGN_OR_RETURN(const json::array* types, config.Array("mlp_layer_types"));
   if (types == nullptr) return OkStatus();
-  if (types->size() != model->layer_count) {
+  if (types->size() != model->layer_count()) {
     return Error(ErrorCode::kInvalidData, "'mlp_layer_types' in config.json has " +
                                               std::to_string(types->size()) + " entries for " +
-                                              std::to_string(model->layer_count) + " layers.");
+                                              std::to_string(model->layer_count()) + " layers.");
   }
-  for (uint32_t i = 0; i < model->layer_count; ++i) {
-    model->sparse[i] = (*types)[i] == "sparse";
-    if (model->sparse[i] || (*types)[i] == "dense") continue;
+  for (uint32_t i = 0; i < model->layer_count(); ++i) {
+    model->layers[i].has_experts = (*types)[i] == "sparse";
+    if (model->layers[i].has_experts || (*types)[i] == "dense") continue;
     return Error(ErrorCode::kUnsupported, "'mlp_layer_types' in config.json names " +
                                               Excerpt((*types)[i]) + "; expected dense or sparse.");
   }
@@ -63,8 +63,8 @@ Status SetSparseLayers(const JsonReader& config, uint64_t shared_if_absent, Mode
   ASSIGN_OR_RETURN(const uint64_t columns, config.Whole("moe_intermediate_size", 1, 1 << 22));
   TRY(SetExperts(config, columns, model));
   ASSIGN_OR_RETURN(const uint64_t dense,
-                   config.Whole("first_k_dense_replace", 0, model->layer_count));
-  for (uint32_t i = 0; i < dense; ++i) model->sparse[i] = false;
+                   config.Whole("first_k_dense_replace", 0, model->layer_count()));
+  for (uint32_t i = 0; i < dense; ++i) model->layers[i].has_experts = false;
   TRY(SetLayerTypes(config, model));
   ASSIGN_OR_RETURN(const uint64_t shared,
                    config.Whole("n_shared_experts", 0, 1 << 8, shared_if_absent));

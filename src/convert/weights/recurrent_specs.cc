@@ -192,7 +192,7 @@ void SpecifyMamba(const ModelConfig& config, uint32_t layer, std::vector<WeightS
 
 void SpecifyRecurrent(const ModelConfig& config, uint32_t layer, const TensorMap& tensors,
                       std::vector<WeightSpec>* weights) {
-  switch (config.mixers[layer - 1]) {
+  switch (config.layers[layer - 1].mixer) {
     case Mixer::kDeltaNet:
       return DeltaNetSpecs(config, layer, tensors, weights).Add();
     case Mixer::kShortConv:

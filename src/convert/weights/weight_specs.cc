@@ -83,10 +83,10 @@ class LayerSpecs {
 };
 
 void SpecifyProjections(const ModelConfig& config, uint32_t index, LayerSpecs* specs) {
-  const uint64_t hidden = config.hidden_columns, head_columns = config.HeadColumns(index);
-  const uint64_t q = config.heads * head_columns, kv = config.KvHeads(index) * head_columns;
-  const bool makes_kv = config.KvLayer(index) == index;
-  const bool has_values = makes_kv && !config.KeysAreValues(index);
+  const uint64_t hidden = config.hidden_columns, head_columns = config.layers[index].head_columns;
+  const uint64_t q = config.heads * head_columns, kv = config.layers[index].kv_heads * head_columns;
+  const bool makes_kv = !config.layers[index].kv_from;
+  const bool has_values = makes_kv && !config.layers[index].keys_are_values;
   if (config.packed_qkv) {
     specs->Packed("self_attn.qkv_proj.weight",
                   {{"self_attn.q_proj.weight", q},
@@ -110,13 +110,13 @@ void SpecifyProjections(const ModelConfig& config, uint32_t index, LayerSpecs* s
 }
 
 void SpecifyAttention(const ModelConfig& config, uint32_t index, LayerSpecs* specs) {
-  const uint64_t hidden = config.hidden_columns, head_columns = config.HeadColumns(index);
-  const uint64_t q = config.heads * head_columns, kv = config.KvHeads(index) * head_columns;
+  const uint64_t hidden = config.hidden_columns, head_columns = config.layers[index].head_columns;
+  const uint64_t q = config.heads * head_columns, kv = config.layers[index].kv_heads * head_columns;
   SpecifyProjections(config, index, specs);
   if (config.qk_norm != QkNorm::kNone) {
     const bool whole = config.qk_norm == QkNorm::kRow;
     specs->Norm("self_attn." + config.q_norm + ".weight", whole ? q : head_columns);
-    if (config.KvLayer(index) == index) {
+    if (!config.layers[index].kv_from) {
       specs->Norm("self_attn." + config.k_norm + ".weight", whole ? kv : head_columns);
     }
   }
@@ -142,7 +142,7 @@ void SpecifyMatrices(const ModelConfig& config, const std::string& path, uint64_
 }
 
 void SpecifyMlp(const ModelConfig& config, uint32_t index, LayerSpecs* specs) {
-  const uint64_t hidden = config.hidden_columns, mlp = config.MlpColumns(index);
+  const uint64_t hidden = config.hidden_columns, mlp = config.layers[index].mlp_columns;
   SpecifyMatrices(config, "mlp.", mlp, specs);
   if (config.mlp_bias) {
     if (config.has_gates()) specs->Vector("mlp.gate_proj.bias", mlp);
@@ -175,7 +175,7 @@ void SpecifyBesideMlp(const ModelConfig& config, LayerSpecs* specs) {
 // for each token; the package has a table for each layer, which fits the buffers of small GPUs.
 void SpecifyLayerInputs(const ModelConfig& config, LayerSpecs* specs) {
   const LayerInputConfig& inputs = config.layer_inputs;
-  const uint64_t count = config.layer_count, columns = inputs.columns;
+  const uint64_t count = config.layer_count(), columns = inputs.columns;
   const std::string tensor = "model.embed_tokens_per_layer.weight";
   for (uint64_t layer = 0; layer < count; ++layer) {
     specs->weights().push_back(
@@ -193,7 +193,7 @@ void SpecifyLayerInputs(const ModelConfig& config, LayerSpecs* specs) {
 std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t layer,
                                            const TensorMap& tensors) {
   LayerSpecs specs(config, LayerPrefix(layer));
-  if (config.mixers[layer - 1] != Mixer::kAttention) {
+  if (config.layers[layer - 1].mixer != Mixer::kAttention) {
     SpecifyRecurrent(config, layer, tensors, &specs.weights());
   } else if (config.latent) {
     SpecifyLatent(config, layer, tensors, &specs.weights());
@@ -201,13 +201,13 @@ std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t l
     SpecifyAttention(config, layer - 1, &specs);
   }
   const LayerNorms& norms = config.norms;
-  const bool mixes = config.mixers[layer - 1] != Mixer::kNone;
-  const bool mixes_alone = config.MixesAlone(layer - 1);
+  const bool mixes = config.layers[layer - 1].mixer != Mixer::kNone;
+  const bool has_mlp = config.layers[layer - 1].has_mlp;
   for (const std::string* name :
        {&norms.attention_in, &norms.attention_out, &norms.mlp_in, &norms.mlp_out}) {
     const bool is_mlps = name == &norms.mlp_in || name == &norms.mlp_out;
     const bool is_used = !name->empty() && !(config.parallel_blocks && name == &norms.mlp_in) &&
-                         (is_mlps ? !mixes_alone : mixes);
+                         (is_mlps ? has_mlp : mixes);
     if (is_used) specs.Norm(*name + ".weight", config.hidden_columns);
   }
   if (config.layer_scalars) specs.Vector("layer_scalar", 1);
@@ -216,8 +216,8 @@ std::vector<WeightSpec> SpecifyTransformer(const ModelConfig& config, uint32_t l
     specs.Matrix("per_layer_projection.weight", config.hidden_columns, columns);
     specs.Norm("post_per_layer_input_norm.weight", config.hidden_columns);
   }
-  if (mixes_alone) return std::move(specs.weights());
-  const bool has_experts = config.sparse[layer - 1];
+  if (!has_mlp) return std::move(specs.weights());
+  const bool has_experts = config.layers[layer - 1].has_experts;
   if (has_experts) {
     SpecifyExperts(config, layer, tensors, &specs.weights());
     SpecifySharedExpert(config, &specs);
@@ -297,7 +297,7 @@ std::vector<std::vector<WeightSpec>> SpecifyWeights(const ModelConfig& config,
                    WeightRole::kVocabulary);
   if (config.layer_inputs.columns > 0) SpecifyLayerInputs(config, &embedding);
   layers.push_back(std::move(embedding.weights()));
-  for (uint32_t layer = 1; layer <= config.layer_count; ++layer) {
+  for (uint32_t layer = 1; layer <= config.layer_count(); ++layer) {
     layers.push_back(SpecifyTransformer(config, layer, tensors));
   }
   LayerSpecs head(config, "");
