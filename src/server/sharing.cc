@@ -8,6 +8,7 @@
 #include "base/sha256.h"
 #include "net/address.h"
 #include "net/web_names.h"
+#include "server/access.h"
 #include "server/qr_code.h"
 
 namespace weft::server {
