@@ -6,11 +6,11 @@ import { Tokenizer } from "@anush008/tokenizers";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 
-import { nativeVariants, scriptTexts } from "./native_variants.mjs";
+import { kHardTexts, nativeVariants, scriptTexts } from "./native_variants.mjs";
 
 const root = path.resolve(import.meta.dirname, "../..");
 const folder = path.resolve(process.argv[2] ?? path.join(root, "build/text-oracle"));
-const texts = scriptTexts(Number(process.env.WEFT_NATIVE_TEXTS ?? 500), 38);
+const texts = [...scriptTexts(Number(process.env.WEFT_NATIVE_TEXTS ?? 500), 38), ...kHardTexts];
 
 const data = process.env.WEFT_DATA ?? path.join(root, "build/test-data");
 const kModels = {
@@ -19,6 +19,19 @@ const kModels = {
   stories260K: path.join(data, "stories260K"),
   "weft-tiny": path.join(root, "models/weft-tiny"),
 };
+
+// [ids, text of them, ids with what is put around them], or null for an error.
+async function answerOf(tokenizer, text, frame) {
+  const idsOf = async (addSpecialTokens) => (
+    [...(await tokenizer.encode(text, null, { addSpecialTokens })).getIds()]);
+  try {
+    const ids = await idsOf(false);
+    const decoded = ids.length === 0 ? "" : await tokenizer.decode(ids, false);
+    return frame ? [ids, decoded, await idsOf(true)] : [ids, decoded];
+  } catch {
+    return null;
+  }
+}
 
 const cases = [];
 const files = nativeVariants();
@@ -29,12 +42,7 @@ for (const [name, place] of Object.entries(kModels)) {
 for (const { name, json, file } of files) {
   const tokenizer = Tokenizer.fromString(JSON.stringify(json));
   const answers = [];
-  for (const text of texts) {
-    const encoding = await tokenizer.encode(text, null, { addSpecialTokens: false });
-    const ids = [...encoding.getIds()];
-    const decoded = ids.length === 0 ? "" : await tokenizer.decode(ids, false);
-    answers.push([ids, decoded]);
-  }
+  for (const text of texts) answers.push(await answerOf(tokenizer, text, json.post_processor));
   cases.push(file ? { name, file, answers } : { name, json, answers });
 }
 await mkdir(folder, { recursive: true });

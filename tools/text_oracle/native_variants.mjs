@@ -1,5 +1,6 @@
-// 200 tokenizer.json files, each option of what weft reads in turn on one small vocabulary, and
+// 250 tokenizer.json files, each option of what weft reads in turn on one small vocabulary, and
 // texts in thirty scripts, all from seeds: for native_tokenizers.mjs.
+import { unigramFiles } from "./unigram_variants.mjs";
 
 // mulberry32
 export function randomOf(seed) {
@@ -52,6 +53,22 @@ export function scriptTexts(count, seed) {
   }
   return texts;
 }
+
+// What maps of characters and user-perceived characters turn on: controls, ends of lines, marks
+// behind letters of each length, consonants that a virama joins, flags and families.
+const kControls = Array.from({ length: 0xa0 }, (_, code) => String.fromCodePoint(code));
+export const kHardTexts = [
+  kControls.join(""), kControls.join(" x "), "\r\n", "a\r\nb\n\rc\r",
+  "\u200b\u200e\u200fx\ufeff\ufffd", "x\u1680y\u2028z\u2029\u2581w\u2003",
+  "the\u0301 fi\u0301 \ufb01\u0301 \ufb01 f\u0301i", "x\u20dd\u20dd1\ufe0f\u20e3",
+  "\u0915\u0301 \u0915\u094d\u0915\u0301 \u0915\u094d\u200d\u0928\u0301",
+  "\u0915\u094d\u200c\u0928\u0301", "\u0915\u0301\u094d\u0928\u0301 \u0928\u094d\u0928\u093f\u0928",
+  "\u2122\u0301 \u00a9\u200d\u2122\u0301", "\u304b\u3099\u304c \uac00\u11a8 \u1100\u1161\u11a8",
+  "\u{1f1e9}\u{1f1ea}\u{1f1eb} \u{1f98a}\u200d\u{1f98a}", "\u0600\u00c5 \u0600a\u0301",
+  "e\u0301\u0323 e\u0323\u0301 \u00e9\u0323 \u00c5\u0301",
+  "<s>\uff1cs\uff1e<unk> <0x41><0xE3><0x81><0x81>",
+  "   ", " x  x   x ", "\u2581\u2581x\u2581", "\0", "x\0x",
+];
 
 // The byte-level alphabet.
 const kBytes = (() => {
@@ -205,20 +222,20 @@ function byteFiles(words) {
     files.push(["added", file({ ...plain, pre_tokenizer: byteLevel({ use_regex: true }),
       added_tokens: placed([["<pad>", options], ["the", options]]) })]);
   }
-  for (const added_tokens of doubledTokens(n, bytes.vocab[0])) {
+  for (const added_tokens of doubledTokens(n, bytes.vocab.indexOf("!"))) {
     files.push(["double", file({ ...plain, pre_tokenizer: byteLevel(), added_tokens })]);
   }
   return files;
 }
 
 // Added tokens that are there twice, or empty, or share an id.
-function doubledTokens(n, first) {
+function doubledTokens(n, own) {
   return [
     [token(n, "<s>"), token(n, "<s>")],
     [token(n, "<s>"), token(n + 1, "<s>", { lstrip: true }), token(n + 2, "<pad>")],
     [token(n, ""), token(n + 1, "<s>"), token(n + 2, "<pad>")],
     [token(n, "<s>"), token(n, "<pad>")],
-    [token(n, ""), token(n, "the"), token(n, "the"), token(0, first)],
+    [token(n, ""), token(n, "the"), token(n, "the"), token(own, "!")],
   ];
 }
 
@@ -258,6 +275,6 @@ function spacedFiles(words) {
 // {name, json} of every file.
 export function nativeVariants() {
   const words = scriptTexts(400, 7).join(" ").split(/(?= )/);
-  return [...byteFiles(words), ...spacedFiles(words)].map(([name, json], i) => (
-    { name: `${String(i).padStart(3, "0")}-${name}`, json }));
+  const files = [...byteFiles(words), ...spacedFiles(words), ...unigramFiles(words)];
+  return files.map(([name, json], i) => ({ name: `${String(i).padStart(3, "0")}-${name}`, json }));
 }

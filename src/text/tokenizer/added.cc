@@ -50,7 +50,6 @@ void AddedTokenMatcher::Add(std::string_view content, const AddedToken* token) {
     node = child_index;
   }
   if (nodes_[node].token == nullptr) nodes_[node].token = token;
-  has_control_tokens_ = has_control_tokens_ || token->is_control();
 }
 
 bool EndsTurnByName(std::string_view token) {

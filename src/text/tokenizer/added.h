@@ -46,7 +46,6 @@ class AddedTokenMatcher {
   // `parse_special`, and where they touch a range of `quoted`.
   std::vector<Section> Split(std::string_view text, bool parse_special,
                              std::span<const TextRange> quoted = {}) const;
-  bool has_control_tokens() const { return has_control_tokens_; }
 
  private:
   struct Hit {
@@ -62,7 +61,6 @@ class AddedTokenMatcher {
   };
   std::vector<Node> nodes_ = std::vector<Node>(1);
   std::array<bool, 256> starts_{};
-  bool has_control_tokens_ = false;
 };
 
 }  // namespace weft

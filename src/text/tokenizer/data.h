@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "text/tokenizer/added.h"
@@ -9,6 +10,7 @@
 #include "text/tokenizer/decode.h"
 #include "text/tokenizer/normalize.h"
 #include "text/tokenizer/pretokenize.h"
+#include "text/tokenizer/unigram.h"
 #include "text/tokenizer/vocabulary.h"
 
 namespace weft {
@@ -25,7 +27,7 @@ struct TokenizerData {
   AddedTokenMatcher normalized_matcher;        // in the normalised text
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
-  BpeModel model;
+  std::variant<BpeModel, UnigramModel> model;
   DecoderChain decoder;
   std::vector<int32_t> prefix_ids;
   std::vector<int32_t> suffix_ids;

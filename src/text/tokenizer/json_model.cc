@@ -2,14 +2,20 @@
 #include "text/tokenizer/json_model.h"
 
 #include <algorithm>
-#include <map>
+#include <cmath>
+#include <functional>
 #include <set>
 #include <string>
+#include <unordered_map>
 
 namespace weft {
 namespace {
 
 constexpr size_t kMaxAddedTokenBytes = 1024;
+// Of Unigram vocabularies; real ones have up to 300,000 tokens of at most 48 bytes.
+constexpr size_t kMaxPieces = 1 << 24;
+constexpr size_t kMaxPieceBytes = 1024;
+constexpr size_t kMaxAllPieceBytes = size_t{64} << 20;
 
 Result<AddedToken> AddedTokenFromJson(const JsonFields& fields) {
   AddedToken token;
@@ -31,11 +37,17 @@ Result<AddedToken> AddedTokenFromJson(const JsonFields& fields) {
   return token;
 }
 
+// What the model itself has; the texts lie in the document.
+struct ModelTokens {
+  std::string where;
+  std::vector<Vocabulary::Entry> entries;
+  std::function<std::optional<int64_t>(std::string_view)> id_of;
+};
+
 // As the library has it: an empty token is none, and of several with one text the first counts.
 // Where such were left out, or two have one id, the ids of the file do not tell its places: the
 // others are those of the model that they name, or follow behind it. Else a file's ids are kept.
-std::vector<AddedToken> WithoutRepeats(std::vector<AddedToken> tokens,
-                                       const boost::json::object& vocab) {
+std::vector<AddedToken> WithoutRepeats(std::vector<AddedToken> tokens, const ModelTokens& model) {
   std::set<std::string> texts;
   std::set<int32_t> ids;
   const size_t count = tokens.size();
@@ -47,10 +59,9 @@ std::vector<AddedToken> WithoutRepeats(std::vector<AddedToken> tokens,
     are_distinct = ids.insert(token.id).second && are_distinct;
   }
   if (tokens.size() == count && are_distinct) return tokens;
-  auto next = static_cast<int64_t>(vocab.size());
+  auto next = static_cast<int64_t>(model.entries.size());
   for (AddedToken& token : tokens) {
-    const auto* own = vocab.if_contains(token.content);
-    const int64_t id = own != nullptr && own->is_int64() ? own->get_int64() : next;
+    const int64_t id = model.id_of(token.content).value_or(next);
     if (id >= next) next = id + 1;
     token.id = static_cast<int32_t>(id);
   }
@@ -59,12 +70,11 @@ std::vector<AddedToken> WithoutRepeats(std::vector<AddedToken> tokens,
 
 // The model's tokens and the added tokens in one vocabulary. An added token may name again a token
 // of the model.
-Result<Vocabulary> VocabularyFromJson(const JsonFields& model, const JsonFields& root,
+Result<Vocabulary> VocabularyFromJson(const JsonFields& root, const ModelTokens& model,
                                       std::vector<AddedToken>& added_tokens) {
-  ASSIGN_OR_RETURN(const JsonFields vocab, model.Object("vocab"));
   std::vector<Vocabulary::Entry> entries;
-  entries.reserve(vocab.object().size());
-  std::map<int64_t, std::string_view> added_ids;
+  entries.reserve(model.entries.size());
+  std::set<int64_t> added_ids;
   if (root.Find("added_tokens") != nullptr) {
     ASSIGN_OR_RETURN(const auto* added, root.Array("added_tokens"));
     for (size_t i = 0; i < added->size(); ++i) {
@@ -74,21 +84,16 @@ Result<Vocabulary> VocabularyFromJson(const JsonFields& model, const JsonFields&
       ASSIGN_OR_RETURN(AddedToken token, AddedTokenFromJson(fields));
       added_tokens.push_back(std::move(token));
     }
-    added_tokens = WithoutRepeats(std::move(added_tokens), vocab.object());
+    added_tokens = WithoutRepeats(std::move(added_tokens), model);
   }
   for (const AddedToken& token : added_tokens) {
-    added_ids[token.id] = token.content;
+    added_ids.insert(token.id);
     entries.push_back({token.content, token.id});
   }
-  for (const auto& [text, id] : vocab.object()) {
-    if (!id.is_int64()) {
-      return Error(ErrorCode::kInvalidData, vocab.where() + " gives the token \"" +
-                                                std::string(text) + "\" an id that is no integer.");
-    }
-    const auto added = added_ids.find(id.get_int64());
-    if (added == added_ids.end()) entries.push_back({std::string_view(text), id.get_int64()});
+  for (const Vocabulary::Entry& entry : model.entries) {
+    if (!added_ids.contains(entry.id)) entries.push_back(entry);
   }
-  return std::move(Vocabulary::Build(entries)).Context("While reading " + vocab.where());
+  return std::move(Vocabulary::Build(entries)).Context("While reading " + model.where);
 }
 
 // "left right" or ["left", "right"].
@@ -135,7 +140,7 @@ Result<std::vector<BpeMerge>> MergesFromJson(const JsonFields& model,
   return merges;
 }
 
-Result<BpeModel> ModelFromJson(const JsonFields& model, const Vocabulary& vocabulary) {
+Result<BpeModel> BpeFromJson(const JsonFields& model, const Vocabulary& vocabulary) {
   BpeModel::Options options;
   ASSIGN_OR_RETURN(options.byte_fallback, model.Bool("byte_fallback", false));
   ASSIGN_OR_RETURN(options.fuse_unknown, model.Bool("fuse_unk", false));
@@ -160,21 +165,132 @@ Result<BpeModel> ModelFromJson(const JsonFields& model, const Vocabulary& vocabu
   return BpeModel::Build(vocabulary, merges, options);
 }
 
+// {"token": id}
+Result<ModelTokens> TokensByText(const JsonFields& model) {
+  ASSIGN_OR_RETURN(const JsonFields vocab, model.Object("vocab"));
+  ModelTokens tokens{.where = vocab.where(), .entries = {}, .id_of = {}};
+  tokens.entries.reserve(vocab.object().size());
+  for (const auto& [text, id] : vocab.object()) {
+    if (!id.is_int64()) {
+      return Error(ErrorCode::kInvalidData, vocab.where() + " gives the token \"" +
+                                                std::string(text) + "\" an id that is no integer.");
+    }
+    tokens.entries.push_back({std::string_view(text), id.get_int64()});
+  }
+  tokens.id_of = [object = &vocab.object()](std::string_view text) -> std::optional<int64_t> {
+    const boost::json::value* id = object->if_contains(text);
+    if (id == nullptr || !id->is_int64()) return std::nullopt;
+    return id->get_int64();
+  };
+  return tokens;
+}
+
+Status AddBpe(const JsonFields& root, const JsonFields& model, TokenizerData& data) {
+  ASSIGN_OR_RETURN(const ModelTokens tokens, TokensByText(model));
+  ASSIGN_OR_RETURN(data.vocabulary, VocabularyFromJson(root, tokens, data.added_tokens));
+  ASSIGN_OR_RETURN(data.model, BpeFromJson(model, data.vocabulary));
+  return OkStatus();
+}
+
+// [["token", score], ...], ids by place.
+Result<std::vector<UnigramModel::Piece>> PiecesFromJson(const JsonFields& model) {
+  ASSIGN_OR_RETURN(const auto* vocab, model.Array("vocab"));
+  const auto wrong = [&](size_t i, const std::string& what) {
+    return Error(ErrorCode::kInvalidData,
+                 model.Place("vocab") + "[" + std::to_string(i) + "] " + what);
+  };
+  if (vocab->size() > kMaxPieces) {
+    return wrong(kMaxPieces, "is one more token than weft takes.");
+  }
+  std::vector<UnigramModel::Piece> pieces;
+  pieces.reserve(vocab->size());
+  size_t byte_count = 0;
+  for (size_t i = 0; i < vocab->size(); ++i) {
+    const boost::json::value& value = (*vocab)[i];
+    const boost::json::array* pair = value.if_array();
+    if (pair == nullptr || pair->size() != 2 || !(*pair)[0].is_string() ||
+        !(*pair)[1].is_number()) {
+      return wrong(i, "must be a token and its score, [\"token\", -1.5].");
+    }
+    const std::string_view text = (*pair)[0].get_string();
+    const auto score = (*pair)[1].to_number<double>();
+    if (!std::isfinite(score)) return wrong(i, "has a score that is not finite.");
+    byte_count += text.size();
+    if (text.size() > kMaxPieceBytes || byte_count > kMaxAllPieceBytes) {
+      return wrong(i, "has " + std::to_string(text.size()) + " bytes; the limits are " +
+                          std::to_string(kMaxPieceBytes) + " for a token and " +
+                          std::to_string(kMaxAllPieceBytes) + " for all.");
+    }
+    pieces.push_back({text, score});
+  }
+  return pieces;
+}
+
+Result<UnigramModel::Options> UnigramOptions(const JsonFields& model, size_t piece_count) {
+  UnigramModel::Options options;
+  ASSIGN_OR_RETURN(options.byte_fallback, model.Bool("byte_fallback", false));
+  const auto last = static_cast<int64_t>(piece_count) - 1;
+  ASSIGN_OR_RETURN(const int64_t unknown, model.Integer("unk_id", -1, 0, last));
+  options.unknown_id = static_cast<int32_t>(unknown);
+  // Of GGUF files (vocabulary_spec.cc); the library has no such fields.
+  if (const boost::json::value* score = model.Find("unknown_score")) {
+    if (!score->is_number()) return model.Wrong("unknown_score", "a number");
+    options.unknown_score = score->to_number<double>();
+  }
+  if (model.Find("unmatched") != nullptr) {
+    ASSIGN_OR_RETURN(const auto* ids, model.Array("unmatched"));
+    for (const boost::json::value& id : *ids) {
+      if (!id.is_int64() || id.get_int64() < 0 || id.get_int64() > last) {
+        return model.Wrong("unmatched", "a list of the vocabulary's ids");
+      }
+      options.unmatched.push_back(static_cast<int32_t>(id.get_int64()));
+    }
+  }
+  return options;
+}
+
+Status AddUnigram(const JsonFields& root, const JsonFields& model, TokenizerData& data) {
+  ASSIGN_OR_RETURN(const std::vector<UnigramModel::Piece> pieces, PiecesFromJson(model));
+  ModelTokens tokens{.where = model.Place("vocab"), .entries = {}, .id_of = {}};
+  std::unordered_map<std::string_view, int64_t> ids;
+  for (const UnigramModel::Piece& piece : pieces) {
+    const auto id = static_cast<int64_t>(tokens.entries.size());
+    tokens.entries.push_back({piece.text, id});
+    ids[piece.text] = id;  // the last one counts
+  }
+  tokens.id_of = [&ids](std::string_view text) -> std::optional<int64_t> {
+    const auto found = ids.find(text);
+    if (found == ids.end()) return std::nullopt;
+    return found->second;
+  };
+  ASSIGN_OR_RETURN(data.vocabulary, VocabularyFromJson(root, tokens, data.added_tokens));
+  ASSIGN_OR_RETURN(UnigramModel::Options options, UnigramOptions(model, pieces.size()));
+  UnigramModel unigram = UnigramModel::Build(pieces, std::move(options));
+  std::vector<int32_t> control;
+  for (const AddedToken& token : data.added_tokens) {
+    if (token.is_control()) control.push_back(token.id);
+  }
+  unigram.SetControl(control);
+  data.model = std::move(unigram);
+  return OkStatus();
+}
+
 }  // namespace
 
 Status AddModel(const JsonFields& root, TokenizerData& data) {
   ASSIGN_OR_RETURN(const JsonFields model, root.Object("model"));
-  // Files of the oldest kind have no type; only BPE has merges.
-  ASSIGN_OR_RETURN(const std::string type,
-                   model.String("type", model.Find("merges") != nullptr ? "BPE" : "unknown"));
-  if (type != "BPE") {
-    return Error(ErrorCode::kUnsupported, model.Place("type") + " is \"" + type +
-                                              "\"; weft supports BPE (byte-level, or "
-                                              "SentencePiece-style with byte fallback).");
-  }
-  ASSIGN_OR_RETURN(data.vocabulary, VocabularyFromJson(model, root, data.added_tokens));
-  ASSIGN_OR_RETURN(data.model, ModelFromJson(model, data.vocabulary));
-  return OkStatus();
+  // Files of the oldest kind have no type; only BPE has merges, and only Unigram a list of tokens.
+  const boost::json::value* vocab = model.Find("vocab");
+  const bool is_list = vocab != nullptr && vocab->is_array();
+  ASSIGN_OR_RETURN(
+      const std::string type,
+      model.String("type",
+                   model.Find("merges") != nullptr ? "BPE" : (is_list ? "Unigram" : "unknown")));
+  if (type == "BPE") return AddBpe(root, model, data);
+  if (type == "Unigram") return AddUnigram(root, model, data);
+  return Error(ErrorCode::kUnsupported, model.Place("type") + " is \"" + type +
+                                            "\"; weft supports BPE (byte-level, or "
+                                            "SentencePiece-style with byte fallback) and Unigram.");
 }
 
 }  // namespace weft

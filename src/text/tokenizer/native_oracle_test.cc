@@ -13,13 +13,30 @@ namespace {
 
 namespace json = boost::json;
 
+std::vector<int32_t> IdList(const json::value& answer) {
+  return json::value_to<std::vector<int32_t>>(answer);
+}
+
+// `answer`: ids, the text of them and, where something is put around texts, ids with it; null
+// where the library ends with an error.
+void ExpectAnswer(const Tokenizer& tokenizer, const std::string& text, const json::value& answer) {
+  const auto ids = tokenizer.Encode(text, false);
+  ASSERT_EQ(ids.ok(), !answer.is_null()) << (ids.ok() ? "" : ids.error().ToString());
+  if (!ids.ok()) return;
+  EXPECT_EQ(*ids, IdList(answer.at(0)));
+  EXPECT_EQ(tokenizer.Decode(IdList(answer.at(0)), false), answer.at(1).as_string());
+  if (answer.as_array().size() > 2) {
+    EXPECT_EQ(*tokenizer.Encode(text, true), IdList(answer.at(2)));
+  }
+}
+
 TEST(NativeTokenizers, SameIdsAndText) {
   const auto path = TextOracleFolder() / "native-tokenizers.json";
   WEFT_NEED_ORACLE(path, "native_tokenizers.mjs");
   const json::value oracle = json::parse(*ReadTextFile(path, 256 << 20));
   const json::array& texts = oracle.at("texts").as_array();
   const json::array& cases = oracle.at("cases").as_array();
-  EXPECT_GE(cases.size(), 200u);
+  EXPECT_GE(cases.size(), 249u);
   EXPECT_GE(texts.size(), 500u);
   for (const json::value& test : cases) {
     SCOPED_TRACE(test.at("name").as_string());
@@ -29,17 +46,9 @@ TEST(NativeTokenizers, SameIdsAndText) {
                                  : json::serialize(test.at("json"));
     const auto tokenizer = Tokenizer::FromJson(AsBytes(file));
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().ToString();
-    size_t failures = 0;
-    for (size_t i = 0; i < texts.size() && failures == 0; ++i) {
-      const std::string text(texts[i].as_string());
-      const json::array& answer = test.at("answers").at(i).as_array();
-      const auto wanted = json::value_to<std::vector<int32_t>>(answer[0]);
-      const auto ids = tokenizer->Encode(text, false);
-      ASSERT_TRUE(ids.ok()) << ids.error().ToString();
-      const std::string decoded = tokenizer->Decode(wanted, false);
-      if (*ids != wanted || decoded != answer[1].as_string()) ++failures;
-      EXPECT_EQ(*ids, wanted) << json::serialize(texts[i]);
-      EXPECT_EQ(decoded, answer[1].as_string()) << json::serialize(texts[i]);
+    for (size_t i = 0; i < texts.size() && !HasFailure(); ++i) {
+      SCOPED_TRACE(json::serialize(texts[i]));
+      ExpectAnswer(*tokenizer, std::string(texts[i].as_string()), test.at("answers").at(i));
     }
   }
 }

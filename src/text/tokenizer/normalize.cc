@@ -138,6 +138,23 @@ std::string StripSpace(std::string_view text, bool left, bool right) {
   return std::string(text.substr(begin, end - begin));
 }
 
+// Most control characters go; other white space, and what stands for a space, becomes one.
+std::string Nmt(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const uint32_t c = utf8::Next(text, at);
+    const bool is_dropped = (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) ||
+                            c == 0x7F || c == 0x8F || c == 0x9F;
+    if (is_dropped) continue;
+    const bool is_space = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
+                          (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 ||
+                          c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
+    utf8::Append(out, is_space ? ' ' : c);
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<Normalizer> Normalizer::FromJson(const boost::json::value& value, std::string where) {
@@ -172,6 +189,16 @@ Status Normalizer::Add(const JsonFields& fields, const std::string& type) {
     ASSIGN_OR_RETURN(const bool left, fields.Bool("strip_left", true));
     ASSIGN_OR_RETURN(const bool right, fields.Bool("strip_right", true));
     steps_.push_back({.kind = Kind::kStrip, .left = left, .right = right});
+  } else if (type == "Precompiled") {
+    ASSIGN_OR_RETURN(const std::string text, fields.String("precompiled_charsmap"));
+    const auto bytes = FromBase64(text);
+    if (!bytes) return fields.Wrong("precompiled_charsmap", "base64");
+    ASSIGN_OR_RETURN(Charsmap map, Charsmap::FromBytes(*bytes).Context(
+                                       "While reading " + fields.Place("precompiled_charsmap")));
+    // Of GGUF files (vocabulary_spec.cc); the library has no such field.
+    ASSIGN_OR_RETURN(const bool longest, fields.Bool("longest_match", false));
+    steps_.push_back({.kind = longest ? Kind::kCharsmapLongest : Kind::kCharsmap,
+                      .charsmap = std::make_shared<const Charsmap>(std::move(map))});
   } else {
     static constexpr std::pair<std::string_view, Kind> kPlain[] = {
         {"NFC", Kind::kNfc},
@@ -180,6 +207,7 @@ Status Normalizer::Add(const JsonFields& fields, const std::string& type) {
         {"NFKD", Kind::kNfkd},
         {"Lowercase", Kind::kLowercase},
         {"StripAccents", Kind::kStripAccents},
+        {"Nmt", Kind::kNmt},
         {"ByteLevel", Kind::kByteLevel}};
     const auto* plain = std::find_if(std::begin(kPlain), std::end(kPlain),
                                      [&](const auto& named) { return named.first == type; });
@@ -216,6 +244,12 @@ Result<std::string> Normalizer::Run(const Step& step, std::string text) {
       AppendByteLevel(text, mapped);
       return mapped;
     }
+    case Kind::kNmt:
+      return Nmt(text);
+    case Kind::kCharsmap:
+      return ReplaceByCharacters(*step.charsmap, text);
+    case Kind::kCharsmapLongest:
+      return ReplaceLongest(*step.charsmap, text);
   }
   return text;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/tokenizer/charsmap.h"
 #include "text/tokenizer/json_fields.h"
 #include "text/tokenizer/regex.h"
 
@@ -37,7 +38,10 @@ class Normalizer {
     kLowercase,
     kStrip,
     kStripAccents,
-    kByteLevel
+    kByteLevel,
+    kNmt,
+    kCharsmap,
+    kCharsmapLongest
   };
   struct Step {
     Kind kind;
@@ -45,6 +49,7 @@ class Normalizer {
     std::string content;  // what to put there
     bool left = false, right = false;
     std::shared_ptr<const Regex> regex;
+    std::shared_ptr<const Charsmap> charsmap;
   };
   Status Add(const JsonFields& fields, const std::string& type);
   static Result<std::string> Run(const Step& step, std::string text);

@@ -236,7 +236,7 @@ TEST(TokenizerFaults, ModelsNameTheirField) {
                 model(f)["merges"] = {{"a", "b", "c"}};
               }),
               HasSubstr("merges[0]"));
-  EXPECT_THAT(message([&](File& f) { model(f)["type"] = "Unigram"; }), HasSubstr("Unigram"));
+  EXPECT_THAT(message([&](File& f) { model(f)["type"] = "WordPiece"; }), HasSubstr("WordPiece"));
   EXPECT_THAT(message([&](File& f) { model(f)["unk_token"] = "nope"; }), HasSubstr("unk_token"));
   EXPECT_THAT(message([&](File& f) { model(f)["end_of_word_suffix"] = "</w>"; }),
               HasSubstr("end_of_word_suffix"));
@@ -262,9 +262,9 @@ TEST(TokenizerFaults, OtherSectionsNameTheirField) {
   EXPECT_THAT(message([](File& f) { f["added_tokens"] = {Added("<a>", 1ll << 40)}; }),
               HasSubstr("id is"));
   EXPECT_THAT(message([](File& f) {
-                f["normalizer"] = {{"type", "Precompiled"}};
+                f["normalizer"] = {{"type", "BertNormalizer"}};
               }),
-              HasSubstr("Precompiled"));
+              HasSubstr("BertNormalizer"));
   EXPECT_THAT(message([](File& f) {
                 f["pre_tokenizer"] = {{"type", "Nonsense"}};
               }),

@@ -34,36 +34,43 @@ class Encoder {
   Status EncodeText(std::string_view text, bool starts_input) {
     ASSIGN_OR_RETURN(const std::string normalized, data_.normalizer.Apply(text));
     bool first = starts_input;
-    for (const auto& section :
-         data_.normalized_matcher.Split(normalized, parse_special_ && !HoldsQuoted(text))) {
+    const bool allow_control = parse_special_ && !HoldsQuoted(text);
+    for (const auto& section : data_.normalized_matcher.Split(normalized, allow_control)) {
       if (section.token != nullptr) {
         ids_.push_back(section.token->id);
       } else {
-        TRY(EncodeNormalized(section.text, first));
+        TRY(EncodeNormalized(section.text, first, allow_control));
       }
       first = false;
     }
     return OkStatus();
   }
 
-  // Whether part of a section of the text is quoted. Tokens that are looked for in normalised text
-  // have no place in the raw one: where some of a section is quoted, it has no control tokens.
+  // Whether part of a section of the text is quoted. Tokens of normalised text have no place in
+  // the raw one: where some of a section is quoted, it has no control tokens.
   bool HoldsQuoted(std::string_view section) const {
-    if (quoted_.empty() || !data_.normalized_matcher.has_control_tokens()) return false;
     const auto begin = static_cast<size_t>(section.data() - whole_.data());
-    return std::ranges::any_of(quoted_, [&](const TextRange& range) {
-      return range.begin < begin + section.size() && range.end > begin;
-    });
+    const auto range = std::ranges::partition_point(
+        quoted_, [begin](const TextRange& before) { return before.end <= begin; });
+    return range != quoted_.end() && range->begin < begin + section.size();
   }
 
-  Status EncodeNormalized(std::string_view text, bool starts_input) {
+  Status EncodeNormalized(std::string_view text, bool starts_input, bool allow_control) {
     tokens_.text = text;
     tokens_.starts_input = starts_input;
     tokens_.as_bytes = false;
     TRY(data_.pre_tokenizer.Apply(tokens_));
     ids_.reserve(ids_.size() + tokens_.pieces.size());
+    if (const auto* unigram = std::get_if<UnigramModel>(&data_.model)) {
+      for (const PreTokens::Piece piece : tokens_.pieces) {
+        TRY(unigram->Encode(tokens_.View(piece), tokens_.as_bytes, allow_control, unigram_scratch_,
+                            ids_));
+      }
+      return OkStatus();
+    }
+    const auto& bpe = std::get<BpeModel>(data_.model);
     for (const PreTokens::Piece piece : tokens_.pieces) {
-      data_.model.Encode(tokens_.View(piece), tokens_.as_bytes, scratch_, ids_);
+      bpe.Encode(tokens_.View(piece), tokens_.as_bytes, bpe_scratch_, ids_);
     }
     return OkStatus();
   }
@@ -74,7 +81,8 @@ class Encoder {
   std::string_view whole_;
   std::vector<int32_t>& ids_;
   PreTokens tokens_;
-  BpeModel::Scratch scratch_;
+  BpeModel::Scratch bpe_scratch_;
+  UnigramModel::Scratch unigram_scratch_;
 };
 
 }  // namespace
