@@ -42,6 +42,24 @@ bool IsPhi3(const GgufMetadata& metadata) {
          name.find("phi3") != std::string::npos;
 }
 
+// T5's ids stand where the file names none.
+Status ReadUnigram(const GgufMetadata& metadata, VocabularySpec* spec) {
+  const std::string ggml = "tokenizer.ggml.";
+  ASSIGN_OR_RETURN(spec->remove_extra_spaces,
+                   metadata.Bool(ggml + "remove_extra_whitespaces", false));
+  ASSIGN_OR_RETURN(const auto charsmap, metadata.Numbers(ggml + "precompiled_charsmap"));
+  spec->charsmap.reserve(charsmap.size());
+  for (const double byte : charsmap) {
+    if (byte < -128 || byte > 255) {
+      return Error(ErrorCode::kInvalidData,
+                   "'" + metadata.file() + "': " + ggml + "precompiled_charsmap must be bytes.");
+    }
+    spec->charsmap.push_back(static_cast<uint8_t>(static_cast<int>(byte)));
+  }
+  if (!metadata.Has(ggml + "eos_token_id") && spec->tokens.size() > 1) spec->eos_id = 1;
+  return OkStatus();
+}
+
 Result<VocabularySpec> ReadVocabulary(const GgufMetadata& metadata) {
   const std::string ggml = "tokenizer.ggml.";
   VocabularySpec spec;
@@ -60,7 +78,9 @@ Result<VocabularySpec> ReadVocabulary(const GgufMetadata& metadata) {
   ASSIGN_OR_RETURN(spec.unknown_id, TokenId(metadata, "unknown"));
   ASSIGN_OR_RETURN(spec.add_bos, Flag(metadata, ggml + "add_bos_token"));
   ASSIGN_OR_RETURN(spec.add_eos, Flag(metadata, ggml + "add_eos_token"));
-  ASSIGN_OR_RETURN(spec.add_space_prefix, metadata.Bool(ggml + "add_space_prefix", true));
+  const bool is_unigram = spec.model == "t5";
+  ASSIGN_OR_RETURN(spec.add_space_prefix, metadata.Bool(ggml + "add_space_prefix", !is_unigram));
+  if (is_unigram) TRY(ReadUnigram(metadata, &spec));
   spec.strips_behind_tokens = spec.model == "llama" && IsPhi3(metadata);
   return spec;
 }

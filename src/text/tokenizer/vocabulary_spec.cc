@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
+#include <limits>
 #include <unordered_map>
 
 #include "text/tokenizer/added.h"
+#include "text/tokenizer/charsmap.h"
 #include "text/tokenizer/named_pre_tokenizer.h"
 #include "text/utf8.h"
 
@@ -37,6 +39,8 @@ class TokenizerWriter {
     out_["added_tokens"] = std::move(added_);
     if (spec_.model == "gpt2") {
       TRY(ByteLevelModel());
+    } else if (spec_.model == "t5") {
+      TRY(Unigram());
     } else {
       TRY(SentencePieceModel());
     }
@@ -46,11 +50,12 @@ class TokenizerWriter {
 
  private:
   Status CheckSizes() const {
-    if (spec_.model != "gpt2" && spec_.model != "llama" && spec_.model != "gemma4") {
+    constexpr std::string_view kModels[] = {"gpt2", "llama", "gemma4", "t5"};
+    if (std::ranges::find(kModels, spec_.model) == std::end(kModels)) {
       return Error(ErrorCode::kUnsupported,
                    "The vocabulary is of the kind \"" + spec_.model +
-                       "\"; weft supports gpt2 (byte-level), llama (SentencePiece BPE) and gemma4 "
-                       "(SentencePiece BPE with merges).");
+                       "\"; weft supports gpt2 (byte-level), llama (SentencePiece BPE), gemma4 "
+                       "(SentencePiece BPE with merges) and t5 (Unigram).");
     }
     const size_t count = spec_.tokens.size();
     const auto wrong = [&](std::string_view what, size_t got) {
@@ -68,10 +73,16 @@ class TokenizerWriter {
     if (!spec_.scores.empty() && spec_.scores.size() < count) {
       return wrong("scores", spec_.scores.size());
     }
-    if (spec_.model == "llama" && spec_.scores.empty() && spec_.merges.empty()) {
-      return wrong("scores", 0);
-    }
+    const bool needs_scores =
+        spec_.model == "t5" || (spec_.model == "llama" && spec_.merges.empty());
+    if (needs_scores && spec_.scores.empty()) return wrong("scores", 0);
     return OkStatus();
+  }
+
+  Status CheckScore(size_t id) const {
+    if (std::isfinite(spec_.scores[id])) return OkStatus();
+    return Error(ErrorCode::kInvalidData,
+                 "The score of token " + std::to_string(id) + " is not finite.");
   }
 
   // What ends a turn is a control token whatever the file says: as text nobody could end with it.
@@ -199,10 +210,7 @@ class TokenizerWriter {
     std::vector<Merge> merges;
     for (size_t id = 0; id < spec_.tokens.size(); ++id) {
       const std::string& text = spec_.tokens[id];
-      if (!std::isfinite(spec_.scores[id])) {
-        return Error(ErrorCode::kInvalidData,
-                     "The score of token " + std::to_string(id) + " is not finite.");
-      }
+      TRY(CheckScore(id));
       if (!Merges(id) || text.size() > kMaxMergedBytes) continue;
       for (size_t at = 0; at < text.size();) {
         at += utf8::LengthOf(text[at]);
@@ -246,6 +254,67 @@ class TokenizerWriter {
     out_["model"] = std::move(model);
   }
 
+  // As llama.cpp reads "t5": tokens that are control tokens, bytes or unknown match no text, those
+  // that users added cost nothing, and only normal ones say how much an unknown character costs.
+  Status Unigram() {
+    json::array vocab, unmatched;
+    float lowest = std::numeric_limits<float>::max();
+    for (size_t id = 0; id < spec_.tokens.size(); ++id) {
+      TRY(CheckScore(id));
+      const int32_t type = TypeOf(id);
+      if (type == kNormal) lowest = std::min(lowest, spec_.scores[id]);
+      if (!Merges(id) || spec_.tokens[id].size() > kMaxMergedBytes) unmatched.push_back(id);
+      vocab.push_back(
+          json::array{spec_.tokens[id], type == kUserDefined ? 0.0 : double{spec_.scores[id]}});
+    }
+    const int32_t unknown = spec_.unknown_id.value_or(2);
+    if (unknown < 0 || static_cast<size_t>(unknown) >= spec_.tokens.size()) {
+      return Error(ErrorCode::kInvalidData, "The vocabulary's unknown token is " +
+                                                std::to_string(unknown) + ", but ids are 0 to " +
+                                                std::to_string(spec_.tokens.size() - 1) + ".");
+    }
+    out_["model"] = {{"type", "Unigram"},
+                     {"unk_id", unknown},
+                     {"vocab", std::move(vocab)},
+                     {"byte_fallback", false},
+                     {"unknown_score", double{lowest - 10.0f}},
+                     {"unmatched", std::move(unmatched)}};
+    AddUnigramText();
+    add_eos_ = true;
+    return OkStatus();
+  }
+
+  void AddUnigramText() {
+    constexpr std::string_view kSpace = "\u2581";
+    const auto replace = [](std::string_view kind, std::string_view from, std::string_view to) {
+      return json::object{{"type", "Replace"}, {"pattern", {{kind, from}}}, {"content", to}};
+    };
+    json::array normalizers;
+    if (!spec_.charsmap.empty()) {
+      normalizers.push_back(json::object{{"type", "Precompiled"},
+                                         {"precompiled_charsmap", ToBase64(spec_.charsmap)},
+                                         {"longest_match", true}});
+    }
+    if (spec_.remove_extra_spaces) {
+      normalizers.push_back(replace("Regex", R"(\A +| +\z)", ""));
+      normalizers.push_back(replace("Regex", " {2,}", " "));
+    }
+    // Words begin with a space, and text of spaces alone has no word.
+    if (spec_.add_space_prefix || spec_.remove_extra_spaces) {
+      normalizers.push_back(replace("Regex", R"(\A(?= *[^ ]))", " "));
+    }
+    normalizers.push_back(replace("String", " ", kSpace));
+    out_["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::move(normalizers)}};
+    out_["pre_tokenizer"] = nullptr;
+    json::array decoders{replace("String", kSpace, " "), json::object{{"type", "ByteFallback"}},
+                         json::object{{"type", "Fuse"}}};
+    if (spec_.add_space_prefix) {
+      decoders.push_back(
+          json::object{{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+    }
+    out_["decoder"] = {{"type", "Sequence"}, {"decoders", std::move(decoders)}};
+  }
+
   // What is put around a text.
   Status AddFrame() {
     json::array single{json::object{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}};
@@ -266,7 +335,7 @@ class TokenizerWriter {
       return OkStatus();
     };
     TRY(add("bos", spec_.bos_id, spec_.add_bos.value_or(add_bos_), true));
-    TRY(add("eos", spec_.eos_id, spec_.add_eos.value_or(false), false));
+    TRY(add("eos", spec_.eos_id, spec_.add_eos.value_or(add_eos_), false));
     json::array pair = single;
     for (json::value item : single) {
       for (auto& part : item.as_object()) part.value().as_object()["type_id"] = 1;
@@ -284,7 +353,7 @@ class TokenizerWriter {
   std::unordered_map<std::string, size_t> ids_;
   json::object out_, vocabulary_;
   json::array added_;
-  bool add_bos_ = false;
+  bool add_bos_ = false, add_eos_ = false;
 };
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace weft {
 
 // All vectors have at least one entry per id or are empty.
 struct VocabularySpec {
-  // "gpt2" (byte-level, merges), "llama" (SentencePiece, merges or scores) or "gemma4"
-  // (SentencePiece's text with merges).
+  // "gpt2" (byte-level, merges), "llama" (SentencePiece, merges or scores), "gemma4"
+  // (SentencePiece's text with merges) or "t5" (Unigram, scores).
   std::string model;
   std::string pre;  // pre-tokenizer of a byte-level model: "llama-bpe", "qwen2", ...
   std::vector<std::string> tokens;
@@ -24,7 +24,10 @@ struct VocabularySpec {
   std::vector<std::string> merges;  // "left right"
   std::optional<int32_t> bos_id, eos_id, unknown_id;
   std::optional<bool> add_bos, add_eos;
-  bool add_space_prefix = true;       // "llama" only
+  bool add_space_prefix = true;  // "llama" and "t5"
+  // "t5" only: runs of spaces become one, those at the ends none; what characters are replaced by.
+  bool remove_extra_spaces = false;
+  std::vector<uint8_t> charsmap;
   bool strips_behind_tokens = false;  // white space behind added tokens is a part of them (Phi-3)
 };
 

@@ -302,6 +302,80 @@ TEST(Vocabulary, EveryNameThatLlamaCppKnowsHasItsPattern) {
   }
 }
 
+VocabularySpec UnigramSpec() {
+  return {.model = "t5",
+          .tokens = {"<pad>", "</s>", "<unk>", "\u2581", "a", "b", "\u2581a", "ab", "<0x61>",
+                     "user", "low", "X"},
+          .scores = {0, 0, 0, -2, -3, -3, -3.5, -4, 0, -50, -99, -3},
+          .types = {3, 3, 2, 1, 1, 1, 1, 1, 6, 4, 5, 1},
+          .eos_id = 1,
+          .add_space_prefix = false};
+}
+
+// Spaces in front, between and behind as T5's and XLM-R's files want them.
+TEST(Vocabulary, UnigramSpaces) {
+  VocabularySpec spec = UnigramSpec();
+  using Ids = std::vector<int32_t>;
+  const auto ids = [&](const char* text) { return *FromVocabulary(spec)->Encode(text, false); };
+  EXPECT_EQ(ids("  a  b "), (Ids{3, 6, 3, 3, 5, 3}));
+  EXPECT_EQ(ids("ab"), (Ids{7}));
+  spec.add_space_prefix = true;
+  EXPECT_EQ(ids("  a  b "), (Ids{3, 3, 6, 3, 3, 5, 3}));
+  EXPECT_EQ(ids("ab"), (Ids{3, 7}));
+  EXPECT_EQ(ids("  "), (Ids{3, 3}));
+  EXPECT_EQ(ids("a\nb"), (Ids{6, 2, 5}));
+  EXPECT_EQ(FromVocabulary(spec)->Decode(Ids{3, 7, 6}, false), "ab a");
+  spec.remove_extra_spaces = true;
+  EXPECT_EQ(ids("  a  b "), (Ids{6, 3, 5}));
+  EXPECT_EQ(ids("  "), Ids{});
+  EXPECT_EQ(ids(""), Ids{});
+  spec.add_space_prefix = false;
+  EXPECT_EQ(ids(" a"), (Ids{6}));
+}
+
+TEST(Vocabulary, UnigramTokensByTheirTypes) {
+  VocabularySpec spec = UnigramSpec();
+  using Ids = std::vector<int32_t>;
+  const auto ids = [&](const char* text, bool parse_special = true) {
+    return *FromVocabulary(spec)->Encode(text, false, parse_special);
+  };
+  EXPECT_EQ(ids("auserb"), (Ids{4, 9, 5}));
+  EXPECT_EQ(ids("a</s>"), (Ids{4, 1}));
+  EXPECT_EQ(ids("a</s>", false), (Ids{4, 2}));
+  EXPECT_EQ(ids("<0x61>"), (Ids{2}));
+  // Three unknown characters at -14 each, ten below the worst normal token, beat an unused one.
+  EXPECT_EQ(ids("low"), (Ids{2}));
+  spec.scores[10] = -40;
+  EXPECT_EQ(ids("low"), (Ids{10}));
+  EXPECT_EQ(*FromVocabulary(spec)->Encode("b", true), (Ids{5, 1}));
+  spec.add_eos = false;
+  EXPECT_EQ(*FromVocabulary(spec)->Encode("b", true), (Ids{5}));
+  spec.unknown_id = 5;
+  EXPECT_EQ(ids("x"), (Ids{5}));
+}
+
+// Of "a" -> "X" and "ab" -> "b" the longer one counts.
+TEST(Vocabulary, UnigramCharacterMap) {
+  VocabularySpec spec = UnigramSpec();
+  spec.charsmap.resize(4 + 4 * 256);
+  const auto unit = [&](uint32_t at, uint32_t value) {
+    StoreLe<uint32_t>(spec.charsmap.data() + 4 + 4 * at, value);
+  };
+  StoreLe<uint32_t>(spec.charsmap.data(), 4 * 256);
+  unit(0, 1u << 10);
+  unit(1 ^ 'a', 'a' | 1u << 8 | (1 ^ 'a' ^ 4) << 10);
+  unit(4, 1u << 31);
+  unit(4 ^ 'b', 'b' | 1u << 8 | (4 ^ 'b' ^ 8) << 10);
+  unit(8, 1u << 31 | 2);
+  for (const char c : {'X', '\0', 'b', '\0'}) spec.charsmap.push_back(static_cast<uint8_t>(c));
+  const auto tokenizer = FromVocabulary(spec);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().ToString();
+  EXPECT_EQ(*tokenizer->Encode("aabb", false), (std::vector<int32_t>{11, 5, 5}));
+  spec.charsmap.resize(100);
+  ASSERT_FALSE(FromVocabulary(spec).ok());
+  EXPECT_THAT(FromVocabulary(spec).error().ToString(), HasSubstr("character map"));
+}
+
 TEST(Vocabulary, RefusesWhatDoesNotFitTogether) {
   const auto message = [](const VocabularySpec& spec) {
     const auto tokenizer = FromVocabulary(spec);
@@ -336,6 +410,15 @@ TEST(Vocabulary, RefusesWhatDoesNotFitTogether) {
   EXPECT_THAT(message(spec), HasSubstr("finite"));
   spec = {.model = "gpt2"};
   EXPECT_THAT(message(spec), HasSubstr("0 tokens"));
+  spec = UnigramSpec();
+  spec.scores.clear();
+  EXPECT_THAT(message(spec), HasSubstr("0 scores"));
+  spec = UnigramSpec();
+  spec.scores[4] = NAN;
+  EXPECT_THAT(message(spec), HasSubstr("score of token 4"));
+  spec = UnigramSpec();
+  spec.unknown_id = 12;
+  EXPECT_THAT(message(spec), HasSubstr("unknown token is 12"));
 }
 
 }  // namespace
