@@ -78,6 +78,9 @@ Result<VocabularySpec> ReadVocabulary(const GgufMetadata& metadata) {
   ASSIGN_OR_RETURN(spec.unknown_id, TokenId(metadata, "unknown"));
   ASSIGN_OR_RETURN(spec.add_bos, Flag(metadata, ggml + "add_bos_token"));
   ASSIGN_OR_RETURN(spec.add_eos, Flag(metadata, ggml + "add_eos_token"));
+  if (spec.model == "whitespace") {
+    ASSIGN_OR_RETURN(spec.lowercase, metadata.Bool(ggml + "normalizer.lowercase", false));
+  }
   const bool is_unigram = spec.model == "t5";
   ASSIGN_OR_RETURN(spec.add_space_prefix, metadata.Bool(ggml + "add_space_prefix", !is_unigram));
   if (is_unigram) TRY(ReadUnigram(metadata, &spec));

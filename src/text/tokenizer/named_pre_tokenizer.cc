@@ -200,6 +200,12 @@ const Kind kOtherKinds[] = {
                R"([一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+)",
                Joined({kSignedWords, R"([\r\n]*)", kSpaces})}};
      }},
+    {{"sarvam-moe"},
+     [] {
+       return NamedPreTokenizer{
+           .patterns = {R"([^\n]+|[\n]+)"}, .is_text = true, .escapes_spaces = true};
+     }},
+    {{"whitespace"}, [] { return NamedPreTokenizer{.patterns = {R"(\S+)"}, .is_text = true}; }},
     {{"bloom", "poro-chat", "gpt3-finnish"},
      [] { return NamedPreTokenizer{.patterns = {std::string(kPhrases)}}; }},
     {{"viking"},

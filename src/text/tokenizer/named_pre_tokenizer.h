@@ -13,7 +13,10 @@ namespace weft {
 struct NamedPreTokenizer {
   // Each cuts what those before it have left, into its matches and what is between them.
   std::vector<std::string> patterns;
-  bool ignore_merges = false;  // a word that is a token is not merged
+  // The vocabulary is of characters, not of the byte-level alphabet; what it lacks is <0xHH>.
+  bool is_text = false;
+  bool escapes_spaces = false;  // of such a vocabulary: its spaces are U+2581
+  bool ignore_merges = false;   // a word that is a token is not merged
   bool nfc = false;
   bool add_bos = false;  // where the file does not say
 };

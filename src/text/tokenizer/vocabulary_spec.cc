@@ -26,6 +26,14 @@ json::object Split(const std::string& pattern) {
           {"invert", false}};
 }
 
+// SentencePiece's space.
+constexpr std::string_view kSpace = "\u2581";
+
+// `kind`: String or Regex.
+json::object Replace(std::string_view kind, std::string_view from, std::string_view to) {
+  return {{"type", "Replace"}, {"pattern", {{kind, from}}}, {"content", to}};
+}
+
 class TokenizerWriter {
  public:
   explicit TokenizerWriter(const VocabularySpec& spec) : spec_(spec) {}
@@ -37,8 +45,8 @@ class TokenizerWriter {
     out_["truncation"] = nullptr;
     out_["padding"] = nullptr;
     out_["added_tokens"] = std::move(added_);
-    if (spec_.model == "gpt2") {
-      TRY(ByteLevelModel());
+    if (spec_.model == "gpt2" || spec_.model == "whitespace") {
+      TRY(MergedWords());
     } else if (spec_.model == "t5") {
       TRY(Unigram());
     } else {
@@ -50,12 +58,13 @@ class TokenizerWriter {
 
  private:
   Status CheckSizes() const {
-    constexpr std::string_view kModels[] = {"gpt2", "llama", "gemma4", "t5"};
+    constexpr std::string_view kModels[] = {"gpt2", "whitespace", "llama", "gemma4", "t5"};
     if (std::ranges::find(kModels, spec_.model) == std::end(kModels)) {
       return Error(ErrorCode::kUnsupported,
                    "The vocabulary is of the kind \"" + spec_.model +
-                       "\"; weft supports gpt2 (byte-level), llama (SentencePiece BPE), gemma4 "
-                       "(SentencePiece BPE with merges) and t5 (Unigram).");
+                       "\"; weft supports gpt2 (byte-level), whitespace (words alone), llama "
+                       "(SentencePiece BPE), gemma4 (SentencePiece BPE with merges) and t5 "
+                       "(Unigram).");
     }
     const size_t count = spec_.tokens.size();
     const auto wrong = [&](std::string_view what, size_t got) {
@@ -125,23 +134,54 @@ class TokenizerWriter {
     return OkStatus();
   }
 
-  Status ByteLevelModel() {
+  // Words, as the pre-tokenizer's name says, of bytes or of characters.
+  Status MergedWords() {
     ASSIGN_OR_RETURN(const NamedPreTokenizer pre, PreTokenizerNamed(spec_.pre));
+    const bool drops_spaces = spec_.model == "whitespace";
+    if (drops_spaces && !pre.is_text) {
+      return Error(ErrorCode::kUnsupported,
+                   "The vocabulary is of words alone (whitespace), but its pre-tokenizer is \"" +
+                       spec_.pre + "\"; weft knows such vocabularies only with whitespace.");
+    }
     add_bos_ = pre.add_bos;
-    out_["normalizer"] = nullptr;
-    if (pre.nfc) out_["normalizer"] = {{"type", "NFC"}};
     json::array steps;
-    for (const std::string& pattern : pre.patterns) steps.push_back(Split(pattern));
-    json::object bytes{{"type", "ByteLevel"},
-                       {"add_prefix_space", false},
-                       {"trim_offsets", false},
-                       {"use_regex", false}};
-    steps.push_back(bytes);
-    out_["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
-    out_["decoder"] = std::move(bytes);
+    for (const std::string& pattern : pre.patterns) {
+      steps.push_back(Split(pattern));
+      if (!drops_spaces) continue;
+      steps.back().as_object()["behavior"] = "Removed";  // of what is between the words
+      steps.back().as_object()["invert"] = true;
+    }
     ASSIGN_OR_RETURN(json::array merges, GivenMerges());
-    AddModel(std::move(merges), {{"ignore_merges", pre.ignore_merges}});
+    if (pre.is_text) {
+      AddText(pre.escapes_spaces);
+      AddModel(std::move(merges), {{"byte_fallback", true}});
+    } else {
+      json::object bytes{{"type", "ByteLevel"},
+                         {"add_prefix_space", false},
+                         {"trim_offsets", false},
+                         {"use_regex", false}};
+      steps.push_back(bytes);
+      out_["normalizer"] = nullptr;
+      if (pre.nfc) out_["normalizer"] = {{"type", "NFC"}};
+      out_["decoder"] = std::move(bytes);
+      AddModel(std::move(merges), {{"ignore_merges", pre.ignore_merges}});
+    }
+    out_["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
     return OkStatus();
+  }
+
+  // What text becomes where the vocabulary is of characters.
+  void AddText(bool escapes_spaces) {
+    json::array normalizers, decoders;
+    if (spec_.lowercase) normalizers.push_back(json::object{{"type", "Lowercase"}});
+    if (escapes_spaces) {
+      normalizers.push_back(Replace("String", " ", kSpace));
+      decoders.push_back(Replace("String", kSpace, " "));
+    }
+    decoders.push_back(json::object{{"type", "ByteFallback"}});
+    decoders.push_back(json::object{{"type", "Fuse"}});
+    out_["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::move(normalizers)}};
+    out_["decoder"] = {{"type", "Sequence"}, {"decoders", std::move(decoders)}};
   }
 
   Result<json::array> GivenMerges() const {
@@ -179,7 +219,6 @@ class TokenizerWriter {
       options["unk_token"] = spec_.tokens[static_cast<size_t>(*unknown)];
     }
     AddModel(std::move(merges), std::move(options));
-    constexpr std::string_view kSpace = "\u2581";
     json::array normalizers, decoders;
     if (add_space) {
       normalizers.push_back(json::object{{"type", "Prepend"}, {"prepend", kSpace}});
@@ -285,10 +324,6 @@ class TokenizerWriter {
   }
 
   void AddUnigramText() {
-    constexpr std::string_view kSpace = "\u2581";
-    const auto replace = [](std::string_view kind, std::string_view from, std::string_view to) {
-      return json::object{{"type", "Replace"}, {"pattern", {{kind, from}}}, {"content", to}};
-    };
     json::array normalizers;
     if (!spec_.charsmap.empty()) {
       normalizers.push_back(json::object{{"type", "Precompiled"},
@@ -296,17 +331,17 @@ class TokenizerWriter {
                                          {"longest_match", true}});
     }
     if (spec_.remove_extra_spaces) {
-      normalizers.push_back(replace("Regex", R"(\A +| +\z)", ""));
-      normalizers.push_back(replace("Regex", " {2,}", " "));
+      normalizers.push_back(Replace("Regex", R"(\A +| +\z)", ""));
+      normalizers.push_back(Replace("Regex", " {2,}", " "));
     }
     // Words begin with a space, and text of spaces alone has no word.
     if (spec_.add_space_prefix || spec_.remove_extra_spaces) {
-      normalizers.push_back(replace("Regex", R"(\A(?= *[^ ]))", " "));
+      normalizers.push_back(Replace("Regex", R"(\A(?= *[^ ]))", " "));
     }
-    normalizers.push_back(replace("String", " ", kSpace));
+    normalizers.push_back(Replace("String", " ", kSpace));
     out_["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::move(normalizers)}};
     out_["pre_tokenizer"] = nullptr;
-    json::array decoders{replace("String", kSpace, " "), json::object{{"type", "ByteFallback"}},
+    json::array decoders{Replace("String", kSpace, " "), json::object{{"type", "ByteFallback"}},
                          json::object{{"type", "Fuse"}}};
     if (spec_.add_space_prefix) {
       decoders.push_back(

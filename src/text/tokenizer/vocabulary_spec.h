@@ -14,8 +14,9 @@ namespace weft {
 
 // All vectors have at least one entry per id or are empty.
 struct VocabularySpec {
-  // "gpt2" (byte-level, merges), "llama" (SentencePiece, merges or scores), "gemma4"
-  // (SentencePiece's text with merges) or "t5" (Unigram, scores).
+  // "gpt2" (byte-level, merges), "whitespace" (the same of text without its spaces), "llama"
+  // (SentencePiece, merges or scores), "gemma4" (SentencePiece's text with merges) or "t5"
+  // (Unigram, scores).
   std::string model;
   std::string pre;  // pre-tokenizer of a byte-level model: "llama-bpe", "qwen2", ...
   std::vector<std::string> tokens;
@@ -25,6 +26,7 @@ struct VocabularySpec {
   std::optional<int32_t> bos_id, eos_id, unknown_id;
   std::optional<bool> add_bos, add_eos;
   bool add_space_prefix = true;  // "llama" and "t5"
+  bool lowercase = false;        // "whitespace" only
   // "t5" only: runs of spaces become one, those at the ends none; what characters are replaced by.
   bool remove_extra_spaces = false;
   std::vector<uint8_t> charsmap;

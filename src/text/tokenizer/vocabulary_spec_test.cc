@@ -302,6 +302,41 @@ TEST(Vocabulary, EveryNameThatLlamaCppKnowsHasItsPattern) {
   }
 }
 
+// Sarvam: as Gemma 4, but that runs of line ends are cut off.
+TEST(Vocabulary, SarvamHasMergesOfEscapedText) {
+  const VocabularySpec spec{
+      .model = "gpt2",
+      .pre = "sarvam-moe",
+      .tokens = {"a", "b", "\u2581", "\u2581a", "\n", "\n\n", "b\n", "<0xC3>", "<0xA9>"},
+      .types = {1, 1, 1, 1, 1, 1, 1, 6, 6},
+      .merges = {"b \n", "\u2581 a", "\n \n"}};
+  const auto tokenizer = FromVocabulary(spec);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().ToString();
+  const std::string text = "a ab\n\n\xC3\xA9";
+  const std::vector<int32_t> ids{0, 3, 1, 5, 7, 8};
+  EXPECT_EQ(*tokenizer->Encode(text, true), ids);
+  EXPECT_EQ(tokenizer->Decode(ids, false), text);
+}
+
+// Words without what is between them where the kind says so, else white space is words, too.
+TEST(Vocabulary, WhitespaceCutsWordsOfCharacters) {
+  VocabularySpec spec{.model = "whitespace",
+                      .pre = "whitespace",
+                      .tokens = {"a", "b", "ab", " ", "b ", "\u00e9", "<0xC3>", "<0x89>"},
+                      .types = {1, 1, 1, 1, 1, 1, 6, 6},
+                      .merges = {"b  ", "a b"}};
+  using Ids = std::vector<int32_t>;
+  const auto ids = [&](const char* text) { return *FromVocabulary(spec)->Encode(text, false); };
+  EXPECT_EQ(ids(" ab \n b\u00e9\u00c9"), (Ids{2, 1, 5, 6, 7}));
+  EXPECT_EQ(FromVocabulary(spec)->Decode(Ids{2, 1, 6, 7}, false), "abb\u00c9");
+  spec.lowercase = true;
+  EXPECT_EQ(ids("AB\u00c9"), (Ids{2, 5}));
+  spec.pre = "gpt-2";
+  EXPECT_FALSE(FromVocabulary(spec).ok());
+  spec = {.model = "gpt2", .pre = "whitespace", .tokens = spec.tokens, .merges = spec.merges};
+  EXPECT_EQ(ids("ab b"), (Ids{2, 3, 1}));
+}
+
 VocabularySpec UnigramSpec() {
   return {.model = "t5",
           .tokens = {"<pad>", "</s>", "<unk>", "\u2581", "a", "b", "\u2581a", "ab", "<0x61>",
