@@ -1,0 +1,105 @@
+// Every kernel that the engine makes, for compilers to be tried with. Of outputs all three where
+// kernels choose between paths (int16: lane_scales of matvec_blocks.wgsl), else one, because there
+// they are sizes of arrays, as widths of heads and of states are.
+import { attentionKernels } from "../kernels/attention/attention.ts";
+import type { Variant } from "../kernels/common/variant.ts";
+import { expertKernels } from "../kernels/experts/experts.ts";
+import { interleaveKernel, repackKernel } from "../kernels/load/load.ts";
+import type { Arithmetic, LaneKind, ProductKind } from "../kernels/product/arithmetic.ts";
+import { productKernels } from "../kernels/product/variants.ts";
+import { recurrentKernels } from "../kernels/recurrent/recurrent.ts";
+import { rowKernels } from "../kernels/rows/rows.ts";
+import { sampleKernel } from "../kernels/sample/sample.ts";
+import type { SampleKernel } from "../kernels/sample/sample.ts";
+import { selectKernels } from "../kernels/select/select.ts";
+import { DType } from "../program/ir.ts";
+
+export const kDTypes = [DType.q4, DType.q8, DType.f16, DType.bf16, DType.f32];
+const kProducts: ProductKind[] = ["f32", "int16", "f16"];
+const kLanes: LaneKind[] = ["subgroups", "shared", "serial"];
+const kBools = [false, true];
+const kSamplers: SampleKernel[] = ["change", "histogram", "minP", "pick", "scan"];
+
+function arithmetics(): Arithmetic[] {
+  const outputsOf = (products: ProductKind): number[] =>
+    products === "int16" ? [8, 16, 32] : [16];
+  return kProducts.flatMap((products) =>
+    kLanes.flatMap((lanes) =>
+      outputsOf(products).map((outputs) => ({ products, lanes, outputs, tileRows: outputs / 4 })),
+    ),
+  );
+}
+
+function productsWith(arithmetic: Arithmetic, dtype: number): Variant[] {
+  const base = { dtype, arithmetic, parts: 4 };
+  const dense = [1, arithmetic.tileRows].flatMap((tileRows) =>
+    kBools.flatMap((withNorm) =>
+      kBools.map((paired) => {
+        const shape = { tileRows, withNorm, paired, experts: false, biased: paired };
+        return productKernels.matvec({ ...base, ...shape });
+      }),
+    ),
+  );
+  const experts = { tileRows: 1, withNorm: false, paired: true, experts: true, biased: true };
+  const made = [
+    ...dense,
+    productKernels.matvec({ ...base, ...experts }),
+    expertKernels.moeDown({ ...base, biased: true }),
+  ];
+  const isBlocks = dtype === DType.q4 || dtype === DType.q8;
+  if (!isBlocks || arithmetic.products !== "int16" || arithmetic.lanes === "serial") return made;
+  return [
+    ...made,
+    productKernels.quantise({ ...base, withNorm: true }),
+    productKernels.matmul({ ...base, withNorm: true, paired: true, biased: true }),
+    productKernels.matmul({ ...base, withNorm: false, paired: false, biased: false }),
+  ];
+}
+
+function unique(variants: Variant[]): Variant[] {
+  return [...new Map(variants.map((each) => [each.key, each])).values()];
+}
+
+// The products of weights of a type.
+export function productsOf(dtype: number): Variant[] {
+  return unique(arithmetics().flatMap((arithmetic) => productsWith(arithmetic, dtype)));
+}
+
+function attention(): Variant[] {
+  return kBools.flatMap((kvIsF32) => [
+    attentionKernels.heads(kvIsF32),
+    ...kBools.flatMap((isSplit) =>
+      kBools.map((isFused) => attentionKernels.attention(kvIsF32, isSplit, isFused)),
+    ),
+    attentionKernels.attentionRows(kvIsF32, 128, false), // in tiles
+    attentionKernels.attentionRows(kvIsF32, 576, true),
+  ]);
+}
+
+// All but products.
+export function otherKernels(): Variant[] {
+  return [
+    ...attention(),
+    attentionKernels.attentionCombine(),
+    expertKernels.moePart(),
+    ...kLanes.map((lanes) => expertKernels.moeRoute(lanes)),
+    repackKernel(),
+    interleaveKernel(),
+    recurrentKernels.causalConv(4),
+    recurrentKernels.deltaRule(128),
+    recurrentKernels.ssmScan(128),
+    ...kDTypes.map((dtype) => rowKernels.embed(dtype)),
+    rowKernels.norm(),
+    rowKernels.elementwise(),
+    rowKernels.check(),
+    rowKernels.unpack(),
+    ...kSamplers.map(sampleKernel),
+    ...kBools.map((isMerge) => selectKernels.argmax(isMerge)),
+    selectKernels.topK(),
+    selectKernels.scaledSum(),
+  ];
+}
+
+export function everyKernel(): Variant[] {
+  return unique([...kDTypes.flatMap(productsOf), ...otherKernels()]);
+}
