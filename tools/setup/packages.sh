@@ -11,8 +11,8 @@ native_packages=(
 # What chat templates are compared with.
 oracle_packages=(python3 python3-jinja2)
 clang_packages=(clang-14 libclang-rt-14-dev clang-tidy clang-format)
-# A browser, and what makes lines that lose packets.
-end_to_end_packages=(chromium nftables iproute2)
+# Browsers, a display for one of them, and what makes lines that lose packets.
+end_to_end_packages=(chromium firefox-esr webkit2gtk-driver xvfb nftables iproute2)
 
 # apt_ready PACKAGE...: installs those that dpkg does not list as installed.
 apt_ready() {

@@ -1,5 +1,6 @@
 // The worker of a tab without the page around it, for tests: window.help is a HelpClient,
 // window.statuses is everything that it said.
+import OddWorker from "./odd.worker.js?worker";
 import { HelpClient } from "../../../web/packages/worker/src/threads/client.ts";
 
 window.help = new HelpClient(
@@ -11,6 +12,11 @@ window.help = new HelpClient(
 );
 window.statuses = [];
 window.help.onStatus((status) => window.statuses.push(status));
+
+// A HelpClient in a browser that is odd in this way: the name of a function of oddities.js.
+window.oddHelp = (oddity) => new HelpClient(() => new OddWorker({ name: oddity }));
+
+window.compileKernels = async () => (await import("./kernels.js")).compileKernels();
 
 // Runs an engine in a Worker of its own; see engine.worker.js.
 window.runEngine = (request) =>

@@ -5,8 +5,9 @@ import net from "node:net";
 
 // spoil({request, response, forward}): true when it answers itself. forward() gives {status,
 // headers, body} of the real answer. rewrite(message): what is sent on in the place of a message of
-// a WebSocket's client. `added`: headers of every WebSocket's handshake.
-export async function proxy(origin, spoil, { rewrite = null, added = {} } = {}) {
+// a WebSocket's client. `added`: headers of every WebSocket's handshake. `delayMs`: how much longer
+// what a WebSocket's server sends takes.
+export async function proxy(origin, spoil, { rewrite = null, added = {}, delayMs = 0 } = {}) {
   const target = new URL(origin);
   const server = http.createServer(async (request, response) => {
     const forward = () => forwarded(target, request);
@@ -20,7 +21,7 @@ export async function proxy(origin, spoil, { rewrite = null, added = {} } = {}) 
   });
   const lines = [];
   server.on("upgrade", (request, socket) =>
-    lines.push([tunnel(target, request, socket, { rewrite, added }), socket]));
+    lines.push([tunnel(target, request, socket, { rewrite, added, delayMs }), socket]));
   const sockets = new Set();
   server.on("connection", (socket) => {
     sockets.add(socket);
@@ -67,13 +68,14 @@ function forwarded(target, request) {
 }
 
 // Repeats a WebSocket's handshake to the target and carries what follows; gives the other end.
-function tunnel(target, request, socket, { rewrite, added }) {
+function tunnel(target, request, socket, { rewrite, added, delayMs }) {
   const upstream = net.connect(Number(target.port), target.hostname, () => {
     const head = Object.entries({ ...rewritten(target, request.headers), ...added })
       .map(([name, value]) => `${name}: ${value}\r\n`)
       .join("");
     upstream.write(`GET ${request.url} HTTP/1.1\r\n${head}\r\n`);
-    upstream.pipe(socket);
+    if (delayMs === 0) upstream.pipe(socket);
+    else upstream.on("data", (bytes) => setTimeout(() => socket.write(bytes), delayMs));
     if (rewrite === null) return socket.pipe(upstream);
     const take = messageReader((opcode, message) =>
       upstream.write(masked(opcode, opcode === kBinary ? rewrite(message) : message)));

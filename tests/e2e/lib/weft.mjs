@@ -111,7 +111,7 @@ export function nativeWorker(origin, args, environment = {}) {
 
 // Without a GPU, Dawn computes on the software adapter that Debian's Chromium brings.
 const kSoftware = "/usr/lib/chromium/vk_swiftshader_icd.json";
-const kDawn = {
+export const softwareGpu = {
   VK_ICD_FILENAMES: kSoftware,
   LD_LIBRARY_PATH: [process.env.LD_LIBRARY_PATH, "/usr/lib/chromium"].filter(Boolean).join(":"),
 };
@@ -128,7 +128,7 @@ export function gpuWorker(origin, args, isAllowed = true, environment = {}) {
   const software = isAllowed ? ["--allow-software"] : [];
   const address = origin.replace(/^http/, "ws");
   return new Process(["worker", "--gpu", ...software, ...args, address],
-    { ...kDawn, ...environment });
+    { ...softwareGpu, ...environment });
 }
 
 export async function swarmOf(origin) {
