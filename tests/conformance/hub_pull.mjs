@@ -1,18 +1,19 @@
 // `weft pull`, `list`, `show`, `rm` and `run org/name` against a hub on loopback that serves a real
-// small model and misbehaves in the ways real ones do. Where Python's huggingface_hub is installed
-// it reads our cache and we read its cache.
+// small model and misbehaves in the ways real ones do. The hub's own client reads our cache, and we
+// read its cache.
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import {
   existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 import { encodeTensor } from '../../tools/convert_oracle/gguf_blocks.mjs';
 import { ggufMetadata, ggufTensors, writeGguf } from '../../tools/convert_oracle/gguf_writer.mjs';
+import { scanCacheDir, snapshotDownload } from '../../tools/hub_oracle/hub_client.mjs';
 import { FakeHub } from './hub/fake_hub.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
@@ -27,7 +28,6 @@ const tinyFiles = [
   'tokenizer_config.json',
 ];
 const weights = readFileSync(join(tiny, 'model.safetensors'));
-const python = process.env.WEFT_PYTHON ?? 'python3';
 
 let hub;
 let commit;
@@ -302,39 +302,34 @@ if (!weft) {
     assert.match(unknown.stderr, /no ONNX model ':q5'.*onnx\/model_fp16\.onnx \(:f16\)/s);
   });
 
-  const check = spawnSync(python, ['-c', 'import huggingface_hub'], { encoding: 'utf8' });
-  const skip = check.status === 0 ? false : `${python} has no huggingface_hub`;
+  // The hub's own client, with the same hub and cache.
+  const cacheDir = () => dirname(repositoryFolder());
+  const download = async (t) => {
+    t.mock.method(console, 'debug', () => {});
+    return await snapshotDownload({ repo: 'org/tiny', hubUrl: hub.hub, cacheDir: cacheDir() });
+  };
 
-  // Runs a script with huggingface_hub against the same hub and cache.
-  const runPython = (script) => new Promise((resolve) => {
-    const child = spawn(python, ['-c', script], {
-      env: environment({ HF_HUB_DISABLE_TELEMETRY: '1', HF_HUB_DISABLE_XET: '1' }),
-    });
-    let output = '';
-    child.stdout.on('data', (text) => (output += text));
-    child.stderr.on('data', (text) => (output += text));
-    child.on('close', (code) => resolve({ code, output }));
-  });
-
-  test('huggingface_hub finds what weft downloaded', { skip }, async () => {
+  test("the hub's client finds what weft downloaded", async (t) => {
     await pulled(['pull', 'org/tiny', '--download-only']);
-    const { code, output } = await runPython(`
-from huggingface_hub import hf_hub_download, scan_cache_dir
-print(hf_hub_download("org/tiny", "model.safetensors", local_files_only=True))
-report = scan_cache_dir()
-print("warnings", len(report.warnings), "repos", len(report.repos), "size", report.size_on_disk)
-`);
-    assert.equal(code, 0, output);
-    assert.ok(output.includes(join('snapshots', commit, 'model.safetensors')), output);
-    assert.match(output, /warnings 0 repos 1/);
+    const { repos, warnings } = await scanCacheDir(cacheDir());
+    assert.deepEqual(warnings, []);
+    assert.deepEqual(repos.map(({ id }) => id.name), ['org/tiny']);
+    const [revision, ...others] = repos[0].revisions;
+    assert.deepEqual(others, []);
+    assert.deepEqual([revision.commitOid, revision.refs], [commit, ['main']]);
+    const sizes = new Map(revision.files.map(({ path, blob }) => [basename(path), blob.size]));
+    assert.equal(sizes.get('model.safetensors'), weights.length);
+    assert.ok(sizes.size >= 4, [...sizes.keys()].join());
+
+    hub.requests.length = 0;
+    const snapshot = await download(t);
+    assert.equal(snapshot, join(repositoryFolder(), 'snapshots', commit));
+    for (const name of sizes.keys()) assert.equal(hub.bytesSent(name), 0, name);
   });
 
-  test('weft uses what huggingface_hub downloaded', { skip }, async () => {
-    const { code, output } = await runPython(`
-from huggingface_hub import snapshot_download
-print(snapshot_download("org/tiny"))
-`);
-    assert.equal(code, 0, output);
+  test("weft uses what the hub's client downloaded", async (t) => {
+    await download(t);
+    assert.ok(hub.bytesSent('model.safetensors') >= weights.length);
     hub.requests.length = 0;
     await pulled(['pull', 'org/tiny:q4', '--offline']);
     assert.equal(hub.requests.length, 0);

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { readFileSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 
 const largeBytes = 1 << 20; // from here on a file has a SHA-256 and comes from the other host
 
@@ -92,12 +93,14 @@ export class FakeHub {
     if (this.faults.token && request.headers.authorization !== `Bearer ${this.faults.token}`) {
       return refuse(401);
     }
+    const infos = path.match(/^\/api\/models\/(.+?)\/paths-info\/([^/]+)$/);
     const listing = path.match(/^\/api\/models\/(.+?)\/revision\/(.+)$/);
     const tree = path.match(/^\/api\/models\/(.+?)\/tree\/([^/]+)$/);
     const file = path.match(/^\/(.+?)\/resolve\/([^/]+)\/(.+)$/);
-    const repository = this.#repositories.get((listing ?? tree ?? file)?.[1]);
+    const asked = infos ?? listing ?? tree ?? file;
+    const repository = this.#repositories.get(asked?.[1]);
     if (!repository) return refuse(404, { 'X-Error-Code': 'RepoNotFound' });
-    const revision = (listing ?? tree ?? file)[2];
+    const revision = asked[2];
     if (revision !== 'main' && revision !== repository.commit) {
       return refuse(404, { 'X-Error-Code': 'RevisionNotFound' });
     }
@@ -108,8 +111,18 @@ export class FakeHub {
       const siblings = [...repository.files.keys()].map((rfilename) => ({ rfilename }));
       return sendJson({ id: listing[1], sha: repository.commit, siblings });
     }
-    if (tree) return sendJson([...repository.files].map(treeEntry)); // huggingface_hub asks for it
+    if (tree) return sendJson([...repository.files].map(treeEntry)); // the hub's clients ask for it
+    if (infos) {
+      return void this.#answerInfos(repository, request).then(sendJson);
+    }
     return this.#answerFile(repository, file, request, response, record);
+  }
+
+  // Entries of the files that the body names.
+  async #answerInfos(repository, request) {
+    const { paths } = await new Response(Readable.toWeb(request)).json();
+    return [...repository.files].filter(([name]) => paths.includes(name)).map((file) =>
+      ({ ...treeEntry(file), lastCommit: { id: repository.commit } }));
   }
 
   #answerFile(repository, [, id, , name], request, response, record) {
@@ -142,7 +155,7 @@ export class FakeHub {
     const name = rest.join('/');
     const bytes = this.#repositories.get(`${owner}/${id}`)?.files.get(name);
     if (!bytes || url.searchParams.get('signature') !== '1') return response.writeHead(403).end();
-    return this.#send(name, bytes, {}, request, response, record);
+    return this.#send(name, bytes, { ETag: `"${sha256(bytes)}"` }, request, response, record);
   }
 
   async #send(name, bytes, headers, request, response, record) {
