@@ -6,11 +6,13 @@ import { Tokenizer } from "@anush008/tokenizers";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 
-import { kHardTexts, nativeVariants, scriptTexts } from "./native_variants.mjs";
+import { kHardTexts, nativeVariants, normalFormTexts, scriptTexts } from "./native_variants.mjs";
 
 const root = path.resolve(import.meta.dirname, "../..");
 const folder = path.resolve(process.argv[2] ?? path.join(root, "build/text-oracle"));
 const texts = [...scriptTexts(Number(process.env.WEFT_NATIVE_TEXTS ?? 500), 38), ...kHardTexts];
+
+const formTexts = normalFormTexts();
 
 const data = process.env.WEFT_DATA ?? path.join(root, "build/test-data");
 const kModels = {
@@ -42,9 +44,14 @@ for (const [name, place] of Object.entries(kModels)) {
 for (const { name, json, file } of files) {
   const tokenizer = Tokenizer.fromString(JSON.stringify(json));
   const answers = [];
-  for (const text of texts) answers.push(await answerOf(tokenizer, text, json.post_processor));
+  // What is said of the common texts, and of those that are for normal forms.
+  const more = /"(NFK?[CD]|StripAccents)"/.test(JSON.stringify(json.normalizer)) ? formTexts : [];
+  for (const text of [...texts, ...more]) {
+    answers.push(await answerOf(tokenizer, text, json.post_processor));
+  }
   cases.push(file ? { name, file, answers } : { name, json, answers });
 }
 await mkdir(folder, { recursive: true });
-await writeFile(path.join(folder, "native-tokenizers.json"), JSON.stringify({ texts, cases }));
+await writeFile(path.join(folder, "native-tokenizers.json"),
+  JSON.stringify({ texts, formTexts, cases }));
 console.log(`native library: ${cases.length} tokenizers, ${texts.length} texts each`);

@@ -35,9 +35,11 @@ TEST(NativeTokenizers, SameIdsAndText) {
   WEFT_NEED_ORACLE(path, "native_tokenizers.mjs");
   const json::value oracle = json::parse(*ReadTextFile(path, 256 << 20));
   const json::array& texts = oracle.at("texts").as_array();
+  const json::array& form_texts = oracle.at("formTexts").as_array();
   const json::array& cases = oracle.at("cases").as_array();
   EXPECT_GE(cases.size(), 249u);
   EXPECT_GE(texts.size(), 500u);
+  EXPECT_GE(form_texts.size(), 30u);
   for (const json::value& test : cases) {
     SCOPED_TRACE(test.at("name").as_string());
     const json::value* model = test.as_object().if_contains("file");
@@ -46,9 +48,11 @@ TEST(NativeTokenizers, SameIdsAndText) {
                                  : json::serialize(test.at("json"));
     const auto tokenizer = Tokenizer::FromJson(AsBytes(file));
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().ToString();
-    for (size_t i = 0; i < texts.size() && !HasFailure(); ++i) {
-      SCOPED_TRACE(json::serialize(texts[i]));
-      ExpectAnswer(*tokenizer, std::string(texts[i].as_string()), test.at("answers").at(i));
+    const json::array& answers = test.at("answers").as_array();
+    for (size_t i = 0; i < answers.size() && !HasFailure(); ++i) {
+      const json::value& text = i < texts.size() ? texts[i] : form_texts.at(i - texts.size());
+      SCOPED_TRACE(json::serialize(text));
+      ExpectAnswer(*tokenizer, std::string(text.as_string()), answers[i]);
     }
   }
 }

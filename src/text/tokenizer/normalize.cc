@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "text/tokenizer/byte_level.h"
+#include "text/tokenizer/unicode9.h"
 #include "text/utf8.h"
 
 namespace weft {
@@ -80,12 +81,36 @@ void OrderMarks(std::vector<utf8proc_int32_t>& text) {
   }
 }
 
+// Puts the decomposed characters of `points` in their order, composes them and appends them.
+void AppendForm(std::vector<utf8proc_int32_t>& points, bool compose, std::string& out) {
+  OrderMarks(points);
+  auto count = static_cast<utf8proc_ssize_t>(points.size());
+  if (compose) {
+    count = utf8proc_normalize_utf32(
+        points.data(), count, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  }
+  for (utf8proc_ssize_t i = 0; i < count; ++i) {
+    utf8::Append(out, static_cast<uint32_t>(points[static_cast<size_t>(i)]));
+  }
+  points.clear();
+}
+
+// A character that is newer than the library's Unicode stays as it is, and nothing is ordered or
+// composed across it.
 std::string UnicodeForm(std::string_view text, bool compose, bool compatibility) {
   const int decompose_options = UTF8PROC_DECOMPOSE | (compatibility ? UTF8PROC_COMPAT : 0);
+  std::string out;
+  out.reserve(text.size());
   std::vector<utf8proc_int32_t> points;
   points.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
-    const auto c = static_cast<utf8proc_int32_t>(utf8::Next(text, at));
+    const uint32_t code_point = utf8::Next(text, at);
+    if (IsPlainInUnicode9(code_point)) {
+      AppendForm(points, compose, out);
+      utf8::Append(out, code_point);
+      continue;
+    }
+    const auto c = static_cast<utf8proc_int32_t>(code_point);
     utf8proc_int32_t parts[32];
     int last_boundary = 0;
     const utf8proc_ssize_t count = utf8proc_decompose_char(
@@ -96,19 +121,7 @@ std::string UnicodeForm(std::string_view text, bool compose, bool compatibility)
       points.insert(points.end(), parts, parts + count);
     }
   }
-  OrderMarks(points);
-  auto count = static_cast<utf8proc_ssize_t>(points.size());
-  if (compose) {
-    count = utf8proc_normalize_utf32(
-        points.data(), count,
-        static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE |
-                                       (compatibility ? UTF8PROC_COMPAT : 0)));
-  }
-  std::string out;
-  out.reserve(text.size());
-  for (utf8proc_ssize_t i = 0; i < count; ++i) {
-    utf8::Append(out, static_cast<uint32_t>(points[static_cast<size_t>(i)]));
-  }
+  AppendForm(points, compose, out);
   return out;
 }
 
@@ -116,7 +129,7 @@ std::string StripMarks(std::string_view text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
     const uint32_t c = utf8::Next(text, at);
-    if (!utf8::IsMark(c)) utf8::Append(out, c);
+    if (!IsMarkInUnicode9(c)) utf8::Append(out, c);
   }
   return out;
 }
