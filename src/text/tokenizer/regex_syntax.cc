@@ -15,10 +15,11 @@ namespace {
 // What stands in a class for these. White_Space of Unicode:
 constexpr std::string_view kSpaceInClass =
     R"(\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
-constexpr std::string_view kWordInClass = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
+// ASCII is in the properties, too: by itself PCRE2 finds it in a table.
+constexpr std::string_view kWordInClass = R"(0-9A-Z_a-z\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
 // Outside of a class Oniguruma looks \w up in a table of Latin-1, where these are words, too.
 constexpr std::string_view kWordAlone =
-    R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})";
+    R"(0-9A-Z_a-z\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})";
 constexpr std::string_view kHexInClass = "0-9A-Fa-f";
 
 constexpr int kMaxClassDepth = 8;
@@ -227,10 +228,11 @@ class Translator {
         break;
       case 'b':
       case 'B': {
+        // An edge is where a word ends or begins: behind a word, no word follows, else one does.
         const std::string word = "[" + std::string(kWordAlone) + "]";
         const bool is_edge = c == 'b';
-        out_ += "(?:(?<=" + word + (is_edge ? ")(?!" : ")(?=") + word + ")|(?<!" + word +
-                (is_edge ? ")(?=" : ")(?!") + word + "))";
+        out_ += "(?(?<=" + word + (is_edge ? ")(?!" : ")(?=") + word +
+                (is_edge ? ")|(?=" : ")|(?!") + word + "))";
         break;
       }
       case 'u':
