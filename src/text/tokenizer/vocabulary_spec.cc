@@ -120,8 +120,7 @@ class TokenizerWriter {
       if (text.empty() || !ids_.emplace(text, id).second) continue;
       vocabulary_[text] = id;
       const bool is_control = TypeOf(id) == kControl;
-      const bool is_added = is_control || TypeOf(id) == kUserDefined ||
-                            (TypeOf(id) == kUnknown && spec_.model != "gpt2");
+      const bool is_added = is_control || TypeOf(id) == kUserDefined || TypeOf(id) == kUnknown;
       if (!is_added || text.size() > kMaxMergedBytes) continue;
       added_.push_back(json::object{{"id", id},
                                     {"content", text},
@@ -173,7 +172,11 @@ class TokenizerWriter {
   // What text becomes where the vocabulary is of characters.
   void AddText(bool escapes_spaces) {
     json::array normalizers, decoders;
-    if (spec_.lowercase) normalizers.push_back(json::object{{"type", "Lowercase"}});
+    if (spec_.lowercase) {
+      // Of one character one, which Lowercase gives but for this.
+      normalizers.push_back(Replace("String", "\u0130", "i"));
+      normalizers.push_back(json::object{{"type", "Lowercase"}});
+    }
     if (escapes_spaces) {
       normalizers.push_back(Replace("String", " ", kSpace));
       decoders.push_back(Replace("String", kSpace, " "));

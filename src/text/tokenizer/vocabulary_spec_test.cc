@@ -228,6 +228,17 @@ TEST(Vocabulary, WhatEndsATurnIsAControlTokenWhateverItsType) {
   EXPECT_TRUE(FromVocabulary(spec).ok());
 }
 
+// As llama.cpp cuts it out of any text that may have control tokens.
+TEST(Vocabulary, TheUnknownTokenIsASpecialToken) {
+  const VocabularySpec spec{.model = "gpt2",
+                            .pre = "gpt-2",
+                            .tokens = {"<", "u", "n", "k", ">", "<unk>"},
+                            .types = {1, 1, 1, 1, 1, 2}};
+  EXPECT_EQ(*FromVocabulary(spec)->Encode("<unk>", false), (std::vector<int32_t>{5}));
+  EXPECT_EQ(*FromVocabulary(spec)->Encode("<unk>", false, /*parse_special=*/false),
+            (std::vector<int32_t>{0, 1, 2, 3, 4}));
+}
+
 TEST(Vocabulary, MergesWinOverScoresThatAreIndices) {
   VocabularySpec spec{.model = "llama",
                       .tokens = {"<unk>", "a", "b", "c", "ab", "bc"},
@@ -323,7 +334,7 @@ TEST(Vocabulary, WhitespaceCutsWordsOfCharacters) {
   VocabularySpec spec{.model = "whitespace",
                       .pre = "whitespace",
                       .tokens = {"a", "b", "ab", " ", "b ", "\u00e9", "<0xC3>", "<0x89>"},
-                      .types = {1, 1, 1, 1, 1, 1, 6, 6},
+                      .types = {1, 1, 1, 1, 1, 1, 6, 6, 1},
                       .merges = {"b  ", "a b"}};
   using Ids = std::vector<int32_t>;
   const auto ids = [&](const char* text) { return *FromVocabulary(spec)->Encode(text, false); };
@@ -331,6 +342,8 @@ TEST(Vocabulary, WhitespaceCutsWordsOfCharacters) {
   EXPECT_EQ(FromVocabulary(spec)->Decode(Ids{2, 1, 6, 7}, false), "abb\u00c9");
   spec.lowercase = true;
   EXPECT_EQ(ids("AB\u00c9"), (Ids{2, 5}));
+  spec.tokens.emplace_back("i");
+  EXPECT_EQ(ids("\u0130"), (Ids{8}));  // one character of one
   spec.pre = "gpt-2";
   EXPECT_FALSE(FromVocabulary(spec).ok());
   spec = {.model = "gpt2", .pre = "whitespace", .tokens = spec.tokens, .merges = spec.merges};
