@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "swarm/core_testing.h"
@@ -220,6 +221,78 @@ TEST(Standby, AFailureOfItsStepsIsNotTheRequests) {
   EXPECT_EQ(swarm.unanswered_steps(standing.spare), 0u) << "it is not asked again at once";
   swarm.AnswerSteps(standing.workers[2]);
   EXPECT_EQ(swarm.Tokens(request), Counting(120, 10));
+}
+
+// Whoever took over with it would lose its first answers.
+TEST(Standby, OneWhoseNumbersFailIsOut) {
+  StandingBy standing(2);
+  TestSwarm& swarm = standing.swarm;
+  swarm.worker(standing.spare).answer_steps = false;
+  const size_t covered = standing.Covered();
+  const RequestId request = standing.Begin();
+  ASSERT_EQ(swarm.unanswered_steps(standing.spare), 1u);
+  swarm.FailStep(standing.spare, ErrorCode::kInvalidData, "Layer 3 gave 7 values, none finite.");
+  EXPECT_THAT(swarm.bindings(standing.spare), IsEmpty());
+  EXPECT_THAT(swarm.picture().workers[3].problem, HasSubstr("none finite"));
+  swarm.Lose(standing.workers[covered]);
+  for (const StageSnapshot& stage : swarm.picture().stages)
+    EXPECT_NE(stage.worker, standing.spare) << "it took over";
+  EXPECT_THAT(swarm.Ends(request), IsEmpty());
+}
+
+// It may be the request: then the device that serves says the same, and neither is out.
+TEST(Standby, WhatItSaysOfARequestIsAnOpinion) {
+  StandingBy standing(6);
+  TestSwarm& swarm = standing.swarm;
+  swarm.worker(standing.spare).answer_steps = false;
+  swarm.worker(standing.workers[1]).answer_steps = false;
+  const RequestId request = swarm.Submit(Counting(100, 40), 3);
+  const auto fed_last = [&] {
+    LayerSpan layers;
+    for (const TestRun& run : swarm.runs())
+      if (run.worker == standing.spare) layers = run.layers;
+    return layers;
+  };
+  while (fed_last().first != 2 && swarm.unanswered_steps(standing.spare) > 0)
+    swarm.AnswerStep(standing.spare);
+  ASSERT_EQ(fed_last(), (LayerSpan{2, 4}));
+  ASSERT_EQ(swarm.unanswered_steps(standing.spare), 1u);
+  swarm.FailStep(standing.spare, ErrorCode::kInvalidData, "Layer 3 gave 7 values, none finite.");
+  swarm.FailStep(standing.workers[1], ErrorCode::kInvalidData, "Layer 3 gave 7 values.");
+  ASSERT_THAT(swarm.Ends(request), SizeIs(1));
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(swarm.picture().stages[i].worker, standing.workers[i]);
+}
+
+// Two failures of three are known of it. It answers forty frames that nobody waits for, and then
+// fails as one that serves.
+TEST(Standby, BeingFedDoesNotMakeUpForWrongAnswers) {
+  TestSwarm swarm;
+  TestWorker slow = Silent();
+  slow.run_us = 5000;
+  slow.compute_us = 30'000;
+  slow.takes_time = true;
+  swarm.BringUp(1, slow);
+  const RequestId first = swarm.Submit({7}, 2);
+  for (int i = 0; i < 2; ++i) swarm.FailStep(1, ErrorCode::kUnavailable, "It hiccuped.");
+  while (swarm.unanswered_steps(1) > 0) swarm.AnswerStep(1);
+  ASSERT_EQ(swarm.Tokens(first), Counting(8, 2));
+  swarm.AnswerSteps(1);
+  const WorkerId serves = swarm.Join();
+  swarm.Advance(Seconds(60));
+  ASSERT_EQ(swarm.picture().stages[0].worker, serves);
+  ASSERT_THAT(swarm.bindings(1), SizeIs(1));
+  swarm.ClearLog();
+  for (int i = 0; i < 8; ++i) swarm.Submit(Counting(100 * i + 50, 40), 6);
+  ASSERT_GE(swarm.runs().size(), 40u);
+  const auto fed = std::count_if(swarm.runs().begin(), swarm.runs().end(),
+                                 [](const TestRun& run) { return run.worker == 1; });
+  ASSERT_GE(fed, 20);
+  swarm.Lose(serves);
+  ASSERT_EQ(swarm.picture().stages[0].worker, 1u);
+  swarm.worker(1).answer_steps = false;
+  swarm.Submit({9}, 2);
+  swarm.FailStep(1, ErrorCode::kUnavailable, "It hiccuped.");
+  EXPECT_NE(swarm.picture().state, SwarmState::kUp) << "it is not out";
 }
 
 TEST(Standby, OneThatCannotLoadIsLeftAlone) {

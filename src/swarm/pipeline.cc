@@ -667,7 +667,8 @@ Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, I
   result.last_layer = sent.layers.end - 1;
   // Whose place another one has taken, because its answer was late, may still be the first.
   const Stage* stage = FindStage(sent.epoch);
-  if (stage != nullptr) worker.steps.has_served = true;
+  result.serves = stage != nullptr;
+  worker.steps.has_served = worker.steps.has_served || result.serves;
   const bool is_last = stage != nullptr
                            ? stage->last
                            : sent.was_late && sent.layers.end == options_.model.layers.size();

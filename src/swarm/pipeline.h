@@ -84,6 +84,7 @@ class Pipeline {
     FailedRuns failed;
     uint64_t not_finite = 0;  // values
     uint32_t last_layer = 0;  // of the step
+    bool serves = false;      // it was one of the plan's
   };
   // The answer to the worker's oldest step. An error means the frame is none that was expected: the
   // worker cannot be trusted any more.

@@ -28,6 +28,8 @@ class Probation {
   // It has worked well for a while.
   void NoteSuccess(const std::string& device) { records_.erase(device); }
 
+  // It has failed and not made up for it since.
+  bool HasFailed(const std::string& device) const { return records_.contains(device); }
   bool IsAside(const std::string& device, Instant now) const;
   // Nothing can be computed without devices that are aside: each may be used again so long after
   // its last failure, whatever it was told.

@@ -58,6 +58,7 @@ struct Denial {
   std::string device;
   LayerSpan layers;
   std::string problem;
+  bool counts = true;  // it had not failed before
 };
 
 // What one client has had (fair_queue.h).

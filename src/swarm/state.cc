@@ -582,7 +582,8 @@ Status State::OnResult(Worker& worker, const Slice& frame) {
                  true);
     return OkStatus();
   }
-  NoteSuccess(worker);
+  // What a device that stands by is fed comes to nothing that anybody would see.
+  if (result.serves) NoteSuccess(worker);
   CheckSlowdown(worker);
   for (const StageOutput& output : result.outputs) TRY(requests.OnOutput(output, now));
   if (now - last_change >= kProgressInterval) {

@@ -1,6 +1,7 @@
 // Steps that failed, and who is to blame. A device whose numbers fail is out, and another one is
 // asked the same; a request fails where two devices say the same of it, or where nobody else could
-// be asked. (Devices that go are no failures: BlameRequests.)
+// be asked. What devices say that failed before and have not made up for it counts for nothing.
+// (Devices that go are no failures: BlameRequests.)
 #include <algorithm>
 
 #include "swarm/state.h"
@@ -21,8 +22,13 @@ void State::OnFailedRuns(Worker& worker, const Pipeline::FailedRuns& live,
   for (const wire::Run& run : live.runs) {
     Session& session = *sessions.Find(run.session);
     StageProgress& stage = *session.Find(live.binding);
-    // What a replacement or a follower is behind is nobody's answer.
+    // What a replacement or a follower is behind is nobody's answer: the request goes on. It may be
+    // what is wrong, all the same, so that this counts as what one device says of it.
     if (!session.active || !lifecycle.active() || !lifecycle.active()->Uses(live.binding)) {
+      is_doubted = is_doubted || numbers_failed;
+      if (session.active && numbers_failed && live.frame_runs == 1)
+        session.active->denials.push_back({worker.probation_key, stage.layers, problem,
+                                           !probation.HasFailed(worker.probation_key)});
       refused_guess = session.RewindAfterFailure(stage) || refused_guess;
       continue;
     }
@@ -56,20 +62,23 @@ void State::OnFailedRuns(Worker& worker, const Pipeline::FailedRuns& live,
 }
 
 // Whether somebody else is to compute what the worker could not. Not where another device has said
-// the same of some of these layers, and not where what others offer could not hold the model:
-// asking would only take the plan apart.
+// the same of some of these layers, and neither has failed before; and not where what others offer
+// could not hold the model: asking would only take the plan apart.
 bool State::AskAnother(const Worker& worker, Session& session, const LayerSpan& layers,
                        const std::string& problem) {
   std::vector<Denial>& denials = session.active->denials;
-  const bool is_second = std::any_of(denials.begin(), denials.end(), [&](const Denial& denial) {
-    return denial.device != worker.probation_key && denial.layers.Overlaps(layers);
-  });
+  const bool counts = !probation.HasFailed(worker.probation_key);
+  const bool is_second =
+      counts && std::any_of(denials.begin(), denials.end(), [&](const Denial& denial) {
+        return denial.counts && denial.device != worker.probation_key &&
+               denial.layers.Overlaps(layers);
+      });
   uint64_t offered_bytes = 0;
   for (const auto& [id, other] : roster)
     if (other.ready && !other.leaves_at && other.probation_key != worker.probation_key &&
         !probation.IsAside(other.probation_key, now) && CanCompute(other.offer, options.model))
       offered_bytes += other.memory.limit;
-  denials.push_back({worker.probation_key, layers, problem});
+  denials.push_back({worker.probation_key, layers, problem, counts});
   const LayerSpan all = {0, costs.layer_count(), layers.shards};
   return !is_second && offered_bytes >= static_cast<uint64_t>(costs.WeightBytes(all));
 }
