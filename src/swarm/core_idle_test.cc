@@ -16,13 +16,14 @@ constexpr uint32_t kTurn = 40, kAnswer = 4;
 // Two stages, three conversations that have ended, and a last stage that was just taken over by
 // a worker that knows nothing of them. It answers when it is told to.
 struct TakenOver {
-  TakenOver() : swarm(Options()) {
+  explicit TakenOver(const CoreOptions& options = Options(), TestWorker worker = Half(),
+                     size_t turn = kTurn)
+      : swarm(options) {
     swarm.BringUp(2, Half());
     front = swarm.picture().stages[0].worker;
-    for (int32_t i = 0; i < 3; ++i) swarm.Submit(Counting(100 * i, kTurn), kAnswer);
+    for (int32_t i = 0; i < 3; ++i) swarm.Submit(Counting(100 * i, turn), kAnswer);
     swarm.Lose(swarm.picture().stages[1].worker);
     swarm.ClearLog();
-    TestWorker worker = Half();
     worker.answer_steps = false;
     back = swarm.Join(worker);
     swarm.Advance(Milliseconds(200));
@@ -56,6 +57,29 @@ TEST(IdleSessions, DoNotDelayAPromptAfterATakeover) {
   for (; swarm.Ends(request).empty() && steps < 100; ++steps) swarm.AnswerStep(taken.back);
   EXPECT_EQ(steps, 1 + 24 / 8 + 3) << "nothing comes between its tokens";
   EXPECT_EQ(swarm.Tokens(request), Counting(524, kAnswer));
+}
+
+// Frames of prompts are filled where nobody decodes. These are not: somebody may come at any time.
+TEST(IdleSessions, AreCaughtUpWithASliceAtATime) {
+  CoreOptions options = TakenOver::Options();
+  options.context_length = 1000;
+  options.prefill_chunk_rows = 64;
+  options.prefill_slice = Milliseconds(50);
+  TestWorker slow = Half();
+  slow.compute_us = 10'000;
+  slow.row_us = 20'000;
+  slow.takes_time = true;
+  TakenOver taken(options, slow, 300);
+  TestSwarm& swarm = taken.swarm;
+  // Until its time for a row is known.
+  for (int i = 0; i < 6; ++i) swarm.AnswerStep(taken.back);
+  std::vector<uint32_t> rows;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(swarm.unanswered_steps(taken.back), 1u);
+    rows.push_back(swarm.step(taken.back).header.rows);
+    swarm.AnswerStep(taken.back);
+  }
+  EXPECT_THAT(rows, Each(Le(4u)));
 }
 
 TEST(IdleSessions, AreCaughtUpWithWhenNobodyWaits) {

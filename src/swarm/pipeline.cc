@@ -321,8 +321,10 @@ void Pipeline::TakeRows(size_t stage_index, Worker& worker, Batch& batch) {
 
 // Rows of decoding sessions fill a frame as far as scratch is reserved for them. Those of prompts
 // get what they leave of a slice; where they leave little, half a slice, or a prompt would never be
+// Of conversations that nobody waits for it holds a slice: whoever comes waits behind it.
 // read beside many conversations. Where nobody decodes, nobody waits: a frame is filled then, too.
 uint32_t Pipeline::RowLimit(Pass pass, const Batch& batch) const {
+  if (pass == Pass::kIdle) return chunk_rows_;
   const uint32_t most = std::max(chunk_rows_, std::min(options_.prefill_chunk_rows, most_rows_));
   if (pass == Pass::kDecoding || !SomeoneDecodes()) return most;
   return std::min(most, std::max(chunk_rows_, batch.rows + (chunk_rows_ + 1) / 2));
