@@ -107,6 +107,36 @@ TEST_P(Forks, AChatWhoseDonorIsCancelledGoesOn) {
   EXPECT_EQ(swarm_.Ends(second)[0].cached_prompt_tokens, 0u);
 }
 
+// One device has read the beginning of the first chat when a plan is cut at layer 3, and is its
+// last stage. The first stage holds both chats, since it was fed while it was being loaded, and has
+// given no rows for them. It gives those of the second chat behind what the two share, which wait
+// there for the first chat's, and has to give that one's from the beginning.
+TEST(ForksAfterACut, WhoWaitsForAnotherTakesNoRoomFromIt) {
+  CoreOptions options = Options();
+  options.context_length = 200;
+  TestSwarm swarm(options);
+  swarm.BringUp(1, Silent());
+  swarm.hold_plans = true;
+  const WorkerId front = swarm.JoinTimed(Half());
+  const auto chat = [](int32_t message) {
+    std::vector<int32_t> prompt = Counting(0, 60);
+    for (int32_t i = 0; i < 40; ++i) prompt.push_back(message + i);
+    return prompt;
+  };
+  const RequestId first = swarm.Submit(chat(100), 4), second = swarm.Submit(chat(300), 4);
+  swarm.worker(1).answer_prepare = false;
+  swarm.worker(front).answer_steps = false;
+  swarm.AnswerPlan({{front, {0, 3}}, {1, {3, 6}}});
+  while (swarm.forks(front).empty() && swarm.unanswered_steps(front) > 0) swarm.AnswerStep(front);
+  ASSERT_THAT(swarm.forks(front), ElementsAre("1 into 2 at 60"));
+  swarm.AnswerPrepares(1);
+  ASSERT_THAT(swarm.picture().stages, SizeIs(2));
+  swarm.AnswerSteps(front);
+  swarm.AnswerSteps(1);
+  EXPECT_EQ(swarm.Tokens(first), Counting(140, 4));
+  EXPECT_EQ(swarm.Tokens(second), Counting(340, 4));
+}
+
 // A client that was served much reads a prompt that one waits for who was served nothing: it takes
 // that one's turns, beside a third one's long prompt.
 TEST(ForksAndTurns, WhoIsWaitedForTakesTheTurnsOfWhoWaits) {

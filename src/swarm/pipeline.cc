@@ -13,9 +13,6 @@ namespace {
 
 // One step computes while the next already lies in the worker's socket.
 constexpr size_t kFramesInFlight = 2;
-// Rows that may wait in front of a stage or be on their way to it before the stage in front of it
-// is given no more chunks, in chunks.
-constexpr uint32_t kQueuedChunks = 4;
 // A frame must not keep a link busy for longer: nothing behind it may look dead.
 constexpr double kChunkUs = 100'000;
 // More standbys than this that hold the same layers are loaded but not fed: each costs a device its
@@ -150,7 +147,8 @@ uint32_t Pipeline::Available(const Session& session, const LayerSpan& layers) co
 }
 
 // Rows that have come for the stage and that it has not been sent: of all sessions, or of those
-// that somebody waits for.
+// that somebody waits for. Rows of a session that waits there for what another one is about to
+// compute take no room: that one would wait for it.
 uint64_t Pipeline::WaitingRows(size_t stage_index, bool with_idle) const {
   const BoundStage& bound = stages_[stage_index].bound;
   uint64_t rows = 0;
@@ -159,6 +157,7 @@ uint64_t Pipeline::WaitingRows(size_t stage_index, bool with_idle) const {
     const auto known = session->history.find(bound.layers.first);
     if (known == session->history.end()) continue;
     const StageProgress* progress = session->Find(bound.binding);
+    if (progress != nullptr && WaitsForAnother(*session, *progress, stages_[stage_index])) continue;
     const uint32_t from = std::max(progress ? progress->sent : 0, known->second.first());
     rows += known->second.end() - std::min(from, known->second.end());
   }
@@ -358,6 +357,7 @@ void Pipeline::TakePass(size_t stage_index, Pass pass, size_t run_limit, Batch& 
     if (pass != Pass::kIdle && decodes != (pass == Pass::kDecoding)) continue;
     const bool generates = Generates(session);
     if (generates && decodes) continue;
+    if (pass == Pass::kChunks && WaitsBehind(session, stage_index)) continue;
     if (batch.runs.size() >= run_limit || batch.rows >= row_limit) return;
     if (session.alone && !batch.runs.empty()) continue;
     uint32_t limit = row_limit - batch.rows;

@@ -127,6 +127,9 @@ class Pipeline {
     bool hidden = false;  // some run gives rows back
   };
   enum class Pass { kDecoding, kChunks, kIdle };
+  // Rows that may wait in front of a stage or be on their way to it before the stage in front of it
+  // is given no more chunks, in chunks.
+  static constexpr uint32_t kQueuedChunks = 4;
 
   uint32_t MostRows() const;
   void FitSlices();
@@ -153,6 +156,9 @@ class Pipeline {
   Share ShareOf(const Session& session, const StageProgress& progress, const Kin& kin,
                 bool follows) const;
   Share BestShare(const Session& session, const StageProgress& progress, const Stage& stage) const;
+  bool WaitsForAnother(const Session& session, const StageProgress& progress,
+                       const Stage& stage) const;
+  bool WaitsBehind(Session& session, size_t stage_index) const;
   bool SuitsWhatIsBehind(Session& session, const Stage& stage, const Share& share);
   bool TakeShare(Session& session, StageProgress& progress, const Stage& stage);
   void Fork(Session& session, StageProgress& progress, const Stage& stage, const Share& share);

@@ -87,6 +87,25 @@ bool Pipeline::SuitsWhatIsBehind(Session& session, const Stage& stage, const Sha
   return first <= behind.sent || first <= BestShare(session, behind, next).now;
 }
 
+// Whether the session waits for what another one is about to compute at the stage.
+bool Pipeline::WaitsForAnother(const Session& session, const StageProgress& progress,
+                               const Stage& stage) const {
+  const Share best = BestShare(session, progress, stage);
+  return best.reach >= progress.sent + kLeastShare && best.now < best.reach;
+}
+
+// Whether it does so behind this stage, and as many of its rows wait there as may wait of all.
+bool Pipeline::WaitsBehind(Session& session, size_t stage_index) const {
+  if (stage_index + 1 == stages_.size() || stages_[stage_index + 1].bound.binding == 0)
+    return false;
+  const Stage& next = stages_[stage_index + 1];
+  const StageProgress* progress = session.Find(next.bound.binding);
+  if (progress == nullptr || !WaitsForAnother(session, *progress, next)) return false;
+  const auto known = session.history.find(next.bound.layers.first);
+  return known != session.history.end() &&
+         known->second.end() - known->second.first() >= uint64_t{kQueuedChunks} * chunk_rows_;
+}
+
 // Returns whether the stage may be sent rows of the session: not while another one is about to
 // compute the same. Waiting is quicker: the two would share the stage's time for rows that are
 // needed once.
