@@ -163,6 +163,27 @@ TEST(Checks, ComputeTimeIsBoundedByWhatTheServerMeasured) {
   EXPECT_LE(swarm.picture().workers[0].us_per_token, 20'000);
 }
 
+// One that is never met idle, and one that says that it takes no time at all.
+TEST(Checks, ComputeTimeIsBoundedOfStepsBehindOthersToo) {
+  for (const uint32_t claimed_us : {0u, 2u}) {
+    CoreOptions options = TestOptions();
+    options.prefill_chunk_rows = 1;
+    options.prefill_slice = {};
+    TestSwarm swarm(options);
+    TestWorker worker = Silent();
+    worker.compute_us = claimed_us;
+    swarm.BringUp(1, worker);
+    swarm.Submit(Counting(0, 60), 1);
+    for (int i = 0; i < 40; ++i) {
+      ASSERT_EQ(swarm.unanswered_steps(1), 2u);
+      swarm.Advance(Milliseconds(20));
+      swarm.AnswerStep(1);
+    }
+    EXPECT_GE(swarm.picture().workers[0].us_per_token, 9'000) << claimed_us;
+    EXPECT_LE(swarm.picture().workers[0].us_per_token, 20'000) << claimed_us;
+  }
+}
+
 // ---- who may run the whole model ----
 
 TestWorker StrangersTab() {

@@ -320,11 +320,11 @@ void Pipeline::TakeRows(size_t stage_index, Worker& worker, Batch& batch) {
 
 // Rows of decoding sessions fill a frame as far as scratch is reserved for them. Those of prompts
 // get what they leave of a slice; where they leave little, half a slice, or a prompt would never be
-// Of conversations that nobody waits for it holds a slice: whoever comes waits behind it.
 // read beside many conversations. Where nobody decodes, nobody waits: a frame is filled then, too.
+// Of conversations that nobody waits for it holds a slice: whoever comes waits behind it.
 uint32_t Pipeline::RowLimit(Pass pass, const Batch& batch) const {
-  if (pass == Pass::kIdle) return chunk_rows_;
   const uint32_t most = std::max(chunk_rows_, std::min(options_.prefill_chunk_rows, most_rows_));
+  if (pass == Pass::kIdle) return chunk_rows_;
   if (pass == Pass::kDecoding || !SomeoneDecodes()) return most;
   return std::min(most, std::max(chunk_rows_, batch.rows + (chunk_rows_ + 1) / 2));
 }
@@ -596,20 +596,24 @@ void Pipeline::PopOldest(Worker& worker, Instant now) {
 }
 
 // What a worker says that it computed, as far as it can be. A hub waits for others besides, and a
-// step behind others, or behind a load, for its turn: nothing can be told of those.
+// step behind Generates, or behind a load, for its turn: nothing can be told of those. One behind
+// other steps is computed from when it is the oldest at the latest.
 double Pipeline::ComputeUs(const Worker& worker, const SentFrame& sent,
-                           const wire::FrameHeader& header, double elapsed_us) const {
+                           const wire::FrameHeader& header, Instant now) const {
   const double claimed_us = header.compute_us;
-  const bool only_computes = worker.steps.answered_epoch == sent.epoch && sent.alone &&
-                             !sent.layers.shards && !worker.IsLoading() &&
-                             worker.measure.phase == MeasureJob::Phase::kNone &&
-                             worker.times.latency_us.count() > 0;
-  if (!only_computes) return std::min(claimed_us, elapsed_us);
+  const bool only_computes =
+      worker.steps.answered_epoch == sent.epoch && worker.steps.generating.empty() &&
+      !sent.layers.shards && !worker.IsLoading() &&
+      worker.measure.phase == MeasureJob::Phase::kNone && worker.times.latency_us.count() > 0;
+  const Instant begin = sent.alone ? sent.sent_at : worker.steps.oldest_since;
+  const auto elapsed_us = static_cast<double>((now - begin).us);
+  if (!only_computes) return std::min(claimed_us, static_cast<double>((now - sent.sent_at).us));
   const LineRates rates = worker.Rates();
   const double line_us = costs_.LatencyUs(worker) +
                          static_cast<double>(sent.step_bytes) / rates.down +
                          static_cast<double>(sent.answer_bytes) / rates.up;
-  return BoundedComputeUs(claimed_us, elapsed_us, line_us);
+  return std::max(BoundedComputeUs(claimed_us, elapsed_us, line_us),
+                  std::min(claimed_us, static_cast<double>((now - sent.sent_at).us)));
 }
 
 // For deadlines every step counts, from when it became the oldest, as they do. Of a worker's speed
@@ -629,9 +633,9 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   step.bytes_up = sent.answer_bytes;
   step.elapsed_us = static_cast<double>((now - sent.sent_at).us);
   step.queue_us = header.queue_us;
-  step.compute_us = ComputeUs(worker, sent, header, step.elapsed_us);
+  step.compute_us = ComputeUs(worker, sent, header, now);
   step.alone = sent.alone;
-  if (header.compute_us == 0) return;
+  if (header.compute_us == 0 && step.compute_us <= 0) return;
   worker.times.computed.Add(sent.rows, step.compute_us);
   if (sent.rows > sent.runs.size()) FitSlices();
   if (sent.layers.shards)
@@ -640,7 +644,14 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   else
     worker.times.AddLine(step, worker.Rates());
   if (sent.rows > 1) worker.times.AddBatch(step, costs_.ComputeUs(worker, sent.layers));
-  if (sent.rows != 1 || !sent.alone) return;
+  if (sent.rows != 1) return;
+  // A worker that says less than can be true may never be met idle.
+  const bool is_doubted = step.compute_us > header.compute_us;
+  if (is_doubted && !sent.alone) {
+    worker.times.compute_us.Add(step.compute_us);
+    worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers, step.compute_us));
+  }
+  if (!sent.alone) return;
   worker.times.compute_us.Add(step.compute_us);
   worker.times.stage_us.Add(step.elapsed_us);
   const double stage_us = step.elapsed_us + kServerStepUs;

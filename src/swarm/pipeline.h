@@ -192,7 +192,7 @@ class Pipeline {
   FailedRuns FailGenerate(Worker& worker, std::deque<SentFrame>::iterator generate, Instant now);
   void PopOldest(Worker& worker, Instant now);
   double ComputeUs(const Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
-                   double elapsed_us) const;
+                   Instant now) const;
   void RecordTimes(Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
                    Instant now);
 

@@ -227,8 +227,9 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
   sent.tokens_made = static_cast<uint32_t>(made);
   worker.steps.has_served = true;
   worker.steps.tokens_computed += tokens.token_ids.size();
-  if (FindStage(sent.epoch) != nullptr && !tokens.token_ids.empty() && tokens.compute_us > 0)
-    RecordTokens(worker, sent, TokensUs(worker, sent, tokens, now));
+  if (FindStage(sent.epoch) != nullptr && !tokens.token_ids.empty())
+    if (const double us = TokensUs(worker, sent, tokens, now); tokens.compute_us > 0 || us > 0)
+      RecordTokens(worker, sent, us);
   worker.steps.answered_epoch = sent.epoch;
   worker.steps.oldest_since = worker.steps.last_at = sent.told_at = now;
   sent.failure_counted = false;
